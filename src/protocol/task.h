@@ -70,7 +70,7 @@ typedef struct task {
     uint64_t deadline_ms, extend_ms;
     uint32_t extensions;
     uint64_t max_rounds_per_client; /* 0: no limit */
-    uint32_t patience;              /* stop after so many rounds without improvement; 0: never */
+    uint32_t patience;              /* stop after this many rounds without improvement; 0: never */
 
     /* server step: theta += server_lr * average, or that average as the (negative) gradient of
      * momentum or Adam: optim_new(&o, &t.server_optim, t.params) with lr server_lr */
@@ -132,7 +132,7 @@ sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
  * epsilon and delta; all zero but the id where the event's noise is none. */
 dp_event task_event(const task *t, uint64_t count);
 
-/* What the sum of a round with so many clients is divided by (weights equal): their number where
+/* What the sum of a round with `clients` clients is divided by (weights equal): their number where
  * participation is public, else the constant rate * enrolled. For capped weights it is the noisy
  * total of the weight slot (dp_weight_total), never this: NAN. */
 double task_divisor(const task *t, uint32_t clients);

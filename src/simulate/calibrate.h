@@ -1,6 +1,6 @@
 /* calibrate: how fast this machine does what an experiment asks for, measured on pieces of it.
  *
- *     SEFL_TRY(calibrate(&r, federation, pool, 8));                    // at most about so many seconds
+ *     SEFL_TRY(calibrate(&r, federation, pool, 8));                    // takes about 8 seconds at most
  *     SEFL_TRY(rates_write(&buf, &r)); SEFL_TRY(rates_read(&r, "rates.txt"));
  *
  * Training runs real steps of the federation's clients; encryption, sums and the servers' part run the real

@@ -9,7 +9,7 @@
  * named_coins_new("AS", seed) and ("CSP", seed). Tests of the roles and of the simulator compare
  * them.
  *
- * Memory for d values: joint about 50 d bytes, own 40 d. Threads: any.   Secrets: everything. */
+ * Memory: about 40 bytes per value. Threads: any.   Secrets: everything. */
 #ifndef SIMULATE_CLEAR_H
 #define SIMULATE_CLEAR_H
 

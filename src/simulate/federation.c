@@ -180,7 +180,7 @@ done:
 
 /* ---- model, keys, task ------------------------------------------------------------------------ */
 
-/* The initial values' hash stands for the file's: the file is written by whoever has a folder. */
+/* The hash of the initial values stands for the file's: the caller writes the file, if it has a folder. */
 static sefl_status make_model(federation *s, const settings *set, char hash[2 * SHA256_BYTES + 1])
 {
     sefl_status st = SEFL_OK;

@@ -56,7 +56,7 @@ uint64_t federation_text(const federation *s);
 typedef struct federation_config {
     const experiment *experiment; /* both outlive the federation */
     const settings *settings;
-    uint32_t some;                 /* > 0: text of so many clients only (sefl plan) */
+    uint32_t some;                 /* > 0: text of this many clients only (sefl plan) */
     federation_key *key;           /* filled or used; NULL: the federation's own */
     const sefl_progress *progress; /* clients' texts */
     const sefl_progress *stop;     /* as in simulate.h, or NULL: while a key is made */

@@ -1,15 +1,16 @@
-/* plan: what an experiment will cost and give, before it runs.
+/* plan: predicts the cost, privacy and noise of an experiment before it runs.
  *
  *     SEFL_TRY(plan_make(&p, federation, &rates, threads));
  *     p.up_bytes, p.seconds.train, p.epsilon_server, p.warning[0], ...
  *
- * Bytes follow from the task, seconds from rates (simulate/calibrate.h), epsilon from the accountant; who
- * takes part is what sampling, dropout and stragglers make of the clients on average.
+ * Bytes follow from the task, seconds from rates (simulate/calibrate.h), epsilon from the accountant.
+ * The number of participants is the average under sampling, dropout and stragglers.
  *
- * The law of sizes. The noise's norm over the largest possible norm of the sum is z * sqrt(d) / clients,
- * whatever the clip; with hidden sampling only those count who are drawn (the others send zeros), and own
- * noise is that of two servers, sqrt(2) times as much. Above 1 it drowns the update; a third is what a run that learns can bear
- * (PLAN_RATIO_GOOD): from there the number of clients that epsilon 8 takes.
+ * The law of sizes. The noise's norm over the largest possible norm of the sum is
+ * z * sqrt(d) / clients, whatever the clip. Under hidden sampling only drawn clients count (the others
+ * send zeros). With noise `own` two servers add noise: sqrt(2) times as much. Above 1 the noise drowns
+ * the update; a run still learns at a third (PLAN_RATIO_GOOD), which gives the number of clients that
+ * epsilon 8 needs.
  *
  * Threads: pure.   Secrets: none. */
 #ifndef SIMULATE_PLAN_H
@@ -28,8 +29,8 @@ typedef struct plan_seconds {
     double train, encrypt, sum, twopc, step, eval, wall;
 } plan_seconds;
 
-/* What a claim of epsilon at delta over all rounds of a task takes: joint noise z, and so many clients in
- * every round that it does not drown them. */
+/* What a claim of epsilon at delta over all rounds of a task takes: joint noise z, and enough clients
+ * in every round that the noise does not drown their sum. */
 typedef struct plan_need {
     double epsilon, delta, z;
     uint64_t clients;   /* noise at PLAN_RATIO_GOOD */
@@ -68,7 +69,7 @@ typedef struct plan {
     char warning[PLAN_WARNINGS][PLAN_WARNING_MAX];
 } plan;
 
-/* Noise norm over the largest norm of a sum with so many drawn clients; 0 without noise. */
+/* Noise norm over the largest norm of a sum of `drawn` clients; 0 without noise. */
 double plan_noise_ratio(const federation *s, double drawn);
 
 /* Fails where no z gives it. */

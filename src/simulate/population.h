@@ -47,7 +47,7 @@ void population_free(population *c);
 sefl_status population_open(population *c, uint64_t round, sefl_span header,
                             uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* The round takes no more updates: whoever is still at work hears so and waits for the next. So a round
+/* The round takes no more updates: a client still at work hears so and waits for the next. So a round
  * does not depend on what was under way in the one before. */
 sefl_status population_close(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 

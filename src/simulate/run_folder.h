@@ -1,11 +1,11 @@
-/* run_folder: runs/NAME, what a run leaves behind and goes on from.
+/* run_folder: runs/NAME, the files that a run writes and resumes from.
  *
  *     config.yml                  the experiment as resolved; defaults stand there as comments
- *     metrics.jsonl               one object a round (below)
+ *     metrics.jsonl               one object per round (below)
  *     model/round-N.safetensors   released by round N; 0: the initial model
  *     model/best.safetensors, model/last.safetensors
  *     vocab.txt  ledger  log  summary.json (when it is over)
- *     state, optimiser-N          for going on; csp-ledger (crypto full)
+ *     state, optimiser-N          to resume; csp-ledger (crypto full)
  *
  * A line of metrics.jsonl; what is not known is left out, "blocked" unless it is true:
  *     {"round":3,"skipped":false,"clients":97,"asked":100,"late":2,"dropped":1,"diverged":0,
@@ -17,8 +17,8 @@
  * seconds is wall time; train, encrypt (clipping and rounding too) and sum are processor time of all clients
  * together, what one core would need; the others are wall time. cpu is all that the process used.
  *
- * The order of writing makes every moment one to go on from: model and optimiser of a round, its line,
- * then `state`. Lines behind the state's length are cut off.
+ * A run can resume from every moment, because it writes in this order: model and optimiser of a
+ * round, its line, then `state`. A resumed run cuts off lines behind the state's length.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_RUN_FOLDER_H
 #define SIMULATE_RUN_FOLDER_H
@@ -49,7 +49,7 @@ sefl_status run_round_read(run_round *out, sefl_span line) SEFL_MUST_CHECK;
  * sefl_free. */
 sefl_status run_metrics_read(run_round **out, size_t *n, const char *path) SEFL_MUST_CHECK;
 
-/* What a run goes on from. */
+/* What a run resumes from. */
 typedef struct run_state {
     agg_memory agg;
     bool over;
