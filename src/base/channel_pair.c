@@ -143,13 +143,11 @@ sefl_status channel_pair_new(channel *a, channel *b, unsigned timeout_ms)
 
 sefl_status channel_pair_limit(channel *end, size_t bytes)
 {
-    sefl_status st = SEFL_OK;
     pair *p = ((const struct end *)end->self)->pair;
     p->limit = bytes;
     for (int i = 0; i < 2; i++)
-        SEFL_TRY(queue_room(&p->q[i], bytes, bytes));
-done:
-    return st;
+        SEFL_PASS(queue_room(&p->q[i], bytes, bytes));
+    return SEFL_OK;
 }
 
 void channel_pair_close(channel *end)

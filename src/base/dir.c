@@ -12,16 +12,14 @@
 
 sefl_status dir_root(dir_tree *d, const char *root)
 {
-    sefl_status st = SEFL_OK;
     size_t n = strlen(root);
     while (n > 1 && root[n - 1] == '/')
         n--;
-    SEFL_CHECK(n > 0 && n < sizeof d->root, SEFL_EINVAL,
-               "a folder's name has 1 to %zu bytes, not %zu", sizeof d->root - 1, n);
+    SEFL_NEED(n > 0 && n < sizeof d->root, SEFL_EINVAL,
+              "a folder's name has 1 to %zu bytes, not %zu", sizeof d->root - 1, n);
     d->next = 0;
     snprintf(d->root, sizeof d->root, "%.*s", (int)n, root);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 const char *dir_in(dir_tree *d, const char *fmt, ...)

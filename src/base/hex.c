@@ -17,12 +17,10 @@ char *hex_write(char *out, const void *bytes, size_t n)
 
 sefl_status wr_hex(sefl_buf *b, const void *bytes, size_t n)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(buf_reserve(b, 2 * n + 1));
+    SEFL_PASS(buf_reserve(b, 2 * n + 1));
     hex_write((char *)b->p + b->n, bytes, n);
     b->n += 2 * n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 int hex_digit(char c)

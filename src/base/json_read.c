@@ -154,7 +154,6 @@ static sefl_status escape(jread *j, uint8_t out[4], size_t *n)
 
 sefl_status jread_str(jread *j, sefl_buf *out)
 {
-    sefl_status st = SEFL_OK;
     if (look(j) != '"')
         return bad(j, "a string is wanted");
     j->at++;
@@ -169,7 +168,7 @@ sefl_status jread_str(jread *j, sefl_buf *out)
             return bad(j, "not UTF-8");
         }
         if (out)
-            SEFL_TRY(wr_raw(out, run.p, run.n));
+            SEFL_PASS(wr_raw(out, run.p, run.n));
         if (j->at == j->n)
             return bad(j, "the string does not end");
         if (j->p[j->at] < 0x20)
@@ -178,12 +177,11 @@ sefl_status jread_str(jread *j, sefl_buf *out)
             break;
         uint8_t bytes[4];
         size_t n = 0;
-        SEFL_TRY(escape(j, bytes, &n));
+        SEFL_PASS(escape(j, bytes, &n));
         if (out)
-            SEFL_TRY(wr_raw(out, bytes, n));
+            SEFL_PASS(wr_raw(out, bytes, n));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static bool digit_at(const jread *j)
@@ -203,35 +201,32 @@ static sefl_status digits(jread *j)
 /* -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? */
 static sefl_status number(jread *j)
 {
-    sefl_status st = SEFL_OK;
     j->at += j->p[j->at] == '-';
     size_t begin = j->at;
-    SEFL_TRY(digits(j));
+    SEFL_PASS(digits(j));
     if (j->p[begin] == '0' && j->at > begin + 1) {
         j->at = begin + 1;
         return bad(j, "a number with a leading zero");
     }
     if (j->at < j->n && j->p[j->at] == '.') {
         j->at++;
-        SEFL_TRY(digits(j));
+        SEFL_PASS(digits(j));
     }
     if (j->at < j->n && (j->p[j->at] | 0x20) == 'e') {
         j->at++;
         j->at += j->at < j->n && (j->p[j->at] == '+' || j->p[j->at] == '-');
-        SEFL_TRY(digits(j));
+        SEFL_PASS(digits(j));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status jread_u64(jread *j, uint64_t *out)
 {
-    sefl_status st = SEFL_OK;
     uint64_t v = 0;
     if (jread_peek(j) != '0')
         return bad(j, "a number is wanted");
     size_t begin = j->at;
-    SEFL_TRY(number(j));
+    SEFL_PASS(number(j));
     for (size_t i = begin; i < j->at; i++) {
         uint8_t c = j->p[i];
         if (c < '0' || c > '9' || __builtin_mul_overflow(v, 10, &v) ||
@@ -241,20 +236,18 @@ sefl_status jread_u64(jread *j, uint64_t *out)
         }
     }
     *out = v;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status jread_real(jread *j, double *out)
 {
-    sefl_status st = SEFL_OK;
     double v = 0;
     int scale = 0, e = 0;
     bool point = false;
     if (jread_peek(j) != '0')
         return bad(j, "a number is wanted");
     size_t i = j->at, begin = i;
-    SEFL_TRY(number(j));
+    SEFL_PASS(number(j));
     bool minus = j->p[i] == '-';
     for (i += minus; i < j->at && j->p[i] != 'e' && j->p[i] != 'E'; i++) {
         if (j->p[i] == '.') {
@@ -279,8 +272,7 @@ sefl_status jread_real(jread *j, double *out)
         return bad(j, "a number beyond what a double holds");
     }
     *out = minus ? -v : v;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status word(jread *j, const char *w)

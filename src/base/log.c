@@ -111,42 +111,40 @@ static sefl_status write_word(sefl_buf *b, const char *s)
 static sefl_status write_human(sefl_buf *b, const sefl_log *lg, log_level level, const char *event,
                                const log_field *f)
 {
-    sefl_status st = SEFL_OK;
     char text[32], hex[HEX_MAX];
     if (lg->clock) {
         time_text(text, sizeof text, lg->clock, "%H:%M:%S ");
-        SEFL_TRY(wr_fmt(b, "%s", text));
+        SEFL_PASS(wr_fmt(b, "%s", text));
     }
-    SEFL_TRY(wr_fmt(b, "%-5s ", level_name[level]));
-    SEFL_TRY(write_word(b, event));
-    SEFL_TRY(wr_raw(b, " ", f->type == LF_END ? 0 : 1));
+    SEFL_PASS(wr_fmt(b, "%-5s ", level_name[level]));
+    SEFL_PASS(write_word(b, event));
+    SEFL_PASS(wr_raw(b, " ", f->type == LF_END ? 0 : 1));
     for (; f->type != LF_END; f++) {
-        SEFL_TRY(wr_fmt(b, " %s=", f->key));
+        SEFL_PASS(wr_fmt(b, " %s=", f->key));
         switch (f->type) {
         case LF_U64:
-            SEFL_TRY(wr_fmt(b, "%" PRIu64, f->v.u));
+            SEFL_PASS(wr_fmt(b, "%" PRIu64, f->v.u));
             break;
         case LF_I64:
-            SEFL_TRY(wr_fmt(b, "%" PRId64, f->v.i));
+            SEFL_PASS(wr_fmt(b, "%" PRId64, f->v.i));
             break;
         case LF_REAL:
-            SEFL_TRY(wr_fmt(b, "%.6g", f->v.r));
+            SEFL_PASS(wr_fmt(b, "%.6g", f->v.r));
             break;
         case LF_BOOL:
-            SEFL_TRY(wr_fmt(b, "%s", f->v.u ? "true" : "false"));
+            SEFL_PASS(wr_fmt(b, "%s", f->v.u ? "true" : "false"));
             break;
         case LF_HASH:
         case LF_KEY:
-            SEFL_TRY(wr_fmt(b, "%s", hex_of(hex, f)));
+            SEFL_PASS(wr_fmt(b, "%s", hex_of(hex, f)));
             break;
         case LF_STR:
         case LF_END:
-            SEFL_TRY(write_word(b, f->v.s));
+            SEFL_PASS(write_word(b, f->v.s));
             break;
         }
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void log_event(sefl_log *lg, log_level level, const char *event, const log_field *fields)

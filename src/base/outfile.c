@@ -52,15 +52,13 @@ done:
 
 sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n)
 {
-    sefl_status st = SEFL_OK;
     assert(at <= o->bytes && n <= o->bytes - at);
-    SEFL_TRY(flush(o));
-    SEFL_CHECK(lseek(o->tmp.fd, (off_t)at, SEEK_SET) >= 0, SEFL_EIO, "%s: %s", o->path,
-               strerror(errno));
-    SEFL_TRY(sefl_at(file_write_all(o->tmp.fd, span_of(p, n)), "%s", o->path));
-    SEFL_CHECK(lseek(o->tmp.fd, 0, SEEK_END) >= 0, SEFL_EIO, "%s: %s", o->path, strerror(errno));
-done:
-    return st;
+    SEFL_PASS(flush(o));
+    SEFL_NEED(lseek(o->tmp.fd, (off_t)at, SEEK_SET) >= 0, SEFL_EIO, "%s: %s", o->path,
+              strerror(errno));
+    SEFL_PASS(sefl_at(file_write_all(o->tmp.fd, span_of(p, n)), "%s", o->path));
+    SEFL_NEED(lseek(o->tmp.fd, 0, SEEK_END) >= 0, SEFL_EIO, "%s: %s", o->path, strerror(errno));
+    return SEFL_OK;
 }
 
 sefl_status outfile_publish(outfile *o)

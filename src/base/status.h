@@ -11,9 +11,18 @@
  *         return st;
  *     }
  *
- * SEFL_TRY and SEFL_CHECK are the only macros with a jump in them: both need a local `st` and a
- * label `done`. A sentence is written once, where the failure is found; SEFL_TRY leaves it alone.
- */
+ * A function that owns nothing has nothing to release, so it returns a failure at once:
+ *
+ *     sefl_status pair_write(sefl_buf *out, const pair *p)
+ *     {
+ *         SEFL_NEED(p->a <= p->b, SEFL_ERANGE, "pair: %u above %u", p->a, p->b);
+ *         SEFL_PASS(wr_u32(out, p->a));
+ *         return wr_u32(out, p->b);
+ *     }
+ *
+ * These four are the only macros with a jump in them. SEFL_TRY and SEFL_CHECK need a local `st` and a
+ * label `done`; a function that gets its first local to release moves from PASS and NEED to them. A
+ * sentence is written once, where the failure is found; SEFL_TRY and SEFL_PASS leave it alone. */
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H
 
@@ -49,6 +58,19 @@ sefl_status sefl_at(sefl_status st, const char *fmt, ...) SEFL_PRINTF(2, 3) SEFL
             st = sefl_fail((code), __VA_ARGS__); \
             goto done;                           \
         }                                        \
+    } while (0)
+
+#define SEFL_PASS(call)              \
+    do {                             \
+        sefl_status passed = (call); \
+        if (passed != SEFL_OK)       \
+            return passed;           \
+    } while (0)
+
+#define SEFL_NEED(ok, code, ...)                   \
+    do {                                           \
+        if (!(ok))                                 \
+            return sefl_fail((code), __VA_ARGS__); \
     } while (0)
 
 #endif

@@ -51,12 +51,9 @@ static sefl_status read_file(corpus *c, vocab *v, const wish *o, const char *pat
 /* The vocabulary of a training text. */
 static sefl_status words_of(vocab **v, const wish *o, const char *path, const vocab_settings *set)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(vocab_new(v));
-    SEFL_TRY(read_file(NULL, *v, o, path));
-    SEFL_TRY(vocab_finish(*v, set));
-done:
-    return st;
+    SEFL_PASS(vocab_new(v));
+    SEFL_PASS(read_file(NULL, *v, o, path));
+    return vocab_finish(*v, set);
 }
 
 static const vocab_settings as_it_appears = { .order = VOCAB_APPEARANCE };
@@ -206,16 +203,13 @@ done:
 /* Nothing is written over unasked, and the input never. */
 static sefl_status check_split(const wish *o, const corpus_paths *in, bool records)
 {
-    sefl_status st = SEFL_OK;
     char name[64];
     for (uint32_t who = 0; who < o->clients; who++) {
         client_file(name, who, records);
         for (int i = 0; i < CORPUS_SPLITS; i++)
-            SEFL_TRY(output_check_in(o->out, name, in->path[i], o->force));
+            SEFL_PASS(output_check_in(o->out, name, in->path[i], o->force));
     }
-    SEFL_TRY(output_check_folder(o->out, "client-", o->force));
-done:
-    return st;
+    return output_check_folder(o->out, "client-", o->force);
 }
 
 static int ascending(const void *a, const void *b)
@@ -320,12 +314,9 @@ static sefl_status check_synth(const wish *o)
 {
     static const char *const names[] = { "train.txt", "valid.txt", "test.txt", "vocab.txt",
                                          "meta.json" };
-    sefl_status st = SEFL_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        SEFL_TRY(output_check_in(o->out, names[i], NULL, o->force));
-    SEFL_TRY(output_check_folder(o->out, "client-", o->force));
-done:
-    return st;
+        SEFL_PASS(output_check_in(o->out, names[i], NULL, o->force));
+    return output_check_folder(o->out, "client-", o->force);
 }
 
 static sefl_status synth_json(const synth_settings *s, const synth_report *r)

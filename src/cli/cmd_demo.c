@@ -39,12 +39,10 @@ static sefl_status test_random(void)
 {
     uint8_t a[64], b[64];
     sefl_rng rng = rng_system();
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(rng_fill(&rng, a, sizeof a));
-    SEFL_TRY(rng_fill(&rng, b, sizeof b));
-    SEFL_CHECK(!ct_eq_bytes(a, b, sizeof a), SEFL_ERANDOM, "two random draws are the same");
-done:
-    return st;
+    SEFL_PASS(rng_fill(&rng, a, sizeof a));
+    SEFL_PASS(rng_fill(&rng, b, sizeof b));
+    SEFL_NEED(!ct_eq_bytes(a, b, sizeof a), SEFL_ERANDOM, "two random draws are the same");
+    return SEFL_OK;
 }
 
 static sefl_status test_readers(void)
@@ -126,25 +124,23 @@ static sefl_status secure_sums(const wish *o)
                    .clients = o->clients ? o->clients : 8,
                    .values = o->values ? o->values : 20000,
                    .noise = o->noise ? o->noise : "1" };
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(!o->out && !o->rounds && !o->words && !o->json, SEFL_EINVAL,
-               "--out, --rounds, --words and --json do not go with --sum");
+    SEFL_NEED(!o->out && !o->rounds && !o->words && !o->json, SEFL_EINVAL,
+              "--out, --rounds, --words and --json do not go with --sum");
     if (o->scheme)
         schemes[0] = o->scheme, schemes[1] = NULL;
     printf("sefl demo --sum\n");
-    SEFL_TRY(self_test(false));
+    SEFL_PASS(self_test(false));
     for (size_t i = 0; schemes[i]; i++) {
         printf("\n");
         d.scheme = schemes[i];
-        SEFL_TRY(demo_sum_run(&d));
+        SEFL_PASS(demo_sum_run(&d));
     }
     printf(
         "\nWho saw what: AS saw encrypted vectors, its own mask and the noisy sums above. CSP saw "
         "sums under\nthat mask and, with pad, who took part. Neither saw a vector, the plain sum "
         "or the noise.\n(This program knows the plain sum only because it played all "
         "clients.)\n");
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status federation(const wish *o, bool *accepted)
@@ -157,17 +153,14 @@ static sefl_status federation(const wish *o, bool *accepted)
                    .rounds = o->rounds ? o->rounds : 12,
                    .words = o->words ? o->words : 4000,
                    .json = o->json };
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(!o->values, SEFL_EINVAL, "--values goes with --sum");
-    SEFL_CHECK(!o->bits || strcmp(d.scheme, "paillier") == 0, SEFL_EINVAL,
-               "--bits goes with --scheme paillier");
-    SEFL_CHECK(d.clients >= 4 && d.clients <= DEMO_CLIENTS_MAX, SEFL_EINVAL,
-               "--clients is 4 to %d, not %u", DEMO_CLIENTS_MAX, d.clients);
+    SEFL_NEED(!o->values, SEFL_EINVAL, "--values goes with --sum");
+    SEFL_NEED(!o->bits || strcmp(d.scheme, "paillier") == 0, SEFL_EINVAL,
+              "--bits goes with --scheme paillier");
+    SEFL_NEED(d.clients >= 4 && d.clients <= DEMO_CLIENTS_MAX, SEFL_EINVAL,
+              "--clients is 4 to %d, not %u", DEMO_CLIENTS_MAX, d.clients);
     *accepted = true;
-    SEFL_TRY(self_test(true));
-    SEFL_TRY(demo_fed_run(&d));
-done:
-    return st;
+    SEFL_PASS(self_test(true));
+    return demo_fed_run(&d);
 }
 
 static int run(void *options)

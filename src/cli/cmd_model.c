@@ -133,25 +133,23 @@ done:
 
 static sefl_status run_info(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *o = options;
     json j = json_into(&o->text);
-    SEFL_TRY(tensors_open(&o->t, o->path));
+    SEFL_PASS(tensors_open(&o->t, o->path));
     const char *kind = tensors_meta(o->t, "sefl");
     bool ours = kind && strncmp(kind, "model ", 6) == 0;
     json_open(&j, '{');
     json_fields(&j, lf_str("sefl", kind));
     if (ours)
-        SEFL_TRY(info_model(o, &j));
+        SEFL_PASS(info_model(o, &j));
     else if (!o->json)
         printf("%s: safetensors, %s\n", o->path,
                kind ? "dense weights exported by sefl" : "not written by sefl");
     info_arrays(o, o->t, !ours, &j);
     json_close(&j, '}');
     if (o->json)
-        SEFL_TRY(print_json(&j));
-done:
-    return st;
+        SEFL_PASS(print_json(&j));
+    return SEFL_OK;
 }
 
 /* ---- new ----------------------------------------------------------------------------------- */
@@ -180,20 +178,17 @@ static sefl_status note_vocab(model_meta *meta, const vocab *v, const wish *o)
 
 static sefl_status run_new(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *o = options;
-    SEFL_TRY(output_check(o->path, o->vocab, o->force));
-    SEFL_TRY(read_vocab(&o->v, o));
+    SEFL_PASS(output_check(o->path, o->vocab, o->force));
+    SEFL_PASS(read_vocab(&o->v, o));
     o->cfg.vocab = vocab_size(o->v);
     o->cfg.batch = o->cfg.steps = 1; /* it only writes numbers down */
-    SEFL_TRY(lm_new(&o->m, &o->cfg, NULL));
+    SEFL_PASS(lm_new(&o->m, &o->cfg, NULL));
     lm_init(o->m, o->seed);
     o->meta.cfg = *lm_get_config(o->m);
-    SEFL_TRY(note_vocab(&o->meta, o->v, o));
-    SEFL_TRY(model_write(o->path, &o->meta, lm_theta(o->m)));
-    SEFL_TRY(report_written(o, o->path, &o->meta, lm_count(o->m), -1));
-done:
-    return st;
+    SEFL_PASS(note_vocab(&o->meta, o->v, o));
+    SEFL_PASS(model_write(o->path, &o->meta, lm_theta(o->m)));
+    return report_written(o, o->path, &o->meta, lm_count(o->m), -1);
 }
 
 /* ---- eval ---------------------------------------------------------------------------------- */
@@ -317,46 +312,40 @@ done:
 
 static sefl_status run_export(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *o = options;
     size_t count = 0;
-    SEFL_TRY(output_check(o->out, o->path, o->force));
-    SEFL_TRY(model_read(&o->meta, &o->theta, &count, o->path));
-    SEFL_TRY(model_export(o->out, &o->meta, o->theta));
-    SEFL_TRY(tensors_open(&o->t, o->out)); /* dense: more values than the model has */
+    SEFL_PASS(output_check(o->out, o->path, o->force));
+    SEFL_PASS(model_read(&o->meta, &o->theta, &count, o->path));
+    SEFL_PASS(model_export(o->out, &o->meta, o->theta));
+    SEFL_PASS(tensors_open(&o->t, o->out)); /* dense: more values than the model has */
     count = 0;
     for (size_t i = 0; i < tensors_count(o->t); i++)
         count += tensors_at(o->t, i)->count;
     o->meta.cfg.block = 1;
-    SEFL_TRY(report_written(o, o->out, &o->meta, count, -1));
-done:
-    return st;
+    return report_written(o, o->out, &o->meta, count, -1);
 }
 
 static sefl_status run_import(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *o = options;
     size_t count = 0;
     double distance = 0;
     o->meta.cfg = o->cfg;
-    SEFL_TRY(output_check(o->out, o->path, o->force));
+    SEFL_PASS(output_check(o->out, o->path, o->force));
     if (o->vocab)
-        SEFL_TRY(output_check(o->out, o->vocab, o->force));
-    SEFL_TRY(model_import(&o->meta, &o->theta, &count, &distance, o->path));
+        SEFL_PASS(output_check(o->out, o->vocab, o->force));
+    SEFL_PASS(model_import(&o->meta, &o->theta, &count, &distance, o->path));
     if (o->vocab) {
-        SEFL_TRY(read_vocab(&o->v, o));
-        SEFL_TRY(model_check_vocab(&o->meta, o->v));
+        SEFL_PASS(read_vocab(&o->v, o));
+        SEFL_PASS(model_check_vocab(&o->meta, o->v));
         vocab_order known = o->meta.order;
         bool had = o->meta.has_vocab;
-        SEFL_TRY(note_vocab(&o->meta, o->v, o));
+        SEFL_PASS(note_vocab(&o->meta, o->v, o));
         if (had && !o->order)
             o->meta.order = known;
     }
-    SEFL_TRY(model_write(o->out, &o->meta, o->theta));
-    SEFL_TRY(report_written(o, o->out, &o->meta, count, distance));
-done:
-    return st;
+    SEFL_PASS(model_write(o->out, &o->meta, o->theta));
+    return report_written(o, o->out, &o->meta, count, distance);
 }
 
 /* ---- the command --------------------------------------------------------------------------- */

@@ -61,7 +61,6 @@ static dp_event event_of(const plan *p, bool against_server)
 
 static sefl_status compute(plan *p)
 {
-    sefl_status st = SEFL_OK;
     dp_event server = event_of(p, true), others = event_of(p, false);
     dp_question q = { .delta = p->delta };
     const double clients = (double)p->clients;
@@ -71,27 +70,26 @@ static sefl_status compute(plan *p)
     if (p->classic)
         p->z = classic_z(p->epsilon, p->delta);
     else if (p->z == 0)
-        SEFL_TRY(dp_find_z(&p->z, &server, p->epsilon, &q));
+        SEFL_PASS(dp_find_z(&p->z, &server, p->epsilon, &q));
     server.z = others.z = p->z;
     for (int i = 0; i < 2; i++) {
         q.neighbours = i ? DP_REPLACE : DP_ZERO_OUT;
-        SEFL_TRY(dp_epsilon(&p->server[i], &server, 1, &q));
-        SEFL_TRY(dp_epsilon(&p->others[i], &others, 1, &q));
+        SEFL_PASS(dp_epsilon(&p->server[i], &server, 1, &q));
+        SEFL_PASS(dp_epsilon(&p->others[i], &others, 1, &q));
         if (p->server[i].epsilon < p->others[i].epsilon) /* others see no more than a server */
             p->others[i] = p->server[i];
     }
     if (p->pld) {
-        SEFL_TRY(dp_pld_epsilon(&p->pld_server, &server, 1, p->delta));
-        SEFL_TRY(dp_pld_epsilon(&p->pld_others, &others, 1, p->delta));
+        SEFL_PASS(dp_pld_epsilon(&p->pld_server, &server, 1, p->delta));
+        SEFL_PASS(dp_pld_epsilon(&p->pld_others, &others, 1, p->delta));
     }
-    SEFL_TRY(dp_grid_init(
+    SEFL_PASS(dp_grid_init(
         &p->grid,
         &(dp_grid_config){ .z = p->z, .clip = p->clip, .dim = p->dim, .clients = p->clients }));
     double spread = p->z * sqrt((double)p->dim * kinds[p->kind].noises);
     p->noise_over_signal = spread / p->cohort;
     p->least_cohort = ceil(spread);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static double up(double v)

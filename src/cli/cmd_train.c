@@ -155,20 +155,18 @@ done:
 
 static sefl_status build(session *s)
 {
-    sefl_status st = SEFL_OK;
     const corpus *text = &s->text[CORPUS_TRAIN];
     train_config *how = &s->how;
     s->cfg.vocab = vocab_size(s->words);
     if (how->lr == 0) /* the rates of PyTorch's examples */
         how->lr = how->optim.kind == OPTIM_ADAM ? 0.001 : strcmp(s->cfg.body, "lstm") == 0 ? 20 : 5;
-    SEFL_TRY(pool_new(&s->pool, s->threads));
-    SEFL_TRY(lm_new(&s->m, &s->cfg, s->pool));
+    SEFL_PASS(pool_new(&s->pool, s->threads));
+    SEFL_PASS(lm_new(&s->m, &s->cfg, s->pool));
     lm_init(s->m, how->seed);
-    SEFL_TRY(trainer_new(&s->t, s->m, s->pool, how, text->token, text->tokens));
+    SEFL_PASS(trainer_new(&s->t, s->m, s->pool, how, text->token, text->tokens));
     s->meta = (model_meta){ .cfg = *lm_get_config(s->m) };
     model_meta_set_vocab(&s->meta, s->words);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

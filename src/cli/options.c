@@ -84,7 +84,6 @@ void options_print_names(const cli_command *c)
 
 sefl_status options_wrap(sefl_buf *out, size_t at, size_t indent, const char *text)
 {
-    sefl_status st = SEFL_OK;
     bool fresh = true; /* nothing of this line of the text is written yet */
     size_t lead = 0;   /* a line that begins with blanks goes on below its words */
     for (const char *p = text; *p;) {
@@ -92,20 +91,18 @@ sefl_status options_wrap(sefl_buf *out, size_t at, size_t indent, const char *te
         if (fresh)
             lead = blanks ? blanks + 4 : 0;
         if (!fresh && at + blanks + n > WIDTH - 1) {
-            SEFL_TRY(wr_fmt(out, "\n%*s", (int)(indent + lead), ""));
+            SEFL_PASS(wr_fmt(out, "\n%*s", (int)(indent + lead), ""));
             at = indent + lead, p += blanks, blanks = 0;
         }
-        SEFL_TRY(wr_fmt(out, "%.*s", (int)(blanks + n), p));
+        SEFL_PASS(wr_fmt(out, "%.*s", (int)(blanks + n), p));
         at += blanks + n, p += blanks + n;
         fresh = false;
         if (*p == '\n') {
-            SEFL_TRY(wr_fmt(out, p[1] == '\n' ? "\n" : "\n%*s", (int)indent, ""));
+            SEFL_PASS(wr_fmt(out, p[1] == '\n' ? "\n" : "\n%*s", (int)indent, ""));
             at = indent, fresh = true, p++;
         }
     }
-    SEFL_TRY(wr_fmt(out, "\n"));
-done:
-    return st;
+    return wr_fmt(out, "\n");
 }
 
 static const char *placeholder(const setting_def *d)
@@ -132,22 +129,19 @@ static void signature(char *out, size_t n, const entry *e)
 /* "a, b or c" of words that are separated by spaces. */
 static sefl_status list_words(sefl_buf *out, const char *words)
 {
-    sefl_status st = SEFL_OK;
     for (const char *p = words; *p;) {
         size_t n = strcspn(p, " ");
         const char *next = p + n + strspn(p + n, " ");
         const char *before = p == words ? "" : *next ? ", " : " or ";
-        SEFL_TRY(wr_fmt(out, "%s%.*s", before, (int)n, p));
+        SEFL_PASS(wr_fmt(out, "%s%.*s", before, (int)n, p));
         p = next;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* " (1 to 1000; default 8)": what the table knows besides the sentence. */
 static sefl_status limits(sefl_buf *out, const entry *e)
 {
-    sefl_status st = SEFL_OK;
     const setting_def *d = e->def;
     const bool number =
         d->type == SETTING_U64 || d->type == SETTING_DECIMAL || d->type == SETTING_REAL;
@@ -155,33 +149,29 @@ static sefl_status limits(sefl_buf *out, const entry *e)
                       strcmp(d->fallback, "0") == 0; /* stands for "not given" */
     const bool says = d->fallback && *d->fallback && !is_flag(e) && !none;
     size_t before;
-    SEFL_TRY(wr_fmt(out, " ("));
+    SEFL_PASS(wr_fmt(out, " ("));
     before = out->n;
     if (d->words)
-        SEFL_TRY(list_words(out, d->words));
+        SEFL_PASS(list_words(out, d->words));
     else if (number && d->max > 0)
-        SEFL_TRY(wr_fmt(out, "%" PRIu64 " to %" PRIu64, d->min, d->max));
+        SEFL_PASS(wr_fmt(out, "%" PRIu64 " to %" PRIu64, d->min, d->max));
     if (says)
-        SEFL_TRY(wr_fmt(out, "%sdefault %s", out->n > before ? "; " : "", d->fallback));
+        SEFL_PASS(wr_fmt(out, "%sdefault %s", out->n > before ? "; " : "", d->fallback));
     if (out->n == before)
         out->n -= 2;
     else
-        SEFL_TRY(wr_fmt(out, ")"));
-done:
-    return st;
+        SEFL_PASS(wr_fmt(out, ")"));
+    return SEFL_OK;
 }
 
 /* " [new, check]" */
 static sefl_status list_actions(sefl_buf *out, const cli_command *c, const entry *e)
 {
-    sefl_status st = SEFL_OK;
     size_t n = 0;
     for (const cli_action *a = c->actions; a->name; a++)
         if (has_option(a, e->name))
-            SEFL_TRY(wr_fmt(out, "%s%s", n++ ? ", " : " [", a->name));
-    SEFL_TRY(wr_fmt(out, "]"));
-done:
-    return st;
+            SEFL_PASS(wr_fmt(out, "%s%s", n++ ? ", " : " [", a->name));
+    return wr_fmt(out, "]");
 }
 
 static bool is_shared(const cli_command *c, const entry *e)
@@ -254,18 +244,16 @@ done:
 /* The options that several actions have come once, behind all actions. */
 static sefl_status help_shared(sefl_buf *out, const cli_command *c)
 {
-    sefl_status st = SEFL_OK;
     entry e[OPTIONS_MAX];
     size_t n = collect(e, c, &any_action), shared = 0;
     for (size_t i = 0; i < n; i++)
         if (is_shared(c, &e[i]))
             e[shared++] = e[i];
     if (shared > 0) {
-        SEFL_TRY(wr_fmt(out, "\noptions of several actions:\n"));
-        SEFL_TRY(help_options(out, c, e, shared));
+        SEFL_PASS(wr_fmt(out, "\noptions of several actions:\n"));
+        SEFL_PASS(help_options(out, c, e, shared));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* What --set may change. */
@@ -291,7 +279,6 @@ done:
 
 static sefl_status help_action(sefl_buf *out, const cli_command *c, const cli_action *a)
 {
-    sefl_status st = SEFL_OK;
     entry e[OPTIONS_MAX];
     size_t n = collect(e, c, a), own = 0;
     for (size_t i = 0; i < n; i++)
@@ -299,36 +286,32 @@ static sefl_status help_action(sefl_buf *out, const cli_command *c, const cli_ac
             e[own++] = e[i];
     if (own == 0 && !a->about)
         return SEFL_OK;
-    SEFL_TRY(wr_fmt(out, "\n%s%s", a->name, *a->name ? ": " : ""));
+    SEFL_PASS(wr_fmt(out, "\n%s%s", a->name, *a->name ? ": " : ""));
     if (a->about)
-        SEFL_TRY(options_wrap(out, strlen(a->name) + 2, *a->name ? 4 : 0, a->about));
+        SEFL_PASS(options_wrap(out, strlen(a->name) + 2, *a->name ? 4 : 0, a->about));
     else
-        SEFL_TRY(wr_fmt(out, "options:\n"));
-    SEFL_TRY(help_options(out, c, e, own));
-done:
-    return st;
+        SEFL_PASS(wr_fmt(out, "options:\n"));
+    return help_options(out, c, e, own);
 }
 
 sefl_status options_help(sefl_buf *out, const cli_command *c)
 {
-    sefl_status st = SEFL_OK;
     for (const cli_action *a = c->actions; a->name; a++)
-        SEFL_TRY(help_usage(out, c, a));
+        SEFL_PASS(help_usage(out, c, a));
     if (c->about) {
-        SEFL_TRY(wr_fmt(out, "\n"));
-        SEFL_TRY(options_wrap(out, 0, 0, c->about));
+        SEFL_PASS(wr_fmt(out, "\n"));
+        SEFL_PASS(options_wrap(out, 0, 0, c->about));
     }
     for (const cli_action *a = c->actions; a->name; a++)
-        SEFL_TRY(help_action(out, c, a));
-    SEFL_TRY(help_shared(out, c));
+        SEFL_PASS(help_action(out, c, a));
+    SEFL_PASS(help_shared(out, c));
     if (c->list_settings)
-        SEFL_TRY(help_settings(out, c));
+        SEFL_PASS(help_settings(out, c));
     if (c->notes) {
-        SEFL_TRY(wr_fmt(out, "\n"));
-        SEFL_TRY(options_wrap(out, 0, 0, c->notes));
+        SEFL_PASS(wr_fmt(out, "\n"));
+        SEFL_PASS(options_wrap(out, 0, 0, c->notes));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- parsing --------------------------------------------------------------------------------- */

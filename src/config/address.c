@@ -5,7 +5,6 @@
 
 sefl_status address_read(host_port *out, const char *text, unsigned least)
 {
-    sefl_status st = SEFL_OK;
     const char *colon = strrchr(text, ':'), *begin = text, *end = colon;
     char *stop = NULL;
     unsigned long n = 65536;
@@ -18,13 +17,12 @@ sefl_status address_read(host_port *out, const char *text, unsigned least)
     }
     if (colon && end && colon[1] >= '0' && colon[1] <= '9')
         n = strtoul(colon + 1, &stop, 10);
-    SEFL_CHECK(stop && *stop == 0 && n >= least && n <= 65535 && end > begin &&
-                   end - begin <= ADDRESS_HOST_MAX,
-               SEFL_EINVAL, "wants host:port or [address]:port, not \"%.64s\"", text);
+    SEFL_NEED(stop && *stop == 0 && n >= least && n <= 65535 && end > begin &&
+                  end - begin <= ADDRESS_HOST_MAX,
+              SEFL_EINVAL, "wants host:port or [address]:port, not \"%.64s\"", text);
     memcpy(out->host, begin, (size_t)(end - begin));
     out->port = (uint16_t)n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status address_write(sefl_buf *out, const char *host, unsigned port)

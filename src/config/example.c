@@ -87,25 +87,22 @@ static sefl_status line(sefl_buf *out, const setting_def *d, sefl_span v)
 sefl_status example_brief(sefl_buf *out, const char *about, const setting_def *schema,
                           const char *set)
 {
-    sefl_status st = SEFL_OK;
     char scratch[24];
-    SEFL_TRY(wr_fmt(out, "# %s\n", about));
+    SEFL_PASS(wr_fmt(out, "# %s\n", about));
     for (const setting_def *d = schema; d->key; d++) {
         const wish w = wish_of(set, d->key);
         if (w.named ? !w.without : !d->fallback)
-            SEFL_TRY(line(out, d, shown(d, &w, scratch)));
+            SEFL_PASS(line(out, d, shown(d, &w, scratch)));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status example_write(sefl_buf *out, const char *file, const char *about,
                           const setting_def *schema, const char *active)
 {
-    sefl_status st = SEFL_OK;
     char values[EXAMPLE_VALUES];
     const setting_def *before = NULL;
-    SEFL_TRY(
+    SEFL_PASS(
         wr_fmt(out,
                "# %s: %s.\n"
                "# Every key stands here with its default, or an example, behind a #: remove the # "
@@ -120,15 +117,14 @@ sefl_status example_write(sefl_buf *out, const char *file, const char *about,
         if (strncmp(d->key, "sweep.", 6) == 0)
             continue;
         if (!before || !same_group(before->key, d->key))
-            SEFL_TRY(wr_fmt(out, "\n"));
+            SEFL_PASS(wr_fmt(out, "\n"));
         before = d;
         example_values(values, d);
-        SEFL_TRY(wr_fmt(out, "# %s%s%s%s\n", d->help ? d->help : "",
-                        d->help && *d->help ? "; " : "", values, must ? "; must be given" : ""));
+        SEFL_PASS(wr_fmt(out, "# %s%s%s%s\n", d->help ? d->help : "",
+                         d->help && *d->help ? "; " : "", values, must ? "; must be given" : ""));
         const char *mark = (w.named || must) && !w.without ? "" : "#";
-        SEFL_TRY(wr_fmt(out, "%s", mark));
-        SEFL_TRY(line(out, d, v));
+        SEFL_PASS(wr_fmt(out, "%s", mark));
+        SEFL_PASS(line(out, d, v));
     }
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -296,34 +296,30 @@ done:
 
 sefl_status settings_overlay(settings *s, const settings *over)
 {
-    sefl_status st = SEFL_OK;
     for (size_t i = 0; i < over->count; i++) {
         const char *v = over->value[i], *key = over->schema[i].key;
         if (!v)
             continue;
         do /* a list: each of its texts */
-            SEFL_TRY(settings_set_pair(s, span_of_str(key), span_of_str(v), over->origin[i]));
+            SEFL_PASS(settings_set_pair(s, span_of_str(key), span_of_str(v), over->origin[i]));
         while (over->schema[i].type == SETTING_LIST && *(v += strlen(v) + 1));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status settings_resolve(settings *s, const char *folder)
 {
-    sefl_status st = SEFL_OK;
     for (size_t i = 0; folder && *folder && i < s->count; i++) {
         char *v = s->value[i], *full = NULL;
         if (s->schema[i].type != SETTING_PATH || !v || !*v || *v == '/')
             continue;
         size_t n = strlen(folder) + strlen(v) + 2;
-        SEFL_TRY(sefl_new(&full, n, 1));
+        SEFL_PASS(sefl_new(&full, n, 1));
         snprintf(full, n, "%s/%s", folder, v);
         sefl_free(v);
         s->value[i] = full;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- taking values --------------------------------------------------------------------------- */
@@ -414,13 +410,11 @@ static void put(void *field, const setting_def *d, const char *v)
 
 sefl_status settings_fill(const settings *s, void *out)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(settings_complete(s));
+    SEFL_PASS(settings_complete(s));
     for (size_t i = 0; i < s->count; i++)
         if (s->schema[i].size > 0)
             put((char *)out + s->schema[i].at, &s->schema[i], value_of(s, i));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static size_t at(const settings *s, const char *key)

@@ -26,20 +26,17 @@ static const char end_line[] = "-----END SEFL PUBLIC KEY-----\n";
 /* raw begins with u16 bits; its SHA-256 is the fingerprint (see paillier.h). */
 static sefl_status armour(sefl_buf *out, sefl_span raw)
 {
-    sefl_status st = SEFL_OK;
     char hex[2 * SHA256_BYTES + 1], base64[RAW_MAX * 4 / 3 + 8];
     uint8_t digest[SHA256_BYTES];
 
     sha256_of(digest, raw);
     hex_write(hex, digest, sizeof digest);
     sodium_bin2base64(base64, sizeof base64, raw.p, raw.n, sodium_base64_VARIANT_ORIGINAL);
-    SEFL_TRY(wr_fmt(out, "%sversion: 1\nscheme: paillier\nbits: %u\nfingerprint: %s\n\n",
-                    begin_line, (unsigned)(raw.p[0] | raw.p[1] << 8), hex));
+    SEFL_PASS(wr_fmt(out, "%sversion: 1\nscheme: paillier\nbits: %u\nfingerprint: %s\n\n",
+                     begin_line, (unsigned)(raw.p[0] | raw.p[1] << 8), hex));
     for (size_t i = 0, n = strlen(base64); i < n; i += LINE)
-        SEFL_TRY(wr_fmt(out, "%.*s\n", LINE, base64 + i));
-    SEFL_TRY(wr_raw(out, end_line, sizeof end_line - 1));
-done:
-    return st;
+        SEFL_PASS(wr_fmt(out, "%.*s\n", LINE, base64 + i));
+    return wr_raw(out, end_line, sizeof end_line - 1);
 }
 
 /* The raw bytes inside: *n of them in raw. */
@@ -91,14 +88,11 @@ done:
 
 sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file)
 {
-    sefl_status st = SEFL_OK;
     uint8_t raw[RAW_MAX];
     size_t n;
     *out = NULL;
-    SEFL_TRY(unarmour(raw, &n, file));
-    SEFL_TRY(paillier_pub_read(out, span_of(raw, n)));
-done:
-    return st;
+    SEFL_PASS(unarmour(raw, &n, file));
+    return paillier_pub_read(out, span_of(raw, n));
 }
 
 /* ---- label of a secret ----------------------------------------------------------------------- */
@@ -106,43 +100,38 @@ done:
 /* The label's words, and that the body is as long as they make it. */
 static sefl_status read_label(keyfile_info *out, const sealed_info *info)
 {
-    sefl_status st = SEFL_OK;
     rd r = rd_over(info->label);
     uint8_t kind;
     uint16_t bits;
-    SEFL_TRY(rd_u8(&r, &kind));
-    SEFL_CHECK(kind == KEYFILE_PAILLIER || kind == KEYFILE_ROOT, SEFL_EPROTO,
-               "secret key: unknown kind %u", kind);
-    SEFL_TRY(rd_u16(&r, &bits));
-    SEFL_CHECK(kind == KEYFILE_ROOT ? bits == ROOT_BITS : paillier_bits_ok(bits), SEFL_EPROTO,
-               "secret key: a size of %u bits", bits);
-    SEFL_TRY(rd_raw(&r, out->fingerprint, sizeof out->fingerprint));
-    SEFL_TRY(rd_end(&r));
-    SEFL_CHECK(info->bytes ==
-                   (kind == KEYFILE_ROOT ? KEYFILE_ROOT_BYTES : paillier_sec_bytes(bits)),
-               SEFL_EPROTO, "secret key: %zu bytes do not make one of %u bits", info->bytes, bits);
+    SEFL_PASS(rd_u8(&r, &kind));
+    SEFL_NEED(kind == KEYFILE_PAILLIER || kind == KEYFILE_ROOT, SEFL_EPROTO,
+              "secret key: unknown kind %u", kind);
+    SEFL_PASS(rd_u16(&r, &bits));
+    SEFL_NEED(kind == KEYFILE_ROOT ? bits == ROOT_BITS : paillier_bits_ok(bits), SEFL_EPROTO,
+              "secret key: a size of %u bits", bits);
+    SEFL_PASS(rd_raw(&r, out->fingerprint, sizeof out->fingerprint));
+    SEFL_PASS(rd_end(&r));
+    SEFL_NEED(info->bytes == (kind == KEYFILE_ROOT ? KEYFILE_ROOT_BYTES : paillier_sec_bytes(bits)),
+              SEFL_EPROTO, "secret key: %zu bytes do not make one of %u bits", info->bytes, bits);
     out->kind = (keyfile_kind)kind;
     out->secret = true;
     out->bits = bits;
     out->by = info->by;
     out->cost = info->cost;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Looks at the label of a secret's file, which must be of this kind. */
 static sefl_status peek(sealed_info *info, keyfile_info *words, keyfile_kind want, sefl_span file)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(sealed_peek(info, file));
-    SEFL_TRY(read_label(words, info));
-    SEFL_CHECK(words->kind == want, SEFL_EINVAL, "%s",
-               want == KEYFILE_ROOT
-                   ? "this is a Paillier key; sealed updates need a root ('sefl key new')"
-                   : "this is a root; a Paillier task needs its key pair ('sefl key new --scheme "
-                     "paillier')");
-done:
-    return st;
+    SEFL_PASS(sealed_peek(info, file));
+    SEFL_PASS(read_label(words, info));
+    SEFL_NEED(words->kind == want, SEFL_EINVAL, "%s",
+              want == KEYFILE_ROOT
+                  ? "this is a Paillier key; sealed updates need a root ('sefl key new')"
+                  : "this is a root; a Paillier task needs its key pair ('sefl key new --scheme "
+                    "paillier')");
+    return SEFL_OK;
 }
 
 /* ---- root ------------------------------------------------------------------------------------ */
@@ -237,7 +226,6 @@ done:
 
 sefl_status keyfile_info_read(keyfile_info *out, sefl_span file)
 {
-    sefl_status st = SEFL_OK;
     keyfile_info tmp = { 0 };
     sealed_info info;
     uint8_t raw[RAW_MAX];
@@ -245,21 +233,20 @@ sefl_status keyfile_info_read(keyfile_info *out, sefl_span file)
 
     *out = tmp;
     if (file.n >= 8 && memcmp(file.p, "SEFLSEAL", 8) == 0) {
-        SEFL_TRY(sealed_peek(&info, file));
-        SEFL_TRY(read_label(&tmp, &info));
+        SEFL_PASS(sealed_peek(&info, file));
+        SEFL_PASS(read_label(&tmp, &info));
     } else {
-        SEFL_CHECK(file.n >= 8 && memcmp(file.p, begin_line, 8) == 0, SEFL_EPROTO,
-                   "this is neither a public nor a secret key of sefl");
-        SEFL_TRY(unarmour(raw, &n, file));
+        SEFL_NEED(file.n >= 8 && memcmp(file.p, begin_line, 8) == 0, SEFL_EPROTO,
+                  "this is neither a public nor a secret key of sefl");
+        SEFL_PASS(unarmour(raw, &n, file));
         tmp.kind = KEYFILE_PAILLIER;
         tmp.bits = (unsigned)(raw[0] | raw[1] << 8);
-        SEFL_CHECK(paillier_bits_ok(tmp.bits) && n == paillier_pub_bytes(tmp.bits), SEFL_EPROTO,
-                   "public key: %zu bytes do not make one of %u bits", n, tmp.bits);
+        SEFL_NEED(paillier_bits_ok(tmp.bits) && n == paillier_pub_bytes(tmp.bits), SEFL_EPROTO,
+                  "public key: %zu bytes do not make one of %u bits", n, tmp.bits);
         sha256_of(tmp.fingerprint, span_of(raw, n));
     }
     *out = tmp;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- trial ----------------------------------------------------------------------------------- */

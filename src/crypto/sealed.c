@@ -46,9 +46,8 @@ static sefl_status check_lock(const sealed_lock *lock)
 static sefl_status derive(uint8_t key[KEY], sefl_span salt, const sealed_cost *cost,
                           const sealed_lock *lock)
 {
-    sefl_status st = SEFL_OK;
     int rc = -1;
-    SEFL_CHECK(sodium_init() >= 0, SEFL_ECRYPTO, "libsodium does not work on this machine");
+    SEFL_NEED(sodium_init() >= 0, SEFL_ECRYPTO, "libsodium does not work on this machine");
     /* Argon2id's second half is data-dependent by design: it is left out of the constant-time
      * check, and what goes in and comes out is secret again around it. */
     CT_PUBLIC(lock->secret.p, lock->secret.n);
@@ -57,9 +56,8 @@ static sefl_status derive(uint8_t key[KEY], sefl_span salt, const sealed_cost *c
                            cost->passes, (size_t)cost->kib * 1024, crypto_pwhash_ALG_ARGON2ID13);
     CT_SECRET(lock->secret.p, lock->secret.n);
     CT_SECRET(key, KEY);
-    SEFL_CHECK(rc == 0, SEFL_ENOMEM, "out of memory: unlocking takes %u MiB", cost->kib / 1024);
-done:
-    return st;
+    SEFL_NEED(rc == 0, SEFL_ENOMEM, "out of memory: unlocking takes %u MiB", cost->kib / 1024);
+    return SEFL_OK;
 }
 
 sefl_status sealed_write(sefl_buf *out, sefl_span label, sefl_span secret, const sealed_lock *lock,
@@ -108,7 +106,6 @@ done:
 
 sefl_status sealed_peek(sealed_info *info, sefl_span file)
 {
-    sefl_status st = SEFL_OK;
     sealed_info tmp = { 0 };
     rd r = rd_over(file);
     uint16_t version;
@@ -116,38 +113,37 @@ sefl_status sealed_peek(sealed_info *info, sefl_span file)
     uint32_t body;
 
     *info = (sealed_info){ 0 };
-    SEFL_TRY(rd_expect(&r, magic, sizeof magic, "a sealed file"));
-    SEFL_TRY(rd_u16(&r, &version));
-    SEFL_CHECK(version == VERSION, SEFL_EUNSUPPORTED,
-               "sealed file of version %u: this program reads version %d", version, VERSION);
-    SEFL_TRY(rd_u8(&r, &by));
-    SEFL_TRY(rd_u8(&r, &kdf));
-    SEFL_CHECK(by == SEALED_BY_PASSPHRASE || by == SEALED_BY_KEY_FILE, SEFL_EPROTO,
-               "sealed file: unknown kind of lock %u", by);
-    SEFL_CHECK(kdf == KDF_ARGON2ID13, SEFL_EPROTO, "sealed file: unknown key derivation %u", kdf);
+    SEFL_PASS(rd_expect(&r, magic, sizeof magic, "a sealed file"));
+    SEFL_PASS(rd_u16(&r, &version));
+    SEFL_NEED(version == VERSION, SEFL_EUNSUPPORTED,
+              "sealed file of version %u: this program reads version %d", version, VERSION);
+    SEFL_PASS(rd_u8(&r, &by));
+    SEFL_PASS(rd_u8(&r, &kdf));
+    SEFL_NEED(by == SEALED_BY_PASSPHRASE || by == SEALED_BY_KEY_FILE, SEFL_EPROTO,
+              "sealed file: unknown kind of lock %u", by);
+    SEFL_NEED(kdf == KDF_ARGON2ID13, SEFL_EPROTO, "sealed file: unknown key derivation %u", kdf);
     tmp.by = (sealed_by)by;
-    SEFL_TRY(rd_u32(&r, &tmp.cost.passes));
-    SEFL_TRY(rd_u32(&r, &tmp.cost.kib));
-    SEFL_CHECK(cost_ok(&tmp.cost), SEFL_EPROTO,
-               "sealed file: key derivation with %u passes over %u KiB: 1 to %d passes, %d to %d "
-               "KiB are accepted",
-               tmp.cost.passes, tmp.cost.kib, SEALED_PASSES_MAX, SEALED_KIB_MIN, SEALED_KIB_MAX);
-    SEFL_TRY(rd_view(&r, &tmp.salt, SALT));
-    SEFL_TRY(rd_view(&r, &tmp.nonce, NONCE));
-    SEFL_TRY(rd_u8(&r, &label));
-    SEFL_CHECK(label <= SEALED_LABEL_MAX, SEFL_EPROTO, "sealed file: a label of %u bytes", label);
-    SEFL_TRY(rd_view(&r, &tmp.label, label));
-    SEFL_TRY(rd_u32(&r, &body));
-    SEFL_CHECK(body >= TAG && body <= SEALED_BYTES_MAX + TAG, SEFL_EPROTO,
-               "sealed file: a body of %u bytes: %d to %d are possible", body, TAG,
-               SEALED_BYTES_MAX + TAG);
+    SEFL_PASS(rd_u32(&r, &tmp.cost.passes));
+    SEFL_PASS(rd_u32(&r, &tmp.cost.kib));
+    SEFL_NEED(cost_ok(&tmp.cost), SEFL_EPROTO,
+              "sealed file: key derivation with %u passes over %u KiB: 1 to %d passes, %d to %d "
+              "KiB are accepted",
+              tmp.cost.passes, tmp.cost.kib, SEALED_PASSES_MAX, SEALED_KIB_MIN, SEALED_KIB_MAX);
+    SEFL_PASS(rd_view(&r, &tmp.salt, SALT));
+    SEFL_PASS(rd_view(&r, &tmp.nonce, NONCE));
+    SEFL_PASS(rd_u8(&r, &label));
+    SEFL_NEED(label <= SEALED_LABEL_MAX, SEFL_EPROTO, "sealed file: a label of %u bytes", label);
+    SEFL_PASS(rd_view(&r, &tmp.label, label));
+    SEFL_PASS(rd_u32(&r, &body));
+    SEFL_NEED(body >= TAG && body <= SEALED_BYTES_MAX + TAG, SEFL_EPROTO,
+              "sealed file: a body of %u bytes: %d to %d are possible", body, TAG,
+              SEALED_BYTES_MAX + TAG);
     tmp.header = span_of(file.p, file.n - rd_left(&r));
-    SEFL_TRY(rd_view(&r, &tmp.body, body));
-    SEFL_TRY(rd_end(&r));
+    SEFL_PASS(rd_view(&r, &tmp.body, body));
+    SEFL_PASS(rd_end(&r));
     tmp.bytes = body - TAG;
     *info = tmp;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status sealed_derive(uint8_t key[32], const sealed_info *info, const sealed_lock *lock)

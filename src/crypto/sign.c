@@ -192,14 +192,11 @@ const char *sign_kind_name(sign_kind kind)
 /* "sefl <kind> 1\n" and the bytes. Ed25519 wants them in one piece. */
 static sefl_status message(sefl_buf *out, sign_kind kind, sefl_span bytes)
 {
-    sefl_status st = SEFL_OK;
     const char *name = sign_kind_name(kind);
-    SEFL_CHECK(name != NULL, SEFL_EINVAL, "a signature of unknown kind %d", (int)kind);
-    SEFL_TRY(buf_reserve(out, bytes.n + 32));
-    SEFL_TRY(wr_fmt(out, "sefl %s 1\n", name));
-    SEFL_TRY(wr_raw(out, bytes.p, bytes.n));
-done:
-    return st;
+    SEFL_NEED(name != NULL, SEFL_EINVAL, "a signature of unknown kind %d", (int)kind);
+    SEFL_PASS(buf_reserve(out, bytes.n + 32));
+    SEFL_PASS(wr_fmt(out, "sefl %s 1\n", name));
+    return wr_raw(out, bytes.p, bytes.n);
 }
 
 sefl_status sign_make(uint8_t sig[SIGN_BYTES], const sign_key *key, sign_kind kind, sefl_span bytes)

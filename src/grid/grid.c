@@ -75,22 +75,20 @@ unsigned grid_smallest_k(unsigned from, unsigned t, uint64_t clients, uint64_t v
 
 sefl_status grid_derive(grid_steps *out, uint64_t z_nano, double clip, uint64_t dimension)
 {
-    sefl_status st = SEFL_OK;
     grid_steps g = { .t = grid_fraction_bits(z_nano) };
     g.s2 = grid_s2(g.t, z_nano);
     g.r_2p16 = grid_clip_2p16(g.s2, dimension);
     /* R >= sqrt(S2) / 2, so that the update and not its quantisation fills the sensitivity */
-    SEFL_CHECK(grid_clip_ok(g.s2, g.r_2p16), SEFL_ERANGE,
-               "grid: quantising %llu coordinates takes more than half of a sensitivity of %llu "
-               "steps (z = %.9g): fewer coordinates or a smaller z",
-               (unsigned long long)dimension, (unsigned long long)grid_isqrt(g.s2),
-               (double)z_nano / (double)GRID_BILLION);
+    SEFL_NEED(grid_clip_ok(g.s2, g.r_2p16), SEFL_ERANGE,
+              "grid: quantising %llu coordinates takes more than half of a sensitivity of %llu "
+              "steps (z = %.9g): fewer coordinates or a smaller z",
+              (unsigned long long)dimension, (unsigned long long)grid_isqrt(g.s2),
+              (double)z_nano / (double)GRID_BILLION);
     g.q = clip / ((double)g.r_2p16 * 0x1p-16); /* R * 2^16 is exact as a double */
     g.h = ldexp(g.q, (int)g.t);
     g.sensitivity = g.q * sqrt((double)g.s2);
-    SEFL_CHECK(isnormal(g.q) && isfinite(1 / g.q) && isfinite(16 * g.h) && isfinite(g.sensitivity),
-               SEFL_EINVAL, "clip is %g: a grid step of %g cannot be computed with", clip, g.q);
+    SEFL_NEED(isnormal(g.q) && isfinite(1 / g.q) && isfinite(16 * g.h) && isfinite(g.sensitivity),
+              SEFL_EINVAL, "clip is %g: a grid step of %g cannot be computed with", clip, g.q);
     *out = g;
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -28,9 +28,8 @@ static const lm_body *find_body(const char *name)
 
 sefl_status lm_config_check(lm_config *cfg)
 {
-    sefl_status st = SEFL_OK;
     const lm_body *body = find_body(cfg->body ? cfg->body : "lstm");
-    SEFL_CHECK(body, SEFL_EINVAL, "model \"%.32s\": lstm or transformer", cfg->body);
+    SEFL_NEED(body, SEFL_EINVAL, "model \"%.32s\": lstm or transformer", cfg->body);
     cfg->body = body->name;
     uint32_t *sizes[] = { &cfg->embed, &cfg->hidden, &cfg->layers, &cfg->heads,
                           &cfg->block, &cfg->batch,  &cfg->steps };
@@ -38,21 +37,19 @@ sefl_status lm_config_check(lm_config *cfg)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (*sizes[i] == 0)
             *sizes[i] = usual[i];
-    SEFL_CHECK(cfg->vocab >= 2 && cfg->vocab <= BHM_MAX_SIDE, SEFL_EINVAL,
-               "vocabulary of %u words: 2 to %d", cfg->vocab, BHM_MAX_SIDE);
-    SEFL_CHECK(cfg->embed <= 65536 && cfg->hidden <= 65536, SEFL_EINVAL,
-               "embedding %u, hidden %u: at most 65536", cfg->embed, cfg->hidden);
-    SEFL_CHECK(cfg->layers <= LM_MAX_LAYERS, SEFL_EINVAL, "%u layers: at most %d", cfg->layers,
-               LM_MAX_LAYERS);
-    SEFL_CHECK(cfg->block <= BHM_MAX_BLOCK, SEFL_EINVAL, "block %u: at most %d", cfg->block,
-               BHM_MAX_BLOCK);
-    SEFL_CHECK((uint64_t)cfg->batch * cfg->steps <= LM_MAX_TOKENS, SEFL_EINVAL,
-               "batch %u x %u: at most %d words", cfg->batch, cfg->steps, LM_MAX_TOKENS);
-    SEFL_CHECK(!cfg->tied || body->width_out(cfg) == cfg->embed, SEFL_EINVAL,
-               "tied embeddings need hidden = embed, not %u and %u", cfg->hidden, cfg->embed);
-    SEFL_TRY(body->check(cfg));
-done:
-    return st;
+    SEFL_NEED(cfg->vocab >= 2 && cfg->vocab <= BHM_MAX_SIDE, SEFL_EINVAL,
+              "vocabulary of %u words: 2 to %d", cfg->vocab, BHM_MAX_SIDE);
+    SEFL_NEED(cfg->embed <= 65536 && cfg->hidden <= 65536, SEFL_EINVAL,
+              "embedding %u, hidden %u: at most 65536", cfg->embed, cfg->hidden);
+    SEFL_NEED(cfg->layers <= LM_MAX_LAYERS, SEFL_EINVAL, "%u layers: at most %d", cfg->layers,
+              LM_MAX_LAYERS);
+    SEFL_NEED(cfg->block <= BHM_MAX_BLOCK, SEFL_EINVAL, "block %u: at most %d", cfg->block,
+              BHM_MAX_BLOCK);
+    SEFL_NEED((uint64_t)cfg->batch * cfg->steps <= LM_MAX_TOKENS, SEFL_EINVAL,
+              "batch %u x %u: at most %d words", cfg->batch, cfg->steps, LM_MAX_TOKENS);
+    SEFL_NEED(!cfg->tied || body->width_out(cfg) == cfg->embed, SEFL_EINVAL,
+              "tied embeddings need hidden = embed, not %u and %u", cfg->hidden, cfg->embed);
+    return body->check(cfg);
 }
 
 static size_t add_param(lm *m, bhm shape, bool is_matrix, const char *fmt, va_list ap)
@@ -297,11 +294,8 @@ static sefl_status embed_piece(void *ctx, unsigned lane, size_t begin, size_t en
 
 static sefl_status embed(lm *m, const lm_batch *b, lm_pass *pass)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(pool_run(m->pool, pass->n, 128, embed_piece, &(embed_job){ m, b }, NULL));
-    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, m->x_mask, m->x, pass->n * m->cfg.embed));
-done:
-    return st;
+    SEFL_PASS(pool_run(m->pool, pass->n, 128, embed_piece, &(embed_job){ m, b }, NULL));
+    return nn_dropout_draw(m->pool, &pass->drop, m->x_mask, m->x, pass->n * m->cfg.embed);
 }
 
 static void embed_backward(lm *m, const lm_batch *b, const lm_pass *pass)
@@ -361,16 +355,14 @@ static double seconds(void)
 
 static sefl_status check_batch(const lm *m, const lm_batch *b)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(b->batch >= 1 && b->batch <= max_columns(m) && b->steps >= 1 &&
-                   b->steps <= m->cfg.steps,
-               SEFL_EINVAL, "batch of %u x %u words: the model was planned for %zu x %u", b->batch,
-               b->steps, max_columns(m), m->cfg.steps);
+    SEFL_NEED(b->batch >= 1 && b->batch <= max_columns(m) && b->steps >= 1 &&
+                  b->steps <= m->cfg.steps,
+              SEFL_EINVAL, "batch of %u x %u words: the model was planned for %zu x %u", b->batch,
+              b->steps, max_columns(m), m->cfg.steps);
     for (size_t i = 0; i < (size_t)b->batch * b->steps; i++)
-        SEFL_CHECK(b->input[i] < m->cfg.vocab, SEFL_EINVAL, "word %u: the vocabulary has %u",
-                   b->input[i], m->cfg.vocab);
-done:
-    return st;
+        SEFL_NEED(b->input[i] < m->cfg.vocab, SEFL_EINVAL, "word %u: the vocabulary has %u",
+                  b->input[i], m->cfg.vocab);
+    return SEFL_OK;
 }
 
 static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args *args,

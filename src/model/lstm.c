@@ -157,7 +157,6 @@ static void pack_panels(nn_real *to, const nn_real *w, size_t ld, size_t k, size
 
 static sefl_status forward(lm *m, lm_pass *pass)
 {
-    sefl_status st = SEFL_OK;
     const size_t h = m->cfg.hidden, b = pass->batch, n = pass->n, row = h * sizeof(nn_real);
     const size_t part = max_batch(m) * h; /* of the state, a layer's c or h */
     for (unsigned i = 0; i < m->cfg.layers; i++) {
@@ -175,42 +174,39 @@ static sefl_status forward(lm *m, lm_pass *pass)
         memcpy(l->c, state + part, b * row);
         if (i == 0)
             l->in = m->x;
-        SEFL_TRY(nn_linear(&m->work, l->gates, l->in, n, &l->ih, l->bias));
+        SEFL_PASS(nn_linear(&m->work, l->gates, l->in, n, &l->ih, l->bias));
         recurrence r = { .m = m, .l = l, .pass = pass };
-        SEFL_TRY(pool_run(m->pool, b, NN_ROWS, steps_forward, &r, NULL));
+        SEFL_PASS(pool_run(m->pool, b, NN_ROWS, steps_forward, &r, NULL));
         memcpy(state, l->h + n * h, b * row);
         memcpy(state + part, l->c + n * h, b * row);
         nn_real *out = i + 1 < m->cfg.layers ? m->lstm[i + 1].in : m->out;
         memcpy(out, l->h + b * h, n * row);
-        SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask, out, n * h));
+        SEFL_PASS(nn_dropout_draw(m->pool, &pass->drop, l->mask, out, n * h));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status backward(lm *m, lm_pass *pass)
 {
-    sefl_status st = SEFL_OK;
     const size_t h = m->cfg.hidden, n = pass->n, row = h * sizeof(nn_real);
     nn_real *dh = m->dout;
     for (unsigned i = m->cfg.layers; i-- > 0;) {
         lm_layer_lstm *l = &m->lstm[i];
         nn_dropout_back(&pass->drop, dh, l->mask, n * h);
         recurrence r = { .m = m, .l = l, .pass = pass, .dh = dh };
-        SEFL_TRY(pool_run(m->pool, pass->batch, NN_ROWS, steps_backward, &r, NULL));
+        SEFL_PASS(pool_run(m->pool, pass->batch, NN_ROWS, steps_backward, &r, NULL));
         /* gates now hold their gradient; dh is used up and takes the gradient of the input */
         nn_real *din = i > 0 ? (dh == m->dout ? m->tmp1 : m->dout) : m->dx;
-        SEFL_TRY(nn_linear_back(&m->work, din, &l->ih, NULL, l->gates, l->in, n));
+        SEFL_PASS(nn_linear_back(&m->work, din, &l->ih, NULL, l->gates, l->in, n));
         memset(l->bias, 0, 4 * row); /* both biases have the same gradient */
-        SEFL_TRY(nn_linear_back(&m->work, NULL, &l->hh, l->bias, l->gates, l->h, n));
+        SEFL_PASS(nn_linear_back(&m->work, NULL, &l->hh, l->bias, l->gates, l->h, n));
         nn_kernels_get()->axpy(lm_grad_at(m, l->b_ih), 1, l->bias, 4 * h);
         nn_kernels_get()->axpy(lm_grad_at(m, l->b_hh), 1, l->bias, 4 * h);
         nn_weight_end(&l->ih, lm_grad_at(m, l->w_ih));
         nn_weight_end(&l->hh, lm_grad_at(m, l->w_hh));
         dh = din;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 const lm_body lm_body_lstm = { .name = "lstm", LM_BODY_FUNCTIONS };

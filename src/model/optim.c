@@ -82,7 +82,6 @@ uint64_t *optim_steps(optim *o)
 
 static sefl_status cut(optim *o, const lm_span *spans, size_t n)
 {
-    sefl_status st = SEFL_OK;
     size_t need = 0;
     for (size_t i = 0; i < n; i++) {
         assert(spans[i].offset + spans[i].count <= o->count);
@@ -92,8 +91,8 @@ static sefl_status cut(optim *o, const lm_span *spans, size_t n)
         sefl_free(o->chunk), o->chunk = NULL;
         sefl_free(o->sum), o->sum = NULL;
         o->cap = 0;
-        SEFL_TRY(sefl_new(&o->chunk, need + need / 4, sizeof *o->chunk));
-        SEFL_TRY(sefl_new(&o->sum, need + need / 4, sizeof *o->sum));
+        SEFL_PASS(sefl_new(&o->chunk, need + need / 4, sizeof *o->chunk));
+        SEFL_PASS(sefl_new(&o->sum, need + need / 4, sizeof *o->sum));
         o->cap = need + need / 4;
     }
     o->chunks = 0;
@@ -102,8 +101,7 @@ static sefl_status cut(optim *o, const lm_span *spans, size_t n)
             size_t left = spans[i].count - at;
             o->chunk[o->chunks++] = (lm_span){ spans[i].offset + at, left < CHUNK ? left : CHUNK };
         }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 typedef struct job {
@@ -140,20 +138,18 @@ static sefl_status norm_piece(void *ctx, unsigned lane, size_t begin, size_t end
 sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, const lm_span *spans,
                        size_t n)
 {
-    sefl_status st = SEFL_OK;
     job j = { .o = o, .grad = grad };
     double sum = 0;
     *norm = 0;
-    SEFL_TRY(cut(o, spans, n));
-    SEFL_TRY(pool_run(p, o->chunks, 1, norm_piece, &j, NULL));
+    SEFL_PASS(cut(o, spans, n));
+    SEFL_PASS(pool_run(p, o->chunks, 1, norm_piece, &j, NULL));
     for (size_t i = 0; i < o->chunks; i++)
         sum += o->sum[i];
-    SEFL_CHECK(isfinite(sum), SEFL_ERANGE,
-               "the gradient is not finite: training has diverged (a smaller learning rate or a "
-               "tighter gradient clip may help)");
+    SEFL_NEED(isfinite(sum), SEFL_ERANGE,
+              "the gradient is not finite: training has diverged (a smaller learning rate or a "
+              "tighter gradient clip may help)");
     *norm = sqrt(sum);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void sgd(const job *j, size_t at, size_t n)
@@ -216,14 +212,11 @@ static sefl_status step_piece(void *ctx, unsigned lane, size_t begin, size_t end
 sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, const lm_span *spans,
                        size_t n, double lr, double scale)
 {
-    sefl_status st = SEFL_OK;
     job j = { .o = o, .theta = theta, .grad = grad, .lr = lr, .scale = scale };
     lm_span all = { 0, o->count };
-    SEFL_TRY(o->cfg.kind == OPTIM_SGD ? cut(o, spans, n) : cut(o, &all, 1));
+    SEFL_PASS(o->cfg.kind == OPTIM_SGD ? cut(o, spans, n) : cut(o, &all, 1));
     o->steps++;
     j.m_fix = 1 - pow(o->cfg.beta1, (double)o->steps);
     j.v_fix = 1 - pow(o->cfg.beta2, (double)o->steps);
-    SEFL_TRY(pool_run(p, o->chunks, 1, step_piece, &j, NULL));
-done:
-    return st;
+    return pool_run(p, o->chunks, 1, step_piece, &j, NULL);
 }

@@ -122,19 +122,18 @@ sefl_status trainer_gradient(trainer *t, train_info *info)
 
 sefl_status trainer_update(trainer *t, train_info *info)
 {
-    sefl_status st = SEFL_OK;
     size_t n;
     const lm_span *spans = lm_spans(t->m, &n);
-    SEFL_TRY(optim_norm(t->opt, t->pool, &info->norm, lm_grad(t->m), spans, n));
+    SEFL_PASS(optim_norm(t->opt, t->pool, &info->norm, lm_grad(t->m), spans, n));
     double scale = t->cfg.clip > 0 && info->norm > t->cfg.clip ? t->cfg.clip / info->norm : 1;
-    SEFL_TRY(optim_step(t->opt, t->pool, lm_theta(t->m), lm_grad(t->m), spans, n, info->lr, scale));
+    SEFL_PASS(
+        optim_step(t->opt, t->pool, lm_theta(t->m), lm_grad(t->m), spans, n, info->lr, scale));
     t->done++;
     t->row += t->batch_steps;
     info->epoch_ended = t->row + 1 >= t->rows;
     if (info->epoch_ended)
         t->row = 0, t->epoch++;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status trainer_step(trainer *t, train_info *info)
@@ -165,49 +164,40 @@ static void describe(const trainer *t, char out[DESCRIPTION])
 
 static sefl_status wr_reals(sefl_buf *out, const nn_real *p, size_t n)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_u64(out, n));
-    SEFL_TRY(wr_raw(out, p, n * sizeof *p));
-done:
-    return st;
+    SEFL_PASS(wr_u64(out, n));
+    return wr_raw(out, p, n * sizeof *p);
 }
 
 static sefl_status rd_reals(rd *r, sefl_span *out, size_t n)
 {
-    sefl_status st = SEFL_OK;
     uint64_t have;
-    SEFL_TRY(rd_u64(r, &have));
-    SEFL_CHECK(have == n, SEFL_EPROTO, "checkpoint: %llu numbers where %zu belong",
-               (unsigned long long)have, n);
-    SEFL_TRY(rd_view(r, out, n * sizeof(nn_real)));
-done:
-    return st;
+    SEFL_PASS(rd_u64(r, &have));
+    SEFL_NEED(have == n, SEFL_EPROTO, "checkpoint: %llu numbers where %zu belong",
+              (unsigned long long)have, n);
+    return rd_view(r, out, n * sizeof(nn_real));
 }
 
 static const char magic[8] = { 'S', 'E', 'F', 'L', 'T', 'R', 'N', '1' };
 
 sefl_status trainer_save(trainer *t, sefl_buf *out)
 {
-    sefl_status st = SEFL_OK;
     char text[DESCRIPTION];
     size_t begin = out->n, n, k;
     uint8_t digest[SHA256_BYTES];
     nn_real *state = lm_state(t->m, &n), *memory = optim_state(t->opt, &k);
     describe(t, text);
-    SEFL_TRY(buf_reserve(out, (lm_count(t->m) + n + k) * sizeof *state + 1024));
-    SEFL_TRY(wr_raw(out, magic, sizeof magic));
-    SEFL_TRY(wr_bytes(out, span_of_str(text)));
-    SEFL_TRY(wr_u64(out, t->epoch));
-    SEFL_TRY(wr_u64(out, t->row));
-    SEFL_TRY(wr_u64(out, t->done));
-    SEFL_TRY(wr_reals(out, lm_theta(t->m), lm_count(t->m)));
-    SEFL_TRY(wr_reals(out, state, n));
-    SEFL_TRY(wr_u64(out, *optim_steps(t->opt)));
-    SEFL_TRY(wr_reals(out, memory, k));
+    SEFL_PASS(buf_reserve(out, (lm_count(t->m) + n + k) * sizeof *state + 1024));
+    SEFL_PASS(wr_raw(out, magic, sizeof magic));
+    SEFL_PASS(wr_bytes(out, span_of_str(text)));
+    SEFL_PASS(wr_u64(out, t->epoch));
+    SEFL_PASS(wr_u64(out, t->row));
+    SEFL_PASS(wr_u64(out, t->done));
+    SEFL_PASS(wr_reals(out, lm_theta(t->m), lm_count(t->m)));
+    SEFL_PASS(wr_reals(out, state, n));
+    SEFL_PASS(wr_u64(out, *optim_steps(t->opt)));
+    SEFL_PASS(wr_reals(out, memory, k));
     sha256_of(digest, span_of(out->p + begin, out->n - begin));
-    SEFL_TRY(wr_raw(out, digest, sizeof digest));
-done:
-    return st;
+    return wr_raw(out, digest, sizeof digest);
 }
 
 /* The two descriptions are pairs "name value"; the first pair that differs is named. */
@@ -235,39 +225,37 @@ static sefl_status same_settings(sefl_span there, const char *here)
 
 sefl_status trainer_load(trainer *t, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     char text[DESCRIPTION];
     uint8_t digest[SHA256_BYTES];
     sefl_span s, theta, state, memory;
     uint64_t epoch, row, done_steps, opt_steps;
     size_t n, k;
     nn_real *state_at = lm_state(t->m, &n), *memory_at = optim_state(t->opt, &k);
-    SEFL_CHECK(in.n > SHA256_BYTES + sizeof magic && memcmp(in.p, magic, sizeof magic) == 0,
-               SEFL_EPROTO, "not a checkpoint of `sefl train`");
+    SEFL_NEED(in.n > SHA256_BYTES + sizeof magic && memcmp(in.p, magic, sizeof magic) == 0,
+              SEFL_EPROTO, "not a checkpoint of `sefl train`");
     sha256_of(digest, span_of(in.p, in.n - SHA256_BYTES));
-    SEFL_CHECK(memcmp(digest, in.p + in.n - SHA256_BYTES, SHA256_BYTES) == 0, SEFL_EPROTO,
-               "checkpoint: damaged or cut short (its hash does not match)");
+    SEFL_NEED(memcmp(digest, in.p + in.n - SHA256_BYTES, SHA256_BYTES) == 0, SEFL_EPROTO,
+              "checkpoint: damaged or cut short (its hash does not match)");
     rd r = rd_over(span_of(in.p + sizeof magic, in.n - SHA256_BYTES - sizeof magic));
     describe(t, text);
-    SEFL_TRY(rd_bytes(&r, &s, sizeof text));
-    SEFL_TRY(same_settings(s, text));
-    SEFL_TRY(rd_u64(&r, &epoch));
-    SEFL_TRY(rd_u64(&r, &row));
-    SEFL_TRY(rd_u64(&r, &done_steps));
-    SEFL_CHECK(row < t->rows, SEFL_EPROTO, "checkpoint: row %llu of %zu", (unsigned long long)row,
-               t->rows);
-    SEFL_TRY(rd_reals(&r, &theta, lm_count(t->m)));
-    SEFL_TRY(rd_reals(&r, &state, n));
-    SEFL_TRY(rd_u64(&r, &opt_steps));
-    SEFL_TRY(rd_reals(&r, &memory, k));
-    SEFL_TRY(rd_end(&r));
+    SEFL_PASS(rd_bytes(&r, &s, sizeof text));
+    SEFL_PASS(same_settings(s, text));
+    SEFL_PASS(rd_u64(&r, &epoch));
+    SEFL_PASS(rd_u64(&r, &row));
+    SEFL_PASS(rd_u64(&r, &done_steps));
+    SEFL_NEED(row < t->rows, SEFL_EPROTO, "checkpoint: row %llu of %zu", (unsigned long long)row,
+              t->rows);
+    SEFL_PASS(rd_reals(&r, &theta, lm_count(t->m)));
+    SEFL_PASS(rd_reals(&r, &state, n));
+    SEFL_PASS(rd_u64(&r, &opt_steps));
+    SEFL_PASS(rd_reals(&r, &memory, k));
+    SEFL_PASS(rd_end(&r));
     memcpy(lm_theta(t->m), theta.p, theta.n);
     memcpy(state_at, state.p, state.n);
     memcpy(memory_at, memory.p, memory.n);
     t->epoch = epoch, t->row = (size_t)row, t->done = done_steps;
     *optim_steps(t->opt) = opt_steps;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */

@@ -15,16 +15,14 @@
 
 static sefl_status check(const lm_config *cfg)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(cfg->embed % cfg->heads == 0, SEFL_EINVAL,
-               "transformer: %u heads do not divide an embedding of %u", cfg->heads, cfg->embed);
+    SEFL_NEED(cfg->embed % cfg->heads == 0, SEFL_EINVAL,
+              "transformer: %u heads do not divide an embedding of %u", cfg->heads, cfg->embed);
     /* BLAS counts in int: the stride between steps of one column must fit */
-    SEFL_CHECK(
+    SEFL_NEED(
         (uint64_t)(cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH) * 3 * cfg->embed <=
             INT32_MAX,
         SEFL_EINVAL, "transformer: batch %u with embedding %u is too wide", cfg->batch, cfg->embed);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void params(lm *m)
@@ -267,7 +265,6 @@ static nn_norm norm_of(lm *m, const lm_pass *pass, size_t gain, size_t shift, nn
 
 static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *out)
 {
-    sefl_status st = SEFL_OK;
     const size_t e = m->cfg.embed, f = m->cfg.hidden, n = pass->n;
     const size_t att = (size_t)pass->batch * m->cfg.heads * pass->steps * pass->steps;
     nn_norm n1 = norm_of(m, pass, l->n1_w, l->n1_b, l->xhat1, l->rstd1);
@@ -279,78 +276,72 @@ static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *
     nn_weight_begin(&l->linear1, lm_at(m, l->l1_w), lm_grad_at(m, l->l1_w));
     nn_weight_begin(&l->linear2, lm_at(m, l->l2_w), lm_grad_at(m, l->l2_w));
 
-    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->att_mask, NULL, att));
-    SEFL_TRY(nn_linear(&m->work, l->qkv, l->x, n, &l->in_proj, lm_at(m, l->in_b)));
+    SEFL_PASS(nn_dropout_draw(m->pool, &pass->drop, l->att_mask, NULL, att));
+    SEFL_PASS(nn_linear(&m->work, l->qkv, l->x, n, &l->in_proj, lm_at(m, l->in_b)));
     attention a = { .m = m, .l = l, .pass = pass, .datt = m->tmp3 };
-    SEFL_TRY(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend, &a, NULL));
-    SEFL_TRY(nn_linear(&m->work, l->proj, l->ctx, n, &l->out_proj, lm_at(m, l->out_b)));
-    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask1, l->proj, n * e));
-    SEFL_TRY(nn_norm_forward(m->pool, &n1));
+    SEFL_PASS(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend, &a, NULL));
+    SEFL_PASS(nn_linear(&m->work, l->proj, l->ctx, n, &l->out_proj, lm_at(m, l->out_b)));
+    SEFL_PASS(nn_dropout_draw(m->pool, &pass->drop, l->mask1, l->proj, n * e));
+    SEFL_PASS(nn_norm_forward(m->pool, &n1));
 
-    SEFL_TRY(nn_linear(&m->work, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
-    SEFL_TRY(nn_relu(m->pool, l->ff, n * f));
-    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->ff_mask, l->ff, n * f));
-    SEFL_TRY(nn_linear(&m->work, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
-    SEFL_TRY(nn_dropout_draw(m->pool, &pass->drop, l->mask2, l->out, n * e));
-    SEFL_TRY(nn_norm_forward(m->pool, &n2));
-done:
-    return st;
+    SEFL_PASS(nn_linear(&m->work, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
+    SEFL_PASS(nn_relu(m->pool, l->ff, n * f));
+    SEFL_PASS(nn_dropout_draw(m->pool, &pass->drop, l->ff_mask, l->ff, n * f));
+    SEFL_PASS(nn_linear(&m->work, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
+    SEFL_PASS(nn_dropout_draw(m->pool, &pass->drop, l->mask2, l->out, n * e));
+    return nn_norm_forward(m->pool, &n2);
 }
 
 /* The gradient of the layer's output is d + plus (NULL: d alone), that of its input d + tmp2. */
 static sefl_status layer_backward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *d,
                                   const nn_real *plus)
 {
-    sefl_status st = SEFL_OK;
     const size_t e = m->cfg.embed, f = m->cfg.hidden, n = pass->n;
     const bool drop = nn_dropout_is_on(&pass->drop);
     nn_real *branch = m->tmp2, *wide = m->tmp1, *dctx = m->tmp3;
     nn_norm n1 = norm_of(m, pass, l->n1_w, l->n1_b, l->xhat1, l->rstd1);
     nn_norm n2 = norm_of(m, pass, l->n2_w, l->n2_b, l->xhat2, l->rstd2);
     n2.d = d, n2.plus = plus, n2.dbranch = branch, n2.mask = drop ? l->mask2 : NULL;
-    SEFL_TRY(nn_norm_backward(m->pool, &n2));
-    SEFL_TRY(nn_linear_back(&m->work, wide, &l->linear2, lm_grad_at(m, l->l2_b), branch, l->ff, n));
-    SEFL_TRY(nn_relu_back(m->pool, wide, l->ff, drop ? l->ff_mask : NULL, n * f));
-    SEFL_TRY(nn_linear_back(&m->work, branch, &l->linear1, lm_grad_at(m, l->l1_b), wide, l->y1, n));
+    SEFL_PASS(nn_norm_backward(m->pool, &n2));
+    SEFL_PASS(
+        nn_linear_back(&m->work, wide, &l->linear2, lm_grad_at(m, l->l2_b), branch, l->ff, n));
+    SEFL_PASS(nn_relu_back(m->pool, wide, l->ff, drop ? l->ff_mask : NULL, n * f));
+    SEFL_PASS(
+        nn_linear_back(&m->work, branch, &l->linear1, lm_grad_at(m, l->l1_b), wide, l->y1, n));
 
     n1.d = d, n1.plus = branch, n1.dbranch = branch, n1.mask = drop ? l->mask1 : NULL;
-    SEFL_TRY(nn_norm_backward(m->pool, &n1));
-    SEFL_TRY(
+    SEFL_PASS(nn_norm_backward(m->pool, &n1));
+    SEFL_PASS(
         nn_linear_back(&m->work, dctx, &l->out_proj, lm_grad_at(m, l->out_b), branch, l->ctx, n));
     attention a = {
         .m = m, .l = l, .pass = pass, .dqkv = wide, .datt = m->tmp3 + n * e, .dctx = dctx
     };
-    SEFL_TRY(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend_back, &a, NULL));
-    SEFL_TRY(nn_linear_back(&m->work, branch, &l->in_proj, lm_grad_at(m, l->in_b), wide, l->x, n));
+    SEFL_PASS(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend_back, &a, NULL));
+    SEFL_PASS(nn_linear_back(&m->work, branch, &l->in_proj, lm_grad_at(m, l->in_b), wide, l->x, n));
     nn_weight_end(&l->in_proj, lm_grad_at(m, l->in_w));
     nn_weight_end(&l->out_proj, lm_grad_at(m, l->out_w));
     nn_weight_end(&l->linear1, lm_grad_at(m, l->l1_w));
     nn_weight_end(&l->linear2, lm_grad_at(m, l->l2_w));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status forward(lm *m, lm_pass *pass)
 {
-    sefl_status st = SEFL_OK;
     memcpy(m->tr[0].x, m->x, pass->n * m->cfg.embed * sizeof(nn_real));
     for (unsigned i = 0; i < m->cfg.layers; i++)
-        SEFL_TRY(
+        SEFL_PASS(
             layer_forward(m, &m->tr[i], pass, i + 1 < m->cfg.layers ? m->tr[i + 1].x : m->out));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status backward(lm *m, lm_pass *pass)
 {
-    sefl_status st = SEFL_OK;
     for (unsigned i = m->cfg.layers; i-- > 0;)
-        SEFL_TRY(
+        SEFL_PASS(
             layer_backward(m, &m->tr[i], pass, m->dout, i + 1 < m->cfg.layers ? m->tmp2 : NULL));
     for (size_t i = 0; i < pass->n * m->cfg.embed; i++)
         m->dx[i] = m->dout[i] + m->tmp2[i];
-done:
-    return st;
+    return SEFL_OK;
 }
 
 const lm_body lm_body_transformer = { .name = "transformer", .positions = true, LM_BODY_FUNCTIONS };

@@ -22,16 +22,14 @@ struct buckets {
 
 sefl_status buckets_new(buckets **out, const buckets_rule *rule)
 {
-    sefl_status st = SEFL_OK;
     buckets *b = NULL;
     *out = NULL;
-    SEFL_CHECK(rule->burst > 0 && rule->per_s >= 0, SEFL_EINVAL, "a bucket holds more than 0");
-    SEFL_TRY(sefl_new(&b, 1, sizeof *b));
+    SEFL_NEED(rule->burst > 0 && rule->per_s >= 0, SEFL_EINVAL, "a bucket holds more than 0");
+    SEFL_PASS(sefl_new(&b, 1, sizeof *b));
     b->rule = *rule;
     pthread_mutex_init(&b->lock, NULL);
     *out = b;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void buckets_free(buckets *b)

@@ -252,30 +252,25 @@ enum MHD_Result https_answer_queue(https_inner *in)
 
 static sefl_status early_lines(sefl_buf *b, const char *lines)
 {
-    sefl_status st = SEFL_OK;
     for (const char *p = lines; p && *p;) {
         size_t n = strcspn(p, "\n");
-        SEFL_TRY(wr_fmt(b, "%.*s\r\n", (int)n, p));
+        SEFL_PASS(wr_fmt(b, "%.*s\r\n", (int)n, p));
         p += n + (p[n] == '\n');
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status early_bytes(const https_inner *in, sefl_buf *b)
 {
-    sefl_status st = SEFL_OK;
     const char *phrase = MHD_get_reason_phrase_for(in->status);
-    SEFL_TRY(wr_fmt(b, "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Length: %zu\r\n", in->status,
-                    phrase ? phrase : "", in->body.n));
+    SEFL_PASS(wr_fmt(b, "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Length: %zu\r\n",
+                     in->status, phrase ? phrase : "", in->body.n));
     if (in->type)
-        SEFL_TRY(wr_fmt(b, "Content-Type: %s\r\n", in->type));
-    SEFL_TRY(early_lines(b, in->headers));
-    SEFL_TRY(early_lines(b, in->conn->server->c.headers));
-    SEFL_TRY(wr_fmt(b, "\r\n"));
-    SEFL_TRY(wr_raw(b, in->body.p, in->body.n));
-done:
-    return st;
+        SEFL_PASS(wr_fmt(b, "Content-Type: %s\r\n", in->type));
+    SEFL_PASS(early_lines(b, in->headers));
+    SEFL_PASS(early_lines(b, in->conn->server->c.headers));
+    SEFL_PASS(wr_fmt(b, "\r\n"));
+    return wr_raw(b, in->body.p, in->body.n);
 }
 
 void https_answer_early(https_inner *in)

@@ -95,17 +95,15 @@ static sefl_status add_line(struct curl_slist **list, const char *line)
 /* "Name: value\n" lines. */
 static sefl_status add_lines(struct curl_slist **list, const char *text)
 {
-    sefl_status st = SEFL_OK;
     for (const char *p = text; p && *p;) {
         char line[512];
         size_t n = strcspn(p, "\n");
-        SEFL_CHECK(n < sizeof line, SEFL_EINVAL, "https: a header of %zu bytes", n);
+        SEFL_NEED(n < sizeof line, SEFL_EINVAL, "https: a header of %zu bytes", n);
         snprintf(line, sizeof line, "%.*s", (int)n, p);
-        SEFL_TRY(add_line(list, line));
+        SEFL_PASS(add_line(list, line));
         p += n + (p[n] == '\n');
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status add_always(struct curl_slist **list, const https_client *c)
@@ -196,42 +194,38 @@ static unsigned status_of(const https_client *c)
 /* The first bytes of a file: do they continue our part, or start over? */
 static sefl_status file_begin(call *k)
 {
-    sefl_status st = SEFL_OK;
     if (status_of(k->c) == 206) {
-        SEFL_CHECK(k->at > 0 && k->content_from == k->at, SEFL_EPROTO,
-                   "https: a range from %llu where %llu was asked for",
-                   (unsigned long long)k->content_from, (unsigned long long)k->at);
+        SEFL_NEED(k->at > 0 && k->content_from == k->at, SEFL_EPROTO,
+                  "https: a range from %llu where %llu was asked for",
+                  (unsigned long long)k->content_from, (unsigned long long)k->at);
     } else {
-        SEFL_CHECK(ftruncate(k->fd, 0) == 0 && lseek(k->fd, 0, SEEK_SET) == 0, SEFL_EIO,
-                   "cannot cut %s: %s", k->part, strerror(errno));
+        SEFL_NEED(ftruncate(k->fd, 0) == 0 && lseek(k->fd, 0, SEEK_SET) == 0, SEFL_EIO,
+                  "cannot cut %s: %s", k->part, strerror(errno));
         k->at = 0;
         if (k->r->etag[0])
-            SEFL_TRY(file_write_atomic(k->side, span_of_str(k->r->etag), 0644));
+            SEFL_PASS(file_write_atomic(k->side, span_of_str(k->r->etag), 0644));
         else
             unlink(k->side);
     }
     k->begun = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status take(call *k, sefl_span bytes)
 {
-    sefl_status st = SEFL_OK;
     unsigned status = status_of(k->c);
     if (!k->to || (status != 200 && status != 206)) {
-        SEFL_CHECK(bytes.n <= k->r->body.max - k->r->body.n, SEFL_ERANGE,
-                   "https: an answer of more than %zu bytes", k->r->body.max);
+        SEFL_NEED(bytes.n <= k->r->body.max - k->r->body.n, SEFL_ERANGE,
+                  "https: an answer of more than %zu bytes", k->r->body.max);
         return wr_raw(&k->r->body, bytes.p, bytes.n);
     }
     if (!k->begun)
-        SEFL_TRY(file_begin(k));
-    SEFL_CHECK(bytes.n <= k->max && k->at <= k->max - bytes.n, SEFL_ERANGE,
-               "https: a file of more than %llu bytes", (unsigned long long)k->max);
-    SEFL_TRY(file_write_all(k->fd, bytes));
+        SEFL_PASS(file_begin(k));
+    SEFL_NEED(bytes.n <= k->max && k->at <= k->max - bytes.n, SEFL_ERANGE,
+              "https: a file of more than %llu bytes", (unsigned long long)k->max);
+    SEFL_PASS(file_write_all(k->fd, bytes));
     k->at += bytes.n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static size_t on_bytes(char *p, size_t one, size_t n, void *ctx)
@@ -322,24 +316,22 @@ static uint64_t moved(const https_client *c)
 static sefl_status within_limits(call *k)
 {
     const https_client *c = k->c;
-    sefl_status st = SEFL_OK;
     uint64_t now = socket_now_ms(), n = moved(c);
-    SEFL_CHECK(!atomic_load(&c->interrupted), SEFL_ECANCELLED, "https: stopped on request");
+    SEFL_NEED(!atomic_load(&c->interrupted), SEFL_ECANCELLED, "https: stopped on request");
     if (n != k->seen) {
         k->first_ms = k->seen ? k->first_ms : now;
         k->seen = n, k->since_ms = now;
     }
-    SEFL_CHECK(k->ready || now - k->began_ms <= c->connect_ms + CONNECT_GRACE_MS, SEFL_ETIMEOUT,
-               "%.128s port %u: not connected after %u ms", c->host, c->port, c->connect_ms);
+    SEFL_NEED(k->ready || now - k->began_ms <= c->connect_ms + CONNECT_GRACE_MS, SEFL_ETIMEOUT,
+              "%.128s port %u: not connected after %u ms", c->host, c->port, c->connect_ms);
     /* the first byte may have to wait for the connection too */
-    SEFL_CHECK(now - k->since_ms <= 1000ull * k->silent_s + (k->seen ? 0 : c->connect_ms),
-               SEFL_ETIMEOUT, "%.128s port %u: silent for %u s", c->host, c->port, k->silent_s);
+    SEFL_NEED(now - k->since_ms <= 1000ull * k->silent_s + (k->seen ? 0 : c->connect_ms),
+              SEFL_ETIMEOUT, "%.128s port %u: silent for %u s", c->host, c->port, k->silent_s);
     /* a trickle counts as silence; one pause of the allowed length is forgiven */
     uint64_t took = k->seen ? now - k->first_ms : 0;
-    SEFL_CHECK(took <= 2000ull * k->silent_s || k->seen >= took / 1000 * RATE_MIN, SEFL_ETIMEOUT,
-               "%.128s port %u: slower than %d bytes a second", c->host, c->port, RATE_MIN);
-done:
-    return st;
+    SEFL_NEED(took <= 2000ull * k->silent_s || k->seen >= took / 1000 * RATE_MIN, SEFL_ETIMEOUT,
+              "%.128s port %u: slower than %d bytes a second", c->host, c->port, RATE_MIN);
+    return SEFL_OK;
 }
 
 static int on_progress(void *ctx, curl_off_t down_all, curl_off_t down, curl_off_t up_all,

@@ -532,20 +532,19 @@ static unsigned or_default(unsigned v, unsigned otherwise)
 
 static sefl_status make_buckets(https_server *s)
 {
-    sefl_status st = SEFL_OK;
     const https_server_config *c = &s->c;
-    SEFL_TRY(buckets_new(&s->lines, &(buckets_rule){ .burst = LINES_PER_S, .per_s = LINES_PER_S }));
+    SEFL_PASS(
+        buckets_new(&s->lines, &(buckets_rule){ .burst = LINES_PER_S, .per_s = LINES_PER_S }));
     if (c->connection_rate)
-        SEFL_TRY(buckets_new(&s->address_rate, &(buckets_rule){ .burst = 10.0 * c->connection_rate,
-                                                                .per_s = c->connection_rate }));
+        SEFL_PASS(buckets_new(&s->address_rate, &(buckets_rule){ .burst = 10.0 * c->connection_rate,
+                                                                 .per_s = c->connection_rate }));
     if (c->request_rate)
-        SEFL_TRY(buckets_new(&s->peer_rate, &(buckets_rule){ .burst = 5.0 * c->request_rate,
-                                                             .per_s = c->request_rate }));
+        SEFL_PASS(buckets_new(&s->peer_rate, &(buckets_rule){ .burst = 5.0 * c->request_rate,
+                                                              .per_s = c->request_rate }));
     if (c->bytes_burst > 0)
-        SEFL_TRY(buckets_new(&s->peer_bytes,
-                             &(buckets_rule){ .burst = c->bytes_burst, .per_s = c->bytes_rate }));
-done:
-    return st;
+        SEFL_PASS(buckets_new(&s->peer_bytes,
+                              &(buckets_rule){ .burst = c->bytes_burst, .per_s = c->bytes_rate }));
+    return SEFL_OK;
 }
 
 sefl_status https_server_start(https_server **out, const https_server_config *c)

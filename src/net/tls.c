@@ -245,7 +245,6 @@ static sefl_status read_ahead(tls *t, size_t limit, size_t *got)
 /* Gives the kernel all that is sealed. */
 static sefl_status drain(tls *t)
 {
-    sefl_status st = SEFL_OK;
     uint64_t since = 0;
     while (t->out_at < t->out_n) {
         ssize_t k = send(t->fd, t->out + t->out_at, t->out_n - t->out_at, MSG_NOSIGNAL);
@@ -258,70 +257,61 @@ static sefl_status drain(tls *t)
             return system_fail(t, "send");
         short seen = 0, room = t->in_n - t->in_at < CHANNEL_INBOX ? POLLIN : 0;
         size_t got;
-        SEFL_TRY(wait_for(t, (short)(POLLOUT | room), &since, &seen));
+        SEFL_PASS(wait_for(t, (short)(POLLOUT | room), &since, &seen));
         if (seen & (POLLIN | POLLHUP | POLLERR)) {
-            SEFL_TRY(read_ahead(t, CHANNEL_INBOX, &got));
+            SEFL_PASS(read_ahead(t, CHANNEL_INBOX, &got));
             if (got > 0)
                 since = 0;
         }
     }
     t->out_at = t->out_n = 0;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Seals n <= RECORD bytes. */
 static sefl_status put_record(tls *t, const uint8_t *p, size_t n)
 {
-    sefl_status st = SEFL_OK;
     if (t->out_n + RECORD_ROOM > OUT_BYTES)
-        SEFL_TRY(drain(t));
+        SEFL_PASS(drain(t));
     ssize_t rc = gnutls_record_send(t->s, p, n);
     if (rc < 0)
-        SEFL_TRY(session_fail(t, (int)rc));
-    SEFL_CHECK((size_t)rc == n, SEFL_EIO, "tls: a record was cut");
-done:
-    return st;
+        SEFL_PASS(session_fail(t, (int)rc));
+    SEFL_NEED((size_t)rc == n, SEFL_EIO, "tls: a record was cut");
+    return SEFL_OK;
 }
 
 static sefl_status flush_all(tls *t)
 {
-    sefl_status st = SEFL_OK;
     if (t->held_n > 0)
-        SEFL_TRY(put_record(t, t->held, t->held_n));
+        SEFL_PASS(put_record(t, t->held, t->held_n));
     t->held_n = 0;
-    SEFL_TRY(drain(t));
-done:
-    return st;
+    return drain(t);
 }
 
 static sefl_status send_all(tls *t, const uint8_t *p, size_t n)
 {
-    sefl_status st = SEFL_OK;
     if (t->held_n > 0 && n > 0) {
         size_t k = RECORD - t->held_n < n ? RECORD - t->held_n : n;
         memcpy(t->held + t->held_n, p, k);
         t->held_n += k, p += k, n -= k;
         if (t->held_n < RECORD)
             return SEFL_OK;
-        SEFL_TRY(put_record(t, t->held, RECORD));
+        SEFL_PASS(put_record(t, t->held, RECORD));
         t->held_n = 0;
     }
     for (; n >= RECORD; p += RECORD, n -= RECORD)
-        SEFL_TRY(put_record(t, p, RECORD));
+        SEFL_PASS(put_record(t, p, RECORD));
     if (n > 0)
         memcpy(t->held, p, n);
     t->held_n = n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status recv_all(tls *t, uint8_t *to, size_t n)
 {
-    sefl_status st = SEFL_OK;
     uint64_t since = 0;
     if (t->held_n > 0 || t->out_at < t->out_n)
-        SEFL_TRY(flush_all(t));
+        SEFL_PASS(flush_all(t));
     while (n > 0) {
         size_t have = t->in_n - t->in_at, got = 0;
         if (have > 0) {
@@ -333,25 +323,24 @@ static sefl_status recv_all(tls *t, uint8_t *to, size_t n)
         }
         if (n >= RECORD) { /* straight to its place */
             ssize_t k = open_record(t, to, n);
-            SEFL_CHECK(k != 0, SEFL_ECLOSED, "tls: closed by the peer");
+            SEFL_NEED(k != 0, SEFL_ECLOSED, "tls: closed by the peer");
             if (k > 0) {
                 to += k, n -= (size_t)k;
                 since = 0;
                 continue;
             }
             if (!again(k))
-                SEFL_TRY(session_fail(t, (int)k));
+                SEFL_PASS(session_fail(t, (int)k));
         } else {
-            SEFL_TRY(read_ahead(t, 1, &got));
+            SEFL_PASS(read_ahead(t, 1, &got));
         }
         if (t->out_at < t->out_n) /* an answer of TLS' own, such as to a key update */
-            SEFL_TRY(drain(t));
+            SEFL_PASS(drain(t));
         short seen;
         if (got == 0)
-            SEFL_TRY(wait_for(t, POLLIN, &since, &seen));
+            SEFL_PASS(wait_for(t, POLLIN, &since, &seen));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- a channel, with its keeper ------------------------------------------------------------- */
@@ -539,7 +528,6 @@ static sefl_status set_up(tls *t, bool server, const char *host, const tls_peer 
 
 sefl_status tls_shake(tls *t, bool *done)
 {
-    sefl_status st = SEFL_OK;
     int rc = gnutls_handshake(t->s);
     drain_some(t);
     *done = rc == 0 && t->out_at == t->out_n;
@@ -547,22 +535,21 @@ sefl_status tls_shake(tls *t, bool *done)
     if (rc < 0 && !again(rc)) {
         gnutls_alert_send_appropriate(t->s, rc);
         drain_some(t);
-        SEFL_CHECK(t->peer.code == X509_OK, SEFL_EAUTH, "tls: %s", t->peer.why);
-        SEFL_TRY(session_fail(t, rc));
+        SEFL_NEED(t->peer.code == X509_OK, SEFL_EAUTH, "tls: %s", t->peer.why);
+        SEFL_PASS(session_fail(t, rc));
     }
     /* the callback judged it; without a certificate it would not have been called */
-    SEFL_CHECK(!*done || (t->peer.code == X509_OK && t->peer.role[0] != 0), SEFL_EAUTH,
-               "tls: the peer shows no certificate");
+    SEFL_NEED(!*done || (t->peer.code == X509_OK && t->peer.role[0] != 0), SEFL_EAUTH,
+              "tls: the peer shows no certificate");
     if (*done)
-        SEFL_TRY(learn_protocol(t));
+        SEFL_PASS(learn_protocol(t));
     if (*done) {
         t->want = (x509_want){ 0 }; /* the caller's memory */
         t->ch = (channel){ .ops = &tls_ops, .self = t };
         if (t->beat_ms > 0)
-            SEFL_TRY(start_keeper(t));
+            SEFL_PASS(start_keeper(t));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 short tls_shake_events(const tls *t)

@@ -71,16 +71,14 @@ static sefl_status make_folders(build *b)
 {
     static const char *const names[] = { "ca",         "ca/aggregator", "ca/csp", "public",
                                          "aggregator", "csp",           "clients" };
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(make_folder(b->at.root));
+    SEFL_PASS(make_folder(b->at.root));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        SEFL_TRY(make_folder(dir_in(&b->at, "%s", names[i])));
+        SEFL_PASS(make_folder(dir_in(&b->at, "%s", names[i])));
     for (uint32_t i = 0; i < b->clients; i++) {
-        SEFL_TRY(make_folder(client(b, i, "")));
-        SEFL_TRY(make_folder(client(b, i, "text")));
+        SEFL_PASS(make_folder(client(b, i, "")));
+        SEFL_PASS(make_folder(client(b, i, "text")));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- settings of the task --------------------------------------------------------------- */
@@ -125,35 +123,30 @@ static bool is(const build *b, const char *key, const char *word)
 
 static sefl_status start_settings(build *b)
 {
-    sefl_status st = SEFL_OK;
     const settings *mine = b->c->task;
     settings_init(&b->task, task_schema);
     for (const provision_default *d = provision_defaults; d->key; d++)
-        SEFL_TRY(set(b, d->key, "%s", d->value));
-    SEFL_TRY(set(b, "rounds.enrolled", "%" PRIu32, b->clients));
+        SEFL_PASS(set(b, d->key, "%s", d->value));
+    SEFL_PASS(set(b, "rounds.enrolled", "%" PRIu32, b->clients));
     if (mine)
-        SEFL_TRY(settings_overlay(&b->task, mine));
+        SEFL_PASS(settings_overlay(&b->task, mine));
     if ((!mine || !settings_given(mine, "privacy.z")) && is(b, "privacy.noise", "none"))
-        SEFL_TRY(set(b, "privacy.z", "0"));
+        SEFL_PASS(set(b, "privacy.z", "0"));
     /* a quarter may stay away; rounds end when all are in, where that takes no claim away */
     if (!mine || !settings_given(mine, "rounds.threshold"))
-        SEFL_TRY(set(b, "rounds.threshold", "%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
+        SEFL_PASS(set(b, "rounds.threshold", "%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
     if ((!mine || !settings_given(mine, "rounds.enough")) && is(b, "privacy.sampling", "all"))
-        SEFL_TRY(set(b, "rounds.enough", "%" PRIu32, b->clients));
-done:
-    return st;
+        SEFL_PASS(set(b, "rounds.enough", "%" PRIu32, b->clients));
+    return SEFL_OK;
 }
 
 /* ---- identities ------------------------------------------------------------------------- */
 
 static sefl_status make_identities(build *b)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(provision_identities(b->at.root, b->clients, b->width));
-    SEFL_TRY(sign_key_read(&b->as_key, dir_in(&b->at, "aggregator/sign.key")));
-    SEFL_TRY(sign_key_read(&b->csp_key, dir_in(&b->at, "csp/sign.key")));
-done:
-    return st;
+    SEFL_PASS(provision_identities(b->at.root, b->clients, b->width));
+    SEFL_PASS(sign_key_read(&b->as_key, dir_in(&b->at, "aggregator/sign.key")));
+    return sign_key_read(&b->csp_key, dir_in(&b->at, "csp/sign.key"));
 }
 
 /* CSP's secret: the root of its round keys, or the Paillier pair of the task. */
@@ -208,37 +201,32 @@ static sefl_status move(const char *to, const char *from)
 
 static sefl_status make_generated_text(build *b)
 {
-    sefl_status st = SEFL_OK;
     synth_report r;
     uint64_t words = b->c->words ? b->c->words : PROVISION_WORDS;
     const uint32_t clients = b->clients;
     assert(clients > 0);
     synth_settings s = { .clients = clients, .tokens = words * clients, .seed = b->c->seed };
-    SEFL_CHECK(words <= SYNTH_TOKENS_MAX / clients, SEFL_EINVAL, "%" PRIu64 " words a client",
-               words);
-    SEFL_TRY(synth_write(dir_in(&b->at, "synth"), &s, &r, NULL));
+    SEFL_NEED(words <= SYNTH_TOKENS_MAX / clients, SEFL_EINVAL, "%" PRIu64 " words a client",
+              words);
+    SEFL_PASS(synth_write(dir_in(&b->at, "synth"), &s, &r, NULL));
     for (uint32_t i = 0; i < clients; i++)
-        SEFL_TRY(move(client(b, i, "text/train.txt"),
-                      dir_in(&b->at, "synth/client-%03" PRIu32 "/train.txt", i)));
+        SEFL_PASS(move(client(b, i, "text/train.txt"),
+                       dir_in(&b->at, "synth/client-%03" PRIu32 "/train.txt", i)));
     note_tokens(b, r.tokens[CORPUS_TRAIN] / clients);
     b->report.best_perplexity = r.perplexity[CORPUS_VALID];
-    SEFL_TRY(move(dir_in(&b->at, "public/valid.txt"), dir_in(&b->at, "synth/valid.txt")));
-    SEFL_TRY(move(dir_in(&b->at, "words.txt"), dir_in(&b->at, "synth/vocab.txt")));
+    SEFL_PASS(move(dir_in(&b->at, "public/valid.txt"), dir_in(&b->at, "synth/valid.txt")));
+    SEFL_PASS(move(dir_in(&b->at, "words.txt"), dir_in(&b->at, "synth/vocab.txt")));
     dir_remove(dir_in(&b->at, "synth"));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* A text under its own words, to be written again. */
 static sefl_status read_text(corpus *out, vocab **words, const corpus_file *f)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(vocab_new(words));
-    SEFL_TRY(corpus_count(*words, f, NULL));
-    SEFL_TRY(vocab_finish(*words, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    SEFL_TRY(corpus_read(out, *words, f, NULL));
-done:
-    return st;
+    SEFL_PASS(vocab_new(words));
+    SEFL_PASS(corpus_count(*words, f, NULL));
+    SEFL_PASS(vocab_finish(*words, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    return corpus_read(out, *words, f, NULL);
 }
 
 static sefl_status deal_text(build *b, const corpus_file *f)
@@ -315,37 +303,32 @@ done:
 /* Counts come from public text only: the validation text. */
 static sefl_status make_vocab(build *b)
 {
-    sefl_status st = SEFL_OK;
     vocab_settings s = { .block = (uint32_t)settings_u64(&b->task, "model.block") };
-    SEFL_TRY(vocab_order_parse(&s.order, settings_text(&b->task, "vocab.order")));
+    SEFL_PASS(vocab_order_parse(&s.order, settings_text(&b->task, "vocab.order")));
     if (b->c->vocab) {
-        SEFL_TRY(vocab_read(&b->v, b->c->vocab, &s));
+        SEFL_PASS(vocab_read(&b->v, b->c->vocab, &s));
     } else {
-        SEFL_TRY(vocab_new(&b->v));
-        SEFL_TRY(
+        SEFL_PASS(vocab_new(&b->v));
+        SEFL_PASS(
             corpus_count(b->v, &(corpus_file){ .path = dir_in(&b->at, "public/valid.txt") }, NULL));
         if (!b->c->data)
-            SEFL_TRY(count_list(b->v, dir_in(&b->at, "words.txt")));
-        SEFL_TRY(vocab_finish(b->v, &s));
+            SEFL_PASS(count_list(b->v, dir_in(&b->at, "words.txt")));
+        SEFL_PASS(vocab_finish(b->v, &s));
     }
     if (!b->c->data)
         (void)unlink(dir_in(&b->at, "words.txt"));
-    SEFL_TRY(vocab_write(b->v, dir_in(&b->at, "public/vocab.txt"), false));
+    SEFL_PASS(vocab_write(b->v, dir_in(&b->at, "public/vocab.txt"), false));
     b->report.words = vocab_size(b->v);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* A file's SHA-256 as settings want it. */
 static sefl_status set_hash(build *b, const char *key, const char *path)
 {
-    sefl_status st = SEFL_OK;
     uint8_t hash[SHA256_BYTES];
     char hex[HEX_CHARS(SHA256_BYTES)];
-    SEFL_TRY(file_sha256(hash, NULL, path));
-    SEFL_TRY(set(b, key, "%s", hex_write(hex, hash, sizeof hash)));
-done:
-    return st;
+    SEFL_PASS(file_sha256(hash, NULL, path));
+    return set(b, key, "%s", hex_write(hex, hash, sizeof hash));
 }
 
 static sefl_status make_model(build *b)
@@ -432,7 +415,6 @@ done:
 
 static sefl_status write_servers(build *b)
 {
-    sefl_status st = SEFL_OK;
     const unsigned base = b->c->port_base, csp_port = base ? base + 1 : 0;
     const char *valid = file_exists(dir_in(&b->at, "public/valid.txt")) ? " valid" : "";
     file_of as = { "the aggregation server of a trial federation", aggregator_schema, "", "csp",
@@ -444,15 +426,12 @@ static sefl_status write_servers(build *b)
              valid);
     snprintf(other.set, sizeof other.set,
              "listen=127.0.0.1:%u ca key_lock memory_lock=try ready_file", csp_port);
-    SEFL_TRY(write_file(&as, dir_in(&b->at, "aggregator/aggregator.yml")));
-    SEFL_TRY(write_file(&other, dir_in(&b->at, "csp/csp.yml")));
-done:
-    return st;
+    SEFL_PASS(write_file(&as, dir_in(&b->at, "aggregator/aggregator.yml")));
+    return write_file(&other, dir_in(&b->at, "csp/csp.yml"));
 }
 
 static sefl_status write_clients(build *b)
 {
-    sefl_status st = SEFL_OK;
     const bool none = is(b, "privacy.claim", "none");
     const char *epsilon = settings_text(&b->task, "privacy.epsilon");
     file_of site = { "a client of a trial federation", client_schema,
@@ -466,11 +445,10 @@ static sefl_status write_clients(build *b)
         snprintf(rules.set + n, sizeof rules.set - (size_t)n,
                  " epsilon_per_task=%s epsilon_total=%s", epsilon, epsilon);
     for (uint32_t i = 0; i < b->clients; i++) {
-        SEFL_TRY(write_file(&site, client(b, i, "client.yml")));
-        SEFL_TRY(write_file(&rules, client(b, i, "policy.yml")));
+        SEFL_PASS(write_file(&site, client(b, i, "client.yml")));
+        SEFL_PASS(write_file(&rules, client(b, i, "policy.yml")));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status write_configs(build *b)

@@ -25,52 +25,43 @@ typedef struct ids {
 static sefl_status make_operator(ids *s, trust_role role, const char *name, trust_edit *list,
                                  sign_key **key, sefl_buf *ca)
 {
-    sefl_status st = SEFL_OK;
     char subject[32];
     const char *folder = dir_in(&s->at, "ca/%s", name);
     snprintf(subject, sizeof subject, "trial %s", name);
-    SEFL_TRY(ca_new(folder, subject, DAYS, dir_in(&s->at, "%s/sign.key", name)));
-    SEFL_TRY(sign_key_read(key, dir_in(&s->at, "%s/sign.key", name)));
-    SEFL_TRY(file_read(ca, dir_in(&s->at, "ca/%s/ca.pem", name), PEM_MAX));
-    SEFL_TRY(ca_edit(list, folder));
-    SEFL_TRY(ca_server(list->t, folder,
-                       &(ca_server_config){ .role = role,
-                                            .name = name,
-                                            .hosts = "localhost,127.0.0.1,::1",
-                                            .days = DAYS,
-                                            .cert = dir_in(&s->at, "%s/cert.pem", name),
-                                            .key = dir_in(&s->at, "%s/key.pem", name) },
-                       s->now));
-done:
-    return st;
+    SEFL_PASS(ca_new(folder, subject, DAYS, dir_in(&s->at, "%s/sign.key", name)));
+    SEFL_PASS(sign_key_read(key, dir_in(&s->at, "%s/sign.key", name)));
+    SEFL_PASS(file_read(ca, dir_in(&s->at, "ca/%s/ca.pem", name), PEM_MAX));
+    SEFL_PASS(ca_edit(list, folder));
+    return ca_server(list->t, folder,
+                     &(ca_server_config){ .role = role,
+                                          .name = name,
+                                          .hosts = "localhost,127.0.0.1,::1",
+                                          .days = DAYS,
+                                          .cert = dir_in(&s->at, "%s/cert.pem", name),
+                                          .key = dir_in(&s->at, "%s/key.pem", name) },
+                     s->now);
 }
 
 static sefl_status make_operators(ids *s)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(make_operator(s, TRUST_AGGREGATOR, "aggregator", &s->as, &s->as_key, &s->as_ca));
-    SEFL_TRY(make_operator(s, TRUST_CSP, "csp", &s->csp, &s->csp_key, &s->csp_ca));
-    SEFL_TRY(ca_trust_issuer(s->as.t, dir_in(&s->at, "ca/aggregator"), buf_span(&s->csp_ca),
-                             &(ca_issuer_config){ .role = TRUST_CSP }, s->now));
-    SEFL_TRY(ca_trust_issuer(s->csp.t, dir_in(&s->at, "ca/csp"), buf_span(&s->as_ca),
-                             &(ca_issuer_config){ .role = TRUST_AGGREGATOR }, s->now));
-done:
-    return st;
+    SEFL_PASS(make_operator(s, TRUST_AGGREGATOR, "aggregator", &s->as, &s->as_key, &s->as_ca));
+    SEFL_PASS(make_operator(s, TRUST_CSP, "csp", &s->csp, &s->csp_key, &s->csp_ca));
+    SEFL_PASS(ca_trust_issuer(s->as.t, dir_in(&s->at, "ca/aggregator"), buf_span(&s->csp_ca),
+                              &(ca_issuer_config){ .role = TRUST_CSP }, s->now));
+    return ca_trust_issuer(s->csp.t, dir_in(&s->at, "ca/csp"), buf_span(&s->as_ca),
+                           &(ca_issuer_config){ .role = TRUST_AGGREGATOR }, s->now);
 }
 
 /* The CAs that the servers accept, and their public signing keys. */
 static sefl_status write_public(ids *s)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(file_write_new(dir_in(&s->at, "csp/peers.pem"), buf_span(&s->as_ca), 0644));
+    SEFL_PASS(file_write_new(dir_in(&s->at, "csp/peers.pem"), buf_span(&s->as_ca), 0644));
     /* two files: the operator of CSP's CA must not be able to enrol clients at AS */
-    SEFL_TRY(file_write_new(dir_in(&s->at, "aggregator/peers.pem"), buf_span(&s->as_ca), 0644));
-    SEFL_TRY(
+    SEFL_PASS(file_write_new(dir_in(&s->at, "aggregator/peers.pem"), buf_span(&s->as_ca), 0644));
+    SEFL_PASS(
         file_write_new(dir_in(&s->at, "aggregator/csp_peers.pem"), buf_span(&s->csp_ca), 0644));
-    SEFL_TRY(sign_pub_write(sign_key_pub(s->as_key), dir_in(&s->at, "public/aggregator.pub")));
-    SEFL_TRY(sign_pub_write(sign_key_pub(s->csp_key), dir_in(&s->at, "public/csp.pub")));
-done:
-    return st;
+    SEFL_PASS(sign_pub_write(sign_key_pub(s->as_key), dir_in(&s->at, "public/aggregator.pub")));
+    return sign_pub_write(sign_key_pub(s->csp_key), dir_in(&s->at, "public/csp.pub"));
 }
 
 /* Each operator gives a token; as the site would get it. */

@@ -96,50 +96,41 @@ done:
 static sefl_status install(dir_tree *d, const char *host, uint16_t port, sefl_span cert,
                            sefl_span ca, site_report *r)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(put(d, "peers.pem", ca));
-    SEFL_TRY(put_pub(d, "aggregator.pub", r->as));
-    SEFL_TRY(put_pub(d, "csp.pub", r->csp));
-    SEFL_TRY(put_settings(d, host, port, r));
+    SEFL_PASS(put(d, "peers.pem", ca));
+    SEFL_PASS(put_pub(d, "aggregator.pub", r->as));
+    SEFL_PASS(put_pub(d, "csp.pub", r->csp));
+    SEFL_PASS(put_settings(d, host, port, r));
     const char *path = dir_in(d, "ledger"), *text = dir_in(d, "text");
     if (!file_exists(path))
-        SEFL_TRY(text_ledger_create(path, text));
+        SEFL_PASS(text_ledger_create(path, text));
     else /* it continues: what was spent is spent, whatever the population */
         look_at_ledger(r->kept_ledger, path, text);
-    SEFL_TRY(put(d, "cert.pem", cert));
-done:
-    return st;
+    return put(d, "cert.pem", cert);
 }
 
 /* A request for the key of this folder, which is made if it is not there. */
 static sefl_status own_request(dir_tree *d, const char *name, sefl_buf *der)
 {
-    sefl_status st = SEFL_OK;
     const char *key = dir_in(d, "key.pem");
-    SEFL_TRY(file_make_folder(d->root, 0700));
-    SEFL_CHECK(!file_exists(dir_in(d, "cert.pem")), SEFL_EEXIST,
-               "%s has a certificate already: enrolled once is enough", d->root);
-    SEFL_TRY(file_exists(key) ? x509_request_for(der, key, name)
-                              : x509_request_make(der, key, name));
-done:
-    return st;
+    SEFL_PASS(file_make_folder(d->root, 0700));
+    SEFL_NEED(!file_exists(dir_in(d, "cert.pem")), SEFL_EEXIST,
+              "%s has a certificate already: enrolled once is enough", d->root);
+    return file_exists(key) ? x509_request_for(der, key, name) : x509_request_make(der, key, name);
 }
 
 static sefl_status check_certificate(sefl_span cert, sefl_span ca, site_report *r)
 {
-    sefl_status st = SEFL_OK;
     x509_info info, issuer;
-    SEFL_TRY(x509_info_read(&info, cert, NULL));
-    SEFL_TRY(x509_info_read(&issuer, ca, NULL));
-    SEFL_CHECK(issuer.is_ca, SEFL_EAUTH, "the file that came with the certificate is not a CA's");
-    SEFL_CHECK(memcmp(info.fingerprint, r->key, TRUST_KEY) == 0, SEFL_EAUTH,
-               "the certificate is for another key than ours");
-    SEFL_CHECK(strcmp(info.role, "client") == 0, SEFL_EAUTH,
-               "the certificate is for the role \"%s\", not for a client", info.role);
-    SEFL_TRY(x509_issued_by(cert, ca));
+    SEFL_PASS(x509_info_read(&info, cert, NULL));
+    SEFL_PASS(x509_info_read(&issuer, ca, NULL));
+    SEFL_NEED(issuer.is_ca, SEFL_EAUTH, "the file that came with the certificate is not a CA's");
+    SEFL_NEED(memcmp(info.fingerprint, r->key, TRUST_KEY) == 0, SEFL_EAUTH,
+              "the certificate is for another key than ours");
+    SEFL_NEED(strcmp(info.role, "client") == 0, SEFL_EAUTH,
+              "the certificate is for the role \"%s\", not for a client", info.role);
+    SEFL_PASS(x509_issued_by(cert, ca));
     r->until = info.until;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- enrolment -------------------------------------------------------------------------- */
@@ -338,17 +329,15 @@ done:
 static sefl_status replace(dir_tree *d, sefl_span cert, sefl_span ca, const x509_info *now,
                            bool *fresh, int64_t *until)
 {
-    sefl_status st = SEFL_OK;
     site_report rep = { 0 };
     memcpy(rep.key, now->fingerprint, sizeof rep.key);
-    SEFL_TRY(check_certificate(cert, ca, &rep));
+    SEFL_PASS(check_certificate(cert, ca, &rep));
     *until = rep.until > now->until ? rep.until : now->until;
     if (rep.until > now->until) {
-        SEFL_TRY(put(d, "cert.pem", cert));
+        SEFL_PASS(put(d, "cert.pem", cert));
         *fresh = true;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status site_renew(const char *folder, const char *host, uint16_t port, const char *proxy,

@@ -63,17 +63,15 @@ static void places_clear(places *p)
 
 static sefl_status facts_check(const counted_facts *f)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(f->clients_max >= 1 && f->clients_max <= (uint32_t)1 << COUNTED_DEPTH_MAX,
-               SEFL_EINVAL, "counted: a tree for %u clients, 1 to 2^%d", f->clients_max,
-               COUNTED_DEPTH_MAX);
-    SEFL_CHECK(f->n <= f->clients_max, SEFL_EINVAL, "counted: %u clients of at most %u", f->n,
-               f->clients_max);
+    SEFL_NEED(f->clients_max >= 1 && f->clients_max <= (uint32_t)1 << COUNTED_DEPTH_MAX,
+              SEFL_EINVAL, "counted: a tree for %u clients, 1 to 2^%d", f->clients_max,
+              COUNTED_DEPTH_MAX);
+    SEFL_NEED(f->n <= f->clients_max, SEFL_EINVAL, "counted: %u clients of at most %u", f->n,
+              f->clients_max);
     for (uint32_t i = 1; i < f->n; i++)
-        SEFL_CHECK(memcmp(f->leaves[i - 1].client, f->leaves[i].client, 32) < 0, SEFL_EINVAL,
-                   "counted: client %u is out of order, or there twice", i);
-done:
-    return st;
+        SEFL_NEED(memcmp(f->leaves[i - 1].client, f->leaves[i].client, 32) < 0, SEFL_EINVAL,
+                  "counted: client %u is out of order, or there twice", i);
+    return SEFL_OK;
 }
 
 static sefl_status places_new(places *p, const counted_facts *f)
@@ -220,17 +218,15 @@ static int seat_order(const void *client, const void *s)
 
 sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t, const uint8_t client[32])
 {
-    sefl_status st = SEFL_OK;
     uint8_t *path = NULL;
     const seat *s = bsearch(client, t->seats, t->n, sizeof *t->seats, seat_order);
-    SEFL_CHECK(s != NULL, SEFL_ENOTFOUND, "counted: this client is not in the release");
-    SEFL_TRY(buf_extend(out, &path, counted_path_bytes(t->depth)));
+    SEFL_NEED(s != NULL, SEFL_ENOTFOUND, "counted: this client is not in the release");
+    SEFL_PASS(buf_extend(out, &path, counted_path_bytes(t->depth)));
     uint32_t node = ((uint32_t)1 << t->depth) + s->place;
     for (; node > 1; node >>= 1, path += SHA256_BYTES)
         memcpy(path, t->nodes[node ^ 1], SHA256_BYTES);
     store_u32(path, s->place);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- the client's side ----------------------------------------------------------------------- */
@@ -238,15 +234,14 @@ done:
 sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
                           unsigned depth, const counted_leaf *leaf, sefl_span path)
 {
-    sefl_status st = SEFL_OK;
     uint8_t hash[SHA256_BYTES];
     assert(depth <= COUNTED_DEPTH_MAX);
-    SEFL_CHECK(path.n == counted_path_bytes(depth), SEFL_EPROTO,
-               "counted: a path of %zu bytes, this task's have %zu", path.n,
-               counted_path_bytes(depth));
+    SEFL_NEED(path.n == counted_path_bytes(depth), SEFL_EPROTO,
+              "counted: a path of %zu bytes, this task's have %zu", path.n,
+              counted_path_bytes(depth));
     uint32_t place = load_u32(path.p + path.n - 4);
-    SEFL_CHECK(place >> depth == 0, SEFL_EPROTO, "counted: place %u of %u", place,
-               (uint32_t)1 << depth);
+    SEFL_NEED(place >> depth == 0, SEFL_EPROTO, "counted: place %u of %u", place,
+              (uint32_t)1 << depth);
     leaf_hash(hash, task, round, leaf);
     for (unsigned level = 0; level < depth; level++) {
         const uint8_t *other = path.p + (size_t)level * SHA256_BYTES;
@@ -255,10 +250,9 @@ sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[3
         else
             node_hash(hash, hash, other);
     }
-    SEFL_CHECK(memcmp(hash, root, sizeof hash) == 0, SEFL_EAUTH,
-               "counted: the path does not lead to the root that CSP signed");
-done:
-    return st;
+    SEFL_NEED(memcmp(hash, root, sizeof hash) == 0, SEFL_EAUTH,
+              "counted: the path does not lead to the root that CSP signed");
+    return SEFL_OK;
 }
 
 void counted_statement_write(uint8_t out[COUNTED_STATEMENT_BYTES], const counted_statement *s)
@@ -271,17 +265,15 @@ void counted_statement_write(uint8_t out[COUNTED_STATEMENT_BYTES], const counted
 
 sefl_status counted_statement_read(counted_statement *out, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     counted_statement s = { 0 };
     rd r = rd_over(in);
     *out = s;
-    SEFL_TRY(rd_raw(&r, s.task, sizeof s.task));
-    SEFL_TRY(rd_u64(&r, &s.round));
-    SEFL_TRY(rd_raw(&r, s.root, sizeof s.root));
-    SEFL_TRY(rd_raw(&r, s.id, sizeof s.id));
-    SEFL_TRY(rd_end(&r));
-    SEFL_CHECK(s.round > 0, SEFL_EPROTO, "counted: round 0");
+    SEFL_PASS(rd_raw(&r, s.task, sizeof s.task));
+    SEFL_PASS(rd_u64(&r, &s.round));
+    SEFL_PASS(rd_raw(&r, s.root, sizeof s.root));
+    SEFL_PASS(rd_raw(&r, s.id, sizeof s.id));
+    SEFL_PASS(rd_end(&r));
+    SEFL_NEED(s.round > 0, SEFL_EPROTO, "counted: round 0");
     *out = s;
-done:
-    return st;
+    return SEFL_OK;
 }

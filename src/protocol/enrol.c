@@ -6,29 +6,24 @@ static const char request_mark[8] = "SEFLENR1", answer_mark[8] = "SEFLENA1";
 
 static sefl_status claim_write(sefl_buf *out, const enrol_claim *c)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_raw(out, c->key, sizeof c->key));
-    SEFL_TRY(wr_raw(out, c->servers.as, sizeof c->servers.as));
-    SEFL_TRY(wr_raw(out, c->servers.csp, sizeof c->servers.csp));
-    SEFL_TRY(wr_bytes(out, span_of_str(c->name)));
-done:
-    return st;
+    SEFL_PASS(wr_raw(out, c->key, sizeof c->key));
+    SEFL_PASS(wr_raw(out, c->servers.as, sizeof c->servers.as));
+    SEFL_PASS(wr_raw(out, c->servers.csp, sizeof c->servers.csp));
+    return wr_bytes(out, span_of_str(c->name));
 }
 
 static sefl_status claim_read(enrol_claim *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     sefl_span name;
     *c = (enrol_claim){ 0 };
-    SEFL_TRY(rd_raw(r, c->key, sizeof c->key));
-    SEFL_TRY(rd_raw(r, c->servers.as, sizeof c->servers.as));
-    SEFL_TRY(rd_raw(r, c->servers.csp, sizeof c->servers.csp));
-    SEFL_TRY(rd_bytes(r, &name, TRUST_NAME_MAX));
+    SEFL_PASS(rd_raw(r, c->key, sizeof c->key));
+    SEFL_PASS(rd_raw(r, c->servers.as, sizeof c->servers.as));
+    SEFL_PASS(rd_raw(r, c->servers.csp, sizeof c->servers.csp));
+    SEFL_PASS(rd_bytes(r, &name, TRUST_NAME_MAX));
     memcpy(c->name, name.p, name.n);
-    SEFL_CHECK(strlen(c->name) == name.n && trust_name_ok(c->name), SEFL_EPROTO,
-               "enrolment: a name that is none");
-done:
-    return st;
+    SEFL_NEED(strlen(c->name) == name.n && trust_name_ok(c->name), SEFL_EPROTO,
+              "enrolment: a name that is none");
+    return SEFL_OK;
 }
 
 static sefl_status proof_write(sefl_buf *out, const enrol_proof *p)
@@ -102,33 +97,28 @@ sefl_status enrol_approved(const uint8_t sig[SIGN_BYTES], const enrol_claim *c,
 
 sefl_status enrol_request_write(sefl_buf *out, const enrol_request *r)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(r->csr.n <= ENROL_CSR_MAX, SEFL_ERANGE, "enrolment: a request of %zu bytes",
-               r->csr.n);
-    SEFL_TRY(wr_raw(out, request_mark, sizeof request_mark));
-    SEFL_TRY(claim_write(out, &r->claim));
-    SEFL_TRY(proof_write(out, &r->as));
-    SEFL_TRY(proof_write(out, &r->csp));
-    SEFL_TRY(wr_bytes(out, r->csr));
-done:
-    return st;
+    SEFL_NEED(r->csr.n <= ENROL_CSR_MAX, SEFL_ERANGE, "enrolment: a request of %zu bytes",
+              r->csr.n);
+    SEFL_PASS(wr_raw(out, request_mark, sizeof request_mark));
+    SEFL_PASS(claim_write(out, &r->claim));
+    SEFL_PASS(proof_write(out, &r->as));
+    SEFL_PASS(proof_write(out, &r->csp));
+    return wr_bytes(out, r->csr);
 }
 
 sefl_status enrol_request_read(enrol_request *out, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     enrol_request q = { 0 };
     rd r = rd_over(in);
     *out = q;
-    SEFL_TRY(rd_expect(&r, request_mark, sizeof request_mark, "an enrolment request"));
-    SEFL_TRY(claim_read(&q.claim, &r));
-    SEFL_TRY(proof_read(&q.as, &r));
-    SEFL_TRY(proof_read(&q.csp, &r));
-    SEFL_TRY(rd_bytes(&r, &q.csr, ENROL_CSR_MAX));
-    SEFL_TRY(rd_end(&r));
+    SEFL_PASS(rd_expect(&r, request_mark, sizeof request_mark, "an enrolment request"));
+    SEFL_PASS(claim_read(&q.claim, &r));
+    SEFL_PASS(proof_read(&q.as, &r));
+    SEFL_PASS(proof_read(&q.csp, &r));
+    SEFL_PASS(rd_bytes(&r, &q.csr, ENROL_CSR_MAX));
+    SEFL_PASS(rd_end(&r));
     *out = q;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status enrol_question_write(sefl_buf *out, const enrol_claim *c, const enrol_proof *p)
@@ -139,50 +129,42 @@ sefl_status enrol_question_write(sefl_buf *out, const enrol_claim *c, const enro
 
 sefl_status enrol_question_read(enrol_claim *c, enrol_proof *p, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     rd r = rd_over(in);
-    SEFL_TRY(claim_read(c, &r));
-    SEFL_TRY(proof_read(p, &r));
-    SEFL_TRY(rd_end(&r));
-done:
-    return st;
+    SEFL_PASS(claim_read(c, &r));
+    SEFL_PASS(proof_read(p, &r));
+    return rd_end(&r);
 }
 
 sefl_status enrol_answer_write(sefl_buf *out, const enrol_answer *a)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(a->population.n >= 1 && a->population.n <= ENROL_POPULATION_MAX, SEFL_ERANGE,
-               "enrolment: a population's name of %zu bytes", a->population.n);
-    SEFL_CHECK(a->certificate.n <= ENROL_PEM_MAX && a->ca.n <= ENROL_PEM_MAX, SEFL_ERANGE,
-               "enrolment: a certificate of more than %d bytes", ENROL_PEM_MAX);
-    SEFL_TRY(wr_raw(out, answer_mark, sizeof answer_mark));
-    SEFL_TRY(wr_raw(out, a->csp, sizeof a->csp));
-    SEFL_TRY(wr_raw(out, a->as, sizeof a->as));
-    SEFL_TRY(wr_bytes(out, a->population));
-    SEFL_TRY(wr_bytes(out, a->certificate));
-    SEFL_TRY(wr_bytes(out, a->ca));
-done:
-    return st;
+    SEFL_NEED(a->population.n >= 1 && a->population.n <= ENROL_POPULATION_MAX, SEFL_ERANGE,
+              "enrolment: a population's name of %zu bytes", a->population.n);
+    SEFL_NEED(a->certificate.n <= ENROL_PEM_MAX && a->ca.n <= ENROL_PEM_MAX, SEFL_ERANGE,
+              "enrolment: a certificate of more than %d bytes", ENROL_PEM_MAX);
+    SEFL_PASS(wr_raw(out, answer_mark, sizeof answer_mark));
+    SEFL_PASS(wr_raw(out, a->csp, sizeof a->csp));
+    SEFL_PASS(wr_raw(out, a->as, sizeof a->as));
+    SEFL_PASS(wr_bytes(out, a->population));
+    SEFL_PASS(wr_bytes(out, a->certificate));
+    return wr_bytes(out, a->ca);
 }
 
 sefl_status enrol_answer_read(enrol_answer *out, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     enrol_answer a = { 0 };
     rd r = rd_over(in);
     *out = a;
-    SEFL_TRY(rd_expect(&r, answer_mark, sizeof answer_mark, "an enrolment's answer"));
-    SEFL_TRY(rd_raw(&r, a.csp, sizeof a.csp));
-    SEFL_TRY(rd_raw(&r, a.as, sizeof a.as));
-    SEFL_TRY(rd_bytes(&r, &a.population, ENROL_POPULATION_MAX));
+    SEFL_PASS(rd_expect(&r, answer_mark, sizeof answer_mark, "an enrolment's answer"));
+    SEFL_PASS(rd_raw(&r, a.csp, sizeof a.csp));
+    SEFL_PASS(rd_raw(&r, a.as, sizeof a.as));
+    SEFL_PASS(rd_bytes(&r, &a.population, ENROL_POPULATION_MAX));
     for (size_t i = 0; i < a.population.n; i++)
-        SEFL_CHECK(a.population.p[i] >= 0x20 && a.population.p[i] < 0x7f, SEFL_EPROTO,
-                   "enrolment: a population's name that is not printable");
-    SEFL_CHECK(a.population.n > 0, SEFL_EPROTO, "enrolment: no population");
-    SEFL_TRY(rd_bytes(&r, &a.certificate, ENROL_PEM_MAX));
-    SEFL_TRY(rd_bytes(&r, &a.ca, ENROL_PEM_MAX));
-    SEFL_TRY(rd_end(&r));
+        SEFL_NEED(a.population.p[i] >= 0x20 && a.population.p[i] < 0x7f, SEFL_EPROTO,
+                  "enrolment: a population's name that is not printable");
+    SEFL_NEED(a.population.n > 0, SEFL_EPROTO, "enrolment: no population");
+    SEFL_PASS(rd_bytes(&r, &a.certificate, ENROL_PEM_MAX));
+    SEFL_PASS(rd_bytes(&r, &a.ca, ENROL_PEM_MAX));
+    SEFL_PASS(rd_end(&r));
     *out = a;
-done:
-    return st;
+    return SEFL_OK;
 }

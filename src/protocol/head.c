@@ -19,43 +19,39 @@ size_t head_bytes(const seal_suite *s)
 
 sefl_status head_next(head *out, const seal_suite *want, rd *r)
 {
-    sefl_status st = SEFL_OK;
     head h = { 0 };
     uint16_t suite = 0, zero = 0;
     rd p = *r;
     *out = h;
-    SEFL_CHECK(want != NULL, SEFL_EINVAL, "this task's updates have no head");
+    SEFL_NEED(want != NULL, SEFL_EINVAL, "this task's updates have no head");
     h.bytes.p = p.p;
-    SEFL_TRY(rd_expect(&p, mark, sizeof mark, "the head of an update"));
-    SEFL_TRY(rd_u16(&p, &suite));
-    SEFL_TRY(rd_u16(&p, &zero));
-    SEFL_CHECK(zero == 0, SEFL_EPROTO, "the head of an update: %u where 0 belongs", zero);
-    SEFL_CHECK(suite == want->id || suite == 0, SEFL_EPROTO,
-               "the head of an update is sealed with suite 0x%04x, this task's is %s (0x%04x)",
-               suite, want->name, want->id);
-    SEFL_TRY(rd_raw(&p, h.client, sizeof h.client));
-    SEFL_TRY(rd_raw(&p, h.units, sizeof h.units));
+    SEFL_PASS(rd_expect(&p, mark, sizeof mark, "the head of an update"));
+    SEFL_PASS(rd_u16(&p, &suite));
+    SEFL_PASS(rd_u16(&p, &zero));
+    SEFL_NEED(zero == 0, SEFL_EPROTO, "the head of an update: %u where 0 belongs", zero);
+    SEFL_NEED(suite == want->id || suite == 0, SEFL_EPROTO,
+              "the head of an update is sealed with suite 0x%04x, this task's is %s (0x%04x)",
+              suite, want->name, want->id);
+    SEFL_PASS(rd_raw(&p, h.client, sizeof h.client));
+    SEFL_PASS(rd_raw(&p, h.units, sizeof h.units));
     h.suite = suite == 0 ? NULL : want;
     h.bytes.n = suite == 0 ? HEAD_PREFIX : head_bytes(want);
     sefl_span rest;
-    SEFL_TRY(rd_view(&p, &rest, h.bytes.n - HEAD_PREFIX));
+    SEFL_PASS(rd_view(&p, &rest, h.bytes.n - HEAD_PREFIX));
     *out = h, *r = p;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status head_read(head *out, const seal_suite *want, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     head h = { 0 };
     rd r = rd_over(in);
     *out = h;
-    SEFL_TRY(head_next(&h, want, &r));
-    SEFL_CHECK(h.suite != NULL, SEFL_EPROTO, "the head of an update: no seal in it");
-    SEFL_TRY(rd_end(&r));
+    SEFL_PASS(head_next(&h, want, &r));
+    SEFL_NEED(h.suite != NULL, SEFL_EPROTO, "the head of an update: no seal in it");
+    SEFL_PASS(rd_end(&r));
     *out = h;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* What is signed: task, round, and the head before the signature. Gives its length. */
@@ -79,14 +75,11 @@ static void info_of(uint8_t out[INFO], const uint8_t task[32], uint64_t round)
 sefl_status head_check(const head *h, const uint8_t task[32], uint64_t round,
                        const uint8_t upload_key[SIGN_PUB_BYTES])
 {
-    sefl_status st = SEFL_OK;
     uint8_t message[SIGNED_MAX];
-    SEFL_CHECK(h->suite != NULL, SEFL_EAUTH, "the head of an update: no signature in it");
+    SEFL_NEED(h->suite != NULL, SEFL_EAUTH, "the head of an update: no signature in it");
     size_t n = to_sign(message, task, round, h->bytes.p, h->bytes.n);
-    SEFL_TRY(sign_check(h->bytes.p + h->bytes.n - SIGN_BYTES, upload_key, SIGN_UPLOAD,
-                        span_of(message, n)));
-done:
-    return st;
+    return sign_check(h->bytes.p + h->bytes.n - SIGN_BYTES, upload_key, SIGN_UPLOAD,
+                      span_of(message, n));
 }
 
 static void prefix_write(uint8_t out[HEAD_PREFIX], uint16_t suite, const uint8_t client[32],
@@ -126,14 +119,11 @@ done:
 sefl_status head_open(uint8_t seed[HEAD_SEED], const head *h, const seal_key *key,
                       const uint8_t task[32], uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     uint8_t info[INFO];
     memset(seed, 0, HEAD_SEED);
-    SEFL_CHECK(h->suite != NULL, SEFL_EAUTH, "the head of an update: no seal in it");
+    SEFL_NEED(h->suite != NULL, SEFL_EAUTH, "the head of an update: no seal in it");
     info_of(info, task, round);
-    SEFL_TRY(seal_open(seed, key, h->bytes.p + HEAD_PREFIX, span_of(info, sizeof info),
-                       span_of(h->bytes.p + AD_AT, 64),
-                       span_of(h->bytes.p + h->bytes.n - SIGN_BYTES - SEALED, SEALED)));
-done:
-    return st;
+    return seal_open(seed, key, h->bytes.p + HEAD_PREFIX, span_of(info, sizeof info),
+                     span_of(h->bytes.p + AD_AT, 64),
+                     span_of(h->bytes.p + h->bytes.n - SIGN_BYTES - SEALED, SEALED));
 }

@@ -87,13 +87,10 @@ sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t ma
 
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(msg_begin(ch, kind, 0, body.n));
+    SEFL_PASS(msg_begin(ch, kind, 0, body.n));
     if (body.n > 0)
-        SEFL_TRY(channel_send(ch, body.p, body.n));
-    SEFL_TRY(channel_flush(ch));
-done:
-    return st;
+        SEFL_PASS(channel_send(ch, body.p, body.n));
+    return channel_flush(ch);
 }
 
 sefl_status link_no_write(sefl_buf *out, link_no code, const char *sentence)
@@ -123,47 +120,41 @@ void link_order_write(uint8_t out[LINK_ORDER_BYTES], const link_order *o)
 
 sefl_status link_order_read(link_order *out, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     *out = (link_order){ 0 };
-    SEFL_CHECK(in.n == LINK_ORDER_BYTES &&
-                   (in.p[40] == LINK_ORDER_SKIP || in.p[40] == LINK_ORDER_OVER),
-               SEFL_EPROTO, "link: %zu bytes are no order", in.n);
+    SEFL_NEED(in.n == LINK_ORDER_BYTES &&
+                  (in.p[40] == LINK_ORDER_SKIP || in.p[40] == LINK_ORDER_OVER),
+              SEFL_EPROTO, "link: %zu bytes are no order", in.n);
     memcpy(out->task, in.p, 32);
     out->round = load_u64(in.p + 32);
     out->what = in.p[40], out->reason = in.p[41];
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status link_refusals_write(sefl_buf *out, const head_refusal *r, size_t n)
 {
-    sefl_status st = SEFL_OK;
     for (size_t i = 0; i < n; i++) {
-        SEFL_TRY(wr_u32(out, r[i].index));
-        SEFL_TRY(wr_u8(out, r[i].reason));
+        SEFL_PASS(wr_u32(out, r[i].index));
+        SEFL_PASS(wr_u8(out, r[i].reason));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status link_refusals_read(rd *r, head_refusal *out, size_t room, size_t *n, uint32_t heads)
 {
-    sefl_status st = SEFL_OK;
     size_t count = r->left / REFUSAL_BYTES;
     *n = 0;
-    SEFL_CHECK(r->left % REFUSAL_BYTES == 0 && count <= room, SEFL_EPROTO,
-               "link: %zu bytes of refusals of %u heads", r->left, heads);
+    SEFL_NEED(r->left % REFUSAL_BYTES == 0 && count <= room, SEFL_EPROTO,
+              "link: %zu bytes of refusals of %u heads", r->left, heads);
     for (size_t i = 0; i < count; i++) {
-        SEFL_TRY(rd_u32(r, &out[i].index));
-        SEFL_TRY(rd_u8(r, &out[i].reason));
-        SEFL_CHECK(out[i].reason > 0 && out[i].index < heads &&
-                       (i == 0 || out[i].index > out[i - 1].index),
-                   SEFL_EPROTO, "link: a refusal of head %u of %u for reason %u", out[i].index,
-                   heads, out[i].reason);
+        SEFL_PASS(rd_u32(r, &out[i].index));
+        SEFL_PASS(rd_u8(r, &out[i].reason));
+        SEFL_NEED(out[i].reason > 0 && out[i].index < heads &&
+                      (i == 0 || out[i].index > out[i - 1].index),
+                  SEFL_EPROTO, "link: a refusal of head %u of %u for reason %u", out[i].index,
+                  heads, out[i].reason);
     }
     *n = count;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 size_t link_sum_units(const ahe_params *p)

@@ -197,17 +197,14 @@ static handler *const table[PHASES][EVENTS] = {
 
 sefl_status participant_on(participant *m, const participant_event *e, uint64_t now_ms)
 {
-    sefl_status st = SEFL_OK;
     static const char *const names[PHASES] = {
         "waiting for the task", "polling", "fetching a model", "training", "uploading", "stopped"
     };
-    SEFL_CHECK((unsigned)e->kind < EVENTS, SEFL_EINVAL, "unknown event %d", (int)e->kind);
-    SEFL_CHECK(e->kind != PARTICIPANT_GOT_NEWS || e->news, SEFL_EINVAL, "news without news");
+    SEFL_NEED((unsigned)e->kind < EVENTS, SEFL_EINVAL, "unknown event %d", (int)e->kind);
+    SEFL_NEED(e->kind != PARTICIPANT_GOT_NEWS || e->news, SEFL_EINVAL, "news without news");
     handler *h = table[m->phase][e->kind];
-    SEFL_CHECK(h, SEFL_ESTATE, "event %d is not known while %s", (int)e->kind, names[m->phase]);
-    SEFL_TRY(h(m, e, now_ms));
-done:
-    return st;
+    SEFL_NEED(h, SEFL_ESTATE, "event %d is not known while %s", (int)e->kind, names[m->phase]);
+    return h(m, e, now_ms);
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
@@ -240,10 +237,9 @@ participant_order participant_next(participant *m, uint64_t now_ms)
 sefl_status participant_new(participant **out, const task *t, uint64_t rounds_done,
                             const sefl_rng *jitter)
 {
-    sefl_status st = SEFL_OK;
     participant *m = NULL;
     *out = NULL;
-    SEFL_TRY(sefl_new(&m, 1, sizeof *m));
+    SEFL_PASS(sefl_new(&m, 1, sizeof *m));
     m->t = t;
     m->jitter = *jitter;
     m->rounds_done = rounds_done;
@@ -251,8 +247,7 @@ sefl_status participant_new(participant **out, const task *t, uint64_t rounds_do
     m->after_task = P_POLL;
     m->deadline_ms = UINT64_MAX;
     *out = m;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void participant_free(participant *m)
@@ -275,26 +270,24 @@ void participant_restore(participant *m, uint64_t round, bool receipt)
 sefl_status participant_header_check(const task *t, round_header *out, sefl_span bytes,
                                      uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     envelope env;
     round_header h;
     *out = (round_header){ 0 };
-    SEFL_TRY(envelope_read(&env, bytes));
-    SEFL_TRY(envelope_check(&env, SIGN_HEADER, &t->servers));
-    SEFL_TRY(round_header_read(&h, env.content));
-    SEFL_CHECK(memcmp(h.task, t->id, sizeof h.task) == 0, SEFL_EAUTH,
-               "the header of round %llu belongs to another task", (unsigned long long)round);
-    SEFL_CHECK(h.round == round, SEFL_EAUTH, "a header of round %llu where %llu was announced",
-               (unsigned long long)h.round, (unsigned long long)round);
-    SEFL_CHECK(h.round <= t->rounds, SEFL_EAUTH, "a header of round %llu in a task of %llu rounds",
-               (unsigned long long)h.round, (unsigned long long)t->rounds);
-    SEFL_CHECK(h.step_nano == t->step_nano, SEFL_EAUTH,
-               "the header of round %llu has another step size than the task",
-               (unsigned long long)round);
-    SEFL_CHECK(h.suite == (t->seal ? t->seal->id : 0), SEFL_EAUTH,
-               "the header of round %llu has no key of CSP of the kind that the task names (%s)",
-               (unsigned long long)round, t->seal ? t->seal->name : "none");
+    SEFL_PASS(envelope_read(&env, bytes));
+    SEFL_PASS(envelope_check(&env, SIGN_HEADER, &t->servers));
+    SEFL_PASS(round_header_read(&h, env.content));
+    SEFL_NEED(memcmp(h.task, t->id, sizeof h.task) == 0, SEFL_EAUTH,
+              "the header of round %llu belongs to another task", (unsigned long long)round);
+    SEFL_NEED(h.round == round, SEFL_EAUTH, "a header of round %llu where %llu was announced",
+              (unsigned long long)h.round, (unsigned long long)round);
+    SEFL_NEED(h.round <= t->rounds, SEFL_EAUTH, "a header of round %llu in a task of %llu rounds",
+              (unsigned long long)h.round, (unsigned long long)t->rounds);
+    SEFL_NEED(h.step_nano == t->step_nano, SEFL_EAUTH,
+              "the header of round %llu has another step size than the task",
+              (unsigned long long)round);
+    SEFL_NEED(h.suite == (t->seal ? t->seal->id : 0), SEFL_EAUTH,
+              "the header of round %llu has no key of CSP of the kind that the task names (%s)",
+              (unsigned long long)round, t->seal ? t->seal->name : "none");
     *out = h;
-done:
-    return st;
+    return SEFL_OK;
 }

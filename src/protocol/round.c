@@ -51,56 +51,50 @@ size_t round_statement_write(uint8_t out[STATEMENT_MAX], const round_statement *
 
 sefl_status round_header_read(round_header *out, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     round_header v = { 0 };
     const uint8_t *p = in.p;
     *out = v;
-    SEFL_CHECK(in.n >= HEADER_FIXED && in.n <= HEADER_MAX, SEFL_EPROTO,
-               "round header of %zu bytes: %d to %d are possible", in.n, HEADER_FIXED, HEADER_MAX);
+    SEFL_NEED(in.n >= HEADER_FIXED && in.n <= HEADER_MAX, SEFL_EPROTO,
+              "round header of %zu bytes: %d to %d are possible", in.n, HEADER_FIXED, HEADER_MAX);
     ROUND_HEADER_FIELDS(READ)
     const seal_suite *s = v.suite ? seal_suite_of(v.suite) : NULL;
-    SEFL_CHECK(s || v.suite == 0, SEFL_EPROTO, "round header: unknown seal 0x%04x", v.suite);
-    SEFL_CHECK(v.key_bytes == (s ? s->pub_bytes : 0) && in.n == HEADER_FIXED + (size_t)v.key_bytes,
-               SEFL_EPROTO, "round header of %zu bytes with a key of %u", in.n, v.key_bytes);
+    SEFL_NEED(s || v.suite == 0, SEFL_EPROTO, "round header: unknown seal 0x%04x", v.suite);
+    SEFL_NEED(v.key_bytes == (s ? s->pub_bytes : 0) && in.n == HEADER_FIXED + (size_t)v.key_bytes,
+              SEFL_EPROTO, "round header of %zu bytes with a key of %u", in.n, v.key_bytes);
     if (v.key_bytes > 0)
         memcpy(v.key, p, v.key_bytes);
-    SEFL_CHECK(v.round >= 1, SEFL_EPROTO, "round header: rounds count from 1");
+    SEFL_NEED(v.round >= 1, SEFL_EPROTO, "round header: rounds count from 1");
     *out = v;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status round_receipt_read(round_receipt *out, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     round_receipt v = { 0 };
     const uint8_t *p = in.p;
     *out = v;
-    SEFL_CHECK(in.n == RECEIPT_BYTES, SEFL_EPROTO, "receipt of %zu bytes: %d are wanted", in.n,
-               RECEIPT_BYTES);
+    SEFL_NEED(in.n == RECEIPT_BYTES, SEFL_EPROTO, "receipt of %zu bytes: %d are wanted", in.n,
+              RECEIPT_BYTES);
     ROUND_RECEIPT_FIELDS(READ)
-    SEFL_CHECK(v.round >= 1, SEFL_EPROTO, "receipt: rounds count from 1");
+    SEFL_NEED(v.round >= 1, SEFL_EPROTO, "receipt: rounds count from 1");
     *out = v;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status round_statement_read(round_statement *out, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     round_statement v = { 0 };
     const uint8_t *p = in.p;
     *out = v;
-    SEFL_CHECK(in.n >= STATEMENT_FIXED, SEFL_EPROTO, "statement of %zu bytes: %d are wanted", in.n,
-               STATEMENT_FIXED);
+    SEFL_NEED(in.n >= STATEMENT_FIXED, SEFL_EPROTO, "statement of %zu bytes: %d are wanted", in.n,
+              STATEMENT_FIXED);
     ROUND_STATEMENT_FIELDS(READ)
     rd r = rd_over(span_of(p, in.n - STATEMENT_FIXED));
-    SEFL_TRY(shares_slice_read(&r, &v.slice));
-    SEFL_TRY(rd_end(&r));
-    SEFL_CHECK(v.round >= 1, SEFL_EPROTO, "statement: rounds count from 1");
+    SEFL_PASS(shares_slice_read(&r, &v.slice));
+    SEFL_PASS(rd_end(&r));
+    SEFL_NEED(v.round >= 1, SEFL_EPROTO, "statement: rounds count from 1");
     *out = v;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- the set --------------------------------------------------------------------------------- */
@@ -114,7 +108,6 @@ int round_entry_order(const void *a, const void *b)
 sefl_status round_set_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
                            round_entry *members, uint32_t n)
 {
-    sefl_status st = SEFL_OK;
     uint8_t number[8];
     sha256 h;
 
@@ -122,8 +115,8 @@ sefl_status round_set_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], ui
     if (n > 0)
         qsort(members, n, sizeof *members, round_entry_order);
     for (uint32_t i = 1; i < n; i++)
-        SEFL_CHECK(round_entry_order(&members[i - 1], &members[i]) != 0, SEFL_EINVAL,
-                   "the set of round %llu has a client twice", (unsigned long long)round);
+        SEFL_NEED(round_entry_order(&members[i - 1], &members[i]) != 0, SEFL_EINVAL,
+                  "the set of round %llu has a client twice", (unsigned long long)round);
     sha256_init(&h);
     sha256_add(&h, span_of_str("sefl set 1"));
     sha256_add(&h, span_of(task, 32));
@@ -136,6 +129,5 @@ sefl_status round_set_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], ui
         sha256_add(&h, span_of(members[i].body, sizeof members[i].body));
     }
     sha256_end(&h, out);
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -43,22 +43,20 @@ static sefl_status get_text(const char **out, const json_t *root, const char *na
 
 static sefl_status check_members(json_t *root)
 {
-    sefl_status st = SEFL_OK;
     const char *name;
     json_t *v;
-    SEFL_CHECK(json_is_object(root), SEFL_EPROTO, "round news: an object is wanted");
+    SEFL_NEED(json_is_object(root), SEFL_EPROTO, "round news: an object is wanted");
     json_object_foreach(root, name, v)
     {
         bool known = false;
         for (size_t i = 0; i < MEMBERS; i++)
             known = known || strcmp(members[i], name) == 0;
-        SEFL_CHECK(known, SEFL_EPROTO, "round news: an unknown field");
+        SEFL_NEED(known, SEFL_EPROTO, "round news: an unknown field");
     }
     for (size_t i = 0; i < MEMBERS; i++)
-        SEFL_CHECK(json_object_get(root, members[i]), SEFL_EPROTO,
-                   "round news: the field %s is missing", members[i]);
-done:
-    return st;
+        SEFL_NEED(json_object_get(root, members[i]), SEFL_EPROTO,
+                  "round news: the field %s is missing", members[i]);
+    return SEFL_OK;
 }
 
 sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json)

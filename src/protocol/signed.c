@@ -12,41 +12,39 @@ const char *signer_name(unsigned who)
 
 sefl_status envelope_read(envelope *out, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     envelope env = { 0 };
     uint8_t kind, count;
     uint32_t n;
     rd r = rd_over(in);
 
     *out = (envelope){ 0 };
-    SEFL_TRY(rd_expect(&r, magic, sizeof magic, "a signed document of sefl"));
-    SEFL_TRY(rd_u8(&r, &kind));
-    SEFL_CHECK(sign_kind_name((sign_kind)kind) != NULL, SEFL_EPROTO,
-               "signed document: unknown kind %u", kind);
+    SEFL_PASS(rd_expect(&r, magic, sizeof magic, "a signed document of sefl"));
+    SEFL_PASS(rd_u8(&r, &kind));
+    SEFL_NEED(sign_kind_name((sign_kind)kind) != NULL, SEFL_EPROTO,
+              "signed document: unknown kind %u", kind);
     env.kind = (sign_kind)kind;
-    SEFL_TRY(rd_u32(&r, &n));
-    SEFL_CHECK(n <= ENVELOPE_CONTENT_MAX, SEFL_EPROTO,
-               "signed document: a content of %u bytes, at most %d", n, ENVELOPE_CONTENT_MAX);
-    SEFL_TRY(rd_view(&r, &env.content, n));
-    SEFL_TRY(rd_u8(&r, &count));
-    SEFL_CHECK(count <= ENVELOPE_SIGNATURES_MAX, SEFL_EPROTO,
-               "signed document: %u signatures, at most %d", count, ENVELOPE_SIGNATURES_MAX);
+    SEFL_PASS(rd_u32(&r, &n));
+    SEFL_NEED(n <= ENVELOPE_CONTENT_MAX, SEFL_EPROTO,
+              "signed document: a content of %u bytes, at most %d", n, ENVELOPE_CONTENT_MAX);
+    SEFL_PASS(rd_view(&r, &env.content, n));
+    SEFL_PASS(rd_u8(&r, &count));
+    SEFL_NEED(count <= ENVELOPE_SIGNATURES_MAX, SEFL_EPROTO,
+              "signed document: %u signatures, at most %d", count, ENVELOPE_SIGNATURES_MAX);
     env.count = count;
     for (unsigned i = 0; i < count; i++) {
         envelope_signature *s = &env.by[i];
-        SEFL_TRY(rd_u8(&r, &s->signer));
-        SEFL_CHECK(s->signer == SIGNER_AS || s->signer == SIGNER_CSP, SEFL_EPROTO,
-                   "signed document: unknown signer %u", s->signer);
+        SEFL_PASS(rd_u8(&r, &s->signer));
+        SEFL_NEED(s->signer == SIGNER_AS || s->signer == SIGNER_CSP, SEFL_EPROTO,
+                  "signed document: unknown signer %u", s->signer);
         for (unsigned j = 0; j < i; j++)
-            SEFL_CHECK(env.by[j].signer != s->signer, SEFL_EPROTO,
-                       "signed document: two signatures of the %s", signer_name(s->signer));
-        SEFL_TRY(rd_raw(&r, s->pub, sizeof s->pub));
-        SEFL_TRY(rd_raw(&r, s->sig, sizeof s->sig));
+            SEFL_NEED(env.by[j].signer != s->signer, SEFL_EPROTO,
+                      "signed document: two signatures of the %s", signer_name(s->signer));
+        SEFL_PASS(rd_raw(&r, s->pub, sizeof s->pub));
+        SEFL_PASS(rd_raw(&r, s->sig, sizeof s->sig));
     }
-    SEFL_TRY(rd_end(&r));
+    SEFL_PASS(rd_end(&r));
     *out = env;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status envelope_write(sefl_buf *out, const envelope *env)
@@ -82,17 +80,15 @@ static const envelope_signature *find(const envelope *env, signer who)
 
 sefl_status envelope_sign(envelope *env, signer who, const sign_key *key)
 {
-    sefl_status st = SEFL_OK;
     envelope_signature s = { .signer = (uint8_t)who };
-    SEFL_CHECK(who == SIGNER_AS || who == SIGNER_CSP, SEFL_EINVAL, "unknown signer %d", (int)who);
-    SEFL_CHECK(!find(env, who), SEFL_EEXIST, "the %s has signed this %s already", signer_name(who),
-               sign_kind_name(env->kind));
-    SEFL_CHECK(env->count < ENVELOPE_SIGNATURES_MAX, SEFL_ERANGE, "no room for a signature");
+    SEFL_NEED(who == SIGNER_AS || who == SIGNER_CSP, SEFL_EINVAL, "unknown signer %d", (int)who);
+    SEFL_NEED(!find(env, who), SEFL_EEXIST, "the %s has signed this %s already", signer_name(who),
+              sign_kind_name(env->kind));
+    SEFL_NEED(env->count < ENVELOPE_SIGNATURES_MAX, SEFL_ERANGE, "no room for a signature");
     memcpy(s.pub, sign_key_pub(key), sizeof s.pub);
-    SEFL_TRY(sign_make(s.sig, key, env->kind, env->content));
+    SEFL_PASS(sign_make(s.sig, key, env->kind, env->content));
     env->by[env->count++] = s;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
@@ -113,9 +109,6 @@ done:
 
 sefl_status envelope_check(const envelope *env, sign_kind kind, const pinned *p)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(envelope_check_one(env, kind, SIGNER_AS, p->as));
-    SEFL_TRY(envelope_check_one(env, kind, SIGNER_CSP, p->csp));
-done:
-    return st;
+    SEFL_PASS(envelope_check_one(env, kind, SIGNER_AS, p->as));
+    return envelope_check_one(env, kind, SIGNER_CSP, p->csp);
 }

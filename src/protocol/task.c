@@ -24,50 +24,46 @@ static double share(pack_nano v)
 
 static sefl_status check_training(const task *t)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(t->lr > 0, SEFL_EINVAL, "task: training.lr is 0: nothing would be learned");
-    SEFL_CHECK(t->dropout < 1, SEFL_EINVAL, "task: training.dropout is 1: below 1 is possible");
-    SEFL_CHECK(t->optim.momentum > 0 && t->optim.momentum < 1 && t->optim.beta1 > 0 &&
-                   t->optim.beta1 < 1 && t->optim.beta2 > 0 && t->optim.beta2 < 1 &&
-                   t->optim.epsilon > 0,
-               SEFL_EINVAL,
-               "task: training.momentum, beta1 and beta2 lie between 0 and 1, epsilon above 0");
-    SEFL_CHECK((t->local_epochs == 0) != (t->local_steps == 0), SEFL_EINVAL,
-               "task: one of training.epochs and training.steps is 0, the other one counts");
-    SEFL_CHECK(t->step_nano > 0, SEFL_EINVAL, "task: server.lr is 0: nothing would be learned");
-    SEFL_CHECK(
+    SEFL_NEED(t->lr > 0, SEFL_EINVAL, "task: training.lr is 0: nothing would be learned");
+    SEFL_NEED(t->dropout < 1, SEFL_EINVAL, "task: training.dropout is 1: below 1 is possible");
+    SEFL_NEED(t->optim.momentum > 0 && t->optim.momentum < 1 && t->optim.beta1 > 0 &&
+                  t->optim.beta1 < 1 && t->optim.beta2 > 0 && t->optim.beta2 < 1 &&
+                  t->optim.epsilon > 0,
+              SEFL_EINVAL,
+              "task: training.momentum, beta1 and beta2 lie between 0 and 1, epsilon above 0");
+    SEFL_NEED((t->local_epochs == 0) != (t->local_steps == 0), SEFL_EINVAL,
+              "task: one of training.epochs and training.steps is 0, the other one counts");
+    SEFL_NEED(t->step_nano > 0, SEFL_EINVAL, "task: server.lr is 0: nothing would be learned");
+    SEFL_NEED(
         t->server_optim.momentum > 0 && t->server_optim.momentum < 1 && t->server_optim.beta1 > 0 &&
             t->server_optim.beta1 < 1 && t->server_optim.beta2 > 0 && t->server_optim.beta2 < 1 &&
             t->server_optim.epsilon > 0,
         SEFL_EINVAL, "task: server.momentum, beta1 and beta2 lie between 0 and 1, epsilon above 0");
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status check_rounds(const task *t)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(t->threshold >= 2, SEFL_EINVAL,
-               "task: rounds.threshold is %u: at least 2, the sum of one is that one's update",
-               t->threshold);
-    SEFL_CHECK(t->threshold <= t->clients_max, SEFL_EINVAL,
-               "task: rounds.threshold is %u, above rounds.clients_max (%u): no round could be "
-               "opened",
-               t->threshold, t->clients_max);
-    SEFL_CHECK(t->threshold <= t->enrolled, SEFL_EINVAL,
-               "task: rounds.threshold is %u, above rounds.enrolled (%u): no round could be opened",
-               t->threshold, t->enrolled);
-    SEFL_CHECK(t->patience == 0 || t->has_valid, SEFL_EINVAL,
-               "task: rounds.patience is %u, but valid.sha256 names no validation text: the text "
-               "that may end the task must be in it",
-               t->patience);
-    SEFL_CHECK(t->enough == 0 || (t->enough >= t->threshold && t->enough <= t->clients_max),
-               SEFL_EINVAL,
-               "task: rounds.enough is %u: 0, or from rounds.threshold (%u) to rounds.clients_max "
-               "(%u)",
-               t->enough, t->threshold, t->clients_max);
-done:
-    return st;
+    SEFL_NEED(t->threshold >= 2, SEFL_EINVAL,
+              "task: rounds.threshold is %u: at least 2, the sum of one is that one's update",
+              t->threshold);
+    SEFL_NEED(t->threshold <= t->clients_max, SEFL_EINVAL,
+              "task: rounds.threshold is %u, above rounds.clients_max (%u): no round could be "
+              "opened",
+              t->threshold, t->clients_max);
+    SEFL_NEED(t->threshold <= t->enrolled, SEFL_EINVAL,
+              "task: rounds.threshold is %u, above rounds.enrolled (%u): no round could be opened",
+              t->threshold, t->enrolled);
+    SEFL_NEED(t->patience == 0 || t->has_valid, SEFL_EINVAL,
+              "task: rounds.patience is %u, but valid.sha256 names no validation text: the text "
+              "that may end the task must be in it",
+              t->patience);
+    SEFL_NEED(t->enough == 0 || (t->enough >= t->threshold && t->enough <= t->clients_max),
+              SEFL_EINVAL,
+              "task: rounds.enough is %u: 0, or from rounds.threshold (%u) to rounds.clients_max "
+              "(%u)",
+              t->enough, t->threshold, t->clients_max);
+    return SEFL_OK;
 }
 
 /* system.md section 7: a coin of the client's own, unseen; a count that is not told; and nothing
@@ -182,17 +178,16 @@ done:
 static sefl_status derive_pack(pack *out, const task *t, pack_scheme scheme, pack_nano clip,
                                pack_nano z)
 {
-    sefl_status st = SEFL_OK;
     bool records = t->unit == TASK_UNIT_RECORD;
     uint64_t vectors = (uint64_t)t->clients_max * (records ? t->records_max : 1);
     pack_config c = {
         .scheme = records ? PACK_PAILLIER : scheme, .dimension = t->values, .clip = clip, .noise = z
     };
-    SEFL_CHECK(vectors <= 1 << 24, SEFL_ERANGE,
-               "privacy.records_max x rounds.clients_max is %llu: at most 2^24",
-               (unsigned long long)vectors);
+    SEFL_NEED(vectors <= 1 << 24, SEFL_ERANGE,
+              "privacy.records_max x rounds.clients_max is %llu: at most 2^24",
+              (unsigned long long)vectors);
     c.clients = (uint32_t)vectors;
-    SEFL_TRY(pack_init(out, &c));
+    SEFL_PASS(pack_init(out, &c));
     if (records) {
         out->clients = t->clients_max;
         out->value_max *= t->records_max;
@@ -200,65 +195,58 @@ static sefl_status derive_pack(pack *out, const task *t, pack_scheme scheme, pac
             out->scheme = scheme;
             out->s = out->g = 0;
         }
-        SEFL_TRY(pack_check(out));
+        SEFL_PASS(pack_check(out));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status derive_grid(task *t, pack_nano clip, pack_nano z)
 {
-    sefl_status st = SEFL_OK;
     const pack *p = &t->ahe.pack;
     uint64_t records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
     /* clients = 1: widths and the bound on a coordinate are the packing's */
-    SEFL_TRY(dp_grid_init(
+    SEFL_PASS(dp_grid_init(
         &t->grid,
         &(dp_grid_config){ .z = share(z), .clip = share(clip), .dim = t->values, .clients = 1 }));
     t->grid.clients = t->clients_max * records;
     t->grid.k = p->k;
     t->grid.value_max = p->value_max / (int64_t)records;
     if (task_mode(t)->derive)
-        SEFL_TRY(task_mode(t)->derive(t));
-done:
-    return st;
+        SEFL_PASS(task_mode(t)->derive(t));
+    return SEFL_OK;
 }
 
 /* A claim that the first round would break is refused now, not after an evening of training. */
 static sefl_status check_claim(const task *t)
 {
-    sefl_status st = SEFL_OK;
     dp_event ev = task_event(t, 1);
     dp_claim c;
     if (t->sampling != TASK_HIDDEN)
         ev.rate = 1;
-    SEFL_TRY(dp_event_check(&ev));
-    SEFL_TRY(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
-    SEFL_CHECK(c.claimed, SEFL_EINVAL, "privacy.claim is dp: %s", c.why_not ? c.why_not : "?");
-    SEFL_CHECK(c.epsilon <= t->epsilon, SEFL_ERANGE,
-               "privacy.epsilon is %g: the first round alone costs %.3f; more noise (privacy.z), a "
-               "larger target, or claim none",
-               t->epsilon, c.epsilon);
-done:
-    return st;
+    SEFL_PASS(dp_event_check(&ev));
+    SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
+    SEFL_NEED(c.claimed, SEFL_EINVAL, "privacy.claim is dp: %s", c.why_not ? c.why_not : "?");
+    SEFL_NEED(c.epsilon <= t->epsilon, SEFL_ERANGE,
+              "privacy.epsilon is %g: the first round alone costs %.3f; more noise (privacy.z), a "
+              "larger target, or claim none",
+              t->epsilon, c.epsilon);
+    return SEFL_OK;
 }
 
 /* A scheme of pads needs a seal and no key, the others a key and no seal. */
 static sefl_status derive_keys(task *t, const task_draft *d, pack_scheme scheme)
 {
     static const char *const seals[] = { NULL, "x25519", "xwing" };
-    sefl_status st = SEFL_OK;
     bool pad = scheme == PACK_PAD;
-    SEFL_CHECK(pad == (d->seal != 0), SEFL_EINVAL, "task: crypto.seal is %s: %s",
-               seals[d->seal] ? seals[d->seal] : "none",
-               pad ? "x25519 or xwing where the scheme is pad"
-                   : "none where the scheme has a public key");
-    SEFL_CHECK(pad == (t->pub == NULL), SEFL_EPROTO, "task: crypto.key is %s",
-               pad ? "given: empty where the scheme is pad" : "empty: this scheme needs CSP's key");
+    SEFL_NEED(pad == (d->seal != 0), SEFL_EINVAL, "task: crypto.seal is %s: %s",
+              seals[d->seal] ? seals[d->seal] : "none",
+              pad ? "x25519 or xwing where the scheme is pad"
+                  : "none where the scheme has a public key");
+    SEFL_NEED(pad == (t->pub == NULL), SEFL_EPROTO, "task: crypto.key is %s",
+              pad ? "given: empty where the scheme is pad" : "empty: this scheme needs CSP's key");
     if (pad)
         t->seal = seal_suite_named(seals[d->seal]);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status derive(task *t, const task_draft *d)

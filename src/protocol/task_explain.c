@@ -43,12 +43,11 @@ static sefl_status epsilon_of(dp_claim *out, const task *t, uint64_t rounds, boo
 /* The most rounds within the target: epsilon grows with them. */
 static sefl_status count_rounds(story *s)
 {
-    sefl_status st = SEFL_OK;
     uint64_t low = 0, high = s->t->rounds + 1;
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
         dp_claim c;
-        SEFL_TRY(epsilon_of(&c, s->t, middle, true, DP_ZERO_OUT));
+        SEFL_PASS(epsilon_of(&c, s->t, middle, true, DP_ZERO_OUT));
         if (c.claimed && c.epsilon <= s->t->epsilon)
             low = middle;
         else
@@ -57,31 +56,26 @@ static sefl_status count_rounds(story *s)
     s->rounds = low;
     for (int i = 0; i < 2; i++) {
         dp_neighbours n = i ? DP_REPLACE : DP_ZERO_OUT;
-        SEFL_TRY(epsilon_of(&s->server[i], s->t, low, true, n));
-        SEFL_TRY(epsilon_of(&s->others[i], s->t, low, false, n));
+        SEFL_PASS(epsilon_of(&s->server[i], s->t, low, true, n));
+        SEFL_PASS(epsilon_of(&s->others[i], s->t, low, false, n));
         if (s->server[i].epsilon < s->others[i].epsilon) /* others see no more than a server */
             s->others[i] = s->server[i];
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status hex_line(sefl_buf *out, const char *what, const uint8_t hash[32])
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_fmt(out, "  %-22s", what));
-    SEFL_TRY(wr_hex(out, hash, 32));
-    SEFL_TRY(wr_fmt(out, "\n"));
-done:
-    return st;
+    SEFL_PASS(wr_fmt(out, "  %-22s", what));
+    SEFL_PASS(wr_hex(out, hash, 32));
+    return wr_fmt(out, "\n");
 }
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
 static sefl_status what_happens(sefl_buf *out, const task *t)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_fmt(
+    SEFL_PASS(wr_fmt(
         out,
         "TASK \"%s\" for the population \"%s\"\n\n"
         "What happens\n"
@@ -99,31 +93,29 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
                           : "The key is that of the cryptography service provider (CSP).",
         t->threshold, t->clients_max));
     if (task_is_sealed(t))
-        SEFL_TRY(wr_fmt(out,
-                        "  CSP opens a sum only if at least %u clients that its operator approved "
-                        "signed for it, each once.\n",
-                        t->threshold));
-    SEFL_TRY(wr_fmt(out, "  %s\n", task_mode(t)->happens));
-    SEFL_TRY(wr_fmt(
+        SEFL_PASS(wr_fmt(out,
+                         "  CSP opens a sum only if at least %u clients that its operator approved "
+                         "signed for it, each once.\n",
+                         t->threshold));
+    SEFL_PASS(wr_fmt(out, "  %s\n", task_mode(t)->happens));
+    SEFL_PASS(wr_fmt(
         out, "  The words of the model, its first version and the text that AS validates it with "
              "come from "
              "public\n"
              "  files, named here by their hashes.\n"
              "  No loss, word count, vocabulary or gradient norm of a client's text is sent.\n\n"));
-    SEFL_TRY(hex_line(out, "this task", t->id));
-    SEFL_TRY(hex_line(out, "word list", t->vocab_hash));
-    SEFL_TRY(hex_line(out, "first model", t->init_hash));
+    SEFL_PASS(hex_line(out, "this task", t->id));
+    SEFL_PASS(hex_line(out, "word list", t->vocab_hash));
+    SEFL_PASS(hex_line(out, "first model", t->init_hash));
     if (t->has_valid)
-        SEFL_TRY(hex_line(out, "validation text", t->valid_hash));
+        SEFL_PASS(hex_line(out, "validation text", t->valid_hash));
     if (t->pub) {
         uint8_t key[PAILLIER_FINGERPRINT_BYTES];
         paillier_pub_fingerprint(t->pub, key);
-        SEFL_TRY(hex_line(out, "key of CSP", key));
+        SEFL_PASS(hex_line(out, "key of CSP", key));
     }
-    SEFL_TRY(hex_line(out, "AS signs with", t->servers.as));
-    SEFL_TRY(hex_line(out, "CSP signs with", t->servers.csp));
-done:
-    return st;
+    SEFL_PASS(hex_line(out, "AS signs with", t->servers.as));
+    return hex_line(out, "CSP signs with", t->servers.csp);
 }
 
 static sefl_status cheating_as(sefl_buf *out, const task *t)
@@ -148,63 +140,59 @@ static sefl_status cheating_as(sefl_buf *out, const task *t)
 
 static sefl_status who_learns_what(sefl_buf *out, const task *t)
 {
-    sefl_status st = SEFL_OK;
     const release_mode *mode = task_mode(t);
     const char *limit = !mode->noisy ? "which may show what one client has: see below"
                         : t->claim   ? "about one client no more than the guarantee below allows"
                                      : "nothing is claimed about what that shows of one client";
-    SEFL_TRY(wr_fmt(out,
-                    "\nWho can learn what\n"
-                    "  another client     the model after each round; %s\n"
-                    "                     never: another client's update\n",
-                    limit));
-    SEFL_TRY(
+    SEFL_PASS(wr_fmt(out,
+                     "\nWho can learn what\n"
+                     "  another client     the model after each round; %s\n"
+                     "                     never: another client's update\n",
+                     limit));
+    SEFL_PASS(
         wr_fmt(out,
                "  AS                 who takes part%s, when, and the %s average of each round;\n"
                "                     %s\n"
                "                     never: one client's update%s\n",
                t->sampling == TASK_HIDDEN ? " in the task (not who was drawn)" : "",
                mode->noisy ? "noisy" : "exact", limit, mode->as_never));
-    SEFL_TRY(wr_fmt(out,
-                    "  CSP                %s; the model, if it owns a client\n"
-                    "                     never: one client's update, the sum%s\n",
-                    !task_is_sealed(t) ? "how many clients AS says there are"
-                    : t->sampling == TASK_HIDDEN
-                        ? "who takes part in each round (not who was drawn)"
-                        : "who takes part in each round",
-                    mode->csp_never));
-    SEFL_TRY(wr_fmt(
+    SEFL_PASS(wr_fmt(out,
+                     "  CSP                %s; the model, if it owns a client\n"
+                     "                     never: one client's update, the sum%s\n",
+                     !task_is_sealed(t) ? "how many clients AS says there are"
+                     : t->sampling == TASK_HIDDEN
+                         ? "who takes part in each round (not who was drawn)"
+                         : "who takes part in each round",
+                     mode->csp_never));
+    SEFL_PASS(wr_fmt(
         out, "  an eavesdropper    who takes part, sizes and times of messages (sizes are the "
              "same for all)\n"
              "  AS and CSP united, or one with the other's disk, backup or TLS key\n"
              "                     EVERY UPDATE. The protection rests on two organisations that "
              "do not collude\n"
              "  a hostile client   may spoil the result; learns no key and no other update\n"));
-    SEFL_TRY(cheating_as(out, t));
+    SEFL_PASS(cheating_as(out, t));
     if (!mode->noisy)
-        SEFL_TRY(
+        SEFL_PASS(
             wr_fmt(out,
                    "\n  NO NOISE: AS learns the exact average, and so does every client. With "
                    "%u clients in a sum, a party\n  that knows the others' updates can compute "
                    "the last one.\n",
                    t->threshold));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status one_claim(sefl_buf *out, const char *who, const dp_claim c[2])
 {
-    sefl_status st = SEFL_OK;
     if (!c[0].claimed)
         return wr_fmt(out, "    %-44s no differential privacy claimed\n", who);
-    SEFL_TRY(wr_fmt(out, "    %-44s %.3f", who, up(c[0].epsilon)));
+    SEFL_PASS(wr_fmt(out, "    %-44s %.3f", who, up(c[0].epsilon)));
     if (c[1].claimed)
-        SEFL_TRY(
+        SEFL_PASS(
             wr_fmt(out, "   (if its data were replaced by any other: %.3f)\n", up(c[1].epsilon)));
     else
-        SEFL_TRY(wr_fmt(out, "   (if its data were replaced by any other: no claim)\n"));
-done:
-    return st;
+        SEFL_PASS(wr_fmt(out, "   (if its data were replaced by any other: no claim)\n"));
+    return SEFL_OK;
 }
 
 static sefl_status no_guarantee(sefl_buf *out, const task *t)
@@ -244,12 +232,11 @@ static sefl_status sampling_claim(sefl_buf *out, const task *t)
 
 static sefl_status guarantee(sefl_buf *out, const story *s)
 {
-    sefl_status st = SEFL_OK;
     const task *t = s->t;
-    SEFL_TRY(wr_fmt(out, "\nThe guarantee\n"));
+    SEFL_PASS(wr_fmt(out, "\nThe guarantee\n"));
     if (!t->claim)
         return no_guarantee(out, t);
-    SEFL_TRY(wr_fmt(
+    SEFL_PASS(wr_fmt(
         out,
         "  Differential privacy with epsilon at most %g at delta %g, for %s:\n"
         "  what anybody concludes from the models changes in probability by at most a factor "
@@ -260,22 +247,21 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
         "spent.\n",
         t->epsilon, t->delta,
         t->unit == TASK_UNIT_RECORD ? "one record of a client" : "all that one client has"));
-    SEFL_TRY(wr_fmt(out, "  The target allows %llu of the %llu rounds%s. After those, epsilon is\n",
-                    (unsigned long long)s->rounds, (unsigned long long)t->rounds,
-                    s->rounds < t->rounds ? ": the task will end there" : ""));
-    SEFL_TRY(one_claim(out, "against a server, or who sees who takes part", s->server));
-    SEFL_TRY(one_claim(out, "against everybody else", s->others));
+    SEFL_PASS(wr_fmt(out,
+                     "  The target allows %llu of the %llu rounds%s. After those, epsilon is\n",
+                     (unsigned long long)s->rounds, (unsigned long long)t->rounds,
+                     s->rounds < t->rounds ? ": the task will end there" : ""));
+    SEFL_PASS(one_claim(out, "against a server, or who sees who takes part", s->server));
+    SEFL_PASS(one_claim(out, "against everybody else", s->others));
     if (t->max_rounds_per_client > 0)
-        SEFL_TRY(
+        SEFL_PASS(
             wr_fmt(out,
                    "  No client takes part in more than %llu rounds; AS and the client enforce "
                    "that.\n",
                    (unsigned long long)t->max_rounds_per_client));
-    SEFL_TRY(sampling_claim(out, t));
-    SEFL_TRY(wr_fmt(
-        out, "  How it is proven, and what it leaves out: docs/PRIVACY.md, docs/THREATS.md.\n"));
-done:
-    return st;
+    SEFL_PASS(sampling_claim(out, t));
+    return wr_fmt(
+        out, "  How it is proven, and what it leaves out: docs/PRIVACY.md, docs/THREATS.md.\n");
 }
 
 /* The law of sizes: noise norm over the largest possible norm of the sum. */

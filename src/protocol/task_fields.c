@@ -45,17 +45,15 @@ static void put(task_draft *d, const task_field *f, const void *value, size_t n)
 
 static sefl_status put_count(task_draft *d, const task_field *f, uint64_t v)
 {
-    sefl_status st = SEFL_OK;
     uint32_t small = (uint32_t)v;
-    SEFL_CHECK(v >= f->min && (f->max == 0 || v <= f->max), SEFL_EPROTO,
-               "task: %s is %llu: %llu to %llu are possible", f->path, (unsigned long long)v,
-               (unsigned long long)f->min, (unsigned long long)f->max);
+    SEFL_NEED(v >= f->min && (f->max == 0 || v <= f->max), SEFL_EPROTO,
+              "task: %s is %llu: %llu to %llu are possible", f->path, (unsigned long long)v,
+              (unsigned long long)f->min, (unsigned long long)f->max);
     if (f->size == sizeof small)
         put(d, f, &small, sizeof small);
     else
         put(d, f, &v, sizeof v);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status put_word(task_draft *d, const task_field *f, const char *text)
@@ -134,13 +132,11 @@ done:
 
 static sefl_status put_hash(task_draft *d, const task_field *f, const char *text)
 {
-    sefl_status st = SEFL_OK;
     uint8_t raw[SHA256_BYTES];
-    SEFL_CHECK(hex_read(raw, sizeof raw, text), SEFL_EPROTO,
-               "task: %s is not 64 hex digits in lower case", f->path);
+    SEFL_NEED(hex_read(raw, sizeof raw, text), SEFL_EPROTO,
+              "task: %s is not 64 hex digits in lower case", f->path);
     put(d, f, raw, sizeof raw);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status put_key(task_draft *d, const task_field *f, const char *text)
@@ -164,16 +160,14 @@ done:
 
 static sefl_status put_text(task_draft *d, const task_field *f, const char *text)
 {
-    sefl_status st = SEFL_OK;
     size_t n = strlen(text);
-    SEFL_CHECK(n >= 1 && n < f->size, SEFL_EPROTO, "task: %s has %zu characters: 1 to %zu", f->path,
-               n, f->size - 1);
+    SEFL_NEED(n >= 1 && n < f->size, SEFL_EPROTO, "task: %s has %zu characters: 1 to %zu", f->path,
+              n, f->size - 1);
     for (size_t i = 0; i < n; i++)
-        SEFL_CHECK(text[i] >= 0x20 && text[i] < 0x7f, SEFL_EPROTO,
-                   "task: %s holds a character that is not printable ASCII", f->path);
+        SEFL_NEED(text[i] >= 0x20 && text[i] < 0x7f, SEFL_EPROTO,
+                  "task: %s holds a character that is not printable ASCII", f->path);
     put(d, f, text, n + 1);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v)

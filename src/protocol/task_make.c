@@ -154,23 +154,20 @@ static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
 /* One member a line; members of a group ("model.") stand together in the list. */
 static sefl_status wr_document(sefl_buf *out, maker *m)
 {
-    sefl_status st = SEFL_OK;
     char group[64] = "";
     for (size_t i = 0; i < task_field_count; i++) {
         const task_field *f = &task_fields[i];
         const char *point = strchr(f->path, '.'), *name = point ? point + 1 : f->path;
         int n = point ? (int)(point - f->path) : 0;
         bool same = strlen(group) == (size_t)n && strncmp(group, f->path, (size_t)n) == 0;
-        SEFL_TRY(wr_fmt(out, "%s", i == 0 ? "{\n" : same || !*group ? ",\n" : "\n  },\n"));
+        SEFL_PASS(wr_fmt(out, "%s", i == 0 ? "{\n" : same || !*group ? ",\n" : "\n  },\n"));
         if (!same && n > 0)
-            SEFL_TRY(wr_fmt(out, "  \"%.*s\": {\n", n, f->path));
+            SEFL_PASS(wr_fmt(out, "  \"%.*s\": {\n", n, f->path));
         snprintf(group, sizeof group, "%.*s", n, f->path);
-        SEFL_TRY(wr_fmt(out, "%s\"%s\": ", n > 0 ? "    " : "  ", name));
-        SEFL_TRY(wr_value(out, m, f));
+        SEFL_PASS(wr_fmt(out, "%s\"%s\": ", n > 0 ? "    " : "  ", name));
+        SEFL_PASS(wr_value(out, m, f));
     }
-    SEFL_TRY(wr_fmt(out, "\n%s}\n", *group ? "  }\n" : ""));
-done:
-    return st;
+    return wr_fmt(out, "\n%s}\n", *group ? "  }\n" : "");
 }
 
 sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,

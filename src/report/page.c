@@ -66,23 +66,20 @@ static void fill(double *out, size_t n, double v)
 
 static sefl_status columns_new(columns *c, const report *r)
 {
-    sefl_status st = SEFL_OK;
     c->n = r->log.n;
-    SEFL_TRY(sefl_new(&c->flat, c->n * (COLUMNS + 1), sizeof *c->flat));
+    SEFL_PASS(sefl_new(&c->flat, c->n * (COLUMNS + 1), sizeof *c->flat));
     c->x = c->flat;
     for (size_t k = 0; k < COLUMNS; k++)
         c->of[k] = c->flat + (k + 1) * c->n;
     for (size_t i = 0; i < c->n; i++)
         c->x[i] = (double)r->log.at[i].round;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- charts -------------------------------------------------------------------------------- */
 
 static sefl_status chart_learning(sefl_buf *out, const report *r, columns *c)
 {
-    sefl_status st = SEFL_OK;
     svg_chart p = { .title = "Perplexity on the validation text",
                     .unit = "",
                     .n = c->n,
@@ -100,16 +97,14 @@ static sefl_status chart_learning(sefl_buf *out, const report *r, columns *c)
         fill(c->of[2], c->n, r->best_possible);
         p.series[p.count++] = (svg_series){ "best possible", c->of[2], true };
     }
-    SEFL_TRY(svg_write(out, &p));
+    SEFL_PASS(svg_write(out, &p));
     for (size_t i = 0; i < c->n; i++) {
         double loss = r->log.at[i].loss;
         c->of[0][i] = isnan(loss) ? log(r->log.at[i].perplexity) : loss;
     }
     l.title = "Loss on the validation text, nats per word";
     l.log = false;
-    SEFL_TRY(svg_write(out, &l));
-done:
-    return st;
+    return svg_write(out, &l);
 }
 
 static sefl_status chart_privacy(sefl_buf *out, const report *r, columns *c)
@@ -146,7 +141,6 @@ static sefl_status chart_clients(sefl_buf *out, const report *r, columns *c)
 
 static sefl_status chart_cost(sefl_buf *out, const report *r, columns *c, const report_totals *t)
 {
-    sefl_status st = SEFL_OK;
     svg_chart s = { .title = "Seconds by part", .unit = "s", .n = c->n, .x = c->x, .bars = true };
     svg_chart b = { .title = "Bytes by part", .unit = "bytes", .n = c->n, .x = c->x, .bars = true };
     if (isnan(t->train)) {
@@ -170,7 +164,7 @@ static sefl_status chart_cost(sefl_buf *out, const report *r, columns *c, const 
             s.series[k] = (svg_series){ names[k], c->of[k], false };
         s.count = 6;
     }
-    SEFL_TRY(svg_write(out, &s));
+    SEFL_PASS(svg_write(out, &s));
     PICK(0, up_bytes), PICK(1, down_bytes), PICK(2, ahead_bytes), PICK(3, open_bytes),
         PICK(4, link_bytes);
     static const char *const kinds[] = { "up", "down", "servers, ahead", "servers, reveal",
@@ -179,9 +173,7 @@ static sefl_status chart_cost(sefl_buf *out, const report *r, columns *c, const 
     for (size_t k = 0; k < 5; k++)
         if (!isnan(sums[k]))
             b.series[b.count++] = (svg_series){ kinds[k], c->of[k], false };
-    SEFL_TRY(svg_write(out, &b));
-done:
-    return st;
+    return svg_write(out, &b);
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
@@ -196,32 +188,29 @@ static sefl_status cell(sefl_buf *out, double v, const char *unit)
 
 static sefl_status table(sefl_buf *out, const report *r)
 {
-    sefl_status st = SEFL_OK;
     size_t from = r->log.n > ROWS_MAX ? r->log.n - ROWS_MAX : 0;
-    SEFL_TRY(wr_fmt(out, "<h2>Rounds</h2>\n"));
+    SEFL_PASS(wr_fmt(out, "<h2>Rounds</h2>\n"));
     if (from > 0)
-        SEFL_TRY(wr_fmt(out, "<p>The last %d of %zu; metrics.jsonl has them all.</p>\n", ROWS_MAX,
-                        r->log.n));
-    SEFL_TRY(wr_fmt(out,
-                    "<table>\n<tr><th>round</th><th>perplexity</th><th>clients</th><th>epsilon</th>"
+        SEFL_PASS(wr_fmt(out, "<p>The last %d of %zu; metrics.jsonl has them all.</p>\n", ROWS_MAX,
+                         r->log.n));
+    SEFL_PASS(
+        wr_fmt(out, "<table>\n<tr><th>round</th><th>perplexity</th><th>clients</th><th>epsilon</th>"
                     "<th>seconds</th><th>2PC</th><th>up</th></tr>\n"));
     for (size_t i = from; i < r->log.n; i++) {
         const run_line *l = &r->log.at[i];
-        SEFL_TRY(wr_fmt(out, "<tr><td>%" PRIu64 "%s</td>", l->round,
-                        l->skipped   ? " skipped"
-                        : l->blocked ? " blocked"
-                                     : ""));
-        SEFL_TRY(cell(out, l->perplexity, ""));
-        SEFL_TRY(cell(out, l->clients, ""));
-        SEFL_TRY(cell(out, l->epsilon_server, ""));
-        SEFL_TRY(cell(out, l->seconds, ""));
-        SEFL_TRY(cell(out, isnan(l->open_seconds) ? l->twopc_seconds : l->open_seconds, ""));
-        SEFL_TRY(cell(out, l->up_bytes, "bytes"));
-        SEFL_TRY(wr_fmt(out, "</tr>\n"));
+        SEFL_PASS(wr_fmt(out, "<tr><td>%" PRIu64 "%s</td>", l->round,
+                         l->skipped   ? " skipped"
+                         : l->blocked ? " blocked"
+                                      : ""));
+        SEFL_PASS(cell(out, l->perplexity, ""));
+        SEFL_PASS(cell(out, l->clients, ""));
+        SEFL_PASS(cell(out, l->epsilon_server, ""));
+        SEFL_PASS(cell(out, l->seconds, ""));
+        SEFL_PASS(cell(out, isnan(l->open_seconds) ? l->twopc_seconds : l->open_seconds, ""));
+        SEFL_PASS(cell(out, l->up_bytes, "bytes"));
+        SEFL_PASS(wr_fmt(out, "</tr>\n"));
     }
-    SEFL_TRY(wr_fmt(out, "</table>\n"));
-done:
-    return st;
+    return wr_fmt(out, "</table>\n");
 }
 
 sefl_status report_html(sefl_buf *out, const report *r)

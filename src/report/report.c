@@ -16,12 +16,10 @@ enum { CONFIG_BYTES_MAX = 1 << 20 };
 
 static sefl_status copy_text(char **out, const char *text, size_t n)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(sefl_new(out, n + 1, 1));
+    SEFL_PASS(sefl_new(out, n + 1, 1));
     memcpy(*out, text, n);
     (*out)[n] = '\0';
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -196,36 +194,32 @@ report_totals report_add_up(const report *r)
 /* ", name 1.2 MB"; nothing for NAN. */
 static sefl_status part(sefl_buf *out, bool *first, const char *name, double v, const char *unit)
 {
-    sefl_status st = SEFL_OK;
     char text[32];
     if (isnan(v))
         return SEFL_OK;
     svg_number(text, v, unit);
-    SEFL_TRY(wr_fmt(out, "%s%s %s", *first ? "" : ", ", name, text));
+    SEFL_PASS(wr_fmt(out, "%s%s %s", *first ? "" : ", ", name, text));
     *first = false;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status words_learning(sefl_buf *out, const report *r, const report_totals *t)
 {
-    sefl_status st = SEFL_OK;
     bool first = true;
     if (isnan(t->last))
         return wr_fmt(out, "perplexity  not measured\n");
-    SEFL_TRY(wr_fmt(out, "perplexity  %.2f after the last round; best %.2f in round %" PRIu64,
-                    t->last, t->best, t->best_round));
+    SEFL_PASS(wr_fmt(out, "perplexity  %.2f after the last round; best %.2f in round %" PRIu64,
+                     t->last, t->best, t->best_round));
     if (!isnan(r->first))
-        SEFL_TRY(wr_fmt(out, "; before: %.1f", r->first));
-    SEFL_TRY(wr_fmt(out, "\n"));
+        SEFL_PASS(wr_fmt(out, "; before: %.1f", r->first));
+    SEFL_PASS(wr_fmt(out, "\n"));
     if (!isnan(r->plain) || !isnan(r->best_possible)) {
-        SEFL_TRY(wr_fmt(out, "beside it   "));
-        SEFL_TRY(part(out, &first, "plain FedAvg", r->plain, ""));
-        SEFL_TRY(part(out, &first, "best possible", r->best_possible, ""));
-        SEFL_TRY(wr_fmt(out, "\n"));
+        SEFL_PASS(wr_fmt(out, "beside it   "));
+        SEFL_PASS(part(out, &first, "plain FedAvg", r->plain, ""));
+        SEFL_PASS(part(out, &first, "best possible", r->best_possible, ""));
+        SEFL_PASS(wr_fmt(out, "\n"));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status words_privacy(sefl_buf *out, const report_totals *t)
@@ -240,35 +234,29 @@ static sefl_status words_privacy(sefl_buf *out, const report_totals *t)
 static sefl_status words_cost(sefl_buf *out, report_totals *t, const char *title, const char *unit,
                               const char *none)
 {
-    sefl_status st = SEFL_OK;
     bool first = true;
-    SEFL_TRY(wr_fmt(out, "%-12s", title));
+    SEFL_PASS(wr_fmt(out, "%-12s", title));
     for (size_t i = 0; i < SUMS; i++)
         if (strcmp(sums[i].unit, unit) == 0)
-            SEFL_TRY(part(out, &first, sums[i].name, *total_at(t, i), unit));
-    SEFL_TRY(wr_fmt(out, "%s\n", first ? none : ""));
-done:
-    return st;
+            SEFL_PASS(part(out, &first, sums[i].name, *total_at(t, i), unit));
+    return wr_fmt(out, "%s\n", first ? none : "");
 }
 
 sefl_status report_text(sefl_buf *out, const report *r)
 {
-    sefl_status st = SEFL_OK;
     report_totals t = report_add_up(r);
-    SEFL_TRY(wr_fmt(out, "rounds      %" PRIu64 " released, %" PRIu64 " skipped", t.released,
-                    t.skipped));
+    SEFL_PASS(wr_fmt(out, "rounds      %" PRIu64 " released, %" PRIu64 " skipped", t.released,
+                     t.skipped));
     if (t.blocked > 0)
-        SEFL_TRY(wr_fmt(out, ", %" PRIu64 " blocked by the release check", t.blocked));
-    SEFL_TRY(wr_fmt(out, "\n"));
-    SEFL_TRY(words_learning(out, r, &t));
-    SEFL_TRY(words_privacy(out, &t));
+        SEFL_PASS(wr_fmt(out, ", %" PRIu64 " blocked by the release check", t.blocked));
+    SEFL_PASS(wr_fmt(out, "\n"));
+    SEFL_PASS(words_learning(out, r, &t));
+    SEFL_PASS(words_privacy(out, &t));
     if (isnan(t.clients_most))
-        SEFL_TRY(wr_fmt(out, "clients     not published\n"));
+        SEFL_PASS(wr_fmt(out, "clients     not published\n"));
     else
-        SEFL_TRY(wr_fmt(out, "clients     %.0f to %.0f per round, %.0f updates in all\n",
-                        t.clients_least, t.clients_most, t.updates));
-    SEFL_TRY(words_cost(out, &t, "seconds", "s", "not measured"));
-    SEFL_TRY(words_cost(out, &t, "bytes", "bytes", "not published"));
-done:
-    return st;
+        SEFL_PASS(wr_fmt(out, "clients     %.0f to %.0f per round, %.0f updates in all\n",
+                         t.clients_least, t.clients_most, t.updates));
+    SEFL_PASS(words_cost(out, &t, "seconds", "s", "not measured"));
+    return words_cost(out, &t, "bytes", "bytes", "not published");
 }

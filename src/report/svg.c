@@ -12,7 +12,6 @@ enum { LEFT = 62, RIGHT = 14, TOP = 34, BOTTOM = 30, TICKS = 5 };
 
 sefl_status html_text(sefl_buf *out, const char *text)
 {
-    sefl_status st = SEFL_OK;
     const uint8_t *p = (const uint8_t *)text, *end = p + strlen(text);
     while (p < end) {
         uint32_t code;
@@ -24,15 +23,14 @@ sefl_status html_text(sefl_buf *out, const char *text)
                           : *p == '\'' ? "&#39;"
                                        : NULL;
         if (ref)
-            SEFL_TRY(wr_fmt(out, "%s", ref));
+            SEFL_PASS(wr_fmt(out, "%s", ref));
         else if (n == 0 || (*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f)
-            SEFL_TRY(wr_fmt(out, "\xef\xbf\xbd"));
+            SEFL_PASS(wr_fmt(out, "\xef\xbf\xbd"));
         else
-            SEFL_TRY(wr_raw(out, p, n));
+            SEFL_PASS(wr_raw(out, p, n));
         p += n ? n : 1;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void svg_number(char out[32], double v, const char *unit)
@@ -121,16 +119,13 @@ static double x_of(const frame *f, size_t i)
 
 static sefl_status tick(sefl_buf *out, const frame *f, double v)
 {
-    sefl_status st = SEFL_OK;
     char text[32];
     double y = y_of(f, v);
     svg_number(text, v, f->c->unit);
-    SEFL_TRY(wr_fmt(out,
-                    "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
-                    "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                    LEFT, y, SVG_WIDTH - RIGHT, y, LEFT - 6, y + 4, text));
-done:
-    return st;
+    return wr_fmt(out,
+                  "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
+                  "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                  LEFT, y, SVG_WIDTH - RIGHT, y, LEFT - 6, y + 4, text);
 }
 
 static sefl_status y_axis(sefl_buf *out, const frame *f)
@@ -157,34 +152,27 @@ done:
 
 static sefl_status x_axis(sefl_buf *out, const frame *f)
 {
-    sefl_status st = SEFL_OK;
     const svg_chart *c = f->c;
     size_t every = (c->n + 9) / 10;
     for (size_t i = 0; i < c->n; i += every)
-        SEFL_TRY(wr_fmt(
+        SEFL_PASS(wr_fmt(
             out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n",
             x_of(f, i), SVG_HEIGHT - BOTTOM + 18, c->x[i]));
-    SEFL_TRY(wr_fmt(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT,
-                    SVG_HEIGHT - BOTTOM, SVG_WIDTH - RIGHT, SVG_HEIGHT - BOTTOM));
-done:
-    return st;
+    return wr_fmt(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT,
+                  SVG_HEIGHT - BOTTOM, SVG_WIDTH - RIGHT, SVG_HEIGHT - BOTTOM);
 }
 
 static sefl_status hint(sefl_buf *out, const frame *f, size_t k, size_t i)
 {
-    sefl_status st = SEFL_OK;
     char text[32];
     svg_number(text, f->c->series[k].y[i], f->c->unit);
-    SEFL_TRY(wr_fmt(out, "<title>round %.0f, ", f->c->x[i]));
-    SEFL_TRY(html_text(out, f->c->series[k].name));
-    SEFL_TRY(wr_fmt(out, ": %s</title>", text));
-done:
-    return st;
+    SEFL_PASS(wr_fmt(out, "<title>round %.0f, ", f->c->x[i]));
+    SEFL_PASS(html_text(out, f->c->series[k].name));
+    return wr_fmt(out, ": %s</title>", text);
 }
 
 static sefl_status draw_line(sefl_buf *out, const frame *f, size_t k)
 {
-    sefl_status st = SEFL_OK;
     const svg_chart *c = f->c;
     const double *y = c->series[k].y;
     bool open = false;
@@ -192,27 +180,25 @@ static sefl_status draw_line(sefl_buf *out, const frame *f, size_t k)
         if (!isfinite(y[i]))
             continue; /* rounds that were not measured do not tear the line */
         if (!open)
-            SEFL_TRY(wr_fmt(out, "<polyline class=\"line s%zu%s\" points=\"", k,
-                            c->series[k].dashed ? " dash" : ""));
-        SEFL_TRY(wr_fmt(out, "%s%.1f,%.1f", open ? " " : "", x_of(f, i), y_of(f, y[i])));
+            SEFL_PASS(wr_fmt(out, "<polyline class=\"line s%zu%s\" points=\"", k,
+                             c->series[k].dashed ? " dash" : ""));
+        SEFL_PASS(wr_fmt(out, "%s%.1f,%.1f", open ? " " : "", x_of(f, i), y_of(f, y[i])));
         open = true;
     }
     if (open)
-        SEFL_TRY(wr_fmt(out, "\"/>\n"));
+        SEFL_PASS(wr_fmt(out, "\"/>\n"));
     for (size_t i = 0; i < c->n && c->n <= 200 && !c->series[k].dashed; i++)
         if (isfinite(y[i])) {
-            SEFL_TRY(wr_fmt(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\">", k,
-                            x_of(f, i), y_of(f, y[i])));
-            SEFL_TRY(hint(out, f, k, i));
-            SEFL_TRY(wr_fmt(out, "</circle>\n"));
+            SEFL_PASS(wr_fmt(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\">", k,
+                             x_of(f, i), y_of(f, y[i])));
+            SEFL_PASS(hint(out, f, k, i));
+            SEFL_PASS(wr_fmt(out, "</circle>\n"));
         }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status draw_bars(sefl_buf *out, const frame *f)
 {
-    sefl_status st = SEFL_OK;
     const svg_chart *c = f->c;
     double width = 0.8 * (SVG_WIDTH - LEFT - RIGHT) / (double)c->n;
     if (width > 40)
@@ -225,55 +211,49 @@ static sefl_status draw_bars(sefl_buf *out, const frame *f)
                 continue;
             double y0 = y_of(f, sum), y1 = y_of(f, sum + v);
             sum += v;
-            SEFL_TRY(wr_fmt(
+            SEFL_PASS(wr_fmt(
                 out, "<rect class=\"c%zu\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\">",
                 k, x_of(f, i) - width / 2, y1, width, y0 - y1));
-            SEFL_TRY(hint(out, f, k, i));
-            SEFL_TRY(wr_fmt(out, "</rect>\n"));
+            SEFL_PASS(hint(out, f, k, i));
+            SEFL_PASS(wr_fmt(out, "</rect>\n"));
         }
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status legend(sefl_buf *out, const frame *f)
 {
-    sefl_status st = SEFL_OK;
     const svg_chart *c = f->c;
     double x = LEFT;
-    SEFL_TRY(wr_fmt(out, "<text class=\"title\" x=\"%d\" y=\"15\">", LEFT));
-    SEFL_TRY(html_text(out, c->title));
-    SEFL_TRY(wr_fmt(out, "</text>\n"));
+    SEFL_PASS(wr_fmt(out, "<text class=\"title\" x=\"%d\" y=\"15\">", LEFT));
+    SEFL_PASS(html_text(out, c->title));
+    SEFL_PASS(wr_fmt(out, "</text>\n"));
     for (size_t k = 0; k < c->count && c->count > 1; k++) {
-        SEFL_TRY(wr_fmt(out, "<rect class=\"c%zu\" x=\"%.0f\" y=\"21\" width=\"9\" height=\"9\"/>",
-                        k, x));
-        SEFL_TRY(wr_fmt(out, "<text class=\"tick\" x=\"%.0f\" y=\"29\">", x + 13));
-        SEFL_TRY(html_text(out, c->series[k].name));
-        SEFL_TRY(wr_fmt(out, "</text>\n"));
+        SEFL_PASS(wr_fmt(out, "<rect class=\"c%zu\" x=\"%.0f\" y=\"21\" width=\"9\" height=\"9\"/>",
+                         k, x));
+        SEFL_PASS(wr_fmt(out, "<text class=\"tick\" x=\"%.0f\" y=\"29\">", x + 13));
+        SEFL_PASS(html_text(out, c->series[k].name));
+        SEFL_PASS(wr_fmt(out, "</text>\n"));
         x += 30 + 6.2 * (double)strlen(c->series[k].name);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status svg_write(sefl_buf *out, const svg_chart *c)
 {
-    sefl_status st = SEFL_OK;
     frame f = { .c = c };
     if (c->n == 0 || !find_range(&f))
         return SEFL_OK;
-    SEFL_TRY(wr_fmt(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", SVG_WIDTH,
-                    SVG_HEIGHT));
-    SEFL_TRY(html_text(out, c->title));
-    SEFL_TRY(wr_fmt(out, "\">\n"));
-    SEFL_TRY(legend(out, &f));
-    SEFL_TRY(y_axis(out, &f));
+    SEFL_PASS(wr_fmt(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", SVG_WIDTH,
+                     SVG_HEIGHT));
+    SEFL_PASS(html_text(out, c->title));
+    SEFL_PASS(wr_fmt(out, "\">\n"));
+    SEFL_PASS(legend(out, &f));
+    SEFL_PASS(y_axis(out, &f));
     if (c->bars)
-        SEFL_TRY(draw_bars(out, &f));
+        SEFL_PASS(draw_bars(out, &f));
     for (size_t k = 0; k < c->count && !c->bars; k++)
-        SEFL_TRY(draw_line(out, &f, k));
-    SEFL_TRY(x_axis(out, &f));
-    SEFL_TRY(wr_fmt(out, "</svg>\n"));
-done:
-    return st;
+        SEFL_PASS(draw_line(out, &f, k));
+    SEFL_PASS(x_axis(out, &f));
+    return wr_fmt(out, "</svg>\n");
 }

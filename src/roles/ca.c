@@ -47,18 +47,16 @@ sefl_status ca_edit(trust_edit *e, const char *folder)
 
 sefl_status ca_list_of(const trust *t, trust_role role, const uint8_t sign[SIGN_PUB_BYTES])
 {
-    sefl_status st = SEFL_OK;
     const trust_self *self = &t->self;
-    SEFL_CHECK(!self->role || self->role == role, SEFL_EINVAL,
-               "the trust list is that of the %s \"%s\", and this is the %s: `ca` names another "
-               "server's folder",
-               trust_role_name(self->role), self->name, trust_role_name(role));
-    SEFL_CHECK(!self->role || memcmp(self->sign, sign, SIGN_PUB_BYTES) == 0, SEFL_EINVAL,
-               "the trust list is that of the %s \"%s\", which signs with another key than "
-               "`sign_key`: one of the two settings names another server's",
-               trust_role_name(self->role), self->name);
-done:
-    return st;
+    SEFL_NEED(!self->role || self->role == role, SEFL_EINVAL,
+              "the trust list is that of the %s \"%s\", and this is the %s: `ca` names another "
+              "server's folder",
+              trust_role_name(self->role), self->name, trust_role_name(role));
+    SEFL_NEED(!self->role || memcmp(self->sign, sign, SIGN_PUB_BYTES) == 0, SEFL_EINVAL,
+              "the trust list is that of the %s \"%s\", which signs with another key than "
+              "`sign_key`: one of the two settings names another server's",
+              trust_role_name(self->role), self->name);
+    return SEFL_OK;
 }
 
 /* ---- a new folder ---------------------------------------------------------------------------- */
@@ -225,7 +223,6 @@ done:
 sefl_status ca_set_issuer(trust *t, const uint8_t key[TRUST_KEY], trust_role role, trust_state to,
                           int64_t now)
 {
-    sefl_status st = SEFL_OK;
     trust_issuer *which[TRUST_CSP];
     unsigned roles = 0;
     for (trust_role r = TRUST_CLIENT; r <= TRUST_CSP; r++) {
@@ -233,15 +230,14 @@ sefl_status ca_set_issuer(trust *t, const uint8_t key[TRUST_KEY], trust_role rol
         if (is && is->state != to)
             which[roles++] = is;
     }
-    SEFL_CHECK(roles > 0, SEFL_ENOTFOUND, "this CA is not %s%s%s",
-               to == TRUST_REVOKED ? "active" : "revoked", role ? " for the role " : "",
-               role ? trust_role_name(role) : "");
-    SEFL_CHECK(roles == 1 || to == TRUST_REVOKED, SEFL_EINVAL,
-               "this CA was revoked for %u roles: which? give --role", roles);
+    SEFL_NEED(roles > 0, SEFL_ENOTFOUND, "this CA is not %s%s%s",
+              to == TRUST_REVOKED ? "active" : "revoked", role ? " for the role " : "",
+              role ? trust_role_name(role) : "");
+    SEFL_NEED(roles == 1 || to == TRUST_REVOKED, SEFL_EINVAL,
+              "this CA was revoked for %u roles: which? give --role", roles);
     for (unsigned i = 0; i < roles; i++)
         which[i]->state = to, which[i]->since = now;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c, int64_t now)
@@ -356,16 +352,14 @@ const char *ca_name_alike(const trust *t, const char *name, int64_t now)
 
 sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p, int64_t now)
 {
-    sefl_status st = SEFL_OK;
     const trust_member *same = trust_find(t, c->key), *named = trust_find_name(t, c->name);
-    SEFL_TRY(enrol_proof_check(p, c));
-    SEFL_TRY(token_check(t, p->pub, c->name, c->key, now));
-    SEFL_CHECK(!same || same->state == TRUST_ACTIVE, SEFL_EAUTH, "this key was revoked");
-    SEFL_CHECK(!same || strcmp(same->name, c->name) == 0, SEFL_EAUTH,
-               "this key is a member under the name \"%s\"", same->name);
-    SEFL_CHECK(!named || named == same, SEFL_EAUTH, "\"%s\" is a member with another key", c->name);
-done:
-    return st;
+    SEFL_PASS(enrol_proof_check(p, c));
+    SEFL_PASS(token_check(t, p->pub, c->name, c->key, now));
+    SEFL_NEED(!same || same->state == TRUST_ACTIVE, SEFL_EAUTH, "this key was revoked");
+    SEFL_NEED(!same || strcmp(same->name, c->name) == 0, SEFL_EAUTH,
+              "this key is a member under the name \"%s\"", same->name);
+    SEFL_NEED(!named || named == same, SEFL_EAUTH, "\"%s\" is a member with another key", c->name);
+    return SEFL_OK;
 }
 
 static sefl_status put_member(trust *t, const uint8_t key[TRUST_KEY], const char *name,
@@ -413,13 +407,10 @@ uint64_t ca_most_clients(const trust *t, int64_t since)
 
 sefl_status ca_issued_path(sefl_buf *out, const char *folder, const uint8_t key[TRUST_KEY])
 {
-    sefl_status st = SEFL_OK;
     buf_reset(out);
-    SEFL_TRY(wr_fmt(out, "%s/issued/", folder));
-    SEFL_TRY(wr_hex(out, key, TRUST_KEY));
-    SEFL_TRY(wr_fmt(out, ".pem%c", 0));
-done:
-    return st;
+    SEFL_PASS(wr_fmt(out, "%s/issued/", folder));
+    SEFL_PASS(wr_hex(out, key, TRUST_KEY));
+    return wr_fmt(out, ".pem%c", 0);
 }
 
 /* A client's certificate for the key of a request or of an earlier certificate, in issued/ and, as

@@ -89,7 +89,6 @@ typedef struct trainee {
 
 static sefl_status time_rounding(const bench *b, double *ns, int64_t *X, float *v, seeded *gen)
 {
-    sefl_status st = SEFL_OK;
     const task *t = b->t;
     sefl_rng rng = seeded_rng(gen);
     unsigned times = 0;
@@ -99,12 +98,11 @@ static sefl_status time_rounding(const bench *b, double *ns, int64_t *X, float *
     memset(X, 0, t->values * sizeof *X); /* memory that is there, as in every round but the first */
     began = cpu_seconds();
     do {
-        SEFL_TRY(client_train_round(X, t, &b->s->text[0], v, &rng));
+        SEFL_PASS(client_train_round(X, t, &b->s->text[0], v, &rng));
         times++;
     } while ((took = cpu_seconds() - began) < 0.03 * b->seconds);
     *ns = 1e9 * took / times / (double)t->values;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status one_thread(void *ctx, unsigned lane, size_t begin, size_t end)
@@ -191,15 +189,12 @@ done:
 /* The task of the same federation with fewer values. Its document is the old one: nobody looks. */
 static sefl_status fewer(federation *out, const federation *s, size_t values)
 {
-    sefl_status st = SEFL_OK;
     *out = *s;
     out->task.values = out->task.params = values;
     out->task.threshold = 2;
     out->task.rounds = 1;
-    SEFL_TRY(ahe_params_init(&out->task.ahe, s->task.ahe.scheme, &s->task.ahe.pack, s->task.pub,
-                             values));
-done:
-    return st;
+    return ahe_params_init(&out->task.ahe, s->task.ahe.scheme, &s->task.ahe.pack, s->task.pub,
+                           values);
 }
 
 static size_t sizes(const task *t, size_t *small)
@@ -539,15 +534,14 @@ done:
 
 static sefl_status time_releases(const bench *b, rates *r)
 {
-    sefl_status st = SEFL_OK;
     opening o, one = { 0 }, two = { 0 }; /* sums */
     double fixed, slope, began = wall_seconds(b);
     size_t small, large = sizes(b->t, &small);
     unsigned turn = 0, times = 0;
     do {
-        SEFL_TRY(time_release(b, &o, small, turn++));
+        SEFL_PASS(time_release(b, &o, small, turn++));
         one.seconds += o.seconds, one.bytes = o.bytes, one.heap = fmax(one.heap, o.heap);
-        SEFL_TRY(time_release(b, &o, large, turn++));
+        SEFL_PASS(time_release(b, &o, large, turn++));
         two.seconds += o.seconds, two.bytes = o.bytes, two.heap = fmax(two.heap, o.heap);
     } while (++times < 5 && wall_seconds(b) - began < 0.25 * b->seconds);
     line_through(&fixed, &slope, (double)small, one.seconds / times, (double)large,
@@ -557,8 +551,7 @@ static sefl_status time_releases(const bench *b, rates *r)
     r->link_bytes_round = fixed, r->link_bytes_value = slope;
     line_through(&fixed, &slope, (double)small, one.heap, (double)large, two.heap);
     r->release_bytes_round = fixed, r->release_bytes_value = slope;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- step and validation ------------------------------------------------------------------------- */
@@ -660,12 +653,10 @@ done:
 
 sefl_status rates_write(sefl_buf *out, const rates *r)
 {
-    sefl_status st = SEFL_OK;
-#define WRITE(name, text) SEFL_TRY(wr_fmt(out, "# %s\n%s=%.6g\n", text, #name, r->name));
+#define WRITE(name, text) SEFL_PASS(wr_fmt(out, "# %s\n%s=%.6g\n", text, #name, r->name));
     RATES_LIST(WRITE)
 #undef WRITE
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status rates_read(rates *out, const char *path)

@@ -101,16 +101,14 @@ sefl_status clear_without_joint(int64_t *out, const task *t, uint64_t seed, uint
 sefl_status clear_central(int64_t *out, const task *t, uint64_t seed, uint64_t round,
                           uint64_t attempt, const int64_t *sum)
 {
-    sefl_status st = SEFL_OK;
     dgauss g;
     seeded gen;
     (void)attempt;
-    SEFL_TRY(dgauss_for_grid(&g, &t->grid));
+    SEFL_PASS(dgauss_for_grid(&g, &t->grid));
     named_coins_replay(&gen, "AS", seed, "cdp", round, 1);
     sefl_rng rng = seeded_rng(&gen);
-    SEFL_TRY(dgauss_fill_vartime(&g, out, t->values, &rng));
+    SEFL_PASS(dgauss_fill_vartime(&g, out, t->values, &rng));
     for (size_t i = 0; i < t->values; i++)
         out[i] += sum[i];
-done:
-    return st;
+    return SEFL_OK;
 }

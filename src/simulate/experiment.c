@@ -152,38 +152,34 @@ static sefl_status absolute(settings *s, const char *key, const char *folder)
 
 sefl_status experiment_read(settings *s, const char *path)
 {
-    sefl_status st = SEFL_OK;
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    SEFL_TRY(yaml_read(s, path));
+    SEFL_PASS(yaml_read(s, path));
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     for (const char *const *key = paths; *key; key++)
-        SEFL_TRY(absolute(s, *key, slash == path ? "/" : folder));
-done:
-    return st;
+        SEFL_PASS(absolute(s, *key, slash == path ? "/" : folder));
+    return SEFL_OK;
 }
 
 sefl_status experiment_write(sefl_buf *out, const settings *s)
 {
-    sefl_status st = SEFL_OK;
     for (size_t i = 0; i < s->count; i++) {
         const setting_def *d = &s->schema[i];
         if (is_sweep(d->key) || strcmp(d->key, "threads") == 0)
             continue;
         const char *v = settings_text(s, d->key);
         bool given = s->value[i] != NULL;
-        SEFL_TRY(wr_fmt(out, "%s%s: ", given ? "" : "# ", d->key));
+        SEFL_PASS(wr_fmt(out, "%s%s: ", given ? "" : "# ", d->key));
         if (d->type == SETTING_TEXT) { /* single quotes: only the quote itself is doubled */
-            SEFL_TRY(wr_fmt(out, "'"));
+            SEFL_PASS(wr_fmt(out, "'"));
             for (; *v; v++)
-                SEFL_TRY(wr_fmt(out, *v == '\'' ? "''" : "%c", *v));
-            SEFL_TRY(wr_fmt(out, "'\n"));
+                SEFL_PASS(wr_fmt(out, *v == '\'' ? "''" : "%c", *v));
+            SEFL_PASS(wr_fmt(out, "'\n"));
         } else {
-            SEFL_TRY(wr_fmt(out, "%s\n", v));
+            SEFL_PASS(wr_fmt(out, "%s\n", v));
         }
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
@@ -275,14 +271,13 @@ static double real(const settings *s, const char *key)
 
 sefl_status experiment_make(experiment *out, settings *s)
 {
-    sefl_status st = SEFL_OK;
     const char *name = settings_text(s, "name");
     *out = (experiment){ .seed = settings_u64(s, "seed") };
-    SEFL_CHECK(*name && *name != '.' && !strchr(name, '/') && strlen(name) <= EXPERIMENT_NAME_MAX,
-               SEFL_EINVAL, "name: \"%.40s\" is no name of a folder", name);
+    SEFL_NEED(*name && *name != '.' && !strchr(name, '/') && strlen(name) <= EXPERIMENT_NAME_MAX,
+              SEFL_EINVAL, "name: \"%.40s\" is no name of a folder", name);
     snprintf(out->name, sizeof out->name, "%s", name);
     for (const char *const *key = paths; *key; key++)
-        SEFL_TRY(absolute(s, *key, NULL));
+        SEFL_PASS(absolute(s, *key, NULL));
     out->protection = protection_named(settings_text(s, "protection"));
     out->full = out->protection->two_servers && is(s, "crypto", "full");
     out->key_bits = (unsigned)strtoul(settings_text(s, "crypto.key_bits"), NULL, 10);
@@ -293,7 +288,7 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->vocab_words = (uint32_t)settings_u64(s, "data.vocab_words");
     out->words = settings_u64(s, "data.words");
     out->alpha = real(s, "data.alpha");
-    SEFL_TRY(partition_kind_parse(&out->partition, settings_text(s, "data.partition")));
+    SEFL_PASS(partition_kind_parse(&out->partition, settings_text(s, "data.partition")));
     out->data_public = !*out->data || settings_bool(s, "data.public");
     out->dropout = real(s, "network.dropout");
     out->stragglers = real(s, "network.stragglers");
@@ -302,19 +297,18 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->eval_every = settings_u64(s, "eval.every");
     out->models_keep = settings_u64(s, "models.keep");
     out->clip_given = settings_given(s, "privacy.clip");
-    SEFL_CHECK(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
-               "clients: the sum of one client is its update; protection sefl wants 2 or more");
-    SEFL_CHECK(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g: 0.001 to 1000", out->alpha);
-    SEFL_CHECK(!*out->vocab || *out->data, SEFL_EINVAL,
-               "data.vocab is for text of data.path: generated text brings its own words");
-    SEFL_CHECK(out->data_public || *out->vocab || !out->protection->quantises ||
-                   !is(s, "privacy.claim", "dp"),
-               SEFL_EINVAL,
-               "data.vocab is not given: the words would be those of %s, and no epsilon covers "
-               "them. Name a public word list, or set data.public: true if the text is public",
-               out->data);
-done:
-    return st;
+    SEFL_NEED(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
+              "clients: the sum of one client is its update; protection sefl wants 2 or more");
+    SEFL_NEED(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g: 0.001 to 1000", out->alpha);
+    SEFL_NEED(!*out->vocab || *out->data, SEFL_EINVAL,
+              "data.vocab is for text of data.path: generated text brings its own words");
+    SEFL_NEED(out->data_public || *out->vocab || !out->protection->quantises ||
+                  !is(s, "privacy.claim", "dp"),
+              SEFL_EINVAL,
+              "data.vocab is not given: the words would be those of %s, and no epsilon covers "
+              "them. Name a public word list, or set data.public: true if the text is public",
+              out->data);
+    return SEFL_OK;
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */

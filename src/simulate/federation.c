@@ -35,11 +35,9 @@ static sefl_status tick(const maker *m, uint32_t done)
 static sefl_status some_lines(sefl_buf *out, const synth *source, const double *shares,
                               uint64_t tokens, seeded *gen)
 {
-    sefl_status st = SEFL_OK;
     for (uint64_t n = 0; n < tokens;)
-        SEFL_TRY(synth_line(source, shares, out, &n, gen));
-done:
-    return st;
+        SEFL_PASS(synth_line(source, shares, out, &n, gen));
+    return SEFL_OK;
 }
 
 static void shares_of(double shares[SYNTH_TOPICS], const experiment *e, uint32_t i, seeded *gen)
@@ -78,19 +76,17 @@ done:
 
 static sefl_status score(maker *m, synth *source, const double *mean)
 {
-    sefl_status st = SEFL_OK;
     double nats = 0;
     uint64_t tokens = 0;
-    SEFL_TRY(synth_mix(source, mean));
+    SEFL_PASS(synth_mix(source, mean));
     for (size_t i = 0; i < m->valid.n;) {
         const uint8_t *end = memchr(m->valid.p + i, '\n', m->valid.n - i);
         size_t n = (size_t)(end - (m->valid.p + i));
-        SEFL_TRY(synth_score(source, span_of(m->valid.p + i, n), &nats, &tokens));
+        SEFL_PASS(synth_score(source, span_of(m->valid.p + i, n), &nats, &tokens));
         i += n + 1;
     }
     m->s->best_perplexity = exp(nats / (double)tokens);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status generate(maker *m, const vocab_settings *vs)

@@ -68,7 +68,6 @@ static void participation(plan *p, const federation *s)
 static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t, dp_event ev,
                               uint64_t count, double delta)
 {
-    sefl_status st = SEFL_OK;
     dp_question q = { .delta = delta };
     dp_event against = ev;
     ev.count = against.count = count;
@@ -77,10 +76,8 @@ static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t,
         if (t->max_rounds_per_client > 0 && count > t->max_rounds_per_client)
             against.count = t->max_rounds_per_client;
     }
-    SEFL_TRY(dp_epsilon(server, &against, 1, &q));
-    SEFL_TRY(dp_epsilon(others, &ev, 1, &q));
-done:
-    return st;
+    SEFL_PASS(dp_epsilon(server, &against, 1, &q));
+    return dp_epsilon(others, &ev, 1, &q);
 }
 
 /* The noise as the accountant sees it, whether or not the task claims anything. */
@@ -94,12 +91,11 @@ static dp_event event_of(const task *t)
 
 static sefl_status budget(plan *p, const task *t, const dp_event *ev)
 {
-    sefl_status st = SEFL_OK;
     dp_claim a, b;
     uint64_t low = 0, high = t->rounds; /* most rounds that keep the target */
     while (low < high) {
         uint64_t mid = high - (high - low) / 2;
-        SEFL_TRY(epsilon_of(&a, &b, t, *ev, mid, t->delta));
+        SEFL_PASS(epsilon_of(&a, &b, t, *ev, mid, t->delta));
         if (a.claimed && a.epsilon <= t->epsilon)
             low = mid;
         else
@@ -111,8 +107,7 @@ static sefl_status budget(plan *p, const task *t, const dp_event *ev)
              "the budget of epsilon %g ends after round %" PRIu64 " of %" PRIu64
              ": a larger privacy.z, or fewer rounds",
              t->epsilon, low, t->rounds);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* A trusted server adds one noise where two servers add one each. */
@@ -139,7 +134,6 @@ double plan_noise_ratio(const federation *s, double drawn)
 
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
 {
-    sefl_status st = SEFL_OK;
     dp_event want = { .noise = DP_NOISE_JOINT, .rate = 1, .count = t->rounds, .dim = t->values };
     double root = sqrt((double)t->values), z;
     double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* the others' zeros are no signal */
@@ -149,12 +143,11 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
         want.rate = t->rate;
     else if (t->max_rounds_per_client > 0 && want.count > t->max_rounds_per_client)
         want.count = t->max_rounds_per_client;
-    SEFL_TRY(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
+    SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
     out->z = z;
     out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD / drawn);
     out->no_larger = (uint64_t)ceil(z * root / PLAN_RATIO_BAD / drawn);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
@@ -169,7 +162,6 @@ void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
 
 static sefl_status privacy(plan *p, const federation *s)
 {
-    sefl_status st = SEFL_OK;
     const task *t = &s->task;
     dp_claim server, others;
     p->noise = task_mode(t)->noisy;
@@ -186,7 +178,7 @@ static sefl_status privacy(plan *p, const federation *s)
         p->noise_ratio = plan_noise_ratio(s, p->drawn);
         p->why_no_epsilon = "z is below 0.25, where nothing is certified";
         if (dp_event_check(&ev) == SEFL_OK) {
-            SEFL_TRY(epsilon_of(&server, &others, t, ev, t->rounds, p->delta));
+            SEFL_PASS(epsilon_of(&server, &others, t, ev, t->rounds, p->delta));
             p->has_epsilon = server.claimed && others.claimed;
             p->epsilon_server = server.epsilon;
             p->epsilon_others = others.epsilon;
@@ -195,13 +187,12 @@ static sefl_status privacy(plan *p, const federation *s)
         }
     }
     if (t->claim)
-        SEFL_TRY(budget(p, t, &ev));
+        SEFL_PASS(budget(p, t, &ev));
     if (plan_need_of(&p->need, t, PLAN_EPSILON, p->delta) != SEFL_OK)
         p->need = (plan_need){ 0 };
     p->need.clients = (uint64_t)ceil(both * (double)p->need.clients);
     p->need.no_larger = (uint64_t)ceil(both * (double)p->need.no_larger);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void privacy_warnings(plan *p, const federation *s)
@@ -329,7 +320,6 @@ done:
 
 sefl_status plan_make(plan *out, const federation *s, const rates *r, unsigned threads)
 {
-    sefl_status st = SEFL_OK;
     const experiment *e = s->e;
     const task *t = &s->task;
     plan *p = out;
@@ -343,17 +333,16 @@ sefl_status plan_make(plan *out, const federation *s, const rates *r, unsigned t
                  .values = t->values,
                  .threads = threads };
     participation(p, s);
-    SEFL_TRY(privacy(p, s));
+    SEFL_PASS(privacy(p, s));
     p->up_bytes = e->protection->two_servers ? task_body_bytes(t) : 4 * t->values;
     p->down_bytes = (uint64_t)r->model_bytes;
     p->link_bytes = (uint64_t)(r->link_bytes_round + r->link_bytes_value * (double)t->values);
     if (e->full) /* heads, as they come and in the set */
         p->link_bytes += (uint64_t)(p->per_round * (double)(head_bytes(t->seal) + HEAD_PREFIX));
     seconds(p, s, r);
-    SEFL_TRY(memory(p, s, r));
+    SEFL_PASS(memory(p, s, r));
     privacy_warnings(p, s);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- for programs -------------------------------------------------------------------------------- */

@@ -61,15 +61,13 @@ static bool before(const event *a, const event *b)
 
 static sefl_status push(population *c, uint32_t client, happening what, uint64_t at)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(sefl_room(&c->heap, &c->room, c->events + 1, sizeof *c->heap));
+    SEFL_PASS(sefl_room(&c->heap, &c->room, c->events + 1, sizeof *c->heap));
     event e = { at, c->made++, client, c->p[client].turn, what };
     size_t i = c->events++;
     for (; i > 0 && before(&e, &c->heap[(i - 1) / 2]); i = (i - 1) / 2)
         c->heap[i] = c->heap[(i - 1) / 2];
     c->heap[i] = e;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static event pop(population *c)
@@ -310,7 +308,6 @@ void population_free(population *c)
 
 sefl_status population_open(population *c, uint64_t round, sefl_span header, uint64_t now_ms)
 {
-    sefl_status st = SEFL_OK;
     bool fresh = round != c->round;
     if (fresh) {
         c->in_set = 0;
@@ -326,17 +323,15 @@ sefl_status population_open(population *c, uint64_t round, sefl_span header, uin
         if (fresh)
             named_coins_replay(&c->p[i].jitter, who, c->s->e->seed, "jitter", round, 0);
         if (born)
-            SEFL_TRY(start(c, i));
+            SEFL_PASS(start(c, i));
         if (born || c->p[i].waiting)
-            SEFL_TRY(act(c, i, now_ms));
+            SEFL_PASS(act(c, i, now_ms));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status population_close(population *c, uint64_t now_ms)
 {
-    sefl_status st = SEFL_OK;
     c->left_until = 0;
     c->events = 0;
     for (uint32_t i = 0; i < c->s->clients; i++) {
@@ -347,12 +342,11 @@ sefl_status population_close(population *c, uint64_t now_ms)
         too_late(c, p);
         if (o.kind == PARTICIPANT_FETCH_MODEL || o.kind == PARTICIPANT_TRAIN ||
             o.kind == PARTICIPANT_UPLOAD)
-            SEFL_TRY(tell(c, i, PARTICIPANT_REFUSED, now_ms));
+            SEFL_PASS(tell(c, i, PARTICIPANT_REFUSED, now_ms));
         p->turn++;
         p->waiting = o.kind != PARTICIPANT_STOP;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 uint64_t population_next_ms(const population *c)
@@ -362,14 +356,12 @@ uint64_t population_next_ms(const population *c)
 
 sefl_status population_run(population *c, uint64_t now_ms)
 {
-    sefl_status st = SEFL_OK;
     while (c->events > 0 && c->heap[0].at <= now_ms) {
         event e = pop(c);
         if (c->p[e.client].m && e.turn == c->p[e.client].turn)
-            SEFL_TRY(happen(c, &e, e.at > now_ms ? now_ms : e.at));
+            SEFL_PASS(happen(c, &e, e.at > now_ms ? now_ms : e.at));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static int by_number(const void *a, const void *b)

@@ -302,22 +302,20 @@ done:
 
 static sefl_status read_taken(jread *j, run_state *s)
 {
-    sefl_status st = SEFL_OK;
     bool more;
     uint64_t v;
     size_t room = 0;
-    SEFL_CHECK(!s->taken, SEFL_EPROTO, "\"taken\" is there twice");
-    SEFL_TRY(jread_open(j, '['));
+    SEFL_NEED(!s->taken, SEFL_EPROTO, "\"taken\" is there twice");
+    SEFL_PASS(jread_open(j, '['));
     for (;;) {
-        SEFL_TRY(jread_item(j, &more));
+        SEFL_PASS(jread_item(j, &more));
         if (!more)
             break;
-        SEFL_TRY(jread_u64(j, &v));
-        SEFL_TRY(sefl_room(&s->taken, &room, s->clients + 1, sizeof v));
+        SEFL_PASS(jread_u64(j, &v));
+        SEFL_PASS(sefl_room(&s->taken, &room, s->clients + 1, sizeof v));
         s->taken[s->clients++] = v;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status run_state_read(run_state *out, const char *path)
@@ -466,12 +464,10 @@ void run_folder_close(run_folder *f)
 
 sefl_status run_folder_link(const run_folder *f, const char *name, const char *target)
 {
-    sefl_status st = SEFL_OK;
     const char *tmp = run_path(f, "model/%s.tmp", name), *to = run_path(f, "model/%s", name);
     (void)unlink(tmp);
-    SEFL_CHECK(link(run_path(f, "model/%s", target), tmp) == 0 && rename(tmp, to) == 0, SEFL_EIO,
-               "%s: %s", to, strerror(errno));
+    SEFL_NEED(link(run_path(f, "model/%s", target), tmp) == 0 && rename(tmp, to) == 0, SEFL_EIO,
+              "%s: %s", to, strerror(errno));
     (void)unlink(tmp); /* rename does nothing where both are one file already */
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -252,32 +252,27 @@ static void report(void *ctx, const rounds_report *r)
 /* Virtual time goes on to the next event. */
 static sefl_status wait_until(void *ctx, uint64_t until_ms)
 {
-    sefl_status st = SEFL_OK;
     servers *v = ctx;
     uint64_t to = until_ms;
     if (v->c.next)
-        SEFL_TRY(v->c.next(v->c.ctx, &to));
-    SEFL_CHECK(to != UINT64_MAX, SEFL_ESTATE, "the simulation waits for nothing, in round %" PRIu64,
-               agg_round(as_rounds_agg(v->rounds)));
+        SEFL_PASS(v->c.next(v->c.ctx, &to));
+    SEFL_NEED(to != UINT64_MAX, SEFL_ESTATE, "the simulation waits for nothing, in round %" PRIu64,
+              agg_round(as_rounds_agg(v->rounds)));
     v->c.now_ms = to > v->c.now_ms ? to : v->c.now_ms;
     if (v->c.at)
-        SEFL_TRY(v->c.at(v->c.ctx, v->c.now_ms));
-done:
-    return st;
+        SEFL_PASS(v->c.at(v->c.ctx, v->c.now_ms));
+    return SEFL_OK;
 }
 
 static sefl_status clear_sign(void *ctx, sefl_buf *both, round_header *h)
 {
-    sefl_status st = SEFL_OK;
     const federation *f = ((servers *)ctx)->f;
     uint8_t bytes[HEADER_MAX];
-    SEFL_TRY(federation_round_key(f, h));
+    SEFL_PASS(federation_round_key(f, h));
     envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, round_header_write(bytes, h)) };
-    SEFL_TRY(envelope_sign(&env, SIGNER_AS, f->as_key));
-    SEFL_TRY(envelope_sign(&env, SIGNER_CSP, f->csp_key));
-    SEFL_TRY(envelope_write(both, &env));
-done:
-    return st;
+    SEFL_PASS(envelope_sign(&env, SIGNER_AS, f->as_key));
+    SEFL_PASS(envelope_sign(&env, SIGNER_CSP, f->csp_key));
+    return envelope_write(both, &env);
 }
 
 static sefl_status clear_reveal(void *ctx, uint64_t round, uint64_t attempt, int64_t *w)
@@ -324,33 +319,30 @@ done:
 
 static sefl_status make_csp(servers *v)
 {
-    sefl_status st = SEFL_OK;
     const federation *f = v->f;
     const servers_config *c = &v->c;
-    SEFL_TRY(named_coins_new(&v->csp_named, "CSP", f->e->seed));
+    SEFL_PASS(named_coins_new(&v->csp_named, "CSP", f->e->seed));
     v->csp_coins = named_coins_of(v->csp_named);
-    SEFL_TRY(shares_twins_init(&v->twins, &v->as_coins, &v->csp_coins));
-    SEFL_TRY(pool_new(&v->csp_pool, pool_threads(c->pool)));
-    SEFL_TRY(account_open(&v->csp_account, NULL, c->csp_ledger, &f->task));
+    SEFL_PASS(shares_twins_init(&v->twins, &v->as_coins, &v->csp_coins));
+    SEFL_PASS(pool_new(&v->csp_pool, pool_threads(c->pool)));
+    SEFL_PASS(account_open(&v->csp_account, NULL, c->csp_ledger, &f->task));
     v->csp_memory = (csp_memory){ .ledger = account_port(v->csp_account),
                                   .revealed_before = c->opened,
                                   .skipped_before = c->skipped };
     v->csp_store = csp_memory_store(&v->csp_memory);
-    SEFL_TRY(csp_new(&v->csp, &(csp_config){ .task = &f->task,
-                                             .envelope = buf_span(&f->envelope),
-                                             .sec = f->sec,
-                                             .root = task_is_sealed(&f->task) ? f->root : NULL,
-                                             .key = f->csp_key,
-                                             .store = &v->csp_store,
-                                             .coins = &v->csp_coins,
-                                             .pool = v->csp_pool,
-                                             .stop = c->stop,
-                                             .shares = v->twins.csp,
-                                             .vouch = no_more_vouchers,
-                                             .member = is_member }));
-    SEFL_TRY(put_vouchers(v));
-done:
-    return st;
+    SEFL_PASS(csp_new(&v->csp, &(csp_config){ .task = &f->task,
+                                              .envelope = buf_span(&f->envelope),
+                                              .sec = f->sec,
+                                              .root = task_is_sealed(&f->task) ? f->root : NULL,
+                                              .key = f->csp_key,
+                                              .store = &v->csp_store,
+                                              .coins = &v->csp_coins,
+                                              .pool = v->csp_pool,
+                                              .stop = c->stop,
+                                              .shares = v->twins.csp,
+                                              .vouch = no_more_vouchers,
+                                              .member = is_member }));
+    return put_vouchers(v);
 }
 
 /* ---- public ---------------------------------------------------------------------------------- */

@@ -123,20 +123,18 @@ static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span bo
 /* The set is known: now those in it train. */
 static sefl_status upload(void *ctx, const round_header *h, work_got *got)
 {
-    sefl_status st = SEFL_OK;
     sim *s = ctx;
     const population_member *set;
-    SEFL_TRY(population_close(s->population, servers_now_ms(s->servers)));
+    SEFL_PASS(population_close(s->population, servers_now_ms(s->servers)));
     uint32_t n = population_set(s->population, &set);
-    SEFL_TRY(work_round(s->work, got, h, s->theta, set, n, s->c->progress));
+    SEFL_PASS(work_round(s->work, got, h, s->theta, set, n, s->c->progress));
     s->floats = got->average;
     s->r.train = got->train;
     s->r.encrypt = got->encrypt;
     s->r.sum = got->add;
     s->r.diverged = got->diverged;
     s->r.clients = got->clients;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status next_event(void *ctx, uint64_t *to)
@@ -148,17 +146,15 @@ static sefl_status next_event(void *ctx, uint64_t *to)
 
 static sefl_status pass_time(void *ctx, uint64_t now_ms)
 {
-    sefl_status st = SEFL_OK;
     sim *s = ctx;
     const agg *a = servers_agg(s->servers);
-    SEFL_TRY(population_run(s->population, now_ms));
+    SEFL_PASS(population_run(s->population, now_ms));
     /* an extended round is announced again */
     if (agg_get_phase(a) == AGG_COLLECTING && agg_deadline_ms(a) != s->deadline) {
         s->deadline = agg_deadline_ms(a);
-        SEFL_TRY(population_open(s->population, agg_round(a), s->header, now_ms));
+        SEFL_PASS(population_open(s->population, agg_round(a), s->header, now_ms));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- warnings -------------------------------------------------------------------------------- */
@@ -266,14 +262,13 @@ static void forget(const sim *s)
 /* The round's line, then the state: from here the next one may begin. */
 static sefl_status keep(void *ctx, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     sim *s = ctx;
     const task *t = s->t;
     uint64_t now = servers_now_ms(s->servers);
     population_counts n = population_count(s->population);
     uint64_t body = s->e.protection->two_servers ? task_body_bytes(t) : 4 * t->values;
     (void)round;
-    SEFL_TRY(s->failed);
+    SEFL_PASS(s->failed);
     s->r.asked = n.asked, s->r.late = n.late, s->r.dropped = n.dropped;
     s->r.up = s->r.clients * body;
     s->r.down = n.asked * s->model_bytes;
@@ -282,34 +277,31 @@ static sefl_status keep(void *ctx, uint64_t round)
     s->r.virtual_seconds = 1e-3 * (double)(now - s->opened_at);
     s->r.seconds = since(s, s->began_ns);
     s->r.cpu = process_seconds() - s->cpu_before;
-    SEFL_TRY(run_metrics_append(&s->folder, &s->r, &s->state.metrics_bytes));
+    SEFL_PASS(run_metrics_append(&s->folder, &s->r, &s->state.metrics_bytes));
     s->state.agg = agg_remember(servers_agg(s->servers));
     s->state.now_ms = now;
     s->state.clients = s->federation->clients;
     memcpy(s->state.taken, population_taken(s->population),
            s->state.clients * sizeof *s->state.taken);
-    SEFL_TRY(run_state_write(&s->state, run_path(&s->folder, "state")));
+    SEFL_PASS(run_state_write(&s->state, run_path(&s->folder, "state")));
     forget(s);
     simulate_add(s->out, &s->r);
     if (s->c->round)
         s->c->round(s->c->ctx, &s->r);
     begin_round(s);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status write_model(sim *s, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     char name[64];
     struct stat sb;
     snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", round);
-    SEFL_TRY(model_write(run_path(&s->folder, "model/%s", name), &s->federation->meta, s->theta));
-    SEFL_TRY(run_folder_link(&s->folder, "last.safetensors", name));
-    SEFL_CHECK(stat(run_path(&s->folder, "model/%s", name), &sb) == 0, SEFL_EIO, "%s: gone", name);
+    SEFL_PASS(model_write(run_path(&s->folder, "model/%s", name), &s->federation->meta, s->theta));
+    SEFL_PASS(run_folder_link(&s->folder, "last.safetensors", name));
+    SEFL_NEED(stat(run_path(&s->folder, "model/%s", name), &sb) == 0, SEFL_EIO, "%s: gone", name);
     s->model_bytes = (uint64_t)sb.st_size;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* SEFL_ERANGE: the release check blocks this model. */
@@ -359,17 +351,14 @@ done:
 static sefl_status advance(sim *s, uint64_t round, const int64_t *w, uint32_t clients,
                            release_numbers *n)
 {
-    sefl_status st = SEFL_OK;
     const double *average = s->floats;
     if (!average) {
-        SEFL_TRY(release_check_sum(n, s->t, w, clients));
-        SEFL_TRY(step_average(s->average, s->t, w, clients));
+        SEFL_PASS(release_check_sum(n, s->t, w, clients));
+        SEFL_PASS(step_average(s->average, s->t, w, clients));
         average = s->average;
     }
-    SEFL_TRY(step_apply(&s->step, s->t, s->theta, average));
-    SEFL_TRY(evaluate(s, round));
-done:
-    return st;
+    SEFL_PASS(step_apply(&s->step, s->t, s->theta, average));
+    return evaluate(s, round);
 }
 
 static sefl_status release(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
@@ -442,7 +431,6 @@ done:
 
 static sefl_status make_servers(sim *s)
 {
-    sefl_status st = SEFL_OK;
     char ledgers[2][PATH_MAX];
     servers_config c = { .federation = s->federation,
                          .as_ledger = ledgers[0],
@@ -467,23 +455,20 @@ static sefl_status make_servers(sim *s)
     for (int i = 0; i < (s->e.full ? 2 : 1); i++) {
         snprintf(ledgers[i], sizeof ledgers[i], "%s",
                  run_path(&s->folder, "%s", i == 0 ? "ledger" : "csp-ledger"));
-        SEFL_TRY(make_ledger(s, ledgers[i]));
+        SEFL_PASS(make_ledger(s, ledgers[i]));
     }
-    SEFL_TRY(servers_new(&s->servers, &c));
-done:
-    return st;
+    return servers_new(&s->servers, &c);
 }
 
 static sefl_status set_up(sim *s)
 {
-    sefl_status st = SEFL_OK;
     const task *t;
-    SEFL_TRY(pool_new(&s->pool, s->e.threads));
-    SEFL_TRY(federation_new(&s->federation, &(federation_config){ .experiment = &s->e,
-                                                                  .settings = s->c->settings,
-                                                                  .key = s->c->key,
-                                                                  .progress = s->c->progress,
-                                                                  .stop = s->c->stop }));
+    SEFL_PASS(pool_new(&s->pool, s->e.threads));
+    SEFL_PASS(federation_new(&s->federation, &(federation_config){ .experiment = &s->e,
+                                                                   .settings = s->c->settings,
+                                                                   .key = s->c->key,
+                                                                   .progress = s->c->progress,
+                                                                   .stop = s->c->stop }));
     s->t = t = &s->federation->task;
     s->theta = s->federation->theta;
     s->out->claim = t->claim;
@@ -492,18 +477,17 @@ static sefl_status set_up(sim *s)
     s->out->unit_record = t->unit == TASK_UNIT_RECORD;
     s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);
-    SEFL_TRY(work_new(&s->work, s->federation, s->pool, s->c->stop));
+    SEFL_PASS(work_new(&s->work, s->federation, s->pool, s->c->stop));
     if (s->e.protection->quantises)
-        SEFL_TRY(sefl_new(&s->average, t->params, sizeof *s->average));
-    SEFL_TRY(take_up(s));
+        SEFL_PASS(sefl_new(&s->average, t->params, sizeof *s->average));
+    SEFL_PASS(take_up(s));
     if (!s->state.taken)
-        SEFL_TRY(sefl_new(&s->state.taken, s->federation->clients, sizeof *s->state.taken));
-    SEFL_TRY(make_servers(s));
-    SEFL_TRY(
+        SEFL_PASS(sefl_new(&s->state.taken, s->federation->clients, sizeof *s->state.taken));
+    SEFL_PASS(make_servers(s));
+    SEFL_PASS(
         population_new(&s->population, s->federation, servers_agg(s->servers), s->state.taken));
     begin_round(s);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void announce(sim *s)

@@ -208,12 +208,11 @@ done:
 /* With the lock. */
 static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t units[32])
 {
-    sefl_status st = SEFL_OK;
     const ahe_params *p = &w->t->ahe;
     const size_t head_n = head_bytes(w->t->seal);
-    SEFL_TRY(ahe_sum_check_units(p, w->closed, l->body + head_n, p->units));
-    SEFL_TRY(ahe_sum_begin(p, w->closed));
-    SEFL_TRY(ahe_sum_add_units(p, w->closed, 0, l->body + head_n, p->units, NULL));
+    SEFL_PASS(ahe_sum_check_units(p, w->closed, l->body + head_n, p->units));
+    SEFL_PASS(ahe_sum_begin(p, w->closed));
+    SEFL_PASS(ahe_sum_add_units(p, w->closed, 0, l->body + head_n, p->units, NULL));
     round_entry e;
     memcpy(e.client, w->s->client[w->set[piece].client], sizeof e.client);
     round_entry *at = bsearch(&e, w->entry, w->entries, sizeof e, round_entry_order);
@@ -222,8 +221,7 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
     if (w->heads)
         memcpy(w->heads + (size_t)(at - w->entry) * head_n, l->body, head_n);
     w->added++;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* FedAvg's weight; clipped where the experiment says a norm. Of one that diverged as in the
@@ -323,7 +321,6 @@ done:
 static sefl_status begin(work *w, const round_header *h, const float *theta,
                          const population_member *set, uint32_t n)
 {
-    sefl_status st = SEFL_OK;
     const task *t = w->t;
     w->header = *h, w->theta = theta, w->set = set;
     w->added = w->diverged = 0;
@@ -344,18 +341,16 @@ static sefl_status begin(work *w, const round_header *h, const float *theta,
     ahe_sum_free(&t->ahe, w->closed);
     w->closed = NULL;
     if (w->s->e->full)
-        SEFL_TRY(ahe_sum_new(&w->closed, &t->ahe, t->pub));
-done:
-    return st;
+        SEFL_PASS(ahe_sum_new(&w->closed, &t->ahe, t->pub));
+    return SEFL_OK;
 }
 
 static sefl_status finish(work *w, work_got *got)
 {
-    sefl_status st = SEFL_OK;
     const task *t = w->t;
     double began = cpu_seconds();
     if (w->s->e->full) {
-        SEFL_TRY(ahe_sum_close(&t->ahe, w->closed));
+        SEFL_PASS(ahe_sum_close(&t->ahe, w->closed));
         got->closed = w->closed;
         got->set = w->entry;
         got->heads = w->heads;
@@ -370,17 +365,15 @@ static sefl_status finish(work *w, work_got *got)
         got->sum = w->lane[0].sum;
     }
     got->add += cpu_seconds() - began;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
                        const population_member *set, uint32_t n, const sefl_progress *progress)
 {
-    sefl_status st = SEFL_OK;
     *got = (work_got){ 0 };
-    SEFL_TRY(begin(w, header, theta, set, n));
-    SEFL_TRY(pool_run(w->pool, n, 1, one_client, w, progress));
+    SEFL_PASS(begin(w, header, theta, set, n));
+    SEFL_PASS(pool_run(w->pool, n, 1, one_client, w, progress));
     got->clients = w->added;
     got->diverged = w->diverged;
     for (unsigned i = 0; i < w->lanes; i++) {
@@ -389,9 +382,8 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
         got->add += w->lane[i].add;
     }
     if (w->added > 0)
-        SEFL_TRY(finish(w, got));
-done:
-    return st;
+        SEFL_PASS(finish(w, got));
+    return SEFL_OK;
 }
 
 sefl_status work_evaluate(work *w, double *loss, const float *theta)

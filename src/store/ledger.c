@@ -111,69 +111,60 @@ static size_t find_task(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES])
 
 static sefl_status apply_population(ledger *l, rd *r)
 {
-    sefl_status st = SEFL_OK;
     sefl_span name;
     char text[LEDGER_NAME_MAX + 1] = { 0 };
-    SEFL_CHECK(l->n_records == 0, SEFL_EPROTO, "a second population");
-    SEFL_TRY(rd_bytes(r, &name, LEDGER_NAME_MAX));
+    SEFL_NEED(l->n_records == 0, SEFL_EPROTO, "a second population");
+    SEFL_PASS(rd_bytes(r, &name, LEDGER_NAME_MAX));
     memcpy(text, name.p, name.n);
-    SEFL_CHECK(name_ok(name), SEFL_EPROTO, "a population name that is not printable");
-    SEFL_TRY(sefl_strdup(&l->population, text));
-done:
-    return st;
+    SEFL_NEED(name_ok(name), SEFL_EPROTO, "a population name that is not printable");
+    return sefl_strdup(&l->population, text);
 }
 
 static sefl_status apply_task(ledger *l, rd *r)
 {
-    sefl_status st = SEFL_OK;
     ledger_entry t = { 0 };
-    SEFL_TRY(ledger_terms_read(r, &t.terms));
-    SEFL_TRY(ledger_terms_check(&t.terms));
-    SEFL_CHECK(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "it has a task twice");
-    SEFL_CHECK(l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE, "more than %d tasks", LEDGER_TASKS_MAX);
-    SEFL_TRY(sefl_room(&l->tasks, &l->cap_tasks, l->n_tasks + 1, sizeof *l->tasks));
+    SEFL_PASS(ledger_terms_read(r, &t.terms));
+    SEFL_PASS(ledger_terms_check(&t.terms));
+    SEFL_NEED(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "it has a task twice");
+    SEFL_NEED(l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE, "more than %d tasks", LEDGER_TASKS_MAX);
+    SEFL_PASS(sefl_room(&l->tasks, &l->cap_tasks, l->n_tasks + 1, sizeof *l->tasks));
     l->tasks[l->n_tasks++] = t;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status apply_charge(ledger *l, rd *r)
 {
-    sefl_status st = SEFL_OK;
     uint64_t number, round;
-    SEFL_TRY(rd_varint(r, &number));
-    SEFL_TRY(rd_varint(r, &round));
-    SEFL_CHECK(number < l->n_tasks, SEFL_EPROTO, "a charge of task %" PRIu64 ", there are %zu",
-               number, l->n_tasks);
+    SEFL_PASS(rd_varint(r, &number));
+    SEFL_PASS(rd_varint(r, &round));
+    SEFL_NEED(number < l->n_tasks, SEFL_EPROTO, "a charge of task %" PRIu64 ", there are %zu",
+              number, l->n_tasks);
     ledger_entry *t = &l->tasks[number];
-    SEFL_CHECK(!charged(t, round), SEFL_EPROTO, "round %" PRIu64 " is charged twice", round);
-    SEFL_TRY(sefl_room(&t->rounds, &t->cap, t->n + 1, sizeof *t->rounds));
+    SEFL_NEED(!charged(t, round), SEFL_EPROTO, "round %" PRIu64 " is charged twice", round);
+    SEFL_PASS(sefl_room(&t->rounds, &t->cap, t->n + 1, sizeof *t->rounds));
     size_t at = place_of(t, round);
     memmove(t->rounds + at + 1, t->rounds + at, (t->n - at) * sizeof *t->rounds);
     t->rounds[at] = round;
     t->n++;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* takes a verified record into memory; on failure nothing has changed */
 static sefl_status apply(ledger *l, sefl_span body, const uint8_t hash[LEDGER_HASH_BYTES])
 {
-    sefl_status st = SEFL_OK;
     rd r = rd_over(body);
     uint8_t type;
-    SEFL_TRY(sefl_room(&l->hashes, &l->cap_records, l->n_records + 1, sizeof *l->hashes));
-    SEFL_TRY(rd_u8(&r, &type));
-    SEFL_CHECK((l->n_records == 0) == (type == REC_POPULATION), SEFL_EPROTO,
-               "a record of type %u at place %zu", type, l->n_records);
-    SEFL_TRY(type == REC_POPULATION ? apply_population(l, &r)
-             : type == REC_TASK     ? apply_task(l, &r)
-             : type == REC_CHARGE   ? apply_charge(l, &r)
-                                    : sefl_fail(SEFL_EPROTO, "a record of type %u", type));
-    SEFL_TRY(rd_end(&r));
+    SEFL_PASS(sefl_room(&l->hashes, &l->cap_records, l->n_records + 1, sizeof *l->hashes));
+    SEFL_PASS(rd_u8(&r, &type));
+    SEFL_NEED((l->n_records == 0) == (type == REC_POPULATION), SEFL_EPROTO,
+              "a record of type %u at place %zu", type, l->n_records);
+    SEFL_PASS(type == REC_POPULATION ? apply_population(l, &r)
+              : type == REC_TASK     ? apply_task(l, &r)
+              : type == REC_CHARGE   ? apply_charge(l, &r)
+                                     : sefl_fail(SEFL_EPROTO, "a record of type %u", type));
+    SEFL_PASS(rd_end(&r));
     memcpy(l->hashes[l->n_records++], hash, LEDGER_HASH_BYTES);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- file ---------------------------------------------------------------------------------- */
@@ -238,10 +229,9 @@ static size_t unwritten(sefl_span at, size_t from)
 /* Verifies and takes in the whole file; l->size is then where the complete records end. */
 static sefl_status replay(ledger *l, sefl_span file)
 {
-    sefl_status st = SEFL_OK;
     bool task_before = false;
-    SEFL_CHECK(file.n >= MAGIC_BYTES && memcmp(file.p, MAGIC, MAGIC_BYTES) == 0, SEFL_EPROTO,
-               "it is not a ledger of this format (" MAGIC ")");
+    SEFL_NEED(file.n >= MAGIC_BYTES && memcmp(file.p, MAGIC, MAGIC_BYTES) == 0, SEFL_EPROTO,
+              "it is not a ledger of this format (" MAGIC ")");
     l->size = MAGIC_BYTES;
     while (l->size < file.n) {
         sefl_span at = span_of(file.p + l->size, file.n - l->size), body = { 0 };
@@ -252,39 +242,34 @@ static sefl_status replay(ledger *l, sefl_span file)
             if (written.n < at.n && look_and_hash(l, written, &body, hash) == FOUND_UNFINISHED)
                 f = FOUND_UNFINISHED;
         }
-        SEFL_CHECK(f != FOUND_WRONG, SEFL_EPROTO,
-                   "record %zu does not continue the chain: it was changed", l->n_records);
+        SEFL_NEED(f != FOUND_WRONG, SEFL_EPROTO,
+                  "record %zu does not continue the chain: it was changed", l->n_records);
         if (f == FOUND_UNFINISHED)
             break;
-        SEFL_TRY(apply(l, body, hash));
+        SEFL_PASS(apply(l, body, hash));
         if (!task_before) /* a task and its first charge are written together */
             l->last_append = l->size;
         assert(body.p && body.n > 0); /* found records have a type */
         task_before = body.p[0] == REC_TASK;
         l->size += FRAME + body.n;
     }
-    SEFL_CHECK(l->n_records > 0, SEFL_EPROTO, "it has no first record");
+    SEFL_NEED(l->n_records > 0, SEFL_EPROTO, "it has no first record");
     l->ignored = file.n - l->size;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* through the descriptor that is locked, not through the name */
 static sefl_status read_all(sefl_buf *out, int fd, const char *path)
 {
-    sefl_status st = SEFL_OK;
     struct stat sb;
     uint8_t *at;
-    SEFL_CHECK(fstat(fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
-    SEFL_CHECK(S_ISREG(sb.st_mode), SEFL_EINVAL, "%s is not a file", path);
-    SEFL_CHECK((uintmax_t)sb.st_size <= FILE_MAX, SEFL_ERANGE, "%s is too large for a ledger",
-               path);
+    SEFL_NEED(fstat(fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
+    SEFL_NEED(S_ISREG(sb.st_mode), SEFL_EINVAL, "%s is not a file", path);
+    SEFL_NEED((uintmax_t)sb.st_size <= FILE_MAX, SEFL_ERANGE, "%s is too large for a ledger", path);
     size_t want = (size_t)sb.st_size;
-    SEFL_CHECK(want > 0, SEFL_EPROTO, "%s is empty", path);
-    SEFL_TRY(buf_extend(out, &at, want));
-    SEFL_TRY(file_read_at(fd, path, 0, at, want, &out->n));
-done:
-    return st;
+    SEFL_NEED(want > 0, SEFL_EPROTO, "%s is empty", path);
+    SEFL_PASS(buf_extend(out, &at, want));
+    return file_read_at(fd, path, 0, at, want, &out->n);
 }
 
 static sefl_status sync_file(ledger *l)
@@ -321,16 +306,13 @@ done:
 
 static sefl_status put_record(sefl_buf *out, uint8_t prev[LEDGER_HASH_BYTES], sefl_span body)
 {
-    sefl_status st = SEFL_OK;
     uint8_t hash[LEDGER_HASH_BYTES];
     link_hash(hash, prev, body);
     memcpy(prev, hash, sizeof hash);
-    SEFL_TRY(wr_u32(out, (uint32_t)body.n));
-    SEFL_TRY(wr_u32(out, ~(uint32_t)body.n));
-    SEFL_TRY(wr_raw(out, body.p, body.n));
-    SEFL_TRY(wr_raw(out, hash, sizeof hash));
-done:
-    return st;
+    SEFL_PASS(wr_u32(out, (uint32_t)body.n));
+    SEFL_PASS(wr_u32(out, ~(uint32_t)body.n));
+    SEFL_PASS(wr_raw(out, body.p, body.n));
+    return wr_raw(out, hash, sizeof hash);
 }
 
 sefl_status ledger_create(const char *path, const char *population)
@@ -359,20 +341,18 @@ done:
 static sefl_status check_identity(const ledger *l, const char *population,
                                   const ledger_head *remembered)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(!population || strcmp(l->population, population) == 0, SEFL_ESTATE,
-               "ledger %s is that of population \"%s\", not \"%s\"", l->path, l->population,
-               population);
+    SEFL_NEED(!population || strcmp(l->population, population) == 0, SEFL_ESTATE,
+              "ledger %s is that of population \"%s\", not \"%s\"", l->path, l->population,
+              population);
     if (remembered) {
         ledger_order o = ledger_compare(l, remembered);
-        SEFL_CHECK(o == LEDGER_SAME || o == LEDGER_PEER_BEHIND, SEFL_ESTATE,
-                   "ledger %s has %zu records and %s the head remembered at record %" PRIu64
-                   ": it was rolled back or replaced",
-                   l->path, l->n_records, o == LEDGER_PEER_AHEAD ? "does not reach" : "contradicts",
-                   remembered->records);
+        SEFL_NEED(o == LEDGER_SAME || o == LEDGER_PEER_BEHIND, SEFL_ESTATE,
+                  "ledger %s has %zu records and %s the head remembered at record %" PRIu64
+                  ": it was rolled back or replaced",
+                  l->path, l->n_records, o == LEDGER_PEER_AHEAD ? "does not reach" : "contradicts",
+                  remembered->records);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Cuts an unfinished record off, then makes sure that what we just read is on disk: it may stem
@@ -380,16 +360,13 @@ done:
  * kernel may call the pages clean without having written them, so the bytes are written again. */
 static sefl_status settle(ledger *l, sefl_span file)
 {
-    sefl_status st = SEFL_OK;
     if (l->ignored > 0)
-        SEFL_CHECK(ftruncate(l->fd, (off_t)l->size) == 0, SEFL_EIO, "cannot cut %s: %s", l->path,
-                   strerror(errno));
-    SEFL_CHECK(lseek(l->fd, (off_t)l->last_append, SEEK_SET) == (off_t)l->last_append, SEFL_EIO,
-               "cannot seek in %s: %s", l->path, strerror(errno));
-    SEFL_TRY(file_write_all(l->fd, span_of(file.p + l->last_append, l->size - l->last_append)));
-    SEFL_TRY(sync_file(l));
-done:
-    return st;
+        SEFL_NEED(ftruncate(l->fd, (off_t)l->size) == 0, SEFL_EIO, "cannot cut %s: %s", l->path,
+                  strerror(errno));
+    SEFL_NEED(lseek(l->fd, (off_t)l->last_append, SEEK_SET) == (off_t)l->last_append, SEFL_EIO,
+              "cannot seek in %s: %s", l->path, strerror(errno));
+    SEFL_PASS(file_write_all(l->fd, span_of(file.p + l->last_append, l->size - l->last_append)));
+    return sync_file(l);
 }
 
 static sefl_status open_common(ledger **out, const char *path, bool charging,
@@ -506,20 +483,17 @@ static void charge_clear(charge *c)
 static sefl_status charge_make(charge *c, const ledger *l, const ledger_terms *terms,
                                uint64_t round, size_t at)
 {
-    sefl_status st = SEFL_OK;
     last_hash(l, c->hash);
     if (at == l->n_tasks) {
-        SEFL_TRY(wr_u8(&c->task_body, REC_TASK));
-        SEFL_TRY(ledger_terms_write(&c->task_body, terms));
-        SEFL_TRY(put_record(&c->bytes, c->hash, buf_span(&c->task_body)));
+        SEFL_PASS(wr_u8(&c->task_body, REC_TASK));
+        SEFL_PASS(ledger_terms_write(&c->task_body, terms));
+        SEFL_PASS(put_record(&c->bytes, c->hash, buf_span(&c->task_body)));
         memcpy(c->task_hash, c->hash, sizeof c->hash);
     }
-    SEFL_TRY(wr_u8(&c->body, REC_CHARGE));
-    SEFL_TRY(wr_varint(&c->body, at));
-    SEFL_TRY(wr_varint(&c->body, round));
-    SEFL_TRY(put_record(&c->bytes, c->hash, buf_span(&c->body)));
-done:
-    return st;
+    SEFL_PASS(wr_u8(&c->body, REC_CHARGE));
+    SEFL_PASS(wr_varint(&c->body, at));
+    SEFL_PASS(wr_varint(&c->body, round));
+    return put_record(&c->bytes, c->hash, buf_span(&c->body));
 }
 
 sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,

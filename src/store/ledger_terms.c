@@ -21,42 +21,36 @@ static sefl_status rd_f64(rd *r, double *out)
 
 sefl_status ledger_terms_write(sefl_buf *b, const ledger_terms *t)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_raw(b, t->task, sizeof t->task));
-    SEFL_TRY(wr_u8(b, (uint8_t)t->noise));
-    SEFL_TRY(wr_u8(b, t->hidden));
-    SEFL_TRY(wr_u8(b, (uint8_t)t->unit));
-    SEFL_TRY(wr_f64(b, t->z));
-    SEFL_TRY(wr_f64(b, t->rate));
-    SEFL_TRY(wr_u64(b, t->dim));
-    SEFL_TRY(wr_f64(b, t->sigma_steps));
-    SEFL_TRY(wr_u64(b, t->max_rounds_per_client));
-    SEFL_TRY(wr_f64(b, t->epsilon_max));
-    SEFL_TRY(wr_f64(b, t->delta));
-done:
-    return st;
+    SEFL_PASS(wr_raw(b, t->task, sizeof t->task));
+    SEFL_PASS(wr_u8(b, (uint8_t)t->noise));
+    SEFL_PASS(wr_u8(b, t->hidden));
+    SEFL_PASS(wr_u8(b, (uint8_t)t->unit));
+    SEFL_PASS(wr_f64(b, t->z));
+    SEFL_PASS(wr_f64(b, t->rate));
+    SEFL_PASS(wr_u64(b, t->dim));
+    SEFL_PASS(wr_f64(b, t->sigma_steps));
+    SEFL_PASS(wr_u64(b, t->max_rounds_per_client));
+    SEFL_PASS(wr_f64(b, t->epsilon_max));
+    return wr_f64(b, t->delta);
 }
 
 sefl_status ledger_terms_read(rd *r, ledger_terms *t)
 {
-    sefl_status st = SEFL_OK;
     uint8_t noise, hidden, unit;
-    SEFL_TRY(rd_raw(r, t->task, sizeof t->task));
-    SEFL_TRY(rd_u8(r, &noise));
-    SEFL_TRY(rd_u8(r, &hidden));
-    SEFL_CHECK(hidden <= 1, SEFL_EPROTO, "task record: hidden is %u", hidden);
-    SEFL_TRY(rd_u8(r, &unit));
-    SEFL_CHECK(unit <= LEDGER_UNIT_RECORD, SEFL_EPROTO, "task record: unit is %u", unit);
+    SEFL_PASS(rd_raw(r, t->task, sizeof t->task));
+    SEFL_PASS(rd_u8(r, &noise));
+    SEFL_PASS(rd_u8(r, &hidden));
+    SEFL_NEED(hidden <= 1, SEFL_EPROTO, "task record: hidden is %u", hidden);
+    SEFL_PASS(rd_u8(r, &unit));
+    SEFL_NEED(unit <= LEDGER_UNIT_RECORD, SEFL_EPROTO, "task record: unit is %u", unit);
     t->noise = (dp_noise)noise, t->hidden = hidden, t->unit = (ledger_unit)unit;
-    SEFL_TRY(rd_f64(r, &t->z));
-    SEFL_TRY(rd_f64(r, &t->rate));
-    SEFL_TRY(rd_u64(r, &t->dim));
-    SEFL_TRY(rd_f64(r, &t->sigma_steps));
-    SEFL_TRY(rd_u64(r, &t->max_rounds_per_client));
-    SEFL_TRY(rd_f64(r, &t->epsilon_max));
-    SEFL_TRY(rd_f64(r, &t->delta));
-done:
-    return st;
+    SEFL_PASS(rd_f64(r, &t->z));
+    SEFL_PASS(rd_f64(r, &t->rate));
+    SEFL_PASS(rd_u64(r, &t->dim));
+    SEFL_PASS(rd_f64(r, &t->sigma_steps));
+    SEFL_PASS(rd_u64(r, &t->max_rounds_per_client));
+    SEFL_PASS(rd_f64(r, &t->epsilon_max));
+    return rd_f64(r, &t->delta);
 }
 
 dp_event ledger_terms_event(const ledger_terms *t, uint64_t rounds, bool against_server)

@@ -64,7 +64,6 @@ static uint64_t rounds_in_all(const ledger *l)
 
 sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
 {
-    sefl_status st = SEFL_OK;
     ledger_total t = { .delta = delta, .tasks = l->n_tasks, .rounds = rounds_in_all(l) };
     size_t of_unit[2];
     count_units(l, of_unit, NULL);
@@ -81,14 +80,13 @@ sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
     dp_claim *others[2] = { &t.others, &t.others_replace };
     for (int i = 0; i < 2; i++) {
         dp_neighbours nb = i ? DP_REPLACE : DP_ZERO_OUT;
-        SEFL_TRY(total_of(l, server[i], true, 0, NULL, t.delta, nb));
-        SEFL_TRY(total_of(l, others[i], false, 0, NULL, t.delta, nb));
+        SEFL_PASS(total_of(l, server[i], true, 0, NULL, t.delta, nb));
+        SEFL_PASS(total_of(l, others[i], false, 0, NULL, t.delta, nb));
         if (server[i]->epsilon < others[i]->epsilon) /* others see no more than a server */
             *others[i] = *server[i];
     }
     *out = t;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- the gate ------------------------------------------------------------------------------ */

@@ -25,15 +25,12 @@ static bool is_name(const char *p)
 
 static sefl_status mark_path(char out[PATH_MAX], const char *text)
 {
-    sefl_status st = SEFL_OK;
     char full[PATH_MAX];
     struct stat sb;
-    SEFL_CHECK(realpath(text, full) && stat(full, &sb) == 0,
-               errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", text,
-               strerror(errno));
-    SEFL_TRY(file_path(out, "%s%s.sefl-ledger", full, S_ISDIR(sb.st_mode) ? "/" : ""));
-done:
-    return st;
+    SEFL_NEED(realpath(text, full) && stat(full, &sb) == 0,
+              errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", text,
+              strerror(errno));
+    return file_path(out, "%s%s.sefl-ledger", full, S_ISDIR(sb.st_mode) ? "/" : "");
 }
 
 /* Does the file beside the text name this ledger? */

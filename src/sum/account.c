@@ -152,19 +152,17 @@ sefl_status account_has(account *a, uint64_t round, bool *out)
 
 sefl_status account_knows(account *a, uint64_t last)
 {
-    sefl_status st = SEFL_OK;
     uint64_t charged, known = 0;
-    SEFL_TRY(ready(a));
+    SEFL_PASS(ready(a));
     charged = ledger_rounds(a->l, a->terms.task);
     for (uint64_t r = 1; r <= last; r++)
         known += ledger_has(a->l, a->terms.task, r);
-    SEFL_CHECK(known == charged, SEFL_ESTATE,
-               "%s has charged %" PRIu64 " rounds of this task, but %s knows only %" PRIu64
-               " of them: it was deleted, or an old copy was put back. A round could be released "
-               "twice: " ACCOUNT_REMEDY,
-               a->path, charged, a->j ? journal_folder(a->j) : "this process", known);
-done:
-    return st;
+    SEFL_NEED(known == charged, SEFL_ESTATE,
+              "%s has charged %" PRIu64 " rounds of this task, but %s knows only %" PRIu64
+              " of them: it was deleted, or an old copy was put back. A round could be released "
+              "twice: " ACCOUNT_REMEDY,
+              a->path, charged, a->j ? journal_folder(a->j) : "this process", known);
+    return SEFL_OK;
 }
 
 sefl_status account_note(account *a, uint64_t step, const uint8_t hash[SHA256_BYTES])

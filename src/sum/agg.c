@@ -403,16 +403,14 @@ agg_order agg_next(agg *a, uint64_t now_ms)
 
 sefl_status agg_new(agg **out, const task *t)
 {
-    sefl_status st = SEFL_OK;
     agg *a = NULL;
     *out = NULL;
-    SEFL_TRY(sefl_new(&a, 1, sizeof *a));
+    SEFL_PASS(sefl_new(&a, 1, sizeof *a));
     a->t = t;
     a->m.round = 1;
     a->link_busy = a->local_busy = AGG_WAIT;
     *out = a;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void agg_free(agg *a)

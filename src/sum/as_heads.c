@@ -16,21 +16,19 @@ enum { EARLY_MS = 200, EARLY_HEADS = 256, REFUSED_NAMED = 20, REFUSED_MANY = 100
  * read now is left to the SET. */
 static sefl_status gather_heads(as_rounds *r, sefl_buf *heads, round_entry *of, uint32_t *n)
 {
-    sefl_status st = SEFL_OK;
     const as_uploads *u = r->c.uploads;
     size_t each = head_bytes(r->t->seal);
     round_entry e;
     for (*n = 0; *n < EARLY_HEADS && u->arrived(r->c.ctx, r->early_round, r->early, &e);
          r->early++) {
         uint8_t *p;
-        SEFL_TRY(buf_extend(heads, &p, each));
+        SEFL_PASS(buf_extend(heads, &p, each));
         if (u->head(r->c.ctx, r->early_round, &e, p) == SEFL_OK)
             of[(*n)++] = e;
         else
             heads->n -= each;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Are there heads of the present round that CSP does not have? */

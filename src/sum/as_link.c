@@ -239,28 +239,22 @@ done:
 /* AS's signed order, behind what stands in l->out. */
 static sefl_status put_order(as_link *l, uint64_t round, uint8_t what, uint8_t reason)
 {
-    sefl_status st = SEFL_OK;
     link_order o = { .round = round, .what = what, .reason = reason };
     uint8_t bytes[LINK_ORDER_BYTES];
     envelope env = { .kind = SIGN_ORDER, .content = span_of(bytes, sizeof bytes) };
     memcpy(o.task, l->c.task->id, sizeof o.task);
     link_order_write(bytes, &o);
-    SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
-    SEFL_TRY(envelope_write(&l->out, &env));
-done:
-    return st;
+    SEFL_PASS(envelope_sign(&env, SIGNER_AS, l->c.key));
+    return envelope_write(&l->out, &env);
 }
 
 sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(reason <= UINT8_MAX, SEFL_EINVAL, "a reason of %u, at most 255", reason);
-    SEFL_TRY(put_mark(l));
-    SEFL_TRY(put_order(l, round, LINK_ORDER_SKIP, (uint8_t)reason));
+    SEFL_NEED(reason <= UINT8_MAX, SEFL_EINVAL, "a reason of %u, at most 255", reason);
+    SEFL_PASS(put_mark(l));
+    SEFL_PASS(put_order(l, round, LINK_ORDER_SKIP, (uint8_t)reason));
     as_forget_early(l);
-    SEFL_TRY(as_ask_simple(l, LINK_SKIP, buf_span(&l->out), LINK_YES));
-done:
-    return st;
+    return as_ask_simple(l, LINK_SKIP, buf_span(&l->out), LINK_YES);
 }
 
 sefl_status as_link_bye(as_link *l, bool over)
@@ -323,20 +317,18 @@ done:
 /* CSP's output and its digest, as they came. */
 static sefl_status receive_output(one_reveal *op, sefl_buf *output, uint8_t digest[SHA256_BYTES])
 {
-    sefl_status st = SEFL_OK;
     channel *ch = op->l->ch;
     uint32_t kind = task_mode(op->t)->reply ? LINK_REPLY : LINK_PLAIN;
     uint8_t *to, is[SHA256_BYTES];
     size_t bytes;
-    SEFL_TRY(task_output_bytes(&bytes, op->t));
-    SEFL_TRY(buf_extend(output, &to, bytes));
-    SEFL_TRY(msg_expect(ch, kind, 0, bytes + SHA256_BYTES, "CSP's output"));
-    SEFL_TRY(channel_recv(ch, to, bytes));
-    SEFL_TRY(channel_recv(ch, digest, SHA256_BYTES));
+    SEFL_PASS(task_output_bytes(&bytes, op->t));
+    SEFL_PASS(buf_extend(output, &to, bytes));
+    SEFL_PASS(msg_expect(ch, kind, 0, bytes + SHA256_BYTES, "CSP's output"));
+    SEFL_PASS(channel_recv(ch, to, bytes));
+    SEFL_PASS(channel_recv(ch, digest, SHA256_BYTES));
     sha256_of(is, buf_span(output));
-    SEFL_CHECK(memcmp(is, digest, sizeof is) == 0, SEFL_EPROTO, "CSP's output has changed");
-done:
-    return st;
+    SEFL_NEED(memcmp(is, digest, sizeof is) == 0, SEFL_EPROTO, "CSP's output has changed");
+    return SEFL_OK;
 }
 
 /* w from the output that belongs to op->m. */
@@ -458,7 +450,6 @@ static sefl_status check_attempt(const as_reveal *o)
 
 static sefl_status put_statement(as_link *l, const one_reveal *op)
 {
-    sefl_status st = SEFL_OK;
     const as_reveal *o = op->o;
     round_statement s = {
         .round = o->round, .attempt = o->attempt, .clients = o->clients, .slice = op->slice
@@ -468,11 +459,9 @@ static sefl_status put_statement(as_link *l, const one_reveal *op)
     memcpy(s.task, l->c.task->id, sizeof s.task);
     memcpy(s.set, o->set, sizeof s.set);
     env.content = span_of(bytes, round_statement_write(bytes, &s));
-    SEFL_TRY(put_mark(l));
-    SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
-    SEFL_TRY(envelope_write(&l->out, &env));
-done:
-    return st;
+    SEFL_PASS(put_mark(l));
+    SEFL_PASS(envelope_sign(&env, SIGNER_AS, l->c.key));
+    return envelope_write(&l->out, &env);
 }
 
 /* REVEAL. CSP may not have the shares that we name: it lost them, or never got them. Then others

@@ -4,16 +4,14 @@
 
 static sefl_status put(void *ctx, as_record what, uint64_t round, uint64_t attempt, sefl_span bytes)
 {
-    sefl_status st = SEFL_OK;
     as_memory *m = ctx;
     (void)attempt;
     m->record[what].there = false;
     buf_clear(&m->record[what].bytes);
-    SEFL_TRY(wr_raw(&m->record[what].bytes, bytes.p, bytes.n));
+    SEFL_PASS(wr_raw(&m->record[what].bytes, bytes.p, bytes.n));
     m->record[what].round = round;
     m->record[what].there = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
@@ -41,12 +39,9 @@ static sefl_status row_get(void *ctx, uint64_t round, journal_round *out)
 
 static sefl_status step(void *ctx, const journal_round *row, sefl_span memory, sefl_span model)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(put(ctx, AS_MEMORY, 0, 0, memory));
-    SEFL_TRY(put(ctx, AS_MODEL, 0, 0, model));
-    SEFL_TRY(row_put(ctx, row));
-done:
-    return st;
+    SEFL_PASS(put(ctx, AS_MEMORY, 0, 0, memory));
+    SEFL_PASS(put(ctx, AS_MODEL, 0, 0, model));
+    return row_put(ctx, row);
 }
 
 static sefl_status wipe(void *ctx, uint64_t round)

@@ -47,26 +47,24 @@ static bool is_spoiled(const as_rounds *r)
 
 static sefl_status open_link(as_rounds *r)
 {
-    sefl_status st = SEFL_OK;
     channel *ch;
     const as_rounds_config *c = &r->c;
-    SEFL_TRY(c->channel->dial(c->ctx, &ch));
-    SEFL_TRY(as_link_new(&r->link, ch,
-                         &(as_link_config){ .task = c->task,
-                                            .envelope = c->envelope,
-                                            .key = c->key,
-                                            .coins = c->coins,
-                                            .ledger = account_port(c->account),
-                                            .pool = c->pool,
-                                            .log = c->log,
-                                            .clock = c->mono,
-                                            .shares = c->shares,
-                                            .shares_wait = c->channel->shares_wait,
-                                            .shares_ctx = c->ctx }));
+    SEFL_PASS(c->channel->dial(c->ctx, &ch));
+    SEFL_PASS(as_link_new(&r->link, ch,
+                          &(as_link_config){ .task = c->task,
+                                             .envelope = c->envelope,
+                                             .key = c->key,
+                                             .coins = c->coins,
+                                             .ledger = account_port(c->account),
+                                             .pool = c->pool,
+                                             .log = c->log,
+                                             .clock = c->mono,
+                                             .shares = c->shares,
+                                             .shares_wait = c->channel->shares_wait,
+                                             .shares_ctx = c->ctx }));
     as_rounds_linked_now(r);
     r->early_round = 0; /* CSP has forgotten what came early over another link */
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* What waiting does not change: the servers' states or ledgers do not belong together. */
@@ -154,18 +152,15 @@ done:
 
 static sefl_status get_signed(as_rounds *r, sefl_buf *both, round_header *h)
 {
-    sefl_status st = SEFL_OK;
     if (r->c.clear) {
         ledger_port l = account_port(r->c.account);
         ledger_head after;
-        SEFL_TRY(l.head_after(l.ctx, h->round, &after));
+        SEFL_PASS(l.head_after(l.ctx, h->round, &after));
         return r->c.clear->sign(r->c.ctx, both, h);
     }
     if (task_is_sealed(r->t))
-        SEFL_TRY(as_link_key(r->link, h));
-    SEFL_TRY(as_link_header(r->link, both, h));
-done:
-    return st;
+        SEFL_PASS(as_link_key(r->link, h));
+    return as_link_header(r->link, both, h);
 }
 
 static sefl_status not_signed(as_rounds *r, uint64_t round, sefl_status why)
@@ -273,8 +268,8 @@ static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status wh
 {
     if (why == SEFL_ECANCELLED || is_spoiled(r))
         return why;
-    log_warn(r->c.log, "round not revealed", lf_u64("round", o->round), lf_u64("attempt", o->attempt),
-             lf_str("why", sefl_last_error()));
+    log_warn(r->c.log, "round not revealed", lf_u64("round", o->round),
+             lf_u64("attempt", o->attempt), lf_str("why", sefl_last_error()));
     if (why == SEFL_EBUDGET)
         return as_rounds_say(r, AGG_BUDGET, o->round);
     if (r->c.strict)

@@ -39,7 +39,6 @@ static uint64_t step_of(const agg_memory *m)
 
 sefl_status as_rounds_remember(as_rounds *r)
 {
-    sefl_status st = SEFL_OK;
     agg_memory m = agg_remember(r->a);
     if (r->row.round != m.round)
         r->row = (journal_round){ .round = m.round };
@@ -48,36 +47,33 @@ sefl_status as_rounds_remember(as_rounds *r)
     r->row.deadline_ms = m.deadline_ms;
     r->row.clients = m.clients;
     r->row.extensions = m.extensions;
-    SEFL_TRY(as_store_step(r->store, &r->row, &m, &r->model));
+    SEFL_PASS(as_store_step(r->store, &r->row, &m, &r->model));
     r->stored = m;
     if (step_of(&m) != r->noted) {
-        SEFL_TRY(account_note(r->c.account, step_of(&m), NULL));
+        SEFL_PASS(account_note(r->c.account, step_of(&m), NULL));
         r->noted = step_of(&m);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Is the store an old copy? Then the ledger, or the note beside it, knows more. */
 static sefl_status check_age(as_rounds *r, const agg_memory *m)
 {
-    sefl_status st = SEFL_OK;
     uint8_t hash[SHA256_BYTES];
     bool charged;
-    SEFL_TRY(account_knows(r->c.account, m->round));
-    SEFL_TRY(account_has(r->c.account, m->round, &charged));
-    SEFL_CHECK(!charged || m->phase >= AGG_REVEALING, SEFL_ESTATE,
-               "an old copy of %s was put back: round %" PRIu64
-               " is charged, and the journal says that it is still %s; " ACCOUNT_REMEDY,
-               r->store->place, m->round, agg_phase_name(m->phase));
-    SEFL_TRY(account_noted(r->c.account, &r->noted, hash));
-    SEFL_CHECK(r->noted <= step_of(m), SEFL_ESTATE,
-               "an old copy of %s was put back: it stands at round %" PRIu64
-               ", %s, but this server got to round %" PRIu64 ", %s; " ACCOUNT_REMEDY,
-               r->store->place, m->round, agg_phase_name(m->phase), r->noted / 16,
-               agg_phase_name((agg_phase)(r->noted % 16)));
-done:
-    return st;
+    SEFL_PASS(account_knows(r->c.account, m->round));
+    SEFL_PASS(account_has(r->c.account, m->round, &charged));
+    SEFL_NEED(!charged || m->phase >= AGG_REVEALING, SEFL_ESTATE,
+              "an old copy of %s was put back: round %" PRIu64
+              " is charged, and the journal says that it is still %s; " ACCOUNT_REMEDY,
+              r->store->place, m->round, agg_phase_name(m->phase));
+    SEFL_PASS(account_noted(r->c.account, &r->noted, hash));
+    SEFL_NEED(r->noted <= step_of(m), SEFL_ESTATE,
+              "an old copy of %s was put back: it stands at round %" PRIu64
+              ", %s, but this server got to round %" PRIu64 ", %s; " ACCOUNT_REMEDY,
+              r->store->place, m->round, agg_phase_name(m->phase), r->noted / 16,
+              agg_phase_name((agg_phase)(r->noted % 16)));
+    return SEFL_OK;
 }
 
 /* Counts while collecting are the uploads'; the rest must be written. */
@@ -121,28 +117,26 @@ static sefl_status or_none(sefl_status st)
 /* The machine and the present round from the store. */
 static sefl_status restore_round(as_rounds *r, agg_memory *m)
 {
-    sefl_status st = SEFL_OK;
     const as_store *s = r->store;
     uint32_t clients;
-    SEFL_TRY(or_none(s->row_get(s->ctx, m->round, &r->row)));
+    SEFL_PASS(or_none(s->row_get(s->ctx, m->round, &r->row)));
     r->row.round = m->round;
-    SEFL_TRY(or_none(s->get(s->ctx, AS_HEADER, m->round, &r->header)));
-    SEFL_CHECK(m->phase != AGG_COLLECTING || r->header.n > 0, SEFL_EPROTO,
-               "journal: round %" PRIu64 " collects without a header", m->round);
+    SEFL_PASS(or_none(s->get(s->ctx, AS_HEADER, m->round, &r->header)));
+    SEFL_NEED(m->phase != AGG_COLLECTING || r->header.n > 0, SEFL_EPROTO,
+              "journal: round %" PRIu64 " collects without a header", m->round);
     if (m->phase >= AGG_COLLECTING && m->phase <= AGG_REVEALING) {
-        SEFL_TRY(r->c.uploads->restore(r->c.ctx, m->round, &clients));
+        SEFL_PASS(r->c.uploads->restore(r->c.ctx, m->round, &clients));
         m->clients = m->phase == AGG_REVEALING ? m->clients : clients;
     }
-    SEFL_TRY(agg_restore(r->a, m, as_rounds_wall_ms(r)));
+    SEFL_PASS(agg_restore(r->a, m, as_rounds_wall_ms(r)));
     r->stored = *m;
     if (m->round > 1) /* died between its release and the wipe? */
-        SEFL_TRY(s->wipe(s->ctx, m->round - 1));
+        SEFL_PASS(s->wipe(s->ctx, m->round - 1));
     if (m->phase == AGG_DONE)
-        SEFL_TRY(s->wipe(s->ctx, m->round));
+        SEFL_PASS(s->wipe(s->ctx, m->round));
     log_info(r->c.log, "taking up", lf_u64("round", m->round),
              lf_str("phase", agg_phase_name(m->phase)));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status restore(as_rounds *r)

@@ -78,21 +78,19 @@ done:
 sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refusal *refused,
                           size_t *refused_n)
 {
-    sefl_status st = SEFL_OK;
     size_t one = head_bytes(l->c.task->seal);
     *refused_n = 0;
-    SEFL_TRY(must_be_sealed(l));
-    SEFL_CHECK(heads.n % one == 0 && heads.n / one <= LINK_SET_MAX, SEFL_EINVAL,
-               "%zu bytes are no heads of %zu", heads.n, one);
+    SEFL_PASS(must_be_sealed(l));
+    SEFL_NEED(heads.n % one == 0 && heads.n / one <= LINK_SET_MAX, SEFL_EINVAL,
+              "%zu bytes are no heads of %zu", heads.n, one);
     if (l->early_round != round)
         as_forget_early(l);
     l->early_round = round;
     size_t count = heads.n / one, per = LINK_HEADS_PIECE / one;
     for (size_t i = 0; i < count; i += per)
-        SEFL_TRY(early_piece(l, round, heads, (uint32_t)i, count - i < per ? count - i : per,
-                             refused, refused_n));
-done:
-    return st;
+        SEFL_PASS(early_piece(l, round, heads, (uint32_t)i, count - i < per ? count - i : per,
+                              refused, refused_n));
+    return SEFL_OK;
 }
 
 /* ---- SET and VERDICT ------------------------------------------------------------------------- */
@@ -108,32 +106,29 @@ static bool has_early(const as_link *l, const as_set *s, uint32_t i)
 /* SET and all HEADS. A failure here, ours too, leaves the stream out of step. */
 static sefl_status send_set(as_link *l, const as_set *s)
 {
-    sefl_status st = SEFL_OK;
     size_t one = head_bytes(l->c.task->seal);
     uint32_t index = 0;
     uint8_t *at;
     buf_reset(&l->out);
-    SEFL_TRY(wr_u64(&l->out, s->round));
-    SEFL_TRY(wr_u32(&l->out, s->clients));
-    SEFL_TRY(wr_raw(&l->out, s->tree_seed, COUNTED_SEED));
-    SEFL_TRY(link_send(l->ch, LINK_SET, buf_span(&l->out)));
+    SEFL_PASS(wr_u64(&l->out, s->round));
+    SEFL_PASS(wr_u32(&l->out, s->clients));
+    SEFL_PASS(wr_raw(&l->out, s->tree_seed, COUNTED_SEED));
+    SEFL_PASS(link_send(l->ch, LINK_SET, buf_span(&l->out)));
     buf_reset(&l->out);
     for (uint32_t i = 0; i < s->clients; i++) {
         const counted_leaf *leaf = &s->leaves[i];
         bool brief = has_early(l, s, i);
-        SEFL_TRY(buf_extend(&l->out, &at, brief ? HEAD_PREFIX : one));
+        SEFL_PASS(buf_extend(&l->out, &at, brief ? HEAD_PREFIX : one));
         if (brief)
             head_short(at, leaf->client, leaf->units);
         else
-            SEFL_TRY(s->head(s->ctx, i, at));
+            SEFL_PASS(s->head(s->ctx, i, at));
         if (l->out.n + one > LINK_HEADS_PIECE || i + 1 == s->clients) {
-            SEFL_TRY(msg_send(l->ch, LINK_HEADS, index++, l->out.p, l->out.n));
+            SEFL_PASS(msg_send(l->ch, LINK_HEADS, index++, l->out.p, l->out.n));
             buf_reset(&l->out);
         }
     }
-    SEFL_TRY(channel_flush(l->ch));
-done:
-    return st;
+    return channel_flush(l->ch);
 }
 
 /* The root over the leaves without the refused ones. */
@@ -164,22 +159,19 @@ done:
 
 static sefl_status read_verdict(as_link *l, const as_set *s, rd *r, as_verdict *v)
 {
-    sefl_status st = SEFL_OK;
     size_t n;
-    SEFL_TRY(rd_raw(r, v->root, sizeof v->root));
-    SEFL_TRY(rd_u32(r, &v->kept));
-    SEFL_TRY(rd_u32(r, &v->refused_n));
-    SEFL_CHECK(v->kept <= s->clients && v->refused_n == s->clients - v->kept &&
-                   v->kept >= l->c.task->threshold,
-               SEFL_EPROTO, "CSP keeps %u and refuses %u of %u clients", v->kept, v->refused_n,
-               s->clients);
-    SEFL_TRY(sefl_new(&v->refused, v->refused_n, sizeof *v->refused));
-    SEFL_TRY(link_refusals_read(r, v->refused, v->refused_n, &n, s->clients));
-    SEFL_CHECK(n == v->refused_n, SEFL_EPROTO, "CSP names %zu of %u refused clients", n,
-               v->refused_n);
-    SEFL_TRY(check_root(l, s, v));
-done:
-    return st;
+    SEFL_PASS(rd_raw(r, v->root, sizeof v->root));
+    SEFL_PASS(rd_u32(r, &v->kept));
+    SEFL_PASS(rd_u32(r, &v->refused_n));
+    SEFL_NEED(v->kept <= s->clients && v->refused_n == s->clients - v->kept &&
+                  v->kept >= l->c.task->threshold,
+              SEFL_EPROTO, "CSP keeps %u and refuses %u of %u clients", v->kept, v->refused_n,
+              s->clients);
+    SEFL_PASS(sefl_new(&v->refused, v->refused_n, sizeof *v->refused));
+    SEFL_PASS(link_refusals_read(r, v->refused, v->refused_n, &n, s->clients));
+    SEFL_NEED(n == v->refused_n, SEFL_EPROTO, "CSP names %zu of %u refused clients", n,
+              v->refused_n);
+    return check_root(l, s, v);
 }
 
 sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few)

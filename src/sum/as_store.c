@@ -55,17 +55,14 @@ done:
 
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(buf_reserve(out, 8 + sizeof m->set + sizeof m->seed + sizeof m->coins +
-                                  sizeof m->slice + m->x.n));
-    SEFL_TRY(wr_u64(out, m->attempt));
-    SEFL_TRY(wr_raw(out, m->set, sizeof m->set));
-    SEFL_TRY(wr_raw(out, m->seed, sizeof m->seed));
-    SEFL_TRY(wr_raw(out, m->coins, sizeof m->coins));
-    SEFL_TRY(wr_raw(out, m->slice, sizeof m->slice));
-    SEFL_TRY(wr_raw(out, m->x.p, m->x.n));
-done:
-    return st;
+    SEFL_PASS(buf_reserve(out, 8 + sizeof m->set + sizeof m->seed + sizeof m->coins +
+                                   sizeof m->slice + m->x.n));
+    SEFL_PASS(wr_u64(out, m->attempt));
+    SEFL_PASS(wr_raw(out, m->set, sizeof m->set));
+    SEFL_PASS(wr_raw(out, m->seed, sizeof m->seed));
+    SEFL_PASS(wr_raw(out, m->coins, sizeof m->coins));
+    SEFL_PASS(wr_raw(out, m->slice, sizeof m->slice));
+    return wr_raw(out, m->x.p, m->x.n);
 }
 
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out)
@@ -244,51 +241,46 @@ done:
 
 static sefl_status memory_write(sefl_buf *b, const agg_memory *m)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_u8(b, MEMORY_VERSION));
-    SEFL_TRY(wr_u8(b, (uint8_t)m->phase));
-    SEFL_TRY(wr_u8(b, (uint8_t)m->why));
-    SEFL_TRY(wr_u64(b, m->round));
-    SEFL_TRY(wr_u64(b, m->attempt));
-    SEFL_TRY(wr_u64(b, m->deadline_ms));
-    SEFL_TRY(wr_u32(b, m->extensions));
-    SEFL_TRY(wr_u32(b, m->clients));
-    SEFL_TRY(wr_u32(b, m->skipped_in_row));
-    SEFL_TRY(wr_u32(b, m->blocked_in_row));
-    SEFL_TRY(wr_u32(b, m->rounds_without_gain));
-    SEFL_TRY(wr_u64(b, bits_of(m->best_perplexity)));
-done:
-    return st;
+    SEFL_PASS(wr_u8(b, MEMORY_VERSION));
+    SEFL_PASS(wr_u8(b, (uint8_t)m->phase));
+    SEFL_PASS(wr_u8(b, (uint8_t)m->why));
+    SEFL_PASS(wr_u64(b, m->round));
+    SEFL_PASS(wr_u64(b, m->attempt));
+    SEFL_PASS(wr_u64(b, m->deadline_ms));
+    SEFL_PASS(wr_u32(b, m->extensions));
+    SEFL_PASS(wr_u32(b, m->clients));
+    SEFL_PASS(wr_u32(b, m->skipped_in_row));
+    SEFL_PASS(wr_u32(b, m->blocked_in_row));
+    SEFL_PASS(wr_u32(b, m->rounds_without_gain));
+    return wr_u64(b, bits_of(m->best_perplexity));
 }
 
 static sefl_status memory_read(agg_memory *m, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     rd r = rd_over(in);
     uint8_t version, phase, why;
     uint64_t best;
     *m = (agg_memory){ 0 };
-    SEFL_TRY(rd_u8(&r, &version));
-    SEFL_CHECK(version >= 1 && version <= MEMORY_VERSION, SEFL_EUNSUPPORTED,
-               "journal: memory of a round of version %u; this program knows 1 to %d", version,
-               MEMORY_VERSION);
-    SEFL_TRY(rd_u8(&r, &phase));
-    SEFL_TRY(rd_u8(&r, &why));
-    SEFL_TRY(rd_u64(&r, &m->round));
-    SEFL_TRY(rd_u64(&r, &m->attempt));
-    SEFL_TRY(rd_u64(&r, &m->deadline_ms));
-    SEFL_TRY(rd_u32(&r, &m->extensions));
-    SEFL_TRY(rd_u32(&r, &m->clients));
-    SEFL_TRY(rd_u32(&r, &m->skipped_in_row));
+    SEFL_PASS(rd_u8(&r, &version));
+    SEFL_NEED(version >= 1 && version <= MEMORY_VERSION, SEFL_EUNSUPPORTED,
+              "journal: memory of a round of version %u; this program knows 1 to %d", version,
+              MEMORY_VERSION);
+    SEFL_PASS(rd_u8(&r, &phase));
+    SEFL_PASS(rd_u8(&r, &why));
+    SEFL_PASS(rd_u64(&r, &m->round));
+    SEFL_PASS(rd_u64(&r, &m->attempt));
+    SEFL_PASS(rd_u64(&r, &m->deadline_ms));
+    SEFL_PASS(rd_u32(&r, &m->extensions));
+    SEFL_PASS(rd_u32(&r, &m->clients));
+    SEFL_PASS(rd_u32(&r, &m->skipped_in_row));
     if (version >= 2)
-        SEFL_TRY(rd_u32(&r, &m->blocked_in_row));
-    SEFL_TRY(rd_u32(&r, &m->rounds_without_gain));
-    SEFL_TRY(rd_u64(&r, &best));
-    SEFL_TRY(rd_end(&r));
+        SEFL_PASS(rd_u32(&r, &m->blocked_in_row));
+    SEFL_PASS(rd_u32(&r, &m->rounds_without_gain));
+    SEFL_PASS(rd_u64(&r, &best));
+    SEFL_PASS(rd_end(&r));
     m->phase = (agg_phase)phase, m->why = (agg_why)why;
     m->best_perplexity = double_of(best);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status as_store_step(const as_store *s, const journal_round *row, const agg_memory *m,

@@ -40,11 +40,10 @@ done:
 sefl_status client_table_put(client_table *t, const uint8_t client[32], const uint8_t units[32],
                              size_t *index)
 {
-    sefl_status st = SEFL_OK;
     size_t at = client_table_find(t, client);
     if (at == 0) {
         if (t->n == t->room)
-            SEFL_TRY(grow(t));
+            SEFL_PASS(grow(t));
         memcpy(t->leaf[t->n].client, client, 32);
         at = t->n + 1;
         t->slot[slot_of(t, client)] = (uint32_t)at;
@@ -52,8 +51,7 @@ sefl_status client_table_put(client_table *t, const uint8_t client[32], const ui
     }
     memcpy(t->leaf[at - 1].units, units, 32);
     *index = at - 1;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void client_table_clear(client_table *t)

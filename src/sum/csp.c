@@ -44,15 +44,12 @@ sefl_status csp_reply_yes(csp *c)
 
 sefl_status csp_reply_head(csp *c, uint32_t kind, sefl_span more)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     ledger_head ours;
-    SEFL_TRY(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
+    SEFL_PASS(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
     sefl_buf *out = csp_reply(c, kind);
-    SEFL_TRY(ledger_head_write(out, &ours));
-    SEFL_TRY(wr_raw(out, more.p, more.n));
-done:
-    return st;
+    SEFL_PASS(ledger_head_write(out, &ours));
+    return wr_raw(out, more.p, more.n);
 }
 
 sefl_status csp_no(csp *c, link_no code, const char *sentence)
@@ -165,23 +162,21 @@ static sefl_status equal_after(csp *c, const ledger_head *peer, uint64_t round, 
  * by itself). */
 static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     csp_round last;
     csp_highest top = { 0 };
     ledger_order v = s->ledger.compare(s->ledger.ctx, peer);
     bool fit = v == LEDGER_SAME;
     if (v == LEDGER_PEER_AHEAD)
-        SEFL_TRY(csp_own(c, s->highest(s->ctx, &top)));
+        SEFL_PASS(csp_own(c, s->highest(s->ctx, &top)));
     if (top.header > 0) {
-        SEFL_TRY(csp_own(c, s->get(s->ctx, top.header, &last)));
+        SEFL_PASS(csp_own(c, s->get(s->ctx, top.header, &last)));
         if (last.state == CSP_SIGNED || last.state == CSP_SKIPPED)
-            SEFL_TRY(csp_own(c, equal_after(c, peer, top.header, &fit)));
+            SEFL_PASS(csp_own(c, equal_after(c, peer, top.header, &fit)));
     }
     if (!fit)
         return csp_no_ledger(c, peer);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- greeting -------------------------------------------------------------------------------- */
@@ -215,31 +210,29 @@ done:
 
 static sefl_status on_hello(csp *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     uint16_t version;
     ledger_head theirs, ours;
     csp_highest top;
     uint8_t pair[LINK_PAIR];
     sefl_rng rng;
-    SEFL_TRY(read_hello(c, r, &version, &theirs));
-    SEFL_TRY(ledgers_must_fit(c, &theirs));
-    SEFL_TRY(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
-    SEFL_TRY(csp_own(c, s->highest(s->ctx, &top)));
-    SEFL_TRY(coins_for(c->c.coins, &rng, "pair", top.header, c->streams++));
-    SEFL_TRY(rng_fill(&rng, pair, sizeof pair));
+    SEFL_PASS(read_hello(c, r, &version, &theirs));
+    SEFL_PASS(ledgers_must_fit(c, &theirs));
+    SEFL_PASS(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
+    SEFL_PASS(csp_own(c, s->highest(s->ctx, &top)));
+    SEFL_PASS(coins_for(c->c.coins, &rng, "pair", top.header, c->streams++));
+    SEFL_PASS(rng_fill(&rng, pair, sizeof pair));
     sefl_buf *out = csp_reply(c, LINK_WELCOME);
-    SEFL_TRY(wr_u16(out, version));
-    SEFL_TRY(ledger_head_write(out, &ours));
-    SEFL_TRY(wr_u64(out, top.header));
-    SEFL_TRY(wr_u64(out, top.revealed));
-    SEFL_TRY(wr_u64(out, top.skipped));
-    SEFL_TRY(wr_raw(out, pair, sizeof pair));
+    SEFL_PASS(wr_u16(out, version));
+    SEFL_PASS(ledger_head_write(out, &ours));
+    SEFL_PASS(wr_u64(out, top.header));
+    SEFL_PASS(wr_u64(out, top.revealed));
+    SEFL_PASS(wr_u64(out, top.skipped));
+    SEFL_PASS(wr_raw(out, pair, sizeof pair));
     if (c->c.paired)
         c->c.paired(c->c.lanes_ctx, pair); /* before its first lane can come */
     c->phase = CSP_GREETED;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status on_task(csp *c, rd *r)
@@ -296,17 +289,15 @@ sefl_status csp_round_over(csp *c, uint64_t round)
 
 sefl_status csp_expire(csp *c)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     const uint64_t round = c->live;
     if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= csp_expires_ms(c))
         return SEFL_OK;
-    SEFL_TRY(s->skip(s->ctx, round, CSP_SKIP_EXPIRED));
-    SEFL_TRY(csp_round_over(c, round));
+    SEFL_PASS(s->skip(s->ctx, round, CSP_SKIP_EXPIRED));
+    SEFL_PASS(csp_round_over(c, round));
     log_error(c->c.log, "round key expired: round skipped", lf_u64("round", round),
               lf_str("why", csp_skip_text(CSP_SKIP_EXPIRED)));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- headers and orders ---------------------------------------------------------------------- */
@@ -327,22 +318,20 @@ static void forget(csp *c, uint64_t round)
 /* A new round: its header becomes durable. */
 static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     uint64_t most; /* the call notes when the round began; its answer counts later */
-    SEFL_TRY(csp_in_turn(c, h->round));
-    SEFL_TRY(csp_header_key(c, h));
+    SEFL_PASS(csp_in_turn(c, h->round));
+    SEFL_PASS(csp_header_key(c, h));
     *now = (csp_round){ .round = h->round,
                         .state = CSP_SIGNED,
                         .signed_ms = c->c.wall ? clock_ms(c->c.wall) : 0,
                         .header = *h };
-    SEFL_TRY(csp_own(c, s->sign(s->ctx, now)));
+    SEFL_PASS(csp_own(c, s->sign(s->ctx, now)));
     watch(c, now);
     if (c->c.members && c->c.members(c->c.enrol_ctx, h->round, true, &most) != SEFL_OK)
         log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
     log_info(c->c.log, "header signed", lf_u64("round", h->round), lf_hash("model", h->model));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status on_header(csp *c, rd *r)
@@ -382,47 +371,42 @@ done:
 /* The rest of the question is an order; NO unless AS signed it. */
 static sefl_status read_order(csp *c, rd *r, uint8_t what, link_order *out)
 {
-    sefl_status st = SEFL_OK;
     envelope env;
-    SEFL_TRY(envelope_read(&env, span_of(r->p, r->left)));
-    SEFL_TRY(csp_from_as(c, &env, SIGN_ORDER));
-    SEFL_TRY(link_order_read(out, env.content));
-    SEFL_CHECK(out->what == what, SEFL_EPROTO, "link: %s with order %u", link_kind_name(c->asked),
-               out->what);
-done:
-    return st;
+    SEFL_PASS(envelope_read(&env, span_of(r->p, r->left)));
+    SEFL_PASS(csp_from_as(c, &env, SIGN_ORDER));
+    SEFL_PASS(link_order_read(out, env.content));
+    SEFL_NEED(out->what == what, SEFL_EPROTO, "link: %s with order %u", link_kind_name(c->asked),
+              out->what);
+    return SEFL_OK;
 }
 
 static sefl_status on_skip(csp *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     ledger_head theirs;
     link_order order;
     csp_round now;
     bool ahead = false;
-    SEFL_TRY(ledger_head_read(r, &theirs));
-    SEFL_TRY(read_order(c, r, LINK_ORDER_SKIP, &order));
+    SEFL_PASS(ledger_head_read(r, &theirs));
+    SEFL_PASS(read_order(c, r, LINK_ORDER_SKIP, &order));
     const uint64_t round = order.round;
-    SEFL_TRY(csp_own(c, s->get(s->ctx, round, &now)));
+    SEFL_PASS(csp_own(c, s->get(s->ctx, round, &now)));
     if (now.state == CSP_NEW)
         return csp_no(c, LINK_NO_HEADER, CSP_NEVER_SIGNED);
     /* AS charged it and its REVEAL never came: the charge stands on both sides */
     const bool equal = csp_ledgers_equal(c, &theirs);
     if (!equal && now.state != CSP_REVEALED)
-        SEFL_TRY(csp_own(c, equal_after(c, &theirs, round, &ahead)));
+        SEFL_PASS(csp_own(c, equal_after(c, &theirs, round, &ahead)));
     if (!ahead && !equal)
         return csp_no_ledger(c, &theirs);
     if (ahead)
-        SEFL_TRY(csp_own(c, s->charge(s->ctx, round)));
+        SEFL_PASS(csp_own(c, s->charge(s->ctx, round)));
     if (now.state == CSP_SIGNED)
-        SEFL_TRY(csp_own(c, s->skip(s->ctx, round, order.reason)));
-    SEFL_TRY(csp_own(c, csp_round_over(c, round)));
+        SEFL_PASS(csp_own(c, s->skip(s->ctx, round, order.reason)));
+    SEFL_PASS(csp_own(c, csp_round_over(c, round)));
     log_info(c->c.log, now.state == CSP_REVEALED ? "revealed round given up" : "round skipped",
              lf_u64("round", round), lf_u64("reason", order.reason));
-    SEFL_TRY(csp_reply_yes(c));
-done:
-    return st;
+    return csp_reply_yes(c);
 }
 
 /* AS learns only yes or no: the reason is between this operator and the site. */
@@ -467,21 +451,18 @@ static sefl_status on_ping(csp *c, rd *r)
  * it. */
 static sefl_status give_up_keys(csp *c, unsigned reason)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     csp_highest top;
     const uint64_t round = c->live;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
-    SEFL_TRY(s->highest(s->ctx, &top));
+    SEFL_PASS(s->highest(s->ctx, &top));
     if (round != 0) {
-        SEFL_TRY(s->skip(s->ctx, round, reason));
+        SEFL_PASS(s->skip(s->ctx, round, reason));
         log_warn(c->c.log, "the task ends within a round: skipped", lf_u64("round", round));
-        SEFL_TRY(csp_round_over(c, round));
+        SEFL_PASS(csp_round_over(c, round));
     }
-    SEFL_TRY(s->key_wipe(s->ctx, top.header + 1));
-done:
-    return st;
+    return s->key_wipe(s->ctx, top.header + 1);
 }
 
 static sefl_status on_bye(csp *c, rd *r)
@@ -549,24 +530,21 @@ static bool is_spoiled(const csp *c)
 
 static sefl_status answer(csp *c, const link_msg *in)
 {
-    sefl_status st = SEFL_OK;
     const struct question *q = questions, *end = q + sizeof questions / sizeof *questions;
     const bool pieces = c->phase == CSP_HEADS || c->phase == CSP_SUM;
     rd r = rd_over(buf_span(&in->body));
     while (q < end && q->kind != in->kind)
         q++;
     const bool now = q < end && (q->phases & 1u << c->phase);
-    SEFL_CHECK(now || (q < end && !q->has_pieces && !pieces), SEFL_EPROTO,
-               "link: %s is not for AS to say%s", link_kind_name(in->kind), q < end ? " now" : "");
+    SEFL_NEED(now || (q < end && !q->has_pieces && !pieces), SEFL_EPROTO,
+              "link: %s is not for AS to say%s", link_kind_name(in->kind), q < end ? " now" : "");
     if (!pieces)
-        SEFL_TRY(csp_own(c, csp_expire(c)));
+        SEFL_PASS(csp_own(c, csp_expire(c)));
     if (!now)
         return csp_no(c, LINK_NO_ORDER, NULL);
     if (is_spoiled(c))
         return csp_no(c, LINK_NO_CHECKS, NULL);
-    SEFL_TRY(q->on(c, &r));
-done:
-    return st;
+    return q->on(c, &r);
 }
 
 sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out)
@@ -621,11 +599,9 @@ static sefl_status receive(const csp *c, channel *ch, link_msg *in)
 
 static sefl_status send_replies(channel *ch, const csp_replies *out)
 {
-    sefl_status st = SEFL_OK;
     for (unsigned i = 0; i < out->n; i++)
-        SEFL_TRY(link_send(ch, out->m[i].kind, buf_span(&out->m[i].body)));
-done:
-    return st;
+        SEFL_PASS(link_send(ch, out->m[i].kind, buf_span(&out->m[i].body)));
+    return SEFL_OK;
 }
 
 sefl_status csp_serve(csp *c, channel *ch)
@@ -665,58 +641,51 @@ const csp_times *csp_get_times(const csp *c)
 /* The store found, when it was opened, that it is an old copy. */
 static sefl_status report_old_state(csp *c)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     csp_highest top;
     csp_round last;
-    SEFL_TRY(s->highest(s->ctx, &top));
-    SEFL_TRY(s->get(s->ctx, top.header, &last));
+    SEFL_PASS(s->highest(s->ctx, &top));
+    SEFL_PASS(s->get(s->ctx, top.header, &last));
     if (last.state == CSP_SKIPPED && last.skip == CSP_SKIP_OLD_STATE)
         log_error(c->c.log, "an old copy of the state was put back: round skipped",
                   lf_u64("round", top.header), lf_str("why", csp_skip_text(CSP_SKIP_OLD_STATE)),
                   lf_str("remedy", "never restore the state folder; the charge of this round "
                                    "stands, the task goes on with the next one"));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Wipes keys of rounds that are over, which a crash may have left; watches the round that is not
  * over. */
 static sefl_status sweep_keys(csp *c)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     csp_highest top;
     csp_round r;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
-    SEFL_TRY(s->highest(s->ctx, &top));
+    SEFL_PASS(s->highest(s->ctx, &top));
     for (uint64_t i = 1; i <= top.header; i++) {
-        SEFL_TRY(s->get(s->ctx, i, &r));
+        SEFL_PASS(s->get(s->ctx, i, &r));
         if (r.state == CSP_REVEALED || r.state == CSP_SKIPPED)
-            SEFL_TRY(s->key_wipe(s->ctx, i));
+            SEFL_PASS(s->key_wipe(s->ctx, i));
         else
             watch(c, &r);
     }
-    SEFL_TRY(csp_expire(c));
-done:
-    return st;
+    return csp_expire(c);
 }
 
 static sefl_status check_keys(const csp_config *cfg)
 {
-    sefl_status st = SEFL_OK;
     const task *t = cfg->task;
     if (task_is_sealed(t)) {
-        SEFL_CHECK(cfg->root, SEFL_EINVAL, "csp: a sealed task needs a key file with a root");
-        SEFL_CHECK(cfg->vouch && cfg->member, SEFL_EINVAL,
-                   "csp: a sealed task needs a list of clients, and this server has none");
+        SEFL_NEED(cfg->root, SEFL_EINVAL, "csp: a sealed task needs a key file with a root");
+        SEFL_NEED(cfg->vouch && cfg->member, SEFL_EINVAL,
+                  "csp: a sealed task needs a list of clients, and this server has none");
     } else {
-        SEFL_CHECK(cfg->sec && paillier_pub_equal(paillier_sec_pub(cfg->sec), t->pub), SEFL_EINVAL,
-                   "csp: the task's public key is not the one of our secret key");
+        SEFL_NEED(cfg->sec && paillier_pub_equal(paillier_sec_pub(cfg->sec), t->pub), SEFL_EINVAL,
+                  "csp: the task's public key is not the one of our secret key");
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status csp_new(csp **out, const csp_config *cfg)

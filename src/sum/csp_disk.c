@@ -52,19 +52,17 @@ done:
 
 static sefl_status highest(void *ctx, csp_highest *out)
 {
-    sefl_status st = SEFL_OK;
     csp_disk *d = ctx;
     csp_highest top = { 0 };
-    SEFL_TRY(journal_round_highest(d->j, CSP_SIGNED, &top.header));
-    SEFL_TRY(journal_round_highest(d->j, CSP_REVEALED, &top.revealed));
-    SEFL_TRY(journal_round_highest(d->j, CSP_SKIPPED, &top.skipped));
+    SEFL_PASS(journal_round_highest(d->j, CSP_SIGNED, &top.header));
+    SEFL_PASS(journal_round_highest(d->j, CSP_REVEALED, &top.revealed));
+    SEFL_PASS(journal_round_highest(d->j, CSP_SKIPPED, &top.skipped));
     if (top.header < top.revealed) /* which was signed before */
         top.header = top.revealed;
     if (top.header < top.skipped)
         top.header = top.skipped;
     *out = top;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* SEFL_ESTATE unless the round is in this state. */
@@ -80,18 +78,15 @@ static sefl_status must_be(csp_disk *d, uint64_t round, csp_round_state state, c
  * counts for the clients in its set. */
 static sefl_status put_state(csp_disk *d, const csp_round *now, csp_round_state state)
 {
-    sefl_status st = SEFL_OK;
     journal_round r = { .round = now->round,
                         .state = state,
                         .opened_ms = now->signed_ms,
                         .skipped = state == CSP_SKIPPED,
                         .has_model = true };
     if (r.skipped)
-        SEFL_TRY(account_has(d->a, now->round, &r.charged));
+        SEFL_PASS(account_has(d->a, now->round, &r.charged));
     memcpy(r.model, now->header.model, sizeof r.model);
-    SEFL_TRY(journal_round_put(d->j, &r));
-done:
-    return st;
+    return journal_round_put(d->j, &r);
 }
 
 static sefl_status sign(void *ctx, const csp_round *r)
@@ -115,15 +110,12 @@ done:
 
 static sefl_status charge(void *ctx, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     csp_disk *d = ctx;
     bool marked;
-    SEFL_TRY(journal_fact_has(d->j, round, "charging", &marked));
+    SEFL_PASS(journal_fact_has(d->j, round, "charging", &marked));
     if (!marked)
-        SEFL_TRY(journal_fact_put(d->j, round, "charging", span_of("1", 1)));
-    SEFL_TRY(account_charge(d->a, round));
-done:
-    return st;
+        SEFL_PASS(journal_fact_put(d->j, round, "charging", span_of("1", 1)));
+    return account_charge(d->a, round);
 }
 
 static sefl_status reveal(void *ctx, uint64_t round, sefl_span statement,
@@ -156,17 +148,14 @@ done:
 static sefl_status kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
                         uint8_t digest[SHA256_BYTES])
 {
-    sefl_status st = SEFL_OK;
     csp_disk *d = ctx;
     csp_round now;
-    SEFL_TRY(get(d, round, &now));
-    SEFL_CHECK(now.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never revealed",
-               round);
-    SEFL_TRY(journal_fact_fixed(d->j, round, "id", id, NOISE_ID));
-    SEFL_TRY(journal_fact_fixed(d->j, round, "digest", digest, SHA256_BYTES));
-    SEFL_TRY(journal_secret_get(d->j, round, "output", output)); /* last: it appends */
-done:
-    return st;
+    SEFL_PASS(get(d, round, &now));
+    SEFL_NEED(now.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never revealed",
+              round);
+    SEFL_PASS(journal_fact_fixed(d->j, round, "id", id, NOISE_ID));
+    SEFL_PASS(journal_fact_fixed(d->j, round, "digest", digest, SHA256_BYTES));
+    return journal_secret_get(d->j, round, "output", output); /* last: it appends */
 }
 
 static sefl_status skip(void *ctx, uint64_t round, unsigned reason)
@@ -191,13 +180,10 @@ done:
 
 static sefl_status forget(void *ctx, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     csp_disk *d = ctx;
     csp_round now;
-    SEFL_TRY(must_be(d, round, CSP_REVEALED, &now));
-    SEFL_TRY(journal_round_wipe(d->j, round));
-done:
-    return st;
+    SEFL_PASS(must_be(d, round, CSP_REVEALED, &now));
+    return journal_round_wipe(d->j, round);
 }
 
 static sefl_status end_task(void *ctx)
@@ -216,13 +202,10 @@ _Static_assert((int)CSP_KEY_BYTES == (int)JOURNAL_KEM, "one length");
 
 static sefl_status key_make(void *ctx, uint64_t round, const uint8_t bytes[CSP_KEY_BYTES])
 {
-    sefl_status st = SEFL_OK;
     csp_disk *d = ctx;
     csp_round now;
-    SEFL_TRY(must_be(d, round, CSP_NEW, &now));
-    SEFL_TRY(journal_kem_put(d->j, round, bytes));
-done:
-    return st;
+    SEFL_PASS(must_be(d, round, CSP_NEW, &now));
+    return journal_kem_put(d->j, round, bytes);
 }
 
 static sefl_status key_get(void *ctx, uint64_t round, uint8_t bytes[CSP_KEY_BYTES])
@@ -449,11 +432,9 @@ done:
 /* AS has the header of the highest round, so it has all releases before it. */
 static sefl_status forget_old(csp_disk *d, uint64_t last)
 {
-    sefl_status st = SEFL_OK;
     for (uint64_t r = 1; r < last; r++)
-        SEFL_TRY(journal_round_wipe(d->j, r));
-done:
-    return st;
+        SEFL_PASS(journal_round_wipe(d->j, r));
+    return SEFL_OK;
 }
 
 sefl_status csp_disk_new(csp_disk **out, journal *j, account *a, const sefl_coins *coins)

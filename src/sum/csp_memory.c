@@ -16,21 +16,19 @@ const csp_memory_round *csp_memory_at(const csp_memory *m, uint64_t round)
 /* Its place, made if need be. */
 static sefl_status place(csp_memory *m, uint64_t round, csp_memory_round **out)
 {
-    sefl_status st = SEFL_OK;
     size_t n = m->rounds;
-    SEFL_CHECK(round < 1 << 24, SEFL_ERANGE, "round %" PRIu64 " is beyond this memory", round);
+    SEFL_NEED(round < 1 << 24, SEFL_ERANGE, "round %" PRIu64 " is beyond this memory", round);
     if (round >= n) {
         size_t more = round + 1 > 2 * n ? round + 1 : 2 * n;
         const size_t one = sizeof(csp_memory_round *);
-        SEFL_TRY(sefl_grow(&m->round, n * one, more * one));
+        SEFL_PASS(sefl_grow(&m->round, n * one, more * one));
         memset(m->round + n, 0, (more - n) * one);
         m->rounds = more;
     }
     if (!m->round[round])
-        SEFL_TRY(sefl_new(&m->round[round], 1, sizeof **m->round));
+        SEFL_PASS(sefl_new(&m->round[round], 1, sizeof **m->round));
     *out = m->round[round];
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status writing(csp_memory *m)
@@ -44,13 +42,10 @@ static sefl_status writing(csp_memory *m)
 static sefl_status change(csp_memory *m, uint64_t round, csp_round_state want,
                           csp_memory_round **out)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(writing(m));
-    SEFL_TRY(place(m, round, out));
+    SEFL_PASS(writing(m));
+    SEFL_PASS(place(m, round, out));
     (*out)->r.round = round;
-    SEFL_TRY(csp_round_must_be(&(*out)->r, want));
-done:
-    return st;
+    return csp_round_must_be(&(*out)->r, want);
 }
 
 static sefl_status copy(void *out, const void *from, size_t n, size_t size)
@@ -109,32 +104,28 @@ static sefl_status highest(void *ctx, csp_highest *out)
 
 static sefl_status sign(void *ctx, const csp_round *r)
 {
-    sefl_status st = SEFL_OK;
     csp_memory_round *at;
-    SEFL_TRY(change(ctx, r->round, CSP_NEW, &at));
+    SEFL_PASS(change(ctx, r->round, CSP_NEW, &at));
     at->r = *r;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status reveal(void *ctx, uint64_t round, sefl_span statement,
                           const uint8_t id[NOISE_ID], sefl_span output,
                           const uint8_t digest[SHA256_BYTES])
 {
-    sefl_status st = SEFL_OK;
     csp_memory_round *at;
-    SEFL_TRY(change(ctx, round, CSP_SIGNED, &at));
-    SEFL_CHECK(at->charged, SEFL_ESTATE, "round %" PRIu64 " is not charged", round);
+    SEFL_PASS(change(ctx, round, CSP_SIGNED, &at));
+    SEFL_NEED(at->charged, SEFL_ESTATE, "round %" PRIu64 " is not charged", round);
     buf_reset(&at->statement);
     buf_reset(&at->output);
-    SEFL_TRY(wr_raw(&at->statement, statement.p, statement.n));
-    SEFL_TRY(wr_raw(&at->output, output.p, output.n));
+    SEFL_PASS(wr_raw(&at->statement, statement.p, statement.n));
+    SEFL_PASS(wr_raw(&at->output, output.p, output.n));
     memcpy(at->id, id, NOISE_ID);
     memcpy(at->digest, digest, SHA256_BYTES);
     at->reveals++;
     at->r.state = CSP_REVEALED;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
@@ -150,24 +141,20 @@ static sefl_status kept(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_bu
 
 static sefl_status skip(void *ctx, uint64_t round, unsigned reason)
 {
-    sefl_status st = SEFL_OK;
     csp_memory_round *at;
-    SEFL_TRY(change(ctx, round, CSP_SIGNED, &at));
+    SEFL_PASS(change(ctx, round, CSP_SIGNED, &at));
     at->r.state = CSP_SKIPPED;
     at->r.skip = reason;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status forget(void *ctx, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     csp_memory_round *at;
-    SEFL_TRY(place(ctx, round, &at));
+    SEFL_PASS(place(ctx, round, &at));
     at->forgotten = true;
     buf_clear(&at->output);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status end(void *ctx)
@@ -188,28 +175,24 @@ static sefl_status ended(void *ctx, bool *out)
 
 static sefl_status charge(void *ctx, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     csp_memory *m = ctx;
     csp_memory_round *at;
-    SEFL_TRY(writing(m));
-    SEFL_TRY(place(m, round, &at));
-    SEFL_TRY(m->ledger.charge(m->ledger.ctx, round));
+    SEFL_PASS(writing(m));
+    SEFL_PASS(place(m, round, &at));
+    SEFL_PASS(m->ledger.charge(m->ledger.ctx, round));
     at->charged = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- sealed rounds --------------------------------------------------------------------------- */
 
 static sefl_status key_make(void *ctx, uint64_t round, const uint8_t bytes[CSP_KEY_BYTES])
 {
-    sefl_status st = SEFL_OK;
     csp_memory_round *at;
-    SEFL_TRY(change(ctx, round, CSP_NEW, &at));
+    SEFL_PASS(change(ctx, round, CSP_NEW, &at));
     memcpy(at->key, bytes, CSP_KEY_BYTES);
     at->has_key = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status key_get(void *ctx, uint64_t round, uint8_t bytes[CSP_KEY_BYTES])
@@ -237,14 +220,12 @@ static sefl_status key_wipe(void *ctx, uint64_t round)
 
 static sefl_status set_put(void *ctx, uint64_t round, const csp_set *s)
 {
-    sefl_status st = SEFL_OK;
     csp_memory_round *at;
-    SEFL_TRY(change(ctx, round, CSP_SIGNED, &at));
-    SEFL_CHECK(!at->has_set, SEFL_ESTATE, "round %" PRIu64 " has its set", round);
-    SEFL_TRY(copy_set(&at->set, s));
+    SEFL_PASS(change(ctx, round, CSP_SIGNED, &at));
+    SEFL_NEED(!at->has_set, SEFL_ESTATE, "round %" PRIu64 " has its set", round);
+    SEFL_PASS(copy_set(&at->set, s));
     at->has_set = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status set_get(void *ctx, uint64_t round, csp_set *out)

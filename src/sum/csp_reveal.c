@@ -51,7 +51,6 @@ static uint32_t output_kind(const csp *c)
 static sefl_status reply_counted(csp *c, uint64_t round, const uint8_t root[SHA256_BYTES],
                                  const uint8_t id[NOISE_ID])
 {
-    sefl_status st = SEFL_OK;
     counted_statement s = { .round = round };
     uint8_t bytes[COUNTED_STATEMENT_BYTES];
     envelope env = { .kind = SIGN_COUNTED, .content = span_of(bytes, sizeof bytes) };
@@ -61,28 +60,24 @@ static sefl_status reply_counted(csp *c, uint64_t round, const uint8_t root[SHA2
     memcpy(s.root, root, sizeof s.root);
     memcpy(s.id, id, sizeof s.id);
     counted_statement_write(bytes, &s);
-    SEFL_TRY(envelope_sign(&env, SIGNER_CSP, c->c.key));
-    SEFL_TRY(envelope_write(csp_reply(c, LINK_COUNTED), &env));
-done:
-    return st;
+    SEFL_PASS(envelope_sign(&env, SIGNER_CSP, c->c.key));
+    return envelope_write(csp_reply(c, LINK_COUNTED), &env);
 }
 
 /* The stored output, whole and unchanged. */
 static sefl_status read_kept(csp *c, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
                              uint8_t digest[SHA256_BYTES])
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     uint8_t is[SHA256_BYTES];
     size_t bytes;
-    SEFL_TRY(s->kept(s->ctx, round, id, output, digest));
-    SEFL_TRY(task_output_bytes(&bytes, c->c.task));
-    SEFL_CHECK(output->n == bytes, SEFL_EIO, "%zu bytes stored of an output of %zu", output->n,
-               bytes);
+    SEFL_PASS(s->kept(s->ctx, round, id, output, digest));
+    SEFL_PASS(task_output_bytes(&bytes, c->c.task));
+    SEFL_NEED(output->n == bytes, SEFL_EIO, "%zu bytes stored of an output of %zu", output->n,
+              bytes);
     sha256_of(is, buf_span(output));
-    SEFL_CHECK(memcmp(is, digest, sizeof is) == 0, SEFL_EIO, "the stored output has changed");
-done:
-    return st;
+    SEFL_NEED(memcmp(is, digest, sizeof is) == 0, SEFL_EIO, "the stored output has changed");
+    return SEFL_OK;
 }
 
 static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
@@ -147,7 +142,6 @@ done:
 /* The masked sum is complete: only now CSP draws its coins for the reply. */
 static sefl_status make_reply(csp *c, sefl_buf *out)
 {
-    sefl_status st = SEFL_OK;
     const csp_revealing *o = c->revealing;
     uint8_t *reply, slice[SHA256_BYTES];
     size_t bytes;
@@ -158,15 +152,14 @@ static sefl_status make_reply(csp *c, sefl_buf *out)
                     .shares = o->x };
     uint64_t began = csp_now(c);
     shares_slice_hash(slice, &o->s.slice);
-    SEFL_TRY(task_output_bytes(&bytes, c->c.task));
-    SEFL_TRY(buf_reserve(out, bytes + SHA256_BYTES));
-    SEFL_TRY(buf_extend(out, &reply, bytes));
+    SEFL_PASS(task_output_bytes(&bytes, c->c.task));
+    SEFL_PASS(buf_reserve(out, bytes + SHA256_BYTES));
+    SEFL_PASS(buf_extend(out, &reply, bytes));
     memset(reply, 0, bytes);
-    SEFL_TRY(coins_for(c->c.coins, &in.rng, "reply", o->s.round, o->s.attempt));
-    SEFL_TRY(task_mode(c->c.task)->reply(reply, c->c.task, &in));
+    SEFL_PASS(coins_for(c->c.coins, &in.rng, "reply", o->s.round, o->s.attempt));
+    SEFL_PASS(task_mode(c->c.task)->reply(reply, c->c.task, &in));
     c->times.compute = csp_now(c) - began;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- the masked sum -------------------------------------------------------------------------- */
@@ -197,7 +190,6 @@ done:
 /* The next piece of the masked sum: decrypts it. */
 sefl_status csp_on_sum(csp *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     csp_revealing *o = c->revealing;
     const ahe_params *p = &c->c.task->ahe;
     const size_t per = link_sum_units(p), left = p->units - o->units;
@@ -205,19 +197,18 @@ sefl_status csp_on_sum(csp *c, rd *r)
     uint64_t came = csp_now(c);
     uint8_t *plain;
     c->times.receive += came - o->since;
-    SEFL_CHECK(c->index == ++o->pieces && r->left == n * p->unit_bytes, SEFL_EPROTO,
-               "link: SUM %u of %zu bytes, wanted SUM %u of %zu", c->index, r->left, o->pieces,
-               n * p->unit_bytes);
-    SEFL_TRY(buf_extend(&o->plain, &plain, n * p->plain_bytes));
-    SEFL_TRY(ahe_dec_units(p, o->own ? o->own : gather_dec(c), plain, o->units, r->p, n, c->c.pool,
-                           c->c.stop));
+    SEFL_NEED(c->index == ++o->pieces && r->left == n * p->unit_bytes, SEFL_EPROTO,
+              "link: SUM %u of %zu bytes, wanted SUM %u of %zu", c->index, r->left, o->pieces,
+              n * p->unit_bytes);
+    SEFL_PASS(buf_extend(&o->plain, &plain, n * p->plain_bytes));
+    SEFL_PASS(ahe_dec_units(p, o->own ? o->own : gather_dec(c), plain, o->units, r->p, n, c->c.pool,
+                            c->c.stop));
     o->units += n;
     o->since = csp_now(c);
     c->times.decrypt += o->since - came;
     if (o->units == p->units)
-        SEFL_TRY(finish(c));
-done:
-    return st;
+        SEFL_PASS(finish(c));
+    return SEFL_OK;
 }
 
 /* ---- REVEAL ---------------------------------------------------------------------------------- */
@@ -299,44 +290,39 @@ static sefl_status charge(csp *c, uint64_t round)
 /* The round is charged: GO, and the sum may come. */
 static sefl_status expect_sum(csp *c)
 {
-    sefl_status st = SEFL_OK;
     csp_revealing *o = c->revealing;
     const ahe_params *p = &c->c.task->ahe;
     uint8_t context[AHE_CONTEXT_BYTES];
-    SEFL_TRY(buf_reserve(&o->plain, p->units * p->plain_bytes + SHA256_BYTES));
+    SEFL_PASS(buf_reserve(&o->plain, p->units * p->plain_bytes + SHA256_BYTES));
     if (!task_is_sealed(c->c.task)) { /* else the gatherer has the kept clients' pads */
         task_context(context, c->c.task, o->s.round);
-        SEFL_TRY(ahe_dec_new(&o->own, p, c->c.sec, context));
+        SEFL_PASS(ahe_dec_new(&o->own, p, c->c.sec, context));
     }
-    SEFL_TRY(csp_reply_head(c, LINK_GO, span_of(NULL, 0)));
+    SEFL_PASS(csp_reply_head(c, LINK_GO, span_of(NULL, 0)));
     o->since = csp_now(c);
     c->phase = CSP_SUM;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status csp_on_reveal(csp *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     ledger_head theirs;
     envelope env;
     csp_round now;
     round_statement s;
-    SEFL_TRY(ledger_head_read(r, &theirs));
-    SEFL_TRY(envelope_read(&env, span_of(r->p, r->left)));
-    SEFL_TRY(csp_from_as(c, &env, SIGN_STATEMENT));
-    SEFL_TRY(round_statement_read(&s, env.content));
-    SEFL_TRY(csp_must_have(c, s.round, &now));
+    SEFL_PASS(ledger_head_read(r, &theirs));
+    SEFL_PASS(envelope_read(&env, span_of(r->p, r->left)));
+    SEFL_PASS(csp_from_as(c, &env, SIGN_STATEMENT));
+    SEFL_PASS(round_statement_read(&s, env.content));
+    SEFL_PASS(csp_must_have(c, s.round, &now));
     if (now.state == CSP_REVEALED)
         return reply_kept(c, s.round, &theirs);
-    SEFL_TRY(set_must_fit(c, &s));
-    SEFL_TRY(charge_must_fit(c, s.round, &theirs));
-    SEFL_TRY(sefl_new(&c->revealing, 1, sizeof *c->revealing));
+    SEFL_PASS(set_must_fit(c, &s));
+    SEFL_PASS(charge_must_fit(c, s.round, &theirs));
+    SEFL_PASS(sefl_new(&c->revealing, 1, sizeof *c->revealing));
     c->revealing->s = s;
-    SEFL_TRY(wr_raw(&c->revealing->envelope, r->p, r->left));
-    SEFL_TRY(take_slice(c));
-    SEFL_TRY(charge(c, s.round));
-    SEFL_TRY(expect_sum(c));
-done:
-    return st;
+    SEFL_PASS(wr_raw(&c->revealing->envelope, r->p, r->left));
+    SEFL_PASS(take_slice(c));
+    SEFL_PASS(charge(c, s.round));
+    return expect_sum(c);
 }

@@ -148,15 +148,13 @@ static sefl_status take_pads(csp *c, const ahe_seed *seeds, size_t n)
 /* Takes off the pads that no kept head uses. */
 static sefl_status take_unused(csp *c)
 {
-    sefl_status st = SEFL_OK;
     csp_gather *g = c->gather;
     for (size_t i = 0; i < g->table.n; i++)
         if (g->e[i].on && !g->e[i].in_set) {
-            SEFL_TRY(take_pads(c, &g->seed[i], 1));
+            SEFL_PASS(take_pads(c, &g->seed[i], 1));
             g->e[i].on = false;
         }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Makes room for n more pads: taking off the unused ones is always enough. */
@@ -287,7 +285,6 @@ done:
 /* The pads of all entries that are not in the sum yet. */
 static sefl_status add_early(csp *c)
 {
-    sefl_status st = SEFL_OK;
     csp_gather *g = c->gather;
     size_t n = 0;
     for (size_t i = 0; i < g->table.n; i++)
@@ -295,13 +292,11 @@ static sefl_status add_early(csp *c)
             g->batch[n++] = g->seed[i];
             g->e[i].on = true;
             if (n == BATCH) {
-                SEFL_TRY(add_pads(c, g->batch, n));
+                SEFL_PASS(add_pads(c, g->batch, n));
                 n = 0;
             }
         }
-    SEFL_TRY(add_pads(c, g->batch, n));
-done:
-    return st;
+    return add_pads(c, g->batch, n);
 }
 
 static sefl_status early_batch(csp *c, rd *r, uint32_t first, size_t n, sefl_buf *refused)
@@ -405,17 +400,16 @@ void csp_reading_drop(csp *c)
 /* The next head, whole or short; its bytes stay where they are. */
 static sefl_status next_head(csp_reading *s, rd *r, look *l)
 {
-    sefl_status st = SEFL_OK;
     csp *c = s->c;
     const seal_suite *suite = c->c.task->seal;
     const csp_gather *g = c->gather;
     sefl_span bytes;
     *l = (look){ 0 };
-    SEFL_CHECK(r->left >= HEAD_PREFIX, SEFL_EPROTO, "link: a head is cut off");
+    SEFL_NEED(r->left >= HEAD_PREFIX, SEFL_EPROTO, "link: a head is cut off");
     bool shortened = r->p[4] == 0 && r->p[5] == 0;
-    SEFL_TRY(rd_view(r, &bytes, shortened ? HEAD_PREFIX : head_bytes(suite)));
-    SEFL_CHECK(s->seen == 0 || memcmp(bytes.p + 8, s->last, 32) >= 0, SEFL_EPROTO,
-               "link: heads stand by rising client");
+    SEFL_PASS(rd_view(r, &bytes, shortened ? HEAD_PREFIX : head_bytes(suite)));
+    SEFL_NEED(s->seen == 0 || memcmp(bytes.p + 8, s->last, 32) >= 0, SEFL_EPROTO,
+              "link: heads stand by rising client");
     bool twice = s->seen > 0 && memcmp(bytes.p + 8, s->last, 32) == 0;
     memcpy(s->last, bytes.p + 8, 32);
     sha256_of(l->hash, bytes);
@@ -436,8 +430,7 @@ static sefl_status next_head(csp_reading *s, rd *r, look *l)
         l->reason = HEAD_TWICE;
     sha256_add(&s->digest, span_of(l->hash, sizeof l->hash));
     s->seen++;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status look_limit(csp *c, look *l)
@@ -479,15 +472,14 @@ done:
 
 static sefl_status fresh_batch(csp_reading *s, size_t n)
 {
-    sefl_status st = SEFL_OK;
     csp *c = s->c;
     csp_gather *g = c->gather;
     for (size_t i = 0; i < n; i++)
         if (g->looks[i].reason == HEAD_KEPT) {
-            SEFL_TRY(look_first(c, &g->looks[i]));
-            SEFL_TRY(look_limit(c, &g->looks[i]));
+            SEFL_PASS(look_first(c, &g->looks[i]));
+            SEFL_PASS(look_limit(c, &g->looks[i]));
         }
-    SEFL_TRY(open_looks(c, n, false));
+    SEFL_PASS(open_looks(c, n, false));
     for (size_t i = 0; i < n; i++) {
         const look *l = &g->looks[i];
         uint32_t index = s->seen - (uint32_t)(n - i);
@@ -501,15 +493,12 @@ static sefl_status fresh_batch(csp_reading *s, size_t n)
             tell_refused(c, l);
         }
     }
-    SEFL_TRY(sum_up(c, n));
-done:
-    return st;
+    return sum_up(c, n);
 }
 
 /* The store knows which heads are kept: those must be the same, and their seals must open. */
 static sefl_status again_batch(csp_reading *s, size_t n)
 {
-    sefl_status st = SEFL_OK;
     csp *c = s->c;
     csp_gather *g = c->gather;
     const csp_set *set = &s->set;
@@ -528,13 +517,12 @@ static sefl_status again_batch(csp_reading *s, size_t n)
         }
         l->open = l->reason == HEAD_KEPT && !l->known;
     }
-    SEFL_TRY(open_looks(c, n, true));
+    SEFL_PASS(open_looks(c, n, true));
     for (size_t i = 0; i < n; i++)
         s->differs |= g->looks[i].open && g->looks[i].reason != HEAD_KEPT;
     if (!s->differs)
-        SEFL_TRY(sum_up(c, n));
-done:
-    return st;
+        SEFL_PASS(sum_up(c, n));
+    return SEFL_OK;
 }
 
 static sefl_status set_piece(csp_reading *s, rd *r)
@@ -563,31 +551,27 @@ done:
 
 static sefl_status reply_verdict(csp *c, const csp_set *s)
 {
-    sefl_status st = SEFL_OK;
     sefl_buf *out = csp_reply(c, LINK_VERDICT);
-    SEFL_TRY(wr_raw(out, s->root, sizeof s->root));
-    SEFL_TRY(wr_u32(out, s->kept_n));
-    SEFL_TRY(wr_u32(out, s->refused_n));
-    SEFL_TRY(link_refusals_write(out, s->refused, s->refused_n));
-done:
-    return st;
+    SEFL_PASS(wr_raw(out, s->root, sizeof s->root));
+    SEFL_PASS(wr_u32(out, s->kept_n));
+    SEFL_PASS(wr_u32(out, s->refused_n));
+    return link_refusals_write(out, s->refused, s->refused_n);
 }
 
 /* FRESH: computes the root and makes the set durable. */
 static sefl_status decide(csp_reading *s)
 {
-    sefl_status st = SEFL_OK;
     csp *c = s->c;
     const task *t = c->c.task;
     csp_set *set = &s->set;
-    SEFL_TRY(take_unused(c));
-    SEFL_TRY(counted_root(set->root, &(counted_facts){ .task = t->id,
-                                                       .round = s->round,
-                                                       .tree_seed = s->tree_seed,
-                                                       .clients_max = t->clients_max,
-                                                       .leaves = set->kept,
-                                                       .n = set->kept_n }));
-    SEFL_TRY(c->c.store->set_put(c->c.store->ctx, s->round, set));
+    SEFL_PASS(take_unused(c));
+    SEFL_PASS(counted_root(set->root, &(counted_facts){ .task = t->id,
+                                                        .round = s->round,
+                                                        .tree_seed = s->tree_seed,
+                                                        .clients_max = t->clients_max,
+                                                        .leaves = set->kept,
+                                                        .n = set->kept_n }));
+    SEFL_PASS(c->c.store->set_put(c->c.store->ctx, s->round, set));
     log_info(c->c.log, "set decided", lf_u64("round", s->round), lf_u64("kept", set->kept_n),
              lf_u64("refused", set->refused_n));
     if ((uint64_t)set->refused_n * REFUSED_ERROR > set->clients)
@@ -596,8 +580,7 @@ static sefl_status decide(csp_reading *s)
                   lf_str("remedy",
                          "compare the lists of clients of both servers; an aggregator that "
                          "spoils heads drops clients"));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void drain(csp_reading *s, link_no no, const char *why)
@@ -668,21 +651,20 @@ done:
 
 sefl_status csp_on_set(csp *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     csp_reading *s;
     uint8_t number[8];
-    SEFL_CHECK(task_is_sealed(c->c.task), SEFL_EPROTO, "link: SET in a task without heads");
-    SEFL_TRY(sefl_new(&c->reading, 1, sizeof *c->reading));
+    SEFL_NEED(task_is_sealed(c->c.task), SEFL_EPROTO, "link: SET in a task without heads");
+    SEFL_PASS(sefl_new(&c->reading, 1, sizeof *c->reading));
     s = c->reading;
     s->c = c;
-    SEFL_TRY(rd_u64(r, &s->round));
-    SEFL_TRY(rd_u32(r, &s->clients));
-    SEFL_TRY(rd_raw(r, s->tree_seed, sizeof s->tree_seed));
-    SEFL_TRY(rd_end(r));
-    SEFL_CHECK(s->clients >= 1 && s->clients <= LINK_SET_MAX, SEFL_EPROTO,
-               "link: a SET of %u clients", s->clients);
-    SEFL_TRY(csp_own(c, choose_mode(s)));
-    SEFL_TRY(csp_own(c, get_ready(s)));
+    SEFL_PASS(rd_u64(r, &s->round));
+    SEFL_PASS(rd_u32(r, &s->clients));
+    SEFL_PASS(rd_raw(r, s->tree_seed, sizeof s->tree_seed));
+    SEFL_PASS(rd_end(r));
+    SEFL_NEED(s->clients >= 1 && s->clients <= LINK_SET_MAX, SEFL_EPROTO,
+              "link: a SET of %u clients", s->clients);
+    SEFL_PASS(csp_own(c, choose_mode(s)));
+    SEFL_PASS(csp_own(c, get_ready(s)));
     sha256_init(&s->digest);
     sha256_add(&s->digest, span_of_str("sefl csp set 1"));
     store_u64(number, s->round);
@@ -691,8 +673,7 @@ sefl_status csp_on_set(csp *c, rd *r)
     sha256_add(&s->digest, span_of(number, 4));
     sha256_add(&s->digest, span_of(s->tree_seed, sizeof s->tree_seed));
     c->phase = CSP_HEADS;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Below the threshold: skips the round and wipes its key; nothing is charged. */
@@ -713,7 +694,6 @@ static sefl_status too_few(csp_reading *s)
 /* All heads of the SET are there. */
 static sefl_status answer_set(csp_reading *s)
 {
-    sefl_status st = SEFL_OK;
     csp *c = s->c;
     csp_gather *g = c->gather;
     uint8_t digest[SHA256_BYTES];
@@ -733,15 +713,13 @@ static sefl_status answer_set(csp_reading *s)
         memcpy(s->set.digest, digest, sizeof digest);
         if (s->set.kept_n < c->c.task->threshold)
             return too_few(s);
-        SEFL_TRY(csp_own(c, decide(s)));
+        SEFL_PASS(csp_own(c, decide(s)));
     } else {
-        SEFL_TRY(csp_own(c, take_unused(c)));
+        SEFL_PASS(csp_own(c, take_unused(c)));
     }
     g->set = s->set, s->set = (csp_set){ 0 };
     g->decided = true;
-    SEFL_TRY(reply_verdict(c, &g->set));
-done:
-    return st;
+    return reply_verdict(c, &g->set);
 }
 
 /* A piece of a SET. Bytes that break the format are SEFL_EPROTO; any other failure is CSP's own. */

@@ -41,13 +41,12 @@ static void weigh(release_numbers *n, const task *t, double slot, double m, doub
 sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t *w,
                               uint32_t clients)
 {
-    sefl_status st = SEFL_OK;
     const release_mode *mode = task_mode(t);
     release_numbers n = { 0 };
     pack_nano nano;
     double squares = 0, m = vectors(t, clients), total = m, sd = mode->deviation(t);
     *out = n;
-    SEFL_TRY(pack_decimal(&nano, t->clip));
+    SEFL_PASS(pack_decimal(&nano, t->clip));
     double clip = (double)nano / (double)PACK_ONE;
     for (size_t i = 0; i < t->values; i++) {
         double v = task_value(t, w[i]);
@@ -62,14 +61,13 @@ sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t
     }
     n.bound = norm_bound(t, m, total, clip);
     *out = n;
-    SEFL_CHECK(n.norm <= n.bound, SEFL_ERANGE, /* false for NAN */
-               "the sum has a norm of %g; honest clients and the noise stay below %g", n.norm,
-               n.bound);
-    SEFL_CHECK(n.weight >= n.weight_least && n.weight <= n.weight_most, SEFL_ERANGE,
-               "the weights add up to %g clients; honest ones stay within %g and %g", n.weight,
-               n.weight_least, n.weight_most);
-done:
-    return st;
+    SEFL_NEED(n.norm <= n.bound, SEFL_ERANGE, /* false for NAN */
+              "the sum has a norm of %g; honest clients and the noise stay below %g", n.norm,
+              n.bound);
+    SEFL_NEED(n.weight >= n.weight_least && n.weight <= n.weight_most, SEFL_ERANGE,
+              "the weights add up to %g clients; honest ones stay within %g and %g", n.weight,
+              n.weight_least, n.weight_most);
+    return SEFL_OK;
 }
 
 sefl_status release_check_loss(double loss)

@@ -39,14 +39,12 @@ static sefl_status put(journal *j, const char *what, const uint8_t key[32], sefl
 sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *serial,
                            uint8_t key[SIGN_PUB_BYTES])
 {
-    sefl_status st = SEFL_OK;
     uint8_t fact[FACT];
-    SEFL_TRY(get(j, "voucher", client, fact, sizeof fact));
-    SEFL_CHECK(load_u64(fact) > 0, SEFL_ENOTFOUND, "the voucher of this client was forgotten");
+    SEFL_PASS(get(j, "voucher", client, fact, sizeof fact));
+    SEFL_NEED(load_u64(fact) > 0, SEFL_ENOTFOUND, "the voucher of this client was forgotten");
     *serial = load_u64(fact);
     memcpy(key, fact + 8, SIGN_PUB_BYTES);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* *again: it is the latest one. fact: what is to be written. */

@@ -13,18 +13,15 @@ static const char mark[] = "sefl-token-1.";
 sefl_status token_new(token *out, const trust_self *self, const char *name, int64_t expires,
                       const sefl_rng *rng)
 {
-    sefl_status st = SEFL_OK;
     *out = (token){ .role = self->role, .expires = expires };
-    SEFL_CHECK(self->role == TRUST_AGGREGATOR || self->role == TRUST_CSP, SEFL_ESTATE,
-               "a token carries its server's keys: make the server's certificate first");
-    SEFL_CHECK(trust_name_ok(name), SEFL_EINVAL,
-               "a site's name has 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
+    SEFL_NEED(self->role == TRUST_AGGREGATOR || self->role == TRUST_CSP, SEFL_ESTATE,
+              "a token carries its server's keys: make the server's certificate first");
+    SEFL_NEED(trust_name_ok(name), SEFL_EINVAL,
+              "a site's name has 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
     memcpy(out->tls, self->tls, sizeof out->tls);
     memcpy(out->sign, self->sign, sizeof out->sign);
     strcpy(out->name, name);
-    SEFL_TRY(rng_fill(rng, out->seed, sizeof out->seed));
-done:
-    return st;
+    return rng_fill(rng, out->seed, sizeof out->seed);
 }
 
 void token_clear(token *t)
@@ -56,31 +53,29 @@ done:
 
 static sefl_status read_raw(token *t, sefl_span raw)
 {
-    sefl_status st = SEFL_OK;
     uint8_t role, hash[SHA256_BYTES];
     uint64_t expires;
     sefl_span name;
-    SEFL_CHECK(raw.n > CHECK_BYTES, SEFL_EPROTO, "a token is cut off");
+    SEFL_NEED(raw.n > CHECK_BYTES, SEFL_EPROTO, "a token is cut off");
     sha256_of(hash, span_of(raw.p, raw.n - CHECK_BYTES));
-    SEFL_CHECK(memcmp(hash, raw.p + raw.n - CHECK_BYTES, CHECK_BYTES) == 0, SEFL_EPROTO,
-               "a token was copied wrongly: its check does not fit");
+    SEFL_NEED(memcmp(hash, raw.p + raw.n - CHECK_BYTES, CHECK_BYTES) == 0, SEFL_EPROTO,
+              "a token was copied wrongly: its check does not fit");
     rd r = rd_over(span_of(raw.p, raw.n - CHECK_BYTES));
-    SEFL_TRY(rd_u8(&r, &role));
-    SEFL_TRY(rd_raw(&r, t->seed, sizeof t->seed));
-    SEFL_TRY(rd_raw(&r, t->tls, sizeof t->tls));
-    SEFL_TRY(rd_raw(&r, t->sign, sizeof t->sign));
-    SEFL_TRY(rd_u64(&r, &expires));
-    SEFL_TRY(rd_bytes(&r, &name, TRUST_NAME_MAX));
-    SEFL_TRY(rd_end(&r));
+    SEFL_PASS(rd_u8(&r, &role));
+    SEFL_PASS(rd_raw(&r, t->seed, sizeof t->seed));
+    SEFL_PASS(rd_raw(&r, t->tls, sizeof t->tls));
+    SEFL_PASS(rd_raw(&r, t->sign, sizeof t->sign));
+    SEFL_PASS(rd_u64(&r, &expires));
+    SEFL_PASS(rd_bytes(&r, &name, TRUST_NAME_MAX));
+    SEFL_PASS(rd_end(&r));
     memcpy(t->name, name.p, name.n);
     t->name[name.n] = 0;
-    SEFL_CHECK((role == TRUST_AGGREGATOR || role == TRUST_CSP) && expires <= INT64_MAX &&
-                   strlen(t->name) == name.n && trust_name_ok(t->name),
-               SEFL_EPROTO, "a token of a form that is not known here");
+    SEFL_NEED((role == TRUST_AGGREGATOR || role == TRUST_CSP) && expires <= INT64_MAX &&
+                  strlen(t->name) == name.n && trust_name_ok(t->name),
+              SEFL_EPROTO, "a token of a form that is not known here");
     t->role = (trust_role)role;
     t->expires = (int64_t)expires;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static bool is_blank(uint8_t c)
@@ -136,21 +131,19 @@ done:
 sefl_status token_check(const trust *t, const uint8_t pub[SIGN_PUB_BYTES], const char *name,
                         const uint8_t key[TRUST_KEY], int64_t now)
 {
-    sefl_status st = SEFL_OK;
     uint8_t id[TRUST_KEY];
     token_id(id, pub);
     const trust_token *k = trust_find_token(t, id);
-    SEFL_CHECK(k != NULL, SEFL_EAUTH, "token: unknown");
-    SEFL_CHECK(strcmp(k->name, name) == 0, SEFL_EAUTH, "token: made for \"%s\", not for \"%.64s\"",
-               k->name, name);
-    SEFL_CHECK(k->state != TRUST_CANCELLED, SEFL_EAUTH, "token: cancelled");
-    SEFL_CHECK(k->state != TRUST_USED || memcmp(k->by, key, TRUST_KEY) == 0, SEFL_EAUTH,
-               "token: used already, by another key");
-    SEFL_CHECK(now < k->expires, SEFL_EAUTH,
-               k->state == TRUST_USED ? "token: used already, and too long ago for a repeat"
-                                      : "token: expired");
-done:
-    return st;
+    SEFL_NEED(k != NULL, SEFL_EAUTH, "token: unknown");
+    SEFL_NEED(strcmp(k->name, name) == 0, SEFL_EAUTH, "token: made for \"%s\", not for \"%.64s\"",
+              k->name, name);
+    SEFL_NEED(k->state != TRUST_CANCELLED, SEFL_EAUTH, "token: cancelled");
+    SEFL_NEED(k->state != TRUST_USED || memcmp(k->by, key, TRUST_KEY) == 0, SEFL_EAUTH,
+              "token: used already, by another key");
+    SEFL_NEED(now < k->expires, SEFL_EAUTH,
+              k->state == TRUST_USED ? "token: used already, and too long ago for a repeat"
+                                     : "token: expired");
+    return SEFL_OK;
 }
 
 void token_use(trust *t, const uint8_t pub[SIGN_PUB_BYTES], const uint8_t key[TRUST_KEY],

@@ -91,12 +91,9 @@ void trust_free(trust *t)
 /* Room for one more of `size` bytes. */
 static sefl_status room(void *array, size_t n, size_t *cap, size_t size)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(n < TRUST_ITEMS_MAX, SEFL_ERANGE, "trust list: more than %d of a kind",
-               TRUST_ITEMS_MAX);
-    SEFL_TRY(sefl_room(array, cap, n + 1, size));
-done:
-    return st;
+    SEFL_NEED(n < TRUST_ITEMS_MAX, SEFL_ERANGE, "trust list: more than %d of a kind",
+              TRUST_ITEMS_MAX);
+    return sefl_room(array, cap, n + 1, size);
 }
 
 /* Index of the first item whose key is not below this one; items begin with their key. */
@@ -153,18 +150,16 @@ size_t trust_count(const trust *t, trust_role role)
  * key. */
 static sefl_status put_sorted(void *array, size_t *n, size_t *cap, const void *item, size_t size)
 {
-    sefl_status st = SEFL_OK;
     uint8_t *items = *(uint8_t **)array;
     size_t i = place(items, *n, size, item);
     if (i == *n || memcmp(items + i * size, item, TRUST_KEY) != 0) {
-        SEFL_TRY(room(array, *n, cap, size));
+        SEFL_PASS(room(array, *n, cap, size));
         items = *(uint8_t **)array;
         memmove(items + (i + 1) * size, items + i * size, (*n - i) * size);
         ++*n;
     }
     memcpy(items + i * size, item, size);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status trust_member_put(trust *t, const trust_member *m)
@@ -214,18 +209,16 @@ done:
 
 static sefl_status put_text(sefl_buf *b, const char *text)
 {
-    sefl_status st = SEFL_OK;
     if (!*text || strcmp(text, "-") == 0)
         return wr_fmt(b, *text ? " %%2D" : " -");
-    SEFL_TRY(wr_u8(b, ' '));
+    SEFL_PASS(wr_u8(b, ' '));
     for (; *text; text++) {
         if (strchr(plain, *text))
-            SEFL_TRY(wr_u8(b, (uint8_t)*text));
+            SEFL_PASS(wr_u8(b, (uint8_t)*text));
         else
-            SEFL_TRY(wr_fmt(b, "%%%02X", (unsigned)(uint8_t)*text));
+            SEFL_PASS(wr_fmt(b, "%%%02X", (unsigned)(uint8_t)*text));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status put_key(sefl_buf *b, const uint8_t key[TRUST_KEY])
@@ -255,56 +248,47 @@ done:
 
 static sefl_status print_member(sefl_buf *b, const trust_member *m)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_fmt(b, "member"));
-    SEFL_TRY(put_key(b, m->key));
-    SEFL_TRY(wr_fmt(b, " %s %d %" PRId64 " %" PRId64, trust_role_name(m->role), (int)m->state,
-                    m->since, m->until));
-    SEFL_TRY(put_key(b, m->issuer));
-    SEFL_TRY(put_text(b, m->name));
-    SEFL_TRY(wr_fmt(b, "\n"));
-done:
-    return st;
+    SEFL_PASS(wr_fmt(b, "member"));
+    SEFL_PASS(put_key(b, m->key));
+    SEFL_PASS(wr_fmt(b, " %s %d %" PRId64 " %" PRId64, trust_role_name(m->role), (int)m->state,
+                     m->since, m->until));
+    SEFL_PASS(put_key(b, m->issuer));
+    SEFL_PASS(put_text(b, m->name));
+    return wr_fmt(b, "\n");
 }
 
 static sefl_status print_token(sefl_buf *b, const trust_token *k)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_fmt(b, "token"));
-    SEFL_TRY(put_key(b, k->id));
-    SEFL_TRY(wr_fmt(b, " %d %" PRId64 " %" PRId64, (int)k->state, k->made, k->expires));
-    SEFL_TRY(put_key(b, k->by));
-    SEFL_TRY(put_text(b, k->name));
-    SEFL_TRY(wr_fmt(b, "\n"));
-done:
-    return st;
+    SEFL_PASS(wr_fmt(b, "token"));
+    SEFL_PASS(put_key(b, k->id));
+    SEFL_PASS(wr_fmt(b, " %d %" PRId64 " %" PRId64, (int)k->state, k->made, k->expires));
+    SEFL_PASS(put_key(b, k->by));
+    SEFL_PASS(put_text(b, k->name));
+    return wr_fmt(b, "\n");
 }
 
 sefl_status trust_print(sefl_buf *out, const trust *t)
 {
-    sefl_status st = SEFL_OK;
     size_t begin = out->n;
     uint8_t hash[SHA256_BYTES];
-    SEFL_TRY(wr_fmt(out, "%schange %" PRIu64 "\n", head_line, t->change));
+    SEFL_PASS(wr_fmt(out, "%schange %" PRIu64 "\n", head_line, t->change));
     if (t->self.role) {
-        SEFL_TRY(wr_fmt(out, "self %s", trust_role_name(t->self.role)));
-        SEFL_TRY(put_key(out, t->self.tls));
-        SEFL_TRY(put_key(out, t->self.sign));
-        SEFL_TRY(put_text(out, t->self.name));
-        SEFL_TRY(wr_fmt(out, "\n"));
+        SEFL_PASS(wr_fmt(out, "self %s", trust_role_name(t->self.role)));
+        SEFL_PASS(put_key(out, t->self.tls));
+        SEFL_PASS(put_key(out, t->self.sign));
+        SEFL_PASS(put_text(out, t->self.name));
+        SEFL_PASS(wr_fmt(out, "\n"));
     }
     for (size_t i = 0; i < t->issuers; i++)
-        SEFL_TRY(print_issuer(out, &t->issuer[i]));
+        SEFL_PASS(print_issuer(out, &t->issuer[i]));
     for (size_t i = 0; i < t->members; i++)
-        SEFL_TRY(print_member(out, &t->member[i]));
+        SEFL_PASS(print_member(out, &t->member[i]));
     for (size_t i = 0; i < t->tokens; i++)
-        SEFL_TRY(print_token(out, &t->token[i]));
+        SEFL_PASS(print_token(out, &t->token[i]));
     sha256_of(hash, span_of(out->p + begin, out->n - begin));
-    SEFL_TRY(wr_fmt(out, "end"));
-    SEFL_TRY(put_key(out, hash));
-    SEFL_TRY(wr_fmt(out, "\n"));
-done:
-    return st;
+    SEFL_PASS(wr_fmt(out, "end"));
+    SEFL_PASS(put_key(out, hash));
+    return wr_fmt(out, "\n");
 }
 
 /* ---- parsing --------------------------------------------------------------------------------- */
@@ -401,74 +385,62 @@ static sefl_status get_role(line *l, trust_role *out)
 
 static sefl_status take_self(trust *t, line *l)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(get_role(l, &t->self.role));
-    SEFL_TRY(get_key(l, t->self.tls));
-    SEFL_TRY(get_key(l, t->self.sign));
-    SEFL_TRY(get_text(l, t->self.name));
-done:
-    return st;
+    SEFL_PASS(get_role(l, &t->self.role));
+    SEFL_PASS(get_key(l, t->self.tls));
+    SEFL_PASS(get_key(l, t->self.sign));
+    return get_text(l, t->self.name);
 }
 
 static sefl_status take_issuer(trust *t, line *l)
 {
-    sefl_status st = SEFL_OK;
     trust_issuer i = { 0 };
     uint8_t der[TRUST_DER_MAX];
     int state;
     int64_t listed;
-    SEFL_TRY(get_key(l, i.key));
-    SEFL_TRY(get_role(l, &i.role));
-    SEFL_TRY(get_choice(l, TRUST_REVOKED, &state));
-    SEFL_TRY(get_number(l, 1, &listed));
-    SEFL_TRY(get_number(l, INT64_MAX, &i.since));
-    SEFL_TRY(get_text(l, i.unit));
-    SEFL_TRY(get_text(l, i.name));
+    SEFL_PASS(get_key(l, i.key));
+    SEFL_PASS(get_role(l, &i.role));
+    SEFL_PASS(get_choice(l, TRUST_REVOKED, &state));
+    SEFL_PASS(get_number(l, 1, &listed));
+    SEFL_PASS(get_number(l, INT64_MAX, &i.since));
+    SEFL_PASS(get_text(l, i.unit));
+    SEFL_PASS(get_text(l, i.name));
     sefl_span w = word(l);
     size_t n = 0;
     if (sodium_base642bin(der, sizeof der, (const char *)w.p, w.n, NULL, &n, NULL,
                           sodium_base64_VARIANT_ORIGINAL) != 0 ||
         n == 0)
-        SEFL_TRY(bad(l, "a certificate in base64 wanted"));
+        SEFL_PASS(bad(l, "a certificate in base64 wanted"));
     i.state = (trust_state)state, i.listed = listed != 0, i.der = span_of(der, n);
-    SEFL_TRY(trust_issuer_put(t, &i));
-done:
-    return st;
+    return trust_issuer_put(t, &i);
 }
 
 static sefl_status take_member(trust *t, line *l)
 {
-    sefl_status st = SEFL_OK;
     trust_member m = { 0 };
     int state;
-    SEFL_TRY(get_key(l, m.key));
-    SEFL_TRY(get_role(l, &m.role));
-    SEFL_TRY(get_choice(l, TRUST_REVOKED, &state));
-    SEFL_TRY(get_number(l, INT64_MAX, &m.since));
-    SEFL_TRY(get_number(l, INT64_MAX, &m.until));
-    SEFL_TRY(get_key(l, m.issuer));
-    SEFL_TRY(get_text(l, m.name));
+    SEFL_PASS(get_key(l, m.key));
+    SEFL_PASS(get_role(l, &m.role));
+    SEFL_PASS(get_choice(l, TRUST_REVOKED, &state));
+    SEFL_PASS(get_number(l, INT64_MAX, &m.since));
+    SEFL_PASS(get_number(l, INT64_MAX, &m.until));
+    SEFL_PASS(get_key(l, m.issuer));
+    SEFL_PASS(get_text(l, m.name));
     m.state = (trust_state)state;
-    SEFL_TRY(trust_member_put(t, &m));
-done:
-    return st;
+    return trust_member_put(t, &m);
 }
 
 static sefl_status take_token(trust *t, line *l)
 {
-    sefl_status st = SEFL_OK;
     trust_token k = { 0 };
     int state;
-    SEFL_TRY(get_key(l, k.id));
-    SEFL_TRY(get_choice(l, TRUST_CANCELLED, &state));
-    SEFL_TRY(get_number(l, INT64_MAX, &k.made));
-    SEFL_TRY(get_number(l, INT64_MAX, &k.expires));
-    SEFL_TRY(get_key(l, k.by));
-    SEFL_TRY(get_text(l, k.name));
+    SEFL_PASS(get_key(l, k.id));
+    SEFL_PASS(get_choice(l, TRUST_CANCELLED, &state));
+    SEFL_PASS(get_number(l, INT64_MAX, &k.made));
+    SEFL_PASS(get_number(l, INT64_MAX, &k.expires));
+    SEFL_PASS(get_key(l, k.by));
+    SEFL_PASS(get_text(l, k.name));
     k.state = (trust_token_state)state;
-    SEFL_TRY(trust_token_put(t, &k));
-done:
-    return st;
+    return trust_token_put(t, &k);
 }
 
 static sefl_status take_change(trust *t, line *l)

@@ -63,18 +63,17 @@ DAEMON_CALLS(aggregator)
 
 static sefl_status start(void *self, const settings *set, void **out)
 {
-    sefl_status st = SEFL_OK;
     session *s = self;
     aggregator *role = NULL;
     sefl_log *log = &s->d.log;
-    SEFL_TRY(aggregator_settings_make(&s->cfg, set));
-    SEFL_TRY(confine_memory(log, settings_text(set, "memory_lock")));
+    SEFL_PASS(aggregator_settings_make(&s->cfg, set));
+    SEFL_PASS(confine_memory(log, settings_text(set, "memory_lock")));
     s->d.user = s->cfg.user;
     confine_warn(log, s->cfg.user);
     confine_key(log, s->cfg.tls_key);
     confine_key(log, s->cfg.sign_key);
     confine_files(log, 2 * s->cfg.connections + OWN_FILES); /* each may upload into a file */
-    SEFL_TRY(aggregator_new(
+    SEFL_PASS(aggregator_new(
         &role,
         &(aggregator_options){
             .settings = &s->cfg, .log = log, .ctx = s, .bound = daemon_bound, .round = on_round }));
@@ -84,8 +83,7 @@ static sefl_status start(void *self, const settings *set, void **out)
     if (!task_mode(t)->noisy)
         log_warn(log, "no noise: this server learns the exact average of every round");
     *out = role;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static int run(void *self)

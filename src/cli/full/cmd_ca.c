@@ -34,12 +34,11 @@ typedef struct wish {
 static sefl_status pick(uint8_t out[TRUST_KEY], const char *digits, const char *what,
                         const void *list, size_t at, size_t stride, size_t n)
 {
-    sefl_status st = SEFL_OK;
     const size_t len = strlen(digits);
     unsigned found = 0;
     char hex[HEX_CHARS(TRUST_KEY)];
-    SEFL_CHECK(len >= 8 && len <= 2 * TRUST_KEY && hex_length(digits) == len, SEFL_EINVAL,
-               "a key is 64 hex digits, or the first 8 of them or more: not \"%.80s\"", digits);
+    SEFL_NEED(len >= 8 && len <= 2 * TRUST_KEY && hex_length(digits) == len, SEFL_EINVAL,
+              "a key is 64 hex digits, or the first 8 of them or more: not \"%.80s\"", digits);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *k = (const uint8_t *)list + i * stride + at;
         if (strncmp(hex_write(hex, k, TRUST_KEY), digits, len) != 0 ||
@@ -48,19 +47,17 @@ static sefl_status pick(uint8_t out[TRUST_KEY], const char *digits, const char *
         found++;
         memcpy(out, k, TRUST_KEY);
     }
-    SEFL_CHECK(found > 0, SEFL_ENOTFOUND, "no %s begins with \"%.64s\"", what, digits);
-    SEFL_CHECK(found == 1, SEFL_EINVAL, "%u %ss begin with \"%.64s\"", found, what, digits);
-done:
-    return st;
+    SEFL_NEED(found > 0, SEFL_ENOTFOUND, "no %s begins with \"%.64s\"", what, digits);
+    SEFL_NEED(found == 1, SEFL_EINVAL, "%u %ss begin with \"%.64s\"", found, what, digits);
+    return SEFL_OK;
 }
 
 /* --name or --key: the key of a member in this state. A whole key need not be in the list. */
 static sefl_status which_member(const wish *w, uint8_t key[TRUST_KEY], trust_state state)
 {
-    sefl_status st = SEFL_OK;
     const trust *t = w->e.t;
     unsigned found = 0;
-    SEFL_CHECK(w->name || w->key, SEFL_EINVAL, "which member? give --name or --key");
+    SEFL_NEED(w->name || w->key, SEFL_EINVAL, "which member? give --name or --key");
     if (w->key && hex_read(key, TRUST_KEY, w->key))
         return SEFL_OK;
     if (w->key)
@@ -71,12 +68,11 @@ static sefl_status which_member(const wish *w, uint8_t key[TRUST_KEY], trust_sta
             found++;
             memcpy(key, m->key, TRUST_KEY);
         }
-    SEFL_CHECK(found > 0, SEFL_ENOTFOUND, "no %s member \"%.64s\"",
-               state == TRUST_ACTIVE ? "active" : "revoked", w->name);
-    SEFL_CHECK(found == 1, SEFL_EINVAL, "%u revoked keys were \"%.64s\": which? give --key", found,
-               w->name);
-done:
-    return st;
+    SEFL_NEED(found > 0, SEFL_ENOTFOUND, "no %s member \"%.64s\"",
+              state == TRUST_ACTIVE ? "active" : "revoked", w->name);
+    SEFL_NEED(found == 1, SEFL_EINVAL, "%u revoked keys were \"%.64s\": which? give --key", found,
+              w->name);
+    return SEFL_OK;
 }
 
 /* Results go to --out, never over something, or to stdout. */
@@ -137,14 +133,12 @@ static void print_keys(const trust *t)
 
 static sefl_status do_new(void *options)
 {
-    sefl_status st = SEFL_OK;
     const wish *w = options;
-    SEFL_TRY(ca_new(w->folder, w->name, w->days, NULL));
+    SEFL_PASS(ca_new(w->folder, w->name, w->days, NULL));
     printf("%s: the CA of \"%s\", a signing key, and an empty trust list\n", w->folder, w->name);
     fprintf(stderr, "sefl: ca.key and sign.key stay on this machine. Next: sefl ca server %s\n",
             w->folder);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status do_server(void *options)
@@ -196,15 +190,14 @@ static void note_alike(const wish *w)
 
 static sefl_status do_token(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
     sefl_rng rng = rng_system();
     int64_t expires = w->now + 3600 * (int64_t)(w->hours ? w->hours : CA_TOKEN_HOURS);
     char date[32];
     const bool second = ca_open_token(w->e.t, w->name, w->now) != NULL;
-    SEFL_TRY(ca_token(w->e.t, &w->cert, w->name, expires, w->now, &rng));
-    SEFL_TRY(wr_u8(&w->cert, '\n'));
-    SEFL_TRY(give_and_commit(w, buf_span(&w->cert), 0600));
+    SEFL_PASS(ca_token(w->e.t, &w->cert, w->name, expires, w->now, &rng));
+    SEFL_PASS(wr_u8(&w->cert, '\n'));
+    SEFL_PASS(give_and_commit(w, buf_span(&w->cert), 0600));
     ca_date(date, expires);
     fprintf(
         stderr,
@@ -219,8 +212,7 @@ static sefl_status do_token(void *options)
             "      cancel it ('sefl ca list', 'sefl ca revoke --token')\n",
             w->name);
     note_alike(w);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void print_rule(const char *word, const char *unit)
@@ -252,20 +244,19 @@ static void note_count(bool before, const trust *t)
 
 static sefl_status do_trust(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
     x509_info info;
     char before[TRUST_NAME_MAX + 1] = "";
     const char *unit = w->unit ? w->unit : "";
-    SEFL_TRY(x509_info_file(&info, &w->pem, w->cert_file));
+    SEFL_PASS(x509_info_file(&info, &w->pem, w->cert_file));
     const trust_issuer *same = trust_find_issuer(w->e.t, info.fingerprint, w->role);
     const bool had = same != NULL, counting = is_counting(w->e.t);
     if (had)
         strcpy(before, same->unit);
-    SEFL_TRY(ca_trust_issuer(w->e.t, w->folder, buf_span(&w->pem),
-                             &(ca_issuer_config){ .role = w->role, .unit = unit, .also = w->also },
-                             w->now));
-    SEFL_TRY(trust_edit_commit(&w->e));
+    SEFL_PASS(ca_trust_issuer(w->e.t, w->folder, buf_span(&w->pem),
+                              &(ca_issuer_config){ .role = w->role, .unit = unit, .also = w->also },
+                              w->now));
+    SEFL_PASS(trust_edit_commit(&w->e));
     printf("%s is trusted for the role %s", w->cert_file, trust_role_name(w->role));
     if (had && strcmp(before, unit) != 0) { /* other certificates than before */
         print_rule("; its certificates that count were", before);
@@ -273,101 +264,87 @@ static sefl_status do_trust(void *options)
     }
     printf("\n");
     note_count(counting, w->e.t);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status set_issuer(const wish *w, trust_state to)
 {
-    sefl_status st = SEFL_OK;
     const trust *t = w->e.t;
     uint8_t key[TRUST_KEY];
-    SEFL_TRY(pick(key, w->issuer, "issuer", t->issuer, offsetof(trust_issuer, key),
-                  sizeof *t->issuer, t->issuers));
-    SEFL_TRY(ca_set_issuer(w->e.t, key, w->role, to, w->now));
-done:
-    return st;
+    SEFL_PASS(pick(key, w->issuer, "issuer", t->issuer, offsetof(trust_issuer, key),
+                   sizeof *t->issuer, t->issuers));
+    return ca_set_issuer(w->e.t, key, w->role, to, w->now);
 }
 
 static sefl_status revoke_token(const wish *w)
 {
-    sefl_status st = SEFL_OK;
     trust *t = w->e.t;
     uint8_t id[TRUST_KEY];
-    SEFL_TRY(pick(id, w->token, "token", t->token, offsetof(trust_token, id), sizeof *t->token,
-                  t->tokens));
+    SEFL_PASS(pick(id, w->token, "token", t->token, offsetof(trust_token, id), sizeof *t->token,
+                   t->tokens));
     trust_token *k = trust_find_token(t, id);
-    SEFL_CHECK(k->state == TRUST_OPEN, SEFL_ESTATE, "this token is used or cancelled already");
+    SEFL_NEED(k->state == TRUST_OPEN, SEFL_ESTATE, "this token is used or cancelled already");
     k->state = TRUST_CANCELLED;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status revoke_member(const wish *w)
 {
-    sefl_status st = SEFL_OK;
     trust *t = w->e.t;
     uint8_t key[TRUST_KEY];
     const trust_token *k = w->name ? ca_open_token(t, w->name, w->now) : NULL;
     char hex[HEX_CHARS(TRUST_KEY)] = "";
     if (k)
         hex_write(hex, k->id, TRUST_KEY);
-    SEFL_CHECK(!k || trust_find_name(t, w->name), SEFL_ENOTFOUND,
-               "no active member \"%.64s\", but an open token of that name: 'sefl ca revoke "
-               "FOLDER --token %.16s' cancels it",
-               w->name, hex);
-    SEFL_TRY(which_member(w, key, TRUST_ACTIVE));
-    SEFL_TRY(ca_revoke_key(t, key, w->now));
-done:
-    return st;
+    SEFL_NEED(!k || trust_find_name(t, w->name), SEFL_ENOTFOUND,
+              "no active member \"%.64s\", but an open token of that name: 'sefl ca revoke "
+              "FOLDER --token %.16s' cancels it",
+              w->name, hex);
+    SEFL_PASS(which_member(w, key, TRUST_ACTIVE));
+    return ca_revoke_key(t, key, w->now);
 }
 
 static sefl_status do_revoke(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
-    SEFL_TRY(w->issuer  ? set_issuer(w, TRUST_REVOKED)
-             : w->token ? revoke_token(w)
-                        : revoke_member(w));
-    SEFL_TRY(trust_edit_commit(&w->e));
+    SEFL_PASS(w->issuer  ? set_issuer(w, TRUST_REVOKED)
+              : w->token ? revoke_token(w)
+                         : revoke_member(w));
+    SEFL_PASS(trust_edit_commit(&w->e));
     printf("revoked; a running server notices within a second\n");
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status do_restore(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
     uint8_t key[TRUST_KEY];
     const bool counting = is_counting(w->e.t);
     if (w->issuer) {
-        SEFL_TRY(set_issuer(w, TRUST_ACTIVE));
+        SEFL_PASS(set_issuer(w, TRUST_ACTIVE));
     } else {
-        SEFL_TRY(which_member(w, key, TRUST_REVOKED));
-        SEFL_TRY(ca_restore_key(w->e.t, key, w->now));
+        SEFL_PASS(which_member(w, key, TRUST_REVOKED));
+        SEFL_PASS(ca_restore_key(w->e.t, key, w->now));
     }
-    SEFL_TRY(trust_edit_commit(&w->e));
+    SEFL_PASS(trust_edit_commit(&w->e));
     printf("restored; a running server notices within a second\n");
     note_count(counting, w->e.t);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status do_renew(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
     sefl_buf *pem = &w->pem;
     uint8_t key[TRUST_KEY];
     if (w->server) {
-        SEFL_TRY(ca_server_renew(w->e.t, w->folder, w->server, w->hosts, w->days, pem));
+        SEFL_PASS(ca_server_renew(w->e.t, w->folder, w->server, w->hosts, w->days, pem));
     } else {
-        SEFL_TRY(which_member(w, key, TRUST_ACTIVE));
-        SEFL_TRY(ca_renew(w->e.t, w->folder, pem, key, w->days));
-        SEFL_TRY(trust_edit_commit(&w->e)); /* the site can fetch it, even if our copy fails */
+        SEFL_PASS(which_member(w, key, TRUST_ACTIVE));
+        SEFL_PASS(ca_renew(w->e.t, w->folder, pem, key, w->days));
+        SEFL_PASS(trust_edit_commit(&w->e)); /* the site can fetch it, even if our copy fails */
     }
-    SEFL_TRY(give(w, buf_span(pem), 0644));
+    SEFL_PASS(give(w, buf_span(pem), 0644));
     note_end(buf_span(pem), w->days ? w->days : w->server ? CA_SERVER_DAYS : CA_CLIENT_DAYS);
     if (w->server)
         fprintf(stderr, "sefl: replace %s with it and send the server SIGHUP\n", w->server);
@@ -376,8 +353,7 @@ static sefl_status do_renew(void *options)
             stderr,
             "sefl: the site fetches it with 'sefl enroll --renew', or installs a file that you\n"
             "      send: 'sefl enroll --renew --cert FILE' (if its old one has expired)\n");
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status do_sign(void *options)
@@ -410,17 +386,15 @@ done:
 /* Copies a public file of FOLDER into --out, under the name of the server's role. */
 static sefl_status export_one(wish *w, const char *file, const char *role, const char *ending)
 {
-    sefl_status st = SEFL_OK;
     char name[32];
     snprintf(name, sizeof name, "%s%s", role, ending);
-    SEFL_TRY(ca_path(&w->path, w->folder, file));
-    SEFL_TRY(ca_path(&w->to, w->out, name));
+    SEFL_PASS(ca_path(&w->path, w->folder, file));
+    SEFL_PASS(ca_path(&w->to, w->out, name));
     buf_reset(&w->pem);
-    SEFL_TRY(file_read(&w->pem, (const char *)w->path.p, PEM_MAX));
-    SEFL_TRY(file_write_atomic((const char *)w->to.p, buf_span(&w->pem), 0644));
+    SEFL_PASS(file_read(&w->pem, (const char *)w->path.p, PEM_MAX));
+    SEFL_PASS(file_write_atomic((const char *)w->to.p, buf_span(&w->pem), 0644));
     printf("%s\n", (const char *)w->to.p);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status do_export(void *options)
@@ -491,7 +465,6 @@ static sefl_status check_one(const wish *w)
 
 static sefl_status prepare(const cli_action *a, void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
     sefl_clock wall = clock_wall();
     const bool reads = a->work == do_list || a->work == do_export;
@@ -500,16 +473,15 @@ static sefl_status prepare(const cli_action *a, void *options)
     w->now = (int64_t)(clock_ms(&wall) / 1000);
     w->role = w->role_word ? trust_role_of(w->role_word) : 0;
     if (one)
-        SEFL_TRY(check_one(w));
+        SEFL_PASS(check_one(w));
     if (reads)
         return SEFL_OK;
-    SEFL_TRY(check_owner(w));
+    SEFL_PASS(check_owner(w));
     if (a->work != do_server && w->out && file_exists(w->out))
         return sefl_fail(SEFL_EEXIST, "%s exists already: nothing was changed", w->out);
     if (a->work != do_new)
-        SEFL_TRY(ca_edit(&w->e, w->folder));
-done:
-    return st;
+        SEFL_PASS(ca_edit(&w->e, w->folder));
+    return SEFL_OK;
 }
 
 static void finish(void *options)

@@ -51,16 +51,15 @@ DAEMON_CALLS(client)
 
 static sefl_status start(void *self, const settings *set, void **out)
 {
-    sefl_status st = SEFL_OK;
     session *s = self;
     client *c = NULL;
     sefl_log *log = &s->d.log;
     const client_config *cfg = &s->cfg;
-    SEFL_TRY(client_config_make(&s->cfg, set));
+    SEFL_PASS(client_config_make(&s->cfg, set));
     s->clock = clock_monotonic();
     confine_key(log, cfg->key);
     confine_proxy(log, cfg->proxy, s->d.file);
-    SEFL_TRY(client_new(
+    SEFL_PASS(client_new(
         &c, &(client_options){
                 .config = cfg, .log = log, .once = s->once, .show = show, .show_ctx = s }));
     if (s->terminal)
@@ -68,8 +67,7 @@ static sefl_status start(void *self, const settings *set, void **out)
                 cfg->server.port, cfg->text);
     log_info(log, "ready", lf_str("server", cfg->server.host), lf_u64("port", cfg->server.port));
     *out = c;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static int run(void *self)

@@ -43,29 +43,27 @@ DAEMON_CALLS(csp_role)
 
 static sefl_status start(void *self, const settings *set, void **out)
 {
-    sefl_status st = SEFL_OK;
     session *s = self;
     csp_role *role = NULL;
     sefl_log *log = &s->d.log;
-    SEFL_TRY(csp_settings_make(&s->cfg, set));
-    SEFL_TRY(confine_memory(log, settings_text(set, "memory_lock")));
-    SEFL_TRY(open_key(s));
+    SEFL_PASS(csp_settings_make(&s->cfg, set));
+    SEFL_PASS(confine_memory(log, settings_text(set, "memory_lock")));
+    SEFL_PASS(open_key(s));
     s->d.user = s->cfg.user;
     confine_warn(log, s->cfg.user);
     confine_key(log, s->cfg.tls_key);
     confine_key(log, s->cfg.sign_key);
     confine_key(log, s->cfg.key); /* sealed; cli_unlock_get has checked its lock */
-    SEFL_TRY(csp_role_new(&role, &(csp_role_options){ .settings = &s->cfg,
-                                                      .sec = s->sec,
-                                                      .root = s->root,
-                                                      .log = log,
-                                                      .ctx = s,
-                                                      .bound = daemon_bound }));
+    SEFL_PASS(csp_role_new(&role, &(csp_role_options){ .settings = &s->cfg,
+                                                       .sec = s->sec,
+                                                       .root = s->root,
+                                                       .log = log,
+                                                       .ctx = s,
+                                                       .bound = daemon_bound }));
     if (!csp_role_task(role)->claim)
         log_warn(log, "no differential privacy claimed by this task");
     *out = role;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static int run(void *self)

@@ -55,13 +55,11 @@ done:
 
 static sefl_status check_experiment(const settings *s)
 {
-    sefl_status st = SEFL_OK;
     size_t runs = experiment_runs(s);
-    SEFL_CHECK(runs > 0, SEFL_EINVAL, "sweep: more than %d runs", EXPERIMENT_RUNS_MAX);
+    SEFL_NEED(runs > 0, SEFL_EINVAL, "sweep: more than %d runs", EXPERIMENT_RUNS_MAX);
     for (size_t i = 0; i < runs; i++)
-        SEFL_TRY(check_run(s, i));
-done:
-    return st;
+        SEFL_PASS(check_run(s, i));
+    return SEFL_OK;
 }
 
 static sefl_status check_aggregator(const settings *s)
@@ -219,11 +217,9 @@ sefl_status config_kind_check(const config_kind *k, const settings *s, const cha
 
 sefl_status config_kind_write(sefl_buf *out, const config_kind *k)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(example_write(out, k->file, k->about, config_kind_schema(k), k->active));
+    SEFL_PASS(example_write(out, k->file, k->about, config_kind_schema(k), k->active));
     if (k->check == check_experiment)
-        SEFL_TRY(wr_fmt(out, "\n# Several values of a key: one run each; with two such keys every "
-                             "combination\n#sweep.training.lr: [5, 10, 20]\n"));
-done:
-    return st;
+        SEFL_PASS(wr_fmt(out, "\n# Several values of a key: one run each; with two such keys every "
+                              "combination\n#sweep.training.lr: [5, 10, 20]\n"));
+    return SEFL_OK;
 }

@@ -26,16 +26,14 @@ void confine_start(void)
 
 static sefl_status become(const struct passwd *p)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(initgroups(p->pw_name, p->pw_gid) == 0 &&
-                   setresgid(p->pw_gid, p->pw_gid, p->pw_gid) == 0 &&
-                   setresuid(p->pw_uid, p->pw_uid, p->pw_uid) == 0,
-               SEFL_EIO, "cannot become %s: %s", p->pw_name, strerror(errno));
-    SEFL_CHECK(setuid(0) != 0 && geteuid() == p->pw_uid && getegid() == p->pw_gid, SEFL_EIO,
-               "root could come back after becoming %s", p->pw_name);
+    SEFL_NEED(initgroups(p->pw_name, p->pw_gid) == 0 &&
+                  setresgid(p->pw_gid, p->pw_gid, p->pw_gid) == 0 &&
+                  setresuid(p->pw_uid, p->pw_uid, p->pw_uid) == 0,
+              SEFL_EIO, "cannot become %s: %s", p->pw_name, strerror(errno));
+    SEFL_NEED(setuid(0) != 0 && geteuid() == p->pw_uid && getegid() == p->pw_gid, SEFL_EIO,
+              "root could come back after becoming %s", p->pw_name);
     confine_start(); /* another user: dumpable was set anew */
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status confine_user(const char *name)

@@ -11,13 +11,10 @@ const setting_def daemon_options[] = { DAEMON_CONFIG, { 0 } };
 
 static sefl_status read_settings(const daemon *d, settings *out)
 {
-    sefl_status st = SEFL_OK;
     settings_init(out, d->flags.schema);
     if (d->file)
-        SEFL_TRY(config_kind_other(yaml_read(out, d->file), d->file, out->schema));
-    SEFL_TRY(settings_overlay(out, &d->flags));
-done:
-    return st;
+        SEFL_PASS(config_kind_other(yaml_read(out, d->file), d->file, out->schema));
+    return settings_overlay(out, &d->flags);
 }
 
 static log_level level_of(const daemon *d, const settings *s)

@@ -115,14 +115,12 @@ static sefl_status make_folders(const char *path)
 /* Two demos in one folder would delete each other's keys and models. */
 static sefl_status lock_folder(stage *s)
 {
-    sefl_status st = SEFL_OK;
     s->lock = open(s->at.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    SEFL_CHECK(s->lock >= 0, SEFL_EIO, "%s: %s", s->at.root, strerror(errno));
-    SEFL_CHECK(flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
-               "another demo is at work in %s: wait for it, or give another folder with --out",
-               s->at.root);
-done:
-    return st;
+    SEFL_NEED(s->lock >= 0, SEFL_EIO, "%s: %s", s->at.root, strerror(errno));
+    SEFL_NEED(flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
+              "another demo is at work in %s: wait for it, or give another folder with --out",
+              s->at.root);
+    return SEFL_OK;
 }
 
 static sefl_status prepare_folder(stage *s)
@@ -130,20 +128,17 @@ static sefl_status prepare_folder(stage *s)
     /* what a demo leaves; nothing else is ever removed */
     static const char *const ours[] = { "federation", "log", "metrics.jsonl", "summary.json",
                                         "report.html" };
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(sefl_at(dir_root(&s->at, s->d->out), "--out"));
-    SEFL_TRY(make_folders(s->at.root));
-    SEFL_TRY(lock_folder(s));
+    SEFL_PASS(sefl_at(dir_root(&s->at, s->d->out), "--out"));
+    SEFL_PASS(make_folders(s->at.root));
+    SEFL_PASS(lock_folder(s));
     if (!dir_is_empty(s->at.root)) {
-        SEFL_CHECK(file_exists(dir_in(&s->at, "demo.txt")), SEFL_EEXIST,
-                   "%s is not empty and no demo's folder: give another one with --out", s->at.root);
+        SEFL_NEED(file_exists(dir_in(&s->at, "demo.txt")), SEFL_EEXIST,
+                  "%s is not empty and no demo's folder: give another one with --out", s->at.root);
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
             dir_remove(dir_in(&s->at, "%s", ours[i]));
     }
-    SEFL_TRY(file_write_atomic(dir_in(&s->at, "demo.txt"), span_of_str(mark_text), 0644));
-    SEFL_TRY(make_folders(dir_in(&s->at, "log")));
-done:
-    return st;
+    SEFL_PASS(file_write_atomic(dir_in(&s->at, "demo.txt"), span_of_str(mark_text), 0644));
+    return make_folders(dir_in(&s->at, "log"));
 }
 
 /* ---- keys, text, task ------------------------------------------------------------------------ */
@@ -278,22 +273,20 @@ static sefl_status start_client(stage *s, uint32_t i)
 
 static sefl_status start_all(stage *s)
 {
-    sefl_status st = SEFL_OK;
     char at_csp[64];
-    SEFL_TRY(processes_init(&s->parties, dir_in(&s->at, "log")));
+    SEFL_PASS(processes_init(&s->parties, dir_in(&s->at, "log")));
     const char *config = dir_in(&s->at, "federation/csp/csp.yml");
-    SEFL_TRY(
+    SEFL_PASS(
         processes_start(&s->parties, "csp", (const char *[]){ "csp", "--config", config, NULL }));
-    SEFL_TRY(wait_ready(s, "csp", at_csp));
+    SEFL_PASS(wait_ready(s, "csp", at_csp));
     config = dir_in(&s->at, "federation/aggregator/aggregator.yml");
-    SEFL_TRY(processes_start(&s->parties, "aggregator",
-                             (const char *[]){ "aggregator", "--config", config, "--csp", at_csp,
-                                               "--linger", "3", NULL }));
-    SEFL_TRY(wait_ready(s, "aggregator", s->at_as));
+    SEFL_PASS(processes_start(&s->parties, "aggregator",
+                              (const char *[]){ "aggregator", "--config", config, "--csp", at_csp,
+                                                "--linger", "3", NULL }));
+    SEFL_PASS(wait_ready(s, "aggregator", s->at_as));
     for (uint32_t i = 0; i < s->d->clients; i++)
-        SEFL_TRY(start_client(s, i));
-done:
-    return st;
+        SEFL_PASS(start_client(s, i));
+    return SEFL_OK;
 }
 
 /* ---- rounds -------------------------------------------------------------------------------- */
@@ -357,13 +350,11 @@ static void lose_clients(stage *s)
 
 static sefl_status return_clients(stage *s)
 {
-    sefl_status st = SEFL_OK;
     for (uint32_t i = s->d->clients - s->lost; i < s->d->clients; i++)
-        SEFL_TRY(start_client(s, i));
+        SEFL_PASS(start_client(s, i));
     s->returned = true;
     talk(s, "             the %" PRIu32 " clients are started again and continue\n", s->lost);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status look(stage *s)
@@ -415,19 +406,17 @@ done:
 /* Everybody learns that the task is over and ends by itself. */
 static sefl_status wait_end(stage *s)
 {
-    sefl_status st = SEFL_OK;
     uint64_t began = now_ns();
     for (bool all = false; !all && 1e3 * since(began) < GRACE_MS;) {
-        SEFL_TRY(check_interrupt());
-        SEFL_TRY(look(s));
+        SEFL_PASS(check_interrupt());
+        SEFL_PASS(look(s));
         all = true;
         for (size_t i = 0; i < s->parties.n; i++)
             all = all && s->parties.at[i].ended;
         if (!all)
             pause_ms(POLL_MS);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------- */
@@ -461,19 +450,17 @@ done:
 
 static sefl_status compare(stage *s, const sefl_progress *p)
 {
-    sefl_status st = SEFL_OK;
     fedavg_result plain;
     uint64_t began = now_ns();
-    SEFL_TRY(fedavg_run(&plain,
-                        &(fedavg_config){ .folder = dir_in(&s->at, "federation"),
-                                          .task = &s->t,
-                                          .clients = s->d->clients },
-                        p));
+    SEFL_PASS(fedavg_run(&plain,
+                         &(fedavg_config){ .folder = dir_in(&s->at, "federation"),
+                                           .task = &s->t,
+                                           .clients = s->d->clients },
+                         p));
     s->result.before = plain.before;
     s->result.plain = plain.after;
     s->result.plain_seconds = since(began);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status play(stage *s)

@@ -46,13 +46,12 @@ static double seconds_since(uint64_t *t)
 
 static sefl_status make_scene(stage *g)
 {
-    sefl_status st = SEFL_OK;
     const demo_sum *d = g->d;
     sefl_rng rng = rng_system();
     uint64_t seed = 0;
     char text[12][64];
     unsigned n = 0;
-    SEFL_TRY(rng_below(&rng, &seed, UINT64_C(1) << 53));
+    SEFL_PASS(rng_below(&rng, &seed, UINT64_C(1) << 53));
     snprintf(text[n++], 64, "clients=%u", d->clients > 1 ? d->clients : 2);
     snprintf(text[n++], 64, "seed=%llu", (unsigned long long)seed);
     snprintf(text[n++], 64, "crypto=full");
@@ -65,18 +64,14 @@ static sefl_status make_scene(stage *g)
     snprintf(text[n++], 64, "model.batch=3");
     snprintf(text[n++], 64, "model.steps=10");
     for (unsigned i = 0; i < n; i++)
-        SEFL_TRY(settings_set(&g->set, text[i], "demo"));
-    SEFL_TRY(experiment_make(&g->e, &g->set));
-    SEFL_TRY(
-        federation_new(&g->s, &(federation_config){ .experiment = &g->e, .settings = &g->set }));
-done:
-    return st;
+        SEFL_PASS(settings_set(&g->set, text[i], "demo"));
+    SEFL_PASS(experiment_make(&g->e, &g->set));
+    return federation_new(&g->s, &(federation_config){ .experiment = &g->e, .settings = &g->set });
 }
 
 /* Gives the task vectors of d->values numbers from d->clients clients. */
 static sefl_status change_task(stage *g)
 {
-    sefl_status st = SEFL_OK;
     const demo_sum *d = g->d;
     task *t = &g->s->task;
     pack p;
@@ -84,14 +79,12 @@ static sefl_status change_task(stage *g)
                       .clients = d->clients,
                       .dimension = d->values,
                       .clip = PACK_ONE };
-    SEFL_TRY(pack_decimal(&c.noise, d->noise));
-    SEFL_TRY(pack_init(&p, &c));
+    SEFL_PASS(pack_decimal(&c.noise, d->noise));
+    SEFL_PASS(pack_init(&p, &c));
     t->values = t->params = d->values;
     t->clients_max = t->threshold = d->clients;
     t->rounds = 1;
-    SEFL_TRY(ahe_params_init(&t->ahe, t->ahe.scheme, &p, t->pub, d->values));
-done:
-    return st;
+    return ahe_params_init(&t->ahe, t->ahe.scheme, &p, t->pub, d->values);
 }
 
 /* Clients by rising fingerprint, as a set lists them. */
@@ -107,24 +100,22 @@ static void order_clients(stage *g)
 
 static sefl_status prepare(stage *g)
 {
-    sefl_status st = SEFL_OK;
     task *t = &g->s->task;
     const unsigned n = g->d->clients;
-    SEFL_TRY(pool_new(&g->pool, 0));
-    SEFL_TRY(file_temp_folder(g->folder, sizeof g->folder, "sefl-demo"));
+    SEFL_PASS(pool_new(&g->pool, 0));
+    SEFL_PASS(file_temp_folder(g->folder, sizeof g->folder, "sefl-demo"));
     for (int i = 0; i < 2; i++) {
         snprintf(g->ledger[i], sizeof g->ledger[i], "%s/ledger-%d", g->folder, i);
-        SEFL_TRY(ledger_create(g->ledger[i], t->population));
+        SEFL_PASS(ledger_create(g->ledger[i], t->population));
     }
-    SEFL_TRY(sefl_new(&g->set_of, n, sizeof *g->set_of));
-    SEFL_TRY(sefl_new(&g->heads, n, HEAD_MAX));
-    SEFL_TRY(sefl_new(&g->order, n, sizeof *g->order));
-    SEFL_TRY(sefl_new(&g->x, t->ahe.units * t->ahe.unit_values, sizeof *g->x));
-    SEFL_TRY(sefl_new(&g->plain, t->values, sizeof *g->plain));
-    SEFL_TRY(sefl_new(&g->w, t->values, sizeof *g->w));
+    SEFL_PASS(sefl_new(&g->set_of, n, sizeof *g->set_of));
+    SEFL_PASS(sefl_new(&g->heads, n, HEAD_MAX));
+    SEFL_PASS(sefl_new(&g->order, n, sizeof *g->order));
+    SEFL_PASS(sefl_new(&g->x, t->ahe.units * t->ahe.unit_values, sizeof *g->x));
+    SEFL_PASS(sefl_new(&g->plain, t->values, sizeof *g->plain));
+    SEFL_PASS(sefl_new(&g->w, t->values, sizeof *g->w));
     order_clients(g);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void clear(stage *g)
@@ -149,19 +140,17 @@ static void clear(stage *g)
 /* A client's vector: uniform integers whose norm is just inside the task's bound. */
 static sefl_status draw_vector(stage *g, const sefl_rng *rng)
 {
-    sefl_status st = SEFL_OK;
     const pack *p = &g->s->task.ahe.pack;
     int64_t most = (int64_t)(sqrt(2.7 * (double)p->s2 / (double)g->d->values));
     if (most > p->value_max)
         most = p->value_max;
     for (size_t i = 0; i < g->d->values; i++) {
         uint64_t u = 0;
-        SEFL_TRY(rng_below(rng, &u, 2 * (uint64_t)most + 1));
+        SEFL_PASS(rng_below(rng, &u, 2 * (uint64_t)most + 1));
         g->x[i] = (int64_t)u - most;
         g->plain[i] += g->x[i];
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* The round is open: every client encrypts, and AS adds. */
@@ -228,17 +217,14 @@ static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round,
 /* One round of the driver (simulate/servers.h) on a thread of CSP's and one of AS's. */
 static sefl_status run_round(stage *g)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(servers_new(&g->servers, &(servers_config){ .federation = g->s,
-                                                         .as_ledger = g->ledger[0],
-                                                         .csp_ledger = g->ledger[1],
-                                                         .pool = g->pool,
-                                                         .ctx = g,
-                                                         .upload = upload_all,
-                                                         .release = take_sum }));
-    SEFL_TRY(servers_run(g->servers));
-done:
-    return st;
+    SEFL_PASS(servers_new(&g->servers, &(servers_config){ .federation = g->s,
+                                                          .as_ledger = g->ledger[0],
+                                                          .csp_ledger = g->ledger[1],
+                                                          .pool = g->pool,
+                                                          .ctx = g,
+                                                          .upload = upload_all,
+                                                          .release = take_sum }));
+    return servers_run(g->servers);
 }
 
 static void print_report(const stage *g)

@@ -145,16 +145,14 @@ static sefl_status say_json(const demo_result *r, const demo_scene *s, const rep
 
 sefl_status demo_table(const demo_result *r, const demo_scene *s)
 {
-    sefl_status st = SEFL_OK;
     report_totals t = report_add_up(&(report){ .log = *s->rounds });
     plan_need n;
-    SEFL_TRY(plan_need_of(&n, s->task, PLAN_EPSILON, DELTA));
+    SEFL_PASS(plan_need_of(&n, s->task, PLAN_EPSILON, DELTA));
     if (s->json)
         return say_json(r, s, &t, &n);
     print_perplexity(r, s, &t);
     print_privacy(s, &t, &n);
     print_cost(r, s, &t);
     print_rest(s);
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -21,30 +21,28 @@ static sefl_status path_in(char out[PATH_MAX], const fedavg_config *c, const cha
 /* The folder's federation, as far as training needs one. */
 static sefl_status read_folder(federation *f, const fedavg_config *c)
 {
-    sefl_status st = SEFL_OK;
     char path[PATH_MAX], name[64];
     size_t count = 0;
     int width = c->clients < 100 ? 2 : c->clients < 1000 ? 3 : 4;
-    SEFL_TRY(path_in(path, c, "public/vocab.txt"));
-    SEFL_TRY(vocab_read(&f->words, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    SEFL_TRY(path_in(path, c, "public/valid.txt"));
-    SEFL_TRY(corpus_read(&f->valid, f->words, &(corpus_file){ .path = path }, NULL));
-    SEFL_TRY(path_in(path, c, "public/init.safetensors"));
-    SEFL_TRY(model_read(&f->meta, &f->theta, &count, path));
-    SEFL_CHECK(count == c->task->params, SEFL_EPROTO, "%s: %zu values, the task says %zu", path,
-               count, c->task->params);
-    SEFL_TRY(sefl_new(&f->text, c->clients, sizeof *f->text));
-    SEFL_TRY(sefl_new(&f->client, c->clients, sizeof *f->client));
+    SEFL_PASS(path_in(path, c, "public/vocab.txt"));
+    SEFL_PASS(vocab_read(&f->words, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_PASS(path_in(path, c, "public/valid.txt"));
+    SEFL_PASS(corpus_read(&f->valid, f->words, &(corpus_file){ .path = path }, NULL));
+    SEFL_PASS(path_in(path, c, "public/init.safetensors"));
+    SEFL_PASS(model_read(&f->meta, &f->theta, &count, path));
+    SEFL_NEED(count == c->task->params, SEFL_EPROTO, "%s: %zu values, the task says %zu", path,
+              count, c->task->params);
+    SEFL_PASS(sefl_new(&f->text, c->clients, sizeof *f->text));
+    SEFL_PASS(sefl_new(&f->client, c->clients, sizeof *f->client));
     for (f->clients = 0; f->clients < c->clients; f->clients++) {
         uint32_t i = f->clients;
         f->client[i][0] = (uint8_t)i; /* dropout's seed depends on it, nothing else */
         f->client[i][1] = (uint8_t)(i >> 8);
         snprintf(name, sizeof name, "clients/client-%0*" PRIu32 "/text", width, i + 1);
-        SEFL_TRY(path_in(path, c, name));
-        SEFL_TRY(client_text_read(&f->text[i], f->words, &(corpus_file){ .path = path }, NULL));
+        SEFL_PASS(path_in(path, c, name));
+        SEFL_PASS(client_text_read(&f->text[i], f->words, &(corpus_file){ .path = path }, NULL));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status judge(work *w, const federation *f, double *perplexity)

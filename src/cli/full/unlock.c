@@ -48,31 +48,27 @@ static size_t bytes_of(const char *path)
 
 static sefl_status from_file(cli_unlock *u, const char *path)
 {
-    sefl_status st = SEFL_OK;
     size_t most = bytes_of(path);
-    SEFL_TRY(locked_room(u, most + 1));
+    SEFL_PASS(locked_room(u, most + 1));
     sefl_buf b = { .p = u->mem, .cap = most + 1, .max = most + 1 }; /* never grows: stays locked */
-    SEFL_TRY(file_read(&b, path, most));
+    SEFL_PASS(file_read(&b, path, most));
     warn_if_shared(path);
     u->lock.secret = span_of(u->mem, b.n);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status from_passphrase_file(cli_unlock *u)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(from_file(u, u->passphrase_file));
+    SEFL_PASS(from_file(u, u->passphrase_file));
     size_t *n = &u->lock.secret.n;
     if (*n > 0 && u->mem[*n - 1] == '\n')
         --*n;
     if (*n > 0 && u->mem[*n - 1] == '\r')
         --*n;
-    SEFL_CHECK(*n > 0, SEFL_EINVAL, "%s holds no passphrase", u->passphrase_file);
-    SEFL_CHECK(!memchr(u->mem, '\n', *n), SEFL_EINVAL,
-               "%s has more than one line; a passphrase is one line", u->passphrase_file);
-done:
-    return st;
+    SEFL_NEED(*n > 0, SEFL_EINVAL, "%s holds no passphrase", u->passphrase_file);
+    SEFL_NEED(!memchr(u->mem, '\n', *n), SEFL_EINVAL,
+              "%s has more than one line; a passphrase is one line", u->passphrase_file);
+    return SEFL_OK;
 }
 
 /* ---- terminal -------------------------------------------------------------------------------- */
@@ -103,7 +99,6 @@ enum { SIGNALS = sizeof signals / sizeof signals[0] };
 /* One line without echo into out, at most LINE_MAX_BYTES - 1 bytes; *n without the newline. */
 static sefl_status ask(int tty, const char *prompt, uint8_t *out, size_t *n)
 {
-    sefl_status st = SEFL_OK;
     struct termios was, quiet;
     struct sigaction old[SIGNALS], sa = { .sa_handler = on_signal };
     ssize_t got = 0;
@@ -139,13 +134,12 @@ static sefl_status ask(int tty, const char *prompt, uint8_t *out, size_t *n)
         sefl_wipe(out, LINE_MAX_BYTES);
         raise(caught); /* as it would have been without us; a stopped program comes back here */
     }
-    SEFL_CHECK(off, SEFL_EIO, "cannot switch the terminal's echo off");
-    SEFL_CHECK(!caught && got > 0, SEFL_ECANCELLED, "no passphrase was given");
-    SEFL_CHECK(*n > 0, SEFL_EINVAL, "the passphrase is empty");
-    SEFL_CHECK(*n < LINE_MAX_BYTES, SEFL_EINVAL, "the passphrase is longer than %d bytes",
-               LINE_MAX_BYTES - 1);
-done:
-    return st;
+    SEFL_NEED(off, SEFL_EIO, "cannot switch the terminal's echo off");
+    SEFL_NEED(!caught && got > 0, SEFL_ECANCELLED, "no passphrase was given");
+    SEFL_NEED(*n > 0, SEFL_EINVAL, "the passphrase is empty");
+    SEFL_NEED(*n < LINE_MAX_BYTES, SEFL_EINVAL, "the passphrase is longer than %d bytes",
+              LINE_MAX_BYTES - 1);
+    return SEFL_OK;
 }
 
 static sefl_status from_terminal(cli_unlock *u)
@@ -174,29 +168,27 @@ done:
 
 sefl_status cli_unlock_get(cli_unlock *u, sealed_by by)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(!u->passphrase_file || !u->key_file, SEFL_EINVAL,
-               "--passphrase-file and --key-file exclude each other");
+    SEFL_NEED(!u->passphrase_file || !u->key_file, SEFL_EINVAL,
+              "--passphrase-file and --key-file exclude each other");
     if (!u->creating && by == SEALED_BY_KEY_FILE)
-        SEFL_CHECK(u->key_file, SEFL_EINVAL, "the key is locked with a key file: give --key-file");
+        SEFL_NEED(u->key_file, SEFL_EINVAL, "the key is locked with a key file: give --key-file");
     if (!u->creating && by == SEALED_BY_PASSPHRASE)
-        SEFL_CHECK(!u->key_file, SEFL_EINVAL, "the key is locked with a passphrase, not a file");
+        SEFL_NEED(!u->key_file, SEFL_EINVAL, "the key is locked with a passphrase, not a file");
     if (u->key_file) {
         u->lock.by = SEALED_BY_KEY_FILE;
-        SEFL_TRY(from_file(u, u->key_file));
-        SEFL_CHECK(u->lock.secret.n >= KEY_FILE_MIN, SEFL_EINVAL,
-                   "%s has %zu bytes, a key file has at least %d (head -c 32 /dev/urandom > FILE "
-                   "makes one)",
-                   u->key_file, u->lock.secret.n, KEY_FILE_MIN);
+        SEFL_PASS(from_file(u, u->key_file));
+        SEFL_NEED(u->lock.secret.n >= KEY_FILE_MIN, SEFL_EINVAL,
+                  "%s has %zu bytes, a key file has at least %d (head -c 32 /dev/urandom > FILE "
+                  "makes one)",
+                  u->key_file, u->lock.secret.n, KEY_FILE_MIN);
     } else {
         u->lock.by = SEALED_BY_PASSPHRASE;
-        SEFL_TRY(u->passphrase_file ? from_passphrase_file(u) : from_terminal(u));
-        SEFL_CHECK(!u->creating || u->lock.secret.n >= PASSPHRASE_MIN, SEFL_EINVAL,
-                   "a passphrase of %zu characters is too easy to guess: at least %d",
-                   u->lock.secret.n, PASSPHRASE_MIN);
+        SEFL_PASS(u->passphrase_file ? from_passphrase_file(u) : from_terminal(u));
+        SEFL_NEED(!u->creating || u->lock.secret.n >= PASSPHRASE_MIN, SEFL_EINVAL,
+                  "a passphrase of %zu characters is too easy to guess: at least %d",
+                  u->lock.secret.n, PASSPHRASE_MIN);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void cli_unlock_clear(cli_unlock *u)

@@ -61,7 +61,6 @@ static bool is_group(const walk *w, const char *key)
 /* The group that was meant; the text lives in *scratch. */
 static sefl_status near_group(const walk *w, sefl_buf *scratch, const char **out)
 {
-    sefl_status st = SEFL_OK;
     const char *names[SETTINGS_MAX + 1] = { 0 };
     size_t at[SETTINGS_MAX] = { 0 }, n = 0;
     unsigned level = 0;
@@ -74,14 +73,13 @@ static sefl_status near_group(const walk *w, sefl_buf *scratch, const char **out
         if (!end)
             continue;
         at[n++] = scratch->n;
-        SEFL_TRY(wr_raw(scratch, d->key, (size_t)(end - d->key)));
-        SEFL_TRY(wr_u8(scratch, 0));
+        SEFL_PASS(wr_raw(scratch, d->key, (size_t)(end - d->key)));
+        SEFL_PASS(wr_u8(scratch, 0));
     }
     for (size_t i = 0; i < n; i++)
         names[i] = (const char *)scratch->p + at[i];
     *out = suggest_name(w->path, names);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status unknown_group(const walk *w)
@@ -102,78 +100,66 @@ done:
 
 static sefl_status plain(walk *w, const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(!anchor, SEFL_EINVAL, "%s: anchors (&%.40s) are not used here", w->origin, anchor);
-    SEFL_CHECK(!tag, SEFL_EINVAL, "%s: tags (%.40s) are not used here", w->origin, tag);
-done:
-    return st;
+    SEFL_NEED(!anchor, SEFL_EINVAL, "%s: anchors (&%.40s) are not used here", w->origin, anchor);
+    SEFL_NEED(!tag, SEFL_EINVAL, "%s: tags (%.40s) are not used here", w->origin, tag);
+    return SEFL_OK;
 }
 
 static sefl_status on_key(walk *w, const yaml_event_t *e)
 {
-    sefl_status st = SEFL_OK;
     sefl_span key = span_of(e->data.scalar.value, e->data.scalar.length);
     w->path[w->in_map] = 0;
-    SEFL_TRY(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
-    SEFL_CHECK(key.n > 0, SEFL_EINVAL, "%s: a key is empty", w->origin);
+    SEFL_PASS(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
+    SEFL_NEED(key.n > 0, SEFL_EINVAL, "%s: a key is empty", w->origin);
     for (size_t i = 0; i < key.n; i++)
-        SEFL_CHECK(key.p[i] > 0x20 && key.p[i] != 0x7f, SEFL_EINVAL,
-                   "%s: a key holds white space or a control character", w->origin);
-    SEFL_CHECK(w->in_map + 1 + key.n < sizeof w->path, SEFL_EINVAL,
-               "%s: unknown setting \"%.40s...\"", w->origin, (const char *)key.p);
+        SEFL_NEED(key.p[i] > 0x20 && key.p[i] != 0x7f, SEFL_EINVAL,
+                  "%s: a key holds white space or a control character", w->origin);
+    SEFL_NEED(w->in_map + 1 + key.n < sizeof w->path, SEFL_EINVAL,
+              "%s: unknown setting \"%.40s...\"", w->origin, (const char *)key.p);
     size_t n = w->in_map;
     if (n > 0)
         w->path[n++] = '.';
     memcpy(w->path + n, key.p, key.n);
     w->path[n + key.n] = 0;
     w->has_key = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* The key at hand exists and was not written before. */
 static sefl_status once(walk *w)
 {
-    sefl_status st = SEFL_OK;
     for (size_t i = 0; i < w->seen.n; i += strlen((const char *)w->seen.p + i) + 1)
-        SEFL_CHECK(strcmp((const char *)w->seen.p + i, w->path) != 0, SEFL_EINVAL,
-                   "%s: \"%s\" is written twice", w->origin, w->path);
-    SEFL_TRY(wr_raw(&w->seen, w->path, strlen(w->path) + 1));
-done:
-    return st;
+        SEFL_NEED(strcmp((const char *)w->seen.p + i, w->path) != 0, SEFL_EINVAL,
+                  "%s: \"%s\" is written twice", w->origin, w->path);
+    return wr_raw(&w->seen, w->path, strlen(w->path) + 1);
 }
 
 static sefl_status set(walk *w, sefl_span value)
 {
-    sefl_status st = SEFL_OK;
     if (!find(w, w->path) && is_group(w, w->path))
         return sefl_fail(SEFL_EINVAL,
                          "%s: \"%s\" is a group: its settings stand below it, indented", w->origin,
                          w->path);
     if (find(w, w->path))
-        SEFL_TRY(once(w));
-    SEFL_TRY(settings_set_pair(&w->got, span_of_str(w->path), value, w->origin));
+        SEFL_PASS(once(w));
+    SEFL_PASS(settings_set_pair(&w->got, span_of_str(w->path), value, w->origin));
     w->has_key = false;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status on_value(walk *w, const yaml_event_t *e)
 {
-    sefl_status st = SEFL_OK;
     sefl_span v = span_of(e->data.scalar.value, e->data.scalar.length);
-    SEFL_TRY(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
+    SEFL_PASS(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
     if (v.n == 0 && e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !w->in_list &&
         find(w, w->path))
         return sefl_fail(SEFL_EINVAL, "%s: \"%s\" has no value (\"\" is an empty one)", w->origin,
                          w->path);
     if (!w->in_list)
         return set(w, v);
-    SEFL_CHECK(v.n > 0 && !memchr(v.p, ',', v.n), SEFL_EINVAL,
-               "%s: an item of \"%s\" is empty or holds a comma", w->origin, w->path);
-    SEFL_TRY(wr_fmt(&w->list, "%s%.*s", w->items++ ? "," : "", (int)v.n, (const char *)v.p));
-done:
-    return st;
+    SEFL_NEED(v.n > 0 && !memchr(v.p, ',', v.n), SEFL_EINVAL,
+              "%s: an item of \"%s\" is empty or holds a comma", w->origin, w->path);
+    return wr_fmt(&w->list, "%s%.*s", w->items++ ? "," : "", (int)v.n, (const char *)v.p);
 }
 
 static sefl_status on_scalar(walk *w, const yaml_event_t *e)
@@ -193,15 +179,14 @@ static sefl_status on_scalar(walk *w, const yaml_event_t *e)
 
 static sefl_status on_map(walk *w, const yaml_event_t *e)
 {
-    sefl_status st = SEFL_OK;
     if (w->depth == 0 || !w->has_key)
         place(w, e->start_mark);
-    SEFL_TRY(plain(w, e->data.mapping_start.anchor, e->data.mapping_start.tag));
-    SEFL_CHECK(!w->in_list, SEFL_EINVAL, "%s: an item of \"%s\" is a map: only plain values can be",
-               w->origin, w->path);
-    SEFL_CHECK(w->depth == 0 || w->has_key, SEFL_EINVAL, "%s: a map cannot be a key", w->origin);
-    SEFL_CHECK(w->depth < DEPTH_MAX, SEFL_EINVAL, "%s: maps are nested deeper than %d", w->origin,
-               DEPTH_MAX);
+    SEFL_PASS(plain(w, e->data.mapping_start.anchor, e->data.mapping_start.tag));
+    SEFL_NEED(!w->in_list, SEFL_EINVAL, "%s: an item of \"%s\" is a map: only plain values can be",
+              w->origin, w->path);
+    SEFL_NEED(w->depth == 0 || w->has_key, SEFL_EINVAL, "%s: a map cannot be a key", w->origin);
+    SEFL_NEED(w->depth < DEPTH_MAX, SEFL_EINVAL, "%s: maps are nested deeper than %d", w->origin,
+              DEPTH_MAX);
     if (w->has_key && !is_group(w, w->path)) {
         if (find(w, w->path))
             return sefl_fail(SEFL_EINVAL, "%s: \"%s\" wants a value, not a map", w->origin,
@@ -209,12 +194,11 @@ static sefl_status on_map(walk *w, const yaml_event_t *e)
         return unknown_group(w);
     }
     if (w->has_key)
-        SEFL_TRY(once(w));
+        SEFL_PASS(once(w));
     w->outside[w->depth++] = w->in_map;
     w->in_map = strlen(w->path);
     w->has_key = false;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void on_map_end(walk *w)
@@ -226,21 +210,19 @@ static void on_map_end(walk *w)
 
 static sefl_status on_list(walk *w, const yaml_event_t *e)
 {
-    sefl_status st = SEFL_OK;
     if (w->depth == 0 || !w->has_key)
         place(w, e->start_mark);
-    SEFL_TRY(plain(w, e->data.sequence_start.anchor, e->data.sequence_start.tag));
-    SEFL_CHECK(w->depth > 0, SEFL_EINVAL, "%s: settings are written \"key: value\"", w->origin);
-    SEFL_CHECK(w->has_key, SEFL_EINVAL, "%s: a list cannot be a key", w->origin);
-    SEFL_CHECK(!w->in_list, SEFL_EINVAL, "%s: a list of \"%s\" holds a list", w->origin, w->path);
+    SEFL_PASS(plain(w, e->data.sequence_start.anchor, e->data.sequence_start.tag));
+    SEFL_NEED(w->depth > 0, SEFL_EINVAL, "%s: settings are written \"key: value\"", w->origin);
+    SEFL_NEED(w->has_key, SEFL_EINVAL, "%s: a list cannot be a key", w->origin);
+    SEFL_NEED(!w->in_list, SEFL_EINVAL, "%s: a list of \"%s\" holds a list", w->origin, w->path);
     const setting_def *d = find(w, w->path);
-    SEFL_CHECK(!d || d->type == SETTING_TEXT, SEFL_EINVAL, "%s: \"%s\" wants one value, not a list",
-               w->origin, w->path);
+    SEFL_NEED(!d || d->type == SETTING_TEXT, SEFL_EINVAL, "%s: \"%s\" wants one value, not a list",
+              w->origin, w->path);
     w->in_list = true;
     w->items = 0;
     buf_reset(&w->list);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status on_list_end(walk *w)
@@ -251,14 +233,12 @@ static sefl_status on_list_end(walk *w)
 
 static sefl_status on_document(walk *w, const yaml_event_t *e, unsigned *documents)
 {
-    sefl_status st = SEFL_OK;
     place(w, e->start_mark);
-    SEFL_CHECK((*documents)++ == 0, SEFL_EINVAL, "%s: a second document in one file", w->origin);
-    SEFL_CHECK(e->data.document_start.tag_directives.start ==
-                   e->data.document_start.tag_directives.end,
-               SEFL_EINVAL, "%s: tags (%%TAG) are not used here", w->origin);
-done:
-    return st;
+    SEFL_NEED((*documents)++ == 0, SEFL_EINVAL, "%s: a second document in one file", w->origin);
+    SEFL_NEED(e->data.document_start.tag_directives.start ==
+                  e->data.document_start.tag_directives.end,
+              SEFL_EINVAL, "%s: tags (%%TAG) are not used here", w->origin);
+    return SEFL_OK;
 }
 
 /* ---- the walk ----------------------------------------------------------------------------- */

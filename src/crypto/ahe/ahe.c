@@ -56,24 +56,22 @@ typedef struct dec_box {
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *packing,
                             const ahe_pub *pub, size_t values)
 {
-    sefl_status st = SEFL_OK;
     ahe_params tmp = { .scheme = scheme, .pack = *packing, .values = values };
 
     *p = (ahe_params){ 0 };
-    SEFL_CHECK(values >= 1 && values <= VALUES_MAX, SEFL_EINVAL,
-               "an update of %zu values: 1 to 2^32 are possible", values);
-    SEFL_TRY(pack_check(packing));
-    SEFL_TRY(scheme->params(&tmp, pub));
-    SEFL_CHECK(tmp.unit_values >= 1, SEFL_EINVAL, "%s: no value of %u bits fits under this key",
-               scheme->name, packing->w);
+    SEFL_NEED(values >= 1 && values <= VALUES_MAX, SEFL_EINVAL,
+              "an update of %zu values: 1 to 2^32 are possible", values);
+    SEFL_PASS(pack_check(packing));
+    SEFL_PASS(scheme->params(&tmp, pub));
+    SEFL_NEED(tmp.unit_values >= 1, SEFL_EINVAL, "%s: no value of %u bits fits under this key",
+              scheme->name, packing->w);
     tmp.units = (values - 1) / tmp.unit_values + 1;
     assert(tmp.unit_bytes >= 1 && tmp.unit_bytes <= 1 << 24);
     assert(tmp.plain_bytes >= 1);
-    SEFL_CHECK(tmp.units <= SIZE_MAX >> 25, SEFL_ERANGE, "an update of %zu values is too long",
-               values);
+    SEFL_NEED(tmp.units <= SIZE_MAX >> 25, SEFL_ERANGE, "an update of %zu values is too long",
+              values);
     *p = tmp;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 size_t ahe_body_bytes(const ahe_params *p)
@@ -228,17 +226,15 @@ static sefl_status check_whole(const sum_box *s)
 
 sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *sum)
 {
-    sefl_status st = SEFL_OK;
     sum_box *s = (sum_box *)sum;
-    SEFL_TRY(check_open(s));
-    SEFL_TRY(check_whole(s));
-    SEFL_CHECK(s->clients < p->pack.clients, SEFL_ERANGE,
-               "the sum has its %u updates: one more could overflow", s->clients);
+    SEFL_PASS(check_open(s));
+    SEFL_PASS(check_whole(s));
+    SEFL_NEED(s->clients < p->pack.clients, SEFL_ERANGE,
+              "the sum has its %u updates: one more could overflow", s->clients);
     s->clients++;
     s->have_units = 0;
     memset(s->have, 0, (p->units + 63) / 64 * sizeof *s->have);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *sum, size_t first, const uint8_t *bytes,
@@ -266,63 +262,57 @@ done:
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *sum, const uint8_t *const *bodies,
                                size_t n, pool *threads)
 {
-    sefl_status st = SEFL_OK;
     sum_box *s = (sum_box *)sum;
-    SEFL_TRY(check_open(s));
-    SEFL_TRY(check_whole(s));
-    SEFL_CHECK(n <= p->pack.clients - s->clients, SEFL_ERANGE,
-               "the sum has its %u updates: %zu more could overflow", s->clients, n);
+    SEFL_PASS(check_open(s));
+    SEFL_PASS(check_whole(s));
+    SEFL_NEED(n <= p->pack.clients - s->clients, SEFL_ERANGE,
+              "the sum has its %u updates: %zu more could overflow", s->clients, n);
     s->broken = true; /* until all of them are in */
     /* one thread: a part of the sum stays in its cache while it adds that part of every body */
     size_t part = threads ? p->units : BODIES_UNITS;
     for (size_t u = 0; u < p->units; u += part) {
         size_t units = p->units - u < part ? p->units - u : part;
         for (size_t i = 0; i < n; i++)
-            SEFL_TRY(
+            SEFL_PASS(
                 p->scheme->sum_add_units(s->in, u, bodies[i] + u * p->unit_bytes, units, threads));
     }
     s->broken = false;
     s->clients += (uint32_t)n;
     s->have_units = p->units;
     memset(s->have, 0xff, (p->units + 63) / 64 * sizeof *s->have);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *sum, size_t first, const uint8_t *bytes,
                          size_t units, pool *threads)
 {
-    sefl_status st = SEFL_OK;
     sum_box *s = (sum_box *)sum;
-    SEFL_CHECK(p->scheme->sum_take_units, SEFL_EUNSUPPORTED,
-               "%s: an update cannot be subtracted from a sum", p->scheme->name);
-    SEFL_CHECK(!s->broken, SEFL_ESTATE, "this sum failed half-way through an update: start anew");
-    SEFL_CHECK(s->have_units == p->units && s->clients > 0, SEFL_ESTATE,
-               "no whole update is in the sum");
-    SEFL_TRY(check_units(p, first, units));
-    SEFL_CHECK(first == s->taken, SEFL_ESTATE, "unit %zu to subtract, the next one is %zu", first,
-               s->taken);
+    SEFL_NEED(p->scheme->sum_take_units, SEFL_EUNSUPPORTED,
+              "%s: an update cannot be subtracted from a sum", p->scheme->name);
+    SEFL_NEED(!s->broken, SEFL_ESTATE, "this sum failed half-way through an update: start anew");
+    SEFL_NEED(s->have_units == p->units && s->clients > 0, SEFL_ESTATE,
+              "no whole update is in the sum");
+    SEFL_PASS(check_units(p, first, units));
+    SEFL_NEED(first == s->taken, SEFL_ESTATE, "unit %zu to subtract, the next one is %zu", first,
+              s->taken);
     s->broken = true;
-    SEFL_TRY(p->scheme->sum_take_units(s->in, first, bytes, units, threads));
+    SEFL_PASS(p->scheme->sum_take_units(s->in, first, bytes, units, threads));
     s->broken = false;
     s->taken += units;
     if (s->taken == p->units)
         s->taken = 0, s->clients--;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *sum)
 {
-    sefl_status st = SEFL_OK;
     sum_box *s = (sum_box *)sum;
-    SEFL_TRY(check_open(s));
-    SEFL_TRY(check_whole(s));
-    SEFL_CHECK(s->clients > 0, SEFL_ESTATE, "no update is in the sum");
-    SEFL_TRY(p->scheme->sum_close(s->in));
+    SEFL_PASS(check_open(s));
+    SEFL_PASS(check_whole(s));
+    SEFL_NEED(s->clients > 0, SEFL_ESTATE, "no update is in the sum");
+    SEFL_PASS(p->scheme->sum_close(s->in));
     s->closed = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status check_closed(const sum_box *s)
@@ -377,30 +367,26 @@ done:
 sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *dec, const ahe_seed *seeds, size_t n,
                         pool *threads)
 {
-    sefl_status st = SEFL_OK;
     dec_box *d = (dec_box *)dec;
-    SEFL_CHECK(p->scheme->dec_add, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
-    SEFL_CHECK(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
-    SEFL_CHECK(n <= p->pack.clients - d->clients, SEFL_ERANGE,
-               "%u seeds are in this sum: %zu more could overflow", d->clients, n);
-    SEFL_TRY(p->scheme->dec_add(d->in, seeds, n, threads));
+    SEFL_NEED(p->scheme->dec_add, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
+    SEFL_NEED(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
+    SEFL_NEED(n <= p->pack.clients - d->clients, SEFL_ERANGE,
+              "%u seeds are in this sum: %zu more could overflow", d->clients, n);
+    SEFL_PASS(p->scheme->dec_add(d->in, seeds, n, threads));
     d->clients += (uint32_t)n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *dec, const ahe_seed *seeds, size_t n,
                          pool *threads)
 {
-    sefl_status st = SEFL_OK;
     dec_box *d = (dec_box *)dec;
-    SEFL_CHECK(p->scheme->dec_take, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
-    SEFL_CHECK(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
-    SEFL_CHECK(n <= d->clients, SEFL_ERANGE, "%zu seeds to take off a sum of %u", n, d->clients);
-    SEFL_TRY(p->scheme->dec_take(d->in, seeds, n, threads));
+    SEFL_NEED(p->scheme->dec_take, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
+    SEFL_NEED(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
+    SEFL_NEED(n <= d->clients, SEFL_ERANGE, "%zu seeds to take off a sum of %u", n, d->clients);
+    SEFL_PASS(p->scheme->dec_take(d->in, seeds, n, threads));
     d->clients -= (uint32_t)n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *dec, uint8_t *plain, size_t first,

@@ -65,14 +65,13 @@ sefl_status pack_decimal(pack_nano *out, const char *text)
 /* Sets k and value_max. Without a coordinate clip of the task's own, one is chosen (see pack.h). */
 static sefl_status choose_width(pack *p, const pack_config *c)
 {
-    sefl_status st = SEFL_OK;
     uint64_t most = grid_isqrt(p->s2), value_max = most;
     uint64_t least = grid_share(p->s2, CLIP_LEAST);
     unsigned k = c->k;
 
     if (c->coordinate_clip > 0)
         value_max = grid_share(p->s2, c->coordinate_clip);
-    SEFL_CHECK(value_max >= 1, SEFL_EINVAL, "the coordinate clip is below one step of the grid");
+    SEFL_NEED(value_max >= 1, SEFL_EINVAL, "the coordinate clip is below one step of the grid");
     if (k == 0)
         k = grid_smallest_k(PACK_K_MIN, p->t, c->clients, value_max);
     if (c->coordinate_clip == 0 && c->dimension >= CLIP_DIMENSION &&
@@ -87,16 +86,15 @@ static sefl_status choose_width(pack *p, const pack_config *c)
             }
         }
     }
-    SEFL_CHECK(k <= PACK_K_MAX && grid_fits(k, p->t, c->clients, value_max), SEFL_ERANGE,
-               "%u clients of |value| <= %llu need %u bits, the slot has %u: fewer clients, a "
-               "smaller coordinate clip or more noise",
-               c->clients, (unsigned long long)value_max,
-               grid_smallest_k(PACK_K_MIN, p->t, c->clients, value_max) + p->t,
-               (c->k ? c->k : PACK_K_MAX) + p->t);
+    SEFL_NEED(k <= PACK_K_MAX && grid_fits(k, p->t, c->clients, value_max), SEFL_ERANGE,
+              "%u clients of |value| <= %llu need %u bits, the slot has %u: fewer clients, a "
+              "smaller coordinate clip or more noise",
+              c->clients, (unsigned long long)value_max,
+              grid_smallest_k(PACK_K_MIN, p->t, c->clients, value_max) + p->t,
+              (c->k ? c->k : PACK_K_MAX) + p->t);
     p->k = k;
     p->value_max = (int64_t)value_max;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Carries between slots move a digit by at most 2^-g fine steps, an update's image by at most
@@ -112,27 +110,25 @@ static unsigned derive_g(uint64_t s2, uint64_t dimension)
 
 static sefl_status init_noise(pack *p, const pack_config *c)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(c->noise >= Z_MIN && c->noise <= Z_MAX, SEFL_EINVAL,
-               "noise multiplier %.9g: 0.001 to 1000, or 0 for none",
-               (double)c->noise / (double)PACK_ONE);
-    SEFL_CHECK(c->coordinate_clip <= PACK_ONE, SEFL_EINVAL,
-               "coordinate clip of %.9g of the sensitivity: at most 1",
-               (double)c->coordinate_clip / (double)PACK_ONE);
-    SEFL_CHECK(c->k == 0 || (c->k >= PACK_K_MIN && c->k <= PACK_K_MAX), SEFL_EINVAL,
-               "ring width k = %u: %d to %d", c->k, PACK_K_MIN, PACK_K_MAX);
-    SEFL_CHECK(c->fraction_bits == 0, SEFL_EINVAL,
-               "fraction bits are for a task without noise: the noise decides them here");
+    SEFL_NEED(c->noise >= Z_MIN && c->noise <= Z_MAX, SEFL_EINVAL,
+              "noise multiplier %.9g: 0.001 to 1000, or 0 for none",
+              (double)c->noise / (double)PACK_ONE);
+    SEFL_NEED(c->coordinate_clip <= PACK_ONE, SEFL_EINVAL,
+              "coordinate clip of %.9g of the sensitivity: at most 1",
+              (double)c->coordinate_clip / (double)PACK_ONE);
+    SEFL_NEED(c->k == 0 || (c->k >= PACK_K_MIN && c->k <= PACK_K_MAX), SEFL_EINVAL,
+              "ring width k = %u: %d to %d", c->k, PACK_K_MIN, PACK_K_MAX);
+    SEFL_NEED(c->fraction_bits == 0, SEFL_EINVAL,
+              "fraction bits are for a task without noise: the noise decides them here");
 
     grid_steps g;
-    SEFL_TRY(grid_derive(&g, c->noise, (double)c->clip / (double)PACK_ONE, c->dimension));
+    SEFL_PASS(grid_derive(&g, c->noise, (double)c->clip / (double)PACK_ONE, c->dimension));
     p->t = g.t, p->s2 = g.s2, p->r_2p16 = g.r_2p16;
     p->q = g.q, p->h = g.h, p->sensitivity = g.sensitivity;
-    SEFL_TRY(choose_width(p, c));
+    SEFL_PASS(choose_width(p, c));
     p->w = p->k + p->t;
     p->g = c->scheme == PACK_PAILLIER ? derive_g(p->s2, c->dimension) : 0;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- without noise --------------------------------------------------------------------------- */
@@ -150,65 +146,58 @@ static unsigned derive_fraction(uint64_t dimension, uint32_t clients)
 
 static sefl_status init_plain(pack *p, const pack_config *c)
 {
-    sefl_status st = SEFL_OK;
     unsigned f = c->fraction_bits ? c->fraction_bits : derive_fraction(c->dimension, c->clients);
-    SEFL_CHECK(c->k == 0 && c->coordinate_clip == 0, SEFL_EINVAL,
-               "ring width and coordinate clip belong to a task with noise");
-    SEFL_CHECK(f <= 40, SEFL_EINVAL, "%u fraction bits: at most 40", f);
+    SEFL_NEED(c->k == 0 && c->coordinate_clip == 0, SEFL_EINVAL,
+              "ring width and coordinate clip belong to a task with noise");
+    SEFL_NEED(f <= 40, SEFL_EINVAL, "%u fraction bits: at most 40", f);
     p->w = f + bit_length(c->clients) + 1;
-    SEFL_CHECK(p->w <= PACK_W_MAX, SEFL_ERANGE,
-               "%u clients of |value| <= %llu need %u bits, the slot has %d", c->clients, 1ULL << f,
-               p->w, PACK_W_MAX);
+    SEFL_NEED(p->w <= PACK_W_MAX, SEFL_ERANGE,
+              "%u clients of |value| <= %llu need %u bits, the slot has %d", c->clients, 1ULL << f,
+              p->w, PACK_W_MAX);
     p->k = p->w;
     p->value_max = (int64_t)1 << f;
     p->r_2p16 = (uint64_t)1 << (f + 16);
     p->q = ldexp((double)c->clip / (double)PACK_ONE, -(int)f);
     p->h = p->q;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
 sefl_status pack_init(pack *out, const pack_config *c)
 {
-    sefl_status st = SEFL_OK;
     pack p = { .scheme = c->scheme, .clients = c->clients };
 
     *out = (pack){ 0 };
-    SEFL_CHECK(c->clients >= 1, SEFL_EINVAL, "a task has at least one client");
-    SEFL_CHECK(c->dimension >= 1 && c->dimension <= DIM_MAX, SEFL_EINVAL,
-               "%llu coordinates: 1 to 2^40 are possible", (unsigned long long)c->dimension);
-    SEFL_CHECK(c->clip >= 1 && c->clip <= C_MAX, SEFL_EINVAL, "clip %.9g: 0.000000001 to 9 million",
-               (double)c->clip / (double)PACK_ONE);
+    SEFL_NEED(c->clients >= 1, SEFL_EINVAL, "a task has at least one client");
+    SEFL_NEED(c->dimension >= 1 && c->dimension <= DIM_MAX, SEFL_EINVAL,
+              "%llu coordinates: 1 to 2^40 are possible", (unsigned long long)c->dimension);
+    SEFL_NEED(c->clip >= 1 && c->clip <= C_MAX, SEFL_EINVAL, "clip %.9g: 0.000000001 to 9 million",
+              (double)c->clip / (double)PACK_ONE);
     if (c->noise > 0)
-        SEFL_TRY(init_noise(&p, c));
+        SEFL_PASS(init_noise(&p, c));
     else
-        SEFL_TRY(init_plain(&p, c));
+        SEFL_PASS(init_plain(&p, c));
     if (c->scheme == PACK_PAILLIER)
         p.s = PACK_S_PAILLIER;
-    SEFL_TRY(pack_check(&p));
+    SEFL_PASS(pack_check(&p));
     *out = p;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status pack_check(const pack *p)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(p->w >= 2 && p->w <= PACK_W_MAX && p->k <= p->w && p->t == p->w - p->k, SEFL_EINVAL,
-               "slots of %u bits for k = %u and t = %u: 2 to %d, their sum", p->w, p->k, p->t,
-               PACK_W_MAX);
-    SEFL_CHECK(p->w + p->g <= 64, SEFL_EINVAL, "digits of %u + %u bits: at most 64", p->w, p->g);
-    SEFL_CHECK(p->clients >= 1 && p->value_max >= 1, SEFL_EINVAL,
-               "%u clients of |value| <= %lld: nothing to add", p->clients,
-               (long long)p->value_max);
+    SEFL_NEED(p->w >= 2 && p->w <= PACK_W_MAX && p->k <= p->w && p->t == p->w - p->k, SEFL_EINVAL,
+              "slots of %u bits for k = %u and t = %u: 2 to %d, their sum", p->w, p->k, p->t,
+              PACK_W_MAX);
+    SEFL_NEED(p->w + p->g <= 64, SEFL_EINVAL, "digits of %u + %u bits: at most 64", p->w, p->g);
+    SEFL_NEED(p->clients >= 1 && p->value_max >= 1, SEFL_EINVAL,
+              "%u clients of |value| <= %lld: nothing to add", p->clients, (long long)p->value_max);
     u128 sum = (u128)p->clients * (uint64_t)p->value_max;
-    SEFL_CHECK(sum < (u128)1 << (p->w - 1), SEFL_ERANGE,
-               "%u clients of |value| <= %lld need %u bits, the slot has %u", p->clients,
-               (long long)p->value_max, bit_length(sum) + 1, p->w);
-done:
-    return st;
+    SEFL_NEED(sum < (u128)1 << (p->w - 1), SEFL_ERANGE,
+              "%u clients of |value| <= %lld need %u bits, the slot has %u", p->clients,
+              (long long)p->value_max, bit_length(sum) + 1, p->w);
+    return SEFL_OK;
 }
 
 size_t pack_slots(const pack *p, unsigned bits)

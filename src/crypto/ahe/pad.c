@@ -29,16 +29,14 @@ enum { N = 2048, GRAIN = 8, GRAIN_ADD = 32, SEEDS_AT_ONCE = 64, ROW_MAX = N / 8 
 
 static sefl_status params(ahe_params *p, const ahe_pub *pub)
 {
-    sefl_status st = SEFL_OK;
     (void)pub; /* no key: the seed travels sealed, outside of this scheme */
-    SEFL_CHECK(p->pack.scheme == PACK_PAD, SEFL_EINVAL,
-               "pad: these slots were made for another scheme");
-    SEFL_CHECK(p->pack.g == 0, SEFL_EINVAL, "pad: slots have no carries: %u guard bits, wanted 0",
-               p->pack.g);
+    SEFL_NEED(p->pack.scheme == PACK_PAD, SEFL_EINVAL,
+              "pad: these slots were made for another scheme");
+    SEFL_NEED(p->pack.g == 0, SEFL_EINVAL, "pad: slots have no carries: %u guard bits, wanted 0",
+              p->pack.g);
     p->unit_values = N;
     p->unit_bytes = p->plain_bytes = N / 8 * (size_t)p->pack.w;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void row_of(rowbits *row, const ahe_params *p)
@@ -86,16 +84,14 @@ static void enc_free(ahe_enc *e)
 static sefl_status enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *threads,
                            const sefl_progress *progress)
 {
-    sefl_status st = SEFL_OK;
     pad_enc *e = NULL;
     (void)pub, (void)threads, (void)progress;
     *out = NULL;
-    SEFL_TRY(sefl_new(&e, 1, sizeof *e));
+    SEFL_PASS(sefl_new(&e, 1, sizeof *e));
     e->p = p;
     row_of(&e->row, p);
     *out = (ahe_enc *)e;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void upload_free(ahe_upload *u)

@@ -136,31 +136,25 @@ size_t paillier_pub_bytes(unsigned bits)
 
 sefl_status paillier_pub_write(const paillier_pub *pub, sefl_buf *out)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(buf_reserve(out, paillier_pub_bytes(pub->bits)));
-    SEFL_TRY(wr_u16(out, (uint16_t)pub->bits));
-    SEFL_TRY(wr_raw(out, pub->n_bytes, pub->bits / 8));
-    SEFL_TRY(wr_raw(out, pub->hs_bytes, pub->bits / 4));
-done:
-    return st;
+    SEFL_PASS(buf_reserve(out, paillier_pub_bytes(pub->bits)));
+    SEFL_PASS(wr_u16(out, (uint16_t)pub->bits));
+    SEFL_PASS(wr_raw(out, pub->n_bytes, pub->bits / 8));
+    return wr_raw(out, pub->hs_bytes, pub->bits / 4);
 }
 
 sefl_status paillier_pub_read(paillier_pub **out, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     rd r = rd_over(in);
     uint16_t bits;
     sefl_span n, hs;
     *out = NULL;
-    SEFL_TRY(rd_u16(&r, &bits));
-    SEFL_TRY(check_bits(bits, SEFL_EPROTO));
-    SEFL_TRY(rd_view(&r, &n, bits / 8));
-    SEFL_TRY(rd_view(&r, &hs, bits / 4));
-    SEFL_TRY(rd_end(&r));
-    SEFL_TRY(judge(bits, n.p, hs.p));
-    SEFL_TRY(paillier_pub_make(out, bits, n.p, hs.p));
-done:
-    return st;
+    SEFL_PASS(rd_u16(&r, &bits));
+    SEFL_PASS(check_bits(bits, SEFL_EPROTO));
+    SEFL_PASS(rd_view(&r, &n, bits / 8));
+    SEFL_PASS(rd_view(&r, &hs, bits / 4));
+    SEFL_PASS(rd_end(&r));
+    SEFL_PASS(judge(bits, n.p, hs.p));
+    return paillier_pub_make(out, bits, n.p, hs.p);
 }
 
 void paillier_pub_fingerprint(const paillier_pub *pub, uint8_t out[PAILLIER_FINGERPRINT_BYTES])
@@ -212,17 +206,15 @@ void paillier_negate(const paillier_pub *pub, uint8_t *m)
 
 sefl_status paillier_check_plain(const paillier_pub *pub, const uint8_t *m, size_t count)
 {
-    sefl_status st = SEFL_OK;
     size_t n = pub->bits / 8;
     for (size_t i = 0; i < count; i++, m += n) {
         uint64_t below = 0;
         for (size_t k = 0; k < n; k++)
             below = ((uint64_t)m[k] - pub->n_bytes[k] - below) >> 63;
         CT_PUBLIC(&below, sizeof below); /* an error of the caller, which ends the work */
-        SEFL_CHECK(below, SEFL_ERANGE, "paillier: plaintext %zu is not below N", i);
+        SEFL_NEED(below, SEFL_ERANGE, "paillier: plaintext %zu is not below N", i);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void paillier_plain_factor(const paillier_pub *pub, uint8_t *out, const uint8_t *m)
@@ -376,17 +368,14 @@ size_t paillier_sec_bytes(unsigned bits)
 
 sefl_status paillier_sec_write(const paillier_sec *sec, sefl_buf *out)
 {
-    sefl_status st = SEFL_OK;
     unsigned bits = sec->pub->bits;
     uint8_t *at;
-    SEFL_TRY(buf_reserve(out, paillier_sec_bytes(bits)));
-    SEFL_TRY(wr_u16(out, (uint16_t)bits));
-    SEFL_TRY(buf_extend(out, &at, bits / 8));
+    SEFL_PASS(buf_reserve(out, paillier_sec_bytes(bits)));
+    SEFL_PASS(wr_u16(out, (uint16_t)bits));
+    SEFL_PASS(buf_extend(out, &at, bits / 8));
     paillier_bytes(at, bits / 16, sec->p);
     paillier_bytes(at + bits / 16, bits / 16, sec->q);
-    SEFL_TRY(wr_raw(out, sec->pub->hs_bytes, bits / 4));
-done:
-    return st;
+    return wr_raw(out, sec->pub->hs_bytes, bits / 4);
 }
 
 #define JUDGE(ok, ...)                                                 \

@@ -52,28 +52,25 @@ static bool part_report(void *self, uint64_t done, uint64_t total)
 
 static sefl_status params(ahe_params *p, const ahe_pub *pub)
 {
-    sefl_status st = SEFL_OK;
     unsigned bits = paillier_bits(pub);
-    SEFL_CHECK(p->pack.w >= 2 && p->pack.w <= 56 && p->pack.w + p->pack.g <= 64, SEFL_EINVAL,
-               "paillier: slots of %u bits with %u guard bits do not fit a digit", p->pack.w,
-               p->pack.g);
-    SEFL_CHECK(p->pack.scheme == PACK_PAILLIER, SEFL_EINVAL,
-               "paillier: these slots were made for another scheme");
+    SEFL_NEED(p->pack.w >= 2 && p->pack.w <= 56 && p->pack.w + p->pack.g <= 64, SEFL_EINVAL,
+              "paillier: slots of %u bits with %u guard bits do not fit a digit", p->pack.w,
+              p->pack.g);
+    SEFL_NEED(p->pack.scheme == PACK_PAILLIER, SEFL_EINVAL,
+              "paillier: these slots were made for another scheme");
     /* a thinner mask reveals the sum, thinner guards lose privacy; only tests use smaller keys */
-    SEFL_CHECK(
-        bits < 2048 ||
-            (p->pack.s >= PACK_S_PAILLIER && (p->pack.t == 0 || p->pack.g >= PACK_G_PAILLIER)),
-        SEFL_EINVAL,
-        "paillier: %u bits of mask and %u guard bits: wanted at least %d and, with noise, %d",
-        p->pack.s, p->pack.g, PACK_S_PAILLIER, PACK_G_PAILLIER);
-    SEFL_CHECK(p->pack.s + p->pack.w + 2 <= bits, SEFL_EINVAL,
-               "paillier: no slot of %u bits fits a key of %u bits under %u bits of mask",
-               p->pack.w, bits, p->pack.s);
+    SEFL_NEED(bits < 2048 || (p->pack.s >= PACK_S_PAILLIER &&
+                              (p->pack.t == 0 || p->pack.g >= PACK_G_PAILLIER)),
+              SEFL_EINVAL,
+              "paillier: %u bits of mask and %u guard bits: wanted at least %d and, with noise, %d",
+              p->pack.s, p->pack.g, PACK_S_PAILLIER, PACK_G_PAILLIER);
+    SEFL_NEED(p->pack.s + p->pack.w + 2 <= bits, SEFL_EINVAL,
+              "paillier: no slot of %u bits fits a key of %u bits under %u bits of mask", p->pack.w,
+              bits, p->pack.s);
     p->unit_values = (bits - 2 - p->pack.s) / p->pack.w;
     p->unit_bytes = paillier_cipher_bytes(pub);
     p->plain_bytes = paillier_plain_bytes(pub);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- client ---------------------------------------------------------------------------------- */
@@ -132,12 +129,11 @@ done:
 static sefl_status upload_units(ahe_upload *u_, uint8_t *out, const int64_t *values, size_t units,
                                 pool *workers, const sefl_progress *progress)
 {
-    sefl_status st = SEFL_OK;
     upload *u = (upload *)u_;
     const ahe_params *p = u->e->p;
     const uint8_t *n = paillier_modulus(u->e->pub);
-    SEFL_CHECK(units <= p->units - u->next, SEFL_ESTATE, "paillier: %zu units after %zu of %zu",
-               units, u->next, p->units);
+    SEFL_NEED(units <= p->units - u->next, SEFL_ESTATE, "paillier: %zu units after %zu of %zu",
+              units, u->next, p->units);
     for (size_t done = 0; done < units;) {
         size_t k = units - done < CHUNK ? units - done : CHUNK;
         for (size_t i = 0; i < k; i++) {
@@ -149,12 +145,11 @@ static sefl_status upload_units(ahe_upload *u_, uint8_t *out, const int64_t *val
         sefl_progress pr = { part_report, &pt };
         size_t first = u->next;
         u->next += k; /* the coins of these units count as used, also on failure */
-        SEFL_TRY(paillier_encrypt_vartime(u->e->raw, out + done * p->unit_bytes, u->plain, k,
-                                          u->seed, first, workers, &pr));
+        SEFL_PASS(paillier_encrypt_vartime(u->e->raw, out + done * p->unit_bytes, u->plain, k,
+                                           u->seed, first, workers, &pr));
         done += k;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- aggregation server ---------------------------------------------------------------------- */
@@ -230,16 +225,14 @@ static void dec_free(ahe_dec *d)
 static sefl_status dec_new(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
                            const uint8_t context[AHE_CONTEXT_BYTES])
 {
-    sefl_status st = SEFL_OK;
     dec *d = NULL;
     (void)context;
     *out = NULL;
-    SEFL_TRY(sefl_new(&d, 1, sizeof *d));
+    SEFL_PASS(sefl_new(&d, 1, sizeof *d));
     d->p = p;
     d->sec = sec;
     *out = (ahe_dec *)d;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Does not check ranges: paillier_decrypt checks every unit for faults, and a client's nonsense

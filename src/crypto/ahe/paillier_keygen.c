@@ -36,9 +36,8 @@ done:
 static sefl_status draw_prime(mpz_t p, unsigned bits, const sefl_rng *rng,
                               const sefl_progress *progress, uint64_t *steps)
 {
-    sefl_status st = SEFL_OK;
     for (;;) {
-        SEFL_TRY(draw(p, bits, rng));
+        SEFL_PASS(draw(p, bits, rng));
         mpz_setbit(p, bits - 1);
         mpz_setbit(p, bits - 2);
         mpz_setbit(p, 1);
@@ -46,11 +45,10 @@ static sefl_status draw_prime(mpz_t p, unsigned bits, const sefl_rng *rng,
         if (mpz_probab_prime_p(p, PRIME_TESTS) > 0)
             break;
         if (++*steps % 64 == 0)
-            SEFL_CHECK(progress_report(progress, *steps, 0), SEFL_ECANCELLED,
-                       "key generation: stopped");
+            SEFL_NEED(progress_report(progress, *steps, 0), SEFL_ECANCELLED,
+                      "key generation: stopped");
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* The conditions of paillier.h on a pair with p > q. */

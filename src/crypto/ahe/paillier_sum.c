@@ -25,21 +25,18 @@ struct paillier_sum {
 /* *maybe: it looks like a multiple of N. */
 static sefl_status check_range(const paillier_pub *pub, const uint8_t *c, size_t index, bool *maybe)
 {
-    sefl_status st = SEFL_OK;
     mp_limb_t x[2 * N_LIMBS];
     paillier_limbs(x, pub->limbs2, c, pub->bits / 4);
-    SEFL_CHECK(!mpn_zero_p(x, (mp_size_t)pub->limbs2), SEFL_EPROTO,
-               "paillier: ciphertext %zu is zero", index);
-    SEFL_CHECK(mpn_cmp(x, pub->n2, (mp_size_t)pub->limbs2) < 0, SEFL_EPROTO,
-               "paillier: ciphertext %zu is not below N^2", index);
+    SEFL_NEED(!mpn_zero_p(x, (mp_size_t)pub->limbs2), SEFL_EPROTO,
+              "paillier: ciphertext %zu is zero", index);
+    SEFL_NEED(mpn_cmp(x, pub->n2, (mp_size_t)pub->limbs2) < 0, SEFL_EPROTO,
+              "paillier: ciphertext %zu is not below N^2", index);
     *maybe = paillier_maybe_multiple_vartime(pub, x);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status paillier_check(const paillier_pub *pub, const uint8_t *c, size_t count)
 {
-    sefl_status st = SEFL_OK;
     uint64_t tmp[2 * MONT_BATCH_MAX] __attribute__((aligned(64)));
     const mont *m = &pub->mod_n;
     size_t bytes = pub->bits / 4;
@@ -47,15 +44,14 @@ sefl_status paillier_check(const paillier_pub *pub, const uint8_t *c, size_t cou
         unsigned k = count - i < m->lanes ? (unsigned)(count - i) : m->lanes;
         bool any = false, maybe;
         for (unsigned lane = 0; lane < k; lane++) {
-            SEFL_TRY(check_range(pub, c + (i + lane) * bytes, i + lane, &maybe));
+            SEFL_PASS(check_range(pub, c + (i + lane) * bytes, i + lane, &maybe));
             any = any || maybe;
         }
         unsigned bad = any ? mont_multiples(m, c + i * bytes, bytes, bytes, k, tmp) : 0;
-        SEFL_CHECK(bad == 0, SEFL_EPROTO, "paillier: ciphertext %zu is a multiple of N",
-                   i + (size_t)__builtin_ctz(bad | 256));
+        SEFL_NEED(bad == 0, SEFL_EPROTO, "paillier: ciphertext %zu is a multiple of N",
+                  i + (size_t)__builtin_ctz(bad | 256));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -165,15 +161,13 @@ static sefl_status check_span(const paillier_sum *s, size_t first, size_t count)
 sefl_status paillier_sum_add(paillier_sum *s, size_t first, const uint8_t *c, size_t count,
                              pool *workers)
 {
-    sefl_status st = SEFL_OK;
     sum_job j = { .s = s, .product = s->product, .in = c, .first = first, .count = count };
-    SEFL_CHECK(!s->closed, SEFL_ESTATE, "paillier sum: closed");
-    SEFL_TRY(check_span(s, first, count));
-    SEFL_TRY(run(&j, add_piece, workers));
+    SEFL_NEED(!s->closed, SEFL_ESTATE, "paillier sum: closed");
+    SEFL_PASS(check_span(s, first, count));
+    SEFL_PASS(run(&j, add_piece, workers));
     for (size_t i = 0; i < count; i++)
         s->count[first + i]++;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Every thread's first batch of scratch collects the product of the batches it was given. */
@@ -276,13 +270,10 @@ static sefl_status write_piece(void *ctx, unsigned lane, size_t begin, size_t en
 sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first, size_t count,
                                const uint8_t *plain, pool *workers)
 {
-    sefl_status st = SEFL_OK;
     sum_job j = { .s = s, .out = out, .in = plain, .first = first, .count = count };
-    SEFL_CHECK(s->closed, SEFL_ESTATE, "paillier sum: not closed yet");
-    SEFL_TRY(check_span(s, first, count));
+    SEFL_NEED(s->closed, SEFL_ESTATE, "paillier sum: not closed yet");
+    SEFL_PASS(check_span(s, first, count));
     if (plain)
-        SEFL_TRY(paillier_check_plain(s->pub, plain, count));
-    SEFL_TRY(run(&j, write_piece, workers));
-done:
-    return st;
+        SEFL_PASS(paillier_check_plain(s->pub, plain, count));
+    return run(&j, write_piece, workers);
 }

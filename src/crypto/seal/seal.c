@@ -111,12 +111,10 @@ static sefl_status x25519_derive(seal_key *key, const uint8_t seed[SEAL_SEED])
 /* SEFL_EPROTO for a point of small order. */
 static sefl_status x25519_dh(uint8_t out[X], const uint8_t scalar[X], const uint8_t point[X])
 {
-    sefl_status st = SEFL_OK;
     int bad = crypto_scalarmult_curve25519(out, scalar, point);
     CT_PUBLIC(&bad, sizeof bad); /* a property of the point, which is public */
-    SEFL_CHECK(bad == 0, SEFL_EPROTO, "X25519 key: a point of small order");
-done:
-    return st;
+    SEFL_NEED(bad == 0, SEFL_EPROTO, "X25519 key: a point of small order");
+    return SEFL_OK;
 }
 
 static void x25519_shared(uint8_t *shared, uint8_t dh[X], const uint8_t *enc, const uint8_t *pub)

@@ -9,14 +9,12 @@
 
 sefl_status bhm_check(bhm s)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(s.rows >= 1 && s.rows <= BHM_MAX_SIDE && s.cols >= 1 && s.cols <= BHM_MAX_SIDE,
-               SEFL_EINVAL, "matrix of %u x %u: sides go from 1 to %d", s.rows, s.cols,
-               BHM_MAX_SIDE);
-    SEFL_CHECK(s.block >= 1 && s.block <= BHM_MAX_BLOCK, SEFL_EINVAL,
-               "block size %u: 1 (dense) to %d", s.block, BHM_MAX_BLOCK);
-done:
-    return st;
+    SEFL_NEED(s.rows >= 1 && s.rows <= BHM_MAX_SIDE && s.cols >= 1 && s.cols <= BHM_MAX_SIDE,
+              SEFL_EINVAL, "matrix of %u x %u: sides go from 1 to %d", s.rows, s.cols,
+              BHM_MAX_SIDE);
+    SEFL_NEED(s.block >= 1 && s.block <= BHM_MAX_BLOCK, SEFL_EINVAL,
+              "block size %u: 1 (dense) to %d", s.block, BHM_MAX_BLOCK);
+    return SEFL_OK;
 }
 
 /* Values of a block row of the given height. */

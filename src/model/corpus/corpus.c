@@ -38,24 +38,22 @@ static sefl_status walk_record(const walker *w, sefl_span text)
 
 static sefl_status walk(record_reader *r, const walker *w)
 {
-    sefl_status st = SEFL_OK;
     uint64_t told = 0;
     for (;;) {
         sefl_span text;
         bool more;
-        SEFL_TRY(records_next(r, &text, &more));
+        SEFL_PASS(records_next(r, &text, &more));
         if (!more)
             break;
-        SEFL_TRY(walk_record(w, text));
+        SEFL_PASS(walk_record(w, text));
         if (r->in.bytes - told >= 1 << 20) {
             told = r->in.bytes;
-            SEFL_CHECK(progress_report(w->progress, told, r->in.size), SEFL_ECANCELLED,
-                       "stopped while reading %s", r->in.path);
+            SEFL_NEED(progress_report(w->progress, told, r->in.size), SEFL_ECANCELLED,
+                      "stopped while reading %s", r->in.path);
         }
     }
     progress_report(w->progress, r->in.bytes, r->in.bytes);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- counting ------------------------------------------------------------------------------ */
@@ -135,47 +133,43 @@ static sefl_status put_heading(reader *r)
  * difference. */
 static sefl_status read_line(void *ctx, sefl_span line, bool first)
 {
-    sefl_status st = SEFL_OK;
     reader *r = ctx;
     sefl_span word;
     bool edge[4] = { 0 }; /* is "=": the first word, the second, the last but one, the last */
     size_t n = 0;
     if (first && !r->text)
-        SEFL_TRY(put_document(r, r->c.lines));
-    SEFL_TRY(sefl_room(&r->c.line, &r->line_cap, r->c.lines + 2, sizeof *r->c.line));
+        SEFL_PASS(put_document(r, r->c.lines));
+    SEFL_PASS(sefl_room(&r->c.line, &r->line_cap, r->c.lines + 2, sizeof *r->c.line));
     r->c.line[r->c.lines] = r->c.tokens;
     while (utf8_word(&line, &word)) {
         uint32_t id = vocab_unk(r->v);
         bool equals = word.n == 1 && word.p[0] == '=';
         r->c.unknown += !vocab_find(r->v, word, &id);
-        SEFL_TRY(put_token(r, id));
+        SEFL_PASS(put_token(r, id));
         if (n < 2)
             edge[n] = equals;
         edge[2] = edge[3], edge[3] = equals;
         n++;
     }
-    SEFL_TRY(put_token(r, vocab_eos(r->v)));
+    SEFL_PASS(put_token(r, vocab_eos(r->v)));
     if (r->title && n == 0)
-        SEFL_TRY(put_heading(r));
+        SEFL_PASS(put_heading(r));
     r->title = r->text && (r->c.lines == 0 || r->blank) && n >= 3 && edge[0] && !edge[1] &&
                !edge[2] && edge[3];
     r->blank = n == 0;
     r->c.lines++;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* The text has ended, line[] is complete: a heading may be its last line, or there is none. */
 static sefl_status end_documents(reader *r)
 {
-    sefl_status st = SEFL_OK;
     if (r->title)
-        SEFL_TRY(put_heading(r));
+        SEFL_PASS(put_heading(r));
     r->c.marked = r->c.docs > 0;
     for (size_t k = 0; !r->c.marked && k < r->c.lines; k++)
-        SEFL_TRY(put_document(r, k));
-done:
-    return st;
+        SEFL_PASS(put_document(r, k));
+    return SEFL_OK;
 }
 
 static sefl_status read_records(corpus *out, const vocab *v, record_reader *in,
@@ -231,15 +225,13 @@ void corpus_clear(corpus *c)
 /* Line k as words with single spaces; the <eos> is the line's end. */
 static sefl_status line_text(sefl_buf *b, const corpus *c, const vocab *v, size_t k)
 {
-    sefl_status st = SEFL_OK;
     for (size_t i = c->line[k]; i + 1 < c->line[k + 1]; i++) {
         sefl_span w = vocab_word(v, c->token[i]);
         if (i > c->line[k])
-            SEFL_TRY(wr_u8(b, ' '));
-        SEFL_TRY(wr_raw(b, w.p, w.n));
+            SEFL_PASS(wr_u8(b, ' '));
+        SEFL_PASS(wr_raw(b, w.p, w.n));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to)

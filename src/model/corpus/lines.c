@@ -49,29 +49,27 @@ static sefl_span rest(const line_reader *in)
 /* Reads more bytes to the window's end. */
 static sefl_status fill(line_reader *in)
 {
-    sefl_status st = SEFL_OK;
     uint8_t *to;
     if (in->at > 0) {
         memmove(in->window.p, in->window.p + in->at, in->window.n - in->at);
         in->window.n -= in->at;
         in->at = 0;
     }
-    SEFL_CHECK(in->window.n <= LINES_MAX, SEFL_ERANGE, "%s:%llu: line has more than %d bytes",
-               in->path, (unsigned long long)in->line + 1, LINES_MAX);
+    SEFL_NEED(in->window.n <= LINES_MAX, SEFL_ERANGE, "%s:%llu: line has more than %d bytes",
+              in->path, (unsigned long long)in->line + 1, LINES_MAX);
     size_t used = in->window.n, want = used > WINDOW ? used : WINDOW; /* doubles for long lines */
-    SEFL_TRY(buf_extend(&in->window, &to, want));
+    SEFL_PASS(buf_extend(&in->window, &to, want));
     in->window.n = used;
     for (;;) {
         ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(in->fd, to, want);
         if (got < 0 && errno == EINTR)
             continue;
-        SEFL_CHECK(got >= 0, SEFL_EIO, "cannot read %s: %s", in->path, strerror(errno));
+        SEFL_NEED(got >= 0, SEFL_EIO, "cannot read %s: %s", in->path, strerror(errno));
         in->window.n += (size_t)got;
         in->eof = got == 0;
         break;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status lines_next(line_reader *in, sefl_span *text, bool *more)

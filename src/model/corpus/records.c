@@ -41,38 +41,36 @@ static unsigned long long line_of(const record_reader *r)
  * keep may be NULL. */
 static sefl_status csv_quoted(record_reader *r, sefl_span *row, size_t *at, sefl_buf *keep)
 {
-    sefl_status st = SEFL_OK;
     unsigned long long opened = line_of(r);
     for (;;) {
         const uint8_t *begin = row->p + *at;
         const uint8_t *q = *at < row->n ? memchr(begin, '"', row->n - *at) : NULL;
         size_t run = q ? (size_t)(q - begin) : row->n - *at;
         if (keep)
-            SEFL_TRY(wr_raw(keep, begin, run));
+            SEFL_PASS(wr_raw(keep, begin, run));
         if (q) {
             *at += run + 1;
             if (*at == row->n || row->p[*at] != '"')
                 break; /* closed */
             if (keep)
-                SEFL_TRY(wr_u8(keep, '"'));
+                SEFL_PASS(wr_u8(keep, '"'));
             ++*at;
             continue;
         }
         bool more = r->in.had_end;
         if (more) {
             if (keep)
-                SEFL_TRY(wr_u8(keep, '\n'));
-            SEFL_TRY(lines_next(&r->in, row, &more));
+                SEFL_PASS(wr_u8(keep, '\n'));
+            SEFL_PASS(lines_next(&r->in, row, &more));
             *at = 0;
         }
-        SEFL_CHECK(more, SEFL_EPROTO, "%s:%llu: the quote opened here is never closed", r->in.path,
-                   opened);
+        SEFL_NEED(more, SEFL_EPROTO, "%s:%llu: the quote opened here is never closed", r->in.path,
+                  opened);
     }
-    SEFL_CHECK(*at == row->n || row->p[*at] == ',', SEFL_EPROTO,
-               "%s:%llu: text behind a closing quote (a quote inside quotes is doubled)",
-               r->in.path, line_of(r));
-done:
-    return st;
+    SEFL_NEED(*at == row->n || row->p[*at] == ',', SEFL_EPROTO,
+              "%s:%llu: text behind a closing quote (a quote inside quotes is doubled)", r->in.path,
+              line_of(r));
+    return SEFL_OK;
 }
 
 /* One row; `header` looks the column up, else its value goes to r->text. */
@@ -129,28 +127,26 @@ done:
 
 static sefl_status jsonl_parse(record_reader *r, sefl_span line)
 {
-    sefl_status st = SEFL_OK;
     jread j = jread_over(line);
     bool more = false, found = false;
     buf_reset(&r->text);
-    SEFL_TRY(jread_open(&j, '{'));
+    SEFL_PASS(jread_open(&j, '{'));
     for (;;) {
-        SEFL_TRY(jread_key(&j, &r->key, &more));
+        SEFL_PASS(jread_key(&j, &r->key, &more));
         if (!more)
             break;
         if (!jread_is(&r->key, r->field)) {
-            SEFL_TRY(jread_skip(&j));
+            SEFL_PASS(jread_skip(&j));
             continue;
         }
-        SEFL_CHECK(!found, SEFL_EPROTO, "\"%.64s\" is there twice", r->field);
-        SEFL_CHECK(jread_peek(&j) == '"', SEFL_EPROTO, "\"%.64s\" is not a string", r->field);
-        SEFL_TRY(jread_str(&j, &r->text));
+        SEFL_NEED(!found, SEFL_EPROTO, "\"%.64s\" is there twice", r->field);
+        SEFL_NEED(jread_peek(&j) == '"', SEFL_EPROTO, "\"%.64s\" is not a string", r->field);
+        SEFL_PASS(jread_str(&j, &r->text));
         found = true;
     }
-    SEFL_TRY(jread_end(&j));
-    SEFL_CHECK(found, SEFL_EPROTO, "no member is named \"%.64s\"", r->field);
-done:
-    return st;
+    SEFL_PASS(jread_end(&j));
+    SEFL_NEED(found, SEFL_EPROTO, "no member is named \"%.64s\"", r->field);
+    return SEFL_OK;
 }
 
 static sefl_status jsonl_next(record_reader *r, bool *more)

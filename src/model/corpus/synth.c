@@ -409,18 +409,15 @@ static const synth_arc *choose(const synth *s, uint32_t k, const double *shares,
 sefl_status synth_line(const synth *s, const double *shares, sefl_buf *out, uint64_t *tokens,
                        seeded *gen)
 {
-    sefl_status st = SEFL_OK;
     const synth_arc *a = choose(s, 0, shares, seeded_unit(gen));
     for (bool first = true; ++*tokens, a->next != 0; first = false) {
         const char *w = s->word[a->word];
         if (!first)
-            SEFL_TRY(wr_u8(out, ' '));
-        SEFL_TRY(wr_raw(out, w, strlen(w)));
+            SEFL_PASS(wr_u8(out, ' '));
+        SEFL_PASS(wr_raw(out, w, strlen(w)));
         a = choose(s, a->next, shares, seeded_unit(gen));
     }
-    SEFL_TRY(wr_u8(out, '\n'));
-done:
-    return st;
+    return wr_u8(out, '\n');
 }
 
 /* Follows one word; false if the state has no such arc. */
@@ -439,20 +436,18 @@ static bool follow(const synth *s, uint32_t *k, sefl_span word, double *nats)
 
 sefl_status synth_score(const synth *s, sefl_span line, double *nats, uint64_t *tokens)
 {
-    sefl_status st = SEFL_OK;
     sefl_span word;
     uint32_t k = 0;
     double sum = 0;
     uint64_t n = 0;
     while (utf8_word(&line, &word)) {
         n++;
-        SEFL_CHECK(follow(s, &k, word, &sum) && k != 0, SEFL_EPROTO,
-                   "word %llu is none that the source would say here", (unsigned long long)n);
+        SEFL_NEED(follow(s, &k, word, &sum) && k != 0, SEFL_EPROTO,
+                  "word %llu is none that the source would say here", (unsigned long long)n);
     }
-    SEFL_CHECK(follow(s, &k, span_of_str("<eos>"), &sum), SEFL_EPROTO,
-               "the source would not end the line here");
+    SEFL_NEED(follow(s, &k, span_of_str("<eos>"), &sum), SEFL_EPROTO,
+              "the source would not end the line here");
     *nats += sum;
     *tokens += n + 1;
-done:
-    return st;
+    return SEFL_OK;
 }

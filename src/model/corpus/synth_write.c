@@ -150,7 +150,6 @@ done:
 /* Draws every client's shares; the source ends up mixed by their mean. */
 static sefl_status draw_clients(job *j)
 {
-    sefl_status st = SEFL_OK;
     double mean[SYNTH_TOPICS] = { 0 }, sum = 0;
     uint32_t n = j->settings->clients;
     seeded gen;
@@ -165,16 +164,14 @@ static sefl_status draw_clients(job *j)
                            j->settings->alpha > 0 ? j->settings->alpha : 0.5, &gen);
         for (int t = 0; t < SYNTH_TOPICS; t++)
             mean[t] += c->shares[t];
-        SEFL_TRY(synth_mix(j->source, c->shares));
+        SEFL_PASS(synth_mix(j->source, c->shares));
         c->entropy = synth_entropy(j->source);
     }
     for (int t = 0; t < SYNTH_TOPICS; t++)
         sum += mean[t];
     for (int t = 0; t < SYNTH_TOPICS; t++)
         mean[t] /= sum;
-    SEFL_TRY(synth_mix(j->source, mean));
-done:
-    return st;
+    return synth_mix(j->source, mean);
 }
 
 static sefl_status write_vocab(job *j, synth_report *report, char hash[2 * SHA256_BYTES + 1])

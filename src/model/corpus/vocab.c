@@ -94,39 +94,34 @@ static sefl_status rehash(vocab *v, size_t slots)
 /* Room for one more word. */
 static sefl_status make_room(vocab *v)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(v->n < VOCAB_WORDS_MAX, SEFL_ERANGE, "more than %d different words",
-               VOCAB_WORDS_MAX);
+    SEFL_NEED(v->n < VOCAB_WORDS_MAX, SEFL_ERANGE, "more than %d different words", VOCAB_WORDS_MAX);
     if (v->n == v->cap) {
         uint32_t cap = v->cap ? 2 * v->cap : 1024;
-        SEFL_TRY(sefl_grow(&v->count, v->n * sizeof *v->count, cap * sizeof *v->count));
-        SEFL_TRY(sefl_grow(&v->at, v->at ? (v->n + (size_t)1) * sizeof *v->at : 0,
-                           (cap + (size_t)1) * sizeof *v->at));
+        SEFL_PASS(sefl_grow(&v->count, v->n * sizeof *v->count, cap * sizeof *v->count));
+        SEFL_PASS(sefl_grow(&v->at, v->at ? (v->n + (size_t)1) * sizeof *v->at : 0,
+                            (cap + (size_t)1) * sizeof *v->at));
         if (v->n == 0)
             v->at[0] = 0;
         v->cap = cap;
     }
     if (2 * ((size_t)v->n + 1) > v->slots)
-        SEFL_TRY(rehash(v, v->slots ? 2 * v->slots : 4096));
-done:
-    return st;
+        SEFL_PASS(rehash(v, v->slots ? 2 * v->slots : 4096));
+    return SEFL_OK;
 }
 
 /* Appends a word that is not there. */
 static sefl_status append(vocab *v, sefl_span word, uint64_t count, uint32_t *id)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(make_room(v));
-    SEFL_TRY(buf_reserve(&v->text, word.n + 1));
-    SEFL_TRY(wr_raw(&v->text, word.p, word.n));
-    SEFL_TRY(wr_u8(&v->text, '\n'));
+    SEFL_PASS(make_room(v));
+    SEFL_PASS(buf_reserve(&v->text, word.n + 1));
+    SEFL_PASS(wr_raw(&v->text, word.p, word.n));
+    SEFL_PASS(wr_u8(&v->text, '\n'));
     size_t slot = slot_of(v, word);
     v->at[v->n + 1] = v->text.n;
     v->count[v->n] = count;
     *id = v->n++;
     v->slot[slot] = *id + 1;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status vocab_new(vocab **out)
@@ -254,40 +249,38 @@ done:
 
 static sefl_status read_list(vocab *v, line_reader *in)
 {
-    sefl_status st = SEFL_OK;
     for (;;) {
         sefl_span text, word, number, extra;
         uint64_t count = 0;
         uint32_t id;
         bool more;
-        SEFL_TRY(lines_next(in, &text, &more));
+        SEFL_PASS(lines_next(in, &text, &more));
         if (!more)
             break;
         unsigned long long line = (unsigned long long)in->line;
-        SEFL_CHECK(utf8_word(&text, &word), SEFL_EPROTO, "%s:%llu: the line holds no word",
-                   in->path, line);
+        SEFL_NEED(utf8_word(&text, &word), SEFL_EPROTO, "%s:%llu: the line holds no word", in->path,
+                  line);
         if (utf8_word(&text, &number)) {
             for (size_t i = 0; i < number.n; i++)
-                SEFL_CHECK(number.p[i] >= '0' && number.p[i] <= '9', SEFL_EPROTO,
-                           "%s:%llu: not a vocabulary: a line has one word and at most a count "
-                           "after it ('sefl data vocab TEXT --out FILE' makes one from text)",
-                           in->path, line);
+                SEFL_NEED(number.p[i] >= '0' && number.p[i] <= '9', SEFL_EPROTO,
+                          "%s:%llu: not a vocabulary: a line has one word and at most a count "
+                          "after it ('sefl data vocab TEXT --out FILE' makes one from text)",
+                          in->path, line);
             for (size_t i = 0; i < number.n; i++)
-                SEFL_CHECK(!__builtin_mul_overflow(count, 10, &count) &&
-                               !__builtin_add_overflow(count, number.p[i] - '0', &count),
-                           SEFL_EPROTO, "%s:%llu: the count is too large", in->path, line);
+                SEFL_NEED(!__builtin_mul_overflow(count, 10, &count) &&
+                              !__builtin_add_overflow(count, number.p[i] - '0', &count),
+                          SEFL_EPROTO, "%s:%llu: the count is too large", in->path, line);
         }
-        SEFL_CHECK(!utf8_word(&text, &extra), SEFL_EPROTO,
-                   "%s:%llu: not a vocabulary: a line has one word and at most a count after it "
-                   "('sefl data vocab TEXT --out FILE' makes one from text)",
-                   in->path, line);
-        SEFL_CHECK(!vocab_find(v, word, &id), SEFL_EPROTO, "%s:%llu: the word is also in line %u",
-                   in->path, line, id + 1);
-        SEFL_TRY(append(v, word, count, &id));
+        SEFL_NEED(!utf8_word(&text, &extra), SEFL_EPROTO,
+                  "%s:%llu: not a vocabulary: a line has one word and at most a count after it "
+                  "('sefl data vocab TEXT --out FILE' makes one from text)",
+                  in->path, line);
+        SEFL_NEED(!vocab_find(v, word, &id), SEFL_EPROTO, "%s:%llu: the word is also in line %u",
+                  in->path, line, id + 1);
+        SEFL_PASS(append(v, word, count, &id));
     }
-    SEFL_CHECK(v->n > 0, SEFL_EPROTO, "%s: is empty; a word a line is wanted", in->path);
-done:
-    return st;
+    SEFL_NEED(v->n > 0, SEFL_EPROTO, "%s: is empty; a word a line is wanted", in->path);
+    return SEFL_OK;
 }
 
 /* Puts <unk> and <eos> before the list if it lacks them: they will be frequent. */

@@ -28,12 +28,9 @@ typedef struct layout {
 
 static sefl_status layout_of(layout *l, lm_config *cfg)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(lm_config_check(cfg));
-    SEFL_TRY(sefl_new(&l->param, LM_MAX_PARAMS, sizeof *l->param));
-    SEFL_TRY(lm_config_params(cfg, l->param, &l->n, &l->count));
-done:
-    return st;
+    SEFL_PASS(lm_config_check(cfg));
+    SEFL_PASS(sefl_new(&l->param, LM_MAX_PARAMS, sizeof *l->param));
+    return lm_config_params(cfg, l->param, &l->n, &l->count);
 }
 
 static void layout_clear(layout *l)
@@ -103,17 +100,15 @@ static bool parse_u32(const char *s, uint32_t *out)
 
 static sefl_status get_vocab(model_meta *meta, const tensors *t, const char *path)
 {
-    sefl_status st = SEFL_OK;
     const char *hash = tensors_meta(t, "vocab_sha256"), *order = tensors_meta(t, "vocab_order");
     if (!hash || !*hash)
         return SEFL_OK;
-    SEFL_CHECK(hex_read(meta->vocab_hash, SHA256_BYTES, hash), SEFL_EPROTO,
-               "%s: vocab_sha256 is not 64 hex digits", path);
-    SEFL_CHECK(order && vocab_order_parse(&meta->order, order) == SEFL_OK, SEFL_EPROTO,
-               "%s: vocab_order is not known", path);
+    SEFL_NEED(hex_read(meta->vocab_hash, SHA256_BYTES, hash), SEFL_EPROTO,
+              "%s: vocab_sha256 is not 64 hex digits", path);
+    SEFL_NEED(order && vocab_order_parse(&meta->order, order) == SEFL_OK, SEFL_EPROTO,
+              "%s: vocab_order is not known", path);
     meta->has_vocab = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path)
@@ -374,14 +369,12 @@ done:
 static sefl_status side(uint32_t *out, const tensors *t, const char *path, const char *name,
                         unsigned dimension)
 {
-    sefl_status st = SEFL_OK;
     const tensor *x = tensors_find(t, name);
-    SEFL_CHECK(x, SEFL_EPROTO, "%s: array \"%s\" is missing", path, name);
-    SEFL_CHECK(x->rank == 2 && x->shape[dimension] >= 1 && x->shape[dimension] <= BHM_MAX_SIDE,
-               SEFL_EPROTO, "%s: array \"%s\" is no matrix of a usual size", path, name);
+    SEFL_NEED(x, SEFL_EPROTO, "%s: array \"%s\" is missing", path, name);
+    SEFL_NEED(x->rank == 2 && x->shape[dimension] >= 1 && x->shape[dimension] <= BHM_MAX_SIDE,
+              SEFL_EPROTO, "%s: array \"%s\" is no matrix of a usual size", path, name);
     *out = (uint32_t)x->shape[dimension];
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Sizes from the shapes of PyTorch's weights. */

@@ -83,121 +83,110 @@ typedef struct header {
 /* Keeps a string; *at is where it begins. */
 static sefl_status keep(header *h, size_t *at, const sefl_buf *s)
 {
-    sefl_status st = SEFL_OK;
     *at = h->names.n;
     if (s->n)
-        SEFL_TRY(wr_raw(&h->names, s->p, s->n));
-    SEFL_TRY(wr_u8(&h->names, 0));
-done:
-    return st;
+        SEFL_PASS(wr_raw(&h->names, s->p, s->n));
+    return wr_u8(&h->names, 0);
 }
 
 static sefl_status read_meta(header *h, jread *j)
 {
-    sefl_status st = SEFL_OK;
     bool more = false;
-    SEFL_CHECK(!h->meta_seen, SEFL_EPROTO, "%s is there twice", meta_key);
+    SEFL_NEED(!h->meta_seen, SEFL_EPROTO, "%s is there twice", meta_key);
     h->meta_seen = true;
-    SEFL_TRY(jread_open(j, '{'));
+    SEFL_PASS(jread_open(j, '{'));
     for (;;) {
-        SEFL_TRY(jread_key(j, &h->key, &more));
+        SEFL_PASS(jread_key(j, &h->key, &more));
         if (!more)
             break;
-        SEFL_CHECK(h->metas < TENSOR_META_MAX, SEFL_EPROTO, "more than %d metadata entries",
-                   TENSOR_META_MAX);
-        SEFL_TRY(sefl_room(&h->meta_at, &h->meta_cap, 2 * h->metas + 2, sizeof *h->meta_at));
-        SEFL_TRY(keep(h, &h->meta_at[2 * h->metas], &h->key));
+        SEFL_NEED(h->metas < TENSOR_META_MAX, SEFL_EPROTO, "more than %d metadata entries",
+                  TENSOR_META_MAX);
+        SEFL_PASS(sefl_room(&h->meta_at, &h->meta_cap, 2 * h->metas + 2, sizeof *h->meta_at));
+        SEFL_PASS(keep(h, &h->meta_at[2 * h->metas], &h->key));
         buf_reset(&h->word);
-        SEFL_TRY(jread_str(j, &h->word));
-        SEFL_TRY(keep(h, &h->meta_at[2 * h->metas + 1], &h->word));
+        SEFL_PASS(jread_str(j, &h->word));
+        SEFL_PASS(keep(h, &h->meta_at[2 * h->metas + 1], &h->word));
         h->metas++;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status read_shape(jread *j, tensor *t)
 {
-    sefl_status st = SEFL_OK;
     bool more = false;
     t->rank = 0;
     t->count = 1;
-    SEFL_TRY(jread_open(j, '['));
+    SEFL_PASS(jread_open(j, '['));
     for (;;) {
         uint64_t n;
-        SEFL_TRY(jread_item(j, &more));
+        SEFL_PASS(jread_item(j, &more));
         if (!more)
             break;
-        SEFL_CHECK(t->rank < TENSOR_RANK_MAX, SEFL_EPROTO, "more than %d dimensions",
-                   TENSOR_RANK_MAX);
-        SEFL_TRY(jread_u64(j, &n));
+        SEFL_NEED(t->rank < TENSOR_RANK_MAX, SEFL_EPROTO, "more than %d dimensions",
+                  TENSOR_RANK_MAX);
+        SEFL_PASS(jread_u64(j, &n));
         t->shape[t->rank++] = n;
-        SEFL_CHECK(!__builtin_mul_overflow(t->count, n, &t->count), SEFL_EPROTO,
-                   "the shape is too large");
+        SEFL_NEED(!__builtin_mul_overflow(t->count, n, &t->count), SEFL_EPROTO,
+                  "the shape is too large");
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status read_offsets(jread *j, tensor *t)
 {
-    sefl_status st = SEFL_OK;
     bool more = false;
     uint64_t *to[2] = { &t->begin, &t->end };
-    SEFL_TRY(jread_open(j, '['));
+    SEFL_PASS(jread_open(j, '['));
     for (int i = 0; i < 3; i++) {
-        SEFL_TRY(jread_item(j, &more));
-        SEFL_CHECK(more == (i < 2), SEFL_EPROTO, "data_offsets are two numbers");
+        SEFL_PASS(jread_item(j, &more));
+        SEFL_NEED(more == (i < 2), SEFL_EPROTO, "data_offsets are two numbers");
         if (more)
-            SEFL_TRY(jread_u64(j, to[i]));
+            SEFL_PASS(jread_u64(j, to[i]));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* {"dtype": .., "shape": .., "data_offsets": ..}, each once, in any order. */
 static sefl_status read_entry(header *h, jread *j, tensor *t)
 {
-    sefl_status st = SEFL_OK;
     bool more = false;
     unsigned seen = 0, size = 0;
     uint64_t bytes;
-    SEFL_TRY(jread_open(j, '{'));
+    SEFL_PASS(jread_open(j, '{'));
     for (;;) {
-        SEFL_TRY(jread_key(j, &h->key, &more));
+        SEFL_PASS(jread_key(j, &h->key, &more));
         if (!more)
             break;
         unsigned bit = jread_is(&h->key, "dtype")          ? 1
                        : jread_is(&h->key, "shape")        ? 2
                        : jread_is(&h->key, "data_offsets") ? 4
                                                            : 0;
-        SEFL_CHECK(bit, SEFL_EPROTO, "unknown member beside dtype, shape and data_offsets");
-        SEFL_CHECK(!(seen & bit), SEFL_EPROTO, "a member is there twice");
+        SEFL_NEED(bit, SEFL_EPROTO, "unknown member beside dtype, shape and data_offsets");
+        SEFL_NEED(!(seen & bit), SEFL_EPROTO, "a member is there twice");
         seen |= bit;
         if (bit == 2) {
-            SEFL_TRY(read_shape(j, t));
+            SEFL_PASS(read_shape(j, t));
         } else if (bit == 4) {
-            SEFL_TRY(read_offsets(j, t));
+            SEFL_PASS(read_offsets(j, t));
         } else {
             buf_reset(&h->word);
-            SEFL_TRY(jread_str(j, &h->word));
+            SEFL_PASS(jread_str(j, &h->word));
             for (size_t i = 0; i < sizeof types / sizeof *types; i++)
                 if (jread_is(&h->word, types[i].name)) {
                     t->type = types[i].type;
                     t->type_name = types[i].name;
                     size = types[i].size;
                 }
-            SEFL_CHECK(size, SEFL_EPROTO, "unknown dtype \"%.16s\"",
-                       h->word.n && wr_u8(&h->word, 0) == SEFL_OK ? (const char *)h->word.p : "");
+            SEFL_NEED(size, SEFL_EPROTO, "unknown dtype \"%.16s\"",
+                      h->word.n && wr_u8(&h->word, 0) == SEFL_OK ? (const char *)h->word.p : "");
         }
     }
-    SEFL_CHECK(seen == 7, SEFL_EPROTO, "dtype, shape and data_offsets are wanted");
-    SEFL_CHECK(t->begin <= t->end, SEFL_EPROTO, "data_offsets run backwards");
-    SEFL_CHECK(!__builtin_mul_overflow(t->count, size, &bytes) && bytes == t->end - t->begin,
-               SEFL_EPROTO, "data_offsets span %llu bytes, the shape needs %llu x %u",
-               (unsigned long long)(t->end - t->begin), (unsigned long long)t->count, size);
-done:
-    return st;
+    SEFL_NEED(seen == 7, SEFL_EPROTO, "dtype, shape and data_offsets are wanted");
+    SEFL_NEED(t->begin <= t->end, SEFL_EPROTO, "data_offsets run backwards");
+    SEFL_NEED(!__builtin_mul_overflow(t->count, size, &bytes) && bytes == t->end - t->begin,
+              SEFL_EPROTO, "data_offsets span %llu bytes, the shape needs %llu x %u",
+              (unsigned long long)(t->end - t->begin), (unsigned long long)t->count, size);
+    return SEFL_OK;
 }
 
 static sefl_status read_header(header *h, sefl_span text)
@@ -277,13 +266,12 @@ static sefl_status sort_names(named *list, size_t n, const char *what)
 /* Takes over the parsed header: order, names, no overlap, no hole, the file's end. */
 static sefl_status settle(tensors *t, header *h)
 {
-    sefl_status st = SEFL_OK;
     uint64_t at = 0;
-    SEFL_TRY(sefl_new(&t->list, h->count, sizeof *t->list));
-    SEFL_TRY(sefl_new(&t->by_name, h->count, sizeof *t->by_name));
-    SEFL_TRY(sefl_new(&t->metas, h->metas, sizeof *t->metas));
-    SEFL_TRY(sefl_new(&t->meta_by_name, h->metas, sizeof *t->meta_by_name));
-    SEFL_TRY(sefl_new(&t->names, h->names.n, 1));
+    SEFL_PASS(sefl_new(&t->list, h->count, sizeof *t->list));
+    SEFL_PASS(sefl_new(&t->by_name, h->count, sizeof *t->by_name));
+    SEFL_PASS(sefl_new(&t->metas, h->metas, sizeof *t->metas));
+    SEFL_PASS(sefl_new(&t->meta_by_name, h->metas, sizeof *t->meta_by_name));
+    SEFL_PASS(sefl_new(&t->names, h->names.n, 1));
     if (h->names.n)
         memcpy(t->names, h->names.p, h->names.n);
     t->count = h->count;
@@ -297,24 +285,22 @@ static sefl_status settle(tensors *t, header *h)
     for (size_t i = 0; i < t->count; i++) {
         const tensor *x = &t->list[i];
         t->by_name[i] = (named){ x->name, i };
-        SEFL_CHECK(x->begin >= at, SEFL_EPROTO, "array \"%.64s\" overlaps the one before", x->name);
-        SEFL_CHECK(x->begin == at, SEFL_EPROTO, "%llu unused bytes before array \"%.64s\"",
-                   (unsigned long long)(x->begin - at), x->name);
+        SEFL_NEED(x->begin >= at, SEFL_EPROTO, "array \"%.64s\" overlaps the one before", x->name);
+        SEFL_NEED(x->begin == at, SEFL_EPROTO, "%llu unused bytes before array \"%.64s\"",
+                  (unsigned long long)(x->begin - at), x->name);
         at = x->end;
     }
-    SEFL_CHECK(at <= t->data_bytes, SEFL_EPROTO, "arrays have %llu bytes, the file holds %llu",
-               (unsigned long long)at, (unsigned long long)t->data_bytes);
-    SEFL_CHECK(at == t->data_bytes, SEFL_EPROTO, "%llu stray bytes after the last array",
-               (unsigned long long)(t->data_bytes - at));
+    SEFL_NEED(at <= t->data_bytes, SEFL_EPROTO, "arrays have %llu bytes, the file holds %llu",
+              (unsigned long long)at, (unsigned long long)t->data_bytes);
+    SEFL_NEED(at == t->data_bytes, SEFL_EPROTO, "%llu stray bytes after the last array",
+              (unsigned long long)(t->data_bytes - at));
     for (size_t i = 0; i < t->meta_count; i++) {
         t->metas[i] =
             (tensor_meta){ t->names + h->meta_at[2 * i], t->names + h->meta_at[2 * i + 1] };
         t->meta_by_name[i] = (named){ t->metas[i].key, i };
     }
-    SEFL_TRY(sort_names(t->by_name, t->count, "arrays"));
-    SEFL_TRY(sort_names(t->meta_by_name, t->meta_count, "metadata entries"));
-done:
-    return st;
+    SEFL_PASS(sort_names(t->by_name, t->count, "arrays"));
+    return sort_names(t->meta_by_name, t->meta_count, "metadata entries");
 }
 
 static sefl_status read_all(tensors *t, uint64_t size)
@@ -534,7 +520,6 @@ done:
 static sefl_status make_header(sefl_buf *b, const tensor_out *arrays, size_t count,
                                const tensor_meta *metas, size_t meta_count)
 {
-    sefl_status st = SEFL_OK;
     uint64_t at = 0;
     json j = json_into(b);
     json_open(&j, '{');
@@ -553,29 +538,27 @@ static sefl_status make_header(sefl_buf *b, const tensor_out *arrays, size_t cou
         json_key(&j, "shape"), json_open(&j, '[');
         for (unsigned k = 0; k < arrays[i].rank; k++) {
             json_u64(&j, arrays[i].shape[k]);
-            SEFL_CHECK(!__builtin_mul_overflow(n, arrays[i].shape[k], &n), SEFL_EINVAL,
-                       "array \"%.64s\" is too large", arrays[i].name);
+            SEFL_NEED(!__builtin_mul_overflow(n, arrays[i].shape[k], &n), SEFL_EINVAL,
+                      "array \"%.64s\" is too large", arrays[i].name);
         }
         json_close(&j, ']');
         json_key(&j, "data_offsets"), json_open(&j, '[');
         json_u64(&j, at);
-        SEFL_CHECK(!__builtin_add_overflow(at, n, &at), SEFL_EINVAL, "the arrays are too large");
+        SEFL_NEED(!__builtin_add_overflow(at, n, &at), SEFL_EINVAL, "the arrays are too large");
         json_u64(&j, at);
         json_close(&j, ']');
         json_close(&j, '}');
     }
     json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
+    SEFL_PASS(json_end(&j));
     while (b->n % 8)
-        SEFL_TRY(wr_u8(b, ' '));
-    SEFL_CHECK(b->n <= TENSOR_HEADER_MAX, SEFL_EINVAL, "the header has %zu bytes", b->n);
-done:
-    return st;
+        SEFL_PASS(wr_u8(b, ' '));
+    SEFL_NEED(b->n <= TENSOR_HEADER_MAX, SEFL_EINVAL, "the header has %zu bytes", b->n);
+    return SEFL_OK;
 }
 
 static sefl_status put_values(outfile *o, const tensor_out *a)
 {
-    sefl_status st = SEFL_OK;
     uint8_t piece[1 << 14];
     uint64_t count = 1;
     for (unsigned k = 0; k < a->rank; k++)
@@ -587,10 +570,9 @@ static sefl_status put_values(outfile *o, const tensor_out *a)
             memcpy(&bits, &a->values[i], sizeof bits);
             store_u32(piece + 4 * n, bits);
         }
-        SEFL_TRY(outfile_put(o, piece, 4 * n));
+        SEFL_PASS(outfile_put(o, piece, 4 * n));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status tensors_write(const char *path, const tensor_out *arrays, size_t count,

@@ -364,33 +364,31 @@ static sefl_status spectra_of_tokens(void *ctx, unsigned lane, size_t begin, siz
 
 sefl_status nn_head_run(nn_head *h, pool *p, const nn_head_job *job)
 {
-    sefl_status st = SEFL_OK;
     run r = { .h = h, .job = job, .first = true };
     double loss = 0;
     const size_t panel = 2 * (size_t)h->k->width;
     for (size_t t = 0; t < job->n; t++)
-        SEFL_CHECK(job->target[t] < h->w.rows, SEFL_EINVAL, "word %u: the vocabulary has %u",
-                   job->target[t], h->w.rows);
+        SEFL_NEED(job->target[t] < h->w.rows, SEFL_EINVAL, "word %u: the vocabulary has %u",
+                  job->target[t], h->w.rows);
     if (h->fast)
-        SEFL_TRY(pool_run(p, h->slices, 1, spectra_of_weights, &r, NULL));
+        SEFL_PASS(pool_run(p, h->slices, 1, spectra_of_weights, &r, NULL));
     for (; r.t0 < job->n; r.t0 += r.n, r.first = false) {
         r.n = job->n - r.t0 < h->tile ? job->n - r.t0 : h->tile;
         if (h->fast)
-            SEFL_TRY(pool_run(p, hankel_groups(h->k, r.n), 1, spectra_of_tokens, &r, NULL));
+            SEFL_PASS(pool_run(p, hankel_groups(h->k, r.n), 1, spectra_of_tokens, &r, NULL));
         else
-            SEFL_TRY(pool_run(p, r.n, panel, turn_tokens, &r, NULL));
-        SEFL_TRY(pool_run(p, h->slices, 1, forward, &r, NULL));
+            SEFL_PASS(pool_run(p, r.n, panel, turn_tokens, &r, NULL));
+        SEFL_PASS(pool_run(p, h->slices, 1, forward, &r, NULL));
         loss += join(&r);
         if (job->dx) {
-            SEFL_TRY(pool_run(p, h->slices, 1, backward, &r, NULL));
-            SEFL_TRY(pool_run(p, r.n, panel, gather, &r, NULL));
+            SEFL_PASS(pool_run(p, h->slices, 1, backward, &r, NULL));
+            SEFL_PASS(pool_run(p, r.n, panel, gather, &r, NULL));
         }
     }
     if (h->fast && job->dx)
-        SEFL_TRY(pool_run(p, h->slices, 1, fold_spectra, &r, NULL));
+        SEFL_PASS(pool_run(p, h->slices, 1, fold_spectra, &r, NULL));
     *job->loss = loss;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void nn_head_logits(const nn_head *h, nn_real *logits, const nn_real *x, const nn_real *v,

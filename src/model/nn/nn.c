@@ -69,17 +69,14 @@ sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g)
 {
     /* How work is cut depends on sizes alone. Even numbers suit two threads. */
     enum { PACK = 32768 };
-    sefl_status st = SEFL_OK;
     gemm_job j = { .k = w->k ? w->k : nn_kernels_get(), .g = g, .pack = w->pack };
     const size_t wide = 2 * (size_t)j.k->width, panels = (g->n + wide - 1) / wide;
     const double flop = 2.0 * (double)g->m * (double)g->n * (double)g->k;
     const size_t pieces = flop >= 8e6 ? 8 : flop >= 1e6 ? 2 : 1;
     if (g->m == 0 || g->n == 0 || g->k == 0)
         return SEFL_OK;
-    SEFL_TRY(pool_run(w->pool, panels, PACK / (wide * g->k) + 1, pack_piece, &j, NULL));
-    SEFL_TRY(pool_run(w->pool, g->m, (g->m + pieces - 1) / pieces, gemm_piece, &j, NULL));
-done:
-    return st;
+    SEFL_PASS(pool_run(w->pool, panels, PACK / (wide * g->k) + 1, pack_piece, &j, NULL));
+    return pool_run(w->pool, g->m, (g->m + pieces - 1) / pieces, gemm_piece, &j, NULL);
 }
 
 void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p)
@@ -138,32 +135,29 @@ sefl_status nn_linear(const nn_work *k, nn_real *y, const nn_real *x, size_t n, 
 sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real *dbias,
                            const nn_real *dy, const nn_real *x, size_t n)
 {
-    sefl_status st = SEFL_OK;
     size_t rows = w->shape.rows, cols = w->shape.cols;
     if (dx)
-        SEFL_TRY(nn_gemm(k, &(nn_gemm_args){ .m = n,
-                                             .n = cols,
-                                             .k = rows,
-                                             .a = dy,
-                                             .lda = rows,
-                                             .b = w->w,
-                                             .ldb = cols,
-                                             .c = dx,
-                                             .ldc = cols }));
-    SEFL_TRY(nn_gemm(k, &(nn_gemm_args){ .ta = true,
-                                         .m = rows,
-                                         .n = cols,
-                                         .k = n,
-                                         .a = dy,
-                                         .lda = rows,
-                                         .b = x,
-                                         .ldb = cols,
-                                         .beta = 1,
-                                         .c = w->dw,
-                                         .ldc = cols,
-                                         .sums = dbias }));
-done:
-    return st;
+        SEFL_PASS(nn_gemm(k, &(nn_gemm_args){ .m = n,
+                                              .n = cols,
+                                              .k = rows,
+                                              .a = dy,
+                                              .lda = rows,
+                                              .b = w->w,
+                                              .ldb = cols,
+                                              .c = dx,
+                                              .ldc = cols }));
+    return nn_gemm(k, &(nn_gemm_args){ .ta = true,
+                                       .m = rows,
+                                       .n = cols,
+                                       .k = n,
+                                       .a = dy,
+                                       .lda = rows,
+                                       .b = x,
+                                       .ldb = cols,
+                                       .beta = 1,
+                                       .c = w->dw,
+                                       .ldc = cols,
+                                       .sums = dbias });
 }
 
 typedef struct dropout_job {
@@ -278,15 +272,13 @@ static sefl_status norm_backward(void *ctx, unsigned lane, size_t begin, size_t 
 
 sefl_status nn_norm_backward(pool *p, const nn_norm *a)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(pool_run(p, a->n, NORM_ROWS, norm_backward, (void *)(uintptr_t)a, NULL));
+    SEFL_PASS(pool_run(p, a->n, NORM_ROWS, norm_backward, (void *)(uintptr_t)a, NULL));
     for (size_t i = 0; i < a->n; i += NORM_ROWS) {
         const nn_real *part = a->part + i / NORM_ROWS * 2 * a->cols;
         nn_kernels_get()->axpy(a->dgain, 1, part, a->cols);
         nn_kernels_get()->axpy(a->dshift, 1, part + a->cols, a->cols);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 typedef struct relu_job {

@@ -31,15 +31,13 @@ struct circ_columns {
 
 sefl_status circ_columns_new(circ_columns **out, size_t k)
 {
-    sefl_status st = SEFL_OK;
     circ_columns *c = NULL;
     *out = NULL;
-    SEFL_CHECK(k >= 1 && k <= 64, SEFL_EINVAL, "columns: %zu, 1 to 64 wanted", k);
-    SEFL_TRY(sefl_new(&c, 1, sizeof *c + k * sizeof(column)));
+    SEFL_NEED(k >= 1 && k <= 64, SEFL_EINVAL, "columns: %zu, 1 to 64 wanted", k);
+    SEFL_PASS(sefl_new(&c, 1, sizeof *c + k * sizeof(column)));
     c->k = k;
     *out = c;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void circ_columns_free(circ_columns *c)

@@ -189,24 +189,21 @@ static void used(plan *p, circ_wire w)
 
 static sefl_status emit(plan *p, circ_op op, circ_wire dst, circ_wire x, circ_wire y)
 {
-    sefl_status st = SEFL_OK;
     circ_gate g = { .op = (uint16_t)op, .a = (uint16_t)p->slot[x], .b = (uint16_t)p->slot[y] };
     /* Sources are released first: a gate may write over its own input. */
     if (x != CONST1)
         used(p, x);
     if (y != CONST1)
         used(p, y);
-    SEFL_TRY(take_slot(p, &p->slot[dst]));
+    SEFL_PASS(take_slot(p, &p->slot[dst]));
     g.dst = (uint16_t)p->slot[dst];
     p->c->gate[p->c->gates++] = g;
     p->c->ands += op == CIRC_AND;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status lower(plan *p)
 {
-    sefl_status st = SEFL_OK;
     const circ_builder *b = p->b;
     circuit *c = p->c;
     p->slot[CONST1] = 0;
@@ -221,14 +218,13 @@ static sefl_status lower(plan *p)
         const node *x = &b->nodes[i];
         circ_wire pos = (circ_wire)(2 * i);
         if (p->uses[pos] > 0 && (x->op == NODE_XOR || x->op == NODE_AND))
-            SEFL_TRY(emit(p, x->op == NODE_AND ? CIRC_AND : CIRC_XOR, pos, x->a, x->b));
+            SEFL_PASS(emit(p, x->op == NODE_AND ? CIRC_AND : CIRC_XOR, pos, x->a, x->b));
         if (p->uses[pos + 1] > 0) /* also the constant 0 = 1 ^ 1 */
-            SEFL_TRY(emit(p, CIRC_XOR, pos + 1, pos, CONST1));
+            SEFL_PASS(emit(p, CIRC_XOR, pos + 1, pos, CONST1));
     }
     for (size_t i = 0; i < b->nouts; i++)
         c->out[i] = (uint16_t)p->slot[b->outs[i]];
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status circ_finish(circ_builder *b, circuit **out)

@@ -6,17 +6,15 @@ const sampler_profile sampler_g44 = {
 
 sefl_status sampler_check(const sampler_profile *p)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(p->columns >= 1 && p->columns <= SAMPLER_MAX_COLUMNS, SEFL_EINVAL,
-               "sampler %s: %u columns, 1 to %d wanted", p->name, p->columns, SAMPLER_MAX_COLUMNS);
+    SEFL_NEED(p->columns >= 1 && p->columns <= SAMPLER_MAX_COLUMNS, SEFL_EINVAL,
+              "sampler %s: %u columns, 1 to %d wanted", p->name, p->columns, SAMPLER_MAX_COLUMNS);
     for (unsigned c = 0; c < p->columns; c++)
-        SEFL_CHECK(p->column[c] <= SAMPLER_MAX_COLUMN_BITS, SEFL_EINVAL,
-                   "sampler %s: %u bits in column %u, at most %d", p->name, p->column[c], c,
-                   SAMPLER_MAX_COLUMN_BITS);
-    SEFL_CHECK(p->kick_a < 16 && p->kick_m >= 1 && p->kick_m <= 16, SEFL_EINVAL,
-               "sampler %s: kick (%u, %u)", p->name, p->kick_a, p->kick_m);
-done:
-    return st;
+        SEFL_NEED(p->column[c] <= SAMPLER_MAX_COLUMN_BITS, SEFL_EINVAL,
+                  "sampler %s: %u bits in column %u, at most %d", p->name, p->column[c], c,
+                  SAMPLER_MAX_COLUMN_BITS);
+    SEFL_NEED(p->kick_a < 16 && p->kick_m >= 1 && p->kick_m <= 16, SEFL_EINVAL,
+              "sampler %s: kick (%u, %u)", p->name, p->kick_a, p->kick_m);
+    return SEFL_OK;
 }
 
 static unsigned column_bits(const sampler_profile *p)

@@ -58,26 +58,22 @@ sefl_status gc_delta_draw(gc_label *delta, const sefl_rng *rng)
 
 sefl_status gc_tweaks(uint64_t *tweaks, const circuit *c, uint64_t blocks)
 {
-    sefl_status st = SEFL_OK;
     uint64_t n;
     *tweaks = 0;
-    SEFL_CHECK(!__builtin_mul_overflow(2 * (uint64_t)c->ands, blocks, &n), SEFL_ERANGE,
-               "garble: %llu blocks need too many tweaks", (unsigned long long)blocks);
+    SEFL_NEED(!__builtin_mul_overflow(2 * (uint64_t)c->ands, blocks, &n), SEFL_ERANGE,
+              "garble: %llu blocks need too many tweaks", (unsigned long long)blocks);
     *tweaks = n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status gc_table_bytes(size_t *bytes, const circuit *c, size_t blocks)
 {
-    sefl_status st = SEFL_OK;
     size_t n;
     *bytes = 0;
-    SEFL_CHECK(!__builtin_mul_overflow((size_t)GC_AND_BYTES * GC_LANES * c->ands, blocks, &n),
-               SEFL_ERANGE, "garble: tables of %zu blocks do not fit", blocks);
+    SEFL_NEED(!__builtin_mul_overflow((size_t)GC_AND_BYTES * GC_LANES * c->ands, blocks, &n),
+              SEFL_ERANGE, "garble: tables of %zu blocks do not fit", blocks);
     *bytes = n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- a run -------------------------------------------------------------------------------- */
@@ -99,24 +95,22 @@ static void run_clear(run *r)
 /* constant: label of slot 0. */
 static sefl_status run_init(run *r, const circuit *c, const gc_config *cfg, gc_label constant)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(cfg->tweak_base % 2 == 0, SEFL_EINVAL, "garble: tweak base %llu is odd",
-               (unsigned long long)cfg->tweak_base);
-    SEFL_TRY(circuit_validate(c));
+    SEFL_NEED(cfg->tweak_base % 2 == 0, SEFL_EINVAL, "garble: tweak base %llu is odd",
+              (unsigned long long)cfg->tweak_base);
+    SEFL_PASS(circuit_validate(c));
     r->c = c;
     r->cfg = *cfg;
     r->path = &paths[aes_path_best()];
     memcpy(r->lane, gc_lane_number, sizeof r->lane);
-    SEFL_TRY(gc_program_init(&r->program, c));
-    SEFL_TRY(sefl_new(&r->slot, c->slots, sizeof *r->slot));
-    SEFL_TRY(sefl_new(&r->scratch, scratch_bytes(c), 1));
+    SEFL_PASS(gc_program_init(&r->program, c));
+    SEFL_PASS(sefl_new(&r->slot, c->slots, sizeof *r->slot));
+    SEFL_PASS(sefl_new(&r->scratch, scratch_bytes(c), 1));
     for (int l = 0; l < GC_LANES; l++)
         r->constant[l] = constant;
     r->slot[0] = (const uint8_t *)r->constant;
     for (uint32_t i = c->inputs + 1; i < c->slots; i++)
         r->slot[i] = r->scratch + (size_t)GC_WIRE * (i - c->inputs - 1);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void run_inputs(run *r, const gc_label *in)
@@ -134,17 +128,15 @@ static void run_outputs(const run *r, gc_label *out)
 /* First tweak of the call; SEFL_ERANGE if the last one would not be below 2^64. */
 static sefl_status run_tweak(const run *r, uint64_t *tweak, uint64_t first, size_t blocks)
 {
-    sefl_status st = SEFL_OK;
     uint64_t end, skip, last;
-    SEFL_CHECK(!__builtin_add_overflow(first, (uint64_t)blocks, &end), SEFL_ERANGE,
-               "garble: block number beyond 2^64");
-    SEFL_TRY(gc_tweaks(&last, r->c, end));
-    SEFL_TRY(gc_tweaks(&skip, r->c, first));
-    SEFL_CHECK(!__builtin_add_overflow(r->cfg.tweak_base, last, &last), SEFL_ERANGE,
-               "garble: tweaks of block %llu pass 2^64", (unsigned long long)end);
+    SEFL_NEED(!__builtin_add_overflow(first, (uint64_t)blocks, &end), SEFL_ERANGE,
+              "garble: block number beyond 2^64");
+    SEFL_PASS(gc_tweaks(&last, r->c, end));
+    SEFL_PASS(gc_tweaks(&skip, r->c, first));
+    SEFL_NEED(!__builtin_add_overflow(r->cfg.tweak_base, last, &last), SEFL_ERANGE,
+              "garble: tweaks of block %llu pass 2^64", (unsigned long long)end);
     *tweak = r->cfg.tweak_base + skip;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- garbler ------------------------------------------------------------------------------ */
@@ -178,17 +170,16 @@ void gc_garbler_free(gc_garbler *g)
 sefl_status gc_garble(gc_garbler *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
                       const gc_label *in_zero, uint64_t first_block, size_t blocks)
 {
-    sefl_status st = SEFL_OK;
     const circuit *c = g->r.c;
     size_t need;
     uint64_t tweak;
-    SEFL_TRY(gc_table_bytes(&need, c, blocks));
-    SEFL_CHECK(table_bytes == need, SEFL_EINVAL, "garble: %zu bytes for tables, %zu wanted",
-               table_bytes, need);
-    SEFL_TRY(run_tweak(&g->r, &tweak, first_block, blocks));
-    SEFL_CHECK(first_block >= g->next_block, SEFL_ESTATE,
-               "garble: block %llu again, %llu is next: a table is never made twice",
-               (unsigned long long)first_block, (unsigned long long)g->next_block);
+    SEFL_PASS(gc_table_bytes(&need, c, blocks));
+    SEFL_NEED(table_bytes == need, SEFL_EINVAL, "garble: %zu bytes for tables, %zu wanted",
+              table_bytes, need);
+    SEFL_PASS(run_tweak(&g->r, &tweak, first_block, blocks));
+    SEFL_NEED(first_block >= g->next_block, SEFL_ESTATE,
+              "garble: block %llu again, %llu is next: a table is never made twice",
+              (unsigned long long)first_block, (unsigned long long)g->next_block);
     g->next_block = first_block + blocks;
     const gc_job job = { c,         &g->r.program, g->r.slot, g->r.scratch, &g->r.cfg.hash_key,
                          g->r.lane, &g->delta };
@@ -201,8 +192,7 @@ sefl_status gc_garble(gc_garbler *g, uint8_t *tables, size_t table_bytes, gc_lab
         tables += (size_t)GC_LANES * GC_AND_BYTES * c->ands;
         tweak += 2 * (uint64_t)c->ands;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- evaluator ---------------------------------------------------------------------------- */
@@ -232,14 +222,13 @@ sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *ta
                         size_t table_bytes, const gc_label *in_active, uint64_t first_block,
                         size_t blocks)
 {
-    sefl_status st = SEFL_OK;
     const circuit *c = e->r.c;
     size_t need;
     uint64_t tweak;
-    SEFL_TRY(gc_table_bytes(&need, c, blocks));
-    SEFL_CHECK(table_bytes == need, SEFL_EPROTO, "garble: %zu bytes of tables, %zu wanted",
-               table_bytes, need);
-    SEFL_TRY(run_tweak(&e->r, &tweak, first_block, blocks));
+    SEFL_PASS(gc_table_bytes(&need, c, blocks));
+    SEFL_NEED(table_bytes == need, SEFL_EPROTO, "garble: %zu bytes of tables, %zu wanted",
+              table_bytes, need);
+    SEFL_PASS(run_tweak(&e->r, &tweak, first_block, blocks));
     const gc_job job = { c,         &e->r.program, e->r.slot, e->r.scratch, &e->r.cfg.hash_key,
                          e->r.lane, NULL };
     for (size_t b = 0; b < blocks; b++) {
@@ -251,8 +240,7 @@ sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *ta
         tables += (size_t)GC_LANES * GC_AND_BYTES * c->ands;
         tweak += 2 * (uint64_t)c->ands;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- lane keys and rows ------------------------------------------------------------------- */

@@ -61,30 +61,26 @@ void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r)
 
 sefl_status audit_record_read(audit_record *r, sefl_span in)
 {
-    sefl_status st = SEFL_OK;
     *r = (audit_record){ 0 };
-    SEFL_CHECK(in.n == AUDIT_RECORD, SEFL_EPROTO, "audit record: %zu bytes, wanted %d", in.n,
-               AUDIT_RECORD);
-    SEFL_CHECK(memcmp(in.p, magic, sizeof magic) == 0, SEFL_EPROTO,
-               "audit record: this file is something else");
+    SEFL_NEED(in.n == AUDIT_RECORD, SEFL_EPROTO, "audit record: %zu bytes, wanted %d", in.n,
+              AUDIT_RECORD);
+    SEFL_NEED(memcmp(in.p, magic, sizeof magic) == 0, SEFL_EPROTO,
+              "audit record: this file is something else");
     memcpy(r, in.p + sizeof magic, sizeof *r);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status audit_record_save(char *path, const audit_record *r, const char *folder)
 {
-    sefl_status st = SEFL_OK;
     char name[PATH_MAX], hex[17];
     uint8_t bytes[AUDIT_RECORD], id[AUDIT_ID];
     audit_id(id, r->hello[0], r->hello[1]);
-    SEFL_CHECK(snprintf(name, sizeof name, "%s/audit-%s.bin", folder, hex_write(hex, id, 8)) <
-                   (int)sizeof name,
-               SEFL_EINVAL, "audit record: the folder's path is too long");
+    SEFL_NEED(snprintf(name, sizeof name, "%s/audit-%s.bin", folder, hex_write(hex, id, 8)) <
+                  (int)sizeof name,
+              SEFL_EINVAL, "audit record: the folder's path is too long");
     audit_record_write(bytes, r);
-    SEFL_TRY(file_write_atomic(name, span_of(bytes, sizeof bytes), 0600));
+    SEFL_PASS(file_write_atomic(name, span_of(bytes, sizeof bytes), 0600));
     if (path)
         memcpy(path, name, sizeof name);
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -75,18 +75,16 @@ unsigned noise_value_bytes(const noise_params *p)
 
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p)
 {
-    sefl_status st = SEFL_OK;
     *bytes = 0;
-    SEFL_CHECK(p->count >= 1 && p->count <= (uint64_t)1 << 32, SEFL_EINVAL,
-               "noise: %llu coordinates, wanted 1 to 2^32", (unsigned long long)p->count);
-    SEFL_CHECK(p->k >= sampler_bits(&sampler_g44) && p->k <= 32 && p->t <= 32 && p->g <= 62 &&
-                   p->k + p->t + p->g <= 62,
-               SEFL_EINVAL,
-               "noise: k = %u, t = %u, g = %u: wanted %u <= k <= 32, t <= 32, k + t + g <= 62",
-               p->k, p->t, p->g, sampler_bits(&sampler_g44));
+    SEFL_NEED(p->count >= 1 && p->count <= (uint64_t)1 << 32, SEFL_EINVAL,
+              "noise: %llu coordinates, wanted 1 to 2^32", (unsigned long long)p->count);
+    SEFL_NEED(p->k >= sampler_bits(&sampler_g44) && p->k <= 32 && p->t <= 32 && p->g <= 62 &&
+                  p->k + p->t + p->g <= 62,
+              SEFL_EINVAL,
+              "noise: k = %u, t = %u, g = %u: wanted %u <= k <= 32, t <= 32, k + t + g <= 62", p->k,
+              p->t, p->g, sampler_bits(&sampler_g44));
     *bytes = NOISE_REPLY_HEAD + p->count * noise_value_bytes(p);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* All but the dither seed, which ends the head. */
@@ -154,15 +152,13 @@ static void round_joint(rounding *r, uint64_t *digit, size_t at, size_t n, int s
 static sefl_status next(rounding *r, uint64_t *digit, int64_t *e, const noise_digits *from,
                         const noise_source *add, size_t at, size_t n, int sign)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(from->get(from->ctx, digit, at, n));
-    SEFL_TRY(add->get(add->ctx, e, at, n));
+    SEFL_PASS(from->get(from->ctx, digit, at, n));
+    SEFL_PASS(add->get(add->ctx, e, at, n));
     if (r->p->own)
         round_guard(digit, n, r->p->g, &r->coins);
     else
         round_joint(r, digit, at, n, sign);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
@@ -203,16 +199,14 @@ done:
 
 sefl_status noise_reply_check(const noise_params *p, sefl_span reply)
 {
-    sefl_status st = SEFL_OK;
     uint8_t want[NOISE_REPLY_HEAD];
     size_t total;
-    SEFL_TRY(noise_reply_bytes(&total, p));
+    SEFL_PASS(noise_reply_bytes(&total, p));
     head(want, p);
-    SEFL_CHECK(reply.n == total && memcmp(reply.p, want, p->own ? sizeof want : SEED_AT) == 0,
-               SEFL_EPROTO,
-               "noise reply: for another task, round, attempt, size, or other noise shares");
-done:
-    return st;
+    SEFL_NEED(reply.n == total && memcmp(reply.p, want, p->own ? sizeof want : SEED_AT) == 0,
+              SEFL_EPROTO,
+              "noise reply: for another task, round, attempt, size, or other noise shares");
+    return SEFL_OK;
 }
 
 sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span reply,

@@ -225,23 +225,21 @@ static void open_part(batch *b, uint8_t *x, unsigned bytes, uint64_t first, uint
 /* Is every part here, beyond its session's cursor and the slice's own earlier parts? */
 static sefl_status is_here(const shares_pool *p, const shares_slice *s, unsigned bytes)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(s->n >= 1 && s->n <= SLICE_PARTS_MAX && bytes >= 1, SEFL_EINVAL,
-               "a slice of %u parts, %u bytes a value", s->n, bytes);
+    SEFL_NEED(s->n >= 1 && s->n <= SLICE_PARTS_MAX && bytes >= 1, SEFL_EINVAL,
+              "a slice of %u parts, %u bytes a value", s->n, bytes);
     for (uint32_t i = 0; i < s->n; i++) {
         const batch *b = find(p, s->part[i].id);
-        SEFL_CHECK(b, SEFL_ENOTFOUND, "noise shares of a session that is not here");
+        SEFL_NEED(b, SEFL_ENOTFOUND, "noise shares of a session that is not here");
         uint64_t cursor = b->taken, first = s->part[i].first, count = s->part[i].count;
         for (uint32_t j = 0; j < i; j++)
             if (memcmp(s->part[j].id, b->id, SHARES_ID) == 0)
                 cursor = s->part[j].first + s->part[j].count;
-        SEFL_CHECK(count >= 1 && first >= cursor && first <= b->n && count <= b->n - first,
-                   SEFL_ENOTFOUND, "noise shares that are used up, or were never made");
-        SEFL_CHECK(bytes <= b->bytes, SEFL_EINVAL, "noise shares of %u bytes, wanted %u", b->bytes,
-                   bytes);
+        SEFL_NEED(count >= 1 && first >= cursor && first <= b->n && count <= b->n - first,
+                  SEFL_ENOTFOUND, "noise shares that are used up, or were never made");
+        SEFL_NEED(bytes <= b->bytes, SEFL_EINVAL, "noise shares of %u bytes, wanted %u", b->bytes,
+                  bytes);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status shares_pool_take(shares_pool *p, const shares_slice *s, uint8_t *x, unsigned bytes)
@@ -298,23 +296,21 @@ size_t shares_slice_write(uint8_t out[SLICE_BYTES_MAX], const shares_slice *s)
 
 sefl_status shares_slice_read(rd *r, shares_slice *out)
 {
-    sefl_status st = SEFL_OK;
     memset(out, 0, sizeof *out);
     uint32_t n;
-    SEFL_TRY(rd_u32(r, &n));
-    SEFL_CHECK(n <= SLICE_PARTS_MAX, SEFL_EPROTO, "a slice of %u parts, at most %d", n,
-               SLICE_PARTS_MAX);
+    SEFL_PASS(rd_u32(r, &n));
+    SEFL_NEED(n <= SLICE_PARTS_MAX, SEFL_EPROTO, "a slice of %u parts, at most %d", n,
+              SLICE_PARTS_MAX);
     for (uint32_t i = 0; i < n; i++) {
-        SEFL_TRY(rd_raw(r, out->part[i].id, SHARES_ID));
-        SEFL_TRY(rd_u64(r, &out->part[i].first));
-        SEFL_TRY(rd_u64(r, &out->part[i].count));
-        SEFL_CHECK(out->part[i].count >= 1 && out->part[i].count <= SHARES_COUNT_MAX &&
-                       out->part[i].first <= SHARES_COUNT_MAX - out->part[i].count,
-                   SEFL_EPROTO, "part %u of a slice is empty or too long", i);
+        SEFL_PASS(rd_raw(r, out->part[i].id, SHARES_ID));
+        SEFL_PASS(rd_u64(r, &out->part[i].first));
+        SEFL_PASS(rd_u64(r, &out->part[i].count));
+        SEFL_NEED(out->part[i].count >= 1 && out->part[i].count <= SHARES_COUNT_MAX &&
+                      out->part[i].first <= SHARES_COUNT_MAX - out->part[i].count,
+                  SEFL_EPROTO, "part %u of a slice is empty or too long", i);
     }
     out->n = n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s)
@@ -393,12 +389,9 @@ done:
 sefl_status shares_twins_init(shares_twins *t, const sefl_coins *as_coins,
                               const sefl_coins *csp_coins)
 {
-    sefl_status st = SEFL_OK;
     *t = (shares_twins){ .as_coins = as_coins, .csp_coins = csp_coins, .keys = rng_system() };
-    SEFL_TRY(shares_pool_new(&t->as, 0, &t->keys));
-    SEFL_TRY(shares_pool_new(&t->csp, 0, &t->keys));
-done:
-    return st;
+    SEFL_PASS(shares_pool_new(&t->as, 0, &t->keys));
+    return shares_pool_new(&t->csp, 0, &t->keys);
 }
 
 void shares_twins_clear(shares_twins *t)
@@ -410,12 +403,9 @@ void shares_twins_clear(shares_twins *t)
 
 sefl_status shares_twins_wait(void *twins, uint64_t round, uint64_t attempt, uint64_t count)
 {
-    sefl_status st = SEFL_OK;
     const shares_twins *t = twins;
     sefl_rng as, csp;
-    SEFL_TRY(coins_for(t->as_coins, &as, "noise", round, attempt));
-    SEFL_TRY(coins_for(t->csp_coins, &csp, "noise", round, attempt));
-    SEFL_TRY(shares_fill_pair(t->as, t->csp, count, &as, &csp));
-done:
-    return st;
+    SEFL_PASS(coins_for(t->as_coins, &as, "noise", round, attempt));
+    SEFL_PASS(coins_for(t->csp_coins, &csp, "noise", round, attempt));
+    return shares_fill_pair(t->as, t->csp, count, &as, &csp);
 }

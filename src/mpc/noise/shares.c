@@ -88,27 +88,24 @@ typedef struct session {
 
 static sefl_status fill_params(shares_params *out, const shares_params *p)
 {
-    sefl_status st = SEFL_OK;
     shares_params q = *p;
     q.profile = q.profile ? q.profile : &sampler_g44;
     q.bits = q.bits ? q.bits : 32;
     q.ot_k = q.ot_k ? q.ot_k : OT_DEFAULT_K;
     q.chunk = q.chunk ? q.chunk : 512;
-    SEFL_TRY(sampler_check(q.profile));
-    SEFL_CHECK(q.count >= 1 && q.count <= SHARES_COUNT_MAX, SEFL_EINVAL,
-               "shares: %llu values, wanted 1 to %d", (unsigned long long)q.count,
-               SHARES_COUNT_MAX);
-    SEFL_CHECK(q.bits == 32 || q.bits == 40, SEFL_EINVAL, "shares: %u bits, wanted 32 or 40",
-               q.bits);
-    SEFL_CHECK(q.ot_k == 1 || q.ot_k == 2 || q.ot_k == 4 || q.ot_k == 8, SEFL_EINVAL,
-               "shares: OT parameter %u, wanted 1, 2, 4 or 8", q.ot_k);
-    SEFL_CHECK(q.chunk % SHARES_ALIGN == 0 && q.chunk <= CHUNK_MAX, SEFL_EINVAL,
-               "shares: chunks of %u, wanted a multiple of %d up to %d", q.chunk, SHARES_ALIGN,
-               CHUNK_MAX);
-    SEFL_CHECK(q.audit == 0 || q.csp, SEFL_EINVAL, "shares: an audit needs CSP's signing key");
+    SEFL_PASS(sampler_check(q.profile));
+    SEFL_NEED(q.count >= 1 && q.count <= SHARES_COUNT_MAX, SEFL_EINVAL,
+              "shares: %llu values, wanted 1 to %d", (unsigned long long)q.count, SHARES_COUNT_MAX);
+    SEFL_NEED(q.bits == 32 || q.bits == 40, SEFL_EINVAL, "shares: %u bits, wanted 32 or 40",
+              q.bits);
+    SEFL_NEED(q.ot_k == 1 || q.ot_k == 2 || q.ot_k == 4 || q.ot_k == 8, SEFL_EINVAL,
+              "shares: OT parameter %u, wanted 1, 2, 4 or 8", q.ot_k);
+    SEFL_NEED(q.chunk % SHARES_ALIGN == 0 && q.chunk <= CHUNK_MAX, SEFL_EINVAL,
+              "shares: chunks of %u, wanted a multiple of %d up to %d", q.chunk, SHARES_ALIGN,
+              CHUNK_MAX);
+    SEFL_NEED(q.audit == 0 || q.csp, SEFL_EINVAL, "shares: an audit needs CSP's signing key");
     *out = q;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static size_t blocks_of(const session *s, size_t c)
@@ -229,23 +226,21 @@ done:
 
 static sefl_status hello(session *s, channel *ch, char role, const sefl_rng *rng)
 {
-    sefl_status st = SEFL_OK;
     uint8_t *mine = s->hello[role == 'E'], *theirs = s->hello[role == 'G'], nonce[32];
-    SEFL_TRY(rng_fill(rng, nonce, sizeof nonce));
+    SEFL_PASS(rng_fill(rng, nonce, sizeof nonce));
     CT_PUBLIC(nonce, sizeof nonce); /* sent */
-    SEFL_TRY(
+    SEFL_PASS(
         hello_write(mine, &s->p, role, role == 'G' ? s->p.sign != NULL : s->p.csp != NULL, nonce));
-    SEFL_TRY(msg_send(ch, MSG_HELLO, 0, mine, HELLO));
-    SEFL_TRY(msg_recv(ch, MSG_HELLO, 0, theirs, HELLO, "shares hello"));
-    SEFL_CHECK(theirs[ROLE] == ('G' ^ 'E' ^ role), SEFL_EPROTO, "shares: the peer's role");
-    SEFL_CHECK(memcmp(mine, theirs, ROLE) == 0 &&
-                   memcmp(mine + ROLE + 1, theirs + ROLE + 1, NONCE - ROLE - 1) == 0,
-               SEFL_EPROTO, "shares: the peers disagree on version, servers or parameters");
-    SEFL_CHECK(memcmp(mine + NONCE, theirs + NONCE, 32) != 0, SEFL_EPROTO,
-               "shares: the peer echoes our own nonce");
+    SEFL_PASS(msg_send(ch, MSG_HELLO, 0, mine, HELLO));
+    SEFL_PASS(msg_recv(ch, MSG_HELLO, 0, theirs, HELLO, "shares hello"));
+    SEFL_NEED(theirs[ROLE] == ('G' ^ 'E' ^ role), SEFL_EPROTO, "shares: the peer's role");
+    SEFL_NEED(memcmp(mine, theirs, ROLE) == 0 &&
+                  memcmp(mine + ROLE + 1, theirs + ROLE + 1, NONCE - ROLE - 1) == 0,
+              SEFL_EPROTO, "shares: the peers disagree on version, servers or parameters");
+    SEFL_NEED(memcmp(mine + NONCE, theirs + NONCE, 32) != 0, SEFL_EPROTO,
+              "shares: the peer echoes our own nonce");
     audit_id(s->id, s->hello[0], s->hello[1]);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void session_close(session *s)
@@ -267,40 +262,37 @@ static void session_close(session *s)
 /* p as fill_params gives it. After it, hello or a record sets the id. */
 static sefl_status session_open(session *s, channel *ch, const shares_params *p, char role)
 {
-    sefl_status st = SEFL_OK;
     size_t tables;
     *s = (session){ .p = *p };
-    SEFL_TRY(tap_new(&s->tap, ch));
-    SEFL_TRY(sampler_offline(&s->c, s->p.profile));
+    SEFL_PASS(tap_new(&s->tap, ch));
+    SEFL_PASS(sampler_offline(&s->c, s->p.profile));
     s->coin_bits = sampler_random_bits(s->p.profile);
     size_t padded = (s->p.count + SHARES_ALIGN - 1) / SHARES_ALIGN * SHARES_ALIGN;
     s->chunks = (padded + s->p.chunk - 1) / s->p.chunk;
     s->chunk_blocks = s->p.chunk / GC_LANES;
     s->blocks = padded / GC_LANES;
-    SEFL_TRY(gc_tweaks(&s->row_tweak, s->c, s->blocks)); /* rows come after all ANDs */
-    SEFL_TRY(table_bytes(s, &tables, s->chunk_blocks));
+    SEFL_PASS(gc_tweaks(&s->row_tweak, s->c, s->blocks)); /* rows come after all ANDs */
+    SEFL_PASS(table_bytes(s, &tables, s->chunk_blocks));
     s->message_bytes = LANES + tables + gc_row_bytes(s->c, s->chunk_blocks, s->p.bits);
-    SEFL_CHECK(s->message_bytes <= CHANNEL_INBOX / 2 &&
-                   corrections_bytes(s, s->chunk_blocks) <= CHANNEL_INBOX / 2,
-               SEFL_EINVAL, "shares: chunks of %u values make messages that are too long",
-               s->p.chunk);
+    SEFL_NEED(s->message_bytes <= CHANNEL_INBOX / 2 &&
+                  corrections_bytes(s, s->chunk_blocks) <= CHANNEL_INBOX / 2,
+              SEFL_EINVAL, "shares: chunks of %u values make messages that are too long",
+              s->p.chunk);
     s->in_n = transfers(s, s->chunk_blocks);
     s->out_n = s->chunk_blocks * GC_LANES * s->c->outputs;
     for (int i = 0; i < DEPTH; i++) {
         if (role == 'E' || i == 0)
-            SEFL_TRY(ot_block_init(&s->block[i], transfers(s, s->chunk_blocks)));
+            SEFL_PASS(ot_block_init(&s->block[i], transfers(s, s->chunk_blocks)));
         if (role == 'E')
-            SEFL_TRY(sefl_new(&s->labels[i], s->in_n, sizeof *s->in));
+            SEFL_PASS(sefl_new(&s->labels[i], s->in_n, sizeof *s->in));
         if (role == 'G' || i == 0)
-            SEFL_TRY(sefl_new(&s->corrections[i], corrections_bytes(s, s->chunk_blocks), 1));
+            SEFL_PASS(sefl_new(&s->corrections[i], corrections_bytes(s, s->chunk_blocks), 1));
     }
     if (role == 'G')
-        SEFL_TRY(sefl_new(&s->in, s->in_n, sizeof *s->in));
-    SEFL_TRY(sefl_new(&s->out, s->out_n, sizeof *s->out));
-    SEFL_TRY(sefl_new(&s->message, s->message_bytes, 1));
-    SEFL_TRY(sefl_new(&s->share, s->p.chunk, sizeof *s->share));
-done:
-    return st;
+        SEFL_PASS(sefl_new(&s->in, s->in_n, sizeof *s->in));
+    SEFL_PASS(sefl_new(&s->out, s->out_n, sizeof *s->out));
+    SEFL_PASS(sefl_new(&s->message, s->message_bytes, 1));
+    return sefl_new(&s->share, s->p.chunk, sizeof *s->share);
 }
 
 /* All coins from here on. */
@@ -335,51 +327,46 @@ typedef struct garbler {
  * chunk's columns stay in the cache while they are checked, turned and garbled. */
 static sefl_status garbler_extend(garbler *g, size_t c)
 {
-    sefl_status st = SEFL_OK;
     session *s = &g->s;
     channel *ch = &s->tap->ch;
     uint8_t *seed = g->check[c % DEPTH];
-    SEFL_TRY(msg_recv(ch, MSG_EXTEND, (uint32_t)c, s->corrections[c % DEPTH],
-                      corrections_bytes(s, blocks_of(s, c)), "shares OT corrections"));
-    SEFL_TRY(rng_fill(&s->rng, seed, OT_KEY));
+    SEFL_PASS(msg_recv(ch, MSG_EXTEND, (uint32_t)c, s->corrections[c % DEPTH],
+                       corrections_bytes(s, blocks_of(s, c)), "shares OT corrections"));
+    SEFL_PASS(rng_fill(&s->rng, seed, OT_KEY));
     CT_PUBLIC(seed, OT_KEY); /* sent */
-    SEFL_TRY(msg_send(ch, MSG_SEED, (uint32_t)c, seed, OT_KEY));
-    SEFL_TRY(channel_flush(ch));
-done:
-    return st;
+    SEFL_PASS(msg_send(ch, MSG_SEED, (uint32_t)c, seed, OT_KEY));
+    return channel_flush(ch);
 }
 
 static sefl_status garbler_chunk(garbler *g, size_t c)
 {
-    sefl_status st = SEFL_OK;
     session *s = &g->s;
     channel *ch = &s->tap->ch;
     ot_block *b = &s->block[0];
     size_t blocks = blocks_of(s, c), n = blocks * GC_LANES * s->coin_bits, tables;
     uint8_t answer[OT_CHECK_BYTES];
     gc_label lanes[GC_LANES];
-    SEFL_TRY(msg_recv(ch, MSG_CHECK, (uint32_t)c, answer, sizeof answer, "shares OT check"));
-    SEFL_TRY(ot_sender_extend(g->ot, b, c, transfers(s, blocks), s->corrections[c % DEPTH]));
-    SEFL_TRY(ot_sender_check(g->ot, b, g->check[c % DEPTH], answer));
-    SEFL_TRY(rng_fill(&s->rng, lanes, sizeof lanes)); /* rule 1 */
-    CT_PUBLIC(lanes, sizeof lanes);                   /* they leave with the tables */
+    SEFL_PASS(msg_recv(ch, MSG_CHECK, (uint32_t)c, answer, sizeof answer, "shares OT check"));
+    SEFL_PASS(ot_sender_extend(g->ot, b, c, transfers(s, blocks), s->corrections[c % DEPTH]));
+    SEFL_PASS(ot_sender_check(g->ot, b, g->check[c % DEPTH], answer));
+    SEFL_PASS(rng_fill(&s->rng, lanes, sizeof lanes)); /* rule 1 */
+    CT_PUBLIC(lanes, sizeof lanes);                    /* they leave with the tables */
     gc_garbler_set_lanes(g->g, lanes);
 
     ot_block_rows(b, (uint8_t *)s->in, 0, transfers(s, blocks));
     prg_fill(&g->bits, g->own, n / 8);
     gc_encode(s->in, s->in, g->own, n, &g->delta);
-    SEFL_TRY(table_bytes(s, &tables, blocks));
+    SEFL_PASS(table_bytes(s, &tables, blocks));
     memcpy(s->message, lanes, sizeof lanes);
-    SEFL_TRY(
+    SEFL_PASS(
         gc_garble(g->g, s->message + LANES, tables, s->out, s->in, c * s->chunk_blocks, blocks));
-    SEFL_TRY(gc_rows_garble(g->g, s->message + LANES + tables, s->share, s->out, s->p.bits,
-                            s->row_tweak, c * s->chunk_blocks, blocks));
+    SEFL_PASS(gc_rows_garble(g->g, s->message + LANES + tables, s->share, s->out, s->p.bits,
+                             s->row_tweak, c * s->chunk_blocks, blocks));
     s->tap->at_tables = true;
-    SEFL_TRY(msg_send(ch, MSG_TABLES, (uint32_t)c, s->message,
-                      LANES + tables + gc_row_bytes(s->c, blocks, s->p.bits)));
+    SEFL_PASS(msg_send(ch, MSG_TABLES, (uint32_t)c, s->message,
+                       LANES + tables + gc_row_bytes(s->c, blocks, s->p.bits)));
     s->tap->at_tables = false;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* From after the hello to the last table. x: NULL in a replay. */
@@ -429,7 +416,6 @@ static void garbler_clear(garbler *g)
 /* Signs what passed and asks AS what it wants. */
 static sefl_status garbler_close(garbler *g, channel *ch, bool *audit)
 {
-    sefl_status st = SEFL_OK;
     session *s = &g->s;
     struct {
         audit_seen seen;
@@ -438,14 +424,13 @@ static sefl_status garbler_close(garbler *g, channel *ch, bool *audit)
     uint8_t want = 0;
     tap_seen(s->tap, &close.seen, 'G');
     if (s->p.sign)
-        SEFL_TRY(audit_sign(close.signature, s->p.sign, s->id, s->commitment, &close.seen));
-    SEFL_TRY(msg_send(ch, MSG_CLOSE, 0, &close, sizeof close));
-    SEFL_TRY(msg_recv(ch, MSG_VERDICT, 0, &want, sizeof want, "shares verdict"));
-    SEFL_CHECK(want == KEEP || (want == AUDIT && s->p.sign), SEFL_EPROTO,
-               "shares: AS says %u, neither keep nor audit", want);
+        SEFL_PASS(audit_sign(close.signature, s->p.sign, s->id, s->commitment, &close.seen));
+    SEFL_PASS(msg_send(ch, MSG_CLOSE, 0, &close, sizeof close));
+    SEFL_PASS(msg_recv(ch, MSG_VERDICT, 0, &want, sizeof want, "shares verdict"));
+    SEFL_NEED(want == KEEP || (want == AUDIT && s->p.sign), SEFL_EPROTO,
+              "shares: AS says %u, neither keep nor audit", want);
     *audit = want == AUDIT;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
@@ -502,18 +487,16 @@ static sefl_status evaluator_extend(evaluator *e, size_t c)
 
 static sefl_status evaluator_answer(evaluator *e, size_t c)
 {
-    sefl_status st = SEFL_OK;
     session *s = &e->s;
     channel *ch = &s->tap->ch;
     const ot_block *b = &s->block[c % DEPTH];
     uint8_t seed[OT_KEY], answer[OT_CHECK_BYTES];
-    SEFL_TRY(msg_recv(ch, MSG_SEED, (uint32_t)c, seed, sizeof seed, "shares OT seed"));
+    SEFL_PASS(msg_recv(ch, MSG_SEED, (uint32_t)c, seed, sizeof seed, "shares OT seed"));
     ot_receiver_answer(e->ot, answer, b, seed);
-    SEFL_TRY(msg_send(ch, MSG_CHECK, (uint32_t)c, answer, sizeof answer));
-    SEFL_TRY(channel_flush(ch));
+    SEFL_PASS(msg_send(ch, MSG_CHECK, (uint32_t)c, answer, sizeof answer));
+    SEFL_PASS(channel_flush(ch));
     ot_block_rows(b, (uint8_t *)s->labels[c % DEPTH], 0, transfers(s, blocks_of(s, c)));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status evaluator_chunk(evaluator *e, uint64_t *x, size_t c)
@@ -543,27 +526,27 @@ done:
 
 static sefl_status evaluate_all(evaluator *e, uint64_t *x, const uint8_t seed[AUDIT_SEED])
 {
-    sefl_status st = SEFL_OK;
     session *s = &e->s;
     channel *ch = &s->tap->ch;
     session_seed(s, seed, SHARES_AS_COINS);
-    SEFL_TRY(msg_recv(ch, MSG_COMMIT, 0, s->commitment, sizeof s->commitment, "shares commitment"));
-    SEFL_TRY(msg_recv(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key, "shares hash key"));
-    SEFL_TRY(ot_receiver_new(&e->ot, ch, s->p.ot_k, s->id, &s->rng));
-    SEFL_TRY(gc_evaluator_new(&e->e, s->c, &s->cfg));
+    SEFL_PASS(
+        msg_recv(ch, MSG_COMMIT, 0, s->commitment, sizeof s->commitment, "shares commitment"));
+    SEFL_PASS(
+        msg_recv(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key, "shares hash key"));
+    SEFL_PASS(ot_receiver_new(&e->ot, ch, s->p.ot_k, s->id, &s->rng));
+    SEFL_PASS(gc_evaluator_new(&e->e, s->c, &s->cfg));
     for (size_t c = 0; c < DEPTH && c < s->chunks; c++)
-        SEFL_TRY(evaluator_extend(e, c));
+        SEFL_PASS(evaluator_extend(e, c));
     for (size_t c = 0; c < s->chunks; c++) {
-        SEFL_TRY(evaluator_answer(e, c));
+        SEFL_PASS(evaluator_answer(e, c));
         if (c + DEPTH < s->chunks)
-            SEFL_TRY(evaluator_extend(e, c + DEPTH));
+            SEFL_PASS(evaluator_extend(e, c + DEPTH));
         if (c >= AHEAD)
-            SEFL_TRY(evaluator_chunk(e, x, c - AHEAD)); /* while CSP works on the next */
+            SEFL_PASS(evaluator_chunk(e, x, c - AHEAD)); /* while CSP works on the next */
     }
     for (size_t c = s->chunks < AHEAD ? 0 : s->chunks - AHEAD; c < s->chunks; c++)
-        SEFL_TRY(evaluator_chunk(e, x, c));
-done:
-    return st;
+        SEFL_PASS(evaluator_chunk(e, x, c));
+    return SEFL_OK;
 }
 
 static void evaluator_clear(evaluator *e)
@@ -578,7 +561,6 @@ static void evaluator_clear(evaluator *e)
 static sefl_status evaluator_close(evaluator *e, audit_record *r, channel *ch, bool *audit,
                                    const sefl_rng *rng)
 {
-    sefl_status st = SEFL_OK;
     session *s = &e->s;
     struct {
         audit_seen seen;
@@ -586,38 +568,35 @@ static sefl_status evaluator_close(evaluator *e, audit_record *r, channel *ch, b
     } close = { 0 };
     uint64_t coin = 1;
     tap_seen(s->tap, &r->seen, 'E');
-    SEFL_TRY(msg_recv(ch, MSG_CLOSE, 0, &close, sizeof close, "shares close"));
-    SEFL_CHECK(memcmp(&close.seen, &r->seen, sizeof r->seen) == 0, SEFL_EPROTO,
-               "shares: CSP signs other messages than those that passed");
+    SEFL_PASS(msg_recv(ch, MSG_CLOSE, 0, &close, sizeof close, "shares close"));
+    SEFL_NEED(memcmp(&close.seen, &r->seen, sizeof r->seen) == 0, SEFL_EPROTO,
+              "shares: CSP signs other messages than those that passed");
     if (s->p.csp) {
-        SEFL_TRY(audit_signed(close.signature, s->p.csp, s->id, s->commitment, &r->seen));
+        SEFL_PASS(audit_signed(close.signature, s->p.csp, s->id, s->commitment, &r->seen));
         memcpy(r->csp, s->p.csp, sizeof r->csp);
     }
     memcpy(r->signature, close.signature, sizeof r->signature);
     memcpy(r->commitment, s->commitment, sizeof r->commitment);
     memcpy(r->hello, s->hello, sizeof r->hello);
     if (s->p.audit > 0)
-        SEFL_TRY(rng_below(rng, &coin, s->p.audit));
+        SEFL_PASS(rng_below(rng, &coin, s->p.audit));
     CT_PUBLIC(&coin, sizeof coin); /* CSP learns it */
     *audit = coin == 0;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* AS has said AUDIT. */
 static sefl_status evaluator_audit(shares_result *out, audit_record *r, channel *ch)
 {
-    sefl_status st = SEFL_OK;
     audit_finding found = { 0 };
     out->outcome = SHARES_UNANSWERED;
-    SEFL_TRY(msg_recv(ch, MSG_SHOW, 0, r->csp_seed, sizeof r->csp_seed, "shares seed"));
+    SEFL_PASS(msg_recv(ch, MSG_SHOW, 0, r->csp_seed, sizeof r->csp_seed, "shares seed"));
     out->outcome = SHARES_FAILED; /* from here on not CSP's fault, unless the replay shows it */
-    SEFL_TRY(shares_replay(&found, r));
+    SEFL_PASS(shares_replay(&found, r));
     out->record = *r;
     out->outcome = found.verdict == AUDIT_HONEST ? SHARES_AUDITED : SHARES_CAUGHT;
-    SEFL_CHECK(found.verdict == AUDIT_HONEST, SEFL_ECRYPTO, "audit: %s", found.why);
-done:
-    return st;
+    SEFL_NEED(found.verdict == AUDIT_HONEST, SEFL_ECRYPTO, "audit: %s", found.why);
+    return SEFL_OK;
 }
 
 sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
@@ -767,12 +746,10 @@ sefl_status shares_recorded(shares_params *p, const audit_record *r)
 sefl_status shares_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                          const uint8_t csp_nonce[32], const uint8_t as_nonce[32])
 {
-    sefl_status st = SEFL_OK;
     uint8_t said[2][HELLO];
-    SEFL_TRY(fill_params(filled, p));
-    SEFL_TRY(hello_write(said[0], filled, 'G', false, csp_nonce));
-    SEFL_TRY(hello_write(said[1], filled, 'E', false, as_nonce));
+    SEFL_PASS(fill_params(filled, p));
+    SEFL_PASS(hello_write(said[0], filled, 'G', false, csp_nonce));
+    SEFL_PASS(hello_write(said[1], filled, 'E', false, as_nonce));
     audit_id(id, said[0], said[1]);
-done:
-    return st;
+    return SEFL_OK;
 }

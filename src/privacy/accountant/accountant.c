@@ -247,27 +247,26 @@ done:
 
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_question *q)
 {
-    sefl_status st = SEFL_OK;
     dp_event probe = *ev;
     dp_claim c = { 0 };
     double lo = 1, hi = 1;
     probe.sigma_steps = 38662;
-    SEFL_TRY(dp_epsilon_check(epsilon));
-    SEFL_CHECK(dp_noise_claims(ev->noise), SEFL_EINVAL, "noise is none: it has no multiplier");
+    SEFL_PASS(dp_epsilon_check(epsilon));
+    SEFL_NEED(dp_noise_claims(ev->noise), SEFL_EINVAL, "noise is none: it has no multiplier");
     double floor_z = dp_law_of(ev->noise)->z_search_min;
 
     for (;; lo = hi, hi *= 2) { /* hi: enough */
-        SEFL_CHECK(hi <= 1e6, SEFL_EBUDGET,
-                   "no noise multiplier up to 1e6 keeps epsilon %g at delta %g (%s)", epsilon,
-                   q->delta, c.why_not ? c.why_not : "too many releases");
+        SEFL_NEED(hi <= 1e6, SEFL_EBUDGET,
+                  "no noise multiplier up to 1e6 keeps epsilon %g at delta %g (%s)", epsilon,
+                  q->delta, c.why_not ? c.why_not : "too many releases");
         probe.z = hi;
-        SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
+        SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
         if (c.epsilon <= epsilon)
             break;
     }
     while (lo >= hi) { /* lo: not enough, or the least there is */
         probe.z = fmax(lo / 2, floor_z);
-        SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
+        SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
         lo = probe.z;
         if (c.epsilon > epsilon)
             break;
@@ -278,7 +277,7 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
     while (hi - lo > 1e-7 * hi) {
         double mid = (lo + hi) / 2;
         probe.z = mid;
-        SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
+        SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
         if (c.epsilon <= epsilon)
             hi = mid;
         else
@@ -288,13 +287,12 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
     double places = ceil(hi * 1e6);
     for (;; places++) {
         probe.z = places / 1e6;
-        SEFL_TRY(dp_epsilon(&c, &probe, 1, q));
+        SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
         if (c.epsilon <= epsilon && probe.z >= hi)
             break;
     }
     *z = probe.z;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 double dp_quantised(double v, bool up)

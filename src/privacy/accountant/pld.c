@@ -432,59 +432,54 @@ done:
 
 sefl_status pld_epsilon(pld_interval *eps, const pld_step *steps, size_t n, double delta)
 {
-    sefl_status st = SEFL_OK;
     pld_interval both = { 0 };
     pld_step kept[STEPS_MAX];
     size_t used = 0;
     *eps = (pld_interval){ 0, INFINITY };
-    SEFL_TRY(dp_delta_check(delta));
-    SEFL_CHECK(delta >= 1e-12, SEFL_EINVAL,
-               "delta is %g: the numerical accountant takes 1e-12 or more", delta);
+    SEFL_PASS(dp_delta_check(delta));
+    SEFL_NEED(delta >= 1e-12, SEFL_EINVAL,
+              "delta is %g: the numerical accountant takes 1e-12 or more", delta);
     for (size_t i = 0; i < n; i++) {
         const pld_step *s = &steps[i];
         double width = s->noise == PLD_GAUSS ? s->z : s->sigma / s->shift;
-        SEFL_CHECK(s->noise == PLD_GAUSS || s->noise == PLD_DISCRETE, SEFL_EINVAL,
-                   "noise is %d: unknown", (int)s->noise);
-        SEFL_CHECK(width >= 0.05 * (1 - 1e-6) && width <= 1e4, SEFL_EINVAL,
-                   "%s is %g: noise over sensitivity must lie in 0.05..10000",
-                   s->noise == PLD_GAUSS ? "z" : "sigma", s->noise == PLD_GAUSS ? s->z : s->sigma);
-        SEFL_CHECK(s->noise == PLD_GAUSS || s->sigma <= 1e4, SEFL_EINVAL,
-                   "sigma is %g: at most 1e4 steps", s->sigma);
-        SEFL_CHECK(s->rate > 0 && s->rate <= 1, SEFL_EINVAL,
-                   "rate (sampling) is %g: it must be above 0 and at most 1", s->rate);
-        SEFL_CHECK(s->count <= 100000000, SEFL_EINVAL, "count (rounds) is too large: at most 1e8");
+        SEFL_NEED(s->noise == PLD_GAUSS || s->noise == PLD_DISCRETE, SEFL_EINVAL,
+                  "noise is %d: unknown", (int)s->noise);
+        SEFL_NEED(width >= 0.05 * (1 - 1e-6) && width <= 1e4, SEFL_EINVAL,
+                  "%s is %g: noise over sensitivity must lie in 0.05..10000",
+                  s->noise == PLD_GAUSS ? "z" : "sigma", s->noise == PLD_GAUSS ? s->z : s->sigma);
+        SEFL_NEED(s->noise == PLD_GAUSS || s->sigma <= 1e4, SEFL_EINVAL,
+                  "sigma is %g: at most 1e4 steps", s->sigma);
+        SEFL_NEED(s->rate > 0 && s->rate <= 1, SEFL_EINVAL,
+                  "rate (sampling) is %g: it must be above 0 and at most 1", s->rate);
+        SEFL_NEED(s->count <= 100000000, SEFL_EINVAL, "count (rounds) is too large: at most 1e8");
         if (s->count == 0)
             continue;
-        SEFL_CHECK(used < STEPS_MAX, SEFL_EINVAL, "more than %d kinds of release", STEPS_MAX);
+        SEFL_NEED(used < STEPS_MAX, SEFL_EINVAL, "more than %d kinds of release", STEPS_MAX);
         kept[used++] = *s;
     }
     if (used > 0) {
-        SEFL_TRY(one_direction(&both, kept, used, UNIT_THERE, delta));
-        SEFL_TRY(one_direction(&both, kept, used, UNIT_GONE, delta));
+        SEFL_PASS(one_direction(&both, kept, used, UNIT_THERE, delta));
+        SEFL_PASS(one_direction(&both, kept, used, UNIT_GONE, delta));
     }
     *eps = both;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status dp_pld_epsilon(pld_interval *eps, const dp_event *events, size_t n, double delta)
 {
-    sefl_status st = SEFL_OK;
     pld_step steps[STEPS_MAX];
     *eps = (pld_interval){ 0, INFINITY };
-    SEFL_CHECK(n <= STEPS_MAX, SEFL_EINVAL, "more than %d kinds of release", STEPS_MAX);
+    SEFL_NEED(n <= STEPS_MAX, SEFL_EINVAL, "more than %d kinds of release", STEPS_MAX);
     for (size_t i = 0; i < n; i++) {
         const dp_event *ev = &events[i];
-        SEFL_TRY(dp_event_check(ev));
+        SEFL_PASS(dp_event_check(ev));
         const dp_law *law = dp_law_of(ev->noise);
-        SEFL_CHECK(law->numerical, SEFL_EUNSUPPORTED,
-                   "%s noise has no privacy-loss accountant: only the Renyi rule is proven for it",
-                   dp_noise_name(ev->noise));
+        SEFL_NEED(law->numerical, SEFL_EUNSUPPORTED,
+                  "%s noise has no privacy-loss accountant: only the Renyi rule is proven for it",
+                  dp_noise_name(ev->noise));
         steps[i] = (pld_step){
             .noise = PLD_GAUSS, .z = law->gauss_z(ev), .rate = ev->rate, .count = ev->count
         };
     }
-    SEFL_TRY(pld_epsilon(eps, steps, n, delta));
-done:
-    return st;
+    return pld_epsilon(eps, steps, n, delta);
 }

@@ -78,18 +78,16 @@ static int64_t laplace(coins *c, uint64_t t)
 
 sefl_status dgauss_init(dgauss *g, uint64_t num, uint64_t den)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(den >= 1 && den <= 1u << 16, SEFL_EINVAL,
-               "sigma^2: denominator %" PRIu64 " must lie in 1..2^16", den);
-    SEFL_CHECK(num >= 1 && num <= UINT64_C(1) << 50, SEFL_EINVAL,
-               "sigma^2: numerator %" PRIu64 " must lie in 1..2^50", num);
+    SEFL_NEED(den >= 1 && den <= 1u << 16, SEFL_EINVAL,
+              "sigma^2: denominator %" PRIu64 " must lie in 1..2^16", den);
+    SEFL_NEED(num >= 1 && num <= UINT64_C(1) << 50, SEFL_EINVAL,
+              "sigma^2: numerator %" PRIu64 " must lie in 1..2^50", num);
     uint64_t t = 0; /* floor(sqrt(num/den)), bit by bit */
     for (uint64_t bit = UINT64_C(1) << 25; bit; bit >>= 1)
         if ((u128)(t | bit) * (t | bit) * den <= num)
             t |= bit;
     *g = (dgauss){ .num = num, .den = den, .t = t + 1 };
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status dgauss_for_grid(dgauss *g, const dp_grid *grid)

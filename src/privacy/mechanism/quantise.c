@@ -109,19 +109,17 @@ typedef struct measure {
 static sefl_status measure_of(measure *out, double clip, const float *v, size_t n,
                               const dp_weight *weight)
 {
-    sefl_status st = SEFL_OK;
     double norm, share = 1, w = 1;
-    SEFL_TRY(norm_of(&norm, v, n));
+    SEFL_PASS(norm_of(&norm, v, n));
     if (weight) {
-        SEFL_CHECK(weight->items_cap > 0, SEFL_EINVAL, "items_cap is 0: it must be at least 1");
+        SEFL_NEED(weight->items_cap > 0, SEFL_EINVAL, "items_cap is 0: it must be at least 1");
         uint64_t items = weight->items < weight->items_cap ? weight->items : weight->items_cap;
         w = (double)items / (double)weight->items_cap;
         share = sqrt(1 - DP_WEIGHT_SLOT_SHARE * DP_WEIGHT_SLOT_SHARE);
     }
     double most = share * clip;
     *out = (measure){ norm, (norm > most ? most / norm : 1) * w, w };
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid, const float *v,

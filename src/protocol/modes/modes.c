@@ -30,20 +30,18 @@ const release_mode *release_mode_named(sefl_span name)
 
 sefl_status release_modes_parse(uint32_t *set, const char *what, const char *list)
 {
-    sefl_status st = SEFL_OK;
     uint32_t found = 0;
     for (size_t n; *list; list += n, list += strspn(list, ", ")) {
         n = strcspn(list, ", ");
         unsigned i = index_of(span_of(list, n));
-        SEFL_CHECK(i < RELEASE_MODE_COUNT || n == 0, SEFL_EINVAL, "%s has \"%.*s\": of %s", what,
-                   (int)(n < 32 ? n : 32), list, RELEASE_MODE_WORDS);
+        SEFL_NEED(i < RELEASE_MODE_COUNT || n == 0, SEFL_EINVAL, "%s has \"%.*s\": of %s", what,
+                  (int)(n < 32 ? n : 32), list, RELEASE_MODE_WORDS);
         if (n > 0)
             found |= UINT32_C(1) << i;
     }
-    SEFL_CHECK(found, SEFL_EINVAL, "%s is empty: no task could be accepted", what);
+    SEFL_NEED(found, SEFL_EINVAL, "%s is empty: no task could be accepted", what);
     *set = found;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 const release_mode *task_mode(const task *t)

@@ -326,56 +326,49 @@ static void listed(void *ctx)
 
 static sefl_status open_store(aggregator *a)
 {
-    sefl_status st = SEFL_OK;
     const aggregator_settings *c = a->o.settings;
-    SEFL_TRY(journal_open(&a->journal, c->state, "aggregator", a->task.id));
-    SEFL_TRY(account_open(&a->account, a->journal, c->ledger, &a->task));
+    SEFL_PASS(journal_open(&a->journal, c->state, "aggregator", a->task.id));
+    SEFL_PASS(account_open(&a->account, a->journal, c->ledger, &a->task));
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
     a->store = as_disk_store(&a->disk);
-    SEFL_TRY(releases_new(&a->releases, &(releases_config){ .task = &a->task,
-                                                            .models = c->models,
-                                                            .init = c->init,
-                                                            .vocab = c->vocab,
-                                                            .valid = c->valid,
-                                                            .keep = c->models_keep,
-                                                            .every = c->models_every,
-                                                            .pool = a->pool }));
-done:
-    return st;
+    return releases_new(&a->releases, &(releases_config){ .task = &a->task,
+                                                          .models = c->models,
+                                                          .init = c->init,
+                                                          .vocab = c->vocab,
+                                                          .valid = c->valid,
+                                                          .keep = c->models_keep,
+                                                          .every = c->models_every,
+                                                          .pool = a->pool });
 }
 
 static sefl_status make_lanes(aggregator *a)
 {
-    sefl_status st = SEFL_OK;
     const aggregator_settings *c = a->o.settings;
     if (!task_mode(&a->task)->shares)
         return SEFL_OK;
-    SEFL_TRY(file_path(a->records, "%s/audits", c->state));
-    SEFL_TRY(file_make_folder(a->records, 0700));
-    SEFL_TRY(coins_for(&a->coins, &a->shares_rng, "shares pool", 0, 0));
-    SEFL_TRY(shares_pool_new(&a->shares, lanes_pool_max(&a->task), &a->shares_rng));
-    SEFL_TRY(lanes_new(&a->lanes, &(lanes_config){ .task = &a->task,
-                                                   .pool = a->shares,
-                                                   .count = c->lanes,
-                                                   .dial = { .ctx = a,
-                                                             .dial = dial_slot,
-                                                             .hang_up = hang_up_slot,
-                                                             .interrupt = interrupt_slot },
-                                                   .journal = a->journal,
-                                                   .coins = &a->coins,
-                                                   .audit = c->audit,
-                                                   .records = a->records,
-                                                   .log = a->o.log,
-                                                   .mono = &a->mono }));
-done:
-    return st;
+    SEFL_PASS(file_path(a->records, "%s/audits", c->state));
+    SEFL_PASS(file_make_folder(a->records, 0700));
+    SEFL_PASS(coins_for(&a->coins, &a->shares_rng, "shares pool", 0, 0));
+    SEFL_PASS(shares_pool_new(&a->shares, lanes_pool_max(&a->task), &a->shares_rng));
+    return lanes_new(&a->lanes, &(lanes_config){ .task = &a->task,
+                                                 .pool = a->shares,
+                                                 .count = c->lanes,
+                                                 .dial = { .ctx = a,
+                                                           .dial = dial_slot,
+                                                           .hang_up = hang_up_slot,
+                                                           .interrupt = interrupt_slot },
+                                                 .journal = a->journal,
+                                                 .coins = &a->coins,
+                                                 .audit = c->audit,
+                                                 .records = a->records,
+                                                 .log = a->o.log,
+                                                 .mono = &a->mono });
 }
 
 static sefl_status make_rounds(aggregator *a)
 {
-    sefl_status st = SEFL_OK;
     const aggregator_settings *c = a->o.settings;
-    SEFL_TRY(rounds_new(
+    SEFL_PASS(rounds_new(
         &a->rounds,
         &(rounds_config){
             .task = &a->task,
@@ -399,24 +392,22 @@ static sefl_status make_rounds(aggregator *a)
             .changed = changed,
             .report = report,
             .answered = answered }));
-    SEFL_TRY(ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
-                                                      .seal = a->task.seal,
-                                                      .ahe = &a->task.ahe,
-                                                      .pub = a->task.pub,
-                                                      .journal = a->journal,
-                                                      .key = a->key,
-                                                      .admission = rounds_admission(a->rounds),
-                                                      .parts_most = a->task.enrolled + PARTS_SPARE,
-                                                      .wall = &a->wall,
-                                                      .log = a->o.log }));
+    SEFL_PASS(ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
+                                                       .seal = a->task.seal,
+                                                       .ahe = &a->task.ahe,
+                                                       .pub = a->task.pub,
+                                                       .journal = a->journal,
+                                                       .key = a->key,
+                                                       .admission = rounds_admission(a->rounds),
+                                                       .parts_most = a->task.enrolled + PARTS_SPARE,
+                                                       .wall = &a->wall,
+                                                       .log = a->o.log }));
     rounds_set_ingest(a->rounds, a->ingest);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status serve(aggregator *a)
 {
-    sefl_status st = SEFL_OK;
     const aggregator_settings *c = a->o.settings;
     a->http = (agg_http){ .task = &a->task,
                           .envelope = buf_span(&a->envelope),
@@ -430,42 +421,40 @@ static sefl_status serve(aggregator *a)
                           .key = a->key,
                           .listed = listed,
                           .log = a->o.log };
-    SEFL_TRY(buckets_new(&a->http.enrol_rate,
-                         &(buckets_rule){ .burst = ENROL_BURST, .per_s = ENROL_RATE }));
-    SEFL_TRY(buckets_new(&a->http.enrol_origin,
-                         &(buckets_rule){ .burst = ORIGIN_BURST, .per_s = 1.0 / ORIGIN_EVERY_S }));
+    SEFL_PASS(buckets_new(&a->http.enrol_rate,
+                          &(buckets_rule){ .burst = ENROL_BURST, .per_s = ENROL_RATE }));
+    SEFL_PASS(buckets_new(&a->http.enrol_origin,
+                          &(buckets_rule){ .burst = ORIGIN_BURST, .per_s = 1.0 / ORIGIN_EVERY_S }));
     int listener = a->listener;
     a->listener = -1;
     double body = (double)task_body_bytes(&a->task);
     double rate = body > BODY_LEAST ? body : BODY_LEAST;
-    SEFL_TRY(https_server_start(&a->server,
-                                &(https_server_config){ .listener = &listener,
-                                                        .port = a->port,
-                                                        .id = a->id,
-                                                        .peer_role = "client",
-                                                        .allowlist = a->allowlist,
-                                                        .open_path = c->ca ? HTTP_ENROL_PATH : NULL,
-                                                        .open_max = ENROL_REQUEST_MAX,
-                                                        .threads = SERVER_THREADS,
-                                                        .connections_max = c->connections,
-                                                        .connections_per_address = c->per_address,
-                                                        .connection_rate = c->connection_rate,
-                                                        .connections_per_peer = c->per_client,
-                                                        .connections_per_issuer = c->per_issuer,
-                                                        .request_rate = c->request_rate,
-                                                        .bytes_burst = BODIES_BURST * rate,
-                                                        .bytes_rate = rate,
-                                                        .idle_s = c->idle_s,
-                                                        .rate_min = c->rate_min,
-                                                        .body_max = task_body_bytes(&a->task),
-                                                        .headers = HTTP_VERSION_LINE,
-                                                        .tick = every_second,
-                                                        .begin = agg_http_begin,
-                                                        .refused = refused,
-                                                        .ctx = &a->http,
-                                                        .log = a->o.log }));
-done:
-    return st;
+    return https_server_start(&a->server,
+                              &(https_server_config){ .listener = &listener,
+                                                      .port = a->port,
+                                                      .id = a->id,
+                                                      .peer_role = "client",
+                                                      .allowlist = a->allowlist,
+                                                      .open_path = c->ca ? HTTP_ENROL_PATH : NULL,
+                                                      .open_max = ENROL_REQUEST_MAX,
+                                                      .threads = SERVER_THREADS,
+                                                      .connections_max = c->connections,
+                                                      .connections_per_address = c->per_address,
+                                                      .connection_rate = c->connection_rate,
+                                                      .connections_per_peer = c->per_client,
+                                                      .connections_per_issuer = c->per_issuer,
+                                                      .request_rate = c->request_rate,
+                                                      .bytes_burst = BODIES_BURST * rate,
+                                                      .bytes_rate = rate,
+                                                      .idle_s = c->idle_s,
+                                                      .rate_min = c->rate_min,
+                                                      .body_max = task_body_bytes(&a->task),
+                                                      .headers = HTTP_VERSION_LINE,
+                                                      .tick = every_second,
+                                                      .begin = agg_http_begin,
+                                                      .refused = refused,
+                                                      .ctx = &a->http,
+                                                      .log = a->o.log });
 }
 
 static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)

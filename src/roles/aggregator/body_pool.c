@@ -26,18 +26,16 @@ struct body_pool {
 
 sefl_status body_pool_new(body_pool **out, uint64_t body_bytes, size_t budget)
 {
-    sefl_status st = SEFL_OK;
     body_pool *rs = NULL;
     *out = NULL;
-    SEFL_TRY(sefl_new(&rs, 1, sizeof *rs));
+    SEFL_PASS(sefl_new(&rs, 1, sizeof *rs));
     pthread_mutex_init(&rs->lock, NULL);
     if (body_bytes <= budget) {
         rs->bytes = (size_t)SPOOL_ROOM(body_bytes);
         rs->most = rs->bytes > 0 ? budget / rs->bytes : 0;
     }
     *out = rs;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void room_free(body_room *r)

@@ -113,28 +113,23 @@ static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
 static sefl_status client_folder(journal *j, sefl_buf *out, uint64_t round,
                                  const uint8_t client[32], bool make)
 {
-    sefl_status st = SEFL_OK;
     char hex[HEX + 1];
     hex_write(hex, client, 32);
-    SEFL_TRY(journal_path(j, out, round, "bodies"));
+    SEFL_PASS(journal_path(j, out, round, "bodies"));
     if (make)
-        SEFL_TRY(file_make_folder((const char *)out->p, 0700));
-    SEFL_TRY(wr_fmt(out, "/%s", hex));
-done:
-    return st;
+        SEFL_PASS(file_make_folder((const char *)out->p, 0700));
+    return wr_fmt(out, "/%s", hex);
 }
 
 sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round, const round_entry *m)
 {
-    sefl_status st = SEFL_OK;
     char hex[HEX + 1];
     hex_write(hex, m->body, 32);
-    SEFL_TRY(client_folder(j, out, round, m->client, false));
-    SEFL_TRY(wr_fmt(out, "/%s", hex));
-    SEFL_TRY(wr_u8(out, 0));
+    SEFL_PASS(client_folder(j, out, round, m->client, false));
+    SEFL_PASS(wr_fmt(out, "/%s", hex));
+    SEFL_PASS(wr_u8(out, 0));
     out->n--; /* the terminator stands behind the path */
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Deletes what a client's folder has beside this body: what it gave up. */
@@ -239,7 +234,6 @@ static void take_over(ingest *in, upload *u)
  * here. */
 static sefl_status make_receipt(ingest *in, const journal_update *u, sefl_buf *out)
 {
-    sefl_status st = SEFL_OK;
     uint8_t bytes[RECEIPT_BYTES];
     round_receipt r = { .round = u->round, .bytes = u->bytes };
     memcpy(r.task, in->c.task, sizeof r.task);
@@ -247,10 +241,8 @@ static sefl_status make_receipt(ingest *in, const journal_update *u, sefl_buf *o
     memcpy(r.body, u->body, sizeof r.body);
     round_receipt_write(bytes, &r);
     envelope env = { .kind = SIGN_RECEIPT, .content = span_of(bytes, sizeof bytes) };
-    SEFL_TRY(envelope_sign(&env, SIGNER_AS, in->c.key));
-    SEFL_TRY(envelope_write(out, &env));
-done:
-    return st;
+    SEFL_PASS(envelope_sign(&env, SIGNER_AS, in->c.key));
+    return envelope_write(out, &env);
 }
 
 /* What is known of this client, for admission. *had: what AGG_HAVE speaks of. Called with the
@@ -334,7 +326,6 @@ done:
 /* The next bytes of the body, in order. */
 static sefl_status check_piece(upload *u, sefl_span piece)
 {
-    sefl_status st = SEFL_OK;
     size_t left = (size_t)u->in->skip - u->head_have;
     if (left > 0) {
         size_t n = piece.n < left ? piece.n : left;
@@ -343,12 +334,11 @@ static sefl_status check_piece(upload *u, sefl_span piece)
         piece = span_of(piece.p + n, piece.n - n);
         if (n < left)
             return SEFL_OK;
-        SEFL_TRY(check_head(u));
+        SEFL_PASS(check_head(u));
     }
     if (piece.n > 0)
-        SEFL_TRY(body_check_feed(&u->check, piece));
-done:
-    return st;
+        SEFL_PASS(body_check_feed(&u->check, piece));
+    return SEFL_OK;
 }
 
 /* Bytes that were here before this upload are looked at again: they may stem from a process that

@@ -167,26 +167,24 @@ const char *lanes_ended(lanes *l)
 /* What an audit has shown, durable before anything goes on. */
 static sefl_status judge(lanes *l, const shares_result *r)
 {
-    sefl_status st = SEFL_OK;
     unsigned count = 1;
     bool shown = r->outcome == SHARES_AUDITED || r->outcome == SHARES_CAUGHT;
     if (shown && l->c.records)
-        SEFL_TRY(audit_record_save(NULL, &r->record, l->c.records));
+        SEFL_PASS(audit_record_save(NULL, &r->record, l->c.records));
     if (r->outcome == SHARES_AUDITED) {
         log_info(l->c.log, "noise session audited: CSP did what it had to", lf_hash("id", r->id));
     } else if (r->outcome == SHARES_CAUGHT) {
         end_task(l, CAUGHT_TEXT);
         if (l->c.journal)
-            SEFL_TRY(journal_fact_put(l->c.journal, 0, "caught", span_of(r->id, SHARES_ID)));
+            SEFL_PASS(journal_fact_put(l->c.journal, 0, "caught", span_of(r->id, SHARES_ID)));
     } else if (r->outcome == SHARES_UNANSWERED) {
         if (l->c.journal)
-            SEFL_TRY(lane_count(l->c.journal, "unanswered", 1, &count));
+            SEFL_PASS(lane_count(l->c.journal, "unanswered", 1, &count));
         log_error(l->c.log, "CSP did not answer an audit", lf_u64("count", count));
         if (count >= LANES_UNANSWERED_MAX)
             end_task(l, UNANSWERED_TEXT);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* What earlier lives have seen. */

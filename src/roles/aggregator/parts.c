@@ -63,17 +63,15 @@ static sefl_status path_of(char out[PATH_MAX], const char *bodies, const uint8_t
 static sefl_status write_issuer(const char *bodies, const uint8_t client[32],
                                 const uint8_t issuer[32])
 {
-    sefl_status st = SEFL_OK;
     char path[PATH_MAX], hex[HEX + 1];
-    SEFL_TRY(file_make_folder(bodies, 0700));
-    SEFL_TRY(path_of(path, bodies, client, ""));
-    SEFL_TRY(file_make_folder(path, 0700));
-    SEFL_TRY(path_of(path, bodies, client, "/.issuer"));
+    SEFL_PASS(file_make_folder(bodies, 0700));
+    SEFL_PASS(path_of(path, bodies, client, ""));
+    SEFL_PASS(file_make_folder(path, 0700));
+    SEFL_PASS(path_of(path, bodies, client, "/.issuer"));
     hex_write(hex, issuer, 32);
-    SEFL_CHECK(symlink(hex, path) == 0 || errno == EEXIST, SEFL_EIO, "cannot make %s: %s", path,
-               strerror(errno));
-done:
-    return st;
+    SEFL_NEED(symlink(hex, path) == 0 || errno == EEXIST, SEFL_EIO, "cannot make %s: %s", path,
+              strerror(errno));
+    return SEFL_OK;
 }
 
 /* False: a member. */
@@ -99,13 +97,11 @@ static part *find(parts *p, const uint8_t client[32])
 
 static sefl_status add(parts *p, part **out, const uint8_t client[32])
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(sefl_room(&p->at, &p->room, p->n + 1, sizeof *p->at));
+    SEFL_PASS(sefl_room(&p->at, &p->room, p->n + 1, sizeof *p->at));
     *out = &p->at[p->n++];
     **out = (part){ .member = true };
     memcpy((*out)->client, client, 32);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* What lies in the folder of a round that is new to us. */

@@ -71,22 +71,20 @@ static sefl_status read_next(const readback *r, uint8_t *out, size_t n)
 
 sefl_status readback_next(readback *r, const uint8_t **out, size_t n, uint8_t *room)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(n <= r->total - r->at, SEFL_EIO, "cannot read %s: it is too short", r->path);
+    SEFL_NEED(n <= r->total - r->at, SEFL_EIO, "cannot read %s: it is too short", r->path);
     bool there = r->map && r->at + n <= r->map_from + r->map_bytes;
     if (!there && !r->with_read) {
         map_next(r, n);
         there = r->map != NULL;
     }
     if (!there) {
-        SEFL_TRY(read_next(r, room, n));
+        SEFL_PASS(read_next(r, room, n));
         *out = room;
     } else {
         *out = r->map + (r->at - r->map_from);
     }
     r->at += n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void readback_close(readback *r)

@@ -27,13 +27,11 @@ struct releases {
 /* Is the file the one that the task names? */
 static sefl_status check_hash(const char *path, const uint8_t want[SHA256_BYTES], const char *what)
 {
-    sefl_status st = SEFL_OK;
     uint8_t hash[SHA256_BYTES];
-    SEFL_TRY(file_sha256(hash, NULL, path));
-    SEFL_CHECK(memcmp(hash, want, sizeof hash) == 0, SEFL_EAUTH,
-               "%s is not the %s that the task names", path, what);
-done:
-    return st;
+    SEFL_PASS(file_sha256(hash, NULL, path));
+    SEFL_NEED(memcmp(hash, want, sizeof hash) == 0, SEFL_EAUTH,
+              "%s is not the %s that the task names", path, what);
+    return SEFL_OK;
 }
 
 sefl_status releases_check(const releases_config *c, vocab **words, corpus *valid)
@@ -94,24 +92,20 @@ void releases_free(releases *r)
 
 static sefl_status path_of(const releases *r, sefl_buf *out, uint64_t round, const char *ending)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_fmt(out, "%s/round-%" PRIu64 ".%s", r->c.models, round, ending));
-    SEFL_TRY(wr_u8(out, 0));
+    SEFL_PASS(wr_fmt(out, "%s/round-%" PRIu64 ".%s", r->c.models, round, ending));
+    SEFL_PASS(wr_u8(out, 0));
     out->n--;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status release_path(const releases *r, sefl_buf *out, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     if (round > 0)
         return path_of(r, out, round, "safetensors");
-    SEFL_TRY(wr_fmt(out, "%s", r->c.init));
-    SEFL_TRY(wr_u8(out, 0));
+    SEFL_PASS(wr_fmt(out, "%s", r->c.init));
+    SEFL_PASS(wr_u8(out, 0));
     out->n--;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Is this the name of a model, or of an optimiser's memory? Of which round? */

@@ -97,7 +97,6 @@ typedef struct upload_list {
 
 static sefl_status list_one(void *ctx, const journal_update *u)
 {
-    sefl_status st = SEFL_OK;
     upload_list *l = ctx;
     uint32_t index = l->index++;
     if (l->without && l->left_out < l->without->refused_n &&
@@ -107,14 +106,13 @@ static sefl_status list_one(void *ctx, const journal_update *u)
     }
     if (l->n == l->space) {
         uint32_t space = l->space ? 2 * l->space : 64;
-        SEFL_TRY(sefl_grow(&l->at, l->space * sizeof *l->at, space * sizeof *l->at));
+        SEFL_PASS(sefl_grow(&l->at, l->space * sizeof *l->at, space * sizeof *l->at));
         l->space = space;
     }
     memcpy(l->at[l->n].client, u->client, sizeof u->client);
     memcpy(l->at[l->n].body, u->body, sizeof u->body);
     l->n++;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status rounds_uploads(rounds *r, uint64_t round, const as_verdict *without, round_entry **out,
@@ -163,20 +161,18 @@ static sefl_status restore_uploads(void *ctx, uint64_t round, uint32_t *clients)
 /* The journal is what was acknowledged; the running sum must hold exactly that. */
 static sefl_status settle_sum(void *ctx, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     rounds *r = ctx;
     uint32_t rows, given, summed;
     as_verdict v;
-    SEFL_TRY(journal_update_count(r->c.journal, round, &rows));
+    SEFL_PASS(journal_update_count(r->c.journal, round, &rows));
     collect_counts(r->collect, &given, &summed);
     if (as_store_verdict_get(r->c.store, round, &v) == SEFL_OK) {
         rows -= v.refused_n;
         as_verdict_clear(&v);
     }
     if (rows != given)
-        SEFL_TRY(refill(r, round));
-done:
-    return st;
+        SEFL_PASS(refill(r, round));
+    return SEFL_OK;
 }
 
 static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *out)
@@ -549,17 +545,15 @@ done:
 sefl_status rounds_model(rounds *r, uint64_t round, bool latest, sefl_buf *path,
                          uint8_t hash[SHA256_BYTES])
 {
-    sefl_status st = SEFL_OK;
     pthread_mutex_lock(r->lock);
     uint64_t now = agg_round(as_rounds_agg(r->driver));
     release_from from = as_rounds_model(r->driver);
     pthread_mutex_unlock(r->lock);
-    SEFL_CHECK(latest || round == now, SEFL_ENOTFOUND, "round %" PRIu64 " is %s", round,
-               round < now ? "over" : "not open yet");
-    SEFL_TRY(release_path(r->c.releases, path, from.round));
+    SEFL_NEED(latest || round == now, SEFL_ENOTFOUND, "round %" PRIu64 " is %s", round,
+              round < now ? "over" : "not open yet");
+    SEFL_PASS(release_path(r->c.releases, path, from.round));
     memcpy(hash, from.hash, SHA256_BYTES);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* The machine's memory now. */

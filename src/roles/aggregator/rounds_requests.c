@@ -114,13 +114,10 @@ static csp_request *take_one(rounds *r)
 /* CSP's word first: what we keep and CSP does not would let in updates that CSP refuses. */
 static sefl_status vouch(rounds *r, as_link *link, sefl_span bytes)
 {
-    sefl_status st = SEFL_OK;
     voucher v;
-    SEFL_TRY(voucher_read(&v, bytes));
-    SEFL_TRY(as_link_vouch(link, bytes));
-    SEFL_TRY(upload_key_put(r->c.journal, v.client, v.serial, v.key));
-done:
-    return st;
+    SEFL_PASS(voucher_read(&v, bytes));
+    SEFL_PASS(as_link_vouch(link, bytes));
+    return upload_key_put(r->c.journal, v.client, v.serial, v.key);
 }
 
 /* SEFL_EAUTH: no; another failure: it could not be asked, or kept. */

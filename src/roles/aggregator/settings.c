@@ -61,14 +61,12 @@ const setting_def aggregator_schema[] = {
 
 sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s)
 {
-    sefl_status st = SEFL_OK;
     aggregator_settings c = { 0 };
     *out = c;
-    SEFL_TRY(settings_fill(s, &c));
-    SEFL_TRY(health_check(&c.health, s));
+    SEFL_PASS(settings_fill(s, &c));
+    SEFL_PASS(health_check(&c.health, s));
     if (c.per_issuer == 0)
         c.per_issuer = (c.connections + 3) / 4;
     *out = c;
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -52,24 +52,22 @@ void step_clear(step_state *s)
 
 sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t clients)
 {
-    sefl_status st = SEFL_OK;
     double divisor = 0;
     if (t->weights == TASK_CAPPED) {
         pack_nano clip;
-        SEFL_CHECK(t->values == t->params + 1, SEFL_EINVAL, "task: no slot for the weight");
-        SEFL_TRY(pack_decimal(&clip, t->clip));
+        SEFL_NEED(t->values == t->params + 1, SEFL_EINVAL, "task: no slot for the weight");
+        SEFL_PASS(pack_decimal(&clip, t->clip));
         divisor = dp_weight_total(task_value(t, w[t->params]), (double)clip / (double)PACK_ONE, 1);
     } else {
         divisor = task_divisor(t, clients);
     }
-    SEFL_CHECK(isfinite(divisor) && divisor > 0, SEFL_ERANGE,
-               "the sum of round cannot be divided by %g", divisor);
+    SEFL_NEED(isfinite(divisor) && divisor > 0, SEFL_ERANGE,
+              "the sum of round cannot be divided by %g", divisor);
     for (size_t i = 0; i < t->params; i++) {
         out[i] = task_value(t, w[i]) / divisor;
-        SEFL_CHECK(isfinite(out[i]), SEFL_ERANGE, "value %zu of the average is not finite", i);
+        SEFL_NEED(isfinite(out[i]), SEFL_ERANGE, "value %zu of the average is not finite", i);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- the step -------------------------------------------------------------------------------- */
@@ -93,13 +91,12 @@ static double or_else(double v, double usual)
 
 sefl_status step_apply(step_state *s, const task *t, float *theta, const double *average)
 {
-    sefl_status st = SEFL_OK;
     const optim_config *o = &t->server_optim;
     double lr = t->server_lr, mu = or_else(o->momentum, 0.9);
     double b1 = or_else(o->beta1, 0.9), b2 = or_else(o->beta2, 0.999);
     double eps = or_else(o->epsilon, 1e-8);
-    SEFL_CHECK(s->kind == t->server && (vectors(s->kind) == 0 || s->n == t->params), SEFL_EINVAL,
-               "the optimiser's memory belongs to another task");
+    SEFL_NEED(s->kind == t->server && (vectors(s->kind) == 0 || s->n == t->params), SEFL_EINVAL,
+              "the optimiser's memory belongs to another task");
     s->steps++;
     double c1 = 1 - power(b1, s->steps), c2 = 1 - power(b2, s->steps);
     for (size_t i = 0; i < t->params; i++) {
@@ -118,12 +115,11 @@ sefl_status step_apply(step_state *s, const task *t, float *theta, const double 
             break;
         }
         double next = (double)theta[i] + lr * d;
-        SEFL_CHECK(isfinite(next) && fabs(next) <= FLT_MAX, SEFL_ERANGE,
-                   "value %zu of the model is not finite after this round", i);
+        SEFL_NEED(isfinite(next) && fabs(next) <= FLT_MAX, SEFL_ERANGE,
+                  "value %zu of the model is not finite after this round", i);
         theta[i] = (float)next;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

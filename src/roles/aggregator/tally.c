@@ -8,32 +8,26 @@
 
 static sefl_status add(sefl_buf *out, const char *group, const char *name, uint64_t n)
 {
-    sefl_status st = SEFL_OK;
     char word[64];
     snprintf(word, sizeof word, "%s", name);
     for (char *p = word; *p; p++) /* verdicts are sentences */
         if (*p == ' ' || *p == '"' || *p == '\\')
             *p = '_';
-    SEFL_TRY(wr_fmt(out, "%s\"%s%s\":%" PRIu64, out->n > 1 ? "," : "", group, word, n));
-done:
-    return st;
+    return wr_fmt(out, "%s\"%s%s\":%" PRIu64, out->n > 1 ? "," : "", group, word, n);
 }
 
 sefl_status tally_write(sefl_buf *out, const https_server *s, const agg_http *h)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(wr_fmt(out, "{"));
+    SEFL_PASS(wr_fmt(out, "{"));
     for (unsigned i = 0; i < HTTPS_EVENTS_N; i++)
-        SEFL_TRY(add(out, "", https_event_name(i), https_server_count(s, i)));
+        SEFL_PASS(add(out, "", https_event_name(i), https_server_count(s, i)));
     for (unsigned i = X509_OK + 1; i < X509_VERDICTS; i++)
-        SEFL_TRY(add(out, "certificate.", x509_verdict_text(i), atomic_load(&h->certificates[i])));
+        SEFL_PASS(add(out, "certificate.", x509_verdict_text(i), atomic_load(&h->certificates[i])));
     for (unsigned i = 0; i < AGG_HTTP_EVENTS_N; i++)
-        SEFL_TRY(add(out, "", agg_http_event_name(i), atomic_load(&h->counts[i])));
+        SEFL_PASS(add(out, "", agg_http_event_name(i), atomic_load(&h->counts[i])));
     for (unsigned i = 0; i < INGEST_ENDS; i++)
-        SEFL_TRY(add(out, "upload.", ingest_end_name(i), ingest_count(h->ingest, i)));
-    SEFL_TRY(wr_fmt(out, "}\n"));
-done:
-    return st;
+        SEFL_PASS(add(out, "upload.", ingest_end_name(i), ingest_count(h->ingest, i)));
+    return wr_fmt(out, "}\n");
 }
 
 sefl_status tally_save(const char *path, sefl_buf *last, const https_server *s, const agg_http *h)

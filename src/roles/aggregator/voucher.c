@@ -46,15 +46,12 @@ static void resume(https_request *r)
 /* What AS can judge without CSP. SEFL_EPROTO, SEFL_EAUTH, SEFL_ESTATE. */
 static sefl_status check(const https_request *r, sefl_span bytes)
 {
-    sefl_status st = SEFL_OK;
     const agg_http *h = r->server_ctx;
     voucher v;
-    SEFL_TRY(voucher_read(&v, bytes));
-    SEFL_CHECK(memcmp(v.client, r->peer.fingerprint, sizeof v.client) == 0, SEFL_EAUTH,
-               "the voucher is another client's");
-    SEFL_TRY(vouch_check(&v, &h->task->servers));
-done:
-    return st;
+    SEFL_PASS(voucher_read(&v, bytes));
+    SEFL_NEED(memcmp(v.client, r->peer.fingerprint, sizeof v.client) == 0, SEFL_EAUTH,
+              "the voucher is another client's");
+    return vouch_check(&v, &h->task->servers);
 }
 
 static void end(https_request *r, sefl_status st)

@@ -218,11 +218,10 @@ sefl_status client_goes_on(client *c, const client_reply *a)
 /* Before there is a participant to decide: the same rule, longer each time, never in step. */
 static sefl_status back_off(client *c, unsigned *failures, const client_reply *a)
 {
-    sefl_status st = SEFL_OK;
     uint64_t ms = (uint64_t)BACKOFF_MS << (*failures < 7 ? *failures : 7), part;
-    SEFL_TRY(client_goes_on(c, a));
+    SEFL_PASS(client_goes_on(c, a));
     ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
-    SEFL_TRY(rng_below(&c->jitter, &part, ms / 2 + 1));
+    SEFL_PASS(rng_below(&c->jitter, &part, ms / 2 + 1));
     if (a->word == ANSWER_REFUSED && !a->transport) {
         log_error(c->o.log, "refused; trying again", lf_str("why", a->why),
                   lf_u64("wait_ms", ms / 2 + part));
@@ -239,9 +238,8 @@ static sefl_status back_off(client *c, unsigned *failures, const client_reply *a
     }
     client_wait(c, client_now(c) + ms / 2 + part);
     ++*failures;
-    SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
-done:
-    return st;
+    SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+    return SEFL_OK;
 }
 
 /* What is not signed by both pinned servers may be another's, or garbled: that may pass. */
@@ -309,16 +307,14 @@ done:
 /* An update that lies ready was signed with the key before: no server takes it. */
 static sefl_status new_upload_key(client *c)
 {
-    sefl_status st = SEFL_OK;
     const client_mark *mark = client_store_mark(c->store);
     log_info(c->o.log, "upload key made", lf_u64("serial", c->upload.serial));
     if (mark->phase == CLIENT_FINISHED) {
         log_warn(c->o.log, "a finished update is dropped: it was signed with another upload key",
                  lf_u64("round", mark->round));
-        SEFL_TRY(client_store_drop(c->store));
+        SEFL_PASS(client_store_drop(c->store));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status accept_task(client *c)
@@ -358,38 +354,34 @@ done:
 
 static sefl_status get_words(client *c)
 {
-    sefl_status st = SEFL_OK;
     client_reply a;
     unsigned failures = 0;
     const char *path = client_store_path(c->store, CLIENT_VOCAB);
     sefl_progress p = client_progress(c);
     for (;;) {
-        SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
-        SEFL_TRY(reload_if_asked(c));
+        SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_PASS(reload_if_asked(c));
         client_show_doing(c, "fetching the words");
-        SEFL_TRY(client_get_file(c->net, &a, &(http_target){ .call = HTTP_VOCAB }, path, VOCAB_MAX,
-                                 c->t.vocab_hash, &p));
+        SEFL_PASS(client_get_file(c->net, &a, &(http_target){ .call = HTTP_VOCAB }, path, VOCAB_MAX,
+                                  c->t.vocab_hash, &p));
         if (a.word == ANSWER_OK)
             break;
-        SEFL_TRY(back_off(c, &failures, &a));
+        SEFL_PASS(back_off(c, &failures, &a));
     }
-    SEFL_TRY(vocab_read(&c->words, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-done:
-    return st;
+    return vocab_read(&c->words, path, &(vocab_settings){ .order = VOCAB_APPEARANCE });
 }
 
 static sefl_status get_ready(client *c)
 {
-    sefl_status st = SEFL_OK;
     sefl_progress p = client_progress(c);
-    SEFL_TRY(get_words(c));
+    SEFL_PASS(get_words(c));
     client_show_doing(c, "reading the text");
-    SEFL_TRY(client_text_read(&c->text, c->words,
-                              &(corpus_file){ .path = c->cfg->text,
-                                              .format = c->cfg->text_format,
-                                              .field = c->cfg->text_field },
-                              &p));
-    SEFL_TRY(
+    SEFL_PASS(client_text_read(&c->text, c->words,
+                               &(corpus_file){ .path = c->cfg->text,
+                                               .format = c->cfg->text_format,
+                                               .field = c->cfg->text_field },
+                               &p));
+    SEFL_PASS(
         client_update_new(&c->update, &(client_update_config){ .task = &c->t,
                                                                .words = c->words,
                                                                .text = &c->text,
@@ -402,37 +394,34 @@ static sefl_status get_ready(client *c)
     const client_mark *mark = client_store_mark(c->store);
     /* one whose receipt is still to come counts when it comes */
     bool under_way = mark->phase == CLIENT_FINISHED && ledger_has(c->book, c->t.id, mark->round);
-    SEFL_TRY(
+    SEFL_PASS(
         participant_new(&c->m, &c->t, ledger_rounds(c->book, c->t.id) - under_way, &c->jitter));
     if (mark->phase == CLIENT_FINISHED || mark->phase == CLIENT_DONE)
         participant_restore(c->m, mark->round, mark->phase == CLIENT_DONE);
     c->view.round = mark->round;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
 static sefl_status work_on_task(client *c, bool *again)
 {
-    sefl_status st = SEFL_OK;
     uint64_t before = c->rounds_seen;
     *again = false;
     while (!*again) {
-        SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
-        SEFL_TRY(reload_if_asked(c));
+        SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_PASS(reload_if_asked(c));
         participant_order order = participant_next(c->m, client_now(c));
         if (order.kind == PARTICIPANT_STOP) {
             log_info(c->o.log, "task over", lf_str("why", order.why),
                      lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM));
             break;
         }
-        SEFL_TRY(client_obey(c, &order, again));
+        SEFL_PASS(client_obey(c, &order, again));
         if (c->o.once && c->rounds_seen > before)
             break;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status client_run(client *c)

@@ -71,23 +71,21 @@ static sefl_status pinned_key(uint8_t pub[SIGN_PUB_BYTES], const settings *s, co
 
 sefl_status client_config_make(client_config *out, const settings *s)
 {
-    sefl_status st = SEFL_OK;
     client_config c = { 0 };
     *out = c;
-    SEFL_TRY(settings_fill(s, &c));
+    SEFL_PASS(settings_fill(s, &c));
     if (!c.proxy || strcmp(c.proxy, "none") == 0)
         c.proxy = "";
     else if (strcmp(c.proxy, "environment") == 0)
         c.proxy = NULL;
-    SEFL_TRY(pinned_key(c.servers.as, s, "aggregator_key"));
-    SEFL_TRY(pinned_key(c.servers.csp, s, "csp_key"));
-    SEFL_CHECK(memcmp(c.servers.as, c.servers.csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
-               "%s: csp_key and aggregator_key are the same key: the two servers must be two "
-               "parties",
-               settings_origin(s, "csp_key"));
+    SEFL_PASS(pinned_key(c.servers.as, s, "aggregator_key"));
+    SEFL_PASS(pinned_key(c.servers.csp, s, "csp_key"));
+    SEFL_NEED(memcmp(c.servers.as, c.servers.csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
+              "%s: csp_key and aggregator_key are the same key: the two servers must be two "
+              "parties",
+              settings_origin(s, "csp_key"));
     *out = c;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- policy ---------------------------------------------------------------------------------- */

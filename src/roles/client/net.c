@@ -205,17 +205,15 @@ done:
 sefl_status client_receipt_check(const task *t, sefl_span receipt, uint64_t round,
                                  const uint8_t client[32], const client_body *body)
 {
-    sefl_status st = SEFL_OK;
     envelope env;
     round_receipt r;
-    SEFL_TRY(envelope_read(&env, receipt));
-    SEFL_TRY(envelope_check_one(&env, SIGN_RECEIPT, SIGNER_AS, t->servers.as));
-    SEFL_TRY(round_receipt_read(&r, env.content));
-    SEFL_CHECK(memcmp(r.task, t->id, TASK_ID) == 0 && r.round == round, SEFL_EAUTH,
-               "the receipt is of another task or round");
-    SEFL_CHECK(memcmp(r.client, client, 32) == 0, SEFL_EAUTH, "the receipt is another client's");
-    SEFL_CHECK(memcmp(r.body, body->hash, sizeof r.body) == 0 && r.bytes == body->bytes, SEFL_EAUTH,
-               "the receipt is for other bytes");
-done:
-    return st;
+    SEFL_PASS(envelope_read(&env, receipt));
+    SEFL_PASS(envelope_check_one(&env, SIGN_RECEIPT, SIGNER_AS, t->servers.as));
+    SEFL_PASS(round_receipt_read(&r, env.content));
+    SEFL_NEED(memcmp(r.task, t->id, TASK_ID) == 0 && r.round == round, SEFL_EAUTH,
+              "the receipt is of another task or round");
+    SEFL_NEED(memcmp(r.client, client, 32) == 0, SEFL_EAUTH, "the receipt is another client's");
+    SEFL_NEED(memcmp(r.body, body->hash, sizeof r.body) == 0 && r.bytes == body->bytes, SEFL_EAUTH,
+              "the receipt is for other bytes");
+    return SEFL_OK;
 }

@@ -36,27 +36,24 @@ done:
 sefl_status client_counted_check(const task *t, sefl_span answer, uint64_t round,
                                  const uint8_t me[32], const uint8_t units[BLAKE3_BYTES])
 {
-    sefl_status st = SEFL_OK;
     rd r = rd_over(answer);
     uint32_t n;
     sefl_span bytes;
     envelope env;
     counted_statement s;
     counted_leaf leaf;
-    SEFL_TRY(rd_u32(&r, &n));
-    SEFL_TRY(rd_view(&r, &bytes, n));
-    SEFL_TRY(envelope_read(&env, bytes));
-    SEFL_TRY(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, t->servers.csp));
-    SEFL_TRY(counted_statement_read(&s, env.content));
-    SEFL_CHECK(memcmp(s.task, t->id, TASK_ID) == 0 && s.round == round, SEFL_EAUTH,
-               "the proof is of another task or round");
-    SEFL_CHECK(r.left > 0, SEFL_EAUTH, "it is not among those that CSP signed for");
+    SEFL_PASS(rd_u32(&r, &n));
+    SEFL_PASS(rd_view(&r, &bytes, n));
+    SEFL_PASS(envelope_read(&env, bytes));
+    SEFL_PASS(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, t->servers.csp));
+    SEFL_PASS(counted_statement_read(&s, env.content));
+    SEFL_NEED(memcmp(s.task, t->id, TASK_ID) == 0 && s.round == round, SEFL_EAUTH,
+              "the proof is of another task or round");
+    SEFL_NEED(r.left > 0, SEFL_EAUTH, "it is not among those that CSP signed for");
     memcpy(leaf.client, me, sizeof leaf.client);
     memcpy(leaf.units, units, sizeof leaf.units);
-    SEFL_TRY(counted_check(s.root, t->id, round, counted_depth(t->clients_max), &leaf,
-                           span_of(r.p, r.left)));
-done:
-    return st;
+    return counted_check(s.root, t->id, round, counted_depth(t->clients_max), &leaf,
+                         span_of(r.p, r.left));
 }
 
 /* What AS signed when it took the update. */
@@ -94,9 +91,8 @@ done:
 static sefl_status keep(client *c, uint64_t round, client_counted what, sefl_span proof,
                         const char *why)
 {
-    sefl_status st = SEFL_OK;
     unsigned misses;
-    SEFL_TRY(client_store_counted(c->store, round, what, proof, &misses));
+    SEFL_PASS(client_store_counted(c->store, round, what, proof, &misses));
     if (what == CLIENT_COUNTED)
         log_info(c->o.log, "update counted", lf_u64("round", round));
     else if (what == CLIENT_SKIPPED)
@@ -107,13 +103,12 @@ static sefl_status keep(client *c, uint64_t round, client_counted what, sefl_spa
     else
         log_warn(c->o.log, "update not counted, although the server gave a receipt",
                  lf_u64("round", round), lf_u64("in_a_row", misses), lf_str("why", why));
-    SEFL_CHECK(what != CLIENT_MISSED || misses < CLIENT_MISSES_MAX, SEFL_EAUTH,
-               "the last %u updates of this client were not counted, although the server gave "
-               "receipts for them: ask both operators why (state/receipts and state/counted are "
-               "the evidence), then start the client again",
-               misses);
-done:
-    return st;
+    SEFL_NEED(what != CLIENT_MISSED || misses < CLIENT_MISSES_MAX, SEFL_EAUTH,
+              "the last %u updates of this client were not counted, although the server gave "
+              "receipts for them: ask both operators why (state/receipts and state/counted are "
+              "the evidence), then start the client again",
+              misses);
+    return SEFL_OK;
 }
 
 /* *again: it could not be asked. sure: this round was released. */

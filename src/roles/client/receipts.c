@@ -55,11 +55,9 @@ done:
 
 static sefl_status take_entry(receipts *r, uint64_t offset, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(sefl_room(&r->at, &r->room, r->n + 1, sizeof *r->at));
+    SEFL_PASS(sefl_room(&r->at, &r->room, r->n + 1, sizeof *r->at));
     r->at[r->n++] = (entry){ offset, round };
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Can these last bytes be what a crash left of one append? Its head says that it reaches to the
@@ -150,16 +148,14 @@ void receipts_close(receipts *r)
 /* The record of the last entry, if it is of this task and round, is to be written again. */
 static sefl_status drop_same(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     uint8_t head[HEAD];
     size_t got;
     if (r->n == 0 || r->at[r->n - 1].round != round)
         return SEFL_OK;
-    SEFL_TRY(file_read_at(r->fd, r->path, r->at[r->n - 1].offset, head, HEAD, &got));
+    SEFL_PASS(file_read_at(r->fd, r->path, r->at[r->n - 1].offset, head, HEAD, &got));
     if (got == HEAD && memcmp(head + 4, task, RECEIPTS_TASK) == 0)
         r->end = r->at[--r->n].offset;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_t round,
@@ -204,13 +200,11 @@ size_t receipts_count(const receipts *r)
 
 static sefl_status good_record(const receipts *r, size_t i, sefl_buf *record)
 {
-    sefl_status st = SEFL_OK;
     bool good;
-    SEFL_TRY(read_record(r, r->at[i].offset, record, &good));
-    SEFL_CHECK(good, SEFL_EPROTO, "%s: the receipt at byte %" PRIu64 " was changed", r->path,
-               r->at[i].offset);
-done:
-    return st;
+    SEFL_PASS(read_record(r, r->at[i].offset, record, &good));
+    SEFL_NEED(good, SEFL_EPROTO, "%s: the receipt at byte %" PRIu64 " was changed", r->path,
+              r->at[i].offset);
+    return SEFL_OK;
 }
 
 sefl_status receipts_at(const receipts *r, size_t i, uint8_t task[RECEIPTS_TASK], uint64_t *round,

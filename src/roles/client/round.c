@@ -25,14 +25,11 @@ static log_field privacy(const client *c)
  * clients than there are. */
 static sefl_status leave_round(client *c, log_level level, const char *why)
 {
-    sefl_status st = SEFL_OK;
     LOG_AT(c->o.log, level, "round without us", lf_u64("round", client_store_mark(c->store)->round),
            lf_str("why", why), privacy(c));
-    SEFL_TRY(client_store_drop(c->store));
+    SEFL_PASS(client_store_drop(c->store));
     c->rounds_seen++;
-    SEFL_TRY(tell(c, PARTICIPANT_REFUSED, why));
-done:
-    return st;
+    return tell(c, PARTICIPANT_REFUSED, why);
 }
 
 /* An answer that is no success: back off, leave the round, or end. */
@@ -106,17 +103,15 @@ done:
 /* A moment in the third quarter of the time that is left, the same for all. */
 static sefl_status choose_moment(client *c, uint64_t round, uint64_t left_ms)
 {
-    sefl_status st = SEFL_OK;
     uint64_t part = 0;
     c->upload_at_ms = 0;
     c->moment_round = round;
     if (c->t.sampling == TASK_HIDDEN) {
         if (left_ms >= 4)
-            SEFL_TRY(rng_below(&c->jitter, &part, left_ms / 4));
+            SEFL_PASS(rng_below(&c->jitter, &part, left_ms / 4));
         c->upload_at_ms = client_now(c) + left_ms / 2 + part;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static uint64_t from_now(const client *c, uint64_t ms)
@@ -441,23 +436,22 @@ done:
 
 sefl_status client_obey(client *c, const participant_order *order, bool *new_task)
 {
-    sefl_status st = SEFL_OK;
     *new_task = false;
     switch (order->kind) {
     case PARTICIPANT_FETCH_TASK: /* the participant exists because the task was fetched and accepted */
-        SEFL_TRY(tell(c, PARTICIPANT_GOT_TASK, NULL));
+        SEFL_PASS(tell(c, PARTICIPANT_GOT_TASK, NULL));
         break;
     case PARTICIPANT_POLL:
-        SEFL_TRY(poll_round(c, new_task));
+        SEFL_PASS(poll_round(c, new_task));
         break;
     case PARTICIPANT_FETCH_MODEL:
-        SEFL_TRY(fetch_model(c, order->round));
+        SEFL_PASS(fetch_model(c, order->round));
         break;
     case PARTICIPANT_TRAIN:
-        SEFL_TRY(train(c, order->round, order->zeros));
+        SEFL_PASS(train(c, order->round, order->zeros));
         break;
     case PARTICIPANT_UPLOAD:
-        SEFL_TRY(upload(c, order->round, new_task));
+        SEFL_PASS(upload(c, order->round, new_task));
         break;
     case PARTICIPANT_SLEEP:
         client_show_doing(c, "sleeping");
@@ -466,6 +460,5 @@ sefl_status client_obey(client *c, const participant_order *order, bool *new_tas
     case PARTICIPANT_STOP:
         break;
     }
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -34,14 +34,11 @@ struct client_store {
 
 static sefl_status set_paths(client_store *s)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(
+    SEFL_PASS(
         file_path(s->path[CLIENT_BODY], "%s/round-%" PRIu64 ".body", s->folder, s->mark.round));
-    SEFL_TRY(file_path(s->path[CLIENT_MODEL], "%s/model-%" PRIu64, s->folder, s->mark.round));
-    SEFL_TRY(file_path(s->path[CLIENT_VOCAB], "%s/vocab.txt", s->folder));
-    SEFL_TRY(file_path(s->path[CLIENT_UPLOAD_KEY], "%s/upload.key", s->folder));
-done:
-    return st;
+    SEFL_PASS(file_path(s->path[CLIENT_MODEL], "%s/model-%" PRIu64, s->folder, s->mark.round));
+    SEFL_PASS(file_path(s->path[CLIENT_VOCAB], "%s/vocab.txt", s->folder));
+    return file_path(s->path[CLIENT_UPLOAD_KEY], "%s/upload.key", s->folder);
 }
 
 /* ---- the mark -------------------------------------------------------------------------------- */
@@ -276,65 +273,51 @@ static sefl_status in_phase(const client_store *s, bool ok, const char *what)
 
 sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(round > s->mark.round, SEFL_ESTATE,
-               "round %" PRIu64 " is not after round %" PRIu64 ": its coin was thrown before",
-               round, s->mark.round);
+    SEFL_NEED(round > s->mark.round, SEFL_ESTATE,
+              "round %" PRIu64 " is not after round %" PRIu64 ": its coin was thrown before", round,
+              s->mark.round);
     (void)unlink(s->path[CLIENT_BODY]); /* of the old round, if it was left behind */
     (void)unlink(s->path[CLIENT_MODEL]);
-    SEFL_TRY(
-        write_mark(s, &(client_mark){ .round = round, .phase = CLIENT_DRAWN, .drawn = drawn }));
-done:
-    return st;
+    return write_mark(s, &(client_mark){ .round = round, .phase = CLIENT_DRAWN, .drawn = drawn });
 }
 
 sefl_status client_store_begin(client_store *s)
 {
-    sefl_status st = SEFL_OK;
     client_mark m = s->mark;
-    SEFL_TRY(in_phase(s, m.phase == CLIENT_DRAWN || m.phase == CLIENT_MAKING, "begun"));
+    SEFL_PASS(in_phase(s, m.phase == CLIENT_DRAWN || m.phase == CLIENT_MAKING, "begun"));
     m.attempt++; /* from 1 */
     m.phase = CLIENT_MAKING;
-    SEFL_TRY(write_mark(s, &m));
-done:
-    return st;
+    return write_mark(s, &m);
 }
 
 sefl_status client_store_finish(client_store *s, const client_body *body)
 {
-    sefl_status st = SEFL_OK;
     client_mark m = s->mark;
-    SEFL_TRY(in_phase(s, m.phase == CLIENT_MAKING, "finished"));
+    SEFL_PASS(in_phase(s, m.phase == CLIENT_MAKING, "finished"));
     m.phase = CLIENT_FINISHED;
     m.body = *body;
-    SEFL_TRY(write_mark(s, &m));
+    SEFL_PASS(write_mark(s, &m));
     (void)unlink(s->path[CLIENT_MODEL]);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status client_store_drop(client_store *s)
 {
-    sefl_status st = SEFL_OK;
     client_mark m = s->mark;
-    SEFL_TRY(in_phase(s, m.phase != CLIENT_NOWHERE, "dropped"));
+    SEFL_PASS(in_phase(s, m.phase != CLIENT_NOWHERE, "dropped"));
     m.phase = CLIENT_DONE;
     if (s->mark.phase != CLIENT_DONE)
-        SEFL_TRY(write_mark(s, &m));
+        SEFL_PASS(write_mark(s, &m));
     (void)unlink(s->path[CLIENT_BODY]);
     (void)unlink(s->path[CLIENT_MODEL]);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status client_store_receipt(client_store *s, sefl_span receipt)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(in_phase(s, s->mark.phase == CLIENT_FINISHED, "acknowledged"));
-    SEFL_TRY(receipts_add(s->receipts, s->task, s->mark.round, receipt));
-    SEFL_TRY(client_store_drop(s));
-done:
-    return st;
+    SEFL_PASS(in_phase(s, s->mark.phase == CLIENT_FINISHED, "acknowledged"));
+    SEFL_PASS(receipts_add(s->receipts, s->task, s->mark.round, receipt));
+    return client_store_drop(s);
 }
 
 sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out, uint64_t round)

@@ -21,11 +21,10 @@ typedef struct joined {
 /* b behind what is there. Borders: one more than lines (documents), the last is the end. */
 static sefl_status append(joined *j, const corpus *b)
 {
-    sefl_status st = SEFL_OK;
     corpus *a = &j->c;
-    SEFL_TRY(sefl_room(&a->token, &j->tokens, a->tokens + b->tokens, sizeof *a->token));
-    SEFL_TRY(sefl_room(&a->line, &j->lines, a->lines + b->lines + 1, sizeof *a->line));
-    SEFL_TRY(sefl_room(&a->doc, &j->docs, a->docs + b->docs + 1, sizeof *a->doc));
+    SEFL_PASS(sefl_room(&a->token, &j->tokens, a->tokens + b->tokens, sizeof *a->token));
+    SEFL_PASS(sefl_room(&a->line, &j->lines, a->lines + b->lines + 1, sizeof *a->line));
+    SEFL_PASS(sefl_room(&a->doc, &j->docs, a->docs + b->docs + 1, sizeof *a->doc));
     assert(a->line && a->doc); /* room for at least the last border */
     if (b->tokens > 0)         /* else there may be no array yet */
         memcpy(a->token + a->tokens, b->token, b->tokens * sizeof *a->token);
@@ -36,8 +35,7 @@ static sefl_status append(joined *j, const corpus *b)
     a->tokens += b->tokens, a->lines += b->lines, a->docs += b->docs;
     a->unknown += b->unknown;
     a->marked = a->marked || b->marked;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static bool is_text(const char *name)

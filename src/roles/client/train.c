@@ -122,15 +122,12 @@ static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, cons
 {
     records *r = ctx;
     const task *t = r->c->task;
-    sefl_status st = SEFL_OK;
     (void)record;
     if (!step_of(r->v, t, grad, spans, span_count) || !isfinite(loss))
         r->zeroed++; /* rounded like the others: it takes its coins */
-    SEFL_TRY(task_mode(t)->quantise(r->one, t, r->v, NULL, r->coins));
-    SEFL_TRY(dp_add_record(r->X, r->one, t->params, t->ahe.pack.value_max));
-    SEFL_TRY(tick(r->c, ++r->done, r->total));
-done:
-    return st;
+    SEFL_PASS(task_mode(t)->quantise(r->one, t, r->v, NULL, r->coins));
+    SEFL_PASS(dp_add_record(r->X, r->one, t->params, t->ahe.pack.value_max));
+    return tick(r->c, ++r->done, r->total);
 }
 
 /* Records [from, from + n) of the text, n > 0. */

@@ -86,41 +86,37 @@ static sefl_status tick(work *w, uint64_t n)
 
 static sefl_status same_model(const lm_config *file, const lm_config *wanted)
 {
-    sefl_status st = SEFL_OK;
     lm_config a = *file, b = *wanted;
-    SEFL_TRY(lm_config_check(&a));
-    SEFL_TRY(lm_config_check(&b));
+    SEFL_PASS(lm_config_check(&a));
+    SEFL_PASS(lm_config_check(&b));
     bool heads = strcmp(b.body, "transformer") == 0; /* without meaning in the others */
-    SEFL_CHECK(strcmp(a.body, b.body) == 0 && a.vocab == b.vocab && a.embed == b.embed &&
-                   a.hidden == b.hidden && a.layers == b.layers && a.block == b.block &&
-                   a.tied == b.tied && (!heads || a.heads == b.heads),
-               SEFL_EPROTO, "the model of the round is not of the task's kind or size");
-done:
-    return st;
+    SEFL_NEED(strcmp(a.body, b.body) == 0 && a.vocab == b.vocab && a.embed == b.embed &&
+                  a.hidden == b.hidden && a.layers == b.layers && a.block == b.block &&
+                  a.tied == b.tied && (!heads || a.heads == b.heads),
+              SEFL_EPROTO, "the model of the round is not of the task's kind or size");
+    return SEFL_OK;
 }
 
 static sefl_status open_model(work *w)
 {
-    sefl_status st = SEFL_OK;
     uint8_t hash[SHA256_BYTES];
     model_meta meta;
     size_t count = 0;
-    SEFL_TRY(file_sha256(hash, NULL, w->job->model));
-    SEFL_CHECK(memcmp(hash, w->job->header->model, SHA256_BYTES) == 0, SEFL_EAUTH,
-               "the model of round %" PRIu64 " is not the one that the servers signed",
-               w->job->header->round);
-    SEFL_TRY(model_read(&meta, &w->global, &count, w->job->model));
-    SEFL_TRY(same_model(&meta.cfg, &w->t->model));
-    SEFL_CHECK(count == w->t->params, SEFL_EPROTO, "the model has %zu values, the task says %zu",
-               count, w->t->params);
-    SEFL_CHECK(!meta.has_vocab || memcmp(meta.vocab_hash, w->t->vocab_hash, SHA256_BYTES) == 0,
-               SEFL_EPROTO, "the model of the round was made for another vocabulary");
+    SEFL_PASS(file_sha256(hash, NULL, w->job->model));
+    SEFL_NEED(memcmp(hash, w->job->header->model, SHA256_BYTES) == 0, SEFL_EAUTH,
+              "the model of round %" PRIu64 " is not the one that the servers signed",
+              w->job->header->round);
+    SEFL_PASS(model_read(&meta, &w->global, &count, w->job->model));
+    SEFL_PASS(same_model(&meta.cfg, &w->t->model));
+    SEFL_NEED(count == w->t->params, SEFL_EPROTO, "the model has %zu values, the task says %zu",
+              count, w->t->params);
+    SEFL_NEED(!meta.has_vocab || memcmp(meta.vocab_hash, w->t->vocab_hash, SHA256_BYTES) == 0,
+              SEFL_EPROTO, "the model of the round was made for another vocabulary");
     if (!w->job->zeros) {
-        SEFL_TRY(lm_new(&w->m, &w->t->model, w->u->c.pool));
+        SEFL_PASS(lm_new(&w->m, &w->t->model, w->u->c.pool));
         memcpy(lm_theta(w->m), w->global, count * sizeof(nn_real));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void close_model(work *w)
@@ -291,33 +287,31 @@ bool client_update_diverged(const client_update *u)
 
 sefl_status client_update_new(client_update **out, const client_update_config *c)
 {
-    sefl_status st = SEFL_OK;
     client_update *u = NULL;
     const task *t = c->task;
     uint8_t hash[SHA256_BYTES];
     *out = NULL;
     vocab_hash(c->words, hash);
-    SEFL_CHECK(memcmp(hash, t->vocab_hash, SHA256_BYTES) == 0, SEFL_EAUTH,
-               "the words are not the vocabulary of the task (another SHA-256)");
-    SEFL_CHECK(vocab_size(c->words) == t->model.vocab, SEFL_EPROTO,
-               "the vocabulary has %u words, the task's model %u", vocab_size(c->words),
-               t->model.vocab);
-    SEFL_CHECK(c->text->tokens >= 2 && c->text->docs >= 1, SEFL_EINVAL,
-               "the text has fewer than two words: nothing to learn from");
+    SEFL_NEED(memcmp(hash, t->vocab_hash, SHA256_BYTES) == 0, SEFL_EAUTH,
+              "the words are not the vocabulary of the task (another SHA-256)");
+    SEFL_NEED(vocab_size(c->words) == t->model.vocab, SEFL_EPROTO,
+              "the vocabulary has %u words, the task's model %u", vocab_size(c->words),
+              t->model.vocab);
+    SEFL_NEED(c->text->tokens >= 2 && c->text->docs >= 1, SEFL_EINVAL,
+              "the text has fewer than two words: nothing to learn from");
     bool records = t->unit == TASK_UNIT_RECORD;
-    SEFL_CHECK(!records || (t->weights == TASK_EQUAL && t->records_max >= 1), SEFL_EINVAL,
-               "unit record needs equal weights and records_max");
-    SEFL_CHECK(records || t->local_epochs || t->local_steps, SEFL_EINVAL,
-               "the task says neither local epochs nor local steps");
-    SEFL_CHECK(!task_is_sealed(t) || c->upload_key, SEFL_EINVAL,
-               "a sealed task needs an upload key");
-    SEFL_CHECK(t->ahe.values == t->values && t->values == t->params + (t->weights == TASK_CAPPED),
-               SEFL_EINVAL, "the task has %zu values for a model of %zu", t->values, t->params);
-    SEFL_TRY(sefl_new(&u, 1, sizeof *u));
+    SEFL_NEED(!records || (t->weights == TASK_EQUAL && t->records_max >= 1), SEFL_EINVAL,
+              "unit record needs equal weights and records_max");
+    SEFL_NEED(records || t->local_epochs || t->local_steps, SEFL_EINVAL,
+              "the task says neither local epochs nor local steps");
+    SEFL_NEED(!task_is_sealed(t) || c->upload_key, SEFL_EINVAL,
+              "a sealed task needs an upload key");
+    SEFL_NEED(t->ahe.values == t->values && t->values == t->params + (t->weights == TASK_CAPPED),
+              SEFL_EINVAL, "the task has %zu values for a model of %zu", t->values, t->params);
+    SEFL_PASS(sefl_new(&u, 1, sizeof *u));
     u->c = *c;
     *out = u;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void client_update_free(client_update *u)

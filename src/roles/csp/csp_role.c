@@ -182,21 +182,18 @@ static void check_failed(void *ctx)
 
 static sefl_status make_lanes(csp_role *r)
 {
-    sefl_status st = SEFL_OK;
     if (!task_mode(&r->task)->shares)
         return SEFL_OK;
-    SEFL_TRY(coins_for(&r->coins, &r->shares_rng, "shares pool", 0, 0));
-    SEFL_TRY(shares_pool_new(&r->shares, lanes_pool_max(&r->task), &r->shares_rng));
-    SEFL_TRY(lane_host_new(&r->lanes, &(lane_host_config){ .task = &r->task,
-                                                           .pool = r->shares,
-                                                           .key = r->key,
-                                                           .journal = r->journal,
-                                                           .coins = &r->coins,
-                                                           .log = r->o.log,
-                                                           .ctx = r,
-                                                           .failed = check_failed }));
-done:
-    return st;
+    SEFL_PASS(coins_for(&r->coins, &r->shares_rng, "shares pool", 0, 0));
+    SEFL_PASS(shares_pool_new(&r->shares, lanes_pool_max(&r->task), &r->shares_rng));
+    return lane_host_new(&r->lanes, &(lane_host_config){ .task = &r->task,
+                                                         .pool = r->shares,
+                                                         .key = r->key,
+                                                         .journal = r->journal,
+                                                         .coins = &r->coins,
+                                                         .log = r->o.log,
+                                                         .ctx = r,
+                                                         .failed = check_failed });
 }
 
 /* ---- vouchers ----------------------------------------------------------------------------
@@ -315,67 +312,61 @@ static const local_page local_pages[] = { { HTTP_HEALTH_PATH, "application/json"
 /* The identity: keys, task, certificates and the trust list. */
 static sefl_status read_identity(csp_role *r)
 {
-    sefl_status st = SEFL_OK;
     const csp_role_options *o = &r->o;
     const csp_settings *c = o->settings;
-    SEFL_TRY(sign_key_read(&r->key, c->sign_key));
-    SEFL_TRY(own_task_read(&r->task, &r->envelope, c->task, r->key, OWN_TASK_CSP));
-    SEFL_CHECK(r->task.pub ? o->sec != NULL : o->root != NULL, SEFL_EINVAL,
-               r->task.pub ? "%s is a root: a Paillier task needs its key pair"
-                           : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
-               c->key ? c->key : "the key");
-    SEFL_TRY(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
-    SEFL_CHECK(
+    SEFL_PASS(sign_key_read(&r->key, c->sign_key));
+    SEFL_PASS(own_task_read(&r->task, &r->envelope, c->task, r->key, OWN_TASK_CSP));
+    SEFL_NEED(r->task.pub ? o->sec != NULL : o->root != NULL, SEFL_EINVAL,
+              r->task.pub ? "%s is a root: a Paillier task needs its key pair"
+                          : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
+              c->key ? c->key : "the key");
+    SEFL_PASS(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
+    SEFL_NEED(
         c->ca || !task_is_sealed(&r->task), SEFL_EINVAL,
         "this task's updates are sealed to a CSP that knows its clients by a list of its own: set "
         "ca to the folder of 'sefl ca new'");
     if (!c->ca)
         log_warn(o->log, "no trust list (ca): certificates cannot be revoked, nobody can enrol");
-    SEFL_TRY(file_path(r->list_path, "%s/trust", c->ca ? c->ca : ""));
-    SEFL_TRY(file_path(r->counters_path, "%s/counters.json", c->state));
+    SEFL_PASS(file_path(r->list_path, "%s/trust", c->ca ? c->ca : ""));
+    SEFL_PASS(file_path(r->counters_path, "%s/counters.json", c->state));
     r->list.path = r->list_path;
-    SEFL_TRY(read_list(r));
-done:
-    return st;
+    return read_list(r);
 }
 
 /* Journal, ledger and store, and the machine over them. */
 static sefl_status make_csp(csp_role *r)
 {
-    sefl_status st = SEFL_OK;
     const csp_role_options *o = &r->o;
     const csp_settings *c = o->settings;
-    SEFL_TRY(pool_new(&r->pool, c->threads));
-    SEFL_TRY(journal_open(&r->journal, c->state, "csp", r->task.id));
-    SEFL_TRY(account_open(&r->account, r->journal, c->ledger, &r->task));
-    SEFL_TRY(csp_disk_new(&r->disk, r->journal, r->account, &r->coins));
+    SEFL_PASS(pool_new(&r->pool, c->threads));
+    SEFL_PASS(journal_open(&r->journal, c->state, "csp", r->task.id));
+    SEFL_PASS(account_open(&r->account, r->journal, c->ledger, &r->task));
+    SEFL_PASS(csp_disk_new(&r->disk, r->journal, r->account, &r->coins));
     r->store = csp_disk_store(r->disk);
-    SEFL_TRY(make_lanes(r));
+    SEFL_PASS(make_lanes(r));
     r->goes_on = (sefl_progress){ .report = goes_on, .self = r };
-    SEFL_TRY(csp_new(&r->csp, &(csp_config){ .task = &r->task,
-                                             .envelope = buf_span(&r->envelope),
-                                             .sec = o->sec,
-                                             .root = o->root,
-                                             .key = r->key,
-                                             .store = &r->store,
-                                             .coins = &r->coins,
-                                             .pool = r->pool,
-                                             .log = o->log,
-                                             .clock = &r->clock,
-                                             .wall = &r->wall,
-                                             .stop = &r->goes_on,
-                                             .enrol = c->ca ? enrol : NULL,
-                                             .enrol_ctx = r,
-                                             .members = c->ca ? members : NULL,
-                                             .vouch = c->ca ? vouch : NULL,
-                                             .member = c->ca ? member : NULL,
-                                             .shares = r->shares,
-                                             .paired = r->lanes ? paired : NULL,
-                                             .checks = r->lanes ? checks : NULL,
-                                             .lanes_ctx = r }));
-    SEFL_TRY(csp_disk_bind_key(r->disk, &r->task));
-done:
-    return st;
+    SEFL_PASS(csp_new(&r->csp, &(csp_config){ .task = &r->task,
+                                              .envelope = buf_span(&r->envelope),
+                                              .sec = o->sec,
+                                              .root = o->root,
+                                              .key = r->key,
+                                              .store = &r->store,
+                                              .coins = &r->coins,
+                                              .pool = r->pool,
+                                              .log = o->log,
+                                              .clock = &r->clock,
+                                              .wall = &r->wall,
+                                              .stop = &r->goes_on,
+                                              .enrol = c->ca ? enrol : NULL,
+                                              .enrol_ctx = r,
+                                              .members = c->ca ? members : NULL,
+                                              .vouch = c->ca ? vouch : NULL,
+                                              .member = c->ca ? member : NULL,
+                                              .shares = r->shares,
+                                              .paired = r->lanes ? paired : NULL,
+                                              .checks = r->lanes ? checks : NULL,
+                                              .lanes_ctx = r }));
+    return csp_disk_bind_key(r->disk, &r->task);
 }
 
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o)

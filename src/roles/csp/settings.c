@@ -29,15 +29,13 @@ const setting_def csp_schema[] = {
 
 sefl_status csp_settings_make(csp_settings *out, const settings *s)
 {
-    sefl_status st = SEFL_OK;
     csp_settings c = { 0 };
     *out = c;
-    SEFL_TRY(settings_fill(s, &c));
-    SEFL_CHECK(!c.key_lock || !c.passphrase_file, SEFL_EINVAL,
-               "%s: passphrase_file and key_lock: only one of them opens the key",
-               settings_origin(s, "passphrase_file"));
-    SEFL_TRY(health_check(&c.health, s));
+    SEFL_PASS(settings_fill(s, &c));
+    SEFL_NEED(!c.key_lock || !c.passphrase_file, SEFL_EINVAL,
+              "%s: passphrase_file and key_lock: only one of them opens the key",
+              settings_origin(s, "passphrase_file"));
+    SEFL_PASS(health_check(&c.health, s));
     *out = c;
-done:
-    return st;
+    return SEFL_OK;
 }

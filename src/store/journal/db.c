@@ -263,15 +263,11 @@ static sefl_status make_file(const char *path)
 
 static sefl_status settings_of(db *d)
 {
-    sefl_status st = SEFL_OK;
     role_name mode = { "" };
-    SEFL_TRY(db_each(d, take_role, &mode, "PRAGMA journal_mode=WAL"));
-    SEFL_CHECK(strcmp(mode.text, "wal") == 0, SEFL_EIO,
-               "%s: its file system cannot hold a write-ahead log (mode is %s)", d->path,
-               mode.text);
-    SEFL_TRY(script(d, "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON"));
-done:
-    return st;
+    SEFL_PASS(db_each(d, take_role, &mode, "PRAGMA journal_mode=WAL"));
+    SEFL_NEED(strcmp(mode.text, "wal") == 0, SEFL_EIO,
+              "%s: its file system cannot hold a write-ahead log (mode is %s)", d->path, mode.text);
+    return script(d, "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON");
 }
 
 sefl_status db_open(db **out, const char *path, const char *role, const char *const *steps,

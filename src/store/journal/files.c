@@ -60,13 +60,10 @@ static sefl_status name_path(const journal *j, char out[PATH_MAX], uint64_t roun
 
 static sefl_status make_round(const journal *j, char out[PATH_MAX], uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(task_path(j, out));
-    SEFL_TRY(file_make_folder(out, 0700));
-    SEFL_TRY(round_path(j, out, round, "", ""));
-    SEFL_TRY(file_make_folder(out, 0700));
-done:
-    return st;
+    SEFL_PASS(task_path(j, out));
+    SEFL_PASS(file_make_folder(out, 0700));
+    SEFL_PASS(round_path(j, out, round, "", ""));
+    return file_make_folder(out, 0700);
 }
 
 /* "task-12" with prefix "task-" and tail "" -> 12 */
@@ -125,20 +122,18 @@ static sefl_status remove_durably(const char *folder, const char *path)
 /* task: folder/task-T; round: its round-N */
 static sefl_status wipe_round(const char *task, const char *round)
 {
-    sefl_status st = SEFL_OK;
     char gone[PATH_MAX];
-    SEFL_TRY(file_path(gone, "%s.wipe", round));
+    SEFL_PASS(file_path(gone, "%s.wipe", round));
     if (file_exists(gone)) /* left by a wipe that failed */
-        SEFL_TRY(remove_durably(task, gone));
+        SEFL_PASS(remove_durably(task, gone));
     if (file_exists(round)) {
-        SEFL_TRY(roundkey_wipe(round));
-        SEFL_CHECK(rename(round, gone) == 0, SEFL_EIO, "cannot rename %s: %s", round,
-                   strerror(errno));
-        SEFL_TRY(file_sync_folder(task));
-        SEFL_TRY(remove_durably(task, gone));
+        SEFL_PASS(roundkey_wipe(round));
+        SEFL_NEED(rename(round, gone) == 0, SEFL_EIO, "cannot rename %s: %s", round,
+                  strerror(errno));
+        SEFL_PASS(file_sync_folder(task));
+        SEFL_PASS(remove_durably(task, gone));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Overwrites round-N.kem and deletes it; none there: fine. */

@@ -86,55 +86,49 @@ static sefl_status rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ct
 
 static sefl_status lock_folder(journal *j)
 {
-    sefl_status st = SEFL_OK;
     char path[PATH_MAX], who[32] = "";
-    SEFL_TRY(file_path(path, "%s/lock", j->folder));
+    SEFL_PASS(file_path(path, "%s/lock", j->folder));
     j->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
-    SEFL_CHECK(j->lock >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
+    SEFL_NEED(j->lock >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
     if (flock(j->lock, LOCK_EX | LOCK_NB) != 0) {
         ssize_t got = pread(j->lock, who, sizeof who - 1, 0);
         who[got > 0 ? strspn(who, "0123456789") : 0] = 0;
-        SEFL_CHECK(false, SEFL_ESTATE, "%s is in use by process %s", j->folder, who[0] ? who : "?");
+        SEFL_NEED(false, SEFL_ESTATE, "%s is in use by process %s", j->folder, who[0] ? who : "?");
     }
     /* for people: if it cannot be written, the lock holds all the same */
     int n = snprintf(who, sizeof who, "%ld\n", (long)getpid());
     if (ftruncate(j->lock, 0) != 0 || pwrite(j->lock, who, (size_t)n, 0) != n)
         errno = 0;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status make_locks(journal *j)
 {
-    sefl_status st = SEFL_OK;
     pthread_mutexattr_t a;
-    SEFL_CHECK(pthread_mutexattr_init(&a) == 0, SEFL_ENOMEM, "out of memory for a lock");
+    SEFL_NEED(pthread_mutexattr_init(&a) == 0, SEFL_ENOMEM, "out of memory for a lock");
     pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
     j->has_rows = pthread_mutex_init(&j->rows, &a) == 0;
     pthread_mutexattr_destroy(&a);
     j->has_files = pthread_mutex_init(&j->files, NULL) == 0;
-    SEFL_CHECK(j->has_rows && j->has_files, SEFL_ENOMEM, "out of memory for a lock");
-done:
-    return st;
+    SEFL_NEED(j->has_rows && j->has_files, SEFL_ENOMEM, "out of memory for a lock");
+    return SEFL_OK;
 }
 
 /* This task's number, a new one if it is new. The row is durable before a folder of that number. */
 static sefl_status enter_task(journal *j, const uint8_t task[32])
 {
-    sefl_status st = SEFL_OK;
     uint64_t tasks = 0, number = 0;
     db_value id = db_blob(span_of(task, 32));
-    SEFL_TRY(db_each(j->d, take_u64, &tasks, "SELECT ifnull(max(number), 0) FROM task"));
-    SEFL_TRY(files_settle(j, tasks));
-    SEFL_TRY(db_each(j->d, take_u64, &number, "SELECT number FROM task WHERE id = ?", id));
+    SEFL_PASS(db_each(j->d, take_u64, &tasks, "SELECT ifnull(max(number), 0) FROM task"));
+    SEFL_PASS(files_settle(j, tasks));
+    SEFL_PASS(db_each(j->d, take_u64, &number, "SELECT number FROM task WHERE id = ?", id));
     if (number == 0) {
         number = tasks + 1;
-        SEFL_TRY(db_run(j->d, "INSERT INTO task VALUES(?, ?)", db_u64(number), id));
+        SEFL_PASS(db_run(j->d, "INSERT INTO task VALUES(?, ?)", db_u64(number), id));
     }
     j->number = number;
     memcpy(j->task, task, 32);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status journal_open(journal **out, const char *folder, const char *role,
@@ -243,7 +237,6 @@ typedef struct round_found {
 
 static sefl_status take_round(void *ctx, const db_row *row)
 {
-    sefl_status st = SEFL_OK;
     round_found *f = ctx;
     f->r = (journal_round){
         .round = db_col_u64(row, 0),
@@ -260,12 +253,11 @@ static sefl_status take_round(void *ctx, const db_row *row)
         .has_model = !db_col_null(row, 10),
     };
     if (f->r.has_set)
-        SEFL_TRY(take_fixed(row, 9, f->r.set, sizeof f->r.set));
+        SEFL_PASS(take_fixed(row, 9, f->r.set, sizeof f->r.set));
     if (f->r.has_model)
-        SEFL_TRY(take_fixed(row, 10, f->r.model, sizeof f->r.model));
+        SEFL_PASS(take_fixed(row, 10, f->r.model, sizeof f->r.model));
     f->found = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 #define SELECT_ROUND                                                                         \
@@ -274,26 +266,22 @@ done:
 
 sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out)
 {
-    sefl_status st = SEFL_OK;
     round_found f = { 0 };
-    SEFL_TRY(rows(j, round, take_round, &f, SELECT_ROUND "AND round = ?", db_u64(j->number),
-                  db_u64(round)));
-    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no round %" PRIu64, round);
+    SEFL_PASS(rows(j, round, take_round, &f, SELECT_ROUND "AND round = ?", db_u64(j->number),
+                   db_u64(round)));
+    SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no round %" PRIu64, round);
     *out = f.r;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status journal_round_last(journal *j, journal_round *out)
 {
-    sefl_status st = SEFL_OK;
     round_found f = { 0 };
-    SEFL_TRY(
+    SEFL_PASS(
         rows(j, 0, take_round, &f, SELECT_ROUND "ORDER BY round DESC LIMIT 1", db_u64(j->number)));
-    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no round yet");
+    SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no round yet");
     *out = f.r;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out)
@@ -339,14 +327,12 @@ sefl_status journal_fact_put(journal *j, uint64_t round, const char *name, sefl_
 
 sefl_status journal_fact_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
 {
-    sefl_status st = SEFL_OK;
     bytes_found f = { .out = out };
-    SEFL_TRY(rows(j, round, take_bytes, &f,
-                  "SELECT value FROM fact WHERE task = ? AND round = ? AND name = ?",
-                  db_u64(j->number), db_u64(round), db_text(name)));
-    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no %s of round %" PRIu64, name, round);
-done:
-    return st;
+    SEFL_PASS(rows(j, round, take_bytes, &f,
+                   "SELECT value FROM fact WHERE task = ? AND round = ? AND name = ?",
+                   db_u64(j->number), db_u64(round), db_text(name)));
+    SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no %s of round %" PRIu64, name, round);
+    return SEFL_OK;
 }
 
 sefl_status journal_fact_fixed(journal *j, uint64_t round, const char *name, void *out, size_t n)
@@ -382,12 +368,11 @@ sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value)
 
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
 {
-    sefl_status st = SEFL_OK;
     bytes_found f = { .out = out };
-    SEFL_TRY(rows(j, 0, take_bytes, &f, "SELECT value FROM lasting WHERE name = ?", db_text(name)));
-    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "the journal has no %s", name);
-done:
-    return st;
+    SEFL_PASS(
+        rows(j, 0, take_bytes, &f, "SELECT value FROM lasting WHERE name = ?", db_text(name)));
+    SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no %s", name);
+    return SEFL_OK;
 }
 
 /* ---- updates ------------------------------------------------------------------------------- */
@@ -414,20 +399,17 @@ typedef struct update_walk {
 
 static sefl_status walk_update(void *ctx, const db_row *row)
 {
-    sefl_status st = SEFL_OK;
     const update_walk *w = ctx;
     journal_update u = { .round = db_col_u64(row, 0),
                          .bytes = db_col_u64(row, 4),
                          .when_ms = db_col_u64(row, 5) };
     sefl_span name = db_col_bytes(row, 2);
-    SEFL_CHECK(name.n < sizeof u.name, SEFL_EPROTO, "journal: a name of %zu bytes", name.n);
+    SEFL_NEED(name.n < sizeof u.name, SEFL_EPROTO, "journal: a name of %zu bytes", name.n);
     if (name.n > 0)
         memcpy(u.name, name.p, name.n);
-    SEFL_TRY(take_fixed(row, 1, u.client, sizeof u.client));
-    SEFL_TRY(take_fixed(row, 3, u.body, sizeof u.body));
-    SEFL_TRY(w->fn(w->ctx, &u));
-done:
-    return st;
+    SEFL_PASS(take_fixed(row, 1, u.client, sizeof u.client));
+    SEFL_PASS(take_fixed(row, 3, u.body, sizeof u.body));
+    return w->fn(w->ctx, &u);
 }
 
 #define SELECT_UPDATE \
@@ -449,14 +431,12 @@ static sefl_status take_update(void *ctx, const journal_update *u)
 sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
                                journal_update *out)
 {
-    sefl_status st = SEFL_OK;
     update_found f = { .u = out };
-    SEFL_TRY(rows(j, round, walk_update, (&(update_walk){ take_update, &f }),
-                  SELECT_UPDATE "AND client = ?", db_u64(j->number), db_u64(round),
-                  db_blob(span_of(client, 32))));
-    SEFL_CHECK(f.found, SEFL_ENOTFOUND, "round %" PRIu64 " has no update of this client", round);
-done:
-    return st;
+    SEFL_PASS(rows(j, round, walk_update, (&(update_walk){ take_update, &f }),
+                   SELECT_UPDATE "AND client = ?", db_u64(j->number), db_u64(round),
+                   db_blob(span_of(client, 32))));
+    SEFL_NEED(f.found, SEFL_ENOTFOUND, "round %" PRIu64 " has no update of this client", round);
+    return SEFL_OK;
 }
 
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn, void *ctx)

@@ -122,14 +122,11 @@ done:
 
 static sefl_status associated(sefl_buf *ad, const roundkey_place *at)
 {
-    sefl_status st = SEFL_OK;
     sefl_span name = span_of_str(at->name);
-    SEFL_TRY(wr_raw(ad, "sefl round file 1", 17));
-    SEFL_TRY(wr_raw(ad, at->task, 32));
-    SEFL_TRY(wr_u64(ad, at->round));
-    SEFL_TRY(wr_raw(ad, name.p, name.n));
-done:
-    return st;
+    SEFL_PASS(wr_raw(ad, "sefl round file 1", 17));
+    SEFL_PASS(wr_raw(ad, at->task, 32));
+    SEFL_PASS(wr_u64(ad, at->round));
+    return wr_raw(ad, name.p, name.n);
 }
 
 static void nonce_of(uint8_t nonce[NONCE], const uint8_t random[RANDOM], size_t piece, bool last)

@@ -114,16 +114,14 @@ done:
 /* The part; one that is longer than the body begins anew. */
 static sefl_status take_in(spool *s)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(hash_file(s, s->fd, s->part));
+    SEFL_PASS(hash_file(s, s->fd, s->part));
     if (s->offset > s->total) {
-        SEFL_CHECK(ftruncate(s->fd, 0) == 0 && lseek(s->fd, 0, SEEK_SET) == 0, SEFL_EIO,
-                   "cannot cut %s: %s", s->part, strerror(errno));
+        SEFL_NEED(ftruncate(s->fd, 0) == 0 && lseek(s->fd, 0, SEEK_SET) == 0, SEFL_EIO,
+                  "cannot cut %s: %s", s->part, strerror(errno));
         blake3_init(&s->h);
         s->offset = 0;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status end_hash(spool *s)
@@ -253,7 +251,6 @@ static void hash_to(spool *s, uint64_t end)
 
 static sefl_status gather(spool *s, sefl_span bytes)
 {
-    sefl_status st = SEFL_OK;
     while (bytes.n > 0) {
         size_t room = (size_t)(s->written + LEAVE - s->offset), n = bytes.n < room ? bytes.n : room;
         memcpy(s->room + s->offset, bytes.p, n);
@@ -262,10 +259,9 @@ static sefl_status gather(spool *s, sefl_span bytes)
         if (s->offset - s->hashed >= HASH_PIECE)
             hash_to(s, s->offset - s->offset % HASH_PIECE);
         if (n == room)
-            SEFL_TRY(leave(s));
+            SEFL_PASS(leave(s));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status spool_write(spool *s, sefl_span bytes)
