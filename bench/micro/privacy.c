@@ -7,9 +7,9 @@
 #include "base/random.h"
 #include "privacy/accountant/pld.h"
 #include "privacy/mechanism/dgauss.h"
-#include "privacy/mechanism/g44.h"
 #include "privacy/mechanism/quantise.h"
 #include "store/ledger.h"
+#include "tests/support/g44.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "privacy/accountant/gauss.h"
 #include "privacy/accountant/pld.h"
 #include "privacy/grid.h"
 #include "store/text_ledger.h"
@@ -68,7 +67,7 @@ static sefl_status compute(plan *p)
     if (p->max_rounds > 0) /* nobody can be in more of them */
         p->cohort = fmin(p->cohort, clients * (double)p->max_rounds / (double)p->rounds);
     if (p->classic)
-        p->z = classic_z(p->epsilon, p->delta);
+        p->z = dp_classic(p->delta) / p->epsilon;
     else if (p->z == 0)
         SEFL_PASS(dp_find_z(&p->z, &server, p->epsilon, &q));
     server.z = others.z = p->z;
@@ -149,8 +148,8 @@ static void plan_text(const plan *p)
                down(p->pld_others.lower), up(p->pld_others.upper));
     }
     printf("%-34s %.4g for one round alone; not a total%s\n", "classic formula",
-           up(classic_epsilon(p->z, p->delta)),
-           classic_epsilon(p->z, p->delta) >= 1 ? ", and proven below 1 only" : "");
+           up(dp_classic(p->delta) / p->z),
+           dp_classic(p->delta) / p->z >= 1 ? ", and proven below 1 only" : "");
     printf("%-34s %.3g   (noise norm over the largest signal norm, %" PRIu64 " values)\n",
            "noise over signal", p->noise_over_signal, p->dim);
     printf("%-34s %.0f per round for noise no larger than the signal%s\n", "smallest cohort",
@@ -192,7 +191,7 @@ static int plan_json(const plan *p)
         json_pld(&j, "server_pld", &p->pld_server);
         json_pld(&j, "others_pld", &p->pld_others);
     }
-    json_fields(&j, lf_real("classic_one_round", classic_epsilon(p->z, p->delta)),
+    json_fields(&j, lf_real("classic_one_round", dp_classic(p->delta) / p->z),
                 lf_u64("dim", p->dim), lf_real("clip", p->clip), lf_real("cohort", p->cohort),
                 lf_real("noise_over_signal", p->noise_over_signal),
                 lf_u64("smallest_cohort", (uint64_t)p->least_cohort));

@@ -295,6 +295,11 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
     return SEFL_OK;
 }
 
+double dp_classic(double delta)
+{
+    return sqrt(2 * log(1.25 / delta));
+}
+
 double dp_quantised(double v, bool up)
 {
     if (!(v > 0) || !isfinite(v))

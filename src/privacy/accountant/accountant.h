@@ -59,6 +59,10 @@ double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours,
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 
+/* z times epsilon in the classic calibration z = sqrt(2 ln(1.25/delta)) / epsilon [DR14]. It is for
+ * one release, and proven for epsilon < 1 only: print the true total beside it. */
+double dp_classic(double delta);
+
 /* v with four significant digits, never below it (up) or never above it: what %.4g then prints. An
  * epsilon is shown rounded up. */
 double dp_quantised(double v, bool up);

@@ -113,32 +113,3 @@ double rdp_to_epsilon(dp_conversion how, double a, double tau, double delta)
     double eps = tau + (log_factor(how, a) - log(delta)) / (a - 1);
     return eps > 0 ? eps : 0;
 }
-
-double rdp_to_delta(dp_conversion how, double a, double tau, double epsilon)
-{
-    double d = exp((a - 1) * (tau - epsilon) + log_factor(how, a));
-    return d < 1 ? d : 1;
-}
-
-double zcdp_gauss(double z)
-{
-    return 1 / (2 * z * z);
-}
-
-double zcdp_to_epsilon(double rho, double delta)
-{
-    /* in b = log(a - 1) the function has one valley: golden section */
-    double lo = -20, hi = 40, g = (sqrt(5) - 1) / 2;
-    for (int i = 0; i < 200; i++) {
-        double m1 = hi - g * (hi - lo), m2 = lo + g * (hi - lo);
-        double a1 = 1 + exp(m1), a2 = 1 + exp(m2);
-        double e1 = a1 * rho + (log_factor(DP_CONVERT_CKS, a1) - log(delta)) / (a1 - 1);
-        double e2 = a2 * rho + (log_factor(DP_CONVERT_CKS, a2) - log(delta)) / (a2 - 1);
-        if (e1 < e2)
-            hi = m2;
-        else
-            lo = m1;
-    }
-    double a = 1 + exp((lo + hi) / 2);
-    return rdp_to_epsilon(DP_CONVERT_CKS, a, a * rho, delta);
-}

@@ -51,14 +51,4 @@ double rdp_sampled_integral(double a, double z, double q);
 /* Smallest epsilon >= 0 that order a and divergence tau prove at this delta. */
 double rdp_to_epsilon(dp_conversion how, double a, double tau, double delta);
 
-/* The delta that they prove at this epsilon; at most 1. */
-double rdp_to_delta(dp_conversion how, double a, double tau, double epsilon);
-
-/* rho-zCDP [BS16]: a Gaussian release has rho = 1/(2 z^2); rho adds up over releases and stands
- * for the divergences a * rho of every order. */
-double zcdp_gauss(double z);
-
-/* The best epsilon over all orders, as DP_CONVERT_CKS. */
-double zcdp_to_epsilon(double rho, double delta);
-
 #endif

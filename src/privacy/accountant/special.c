@@ -15,21 +15,6 @@ double log_sub(double a, double b)
     return b >= a ? -INFINITY : a + log(-expm1(b - a));
 }
 
-double log_erfc(double x)
-{
-    if (x < 20)
-        return log(erfc(x));
-    /* asymptotic series in 1/(2 x^2); the first term left out is below 1e-13 at x = 20 */
-    double r = 1 / (2 * x * x);
-    double s = 1 - r * (1 - 3 * r * (1 - 5 * r * (1 - 7 * r)));
-    return -x * x - log(x * sqrt(M_PI)) + log(s);
-}
-
-double log_ndtr(double x)
-{
-    return log(0.5) + log_erfc(-x * M_SQRT1_2);
-}
-
 double normal_mass(double a, double b)
 {
     if (a >= b)

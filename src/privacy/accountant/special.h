@@ -1,5 +1,5 @@
-/* special: the few functions of probability that the accountants share, in logarithms so that a
- * tail of 1e-300 keeps all its digits.
+/* special: functions of probability that the accountants share, in logarithms, so that a tail of
+ * 1e-300 keeps all its digits.
  *
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_ACCOUNTANT_SPECIAL_H
@@ -10,12 +10,6 @@ double log_add(double a, double b);
 
 /* log(e^a - e^b), a >= b; -INFINITY when they are equal (or b is larger by rounding). */
 double log_sub(double a, double b);
-
-/* log(erfc(x)), also where erfc underflows (x > 26). */
-double log_erfc(double x);
-
-/* log of the standard normal distribution function. */
-double log_ndtr(double x);
 
 /* Standard normal mass of (a, b], a <= b, without cancellation in either tail. */
 double normal_mass(double a, double b);

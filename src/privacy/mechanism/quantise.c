@@ -28,13 +28,6 @@ static u128 squares(const int64_t *X, size_t n)
     return sum;
 }
 
-uint64_t dp_sum_of_squares(uint64_t *hi, const int64_t *X, size_t n)
-{
-    u128 s = squares(X, n);
-    *hi = (uint64_t)(s >> 64);
-    return (uint64_t)s;
-}
-
 /* L2 norm in double, in blocks: relative error below 1e-12 for 2^32 coordinates; names the first
  * coordinate that is not finite */
 static sefl_status norm_of(double *out, const float *v, size_t n)

@@ -1,4 +1,4 @@
-/* round: a client's float vector becomes integers with an exact bound on their norm.
+/* quantise: a client's float vector becomes integers with an exact bound on their norm.
  *
  *     dp_quantise_info info;
  *     SEFL_TRY(dp_quantise(X, &info, &grid, v, n, NULL, &rng));        // weights: equal
@@ -21,8 +21,8 @@
  *
  * Secret: v, X, and the number of attempts. Not constant-time (the client's own machine).
  * Threads: any, different outputs.   Cost: about 7 ns a coordinate plus 8 random bytes. */
-#ifndef PRIVACY_MECHANISM_ROUND_H
-#define PRIVACY_MECHANISM_ROUND_H
+#ifndef PRIVACY_MECHANISM_QUANTISE_H
+#define PRIVACY_MECHANISM_QUANTISE_H
 
 #include "base/random.h"
 #include "privacy/grid.h"
@@ -66,8 +66,5 @@ sefl_status dp_add_record(int64_t *sum, int64_t *record, size_t n, int64_t sum_m
 /* The released total weight from the noisy sum of the slots (in real units), never below one
  * client's smallest share: the divisor. */
 double dp_weight_total(double slot_sum, double clip, double least);
-
-/* Sum of squares, exactly; lo is returned, the upper half goes to *hi. */
-uint64_t dp_sum_of_squares(uint64_t *hi, const int64_t *X, size_t n);
 
 #endif

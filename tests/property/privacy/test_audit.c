@@ -12,8 +12,8 @@
 
 #include "privacy/accountant/pld.h"
 #include "privacy/mechanism/dgauss.h"
-#include "privacy/mechanism/g44.h"
 #include "privacy/mechanism/quantise.h"
+#include "support/g44.h"
 
 #include <math.h>
 #include <string.h>
@@ -155,11 +155,11 @@ static int64_t packed_release(const dp_grid *g, const int64_t X[SLOTS], fast *ge
     for (int i = SLOTS - 1; i >= 0; i--)
         a = a * ((__int128)1 << w) + X[i];
     u128 v = random_bits(gen, SLOTS * w + HEADROOM), n = (u128)a + ((u128)1 << (SLOTS * w)) + v;
-    uint64_t ring = (UINT64_C(1) << g->k) - 1, coins = fast_u64(gen), more = fast_u64(gen);
+    uint64_t ring = (UINT64_C(1) << g->k) - 1, drawn = fast_u64(gen), more = fast_u64(gen);
     uint64_t fraction = (UINT64_C(1) << (g->t + GUARD)) - 1;
-    uint64_t n1 = g44_round(digit(n, 1, w), coins & fraction, g->t + GUARD, g->k) + (uint64_t)y[0];
+    uint64_t n1 = g44_round(digit(n, 1, w), drawn & fraction, g->t + GUARD, g->k) + (uint64_t)y[0];
     uint64_t v1 =
-        g44_round(digit(v, 1, w), coins >> 32 & fraction, g->t + GUARD, g->k) - (uint64_t)y[1];
+        g44_round(digit(v, 1, w), drawn >> 32 & fraction, g->t + GUARD, g->k) - (uint64_t)y[1];
     uint64_t out = (n1 + g44_value(more >> 30) - v1 - G44_OFFSET) & ring;
     return out >> (g->k - 1) ? (int64_t)out - (int64_t)(ring + 1) : (int64_t)out;
 }

@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "mpc/circuits/plain.h"
 #include "privacy/accountant/accountant.h"
-#include "privacy/mechanism/g44.h"
 #include "support/circ_blocks.h"
+#include "support/g44.h"
 #include "support/law.h"
 
 #include <math.h>

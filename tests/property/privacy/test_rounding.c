@@ -1,5 +1,6 @@
 /* Stochastic rounding: unbiased, and rejected as rarely as the bound promises. */
 #include "support/check.h"
+#include "support/squares.h"
 
 #include "base/alloc.h"
 #include "privacy/mechanism/quantise.h"
@@ -78,7 +79,7 @@ static void rejection_rate(void **state)
                 uint64_t hi;
                 CHECK_OK(dp_quantise(X, &info, &g, v, n, NULL, &rng));
                 again += info.attempts > 1;
-                double q = (double)dp_sum_of_squares(&hi, X, n) - g.r * g.r;
+                double q = (double)sum_of_squares(&hi, X, n) - g.r * g.r;
                 s += q, s2 += q * q, top = fmax(top, q);
             }
             double mean = s / (double)runs, sd = sqrt(fmax(0, s2 / (double)runs - mean * mean));

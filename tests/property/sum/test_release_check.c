@@ -5,10 +5,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "privacy/mechanism/dgauss.h"
-#include "privacy/mechanism/g44.h"
 #include "privacy/mechanism/quantise.h"
 #include "sum/release_check.h"
 #include "support/check.h"
+#include "support/g44.h"
 
 #include <math.h>
 #include <string.h>

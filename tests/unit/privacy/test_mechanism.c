@@ -1,9 +1,10 @@
 #include "support/check.h"
+#include "support/squares.h"
 
 #include "base/alloc.h"
 #include "privacy/mechanism/dgauss.h"
-#include "privacy/mechanism/g44.h"
 #include "privacy/mechanism/quantise.h"
+#include "support/g44.h"
 
 #include <math.h>
 #include <string.h>
@@ -101,7 +102,7 @@ static void rounding_keeps_its_bounds(void **state)
             dp_quantise_info info;
             uint64_t hi;
             CHECK_OK(dp_quantise(X, &info, &g, v, N, NULL, &rng));
-            assert_true(dp_sum_of_squares(&hi, X, N) <= g.s2 && hi == 0);
+            assert_true(sum_of_squares(&hi, X, N) <= g.s2 && hi == 0);
             assert_int_equal(info.attempts, 1);
             for (int i = 0; i < N; i++) {
                 assert_true(X[i] <= g.value_max && X[i] >= -g.value_max);
@@ -157,7 +158,7 @@ static void rejection_rules(void **state)
     CHECK_OK(dp_quantise(X, &info, &g, v, N, NULL, &rng));
     assert_true(info.attempts > 2);
     uint64_t hi;
-    assert_true(dp_sum_of_squares(&hi, X, N) <= g.s2);
+    assert_true(sum_of_squares(&hi, X, N) <= g.s2);
     assert_true(fabs(info.scale * info.norm - pow(0.999, info.attempts - 2)) < 1e-9);
 }
 

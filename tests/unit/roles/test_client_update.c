@@ -1,4 +1,5 @@
 #include "privacy/mechanism/quantise.h"
+#include "support/squares.h"
 #include "unit/roles/update_fixture.h"
 
 #include <dirent.h>
@@ -476,7 +477,7 @@ static void one_record_moves_the_sum_by_its_bound(void **state)
                 without[i] -= with[i];
             }
             assert_true(any);
-            uint64_t hi, square = dp_sum_of_squares(&hi, without, fx.t.values);
+            uint64_t hi, square = sum_of_squares(&hi, without, fx.t.values);
             assert_true((round > 1) == (square > 0));
             assert_true(hi == 0 && square <= fx.t.grid.s2);
         }

@@ -1,9 +1,9 @@
 /* Totals against values computed independently at 25 to 40 digits (make_epsilon.py beside this
  * file), and against published ones. */
 #include "support/check.h"
+#include "support/exact.h"
 
 #include "privacy/accountant/accountant.h"
-#include "privacy/accountant/gauss.h"
 #include "privacy/accountant/pld.h"
 
 #include <math.h>

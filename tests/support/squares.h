@@ -1,0 +1,18 @@
+/* squares: the sum of squares of integers, exactly. */
+#ifndef SUPPORT_SQUARES_H
+#define SUPPORT_SQUARES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The lower half of the sum; the upper half goes to *hi. */
+static inline uint64_t sum_of_squares(uint64_t *hi, const int64_t *X, size_t n)
+{
+    unsigned __int128 sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (unsigned __int128)((__int128)X[i] * X[i]);
+    *hi = (uint64_t)(sum >> 64);
+    return (uint64_t)sum;
+}
+
+#endif
