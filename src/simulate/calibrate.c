@@ -2,16 +2,12 @@
 #include "simulate/calibrate.h"
 
 #include "base/alloc.h"
-#include "base/blake3.h"
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
 #include "config/settings.h"
 #include "model/file/model_file.h"
 #include "roles/aggregator/step.h"
-#include "roles/client/train.h"
-#include "simulate/clear.h"
-#include "simulate/named_coins.h"
 #include "simulate/servers.h"
 
 #include <limits.h>
@@ -21,10 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SMALL = 16384, LARGE = 131072, SMALL_PAILLIER = 2048, LARGE_PAILLIER = 16384 };
+enum { FEW = 2, MANY = 16, MANY_PAILLIER = 3 }; /* clients of a measured round */
+enum { ROUNDS_MAX = 5 };
 
 typedef struct bench {
     const federation *s;
@@ -35,19 +32,12 @@ typedef struct bench {
     sefl_clock mono;
 } bench;
 
-static double cpu_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double wall_seconds(const bench *b)
 {
     return 1e-9 * (double)clock_ns(&b->mono);
 }
 
-/* ---- training -------------------------------------------------------------------------------- */
+/* ---- training and validation ------------------------------------------------------------------- */
 
 uint64_t calibrate_words(const task *t, const corpus *text)
 {
@@ -69,144 +59,186 @@ uint64_t calibrate_words(const task *t, const corpus *text)
     return columns * (epochs * rows + rest);
 }
 
-typedef struct stopwatch {
-    double until; /* processor time */
-    uint64_t done, total;
-} stopwatch;
-
-static bool on_step(void *self, uint64_t done, uint64_t total)
+static sefl_status time_validation(const bench *b, rates *r, work *w, corpus *valid)
 {
-    stopwatch *w = self;
-    w->done = done, w->total = total;
-    return cpu_seconds() < w->until;
-}
-
-/* One thread's part of the training, beside the others': they share memory and caches, as in a run. */
-typedef struct trainee {
-    const bench *b;
-    double words, seconds, rounding;
-} trainee;
-
-static sefl_status time_rounding(const bench *b, double *ns, int64_t *X, float *v, seeded *gen)
-{
-    const task *t = b->t;
-    sefl_rng rng = seeded_rng(gen);
-    unsigned times = 0;
-    double took, began;
-    for (size_t i = 0; i < t->params; i++)
-        v[i] = (float)(1e-3 * (seeded_unit(gen) - 0.5));
-    memset(X, 0, t->values * sizeof *X); /* memory that is there, as in every round but the first */
-    began = cpu_seconds();
-    do {
-        SEFL_PASS(client_train_round(X, t, &b->s->text[0], v, &rng));
-        times++;
-    } while ((took = cpu_seconds() - began) < 0.03 * b->seconds);
-    *ns = 1e9 * took / times / (double)t->values;
+    double loss, began = wall_seconds(b), most = 0.1 * b->seconds / (1e-6 * r->train_us_token);
+    if (valid->tokens < 2 * LM_EVAL_BATCH)
+        return SEFL_OK;
+    if ((double)valid->tokens > most) /* validation gets a tenth of the time at most */
+        valid->tokens = most < 2 * LM_EVAL_BATCH ? 2 * LM_EVAL_BATCH : (size_t)most;
+    SEFL_PASS(work_evaluate(w, &loss, b->s->theta));
+    r->eval_us_token = 1e6 * (wall_seconds(b) - began) / (double)valid->tokens;
     return SEFL_OK;
 }
 
-static sefl_status one_thread(void *ctx, unsigned lane, size_t begin, size_t end)
-{
-    sefl_status st = SEFL_OK;
-    trainee *me = (trainee *)ctx + begin;
-    const bench *b = me->b;
-    const task *t = b->t;
-    lm *m = NULL;
-    float *v = NULL;
-    int64_t *X = NULL, *one = NULL;
-    size_t zeroed;
-    double limit = 0.4 * b->seconds;
-    seeded gen;
-    sefl_rng rng = seeded_rng(&gen);
-    (void)lane, (void)end;
-    seeded_init(&gen, begin, "calibration");
-    SEFL_TRY(lm_new(&m, &t->model, NULL));
-    SEFL_TRY(sefl_new(&v, t->params, sizeof *v));
-    SEFL_TRY(sefl_new(&X, t->values, sizeof *X));
-    if (t->unit == TASK_UNIT_RECORD)
-        SEFL_TRY(sefl_new(&one, t->params, sizeof *one));
-    for (uint32_t n = 0; me->seconds < limit && n < 100; n++) {
-        uint32_t i = (uint32_t)((begin + n * 7) % b->s->clients);
-        stopwatch w = { .until = cpu_seconds() + limit - me->seconds };
-        sefl_progress p = { .report = on_step, .self = &w };
-        client_train job = { .task = t,
-                             .text = &b->s->text[i],
-                             .eos = vocab_eos(b->s->words),
-                             .client = b->s->client[i],
-                             .round = 1,
-                             .m = m,
-                             .progress = &p };
-        double began = cpu_seconds();
-        if (one)
-            memset(X, 0, t->values * sizeof *X);
-        memcpy(lm_theta(m), b->s->theta, t->params * sizeof *v);
-        memcpy(v, b->s->theta, t->params * sizeof *v);
-        lm_state_reset(m);
-        st = one ? client_train_records(&job, X, &zeroed, one, v, &rng)
-                 : client_train_local(&job, v);
-        if (st == SEFL_ERANGE || st == SEFL_ECANCELLED)
-            st = SEFL_OK; /* diverged, or time is up: what was done was timed */
-        SEFL_TRY(st);
-        if (n == 0 && w.done == w.total)
-            continue; /* the first one warms up */
-        me->seconds += cpu_seconds() - began;
-        double share = w.total > 0 ? (double)w.done / (double)w.total : 0;
-        me->words += share * (double)calibrate_words(t, job.text);
-    }
-    if (!one)
-        SEFL_TRY(time_rounding(b, &me->rounding, X, v, &gen));
-done:
-    lm_free(m);
-    sefl_free(v);
-    sefl_free(X);
-    sefl_free(one);
-    return st;
-}
-
+/* Runs rounds in the clear, one client per thread, with twice as many steps (records) each time.
+ * The last round counts: the others warm up. Clients share memory and caches as in a run. */
 static sefl_status time_training(const bench *b, rates *r)
 {
     sefl_status st = SEFL_OK;
-    unsigned n =
-        pool_threads(b->pool) < b->s->e->clients ? pool_threads(b->pool) : b->s->e->clients;
-    trainee *all = NULL;
-    double words = 0, seconds = 0;
-    SEFL_TRY(sefl_new(&all, n, sizeof *all));
-    for (unsigned i = 0; i < n; i++)
-        all[i].b = b;
-    SEFL_TRY(pool_run(b->pool, n, 1, one_thread, all, NULL));
-    for (unsigned i = 0; i < n; i++) {
-        words += all[i].words, seconds += all[i].seconds;
-        r->round_ns_value += all[i].rounding / n;
+    experiment e = *b->s->e;
+    federation s = *b->s;
+    work *w = NULL;
+    work_got got;
+    population_member *set = NULL;
+    double words, whole, began = wall_seconds(b);
+    uint32_t n = pool_threads(b->pool) < s.clients ? pool_threads(b->pool) : s.clients;
+    bool records = s.task.unit == TASK_UNIT_RECORD;
+    e.full = false;
+    s.e = &e;
+    s.task.local_epochs = 0;
+    SEFL_TRY(work_new(&w, &s, b->pool, NULL, NULL));
+    SEFL_TRY(sefl_new(&set, n, sizeof *set));
+    for (uint32_t i = 0; i < n; i++)
+        set[i].client = i;
+    for (uint32_t steps = 1;; steps *= 2) {
+        if (!records)
+            s.task.local_steps = steps;
+        else if (steps < b->t->records_max)
+            s.task.records_max = steps;
+        else
+            s.task.records_max = b->t->records_max;
+        SEFL_TRY(work_round(w, &got, &(round_header){ .round = 1 }, s.theta, set, n, NULL));
+        words = whole = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            words += (double)calibrate_words(&s.task, &s.text[i]);
+            whole += (double)calibrate_words(b->t, &s.text[i]);
+        }
+        if ((words >= whole && steps > 1) || wall_seconds(b) - began > 0.2 * b->seconds)
+            break;
     }
-    r->train_us_token = words > 0 ? 1e6 * seconds / words : 0;
+    r->train_us_token = words > 0 ? 1e6 * got.train / words : 0;
+    r->round_ns_value = 1e9 * got.encrypt / n / (double)s.task.values;
+    SEFL_TRY(time_validation(b, r, w, &s.valid));
 done:
-    sefl_free(all);
+    work_free(w);
+    sefl_free(set);
     return st;
 }
 
-/* ---- some of the values ---------------------------------------------------------------------- */
+/* ---- rounds of few values ---------------------------------------------------------------------- */
 
-/* The task of the same federation with fewer values. Its document is the old one: nobody looks. */
-static sefl_status fewer(federation *out, const federation *s, size_t values)
+/* What a round takes: processor time of the clients, wall time of the servers, the bytes between
+ * them and their memory. */
+typedef struct cost {
+    double encrypt, add;   /* all clients; add: with the closing of the sum */
+    double heads, release; /* CSP opens heads and makes pads; from there to the released integers */
+    double bytes, heap;
+    double rounds; /* that these are means of */
+} cost;
+
+/* The federation with fewer values. The task's document stays that of the whole task: nobody reads
+ * it. */
+typedef struct part {
+    federation s;
+    ahe_params tables;
+    ahe_enc *enc; /* crypto full */
+    cost few, many;
+} part;
+
+typedef struct one_round {
+    const bench *b;
+    work *w;
+    servers *v;
+    uint32_t clients;
+    size_t live;   /* memory that is not the servers' */
+    double upload; /* seconds */
+    cost got;
+} one_round;
+
+/* Clients that are not drawn upload zeros: nobody trains. */
+static sefl_status upload_zeros(void *ctx, const round_header *h, work_got *got)
 {
-    *out = *s;
-    out->task.values = out->task.params = values;
-    out->task.threshold = 2;
-    out->task.rounds = 1;
-    return ahe_params_init(&out->task.ahe, s->task.ahe.scheme, &s->task.ahe.pack, s->task.pub,
-                           values);
+    one_round *r = ctx;
+    population_member set[MANY];
+    size_t before = sefl_heap_live();
+    double began = wall_seconds(r->b);
+    for (uint32_t i = 0; i < r->clients; i++)
+        set[i] = (population_member){ .client = i, .zeros = true };
+    SEFL_PASS(work_round(r->w, got, h, r->b->s->theta, set, r->clients, NULL));
+    r->got.encrypt = got->encrypt, r->got.add = got->add;
+    r->live += sefl_heap_live() - before;
+    sefl_heap_mark();
+    r->upload = wall_seconds(r->b) - began;
+    return SEFL_OK;
 }
 
-static size_t sizes(const task *t, size_t *small)
+static sefl_status revealed(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
+                            uint32_t clients, release_made *made)
 {
-    bool paillier = t->ahe.scheme == &ahe_paillier;
-    size_t large = paillier ? LARGE_PAILLIER : LARGE;
-    *small = paillier ? SMALL_PAILLIER : SMALL;
-    if (t->values < large)
-        large = t->values;
-    if (*small > large / 2)
-        *small = large / 2 > 0 ? large / 2 : 1;
-    return large;
+    one_round *r = ctx;
+    (void)from, (void)round, (void)w, (void)clients, (void)made;
+    r->got.heap = (double)(sefl_heap_peak() - r->live);
+    return SEFL_OK;
+}
+
+static void reported(void *ctx, const rounds_report *p)
+{
+    one_round *r = ctx;
+    r->got.heads = fmax(0, 1e-9 * (double)(p->parts.freeze + p->parts.set) - r->upload);
+    r->got.release =
+        1e-9 * (double)(p->parts.sum + p->parts.charge + p->parts.reveal + p->parts.store);
+    r->got.bytes = (double)servers_bytes(r->v);
+}
+
+/* The encryption's tables have the size that they have for all units of the whole task. */
+static sefl_status part_init(part *p, const bench *b, size_t values, rates *r)
+{
+    task *t = &p->s.task;
+    size_t before = sefl_heap_live();
+    p->s = *b->s;
+    t->values = t->params = values;
+    t->rounds = 1;
+    SEFL_PASS(ahe_params_init(&t->ahe, t->ahe.scheme, &b->t->ahe.pack, t->pub, values));
+    if (!p->s.e->full)
+        return SEFL_OK;
+    p->tables = t->ahe;
+    p->tables.units = b->t->ahe.units;
+    SEFL_PASS(ahe_enc_new(&p->enc, t->pub, &p->tables, b->pool, NULL));
+    r->tables_bytes = (double)(sefl_heap_live() - before);
+    return SEFL_OK;
+}
+
+/* Means over rounds; the largest heap. */
+static void add_round(cost *mean, const cost *c)
+{
+    double n = ++mean->rounds;
+    mean->encrypt += (c->encrypt - mean->encrypt) / n;
+    mean->add += (c->add - mean->add) / n;
+    mean->heads += (c->heads - mean->heads) / n;
+    mean->release += (c->release - mean->release) / n;
+    mean->bytes = c->bytes;
+    mean->heap = fmax(mean->heap, c->heap);
+}
+
+/* One round of the driver with the uploads of this number of clients. */
+static sefl_status time_round(const bench *b, part *p, uint32_t clients)
+{
+    sefl_status st = SEFL_OK;
+    one_round r = { .b = b, .clients = clients };
+    char path[2][PATH_MAX];
+    p->s.task.threshold = p->s.clients = clients;
+    SEFL_TRY(work_new(&r.w, &p->s, b->pool, p->enc, NULL));
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%.4000s/ledger-%d", b->folder, i);
+        (void)unlink(path[i]);
+        SEFL_TRY(ledger_create(path[i], p->s.task.population));
+    }
+    r.live = sefl_heap_live();
+    SEFL_TRY(servers_new(&r.v, &(servers_config){ .federation = &p->s,
+                                                  .as_ledger = path[0],
+                                                  .csp_ledger = path[1],
+                                                  .pool = b->pool,
+                                                  .ctx = &r,
+                                                  .upload = upload_zeros,
+                                                  .release = revealed,
+                                                  .report = reported }));
+    SEFL_TRY(servers_run(r.v));
+    add_round(clients > FEW ? &p->many : &p->few, &r.got);
+done:
+    servers_free(r.v);
+    work_free(r.w);
+    return st;
 }
 
 /* y = fixed + slope * x through two points; never negative. */
@@ -218,343 +250,73 @@ static void line_through(double *fixed, double *slope, double x1, double y1, dou
         *fixed = 0, *slope = y2 / x2;
 }
 
-typedef struct cost {
-    double encrypt, add, close;
-} cost;
-
-/* Adds one update to a sum that holds one already (the first is cheaper), and closes the sum. */
-static sefl_status time_sum(cost *out, const ahe_params *p, const ahe_pub *pub, const uint8_t *unit)
+/* Tells apart what a round, a client and a value cost: clients[0] and clients[1] uploaded in rounds
+ * of small->s.task.values and large->s.task.values values. */
+static void fit(rates *r, const bench *b, const part *small, const part *large,
+                const uint32_t clients[2])
 {
-    sefl_status st = SEFL_OK;
-    ahe_sum *sum = NULL;
-    SEFL_TRY(ahe_sum_new(&sum, p, pub));
-    SEFL_TRY(ahe_sum_begin(p, sum));
-    SEFL_TRY(ahe_sum_add_units(p, sum, 0, unit, p->units, NULL));
-    double t0 = cpu_seconds();
-    SEFL_TRY(ahe_sum_check_units(p, sum, unit, p->units));
-    SEFL_TRY(ahe_sum_begin(p, sum));
-    SEFL_TRY(ahe_sum_add_units(p, sum, 0, unit, p->units, NULL));
-    double t1 = cpu_seconds();
-    SEFL_TRY(ahe_sum_close(p, sum));
-    out->add += t1 - t0, out->close += cpu_seconds() - t1;
-done:
-    if (sum)
-        ahe_sum_free(p, sum);
-    return st;
-}
-
-/* One update of `values` numbers: encrypted with the tables of the whole task, added, closed. */
-static sefl_status time_update(const bench *b, cost *out, const ahe_enc *enc, size_t values)
-{
-    sefl_status st = SEFL_OK;
-    federation part;
-    ahe_upload *up = NULL;
-    sign_key *key = NULL;
-    round_header h = { .round = 1 };
-    uint8_t *body = NULL, context[AHE_CONTEXT_BYTES], units[32];
-    int64_t *X = NULL;
-    ahe_seed seed;
-    seeded gen;
-    sefl_rng rng = seeded_rng(&gen);
-    const ahe_params *whole = &b->t->ahe;
-    unsigned times = 0;
-    *out = (cost){ 0 };
-    SEFL_TRY(fewer(&part, b->s, values));
-    const ahe_params *p = &part.task.ahe;
-    const seal_suite *seal = part.task.seal;
-    const head_facts facts = {
-        .suite = seal, .task = b->t->id, .round = 1, .client = part.client[0], .units = units
-    };
-    SEFL_TRY(federation_round_key(&part, &h));
-    SEFL_TRY(federation_upload_key(&key, &part, 0));
-    SEFL_TRY(sefl_new(&body, task_body_bytes(&part.task), 1));
-    SEFL_TRY(sefl_new(&X, p->units * p->unit_values, sizeof *X));
-    task_context(context, b->t, 1);
-    uint8_t *unit = body + head_bytes(seal);
-    do {
-        seeded_init(&gen, times, "calibration");
-        double t0 = cpu_seconds();
-        SEFL_TRY(ahe_upload_new(&up, whole, enc, context, &rng));
-        SEFL_TRY(ahe_upload_units(whole, up, unit, X, p->units, NULL, NULL));
-        blake3_of(units, span_of(unit, p->units * p->unit_bytes));
-        if (seal) {
-            ahe_upload_seed(whole, up, &seed);
-            SEFL_TRY(head_make(body, &facts, span_of(h.key, h.key_bytes), seed.seed, key, &rng));
-        }
-        out->encrypt += cpu_seconds() - t0;
-        ahe_upload_free(whole, up), up = NULL;
-        SEFL_TRY(time_sum(out, p, part.task.pub, unit));
-        times++;
-    } while (out->encrypt + out->add + out->close < 0.05 * b->seconds && times < 1000);
-    out->encrypt /= times, out->add /= times, out->close /= times;
-done:
-    ahe_upload_free(whole, up);
-    sign_key_free(key);
-    sefl_free(body);
-    sefl_free(X);
-    return st;
-}
-
-static sefl_status time_updates(const bench *b, rates *r)
-{
-    sefl_status st = SEFL_OK;
-    ahe_enc *enc = NULL;
-    cost c1, c2;
-    double fixed, slope;
-    size_t small, large = sizes(b->t, &small);
-    size_t before = sefl_heap_live();
-    SEFL_TRY(ahe_enc_new(&enc, b->t->pub, &b->t->ahe, b->pool, NULL));
-    r->tables_bytes = (double)(sefl_heap_live() - before);
-    SEFL_TRY(time_update(b, &c1, enc, small));
-    SEFL_TRY(time_update(b, &c2, enc, large));
-    line_through(&fixed, &slope, (double)small, c1.encrypt, (double)large, c2.encrypt);
-    r->encrypt_ms_update = 1e3 * fixed, r->encrypt_ns_value = 1e9 * slope;
-    r->sum_ns_value = 1e9 * c2.add / (double)large;
-    r->sum_ms_round = 1e3 * c2.close * (double)b->t->values / (double)large;
-done:
-    ahe_enc_free(&b->t->ahe, enc);
-    return st;
-}
-
-/* ---- CSP, a client ------------------------------------------------------------------------------- */
-
-/* What CSP does for one client of a sealed round: its head, and its pad at `values`. */
-static sefl_status time_pad(const bench *b, double *head_s, double *pad_s, size_t values)
-{
-    sefl_status st = SEFL_OK;
-    federation part;
-    ahe_dec *dec = NULL;
-    sign_key *key = NULL;
-    seal_key *round_key = NULL;
-    round_header h = { .round = 1 };
-    uint8_t bytes[HEAD_MAX], context[AHE_CONTEXT_BYTES] = { 0 };
-    ahe_seed seed = { .stream = 1 };
-    head read;
-    seeded gen;
-    sefl_rng rng = seeded_rng(&gen);
-    unsigned times = 0;
-    seeded_init(&gen, 1, "calibration");
-    SEFL_TRY(fewer(&part, b->s, values));
-    const task *t = &part.task;
-    const head_facts f = { .suite = t->seal,
-                           .task = t->id,
-                           .round = 1,
-                           .client = part.client[0],
-                           .units = part.client[0] };
-    SEFL_TRY(federation_round_key(&part, &h));
-    SEFL_TRY(federation_upload_key(&key, &part, 0));
-    SEFL_TRY(seal_key_from(&round_key, t->seal, part.root));
-    SEFL_TRY(head_make(bytes, &f, span_of(h.key, h.key_bytes), seed.seed, key, &rng));
-    SEFL_TRY(ahe_dec_new(&dec, &t->ahe, NULL, context));
-    *head_s = *pad_s = 0;
-    do {
-        double t0 = wall_seconds(b);
-        SEFL_TRY(head_read(&read, t->seal, span_of(bytes, head_bytes(t->seal))));
-        SEFL_TRY(head_check(&read, t->id, 1, sign_key_pub(key)));
-        SEFL_TRY(head_open(seed.seed, &read, round_key, t->id, 1));
-        double t1 = wall_seconds(b);
-        SEFL_TRY(ahe_dec_add(&t->ahe, dec, &seed, 1, b->pool));
-        SEFL_TRY(ahe_dec_take(&t->ahe, dec, &seed, 1, b->pool));
-        *head_s += t1 - t0, *pad_s += 0.5 * (wall_seconds(b) - t1);
-        times++;
-    } while (*head_s + *pad_s < 0.02 * b->seconds && times < 1000);
-    *head_s /= times, *pad_s /= times;
-done:
-    ahe_dec_free(&part.task.ahe, dec);
-    seal_key_free(round_key);
-    sign_key_free(key);
-    return st;
-}
-
-static sefl_status time_pads(const bench *b, rates *r)
-{
-    sefl_status st = SEFL_OK;
-    double head_s[2], pad_s[2], fixed, slope;
-    size_t small, large = sizes(b->t, &small);
-    if (!task_is_sealed(b->t))
-        goto done;
-    SEFL_TRY(time_pad(b, &head_s[0], &pad_s[0], small));
-    SEFL_TRY(time_pad(b, &head_s[1], &pad_s[1], large));
-    line_through(&fixed, &slope, (double)small, pad_s[0], (double)large, pad_s[1]);
-    r->open_ms_client = 1e3 * (head_s[1] + fixed), r->open_ns_value = 1e9 * slope;
-done:
-    return st;
-}
-
-/* ---- the servers ------------------------------------------------------------------------------- */
-
-typedef struct opening {
-    double seconds, bytes, heap;
-} opening;
-
-/* The two updates of a small round, of so many values each, and their sum. */
-typedef struct pair_of_updates {
-    round_entry entry[2]; /* by rising client */
-    uint8_t heads[2 * HEAD_MAX], *body;
-    ahe_enc *enc;
-    ahe_sum *sum;
-    int64_t *X;
-} pair_of_updates;
-
-static void pair_clear(pair_of_updates *u, const ahe_params *p)
-{
-    ahe_enc_free(p, u->enc);
-    if (u->sum)
-        ahe_sum_free(p, u->sum);
-    sefl_free(u->body);
-    sefl_free(u->X);
-}
-
-static sefl_status pair_make(pair_of_updates *u, work_got *got, const bench *b,
-                             const federation *part, const round_header *h)
-{
-    sefl_status st = SEFL_OK;
-    const task *t = &part->task;
-    const ahe_params *p = &t->ahe;
-    const size_t head_n = head_bytes(t->seal);
-    const bool swap = memcmp(part->client[0], part->client[1], 32) > 0;
-    sign_key *key = NULL;
-    seeded gen;
-    sefl_rng rng = seeded_rng(&gen);
-    seeded_init(&gen, 1, "calibration");
-    SEFL_TRY(sefl_new(&u->body, task_body_bytes(t), 1));
-    SEFL_TRY(sefl_new(&u->X, p->units * p->unit_values, sizeof *u->X));
-    SEFL_TRY(ahe_enc_new(&u->enc, t->pub, p, b->pool, NULL));
-    SEFL_TRY(ahe_sum_new(&u->sum, p, t->pub));
-    for (uint32_t i = 0; i < 2; i++) {
-        uint32_t client = i ^ (uint32_t)swap;
-        round_entry *entry = &u->entry[i];
-        memcpy(entry->client, part->client[client], 32);
-        SEFL_TRY(federation_upload_key(&key, part, client));
-        SEFL_TRY(update_make(
-            u->body, entry->body,
-            &(update_facts){
-                .task = t, .header = h, .enc = u->enc, .client = entry->client, .upload_key = key },
-            u->X, b->pool, NULL, &rng));
-        sign_key_free(key), key = NULL;
-        memcpy(u->heads + i * head_n, u->body, head_n);
-        SEFL_TRY(ahe_sum_begin(p, u->sum));
-        SEFL_TRY(ahe_sum_add_units(p, u->sum, 0, u->body + head_n, p->units, b->pool));
-    }
-    SEFL_TRY(ahe_sum_close(p, u->sum));
-    *got = (work_got){ .clients = 2,
-                       .closed = u->sum,
-                       .set = u->entry,
-                       .heads = task_is_sealed(t) ? u->heads : NULL };
-done:
-    sign_key_free(key);
-    return st;
-}
-
-/* One round of two uploads of few values, by both servers. */
-typedef struct one_round {
-    const bench *b;
-    const federation *part;
-    pair_of_updates u;
-    servers *v;
-    size_t live;
-    double began;
-    opening *out;
-} one_round;
-
-static sefl_status upload_pair(void *ctx, const round_header *h, work_got *got)
-{
-    one_round *r = ctx;
-    size_t servers_only = sefl_heap_live();
-    sefl_status st = pair_make(&r->u, got, r->b, r->part, h);
-    r->live += sefl_heap_live() - servers_only;
-    sefl_heap_mark();
-    r->began = wall_seconds(r->b);
-    return st;
-}
-
-static sefl_status revealed(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
-                            uint32_t clients, release_made *made)
-{
-    one_round *r = ctx;
-    (void)from, (void)round, (void)w, (void)clients, (void)made;
-    r->out->seconds = wall_seconds(r->b) - r->began;
-    r->out->bytes = (double)servers_bytes(r->v);
-    r->out->heap = (double)(sefl_heap_peak() - r->live);
-    return SEFL_OK;
-}
-
-static sefl_status time_servers(const bench *b, opening *out, const federation *part, unsigned turn)
-{
-    sefl_status st = SEFL_OK;
-    const task *t = &part->task;
-    char path[2][PATH_MAX];
-    one_round r = { .b = b, .part = part, .out = out };
+    const part *p[2] = { small, large };
+    double n[2] = { clients[0], clients[1] }, x[2], encrypt[2], heads[2], release[2];
+    double round, each, close, add;
     for (int i = 0; i < 2; i++) {
-        snprintf(path[i], sizeof path[i], "%.4000s/ledger-%u-%d", b->folder, turn, i);
-        SEFL_TRY(ledger_create(path[i], t->population));
+        x[i] = (double)p[i]->s.task.values;
+        encrypt[i] = (p[i]->few.encrypt + p[i]->many.encrypt) / (n[0] + n[1]);
+        line_through(&round, &heads[i], n[0], p[i]->few.heads, n[1], p[i]->many.heads);
+        release[i] = p[i]->few.release + round;
     }
-    r.live = sefl_heap_live();
-    SEFL_TRY(servers_new(&r.v, &(servers_config){ .federation = part,
-                                                  .as_ledger = path[0],
-                                                  .csp_ledger = path[1],
-                                                  .pool = b->pool,
-                                                  .ctx = &r,
-                                                  .upload = upload_pair,
-                                                  .release = revealed }));
-    SEFL_TRY(servers_run(r.v));
-done:
-    servers_free(r.v);
-    pair_clear(&r.u, &t->ahe);
-    return st;
+    line_through(&round, &each, x[0], release[0], x[1], release[1]);
+    r->release_ms_round = 1e3 * round, r->release_ns_value = 1e9 * each;
+    line_through(&r->link_bytes_round, &r->link_bytes_value, x[0], small->few.bytes, x[1],
+                 large->few.bytes);
+    line_through(&r->release_bytes_round, &r->release_bytes_value, x[0], small->few.heap, x[1],
+                 large->few.heap);
+    if (!b->s->e->full)
+        return;
+    line_through(&round, &each, x[0], encrypt[0], x[1], encrypt[1]);
+    r->encrypt_ms_update = 1e3 * round, r->encrypt_ns_value = 1e9 * each;
+    line_through(&close, &add, n[0], large->few.add, n[1], large->many.add);
+    r->sum_ns_value = 1e9 * add / x[1];
+    r->sum_ms_round = 1e3 * close * (double)b->t->values / x[1];
+    if (!task_is_sealed(b->t))
+        return;
+    line_through(&round, &each, x[0], heads[0], x[1], heads[1]);
+    r->open_ms_client = 1e3 * round, r->open_ns_value = 1e9 * each;
 }
 
-static sefl_status time_release(const bench *b, opening *out, size_t values, unsigned turn)
+static sefl_status time_rounds(const bench *b, rates *r)
 {
     sefl_status st = SEFL_OK;
-    federation part;
-    int64_t *sum = NULL, *w = NULL;
-    const experiment *e = b->s->e;
-    *out = (opening){ 0 };
-    if (!e->protection->release)
-        goto done;
-    SEFL_TRY(fewer(&part, b->s, values));
-    if (e->full) {
-        SEFL_TRY(time_servers(b, out, &part, turn));
-        goto done;
-    }
-    SEFL_TRY(sefl_new(&sum, values, sizeof *sum));
-    SEFL_TRY(sefl_new(&w, values, sizeof *w));
-    size_t live = sefl_heap_live();
-    sefl_heap_mark();
+    part small = { 0 }, large = { 0 };
+    bool paillier = b->t->ahe.scheme == &ahe_paillier;
+    size_t most = paillier ? LARGE_PAILLIER : LARGE, least = paillier ? SMALL_PAILLIER : SMALL;
+    uint32_t clients[2] = { FEW, paillier ? MANY_PAILLIER : MANY };
     double began = wall_seconds(b);
-    SEFL_TRY(e->protection->release(w, &part.task, 1, 1, 1, sum));
-    out->seconds = wall_seconds(b) - began;
-    out->heap = (double)(sefl_heap_peak() - live);
+    if (!b->s->e->protection->release)
+        return SEFL_OK;
+    most = b->t->values < most ? b->t->values : most;
+    least = least > most / 2 ? most / 2 : least;
+    for (int i = 0; i < 2; i++)
+        clients[i] = b->s->clients < clients[i] ? b->s->clients : clients[i];
+    SEFL_TRY(part_init(&small, b, least > 0 ? least : 1, r));
+    SEFL_TRY(part_init(&large, b, most, r));
+    for (int turn = 0; turn < ROUNDS_MAX; turn++) {
+        for (int i = 0; i < 2; i++) {
+            SEFL_TRY(time_round(b, &small, clients[i]));
+            SEFL_TRY(time_round(b, &large, clients[i]));
+        }
+        if (wall_seconds(b) - began > 0.25 * b->seconds)
+            break;
+    }
+    if (clients[1] <= FEW)
+        small.many = small.few, large.many = large.few;
+    fit(r, b, &small, &large, clients);
 done:
-    sefl_free(sum);
-    sefl_free(w);
+    ahe_enc_free(&small.tables, small.enc);
+    ahe_enc_free(&large.tables, large.enc);
     return st;
 }
 
-static sefl_status time_releases(const bench *b, rates *r)
-{
-    opening o, one = { 0 }, two = { 0 }; /* sums */
-    double fixed, slope, began = wall_seconds(b);
-    size_t small, large = sizes(b->t, &small);
-    unsigned turn = 0, times = 0;
-    do {
-        SEFL_PASS(time_release(b, &o, small, turn++));
-        one.seconds += o.seconds, one.bytes = o.bytes, one.heap = fmax(one.heap, o.heap);
-        SEFL_PASS(time_release(b, &o, large, turn++));
-        two.seconds += o.seconds, two.bytes = o.bytes, two.heap = fmax(two.heap, o.heap);
-    } while (++times < 5 && wall_seconds(b) - began < 0.25 * b->seconds);
-    line_through(&fixed, &slope, (double)small, one.seconds / times, (double)large,
-                 two.seconds / times);
-    r->release_ms_round = 1e3 * fixed, r->release_ns_value = 1e9 * slope;
-    line_through(&fixed, &slope, (double)small, one.bytes, (double)large, two.bytes);
-    r->link_bytes_round = fixed, r->link_bytes_value = slope;
-    line_through(&fixed, &slope, (double)small, one.heap, (double)large, two.heap);
-    r->release_bytes_round = fixed, r->release_bytes_value = slope;
-    return SEFL_OK;
-}
-
-/* ---- step and validation ------------------------------------------------------------------------- */
+/* ---- the server's step ------------------------------------------------------------------------- */
 
 static sefl_status time_step(const bench *b, rates *r)
 {
@@ -588,30 +350,6 @@ done:
     return st;
 }
 
-static sefl_status time_validation(const bench *b, rates *r)
-{
-    sefl_status st = SEFL_OK;
-    const corpus *v = &b->s->valid;
-    lm *m = NULL;
-    double loss;
-    if (v->tokens < 2 * LM_EVAL_BATCH)
-        goto done;
-    SEFL_TRY(lm_new(&m, &b->t->model, b->pool));
-    memcpy(lm_theta(m), b->s->theta, b->t->params * sizeof(float));
-    size_t n = v->tokens;
-    if (r->train_us_token > 0) { /* no more than a tenth of the time */
-        double most = 0.1 * b->seconds / (1e-6 * r->train_us_token);
-        n = (double)n > most ? (size_t)most : n;
-    }
-    n = n < 2 * LM_EVAL_BATCH ? 2 * LM_EVAL_BATCH : n;
-    double began = wall_seconds(b);
-    SEFL_TRY(lm_evaluate(m, v->token, n, &loss, NULL));
-    r->eval_us_token = 1e6 * (wall_seconds(b) - began) / (double)n;
-done:
-    lm_free(m);
-    return st;
-}
-
 /* What is resident and did not come through base/alloc.h: the program, its libraries and what they took
  * while they trained, stacks. Freed memory is given back first. */
 static double program_bytes(void)
@@ -634,14 +372,9 @@ sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds)
     rates r = { 0 };
     SEFL_TRY(file_temp_folder(b.folder, sizeof b.folder, "sefl-plan"));
     SEFL_TRY(time_training(&b, &r));
-    if (s->e->full) {
-        SEFL_TRY(time_updates(&b, &r));
-        SEFL_TRY(time_pads(&b, &r));
-    }
-    r.program_bytes = program_bytes();
-    SEFL_TRY(time_releases(&b, &r)); /* its threads leave memory behind that the allocator keeps */
     SEFL_TRY(time_step(&b, &r));
-    SEFL_TRY(time_validation(&b, &r));
+    r.program_bytes = program_bytes();
+    SEFL_TRY(time_rounds(&b, &r)); /* its threads leave memory behind that the allocator keeps */
     *out = r;
 done:
     if (b.folder[0])

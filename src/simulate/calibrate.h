@@ -1,12 +1,12 @@
-/* calibrate: how fast this machine does what an experiment asks for, measured on pieces of it.
+/* calibrate: measures how fast this machine does what an experiment asks for.
  *
- *     SEFL_TRY(calibrate(&r, federation, pool, 8));                    // takes about 8 seconds at most
+ *     SEFL_TRY(calibrate(&r, federation, pool, 8));                // takes about 8 seconds
  *     SEFL_TRY(rates_write(&buf, &r)); SEFL_TRY(rates_read(&r, "rates.txt"));
  *
- * Training runs real steps of the federation's clients; encryption, sums and the servers' part run the real
- * code on some of the values, at two sizes, so that what a round costs in any case and what each value
- * costs come apart. What they take of the memory is counted by base/alloc.h, beside what the process has
- * resident that did not come from there. Everything is for this model, scheme and key.
+ * Clients really train for some steps (work.h). Then the driver of the rounds (servers.h) runs
+ * rounds of two sizes and two numbers of clients over zeros, and the timings that it and work.h
+ * report tell apart what a round, a client and a value cost. base/alloc.h counts their memory. All
+ * rates are for this model, scheme and key.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_CALIBRATE_H
 #define SIMULATE_CALIBRATE_H

@@ -477,7 +477,7 @@ static sefl_status set_up(sim *s)
     s->out->unit_record = t->unit == TASK_UNIT_RECORD;
     s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);
-    SEFL_PASS(work_new(&s->work, s->federation, s->pool, s->c->stop));
+    SEFL_PASS(work_new(&s->work, s->federation, s->pool, NULL, s->c->stop));
     if (s->e.protection->quantises)
         SEFL_PASS(sefl_new(&s->average, t->params, sizeof *s->average));
     SEFL_PASS(take_up(s));

@@ -36,7 +36,8 @@ struct work {
     pthread_cond_t turn;
     size_t next; /* piece that may add its floats */
     /* crypto full */
-    ahe_enc *enc;
+    const ahe_enc *enc;
+    ahe_enc *own_enc;
     ahe_sum *closed;
     round_entry *entry; /* of the set, by rising client, and ... */
     uint32_t entries;
@@ -76,7 +77,8 @@ done:
     return st;
 }
 
-sefl_status work_new(work **out, const federation *s, pool *p, const sefl_progress *stop)
+sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
+                     const sefl_progress *stop)
 {
     sefl_status st = SEFL_OK;
     work *w = NULL;
@@ -94,7 +96,9 @@ sefl_status work_new(work **out, const federation *s, pool *p, const sefl_progre
     if (!s->e->protection->quantises)
         SEFL_TRY(sefl_new(&w->average, w->t->params, sizeof *w->average));
     if (s->e->full) {
-        SEFL_TRY(ahe_enc_new(&w->enc, w->t->pub, &w->t->ahe, p, stop));
+        if (!enc)
+            SEFL_TRY(ahe_enc_new(&w->own_enc, w->t->pub, &w->t->ahe, p, stop));
+        w->enc = enc ? enc : w->own_enc;
         SEFL_TRY(sefl_new(&w->entry, s->clients, sizeof *w->entry));
         if (task_is_sealed(w->t))
             SEFL_TRY(sefl_new(&w->heads, s->clients, head_bytes(w->t->seal)));
@@ -123,7 +127,7 @@ void work_free(work *w)
     sefl_free(w->lane);
     lm_free(w->judge);
     sefl_free(w->average);
-    ahe_enc_free(&w->t->ahe, w->enc);
+    ahe_enc_free(&w->t->ahe, w->own_enc);
     ahe_sum_free(&w->t->ahe, w->closed);
     sefl_free(w->entry);
     sefl_free(w->heads);

@@ -2,7 +2,7 @@
  * a time, and nothing inside a client is parallel. Integers add exactly, and floats add in the
  * order of the clients: the result is the same, bit for bit, for any number of threads.
  *
- *     SEFL_TRY(work_new(&w, federation, pool, &stop));
+ *     SEFL_TRY(work_new(&w, federation, pool, NULL, &stop));
  *     SEFL_TRY(work_round(w, &got, &header, theta, set, n, &progress));
  *     ...got.sum (cdp, sefl in the clear), got.average (none), got.closed (sefl, crypto full)...
  *
@@ -30,9 +30,10 @@ typedef struct work_got {
     double train, encrypt, add; /* seconds of processor time, all clients together */
 } work_got;
 
-/* Borrows all. crypto full: makes the encryption's tables. stop: as in simulate.h, or NULL: asked
- * after every step of training, every unit of a ciphertext, every piece of validation text. */
-sefl_status work_new(work **out, const federation *s, pool *p,
+/* Borrows all. enc: the encryption's tables; NULL: made here (crypto full). stop: as in simulate.h,
+ * or NULL: asked after every step of training, every unit of a ciphertext, every piece of
+ * validation text. */
+sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
                      const sefl_progress *stop) SEFL_MUST_CHECK;
 void work_free(work *w);
 

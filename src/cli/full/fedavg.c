@@ -66,7 +66,7 @@ sefl_status fedavg_run(fedavg_result *out, const fedavg_config *c, const sefl_pr
     f.task.unit = TASK_UNIT_CLIENT; /* nothing is clipped */
     SEFL_TRY(pool_new(&threads, c->threads));
     SEFL_TRY(read_folder(&f, c));
-    SEFL_TRY(work_new(&w, &f, threads, NULL));
+    SEFL_TRY(work_new(&w, &f, threads, NULL, NULL));
     SEFL_TRY(step_new(&step, &f.task));
     SEFL_TRY(sefl_new(&all, c->clients, sizeof *all));
     for (uint32_t i = 0; i < c->clients; i++)
