@@ -14,19 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PEM_MAX = 64 << 10 };
-
-sefl_status ca_path(sefl_buf *out, const char *folder, const char *name)
-{
-    buf_reset(out);
-    return wr_fmt(out, "%s/%s%c", folder, name, 0);
-}
-
-static const char *text_of(const sefl_buf *b)
-{
-    return (const char *)b->p;
-}
-
 /* The folder's own CA. */
 typedef struct own_files {
     char cert[PATH_MAX], key[PATH_MAX];
@@ -34,15 +21,23 @@ typedef struct own_files {
 
 static sefl_status own_files_of(own_files *out, const char *folder)
 {
-    sefl_status st = file_path(out->cert, "%s/ca.pem", folder);
-    return st == SEFL_OK ? file_path(out->key, "%s/ca.key", folder) : st;
+    SEFL_PASS(file_path(out->cert, "%s/ca.pem", folder));
+    return file_path(out->key, "%s/ca.key", folder);
+}
+
+sefl_status ca_read(trust **out, const char *folder)
+{
+    char path[PATH_MAX];
+    *out = NULL;
+    SEFL_PASS(file_path(path, "%s/trust", folder));
+    return trust_read(out, path);
 }
 
 sefl_status ca_edit(trust_edit *e, const char *folder)
 {
     char path[PATH_MAX];
-    sefl_status st = file_path(path, "%s/trust", folder);
-    return st == SEFL_OK ? trust_edit_begin(e, path) : st;
+    SEFL_PASS(file_path(path, "%s/trust", folder));
+    return trust_edit_begin(e, path);
 }
 
 sefl_status ca_list_of(const trust *t, trust_role role, const uint8_t sign[SIGN_PUB_BYTES])
@@ -117,10 +112,11 @@ sefl_status ca_new(const char *folder, const char *name, unsigned days, const ch
     SEFL_TRY(file_make_folder(folder, 0700));
     SEFL_TRY(dir_check_free(folder));
     st = fill_folder(folder, subject, days, sign_at);
-    if (st != SEFL_OK)
+    if (st != SEFL_OK) {
         empty_again(folder);
-    if (st != SEFL_OK && sign_at && !key_was_there)
-        (void)unlink(sign_at);
+        if (sign_at && !key_was_there)
+            (void)unlink(sign_at);
+    }
 done:
     if (st != SEFL_OK && !was_there)
         (void)rmdir(folder);
@@ -133,8 +129,8 @@ done:
 static sefl_status own_ca(const char *folder, sefl_buf *pem, x509_info *info)
 {
     own_files own;
-    sefl_status st = own_files_of(&own, folder);
-    return st == SEFL_OK ? x509_info_file(info, pem, own.cert) : st;
+    SEFL_PASS(own_files_of(&own, folder));
+    return x509_info_file(info, pem, own.cert);
 }
 
 /* One that is there keeps its state: only ca restore makes a revoked one active again. */
@@ -267,7 +263,7 @@ sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c, i
     memcpy(self.tls, info.fingerprint, sizeof self.tls);
     if (c->role == TRUST_AGGREGATOR) {
         buf_reset(&pem);
-        SEFL_TRY(file_read(&pem, own.cert, PEM_MAX));
+        SEFL_TRY(x509_info_file(&info, &pem, own.cert));
         SEFL_TRY(put_issuer(t, buf_span(&pem), TRUST_CLIENT, "", true, now));
     }
     t->self = self;
@@ -295,7 +291,7 @@ sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert
     SEFL_TRY(own_files_of(&own, folder));
     x509_subject s = { .name = t->self.name,
                        .role = trust_role_name(t->self.role),
-                       .hosts = hosts ? hosts : text_of(&same),
+                       .hosts = hosts ? hosts : (const char *)same.p,
                        .days = days ? days : CA_SERVER_DAYS };
     SEFL_TRY(x509_issue(pem, &s, (sefl_span){ 0 }, buf_span(&old), own.cert, own.key));
 done:
@@ -405,12 +401,10 @@ uint64_t ca_most_clients(const trust *t, int64_t since)
     return any ? most : UINT64_MAX;
 }
 
-sefl_status ca_issued_path(sefl_buf *out, const char *folder, const uint8_t key[TRUST_KEY])
+sefl_status ca_issued_path(char out[PATH_MAX], const char *folder, const uint8_t key[TRUST_KEY])
 {
-    buf_reset(out);
-    SEFL_PASS(wr_fmt(out, "%s/issued/", folder));
-    SEFL_PASS(wr_hex(out, key, TRUST_KEY));
-    return wr_fmt(out, ".pem%c", 0);
+    char hex[HEX_CHARS(TRUST_KEY)];
+    return file_path(out, "%s/issued/%s.pem", folder, hex_write(hex, key, TRUST_KEY));
 }
 
 /* A client's certificate for the key of a request or of an earlier certificate, in issued/ and, as
@@ -418,22 +412,19 @@ sefl_status ca_issued_path(sefl_buf *out, const char *folder, const uint8_t key[
 static sefl_status issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
                          sefl_span request, sefl_span earlier, unsigned days)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
     own_files own;
-    size_t begin = out->n;
+    const size_t begin = out->n;
+    char path[PATH_MAX];
     x509_info info;
-    SEFL_TRY(own_files_of(&own, folder));
+    SEFL_PASS(own_files_of(&own, folder));
     x509_subject s = { .name = name, .role = "client", .days = days ? days : CA_CLIENT_DAYS };
-    SEFL_TRY(x509_issue(out, &s, request, earlier, own.cert, own.key));
+    SEFL_PASS(x509_issue(out, &s, request, earlier, own.cert, own.key));
     sefl_span pem = span_of(out->p + begin, out->n - begin);
-    SEFL_TRY(x509_info_read(&info, pem, NULL));
-    SEFL_TRY(ca_issued_path(&path, folder, info.fingerprint));
-    SEFL_TRY(file_write_atomic(text_of(&path), pem, 0644));
+    SEFL_PASS(x509_info_read(&info, pem, NULL));
+    SEFL_PASS(ca_issued_path(path, folder, info.fingerprint));
+    SEFL_PASS(file_write_atomic(path, pem, 0644));
     *until = info.until;
-done:
-    buf_clear(&path);
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,
@@ -494,19 +485,19 @@ sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t 
                      unsigned days)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 }, old = { 0 };
+    sefl_buf old = { 0 };
+    char path[PATH_MAX];
     x509_info info;
     trust_member *m = trust_find(t, key);
     SEFL_CHECK(m && m->state == TRUST_ACTIVE, SEFL_ENOTFOUND, "no such member, or it was revoked");
-    SEFL_TRY(ca_issued_path(&path, folder, key));
-    SEFL_CHECK(file_exists(text_of(&path)), SEFL_ENOTFOUND,
+    SEFL_TRY(ca_issued_path(path, folder, key));
+    SEFL_CHECK(file_exists(path), SEFL_ENOTFOUND,
                "\"%s\" has no certificate of this CA: its issuer renews it", m->name);
-    SEFL_TRY(x509_info_file(&info, &old, text_of(&path)));
+    SEFL_TRY(x509_info_file(&info, &old, path));
     SEFL_CHECK(memcmp(info.fingerprint, key, TRUST_KEY) == 0, SEFL_EAUTH,
-               "%s is the certificate of another key", text_of(&path));
+               "%s is the certificate of another key", path);
     SEFL_TRY(issue(folder, pem, &m->until, m->name, (sefl_span){ 0 }, buf_span(&old), days));
 done:
-    buf_clear(&path);
     buf_clear(&old);
     return st;
 }
@@ -521,8 +512,8 @@ sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
     }
     m->state = TRUST_REVOKED;
     m->since = now;
-    for (size_t i = 0; i < t->tokens;
-         i++) /* an older one may lie anywhere: the name is free again */
+    /* the name is free again, and an older token of it may lie anywhere */
+    for (size_t i = 0; i < t->tokens; i++)
         if (t->token[i].state == TRUST_OPEN && strcmp(t->token[i].name, m->name) == 0)
             t->token[i].state = TRUST_CANCELLED;
     return SEFL_OK;
@@ -530,17 +521,15 @@ sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
 
 sefl_status ca_restore_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
 {
-    sefl_status st = SEFL_OK;
     trust_member *m = trust_find(t, key);
-    SEFL_CHECK(m && m->state == TRUST_REVOKED, SEFL_ENOTFOUND, "this key is not revoked");
+    SEFL_NEED(m && m->state == TRUST_REVOKED, SEFL_ENOTFOUND, "this key is not revoked");
     if (!m->name[0]) { /* listed because it was revoked */
         trust_member_drop(t, m);
-        goto done;
+        return SEFL_OK;
     }
-    SEFL_CHECK(!trust_find_name(t, m->name), SEFL_EEXIST,
-               "\"%s\" is a member with another key by now: revoke that one first", m->name);
+    SEFL_NEED(!trust_find_name(t, m->name), SEFL_EEXIST,
+              "\"%s\" is a member with another key by now: revoke that one first", m->name);
     m->state = TRUST_ACTIVE;
     m->since = now;
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -19,18 +19,18 @@
 #ifndef ROLES_CA_H
 #define ROLES_CA_H
 
+#include "base/file.h"
 #include "net/x509.h"
 #include "protocol/enrol.h"
 #include "trust/token.h"
 
 enum { CA_DAYS = 3650, CA_SERVER_DAYS = 365, CA_CLIENT_DAYS = 365, CA_TOKEN_HOURS = 48 };
 
-/* FOLDER/name, as a C string in out (which is emptied first). */
-sefl_status ca_path(sefl_buf *out, const char *folder, const char *name) SEFL_MUST_CHECK;
 /* Where the newest certificate of this key is. */
-sefl_status ca_issued_path(sefl_buf *out, const char *folder,
+sefl_status ca_issued_path(char out[PATH_MAX], const char *folder,
                            const uint8_t key[TRUST_KEY]) SEFL_MUST_CHECK;
-/* trust_edit_begin of the folder's list. */
+/* trust_read and trust_edit_begin of the folder's list. */
+sefl_status ca_read(trust **out, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
 /* SEFL_EINVAL if the list belongs to another server than the one with this role and signing key:

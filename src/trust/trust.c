@@ -68,11 +68,7 @@ trust *trust_hold(const trust *t)
 
 static void der_free(trust_issuer *i)
 {
-    union {
-        const uint8_t *given;
-        uint8_t *ours;
-    } u = { .given = i->der.p };
-    sefl_free(u.ours);
+    sefl_free((void *)(uintptr_t)i->der.p);
     i->der = (sefl_span){ 0 };
 }
 
@@ -205,98 +201,15 @@ done:
     return st;
 }
 
-/* ---- printing -------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
-static sefl_status put_text(sefl_buf *b, const char *text)
-{
-    if (!*text || strcmp(text, "-") == 0)
-        return wr_fmt(b, *text ? " %%2D" : " -");
-    SEFL_PASS(wr_u8(b, ' '));
-    for (; *text; text++) {
-        if (strchr(plain, *text))
-            SEFL_PASS(wr_u8(b, (uint8_t)*text));
-        else
-            SEFL_PASS(wr_fmt(b, "%%%02X", (unsigned)(uint8_t)*text));
-    }
-    return SEFL_OK;
-}
-
-static sefl_status put_key(sefl_buf *b, const uint8_t key[TRUST_KEY])
-{
-    char hex[HEX_CHARS(TRUST_KEY)];
-    return wr_fmt(b, " %s", hex_write(hex, key, TRUST_KEY));
-}
-
-static sefl_status print_issuer(sefl_buf *b, const trust_issuer *i)
-{
-    sefl_status st = SEFL_OK;
-    char *text = NULL;
-    size_t n = sodium_base64_ENCODED_LEN(i->der.n, sodium_base64_VARIANT_ORIGINAL);
-    SEFL_TRY(sefl_new(&text, n, 1));
-    sodium_bin2base64(text, n, i->der.p, i->der.n, sodium_base64_VARIANT_ORIGINAL);
-    SEFL_TRY(wr_fmt(b, "issuer"));
-    SEFL_TRY(put_key(b, i->key));
-    SEFL_TRY(wr_fmt(b, " %s %d %d %" PRId64, trust_role_name(i->role), (int)i->state, i->listed,
-                    i->since));
-    SEFL_TRY(put_text(b, i->unit));
-    SEFL_TRY(put_text(b, i->name));
-    SEFL_TRY(wr_fmt(b, " %s\n", text));
-done:
-    sefl_free(text);
-    return st;
-}
-
-static sefl_status print_member(sefl_buf *b, const trust_member *m)
-{
-    SEFL_PASS(wr_fmt(b, "member"));
-    SEFL_PASS(put_key(b, m->key));
-    SEFL_PASS(wr_fmt(b, " %s %d %" PRId64 " %" PRId64, trust_role_name(m->role), (int)m->state,
-                     m->since, m->until));
-    SEFL_PASS(put_key(b, m->issuer));
-    SEFL_PASS(put_text(b, m->name));
-    return wr_fmt(b, "\n");
-}
-
-static sefl_status print_token(sefl_buf *b, const trust_token *k)
-{
-    SEFL_PASS(wr_fmt(b, "token"));
-    SEFL_PASS(put_key(b, k->id));
-    SEFL_PASS(wr_fmt(b, " %d %" PRId64 " %" PRId64, (int)k->state, k->made, k->expires));
-    SEFL_PASS(put_key(b, k->by));
-    SEFL_PASS(put_text(b, k->name));
-    return wr_fmt(b, "\n");
-}
-
-sefl_status trust_print(sefl_buf *out, const trust *t)
-{
-    size_t begin = out->n;
-    uint8_t hash[SHA256_BYTES];
-    SEFL_PASS(wr_fmt(out, "%schange %" PRIu64 "\n", head_line, t->change));
-    if (t->self.role) {
-        SEFL_PASS(wr_fmt(out, "self %s", trust_role_name(t->self.role)));
-        SEFL_PASS(put_key(out, t->self.tls));
-        SEFL_PASS(put_key(out, t->self.sign));
-        SEFL_PASS(put_text(out, t->self.name));
-        SEFL_PASS(wr_fmt(out, "\n"));
-    }
-    for (size_t i = 0; i < t->issuers; i++)
-        SEFL_PASS(print_issuer(out, &t->issuer[i]));
-    for (size_t i = 0; i < t->members; i++)
-        SEFL_PASS(print_member(out, &t->member[i]));
-    for (size_t i = 0; i < t->tokens; i++)
-        SEFL_PASS(print_token(out, &t->token[i]));
-    sha256_of(hash, span_of(out->p + begin, out->n - begin));
-    SEFL_PASS(wr_fmt(out, "end"));
-    SEFL_PASS(put_key(out, hash));
-    return wr_fmt(out, "\n");
-}
-
-/* ---- parsing --------------------------------------------------------------------------------- */
-
-/* A line, without its end, cut at blanks. */
+/* A line that is written (out) or read. Each kind of entry names its fields once, for both: a field
+ * function appends the value to out, or reads it from the next word. */
 typedef struct line {
-    const char *p, *end;
+    sefl_buf *out;       /* NULL: reads */
+    const char *p, *end; /* what is left to read, without the line feed */
     size_t number;
+    uint8_t der[TRUST_DER_MAX]; /* the certificate that was read */
 } line;
 
 static sefl_status bad(const line *l, const char *what)
@@ -313,46 +226,54 @@ static sefl_span word(line *l)
     return w;
 }
 
-static sefl_status get_key(line *l, uint8_t out[TRUST_KEY])
+static sefl_status key(line *l, uint8_t k[TRUST_KEY])
 {
-    return hex_read_any(out, TRUST_KEY, word(l)) ? SEFL_OK : bad(l, "64 hex digits wanted");
+    char hex[HEX_CHARS(TRUST_KEY)];
+    if (l->out)
+        return wr_fmt(l->out, " %s", hex_write(hex, k, TRUST_KEY));
+    return hex_read_any(k, TRUST_KEY, word(l)) ? SEFL_OK : bad(l, "64 hex digits wanted");
 }
 
-static sefl_status get_number(line *l, int64_t max, int64_t *out)
+static sefl_status number(line *l, int64_t *v)
 {
+    if (l->out)
+        return wr_fmt(l->out, " %" PRId64, *v);
     sefl_span w = word(l);
-    int64_t v = 0;
-    if (w.n < 1 || w.n > 18)
-        return bad(l, "a number wanted");
-    for (size_t i = 0; i < w.n; i++) {
-        if (w.p[i] < '0' || w.p[i] > '9')
-            return bad(l, "a number wanted");
-        v = 10 * v + (w.p[i] - '0');
+    bool good = w.n >= 1 && w.n <= 18;
+    *v = 0;
+    for (size_t i = 0; good && i < w.n; i++) {
+        good = w.p[i] >= '0' && w.p[i] <= '9';
+        *v = 10 * *v + (w.p[i] - '0');
     }
-    if (v > max)
-        return bad(l, "a number is too large");
-    *out = v;
+    return good ? SEFL_OK : bad(l, "a number wanted");
+}
+
+/* One of the numbers from first to last. */
+static sefl_status choice(line *l, unsigned first, unsigned last, unsigned *v)
+{
+    int64_t n = *v;
+    SEFL_PASS(number(l, &n));
+    if (!l->out && (n < first || n > last))
+        return bad(l, "an unknown state");
+    *v = (unsigned)n;
     return SEFL_OK;
 }
 
-/* 1 to max. */
-static sefl_status get_choice(line *l, int max, int *out)
+static sefl_status write_text(sefl_buf *b, const char *text)
 {
-    int64_t v;
-    sefl_status st = get_number(l, max, &v);
-    if (st == SEFL_OK && v < 1)
-        st = bad(l, "an unknown state");
-    *out = st == SEFL_OK ? (int)v : 0;
-    return st;
+    if (!*text || strcmp(text, "-") == 0)
+        return wr_fmt(b, *text ? " %%2D" : " -");
+    SEFL_PASS(wr_u8(b, ' '));
+    for (; *text; text++)
+        SEFL_PASS(strchr(plain, *text) ? wr_u8(b, (uint8_t)*text)
+                                       : wr_fmt(b, "%%%02X", (unsigned)(uint8_t)*text));
+    return SEFL_OK;
 }
 
-static int percent_digit(uint8_t c)
+static sefl_status text(line *l, char out[TRUST_NAME_MAX + 1])
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-static sefl_status get_text(line *l, char out[TRUST_NAME_MAX + 1])
-{
+    if (l->out)
+        return write_text(l->out, out);
     sefl_span w = word(l);
     size_t n = 0;
     if (w.n == 1 && w.p[0] == '-')
@@ -360,8 +281,8 @@ static sefl_status get_text(line *l, char out[TRUST_NAME_MAX + 1])
     for (size_t i = 0; i < w.n; i++) {
         int c = w.p[i];
         if (c == '%') {
-            int high = i + 2 < w.n ? percent_digit(w.p[i + 1]) : -1;
-            int low = i + 2 < w.n ? percent_digit(w.p[i + 2]) : -1;
+            int high = i + 2 < w.n ? hex_digit((char)w.p[i + 1]) : -1;
+            int low = i + 2 < w.n ? hex_digit((char)w.p[i + 2]) : -1;
             c = high < 0 || low < 0 ? 0 : 16 * high + low;
             i += 2;
         }
@@ -373,131 +294,172 @@ static sefl_status get_text(line *l, char out[TRUST_NAME_MAX + 1])
     return SEFL_OK;
 }
 
-static sefl_status get_role(line *l, trust_role *out)
+static sefl_status role(line *l, trust_role *r)
 {
+    if (l->out)
+        return wr_fmt(l->out, " %s", trust_role_name(*r));
     sefl_span w = word(l);
     char name[16] = "";
     if (w.n < sizeof name)
         memcpy(name, w.p, w.n);
-    *out = trust_role_of(name);
-    return *out ? SEFL_OK : bad(l, "an unknown role");
+    *r = trust_role_of(name);
+    return *r ? SEFL_OK : bad(l, "an unknown role");
 }
 
-static sefl_status take_self(trust *t, line *l)
+static sefl_status certificate(line *l, sefl_span *der)
 {
-    SEFL_PASS(get_role(l, &t->self.role));
-    SEFL_PASS(get_key(l, t->self.tls));
-    SEFL_PASS(get_key(l, t->self.sign));
-    return get_text(l, t->self.name);
-}
-
-static sefl_status take_issuer(trust *t, line *l)
-{
-    trust_issuer i = { 0 };
-    uint8_t der[TRUST_DER_MAX];
-    int state;
-    int64_t listed;
-    SEFL_PASS(get_key(l, i.key));
-    SEFL_PASS(get_role(l, &i.role));
-    SEFL_PASS(get_choice(l, TRUST_REVOKED, &state));
-    SEFL_PASS(get_number(l, 1, &listed));
-    SEFL_PASS(get_number(l, INT64_MAX, &i.since));
-    SEFL_PASS(get_text(l, i.unit));
-    SEFL_PASS(get_text(l, i.name));
+    enum { BASE64 = sodium_base64_VARIANT_ORIGINAL };
+    if (l->out) {
+        char base64[sodium_base64_ENCODED_LEN(TRUST_DER_MAX, BASE64)];
+        return wr_fmt(l->out, " %s",
+                      sodium_bin2base64(base64, sizeof base64, der->p, der->n, BASE64));
+    }
     sefl_span w = word(l);
     size_t n = 0;
-    if (sodium_base642bin(der, sizeof der, (const char *)w.p, w.n, NULL, &n, NULL,
-                          sodium_base64_VARIANT_ORIGINAL) != 0 ||
+    if (sodium_base642bin(l->der, sizeof l->der, (const char *)w.p, w.n, NULL, &n, NULL, BASE64) ||
         n == 0)
-        SEFL_PASS(bad(l, "a certificate in base64 wanted"));
-    i.state = (trust_state)state, i.listed = listed != 0, i.der = span_of(der, n);
-    return trust_issuer_put(t, &i);
+        return bad(l, "a certificate in base64 wanted");
+    *der = span_of(l->der, n);
+    return SEFL_OK;
 }
 
-static sefl_status take_member(trust *t, line *l)
+/* ---- entries: item i of a list is written, or an item is read and added ---------------------- */
+
+static sefl_status change_line(trust *t, size_t i, line *l)
 {
-    trust_member m = { 0 };
-    int state;
-    SEFL_PASS(get_key(l, m.key));
-    SEFL_PASS(get_role(l, &m.role));
-    SEFL_PASS(get_choice(l, TRUST_REVOKED, &state));
-    SEFL_PASS(get_number(l, INT64_MAX, &m.since));
-    SEFL_PASS(get_number(l, INT64_MAX, &m.until));
-    SEFL_PASS(get_key(l, m.issuer));
-    SEFL_PASS(get_text(l, m.name));
+    int64_t v = (int64_t)t->change;
+    (void)i;
+    SEFL_PASS(number(l, &v));
+    if (!l->out)
+        t->change = (uint64_t)v;
+    return SEFL_OK;
+}
+
+static sefl_status self_line(trust *t, size_t i, line *l)
+{
+    (void)i;
+    SEFL_PASS(role(l, &t->self.role));
+    SEFL_PASS(key(l, t->self.tls));
+    SEFL_PASS(key(l, t->self.sign));
+    return text(l, t->self.name);
+}
+
+static sefl_status issuer_line(trust *t, size_t i, line *l)
+{
+    trust_issuer s = l->out ? t->issuer[i] : (trust_issuer){ 0 };
+    unsigned state = s.state, listed = s.listed;
+    SEFL_PASS(key(l, s.key));
+    SEFL_PASS(role(l, &s.role));
+    SEFL_PASS(choice(l, TRUST_ACTIVE, TRUST_REVOKED, &state));
+    SEFL_PASS(choice(l, 0, 1, &listed));
+    SEFL_PASS(number(l, &s.since));
+    SEFL_PASS(text(l, s.unit));
+    SEFL_PASS(text(l, s.name));
+    SEFL_PASS(certificate(l, &s.der));
+    s.state = (trust_state)state, s.listed = listed != 0;
+    return l->out ? SEFL_OK : trust_issuer_put(t, &s);
+}
+
+static sefl_status member_line(trust *t, size_t i, line *l)
+{
+    trust_member m = l->out ? t->member[i] : (trust_member){ 0 };
+    unsigned state = m.state;
+    SEFL_PASS(key(l, m.key));
+    SEFL_PASS(role(l, &m.role));
+    SEFL_PASS(choice(l, TRUST_ACTIVE, TRUST_REVOKED, &state));
+    SEFL_PASS(number(l, &m.since));
+    SEFL_PASS(number(l, &m.until));
+    SEFL_PASS(key(l, m.issuer));
+    SEFL_PASS(text(l, m.name));
     m.state = (trust_state)state;
-    return trust_member_put(t, &m);
+    return l->out ? SEFL_OK : trust_member_put(t, &m);
 }
 
-static sefl_status take_token(trust *t, line *l)
+static sefl_status token_line(trust *t, size_t i, line *l)
 {
-    trust_token k = { 0 };
-    int state;
-    SEFL_PASS(get_key(l, k.id));
-    SEFL_PASS(get_choice(l, TRUST_CANCELLED, &state));
-    SEFL_PASS(get_number(l, INT64_MAX, &k.made));
-    SEFL_PASS(get_number(l, INT64_MAX, &k.expires));
-    SEFL_PASS(get_key(l, k.by));
-    SEFL_PASS(get_text(l, k.name));
+    trust_token k = l->out ? t->token[i] : (trust_token){ 0 };
+    unsigned state = k.state;
+    SEFL_PASS(key(l, k.id));
+    SEFL_PASS(choice(l, TRUST_OPEN, TRUST_CANCELLED, &state));
+    SEFL_PASS(number(l, &k.made));
+    SEFL_PASS(number(l, &k.expires));
+    SEFL_PASS(key(l, k.by));
+    SEFL_PASS(text(l, k.name));
     k.state = (trust_token_state)state;
-    return trust_token_put(t, &k);
+    return l->out ? SEFL_OK : trust_token_put(t, &k);
 }
 
-static sefl_status take_change(trust *t, line *l)
+/* In the order of the file. */
+static const struct {
+    const char *word;
+    sefl_status (*line)(trust *t, size_t i, line *l);
+} kinds[] = { { "change", change_line },
+              { "self", self_line },
+              { "issuer", issuer_line },
+              { "member", member_line },
+              { "token", token_line } };
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+sefl_status trust_print(sefl_buf *out, const trust *t)
 {
-    int64_t v;
-    sefl_status st = get_number(l, INT64_MAX, &v);
-    t->change = st == SEFL_OK ? (uint64_t)v : 0;
-    return st;
+    const size_t begin = out->n;
+    const size_t items[KINDS] = { 1, t->self.role != 0, t->issuers, t->members, t->tokens };
+    uint8_t hash[SHA256_BYTES];
+    line l = { .out = out };
+    SEFL_PASS(wr_fmt(out, "%s", head_line));
+    for (size_t k = 0; k < KINDS; k++)
+        for (size_t i = 0; i < items[k]; i++) {
+            SEFL_PASS(wr_fmt(out, "%s", kinds[k].word));
+            SEFL_PASS(kinds[k].line((trust *)(uintptr_t)t, i, &l)); /* writing changes no list */
+            SEFL_PASS(wr_u8(out, '\n'));
+        }
+    sha256_of(hash, span_of(out->p + begin, out->n - begin));
+    SEFL_PASS(wr_fmt(out, "end"));
+    SEFL_PASS(key(&l, hash));
+    return wr_u8(out, '\n');
 }
 
-/* Order, doubles and the hash are settled by printing it again. */
-static sefl_status take_end(trust *t, line *l)
+static bool same(sefl_span a, sefl_span b)
+{
+    return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
+}
+
+static sefl_status read_line(trust *t, line *l)
 {
     uint8_t hash[TRUST_KEY];
-    (void)t;
-    return get_key(l, hash);
-}
-
-static sefl_status take_line(trust *t, line *l)
-{
-    static const struct {
-        const char *word;
-        sefl_status (*take)(trust *t, line *l);
-    } kinds[] = { { "change", take_change }, { "self", take_self },   { "issuer", take_issuer },
-                  { "member", take_member }, { "token", take_token }, { "end", take_end } };
     sefl_span w = word(l);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (w.n == strlen(kinds[i].word) && memcmp(w.p, kinds[i].word, w.n) == 0)
-            return kinds[i].take(t, l);
-    return bad(l, "an unknown word");
+    for (size_t k = 0; k < KINDS; k++)
+        if (same(w, span_of_str(kinds[k].word)))
+            return kinds[k].line(t, 0, l);
+    return same(w, span_of_str("end")) ? key(l, hash) : bad(l, "an unknown word");
 }
 
-sefl_status trust_parse(trust **out, sefl_span text)
+sefl_status trust_parse(trust **out, sefl_span in)
 {
     sefl_status st = SEFL_OK;
     trust *t = NULL;
     sefl_buf again = { 0 };
-    size_t at = sizeof head_line - 1, number = 1;
+    size_t at = sizeof head_line - 1;
+    line l = { .number = 1 };
     *out = NULL;
-    SEFL_CHECK(text.n >= at && memcmp(text.p, head_line, at) == 0, SEFL_EPROTO,
+    SEFL_CHECK(in.n >= at && memcmp(in.p, head_line, at) == 0, SEFL_EPROTO,
                "not a trust list of this version");
-    SEFL_CHECK(text.n <= TRUST_FILE_MAX, SEFL_EPROTO, "trust list: more than %d bytes",
+    SEFL_CHECK(in.n <= TRUST_FILE_MAX, SEFL_EPROTO, "trust list: more than %d bytes",
                TRUST_FILE_MAX);
     SEFL_TRY(trust_new(&t));
-    while (at < text.n) {
-        const uint8_t *end = memchr(text.p + at, '\n', text.n - at);
-        number++;
-        line l = { .p = (const char *)text.p + at, .end = (const char *)end, .number = number };
+    while (at < in.n) {
+        const uint8_t *end = memchr(in.p + at, '\n', in.n - at);
+        l.number++, l.p = (const char *)in.p + at, l.end = (const char *)end;
         if (!end)
             SEFL_TRY(bad(&l, "it is cut off"));
-        SEFL_TRY(take_line(t, &l));
+        SEFL_TRY(read_line(t, &l));
         if (l.p != l.end)
             SEFL_TRY(bad(&l, "too many fields"));
-        at = (size_t)(end - text.p) + 1;
+        at = (size_t)(end - in.p) + 1;
     }
+    /* this settles the order, doubles and the hash */
     SEFL_TRY(trust_print(&again, t));
-    SEFL_CHECK(again.n == text.n && memcmp(again.p, text.p, text.n) == 0, SEFL_EPROTO,
+    SEFL_CHECK(same(buf_span(&again), in), SEFL_EPROTO,
                "trust list: changed by hand, or damaged (its hash or order is wrong)");
     *out = t, t = NULL;
 done:
@@ -528,9 +490,8 @@ static sefl_status write_list(const char *path, const trust *t, bool fresh)
     sefl_buf b = { 0 };
     trust *again = NULL;
     SEFL_TRY(trust_print(&b, t));
-    st = trust_parse(&again, buf_span(&b));
-    if (st != SEFL_OK)
-        SEFL_TRY(sefl_fail_at(st == SEFL_EPROTO ? SEFL_EINVAL : st, "nothing was changed"));
+    st = sefl_at(trust_parse(&again, buf_span(&b)), "nothing was changed");
+    SEFL_TRY(st == SEFL_EPROTO ? SEFL_EINVAL : st);
     st = fresh ? file_write_new(path, buf_span(&b), 0600)
                : file_write_atomic(path, buf_span(&b), 0600);
 done:
@@ -541,37 +502,29 @@ done:
 
 sefl_status trust_create(const char *path)
 {
-    trust *t;
-    sefl_status st = trust_new(&t);
-    if (st != SEFL_OK)
-        return st;
-    st = write_list(path, t, true);
-    trust_free(t);
-    return st;
+    return write_list(path, &(trust){ 0 }, true);
 }
 
 sefl_status trust_edit_begin(trust_edit *e, const char *path)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf name = { 0 };
+    char name[PATH_MAX];
     int rc, tries = 0;
     *e = (trust_edit){ .lock = -1 };
     SEFL_TRY(sefl_strdup(&e->path, path));
     SEFL_CHECK(file_exists(path), SEFL_ENOTFOUND, "%s: no trust list ('sefl ca new' makes one)",
                path);
-    SEFL_TRY(wr_fmt(&name, "%s.lock%c", path, 0));
-    e->lock = open((const char *)name.p, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    SEFL_CHECK(e->lock >= 0, SEFL_EIO, "cannot open %s: %s", (const char *)name.p, strerror(errno));
+    SEFL_TRY(file_path(name, "%s.lock", path));
+    e->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    SEFL_CHECK(e->lock >= 0, SEFL_EIO, "cannot open %s: %s", name, strerror(errno));
     while ((rc = flock(e->lock, LOCK_EX | LOCK_NB)) != 0 &&
            (errno == EINTR || (errno == EWOULDBLOCK && tries++ < LOCK_WAIT_MS / LOCK_STEP_MS)))
         nanosleep(&(struct timespec){ .tv_nsec = LOCK_STEP_MS * 1000000L }, NULL);
     SEFL_CHECK(rc == 0 || errno != EWOULDBLOCK, SEFL_ETIMEOUT,
-               "%s is held by another process (a 'sefl ca' that was stopped?)",
-               (const char *)name.p);
-    SEFL_CHECK(rc == 0, SEFL_EIO, "cannot lock %s: %s", (const char *)name.p, strerror(errno));
+               "%s is held by another process (a 'sefl ca' that was stopped?)", name);
+    SEFL_CHECK(rc == 0, SEFL_EIO, "cannot lock %s: %s", name, strerror(errno));
     SEFL_TRY(trust_read(&e->t, path));
 done:
-    buf_clear(&name);
     if (st != SEFL_OK)
         trust_edit_end(e);
     return st;

@@ -1,6 +1,6 @@
 /* ca_print: prints a trust list (trust/trust.h) as text or JSON, for `sefl ca list`.
  *
- *     ca_print_list(t, now);
+ *     SEFL_TRY(ca_print_list(t, now));
  *     SEFL_TRY(ca_print_json(t, now));
  *
  * Both print to stdout; `now`, in seconds since 1970, decides which tokens have expired.
@@ -10,11 +10,10 @@
 
 #include "trust/trust.h"
 
-void ca_print_list(const trust *t, int64_t now);
+sefl_status ca_print_list(const trust *t, int64_t now) SEFL_MUST_CHECK;
 sefl_status ca_print_json(const trust *t, int64_t now) SEFL_MUST_CHECK;
 
-/* 64 hex digits; "2026-11-15 10:20" or "-" for 0. */
-void ca_hex(char out[2 * TRUST_KEY + 1], const uint8_t key[TRUST_KEY]);
+/* "2026-11-15 10:20", or "-" for 0. */
 void ca_date(char out[32], int64_t when);
 
 #endif

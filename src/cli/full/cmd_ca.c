@@ -13,26 +13,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PEM_MAX = 64 << 10 };
-
 typedef struct wish {
     const char *folder, *name, *role_word, *hosts, *out, *key, *issuer, *token, *cert_file, *unit,
         *csr;
     const char *server;
-    unsigned days, hours; /* 0: the default of what is made */
+    unsigned days, hours;
     bool json, also;
     trust_role role;
     int64_t now;
-    trust_edit e; /* the list under change */
-    sefl_buf pem, der, cert, path, to;
+    trust_edit e; /* the list, locked if the action changes it */
+    sefl_buf pem, der, cert;
+    char path[PATH_MAX], to[PATH_MAX];
 } wish;
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-/* The key whose hex begins with `digits` (at least 8), of n entries that hold a key at offset `at`.
- * A CA is there once for each of its roles. */
+/* The key whose hex begins with `digits` (at least 8), of n entries that begin with their key. A CA
+ * is there once for each of its roles. */
 static sefl_status pick(uint8_t out[TRUST_KEY], const char *digits, const char *what,
-                        const void *list, size_t at, size_t stride, size_t n)
+                        const void *list, size_t stride, size_t n)
 {
     const size_t len = strlen(digits);
     unsigned found = 0;
@@ -40,7 +39,7 @@ static sefl_status pick(uint8_t out[TRUST_KEY], const char *digits, const char *
     SEFL_NEED(len >= 8 && len <= 2 * TRUST_KEY && hex_length(digits) == len, SEFL_EINVAL,
               "a key is 64 hex digits, or the first 8 of them or more: not \"%.80s\"", digits);
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *k = (const uint8_t *)list + i * stride + at;
+        const uint8_t *k = (const uint8_t *)list + i * stride;
         if (strncmp(hex_write(hex, k, TRUST_KEY), digits, len) != 0 ||
             (found > 0 && memcmp(out, k, TRUST_KEY) == 0))
             continue;
@@ -61,8 +60,7 @@ static sefl_status which_member(const wish *w, uint8_t key[TRUST_KEY], trust_sta
     if (w->key && hex_read(key, TRUST_KEY, w->key))
         return SEFL_OK;
     if (w->key)
-        return pick(key, w->key, "member", t->member, offsetof(trust_member, key),
-                    sizeof *t->member, t->members);
+        return pick(key, w->key, "member", t->member, sizeof *t->member, t->members);
     for (const trust_member *m = t->member; m < t->member + t->members; m++)
         if (m->state == state && strcmp(m->name, w->name) == 0) {
             found++;
@@ -80,9 +78,9 @@ static sefl_status give(const wish *w, sefl_span bytes, mode_t mode)
 {
     if (w->out)
         return file_write_new(w->out, bytes, mode);
-    return fwrite(bytes.p, 1, bytes.n, stdout) == bytes.n && fflush(stdout) == 0
-               ? SEFL_OK
-               : sefl_fail(SEFL_EIO, "cannot write to stdout");
+    SEFL_NEED(fwrite(bytes.p, 1, bytes.n, stdout) == bytes.n && fflush(stdout) == 0, SEFL_EIO,
+              "cannot write to stdout");
+    return SEFL_OK;
 }
 
 /* The result goes out before the list changes: a token or certificate that no list knows admits
@@ -91,19 +89,19 @@ static sefl_status give(const wish *w, sefl_span bytes, mode_t mode)
  * none). */
 static sefl_status give_and_commit(wish *w, sefl_span bytes, mode_t mode)
 {
-    const char *out = w->out;
-    trust_edit *e = &w->e;
-    sefl_status st = bytes.n > 0 ? give(w, bytes, mode) : SEFL_OK;
+    if (bytes.n == 0)
+        return trust_edit_commit(&w->e);
+    sefl_status st = give(w, bytes, mode);
+    const bool given = st == SEFL_OK;
     if (st == SEFL_EEXIST) /* another program made the file meanwhile */
         return st;
-    if (st == SEFL_OK) {
-        st = trust_edit_commit(e);
-        if (st != SEFL_OK && !e->in_force && bytes.n > 0 && !out)
-            st = sefl_fail_at(st, "what was printed is worth nothing");
-    }
-    if (st != SEFL_OK && !e->in_force && bytes.n > 0 && out)
-        (void)unlink(out);
-    return st;
+    if (given)
+        st = trust_edit_commit(&w->e);
+    if (st == SEFL_OK || w->e.in_force)
+        return st;
+    if (w->out)
+        (void)unlink(w->out);
+    return given && !w->out ? sefl_fail_at(st, "what was printed is worth nothing") : st;
 }
 
 /* A certificate never outlives its CA; reports one with fewer days than asked for. */
@@ -143,40 +141,35 @@ static sefl_status do_new(void *options)
 
 static sefl_status do_server(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
-    sefl_buf dir = { 0 };
-    bool fresh = false;
-    if (w->out)
-        SEFL_TRY(wr_fmt(&dir, "%s%c", w->out, 0));
-    else
-        SEFL_TRY(ca_path(&dir, w->folder, "server"));
-    SEFL_TRY(file_make_folder((const char *)dir.p, 0700));
-    SEFL_TRY(ca_path(&w->path, (const char *)dir.p, "cert.pem"));
-    SEFL_TRY(ca_path(&w->to, (const char *)dir.p, "key.pem"));
-    const char *cert = (const char *)w->path.p, *key = (const char *)w->to.p;
-    fresh = !file_exists(cert) && !file_exists(key);
-    SEFL_TRY(ca_server(w->e.t, w->folder,
-                       &(ca_server_config){ .role = w->role,
-                                            .name = w->name,
-                                            .hosts = w->hosts,
-                                            .days = w->days,
-                                            .cert = cert,
-                                            .key = key },
-                       w->now));
-    SEFL_TRY(trust_edit_commit(&w->e));
+    const char *cert = w->path, *key = w->to;
+    char dir[PATH_MAX];
+    SEFL_PASS(file_path(dir, "%s%s", w->out ? w->out : w->folder, w->out ? "" : "/server"));
+    SEFL_PASS(file_make_folder(dir, 0700));
+    SEFL_PASS(file_path(w->path, "%s/cert.pem", dir));
+    SEFL_PASS(file_path(w->to, "%s/key.pem", dir));
+    const bool fresh = !file_exists(cert) && !file_exists(key);
+    sefl_status st = ca_server(w->e.t, w->folder,
+                               &(ca_server_config){ .role = w->role,
+                                                    .name = w->name,
+                                                    .hosts = w->hosts,
+                                                    .days = w->days,
+                                                    .cert = cert,
+                                                    .key = key },
+                               w->now);
+    if (st == SEFL_OK)
+        st = trust_edit_commit(&w->e);
+    if (st != SEFL_OK && fresh && !w->e.in_force) { /* a key that the list does not know */
+        (void)unlink(cert);
+        (void)unlink(key);
+    }
+    SEFL_PASS(st);
     printf("%s: certificate of the %s \"%s\" for %s\n", cert, trust_role_name(w->role), w->name,
            w->hosts);
     print_keys(w->e.t);
-    if (file_read(&w->pem, cert, PEM_MAX) == SEFL_OK)
-        note_end(buf_span(&w->pem), w->days ? w->days : CA_SERVER_DAYS);
-done:
-    if (st != SEFL_OK && fresh && !w->e.in_force) { /* a key that the list does not know */
-        (void)unlink((const char *)w->path.p);
-        (void)unlink((const char *)w->to.p);
-    }
-    buf_clear(&dir);
-    return st;
+    if (file_read(&w->pem, cert, X509_CERT_MAX) == SEFL_OK)
+        note_end(buf_span(&w->pem), w->days);
+    return SEFL_OK;
 }
 
 /* Warns of two sites whose names differ only in capitals. */
@@ -226,11 +219,10 @@ static void print_rule(const char *word, const char *unit)
 /* Does CSP know every client? See ca_most_clients. */
 static bool is_counting(const trust *t)
 {
-    bool all = t->self.role == TRUST_CSP;
-    for (size_t i = 0; i < t->issuers; i++)
-        all = all && (t->issuer[i].role != TRUST_CLIENT || t->issuer[i].listed ||
-                      t->issuer[i].state != TRUST_ACTIVE);
-    return all;
+    for (const trust_issuer *i = t->issuer; i < t->issuer + t->issuers; i++)
+        if (i->role == TRUST_CLIENT && !i->listed && i->state == TRUST_ACTIVE)
+            return false;
+    return t->self.role == TRUST_CSP;
 }
 
 static void note_count(bool before, const trust *t)
@@ -271,8 +263,7 @@ static sefl_status set_issuer(const wish *w, trust_state to)
 {
     const trust *t = w->e.t;
     uint8_t key[TRUST_KEY];
-    SEFL_PASS(pick(key, w->issuer, "issuer", t->issuer, offsetof(trust_issuer, key),
-                   sizeof *t->issuer, t->issuers));
+    SEFL_PASS(pick(key, w->issuer, "issuer", t->issuer, sizeof *t->issuer, t->issuers));
     return ca_set_issuer(w->e.t, key, w->role, to, w->now);
 }
 
@@ -280,8 +271,7 @@ static sefl_status revoke_token(const wish *w)
 {
     trust *t = w->e.t;
     uint8_t id[TRUST_KEY];
-    SEFL_PASS(pick(id, w->token, "token", t->token, offsetof(trust_token, id), sizeof *t->token,
-                   t->tokens));
+    SEFL_PASS(pick(id, w->token, "token", t->token, sizeof *t->token, t->tokens));
     trust_token *k = trust_find_token(t, id);
     SEFL_NEED(k->state == TRUST_OPEN, SEFL_ESTATE, "this token is used or cancelled already");
     k->state = TRUST_CANCELLED;
@@ -345,7 +335,7 @@ static sefl_status do_renew(void *options)
         SEFL_PASS(trust_edit_commit(&w->e)); /* the site can fetch it, even if our copy fails */
     }
     SEFL_PASS(give(w, buf_span(pem), 0644));
-    note_end(buf_span(pem), w->days ? w->days : w->server ? CA_SERVER_DAYS : CA_CLIENT_DAYS);
+    note_end(buf_span(pem), w->days);
     if (w->server)
         fprintf(stderr, "sefl: replace %s with it and send the server SIGHUP\n", w->server);
     else
@@ -356,98 +346,76 @@ static sefl_status do_renew(void *options)
     return SEFL_OK;
 }
 
+static sefl_status read_request(wish *w, uint8_t key[TRUST_KEY])
+{
+    SEFL_PASS(x509_request_from_pem(&w->der, buf_span(&w->pem)));
+    return x509_request_read(key, buf_span(&w->der));
+}
+
 static sefl_status do_sign(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
-    sefl_buf *cert = &w->cert;
+    const sefl_buf *cert = &w->cert;
     uint8_t key[TRUST_KEY];
-    SEFL_TRY(file_read(&w->pem, w->csr, PEM_MAX));
-    st = x509_request_from_pem(&w->der, buf_span(&w->pem));
-    if (st == SEFL_OK)
-        st = x509_request_read(key, buf_span(&w->der));
-    SEFL_TRY(sefl_at(st, "%s", w->csr));
-    SEFL_TRY(ca_issued_path(&w->path, w->folder, key));
-    SEFL_TRY(ca_sign(w->e.t, w->folder, cert, w->name, buf_span(&w->der), w->days, w->now));
-    st = give_and_commit(w, buf_span(cert), 0644);
+    SEFL_PASS(file_read(&w->pem, w->csr, X509_CERT_MAX));
+    SEFL_PASS(sefl_at(read_request(w, key), "%s", w->csr));
+    SEFL_PASS(ca_issued_path(w->path, w->folder, key));
+    SEFL_PASS(ca_sign(w->e.t, w->folder, &w->cert, w->name, buf_span(&w->der), w->days, w->now));
+    sefl_status st = give_and_commit(w, buf_span(cert), 0644);
     if (st != SEFL_OK && !w->e.in_force) { /* ca_sign has made it, for a key that had none */
-        (void)unlink((const char *)w->path.p);
-        goto done;
+        (void)unlink(w->path);
+        return st;
     }
     fprintf(stderr, "sefl: \"%s\" is a member now%s\n", w->name,
             cert->n > 0 ? "" : " (the aggregation server's CA makes its certificate)");
     note_alike(w);
     if (cert->n > 0)
-        note_end(buf_span(cert), w->days ? w->days : CA_CLIENT_DAYS);
-done:
+        note_end(buf_span(cert), w->days);
     return st;
 }
 
 /* Copies a public file of FOLDER into --out, under the name of the server's role. */
-static sefl_status export_one(wish *w, const char *file, const char *role, const char *ending)
+static sefl_status export_one(wish *w, const char *file, const char *ending)
 {
-    char name[32];
-    snprintf(name, sizeof name, "%s%s", role, ending);
-    SEFL_PASS(ca_path(&w->path, w->folder, file));
-    SEFL_PASS(ca_path(&w->to, w->out, name));
+    SEFL_PASS(file_path(w->path, "%s/%s", w->folder, file));
+    SEFL_PASS(file_path(w->to, "%s/%s%s", w->out, trust_role_name(w->e.t->self.role), ending));
     buf_reset(&w->pem);
-    SEFL_PASS(file_read(&w->pem, (const char *)w->path.p, PEM_MAX));
-    SEFL_PASS(file_write_atomic((const char *)w->to.p, buf_span(&w->pem), 0644));
-    printf("%s\n", (const char *)w->to.p);
+    SEFL_PASS(file_read(&w->pem, w->path, X509_CERT_MAX));
+    SEFL_PASS(file_write_atomic(w->to, buf_span(&w->pem), 0644));
+    printf("%s\n", w->to);
     return SEFL_OK;
 }
 
 static sefl_status do_export(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
-    trust *t = NULL;
-    SEFL_TRY(ca_path(&w->path, w->folder, "trust"));
-    SEFL_TRY(trust_read(&t, (const char *)w->path.p));
-    SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
-    SEFL_TRY(file_make_folder(w->out, 0755));
-    SEFL_TRY(export_one(w, "ca.pem", trust_role_name(t->self.role), "-ca.pem"));
-    SEFL_TRY(export_one(w, "sign.pub", trust_role_name(t->self.role), ".pub"));
-    print_keys(t);
-done:
-    trust_free(t);
-    return st;
+    SEFL_NEED(w->e.t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
+    SEFL_PASS(file_make_folder(w->out, 0755));
+    SEFL_PASS(export_one(w, "ca.pem", "-ca.pem"));
+    SEFL_PASS(export_one(w, "sign.pub", ".pub"));
+    print_keys(w->e.t);
+    return SEFL_OK;
 }
 
 static sefl_status do_list(void *options)
 {
-    sefl_status st = SEFL_OK;
-    wish *w = options;
-    trust *t = NULL;
-    SEFL_TRY(ca_path(&w->path, w->folder, "trust"));
-    SEFL_TRY(trust_read(&t, (const char *)w->path.p));
-    if (w->json)
-        SEFL_TRY(ca_print_json(t, w->now));
-    else
-        ca_print_list(t, w->now);
-done:
-    trust_free(t);
-    return st;
+    const wish *w = options;
+    return w->json ? ca_print_json(w->e.t, w->now) : ca_print_list(w->e.t, w->now);
 }
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
 /* The user who changes the list owns it afterwards. A server that runs as another user could not
  * read the new list and would keep its old one. */
-static sefl_status check_owner(const wish *w)
+static sefl_status check_owner(wish *w)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
     struct stat sb;
-    SEFL_TRY(ca_path(&path, w->folder, "trust"));
-    if (stat((const char *)path.p, &sb) != 0 || sb.st_uid == geteuid())
-        goto done; /* not there: the action reports it */
+    SEFL_PASS(file_path(w->path, "%s/trust", w->folder));
+    if (stat(w->path, &sb) != 0 || sb.st_uid == geteuid())
+        return SEFL_OK; /* not there: the action reports it */
     const struct passwd *owner = getpwuid(sb.st_uid);
-    SEFL_CHECK(false, SEFL_EAUTH, "%s belongs to %s%.64s: run it as that user (sudo -u ...)",
-               w->folder, owner ? "" : "another user", owner ? owner->pw_name : "");
-done:
-    buf_clear(&path);
-    return st;
+    return sefl_fail(SEFL_EAUTH, "%s belongs to %s%.64s: run it as that user (sudo -u ...)",
+                     w->folder, owner ? "" : "another user", owner ? owner->pw_name : "");
 }
 
 /* The action concerns exactly one: with two, one would silently be left out. */
@@ -457,40 +425,40 @@ static sefl_status check_one(const wish *w)
     int n = 0;
     for (size_t i = 0; i < sizeof about / sizeof *about; i++)
         n += about[i] != NULL;
-    if (n > 1)
-        return sefl_fail(SEFL_EINVAL, "name one at a time: --name, --key, --issuer, --token or "
-                                      "--server");
-    return !w->role || w->issuer ? SEFL_OK : sefl_fail(SEFL_EINVAL, "--role goes with --issuer");
+    SEFL_NEED(n <= 1, SEFL_EINVAL,
+              "name one at a time: --name, --key, --issuer, --token or --server");
+    SEFL_NEED(!w->role || w->issuer, SEFL_EINVAL, "--role goes with --issuer");
+    return SEFL_OK;
 }
 
 static sefl_status prepare(const cli_action *a, void *options)
 {
     wish *w = options;
     sefl_clock wall = clock_wall();
-    const bool reads = a->work == do_list || a->work == do_export;
-    const bool one = a->work == do_revoke || a->work == do_restore || a->work == do_renew;
     w->e.lock = -1;
     w->now = (int64_t)(clock_ms(&wall) / 1000);
     w->role = w->role_word ? trust_role_of(w->role_word) : 0;
-    if (one)
+    if (w->days == 0)
+        w->days = a->work == do_new                   ? CA_DAYS
+                  : a->work == do_server || w->server ? CA_SERVER_DAYS
+                                                      : CA_CLIENT_DAYS;
+    if (a->work == do_revoke || a->work == do_restore || a->work == do_renew)
         SEFL_PASS(check_one(w));
-    if (reads)
-        return SEFL_OK;
+    if (a->work == do_list || a->work == do_export)
+        return ca_read(&w->e.t, w->folder);
     SEFL_PASS(check_owner(w));
-    if (a->work != do_server && w->out && file_exists(w->out))
-        return sefl_fail(SEFL_EEXIST, "%s exists already: nothing was changed", w->out);
-    if (a->work != do_new)
-        SEFL_PASS(ca_edit(&w->e, w->folder));
-    return SEFL_OK;
+    SEFL_NEED(a->work == do_server || !w->out || !file_exists(w->out), SEFL_EEXIST,
+              "%s exists already: nothing was changed", w->out);
+    return a->work == do_new ? SEFL_OK : ca_edit(&w->e, w->folder);
 }
 
 static void finish(void *options)
 {
     wish *w = options;
-    sefl_buf *const all[] = { &w->pem, &w->der, &w->cert, &w->path, &w->to };
     trust_edit_end(&w->e);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        buf_clear(all[i]);
+    buf_clear(&w->pem);
+    buf_clear(&w->der);
+    buf_clear(&w->cert);
 }
 
 #define TO(member) SETTING_TO(wish, member)

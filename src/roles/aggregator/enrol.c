@@ -115,13 +115,11 @@ static void resume(https_request *r)
 static sefl_status check(const agg_http *h, const site *s)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
     trust *t = NULL;
     uint8_t asked[TRUST_KEY];
     SEFL_CHECK(memcmp(&s->q.claim.servers, &h->task->servers, sizeof s->q.claim.servers) == 0,
                SEFL_EAUTH, "the site knows other servers than this task's");
-    SEFL_TRY(ca_path(&path, h->ca, "trust"));
-    SEFL_TRY(trust_read(&t, (const char *)path.p));
+    SEFL_TRY(ca_read(&t, h->ca));
     SEFL_TRY(ca_check(t, &s->q.claim, &s->q.as, now_s(h)));
     st = x509_request_read(asked, s->q.csr);
     if (st != SEFL_OK && st != SEFL_ENOMEM)
@@ -131,7 +129,6 @@ static sefl_status check(const agg_http *h, const site *s)
                    "the request for a certificate is of another key than the claim");
 done:
     trust_free(t);
-    buf_clear(&path);
     return st;
 }
 
@@ -173,11 +170,8 @@ static void end(https_request *r, sefl_status st)
 
 static bool has_ca_key(const agg_http *h)
 {
-    sefl_buf path = { 0 };
-    bool has =
-        h->ca && ca_path(&path, h->ca, "ca.key") == SEFL_OK && file_exists((const char *)path.p);
-    buf_clear(&path);
-    return has;
+    char path[PATH_MAX];
+    return h->ca && file_path(path, "%s/ca.key", h->ca) == SEFL_OK && file_exists(path);
 }
 
 void agg_enrol_begin(https_request *r)
@@ -201,12 +195,12 @@ void agg_enrol_begin(https_request *r)
 void agg_certificate(https_request *r)
 {
     const agg_http *h = http_of(r);
-    sefl_buf path = { 0 }, pem = { 0 };
-    if (h->ca && ca_issued_path(&path, h->ca, r->peer.fingerprint) == SEFL_OK &&
-        file_read(&pem, (const char *)path.p, X509_CERT_MAX) == SEFL_OK)
+    char path[PATH_MAX];
+    sefl_buf pem = { 0 };
+    if (h->ca && ca_issued_path(path, h->ca, r->peer.fingerprint) == SEFL_OK &&
+        file_read(&pem, path, X509_CERT_MAX) == SEFL_OK)
         https_answer(r, 200, "application/x-pem-file", "Cache-Control: no-store\n", buf_span(&pem));
     else
         https_answer_text(r, 404, "no certificate of yours was made here");
-    buf_clear(&path);
     buf_clear(&pem);
 }

@@ -15,6 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
+static sefl_status ca_path(sefl_buf *out, const char *folder, const char *name)
+{
+    buf_reset(out);
+    return wr_fmt(out, "%s/%s%c", folder, name, 0);
+}
+
 static char as_dir[300], csp_dir[300];
 static sign_key *as_key, *csp_key;
 static int64_t now;
@@ -473,7 +479,8 @@ static void renewal_keeps_the_key(void **state)
 {
     (void)state;
     trust_edit e;
-    sefl_buf csr[2] = { 0 }, cert = { 0 }, pem = { 0 }, path = { 0 };
+    sefl_buf csr[2] = { 0 }, cert = { 0 }, pem = { 0 };
+    char path[PATH_MAX];
     uint8_t key[2][TRUST_KEY];
     CHECK_OK(ca_edit(&e, as_dir));
     for (int i = 0; i < 2; i++) {
@@ -484,13 +491,13 @@ static void renewal_keeps_the_key(void **state)
         CHECK_OK(ca_sign(e.t, as_dir, &cert, name, buf_span(&csr[i]), 10, now));
     }
     CHECK_OK(ca_renew(e.t, as_dir, &pem, key[0], 20));
-    CHECK_OK(ca_issued_path(&path, as_dir, key[0]));
-    CHECK_OK(file_write_atomic((const char *)path.p, buf_span(&cert), 0644)); /* b's for a */
+    CHECK_OK(ca_issued_path(path, as_dir, key[0]));
+    CHECK_OK(file_write_atomic(path, buf_span(&cert), 0644)); /* b's for a */
     buf_reset(&pem);
     CHECK_STATUS(ca_renew(e.t, as_dir, &pem, key[0], 20), SEFL_EAUTH);
     assert_int_equal(pem.n, 0);
     trust_edit_end(&e);
-    buf_clear(&csr[0]), buf_clear(&csr[1]), buf_clear(&cert), buf_clear(&pem), buf_clear(&path);
+    buf_clear(&csr[0]), buf_clear(&csr[1]), buf_clear(&cert), buf_clear(&pem);
 }
 
 /* A token that was made for a name and never used does not outlive the name's owner. */
