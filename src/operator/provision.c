@@ -19,7 +19,7 @@
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
 #include "roles/csp/csp_role.h"
-#include "store/text_ledger.h"
+#include "store/ledger.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -31,7 +31,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOCK_BYTES = 32, STEPS = 9 };
+enum { LOCK_BYTES = 32, STEPS = 10 };
 
 typedef struct build {
     const provision_config *c;
@@ -58,32 +58,26 @@ static sefl_status next_step(build *b)
                                                           : sefl_fail(SEFL_ECANCELLED, "stopped");
 }
 
-static sefl_status make_folder(const char *path)
-{
-    return mkdir(path, 0700) == 0
-               ? SEFL_OK
-               : sefl_fail(SEFL_EIO, "cannot make the folder %s: %s", path, strerror(errno));
-}
-
 /* ---- the folder ------------------------------------------------------------------------- */
 
 static sefl_status make_folders(build *b)
 {
     static const char *const names[] = { "ca",         "ca/aggregator", "ca/csp", "public",
                                          "aggregator", "csp",           "clients" };
-    SEFL_PASS(make_folder(b->at.root));
+    SEFL_PASS(file_make_folder(b->at.root, 0700));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        SEFL_PASS(make_folder(dir_in(&b->at, "%s", names[i])));
-    for (uint32_t i = 0; i < b->clients; i++) {
-        SEFL_PASS(make_folder(client(b, i, "")));
-        SEFL_PASS(make_folder(client(b, i, "text")));
-    }
+        SEFL_PASS(file_make_folder(dir_in(&b->at, "%s", names[i]), 0700));
+    for (uint32_t i = 0; i < b->clients; i++)
+        SEFL_PASS(file_make_folder(client(b, i, ""), 0700));
     return SEFL_OK;
 }
 
 /* ---- settings of the task --------------------------------------------------------------- */
 
-const provision_default provision_defaults[] = {
+/* Defaults where the caller's settings give no value: a small model, short rounds, no claim. */
+static const struct {
+    const char *key, *value;
+} defaults[] = {
     { "name", "trial" },
     { "population", "trial" },
     { "model.embed", "48" },
@@ -102,7 +96,6 @@ const provision_default provision_defaults[] = {
     { "rounds.deadline_ms", "60000" },
     { "rounds.extend_ms", "15000" },
     { "rounds.extensions", "1" },
-    { NULL, NULL },
 };
 
 static sefl_status set(build *b, const char *key, const char *fmt, ...) SEFL_PRINTF(3, 4);
@@ -125,8 +118,8 @@ static sefl_status start_settings(build *b)
 {
     const settings *mine = b->c->task;
     settings_init(&b->task, task_schema);
-    for (const provision_default *d = provision_defaults; d->key; d++)
-        SEFL_PASS(set(b, d->key, "%s", d->value));
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        SEFL_PASS(set(b, defaults[i].key, "%s", defaults[i].value));
     SEFL_PASS(set(b, "rounds.enrolled", "%" PRIu32, b->clients));
     if (mine)
         SEFL_PASS(settings_overlay(&b->task, mine));
@@ -373,8 +366,6 @@ static sefl_status make_task(build *b)
     SEFL_TRY(file_write_new(dir_in(&b->at, "public/task.signed"), buf_span(&signed_), 0644));
     SEFL_TRY(ledger_create(dir_in(&b->at, "aggregator/ledger"), t.population));
     SEFL_TRY(ledger_create(dir_in(&b->at, "csp/ledger"), t.population));
-    for (uint32_t i = 0; i < b->clients; i++)
-        SEFL_TRY(text_ledger_create(client(b, i, "ledger"), client(b, i, "text")));
     memcpy(b->report.task, t.id, sizeof b->report.task);
     b->report.values = t.values;
     b->report.update_bytes = task_body_bytes(&t);
@@ -451,20 +442,14 @@ static sefl_status write_clients(build *b)
     return SEFL_OK;
 }
 
-static sefl_status write_configs(build *b)
-{
-    sefl_status st = write_servers(b);
-    return st == SEFL_OK ? write_clients(b) : st;
-}
-
 /* ---- all steps -------------------------------------------------------------------------- */
 
 sefl_status provision_make(provision_report *out, const provision_config *c,
                            const sefl_progress *progress)
 {
     static sefl_status (*const steps[STEPS])(build *) = {
-        make_folders, make_identities, make_key, NULL /* text */, make_vocab, make_model,
-        make_task,    write_configs,   NULL /* rename */
+        make_folders, write_clients, make_identities, make_key,      NULL /* text */,
+        make_vocab,   make_model,    make_task,       write_servers, NULL /* rename */
     };
     sefl_status st = SEFL_OK;
     build *b = NULL;

@@ -52,13 +52,6 @@ typedef struct provision_report {
     double best_perplexity; /* generated text: of its source on the validation text; else 0 */
 } provision_report;
 
-/* Defaults where the caller's settings give no value: a small model, short rounds, no claim. Over
- * task_schema; ends with a NULL key. */
-typedef struct provision_default {
-    const char *key, *value;
-} provision_default;
-extern const provision_default provision_defaults[];
-
 /* SEFL_EEXIST if the folder is not empty. progress counts steps. */
 sefl_status provision_make(provision_report *out, const provision_config *c,
                            const sefl_progress *progress) SEFL_MUST_CHECK;

@@ -4,13 +4,14 @@
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
+#include "operator/site.h"
 #include "roles/ca.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { DAYS = 90, PEM_MAX = 64 << 10 };
+enum { DAYS = 90 };
 
 typedef struct ids {
     dir_tree at;
@@ -30,7 +31,7 @@ static sefl_status make_operator(ids *s, trust_role role, const char *name, trus
     snprintf(subject, sizeof subject, "trial %s", name);
     SEFL_PASS(ca_new(folder, subject, DAYS, dir_in(&s->at, "%s/sign.key", name)));
     SEFL_PASS(sign_key_read(key, dir_in(&s->at, "%s/sign.key", name)));
-    SEFL_PASS(file_read(ca, dir_in(&s->at, "ca/%s/ca.pem", name), PEM_MAX));
+    SEFL_PASS(file_read(ca, dir_in(&s->at, "ca/%s/ca.pem", name), X509_CERT_MAX));
     SEFL_PASS(ca_edit(list, folder));
     return ca_server(list->t, folder,
                      &(ca_server_config){ .role = role,
@@ -64,55 +65,37 @@ static sefl_status write_public(ids *s)
     return sign_pub_write(sign_key_pub(s->csp_key), dir_in(&s->at, "public/csp.pub"));
 }
 
-/* Each operator gives a token; as the site would get it. */
-static sefl_status give_token(ids *s, trust *t, const char *name, token *out)
+/* Both servers, as a site's request reaches them: CSP approves, then AS issues. */
+static sefl_status serve(void *ctx, sefl_span request, sefl_buf *answer)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf text = { 0 };
-    SEFL_TRY(ca_token(t, &text, name, s->now + 3600 * CA_TOKEN_HOURS, s->now, &s->rng));
-    SEFL_TRY(token_parse(out, buf_span(&text)));
-done:
-    buf_clear(&text);
-    return st;
+    ids *s = ctx;
+    enrol_request q;
+    uint8_t approval[SIGN_BYTES];
+    SEFL_PASS(enrol_request_read(&q, request));
+    SEFL_PASS(ca_check(s->csp.t, &q.claim, &q.csp, s->now));
+    SEFL_PASS(ca_admit(s->csp.t, &q.claim, &q.csp, 0, NULL, s->now));
+    SEFL_PASS(enrol_approve(approval, &q.claim, s->csp_key));
+    return ca_enrol(s->as.t, dir_in(&s->at, "ca/aggregator"), answer, &q, approval, s->as_key,
+                    "trial", DAYS, s->now);
 }
 
 static sefl_status make_client(ids *s, const char *name)
 {
     sefl_status st = SEFL_OK;
-    token as = { 0 }, csp = { 0 };
-    sefl_buf csr = { 0 }, bytes = { 0 };
-    enrol_request q = { 0 };
-    enrol_answer a;
-    uint8_t approval[SIGN_BYTES];
-    SEFL_TRY(give_token(s, s->as.t, name, &as));
-    SEFL_TRY(give_token(s, s->csp.t, name, &csp));
-    /* the site */
-    SEFL_TRY(x509_request_make(&csr, dir_in(&s->at, "clients/%s/key.pem", name), name));
-    SEFL_TRY(x509_request_read(q.claim.key, buf_span(&csr)));
-    memcpy(q.claim.servers.as, as.sign, SIGN_PUB_BYTES);
-    memcpy(q.claim.servers.csp, csp.sign, SIGN_PUB_BYTES);
-    memcpy(q.claim.name, as.name, sizeof q.claim.name);
-    SEFL_TRY(enrol_prove(&q.as, &q.claim, &as));
-    SEFL_TRY(enrol_prove(&q.csp, &q.claim, &csp));
-    q.csr = buf_span(&csr);
-    /* CSP, then AS */
-    SEFL_TRY(ca_check(s->csp.t, &q.claim, &q.csp, s->now));
-    SEFL_TRY(ca_admit(s->csp.t, &q.claim, &q.csp, 0, NULL, s->now));
-    SEFL_TRY(enrol_approve(approval, &q.claim, s->csp_key));
-    SEFL_TRY(ca_enrol(s->as.t, dir_in(&s->at, "ca/aggregator"), &bytes, &q, approval, s->as_key,
-                      "trial", DAYS, s->now));
-    /* the site again */
-    SEFL_TRY(enrol_answer_read(&a, buf_span(&bytes)));
-    SEFL_TRY(enrol_approved(a.csp, &q.claim, csp.sign));
-    SEFL_TRY(file_write_new(dir_in(&s->at, "clients/%s/cert.pem", name), a.certificate, 0644));
-    SEFL_TRY(file_write_new(dir_in(&s->at, "clients/%s/peers.pem", name), a.ca, 0644));
-    SEFL_TRY(sign_pub_write(as.sign, dir_in(&s->at, "clients/%s/aggregator.pub", name)));
-    SEFL_TRY(sign_pub_write(csp.sign, dir_in(&s->at, "clients/%s/csp.pub", name)));
+    sefl_buf as = { 0 }, csp = { 0 };
+    site_report report;
+    const int64_t expires = s->now + 3600 * CA_TOKEN_HOURS;
+    SEFL_TRY(ca_token(s->as.t, &as, name, expires, s->now, &s->rng));
+    SEFL_TRY(ca_token(s->csp.t, &csp, name, expires, s->now, &s->rng));
+    SEFL_TRY(site_enrol(&(site_config){ .folder = dir_in(&s->at, "clients/%s", name),
+                                        .as_token = buf_span(&as),
+                                        .csp_token = buf_span(&csp),
+                                        .ask = serve,
+                                        .ctx = s },
+                        &report));
 done:
-    token_clear(&as);
-    token_clear(&csp);
-    buf_clear(&csr);
-    buf_clear(&bytes);
+    buf_clear(&as);
+    buf_clear(&csp);
     return st;
 }
 

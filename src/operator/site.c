@@ -29,20 +29,8 @@ static sefl_status put(dir_tree *d, const char *name, sefl_span bytes)
     return file_write_atomic(dir_in(d, "%s", name), bytes, 0644);
 }
 
-static sefl_status put_pub(dir_tree *d, const char *name, const uint8_t pub[SIGN_PUB_BYTES])
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf text = { 0 };
-    SEFL_TRY(wr_hex(&text, pub, SIGN_PUB_BYTES));
-    SEFL_TRY(wr_fmt(&text, "\n"));
-    SEFL_TRY(put(d, name, buf_span(&text)));
-done:
-    buf_clear(&text);
-    return st;
-}
-
 /* An existing client.yml stays; warns if it names another server than the one of this enrolment. */
-static void look_at_settings(char out[SITE_KEPT], const char *path, const char *host, uint16_t port)
+static void look_at_settings(char out[SITE_KEPT], const char *path, const host_port *server)
 {
     settings s;
     host_port had;
@@ -51,10 +39,10 @@ static void look_at_settings(char out[SITE_KEPT], const char *path, const char *
         address_read(&had, settings_text(&s, "server"), 1) != SEFL_OK)
         snprintf(out, SITE_KEPT, "%s existed and is kept, but names no server that can be read",
                  path);
-    else if (had.port != port || strcasecmp(had.host, host) != 0)
+    else if (had.port != server->port || strcasecmp(had.host, server->host) != 0)
         snprintf(out, SITE_KEPT,
                  "%s existed and is kept: it has server %s, but this enrolment is at %s:%u", path,
-                 settings_text(&s, "server"), host, port);
+                 settings_text(&s, "server"), server->host, server->port);
     settings_clear(&s);
 }
 
@@ -67,19 +55,19 @@ static void look_at_ledger(char out[SITE_KEPT], const char *path, const char *te
     ledger_close(l);
 }
 
-static sefl_status put_settings(dir_tree *d, const char *host, uint16_t port, site_report *r)
+static sefl_status put_settings(dir_tree *d, const host_port *server, site_report *r)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    char server[ADDRESS_HOST_MAX + 32];
+    char set[ADDRESS_HOST_MAX + 32];
     const char *client = dir_in(d, "client.yml"), *rules = dir_in(d, "policy.yml");
-    snprintf(server, sizeof server, strchr(host, ':') ? "server=[%s]:%u" : "server=%s:%u", host,
-             port);
+    snprintf(set, sizeof set, strchr(server->host, ':') ? "server=[%s]:%u" : "server=%s:%u",
+             server->host, server->port);
     if (!file_exists(client)) {
-        SEFL_TRY(example_brief(&b, "a client: 'sefl client -c client.yml'", client_schema, server));
+        SEFL_TRY(example_brief(&b, "a client: 'sefl client -c client.yml'", client_schema, set));
         SEFL_TRY(file_write_atomic(client, buf_span(&b), 0644));
     } else {
-        look_at_settings(r->kept_settings, client, host, port);
+        look_at_settings(r->kept_settings, client, server);
     }
     if (!file_exists(rules)) {
         buf_reset(&b);
@@ -92,14 +80,32 @@ done:
     return st;
 }
 
-/* The certificate goes last: with it the folder is complete. */
-static sefl_status install(dir_tree *d, const char *host, uint16_t port, sefl_span cert,
-                           sefl_span ca, site_report *r)
+static sefl_status check_certificate(sefl_span cert, sefl_span ca, site_report *r)
 {
+    x509_info info, issuer;
+    SEFL_PASS(x509_info_read(&info, cert, NULL));
+    SEFL_PASS(x509_info_read(&issuer, ca, NULL));
+    SEFL_NEED(issuer.is_ca, SEFL_EAUTH, "the file that came with the certificate is not a CA's");
+    SEFL_NEED(memcmp(info.fingerprint, r->key, TRUST_KEY) == 0, SEFL_EAUTH,
+              "the certificate is for another key than ours");
+    SEFL_NEED(strcmp(info.role, "client") == 0, SEFL_EAUTH,
+              "the certificate is for the role \"%s\", not for a client", info.role);
+    SEFL_PASS(x509_issued_by(cert, ca));
+    r->until = info.until;
+    return SEFL_OK;
+}
+
+/* The certificate goes last: with it the folder is complete. */
+static sefl_status install(dir_tree *d, const host_port *server, sefl_span cert, sefl_span ca,
+                           site_report *r)
+{
+    SEFL_NEED(memcmp(r->as, r->csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
+              "both signing keys are the same: the two servers must be two parties");
+    SEFL_PASS(check_certificate(cert, ca, r));
     SEFL_PASS(put(d, "peers.pem", ca));
-    SEFL_PASS(put_pub(d, "aggregator.pub", r->as));
-    SEFL_PASS(put_pub(d, "csp.pub", r->csp));
-    SEFL_PASS(put_settings(d, host, port, r));
+    SEFL_PASS(sign_pub_write(r->as, dir_in(d, "aggregator.pub")));
+    SEFL_PASS(sign_pub_write(r->csp, dir_in(d, "csp.pub")));
+    SEFL_PASS(put_settings(d, server, r));
     const char *path = dir_in(d, "ledger"), *text = dir_in(d, "text");
     if (!file_exists(path))
         SEFL_PASS(text_ledger_create(path, text));
@@ -118,47 +124,28 @@ static sefl_status own_request(dir_tree *d, const char *name, sefl_buf *der)
     return file_exists(key) ? x509_request_for(der, key, name) : x509_request_make(der, key, name);
 }
 
-static sefl_status check_certificate(sefl_span cert, sefl_span ca, site_report *r)
-{
-    x509_info info, issuer;
-    SEFL_PASS(x509_info_read(&info, cert, NULL));
-    SEFL_PASS(x509_info_read(&issuer, ca, NULL));
-    SEFL_NEED(issuer.is_ca, SEFL_EAUTH, "the file that came with the certificate is not a CA's");
-    SEFL_NEED(memcmp(info.fingerprint, r->key, TRUST_KEY) == 0, SEFL_EAUTH,
-              "the certificate is for another key than ours");
-    SEFL_NEED(strcmp(info.role, "client") == 0, SEFL_EAUTH,
-              "the certificate is for the role \"%s\", not for a client", info.role);
-    SEFL_PASS(x509_issued_by(cert, ca));
-    r->until = info.until;
-    return SEFL_OK;
-}
-
 /* ---- enrolment -------------------------------------------------------------------------- */
 
 static sefl_status read_tokens(token *as, token *csp, const site_config *c)
 {
-    sefl_status st = SEFL_OK;
     sefl_clock wall = clock_wall();
-    int64_t now = (int64_t)(clock_ms(&wall) / 1000);
-    st = token_parse(as, c->as_token);
-    if (st != SEFL_OK)
+    const int64_t now = (int64_t)(clock_ms(&wall) / 1000);
+    if (token_parse(as, c->as_token) != SEFL_OK)
         return sefl_fail_at(SEFL_EINVAL, "the aggregator's token");
-    st = token_parse(csp, c->csp_token);
-    if (st != SEFL_OK)
+    if (token_parse(csp, c->csp_token) != SEFL_OK)
         return sefl_fail_at(SEFL_EINVAL, "the CSP's token");
-    SEFL_CHECK(as->role == TRUST_AGGREGATOR && csp->role == TRUST_CSP, SEFL_EINVAL,
-               "one token of the aggregation server and one of the CSP are needed: these are of "
-               "the %s and the %s",
-               trust_role_name(as->role), trust_role_name(csp->role));
-    SEFL_CHECK(strcmp(as->name, csp->name) == 0, SEFL_EINVAL,
-               "the tokens are for two names: \"%s\" and \"%s\"", as->name, csp->name);
-    SEFL_CHECK(memcmp(as->sign, csp->sign, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
-               "both tokens have the same signing key: the two servers must be two parties");
-    SEFL_CHECK(now < as->expires && now < csp->expires, SEFL_EAUTH,
-               "the %s's token has expired: ask its operator for another",
-               now < as->expires ? "CSP" : "aggregator");
-done:
-    return st;
+    SEFL_NEED(as->role == TRUST_AGGREGATOR && csp->role == TRUST_CSP, SEFL_EINVAL,
+              "one token of the aggregation server and one of the CSP are needed: these are of "
+              "the %s and the %s",
+              trust_role_name(as->role), trust_role_name(csp->role));
+    SEFL_NEED(strcmp(as->name, csp->name) == 0, SEFL_EINVAL,
+              "the tokens are for two names: \"%s\" and \"%s\"", as->name, csp->name);
+    SEFL_NEED(memcmp(as->sign, csp->sign, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
+              "both tokens have the same signing key: the two servers must be two parties");
+    SEFL_NEED(now < as->expires && now < csp->expires, SEFL_EAUTH,
+              "the %s's token has expired: ask its operator for another",
+              now < as->expires ? "CSP" : "aggregator");
+    return SEFL_OK;
 }
 
 static sefl_status make_request(sefl_buf *out, dir_tree *d, const token *as, const token *csp,
@@ -199,19 +186,25 @@ static sefl_status of_status(const https_reply *r, const char *refused)
     return sefl_fail(SEFL_EAUTH, "the server says 403: %s (%s)", words, refused);
 }
 
-static sefl_status ask(const site_config *c, const token *as, sefl_span request, https_reply *r)
+/* One request to AS. With our id it asks for a newer certificate; without one it posts the request
+ * to enrol and recognises AS by the key in its token. */
+static sefl_status ask(const site_config *c, const tls_id *id, const uint8_t *pin,
+                       sefl_span request, const char *refused, https_reply *r)
 {
     sefl_status st = SEFL_OK;
     https_client *web = NULL;
-    SEFL_TRY(https_client_new(&web, &(https_client_config){ .host = c->host,
-                                                            .port = c->port,
-                                                            .pin = as->tls,
+    char path[HTTP_PATH_MAX];
+    SEFL_TRY(https_client_new(&web, &(https_client_config){ .host = c->server.host,
+                                                            .port = c->server.port,
+                                                            .id = id,
+                                                            .pin = pin,
                                                             .proxy = c->proxy,
                                                             .headers = HTTP_VERSION_LINE }));
-    SEFL_TRY(https_post(web, HTTP_ENROL_PATH, request, ENROL_ANSWER_MAX, WAIT_S, r));
+    SEFL_TRY(id ? https_get(web, http_path(path, &(http_target){ .call = HTTP_CERTIFICATE }),
+                            X509_CERT_MAX, 0, r)
+                : https_post(web, HTTP_ENROL_PATH, request, ENROL_ANSWER_MAX, WAIT_S, r));
     if (r->status != 200)
-        SEFL_TRY(of_status(r, "tokens are single-use, expire, and are made for one name; the "
-                              "operators' logs have the reason"));
+        SEFL_TRY(of_status(r, refused));
 done:
     https_client_free(web);
     return st;
@@ -230,20 +223,19 @@ sefl_status site_enrol(const site_config *c, site_report *out)
     SEFL_TRY(dir_root(&d, c->folder));
     SEFL_TRY(read_tokens(&as, &csp, c));
     SEFL_TRY(make_request(&request, &d, &as, &csp, &claim));
-    SEFL_TRY(ask(c, &as, buf_span(&request), &r));
+    SEFL_TRY(c->ask ? c->ask(c->ctx, buf_span(&request), &r.body)
+                    : ask(c, NULL, as.tls, buf_span(&request),
+                          "tokens are single-use, expire, and are made for one name; the "
+                          "operators' logs have the reason",
+                          &r));
     SEFL_TRY(enrol_answer_read(&a, buf_span(&r.body)));
-    st = enrol_approved(a.csp, &claim, csp.sign);
-    if (st != SEFL_OK)
-        SEFL_TRY(sefl_fail_at(st, "the CSP's approval"));
-    st = enrol_approved(a.as, &claim, as.sign);
-    if (st != SEFL_OK)
-        SEFL_TRY(sefl_fail_at(st, "the aggregator's approval"));
+    SEFL_TRY(sefl_at(enrol_approved(a.csp, &claim, csp.sign), "the CSP's approval"));
+    SEFL_TRY(sefl_at(enrol_approved(a.as, &claim, as.sign), "the aggregator's approval"));
     memcpy(rep.name, as.name, sizeof rep.name);
     memcpy(rep.key, claim.key, sizeof rep.key);
     memcpy(rep.as, as.sign, sizeof rep.as);
     memcpy(rep.csp, csp.sign, sizeof rep.csp);
-    SEFL_TRY(check_certificate(a.certificate, a.ca, &rep));
-    SEFL_TRY(install(&d, c->host, c->port, a.certificate, a.ca, &rep));
+    SEFL_TRY(install(&d, &c->server, a.certificate, a.ca, &rep));
     *out = rep;
 done:
     token_clear(&as);
@@ -283,27 +275,24 @@ done:
     return st;
 }
 
-sefl_status site_install(const char *folder, const site_parts *p, site_report *out)
+sefl_status site_install(const site_config *c, site_report *out)
 {
     sefl_status st = SEFL_OK;
     sefl_buf cert = { 0 }, ca = { 0 };
     site_report rep = { 0 };
     x509_info info;
     dir_tree d;
-    SEFL_TRY(dir_root(&d, folder));
+    SEFL_TRY(dir_root(&d, c->folder));
     SEFL_CHECK(!file_exists(dir_in(&d, "cert.pem")), SEFL_EEXIST,
                "%s has a certificate already (a newer one for the same key: --renew --cert FILE)",
-               folder);
+               c->folder);
     SEFL_TRY(own_key(&d, rep.key));
-    SEFL_TRY(x509_info_file(&info, &ca, p->peers));
-    SEFL_TRY(x509_info_file(&info, &cert, p->cert));
-    SEFL_TRY(sign_pub_read(rep.as, p->as_key));
-    SEFL_TRY(sign_pub_read(rep.csp, p->csp_key));
-    SEFL_CHECK(memcmp(rep.as, rep.csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
-               "both signing keys are the same: the two servers must be two parties");
+    SEFL_TRY(x509_info_file(&info, &ca, c->peers));
+    SEFL_TRY(x509_info_file(&info, &cert, c->cert));
+    SEFL_TRY(sign_pub_read(rep.as, c->as_key));
+    SEFL_TRY(sign_pub_read(rep.csp, c->csp_key));
     snprintf(rep.name, sizeof rep.name, "%s", info.name);
-    SEFL_TRY(check_certificate(buf_span(&cert), buf_span(&ca), &rep));
-    SEFL_TRY(install(&d, p->host, p->port, buf_span(&cert), buf_span(&ca), &rep));
+    SEFL_TRY(install(&d, &c->server, buf_span(&cert), buf_span(&ca), &rep));
     *out = rep;
 done:
     buf_clear(&cert);
@@ -313,87 +302,47 @@ done:
 
 /* ---- a newer certificate ---------------------------------------------------------------- */
 
-/* What the folder has: its certificate and AS's CA. */
-static sefl_status read_own(dir_tree *d, x509_info *now, sefl_buf *ca)
+/* What AS has for the key of the certificate in place. */
+static sefl_status fetch(const site_config *c, dir_tree *d, const x509_info *now, https_reply *r)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf old = { 0 };
-    SEFL_TRY(x509_info_file(now, &old, dir_in(d, "cert.pem")));
-    SEFL_TRY(file_read(ca, dir_in(d, "peers.pem"), X509_CERT_MAX));
+    tls_id *id = NULL;
+    sefl_clock wall = clock_wall();
+    const bool expired = now->until < (int64_t)(clock_ms(&wall) / 1000);
+    SEFL_TRY(tls_id_read(&id, dir_in(d, "cert.pem"), dir_in(d, "key.pem"), dir_in(d, "peers.pem")));
+    SEFL_TRY(ask(c, id, NULL, (sefl_span){ 0 },
+                 expired ? "it has expired: ask AS's operator for a new one as a file, and give "
+                           "--renew --cert FILE"
+                         : "revoked, or not known there: the operator's log has the reason",
+                 r));
 done:
-    buf_clear(&old);
+    tls_id_free(id);
     return st;
 }
 
-/* Replaces the current certificate if the new one is newer. */
-static sefl_status replace(dir_tree *d, sefl_span cert, sefl_span ca, const x509_info *now,
-                           bool *fresh, int64_t *until)
-{
-    site_report rep = { 0 };
-    memcpy(rep.key, now->fingerprint, sizeof rep.key);
-    SEFL_PASS(check_certificate(cert, ca, &rep));
-    *until = rep.until > now->until ? rep.until : now->until;
-    if (rep.until > now->until) {
-        SEFL_PASS(put(d, "cert.pem", cert));
-        *fresh = true;
-    }
-    return SEFL_OK;
-}
-
-sefl_status site_renew(const char *folder, const char *host, uint16_t port, const char *proxy,
-                       bool *fresh, int64_t *until)
+sefl_status site_renew(const site_config *c, bool *fresh)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf ca = { 0 };
-    dir_tree d;
-    tls_id *id = NULL;
-    https_client *web = NULL;
+    sefl_buf old = { 0 }, ca = { 0 };
     https_reply r = { 0 };
     x509_info now;
-    sefl_clock wall = clock_wall();
-    char path[HTTP_PATH_MAX];
-    *fresh = false;
-    SEFL_TRY(dir_root(&d, folder));
-    SEFL_TRY(read_own(&d, &now, &ca));
-    SEFL_TRY(
-        tls_id_read(&id, dir_in(&d, "cert.pem"), dir_in(&d, "key.pem"), dir_in(&d, "peers.pem")));
-    SEFL_TRY(https_client_new(
-        &web,
-        &(https_client_config){
-            .host = host, .port = port, .id = id, .proxy = proxy, .headers = HTTP_VERSION_LINE }));
-    SEFL_TRY(https_get(web, http_path(path, &(http_target){ .call = HTTP_CERTIFICATE }),
-                       X509_CERT_MAX, 0, &r));
-    if (r.status != 200)
-        SEFL_TRY(of_status(&r, now.until < (int64_t)(clock_ms(&wall) / 1000)
-                                   ? "it has expired: ask AS's operator for a new one as a file, "
-                                     "and give --renew --cert FILE"
-                                   : "revoked, or not known there: the operator's log has the "
-                                     "reason"));
-    SEFL_TRY(replace(&d, buf_span(&r.body), buf_span(&ca), &now, fresh, until));
-done:
-    https_client_free(web);
-    tls_id_free(id);
-    https_reply_clear(&r);
-    buf_clear(&ca);
-    return st;
-}
-
-sefl_status site_renew_from(const char *folder, const char *path, bool *fresh, int64_t *until)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf cert = { 0 }, ca = { 0 };
-    x509_info now;
+    site_report rep = { 0 };
     dir_tree d;
     *fresh = false;
-    SEFL_TRY(dir_root(&d, folder));
-    SEFL_TRY(read_own(&d, &now, &ca));
-    SEFL_TRY(own_key(&d, now.fingerprint)); /* the certificate in place may be for another key */
-    SEFL_TRY(file_read(&cert, path, X509_CERT_MAX));
-    SEFL_TRY(replace(&d, buf_span(&cert), buf_span(&ca), &now, fresh, until));
+    SEFL_TRY(dir_root(&d, c->folder));
+    SEFL_TRY(x509_info_file(&now, &old, dir_in(&d, "cert.pem")));
+    SEFL_TRY(file_read(&ca, dir_in(&d, "peers.pem"), X509_CERT_MAX));
+    SEFL_TRY(own_key(&d, rep.key)); /* the certificate in place may be for another key */
+    SEFL_TRY(c->cert ? file_read(&r.body, c->cert, X509_CERT_MAX) : fetch(c, &d, &now, &r));
+    st = check_certificate(buf_span(&r.body), buf_span(&ca), &rep);
+    SEFL_TRY(c->cert ? sefl_at(st, "%s", c->cert) : st);
+    if (rep.until > now.until) {
+        SEFL_TRY(put(&d, "cert.pem", buf_span(&r.body)));
+        *fresh = true;
+    }
 done:
-    if (st == SEFL_EPROTO || st == SEFL_EAUTH)
-        st = sefl_fail_at(st, "%s", path);
-    buf_clear(&cert);
+    https_reply_clear(&r);
+    buf_clear(&old);
     buf_clear(&ca);
     return st;
 }

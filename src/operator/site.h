@@ -1,7 +1,7 @@
 /* site: a client's folder, made on the client's own machine: its key and certificate, both servers'
  * public keys, client.yml and policy.yml. The private key never leaves this folder.
  *
- *     SEFL_TRY(site_enrol(&(site_config){ .folder = "site", .host = "as.example", .port = 7000,
+ *     SEFL_TRY(site_enrol(&(site_config){ .folder = "site", .server = { "as.example", 7000 },
  *                         .as_token = t1, .csp_token = t2 }, &report));
  *
  * The site asks AS to enrol it (protocol/enrol.h). It recognises AS by the TLS key in AS's token,
@@ -18,15 +18,21 @@
 #ifndef ROLES_SITE_H
 #define ROLES_SITE_H
 
+#include "config/address.h"
 #include "net/x509.h"
 #include "trust/token.h"
 
 typedef struct site_config {
     const char *folder; /* made if it is not there */
-    const char *host;
-    uint16_t port;
-    const char *proxy; /* as of https_client.h */
+    host_port server;   /* AS */
+    const char *proxy;  /* as of https_client.h */
+    /* site_enrol */
     sefl_span as_token, csp_token;
+    /* Carries the request to AS and appends the answer; NULL: HTTPS to `server`. */
+    sefl_status (*ask)(void *ctx, sefl_span request, sefl_buf *answer);
+    void *ctx;
+    /* site_install: PEM files, and files of sign_pub_write. site_renew: cert or NULL */
+    const char *cert, *peers, *as_key, *csp_key;
 } site_config;
 
 enum { SITE_KEPT = 400 };
@@ -48,22 +54,11 @@ sefl_status site_enrol(const site_config *c, site_report *out) SEFL_MUST_CHECK;
 /* Writes key.pem and csr.pem; an existing key is used again. */
 sefl_status site_request(const char *folder, const char *name) SEFL_MUST_CHECK;
 
-typedef struct site_parts {
-    const char *cert, *peers;     /* PEM files */
-    const char *as_key, *csp_key; /* files of sign_pub_write */
-    const char *host;
-    uint16_t port;
-} site_parts;
+sefl_status site_install(const site_config *c, site_report *out) SEFL_MUST_CHECK;
 
-sefl_status site_install(const char *folder, const site_parts *p, site_report *out) SEFL_MUST_CHECK;
-
-/* Fetches the newest certificate of our key from AS, after the operator has renewed it, and
- * replaces cert.pem if it is newer. *fresh: it was newer. */
-sefl_status site_renew(const char *folder, const char *host, uint16_t port, const char *proxy,
-                       bool *fresh, int64_t *until) SEFL_MUST_CHECK;
-/* The same with a certificate (PEM file) that the operator has sent: AS does not answer a site
- * whose certificate has expired. SEFL_EAUTH if it is for another key, CA or role. */
-sefl_status site_renew_from(const char *folder, const char *path, bool *fresh,
-                            int64_t *until) SEFL_MUST_CHECK;
+/* Replaces cert.pem if there is a newer certificate of our key; *fresh: there was. It comes from the
+ * file c->cert that the operator has sent, or from AS, after the operator has renewed it. AS does
+ * not answer a site whose certificate has expired. SEFL_EAUTH if it is for another key, CA or role. */
+sefl_status site_renew(const site_config *c, bool *fresh) SEFL_MUST_CHECK;
 
 #endif

@@ -3,7 +3,6 @@
 #include "cli/options.h"
 
 #include "base/file.h"
-#include "config/address.h"
 #include "operator/site.h"
 #include "roles/client/config.h"
 
@@ -13,8 +12,8 @@
 #include <time.h>
 
 typedef struct wish {
-    const char *folder, *as_token, *csp_token, *proxy, *name, *cert, *peers, *as_key, *csp_key;
-    host_port server;
+    site_config c;
+    const char *as_token, *csp_token, *name;
     bool csr_only, renew;
 } wish;
 
@@ -37,7 +36,7 @@ static void print_report(const wish *w, const site_report *r)
     struct tm tm;
     if (gmtime_r(&t, &tm))
         strftime(date, sizeof date, "%Y-%m-%d", &tm);
-    printf("%s: enrolled as \"%s\", certificate until %s\n", w->folder, r->name, date);
+    printf("%s: enrolled as \"%s\", certificate until %s\n", w->c.folder, r->name, date);
     print_key("AS", r->as);
     print_key("CSP", r->csp);
     if (r->kept_settings[0])
@@ -46,23 +45,18 @@ static void print_report(const wish *w, const site_report *r)
         fprintf(stderr, "sefl: %s\n", r->kept_ledger);
     printf("Next: put text into %s/text, look at %s/policy.yml, then\n"
            "  sefl client -c %s/client.yml\n",
-           w->folder, w->folder, w->folder);
+           w->c.folder, w->c.folder, w->c.folder);
 }
 
-static sefl_status enrol(const wish *w)
+static sefl_status enrol(wish *w)
 {
     sefl_status st = SEFL_OK;
     sefl_buf as = { 0 }, csp = { 0 };
     site_report r;
     SEFL_TRY(token_text(&as, w->as_token));
     SEFL_TRY(token_text(&csp, w->csp_token));
-    SEFL_TRY(site_enrol(&(site_config){ .folder = w->folder,
-                                        .host = w->server.host,
-                                        .port = w->server.port,
-                                        .proxy = w->proxy,
-                                        .as_token = buf_span(&as),
-                                        .csp_token = buf_span(&csp) },
-                        &r));
+    w->c.as_token = buf_span(&as), w->c.csp_token = buf_span(&csp);
+    SEFL_TRY(site_enrol(&w->c, &r));
     print_report(w, &r);
 done:
     buf_clear(&as);
@@ -70,48 +64,35 @@ done:
     return st;
 }
 
-static sefl_status request(const wish *w)
+static sefl_status request(wish *w)
 {
-    sefl_status st = site_request(w->folder, w->name);
-    if (st == SEFL_OK)
-        printf("%s/csr.pem: send it to both operators ('sefl ca sign'). key.pem stays here\n",
-               w->folder);
-    return st;
+    SEFL_PASS(site_request(w->c.folder, w->name));
+    printf("%s/csr.pem: send it to both operators ('sefl ca sign'). key.pem stays here\n",
+           w->c.folder);
+    return SEFL_OK;
 }
 
-static sefl_status install(const wish *w)
+static sefl_status install(wish *w)
 {
     site_report r;
-    sefl_status st = site_install(w->folder,
-                                  &(site_parts){ .cert = w->cert,
-                                                 .peers = w->peers,
-                                                 .as_key = w->as_key,
-                                                 .csp_key = w->csp_key,
-                                                 .host = w->server.host,
-                                                 .port = w->server.port },
-                                  &r);
-    if (st == SEFL_OK)
-        print_report(w, &r);
-    return st;
+    SEFL_PASS(site_install(&w->c, &r));
+    print_report(w, &r);
+    return SEFL_OK;
 }
 
-static sefl_status renew(const wish *w)
+static sefl_status renew(wish *w)
 {
     bool fresh;
-    int64_t until;
-    sefl_status st =
-        w->cert ? site_renew_from(w->folder, w->cert, &fresh, &until)
-                : site_renew(w->folder, w->server.host, w->server.port, w->proxy, &fresh, &until);
-    if (st == SEFL_OK)
-        printf("%s\n", fresh ? "a newer certificate is in place (SIGHUP tells a running client)"
-                             : "there is no newer certificate");
-    return st;
+    SEFL_PASS(site_renew(&w->c, &fresh));
+    printf("%s\n", fresh ? "a newer certificate is in place (SIGHUP tells a running client)"
+                         : "there is no newer certificate");
+    return SEFL_OK;
 }
 
 /* What may be given together: the options that choose a way, and what else it needs and takes. */
 static const struct way {
     const char *chosen_by, *needs, *takes;
-    sefl_status (*run)(const wish *w);
+    sefl_status (*run)(wish *w);
 } ways[] = {
     { "csr-only", "name", "", request },
     { "renew cert", "", "", renew },
@@ -122,20 +103,22 @@ static const struct way {
 
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
-    { "server", SETTING_ADDRESS, "", TO(server), .min = 1, .help = "The aggregation server" },
+    { "server", SETTING_ADDRESS, "", TO(c.server), .min = 1, .help = "The aggregation server" },
     { "aggregator-token", SETTING_TEXT, "", TO(as_token), .arg = "TOKEN",
       .help = "Token of the aggregation server; @FILE reads it from a file" },
     { "csp-token", SETTING_TEXT, "", TO(csp_token), .arg = "TOKEN",
       .help = "Token of CSP; @FILE reads it from a file" },
-    { "proxy", SETTING_TEXT, "", TO(proxy), .arg = "URL",
+    { "proxy", SETTING_TEXT, "", TO(c.proxy), .arg = "URL",
       .help = "HTTP CONNECT proxy, or none; without it the variable https_proxy decides" },
     { "csr-only", SETTING_FLAG, TO(csr_only), .help = "Write only a key and csr.pem" },
     { "name", SETTING_TEXT, "", TO(name), .help = "Name of the site in the request" },
-    { "cert", SETTING_PATH, "", TO(cert), .help = "Certificate that 'sefl ca sign' or renew made" },
-    { "peers", SETTING_PATH, "", TO(peers), .help = "Certificate of the aggregation server's CA" },
-    { "aggregator-key", SETTING_PATH, "", TO(as_key),
+    { "cert", SETTING_PATH, "", TO(c.cert),
+      .help = "Certificate that 'sefl ca sign' or renew made" },
+    { "peers", SETTING_PATH, "", TO(c.peers),
+      .help = "Certificate of the aggregation server's CA" },
+    { "aggregator-key", SETTING_PATH, "", TO(c.as_key),
       .help = "Public signing key of the aggregation server" },
-    { "csp-key", SETTING_PATH, "", TO(csp_key), .help = "Public signing key of CSP" },
+    { "csp-key", SETTING_PATH, "", TO(c.csp_key), .help = "Public signing key of CSP" },
     { "renew", SETTING_FLAG, TO(renew), .help = "Install a newer certificate" },
     { 0 },
 };
@@ -173,8 +156,8 @@ static int run(void *args)
         if (is_given(w, d) && !options_listed(y->chosen_by, d->key) &&
             !options_listed(y->needs, d->key) && !options_listed(y->takes, d->key))
             return cli_misuse(&cmd_enroll, "--%s does not go with the rest", d->key);
-    if (w->proxy && strcmp(w->proxy, "none") == 0)
-        w->proxy = "";
+    if (w->c.proxy && strcmp(w->c.proxy, "none") == 0)
+        w->c.proxy = "";
     sefl_status st = y->run(w);
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_enroll, st);
 }
@@ -205,6 +188,6 @@ const cli_command cmd_enroll = {
     CLI_OPTIONS(wish),
     .actions =
         (const cli_action[]){
-            { "", "FOLDER", "a folder", .arg_at = offsetof(wish, folder), .run = run }, { 0 } },
+            { "", "FOLDER", "a folder", .arg_at = offsetof(wish, c.folder), .run = run }, { 0 } },
     .handles_keys = true,
 };

@@ -68,14 +68,14 @@ static void put(const char *path, const char *from)
     buf_clear(&b);
 }
 
-static site_parts parts(const char *cert)
+static site_config parts(const char *cert)
 {
-    return (site_parts){ .cert = cert,
-                         .peers = in(as_dir, "ca.pem"),
-                         .as_key = in(as_dir, "sign.pub"),
-                         .csp_key = in(csp_dir, "sign.pub"),
-                         .host = "as.example",
-                         .port = 7000 };
+    return (site_config){ .folder = site_dir,
+                          .cert = cert,
+                          .peers = in(as_dir, "ca.pem"),
+                          .as_key = in(as_dir, "sign.pub"),
+                          .csp_key = in(csp_dir, "sign.pub"),
+                          .server = { "as.example", 7000 } };
 }
 
 static int setup(void **state)
@@ -95,8 +95,8 @@ static int setup(void **state)
     CHECK_OK(ca_sign(e.t, as_dir, &cert, "ward", buf_span(&der), 10, now));
     trust_edit_end(&e);
     CHECK_OK(file_write_new(here("signed.pem"), buf_span(&cert), 0644));
-    site_parts p = parts(here("signed.pem"));
-    CHECK_OK(site_install(site_dir, &p, &rep));
+    site_config p = parts(here("signed.pem"));
+    CHECK_OK(site_install(&p, &rep));
     buf_clear(&pem), buf_clear(&der), buf_clear(&cert);
     return rc;
 }
@@ -111,12 +111,26 @@ static void same(const char *path)
     buf_clear(&a), buf_clear(&b);
 }
 
+static sefl_status renew_from(const char *path, bool *fresh)
+{
+    site_config c = parts(path);
+    return site_renew(&c, fresh);
+}
+
+static int64_t until_of(const char *path)
+{
+    sefl_buf pem = { 0 };
+    x509_info info;
+    CHECK_OK(x509_info_file(&info, &pem, path));
+    buf_clear(&pem);
+    return info.until;
+}
+
 static void from_a_file(void **state)
 {
     static const int64_t day = 86400;
     char mine[400], cert[400], next[400];
     bool fresh;
-    int64_t until = 0;
     (void)state;
     snprintf(mine, sizeof mine, "%s", here("signed.pem"));
     snprintf(cert, sizeof cert, "%s", in(site_dir, "cert.pem"));
@@ -124,55 +138,49 @@ static void from_a_file(void **state)
     const char *old = certificate(as_dir, mine, "client", now - 20 * day, 10, "old.pem");
     put(cert, old);
     snprintf(next, sizeof next, "%s", certificate(as_dir, mine, "client", 0, 30, "next.pem"));
-    CHECK_OK(site_renew_from(site_dir, next, &fresh, &until));
+    CHECK_OK(renew_from(next, &fresh));
     assert_true(fresh);
-    assert_true(until > now + 29 * day);
+    assert_true(until_of(cert) > now + 29 * day);
     same(next);
     /* once more, an earlier one, one that is over: nothing newer */
-    CHECK_OK(site_renew_from(site_dir, next, &fresh, &until));
+    CHECK_OK(renew_from(next, &fresh));
     assert_false(fresh);
-    CHECK_OK(site_renew_from(site_dir, mine, &fresh, &until));
+    CHECK_OK(renew_from(mine, &fresh));
     assert_false(fresh);
-    CHECK_STATUS(site_renew_from(site_dir, old, &fresh, &until), SEFL_EAUTH);
+    CHECK_STATUS(renew_from(old, &fresh), SEFL_EAUTH);
     /* of another key, another CA, another role; no certificate at all */
     CHECK_STATUS(
-        site_renew_from(site_dir,
-                        certificate(as_dir, in(as_dir, "server.pem"), "client", 0, 50, "other.pem"),
-                        &fresh, &until),
+        renew_from(certificate(as_dir, in(as_dir, "server.pem"), "client", 0, 50, "other.pem"),
+                   &fresh),
         SEFL_EAUTH);
     assert_non_null(strstr(sefl_last_error(), "another key"));
-    CHECK_STATUS(site_renew_from(site_dir, certificate(csp_dir, mine, "client", 0, 50, "ca2.pem"),
-                                 &fresh, &until),
+    CHECK_STATUS(renew_from(certificate(csp_dir, mine, "client", 0, 50, "ca2.pem"), &fresh),
                  SEFL_EAUTH);
-    CHECK_STATUS(site_renew_from(site_dir,
-                                 certificate(as_dir, mine, "aggregator", 0, 50, "role.pem"), &fresh,
-                                 &until),
+    CHECK_STATUS(renew_from(certificate(as_dir, mine, "aggregator", 0, 50, "role.pem"), &fresh),
                  SEFL_EAUTH);
-    CHECK_STATUS(site_renew_from(site_dir, folder_put("junk.pem", "junk", 4), &fresh, &until),
-                 SEFL_EPROTO);
-    CHECK_STATUS(site_renew_from(site_dir, folder_path("nothing"), &fresh, &until), SEFL_ENOTFOUND);
+    CHECK_STATUS(renew_from(folder_put("junk.pem", "junk", 4), &fresh), SEFL_EPROTO);
+    CHECK_STATUS(renew_from(folder_path("nothing"), &fresh), SEFL_ENOTFOUND);
     same(next);
     /* a certificate in place that is not even ours is replaced by one that is */
     put(cert, here("other.pem"));
-    CHECK_STATUS(site_renew_from(site_dir, here("other.pem"), &fresh, &until), SEFL_EAUTH);
-    CHECK_OK(site_renew_from(site_dir, certificate(as_dir, mine, "client", 0, 60, "60.pem"), &fresh,
-                             &until));
+    CHECK_STATUS(renew_from(here("other.pem"), &fresh), SEFL_EAUTH);
+    CHECK_OK(renew_from(certificate(as_dir, mine, "client", 0, 60, "60.pem"), &fresh));
     assert_true(fresh);
-    TEST_FAULTS(FAULT_ALLOC, st = site_renew_from(site_dir, next, &fresh, &until), (void)0);
-    site_parts p = parts(next);
+    TEST_FAULTS(FAULT_ALLOC, st = renew_from(next, &fresh), (void)0);
+    site_config p = parts(next);
     site_report rep;
-    CHECK_STATUS(site_install(site_dir, &p, &rep), SEFL_EEXIST);
+    CHECK_STATUS(site_install(&p, &rep), SEFL_EEXIST);
     assert_non_null(strstr(sefl_last_error(), "--renew --cert"));
 }
 
 /* Enrolled again in a folder that has settings and a ledger: they are kept, and said if they do not fit. */
 static site_report again(const char *host, uint16_t port)
 {
-    site_parts p = parts(here("signed.pem"));
+    site_config p = parts(here("signed.pem"));
     site_report rep;
-    p.host = host, p.port = port;
+    snprintf(p.server.host, sizeof p.server.host, "%s", host), p.server.port = port;
     assert_int_equal(remove(in(site_dir, "cert.pem")), 0);
-    CHECK_OK(site_install(site_dir, &p, &rep));
+    CHECK_OK(site_install(&p, &rep));
     return rep;
 }
 
