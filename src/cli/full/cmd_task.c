@@ -18,42 +18,67 @@
 #include <string.h>
 
 enum { FILE_BYTES_MAX = ENVELOPE_CONTENT_MAX + 4096 };
-#define MODEL_BYTES_MAX ((size_t)4 << 30)
 
 typedef struct wish {
-    const char *file, *out, *config, *key, *as_key, *csp_key, *init, *vocab, *valid, *as;
+    const char *path, *out, *config, *key, *as_key, *csp_key, *init, *vocab, *valid, *as;
     bool force, json, explain;
     settings s;
+    /* What the action works on; finish releases it. */
+    sefl_buf file, result;
+    envelope env; /* looks into file */
+    task t;
+    pinned servers;
+    ahe_pub *pub;
+    sign_key *sign;
+    vocab *v;
+    nn_real *theta;
 } wish;
+
+static void finish(void *options)
+{
+    wish *w = options;
+    buf_clear(&w->file);
+    buf_clear(&w->result);
+    task_clear(&w->t);
+    paillier_pub_free(w->pub);
+    sign_key_free(w->sign);
+    vocab_free(w->v);
+    sefl_free(w->theta);
+}
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* A document (text) or an envelope around one. env->content looks into file. */
-static sefl_status read_task(task *t, sefl_buf *file, envelope *env, const char *path)
+static sefl_status parse_task(wish *w)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(file_read(file, path, FILE_BYTES_MAX));
-    *env = (envelope){ .kind = SIGN_TASK, .content = buf_span(file) };
-    if (file->n >= 8 && memcmp(file->p, "SEFLSGN1", 8) == 0)
-        st = envelope_read(env, buf_span(file));
-    if (st == SEFL_OK && env->kind != SIGN_TASK)
-        st = sefl_fail(SEFL_EPROTO, "a signed %s, not a task", sign_kind_name(env->kind));
-    if (st == SEFL_OK)
-        st = task_read(t, env->content);
-    st = sefl_at(st, "%s", path);
-done:
-    return st;
+    w->env = (envelope){ .kind = SIGN_TASK, .content = buf_span(&w->file) };
+    if (w->file.n >= 8 && memcmp(w->file.p, "SEFLSGN1", 8) == 0)
+        SEFL_PASS(envelope_read(&w->env, buf_span(&w->file)));
+    SEFL_NEED(w->env.kind == SIGN_TASK, SEFL_EPROTO, "a signed %s, not a task",
+              sign_kind_name(w->env.kind));
+    return task_read(&w->t, w->env.content);
 }
 
-static sefl_status read_pub(ahe_pub **out, const char *path)
+/* A document (text) or an envelope around one. */
+static sefl_status read_task(wish *w)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf file = { 0 };
-    SEFL_TRY(file_read(&file, path, KEYFILE_BYTES_MAX));
-    st = sefl_at(keyfile_pub_read(out, buf_span(&file)), "%s", path);
-done:
-    buf_clear(&file);
-    return st;
+    SEFL_PASS(file_read(&w->file, w->path, FILE_BYTES_MAX));
+    return sefl_at(parse_task(w), "%s", w->path);
+}
+
+static sefl_status read_servers(wish *w)
+{
+    SEFL_PASS(sign_pub_read(w->servers.as, w->as_key));
+    return sign_pub_read(w->servers.csp, w->csp_key);
+}
+
+/* The file is written, or was opened: prints its task and who signed it. */
+static void print_signed(const wish *w, const char *path, const char *first, const char *second)
+{
+    char hex[65];
+    if (!w->t.claim)
+        fprintf(stderr, "sefl task: warning: no differential privacy claimed\n");
+    printf("%s: task %s, signed by the %s%s%s\n", path, hex_write(hex, w->t.id, 32), first,
+           second ? " and the " : "", second ? second : "");
 }
 
 static const char *as_hex(char out[65], const uint8_t hash[32])
@@ -72,19 +97,12 @@ static sefl_status fill(settings *s, const char *key, const char *value, const c
     return settings_set_pair(s, span_of_str(key), span_of_str(value), file);
 }
 
-/* The setting `key` is the SHA-256 of a file. bytes (may be NULL) receives what the file holds. */
-static sefl_status fill_hash(settings *s, const char *key, const char *path, uint8_t hash[32],
-                             sefl_buf *bytes)
+/* The setting `key` is the SHA-256 of a file. */
+static sefl_status fill_hash(settings *s, const char *key, const char *path, uint8_t hash[32])
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf own = { 0 }, *file = bytes ? bytes : &own;
     char hex[65];
-    SEFL_TRY(file_read(file, path, MODEL_BYTES_MAX));
-    sha256_of(hash, buf_span(file));
-    SEFL_TRY(fill(s, key, as_hex(hex, hash), path));
-done:
-    buf_clear(&own);
-    return st;
+    SEFL_PASS(file_sha256(hash, NULL, path));
+    return fill(s, key, as_hex(hex, hash), path);
 }
 
 static sefl_status fill_number(settings *s, const char *key, uint64_t v, const char *file)
@@ -97,35 +115,25 @@ static sefl_status fill_number(settings *s, const char *key, uint64_t v, const c
 /* The word list as it is: its lines in the order of the model's rows. */
 static sefl_status take_vocab(wish *w, uint8_t hash[32])
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf file = { 0 };
-    vocab *v = NULL;
     uint8_t words[32];
-    SEFL_TRY(fill_hash(&w->s, "vocab.sha256", w->vocab, hash, &file));
-    SEFL_TRY(vocab_read_over(&v, buf_span(&file), w->vocab,
-                             &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    vocab_hash(v, words);
-    SEFL_CHECK(memcmp(hash, words, 32) == 0, SEFL_EINVAL,
-               "%s is not in its final form: one word per line, no counts, with <unk> and <eos>, "
-               "in the order of the model's rows ('sefl data vocab' writes such a list)",
-               w->vocab);
-    SEFL_TRY(fill_number(&w->s, "model.vocab", vocab_size(v), w->vocab));
-done:
-    vocab_free(v);
-    buf_clear(&file);
-    return st;
+    SEFL_PASS(fill_hash(&w->s, "vocab.sha256", w->vocab, hash));
+    SEFL_PASS(vocab_read(&w->v, w->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    vocab_hash(w->v, words);
+    SEFL_NEED(memcmp(hash, words, 32) == 0, SEFL_EINVAL,
+              "%s is not in its final form: one word per line, no counts, with <unk> and <eos>, "
+              "in the order of the model's rows ('sefl data vocab' writes such a list)",
+              w->vocab);
+    return fill_number(&w->s, "model.vocab", vocab_size(w->v), w->vocab);
 }
 
 static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
 {
-    sefl_status st = SEFL_OK;
     model_meta meta;
-    nn_real *theta = NULL;
     size_t count;
     uint8_t hash[32];
     char hex[65];
     settings *s = &w->s;
-    SEFL_TRY(model_read(&meta, &theta, &count, w->init));
+    SEFL_PASS(model_read(&meta, &w->theta, &count, w->init));
     const struct {
         const char *key;
         uint32_t value;
@@ -134,108 +142,86 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
         { "model.hidden", meta.cfg.hidden }, { "model.layers", meta.cfg.layers },
         { "model.heads", meta.cfg.heads },   { "model.block", meta.cfg.block },
     };
-    SEFL_TRY(fill(s, "model.body", meta.cfg.body, w->init));
+    SEFL_PASS(fill(s, "model.body", meta.cfg.body, w->init));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        SEFL_TRY(fill_number(s, sizes[i].key, sizes[i].value, w->init));
-    SEFL_TRY(fill(s, "model.tied", meta.cfg.tied ? "true" : "false", w->init));
+        SEFL_PASS(fill_number(s, sizes[i].key, sizes[i].value, w->init));
+    SEFL_PASS(fill(s, "model.tied", meta.cfg.tied ? "true" : "false", w->init));
     if (meta.has_vocab) {
-        SEFL_TRY(fill(s, "vocab.order", vocab_order_name(meta.order), w->init));
-        SEFL_CHECK(!w->vocab || memcmp(meta.vocab_hash, vocab_hash_, 32) == 0, SEFL_EINVAL,
-                   "%s was made for another word list than %s", w->init, w->vocab);
-        SEFL_TRY(fill(s, "vocab.sha256", as_hex(hex, meta.vocab_hash), w->init));
+        SEFL_PASS(fill(s, "vocab.order", vocab_order_name(meta.order), w->init));
+        SEFL_NEED(!w->vocab || memcmp(meta.vocab_hash, vocab_hash_, 32) == 0, SEFL_EINVAL,
+                  "%s was made for another word list than %s", w->init, w->vocab);
+        SEFL_PASS(fill(s, "vocab.sha256", as_hex(hex, meta.vocab_hash), w->init));
     }
-    SEFL_TRY(fill_hash(s, "init.sha256", w->init, hash, NULL));
-done:
-    sefl_free(theta);
-    return st;
+    return fill_hash(s, "init.sha256", w->init, hash);
 }
 
 /* The settings of --config, below those of --set and --set-file. */
 static sefl_status take_config(wish *w)
 {
-    sefl_status st = SEFL_OK;
-    settings file;
-    settings_init(&file, task_schema);
-    SEFL_TRY(yaml_read(&file, w->config));
-    SEFL_TRY(settings_overlay(&file, &w->s));
-    settings_clear(&w->s);
-    w->s = file;
-    return SEFL_OK;
-done:
-    settings_clear(&file);
+    settings given = w->s;
+    settings_init(&w->s, task_schema);
+    sefl_status st = yaml_read(&w->s, w->config);
+    if (st == SEFL_OK)
+        st = settings_overlay(&w->s, &given);
+    settings_clear(&given);
     return st;
+}
+
+static sefl_status read_pub(wish *w)
+{
+    SEFL_NEED(
+        strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
+        "--key goes with --set crypto.scheme=paillier: CSP of a pad task makes a key for each "
+        "round");
+    SEFL_PASS(file_read(&w->file, w->key, KEYFILE_BYTES_MAX));
+    return sefl_at(keyfile_pub_read(&w->pub, buf_span(&w->file)), "%s", w->key);
 }
 
 static sefl_status task_new(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
-    sefl_buf doc = { 0 };
-    ahe_pub *pub = NULL;
-    pinned servers;
     uint8_t words[32] = { 0 }, id[32];
     char hex[65];
-    SEFL_TRY(output_check(w->out, NULL, w->force));
+    SEFL_PASS(output_check(w->out, NULL, w->force));
     if (w->config)
-        SEFL_TRY(take_config(w));
+        SEFL_PASS(take_config(w));
     if (w->vocab)
-        SEFL_TRY(take_vocab(w, words));
+        SEFL_PASS(take_vocab(w, words));
     if (w->init)
-        SEFL_TRY(take_init(w, words));
+        SEFL_PASS(take_init(w, words));
     if (w->valid)
-        SEFL_TRY(fill_hash(&w->s, "valid.sha256", w->valid, id, NULL));
-    SEFL_CHECK(
-        !w->key || strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
-        "--key goes with --set crypto.scheme=paillier: CSP of a pad task makes a key for each "
-        "round");
+        SEFL_PASS(fill_hash(&w->s, "valid.sha256", w->valid, id));
     if (w->key)
-        SEFL_TRY(read_pub(&pub, w->key));
-    SEFL_TRY(sign_pub_read(servers.as, w->as_key));
-    SEFL_TRY(sign_pub_read(servers.csp, w->csp_key));
-    SEFL_TRY(task_make(&doc, &w->s, pub, &servers));
-    SEFL_TRY(file_write_atomic(w->out, buf_span(&doc), 0644));
-    sha256_of(id, buf_span(&doc));
+        SEFL_PASS(read_pub(w));
+    SEFL_PASS(read_servers(w));
+    SEFL_PASS(task_make(&w->result, &w->s, w->pub, &w->servers));
+    SEFL_PASS(file_write_atomic(w->out, buf_span(&w->result), 0644));
+    sha256_of(id, buf_span(&w->result));
     printf("%s: task %s\nnext: 'sefl task show --explain %s', then both servers sign it\n", w->out,
            as_hex(hex, id), w->out);
-done:
-    paillier_pub_free(pub);
-    buf_clear(&doc);
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- sign ------------------------------------------------------------------------------------ */
 
 static sefl_status task_sign(void *options)
 {
-    sefl_status st = SEFL_OK;
-    const wish *w = options;
-    sefl_buf file = { 0 }, out = { 0 };
-    sign_key *key = NULL;
-    envelope env;
-    task t = { 0 };
-    char hex[65];
-    signer who = strcmp(w->as, "csp") == 0 ? SIGNER_CSP : SIGNER_AS;
-    SEFL_TRY(output_check(w->out, NULL, w->force || strcmp(w->out, w->file) == 0));
-    SEFL_TRY(read_task(&t, &file, &env, w->file)); /* signs only what can be used */
-    SEFL_TRY(sign_key_read(&key, w->key));
-    const uint8_t *named = who == SIGNER_CSP ? t.servers.csp : t.servers.as;
-    SEFL_CHECK(memcmp(sign_key_pub(key), named, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
-               "%s: the task names another key of the %s than the one of %s", w->file,
-               signer_name(who), w->key);
-    SEFL_TRY(envelope_sign(&env, who, key));
-    SEFL_TRY(envelope_write(&out, &env));
-    SEFL_TRY(file_write_atomic(w->out, buf_span(&out), 0644));
-    if (!t.claim)
-        fprintf(stderr, "sefl task: warning: no differential privacy claimed\n");
-    printf("%s: task %s, signed by the %s%s%s\n", w->out, as_hex(hex, t.id),
-           signer_name(env.by[0].signer), env.count > 1 ? " and the " : "",
-           env.count > 1 ? signer_name(env.by[1].signer) : "");
-done:
-    sign_key_free(key);
-    task_clear(&t);
-    buf_clear(&file);
-    buf_clear(&out);
-    return st;
+    wish *w = options;
+    envelope *env = &w->env;
+    const signer who = strcmp(w->as, "csp") == 0 ? SIGNER_CSP : SIGNER_AS;
+    SEFL_PASS(output_check(w->out, NULL, w->force || strcmp(w->out, w->path) == 0));
+    SEFL_PASS(read_task(w)); /* signs only what can be used */
+    SEFL_PASS(sign_key_read(&w->sign, w->key));
+    const uint8_t *named = who == SIGNER_CSP ? w->t.servers.csp : w->t.servers.as;
+    SEFL_NEED(memcmp(sign_key_pub(w->sign), named, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
+              "%s: the task names another key of the %s than the one of %s", w->path,
+              signer_name(who), w->key);
+    SEFL_PASS(envelope_sign(env, who, w->sign));
+    SEFL_PASS(envelope_write(&w->result, env));
+    SEFL_PASS(file_write_atomic(w->out, buf_span(&w->result), 0644));
+    print_signed(w, w->out, signer_name(env->by[0].signer),
+                 env->count > 1 ? signer_name(env->by[1].signer) : NULL);
+    return SEFL_OK;
 }
 
 /* ---- show ------------------------------------------------------------------------------------ */
@@ -319,49 +305,30 @@ static void show_text(const task *t, const envelope *env)
 
 static sefl_status task_show(void *options)
 {
-    sefl_status st = SEFL_OK;
-    const wish *w = options;
-    sefl_buf file = { 0 }, words = { 0 };
-    envelope env;
-    task t = { 0 };
-    SEFL_CHECK(!w->json || !w->explain, SEFL_EINVAL, "--json and --explain exclude each other");
-    SEFL_TRY(read_task(&t, &file, &env, w->file));
-    if (w->json) {
-        SEFL_TRY(show_json(&t, &env));
-    } else if (w->explain) {
-        SEFL_TRY(task_explain(&words, &t));
-        printf("%.*s", (int)words.n, (const char *)words.p);
+    wish *w = options;
+    SEFL_NEED(!w->json || !w->explain, SEFL_EINVAL, "--json and --explain exclude each other");
+    SEFL_PASS(read_task(w));
+    if (w->json)
+        return show_json(&w->t, &w->env);
+    if (w->explain) {
+        SEFL_PASS(task_explain(&w->result, &w->t));
+        printf("%.*s", (int)w->result.n, (const char *)w->result.p);
     } else {
-        show_text(&t, &env);
+        show_text(&w->t, &w->env);
     }
-done:
-    task_clear(&t);
-    buf_clear(&file);
-    buf_clear(&words);
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- check ----------------------------------------------------------------------------------- */
 
 static sefl_status task_check(void *options)
 {
-    sefl_status st = SEFL_OK;
-    const wish *w = options;
-    sefl_buf file = { 0 };
-    pinned p;
-    task t = { 0 };
-    char hex[65];
-    SEFL_TRY(sign_pub_read(p.as, w->as_key));
-    SEFL_TRY(sign_pub_read(p.csp, w->csp_key));
-    SEFL_TRY(file_read(&file, w->file, FILE_BYTES_MAX));
-    SEFL_TRY(sefl_at(task_open(&t, buf_span(&file), &p), "%s", w->file));
-    if (!t.claim)
-        fprintf(stderr, "sefl task: warning: no differential privacy claimed\n");
-    printf("%s: task %s, signed by the aggregator and the csp\n", w->file, as_hex(hex, t.id));
-done:
-    task_clear(&t);
-    buf_clear(&file);
-    return st;
+    wish *w = options;
+    SEFL_PASS(read_servers(w));
+    SEFL_PASS(file_read(&w->file, w->path, FILE_BYTES_MAX));
+    SEFL_PASS(sefl_at(task_open(&w->t, buf_span(&w->file), &w->servers), "%s", w->path));
+    print_signed(w, w->path, signer_name(SIGNER_AS), signer_name(SIGNER_CSP));
+    return SEFL_OK;
 }
 
 /* ---- command line ---------------------------------------------------------------------------- */
@@ -392,7 +359,7 @@ static const setting_def options[] = {
 };
 
 #define TASK_ARG "TASK", "a task file"
-#define AT       offsetof(wish, file)
+#define AT       offsetof(wish, path)
 static const cli_action actions[] = {
     { "new", NULL, NULL, "Writes a task from settings and files.", "out aggregator-key csp-key",
       "set set-file config vocab init valid key force", 0, task_new },
@@ -417,6 +384,7 @@ const cli_command cmd_task = {
     .example = "sefl task show --explain public/task.signed",
     CLI_OPTIONS(wish),
     .actions = actions,
+    .finish = finish,
     .schema = task_schema,
     CLI_SETTINGS(wish, s),
 };
