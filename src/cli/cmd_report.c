@@ -23,19 +23,21 @@ static log_field number(const char *key, double v)
 
 static sefl_status say_json(const report *r, const char *page)
 {
-    report_totals t = report_add_up(r);
+    run_totals t = run_log_totals(&r->log);
     return print_fields(
         lf_str("run", r->name), lf_if(page, lf_str("page", page)), lf_u64("released", t.released),
-        lf_u64("skipped", t.skipped), lf_u64("blocked", t.blocked), number("perplexity", t.last),
-        number("best_perplexity", t.best), lf_if(t.best_round, lf_u64("best_round", t.best_round)),
+        lf_u64("skipped", t.skipped), lf_u64("blocked", t.blocked),
+        number("perplexity", t.all.perplexity), number("best_perplexity", t.best),
+        lf_if(t.best_round, lf_u64("best_round", t.best_round)),
         number("first_perplexity", r->first), number("plain_perplexity", r->plain),
         number("best_possible_perplexity", r->best_possible),
-        lf_str("claim", isnan(t.epsilon_server) ? "none" : "dp"),
-        number("epsilon_server", t.epsilon_server), number("epsilon_others", t.epsilon_others),
-        number("epsilon_target", t.epsilon_target), number("updates", t.updates),
-        number("seconds", t.seconds), number("up_bytes", t.up), number("down_bytes", t.down),
-        number("link_bytes", t.link), number("ahead_bytes", t.ahead_bytes),
-        number("open_bytes", t.open_bytes));
+        lf_str("claim", isnan(t.all.epsilon_server) ? "none" : "dp"),
+        number("epsilon_server", t.all.epsilon_server),
+        number("epsilon_others", t.all.epsilon_others),
+        number("epsilon_target", t.all.epsilon_target), number("updates", t.all.clients),
+        number("seconds", t.all.seconds), number("up_bytes", t.all.up_bytes),
+        number("down_bytes", t.all.down_bytes), number("link_bytes", t.all.link_bytes),
+        number("ahead_bytes", t.all.ahead_bytes), number("open_bytes", t.all.open_bytes));
 }
 
 static sefl_status work(void *options)

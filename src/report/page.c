@@ -139,11 +139,11 @@ static sefl_status chart_clients(sefl_buf *out, const report *r, columns *c)
     return svg_write(out, &p);
 }
 
-static sefl_status chart_cost(sefl_buf *out, const report *r, columns *c, const report_totals *t)
+static sefl_status chart_cost(sefl_buf *out, const report *r, columns *c, const run_totals *t)
 {
     svg_chart s = { .title = "Seconds by part", .unit = "s", .n = c->n, .x = c->x, .bars = true };
     svg_chart b = { .title = "Bytes by part", .unit = "bytes", .n = c->n, .x = c->x, .bars = true };
-    if (isnan(t->train)) {
+    if (isnan(t->all.train_seconds)) {
         for (size_t i = 0; i < c->n; i++) {
             const run_line *l = &r->log.at[i];
             double rest = (isnan(l->open_seconds) ? 0 : l->open_seconds) +
@@ -169,7 +169,8 @@ static sefl_status chart_cost(sefl_buf *out, const report *r, columns *c, const 
         PICK(4, link_bytes);
     static const char *const kinds[] = { "up", "down", "servers, ahead", "servers, reveal",
                                          "servers" };
-    const double sums[] = { t->up, t->down, t->ahead_bytes, t->open_bytes, t->link };
+    const double sums[] = { t->all.up_bytes, t->all.down_bytes, t->all.ahead_bytes,
+                            t->all.open_bytes, t->all.link_bytes };
     for (size_t k = 0; k < 5; k++)
         if (!isnan(sums[k]))
             b.series[b.count++] = (svg_series){ kinds[k], c->of[k], false };
@@ -218,7 +219,7 @@ sefl_status report_html(sefl_buf *out, const report *r)
     sefl_status st = SEFL_OK;
     columns c = { 0 };
     sefl_buf words = { 0 };
-    report_totals t = report_add_up(r);
+    run_totals t = run_log_totals(&r->log);
     SEFL_TRY(columns_new(&c, r));
     SEFL_TRY(report_text(&words, r));
     SEFL_TRY(wr_u8(&words, 0));

@@ -101,93 +101,31 @@ void report_close(report *r)
 
 /* ---- sums ---------------------------------------------------------------------------------- */
 
-/* Numbers that add up over the rounds: place of the total and in a line, name and unit. */
 static const struct sum {
-    size_t total, line;
+    size_t at; /* in a run_line */
     const char *name, *unit;
 } sums[] = {
-#define SUM(total, line, name, unit)                                         \
-    {                                                                        \
-        offsetof(report_totals, total), offsetof(run_line, line), name, unit \
+#define SUM(member, name, unit)                \
+    {                                          \
+        offsetof(run_line, member), name, unit \
     }
-    SUM(seconds, seconds, "all rounds", "s"),
-    SUM(collect, seconds, "clients", "s"), /* reveal and release are subtracted below */
-    SUM(ahead, ahead_seconds, "2PC ahead of the data", "s"),
-    SUM(open, open_seconds, "reveal", "s"),
-    SUM(release, release_seconds, "release", "s"),
-    SUM(train, train_seconds, "training", "s"),
-    SUM(encrypt, encrypt_seconds, "encryption", "s"),
-    SUM(sum, sum_seconds, "addition", "s"),
-    SUM(twopc, twopc_seconds, "2PC", "s"),
-    SUM(step, step_seconds, "step and validation", "s"),
-    SUM(up, up_bytes, "up", "bytes"),
-    SUM(down, down_bytes, "down", "bytes"),
-    SUM(link, link_bytes, "between the servers", "bytes"),
-    SUM(ahead_bytes, ahead_bytes, "between the servers ahead", "bytes"),
-    SUM(open_bytes, open_bytes, "to reveal", "bytes"),
+    SUM(seconds, "all rounds", "s"),
+    SUM(ahead_seconds, "2PC ahead of the data", "s"),
+    SUM(open_seconds, "reveal", "s"),
+    SUM(release_seconds, "release", "s"),
+    SUM(train_seconds, "training", "s"),
+    SUM(encrypt_seconds, "encryption", "s"),
+    SUM(sum_seconds, "addition", "s"),
+    SUM(twopc_seconds, "2PC", "s"),
+    SUM(step_seconds, "step", "s"),
+    SUM(eval_seconds, "validation", "s"),
+    SUM(up_bytes, "up", "bytes"),
+    SUM(down_bytes, "down", "bytes"),
+    SUM(link_bytes, "between the servers", "bytes"),
+    SUM(ahead_bytes, "between the servers ahead", "bytes"),
+    SUM(open_bytes, "to reveal", "bytes"),
 #undef SUM
 };
-enum { SUMS = sizeof sums / sizeof *sums };
-
-static double *total_at(report_totals *t, size_t i)
-{
-    return (double *)((char *)t + sums[i].total);
-}
-
-static void add(double *sum, double v)
-{
-    if (!isnan(v))
-        *sum = isnan(*sum) ? v : *sum + v;
-}
-
-static void add_line(report_totals *t, const run_line *l)
-{
-    for (size_t i = 0; i < SUMS; i++) {
-        double v = *(const double *)((const char *)l + sums[i].line);
-        if (sums[i].total == offsetof(report_totals, collect))
-            v -= l->open_seconds + l->release_seconds;
-        add(total_at(t, i), v);
-    }
-    add(&t->step, l->eval_seconds);
-}
-
-report_totals report_add_up(const report *r)
-{
-    report_totals t = { .first = NAN,
-                        .last = NAN,
-                        .best = NAN,
-                        .clients_least = NAN,
-                        .clients_most = NAN,
-                        .updates = NAN,
-                        .epsilon_server = NAN,
-                        .epsilon_others = NAN,
-                        .epsilon_target = NAN };
-    for (size_t i = 0; i < SUMS; i++)
-        *total_at(&t, i) = NAN;
-    for (size_t i = 0; i < r->log.n; i++) {
-        const run_line *l = &r->log.at[i];
-        t.skipped += l->skipped, t.blocked += l->blocked;
-        t.released += !l->skipped && !l->blocked;
-        if (!isnan(l->perplexity)) {
-            t.first = isnan(t.first) ? l->perplexity : t.first;
-            t.last = l->perplexity;
-            if (isnan(t.best) || l->perplexity < t.best)
-                t.best = l->perplexity, t.best_round = l->round;
-        }
-        if (!l->skipped) { /* fmin and fmax pass NAN over */
-            t.clients_least = fmin(t.clients_least, l->clients);
-            t.clients_most = fmax(t.clients_most, l->clients);
-            add(&t.updates, l->clients);
-        }
-        add_line(&t, l);
-        if (!isnan(l->epsilon_server)) {
-            t.epsilon_server = l->epsilon_server;
-            t.epsilon_others = l->epsilon_others;
-            t.epsilon_target = l->epsilon_target;
-        }
-    }
-    return t;
-}
 
 /* ---- words --------------------------------------------------------------------------------- */
 
@@ -203,13 +141,13 @@ static sefl_status part(sefl_buf *out, bool *first, const char *name, double v, 
     return SEFL_OK;
 }
 
-static sefl_status words_learning(sefl_buf *out, const report *r, const report_totals *t)
+static sefl_status words_learning(sefl_buf *out, const report *r, const run_totals *t)
 {
     bool first = true;
-    if (isnan(t->last))
+    if (isnan(t->all.perplexity))
         return wr_fmt(out, "perplexity  not measured\n");
     SEFL_PASS(wr_fmt(out, "perplexity  %.2f after the last round; best %.2f in round %" PRIu64,
-                     t->last, t->best, t->best_round));
+                     t->all.perplexity, t->best, t->best_round));
     if (!isnan(r->first))
         SEFL_PASS(wr_fmt(out, "; before: %.1f", r->first));
     SEFL_PASS(wr_fmt(out, "\n"));
@@ -222,29 +160,33 @@ static sefl_status words_learning(sefl_buf *out, const report *r, const report_t
     return SEFL_OK;
 }
 
-static sefl_status words_privacy(sefl_buf *out, const report_totals *t)
+static sefl_status words_privacy(sefl_buf *out, const run_totals *t)
 {
-    if (isnan(t->epsilon_server))
+    if (isnan(t->all.epsilon_server))
         return wr_fmt(out, "privacy     no differential privacy claimed\n");
     return wr_fmt(out, "privacy     epsilon %.4g of %.4g against a server, %.4g against others\n",
-                  t->epsilon_server, t->epsilon_target, t->epsilon_others);
+                  t->all.epsilon_server, t->all.epsilon_target, t->all.epsilon_others);
 }
 
 /* All sums of one unit. */
-static sefl_status words_cost(sefl_buf *out, report_totals *t, const char *title, const char *unit,
-                              const char *none)
+static sefl_status words_cost(sefl_buf *out, const run_totals *t, const char *title,
+                              const char *unit, const char *none)
 {
     bool first = true;
     SEFL_PASS(wr_fmt(out, "%-12s", title));
-    for (size_t i = 0; i < SUMS; i++)
-        if (strcmp(sums[i].unit, unit) == 0)
-            SEFL_PASS(part(out, &first, sums[i].name, *total_at(t, i), unit));
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        if (strcmp(sums[i].unit, unit) == 0) {
+            SEFL_PASS(part(out, &first, sums[i].name,
+                           *(const double *)((const char *)&t->all + sums[i].at), unit));
+            if (i == 0) /* what is left of them is the clients' */
+                SEFL_PASS(part(out, &first, "clients", t->collect, unit));
+        }
     return wr_fmt(out, "%s\n", first ? none : "");
 }
 
 sefl_status report_text(sefl_buf *out, const report *r)
 {
-    report_totals t = report_add_up(r);
+    run_totals t = run_log_totals(&r->log);
     SEFL_PASS(wr_fmt(out, "rounds      %" PRIu64 " released, %" PRIu64 " skipped", t.released,
                      t.skipped));
     if (t.blocked > 0)
@@ -256,7 +198,7 @@ sefl_status report_text(sefl_buf *out, const report *r)
         SEFL_PASS(wr_fmt(out, "clients     not published\n"));
     else
         SEFL_PASS(wr_fmt(out, "clients     %.0f to %.0f per round, %.0f updates in all\n",
-                         t.clients_least, t.clients_most, t.updates));
+                         t.clients_least, t.clients_most, t.all.clients));
     SEFL_PASS(words_cost(out, &t, "seconds", "s", "not measured"));
     return words_cost(out, &t, "bytes", "bytes", "not published");
 }

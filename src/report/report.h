@@ -30,19 +30,6 @@ typedef struct report {
 sefl_status report_open(report *out, const char *run) SEFL_MUST_CHECK;
 void report_close(report *r);
 
-/* Sums over all rounds; NAN where no line has the number. */
-typedef struct report_totals {
-    uint64_t released, skipped, blocked;
-    double first, last, best; /* perplexity */
-    uint64_t best_round;
-    double clients_least, clients_most, updates;
-    double seconds, collect, ahead, open, release; /* a federation's */
-    double train, encrypt, sum, twopc, step;       /* a simulation's; step with validation */
-    double up, down, link, ahead_bytes, open_bytes;
-    double epsilon_server, epsilon_others, epsilon_target;
-} report_totals;
-report_totals report_add_up(const report *r);
-
 sefl_status report_text(sefl_buf *out, const report *r) SEFL_MUST_CHECK;
 sefl_status report_html(sefl_buf *out, const report *r) SEFL_MUST_CHECK;
 

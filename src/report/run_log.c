@@ -2,60 +2,116 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/json_read.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TAIL = 8192 }; /* no line is longer */
+#define WHOLE_MAX 9007199254740992.0
 
 static const struct number {
+    enum { COUNT, REAL, LAST } kind;
     const char *key;
     size_t offset;
 } numbers[] = {
-#define ENTRY(name, key) { key, offsetof(run_line, name) },
+#define ENTRY(kind, name, key) { kind, key, offsetof(run_line, name) },
     RUN_NUMBERS(ENTRY)
 #undef ENTRY
 };
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static double *at(run_line *l, size_t i)
+{
+    return (double *)((char *)l + numbers[i].offset);
+}
+
+static double value(const run_line *l, size_t i)
+{
+    return *(const double *)((const char *)l + numbers[i].offset);
+}
 
 /* ---- one line ------------------------------------------------------------------------------ */
 
+run_line run_line_of(uint64_t round)
+{
+    run_line l = { .round = round };
+    for (size_t i = 0; i < NUMBERS; i++)
+        *at(&l, i) = NAN;
+    return l;
+}
+
+sefl_status run_line_write(sefl_buf *out, const run_line *l)
+{
+    json j = json_into(out);
+    json_open(&j, '{');
+    json_key(&j, "round"), json_u64(&j, l->round);
+    json_key(&j, "skipped"), json_bool(&j, l->skipped);
+    if (l->blocked)
+        json_key(&j, "blocked"), json_bool(&j, true);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        double v = value(l, i);
+        if (isnan(v))
+            continue;
+        json_key(&j, numbers[i].key);
+        if (numbers[i].kind == COUNT)
+            json_u64(&j, (uint64_t)v);
+        else
+            json_real(&j, v);
+    }
+    json_close(&j, '}');
+    return json_end(&j);
+}
+
+static sefl_status read_whole(jread *j, const char *key, double least, double *v)
+{
+    SEFL_PASS(jread_real(j, v));
+    SEFL_NEED(*v >= least && *v <= WHOLE_MAX && *v == floor(*v), SEFL_EPROTO,
+              "\"%s\" is not a whole number from %.0f", key, least);
+    return SEFL_OK;
+}
+
+/* A number that is not finite is null in the file. */
 static sefl_status read_member(jread *j, const sefl_buf *key, run_line *r)
 {
-    sefl_status st = SEFL_OK;
     double v;
     if (jread_is(key, "skipped"))
         return jread_bool(j, &r->skipped);
     if (jread_is(key, "blocked"))
         return jread_bool(j, &r->blocked);
     if (jread_is(key, "round")) {
-        SEFL_TRY(jread_real(j, &v));
-        SEFL_CHECK(v >= 1 && v <= 9007199254740992.0 && v == floor(v), SEFL_EPROTO,
-                   "\"round\" is not a whole number from 1");
+        SEFL_PASS(read_whole(j, "round", 1, &v));
         r->round = (uint64_t)v;
         return SEFL_OK;
     }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (jread_peek(j) == '0' && jread_is(key, numbers[i].key)) {
-            SEFL_TRY(jread_real(j, &v));
-            SEFL_CHECK(v >= 0, SEFL_EPROTO, "\"%s\" is negative", numbers[i].key);
-            memcpy((char *)r + numbers[i].offset, &v, sizeof v);
-            return SEFL_OK;
-        }
-    st = jread_skip(j);
-done:
-    return st;
+    size_t i = 0;
+    while (i < NUMBERS && !jread_is(key, numbers[i].key))
+        i++;
+    if (i == NUMBERS || jread_peek(j) == 'n')
+        return jread_skip(j);
+    if (numbers[i].kind == COUNT)
+        return read_whole(j, numbers[i].key, 0, at(r, i));
+    SEFL_PASS(jread_real(j, at(r, i)));
+    SEFL_NEED(value(r, i) >= 0, SEFL_EPROTO, "\"%s\" is negative", numbers[i].key);
+    return SEFL_OK;
 }
 
-static sefl_status read_line(run_line *r, sefl_span text)
+sefl_status run_line_read(run_line *out, sefl_span line)
 {
     sefl_status st = SEFL_OK;
     sefl_buf key = { 0 };
-    jread j = jread_over(text);
+    jread j = jread_over(line);
+    run_line r = run_line_of(0);
     bool more;
-    *r = (run_line){ 0 };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        memcpy((char *)r + numbers[i].offset, &(double){ NAN }, sizeof(double));
     SEFL_CHECK(jread_peek(&j) == '{', SEFL_EPROTO,
                "not a line of a metrics.jsonl, which has one JSON object per round: give a run's "
                "folder, or that file");
@@ -64,12 +120,62 @@ static sefl_status read_line(run_line *r, sefl_span text)
         SEFL_TRY(jread_key(&j, &key, &more));
         if (!more)
             break;
-        SEFL_TRY(read_member(&j, &key, r));
+        SEFL_TRY(read_member(&j, &key, &r));
     }
     SEFL_TRY(jread_end(&j));
-    SEFL_CHECK(r->round > 0, SEFL_EPROTO, "\"round\" is missing");
+    SEFL_CHECK(r.round > 0, SEFL_EPROTO, "\"round\" is missing");
+    *out = r;
 done:
     buf_clear(&key);
+    return st;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+/* Is the last whole line of this round? *end: where that line ends. */
+static sefl_status look_back(int fd, const char *path, uint64_t round, bool *there, off_t *end)
+{
+    char tail[TAIL + 1], want[40];
+    struct stat sb;
+    *there = false, *end = 0;
+    SEFL_NEED(fstat(fd, &sb) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
+    off_t from = sb.st_size > TAIL ? sb.st_size - TAIL : 0;
+    ssize_t n = pread(fd, tail, TAIL, from);
+    SEFL_NEED(n >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
+    while (n > 0 && tail[n - 1] != '\n')
+        n--;
+    *end = from + n;
+    if (n == 0)
+        return SEFL_OK;
+    tail[n - 1] = 0;
+    const char *line = strrchr(tail, '\n');
+    line = line ? line + 1 : tail;
+    snprintf(want, sizeof want, "{\"round\":%" PRIu64 ",", round);
+    *there = strncmp(line, want, strlen(want)) == 0;
+    return SEFL_OK;
+}
+
+sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf line = { .max = TAIL / 2 };
+    bool there;
+    off_t end;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
+    SEFL_TRY(run_line_write(&line, l));
+    SEFL_TRY(wr_u8(&line, '\n'));
+    SEFL_TRY(look_back(fd, path, l->round, &there, &end));
+    SEFL_CHECK(ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end, SEFL_EIO, "%s: %s", path,
+               strerror(errno));
+    if (!there)
+        SEFL_TRY(file_write_all(fd, buf_span(&line)));
+    SEFL_TRY(file_sync(fd, path));
+    *bytes = (uint64_t)end + (there ? 0 : line.n);
+done:
+    if (fd >= 0)
+        close(fd);
+    buf_clear(&line);
     return st;
 }
 
@@ -88,8 +194,8 @@ sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name)
         SEFL_TRY(sefl_new(&l.at, lines, sizeof *l.at));
     for (size_t i = 0; i < lines; i++) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
-        SEFL_TRY(
-            sefl_at(read_line(&l.at[i], span_of(p, (size_t)(stop - p))), "%s:%zu", name, i + 1));
+        SEFL_TRY(sefl_at(run_line_read(&l.at[i], span_of(p, (size_t)(stop - p))), "%s:%zu", name,
+                         i + 1));
         SEFL_CHECK(i == 0 || l.at[i].round > l.at[i - 1].round, SEFL_EPROTO,
                    "%s:%zu: round %llu behind round %llu", name, i + 1,
                    (unsigned long long)l.at[i].round, (unsigned long long)l.at[i - 1].round);
@@ -118,6 +224,51 @@ void run_log_clear(run_log *l)
 {
     sefl_free(l->at);
     *l = (run_log){ 0 };
+}
+
+/* ---- totals -------------------------------------------------------------------------------- */
+
+run_totals run_totals_none(void)
+{
+    return (run_totals){ .all = run_line_of(0),
+                         .best = NAN,
+                         .collect = NAN,
+                         .clients_least = NAN,
+                         .clients_most = NAN };
+}
+
+static void add(double *sum, double v)
+{
+    if (!isnan(v))
+        *sum = isnan(*sum) ? v : *sum + v;
+}
+
+void run_totals_add(run_totals *t, const run_line *l)
+{
+    run_line own = *l;
+    t->rounds++;
+    t->skipped += l->skipped, t->blocked += l->blocked;
+    t->released += !l->skipped && !l->blocked;
+    if (l->skipped)
+        own.clients = own.diverged = NAN;
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (numbers[i].kind != LAST)
+            add(at(&t->all, i), value(&own, i));
+        else if (!isnan(value(&own, i)))
+            *at(&t->all, i) = value(&own, i);
+    add(&t->collect, l->seconds - l->open_seconds - l->release_seconds);
+    t->clients_least = fmin(t->clients_least, own.clients); /* fmin and fmax pass NAN over */
+    t->clients_most = fmax(t->clients_most, own.clients);
+    if (!isnan(l->perplexity) && !(l->perplexity >= t->best))
+        t->best = l->perplexity, t->best_round = l->round;
+}
+
+run_totals run_log_totals(const run_log *l)
+{
+    run_totals t = run_totals_none();
+    for (size_t i = 0; i < l->n; i++)
+        run_totals_add(&t, &l->at[i]);
+    return t;
 }
 
 double run_number(sefl_span bytes, const char *key)

@@ -1,58 +1,82 @@
-/* run_log: reads what a run recorded about its rounds: metrics.jsonl, one JSON object per line.
+/* run_log: metrics.jsonl, what a run records about its rounds: one JSON object per line. An
+ * aggregator (roles/aggregator/metrics.h) and the simulator write it; reports and comparisons read
+ * it. The table below is the only list of its members.
  *
- *     SEFL_TRY(run_log_read(&log, "runs/demo/metrics.jsonl"));
- *     for (size_t i = 0; i < log.n; i++)
- *         use(log.at[i].round, log.at[i].perplexity);        // NAN: not in this line
- * done:
+ *     run_line l = run_line_of(3);                             // every number NAN: not known
+ *     l.clients = 97, l.seconds = 4.1;
+ *     SEFL_TRY(run_log_append(&bytes, "metrics.jsonl", &l));
+ *     SEFL_TRY(run_log_read(&log, "metrics.jsonl"));
+ *     t = run_log_totals(&log);                                // t.all.seconds, t.best, ...
  *     run_log_clear(&log);
  *
- * Aggregators (roles/aggregator/metrics.h) and the simulator write such files. Unknown
- * members are skipped, so that files of a later version can be read. A line that is no object, has
- * a negative number, or whose round does not follow the previous one is SEFL_EPROTO with its
- * number. Bytes after the last line feed are still being written and are ignored.
+ *     {"round":3,"skipped":false,"clients":97,"perplexity":41.2,"seconds":4.1}
+ *
+ * What is not known is left out, "blocked" unless it is true. Readers skip unknown members, so that
+ * they can read files of a later version. A line that is no object, has a negative number, or whose
+ * round does not follow the previous one is SEFL_EPROTO with its number. Bytes after the last line
+ * feed are still being written and are ignored.
  * Threads: values.   Secrets: none, the numbers are public. */
 #ifndef REPORT_RUN_LOG_H
 #define REPORT_RUN_LOG_H
 
-#include "base/span.h"
+#include "base/buf.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 
-enum { RUN_LOG_BYTES_MAX = 256 << 20 };
+enum { RUN_LOG_BYTES_MAX = 1 << 30 };
 
-/* Numbers of a line: member, each a double, and its name in the file. */
-#define RUN_NUMBERS(X)                    \
-    X(clients, "clients")                 \
-    X(asked, "asked")                     \
-    X(up_bytes, "up_bytes")               \
-    X(down_bytes, "down_bytes")           \
-    X(link_bytes, "link_bytes")           \
-    X(ahead_bytes, "ahead_bytes")         \
-    X(open_bytes, "open_bytes")           \
-    X(seconds, "seconds")                 \
-    X(ahead_seconds, "ahead_seconds")     \
-    X(open_seconds, "open_seconds")       \
-    X(release_seconds, "release_seconds") \
-    X(train_seconds, "train_seconds")     \
-    X(encrypt_seconds, "encrypt_seconds") \
-    X(sum_seconds, "sum_seconds")         \
-    X(twopc_seconds, "2pc_seconds")       \
-    X(step_seconds, "step_seconds")       \
-    X(eval_seconds, "eval_seconds")       \
-    X(perplexity, "perplexity")           \
-    X(loss, "loss")                       \
-    X(epsilon_server, "epsilon_server")   \
-    X(epsilon_others, "epsilon_others")   \
-    X(epsilon_target, "epsilon_target")
+/* Numbers of a line: how they add up, member, name in the file. COUNT: whole numbers, added. REAL:
+ * added. LAST: the total is the latest value. */
+#define RUN_NUMBERS(X)                                                                               \
+    X(COUNT, clients, "clients")   /* whose update is in the sum */                                  \
+    X(COUNT, refused, "refused")   /* uploads that CSP refused */                                    \
+    X(COUNT, asked, "asked")       /* fetched the model */                                           \
+    X(COUNT, late, "late")         /* uploaded too late */                                           \
+    X(COUNT, dropped, "dropped")   /* died in the round */                                           \
+    X(COUNT, diverged, "diverged") /* training diverged: their updates are zeros */                  \
+    X(LAST, perplexity, "perplexity")                                                                \
+    X(LAST, loss, "loss")                                                                            \
+    X(LAST, epsilon_server, "epsilon_server")                                                        \
+    X(LAST, epsilon_others, "epsilon_others")                                                        \
+    X(LAST, epsilon_target, "epsilon_target")                                                        \
+    X(REAL, seconds, "seconds")                                                                      \
+    /* a federation's, wall time */                                                                  \
+    X(REAL, ahead_seconds, "ahead_seconds") /* noise shares, all lanes */                            \
+    X(REAL, open_seconds, "open_seconds")                                                            \
+    X(REAL, release_seconds, "release_seconds")                                                      \
+    /* a simulation's: train, encrypt (with clipping and quantising) and sum are processor time of \
+     * all clients together; 2pc, step and eval are wall time; cpu is all that the process used */ \
+    X(REAL, train_seconds, "train_seconds")                                                          \
+    X(REAL, encrypt_seconds, "encrypt_seconds")                                                      \
+    X(REAL, sum_seconds, "sum_seconds")                                                              \
+    X(REAL, twopc_seconds, "2pc_seconds")                                                            \
+    X(REAL, step_seconds, "step_seconds")                                                            \
+    X(REAL, eval_seconds, "eval_seconds")                                                            \
+    X(REAL, cpu_seconds, "cpu_seconds")                                                              \
+    X(REAL, virtual_seconds, "virtual_seconds")                                                      \
+    X(COUNT, up_bytes, "up_bytes")                                                                   \
+    X(COUNT, down_bytes, "down_bytes")                                                               \
+    X(COUNT, link_bytes, "link_bytes")   /* between the servers: all, or ... */                      \
+    X(COUNT, ahead_bytes, "ahead_bytes") /* ... before the data and ... */                           \
+    X(COUNT, open_bytes, "open_bytes")   /* ... to reveal the sum */
 
 typedef struct run_line {
     uint64_t round;
     bool skipped, blocked; /* blocked: by the release check; the model stayed as it was */
-#define RUN_MEMBER(name, key) double name;
+#define RUN_MEMBER(kind, name, key) double name;
     RUN_NUMBERS(RUN_MEMBER)
 #undef RUN_MEMBER
 } run_line;
+
+run_line run_line_of(uint64_t round);
+/* One object, without a line feed. */
+sefl_status run_line_write(sefl_buf *out, const run_line *l) SEFL_MUST_CHECK;
+sefl_status run_line_read(run_line *out, sefl_span line) SEFL_MUST_CHECK;
+
+/* Appends the line durably, unless the last line is of this round already: then the process died
+ * right after it wrote. Cuts off a torn last line. *bytes: the file's length then. */
+sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l) SEFL_MUST_CHECK;
 
 typedef struct run_log {
     run_line *at;
@@ -63,6 +87,20 @@ sefl_status run_log_read(run_log *out, const char *path) SEFL_MUST_CHECK;
 /* The same from memory; errors begin with name. */
 sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 void run_log_clear(run_log *l);
+
+/* All rounds together; NAN where no line has the number. */
+typedef struct run_totals {
+    uint64_t rounds, released, skipped, blocked;
+    run_line all;   /* clients and diverged: without skipped rounds */
+    double best;    /* perplexity */
+    double collect; /* seconds without reveal and release */
+    double clients_least, clients_most;
+    uint64_t best_round;
+} run_totals;
+
+run_totals run_totals_none(void);
+void run_totals_add(run_totals *t, const run_line *l);
+run_totals run_log_totals(const run_log *l);
 
 /* A number of the object in `bytes` (summary.json), by its name; NAN if it has none or is no
  * object. */

@@ -47,50 +47,34 @@ static void take_config(overview *o, const settings *s)
     snprintf(o->block, sizeof o->block, "%.20s", settings_text(s, "model.block"));
 }
 
-static void take_rounds(overview *o, const run_round *r, size_t n)
+static void take_rounds(overview *o, const run_log *log)
 {
-    double released = 0, clients = 0, link = 0, up = 0;
-    bool linked = false;
-    for (size_t i = 0; i < n; i++) {
-        o->skipped += r[i].skipped;
-        o->blocked += r[i].blocked;
-        o->seconds += r[i].seconds / (double)n;
-        if (r[i].skipped)
-            continue;
-        released++;
-        clients += r[i].clients;
-        up += (double)r[i].up;
-        o->train += r[i].train, o->encrypt += r[i].encrypt, o->sum += r[i].sum;
-        o->twopc += r[i].twopc;
-        if (r[i].link != UINT64_MAX)
-            linked = true, link += (double)r[i].link;
-        if (r[i].perplexity > 0) {
-            o->last = r[i].perplexity;
-            if (o->best == 0 || r[i].perplexity < o->best)
-                o->best = r[i].perplexity, o->best_round = r[i].round;
-        }
-        if (r[i].has_epsilon) {
-            o->has_epsilon = true;
-            o->epsilon_server = r[i].epsilon_server;
-            o->epsilon_others = r[i].epsilon_others;
-        }
-    }
-    o->rounds = n;
-    o->link = linked ? link / released : NAN;
+    const run_totals t = run_log_totals(log);
+    const run_line *all = &t.all;
+    double released = (double)(t.rounds - t.skipped); /* blocked rounds cost as much */
+    o->rounds = t.rounds, o->skipped = t.skipped, o->blocked = t.blocked;
+    o->last = all->perplexity, o->best = t.best, o->best_round = t.best_round;
+    o->epsilon_server = all->epsilon_server, o->epsilon_others = all->epsilon_others;
+    o->has_epsilon = !isnan(all->epsilon_server);
+    o->seconds = t.rounds > 0 ? all->seconds / (double)t.rounds : 0;
+    o->link = NAN;
     if (released == 0)
         return;
-    o->clients_mean = clients / released;
-    o->up_client = clients > 0 ? up / clients : 0;
-    o->train /= released, o->encrypt /= released, o->sum /= released, o->twopc /= released;
+    o->link = all->link_bytes / released;
+    o->clients_mean = all->clients / released;
+    o->up_client = all->clients > 0 ? all->up_bytes / all->clients : 0;
+    o->train = all->train_seconds / released;
+    o->encrypt = all->encrypt_seconds / released;
+    o->sum = all->sum_seconds / released;
+    o->twopc = all->twopc_seconds / released;
 }
 
 sefl_status overview_read(overview *out, const char *folder)
 {
     sefl_status st = SEFL_OK;
     settings s;
-    run_round *list = NULL;
+    run_log log = { 0 };
     run_state state = { 0 };
-    size_t n = 0;
     run_folder f;
     settings_init(&s, experiment_schema());
     *out = (overview){ 0 };
@@ -102,15 +86,15 @@ sefl_status overview_read(overview *out, const char *folder)
     SEFL_TRY(yaml_read(&s, run_path(&f, "config.yml")));
     take_config(out, &s);
     if (file_exists(run_path(&f, "metrics.jsonl")))
-        SEFL_TRY(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")));
-    take_rounds(out, list, n);
+        SEFL_TRY(run_log_read(&log, run_path(&f, "metrics.jsonl")));
+    take_rounds(out, &log);
     if (file_exists(run_path(&f, "state"))) {
         SEFL_TRY(run_state_read(&state, run_path(&f, "state")));
         out->over = state.over;
     }
 done:
     run_state_clear(&state);
-    sefl_free(list);
+    run_log_clear(&log);
     settings_clear(&s);
     return st;
 }

@@ -21,7 +21,7 @@ typedef struct overview {
     bool claim, over;
     uint64_t rounds, rounds_asked, skipped, blocked;
     double clients_mean; /* in a round that was released */
-    double last, best;   /* perplexity; 0: none */
+    double last, best;   /* perplexity; NAN: none */
     uint64_t best_round;
     bool has_epsilon;
     double epsilon_server, epsilon_others;

@@ -43,7 +43,7 @@ typedef struct sim {
     sefl_span header;     /* of the present round, signed by both */
     const double *floats; /* protection none: the average of the present round */
     sefl_status failed;   /* in a port that has no other way to say so */
-    run_round r;
+    run_line r;
     uint64_t model_bytes;
     uint64_t last_model; /* round whose model this one began from */
     simulate_result *out;
@@ -74,8 +74,7 @@ static double process_seconds(void)
 static sefl_status make_ledger(const sim *s, const char *path)
 {
     sefl_status st = SEFL_OK;
-    run_round *list = NULL;
-    size_t n = 0;
+    run_log log = { 0 };
     ledger *l = NULL;
     ledger_terms terms = terms_of_task(s->t);
     if (file_exists(path)) { /* nobody else may be at work on it; a damaged one is no loss */
@@ -88,13 +87,13 @@ static sefl_status make_ledger(const sim *s, const char *path)
     SEFL_TRY(ledger_create(path, s->t->population));
     SEFL_TRY(ledger_open(&l, path, s->t->population, NULL));
     if (s->state.metrics_bytes > 0)
-        SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
-    for (size_t i = 0; i < n; i++)
-        if (!list[i].skipped)
-            SEFL_TRY(ledger_charge(l, &terms, list[i].round, NULL));
+        SEFL_TRY(run_log_read(&log, run_path(&s->folder, "metrics.jsonl")));
+    for (size_t i = 0; i < log.n; i++)
+        if (!log.at[i].skipped)
+            SEFL_TRY(ledger_charge(l, &terms, log.at[i].round, NULL));
 done:
     ledger_close(l);
-    sefl_free(list);
+    run_log_clear(&log);
     return st;
 }
 
@@ -106,7 +105,10 @@ static void begin_round(sim *s)
     s->began_ns = clock_ns(&s->mono);
     s->cpu_before = process_seconds();
     s->link_before = servers_bytes(s->servers);
-    s->r = (run_round){ .link = s->e.full ? 0 : UINT64_MAX };
+    s->r = run_line_of(0);
+    s->r.clients = s->r.diverged = 0;
+    s->r.train_seconds = s->r.encrypt_seconds = s->r.sum_seconds = 0;
+    s->r.step_seconds = s->r.eval_seconds = 0;
     s->floats = NULL;
 }
 
@@ -129,9 +131,9 @@ static sefl_status upload(void *ctx, const round_header *h, work_got *got)
     uint32_t n = population_set(s->population, &set);
     SEFL_PASS(work_round(s->work, got, h, s->theta, set, n, s->c->progress));
     s->floats = got->average;
-    s->r.train = got->train;
-    s->r.encrypt = got->encrypt;
-    s->r.sum = got->add;
+    s->r.train_seconds = got->train;
+    s->r.encrypt_seconds = got->encrypt;
+    s->r.sum_seconds = got->add;
     s->r.diverged = got->diverged;
     s->r.clients = got->clients;
     return SEFL_OK;
@@ -192,26 +194,26 @@ static void warn_early(sim *s)
 /* Training that diverged; noise or training that made the model worse, or unusable. */
 static void warn_late(sim *s)
 {
-    const simulate_result *r = s->out;
+    const run_totals *t = &s->out->t;
+    const double first = s->out->first_perplexity, last = t->all.perplexity;
     char what[96];
-    bool all = r->diverged > 0 && r->diverged == r->updates;
-    if (r->diverged > 0)
+    bool all = t->all.diverged > 0 && t->all.diverged == t->all.clients;
+    if (t->all.diverged > 0)
         warn(s,
-             "local training diverged in %s%" PRIu64 " of %" PRIu64
-             " updates, which are zeros%s: try "
+             "local training diverged in %s%.0f of %.0f updates, which are zeros%s: try "
              "a smaller training.lr or a tighter training.gradient_clip",
-             all ? "all " : "", r->diverged, r->updates, all ? "; nothing was learned" : "");
+             all ? "all " : "", t->all.diverged, t->all.clients,
+             all ? "; nothing was learned" : "");
     if (all)
         return;
-    if (r->blocked > 0)
+    if (t->blocked > 0)
         snprintf(what, sizeof what, "the release check blocked %" PRIu64 " of %" PRIu64 " rounds",
-                 r->blocked, r->rounds);
-    else if (r->first_perplexity > 0 && r->last_perplexity > r->first_perplexity)
-        snprintf(what, sizeof what, "perplexity %.6g at the start, %.6g at the end",
-                 r->first_perplexity, r->last_perplexity);
+                 t->blocked, t->rounds);
+    else if (first > 0 && last > first)
+        snprintf(what, sizeof what, "perplexity %.6g at the start, %.6g at the end", first, last);
     else
         return;
-    double clients = (double)r->updates / (double)(r->rounds - r->skipped);
+    double clients = t->all.clients / (double)(t->rounds - t->skipped);
     double drawn = s->t->sampling == TASK_HIDDEN ? clients * s->t->rate : clients;
     double ratio = plan_noise_ratio(s->federation, drawn);
     if (ratio > PLAN_RATIO_GOOD)
@@ -233,11 +235,12 @@ static void report(void *ctx, const rounds_report *p)
     s->r.round = p->round;
     s->r.skipped = p->skipped;
     s->r.blocked = p->blocked;
-    s->r.twopc = p->open_seconds;
-    s->r.has_epsilon = p->has_epsilon;
-    s->r.epsilon_server = p->epsilon_server;
-    s->r.epsilon_others = p->epsilon_others;
-    s->r.epsilon_target = p->epsilon_target;
+    s->r.twopc_seconds = p->open_seconds;
+    if (p->has_epsilon) {
+        s->r.epsilon_server = p->epsilon_server;
+        s->r.epsilon_others = p->epsilon_others;
+        s->r.epsilon_target = p->epsilon_target;
+    }
     if (!p->skipped) {
         s->state.opened = p->round;
         return;
@@ -270,14 +273,15 @@ static sefl_status keep(void *ctx, uint64_t round)
     (void)round;
     SEFL_PASS(s->failed);
     s->r.asked = n.asked, s->r.late = n.late, s->r.dropped = n.dropped;
-    s->r.up = s->r.clients * body;
-    s->r.down = n.asked * s->model_bytes;
+    s->r.up_bytes = s->r.clients * (double)body;
+    s->r.down_bytes = (double)(n.asked * s->model_bytes);
     if (s->e.full)
-        s->r.link = servers_bytes(s->servers) - s->link_before;
+        s->r.link_bytes = (double)(servers_bytes(s->servers) - s->link_before);
     s->r.virtual_seconds = 1e-3 * (double)(now - s->opened_at);
     s->r.seconds = since(s, s->began_ns);
-    s->r.cpu = process_seconds() - s->cpu_before;
-    SEFL_PASS(run_metrics_append(&s->folder, &s->r, &s->state.metrics_bytes));
+    s->r.cpu_seconds = process_seconds() - s->cpu_before;
+    SEFL_PASS(
+        run_log_append(&s->state.metrics_bytes, run_path(&s->folder, "metrics.jsonl"), &s->r));
     s->state.agg = agg_remember(servers_agg(s->servers));
     s->state.now_ms = now;
     s->state.clients = s->federation->clients;
@@ -285,7 +289,7 @@ static sefl_status keep(void *ctx, uint64_t round)
            s->state.clients * sizeof *s->state.taken);
     SEFL_PASS(run_state_write(&s->state, run_path(&s->folder, "state")));
     forget(s);
-    simulate_add(s->out, &s->r);
+    run_totals_add(&s->out->t, &s->r);
     if (s->c->round)
         s->c->round(s->c->ctx, &s->r);
     begin_round(s);
@@ -314,7 +318,7 @@ static sefl_status evaluate(sim *s, uint64_t round)
     if (!last && (every == 0 || round % every != 0))
         goto done;
     SEFL_TRY(work_evaluate(s->work, &loss, s->theta));
-    s->r.eval += since(s, began);
+    s->r.eval_seconds += since(s, began);
     if (isnan(loss)) /* no text to validate with */
         goto done;
     SEFL_TRY(release_check_loss(loss));
@@ -381,7 +385,7 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
     SEFL_TRY(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, round)));
     s->last_model = s->state.model_round;
     s->state.model_round = round;
-    s->r.step = since(s, began) - s->r.eval;
+    s->r.step_seconds = since(s, began) - s->r.eval_seconds;
     double best = agg_remember(servers_agg(s->servers)).best_perplexity;
     out->has_perplexity = s->r.perplexity > 0;
     out->perplexity = s->r.perplexity;
@@ -397,11 +401,18 @@ done:
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
+static sefl_status add_up(sim *s)
+{
+    run_log log;
+    SEFL_PASS(run_log_read(&log, run_path(&s->folder, "metrics.jsonl")));
+    s->out->t = run_log_totals(&log);
+    run_log_clear(&log);
+    return SEFL_OK;
+}
+
 static sefl_status take_up(sim *s)
 {
     sefl_status st = SEFL_OK;
-    run_round *list = NULL;
-    size_t n = 0;
     uint64_t text = federation_text(s->federation);
     SEFL_CHECK(
         s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
@@ -417,15 +428,12 @@ static sefl_status take_up(sim *s)
     }
     SEFL_CHECK(s->state.clients == s->federation->clients, SEFL_EPROTO, "%s: state of another run",
                s->folder.root);
-    SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
-    for (size_t i = 0; i < n; i++)
-        simulate_add(s->out, &list[i]);
+    SEFL_TRY(add_up(s));
     SEFL_TRY(load_model(s));
     struct stat sb;
     if (stat(run_path(&s->folder, "model/last.safetensors"), &sb) == 0)
         s->model_bytes = (uint64_t)sb.st_size;
 done:
-    sefl_free(list);
     return st;
 }
 
@@ -498,7 +506,7 @@ static void announce(sim *s)
                         .values = s->t->values,
                         .tokens = s->federation->tokens,
                         .threads = pool_threads(s->pool),
-                        .done = s->out->rounds,
+                        .done = s->out->t.rounds,
                         .r = s->out,
                         .claim = s->t->claim,
                         .epsilon_target = s->t->epsilon };
@@ -516,22 +524,17 @@ static uint64_t resident_bytes(void)
 static sefl_status look_back(sim *s)
 {
     sefl_status st = SEFL_OK;
-    run_round *list = NULL;
-    size_t n;
     model_meta meta;
     float *theta = NULL;
     size_t count;
-    SEFL_TRY(run_metrics_read(&list, &n, run_path(&s->folder, "metrics.jsonl")));
-    for (size_t i = 0; i < n; i++)
-        simulate_add(s->out, &list[i]);
+    SEFL_TRY(add_up(s));
     SEFL_TRY(model_read(&meta, &theta, &count, run_path(&s->folder, "model/last.safetensors")));
     sha256_of(s->out->model, span_of(theta, count * sizeof *theta));
     s->out->was_there = true;
-    s->out->claim = s->out->has_epsilon;
+    s->out->claim = !isnan(s->out->t.all.epsilon_server);
     s->out->why = agg_why_text(s->state.agg.why);
     s->out->first_perplexity = s->state.first_perplexity;
 done:
-    sefl_free(list);
     sefl_free(theta);
     return st;
 }
@@ -578,7 +581,7 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
     sefl_buf config = { 0 };
     bool fresh;
     sim *s = NULL;
-    *out = (simulate_result){ .why = "" };
+    *out = (simulate_result){ .why = "", .t = run_totals_none() };
     SEFL_TRY(sefl_new(&s, 1, sizeof *s));
     s->c = c;
     s->out = out;
@@ -606,7 +609,7 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
     SEFL_TRY(set_up(s));
     warn_early(s);
     announce(s);
-    if (out->rounds == 0) {
+    if (out->t.rounds == 0) {
         double loss;
         SEFL_TRY(work_evaluate(s->work, &loss, s->theta));
         s->state.first_perplexity = isfinite(loss) ? exp(loss) : 0;

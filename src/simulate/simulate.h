@@ -43,7 +43,7 @@ typedef struct simulate_config {
     federation_key *key; /* of several runs; NULL: made for this one */
     void *ctx;
     void (*begin)(void *ctx, const simulate_view *v);
-    void (*round)(void *ctx, const run_round *r);
+    void (*round)(void *ctx, const run_line *r);
     const sefl_progress *progress; /* clients of a round; may stop the run (SEFL_ECANCELLED) */
     /* The same, asked in every small unit of work (work.h, servers.h), so that a run stops soon.
      * Any thread asks, also several at once; the counts mean nothing. May be NULL. */
@@ -55,19 +55,14 @@ enum { SIMULATE_WARNINGS = 4, SIMULATE_WARNING_MAX = 400 };
 typedef struct simulate_result {
     char folder[PATH_MAX];
     bool was_there; /* finished before: nothing was done */
-    uint64_t rounds, skipped, blocked;
-    uint64_t updates, diverged; /* in released rounds; of them zeros, because training diverged */
-    const char *why;            /* it ended */
-    double first_perplexity, last_perplexity, best_perplexity; /* 0: none */
-    double best_possible;                                      /* of generated text; 0: not known */
-    uint64_t best_round;
-    uint8_t model[32]; /* SHA-256 of the last model's values */
-    bool claim, has_epsilon;
-    double epsilon_server, epsilon_others, epsilon_target, delta;
-    bool unit_record; /* these epsilons are a record's, not a client's */
-    double seconds, train, encrypt, sum, twopc, step, eval,
-        cpu; /* of all rounds, as in run_round */
-    uint64_t up, down, link;
+    run_totals t;
+    const char *why;         /* it ended */
+    double first_perplexity; /* of the initial model; 0: not known */
+    double best_possible;    /* of generated text; 0: not known */
+    uint8_t model[32];       /* SHA-256 of the last model's values */
+    bool claim;
+    double epsilon_target, delta;
+    bool unit_record;      /* these epsilons are a record's, not a client's */
     uint64_t memory_bytes; /* largest resident set of the process */
     unsigned threads;
     unsigned warnings; /* what a reader of the numbers must know */
@@ -77,7 +72,7 @@ typedef struct simulate_result {
 sefl_status simulate_run(const simulate_config *c, simulate_result *out) SEFL_MUST_CHECK;
 
 /* One more round in a result's sums. */
-void simulate_add(simulate_result *out, const run_round *r);
+void simulate_add(simulate_result *out, const run_line *r);
 
 /* summary.json of a finished run. */
 sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r,

@@ -10,6 +10,7 @@
 #include "simulate/simulate.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,10 +71,10 @@ static void on_begin(void *ctx, const simulate_view *v)
         fprintf(stderr, "warning: %s\n", v->r->warning[s->warned]);
 }
 
-static void print_round(const session *s, const run_round *r)
+static void print_round(const session *s, const run_line *r)
 {
     char up[16];
-    human_bytes(up, (double)r->up);
+    human_bytes(up, r->up_bytes);
     printf("round %" PRIu64 "/%" PRIu64, r->round, s->view.rounds);
     if (r->skipped)
         printf("  skipped");
@@ -81,17 +82,16 @@ static void print_round(const session *s, const run_round *r)
         printf("  blocked by the release check");
     if (r->perplexity > 0)
         printf("  loss %.3f  ppl %.2f", r->loss, r->perplexity);
-    if (r->has_epsilon)
+    if (!isnan(r->epsilon_server))
         printf("  eps %.2f/%.2f", r->epsilon_server, r->epsilon_target);
-    printf("  clients %" PRIu32 "/%" PRIu32, r->clients, s->view.e->clients);
+    printf("  clients %.0f/%" PRIu32, r->clients, s->view.e->clients);
     if (r->late + r->dropped + r->diverged > 0)
-        printf(" (%" PRIu32 " late, %" PRIu32 " dropped, %" PRIu32 " diverged)", r->late,
-               r->dropped, r->diverged);
+        printf(" (%.0f late, %.0f dropped, %.0f diverged)", r->late, r->dropped, r->diverged);
     printf("  up %s  %.1f s\n", up, r->seconds);
     fflush(stdout);
 }
 
-static void on_round(void *ctx, const run_round *r)
+static void on_round(void *ctx, const run_line *r)
 {
     session *s = ctx;
     sefl_buf b = { 0 };
@@ -102,7 +102,7 @@ static void on_round(void *ctx, const run_round *r)
         print_round(s, r);
         return;
     }
-    if (run_round_write(&b, r) == SEFL_OK)
+    if (run_line_write(&b, r) == SEFL_OK)
         print_line(&b);
     fflush(stdout);
     buf_clear(&b);
@@ -144,40 +144,42 @@ static bool go_on(void *self, uint64_t done, uint64_t total)
 static void print_summary(const simulate_result *r, unsigned warned)
 {
     char up[16], down[16], link[16];
-    human_bytes(up, (double)r->up), human_bytes(down, (double)r->down),
-        human_bytes(link, (double)r->link);
+    const run_line *all = &r->t.all;
+    human_bytes(up, all->up_bytes), human_bytes(down, all->down_bytes),
+        human_bytes(link, isnan(all->link_bytes) ? 0 : all->link_bytes);
     if (r->was_there) {
-        printf("%s was there already: %" PRIu64 " rounds, %s\n", r->folder, r->rounds, r->why);
+        printf("%s was there already: %" PRIu64 " rounds, %s\n", r->folder, r->t.rounds, r->why);
         return;
     }
     printf("%s: %s\n", r->folder, r->why);
-    if (r->best_perplexity > 0) {
+    if (r->t.best > 0) {
         if (r->first_perplexity > 0)
             printf("perplexity  %.2f at the start, ", r->first_perplexity);
         else
             printf("perplexity  ");
-        printf("%.2f at the end, %.2f at best (round %" PRIu64 ")", r->last_perplexity,
-               r->best_perplexity, r->best_round);
+        printf("%.2f at the end, %.2f at best (round %" PRIu64 ")", all->perplexity, r->t.best,
+               r->t.best_round);
         if (r->best_possible > 0)
             printf(", %.2f is the best possible", r->best_possible);
         printf("\n");
     }
-    if (r->has_epsilon)
+    if (!isnan(all->epsilon_server))
         printf("privacy     epsilon %.4g against a server, %.4g against others, at delta %g, "
                "for a %s (target %g)\n",
-               dp_quantised(r->epsilon_server, true), dp_quantised(r->epsilon_others, true),
+               dp_quantised(all->epsilon_server, true), dp_quantised(all->epsilon_others, true),
                r->delta, r->unit_record ? "record, not for a client" : "client", r->epsilon_target);
     else
         printf("privacy     no differential privacy claimed\n");
     printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
            "eval %.1f\n",
-           r->train, r->encrypt, r->sum, r->twopc, r->step, r->eval);
-    if (r->train > 0)
+           all->train_seconds, all->encrypt_seconds, all->sum_seconds, all->twopc_seconds,
+           all->step_seconds, all->eval_seconds);
+    if (all->train_seconds > 0)
         printf("rounds      %.1f s of processor time, %+.1f %% over training alone; %.1f s of wall "
                "time on "
                "%u thread%s\n",
-               r->cpu, 100 * (r->cpu / r->train - 1), r->seconds, r->threads,
-               r->threads == 1 ? "" : "s");
+               all->cpu_seconds, 100 * (all->cpu_seconds / all->train_seconds - 1), all->seconds,
+               r->threads, r->threads == 1 ? "" : "s");
     printf("bytes       up %s  down %s  between the servers %s\n", up, down, link);
     printf("memory      %.0f MB\n", (double)r->memory_bytes / 1e6);
     for (; warned < r->warnings; warned++)
@@ -225,15 +227,16 @@ static sefl_status one_run(session *s, size_t i)
         SEFL_TRY(say_json(r, &e));
     else
         print_summary(r, s->warned);
-    if (r->rounds > 0 && r->skipped == r->rounds) {
+    if (r->t.rounds > 0 && r->t.skipped == r->t.rounds) {
         s->empty++;
         fprintf(stderr,
                 "sefl simulate: %s: every round was skipped for want of clients, so nothing was "
                 "learned\n(rounds.threshold, network.dropout, rounds.deadline_ms)\n",
                 r->folder);
     }
-    s->empty += (r->diverged > 0 && r->diverged == r->updates) ||
-                (r->blocked > 0 && r->blocked + r->skipped == r->rounds); /* a warning said so */
+    s->empty +=
+        (r->t.all.diverged > 0 && r->t.all.diverged == r->t.all.clients) ||
+        (r->t.blocked > 0 && r->t.blocked + r->t.skipped == r->t.rounds); /* a warning said so */
 done:
     clear_line(s);
     settings_clear(&one);

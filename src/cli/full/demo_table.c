@@ -39,7 +39,7 @@ static double model_bytes(const demo_scene *s)
     return stat(path, &sb) == 0 ? (double)sb.st_size : NAN;
 }
 
-static void print_perplexity(const demo_result *r, const demo_scene *s, const report_totals *t)
+static void print_perplexity(const demo_result *r, const demo_scene *s, const run_totals *t)
 {
     char after[40];
     snprintf(after, sizeof after, "after %" PRIu64 " secure rounds", t->released);
@@ -49,20 +49,22 @@ static void print_perplexity(const demo_result *r, const demo_scene *s, const re
            " clients lost in round %" PRIu64 "\n"
            "  plain FedAvg            %8.1f   same text and training, all clients, no protection\n"
            "  best possible           %8.1f   the perplexity of the generator itself\n",
-           r->before, after, t->last, s->lost, s->clients, s->lost_round, r->plain, r->best);
+           r->before, after, t->all.perplexity, s->lost, s->clients, s->lost_round, r->plain,
+           r->best);
 }
 
-static void print_privacy(const demo_scene *s, const report_totals *t, const plan_need *n)
+static void print_privacy(const demo_scene *s, const run_totals *t, const plan_need *n)
 {
     char need[PLAN_NEED_TEXT];
     plan_need_text(need, n);
     printf("\nprivacy\n");
-    if (isnan(t->epsilon_server))
+    if (isnan(t->all.epsilon_server))
         printf("  epsilon spent           none claimed: z = %s is too little noise for any claim\n",
                s->task->z);
     else
-        printf("  epsilon spent           %.1f at delta %g against a server%s\n", t->epsilon_server,
-               s->task->delta, t->epsilon_server > 10 ? ": that protects nobody" : "");
+        printf("  epsilon spent           %.1f at delta %g against a server%s\n",
+               t->all.epsilon_server, s->task->delta,
+               t->all.epsilon_server > 10 ? ": that protects nobody" : "");
     printf(
         "  epsilon %g               %s\n"
         "                          at delta %g; %.0f clients for as little noise as here, %" PRIu64
@@ -71,16 +73,16 @@ static void print_privacy(const demo_scene *s, const report_totals *t, const pla
         n->epsilon, need, n->delta, as_here(s, n), n->no_larger, s->clients);
 }
 
-static void print_cost(const demo_result *r, const demo_scene *s, const report_totals *t)
+static void print_cost(const demo_result *r, const demo_scene *s, const run_totals *t)
 {
     char up[16], down[16], one[16], ahead[16], open[16], model[16];
     double size = model_bytes(s);
-    human_bytes(up, t->up);
+    human_bytes(up, t->all.up_bytes);
     human_bytes(one, (double)r->update_bytes);
     human_bytes(model, size);
-    human_bytes(down, t->up / (double)r->update_bytes * size);
-    human_bytes(ahead, t->ahead_bytes);
-    human_bytes(open, t->open_bytes);
+    human_bytes(down, t->all.up_bytes / (double)r->update_bytes * size);
+    human_bytes(ahead, t->all.ahead_bytes);
+    human_bytes(open, t->all.open_bytes);
     printf("\npart (all rounds)                     seconds       bytes\n"
            "  keys, text, task                    %7.1f\n"
            "  clients train, encrypt, upload      %7.1f   %9s   up; %s per update\n"
@@ -90,8 +92,8 @@ static void print_cost(const demo_result *r, const demo_scene *s, const report_t
            "  release and validation              %7.1f\n"
            "  plain FedAvg, for comparison        %7.1f\n"
            "  all                                 %7.1f\n",
-           r->provision_seconds, t->collect, up, one, "", down, model, t->ahead, ahead, t->open,
-           open, t->release, r->plain_seconds, r->seconds);
+           r->provision_seconds, t->collect, up, one, "", down, model, t->all.ahead_seconds, ahead,
+           t->all.open_seconds, open, t->all.release_seconds, r->plain_seconds, r->seconds);
 }
 
 static void print_rest(const demo_scene *s)
@@ -114,7 +116,7 @@ static void print_rest(const demo_scene *s)
            me, o, model, o, me, o, me, o, me, o, me);
 }
 
-static sefl_status say_json(const demo_result *r, const demo_scene *s, const report_totals *t,
+static sefl_status say_json(const demo_result *r, const demo_scene *s, const run_totals *t,
                             const plan_need *n)
 {
     sefl_buf b = { 0 };
@@ -126,26 +128,26 @@ static sefl_status say_json(const demo_result *r, const demo_scene *s, const rep
     json_fields(&j, lf_str("folder", s->out), lf_str("model", path), lf_u64("clients", s->clients),
                 lf_u64("rounds", s->rounds->n), lf_u64("released", t->released),
                 lf_u64("lost_clients", s->lost), lf_u64("lost_round", s->lost_round));
-    json_object(&j, "perplexity", lf_real("before", r->before), lf_real("after", t->last),
+    json_object(&j, "perplexity", lf_real("before", r->before), lf_real("after", t->all.perplexity),
                 lf_real("plain", r->plain), lf_real("best", r->best));
-    json_fields(&j, lf_str("claim", isnan(t->epsilon_server) ? "none" : "dp"),
-                lf_real("epsilon", t->epsilon_server)); /* null where nothing is claimed */
+    json_fields(&j, lf_str("claim", isnan(t->all.epsilon_server) ? "none" : "dp"),
+                lf_real("epsilon", t->all.epsilon_server)); /* null where nothing is claimed */
     json_object(&j, "epsilon_8", lf_real("z", n->z), lf_real("delta", n->delta),
                 lf_u64("clients", n->clients), lf_real("clients_as_here", as_here(s, n)),
                 lf_u64("clients_noise_no_larger", n->no_larger));
     json_object(&j, "seconds", lf_real("provision", r->provision_seconds),
-                lf_real("clients", t->collect), lf_real("ahead", t->ahead),
-                lf_real("open", t->open), lf_real("release", t->release),
+                lf_real("clients", t->collect), lf_real("ahead", t->all.ahead_seconds),
+                lf_real("open", t->all.open_seconds), lf_real("release", t->all.release_seconds),
                 lf_real("plain", r->plain_seconds), lf_real("all", r->seconds));
-    json_object(&j, "bytes", lf_u64("update", r->update_bytes), lf_real("up", t->up),
-                lf_real("ahead", t->ahead_bytes), lf_real("open", t->open_bytes));
+    json_object(&j, "bytes", lf_u64("update", r->update_bytes), lf_real("up", t->all.up_bytes),
+                lf_real("ahead", t->all.ahead_bytes), lf_real("open", t->all.open_bytes));
     json_close(&j, '}');
     return print_json(&j);
 }
 
 sefl_status demo_table(const demo_result *r, const demo_scene *s)
 {
-    report_totals t = report_add_up(&(report){ .log = *s->rounds });
+    run_totals t = run_log_totals(s->rounds);
     plan_need n;
     SEFL_PASS(plan_need_of(&n, s->task, PLAN_EPSILON, DELTA));
     if (s->json)

@@ -23,7 +23,7 @@ typedef struct stop {
         at; /* how often the run asked whether to stop; when it is told to, 0: never */
 } stop;
 
-static inline void on_round(void *ctx, const run_round *r)
+static inline void on_round(void *ctx, const run_line *r)
 {
     (void)r;
     ((stop *)ctx)->seen++;
@@ -75,7 +75,7 @@ static inline simulate_result must(const char *name, const char *more)
 
 static inline void same(const simulate_result *a, const simulate_result *b)
 {
-    assert_int_equal(a->rounds, b->rounds);
+    assert_int_equal(a->t.rounds, b->t.rounds);
     assert_memory_equal(a->model, b->model, sizeof a->model);
 }
 

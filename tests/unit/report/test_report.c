@@ -281,10 +281,10 @@ static void test_text(void **state)
     sefl_buf b = { 0 };
     write_file(folder, "metrics.jsonl", as_lines);
     CHECK_OK(report_open(&r, folder));
-    report_totals t = report_add_up(&r);
-    assert_true(t.released == 2 && t.skipped == 1 && t.updates == 13 && t.best_round == 4);
-    assert_true(t.clients_least == 5 && t.clients_most == 8 && t.last == 43.5 &&
-                t.up == 559104 + 69888);
+    run_totals t = run_log_totals(&r.log);
+    assert_true(t.released == 2 && t.skipped == 1 && t.all.clients == 13 && t.best_round == 4);
+    assert_true(t.clients_least == 5 && t.clients_most == 8 && t.all.perplexity == 43.5 &&
+                t.all.up_bytes == 559104 + 69888);
     assert_true(fabs(t.collect - (2.307 - 0.385 + 8)) < 1e-9);
     CHECK_OK(report_text(&b, &r));
     CHECK_OK(wr_u8(&b, 0));

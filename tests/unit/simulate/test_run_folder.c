@@ -1,7 +1,6 @@
 #include "support/check.h"
 #include "support/folder.h"
 
-#include "base/alloc.h"
 #include "base/file.h"
 #include "simulate/overview.h"
 #include "simulate/run_folder.h"
@@ -10,44 +9,53 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const run_round sample = { .round = 3,
-                                  .clients = 97,
-                                  .asked = 100,
-                                  .late = 2,
-                                  .dropped = 1,
-                                  .perplexity = 41.25,
-                                  .loss = 3.75,
-                                  .has_epsilon = true,
-                                  .epsilon_server = 2.5,
-                                  .epsilon_others = 0.5,
-                                  .epsilon_target = 8,
-                                  .seconds = 4.5,
-                                  .train = 7.25,
-                                  .encrypt = 0.125,
-                                  .sum = 0.25,
-                                  .twopc = 0.5,
-                                  .step = 0.0625,
-                                  .eval = 0.03125,
-                                  .cpu = 9,
-                                  .up = 4705384,
-                                  .down = 1200000,
-                                  .link = 883000,
-                                  .virtual_seconds = 15.5 };
+static const run_line sample = { .round = 3,
+                                 .clients = 97,
+                                 .asked = 100,
+                                 .late = 2,
+                                 .refused = NAN,
+                                 .ahead_seconds = NAN,
+                                 .open_seconds = NAN,
+                                 .release_seconds = NAN,
+                                 .ahead_bytes = NAN,
+                                 .open_bytes = NAN,
+                                 .dropped = 1,
+                                 .perplexity = 41.25,
+                                 .loss = 3.75,
+                                 .epsilon_server = 2.5,
+                                 .epsilon_others = 0.5,
+                                 .epsilon_target = 8,
+                                 .seconds = 4.5,
+                                 .train_seconds = 7.25,
+                                 .encrypt_seconds = 0.125,
+                                 .sum_seconds = 0.25,
+                                 .twopc_seconds = 0.5,
+                                 .step_seconds = 0.0625,
+                                 .eval_seconds = 0.03125,
+                                 .cpu_seconds = 9,
+                                 .up_bytes = 4705384,
+                                 .down_bytes = 1200000,
+                                 .link_bytes = 883000,
+                                 .virtual_seconds = 15.5 };
 
 static void lines(void **state)
 {
     (void)state;
-    sefl_buf b = { 0 };
-    run_round r;
-    CHECK_OK(run_round_write(&b, &sample));
-    CHECK_OK(run_round_read(&r, buf_span(&b)));
-    assert_memory_equal(&r, &sample, sizeof r);
+    sefl_buf b = { 0 }, again = { 0 };
+    run_line r;
+    CHECK_OK(run_line_write(&b, &sample));
+    CHECK_OK(run_line_read(&r, buf_span(&b)));
+    assert_true(isnan(r.refused) && isnan(r.open_bytes));
+    CHECK_OK(run_line_write(&again, &r));
+    assert_int_equal(again.n, b.n);
+    assert_memory_equal(again.p, b.p, b.n);
+    buf_clear(&again);
     for (size_t n = 0; n < b.n; n++) /* no part of a line is a line */
-        CHECK_STATUS(run_round_read(&r, span_of(b.p, n)), SEFL_EPROTO);
+        CHECK_STATUS(run_line_read(&r, span_of(b.p, n)), SEFL_EPROTO);
     buf_clear(&b);
-    CHECK_OK(run_round_read(&r, span_of_str("{\"new\":[1,{}],\"round\":1}")));
-    assert_true(r.link == UINT64_MAX && r.perplexity == 0 && !r.has_epsilon);
-    CHECK_STATUS(run_round_read(&r, span_of_str("{\"clients\":1}")), SEFL_EPROTO);
+    CHECK_OK(run_line_read(&r, span_of_str("{\"new\":[1,{}],\"round\":1}")));
+    assert_true(isnan(r.link_bytes) && isnan(r.perplexity) && isnan(r.epsilon_server));
+    CHECK_STATUS(run_line_read(&r, span_of_str("{\"clients\":1}")), SEFL_EPROTO);
 }
 
 static void file_of_lines(void **state)
@@ -56,30 +64,30 @@ static void file_of_lines(void **state)
     run_folder f;
     bool fresh;
     uint64_t bytes, first = 0;
-    run_round *list, r = sample;
-    size_t n;
+    run_line r = sample;
+    run_log log;
     CHECK_OK(run_folder_open(&f, folder_path("runs"), "a", span_of_str("seed: 1\n"), &fresh));
     assert_true(fresh);
     for (r.round = 1; r.round <= 3; r.round++) {
-        CHECK_OK(run_metrics_append(&f, &r, &bytes));
+        CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
         first = r.round == 1 ? bytes : first;
     }
-    CHECK_OK(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")));
-    assert_int_equal(n, 3);
-    assert_int_equal(list[2].round, 3);
-    sefl_free(list);
+    CHECK_OK(run_log_read(&log, run_path(&f, "metrics.jsonl")));
+    assert_int_equal(log.n, 3);
+    assert_int_equal(log.at[2].round, 3);
+    run_log_clear(&log);
     CHECK_OK(run_metrics_cut(&f, bytes - 5)); /* torn */
-    CHECK_OK(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")));
-    assert_int_equal(n, 2);
-    sefl_free(list);
+    CHECK_OK(run_log_read(&log, run_path(&f, "metrics.jsonl")));
+    assert_int_equal(log.n, 2);
+    run_log_clear(&log);
     CHECK_OK(run_metrics_cut(&f, first));
-    CHECK_OK(run_metrics_append(&f, &sample, &bytes));
-    CHECK_OK(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")));
-    assert_int_equal(n, 2);
-    sefl_free(list);
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &sample));
+    CHECK_OK(run_log_read(&log, run_path(&f, "metrics.jsonl")));
+    assert_int_equal(log.n, 2);
+    run_log_clear(&log);
     CHECK_OK(
         file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str("{\"round\":1}\nx\n"), 0600));
-    CHECK_STATUS(run_metrics_read(&list, &n, run_path(&f, "metrics.jsonl")), SEFL_EPROTO);
+    CHECK_STATUS(run_log_read(&log, run_path(&f, "metrics.jsonl")), SEFL_EPROTO);
     assert_non_null(strstr(sefl_last_error(), "metrics.jsonl:2:"));
     /* never made longer: what is missing is missing */
     CHECK_STATUS(run_metrics_cut(&f, bytes), SEFL_EPROTO);
@@ -196,18 +204,18 @@ static void overviews(void **state)
     bool fresh;
     uint64_t bytes;
     overview o;
-    run_round r = sample;
+    run_line r = sample;
     sefl_buf b = { 0 };
     CHECK_OK(run_folder_open(&f, folder_path("runs"), "c",
                              span_of_str("name: c\nclients: 100\nprivacy.claim: dp\n"), &fresh));
     r.round = 1, r.perplexity = 50;
-    CHECK_OK(run_metrics_append(&f, &r, &bytes));
-    r.round = 2, r.perplexity = 40, r.clients = 99, r.up = 99 * r.up / 97;
-    CHECK_OK(run_metrics_append(&f, &r, &bytes));
-    r = (run_round){ .round = 3, .skipped = true, .link = UINT64_MAX };
-    CHECK_OK(run_metrics_append(&f, &r, &bytes));
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
+    r.round = 2, r.perplexity = 40, r.clients = 99, r.up_bytes = floor(99 * r.up_bytes / 97);
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
+    r = run_line_of(3), r.skipped = true, r.seconds = 0;
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
     r = sample, r.round = 4, r.perplexity = 45;
-    CHECK_OK(run_metrics_append(&f, &r, &bytes));
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
     CHECK_OK(overview_read(&o, f.root));
     assert_int_equal(o.rounds, 4);
     assert_int_equal(o.skipped, 1);
