@@ -88,8 +88,7 @@ bool allowlist_chain(const allowlist *g, x509_peer *p, gnutls_x509_crt_t *crt, u
 {
     const trust *t = g->list;
     x509_peer best = *p;
-    x509_judge(&best, X509_UNKNOWN_ISSUER,
-               "certificate of \"%s\": not issued by a CA that is trusted", p->name);
+    x509_judge(&best, X509_UNKNOWN_ISSUER, "not issued by a CA that is trusted");
     for (size_t i = 0; i < t->issuers; i++) {
         const trust_issuer *is = &t->issuer[i];
         x509_peer one = *p;
@@ -98,13 +97,11 @@ bool allowlist_chain(const allowlist *g, x509_peer *p, gnutls_x509_crt_t *crt, u
         if (good || one.code == X509_EXPIRED || one.code == X509_NOT_YET)
             memcpy(one.issuer, is->key, sizeof one.issuer);
         if (good && is->state != TRUST_ACTIVE) {
-            x509_judge(&one, X509_WITHDRAWN,
-                       "certificate of \"%s\": its issuer is trusted no longer", p->name);
+            x509_judge(&one, X509_WITHDRAWN, "its issuer is trusted no longer");
             good = false;
         } else if (good && role && strcmp(trust_role_name(is->role), role) != 0) {
-            x509_judge(&one, X509_WRONG_ROLE,
-                       "certificate of \"%s\": its issuer is trusted for the role \"%s\" alone",
-                       p->name, trust_role_name(is->role));
+            x509_judge(&one, X509_WRONG_ROLE, "its issuer is trusted for the role \"%s\" alone",
+                       trust_role_name(is->role));
             good = false;
         }
         if (good) {
@@ -129,18 +126,16 @@ bool allowlist_member(const allowlist *g, x509_peer *p)
     if (memcmp(p->issuer, nobody, sizeof nobody) != 0) {
         i = trust_find_issuer(t, p->issuer, trust_role_of(p->role));
         if (!i || i->state != TRUST_ACTIVE) {
-            x509_judge(p, X509_WITHDRAWN, "certificate of \"%s\": its issuer is trusted no longer",
-                       p->name);
+            x509_judge(p, X509_WITHDRAWN, "its issuer is trusted no longer");
             return false;
         }
     }
     if (m && m->state != TRUST_ACTIVE) {
-        x509_judge(p, X509_WITHDRAWN, "certificate of \"%s\": revoked", p->name);
+        x509_judge(p, X509_WITHDRAWN, "revoked");
         return false;
     }
     if (i && i->listed && (!m || m->role != i->role)) {
-        x509_judge(p, X509_NOT_LISTED, "certificate of \"%s\": not in our list of members",
-                   p->name);
+        x509_judge(p, X509_NOT_LISTED, "not in our list of members");
         return false;
     }
     return true;
@@ -154,7 +149,7 @@ void allowlist_shown(const allowlist *g, x509_peer *p, sefl_span pem, const char
 bool allowlist_still(const allowlist *g, x509_peer *p)
 {
     if (p->until < (int64_t)time(NULL)) {
-        x509_judge(p, X509_EXPIRED, "certificate of \"%s\" has expired", p->name);
+        x509_judge(p, X509_EXPIRED, "it has expired");
         return false;
     }
     return allowlist_member(g, p);

@@ -20,7 +20,6 @@ static sefl_status take_own(tls_id *id, const sefl_buf *cert, const sefl_buf *ke
     SEFL_CHECK(n >= 1 && n <= X509_CHAIN_MAX, SEFL_EINVAL, "%s: %u certificates, at most %d",
                id->cert_path, n, X509_CHAIN_MAX);
     SEFL_TRY(x509_describe(&id->self, list[0]));
-    id->expires = (int64_t)gnutls_x509_crt_get_expiration_time(list[0]);
     for (; id->chain_n < n; id->chain_n++)
         GNUTLS_READ(SEFL_EPROTO,
                     gnutls_pcert_import_x509(&id->chain[id->chain_n], list[id->chain_n], 0),
@@ -32,8 +31,7 @@ static sefl_status take_own(tls_id *id, const sefl_buf *cert, const sefl_buf *ke
     int rc = gnutls_certificate_set_x509_key_mem2(id->cred, &c, &k, GNUTLS_X509_FMT_PEM, NULL, 0);
     SEFL_CHECK(rc != GNUTLS_E_CERTIFICATE_KEY_MISMATCH, SEFL_EINVAL, "%s is not the key of %s",
                id->key_path, id->cert_path);
-    if (rc < 0)
-        SEFL_TRY(tls_fail(SEFL_EPROTO, rc, id->cert_path));
+    GNUTLS_READ(SEFL_EPROTO, rc, id->cert_path);
 done:
     for (unsigned i = 0; i < n; i++)
         gnutls_x509_crt_deinit(list[i]);
@@ -44,14 +42,11 @@ done:
 static sefl_status take_trust(tls_id *id, const sefl_buf *ca)
 {
     gnutls_datum_t c = { ca->p, (unsigned)ca->n };
-    int rc = gnutls_x509_trust_list_init(&id->trust, 0);
-    if (rc >= 0)
-        rc = gnutls_x509_trust_list_add_trust_mem(id->trust, &c, NULL, GNUTLS_X509_FMT_PEM,
+    GNUTLS_PASS(gnutls_x509_trust_list_init(&id->trust, 0), id->ca_path);
+    int rc = gnutls_x509_trust_list_add_trust_mem(id->trust, &c, NULL, GNUTLS_X509_FMT_PEM,
                                                   GNUTLS_TL_NO_DUPLICATES, 0);
-    if (rc < 0)
-        return tls_fail(SEFL_EPROTO, rc, id->ca_path);
-    if (rc == 0)
-        return sefl_fail(SEFL_EPROTO, "%s: no CA certificate in it", id->ca_path);
+    GNUTLS_NEED(SEFL_EPROTO, rc, id->ca_path);
+    SEFL_NEED(rc > 0, SEFL_EPROTO, "%s: no CA certificate in it", id->ca_path);
     return SEFL_OK;
 }
 
@@ -123,7 +118,7 @@ const char *tls_id_role(const tls_id *id)
 
 int64_t tls_id_expires(const tls_id *id)
 {
-    return id->expires;
+    return id->self.until;
 }
 
 void tls_id_check_own(const tls_id *id, x509_peer *out, bool server)

@@ -43,7 +43,7 @@ void x509_check_pem(x509_peer *p, sefl_span pem, gnutls_x509_trust_list_t cas,
 /* Name, role and fingerprint of a certificate, as a peer of verdict X509_OK. */
 sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt) SEFL_MUST_CHECK;
 
-/* A verdict with its sentence. */
+/* A verdict with its sentence, which begins with the certificate's name if there is one. */
 void x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...) SEFL_PRINTF(3, 4);
 /* The chain up to a CA of this list, with dates; else a verdict. */
 bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
@@ -79,7 +79,8 @@ sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CH
     ((gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)(span).p, .size = (unsigned)(span).n })
 
 /* A step of GnuTLS inside a function with `done`; GNUTLS_READ: of bytes that others made, where a
- * failure is `code`. What GnuTLS frees may be NULL. */
+ * failure is `code`. What GnuTLS frees may be NULL. GNUTLS_PASS and GNUTLS_NEED are the same in a
+ * function that owns nothing (base/status.h). */
 #define GNUTLS_READ(code, call, what)           \
     do {                                        \
         int rc_ = (call);                       \
@@ -89,6 +90,16 @@ sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CH
         }                                       \
     } while (0)
 #define GNUTLS_TRY(call, what) GNUTLS_READ(SEFL_ECRYPTO, call, what)
+#define GNUTLS_NEED(code, call, what)             \
+    do {                                          \
+        int rc_ = (call);                         \
+        if (rc_ < 0)                              \
+            return tls_fail((code), rc_, (what)); \
+    } while (0)
+#define GNUTLS_PASS(call, what) GNUTLS_NEED(SEFL_ECRYPTO, call, what)
+
+/* A numeric address as bytes: 4 or 16; 0 for what is none. */
+unsigned x509_address(uint8_t out[16], const char *host);
 
 /* Appends what GnuTLS made, and frees it. */
 sefl_status tls_put_datum(sefl_buf *out, gnutls_datum_t *d) SEFL_MUST_CHECK;
@@ -106,7 +117,6 @@ struct tls_id {
     unsigned chain_n;
     gnutls_privkey_t key;
     x509_peer self;
-    int64_t expires;
 };
 
 /* One more holder; each calls tls_id_free. */

@@ -44,6 +44,11 @@ sefl_status tls_put_datum(sefl_buf *out, gnutls_datum_t *d)
     return st;
 }
 
+unsigned x509_address(uint8_t out[16], const char *host)
+{
+    return inet_pton(AF_INET, host, out) == 1 ? 4 : inet_pton(AF_INET6, host, out) == 1 ? 16 : 0;
+}
+
 static bool is_role(const char *role)
 {
     return strcmp(role, "aggregator") == 0 || strcmp(role, "csp") == 0 ||
@@ -52,19 +57,17 @@ static bool is_role(const char *role)
 
 static sefl_status check_subject(const x509_subject *s)
 {
-    sefl_status st = SEFL_OK;
     size_t n = s->name ? strlen(s->name) : 0;
-    SEFL_CHECK(n >= 1 && n <= 64, SEFL_EINVAL,
-               "certificate: a name has 1 to 64 characters, not %zu", n);
+    SEFL_NEED(n >= 1 && n <= 64, SEFL_EINVAL, "certificate: a name has 1 to 64 characters, not %zu",
+              n);
     for (size_t i = 0; i < n; i++)
-        SEFL_CHECK(s->name[i] >= 0x20 && s->name[i] < 0x7f, SEFL_EINVAL,
-                   "certificate: character %zu of the name is not printable ASCII", i + 1);
-    SEFL_CHECK(!s->role || is_role(s->role), SEFL_EINVAL,
-               "certificate: no such role \"%.32s\" (aggregator, csp, client)", s->role);
-    SEFL_CHECK(s->days >= 1 && s->days <= 36525, SEFL_EINVAL,
-               "certificate: %u days, 1 to 36525 are allowed", s->days);
-done:
-    return st;
+        SEFL_NEED(s->name[i] >= 0x20 && s->name[i] < 0x7f, SEFL_EINVAL,
+                  "certificate: character %zu of the name is not printable ASCII", i + 1);
+    SEFL_NEED(!s->role || is_role(s->role), SEFL_EINVAL,
+              "certificate: no such role \"%.32s\" (aggregator, csp, client)", s->role);
+    SEFL_NEED(s->days >= 1 && s->days <= 36525, SEFL_EINVAL,
+              "certificate: %u days, 1 to 36525 are allowed", s->days);
+    return SEFL_OK;
 }
 
 static bool is_host_name(const char *s)
@@ -84,22 +87,15 @@ static sefl_status set_hosts(gnutls_x509_crt_t crt, const char *hosts)
     SEFL_TRY(sefl_strdup(&copy, hosts));
     for (char *h = strtok_r(copy, ", ", &rest); h; h = strtok_r(NULL, ", ", &rest)) {
         uint8_t ip[16];
+        unsigned ip_n = x509_address(ip, h);
         SEFL_CHECK(++n <= HOSTS_MAX, SEFL_EINVAL, "certificate: more than %d hosts", HOSTS_MAX);
-        if (inet_pton(AF_INET, h, ip) == 1) {
-            GNUTLS_TRY(gnutls_x509_crt_set_subject_alt_name(crt, GNUTLS_SAN_IPADDRESS, ip, 4,
-                                                            GNUTLS_FSAN_APPEND),
-                       "certificate: address");
-        } else if (inet_pton(AF_INET6, h, ip) == 1) {
-            GNUTLS_TRY(gnutls_x509_crt_set_subject_alt_name(crt, GNUTLS_SAN_IPADDRESS, ip, 16,
-                                                            GNUTLS_FSAN_APPEND),
-                       "certificate: address");
-        } else {
-            SEFL_CHECK(is_host_name(h), SEFL_EINVAL,
-                       "certificate: \"%.64s\" is no host name or address", h);
-            GNUTLS_TRY(gnutls_x509_crt_set_subject_alt_name(
-                           crt, GNUTLS_SAN_DNSNAME, h, (unsigned)strlen(h), GNUTLS_FSAN_APPEND),
-                       "certificate: host");
-        }
+        SEFL_CHECK(ip_n > 0 || is_host_name(h), SEFL_EINVAL,
+                   "certificate: \"%.64s\" is no host name or address", h);
+        GNUTLS_TRY(gnutls_x509_crt_set_subject_alt_name(
+                       crt, ip_n ? GNUTLS_SAN_IPADDRESS : GNUTLS_SAN_DNSNAME,
+                       ip_n ? (const void *)ip : h, ip_n ? ip_n : (unsigned)strlen(h),
+                       GNUTLS_FSAN_APPEND),
+                   "certificate: host");
     }
     SEFL_CHECK(n > 0, SEFL_EINVAL, "certificate: for which host? \"%.64s\" names none", hosts);
 done:
@@ -120,17 +116,14 @@ static bool is_plain(const char *s, size_t n)
  * out. */
 static sefl_status add_host(sefl_buf *out, int kind, const char *san, size_t n)
 {
-    sefl_status st = SEFL_OK;
     char ip[INET6_ADDRSTRLEN] = "";
     if (kind == GNUTLS_SAN_IPADDRESS && (n == 4 || n == 16))
         san = inet_ntop(n == 4 ? AF_INET : AF_INET6, san, ip, sizeof ip);
     else if (kind != GNUTLS_SAN_DNSNAME)
         return SEFL_OK;
-    SEFL_CHECK(san && (san == ip || is_plain(san, n)), SEFL_EPROTO,
-               "certificate: a host name that cannot be printed, or with a comma in it");
-    SEFL_TRY(wr_fmt(out, "%s%s", out->n > 0 ? "," : "", san));
-done:
-    return st;
+    SEFL_NEED(san && (san == ip || is_plain(san, n)), SEFL_EPROTO,
+              "certificate: a host name that cannot be printed, or with a comma in it");
+    return wr_fmt(out, "%s%s", out->n > 0 ? "," : "", san);
 }
 
 sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem)
@@ -161,12 +154,10 @@ done:
 
 sefl_status x509_crt_read(gnutls_x509_crt_t *out, sefl_span pem)
 {
-    sefl_status st = SEFL_OK;
-    GNUTLS_TRY(gnutls_x509_crt_init(out), "certificate");
-    GNUTLS_READ(SEFL_EPROTO, gnutls_x509_crt_import(*out, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM),
+    GNUTLS_PASS(gnutls_x509_crt_init(out), "certificate");
+    GNUTLS_NEED(SEFL_EPROTO, gnutls_x509_crt_import(*out, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM),
                 "certificate");
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status x509_privkey_read(gnutls_x509_privkey_t *out, const char *path)
@@ -192,9 +183,7 @@ static sefl_status read_ca(gnutls_x509_crt_t *crt, gnutls_x509_privkey_t *key,
     uint8_t a[32], c[32];
     size_t an = sizeof a, cn = sizeof c;
     SEFL_TRY(file_read(&pem, cert_path, X509_PEM_MAX));
-    st = x509_crt_read(crt, buf_span(&pem));
-    if (st != SEFL_OK)
-        SEFL_TRY(sefl_fail_at(st, "%s", cert_path));
+    SEFL_TRY(sefl_at(x509_crt_read(crt, buf_span(&pem)), "%s", cert_path));
     SEFL_TRY(x509_privkey_read(key, key_path));
     SEFL_CHECK(gnutls_x509_crt_get_ca_status(*crt, NULL) > 0, SEFL_EINVAL, "%s is not a CA",
                cert_path);
@@ -207,58 +196,58 @@ done:
     return st;
 }
 
+static sefl_status put_name(gnutls_x509_crt_t crt, const char *oid, const char *text)
+{
+    GNUTLS_PASS(gnutls_x509_crt_set_dn_by_oid(crt, oid, 0, text, (unsigned)strlen(text)),
+                "certificate: subject");
+    return SEFL_OK;
+}
+
 /* Everything but key and signature. ca: the issuer, or crt itself. */
 static sefl_status fill(gnutls_x509_crt_t crt, const x509_subject *s, gnutls_x509_crt_t ca)
 {
-    sefl_status st = SEFL_OK;
     uint8_t serial[16], id[20];
     size_t id_n = sizeof id;
     char unit[32];
     time_t from = s->from ? (time_t)s->from : time(NULL) - SKEW_S;
     time_t until = from + (time_t)s->days * 86400;
     bool own = ca == crt;
-    GNUTLS_TRY(gnutls_rnd(GNUTLS_RND_NONCE, serial, sizeof serial), "certificate: serial number");
+    GNUTLS_PASS(gnutls_rnd(GNUTLS_RND_NONCE, serial, sizeof serial), "certificate: serial number");
     serial[0] = (serial[0] & 0x7f) | 0x40; /* positive, and always 16 bytes */
     if (!own && until > gnutls_x509_crt_get_expiration_time(ca))
         until = gnutls_x509_crt_get_expiration_time(ca);
-    GNUTLS_TRY(gnutls_x509_crt_set_version(crt, 3), "certificate: version");
-    GNUTLS_TRY(gnutls_x509_crt_set_serial(crt, serial, sizeof serial), "certificate: serial");
-    GNUTLS_TRY(gnutls_x509_crt_set_activation_time(crt, from), "certificate: date");
-    GNUTLS_TRY(gnutls_x509_crt_set_expiration_time(crt, until), "certificate: date");
+    GNUTLS_PASS(gnutls_x509_crt_set_version(crt, 3), "certificate: version");
+    GNUTLS_PASS(gnutls_x509_crt_set_serial(crt, serial, sizeof serial), "certificate: serial");
+    GNUTLS_PASS(gnutls_x509_crt_set_activation_time(crt, from), "certificate: date");
+    GNUTLS_PASS(gnutls_x509_crt_set_expiration_time(crt, until), "certificate: date");
     if (s->role) {
         snprintf(unit, sizeof unit, "sefl %s", s->role);
-        GNUTLS_TRY(gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, 0,
-                                                 unit, (unsigned)strlen(unit)),
-                   "certificate: role");
+        SEFL_PASS(put_name(crt, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, unit));
     }
-    GNUTLS_TRY(gnutls_x509_crt_set_dn_by_oid(crt, GNUTLS_OID_X520_COMMON_NAME, 0, s->name,
-                                             (unsigned)strlen(s->name)),
-               "certificate: name");
-    GNUTLS_TRY(gnutls_x509_crt_get_key_id(crt, 0, id, &id_n), "certificate: key id");
-    GNUTLS_TRY(gnutls_x509_crt_set_subject_key_id(crt, id, id_n), "certificate: key id");
+    SEFL_PASS(put_name(crt, GNUTLS_OID_X520_COMMON_NAME, s->name));
+    GNUTLS_PASS(gnutls_x509_crt_get_key_id(crt, 0, id, &id_n), "certificate: key id");
+    GNUTLS_PASS(gnutls_x509_crt_set_subject_key_id(crt, id, id_n), "certificate: key id");
     if (own) {
-        GNUTLS_TRY(gnutls_x509_crt_set_basic_constraints(crt, 1, 0), "certificate: CA");
-        GNUTLS_TRY(
+        GNUTLS_PASS(gnutls_x509_crt_set_basic_constraints(crt, 1, 0), "certificate: CA");
+        GNUTLS_PASS(
             gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_KEY_CERT_SIGN | GNUTLS_KEY_CRL_SIGN),
             "certificate: usage");
         return SEFL_OK;
     }
     id_n = sizeof id;
-    GNUTLS_TRY(gnutls_x509_crt_get_key_id(ca, 0, id, &id_n), "certificate: issuer");
-    GNUTLS_TRY(gnutls_x509_crt_set_authority_key_id(crt, id, id_n), "certificate: issuer");
-    GNUTLS_TRY(gnutls_x509_crt_set_basic_constraints(crt, 0, -1), "certificate: no CA");
-    GNUTLS_TRY(gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_DIGITAL_SIGNATURE),
-               "certificate: usage");
+    GNUTLS_PASS(gnutls_x509_crt_get_key_id(ca, 0, id, &id_n), "certificate: issuer");
+    GNUTLS_PASS(gnutls_x509_crt_set_authority_key_id(crt, id, id_n), "certificate: issuer");
+    GNUTLS_PASS(gnutls_x509_crt_set_basic_constraints(crt, 0, -1), "certificate: no CA");
+    GNUTLS_PASS(gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_DIGITAL_SIGNATURE),
+                "certificate: usage");
     /* AS serves clients and dials CSP; CSP only serves; clients only dial */
     if (strcmp(s->role, "client") != 0)
-        GNUTLS_TRY(gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_SERVER, 0),
-                   "certificate: purpose");
+        GNUTLS_PASS(gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_SERVER, 0),
+                    "certificate: purpose");
     if (strcmp(s->role, "csp") != 0)
-        GNUTLS_TRY(gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_CLIENT, 0),
-                   "certificate: purpose");
-    SEFL_TRY(set_hosts(crt, s->hosts));
-done:
-    return st;
+        GNUTLS_PASS(gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_CLIENT, 0),
+                    "certificate: purpose");
+    return set_hosts(crt, s->hosts);
 }
 
 /* Completes a certificate whose key is set, and signs it: with `own`, its own key, or as the CA. */

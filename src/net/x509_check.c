@@ -4,7 +4,6 @@
  * proves nothing, but the log shows it. */
 #include "net/tls_inside.h"
 
-#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,18 +15,6 @@ enum { RSA_BITS_MAX = 8192, RSA_EXPONENT_BITS_MAX = 32 };
 
 /* Of a subject: GnuTLS finds each by counting from the first. */
 enum { RDNS_MAX = 32, AVAS_MAX = 16 };
-
-/* ASN.1's kinds of text (X.680). */
-enum {
-    TAG_UTF8 = 12,
-    TAG_NUMERIC = 18,
-    TAG_PRINTABLE = 19,
-    TAG_TELETEX = 20,
-    TAG_IA5 = 22,
-    TAG_VISIBLE = 26,
-    TAG_UNIVERSAL = 28,
-    TAG_BMP = 30,
-};
 
 const char *x509_verdict_text(x509_verdict_code c)
 {
@@ -51,10 +38,15 @@ const char *x509_verdict_text(x509_verdict_code c)
 
 void x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...)
 {
+    int n = 0;
     va_list ap;
-    va_start(ap, fmt);
     p->code = code;
-    vsnprintf(p->why, sizeof p->why, fmt, ap);
+    if (p->name[0])
+        n = snprintf(p->why, sizeof p->why, "certificate of \"%s\": ", p->name);
+    else if (code != X509_NONE)
+        n = snprintf(p->why, sizeof p->why, "certificate: ");
+    va_start(ap, fmt);
+    vsnprintf(p->why + n, sizeof p->why - (size_t)n, fmt, ap);
     va_end(ap);
 }
 
@@ -87,25 +79,13 @@ static dn_walk dn_begin(gnutls_x509_crt_t crt)
  * no text, has a NUL, or does not fit. */
 static bool ava_text(char *out, size_t room, const gnutls_x509_ava_st *a)
 {
-    size_t wide = 1; /* bytes of a character */
-    switch (a->value_tag) {
-    case TAG_UTF8:
-    case TAG_NUMERIC:
-    case TAG_PRINTABLE:
-    case TAG_TELETEX:
-    case TAG_IA5:
-    case TAG_VISIBLE:
-        break;
-    case TAG_UNIVERSAL:
-        wide = 4;
-        break;
-    case TAG_BMP:
-        wide = 2;
-        break;
-    default:
-        return false;
-    }
-    size_t n = a->value.size / wide;
+    /* bytes of a character, by the kind of text (ASN.1's tags: X.680) */
+    static const uint8_t bytes[] = { [12] = 1 /* UTF8String */,      [18] = 1 /* NumericString */,
+                                     [19] = 1 /* PrintableString */, [20] = 1 /* TeletexString */,
+                                     [22] = 1 /* IA5String */,       [26] = 1 /* VisibleString */,
+                                     [28] = 4 /* UniversalString */, [30] = 2 /* BMPString */ };
+    size_t wide = a->value_tag < sizeof bytes ? bytes[a->value_tag] : 0;
+    size_t n = wide ? a->value.size / wide : room;
     if (n >= room || n * wide != a->value.size)
         return false;
     for (size_t i = 0; i < n; i++) {
@@ -204,9 +184,8 @@ static bool is_affordable(x509_peer *p, gnutls_x509_crt_t crt)
                 x509_key_dear(key, &bits, &exponent);
     gnutls_pubkey_deinit(key);
     if (dear)
-        x509_judge(p, X509_WEAK,
-                   "certificate of \"%s\": key of %u bits, exponent of %u (RSA: at most %d and %d)",
-                   p->name, bits, exponent, RSA_BITS_MAX, RSA_EXPONENT_BITS_MAX);
+        x509_judge(p, X509_WEAK, "key of %u bits, exponent of %u (RSA: at most %d and %d)", bits,
+                   exponent, RSA_BITS_MAX, RSA_EXPONENT_BITS_MAX);
     return !dear;
 }
 
@@ -215,21 +194,16 @@ bool x509_shown_affordable(x509_peer *p, gnutls_session_t s)
     gnutls_x509_crt_t crt = NULL;
     unsigned n = 0;
     const gnutls_datum_t *der = gnutls_certificate_get_peers(s, &n);
-    bool good = true;
+    bool good = false;
     memset(p, 0, sizeof *p);
     if (!der || n == 0)
         return true; /* nothing to check a signature with: GnuTLS' own refusal */
-    if (gnutls_x509_crt_init(&crt) < 0) {
-        x509_judge(p, X509_MALFORMED, "certificate: out of memory");
-        return false;
-    }
-    if (gnutls_x509_crt_import(crt, der, GNUTLS_X509_FMT_DER) < 0 ||
-        x509_describe(p, crt) != SEFL_OK) {
-        x509_judge(p, X509_MALFORMED, "certificate: it cannot be read");
-        good = false;
-    } else {
+    if (gnutls_x509_crt_init(&crt) < 0 ||
+        gnutls_x509_crt_import(crt, der, GNUTLS_X509_FMT_DER) < 0 ||
+        x509_describe(p, crt) != SEFL_OK)
+        x509_judge(p, X509_MALFORMED, "it cannot be read");
+    else
         good = is_affordable(p, crt);
-    }
     gnutls_x509_crt_deinit(crt);
     return good;
 }
@@ -252,8 +226,7 @@ static bool is_weak(x509_peer *p, gnutls_x509_crt_t crt)
     int sign = gnutls_x509_crt_get_signature_algorithm(crt);
     const char *name = pk >= 0 ? gnutls_pk_get_name((gnutls_pk_algorithm_t)pk) : NULL;
     if (x509_key_weak(pk, bits)) {
-        x509_judge(p, X509_WEAK,
-                   "certificate of \"%s\": %s key of %u bits (P-256, RSA-2048 or better)", p->name,
+        x509_judge(p, X509_WEAK, "%s key of %u bits (P-256, RSA-2048 or better)",
                    name ? name : "unknown", bits);
         return true;
     }
@@ -262,8 +235,8 @@ static bool is_weak(x509_peer *p, gnutls_x509_crt_t crt)
     bool edwards = sign == GNUTLS_SIGN_EDDSA_ED25519 || sign == GNUTLS_SIGN_EDDSA_ED448;
     if (!edwards && gnutls_hash_get_len(hash) < 32) {
         const char *text = sign >= 0 ? gnutls_sign_get_name((gnutls_sign_algorithm_t)sign) : NULL;
-        x509_judge(p, X509_WEAK, "certificate of \"%s\": signed with %s (SHA-256 or better)",
-                   p->name, text ? text : "an unknown algorithm");
+        x509_judge(p, X509_WEAK, "signed with %s (SHA-256 or better)",
+                   text ? text : "an unknown algorithm");
         return true;
     }
     return false;
@@ -293,20 +266,23 @@ static bool is_use_right(gnutls_x509_crt_t crt, bool server)
     return has_purpose(crt, server ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT);
 }
 
-static void date_text(char out[32], time_t t)
+static void judge_date(x509_peer *p, x509_verdict_code code, const char *what, time_t t)
 {
     struct tm tm;
-    if (!gmtime_r(&t, &tm) || strftime(out, 32, "%Y-%m-%d %H:%M UTC", &tm) == 0)
-        strcpy(out, "?");
+    char date[32];
+    if (!gmtime_r(&t, &tm) || strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm) == 0)
+        strcpy(date, "?");
+    x509_judge(p, code, "%s %s", what, date);
 }
+
+static const char too_early[] = "are both clocks right? It is valid from";
 
 bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, gnutls_x509_trust_list_t cas)
 {
     unsigned status = 0;
-    char date[32];
     int rc = gnutls_x509_trust_list_verify_crt2(cas, crt, n, NULL, 0, 0, &status, NULL);
     if (rc < 0) {
-        x509_judge(p, X509_MALFORMED, "certificate of \"%s\": %s", p->name, gnutls_strerror(rc));
+        x509_judge(p, X509_MALFORMED, "%s", gnutls_strerror(rc));
         return false;
     }
     if (status == 0)
@@ -315,22 +291,16 @@ bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, gnutls_x5
      * has its other bit set too and is reported as such */
     if (status & (GNUTLS_CERT_SIGNER_NOT_FOUND | GNUTLS_CERT_SIGNER_NOT_CA |
                   GNUTLS_CERT_SIGNATURE_FAILURE | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE)) {
-        x509_judge(p, X509_UNKNOWN_ISSUER,
-                   "certificate of \"%s\": not issued by a CA that is trusted", p->name);
+        x509_judge(p, X509_UNKNOWN_ISSUER, "not issued by a CA that is trusted");
     } else if (status & GNUTLS_CERT_INSECURE_ALGORITHM) {
-        x509_judge(p, X509_WEAK, "certificate of \"%s\": a weak algorithm in its chain", p->name);
+        x509_judge(p, X509_WEAK, "a weak algorithm in its chain");
     } else if (status & GNUTLS_CERT_NOT_ACTIVATED) {
-        date_text(date, gnutls_x509_crt_get_activation_time(crt[0]));
-        x509_judge(p, X509_NOT_YET, "certificate of \"%s\": valid from %s (are both clocks right?)",
-                   p->name, date);
+        judge_date(p, X509_NOT_YET, too_early, gnutls_x509_crt_get_activation_time(crt[0]));
     } else if (status & GNUTLS_CERT_EXPIRED) {
-        date_text(date, gnutls_x509_crt_get_expiration_time(crt[0]));
-        x509_judge(p, X509_EXPIRED,
-                   "certificate of \"%s\", or its CA, has expired (its own date: %s)", p->name,
-                   date);
+        judge_date(p, X509_EXPIRED, "it, or its CA, has expired; its own date:",
+                   gnutls_x509_crt_get_expiration_time(crt[0]));
     } else {
-        x509_judge(p, X509_MALFORMED, "certificate of \"%s\": refused (GnuTLS status 0x%x)",
-                   p->name, status);
+        x509_judge(p, X509_MALFORMED, "refused (GnuTLS status 0x%x)", status);
     }
     return false;
 }
@@ -339,18 +309,11 @@ bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, gnutls_x5
 static bool is_time_right(x509_peer *p, gnutls_x509_crt_t crt)
 {
     time_t now = time(NULL), from = gnutls_x509_crt_get_activation_time(crt);
-    char date[32];
-    if (now < from) {
-        date_text(date, from);
-        x509_judge(p, X509_NOT_YET, "certificate of \"%s\": valid from %s (are both clocks right?)",
-                   p->name, date);
-    } else if (now > p->until) {
-        date_text(date, (time_t)p->until);
-        x509_judge(p, X509_EXPIRED, "certificate of \"%s\" has expired: %s", p->name, date);
-    } else {
-        return true;
-    }
-    return false;
+    if (now < from)
+        judge_date(p, X509_NOT_YET, too_early, from);
+    else if (now > p->until)
+        judge_date(p, X509_EXPIRED, "it has expired:", (time_t)p->until);
+    return now >= from && now <= p->until;
 }
 
 static bool is_vouched_for(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
@@ -365,18 +328,17 @@ static bool is_vouched_for(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
 static bool is_host_right(gnutls_x509_crt_t crt, const char *host)
 {
     uint8_t ip[16];
-    if (inet_pton(AF_INET, host, ip) == 1)
-        return gnutls_x509_crt_check_ip(crt, ip, 4, 0) != 0;
-    if (inet_pton(AF_INET6, host, ip) == 1)
-        return gnutls_x509_crt_check_ip(crt, ip, 16, 0) != 0;
-    return gnutls_x509_crt_check_hostname2(crt, host, 0) != 0;
+    unsigned n = x509_address(ip, host);
+    return (n > 0 ? gnutls_x509_crt_check_ip(crt, ip, n, 0)
+                  : gnutls_x509_crt_check_hostname2(crt, host, 0)) != 0;
 }
 
+/* Fills p with a verdict in any case. */
 static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                            gnutls_x509_trust_list_t cas, const x509_want *want)
 {
     if (x509_describe(p, crt[0]) != SEFL_OK) {
-        x509_judge(p, X509_MALFORMED, "certificate: %s", sefl_last_error());
+        x509_judge(p, X509_MALFORMED, "its key cannot be read");
         return;
     }
     for (unsigned i = 0; i < n; i++) {
@@ -391,22 +353,18 @@ static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
     if (!is_vouched_for(p, crt, n, cas, want))
         return;
     if (!is_use_right(crt[0], want->server)) {
-        x509_judge(p, X509_WRONG_USE, "certificate of \"%s\": not for %s authentication", p->name,
+        x509_judge(p, X509_WRONG_USE, "not for %s authentication",
                    want->server ? "server" : "client");
     } else if (want->role && !p->role[0]) {
-        x509_judge(p, X509_WRONG_ROLE,
-                   "certificate of \"%s\": none of its organisational units makes it a \"%s\" here",
-                   p->name, want->role);
+        x509_judge(p, X509_WRONG_ROLE, "none of its organisational units makes it a \"%s\" here",
+                   want->role);
     } else if (want->role && strcmp(p->role, want->role) != 0) {
-        x509_judge(p, X509_WRONG_ROLE, "certificate of \"%s\": role \"%s\" where \"%s\" is wanted",
-                   p->name, p->role, want->role);
+        x509_judge(p, X509_WRONG_ROLE, "role \"%s\" where \"%s\" is wanted", p->role, want->role);
     } else if (want->fingerprint &&
                memcmp(want->fingerprint, p->fingerprint, sizeof p->fingerprint) != 0) {
-        x509_judge(p, X509_WRONG_KEY, "certificate of \"%s\": another key than the one pinned",
-                   p->name);
+        x509_judge(p, X509_WRONG_KEY, "another key than the one pinned");
     } else if (want->host && !is_host_right(crt[0], want->host)) {
-        x509_judge(p, X509_WRONG_HOST, "certificate of \"%s\": not for host \"%.80s\"", p->name,
-                   want->host);
+        x509_judge(p, X509_WRONG_HOST, "not for host \"%.80s\"", want->host);
     } else if (!want->allowlist || allowlist_member(want->allowlist, p)) {
         p->code = X509_OK;
     }
@@ -415,34 +373,27 @@ static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
 void x509_check_chain(x509_peer *p, const gnutls_datum_t *der, unsigned n,
                       gnutls_x509_trust_list_t cas, const x509_want *want)
 {
-    gnutls_x509_crt_t crt[X509_CHAIN_MAX];
-    unsigned made = 0;
+    gnutls_x509_crt_t crt[X509_CHAIN_MAX] = { 0 };
+    int rc = 0;
     memset(p, 0, sizeof *p);
-    p->code = X509_MALFORMED;
     if (!der || n == 0) {
         x509_judge(p, X509_NONE, "no certificate shown");
         return;
     }
     if (n > X509_CHAIN_MAX) {
-        x509_judge(p, X509_MALFORMED, "certificate: a chain of %u, at most %d", n, X509_CHAIN_MAX);
+        x509_judge(p, X509_MALFORMED, "a chain of %u, at most %d", n, X509_CHAIN_MAX);
         return;
     }
-    for (; made < n; made++) {
-        int rc = gnutls_x509_crt_init(&crt[made]);
-        if (rc < 0) {
-            x509_judge(p, X509_MALFORMED, "certificate: %s", gnutls_strerror(rc));
-            goto done;
-        }
-        rc = gnutls_x509_crt_import(crt[made], &der[made], GNUTLS_X509_FMT_DER);
-        if (rc < 0) {
-            x509_judge(p, X509_MALFORMED, "certificate: %s", gnutls_strerror(rc));
-            made++;
-            goto done;
-        }
+    for (unsigned i = 0; i < n && rc >= 0; i++) {
+        rc = gnutls_x509_crt_init(&crt[i]);
+        if (rc >= 0)
+            rc = gnutls_x509_crt_import(crt[i], &der[i], GNUTLS_X509_FMT_DER);
     }
-    check_imported(p, crt, n, cas, want);
-done:
-    for (unsigned i = 0; i < made; i++)
+    if (rc < 0)
+        x509_judge(p, X509_MALFORMED, "%s", gnutls_strerror(rc));
+    else
+        check_imported(p, crt, n, cas, want);
+    for (unsigned i = 0; i < n; i++)
         gnutls_x509_crt_deinit(crt[i]);
 }
 
@@ -459,11 +410,9 @@ void x509_check_pem(x509_peer *p, sefl_span pem, gnutls_x509_trust_list_t cas,
     int rc = gnutls_x509_crt_list_import(crt, &n, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM,
                                          GNUTLS_X509_CRT_LIST_IMPORT_FAIL_IF_EXCEED);
     if (rc <= 0) {
-        x509_judge(p, X509_MALFORMED, "certificate: %s",
-                   rc < 0 ? gnutls_strerror(rc) : "none in this text");
+        x509_judge(p, X509_MALFORMED, "%s", rc < 0 ? gnutls_strerror(rc) : "none in this text");
         return;
     }
-    p->code = X509_MALFORMED;
     check_imported(p, crt, (unsigned)rc, cas, want);
     for (int i = 0; i < rc; i++)
         gnutls_x509_crt_deinit(crt[i]);

@@ -79,14 +79,12 @@ done:
     return st;
 }
 
-static const char pem_name[] = "NEW CERTIFICATE REQUEST";
-
 sefl_status x509_request_pem(sefl_buf *out, sefl_span der)
 {
     gnutls_datum_t text = { 0 };
-    int rc = gnutls_pem_base64_encode2(pem_name, &TLS_DATUM(der), &text);
-    if (rc < 0)
-        return tls_fail(SEFL_EPROTO, rc, "request");
+    GNUTLS_NEED(SEFL_EPROTO,
+                gnutls_pem_base64_encode2("NEW CERTIFICATE REQUEST", &TLS_DATUM(der), &text),
+                "request");
     return tls_put_datum(out, &text);
 }
 
@@ -134,11 +132,8 @@ done:
 
 sefl_status x509_info_file(x509_info *out, sefl_buf *pem, const char *path)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(file_read(pem, path, X509_PEM_MAX));
-    st = sefl_at(x509_info_read(out, buf_span(pem), NULL), "%s", path);
-done:
-    return st;
+    SEFL_PASS(file_read(pem, path, X509_PEM_MAX));
+    return sefl_at(x509_info_read(out, buf_span(pem), NULL), "%s", path);
 }
 
 unsigned x509_count(sefl_span pem)

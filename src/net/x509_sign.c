@@ -18,12 +18,11 @@ static sefl_status algorithm(gnutls_sign_algorithm_t *out, gnutls_pubkey_t key)
     };
     unsigned bits = 0, exponent = 0;
     int pk = gnutls_pubkey_get_pk_algorithm(key, &bits);
-    if (x509_key_weak(pk, bits))
-        return sefl_fail(SEFL_EAUTH, "signature: a weak key (P-256, RSA-2048 or better)");
-    if (x509_key_dear(key, &bits, &exponent))
-        return sefl_fail(SEFL_EAUTH,
-                         "signature: a key of %u bits and an exponent of %u are too much work",
-                         bits, exponent);
+    SEFL_NEED(!x509_key_weak(pk, bits), SEFL_EAUTH,
+              "signature: a weak key (P-256, RSA-2048 or better)");
+    SEFL_NEED(!x509_key_dear(key, &bits, &exponent), SEFL_EAUTH,
+              "signature: a key of %u bits and an exponent of %u are too much work", bits,
+              exponent);
     for (size_t i = 0; i < sizeof by_key / sizeof *by_key; i++)
         if (by_key[i].key == pk) {
             *out = by_key[i].sign;
@@ -48,9 +47,7 @@ sefl_status x509_sign(sefl_buf *sig, const char *key_path, sefl_span bytes)
                                                NULL, 0),
                 key_path);
     GNUTLS_TRY(gnutls_pubkey_import_privkey(pub, key, 0, 0), key_path);
-    st = algorithm(&how, pub);
-    if (st != SEFL_OK)
-        SEFL_TRY(sefl_fail_at(st, "%s", key_path));
+    SEFL_TRY(sefl_at(algorithm(&how, pub), "%s", key_path));
     GNUTLS_TRY(gnutls_privkey_sign_data2(key, how, 0, &TLS_DATUM(bytes), &out), key_path);
     SEFL_TRY(tls_put_datum(sig, &out));
 done:

@@ -1,7 +1,7 @@
 /* A client's decisions. Invariants:
  *   1. A round is trained at most once after its coin was looked at; rounds only grow (`done`).
  *   2. Once TRAINED, only UPLOAD of those bytes, until a receipt or a refusal.
- *   3. Whatever fails is tried again after a pause; only FATAL, OVER and the task's own limits stop.
+ *   3. Whatever fails is tried again after a pause; only OVER and the task's own limits stop.
  *   4. Under hidden sampling a client that was not drawn does all that the others do, with zeros. */
 #include "protocol/participant.h"
 
@@ -10,20 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef enum phase { P_TASK, P_POLL, P_MODEL, P_TRAIN, P_UPLOAD, P_STOPPED, PHASES } phase;
+typedef enum phase { P_POLL, P_MODEL, P_TRAIN, P_UPLOAD, P_STOPPED, PHASES } phase;
 
 enum {
     BACKOFF_MS = 1000, /* doubled with each failure, and between half and all of it drawn */
     BACKOFF_STEPS = 8, /* up to 256 s */
     POLL_PAUSE_MS = 250,
-    WHY_MAX = 256,
-    EVENTS = PARTICIPANT_FATAL + 1,
 };
 
 struct participant {
     const task *t;
     sefl_rng jitter;
-    phase phase, after_task;
+    phase phase;
     uint64_t round;       /* MODEL, TRAIN, UPLOAD */
     uint64_t done;        /* highest round that is dealt with */
     uint64_t deadline_ms; /* of `round`; UINT64_MAX: not known */
@@ -32,7 +30,7 @@ struct participant {
     bool drawn;           /* ... */
     unsigned failures;
     uint64_t retry_ms;
-    char why[WHY_MAX];
+    char why[128];
 };
 
 /* ---- moves ----------------------------------------------------------------------------------- */
@@ -40,7 +38,7 @@ struct participant {
 static void stopped(participant *m, const char *why)
 {
     m->phase = P_STOPPED;
-    snprintf(m->why, sizeof m->why, "%s", why && *why ? why : "no reason was given");
+    snprintf(m->why, sizeof m->why, "%s", why);
 }
 
 /* Between half of ms and ms, so that clients that failed together do not come back together. */
@@ -73,15 +71,6 @@ static void done_with_round(participant *m)
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
-
-typedef sefl_status handler(participant *m, const participant_event *e, uint64_t now);
-
-static sefl_status got_task(participant *m, const participant_event *e, uint64_t now)
-{
-    (void)e, (void)now;
-    worked(m, m->after_task);
-    return SEFL_OK;
-}
 
 static sefl_status open_round(participant *m, const participant_event *e, uint64_t now)
 {
@@ -129,105 +118,66 @@ static sefl_status got_news(participant *m, const participant_event *e, uint64_t
     return pause_ms(m, POLL_PAUSE_MS, now); /* AS does the waiting; this is for one that does not */
 }
 
-static sefl_status got_model(participant *m, const participant_event *e, uint64_t now)
-{
-    (void)e, (void)now;
-    worked(m, P_TRAIN);
-    return SEFL_OK;
-}
-
-static sefl_status trained(participant *m, const participant_event *e, uint64_t now)
-{
-    (void)e, (void)now;
-    worked(m, P_UPLOAD);
-    return SEFL_OK;
-}
-
-static sefl_status got_receipt(participant *m, const participant_event *e, uint64_t now)
-{
-    (void)e, (void)now;
-    m->rounds_done++;
-    done_with_round(m);
-    return SEFL_OK;
-}
-
-static sefl_status refused(participant *m, const participant_event *e, uint64_t now)
-{
-    (void)e, (void)now;
-    done_with_round(m);
-    return SEFL_OK;
-}
-
-static sefl_status failed(participant *m, const participant_event *e, uint64_t now)
-{
-    (void)e;
-    return back_off(m, now);
-}
-
-static sefl_status fatal(participant *m, const participant_event *e, uint64_t now)
-{
-    (void)now;
-    if (m->phase != P_STOPPED)
-        stopped(m, e->why);
-    return SEFL_OK;
-}
-
-/* NULL: this phase does not know the event. */
-static handler *const table[PHASES][EVENTS] = {
-    [P_TASK] = { [PARTICIPANT_GOT_TASK] = got_task,
-                 [PARTICIPANT_FAILED] = failed,
-                 [PARTICIPANT_FATAL] = fatal },
-    [P_POLL] = { [PARTICIPANT_GOT_NEWS] = got_news,
-                 [PARTICIPANT_FAILED] = failed,
-                 [PARTICIPANT_FATAL] = fatal },
-    [P_MODEL] = { [PARTICIPANT_GOT_MODEL] = got_model,
-                  [PARTICIPANT_REFUSED] = refused,
-                  [PARTICIPANT_FAILED] = failed,
-                  [PARTICIPANT_FATAL] = fatal },
-    [P_TRAIN] = { [PARTICIPANT_TRAINED] = trained,
-                  [PARTICIPANT_REFUSED] = refused,
-                  [PARTICIPANT_FAILED] = failed,
-                  [PARTICIPANT_FATAL] = fatal },
-    [P_UPLOAD] = { [PARTICIPANT_GOT_RECEIPT] = got_receipt,
-                   [PARTICIPANT_REFUSED] = refused,
-                   [PARTICIPANT_FAILED] = failed,
-                   [PARTICIPANT_FATAL] = fatal },
-    [P_STOPPED] = { [PARTICIPANT_FATAL] = fatal },
+/* Each phase: its order, its name, and the events that it knows. */
+#define ON(event) (1u << PARTICIPANT_##event)
+static const struct {
+    participant_order_kind order;
+    const char *name;
+    unsigned events;
+} phases[PHASES] = {
+    [P_POLL] = { PARTICIPANT_POLL, "polling", ON(GOT_NEWS) | ON(FAILED) },
+    [P_MODEL] = { PARTICIPANT_FETCH_MODEL, "fetching a model",
+                  ON(GOT_MODEL) | ON(REFUSED) | ON(FAILED) },
+    [P_TRAIN] = { PARTICIPANT_TRAIN, "training", ON(TRAINED) | ON(REFUSED) | ON(FAILED) },
+    [P_UPLOAD] = { PARTICIPANT_UPLOAD, "uploading", ON(GOT_RECEIPT) | ON(REFUSED) | ON(FAILED) },
+    [P_STOPPED] = { PARTICIPANT_STOP, "stopped", 0 },
 };
 
 sefl_status participant_on(participant *m, const participant_event *e, uint64_t now_ms)
 {
-    static const char *const names[PHASES] = {
-        "waiting for the task", "polling", "fetching a model", "training", "uploading", "stopped"
-    };
-    SEFL_NEED((unsigned)e->kind < EVENTS, SEFL_EINVAL, "unknown event %d", (int)e->kind);
+    SEFL_NEED((unsigned)e->kind <= PARTICIPANT_FAILED, SEFL_EINVAL, "unknown event %d",
+              (int)e->kind);
     SEFL_NEED(e->kind != PARTICIPANT_GOT_NEWS || e->news, SEFL_EINVAL, "news without news");
-    handler *h = table[m->phase][e->kind];
-    SEFL_NEED(h, SEFL_ESTATE, "event %d is not known while %s", (int)e->kind, names[m->phase]);
-    return h(m, e, now_ms);
+    SEFL_NEED(phases[m->phase].events >> e->kind & 1, SEFL_ESTATE, "event %d is not known while %s",
+              (int)e->kind, phases[m->phase].name);
+    switch (e->kind) {
+    case PARTICIPANT_GOT_NEWS:
+        return got_news(m, e, now_ms);
+    case PARTICIPANT_GOT_MODEL:
+        worked(m, P_TRAIN);
+        break;
+    case PARTICIPANT_TRAINED:
+        worked(m, P_UPLOAD);
+        break;
+    case PARTICIPANT_GOT_RECEIPT:
+        m->rounds_done++;
+        done_with_round(m);
+        break;
+    case PARTICIPANT_REFUSED:
+        done_with_round(m);
+        break;
+    case PARTICIPANT_FAILED:
+        return back_off(m, now_ms);
+    }
+    return SEFL_OK;
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
 participant_order participant_next(participant *m, uint64_t now_ms)
 {
-    static const participant_order_kind orders[PHASES] = {
-        [P_TASK] = PARTICIPANT_FETCH_TASK,   [P_POLL] = PARTICIPANT_POLL,
-        [P_MODEL] = PARTICIPANT_FETCH_MODEL, [P_TRAIN] = PARTICIPANT_TRAIN,
-        [P_UPLOAD] = PARTICIPANT_UPLOAD,     [P_STOPPED] = PARTICIPANT_STOP,
-    };
     if ((m->phase == P_MODEL || m->phase == P_TRAIN) && now_ms >= m->deadline_ms)
         worked(m, P_POLL); /* this round again if it was extended; nothing of it was encrypted */
     if (m->retry_ms > now_ms + ((uint64_t)BACKOFF_MS << BACKOFF_STEPS))
         m->retry_ms = now_ms; /* the clock was set back */
-    participant_order o = { .kind = orders[m->phase] };
+    participant_order o = { .kind = phases[m->phase].order };
     if (m->phase == P_STOPPED) {
         o.why = m->why;
     } else if (now_ms < m->retry_ms) {
         o.kind = PARTICIPANT_SLEEP;
         o.until_ms = m->retry_ms;
     }
-    o.round = m->phase == P_POLL || m->phase == P_TASK ? m->done : m->round;
+    o.round = m->phase == P_POLL ? m->done : m->round;
     o.zeros = m->phase == P_TRAIN && !m->drawn;
     return o;
 }
@@ -243,8 +193,6 @@ sefl_status participant_new(participant **out, const task *t, uint64_t rounds_do
     m->t = t;
     m->jitter = *jitter;
     m->rounds_done = rounds_done;
-    m->phase = P_TASK;
-    m->after_task = P_POLL;
     m->deadline_ms = UINT64_MAX;
     *out = m;
     return SEFL_OK;
@@ -264,7 +212,7 @@ void participant_restore(participant *m, uint64_t round, bool receipt)
     m->round = round;
     m->done = round > 0 ? round - 1 : 0;
     m->deadline_ms = UINT64_MAX; /* AS knows whether it is late */
-    m->after_task = P_UPLOAD;
+    m->phase = P_UPLOAD;
 }
 
 sefl_status participant_header_check(const task *t, round_header *out, sefl_span bytes,

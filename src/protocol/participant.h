@@ -1,11 +1,10 @@
 /* participant: decides what a client does: which task it accepts, when it trains, uploads and
  * stops. No socket, clock, disk or key: events come in with the time, orders go out, as in agg.h.
  *
- *     start -> FETCH_TASK -> (policy) -> POLL -> header checked -> [own coin] -> FETCH_MODEL -> TRAIN ->
- *     UPLOAD -> receipt checked -> POLL for the next round ... -> STOP
+ *     POLL -> header checked -> [own coin] -> FETCH_MODEL -> TRAIN -> UPLOAD -> receipt checked ->
+ *     POLL for the next round ... -> STOP
  *
  *     order         the driver                                       and reports
- *     FETCH_TASK    gets the signed task; the same bytes as t's?      GOT_TASK, or FATAL
  *     POLL          asks for rounds after `round`                    GOT_NEWS
  *     FETCH_MODEL   gets the model, compares its hash                GOT_MODEL
  *     TRAIN         trains, encrypts (zeros: encrypts zeros),        TRAINED
@@ -49,7 +48,6 @@ typedef struct policy {
 sefl_status policy_check(const policy *p, const task *t, const char **broken) SEFL_MUST_CHECK;
 
 typedef enum participant_order_kind {
-    PARTICIPANT_FETCH_TASK,
     PARTICIPANT_POLL,
     PARTICIPANT_FETCH_MODEL,
     PARTICIPANT_TRAIN,
@@ -84,14 +82,12 @@ sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json) 
 sefl_status round_news_write(sefl_buf *out, const round_news *n) SEFL_MUST_CHECK;
 
 typedef enum participant_event_kind {
-    PARTICIPANT_GOT_TASK,
     PARTICIPANT_GOT_NEWS,
     PARTICIPANT_GOT_MODEL,
     PARTICIPANT_TRAINED,
     PARTICIPANT_GOT_RECEIPT,
     PARTICIPANT_REFUSED, /* this round: late, full, limit: wait for the next */
     PARTICIPANT_FAILED,  /* network or server trouble: back off, try again */
-    PARTICIPANT_FATAL,   /* cannot go on: `why` */
 } participant_event_kind;
 
 typedef struct participant_event {
@@ -99,7 +95,6 @@ typedef struct participant_event {
     const round_news *news; /* GOT_NEWS */
     bool drawn;             /* GOT_NEWS with an open round: this client's own coin (always true
                              * without sampling); only the first one of a round counts */
-    const char *why;
 } participant_event;
 
 typedef struct participant participant;

@@ -1,151 +1,94 @@
 #include "protocol/participant.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* One rule: true if the task keeps it. Else `say` notes why, after the rule's name. */
-typedef struct rule {
-    const char *name;
-    sefl_status st;
-    bool (*keeps)(const policy *p, const task *t);
-    void (*say)(const policy *p, const task *t);
-    const char *change; /* what would accept the task, and what that means */
-} rule;
+/* Says which rule the task breaks and why, then what would accept the task and what that means. */
+static sefl_status SEFL_PRINTF(5, 6) refuse(sefl_status st, const char **broken, const char *rule,
+                                            const char *change, const char *fmt, ...)
+{
+    char why[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    if (broken)
+        *broken = rule;
+    return sefl_fail(st, "policy: %s: %s (%s)", rule, why, change);
+}
 
-static bool servers_keep(const policy *p, const task *t)
+static sefl_status check_servers(const policy *p, const task *t, const char **broken)
 {
     static const pinned none;
-    return memcmp(&p->servers, &none, sizeof none) == 0 ||
-           (memcmp(p->servers.as, t->servers.as, SIGN_PUB_BYTES) == 0 &&
-            memcmp(p->servers.csp, t->servers.csp, SIGN_PUB_BYTES) == 0);
+    bool as = memcmp(p->servers.as, t->servers.as, SIGN_PUB_BYTES) == 0;
+    bool csp = memcmp(p->servers.csp, t->servers.csp, SIGN_PUB_BYTES) == 0;
+    if ((as && csp) || memcmp(&p->servers, &none, sizeof none) == 0)
+        return SEFL_OK;
+    return refuse(SEFL_EAUTH, broken, "allowed_servers",
+                  "compare both servers' keys with their operators before you change "
+                  "aggregator_key or csp_key of client.yml",
+                  "the task's %s is not the one that is allowed", as ? "csp" : "aggregator");
 }
 
-static void servers_say(const policy *p, const task *t)
-{
-    (void)t;
-    bool as = memcmp(p->servers.as, t->servers.as, SIGN_PUB_BYTES) != 0;
-    sefl_note("the task's %s is not the one that is allowed", as ? "aggregator" : "csp");
-}
-
-static bool claim_keeps(const policy *p, const task *t)
-{
-    return t->claim || p->allow_no_claim;
-}
-
-static void claim_say(const policy *p, const task *t)
-{
-    (void)p, (void)t;
-    sefl_note("the task claims no differential privacy, the policy wants a claim");
-}
-
-static bool noise_keeps(const policy *p, const task *t)
-{
-    return p->noise_modes == 0 || (p->noise_modes >> t->noise & 1) != 0;
-}
-
-static void noise_say(const policy *p, const task *t)
+static sefl_status check_noise(const policy *p, const task *t, const char **broken)
 {
     char allowed[128] = "";
     size_t at = 0;
+    if (p->noise_modes == 0 || (p->noise_modes >> t->noise & 1) != 0)
+        return SEFL_OK;
     for (unsigned i = 0; i < RELEASE_MODE_COUNT && at < sizeof allowed; i++)
         if (p->noise_modes >> i & 1)
             at +=
                 (size_t)snprintf(allowed + at, sizeof allowed - at, " %s", release_modes[i]->name);
-    sefl_note("the task's noise is %s, allowed:%s", task_mode(t)->name, allowed);
+    return refuse(SEFL_EINVAL, broken, "noise_modes",
+                  "adding it accepts the task" RELEASE_MODES(RELEASE_MODE_CLAUSE),
+                  "the task's noise is %s, allowed:%s", task_mode(t)->name, allowed);
 }
 
-static bool epsilon_keeps(const policy *p, const task *t)
+static bool above(double value, double limit) /* a limit of 0: none */
 {
-    return p->epsilon_task == 0 || !t->claim || t->epsilon <= p->epsilon_task;
+    return limit != 0 && !(value <= limit);
 }
-
-static void epsilon_say(const policy *p, const task *t)
-{
-    sefl_note("the task's target is %g, at most %g is allowed", t->epsilon, p->epsilon_task);
-}
-
-/* An epsilon means little beside a large delta: 0.5 would make any epsilon small. */
-static bool delta_keeps(const policy *p, const task *t)
-{
-    return p->delta_max == 0 || !t->claim || t->delta <= p->delta_max;
-}
-
-static void delta_say(const policy *p, const task *t)
-{
-    sefl_note("the task's delta is %g, at most %g is allowed", t->delta, p->delta_max);
-}
-
-static bool total_keeps(const policy *p, const task *t)
-{
-    return p->epsilon_total == 0 || !t->claim || t->epsilon <= p->epsilon_total;
-}
-
-static void total_say(const policy *p, const task *t)
-{
-    sefl_note("the task's target alone is %g, at most %g is allowed over all tasks", t->epsilon,
-              p->epsilon_total);
-}
-
-static bool clients_keep(const policy *p, const task *t)
-{
-    return t->threshold >= p->threshold_min;
-}
-
-static void clients_say(const policy *p, const task *t)
-{
-    sefl_note("the task opens sums of %u clients, at least %u are wanted", t->threshold,
-              p->threshold_min);
-}
-
-static uint64_t most_rounds(const task *t)
-{
-    uint64_t m = t->max_rounds_per_client;
-    return m > 0 && m < t->rounds ? m : t->rounds;
-}
-
-static bool rounds_keep(const policy *p, const task *t)
-{
-    return p->rounds_max == 0 || most_rounds(t) <= p->rounds_max;
-}
-
-static void rounds_say(const policy *p, const task *t)
-{
-    sefl_note("the task may ask a client for %llu rounds, at most %llu are allowed",
-              (unsigned long long)most_rounds(t), (unsigned long long)p->rounds_max);
-}
-
-static const rule rules[] = {
-    { "allowed_servers", SEFL_EAUTH, servers_keep, servers_say,
-      "compare both servers' keys with their operators before you change aggregator_key or csp_key "
-      "of client.yml" },
-    { "claim_none", SEFL_EINVAL, claim_keeps, claim_say,
-      "claim_none: true accepts it, and then no epsilon bounds what the released models reveal "
-      "about this client's text" },
-    { "noise_modes", SEFL_EINVAL, noise_keeps, noise_say,
-      "adding it accepts the task" RELEASE_MODES(RELEASE_MODE_CLAUSE) },
-    { "epsilon_per_task", SEFL_EINVAL, epsilon_keeps, epsilon_say,
-      "a larger epsilon_per_task accepts it, and lets the released models reveal more about this "
-      "client's text" },
-    { "delta_max", SEFL_EINVAL, delta_keeps, delta_say,
-      "a larger delta_max accepts it; delta is the chance that the epsilon does not hold" },
-    { "epsilon_total", SEFL_EINVAL, total_keeps, total_say,
-      "a larger epsilon_total accepts it, and lets all tasks together reveal more about this "
-      "client's text" },
-    { "clients_min", SEFL_EINVAL, clients_keep, clients_say,
-      "a smaller clients_min accepts it, and this client's update is hidden among fewer others" },
-    { "rounds_max", SEFL_EINVAL, rounds_keep, rounds_say,
-      "a larger rounds_max accepts it; each round reveals a little more" },
-};
 
 sefl_status policy_check(const policy *p, const task *t, const char **broken)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (!rules[i].keeps(p, t)) {
-            rules[i].say(p, t);
-            sefl_note("%s (%s)", sefl_last_error(), rules[i].change);
-            if (broken)
-                *broken = rules[i].name;
-            return sefl_fail_at(rules[i].st, "policy: %s", rules[i].name);
-        }
+    uint64_t limit = t->max_rounds_per_client;
+    uint64_t rounds = limit > 0 && limit < t->rounds ? limit : t->rounds;
+    SEFL_PASS(check_servers(p, t, broken));
+    if (!t->claim && !p->allow_no_claim)
+        return refuse(SEFL_EINVAL, broken, "claim_none",
+                      "claim_none: true accepts it, and then no epsilon bounds what the released "
+                      "models reveal about this client's text",
+                      "the task claims no differential privacy, the policy wants a claim");
+    SEFL_PASS(check_noise(p, t, broken));
+    if (t->claim && above(t->epsilon, p->epsilon_task))
+        return refuse(SEFL_EINVAL, broken, "epsilon_per_task",
+                      "a larger epsilon_per_task accepts it, and lets the released models reveal "
+                      "more about this client's text",
+                      "the task's target is %g, at most %g is allowed", t->epsilon,
+                      p->epsilon_task);
+    if (t->claim && above(t->delta, p->delta_max)) /* beside a large delta no epsilon means much */
+        return refuse(SEFL_EINVAL, broken, "delta_max",
+                      "a larger delta_max accepts it; delta is the chance that the epsilon does "
+                      "not hold",
+                      "the task's delta is %g, at most %g is allowed", t->delta, p->delta_max);
+    if (t->claim && above(t->epsilon, p->epsilon_total))
+        return refuse(SEFL_EINVAL, broken, "epsilon_total",
+                      "a larger epsilon_total accepts it, and lets all tasks together reveal more "
+                      "about this client's text",
+                      "the task's target alone is %g, at most %g is allowed over all tasks",
+                      t->epsilon, p->epsilon_total);
+    if (t->threshold < p->threshold_min)
+        return refuse(SEFL_EINVAL, broken, "clients_min",
+                      "a smaller clients_min accepts it, and this client's update is hidden among "
+                      "fewer others",
+                      "the task reveals sums of %u clients, at least %u are wanted", t->threshold,
+                      p->threshold_min);
+    if (p->rounds_max > 0 && rounds > p->rounds_max)
+        return refuse(SEFL_EINVAL, broken, "rounds_max",
+                      "a larger rounds_max accepts it; each round reveals a little more",
+                      "the task may ask a client for %llu rounds, at most %llu are allowed",
+                      (unsigned long long)rounds, (unsigned long long)p->rounds_max);
     return SEFL_OK;
 }

@@ -70,36 +70,33 @@ static sefl_status check_rounds(const task *t)
  * that closes or fills a round early where amplification is claimed */
 static sefl_status check_sampling(const task *t, pack_nano rate)
 {
-    sefl_status st = SEFL_OK;
     if (t->sampling == TASK_ALL) {
-        SEFL_CHECK(rate == PACK_ONE, SEFL_EINVAL,
-                   "task: privacy.rate is %g: it is 1 where sampling is all", share(rate));
-        goto done;
+        SEFL_NEED(rate == PACK_ONE, SEFL_EINVAL,
+                  "task: privacy.rate is %g: it is 1 where sampling is all", share(rate));
+        return SEFL_OK;
     }
-    SEFL_CHECK(rate > 0 && rate < PACK_ONE, SEFL_EINVAL,
-               "task: privacy.rate is %g: between 0 and 1 under sampling", share(rate));
-    SEFL_CHECK(t->clients_max >= t->enrolled, SEFL_EINVAL,
-               "task: rounds.clients_max is %u: under sampling a round has room for every enrolled "
-               "client (%u)",
-               t->clients_max, t->enrolled);
+    SEFL_NEED(rate > 0 && rate < PACK_ONE, SEFL_EINVAL,
+              "task: privacy.rate is %g: between 0 and 1 under sampling", share(rate));
+    SEFL_NEED(t->clients_max >= t->enrolled, SEFL_EINVAL,
+              "task: rounds.clients_max is %u: under sampling a round has room for every enrolled "
+              "client (%u)",
+              t->clients_max, t->enrolled);
     if (t->sampling == TASK_HIDDEN) {
-        SEFL_CHECK(
-            t->enough == 0, SEFL_EINVAL,
-            "task: rounds.enough is %u: under hidden sampling a round closes at its deadline",
-            t->enough);
-        SEFL_CHECK(
-            t->max_rounds_per_client == 0 || t->max_rounds_per_client >= t->rounds, SEFL_EINVAL,
-            "task: rounds.max_per_client is %llu: under hidden sampling every client uploads "
-            "in every round",
-            (unsigned long long)t->max_rounds_per_client);
+        SEFL_NEED(t->enough == 0, SEFL_EINVAL,
+                  "task: rounds.enough is %u: under hidden sampling a round closes at its deadline",
+                  t->enough);
+        SEFL_NEED(t->max_rounds_per_client == 0 || t->max_rounds_per_client >= t->rounds,
+                  SEFL_EINVAL,
+                  "task: rounds.max_per_client is %llu: under hidden sampling every client uploads "
+                  "in every round",
+                  (unsigned long long)t->max_rounds_per_client);
     } else {
-        SEFL_CHECK(share(rate) * t->enrolled >= t->threshold, SEFL_EINVAL,
-                   "task: privacy.rate x rounds.enrolled is %g, below rounds.threshold (%u): most "
-                   "rounds would be skipped",
-                   share(rate) * t->enrolled, t->threshold);
+        SEFL_NEED(share(rate) * t->enrolled >= t->threshold, SEFL_EINVAL,
+                  "task: privacy.rate x rounds.enrolled is %g, below rounds.threshold (%u): most "
+                  "rounds would be skipped",
+                  share(rate) * t->enrolled, t->threshold);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status check_privacy(const task *t, pack_nano z)

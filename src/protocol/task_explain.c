@@ -267,15 +267,14 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
 /* The law of sizes: noise norm over the largest possible norm of the sum. */
 static sefl_status usefulness(sefl_buf *out, const task *t)
 {
-    sefl_status st = SEFL_OK;
     if (!task_mode(t)->noisy)
-        goto done;
+        return SEFL_OK;
     double most = t->enrolled < t->clients_max ? t->enrolled : t->clients_max;
     double cohort = t->sampling == TASK_ALL ? most : t->rate * t->enrolled;
     double records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
     double spread = t->grid.z * sqrt((double)t->values) * sqrt(task_mode(t)->noises);
     double ratio = spread / (cohort * records);
-    SEFL_TRY(wr_fmt(
+    return wr_fmt(
         out,
         "\nWhat it costs\n"
         "  noise over signal %.3g: the noise is %s than the largest signal that %.4g clients%s "
@@ -284,9 +283,7 @@ static sefl_status usefulness(sefl_buf *out, const task *t)
         "than that signal\n  needs %.0f clients%s\n",
         ratio, ratio > 1 ? "LARGER" : "smaller", cohort,
         records > 1 ? " with all their records" : "", ceil(spread / records),
-        ratio > 1 ? ": expect little learning." : "."));
-done:
-    return st;
+        ratio > 1 ? ": expect little learning." : ".");
 }
 
 sefl_status task_explain(sefl_buf *out, const task *t)

@@ -172,22 +172,21 @@ static sefl_status put_text(task_draft *d, const task_field *f, const char *text
 
 static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(!json_is_real(v), SEFL_EPROTO,
-               "task: %s is a floating-point number: decimals are written as strings", f->path);
+    SEFL_NEED(!json_is_real(v), SEFL_EPROTO,
+              "task: %s is a floating-point number: decimals are written as strings", f->path);
     if (f->kind == TASK_KIND_COUNT) {
-        SEFL_CHECK(json_is_integer(v) && json_integer_value(v) >= 0, SEFL_EPROTO,
-                   "task: %s wants a whole number", f->path);
+        SEFL_NEED(json_is_integer(v) && json_integer_value(v) >= 0, SEFL_EPROTO,
+                  "task: %s wants a whole number", f->path);
         return put_count(d, f, (uint64_t)json_integer_value(v));
     }
     if (f->kind == TASK_KIND_BOOL) {
         bool b = json_is_true(v);
-        SEFL_CHECK(json_is_boolean(v), SEFL_EPROTO, "task: %s wants true or false", f->path);
+        SEFL_NEED(json_is_boolean(v), SEFL_EPROTO, "task: %s wants true or false", f->path);
         put(d, f, &b, sizeof b);
-        goto done;
+        return SEFL_OK;
     }
-    SEFL_CHECK(json_is_string(v), SEFL_EPROTO, "task: %s wants a string", f->path);
-    SEFL_CHECK(json_string_length(v) <= TEXT_MAX, SEFL_EPROTO, "task: %s is too long", f->path);
+    SEFL_NEED(json_is_string(v), SEFL_EPROTO, "task: %s wants a string", f->path);
+    SEFL_NEED(json_string_length(v) <= TEXT_MAX, SEFL_EPROTO, "task: %s is too long", f->path);
     const char *text = json_string_value(v);
     switch (f->kind) {
     case TASK_KIND_TEXT:
@@ -207,8 +206,7 @@ static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v
     case TASK_KIND_COUNT:
         break;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */

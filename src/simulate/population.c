@@ -157,9 +157,6 @@ static sefl_status act(population *c, uint32_t i, uint64_t now)
         participant_order o = participant_next(p->m, now);
         uint64_t first = p->busy_ms - p->busy_ms / 5, rest = p->busy_ms / 5, at;
         switch (o.kind) {
-        case PARTICIPANT_FETCH_TASK:
-            SEFL_TRY(tell(c, i, PARTICIPANT_GOT_TASK, now));
-            continue;
         case PARTICIPANT_POLL:
             if (c->round > o.round && now < c->left_until) {
                 SEFL_TRY(news(c, i, now));

@@ -38,6 +38,11 @@ void client_wait(client *c, uint64_t until_ms)
     pthread_mutex_unlock(&c->lock);
 }
 
+log_field client_privacy(const client *c)
+{
+    return lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM);
+}
+
 static void show(client *c)
 {
     if (c->o.show)
@@ -144,6 +149,7 @@ static void drop_task(client *c)
     participant_free(c->m);
     client_update_free(c->update);
     corpus_clear(&c->text);
+    buf_clear(&c->news);
     vocab_free(c->words);
     upload_key_clear(&c->upload);
     client_store_close(c->store);
@@ -216,30 +222,44 @@ sefl_status client_goes_on(client *c, const client_reply *a)
 }
 
 /* Before there is a participant to decide: the same rule, longer each time, never in step. */
-static sefl_status back_off(client *c, unsigned *failures, const client_reply *a)
+static sefl_status back_off(client *c, unsigned failures, const client_reply *a)
 {
-    uint64_t ms = (uint64_t)BACKOFF_MS << (*failures < 7 ? *failures : 7), part;
+    static const struct {
+        log_level level;
+        const char *event, *doing;
+    } as[] = {
+        { LOG_WARN, "cannot reach the server", "waiting for the server" },
+        { LOG_ERROR, "refused; trying again", "refused by the server: waiting" },
+        /* somebody else on the way, a wrong tls.peers, or a wrong clock */
+        { LOG_ERROR, "the server's certificate is not accepted",
+          "the server's certificate is not accepted: waiting" },
+    };
+    unsigned i = a->word != ANSWER_REFUSED ? 0 : a->transport ? 2 : 1;
+    uint64_t ms = (uint64_t)BACKOFF_MS << (failures < 7 ? failures : 7), part;
     SEFL_PASS(client_goes_on(c, a));
     ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
     SEFL_PASS(rng_below(&c->jitter, &part, ms / 2 + 1));
-    if (a->word == ANSWER_REFUSED && !a->transport) {
-        log_error(c->o.log, "refused; trying again", lf_str("why", a->why),
-                  lf_u64("wait_ms", ms / 2 + part));
-        client_show_doing(c, "refused by the server: waiting");
-    } else if (a->word ==
-               ANSWER_REFUSED) { /* somebody else on the way, or a wrong tls.peers, or clock */
-        log_error(c->o.log, "the server's certificate is not accepted", lf_str("why", a->why),
-                  lf_u64("wait_ms", ms / 2 + part));
-        client_show_doing(c, "the server's certificate is not accepted: waiting");
-    } else {
-        log_warn(c->o.log, "cannot reach the server", lf_str("why", a->why),
-                 lf_u64("wait_ms", ms / 2 + part));
-        client_show_doing(c, "waiting for the server");
-    }
+    LOG_AT(c->o.log, as[i].level, as[i].event, lf_str("why", a->why),
+           lf_u64("wait_ms", ms / 2 + part));
+    client_show_doing(c, as[i].doing);
     client_wait(c, client_now(c) + ms / 2 + part);
-    ++*failures;
-    SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
     return SEFL_OK;
+}
+
+/* Fetches until it succeeds, the client is stopped, or the server leaves no hope. */
+static sefl_status fetch(client *c, sefl_status (*attempt)(client *c, client_reply *a),
+                         const char *doing)
+{
+    client_reply a;
+    for (unsigned failures = 0;; failures++) {
+        SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_PASS(reload_if_asked(c));
+        client_show_doing(c, doing);
+        SEFL_PASS(attempt(c, &a));
+        if (a.word == ANSWER_OK)
+            return SEFL_OK;
+        SEFL_PASS(back_off(c, failures, &a));
+    }
 }
 
 /* What is not signed by both pinned servers may be another's, or garbled: that may pass. */
@@ -256,58 +276,60 @@ static sefl_status look_at_signatures(const client *c, client_reply *a, sefl_spa
     return SEFL_OK;
 }
 
-static sefl_status get_task(client *c)
+static sefl_status get_task(client *c, client_reply *a)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    client_reply a;
-    unsigned failures = 0;
-    client_show_doing(c, "fetching the task");
-    for (;;) {
-        SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
-        SEFL_TRY(reload_if_asked(c));
-        buf_reset(&b);
-        SEFL_TRY(
-            client_get(c->net, &a, &b, &(http_target){ .call = HTTP_TASK }, ENVELOPE_CONTENT_MAX));
-        if (a.word == ANSWER_OK)
-            SEFL_TRY(look_at_signatures(c, &a, buf_span(&b)));
-        if (a.word == ANSWER_OK)
-            break;
-        SEFL_TRY(back_off(c, &failures, &a));
+    SEFL_TRY(client_get(c->net, a, &b, &(http_target){ .call = HTTP_TASK }, ENVELOPE_CONTENT_MAX));
+    if (a->word == ANSWER_OK)
+        SEFL_TRY(look_at_signatures(c, a, buf_span(&b)));
+    if (a->word == ANSWER_OK) {
+        c->refused_ms = 0;
+        SEFL_TRY(sefl_at(task_open(&c->t, buf_span(&b), &c->cfg->servers), "the task is refused"));
+        c->has_task = true;
     }
-    c->refused_ms = 0;
-    st = task_open(&c->t, buf_span(&b), &c->cfg->servers);
-    if (st != SEFL_OK) {
-        sefl_note_before("the task is refused");
-        goto done;
-    }
-    c->has_task = true;
 done:
     buf_clear(&b);
     return st;
 }
 
+static sefl_status note_budget(sefl_status st, const char *whose)
+{
+    if (st == SEFL_EBUDGET)
+        sefl_note_before("%s", whose);
+    return st;
+}
+
 sefl_status client_budget(client *c, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    if (c->rules.epsilon_total > 0 && c->t.claim) {
-        st = ledger_allows(c->book, &c->terms, round, c->rules.epsilon_total);
-        if (st == SEFL_EBUDGET)
-            sefl_note_before("policy: epsilon_total: this client's own ledger");
-        if (st != SEFL_OK)
-            goto done;
-    }
-    st = ledger_may_charge(c->book, &c->terms, round);
-    if (st == SEFL_EBUDGET)
-        sefl_note_before("this text's own ledger, over all tasks of all populations");
-done:
+    if (c->rules.epsilon_total > 0 && c->t.claim)
+        SEFL_PASS(note_budget(ledger_allows(c->book, &c->terms, round, c->rules.epsilon_total),
+                              "policy: epsilon_total: this client's own ledger"));
+    return note_budget(ledger_may_charge(c->book, &c->terms, round),
+                       "this text's own ledger, over all tasks of all populations");
+}
+
+static sefl_status open_ledger(client *c)
+{
+    sefl_status st = text_ledger_open(&c->book, c->cfg->ledger, c->cfg->text);
+    if (st == SEFL_ENOTFOUND && !file_exists(c->cfg->ledger))
+        sefl_note_before("this client's ledger is gone ('sefl enroll' made it, once): put it back, "
+                         "or let `ledger` name it");
     return st;
 }
 
 /* An update that lies ready was signed with the key before: no server takes it. */
-static sefl_status new_upload_key(client *c)
+static sefl_status open_upload_key(client *c)
 {
+    sefl_clock wall = clock_wall();
+    uint64_t now = clock_ms(&wall);
+    sefl_rng rng;
     const client_mark *mark = client_store_mark(c->store);
+    SEFL_PASS(coins_for(&c->coins, &rng, "upload key", 0, now));
+    SEFL_PASS(upload_key_open(&c->upload, client_store_path(c->store, CLIENT_UPLOAD_KEY), c->me,
+                              now, &rng));
+    if (!c->upload.made)
+        return SEFL_OK;
     log_info(c->o.log, "upload key made", lf_u64("serial", c->upload.serial));
     if (mark->phase == CLIENT_FINISHED) {
         log_warn(c->o.log, "a finished update is dropped: it was signed with another upload key",
@@ -319,62 +341,37 @@ static sefl_status new_upload_key(client *c)
 
 static sefl_status accept_task(client *c)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(policy_allows(c));
+    SEFL_PASS(policy_allows(c));
     c->terms = terms_of_client(&c->t);
-    st = text_ledger_open(&c->book, c->cfg->ledger, c->cfg->text);
-    if (st == SEFL_ENOTFOUND && !file_exists(c->cfg->ledger))
-        sefl_note_before("this client's ledger is gone ('sefl enroll' made it, once): put it back, "
-                         "or let `ledger` name it");
-    if (st != SEFL_OK)
-        goto done;
+    SEFL_PASS(open_ledger(c));
     if (ledger_rounds(c->book, c->t.id) == 0) /* a task that cannot even begin is refused at once */
-        SEFL_TRY(client_budget(c, 1));
-    SEFL_TRY(client_store_open(&c->store, c->cfg->state, c->t.id, head_bytes(c->t.seal)));
-    if (task_is_sealed(&c->t)) {
-        sefl_clock wall = clock_wall();
-        uint64_t now = clock_ms(&wall);
-        sefl_rng rng;
-        SEFL_TRY(coins_for(&c->coins, &rng, "upload key", 0, now));
-        SEFL_TRY(upload_key_open(&c->upload, client_store_path(c->store, CLIENT_UPLOAD_KEY), c->me,
-                                 now, &rng));
-        if (c->upload.made)
-            SEFL_TRY(new_upload_key(c));
-    }
+        SEFL_PASS(client_budget(c, 1));
+    SEFL_PASS(client_store_open(&c->store, c->cfg->state, c->t.id, head_bytes(c->t.seal)));
+    if (task_is_sealed(&c->t))
+        SEFL_PASS(open_upload_key(c));
     c->view = (client_view){ .rounds = c->t.rounds, .no_claim = !c->t.claim, .doing = "" };
     log_info(c->o.log, "task accepted", lf_str("name", c->t.name), lf_hash("task", c->t.id),
-             lf_u64("rounds", c->t.rounds),
-             lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM));
+             lf_u64("rounds", c->t.rounds), client_privacy(c));
     if (client_store_lost(c->store))
         log_error(c->o.log, "a finished update was lost or changed on this disk: not made again",
                   lf_u64("round", client_store_mark(c->store)->round));
-done:
-    return st;
+    return SEFL_OK;
 }
 
-static sefl_status get_words(client *c)
+static sefl_status get_words(client *c, client_reply *a)
 {
-    client_reply a;
-    unsigned failures = 0;
-    const char *path = client_store_path(c->store, CLIENT_VOCAB);
     sefl_progress p = client_progress(c);
-    for (;;) {
-        SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
-        SEFL_PASS(reload_if_asked(c));
-        client_show_doing(c, "fetching the words");
-        SEFL_PASS(client_get_file(c->net, &a, &(http_target){ .call = HTTP_VOCAB }, path, VOCAB_MAX,
-                                  c->t.vocab_hash, &p));
-        if (a.word == ANSWER_OK)
-            break;
-        SEFL_PASS(back_off(c, &failures, &a));
-    }
-    return vocab_read(&c->words, path, &(vocab_settings){ .order = VOCAB_APPEARANCE });
+    return client_get_file(c->net, a, &(http_target){ .call = HTTP_VOCAB },
+                           client_store_path(c->store, CLIENT_VOCAB), VOCAB_MAX, c->t.vocab_hash,
+                           &p);
 }
 
 static sefl_status get_ready(client *c)
 {
     sefl_progress p = client_progress(c);
-    SEFL_PASS(get_words(c));
+    SEFL_PASS(fetch(c, get_words, "fetching the words"));
+    SEFL_PASS(vocab_read(&c->words, client_store_path(c->store, CLIENT_VOCAB),
+                         &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     client_show_doing(c, "reading the text");
     SEFL_PASS(client_text_read(&c->text, c->words,
                                &(corpus_file){ .path = c->cfg->text,
@@ -413,8 +410,7 @@ static sefl_status work_on_task(client *c, bool *again)
         SEFL_PASS(reload_if_asked(c));
         participant_order order = participant_next(c->m, client_now(c));
         if (order.kind == PARTICIPANT_STOP) {
-            log_info(c->o.log, "task over", lf_str("why", order.why),
-                     lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM));
+            log_info(c->o.log, "task over", lf_str("why", order.why), client_privacy(c));
             break;
         }
         SEFL_PASS(client_obey(c, &order, again));
@@ -429,7 +425,7 @@ sefl_status client_run(client *c)
     sefl_status st = SEFL_OK;
     bool again = true;
     while (again) {
-        SEFL_TRY(get_task(c));
+        SEFL_TRY(fetch(c, get_task, "fetching the task"));
         SEFL_TRY(accept_task(c));
         SEFL_TRY(get_ready(c));
         SEFL_TRY(work_on_task(c, &again));

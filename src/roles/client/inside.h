@@ -43,6 +43,7 @@ struct client {
     client_update *update;
     participant *m;
     sefl_rng jitter;
+    sefl_buf news; /* what the latest round_news looks into */
 
     /* of the round */
     round_header header;
@@ -59,6 +60,7 @@ struct client {
 };
 
 uint64_t client_now(const client *c);
+log_field client_privacy(const client *c); /* the claim of the task */
 bool client_stopped(const client *c);
 /* Until then, or until somebody stops it. */
 void client_wait(client *c, uint64_t until_ms);

@@ -97,6 +97,7 @@ sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_
     snprintf(query, sizeof query, "%s?%s=%" PRIu64 "&%s=%u", path,
              http_field_name(HTTP_AFTER_FIELD), after, http_field_name(HTTP_WAIT_FIELD), wait_s);
     SEFL_TRY(get(net, a, &json, query, NEWS_MAX, wait_s + 10));
+    buf_reset(scratch);
     if (a->word == ANSWER_OK)
         SEFL_TRY(round_news_read(n, scratch, buf_span(&json)));
 done:

@@ -156,18 +156,17 @@ done:
 
 sefl_status client_ask_counted(client *c, const round_news *n)
 {
-    sefl_status st = SEFL_OK;
     uint64_t before = n->state == ROUND_OVER ? UINT64_MAX : n->round, round, sure;
     bool again = false;
     if (!task_is_sealed(&c->t))
-        goto done;
-    SEFL_TRY(released(c, n, &sure));
+        return SEFL_OK;
+    SEFL_PASS(released(c, n, &sure));
     for (;;) {
-        SEFL_CHECK(!client_stopped(c), SEFL_ECANCELLED, "stopped");
-        SEFL_TRY(client_store_uncounted(c->store, before, &round));
+        SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+        SEFL_PASS(client_store_uncounted(c->store, before, &round));
         if (round == 0)
             break;
-        SEFL_TRY(ask_one(c, round, round == sure, &again));
+        SEFL_PASS(ask_one(c, round, round == sure, &again));
         if (again)
             break;
     }
@@ -176,6 +175,5 @@ sefl_status client_ask_counted(client *c, const round_news *n)
         log_warn(c->o.log, "no proof that the update was counted: the server gave no answer",
                  lf_u64("round", round), lf_u64("in_a_row", c->unproven));
     }
-done:
-    return st;
+    return SEFL_OK;
 }

@@ -34,23 +34,21 @@ static uint64_t record_bytes(const uint8_t head[HEAD])
 /* A whole record into out (which is emptied); *good: it is one. */
 static sefl_status read_record(const receipts *r, uint64_t offset, sefl_buf *out, bool *good)
 {
-    sefl_status st = SEFL_OK;
     uint8_t head[HEAD], digest[SHA256_BYTES], *p;
     size_t got;
     *good = false;
     buf_reset(out);
-    SEFL_TRY(file_read_at(r->fd, r->path, offset, head, HEAD, &got));
+    SEFL_PASS(file_read_at(r->fd, r->path, offset, head, HEAD, &got));
     if (got < HEAD || load_u32(head) > RECEIPTS_ENVELOPE_MAX)
-        goto done;
+        return SEFL_OK;
     size_t bytes = (size_t)record_bytes(head);
-    SEFL_TRY(buf_extend(out, &p, bytes));
-    SEFL_TRY(file_read_at(r->fd, r->path, offset, p, bytes, &got));
+    SEFL_PASS(buf_extend(out, &p, bytes));
+    SEFL_PASS(file_read_at(r->fd, r->path, offset, p, bytes, &got));
     if (got < bytes)
-        goto done;
+        return SEFL_OK;
     sha256_of(digest, span_of(p, bytes - SHA256_BYTES));
     *good = memcmp(digest, p + bytes - SHA256_BYTES, SHA256_BYTES) == 0;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status take_entry(receipts *r, uint64_t offset, uint64_t round)

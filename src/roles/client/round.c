@@ -11,14 +11,9 @@
 
 enum { POLL_S = 30, SAME_TASK_MS = 1000, ASK_AGAIN_MS = 5000 };
 
-static sefl_status tell(client *c, participant_event_kind kind, const char *why)
+static sefl_status tell(client *c, participant_event_kind kind)
 {
-    return participant_on(c->m, &(participant_event){ .kind = kind, .why = why }, client_now(c));
-}
-
-static log_field privacy(const client *c)
-{
-    return lf_str("privacy", c->t.claim ? "claimed by the task" : CLIENT_NO_CLAIM);
+    return participant_on(c->m, &(participant_event){ .kind = kind }, client_now(c));
 }
 
 /* The round is over for this client. LOG_INFO: it closed before, as a round does that needs fewer
@@ -26,24 +21,33 @@ static log_field privacy(const client *c)
 static sefl_status leave_round(client *c, log_level level, const char *why)
 {
     LOG_AT(c->o.log, level, "round without us", lf_u64("round", client_store_mark(c->store)->round),
-           lf_str("why", why), privacy(c));
+           lf_str("why", why), client_privacy(c));
     SEFL_PASS(client_store_drop(c->store));
     c->rounds_seen++;
-    return tell(c, PARTICIPANT_REFUSED, why);
+    return tell(c, PARTICIPANT_REFUSED);
+}
+
+/* Something is wrong that may be right later: logs it with the present sentence and backs off. */
+static sefl_status try_later(client *c, log_level level, const char *what, uint64_t round)
+{
+    LOG_AT(c->o.log, level, what, lf_u64("round", round), lf_str("why", sefl_last_error()));
+    return tell(c, PARTICIPANT_FAILED);
+}
+
+static bool is_bad_message(sefl_status st)
+{
+    return st == SEFL_EAUTH || st == SEFL_EPROTO;
 }
 
 /* An answer that is no success: back off, leave the round, or end. */
 static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
 {
-    if (client_stopped(c))
-        return sefl_fail(SEFL_ECANCELLED, "stopped");
-    sefl_status st = client_goes_on(c, a);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+    SEFL_PASS(client_goes_on(c, a));
     if (a->word == ANSWER_OVER && in_round)
         return leave_round(c, a->late ? LOG_INFO : LOG_WARN, a->why);
     log_warn(c->o.log, "try again later", lf_str("why", a->why));
-    return tell(c, PARTICIPANT_FAILED, a->why);
+    return tell(c, PARTICIPANT_FAILED);
 }
 
 /* ---- another task? --------------------------------------------------------------------------- */
@@ -60,16 +64,13 @@ static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
     SEFL_TRY(client_get(c->net, &a, &b, &(http_target){ .call = HTTP_TASK }, ENVELOPE_CONTENT_MAX));
     if (a.word != ANSWER_OK) {
         st = not_ok(c, &a, false);
-        goto done;
+    } else if (task_open(&t, buf_span(&b), &c->cfg->servers) != SEFL_OK) {
+        st = try_later(c, LOG_WARN, "task not understood", client_store_mark(c->store)->round);
+    } else {
+        c->recheck = false;
+        *same = memcmp(t.id, c->t.id, TASK_ID) == 0;
+        *new_task = !*same;
     }
-    if (task_open(&t, buf_span(&b), &c->cfg->servers) != SEFL_OK) {
-        log_warn(c->o.log, "task not understood", lf_str("why", sefl_last_error()));
-        st = tell(c, PARTICIPANT_FAILED, "the server's task cannot be read");
-        goto done;
-    }
-    c->recheck = false;
-    *same = memcmp(t.id, c->t.id, TASK_ID) == 0;
-    *new_task = !*same;
 done:
     task_clear(&t);
     buf_clear(&b);
@@ -81,23 +82,20 @@ done:
 /* This client's own coin, thrown once a round and remembered. */
 static sefl_status draw(client *c, uint64_t round, bool *drawn)
 {
-    sefl_status st = SEFL_OK;
     const client_mark *mark = client_store_mark(c->store);
     uint8_t coin[8];
     sefl_rng rng;
     *drawn = true;
     if (mark->round == round) {
         *drawn = mark->drawn;
-        goto done;
+        return SEFL_OK;
     }
     if (c->t.sampling != TASK_ALL && c->t.rate < 1) {
-        SEFL_TRY(coins_for(&c->coins, &rng, "sampling", round, 0));
-        SEFL_TRY(rng_fill(&rng, coin, sizeof coin));
+        SEFL_PASS(coins_for(&c->coins, &rng, "sampling", round, 0));
+        SEFL_PASS(rng_fill(&rng, coin, sizeof coin));
         *drawn = load_u64(coin) < (uint64_t)(c->t.rate * 18446744073709551616.0);
     }
-    SEFL_TRY(client_store_draw(c->store, round, *drawn));
-done:
-    return st;
+    return client_store_draw(c->store, round, *drawn);
 }
 
 /* A moment in the third quarter of the time that is left, the same for all. */
@@ -120,83 +118,80 @@ static uint64_t from_now(const client *c, uint64_t ms)
     return ms < UINT64_MAX - now ? now + ms : UINT64_MAX;
 }
 
+/* Asks AS for news of the rounds after that one. *told: it is in n; else the participant backs
+ * off. */
+static sefl_status ask_news(client *c, round_news *n, uint64_t after, bool *told)
+{
+    client_reply a;
+    sefl_status st = client_news(c->net, &a, n, &c->news, after, POLL_S);
+    *told = st == SEFL_OK && a.word == ANSWER_OK;
+    if (st == SEFL_EPROTO)
+        return try_later(c, LOG_WARN, "news not understood", after + 1);
+    if (*told)
+        c->refused_ms = 0;
+    return st != SEFL_OK || *told ? st : not_ok(c, &a, false);
+}
+
+/* A round that this client has not dealt with is open: throws its coin. *good: its header is. */
+static sefl_status begin_round(client *c, const round_news *n, bool *drawn, bool *good)
+{
+    sefl_status st = participant_header_check(&c->t, &c->header, n->header, n->round);
+    *good = st == SEFL_OK;
+    if (is_bad_message(st)) {
+        c->recheck = true;
+        return try_later(c, LOG_ERROR, "header not accepted", n->round);
+    }
+    SEFL_PASS(st);
+    SEFL_PASS(draw(c, n->round, drawn));
+    SEFL_PASS(choose_moment(c, n->round, n->left_ms));
+    c->began_ms = client_now(c);
+    c->deadline_ms = from_now(c, n->left_ms);
+    c->view.round = n->round;
+    log_info(c->o.log, "round open", lf_u64("round", n->round), lf_u64("left_ms", n->left_ms),
+             client_privacy(c));
+    if (!*drawn && c->t.sampling != TASK_HIDDEN) {
+        log_info(c->o.log, "not drawn", lf_u64("round", n->round));
+        SEFL_PASS(client_store_drop(c->store));
+        c->rounds_seen++;
+    }
+    return SEFL_OK;
+}
+
 static sefl_status on_news(client *c, const round_news *n)
 {
-    sefl_status st = SEFL_OK;
     participant_event e = { .kind = PARTICIPANT_GOT_NEWS, .news = n, .drawn = true };
     const client_mark *mark = client_store_mark(c->store);
+    bool good = true;
     if (n->state == ROUND_OPEN && n->round < mark->round) {
-        /* its header may be good: an old one, said again. Rounds only grow, here too: the coin and the
-         * attempts on disk belong to a later round. */
+        /* the header may be good: an old one, sent again. Rounds only grow, here too: the coin and
+         * the attempts on disk belong to a later round. */
         log_error(c->o.log, "an old round is announced", lf_u64("round", n->round),
                   lf_u64("begun", mark->round));
-        st = tell(c, PARTICIPANT_FAILED,
-                  "the server announces a round before the one that was begun");
-        goto done;
+        return tell(c, PARTICIPANT_FAILED);
     }
-    if (n->state == ROUND_OPEN && n->round >= mark->round && mark->phase != CLIENT_FINISHED &&
-        !(n->round == mark->round && mark->phase == CLIENT_DONE)) {
-        st = participant_header_check(&c->t, &c->header, n->header, n->round);
-        if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
-            char why[256];
-            snprintf(why, sizeof why, "%.255s", sefl_last_error());
-            log_error(c->o.log, "header not accepted", lf_u64("round", n->round),
-                      lf_str("why", why));
-            c->recheck = true;
-            st = tell(c, PARTICIPANT_FAILED, why);
-            goto done;
-        }
-        if (st != SEFL_OK)
-            goto done;
-        SEFL_TRY(draw(c, n->round, &e.drawn));
-        SEFL_TRY(choose_moment(c, n->round, n->left_ms));
-        c->began_ms = client_now(c);
-        c->deadline_ms = from_now(c, n->left_ms);
-        c->view.round = n->round;
-        log_info(c->o.log, "round open", lf_u64("round", n->round), lf_u64("left_ms", n->left_ms),
-                 privacy(c));
-        if (!e.drawn && c->t.sampling != TASK_HIDDEN) {
-            log_info(c->o.log, "not drawn", lf_u64("round", n->round));
-            SEFL_TRY(client_store_drop(c->store));
-            c->rounds_seen++;
-        }
-    }
-    SEFL_TRY(participant_on(c->m, &e, client_now(c)));
-done:
-    return st;
+    if (n->state == ROUND_OPEN && mark->phase != CLIENT_FINISHED &&
+        !(n->round == mark->round && mark->phase == CLIENT_DONE))
+        SEFL_PASS(begin_round(c, n, &e.drawn, &good));
+    return good ? participant_on(c->m, &e, client_now(c)) : SEFL_OK;
 }
 
 static sefl_status poll_round(client *c, bool *new_task)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf scratch = { 0 };
-    client_reply a;
     round_news n;
     const client_mark *mark = client_store_mark(c->store);
     uint64_t after = mark->phase == CLIENT_DONE || mark->round == 0 ? mark->round : mark->round - 1;
-    bool same = true;
+    bool same = true, told = false;
     client_show_doing(c, "waiting");
     if (c->recheck)
-        SEFL_TRY(look_for_another_task(c, &same, new_task));
-    if (!same)
-        goto done;
-    st = client_news(c->net, &a, &n, &scratch, after, POLL_S);
-    if (st == SEFL_EPROTO) {
-        log_warn(c->o.log, "news not understood", lf_str("why", sefl_last_error()));
-        st = tell(c, PARTICIPANT_FAILED, "the server's news cannot be read");
-        goto done;
-    }
-    SEFL_TRY(st);
-    if (a.word == ANSWER_OK)
-        c->refused_ms = 0;
-    if (a.word == ANSWER_OK && n.round < mark->round)
+        SEFL_PASS(look_for_another_task(c, &same, new_task));
+    if (same)
+        SEFL_PASS(ask_news(c, &n, after, &told));
+    if (!told)
+        return SEFL_OK;
+    if (n.round < mark->round)
         c->recheck = true; /* rounds only grow: it is another task, or an old copy of AS's state */
-    if (a.word == ANSWER_OK)
-        SEFL_TRY(client_ask_counted(c, &n));
-    st = a.word == ANSWER_OK ? on_news(c, &n) : not_ok(c, &a, false);
-done:
-    buf_clear(&scratch);
-    return st;
+    SEFL_PASS(client_ask_counted(c, &n));
+    return on_news(c, &n);
 }
 
 /* ---- model and training ---------------------------------------------------------------------- */
@@ -211,47 +206,41 @@ static bool in_time(void *self, uint64_t done_so_far, uint64_t total)
 
 static sefl_status fetch_model(client *c, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     client_reply a;
     uint64_t max = (uint64_t)c->t.params * 4 + (1 << 20);
     sefl_progress p = { .report = in_time, .self = c };
     client_show_doing(c, "fetching the model");
-    SEFL_TRY(client_budget(c, round)); /* before any work */
-    SEFL_TRY(client_vouch(c, &a));
-    if (a.word != ANSWER_OK) {
-        st = not_ok(c, &a, true);
-        goto done;
-    }
-    st = client_get_file(c->net, &a, &(http_target){ .call = HTTP_ROUND_MODEL, .round = round },
-                         client_store_path(c->store, CLIENT_MODEL), max, c->header.model, &p);
+    SEFL_PASS(client_budget(c, round)); /* before any work */
+    SEFL_PASS(client_vouch(c, &a));
+    if (a.word != ANSWER_OK)
+        return not_ok(c, &a, true);
+    sefl_status st =
+        client_get_file(c->net, &a, &(http_target){ .call = HTTP_ROUND_MODEL, .round = round },
+                        client_store_path(c->store, CLIENT_MODEL), max, c->header.model, &p);
     if (st == SEFL_ECANCELLED && !client_stopped(c)) {
-        a = (client_reply){ .word = ANSWER_AGAIN, .transport = true };
-        snprintf(a.why, sizeof a.why, "the round's deadline passed while its model came");
-        st = SEFL_OK;
+        log_warn(c->o.log, "try again later",
+                 lf_str("why", "the round's deadline passed while its model came"));
+        return tell(c, PARTICIPANT_FAILED);
     }
-    SEFL_TRY(st);
-    st = a.word == ANSWER_OK ? tell(c, PARTICIPANT_GOT_MODEL, NULL) : not_ok(c, &a, true);
-done:
-    return st;
+    SEFL_PASS(st);
+    return a.word == ANSWER_OK ? tell(c, PARTICIPANT_GOT_MODEL) : not_ok(c, &a, true);
 }
 
 /* Is the round that we train for open still? The deadline that we heard of has passed, but AS may
  * have given it more time. One that cannot be asked now is asked again later. */
 static bool still_open(client *c)
 {
-    sefl_buf scratch = { 0 };
     client_reply a;
     round_news n = { 0 };
     uint64_t round = client_store_mark(c->store)->round, began = client_now(c);
     bool told =
-        client_news(c->net, &a, &n, &scratch, round - 1, 0) == SEFL_OK && a.word == ANSWER_OK;
+        client_news(c->net, &a, &n, &c->news, round - 1, 0) == SEFL_OK && a.word == ANSWER_OK;
     bool open = !told || (n.state == ROUND_OPEN && n.round == round);
     uint64_t later =
         told ? n.left_ms : 4 * (client_now(c) - began); /* most of the time it trains */
     c->deadline_ms = from_now(c, later > ASK_AGAIN_MS ? later : ASK_AGAIN_MS);
     if (told && open)
         log_info(c->o.log, "round goes on", lf_u64("round", round), lf_u64("left_ms", n.left_ms));
-    buf_clear(&scratch);
     return open;
 }
 
@@ -271,14 +260,11 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     sefl_progress p = { .report = wanted_still, .self = c };
     client_show_doing(c, "training");
     if (ledger_has(c->book, c->t.id,
-                   round)) { /* only finished bodies are charged: the mark was lost */
-        st = leave_round(
-            c, LOG_WARN,
-            "this round was charged before and its update is gone: some of its bytes may "
-            "have left, so it is not made again");
-        goto done;
-    }
-    SEFL_TRY(client_store_begin(c->store));
+                   round)) /* only finished bodies are charged: the mark was lost */
+        return leave_round(c, LOG_WARN,
+                           "this round was charged before and its update is gone: some of its "
+                           "bytes may have left, so it is not made again");
+    SEFL_PASS(client_store_begin(c->store));
     client_job job = { .header = &c->header,
                        .attempt = client_store_mark(c->store)->attempt,
                        .zeros = zeros,
@@ -289,29 +275,21 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
         st = client_body_of(&body, job.body, head_bytes(c->t.seal));
     else
         st = client_update_make(c->update, &body, &job);
-    if (st == SEFL_ECANCELLED && !client_stopped(c)) {
-        st = leave_round(c, LOG_INFO, "it closed while this client trained");
-        goto done;
-    }
-    if (st == SEFL_EIO) { /* a full disk may have room later; other coins then */
-        log_error(c->o.log, "update not written", lf_str("why", sefl_last_error()));
-        st = tell(c, PARTICIPANT_FAILED, "the update could not be written");
-        goto done;
-    }
-    if (st != SEFL_OK)
-        goto done;
+    if (st == SEFL_ECANCELLED && !client_stopped(c))
+        return leave_round(c, LOG_INFO, "it closed while this client trained");
+    if (st == SEFL_EIO) /* a full disk may have room later; other coins then */
+        return try_later(c, LOG_ERROR, "update not written", round);
+    SEFL_PASS(st);
     if (client_update_diverged(c->update))
         log_warn(c->o.log,
                  c->t.unit == TASK_UNIT_RECORD
                      ? "training diverged on this model for some records: they count as zeros"
                      : "training diverged on this model: zeros are uploaded",
                  lf_u64("round", round));
-    SEFL_TRY(client_store_finish(c->store, &body));
+    SEFL_PASS(client_store_finish(c->store, &body));
     log_debug(c->o.log, "update finished", lf_u64("round", round), lf_u64("bytes", body.bytes),
               lf_hash("body", body.hash));
-    SEFL_TRY(tell(c, PARTICIPANT_TRAINED, NULL));
-done:
-    return st;
+    return tell(c, PARTICIPANT_TRAINED);
 }
 
 /* ---- upload ---------------------------------------------------------------------------------- */
@@ -338,57 +316,34 @@ static sefl_status wait_for_moment(client *c)
  * *go: upload now. */
 static sefl_status like_everybody(client *c, uint64_t round, bool *go)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf scratch = { 0 };
-    client_reply a;
     round_news n;
     *go = true;
     if (c->t.sampling != TASK_HIDDEN || c->moment_round == round ||
         ledger_has(c->book, c->t.id, round))
-        goto done;
-    *go = false;
-    st = client_news(c->net, &a, &n, &scratch, round - 1, POLL_S);
-    if (st == SEFL_EPROTO) {
-        st = tell(c, PARTICIPANT_FAILED, "the server's news cannot be read");
-        goto done;
-    }
-    SEFL_TRY(st);
-    if (a.word != ANSWER_OK) {
-        st = not_ok(c, &a, false);
-        goto done;
-    }
-    if (n.state != ROUND_OPEN || n.round != round) {
-        st = leave_round(c, LOG_WARN, "it is over; this client was away");
-        goto done;
-    }
-    SEFL_TRY(choose_moment(c, round, n.left_ms));
-    *go = true;
-done:
-    buf_clear(&scratch);
-    return st;
+        return SEFL_OK;
+    SEFL_PASS(ask_news(c, &n, round - 1, go));
+    if (!*go)
+        return SEFL_OK;
+    *go = n.state == ROUND_OPEN && n.round == round;
+    return *go ? choose_moment(c, round, n.left_ms)
+               : leave_round(c, LOG_WARN, "it is over; this client was away");
 }
 
 static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
                                 const client_body *body)
 {
     sefl_status st = client_receipt_check(&c->t, receipt, round, c->me, body);
-    if (st == SEFL_EAUTH || st == SEFL_EPROTO) {
-        log_error(c->o.log, "receipt not accepted", lf_u64("round", round),
-                  lf_str("why", sefl_last_error()));
-        return tell(c, PARTICIPANT_FAILED, "the receipt is not good");
-    }
-    if (st != SEFL_OK)
-        goto done;
-    SEFL_TRY(client_store_receipt(c->store, receipt));
+    if (is_bad_message(st))
+        return try_later(c, LOG_ERROR, "receipt not accepted", round);
+    SEFL_PASS(st);
+    SEFL_PASS(client_store_receipt(c->store, receipt));
     c->rounds_seen++;
     uint64_t ms = client_now(c) - c->began_ms;
     log_info(c->o.log, "round done", lf_u64("round", round), lf_u64("bytes", body->bytes),
-             lf_hash("body", body->hash), lf_u64("ms", ms), privacy(c));
+             lf_hash("body", body->hash), lf_u64("ms", ms), client_privacy(c));
     c->view.bytes = body->bytes, c->view.ms = ms;
     client_show_doing(c, CLIENT_ROUND_DONE);
-    SEFL_TRY(tell(c, PARTICIPANT_GOT_RECEIPT, NULL));
-done:
-    return st;
+    return tell(c, PARTICIPANT_GOT_RECEIPT);
 }
 
 static sefl_status upload(client *c, uint64_t round, bool *new_task)
@@ -438,21 +393,14 @@ sefl_status client_obey(client *c, const participant_order *order, bool *new_tas
 {
     *new_task = false;
     switch (order->kind) {
-    case PARTICIPANT_FETCH_TASK: /* the participant exists because the task was fetched and accepted */
-        SEFL_PASS(tell(c, PARTICIPANT_GOT_TASK, NULL));
-        break;
     case PARTICIPANT_POLL:
-        SEFL_PASS(poll_round(c, new_task));
-        break;
+        return poll_round(c, new_task);
     case PARTICIPANT_FETCH_MODEL:
-        SEFL_PASS(fetch_model(c, order->round));
-        break;
+        return fetch_model(c, order->round);
     case PARTICIPANT_TRAIN:
-        SEFL_PASS(train(c, order->round, order->zeros));
-        break;
+        return train(c, order->round, order->zeros);
     case PARTICIPANT_UPLOAD:
-        SEFL_PASS(upload(c, order->round, new_task));
-        break;
+        return upload(c, order->round, new_task);
     case PARTICIPANT_SLEEP:
         client_show_doing(c, "sleeping");
         client_wait(c, order->until_ms);

@@ -72,7 +72,7 @@ static sefl_status tell(participant *m, const task *task_, round_word state, uin
 
 static sefl_status on(participant *m, participant_event_kind kind, uint64_t now)
 {
-    return participant_on(m, &(participant_event){ .kind = kind, .why = "because" }, now);
+    return participant_on(m, &(participant_event){ .kind = kind }, now);
 }
 
 static participant_order expect(participant *m, participant_order_kind kind, uint64_t round,
@@ -89,8 +89,6 @@ static participant *started(const task *task_)
 {
     participant *m = NULL;
     CHECK_OK(participant_new(&m, task_, 0, &rng));
-    expect(m, PARTICIPANT_FETCH_TASK, 0, 0);
-    CHECK_OK(on(m, PARTICIPANT_GOT_TASK, 0));
     return m;
 }
 
@@ -113,7 +111,7 @@ static void test_rounds(void **state)
     /* max_rounds_per_client */
     CHECK_OK(tell(m, &t, ROUND_OPEN, 4, true, 60));
     assert_non_null(strstr(expect(m, PARTICIPANT_STOP, 3, 60).why, "as many rounds"));
-    CHECK_STATUS(on(m, PARTICIPANT_GOT_TASK, 60), SEFL_ESTATE);
+    CHECK_STATUS(on(m, PARTICIPANT_GOT_MODEL, 60), SEFL_ESTATE);
     participant_free(m);
 }
 
@@ -137,13 +135,13 @@ static void test_waits_and_ends(void **state)
     CHECK_OK(participant_on(m, &(participant_event){ .kind = PARTICIPANT_GOT_NEWS, .news = &over },
                             3000));
     assert_string_equal(participant_next(m, 3000).why, "all rounds are done");
-    CHECK_OK(on(m, PARTICIPANT_FATAL, 3000)); /* too late to change the reason */
+    CHECK_STATUS(on(m, PARTICIPANT_FAILED, 3000), SEFL_ESTATE);
     assert_string_equal(participant_next(m, 3000).why, "all rounds are done");
     participant_free(m);
 
     m = started(&t);
-    CHECK_OK(on(m, PARTICIPANT_FATAL, 0));
-    assert_string_equal(expect(m, PARTICIPANT_STOP, 0, 0).why, "because");
+    CHECK_OK(tell(m, &t, ROUND_OVER, 5, true, 0));
+    assert_string_equal(expect(m, PARTICIPANT_STOP, 0, 0).why, "the task is over");
     participant_free(m);
 }
 
@@ -242,8 +240,6 @@ static void test_restore(void **state)
     participant *m = NULL;
     CHECK_OK(participant_new(&m, &t, 2, &rng));
     participant_restore(m, 3, false); /* a finished body, no receipt */
-    expect(m, PARTICIPANT_FETCH_TASK, 2, 0);
-    CHECK_OK(on(m, PARTICIPANT_GOT_TASK, 0));
     expect(m, PARTICIPANT_UPLOAD, 3, 0);
     CHECK_OK(on(m, PARTICIPANT_FAILED, 0));
     expect(m, PARTICIPANT_UPLOAD, 3, 1000000);
@@ -255,7 +251,6 @@ static void test_restore(void **state)
 
     CHECK_OK(participant_new(&m, &t, 1, &rng));
     participant_restore(m, 3, true);
-    CHECK_OK(on(m, PARTICIPANT_GOT_TASK, 0));
     CHECK_OK(tell(m, &t, ROUND_OPEN, 3, true, 0)); /* never again */
     expect(m, PARTICIPANT_SLEEP, 3, 0);
     participant_free(m);
@@ -300,33 +295,30 @@ static void test_headers(void **state)
 static void test_every_phase_with_every_event(void **state)
 {
     (void)state;
-    static const bool known[6][PARTICIPANT_FATAL + 1] = {
-        /* TASK, NEWS, MODEL, TRAINED, RECEIPT, REFUSED, FAILED, FATAL */
-        { true, false, false, false, false, false, true, true },  /* FETCH_TASK */
-        { false, true, false, false, false, false, true, true },  /* POLL */
-        { false, false, true, false, false, true, true, true },   /* FETCH_MODEL */
-        { false, false, false, true, false, true, true, true },   /* TRAIN */
-        { false, false, false, false, true, true, true, true },   /* UPLOAD */
-        { false, false, false, false, false, false, false, true } /* STOP */
+    static const bool known[5][PARTICIPANT_FAILED + 1] = {
+        /* NEWS, MODEL, TRAINED, RECEIPT, REFUSED, FAILED */
+        { true, false, false, false, false, true },  /* POLL */
+        { false, true, false, false, true, true },   /* FETCH_MODEL */
+        { false, false, true, false, true, true },   /* TRAIN */
+        { false, false, false, true, true, true },   /* UPLOAD */
+        { false, false, false, false, false, false } /* STOP */
     };
-    static const participant_order_kind orders[6] = { PARTICIPANT_FETCH_TASK,  PARTICIPANT_POLL,
-                                                      PARTICIPANT_FETCH_MODEL, PARTICIPANT_TRAIN,
-                                                      PARTICIPANT_UPLOAD,      PARTICIPANT_STOP };
-    for (int p = 0; p < 6; p++)
-        for (int e = 0; e <= PARTICIPANT_FATAL; e++) {
+    static const participant_order_kind orders[5] = { PARTICIPANT_POLL, PARTICIPANT_FETCH_MODEL,
+                                                      PARTICIPANT_TRAIN, PARTICIPANT_UPLOAD,
+                                                      PARTICIPANT_STOP };
+    for (int p = 0; p < 5; p++)
+        for (int e = 0; e <= PARTICIPANT_FAILED; e++) {
             participant *m = NULL;
             round_news n = { .state = ROUND_WAITING };
             CHECK_OK(participant_new(&m, &t, 0, &rng));
-            if (p > 0)
-                CHECK_OK(on(m, PARTICIPANT_GOT_TASK, 0));
-            if (p > 1)
+            if (p == 4)
+                CHECK_OK(tell(m, &t, ROUND_OVER, 0, true, 0));
+            else if (p > 0)
                 CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, 0));
-            if (p > 2)
+            if (p == 2 || p == 3)
                 CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 0));
-            if (p > 3)
+            if (p == 3)
                 CHECK_OK(on(m, PARTICIPANT_TRAINED, 0));
-            if (p == 5)
-                CHECK_OK(on(m, PARTICIPANT_FATAL, 0));
             assert_int_equal(participant_next(m, 0).kind, orders[p]);
             sefl_status st = participant_on(
                 m, &(participant_event){ .kind = (participant_event_kind)e, .news = &n }, 0);
@@ -347,13 +339,12 @@ static void test_every_phase_with_every_event(void **state)
 static void test_random_walks(void **state)
 {
     (void)state;
-    static const participant_event_kind answer[] = {
-        [PARTICIPANT_FETCH_TASK] = PARTICIPANT_GOT_TASK,
-        [PARTICIPANT_POLL] = PARTICIPANT_GOT_NEWS,
-        [PARTICIPANT_FETCH_MODEL] = PARTICIPANT_GOT_MODEL,
-        [PARTICIPANT_TRAIN] = PARTICIPANT_TRAINED,
-        [PARTICIPANT_UPLOAD] = PARTICIPANT_GOT_RECEIPT
-    };
+    static const participant_event_kind answer[] = { [PARTICIPANT_POLL] = PARTICIPANT_GOT_NEWS,
+                                                     [PARTICIPANT_FETCH_MODEL] =
+                                                         PARTICIPANT_GOT_MODEL,
+                                                     [PARTICIPANT_TRAIN] = PARTICIPANT_TRAINED,
+                                                     [PARTICIPANT_UPLOAD] =
+                                                         PARTICIPANT_GOT_RECEIPT };
     unsigned long trained = 0, stopped = 0;
     for (unsigned long walk = 0; walk < test_count(100, 5000); walk++) {
         const task *task_ = walk % 3 == 0 ? &t : walk % 3 == 1 ? &hidden : &sampled;
