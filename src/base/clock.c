@@ -30,3 +30,18 @@ sefl_clock clock_wall(void)
 {
     return (sefl_clock){ .now_ns = wall_ns };
 }
+
+uint64_t clock_now_ns(void)
+{
+    return monotonic_ns(NULL);
+}
+
+double clock_since(uint64_t began_ns)
+{
+    return 1e-9 * (double)(clock_now_ns() - began_ns);
+}
+
+void clock_pause_ms(unsigned ms)
+{
+    nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL);
+}

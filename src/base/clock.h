@@ -28,4 +28,9 @@ static inline uint64_t clock_ms(const sefl_clock *c)
     return clock_ns(c) / 1000000;
 }
 
+/* For programs that run in real time: the monotonic clock now, the seconds since then, a pause. */
+uint64_t clock_now_ns(void);
+double clock_since(uint64_t began_ns);
+void clock_pause_ms(unsigned ms);
+
 #endif

@@ -1,6 +1,7 @@
 #include "base/cpu.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,4 +106,20 @@ const char *cpu_name(void)
 {
     pthread_once(&once, probe_once);
     return name;
+}
+
+void cpu_used(char out[CPU_USED_BYTES])
+{
+    const cpu_features *f = cpu_get();
+    const char *blank = "";
+    size_t n = 0;
+#define ADD(feature)                                                              \
+    if (f->feature) {                                                             \
+        n += (size_t)snprintf(out + n, CPU_USED_BYTES - n, "%s" #feature, blank); \
+        blank = " ";                                                              \
+    }
+    CPU_FEATURE_LIST(ADD)
+#undef ADD
+    if (n == 0)
+        snprintf(out, CPU_USED_BYTES, "nothing beyond plain C");
 }

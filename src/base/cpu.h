@@ -36,6 +36,10 @@ const cpu_features *cpu_get(void);
 /* The first word of SEFL_CPU that names no feature (and is not "portable"), NULL if all do. */
 const char *cpu_unknown_word(void);
 
+/* The names of the features in use, "aes avx2", or "nothing beyond plain C". */
+enum { CPU_USED_BYTES = 160 };
+void cpu_used(char out[CPU_USED_BYTES]);
+
 /* The processor's own name, "unknown" where it has none. */
 const char *cpu_name(void);
 

@@ -120,6 +120,8 @@ static sefl_status write_human(sefl_buf *b, const sefl_log *lg, log_level level,
     SEFL_PASS(write_word(b, event));
     SEFL_PASS(wr_raw(b, " ", f->type == LF_END ? 0 : 1));
     for (; f->type != LF_END; f++) {
+        if (!f->key) /* lf_if */
+            continue;
         SEFL_PASS(wr_fmt(b, " %s=", f->key));
         switch (f->type) {
         case LF_U64:

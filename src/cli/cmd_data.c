@@ -40,8 +40,7 @@ static corpus_file file_of(const wish *o, const char *path)
 static sefl_status read_file(corpus *c, vocab *v, const wish *o, const char *path)
 {
     meter m;
-    interrupt_progress stop;
-    sefl_progress p = interrupt_with(&stop, meter_start(&m, c ? "reading" : "counting words"));
+    sefl_progress p = meter_start(&m, c ? "reading" : "counting words");
     corpus_file f = file_of(o, path);
     sefl_status st = c ? corpus_read(c, v, &f, &p) : corpus_count(v, &f, &p);
     meter_stop(&m);
@@ -58,7 +57,7 @@ static sefl_status words_of(vocab **v, const wish *o, const char *path, const vo
 
 static const vocab_settings as_it_appears = { .order = VOCAB_APPEARANCE };
 
-static void hex(char out[2 * SHA256_BYTES + 1], const vocab *v)
+static void hex(char out[HEX_CHARS(SHA256_BYTES)], const vocab *v)
 {
     uint8_t digest[SHA256_BYTES];
     vocab_hash(v, digest);
@@ -94,7 +93,7 @@ static sefl_status run_stats(void *options)
     corpus_stats s;
     sefl_buf b = { 0 };
     bool unmarked = false;
-    char hash[2 * SHA256_BYTES + 1];
+    char hash[HEX_CHARS(SHA256_BYTES)];
     SEFL_TRY(corpus_paths_find(&paths, o->where));
     if (o->vocab)
         SEFL_TRY(vocab_read(&v, o->vocab, &as_it_appears));
@@ -146,7 +145,7 @@ static sefl_status run_vocab(void *options)
     const wish *o = options;
     corpus_paths paths = { 0 };
     vocab *v = NULL;
-    char hash[2 * SHA256_BYTES + 1];
+    char hash[HEX_CHARS(SHA256_BYTES)];
     if (o->list) {
         SEFL_TRY(output_check(o->out, o->where, o->force));
         SEFL_TRY(vocab_read(&v, o->where, &o->words));
@@ -158,18 +157,17 @@ static sefl_status run_vocab(void *options)
     }
     SEFL_TRY(vocab_write(v, o->out, o->counts));
     hex(hash, v);
-    if (!o->json) {
-        printf("%s: %" PRIu32 " words, order %s", o->out, vocab_size(v),
-               vocab_order_name(vocab_order_of(v)));
-        if (o->words.order == VOCAB_INTERLEAVED)
-            printf(" for blocks of %" PRIu32, o->words.block);
-        printf("\nsha256 %s%s\n", hash, o->counts ? " (of the words without counts)" : "");
+    const char *order = vocab_order_name(vocab_order_of(v));
+    if (o->json) {
+        SEFL_TRY(print_fields(lf_u64("words", vocab_size(v)), lf_str("order", order),
+                              lf_u64("block", o->words.block), lf_str("sha256", hash),
+                              lf_u64("unk", vocab_unk(v)), lf_u64("eos", vocab_eos(v))));
         goto done;
     }
-    SEFL_TRY(print_fields(lf_u64("words", vocab_size(v)),
-                          lf_str("order", vocab_order_name(vocab_order_of(v))),
-                          lf_u64("block", o->words.block), lf_str("sha256", hash),
-                          lf_u64("unk", vocab_unk(v)), lf_u64("eos", vocab_eos(v))));
+    printf("%s: %" PRIu32 " words, order %s", o->out, vocab_size(v), order);
+    if (o->words.order == VOCAB_INTERLEAVED)
+        printf(" for blocks of %" PRIu32, o->words.block);
+    printf("\nsha256 %s%s\n", hash, o->counts ? " (of the words without counts)" : "");
 done:
     vocab_free(v);
     corpus_paths_clear(&paths);
@@ -178,36 +176,32 @@ done:
 
 /* ---- split --------------------------------------------------------------------------------- */
 
-static void client_file(char out[64], uint32_t who, bool records)
+static sefl_status client_file(char out[PATH_MAX], const wish *o, uint32_t who, bool records)
 {
-    snprintf(out, 64, "client-%03" PRIu32 "/train.%s", who, records ? "jsonl" : "txt");
+    return file_path(out, "%s/client-%03" PRIu32 "/train.%s", o->out, who,
+                     records ? "jsonl" : "txt");
 }
 
 static sefl_status write_client(const wish *o, const corpus *part, const vocab *v, uint32_t who,
                                 bool records)
 {
-    sefl_status st = SEFL_OK;
-    char *path = NULL, name[64];
-    size_t n = strlen(o->out) + 66;
-    client_file(name, who, records);
-    SEFL_TRY(sefl_new(&path, n, 1));
-    snprintf(path, n, "%s/client-%03" PRIu32, o->out, who);
-    SEFL_TRY(file_make_folder(path, 0755));
-    snprintf(path, n, "%s/%s", o->out, name);
-    SEFL_TRY(corpus_write(part, v, &(corpus_file){ .path = path, .field = o->field }));
-done:
-    sefl_free(path);
-    return st;
+    char path[PATH_MAX];
+    SEFL_PASS(client_file(path, o, who, records));
+    char *slash = strrchr(path, '/');
+    *slash = 0;
+    SEFL_PASS(file_make_folder(path, 0755));
+    *slash = '/';
+    return corpus_write(part, v, &(corpus_file){ .path = path, .field = o->field });
 }
 
 /* Nothing is written over unasked, and the input never. */
 static sefl_status check_split(const wish *o, const corpus_paths *in, bool records)
 {
-    char name[64];
+    char path[PATH_MAX];
     for (uint32_t who = 0; who < o->clients; who++) {
-        client_file(name, who, records);
+        SEFL_PASS(client_file(path, o, who, records));
         for (int i = 0; i < CORPUS_SPLITS; i++)
-            SEFL_PASS(output_check_in(o->out, name, in->path[i], o->force));
+            SEFL_PASS(output_check(path, in->path[i], o->force));
     }
     return output_check_folder(o->out, "client-", o->force);
 }
@@ -314,8 +308,11 @@ static sefl_status check_synth(const wish *o)
 {
     static const char *const names[] = { "train.txt", "valid.txt", "test.txt", "vocab.txt",
                                          "meta.json" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        SEFL_PASS(output_check_in(o->out, names[i], NULL, o->force));
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        SEFL_PASS(file_path(path, "%s/%s", o->out, names[i]));
+        SEFL_PASS(output_check(path, NULL, o->force));
+    }
     return output_check_folder(o->out, "client-", o->force);
 }
 
@@ -327,10 +324,9 @@ static sefl_status synth_json(const synth_settings *s, const synth_report *r)
     json_fields(&j, lf_u64("clients", s->clients), lf_u64("seed", s->seed),
                 lf_u64("vocabulary_words", r->words), lf_real("entropy_nats_per_token", r->entropy),
                 lf_real("best_perplexity", r->best_perplexity));
-    for (int i = 0; i < CORPUS_SPLITS; i++) {
+    for (int i = 0; i < CORPUS_SPLITS; i++)
         json_object(&j, corpus_split_names[i], lf_u64("tokens", r->tokens[i]),
                     lf_u64("lines", r->lines[i]), lf_real("source_perplexity", r->perplexity[i]));
-    }
     json_close(&j, '}');
     return print_json(&j);
 }
@@ -343,22 +339,20 @@ static sefl_status run_synth(void *options)
                                  .alpha = o->alpha,
                                  .seed = o->seed },
                          *s = &set;
-    if (s->clients > SYNTH_CLIENTS_MAX)
-        return sefl_fail(SEFL_EINVAL, "synth makes text for at most %d clients", SYNTH_CLIENTS_MAX);
-    if (s->alpha < 0.001)
-        return sefl_fail(SEFL_EINVAL, "--alpha is %g: the least is 0.001", s->alpha);
     synth_report r;
     meter m;
-    interrupt_progress stop;
-    sefl_progress p = interrupt_with(&stop, meter_start(&m, "writing"));
-    sefl_status st = check_synth(o);
-    if (st == SEFL_OK)
-        st = synth_write(o->out, s, &r, &p);
+    SEFL_NEED(s->clients <= SYNTH_CLIENTS_MAX, SEFL_EINVAL,
+              "synth makes text for at most %d clients", SYNTH_CLIENTS_MAX);
+    SEFL_NEED(s->alpha >= 0.001, SEFL_EINVAL, "--alpha is %g: the least is 0.001", s->alpha);
+    SEFL_PASS(check_synth(o));
+    sefl_progress p = meter_start(&m, "writing");
+    sefl_status st = synth_write(o->out, s, &r, &p);
     meter_stop(&m);
-    if (st == SEFL_ECANCELLED)
-        st = sefl_fail(st, "stopped: %s is not complete; --force writes it anew", o->out);
-    if (st != SEFL_OK || o->json)
-        return st == SEFL_OK ? synth_json(s, &r) : st;
+    SEFL_NEED(st != SEFL_ECANCELLED, st, "stopped: %s is not complete; --force writes it anew",
+              o->out);
+    SEFL_PASS(st);
+    if (o->json)
+        return synth_json(s, &r);
     printf("%s: %" PRIu32 " clients, %" PRIu32 " words, seed %" PRIu64 "\n", o->out, s->clients,
            r.words, s->seed);
     printf("%-6s %12s %10s %22s\n", "split", "tokens", "lines", "perplexity of the source");

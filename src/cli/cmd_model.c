@@ -60,6 +60,15 @@ static sefl_status read_vocab(vocab **v, const wish *o)
     return vocab_read(v, o->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE });
 }
 
+/* The model with its word list, on a pool of its own. batch: 0 is the usual one. */
+static sefl_status open_model(wish *o, unsigned threads, uint32_t batch)
+{
+    SEFL_PASS(read_vocab(&o->v, o));
+    SEFL_PASS(pool_new(&o->p, threads));
+    SEFL_PASS(model_open(&o->m, &o->meta, o->path, batch, 0, o->p));
+    return model_check_vocab(&o->meta, o->v);
+}
+
 /* ---- info ---------------------------------------------------------------------------------- */
 
 static void info_arrays(const wish *o, const tensors *t, bool show_meta, json *j)
@@ -99,11 +108,10 @@ static void info_arrays(const wish *o, const tensors *t, bool show_meta, json *j
 /* Prints the description of a model that sefl wrote. Reads and checks every value. */
 static sefl_status info_model(wish *o, json *j)
 {
-    sefl_status st = SEFL_OK;
     size_t count = 0;
     double squares = 0;
     char hash[HEX_CHARS(SHA256_BYTES)] = "";
-    SEFL_TRY(model_read(&o->meta, &o->theta, &count, o->path));
+    SEFL_PASS(model_read(&o->meta, &o->theta, &count, o->path));
     for (size_t i = 0; i < count; i++)
         squares += (double)o->theta[i] * (double)o->theta[i];
     if (o->meta.has_vocab)
@@ -117,18 +125,16 @@ static sefl_status info_model(wish *o, json *j)
                     lf_u64("block", c->block), lf_bool("tied", c->tied),
                     lf_str("vocab_order", order), lf_str("vocab_sha256", hash),
                     lf_u64("parameters", count), lf_real("norm", sqrt(squares)));
-        goto done;
+        return SEFL_OK;
     }
-    printf("%s: %s, %" PRIu32 " words, embedding %" PRIu32 ", hidden %" PRIu32 ", %" PRIu32
-           " layers",
-           o->path, c->body, c->vocab, c->embed, c->hidden, c->layers);
+    printf("%s: %s, %u words, embedding %u, hidden %u, %u layers", o->path, c->body, c->vocab,
+           c->embed, c->hidden, c->layers);
     if (strcmp(c->body, "transformer") == 0)
-        printf(", %" PRIu32 " heads", c->heads);
-    printf(", block %" PRIu32 "%s\n", c->block, c->tied ? ", tied" : "");
+        printf(", %u heads", c->heads);
+    printf(", block %u%s\n", c->block, c->tied ? ", tied" : "");
     printf("vocabulary %s %s\n", *order ? order : "unknown", hash);
     printf("parameters %zu, norm %.6g, all finite\n", count, sqrt(squares));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status run_info(void *options)
@@ -195,43 +201,36 @@ static sefl_status run_new(void *options)
 
 static sefl_status run_eval(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *o = options;
     double mean = 0;
     int which = 0;
     const char *split = o->split ? o->split : "valid";
     while (strcmp(split, corpus_split_names[which]) != 0) /* the table has checked it */
         which++;
-    SEFL_TRY(corpus_paths_find(&o->paths, o->data));
+    SEFL_PASS(corpus_paths_find(&o->paths, o->data));
     if (!o->split && !o->paths.path[which])
         which = CORPUS_TRAIN; /* a single file is meant as it is */
-    SEFL_CHECK(o->paths.path[which], SEFL_ENOTFOUND, "%s: no %s text", o->data, split);
-    SEFL_TRY(read_vocab(&o->v, o));
-    SEFL_TRY(pool_new(&o->p, o->threads));
-    SEFL_TRY(model_open(&o->m, &o->meta, o->path, 0, 0, o->p));
-    SEFL_TRY(model_check_vocab(&o->meta, o->v));
-    corpus_file f = { .path = o->paths.path[which], .format = o->format, .field = o->field };
-    SEFL_TRY(corpus_read(&o->c, o->v, &f, NULL));
-    SEFL_TRY(lm_evaluate(o->m, o->c.token, o->c.tokens, &mean, NULL));
-    double best = best_perplexity(o->data, corpus_split_names[which]);
-    if (!o->json) {
-        printf("%s on %s: loss %.4f nats a token, perplexity %.4f, %zu tokens, %.2f %% unknown\n",
-               o->path, o->paths.path[which], mean, exp(mean), o->c.tokens,
-               100.0 * (double)o->c.unknown / (double)o->c.tokens);
-        if (best > 0 && o->c.unknown > 0)
-            printf("the source itself: not comparable: %.3g %% unknown words\n",
-                   100.0 * (double)o->c.unknown / (double)o->c.tokens);
-        else if (best > 0)
-            printf("the source itself reaches %.4f: %.2f %% above\n", best,
-                   100 * (exp(mean) / best - 1));
-        goto done;
-    }
-    SEFL_TRY(print_fields(lf_str("text", o->paths.path[which]), lf_u64("tokens", o->c.tokens),
-                          lf_u64("unknown", o->c.unknown), lf_real("loss", mean),
-                          lf_real("perplexity", exp(mean)),
-                          lf_if(best > 0 && o->c.unknown == 0, lf_real("best_perplexity", best))));
-done:
-    return st;
+    const char *text = o->paths.path[which];
+    SEFL_NEED(text, SEFL_ENOTFOUND, "%s: no %s text", o->data, split);
+    SEFL_PASS(open_model(o, o->threads, 0));
+    SEFL_PASS(corpus_read(
+        &o->c, o->v, &(corpus_file){ .path = text, .format = o->format, .field = o->field }, NULL));
+    SEFL_PASS(lm_evaluate(o->m, o->c.token, o->c.tokens, &mean, NULL));
+    const double best = best_perplexity(o->data, corpus_split_names[which]);
+    const double unknown = 100.0 * (double)o->c.unknown / (double)o->c.tokens;
+    if (o->json)
+        return print_fields(lf_str("text", text), lf_u64("tokens", o->c.tokens),
+                            lf_u64("unknown", o->c.unknown), lf_real("loss", mean),
+                            lf_real("perplexity", exp(mean)),
+                            lf_if(best > 0 && unknown == 0, lf_real("best_perplexity", best)));
+    printf("%s on %s: loss %.4f nats a token, perplexity %.4f, %zu tokens, %.2f %% unknown\n",
+           o->path, text, mean, exp(mean), o->c.tokens, unknown);
+    if (best > 0 && unknown > 0)
+        printf("the source itself: not comparable: %.3g %% unknown words\n", unknown);
+    else if (best > 0)
+        printf("the source itself reaches %.4f: %.2f %% above\n", best,
+               100 * (exp(mean) / best - 1));
+    return SEFL_OK;
 }
 
 /* ---- generate ------------------------------------------------------------------------------ */
@@ -254,58 +253,50 @@ done:
     return st;
 }
 
+/* Appends the words to the text, a blank between them; <eos> ends a line. */
+static sefl_status write_words(sefl_buf *text, const vocab *v, const uint32_t *token, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        sefl_span w = vocab_word(v, token[i]);
+        const bool first = text->n == 0 || text->p[text->n - 1] == '\n';
+        if (token[i] == vocab_eos(v))
+            SEFL_PASS(wr_u8(text, '\n'));
+        else
+            SEFL_PASS(wr_fmt(text, "%s%.*s", first ? "" : " ", (int)w.n, (const char *)w.p));
+    }
+    return SEFL_OK;
+}
+
 static sefl_status run_generate(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *o = options;
     seeded gen;
     size_t prompt = 0, n = o->words;
     sefl_span rest = span_of_str(o->prompt ? o->prompt : ""), word;
-    SEFL_CHECK(o->temperature >= 0.01, SEFL_EINVAL, "--temperature is %g: the least is 0.01",
-               o->temperature);
-    SEFL_CHECK(!o->prompt || utf8_good(rest) == rest.n, SEFL_EINVAL, "the prompt is not UTF-8");
-    SEFL_TRY(read_vocab(&o->v, o));
-    SEFL_TRY(pool_new(&o->p, o->threads ? o->threads : 1));
-    SEFL_TRY(model_open(&o->m, &o->meta, o->path, 1, 0, o->p));
-    SEFL_TRY(model_check_vocab(&o->meta, o->v));
-    SEFL_TRY(sefl_new(&o->generated, 1 + rest.n + n, sizeof *o->generated));
-    SEFL_TRY(name_unknown(o->v, rest));
+    SEFL_NEED(o->temperature >= 0.01, SEFL_EINVAL, "--temperature is %g: the least is 0.01",
+              o->temperature);
+    SEFL_NEED(utf8_good(rest) == rest.n, SEFL_EINVAL, "the prompt is not UTF-8");
+    SEFL_PASS(open_model(o, o->threads ? o->threads : 1, 1));
+    SEFL_PASS(sefl_new(&o->generated, 1 + rest.n + n, sizeof *o->generated));
+    SEFL_PASS(name_unknown(o->v, rest));
+    SEFL_PASS(wr_raw(&o->text, rest.p, rest.n));
     o->generated[prompt++] = vocab_eos(o->v); /* a text begins behind a line's end */
     while (utf8_word(&rest, &word))
         o->generated[prompt++] = vocab_id(o->v, word);
     seeded_init(&gen, o->seed, "generate");
-    SEFL_TRY(lm_generate(o->m, o->generated + prompt, n, o->generated, prompt, o->temperature,
-                         vocab_unk(o->v), &gen));
-    if (o->prompt)
-        SEFL_TRY(wr_fmt(&o->text, "%s", o->prompt));
-    for (size_t i = 0; i < n; i++) {
-        sefl_span w = vocab_word(o->v, o->generated[prompt + i]);
-        bool line_end = o->generated[prompt + i] == vocab_eos(o->v);
-        if (line_end)
-            SEFL_TRY(wr_u8(&o->text, '\n'));
-        else {
-            if (o->text.n && o->text.p[o->text.n - 1] != '\n')
-                SEFL_TRY(wr_u8(&o->text, ' '));
-            SEFL_TRY(wr_raw(&o->text, w.p, w.n));
-        }
-    }
-    if (!o->json) {
-        if (isatty(STDOUT_FILENO)) /* the word list may hold control characters */
-            for (size_t i = 0; i < o->text.n; i++)
-                if (o->text.p[i] != '\n' && (o->text.p[i] < 32 || o->text.p[i] == 127))
-                    o->text.p[i] = '?';
-        print_line(&o->text);
-        goto done;
-    }
-    sefl_buf b = { 0 };
-    json j = json_into(&b);
-    json_open(&j, '{');
-    json_fields(&j, lf_u64("seed", o->seed), lf_real("temperature", o->temperature));
-    json_key(&j, "text"), json_span(&j, o->text.n ? buf_span(&o->text) : span_of("", 0));
-    json_close(&j, '}');
-    SEFL_TRY(print_json(&j));
-done:
-    return st;
+    SEFL_PASS(lm_generate(o->m, o->generated + prompt, n, o->generated, prompt, o->temperature,
+                          vocab_unk(o->v), &gen));
+    SEFL_PASS(write_words(&o->text, o->v, o->generated + prompt, n));
+    SEFL_PASS(wr_u8(&o->text, 0));
+    char *text = (char *)o->text.p;
+    if (o->json)
+        return print_fields(lf_u64("seed", o->seed), lf_real("temperature", o->temperature),
+                            lf_str("text", text));
+    for (char *c = text; *c && isatty(STDOUT_FILENO); c++) /* the word list may hold controls */
+        if (*c != '\n' && ((unsigned char)*c < 32 || *c == 127))
+            *c = '?';
+    printf("%s\n", text);
+    return SEFL_OK;
 }
 
 /* ---- export, import ------------------------------------------------------------------------ */
@@ -378,7 +369,8 @@ static const setting_def options[] = {
       .help = "JSON member or CSV column that holds the text" },
     { "words", SETTING_U64, "100", TO(words), .min = 1, .max = 1000000,
       .help = "Number of words to generate" },
-    { "prompt", SETTING_TEXT, "", TO(prompt), .help = "Text that the model continues" },
+    { "prompt", SETTING_TEXT, "", TO(prompt), .lines = true,
+      .help = "Text that the model continues" },
     { "temperature", SETTING_REAL, "1", TO(temperature), .max = 100,
       .help = "Below 1 likely words become likelier, above 1 less likely" },
     { "seed", SETTING_U64, "0", TO(seed), .help = "The same seed gives the same output" },

@@ -1,11 +1,9 @@
 /* sefl train: one machine, no federation: text in, a trained language model out. */
 #include "cli/options.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/cpu.h"
+#include "base/dir.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "cli/best.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
@@ -15,12 +13,11 @@
 #include "model/lm_settings.h"
 #include "model/train.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 typedef struct session {
     settings set;
@@ -36,7 +33,8 @@ typedef struct session {
     uint64_t epochs, max_steps, checkpoint_steps;
     unsigned threads;
 
-    bool terminal;
+    dir_tree at;      /* --out */
+    meter line;       /* of progress */
     bool interrupted; /* after a step, its checkpoint saved */
     vocab *words;
     corpus text[CORPUS_SPLITS];
@@ -45,11 +43,10 @@ typedef struct session {
     lm *m;
     trainer *t;
     model_meta meta;
-    double loss_sum; /* of this epoch, as far as this process saw it */
-    size_t loss_words;
-    uint64_t began_ns, epoch_ns, shown_ns;
-    uint64_t steps_here; /* taken by this process */
+    /* what this process saw, in all and in this epoch */
+    uint64_t began_ns, epoch_ns, steps_here;
     size_t words_here, words_epoch;
+    double loss_sum; /* over words_epoch */
 } session;
 
 #define TO(member) SETTING_TO(session, member)
@@ -108,27 +105,14 @@ static const setting_def schema[] = {
     { 0 },
 };
 
-static uint64_t now_ns(void)
-{
-    sefl_clock c = clock_monotonic();
-    return clock_ns(&c);
-}
-
-static void path_in(char out[4096], const char *dir, const char *name)
-{
-    snprintf(out, 4096, "%s/%s", dir, name);
-}
-
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- text and model -------------------------------------------------------------------------- */
 
 static sefl_status read_text(session *s)
 {
     sefl_status st = SEFL_OK;
     corpus_paths paths = { 0 };
     corpus_file file = s->file;
-    meter m;
-    interrupt_progress stop;
-    sefl_progress p = interrupt_with(&stop, meter_start(&m, "reading text"));
+    sefl_progress p = meter_start(&s->line, "reading text");
     s->order.block = s->cfg.block;
     SEFL_TRY(corpus_paths_find(&paths, s->file.path));
     file.path = paths.path[CORPUS_TRAIN];
@@ -146,12 +130,10 @@ static sefl_status read_text(session *s)
         }
     s->best = best_perplexity(s->file.path, "test");
 done:
-    meter_stop(&m);
+    meter_stop(&s->line);
     corpus_paths_clear(&paths);
     return st;
 }
-
-/* ---- model ----------------------------------------------------------------------------------- */
 
 static sefl_status build(session *s)
 {
@@ -171,7 +153,27 @@ static sefl_status build(session *s)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static bool regular(const char *path)
+/* A run never replaces a list of other words, and resumes only with the same words. */
+static sefl_status check_words(const session *s, const char *path)
+{
+    uint8_t a[SHA256_BYTES], b[SHA256_BYTES];
+    vocab *old = NULL;
+    SEFL_PASS(vocab_read(&old, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    vocab_hash(old, a);
+    vocab_hash(s->words, b);
+    vocab_free(old);
+    if (memcmp(a, b, sizeof a) == 0)
+        return SEFL_OK;
+    return s->resume
+               ? sefl_fail(SEFL_EINVAL,
+                           "the text has other words than those in %s: the data or its "
+                           "settings changed",
+                           path)
+               : sefl_fail(SEFL_EEXIST,
+                           "%s exists, with other words: choose another folder for --out", path);
+}
+
+static bool is_regular(const char *path)
 {
     struct stat sb;
     return lstat(path, &sb) == 0 && S_ISREG(sb.st_mode);
@@ -180,69 +182,46 @@ static bool regular(const char *path)
 static sefl_status open_out(session *s)
 {
     sefl_status st = SEFL_OK;
-    char path[4096];
-    vocab *old = NULL;
     sefl_buf b = { 0 };
     SEFL_CHECK(s->out || !s->resume, SEFL_EINVAL, "--resume needs --out, where the checkpoint is");
     if (!s->out)
         goto done;
-    SEFL_CHECK(strlen(s->out) < 4000, SEFL_EINVAL, "--out: a path of at most 4000 bytes");
-    SEFL_CHECK(mkdir(s->out, 0777) == 0 || errno == EEXIST, SEFL_EIO, "cannot make %s: %s", s->out,
-               strerror(errno));
-    path_in(path, s->out, "checkpoint");
-    if (s->resume) {
-        SEFL_TRY(file_read(&b, path, SIZE_MAX / 4));
-    } else {
-        SEFL_CHECK(!file_exists(path), SEFL_EEXIST,
-                   "%s holds a checkpoint: --resume continues it, or choose another folder",
-                   s->out);
-        path_in(path, s->out, "model.safetensors");
-        SEFL_CHECK(!file_exists(path), SEFL_EEXIST, "%s exists: choose another folder for --out",
-                   path);
-    }
-    path_in(path, s->out, "vocab.txt");
-    if (s->resume || regular(path)) { /* never replaces a list of other words */
-        uint8_t a[SHA256_BYTES], h[SHA256_BYTES];
-        SEFL_TRY(vocab_read(&old, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-        vocab_hash(old, a);
-        vocab_hash(s->words, h);
-        SEFL_CHECK(memcmp(a, h, sizeof a) == 0 || s->resume, SEFL_EEXIST,
-                   "%s exists, with other words: choose another folder for --out", path);
-        SEFL_CHECK(memcmp(a, h, sizeof a) == 0, SEFL_EINVAL,
-                   "the text has other words than those in %s: the data or its settings changed",
-                   path);
-    }
+    SEFL_TRY(sefl_at(dir_root(&s->at, s->out), "--out"));
+    SEFL_TRY(file_make_folder(s->at.root, 0777));
+    const char *saved = dir_in(&s->at, "checkpoint"), *words = dir_in(&s->at, "vocab.txt");
+    const char *model = dir_in(&s->at, "model.safetensors");
+    if (s->resume)
+        SEFL_TRY(file_read(&b, saved, SIZE_MAX / 4));
+    SEFL_CHECK(s->resume || !file_exists(saved), SEFL_EEXIST,
+               "%s holds a checkpoint: --resume continues it, or choose another folder", s->out);
+    SEFL_CHECK(s->resume || !file_exists(model), SEFL_EEXIST,
+               "%s exists: choose another folder for --out", model);
+    if (s->resume || is_regular(words))
+        SEFL_TRY(check_words(s, words));
     if (s->resume)
         SEFL_TRY(trainer_load(s->t, buf_span(&b)));
-    SEFL_TRY(vocab_write(s->words, path, false));
+    SEFL_TRY(vocab_write(s->words, words, false));
 done:
     buf_clear(&b);
-    vocab_free(old);
     return st;
 }
 
 static sefl_status save_checkpoint(session *s)
 {
-    sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    char path[4096];
     if (!s->out)
-        goto done;
-    path_in(path, s->out, "checkpoint");
-    SEFL_TRY(trainer_save(s->t, &b));
-    SEFL_TRY(file_write_atomic(path, buf_span(&b), 0666));
-done:
+        return SEFL_OK;
+    sefl_status st = trainer_save(s->t, &b);
+    if (st == SEFL_OK)
+        st = file_write_atomic(dir_in(&s->at, "checkpoint"), buf_span(&b), 0666);
     buf_clear(&b);
     return st;
 }
 
 static sefl_status save_model(session *s)
 {
-    char path[4096];
-    if (!s->out)
-        return SEFL_OK;
-    path_in(path, s->out, "model.safetensors");
-    return model_write(path, &s->meta, lm_theta(s->m));
+    return s->out ? model_write(dir_in(&s->at, "model.safetensors"), &s->meta, lm_theta(s->m))
+                  : SEFL_OK;
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -258,28 +237,37 @@ static void print_time(char out[32], double s)
 
 static double rate(size_t words, uint64_t since_ns)
 {
-    double s = 1e-9 * (double)(now_ns() - since_ns);
+    double s = clock_since(since_ns);
     return s > 0 ? (double)words / s : 0;
+}
+
+/* The mean loss of this epoch, as far as this process saw it. */
+static double epoch_loss(const session *s)
+{
+    return s->words_epoch ? s->loss_sum / (double)s->words_epoch : NAN;
+}
+
+static uint64_t all_steps(const session *s)
+{
+    return trainer_steps_per_epoch(s->t) * s->epochs;
 }
 
 static void show_progress(session *s, const train_info *info)
 {
-    uint64_t now = now_ns();
-    if (!s->terminal || s->quiet || now - s->shown_ns < 250000000u)
+    if (!meter_due(&s->line))
         return;
-    s->shown_ns = now;
-    uint64_t per = trainer_steps_per_epoch(s->t), all = per * s->epochs;
-    double left = (double)(all - trainer_steps(s->t)) * 1e-9 * (double)(now - s->began_ns) /
-                  (double)s->steps_here;
-    double mean = s->loss_words ? s->loss_sum / (double)s->loss_words : info->loss;
+    uint64_t per = trainer_steps_per_epoch(s->t), steps = trainer_steps(s->t);
+    double mean = s->words_epoch ? epoch_loss(s) : info->loss;
     char time[32];
-    print_time(time, left);
-    meter_line("epoch %llu/%llu  step %llu/%llu  loss %.3f  ppl %.1f  %.0f words/s  %s left",
-               (unsigned long long)trainer_epochs(s->t) + 1, (unsigned long long)s->epochs,
-               (unsigned long long)(trainer_steps(s->t) % per), (unsigned long long)per, mean,
-               exp(mean), rate(s->words_here, s->began_ns), time);
+    print_time(time,
+               (double)(all_steps(s) - steps) * clock_since(s->began_ns) / (double)s->steps_here);
+    meter_line("epoch %" PRIu64 "/%" PRIu64 "  step %" PRIu64 "/%" PRIu64
+               "  loss %.3f  ppl %.1f  %.0f words/s  %s left",
+               trainer_epochs(s->t) + 1, s->epochs, steps % per, per, mean, exp(mean),
+               rate(s->words_here, s->began_ns), time);
 }
 
+/* NAN: the text is too short. */
 static sefl_status evaluate(session *s, size_t split, double *mean)
 {
     const corpus *c = &s->text[split];
@@ -291,43 +279,29 @@ static sefl_status evaluate(session *s, size_t split, double *mean)
 
 static sefl_status end_of_epoch(session *s, const train_info *info)
 {
-    sefl_status st = SEFL_OK;
-    double valid, train = s->loss_words ? s->loss_sum / (double)s->loss_words : NAN;
-    double speed = rate(s->words_epoch, s->epoch_ns);
+    double valid, train = epoch_loss(s), speed = rate(s->words_epoch, s->epoch_ns);
     char time[32];
-    sefl_buf b = { 0 };
-    print_time(time, 1e-9 * (double)(now_ns() - s->epoch_ns));
-    if (s->terminal)
-        meter_line("%s", "");
-    SEFL_TRY(evaluate(s, CORPUS_VALID, &valid));
+    print_time(time, clock_since(s->epoch_ns));
+    meter_stop(&s->line);
+    SEFL_PASS(evaluate(s, CORPUS_VALID, &valid));
     if (s->json) {
-        json j = json_into(&b);
-        json_open(&j, '{');
-        json_key(&j, "epoch"), json_u64(&j, trainer_epochs(s->t));
-        json_key(&j, "steps"), json_u64(&j, trainer_steps(s->t));
-        json_key(&j, "train_loss"), json_real(&j, train);
-        json_key(&j, "valid_loss"), json_real(&j, valid);
-        json_key(&j, "valid_perplexity"), json_real(&j, exp(valid));
-        json_key(&j, "lr"), json_real(&j, info->lr);
-        json_key(&j, "words_per_second"), json_real(&j, speed);
-        json_close(&j, '}');
-        SEFL_TRY(print_json(&j));
+        SEFL_PASS(print_fields(lf_u64("epoch", trainer_epochs(s->t)),
+                               lf_u64("steps", trainer_steps(s->t)), lf_real("train_loss", train),
+                               lf_real("valid_loss", valid),
+                               lf_real("valid_perplexity", exp(valid)), lf_real("lr", info->lr),
+                               lf_real("words_per_second", speed)));
     } else {
-        printf("epoch %llu/%llu  loss %.3f  train ppl %.2f",
-               (unsigned long long)trainer_epochs(s->t), (unsigned long long)s->epochs, train,
-               exp(train));
+        printf("epoch %" PRIu64 "/%" PRIu64 "  loss %.3f  train ppl %.2f", trainer_epochs(s->t),
+               s->epochs, train, exp(train));
         if (!isnan(valid))
             printf("  valid ppl %.2f", exp(valid));
         printf("  lr %g  %.0f words/s  %s\n", info->lr, speed, time);
     }
     fflush(stdout);
-    s->loss_sum = 0, s->loss_words = 0, s->words_epoch = 0;
-    s->epoch_ns = now_ns();
-    SEFL_TRY(save_checkpoint(s));
-    SEFL_TRY(save_model(s));
-done:
-    buf_clear(&b);
-    return st;
+    s->loss_sum = 0, s->words_epoch = 0;
+    s->epoch_ns = clock_now_ns();
+    SEFL_PASS(save_checkpoint(s));
+    return save_model(s);
 }
 
 static void print_start(const session *s)
@@ -337,101 +311,85 @@ static void print_start(const session *s)
         return;
     fprintf(stderr,
             "sefl train: %s, %u words, embed %u, hidden %u, layers %u, block %u: %zu values  "
-            "(%u thread%s, seed %llu)\n",
-            c->body, c->vocab, c->embed, c->hidden, c->layers, c->block, lm_count(s->m),
-            pool_threads(s->pool), pool_threads(s->pool) == 1 ? "" : "s",
-            (unsigned long long)s->how.seed);
-    fprintf(stderr,
+            "(%u thread%s, seed %" PRIu64 ")\n"
             "text: %zu words to train on, %zu to validate, %zu to test; %.0f MB of memory\n",
+            c->body, c->vocab, c->embed, c->hidden, c->layers, c->block, lm_count(s->m),
+            pool_threads(s->pool), pool_threads(s->pool) == 1 ? "" : "s", s->how.seed,
             s->text[CORPUS_TRAIN].tokens, s->text[CORPUS_VALID].tokens, s->text[CORPUS_TEST].tokens,
             (double)lm_memory(s->m) / 1e6);
     if (s->resume)
-        fprintf(stderr, "resumed after step %llu\n", (unsigned long long)trainer_steps(s->t));
+        fprintf(stderr, "resumed after step %" PRIu64 "\n", trainer_steps(s->t));
 }
 
 static sefl_status print_end(session *s)
 {
-    sefl_status st = SEFL_OK;
     double test;
-    size_t unknown = s->text[CORPUS_TEST].unknown;
-    sefl_buf b = { 0 };
-    SEFL_TRY(evaluate(s, CORPUS_TEST, &test));
-    if (s->json) {
-        json j = json_into(&b);
-        json_open(&j, '{');
-        json_key(&j, "test_loss"), json_real(&j, test);
-        json_key(&j, "test_perplexity"), json_real(&j, exp(test));
-        json_key(&j, "test_unknown"), json_u64(&j, unknown);
-        if (s->best > 0 && unknown == 0)
-            json_key(&j, "best_possible_perplexity"), json_real(&j, s->best);
-        json_close(&j, '}');
-        SEFL_TRY(print_json(&j));
-        goto done;
-    }
-    if (!isnan(test))
+    const corpus *text = &s->text[CORPUS_TEST];
+    SEFL_PASS(evaluate(s, CORPUS_TEST, &test));
+    if (s->json)
+        return print_fields(
+            lf_real("test_loss", test), lf_real("test_perplexity", exp(test)),
+            lf_u64("test_unknown", text->unknown),
+            lf_if(s->best > 0 && text->unknown == 0, lf_real("best_possible_perplexity", s->best)));
+    if (!isnan(test)) {
         printf("test ppl %.2f", exp(test));
-    if (!isnan(test) && s->best > 0 && unknown > 0)
-        printf("  best possible: not comparable: %.3g %% unknown words",
-               100.0 * (double)unknown / (double)s->text[CORPUS_TEST].tokens);
-    else if (!isnan(test) && s->best > 0)
-        printf("  best possible %.2f (%.1f %% above it)", s->best, 100 * (exp(test) / s->best - 1));
-    if (!isnan(test))
+        if (s->best > 0 && text->unknown > 0)
+            printf("  best possible: not comparable: %.3g %% unknown words",
+                   100.0 * (double)text->unknown / (double)text->tokens);
+        else if (s->best > 0)
+            printf("  best possible %.2f (%.1f %% above it)", s->best,
+                   100 * (exp(test) / s->best - 1));
         printf("\n");
+    }
     if (s->out)
         printf("saved %s/model.safetensors, %s/vocab.txt\n", s->out, s->out);
-done:
-    buf_clear(&b);
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-static sefl_status train(session *s)
+static sefl_status steps(session *s)
 {
-    sefl_status st = SEFL_OK;
-    const uint64_t limit = s->max_steps, every = s->checkpoint_steps;
-    SEFL_TRY(read_text(s));
-    SEFL_TRY(build(s));
-    SEFL_TRY(open_out(s));
-    print_start(s);
-    s->began_ns = s->epoch_ns = now_ns();
-    while (trainer_epochs(s->t) < s->epochs) {
-        train_info info;
-        if (interrupt_seen() || (limit > 0 && trainer_steps(s->t) >= limit))
-            break;
-        SEFL_TRY(trainer_step(s->t, &info));
+    train_info info;
+    s->line.on = !s->quiet && meter_terminal();
+    s->began_ns = s->epoch_ns = clock_now_ns();
+    while (trainer_epochs(s->t) < s->epochs && !interrupt_seen() &&
+           (s->max_steps == 0 || trainer_steps(s->t) < s->max_steps)) {
+        SEFL_PASS(trainer_step(s->t, &info));
         s->loss_sum += info.loss * (double)info.words;
-        s->loss_words += info.words;
         s->words_here += info.words, s->words_epoch += info.words;
         s->steps_here++;
         if (info.epoch_ended)
-            SEFL_TRY(end_of_epoch(s, &info));
-        else if (every > 0 && trainer_steps(s->t) % every == 0)
-            SEFL_TRY(save_checkpoint(s));
+            SEFL_PASS(end_of_epoch(s, &info));
+        else if (s->checkpoint_steps > 0 && trainer_steps(s->t) % s->checkpoint_steps == 0)
+            SEFL_PASS(save_checkpoint(s));
         show_progress(s, &info);
     }
-    if (s->terminal && !s->quiet)
-        meter_line("%s", "");
+    return SEFL_OK;
+}
+
+static sefl_status train(session *s)
+{
+    SEFL_PASS(read_text(s));
+    SEFL_PASS(build(s));
+    SEFL_PASS(open_out(s));
+    print_start(s);
+    sefl_status st = steps(s);
+    meter_stop(&s->line);
+    SEFL_PASS(st);
     if (trainer_epochs(s->t) < s->epochs) {
-        SEFL_TRY(save_checkpoint(s));
+        SEFL_PASS(save_checkpoint(s));
         s->interrupted = interrupt_seen();
-        SEFL_CHECK(!s->interrupted, SEFL_ECANCELLED,
-                   "stopped by a signal after step %llu of %llu%s",
-                   (unsigned long long)trainer_steps(s->t),
-                   (unsigned long long)(trainer_steps_per_epoch(s->t) * s->epochs),
-                   s->out ? "" : "; nothing is saved without --out");
-        SEFL_TRY(save_model(s));
+        SEFL_NEED(!s->interrupted, SEFL_ECANCELLED,
+                  "stopped by a signal after step %" PRIu64 " of %" PRIu64 "%s",
+                  trainer_steps(s->t), all_steps(s),
+                  s->out ? "" : "; nothing is saved without --out");
+        SEFL_PASS(save_model(s));
         if (!s->quiet)
-            fprintf(stderr, "stopped after step %llu of %llu%s\n",
-                    (unsigned long long)trainer_steps(s->t),
-                    (unsigned long long)(trainer_steps_per_epoch(s->t) * s->epochs),
-                    s->out ? "; --resume continues" : "");
+            fprintf(stderr, "stopped after step %" PRIu64 " of %" PRIu64 "%s\n",
+                    trainer_steps(s->t), all_steps(s), s->out ? "; --resume continues" : "");
     }
-    SEFL_TRY(print_end(s));
-done:
-    if (st != SEFL_OK && s->terminal)
-        meter_line("%s", "");
-    return st;
+    return print_end(s);
 }
 
 /* Quotes what a shell would read in another way. */
@@ -468,7 +426,6 @@ static int run(void *options)
     int rc = CLI_DONE;
     if (!settings_given(&s->set, "data.path"))
         return cli_misuse(&cmd_train, "--data names the text to train on");
-    s->terminal = meter_terminal();
     sefl_status st = settings_fill(&s->set, s);
     if (st == SEFL_OK)
         st = train(s);

@@ -70,7 +70,8 @@ static sefl_status work(void *options)
     if (w->json)
         return say_json(libs, n);
 
-    const cpu_features *f = cpu_get();
+    char used[CPU_USED_BYTES];
+    cpu_used(used);
     printf("sefl %s%s\n", sefl_version(), SEFL_CORE_ONLY ? " (core only)" : "");
     printf("commit      %s\n", SEFL_BUILD_COMMIT);
     printf("compiler    %s %s\n",
@@ -80,15 +81,7 @@ static sefl_status work(void *options)
            "gcc",
 #endif
            __VERSION__);
-    printf("cpu         %s\n", cpu_name());
-    printf("cpu uses   ");
-    unsigned used = 0;
-#define FEATURE(name) \
-    if (f->name)      \
-        used++, printf(" " #name);
-    CPU_FEATURE_LIST(FEATURE)
-#undef FEATURE
-    printf("%s\n", used ? "" : " nothing beyond plain C");
+    printf("cpu         %s\ncpu uses    %s\n", cpu_name(), used);
     for (size_t i = 0; i < n; i++)
         printf("%-11s %s\n", libs[i].name, libs[i].version);
     return SEFL_OK;

@@ -27,15 +27,3 @@ bool interrupt_seen(void)
 {
     return seen != 0;
 }
-
-static bool report(void *self, uint64_t done, uint64_t total)
-{
-    const interrupt_progress *p = self;
-    return progress_report(&p->inner, done, total) && !seen;
-}
-
-sefl_progress interrupt_with(interrupt_progress *p, sefl_progress inner)
-{
-    p->inner = inner;
-    return (sefl_progress){ .report = report, .self = p };
-}

@@ -1,6 +1,7 @@
 #include "cli/meter.h"
 
 #include "base/clock.h"
+#include "cli/interrupt.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,28 +32,32 @@ void meter_line(const char *fmt, ...)
     fprintf(stderr, "\r%s\033[K", line);
 }
 
+bool meter_due(meter *m)
+{
+    const uint64_t now = clock_now_ns();
+    if (!m->on || now - m->shown_ns < 250000000u)
+        return false;
+    m->shown_ns = now;
+    return m->shown = true;
+}
+
 static bool report(void *self, uint64_t done, uint64_t total)
 {
     meter *m = self;
-    sefl_clock c = clock_monotonic();
-    uint64_t now = clock_ns(&c);
-    if (!m->on || now - m->began_ns < 500000000u || now - m->shown_ns < 100000000u)
-        return true;
-    m->shown_ns = now;
-    m->shown = true;
-    double seconds = 1e-9 * (double)(now - m->began_ns);
+    const double seconds = clock_since(m->began_ns);
+    if (seconds < 0.5 || !meter_due(m))
+        return !interrupt_seen();
     if (total > 0 && done <= total && done > 0)
         meter_line("%s  %3.0f %%  %.0f s left ", m->what, 100.0 * (double)done / (double)total,
                    seconds * (double)(total - done) / (double)done);
     else
         meter_line("%s  %.0f s ", m->what, seconds);
-    return true;
+    return !interrupt_seen();
 }
 
 sefl_progress meter_start(meter *m, const char *what)
 {
-    sefl_clock c = clock_monotonic();
-    *m = (meter){ .what = what, .began_ns = clock_ns(&c), .on = meter_terminal() };
+    *m = (meter){ .what = what, .began_ns = clock_now_ns(), .on = meter_terminal() };
     return (sefl_progress){ .report = report, .self = m };
 }
 
@@ -60,5 +65,5 @@ void meter_stop(meter *m)
 {
     if (m->shown)
         meter_line("%s", "");
-    *m = (meter){ 0 };
+    m->shown = false;
 }

@@ -1,10 +1,17 @@
 /* meter: shows the progress of long work as one line on standard error, which it redraws. Silent if
- * that is no terminal, and for work that ends within half a second.
+ * that is no terminal, and for work that ends within half a second. Its progress stops the work
+ * after a signal (interrupt.h).
  *
  *     meter m;
  *     sefl_progress p = meter_start(&m, "reading");
- *     st = corpus_read(&c, v, &file, &p);
- *     meter_stop(&m);                            // erases the line */
+ *     st = corpus_read(&c, v, &file, &p);        // SEFL_ECANCELLED after a signal
+ *     meter_stop(&m);                            // erases the line
+ *
+ * A command that has more to show writes the line itself:
+ *
+ *     if (meter_due(&m))
+ *         meter_line("round %u/%u  %.1f clients/s", ...);
+ *     meter_stop(&m);                            // before it prints anything else */
 #ifndef CLI_METER_H
 #define CLI_METER_H
 
@@ -23,6 +30,9 @@ bool meter_terminal(void);
 void meter_line(const char *fmt, ...) SEFL_PRINTF(1, 2);
 
 sefl_progress meter_start(meter *m, const char *what);
+/* Is the meter on, and was the line redrawn 250 ms ago or earlier? Then the caller redraws it. */
+bool meter_due(meter *m);
+/* Erases the line, if there is one. */
 void meter_stop(meter *m);
 
 #endif

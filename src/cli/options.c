@@ -148,20 +148,26 @@ static sefl_status limits(sefl_buf *out, const entry *e)
     const bool none = d->type == SETTING_U64 && d->min > 0 && d->fallback &&
                       strcmp(d->fallback, "0") == 0; /* stands for "not given" */
     const bool says = d->fallback && *d->fallback && !is_flag(e) && !none;
-    size_t before;
     SEFL_PASS(wr_fmt(out, " ("));
-    before = out->n;
+    const size_t before = out->n;
     if (d->words)
         SEFL_PASS(list_words(out, d->words));
     else if (number && d->max > 0)
         SEFL_PASS(wr_fmt(out, "%" PRIu64 " to %" PRIu64, d->min, d->max));
     if (says)
         SEFL_PASS(wr_fmt(out, "%sdefault %s", out->n > before ? "; " : "", d->fallback));
-    if (out->n == before)
-        out->n -= 2;
-    else
-        SEFL_PASS(wr_fmt(out, ")"));
+    if (out->n > before)
+        return wr_fmt(out, ")");
+    out->n -= 2;
     return SEFL_OK;
+}
+
+static bool is_shared(const cli_command *c, const entry *e)
+{
+    size_t n = 0;
+    for (const cli_action *a = c->actions; a->name; a++)
+        n += has_option(a, e->name);
+    return n > 1;
 }
 
 /* " [new, check]" */
@@ -174,20 +180,32 @@ static sefl_status list_actions(sefl_buf *out, const cli_command *c, const entry
     return wr_fmt(out, "]");
 }
 
-static bool is_shared(const cli_command *c, const entry *e)
+/* One name with its sentence, limits and, where several actions have it, their names. */
+static sefl_status help_line(sefl_buf *out, const cli_command *c, const entry *e, const char *name,
+                             size_t column)
 {
-    size_t n = 0;
-    for (const cli_action *a = c->actions; a->name; a++)
-        n += has_option(a, e->name);
-    return n > 1;
+    sefl_status st = SEFL_OK;
+    sefl_buf text = { 0 };
+    const size_t indent = column + 4;
+    SEFL_TRY(wr_fmt(&text, "%s", e->def->help ? e->def->help : ""));
+    SEFL_TRY(limits(&text, e));
+    if (!e->is_setting && is_shared(c, e))
+        SEFL_TRY(list_actions(&text, c, e));
+    SEFL_TRY(wr_u8(&text, 0));
+    text.p[0] = (uint8_t)toupper(text.p[0]);
+    SEFL_TRY(wr_fmt(out, "  %-*s  ", (int)column, name));
+    if (strlen(name) > column)
+        SEFL_TRY(wr_fmt(out, "\n%*s", (int)indent, ""));
+    SEFL_TRY(options_wrap(out, indent, indent, (const char *)text.p));
+done:
+    buf_clear(&text);
+    return st;
 }
 
 static sefl_status help_options(sefl_buf *out, const cli_command *c, const entry *e, size_t n)
 {
-    sefl_status st = SEFL_OK;
     char name[96];
     size_t column = 0;
-    sefl_buf text = { 0 };
     for (size_t i = 0; i < n; i++) {
         signature(name, sizeof name, &e[i]);
         if (strlen(name) > column && strlen(name) <= COLUMN_MAX)
@@ -195,23 +213,9 @@ static sefl_status help_options(sefl_buf *out, const cli_command *c, const entry
     }
     for (size_t i = 0; i < n; i++) {
         signature(name, sizeof name, &e[i]);
-        buf_reset(&text);
-        SEFL_TRY(wr_fmt(&text, "%s", e[i].def->help ? e[i].def->help : ""));
-        if (text.n > 0 && e[i].def->help[0] >= 'a' && e[i].def->help[0] <= 'z')
-            text.p[0] = (uint8_t)(text.p[0] - 'a' + 'A');
-        SEFL_TRY(limits(&text, &e[i]));
-        if (is_shared(c, &e[i]))
-            SEFL_TRY(list_actions(&text, c, &e[i]));
-        SEFL_TRY(wr_u8(&text, 0));
-        text.p[0] = (uint8_t)toupper(text.p[0]);
-        SEFL_TRY(wr_fmt(out, "  %-*s  ", (int)column, name));
-        if (strlen(name) > column)
-            SEFL_TRY(wr_fmt(out, "\n%*s", (int)column + 4, ""));
-        SEFL_TRY(options_wrap(out, column + 4, column + 4, (const char *)text.p));
+        SEFL_PASS(help_line(out, c, &e[i], name, column));
     }
-done:
-    buf_clear(&text);
-    return st;
+    return SEFL_OK;
 }
 
 /* "sefl data split PATH --out DIR [options]" */
@@ -226,12 +230,15 @@ static sefl_status help_usage(sefl_buf *out, const cli_command *c, const cli_act
     if (a->arg)
         SEFL_TRY(wr_fmt(&line, " %s", a->arg));
     for (size_t i = 0; i < n; i++) {
+        if (!options_listed(a->needs, e[i].name)) {
+            more++;
+            continue;
+        }
         signature(name, sizeof name, &e[i]);
-        if (options_listed(a->needs, e[i].name) && e[i].def->letter)
+        if (e[i].def->letter)
             SEFL_TRY(wr_fmt(&line, " -%c %s", e[i].def->letter, placeholder(e[i].def)));
-        else if (options_listed(a->needs, e[i].name))
+        else
             SEFL_TRY(wr_fmt(&line, " %s", name));
-        more += !options_listed(a->needs, e[i].name);
     }
     SEFL_TRY(wr_fmt(&line, "%s%c", more ? " [options]" : "", 0));
     SEFL_TRY(wr_fmt(out, "%s", a == c->actions ? "usage: " : "       "));
@@ -241,49 +248,21 @@ done:
     return st;
 }
 
-/* The options that several actions have come once, behind all actions. */
-static sefl_status help_shared(sefl_buf *out, const cli_command *c)
+/* The options of an action that no other action has (shared false), or those that one has. */
+static size_t select_options(entry e[OPTIONS_MAX], const cli_command *c, const cli_action *a,
+                             bool shared)
 {
-    entry e[OPTIONS_MAX];
-    size_t n = collect(e, c, &any_action), shared = 0;
+    size_t n = collect(e, c, a), kept = 0;
     for (size_t i = 0; i < n; i++)
-        if (is_shared(c, &e[i]))
-            e[shared++] = e[i];
-    if (shared > 0) {
-        SEFL_PASS(wr_fmt(out, "\noptions of several actions:\n"));
-        SEFL_PASS(help_options(out, c, e, shared));
-    }
-    return SEFL_OK;
-}
-
-/* What --set may change. */
-static sefl_status help_settings(sefl_buf *out, const cli_command *c)
-{
-    sefl_status st = SEFL_OK;
-    entry e = { .is_setting = true };
-    sefl_buf text = { 0 };
-    SEFL_TRY(wr_fmt(out, "\nsettings of --set and --set-file:\n"));
-    for (e.def = schema_of(c); e.def->key; e.def++) {
-        buf_reset(&text);
-        SEFL_TRY(wr_fmt(&text, "%s", e.def->help));
-        SEFL_TRY(limits(&text, &e));
-        SEFL_TRY(wr_u8(&text, 0));
-        text.p[0] = (uint8_t)toupper(text.p[0]);
-        SEFL_TRY(wr_fmt(out, "  %-*s  ", COLUMN_MAX + 2, e.def->key));
-        SEFL_TRY(options_wrap(out, COLUMN_MAX + 6, COLUMN_MAX + 6, (const char *)text.p));
-    }
-done:
-    buf_clear(&text);
-    return st;
+        if (is_shared(c, &e[i]) == shared)
+            e[kept++] = e[i];
+    return kept;
 }
 
 static sefl_status help_action(sefl_buf *out, const cli_command *c, const cli_action *a)
 {
     entry e[OPTIONS_MAX];
-    size_t n = collect(e, c, a), own = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!is_shared(c, &e[i]))
-            e[own++] = e[i];
+    size_t own = select_options(e, c, a, false);
     if (own == 0 && !a->about)
         return SEFL_OK;
     SEFL_PASS(wr_fmt(out, "\n%s%s", a->name, *a->name ? ": " : ""));
@@ -296,6 +275,7 @@ static sefl_status help_action(sefl_buf *out, const cli_command *c, const cli_ac
 
 sefl_status options_help(sefl_buf *out, const cli_command *c)
 {
+    entry e[OPTIONS_MAX];
     for (const cli_action *a = c->actions; a->name; a++)
         SEFL_PASS(help_usage(out, c, a));
     if (c->about) {
@@ -304,9 +284,16 @@ sefl_status options_help(sefl_buf *out, const cli_command *c)
     }
     for (const cli_action *a = c->actions; a->name; a++)
         SEFL_PASS(help_action(out, c, a));
-    SEFL_PASS(help_shared(out, c));
+    size_t shared = select_options(e, c, &any_action, true);
+    if (shared > 0) {
+        SEFL_PASS(wr_fmt(out, "\noptions of several actions:\n"));
+        SEFL_PASS(help_options(out, c, e, shared));
+    }
     if (c->list_settings)
-        SEFL_PASS(help_settings(out, c));
+        SEFL_PASS(wr_fmt(out, "\nsettings of --set and --set-file:\n"));
+    for (const setting_def *d = schema_of(c); c->list_settings && d->key; d++)
+        SEFL_PASS(
+            help_line(out, c, &(entry){ .def = d, .is_setting = true }, d->key, COLUMN_MAX + 2));
     if (c->notes) {
         SEFL_PASS(wr_fmt(out, "\n"));
         SEFL_PASS(options_wrap(out, 0, 0, c->notes));
@@ -377,13 +364,12 @@ static int take_options(parse *p, int argc, char **argv)
     }
     opterr = 0, optind = 1;
     for (int c; (c = getopt_long(argc, argv, letters, longopts, NULL)) != -1;) {
-        const entry *e = c >= FIRST ? &p->e[c - FIRST] : NULL;
-        for (size_t i = 0; !e && i < p->n; i++)
-            if (p->e[i].def->letter == c)
-                e = &p->e[i];
-        if (!e)
+        size_t i = c >= FIRST ? (size_t)(c - FIRST) : 0;
+        while (c < FIRST && i < p->n && p->e[i].def->letter != c)
+            i++;
+        if (i == p->n)
             return bad_option(p, argc, argv, c);
-        sefl_status st = take(p, e, optarg);
+        sefl_status st = take(p, &p->e[i], optarg);
         if (st == SEFL_EINVAL)
             return cli_misuse(p->c, "%s", sefl_last_error());
         if (st != SEFL_OK)

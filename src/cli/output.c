@@ -1,9 +1,6 @@
 #include "cli/output.h"
 
-#include "base/alloc.h"
-
 #include <dirent.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -20,19 +17,6 @@ sefl_status output_check(const char *path, const char *input, bool force)
     if (!force)
         return sefl_fail(SEFL_EEXIST, "%s exists: --force replaces it", path);
     return SEFL_OK;
-}
-
-sefl_status output_check_in(const char *dir, const char *name, const char *input, bool force)
-{
-    sefl_status st = SEFL_OK;
-    char *path = NULL;
-    size_t n = strlen(dir) + strlen(name) + 2;
-    SEFL_TRY(sefl_new(&path, n, 1));
-    snprintf(path, n, "%s/%s", dir, name);
-    SEFL_TRY(output_check(path, input, force));
-done:
-    sefl_free(path);
-    return st;
 }
 
 sefl_status output_check_folder(const char *dir, const char *prefix, bool force)

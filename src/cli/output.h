@@ -13,10 +13,6 @@
 /* input may be NULL. */
 sefl_status output_check(const char *path, const char *input, bool force) SEFL_MUST_CHECK;
 
-/* dir/name. */
-sefl_status output_check_in(const char *dir, const char *name, const char *input,
-                            bool force) SEFL_MUST_CHECK;
-
 /* SEFL_EEXIST if the folder has an entry that begins with prefix; a missing folder has none. */
 sefl_status output_check_folder(const char *dir, const char *prefix, bool force) SEFL_MUST_CHECK;
 

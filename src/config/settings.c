@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,29 +86,24 @@ bool number_u64(const char *text, uint64_t *out)
     return errno == 0 && *end == 0;
 }
 
+/* Skips digits; false if there are none. */
+static bool digits(const char **v)
+{
+    const size_t n = strspn(*v, "0123456789");
+    *v += n;
+    return n > 0;
+}
+
 static bool is_decimal(const char *v)
 {
-    size_t digits = 0;
-    if (strlen(v) > DECIMAL_MAX)
-        return false;
-    if (*v == '-')
-        v++;
-    for (; *v >= '0' && *v <= '9'; v++)
-        digits++;
-    if (digits == 0)
-        return false;
-    if (*v == '.') {
-        digits = 0;
-        for (v++; *v >= '0' && *v <= '9'; v++)
-            digits++;
-    }
-    if (digits > 0 && (*v == 'e' || *v == 'E')) {
-        digits = 0;
-        v += v[1] == '-' || v[1] == '+' ? 2 : 1;
-        for (; *v >= '0' && *v <= '9'; v++)
-            digits++;
-    }
-    return digits > 0 && *v == 0;
+    bool ok = strlen(v) <= DECIMAL_MAX;
+    v += *v == '-';
+    ok = ok && digits(&v);
+    if (ok && *v == '.')
+        v++, ok = digits(&v);
+    if (ok && (*v == 'e' || *v == 'E'))
+        v += v[1] == '-' || v[1] == '+' ? 2 : 1, ok = digits(&v);
+    return ok && *v == 0;
 }
 
 bool number_real(const char *text, double *out)
@@ -128,11 +124,11 @@ static uint64_t largest(const setting_def *d)
     return d->max > 0 && d->max < holds ? d->max : holds;
 }
 
-static bool is_clean(const char *v)
+static bool is_clean(const char *v, bool lines)
 {
     for (const unsigned char *c = (const unsigned char *)v; *c; c++)
-        if (*c < 0x20 || *c == 0x7f || /* U+0080 to U+009f drive terminals too */
-            (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
+        if ((*c < 0x20 && !(lines && strchr("\t\r\n", *c))) || *c == 0x7f ||
+            (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)) /* U+0080 to U+009f: for terminals */
             return false;
     return true;
 }
@@ -189,23 +185,18 @@ static void name_of(char *out, size_t n, const setting_def *d, const char *origi
 
 sefl_status setting_check(const setting_def *d, const char *v, const char *origin)
 {
-    sefl_status st = SEFL_OK;
     char text[WANTED_BYTES], name[600];
     host_port a;
     name_of(name, sizeof name, d, origin);
-    SEFL_CHECK(is_clean(v), SEFL_EINVAL, "%s holds a control character", name);
-    SEFL_CHECK(*v || d->type != SETTING_PATH || d->fallback, SEFL_EINVAL,
-               "%s is empty: it wants a path", name);
-    SEFL_CHECK(*v || d->type != SETTING_LIST, SEFL_EINVAL, "%s is empty", name);
+    SEFL_NEED(is_clean(v, d->lines), SEFL_EINVAL, "%s holds a control character", name);
+    SEFL_NEED(*v || d->type != SETTING_PATH || d->fallback, SEFL_EINVAL,
+              "%s is empty: it wants a path", name);
+    SEFL_NEED(*v || d->type != SETTING_LIST, SEFL_EINVAL, "%s is empty", name);
     const char *wants = wanted(d, v, text);
-    SEFL_CHECK(!wants, SEFL_EINVAL, "%s wants %s not \"%.40s\"", name, wants, v);
-    if (d->type == SETTING_ADDRESS && (*v || !d->fallback)) {
-        st = address_read(&a, v, (unsigned)d->min);
-        if (st != SEFL_OK)
-            st = sefl_fail_at(st, "%s", name);
-    }
-done:
-    return st;
+    SEFL_NEED(!wants, SEFL_EINVAL, "%s wants %s not \"%.40s\"", name, wants, v);
+    if (d->type == SETTING_ADDRESS && (*v || !d->fallback))
+        return sefl_at(address_read(&a, v, (unsigned)d->min), "%s", name);
+    return SEFL_OK;
 }
 
 /* ---- giving values --------------------------------------------------------------------------- */
@@ -261,8 +252,7 @@ done:
 static sefl_status set_span(settings *s, sefl_span line, const char *origin)
 {
     const uint8_t *eq = line.n ? memchr(line.p, '=', line.n) : NULL;
-    if (!eq)
-        return sefl_fail(SEFL_EINVAL, "%s: a setting is written key=value", origin);
+    SEFL_NEED(eq, SEFL_EINVAL, "%s: a setting is written key=value", origin);
     size_t n = (size_t)(eq - line.p);
     return settings_set_pair(s, trim(span_of(line.p, n)), trim(span_of(eq + 1, line.n - n - 1)),
                              origin);
@@ -271,6 +261,18 @@ static sefl_status set_span(settings *s, sefl_span line, const char *origin)
 sefl_status settings_set(settings *s, const char *assignment, const char *origin)
 {
     return set_span(s, span_of_str(assignment), origin);
+}
+
+sefl_status settings_setf(settings *s, const char *origin, const char *fmt, ...)
+{
+    char text[KEY_MAX + VALUE_MAX + 2];
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    SEFL_NEED(n >= 0 && (size_t)n < sizeof text, SEFL_EINVAL, "%s: %.40s... is too long", origin,
+              text);
+    return settings_set(s, text, origin);
 }
 
 sefl_status settings_set_file(settings *s, const char *path)
@@ -348,22 +350,21 @@ done:
     return st;
 }
 
-static void put_number(void *field, size_t size, uint64_t u)
+/* Copies a value of `size` bytes to its field. */
+static void put_value(void *field, const setting_def *d, const void *value, size_t size)
 {
-    switch (size) {
-    case sizeof(uint8_t):
-        *(uint8_t *)field = (uint8_t)u;
-        break;
-    case sizeof(uint16_t):
-        *(uint16_t *)field = (uint16_t)u;
-        break;
-    case sizeof(uint32_t):
-        *(uint32_t *)field = (uint32_t)u;
-        break;
-    default:
-        assert(size == sizeof u);
-        memcpy(field, &u, sizeof u);
-    }
+    assert(d->size == size);
+    (void)d;
+    memcpy(field, value, size);
+}
+
+static void put_number(void *field, const setting_def *d, uint64_t u)
+{
+    const uint8_t u8 = (uint8_t)u;
+    const uint16_t u16 = (uint16_t)u;
+    const uint32_t u32 = (uint32_t)u;
+    const void *as[] = { [1] = &u8, [2] = &u16, [4] = &u32, [8] = &u };
+    memcpy(field, as[d->size], d->size);
 }
 
 static void put(void *field, const setting_def *d, const char *v)
@@ -379,31 +380,27 @@ static void put(void *field, const setting_def *d, const char *v)
     case SETTING_WORD:
     case SETTING_DECIMAL:
     case SETTING_LIST:
-        assert(d->size == sizeof text);
-        memcpy(field, &text, sizeof text);
+        put_value(field, d, &text, sizeof text);
         break;
     case SETTING_CHOICE:
-        put_number(field, d->size, (uint64_t)word_at(d->words, v));
+        put_number(field, d, (uint64_t)word_at(d->words, v));
         break;
     case SETTING_BOOL:
     case SETTING_FLAG:
-        assert(d->size == sizeof yes);
-        memcpy(field, &yes, sizeof yes);
+        put_value(field, d, &yes, sizeof yes);
         break;
     case SETTING_U64:
         (void)number_u64(v, &u);
-        put_number(field, d->size, u);
+        put_number(field, d, u);
         break;
     case SETTING_REAL:
-        assert(d->size == sizeof x);
         (void)number_real(v, &x);
-        memcpy(field, &x, sizeof x);
+        put_value(field, d, &x, sizeof x);
         break;
     case SETTING_ADDRESS:
-        assert(d->size == sizeof a);
         if (*v)
             (void)!address_read(&a, v, (unsigned)d->min);
-        memcpy(field, &a, sizeof a);
+        put_value(field, d, &a, sizeof a);
         break;
     }
 }

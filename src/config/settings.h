@@ -59,6 +59,7 @@ typedef struct setting_def {
     const char *example;  /* a value that a new file shows where there is no default */
     const char *was;      /* older names of the key, separated by spaces */
     char letter;          /* short option; 0: none */
+    bool lines;           /* TEXT: may also hold line ends and tabs */
     size_t at, size;      /* SETTING_TO; size 0: no field */
 } setting_def;
 
@@ -80,6 +81,9 @@ void settings_init(settings *s, const setting_def *schema);
 /* "key=value"; white space around both is dropped. origin ("--set", "run.yml:3:5") goes into error
  * sentences. SEFL_EINVAL says what was wrong; then nothing changes. */
 sefl_status settings_set(settings *s, const char *assignment, const char *origin) SEFL_MUST_CHECK;
+/* The same from a format: settings_setf(&s, "demo", "clients=%u", 8). */
+sefl_status settings_setf(settings *s, const char *origin, const char *fmt, ...)
+    SEFL_PRINTF(3, 4) SEFL_MUST_CHECK;
 sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value,
                               const char *origin) SEFL_MUST_CHECK;
 

@@ -51,6 +51,8 @@ for kind in lstm transformer; do
     expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 30 --seed 1 --prompt "offshore ,"
     [ "$first" = "$out" ] || fail "one seed, two texts"
     case $out in *"taken as"*) fail "known words are called unknown" ;; esac
+    expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 3 --prompt "offshore ,
+offshore"
     expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 3 --prompt "xyzzy , <unk> plugh"
     says "sefl model: not in the vocabulary, taken as <unk>: xyzzy, plugh"
     expect 0 "$SEFL" model generate "$m" --vocab "$words" --words 30 --seed 2 --json; json

@@ -44,19 +44,13 @@ static void on_round(void *ctx, const rounds_report *r, uint64_t of)
         print_round(r, of);
         return;
     }
-    log_field f[12] = { lf_u64("round", r->round), lf_u64("rounds", of),
-                        lf_bool("skipped", r->skipped), lf_bool("blocked", r->blocked),
-                        lf_real("seconds", r->seconds) };
-    unsigned n = 5;
-    if (r->has_clients)
-        f[n++] = lf_u64("clients", r->clients), f[n++] = lf_u64("up_bytes", r->up_bytes);
-    if (r->has_perplexity)
-        f[n++] = lf_real("perplexity", r->perplexity);
-    if (r->has_epsilon) {
-        f[n++] = lf_real("epsilon_server", r->epsilon_server);
-        f[n++] = lf_real("epsilon_others", r->epsilon_others);
-    }
-    log_event(&s->d.log, LOG_INFO, "round over", f); /* the rest of f is LF_END */
+    log_info(&s->d.log, "round over", lf_u64("round", r->round), lf_u64("rounds", of),
+             lf_bool("skipped", r->skipped), lf_bool("blocked", r->blocked),
+             lf_real("seconds", r->seconds), lf_if(r->has_clients, lf_u64("clients", r->clients)),
+             lf_if(r->has_clients, lf_u64("up_bytes", r->up_bytes)),
+             lf_if(r->has_perplexity, lf_real("perplexity", r->perplexity)),
+             lf_if(r->has_epsilon, lf_real("epsilon_server", r->epsilon_server)),
+             lf_if(r->has_epsilon, lf_real("epsilon_others", r->epsilon_others)));
 }
 
 DAEMON_CALLS(aggregator)

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "config/example.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static bool is_sweep(const setting_def *d)
 /* ---- check --------------------------------------------------------------------------------- */
 
 /* "csp.yml:3:1: tls.cert: ..."; the line about the settings themselves names its place already. */
-static void sentence(char *out, size_t n, const doctor_line *l, const settings *s, const char *file)
+static void sentence(char out[1024], const doctor_line *l, const settings *s, const char *file)
 {
     static const char *const of_cert[] = { "certificate", "chain", "hosts", NULL };
     const char *key = l->name, *where = file;
@@ -33,77 +34,61 @@ static void sentence(char *out, size_t n, const doctor_line *l, const settings *
     if (setting_find(s->schema, key) && settings_given(s, key))
         where = settings_origin(s, key);
     if (strcmp(l->name, "settings") == 0)
-        snprintf(out, n, "%s", l->says);
+        snprintf(out, 1024, "%s", l->says);
     else
-        snprintf(out, n, "%s: %s: %s", where, l->name, l->says);
+        snprintf(out, 1024, "%s: %s: %s", where, l->name, l->says);
 }
 
-static int say_json(const wish *w, const config_kind *k, const doctor *d, const settings *s,
-                    size_t given)
+/* Every failed check, and the summary of a good file. */
+static int say(const wish *w, const doctor *d)
 {
     char text[1024];
-    bool first = true;
+    size_t given = 0, all = 0, errors = 0;
+    const bool good = d->count[DOCTOR_FAIL] == 0;
     sefl_buf b = { 0 };
     json j = json_into(&b);
+    for (size_t i = 0; i < d->set.count; i++)
+        if (!is_sweep(&d->set.schema[i]))
+            given += d->set.value[i] != NULL, all++;
     json_open(&j, '{');
-    json_key(&j, "file"), json_str(&j, w->file);
-    json_key(&j, "kind"), json_str(&j, k->name);
-    json_key(&j, "ok"), json_bool(&j, d->count[DOCTOR_FAIL] == 0);
-    if (d->count[DOCTOR_FAIL] == 0)
-        json_key(&j, "given"), json_u64(&j, given);
-    for (size_t i = 0; i < d->n; i++)
-        if (d->at[i].status == DOCTOR_FAIL) {
-            sentence(text, sizeof text, &d->at[i], s, w->file);
-            if (first)
-                json_key(&j, "error"), json_str(&j, text), json_key(&j, "errors"),
-                    json_open(&j, '[');
-            json_str(&j, text);
-            first = false;
-        }
-    if (!first)
+    json_fields(&j, lf_str("file", w->file), lf_str("kind", d->k->name), lf_bool("ok", good),
+                lf_if(good, lf_u64("given", given)));
+    for (size_t i = 0; i < d->n; i++) {
+        if (d->at[i].status != DOCTOR_FAIL)
+            continue;
+        sentence(text, &d->at[i], &d->set, w->file);
+        if (errors++ == 0)
+            json_fields(&j, lf_str("error", text)), json_key(&j, "errors"), json_open(&j, '[');
+        json_str(&j, text);
+        sefl_note("%s", text);
+        if (!w->json)
+            cli_failed(&cmd_config, SEFL_EIO);
+    }
+    if (errors)
         json_close(&j, ']');
     json_close(&j, '}');
-    return print_json_end(&cmd_config, &j);
-}
-
-static void say(const wish *w, const config_kind *k, const doctor *d, const settings *s,
-                size_t given, size_t all)
-{
-    char text[1024];
-    for (size_t i = 0; i < d->n; i++)
-        if (d->at[i].status == DOCTOR_FAIL) {
-            sentence(text, sizeof text, &d->at[i], s, w->file);
-            sefl_note("%s", text);
-            cli_failed(&cmd_config, SEFL_EIO);
-        }
-    if (d->count[DOCTOR_FAIL] == 0)
+    if (w->json)
+        return print_json_end(&cmd_config, &j);
+    buf_clear(&b);
+    if (good)
         printf("%s: good: %s; %zu of %zu keys are given, the others have defaults\n", w->file,
-               k->about, given, all);
+               d->k->about, given, all);
+    return CLI_DONE;
 }
 
 static int check(void *options)
 {
     const wish *w = options;
-    const config_kind *told = w->kind ? config_kind_find(w->kind) : NULL;
-    const config_kind *k = told ? told : config_kind_of(w->file);
-    settings s;
-    size_t given = 0, all = 0;
     doctor *d = NULL;
-    int rc = CLI_DONE;
     sefl_status st = sefl_new(&d, 1, sizeof *d);
     if (st != SEFL_OK)
         return cli_failed(&cmd_config, st);
-    (void)doctor_settings(d, told, &s, w->file);
-    for (size_t i = 0; i < s.count; i++)
-        if (!is_sweep(&s.schema[i]))
-            given += s.value[i] != NULL, all++;
-    if (w->json)
-        rc = say_json(w, k, d, &s, given);
-    else
-        say(w, k, d, &s, given, all);
+    d->k = w->kind ? config_kind_find(w->kind) : NULL;
+    (void)doctor_settings(d, w->file);
+    int rc = say(w, d);
     if (rc == CLI_DONE && d->count[DOCTOR_FAIL] > 0)
         rc = CLI_FAILED;
-    settings_clear(&s);
+    settings_clear(&d->set);
     sefl_free(d);
     return rc;
 }
@@ -128,16 +113,9 @@ static int keys(void *options)
                    d->help);
             continue;
         }
-        json_open(&j, '{');
-        json_key(&j, "key"), json_str(&j, d->key);
-        json_key(&j, "default");
-        if (d->fallback)
-            json_str(&j, d->fallback);
-        else
-            json_null(&j);
-        json_key(&j, "values"), json_str(&j, values);
-        json_key(&j, "help"), json_str(&j, d->help);
-        json_close(&j, '}');
+        json_object(&j, NULL, lf_str("key", d->key),
+                    d->fallback ? lf_str("default", d->fallback) : lf_real("default", NAN),
+                    lf_str("values", values), lf_str("help", d->help));
     }
     if (!w->json)
         return CLI_DONE;
@@ -172,21 +150,13 @@ static int table(void *options)
     return CLI_DONE;
 }
 
-#define TO(member) SETTING_TO(wish, member)
-static const setting_def options[] = {
-    { "for", SETTING_WORD, "", TO(kind), .words = CONFIG_KIND_WORDS,
-      .help = "Kind of the file, where its name (csp.yml, ...) does not tell; otherwise it is an "
-              "experiment" },
-    OPTION_JSON(wish),
-    { 0 },
-};
+static const setting_def options[] = { CONFIG_KIND_OPTION(wish), OPTION_JSON(wish), { 0 } };
 
 const cli_command cmd_config = {
     .name = "config",
     .summary = "check a file of settings, or list the keys that it may have",
     .example = "sefl init experiment.yml && sefl config check experiment.yml",
-    .options = options,
-    .size = sizeof(wish),
+    CLI_OPTIONS(wish),
     .actions =
         (const cli_action[]){
             { "check", "FILE", "a file of settings",

@@ -1,14 +1,172 @@
 /* sefl doctor: checks this machine, and a role's file on it. */
+#define _GNU_SOURCE
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/ct.h"
+#include "base/random.h"
+#include "cli/full/confine.h"
 #include "cli/full/doctor.h"
 #include "cli/options.h"
 #include "cli/print.h"
+#include "crypto/secmem.h"
 
-#include "base/alloc.h"
-#include "base/json.h"
-
+#include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DISK_LEAST_MB = 100, DISK_GOOD_MB = 2000, MEMORY_GOOD_MB = 500, FILES_GOOD = 1024 };
+
+static void add(doctor *d, doctor_status status, const char *name, const char *remedy,
+                const char *fmt, va_list ap)
+{
+    if (d->n == DOCTOR_MAX)
+        return;
+    doctor_line *l = &d->at[d->n++];
+    l->status = status;
+    d->count[status]++;
+    snprintf(l->name, sizeof l->name, "%s", name);
+    snprintf(l->remedy, sizeof l->remedy, "%s", remedy);
+    vsnprintf(l->says, sizeof l->says, fmt, ap);
+}
+
+void doctor_ok(doctor *d, const char *name, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(d, DOCTOR_OK, name, "", fmt, ap);
+    va_end(ap);
+}
+
+void doctor_bad(doctor *d, doctor_status status, const char *name, const char *remedy,
+                const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    add(d, status, name, remedy, fmt, ap);
+    va_end(ap);
+}
+
+/* ---- the machine --------------------------------------------------------------------------- */
+
+static void check_cpu(doctor *d)
+{
+    const cpu_features *f = cpu_get();
+    char used[CPU_USED_BYTES];
+    cpu_used(used);
+    if (f->aes && f->avx2)
+        doctor_ok(d, "cpu", "%s: %s", cpu_name(), used);
+    else
+        doctor_bad(d, DOCTOR_WARN, "cpu",
+                   "results are the same, but servers want a processor with AES and AVX2 (or unset "
+                   "SEFL_CPU)",
+                   "%s: %s; slow", cpu_name(), used);
+    doctor_ok(d, "cores", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static void check_entropy(doctor *d)
+{
+    sefl_rng rng = rng_system();
+    uint8_t a[64], b[64];
+    if (rng_fill(&rng, a, sizeof a) != SEFL_OK || rng_fill(&rng, b, sizeof b) != SEFL_OK)
+        doctor_bad(d, DOCTOR_FAIL, "entropy", "the kernel must give randomness: getrandom(2)", "%s",
+                   sefl_last_error());
+    else if (ct_eq_bytes(a, b, sizeof a))
+        doctor_bad(d, DOCTOR_FAIL, "entropy", "do not use this machine", "two draws are the same");
+    else
+        doctor_ok(d, "entropy", "the system's generator answers");
+}
+
+static void check_limits(doctor *d)
+{
+    struct rlimit r = { 0 };
+    void *p = NULL;
+    bool locked = true;
+    if (secmem_new(&p, CONFINE_LOCKED_BYTES, &locked) != SEFL_OK)
+        doctor_bad(d, DOCTOR_FAIL, "memlock", "free some memory", "no memory for secrets: %s",
+                   sefl_last_error());
+    else if (!locked)
+        doctor_bad(
+            d, DOCTOR_WARN, "memlock",
+            "raise it: LimitMEMLOCK=64M of the service, ulimit -l 65536 in a shell; or accept "
+            "the risk with memory_lock: try",
+            "%d kB for keys cannot be locked in memory: servers do not start",
+            CONFINE_LOCKED_BYTES / 1024);
+    else
+        doctor_ok(d, "memlock", "memory for keys can be locked");
+    secmem_free(p);
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < FILES_GOOD)
+        doctor_bad(d, DOCTOR_WARN, "open files",
+                   "raise it: ulimit -n 4096, or LimitNOFILE= of the service",
+                   "%llu at most: an aggregator needs one a client",
+                   (unsigned long long)r.rlim_cur);
+    else
+        doctor_ok(d, "open files", "%llu at most", (unsigned long long)r.rlim_cur);
+}
+
+static void check_memory(doctor *d)
+{
+    struct sysinfo mem;
+    if (sysinfo(&mem) != 0)
+        return;
+    const double unit = 1e-6 * mem.mem_unit, all = unit * (double)mem.totalram;
+    const double free_mb = unit * (double)(mem.freeram + mem.bufferram);
+    if (all < MEMORY_GOOD_MB)
+        doctor_bad(d, DOCTOR_WARN, "memory", "use a machine with more, or a smaller model",
+                   "%.0f MB, %.0f MB of it free", all, free_mb);
+    else
+        doctor_ok(d, "memory", "%.0f MB, %.0f MB of it free", all, free_mb);
+}
+
+static void check_clock(doctor *d)
+{
+    struct timex t = { 0 };
+    sefl_clock c = clock_wall();
+    time_t now = (time_t)(clock_ns(&c) / 1000000000u);
+    struct tm tm;
+    char text[32] = "";
+    gmtime_r(&now, &tm);
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
+    int state = adjtimex(&t);
+    if (tm.tm_year + 1900 < 2024)
+        doctor_bad(d, DOCTOR_FAIL, "clock", "set it: certificates and deadlines depend on it",
+                   "it says %s UTC", text);
+    else if (state == TIME_ERROR || (state < 0 && errno != EPERM) || (t.status & STA_UNSYNC))
+        doctor_bad(d, DOCTOR_WARN, "clock", "run a time service (chrony, systemd-timesyncd)",
+                   "%s UTC; the system does not say that it is synchronised", text);
+    else
+        doctor_ok(d, "clock", "%s UTC, synchronised", text);
+}
+
+static void check_disk(doctor *d, const char *folder)
+{
+    struct statvfs v;
+    if (statvfs(folder, &v) != 0) {
+        doctor_bad(d, DOCTOR_FAIL, "disk", "make the folder, or give another", "%s: %s", folder,
+                   strerror(errno));
+        return;
+    }
+    const double mb = 1e-6 * (double)v.f_bavail * (double)v.f_frsize;
+    if (mb < DISK_GOOD_MB)
+        doctor_bad(d, mb < DISK_LEAST_MB ? DOCTOR_FAIL : DOCTOR_WARN, "disk",
+                   "make room: updates of a round lie on disk until it is opened",
+                   "%.0f MB free at %s", mb, folder);
+    else
+        doctor_ok(d, "disk", "%.0f MB free at %s", mb, folder);
+    if (v.f_flag & ST_RDONLY)
+        doctor_bad(d, DOCTOR_FAIL, "disk", "choose a folder that can be written", "%s is read-only",
+                   folder);
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
 
 typedef struct wish {
     const char *file, *kind;
@@ -19,12 +177,11 @@ static const char *const words[] = { "ok", "warn", "fail" };
 
 static sefl_status say_json(const doctor *d)
 {
-    sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     json j = json_into(&b);
     json_open(&j, '{');
     for (int i = 0; i < 3; i++)
-        json_key(&j, words[i]), json_u64(&j, d->count[i]);
+        json_fields(&j, lf_u64(words[i], d->count[i]));
     json_key(&j, "checks"), json_open(&j, '[');
     for (size_t i = 0; i < d->n; i++) {
         const doctor_line *l = &d->at[i];
@@ -33,10 +190,7 @@ static sefl_status say_json(const doctor *d)
     }
     json_close(&j, ']');
     json_close(&j, '}');
-    SEFL_TRY(print_json(&j));
-done:
-    buf_clear(&b);
-    return st;
+    return print_json(&j);
 }
 
 static void print_text(const doctor *d)
@@ -51,25 +205,39 @@ static void print_text(const doctor *d)
            d->count[DOCTOR_FAIL]);
 }
 
+static void examine(doctor *d, const char *file)
+{
+    static const char port[] = "for a trial, 'sefl provision --port-base' takes another";
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - file) + 1 : 1,
+             slash ? file : ".");
+    check_cpu(d);
+    doctor_libraries(d);
+    check_entropy(d);
+    check_limits(d);
+    check_memory(d);
+    check_clock(d);
+    check_disk(d, folder);
+    if (file) {
+        doctor_config(d, file);
+    } else { /* the usual ports of a trial federation */
+        doctor_port(d, "port", "127.0.0.1:7000", DOCTOR_WARN, port);
+        doctor_port(d, "port", "127.0.0.1:7001", DOCTOR_WARN, port);
+    }
+}
+
 static int run(void *options)
 {
     const wish *w = options;
-    const config_kind *k = w->kind ? config_kind_find(w->kind) : NULL;
-    const char *slash = w->file ? strrchr(w->file, '/') : NULL;
-    char folder[PATH_MAX];
     doctor *d = NULL;
-    if (k && !w->file)
+    if (w->kind && !w->file)
         return cli_misuse(&cmd_doctor, "--for goes with -c FILE");
     sefl_status st = sefl_new(&d, 1, sizeof *d);
     if (st != SEFL_OK)
         return cli_failed(&cmd_doctor, st);
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - w->file) + 1 : 1,
-             slash ? w->file : ".");
-    doctor_machine(d, folder);
-    if (w->file)
-        doctor_config(d, k, w->file);
-    else
-        doctor_ports(d);
+    d->k = w->kind ? config_kind_find(w->kind) : NULL;
+    examine(d, w->file);
     if (w->json)
         st = say_json(d);
     else
@@ -77,6 +245,7 @@ static int run(void *options)
     int rc = st != SEFL_OK           ? cli_failed(&cmd_doctor, st)
              : d->count[DOCTOR_FAIL] ? CLI_FAILED
                                      : CLI_DONE;
+    settings_clear(&d->set);
     sefl_free(d);
     return rc;
 }
@@ -85,8 +254,7 @@ static int run(void *options)
 static const setting_def options[] = {
     { "config", SETTING_PATH, "", TO(file), .letter = 'c',
       .help = "Check this file too: aggregator.yml, csp.yml, client.yml, ..." },
-    { "for", SETTING_WORD, "", TO(kind), .words = CONFIG_KIND_WORDS,
-      .help = "Kind of the file, where its name does not tell" },
+    CONFIG_KIND_OPTION(wish),
     OPTION_JSON(wish),
     { 0 },
 };
@@ -99,7 +267,6 @@ const cli_command cmd_doctor = {
              "peers. Each line is ok, warn or fail, with what to do; exit 1 if something fails. "
              "Nothing is changed.",
     .example = "sefl doctor",
-    .options = options,
-    .size = sizeof(wish),
-    .actions = (const cli_action[]){ { "", .run = run }, { 0 } },
+    CLI_OPTIONS(wish),
+    CLI_RUN(run, NULL, NULL, 0),
 };

@@ -41,14 +41,7 @@ done:
     return st;
 }
 
-#define TO(member) SETTING_TO(wish, member)
-static const setting_def options[] = {
-    { "for", SETTING_WORD, "", TO(kind), .words = CONFIG_KIND_WORDS,
-      .help = "Kind of the file, where its name (csp.yml, ...) does not tell; otherwise it is an "
-              "experiment" },
-    OPTION_FORCE(wish),
-    { 0 },
-};
+static const setting_def options[] = { CONFIG_KIND_OPTION(wish), OPTION_FORCE(wish), { 0 } };
 
 const cli_command cmd_init = {
     .name = "init",
@@ -58,9 +51,6 @@ const cli_command cmd_init = {
         "meaning. The keys come from the tables that the program itself uses.",
     .example = "sefl init experiment.yml",
     .never_misuse = true,
-    .options = options,
-    .size = sizeof(wish),
-    .actions = (const cli_action[]){ { "", "[FILE]", "a file to write",
-                                       .arg_at = offsetof(wish, file), .work = work },
-                                     { 0 } },
+    CLI_OPTIONS(wish),
+    CLI_WORK(work, "[FILE]", "a file to write", offsetof(wish, file)),
 };

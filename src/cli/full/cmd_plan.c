@@ -79,27 +79,22 @@ static void print_plan(const plan *p, const char *name)
         printf("warning: %s\n", p->warning[i]);
 }
 
-static sefl_status plan_one(session *s, size_t i)
+static sefl_status plan_one(void *self, settings *one, experiment *e)
 {
     sefl_status st = SEFL_OK;
-    settings one;
-    experiment e;
+    const session *s = self;
     federation *sc = NULL;
     pool *pl = NULL;
     rates r;
     plan *p = NULL;
     sefl_buf b = { 0 };
     meter m;
-    st = experiment_run(&one, &s->args.set, i);
-    if (st != SEFL_OK)
-        return st;
     sefl_progress progress = meter_start(&m, "measuring");
-    SEFL_TRY(experiment_make(&e, &one));
-    SEFL_TRY(pool_new(&pl, e.threads));
+    SEFL_TRY(pool_new(&pl, e->threads));
     /* generated texts are alike: some of them tell enough */
-    SEFL_TRY(federation_new(&sc, &(federation_config){ .experiment = &e,
-                                                       .settings = &one,
-                                                       .some = *e.data ? 0 : SOME_CLIENTS,
+    SEFL_TRY(federation_new(&sc, &(federation_config){ .experiment = e,
+                                                       .settings = one,
+                                                       .some = *e->data ? 0 : SOME_CLIENTS,
                                                        .progress = &progress }));
     if (s->rates)
         SEFL_TRY(rates_read(&r, s->rates));
@@ -117,7 +112,7 @@ static sefl_status plan_one(session *s, size_t i)
         SEFL_TRY(plan_json(&b, p));
         print_line(&b);
     } else {
-        print_plan(p, e.name);
+        print_plan(p, e->name);
     }
 done:
     meter_stop(&m);
@@ -125,23 +120,15 @@ done:
     buf_clear(&b);
     federation_free(sc);
     pool_free(pl);
-    settings_clear(&one);
     return st;
 }
 
-static int run(void *self)
+static sefl_status work(void *self)
 {
     session *s = self;
-    if (s->rates && (s->quick || s->save))
-        return cli_misuse(&cmd_plan, "--rates gives what --quick and --save-rates would measure");
-    int rc = experiment_args_read(&s->args, &cmd_plan);
-    for (size_t i = 0; rc == CLI_DONE && i < s->args.runs; i++) {
-        sefl_status st = plan_one(s, i);
-        if (st != SEFL_OK)
-            rc = cli_failed(&cmd_plan, st);
-    }
-    experiment_args_clear(&s->args);
-    return rc;
+    SEFL_NEED(!s->rates || (!s->quick && !s->save), SEFL_EINVAL,
+              "--rates gives what --quick and --save-rates would measure");
+    return experiment_args_each(&s->args, plan_one, s);
 }
 
 static const setting_def options[] = {
@@ -163,9 +150,5 @@ const cli_command cmd_plan = {
         "Prints bytes, seconds by part, memory, noise-to-signal ratio and epsilon of the whole "
         "run, and suggests what to change. It plans every run of a sweep and writes nothing.",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
-    CLI_OPTIONS(session),
-    .actions = (const cli_action[]){ { "", .needs = "config", .run = run }, { 0 } },
-    .make_schema = experiment_schema,
-    .shortcuts = experiment_shortcuts,
-    CLI_SETTINGS(session, args.flags),
+    EXPERIMENT_COMMAND(session, .work = work),
 };

@@ -1,6 +1,5 @@
 /* sefl provision: a whole federation in one folder, for trials and tests. */
 #include "base/hex.h"
-#include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -59,12 +58,11 @@ static sefl_status work(void *options)
     provision_config *c = &w->c;
     provision_report r;
     meter m;
-    interrupt_progress stop;
     char id[HEX_CHARS(PAILLIER_FINGERPRINT_BYTES)];
     SEFL_CHECK(c->key_bits == 0 || paillier_bits_ok(c->key_bits), SEFL_EINVAL,
                "--bits is 2048, 3072 or 4096, not %u", c->key_bits);
     c->task = &w->task;
-    sefl_progress p = interrupt_with(&stop, meter_start(&m, "making keys, text and task"));
+    sefl_progress p = meter_start(&m, "making keys, text and task");
     st = provision_make(&r, c, &p);
     meter_stop(&m);
     if (st != SEFL_OK)

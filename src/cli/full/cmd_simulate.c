@@ -19,39 +19,28 @@ typedef struct session {
     experiment_args args;
     federation_key key; /* of all runs with one seed */
     const char *runs;
-    bool json, quiet, terminal;
+    bool json, quiet;
+    meter line; /* of progress */
     simulate_view view;
-    uint64_t began_ns, shown_ns, round, rounds_here;
+    uint64_t began_ns, round, rounds_here;
     size_t run, empty; /* runs that learned nothing */
     unsigned warned;   /* warnings of this run that were printed at its beginning */
 } session;
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static uint64_t now_ns(void)
-{
-    sefl_clock c = clock_monotonic();
-    return clock_ns(&c);
-}
-
-static void clear_line(const session *s)
-{
-    if (s->terminal && !s->quiet)
-        meter_line("%s", "");
-}
-
 static void on_begin(void *ctx, const simulate_view *v)
 {
     session *s = ctx;
     const experiment *e = v->e;
     s->view = *v;
-    s->began_ns = now_ns();
+    s->began_ns = clock_now_ns();
     s->round = v->done;
     s->rounds_here = 0;
     s->warned = 0;
     if (s->quiet)
         return;
-    clear_line(s);
+    meter_stop(&s->line);
     if (s->args.runs > 1)
         fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->args.runs);
     fprintf(stderr,
@@ -88,7 +77,6 @@ static void print_round(const session *s, const run_line *r)
     if (r->late + r->dropped + r->diverged > 0)
         printf(" (%.0f late, %.0f dropped, %.0f diverged)", r->late, r->dropped, r->diverged);
     printf("  up %s  %.1f s\n", up, r->seconds);
-    fflush(stdout);
 }
 
 static void on_round(void *ctx, const run_line *r)
@@ -97,12 +85,10 @@ static void on_round(void *ctx, const run_line *r)
     sefl_buf b = { 0 };
     s->round = r->round;
     s->rounds_here++;
-    clear_line(s);
-    if (!s->json) {
+    meter_stop(&s->line);
+    if (!s->json)
         print_round(s, r);
-        return;
-    }
-    if (run_line_write(&b, r) == SEFL_OK)
+    else if (run_line_write(&b, r) == SEFL_OK)
         print_line(&b);
     fflush(stdout);
     buf_clear(&b);
@@ -112,17 +98,13 @@ static void on_round(void *ctx, const run_line *r)
 static bool on_progress(void *self, uint64_t done, uint64_t total)
 {
     session *s = self;
-    uint64_t now = now_ns();
-    if (interrupt_seen())
-        return false;
-    if (!s->terminal || s->quiet || now - s->shown_ns < 250000000u)
-        return true;
-    s->shown_ns = now;
+    if (interrupt_seen() || !meter_due(&s->line))
+        return !interrupt_seen();
     if (s->began_ns == 0) {
         meter_line("text of client %" PRIu64 "/%" PRIu64, done, total);
         return true;
     }
-    double t = 1e-9 * (double)(now - s->began_ns), share = total ? (double)done / (double)total : 0;
+    double t = clock_since(s->began_ns), share = total ? (double)done / (double)total : 0;
     double rounds = (double)s->rounds_here + share;
     char rate[64] = "";
     if (rounds > 0 && t > 0) {
@@ -188,31 +170,25 @@ static void print_summary(const simulate_result *r, unsigned warned)
 
 static sefl_status say_json(const simulate_result *r, const experiment *e)
 {
-    sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    SEFL_TRY(simulate_summary_write(&b, r, e));
-    print_line(&b);
-done:
+    sefl_status st = simulate_summary_write(&b, r, e);
+    if (st == SEFL_OK)
+        print_line(&b);
     buf_clear(&b);
     return st;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static sefl_status one_run(session *s, size_t i)
+static sefl_status one_run(void *self, settings *one, experiment *e)
 {
     sefl_status st = SEFL_OK;
-    settings one;
+    session *s = self;
     simulate_result *r = NULL;
-    experiment e;
     sefl_progress p = { .report = on_progress, .self = s }, stop = { .report = go_on };
-    s->run = i;
     s->began_ns = 0;
-    st = experiment_run(&one, &s->args.set, i);
-    if (st != SEFL_OK)
-        return st;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
-    SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one,
+    SEFL_TRY(simulate_run(&(simulate_config){ .settings = one,
                                               .runs = s->runs,
                                               .key = &s->key,
                                               .ctx = s,
@@ -221,10 +197,9 @@ static sefl_status one_run(session *s, size_t i)
                                               .progress = &p,
                                               .stop = &stop },
                           r));
-    clear_line(s);
-    SEFL_TRY(experiment_make(&e, &one));
+    meter_stop(&s->line);
     if (s->json)
-        SEFL_TRY(say_json(r, &e));
+        SEFL_TRY(say_json(r, e));
     else
         print_summary(r, s->warned);
     if (r->t.rounds > 0 && r->t.skipped == r->t.rounds) {
@@ -237,67 +212,42 @@ static sefl_status one_run(session *s, size_t i)
     s->empty +=
         (r->t.all.diverged > 0 && r->t.all.diverged == r->t.all.clients) ||
         (r->t.blocked > 0 && r->t.blocked + r->t.skipped == r->t.rounds); /* a warning said so */
+    s->run++;
 done:
-    clear_line(s);
-    settings_clear(&one);
+    meter_stop(&s->line);
     sefl_free(r);
     return st;
 }
 
-/* Every run of a sweep, before the first one begins. *closed: how many look at private text. */
-static sefl_status check_runs(const session *s, size_t *closed)
+static sefl_status count_private(void *ctx, settings *one, experiment *e)
 {
-    sefl_status st = SEFL_OK;
-    *closed = 0;
-    for (size_t i = 0; st == SEFL_OK && i < s->args.runs; i++) {
-        settings one;
-        experiment e;
-        st = experiment_run(&one, &s->args.set, i);
-        if (st != SEFL_OK)
-            return st;
-        st = experiment_make(&e, &one);
-        if (st == SEFL_OK && !e.data_public)
-            ++*closed;
-        settings_clear(&one);
-    }
-    return st;
-}
-
-static int go(session *s)
-{
-    size_t closed;
-    sefl_status checked = check_runs(s, &closed);
-    if (checked != SEFL_OK)
-        return cli_failed(&cmd_simulate, checked);
-    if (closed > 1)
-        fprintf(stderr,
-                "choice not accounted: %zu runs look at private text, and who picks "
-                "one of them learns\nfrom all; no epsilon below covers that "
-                "(data.public: true for public text)\n",
-                closed);
-    interrupt_catch();
-    for (size_t i = 0; i < s->args.runs; i++) {
-        sefl_status st = one_run(s, i);
-        if (st != SEFL_OK) {
-            int rc = cli_failed(&cmd_simulate, st);
-            if (st == SEFL_ECANCELLED)
-                fprintf(stderr,
-                        "run the same command again to resume after the last finished round\n");
-            return rc;
-        }
-    }
-    return s->empty ? CLI_FAILED : CLI_DONE;
+    size_t *n = ctx;
+    (void)one;
+    *n += !e->data_public;
+    return SEFL_OK;
 }
 
 static int run(void *self)
 {
     session *s = self;
-    s->terminal = meter_terminal();
-    int rc = experiment_args_read(&s->args, &cmd_simulate);
-    if (rc == CLI_DONE)
-        rc = go(s);
-    experiment_args_clear(&s->args);
+    size_t closed = 0;
+    s->line.on = meter_terminal() && !s->quiet;
+    sefl_status st = experiment_args_each(&s->args, count_private, &closed); /* checks all runs */
+    if (st == SEFL_OK && closed > 1)
+        fprintf(stderr,
+                "choice not accounted: %zu runs look at private text, and choosing one of them "
+                "uses\nwhat all of them show; no epsilon below covers that "
+                "(data.public: true for public text)\n",
+                closed);
+    interrupt_catch();
+    if (st == SEFL_OK)
+        st = experiment_args_each(&s->args, one_run, s);
     federation_key_clear(&s->key);
+    if (st == SEFL_OK)
+        return s->empty ? CLI_FAILED : CLI_DONE;
+    int rc = cli_failed(&cmd_simulate, st);
+    if (st == SEFL_ECANCELLED)
+        fprintf(stderr, "run the same command again to resume after the last finished round\n");
     return rc;
 }
 
@@ -317,9 +267,5 @@ const cli_command cmd_simulate = {
     .about = "A run writes config.yml, metrics.jsonl, model/, ledger, log and summary.json into "
              "DIR/NAME. The same command again skips finished runs and resumes an interrupted one.",
     .example = "echo 'clients: 20' > experiment.yml && sefl simulate -c experiment.yml",
-    CLI_OPTIONS(session),
-    .actions = (const cli_action[]){ { "", .needs = "config", .run = run }, { 0 } },
-    .make_schema = experiment_schema,
-    .shortcuts = experiment_shortcuts,
-    CLI_SETTINGS(session, args.flags),
+    EXPERIMENT_COMMAND(session, .run = run),
 };

@@ -22,6 +22,13 @@ typedef struct config_kind {
 } config_kind;
 
 #define CONFIG_KIND_WORDS "experiment aggregator csp client policy task"
+/* --for KIND, for a struct with the member kind. */
+#define CONFIG_KIND_OPTION(type)                                                      \
+    {                                                                                 \
+        "for", SETTING_WORD, "", CONFIG_KIND_WORDS, SETTING_TO(type, kind),           \
+            .help = "Kind of the file, where its name (csp.yml, ...) does not tell; " \
+                    "otherwise it is an experiment"                                   \
+    }
 
 /* Ends with a NULL name. The first is the usual one. */
 extern const config_kind config_kinds[];

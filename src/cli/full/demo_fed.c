@@ -30,11 +30,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { POLL_MS = 25, READY_S = 60, GRACE_MS = 15000 };
-#define DELTA 1e-6
+#define DELTA   1e-6
+#define METRICS "federation/aggregator/state/metrics.jsonl"
 
 static const char mark_text[] =
     "This folder was made by 'sefl demo'. The next demo may replace it.\n"
@@ -52,8 +52,9 @@ typedef struct stage {
     size_t shown;
     uint64_t lost_round; /* some clients are killed in it */
     uint32_t lost;       /* how many: the last ones */
-    bool killed, returned, waiting;
-    uint64_t began_ns, meter_ns;
+    bool killed, returned;
+    uint64_t began_ns;
+    meter line; /* of progress */
     demo_result result;
 } stage;
 
@@ -66,22 +67,6 @@ static uint64_t deadline_ms(const demo_fed *d)
 static bool is_pad(const demo_fed *d)
 {
     return strcmp(d->scheme, "pad") == 0;
-}
-
-static uint64_t now_ns(void)
-{
-    sefl_clock c = clock_monotonic();
-    return clock_ns(&c);
-}
-
-static double since(uint64_t began_ns)
-{
-    return 1e-9 * (double)(now_ns() - began_ns);
-}
-
-static void pause_ms(long ms)
-{
-    nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
 }
 
 static void talk(const stage *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
@@ -101,15 +86,14 @@ static void talk(const stage *s, const char *fmt, ...)
 /* "a/b/c": makes each that is not there. */
 static sefl_status make_folders(const char *path)
 {
-    sefl_status st = SEFL_OK;
     char part[PATH_MAX];
-    for (const char *p = path; st == SEFL_OK && *p; p++)
+    for (const char *p = path; *p; p++)
         if (p[1] == '/' || p[1] == '\0') {
             snprintf(part, sizeof part, "%.*s", (int)(p - path + 1), path);
-            if (mkdir(part, 0755) != 0 && errno != EEXIST)
-                st = sefl_fail(SEFL_EIO, "cannot make the folder %s: %s", part, strerror(errno));
+            SEFL_NEED(mkdir(part, 0755) == 0 || errno == EEXIST, SEFL_EIO,
+                      "cannot make the folder %s: %s", part, strerror(errno));
         }
-    return st;
+    return SEFL_OK;
 }
 
 /* Two demos in one folder would delete each other's keys and models. */
@@ -143,47 +127,31 @@ static sefl_status prepare_folder(stage *s)
 
 /* ---- keys, text, task ------------------------------------------------------------------------ */
 
-/* "key=value" */
-static sefl_status set(settings *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
-static sefl_status set(settings *s, const char *fmt, ...)
-{
-    char pair[96];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(pair, sizeof pair, fmt, ap);
-    va_end(ap);
-    return settings_set(s, pair, "demo");
-}
-
 /* Noise that is enough for a claim gets one: its true epsilon over all rounds is the target. */
 static sefl_status set_privacy(settings *s, const demo_fed *d)
 {
-    sefl_status st = SEFL_OK;
-    double z = strtod(d->noise, NULL);
+    const dp_event ev = { .noise = DP_NOISE_JOINT,
+                          .z = strtod(d->noise, NULL),
+                          .rate = 1,
+                          .count = d->rounds,
+                          .dim = UINT64_C(1) << 20 };
     dp_claim c;
-    SEFL_TRY(set(s, "privacy.noise=joint"));
-    SEFL_TRY(set(s, "privacy.z=%s", d->noise));
-    SEFL_TRY(set(s, "privacy.clip=8"));
-    if (z < DP_JOINT_Z_MIN) {
-        SEFL_TRY(set(s, "privacy.claim=none"));
-        goto done;
-    }
-    dp_event ev = {
-        .noise = DP_NOISE_JOINT, .z = z, .rate = 1, .count = d->rounds, .dim = UINT64_C(1) << 20
-    };
-    SEFL_TRY(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = DELTA }));
-    SEFL_CHECK(c.claimed, SEFL_EINVAL, "noise %s: %s", d->noise, c.why_not);
-    SEFL_TRY(set(s, "privacy.claim=dp"));
-    SEFL_TRY(set(s, "privacy.delta=%g", DELTA));
-    SEFL_TRY(set(s, "privacy.epsilon=%.6f", c.epsilon * 1.0001 + 1e-6));
-done:
-    return st;
+    SEFL_PASS(settings_setf(s, "demo", "privacy.z=%s", d->noise));
+    if (ev.z < DP_JOINT_Z_MIN)
+        return settings_set(s, "privacy.claim=none", "demo");
+    SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = DELTA }));
+    SEFL_NEED(c.claimed, SEFL_EINVAL, "noise %s: %s", d->noise, c.why_not);
+    SEFL_PASS(settings_set(s, "privacy.claim=dp", "demo"));
+    SEFL_PASS(settings_setf(s, "demo", "privacy.delta=%g", DELTA));
+    return settings_setf(s, "demo", "privacy.epsilon=%.6f", c.epsilon * 1.0001 + 1e-6);
 }
 
 static sefl_status make_federation(stage *s, const sefl_progress *p)
 {
-    static const char *const fixed[] = { "name=demo", "population=demo", "model.embed=64",
-                                         "model.hidden=64", "training.epochs=2" };
+    static const char *const fixed[] = {
+        "name=demo",         "population=demo",     "model.embed=64", "model.hidden=64",
+        "training.epochs=2", "privacy.noise=joint", "privacy.clip=8",
+    };
     sefl_status st = SEFL_OK;
     const demo_fed *d = s->d;
     settings terms;
@@ -191,10 +159,11 @@ static sefl_status make_federation(stage *s, const sefl_progress *p)
     settings_init(&terms, task_schema);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         SEFL_TRY(settings_set(&terms, fixed[i], "demo"));
-    SEFL_TRY(set(&terms, "crypto.scheme=%s", d->scheme));
-    SEFL_TRY(set(&terms, "rounds.count=%" PRIu64, d->rounds));
-    SEFL_TRY(set(&terms, "rounds.deadline_ms=%" PRIu64, deadline_ms(d)));
-    SEFL_TRY(set(&terms, "rounds.threshold=%d", d->clients < 8 ? 2 : (int)d->clients / 4));
+    SEFL_TRY(settings_setf(&terms, "demo", "crypto.scheme=%s", d->scheme));
+    SEFL_TRY(settings_setf(&terms, "demo", "rounds.count=%" PRIu64, d->rounds));
+    SEFL_TRY(settings_setf(&terms, "demo", "rounds.deadline_ms=%" PRIu64, deadline_ms(d)));
+    SEFL_TRY(settings_setf(&terms, "demo", "rounds.threshold=%d",
+                           d->clients < 8 ? 2 : (int)d->clients / 4));
     SEFL_TRY(set_privacy(&terms, d));
     SEFL_TRY(provision_make(&s->made,
                             &(provision_config){ .folder = dir_in(&s->at, "federation"),
@@ -229,29 +198,21 @@ static sefl_status ended_early(stage *s, const process *one)
 /* Until the role has written its ready file: "host:port". */
 static sefl_status wait_ready(stage *s, const char *role, char at[64])
 {
-    sefl_status st = SEFL_OK;
-    uint64_t began = now_ns();
     sefl_buf line = { 0 };
-    for (;;) {
-        SEFL_TRY(check_interrupt());
+    const char *ready = dir_in(&s->at, "federation/%s/ready", role);
+    for (uint64_t began = clock_now_ns(); !file_exists(ready); clock_pause_ms(POLL_MS)) {
+        SEFL_PASS(check_interrupt());
         processes_look(&s->parties);
         const process *one = processes_find(&s->parties, role);
-        if (one->ended) {
-            st = ended_early(s, one);
-            goto done;
-        }
-        const char *ready = dir_in(&s->at, "federation/%s/ready", role);
-        if (file_exists(ready)) {
-            SEFL_TRY(file_read(&line, ready, 256));
-            snprintf(at, 64, "%.*s", (int)strcspn((const char *)line.p, "\r\n"),
-                     (const char *)line.p);
-            goto done;
-        }
-        SEFL_CHECK(since(began) < READY_S, SEFL_ETIMEOUT, "%s is not ready after %d s", role,
-                   READY_S);
-        pause_ms(POLL_MS);
+        if (one->ended)
+            return ended_early(s, one);
+        SEFL_NEED(clock_since(began) < READY_S, SEFL_ETIMEOUT, "%s is not ready after %d s", role,
+                  READY_S);
     }
-done:
+    sefl_status st = file_read(&line, ready, 256);
+    if (st == SEFL_OK)
+        snprintf(at, 64, "%.*s", (int)(line.n < 63 ? line.n : 63), (const char *)line.p);
+    at[strcspn(at, "\r\n")] = 0;
     buf_clear(&line);
     return st;
 }
@@ -273,7 +234,7 @@ static sefl_status start_client(stage *s, uint32_t i)
 
 static sefl_status start_all(stage *s)
 {
-    char at_csp[64];
+    char at_csp[64] = "";
     SEFL_PASS(processes_init(&s->parties, dir_in(&s->at, "log")));
     const char *config = dir_in(&s->at, "federation/csp/csp.yml");
     SEFL_PASS(
@@ -291,41 +252,20 @@ static sefl_status start_all(stage *s)
 
 /* ---- rounds -------------------------------------------------------------------------------- */
 
-static void clear_meter(stage *s)
-{
-    if (s->waiting)
-        meter_line("%s", "");
-    s->waiting = false;
-}
-
-/* One line that renews itself, on a terminal. */
-static void show_waiting(stage *s)
-{
-    if (s->d->json || !meter_terminal() || now_ns() - s->meter_ns < 200000000u)
-        return;
-    s->meter_ns = now_ns();
-    s->waiting = true;
-    meter_line("round %2zu/%" PRIu64 "  under way  %.0f s ", s->shown + 1, s->d->rounds,
-               since(s->began_ns));
-}
-
 static void show_round(stage *s, const run_line *r)
 {
     char up[16];
-    clear_meter(s);
+    meter_stop(&s->line);
     human_bytes(up, r->up_bytes);
-    if (r->skipped) {
-        talk(s, "round %2" PRIu64 "/%" PRIu64 "  skipped: too few clients\n", r->round,
-             s->d->rounds);
+    talk(s, "round %2" PRIu64 "/%" PRIu64, r->round, s->d->rounds);
+    if (r->skipped || r->blocked) {
+        talk(s, "  %s\n",
+             r->skipped ? "skipped: too few clients"
+                        : "blocked by the release check; the model stays");
         return;
     }
-    if (r->blocked) {
-        talk(s, "round %2" PRIu64 "/%" PRIu64 "  blocked by the release check; the model stays\n",
-             r->round, s->d->rounds);
-        return;
-    }
-    talk(s, "round %2" PRIu64 "/%" PRIu64 "  perplexity %6.1f  clients %.0f/%" PRIu32 "  up %s",
-         r->round, s->d->rounds, r->perplexity, r->clients, s->d->clients, up);
+    talk(s, "  perplexity %6.1f  clients %.0f/%" PRIu32 "  up %s", r->perplexity, r->clients,
+         s->d->clients, up);
     if (!isnan(r->epsilon_server))
         talk(s, "  eps %.1f", r->epsilon_server);
     talk(s, "  %4.1f s (2PC %.1f)\n", r->seconds, r->open_seconds);
@@ -336,7 +276,7 @@ static void lose_clients(stage *s)
 {
     char name[PROCESSES_NAME_MAX];
     uint32_t from = s->d->clients - s->lost;
-    clear_meter(s);
+    meter_stop(&s->line);
     for (uint32_t i = from; i < s->d->clients; i++) {
         client_name(name, i);
         processes_kill(&s->parties, name);
@@ -357,64 +297,59 @@ static sefl_status return_clients(stage *s)
     return SEFL_OK;
 }
 
+/* Prints new rounds, kills and restarts clients when it is time, and finds processes that failed. */
 static sefl_status look(stage *s)
 {
-    sefl_status st = SEFL_OK;
+    const char *metrics = dir_in(&s->at, METRICS);
+    SEFL_PASS(check_interrupt());
     run_log_clear(&s->rounds);
-    const char *metrics = dir_in(&s->at, "federation/aggregator/state/metrics.jsonl");
     if (file_exists(metrics))
-        SEFL_TRY(run_log_read(&s->rounds, metrics));
+        SEFL_PASS(run_log_read(&s->rounds, metrics));
     for (; s->shown < s->rounds.n; s->shown++)
         show_round(s, &s->rounds.at[s->shown]);
     if (s->lost > 0 && !s->killed && s->shown + 1 == s->lost_round)
         lose_clients(s);
     if (s->killed && !s->returned && s->shown >= s->lost_round && s->shown < s->d->rounds)
-        SEFL_TRY(return_clients(s));
+        SEFL_PASS(return_clients(s));
     processes_look(&s->parties);
     for (size_t i = 0; i < s->parties.n; i++) {
         const process *one = &s->parties.at[i];
-        if (one->ended && !one->killed && one->rc != 0) {
-            st = ended_early(s, one);
-            goto done;
-        }
+        if (one->ended && !one->killed && one->rc != 0)
+            return ended_early(s, one);
     }
-    SEFL_CHECK(s->shown == s->d->rounds || !processes_find(&s->parties, "aggregator")->ended,
-               SEFL_ECLOSED, "the aggregator ended before the last round: see %s",
-               dir_in(&s->at, "log/aggregator.log"));
-done:
-    return st;
+    SEFL_NEED(s->shown == s->d->rounds || !processes_find(&s->parties, "aggregator")->ended,
+              SEFL_ECLOSED, "the aggregator ended before the last round: see %s",
+              dir_in(&s->at, "log/aggregator.log"));
+    return SEFL_OK;
 }
 
 static sefl_status watch(stage *s)
 {
-    sefl_status st = SEFL_OK;
-    uint64_t began = now_ns();
-    double limit = 60 + 3e-3 * (double)(deadline_ms(s->d) + 15000) * (double)s->d->rounds;
-    while (s->shown < s->d->rounds) {
-        SEFL_TRY(check_interrupt());
-        SEFL_TRY(look(s));
-        show_waiting(s);
-        SEFL_CHECK(since(began) < limit, SEFL_ETIMEOUT, "the rounds take too long: see %s",
-                   dir_in(&s->at, "log"));
-        pause_ms(POLL_MS);
+    const uint64_t began = clock_now_ns();
+    const double limit = 60 + 3e-3 * (double)(deadline_ms(s->d) + 15000) * (double)s->d->rounds;
+    s->line.on = !s->d->json && meter_terminal();
+    for (; s->shown < s->d->rounds; clock_pause_ms(POLL_MS)) {
+        SEFL_PASS(look(s));
+        if (meter_due(&s->line))
+            meter_line("round %2zu/%" PRIu64 "  under way  %.0f s ", s->shown + 1, s->d->rounds,
+                       clock_since(s->began_ns));
+        SEFL_NEED(clock_since(began) < limit, SEFL_ETIMEOUT, "the rounds take too long: see %s",
+                  dir_in(&s->at, "log"));
     }
-done:
-    clear_meter(s);
-    return st;
+    return SEFL_OK;
 }
 
 /* Everybody learns that the task is over and ends by itself. */
 static sefl_status wait_end(stage *s)
 {
-    uint64_t began = now_ns();
-    for (bool all = false; !all && 1e3 * since(began) < GRACE_MS;) {
-        SEFL_PASS(check_interrupt());
+    for (uint64_t began = clock_now_ns(); 1e3 * clock_since(began) < GRACE_MS;) {
         SEFL_PASS(look(s));
-        all = true;
-        for (size_t i = 0; i < s->parties.n; i++)
-            all = all && s->parties.at[i].ended;
-        if (!all)
-            pause_ms(POLL_MS);
+        size_t i = 0;
+        while (i < s->parties.n && s->parties.at[i].ended)
+            i++;
+        if (i == s->parties.n)
+            break;
+        clock_pause_ms(POLL_MS);
     }
     return SEFL_OK;
 }
@@ -427,8 +362,7 @@ static sefl_status write_report(stage *s)
     sefl_buf b = { 0 };
     report r = { 0 };
     const demo_result *got = &s->result;
-    SEFL_TRY(file_read(&b, dir_in(&s->at, "federation/aggregator/state/metrics.jsonl"),
-                       RUN_LOG_BYTES_MAX));
+    SEFL_TRY(file_read(&b, dir_in(&s->at, METRICS), RUN_LOG_BYTES_MAX));
     SEFL_TRY(file_write_atomic(dir_in(&s->at, "metrics.jsonl"), buf_span(&b), 0644));
     buf_reset(&b);
     json j = json_into(&b);
@@ -451,7 +385,7 @@ done:
 static sefl_status compare(stage *s, const sefl_progress *p)
 {
     fedavg_result plain;
-    uint64_t began = now_ns();
+    uint64_t began = clock_now_ns();
     SEFL_PASS(fedavg_run(&plain,
                          &(fedavg_config){ .folder = dir_in(&s->at, "federation"),
                                            .task = &s->t,
@@ -459,23 +393,13 @@ static sefl_status compare(stage *s, const sefl_progress *p)
                          p));
     s->result.before = plain.before;
     s->result.plain = plain.after;
-    s->result.plain_seconds = since(began);
+    s->result.plain_seconds = clock_since(began);
     return SEFL_OK;
 }
 
-static sefl_status play(stage *s)
+static void tell_made(const stage *s)
 {
-    sefl_status st = SEFL_OK;
-    meter m;
-    interrupt_progress stop;
     const demo_fed *d = s->d;
-    SEFL_TRY(prepare_folder(s));
-    talk(s, "sefl demo: a whole federation on this machine, in %s\n", s->at.root);
-    sefl_progress p = interrupt_with(&stop, meter_start(&m, "making keys, text and task"));
-    st = make_federation(s, &p);
-    meter_stop(&m);
-    SEFL_TRY(st);
-    s->result.provision_seconds = since(s->began_ns);
     char key[48];
     if (s->t.pub)
         snprintf(key, sizeof key, "Paillier %u bits", d->bits);
@@ -489,50 +413,59 @@ static sefl_status play(stage *s)
          "model     LSTM, block-Hankel l = 8, %zu values; %s encryption, noise z = %s\n",
          d->clients + 2, key, s->result.provision_seconds, s->made.tokens_most, s->made.words,
          s->made.values, d->scheme, d->noise);
-    SEFL_TRY(start_all(s));
+}
+
+static sefl_status play(stage *s)
+{
+    const demo_fed *d = s->d;
+    SEFL_PASS(prepare_folder(s));
+    talk(s, "sefl demo: a whole federation on this machine, in %s\n", s->at.root);
+    sefl_progress p = meter_start(&s->line, "making keys, text and task");
+    SEFL_PASS(make_federation(s, &p));
+    meter_stop(&s->line);
+    s->result.provision_seconds = clock_since(s->began_ns);
+    tell_made(s);
+    SEFL_PASS(start_all(s));
     talk(s,
          "running   CSP, AS (%s) and %" PRIu32 " clients: %" PRIu32
          " processes, mutual TLS 1.3\n\n",
          s->at_as, d->clients, d->clients + 2);
-    SEFL_TRY(watch(s));
-    p = interrupt_with(&stop, meter_start(&m, "plain FedAvg, to compare"));
-    st = compare(s, &p);
-    meter_stop(&m);
-    SEFL_TRY(st);
-    SEFL_TRY(wait_end(s));
-    s->result.seconds = since(s->began_ns);
+    SEFL_PASS(watch(s));
+    meter_stop(&s->line);
+    p = meter_start(&s->line, "plain FedAvg, to compare");
+    SEFL_PASS(compare(s, &p));
+    meter_stop(&s->line);
+    SEFL_PASS(wait_end(s));
+    s->result.seconds = clock_since(s->began_ns);
     s->result.best = s->made.best_perplexity;
-    SEFL_TRY(write_report(s));
     s->result.update_bytes = s->made.update_bytes;
-    SEFL_TRY(demo_table(&s->result, &(demo_scene){ .out = s->at.root,
-                                                   .task = &s->t,
-                                                   .clients = d->clients,
-                                                   .lost = s->lost,
-                                                   .lost_round = s->lost_round,
-                                                   .rounds = &s->rounds,
-                                                   .json = d->json }));
-done:
-    return st;
+    SEFL_PASS(write_report(s));
+    return demo_table(&s->result, &(demo_scene){ .out = s->at.root,
+                                                 .task = &s->t,
+                                                 .clients = d->clients,
+                                                 .lost = s->lost,
+                                                 .lost_round = s->lost_round,
+                                                 .rounds = &s->rounds,
+                                                 .json = d->json });
 }
 
 sefl_status demo_fed_run(const demo_fed *d)
 {
-    sefl_status st = SEFL_OK;
     stage *s = NULL;
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_PASS(sefl_new(&s, 1, sizeof *s));
     s->d = d;
     s->lock = -1;
-    s->began_ns = now_ns();
+    s->began_ns = clock_now_ns();
     s->lost = (d->clients * 3 + 7) / 8; /* three of eight */
     s->lost_round = d->rounds / 2 + 1;
     interrupt_catch();
-    st = play(s);
+    sefl_status st = play(s);
+    meter_stop(&s->line);
     processes_end(&s->parties);
     run_log_clear(&s->rounds);
     task_clear(&s->t);
     if (s->lock >= 0)
         close(s->lock);
-done:
     sefl_free(s);
     return st;
 }

@@ -36,10 +36,9 @@ typedef struct stage {
 
 static double seconds_since(uint64_t *t)
 {
-    sefl_clock c = clock_monotonic();
-    uint64_t now = clock_ns(&c), was = *t;
-    *t = now;
-    return (double)(now - was) * 1e-9;
+    double s = clock_since(*t);
+    *t = clock_now_ns();
+    return s;
 }
 
 /* ---- the stage ------------------------------------------------------------------------------- */
@@ -49,22 +48,16 @@ static sefl_status make_scene(stage *g)
     const demo_sum *d = g->d;
     sefl_rng rng = rng_system();
     uint64_t seed = 0;
-    char text[12][64];
-    unsigned n = 0;
+    static const char *const fixed[] = { "crypto=full",    "data.words=100", "model.embed=8",
+                                         "model.hidden=8", "model.batch=3",  "model.steps=10" };
     SEFL_PASS(rng_below(&rng, &seed, UINT64_C(1) << 53));
-    snprintf(text[n++], 64, "clients=%u", d->clients > 1 ? d->clients : 2);
-    snprintf(text[n++], 64, "seed=%llu", (unsigned long long)seed);
-    snprintf(text[n++], 64, "crypto=full");
-    snprintf(text[n++], 64, "crypto.scheme=%s", d->scheme);
-    snprintf(text[n++], 64, "crypto.key_bits=%u", d->bits);
-    snprintf(text[n++], 64, "privacy.z=%s", d->noise);
-    snprintf(text[n++], 64, "data.words=100");
-    snprintf(text[n++], 64, "model.embed=8");
-    snprintf(text[n++], 64, "model.hidden=8");
-    snprintf(text[n++], 64, "model.batch=3");
-    snprintf(text[n++], 64, "model.steps=10");
-    for (unsigned i = 0; i < n; i++)
-        SEFL_PASS(settings_set(&g->set, text[i], "demo"));
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        SEFL_PASS(settings_set(&g->set, fixed[i], "demo"));
+    SEFL_PASS(settings_setf(&g->set, "demo", "clients=%u", d->clients > 1 ? d->clients : 2));
+    SEFL_PASS(settings_setf(&g->set, "demo", "seed=%llu", (unsigned long long)seed));
+    SEFL_PASS(settings_setf(&g->set, "demo", "crypto.scheme=%s", d->scheme));
+    SEFL_PASS(settings_setf(&g->set, "demo", "crypto.key_bits=%u", d->bits));
+    SEFL_PASS(settings_setf(&g->set, "demo", "privacy.z=%s", d->noise));
     SEFL_PASS(experiment_make(&g->e, &g->set));
     return federation_new(&g->s, &(federation_config){ .experiment = &g->e, .settings = &g->set });
 }

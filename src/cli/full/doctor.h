@@ -1,9 +1,9 @@
 /* doctor: can this machine, with a role's file on it, take part in a federation?
  *
  *     doctor d = { 0 };
- *     doctor_machine(&d, "/where/state/goes");
- *     doctor_config(&d, NULL, path);                       // certificates, keys, ports, folders
+ *     doctor_config(&d, path);                             // certificates, keys, ports, folders
  *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
+ *     settings_clear(&d.set);
  *
  * Every check is a line: ok, warn (it works, but ...) or fail (it will not work), the finding, and
  * a remedy for the last two. The doctor changes nothing. It binds a port for a moment to see that
@@ -24,24 +24,26 @@ typedef struct doctor_line {
 } doctor_line;
 
 typedef struct doctor {
+    const config_kind *k; /* of the file; NULL: its name tells */
+    settings set;         /* what the file says */
     doctor_line at[DOCTOR_MAX];
     size_t n, count[3]; /* of each status */
 } doctor;
 
-/* remedy: NULL for ok. */
-void doctor_add(doctor *d, doctor_status status, const char *name, const char *remedy,
+void doctor_ok(doctor *d, const char *name, const char *fmt, ...) SEFL_PRINTF(3, 4);
+/* status: DOCTOR_WARN or DOCTOR_FAIL. */
+void doctor_bad(doctor *d, doctor_status status, const char *name, const char *remedy,
                 const char *fmt, ...) SEFL_PRINTF(5, 6);
 
-/* Versions; part of doctor_machine. */
+/* Versions. */
 void doctor_libraries(doctor *d);
-/* folder: where state is kept (disk space). */
-void doctor_machine(doctor *d, const char *folder);
-/* The usual ports of a trial federation, when no file is given. */
-void doctor_ports(doctor *d);
-/* Checks what the role reads at its start: settings, files, certificate, task. k: the file's kind;
- * NULL: its name tells. False if the settings are wrong. The caller clears *s in any case. */
-bool doctor_settings(doctor *d, const config_kind *k, settings *s, const char *path);
+/* Is the address free to listen on? bad: the status if it is not. */
+void doctor_port(doctor *d, const char *name, const char *address, doctor_status bad,
+                 const char *remedy);
+/* Checks what the role reads at its start: settings, files, certificate, task. False if the
+ * settings are wrong. The caller clears d->set in any case. */
+bool doctor_settings(doctor *d, const char *path);
 /* doctor_settings, then memory, port and peers of this machine. */
-void doctor_config(doctor *d, const config_kind *k, const char *path);
+void doctor_config(doctor *d, const char *path);
 
 #endif

@@ -18,19 +18,19 @@ void doctor_libraries(doctor *d)
 {
     int major, minor, patch;
     yaml_get_version(&major, &minor, &patch);
-    doctor_add(d, DOCTOR_OK, "libraries", NULL, "glibc %s, %s, GMP %s, OpenSSL %s, libsodium %s",
-               gnu_get_libc_version(), nn_blas_name(), gmp_version,
-               OpenSSL_version(OPENSSL_VERSION_STRING), sodium_version_string());
-    doctor_add(d, DOCTOR_OK, "libraries", NULL,
-               "GnuTLS %s, libmicrohttpd %s, libcurl %s, jansson %s, SQLite %s, libyaml %d.%d.%d",
-               gnutls_check_version(NULL), MHD_get_version(),
-               curl_version_info(CURLVERSION_NOW)->version, JANSSON_VERSION, sqlite3_libversion(),
-               major, minor, patch);
+    doctor_ok(d, "libraries", "glibc %s, %s, GMP %s, OpenSSL %s, libsodium %s",
+              gnu_get_libc_version(), nn_blas_name(), gmp_version,
+              OpenSSL_version(OPENSSL_VERSION_STRING), sodium_version_string());
+    doctor_ok(d, "libraries",
+              "GnuTLS %s, libmicrohttpd %s, libcurl %s, jansson %s, SQLite %s, libyaml %d.%d.%d",
+              gnutls_check_version(NULL), MHD_get_version(),
+              curl_version_info(CURLVERSION_NOW)->version, JANSSON_VERSION, sqlite3_libversion(),
+              major, minor, patch);
     if (gnutls_check_version("3.7.0") == NULL)
-        doctor_add(d, DOCTOR_FAIL, "gnutls", "install GnuTLS 3.7 or later",
+        doctor_bad(d, DOCTOR_FAIL, "gnutls", "install GnuTLS 3.7 or later",
                    "%s is too old for TLS 1.3 as used", gnutls_check_version(NULL));
     if (OPENSSL_version_major() != OPENSSL_VERSION_MAJOR)
-        doctor_add(d, DOCTOR_FAIL, "openssl", "build again on this machine: make clean; make",
+        doctor_bad(d, DOCTOR_FAIL, "openssl", "build again on this machine: make clean; make",
                    "OpenSSL %u is here, the program was built for %d", OPENSSL_version_major(),
                    OPENSSL_VERSION_MAJOR);
 }

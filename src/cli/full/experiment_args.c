@@ -2,20 +2,34 @@
 
 const cli_shortcut experiment_shortcuts[] = { { "threads", "threads" }, { 0 } };
 
-int experiment_args_read(experiment_args *a, const cli_command *c)
+sefl_status experiment_args_read(const cli_action *action, void *args)
 {
+    experiment_args *a = args;
+    (void)action;
     settings_init(&a->set, experiment_schema());
-    sefl_status st = experiment_read(&a->set, a->file);
-    if (st == SEFL_OK)
-        st = settings_overlay(&a->set, &a->flags);
-    if (st != SEFL_OK)
-        return cli_failed(c, st);
+    SEFL_PASS(experiment_read(&a->set, a->file));
+    SEFL_PASS(settings_overlay(&a->set, &a->flags));
     a->runs = experiment_runs(&a->set);
-    return a->runs > 0 ? CLI_DONE
-                       : cli_misuse(c, "the sweep has more than %d runs", EXPERIMENT_RUNS_MAX);
+    SEFL_NEED(a->runs > 0, SEFL_EINVAL, "the sweep has more than %d runs", EXPERIMENT_RUNS_MAX);
+    return SEFL_OK;
 }
 
-void experiment_args_clear(experiment_args *a)
+void experiment_args_clear(void *args)
 {
-    settings_clear(&a->set);
+    settings_clear(&((experiment_args *)args)->set);
+}
+
+sefl_status experiment_args_each(const experiment_args *a, experiment_fn *fn, void *ctx)
+{
+    for (size_t i = 0; i < a->runs; i++) {
+        settings one;
+        experiment e;
+        SEFL_PASS(experiment_run(&one, &a->set, i));
+        sefl_status st = experiment_make(&e, &one);
+        if (st == SEFL_OK)
+            st = fn(ctx, &one, &e);
+        settings_clear(&one);
+        SEFL_PASS(st);
+    }
+    return SEFL_OK;
 }

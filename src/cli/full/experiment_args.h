@@ -21,10 +21,27 @@ typedef struct experiment_args {
       SETTING_TO(experiment_args, file),                                                     \
       .help = "The experiment; 'sefl init' writes one, docs/SIMULATION.md lists the keys" }, \
         OPTION_SET
+/* The part of a cli_command that both share; `call` is .run = ... or .work = ... */
+#define EXPERIMENT_COMMAND(type, call)                                       \
+    CLI_OPTIONS(type), CLI_SETTINGS(experiment_args, flags),                 \
+        .make_schema = experiment_schema, .shortcuts = experiment_shortcuts, \
+        .prepare = experiment_args_read, .finish = experiment_args_clear,    \
+        .actions = (const cli_action[])                                      \
+    {                                                                        \
+        { "", .needs = "config", call },                                     \
+        {                                                                    \
+            0                                                                \
+        }                                                                    \
+    }
 extern const cli_shortcut experiment_shortcuts[];
 
-/* Reads the file; exit code. */
-int experiment_args_read(experiment_args *a, const cli_command *c);
-void experiment_args_clear(experiment_args *a);
+/* Reads the file of a struct that begins with an experiment_args. */
+sefl_status experiment_args_read(const cli_action *a, void *args) SEFL_MUST_CHECK;
+void experiment_args_clear(void *args);
+
+/* Calls fn for each run of the sweep, with its settings and the experiment made of them. */
+typedef sefl_status experiment_fn(void *ctx, settings *one, experiment *e);
+sefl_status experiment_args_each(const experiment_args *a, experiment_fn *fn,
+                                 void *ctx) SEFL_MUST_CHECK;
 
 #endif

@@ -1,34 +1,26 @@
 #include "cli/full/fedavg.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "roles/aggregator/step.h"
 #include "roles/client/text.h"
 #include "simulate/protection.h"
 #include "simulate/work.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-
-static sefl_status path_in(char out[PATH_MAX], const fedavg_config *c, const char *name)
-{
-    return snprintf(out, PATH_MAX, "%s/%s", c->folder, name) < PATH_MAX
-               ? SEFL_OK
-               : sefl_fail(SEFL_EINVAL, "%.64s...: the path is too long", c->folder);
-}
 
 /* The folder's federation, as far as training needs one. */
 static sefl_status read_folder(federation *f, const fedavg_config *c)
 {
-    char path[PATH_MAX], name[64];
+    char path[PATH_MAX];
     size_t count = 0;
     int width = c->clients < 100 ? 2 : c->clients < 1000 ? 3 : 4;
-    SEFL_PASS(path_in(path, c, "public/vocab.txt"));
+    SEFL_PASS(file_path(path, "%s/public/vocab.txt", c->folder));
     SEFL_PASS(vocab_read(&f->words, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    SEFL_PASS(path_in(path, c, "public/valid.txt"));
+    SEFL_PASS(file_path(path, "%s/public/valid.txt", c->folder));
     SEFL_PASS(corpus_read(&f->valid, f->words, &(corpus_file){ .path = path }, NULL));
-    SEFL_PASS(path_in(path, c, "public/init.safetensors"));
+    SEFL_PASS(file_path(path, "%s/public/init.safetensors", c->folder));
     SEFL_PASS(model_read(&f->meta, &f->theta, &count, path));
     SEFL_NEED(count == c->task->params, SEFL_EPROTO, "%s: %zu values, the task says %zu", path,
               count, c->task->params);
@@ -38,8 +30,7 @@ static sefl_status read_folder(federation *f, const fedavg_config *c)
         uint32_t i = f->clients;
         f->client[i][0] = (uint8_t)i; /* dropout's seed depends on it, nothing else */
         f->client[i][1] = (uint8_t)(i >> 8);
-        snprintf(name, sizeof name, "clients/client-%0*" PRIu32 "/text", width, i + 1);
-        SEFL_PASS(path_in(path, c, name));
+        SEFL_PASS(file_path(path, "%s/clients/client-%0*" PRIu32 "/text", c->folder, width, i + 1));
         SEFL_PASS(client_text_read(&f->text[i], f->words, &(corpus_file){ .path = path }, NULL));
     }
     return SEFL_OK;

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "cli/full/processes.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,25 +12,18 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ARGUMENTS_MAX = 16, END_MS = 3000, PAUSE_MS = 20 };
-
-static void pause_ms(unsigned ms)
-{
-    nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL);
-}
 
 sefl_status processes_init(processes *f, const char *log_folder)
 {
     *f = (processes){ 0 };
     ssize_t n = readlink("/proc/self/exe", f->program, sizeof f->program - 1);
-    if (n <= 0)
-        return sefl_fail(SEFL_EIO, "this program's own file is not known: /proc/self/exe: %s",
-                         strerror(errno));
-    if (snprintf(f->log, sizeof f->log, "%s", log_folder) >= (int)sizeof f->log)
-        return sefl_fail(SEFL_EINVAL, "%.64s...: the path is too long", log_folder);
+    SEFL_NEED(n > 0, SEFL_EIO, "this program's own file is not known: /proc/self/exe: %s",
+              strerror(errno));
+    SEFL_NEED(snprintf(f->log, sizeof f->log, "%s", log_folder) < (int)sizeof f->log, SEFL_EINVAL,
+              "%.64s...: the path is too long", log_folder);
     return SEFL_OK;
 }
 
@@ -144,7 +139,7 @@ void processes_end(processes *f)
         if (!f->at[i].ended)
             kill(f->at[i].pid, SIGTERM);
     for (unsigned ms = 0; ms < END_MS && !all_ended(f); ms += PAUSE_MS)
-        pause_ms(PAUSE_MS);
+        clock_pause_ms(PAUSE_MS);
     for (size_t i = 0; i < f->n; i++)
         processes_kill(f, f->at[i].name);
 }

@@ -26,7 +26,7 @@ typedef struct walk {
 
     char path[PATH_MAX_BYTES]; /* of the key at hand: model.block */
     size_t outside[DEPTH_MAX]; /* path length outside of each open map */
-    unsigned depth;            /* open maps */
+    unsigned depth, documents; /* open maps; documents so far */
     bool has_key;              /* the path ends with a key whose value comes next */
     size_t in_map;             /* path length of the map at hand */
     char origin[ORIGIN_MAX];   /* of the key at hand */
@@ -58,42 +58,26 @@ static bool is_group(const walk *w, const char *key)
     return false;
 }
 
-/* The group that was meant; the text lives in *scratch. */
-static sefl_status near_group(const walk *w, sefl_buf *scratch, const char **out)
+static sefl_status unknown_group(const walk *w)
 {
+    char group[SETTINGS_MAX][PATH_MAX_BYTES];
     const char *names[SETTINGS_MAX + 1] = { 0 };
-    size_t at[SETTINGS_MAX] = { 0 }, n = 0;
-    unsigned level = 0;
+    size_t n = 0, points = 0;
     for (const char *c = w->path; *c; c++)
-        level += *c == '.';
+        points += *c == '.';
     for (const setting_def *d = w->got.schema; d->key; d++) { /* as many parts as the key has */
         const char *end = strchr(d->key, '.');
-        for (unsigned i = 0; end && i < level; i++)
+        for (size_t i = 0; end && i < points; i++)
             end = strchr(end + 1, '.');
         if (!end)
             continue;
-        at[n++] = scratch->n;
-        SEFL_PASS(wr_raw(scratch, d->key, (size_t)(end - d->key)));
-        SEFL_PASS(wr_u8(scratch, 0));
+        snprintf(group[n], sizeof *group, "%.*s", (int)(end - d->key), d->key);
+        names[n] = group[n], n++;
     }
-    for (size_t i = 0; i < n; i++)
-        names[i] = (const char *)scratch->p + at[i];
-    *out = suggest_name(w->path, names);
-    return SEFL_OK;
-}
-
-static sefl_status unknown_group(const walk *w)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf scratch = { 0 };
-    const char *near = NULL;
-    SEFL_TRY(near_group(w, &scratch, &near));
-    st = near ? sefl_fail(SEFL_EINVAL, "%s: unknown setting \"%s\"; did you mean \"%s\"?",
-                          w->origin, w->path, near)
-              : sefl_fail(SEFL_EINVAL, "%s: unknown setting \"%s\"", w->origin, w->path);
-done:
-    buf_clear(&scratch);
-    return st;
+    const char *near = suggest_name(w->path, names);
+    SEFL_NEED(!near, SEFL_EINVAL, "%s: unknown setting \"%s\"; did you mean \"%s\"?", w->origin,
+              w->path, near);
+    return sefl_fail(SEFL_EINVAL, "%s: unknown setting \"%s\"", w->origin, w->path);
 }
 
 /* ---- events ------------------------------------------------------------------------------- */
@@ -136,11 +120,10 @@ static sefl_status once(walk *w)
 
 static sefl_status set(walk *w, sefl_span value)
 {
-    if (!find(w, w->path) && is_group(w, w->path))
-        return sefl_fail(SEFL_EINVAL,
-                         "%s: \"%s\" is a group: its settings stand below it, indented", w->origin,
-                         w->path);
-    if (find(w, w->path))
+    const bool known = find(w, w->path);
+    SEFL_NEED(known || !is_group(w, w->path), SEFL_EINVAL,
+              "%s: \"%s\" is a group: its settings stand below it, indented", w->origin, w->path);
+    if (known)
         SEFL_PASS(once(w));
     SEFL_PASS(settings_set_pair(&w->got, span_of_str(w->path), value, w->origin));
     w->has_key = false;
@@ -151,10 +134,9 @@ static sefl_status on_value(walk *w, const yaml_event_t *e)
 {
     sefl_span v = span_of(e->data.scalar.value, e->data.scalar.length);
     SEFL_PASS(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
-    if (v.n == 0 && e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !w->in_list &&
-        find(w, w->path))
-        return sefl_fail(SEFL_EINVAL, "%s: \"%s\" has no value (\"\" is an empty one)", w->origin,
-                         w->path);
+    SEFL_NEED(v.n > 0 || e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || w->in_list ||
+                  !find(w, w->path),
+              SEFL_EINVAL, "%s: \"%s\" has no value (\"\" is an empty one)", w->origin, w->path);
     if (!w->in_list)
         return set(w, v);
     SEFL_NEED(v.n > 0 && !memchr(v.p, ',', v.n), SEFL_EINVAL,
@@ -165,36 +147,28 @@ static sefl_status on_value(walk *w, const yaml_event_t *e)
 static sefl_status on_scalar(walk *w, const yaml_event_t *e)
 {
     if (w->depth == 0) {
-        place(w, e->start_mark);
         /* "---" alone: a document without content */
         if (e->data.scalar.length == 0 && e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
             return plain(w, e->data.scalar.anchor, e->data.scalar.tag);
         return sefl_fail(SEFL_EINVAL, "%s: settings are written \"key: value\"", w->origin);
     }
-    if (w->has_key)
-        return on_value(w, e);
-    place(w, e->start_mark);
-    return on_key(w, e);
+    return w->has_key ? on_value(w, e) : on_key(w, e);
 }
 
 static sefl_status on_map(walk *w, const yaml_event_t *e)
 {
-    if (w->depth == 0 || !w->has_key)
-        place(w, e->start_mark);
     SEFL_PASS(plain(w, e->data.mapping_start.anchor, e->data.mapping_start.tag));
     SEFL_NEED(!w->in_list, SEFL_EINVAL, "%s: an item of \"%s\" is a map: only plain values can be",
               w->origin, w->path);
     SEFL_NEED(w->depth == 0 || w->has_key, SEFL_EINVAL, "%s: a map cannot be a key", w->origin);
     SEFL_NEED(w->depth < DEPTH_MAX, SEFL_EINVAL, "%s: maps are nested deeper than %d", w->origin,
               DEPTH_MAX);
-    if (w->has_key && !is_group(w, w->path)) {
-        if (find(w, w->path))
-            return sefl_fail(SEFL_EINVAL, "%s: \"%s\" wants a value, not a map", w->origin,
-                             w->path);
-        return unknown_group(w);
+    if (w->has_key) {
+        const bool group = is_group(w, w->path);
+        SEFL_NEED(group || !find(w, w->path), SEFL_EINVAL, "%s: \"%s\" wants a value, not a map",
+                  w->origin, w->path);
+        SEFL_PASS(group ? once(w) : unknown_group(w));
     }
-    if (w->has_key)
-        SEFL_PASS(once(w));
     w->outside[w->depth++] = w->in_map;
     w->in_map = strlen(w->path);
     w->has_key = false;
@@ -210,8 +184,6 @@ static void on_map_end(walk *w)
 
 static sefl_status on_list(walk *w, const yaml_event_t *e)
 {
-    if (w->depth == 0 || !w->has_key)
-        place(w, e->start_mark);
     SEFL_PASS(plain(w, e->data.sequence_start.anchor, e->data.sequence_start.tag));
     SEFL_NEED(w->depth > 0, SEFL_EINVAL, "%s: settings are written \"key: value\"", w->origin);
     SEFL_NEED(w->has_key, SEFL_EINVAL, "%s: a list cannot be a key", w->origin);
@@ -231,14 +203,39 @@ static sefl_status on_list_end(walk *w)
     return set(w, buf_span(&w->list));
 }
 
-static sefl_status on_document(walk *w, const yaml_event_t *e, unsigned *documents)
+static sefl_status on_document(walk *w, const yaml_event_t *e)
 {
-    place(w, e->start_mark);
-    SEFL_NEED((*documents)++ == 0, SEFL_EINVAL, "%s: a second document in one file", w->origin);
+    SEFL_NEED(w->documents++ == 0, SEFL_EINVAL, "%s: a second document in one file", w->origin);
     SEFL_NEED(e->data.document_start.tag_directives.start ==
                   e->data.document_start.tag_directives.end,
               SEFL_EINVAL, "%s: tags (%%TAG) are not used here", w->origin);
     return SEFL_OK;
+}
+
+static sefl_status on_event(walk *w, const yaml_event_t *e)
+{
+    if (w->depth == 0 || !w->has_key) /* a sentence about a value names the place of its key */
+        place(w, e->start_mark);
+    switch (e->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        return on_document(w, e);
+    case YAML_ALIAS_EVENT:
+        return sefl_fail(SEFL_EINVAL, "%s: aliases (*%.40s) are not used here", w->origin,
+                         (const char *)e->data.alias.anchor);
+    case YAML_SCALAR_EVENT:
+        return on_scalar(w, e);
+    case YAML_MAPPING_START_EVENT:
+        return on_map(w, e);
+    case YAML_MAPPING_END_EVENT:
+        on_map_end(w);
+        return SEFL_OK;
+    case YAML_SEQUENCE_START_EVENT:
+        return on_list(w, e);
+    case YAML_SEQUENCE_END_EVENT:
+        return on_list_end(w);
+    default:
+        return SEFL_OK; /* begin and end of stream and document */
+    }
 }
 
 /* ---- the walk ----------------------------------------------------------------------------- */
@@ -280,42 +277,12 @@ static sefl_status syntax_error(walk *w, sefl_span bytes)
 static sefl_status run(walk *w, sefl_span bytes)
 {
     sefl_status st = SEFL_OK;
-    unsigned documents = 0;
     for (bool end = false; !end && st == SEFL_OK;) {
         yaml_event_t e;
         if (!yaml_parser_parse(&w->parser, &e))
             return syntax_error(w, bytes);
-        switch (e.type) {
-        case YAML_DOCUMENT_START_EVENT:
-            st = on_document(w, &e, &documents);
-            break;
-        case YAML_ALIAS_EVENT:
-            if (!w->has_key)
-                place(w, e.start_mark);
-            st = sefl_fail(SEFL_EINVAL, "%s: aliases (*%.40s) are not used here", w->origin,
-                           (const char *)e.data.alias.anchor);
-            break;
-        case YAML_SCALAR_EVENT:
-            st = on_scalar(w, &e);
-            break;
-        case YAML_MAPPING_START_EVENT:
-            st = on_map(w, &e);
-            break;
-        case YAML_MAPPING_END_EVENT:
-            on_map_end(w);
-            break;
-        case YAML_SEQUENCE_START_EVENT:
-            st = on_list(w, &e);
-            break;
-        case YAML_SEQUENCE_END_EVENT:
-            st = on_list_end(w);
-            break;
-        case YAML_STREAM_END_EVENT:
-            end = true;
-            break;
-        default:
-            break; /* stream start, document end, no event */
-        }
+        st = on_event(w, &e);
+        end = e.type == YAML_STREAM_END_EVENT;
         yaml_event_delete(&e);
     }
     return st;
