@@ -229,8 +229,8 @@ sefl_status bench_ahe_pad(bench *b, const bench_ahe_options *o)
     SEFL_TRY(sefl_new(&j->body, ahe_body_bytes(&j->p), 1));
     SEFL_TRY(sefl_new(&j->plain, j->p.units, j->p.plain_bytes));
     SEFL_TRY(ahe_enc_new(&j->enc, NULL, &j->p, NULL, NULL));
-    SEFL_TRY(ahe_pad.sum_new(&j->sum, NULL, &j->p));
-    SEFL_TRY(ahe_pad.dec_new(&j->dec, NULL, &j->p, context));
+    SEFL_TRY(ahe_sum_new(&j->sum, &j->p, NULL));
+    SEFL_TRY(ahe_dec_new(&j->dec, &j->p, NULL, context));
     bench_note(b, "pad: %u bits a value, %d values, %u clients; AES %s", packing.w, VALUES,
                packing.clients, aes_path_name(aes_path_best()));
     SEFL_TRY(timed(b, &stream, aes, j));
@@ -254,8 +254,8 @@ done:
     if (j) {
         seal_key_free(j->key);
         sign_key_free(j->upload_key);
-        ahe_pad.dec_free(j->dec);
-        ahe_pad.sum_free(j->sum);
+        ahe_dec_free(&j->p, j->dec);
+        ahe_sum_free(&j->p, j->sum);
         ahe_enc_free(&j->p, j->enc);
         sefl_free(j->plain);
         sefl_free(j->body);

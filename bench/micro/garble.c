@@ -18,8 +18,8 @@ typedef struct job {
     const circuit *c;
     gc_config cfg;
     gc_label delta;
-    gc_garbler *g;
-    gc_evaluator *e;
+    gc *g;
+    gc *e;
     gc_label *in, *out, *active, *result, hashed[2 * GC_LANES];
     uint8_t *tables;
     size_t table_bytes;
@@ -113,10 +113,10 @@ static sefl_status measure(bench *b, const circuit *c, const char *what, aes_pat
     seeded_fill(&gen, j.in, wires * c->inputs * sizeof *j.in);
     seeded_fill(&gen, j.active, wires * c->inputs * sizeof *j.in);
     seeded_fill(&gen, &j.cfg.hash_key, sizeof j.cfg.hash_key);
-    SEFL_TRY(gc_garbler_new(&j.g, c, &j.cfg, &j.delta));
-    SEFL_TRY(gc_evaluator_new(&j.e, c, &j.cfg));
-    gc_garbler_set_path(j.g, path);
-    gc_evaluator_set_path(j.e, path);
+    SEFL_TRY(gc_new(&j.g, c, &j.cfg, &j.delta));
+    SEFL_TRY(gc_new(&j.e, c, &j.cfg, NULL));
+    gc_set_path(j.g, path);
+    gc_set_path(j.e, path);
 
     SEFL_TRY(in_turns(b, &j, garble, 2, &work_s, &floor_s));
     snprintf(name, sizeof name, "garble %s", what);
@@ -125,8 +125,8 @@ static sefl_status measure(bench *b, const circuit *c, const char *what, aes_pat
     snprintf(name, sizeof name, "evaluate %s", what);
     row(b, &j, name, 2, work_s, floor_s);
 done:
-    gc_garbler_free(j.g);
-    gc_evaluator_free(j.e);
+    gc_free(j.g);
+    gc_free(j.e);
     sefl_free(j.in);
     sefl_free(j.active);
     sefl_free(j.out);

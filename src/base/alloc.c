@@ -104,19 +104,17 @@ sefl_status sefl_room(void *ptr, size_t *cap, size_t want, size_t size)
     items = items < want ? want : items;
     if (__builtin_mul_overflow(items, size, &bytes))
         return sefl_fail(SEFL_ENOMEM, "out of memory: %zu x %zu bytes wanted", items, size);
-    sefl_status st = sefl_grow(ptr, *cap * size, bytes);
-    if (st == SEFL_OK)
-        *cap = items;
-    return st;
+    SEFL_PASS(sefl_grow(ptr, *cap * size, bytes));
+    *cap = items;
+    return SEFL_OK;
 }
 
 sefl_status sefl_strdup(char **out, const char *s)
 {
     size_t n = strlen(s) + 1;
-    sefl_status st = sefl_new(out, n, 1);
-    if (st == SEFL_OK)
-        memcpy(*out, s, n);
-    return st;
+    SEFL_PASS(sefl_new(out, n, 1));
+    memcpy(*out, s, n);
+    return SEFL_OK;
 }
 
 void sefl_free(void *p)

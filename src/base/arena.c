@@ -10,10 +10,9 @@ enum { ALIGN = 64 };
 sefl_status arena_init(arena *a, size_t bytes)
 {
     *a = (arena){ 0 };
-    sefl_status st = sefl_new(&a->p, bytes, 1);
-    if (st == SEFL_OK)
-        a->cap = bytes;
-    return st;
+    SEFL_PASS(sefl_new(&a->p, bytes, 1));
+    a->cap = bytes;
+    return SEFL_OK;
 }
 
 size_t arena_cost(size_t count, size_t size)

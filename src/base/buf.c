@@ -20,10 +20,9 @@ sefl_status buf_reserve(sefl_buf *b, size_t n)
         cap = cap > SIZE_MAX / 2 ? want : cap * 2;
     if (b->max && cap > b->max)
         cap = b->max;
-    sefl_status st = sefl_grow(&b->p, b->n, cap);
-    if (st == SEFL_OK)
-        b->cap = cap;
-    return st;
+    SEFL_PASS(sefl_grow(&b->p, b->n, cap));
+    b->cap = cap;
+    return SEFL_OK;
 }
 
 sefl_status buf_extend(sefl_buf *b, uint8_t **out, size_t n)

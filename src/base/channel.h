@@ -85,4 +85,13 @@ void channel_pair_close(channel *end);
  * bytes and then read them itself. */
 sefl_status channel_pair_limit(channel *end, size_t bytes) SEFL_MUST_CHECK;
 
+/* Runs both sides of a protocol over a limited pair: `here` in this thread, `there` in a second
+ * one. Returns the failure of the side that failed by itself, with its sentence. */
+typedef struct channel_side {
+    sefl_status (*run)(void *ctx, channel *ch);
+    void *ctx;
+} channel_side;
+sefl_status channel_pair_run(channel_side here, channel_side there, unsigned timeout_ms,
+                             size_t limit) SEFL_MUST_CHECK;
+
 #endif

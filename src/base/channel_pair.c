@@ -6,6 +6,7 @@
 #include "base/cond.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -42,9 +43,7 @@ static sefl_status queue_room(queue *q, size_t n, size_t most)
         return SEFL_OK;
     while (cap - q->n < n && cap < most)
         cap *= 2;
-    sefl_status st = sefl_new(&bigger, cap, 1);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(&bigger, cap, 1));
     size_t first = q->n < q->cap - q->at ? q->n : q->cap - q->at;
     if (q->n > 0) {
         memcpy(bigger, q->p + q->at, first);
@@ -126,10 +125,8 @@ static const channel_ops pair_ops = { pair_send, pair_recv, pair_flush };
 sefl_status channel_pair_new(channel *a, channel *b, unsigned timeout_ms)
 {
     pair *p;
-    sefl_status st = sefl_new(&p, 1, sizeof *p);
     *a = *b = (channel){ .dead = true };
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(&p, 1, sizeof *p));
     pthread_mutex_init(&p->lock, NULL);
     cond_init(&p->moved);
     p->timeout_ms = timeout_ms;
@@ -169,4 +166,41 @@ void channel_pair_close(channel *end)
     pthread_cond_destroy(&p->moved);
     pthread_mutex_destroy(&p->lock);
     sefl_free(p);
+}
+
+typedef struct running {
+    channel_side side;
+    channel ch;
+    sefl_status st;
+    char why[512];
+} running;
+
+static void *run_side(void *arg)
+{
+    running *r = arg;
+    r->st = r->side.run(r->side.ctx, &r->ch);
+    if (r->st != SEFL_OK)
+        snprintf(r->why, sizeof r->why, "%s", sefl_last_error());
+    channel_pair_close(&r->ch);
+    return NULL;
+}
+
+sefl_status channel_pair_run(channel_side here, channel_side there, unsigned timeout_ms,
+                             size_t limit)
+{
+    sefl_status st = SEFL_OK;
+    running a = { .side = here }, b = { .side = there };
+    pthread_t thread;
+    SEFL_PASS(channel_pair_new(&a.ch, &b.ch, timeout_ms));
+    SEFL_TRY(channel_pair_limit(&a.ch, limit));
+    SEFL_TRY(thread_start(&thread, run_side, &b));
+    run_side(&a);
+    pthread_join(thread, NULL);
+    if (b.st != SEFL_OK && (a.st == SEFL_OK || a.st == SEFL_ECLOSED))
+        a = b; /* the side that only saw the other's end closed says nothing new */
+    SEFL_CHECK(a.st == SEFL_OK, a.st, "%s", a.why);
+done:
+    channel_pair_close(&a.ch);
+    channel_pair_close(&b.ch);
+    return st;
 }

@@ -24,22 +24,39 @@ static sefl_status fail_errno(const char *what, const char *path)
                      "cannot %s %s: %s", what, path, strerror(errno));
 }
 
+sefl_status file_open(int *fd, uint64_t *size, const char *path, bool pipes)
+{
+    sefl_status st = SEFL_OK;
+    struct stat sb;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (*fd < 0)
+        return fail_errno("open", path);
+    SEFL_CHECK(fstat(*fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
+    SEFL_CHECK(!S_ISDIR(sb.st_mode), SEFL_EINVAL, "%s is a folder, a file is wanted", path);
+    SEFL_CHECK(S_ISREG(sb.st_mode) || (pipes && S_ISFIFO(sb.st_mode)), SEFL_EINVAL,
+               "%s is not a file", path);
+    *size = sb.st_size > 0 ? (uint64_t)sb.st_size : 0;
+done:
+    if (st != SEFL_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return st;
+}
+
 sefl_status file_read(sefl_buf *out, const char *path, size_t max)
 {
     sefl_status st = SEFL_OK;
     size_t before = out->n;
-    struct stat sb;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return fail_errno("open", path);
-    SEFL_CHECK(fstat(fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
-    SEFL_CHECK(S_ISREG(sb.st_mode) || S_ISFIFO(sb.st_mode), SEFL_EINVAL, "%s is not a file", path);
-    SEFL_CHECK(sb.st_size <= 0 || (uintmax_t)sb.st_size <= max, SEFL_ERANGE,
-               "%s has %jd bytes, at most %zu are taken", path, (intmax_t)sb.st_size, max);
+    uint64_t size;
+    int fd;
+    SEFL_PASS(file_open(&fd, &size, path, true));
+    SEFL_CHECK(size <= max, SEFL_ERANGE, "%s has %llu bytes, at most %zu are taken", path,
+               (unsigned long long)size, max);
     for (;;) { /* the size may change while we read: trust only what arrives */
         uint8_t *at;
         size_t used = out->n, room = max - (used - before);
-        size_t piece = (size_t)sb.st_size + 1 > 65536 ? (size_t)sb.st_size + 1 : 65536;
+        size_t piece = (size_t)size + 1 > 65536 ? (size_t)size + 1 : 65536;
         if (piece - 1 > room) /* so written, SIZE_MAX is a limit like any other */
             piece = room + 1;
         SEFL_TRY(buf_extend(out, &at, piece));

@@ -19,6 +19,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* Opens a file, or a pipe if `pipes`, for reading; *size is 0 for a pipe. SEFL_ENOTFOUND if it is
+ * not there, SEFL_EINVAL for a folder or a device. */
+sefl_status file_open(int *fd, uint64_t *size, const char *path, bool pipes) SEFL_MUST_CHECK;
+
 /* Appends the file to out; SEFL_ERANGE if it has more than max bytes, SEFL_ENOTFOUND if it is not
  * there. Directories and devices are refused; "-" is not special. */
 sefl_status file_read(sefl_buf *out, const char *path, size_t max) SEFL_MUST_CHECK;

@@ -45,9 +45,7 @@ sefl_status rng_below(const sefl_rng *rng, uint64_t *out, uint64_t bound)
     assert(bound > 0);
     uint64_t x, limit = UINT64_MAX - (UINT64_MAX % bound + 1) % bound; /* last of the full cycles */
     do {
-        sefl_status st = rng_fill(rng, &x, sizeof x);
-        if (st != SEFL_OK)
-            return st;
+        SEFL_PASS(rng_fill(rng, &x, sizeof x));
     } while (x > limit);
     *out = x % bound;
     return SEFL_OK;

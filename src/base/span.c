@@ -39,28 +39,25 @@ sefl_status rd_u8(rd *r, uint8_t *out)
 sefl_status rd_u16(rd *r, uint16_t *out)
 {
     sefl_span s;
-    sefl_status st = rd_view(r, &s, 2);
-    if (st == SEFL_OK)
-        *out = (uint16_t)(s.p[0] | s.p[1] << 8);
-    return st;
+    SEFL_PASS(rd_view(r, &s, 2));
+    *out = (uint16_t)(s.p[0] | s.p[1] << 8);
+    return SEFL_OK;
 }
 
 sefl_status rd_u32(rd *r, uint32_t *out)
 {
     sefl_span s;
-    sefl_status st = rd_view(r, &s, 4);
-    if (st == SEFL_OK)
-        *out = load_u32(s.p);
-    return st;
+    SEFL_PASS(rd_view(r, &s, 4));
+    *out = load_u32(s.p);
+    return SEFL_OK;
 }
 
 sefl_status rd_u64(rd *r, uint64_t *out)
 {
     sefl_span s;
-    sefl_status st = rd_view(r, &s, 8);
-    if (st == SEFL_OK)
-        *out = load_u64(s.p);
-    return st;
+    SEFL_PASS(rd_view(r, &s, 8));
+    *out = load_u64(s.p);
+    return SEFL_OK;
 }
 
 sefl_status rd_varint(rd *r, uint64_t *out)

@@ -1,7 +1,7 @@
 /* What holds for every scheme: ranges, order, counts. The schemes do the arithmetic.
  *
- * Each object of ahe.h is a small record here that keeps the order of calls and points at the
- * scheme's own object ("in"); the scheme's functions only see their own. Invariants:
+ * A scheme's objects begin with the struct of ahe.h, where this file keeps the order of calls.
+ * This file allocates and frees them; the scheme initialises and clears the rest. Invariants:
  *   1. An upload encrypts each unit once, in order. After a failure inside the
  *      scheme it is spent: coins that may have been used are never used again.
  *   2. A sum holds whole bodies: each unit of an update is added exactly once (a bit per unit)
@@ -18,35 +18,6 @@
 #include <string.h>
 
 enum { BODIES_UNITS = 32 }; /* of pad: half a megabyte of the sum, a quarter of one of a body */
-
-typedef struct enc_box {
-    const ahe_params *p;
-    ahe_enc *in;
-} enc_box;
-
-typedef struct upload_box {
-    const ahe_params *p;
-    ahe_upload *in;
-    size_t next; /* first unit not encrypted yet */
-    bool spent;
-} upload_box;
-
-typedef struct sum_box {
-    const ahe_params *p;
-    ahe_sum *in;
-    uint64_t *have; /* bit u: unit u of the body that is being added is in */
-    size_t have_units;
-    size_t taken; /* units subtracted of the body that is being removed; 0: none is */
-    uint32_t clients;
-    bool closed, broken;
-} sum_box;
-
-typedef struct dec_box {
-    const ahe_params *p;
-    ahe_dec *in;
-    uint32_t clients; /* pad: seeds that are in */
-    bool started;
-} dec_box;
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
@@ -93,48 +64,45 @@ static sefl_status check_units(const ahe_params *p, size_t first, size_t units)
 sefl_status ahe_enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *threads,
                         const sefl_progress *progress)
 {
-    sefl_status st = SEFL_OK;
-    enc_box *e = NULL;
+    ahe_enc *e;
     *out = NULL;
-    SEFL_TRY(sefl_new(&e, 1, sizeof *e));
+    SEFL_PASS(sefl_new(&e, 1, p->scheme->enc_bytes));
     e->p = p;
-    SEFL_TRY(p->scheme->enc_new(&e->in, pub, p, threads, progress));
-    *out = (ahe_enc *)e, e = NULL;
-done:
-    sefl_free(e);
+    sefl_status st = p->scheme->enc_init(e, pub, threads, progress);
+    if (st == SEFL_OK)
+        *out = e;
+    else
+        ahe_enc_free(p, e);
     return st;
 }
 
-void ahe_enc_free(const ahe_params *p, ahe_enc *enc)
+void ahe_enc_free(const ahe_params *p, ahe_enc *e)
 {
-    enc_box *e = (enc_box *)enc;
-    if (!e)
-        return;
-    p->scheme->enc_free(e->in);
+    if (e && p->scheme->enc_clear)
+        p->scheme->enc_clear(e);
     sefl_free(e);
 }
 
-sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc *enc,
+sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc *e,
                            const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng)
 {
-    sefl_status st = SEFL_OK;
-    const enc_box *e = (const enc_box *)enc;
-    upload_box *u = NULL;
+    ahe_upload *u;
     *out = NULL;
     assert(e->p->scheme == p->scheme && e->p->values == p->values);
-    SEFL_TRY(sefl_new(&u, 1, sizeof *u));
+    SEFL_PASS(sefl_new(&u, 1, p->scheme->upload_bytes));
     u->p = p;
-    SEFL_TRY(p->scheme->upload_new(&u->in, e->in, context, rng));
-    *out = (ahe_upload *)u, u = NULL;
-done:
-    sefl_free(u);
+    sefl_status st = p->scheme->upload_init(u, e, context, rng);
+    if (st == SEFL_OK)
+        *out = u;
+    else
+        ahe_upload_free(p, u);
     return st;
 }
 
-void ahe_upload_seed(const ahe_params *p, const ahe_upload *upload, ahe_seed *out)
+void ahe_upload_seed(const ahe_params *p, const ahe_upload *u, ahe_seed *out)
 {
     assert(p->scheme->upload_seed);
-    p->scheme->upload_seed(((const upload_box *)upload)->in, out);
+    p->scheme->upload_seed(u, out);
 }
 
 uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES])
@@ -142,34 +110,32 @@ uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES])
     return load_u64(context);
 }
 
-sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *upload, uint8_t *out,
+sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *u, uint8_t *out,
                              const int64_t *values, size_t units, pool *threads,
                              const sefl_progress *progress)
 {
-    sefl_status st = SEFL_OK;
-    upload_box *u = (upload_box *)upload;
-    SEFL_CHECK(!u->spent, SEFL_ESTATE, "this upload failed before: its coins are spent");
-    SEFL_CHECK(units >= 1, SEFL_EINVAL, "no units to encrypt");
-    SEFL_CHECK(units <= p->units - u->next, SEFL_ESTATE,
-               "%zu units after the first %zu, the vector has %zu", units, u->next, p->units);
+    SEFL_NEED(!u->spent, SEFL_ESTATE, "this upload failed before: its coins are spent");
+    SEFL_NEED(units >= 1, SEFL_EINVAL, "no units to encrypt");
+    SEFL_NEED(units <= p->units - u->next, SEFL_ESTATE,
+              "%zu units after the first %zu, the vector has %zu", units, u->next, p->units);
     size_t first = u->next * p->unit_values, n = units * p->unit_values;
     if (n > p->values - first)
         n = p->values - first;
-    SEFL_TRY(pack_check_values(&p->pack, values, n, first));
-    u->next += units; /* also if it fails: these coins count as used */
-    st = p->scheme->upload_units(u->in, out, values, units, threads, progress);
-    u->spent = st != SEFL_OK;
-done:
-    return st;
+    SEFL_PASS(pack_check_values(&p->pack, values, n, first));
+    u->spent = true; /* these coins count as used, also if it fails */
+    SEFL_PASS(p->scheme->upload_units(u, out, values, units, threads, progress));
+    u->spent = false;
+    u->next += units;
+    return SEFL_OK;
 }
 
-void ahe_upload_free(const ahe_params *p, ahe_upload *upload)
+void ahe_upload_free(const ahe_params *p, ahe_upload *u)
 {
-    upload_box *u = (upload_box *)upload;
     if (!u)
         return;
-    p->scheme->upload_free(u->in);
-    sefl_free(u);
+    if (p->scheme->upload_clear)
+        p->scheme->upload_clear(u);
+    sefl_free_secret(u, p->scheme->upload_bytes);
 }
 
 /* ---- aggregation server ---------------------------------------------------------------------- */
@@ -177,34 +143,28 @@ void ahe_upload_free(const ahe_params *p, ahe_upload *upload)
 sefl_status ahe_sum_new(ahe_sum **out, const ahe_params *p, const ahe_pub *pub)
 {
     sefl_status st = SEFL_OK;
-    sum_box *s = NULL;
+    ahe_sum *s = NULL;
     *out = NULL;
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_TRY(sefl_new(&s, 1, p->scheme->sum_bytes));
     s->p = p;
     s->have_units = p->units; /* as if the body before the first one were complete */
     SEFL_TRY(sefl_new(&s->have, (p->units + 63) / 64, sizeof *s->have));
-    SEFL_TRY(p->scheme->sum_new(&s->in, pub, p));
-    *out = (ahe_sum *)s, s = NULL;
+    SEFL_TRY(p->scheme->sum_init(s, pub));
+    *out = s, s = NULL;
 done:
-    if (s)
-        sefl_free(s->have);
-    sefl_free(s);
+    ahe_sum_free(p, s);
     return st;
 }
 
-sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *sum, const uint8_t *bytes,
+sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uint8_t *bytes,
                                 size_t units)
 {
-    const sum_box *s = (const sum_box *)sum;
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(check_units(p, 0, units));
-    st = p->scheme->sum_check_units(s->in, bytes, units);
-done:
-    return st;
+    SEFL_PASS(check_units(p, 0, units));
+    return p->scheme->sum_check_units ? p->scheme->sum_check_units(s, bytes, units) : SEFL_OK;
 }
 
 /* Checks that the sum is open and the previous update complete. */
-static sefl_status check_open(const sum_box *s)
+static sefl_status check_open(const ahe_sum *s)
 {
     if (s->broken)
         return sefl_fail(SEFL_ESTATE, "this sum failed half-way through an update: start anew");
@@ -213,7 +173,7 @@ static sefl_status check_open(const sum_box *s)
     return SEFL_OK;
 }
 
-static sefl_status check_whole(const sum_box *s)
+static sefl_status check_whole(const ahe_sum *s)
 {
     if (s->taken > 0)
         return sefl_fail(SEFL_ESTATE, "an update is subtracted only up to unit %zu of %zu",
@@ -224,9 +184,8 @@ static sefl_status check_whole(const sum_box *s)
                      s->have_units, s->p->units);
 }
 
-sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *sum)
+sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s)
 {
-    sum_box *s = (sum_box *)sum;
     SEFL_PASS(check_open(s));
     SEFL_PASS(check_whole(s));
     SEFL_NEED(s->clients < p->pack.clients, SEFL_ERANGE,
@@ -237,32 +196,27 @@ sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *sum)
     return SEFL_OK;
 }
 
-sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *sum, size_t first, const uint8_t *bytes,
+sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                               size_t units, pool *threads)
 {
-    sefl_status st = SEFL_OK;
-    sum_box *s = (sum_box *)sum;
-    SEFL_TRY(check_open(s));
-    SEFL_CHECK(s->clients > 0, SEFL_ESTATE, "units of an update that was not begun");
-    SEFL_TRY(check_units(p, first, units));
+    SEFL_PASS(check_open(s));
+    SEFL_NEED(s->clients > 0, SEFL_ESTATE, "units of an update that was not begun");
+    SEFL_PASS(check_units(p, first, units));
     for (size_t u = first; u < first + units; u++)
-        SEFL_CHECK(!(s->have[u / 64] >> (u % 64) & 1), SEFL_ESTATE,
-                   "unit %zu of update %u is in the sum already", u, s->clients);
-    st = p->scheme->sum_add_units(s->in, first, bytes, units, threads);
-    s->broken = st != SEFL_OK;
-    if (st == SEFL_OK) {
-        for (size_t u = first; u < first + units; u++)
-            s->have[u / 64] |= (uint64_t)1 << (u % 64);
-        s->have_units += units;
-    }
-done:
-    return st;
+        SEFL_NEED(!(s->have[u / 64] >> (u % 64) & 1), SEFL_ESTATE,
+                  "unit %zu of update %u is in the sum already", u, s->clients);
+    s->broken = true; /* until all of them are in */
+    SEFL_PASS(p->scheme->sum_add_units(s, first, bytes, units, threads));
+    s->broken = false;
+    for (size_t u = first; u < first + units; u++)
+        s->have[u / 64] |= (uint64_t)1 << (u % 64);
+    s->have_units += units;
+    return SEFL_OK;
 }
 
-sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *sum, const uint8_t *const *bodies,
+sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *threads)
 {
-    sum_box *s = (sum_box *)sum;
     SEFL_PASS(check_open(s));
     SEFL_PASS(check_whole(s));
     SEFL_NEED(n <= p->pack.clients - s->clients, SEFL_ERANGE,
@@ -274,7 +228,7 @@ sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *sum, const uint8_t 
         size_t units = p->units - u < part ? p->units - u : part;
         for (size_t i = 0; i < n; i++)
             SEFL_PASS(
-                p->scheme->sum_add_units(s->in, u, bodies[i] + u * p->unit_bytes, units, threads));
+                p->scheme->sum_add_units(s, u, bodies[i] + u * p->unit_bytes, units, threads));
     }
     s->broken = false;
     s->clients += (uint32_t)n;
@@ -283,10 +237,9 @@ sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *sum, const uint8_t 
     return SEFL_OK;
 }
 
-sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *sum, size_t first, const uint8_t *bytes,
+sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                          size_t units, pool *threads)
 {
-    sum_box *s = (sum_box *)sum;
     SEFL_NEED(p->scheme->sum_take_units, SEFL_EUNSUPPORTED,
               "%s: an update cannot be subtracted from a sum", p->scheme->name);
     SEFL_NEED(!s->broken, SEFL_ESTATE, "this sum failed half-way through an update: start anew");
@@ -296,7 +249,7 @@ sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *sum, size_t first, const 
     SEFL_NEED(first == s->taken, SEFL_ESTATE, "unit %zu to subtract, the next one is %zu", first,
               s->taken);
     s->broken = true;
-    SEFL_PASS(p->scheme->sum_take_units(s->in, first, bytes, units, threads));
+    SEFL_PASS(p->scheme->sum_take_units(s, first, bytes, units, threads));
     s->broken = false;
     s->taken += units;
     if (s->taken == p->units)
@@ -304,18 +257,18 @@ sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *sum, size_t first, const 
     return SEFL_OK;
 }
 
-sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *sum)
+sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *s)
 {
-    sum_box *s = (sum_box *)sum;
     SEFL_PASS(check_open(s));
     SEFL_PASS(check_whole(s));
     SEFL_NEED(s->clients > 0, SEFL_ESTATE, "no update is in the sum");
-    SEFL_PASS(p->scheme->sum_close(s->in));
+    if (p->scheme->sum_close)
+        SEFL_PASS(p->scheme->sum_close(s));
     s->closed = true;
     return SEFL_OK;
 }
 
-static sefl_status check_closed(const sum_box *s)
+static sefl_status check_closed(const ahe_sum *s)
 {
     if (s->broken || s->clients == 0)
         return sefl_fail(SEFL_ESTATE, "no update is in the sum, or half of one");
@@ -324,25 +277,20 @@ static sefl_status check_closed(const sum_box *s)
     return sefl_fail(SEFL_ESTATE, "the sum is still open: it is masked once its set is fixed");
 }
 
-sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *sum, uint8_t *out, size_t first,
+sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *s, uint8_t *out, size_t first,
                                 size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
                                 pool *threads)
 {
-    sefl_status st = SEFL_OK;
-    sum_box *s = (sum_box *)sum;
-    SEFL_TRY(check_closed(s));
-    SEFL_TRY(check_units(p, first, units));
-    st = p->scheme->sum_write_units(s->in, out, first, units, mask_seed, threads);
-done:
-    return st;
+    SEFL_PASS(check_closed(s));
+    SEFL_PASS(check_units(p, first, units));
+    return p->scheme->sum_write_units(s, out, first, units, mask_seed, threads);
 }
 
-void ahe_sum_free(const ahe_params *p, ahe_sum *sum)
+void ahe_sum_free(const ahe_params *p, ahe_sum *s)
 {
-    sum_box *s = (sum_box *)sum;
     if (!s)
         return;
-    p->scheme->sum_free(s->in);
+    p->scheme->sum_clear(s);
     sefl_free(s->have);
     sefl_free(s);
 }
@@ -352,64 +300,56 @@ void ahe_sum_free(const ahe_params *p, ahe_sum *sum)
 sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,
                         const uint8_t context[AHE_CONTEXT_BYTES])
 {
-    sefl_status st = SEFL_OK;
-    dec_box *d = NULL;
+    ahe_dec *d;
     *out = NULL;
-    SEFL_TRY(sefl_new(&d, 1, sizeof *d));
+    SEFL_PASS(sefl_new(&d, 1, p->scheme->dec_bytes));
     d->p = p;
-    SEFL_TRY(p->scheme->dec_new(&d->in, sec, p, context));
-    *out = (ahe_dec *)d, d = NULL;
-done:
-    sefl_free(d);
+    sefl_status st = p->scheme->dec_init(d, sec, context);
+    if (st == SEFL_OK)
+        *out = d;
+    else
+        ahe_dec_free(p, d);
     return st;
 }
 
-sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *dec, const ahe_seed *seeds, size_t n,
+sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                         pool *threads)
 {
-    dec_box *d = (dec_box *)dec;
     SEFL_NEED(p->scheme->dec_add, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
     SEFL_NEED(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
     SEFL_NEED(n <= p->pack.clients - d->clients, SEFL_ERANGE,
               "%u seeds are in this sum: %zu more could overflow", d->clients, n);
-    SEFL_PASS(p->scheme->dec_add(d->in, seeds, n, threads));
+    SEFL_PASS(p->scheme->dec_add(d, seeds, n, threads));
     d->clients += (uint32_t)n;
     return SEFL_OK;
 }
 
-sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *dec, const ahe_seed *seeds, size_t n,
+sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                          pool *threads)
 {
-    dec_box *d = (dec_box *)dec;
     SEFL_NEED(p->scheme->dec_take, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
     SEFL_NEED(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
     SEFL_NEED(n <= d->clients, SEFL_ERANGE, "%zu seeds to take off a sum of %u", n, d->clients);
-    SEFL_PASS(p->scheme->dec_take(d->in, seeds, n, threads));
+    SEFL_PASS(p->scheme->dec_take(d, seeds, n, threads));
     d->clients -= (uint32_t)n;
     return SEFL_OK;
 }
 
-sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *dec, uint8_t *plain, size_t first,
+sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *d, uint8_t *plain, size_t first,
                           const uint8_t *bytes, size_t units, pool *threads,
                           const sefl_progress *progress)
 {
-    sefl_status st = SEFL_OK;
-    dec_box *d = (dec_box *)dec;
-    SEFL_CHECK(!p->scheme->dec_add || d->clients > 0, SEFL_ESTATE,
-               "units of a sum before its seeds");
-    SEFL_TRY(check_units(p, first, units));
+    SEFL_NEED(!p->scheme->dec_add || d->clients > 0, SEFL_ESTATE,
+              "units of a sum before its seeds");
+    SEFL_PASS(check_units(p, first, units));
     d->started = true;
-    st = p->scheme->dec_units(d->in, plain, first, bytes, units, threads, progress);
-done:
-    return st;
+    return p->scheme->dec_units(d, plain, first, bytes, units, threads, progress);
 }
 
-void ahe_dec_free(const ahe_params *p, ahe_dec *dec)
+void ahe_dec_free(const ahe_params *p, ahe_dec *d)
 {
-    dec_box *d = (dec_box *)dec;
-    if (!d)
-        return;
-    p->scheme->dec_free(d->in);
+    if (d && p->scheme->dec_clear)
+        p->scheme->dec_clear(d);
     sefl_free(d);
 }
 
@@ -418,11 +358,8 @@ void ahe_dec_free(const ahe_params *p, ahe_dec *dec)
 sefl_status ahe_mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
                            const uint8_t mask_seed[AHE_SEED_BYTES])
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(check_units(p, first, units));
-    st = p->scheme->mask_units(p, plain, first, units, mask_seed);
-done:
-    return st;
+    SEFL_PASS(check_units(p, first, units));
+    return p->scheme->mask_units(p, plain, first, units, mask_seed);
 }
 
 void ahe_plain_digits(const ahe_params *p, uint64_t *digits, const uint8_t *plain, size_t units)

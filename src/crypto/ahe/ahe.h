@@ -36,6 +36,7 @@
 #include "base/span.h"
 #include "crypto/ahe/pack.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -66,47 +67,73 @@ typedef struct ahe_seed {
     uint64_t stream; /* ahe_seed_stream of the upload's context */
 } ahe_seed;
 
-typedef struct ahe_enc ahe_enc;       /* a public key made ready for encryption (tables) */
-typedef struct ahe_upload ahe_upload; /* one vector being encrypted, with its coins */
-typedef struct ahe_sum ahe_sum;       /* a running sum of updates */
-typedef struct ahe_dec ahe_dec;       /* a secret key at work on one masked sum */
+/* The objects. A scheme's own begin with these; its functions leave them to ahe.c. */
+typedef struct ahe_enc { /* a public key made ready for encryption (tables) */
+    const ahe_params *p;
+} ahe_enc;
+
+typedef struct ahe_upload { /* one vector being encrypted, with its coins */
+    const ahe_params *p;
+    size_t next; /* first unit not encrypted yet */
+    bool spent;
+} ahe_upload;
+
+typedef struct ahe_sum { /* a running sum of updates */
+    const ahe_params *p;
+    uint64_t *have; /* bit u: unit u of the body that is being added is in */
+    size_t have_units;
+    size_t taken; /* units subtracted of the body that is being removed; 0: none is */
+    uint32_t clients;
+    bool closed, broken;
+} ahe_sum;
+
+typedef struct ahe_dec { /* a secret key at work on one masked sum */
+    const ahe_params *p;
+    uint32_t clients; /* pad: seeds that are in */
+    bool started;
+} ahe_dec;
 
 struct ahe_scheme {
     const char *name; /* "pad", "paillier" */
 
     sefl_status (*params)(ahe_params *p, const ahe_pub *pub);
 
-    sefl_status (*enc_new)(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *pool,
-                           const sefl_progress *progress);
-    void (*enc_free)(ahe_enc *e);
+    /* init gets zero-filled memory of *_bytes; clear, which may be NULL, follows it also after a
+     * failure and does not free the object */
+    size_t enc_bytes, upload_bytes, sum_bytes, dec_bytes;
 
-    sefl_status (*upload_new)(ahe_upload **out, const ahe_enc *e,
-                              const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng);
+    sefl_status (*enc_init)(ahe_enc *e, const ahe_pub *pub, pool *pool,
+                            const sefl_progress *progress);
+    void (*enc_clear)(ahe_enc *e);
+
+    sefl_status (*upload_init)(ahe_upload *u, const ahe_enc *e,
+                               const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng);
     void (*upload_seed)(const ahe_upload *u, ahe_seed *out); /* pad only, else NULL */
     sefl_status (*upload_units)(ahe_upload *u, uint8_t *out, const int64_t *values, size_t units,
                                 pool *pool, const sefl_progress *progress);
-    void (*upload_free)(ahe_upload *u);
+    void (*upload_clear)(ahe_upload *u);
 
-    sefl_status (*sum_new)(ahe_sum **out, const ahe_pub *pub, const ahe_params *p);
-    sefl_status (*sum_check_units)(const ahe_sum *s, const uint8_t *bytes, size_t units);
+    sefl_status (*sum_init)(ahe_sum *s, const ahe_pub *pub);
+    sefl_status (*sum_check_units)(const ahe_sum *s, const uint8_t *bytes,
+                                   size_t units); /* NULL: all bytes are fine */
     sefl_status (*sum_add_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                  pool *pool);
     /* subtracts what sum_add_units added; the last units of a body subtract its client too. pad
      * only, else NULL */
     sefl_status (*sum_take_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                   pool *pool);
-    sefl_status (*sum_close)(ahe_sum *s);
+    sefl_status (*sum_close)(ahe_sum *s); /* NULL: nothing to do */
     sefl_status (*sum_write_units)(ahe_sum *s, uint8_t *out, size_t first, size_t units,
                                    const uint8_t mask_seed[AHE_SEED_BYTES], pool *pool);
-    void (*sum_free)(ahe_sum *s);
+    void (*sum_clear)(ahe_sum *s);
 
-    sefl_status (*dec_new)(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
-                           const uint8_t context[AHE_CONTEXT_BYTES]);
+    sefl_status (*dec_init)(ahe_dec *d, const ahe_sec *sec,
+                            const uint8_t context[AHE_CONTEXT_BYTES]);
     sefl_status (*dec_add)(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *pool);  /* pad only */
     sefl_status (*dec_take)(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *pool); /* pad only */
     sefl_status (*dec_units)(ahe_dec *d, uint8_t *plain, size_t first, const uint8_t *bytes,
                              size_t units, pool *pool, const sefl_progress *progress);
-    void (*dec_free)(ahe_dec *d);
+    void (*dec_clear)(ahe_dec *d);
 
     sefl_status (*mask_units)(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
                               const uint8_t mask_seed[AHE_SEED_BYTES]);
@@ -116,13 +143,13 @@ struct ahe_scheme {
     void (*plain_add)(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
 };
 
-/* The functions that each scheme's file defines under these names. */
+/* What each scheme's file defines under these names. */
 #define AHE_SCHEME_FUNCTIONS                                                                    \
-    .params = params, .enc_new = enc_new, .enc_free = enc_free, .upload_new = upload_new,       \
-    .upload_units = upload_units, .upload_free = upload_free, .sum_new = sum_new,               \
-    .sum_check_units = sum_check_units, .sum_add_units = sum_add_units, .sum_close = sum_close, \
-    .sum_write_units = sum_write_units, .sum_free = sum_free, .dec_new = dec_new,               \
-    .dec_units = dec_units, .dec_free = dec_free
+    .params = params, .enc_bytes = sizeof(enc), .upload_bytes = sizeof(upload),                 \
+    .sum_bytes = sizeof(sum), .dec_bytes = sizeof(dec), .enc_init = enc_init,                   \
+    .upload_init = upload_init, .upload_units = upload_units, .sum_init = sum_init,             \
+    .sum_add_units = sum_add_units, .sum_write_units = sum_write_units, .sum_clear = sum_clear, \
+    .dec_init = dec_init, .dec_units = dec_units
 
 extern const ahe_scheme ahe_pad, ahe_paillier;
 

@@ -19,7 +19,6 @@
 #include "crypto/ahe/rows.h"
 #include "crypto/prg/prg.h"
 
-#include <assert.h>
 #include <string.h>
 
 enum { N = 2048, GRAIN = 8, GRAIN_ADD = 32, SEEDS_AT_ONCE = 64, ROW_MAX = N / 8 * PACK_W_MAX };
@@ -64,67 +63,45 @@ done:
 
 /* ---- client ---------------------------------------------------------------------------------- */
 
-typedef struct pad_enc {
-    const ahe_params *p;
+typedef struct enc {
+    ahe_enc head;
     rowbits row;
-} pad_enc;
+} enc;
 
-typedef struct pad_upload {
-    const pad_enc *e;
+typedef struct upload {
+    ahe_upload head;
+    const rowbits *row;
     prg pad;
     ahe_seed seed;
-    size_t next; /* first unit not encrypted yet */
-} pad_upload;
+} upload;
 
-static void enc_free(ahe_enc *e)
+static sefl_status enc_init(ahe_enc *e, const ahe_pub *pub, pool *threads,
+                            const sefl_progress *progress)
 {
-    sefl_free(e);
-}
-
-static sefl_status enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *threads,
-                           const sefl_progress *progress)
-{
-    pad_enc *e = NULL;
     (void)pub, (void)threads, (void)progress;
-    *out = NULL;
-    SEFL_PASS(sefl_new(&e, 1, sizeof *e));
-    e->p = p;
-    row_of(&e->row, p);
-    *out = (ahe_enc *)e;
+    row_of(&((enc *)e)->row, e->p);
     return SEFL_OK;
 }
 
-static void upload_free(ahe_upload *u)
+static sefl_status upload_init(ahe_upload *upload_, const ahe_enc *e,
+                               const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng)
 {
-    if (u)
-        sefl_free_secret(u, sizeof(pad_upload));
-}
-
-static sefl_status upload_new(ahe_upload **out, const ahe_enc *enc,
-                              const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng)
-{
-    sefl_status st = SEFL_OK;
-    pad_upload *u = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&u, 1, sizeof *u));
-    u->e = (const pad_enc *)enc;
-    SEFL_TRY(rng_fill(rng, u->seed.seed, sizeof u->seed.seed));
+    upload *u = (upload *)upload_;
+    u->row = &((const enc *)e)->row;
+    SEFL_PASS(rng_fill(rng, u->seed.seed, sizeof u->seed.seed));
     CT_SECRET(u->seed.seed, sizeof u->seed.seed);
     u->seed.stream = ahe_seed_stream(context);
     prg_init(&u->pad, u->seed.seed, PAD);
-    *out = (ahe_upload *)u, u = NULL;
-done:
-    upload_free((ahe_upload *)u);
-    return st;
+    return SEFL_OK;
 }
 
 static void upload_seed(const ahe_upload *u, ahe_seed *out)
 {
-    *out = ((const pad_upload *)u)->seed;
+    *out = ((const upload *)u)->seed;
 }
 
 typedef struct upload_job {
-    const pad_upload *u;
+    const upload *u;
     work *work;
     uint8_t *out;
     const int64_t *values;
@@ -133,67 +110,62 @@ typedef struct upload_job {
 static sefl_status encrypt_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     const upload_job *j = ctx;
-    const pad_upload *u = j->u;
-    const ahe_params *p = u->e->p;
+    const upload *u = j->u;
+    const ahe_params *p = u->head.p;
     work *w = &j->work[lane];
     for (size_t i = begin; i < end; i++) {
-        size_t unit = u->next + i, left = p->values - unit * N, n = left < N ? left : N;
+        size_t unit = u->head.next + i, left = p->values - unit * N, n = left < N ? left : N;
         for (size_t k = 0; k < n; k++)
             w->v[k] = (uint64_t)j->values[i * N + k];
         memset(w->v + n, 0, (N - n) * sizeof w->v[0]);
         prg_read(&u->pad, w->bytes, p->unit_bytes, u->seed.stream + unit, 0);
-        rowbits_add(&u->e->row, w->v, w->bytes, N);
-        rowbits_pack(&u->e->row, j->out + i * p->unit_bytes, w->v, N);
+        rowbits_add(u->row, w->v, w->bytes, N);
+        rowbits_pack(u->row, j->out + i * p->unit_bytes, w->v, N);
     }
     return SEFL_OK;
 }
 
-static sefl_status upload_units(ahe_upload *upload, uint8_t *out, const int64_t *values,
-                                size_t units, pool *threads, const sefl_progress *progress)
+static sefl_status upload_units(ahe_upload *u, uint8_t *out, const int64_t *values, size_t units,
+                                pool *threads, const sefl_progress *progress)
 {
-    pad_upload *u = (pad_upload *)upload;
-    upload_job job = { .u = u, .out = out, .values = values };
-    assert(units <= u->e->p->units - u->next);
-    sefl_status st = run_with(&job.work, threads, units, GRAIN, encrypt_piece, &job, progress);
-    u->next += units; /* also on failure: that part of the pad counts as spent */
-    return st;
+    upload_job job = { .u = (upload *)u, .out = out, .values = values };
+    return run_with(&job.work, threads, units, GRAIN, encrypt_piece, &job, progress);
 }
 
 /* ---- sums, at either server ------------------------------------------------------------------ */
 
 /* AS: the sum of the rows. CSP: the sum of the pads. */
-typedef struct pad_sum {
+typedef struct rows {
     const ahe_params *p;
     rowbits row;
     uint64_t *v; /* (units, 2048), modulo 2^64; the low w bits count */
-} pad_sum;
+} rows;
 
-static void sum_clear(pad_sum *s)
+typedef struct sum {
+    ahe_sum head;
+    rows rows;
+} sum;
+
+typedef struct dec {
+    ahe_dec head;
+    rows rows;
+} dec;
+
+static sefl_status rows_init(rows *r, const ahe_params *p)
 {
-    if (!s)
-        return;
-    if (s->v)
-        sefl_free_secret(s->v, s->p->units * N * sizeof *s->v);
-    sefl_free(s);
+    r->p = p;
+    row_of(&r->row, p);
+    return sefl_new(&r->v, p->units, N * sizeof *r->v);
 }
 
-static sefl_status sum_make(pad_sum **out, const ahe_params *p)
+static void rows_clear(rows *r)
 {
-    sefl_status st = SEFL_OK;
-    pad_sum *s = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
-    s->p = p;
-    row_of(&s->row, p);
-    SEFL_TRY(sefl_new(&s->v, p->units, N * sizeof *s->v));
-    *out = s, s = NULL;
-done:
-    sum_clear(s);
-    return st;
+    if (r->v)
+        sefl_free_secret(r->v, r->p->units * N * sizeof *r->v);
 }
 
 typedef struct sum_job {
-    pad_sum *s;
+    rows *s;
     work *work;
     const prg *prg; /* the mask; or `seeds` pads */
     const ahe_seed *seed;
@@ -205,21 +177,15 @@ typedef struct sum_job {
 
 /* ---- aggregation server ---------------------------------------------------------------------- */
 
-static void sum_free(ahe_sum *sum)
-{
-    sum_clear((pad_sum *)sum);
-}
-
-static sefl_status sum_new(ahe_sum **out, const ahe_pub *pub, const ahe_params *p)
+static sefl_status sum_init(ahe_sum *s, const ahe_pub *pub)
 {
     (void)pub;
-    return sum_make((pad_sum **)out, p);
+    return rows_init(&((sum *)s)->rows, s->p);
 }
 
-static sefl_status sum_check_units(const ahe_sum *sum, const uint8_t *bytes, size_t units)
+static void sum_clear(ahe_sum *s)
 {
-    (void)sum, (void)bytes, (void)units;
-    return SEFL_OK;
+    rows_clear(&((sum *)s)->rows);
 }
 
 /* v -= row */
@@ -244,24 +210,18 @@ static sefl_status add_piece(void *ctx, unsigned lane, size_t begin, size_t end)
     return SEFL_OK;
 }
 
-static sefl_status sum_add_units(ahe_sum *sum, size_t first, const uint8_t *bytes, size_t units,
+static sefl_status sum_add_units(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                  pool *threads)
 {
-    sum_job job = { .s = (pad_sum *)sum, .in = bytes, .first = first };
+    sum_job job = { .s = &((sum *)s)->rows, .in = bytes, .first = first };
     return pool_run(threads, units, GRAIN_ADD, add_piece, &job, NULL);
 }
 
-static sefl_status sum_take_units(ahe_sum *sum, size_t first, const uint8_t *bytes, size_t units,
+static sefl_status sum_take_units(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                   pool *threads)
 {
-    sum_job job = { .s = (pad_sum *)sum, .in = bytes, .first = first, .take = true };
+    sum_job job = { .s = &((sum *)s)->rows, .in = bytes, .first = first, .take = true };
     return run_with(&job.work, threads, units, GRAIN_ADD, add_piece, &job, NULL);
-}
-
-static sefl_status sum_close(ahe_sum *sum)
-{
-    (void)sum;
-    return SEFL_OK;
 }
 
 static sefl_status write_piece(void *ctx, unsigned lane, size_t begin, size_t end)
@@ -278,11 +238,11 @@ static sefl_status write_piece(void *ctx, unsigned lane, size_t begin, size_t en
     return SEFL_OK;
 }
 
-static sefl_status sum_write_units(ahe_sum *sum, uint8_t *out, size_t first, size_t units,
+static sefl_status sum_write_units(ahe_sum *s, uint8_t *out, size_t first, size_t units,
                                    const uint8_t mask_seed[AHE_SEED_BYTES], pool *threads)
 {
     prg mask;
-    sum_job job = { .s = (pad_sum *)sum, .out = out, .first = first, .prg = &mask };
+    sum_job job = { .s = &((sum *)s)->rows, .out = out, .first = first, .prg = &mask };
     prg_init(&mask, mask_seed, MASK);
     sefl_status st = run_with(&job.work, threads, units, GRAIN, write_piece, &job, NULL);
     prg_clear(&mask);
@@ -291,16 +251,16 @@ static sefl_status sum_write_units(ahe_sum *sum, uint8_t *out, size_t first, siz
 
 /* ---- cryptography service provider ----------------------------------------------------------- */
 
-static void dec_free(ahe_dec *dec)
-{
-    sum_clear((pad_sum *)dec);
-}
-
-static sefl_status dec_new(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
-                           const uint8_t context[AHE_CONTEXT_BYTES])
+static sefl_status dec_init(ahe_dec *d, const ahe_sec *sec,
+                            const uint8_t context[AHE_CONTEXT_BYTES])
 {
     (void)sec, (void)context;
-    return sum_make((pad_sum **)out, p);
+    return rows_init(&((dec *)d)->rows, d->p);
+}
+
+static void dec_clear(ahe_dec *d)
+{
+    rows_clear(&((dec *)d)->rows);
 }
 
 /* Every pad of one unit while that part of the sum is in the cache. */
@@ -319,11 +279,11 @@ static sefl_status pad_piece(void *ctx, unsigned lane, size_t begin, size_t end)
     return SEFL_OK;
 }
 
-static sefl_status pads_in(ahe_dec *dec, const ahe_seed *seeds, size_t n, bool take, pool *threads)
+static sefl_status pads_in(ahe_dec *d, const ahe_seed *seeds, size_t n, bool take, pool *threads)
 {
     sefl_status st = SEFL_OK;
     prg *pads = NULL;
-    sum_job job = { .s = (pad_sum *)dec, .take = take };
+    sum_job job = { .s = &((dec *)d)->rows, .take = take };
     SEFL_TRY(sefl_new(&pads, SEEDS_AT_ONCE, sizeof *pads));
     job.prg = pads;
     for (; n > 0; n -= job.seeds, seeds += job.seeds) {
@@ -338,14 +298,14 @@ done:
     return st;
 }
 
-static sefl_status dec_add(ahe_dec *dec, const ahe_seed *seeds, size_t n, pool *threads)
+static sefl_status dec_add(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *threads)
 {
-    return pads_in(dec, seeds, n, false, threads);
+    return pads_in(d, seeds, n, false, threads);
 }
 
-static sefl_status dec_take(ahe_dec *dec, const ahe_seed *seeds, size_t n, pool *threads)
+static sefl_status dec_take(ahe_dec *d, const ahe_seed *seeds, size_t n, pool *threads)
 {
-    return pads_in(dec, seeds, n, true, threads);
+    return pads_in(d, seeds, n, true, threads);
 }
 
 static sefl_status decrypt_piece(void *ctx, unsigned lane, size_t begin, size_t end)
@@ -363,10 +323,10 @@ static sefl_status decrypt_piece(void *ctx, unsigned lane, size_t begin, size_t 
     return SEFL_OK;
 }
 
-static sefl_status dec_units(ahe_dec *dec, uint8_t *plain, size_t first, const uint8_t *bytes,
+static sefl_status dec_units(ahe_dec *d, uint8_t *plain, size_t first, const uint8_t *bytes,
                              size_t units, pool *threads, const sefl_progress *progress)
 {
-    sum_job job = { .s = (pad_sum *)dec, .out = plain, .first = first, .in = bytes };
+    sum_job job = { .s = &((dec *)d)->rows, .out = plain, .first = first, .in = bytes };
     return run_with(&job.work, threads, units, GRAIN, decrypt_piece, &job, progress);
 }
 
@@ -389,6 +349,7 @@ const ahe_scheme ahe_pad = {
     AHE_SCHEME_FUNCTIONS,
     .upload_seed = upload_seed,
     .sum_take_units = sum_take_units,
+    .dec_clear = dec_clear,
     .dec_add = dec_add,
     .dec_take = dec_take,
     .mask_units = mask_units,

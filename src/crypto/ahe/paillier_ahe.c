@@ -14,26 +14,26 @@
 enum { CHUNK = 1024 }; /* units packed ahead: half a megabyte */
 
 typedef struct enc {
-    const ahe_params *p;
+    ahe_enc head;
     const paillier_pub *pub;
     paillier_enc *raw;
 } enc;
 
 typedef struct upload {
+    ahe_upload head;
     const enc *e;
-    size_t next;
     uint8_t seed[PAILLIER_SEED_BYTES];
     uint8_t *plain; /* CHUNK plaintexts */
 } upload;
 
 typedef struct sum {
-    const ahe_params *p;
+    ahe_sum head;
     const paillier_pub *pub;
     paillier_sum *raw;
 } sum;
 
 typedef struct dec {
-    const ahe_params *p;
+    ahe_dec head;
     const paillier_sec *sec;
 } dec;
 
@@ -75,76 +75,49 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
 
 /* ---- client ---------------------------------------------------------------------------------- */
 
-static void enc_free(ahe_enc *e_)
+static sefl_status enc_init(ahe_enc *e_, const ahe_pub *pub, pool *workers,
+                            const sefl_progress *progress)
 {
     enc *e = (enc *)e_;
-    if (e)
-        paillier_enc_free(e->raw);
-    sefl_free(e);
-}
-
-static sefl_status enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *workers,
-                           const sefl_progress *progress)
-{
-    sefl_status st = SEFL_OK;
-    enc *e = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&e, 1, sizeof *e));
-    e->p = p;
     e->pub = pub;
-    SEFL_TRY(paillier_enc_new(&e->raw, pub, p->units, workers, progress));
-    *out = (ahe_enc *)e, e = NULL;
-done:
-    enc_free((ahe_enc *)e);
-    return st;
+    return paillier_enc_new(&e->raw, pub, e_->p->units, workers, progress);
 }
 
-static void upload_free(ahe_upload *u_)
+static void enc_clear(ahe_enc *e)
+{
+    paillier_enc_free(((enc *)e)->raw);
+}
+
+static sefl_status upload_init(ahe_upload *u_, const ahe_enc *e,
+                               const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng)
 {
     upload *u = (upload *)u_;
-    if (!u)
-        return;
-    sefl_free_secret(u->plain, CHUNK * u->e->p->plain_bytes);
-    sefl_free_secret(u, sizeof *u);
+    (void)context;
+    u->e = (const enc *)e;
+    SEFL_PASS(sefl_new(&u->plain, CHUNK, e->p->plain_bytes));
+    return rng_fill(rng, u->seed, sizeof u->seed);
 }
 
-static sefl_status upload_new(ahe_upload **out, const ahe_enc *e_,
-                              const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng)
+static void upload_clear(ahe_upload *u)
 {
-    sefl_status st = SEFL_OK;
-    const enc *e = (const enc *)e_;
-    upload *u = NULL;
-    (void)context;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&u, 1, sizeof *u));
-    u->e = e;
-    SEFL_TRY(sefl_new(&u->plain, CHUNK, e->p->plain_bytes));
-    SEFL_TRY(rng_fill(rng, u->seed, sizeof u->seed));
-    *out = (ahe_upload *)u, u = NULL;
-done:
-    upload_free((ahe_upload *)u);
-    return st;
+    sefl_free_secret(((upload *)u)->plain, CHUNK * u->p->plain_bytes);
 }
 
 static sefl_status upload_units(ahe_upload *u_, uint8_t *out, const int64_t *values, size_t units,
                                 pool *workers, const sefl_progress *progress)
 {
     upload *u = (upload *)u_;
-    const ahe_params *p = u->e->p;
+    const ahe_params *p = u_->p;
     const uint8_t *n = paillier_modulus(u->e->pub);
-    SEFL_NEED(units <= p->units - u->next, SEFL_ESTATE, "paillier: %zu units after %zu of %zu",
-              units, u->next, p->units);
     for (size_t done = 0; done < units;) {
-        size_t k = units - done < CHUNK ? units - done : CHUNK;
+        size_t k = units - done < CHUNK ? units - done : CHUNK, first = u_->next + done;
         for (size_t i = 0; i < k; i++) {
-            size_t at = (u->next + i) * p->unit_values, left = p->values - at;
+            size_t at = (first + i) * p->unit_values, left = p->values - at;
             paillier_pack(p, u->plain + i * p->plain_bytes, values + (done + i) * p->unit_values,
                           left < p->unit_values ? left : p->unit_values, n);
         }
         part pt = { progress, done, units };
         sefl_progress pr = { part_report, &pt };
-        size_t first = u->next;
-        u->next += k; /* the coins of these units count as used, also on failure */
         SEFL_PASS(paillier_encrypt_vartime(u->e->raw, out + done * p->unit_bytes, u->plain, k,
                                            u->seed, first, workers, &pr));
         done += k;
@@ -154,27 +127,16 @@ static sefl_status upload_units(ahe_upload *u_, uint8_t *out, const int64_t *val
 
 /* ---- aggregation server ---------------------------------------------------------------------- */
 
-static void sum_free(ahe_sum *s_)
+static sefl_status sum_init(ahe_sum *s_, const ahe_pub *pub)
 {
     sum *s = (sum *)s_;
-    if (s)
-        paillier_sum_free(s->raw);
-    sefl_free(s);
+    s->pub = pub;
+    return paillier_sum_new(&s->raw, pub, s_->p->units);
 }
 
-static sefl_status sum_new(ahe_sum **out, const ahe_pub *pub, const ahe_params *p)
+static void sum_clear(ahe_sum *s)
 {
-    sefl_status st = SEFL_OK;
-    sum *s = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
-    s->p = p;
-    s->pub = pub;
-    SEFL_TRY(paillier_sum_new(&s->raw, pub, p->units));
-    *out = (ahe_sum *)s, s = NULL;
-done:
-    sum_free((ahe_sum *)s);
-    return st;
+    paillier_sum_free(((sum *)s)->raw);
 }
 
 static sefl_status sum_check_units(const ahe_sum *s, const uint8_t *bytes, size_t units)
@@ -198,7 +160,7 @@ static sefl_status sum_write_units(ahe_sum *s_, uint8_t *out, size_t first, size
 {
     sefl_status st = SEFL_OK;
     sum *s = (sum *)s_;
-    const ahe_params *p = s->p;
+    const ahe_params *p = s_->p;
     size_t room = units < CHUNK ? units : CHUNK;
     uint8_t *plain = NULL;
     SEFL_TRY(sefl_new(&plain, room, p->plain_bytes));
@@ -217,21 +179,11 @@ done:
 
 /* ---- cryptography service provider ----------------------------------------------------------- */
 
-static void dec_free(ahe_dec *d)
+static sefl_status dec_init(ahe_dec *d, const ahe_sec *sec,
+                            const uint8_t context[AHE_CONTEXT_BYTES])
 {
-    sefl_free(d);
-}
-
-static sefl_status dec_new(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
-                           const uint8_t context[AHE_CONTEXT_BYTES])
-{
-    dec *d = NULL;
     (void)context;
-    *out = NULL;
-    SEFL_PASS(sefl_new(&d, 1, sizeof *d));
-    d->p = p;
-    d->sec = sec;
-    *out = (ahe_dec *)d;
+    ((dec *)d)->sec = sec;
     return SEFL_OK;
 }
 
@@ -247,6 +199,10 @@ static sefl_status dec_units(ahe_dec *d_, uint8_t *plain, size_t first, const ui
 const ahe_scheme ahe_paillier = {
     .name = "paillier",
     AHE_SCHEME_FUNCTIONS,
+    .enc_clear = enc_clear,
+    .upload_clear = upload_clear,
+    .sum_check_units = sum_check_units,
+    .sum_close = sum_close,
     .mask_units = paillier_mask_units,
     .plain_digits = paillier_plain_digits,
     .plain_unmask = paillier_plain_unmask,

@@ -26,9 +26,7 @@ static sefl_status walk_record(const walker *w, sefl_span text)
     do {
         const uint8_t *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
         size_t n = end ? (size_t)(end - text.p) : text.n;
-        sefl_status st = w->on_line(w->ctx, span_of(text.p, n), first);
-        if (st != SEFL_OK)
-            return st;
+        SEFL_PASS(w->on_line(w->ctx, span_of(text.p, n), first));
         first = false;
         n += end != NULL;
         text = span_of(text.p + n, text.n - n);
@@ -69,9 +67,7 @@ static sefl_status count_line(void *ctx, sefl_span line, bool first)
     sefl_span word;
     (void)first;
     while (utf8_word(&line, &word)) {
-        sefl_status st = vocab_count(c->v, word);
-        if (st != SEFL_OK)
-            return st;
+        SEFL_PASS(vocab_count(c->v, word));
         c->words++;
     }
     return vocab_count(c->v, span_of_str("<eos>"));
@@ -102,10 +98,9 @@ typedef struct reader {
 
 static sefl_status put_token(reader *r, uint32_t id)
 {
-    sefl_status st = sefl_room(&r->c.token, &r->token_cap, r->c.tokens + 1, sizeof *r->c.token);
-    if (st == SEFL_OK)
-        r->c.token[r->c.tokens++] = id;
-    return st;
+    SEFL_PASS(sefl_room(&r->c.token, &r->token_cap, r->c.tokens + 1, sizeof *r->c.token));
+    r->c.token[r->c.tokens++] = id;
+    return SEFL_OK;
 }
 
 static bool is_blank(const corpus *c, size_t k)
@@ -115,10 +110,9 @@ static bool is_blank(const corpus *c, size_t k)
 
 static sefl_status put_document(reader *r, size_t line)
 {
-    sefl_status st = sefl_room(&r->c.doc, &r->doc_cap, r->c.docs + 2, sizeof *r->c.doc);
-    if (st == SEFL_OK)
-        r->c.doc[r->c.docs++] = line;
-    return st;
+    SEFL_PASS(sefl_room(&r->c.doc, &r->doc_cap, r->c.docs + 2, sizeof *r->c.doc));
+    r->c.doc[r->c.docs++] = line;
+    return SEFL_OK;
 }
 
 /* The latest line was a heading; the first one takes in the lines before it. */

@@ -1,35 +1,21 @@
 #include "model/corpus/lines.h"
 
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/utf8.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { WINDOW = 1 << 18 };
 
 sefl_status lines_open(line_reader *in, const char *path)
 {
-    sefl_status st = SEFL_OK;
-    struct stat sb;
     *in = (line_reader){ .path = path, .fd = -1 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return sefl_fail(errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
-                         strerror(errno));
-    SEFL_CHECK(fstat(fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
-    SEFL_CHECK(!S_ISDIR(sb.st_mode), SEFL_EINVAL, "%s is a folder, a file is wanted", path);
-    SEFL_CHECK(S_ISREG(sb.st_mode) || S_ISFIFO(sb.st_mode), SEFL_EINVAL, "%s is not a file", path);
-    in->size = sb.st_size > 0 ? (uint64_t)sb.st_size : 0;
-    in->fd = fd, fd = -1;
+    SEFL_PASS(file_open(&in->fd, &in->size, path, true));
     in->is_open = true;
-done:
-    if (fd >= 0)
-        close(fd);
-    return st;
+    return SEFL_OK;
 }
 
 void lines_over(line_reader *in, sefl_span bytes, const char *name)
@@ -74,7 +60,6 @@ static sefl_status fill(line_reader *in)
 
 sefl_status lines_next(line_reader *in, sefl_span *text, bool *more)
 {
-    sefl_status st = SEFL_OK;
     size_t seen = 0;
     const uint8_t *end = NULL;
     sefl_span s = rest(in);
@@ -86,14 +71,14 @@ sefl_status lines_next(line_reader *in, sefl_span *text, bool *more)
         seen = s.n;
         if (in->eof)
             break;
-        SEFL_TRY(fill(in));
+        SEFL_PASS(fill(in));
         s = rest(in);
     }
     if (s.n == 0)
-        goto done;
+        return SEFL_OK;
     size_t n = end ? (size_t)(end - s.p) : s.n, taken = n + (end != NULL);
-    SEFL_CHECK(n <= LINES_MAX, SEFL_ERANGE, "%s:%llu: line has more than %d bytes", in->path,
-               (unsigned long long)in->line + 1, LINES_MAX);
+    SEFL_NEED(n <= LINES_MAX, SEFL_ERANGE, "%s:%llu: line has more than %d bytes", in->path,
+              (unsigned long long)in->line + 1, LINES_MAX);
     in->had_end = end != NULL;
     in->at += taken;
     in->bytes += taken;
@@ -103,16 +88,15 @@ sefl_status lines_next(line_reader *in, sefl_span *text, bool *more)
     if (in->line == 1 && n >= 3 && memcmp(s.p, "\xef\xbb\xbf", 3) == 0)
         s.p += 3, n -= 3;
     size_t good = utf8_good(span_of(s.p, n));
-    SEFL_CHECK(good == n || s.p[good] != 0, SEFL_EPROTO,
-               "%s:%llu: byte %zu is NUL: this is no text file", in->path,
-               (unsigned long long)in->line, good + 1);
-    SEFL_CHECK(good == n, SEFL_EPROTO,
-               "%s:%llu: byte %zu (0x%02x) is not UTF-8: convert the file (iconv does)", in->path,
-               (unsigned long long)in->line, good + 1, s.p[good]);
+    SEFL_NEED(good == n || s.p[good] != 0, SEFL_EPROTO,
+              "%s:%llu: byte %zu is NUL: this is no text file", in->path,
+              (unsigned long long)in->line, good + 1);
+    SEFL_NEED(good == n, SEFL_EPROTO,
+              "%s:%llu: byte %zu (0x%02x) is not UTF-8: convert the file (iconv does)", in->path,
+              (unsigned long long)in->line, good + 1, s.p[good]);
     *text = span_of(s.p, n);
     *more = true;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 void lines_close(line_reader *in)

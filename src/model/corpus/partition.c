@@ -42,9 +42,7 @@ static void give_doc(partition *p, const corpus *c, size_t d, uint32_t client)
 static sefl_status shuffled(size_t **out, size_t n, uint64_t seed)
 {
     seeded g;
-    sefl_status st = sefl_new(out, n, sizeof **out);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(out, n, sizeof **out));
     seeded_init(&g, seed, "partition order");
     for (size_t i = 0; i < n; i++)
         (*out)[i] = i;

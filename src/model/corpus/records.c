@@ -76,12 +76,11 @@ static sefl_status csv_quoted(record_reader *r, sefl_span *row, size_t *at, sefl
 /* One row; `header` looks the column up, else its value goes to r->text. */
 static sefl_status csv_row(record_reader *r, bool header, bool *more)
 {
-    sefl_status st = SEFL_OK;
     sefl_span row;
     size_t at = 0, n = 0, found = 0;
-    SEFL_TRY(lines_next(&r->in, &row, more));
+    SEFL_PASS(lines_next(&r->in, &row, more));
     if (!*more)
-        goto done;
+        return SEFL_OK;
     r->line = r->in.line;
     buf_reset(&r->text);
     for (;; n++) {
@@ -90,20 +89,20 @@ static sefl_status csv_row(record_reader *r, bool header, bool *more)
             buf_reset(&r->key);
         if (at < row.n && row.p[at] == '"') {
             at++;
-            SEFL_TRY(csv_quoted(r, &row, &at, keep));
+            SEFL_PASS(csv_quoted(r, &row, &at, keep));
         } else {
             size_t begin = at;
             while (at < row.n && row.p[at] != ',' && row.p[at] != '"')
                 at++;
-            SEFL_CHECK(at == row.n || row.p[at] == ',', SEFL_EPROTO,
-                       "%s:%llu: a quote inside a field that does not begin with one", r->in.path,
-                       line_of(r));
+            SEFL_NEED(at == row.n || row.p[at] == ',', SEFL_EPROTO,
+                      "%s:%llu: a quote inside a field that does not begin with one", r->in.path,
+                      line_of(r));
             if (keep)
-                SEFL_TRY(wr_raw(keep, row.p + begin, at - begin));
+                SEFL_PASS(wr_raw(keep, row.p + begin, at - begin));
         }
         if (header && jread_is(&r->key, r->field)) {
-            SEFL_CHECK(found == 0, SEFL_EPROTO, "%s:%llu: two columns are named \"%.64s\"",
-                       r->in.path, line_of(r), r->field);
+            SEFL_NEED(found == 0, SEFL_EPROTO, "%s:%llu: two columns are named \"%.64s\"",
+                      r->in.path, line_of(r), r->field);
             found = 1;
             r->column = n;
         }
@@ -114,13 +113,12 @@ static sefl_status csv_row(record_reader *r, bool header, bool *more)
     n++;
     if (header) {
         r->columns = n;
-        SEFL_CHECK(found, SEFL_EPROTO, "%s:%llu: no column is named \"%.64s\"", r->in.path,
-                   (unsigned long long)r->line, r->field);
+        SEFL_NEED(found, SEFL_EPROTO, "%s:%llu: no column is named \"%.64s\"", r->in.path,
+                  (unsigned long long)r->line, r->field);
     }
-    SEFL_CHECK(n == r->columns, SEFL_EPROTO, "%s:%llu: %zu fields, the first row has %zu",
-               r->in.path, (unsigned long long)r->line, n, r->columns);
-done:
-    return st;
+    SEFL_NEED(n == r->columns, SEFL_EPROTO, "%s:%llu: %zu fields, the first row has %zu",
+              r->in.path, (unsigned long long)r->line, n, r->columns);
+    return SEFL_OK;
 }
 
 /* ---- JSONL --------------------------------------------------------------------------------- */

@@ -340,9 +340,7 @@ sefl_status synth_mix(synth *s, const double shares[SYNTH_TOPICS])
 sefl_status synth_new(synth **out)
 {
     double shares[SYNTH_TOPICS];
-    sefl_status st = sefl_new(out, 1, sizeof **out);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(out, 1, sizeof **out));
     build(*out);
     for (unsigned t = 0; t < SYNTH_TOPICS; t++)
         solve_topic(*out, t);

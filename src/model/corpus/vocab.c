@@ -80,9 +80,7 @@ static size_t slot_of(const vocab *v, sefl_span word)
 static sefl_status rehash(vocab *v, size_t slots)
 {
     uint32_t *fresh;
-    sefl_status st = sefl_new(&fresh, slots, sizeof *fresh);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(&fresh, slots, sizeof *fresh));
     sefl_free(v->slot);
     v->slot = fresh;
     v->slots = slots;

@@ -276,23 +276,21 @@ done:
 
 sefl_status model_check_vocab(const model_meta *meta, const vocab *v)
 {
-    sefl_status st = SEFL_OK;
     uint8_t digest[SHA256_BYTES];
     char want[2 * SHA256_BYTES + 1], have[2 * SHA256_BYTES + 1];
-    SEFL_CHECK(vocab_size(v) == meta->cfg.vocab, SEFL_EINVAL,
-               "the vocabulary has %" PRIu32 " words, the model %" PRIu32, vocab_size(v),
-               meta->cfg.vocab);
+    SEFL_NEED(vocab_size(v) == meta->cfg.vocab, SEFL_EINVAL,
+              "the vocabulary has %" PRIu32 " words, the model %" PRIu32, vocab_size(v),
+              meta->cfg.vocab);
     if (!meta->has_vocab)
-        goto done;
+        return SEFL_OK;
     vocab_hash(v, digest);
     hex_write(want, meta->vocab_hash, SHA256_BYTES);
     hex_write(have, digest, SHA256_BYTES);
-    SEFL_CHECK(memcmp(digest, meta->vocab_hash, sizeof digest) == 0, SEFL_EINVAL,
-               "the model was trained with another vocabulary: sha256 %.16s..., this one has "
-               "%.16s... (the order of the words counts)",
-               want, have);
-done:
-    return st;
+    SEFL_NEED(memcmp(digest, meta->vocab_hash, sizeof digest) == 0, SEFL_EINVAL,
+              "the model was trained with another vocabulary: sha256 %.16s..., this one has "
+              "%.16s... (the order of the words counts)",
+              want, have);
+    return SEFL_OK;
 }
 
 /* ---- PyTorch's ----------------------------------------------------------------------------- */
@@ -380,27 +378,24 @@ static sefl_status side(uint32_t *out, const tensors *t, const char *path, const
 /* Sizes from the shapes of PyTorch's weights. */
 static sefl_status guess_config(lm_config *cfg, const tensors *t, const char *path)
 {
-    sefl_status st = SEFL_OK;
     static const char *const first[2] = { "rnn.weight_hh_l%u",
                                           "transformer_encoder.layers.%u.linear1.weight" };
     char name[72];
     bool lstm = tensors_find(t, "rnn.weight_hh_l0") != NULL;
     cfg->body = lstm ? "lstm" : "transformer";
-    SEFL_CHECK(lstm || tensors_find(t, "transformer_encoder.layers.0.linear1.weight"), SEFL_EPROTO,
-               "%s: neither rnn.weight_hh_l0 nor transformer_encoder.layers.0 is there: no LSTM or "
-               "Transformer of PyTorch's word-language-model example",
-               path);
-    SEFL_TRY(side(&cfg->vocab, t, path, "encoder.weight", 0));
-    SEFL_TRY(side(&cfg->embed, t, path, "encoder.weight", 1));
+    SEFL_NEED(lstm || tensors_find(t, "transformer_encoder.layers.0.linear1.weight"), SEFL_EPROTO,
+              "%s: neither rnn.weight_hh_l0 nor transformer_encoder.layers.0 is there: no LSTM or "
+              "Transformer of PyTorch's word-language-model example",
+              path);
+    SEFL_PASS(side(&cfg->vocab, t, path, "encoder.weight", 0));
+    SEFL_PASS(side(&cfg->embed, t, path, "encoder.weight", 1));
     snprintf(name, sizeof name, first[!lstm], 0u);
-    SEFL_TRY(side(&cfg->hidden, t, path, name, lstm ? 1 : 0));
+    SEFL_PASS(side(&cfg->hidden, t, path, name, lstm ? 1 : 0));
     cfg->layers = 0;
     do
         snprintf(name, sizeof name, first[!lstm], ++cfg->layers);
     while (cfg->layers <= LM_MAX_LAYERS && tensors_find(t, name));
-    st = lm_config_check(cfg);
-done:
-    return st;
+    return lm_config_check(cfg);
 }
 
 /* No array that this model does not know. */

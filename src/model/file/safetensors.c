@@ -1,17 +1,14 @@
 #include "model/file/safetensors.h"
 
 #include "base/alloc.h"
-#include "base/buf.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/json_read.h"
 #include "base/outfile.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char meta_key[] = "__metadata__";
@@ -31,13 +28,15 @@ struct tensors {
     sefl_span memory;
     uint64_t data; /* where the data part begins in the file */
     uint64_t data_bytes;
-    char *names;
+    sefl_buf names; /* never moves: no longer than the header */
     tensor *list;
     named *by_name;
-    size_t count;
+    size_t count, cap;
     tensor_meta *metas;
     named *meta_by_name;
-    size_t meta_count;
+    size_t meta_count, meta_cap;
+    sefl_buf key, word; /* scratch of the header's reader */
+    bool meta_seen;
 };
 
 /* ---- bytes of the file --------------------------------------------------------------------- */
@@ -69,44 +68,32 @@ static const struct {
               { "U32", TENSOR_OTHER, 4 }, { "U16", TENSOR_OTHER, 2 }, { "U8", TENSOR_OTHER, 1 },
               { "BOOL", TENSOR_OTHER, 1 } };
 
-/* What is being gathered; names are offsets into `names` until it has stopped growing. */
-typedef struct header {
-    sefl_buf names, key, word;
-    tensor *list;
-    size_t *name_at;
-    size_t count, cap;
-    size_t *meta_at; /* key, value, key, value, ... */
-    size_t metas, meta_cap;
-    bool meta_seen;
-} header;
-
-/* Keeps a string; *at is where it begins. */
-static sefl_status keep(header *h, size_t *at, const sefl_buf *s)
+/* Keeps a string. */
+static sefl_status keep(tensors *t, const char **out, const sefl_buf *s)
 {
-    *at = h->names.n;
-    if (s->n)
-        SEFL_PASS(wr_raw(&h->names, s->p, s->n));
-    return wr_u8(&h->names, 0);
+    *out = (const char *)t->names.p + t->names.n;
+    SEFL_PASS(wr_raw(&t->names, s->p, s->n));
+    return wr_u8(&t->names, 0);
 }
 
-static sefl_status read_meta(header *h, jread *j)
+static sefl_status read_meta(tensors *t, jread *j)
 {
     bool more = false;
-    SEFL_NEED(!h->meta_seen, SEFL_EPROTO, "%s is there twice", meta_key);
-    h->meta_seen = true;
+    SEFL_NEED(!t->meta_seen, SEFL_EPROTO, "%s is there twice", meta_key);
+    t->meta_seen = true;
     SEFL_PASS(jread_open(j, '{'));
     for (;;) {
-        SEFL_PASS(jread_key(j, &h->key, &more));
+        SEFL_PASS(jread_key(j, &t->key, &more));
         if (!more)
             break;
-        SEFL_NEED(h->metas < TENSOR_META_MAX, SEFL_EPROTO, "more than %d metadata entries",
+        SEFL_NEED(t->meta_count < TENSOR_META_MAX, SEFL_EPROTO, "more than %d metadata entries",
                   TENSOR_META_MAX);
-        SEFL_PASS(sefl_room(&h->meta_at, &h->meta_cap, 2 * h->metas + 2, sizeof *h->meta_at));
-        SEFL_PASS(keep(h, &h->meta_at[2 * h->metas], &h->key));
-        buf_reset(&h->word);
-        SEFL_PASS(jread_str(j, &h->word));
-        SEFL_PASS(keep(h, &h->meta_at[2 * h->metas + 1], &h->word));
-        h->metas++;
+        SEFL_PASS(sefl_room(&t->metas, &t->meta_cap, t->meta_count + 1, sizeof *t->metas));
+        tensor_meta *m = &t->metas[t->meta_count++];
+        SEFL_PASS(keep(t, &m->key, &t->key));
+        buf_reset(&t->word);
+        SEFL_PASS(jread_str(j, &t->word));
+        SEFL_PASS(keep(t, &m->value, &t->word));
     }
     return SEFL_OK;
 }
@@ -147,7 +134,7 @@ static sefl_status read_offsets(jread *j, tensor *t)
 }
 
 /* {"dtype": .., "shape": .., "data_offsets": ..}, each once, in any order. */
-static sefl_status read_entry(header *h, jread *j, tensor *t)
+static sefl_status read_entry(tensors *h, jread *j, tensor *t)
 {
     bool more = false;
     unsigned seen = 0, size = 0;
@@ -189,53 +176,33 @@ static sefl_status read_entry(header *h, jread *j, tensor *t)
     return SEFL_OK;
 }
 
-static sefl_status read_header(header *h, sefl_span text)
+static sefl_status read_header(tensors *t, sefl_span text)
 {
-    sefl_status st = SEFL_OK;
     jread j = jread_over(text);
     bool more = false;
-    SEFL_CHECK(text.n > 0 && text.p[0] == '{', SEFL_EPROTO, "does not begin with '{'");
-    SEFL_TRY(jread_open(&j, '{'));
+    SEFL_NEED(text.n > 0 && text.p[0] == '{', SEFL_EPROTO, "does not begin with '{'");
+    SEFL_PASS(buf_reserve(&t->names, text.n));
+    t->names.max = t->names.cap;
+    SEFL_PASS(jread_open(&j, '{'));
     for (;;) {
-        SEFL_TRY(jread_key(&j, &h->key, &more));
+        SEFL_PASS(jread_key(&j, &t->key, &more));
         if (!more)
             break;
-        if (jread_is(&h->key, meta_key)) {
-            SEFL_TRY(read_meta(h, &j));
+        if (jread_is(&t->key, meta_key)) {
+            SEFL_PASS(read_meta(t, &j));
             continue;
         }
-        SEFL_CHECK(h->count < TENSOR_COUNT_MAX, SEFL_EPROTO, "more than %d arrays",
-                   TENSOR_COUNT_MAX);
-        SEFL_CHECK(h->key.n > 0 && h->key.n <= TENSOR_NAME_MAX, SEFL_EPROTO,
-                   "a name of %zu bytes; 1 to %d are possible", h->key.n, TENSOR_NAME_MAX);
-        size_t cap = h->cap;
-        SEFL_TRY(sefl_room(&h->list, &cap, h->count + 1, sizeof *h->list));
-        cap = h->cap;
-        SEFL_TRY(sefl_room(&h->name_at, &cap, h->count + 1, sizeof *h->name_at));
-        h->cap = cap;
-        h->list[h->count] = (tensor){ 0 };
-        SEFL_TRY(keep(h, &h->name_at[h->count], &h->key));
-        st = read_entry(h, &j, &h->list[h->count]);
-        if (st == SEFL_EPROTO)
-            st = sefl_fail_at(st, "array \"%.64s\"",
-                              (const char *)h->names.p + h->name_at[h->count]);
-        if (st != SEFL_OK)
-            goto done;
-        h->count++;
+        SEFL_NEED(t->count < TENSOR_COUNT_MAX, SEFL_EPROTO, "more than %d arrays",
+                  TENSOR_COUNT_MAX);
+        SEFL_NEED(t->key.n > 0 && t->key.n <= TENSOR_NAME_MAX, SEFL_EPROTO,
+                  "a name of %zu bytes; 1 to %d are possible", t->key.n, TENSOR_NAME_MAX);
+        SEFL_PASS(sefl_room(&t->list, &t->cap, t->count + 1, sizeof *t->list));
+        tensor *x = &t->list[t->count++];
+        *x = (tensor){ 0 };
+        SEFL_PASS(keep(t, &x->name, &t->key));
+        SEFL_PASS(sefl_at(read_entry(t, &j, x), "array \"%.64s\"", x->name));
     }
-    SEFL_TRY(jread_end(&j));
-done:
-    return st;
-}
-
-static void header_clear(header *h)
-{
-    buf_clear(&h->names);
-    buf_clear(&h->key);
-    buf_clear(&h->word);
-    sefl_free(h->list);
-    sefl_free(h->name_at);
-    sefl_free(h->meta_at);
+    return jread_end(&j);
 }
 
 static int by_begin(const void *a, const void *b)
@@ -263,23 +230,12 @@ static sefl_status sort_names(named *list, size_t n, const char *what)
     return SEFL_OK;
 }
 
-/* Takes over the parsed header: order, names, no overlap, no hole, the file's end. */
-static sefl_status settle(tensors *t, header *h)
+/* Checks the parsed header: order, names, no overlap, no hole, the file's end. */
+static sefl_status settle(tensors *t)
 {
     uint64_t at = 0;
-    SEFL_PASS(sefl_new(&t->list, h->count, sizeof *t->list));
-    SEFL_PASS(sefl_new(&t->by_name, h->count, sizeof *t->by_name));
-    SEFL_PASS(sefl_new(&t->metas, h->metas, sizeof *t->metas));
-    SEFL_PASS(sefl_new(&t->meta_by_name, h->metas, sizeof *t->meta_by_name));
-    SEFL_PASS(sefl_new(&t->names, h->names.n, 1));
-    if (h->names.n)
-        memcpy(t->names, h->names.p, h->names.n);
-    t->count = h->count;
-    t->meta_count = h->metas;
-    for (size_t i = 0; i < h->count; i++) {
-        t->list[i] = h->list[i];
-        t->list[i].name = t->names + h->name_at[i];
-    }
+    SEFL_PASS(sefl_new(&t->by_name, t->count, sizeof *t->by_name));
+    SEFL_PASS(sefl_new(&t->meta_by_name, t->meta_count, sizeof *t->meta_by_name));
     if (t->count > 1)
         qsort(t->list, t->count, sizeof *t->list, by_begin);
     for (size_t i = 0; i < t->count; i++) {
@@ -294,11 +250,8 @@ static sefl_status settle(tensors *t, header *h)
               (unsigned long long)at, (unsigned long long)t->data_bytes);
     SEFL_NEED(at == t->data_bytes, SEFL_EPROTO, "%llu stray bytes after the last array",
               (unsigned long long)(t->data_bytes - at));
-    for (size_t i = 0; i < t->meta_count; i++) {
-        t->metas[i] =
-            (tensor_meta){ t->names + h->meta_at[2 * i], t->names + h->meta_at[2 * i + 1] };
+    for (size_t i = 0; i < t->meta_count; i++)
         t->meta_by_name[i] = (named){ t->metas[i].key, i };
-    }
     SEFL_PASS(sort_names(t->by_name, t->count, "arrays"));
     return sort_names(t->meta_by_name, t->meta_count, "metadata entries");
 }
@@ -308,7 +261,6 @@ static sefl_status read_all(tensors *t, uint64_t size)
     sefl_status st = SEFL_OK;
     uint8_t length[8];
     sefl_buf text = { .max = TENSOR_HEADER_MAX };
-    header h = { 0 };
     uint8_t *to;
     SEFL_CHECK(size >= 8, SEFL_EPROTO, "has %llu bytes: too short for a safetensors file",
                (unsigned long long)size);
@@ -325,15 +277,14 @@ static sefl_status read_all(tensors *t, uint64_t size)
     SEFL_TRY(read_at(t, to, (size_t)n, 8));
     t->data = 8 + n;
     t->data_bytes = size - t->data;
-    st = read_header(&h, buf_span(&text));
+    st = read_header(t, buf_span(&text));
     if (st == SEFL_EPROTO)
         st = sefl_fail_at(st, "header");
     if (st == SEFL_OK)
-        st = settle(t, &h);
+        st = settle(t);
 done:
     if (st == SEFL_EPROTO)
         st = sefl_fail_at(st, "%s", t->path);
-    header_clear(&h);
     buf_clear(&text);
     return st;
 }
@@ -342,16 +293,12 @@ sefl_status tensors_open(tensors **out, const char *path)
 {
     sefl_status st = SEFL_OK;
     tensors *t = NULL;
-    struct stat sb;
+    uint64_t size;
     SEFL_TRY(sefl_new(&t, 1, sizeof *t));
     t->fd = -1;
     SEFL_TRY(sefl_strdup(&t->path, path));
-    t->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    SEFL_CHECK(t->fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
-               strerror(errno));
-    SEFL_CHECK(fstat(t->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
-    SEFL_CHECK(S_ISREG(sb.st_mode), SEFL_EINVAL, "%s is not a file", path);
-    SEFL_TRY(read_all(t, (uint64_t)sb.st_size));
+    SEFL_TRY(file_open(&t->fd, &size, path, false));
+    SEFL_TRY(read_all(t, size));
     *out = t, t = NULL;
 done:
     tensors_close(t);
@@ -380,7 +327,9 @@ void tensors_close(tensors *t)
     if (t->fd >= 0)
         close(t->fd);
     sefl_free(t->path);
-    sefl_free(t->names);
+    buf_clear(&t->names);
+    buf_clear(&t->key);
+    buf_clear(&t->word);
     sefl_free(t->list);
     sefl_free(t->by_name);
     sefl_free(t->metas);
@@ -468,26 +417,24 @@ static float convert(tensor_type type, const uint8_t *p)
 
 sefl_status tensors_read_f32(tensors *t, const tensor *which, float *out, uint64_t count)
 {
-    sefl_status st = SEFL_OK;
     uint8_t piece[1 << 14] = { 0 };
-    SEFL_CHECK(which->count == count, SEFL_EPROTO,
-               "%s: array \"%.64s\" has %llu values, %llu are wanted", t->path, which->name,
-               (unsigned long long)which->count, (unsigned long long)count);
-    SEFL_CHECK(which->type != TENSOR_OTHER, SEFL_EPROTO,
-               "%s: array \"%.64s\" is %s; F32, F64, F16 and BF16 are read", t->path, which->name,
-               which->type_name);
+    SEFL_NEED(which->count == count, SEFL_EPROTO,
+              "%s: array \"%.64s\" has %llu values, %llu are wanted", t->path, which->name,
+              (unsigned long long)which->count, (unsigned long long)count);
+    SEFL_NEED(which->type != TENSOR_OTHER, SEFL_EPROTO,
+              "%s: array \"%.64s\" is %s; F32, F64, F16 and BF16 are read", t->path, which->name,
+              which->type_name);
     if (count == 0)
-        goto done;
+        return SEFL_OK;
     size_t size = (size_t)((which->end - which->begin) / count), most = sizeof piece / size;
     for (uint64_t i = 0; i < count;) {
         size_t n = count - i < most ? (size_t)(count - i) : most;
-        SEFL_TRY(read_at(t, piece, n * size, t->data + which->begin + i * size));
+        SEFL_PASS(read_at(t, piece, n * size, t->data + which->begin + i * size));
         for (size_t k = 0; k < n; k++)
             out[i + k] = convert(which->type, piece + k * size);
         i += n;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */

@@ -25,26 +25,18 @@ static const gc_path paths[AES_PATHS] = {
 #endif
 };
 
-/* What garbler and evaluator share: the wires of one block and their addresses. */
-typedef struct run {
+struct gc {
     const circuit *c;
     gc_program program;
     gc_config cfg;
     const gc_path *path;
-    const uint8_t **slot; /* (slots) */
+    const uint8_t **slot; /* (slots): addresses of the wires of one block */
     uint8_t *scratch;     /* (slots - inputs - 1, 256) */
     gc_label constant[GC_LANES];
     gc_label lane[GC_LANES];
-} run;
-
-struct gc_garbler {
-    run r;
-    gc_label delta;
-    uint64_t next_block, next_row; /* blocks */
-};
-
-struct gc_evaluator {
-    run r;
+    bool garbles;
+    gc_label delta;                /* garbler; the evaluator's is zero */
+    uint64_t next_block, next_row; /* garbler: blocks */
 };
 
 sefl_status gc_delta_draw(gc_label *delta, const sefl_rng *rng)
@@ -76,183 +68,141 @@ sefl_status gc_table_bytes(size_t *bytes, const circuit *c, size_t blocks)
     return SEFL_OK;
 }
 
-/* ---- a run -------------------------------------------------------------------------------- */
+/* ---- both sides --------------------------------------------------------------------------- */
 
 static size_t scratch_bytes(const circuit *c)
 {
     return (size_t)(c->slots - c->inputs - 1) * GC_WIRE;
 }
 
-static void run_clear(run *r)
+void gc_free(gc *g)
 {
-    if (r->scratch)
-        sefl_free_secret(r->scratch, scratch_bytes(r->c));
-    sefl_free(r->slot);
-    gc_program_clear(&r->program);
-    sefl_wipe(r, sizeof *r);
+    if (!g)
+        return;
+    if (g->scratch)
+        sefl_free_secret(g->scratch, scratch_bytes(g->c));
+    sefl_free(g->slot);
+    gc_program_clear(&g->program);
+    sefl_free_secret(g, sizeof *g);
 }
 
-/* constant: label of slot 0. */
-static sefl_status run_init(run *r, const circuit *c, const gc_config *cfg, gc_label constant)
+/* The label of slot 0, the constant 1, is delta for the garbler and 0 for the evaluator. */
+static sefl_status init(gc *g, const circuit *c, const gc_config *cfg, const gc_label *delta)
 {
     SEFL_NEED(cfg->tweak_base % 2 == 0, SEFL_EINVAL, "garble: tweak base %llu is odd",
               (unsigned long long)cfg->tweak_base);
     SEFL_PASS(circuit_validate(c));
-    r->c = c;
-    r->cfg = *cfg;
-    r->path = &paths[aes_path_best()];
-    memcpy(r->lane, gc_lane_number, sizeof r->lane);
-    SEFL_PASS(gc_program_init(&r->program, c));
-    SEFL_PASS(sefl_new(&r->slot, c->slots, sizeof *r->slot));
-    SEFL_PASS(sefl_new(&r->scratch, scratch_bytes(c), 1));
+    g->c = c;
+    g->cfg = *cfg;
+    g->path = &paths[aes_path_best()];
+    g->garbles = delta != NULL;
+    if (delta)
+        g->delta = *delta;
+    memcpy(g->lane, gc_lane_number, sizeof g->lane);
+    SEFL_PASS(gc_program_init(&g->program, c));
+    SEFL_PASS(sefl_new(&g->slot, c->slots, sizeof *g->slot));
+    SEFL_PASS(sefl_new(&g->scratch, scratch_bytes(c), 1));
     for (int l = 0; l < GC_LANES; l++)
-        r->constant[l] = constant;
-    r->slot[0] = (const uint8_t *)r->constant;
+        g->constant[l] = g->delta;
+    g->slot[0] = (const uint8_t *)g->constant;
     for (uint32_t i = c->inputs + 1; i < c->slots; i++)
-        r->slot[i] = r->scratch + (size_t)GC_WIRE * (i - c->inputs - 1);
+        g->slot[i] = g->scratch + (size_t)GC_WIRE * (i - c->inputs - 1);
     return SEFL_OK;
 }
 
-static void run_inputs(run *r, const gc_label *in)
+sefl_status gc_new(gc **out, const circuit *c, const gc_config *cfg, const gc_label *delta)
 {
-    for (uint32_t i = 0; i < r->c->inputs; i++)
-        r->slot[i + 1] = (const uint8_t *)(in + (size_t)GC_LANES * i);
-}
-
-static void run_outputs(const run *r, gc_label *out)
-{
-    for (uint32_t i = 0; i < r->c->outputs; i++)
-        memcpy(out + (size_t)GC_LANES * i, r->slot[r->c->out[i]], GC_WIRE);
+    sefl_status st = SEFL_OK;
+    gc *g = NULL;
+    *out = NULL;
+    uint64_t colour = delta ? delta->w[0] & 1 : 1;
+    CT_PUBLIC(&colour, sizeof colour); /* it is 1 in every run that goes on */
+    SEFL_CHECK(colour == 1, SEFL_EINVAL, "garble: the colour of delta is 0");
+    SEFL_TRY(sefl_new(&g, 1, sizeof *g));
+    SEFL_TRY(init(g, c, cfg, delta));
+    *out = g, g = NULL;
+done:
+    gc_free(g);
+    return st;
 }
 
 /* First tweak of the call; SEFL_ERANGE if the last one would not be below 2^64. */
-static sefl_status run_tweak(const run *r, uint64_t *tweak, uint64_t first, size_t blocks)
+static sefl_status first_tweak(const gc *g, uint64_t *tweak, uint64_t first, size_t blocks)
 {
     uint64_t end, skip, last;
     SEFL_NEED(!__builtin_add_overflow(first, (uint64_t)blocks, &end), SEFL_ERANGE,
               "garble: block number beyond 2^64");
-    SEFL_PASS(gc_tweaks(&last, r->c, end));
-    SEFL_PASS(gc_tweaks(&skip, r->c, first));
-    SEFL_NEED(!__builtin_add_overflow(r->cfg.tweak_base, last, &last), SEFL_ERANGE,
+    SEFL_PASS(gc_tweaks(&last, g->c, end));
+    SEFL_PASS(gc_tweaks(&skip, g->c, first));
+    SEFL_NEED(!__builtin_add_overflow(g->cfg.tweak_base, last, &last), SEFL_ERANGE,
               "garble: tweaks of block %llu pass 2^64", (unsigned long long)end);
-    *tweak = r->cfg.tweak_base + skip;
+    *tweak = g->cfg.tweak_base + skip;
     return SEFL_OK;
 }
 
-/* ---- garbler ------------------------------------------------------------------------------ */
-
-sefl_status gc_garbler_new(gc_garbler **out, const circuit *c, const gc_config *cfg,
-                           const gc_label *delta)
+/* Walks the blocks: the garbler writes `made`, the evaluator reads `came`. */
+static void walk(gc *g, uint8_t *made, const uint8_t *came, gc_label *out, const gc_label *in,
+                 uint64_t tweak, size_t blocks)
 {
-    sefl_status st = SEFL_OK;
-    gc_garbler *g = NULL;
-    *out = NULL;
-    uint64_t colour = delta->w[0] & 1;
-    CT_PUBLIC(&colour, sizeof colour); /* it is 1 in every run that goes on */
-    SEFL_CHECK(colour == 1, SEFL_EINVAL, "garble: the colour of delta is 0");
-    SEFL_TRY(sefl_new(&g, 1, sizeof *g));
-    SEFL_TRY(run_init(&g->r, c, cfg, *delta));
-    g->delta = *delta;
-    *out = g, g = NULL;
-done:
-    gc_garbler_free(g);
-    return st;
+    const circuit *c = g->c;
+    const size_t step = (size_t)GC_LANES * GC_AND_BYTES * c->ands;
+    const gc_job job = { c,
+                         &g->program,
+                         g->slot,
+                         g->scratch,
+                         &g->cfg.hash_key,
+                         g->lane,
+                         g->garbles ? &g->delta : NULL };
+    for (size_t b = 0; b < blocks; b++) {
+        for (uint32_t i = 0; i < c->inputs; i++, in += GC_LANES)
+            g->slot[i + 1] = (const uint8_t *)in;
+        if (g->garbles)
+            g->path->garble(&job, made + b * step, tweak);
+        else
+            g->path->evaluate(&job, came + b * step, tweak);
+        for (uint32_t i = 0; i < c->outputs; i++, out += GC_LANES)
+            memcpy(out, g->slot[c->out[i]], GC_WIRE);
+        tweak += 2 * (uint64_t)c->ands;
+    }
 }
 
-void gc_garbler_free(gc_garbler *g)
-{
-    if (!g)
-        return;
-    run_clear(&g->r);
-    sefl_free_secret(g, sizeof *g);
-}
-
-sefl_status gc_garble(gc_garbler *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
+sefl_status gc_garble(gc *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
                       const gc_label *in_zero, uint64_t first_block, size_t blocks)
 {
-    const circuit *c = g->r.c;
     size_t need;
     uint64_t tweak;
-    SEFL_PASS(gc_table_bytes(&need, c, blocks));
+    assert(g->garbles);
+    SEFL_PASS(gc_table_bytes(&need, g->c, blocks));
     SEFL_NEED(table_bytes == need, SEFL_EINVAL, "garble: %zu bytes for tables, %zu wanted",
               table_bytes, need);
-    SEFL_PASS(run_tweak(&g->r, &tweak, first_block, blocks));
+    SEFL_PASS(first_tweak(g, &tweak, first_block, blocks));
     SEFL_NEED(first_block >= g->next_block, SEFL_ESTATE,
               "garble: block %llu again, %llu is next: a table is never made twice",
               (unsigned long long)first_block, (unsigned long long)g->next_block);
     g->next_block = first_block + blocks;
-    const gc_job job = { c,         &g->r.program, g->r.slot, g->r.scratch, &g->r.cfg.hash_key,
-                         g->r.lane, &g->delta };
-    for (size_t b = 0; b < blocks; b++) {
-        run_inputs(&g->r, in_zero);
-        g->r.path->garble(&job, tables, tweak);
-        run_outputs(&g->r, out_zero);
-        in_zero += (size_t)GC_LANES * c->inputs;
-        out_zero += (size_t)GC_LANES * c->outputs;
-        tables += (size_t)GC_LANES * GC_AND_BYTES * c->ands;
-        tweak += 2 * (uint64_t)c->ands;
-    }
+    walk(g, tables, NULL, out_zero, in_zero, tweak, blocks);
     return SEFL_OK;
 }
 
-/* ---- evaluator ---------------------------------------------------------------------------- */
-
-sefl_status gc_evaluator_new(gc_evaluator **out, const circuit *c, const gc_config *cfg)
+sefl_status gc_evaluate(gc *g, gc_label *out_active, const uint8_t *tables, size_t table_bytes,
+                        const gc_label *in_active, uint64_t first_block, size_t blocks)
 {
-    sefl_status st = SEFL_OK;
-    gc_evaluator *e = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&e, 1, sizeof *e));
-    SEFL_TRY(run_init(&e->r, c, cfg, (gc_label){ { 0, 0 } }));
-    *out = e, e = NULL;
-done:
-    gc_evaluator_free(e);
-    return st;
-}
-
-void gc_evaluator_free(gc_evaluator *e)
-{
-    if (!e)
-        return;
-    run_clear(&e->r);
-    sefl_free_secret(e, sizeof *e);
-}
-
-sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *tables,
-                        size_t table_bytes, const gc_label *in_active, uint64_t first_block,
-                        size_t blocks)
-{
-    const circuit *c = e->r.c;
     size_t need;
     uint64_t tweak;
-    SEFL_PASS(gc_table_bytes(&need, c, blocks));
+    assert(!g->garbles);
+    SEFL_PASS(gc_table_bytes(&need, g->c, blocks));
     SEFL_NEED(table_bytes == need, SEFL_EPROTO, "garble: %zu bytes of tables, %zu wanted",
               table_bytes, need);
-    SEFL_PASS(run_tweak(&e->r, &tweak, first_block, blocks));
-    const gc_job job = { c,         &e->r.program, e->r.slot, e->r.scratch, &e->r.cfg.hash_key,
-                         e->r.lane, NULL };
-    for (size_t b = 0; b < blocks; b++) {
-        run_inputs(&e->r, in_active);
-        e->r.path->evaluate(&job, tables, tweak);
-        run_outputs(&e->r, out_active);
-        in_active += (size_t)GC_LANES * c->inputs;
-        out_active += (size_t)GC_LANES * c->outputs;
-        tables += (size_t)GC_LANES * GC_AND_BYTES * c->ands;
-        tweak += 2 * (uint64_t)c->ands;
-    }
+    SEFL_PASS(first_tweak(g, &tweak, first_block, blocks));
+    walk(g, NULL, tables, out_active, in_active, tweak, blocks);
     return SEFL_OK;
 }
 
 /* ---- lane keys and rows ------------------------------------------------------------------- */
 
-void gc_garbler_set_lanes(gc_garbler *g, const gc_label kappa[GC_LANES])
+void gc_set_lanes(gc *g, const gc_label kappa[GC_LANES])
 {
-    memcpy(g->r.lane, kappa, sizeof g->r.lane);
-}
-
-void gc_evaluator_set_lanes(gc_evaluator *e, const gc_label kappa[GC_LANES])
-{
-    memcpy(e->r.lane, kappa, sizeof e->r.lane);
+    memcpy(g->lane, kappa, sizeof g->lane);
 }
 
 size_t gc_row_bytes(const circuit *c, size_t blocks, unsigned bits)
@@ -287,12 +237,11 @@ static inline uint64_t row_get(const uint8_t *p, unsigned bits)
     return v;
 }
 
-sefl_status gc_rows_garble(gc_garbler *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
+sefl_status gc_rows_garble(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
                            unsigned bits, uint64_t first_tweak, uint64_t first_block, size_t blocks)
 {
     sefl_status st = SEFL_OK;
-    const run *r = &g->r;
-    const unsigned wires = r->c->outputs;
+    const unsigned wires = g->c->outputs;
     const uint64_t mask = row_mask(bits);
     gc_label h0[ROW_OUTPUTS * GC_LANES], h1[ROW_OUTPUTS * GC_LANES];
     SEFL_CHECK(wires <= ROW_OUTPUTS, SEFL_EINVAL, "garble: rows for %u outputs, at most %d", wires,
@@ -301,9 +250,9 @@ sefl_status gc_rows_garble(gc_garbler *g, uint8_t *rows, uint64_t *share, const 
                "garble: rows of block %llu again, %llu is next", (unsigned long long)first_block,
                (unsigned long long)g->next_row);
     g->next_row = first_block + blocks;
-    const gc_job job = { r->c, &r->program, NULL, NULL, &r->cfg.hash_key, r->lane, &g->delta };
+    const gc_job job = { g->c, &g->program, NULL, NULL, &g->cfg.hash_key, g->lane, &g->delta };
     for (size_t b = 0; b < blocks; b++, zero += (size_t)wires * GC_LANES, share += GC_LANES) {
-        r->path->hash(&job, h0, h1, zero, first_tweak + (first_block + b) * wires, wires);
+        g->path->hash(&job, h0, h1, zero, first_tweak + (first_block + b) * wires, wires);
         memset(share, 0, GC_LANES * sizeof *share);
         for (unsigned i = 0; i < wires; i++)
             for (unsigned l = 0; l < GC_LANES; l++, rows += bits / 8) {
@@ -325,17 +274,16 @@ done:
     return st;
 }
 
-void gc_rows_evaluate(gc_evaluator *e, uint64_t *share, const uint8_t *rows, const gc_label *active,
+void gc_rows_evaluate(gc *g, uint64_t *share, const uint8_t *rows, const gc_label *active,
                       unsigned bits, uint64_t first_tweak, uint64_t first_block, size_t blocks)
 {
-    const run *r = &e->r;
-    const unsigned wires = r->c->outputs;
+    const unsigned wires = g->c->outputs;
     const uint64_t mask = row_mask(bits);
     gc_label h[ROW_OUTPUTS * GC_LANES];
     assert(wires <= ROW_OUTPUTS);
-    const gc_job job = { r->c, &r->program, NULL, NULL, &r->cfg.hash_key, r->lane, NULL };
+    const gc_job job = { g->c, &g->program, NULL, NULL, &g->cfg.hash_key, g->lane, NULL };
     for (size_t b = 0; b < blocks; b++, active += (size_t)wires * GC_LANES, share += GC_LANES) {
-        r->path->hash(&job, h, NULL, active, first_tweak + (first_block + b) * wires, wires);
+        g->path->hash(&job, h, NULL, active, first_tweak + (first_block + b) * wires, wires);
         memset(share, 0, GC_LANES * sizeof *share);
         for (unsigned i = 0; i < wires; i++)
             for (unsigned l = 0; l < GC_LANES; l++, rows += bits / 8) {
@@ -371,16 +319,10 @@ void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t 
 
 /* ---- paths -------------------------------------------------------------------------------- */
 
-void gc_garbler_set_path(gc_garbler *g, aes_path path)
+void gc_set_path(gc *g, aes_path path)
 {
     assert(aes_path_has(path));
-    g->r.path = &paths[path];
-}
-
-void gc_evaluator_set_path(gc_evaluator *e, aes_path path)
-{
-    assert(aes_path_has(path));
-    e->r.path = &paths[path];
+    g->path = &paths[path];
 }
 
 void gc_hash_floor(aes_path path, gc_label *x, const gc_label *hash_key, uint64_t tweak,

@@ -6,10 +6,10 @@
  * ignores.
  *
  *     gc_config cfg = { .hash_key = s, .tweak_base = 0 };      // s drawn by the garbler, public
- *     SEFL_TRY(gc_garbler_new(&g, circuit, &cfg, &delta));     // delta: gc_delta_draw or OT
+ *     SEFL_TRY(gc_new(&g, circuit, &cfg, &delta));             // delta: gc_delta_draw or OT
  *     SEFL_TRY(gc_garble(g, tables, n, out_zero, in_zero, first_block, blocks));
  *     ...                                                      // tables travel; labels by OT
- *     SEFL_TRY(gc_evaluator_new(&e, circuit, &cfg));
+ *     SEFL_TRY(gc_new(&e, circuit, &cfg, NULL));
  *     SEFL_TRY(gc_evaluate(e, out_active, tables, n, in_active, first_block, blocks));
  *
  * Labels have 128 bits; bit 0 of byte 0 is the colour. The label of value v is zero ^ v*delta; the
@@ -45,7 +45,7 @@
  * LANE KEYS. Instead of its number a lane may mix in its own key, y = s(x) ^ kappa_l: 16 uniform
  * labels that the garbler draws after the input labels are fixed and sends with the tables. A
  * malicious evaluator that makes its own OT trees can choose labels so that two lanes hash alike,
- * which reveals delta; it cannot do so before it knows kappa (docs/PROTOCOL.md). gc_*_set_lanes
+ * which reveals delta; it cannot do so before it knows kappa (docs/PROTOCOL.md). gc_set_lanes
  * sets the keys for all later calls.
  *
  * ROWS. An output wire of weight 2^e becomes a number shared by the two sides modulo 2^K, in place
@@ -88,34 +88,28 @@ sefl_status gc_delta_draw(gc_label *delta, const sefl_rng *rng) SEFL_MUST_CHECK;
 sefl_status gc_tweaks(uint64_t *tweaks, const circuit *c, uint64_t blocks) SEFL_MUST_CHECK;
 sefl_status gc_table_bytes(size_t *bytes, const circuit *c, size_t blocks) SEFL_MUST_CHECK;
 
-typedef struct gc_garbler gc_garbler;
-typedef struct gc_evaluator gc_evaluator;
+typedef struct gc gc; /* one side: garbler or evaluator */
 
-/* The circuit is borrowed and must outlive it. SEFL_EINVAL: colour of delta is 0, the tweak base is
- * odd, or the circuit is not valid. */
-sefl_status gc_garbler_new(gc_garbler **out, const circuit *c, const gc_config *cfg,
-                           const gc_label *delta) SEFL_MUST_CHECK;
-void gc_garbler_free(gc_garbler *g);
+/* A garbler with this delta; an evaluator if delta is NULL. The circuit is borrowed and must outlive
+ * it. SEFL_EINVAL: colour of delta is 0, the tweak base is odd, or the circuit is not valid. */
+sefl_status gc_new(gc **out, const circuit *c, const gc_config *cfg,
+                   const gc_label *delta) SEFL_MUST_CHECK;
+void gc_free(gc *g);
 
 /* Garbles `blocks` blocks from first_block on. in_zero (blocks, inputs, 16), out_zero (blocks,
  * outputs, 16): zero labels; tables: exactly gc_table_bytes. Nothing may overlap.
  * SEFL_EINVAL: table_bytes is wrong. SEFL_ERANGE: tweaks would pass 2^64. SEFL_ESTATE: as above. */
-sefl_status gc_garble(gc_garbler *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
+sefl_status gc_garble(gc *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
                       const gc_label *in_zero, uint64_t first_block, size_t blocks) SEFL_MUST_CHECK;
 
-sefl_status gc_evaluator_new(gc_evaluator **out, const circuit *c,
-                             const gc_config *cfg) SEFL_MUST_CHECK;
-void gc_evaluator_free(gc_evaluator *e);
-
 /* As above with active labels; tables come from the peer. SEFL_EPROTO: table_bytes is wrong. */
-sefl_status gc_evaluate(gc_evaluator *e, gc_label *out_active, const uint8_t *tables,
-                        size_t table_bytes, const gc_label *in_active, uint64_t first_block,
+sefl_status gc_evaluate(gc *g, gc_label *out_active, const uint8_t *tables, size_t table_bytes,
+                        const gc_label *in_active, uint64_t first_block,
                         size_t blocks) SEFL_MUST_CHECK;
 
 /* ---- lane keys and rows ------------------------------------------------------------------- */
 
-void gc_garbler_set_lanes(gc_garbler *g, const gc_label kappa[GC_LANES]);
-void gc_evaluator_set_lanes(gc_evaluator *e, const gc_label kappa[GC_LANES]);
+void gc_set_lanes(gc *g, const gc_label kappa[GC_LANES]);
 
 /* Rows of the circuit's outputs, output i having weight 2^i, for `blocks` blocks whose labels are
  * in `zero` or `active` (blocks, outputs, 16). share (blocks, 16): set, modulo 2^bits, 8 <= bits <=
@@ -123,10 +117,10 @@ void gc_evaluator_set_lanes(gc_evaluator *e, const gc_label kappa[GC_LANES]);
  * tweak first_tweak + n * outputs + i, first_tweak being beyond those of the ANDs of all blocks.
  * The garbler refuses to go back here too. */
 size_t gc_row_bytes(const circuit *c, size_t blocks, unsigned bits);
-sefl_status gc_rows_garble(gc_garbler *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
+sefl_status gc_rows_garble(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
                            unsigned bits, uint64_t first_tweak, uint64_t first_block,
                            size_t blocks) SEFL_MUST_CHECK;
-void gc_rows_evaluate(gc_evaluator *e, uint64_t *share, const uint8_t *rows, const gc_label *active,
+void gc_rows_evaluate(gc *g, uint64_t *share, const uint8_t *rows, const gc_label *active,
                       unsigned bits, uint64_t first_tweak, uint64_t first_block, size_t blocks);
 
 /* ---- labels ----------------------------------------------------------------------------- */
@@ -138,8 +132,7 @@ void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t 
 /* ---- paths, for tests and benchmarks ------------------------------------------------------ */
 
 /* Any path of aes.h that this processor has. */
-void gc_garbler_set_path(gc_garbler *g, aes_path path);
-void gc_evaluator_set_path(gc_evaluator *e, aes_path path);
+void gc_set_path(gc *g, aes_path path);
 
 /* H on the sixteen lanes of one tweak: the definition above, in plain C. */
 void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_label *hash_key,

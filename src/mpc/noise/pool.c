@@ -10,7 +10,6 @@
 #include "crypto/secmem.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct batch {
@@ -68,9 +67,7 @@ static void clear(shares_pool *p)
 
 sefl_status shares_pool_new(shares_pool **out, uint64_t max, const sefl_rng *rng)
 {
-    sefl_status st = sefl_new(out, 1, sizeof **out);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(out, 1, sizeof **out));
     (*out)->max = max ? max : SHARES_POOL_MAX;
     (*out)->rng = rng;
     pthread_mutex_init(&(*out)->lock, NULL);
@@ -322,19 +319,17 @@ void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s)
 /* ---- filling -------------------------------------------------------------------------------- */
 
 typedef struct side {
-    channel ch;
     uint64_t count;
     shares_pool *pool;
     const sefl_rng *rng;
     bool garbles;
-    sefl_status st;
-    char why[200];
 } side;
 
 /* In sessions of at most SHARES_COUNT_MAX. */
-static sefl_status fill(const side *s, channel *ch)
+static sefl_status fill_side(void *ctx, channel *ch)
 {
     sefl_status st = SEFL_OK;
+    const side *s = ctx;
     shares_result made;
     uint64_t *x = NULL;
     size_t room = s->count < SHARES_COUNT_MAX ? s->count : SHARES_COUNT_MAX;
@@ -351,37 +346,14 @@ done:
     return st;
 }
 
-static void *fill_side(void *arg)
-{
-    side *s = arg;
-    s->st = fill(s, &s->ch);
-    if (s->st != SEFL_OK)
-        snprintf(s->why, sizeof s->why, "%s", sefl_last_error());
-    channel_pair_close(&s->ch);
-    return NULL;
-}
-
 sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,
                              const sefl_rng *as_rng, const sefl_rng *csp_rng)
 {
     enum { TIMEOUT_MS = 600000, ROOM = 4 << 20 };
     side a = { .pool = as, .rng = as_rng, .count = count };
     side c = { .pool = csp, .rng = csp_rng, .count = count, .garbles = true };
-    pthread_t thread;
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(channel_pair_new(&a.ch, &c.ch, TIMEOUT_MS));
-    if ((st = channel_pair_limit(&a.ch, ROOM)) != SEFL_OK ||
-        pthread_create(&thread, NULL, fill_side, &c) != 0) {
-        channel_pair_close(&a.ch);
-        channel_pair_close(&c.ch);
-        return st != SEFL_OK ? st : sefl_fail(SEFL_ENOMEM, "shares: no thread");
-    }
-    fill_side(&a);
-    pthread_join(thread, NULL);
-    SEFL_CHECK(a.st == SEFL_OK, a.st, "%s", a.why);
-    SEFL_CHECK(c.st == SEFL_OK, c.st, "%s", c.why);
-done:
-    return st;
+    return channel_pair_run((channel_side){ fill_side, &a }, (channel_side){ fill_side, &c },
+                            TIMEOUT_MS, ROOM);
 }
 
 /* ---- both servers in one process ------------------------------------------------------------- */

@@ -24,7 +24,6 @@
 #include "mpc/garble/garble.h"
 #include "mpc/ot/ext.h"
 
-#include <pthread.h>
 #include <string.h>
 
 enum {
@@ -124,11 +123,6 @@ static size_t corrections_bytes(const session *s, size_t blocks)
     return ot_correction_bytes(s->p.ot_k, transfers(s, blocks));
 }
 
-static sefl_status table_bytes(const session *s, size_t *bytes, size_t blocks)
-{
-    return gc_table_bytes(bytes, s->c, blocks);
-}
-
 /* ---- a channel that hashes ------------------------------------------------------------------- */
 
 static sefl_status tap_send(void *self, const void *p, size_t n)
@@ -141,10 +135,9 @@ static sefl_status tap_send(void *self, const void *p, size_t n)
 static sefl_status tap_recv(void *self, void *p, size_t n)
 {
     tap *t = self;
-    sefl_status st = channel_recv(t->inner, p, n);
-    if (st == SEFL_OK)
-        blake3_add(t->at_tables ? &t->tables : &t->in, span_of(p, n));
-    return st;
+    SEFL_PASS(channel_recv(t->inner, p, n));
+    blake3_add(t->at_tables ? &t->tables : &t->in, span_of(p, n));
+    return SEFL_OK;
 }
 
 static sefl_status tap_flush(void *self)
@@ -155,9 +148,7 @@ static sefl_status tap_flush(void *self)
 static sefl_status tap_new(tap **out, channel *inner)
 {
     static const channel_ops ops = { tap_send, tap_recv, tap_flush };
-    sefl_status st = sefl_new(out, 1, sizeof **out);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(out, 1, sizeof **out));
     tap *t = *out;
     t->inner = inner;
     t->ch = (channel){ .ops = &ops, .self = t };
@@ -210,18 +201,16 @@ done:
 /* The parameters of a signed session with the usual profile; SEFL_EPROTO for any other hello. */
 static sefl_status hello_read(shares_params *p, const uint8_t in[HELLO], char role)
 {
-    sefl_status st = SEFL_OK;
     uint8_t again[HELLO];
     shares_params q = { .bits = in[11], .ot_k = in[12], .chunk = load_u32(in + 14) };
     q.count = load_u64(in + 18);
     memcpy(q.pair, in + 26, sizeof q.pair);
-    st = fill_params(p, &q);
-    if (st == SEFL_OK)
-        SEFL_TRY(hello_write(again, p, role, true, in + NONCE));
-    SEFL_CHECK(st == SEFL_OK && memcmp(again, in, HELLO) == 0, SEFL_EPROTO,
-               "shares: not the hello of a session of this version");
-done:
-    return st;
+    bool ok = fill_params(p, &q) == SEFL_OK;
+    if (ok)
+        SEFL_PASS(hello_write(again, p, role, true, in + NONCE));
+    SEFL_NEED(ok && memcmp(again, in, HELLO) == 0, SEFL_EPROTO,
+              "shares: not the hello of a session of this version");
+    return SEFL_OK;
 }
 
 static sefl_status hello(session *s, channel *ch, char role, const sefl_rng *rng)
@@ -272,7 +261,7 @@ static sefl_status session_open(session *s, channel *ch, const shares_params *p,
     s->chunk_blocks = s->p.chunk / GC_LANES;
     s->blocks = padded / GC_LANES;
     SEFL_PASS(gc_tweaks(&s->row_tweak, s->c, s->blocks)); /* rows come after all ANDs */
-    SEFL_PASS(table_bytes(s, &tables, s->chunk_blocks));
+    SEFL_PASS(gc_table_bytes(&tables, s->c, s->chunk_blocks));
     s->message_bytes = LANES + tables + gc_row_bytes(s->c, s->chunk_blocks, s->p.bits);
     SEFL_NEED(s->message_bytes <= CHANNEL_INBOX / 2 &&
                   corrections_bytes(s, s->chunk_blocks) <= CHANNEL_INBOX / 2,
@@ -316,7 +305,7 @@ typedef struct garbler {
     session s;
     gc_label delta;
     ot_sender *ot;
-    gc_garbler *g;
+    gc *g;
     prg bits; /* own halves of the coins */
     uint8_t check[DEPTH][OT_KEY];
     uint8_t *own;
@@ -351,12 +340,12 @@ static sefl_status garbler_chunk(garbler *g, size_t c)
     SEFL_PASS(ot_sender_check(g->ot, b, g->check[c % DEPTH], answer));
     SEFL_PASS(rng_fill(&s->rng, lanes, sizeof lanes)); /* rule 1 */
     CT_PUBLIC(lanes, sizeof lanes);                    /* they leave with the tables */
-    gc_garbler_set_lanes(g->g, lanes);
+    gc_set_lanes(g->g, lanes);
 
     ot_block_rows(b, (uint8_t *)s->in, 0, transfers(s, blocks));
     prg_fill(&g->bits, g->own, n / 8);
     gc_encode(s->in, s->in, g->own, n, &g->delta);
-    SEFL_PASS(table_bytes(s, &tables, blocks));
+    SEFL_PASS(gc_table_bytes(&tables, s->c, blocks));
     memcpy(s->message, lanes, sizeof lanes);
     SEFL_PASS(
         gc_garble(g->g, s->message + LANES, tables, s->out, s->in, c * s->chunk_blocks, blocks));
@@ -389,7 +378,7 @@ static sefl_status garble_all(garbler *g, uint64_t *x, const uint8_t seed[AUDIT_
     CT_PUBLIC(&s->cfg.hash_key, sizeof s->cfg.hash_key); /* sent */
     SEFL_TRY(msg_send(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key));
     SEFL_TRY(ot_sender_new(&g->ot, ch, s->p.ot_k, (const uint8_t *)&g->delta, s->id, &s->rng));
-    SEFL_TRY(gc_garbler_new(&g->g, s->c, &s->cfg, &g->delta));
+    SEFL_TRY(gc_new(&g->g, s->c, &s->cfg, &g->delta));
     for (size_t c = 0; c < AHEAD && c < s->chunks; c++)
         SEFL_TRY(garbler_extend(g, c));
     for (size_t c = 0; c < s->chunks; c++) {
@@ -406,7 +395,7 @@ done:
 
 static void garbler_clear(garbler *g)
 {
-    gc_garbler_free(g->g);
+    gc_free(g->g);
     ot_sender_free(g->ot);
     sefl_free_secret(g->own, g->own_bytes);
     session_close(&g->s);
@@ -471,7 +460,7 @@ done:
 typedef struct evaluator {
     session s;
     ot_receiver *ot;
-    gc_evaluator *e;
+    gc *e;
 } evaluator;
 
 static sefl_status evaluator_extend(evaluator *e, size_t c)
@@ -480,9 +469,9 @@ static sefl_status evaluator_extend(evaluator *e, size_t c)
     channel *ch = &s->tap->ch;
     size_t blocks = blocks_of(s, c);
     ot_receiver_extend(e->ot, &s->block[c % DEPTH], c, transfers(s, blocks), s->corrections[0]);
-    sefl_status st =
-        msg_send(ch, MSG_EXTEND, (uint32_t)c, s->corrections[0], corrections_bytes(s, blocks));
-    return st == SEFL_OK ? channel_flush(ch) : st;
+    SEFL_PASS(
+        msg_send(ch, MSG_EXTEND, (uint32_t)c, s->corrections[0], corrections_bytes(s, blocks)));
+    return channel_flush(ch);
 }
 
 static sefl_status evaluator_answer(evaluator *e, size_t c)
@@ -501,27 +490,25 @@ static sefl_status evaluator_answer(evaluator *e, size_t c)
 
 static sefl_status evaluator_chunk(evaluator *e, uint64_t *x, size_t c)
 {
-    sefl_status st = SEFL_OK;
     session *s = &e->s;
     channel *ch = &s->tap->ch;
     size_t blocks = blocks_of(s, c), tables;
     gc_label lanes[GC_LANES];
-    SEFL_TRY(table_bytes(s, &tables, blocks));
+    SEFL_PASS(gc_table_bytes(&tables, s->c, blocks));
     s->tap->at_tables = true;
-    SEFL_TRY(msg_recv(ch, MSG_TABLES, (uint32_t)c, s->message,
-                      LANES + tables + gc_row_bytes(s->c, blocks, s->p.bits), "shares tables"));
+    SEFL_PASS(msg_recv(ch, MSG_TABLES, (uint32_t)c, s->message,
+                       LANES + tables + gc_row_bytes(s->c, blocks, s->p.bits), "shares tables"));
     s->tap->at_tables = false;
     if (!x)
-        goto done; /* a replay: what comes is hashed alone */
+        return SEFL_OK; /* a replay: what comes is hashed alone */
     memcpy(lanes, s->message, sizeof lanes);
-    gc_evaluator_set_lanes(e->e, lanes);
-    SEFL_TRY(gc_evaluate(e->e, s->out, s->message + LANES, tables, s->labels[c % DEPTH],
-                         c * s->chunk_blocks, blocks));
+    gc_set_lanes(e->e, lanes);
+    SEFL_PASS(gc_evaluate(e->e, s->out, s->message + LANES, tables, s->labels[c % DEPTH],
+                          c * s->chunk_blocks, blocks));
     gc_rows_evaluate(e->e, s->share, s->message + LANES + tables, s->out, s->p.bits, s->row_tweak,
                      c * s->chunk_blocks, blocks);
     keep_share(s, x, c);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status evaluate_all(evaluator *e, uint64_t *x, const uint8_t seed[AUDIT_SEED])
@@ -534,7 +521,7 @@ static sefl_status evaluate_all(evaluator *e, uint64_t *x, const uint8_t seed[AU
     SEFL_PASS(
         msg_recv(ch, MSG_KEY, 0, &s->cfg.hash_key, sizeof s->cfg.hash_key, "shares hash key"));
     SEFL_PASS(ot_receiver_new(&e->ot, ch, s->p.ot_k, s->id, &s->rng));
-    SEFL_PASS(gc_evaluator_new(&e->e, s->c, &s->cfg));
+    SEFL_PASS(gc_new(&e->e, s->c, &s->cfg, NULL));
     for (size_t c = 0; c < DEPTH && c < s->chunks; c++)
         SEFL_PASS(evaluator_extend(e, c));
     for (size_t c = 0; c < s->chunks; c++) {
@@ -551,7 +538,7 @@ static sefl_status evaluate_all(evaluator *e, uint64_t *x, const uint8_t seed[AU
 
 static void evaluator_clear(evaluator *e)
 {
-    gc_evaluator_free(e->e);
+    gc_free(e->e);
     ot_receiver_free(e->ot);
     session_close(&e->s);
     sefl_wipe(e, sizeof *e);
@@ -643,56 +630,36 @@ done:
 enum { REPLAY_MS = 600000, REPLAY_QUEUE = 4 << 20 };
 
 typedef struct replayed {
-    evaluator e;
-    channel ch;
-    const uint8_t *seed;
-    sefl_status st;
+    const audit_record *r;
+    const shares_params *p;
+    audit_seen *seen; /* what both sides must have sent */
 } replayed;
 
-static void *replay_as(void *arg)
-{
-    replayed *r = arg;
-    r->st = evaluate_all(&r->e, NULL, r->seed);
-    channel_pair_close(&r->ch);
-    return NULL;
-}
-
-/* Both sides from the record's seeds: what they must have sent. */
-static sefl_status replay(audit_seen *seen, const audit_record *r, const shares_params *p)
+static sefl_status replay_csp(void *ctx, channel *ch)
 {
     sefl_status st = SEFL_OK;
+    const replayed *a = ctx;
     garbler g = { 0 };
-    replayed as = { .seed = r->as_seed };
-    channel ch = { .dead = true };
-    pthread_t thread;
-    bool started = false;
-    SEFL_TRY(channel_pair_new(&ch, &as.ch, REPLAY_MS));
-    SEFL_TRY(channel_pair_limit(&ch, REPLAY_QUEUE));
-    SEFL_TRY(session_open(&g.s, &ch, p, 'G'));
-    SEFL_TRY(session_open(&as.e.s, &as.ch, p, 'E'));
-    audit_id(g.s.id, r->hello[0], r->hello[1]);
-    memcpy(as.e.s.id, g.s.id, SHARES_ID);
-    SEFL_CHECK(pthread_create(&thread, NULL, replay_as, &as) == 0, SEFL_EIO,
-               "audit: no thread for the replay");
-    started = true;
-    st = garble_all(&g, NULL, r->csp_seed);
-    if (st == SEFL_OK)
-        st = channel_flush(&ch);
-    if (st == SEFL_OK)
-        tap_seen(g.s.tap, seen, 'G');
+    SEFL_TRY(session_open(&g.s, ch, a->p, 'G'));
+    audit_id(g.s.id, a->r->hello[0], a->r->hello[1]);
+    SEFL_TRY(garble_all(&g, NULL, a->r->csp_seed));
+    SEFL_TRY(channel_flush(ch));
+    tap_seen(g.s.tap, a->seen, 'G');
 done:
-    if (started) {
-        if (st != SEFL_OK)
-            channel_pair_close(&ch);
-        pthread_join(thread, NULL);
-        if (st == SEFL_OK && as.st != SEFL_OK)
-            st = sefl_fail(as.st, "audit: AS's side of the replay fails");
-    } else {
-        channel_pair_close(&as.ch);
-    }
-    channel_pair_close(&ch);
     garbler_clear(&g);
-    evaluator_clear(&as.e);
+    return st;
+}
+
+static sefl_status replay_as(void *ctx, channel *ch)
+{
+    sefl_status st = SEFL_OK;
+    const replayed *a = ctx;
+    evaluator e = { 0 };
+    SEFL_TRY(session_open(&e.s, ch, a->p, 'E'));
+    audit_id(e.s.id, a->r->hello[0], a->r->hello[1]);
+    SEFL_TRY(evaluate_all(&e, NULL, a->r->as_seed));
+done:
+    evaluator_clear(&e);
     return st;
 }
 
@@ -725,7 +692,9 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r)
     audit_commit(commitment, id, r->csp_seed);
     if (differ(commitment, r->commitment))
         return SEFL_OK;
-    SEFL_TRY(replay(&seen, r, &p));
+    replayed again = { r, &p, &seen };
+    SEFL_TRY(channel_pair_run((channel_side){ replay_csp, &again },
+                              (channel_side){ replay_as, &again }, REPLAY_MS, REPLAY_QUEUE));
     if (differ(seen.own, r->seen.own))
         *out = (audit_finding){ AUDIT_CHEATED, "CSP's messages do not follow from its seed" };
     else if (differ(seen.received, r->seen.received))

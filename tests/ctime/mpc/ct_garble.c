@@ -15,8 +15,8 @@ static uint8_t tables[44 * 512], bits[INS / 8];
 int main(void)
 {
     circuit *c;
-    gc_garbler *g;
-    gc_evaluator *e;
+    gc *g;
+    gc *e;
     gc_config cfg = { .hash_key = { { 3, 4 } }, .tweak_base = 0 };
     if (sampler_circuit(&c, &sampler_g44, 16) != SEFL_OK)
         return 1;
@@ -29,18 +29,17 @@ int main(void)
         CT_SECRET(in, sizeof in);
         CT_SECRET(bits, sizeof bits);
         CT_SECRET(&delta, sizeof delta);
-        if (gc_garbler_new(&g, c, &cfg, &delta) != SEFL_OK ||
-            gc_evaluator_new(&e, c, &cfg) != SEFL_OK)
+        if (gc_new(&g, c, &cfg, &delta) != SEFL_OK || gc_new(&e, c, &cfg, NULL) != SEFL_OK)
             return 1;
-        gc_garbler_set_path(g, p);
-        gc_evaluator_set_path(e, p);
+        gc_set_path(g, p);
+        gc_set_path(e, p);
         gc_encode(active, in, bits, INS, &delta);
         if (gc_garble(g, tables, sizeof tables, out, in, 0, 1) != SEFL_OK)
             return 1;
         if (gc_evaluate(e, result, tables, sizeof tables, active, 0, 1) != SEFL_OK)
             return 1;
-        gc_garbler_free(g);
-        gc_evaluator_free(e);
+        gc_free(g);
+        gc_free(e);
         CT_PUBLIC(in, sizeof in); /* next path starts anew */
         CT_PUBLIC(bits, sizeof bits);
     }

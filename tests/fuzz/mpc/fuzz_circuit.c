@@ -34,17 +34,17 @@ static void garbled(const circuit *c, aes_path path, uint8_t *tables, size_t byt
 {
     gc_config cfg = { .hash_key = { { 1, 2 } }, .tweak_base = 4 };
     gc_label delta = mix(999);
-    gc_garbler *g;
-    gc_evaluator *e;
+    gc *g;
+    gc *e;
     delta.w[0] |= 1;
-    MUST(gc_garbler_new(&g, c, &cfg, &delta) == SEFL_OK);
-    MUST(gc_evaluator_new(&e, c, &cfg) == SEFL_OK);
-    gc_garbler_set_path(g, path);
-    gc_evaluator_set_path(e, path);
+    MUST(gc_new(&g, c, &cfg, &delta) == SEFL_OK);
+    MUST(gc_new(&e, c, &cfg, NULL) == SEFL_OK);
+    gc_set_path(g, path);
+    gc_set_path(e, path);
     MUST(gc_garble(g, tables, bytes, out, zero, 3, 1) == SEFL_OK);
     MUST(gc_evaluate(e, result, tables, bytes, active, 3, 1) == SEFL_OK);
-    gc_garbler_free(g);
-    gc_evaluator_free(e);
+    gc_free(g);
+    gc_free(e);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -79,8 +79,8 @@ static void garbled_is_plain(seeded *g, const circuit *c, const word4 *in, aes_p
     side s;
     gc_config cfg = { .tweak_base = seeded_u64(g) >> 1 & ~1ULL };
     gc_label delta;
-    gc_garbler *ga;
-    gc_evaluator *ev;
+    gc *ga;
+    gc *ev;
     plain *p;
     word4 *want;
     sefl_rng rng = seeded_rng(g);
@@ -93,10 +93,10 @@ static void garbled_is_plain(seeded *g, const circuit *c, const word4 *in, aes_p
     CHECK_OK(gc_delta_draw(&delta, &rng));
     seeded_fill(g, &cfg.hash_key, sizeof cfg.hash_key);
     seeded_fill(g, s.in_zero, (size_t)PLAIN_COPIES * c->inputs * sizeof(gc_label));
-    CHECK_OK(gc_garbler_new(&ga, c, &cfg, &delta));
-    CHECK_OK(gc_evaluator_new(&ev, c, &cfg));
-    gc_garbler_set_path(ga, gp);
-    gc_evaluator_set_path(ev, ep);
+    CHECK_OK(gc_new(&ga, c, &cfg, &delta));
+    CHECK_OK(gc_new(&ev, c, &cfg, NULL));
+    gc_set_path(ga, gp);
+    gc_set_path(ev, ep);
     size_t half = s.table_bytes / BLOCKS * cut, in_at = cut * GC_LANES * c->inputs;
     size_t out_at = cut * GC_LANES * c->outputs;
     CHECK_OK(gc_garble(ga, s.tables, half, s.out_zero, s.in_zero, first, cut));
@@ -105,8 +105,8 @@ static void garbled_is_plain(seeded *g, const circuit *c, const word4 *in, aes_p
     to_labels(s.in_active, s.in_zero, in, c->inputs, &delta);
     CHECK_OK(gc_evaluate(ev, s.out_active, s.tables, s.table_bytes, s.in_active, first, BLOCKS));
     check_outputs(s.out_active, s.out_zero, (const word4 *)want, c->outputs, &delta);
-    gc_garbler_free(ga);
-    gc_evaluator_free(ev);
+    gc_free(ga);
+    gc_free(ev);
     plain_free(p);
     sefl_free(want);
     side_free(&s);

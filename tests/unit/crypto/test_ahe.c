@@ -11,20 +11,10 @@ enum { UNIT = 3, VALUES = 200, UNITS = 67, CLIENTS = 3, MAX = 1000 };
 
 /* ---- the toy scheme -------------------------------------------------------------------------- */
 
-struct ahe_enc {
-    const ahe_params *p;
-};
-struct ahe_upload {
-    const ahe_params *p;
-    size_t next;
-};
-struct ahe_sum {
-    const ahe_params *p;
+typedef struct toy_sum {
+    ahe_sum head;
     int64_t *v;
-};
-struct ahe_dec {
-    const ahe_params *p;
-};
+} toy_sum;
 
 static bool broken;    /* the next call that does work fails */
 static unsigned calls; /* of scheme functions that do work */
@@ -42,32 +32,18 @@ static sefl_status toy_params(ahe_params *p, const ahe_pub *pub)
     p->unit_bytes = p->plain_bytes = 8 * UNIT;
     return work();
 }
-static sefl_status toy_enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *pl,
-                               const sefl_progress *progress)
+static sefl_status toy_enc_init(ahe_enc *e, const ahe_pub *pub, pool *pl,
+                                const sefl_progress *progress)
 {
-    (void)pub, (void)pl, (void)progress;
-    sefl_status st = work();
-    if (st == SEFL_OK)
-        st = sefl_new(out, 1, sizeof **out);
-    if (st == SEFL_OK)
-        (*out)->p = p;
-    return st;
+    (void)e, (void)pub, (void)pl, (void)progress;
+    return work();
 }
-static void toy_enc_free(ahe_enc *e)
+static sefl_status toy_upload_init(ahe_upload *u, const ahe_enc *e, const uint8_t *context,
+                                   const sefl_rng *rng)
 {
-    sefl_free(e);
-}
-static sefl_status toy_upload_new(ahe_upload **out, const ahe_enc *e, const uint8_t *context,
-                                  const sefl_rng *rng)
-{
-    (void)context;
+    (void)u, (void)e, (void)context;
     uint8_t coins[16];
-    sefl_status st = rng_fill(rng, coins, sizeof coins);
-    if (st == SEFL_OK)
-        st = sefl_new(out, 1, sizeof **out);
-    if (st == SEFL_OK)
-        (*out)->p = e->p;
-    return st;
+    return rng_fill(rng, coins, sizeof coins);
 }
 static sefl_status toy_upload_units(ahe_upload *u, uint8_t *out, const int64_t *values,
                                     size_t units, pool *pl, const sefl_progress *progress)
@@ -77,30 +53,14 @@ static sefl_status toy_upload_units(ahe_upload *u, uint8_t *out, const int64_t *
         size_t at = u->next * UNIT + i;
         store_u64(out + 8 * i, at < u->p->values ? (uint64_t)values[i] : 0);
     }
-    u->next += units;
-    assert_true(u->next <= u->p->units);
+    assert_true(u->next + units <= u->p->units);
     return work();
 }
-static void toy_upload_free(ahe_upload *u)
+static sefl_status toy_sum_init(ahe_sum *s, const ahe_pub *pub)
 {
-    sefl_free(u);
-}
-static sefl_status toy_sum_new(ahe_sum **out, const ahe_pub *pub, const ahe_params *p)
-{
-    ahe_sum *s = NULL;
     (void)pub;
-    sefl_status st = work();
-    if (st == SEFL_OK)
-        st = sefl_new(&s, 1, sizeof *s);
-    if (st == SEFL_OK)
-        st = sefl_new(&s->v, p->units * UNIT, sizeof *s->v);
-    if (st != SEFL_OK) {
-        sefl_free(s);
-        return st;
-    }
-    s->p = p;
-    *out = s;
-    return SEFL_OK;
+    SEFL_PASS(work());
+    return sefl_new(&((toy_sum *)s)->v, s->p->units * UNIT, sizeof(int64_t));
 }
 static sefl_status toy_check_units(const ahe_sum *s, const uint8_t *bytes, size_t units)
 {
@@ -112,7 +72,7 @@ static sefl_status toy_add_units(ahe_sum *s, size_t first, const uint8_t *bytes,
 {
     (void)pl;
     for (size_t i = 0; i < units * UNIT; i++)
-        s->v[first * UNIT + i] += (int64_t)load_u64(bytes + 8 * i);
+        ((toy_sum *)s)->v[first * UNIT + i] += (int64_t)load_u64(bytes + 8 * i);
     return work();
 }
 static sefl_status toy_sum_close(ahe_sum *s)
@@ -134,23 +94,18 @@ static sefl_status toy_write_units(ahe_sum *s, uint8_t *out, size_t first, size_
     (void)pl;
     sefl_status st = toy_mask(s->p, out, first, units, seed);
     for (size_t i = 0; i < units * UNIT; i++)
-        store_u64(out + 8 * i, load_u64(out + 8 * i) + (uint64_t)s->v[first * UNIT + i]);
+        store_u64(out + 8 * i,
+                  load_u64(out + 8 * i) + (uint64_t)((toy_sum *)s)->v[first * UNIT + i]);
     return st;
 }
-static void toy_sum_free(ahe_sum *s)
+static void toy_sum_clear(ahe_sum *s)
 {
-    if (s)
-        sefl_free(s->v);
-    sefl_free(s);
+    sefl_free(((toy_sum *)s)->v);
 }
-static sefl_status toy_dec_new(ahe_dec **out, const ahe_sec *sec, const ahe_params *p,
-                               const uint8_t *context)
+static sefl_status toy_dec_init(ahe_dec *d, const ahe_sec *sec, const uint8_t *context)
 {
-    (void)sec, (void)context;
-    sefl_status st = sefl_new(out, 1, sizeof **out);
-    if (st == SEFL_OK)
-        (*out)->p = p;
-    return st;
+    (void)d, (void)sec, (void)context;
+    return SEFL_OK;
 }
 static sefl_status toy_dec_units(ahe_dec *d, uint8_t *plain, size_t first, const uint8_t *bytes,
                                  size_t units, pool *pl, const sefl_progress *progress)
@@ -158,10 +113,6 @@ static sefl_status toy_dec_units(ahe_dec *d, uint8_t *plain, size_t first, const
     (void)first, (void)pl, (void)progress;
     memcpy(plain, bytes, units * d->p->plain_bytes);
     return work();
-}
-static void toy_dec_free(ahe_dec *d)
-{
-    sefl_free(d);
 }
 static void toy_unmask(const ahe_params *p, int64_t *values, const uint8_t *masked,
                        const uint8_t *mask, size_t units)
@@ -174,20 +125,21 @@ static void toy_unmask(const ahe_params *p, int64_t *values, const uint8_t *mask
 static const ahe_scheme toy = {
     .name = "toy",
     .params = toy_params,
-    .enc_new = toy_enc_new,
-    .enc_free = toy_enc_free,
-    .upload_new = toy_upload_new,
+    .enc_bytes = sizeof(ahe_enc),
+    .upload_bytes = sizeof(ahe_upload),
+    .sum_bytes = sizeof(toy_sum),
+    .dec_bytes = sizeof(ahe_dec),
+    .enc_init = toy_enc_init,
+    .upload_init = toy_upload_init,
     .upload_units = toy_upload_units,
-    .upload_free = toy_upload_free,
-    .sum_new = toy_sum_new,
+    .sum_init = toy_sum_init,
     .sum_check_units = toy_check_units,
     .sum_add_units = toy_add_units,
     .sum_close = toy_sum_close,
     .sum_write_units = toy_write_units,
-    .sum_free = toy_sum_free,
-    .dec_new = toy_dec_new,
+    .sum_clear = toy_sum_clear,
+    .dec_init = toy_dec_init,
     .dec_units = toy_dec_units,
-    .dec_free = toy_dec_free,
     .mask_units = toy_mask,
     .plain_unmask = toy_unmask,
 };

@@ -33,7 +33,7 @@ static uint64_t *csp_x;
 static bool x_was_wiped;
 static _Thread_local bool said_verdict; /* AS's thread */
 
-static sefl_status cheat_rows(gc_garbler *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
+static sefl_status cheat_rows(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
                               unsigned bits, uint64_t first_tweak, uint64_t first_block,
                               size_t blocks)
 {
@@ -53,8 +53,8 @@ static sefl_status cheat_rows(gc_garbler *g, uint8_t *rows, uint64_t *share, con
     return st;
 }
 
-static sefl_status cheat_tables(gc_garbler *g, uint8_t *tables, size_t n, gc_label *out,
-                                const gc_label *in, uint64_t first, size_t blocks)
+static sefl_status cheat_tables(gc *g, uint8_t *tables, size_t n, gc_label *out, const gc_label *in,
+                                uint64_t first, size_t blocks)
 {
     sefl_status st = gc_garble(g, tables, n, out, in, first, blocks);
     if (how == ONE_TABLE && first > 0)

@@ -13,8 +13,8 @@ typedef struct setup {
     circuit *c;
     gc_config cfg;
     gc_label delta;
-    gc_garbler *g;
-    gc_evaluator *e;
+    gc *g;
+    gc *e;
     gc_label *in, *active, *out, *result;
     uint8_t *bits, *tables;
     size_t bytes, ins, outs;
@@ -59,15 +59,15 @@ static void begin(setup *s, circuit *c, size_t blocks, seeded *gen)
     seeded_fill(gen, s->in, s->ins * sizeof(gc_label));
     seeded_fill(gen, s->bits, s->ins / 8);
     gc_encode(s->active, s->in, s->bits, s->ins, &s->delta);
-    CHECK_OK(gc_garbler_new(&s->g, c, &s->cfg, &s->delta));
-    CHECK_OK(gc_evaluator_new(&s->e, c, &s->cfg));
+    CHECK_OK(gc_new(&s->g, c, &s->cfg, &s->delta));
+    CHECK_OK(gc_new(&s->e, c, &s->cfg, NULL));
     CHECK_OK(gc_garble(s->g, s->tables, s->bytes, s->out, s->in, 0, blocks));
 }
 
 static void end(setup *s)
 {
-    gc_garbler_free(s->g);
-    gc_evaluator_free(s->e);
+    gc_free(s->g);
+    gc_free(s->e);
     circuit_free(s->c);
     sefl_free(s->in);
     sefl_free(s->active);
@@ -179,7 +179,7 @@ static void wrong_tables(void **state)
     (void)state;
     seeded gen;
     setup s;
-    gc_evaluator *other;
+    gc *other;
     gc_config cfg;
     test_seed(&gen, "wrong tables");
     begin(&s, sampler16(), 1, &gen);
@@ -197,15 +197,15 @@ static void wrong_tables(void **state)
     CHECK_OK(gc_evaluate(s.e, s.result, s.tables, s.bytes, s.active, 1, 1));
     assert_true(count_bad(&s) > s.outs / 2);
     cfg = s.cfg, cfg.hash_key.w[1] ^= 1;
-    CHECK_OK(gc_evaluator_new(&other, s.c, &cfg));
+    CHECK_OK(gc_new(&other, s.c, &cfg, NULL));
     CHECK_OK(gc_evaluate(other, s.result, s.tables, s.bytes, s.active, 0, 1));
     assert_true(count_bad(&s) > s.outs / 2);
-    gc_evaluator_free(other);
+    gc_free(other);
     cfg = s.cfg, cfg.tweak_base = 2;
-    CHECK_OK(gc_evaluator_new(&other, s.c, &cfg));
+    CHECK_OK(gc_new(&other, s.c, &cfg, NULL));
     CHECK_OK(gc_evaluate(other, s.result, s.tables, s.bytes, s.active, 0, 1));
     assert_true(count_bad(&s) > s.outs / 2);
-    gc_evaluator_free(other);
+    gc_free(other);
     end(&s);
 }
 
@@ -238,13 +238,13 @@ static void tweaks_are_unique(void **state)
     assert_int_equal(skip, 2 * 5 * (BLOCKS + 1));
     gc_config cfg = s.cfg;
     cfg.tweak_base = skip;
-    gc_garbler *g;
+    gc *g;
     uint8_t one[5 * 512];
     gc_label out[5 * GC_LANES];
-    CHECK_OK(gc_garbler_new(&g, c, &cfg, &s.delta));
+    CHECK_OK(gc_new(&g, c, &cfg, &s.delta));
     CHECK_OK(gc_garble(g, one, sizeof one, out, s.in, 0, 1));
     assert_memory_equal(one, s.tables + sizeof one, sizeof one);
-    gc_garbler_free(g);
+    gc_free(g);
     end(&s);
 }
 
@@ -255,8 +255,8 @@ static void refusals(void **state)
     setup s;
     test_seed(&gen, "refusals");
     begin(&s, sampler16(), 2, &gen);
-    gc_garbler *g = NULL;
-    gc_evaluator *e = NULL;
+    gc *g = NULL;
+    gc *e = NULL;
     /* sizes */
     for (size_t cut = 0; cut < 3; cut++) {
         static const long off[] = { -1, 1, -512 };
@@ -285,21 +285,21 @@ static void refusals(void **state)
     /* settings */
     gc_label even = s.delta;
     even.w[0] &= ~1ULL;
-    CHECK_STATUS(gc_garbler_new(&g, s.c, &s.cfg, &even), SEFL_EINVAL);
+    CHECK_STATUS(gc_new(&g, s.c, &s.cfg, &even), SEFL_EINVAL);
     gc_config cfg = s.cfg;
     cfg.tweak_base = 7;
-    CHECK_STATUS(gc_garbler_new(&g, s.c, &cfg, &s.delta), SEFL_EINVAL);
-    CHECK_STATUS(gc_evaluator_new(&e, s.c, &cfg), SEFL_EINVAL);
+    CHECK_STATUS(gc_new(&g, s.c, &cfg, &s.delta), SEFL_EINVAL);
+    CHECK_STATUS(gc_new(&e, s.c, &cfg, NULL), SEFL_EINVAL);
     cfg.tweak_base = UINT64_MAX - 1;
-    CHECK_OK(gc_evaluator_new(&e, s.c, &cfg));
+    CHECK_OK(gc_new(&e, s.c, &cfg, NULL));
     CHECK_STATUS(gc_evaluate(e, s.result, s.tables, s.bytes, s.active, 0, 2), SEFL_ERANGE);
-    gc_evaluator_free(e);
+    gc_free(e);
     s.c->ands++;
-    CHECK_STATUS(gc_garbler_new(&g, s.c, &s.cfg, &s.delta), SEFL_EINVAL);
+    CHECK_STATUS(gc_new(&g, s.c, &s.cfg, &s.delta), SEFL_EINVAL);
     s.c->ands--;
     assert_null(g);
-    gc_garbler_free(NULL);
-    gc_evaluator_free(NULL);
+    gc_free(NULL);
+    gc_free(NULL);
     end(&s);
 }
 
@@ -335,11 +335,11 @@ static void faults(void **state)
     circuit *c = sampler16();
     gc_config cfg = { .tweak_base = 0 };
     gc_label delta = { { 1, 2 } };
-    gc_garbler *g = NULL;
-    gc_evaluator *e = NULL;
+    gc *g = NULL;
+    gc *e = NULL;
     (void)cfg, (void)delta, (void)g, (void)e; /* without fault injection nothing is left */
-    TEST_FAULTS(FAULT_ALLOC, st = gc_garbler_new(&g, c, &cfg, &delta), gc_garbler_free(g));
-    TEST_FAULTS(FAULT_ALLOC, st = gc_evaluator_new(&e, c, &cfg), gc_evaluator_free(e));
+    TEST_FAULTS(FAULT_ALLOC, st = gc_new(&g, c, &cfg, &delta), gc_free(g));
+    TEST_FAULTS(FAULT_ALLOC, st = gc_new(&e, c, &cfg, NULL), gc_free(e));
     sefl_rng rng = rng_system();
     (void)rng;
     TEST_FAULTS(FAULT_RANDOM, st = gc_delta_draw(&delta, &rng), (void)0);

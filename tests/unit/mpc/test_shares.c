@@ -220,8 +220,8 @@ static void rows(void **state)
 {
     (void)state;
     circuit *c;
-    gc_garbler *g;
-    gc_evaluator *e;
+    gc *g;
+    gc *e;
     gc_label delta, zero[7 * GC_LANES], active[7 * GC_LANES], lanes[GC_LANES];
     seeded gen;
     test_seed(&gen, "rows");
@@ -233,13 +233,13 @@ static void rows(void **state)
     for (aes_path path = AES_SOFT; path < AES_PATHS; path++) {
         if (!aes_path_has(path))
             continue;
-        CHECK_OK(gc_garbler_new(&g, c, &cfg, &delta));
-        CHECK_OK(gc_evaluator_new(&e, c, &cfg));
-        gc_garbler_set_path(g, path);
-        gc_evaluator_set_path(e, path);
+        CHECK_OK(gc_new(&g, c, &cfg, &delta));
+        CHECK_OK(gc_new(&e, c, &cfg, NULL));
+        gc_set_path(g, path);
+        gc_set_path(e, path);
         CHECK_OK(rng_fill(&rng, lanes, sizeof lanes));
-        gc_garbler_set_lanes(g, lanes);
-        gc_evaluator_set_lanes(e, lanes);
+        gc_set_lanes(g, lanes);
+        gc_set_lanes(e, lanes);
         for (uint64_t block = 0; block < 128; block++) {
             uint8_t row[7 * GC_LANES * 5];
             uint64_t cs[GC_LANES], as[GC_LANES];
@@ -259,8 +259,8 @@ static void rows(void **state)
         uint8_t row[7 * GC_LANES * 5];
         uint64_t cs[GC_LANES];
         CHECK_STATUS(gc_rows_garble(g, row, cs, zero, 40, 1000, 5, 1), SEFL_ESTATE);
-        gc_garbler_free(g);
-        gc_evaluator_free(e);
+        gc_free(g);
+        gc_free(e);
     }
     circuit_free(c);
 }
@@ -288,21 +288,21 @@ static void chosen_labels(void **state)
     CHECK_OK(circ_finish(b, &c));
     for (int keys = 0; keys < 2; keys++, read = 0) {
         for (unsigned i = 0; i < runs; i++) {
-            gc_garbler *g;
+            gc *g;
             CHECK_OK(gc_delta_draw(&delta, &rng));
             CHECK_OK(rng_fill(&rng, &cfg.hash_key, sizeof cfg.hash_key));
             CHECK_OK(rng_fill(&rng, in, sizeof in));
             /* s(d, d) = (0, d): lanes 1 and 3 differ by the number 2 */
             in[0][3] = (gc_label){ { in[0][1].w[0] ^ 2, in[0][1].w[1] ^ 2 } };
-            CHECK_OK(gc_garbler_new(&g, c, &cfg, &delta));
+            CHECK_OK(gc_new(&g, c, &cfg, &delta));
             if (keys) {
                 CHECK_OK(rng_fill(&rng, lanes, sizeof lanes));
-                gc_garbler_set_lanes(g, lanes);
+                gc_set_lanes(g, lanes);
             }
             CHECK_OK(gc_garble(g, table, sizeof table, out, in[0], 0, 1));
             read += (row[0][1].w[0] ^ row[0][3].w[0]) == delta.w[0] &&
                     (row[0][1].w[1] ^ row[0][3].w[1]) == delta.w[1];
-            gc_garbler_free(g);
+            gc_free(g);
         }
         if (keys)
             assert_int_equal(read, 0);

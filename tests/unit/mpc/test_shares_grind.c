@@ -27,10 +27,10 @@ static struct {
 
 /* ---- CSP, as it is but for the lanes ---- */
 
-static void hook_lanes(gc_garbler *g, const gc_label kappa[GC_LANES])
+static void hook_lanes(gc *g, const gc_label kappa[GC_LANES])
 {
     if (lane_keys)
-        gc_garbler_set_lanes(g, kappa);
+        gc_set_lanes(g, kappa);
 }
 
 static sefl_status hook_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
@@ -150,7 +150,7 @@ static sefl_rng hook_rng(prg *g)
     return (sefl_rng){ grind, NULL };
 }
 
-static sefl_status hook_evaluate(gc_evaluator *e, gc_label *out, const uint8_t *tables, size_t n,
+static sefl_status hook_evaluate(gc *e, gc_label *out, const uint8_t *tables, size_t n,
                                  const gc_label *in, uint64_t first, size_t blocks)
 {
     if (first == 0) {
@@ -173,17 +173,17 @@ sefl_status hooked_recorded(shares_params *p, const audit_record *r);
 sefl_status hooked_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                          const uint8_t csp_nonce[32], const uint8_t as_nonce[32]);
 
-#define shares_garble        hooked_garble
-#define shares_evaluate      hooked_evaluate
-#define shares_replay        hooked_replay
-#define shares_recorded      hooked_recorded
-#define shares_named         hooked_named
-#define gc_garbler_set_lanes hook_lanes
-#define gc_delta_draw        hook_delta
-#define gc_evaluate          hook_evaluate
-#define prg_rng              hook_rng
-#define ot_sender_check      hook_check
-#define rng_fill             hook_fill
+#define shares_garble   hooked_garble
+#define shares_evaluate hooked_evaluate
+#define shares_replay   hooked_replay
+#define shares_recorded hooked_recorded
+#define shares_named    hooked_named
+#define gc_set_lanes    hook_lanes
+#define gc_delta_draw   hook_delta
+#define gc_evaluate     hook_evaluate
+#define prg_rng         hook_rng
+#define ot_sender_check hook_check
+#define rng_fill        hook_fill
 #include "mpc/noise/shares.c"
 #undef rng_fill
 

@@ -19,8 +19,8 @@ static void digest_of(char hex[65], const circuit *c, aes_path path, uint64_t tw
     gc_label *in, *active, *out, *result, delta;
     uint8_t *bits;
     gc_config cfg = { .tweak_base = tweak_base };
-    gc_garbler *g;
-    gc_evaluator *e;
+    gc *g;
+    gc *e;
     prg coins;
     sha256 h;
     size_t bytes, ins = (size_t)BLOCKS * GC_LANES * c->inputs;
@@ -39,10 +39,10 @@ static void digest_of(char hex[65], const circuit *c, aes_path path, uint64_t tw
     prg_fill(&coins, in, ins * sizeof *in);
     prg_fill(&coins, bits, ins / 8);
     gc_encode(active, in, bits, ins, &delta);
-    CHECK_OK(gc_garbler_new(&g, c, &cfg, &delta));
-    CHECK_OK(gc_evaluator_new(&e, c, &cfg));
-    gc_garbler_set_path(g, path);
-    gc_evaluator_set_path(e, path);
+    CHECK_OK(gc_new(&g, c, &cfg, &delta));
+    CHECK_OK(gc_new(&e, c, &cfg, NULL));
+    gc_set_path(g, path);
+    gc_set_path(e, path);
     CHECK_OK(gc_garble(g, tables, bytes, out, in, FIRST, BLOCKS));
     CHECK_OK(gc_evaluate(e, result, tables, bytes, active, FIRST, BLOCKS));
     sha256_init(&h);
@@ -52,8 +52,8 @@ static void digest_of(char hex[65], const circuit *c, aes_path path, uint64_t tw
     sha256_end(&h, digest);
     for (int i = 0; i < 32; i++)
         sprintf(hex + 2 * i, "%02x", digest[i]);
-    gc_garbler_free(g);
-    gc_evaluator_free(e);
+    gc_free(g);
+    gc_free(e);
     sefl_free(tables);
     sefl_free(in);
     sefl_free(active);
