@@ -95,7 +95,7 @@ sefl_status csp_no_skipped(csp *c, const csp_round *r)
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now)
 {
     const csp_store *s = c->c.store;
-    sefl_status st = csp_own(c, s->get(s->ctx, round, now));
+    sefl_status st = csp_own(c, csp_store_get(s, round, now));
     if (st == SEFL_OK && now->state == CSP_NEW)
         return csp_no(c, LINK_NO_HEADER, CSP_NEVER_SIGNED);
     return st == SEFL_OK && now->state == CSP_SKIPPED ? csp_no_skipped(c, now) : st;
@@ -109,7 +109,7 @@ sefl_status csp_in_turn(csp *c, uint64_t round)
     csp_round before;
     ledger_head after;
     char why[120];
-    SEFL_TRY(csp_own(c, s->highest(s->ctx, &top)));
+    SEFL_TRY(csp_own(c, csp_store_highest(s, &top)));
     if (round != top.header + 1 || round > c->c.task->rounds) {
         snprintf(why, sizeof why,
                  "round %" PRIu64 " of %" PRIu64 ", but the last one signed here is %" PRIu64,
@@ -117,7 +117,7 @@ sefl_status csp_in_turn(csp *c, uint64_t round)
         return csp_no(c, LINK_NO_HEADER, why);
     }
     if (top.header > 0) {
-        SEFL_TRY(csp_own(c, s->get(s->ctx, top.header, &before)));
+        SEFL_TRY(csp_own(c, csp_store_get(s, top.header, &before)));
         if (before.state != CSP_REVEALED && before.state != CSP_SKIPPED)
             return csp_no(c, LINK_NO_HEADER,
                           "the round before is neither revealed nor skipped here");
@@ -168,9 +168,9 @@ static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
     ledger_order v = s->ledger.compare(s->ledger.ctx, peer);
     bool fit = v == LEDGER_SAME;
     if (v == LEDGER_PEER_AHEAD)
-        SEFL_PASS(csp_own(c, s->highest(s->ctx, &top)));
+        SEFL_PASS(csp_own(c, csp_store_highest(s, &top)));
     if (top.header > 0) {
-        SEFL_PASS(csp_own(c, s->get(s->ctx, top.header, &last)));
+        SEFL_PASS(csp_own(c, csp_store_get(s, top.header, &last)));
         if (last.state == CSP_SIGNED || last.state == CSP_SKIPPED)
             SEFL_PASS(csp_own(c, equal_after(c, peer, top.header, &fit)));
     }
@@ -219,7 +219,7 @@ static sefl_status on_hello(csp *c, rd *r)
     SEFL_PASS(read_hello(c, r, &version, &theirs));
     SEFL_PASS(ledgers_must_fit(c, &theirs));
     SEFL_PASS(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
-    SEFL_PASS(csp_own(c, s->highest(s->ctx, &top)));
+    SEFL_PASS(csp_own(c, csp_store_highest(s, &top)));
     SEFL_PASS(coins_for(c->c.coins, &rng, "pair", top.header, c->streams++));
     SEFL_PASS(rng_fill(&rng, pair, sizeof pair));
     sefl_buf *out = csp_reply(c, LINK_WELCOME);
@@ -293,7 +293,7 @@ sefl_status csp_expire(csp *c)
     const uint64_t round = c->live;
     if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= csp_expires_ms(c))
         return SEFL_OK;
-    SEFL_PASS(s->skip(s->ctx, round, CSP_SKIP_EXPIRED));
+    SEFL_PASS(csp_store_skip(s, round, CSP_SKIP_EXPIRED));
     SEFL_PASS(csp_round_over(c, round));
     log_error(c->c.log, "round key expired: round skipped", lf_u64("round", round),
               lf_str("why", csp_skip_text(CSP_SKIP_EXPIRED)));
@@ -308,9 +308,9 @@ static void forget(csp *c, uint64_t round)
 {
     const csp_store *s = c->c.store;
     csp_round before;
-    if (round == 0 || s->get(s->ctx, round, &before) != SEFL_OK || before.state != CSP_REVEALED)
+    if (round == 0 || csp_store_get(s, round, &before) != SEFL_OK || before.state != CSP_REVEALED)
         return;
-    if (s->forget(s->ctx, round) != SEFL_OK)
+    if (csp_store_forget(s, round) != SEFL_OK)
         log_warn(c->c.log, "output not erased", lf_u64("round", round),
                  lf_str("why", sefl_last_error()));
 }
@@ -326,7 +326,7 @@ static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
                         .state = CSP_SIGNED,
                         .signed_ms = c->c.wall ? clock_ms(c->c.wall) : 0,
                         .header = *h };
-    SEFL_PASS(csp_own(c, s->sign(s->ctx, now)));
+    SEFL_PASS(csp_own(c, csp_store_sign(s, now)));
     watch(c, now);
     if (c->c.members && c->c.members(c->c.enrol_ctx, h->round, true, &most) != SEFL_OK)
         log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
@@ -349,7 +349,7 @@ static sefl_status on_header(csp *c, rd *r)
     SEFL_TRY(csp_from_as(c, &env, SIGN_HEADER));
     SEFL_TRY(round_header_read(&h, env.content));
     SEFL_TRY(ledgers_must_fit(c, &theirs));
-    SEFL_TRY(csp_own(c, s->get(s->ctx, h.round, &now)));
+    SEFL_TRY(csp_own(c, csp_store_get(s, h.round, &now)));
     if (now.state == CSP_NEW)
         SEFL_TRY(begin_round(c, &h, &now));
     size_t n = round_header_write(a, &now.header);
@@ -390,7 +390,7 @@ static sefl_status on_skip(csp *c, rd *r)
     SEFL_PASS(ledger_head_read(r, &theirs));
     SEFL_PASS(read_order(c, r, LINK_ORDER_SKIP, &order));
     const uint64_t round = order.round;
-    SEFL_PASS(csp_own(c, s->get(s->ctx, round, &now)));
+    SEFL_PASS(csp_own(c, csp_store_get(s, round, &now)));
     if (now.state == CSP_NEW)
         return csp_no(c, LINK_NO_HEADER, CSP_NEVER_SIGNED);
     /* AS charged it and its REVEAL never came: the charge stands on both sides */
@@ -400,9 +400,9 @@ static sefl_status on_skip(csp *c, rd *r)
     if (!ahead && !equal)
         return csp_no_ledger(c, &theirs);
     if (ahead)
-        SEFL_PASS(csp_own(c, s->charge(s->ctx, round)));
+        SEFL_PASS(csp_own(c, csp_store_charge(s, round)));
     if (now.state == CSP_SIGNED)
-        SEFL_PASS(csp_own(c, s->skip(s->ctx, round, order.reason)));
+        SEFL_PASS(csp_own(c, csp_store_skip(s, round, order.reason)));
     SEFL_PASS(csp_own(c, csp_round_over(c, round)));
     log_info(c->c.log, now.state == CSP_REVEALED ? "revealed round given up" : "round skipped",
              lf_u64("round", round), lf_u64("reason", order.reason));
@@ -456,13 +456,13 @@ static sefl_status give_up_keys(csp *c, unsigned reason)
     const uint64_t round = c->live;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
-    SEFL_PASS(s->highest(s->ctx, &top));
+    SEFL_PASS(csp_store_highest(s, &top));
     if (round != 0) {
-        SEFL_PASS(s->skip(s->ctx, round, reason));
+        SEFL_PASS(csp_store_skip(s, round, reason));
         log_warn(c->c.log, "the task ends within a round: skipped", lf_u64("round", round));
         SEFL_PASS(csp_round_over(c, round));
     }
-    return s->key_wipe(s->ctx, top.header + 1);
+    return csp_store_key_wipe(s, top.header + 1);
 }
 
 static sefl_status on_bye(csp *c, rd *r)
@@ -482,9 +482,8 @@ static sefl_status on_bye(csp *c, rd *r)
     SEFL_TRY(read_order(c, r, LINK_ORDER_OVER, &order));
     c->phase = CSP_BYE;
     SEFL_TRY(csp_own(c, give_up_keys(c, order.reason)));
-    if (s->end)
-        SEFL_TRY(csp_own(c, s->end(s->ctx)));
-    if (s->highest(s->ctx, &top) == SEFL_OK)
+    SEFL_TRY(csp_own(c, s->put(s->ctx, CSP_OVER, 0, span_of("1", 1))));
+    if (csp_store_highest(s, &top) == SEFL_OK)
         forget(c, top.revealed);
     c->over = true;
     SEFL_TRY(csp_reply_yes(c));
@@ -644,8 +643,8 @@ static sefl_status report_old_state(csp *c)
     const csp_store *s = c->c.store;
     csp_highest top;
     csp_round last;
-    SEFL_PASS(s->highest(s->ctx, &top));
-    SEFL_PASS(s->get(s->ctx, top.header, &last));
+    SEFL_PASS(csp_store_highest(s, &top));
+    SEFL_PASS(csp_store_get(s, top.header, &last));
     if (last.state == CSP_SKIPPED && last.skip == CSP_SKIP_OLD_STATE)
         log_error(c->c.log, "an old copy of the state was put back: round skipped",
                   lf_u64("round", top.header), lf_str("why", csp_skip_text(CSP_SKIP_OLD_STATE)),
@@ -663,11 +662,11 @@ static sefl_status sweep_keys(csp *c)
     csp_round r;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
-    SEFL_PASS(s->highest(s->ctx, &top));
+    SEFL_PASS(csp_store_highest(s, &top));
     for (uint64_t i = 1; i <= top.header; i++) {
-        SEFL_PASS(s->get(s->ctx, i, &r));
+        SEFL_PASS(csp_store_get(s, i, &r));
         if (r.state == CSP_REVEALED || r.state == CSP_SKIPPED)
-            SEFL_PASS(s->key_wipe(s->ctx, i));
+            SEFL_PASS(csp_store_key_wipe(s, i));
         else
             watch(c, &r);
     }
@@ -700,8 +699,7 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
     SEFL_CHECK(memcmp(sign_key_pub(cfg->key), cfg->task->servers.csp, SIGN_PUB_BYTES) == 0,
                SEFL_EINVAL, "csp: the task names another signing key of CSP than ours");
     SEFL_TRY(check_keys(cfg));
-    if (cfg->store->ended)
-        SEFL_TRY(cfg->store->ended(cfg->store->ctx, &c->over));
+    SEFL_TRY(csp_store_has(cfg->store, CSP_OVER, 0, &c->over));
     SEFL_TRY(report_old_state(c));
     SEFL_TRY(sweep_keys(c));
     *out = c, c = NULL;

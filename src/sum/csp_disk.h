@@ -2,26 +2,25 @@
  *
  *     SEFL_TRY(journal_open(&j, folder, "csp", task.id));
  *     SEFL_TRY(account_open(&a, j, ledger_path, &task));
- *     SEFL_TRY(csp_disk_new(&d, j, a, &coins));
- *     csp_store store = csp_disk_store(d);
+ *     csp_disk d;
+ *     SEFL_TRY(csp_disk_open(&d, j, a, &coins));
+ *     csp_store store = csp_disk_store(&d);
  *
- * A round's row has its csp_round_state and the time when CSP signed its header. Its facts are
- * header, set, statement, id, digest and skip (the reason). Its one secret is `output`, sealed
- * under the round's key. `forget` wipes key and output; the state stays. csp_disk_new wipes what a
- * crash left.
+ * OUTPUT is sealed under the round's key of the journal, KEY is a file, and every other record is a
+ * fact. csp_disk_open wipes what a crash left.
  *
  * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round's sealing key
- * from them and from the root in its key file. They are wiped once the round is revealed or
- * skipped, by csp_disk_new at the latest, which also wipes those of other tasks: a folder serves
+ * from them and from the root in its key file. CSP wipes them once the round is revealed or
+ * skipped, by csp_disk_open at the latest, which also wipes those of other tasks: a folder serves
  * one task at a time. The kept clients of a set stay as rows and tell in how many rounds a client
  * took part. Vouchers outlive the task.
  *
  * Store and ledger are written in turn, so that an old copy of one of them is found. A reveal
  * has five steps, each durable before the next:
- *     1. fact "charging" in the journal      2. the charge in the ledger: account_charge
- *     3. output, statement, id, digest       4. round and digest noted beside the ledger
+ *     1. CHARGING in the journal             2. the charge in the ledger: account_charge
+ *     3. OUTPUT, then REVEAL                 4. round and digest noted beside the ledger
  *     5. state CSP_REVEALED                  (only then the first byte of the output leaves)
- * csp_disk_new looks at the last round, if that is signed and not revealed:
+ * csp_disk_open looks at the last round, if that is signed and not revealed:
  *     not charged, no note      nothing happened
  *     1, 2                      a crash before the reveal: AS asks again
  *     1 to 4, the digests fit   a crash after it: the round is revealed, with the stored output
@@ -37,20 +36,23 @@
 #include "sum/account.h"
 #include "sum/csp_store.h"
 
-typedef struct csp_disk csp_disk;
+typedef struct csp_disk {
+    journal *j;
+    account *a;
+    const sefl_coins *coins;
+} csp_disk;
 
 /* Borrows all three. coins: purpose "journal output". */
-sefl_status csp_disk_new(csp_disk **out, journal *j, account *a,
-                         const sefl_coins *coins) SEFL_MUST_CHECK;
-void csp_disk_free(csp_disk *jc);
+sefl_status csp_disk_open(csp_disk *d, journal *j, account *a,
+                          const sefl_coins *coins) SEFL_MUST_CHECK;
 
 /* A Paillier key serves one task. The folder remembers the first task of each key for ever; another
  * task is SEFL_ESTATE: AS could add an upload of the old task to a sum of the new one and get a
  * second noisy view of it, and one stolen key would decrypt both. Does nothing in a sealed task,
  * whose keys live for one round. */
-sefl_status csp_disk_bind_key(csp_disk *jc, const task *t) SEFL_MUST_CHECK;
+sefl_status csp_disk_bind_key(const csp_disk *d, const task *t) SEFL_MUST_CHECK;
 
-/* Valid as long as jc. */
-csp_store csp_disk_store(csp_disk *jc);
+/* Valid as long as d. */
+csp_store csp_disk_store(csp_disk *d);
 
 #endif

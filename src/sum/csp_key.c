@@ -29,9 +29,9 @@ sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round)
     seal_key *key = NULL;
     csp_round now;
     *out = NULL;
-    SEFL_TRY(s->key_get(s->ctx, round, bytes));
+    SEFL_TRY(csp_store_key_get(s, round, bytes));
     SEFL_TRY(key_of(c, &key, round, bytes));
-    SEFL_TRY(s->get(s->ctx, round, &now));
+    SEFL_TRY(csp_store_get(s, round, &now));
     sefl_span pub = seal_key_pub(key);
     if (now.state == CSP_SIGNED &&
         (pub.n != now.header.key_bytes || memcmp(pub.p, now.header.key, pub.n) != 0)) {
@@ -55,7 +55,7 @@ static sefl_status key_new(const csp *c, seal_key **out, uint64_t round)
     sefl_rng rng;
     SEFL_TRY(coins_for(c->c.coins, &rng, "kem", round, 0));
     SEFL_TRY(rng_fill(&rng, bytes, sizeof bytes));
-    SEFL_TRY(s->key_make(s->ctx, round, bytes));
+    SEFL_TRY(csp_store_key_make(s, round, bytes));
     SEFL_TRY(key_of(c, out, round, bytes));
 done:
     sefl_wipe(bytes, sizeof bytes);
@@ -73,7 +73,7 @@ sefl_status csp_on_key(csp *c, rd *r)
     SEFL_TRY(rd_end(r));
     if (!task_is_sealed(c->c.task))
         return csp_no(c, LINK_NO_ORDER, "this task has no keys of rounds");
-    SEFL_TRY(csp_own(c, s->get(s->ctx, round, &now)));
+    SEFL_TRY(csp_own(c, csp_store_get(s, round, &now)));
     if (now.state == CSP_REVEALED || now.state == CSP_SKIPPED)
         return csp_no(c, now.state == CSP_REVEALED ? LINK_NO_REVEALED : LINK_NO_SKIPPED,
                       "the key of this round is wiped");
@@ -119,19 +119,10 @@ sefl_status csp_header_key(csp *c, const round_header *h)
 static sefl_status take_voucher(csp *c, const voucher *v)
 {
     const csp_store *s = c->c.store;
-    uint64_t serial;
-    uint8_t key[SIGN_PUB_BYTES];
     if (memcmp(&v->servers, &c->c.task->servers, sizeof v->servers) != 0)
         return sefl_fail(SEFL_EAUTH, "the voucher names other servers than this task's");
-    sefl_status st = c->c.vouch(c->c.enrol_ctx, v);
-    if (st != SEFL_OK)
-        return st;
-    st = s->voucher_get(s->ctx, v->client, &serial, key);
-    if (st == SEFL_OK && serial == v->serial && memcmp(key, v->key, sizeof key) == 0)
-        return SEFL_OK; /* a client sends it at every start */
-    if (st != SEFL_OK && st != SEFL_ENOTFOUND)
-        return st;
-    return s->voucher_put(s->ctx, v->client, v->serial, v->key);
+    SEFL_PASS(c->c.vouch(c->c.enrol_ctx, v));
+    return s->voucher_put(s->ctx, v->client, v->serial, v->key); /* again at every start */
 }
 
 /* AS learns only yes or no: the reason is between this operator and the site. */

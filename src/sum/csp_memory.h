@@ -13,14 +13,12 @@
 #include "sum/csp_store.h"
 
 typedef struct csp_memory_round {
-    csp_round r;
-    sefl_buf statement, output;
-    uint8_t id[NOISE_ID], digest[SHA256_BYTES];
-    unsigned reveals; /* never above 1 */
-    bool forgotten, charged, has_key, has_set;
-    uint8_t key[CSP_KEY_BYTES];
-    unsigned wiped; /* keys of this round */
-    csp_set set;
+    journal_round row; /* state CSP_NEW: none */
+    bool has[CSP_RECORDS];
+    sefl_buf record[CSP_RECORDS];
+    sefl_buf kept;               /* the kept clients of the set: counted_leaf, by rising client */
+    unsigned reveals;            /* never above 1 */
+    unsigned wiped[CSP_RECORDS]; /* times */
 } csp_memory_round;
 
 typedef struct csp_memory {
@@ -28,8 +26,7 @@ typedef struct csp_memory {
     uint64_t revealed_before, skipped_before; /* highest rounds of an earlier life */
     unsigned fail;                            /* tests: the n-th writing call fails; 0: none */
     unsigned calls;                           /* writing calls so far */
-    bool ended;
-    csp_memory_round **round; /* by number; NULL: nothing of it */
+    csp_memory_round **round;                 /* by number; NULL: nothing of it */
     size_t rounds;
     client_table vouched; /* each client's upload key (in the place of units) ... */
     client_table keys;    /* ... and the client of each upload key */

@@ -71,7 +71,7 @@ static sefl_status read_kept(csp *c, uint64_t round, uint8_t id[NOISE_ID], sefl_
     const csp_store *s = c->c.store;
     uint8_t is[SHA256_BYTES];
     size_t bytes;
-    SEFL_PASS(s->kept(s->ctx, round, id, output, digest));
+    SEFL_PASS(csp_store_kept(s, round, id, output, digest));
     SEFL_PASS(task_output_bytes(&bytes, c->c.task));
     SEFL_NEED(output->n == bytes, SEFL_EIO, "%zu bytes stored of an output of %zu", output->n,
               bytes);
@@ -96,7 +96,7 @@ static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
     }
     SEFL_TRY(csp_own(c, st));
     if (task_is_sealed(c->c.task))
-        SEFL_TRY(csp_own(c, s->set_get(s->ctx, round, &set)));
+        SEFL_TRY(csp_own(c, csp_store_set_get(s, round, &set)));
     SEFL_TRY(csp_own(c, csp_key_done(c, round))); /* a crash may have come between mark and this */
     log_info(c->c.log, "output sent again", lf_u64("round", round));
     SEFL_TRY(csp_reply_head(c, LINK_KEPT, span_of(id, sizeof id)));
@@ -121,7 +121,7 @@ static sefl_status keep_and_reply(csp *c, sefl_buf *output)
     uint64_t began = csp_now(c);
     link_plain_id(id, o->s.attempt, o->s.set);
     sha256_of(digest, buf_span(output));
-    st = s->reveal(s->ctx, round, buf_span(&o->envelope), id, buf_span(output), digest);
+    st = csp_store_reveal(s, round, buf_span(&o->envelope), id, buf_span(output), digest);
     if (st == SEFL_OK) {
         csp_set_live(c, 0, 0);
         st = csp_key_done(c, round);
@@ -282,7 +282,7 @@ static sefl_status charge(csp *c, uint64_t round)
     const csp_store *s = c->c.store;
     c->times = (csp_times){ 0 };
     uint64_t began = csp_now(c);
-    sefl_status st = s->charge(s->ctx, round);
+    sefl_status st = csp_store_charge(s, round);
     c->times.charge = csp_now(c) - began;
     return st == SEFL_EBUDGET ? csp_no(c, LINK_NO_BUDGET, sefl_last_error()) : csp_own(c, st);
 }

@@ -94,7 +94,7 @@ sefl_status csp_key_done(csp *c, uint64_t round)
         seal_key_free(c->gather->key);
         c->gather->key = NULL;
     }
-    return s->key_wipe(s->ctx, round);
+    return csp_store_key_wipe(s, round);
 }
 
 /* ---- what EARLY brought ---------------------------------------------------------------------- */
@@ -571,7 +571,7 @@ static sefl_status decide(csp_reading *s)
                                                         .clients_max = t->clients_max,
                                                         .leaves = set->kept,
                                                         .n = set->kept_n }));
-    SEFL_PASS(c->c.store->set_put(c->c.store->ctx, s->round, set));
+    SEFL_PASS(csp_store_set_put(c->c.store, s->round, set));
     log_info(c->c.log, "set decided", lf_u64("round", s->round), lf_u64("kept", set->kept_n),
              lf_u64("refused", set->refused_n));
     if ((uint64_t)set->refused_n * REFUSED_ERROR > set->clients)
@@ -595,7 +595,7 @@ static sefl_status choose_mode(csp_reading *s)
     csp *c = s->c;
     const csp_store *store = c->c.store;
     const task *t = c->c.task;
-    sefl_status st = store->get(store->ctx, s->round, &s->now);
+    sefl_status st = csp_store_get(store, s->round, &s->now);
     if (st != SEFL_OK)
         return st;
     if (s->now.state == CSP_NEW) {
@@ -606,7 +606,7 @@ static sefl_status choose_mode(csp_reading *s)
         drain(s, LINK_NO_SKIPPED, csp_skip_text(s->now.skip));
         return SEFL_OK;
     }
-    st = store->set_get(store->ctx, s->round, &s->set);
+    st = csp_store_set_get(store, s->round, &s->set);
     bool known = st == SEFL_OK;
     if (st != SEFL_OK && st != SEFL_ENOTFOUND)
         return st;
@@ -681,7 +681,7 @@ static sefl_status too_few(csp_reading *s)
 {
     csp *c = s->c;
     const csp_store *store = c->c.store;
-    sefl_status st = store->skip(store->ctx, s->round, CSP_SKIP_FEW);
+    sefl_status st = csp_store_skip(store, s->round, CSP_SKIP_FEW);
     if (st == SEFL_OK)
         st = csp_round_over(c, s->round);
     if (st != SEFL_OK)

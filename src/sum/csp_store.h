@@ -1,14 +1,25 @@
-/* csp_store: what CSP must remember, as a port.
+/* csp_store: the port to what CSP must not forget.
  *
- * The machine (csp.h) calls these functions and knows no disk. There are two stores: csp_disk.h, a
- * role's, and csp_memory.h, of simulator, benches and tests. Another one fills the same table.
+ * The machine (csp.h) writes each fact here before anything depends on it. A store keeps named
+ * records and one row per round; it does not know what is in a record. This file knows, and checks
+ * the rules that hold for every store: CSP signs only a new round, and reveals or skips only a
+ * signed one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h (a
+ * role's journal) and csp_memory.h (simulator, benches, tests).
  *
- * When a function returns SEFL_OK, what it was given is durable. A store checks the order of things
- * once more, with csp_round_must_be: it signs only a new round, and reveals or skips only a signed
- * one; any other call is SEFL_ESTATE and writes nothing.
+ *     record      round   bytes
+ *     OVER        0       AS ended the task
+ *     HEADER      N       the header that CSP signs; the row follows and is the mark
+ *     CHARGING    N       CSP is about to charge this round
+ *     SET         N       sealed tasks: digest 32, root 32, clients, kept, refused u32, then the
+ *                         refused heads: index u32, reason u8
+ *     REVEAL      N       id 32 of the reveal (link.h), digest 32 of the output, AS's statement
+ *     SKIP        N       the reason, u32; the row follows and is the mark
+ *     KEY         N       secret, sealed tasks: the 32 random bytes of the round's key
+ *     OUTPUT      N       secret: the output
  *
- * A reveal is: charge, reveal, and only then the first byte of the output leaves.
- * Threads: one owner.   Secrets: round keys and outputs. */
+ * The row is a journal_round: state, when CSP signed the header, and whether a skipped round is
+ * charged. A reveal is: charge, reveal, and only then the first byte of the output leaves.
+ * Threads: one owner.   Secrets: KEY and OUTPUT; wipe destroys them. */
 #ifndef SUM_CSP_STORE_H
 #define SUM_CSP_STORE_H
 
@@ -16,6 +27,7 @@
 #include "protocol/counted.h"
 #include "protocol/link.h"
 #include "protocol/round.h"
+#include "store/journal/journal.h"
 #include "store/ledger_port.h"
 
 enum { CSP_KEY_BYTES = 32 };
@@ -58,57 +70,88 @@ typedef struct csp_set {
     head_refusal *refused; /* by rising index; owned */
 } csp_set;
 
+typedef enum csp_record {
+    CSP_OVER,
+    CSP_HEADER,
+    CSP_CHARGING,
+    CSP_SET,
+    CSP_REVEAL,
+    CSP_SKIP,
+    CSP_KEY,
+    CSP_OUTPUT,
+    CSP_RECORDS
+} csp_record;
+
 typedef struct csp_store {
     void *ctx;
-    /* SEFL_OK with state CSP_NEW if the store has nothing of this round. */
-    sefl_status (*get)(void *ctx, uint64_t round, csp_round *out);
-    sefl_status (*highest)(void *ctx, csp_highest *out);
-    sefl_status (*sign)(void *ctx, const csp_round *r);
-    /* CSP's charge becomes durable here. A round that is charged already is SEFL_OK and writes
-     * nothing; SEFL_EBUDGET refuses. */
-    sefl_status (*charge)(void *ctx, uint64_t round);
-    /* The same ledger, for looking: head, compare and head_after. Charges go through `charge`. */
-    ledger_port ledger;
-    /* Statement, id of the reveal (link.h) and output, then the mark CSP_REVEALED: all durable, or
-     * none of it. Once per round. */
-    sefl_status (*reveal)(void *ctx, uint64_t round, sefl_span statement_envelope,
-                          const uint8_t id[NOISE_ID], sefl_span output,
-                          const uint8_t digest[SHA256_BYTES]);
-    /* Reads what `reveal` stored; appends to *output. SEFL_ENOTFOUND once it is forgotten. */
-    sefl_status (*kept)(void *ctx, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
-                        uint8_t digest[SHA256_BYTES]);
-    sefl_status (*skip)(void *ctx, uint64_t round, unsigned reason);
-    /* AS has released this round: erases its output. The mark stays. */
-    sefl_status (*forget)(void *ctx, uint64_t round);
-    /* AS ended the task; and did it ever? Both may be NULL: then only the machine knows. */
-    sefl_status (*end)(void *ctx);
-    sefl_status (*ended)(void *ctx, bool *out);
+    ledger_port ledger; /* the machine looks at it; csp_store_charge charges */
+    /* Inserts or replaces; durable when it returns. */
+    sefl_status (*put)(void *ctx, csp_record what, uint64_t round, sefl_span bytes);
+    /* Appends to out; SEFL_ENOTFOUND. */
+    sefl_status (*get)(void *ctx, csp_record what, uint64_t round, sefl_buf *out);
+    /* KEY and OUTPUT: overwrites, syncs, unlinks. A round without one is fine. */
+    sefl_status (*wipe)(void *ctx, csp_record what, uint64_t round);
+    sefl_status (*row_put)(void *ctx, const journal_round *row);
+    sefl_status (*row_get)(void *ctx, uint64_t round, journal_round *out);
+    /* The highest round in this state; 0: none. */
+    sefl_status (*highest)(void *ctx, csp_round_state state, uint64_t *out);
+    /* Notes a reveal outside the store, so that an old copy of the store is found. May be NULL. */
+    sefl_status (*note)(void *ctx, uint64_t round, const uint8_t digest[SHA256_BYTES]);
 
     /* ---- sealed tasks only ---- */
-    /* The 32 random bytes of a round's key; replaced only while no header of the round is
-     * signed. */
-    sefl_status (*key_make)(void *ctx, uint64_t round, const uint8_t bytes[CSP_KEY_BYTES]);
-    /* SEFL_ENOTFOUND: never made, or wiped. */
-    sefl_status (*key_get)(void *ctx, uint64_t round, uint8_t bytes[CSP_KEY_BYTES]);
-    /* Overwrites, syncs, unlinks. A round without a key is fine. */
-    sefl_status (*key_wipe)(void *ctx, uint64_t round);
-    /* Once per round. */
-    sefl_status (*set_put)(void *ctx, uint64_t round, const csp_set *s);
-    /* SEFL_ENOTFOUND: none yet. The caller clears it. */
-    sefl_status (*set_get)(void *ctx, uint64_t round, csp_set *out);
-    /* The number of charged rounds of this task in which the client was kept. */
+    /* SET and the kept clients: all or none. */
+    sefl_status (*set_put)(void *ctx, uint64_t round, sefl_span set, const counted_leaf *kept,
+                           uint32_t n);
+    /* The n kept clients, by rising client. */
+    sefl_status (*set_kept)(void *ctx, uint64_t round, counted_leaf *out, uint32_t n);
+    /* The number of rounds of this task in which the client was kept, except rounds skipped
+     * without a charge. */
     sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds);
     /* The client's upload key; SEFL_ENOTFOUND: no voucher. */
     sefl_status (*voucher_get)(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES]);
-    /* Outlives the task. The same serial with the same key again is SEFL_OK; SEFL_ESTATE: the
-     * serial does not grow, or another client has that key. */
+    /* Outlives the task. The same serial with the same key again is SEFL_OK and writes nothing;
+     * SEFL_ESTATE: the serial does not grow, or another client has that key. */
     sefl_status (*voucher_put)(void *ctx, const uint8_t client[32], uint64_t serial,
                                const uint8_t key[SIGN_PUB_BYTES]);
 } csp_store;
 
-/* The rules that every store checks. SEFL_ESTATE unless the round is in this state. */
-sefl_status csp_round_must_be(const csp_round *r, csp_round_state want) SEFL_MUST_CHECK;
+/* SEFL_OK with state CSP_NEW if the store has nothing of this round. */
+sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out) SEFL_MUST_CHECK;
+sefl_status csp_store_highest(const csp_store *s, csp_highest *out) SEFL_MUST_CHECK;
+sefl_status csp_store_sign(const csp_store *s, const csp_round *r) SEFL_MUST_CHECK;
+/* CSP's charge becomes durable here. A round that is charged already is SEFL_OK; SEFL_EBUDGET
+ * refuses. */
+sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
+sefl_status csp_store_charged(const csp_store *s, uint64_t round, bool *out) SEFL_MUST_CHECK;
+/* OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Once per round, and charged. */
+sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement_envelope,
+                             const uint8_t id[NOISE_ID], sefl_span output,
+                             const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
+/* Reads what csp_store_reveal stored; appends to *output. SEFL_ENOTFOUND once it is forgotten. */
+sefl_status csp_store_kept(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
+                           sefl_buf *output, uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
+/* The mark CSP_REVEALED of a round whose REVEAL, OUTPUT and note are durable. */
+sefl_status csp_store_mark(const csp_store *s, const csp_round *now) SEFL_MUST_CHECK;
+sefl_status csp_store_skip(const csp_store *s, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
+/* AS has released this round: erases its output. The mark stays. */
+sefl_status csp_store_forget(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
+/* Has the store this record? */
+sefl_status csp_store_has(const csp_store *s, csp_record what, uint64_t round,
+                          bool *out) SEFL_MUST_CHECK;
+
+/* The round's key: replaced only while no header of the round is signed. */
+sefl_status csp_store_key_make(const csp_store *s, uint64_t round,
+                               const uint8_t bytes[CSP_KEY_BYTES]) SEFL_MUST_CHECK;
+/* SEFL_ENOTFOUND: never made, or wiped. */
+sefl_status csp_store_key_get(const csp_store *s, uint64_t round,
+                              uint8_t bytes[CSP_KEY_BYTES]) SEFL_MUST_CHECK;
+sefl_status csp_store_key_wipe(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
+/* Once per round. */
+sefl_status csp_store_set_put(const csp_store *s, uint64_t round, const csp_set *v) SEFL_MUST_CHECK;
+/* SEFL_ENOTFOUND: none yet. The caller clears it. */
+sefl_status csp_store_set_get(const csp_store *s, uint64_t round, csp_set *out) SEFL_MUST_CHECK;
+
 /* "new", "signed", "revealed", "skipped"; "?" for a number that is no state. */
 const char *csp_state_name(unsigned state);
 /* CSP's own reason in a sentence; NULL for a reason of AS's. */

@@ -9,7 +9,7 @@
 #include "protocol/signed.h"
 #include "seeded/seeded.h"
 #include "sum/as_link.h"
-#include "sum/csp_memory.h"
+#include "support/csp_seen.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -49,7 +49,7 @@ struct csp_role {
     pool *pool;
     journal *journal;
     account *account;
-    csp_disk *disk;
+    csp_disk disk;
     csp_store store;
     csp *csp;
     shares_pool *shares; /* these three: joint noise */
@@ -341,8 +341,8 @@ static sefl_status make_csp(csp_role *r)
     SEFL_PASS(pool_new(&r->pool, c->threads));
     SEFL_PASS(journal_open(&r->journal, c->state, "csp", r->task.id));
     SEFL_PASS(account_open(&r->account, r->journal, c->ledger, &r->task));
-    SEFL_PASS(csp_disk_new(&r->disk, r->journal, r->account, &r->coins));
-    r->store = csp_disk_store(r->disk);
+    SEFL_PASS(csp_disk_open(&r->disk, r->journal, r->account, &r->coins));
+    r->store = csp_disk_store(&r->disk);
     SEFL_PASS(make_lanes(r));
     r->goes_on = (sefl_progress){ .report = goes_on, .self = r };
     SEFL_PASS(csp_new(&r->csp, &(csp_config){ .task = &r->task,
@@ -366,7 +366,7 @@ static sefl_status make_csp(csp_role *r)
                                               .paired = r->lanes ? paired : NULL,
                                               .checks = r->lanes ? checks : NULL,
                                               .lanes_ctx = r }));
-    return csp_disk_bind_key(r->disk, &r->task);
+    return csp_disk_bind_key(&r->disk, &r->task);
 }
 
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
@@ -639,7 +639,6 @@ void csp_role_free(csp_role *r)
     csp_free(r->csp);
     lane_host_free(r->lanes);
     shares_pool_free(r->shares);
-    csp_disk_free(r->disk);
     account_close(r->account);
     journal_close(r->journal);
     pool_free(r->pool);

@@ -13,7 +13,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { FACT_MAX = 1 << 20, FACT_NAME_MAX = 255 };
+enum { FACT_MAX = 1 << 23, FACT_NAME_MAX = 255 };
 enum { GOES_ON = 0, SKIPPED = 1, SKIPPED_CHARGED = 2 }; /* column round.skipped */
 
 /* A version's SQL is never changed once it has been used: a change is another step. */

@@ -64,7 +64,7 @@ sefl_status journal_round_last(journal *j, journal_round *out) SEFL_MUST_CHECK;
 /* The highest round in this state; 0 if there is none. */
 sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out) SEFL_MUST_CHECK;
 
-/* ---- facts: small bytes under a name, per round (0: of the whole task), at most 1 MiB -------- */
+/* ---- facts: small bytes under a name, per round (0: of the whole task), at most 8 MiB -------- */
 
 /* Inserts or replaces. */
 sefl_status journal_fact_put(journal *j, uint64_t round, const char *name,

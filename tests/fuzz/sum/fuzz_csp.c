@@ -32,8 +32,8 @@ static sefl_status tape_send(void *self, const void *p, size_t n)
     if (load_u32(t->out.p) == LINK_PLAIN) {
         csp_highest top;
         csp_store j = csp_memory_store(&w->c);
-        CHECK_OK(j.highest(j.ctx, &top));
-        MUST(top.revealed > 0 && csp_memory_at(&w->c, top.revealed)->reveals == 1);
+        CHECK_OK(csp_store_highest(&j, &top));
+        MUST(top.revealed > 0 && csp_seen_at(&w->c, top.revealed).reveals == 1);
     }
     if (load_u32(t->out.p) == LINK_APPROVED)
         MUST(enrolled-- > 0);
@@ -227,15 +227,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint64_t n = 1; n < W_ROUNDS; n++) {
         round_statement s;
         envelope env;
-        if (csp_memory_at(&w->c, n)->reveals == 0)
+        if (csp_seen_at(&w->c, n).reveals == 0)
             continue;
-        MUST(csp_memory_at(&w->c, n)->reveals == 1 && ledger_charged(&w->book, n));
-        CHECK_OK(envelope_read(&env, buf_span(&csp_memory_at(&w->c, n)->statement)));
+        MUST(csp_seen_at(&w->c, n).reveals == 1 && ledger_charged(&w->book, n));
+        CHECK_OK(envelope_read(&env, csp_seen_at(&w->c, n).statement));
         CHECK_OK(envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, w->t.servers.as));
         CHECK_OK(round_statement_read(&s, env.content));
         MUST(s.round == n && s.clients >= w->t.threshold && s.clients <= w->t.clients_max);
-        MUST(n == 1 || csp_memory_at(&w->c, n - 1)->r.state == CSP_REVEALED ||
-             csp_memory_at(&w->c, n - 1)->r.state == CSP_SKIPPED);
+        MUST(n == 1 || csp_seen_at(&w->c, n - 1).r.state == CSP_REVEALED ||
+             csp_seen_at(&w->c, n - 1).r.state == CSP_SKIPPED);
     }
     buf_clear(&t.in);
     buf_clear(&t.out);

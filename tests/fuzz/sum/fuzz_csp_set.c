@@ -22,15 +22,15 @@ static uint32_t guessed; /* whom the latest SET would keep */
 
 static void said(void *ctx, uint32_t kind, sefl_span body)
 {
-    const csp_memory_round *one = csp_memory_at(&w->m, 1);
+    const csp_seen one = csp_seen_at(&w->m, 1);
     (void)ctx;
     if (kind == LINK_VERDICT) {
-        MUST(one->has_set && body.n >= 40);
-        MUST(memcmp(body.p, one->set.root, 32) == 0);
-        MUST(load_u32(body.p + 32) == one->set.kept_n && one->set.kept_n >= w->t.threshold);
+        MUST(one.has_set && body.n >= 40);
+        MUST(memcmp(body.p, one.set.root, 32) == 0);
+        MUST(load_u32(body.p + 32) == one.set.kept_n && one.set.kept_n >= w->t.threshold);
     }
     if (kind == LINK_PLAIN || kind == LINK_COUNTED)
-        MUST(one->reveals == 1 && !one->has_key && one->charged);
+        MUST(one.reveals == 1 && !one.has_key && one.charged);
 }
 
 static void put_signed(sefl_buf *in, uint32_t kind, envelope *env)
@@ -215,32 +215,32 @@ static void start(void)
 
 static void check_round(uint64_t n)
 {
-    const csp_memory_round *r = csp_memory_at(&w->m, n);
+    const csp_seen r = csp_seen_at(&w->m, n);
     round_statement s;
     envelope env;
-    if (r->r.state == CSP_REVEALED || r->r.state == CSP_SKIPPED)
-        MUST(!r->has_key);
-    if (r->r.state == CSP_SIGNED)
-        MUST(r->has_key); /* nobody but its mark takes it */
-    if (r->has_set) {
-        MUST(n == 1 && r->set.kept_n >= w->t.threshold && r->set.kept_n <= w->t.clients_max);
-        MUST(r->set.kept_n + r->set.refused_n == r->set.clients);
-        for (uint32_t i = 0; i < r->set.kept_n; i++) {
+    if (r.r.state == CSP_REVEALED || r.r.state == CSP_SKIPPED)
+        MUST(!r.has_key);
+    if (r.r.state == CSP_SIGNED)
+        MUST(r.has_key); /* nobody but its mark takes it */
+    if (r.has_set) {
+        MUST(n == 1 && r.set.kept_n >= w->t.threshold && r.set.kept_n <= w->t.clients_max);
+        MUST(r.set.kept_n + r.set.refused_n == r.set.clients);
+        for (uint32_t i = 0; i < r.set.kept_n; i++) {
             bool ok = false;
             for (int c = 0; c < Z_STRANGER; c++)
-                ok |= good_sent[c] && memcmp(&r->set.kept[i], &w->leaf[c], sizeof w->leaf[c]) == 0;
+                ok |= good_sent[c] && memcmp(&r.set.kept[i], &w->leaf[c], sizeof w->leaf[c]) == 0;
             MUST(ok);
-            MUST(i == 0 || memcmp(r->set.kept[i - 1].client, r->set.kept[i].client, 32) < 0);
+            MUST(i == 0 || memcmp(r.set.kept[i - 1].client, r.set.kept[i].client, 32) < 0);
         }
     }
-    if (r->reveals == 0)
+    if (r.reveals == 0)
         return;
-    MUST(r->reveals == 1 && r->has_set && z_charged(&w->csp_book, n));
-    MUST_OK(envelope_read(&env, buf_span(&r->statement)));
+    MUST(r.reveals == 1 && r.has_set && z_charged(&w->csp_book, n));
+    MUST_OK(envelope_read(&env, r.statement));
     MUST_OK(envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, w->t.servers.as));
     MUST_OK(round_statement_read(&s, env.content));
-    MUST(s.round == n && s.clients == r->set.kept_n);
-    MUST(memcmp(s.set, r->set.root, 32) == 0);
+    MUST(s.round == n && s.clients == r.set.kept_n);
+    MUST(memcmp(s.set, r.set.root, 32) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -170,7 +170,7 @@ static void child(federation *f)
     world *w = f->w;
     books as, cs;
     as_disk disk;
-    csp_disk *jc;
+    csp_disk jc;
     sefl_coins coins = coins_system();
     server s = { 0 };
     channel mine;
@@ -181,9 +181,9 @@ static void child(federation *f)
     MUST(books_open(&as, "aggregator", &w->t));
     MUST(books_open(&cs, "csp", &w->t));
     disk = (as_disk){ .j = as.j, .coins = &coins };
-    MUST(csp_disk_new(&jc, cs.j, cs.a, &coins));
+    MUST(csp_disk_open(&jc, cs.j, cs.a, &coins));
     as_store ta = as_disk_store(&disk);
-    csp_store tc = csp_disk_store(jc);
+    csp_store tc = csp_disk_store(&jc);
     for (int i = 0; i < W_CLIENTS && task_is_sealed(&w->t); i++)
         MUST(tc.voucher_put(tc.ctx, w->client[i].id, 1, sign_key_pub(w->client[i].key)));
     progress();
@@ -234,27 +234,27 @@ typedef struct seen {
 static void look(const world *w, seen *s)
 {
     books as, cs;
-    csp_disk *jc;
+    csp_disk jc;
     sefl_coins coins = coins_system();
     CHECK_OK(books_open(&as, "aggregator", &w->t));
     CHECK_OK(books_open(&cs, "csp", &w->t));
     for (uint64_t round = 1; round <= ROUNDS; round++) /* before anything tidies up */
         assert_false(file_exists(at("released-%llu", round)) &&
                      file_exists(at("csp/task-1/round-%llu.kem", round)));
-    CHECK_OK(csp_disk_new(&jc, cs.j, cs.a, &coins));
-    csp_store t = csp_disk_store(jc);
+    CHECK_OK(csp_disk_open(&jc, cs.j, cs.a, &coins));
+    csp_store t = csp_disk_store(&jc);
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         csp_round r;
         bool charged[2];
         sefl_buf b = { 0 };
         uint8_t id[NOISE_ID], digest[32], hash[32];
-        CHECK_OK(t.get(jc, round, &r));
+        CHECK_OK(csp_store_get(&t, round, &r));
         CHECK_OK(account_has(as.a, round, &charged[0]));
         CHECK_OK(account_has(cs.a, round, &charged[1]));
         assert_true(charged[0] || !charged[1]); /* AS pays first */
         if (task_is_sealed(&w->t) && r.state != CSP_NEW) {
             uint8_t key[CSP_KEY_BYTES];
-            assert_int_equal(t.key_get(jc, round, key),
+            assert_int_equal(csp_store_key_get(&t, round, key),
                              r.state == CSP_SIGNED ? SEFL_OK : SEFL_ENOTFOUND);
         }
         if (r.state != CSP_REVEALED) {
@@ -262,7 +262,7 @@ static void look(const world *w, seen *s)
             continue;
         }
         assert_true(charged[0] && charged[1]);
-        sefl_status st = t.kept(jc, round, id, &b, digest);
+        sefl_status st = csp_store_kept(&t, round, id, &b, digest);
         if (st == SEFL_ENOTFOUND) {
             assert_true(file_exists(at("released-%llu", round)));
             s->forgotten[round] = true;
@@ -278,7 +278,6 @@ static void look(const world *w, seen *s)
         s->opened[round] = true;
         buf_clear(&b);
     }
-    csp_disk_free(jc);
     books_close(&as);
     books_close(&cs);
 }

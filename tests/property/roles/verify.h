@@ -41,8 +41,10 @@ static inline uint64_t verify_attempt(journal *csp_journal_, const fed *f, uint6
     sefl_buf b = { 0 };
     envelope env;
     round_statement s;
-    CHECK_OK(journal_fact_get(csp_journal_, round, "statement", &b));
-    CHECK_OK(envelope_read(&env, buf_span(&b)));
+    CHECK_OK(journal_fact_get(csp_journal_, round, "reveal", &b));
+    assert_true(b.n > NOISE_ID + SHA256_BYTES);
+    CHECK_OK(
+        envelope_read(&env, span_of(b.p + NOISE_ID + SHA256_BYTES, b.n - NOISE_ID - SHA256_BYTES)));
     CHECK_OK(envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, f->servers.as));
     CHECK_OK(round_statement_read(&s, env.content));
     assert_int_equal(s.clients, clients);

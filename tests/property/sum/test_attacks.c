@@ -171,8 +171,7 @@ static void take_off(const federation *s, const uint64_t *offset, double *out)
     noise_taken x = { m->x.p, noise_value_bytes(&np) };
     noise_source add = np.own ? (noise_source){ .get = no_noise } : noise_taken_of(&x);
     noise_digits mask = noise_digits_of(v);
-    CHECK_OK(noise_reply_finish(got, &np, buf_span(&csp_memory_at(&w->c, 1)->output), &mask, &add,
-                                m->coins));
+    CHECK_OK(noise_reply_finish(got, &np, csp_seen_at(&w->c, 1).output, &mask, &add, m->coins));
     for (size_t i = 0; i < D; i++) /* in fine steps */
         out[i] = np.own ? (double)got[i] : ((double)got[i] + 0.5) * (double)(1 << p->pack.t);
     free(plain), free(v), free(got);
@@ -317,8 +316,8 @@ static void sums_of_its_choice_own(void **state)
 static void nothing_came_of_it(const world *w)
 {
     assert_int_equal(w->book.charges, 0);
-    assert_false(csp_memory_at(&w->c, 1)->has_set);
-    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
+    assert_false(csp_seen_at(&w->c, 1).has_set);
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
 }
 
 /* One head 32,767 times, in as many pieces as it takes. */
@@ -372,8 +371,8 @@ static void put_copy(sefl_buf *b, const world *w, int victim, int thief, const r
 static round_header once_more(connection *c, world *w)
 {
     nothing_came_of_it(w);
-    assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_SKIPPED);
-    assert_false(csp_memory_at(&w->c, 1)->has_key);
+    assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SKIPPED);
+    assert_false(csp_seen_at(&w->c, 1).has_key);
     disconnect(c);
     world_reset(w);
     greet(c, w);
@@ -456,7 +455,7 @@ static void sets_that_are_not_there(void **state)
     put_open(&b, w, &st, w->as); /* what it may open */
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_GO);
     disconnect(&c);
-    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0); /* no sum came */
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0); /* no sum came */
     buf_clear(&b);
     federation_free(&s);
 }

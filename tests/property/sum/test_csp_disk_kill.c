@@ -37,7 +37,7 @@ static task the_task(void)
 typedef struct desk {
     journal *j;
     account *a;
-    csp_disk *jc;
+    csp_disk jc;
     csp_store t;
     sefl_coins coins;
 } desk;
@@ -49,15 +49,14 @@ static sefl_status desk_open(desk *d)
     *d = (desk){ .coins = coins_system() };
     SEFL_TRY(journal_open(&d->j, folder, "csp", t.id));
     SEFL_TRY(account_open(&d->a, d->j, book, &t));
-    SEFL_TRY(csp_disk_new(&d->jc, d->j, d->a, &d->coins));
-    d->t = csp_disk_store(d->jc);
+    SEFL_TRY(csp_disk_open(&d->jc, d->j, d->a, &d->coins));
+    d->t = csp_disk_store(&d->jc);
 done:
     return st;
 }
 
 static void desk_close(desk *d)
 {
-    csp_disk_free(d->jc);
     account_close(d->a);
     journal_close(d->j);
 }
@@ -94,29 +93,30 @@ static sefl_status do_step(desk *d, step k)
     case OPEN_DESK:
         return desk_open(d);
     case KEY_1:
-        return d->t.key_make(x, 1, kem_1);
+        return csp_store_key_make(&d->t, 1, kem_1);
     case SIGN_1:
-        return d->t.sign(x, &one);
+        return csp_store_sign(&d->t, &one);
     case SET_1:
-        return d->t.set_put(x, 1, &set);
+        return csp_store_set_put(&d->t, 1, &set);
     case CHARGE_1:
-        return d->t.charge(x, 1);
+        return csp_store_charge(&d->t, 1);
     case OPEN_1:
-        return d->t.reveal(x, 1, span_of_str("statement"), id, span_of_str("output"), digest);
+        return csp_store_reveal(&d->t, 1, span_of_str("statement"), id, span_of_str("output"),
+                                digest);
     case WIPE_1:
-        return d->t.key_wipe(x, 1);
+        return csp_store_key_wipe(&d->t, 1);
     case KEY_2:
-        return d->t.key_make(x, 2, kem_2);
+        return csp_store_key_make(&d->t, 2, kem_2);
     case SIGN_2:
-        return d->t.sign(x, &two);
+        return csp_store_sign(&d->t, &two);
     case FORGET_1:
-        return d->t.forget(x, 1);
+        return csp_store_forget(&d->t, 1);
     case VOUCHER:
         return d->t.voucher_put(x, kept[0].client, 7, upload);
     case SKIP_2:
-        return (d->t.skip)(x, 2, 1);
+        return csp_store_skip(&d->t, 2, 1);
     default:
-        return d->t.key_wipe(x, 2);
+        return csp_store_key_wipe(&d->t, 2);
     }
 }
 
@@ -149,7 +149,7 @@ static void all_or_nothing(const char *what, step k, size_t acked, bool there)
 static void check_set(desk *d, size_t acked)
 {
     csp_set got = { 0 };
-    sefl_status st = d->t.set_get(d->t.ctx, 1, &got);
+    sefl_status st = csp_store_set_get(&d->t, 1, &got);
     assert_true(st == SEFL_OK || st == SEFL_ENOTFOUND);
     all_or_nothing("the set", SET_1, acked, st == SEFL_OK);
     if (st == SEFL_OK) {
@@ -167,7 +167,7 @@ static void check_key(desk *d, uint64_t round, csp_round_state state, const uint
 {
     uint8_t got[CSP_KEY_BYTES];
     char path[400];
-    sefl_status st = d->t.key_get(d->t.ctx, round, got);
+    sefl_status st = csp_store_key_get(&d->t, round, got);
     assert_true(st == SEFL_OK || st == SEFL_ENOTFOUND);
     if (st == SEFL_OK)
         assert_memory_equal(got, want, sizeof got);
@@ -190,8 +190,8 @@ static void check(size_t acked)
     sefl_buf output = { 0 };
     CHECK_OK(desk_open(&d));
     void *x = d.t.ctx;
-    CHECK_OK(d.t.get(x, 1, &one));
-    CHECK_OK(d.t.get(x, 2, &two));
+    CHECK_OK(csp_store_get(&d.t, 1, &one));
+    CHECK_OK(csp_store_get(&d.t, 2, &two));
     all_or_nothing("header 1", SIGN_1, acked, one.state != CSP_NEW);
     all_or_nothing("header 2", SIGN_2, acked, two.state != CSP_NEW);
     all_or_nothing("the mark", OPEN_1, acked, one.state == CSP_REVEALED);
@@ -204,7 +204,7 @@ static void check(size_t acked)
     CHECK_OK(account_has(d.a, 1, &charged));
     all_or_nothing("the charge", CHARGE_1, acked, charged);
     if (one.state == CSP_REVEALED) {
-        sefl_status st = d.t.kept(x, 1, out_id, &output, out_digest);
+        sefl_status st = csp_store_kept(&d.t, 1, out_id, &output, out_digest);
         if (two.state == CSP_NEW) { /* else the next header is out, and it may be forgotten */
             CHECK_OK(st);
             assert_int_equal(output.n, 6);
@@ -222,7 +222,7 @@ static void check(size_t acked)
         csp_set got = { 0 };
         bool is_done =
             (k == KEY_1 && one.state != CSP_NEW) || (k == SIGN_1 && one.state != CSP_NEW) ||
-            (k == SET_1 && d.t.set_get(x, 1, &got) == SEFL_OK) ||
+            (k == SET_1 && csp_store_set_get(&d.t, 1, &got) == SEFL_OK) ||
             (k == OPEN_1 && one.state == CSP_REVEALED) || (k == KEY_2 && two.state != CSP_NEW) ||
             (k == SIGN_2 && two.state != CSP_NEW) || (k == SKIP_2 && two.state == CSP_SKIPPED);
         if (!is_done)
@@ -230,7 +230,7 @@ static void check(size_t acked)
         csp_set_clear(&got);
     }
     csp_highest top;
-    CHECK_OK(d.t.highest(x, &top));
+    CHECK_OK(csp_store_highest(&d.t, &top));
     assert_true(top.header == 2 && top.revealed == 1 && top.skipped == 2);
     desk_close(&d);
     buf_clear(&output);

@@ -598,7 +598,7 @@ static inline int64_t aw_value(unsigned k, uint64_t round, size_t i)
 /* CSP's key for this round; of one that has no header yet some key. */
 static inline round_header aw_header(agg_world *w, uint64_t round)
 {
-    round_header h = csp_memory_at(&w->mc, round)->r.header;
+    round_header h = csp_seen_at(&w->mc, round).r.header;
     if (h.round == round || !task_is_sealed(&w->t)) {
         h.round = round;
         return h;

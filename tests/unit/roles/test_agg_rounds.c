@@ -41,7 +41,7 @@ static void whole_tasks(void **state)
         }
         aw_check_ledgers(&w, 2);
         assert_true(csp_is_over(w.server));
-        assert_int_equal(csp_memory_at(&w.mc, 1)->reveals + csp_memory_at(&w.mc, 2)->reveals, 2);
+        assert_int_equal(csp_seen_at(&w.mc, 1).reveals + csp_seen_at(&w.mc, 2).reveals, 2);
         no_bodies(&w);
         if (w.t.noise == TASK_NOISE_NONE)
             aw_check_model(&w, (const unsigned[]){ 15, 15 }, 2);
@@ -170,8 +170,8 @@ static void too_few(void **state)
     assert_true(w.report[0].skipped);
     assert_true(w.report[0].seconds >= 104); /* deadline and extension */
     assert_false(w.report[1].skipped);
-    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 0);
-    assert_int_equal(csp_memory_at(&w.mc, 1)->r.state, CSP_SKIPPED);
+    assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 0);
+    assert_int_equal(csp_seen_at(&w.mc, 1).r.state, CSP_SKIPPED);
     aw_check_ledgers(&w, 1); /* the skipped round was never charged */
     aw_check_model(&w, (const unsigned[]){ 0, 3 }, 2);
     no_bodies(&w);
@@ -238,8 +238,8 @@ static void taken_up_in_each_phase(void **state)
             if (starts != 2)
                 fail_msg("mode %zu, stopped in phase %d: %u starts", m, (int)phase, starts);
             aw_check_ledgers(&w, 2);
-            assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
-            assert_int_equal(csp_memory_at(&w.mc, 2)->reveals, 1);
+            assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
+            assert_int_equal(csp_seen_at(&w.mc, 2).reveals, 1);
             if (m == 0)
                 aw_check_model(&w, (const unsigned[]){ 14, 14 }, 2);
             no_bodies(&w);
@@ -266,7 +266,7 @@ static void broken_links(void **state)
                 aw_upload_all(&w, 1, 9);
                 CHECK_OK(aw_join(&w));
                 bool was = w.wire[side].was_cut;
-                assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
+                assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
                 assert_true(w.dials == (was ? 2u : 1u));
                 aw_check_ledgers(&w, 1);
                 if (m == 0)
@@ -351,7 +351,7 @@ static void shares_are_used_once(void **state)
             aw_upload_all(&w, 2, 9);
             CHECK_OK(aw_join(&w));
             for (uint64_t r = 1; r <= 2; r++)
-                assert_int_equal(csp_memory_at(&w.mc, r)->reveals, 1);
+                assert_int_equal(csp_seen_at(&w.mc, r).reveals, 1);
             aw_check_ledgers(&w, 2);
             assert_true(seen.n >= 2); /* an opening each, and what was cut */
             attempts_in_all += seen.n;
@@ -376,7 +376,7 @@ static void lost_shares_are_made_again(void **state)
     shares_pool_clear(w.shares[1]);
     aw_upload_all(&w, 1, 9);
     CHECK_OK(aw_join(&w));
-    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
+    assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
     assert_int_equal(w.dials, 1);
     aw_check_ledgers(&w, 1);
     aw_free(&w);
@@ -396,11 +396,11 @@ static void openings_wait_for_lanes(void **state)
     for (int i = 0; i < 1000 && w.lane_dials < 20; i++)
         usleep(10000);
     assert_true(w.lane_dials >= 20);
-    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 0);
+    assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 0);
     w.no_lanes = false;
     CHECK_OK(aw_join(&w));
     assert_true(w.dials > 1);
-    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
+    assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
     aw_check_ledgers(&w, 1);
     aw_free(&w);
 }
@@ -422,7 +422,7 @@ static void spoiled_tasks_end(void **state)
         }
         assert_int_equal(aw_join(&w), SEFL_ESTATE);
         assert_non_null(strstr(w.why, "too many failed checks of noise shares"));
-        assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 0);
+        assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 0);
         aw_free(&w);
     }
 }
@@ -672,7 +672,7 @@ static void spoiled_rounds(void **state)
             assert_int_equal(aw_logged(&w, "\"error\",\"event\":\"release blocked", round),
                              spoiled);
             assert_int_equal(aw_logged(&w, "release checked", round), !spoiled);
-            assert_int_equal(csp_memory_at(&w.mc, r)->reveals, 1); /* CSP sees an ordinary round */
+            assert_int_equal(csp_seen_at(&w.mc, r).reveals, 1); /* CSP sees an ordinary round */
         }
         aw_check_ledgers(&w, 6); /* and it is paid for */
         assert_true(is_there(&w, "models/round-3.safetensors"));
@@ -787,8 +787,8 @@ static void old_state_is_named(void **state)
         }
         copy_state(&w, then, false, true);
     }
-    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
-    assert_int_equal(csp_memory_at(&w.mc, 2)->reveals, 1);
+    assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
+    assert_int_equal(csp_seen_at(&w.mc, 2).reveals, 1);
     aw_check_model(&w, (const unsigned[]){ 3, 3 }, 2);
     aw_free(&w);
 }
@@ -838,8 +838,7 @@ static void old_folder_is_named(void **state)
             bool must = then >= FIRST_RELEASED && from < FIRST_OPENED;
             if (named ? then < FIRST_OPENED : st != SEFL_OK || must)
                 fail_msg("moments %zu, %zu: %s: %s", from, then, sefl_status_name(st), w.why);
-            assert_true(csp_memory_at(&w.mc, 1)->reveals <= 1 &&
-                        csp_memory_at(&w.mc, 2)->reveals <= 1);
+            assert_true(csp_seen_at(&w.mc, 1).reveals <= 1 && csp_seen_at(&w.mc, 2).reveals <= 1);
             aw_free(&w);
         }
 }
@@ -848,26 +847,24 @@ static void old_folder_is_named(void **state)
 static void set_csp_back(agg_world *w)
 {
     char path[300];
-    if (csp_memory_at(&w->mc, 1)->reveals == 0 || csp_memory_at(&w->mc, 1)->r.state != CSP_REVEALED)
+    if (csp_seen_at(&w->mc, 1).reveals == 0 || csp_seen_at(&w->mc, 1).r.state != CSP_REVEALED)
         return;
     ledger_close(w->csp_book.ledger);
     CHECK_OK(remove(aw_path(w, path, "csp.ledger")) ? SEFL_EIO : SEFL_OK);
     CHECK_OK(ledger_create(path, "testers"));
     CHECK_OK(ledger_open(&w->csp_book.ledger, path, "testers", NULL));
-    w->mc.round[1]->r.state = CSP_SIGNED;
-    w->mc.round[1]->charged = false;
+    w->mc.round[1]->row.state = CSP_SIGNED;
 }
 
 /* The link breaks before the first byte of the output leaves. */
-static sefl_status open_and_cut(void *ctx, uint64_t round, sefl_span statement,
-                                const uint8_t id[NOISE_ID], sefl_span output,
-                                const uint8_t digest[SHA256_BYTES])
+static sefl_status mark_and_cut(void *ctx, const journal_round *row)
 {
     csp_memory *m = ctx;
     agg_world *w = (agg_world *)((char *)m - offsetof(agg_world, mc));
     wire *x = &w->wire[1];
-    x->cut = x->count + 1;
-    return csp_memory_store(m).reveal(m, round, statement, id, output, digest);
+    if (row->state == CSP_REVEALED)
+        x->cut = x->count + 1;
+    return csp_memory_store(m).row_put(m, row);
 }
 
 /* It opened the round, the output was lost on its way, and an old copy of all that it has was put back:
@@ -877,13 +874,13 @@ static void old_csp_is_named(void **state)
     (void)state;
     agg_world w;
     aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
-    w.csp_store.reveal = open_and_cut;
+    w.csp_store.row_put = mark_and_cut;
     w.before_dial = set_csp_back;
     aw_start(&w);
     until_it_ends(&w, 3, NULL);
     CHECK_STATUS(aw_join(&w), SEFL_ESTATE);
     assert_non_null(strstr(w.why, "old copy of CSP's state and ledger"));
-    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
+    assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
     aw_free(&w);
 
     /* and where AS has the output */
@@ -930,8 +927,8 @@ static void failing_disks(void **state)
             hit = hit || fault_was_hit();
             fault_disarm();
             CHECK_OK(w.st);
-            assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
-            assert_int_equal(csp_memory_at(&w.mc, 2)->reveals, 1);
+            assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
+            assert_int_equal(csp_seen_at(&w.mc, 2).reveals, 1);
             aw_check_model(&w, sets, 2);
             aw_check_ledgers(&w, 2);
             no_bodies(&w);

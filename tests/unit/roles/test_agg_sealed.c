@@ -79,7 +79,7 @@ static void too_few_are_left(void **state)
     aw_upload_all(&w, 2, 7);
     CHECK_OK(aw_join(&w));
     assert_true(w.report[0].skipped && !w.report[1].skipped);
-    assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 0);
+    assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 0);
     aw_check_ledgers(&w, 1);
     aw_check_model(&w, (const unsigned[]){ 0, 7 }, 2);
     aw_free(&w);
@@ -132,7 +132,7 @@ static void a_verdict_is_final(void **state)
             aw_upload_all(&w, 1, 15);
             CHECK_OK(aw_join(&w));
             bool was = w.wire[side].was_cut;
-            assert_int_equal(csp_memory_at(&w.mc, 1)->reveals, 1);
+            assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
             assert_int_equal(w.report[0].refused, 1);
             aw_check_model(&w, (const unsigned[]){ 13 }, 1);
             aw_check_ledgers(&w, 1);
@@ -244,8 +244,8 @@ static void an_expired_round(void **state)
     w.stop_in = AGG_COLLECTING, w.stop_round = 1;
     aw_start(&w);
     assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
-    CHECK_OK((w.csp_store.skip)(w.csp_store.ctx, 1, CSP_SKIP_EXPIRED));
-    CHECK_OK(w.csp_store.key_wipe(w.csp_store.ctx, 1));
+    CHECK_OK(csp_store_skip(&w.csp_store, 1, CSP_SKIP_EXPIRED));
+    CHECK_OK(csp_store_key_wipe(&w.csp_store, 1));
     w.stop_in = AGG_PHASES;
     aw_start(&w);
     assert_true(aw_wait(&w, 2, AGG_COLLECTING));

@@ -32,7 +32,7 @@
 #include "crypto/ahe/paillier.h"
 #include "protocol/head.h"
 #include "sum/as_link.h"
-#include "sum/csp_memory.h"
+#include "support/csp_seen.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -561,14 +561,14 @@ static inline void wire_watch(wire *x, uint32_t kind)
     if (x->side == 1 && (kind == LINK_REPLY || kind == LINK_PLAIN)) {
         csp_store j = csp_memory_store(&w->c);
         csp_highest top;
-        CHECK_OK(j.highest(j.ctx, &top));
-        assert_true(top.revealed > 0 && csp_memory_at(&w->c, top.revealed)->reveals == 1);
-        assert_false(csp_memory_at(&w->c, top.revealed)->has_key);
+        CHECK_OK(csp_store_highest(&j, &top));
+        assert_true(top.revealed > 0 && csp_seen_at(&w->c, top.revealed).reveals == 1);
+        assert_false(csp_seen_at(&w->c, top.revealed).has_key);
     }
     if (x->side == 1 && kind == LINK_VERDICT) {
         bool stored = false;
         for (uint64_t r = 1; r < w->c.rounds; r++)
-            stored |= csp_memory_at(&w->c, r)->has_set;
+            stored |= csp_seen_at(&w->c, r).has_set;
         assert_true(stored);
     }
     if (x->side == 0 && kind == LINK_SUM)

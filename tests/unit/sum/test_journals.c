@@ -22,7 +22,7 @@ static const uint8_t id_a[NOISE_ID] = { 3 }, id_b[NOISE_ID] = { 4 }, digest[32] 
 typedef struct desk {
     journal *j;
     account *a;
-    csp_disk *jc;
+    csp_disk jc;
     csp_store t;
     sefl_coins coins;
 } desk;
@@ -38,15 +38,14 @@ static sefl_status desk_open(desk *d, const char *name)
         SEFL_TRY(ledger_create(path, "people"));
     SEFL_TRY(journal_open(&d->j, folder_path(name), "csp", t.id));
     SEFL_TRY(account_open(&d->a, d->j, path, &t));
-    SEFL_TRY(csp_disk_new(&d->jc, d->j, d->a, &d->coins));
-    d->t = csp_disk_store(d->jc);
+    SEFL_TRY(csp_disk_open(&d->jc, d->j, d->a, &d->coins));
+    d->t = csp_disk_store(&d->jc);
 done:
     return st;
 }
 
 static void desk_close(desk *d)
 {
-    csp_disk_free(d->jc);
     account_close(d->a);
     journal_close(d->j);
     *d = (desk){ 0 };
@@ -70,7 +69,7 @@ static csp_round signed_round(uint64_t round)
 static void check_highest(desk *d, uint64_t s, uint64_t o, uint64_t k)
 {
     csp_highest top;
-    CHECK_OK(d->t.highest(d->t.ctx, &top));
+    CHECK_OK(csp_store_highest(&d->t, &top));
     assert_true(top.header == s && top.revealed == o && top.skipped == k);
 }
 
@@ -78,7 +77,7 @@ static void check_kept(desk *d, uint64_t round, const char *want)
 {
     uint8_t id[NOISE_ID], dig[32];
     sefl_buf b = { 0 };
-    CHECK_OK(d->t.kept(d->t.ctx, round, id, &b, dig));
+    CHECK_OK(csp_store_kept(&d->t, round, id, &b, dig));
     assert_memory_equal(id, id_a, sizeof id);
     assert_memory_equal(dig, digest, sizeof dig);
     assert_int_equal(b.n, strlen(want));
@@ -94,50 +93,49 @@ static void csp_rounds(void **state)
     sefl_buf b = { 0 };
     uint8_t id[NOISE_ID], dig[32];
     CHECK_OK(desk_open(&d, "csp"));
-    void *x = d.t.ctx;
     sefl_span said = span_of_str("statement"), out = span_of_str("the output");
     check_highest(&d, 0, 0, 0);
-    CHECK_OK(d.t.get(x, 1, &r));
+    CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_true(r.state == CSP_NEW && r.round == 1);
-    CHECK_OK(d.t.get(x, UINT64_MAX, &r));
+    CHECK_OK(csp_store_get(&d.t, UINT64_MAX, &r));
     assert_true(r.state == CSP_NEW);
-    CHECK_STATUS(d.t.reveal(x, 1, said, id_a, out, digest), SEFL_ESTATE); /* not signed */
-    CHECK_STATUS((d.t.skip)(x, 1, 2), SEFL_ESTATE);
-    CHECK_OK(d.t.sign(x, &one));
-    CHECK_STATUS(d.t.sign(x, &one), SEFL_ESTATE);
-    CHECK_STATUS(d.t.forget(x, 1), SEFL_ESTATE);
-    CHECK_STATUS(d.t.kept(x, 1, id, &b, dig), SEFL_ENOTFOUND);
-    CHECK_STATUS(d.t.reveal(x, 1, said, id_a, out, digest), SEFL_ESTATE); /* not charged */
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_a, out, digest), SEFL_ESTATE); /* not signed */
+    CHECK_STATUS(csp_store_skip(&d.t, 1, 2), SEFL_ESTATE);
+    CHECK_OK(csp_store_sign(&d.t, &one));
+    CHECK_STATUS(csp_store_sign(&d.t, &one), SEFL_ESTATE);
+    CHECK_STATUS(csp_store_forget(&d.t, 1), SEFL_ESTATE);
+    CHECK_STATUS(csp_store_kept(&d.t, 1, id, &b, dig), SEFL_ENOTFOUND);
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_a, out, digest), SEFL_ESTATE); /* not charged */
     assert_non_null(strstr(sefl_last_error(), "not charged"));
     check_highest(&d, 1, 0, 0);
 
-    desk_again(&d, "csp"), x = d.t.ctx;
-    CHECK_OK(d.t.get(x, 1, &r));
+    desk_again(&d, "csp");
+    CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_memory_equal(&r, &one, sizeof r);
-    CHECK_OK(d.t.charge(x, 1));
-    CHECK_OK(d.t.charge(x, 1));
-    CHECK_OK(d.t.reveal(x, 1, said, id_a, out, digest));
-    CHECK_STATUS(d.t.reveal(x, 1, said, id_b, span_of_str("other"), digest), SEFL_ESTATE);
-    CHECK_STATUS((d.t.skip)(x, 1, 2), SEFL_ESTATE);
-    CHECK_STATUS(d.t.sign(x, &one), SEFL_ESTATE);
+    CHECK_OK(csp_store_charge(&d.t, 1));
+    CHECK_OK(csp_store_charge(&d.t, 1));
+    CHECK_OK(csp_store_reveal(&d.t, 1, said, id_a, out, digest));
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_b, span_of_str("other"), digest), SEFL_ESTATE);
+    CHECK_STATUS(csp_store_skip(&d.t, 1, 2), SEFL_ESTATE);
+    CHECK_STATUS(csp_store_sign(&d.t, &one), SEFL_ESTATE);
     check_kept(&d, 1, "the output");
 
-    desk_again(&d, "csp"), x = d.t.ctx;
+    desk_again(&d, "csp");
     check_kept(&d, 1, "the output");
     check_highest(&d, 1, 1, 0);
-    CHECK_OK(journal_fact_get(d.j, 1, "statement", &b));
-    assert_int_equal(b.n, 9);
-    CHECK_OK(d.t.sign(x, &two));
-    CHECK_OK(d.t.forget(x, 1));
-    CHECK_OK(d.t.forget(x, 1));
-    CHECK_STATUS(d.t.kept(x, 1, id, &b, dig), SEFL_ENOTFOUND);
-    CHECK_OK(d.t.get(x, 1, &r));
+    CHECK_OK(journal_fact_get(d.j, 1, "reveal", &b));
+    assert_int_equal(b.n, NOISE_ID + 32 + 9);
+    CHECK_OK(csp_store_sign(&d.t, &two));
+    CHECK_OK(csp_store_forget(&d.t, 1));
+    CHECK_OK(csp_store_forget(&d.t, 1));
+    CHECK_STATUS(csp_store_kept(&d.t, 1, id, &b, dig), SEFL_ENOTFOUND);
+    CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_int_equal(r.state, CSP_REVEALED); /* the mark stays */
-    CHECK_STATUS(d.t.reveal(x, 1, said, id_b, out, digest), SEFL_ESTATE);
-    CHECK_OK((d.t.skip)(x, 2, 3));
-    CHECK_STATUS((d.t.skip)(x, 2, 3), SEFL_ESTATE);
-    CHECK_OK(d.t.charge(x, 2));
-    CHECK_STATUS(d.t.reveal(x, 2, said, id_b, out, digest), SEFL_ESTATE);
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_b, out, digest), SEFL_ESTATE);
+    CHECK_OK(csp_store_skip(&d.t, 2, 3));
+    CHECK_STATUS(csp_store_skip(&d.t, 2, 3), SEFL_ESTATE);
+    CHECK_OK(csp_store_charge(&d.t, 2));
+    CHECK_STATUS(csp_store_reveal(&d.t, 2, said, id_b, out, digest), SEFL_ESTATE);
     check_highest(&d, 2, 1, 2);
 
     ledger_head m, ours;
@@ -158,15 +156,15 @@ static void csp_forgets_later(void **state)
     uint8_t id[NOISE_ID], dig[32];
     sefl_buf b = { 0 };
     CHECK_OK(desk_open(&d, "later"));
-    CHECK_OK(d.t.sign(d.t.ctx, &one));
-    CHECK_OK(d.t.charge(d.t.ctx, 1));
-    CHECK_OK(d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(csp_store_sign(&d.t, &one));
+    CHECK_OK(csp_store_charge(&d.t, 1));
+    CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     desk_again(&d, "later");
     check_kept(&d, 1, "output"); /* nobody has the next header yet */
-    CHECK_OK(d.t.sign(d.t.ctx, &two));
+    CHECK_OK(csp_store_sign(&d.t, &two));
     check_kept(&d, 1, "output");
     desk_again(&d, "later");
-    CHECK_STATUS(d.t.kept(d.t.ctx, 1, id, &b, dig), SEFL_ENOTFOUND);
+    CHECK_STATUS(csp_store_kept(&d.t, 1, id, &b, dig), SEFL_ENOTFOUND);
     desk_close(&d);
 }
 
@@ -180,11 +178,11 @@ static void csp_journal_lost(void **state)
     snprintf(now, sizeof now, "%s", folder_path("lost"));
     snprintf(old, sizeof old, "%s.old", now);
     CHECK_OK(desk_open(&d, "lost"));
-    CHECK_OK(d.t.sign(d.t.ctx, &one));
-    CHECK_OK(d.t.charge(d.t.ctx, 1));
-    CHECK_OK(d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
-    CHECK_OK(d.t.sign(d.t.ctx, &two));
-    CHECK_OK(d.t.charge(d.t.ctx, 2)); /* and a crash before the mark: fine */
+    CHECK_OK(csp_store_sign(&d.t, &one));
+    CHECK_OK(csp_store_charge(&d.t, 1));
+    CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(csp_store_sign(&d.t, &two));
+    CHECK_OK(csp_store_charge(&d.t, 2)); /* and a crash before the mark: fine */
     desk_again(&d, "lost");
     desk_close(&d);
     assert_int_equal(rename(now, old), 0);
@@ -203,7 +201,7 @@ static const uint8_t kem_a[CSP_KEY_BYTES] = { 0xa }, kem_b[CSP_KEY_BYTES] = { 0x
 static void check_key(desk *d, uint64_t round, const uint8_t *want)
 {
     uint8_t got[CSP_KEY_BYTES];
-    CHECK_STATUS(d->t.key_get(d->t.ctx, round, got), want ? SEFL_OK : SEFL_ENOTFOUND);
+    CHECK_STATUS(csp_store_key_get(&d->t, round, got), want ? SEFL_OK : SEFL_ENOTFOUND);
     if (want)
         assert_memory_equal(got, want, sizeof got);
 }
@@ -218,47 +216,47 @@ static void csp_keys(void **state)
     char first[300], second[300];
     CHECK_OK(desk_open(&d, "keys"));
     check_key(&d, 1, NULL);
-    CHECK_OK(d.t.key_make(d.t.ctx, 1, kem_a));
+    CHECK_OK(csp_store_key_make(&d.t, 1, kem_a));
     check_key(&d, 1, kem_a);
-    CHECK_OK(d.t.key_make(d.t.ctx, 1, kem_b));
+    CHECK_OK(csp_store_key_make(&d.t, 1, kem_b));
     desk_again(&d, "keys"); /* the round is new: it may begin with this one */
     check_key(&d, 1, kem_b);
-    CHECK_OK(d.t.sign(d.t.ctx, &one));
-    CHECK_STATUS(d.t.key_make(d.t.ctx, 1, kem_a), SEFL_ESTATE);
+    CHECK_OK(csp_store_sign(&d.t, &one));
+    CHECK_STATUS(csp_store_key_make(&d.t, 1, kem_a), SEFL_ESTATE);
     desk_again(&d, "keys");
     check_key(&d, 1, kem_b);
-    CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+    CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_int_equal(r.signed_ms, 1001);
-    CHECK_OK(d.t.charge(d.t.ctx, 1));
-    CHECK_OK(d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
-    CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+    CHECK_OK(csp_store_charge(&d.t, 1));
+    CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+    CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_int_equal(r.signed_ms, 1001);
     check_key(&d, 1, kem_b);
     desk_again(&d, "keys"); /* died before the wipe */
     check_key(&d, 1, NULL);
-    CHECK_STATUS(d.t.key_make(d.t.ctx, 1, kem_a), SEFL_ESTATE);
+    CHECK_STATUS(csp_store_key_make(&d.t, 1, kem_a), SEFL_ESTATE);
     check_kept(&d, 1, "output"); /* which has a key of its own */
 
-    CHECK_OK(d.t.key_make(d.t.ctx, 2, kem_a));
-    CHECK_OK(d.t.sign(d.t.ctx, &two));
-    CHECK_OK(d.t.key_wipe(d.t.ctx, 2)); /* lost: the round is skipped then */
-    CHECK_OK(d.t.key_wipe(d.t.ctx, 2));
+    CHECK_OK(csp_store_key_make(&d.t, 2, kem_a));
+    CHECK_OK(csp_store_sign(&d.t, &two));
+    CHECK_OK(csp_store_key_wipe(&d.t, 2)); /* lost: the round is skipped then */
+    CHECK_OK(csp_store_key_wipe(&d.t, 2));
     check_key(&d, 2, NULL);
-    CHECK_STATUS(d.t.key_make(d.t.ctx, 2, kem_a), SEFL_ESTATE);
-    CHECK_OK((d.t.skip)(d.t.ctx, 2, CSP_SKIP_EXPIRED));
-    CHECK_OK(d.t.get(d.t.ctx, 2, &r));
+    CHECK_STATUS(csp_store_key_make(&d.t, 2, kem_a), SEFL_ESTATE);
+    CHECK_OK(csp_store_skip(&d.t, 2, CSP_SKIP_EXPIRED));
+    CHECK_OK(csp_store_get(&d.t, 2, &r));
     assert_int_equal(r.skip, CSP_SKIP_EXPIRED);
     assert_int_equal(r.signed_ms, 1002);
 
-    CHECK_OK(d.t.key_make(d.t.ctx, 3, kem_a));
+    CHECK_OK(csp_store_key_make(&d.t, 3, kem_a));
     csp_round three = signed_round(3);
-    CHECK_OK(d.t.sign(d.t.ctx, &three));
-    CHECK_OK((d.t.skip)(d.t.ctx, 3, 1));
+    CHECK_OK(csp_store_sign(&d.t, &three));
+    CHECK_OK(csp_store_skip(&d.t, 3, 1));
     check_key(&d, 3, kem_a);
     desk_again(&d, "keys");
     check_key(&d, 3, NULL);
 
-    CHECK_OK(d.t.key_make(d.t.ctx, 4, kem_a));
+    CHECK_OK(csp_store_key_make(&d.t, 4, kem_a));
     snprintf(first, sizeof first, "%s/task-1/round-4.kem", folder_path("keys"));
     snprintf(second, sizeof second, "%s.ledger", folder_path("keys"));
     assert_true(file_exists(first));
@@ -268,7 +266,7 @@ static void csp_keys(void **state)
     d = (desk){ .coins = coins_system() };
     CHECK_OK(journal_open(&d.j, folder_path("keys"), "csp", other.id));
     CHECK_OK(account_open(&d.a, d.j, second, &other));
-    CHECK_OK(csp_disk_new(&d.jc, d.j, d.a, &d.coins));
+    CHECK_OK(csp_disk_open(&d.jc, d.j, d.a, &d.coins));
     assert_false(file_exists(first));
     desk_close(&d);
 }
@@ -285,7 +283,7 @@ static csp_set a_set(uint32_t from, uint32_t n, uint32_t m)
         store_u32(s.kept[i].units, i);
     }
     for (uint32_t i = 0; i < m; i++)
-        s.refused[i] = (head_refusal){ .index = 2 * i, .reason = (uint8_t)(1 + i % 8) };
+        s.refused[i] = (head_refusal){ .index = i, .reason = (uint8_t)(1 + i % 8) };
     return s;
 }
 
@@ -315,46 +313,46 @@ static void csp_sets(void **state)
     desk d;
     csp_set got, s = a_set(1, 300, 3), none = a_set(0, 0, 0), many = a_set(200, 2, 200001);
     CHECK_OK(desk_open(&d, "sets"));
-    CHECK_STATUS(d.t.set_put(d.t.ctx, 1, &s), SEFL_ESTATE); /* not signed */
+    CHECK_STATUS(csp_store_set_put(&d.t, 1, &s), SEFL_ESTATE); /* not signed */
     for (uint64_t round = 1; round <= 4; round++) {
         csp_round r = signed_round(round);
-        CHECK_OK(d.t.sign(d.t.ctx, &r));
-        CHECK_STATUS(d.t.set_get(d.t.ctx, round, &got), SEFL_ENOTFOUND);
+        CHECK_OK(csp_store_sign(&d.t, &r));
+        CHECK_STATUS(csp_store_set_get(&d.t, round, &got), SEFL_ENOTFOUND);
         const csp_set *one = round == 1 ? &s : round == 2 ? &many : round == 3 ? &none : &s;
-        CHECK_OK(d.t.set_put(d.t.ctx, round, one));
-        CHECK_STATUS(d.t.set_put(d.t.ctx, round, one), SEFL_ESTATE);
+        CHECK_OK(csp_store_set_put(&d.t, round, one));
+        CHECK_STATUS(csp_store_set_put(&d.t, round, one), SEFL_ESTATE);
         desk_again(&d, "sets");
-        CHECK_OK(d.t.set_get(d.t.ctx, round, &got));
+        CHECK_OK(csp_store_set_get(&d.t, round, &got));
         same_set(&got, one);
         csp_set_clear(&got);
         if (round == 1) { /* opened, forgotten: who took part stays known */
-            CHECK_OK(d.t.charge(d.t.ctx, 1));
-            CHECK_OK(d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_a, span_of_str("o"), digest));
-            CHECK_OK(d.t.set_get(d.t.ctx, round, &got));
+            CHECK_OK(csp_store_charge(&d.t, 1));
+            CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("o"), digest));
+            CHECK_OK(csp_store_set_get(&d.t, round, &got));
             csp_set_clear(&got);
-            CHECK_OK(d.t.forget(d.t.ctx, 1));
+            CHECK_OK(csp_store_forget(&d.t, 1));
             check_taken(&d, 1, 1);
             check_taken(&d, 0, 0);
             check_taken(&d, 301, 0);
         } else if (round == 2) { /* skipped after its charge: it counts */
-            CHECK_OK(d.t.charge(d.t.ctx, 2));
-            CHECK_OK((d.t.skip)(d.t.ctx, 2, 1));
+            CHECK_OK(csp_store_charge(&d.t, 2));
+            CHECK_OK(csp_store_skip(&d.t, 2, 1));
             check_taken(&d, 200, 2);
             check_taken(&d, 202, 1);
         } else { /* skipped before: it does not */
-            CHECK_OK((d.t.skip)(d.t.ctx, round, 1));
+            CHECK_OK(csp_store_skip(&d.t, round, 1));
             check_taken(&d, 200, 2);
             check_taken(&d, 202, 1);
         }
-        CHECK_STATUS(d.t.set_put(d.t.ctx, round, one), SEFL_ESTATE);
+        CHECK_STATUS(csp_store_set_put(&d.t, round, one), SEFL_ESTATE);
     }
     csp_set two = a_set(7, 2, 0); /* a client twice is a bug of ours: nothing of it stays */
     csp_round five = signed_round(5);
     memcpy(two.kept[1].client, two.kept[0].client, 32);
-    CHECK_OK(d.t.sign(d.t.ctx, &five));
-    assert_int_not_equal(d.t.set_put(d.t.ctx, 5, &two), SEFL_OK);
-    CHECK_STATUS(d.t.set_get(d.t.ctx, 5, &got), SEFL_ENOTFOUND);
-    CHECK_OK(d.t.set_put(d.t.ctx, 5, &s));
+    CHECK_OK(csp_store_sign(&d.t, &five));
+    assert_int_not_equal(csp_store_set_put(&d.t, 5, &two), SEFL_OK);
+    CHECK_STATUS(csp_store_set_get(&d.t, 5, &got), SEFL_ENOTFOUND);
+    CHECK_OK(csp_store_set_put(&d.t, 5, &s));
     desk_close(&d);
     csp_set_clear(&s), csp_set_clear(&none), csp_set_clear(&many), csp_set_clear(&two);
 }
@@ -392,8 +390,8 @@ static void csp_vouchers(void **state)
     snprintf(book, sizeof book, "%s.ledger", folder_path("vouchers"));
     CHECK_OK(journal_open(&d.j, folder_path("vouchers"), "csp", other.id));
     CHECK_OK(account_open(&d.a, d.j, book, &other));
-    CHECK_OK(csp_disk_new(&d.jc, d.j, d.a, &d.coins));
-    d.t = csp_disk_store(d.jc);
+    CHECK_OK(csp_disk_open(&d.jc, d.j, d.a, &d.coins));
+    d.t = csp_disk_store(&d.jc);
     CHECK_OK(d.t.voucher_get(d.t.ctx, ann, &serial, key));
     assert_int_equal(serial, 7);
     desk_close(&d);
@@ -437,7 +435,7 @@ static void csp_charge_head(void **state)
         CHECK_OK(d.t.ledger.head_after(d.t.ledger.ctx, round, &would));
         CHECK_OK(d.t.ledger.head(d.t.ledger.ctx, &then));
         assert_memory_equal(&now, &then, sizeof now); /* nothing is written */
-        CHECK_OK(d.t.charge(d.t.ctx, round));
+        CHECK_OK(csp_store_charge(&d.t, round));
         CHECK_OK(d.t.ledger.head(d.t.ledger.ctx, &then));
         assert_memory_equal(&would, &then, sizeof now);
         CHECK_OK(d.t.ledger.head_after(d.t.ledger.ctx, round, &would));
@@ -453,16 +451,16 @@ static void one_step(desk *d, int step)
 {
     csp_round one = signed_round(1), two = signed_round(2);
     if (step == SIGNED) {
-        CHECK_OK(d->t.key_make(d->t.ctx, 1, kem_a));
-        CHECK_OK(d->t.sign(d->t.ctx, &one));
+        CHECK_OK(csp_store_key_make(&d->t, 1, kem_a));
+        CHECK_OK(csp_store_sign(&d->t, &one));
     } else if (step == MARKED) /* as if it had died before the charge */
         CHECK_OK(journal_fact_put(d->j, 1, "charging", span_of("1", 1)));
     else if (step == CHARGED)
-        CHECK_OK(d->t.charge(d->t.ctx, 1));
+        CHECK_OK(csp_store_charge(&d->t, 1));
     else if (step == OPENED)
-        CHECK_OK(d->t.reveal(d->t.ctx, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
+        CHECK_OK(csp_store_reveal(&d->t, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     else if (step == NEXT_SIGNED)
-        CHECK_OK(d->t.sign(d->t.ctx, &two));
+        CHECK_OK(csp_store_sign(&d->t, &two));
 }
 
 /* A copy of the state folder of every step, put back at every later one, while the ledger stays: the
@@ -492,7 +490,7 @@ static void csp_old_copies(void **state)
                 continue;
             }
             CHECK_OK(st);
-            CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+            CHECK_OK(csp_store_get(&d.t, 1, &r));
             if (from == OPENED) {
                 assert_int_equal(r.state, CSP_REVEALED);
                 check_kept(&d, 1, "output");
@@ -500,9 +498,9 @@ static void csp_old_copies(void **state)
             } else if (then >= OPENED || (then == CHARGED && from == SIGNED)) {
                 assert_int_equal(r.state, CSP_SKIPPED);
                 assert_int_equal(r.skip, CSP_SKIP_OLD_STATE);
-                CHECK_OK(d.t.charge(d.t.ctx, 1));
+                CHECK_OK(csp_store_charge(&d.t, 1));
                 CHECK_STATUS(
-                    d.t.reveal(d.t.ctx, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
+                    csp_store_reveal(&d.t, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
                     SEFL_ESTATE);
                 check_key(&d, 1, NULL);
             } else {
@@ -527,7 +525,7 @@ static void csp_opening_interrupted(void **state)
     for (int step = SIGNED; step <= CHARGED; step++) {
         one_step(&d, step);
         desk_again(&d, "half");
-        CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+        CHECK_OK(csp_store_get(&d.t, 1, &r));
         assert_int_equal(r.state, CSP_SIGNED);
     }
     one_step(&d, OPENED);
@@ -536,7 +534,7 @@ static void csp_opening_interrupted(void **state)
     CHECK_OK(journal_round_put(d.j, &row));
     desk_again(&d, "half");
     check_kept(&d, 1, "output");
-    CHECK_OK(d.t.get(d.t.ctx, 1, &r));
+    CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_int_equal(r.state, CSP_REVEALED);
     desk_close(&d);
 }
@@ -546,22 +544,22 @@ static sefl_status whole_round(desk *d, uint64_t round, const csp_set *s)
     sefl_status st = SEFL_OK;
     csp_set got = { 0 };
     csp_round r = signed_round(round), now;
-    SEFL_TRY(d->t.get(d->t.ctx, round, &now));
+    SEFL_TRY(csp_store_get(&d->t, round, &now));
     if (now.state == CSP_NEW) {
-        SEFL_TRY(d->t.key_make(d->t.ctx, round, kem_a));
-        SEFL_TRY(d->t.sign(d->t.ctx, &r));
+        SEFL_TRY(csp_store_key_make(&d->t, round, kem_a));
+        SEFL_TRY(csp_store_sign(&d->t, &r));
     }
-    st = d->t.set_get(d->t.ctx, round, &got);
+    st = csp_store_set_get(&d->t, round, &got);
     if (st == SEFL_ENOTFOUND)
-        st = d->t.set_put(d->t.ctx, round, s);
+        st = csp_store_set_put(&d->t, round, s);
     SEFL_TRY(st);
-    SEFL_TRY(d->t.charge(d->t.ctx, round));
+    SEFL_TRY(csp_store_charge(&d->t, round));
     if (now.state != CSP_REVEALED)
         SEFL_TRY(
-            d->t.reveal(d->t.ctx, round, span_of_str("s"), id_a, span_of_str("output"), digest));
-    SEFL_TRY(d->t.key_wipe(d->t.ctx, round));
+            csp_store_reveal(&d->t, round, span_of_str("s"), id_a, span_of_str("output"), digest));
+    SEFL_TRY(csp_store_key_wipe(&d->t, round));
     SEFL_TRY(d->t.voucher_put(d->t.ctx, s->kept[0].client, round, kem_a));
-    SEFL_TRY(d->t.forget(d->t.ctx, round));
+    SEFL_TRY(csp_store_forget(&d->t, round));
 done:
     csp_set_clear(&got);
     return st;
@@ -584,7 +582,7 @@ static void csp_faults(void **state)
             bool hit = fault_was_hit();
             fault_disarm();
             assert_int_equal(hit, st != SEFL_OK);
-            CHECK_OK(d.t.get(d.t.ctx, round, &now));
+            CHECK_OK(csp_store_get(&d.t, round, &now));
             CHECK_OK(whole_round(&d, round, &s)); /* goes on */
             if (!hit)
                 break;

@@ -116,7 +116,7 @@ static void one_round(const char *scheme, task_noise mode)
     CHECK_OK(world_round(w, &c, 1, &kept, got));
     disconnect(&c);
     assert_false(kept);
-    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 1);
     check_result(w, got);
     if (mode != TASK_NOISE_NONE) {
         replay(w, 1, 1, again);
@@ -127,7 +127,7 @@ static void one_round(const char *scheme, task_noise mode)
     CHECK_OK(world_round(w, &c, 1, &kept, again));
     disconnect(&c);
     assert_true(kept);
-    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 1);
     assert_int_equal(w->a.masks, 1);
     assert_memory_equal(got, again, sizeof got);
     assert_int_equal(w->a.ledger.n, 2); /* the task and one charge, on both sides */
@@ -181,16 +181,16 @@ static void rounds_follow(void **state)
         CHECK_OK(as_link_reveal(l, &o, &kept, got));
         assert_false(kept);
         check_result(w, got);
-        assert_int_equal(csp_memory_at(&w->c, 1)->forgotten, r > 1);
+        assert_int_equal(csp_seen_at(&w->c, 1).forgotten, r > 1);
     }
-    assert_int_equal(csp_memory_at(&w->c, 2)->r.state, CSP_SKIPPED);
-    assert_true(csp_memory_at(&w->c, 1)->forgotten && !csp_memory_at(&w->c, 3)->forgotten);
+    assert_int_equal(csp_seen_at(&w->c, 2).r.state, CSP_SKIPPED);
+    assert_true(csp_seen_at(&w->c, 1).forgotten && !csp_seen_at(&w->c, 3).forgotten);
     CHECK_OK(as_link_bye(l, true));
     CHECK_STATUS(as_link_ping(l), SEFL_ECLOSED);
     as_link_free(l);
     disconnect(&c);
     CHECK_OK(c.st);
-    assert_true(c.over && csp_memory_at(&w->c, 3)->forgotten);
+    assert_true(c.over && csp_seen_at(&w->c, 3).forgotten);
     buf_clear(&both);
     world_free(w);
 }
@@ -232,13 +232,13 @@ static void any_cut_is_survived(void **state)
                 assert_int_not_equal(st, SEFL_ECRYPTO);
                 for (size_t i = 0; i < w->t.values; i++)
                     assert_int_equal(got[i], 0);
-                unsigned open_before = csp_memory_at(&w->c, 1)->reveals;
+                unsigned open_before = csp_seen_at(&w->c, 1).reveals;
                 connect_(&c, w, NULL, false);
                 CHECK_OK(world_round(w, &c, 1, &kept, got));
                 disconnect(&c);
                 assert_int_equal(kept, open_before == 1);
                 kept_runs += kept;
-                assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
+                assert_int_equal(csp_seen_at(&w->c, 1).reveals, 1);
                 check_result(w, got);
                 if (at % 3 > 0)
                     continue;
@@ -246,7 +246,7 @@ static void any_cut_is_survived(void **state)
                 CHECK_OK(world_round(w, &c, 1, &kept, again));
                 disconnect(&c);
                 assert_true(kept);
-                assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
+                assert_int_equal(csp_seen_at(&w->c, 1).reveals, 1);
                 assert_memory_equal(got, again, w->t.values * sizeof *got);
                 assert_int_equal(w->a.ledger.charges, 1);
                 assert_int_equal(w->book.charges, 1);
@@ -394,8 +394,8 @@ static void a_lost_mask_loses_the_round(void **state)
         round_header h = world_header(w, 2);
         CHECK_OK(as_link_key(l, &h));
         CHECK_OK(as_link_header(l, &both, &h));
-        assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_REVEALED); /* for ever */
-        CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO);    /* erased by now */
+        assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_REVEALED); /* for ever */
+        CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO); /* erased by now */
         as_link_free(l);
         disconnect(&c);
         buf_clear(&both);
@@ -458,7 +458,7 @@ static void a_failing_disk_opens_nothing(void **state)
         int64_t got[W_VALUES];
         world_sum(w, 1);
         for (int side = 0; side < 2; side++)
-            for (unsigned n = 1; n <= 8; n++) {
+            for (unsigned n = 1; n <= 12; n++) {
                 connection c;
                 bool kept;
                 world_reset(w);
@@ -472,13 +472,13 @@ static void a_failing_disk_opens_nothing(void **state)
                 }
                 assert_int_not_equal(st, SEFL_OK);
                 /* the reply had come; CSP's last write wipes the key, after the mark */
-                bool replied = side == 0 ? n == 2 : n == 6;
-                assert_int_equal(csp_memory_at(&w->c, 1)->reveals, replied);
+                bool replied = side == 0 ? n == 2 : n == 9;
+                assert_int_equal(csp_seen_at(&w->c, 1).reveals, replied);
                 connect_(&c, w, NULL, false);
                 CHECK_OK(world_round(w, &c, 1, &kept, got));
                 disconnect(&c);
                 assert_int_equal(kept, replied);
-                assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
+                assert_int_equal(csp_seen_at(&w->c, 1).reveals, 1);
                 check_result(w, got);
             }
         world_free(w);
@@ -509,13 +509,13 @@ static void a_failing_allocation_opens_once(void **state)
                 CHECK_OK(st);
                 break;
             }
-            assert_true(csp_memory_at(&w->c, 1)->reveals <= 1);
-            unsigned before = csp_memory_at(&w->c, 1)->reveals;
+            assert_true(csp_seen_at(&w->c, 1).reveals <= 1);
+            unsigned before = csp_seen_at(&w->c, 1).reveals;
             connect_(&c, w, NULL, false);
             CHECK_OK(world_round(w, &c, 1, &kept, got));
             disconnect(&c);
             assert_int_equal(kept, before == 1);
-            assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 1);
+            assert_int_equal(csp_seen_at(&w->c, 1).reveals, 1);
             check_result(w, got);
         }
         world_free(w);

@@ -237,13 +237,13 @@ static void ledgers_that_differ(void **state)
     round_header h = world_header(w, 1);
     put_header(&b, w, &h, w->as);
     assert_int_equal(say_buf(&c, LINK_HEADER, &b), LINK_NO_LEDGER);
-    assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_NEW);
+    assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_NEW);
     w->a.ledger = (mem_ledger){ 0 };
     sign_round(&c, w, 1);
     round_statement s = statement(w, 1, 1, 3);
     put_open(&b, w, &s, w->as); /* AS has not charged: CSP would be ahead */
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_LEDGER);
-    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
     disconnect(&c);
 
     /* AS charged, the opening never came: skipping charges CSP too */
@@ -256,7 +256,7 @@ static void ledgers_that_differ(void **state)
     put_skip(&b, w, 1);
     assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
     assert_int_equal(w->book.charges, 1);
-    assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_SKIPPED);
+    assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SKIPPED);
     put_open(&b, w, &s, w->as);
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_SKIPPED);
     CHECK_OK(ledger_pay(&w->a.ledger, 2));
@@ -352,7 +352,7 @@ static void more_than_were_approved(void **state)
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_FAULT);
     disconnect(&c);
     assert_int_equal(w->book.charges, 0);
-    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
     buf_clear(&b);
     world_free(w);
 }
@@ -401,7 +401,7 @@ static void openings_that_are_refused(void **state)
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_SKIPPED);
     disconnect(&c);
     assert_int_equal(w->book.charges, 0);
-    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
     buf_clear(&b);
     world_free(w);
 }
@@ -461,7 +461,7 @@ static void sums_in_wrong_pieces(void **state)
         buf_clear(&m.body);
         disconnect(&c);
         assert_int_equal(c.st, SEFL_EPROTO);
-        assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
+        assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
         connect_(&c, w, NULL, false);
         CHECK_OK(world_round(w, &c, 1, &kept, got));
         disconnect(&c);
@@ -605,7 +605,7 @@ static void machine_without_a_channel(void **state)
     assert_int_equal(tell(c, LINK_TASK, 0, &b, SEFL_OK), LINK_YES);
     put_open(&b, w, &said, w->as); /* a fault of CSP's store: told, and the stream ends */
     assert_int_equal(tell(c, LINK_REVEAL, 0, &b, SEFL_EIO), LINK_NO_FAULT);
-    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
     assert_false(csp_is_done(c));
     CHECK_OK(wr_u8(&b, 0));
     assert_int_equal(tell(c, LINK_BYE, 0, &b, SEFL_OK), 0);

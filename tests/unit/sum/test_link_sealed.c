@@ -41,7 +41,7 @@ static void keys_of_rounds(void **state)
         put_header(&b, w, &other, w->as);
         assert_int_equal(say_buf(&c, LINK_HEADER, &b), LINK_NO_HEADER);
     }
-    assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_NEW);
+    assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_NEW);
     put_header(&b, w, &h, w->as);
     assert_int_equal(say_buf(&c, LINK_HEADER, &b), LINK_HEADER);
     assert_int_equal(ask_key(&c, &again), LINK_KEY); /* the same, now that it is signed */
@@ -50,7 +50,7 @@ static void keys_of_rounds(void **state)
 
     /* lost key, lost round: never made anew */
     csp_store j = csp_memory_store(&w->c);
-    CHECK_OK(j.key_wipe(j.ctx, 1));
+    CHECK_OK(csp_store_key_wipe(&j, 1));
     greet(&c, w);
     assert_int_equal(ask_key(&c, &again), LINK_NO_KEY);
     put_head(&b, w, 0, &h);
@@ -165,9 +165,9 @@ static void heads_that_do_not_count(void **state)
         if (kind == 6)
             memset(w->c.vouched.leaf[1].client, 0, 32);
         assert_int_equal(say_set(&c, w, 1, 2, &b, &v), kind == 0 ? LINK_VERDICT : LINK_NO_FEW);
-        assert_int_equal(csp_memory_at(&w->c, 1)->has_set, kind == 0);
-        assert_int_equal(csp_memory_at(&w->c, 1)->r.state, kind == 0 ? CSP_SIGNED : CSP_SKIPPED);
-        assert_int_equal(csp_memory_at(&w->c, 1)->has_key, kind == 0);
+        assert_int_equal(csp_seen_at(&w->c, 1).has_set, kind == 0);
+        assert_int_equal(csp_seen_at(&w->c, 1).r.state, kind == 0 ? CSP_SIGNED : CSP_SKIPPED);
+        assert_int_equal(csp_seen_at(&w->c, 1).has_key, kind == 0);
         assert_int_equal(w->book.charges, 0);
         disconnect(&c);
         buf_clear(&b);
@@ -197,9 +197,9 @@ static void too_few_end_the_round(void **state)
         for (uint32_t i = 0; i < n; i++)
             put_head(&b, w, 0, &h);
         assert_int_equal(say_set(&c, w, 1, n, &b, &v), LINK_NO_FEW);
-        const csp_memory_round *r = csp_memory_at(&w->c, 1);
-        assert_true(r->r.state == CSP_SKIPPED && r->r.skip == CSP_SKIP_FEW);
-        assert_false(r->has_set || r->has_key);
+        assert_true(csp_seen_at(&w->c, 1).r.state == CSP_SKIPPED &&
+                    csp_seen_at(&w->c, 1).r.skip == CSP_SKIP_FEW);
+        assert_false(csp_seen_at(&w->c, 1).has_set || csp_seen_at(&w->c, 1).has_key);
         for (int again = 0; again < 2; again++) {
             put_heads(&b, w, &h, 3); /* those would have been enough */
             assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_NO_SKIPPED);
@@ -208,7 +208,7 @@ static void too_few_end_the_round(void **state)
         }
         put_skip(&b, w, 1); /* AS says so too */
         assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
-        assert_int_equal(r->r.skip, CSP_SKIP_FEW);
+        assert_int_equal(csp_seen_at(&w->c, 1).r.skip, CSP_SKIP_FEW);
         assert_int_equal(w->book.charges, 0);
         world_sum(w, 2); /* and the next one is as ever */
         h = begin_round(&c, w, 2);
@@ -232,9 +232,9 @@ static void counts_and_limits(void **state)
     round_header h = begin_round(&c, w, 1);
     for (int i = 0; i < 32; i++)
         put_head(&b, w, 0, &h);
-    assert_int_equal(say_set(&c, w, 1, 32, &b, &v), LINK_NO_FEW);   /* more than the most */
-    assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_SIGNED); /* no set at all */
-    assert_false(csp_memory_at(&w->c, 1)->has_set);
+    assert_int_equal(say_set(&c, w, 1, 32, &b, &v), LINK_NO_FEW); /* more than the most */
+    assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SIGNED);  /* no set at all */
+    assert_false(csp_seen_at(&w->c, 1).has_set);
     put_head(&b, w, 0, &h);
     put_head(&b, w, 1, &h);
     put_head(&b, w, 1, &h);
@@ -286,7 +286,6 @@ static void a_thief_of_the_tls_key(void **state)
     put_heads(&b, w, &h, 3);
     assert_int_equal(say_early(&c, 1, &b, reason, 3), LINK_EARLY);
     disconnect(&c);
-    const csp_memory_round *r = csp_memory_at(&w->c, 1);
     const unsigned calls = w->c.calls;
     struct {
         uint32_t kind, want;
@@ -344,7 +343,8 @@ static void a_thief_of_the_tls_key(void **state)
             disconnect(&c);
         }
     assert_int_equal(w->c.calls, calls); /* nothing was written */
-    assert_true(r->r.state == CSP_SIGNED && r->has_key && !r->has_set && !c.over);
+    assert_true(csp_seen_at(&w->c, 1).r.state == CSP_SIGNED && csp_seen_at(&w->c, 1).has_key &&
+                !csp_seen_at(&w->c, 1).has_set && !c.over);
     assert_int_equal(w->book.charges, 0);
     greet(&c, w); /* AS goes on where it was */
     put_heads(&b, w, &h, 3);
@@ -478,7 +478,7 @@ static void sets_out_of_form(void **state)
         buf_clear(&m.body);
         disconnect(&c);
         assert_int_equal(c.st, SEFL_EPROTO);
-        assert_false(csp_memory_at(&w->c, 1)->has_set);
+        assert_false(csp_seen_at(&w->c, 1).has_set);
         greet(&c, w);
     }
     buf_reset(&heads);
@@ -532,7 +532,7 @@ static void openings_need_the_verdict(void **state)
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_GO);
     assert_int_equal(w->book.charges, 1);
     disconnect(&c);
-    assert_int_equal(csp_memory_at(&w->c, 1)->reveals, 0);
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
     buf_clear(&b);
     world_free(w);
 }
@@ -560,10 +560,10 @@ static void keys_are_wiped(void **state)
             connect_(&c, w, NULL, false);
             CHECK_OK(world_round(w, &c, 1, &kept, got));
             assert_memory_equal(got, w->total, VALUES * sizeof *got);
-            h = csp_memory_at(&w->c, 1)->r.header;
+            h = csp_seen_at(&w->c, 1).r.header;
         }
         disconnect(&c);
-        assert_true(!csp_memory_at(&w->c, 1)->has_key && csp_memory_at(&w->c, 1)->wiped == 1);
+        assert_true(!csp_seen_at(&w->c, 1).has_key && csp_seen_at(&w->c, 1).wiped == 1);
         greet(&c, w);
         put_head(&b, w, 0, &h);
         assert_int_equal(say_early(&c, 1, &b, reason, 1),
@@ -571,7 +571,8 @@ static void keys_are_wiped(void **state)
         put_heads(&b, w, &h, 3); /* the set that was kept may be asked for again */
         assert_int_equal(say_set(&c, w, 1, 3, &b, &v), skipped ? LINK_NO_SKIPPED : LINK_VERDICT);
         disconnect(&c);
-        w->c.round[1]->r.state = CSP_SIGNED; /* an old copy of the journal, without the key file */
+        w->c.round[1]->row.state =
+            CSP_SIGNED; /* an old copy of the journal, without the key file */
         greet(&c, w);
         put_head(&b, w, 0, &h);
         assert_int_equal(say_early(&c, 1, &b, reason, 1), LINK_NO_KEY);
@@ -587,10 +588,10 @@ static void keys_are_wiped(void **state)
     greet(&c, w);
     begin_round(&c, w, 1);
     disconnect(&c);
-    w->c.round[1]->r.state = CSP_SKIPPED;
-    assert_true(csp_memory_at(&w->c, 1)->has_key);
+    w->c.round[1]->row.state = CSP_SKIPPED;
+    assert_true(csp_seen_at(&w->c, 1).has_key);
     greet(&c, w);
-    assert_false(csp_memory_at(&w->c, 1)->has_key);
+    assert_false(csp_seen_at(&w->c, 1).has_key);
     disconnect(&c);
     world_free(w);
 }
@@ -607,7 +608,7 @@ static void keys_expire(void **state)
         uint8_t reason[4];
         greet(&c, w);
         round_header h = begin_round(&c, w, 1);
-        assert_int_equal(csp_memory_at(&w->c, 1)->r.signed_ms, w->wall_ms);
+        assert_int_equal(csp_seen_at(&w->c, 1).r.signed_ms, w->wall_ms);
         CHECK_OK(ledger_pay(&w->a.ledger, 1)); /* AS had charged it */
         w->wall_ms += life;
         put_head(&b, w, 0, &h);
@@ -635,15 +636,15 @@ static void keys_expire(void **state)
                                                      .coins = &c.coins[1] }));
             if (how == 1) {
                 CHECK_OK(csp_expire(server));
-                assert_true(csp_memory_at(&w->c, 1)->has_key);
+                assert_true(csp_seen_at(&w->c, 1).has_key);
                 w->wall_ms++;
                 CHECK_OK(csp_expire(server));
             }
             csp_free(server);
         }
-        assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_SKIPPED);
-        assert_int_equal(csp_memory_at(&w->c, 1)->r.skip, CSP_SKIP_EXPIRED);
-        assert_false(csp_memory_at(&w->c, 1)->has_key);
+        assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SKIPPED);
+        assert_int_equal(csp_seen_at(&w->c, 1).r.skip, CSP_SKIP_EXPIRED);
+        assert_false(csp_seen_at(&w->c, 1).has_key);
         greet(&c, w); /* AS is a charge ahead for a round that CSP gave up: legal */
         put_skip(&b, w, 1);
         assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
@@ -671,14 +672,14 @@ static void the_end_of_a_task_wipes_keys(void **state)
             assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
             assert_int_equal(ask_key(&c, &h), LINK_KEY);
         }
-        assert_true(csp_memory_at(&w->c, 1 + skipped)->has_key);
+        assert_true(csp_seen_at(&w->c, 1 + skipped).has_key);
         CHECK_OK(wr_u8(&b, 1));
         put_order(&b, w, 0, LINK_ORDER_OVER, w->as);
         assert_int_equal(say_buf(&c, LINK_BYE, &b), LINK_YES);
         disconnect(&c);
-        assert_true(c.over && w->c.ended);
-        assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_SKIPPED);
-        assert_false(csp_memory_at(&w->c, 1 + skipped)->has_key);
+        assert_true(c.over && csp_memory_at(&w->c, 0)->has[CSP_OVER]);
+        assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SKIPPED);
+        assert_false(csp_seen_at(&w->c, 1 + skipped).has_key);
         assert_int_equal(w->book.charges, 0);
         buf_clear(&b);
         world_free(w);
@@ -1035,7 +1036,7 @@ static void the_other_suite(void **state)
     CHECK_OK(world_round(w, &c, 1, &kept, got));
     disconnect(&c);
     assert_memory_equal(got, w->total, VALUES * sizeof *got);
-    assert_int_equal(csp_memory_at(&w->c, 1)->r.header.key_bytes, 1216);
+    assert_int_equal(csp_seen_at(&w->c, 1).r.header.key_bytes, 1216);
     world_free(w);
 }
 
@@ -1149,8 +1150,8 @@ static void orders_are_signed(void **state)
         }
         assert_int_equal(w->c.calls, calls); /* nothing was written */
         assert_int_equal(w->book.charges, 0);
-        assert_int_equal(csp_memory_at(&w->c, 1)->r.state, CSP_SIGNED);
-        assert_false(w->c.ended);
+        assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SIGNED);
+        assert_false(csp_memory_at(&w->c, 0)->has[CSP_OVER]);
 
         /* a ledger that is ahead by another charge: nothing is charged before it is compared */
         mem_ledger fork = { 0 };
@@ -1168,7 +1169,7 @@ static void orders_are_signed(void **state)
         put_order(&b, w, 0, LINK_ORDER_OVER, w->as);
         assert_int_equal(say_buf(&c, LINK_BYE, &b), LINK_YES);
         disconnect(&c);
-        assert_true(c.over && w->c.ended);
+        assert_true(c.over && csp_memory_at(&w->c, 0)->has[CSP_OVER]);
         buf_clear(&b);
         world_free(w);
     }
