@@ -28,6 +28,8 @@ struct agg {
     agg_order_kind link_busy, local_busy;  /* AGG_WAIT: nothing */
     unsigned dial_failures, work_failures; /* in a row */
     uint64_t retry_ms;                     /* no order on the link before this */
+    const agg_event *event;                /* that agg_on handles */
+    uint64_t now;                          /* its time */
 };
 
 const char *agg_why_text(agg_why w)
@@ -62,10 +64,10 @@ const char *agg_verdict_text(agg_verdict v)
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-static void back_off(agg *a, unsigned *failures, uint64_t now)
+static void back_off(agg *a, unsigned *failures)
 {
-    a->retry_ms =
-        now + ((uint64_t)BACKOFF_MS << (*failures < BACKOFF_STEPS ? *failures : BACKOFF_STEPS));
+    unsigned steps = *failures < BACKOFF_STEPS ? *failures : BACKOFF_STEPS;
+    a->retry_ms = a->now + ((uint64_t)BACKOFF_MS << steps);
     (*failures)++;
 }
 
@@ -80,11 +82,6 @@ static void finish(agg *a, agg_why why)
 {
     a->m.phase = AGG_DONE;
     a->m.why = why;
-}
-
-static void skip(agg *a)
-{
-    a->m.phase = AGG_SKIPPING;
 }
 
 /* After a round was released, blocked or skipped. */
@@ -131,15 +128,14 @@ static void tick(agg *a, uint64_t now)
         a->m.extensions++;
         a->m.deadline_ms = now + t->extend_ms;
     } else {
-        skip(a);
+        a->m.phase = AGG_SKIPPING;
     }
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static void link_up(agg *a, const agg_event *e, uint64_t now)
+static void link_up(agg *a)
 {
-    (void)e, (void)now;
     a->linked = true;
     a->dial_failures = 0;
     if (a->link_busy == AGG_DIAL)
@@ -149,114 +145,94 @@ static void link_up(agg *a, const agg_event *e, uint64_t now)
 }
 
 /* Ends the order that was under way on the link. */
-static void link_down(agg *a, const agg_event *e, uint64_t now)
+static void link_down(agg *a)
 {
-    (void)e;
     if (a->link_busy == AGG_DIAL)
-        back_off(a, &a->dial_failures, now);
+        back_off(a, &a->dial_failures);
     else if (a->link_busy != AGG_WAIT)
-        back_off(a, &a->work_failures, now);
+        back_off(a, &a->work_failures);
     a->linked = false;
     a->link_busy = AGG_WAIT;
 }
 
-static void signed_(agg *a, const agg_event *e, uint64_t now)
+static void signed_(agg *a)
 {
-    (void)e;
     a->link_busy = AGG_WAIT;
     worked(a);
     a->m.phase = AGG_COLLECTING;
     a->m.clients = a->m.extensions = 0;
-    a->m.deadline_ms = now + a->t->deadline_ms;
+    a->m.deadline_ms = a->now + a->t->deadline_ms;
 }
 
-static void update(agg *a, const agg_event *e, uint64_t now)
+static void update(agg *a)
 {
-    (void)now;
-    a->m.clients = e->clients;
+    if (a->m.phase == AGG_COLLECTING) /* later the set is what the store has: FROZEN counts it */
+        a->m.clients = a->event->clients;
 }
 
-static void nothing(agg *a, const agg_event *e, uint64_t now)
+static void frozen(agg *a)
 {
-    (void)a, (void)e, (void)now;
-}
-
-static void frozen(agg *a, const agg_event *e, uint64_t now)
-{
-    (void)now;
     a->local_busy = AGG_WAIT;
-    a->m.clients = e->clients;
-    if (e->clients >= a->t->threshold && e->clients <= a->t->clients_max)
-        a->m.phase = AGG_REVEALING;
-    else
-        skip(a);
+    a->m.clients = a->event->clients;
+    bool fits = a->m.clients >= a->t->threshold && a->m.clients <= a->t->clients_max;
+    a->m.phase = fits ? AGG_REVEALING : AGG_SKIPPING;
 }
 
-static void opened(agg *a, const agg_event *e, uint64_t now)
+static void revealed(agg *a)
 {
-    (void)e, (void)now;
     if (a->link_busy == AGG_REVEAL)
         a->link_busy = AGG_WAIT;
     worked(a);
     a->m.phase = AGG_RELEASING;
 }
 
-static void open_failed(agg *a, const agg_event *e, uint64_t now)
+static void reveal_failed(agg *a)
 {
-    (void)e;
     if (a->link_busy != AGG_REVEAL)
-        return; /* LINK_DOWN has said it */
+        return; /* LINK_DOWN ended it */
     a->link_busy = AGG_WAIT;
-    back_off(a, &a->work_failures, now);
+    back_off(a, &a->work_failures);
 }
 
-static void open_lost(agg *a, const agg_event *e, uint64_t now)
+static void lost(agg *a)
 {
-    (void)e, (void)now;
     if (a->link_busy == AGG_REVEAL || a->link_busy == AGG_SIGN)
         a->link_busy = AGG_WAIT;
-    skip(a);
+    a->m.phase = AGG_SKIPPING;
 }
 
-static void budget(agg *a, const agg_event *e, uint64_t now)
+static void budget(agg *a)
 {
-    (void)e, (void)now;
     a->link_busy = AGG_WAIT;
-    if (a->m.phase == AGG_SIGNING) {
-        finish(a, AGG_WHY_BUDGET);
-    } else {
-        a->m.why = AGG_WHY_BUDGET;
-        skip(a);
-    }
+    a->m.why = AGG_WHY_BUDGET;
+    a->m.phase = a->m.phase == AGG_SIGNING ? AGG_DONE : AGG_SKIPPING;
 }
 
-static void released(agg *a, const agg_event *e, uint64_t now)
+static void released(agg *a)
 {
-    (void)now;
+    double perplexity = a->event->perplexity;
     a->local_busy = AGG_WAIT;
     a->m.skipped_in_row = a->m.blocked_in_row = 0;
-    if (e->has_perplexity) {
-        bool better = isfinite(e->perplexity) && e->perplexity > 0 &&
-                      (a->m.best_perplexity == 0 || e->perplexity < a->m.best_perplexity);
+    if (a->event->has_perplexity) {
+        bool better = isfinite(perplexity) && perplexity > 0 &&
+                      (a->m.best_perplexity == 0 || perplexity < a->m.best_perplexity);
         if (better)
-            a->m.best_perplexity = e->perplexity;
+            a->m.best_perplexity = perplexity;
         a->m.rounds_without_gain = better ? 0 : a->m.rounds_without_gain + 1;
     }
     next_round(a);
 }
 
-static void blocked(agg *a, const agg_event *e, uint64_t now)
+static void blocked(agg *a)
 {
-    (void)e, (void)now;
     a->local_busy = AGG_WAIT;
     a->m.skipped_in_row = 0;
     a->m.blocked_in_row++;
     next_round(a);
 }
 
-static void skipped(agg *a, const agg_event *e, uint64_t now)
+static void skipped(agg *a)
 {
-    (void)e, (void)now;
     a->link_busy = AGG_WAIT;
     worked(a);
     a->m.skipped_in_row++;
@@ -264,61 +240,40 @@ static void skipped(agg *a, const agg_event *e, uint64_t now)
 }
 
 /* Before the set is frozen the round is dropped; after that it is brought to its end. */
-static void stop(agg *a, const agg_event *e, uint64_t now)
+static void stop(agg *a)
 {
-    (void)e, (void)now;
     if (a->m.phase == AGG_DONE)
         return;
+    if (a->m.why == AGG_WHY_NONE)
+        a->m.why = AGG_WHY_STOPPED;
     if (a->m.phase == AGG_STARTING || a->m.phase == AGG_SIGNING) {
         a->link_busy = AGG_WAIT;
         finish(a, AGG_WHY_STOPPED);
-        return;
+    } else if (a->m.phase == AGG_COLLECTING) {
+        a->m.phase = AGG_SKIPPING;
     }
-    if (a->m.why == AGG_WHY_NONE)
-        a->m.why = AGG_WHY_STOPPED;
-    if (a->m.phase == AGG_COLLECTING)
-        skip(a);
 }
 
-typedef void handler(agg *a, const agg_event *e, uint64_t now);
+#define IN(phase) (1u << AGG_##phase)
 
-/* NULL: this phase does not know the event. */
-static handler *const table[AGG_PHASES][AGG_EVENTS] = {
-    [AGG_STARTING] = { [AGG_LINK_UP] = link_up, [AGG_LINK_DOWN] = link_down, [AGG_STOP] = stop },
-    [AGG_SIGNING] = { [AGG_LINK_UP] = link_up,
-                      [AGG_LINK_DOWN] = link_down,
-                      [AGG_SIGNED] = signed_,
-                      [AGG_LOST] = open_lost,
-                      [AGG_BUDGET] = budget,
-                      [AGG_STOP] = stop },
-    [AGG_COLLECTING] = { [AGG_LINK_UP] = link_up,
-                         [AGG_LINK_DOWN] = link_down,
-                         [AGG_UPDATE] = update,
-                         [AGG_LOST] = open_lost,
-                         [AGG_BUDGET] = budget,
-                         [AGG_STOP] = stop },
-    [AGG_FREEZING] = { [AGG_LINK_UP] = link_up,
-                       [AGG_LINK_DOWN] = link_down,
-                       [AGG_UPDATE] = nothing, /* the set is what the store has: FROZEN counts it */
-                       [AGG_FROZEN] = frozen,
-                       [AGG_STOP] = stop },
-    [AGG_REVEALING] = { [AGG_LINK_UP] = link_up,
-                        [AGG_LINK_DOWN] = link_down,
-                        [AGG_REVEALED] = opened,
-                        [AGG_REVEAL_FAILED] = open_failed,
-                        [AGG_LOST] = open_lost,
-                        [AGG_BUDGET] = budget,
-                        [AGG_STOP] = stop },
-    [AGG_RELEASING] = { [AGG_LINK_UP] = link_up,
-                        [AGG_LINK_DOWN] = link_down,
-                        [AGG_RELEASED] = released,
-                        [AGG_BLOCKED] = blocked,
-                        [AGG_STOP] = stop },
-    [AGG_SKIPPING] = { [AGG_LINK_UP] = link_up,
-                       [AGG_LINK_DOWN] = link_down,
-                       [AGG_SKIPPED] = skipped,
-                       [AGG_STOP] = stop },
-    [AGG_DONE] = { [AGG_LINK_UP] = link_up, [AGG_LINK_DOWN] = link_down, [AGG_STOP] = stop },
+/* What an event does, and in which phases it may come. */
+static const struct {
+    void (*handle)(agg *a);
+    unsigned phases;
+} table[AGG_EVENTS] = {
+    [AGG_LINK_UP] = { link_up, ~0u },
+    [AGG_LINK_DOWN] = { link_down, ~0u },
+    [AGG_STOP] = { stop, ~0u },
+    [AGG_SIGNED] = { signed_, IN(SIGNING) },
+    [AGG_UPDATE] = { update, IN(COLLECTING) | IN(FREEZING) },
+    [AGG_FROZEN] = { frozen, IN(FREEZING) },
+    [AGG_REVEALED] = { revealed, IN(REVEALING) },
+    [AGG_REVEAL_FAILED] = { reveal_failed, IN(REVEALING) },
+    [AGG_LOST] = { lost, IN(SIGNING) | IN(COLLECTING) | IN(REVEALING) },
+    [AGG_BUDGET] = { budget, IN(SIGNING) | IN(COLLECTING) | IN(REVEALING) },
+    [AGG_RELEASED] = { released, IN(RELEASING) },
+    [AGG_BLOCKED] = { blocked, IN(RELEASING) },
+    [AGG_SKIPPED] = { skipped, IN(SKIPPING) },
 };
 
 static const char *const phase_names[AGG_PHASES] = { "starting", "signing", "collecting",
@@ -332,20 +287,19 @@ const char *agg_phase_name(agg_phase phase)
 
 sefl_status agg_on(agg *a, const agg_event *e, uint64_t now_ms)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK((unsigned)e->kind < AGG_EVENTS, SEFL_EINVAL, "unknown event %d", (int)e->kind);
-    bool any_round = e->kind == AGG_LINK_UP || e->kind == AGG_LINK_DOWN || e->kind == AGG_STOP;
+    SEFL_NEED((unsigned)e->kind < AGG_EVENTS, SEFL_EINVAL, "unknown event %d", (int)e->kind);
+    bool any_round = table[e->kind].phases == ~0u;
     if (!any_round && e->round != a->m.round)
-        goto done;
-    handler *h = table[a->m.phase][e->kind];
-    SEFL_CHECK(h, SEFL_ESTATE, "event %d is not known while %s", (int)e->kind,
-               agg_phase_name(a->m.phase));
-    SEFL_CHECK(e->kind != AGG_FROZEN || e->clients > 0, SEFL_EINVAL,
-               "a frozen set without the number of its clients");
-    h(a, e, now_ms);
+        return SEFL_OK;
+    SEFL_NEED(table[e->kind].phases & (1u << a->m.phase), SEFL_ESTATE,
+              "event %d is not known while %s", (int)e->kind, agg_phase_name(a->m.phase));
+    SEFL_NEED(e->kind != AGG_FROZEN || e->clients > 0, SEFL_EINVAL,
+              "a frozen set without the number of its clients");
+    a->event = e, a->now = now_ms;
+    table[e->kind].handle(a);
+    a->event = NULL;
     tick(a, now_ms);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- orders ---------------------------------------------------------------------------------- */
@@ -420,25 +374,23 @@ void agg_free(agg *a)
 
 sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms)
 {
-    sefl_status st = SEFL_OK;
     if (m->phase == AGG_STARTING && m->round == 0)
-        goto done; /* a new task */
-    SEFL_CHECK((unsigned)m->phase < AGG_PHASES && m->round >= 1 && m->round <= a->t->rounds &&
-                   (unsigned)m->why < AGG_WHYS && (m->phase != AGG_DONE || m->why != AGG_WHY_NONE),
-               SEFL_EINVAL, "no state of this task: phase %d, round %llu", (int)m->phase,
-               (unsigned long long)m->round);
-    SEFL_CHECK(m->phase != AGG_REVEALING ||
-                   (m->clients >= a->t->threshold && m->clients <= a->t->clients_max),
-               SEFL_EINVAL, "no state of this task: a set of %u clients is being opened",
-               m->clients);
+        return SEFL_OK; /* a new task */
+    SEFL_NEED((unsigned)m->phase < AGG_PHASES && m->round >= 1 && m->round <= a->t->rounds &&
+                  (unsigned)m->why < AGG_WHYS && (m->phase != AGG_DONE || m->why != AGG_WHY_NONE),
+              SEFL_EINVAL, "no state of this task: phase %d, round %llu", (int)m->phase,
+              (unsigned long long)m->round);
+    SEFL_NEED(m->phase != AGG_REVEALING ||
+                  (m->clients >= a->t->threshold && m->clients <= a->t->clients_max),
+              SEFL_EINVAL, "no state of this task: a set of %u clients is being opened",
+              m->clients);
     a->m = *m;
     a->linked = a->finished = false;
     a->link_busy = a->local_busy = AGG_WAIT;
     a->dial_failures = 0;
     worked(a);
     tick(a, now_ms);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 agg_memory agg_remember(const agg *a)
