@@ -58,6 +58,7 @@ const char *agg_verdict_text(agg_verdict v)
         [AGG_LIMIT] = "this client took part in as many rounds as the task allows",
         [AGG_FULL] = "this round has as many clients as it can hold",
         [AGG_OVER] = "the task is over",
+        [AGG_COPIED] = "these very bytes are another update already",
     };
     return (unsigned)v < sizeof texts / sizeof *texts ? texts[v] : "?";
 }

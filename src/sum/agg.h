@@ -159,15 +159,16 @@ uint64_t agg_deadline_ms(const agg *a); /* 0 unless COLLECTING */
 /* ---- uploads ------------------------------------------------------------------------------ */
 
 typedef enum agg_verdict {
-    AGG_ADMIT, /* take the body */
-    AGG_HAVE,  /* this very body is durable: give the receipt again */
-    AGG_OTHER, /* another body of this client and round is: refused */
-    AGG_LATE,  /* that round is closed, or over */
-    AGG_EARLY, /* no such round yet */
-    AGG_SIZE,  /* not the size of this task's updates */
-    AGG_LIMIT, /* this client took part max_rounds_per_client times */
-    AGG_FULL,  /* clients_max are in */
-    AGG_OVER,  /* the task is over */
+    AGG_ADMIT,  /* take the body */
+    AGG_HAVE,   /* this very body is durable: give the receipt again */
+    AGG_OTHER,  /* another body of this client and round is: refused */
+    AGG_LATE,   /* that round is closed, or over */
+    AGG_EARLY,  /* no such round yet */
+    AGG_SIZE,   /* not the size of this task's updates */
+    AGG_LIMIT,  /* this client took part max_rounds_per_client times */
+    AGG_FULL,   /* clients_max are in */
+    AGG_OVER,   /* the task is over */
+    AGG_COPIED, /* another update has these very bytes (the caller finds that) */
 } agg_verdict;
 const char *agg_verdict_text(agg_verdict v);
 

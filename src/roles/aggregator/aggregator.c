@@ -36,7 +36,6 @@ enum { ENROL_BURST = 30, ENROL_RATE = 1, ORIGIN_BURST = 10, ORIGIN_EVERY_S = 5 }
 /* Honest clients of a CA leave no more unfinished updates than there are clients; some may have new
  * keys. */
 enum { PARTS_SPARE = 8 };
-enum { LINK_SLOT = LANES_MAX };
 
 struct aggregator {
     aggregator_options o;
@@ -110,7 +109,7 @@ static bool csp_still(const allowlist *g, x509_peer *who)
 }
 
 /* A stream to CSP, in its slot under the lock. A lane's must be to the very CSP of the link. */
-static sefl_status dial_slot(void *ctx, unsigned slot, channel **out)
+static sefl_status dial(void *ctx, unsigned slot, channel **out)
 {
     aggregator *a = ctx;
     sefl_status st = SEFL_OK;
@@ -118,12 +117,12 @@ static sefl_status dial_slot(void *ctx, unsigned slot, channel **out)
     uint8_t linked[32];
     pthread_mutex_lock(&a->lock);
     allowlist *g = names_csp(a->allowlist) ? allowlist_hold(a->allowlist) : NULL;
-    bool same = slot != LINK_SLOT && a->stream[LINK_SLOT];
+    bool same = slot != LANES_LINK && a->stream[LANES_LINK];
     if (same)
-        memcpy(linked, tls_peer_fingerprint(a->stream[LINK_SLOT]), sizeof linked);
+        memcpy(linked, tls_peer_fingerprint(a->stream[LANES_LINK]), sizeof linked);
     pthread_mutex_unlock(&a->lock);
     const tls_peer want = { .role = "csp",
-                            .protocols = { slot == LINK_SLOT ? LINK_ALPN : LANE_ALPN },
+                            .protocols = { slot == LANES_LINK ? LINK_ALPN : LANE_ALPN },
                             .fingerprint = same ? linked : NULL,
                             .allowlist = g,
                             .refused = refused,
@@ -158,7 +157,7 @@ done:
     return st;
 }
 
-static void hang_up_slot(void *ctx, unsigned slot)
+static void hang_up(void *ctx, unsigned slot)
 {
     aggregator *a = ctx;
     pthread_mutex_lock(&a->lock);
@@ -168,7 +167,7 @@ static void hang_up_slot(void *ctx, unsigned slot)
     tls_close(t);
 }
 
-static void interrupt_slot(void *ctx, unsigned slot)
+static void interrupt(void *ctx, unsigned slot)
 {
     aggregator *a = ctx;
     pthread_mutex_lock(&a->lock);
@@ -177,19 +176,9 @@ static void interrupt_slot(void *ctx, unsigned slot)
     pthread_mutex_unlock(&a->lock);
 }
 
-static sefl_status dial(void *ctx, channel **out)
+static csp_dial dial_of(aggregator *a)
 {
-    return dial_slot(ctx, LINK_SLOT, out);
-}
-
-static void hang_up(void *ctx)
-{
-    hang_up_slot(ctx, LINK_SLOT);
-}
-
-static void interrupt(void *ctx)
-{
-    interrupt_slot(ctx, LINK_SLOT);
+    return (csp_dial){ .ctx = a, .dial = dial, .hang_up = hang_up, .interrupt = interrupt };
 }
 
 /* Clients that poll wait for an open round or the end; other phases are no news. */
@@ -236,7 +225,7 @@ static sefl_status read_list(aggregator *a)
     pthread_mutex_lock(&a->lock);
     allowlist *old = a->allowlist;
     a->allowlist = allowlist_hold(g);
-    tls *link = a->stream[LINK_SLOT];
+    tls *link = a->stream[LANES_LINK];
     if (link) {
         x509_peer who = *tls_peer_info(link);
         if (!csp_still(g, &who)) {
@@ -353,10 +342,7 @@ static sefl_status make_lanes(aggregator *a)
     return lanes_new(&a->lanes, &(lanes_config){ .task = &a->task,
                                                  .pool = a->shares,
                                                  .count = c->lanes,
-                                                 .dial = { .ctx = a,
-                                                           .dial = dial_slot,
-                                                           .hang_up = hang_up_slot,
-                                                           .interrupt = interrupt_slot },
+                                                 .dial = dial_of(a),
                                                  .journal = a->journal,
                                                  .coins = &a->coins,
                                                  .audit = c->audit,
@@ -371,23 +357,23 @@ static sefl_status make_rounds(aggregator *a)
     SEFL_PASS(rounds_new(
         &a->rounds,
         &(rounds_config){
-            .task = &a->task,
-            .envelope = buf_span(&a->envelope),
-            .key = a->key,
+            .as = { .task = &a->task,
+                    .envelope = buf_span(&a->envelope),
+                    .key = a->key,
+                    .store = &a->store,
+                    .account = a->account,
+                    .coins = &a->coins,
+                    .shares = a->shares,
+                    .pool = a->pool,
+                    .wall = &a->wall,
+                    .mono = &a->mono,
+                    .log = a->o.log,
+                    .ping_ms = c->link_silence_s < 30 ? 1000 * c->link_silence_s / 3 : 0 },
             .journal = a->journal,
-            .store = &a->store,
-            .account = a->account,
-            .coins = &a->coins,
             .releases = a->releases,
-            .dial = { .ctx = a, .dial = dial, .hang_up = hang_up, .interrupt = interrupt },
+            .dial = dial_of(a),
             .lanes = a->lanes,
-            .shares = a->shares,
-            .pool = a->pool,
             .threads = c->threads,
-            .wall = &a->wall,
-            .mono = &a->mono,
-            .log = a->o.log,
-            .ping_ms = c->link_silence_s < 30 ? 1000 * c->link_silence_s / 3 : 0,
             .ctx = a,
             .changed = changed,
             .report = report,

@@ -97,10 +97,11 @@ static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
         ingest_end end;
         unsigned status;
     } as[] = {
-        [AGG_HAVE] = { INGEST_AGAIN, 200 }, [AGG_OTHER] = { INGEST_OTHER, 409 },
-        [AGG_LATE] = { INGEST_LATE, 410 },  [AGG_EARLY] = { INGEST_EARLY, 425 },
-        [AGG_SIZE] = { INGEST_SIZE, 413 },  [AGG_LIMIT] = { INGEST_LIMIT, 409 },
-        [AGG_FULL] = { INGEST_FULL, 503 },  [AGG_OVER] = { INGEST_LATE, 410 },
+        [AGG_HAVE] = { INGEST_AGAIN, 200 },    [AGG_OTHER] = { INGEST_OTHER, 409 },
+        [AGG_LATE] = { INGEST_LATE, 410 },     [AGG_EARLY] = { INGEST_EARLY, 425 },
+        [AGG_SIZE] = { INGEST_SIZE, 413 },     [AGG_LIMIT] = { INGEST_LIMIT, 409 },
+        [AGG_FULL] = { INGEST_FULL, 503 },     [AGG_OVER] = { INGEST_LATE, 410 },
+        [AGG_COPIED] = { INGEST_COPIED, 409 },
     };
     say(in, r, as[v].end, as[v].status, "%s", agg_verdict_text(v));
     if (v == AGG_FULL)
@@ -109,27 +110,34 @@ static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* round-N/bodies/CLIENT; the last folder is spool.h's to make. */
-static sefl_status client_folder(journal *j, sefl_buf *out, uint64_t round,
-                                 const uint8_t client[32], bool make)
+/* round-N/bodies/CLIENT */
+static sefl_status client_folder(journal *j, char out[PATH_MAX], uint64_t round,
+                                 const uint8_t client[32])
 {
     char hex[HEX + 1];
-    hex_write(hex, client, 32);
-    SEFL_PASS(journal_path(j, out, round, "bodies"));
-    if (make)
-        SEFL_PASS(file_make_folder((const char *)out->p, 0700));
-    return wr_fmt(out, "/%s", hex);
+    sefl_buf bodies = { 0 };
+    sefl_status st = journal_path(j, &bodies, round, "bodies");
+    if (st == SEFL_OK)
+        st = file_path(out, "%s/%s", (const char *)bodies.p, hex_write(hex, client, 32));
+    buf_clear(&bodies);
+    return st;
 }
 
 sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round, const round_entry *m)
 {
-    char hex[HEX + 1];
-    hex_write(hex, m->body, 32);
-    SEFL_PASS(client_folder(j, out, round, m->client, false));
-    SEFL_PASS(wr_fmt(out, "/%s", hex));
+    char folder[PATH_MAX], hex[HEX + 1];
+    SEFL_PASS(client_folder(j, folder, round, m->client));
+    SEFL_PASS(wr_fmt(out, "%s/%s", folder, hex_write(hex, m->body, 32)));
     SEFL_PASS(wr_u8(out, 0));
     out->n--; /* the terminator stands behind the path */
     return SEFL_OK;
+}
+
+/* The file of this body in its client's folder: unfinished, or whole. */
+static sefl_status file_of(char out[PATH_MAX], const char *folder, const upload *u, bool whole)
+{
+    char hex[HEX + 1];
+    return file_path(out, "%s/%s%s", folder, hex_write(hex, u->who.body, 32), whole ? "" : ".part");
 }
 
 /* Deletes what a client's folder has beside this body: what it gave up. */
@@ -245,49 +253,51 @@ static sefl_status make_receipt(ingest *in, const journal_update *u, sefl_buf *o
     return envelope_write(out, &env);
 }
 
-/* What is known of this client, for admission. *had: what AGG_HAVE speaks of. Called with the
- * role's lock. */
-static sefl_status ask_admission(ingest *in, uint64_t round, uint64_t bytes, const round_entry *who,
-                                 agg_verdict *v, journal_update *had)
+/* What is known of this client, for admission. *had: what AGG_HAVE is about. With the role's
+ * lock. */
+static sefl_status ask_admission(ingest *in, const upload *up, uint64_t bytes, agg_verdict *v,
+                                 journal_update *had)
 {
-    sefl_status st = SEFL_OK;
-    agg_upload u = { .round = round, .bytes = bytes };
-    memcpy(u.body, who->body, sizeof u.body);
-    st = journal_update_get(in->c.journal, round, who->client, had);
-    if (st == SEFL_OK) {
-        u.have = true;
+    const ingest_admission *a = &in->c.admission;
+    agg_upload u = { .round = up->round, .bytes = bytes };
+    memcpy(u.body, up->who.body, sizeof u.body);
+    sefl_status st = journal_update_get(in->c.journal, up->round, up->who.client, had);
+    u.have = st == SEFL_OK;
+    if (u.have)
         memcpy(u.have_body, had->body, sizeof u.have_body);
-    } else if (st != SEFL_ENOTFOUND) {
-        goto done;
-    }
-    SEFL_TRY(journal_client_rounds(in->c.journal, who->client, &u.rounds_taken));
-    *v = in->c.admission.admit(in->c.admission.ctx, &u);
-done:
-    return st;
+    else if (st != SEFL_ENOTFOUND)
+        return st;
+    SEFL_PASS(journal_client_rounds(in->c.journal, up->who.client, &u.rounds_taken));
+    *v = a->admit(a->ctx, &u);
+    if (*v == AGG_ADMIT && a->has_body(a->ctx, &up->who))
+        *v = AGG_COPIED;
+    return SEFL_OK;
 }
 
-/* True: admitted. */
+/* Answers what admission did not admit. True: admitted. Without the lock: a signature takes its
+ * time. */
+static bool may_go_on(ingest *in, const upload *u, ingest_reply *r, sefl_status st, agg_verdict v,
+                      const journal_update *had)
+{
+    if (st == SEFL_OK && v == AGG_HAVE)
+        st = make_receipt(in, had, &r->receipt);
+    if (st != SEFL_OK) {
+        buf_clear(&r->receipt);
+        say_disk(in, r, u);
+    } else if (v != AGG_ADMIT) {
+        say_verdict(in, r, v);
+    }
+    return st == SEFL_OK && v == AGG_ADMIT;
+}
+
 static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *r)
 {
     agg_verdict v = AGG_OVER;
     journal_update had;
-    buf_reset(&r->receipt);
     pthread_mutex_lock(in->c.admission.lock);
-    sefl_status st = ask_admission(in, u->round, bytes, &u->who, &v, &had);
-    bool copied =
-        st == SEFL_OK && v == AGG_ADMIT && in->c.admission.has_body(in->c.admission.ctx, &u->who);
+    sefl_status st = ask_admission(in, u, bytes, &v, &had);
     pthread_mutex_unlock(in->c.admission.lock);
-    if (st == SEFL_OK && v == AGG_HAVE)
-        st = make_receipt(in, &had, &r->receipt); /* outside the lock: a signature takes its time */
-    if (st != SEFL_OK)
-        say_disk(in, r, u);
-    else if (v != AGG_ADMIT)
-        say_verdict(in, r, v);
-    else if (copied)
-        say(in, r, INGEST_COPIED, 409, "these very bytes are another update already");
-    if (st != SEFL_OK)
-        buf_clear(&r->receipt);
-    return st == SEFL_OK && v == AGG_ADMIT && !copied;
+    return may_go_on(in, u, r, st, v, &had);
 }
 
 /* ---- checking -------------------------------------------------------------------------------- */
@@ -346,16 +356,14 @@ static sefl_status check_piece(upload *u, sefl_span piece)
 static sefl_status check_earlier(upload *u, const char *folder, uint64_t offset)
 {
     sefl_status st = SEFL_OK;
-    char hex[HEX + 1], path[PATH_MAX];
+    char path[PATH_MAX] = "";
     uint8_t *piece = NULL;
     int fd = -1;
     if (offset == 0)
         return SEFL_OK;
-    hex_write(hex, u->who.body, 32);
     SEFL_TRY(sefl_new(&piece, READ_PIECE, 1));
     for (int whole = 0; whole < 2 && fd < 0; whole++)
-        if (snprintf(path, sizeof path, "%s/%s%s", folder, hex, whole ? "" : ".part") <
-            (int)sizeof path)
+        if (file_of(path, folder, u, whole) == SEFL_OK)
             fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
     for (size_t got, at = 0; at < offset; at += got) {
@@ -374,20 +382,14 @@ done:
 /* The part of this body will never be one: away with it. */
 static void drop_part(ingest *in, upload *u)
 {
-    char hex[HEX + 1];
-    sefl_buf path = { 0 };
+    char folder[PATH_MAX], path[PATH_MAX];
     u->stays = false;
-    if (atomic_load(&in->only) != u->round)
-        return; /* all of that round goes, or is gone */
-    hex_write(hex, u->who.body, 32);
-    for (int whole = 0; whole < 2; whole++) {
-        buf_reset(&path);
-        if (client_folder(in->c.journal, &path, u->round, u->who.client, false) == SEFL_OK &&
-            wr_fmt(&path, "/%s%s", hex, whole ? "" : ".part") == SEFL_OK &&
-            wr_u8(&path, 0) == SEFL_OK)
-            unlink((const char *)path.p);
-    }
-    buf_clear(&path);
+    if (atomic_load(&in->only) != u->round || /* else all of that round goes, or is gone */
+        client_folder(in->c.journal, folder, u->round, u->who.client) != SEFL_OK)
+        return;
+    for (int whole = 0; whole < 2; whole++)
+        if (file_of(path, folder, u, whole) == SEFL_OK)
+            unlink(path);
 }
 
 /* st of a piece, a finish or an opening, as an answer. */
@@ -415,14 +417,10 @@ static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
 /* Where this body goes on, by the size of what is here: nothing is read. */
 static sefl_status offset_here(ingest *in, const upload *u, uint64_t *offset)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf folder = { 0 };
-    SEFL_TRY(client_folder(in->c.journal, &folder, u->round, u->who.client, false));
-    SEFL_TRY(wr_u8(&folder, 0));
-    *offset = spool_have((const char *)folder.p, u->who.body, in->total);
-done:
-    buf_clear(&folder);
-    return st;
+    char folder[PATH_MAX];
+    SEFL_PASS(client_folder(in->c.journal, folder, u->round, u->who.client));
+    *offset = spool_have(folder, u->who.body, in->total);
+    return SEFL_OK;
 }
 
 /* May this client leave a part here? False: answered. */
@@ -435,6 +433,8 @@ static bool takes_part(ingest *in, upload *u, const ingest_ask *ask, ingest_repl
     SEFL_TRY(parts_begin(in->parts, u->round, (const char *)bodies.p, u->who.client, ask->issuer, u,
                          &fits));
     u->stays = fits;
+    if (fits) /* spool.h makes the client's folder below it */
+        SEFL_TRY(file_make_folder((const char *)bodies.p, 0700));
 done:
     if (st != SEFL_OK) {
         say_disk(in, r, u);
@@ -448,23 +448,18 @@ done:
 
 static sefl_status open_spool(ingest *in, upload *u, uint64_t offset)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf folder = { 0 };
-    SEFL_TRY(client_folder(in->c.journal, &folder, u->round, u->who.client, true));
-    SEFL_TRY(wr_u8(&folder, 0));
-    drop_others((const char *)folder.p, u->who.body);
+    char folder[PATH_MAX];
+    SEFL_PASS(client_folder(in->c.journal, folder, u->round, u->who.client));
+    drop_others(folder, u->who.body);
     if (offset == 0) /* else some of it is not in the room */
         u->room = body_pool_take(in->c.admission.body_pool);
-    SEFL_TRY(spool_open(&u->spool, (const char *)folder.p, u->who.body, in->skip, in->total,
-                        u->room ? room_bytes(u->room) : NULL));
+    SEFL_PASS(spool_open(&u->spool, folder, u->who.body, in->skip, in->total,
+                         u->room ? room_bytes(u->room) : NULL));
     if (!spool_in_room(u->spool)) {
         room_give(u->room);
         u->room = NULL;
     }
-    SEFL_TRY(check_earlier(u, (const char *)folder.p, spool_offset(u->spool)));
-done:
-    buf_clear(&folder);
-    return st;
+    return check_earlier(u, folder, spool_offset(u->spool));
 }
 
 static round_entry who_asks(const ingest_ask *ask)
@@ -547,30 +542,23 @@ static bool offset_live(ingest *in, const upload *u, uint64_t *offset)
 
 void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
 {
-    sefl_buf folder = { 0 };
     upload u = { .round = ask->round, .who = who_asks(ask) };
     agg_verdict v = AGG_OVER;
     journal_update had;
     *r = (ingest_reply){ .offset = UINT64_MAX };
     pthread_mutex_lock(in->c.admission.lock);
-    sefl_status st = ask_admission(in, ask->round, in->total, &u.who, &v, &had);
+    sefl_status st = ask_admission(in, &u, in->total, &v, &had);
     pthread_mutex_unlock(in->c.admission.lock);
-    if (st == SEFL_OK && (v == AGG_ADMIT || v == AGG_HAVE)) {
+    if (st == SEFL_OK && (v == AGG_ADMIT || v == AGG_COPIED || v == AGG_HAVE)) {
         r->status = 200;
         r->offset = in->total;
-        if (v == AGG_ADMIT && !offset_live(in, &u, &r->offset)) {
-            st = client_folder(in->c.journal, &folder, ask->round, ask->client, false);
-            if (st == SEFL_OK)
-                st = wr_u8(&folder, 0);
-            if (st == SEFL_OK)
-                r->offset = spool_have((const char *)folder.p, ask->body, in->total);
-        }
+        if (v != AGG_HAVE && !offset_live(in, &u, &r->offset))
+            st = offset_here(in, &u, &r->offset);
     } else if (st == SEFL_OK) {
         say_verdict(in, r, v);
     }
     if (st != SEFL_OK)
         say_disk(in, r, &u);
-    buf_clear(&folder);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -605,9 +593,7 @@ done:
 /* The body is durable: the second look at admission, the journal, the set; all of it or none. */
 static void acknowledge(ingest *in, upload *u, ingest_reply *r)
 {
-    sefl_status st = SEFL_OK;
     agg_verdict v = AGG_OVER;
-    bool copied = false;
     sefl_buf receipt = { 0 };
     journal_update had, j = { .round = u->round,
                               .bytes = in->total,
@@ -615,39 +601,25 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     memcpy(j.client, u->who.client, sizeof j.client);
     memcpy(j.body, u->who.body, sizeof j.body);
     snprintf(j.name, sizeof j.name, "%s", u->name);
-    SEFL_TRY(make_receipt(in, &j, &receipt)); /* outside the lock too */
+    sefl_status st = make_receipt(in, &j, &receipt); /* outside the lock too */
 
     pthread_mutex_lock(in->c.admission.lock);
-    st = ask_admission(in, u->round, in->total, &u->who, &v, &had);
-    copied =
-        st == SEFL_OK && v == AGG_ADMIT && in->c.admission.has_body(in->c.admission.ctx, &u->who);
-    if (st == SEFL_OK && v == AGG_ADMIT && !copied) {
+    if (st == SEFL_OK)
+        st = ask_admission(in, u, in->total, &v, &had);
+    if (st == SEFL_OK && v == AGG_ADMIT)
         st = journal_update_put(in->c.journal, &j);
-        if (st == SEFL_OK) {
-            in->c.admission.took(in->c.admission.ctx, u->round, &u->who, u->room);
-            u->room = NULL;
-            u->stays = false;
-        }
+    if (st == SEFL_OK && v == AGG_ADMIT) {
+        in->c.admission.took(in->c.admission.ctx, u->round, &u->who, u->room);
+        u->room = NULL;
+        u->stays = false;
     }
     pthread_mutex_unlock(in->c.admission.lock);
-    if (st != SEFL_OK)
-        goto done;
-    if (copied) {
-        say(in, r, INGEST_COPIED, 409, "these very bytes are another update already");
-    } else if (v == AGG_ADMIT) {
+    if (may_go_on(in, u, r, st, v, &had)) {
         say(in, r, INGEST_TAKEN, 200, "taken");
         r->receipt = receipt, receipt = (sefl_buf){ 0 };
-    } else {
-        if (v == AGG_HAVE)
-            SEFL_TRY(make_receipt(in, &had, &r->receipt));
-        say_verdict(in, r, v);
+    } else if (r->status != 200 && r->end != INGEST_DISK) {
+        drop_part(in, u); /* not after our own failure: a row whose sync failed may yet be there */
     }
-done:
-    if (st != SEFL_OK)
-        say_disk(in, r,
-                 u); /* the body stays: a row whose sync failed may yet be there after a crash */
-    else if (r->status != 200)
-        drop_part(in, u);
     buf_clear(&receipt);
 }
 

@@ -59,7 +59,7 @@
 #include "protocol/task.h"
 #include "store/journal/journal.h"
 
-enum { LANES_MAX = 16, LANES_UNANSWERED_MAX = 2 };
+enum { LANES_MAX = 16, LANES_LINK = LANES_MAX, LANES_UNANSWERED_MAX = 2 };
 
 /* Values of one session: 2^16 to 2^20, two rounds' worth if that is in between; more where a
  * slice would have too many parts. */
@@ -69,19 +69,21 @@ uint64_t lanes_pool_max(const task *t);
 
 /* ---- AS -------------------------------------------------------------------------------------- */
 
-/* How streams of lanes are made; lane: below lanes_config.count. */
-typedef struct lane_dial {
+/* How streams to CSP are made: those of lanes (below lanes_config.count), and the link's
+ * (LANES_LINK). */
+typedef struct csp_dial {
     void *ctx;
     sefl_status (*dial)(void *ctx, unsigned lane, channel **out); /* on the lane's thread */
-    void (*hang_up)(void *ctx, unsigned lane);   /* closes what dial made; nothing there is fine */
-    void (*interrupt)(void *ctx, unsigned lane); /* from another thread: what waits fails soon */
-} lane_dial;
+    void (*hang_up)(void *ctx, unsigned lane);   /* closes what dial made; no stream is fine */
+    void (*interrupt)(void *ctx, unsigned lane); /* from another thread: what waits fails soon;
+                                                  * may be NULL */
+} csp_dial;
 
 typedef struct lanes_config {
     const task *task;
     shares_pool *pool;
     unsigned count; /* of lanes, 1 to LANES_MAX; 0: 1 */
-    lane_dial dial;
+    csp_dial dial;
     journal *journal;        /* NULL: nothing is remembered (tests) */
     const sefl_coins *coins; /* purpose "shares" */
     uint64_t audit;          /* audits one session in this many; 0: none */

@@ -1,7 +1,7 @@
 #include "roles/aggregator/rounds_inside.h"
 
 #include "base/alloc.h"
-#include "base/fault.h"
+#include "base/file.h"
 #include "protocol/head.h"
 #include "sum/upload_keys.h"
 
@@ -20,7 +20,7 @@ enum { SUSPECTS_MAX = 1000 };
 static agg_verdict admission_admit(void *ctx, const agg_upload *u)
 {
     rounds *r = ctx;
-    return agg_admit(as_rounds_agg(r->driver), u, clock_ms(r->c.wall));
+    return agg_admit(as_rounds_agg(r->driver), u, clock_ms(r->c.as.wall));
 }
 
 static bool admission_has_body(void *ctx, const round_entry *m)
@@ -29,7 +29,7 @@ static bool admission_has_body(void *ctx, const round_entry *m)
     bool before = false;
     if (journal_body_before(r->c.journal, agg_round(as_rounds_agg(r->driver)), m->body, &before) !=
         SEFL_OK)
-        log_error(r->c.log, "bodies not looked up", lf_str("why", sefl_last_error()));
+        log_error(r->c.as.log, "bodies not looked up", lf_str("why", sefl_last_error()));
     return before || collect_has_body(r->collect, m);
 }
 
@@ -40,11 +40,11 @@ static void admission_took(void *ctx, uint64_t round, const round_entry *m, body
     rounds *r = ctx;
     uint32_t given, summed;
     if (collect_add(r->collect, round, m, false, body) != SEFL_OK)
-        log_error(r->c.log, "update not queued", lf_str("why", sefl_last_error()));
+        log_error(r->c.as.log, "update not queued", lf_str("why", sefl_last_error()));
     collect_counts(r->collect, &given, &summed);
     agg_event e = { .kind = AGG_UPDATE, .round = round, .clients = given };
-    if (agg_on(as_rounds_agg(r->driver), &e, clock_ms(r->c.wall)) != SEFL_OK)
-        log_error(r->c.log, "update not counted", lf_str("why", sefl_last_error()));
+    if (agg_on(as_rounds_agg(r->driver), &e, clock_ms(r->c.as.wall)) != SEFL_OK)
+        log_error(r->c.as.log, "update not counted", lf_str("why", sefl_last_error()));
     as_rounds_wake(r->driver);
 }
 
@@ -89,7 +89,7 @@ static void close_uploads(void *ctx)
 
 typedef struct upload_list {
     round_entry *at;
-    uint32_t n, space;
+    size_t n, room;
     uint32_t index;            /* of the next one in the set */
     const as_verdict *without; /* may be NULL */
     uint32_t left_out;
@@ -104,11 +104,7 @@ static sefl_status list_one(void *ctx, const journal_update *u)
         l->left_out++;
         return SEFL_OK;
     }
-    if (l->n == l->space) {
-        uint32_t space = l->space ? 2 * l->space : 64;
-        SEFL_PASS(sefl_grow(&l->at, l->space * sizeof *l->at, space * sizeof *l->at));
-        l->space = space;
-    }
+    SEFL_PASS(sefl_room(&l->at, &l->room, l->n + 1, sizeof *l->at));
     memcpy(l->at[l->n].client, u->client, sizeof u->client);
     memcpy(l->at[l->n].body, u->body, sizeof u->body);
     l->n++;
@@ -123,7 +119,7 @@ sefl_status rounds_uploads(rounds *r, uint64_t round, const as_verdict *without,
     if (st != SEFL_OK)
         sefl_free(l.at), l.at = NULL;
     *out = l.at;
-    *n = l.n;
+    *n = (uint32_t)l.n;
     return st;
 }
 
@@ -139,7 +135,7 @@ static sefl_status refill(rounds *r, uint64_t round)
     as_verdict v = { 0 };
     round_entry *set = NULL;
     uint32_t n;
-    st = as_store_verdict_get(r->c.store, round, &v);
+    st = as_store_verdict_get(r->c.as.store, round, &v);
     SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     SEFL_TRY(rounds_uploads(r, round, &v, &set, &n));
     collect_begin(r->collect, round);
@@ -166,7 +162,7 @@ static sefl_status settle_sum(void *ctx, uint64_t round)
     as_verdict v;
     SEFL_PASS(journal_update_count(r->c.journal, round, &rows));
     collect_counts(r->collect, &given, &summed);
-    if (as_store_verdict_get(r->c.store, round, &v) == SEFL_OK) {
+    if (as_store_verdict_get(r->c.as.store, round, &v) == SEFL_OK) {
         rows -= v.refused_n;
         as_verdict_clear(&v);
     }
@@ -187,18 +183,12 @@ static sefl_status read_head(void *ctx, uint64_t round, const round_entry *e, ui
     rounds *r = ctx;
     sefl_buf path = { 0 };
     int fd = -1;
-    size_t want = head_bytes(r->c.task->seal);
+    size_t got, want = head_bytes(r->c.as.task->seal);
     SEFL_TRY(ingest_body_path(r->c.journal, &path, round, e));
     fd = open((const char *)path.p, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", (const char *)path.p, strerror(errno));
-    for (size_t at = 0; at < want;) {
-        ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, out + at, want - at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        SEFL_CHECK(got > 0, SEFL_EIO, "cannot read %s: %s", (const char *)path.p,
-                   got < 0 ? strerror(errno) : "it is shorter than it was");
-        at += (size_t)got;
-    }
+    SEFL_TRY(file_read_at(fd, (const char *)path.p, 0, out, want, &got));
+    SEFL_CHECK(got == want, SEFL_EIO, "%s is shorter than it was", (const char *)path.p);
 done:
     if (fd >= 0)
         close(fd);
@@ -215,12 +205,12 @@ static void upload_refused(void *ctx, uint64_t round, const char *when, const he
     journal_update u;
     if (named) {
         bool known = journal_update_get(r->c.journal, round, client, &u) == SEFL_OK;
-        log_warn(r->c.log, "CSP refuses a client's head", lf_u64("round", round),
+        log_warn(r->c.as.log, "CSP refuses a client's head", lf_u64("round", round),
                  lf_str("at", when), lf_key("key", client), lf_str("name", known ? u.name : ""),
                  lf_str("why", head_reason_text(why->reason)));
     }
     if (why->reason == HEAD_VOUCHER && upload_key_forget(r->c.journal, client) != SEFL_OK)
-        log_error(r->c.log, "voucher not forgotten", lf_str("why", sefl_last_error()));
+        log_error(r->c.as.log, "voucher not forgotten", lf_str("why", sefl_last_error()));
 }
 
 static bool keep_waiting(void *self, uint64_t done, uint64_t total)
@@ -281,36 +271,31 @@ static const as_model model = { .release = make_release, .settle = settle_models
 
 static sefl_status dial(void *ctx, channel **out)
 {
-    const rounds_dial *d = &((rounds *)ctx)->c.dial;
-    return d->dial(d->ctx, out);
+    const csp_dial *d = &((rounds *)ctx)->c.dial;
+    return d->dial(d->ctx, LANES_LINK, out);
 }
 
 static void hang_up(void *ctx)
 {
     rounds *r = ctx;
-    r->c.dial.hang_up(r->c.dial.ctx);
+    r->c.dial.hang_up(r->c.dial.ctx, LANES_LINK);
     if (r->c.lanes)
         lanes_unbind(r->c.lanes);
 }
 
 static void link_up(void *ctx, const as_peer *peer)
 {
-    rounds *r = ctx;
-    if (r->c.lanes)
-        lanes_bind(r->c.lanes, peer->pair);
+    lanes_bind(((rounds *)ctx)->c.lanes, peer->pair);
 }
 
 static void revealing(void *ctx, bool on)
 {
-    rounds *r = ctx;
-    if (r->c.lanes)
-        lanes_hold(r->c.lanes, on);
+    lanes_hold(((rounds *)ctx)->c.lanes, on);
 }
 
 static bool ended(void *ctx)
 {
-    rounds *r = ctx;
-    return r->c.lanes && lanes_ended(r->c.lanes);
+    return lanes_ended(((rounds *)ctx)->c.lanes);
 }
 
 static sefl_status wait_for_shares(void *ctx, uint64_t round, uint64_t attempt, uint64_t count)
@@ -356,7 +341,7 @@ static sefl_status name_suspects(rounds *r, uint64_t latest)
     journal_update u;
     for (uint64_t n = latest; n >= 1 && found < AGG_BLOCKED_IN_ROW_MAX; n--) {
         buf_reset(&why);
-        st = r->c.store->get(r->c.store->ctx, AS_BLOCKED, n, &why);
+        st = r->c.as.store->get(r->c.as.store->ctx, AS_BLOCKED, n, &why);
         if (st == SEFL_ENOTFOUND) {
             st = SEFL_OK;
             continue;
@@ -367,17 +352,17 @@ static sefl_status name_suspects(rounds *r, uint64_t latest)
     }
     if (found < AGG_BLOCKED_IN_ROW_MAX)
         goto done;
-    log_error(r->c.log,
+    log_error(r->c.as.log,
               "clients that took part in the latest three blocked rounds: read why each was "
               "blocked before you revoke any (docs/OPERATING.md, incidents)",
               lf_u64("clients", count));
     for (uint32_t i = 0; i < count && i < SUSPECTS_MAX; i++) {
         SEFL_TRY(journal_update_get(r->c.journal, latest, kept[i].client, &u));
-        log_error(r->c.log, "client in all blocked rounds", lf_key("key", u.client),
+        log_error(r->c.as.log, "client in all blocked rounds", lf_key("key", u.client),
                   lf_str("name", u.name));
     }
     if (count > SUSPECTS_MAX)
-        log_error(r->c.log, "more clients in all blocked rounds",
+        log_error(r->c.as.log, "more clients in all blocked rounds",
                   lf_u64("not_listed", count - SUSPECTS_MAX));
 done:
     sefl_free(kept);
@@ -390,7 +375,8 @@ static void report(void *ctx, const rounds_report *p)
     rounds *r = ctx;
     rounds_report all = *p;
     if (p->blocked && name_suspects(r, p->round) != SEFL_OK)
-        log_error(r->c.log, "clients of blocked rounds not read", lf_str("why", sefl_last_error()));
+        log_error(r->c.as.log, "clients of blocked rounds not read",
+                  lf_str("why", sefl_last_error()));
     if (r->c.lanes && !p->skipped) {
         lanes_work ahead = lanes_done(r->c.lanes);
         all.ahead_seconds = ahead.seconds, all.ahead_bytes = ahead.bytes;
@@ -406,11 +392,6 @@ static void changed(void *ctx)
         r->c.changed(r->c.ctx);
 }
 
-static void between(void *ctx, as_link *link)
-{
-    rounds_run_requests(ctx, link);
-}
-
 /* ---- start and end --------------------------------------------------------------------------- */
 
 static sefl_status body_path(void *ctx, sefl_buf *out, uint64_t round, const round_entry *m)
@@ -418,51 +399,34 @@ static sefl_status body_path(void *ctx, sefl_buf *out, uint64_t round, const rou
     return ingest_body_path(((rounds *)ctx)->c.journal, out, round, m);
 }
 
-static sefl_status make_driver(rounds *r)
-{
-    const rounds_config *c = &r->c;
-    return as_rounds_new(&r->driver,
-                         &(as_rounds_config){ .task = c->task,
-                                              .envelope = c->envelope,
-                                              .key = c->key,
-                                              .coins = c->coins,
-                                              .store = c->store,
-                                              .account = c->account,
-                                              .ctx = r,
-                                              .channel = c->lanes ? &with_lanes : &no_lanes,
-                                              .uploads = &uploads,
-                                              .model = &model,
-                                              .between = between,
-                                              .changed = changed,
-                                              .report = report,
-                                              .shares = c->shares,
-                                              .pool = c->pool,
-                                              .wall = c->wall,
-                                              .mono = c->mono,
-                                              .log = c->log,
-                                              .ping_ms = c->ping_ms });
-}
-
 sefl_status rounds_new(rounds **out, const rounds_config *c)
 {
     sefl_status st = SEFL_OK;
     rounds *r = NULL;
+    const task *t = c->as.task;
     *out = NULL;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
     r->c = *c;
+    r->c.as.ctx = r;
+    r->c.as.channel = c->lanes ? &with_lanes : &no_lanes;
+    r->c.as.uploads = &uploads;
+    r->c.as.model = &model;
+    r->c.as.between = rounds_run_requests;
+    r->c.as.changed = changed;
+    r->c.as.report = report;
     pthread_mutex_init(&r->tree_lock, NULL);
     SEFL_TRY(buckets_new(&r->tree_rate, &(buckets_rule){ .burst = 8, .per_s = 0.2 }));
-    SEFL_TRY(body_pool_new(&r->body_pool, task_body_bytes(c->task), BODY_POOL_BUDGET));
-    SEFL_TRY(collect_new(&r->collect, &(collect_config){ .ahe = &c->task->ahe,
-                                                         .pub = c->task->pub,
-                                                         .skip = head_bytes(c->task->seal),
-                                                         .clients_max = c->task->clients_max,
+    SEFL_TRY(body_pool_new(&r->body_pool, task_body_bytes(t), BODY_POOL_BUDGET));
+    SEFL_TRY(collect_new(&r->collect, &(collect_config){ .ahe = &t->ahe,
+                                                         .pub = t->pub,
+                                                         .skip = head_bytes(t->seal),
+                                                         .clients_max = t->clients_max,
                                                          .threads = c->threads,
                                                          .path = body_path,
                                                          .ctx = r,
                                                          .body_pool = r->body_pool,
-                                                         .log = c->log }));
-    SEFL_TRY(make_driver(r));
+                                                         .log = c->as.log }));
+    SEFL_TRY(as_rounds_new(&r->driver, &r->c.as));
     r->lock = as_rounds_lock(r->driver);
     *out = r, r = NULL;
 done:
@@ -493,7 +457,7 @@ void rounds_stop(rounds *r)
 {
     as_rounds_stop(r->driver);
     if (r->c.dial.interrupt)
-        r->c.dial.interrupt(r->c.dial.ctx);
+        r->c.dial.interrupt(r->c.dial.ctx, LANES_LINK);
     if (r->c.lanes)
         lanes_stop(r->c.lanes);
 }
@@ -529,7 +493,7 @@ sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *he
     out->state = word_of(r, after);
     out->round = agg_round(a);
     if (out->state == ROUND_OPEN) {
-        uint64_t now = clock_ms(r->c.wall), end = agg_deadline_ms(a);
+        uint64_t now = clock_ms(r->c.as.wall), end = agg_deadline_ms(a);
         sefl_span both = as_rounds_header(r->driver);
         out->left_ms = end > now ? end - now : 0;
         SEFL_TRY(wr_raw(header, both.p, both.n));

@@ -21,31 +21,13 @@
 
 typedef struct rounds rounds;
 
-/* How the stream to CSP is made. */
-typedef struct rounds_dial {
-    void *ctx;
-    sefl_status (*dial)(void *ctx, channel **out);
-    void (*hang_up)(void *ctx);   /* closes what dial made; no stream is fine */
-    void (*interrupt)(void *ctx); /* from another thread: what waits fails soon; may be NULL */
-} rounds_dial;
-
 typedef struct rounds_config {
-    const task *task;
-    sefl_span envelope; /* the signed task, as stored */
-    const sign_key *key;
-    journal *journal;
-    const as_store *store;   /* over the journal */
-    account *account;        /* our ledger */
-    const sefl_coins *coins; /* as_rounds.h's */
+    as_rounds_config as; /* the driver's; rounds_new sets ctx, ports and callbacks */
+    journal *journal;    /* below as.store */
     releases *releases;
-    rounds_dial dial;
-    lanes *lanes;        /* joint noise: they are bound to each link; NULL: no shares are made */
-    shares_pool *shares; /* that they fill */
-    pool *pool;          /* of the link and the release */
-    unsigned threads;    /* of the running sum */
-    const sefl_clock *wall, *mono;
-    sefl_log *log;
-    unsigned ping_ms; /* 0: 10 s */
+    csp_dial dial;
+    lanes *lanes;     /* joint noise: they are bound to each link; NULL: no shares are made */
+    unsigned threads; /* of the running sum */
     void *ctx;
     void (*changed)(void *ctx);                        /* what rounds_news says has changed */
     void (*report)(void *ctx, const rounds_report *r); /* a round is over */

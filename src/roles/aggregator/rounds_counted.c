@@ -15,7 +15,7 @@
 static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
 {
     sefl_status st = SEFL_OK;
-    const as_store *store = r->c.store;
+    const as_store *store = r->c.as.store;
     sefl_buf env = { 0 };
     as_verdict v = { 0 };
     round_entry *set = NULL;
@@ -32,16 +32,17 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
     st = store->get(store->ctx, AS_COUNTED, round, &env);
     SEFL_CHECK(st != SEFL_ENOTFOUND, SEFL_ENOTFOUND, "round %" PRIu64 " is not counted yet", round);
     SEFL_TRY(st);
-    SEFL_CHECK(round >= r->tree_newest || buckets_take(r->tree_rate, asks, 1, clock_ms(r->c.mono)),
+    SEFL_CHECK(round >= r->tree_newest ||
+                   buckets_take(r->tree_rate, asks, 1, clock_ms(r->c.as.mono)),
                SEFL_EBUDGET, "too many rounds asked about: ask later");
     SEFL_TRY(as_store_verdict_get(store, round, &v));
     SEFL_TRY(rounds_uploads(r, round, &v, &set, &n));
-    SEFL_TRY(as_store_tree(store, round, r->c.coins, seed));
+    SEFL_TRY(as_store_tree(store, round, r->c.as.coins, seed));
     SEFL_TRY(as_leaves(&leaves, set, n));
-    SEFL_TRY(counted_tree_new(&tree, &(counted_facts){ .task = r->c.task->id,
+    SEFL_TRY(counted_tree_new(&tree, &(counted_facts){ .task = r->c.as.task->id,
                                                        .round = round,
                                                        .tree_seed = seed,
-                                                       .clients_max = r->c.task->clients_max,
+                                                       .clients_max = r->c.as.task->clients_max,
                                                        .leaves = leaves,
                                                        .n = n }));
     SEFL_CHECK(memcmp(counted_tree_root(tree), v.root, sizeof v.root) == 0, SEFL_EPROTO,
@@ -66,7 +67,7 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32], 
 {
     sefl_status st = SEFL_OK;
     pthread_mutex_lock(&r->tree_lock);
-    SEFL_CHECK(task_is_sealed(r->c.task), SEFL_ENOTFOUND,
+    SEFL_CHECK(task_is_sealed(r->c.as.task), SEFL_ENOTFOUND,
                "the uploads of this task are not sealed: nobody signs who was counted");
     SEFL_TRY(load_tree(r, round, client));
     SEFL_TRY(wr_u32(out, (uint32_t)r->tree_envelope.n));

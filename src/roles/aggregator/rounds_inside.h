@@ -23,8 +23,8 @@ struct rounds {
     buckets *tree_rate; /* trees that a client may have made anew */
 };
 
-/* Asks CSP what waits; without a usable link the requests fail. */
-void rounds_run_requests(rounds *r, as_link *link);
+/* as_rounds_config.between: asks CSP what waits; without a usable link the requests fail. */
+void rounds_run_requests(void *ctx, as_link *link);
 
 /* The acknowledged uploads of a round, by rising client, into a new array (sefl_free). without:
  * leaves out those that this verdict refused; NULL: all of them. */

@@ -127,12 +127,13 @@ static sefl_status ask(rounds *r, as_link *link, csp_request *e, uint8_t sig[SIG
         return as_link_enrol(link, sig, &e->claim, &e->proof);
     sefl_status st = vouch(r, link, buf_span(&e->voucher));
     if (st != SEFL_OK && st != SEFL_EAUTH)
-        log_warn(r->c.log, "voucher not taken", lf_str("why", sefl_last_error()));
+        log_warn(r->c.as.log, "voucher not taken", lf_str("why", sefl_last_error()));
     return st;
 }
 
-void rounds_run_requests(rounds *r, as_link *link)
+void rounds_run_requests(void *ctx, as_link *link)
 {
+    rounds *r = ctx;
     for (csp_request *e; (e = take_one(r)) != NULL;) {
         uint8_t sig[SIGN_BYTES] = { 0 };
         sefl_status st = SEFL_EIO;

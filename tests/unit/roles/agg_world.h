@@ -279,8 +279,9 @@ static inline sefl_status aw_wire_send(void *self, const void *p, size_t n)
 
 static const channel_ops aw_wire_ops = { aw_wire_send, wire_recv, wire_flush };
 
-static inline sefl_status aw_dial(void *ctx, channel **out)
+static inline sefl_status aw_dial(void *ctx, unsigned lane, channel **out)
 {
+    (void)lane;
     agg_world *w = (agg_world *)ctx;
     w->dials++;
     if (w->before_dial)
@@ -299,8 +300,9 @@ static inline sefl_status aw_dial(void *ctx, channel **out)
     return SEFL_OK;
 }
 
-static inline void aw_hang_up(void *ctx)
+static inline void aw_hang_up(void *ctx, unsigned lane)
 {
+    (void)lane;
     agg_world *w = (agg_world *)ctx;
     if (!w->connected)
         return;
@@ -425,23 +427,23 @@ static inline sefl_status aw_try_open(agg_world *w)
                             .every = w->every,
                             .pool = w->pool }));
     SEFL_TRY(rounds_new(
-        &w->r, &(rounds_config){ .task = &w->t,
-                                 .envelope = buf_span(&w->envelope),
-                                 .key = w->as,
+        &w->r, &(rounds_config){ .as = { .task = &w->t,
+                                         .envelope = buf_span(&w->envelope),
+                                         .key = w->as,
+                                         .store = &w->store,
+                                         .account = w->account,
+                                         .coins = &w->coins_table,
+                                         .pool = w->pool,
+                                         .shares = w->shares[0],
+                                         .ping_ms = 4,
+                                         .wall = &w->wall,
+                                         .mono = &w->mono,
+                                         .log = &w->log },
                                  .journal = w->j,
-                                 .store = &w->store,
-                                 .account = w->account,
-                                 .coins = &w->coins_table,
                                  .releases = w->rel,
                                  .dial = { .ctx = w, .dial = aw_dial, .hang_up = aw_hang_up },
-                                 .pool = w->pool,
                                  .threads = 1,
                                  .lanes = w->lanes,
-                                 .shares = w->shares[0],
-                                 .ping_ms = 4,
-                                 .wall = &w->wall,
-                                 .mono = &w->mono,
-                                 .log = &w->log,
                                  .ctx = w,
                                  .changed = aw_change,
                                  .answered = aw_change,
