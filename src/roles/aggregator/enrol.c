@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-enum { WAIT_MS = 45000 };
-
 static const char later[] = "enrolment is not possible now: try again later\n";
 
 typedef struct site {
@@ -18,11 +16,6 @@ typedef struct site {
     bool counted;    /* it has passed the limit over all sites */
 } site;
 
-static agg_http *http_of(const https_request *r)
-{
-    return r->server_ctx;
-}
-
 static int64_t now_s(const agg_http *h)
 {
     return (int64_t)(clock_ms(h->wall) / 1000);
@@ -30,7 +23,7 @@ static int64_t now_s(const agg_http *h)
 
 static void refuse(https_request *r, agg_http_event e, unsigned status, const char *why)
 {
-    agg_http *h = http_of(r);
+    agg_http *h = r->server_ctx;
     const site *s = r->state;
     agg_http_count(r, e);
     if ((s && s->counted) || https_may_log(r))
@@ -46,7 +39,7 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
 /* Our own trouble (disk, a list that is locked): the site's key and tokens stay good. */
 static void failed(https_request *r)
 {
-    agg_http *h = http_of(r);
+    agg_http *h = r->server_ctx;
     agg_http_count(r, AGG_HTTP_FAILED);
     log_error(h->log, "enrolment failed", lf_str("why", sefl_last_error()));
     agg_http_later(r, 503, later);
@@ -57,7 +50,7 @@ static void failed(https_request *r)
 static sefl_status issue(https_request *r, sefl_buf *answer, const uint8_t approval[SIGN_BYTES])
 {
     sefl_status st = SEFL_OK;
-    const agg_http *h = http_of(r);
+    const agg_http *h = r->server_ctx;
     const site *s = r->state;
     trust_edit e = { .lock = -1 };
     SEFL_TRY(ca_edit(&e, h->ca));
@@ -71,7 +64,7 @@ done:
 
 static void enrolled(https_request *r, const uint8_t approval[SIGN_BYTES])
 {
-    agg_http *h = http_of(r);
+    agg_http *h = r->server_ctx;
     const site *s = r->state;
     sefl_buf answer = { 0 };
     sefl_status st = issue(r, &answer, approval);
@@ -88,25 +81,6 @@ static void enrolled(https_request *r, const uint8_t approval[SIGN_BYTES])
         https_answer(r, 200, "application/octet-stream", NULL, buf_span(&answer));
     }
     buf_clear(&answer);
-}
-
-static void resume(https_request *r)
-{
-    uint8_t approval[SIGN_BYTES];
-    const char *why;
-    switch (agg_post_look(r, approval, &why)) {
-    case AGG_POST_PARKED:
-        break;
-    case AGG_POST_NO:
-        refuse(r, AGG_HTTP_ENROL_CSP, 403, "CSP refused it");
-        break;
-    case AGG_POST_NO_CSP:
-        refuse(r, AGG_HTTP_ENROL_LINK, 503, why);
-        break;
-    case AGG_POST_YES:
-        enrolled(r, approval);
-        break;
-    }
 }
 
 /* ---- the request ----------------------------------------------------------------------------- */
@@ -140,7 +114,7 @@ static bool has_room(buckets *b, const uint8_t key[BUCKETS_KEY], uint64_t now_ms
 static void end(https_request *r, sefl_status st)
 {
     static const uint8_t all[BUCKETS_KEY];
-    agg_http *h = http_of(r);
+    agg_http *h = r->server_ctx;
     site *s = r->state;
     if (st == SEFL_OK)
         st = enrol_request_read(&s->q, buf_span(&s->post.body));
@@ -155,17 +129,14 @@ static void end(https_request *r, sefl_status st)
     }
     s->counted = true;
     st = check(h, s);
-    if (st == SEFL_EAUTH) {
-        refuse(r, AGG_HTTP_ENROL_TOKEN, 403, sefl_last_error());
-        return;
-    }
     if (st == SEFL_OK)
         st = rounds_enrol(h->rounds, &s->post.asked, &s->q.claim, &s->q.csp);
-    if (st != SEFL_OK) {
+    if (st == SEFL_OK)
+        agg_post_wait(r);
+    else if (st == SEFL_EAUTH)
+        refuse(r, AGG_HTTP_ENROL_TOKEN, 403, sefl_last_error());
+    else
         failed(r);
-        return;
-    }
-    agg_post_wait(r, WAIT_MS);
 }
 
 static bool has_ca_key(const agg_http *h)
@@ -176,7 +147,15 @@ static bool has_ca_key(const agg_http *h)
 
 void agg_enrol_begin(https_request *r)
 {
-    agg_http *h = http_of(r);
+    static const agg_post_kind kind = { .bytes = sizeof(site),
+                                        .max = ENROL_REQUEST_MAX,
+                                        .wait_ms = 45000,
+                                        .no = AGG_HTTP_ENROL_CSP,
+                                        .no_csp = AGG_HTTP_ENROL_LINK,
+                                        .end = end,
+                                        .yes = enrolled,
+                                        .refuse = refuse };
+    agg_http *h = r->server_ctx;
     agg_why why;
     if (!has_ca_key(h)) {
         refuse(r, AGG_HTTP_ENROL_OFF, 403, "no trust list, or its CA's key is not on this machine");
@@ -186,7 +165,7 @@ void agg_enrol_begin(https_request *r)
         refuse(r, AGG_HTTP_ENROL_FORM, 400, "an empty body");
     } else if (rounds_over(h->rounds, &why)) {
         refuse(r, AGG_HTTP_ENROL_LINK, 503, "the task is over: CSP is not asked any more");
-    } else if (!agg_post_begin(r, sizeof(site), ENROL_REQUEST_MAX, end, resume)) {
+    } else if (!agg_post_begin(r, &kind)) {
         https_answer_text(r, 503, "no memory");
     }
 }
@@ -194,7 +173,7 @@ void agg_enrol_begin(https_request *r)
 /* The newest certificate that our CA made for the key that asks: after `sefl ca renew`. */
 void agg_certificate(https_request *r)
 {
-    const agg_http *h = http_of(r);
+    const agg_http *h = r->server_ctx;
     char path[PATH_MAX];
     sefl_buf pem = { 0 };
     if (h->ca && ca_issued_path(path, h->ca, r->peer.fingerprint) == SEFL_OK &&

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define OCTETS "application/octet-stream"
-#define MODEL  "application/octet-stream"
 
 const char *agg_http_event_name(agg_http_event e)
 {
@@ -64,9 +63,14 @@ static void bad_numbers(https_request *r, http_field a, http_field b)
            http_field_name(b));
 }
 
-static void trouble(https_request *r)
+/* 404 and 429 with the reason; anything else is our own failure. */
+static void answer_failed(https_request *r, sefl_status st)
 {
     const agg_http *h = r->server_ctx;
+    if (st == SEFL_ENOTFOUND || st == SEFL_EBUDGET) {
+        https_answer_text(r, st == SEFL_ENOTFOUND ? 404 : 429, "%s", sefl_last_error());
+        return;
+    }
     log_error(h->log, "not answered", lf_str("path", r->path), lf_str("why", sefl_last_error()));
     agg_http_count(r, AGG_HTTP_FAILED);
     https_answer_text(r, 500, "it failed here");
@@ -105,7 +109,7 @@ static void get_vocab(https_request *r)
 static void get_init(https_request *r)
 {
     const agg_http *h = r->server_ctx;
-    answer_file(r, h->init, h->task->init_hash, MODEL);
+    answer_file(r, h->init, h->task->init_hash, OCTETS);
 }
 
 static void send_model(https_request *r, uint64_t round, bool latest)
@@ -115,11 +119,9 @@ static void send_model(https_request *r, uint64_t round, bool latest)
     uint8_t hash[SHA256_BYTES];
     sefl_status st = rounds_model(h->rounds, round, latest, &path, hash);
     if (st == SEFL_OK)
-        answer_file(r, (const char *)path.p, hash, MODEL);
-    else if (st == SEFL_ENOTFOUND)
-        https_answer_text(r, 404, "%s", sefl_last_error());
+        answer_file(r, (const char *)path.p, hash, OCTETS);
     else
-        trouble(r);
+        answer_failed(r, st);
     buf_clear(&path);
 }
 
@@ -141,12 +143,8 @@ static void get_counted(https_request *r, const http_target *t)
     sefl_status st = rounds_counted(h->rounds, t->round, r->peer.fingerprint, &proof);
     if (st == SEFL_OK)
         https_answer(r, 200, OCTETS, "Cache-Control: no-store\n", buf_span(&proof));
-    else if (st == SEFL_ENOTFOUND)
-        https_answer_text(r, 404, "%s", sefl_last_error());
-    else if (st == SEFL_EBUDGET)
-        https_answer_text(r, 429, "%s", sefl_last_error());
     else
-        trouble(r);
+        answer_failed(r, st);
     buf_clear(&proof);
 }
 
@@ -168,7 +166,7 @@ static void answer_news(https_request *r)
     if (st == SEFL_OK)
         https_answer(r, 200, "application/json", "Cache-Control: no-store\n", buf_span(&body));
     else
-        trouble(r);
+        answer_failed(r, st);
     buf_clear(&header);
     buf_clear(&body);
 }
@@ -196,7 +194,7 @@ static void get_round(https_request *r)
     uint64_t wait_s = 0;
     poll_state *p;
     if (sefl_new(&p, 1, sizeof *p) != SEFL_OK) {
-        trouble(r);
+        answer_failed(r, SEFL_ENOMEM);
         return;
     }
     r->state = p;
@@ -352,40 +350,43 @@ static void post_drop(https_request *r)
     drop_state(r);
 }
 
-bool agg_post_begin(https_request *r, size_t size, size_t max,
-                    void (*end)(https_request *r, sefl_status st), void (*resume)(https_request *r))
-{
-    agg_post *p;
-    if (sefl_new(&p, 1, size) != SEFL_OK)
-        return false;
-    p->body.max = max;
-    r->state = p;
-    r->body = post_bytes, r->end = end, r->resume = resume, r->drop = post_drop;
-    return true;
-}
-
-void agg_post_wait(https_request *r, unsigned wait_ms)
-{
-    const agg_http *h = r->server_ctx;
-    agg_post *p = r->state;
-    p->until_ms = clock_ms(h->mono) + wait_ms;
-    r->resume(r);
-}
-
-agg_post_answer agg_post_look(https_request *r, uint8_t sig[SIGN_BYTES], const char **why)
+/* Answers, or keeps waiting for CSP. */
+static void post_resume(https_request *r)
 {
     const agg_http *h = r->server_ctx;
     const agg_post *p = r->state;
+    const agg_post_kind *k = p->kind;
+    uint8_t sig[SIGN_BYTES];
     sefl_status st = SEFL_EIO;
-    if (rounds_request_done(h->rounds, p->asked, &st, sig)) {
-        *why = "no link to CSP";
-        return st == SEFL_OK ? AGG_POST_YES : st == SEFL_EAUTH ? AGG_POST_NO : AGG_POST_NO_CSP;
-    }
-    *why = "CSP did not answer in time";
-    if (atomic_load(&h->closing) || clock_ms(h->mono) >= p->until_ms)
-        return AGG_POST_NO_CSP;
-    https_park(r, p->until_ms);
-    return AGG_POST_PARKED;
+    bool done = rounds_request_done(h->rounds, p->asked, &st, sig);
+    if (!done && !atomic_load(&h->closing) && clock_ms(h->mono) < p->until_ms)
+        https_park(r, p->until_ms);
+    else if (done && st == SEFL_OK)
+        k->yes(r, sig);
+    else if (done && st == SEFL_EAUTH)
+        k->refuse(r, k->no, 403, "CSP refused it");
+    else
+        k->refuse(r, k->no_csp, 503, done ? "no link to CSP" : "CSP did not answer in time");
+}
+
+bool agg_post_begin(https_request *r, const agg_post_kind *k)
+{
+    agg_post *p;
+    if (sefl_new(&p, 1, k->bytes) != SEFL_OK)
+        return false;
+    p->kind = k;
+    p->body.max = k->max;
+    r->state = p;
+    r->body = post_bytes, r->end = k->end, r->resume = post_resume, r->drop = post_drop;
+    return true;
+}
+
+void agg_post_wait(https_request *r)
+{
+    const agg_http *h = r->server_ctx;
+    agg_post *p = r->state;
+    p->until_ms = clock_ms(h->mono) + p->kind->wait_ms;
+    post_resume(r);
 }
 
 /* ---- dispatch ---------------------------------------------------------------------------------- */

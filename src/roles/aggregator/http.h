@@ -76,30 +76,28 @@ void agg_http_begin(https_request *r);
 
 /* ---- inside: http.c, enrol.c, voucher.c ---- */
 
-/* A posted body about which CSP is asked: the request's state, or the first part of it. */
+/* A kind of posted body about which AS asks CSP. */
+typedef struct agg_post_kind {
+    size_t bytes, max;                             /* of the request's state; of the body */
+    unsigned wait_ms;                              /* for CSP's answer */
+    agg_http_event no, no_csp;                     /* CSP refused it; CSP cannot be asked now */
+    void (*end)(https_request *r, sefl_status st); /* the body is here: check it, ask CSP */
+    void (*yes)(https_request *r, const uint8_t sig[SIGN_BYTES]); /* CSP's answer, its signature */
+    void (*refuse)(https_request *r, agg_http_event e, unsigned status, const char *why);
+} agg_post_kind;
+
+/* The request's state, or the first part of it. */
 typedef struct agg_post {
+    const agg_post_kind *kind;
     sefl_buf body;
     csp_request *asked;
     uint64_t until_ms;
 } agg_post;
 
-/* Takes a body of at most max bytes into a new state of `size` bytes; then end, with resume while
- * CSP is asked. False: no memory, and no answer yet. */
-bool agg_post_begin(https_request *r, size_t size, size_t max,
-                    void (*end)(https_request *r, sefl_status st),
-                    void (*resume)(https_request *r));
-/* CSP was asked; the answer must come within wait_ms. Calls r->resume. */
-void agg_post_wait(https_request *r, unsigned wait_ms);
-
-typedef enum agg_post_answer {
-    AGG_POST_YES,
-    AGG_POST_NO,
-    AGG_POST_NO_CSP,
-    AGG_POST_PARKED
-} agg_post_answer;
-/* In resume: CSP's answer, with its signature (sig may be NULL); AGG_POST_NO_CSP: it cannot be
- * asked now, and *why says so; AGG_POST_PARKED: not yet, the request waits. */
-agg_post_answer agg_post_look(https_request *r, uint8_t sig[SIGN_BYTES], const char **why);
+/* Takes the body. False: no memory, and no answer yet. */
+bool agg_post_begin(https_request *r, const agg_post_kind *k);
+/* CSP was asked: answers the request when CSP has answered, or does not in time. */
+void agg_post_wait(https_request *r);
 
 void agg_http_count(const https_request *r, agg_http_event e);
 /* 503 or 429 with Retry-After. */

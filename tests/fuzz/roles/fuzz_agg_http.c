@@ -140,7 +140,7 @@ static struct {
     sefl_buf good; /* a request */
     enrol_claim claim;
     enrol_claim asked; /* what CSP was asked */
-    bool proved;
+    bool proved, vouching;
     sefl_buf voucher; /* a good one */
     uint8_t client[32];
 } op;
@@ -149,6 +149,7 @@ sefl_status rounds_enrol(rounds *r, csp_request **out, const enrol_claim *c, con
 {
     (void)r;
     *out = NULL;
+    op.vouching = false;
     op.asked = *c;
     op.proved = enrol_proof_check(p, c) == SEFL_OK;
     now.asked++;
@@ -162,6 +163,7 @@ sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes)
     voucher v, good;
     (void)r;
     *out = NULL;
+    op.vouching = true;
     must(voucher_read(&v, bytes) == SEFL_OK);
     must(voucher_read(&good, buf_span(&op.voucher)) == SEFL_OK);
     must(memcmp(v.client, op.client, 32) == 0 && memcmp(v.key, good.key, 32) == 0 &&
@@ -181,7 +183,7 @@ bool rounds_request_done(rounds *r, const csp_request *e, sefl_status *st, uint8
     (void)r, (void)e;
     if (now.field[WAIT] && now.parks < 2)
         return false;
-    if (!sig) /* a voucher */
+    if (op.vouching)
         *st = now.field[AFTER] ? SEFL_EAUTH : SEFL_OK;
     else
         *st = op.proved ? enrol_approve(sig, &op.asked, op.csp_key) : SEFL_EAUTH;
