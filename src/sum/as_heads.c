@@ -154,10 +154,9 @@ static sefl_status take_off(as_rounds *r, uint64_t round, const round_entry *set
     sefl_status st = SEFL_OK;
     for (uint32_t i = 0; i < v->refused_n; i++) {
         st = r->c.uploads->take_off(r->c.ctx, round, set[v->refused[i].index].client);
-        SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+        SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)

@@ -198,11 +198,11 @@ sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
     size_t n = round_header_write(bytes, h);
     envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, n) }, got;
     rd r;
-    SEFL_TRY(put_mark(l));
-    SEFL_TRY(envelope_sign(&env, SIGNER_AS, l->c.key));
-    SEFL_TRY(envelope_write(&l->out, &env));
-    SEFL_TRY(as_ask(l, LINK_HEADER, buf_span(&l->out), LINK_HEADER, LINK_HEADER, &r));
-    SEFL_TRY(check_mark(l, &r, false));
+    SEFL_PASS(put_mark(l));
+    SEFL_PASS(envelope_sign(&env, SIGNER_AS, l->c.key));
+    SEFL_PASS(envelope_write(&l->out, &env));
+    SEFL_PASS(as_ask(l, LINK_HEADER, buf_span(&l->out), LINK_HEADER, LINK_HEADER, &r));
+    SEFL_PASS(check_mark(l, &r, false));
     sefl_span rest = span_of(r.p, r.left);
     if ((st = envelope_read(&got, rest)) != SEFL_OK ||
         (st = envelope_check(&got, SIGN_HEADER, &l->c.task->servers)) != SEFL_OK)
@@ -210,9 +210,7 @@ sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
     if (got.content.n != n || memcmp(got.content.p, bytes, n) != 0)
         return as_die(l,
                       sefl_fail(SEFL_EPROTO, "CSP signed another header than the one asked for"));
-    SEFL_TRY(wr_raw(both, rest.p, rest.n));
-done:
-    return st;
+    return wr_raw(both, rest.p, rest.n);
 }
 
 sefl_status as_link_ping(as_link *l)
@@ -226,14 +224,13 @@ sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim
     sefl_status st = SEFL_OK;
     rd r;
     buf_reset(&l->out);
-    SEFL_TRY(enrol_question_write(&l->out, c, p));
-    SEFL_TRY(as_ask(l, LINK_ENROL, buf_span(&l->out), LINK_APPROVED, LINK_APPROVED, &r));
+    SEFL_PASS(enrol_question_write(&l->out, c, p));
+    SEFL_PASS(as_ask(l, LINK_ENROL, buf_span(&l->out), LINK_APPROVED, LINK_APPROVED, &r));
     if ((st = rd_raw(&r, sig, SIGN_BYTES)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK)
         return as_die(l, st);
     if (enrol_approved(sig, c, l->c.task->servers.csp) != SEFL_OK)
         return as_die(l, sefl_fail(SEFL_EPROTO, "CSP's approval does not hold"));
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* AS's signed order, behind what stands in l->out. */
@@ -416,20 +413,18 @@ static sefl_status take_shares(one_reveal *op)
     const uint64_t count = op->t->values;
     uint8_t *x;
     buf_clear(&op->m.x);
-    SEFL_CHECK(shares, SEFL_EINVAL, "joint noise needs a pool of noise shares");
+    SEFL_NEED(shares, SEFL_EINVAL, "joint noise needs a pool of noise shares");
     do {
         if (shares_pool_have(shares) < count) {
-            SEFL_CHECK(l->c.shares_wait, SEFL_ESTATE, "no noise shares, and nobody makes them");
-            SEFL_TRY(l->c.shares_wait(l->c.shares_ctx, op->o->round, op->o->attempt, count));
+            SEFL_NEED(l->c.shares_wait, SEFL_ESTATE, "no noise shares, and nobody makes them");
+            SEFL_PASS(l->c.shares_wait(l->c.shares_ctx, op->o->round, op->o->attempt, count));
         }
         st = shares_pool_pick(shares, &op->slice, count);
     } while (st == SEFL_ENOTFOUND && shares_pool_have(shares) < count);
-    SEFL_TRY(st);
+    SEFL_PASS(st);
     shares_slice_hash(op->m.slice, &op->slice);
-    SEFL_TRY(buf_extend(&op->m.x, &x, count * noise_value_bytes(&p)));
-    SEFL_TRY(shares_pool_take(shares, &op->slice, x, noise_value_bytes(&p)));
-done:
-    return st;
+    SEFL_PASS(buf_extend(&op->m.x, &x, count * noise_value_bytes(&p)));
+    return shares_pool_take(shares, &op->slice, x, noise_value_bytes(&p));
 }
 
 /* Before a mask is drawn: this attempt number is new. */
@@ -473,16 +468,15 @@ static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
     as_link *l = op->l;
     for (int i = 0; i < TRIES; i++) {
         if (shares)
-            SEFL_TRY(take_shares(op));
+            SEFL_PASS(take_shares(op));
         l->no = 0;
-        SEFL_TRY(put_statement(l, op));
+        SEFL_PASS(put_statement(l, op));
         st = as_ask(l, LINK_REVEAL, buf_span(&l->out), LINK_GO, LINK_KEPT, r);
         if (!shares || l->no != LINK_NO_SLICE)
             break;
         log_warn(l->c.log, "CSP does not have our noise shares", lf_u64("round", op->o->round));
         shares_pool_drop(l->c.shares, &op->slice);
     }
-done:
     return st;
 }
 

@@ -297,13 +297,11 @@ static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why,
         log_error(r->c.log, few ? "too few clients are left" : "heads lost",
                   lf_u64("round", o->round), lf_str("why", sefl_last_error()));
     if (as_link_dead(r->link)) {
-        SEFL_TRY(as_rounds_link_down(r, "set"));
+        SEFL_PASS(as_rounds_link_down(r, "set"));
         if (!gone)
             return st;
     }
-    SEFL_TRY(as_rounds_say(r, AGG_LOST, o->round));
-done:
-    return st;
+    return as_rounds_say(r, AGG_LOST, o->round);
 }
 
 /* The closed sum of the set, unless CSP has revealed this round already. *handled: the round is

@@ -143,16 +143,15 @@ static sefl_status restore(as_rounds *r)
 {
     sefl_status st = SEFL_OK;
     agg_memory m = { 0 };
-    SEFL_TRY(as_store_model(r->store, &r->model, r->t->init_hash));
-    SEFL_TRY(as_store_signals(r->store, &r->signals));
+    SEFL_PASS(as_store_model(r->store, &r->model, r->t->init_hash));
+    SEFL_PASS(as_store_signals(r->store, &r->signals));
     st = as_store_memory(r->store, &m);
     bool is_new = st == SEFL_ENOTFOUND;
-    SEFL_TRY(or_none(st));
-    SEFL_TRY(check_age(r, &m));
+    SEFL_PASS(or_none(st));
+    SEFL_PASS(check_age(r, &m));
     if (!is_new)
-        SEFL_TRY(restore_round(r, &m));
-done:
-    return st;
+        SEFL_PASS(restore_round(r, &m));
+    return SEFL_OK;
 }
 
 sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c)

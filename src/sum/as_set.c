@@ -26,10 +26,10 @@ sefl_status as_link_key(as_link *l, round_header *h)
     uint64_t round;
     uint16_t suite;
     rd r;
-    SEFL_TRY(must_be_sealed(l));
+    SEFL_PASS(must_be_sealed(l));
     buf_reset(&l->out);
-    SEFL_TRY(wr_u64(&l->out, h->round));
-    SEFL_TRY(as_ask(l, LINK_KEY, buf_span(&l->out), LINK_KEY, LINK_KEY, &r));
+    SEFL_PASS(wr_u64(&l->out, h->round));
+    SEFL_PASS(as_ask(l, LINK_KEY, buf_span(&l->out), LINK_KEY, LINK_KEY, &r));
     if ((st = rd_u64(&r, &round)) != SEFL_OK || (st = rd_u16(&r, &suite)) != SEFL_OK)
         return as_die(l, st);
     if (round != h->round || suite != s->id || r.left != s->pub_bytes)
@@ -38,8 +38,7 @@ sefl_status as_link_key(as_link *l, round_header *h)
     h->key_bytes = (uint16_t)s->pub_bytes;
     memset(h->key, 0, sizeof h->key);
     memcpy(h->key, r.p, s->pub_bytes);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status as_link_vouch(as_link *l, sefl_span bytes)
@@ -59,9 +58,9 @@ static sefl_status early_piece(as_link *l, uint64_t round, sefl_span heads, uint
     const uint8_t *p = heads.p + first * one;
     rd r;
     buf_reset(&l->out);
-    SEFL_TRY(wr_u64(&l->out, round));
-    SEFL_TRY(wr_raw(&l->out, p, n * one));
-    SEFL_TRY(as_ask(l, LINK_EARLY, buf_span(&l->out), LINK_EARLY, LINK_EARLY, &r));
+    SEFL_PASS(wr_u64(&l->out, round));
+    SEFL_PASS(wr_raw(&l->out, p, n * one));
+    SEFL_PASS(as_ask(l, LINK_EARLY, buf_span(&l->out), LINK_EARLY, LINK_EARLY, &r));
     if ((st = link_refusals_read(&r, refused + *refused_n, n, &got, (uint32_t)n)) != SEFL_OK)
         return as_die(l, st);
     head_refusal *mine = refused + *refused_n;
@@ -69,10 +68,9 @@ static sefl_status early_piece(as_link *l, uint64_t round, sefl_span heads, uint
         if (next < got && mine[next].index == i)
             mine[next++].index += first;
         else
-            SEFL_TRY(client_table_put(&l->early, p + i * one + 8, p + i * one + 40, &index));
+            SEFL_PASS(client_table_put(&l->early, p + i * one + 8, p + i * one + 40, &index));
     *refused_n += got;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refusal *refused,

@@ -211,12 +211,11 @@ static sefl_status validate(releases *r, const float *theta, release_made *out)
     lm_state_reset(r->m);
     st = sefl_at(lm_evaluate(r->m, r->valid.token, r->valid.tokens, &mean, NULL),
                  "the new model on the validation text");
-    SEFL_TRY(st);
-    SEFL_TRY(release_check_loss(mean));
+    SEFL_PASS(st);
+    SEFL_PASS(release_check_loss(mean));
     out->has_perplexity = true;
     out->perplexity = exp(mean);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* The next model and the optimiser's memory of it, in place. SEFL_ERANGE: the release check

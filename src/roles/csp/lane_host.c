@@ -73,14 +73,13 @@ sefl_status lane_count(journal *j, const char *name, unsigned more, unsigned *co
     uint8_t bytes[4] = { 0 };
     *count = 0;
     st = journal_fact_fixed(j, 0, name, bytes, sizeof bytes);
-    SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     *count = load_u32(bytes);
     *count = *count <= UINT32_MAX - more ? *count + more : UINT32_MAX;
     store_u32(bytes, *count);
     if (more > 0)
-        SEFL_TRY(journal_fact_put(j, 0, name, span_of(bytes, sizeof bytes)));
-done:
-    return st;
+        SEFL_PASS(journal_fact_put(j, 0, name, span_of(bytes, sizeof bytes)));
+    return SEFL_OK;
 }
 
 /* ---- CSP ------------------------------------------------------------------------------------- */
