@@ -9,9 +9,8 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
-enum { ROWS_MAX = 500, COLUMNS = 8 };
+enum { ROWS_MAX = 500, SERIES = 9 };
 
 static const char head[] = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                            "<meta name=\"viewport\" content=\"width=device-width\">\n<title>";
@@ -42,139 +41,105 @@ static const char style[] =
     "th,td{text-align:right;padding:.15em .8em;border-bottom:1px solid var(--rule)}\n"
     "footer{color:var(--soft);margin-top:2em}\n</style>\n</head>\n<body>\n<h1>";
 
-/* ---- columns of numbers ---------------------------------------------------------------------- */
-
-typedef struct columns {
-    double *x;           /* rounds */
-    double *of[COLUMNS]; /* scratch: n values each */
-    double *flat;        /* all of them */
-    size_t n;
-} columns;
-
-static void pick(double *out, const report *r, size_t offset)
-{
-    for (size_t i = 0; i < r->log.n; i++)
-        memcpy(&out[i], (const char *)&r->log.at[i] + offset, sizeof *out);
-}
-#define PICK(k, member) pick(c->of[k], r, offsetof(run_line, member))
-
-static void fill(double *out, size_t n, double v)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = v;
-}
-
-static sefl_status columns_new(columns *c, const report *r)
-{
-    c->n = r->log.n;
-    SEFL_PASS(sefl_new(&c->flat, c->n * (COLUMNS + 1), sizeof *c->flat));
-    c->x = c->flat;
-    for (size_t k = 0; k < COLUMNS; k++)
-        c->of[k] = c->flat + (k + 1) * c->n;
-    for (size_t i = 0; i < c->n; i++)
-        c->x[i] = (double)r->log.at[i].round;
-    return SEFL_OK;
-}
-
 /* ---- charts -------------------------------------------------------------------------------- */
 
-static sefl_status chart_learning(sefl_buf *out, const report *r, columns *c)
+static double plain(const report *r, const run_line *l)
 {
-    svg_chart p = { .title = "Perplexity on the validation text",
-                    .unit = "",
-                    .n = c->n,
-                    .x = c->x,
-                    .log = true,
-                    .series = { { .name = "this run", .y = c->of[0] } },
-                    .count = 1 };
-    svg_chart l = p;
-    PICK(0, perplexity);
-    if (!isnan(r->plain)) {
-        fill(c->of[1], c->n, r->plain);
-        p.series[p.count++] = (svg_series){ "plain FedAvg, at its end", c->of[1], true };
-    }
-    if (!isnan(r->best_possible)) {
-        fill(c->of[2], c->n, r->best_possible);
-        p.series[p.count++] = (svg_series){ "best possible", c->of[2], true };
-    }
-    SEFL_PASS(svg_write(out, &p));
-    for (size_t i = 0; i < c->n; i++) {
-        double loss = r->log.at[i].loss;
-        c->of[0][i] = isnan(loss) ? log(r->log.at[i].perplexity) : loss;
-    }
-    l.title = "Loss on the validation text, nats per word";
-    l.log = false;
-    return svg_write(out, &l);
+    (void)l;
+    return r->plain;
 }
 
-static sefl_status chart_privacy(sefl_buf *out, const report *r, columns *c)
+static double best_possible(const report *r, const run_line *l)
 {
-    PICK(0, epsilon_server), PICK(1, epsilon_others), PICK(2, epsilon_target);
-    svg_chart e = { .title = "Epsilon spent",
-                    .unit = "",
-                    .n = c->n,
-                    .x = c->x,
-                    .series = { { "against a server", c->of[0], false },
-                                { "against others", c->of[1], false },
-                                { "target", c->of[2], true } },
-                    .count = 3 };
-    return svg_write(out, &e);
+    (void)l;
+    return r->best_possible;
 }
 
-static sefl_status chart_clients(sefl_buf *out, const report *r, columns *c)
+static double loss(const report *r, const run_line *l)
 {
-    PICK(0, clients);
-    for (size_t i = 0; i < c->n; i++)
-        c->of[1][i] = r->log.at[i].asked - r->log.at[i].clients;
-    svg_chart p = { .title = "Clients whose update is in the sum",
-                    .unit = "",
-                    .n = c->n,
-                    .x = c->x,
-                    .bars = true,
-                    .series = { { "in the sum", c->of[0], false },
-                                { "asked, not in it", c->of[1], false } },
-                    .count = 2 };
-    if (c->n > 0 && isnan(c->of[1][0]))
-        p.count = 1;
-    return svg_write(out, &p);
+    (void)r;
+    return isnan(l->loss) ? log(l->perplexity) : l->loss;
 }
 
-static sefl_status chart_cost(sefl_buf *out, const report *r, columns *c, const run_totals *t)
+static double not_in_sum(const report *r, const run_line *l)
 {
-    svg_chart s = { .title = "Seconds by part", .unit = "s", .n = c->n, .x = c->x, .bars = true };
-    svg_chart b = { .title = "Bytes by part", .unit = "bytes", .n = c->n, .x = c->x, .bars = true };
-    if (isnan(t->all.train_seconds)) {
-        for (size_t i = 0; i < c->n; i++) {
+    (void)r;
+    return l->asked - l->clients;
+}
+
+/* A federation's: what reveal and release leave of a round. */
+static double collecting(const report *r, const run_line *l)
+{
+    (void)r;
+    double rest = (isnan(l->open_seconds) ? 0 : l->open_seconds) +
+                  (isnan(l->release_seconds) ? 0 : l->release_seconds);
+    return isnan(l->train_seconds) ? l->seconds - rest : NAN;
+}
+
+/* A series is a number of the lines, or a function of them. */
+typedef struct series_def {
+    const char *name;
+    size_t at;
+    double (*of)(const report *r, const run_line *l);
+    bool dashed;
+} series_def;
+
+#define AT(member) .at = offsetof(run_line, member)
+static const struct chart_def {
+    const char *title, *unit;
+    bool bars, log;
+    series_def series[SERIES + 1];
+} charts[] = {
+    { "Perplexity on the validation text", "", .log = true,
+      .series = { { "this run", AT(perplexity) },
+                  { "plain FedAvg, at its end", .of = plain, .dashed = true },
+                  { "best possible", .of = best_possible, .dashed = true } } },
+    { "Loss on the validation text, nats per word", "", .series = { { "this run", .of = loss } } },
+    { "Epsilon spent", "",
+      .series = { { "against a server", AT(epsilon_server) },
+                  { "against others", AT(epsilon_others) },
+                  { "target", AT(epsilon_target), .dashed = true } } },
+    { "Clients whose update is in the sum", "", .bars = true,
+      .series = { { "in the sum", AT(clients) }, { "asked, not in it", .of = not_in_sum } } },
+    { "Seconds by part", "s", .bars = true,
+      .series = { { "clients train and upload", .of = collecting },
+                  { "2PC reveals the sum", AT(open_seconds) },
+                  { "release", AT(release_seconds) },
+                  { "training", AT(train_seconds) },
+                  { "encryption", AT(encrypt_seconds) },
+                  { "addition", AT(sum_seconds) },
+                  { "2PC", AT(twopc_seconds) },
+                  { "step", AT(step_seconds) },
+                  { "validation", AT(eval_seconds) } } },
+    { "Bytes by part", "bytes", .bars = true,
+      .series = { { "up", AT(up_bytes) },
+                  { "down", AT(down_bytes) },
+                  { "servers, ahead", AT(ahead_bytes) },
+                  { "servers, reveal", AT(open_bytes) },
+                  { "servers", AT(link_bytes) } } },
+};
+
+/* Series that no round has are left out. room: (SERIES + 1) values per round. */
+static sefl_status draw(sefl_buf *out, const report *r, const struct chart_def *d, double *room)
+{
+    size_t n = r->log.n;
+    double *x = room, *y = room + n;
+    svg_chart c = { d->title, d->unit, n, x, .bars = d->bars, .log = d->log };
+    for (size_t i = 0; i < n; i++)
+        x[i] = (double)r->log.at[i].round;
+    for (const series_def *s = d->series; s->name && c.count < SVG_SERIES_MAX; s++) {
+        bool any = false;
+        for (size_t i = 0; i < n; i++) {
             const run_line *l = &r->log.at[i];
-            double rest = (isnan(l->open_seconds) ? 0 : l->open_seconds) +
-                          (isnan(l->release_seconds) ? 0 : l->release_seconds);
-            c->of[0][i] = l->seconds - rest;
+            y[i] = s->of ? s->of(r, l) : *(const double *)((const char *)l + s->at);
+            any = any || !isnan(y[i]);
         }
-        PICK(1, open_seconds), PICK(2, release_seconds);
-        s.series[0] = (svg_series){ "clients train and upload", c->of[0], false };
-        s.series[1] = (svg_series){ "2PC reveals the sum", c->of[1], false };
-        s.series[2] = (svg_series){ "release", c->of[2], false };
-        s.count = 3;
-    } else {
-        PICK(0, train_seconds), PICK(1, encrypt_seconds), PICK(2, sum_seconds);
-        PICK(3, twopc_seconds), PICK(4, step_seconds), PICK(5, eval_seconds);
-        static const char *const names[] = { "training", "encryption", "addition",
-                                             "2PC",      "step",       "validation" };
-        for (size_t k = 0; k < 6; k++)
-            s.series[k] = (svg_series){ names[k], c->of[k], false };
-        s.count = 6;
+        if (!any)
+            continue;
+        c.series[c.count++] = (svg_series){ s->name, y, s->dashed };
+        y += n;
     }
-    SEFL_PASS(svg_write(out, &s));
-    PICK(0, up_bytes), PICK(1, down_bytes), PICK(2, ahead_bytes), PICK(3, open_bytes),
-        PICK(4, link_bytes);
-    static const char *const kinds[] = { "up", "down", "servers, ahead", "servers, reveal",
-                                         "servers" };
-    const double sums[] = { t->all.up_bytes, t->all.down_bytes, t->all.ahead_bytes,
-                            t->all.open_bytes, t->all.link_bytes };
-    for (size_t k = 0; k < 5; k++)
-        if (!isnan(sums[k]))
-            b.series[b.count++] = (svg_series){ kinds[k], c->of[k], false };
-    return svg_write(out, &b);
+    return svg_write(out, &c);
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
@@ -217,10 +182,9 @@ static sefl_status table(sefl_buf *out, const report *r)
 sefl_status report_html(sefl_buf *out, const report *r)
 {
     sefl_status st = SEFL_OK;
-    columns c = { 0 };
+    double *room = NULL;
     sefl_buf words = { 0 };
-    run_totals t = run_log_totals(&r->log);
-    SEFL_TRY(columns_new(&c, r));
+    SEFL_TRY(sefl_new(&room, r->log.n * (SERIES + 1), sizeof *room));
     SEFL_TRY(report_text(&words, r));
     SEFL_TRY(wr_u8(&words, 0));
     SEFL_TRY(wr_fmt(out, "%sSEFL: ", head));
@@ -230,10 +194,8 @@ sefl_status report_html(sefl_buf *out, const report *r)
     SEFL_TRY(wr_fmt(out, "</h1>\n<pre>"));
     SEFL_TRY(html_text(out, (const char *)words.p));
     SEFL_TRY(wr_fmt(out, "</pre>\n<div class=\"charts\">\n"));
-    SEFL_TRY(chart_learning(out, r, &c));
-    SEFL_TRY(chart_privacy(out, r, &c));
-    SEFL_TRY(chart_clients(out, r, &c));
-    SEFL_TRY(chart_cost(out, r, &c, &t));
+    for (size_t i = 0; i < sizeof charts / sizeof *charts; i++)
+        SEFL_TRY(draw(out, r, &charts[i], room));
     SEFL_TRY(wr_fmt(out, "</div>\n"));
     SEFL_TRY(table(out, r));
     if (r->config) {
@@ -246,6 +208,6 @@ sefl_status report_html(sefl_buf *out, const report *r)
              "</body>\n</html>\n"));
 done:
     buf_clear(&words);
-    sefl_free(c.flat);
+    sefl_free(room);
     return st;
 }

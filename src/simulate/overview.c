@@ -47,26 +47,17 @@ static void take_config(overview *o, const settings *s)
     snprintf(o->block, sizeof o->block, "%.20s", settings_text(s, "model.block"));
 }
 
-static void take_rounds(overview *o, const run_log *log)
+double overview_mean(const overview *o, double total)
 {
-    const run_totals t = run_log_totals(log);
-    const run_line *all = &t.all;
-    double released = (double)(t.rounds - t.skipped); /* blocked rounds cost as much */
-    o->rounds = t.rounds, o->skipped = t.skipped, o->blocked = t.blocked;
-    o->last = all->perplexity, o->best = t.best, o->best_round = t.best_round;
-    o->epsilon_server = all->epsilon_server, o->epsilon_others = all->epsilon_others;
-    o->has_epsilon = !isnan(all->epsilon_server);
-    o->seconds = t.rounds > 0 ? all->seconds / (double)t.rounds : 0;
-    o->link = NAN;
-    if (released == 0)
-        return;
-    o->link = all->link_bytes / released;
-    o->clients_mean = all->clients / released;
-    o->up_client = all->clients > 0 ? all->up_bytes / all->clients : 0;
-    o->train = all->train_seconds / released;
-    o->encrypt = all->encrypt_seconds / released;
-    o->sum = all->sum_seconds / released;
-    o->twopc = all->twopc_seconds / released;
+    uint64_t n = o->t.rounds - o->t.skipped;
+    return n > 0 ? total / (double)n : NAN;
+}
+
+/* 0 where there is none. */
+static log_field mean(const char *key, const overview *o, double total)
+{
+    double v = overview_mean(o, total);
+    return lf_real(key, isnan(v) ? 0 : v);
 }
 
 sefl_status overview_read(overview *out, const char *folder)
@@ -87,7 +78,7 @@ sefl_status overview_read(overview *out, const char *folder)
     take_config(out, &s);
     if (file_exists(run_path(&f, "metrics.jsonl")))
         SEFL_TRY(run_log_read(&log, run_path(&f, "metrics.jsonl")));
-    take_rounds(out, &log);
+    out->t = run_log_totals(&log);
     if (file_exists(run_path(&f, "state"))) {
         SEFL_TRY(run_state_read(&state, run_path(&f, "state")));
         out->over = state.over;
@@ -102,24 +93,29 @@ done:
 sefl_status overview_json(sefl_buf *out, const overview *o)
 {
     json j = json_into(out);
+    const run_totals *t = &o->t;
+    const run_line *all = &t->all;
     json_open(&j, '{');
-    json_fields(&j, lf_str("name", o->name), lf_str("folder", o->folder),
-                lf_str("protection", o->protection), lf_str("crypto", o->full ? "full" : "clear"),
-                lf_str("scheme", o->scheme), lf_str("noise", o->noise), lf_str("z", o->z),
-                lf_str("block", o->block), lf_u64("clients", o->clients),
-                lf_real("clients_mean", o->clients_mean), lf_bool("over", o->over),
-                lf_u64("rounds", o->rounds), lf_u64("rounds_asked", o->rounds_asked),
-                lf_u64("skipped", o->skipped), lf_u64("blocked", o->blocked),
-                lf_if(o->last > 0, lf_real("last_perplexity", o->last)),
-                lf_if(o->last > 0, lf_real("best_perplexity", o->best)),
-                lf_if(o->last > 0, lf_u64("best_round", o->best_round)), lf_str("text", o->text),
-                lf_str("claim", o->claim ? "dp" : "none"),
-                lf_if(o->has_epsilon, lf_real("epsilon_server", o->epsilon_server)),
-                lf_if(o->has_epsilon, lf_real("epsilon_others", o->epsilon_others)),
-                lf_real("round_seconds", o->seconds), lf_real("train_seconds", o->train),
-                lf_real("encrypt_seconds", o->encrypt), lf_real("sum_seconds", o->sum),
-                lf_real("2pc_seconds", o->twopc), lf_real("up_bytes_per_client", o->up_client),
-                lf_if(!isnan(o->link), lf_real("link_bytes", o->link)));
+    json_fields(
+        &j, lf_str("name", o->name), lf_str("folder", o->folder),
+        lf_str("protection", o->protection), lf_str("crypto", o->full ? "full" : "clear"),
+        lf_str("scheme", o->scheme), lf_str("noise", o->noise), lf_str("z", o->z),
+        lf_str("block", o->block), lf_u64("clients", o->clients),
+        mean("clients_mean", o, all->clients), lf_bool("over", o->over),
+        lf_u64("rounds", t->rounds), lf_u64("rounds_asked", o->rounds_asked),
+        lf_u64("skipped", t->skipped), lf_u64("blocked", t->blocked),
+        lf_if(t->best > 0, lf_real("last_perplexity", all->perplexity)),
+        lf_if(t->best > 0, lf_real("best_perplexity", t->best)),
+        lf_if(t->best > 0, lf_u64("best_round", t->best_round)), lf_str("text", o->text),
+        lf_str("claim", o->claim ? "dp" : "none"),
+        lf_if(!isnan(all->epsilon_server), lf_real("epsilon_server", all->epsilon_server)),
+        lf_if(!isnan(all->epsilon_others), lf_real("epsilon_others", all->epsilon_others)),
+        lf_real("round_seconds", t->rounds ? all->seconds / (double)t->rounds : 0),
+        mean("train_seconds", o, all->train_seconds),
+        mean("encrypt_seconds", o, all->encrypt_seconds), mean("sum_seconds", o, all->sum_seconds),
+        mean("2pc_seconds", o, all->twopc_seconds),
+        lf_real("up_bytes_per_client", all->clients > 0 ? all->up_bytes / all->clients : 0),
+        lf_if(!isnan(overview_mean(o, all->link_bytes)), mean("link_bytes", o, all->link_bytes)));
     json_close(&j, '}');
     return json_end(&j);
 }

@@ -19,16 +19,12 @@ typedef struct overview {
     uint32_t clients;
     char scheme[16], noise[16], z[48], block[24];
     bool claim, over;
-    uint64_t rounds, rounds_asked, skipped, blocked;
-    double clients_mean; /* in a round that was released */
-    double last, best;   /* perplexity; NAN: none */
-    uint64_t best_round;
-    bool has_epsilon;
-    double epsilon_server, epsilon_others;
-    double seconds, train, encrypt, sum, twopc; /* a round */
-    double up_client;                           /* bytes a client and round */
-    double link;                                /* bytes a round; NAN: none */
+    uint64_t rounds_asked;
+    run_totals t;
 } overview;
+
+/* The share of a round that is not skipped in a total of o->t; NAN where there is none. */
+double overview_mean(const overview *o, double total);
 
 /* SEFL_ENOTFOUND if the folder is no run's. */
 sefl_status overview_read(overview *out, const char *folder) SEFL_MUST_CHECK;

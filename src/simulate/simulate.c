@@ -59,14 +59,6 @@ static void hash_model(const sim *s, uint8_t out[SHA256_BYTES])
     sha256_of(out, span_of(s->theta, s->t->params * sizeof *s->theta));
 }
 
-/* Processor time of all threads. */
-static double process_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- ledgers --------------------------------------------------------------------------------- */
 
 /* A simulation's ledger follows from its rounds: it is written anew, so that a run that was
@@ -103,7 +95,7 @@ done:
 static void begin_round(sim *s)
 {
     s->began_ns = clock_ns(&s->mono);
-    s->cpu_before = process_seconds();
+    s->cpu_before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
     s->link_before = servers_bytes(s->servers);
     s->r = run_line_of(0);
     s->r.clients = s->r.diverged = 0;
@@ -279,7 +271,7 @@ static sefl_status keep(void *ctx, uint64_t round)
         s->r.link_bytes = (double)(servers_bytes(s->servers) - s->link_before);
     s->r.virtual_seconds = 1e-3 * (double)(now - s->opened_at);
     s->r.seconds = since(s, s->began_ns);
-    s->r.cpu_seconds = process_seconds() - s->cpu_before;
+    s->r.cpu_seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - s->cpu_before;
     SEFL_PASS(
         run_log_append(&s->state.metrics_bytes, run_path(&s->folder, "metrics.jsonl"), &s->r));
     s->state.agg = agg_remember(servers_agg(s->servers));
@@ -498,22 +490,6 @@ static sefl_status set_up(sim *s)
     return SEFL_OK;
 }
 
-static void announce(sim *s)
-{
-    simulate_view v = { .e = &s->e,
-                        .folder = s->folder.root,
-                        .rounds = s->t->rounds,
-                        .values = s->t->values,
-                        .tokens = s->federation->tokens,
-                        .threads = pool_threads(s->pool),
-                        .done = s->out->t.rounds,
-                        .r = s->out,
-                        .claim = s->t->claim,
-                        .epsilon_target = s->t->epsilon };
-    if (s->c->begin)
-        s->c->begin(s->c->ctx, &v);
-}
-
 static uint64_t resident_bytes(void)
 {
     struct rusage u;
@@ -608,7 +584,8 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
                             : (sefl_log){ .level = LOG_OFF, .fd = -1 };
     SEFL_TRY(set_up(s));
     warn_early(s);
-    announce(s);
+    if (c->begin)
+        c->begin(c->ctx, s->federation, out);
     if (out->t.rounds == 0) {
         double loss;
         SEFL_TRY(work_evaluate(s->work, &loss, s->theta));

@@ -24,25 +24,15 @@
 #include "simulate/federation.h"
 #include "simulate/run_folder.h"
 
-typedef struct simulate_view {
-    const experiment *e;
-    const char *folder;
-    uint64_t rounds; /* of the task */
-    size_t values;   /* in an update */
-    uint64_t tokens; /* of all clients */
-    unsigned threads;
-    uint64_t done; /* rounds that were there already */
-    double epsilon_target;
-    bool claim;
-    const struct simulate_result *r; /* with the warnings that are known already */
-} simulate_view;
+struct simulate_result;
 
 typedef struct simulate_config {
     settings *settings;  /* over experiment_schema, of one run */
     const char *runs;    /* folder of run folders */
     federation_key *key; /* of several runs; NULL: made for this one */
     void *ctx;
-    void (*begin)(void *ctx, const simulate_view *v);
+    /* r: rounds that were there already, and the warnings that are known already. */
+    void (*begin)(void *ctx, const federation *f, const struct simulate_result *r);
     void (*round)(void *ctx, const run_line *r);
     const sefl_progress *progress; /* clients of a round; may stop the run (SEFL_ECANCELLED) */
     /* The same, asked in every small unit of work (work.h, servers.h), so that a run stops soon.

@@ -49,11 +49,16 @@ struct work {
     uint32_t added, diverged;
 };
 
-static double cpu_seconds(void)
+double cpu_seconds(clockid_t which)
 {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    clock_gettime(which, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double thread_seconds(void)
+{
+    return cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* ---- making one ------------------------------------------------------------------------------ */
@@ -144,7 +149,7 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
                          const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
-    double began = cpu_seconds(), trained = 0;
+    double began = thread_seconds(), trained = 0;
     const task *t = w->t;
     const corpus *text = &w->s->text[who->client];
     bool integers = w->s->e->protection->quantises;
@@ -175,16 +180,16 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
     st = client_train_local(&job, l->v);
     *diverged = st == SEFL_ERANGE;
     SEFL_TRY(*diverged ? SEFL_OK : st);
-    trained = cpu_seconds();
+    trained = thread_seconds();
     if (integers && *diverged)
         memset(l->X, 0, t->values * sizeof *l->X);
     else if (integers)
         SEFL_TRY(client_train_round(l->X, t, text, l->v, &rng));
 done:
     if (trained == 0)
-        trained = cpu_seconds();
+        trained = thread_seconds();
     l->train += trained - began;
-    l->encrypt += cpu_seconds() - trained;
+    l->encrypt += thread_seconds() - trained;
     return st;
 }
 
@@ -256,11 +261,11 @@ static sefl_status add(work *w, lane *l, size_t piece, bool diverged, const sefl
 {
     sefl_status st = SEFL_OK;
     uint32_t client = w->set[piece].client;
-    double began = cpu_seconds();
+    double began = thread_seconds();
     uint8_t units[32];
     if (w->s->e->full) {
         SEFL_TRY(encrypt(w, l, units, client, coins));
-        double now = cpu_seconds();
+        double now = thread_seconds();
         l->encrypt += now - began;
         began = now;
         pthread_mutex_lock(&w->lock);
@@ -280,7 +285,7 @@ static sefl_status add(work *w, lane *l, size_t piece, bool diverged, const sefl
         w->added++;
         pthread_mutex_unlock(&w->lock);
     }
-    l->add += cpu_seconds() - began;
+    l->add += thread_seconds() - began;
 done:
     return st;
 }
@@ -352,7 +357,7 @@ static sefl_status begin(work *w, const round_header *h, const float *theta,
 static sefl_status finish(work *w, work_got *got)
 {
     const task *t = w->t;
-    double began = cpu_seconds();
+    double began = thread_seconds();
     if (w->s->e->full) {
         SEFL_PASS(ahe_sum_close(&t->ahe, w->closed));
         got->closed = w->closed;
@@ -368,7 +373,7 @@ static sefl_status finish(work *w, work_got *got)
                 w->lane[0].sum[i] += w->lane[k].sum[i];
         got->sum = w->lane[0].sum;
     }
-    got->add += cpu_seconds() - began;
+    got->add += thread_seconds() - began;
     return SEFL_OK;
 }
 

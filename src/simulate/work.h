@@ -17,6 +17,8 @@
 #include "protocol/update.h"
 #include "simulate/population.h"
 
+#include <time.h>
+
 typedef struct work work;
 
 typedef struct work_got {
@@ -45,5 +47,8 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
 
 /* Perplexity's logarithm on the validation text; NAN if there is none. Works on all of the pool. */
 sefl_status work_evaluate(work *w, double *loss, const float *theta) SEFL_MUST_CHECK;
+
+/* Processor time: CLOCK_THREAD_CPUTIME_ID or CLOCK_PROCESS_CPUTIME_ID. */
+double cpu_seconds(clockid_t which);
 
 #endif

@@ -23,37 +23,40 @@ static const char *const heads[COLUMNS] = { "run",      "protection", "clients",
                                             "z",        "eps server", "eps others",  "ppl last",
                                             "ppl best", "s a round",  "up a client", "between" };
 
-static void number(char *cell, double v, bool there)
+static void number(char *cell, double v)
 {
-    if (there)
-        snprintf(cell, CELL, "%.2f", v);
-    else
+    if (isnan(v))
         snprintf(cell, CELL, "-");
+    else
+        snprintf(cell, CELL, "%.2f", v);
 }
 
 static void fill(row r, const overview *o)
 {
+    const run_totals *t = &o->t;
+    const run_line *all = &t->all;
+    double clients = overview_mean(o, all->clients), link = overview_mean(o, all->link_bytes);
     char bytes[16];
     snprintf(r[0], CELL, "%s", o->name);
     snprintf(r[1], CELL, "%s%s", o->protection, o->full ? " (full)" : "");
-    snprintf(r[2], CELL, "%.4g/%" PRIu32, o->clients_mean, o->clients);
-    snprintf(r[3], CELL, "%" PRIu64 "/%" PRIu64 "%s", o->rounds - o->skipped - o->blocked,
-             o->rounds_asked, o->over ? "" : " ...");
+    snprintf(r[2], CELL, "%.4g/%" PRIu32, isnan(clients) ? 0 : clients, o->clients);
+    snprintf(r[3], CELL, "%" PRIu64 "/%" PRIu64 "%s", t->released, o->rounds_asked,
+             o->over ? "" : " ...");
     snprintf(r[4], CELL, "%s", o->z);
     if (o->claim) {
-        number(r[5], o->epsilon_server, o->has_epsilon);
-        number(r[6], o->epsilon_others, o->has_epsilon);
+        number(r[5], all->epsilon_server);
+        number(r[6], all->epsilon_others);
     } else {
         snprintf(r[5], CELL, "none");
         snprintf(r[6], CELL, "none");
     }
-    number(r[7], o->last, o->last > 0);
-    number(r[8], o->best, o->best > 0);
-    number(r[9], o->seconds, o->rounds > 0);
-    human_bytes(bytes, o->up_client);
+    number(r[7], all->perplexity);
+    number(r[8], t->best);
+    number(r[9], all->seconds / (double)t->rounds);
+    human_bytes(bytes, all->clients > 0 ? all->up_bytes / all->clients : 0);
     snprintf(r[10], CELL, "%s", bytes);
-    human_bytes(bytes, o->link);
-    snprintf(r[11], CELL, "%s", isnan(o->link) ? "-" : bytes);
+    human_bytes(bytes, link);
+    snprintf(r[11], CELL, "%s", isnan(link) ? "-" : bytes);
 }
 
 /* The first column to the left, numbers to the right. */

@@ -21,21 +21,22 @@ typedef struct session {
     const char *runs;
     bool json, quiet;
     meter line; /* of progress */
-    simulate_view view;
-    uint64_t began_ns, round, rounds_here;
+    uint32_t clients;
+    uint64_t began_ns, rounds, round, rounds_here;
     size_t run, empty; /* runs that learned nothing */
     unsigned warned;   /* warnings of this run that were printed at its beginning */
 } session;
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-static void on_begin(void *ctx, const simulate_view *v)
+static void on_begin(void *ctx, const federation *f, const simulate_result *r)
 {
     session *s = ctx;
-    const experiment *e = v->e;
-    s->view = *v;
+    const experiment *e = f->e;
+    s->clients = e->clients;
+    s->rounds = f->task.rounds;
     s->began_ns = clock_now_ns();
-    s->round = v->done;
+    s->round = r->t.rounds;
     s->rounds_here = 0;
     s->warned = 0;
     if (s->quiet)
@@ -47,24 +48,24 @@ static void on_begin(void *ctx, const simulate_view *v)
             "sefl simulate: %s: %" PRIu32 " clients, %" PRIu64
             " words, %zu values, protection %s%s  "
             "(%u thread%s, seed %" PRIu64 ")\n",
-            e->name, e->clients, v->tokens, v->values, e->protection->name,
+            e->name, e->clients, f->tokens, f->task.values, e->protection->name,
             !e->protection->two_servers ? ""
             : e->full                   ? ", crypto full"
                                         : ", crypto clear",
-            v->threads, v->threads == 1 ? "" : "s", e->seed);
-    if (!v->claim)
+            r->threads, r->threads == 1 ? "" : "s", e->seed);
+    if (!r->claim)
         fprintf(stderr, "no differential privacy claimed\n");
-    if (v->done > 0)
-        fprintf(stderr, "going on after round %" PRIu64 "\n", v->done);
-    for (; s->warned < v->r->warnings; s->warned++)
-        fprintf(stderr, "warning: %s\n", v->r->warning[s->warned]);
+    if (r->t.rounds > 0)
+        fprintf(stderr, "going on after round %" PRIu64 "\n", r->t.rounds);
+    for (; s->warned < r->warnings; s->warned++)
+        fprintf(stderr, "warning: %s\n", r->warning[s->warned]);
 }
 
 static void print_round(const session *s, const run_line *r)
 {
     char up[16];
     human_bytes(up, r->up_bytes);
-    printf("round %" PRIu64 "/%" PRIu64, r->round, s->view.rounds);
+    printf("round %" PRIu64 "/%" PRIu64, r->round, s->rounds);
     if (r->skipped)
         printf("  skipped");
     if (r->blocked)
@@ -73,7 +74,7 @@ static void print_round(const session *s, const run_line *r)
         printf("  loss %.3f  ppl %.2f", r->loss, r->perplexity);
     if (!isnan(r->epsilon_server))
         printf("  eps %.2f/%.2f", r->epsilon_server, r->epsilon_target);
-    printf("  clients %.0f/%" PRIu32, r->clients, s->view.e->clients);
+    printf("  clients %.0f/%" PRIu32, r->clients, s->clients);
     if (r->late + r->dropped + r->diverged > 0)
         printf(" (%.0f late, %.0f dropped, %.0f diverged)", r->late, r->dropped, r->diverged);
     printf("  up %s  %.1f s\n", up, r->seconds);
@@ -108,12 +109,12 @@ static bool on_progress(void *self, uint64_t done, uint64_t total)
     double rounds = (double)s->rounds_here + share;
     char rate[64] = "";
     if (rounds > 0 && t > 0) {
-        double left = t / rounds * ((double)(s->view.rounds - s->round) - share);
+        double left = t / rounds * ((double)(s->rounds - s->round) - share);
         snprintf(rate, sizeof rate, "  %.1f clients/s  %" PRIu64 ":%02" PRIu64 " left",
                  rounds * (double)total / t, (uint64_t)left / 60, (uint64_t)left % 60);
     }
     meter_line("round %" PRIu64 "/%" PRIu64 "  client %" PRIu64 "/%" PRIu64 "%s", s->round + 1,
-               s->view.rounds, done, total, rate);
+               s->rounds, done, total, rate);
     return true;
 }
 

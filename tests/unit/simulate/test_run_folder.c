@@ -217,11 +217,11 @@ static void overviews(void **state)
     r = sample, r.round = 4, r.perplexity = 45;
     CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
     CHECK_OK(overview_read(&o, f.root));
-    assert_int_equal(o.rounds, 4);
-    assert_int_equal(o.skipped, 1);
-    assert_true(o.last == 45 && o.best == 40 && o.best_round == 2 && !o.over);
-    assert_true(fabs(o.clients_mean - 293.0 / 3) < 1e-9);
-    assert_true(o.has_epsilon && o.epsilon_server == 2.5);
+    assert_int_equal(o.t.rounds, 4);
+    assert_int_equal(o.t.skipped, 1);
+    assert_true(o.t.all.perplexity == 45 && o.t.best == 40 && o.t.best_round == 2 && !o.over);
+    assert_true(fabs(overview_mean(&o, o.t.all.clients) - 293.0 / 3) < 1e-9);
+    assert_true(o.t.all.epsilon_server == 2.5);
     assert_string_equal(o.text, "generated, seed 1, 100 clients, 2000 words, alpha 0.5");
     CHECK_OK(overview_json(&b, &o));
     buf_clear(&b);
