@@ -130,7 +130,6 @@ static sefl_status tick(sefl_buf *out, const frame *f, double v)
 
 static sefl_status y_axis(sefl_buf *out, const frame *f)
 {
-    sefl_status st = SEFL_OK;
     if (f->log) {
         static const double steps[] = { 1, 2, 5 };
         bool few = f->high / f->low > 300;
@@ -138,16 +137,15 @@ static sefl_status y_axis(sefl_buf *out, const frame *f)
             for (size_t k = 0; k < (few ? 1 : 3); k++) {
                 double v = steps[k] * pow(10, e);
                 if (v >= f->low && v <= f->high)
-                    SEFL_TRY(tick(out, f, v));
+                    SEFL_PASS(tick(out, f, v));
             }
-        goto done;
+        return SEFL_OK;
     }
     double step = nice_step(f->high - f->low);
     long first = (long)ceil(f->low / step - 1e-9), last = (long)floor(f->high / step + 1e-9);
     for (long i = first; i <= last; i++)
-        SEFL_TRY(tick(out, f, (double)i * step));
-done:
-    return st;
+        SEFL_PASS(tick(out, f, (double)i * step));
+    return SEFL_OK;
 }
 
 static sefl_status x_axis(sefl_buf *out, const frame *f)

@@ -201,30 +201,28 @@ done:
 static sefl_status make_keys(federation *s, const settings *set, federation_key *k,
                              const sefl_progress *stop)
 {
-    sefl_status st = SEFL_OK;
     seeded gen;
     sefl_rng rng = seeded_rng(&gen);
     seeded_init(&gen, s->e->seed, "simulated signing keys");
-    SEFL_TRY(sign_key_new(&s->as_key, &rng));
-    SEFL_TRY(sign_key_new(&s->csp_key, &rng));
+    SEFL_PASS(sign_key_new(&s->as_key, &rng));
+    SEFL_PASS(sign_key_new(&s->csp_key, &rng));
     if (strcmp(settings_text(set, "crypto.scheme"), "pad") == 0) {
         seeded_init(&gen, s->e->seed, "simulated root");
-        SEFL_TRY(rng_fill(&rng, s->root, sizeof s->root));
-        goto done;
+        SEFL_PASS(rng_fill(&rng, s->root, sizeof s->root));
+        return SEFL_OK;
     }
     if (k && k->sec && k->seed == s->e->seed && k->bits == s->e->key_bits) {
         s->sec = k->sec;
-        goto done;
+        return SEFL_OK;
     }
     seeded_init(&gen, s->e->seed, "simulated key");
-    SEFL_TRY(paillier_keygen_vartime(&s->sec, s->e->key_bits, &rng, stop));
+    SEFL_PASS(paillier_keygen_vartime(&s->sec, s->e->key_bits, &rng, stop));
     s->own_sec = !k;
     if (k) {
         federation_key_clear(k);
         *k = (federation_key){ s->e->seed, s->e->key_bits, s->sec };
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status make_task(maker *m, const char *init_hash)
@@ -243,10 +241,8 @@ static sefl_status make_task(maker *m, const char *init_hash)
     /* the words' numbers stand for the file: generated text has none */
     sha256_of(digest, span_of(s->valid.token, s->valid.tokens * sizeof *s->valid.token));
     hex_write(valid_hex, digest, SHA256_BYTES);
-    st = experiment_task(&ts, m->c->settings, s->e, vocab_size(s->words), vocab_hex, init_hash,
-                         s->valid.tokens > 0 ? valid_hex : NULL);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(experiment_task(&ts, m->c->settings, s->e, vocab_size(s->words), vocab_hex, init_hash,
+                              s->valid.tokens > 0 ? valid_hex : NULL));
     SEFL_TRY(task_make(&document, &ts, s->sec ? paillier_sec_pub(s->sec) : NULL, &keys));
     envelope env = { .kind = SIGN_TASK, .content = buf_span(&document) };
     SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->as_key));

@@ -29,9 +29,7 @@ void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char 
 
 sefl_status named_coins_new(named_coins **out, const char *who, uint64_t seed)
 {
-    sefl_status st = sefl_new(out, 1, sizeof **out);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(out, 1, sizeof **out));
     snprintf((*out)->who, sizeof(*out)->who, "%s", who);
     (*out)->seed = seed;
     pthread_mutex_init(&(*out)->lock, NULL);
@@ -55,9 +53,7 @@ static sefl_status get(void *self, sefl_rng *out, const char *purpose, uint64_t 
 {
     named_coins *n = self;
     named *x = NULL;
-    sefl_status st = sefl_new(&x, 1, sizeof *x);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(&x, 1, sizeof *x));
     named_coins_replay(&x->gen, n->who, n->seed, purpose, round, attempt);
     *out = seeded_rng(&x->gen);
     pthread_mutex_lock(&n->lock);

@@ -151,7 +151,6 @@ static sefl_status tell(population *c, uint32_t i, participant_event_kind kind, 
 /* Until it waits for something. */
 static sefl_status act(population *c, uint32_t i, uint64_t now)
 {
-    sefl_status st = SEFL_OK;
     person *p = &c->p[i];
     for (;;) {
         participant_order o = participant_next(p->m, now);
@@ -159,45 +158,39 @@ static sefl_status act(population *c, uint32_t i, uint64_t now)
         switch (o.kind) {
         case PARTICIPANT_POLL:
             if (c->round > o.round && now < c->left_until) {
-                SEFL_TRY(news(c, i, now));
+                SEFL_PASS(news(c, i, now));
                 continue;
             }
             p->waiting = true;
-            goto done;
+            return SEFL_OK;
         case PARTICIPANT_SLEEP:
-            SEFL_TRY(push(c, i, WAKE, o.until_ms));
-            goto done;
+            return push(c, i, WAKE, o.until_ms);
         case PARTICIPANT_FETCH_MODEL:
             c->counts.asked++;
             p->busy = true;
-            SEFL_TRY(tell(c, i, PARTICIPANT_GOT_MODEL, now));
+            SEFL_PASS(tell(c, i, PARTICIPANT_GOT_MODEL, now));
             continue;
         case PARTICIPANT_TRAIN:
             p->zeros = o.zeros;
-            at = now + first;
             if (p->dies && p->dies_at < 0.8)
-                SEFL_TRY(push(c, i, DIED, now + (uint64_t)(p->dies_at * (double)p->busy_ms)));
-            else
-                SEFL_TRY(push(c, i, TRAINED, at));
-            goto done;
+                return push(c, i, DIED, now + (uint64_t)(p->dies_at * (double)p->busy_ms));
+            return push(c, i, TRAINED, now + first);
         case PARTICIPANT_UPLOAD:
             at = now + rest;
             if (c->s->task.sampling == TASK_HIDDEN && c->left_until > now) {
                 uint64_t left = c->left_until - now, part = 0; /* as roles/client: third quarter */
                 sefl_rng rng = seeded_rng(&p->jitter);
                 if (left >= 4)
-                    SEFL_TRY(rng_below(&rng, &part, left / 4));
+                    SEFL_PASS(rng_below(&rng, &part, left / 4));
                 at = at > now + left / 2 + part ? at : now + left / 2 + part;
             }
-            SEFL_TRY(push(c, i, p->dies ? DIED : ARRIVED, at));
-            goto done;
+            return push(c, i, p->dies ? DIED : ARRIVED, at);
         case PARTICIPANT_STOP:
             p->waiting = false;
-            goto done;
+            return SEFL_OK;
         }
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static void too_late(population *c, person *p)
@@ -209,29 +202,26 @@ static void too_late(population *c, person *p)
 /* An upload is there to its last byte. */
 static sefl_status arrive(population *c, uint32_t i, uint64_t now)
 {
-    sefl_status st = SEFL_OK;
     agg_upload u = { .round = c->round,
                      .bytes = task_body_bytes(&c->s->task),
                      .rounds_taken = c->taken[i] };
     agg_verdict v = agg_admit(c->a, &u, now);
     if (v != AGG_ADMIT) {
         too_late(c, &c->p[i]);
-        SEFL_TRY(tell(c, i, PARTICIPANT_REFUSED, now));
-        goto done;
+        SEFL_PASS(tell(c, i, PARTICIPANT_REFUSED, now));
+        return SEFL_OK;
     }
     c->set[c->in_set++] = (population_member){ .client = i, .zeros = c->p[i].zeros };
     c->taken[i]++;
     c->p[i].busy = false;
-    SEFL_TRY(agg_on(
+    SEFL_PASS(agg_on(
         c->a, &(agg_event){ .kind = AGG_UPDATE, .round = c->round, .clients = c->in_set }, now));
-    SEFL_TRY(tell(c, i, PARTICIPANT_GOT_RECEIPT, now));
-done:
-    return st;
+    SEFL_PASS(tell(c, i, PARTICIPANT_GOT_RECEIPT, now));
+    return SEFL_OK;
 }
 
 static sefl_status happen(population *c, const event *e, uint64_t now)
 {
-    sefl_status st = SEFL_OK;
     person *p = &c->p[e->client];
     participant_order o =
         participant_next(p->m, now); /* may drop a round whose deadline has passed */
@@ -240,16 +230,16 @@ static sefl_status happen(population *c, const event *e, uint64_t now)
         break;
     case TRAINED:
         if (o.kind == PARTICIPANT_TRAIN)
-            SEFL_TRY(tell(c, e->client, PARTICIPANT_TRAINED, now));
+            SEFL_PASS(tell(c, e->client, PARTICIPANT_TRAINED, now));
         else
             too_late(c, p);
         break;
     case ARRIVED:
         if (o.kind == PARTICIPANT_UPLOAD && o.round == c->round) {
-            SEFL_TRY(arrive(c, e->client, now));
+            SEFL_PASS(arrive(c, e->client, now));
         } else if (o.kind == PARTICIPANT_UPLOAD) {
             too_late(c, p);
-            SEFL_TRY(tell(c, e->client, PARTICIPANT_REFUSED, now));
+            SEFL_PASS(tell(c, e->client, PARTICIPANT_REFUSED, now));
         }
         break;
     case DIED:
@@ -258,11 +248,10 @@ static sefl_status happen(population *c, const event *e, uint64_t now)
         participant_free(p->m);
         p->m = NULL;
         p->turn++;
-        goto done;
+        return SEFL_OK;
     }
-    SEFL_TRY(act(c, e->client, now));
-done:
-    return st;
+    SEFL_PASS(act(c, e->client, now));
+    return SEFL_OK;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

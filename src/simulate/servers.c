@@ -81,21 +81,18 @@ static void *serve(void *arg)
 
 static sefl_status dial(void *ctx, channel **out)
 {
-    sefl_status st = SEFL_OK;
     servers *v = ctx;
-    SEFL_TRY(channel_pair_new(&v->as_end, &v->csp_end, TIMEOUT_MS));
+    SEFL_PASS(channel_pair_new(&v->as_end, &v->csp_end, TIMEOUT_MS));
     v->dialled = true;
-    st = channel_pair_limit(&v->as_end, UNDER_WAY);
+    sefl_status st = channel_pair_limit(&v->as_end, UNDER_WAY);
     if (st == SEFL_OK && pthread_create(&v->thread, NULL, serve, v) != 0)
         st = sefl_fail(SEFL_ENOMEM, "no thread for CSP");
-    if (st != SEFL_OK) {
-        channel_pair_close(&v->csp_end);
-        goto done;
-    }
-    v->running = true;
+    v->running = st == SEFL_OK;
     v->watched = (channel){ .ops = &watched_ops, .self = v };
-    *out = &v->watched;
-done:
+    if (v->running)
+        *out = &v->watched;
+    else
+        channel_pair_close(&v->csp_end);
     return st;
 }
 
@@ -149,9 +146,7 @@ static void close_uploads(void *ctx)
 static sefl_status freeze(void *ctx, uint64_t round)
 {
     servers *v = ctx;
-    sefl_status st = v->c.upload(v->c.ctx, &v->header, &v->got);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(v->c.upload(v->c.ctx, &v->header, &v->got));
     log_info(v->c.log, "clients trained", lf_u64("round", round), lf_u64("clients", v->got.clients),
              lf_u64("diverged", v->got.diverged));
     return as_rounds_send_heads(v->rounds);
@@ -165,10 +160,9 @@ static sefl_status upload_set(void *ctx, uint64_t round, round_entry **set, uint
     *set = NULL;
     if (!v->got.set || *n == 0)
         return SEFL_OK;
-    sefl_status st = sefl_new(set, *n, sizeof **set);
-    if (st == SEFL_OK)
-        memcpy(*set, v->got.set, *n * sizeof **set);
-    return st;
+    SEFL_PASS(sefl_new(set, *n, sizeof **set));
+    memcpy(*set, v->got.set, *n * sizeof **set);
+    return SEFL_OK;
 }
 
 static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *out)
@@ -186,8 +180,7 @@ static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, 
     const servers *v = ctx;
     size_t each = head_bytes(v->f->task.seal);
     const round_entry *at = bsearch(e, v->got.set, v->got.clients, sizeof *e, round_entry_order);
-    if (!at)
-        return sefl_fail(SEFL_EINVAL, "round %" PRIu64 ": no such upload", round);
+    SEFL_NEED(at, SEFL_EINVAL, "round %" PRIu64 ": no such upload", round);
     memcpy(out, v->got.heads + (size_t)(at - v->got.set) * each, each);
     return SEFL_OK;
 }

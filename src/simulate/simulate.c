@@ -303,21 +303,19 @@ static sefl_status write_model(sim *s, uint64_t round)
 /* SEFL_ERANGE: the release check blocks this model. */
 static sefl_status evaluate(sim *s, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     double loss;
     uint64_t began = clock_ns(&s->mono), every = s->e.eval_every;
     bool last = round >= s->t->rounds;
     if (!last && (every == 0 || round % every != 0))
-        goto done;
-    SEFL_TRY(work_evaluate(s->work, &loss, s->theta));
+        return SEFL_OK;
+    SEFL_PASS(work_evaluate(s->work, &loss, s->theta));
     s->r.eval_seconds += since(s, began);
     if (isnan(loss)) /* no text to validate with */
-        goto done;
-    SEFL_TRY(release_check_loss(loss));
+        return SEFL_OK;
+    SEFL_PASS(release_check_loss(loss));
     s->r.loss = loss;
     s->r.perplexity = exp(loss);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* Model and optimiser of the latest release, from their files. */
@@ -360,21 +358,20 @@ static sefl_status advance(sim *s, uint64_t round, const int64_t *w, uint32_t cl
 static sefl_status release(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out)
 {
-    sefl_status st = SEFL_OK;
     sim *s = ctx;
     uint64_t began = clock_ns(&s->mono);
     char name[64];
     (void)from;
-    st = advance(s, round, w, clients, &out->numbers);
+    sefl_status st = advance(s, round, w, clients, &out->numbers);
     if (st == SEFL_ERANGE) {
         out->blocked = true;
         snprintf(out->why, sizeof out->why, "%s", sefl_last_error());
         return load_model(s);
     }
-    SEFL_TRY(st);
+    SEFL_PASS(st);
     s->step.round = round;
-    SEFL_TRY(write_model(s, round));
-    SEFL_TRY(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, round)));
+    SEFL_PASS(write_model(s, round));
+    SEFL_PASS(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, round)));
     s->last_model = s->state.model_round;
     s->state.model_round = round;
     s->r.step_seconds = since(s, began) - s->r.eval_seconds;
@@ -384,11 +381,10 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
     hash_model(s, out->hash);
     if (out->has_perplexity && (best == 0 || out->perplexity < best)) {
         snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", round);
-        SEFL_TRY(run_folder_link(&s->folder, "best.safetensors", name));
+        SEFL_PASS(run_folder_link(&s->folder, "best.safetensors", name));
         s->state.best_round = round;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -404,29 +400,27 @@ static sefl_status add_up(sim *s)
 
 static sefl_status take_up(sim *s)
 {
-    sefl_status st = SEFL_OK;
     uint64_t text = federation_text(s->federation);
-    SEFL_CHECK(
+    SEFL_NEED(
         s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
         "%s began with other text: data.path has changed since; take another name, or remove it",
         s->folder.root);
     s->state.text = text;
-    SEFL_TRY(run_metrics_cut(&s->folder, s->state.metrics_bytes));
+    SEFL_PASS(run_metrics_cut(&s->folder, s->state.metrics_bytes));
     if (s->state.agg.round == 0) { /* a new run */
-        SEFL_TRY(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));
-        SEFL_TRY(write_model(s, 0));
-        SEFL_TRY(step_new(&s->step, s->t));
-        goto done;
+        SEFL_PASS(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));
+        SEFL_PASS(write_model(s, 0));
+        SEFL_PASS(step_new(&s->step, s->t));
+        return SEFL_OK;
     }
-    SEFL_CHECK(s->state.clients == s->federation->clients, SEFL_EPROTO, "%s: state of another run",
-               s->folder.root);
-    SEFL_TRY(add_up(s));
-    SEFL_TRY(load_model(s));
+    SEFL_NEED(s->state.clients == s->federation->clients, SEFL_EPROTO, "%s: state of another run",
+              s->folder.root);
+    SEFL_PASS(add_up(s));
+    SEFL_PASS(load_model(s));
     struct stat sb;
     if (stat(run_path(&s->folder, "model/last.safetensors"), &sb) == 0)
         s->model_bytes = (uint64_t)sb.st_size;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status make_servers(sim *s)

@@ -65,21 +65,19 @@ static double thread_seconds(void)
 
 static sefl_status lane_init(work *w, lane *l)
 {
-    sefl_status st = SEFL_OK;
     const task *t = w->t;
-    SEFL_TRY(lm_new(&l->m, &t->model, NULL));
-    SEFL_TRY(sefl_new(&l->v, t->params, sizeof *l->v));
+    SEFL_PASS(lm_new(&l->m, &t->model, NULL));
+    SEFL_PASS(sefl_new(&l->v, t->params, sizeof *l->v));
     if (!w->s->e->protection->quantises)
-        goto done;
-    SEFL_TRY(sefl_new(&l->X, t->values, sizeof *l->X));
+        return SEFL_OK;
+    SEFL_PASS(sefl_new(&l->X, t->values, sizeof *l->X));
     if (t->unit == TASK_UNIT_RECORD)
-        SEFL_TRY(sefl_new(&l->one, t->params, sizeof *l->one));
+        SEFL_PASS(sefl_new(&l->one, t->params, sizeof *l->one));
     if (w->s->e->full)
-        SEFL_TRY(sefl_new(&l->body, task_body_bytes(t), 1));
+        SEFL_PASS(sefl_new(&l->body, task_body_bytes(t), 1));
     else
-        SEFL_TRY(sefl_new(&l->sum, t->values, sizeof *l->sum));
-done:
-    return st;
+        SEFL_PASS(sefl_new(&l->sum, t->values, sizeof *l->sum));
+    return SEFL_OK;
 }
 
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
@@ -229,7 +227,6 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
     memcpy(at->body, units, sizeof at->body);
     if (w->heads)
         memcpy(w->heads + (size_t)(at - w->entry) * head_n, l->body, head_n);
-    w->added++;
     return SEFL_OK;
 }
 
@@ -264,29 +261,25 @@ static sefl_status add(work *w, lane *l, size_t piece, bool diverged, const sefl
     double began = thread_seconds();
     uint8_t units[32];
     if (w->s->e->full) {
-        SEFL_TRY(encrypt(w, l, units, client, coins));
+        SEFL_PASS(encrypt(w, l, units, client, coins));
         double now = thread_seconds();
         l->encrypt += now - began;
         began = now;
-        pthread_mutex_lock(&w->lock);
+    }
+    for (size_t i = 0; l->sum && i < w->t->values; i++)
+        l->sum[i] += l->X[i];
+    pthread_mutex_lock(&w->lock);
+    if (w->s->e->full) {
         st = add_body(w, l, piece, units);
-        pthread_mutex_unlock(&w->lock);
-    } else if (!w->s->e->protection->quantises) {
-        pthread_mutex_lock(&w->lock);
+    } else if (w->average) {
         while (w->next != piece)
             pthread_cond_wait(&w->turn, &w->lock);
         add_floats(w, l, client, diverged);
-        w->added++;
-        pthread_mutex_unlock(&w->lock);
-    } else {
-        for (size_t i = 0; i < w->t->values; i++)
-            l->sum[i] += l->X[i];
-        pthread_mutex_lock(&w->lock);
-        w->added++;
-        pthread_mutex_unlock(&w->lock);
     }
+    w->added += st == SEFL_OK;
+    w->diverged += diverged;
+    pthread_mutex_unlock(&w->lock);
     l->add += thread_seconds() - began;
-done:
     return st;
 }
 
@@ -315,9 +308,6 @@ static sefl_status one_client(void *ctx, unsigned lane_number, size_t begin, siz
     sefl_coins coins = named_coins_of(n);
     SEFL_TRY(train(w, l, &diverged, &w->set[begin], &coins));
     SEFL_TRY(add(w, l, begin, diverged, &coins));
-    pthread_mutex_lock(&w->lock);
-    w->diverged += diverged;
-    pthread_mutex_unlock(&w->lock);
 done:
     named_coins_free(n);
     if (!w->s->e->protection->quantises)
@@ -397,15 +387,13 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
 
 sefl_status work_evaluate(work *w, double *loss, const float *theta)
 {
-    sefl_status st = SEFL_OK;
     const corpus *v = &w->s->valid;
     *loss = NAN;
     if (v->tokens < 2 * LM_EVAL_BATCH)
-        goto done;
+        return SEFL_OK;
     if (!w->judge)
-        SEFL_TRY(lm_new(&w->judge, &w->t->model, w->pool));
+        SEFL_PASS(lm_new(&w->judge, &w->t->model, w->pool));
     memcpy(lm_theta(w->judge), theta, w->t->params * sizeof *theta);
-    SEFL_TRY(lm_evaluate(w->judge, v->token, v->tokens, loss, w->stop));
-done:
-    return st;
+    SEFL_PASS(lm_evaluate(w->judge, v->token, v->tokens, loss, w->stop));
+    return SEFL_OK;
 }
