@@ -159,13 +159,18 @@ static void plan_text(const plan *p)
            p->grid.q, p->grid.d_sens, p->clip, p->grid.k, p->grid.t);
 }
 
-static void json_claim(json *j, const char *key, const dp_claim *c)
+/* Against a server and against others, each for zeroing out and for replacement. */
+static void json_claims(json *j, const dp_claim server[2], const dp_claim others[2])
 {
-    json_object(j, key,
-                lf_bool("claimed", c->claimed), /* epsilon is null when nothing is claimed */
-                lf_real("epsilon", c->epsilon), lf_if(c->claimed, lf_real("order", c->order)),
-                lf_if(!c->claimed, lf_str("statement", NO_CLAIM)),
-                lf_if(!c->claimed, lf_str("why", c->why_not)));
+    static const char *const keys[] = { "server", "server_replace", "others", "others_replace" };
+    for (int i = 0; i < 4; i++) {
+        const dp_claim *c = i < 2 ? &server[i] : &others[i - 2];
+        json_object(j, keys[i],
+                    lf_bool("claimed", c->claimed), /* epsilon is null when nothing is claimed */
+                    lf_real("epsilon", c->epsilon), lf_if(c->claimed, lf_real("order", c->order)),
+                    lf_if(!c->claimed, lf_str("statement", NO_CLAIM)),
+                    lf_if(!c->claimed, lf_str("why", c->why_not)));
+    }
 }
 
 static void json_pld(json *j, const char *key, const pld_interval *e)
@@ -173,7 +178,7 @@ static void json_pld(json *j, const char *key, const pld_interval *e)
     json_object(j, key, lf_real("lower", e->lower), lf_real("upper", e->upper));
 }
 
-static int plan_json(const plan *p)
+static sefl_status plan_json(const plan *p)
 {
     sefl_buf b = { 0 };
     json j = json_into(&b);
@@ -183,10 +188,7 @@ static int plan_json(const plan *p)
                 lf_str("noise", kinds[p->kind].name), lf_bool("hidden", p->hidden),
                 lf_bool("public_count", p->public_count), lf_real("delta", p->delta),
                 lf_real("z", p->z));
-    json_claim(&j, "server", &p->server[0]);
-    json_claim(&j, "server_replace", &p->server[1]);
-    json_claim(&j, "others", &p->others[0]);
-    json_claim(&j, "others_replace", &p->others[1]);
+    json_claims(&j, p->server, p->others);
     if (p->pld) {
         json_pld(&j, "server_pld", &p->pld_server);
         json_pld(&j, "others_pld", &p->pld_others);
@@ -199,7 +201,7 @@ static int plan_json(const plan *p)
                 lf_u64("s2", p->grid.s2), lf_u64("ring_bits", p->grid.k),
                 lf_u64("fraction_bits", p->grid.t));
     json_close(&j, '}');
-    return print_json_end(&cmd_privacy, &j);
+    return print_json(&j);
 }
 
 /* What the ranges of the single options do not say. */
@@ -220,21 +222,28 @@ static const char *misuse_of(const plan *p)
                                                : NULL;
 }
 
-static int run_plan(void *options)
+/* Every option was acceptable by itself: a failure is no misuse. */
+static int outcome(sefl_status st)
 {
-    plan *p = options;
-    const char *wrong = misuse_of(p);
-    if (wrong)
-        return cli_misuse(&cmd_privacy, "%s", wrong);
-    sefl_status st = compute(p);
-    if (st != SEFL_OK) {
-        cli_failed(&cmd_privacy, st);
-        return CLI_FAILED; /* every option was acceptable by itself */
-    }
+    if (st == SEFL_OK)
+        return CLI_DONE;
+    (void)cli_failed(&cmd_privacy, st);
+    return CLI_FAILED;
+}
+
+static sefl_status make_plan(plan *p)
+{
+    SEFL_PASS(compute(p));
     if (p->json)
         return plan_json(p);
     plan_text(p);
-    return CLI_DONE;
+    return SEFL_OK;
+}
+
+static int run_plan(void *options)
+{
+    const char *wrong = misuse_of(options);
+    return wrong ? cli_misuse(&cmd_privacy, "%s", wrong) : outcome(make_plan(options));
 }
 
 /* ---- spent --------------------------------------------------------------------------------- */
@@ -273,8 +282,10 @@ static void spent_text(const ledger *l, const ledger_total *t)
     printf("%-34s record %" PRIu64 ", %s\n", "head", head.records, id);
 }
 
-static int spent_json(const ledger *l, const ledger_total *t)
+static sefl_status spent_json(const ledger *l, const ledger_total *t)
 {
+    const dp_claim server[2] = { t->server, t->server_replace };
+    const dp_claim others[2] = { t->others, t->others_replace };
     sefl_buf b = { 0 };
     json j = json_into(&b);
     ledger_head head;
@@ -285,10 +296,7 @@ static int spent_json(const ledger *l, const ledger_total *t)
     json_fields(&j, lf_str("population", ledger_population(l)), lf_u64("rounds", t->rounds),
                 lf_real("delta", t->delta), lf_str("unit", unit_name[t->unit]),
                 lf_u64("ignored_bytes", ledger_ignored(l)));
-    json_claim(&j, "server", &t->server);
-    json_claim(&j, "server_replace", &t->server_replace);
-    json_claim(&j, "others", &t->others);
-    json_claim(&j, "others_replace", &t->others_replace);
+    json_claims(&j, server, others);
     json_key(&j, "tasks"), json_open(&j, '[');
     for (size_t i = 0; (terms = ledger_task(l, i, &rounds)) != NULL; i++) {
         hex_write(id, terms->task, sizeof terms->task);
@@ -304,30 +312,26 @@ static int spent_json(const ledger *l, const ledger_total *t)
     hex_write(id, head.hash, sizeof head.hash);
     json_object(&j, "head", lf_u64("records", head.records), lf_str("hash", id));
     json_close(&j, '}');
-    return print_json_end(&cmd_privacy, &j);
+    return print_json(&j);
 }
 
 static int run_spent(void *options)
 {
+    sefl_status st = SEFL_OK;
     const plan *p = options;
     ledger *l = NULL;
     ledger_total total;
-    int rc = CLI_DONE;
     if (p->delta >= 1)
         return cli_misuse(&cmd_privacy, "--delta must be above 0 and below 1");
-    sefl_status st = ledger_open_read(&l, p->ledger);
-    if (st == SEFL_OK)
-        st = ledger_spent(l, p->delta, &total);
-    if (st != SEFL_OK) {
-        cli_failed(&cmd_privacy, st);
-        rc = CLI_FAILED;
-    } else if (p->json) {
-        rc = spent_json(l, &total);
-    } else {
+    SEFL_TRY(ledger_open_read(&l, p->ledger));
+    SEFL_TRY(ledger_spent(l, p->delta, &total));
+    if (p->json)
+        SEFL_TRY(spent_json(l, &total));
+    else
         spent_text(l, &total);
-    }
+done:
     ledger_close(l);
-    return rc;
+    return outcome(st);
 }
 
 /* ---- new ----------------------------------------------------------------------------------- */
@@ -340,15 +344,11 @@ static int run_new(void *options)
                           "new wants --population NAME (a server) or --text TEXT (a client)");
     sefl_status st =
         p->text ? text_ledger_create(p->ledger, p->text) : ledger_create(p->ledger, p->population);
-    if (st != SEFL_OK) {
-        cli_failed(&cmd_privacy, st);
-        return CLI_FAILED;
-    }
-    if (p->text)
+    if (st == SEFL_OK && p->text)
         printf("%s: an empty ledger of the text %s\n", p->ledger, p->text);
-    else
+    else if (st == SEFL_OK)
         printf("%s: an empty ledger of the population \"%s\"\n", p->ledger, p->population);
-    return CLI_DONE;
+    return outcome(st);
 }
 
 #define TO(member) SETTING_TO(plan, member)

@@ -31,12 +31,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LOCK_BYTES = 32, STEPS = 10 };
+enum { LOCK_BYTES = 32 };
 
 typedef struct build {
     const provision_config *c;
-    const sefl_progress *progress;
-    unsigned step;
     dir_tree at;    /* the folder being built */
     unsigned width; /* digits of a client's number */
     uint32_t clients;
@@ -50,12 +48,6 @@ typedef struct build {
 static const char *client(build *b, uint32_t i, const char *file)
 {
     return dir_in(&b->at, "clients/client-%0*" PRIu32 "/%s", (int)b->width, i + 1, file);
-}
-
-static sefl_status next_step(build *b)
-{
-    return progress_report(b->progress, b->step++, STEPS) ? SEFL_OK
-                                                          : sefl_fail(SEFL_ECANCELLED, "stopped");
 }
 
 /* ---- the folder ------------------------------------------------------------------------- */
@@ -114,21 +106,26 @@ static bool is(const build *b, const char *key, const char *word)
     return strcmp(settings_text(&b->task, key), word) == 0;
 }
 
+/* Does the caller leave this setting to us? */
+static bool is_free(const build *b, const char *key)
+{
+    return !b->c->task || !settings_given(b->c->task, key);
+}
+
 static sefl_status start_settings(build *b)
 {
-    const settings *mine = b->c->task;
     settings_init(&b->task, task_schema);
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         SEFL_PASS(set(b, defaults[i].key, "%s", defaults[i].value));
     SEFL_PASS(set(b, "rounds.enrolled", "%" PRIu32, b->clients));
-    if (mine)
-        SEFL_PASS(settings_overlay(&b->task, mine));
-    if ((!mine || !settings_given(mine, "privacy.z")) && is(b, "privacy.noise", "none"))
+    if (b->c->task)
+        SEFL_PASS(settings_overlay(&b->task, b->c->task));
+    if (is_free(b, "privacy.z") && is(b, "privacy.noise", "none"))
         SEFL_PASS(set(b, "privacy.z", "0"));
     /* a quarter may stay away; rounds end when all are in, where that takes no claim away */
-    if (!mine || !settings_given(mine, "rounds.threshold"))
+    if (is_free(b, "rounds.threshold"))
         SEFL_PASS(set(b, "rounds.threshold", "%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
-    if ((!mine || !settings_given(mine, "rounds.enough")) && is(b, "privacy.sampling", "all"))
+    if (is_free(b, "rounds.enough") && is(b, "privacy.sampling", "all"))
         SEFL_PASS(set(b, "rounds.enough", "%" PRIu32, b->clients));
     return SEFL_OK;
 }
@@ -277,6 +274,11 @@ done:
     return st;
 }
 
+static sefl_status make_text(build *b)
+{
+    return b->c->data ? make_dealt_text(b) : make_generated_text(b);
+}
+
 /* ---- public files ------------------------------------------------------------------ */
 
 /* Each word of the list once more: the generator's list has no counts. */
@@ -378,26 +380,19 @@ done:
 
 /* ---- configuration ---------------------------------------------------------------------- */
 
-/* One file of settings for each path: what the schema's examples say, and `set`. port 0: the system
- * chooses it, and the option named by `peer` gives it later. */
-typedef struct file_of {
-    const char *about;
-    const setting_def *schema;
-    char set[256];
-    const char *peer;
-    unsigned port;
-} file_of;
-
-static sefl_status write_file(const file_of *f, const char *path)
+/* A file of settings: what the schema's examples say, and `set`. peer: the setting that is the
+ * address of the server at this port; port 0: the system chooses it, and an option gives it later. */
+static sefl_status write_settings(const char *path, const char *about, const setting_def *schema,
+                                  const char *set, const char *peer, unsigned port)
 {
     sefl_status st = SEFL_OK;
     sefl_buf text = { 0 };
-    char set[320];
-    snprintf(set, sizeof set, f->port ? "%s %s=127.0.0.1:%u" : "%s -%s", f->set, f->peer, f->port);
-    SEFL_TRY(example_brief(&text, f->about, f->schema, f->peer ? set : f->set));
-    if (f->peer && !f->port)
+    char with_peer[320];
+    snprintf(with_peer, sizeof with_peer, port ? "%s %s=127.0.0.1:%u" : "%s -%s", set, peer, port);
+    SEFL_TRY(example_brief(&text, about, schema, peer ? with_peer : set));
+    if (peer && !port)
         SEFL_TRY(wr_fmt(&text, "# %s: host:port comes with --%s: the system chooses the port\n",
-                        f->peer, f->peer));
+                        peer, peer));
     SEFL_TRY(file_write_new(path, buf_span(&text), 0600));
 done:
     buf_clear(&text);
@@ -407,39 +402,47 @@ done:
 static sefl_status write_servers(build *b)
 {
     const unsigned base = b->c->port_base, csp_port = base ? base + 1 : 0;
-    const char *valid = file_exists(dir_in(&b->at, "public/valid.txt")) ? " valid" : "";
-    file_of as = { "the aggregation server of a trial federation", aggregator_schema, "", "csp",
-                   csp_port };
-    file_of other = { "the cryptography service provider of a trial federation", csp_schema, "",
-                      NULL, 0 };
+    const bool valid = file_exists(dir_in(&b->at, "public/valid.txt"));
+    char set[256];
     /* memory_lock: required, the default, is for keys that matter */
-    snprintf(as.set, sizeof as.set, "listen=127.0.0.1:%u ca memory_lock=try ready_file%s", base,
-             valid);
-    snprintf(other.set, sizeof other.set,
-             "listen=127.0.0.1:%u ca key_lock memory_lock=try ready_file", csp_port);
-    SEFL_PASS(write_file(&as, dir_in(&b->at, "aggregator/aggregator.yml")));
-    return write_file(&other, dir_in(&b->at, "csp/csp.yml"));
+    snprintf(set, sizeof set, "listen=127.0.0.1:%u ca memory_lock=try ready_file%s", base,
+             valid ? " valid" : "");
+    SEFL_PASS(write_settings(dir_in(&b->at, "aggregator/aggregator.yml"),
+                             "the aggregation server of a trial federation", aggregator_schema, set,
+                             "csp", csp_port));
+    snprintf(set, sizeof set, "listen=127.0.0.1:%u ca key_lock memory_lock=try ready_file",
+             csp_port);
+    return write_settings(dir_in(&b->at, "csp/csp.yml"),
+                          "the cryptography service provider of a trial federation", csp_schema,
+                          set, NULL, 0);
 }
 
 static sefl_status write_clients(build *b)
 {
     const bool none = is(b, "privacy.claim", "none");
     const char *epsilon = settings_text(&b->task, "privacy.epsilon");
-    file_of site = { "a client of a trial federation", client_schema,
-                     "threads=1" /* all clients share one machine */, "server", b->c->port_base };
-    file_of rules = { "what this client's owner allows: the client refuses any other task",
-                      policy_schema, "", NULL, 0 };
-    int n = snprintf(rules.set, sizeof rules.set, "clients_min=%s noise_modes=%s claim_none=%s",
+    char rules[256];
+    int n = snprintf(rules, sizeof rules, "clients_min=%s noise_modes=%s claim_none=%s",
                      settings_text(&b->task, "rounds.threshold"),
                      settings_text(&b->task, "privacy.noise"), none ? "true" : "false");
     if (!none)
-        snprintf(rules.set + n, sizeof rules.set - (size_t)n,
-                 " epsilon_per_task=%s epsilon_total=%s", epsilon, epsilon);
+        snprintf(rules + n, sizeof rules - (size_t)n, " epsilon_per_task=%s epsilon_total=%s",
+                 epsilon, epsilon);
     for (uint32_t i = 0; i < b->clients; i++) {
-        SEFL_PASS(write_file(&site, client(b, i, "client.yml")));
-        SEFL_PASS(write_file(&rules, client(b, i, "policy.yml")));
+        /* one thread: all clients share one machine */
+        SEFL_PASS(write_settings(client(b, i, "client.yml"), "a client of a trial federation",
+                                 client_schema, "threads=1", "server", b->c->port_base));
+        SEFL_PASS(
+            write_settings(client(b, i, "policy.yml"),
+                           "what this client's owner allows: the client refuses any other task",
+                           policy_schema, rules, NULL, 0));
     }
     return SEFL_OK;
+}
+
+static sefl_status put_in_place(build *b)
+{
+    return move(b->c->folder, b->at.root);
 }
 
 /* ---- all steps -------------------------------------------------------------------------- */
@@ -447,10 +450,11 @@ static sefl_status write_clients(build *b)
 sefl_status provision_make(provision_report *out, const provision_config *c,
                            const sefl_progress *progress)
 {
-    static sefl_status (*const steps[STEPS])(build *) = {
-        make_folders, write_clients, make_identities, make_key,      NULL /* text */,
-        make_vocab,   make_model,    make_task,       write_servers, NULL /* rename */
+    static sefl_status (*const steps[])(build *) = {
+        make_folders, write_clients, make_identities, make_key,      make_text,
+        make_vocab,   make_model,    make_task,       write_servers, put_in_place,
     };
+    enum { STEPS = sizeof steps / sizeof *steps };
     sefl_status st = SEFL_OK;
     build *b = NULL;
     bool begun = false;
@@ -458,7 +462,6 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
 
     SEFL_TRY(sefl_new(&b, 1, sizeof *b));
     b->c = c;
-    b->progress = progress;
     b->clients = c->clients ? c->clients : 8;
     b->width = b->clients < 100 ? 2 : b->clients < 1000 ? 3 : 4;
     SEFL_TRY(dir_root(&b->at, c->folder));
@@ -472,15 +475,10 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
     SEFL_TRY(dir_check_free(c->folder));
     SEFL_TRY(dir_check_free(b->at.root));
     begun = true;
-    for (unsigned i = 0; i < STEPS - 1; i++) {
-        SEFL_TRY(next_step(b));
-        if (steps[i])
-            SEFL_TRY(steps[i](b));
-        else
-            SEFL_TRY(c->data ? make_dealt_text(b) : make_generated_text(b));
+    for (unsigned i = 0; i < STEPS; i++) {
+        SEFL_CHECK(progress_report(progress, i, STEPS), SEFL_ECANCELLED, "stopped");
+        SEFL_TRY(steps[i](b));
     }
-    SEFL_TRY(next_step(b));
-    SEFL_CHECK(rename(b->at.root, c->folder) == 0, SEFL_EIO, "%s: %s", c->folder, strerror(errno));
     begun = false;
     b->report.clients = b->clients;
     *out = b->report;
