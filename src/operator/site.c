@@ -252,8 +252,7 @@ sefl_status site_request(const char *folder, const char *name)
     sefl_status st = SEFL_OK;
     sefl_buf der = { 0 }, pem = { 0 };
     dir_tree d;
-    SEFL_CHECK(trust_name_ok(name), SEFL_EINVAL,
-               "a site's name has 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
+    SEFL_TRY(trust_name_check(name));
     SEFL_TRY(dir_root(&d, folder));
     SEFL_TRY(own_request(&d, name, &der));
     SEFL_TRY(x509_request_pem(&pem, buf_span(&der)));

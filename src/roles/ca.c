@@ -358,6 +358,17 @@ sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
     return SEFL_OK;
 }
 
+sefl_status ca_check_request(const trust *t, const enrol_request *r, int64_t now)
+{
+    uint8_t asked[TRUST_KEY];
+    SEFL_PASS(ca_check(t, &r->claim, &r->as, now));
+    sefl_status st = x509_request_read(asked, r->csr);
+    SEFL_PASS(st == SEFL_OK || st == SEFL_ENOMEM ? st : SEFL_EAUTH);
+    SEFL_NEED(memcmp(asked, r->claim.key, TRUST_KEY) == 0, SEFL_EAUTH,
+              "the request for a certificate is of another key than the claim");
+    return SEFL_OK;
+}
+
 static sefl_status put_member(trust *t, const uint8_t key[TRUST_KEY], const char *name,
                               int64_t until, const uint8_t issuer[TRUST_KEY], int64_t now)
 {
@@ -434,14 +445,10 @@ sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol
     sefl_status st = SEFL_OK;
     sefl_buf cert = { 0 }, ca = { 0 };
     x509_info info;
-    uint8_t asked[TRUST_KEY];
     int64_t until;
     enrol_answer a = { .population = span_of_str(population) };
-    SEFL_TRY(ca_check(t, &r->claim, &r->as, now));
+    SEFL_TRY(ca_check_request(t, r, now));
     SEFL_TRY(enrol_approved(approval, &r->claim, r->claim.servers.csp));
-    SEFL_TRY(x509_request_read(asked, r->csr));
-    SEFL_CHECK(memcmp(asked, r->claim.key, TRUST_KEY) == 0, SEFL_EAUTH,
-               "the request for a certificate is of another key than the claim");
     SEFL_TRY(own_ca(folder, &ca, &info));
     SEFL_TRY(issue(folder, &cert, &until, r->claim.name, r->csr, (sefl_span){ 0 }, days));
     SEFL_TRY(ca_admit(t, &r->claim, &r->as, until, info.fingerprint, now));
@@ -464,8 +471,7 @@ sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *na
     uint8_t key[TRUST_KEY];
     int64_t until = 0;
     SEFL_TRY(x509_request_read(key, request));
-    SEFL_CHECK(trust_name_ok(name), SEFL_EINVAL,
-               "a site's name has 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
+    SEFL_TRY(trust_name_check(name));
     const trust_member *same = trust_find(t, key), *named = trust_find_name(t, name);
     SEFL_CHECK(!same, SEFL_EEXIST, "this key is a member already, \"%s\" (or was revoked)",
                same->name);

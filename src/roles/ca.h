@@ -93,6 +93,8 @@ const char *ca_name_alike(const trust *t, const char *name, int64_t now);
 /* May this site join here with this token? SEFL_EAUTH with the reason. Changes nothing. */
 sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
                      int64_t now) SEFL_MUST_CHECK;
+/* AS: the same, and the site asks for a certificate of the key that it claims. */
+sefl_status ca_check_request(const trust *t, const enrol_request *r, int64_t now) SEFL_MUST_CHECK;
 /* After ca_check: marks the token as used and adds the member. until: end of its certificate; 0:
  * not issued here. */
 sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,

@@ -16,8 +16,7 @@ sefl_status token_new(token *out, const trust_self *self, const char *name, int6
     *out = (token){ .role = self->role, .expires = expires };
     SEFL_NEED(self->role == TRUST_AGGREGATOR || self->role == TRUST_CSP, SEFL_ESTATE,
               "a token carries its server's keys: make the server's certificate first");
-    SEFL_NEED(trust_name_ok(name), SEFL_EINVAL,
-              "a site's name has 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
+    SEFL_PASS(trust_name_check(name));
     memcpy(out->tls, self->tls, sizeof out->tls);
     memcpy(out->sign, self->sign, sizeof out->sign);
     strcpy(out->name, name);

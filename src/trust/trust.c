@@ -48,6 +48,13 @@ bool trust_name_ok(const char *name)
     return n >= 1 && n <= TRUST_NAME_MAX && strspn(name, plain) == n && !strchr("._-", name[0]);
 }
 
+sefl_status trust_name_check(const char *name)
+{
+    SEFL_NEED(trust_name_ok(name), SEFL_EINVAL,
+              "a site's name has 1 to 64 letters, digits, '.', '_' and '-', not \"%.80s\"", name);
+    return SEFL_OK;
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 sefl_status trust_new(trust **out)

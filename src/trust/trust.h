@@ -59,6 +59,8 @@ const char *trust_role_name(trust_role r);
 trust_role trust_role_of(const char *name);
 /* Names are 1 to 64 characters of [A-Za-z0-9._-], beginning with a letter or digit. */
 bool trust_name_ok(const char *name);
+/* SEFL_EINVAL with that sentence for any other. */
+sefl_status trust_name_check(const char *name) SEFL_MUST_CHECK;
 
 typedef struct trust_self {
     trust_role role; /* 0: no server made yet */

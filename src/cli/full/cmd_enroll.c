@@ -1,15 +1,14 @@
 /* sefl enroll: a site joins a federation with one token of each server. */
 #include "base/hex.h"
+#include "cli/full/ca_print.h"
 #include "cli/options.h"
 
 #include "base/file.h"
 #include "operator/site.h"
 #include "roles/client/config.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct wish {
     site_config c;
@@ -31,12 +30,9 @@ static void print_key(const char *who, const uint8_t pub[SIGN_PUB_BYTES])
 
 static void print_report(const wish *w, const site_report *r)
 {
-    char date[32] = "?";
-    time_t t = (time_t)r->until;
-    struct tm tm;
-    if (gmtime_r(&t, &tm))
-        strftime(date, sizeof date, "%Y-%m-%d", &tm);
-    printf("%s: enrolled as \"%s\", certificate until %s\n", w->c.folder, r->name, date);
+    char date[32];
+    ca_date(date, r->until);
+    printf("%s: enrolled as \"%s\", certificate until %.10s\n", w->c.folder, r->name, date);
     print_key("AS", r->as);
     print_key("CSP", r->csp);
     if (r->kept_settings[0])

@@ -90,17 +90,10 @@ static sefl_status check(const agg_http *h, const site *s)
 {
     sefl_status st = SEFL_OK;
     trust *t = NULL;
-    uint8_t asked[TRUST_KEY];
     SEFL_CHECK(memcmp(&s->q.claim.servers, &h->task->servers, sizeof s->q.claim.servers) == 0,
                SEFL_EAUTH, "the site knows other servers than this task's");
     SEFL_TRY(ca_read(&t, h->ca));
-    SEFL_TRY(ca_check(t, &s->q.claim, &s->q.as, now_s(h)));
-    st = x509_request_read(asked, s->q.csr);
-    if (st != SEFL_OK && st != SEFL_ENOMEM)
-        st = SEFL_EAUTH;
-    if (st == SEFL_OK)
-        SEFL_CHECK(memcmp(asked, s->q.claim.key, TRUST_KEY) == 0, SEFL_EAUTH,
-                   "the request for a certificate is of another key than the claim");
+    SEFL_TRY(ca_check_request(t, &s->q, now_s(h)));
 done:
     trust_free(t);
     return st;
