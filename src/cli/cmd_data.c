@@ -27,7 +27,24 @@ typedef struct wish {
     double alpha;
     uint64_t seed, tokens;
     bool json, counts, list, force;
+
+    /* what an action opens and `finish` closes */
+    corpus_paths paths;
+    vocab *v;
+    corpus c;
+    partition p;
+    sefl_buf text;
 } wish;
+
+static void finish(void *options)
+{
+    wish *o = options;
+    corpus_paths_clear(&o->paths);
+    vocab_free(o->v);
+    corpus_clear(&o->c);
+    partition_clear(&o->p);
+    buf_clear(&o->text);
+}
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -85,93 +102,74 @@ static void stats_text(const char *name, const corpus_stats *s, bool marked)
 
 static sefl_status run_stats(void *options)
 {
-    sefl_status st = SEFL_OK;
-    const wish *o = options;
-    corpus_paths paths = { 0 };
-    vocab *v = NULL;
-    corpus c = { 0 };
+    wish *o = options;
     corpus_stats s;
-    sefl_buf b = { 0 };
     bool unmarked = false;
     char hash[HEX_CHARS(SHA256_BYTES)];
-    SEFL_TRY(corpus_paths_find(&paths, o->where));
+    SEFL_PASS(corpus_paths_find(&o->paths, o->where));
     if (o->vocab)
-        SEFL_TRY(vocab_read(&v, o->vocab, &as_it_appears));
+        SEFL_PASS(vocab_read(&o->v, o->vocab, &as_it_appears));
     else
-        SEFL_TRY(words_of(&v, o, paths.path[CORPUS_TRAIN], &as_it_appears));
-    hex(hash, v);
-    json j = json_into(&b);
+        SEFL_PASS(words_of(&o->v, o, o->paths.path[CORPUS_TRAIN], &as_it_appears));
+    hex(hash, o->v);
+    json j = json_into(&o->text);
     json_open(&j, '{');
-    json_fields(&j, lf_u64("vocabulary_words", vocab_size(v)), lf_str("vocabulary_sha256", hash));
+    json_fields(&j, lf_u64("vocabulary_words", vocab_size(o->v)),
+                lf_str("vocabulary_sha256", hash));
     if (!o->json) {
-        printf("vocabulary  %" PRIu32 " words, %s, sha256 %.16s\n", vocab_size(v),
+        printf("vocabulary  %" PRIu32 " words, %s, sha256 %.16s\n", vocab_size(o->v),
                o->vocab ? o->vocab : "of the training text in order of appearance", hash);
         printf("%-6s %12s %10s %10s %8s %9s %9s %9s %8s\n", "split", "tokens", "lines",
                "documents ", "types", "<unk>", "unknown", "longest", "bits");
     }
     for (int i = 0; i < CORPUS_SPLITS; i++) {
-        if (!paths.path[i])
+        if (!o->paths.path[i])
             continue;
-        SEFL_TRY(read_file(&c, v, o, paths.path[i]));
-        SEFL_TRY(corpus_stats_of(&s, &c, v));
+        SEFL_PASS(read_file(&o->c, o->v, o, o->paths.path[i]));
+        SEFL_PASS(corpus_stats_of(&s, &o->c, o->v));
         if (o->json)
-            stats_json(&j, corpus_split_names[i], &s, c.marked);
+            stats_json(&j, corpus_split_names[i], &s, o->c.marked);
         else
-            stats_text(corpus_split_names[i], &s, c.marked);
-        unmarked |= !c.marked;
-        corpus_clear(&c);
+            stats_text(corpus_split_names[i], &s, o->c.marked);
+        unmarked |= !o->c.marked;
+        corpus_clear(&o->c);
     }
     json_close(&j, '}');
     if (o->json)
-        SEFL_TRY(print_json(&j));
-    else
-        printf(
-            "tokens: words and <eos>; unknown: words that the vocabulary lacks; longest: tokens of "
-            "the\nlongest line; bits: entropy of single tokens%s\n",
-            unmarked ? "; *: no headings, each line is a document" : "");
-done:
-    buf_clear(&b);
-    corpus_clear(&c);
-    vocab_free(v);
-    corpus_paths_clear(&paths);
-    return st;
+        return print_json(&j);
+    printf("tokens: words and <eos>; unknown: words that the vocabulary lacks; longest: tokens of "
+           "the\nlongest line; bits: entropy of single tokens%s\n",
+           unmarked ? "; *: no headings, each line is a document" : "");
+    return SEFL_OK;
 }
 
 /* ---- vocab --------------------------------------------------------------------------------- */
 
 static sefl_status run_vocab(void *options)
 {
-    sefl_status st = SEFL_OK;
-    const wish *o = options;
-    corpus_paths paths = { 0 };
-    vocab *v = NULL;
+    wish *o = options;
     char hash[HEX_CHARS(SHA256_BYTES)];
     if (o->list) {
-        SEFL_TRY(output_check(o->out, o->where, o->force));
-        SEFL_TRY(vocab_read(&v, o->where, &o->words));
+        SEFL_PASS(output_check(o->out, o->where, o->force));
+        SEFL_PASS(vocab_read(&o->v, o->where, &o->words));
     } else {
-        SEFL_TRY(corpus_paths_find(&paths, o->where));
+        SEFL_PASS(corpus_paths_find(&o->paths, o->where));
         for (int i = 0; i < CORPUS_SPLITS; i++)
-            SEFL_TRY(output_check(o->out, paths.path[i], o->force));
-        SEFL_TRY(words_of(&v, o, paths.path[CORPUS_TRAIN], &o->words));
+            SEFL_PASS(output_check(o->out, o->paths.path[i], o->force));
+        SEFL_PASS(words_of(&o->v, o, o->paths.path[CORPUS_TRAIN], &o->words));
     }
-    SEFL_TRY(vocab_write(v, o->out, o->counts));
-    hex(hash, v);
-    const char *order = vocab_order_name(vocab_order_of(v));
-    if (o->json) {
-        SEFL_TRY(print_fields(lf_u64("words", vocab_size(v)), lf_str("order", order),
-                              lf_u64("block", o->words.block), lf_str("sha256", hash),
-                              lf_u64("unk", vocab_unk(v)), lf_u64("eos", vocab_eos(v))));
-        goto done;
-    }
-    printf("%s: %" PRIu32 " words, order %s", o->out, vocab_size(v), order);
+    SEFL_PASS(vocab_write(o->v, o->out, o->counts));
+    hex(hash, o->v);
+    const char *order = vocab_order_name(vocab_order_of(o->v));
+    if (o->json)
+        return print_fields(lf_u64("words", vocab_size(o->v)), lf_str("order", order),
+                            lf_u64("block", o->words.block), lf_str("sha256", hash),
+                            lf_u64("unk", vocab_unk(o->v)), lf_u64("eos", vocab_eos(o->v)));
+    printf("%s: %" PRIu32 " words, order %s", o->out, vocab_size(o->v), order);
     if (o->words.order == VOCAB_INTERLEAVED)
         printf(" for blocks of %" PRIu32, o->words.block);
     printf("\nsha256 %s%s\n", hash, o->counts ? " (of the words without counts)" : "");
-done:
-    vocab_free(v);
-    corpus_paths_clear(&paths);
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- split --------------------------------------------------------------------------------- */
@@ -182,8 +180,7 @@ static sefl_status client_file(char out[PATH_MAX], const wish *o, uint32_t who, 
                      records ? "jsonl" : "txt");
 }
 
-static sefl_status write_client(const wish *o, const corpus *part, const vocab *v, uint32_t who,
-                                bool records)
+static sefl_status write_client(const wish *o, const corpus *part, uint32_t who, bool records)
 {
     char path[PATH_MAX];
     SEFL_PASS(client_file(path, o, who, records));
@@ -191,17 +188,17 @@ static sefl_status write_client(const wish *o, const corpus *part, const vocab *
     *slash = 0;
     SEFL_PASS(file_make_folder(path, 0755));
     *slash = '/';
-    return corpus_write(part, v, &(corpus_file){ .path = path, .field = o->field });
+    return corpus_write(part, o->v, &(corpus_file){ .path = path, .field = o->field });
 }
 
 /* Nothing is written over unasked, and the input never. */
-static sefl_status check_split(const wish *o, const corpus_paths *in, bool records)
+static sefl_status check_split(const wish *o, bool records)
 {
     char path[PATH_MAX];
     for (uint32_t who = 0; who < o->clients; who++) {
         SEFL_PASS(client_file(path, o, who, records));
         for (int i = 0; i < CORPUS_SPLITS; i++)
-            SEFL_PASS(output_check(path, in->path[i], o->force));
+            SEFL_PASS(output_check(path, o->paths.path[i], o->force));
     }
     return output_check_folder(o->out, "client-", o->force);
 }
@@ -212,21 +209,11 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-typedef struct split {
-    const wish *o;
-    vocab *v;
-    corpus c;
-    partition p;
-    bool records; /* the parts are JSONL, not text */
-    json j;
-} split;
-
-/* Writes and reports every client's part. */
-static sefl_status write_parts(split *s)
+/* Writes and reports every client's part. records: the parts are JSONL, not text. */
+static sefl_status write_parts(const wish *o, bool records, json *j)
 {
     sefl_status st = SEFL_OK;
-    const wish *o = s->o;
-    const uint32_t clients = s->p.clients;
+    const uint32_t clients = o->p.clients;
     corpus part = { 0 };
     size_t *sizes = NULL;
     double divergence, sum = 0, worst = 0;
@@ -234,13 +221,13 @@ static sefl_status write_parts(split *s)
     for (uint32_t i = 0; i < clients; i++) {
         SEFL_CHECK(!interrupt_seen(), SEFL_ECANCELLED,
                    "stopped: %s has only %" PRIu32 " of %" PRIu32 " clients", o->out, i, clients);
-        SEFL_TRY(partition_take(&part, &s->c, &s->p, i));
-        SEFL_TRY(partition_divergence(&divergence, &part, &s->c, s->v));
-        SEFL_TRY(write_client(o, &part, s->v, i, s->records));
+        SEFL_TRY(partition_take(&part, &o->c, &o->p, i));
+        SEFL_TRY(partition_divergence(&divergence, &part, &o->c, o->v));
+        SEFL_TRY(write_client(o, &part, i, records));
         sizes[i] = part.tokens;
         sum += divergence;
         worst = fmax(worst, divergence);
-        json_object(&s->j, NULL, lf_u64("tokens", part.tokens), lf_u64("lines", part.lines),
+        json_object(j, NULL, lf_u64("tokens", part.tokens), lf_u64("lines", part.lines),
                     lf_u64("documents", part.docs), lf_real("divergence_bits", divergence));
         if (!o->json)
             printf("client-%03" PRIu32 " %12zu %10zu %10zu %10.4f\n", i, part.tokens, part.lines,
@@ -260,46 +247,33 @@ done:
 
 static sefl_status run_split(void *options)
 {
-    sefl_status st = SEFL_OK;
-    const wish *o = options;
-    split s = { .o = o };
-    corpus_paths paths = { 0 };
-    sefl_buf b = { 0 };
+    wish *o = options;
     const char *by = partition_kind_name(o->by);
-    SEFL_TRY(corpus_paths_find(&paths, o->where));
-    const char *train = paths.path[CORPUS_TRAIN];
+    SEFL_PASS(corpus_paths_find(&o->paths, o->where));
+    const char *train = o->paths.path[CORPUS_TRAIN];
     corpus_file f = file_of(o, train);
-    s.records = corpus_format_of(&f) != CORPUS_TEXT;
-    SEFL_TRY(check_split(o, &paths, s.records));
-    SEFL_TRY(words_of(&s.v, o, train, &as_it_appears));
-    SEFL_TRY(read_file(&s.c, s.v, o, train));
-    st = partition_make(
-        &s.p, &s.c,
-        &(partition_settings){
-            .kind = o->by, .clients = o->clients, .alpha = o->alpha, .seed = o->seed });
-    SEFL_TRY(sefl_at(st, "%s, --by %s", train, by));
-    SEFL_TRY(file_make_folder(o->out, 0755));
+    const bool records = corpus_format_of(&f) != CORPUS_TEXT;
+    SEFL_PASS(check_split(o, records));
+    SEFL_PASS(words_of(&o->v, o, train, &as_it_appears));
+    SEFL_PASS(read_file(&o->c, o->v, o, train));
+    const partition_settings how = {
+        .kind = o->by, .clients = o->clients, .alpha = o->alpha, .seed = o->seed
+    };
+    SEFL_PASS(sefl_at(partition_make(&o->p, &o->c, &how), "%s, --by %s", train, by));
+    SEFL_PASS(file_make_folder(o->out, 0755));
     if (!o->json)
         printf("%s: %zu tokens, %zu lines, %zu documents%s to %" PRIu32
                " clients, %s, seed %" PRIu64 "\n%-10s %12s %10s %10s %10s\n",
-               train, s.c.tokens, s.c.lines, s.c.docs, s.c.marked ? "" : " (lines)", s.p.clients,
-               by, o->seed, "client", "tokens", "lines", "documents", "JSD bits");
-    s.j = json_into(&b);
-    json_open(&s.j, '{');
-    json_fields(&s.j, lf_str("by", by), lf_u64("seed", o->seed));
-    json_key(&s.j, "clients"), json_open(&s.j, '[');
-    SEFL_TRY(write_parts(&s));
-    json_close(&s.j, ']');
-    json_close(&s.j, '}');
-    if (o->json)
-        SEFL_TRY(print_json(&s.j));
-done:
-    buf_clear(&b);
-    partition_clear(&s.p);
-    corpus_clear(&s.c);
-    vocab_free(s.v);
-    corpus_paths_clear(&paths);
-    return st;
+               train, o->c.tokens, o->c.lines, o->c.docs, o->c.marked ? "" : " (lines)",
+               o->p.clients, by, o->seed, "client", "tokens", "lines", "documents", "JSD bits");
+    json j = json_into(&o->text);
+    json_open(&j, '{');
+    json_fields(&j, lf_str("by", by), lf_u64("seed", o->seed));
+    json_key(&j, "clients"), json_open(&j, '[');
+    SEFL_PASS(write_parts(o, records, &j));
+    json_close(&j, ']');
+    json_close(&j, '}');
+    return o->json ? print_json(&j) : SEFL_OK;
 }
 
 /* ---- synth --------------------------------------------------------------------------------- */
@@ -428,5 +402,6 @@ const cli_command cmd_data = {
     .example = "sefl data synth --out text --clients 4 --tokens 100000 --seed 1",
     CLI_OPTIONS(wish),
     .actions = actions,
+    .finish = finish,
     .interruptible = true,
 };

@@ -3,7 +3,6 @@
  * alone. */
 #include "cli/options.h"
 #if !SEFL_CORE_ONLY
-#include "cli/full/demo_fed.h"
 #include "cli/full/demo_sum.h"
 #endif
 
@@ -99,11 +98,8 @@ static sefl_status self_test(bool quiet)
         { "message readers", test_readers },
         { "threads", test_threads },
     };
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        sefl_status st = steps[i].fn();
-        if (st != SEFL_OK)
-            return sefl_fail_at(st, "self-test of %s", steps[i].name);
-    }
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        SEFL_PASS(sefl_at(steps[i].fn(), "self-test of %s", steps[i].name));
     if (!quiet)
         printf("self-test of the base layer: SHA-256, system randomness, message readers, threads: "
                "ok\n");
@@ -111,29 +107,29 @@ static sefl_status self_test(bool quiet)
 }
 
 #if !SEFL_CORE_ONLY
-typedef struct wish {
-    const char *scheme, *noise, *out;
-    uint32_t bits, clients, values, rounds, words; /* 0: not given */
-    bool sum, json;
-} wish;
+typedef demo wish;
 
-static sefl_status secure_sums(const wish *o)
+static void usual(uint32_t *value, uint32_t if_not_given)
+{
+    if (*value == 0)
+        *value = if_not_given;
+}
+
+static sefl_status secure_sums(demo *d)
 {
     const char *schemes[] = { "pad", "paillier", NULL };
-    demo_sum d = { .bits = o->bits ? o->bits : 3072,
-                   .clients = o->clients ? o->clients : 8,
-                   .values = o->values ? o->values : 20000,
-                   .noise = o->noise ? o->noise : "1" };
-    SEFL_NEED(!o->out && !o->rounds && !o->words && !o->json, SEFL_EINVAL,
+    SEFL_NEED(!d->out && !d->rounds && !d->words && !d->json, SEFL_EINVAL,
               "--out, --rounds, --words and --json do not go with --sum");
-    if (o->scheme)
-        schemes[0] = o->scheme, schemes[1] = NULL;
+    if (d->scheme)
+        schemes[0] = d->scheme, schemes[1] = NULL;
+    d->noise = d->noise ? d->noise : "1";
+    usual(&d->bits, 3072), usual(&d->clients, 8), usual(&d->values, 20000);
     printf("sefl demo --sum\n");
     SEFL_PASS(self_test(false));
     for (size_t i = 0; schemes[i]; i++) {
         printf("\n");
-        d.scheme = schemes[i];
-        SEFL_PASS(demo_sum_run(&d));
+        d->scheme = schemes[i];
+        SEFL_PASS(demo_sum_run(d));
     }
     printf(
         "\nWho saw what: AS saw encrypted vectors, its own mask and the noisy sums above. CSP saw "
@@ -143,37 +139,33 @@ static sefl_status secure_sums(const wish *o)
     return SEFL_OK;
 }
 
-static sefl_status federation(const wish *o, bool *accepted)
+static sefl_status federation(demo *d, bool *accepted)
 {
-    demo_fed d = { .out = o->out ? o->out : "runs/demo",
-                   .scheme = o->scheme ? o->scheme : "pad",
-                   .noise = o->noise ? o->noise : "0.02",
-                   .bits = o->bits ? o->bits : 3072,
-                   .clients = o->clients ? o->clients : 8,
-                   .rounds = o->rounds ? o->rounds : 12,
-                   .words = o->words ? o->words : 4000,
-                   .json = o->json };
-    SEFL_NEED(!o->values, SEFL_EINVAL, "--values goes with --sum");
-    SEFL_NEED(!o->bits || strcmp(d.scheme, "paillier") == 0, SEFL_EINVAL,
+    d->out = d->out ? d->out : "runs/demo";
+    d->scheme = d->scheme ? d->scheme : "pad";
+    d->noise = d->noise ? d->noise : "0.02";
+    SEFL_NEED(!d->values, SEFL_EINVAL, "--values goes with --sum");
+    SEFL_NEED(!d->bits || strcmp(d->scheme, "paillier") == 0, SEFL_EINVAL,
               "--bits goes with --scheme paillier");
-    SEFL_NEED(d.clients >= 4 && d.clients <= DEMO_CLIENTS_MAX, SEFL_EINVAL,
-              "--clients is 4 to %d, not %u", DEMO_CLIENTS_MAX, d.clients);
+    usual(&d->bits, 3072), usual(&d->clients, 8), usual(&d->rounds, 12), usual(&d->words, 4000);
+    SEFL_NEED(d->clients >= 4 && d->clients <= DEMO_CLIENTS_MAX, SEFL_EINVAL,
+              "--clients is 4 to %d, not %u", DEMO_CLIENTS_MAX, d->clients);
     *accepted = true;
     SEFL_PASS(self_test(true));
-    return demo_fed_run(&d);
+    return demo_fed_run(d);
 }
 
 static int run(void *options)
 {
-    const wish *o = options;
+    demo *d = options;
     pack_nano z;
     bool accepted = false;
-    if (o->noise && (pack_decimal(&z, o->noise) != SEFL_OK || z == 0))
+    if (d->noise && (pack_decimal(&z, d->noise) != SEFL_OK || z == 0))
         return cli_misuse(&cmd_demo, "--noise is a decimal number above 0, not \"%.32s\"",
-                          o->noise);
-    if (o->bits && !paillier_bits_ok(o->bits))
-        return cli_misuse(&cmd_demo, "--bits is 2048, 3072 or 4096, not %u", o->bits);
-    sefl_status st = o->sum ? secure_sums(o) : federation(o, &accepted);
+                          d->noise);
+    if (d->bits && !paillier_bits_ok(d->bits))
+        return cli_misuse(&cmd_demo, "--bits is 2048, 3072 or 4096, not %u", d->bits);
+    sefl_status st = d->sum ? secure_sums(d) : federation(d, &accepted);
     int rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st);
     return accepted && rc != CLI_DONE ? CLI_FAILED : rc;
 }

@@ -50,8 +50,7 @@ static sefl_status work(void *options)
     char usual[PATH_MAX];
     SEFL_TRY(report_open(&r, w->run));
     if (!page && !w->json && !w->text) {
-        SEFL_CHECK(snprintf(usual, sizeof usual, "%s/report.html", r.folder) < (int)sizeof usual,
-                   SEFL_EINVAL, "the path is too long");
+        SEFL_TRY(file_path(usual, "%s/report.html", r.folder));
         page = usual;
     }
     if (page) {

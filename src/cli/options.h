@@ -67,22 +67,12 @@ typedef struct cli_action {
 #define CLI_OPTIONS(type)          .options = options, .size = sizeof(type)
 #define CLI_SETTINGS(type, member) .set_at = offsetof(type, member)
 /* A command without action words. argument: "RUN", "a folder", offsetof(...), or 0, 0, 0. */
-#define CLI_RUN(fn, arg, wants, at)                          \
-    .actions = (const cli_action[])                          \
-    {                                                        \
-        { "", (arg), (wants), .arg_at = (at), .run = (fn) }, \
-        {                                                    \
-            0                                                \
-        }                                                    \
-    }
-#define CLI_WORK(fn, arg, wants, at)                          \
-    .actions = (const cli_action[])                           \
-    {                                                         \
-        { "", (arg), (wants), .arg_at = (at), .work = (fn) }, \
-        {                                                     \
-            0                                                 \
-        }                                                     \
-    }
+#define CLI_RUN(fn, arg, wants, at)  CLI_ONLY(arg, wants, at, .run = (fn))
+#define CLI_WORK(fn, arg, wants, at) CLI_ONLY(arg, wants, at, .work = (fn))
+/* clang-format off */
+#define CLI_ONLY(arg, wants, at, ...) \
+    .actions = (const cli_action[]){ { "", (arg), (wants), .arg_at = (at), __VA_ARGS__ }, { 0 } }
+/* clang-format on */
 
 /* Parses argv (argv[0] is the command's name) and runs the action; returns the exit code. */
 int options_run(const cli_command *c, int argc, char **argv);

@@ -10,13 +10,17 @@ void print_line(const sefl_buf *b)
     putchar('\n');
 }
 
+sefl_status print_made(sefl_status st, sefl_buf *b)
+{
+    if (st == SEFL_OK)
+        print_line(b);
+    buf_clear(b);
+    return st;
+}
+
 sefl_status print_json(json *j)
 {
-    sefl_status st = json_end(j);
-    if (st == SEFL_OK)
-        print_line(j->out);
-    buf_clear(j->out);
-    return st;
+    return print_made(json_end(j), j->out);
 }
 
 int print_json_end(const cli_command *c, json *j)

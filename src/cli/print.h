@@ -17,6 +17,8 @@
 #include "cli/cli.h"
 
 void print_line(const sefl_buf *b);
+/* Prints what a call wrote into the buffer, if it succeeded, and empties it; returns st. */
+sefl_status print_made(sefl_status st, sefl_buf *b) SEFL_MUST_CHECK;
 /* Ends the value, prints it and clears its buffer. */
 sefl_status print_json(json *j) SEFL_MUST_CHECK;
 /* The same as a command's last act: reports a failure and returns the exit code. */

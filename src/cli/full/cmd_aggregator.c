@@ -61,11 +61,7 @@ static sefl_status start(void *self, const settings *set, void **out)
     aggregator *role = NULL;
     sefl_log *log = &s->d.log;
     SEFL_PASS(aggregator_settings_make(&s->cfg, set));
-    SEFL_PASS(confine_memory(log, settings_text(set, "memory_lock")));
-    s->d.user = s->cfg.user;
-    confine_warn(log, s->cfg.user);
-    confine_key(log, s->cfg.tls_key);
-    confine_key(log, s->cfg.sign_key);
+    SEFL_PASS(daemon_confine(&s->d, set));
     confine_files(log, 2 * s->cfg.connections + OWN_FILES); /* each may upload into a file */
     SEFL_PASS(aggregator_new(
         &role,

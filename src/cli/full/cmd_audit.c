@@ -5,10 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/cond.h"
 #include "base/file.h"
 #include "mpc/noise/shares.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,10 +58,11 @@ static sefl_status sample(const char *file)
     SEFL_TRY(sign_key_new(&key, &rng));
     csp.p.sign = key, as.p.csp = sign_key_pub(key);
     SEFL_TRY(channel_pair_new(&csp.ch, &as.ch, 60000));
-    if (pthread_create(&thread, NULL, sample_run, &csp) != 0) {
+    st = thread_start(&thread, sample_run, &csp);
+    if (st != SEFL_OK) {
         channel_pair_close(&csp.ch);
         channel_pair_close(&as.ch);
-        SEFL_CHECK(false, SEFL_EIO, "no second thread");
+        goto done;
     }
     sample_run(&as);
     pthread_join(thread, NULL);

@@ -5,44 +5,37 @@
 
 #include "roles/client/client.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef struct session {
     daemon d;
-    bool once, terminal;
+    bool once;
     client_config cfg;
-    sefl_clock clock;
-    uint64_t shown_ms;
+    meter line; /* of progress */
 } session;
-
-/* ---- progress -------------------------------------------------------------------------------- */
 
 static void show(void *ctx, const client_view *v)
 {
     session *s = ctx;
-    uint64_t now = clock_ms(&s->clock);
     const char *warning = v->no_claim ? "  NO DIFFERENTIAL PRIVACY CLAIMED" : "";
-    if (!s->terminal)
+    char round[64] = "", share[16] = "";
+    if (!s->line.on)
         return;
+    if (v->round > 0)
+        snprintf(round, sizeof round, "round %" PRIu64 "/%" PRIu64 "  ", v->round, v->rounds);
     if (strcmp(v->doing, CLIENT_ROUND_DONE) == 0) {
-        fprintf(stderr, "\r\033[Kround %llu/%llu  up %.1f MB  %.1f s%s\n",
-                (unsigned long long)v->round, (unsigned long long)v->rounds, (double)v->bytes / 1e6,
+        fprintf(stderr, "\r\033[K%sup %.1f MB  %.1f s%s\n", round, (double)v->bytes / 1e6,
                 (double)v->ms / 1000, warning);
         return;
     }
-    if (v->total > 0 && v->done < v->total && now < s->shown_ms + 100)
+    if (!meter_due(&s->line) && v->total > 0 && v->done < v->total)
         return;
-    s->shown_ms = now;
-    /* back to the first column: whatever is printed next takes the line's place */
-    char round[64] = "", share[16] = "";
-    if (v->round > 0)
-        snprintf(round, sizeof round, "round %llu/%llu  ", (unsigned long long)v->round,
-                 (unsigned long long)v->rounds);
     if (v->total > 0)
         snprintf(share, sizeof share, " %3.0f %%", 100.0 * (double)v->done / (double)v->total);
     meter_line("%s%s%s%s", round, v->doing, share, warning);
-    fprintf(stderr, "\r");
+    fprintf(stderr, "\r"); /* what is printed next takes the line's place */
 }
 
 /* ---- command line ---------------------------------------------------------------------------- */
@@ -56,13 +49,12 @@ static sefl_status start(void *self, const settings *set, void **out)
     sefl_log *log = &s->d.log;
     const client_config *cfg = &s->cfg;
     SEFL_PASS(client_config_make(&s->cfg, set));
-    s->clock = clock_monotonic();
     confine_key(log, cfg->key);
     confine_proxy(log, cfg->proxy, s->d.file);
     SEFL_PASS(client_new(
         &c, &(client_options){
                 .config = cfg, .log = log, .once = s->once, .show = show, .show_ctx = s }));
-    if (s->terminal)
+    if (s->line.on)
         fprintf(stderr, "sefl client: server %s, port %u; text %s\n", cfg->server.host,
                 cfg->server.port, cfg->text);
     log_info(log, "ready", lf_str("server", cfg->server.host), lf_u64("port", cfg->server.port));
@@ -73,12 +65,11 @@ static sefl_status start(void *self, const settings *set, void **out)
 static int run(void *self)
 {
     session *s = self;
-    s->terminal = meter_terminal();
-    if (s->terminal) /* the line shows the progress; the log adds only trouble */
+    s->line.on = meter_terminal();
+    if (s->line.on) /* the line shows the progress; the log adds only trouble */
         s->d.least = LOG_WARN;
     int rc = daemon_run(self, &cmd_client, start, &client_calls);
-    if (s->terminal)
-        meter_line("%s", "");
+    meter_stop(&s->line);
     return rc;
 }
 

@@ -95,11 +95,8 @@ static sefl_status compare(void *options)
         if (i == 0)
             memcpy(first, o->text, sizeof first);
         others += strcmp(first, o->text) != 0;
-        if (w->json) {
-            buf_reset(&b);
-            SEFL_TRY(overview_json(&b, o));
-            print_line(&b);
-        }
+        if (w->json)
+            SEFL_TRY(print_made(overview_json(&b, o), &b));
     }
     if (!w->json)
         print_table(rows, n + 1);
@@ -109,7 +106,6 @@ static sefl_status compare(void *options)
                 "not compare\n",
                 others, others == 1 ? "was" : "were");
 done:
-    buf_clear(&b);
     sefl_free(o);
     sefl_free(rows);
     return st;

@@ -47,12 +47,8 @@ static sefl_status start(void *self, const settings *set, void **out)
     csp_role *role = NULL;
     sefl_log *log = &s->d.log;
     SEFL_PASS(csp_settings_make(&s->cfg, set));
-    SEFL_PASS(confine_memory(log, settings_text(set, "memory_lock")));
+    SEFL_PASS(daemon_confine(&s->d, set));
     SEFL_PASS(open_key(s));
-    s->d.user = s->cfg.user;
-    confine_warn(log, s->cfg.user);
-    confine_key(log, s->cfg.tls_key);
-    confine_key(log, s->cfg.sign_key);
     confine_key(log, s->cfg.key); /* sealed; cli_unlock_get has checked its lock */
     SEFL_PASS(csp_role_new(&role, &(csp_role_options){ .settings = &s->cfg,
                                                        .sec = s->sec,

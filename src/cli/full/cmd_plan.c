@@ -108,12 +108,10 @@ static sefl_status plan_one(void *self, settings *one, experiment *e)
     }
     SEFL_TRY(sefl_new(&p, 1, sizeof *p));
     SEFL_TRY(plan_make(p, sc, &r, pool_threads(pl)));
-    if (s->json) {
-        SEFL_TRY(plan_json(&b, p));
-        print_line(&b);
-    } else {
+    if (s->json)
+        SEFL_TRY(print_made(plan_json(&b, p), &b));
+    else
         print_plan(p, e->name);
-    }
 done:
     meter_stop(&m);
     sefl_free(p);

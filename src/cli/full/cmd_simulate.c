@@ -87,12 +87,11 @@ static void on_round(void *ctx, const run_line *r)
     s->round = r->round;
     s->rounds_here++;
     meter_stop(&s->line);
-    if (!s->json)
+    if (s->json)
+        (void)!print_made(run_line_write(&b, r), &b);
+    else
         print_round(s, r);
-    else if (run_line_write(&b, r) == SEFL_OK)
-        print_line(&b);
     fflush(stdout);
-    buf_clear(&b);
 }
 
 /* Redraws one line: the clients of this round, their rate, the time left for all rounds. */
@@ -169,16 +168,6 @@ static void print_summary(const simulate_result *r, unsigned warned)
         printf("warning: %s\n", r->warning[warned]);
 }
 
-static sefl_status say_json(const simulate_result *r, const experiment *e)
-{
-    sefl_buf b = { 0 };
-    sefl_status st = simulate_summary_write(&b, r, e);
-    if (st == SEFL_OK)
-        print_line(&b);
-    buf_clear(&b);
-    return st;
-}
-
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 static sefl_status one_run(void *self, settings *one, experiment *e)
@@ -186,6 +175,7 @@ static sefl_status one_run(void *self, settings *one, experiment *e)
     sefl_status st = SEFL_OK;
     session *s = self;
     simulate_result *r = NULL;
+    sefl_buf b = { 0 };
     sefl_progress p = { .report = on_progress, .self = s }, stop = { .report = go_on };
     s->began_ns = 0;
     SEFL_TRY(sefl_new(&r, 1, sizeof *r));
@@ -200,7 +190,7 @@ static sefl_status one_run(void *self, settings *one, experiment *e)
                           r));
     meter_stop(&s->line);
     if (s->json)
-        SEFL_TRY(say_json(r, e));
+        SEFL_TRY(print_made(simulate_summary_write(&b, r, e), &b));
     else
         print_summary(r, s->warned);
     if (r->t.rounds > 0 && r->t.skipped == r->t.rounds) {

@@ -14,19 +14,14 @@
 
 /* ---- the kinds ----------------------------------------------------------------------------- */
 
-static sefl_status set(settings *s, const char *key, const char *value)
-{
-    return settings_set_pair(s, span_of_str(key), span_of_str(value), key);
-}
-
 /* The terms as a task: do they fit together? Hashes and keys are placeholders here. */
 static sefl_status check_terms(settings *terms)
 {
     sefl_status st = SEFL_OK;
     sefl_buf document = { 0 };
     if (strcmp(settings_text(terms, "crypto.scheme"), "paillier") == 0) { /* there is no key yet */
-        SEFL_TRY(set(terms, "crypto.scheme", "pad"));
-        SEFL_TRY(set(terms, "crypto.seal", "xwing"));
+        SEFL_TRY(settings_set(terms, "crypto.scheme=pad", "crypto.scheme"));
+        SEFL_TRY(settings_set(terms, "crypto.seal=xwing", "crypto.seal"));
     }
     SEFL_TRY(task_make(&document, terms, NULL, &(pinned){ .as = { 1 }, .csp = { 2 } }));
 done:
@@ -62,23 +57,16 @@ static sefl_status check_experiment(const settings *s)
     return SEFL_OK;
 }
 
-static sefl_status check_aggregator(const settings *s)
-{
-    aggregator_settings c;
-    return aggregator_settings_make(&c, s);
-}
-
-static sefl_status check_csp(const settings *s)
-{
-    csp_settings c;
-    return csp_settings_make(&c, s);
-}
-
-static sefl_status check_client(const settings *s)
-{
-    client_config c;
-    return client_config_make(&c, s);
-}
+/* A role's file: its struct is made and dropped. */
+#define CHECK_ROLE(role, type, make)                   \
+    static sefl_status check_##role(const settings *s) \
+    {                                                  \
+        type c;                                        \
+        return make(&c, s);                            \
+    }
+CHECK_ROLE(aggregator, aggregator_settings, aggregator_settings_make)
+CHECK_ROLE(csp, csp_settings, csp_settings_make)
+CHECK_ROLE(client, client_config, client_config_make)
 
 static sefl_status check_policy(const settings *s)
 {
@@ -101,7 +89,7 @@ static sefl_status check_task(const settings *s)
     SEFL_TRY(settings_overlay(&terms, s));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!settings_given(s, others[i][0]))
-            SEFL_TRY(set(&terms, others[i][0], others[i][1]));
+            SEFL_TRY(settings_setf(&terms, others[i][0], "%s=%s", others[i][0], others[i][1]));
     SEFL_TRY(check_terms(&terms));
 done:
     settings_clear(&terms);
@@ -154,39 +142,39 @@ const config_kind *config_kind_of(const char *path)
     return k ? k : config_kinds;
 }
 
-sefl_status config_kind_guessed(sefl_status st, const char *path)
+/* Adds a remark to the sentence of the last error. */
+static sefl_status remark(sefl_status st, const char *before, const char *text, const char *after)
 {
     char why[512];
-    if (st != SEFL_EINVAL || named(path))
-        return st;
     snprintf(why, sizeof why, "%s", sefl_last_error());
-    return sefl_fail(st, "%s (read as %s, because the file's name tells no kind: give --for KIND)",
-                     why, config_kinds->name);
+    return sefl_fail(st, "%s (%s%s%s)", why, before, text, after);
+}
+
+sefl_status config_kind_guessed(sefl_status st, const char *path)
+{
+    return st != SEFL_EINVAL || named(path)
+               ? st
+               : remark(st, "read as ", config_kinds->name,
+                        ", because the file's name tells no kind: give --for KIND");
 }
 
 sefl_status config_kind_other(sefl_status st, const char *path, const setting_def *schema)
 {
-    char why[512];
     const config_kind *k = named(path);
-    if (st != SEFL_EINVAL || !k || config_kind_schema(k) == schema)
-        return st;
-    snprintf(why, sizeof why, "%s", sefl_last_error());
-    return sefl_fail(st, "%s (by its name this file describes %s)", why, k->about);
+    return st != SEFL_EINVAL || !k || config_kind_schema(k) == schema
+               ? st
+               : remark(st, "by its name this file describes ", k->about, "");
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path)
 {
-    sefl_status st = SEFL_OK;
     settings_init(s, config_kind_schema(k));
-    SEFL_TRY(k->check == check_experiment ? experiment_read(s, path) : yaml_read(s, path));
+    SEFL_PASS(k->check == check_experiment ? experiment_read(s, path) : yaml_read(s, path));
     if (k->check != check_task) /* options of 'sefl task new' complete a task */
-        st = settings_complete(s);
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "%s", path);
-done:
-    return st;
+        SEFL_PASS(sefl_at(settings_complete(s), "%s", path));
+    return SEFL_OK;
 }
 
 /* Where the sentence names the key; NULL: nowhere. */

@@ -48,6 +48,16 @@ static void on_signal(void *self, int sig)
     }
 }
 
+sefl_status daemon_confine(daemon *d, const settings *set)
+{
+    d->user = settings_text(set, "user");
+    SEFL_PASS(confine_memory(&d->log, settings_text(set, "memory_lock")));
+    confine_warn(&d->log, d->user);
+    confine_key(&d->log, settings_text(set, "tls.key"));
+    confine_key(&d->log, settings_text(set, "sign_key"));
+    return SEFL_OK;
+}
+
 sefl_status daemon_bound(void *self)
 {
     return confine_user(((const daemon *)self)->user);

@@ -79,6 +79,10 @@ typedef sefl_status daemon_start(void *self, const settings *set, void **role);
 /* self begins with a daemon. Returns the exit code; a failure before the role runs may be misuse. */
 int daemon_run(void *self, const cli_command *c, daemon_start *start, const daemon_calls *calls);
 
+/* What a server does before it reads its keys: locks memory (setting memory_lock), notes the user to
+ * become, and warns if it runs as root or others can read its keys (confine.h). */
+sefl_status daemon_confine(daemon *d, const settings *set) SEFL_MUST_CHECK;
+
 /* For the roles' callback after their port is bound: self becomes the user that it names. */
 sefl_status daemon_bound(void *self) SEFL_MUST_CHECK;
 

@@ -41,7 +41,7 @@ static const char mark_text[] =
     "All keys of all parties lie below it: it protects nobody.\n";
 
 typedef struct stage {
-    const demo_fed *d;
+    const demo *d;
     dir_tree at; /* the demo's folder */
     int lock;    /* on root; -1: none */
     processes parties;
@@ -59,12 +59,12 @@ typedef struct stage {
 } stage;
 
 /* All clients train at once on what cores there are; a slow machine's are given an extension. */
-static uint64_t deadline_ms(const demo_fed *d)
+static uint64_t deadline_ms(const demo *d)
 {
-    return 4000 + d->words * d->clients / 4;
+    return 4000 + (uint64_t)d->words * d->clients / 4;
 }
 
-static bool is_pad(const demo_fed *d)
+static bool is_pad(const demo *d)
 {
     return strcmp(d->scheme, "pad") == 0;
 }
@@ -128,7 +128,7 @@ static sefl_status prepare_folder(stage *s)
 /* ---- keys, text, task ------------------------------------------------------------------------ */
 
 /* Noise that is enough for a claim gets one: its true epsilon over all rounds is the target. */
-static sefl_status set_privacy(settings *s, const demo_fed *d)
+static sefl_status set_privacy(settings *s, const demo *d)
 {
     const dp_event ev = { .noise = DP_NOISE_JOINT,
                           .z = strtod(d->noise, NULL),
@@ -153,14 +153,14 @@ static sefl_status make_federation(stage *s, const sefl_progress *p)
         "training.epochs=2", "privacy.noise=joint", "privacy.clip=8",
     };
     sefl_status st = SEFL_OK;
-    const demo_fed *d = s->d;
+    const demo *d = s->d;
     settings terms;
     sefl_buf document = { 0 };
     settings_init(&terms, task_schema);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         SEFL_TRY(settings_set(&terms, fixed[i], "demo"));
     SEFL_TRY(settings_setf(&terms, "demo", "crypto.scheme=%s", d->scheme));
-    SEFL_TRY(settings_setf(&terms, "demo", "rounds.count=%" PRIu64, d->rounds));
+    SEFL_TRY(settings_setf(&terms, "demo", "rounds.count=%" PRIu32, d->rounds));
     SEFL_TRY(settings_setf(&terms, "demo", "rounds.deadline_ms=%" PRIu64, deadline_ms(d)));
     SEFL_TRY(settings_setf(&terms, "demo", "rounds.threshold=%d",
                            d->clients < 8 ? 2 : (int)d->clients / 4));
@@ -257,7 +257,7 @@ static void show_round(stage *s, const run_line *r)
     char up[16];
     meter_stop(&s->line);
     human_bytes(up, r->up_bytes);
-    talk(s, "round %2" PRIu64 "/%" PRIu64, r->round, s->d->rounds);
+    talk(s, "round %2" PRIu64 "/%" PRIu32, r->round, s->d->rounds);
     if (r->skipped || r->blocked) {
         talk(s, "  %s\n",
              r->skipped ? "skipped: too few clients"
@@ -331,7 +331,7 @@ static sefl_status watch(stage *s)
     for (; s->shown < s->d->rounds; clock_pause_ms(POLL_MS)) {
         SEFL_PASS(look(s));
         if (meter_due(&s->line))
-            meter_line("round %2zu/%" PRIu64 "  under way  %.0f s ", s->shown + 1, s->d->rounds,
+            meter_line("round %2zu/%" PRIu32 "  under way  %.0f s ", s->shown + 1, s->d->rounds,
                        clock_since(s->began_ns));
         SEFL_NEED(clock_since(began) < limit, SEFL_ETIMEOUT, "the rounds take too long: see %s",
                   dir_in(&s->at, "log"));
@@ -399,7 +399,7 @@ static sefl_status compare(stage *s, const sefl_progress *p)
 
 static void tell_made(const stage *s)
 {
-    const demo_fed *d = s->d;
+    const demo *d = s->d;
     char key[48];
     if (s->t.pub)
         snprintf(key, sizeof key, "Paillier %u bits", d->bits);
@@ -417,7 +417,7 @@ static void tell_made(const stage *s)
 
 static sefl_status play(stage *s)
 {
-    const demo_fed *d = s->d;
+    const demo *d = s->d;
     SEFL_PASS(prepare_folder(s));
     talk(s, "sefl demo: a whole federation on this machine, in %s\n", s->at.root);
     sefl_progress p = meter_start(&s->line, "making keys, text and task");
@@ -449,7 +449,7 @@ static sefl_status play(stage *s)
                                                  .json = d->json });
 }
 
-sefl_status demo_fed_run(const demo_fed *d)
+sefl_status demo_fed_run(const demo *d)
 {
     stage *s = NULL;
     SEFL_PASS(sefl_new(&s, 1, sizeof *s));

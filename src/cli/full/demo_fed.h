@@ -22,17 +22,20 @@
 
 enum { DEMO_CLIENTS_MAX = 64 };
 
-typedef struct demo_fed {
+/* Of both demos; the command fills it. */
+typedef struct demo {
     const char *out;
     const char *scheme; /* "pad" or "paillier" */
     const char *noise;  /* multiplier z, decimal */
-    unsigned bits;      /* of the Paillier key */
-    uint32_t clients;   /* 4 to DEMO_CLIENTS_MAX */
-    uint64_t rounds;    /* 2 or more */
-    uint64_t words;     /* tokens a client */
+    uint32_t bits;      /* of the Paillier key */
+    uint32_t clients;   /* 4 to DEMO_CLIENTS_MAX; of a sum: 1 to 1000 */
+    uint32_t rounds;    /* 2 or more */
+    uint32_t words;     /* tokens a client */
+    uint32_t values;    /* numbers in each vector of a sum */
+    bool sum;           /* demo_sum.h */
     bool json;          /* print one object instead of progress and table */
-} demo_fed;
+} demo;
 
-sefl_status demo_fed_run(const demo_fed *d) SEFL_MUST_CHECK;
+sefl_status demo_fed_run(const demo *d) SEFL_MUST_CHECK;
 
 #endif

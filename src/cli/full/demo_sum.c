@@ -15,7 +15,7 @@
 #include <string.h>
 
 typedef struct stage {
-    const demo_sum *d;
+    const demo *d;
     settings set;
     experiment e;
     federation *s;
@@ -45,7 +45,7 @@ static double seconds_since(uint64_t *t)
 
 static sefl_status make_scene(stage *g)
 {
-    const demo_sum *d = g->d;
+    const demo *d = g->d;
     sefl_rng rng = rng_system();
     uint64_t seed = 0;
     static const char *const fixed[] = { "crypto=full",    "data.words=100", "model.embed=8",
@@ -65,7 +65,7 @@ static sefl_status make_scene(stage *g)
 /* Gives the task vectors of d->values numbers from d->clients clients. */
 static sefl_status change_task(stage *g)
 {
-    const demo_sum *d = g->d;
+    const demo *d = g->d;
     task *t = &g->s->task;
     pack p;
     pack_config c = { .scheme = t->ahe.pack.scheme,
@@ -243,7 +243,7 @@ static sefl_status compare(const stage *g)
 {
     const pack *p = &g->s->task.ahe.pack;
     double h = p->h, sigma = 9.4392 * h, sum = 0, squares = 0, most = 0, signal = 0;
-    size_t n = g->d->values;
+    const size_t n = g->d->values;
     printf("\n  coordinate    plain sum    noisy sum    difference\n");
     for (size_t i = 0; i < n; i++) {
         double exact = (double)g->plain[i] * p->q, noisy = ((double)g->w[i] + 0.5) * h;
@@ -268,7 +268,7 @@ static sefl_status compare(const stage *g)
     return SEFL_OK;
 }
 
-sefl_status demo_sum_run(const demo_sum *d)
+sefl_status demo_sum_run(const demo *d)
 {
     sefl_status st = SEFL_OK;
     stage g = { .d = d };
@@ -279,7 +279,7 @@ sefl_status demo_sum_run(const demo_sum *d)
     g.key_s = seconds_since(&clock);
     SEFL_TRY(change_task(&g));
     uint64_t claim_limit = grid_s2(12, GRID_BILLION / 4); /* z below 0.25: nothing is proven */
-    printf("secure sum with %s: %u client%s, %zu numbers each, noise multiplier %s%s\n", d->scheme,
+    printf("secure sum with %s: %u client%s, %u numbers each, noise multiplier %s%s\n", d->scheme,
            d->clients, d->clients == 1 ? "" : "s", d->values, d->noise,
            g.s->task.ahe.pack.s2 > claim_limit ? "; no differential privacy claimed" : "");
     SEFL_TRY(prepare(&g));

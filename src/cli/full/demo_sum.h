@@ -8,18 +8,8 @@
 #ifndef CLI_FULL_DEMO_SUM_H
 #define CLI_FULL_DEMO_SUM_H
 
-#include "base/status.h"
+#include "cli/full/demo_fed.h"
 
-#include <stddef.h>
-
-typedef struct demo_sum {
-    const char *scheme; /* "pad" or "paillier" */
-    unsigned bits;      /* of the Paillier key */
-    unsigned clients;
-    size_t values;
-    const char *noise; /* multiplier z, decimal */
-} demo_sum;
-
-sefl_status demo_sum_run(const demo_sum *d) SEFL_MUST_CHECK;
+sefl_status demo_sum_run(const demo *d) SEFL_MUST_CHECK;
 
 #endif

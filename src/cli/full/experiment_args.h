@@ -22,17 +22,13 @@ typedef struct experiment_args {
       .help = "The experiment; 'sefl init' writes one, docs/SIMULATION.md lists the keys" }, \
         OPTION_SET
 /* The part of a cli_command that both share; `call` is .run = ... or .work = ... */
-#define EXPERIMENT_COMMAND(type, call)                                       \
-    CLI_OPTIONS(type), CLI_SETTINGS(experiment_args, flags),                 \
-        .make_schema = experiment_schema, .shortcuts = experiment_shortcuts, \
-        .prepare = experiment_args_read, .finish = experiment_args_clear,    \
-        .actions = (const cli_action[])                                      \
-    {                                                                        \
-        { "", .needs = "config", call },                                     \
-        {                                                                    \
-            0                                                                \
-        }                                                                    \
-    }
+/* clang-format off */
+#define EXPERIMENT_COMMAND(type, call)                                                       \
+    CLI_OPTIONS(type), CLI_SETTINGS(experiment_args, flags), CLI_ONLY(NULL, NULL, 0,         \
+        .needs = "config", call), .make_schema = experiment_schema,                          \
+    .shortcuts = experiment_shortcuts, .prepare = experiment_args_read,                      \
+    .finish = experiment_args_clear
+/* clang-format on */
 extern const cli_shortcut experiment_shortcuts[];
 
 /* Reads the file of a struct that begins with an experiment_args. */

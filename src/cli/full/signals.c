@@ -5,10 +5,10 @@
 #include "cli/full/signals.h"
 
 #include "base/alloc.h"
+#include "base/cond.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,13 +80,11 @@ sefl_status signals_start(signals **out, signals_fn *fn, void *ctx)
         if (s->before[i].sa_handler != SIG_IGN)
             sigaction(wanted[i], &sa, NULL);
     }
-    int rc = pthread_create(&s->thread, NULL, listen_on, s);
-    if (rc != 0) {
+    st = thread_start(&s->thread, listen_on, s);
+    if (st == SEFL_OK)
+        *out = s, s = NULL;
+    else
         restore(s);
-        st = sefl_fail(SEFL_ENOMEM, "cannot start a thread: %s", strerror(rc));
-        goto done;
-    }
-    *out = s, s = NULL;
 done:
     sefl_free(s);
     return st;
