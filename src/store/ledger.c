@@ -435,29 +435,26 @@ void ledger_close(ledger *l)
 static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t round, size_t *at,
                             bool *already)
 {
-    sefl_status st = SEFL_OK;
     *already = false;
-    SEFL_CHECK(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
-               l->fd < 0 ? "opened for reading only" : "unusable after a failure, open it again");
-    SEFL_TRY(ledger_terms_check(terms));
+    SEFL_NEED(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
+              l->fd < 0 ? "opened for reading only" : "unusable after a failure, open it again");
+    SEFL_PASS(ledger_terms_check(terms));
     *at = find_task(l, terms->task);
     bool is_new = *at == l->n_tasks;
     if (!is_new) {
         bool equal;
-        SEFL_TRY(ledger_terms_equal(&equal, &l->tasks[*at].terms, terms));
-        SEFL_CHECK(equal, SEFL_ESTATE, "the task was charged before under other terms");
+        SEFL_PASS(ledger_terms_equal(&equal, &l->tasks[*at].terms, terms));
+        SEFL_NEED(equal, SEFL_ESTATE, "the task was charged before under other terms");
         *already = charged(&l->tasks[*at], round);
         if (*already)
-            goto done;
+            return SEFL_OK;
     }
     /* what could not be read again must not be written */
-    SEFL_CHECK(!is_new || l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE,
-               "population \"%s\" has had %d tasks: no more fit into its ledger", l->population,
-               LEDGER_TASKS_MAX);
-    SEFL_CHECK(l->size + APPEND_MAX <= FILE_MAX, SEFL_ERANGE, "ledger %s is full", l->path);
-    SEFL_TRY(ledger_gate(l, *at, terms, round));
-done:
-    return st;
+    SEFL_NEED(!is_new || l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE,
+              "population \"%s\" has had %d tasks: no more fit into its ledger", l->population,
+              LEDGER_TASKS_MAX);
+    SEFL_NEED(l->size + APPEND_MAX <= FILE_MAX, SEFL_ERANGE, "ledger %s is full", l->path);
+    return ledger_gate(l, *at, terms, round);
 }
 
 sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms, uint64_t round)
@@ -543,16 +540,13 @@ done:
 sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
                           double epsilon_max)
 {
-    sefl_status st = SEFL_OK;
     ledger_terms limited = *terms;
-    SEFL_TRY(ledger_terms_check(terms));
+    SEFL_PASS(ledger_terms_check(terms));
     size_t at = find_task(l, terms->task);
     if (at < l->n_tasks && charged(&l->tasks[at], round))
-        goto done;
+        return SEFL_OK;
     limited.epsilon_max = epsilon_max;
-    SEFL_TRY(ledger_gate(l, at, &limited, round));
-done:
-    return st;
+    return ledger_gate(l, at, &limited, round);
 }
 
 bool ledger_has(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t round)

@@ -1,12 +1,9 @@
 /* ledger_port: a ledger as the secure sum of one task sees it.
  *
  * The two servers compare heads in every round and charge a round before they release anything of
- * it. They need four functions for that, and not the ledger's file. A role fills the port with
- * account_port (sum/account.h), which remembers heads in the role's database; simulator and tests
- * use a bare ledger:
+ * it. They need four functions for that, and not the ledger's file: account_port (sum/account.h).
  *
- *     ledger_book book = { .ledger = l, .terms = terms };
- *     ledger_port port = ledger_port_of(&book);
+ *     ledger_port port = account_port(account);
  *     SEFL_TRY(port.charge(port.ctx, round));                  // SEFL_OK: the charge is durable
  *
  * Threads: one owner.   Secrets: none. */
@@ -26,14 +23,5 @@ typedef struct ledger_port {
      * refused. */
     sefl_status (*charge)(void *ctx, uint64_t round);
 } ledger_port;
-
-/* A ledger and the terms of one task. */
-typedef struct ledger_book {
-    ledger *ledger;
-    ledger_terms terms;
-} ledger_book;
-
-/* Borrows the book. */
-ledger_port ledger_port_of(ledger_book *book);
 
 #endif

@@ -79,35 +79,33 @@ static bool unused(double v)
 
 sefl_status ledger_terms_check(const ledger_terms *t)
 {
-    sefl_status st = SEFL_OK;
     dp_event ev = ledger_terms_event(t, 1, false);
-    SEFL_TRY(dp_event_check(&ev));
+    SEFL_PASS(dp_event_check(&ev));
     const dp_law *law = dp_law_of(t->noise);
-    SEFL_CHECK(law->released, SEFL_EINVAL,
-               "noise is %s: real numbers are never released, only integers", law->name);
-    SEFL_CHECK(t->unit == LEDGER_UNIT_CLIENT || t->unit == LEDGER_UNIT_RECORD, SEFL_EINVAL,
-               "unit is %d: unknown", (int)t->unit);
+    SEFL_NEED(law->released, SEFL_EINVAL,
+              "noise is %s: real numbers are never released, only integers", law->name);
+    SEFL_NEED(t->unit == LEDGER_UNIT_CLIENT || t->unit == LEDGER_UNIT_RECORD, SEFL_EINVAL,
+              "unit is %d: unknown", (int)t->unit);
     if (!law->claims) {
-        SEFL_CHECK(unused(t->z) && unused(t->rate) && unused(t->sigma_steps) && t->dim == 0 &&
-                       unused(t->epsilon_max) && unused(t->delta) && !t->hidden &&
-                       t->max_rounds_per_client == 0 && t->unit == LEDGER_UNIT_CLIENT,
-                   SEFL_EINVAL, "noise is none: the other terms have no meaning and must be 0");
-        goto done;
+        SEFL_NEED(unused(t->z) && unused(t->rate) && unused(t->sigma_steps) && t->dim == 0 &&
+                      unused(t->epsilon_max) && unused(t->delta) && !t->hidden &&
+                      t->max_rounds_per_client == 0 && t->unit == LEDGER_UNIT_CLIENT,
+                  SEFL_EINVAL, "noise is none: the other terms have no meaning and must be 0");
+        return SEFL_OK;
     }
-    SEFL_CHECK(law->uses_sigma_steps || unused(t->sigma_steps), SEFL_EINVAL,
-               "sigma_steps is %g: it has no meaning for %s noise and must be 0", t->sigma_steps,
-               law->name);
-    SEFL_CHECK(law->uses_dim || t->dim == 0, SEFL_EINVAL,
-               "dim is %" PRIu64 ": it has no meaning for %s noise and must be 0", t->dim,
-               law->name);
-    SEFL_TRY(dp_epsilon_check(t->epsilon_max));
-    SEFL_TRY(dp_delta_check(t->delta));
-    SEFL_CHECK(t->z >= law->z_min, SEFL_EINVAL,
-               "z (noise multiplier) is %g: below %g nothing is claimed for the %s noise, the "
-               "task must say 'claim: none'",
-               t->z, law->z_min, law->name);
-done:
-    return st;
+    SEFL_NEED(law->uses_sigma_steps || unused(t->sigma_steps), SEFL_EINVAL,
+              "sigma_steps is %g: it has no meaning for %s noise and must be 0", t->sigma_steps,
+              law->name);
+    SEFL_NEED(law->uses_dim || t->dim == 0, SEFL_EINVAL,
+              "dim is %" PRIu64 ": it has no meaning for %s noise and must be 0", t->dim,
+              law->name);
+    SEFL_PASS(dp_epsilon_check(t->epsilon_max));
+    SEFL_PASS(dp_delta_check(t->delta));
+    SEFL_NEED(t->z >= law->z_min, SEFL_EINVAL,
+              "z (noise multiplier) is %g: below %g nothing is claimed for the %s noise, the "
+              "task must say 'claim: none'",
+              t->z, law->z_min, law->name);
+    return SEFL_OK;
 }
 
 sefl_status ledger_terms_equal(bool *equal, const ledger_terms *a, const ledger_terms *b)

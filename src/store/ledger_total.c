@@ -99,23 +99,21 @@ static double up4(double epsilon)
 
 sefl_status ledger_gate(const ledger *l, size_t at, const ledger_terms *terms, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     dp_claim now, then;
     if (!dp_noise_claims(terms->noise))
-        goto done;
-    SEFL_TRY(total_of(l, &then, true, at, terms, terms->delta, DP_ZERO_OUT));
+        return SEFL_OK;
+    SEFL_PASS(total_of(l, &then, true, at, terms, terms->delta, DP_ZERO_OUT));
     if (then.claimed && then.epsilon <= terms->epsilon_max)
-        goto done;
-    SEFL_CHECK(then.claimed, SEFL_EBUDGET,
-               "population \"%s\": no differential privacy could be claimed (%s); a task with "
-               "target epsilon %g cannot be charged",
-               l->population, then.why_not, terms->epsilon_max);
-    SEFL_TRY(total_of(l, &now, true, 0, NULL, terms->delta, DP_ZERO_OUT));
-    SEFL_CHECK(false, SEFL_EBUDGET,
-               "round %" PRIu64 " would bring population \"%s\" to epsilon %.4f at delta %g; the "
-               "target is %g (spent: %.4f over %" PRIu64 " rounds of %zu tasks)",
-               round, l->population, up4(then.epsilon), terms->delta, terms->epsilon_max,
-               up4(now.epsilon), rounds_in_all(l), l->n_tasks);
-done:
-    return st;
+        return SEFL_OK;
+    SEFL_NEED(then.claimed, SEFL_EBUDGET,
+              "population \"%s\": no differential privacy could be claimed (%s); a task with "
+              "target epsilon %g cannot be charged",
+              l->population, then.why_not, terms->epsilon_max);
+    SEFL_PASS(total_of(l, &now, true, 0, NULL, terms->delta, DP_ZERO_OUT));
+    SEFL_NEED(false, SEFL_EBUDGET,
+              "round %" PRIu64 " would bring population \"%s\" to epsilon %.4f at delta %g; the "
+              "target is %g (spent: %.4f over %" PRIu64 " rounds of %zu tasks)",
+              round, l->population, up4(then.epsilon), terms->delta, terms->epsilon_max,
+              up4(now.epsilon), rounds_in_all(l), l->n_tasks);
+    return SEFL_OK;
 }

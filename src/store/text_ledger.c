@@ -83,18 +83,16 @@ done:
 
 sefl_status text_ledger_create(const char *path, const char *text)
 {
-    sefl_status st = SEFL_OK;
     sefl_rng rng = rng_system();
     uint8_t raw[NAME_BYTES];
     char name[NAME_CHARS + 1];
-    SEFL_TRY(rng_fill(&rng, raw, sizeof raw));
+    SEFL_PASS(rng_fill(&rng, raw, sizeof raw));
     memcpy(name, start, sizeof start);
     hex_write(name + 5, raw, sizeof raw);
-    SEFL_TRY(ledger_create(path, name));
-    st = bind(name, path, text);
+    SEFL_PASS(ledger_create(path, name));
+    sefl_status st = bind(name, path, text);
     if (st != SEFL_OK)
         (void)unlink(path);
-done:
     return st;
 }
 

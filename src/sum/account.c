@@ -124,15 +124,12 @@ void account_close(account *a)
 
 sefl_status account_charge(account *a, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(ready(a));
-    st = ledger_charge(a->l, &a->terms, round, NULL);
+    SEFL_PASS(ready(a));
+    sefl_status st = ledger_charge(a->l, &a->terms, round, NULL);
     if (st == SEFL_EIO || st == SEFL_ENOMEM)
         drop(a); /* it refuses everything until it is opened again */
-    SEFL_TRY(st);
-    SEFL_TRY(remember(a));
-done:
-    return st;
+    SEFL_PASS(st);
+    return remember(a);
 }
 
 /* As ledger_port.head_after. */

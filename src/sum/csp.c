@@ -103,13 +103,12 @@ sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now)
 
 sefl_status csp_in_turn(csp *c, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     csp_highest top;
     csp_round before;
     ledger_head after;
     char why[120];
-    SEFL_TRY(csp_own(c, csp_store_highest(s, &top)));
+    SEFL_PASS(csp_own(c, csp_store_highest(s, &top)));
     if (round != top.header + 1 || round > c->c.task->rounds) {
         snprintf(why, sizeof why,
                  "round %" PRIu64 " of %" PRIu64 ", but the last one signed here is %" PRIu64,
@@ -117,17 +116,15 @@ sefl_status csp_in_turn(csp *c, uint64_t round)
         return csp_no(c, LINK_NO_HEADER, why);
     }
     if (top.header > 0) {
-        SEFL_TRY(csp_own(c, csp_store_get(s, top.header, &before)));
+        SEFL_PASS(csp_own(c, csp_store_get(s, top.header, &before)));
         if (before.state != CSP_REVEALED && before.state != CSP_SKIPPED)
             return csp_no(c, LINK_NO_HEADER,
                           "the round before is neither revealed nor skipped here");
     }
-    st = s->ledger.head_after(s->ledger.ctx, round, &after);
+    sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);
     if (st == SEFL_EBUDGET)
         return csp_no(c, LINK_NO_BUDGET, sefl_last_error());
-    SEFL_TRY(csp_own(c, st));
-done:
-    return st;
+    return csp_own(c, st);
 }
 
 sefl_status csp_from_as(csp *c, const envelope *env, sign_kind kind)
@@ -184,27 +181,25 @@ static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
 /* HELLO up to the signature, which covers it. NO unless AS signed it for this task. */
 static sefl_status read_hello(csp *c, rd *r, uint16_t *version, ledger_head *theirs)
 {
-    sefl_status st = SEFL_OK;
     uint16_t low, high;
     uint8_t id[TASK_ID], signature[SIGN_BYTES];
     char why[VERSION_SENTENCE];
     const uint8_t *from = r->p;
-    SEFL_TRY(rd_u16(r, &low));
-    SEFL_TRY(rd_u16(r, &high));
+    SEFL_PASS(rd_u16(r, &low));
+    SEFL_PASS(rd_u16(r, &high));
     *version = version_link(low, high, why);
     if (*version == 0) /* the rest may have another form */
         return csp_no(c, LINK_NO_VERSION, why);
-    SEFL_TRY(ledger_head_read(r, theirs));
-    SEFL_TRY(rd_raw(r, id, sizeof id));
+    SEFL_PASS(ledger_head_read(r, theirs));
+    SEFL_PASS(rd_raw(r, id, sizeof id));
     sefl_span said = span_of(from, (size_t)(r->p - from));
-    SEFL_TRY(rd_raw(r, signature, sizeof signature));
-    SEFL_TRY(rd_end(r));
+    SEFL_PASS(rd_raw(r, signature, sizeof signature));
+    SEFL_PASS(rd_end(r));
     if (memcmp(id, c->c.task->id, TASK_ID) != 0)
         return csp_no(c, LINK_NO_TASK, NULL);
-    st = sign_check(signature, c->c.task->servers.as, SIGN_LINK, said);
+    sefl_status st = sign_check(signature, c->c.task->servers.as, SIGN_LINK, said);
     if (st == SEFL_EAUTH) /* a peer that has AS's TLS key alone */
         return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
-done:
     return st;
 }
 
@@ -237,20 +232,17 @@ static sefl_status on_hello(csp *c, rd *r)
 
 static sefl_status on_task(csp *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     envelope env;
-    SEFL_TRY(envelope_read(&env, span_of(r->p, r->left)));
+    SEFL_PASS(envelope_read(&env, span_of(r->p, r->left)));
     if (env.content.n != c->own.content.n ||
         memcmp(env.content.p, c->own.content.p, env.content.n) != 0)
         return csp_no(c, LINK_NO_TASK, NULL);
-    st = envelope_check(&env, SIGN_TASK, &c->c.task->servers);
+    sefl_status st = envelope_check(&env, SIGN_TASK, &c->c.task->servers);
     if (st == SEFL_EAUTH)
         return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
-    SEFL_TRY(st);
+    SEFL_PASS(st);
     c->phase = CSP_READY;
-    SEFL_TRY(csp_reply_yes(c));
-done:
-    return st;
+    return csp_reply_yes(c);
 }
 
 /* ---- expiry ---------------------------------------------------------------------------------- */
@@ -412,12 +404,11 @@ static sefl_status on_skip(csp *c, rd *r)
 /* AS learns only yes or no: the reason is between this operator and the site. */
 static sefl_status on_enrol(csp *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     enrol_claim claim;
     enrol_proof proof;
     uint8_t sig[SIGN_BYTES];
-    SEFL_TRY(enrol_question_read(&claim, &proof, span_of(r->p, r->left)));
-    st = enrol_proof_check(&proof, &claim);
+    SEFL_PASS(enrol_question_read(&claim, &proof, span_of(r->p, r->left)));
+    sefl_status st = enrol_proof_check(&proof, &claim);
     if (st == SEFL_OK && memcmp(&claim.servers, &c->c.task->servers, sizeof claim.servers) != 0)
         st = sefl_fail(SEFL_EAUTH, "the site knows other servers than this task's");
     if (st == SEFL_OK && !c->c.enrol)
@@ -436,9 +427,7 @@ static sefl_status on_enrol(csp *c, rd *r)
         return csp_no(c, LINK_NO_FAULT, NULL);
     }
     log_info(c->c.log, "site enrolled", lf_str("name", claim.name), lf_hash("key", claim.key));
-    SEFL_TRY(wr_raw(csp_reply(c, LINK_APPROVED), sig, sizeof sig));
-done:
-    return st;
+    return wr_raw(csp_reply(c, LINK_APPROVED), sig, sizeof sig);
 }
 
 static sefl_status on_ping(csp *c, rd *r)
@@ -467,28 +456,25 @@ static sefl_status give_up_keys(csp *c, unsigned reason)
 
 static sefl_status on_bye(csp *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     const csp_store *s = c->c.store;
     csp_highest top;
     link_order order;
     uint8_t over;
-    SEFL_TRY(rd_u8(r, &over));
-    SEFL_CHECK(over <= 1, SEFL_EPROTO, "link: BYE %u, wanted 0 or 1", over);
+    SEFL_PASS(rd_u8(r, &over));
+    SEFL_NEED(over <= 1, SEFL_EPROTO, "link: BYE %u, wanted 0 or 1", over);
     if (!over) {
-        SEFL_TRY(rd_end(r));
+        SEFL_PASS(rd_end(r));
         c->phase = CSP_BYE;
-        goto done;
+        return SEFL_OK;
     }
-    SEFL_TRY(read_order(c, r, LINK_ORDER_OVER, &order));
+    SEFL_PASS(read_order(c, r, LINK_ORDER_OVER, &order));
     c->phase = CSP_BYE;
-    SEFL_TRY(csp_own(c, give_up_keys(c, order.reason)));
-    SEFL_TRY(csp_own(c, s->put(s->ctx, CSP_OVER, 0, span_of("1", 1))));
+    SEFL_PASS(csp_own(c, give_up_keys(c, order.reason)));
+    SEFL_PASS(csp_own(c, s->put(s->ctx, CSP_OVER, 0, span_of("1", 1))));
     if (csp_store_highest(s, &top) == SEFL_OK)
         forget(c, top.revealed);
     c->over = true;
-    SEFL_TRY(csp_reply_yes(c));
-done:
-    return st;
+    return csp_reply_yes(c);
 }
 
 /* ---- phase x message ------------------------------------------------------------------------- */

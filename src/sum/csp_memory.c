@@ -166,24 +166,23 @@ static sefl_status voucher_get(void *ctx, const uint8_t client[32], uint64_t *se
 static sefl_status voucher_put(void *ctx, const uint8_t client[32], uint64_t serial,
                                const uint8_t key[SIGN_PUB_BYTES])
 {
-    sefl_status st = SEFL_OK;
     csp_memory *m = ctx;
     size_t at = client_table_find(&m->vouched, client), owner = client_table_find(&m->keys, key);
     size_t ignored;
     bool same = owner > 0 && memcmp(m->keys.leaf[owner - 1].units, client, 32) == 0;
     if (at > 0 && m->serial[at - 1] == serial && same)
-        goto done;
-    SEFL_TRY(writing(m));
-    SEFL_CHECK(at == 0 || serial > m->serial[at - 1], SEFL_ESTATE, "a voucher that is not newer");
-    SEFL_CHECK(owner == 0 || same, SEFL_ESTATE, "another client has this upload key");
+        return SEFL_OK;
+    SEFL_PASS(writing(m));
+    SEFL_NEED(at == 0 || serial > m->serial[at - 1], SEFL_ESTATE, "a voucher that is not newer");
+    SEFL_NEED(owner == 0 || same, SEFL_ESTATE, "another client has this upload key");
     size_t n = m->vouched.n;
     if (at == 0 && (n & (n - 1)) == 0) /* full at 0, 1, 2, 4, ... */
-        SEFL_TRY(sefl_grow(&m->serial, n * sizeof *m->serial, (n ? 2 * n : 1) * sizeof *m->serial));
-    SEFL_TRY(client_table_put(&m->keys, key, client, &ignored));
-    SEFL_TRY(client_table_put(&m->vouched, client, key, &at));
+        SEFL_PASS(
+            sefl_grow(&m->serial, n * sizeof *m->serial, (n ? 2 * n : 1) * sizeof *m->serial));
+    SEFL_PASS(client_table_put(&m->keys, key, client, &ignored));
+    SEFL_PASS(client_table_put(&m->vouched, client, key, &at));
     m->serial[at] = serial;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 csp_store csp_memory_store(csp_memory *m)

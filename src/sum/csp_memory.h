@@ -1,6 +1,6 @@
 /* csp_memory: CSP's store (csp_store.h) in memory, for the simulator, benches and tests.
  *
- *     csp_memory m = { .ledger = ledger_port_of(&book) };
+ *     csp_memory m = { .ledger = account_port(a) };
  *     csp_store s = csp_memory_store(&m);
  *     ...
  *     csp_memory_clear(&m);

@@ -262,24 +262,22 @@ static void tell_refused(csp *c, const look *l)
  * earlier one. */
 static sefl_status keep_early(csp *c, const look *l)
 {
-    sefl_status st = SEFL_OK;
     csp_gather *g = c->gather;
     size_t i, before = client_table_find(&g->table, l->h.client);
     if (find_early(g, &l->h))
-        goto done; /* the table has it */
-    SEFL_CHECK(before || g->table.n < c->c.task->clients_max, SEFL_ERANGE,
-               "more heads than the task has room for");
+        return SEFL_OK; /* the table has it */
+    SEFL_NEED(before || g->table.n < c->c.task->clients_max, SEFL_ERANGE,
+              "more heads than the task has room for");
     if (before && g->e[before - 1].on) {
         g->e[before - 1].on = false;
-        SEFL_TRY(take_pads(c, &g->seed[before - 1], 1));
+        SEFL_PASS(take_pads(c, &g->seed[before - 1], 1));
     }
-    SEFL_TRY(client_table_put(&g->table, l->h.client, l->h.units, &i));
-    SEFL_TRY(grow(g));
+    SEFL_PASS(client_table_put(&g->table, l->h.client, l->h.units, &i));
+    SEFL_PASS(grow(g));
     g->e[i] = (early){ 0 };
     memcpy(g->e[i].hash, l->hash, sizeof l->hash);
     g->seed[i] = l->seed;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* The pads of all entries that are not in the sum yet. */
@@ -333,24 +331,23 @@ done:
 
 sefl_status csp_on_early(csp *c, rd *r)
 {
-    sefl_status st = SEFL_OK;
     csp_round now;
     uint64_t round;
     if (!task_is_sealed(c->c.task))
         return csp_no(c, LINK_NO_ORDER, "this task has no heads");
     size_t one = head_bytes(c->c.task->seal);
-    SEFL_TRY(rd_u64(r, &round));
-    SEFL_CHECK(r->left > 0 && r->left % one == 0 && r->left <= LINK_HEADS_PIECE, SEFL_EPROTO,
-               "link: EARLY with %zu bytes of heads of %zu", r->left, one);
-    SEFL_TRY(csp_must_have(c, round, &now));
+    SEFL_PASS(rd_u64(r, &round));
+    SEFL_NEED(r->left > 0 && r->left % one == 0 && r->left <= LINK_HEADS_PIECE, SEFL_EPROTO,
+              "link: EARLY with %zu bytes of heads of %zu", r->left, one);
+    SEFL_PASS(csp_must_have(c, round, &now));
     if (now.state == CSP_REVEALED)
         return csp_no(c, LINK_NO_REVEALED, "this round is revealed");
     if (c->gather && c->gather->round == round && c->gather->decided)
         return csp_no(c, LINK_NO_ORDER, "the set of this round is fixed");
-    st = gather_for(c, round);
+    sefl_status st = gather_for(c, round);
     if (st == SEFL_ENOTFOUND)
         return csp_no(c, LINK_NO_KEY, NULL);
-    SEFL_TRY(csp_own(c, st));
+    SEFL_PASS(csp_own(c, st));
     sefl_buf *refused = csp_reply(c, LINK_EARLY);
     size_t count = r->left / one;
     for (size_t i = 0; i < count && st == SEFL_OK; i += BATCH)
@@ -359,9 +356,7 @@ sefl_status csp_on_early(csp *c, rd *r)
         st = add_early(c);
     if (st != SEFL_OK)
         gather_drop(c); /* half of it may be in the sum */
-    SEFL_TRY(csp_own(c, st));
-done:
-    return st;
+    return csp_own(c, st);
 }
 
 /* ---- SET ------------------------------------------------------------------------------------- */
@@ -628,24 +623,22 @@ static sefl_status choose_mode(csp_reading *s)
 /* Memory and pads for a SET that CSP judges, or sums up again. */
 static sefl_status get_ready(csp_reading *s)
 {
-    sefl_status st = SEFL_OK;
     csp *c = s->c;
     if (s->mode != SET_FRESH && s->mode != SET_AGAIN)
         return SEFL_OK;
-    st = gather_for(c, s->round);
+    sefl_status st = gather_for(c, s->round);
     if (st == SEFL_ENOTFOUND) {
         drain(s, LINK_NO_KEY, NULL);
         return SEFL_OK;
     }
-    SEFL_TRY(st);
+    SEFL_PASS(st);
     for (size_t i = 0; i < c->gather->table.n; i++)
         c->gather->e[i].in_set = false;
     if (s->mode == SET_FRESH) {
         s->set.clients = s->clients;
-        SEFL_TRY(sefl_new(&s->set.kept, s->clients, sizeof *s->set.kept));
-        SEFL_TRY(sefl_new(&s->set.refused, s->clients, sizeof *s->set.refused));
+        SEFL_PASS(sefl_new(&s->set.kept, s->clients, sizeof *s->set.kept));
+        SEFL_PASS(sefl_new(&s->set.refused, s->clients, sizeof *s->set.refused));
     }
-done:
     return st;
 }
 

@@ -31,29 +31,27 @@ sefl_status dp_epsilon_check(double epsilon)
 
 sefl_status dp_event_check(const dp_event *ev)
 {
-    sefl_status st = SEFL_OK;
     const dp_law *law = dp_law_of(ev->noise);
-    SEFL_CHECK(law, SEFL_EINVAL, "noise is %d: unknown", (int)ev->noise);
+    SEFL_NEED(law, SEFL_EINVAL, "noise is %d: unknown", (int)ev->noise);
     if (!law->claims)
-        goto done;
-    SEFL_CHECK(ev->z > 0 && isfinite(ev->z), SEFL_EINVAL,
-               "z (noise multiplier) is %g: it must be a finite number above 0", ev->z);
-    SEFL_CHECK(ev->z >= 1e-3 && ev->z <= 1e6, SEFL_EINVAL,
-               "z (noise multiplier) is %g: from 0.001 to 1e6 is computed", ev->z);
-    SEFL_CHECK(ev->rate > 0 && ev->rate <= 1, SEFL_EINVAL,
-               "rate (sampling) is %g: it must be above 0 and at most 1", ev->rate);
-    SEFL_CHECK(ev->count <= UINT64_C(1) << 40, SEFL_EINVAL,
-               "count (rounds) is %" PRIu64 ": at most 2^40", ev->count);
+        return SEFL_OK;
+    SEFL_NEED(ev->z > 0 && isfinite(ev->z), SEFL_EINVAL,
+              "z (noise multiplier) is %g: it must be a finite number above 0", ev->z);
+    SEFL_NEED(ev->z >= 1e-3 && ev->z <= 1e6, SEFL_EINVAL,
+              "z (noise multiplier) is %g: from 0.001 to 1e6 is computed", ev->z);
+    SEFL_NEED(ev->rate > 0 && ev->rate <= 1, SEFL_EINVAL,
+              "rate (sampling) is %g: it must be above 0 and at most 1", ev->rate);
+    SEFL_NEED(ev->count <= UINT64_C(1) << 40, SEFL_EINVAL,
+              "count (rounds) is %" PRIu64 ": at most 2^40", ev->count);
     if (law->uses_dim)
-        SEFL_CHECK(ev->dim > 0 && ev->dim <= UINT64_C(1) << 40, SEFL_EINVAL,
-                   "dim (coordinates) is %" PRIu64 ": it must lie in 1..2^40", ev->dim);
+        SEFL_NEED(ev->dim > 0 && ev->dim <= UINT64_C(1) << 40, SEFL_EINVAL,
+                  "dim (coordinates) is %" PRIu64 ": it must lie in 1..2^40", ev->dim);
     if (law->uses_sigma_steps)
-        SEFL_CHECK(ev->sigma_steps >= DP_SIGMA_STEPS_MIN && isfinite(ev->sigma_steps), SEFL_EINVAL,
-                   "sigma_steps is %g: discrete noise needs a standard deviation of at least %g "
-                   "grid steps",
-                   ev->sigma_steps, DP_SIGMA_STEPS_MIN);
-done:
-    return st;
+        SEFL_NEED(ev->sigma_steps >= DP_SIGMA_STEPS_MIN && isfinite(ev->sigma_steps), SEFL_EINVAL,
+                  "sigma_steps is %g: discrete noise needs a standard deviation of at least %g "
+                  "grid steps",
+                  ev->sigma_steps, DP_SIGMA_STEPS_MIN);
+    return SEFL_OK;
 }
 
 /* ---- divergences of one release ------------------------------------------------------------ */

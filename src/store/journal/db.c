@@ -211,24 +211,22 @@ static sefl_status take_role(void *ctx, const db_row *row)
  * nothing. */
 static sefl_status look(db *d, const char *role, unsigned nsteps, uint64_t *version)
 {
-    sefl_status st = SEFL_OK;
     uint64_t id = 0, tables = 0;
     role_name found = { "" };
-    SEFL_TRY(db_each(d, take_u64, &id, "PRAGMA application_id"));
-    SEFL_TRY(db_each(d, take_u64, version, "PRAGMA user_version"));
-    SEFL_TRY(db_each(d, take_u64, &tables, "SELECT count(*) FROM sqlite_master"));
+    SEFL_PASS(db_each(d, take_u64, &id, "PRAGMA application_id"));
+    SEFL_PASS(db_each(d, take_u64, version, "PRAGMA user_version"));
+    SEFL_PASS(db_each(d, take_u64, &tables, "SELECT count(*) FROM sqlite_master"));
     if (id == 0 && *version == 0 && tables == 0)
-        goto done; /* new, or its maker died before the first step */
-    SEFL_CHECK(id == APPLICATION_ID && *version > 0, SEFL_EPROTO,
-               "%s is a database of another program", d->path);
-    SEFL_CHECK(*version <= nsteps, SEFL_EUNSUPPORTED,
-               "%s has version %llu, this program knows up to %u: use a newer one", d->path,
-               (unsigned long long)*version, nsteps);
-    SEFL_TRY(db_each(d, take_role, &found, "SELECT name FROM sefl_role"));
-    SEFL_CHECK(strcmp(found.text, role) == 0, SEFL_ESTATE, "%s is that of a %s, not of a %s",
-               d->path, found.text, role);
-done:
-    return st;
+        return SEFL_OK; /* new, or its maker died before the first step */
+    SEFL_NEED(id == APPLICATION_ID && *version > 0, SEFL_EPROTO,
+              "%s is a database of another program", d->path);
+    SEFL_NEED(*version <= nsteps, SEFL_EUNSUPPORTED,
+              "%s has version %llu, this program knows up to %u: use a newer one", d->path,
+              (unsigned long long)*version, nsteps);
+    SEFL_PASS(db_each(d, take_role, &found, "SELECT name FROM sefl_role"));
+    SEFL_NEED(strcmp(found.text, role) == 0, SEFL_ESTATE, "%s is that of a %s, not of a %s",
+              d->path, found.text, role);
+    return SEFL_OK;
 }
 
 static sefl_status step(db *d, const char *role, const char *sql, uint64_t to)

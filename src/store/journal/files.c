@@ -139,13 +139,10 @@ static sefl_status wipe_round(const char *task, const char *round)
 /* Overwrites round-N.kem and deletes it; none there: fine. */
 static sefl_status wipe_kem(const char *task, const char *path)
 {
-    sefl_status st = SEFL_OK;
     if (!file_exists(path))
-        goto done;
-    SEFL_TRY(roundkey_overwrite(AT_FDCWD, path));
-    SEFL_TRY(remove_durably(task, path));
-done:
-    return st;
+        return SEFL_OK;
+    SEFL_PASS(roundkey_overwrite(AT_FDCWD, path));
+    return remove_durably(task, path);
 }
 
 /* ---- after a crash ------------------------------------------------------------------------- */
@@ -218,6 +215,13 @@ sefl_status files_settle(journal *j, uint64_t tasks)
 
 /* ---- large things -------------------------------------------------------------------------- */
 
+static sefl_status unlocked(journal *j, sefl_status st)
+{
+    pthread_mutex_unlock(&j->files);
+    return st;
+}
+#define LOCKED(j, call) (pthread_mutex_lock(&(j)->files), unlocked((j), (call)))
+
 sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
                                const sefl_rng *rng)
 {
@@ -261,46 +265,46 @@ done:
     return st;
 }
 
+static sefl_status file_put(journal *j, uint64_t round, const char *name, sefl_span bytes)
+{
+    char path[PATH_MAX];
+    SEFL_PASS(make_round(j, path, round));
+    SEFL_PASS(name_path(j, path, round, name));
+    return file_write_atomic(path, bytes, 0600);
+}
+
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name, sefl_span bytes)
 {
-    sefl_status st = SEFL_OK;
+    return LOCKED(j, file_put(j, round, name, bytes));
+}
+
+static sefl_status path_of(journal *j, sefl_buf *out, uint64_t round, const char *name)
+{
     char path[PATH_MAX];
-    pthread_mutex_lock(&j->files);
-    SEFL_TRY(make_round(j, path, round));
-    SEFL_TRY(name_path(j, path, round, name));
-    SEFL_TRY(file_write_atomic(path, bytes, 0600));
-done:
-    pthread_mutex_unlock(&j->files);
-    return st;
+    SEFL_PASS(name_path(j, path, round, name));
+    SEFL_PASS(make_round(j, path, round));
+    SEFL_PASS(name_path(j, path, round, name));
+    SEFL_PASS(wr_raw(out, path, strlen(path) + 1));
+    out->n--;
+    return SEFL_OK;
 }
 
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round, const char *name)
 {
-    sefl_status st = SEFL_OK;
-    char path[PATH_MAX];
-    pthread_mutex_lock(&j->files);
-    SEFL_TRY(name_path(j, path, round, name));
-    SEFL_TRY(make_round(j, path, round));
-    SEFL_TRY(name_path(j, path, round, name));
-    size_t n = strlen(path);
-    SEFL_TRY(wr_raw(out, path, n + 1));
-    out->n--;
-done:
-    pthread_mutex_unlock(&j->files);
-    return st;
+    return LOCKED(j, path_of(j, out, round, name));
+}
+
+static sefl_status round_wipe(journal *j, uint64_t round)
+{
+    char task[PATH_MAX], path[PATH_MAX];
+    SEFL_PASS(task_path(j, task));
+    SEFL_PASS(round_path(j, path, round, "", ""));
+    return wipe_round(task, path);
 }
 
 sefl_status journal_round_wipe(journal *j, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    char task[PATH_MAX], path[PATH_MAX];
-    pthread_mutex_lock(&j->files);
-    SEFL_TRY(task_path(j, task));
-    SEFL_TRY(round_path(j, path, round, "", ""));
-    SEFL_TRY(wipe_round(task, path));
-done:
-    pthread_mutex_unlock(&j->files);
-    return st;
+    return LOCKED(j, round_wipe(j, round));
 }
 
 /* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
@@ -315,49 +319,35 @@ static sefl_status kem_path(const journal *j, char task[PATH_MAX], char path[PAT
     return st == SEFL_OK ? round_path(j, path, round, ".kem", "") : st;
 }
 
+/* Wipes the bytes of a round, and writes others unless they are NULL. */
+static sefl_status kem_put(journal *j, uint64_t round, const uint8_t *bytes)
+{
+    char task[PATH_MAX], path[PATH_MAX];
+    SEFL_PASS(kem_path(j, task, path, round));
+    if (bytes)
+        SEFL_PASS(file_make_folder(task, 0700));
+    SEFL_PASS(wipe_kem(task, path));
+    return bytes ? file_write_new(path, span_of(bytes, JOURNAL_KEM), 0600) : SEFL_OK;
+}
+
 sefl_status journal_kem_put(journal *j, uint64_t round, const uint8_t bytes[JOURNAL_KEM])
 {
-    sefl_status st = SEFL_OK;
-    char task[PATH_MAX], path[PATH_MAX];
-    pthread_mutex_lock(&j->files);
-    SEFL_CHECK(!roundkey_is_zero(bytes), SEFL_EINVAL, "zeros are no round key");
-    SEFL_TRY(kem_path(j, task, path, round));
-    SEFL_TRY(file_make_folder(task, 0700));
-    SEFL_TRY(wipe_kem(task, path));
-    SEFL_TRY(file_write_new(path, span_of(bytes, JOURNAL_KEM), 0600));
-done:
-    pthread_mutex_unlock(&j->files);
-    return st;
+    SEFL_NEED(!roundkey_is_zero(bytes), SEFL_EINVAL, "zeros are no round key");
+    return LOCKED(j, kem_put(j, round, bytes));
 }
 
 sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM])
 {
-    sefl_status st = SEFL_OK;
     char task[PATH_MAX], path[PATH_MAX];
-    sefl_buf b = { 0 };
     memset(bytes, 0, JOURNAL_KEM);
-    pthread_mutex_lock(&j->files);
-    SEFL_TRY(kem_path(j, task, path, round));
-    SEFL_TRY(file_read(&b, path, JOURNAL_KEM));
-    SEFL_CHECK(b.n == JOURNAL_KEM && !roundkey_is_zero(b.p), SEFL_ENOTFOUND, "%s was overwritten",
-               path);
-    memcpy(bytes, b.p, JOURNAL_KEM);
-done:
-    pthread_mutex_unlock(&j->files);
-    buf_clear(&b);
-    return st;
+    SEFL_PASS(kem_path(j, task, path, round));
+    sefl_status st = LOCKED(j, roundkey_read(bytes, path));
+    return st == SEFL_ECRYPTO ? SEFL_ENOTFOUND : st;
 }
 
 sefl_status journal_kem_wipe(journal *j, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    char task[PATH_MAX], path[PATH_MAX];
-    pthread_mutex_lock(&j->files);
-    SEFL_TRY(kem_path(j, task, path, round));
-    SEFL_TRY(wipe_kem(task, path));
-done:
-    pthread_mutex_unlock(&j->files);
-    return st;
+    return LOCKED(j, kem_put(j, round, NULL));
 }
 
 typedef struct sweep {
@@ -369,18 +359,16 @@ typedef struct sweep {
 
 static sefl_status sweep_kem(void *ctx, const char *folder, const char *path, const char *name)
 {
-    sefl_status st = SEFL_OK;
     const sweep *w = ctx;
     uint64_t round;
     bool yes = false;
     if (!number_in(name, "round-", ".kem", &round))
-        goto done;
+        return SEFL_OK;
     if (w->task == w->j->number)
-        SEFL_TRY(w->keep(w->ctx, round, &yes));
+        SEFL_PASS(w->keep(w->ctx, round, &yes));
     if (!yes)
-        SEFL_TRY(wipe_kem(folder, path));
-done:
-    return st;
+        SEFL_PASS(wipe_kem(folder, path));
+    return SEFL_OK;
 }
 
 static sefl_status sweep_task(void *ctx, const char *folder, const char *path, const char *name)

@@ -379,16 +379,15 @@ sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
 
 sefl_status journal_update_put(journal *j, const journal_update *u)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(memchr(u->name, 0, sizeof u->name) != NULL, SEFL_EINVAL,
-               "a client's name is too long");
-    st = rows(j, u->round, NULL, NULL, "INSERT INTO body VALUES(?,?,?,?,?,?,?)", db_u64(j->number),
-              db_u64(u->round), db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
-              db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms));
+    SEFL_NEED(memchr(u->name, 0, sizeof u->name) != NULL, SEFL_EINVAL,
+              "a client's name is too long");
+    sefl_status st =
+        rows(j, u->round, NULL, NULL, "INSERT INTO body VALUES(?,?,?,?,?,?,?)", db_u64(j->number),
+             db_u64(u->round), db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
+             db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms));
     if (st == SEFL_EEXIST)
         st = sefl_fail(st, "round %" PRIu64 " has an update of client %s already", u->round,
                        u->name);
-done:
     return st;
 }
 

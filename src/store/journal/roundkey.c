@@ -37,12 +37,10 @@ static sefl_status key_path(char out[PATH_MAX], const char *folder)
     return file_path(out, "%s/key", folder);
 }
 
-sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder)
+sefl_status roundkey_read(uint8_t key[ROUNDKEY_BYTES], const char *path)
 {
     sefl_status st = SEFL_OK;
-    char path[PATH_MAX];
     sefl_buf b = { 0 };
-    SEFL_TRY(key_path(path, folder));
     SEFL_TRY(file_read(&b, path, ROUNDKEY_BYTES));
     SEFL_CHECK(b.n == ROUNDKEY_BYTES && !roundkey_is_zero(b.p), SEFL_ECRYPTO, "%s was overwritten",
                path);
@@ -52,6 +50,13 @@ done:
         st = sefl_fail(SEFL_ECRYPTO, "%s is not a key", path);
     buf_clear(&b);
     return st;
+}
+
+sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder)
+{
+    char path[PATH_MAX];
+    SEFL_PASS(key_path(path, folder));
+    return roundkey_read(key, path);
 }
 
 sefl_status roundkey_make(uint8_t key[ROUNDKEY_BYTES], const char *folder, const sefl_rng *rng)

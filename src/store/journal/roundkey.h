@@ -30,6 +30,8 @@ typedef struct roundkey_place {
     const char *name;
 } roundkey_place;
 
+/* Reads a key file; SEFL_ENOTFOUND, SEFL_ECRYPTO if it is all zeros or has another length. */
+sefl_status roundkey_read(uint8_t key[ROUNDKEY_BYTES], const char *path) SEFL_MUST_CHECK;
 /* Reads the key of the round's folder; SEFL_ENOTFOUND, SEFL_ECRYPTO if it was overwritten. */
 sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder) SEFL_MUST_CHECK;
 /* The same, or makes it, durably. */

@@ -17,6 +17,7 @@
 #include "sum/terms.h"
 #include "sum/upload_keys.h"
 #include "support/folder.h"
+#include "support/ledger_book.h"
 
 #include <fcntl.h>
 #include <unistd.h>
