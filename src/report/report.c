@@ -14,14 +14,6 @@
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
-static sefl_status copy_text(char **out, const char *text, size_t n)
-{
-    SEFL_PASS(sefl_new(out, n + 1, 1));
-    memcpy(*out, text, n);
-    (*out)[n] = '\0';
-    return SEFL_OK;
-}
-
 /* ---- reading ------------------------------------------------------------------------------- */
 
 /* Reads the optional files beside metrics.jsonl. */
@@ -41,7 +33,8 @@ static sefl_status read_beside(report *r, const char *folder)
     snprintf(path, sizeof path, "%s/config.yml", folder);
     if (file_exists(path)) {
         SEFL_TRY(file_read(&b, path, CONFIG_BYTES_MAX));
-        SEFL_TRY(copy_text(&r->config, (const char *)b.p, b.n));
+        SEFL_TRY(wr_u8(&b, 0));
+        SEFL_TRY(sefl_strdup(&r->config, (const char *)b.p));
     }
 done:
     buf_clear(&b);
@@ -62,10 +55,11 @@ sefl_status report_open(report *out, const char *run)
     while (n > 1 && run[n - 1] == '/')
         n--;
     SEFL_CHECK(n > 0 && n + 64 < sizeof path, SEFL_EINVAL, "no folder's name");
-    SEFL_TRY(copy_text(&r.name, run, n));
+    SEFL_TRY(sefl_strdup(&r.name, run));
+    r.name[n] = '\0';
     SEFL_CHECK(stat(r.name, &sb) == 0, SEFL_ENOTFOUND, "%s is not there", r.name);
     if (S_ISDIR(sb.st_mode)) {
-        SEFL_TRY(copy_text(&r.folder, r.name, n));
+        SEFL_TRY(sefl_strdup(&r.folder, r.name));
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
             snprintf(path, sizeof path, "%s/%s", r.name, places[i]);
             if (file_exists(path))
@@ -79,7 +73,9 @@ sefl_status report_open(report *out, const char *run)
     } else {
         const char *slash = strrchr(r.name, '/');
         snprintf(path, sizeof path, "%s", r.name);
-        SEFL_TRY(copy_text(&r.folder, slash ? r.name : ".", slash ? (size_t)(slash - r.name) : 1));
+        SEFL_TRY(sefl_strdup(&r.folder, slash ? r.name : "."));
+        if (slash)
+            r.folder[slash - r.name] = '\0';
     }
     SEFL_TRY(run_log_read(&r.log, path));
     SEFL_CHECK(r.log.n > 0, SEFL_EPROTO, "%s has no round yet", path);

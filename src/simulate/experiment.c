@@ -14,44 +14,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TO(member) SETTING_TO(experiment, member)
 const setting_def experiment_own[] = {
     { "name", SETTING_TEXT, "experiment", .help = "name of the run and of its folder" },
-    { "seed", SETTING_U64, "1", .help = "seed of all random numbers" },
+    { "seed", SETTING_U64, "1", TO(seed), .help = "seed of all random numbers" },
     { "protection", SETTING_WORD, "sefl", .words = PROTECTION_WORDS,
       .help = "sefl: this system; none: plain FedAvg; cdp: a trusted server adds the noise" },
     { "crypto", SETTING_WORD, "clear", .words = "clear full",
       .help = "full: the real cryptography; clear: the same integers without it" },
     { "crypto.key_bits", SETTING_WORD, "3072", .words = "2048 3072 4096",
       .help = "size of a Paillier key" },
-    { "clients", SETTING_U64, "8", .min = 1, .max = EXPERIMENT_CLIENTS_MAX,
+    { "clients", SETTING_U64, "8", TO(clients), .min = 1, .max = EXPERIMENT_CLIENTS_MAX,
       .help = "number of clients; protection sefl needs two" },
-    { "threads", SETTING_U64, "0", .max = 256,
+    { "threads", SETTING_U64, "0", TO(threads), .max = 256,
       .help = "worker threads; 0: one per core; the result is the same" },
     { "data.path", SETTING_TEXT, "",
       .help = "folder or file of text; empty: the simulator generates text" },
     { "data.vocab", SETTING_TEXT, "",
       .help = "public word list; empty: the words of the training text" },
-    { "data.vocab_words", SETTING_U64, "0", .max = VOCAB_WORDS_MAX,
+    { "data.vocab_words", SETTING_U64, "0", TO(vocab_words), .max = VOCAB_WORDS_MAX,
       .help = "most frequent words to keep; 0: all" },
-    { "data.words", SETTING_U64, "2000", .min = 100, .max = 10000000,
+    { "data.words", SETTING_U64, "2000", TO(words), .min = 100, .max = 10000000,
       .help = "training tokens of each client, if the text is generated" },
-    { "data.alpha", SETTING_DECIMAL, "0.5", .max = 1000,
+    { "data.alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
       .help = "skew of topics (generated text) or of shares (dirichlet); small is uneven" },
     { "data.partition", SETTING_WORD, "article",
       .words = "contiguous article round-robin dirichlet",
       .help = "how the text of data.path is split among clients" },
     { "data.public", SETTING_BOOL, "false",
       .help = "true: the text is public; words and choices made with it cost no privacy" },
-    { "network.dropout", SETTING_DECIMAL, "0", .max = 1,
+    { "network.dropout", SETTING_REAL, "0", TO(dropout), .max = 1,
       .help = "share of clients that drop out of each round" },
-    { "network.stragglers", SETTING_DECIMAL, "0", .max = 1, .help = "share of slow clients" },
-    { "network.slowdown", SETTING_DECIMAL, "5", .min = 1, .max = 1000000,
+    { "network.stragglers", SETTING_REAL, "0", TO(stragglers), .max = 1,
+      .help = "share of slow clients" },
+    { "network.slowdown", SETTING_REAL, "5", TO(slowdown), .min = 1, .max = 1000000,
       .help = "how many times slower a straggler is" },
-    { "network.client_ms", SETTING_U64, "10000", .min = 1, .max = 100000000,
+    { "network.client_ms", SETTING_U64, "10000", TO(client_ms), .min = 1, .max = 100000000,
       .help = "virtual milliseconds that a client needs for a round, plus or minus half" },
-    { "eval.every", SETTING_U64, "1", .max = 1000000,
+    { "eval.every", SETTING_U64, "1", TO(eval_every), .max = 1000000,
       .help = "rounds between validations; 0: only at the end" },
-    { "models.keep", SETTING_U64, "0", .max = 1000000,
+    { "models.keep", SETTING_U64, "0", TO(models_keep), .max = 1000000,
       .help = "number of latest models to keep; 0: all" },
     { 0 },
 };
@@ -264,15 +266,11 @@ static bool is(const settings *s, const char *key, const char *word)
     return strcmp(settings_text(s, key), word) == 0;
 }
 
-static double real(const settings *s, const char *key)
-{
-    return strtod(settings_text(s, key), NULL);
-}
-
 sefl_status experiment_make(experiment *out, settings *s)
 {
     const char *name = settings_text(s, "name");
-    *out = (experiment){ .seed = settings_u64(s, "seed") };
+    *out = (experiment){ 0 };
+    SEFL_PASS(settings_fill(s, out));
     SEFL_NEED(*name && *name != '.' && !strchr(name, '/') && strlen(name) <= EXPERIMENT_NAME_MAX,
               SEFL_EINVAL, "name: \"%.40s\" is no name of a folder", name);
     snprintf(out->name, sizeof out->name, "%s", name);
@@ -281,21 +279,10 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->protection = protection_named(settings_text(s, "protection"));
     out->full = out->protection->two_servers && is(s, "crypto", "full");
     out->key_bits = (unsigned)strtoul(settings_text(s, "crypto.key_bits"), NULL, 10);
-    out->clients = (uint32_t)settings_u64(s, "clients");
-    out->threads = (unsigned)settings_u64(s, "threads");
     out->data = settings_text(s, "data.path");
     out->vocab = settings_text(s, "data.vocab");
-    out->vocab_words = (uint32_t)settings_u64(s, "data.vocab_words");
-    out->words = settings_u64(s, "data.words");
-    out->alpha = real(s, "data.alpha");
     SEFL_PASS(partition_kind_parse(&out->partition, settings_text(s, "data.partition")));
     out->data_public = !*out->data || settings_bool(s, "data.public");
-    out->dropout = real(s, "network.dropout");
-    out->stragglers = real(s, "network.stragglers");
-    out->slowdown = real(s, "network.slowdown");
-    out->client_ms = settings_u64(s, "network.client_ms");
-    out->eval_every = settings_u64(s, "eval.every");
-    out->models_keep = settings_u64(s, "models.keep");
     out->clip_given = settings_given(s, "privacy.clip");
     SEFL_NEED(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
               "clients: the sum of one client is its update; protection sefl wants 2 or more");

@@ -1,7 +1,6 @@
 #include "simulate/plan.h"
 
 #include "base/alloc.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "privacy/accountant/accountant.h"
 #include "protocol/head.h"
@@ -14,15 +13,22 @@
 #include <string.h>
 #include <unistd.h>
 
-static void warn(plan *p, const char *fmt, ...) SEFL_PRINTF(2, 3);
-static void warn(plan *p, const char *fmt, ...)
+void plan_warn(plan_warnings *w, const char *fmt, ...)
 {
     va_list ap;
-    if (p->warnings == PLAN_WARNINGS)
+    if (w->n == PLAN_WARNINGS)
         return;
     va_start(ap, fmt);
-    vsnprintf(p->warning[p->warnings++], PLAN_WARNING_MAX, fmt, ap);
+    vsnprintf(w->text[w->n++], PLAN_WARNING_MAX, fmt, ap);
     va_end(ap);
+}
+
+void plan_warnings_json(json *j, const plan_warnings *w)
+{
+    json_key(j, "warnings"), json_open(j, '[');
+    for (unsigned i = 0; i < w->n; i++)
+        json_str(j, w->text[i]);
+    json_close(j, ']');
 }
 
 /* ---- who takes part -------------------------------------------------------------------------- */
@@ -36,6 +42,7 @@ static double in_time(const experiment *e, uint64_t deadline_ms, double slowdown
 
 static void participation(plan *p, const federation *s)
 {
+    plan_warnings *w = &p->warnings;
     const experiment *e = s->e;
     const task *t = &s->task;
     double drawn = t->sampling == TASK_OPEN ? t->rate : 1;
@@ -49,14 +56,15 @@ static void participation(plan *p, const federation *s)
         p->per_round = t->clients_max;
     p->drawn = t->sampling == TASK_HIDDEN ? p->per_round * t->rate : p->per_round;
     if (share < 0.999)
-        warn(p,
-             "%.0f %% of the clients come too late for a deadline of %.0f s: rounds.deadline_ms "
-             "above %.0f",
-             100 * (1 - share), 1e-3 * (double)t->deadline_ms,
-             1.5 * (double)e->client_ms * (e->stragglers > 0 ? e->slowdown : 1));
+        plan_warn(
+            w,
+            "%.0f %% of the clients come too late for a deadline of %.0f s: rounds.deadline_ms "
+            "above %.0f",
+            100 * (1 - share), 1e-3 * (double)t->deadline_ms,
+            1.5 * (double)e->client_ms * (e->stragglers > 0 ? e->slowdown : 1));
     if (p->per_round < t->threshold)
-        warn(
-            p,
+        plan_warn(
+            w,
             "about %.1f clients come a round, the threshold is %" PRIu32
             ": most rounds will be skipped (rounds.threshold, network.dropout, rounds.deadline_ms)",
             p->per_round, t->threshold);
@@ -103,10 +111,10 @@ static sefl_status budget(plan *p, const task *t, const dp_event *ev)
     }
     p->rounds = low;
     if (low < t->rounds)
-        warn(p,
-             "the budget of epsilon %g ends after round %" PRIu64 " of %" PRIu64
-             ": a larger privacy.z, or fewer rounds",
-             t->epsilon, low, t->rounds);
+        plan_warn(&p->warnings,
+                  "the budget of epsilon %g ends after round %" PRIu64 " of %" PRIu64
+                  ": a larger privacy.z, or fewer rounds",
+                  t->epsilon, low, t->rounds);
     return SEFL_OK;
 }
 
@@ -197,39 +205,41 @@ static sefl_status privacy(plan *p, const federation *s)
 
 static void privacy_warnings(plan *p, const federation *s)
 {
+    plan_warnings *w = &p->warnings;
     uint64_t n = p->need.clients;
     uint64_t unit = n >= 10000 ? 1000 : n >= 1000 ? 100 : 10; /* about */
     n = (n + unit / 2) / unit * unit;
     if (!s->e->protection->quantises)
-        warn(p, "protection none: the server sees every update, and nothing is claimed");
+        plan_warn(w, "protection none: the server sees every update, and nothing is claimed");
     else if (!p->claim)
-        warn(p, "no differential privacy claimed (privacy.claim: none)%s",
-             p->noise ? "" : ": the server learns the exact average");
+        plan_warn(w, "no differential privacy claimed (privacy.claim: none)%s",
+                  p->noise ? "" : ": the server learns the exact average");
     if (p->noise_ratio > PLAN_RATIO_BAD)
-        warn(p,
-             "at %.0f clients%s this noise drowns the update (%.3g times the largest signal): "
-             "epsilon "
-             "%g needs about %" PRIu64 "; a larger model.block or fewer rounds need less",
-             p->drawn, p->drawn < p->per_round ? " drawn a round" : "", p->noise_ratio,
-             PLAN_EPSILON, n);
+        plan_warn(w,
+                  "at %.0f clients%s this noise drowns the update (%.3g times the largest signal): "
+                  "epsilon "
+                  "%g needs about %" PRIu64 "; a larger model.block or fewer rounds need less",
+                  p->drawn, p->drawn < p->per_round ? " drawn a round" : "", p->noise_ratio,
+                  PLAN_EPSILON, n);
     else if (p->noise_ratio > PLAN_RATIO_GOOD)
-        warn(
-            p,
+        plan_warn(
+            w,
             "the noise is %.2f times the largest signal: learning will be slow; a third is what it "
             "bears",
             p->noise_ratio);
     if (p->claim && p->noise_ratio <= PLAN_RATIO_BAD && p->has_epsilon &&
         p->epsilon_server > 2 * PLAN_EPSILON)
-        warn(p,
-             "epsilon %.0f says little: epsilon %g over these rounds needs z = %.2f and about "
-             "%" PRIu64 " clients",
-             p->epsilon_server, PLAN_EPSILON, p->need.z, n);
+        plan_warn(w,
+                  "epsilon %.0f says little: epsilon %g over these rounds needs z = %.2f and about "
+                  "%" PRIu64 " clients",
+                  p->epsilon_server, PLAN_EPSILON, p->need.z, n);
     if (!p->claim && p->noise && p->noise_ratio <= PLAN_RATIO_BAD &&
         s->e->clients < p->need.clients)
-        warn(p,
-             "%" PRIu32 " clients cannot have both learning and a small epsilon: epsilon %g over "
-             "these rounds needs z = %.2f and about %" PRIu64 " clients",
-             s->e->clients, PLAN_EPSILON, p->need.z, n);
+        plan_warn(w,
+                  "%" PRIu32
+                  " clients cannot have both learning and a small epsilon: epsilon %g over "
+                  "these rounds needs z = %.2f and about %" PRIu64 " clients",
+                  s->e->clients, PLAN_EPSILON, p->need.z, n);
 }
 
 /* ---- seconds and memory ------------------------------------------------------------------------- */
@@ -309,10 +319,10 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     p->memory_bytes = (uint64_t)bytes;
     double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
     if (there > 0 && bytes > 0.9 * there)
-        warn(p,
-             "%.1f GB of memory are needed, the machine has %.1f: fewer threads, a larger "
-             "model.block",
-             1e-9 * bytes, 1e-9 * there);
+        plan_warn(&p->warnings,
+                  "%.1f GB of memory are needed, the machine has %.1f: fewer threads, a larger "
+                  "model.block",
+                  1e-9 * bytes, 1e-9 * there);
 done:
     lm_free(m);
     return st;
@@ -379,10 +389,7 @@ sefl_status plan_json(sefl_buf *out, const plan *p)
                 lf_if(p->has_epsilon, lf_real("epsilon_others", p->epsilon_others)),
                 lf_real("delta", p->delta), lf_real("z_for_epsilon_8", p->need.z),
                 lf_u64("clients_for_epsilon_8", p->need.clients));
-    json_key(&j, "warnings"), json_open(&j, '[');
-    for (unsigned i = 0; i < p->warnings; i++)
-        json_str(&j, p->warning[i]);
-    json_close(&j, ']');
+    plan_warnings_json(&j, &p->warnings);
     json_close(&j, '}');
     return json_end(&j);
 }

@@ -1,7 +1,7 @@
 /* plan: predicts the cost, privacy and noise of an experiment before it runs.
  *
  *     SEFL_TRY(plan_make(&p, federation, &rates, threads));
- *     p.up_bytes, p.seconds.train, p.epsilon_server, p.warning[0], ...
+ *     p.up_bytes, p.seconds.train, p.epsilon_server, p.warnings.text[0], ...
  *
  * Bytes follow from the task, seconds from rates (simulate/calibrate.h), epsilon from the accountant.
  * The number of participants is the average under sampling, dropout and stragglers.
@@ -16,13 +16,24 @@
 #ifndef SIMULATE_PLAN_H
 #define SIMULATE_PLAN_H
 
+#include "base/json.h"
 #include "simulate/calibrate.h"
 
 #define PLAN_RATIO_BAD  1.0
 #define PLAN_RATIO_GOOD (1.0 / 3)
 #define PLAN_EPSILON    8.0
 
-enum { PLAN_WARNINGS = 12, PLAN_WARNING_MAX = 320 };
+enum { PLAN_WARNINGS = 12, PLAN_WARNING_MAX = 400 };
+
+/* What a reader of the numbers must know. */
+typedef struct plan_warnings {
+    unsigned n;
+    char text[PLAN_WARNINGS][PLAN_WARNING_MAX];
+} plan_warnings;
+
+void plan_warn(plan_warnings *w, const char *fmt, ...) SEFL_PRINTF(2, 3);
+/* A member "warnings" of the open object. */
+void plan_warnings_json(json *j, const plan_warnings *w);
 
 /* As in run_round: train, encrypt and sum are processor time. */
 typedef struct plan_seconds {
@@ -65,8 +76,7 @@ typedef struct plan {
     const char *why_no_epsilon;
     plan_need need; /* of PLAN_EPSILON; z 0: not known */
 
-    unsigned warnings;
-    char warning[PLAN_WARNINGS][PLAN_WARNING_MAX];
+    plan_warnings warnings;
 } plan;
 
 /* Noise norm over the largest norm of a sum of `drawn` clients; 0 without noise. */

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -153,49 +152,42 @@ static sefl_status pass_time(void *ctx, uint64_t now_ms)
 
 /* ---- warnings -------------------------------------------------------------------------------- */
 
-static void warn(sim *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
-static void warn(sim *s, const char *fmt, ...)
-{
-    va_list ap;
-    if (s->out->warnings == SIMULATE_WARNINGS)
-        return;
-    va_start(ap, fmt);
-    vsnprintf(s->out->warning[s->out->warnings++], SIMULATE_WARNING_MAX, fmt, ap);
-    va_end(ap);
-}
-
 /* What is known before the first round. */
 static void warn_early(sim *s)
 {
+    plan_warnings *w = &s->out->warnings;
     const corpus *v = &s->federation->valid;
     if (v->tokens == 0)
-        warn(s,
-             "%s has no validation text, so no perplexity is measured: make it a folder with "
-             "train.txt and valid.txt",
-             s->e.data);
+        plan_warn(w,
+                  "%s has no validation text, so no perplexity is measured: make it a folder with "
+                  "train.txt and valid.txt",
+                  s->e.data);
     else if (v->tokens < 2 * LM_EVAL_BATCH)
-        warn(s, "the validation text has only %zu words, so no perplexity is measured: it takes %d",
-             v->tokens, 2 * LM_EVAL_BATCH);
+        plan_warn(
+            w, "the validation text has only %zu words, so no perplexity is measured: it takes %d",
+            v->tokens, 2 * LM_EVAL_BATCH);
     else if (s->t->claim && !s->e.data_public)
-        warn(s,
-             "the validation text decides which model is best.safetensors%s, and no epsilon covers "
-             "that choice: use last.safetensors, or set data.public: true if the text is public",
-             s->t->patience > 0 ? " and when rounds.patience ends the run" : "");
+        plan_warn(
+            w,
+            "the validation text decides which model is best.safetensors%s, and no epsilon covers "
+            "that choice: use last.safetensors, or set data.public: true if the text is public",
+            s->t->patience > 0 ? " and when rounds.patience ends the run" : "");
 }
 
 /* Training that diverged; noise or training that made the model worse, or unusable. */
 static void warn_late(sim *s)
 {
+    plan_warnings *w = &s->out->warnings;
     const run_totals *t = &s->out->t;
     const double first = s->out->first_perplexity, last = t->all.perplexity;
     char what[96];
     bool all = t->all.diverged > 0 && t->all.diverged == t->all.clients;
     if (t->all.diverged > 0)
-        warn(s,
-             "local training diverged in %s%.0f of %.0f updates, which are zeros%s: try "
-             "a smaller training.lr or a tighter training.gradient_clip",
-             all ? "all " : "", t->all.diverged, t->all.clients,
-             all ? "; nothing was learned" : "");
+        plan_warn(w,
+                  "local training diverged in %s%.0f of %.0f updates, which are zeros%s: try "
+                  "a smaller training.lr or a tighter training.gradient_clip",
+                  all ? "all " : "", t->all.diverged, t->all.clients,
+                  all ? "; nothing was learned" : "");
     if (all)
         return;
     if (t->blocked > 0)
@@ -209,14 +201,15 @@ static void warn_late(sim *s)
     double drawn = s->t->sampling == TASK_HIDDEN ? clients * s->t->rate : clients;
     double ratio = plan_noise_ratio(s->federation, drawn);
     if (ratio > PLAN_RATIO_GOOD)
-        warn(s,
-             "the noise drowned the model: %s. The noise "
-             "is %.3g times the largest signal of %.0f clients, and a third is what learning "
-             "bears: more clients a round, a larger model.block or a smaller privacy.z ('sefl "
-             "plan' computes it)",
-             what, ratio, drawn);
+        plan_warn(w,
+                  "the noise drowned the model: %s. The noise "
+                  "is %.3g times the largest signal of %.0f clients, and a third is what learning "
+                  "bears: more clients a round, a larger model.block or a smaller privacy.z ('sefl "
+                  "plan' computes it)",
+                  what, ratio, drawn);
     else
-        warn(s, "training made the model worse: %s: try a smaller training.lr or server.lr", what);
+        plan_warn(w, "training made the model worse: %s: try a smaller training.lr or server.lr",
+                  what);
 }
 
 /* ---- a round ends ---------------------------------------------------------------------------- */

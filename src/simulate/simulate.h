@@ -22,6 +22,7 @@
 #include "base/progress.h"
 #include "simulate/experiment.h"
 #include "simulate/federation.h"
+#include "simulate/plan.h"
 #include "simulate/run_folder.h"
 
 struct simulate_result;
@@ -40,8 +41,6 @@ typedef struct simulate_config {
     const sefl_progress *stop;
 } simulate_config;
 
-enum { SIMULATE_WARNINGS = 4, SIMULATE_WARNING_MAX = 400 };
-
 typedef struct simulate_result {
     char folder[PATH_MAX];
     bool was_there; /* finished before: nothing was done */
@@ -55,8 +54,7 @@ typedef struct simulate_result {
     bool unit_record;      /* these epsilons are a record's, not a client's */
     uint64_t memory_bytes; /* largest resident set of the process */
     unsigned threads;
-    unsigned warnings; /* what a reader of the numbers must know */
-    char warning[SIMULATE_WARNINGS][SIMULATE_WARNING_MAX];
+    plan_warnings warnings;
 } simulate_result;
 
 sefl_status simulate_run(const simulate_config *c, simulate_result *out) SEFL_MUST_CHECK;

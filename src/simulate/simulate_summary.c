@@ -47,10 +47,7 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
         lf_u64("down_bytes", (uint64_t)sum(all->down_bytes)),
         lf_u64("link_bytes", (uint64_t)sum(all->link_bytes)),
         lf_u64("memory_bytes", r->memory_bytes), lf_u64("threads", r->threads));
-    json_key(&j, "warnings"), json_open(&j, '[');
-    for (unsigned i = 0; i < r->warnings; i++)
-        json_str(&j, r->warning[i]);
-    json_close(&j, ']');
+    plan_warnings_json(&j, &r->warnings);
     json_close(&j, '}');
     return json_end(&j);
 }

@@ -75,8 +75,8 @@ static void print_plan(const plan *p, const char *name)
         printf("privacy     none: %s\n", p->why_no_epsilon);
     plan_need_text(need, &p->need);
     printf("epsilon %g   %s\n", PLAN_EPSILON, need);
-    for (unsigned i = 0; i < p->warnings; i++)
-        printf("warning: %s\n", p->warning[i]);
+    for (unsigned i = 0; i < p->warnings.n; i++)
+        printf("warning: %s\n", p->warnings.text[i]);
 }
 
 static sefl_status plan_one(void *self, settings *one, experiment *e)

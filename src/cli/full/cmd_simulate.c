@@ -57,8 +57,8 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
         fprintf(stderr, "no differential privacy claimed\n");
     if (r->t.rounds > 0)
         fprintf(stderr, "going on after round %" PRIu64 "\n", r->t.rounds);
-    for (; s->warned < r->warnings; s->warned++)
-        fprintf(stderr, "warning: %s\n", r->warning[s->warned]);
+    for (; s->warned < r->warnings.n; s->warned++)
+        fprintf(stderr, "warning: %s\n", r->warnings.text[s->warned]);
 }
 
 static void print_round(const session *s, const run_line *r)
@@ -164,8 +164,8 @@ static void print_summary(const simulate_result *r, unsigned warned)
                r->threads, r->threads == 1 ? "" : "s");
     printf("bytes       up %s  down %s  between the servers %s\n", up, down, link);
     printf("memory      %.0f MB\n", (double)r->memory_bytes / 1e6);
-    for (; warned < r->warnings; warned++)
-        printf("warning: %s\n", r->warning[warned]);
+    for (; warned < r->warnings.n; warned++)
+        printf("warning: %s\n", r->warnings.text[warned]);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */

@@ -38,8 +38,8 @@ static bool near(double a, double b)
 
 static bool warns(const plan *p, const char *words)
 {
-    for (unsigned i = 0; i < p->warnings; i++)
-        if (strstr(p->warning[i], words))
+    for (unsigned i = 0; i < p->warnings.n; i++)
+        if (strstr(p->warnings.text[i], words))
             return true;
     return false;
 }
