@@ -150,7 +150,7 @@ size_t trust_count(const trust *t, trust_role role)
 }
 
 /* Replaces the item with the same key, or puts the new one in its place. Items begin with their
- * key. */
+ * key; the new one is not one of the list's. */
 static sefl_status put_sorted(void *array, size_t *n, size_t *cap, const void *item, size_t size)
 {
     uint8_t *items = *(uint8_t **)array;
@@ -167,8 +167,7 @@ static sefl_status put_sorted(void *array, size_t *n, size_t *cap, const void *i
 
 sefl_status trust_member_put(trust *t, const trust_member *m)
 {
-    const trust_member copy = *m; /* it may stand in the list that grows */
-    return put_sorted(&t->member, &t->members, &t->members_room, &copy, sizeof copy);
+    return put_sorted(&t->member, &t->members, &t->members_room, m, sizeof *m);
 }
 
 void trust_member_drop(trust *t, trust_member *m)
@@ -180,8 +179,7 @@ void trust_member_drop(trust *t, trust_member *m)
 
 sefl_status trust_token_put(trust *t, const trust_token *k)
 {
-    const trust_token copy = *k;
-    return put_sorted(&t->token, &t->tokens, &t->tokens_room, &copy, sizeof copy);
+    return put_sorted(&t->token, &t->tokens, &t->tokens_room, k, sizeof *k);
 }
 
 sefl_status trust_issuer_put(trust *t, const trust_issuer *issuer)

@@ -124,7 +124,7 @@ trust_issuer *trust_find_issuer(const trust *t, const uint8_t key[TRUST_KEY], tr
 /* Active members of this role. */
 size_t trust_count(const trust *t, trust_role role);
 
-/* Adds or replaces. The DER bytes are copied. */
+/* Adds or replaces with a copy, the DER bytes included; the original is outside the list. */
 sefl_status trust_member_put(trust *t, const trust_member *m) SEFL_MUST_CHECK;
 sefl_status trust_token_put(trust *t, const trust_token *k) SEFL_MUST_CHECK;
 sefl_status trust_issuer_put(trust *t, const trust_issuer *i) SEFL_MUST_CHECK;

@@ -81,11 +81,6 @@ static void print_signed(const wish *w, const char *path, const char *first, con
            second ? " and the " : "", second ? second : "");
 }
 
-static const char *as_hex(char out[65], const uint8_t hash[32])
-{
-    return hex_write(out, hash, 32);
-}
-
 /* ---- new ------------------------------------------------------------------------------------- */
 
 /* A value that a file decides: the same as what was given, or filled in. */
@@ -102,7 +97,7 @@ static sefl_status fill_hash(settings *s, const char *key, const char *path, uin
 {
     char hex[65];
     SEFL_PASS(file_sha256(hash, NULL, path));
-    return fill(s, key, as_hex(hex, hash), path);
+    return fill(s, key, hex_write(hex, hash, 32), path);
 }
 
 static sefl_status fill_number(settings *s, const char *key, uint64_t v, const char *file)
@@ -150,7 +145,7 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
         SEFL_PASS(fill(s, "vocab.order", vocab_order_name(meta.order), w->init));
         SEFL_NEED(!w->vocab || memcmp(meta.vocab_hash, vocab_hash_, 32) == 0, SEFL_EINVAL,
                   "%s was made for another word list than %s", w->init, w->vocab);
-        SEFL_PASS(fill(s, "vocab.sha256", as_hex(hex, meta.vocab_hash), w->init));
+        SEFL_PASS(fill(s, "vocab.sha256", hex_write(hex, meta.vocab_hash, 32), w->init));
     }
     return fill_hash(s, "init.sha256", w->init, hash);
 }
@@ -198,7 +193,7 @@ static sefl_status task_new(void *options)
     SEFL_PASS(file_write_atomic(w->out, buf_span(&w->result), 0644));
     sha256_of(id, buf_span(&w->result));
     printf("%s: task %s\nnext: 'sefl task show --explain %s', then both servers sign it\n", w->out,
-           as_hex(hex, id), w->out);
+           hex_write(hex, id, 32), w->out);
     return SEFL_OK;
 }
 
@@ -238,7 +233,7 @@ static sefl_status show_json(const task *t, const envelope *env)
     char hex[65];
     dp_event ev = task_event(t, 1);
     return print_fields(
-        lf_str("id", as_hex(hex, t->id)), lf_str("name", t->name),
+        lf_str("id", hex_write(hex, t->id, 32)), lf_str("name", t->name),
         lf_str("population", t->population),
         lf_bool("signed_by_aggregator", holds(env, t, SIGNER_AS)),
         lf_bool("signed_by_csp", holds(env, t, SIGNER_CSP)), lf_str("model", t->model.body),
@@ -260,7 +255,7 @@ static void show_text(const task *t, const envelope *env)
 {
     char hex[65];
     static const char *const samplings[] = { "all", "open", "hidden" };
-    printf("task         %s\n", as_hex(hex, t->id));
+    printf("task         %s\n", hex_write(hex, t->id, 32));
     printf("name         %s, population %s\n", t->name, t->population);
     bool as = holds(env, t, SIGNER_AS), csp = holds(env, t, SIGNER_CSP);
     printf("signed by    %s%s\n",
@@ -273,9 +268,9 @@ static void show_text(const task *t, const envelope *env)
         "model        %s, %u words, embedding %u, hidden %u, layers %u, blocks of %u: %zu values\n",
         t->model.body, t->model.vocab, t->model.embed, t->model.hidden, t->model.layers,
         t->model.block, t->params);
-    printf("word list    %s\n", as_hex(hex, t->vocab_hash));
-    printf("first model  %s\n", as_hex(hex, t->init_hash));
-    printf("validation   %s\n", t->has_valid ? as_hex(hex, t->valid_hash) : "none");
+    printf("word list    %s\n", hex_write(hex, t->vocab_hash, 32));
+    printf("first model  %s\n", hex_write(hex, t->init_hash, 32));
+    printf("validation   %s\n", t->has_valid ? hex_write(hex, t->valid_hash, 32) : "none");
     printf("update       %zu values, %s", t->values, t->ahe.scheme->name);
     if (t->pub)
         printf(" under %u bits", paillier_bits(t->pub));
