@@ -81,12 +81,9 @@ static sefl_status take_in(handshakes *p, const tls_id *id, const tls_peer *want
         sefl_status st = socket_accept(&fd, p->fd, 0);
         if (st == SEFL_ETIMEOUT)
             return SEFL_OK;
-        if (st != SEFL_OK)
-            return st;
+        SEFL_PASS(st);
         socket_origin(g.from, fd);
-        st = tls_wrap(&g.t, fd, true, NULL, id, want, lim);
-        if (st != SEFL_OK)
-            return st;
+        SEFL_PASS(tls_wrap(&g.t, fd, true, NULL, id, want, lim));
         if (p->n == PLACES) {
             drop(p, who_must_go(p, &g));
             *pushed = true;
@@ -154,26 +151,23 @@ sefl_status handshakes_accept(tls **out, handshakes *p, const tls_id *id, const 
     const tls_limits *l = lim ? lim : &none;
     const unsigned connect_ms = l->connect_ms ? l->connect_ms : TLS_CONNECT_MS;
     const uint64_t until = socket_now_ms() + wait_ms;
-    sefl_status st = SEFL_OK;
     *out = NULL;
     for (unsigned i = 0; i < p->n; i++)
         tls_want(p->at[i].t, want); /* the list may be another one by now */
     do {
         bool dialled, pushed = false;
-        SEFL_TRY(wait_for_any(p, until, connect_ms, &dialled));
+        SEFL_PASS(wait_for_any(p, until, connect_ms, &dialled));
         sefl_status took = SEFL_OK; /* a failure there delays no other handshake */
         if (dialled)
             took = take_in(p, id, want, l, &pushed);
-        st = step(out, p, want, connect_ms);
+        sefl_status st = step(out, p, want, connect_ms);
         if (*out)
             return SEFL_OK;
-        SEFL_TRY(st);
-        SEFL_TRY(took); /* with its sentence: the steps had none */
-        SEFL_CHECK(!pushed, SEFL_EIO, "tls: more handshakes than places: the oldest was closed");
+        SEFL_PASS(st);
+        SEFL_PASS(took); /* with its sentence: the steps had none */
+        SEFL_NEED(!pushed, SEFL_EIO, "tls: more handshakes than places: the oldest was closed");
     } while (socket_now_ms() < until);
-    st = sefl_fail(SEFL_ETIMEOUT, "no connection within %u ms", wait_ms);
-done:
-    return st;
+    return sefl_fail(SEFL_ETIMEOUT, "no connection within %u ms", wait_ms);
 }
 
 sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,

@@ -10,7 +10,6 @@
 #include "net/https_client.h"
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "base/file.h"
 #include "net/https_text.h"
 #include "net/socket.h"
@@ -69,6 +68,7 @@ typedef struct call {
     int fd;
     uint64_t at, max;
     bool begun;
+    struct curl_slist *lines; /* headers */
     /* upload of a file: bytes [from, size) */
     uint64_t from, size;
     const sefl_progress *progress;
@@ -86,8 +86,7 @@ static sefl_status call_fail(call *k, sefl_status st)
 static sefl_status add_line(struct curl_slist **list, const char *line)
 {
     struct curl_slist *more = curl_slist_append(*list, line);
-    if (!more)
-        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
+    SEFL_NEED(more, SEFL_ENOMEM, "https: libcurl");
     *list = more;
     return SEFL_OK;
 }
@@ -104,14 +103,6 @@ static sefl_status add_lines(struct curl_slist **list, const char *text)
         p += n + (p[n] == '\n');
     }
     return SEFL_OK;
-}
-
-static sefl_status add_always(struct curl_slist **list, const https_client *c)
-{
-    sefl_status st = SEFL_OK;
-    for (const struct curl_slist *l = c->always; l && st == SEFL_OK; l = l->next)
-        st = add_line(list, l->data);
-    return st;
 }
 
 /* ---- callbacks of libcurl ---------------------------------------------------------------- */
@@ -269,39 +260,35 @@ static int on_seek(void *ctx, curl_off_t offset, int origin)
 
 /* ---- one request ------------------------------------------------------------------------- */
 
+static sefl_status code_of(CURLcode rc)
+{
+    switch (rc) {
+    case CURLE_OUT_OF_MEMORY:
+        return SEFL_ENOMEM;
+    case CURLE_OPERATION_TIMEDOUT:
+        return SEFL_ETIMEOUT;
+    case CURLE_SSL_CERTPROBLEM: /* our own files */
+    case CURLE_SSL_CACERT_BADFILE:
+        return SEFL_EINVAL;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_ISSUER_ERROR:
+        return SEFL_EAUTH;
+    default:
+        return SEFL_EIO;
+    }
+}
+
 static sefl_status curl_fail(const call *k, CURLcode rc)
 {
     const https_client *c = k->c;
-    const char *text = c->error[0] ? c->error : curl_easy_strerror(rc);
-    sefl_status code = SEFL_EIO;
-    if (k->st != SEFL_OK)
-        return sefl_fail(k->st, "%s", k->why);
+    const char *text = c->error[0] ? c->error : curl_easy_strerror(rc), *more = "";
+    SEFL_NEED(k->st == SEFL_OK, k->st, "%s", k->why);
     /* libcurl's words may have all of a proxy's address, password too */
     if (rc == CURLE_COULDNT_RESOLVE_PROXY || (strstr(text, "roxy") && strchr(text, '@')))
         text = "the proxy's address cannot be understood, or its name not resolved";
-    switch (rc) {
-    case CURLE_OUT_OF_MEMORY:
-        code = SEFL_ENOMEM;
-        break;
-    case CURLE_OPERATION_TIMEDOUT:
-        code = SEFL_ETIMEOUT;
-        break;
-    case CURLE_PEER_FAILED_VERIFICATION: /* libcurl does not say which of these it is */
-        return sefl_fail(SEFL_EAUTH,
-                         "%.128s port %u: %.200s (another host, an unknown issuer, expired, or our "
-                         "clock is wrong)",
-                         c->host, c->port, text);
-    case CURLE_SSL_CERTPROBLEM: /* our own files */
-    case CURLE_SSL_CACERT_BADFILE:
-        code = SEFL_EINVAL;
-        break;
-    case CURLE_SSL_ISSUER_ERROR:
-        code = SEFL_EAUTH;
-        break;
-    default:
-        break;
-    }
-    return sefl_fail(code, "%.128s port %u: %.300s", c->host, c->port, text);
+    if (rc == CURLE_PEER_FAILED_VERIFICATION) /* libcurl does not say which of these it is */
+        more = " (another host, an unknown issuer, expired, or our clock is wrong)";
+    return sefl_fail(code_of(rc), "%.128s port %u: %.200s%s", c->host, c->port, text, more);
 }
 
 static uint64_t moved(const https_client *c)
@@ -364,6 +351,7 @@ static sefl_status drive(call *k, unsigned silent_s)
     int running = 1, left = 0;
     k->silent_s = silent_s;
     k->began_ms = k->since_ms = socket_now_ms();
+    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, k->lines);
     SEFL_CHECK(curl_multi_add_handle(c->multi, c->easy) == CURLM_OK, SEFL_ENOMEM, "https: libcurl");
     while (running) {
         SEFL_TRY(within_limits(k));
@@ -411,20 +399,9 @@ static sefl_status clean_handle(https_client *c)
 }
 
 /* Sets every option: none is left over from the previous request. */
-static sefl_status prepare(call *k, https_client *c, const char *path, https_reply *r, size_t max)
+static sefl_status set_options(call *k, const char *url)
 {
-    sefl_status st = SEFL_OK;
-    char url[PATH_BYTES];
-    bool v6 = strchr(c->host, ':') != NULL;
-    *r = (https_reply){ .number = UINT64_MAX, .body.max = max };
-    *k = (call){ .c = c, .r = r, .fd = -1, .content_from = UINT64_MAX };
-    if (path[0] != '/' || snprintf(url, sizeof url, v6 ? "https://[%s]:%u%s" : "https://%s:%u%s",
-                                   c->host, c->port, path) >= (int)sizeof url)
-        return sefl_fail(SEFL_EINVAL, "https: bad path \"%.64s\"", path);
-    if (atomic_load(&c->interrupted))
-        return sefl_fail(SEFL_ECANCELLED, "https: stopped on request");
-    SEFL_TRY(clean_handle(c));
-    c->error[0] = 0;
+    https_client *c = k->c;
     CURLcode rc = CURLE_OK;
 #define SET(option, value) rc = rc ? rc : curl_easy_setopt(c->easy, option, value)
     SET(CURLOPT_URL, url);
@@ -454,7 +431,6 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_NOPROGRESS, 0L);
     SET(CURLOPT_XFERINFOFUNCTION, on_progress);
     SET(CURLOPT_XFERINFODATA, k);
-    SET(CURLOPT_HTTPHEADER, c->always);
     if (c->proxy)
         SET(CURLOPT_PROXY, c->proxy); /* NULL: libcurl looks at the environment */
     SET(CURLOPT_PREREQFUNCTION, on_ready);
@@ -464,8 +440,37 @@ static sefl_status prepare(call *k, https_client *c, const char *path, https_rep
     SET(CURLOPT_WRITEFUNCTION, on_bytes);
     SET(CURLOPT_WRITEDATA, k);
 #undef SET
-    st = rc == CURLE_OK ? SEFL_OK : curl_fail(k, rc);
-done:
+    return rc == CURLE_OK ? SEFL_OK : curl_fail(k, rc);
+}
+
+/* A call with these headers ("Name: value\n" lines or NULL); call_end in any case. */
+static sefl_status prepare(call *k, https_client *c, const char *path, const char *headers,
+                           https_reply *r, size_t max)
+{
+    char url[PATH_BYTES];
+    bool v6 = strchr(c->host, ':') != NULL;
+    *r = (https_reply){ .number = UINT64_MAX, .body.max = max };
+    *k = (call){ .c = c, .r = r, .fd = -1, .content_from = UINT64_MAX };
+    SEFL_NEED(path[0] == '/' &&
+                  snprintf(url, sizeof url, v6 ? "https://[%s]:%u%s" : "https://%s:%u%s", c->host,
+                           c->port, path) < (int)sizeof url,
+              SEFL_EINVAL, "https: bad path \"%.64s\"", path);
+    SEFL_NEED(!atomic_load(&c->interrupted), SEFL_ECANCELLED, "https: stopped on request");
+    SEFL_PASS(clean_handle(c));
+    c->error[0] = 0;
+    for (const struct curl_slist *l = c->always; l; l = l->next)
+        SEFL_PASS(add_line(&k->lines, l->data));
+    SEFL_PASS(add_lines(&k->lines, headers));
+    return set_options(k, url);
+}
+
+static sefl_status call_end(call *k, sefl_status st)
+{
+    if (k->fd >= 0)
+        close(k->fd);
+    k->fd = -1;
+    curl_slist_free_all(k->lines);
+    k->lines = NULL;
     return st;
 }
 
@@ -473,43 +478,30 @@ sefl_status https_get(https_client *c, const char *path, size_t max, unsigned wa
                       https_reply *r)
 {
     call k;
-    sefl_status st = prepare(&k, c, path, r, max);
-    return st == SEFL_OK ? drive(&k, c->stall_s + wait_s) : st;
+    sefl_status st = prepare(&k, c, path, NULL, r, max);
+    return call_end(&k, st == SEFL_OK ? drive(&k, c->stall_s + wait_s) : st);
 }
 
 sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
                        unsigned wait_s, https_reply *r)
 {
     call k;
-    struct curl_slist *lines = NULL;
     sefl_status st = SEFL_OK;
-    SEFL_TRY(prepare(&k, c, path, r, max));
+    SEFL_TRY(prepare(&k, c, path, "Content-Type: application/octet-stream\n", r, max));
     SEFL_CHECK(body.n <= EXPECT_FROM, SEFL_EINVAL, "https: a question of %zu bytes", body.n);
-    SEFL_TRY(add_always(&lines, c));
-    SEFL_TRY(add_line(&lines, "Content-Type: application/octet-stream"));
-    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
     curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE, (long)body.n);
     curl_easy_setopt(c->easy, CURLOPT_COPYPOSTFIELDS, body.n ? (const char *)body.p : "");
     SEFL_TRY(drive(&k, c->stall_s + wait_s));
 done:
-    curl_slist_free_all(lines);
-    return st;
+    return call_end(&k, st);
 }
 
 sefl_status https_head(https_client *c, const char *path, const char *headers, https_reply *r)
 {
     call k;
-    struct curl_slist *lines = NULL;
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(prepare(&k, c, path, r, 0));
-    SEFL_TRY(add_always(&lines, c));
-    SEFL_TRY(add_lines(&lines, headers));
-    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
+    sefl_status st = prepare(&k, c, path, headers, r, 0);
     curl_easy_setopt(c->easy, CURLOPT_NOBODY, 1L);
-    SEFL_TRY(drive(&k, c->stall_s));
-done:
-    curl_slist_free_all(lines);
-    return st;
+    return call_end(&k, st == SEFL_OK ? drive(&k, c->stall_s) : st);
 }
 
 /* Where an earlier part ends, if we know of which version it is. */
@@ -533,36 +525,19 @@ static uint64_t part_size(const call *k, char etag[80])
 /* The part is whole: sync it, give it its name, sync the folder. */
 static sefl_status file_finish(call *k)
 {
-    sefl_status st = SEFL_OK;
-    char folder[PATH_BYTES];
-    int dir = -1;
-    SEFL_CHECK(!fault_hit(FAULT_SYNC) && fsync(k->fd) == 0, SEFL_EIO, "cannot sync %s: %s", k->part,
-               strerror(errno));
-    SEFL_CHECK(rename(k->part, k->to) == 0, SEFL_EIO, "cannot rename %s: %s", k->part,
-               strerror(errno));
+    SEFL_PASS(file_sync(k->fd, k->part));
+    SEFL_NEED(rename(k->part, k->to) == 0, SEFL_EIO, "cannot rename %s: %s", k->part,
+              strerror(errno));
     unlink(k->side);
-    snprintf(folder, sizeof folder, "%s", k->to);
-    char *slash = strrchr(folder, '/');
-    if (slash == folder)
-        slash++;
-    if (slash)
-        *slash = 0;
-    dir = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    SEFL_CHECK(dir >= 0 && fsync(dir) == 0, SEFL_EIO, "cannot sync the folder of %s: %s", k->to,
-               strerror(errno));
-done:
-    if (dir >= 0)
-        close(dir);
-    return st;
+    return file_sync_parent(k->to);
 }
 
 static sefl_status get_file_once(call *k, https_client *c, const char *path, const char *to,
                                  uint64_t max, const sefl_progress *progress, https_reply *r)
 {
     sefl_status st = SEFL_OK;
-    struct curl_slist *lines = NULL;
     char etag[80], range[40], line[100];
-    SEFL_TRY(prepare(k, c, path, r, REPLY_MAX));
+    SEFL_TRY(prepare(k, c, path, NULL, r, REPLY_MAX));
     k->to = to, k->max = max, k->progress = progress;
     SEFL_CHECK(snprintf(k->part, sizeof k->part, "%s.part", to) < (int)sizeof k->part &&
                    snprintf(k->side, sizeof k->side, "%s.part.etag", to) < (int)sizeof k->side,
@@ -575,10 +550,8 @@ static sefl_status get_file_once(call *k, https_client *c, const char *path, con
                    strerror(errno));
         snprintf(range, sizeof range, "%llu-", (unsigned long long)k->at);
         snprintf(line, sizeof line, "If-Range: \"%s\"", etag);
-        SEFL_TRY(add_always(&lines, c));
-        SEFL_TRY(add_line(&lines, line));
+        SEFL_TRY(add_line(&k->lines, line));
         curl_easy_setopt(c->easy, CURLOPT_RANGE, range);
-        curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
     }
     SEFL_TRY(drive(k, c->stall_s));
     if (r->status == 200 && !k->begun) /* an empty file */
@@ -586,11 +559,7 @@ static sefl_status get_file_once(call *k, https_client *c, const char *path, con
     if (r->status == 200 || r->status == 206)
         SEFL_TRY(file_finish(k));
 done:
-    if (k->fd >= 0)
-        close(k->fd);
-    k->fd = -1;
-    curl_slist_free_all(lines);
-    return st;
+    return call_end(k, st);
 }
 
 sefl_status https_get_file(https_client *c, const char *path, const char *to, uint64_t max,
@@ -612,10 +581,9 @@ sefl_status https_put_file(https_client *c, const char *path, const char *from, 
                            const char *headers, const sefl_progress *progress, https_reply *r)
 {
     sefl_status st = SEFL_OK;
-    struct curl_slist *lines = NULL;
     struct stat sb;
     call k;
-    SEFL_TRY(prepare(&k, c, path, r, REPLY_MAX));
+    SEFL_TRY(prepare(&k, c, path, headers, r, REPLY_MAX));
     k.fd = open(from, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     SEFL_CHECK(k.fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", from,
                strerror(errno));
@@ -625,24 +593,19 @@ sefl_status https_put_file(https_client *c, const char *path, const char *from, 
                (unsigned long long)offset, (unsigned long long)k.size);
     k.from = k.at = offset;
     k.progress = progress;
-    SEFL_TRY(add_always(&lines, c));
-    SEFL_TRY(add_lines(&lines, headers));
     /* a refusal then comes before the body is sent */
-    SEFL_TRY(add_line(&lines, k.size - offset >= EXPECT_FROM ? "Expect: 100-continue" : "Expect:"));
+    SEFL_TRY(
+        add_line(&k.lines, k.size - offset >= EXPECT_FROM ? "Expect: 100-continue" : "Expect:"));
     curl_easy_setopt(c->easy, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(c->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)(k.size - offset));
     curl_easy_setopt(c->easy, CURLOPT_READFUNCTION, on_read);
     curl_easy_setopt(c->easy, CURLOPT_READDATA, &k);
     curl_easy_setopt(c->easy, CURLOPT_SEEKFUNCTION, on_seek);
     curl_easy_setopt(c->easy, CURLOPT_SEEKDATA, &k);
-    curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, lines);
     curl_easy_setopt(c->easy, CURLOPT_EXPECT_100_TIMEOUT_MS, 5000L);
     SEFL_TRY(drive(&k, c->stall_s));
 done:
-    if (k.fd >= 0)
-        close(k.fd);
-    curl_slist_free_all(lines);
-    return st;
+    return call_end(&k, st);
 }
 
 void https_reply_clear(https_reply *r)

@@ -152,9 +152,7 @@ static void *watch(void *arg)
         for (https_conn *conn = s->conns; conn; conn = conn->next)
             if (conn->due_ms != 0 && conn->due_ms <= now)
                 cut_late(s, conn);
-        struct timespec t = { .tv_sec = (time_t)(next / 1000),
-                              .tv_nsec = (long)(next % 1000) * 1000000 };
-        pthread_cond_timedwait(&s->changed, &s->lock, &t);
+        cond_wait_ms(&s->changed, &s->lock, next - now);
         if (!s->over && socket_now_ms() >= tick_ms) {
             pthread_mutex_unlock(&s->lock);
             https_say_unsaid(s);
@@ -503,8 +501,7 @@ static sefl_status start_daemon(https_server *s)
         (c->connections_max + 8) * c->threads, /* on_accept counts; this is shared by the threads */
         MHD_OPTION_CONNECTION_TIMEOUT, c->idle_s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         c->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, c->threads, MHD_OPTION_END);
-    if (!s->daemon)
-        return sefl_fail(SEFL_EIO, "https: the server does not start on port %u", s->port);
+    SEFL_NEED(s->daemon, SEFL_EIO, "https: the server does not start on port %u", s->port);
     s->listener = -1; /* the daemon's now */
     return SEFL_OK;
 }
@@ -530,21 +527,20 @@ static unsigned or_default(unsigned v, unsigned otherwise)
     return v ? v : otherwise;
 }
 
+/* No rate: no limit. */
+static sefl_status make_bucket(buckets **out, double burst, double per_s)
+{
+    return burst > 0 ? buckets_new(out, &(buckets_rule){ .burst = burst, .per_s = per_s })
+                     : SEFL_OK;
+}
+
 static sefl_status make_buckets(https_server *s)
 {
     const https_server_config *c = &s->c;
-    SEFL_PASS(
-        buckets_new(&s->lines, &(buckets_rule){ .burst = LINES_PER_S, .per_s = LINES_PER_S }));
-    if (c->connection_rate)
-        SEFL_PASS(buckets_new(&s->address_rate, &(buckets_rule){ .burst = 10.0 * c->connection_rate,
-                                                                 .per_s = c->connection_rate }));
-    if (c->request_rate)
-        SEFL_PASS(buckets_new(&s->peer_rate, &(buckets_rule){ .burst = 5.0 * c->request_rate,
-                                                              .per_s = c->request_rate }));
-    if (c->bytes_burst > 0)
-        SEFL_PASS(buckets_new(&s->peer_bytes,
-                              &(buckets_rule){ .burst = c->bytes_burst, .per_s = c->bytes_rate }));
-    return SEFL_OK;
+    SEFL_PASS(make_bucket(&s->lines, LINES_PER_S, LINES_PER_S));
+    SEFL_PASS(make_bucket(&s->address_rate, 10.0 * c->connection_rate, c->connection_rate));
+    SEFL_PASS(make_bucket(&s->peer_rate, 5.0 * c->request_rate, c->request_rate));
+    return make_bucket(&s->peer_bytes, c->bytes_burst, c->bytes_rate);
 }
 
 sefl_status https_server_start(https_server **out, const https_server_config *c)
@@ -552,9 +548,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     sefl_status st = SEFL_OK;
     https_server *s = NULL;
     *out = NULL;
-    st = sefl_new(&s, 1, sizeof *s);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(&s, 1, sizeof *s));
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->changed);
     s->c = *c;
@@ -610,15 +604,13 @@ void https_server_stop(https_server *s)
     if (!s)
         return;
     int listener = MHD_quiesce_daemon(s->daemon);
-    uint64_t until = socket_now_ms() + STOP_MS;
-    struct timespec t = { .tv_sec = (time_t)(until / 1000),
-                          .tv_nsec = (long)(until % 1000) * 1000000 };
+    struct timespec until = cond_after(STOP_MS);
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
     while (s->parked)
         https_unpark(s, s->parked);
-    while (s->requests > 0 && socket_now_ms() < until)
-        pthread_cond_timedwait(&s->changed, &s->lock, &t);
+    while (s->requests > 0 && pthread_cond_timedwait(&s->changed, &s->lock, &until) == 0)
+        ;
     s->over = true;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);

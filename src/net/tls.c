@@ -28,7 +28,6 @@
 #include "net/socket.h"
 #include "net/tls_inside.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -183,15 +182,12 @@ static sefl_status wait_for(const tls *t, short events, uint64_t *since_ms, shor
         *since_ms = now;
     uint64_t late = *since_ms + t->idle_ms;
     uint64_t silent = events & POLLIN ? now + t->silent_ms : UINT64_MAX;
-    sefl_status st = socket_wait(t->fd, events, late < silent ? late : silent, seen);
-    if (st != SEFL_OK)
-        return st;
-    if (atomic_load(&t->interrupted))
-        return sefl_fail(SEFL_ECLOSED, "tls: stopped on request");
-    if (*seen == 0 && silent <= late)
-        return sefl_fail(SEFL_ETIMEOUT, "tls: peer silent for %u ms", t->silent_ms);
-    if (*seen == 0 || socket_now_ms() >= late)
-        return sefl_fail(SEFL_ETIMEOUT, "tls: no progress of the peer for %u ms", t->idle_ms);
+    SEFL_PASS(socket_wait(t->fd, events, late < silent ? late : silent, seen));
+    SEFL_NEED(!atomic_load(&t->interrupted), SEFL_ECLOSED, "tls: stopped on request");
+    SEFL_NEED(*seen != 0 || silent > late, SEFL_ETIMEOUT, "tls: peer silent for %u ms",
+              t->silent_ms);
+    SEFL_NEED(*seen != 0 && socket_now_ms() < late, SEFL_ETIMEOUT,
+              "tls: no progress of the peer for %u ms", t->idle_ms);
     return SEFL_OK;
 }
 
@@ -223,9 +219,7 @@ static sefl_status read_ahead(tls *t, size_t limit, size_t *got)
             }
             if (t->in_cap - t->in_n < RECORD) {
                 size_t cap = t->in_cap ? 2 * t->in_cap : 4 * RECORD;
-                sefl_status st = sefl_grow(&t->in, t->in_cap, cap);
-                if (st != SEFL_OK)
-                    return st;
+                SEFL_PASS(sefl_grow(&t->in, t->in_cap, cap));
                 t->in_cap = cap;
             }
         }
@@ -470,14 +464,16 @@ static int before_signature(gnutls_session_t s, unsigned type, unsigned when, un
 }
 
 /* The names of the streams that we offer or serve. */
-static int ask_protocol(tls *t, const tls_peer *want)
+static sefl_status ask_protocol(tls *t, const tls_peer *want)
 {
     gnutls_datum_t names[TLS_PROTOCOLS];
     unsigned n = 0;
     for (; n < TLS_PROTOCOLS && want->protocols[n]; n++)
         names[n] = TLS_DATUM(span_of_str(want->protocols[n]));
     t->asks_protocol = n > 0;
-    return n > 0 ? gnutls_alpn_set_protocols(t->s, names, n, GNUTLS_ALPN_MANDATORY) : 0;
+    if (n > 0)
+        GNUTLS_PASS(gnutls_alpn_set_protocols(t->s, names, n, GNUTLS_ALPN_MANDATORY), "tls");
+    return SEFL_OK;
 }
 
 /* GnuTLS lets a peer pass that names no protocol at all. */
@@ -498,10 +494,9 @@ static sefl_status learn_protocol(tls *t)
 static sefl_status set_up(tls *t, bool server, const char *host, const tls_peer *want)
 {
     uint8_t ip[16];
-    int rc = gnutls_init(&t->s, (server ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK |
-                                    GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS);
-    if (rc < 0)
-        return tls_fail(SEFL_ECRYPTO, rc, "tls");
+    GNUTLS_PASS(gnutls_init(&t->s, (server ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK |
+                                       GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS),
+                "tls");
     gnutls_session_set_ptr(t->s, t);
     gnutls_transport_set_ptr(t->s, t);
     gnutls_transport_set_vec_push_function(t->s, push);
@@ -511,19 +506,17 @@ static sefl_status set_up(tls *t, bool server, const char *host, const tls_peer 
     gnutls_session_set_verify_function(t->s, verify);
     gnutls_handshake_set_hook_function(t->s, GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY, GNUTLS_HOOK_PRE,
                                        before_signature);
-    rc = gnutls_priority_set(t->s, t->id->priority);
-    if (rc >= 0)
-        rc = gnutls_credentials_set(t->s, GNUTLS_CRD_CERTIFICATE, t->id->cred);
-    if (rc >= 0)
-        rc = ask_protocol(t, want);
-    if (rc >= 0 && server) {
+    GNUTLS_PASS(gnutls_priority_set(t->s, t->id->priority), "tls");
+    GNUTLS_PASS(gnutls_credentials_set(t->s, GNUTLS_CRD_CERTIFICATE, t->id->cred), "tls");
+    SEFL_PASS(ask_protocol(t, want));
+    if (server) {
         gnutls_certificate_server_set_request(t->s, GNUTLS_CERT_REQUIRE);
         /* the names of our CAs are not the peer's business, and it has one certificate only */
         gnutls_certificate_send_x509_rdn_sequence(t->s, 1);
-    } else if (rc >= 0 && inet_pton(AF_INET, host, ip) != 1 && inet_pton(AF_INET6, host, ip) != 1) {
-        rc = gnutls_server_name_set(t->s, GNUTLS_NAME_DNS, host, strlen(host));
+    } else if (x509_address(ip, host) == 0) {
+        GNUTLS_PASS(gnutls_server_name_set(t->s, GNUTLS_NAME_DNS, host, strlen(host)), "tls");
     }
-    return rc < 0 ? tls_fail(SEFL_ECRYPTO, rc, "tls") : SEFL_OK;
+    return SEFL_OK;
 }
 
 sefl_status tls_shake(tls *t, bool *done)
@@ -620,9 +613,7 @@ sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *i
     bool done = false;
     int fd;
     *out = NULL;
-    st = socket_dial(&fd, host, port, until);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(socket_dial(&fd, host, port, until));
     SEFL_TRY(tls_wrap(&t, fd, false, host, id, want, lim));
     for (;;) {
         short seen;

@@ -12,9 +12,9 @@
  * (client or server authentication) and nothing weak: RSA from 2048 to 8192 bits, curves from 256
  * bits, SHA-256 or better in every signature below the trusted CA.
  *
- * A site makes its own key and a request (x509_request_*); the CA issues for the key in it, or for
- * the key of an earlier certificate (x509_issue). What the request says of its subject is not
- * believed.
+ * A site makes its own key and a request (x509_request_*). The CA issues a certificate for the key
+ * in the request, or for the key of an earlier certificate (x509_issue), and ignores the subject
+ * that the request names.
  *
  * The identity of a peer is the SHA-256 of its public key (SubjectPublicKeyInfo): a renewed
  * certificate with the same key is the same peer.
@@ -61,13 +61,13 @@ sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request,
                        sefl_span earlier_pem, const char *ca_cert,
                        const char *ca_key) SEFL_MUST_CHECK;
 
-/* What stands in a certificate. */
+/* The contents of a certificate. */
 typedef struct x509_info {
     uint8_t fingerprint[32];
     char name[65], role[17];
     int64_t from, until;
     bool is_ca;
-    bool weak; /* its key, below what is taken of a peer */
+    bool weak; /* its key is weaker than what we accept from a peer */
 } x509_info;
 
 /* Of the first certificate in a PEM text; der (may be NULL): its bytes, appended. Nothing is
@@ -76,14 +76,14 @@ sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der) SEFL_MU
 /* The same of a file, whose bytes are appended to pem; a failure names the file. */
 sefl_status x509_info_file(x509_info *out, sefl_buf *pem, const char *path) SEFL_MUST_CHECK;
 
-/* How many certificates a PEM text has; 0 for what is none. */
+/* How many certificates a PEM text has; 0 for other text. */
 unsigned x509_count(sefl_span pem);
 
 /* The hosts (x509_subject) that the first certificate in a PEM text is for, appended to out;
  * nothing for one that names none. */
 sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
 
-/* SEFL_EAUTH unless this CA issued this certificate, and both are in time. */
+/* SEFL_EAUTH unless this CA issued this certificate and neither has expired. */
 sefl_status x509_issued_by(sefl_span cert_pem, sefl_span ca_pem) SEFL_MUST_CHECK;
 
 /* The public key (SubjectPublicKeyInfo, DER) of the first certificate in a PEM text, appended: its
@@ -92,9 +92,9 @@ sefl_status x509_spki_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
 
 /* A certificate's private key, of whatever kind, signs these bytes; the signature is appended.
  * ECDSA and RSA (PKCS #1 v1.5; PSS for a key that is for PSS alone) with SHA-256, Ed25519, Ed448.
- * Keys that are not taken of a peer are not used: SEFL_EAUTH. */
+ * SEFL_EAUTH for a key that no peer would accept. */
 sefl_status x509_sign(sefl_buf *sig, const char *key_path, sefl_span bytes) SEFL_MUST_CHECK;
-/* SEFL_EAUTH unless this public key signed them so, and is none that is weak or too dear. */
+/* SEFL_EAUTH unless this public key made this signature and is neither weak nor too large. */
 sefl_status x509_verify(sefl_span spki, sefl_span bytes, sefl_span sig) SEFL_MUST_CHECK;
 
 typedef enum x509_verdict_code {
@@ -107,10 +107,10 @@ typedef enum x509_verdict_code {
     X509_WRONG_ROLE,
     X509_MALFORMED,
     X509_WRONG_USE,  /* not for client (or server) authentication */
-    X509_WRONG_HOST, /* dialled under another name */
+    X509_WRONG_HOST, /* we dialled another name */
     X509_WRONG_KEY,  /* not the pinned one */
-    X509_WITHDRAWN,  /* it was revoked, or its issuer */
-    X509_NOT_LISTED, /* a certificate of a CA whose members are listed, and not listed */
+    X509_WITHDRAWN,  /* the certificate or its issuer was revoked */
+    X509_NOT_LISTED, /* its CA's members are listed, and it is not among them */
     X509_VERDICTS
 } x509_verdict_code;
 
@@ -118,9 +118,9 @@ typedef struct x509_peer {
     x509_verdict_code code;
     uint8_t fingerprint[32]; /* SHA-256 of its SPKI; zero if it shows no certificate */
     uint8_t
-        issuer[32]; /* of the trusted CA, where an allowlist judged (net/allowlist.h); else zero */
-    bool listed;   /* by that allowlist, as a member; else all we know of it is its issuer's word */
-    int64_t until; /* when the certificate expires, seconds since 1970 */
+        issuer[32]; /* key of the trusted CA if an allowlist judged (net/allowlist.h), or zero */
+    bool listed;    /* a member on that allowlist; else only its issuer vouches for it */
+    int64_t until;  /* when the certificate expires, seconds since 1970 */
     char name[65], role[17]; /* common name; role without "sefl "; printable */
     char why[160];           /* the sentence for the log; never for the peer */
 } x509_peer;

@@ -1,6 +1,6 @@
 /* Design: one walk over the places from left to right makes every node of the tree, each as soon as
  * both its children are there; a stack of one hash per level holds what waits for its right
- * sibling. Root and stored tree differ only in which nodes they note. */
+ * sibling. The last node is the root; only a stored tree keeps the others. */
 #include "protocol/counted.h"
 
 #include "base/alloc.h"
@@ -9,8 +9,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char leaf_mark[11] = "sefl leaf 1";
 
 unsigned counted_depth(uint32_t clients_max)
 {
@@ -28,22 +26,17 @@ size_t counted_path_bytes(unsigned depth)
 static void leaf_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
                       const counted_leaf *leaf)
 {
-    uint8_t b[1 + sizeof leaf_mark + 32 + 8 + 64] = { 0 }, *p = b + 1;
-    memcpy(p, leaf_mark, sizeof leaf_mark), p += sizeof leaf_mark;
-    memcpy(p, task, 32), p += 32;
-    store_u64(p, round), p += 8;
-    memcpy(p, leaf->client, 32), p += 32;
-    memcpy(p, leaf->units, 32);
-    sha256_of(out, span_of(b, sizeof b));
+    static const char mark[12] = "\0sefl leaf 1";
+    uint8_t number[8];
+    store_u64(number, round);
+    sha256_join(out, span_of(mark, sizeof mark), span_of(task, 32), span_of(number, sizeof number),
+                span_of(leaf->client, 32), span_of(leaf->units, 32));
 }
 
 static void node_hash(uint8_t out[SHA256_BYTES], const uint8_t left[SHA256_BYTES],
                       const uint8_t right[SHA256_BYTES])
 {
-    uint8_t b[1 + 2 * SHA256_BYTES] = { 1 };
-    memcpy(b + 1, left, SHA256_BYTES);
-    memcpy(b + 1 + SHA256_BYTES, right, SHA256_BYTES);
-    sha256_of(out, span_of(b, sizeof b));
+    sha256_join(out, span_of("\1", 1), span_of(left, SHA256_BYTES), span_of(right, SHA256_BYTES));
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -103,13 +96,15 @@ done:
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-typedef void note_node(void *ctx, unsigned level, uint32_t index, const uint8_t hash[SHA256_BYTES]);
+typedef uint8_t node[SHA256_BYTES];
 
-static void walk(const counted_facts *f, const places *p, note_node *note, void *ctx)
+/* tree (may be NULL) gets every node, in heap order: 1 is the root, 2 i and 2 i + 1 the children
+ * of i. */
+static void walk(node root, node *tree, const counted_facts *f, const places *p)
 {
     unsigned depth = counted_depth(f->clients_max);
     uint32_t all = (uint32_t)1 << depth;
-    uint8_t waits[COUNTED_DEPTH_MAX + 1][SHA256_BYTES], hash[SHA256_BYTES];
+    node waits[COUNTED_DEPTH_MAX + 1], hash;
     prg fill;
     prg_init(&fill, f->tree_seed, "counted fillers");
     for (uint32_t k = 0; k < all; k++) {
@@ -118,25 +113,20 @@ static void walk(const counted_facts *f, const places *p, note_node *note, void 
         else
             prg_read(&fill, hash, sizeof hash, 0, (uint64_t)k * SHA256_BYTES);
         unsigned level = 0;
-        uint32_t index = k;
-        note(ctx, level, index, hash);
-        for (; index & 1; index >>= 1) {
+        for (uint32_t index = k;; index >>= 1, level++) {
+            if (tree)
+                memcpy(tree[(all >> level) + index], hash, sizeof hash);
+            if (!(index & 1))
+                break;
             node_hash(hash, waits[level], hash);
-            note(ctx, ++level, index >> 1, hash);
         }
         memcpy(waits[level], hash, sizeof hash);
     }
+    memcpy(root, waits[depth], SHA256_BYTES);
     prg_clear(&fill);
 }
 
 /* ---- the root -------------------------------------------------------------------------------- */
-
-/* The last node is the root. */
-static void note_root(void *ctx, unsigned level, uint32_t index, const uint8_t *hash)
-{
-    (void)level, (void)index;
-    memcpy(ctx, hash, SHA256_BYTES);
-}
 
 sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f)
 {
@@ -145,7 +135,7 @@ sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f)
     memset(root, 0, SHA256_BYTES);
     SEFL_TRY(facts_check(f));
     SEFL_TRY(places_new(&p, f));
-    walk(f, &p, note_root, root);
+    walk(root, NULL, f, &p);
 done:
     places_clear(&p);
     return st;
@@ -162,15 +152,8 @@ struct counted_tree {
     unsigned depth;
     uint32_t n;
     seat *seats; /* n, by rising client */
-    uint8_t (
-        *nodes)[SHA256_BYTES]; /* heap order: 1 is the root, 2 i and 2 i + 1 the children of i */
+    node *nodes; /* as walk writes them */
 };
-
-static void note_all(void *ctx, unsigned level, uint32_t index, const uint8_t *hash)
-{
-    counted_tree *t = ctx;
-    memcpy(t->nodes[((uint32_t)1 << (t->depth - level)) + index], hash, SHA256_BYTES);
-}
 
 sefl_status counted_tree_new(counted_tree **out, const counted_facts *f)
 {
@@ -189,7 +172,7 @@ sefl_status counted_tree_new(counted_tree **out, const counted_facts *f)
         memcpy(t->seats[i].client, f->leaves[i].client, 32);
         t->seats[i].place = p.of[i];
     }
-    walk(f, &p, note_all, t);
+    walk(t->nodes[1], t->nodes, f, &p);
     *out = t, t = NULL;
 done:
     counted_tree_free(t);
@@ -222,9 +205,9 @@ sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t, const uint8_
     const seat *s = bsearch(client, t->seats, t->n, sizeof *t->seats, seat_order);
     SEFL_NEED(s != NULL, SEFL_ENOTFOUND, "counted: this client is not in the release");
     SEFL_PASS(buf_extend(out, &path, counted_path_bytes(t->depth)));
-    uint32_t node = ((uint32_t)1 << t->depth) + s->place;
-    for (; node > 1; node >>= 1, path += SHA256_BYTES)
-        memcpy(path, t->nodes[node ^ 1], SHA256_BYTES);
+    uint32_t at = ((uint32_t)1 << t->depth) + s->place;
+    for (; at > 1; at >>= 1, path += SHA256_BYTES)
+        memcpy(path, t->nodes[at ^ 1], SHA256_BYTES);
     store_u32(path, s->place);
     return SEFL_OK;
 }

@@ -5,10 +5,10 @@
  *     node    SHA-256(1 u8, left 32, right 32)
  *     depth   ceil(log2 clients_max): 2^depth places, whatever the number of clients
  *     places  leaf i, by rising client, stands at place[i] of a shuffle by prg(tree seed, "counted
- *             places"): for i = 0, 1, ...: swap place[i] with place[i + floor(x_i (2^depth - i) / 2^64)],
- *             x_i the i-th u64 of stream 0; place[k] = k before
- *     rest    place k without a leaf has bytes 32 k to 32 k + 31 of prg(tree seed, "counted fillers"),
- *             stream 0
+ *             places"): for i = 0, 1, ...: swap place[i] with place[i + floor(x_i (2^depth - i) /
+ *             2^64)], x_i the i-th u64 of stream 0; place[k] = k before
+ *     rest    place k without a leaf has bytes 32 k to 32 k + 31 of prg(tree seed, "counted
+ *             fillers"), stream 0
  *     path    siblings from the leaf up, depth * 32 | place u32
  *
  * Where a leaf stands does not depend on the number of leaves, and a filler looks like a hash: a
@@ -21,7 +21,8 @@
  * counted_root needs 8 bytes and 2 hashes a place (10,000 clients: a few ms), a counted_tree 64
  * bytes a place.
  *
- *     statement  task 32 | round u64 | root 32 | id of the opening 32: SIGN_COUNTED, signed by CSP alone
+ *     statement  task 32 | round u64 | root 32 | id of the revealed output 32: SIGN_COUNTED, signed
+ *                by CSP alone
  *
  * Secret: the tree seed (kept from clients). Public: the rest. Threads: values; a const tree may be
  * shared. */
@@ -57,7 +58,7 @@ unsigned counted_depth(uint32_t clients_max);
 /* Bytes of a path. */
 size_t counted_path_bytes(unsigned depth);
 
-/* SEFL_EINVAL for facts that are none. */
+/* SEFL_EINVAL for facts that do not fit together. */
 sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f) SEFL_MUST_CHECK;
 
 /* The whole tree in memory, for paths. */
@@ -79,7 +80,7 @@ typedef struct counted_statement {
     uint8_t task[32];
     uint64_t round;
     uint8_t root[SHA256_BYTES];
-    uint8_t id[32]; /* of the opening: link.h */
+    uint8_t id[32]; /* of the revealed output: link.h */
 } counted_statement;
 
 void counted_statement_write(uint8_t out[COUNTED_STATEMENT_BYTES], const counted_statement *s);

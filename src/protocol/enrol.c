@@ -28,8 +28,8 @@ static sefl_status claim_read(enrol_claim *c, rd *r)
 
 static sefl_status proof_write(sefl_buf *out, const enrol_proof *p)
 {
-    sefl_status st = wr_raw(out, p->pub, sizeof p->pub);
-    return st == SEFL_OK ? wr_raw(out, p->sig, sizeof p->sig) : st;
+    SEFL_PASS(wr_raw(out, p->pub, sizeof p->pub));
+    return wr_raw(out, p->sig, sizeof p->sig);
 }
 
 static sefl_status proof_read(enrol_proof *p, rd *r)

@@ -6,11 +6,11 @@
  *     AS      notes the member, issues the certificate, signs the claim, answers
  *     site    checks CSP's signature with the key from CSP's own token, AS's likewise
  *
- * The claim is what everybody signs: the site's key under that name, for these two servers. AS
- * learns nothing from CSP's token that it could use: the signature holds for this key and name
- * alone.
+ * All parties sign the claim: the site's key under that name, for these two servers. AS cannot
+ * reuse CSP's token: its signature holds only for this key and name.
  *
- *     claim      site's key (SHA-256 of SPKI) 32 | AS's signing key 32 | CSP's signing key 32 | name
+ *     claim      site's key (SHA-256 of SPKI) 32 | AS's signing key 32 | CSP's signing key 32
+ *                | name
  *     proof      token's public half 32 | its signature on the claim (SIGN_ENROLMENT) 64
  *     request    "SEFLENR1" | claim | AS proof | CSP proof | PKCS #10 request (DER), at most 4096
  *     question   claim | CSP proof                                                      (AS to CSP)

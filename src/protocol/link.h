@@ -1,91 +1,92 @@
-/* link: what AS and CSP say to each other: one stream, AS asks, CSP answers, and the long parts
- * (the masked sum, the two-party computation) run on the same stream between a question and its
- * answer.
+/* link: the messages between AS and CSP. AS asks and CSP answers on one stream; the long parts (the
+ * masked sum, the two-party computation) run on the same stream between a question and its answer.
  *
  * Every message has the frame of base/channel.h (kind u32, index u32, length u64). Control messages
  * have index 0 and bodies of at most LINK_BODY_MAX bytes; the reader refuses a longer one before it
  * reads it. `head` is a ledger's head: records u64, hash 32.
  *
- *     AS asks                                      CSP answers
- *     HELLO    u16 lowest, u16 highest version,    WELCOME  version u16, head, signed u64, opened
- *              head, task id 32, signature 64               u64, skipped u64: the highest rounds
- *                                                           whose header was signed, that were
- *                                                           opened, skipped; 0: none; pair 32
- *     TASK     the signed envelope                 YES
- *     KEY      round u64                           KEY      round u64, suite u16, CSP's key of the round
- *     HEADER   head, envelope with AS's signature  HEADER   head, envelope with both signatures
- *     VOUCH    a voucher (voucher.h)               YES
- *     EARLY    round u64, whole heads (head.h)     EARLY    of each head refused: index u32, reason u8
- *     SET      round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then of each
- *              32; then HEADS 0, 1, ...: heads by           refused: index u32 (in the SET), reason u8
- *              rising client
- *     REVEAL     head, envelope of AS's statement    GO       head, and AS sends SUM: the masked sum's
- *                                                    units,
- *                                                    as many as fit 1 MiB, index 1, 2, ...; then CSP:
- *                                                    joint, own: REPLY (noise/online.h)
- *                                                    none:  PLAIN, the masked plain units
- *                                                    and in both the SHA-256 of that, 32
- *                                                  or KEPT (this round is open): head, id 32, and the
- *                                                    stored bytes of that output follow at once
- *                                                  then, in a sealed task, COUNTED: CSP's envelope
- *                                                    (counted.h)
- *     SKIP     head, envelope of AS's order        YES
- *     ENROL    a site's claim, its proof with      APPROVED CSP's signature on the claim, 64
- *              CSP's token (enrol.h)
- *     PING                                         PONG
- *     LANE     pair 32                             YES; on a lane alone, first and once (roles/aggregator/lanes.h)
- *     FILL     count u64                           YES, then shares_garble and shares_evaluate run, then
- *                                                  YES: CSP has its shares in the pool
- *     BYE      over u8; if over, the envelope of   YES if over; then it closes
- *              AS's order
- *     any                                          NO code u16 (link_no), sentence
+ *   AS asks                                     CSP answers
+ *   HELLO   u16 lowest, u16 highest version,    WELCOME  version u16, head, then the highest rounds
+ *           head, task id 32, signature 64               (u64 each; 0: none) whose header CSP
+ *                                                        signed, that it revealed, that it skipped;
+ *                                                        pair 32
+ *   TASK    the signed envelope                 YES
+ *   KEY     round u64                           KEY      round u64, suite u16, CSP's key of the
+ *                                                        round
+ *   HEADER  head, envelope with AS's signature  HEADER   head, envelope with both signatures
+ *   VOUCH   a voucher (voucher.h)               YES
+ *   EARLY   round u64, whole heads (head.h)     EARLY    of each refused head: index u32, reason u8
+ *   SET     round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then of
+ *           32; then HEADS 0, 1, ...: heads by           each refused head: index u32 (in the SET),
+ *           rising client                                reason u8
+ *   REVEAL  head, envelope of AS's statement    GO       head; AS sends SUM: the masked sum's units,
+ *                                                        as many as fit 1 MiB, index 1, 2, ...;
+ *                                                        then CSP sends
+ *                                                        joint, own: REPLY (noise/online.h)
+ *                                                        none: PLAIN, the masked plain units
+ *                                                        and in both the SHA-256 of that, 32
+ *                                               or KEPT  (it revealed this round before): head, id
+ *                                                        32, then the stored bytes of that output
+ *                                               and in a sealed task COUNTED: CSP's envelope
+ *                                                        (counted.h)
+ *   SKIP    head, envelope of AS's order        YES
+ *   ENROL   a site's claim, its proof with      APPROVED CSP's signature on the claim, 64
+ *           CSP's token (enrol.h)
+ *   PING                                        PONG
+ *   LANE    pair 32                             YES; only on a lane, first and once
+ *                                                        (roles/aggregator/lanes.h)
+ *   FILL    count u64                           YES; shares_garble and shares_evaluate run; YES: CSP
+ *                                                        has its shares in the pool
+ *   BYE     over u8; if over, the envelope of   YES if over; then CSP closes
+ *           AS's order
+ *   any                                         NO       code u16 (link_no), sentence
  *
- * HELLO's signature (SIGN_LINK) is AS's, over what stands before it: who has AS's TLS key alone is
- * told nothing, can fix no set, and gets no lane on which to fail checks. pair: fresh random bytes,
- * of this stream alone; they bind its lanes (roles/aggregator/lanes.h) to it.
+ * AS signs what precedes HELLO's signature (SIGN_LINK). Someone who has only AS's TLS key learns
+ * nothing, cannot fix a set, and gets no lane on which to fail checks. pair: fresh random bytes of
+ * this stream; they bind its lanes (roles/aggregator/lanes.h) to it.
  *
- * NO ends the question, not the stream; whatever breaks the format ends the stream. HELLO comes
- * first and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING and
- * BYE at any time after HELLO. BYE over = 1: the task has ended and every release of it is out.
+ * NO ends the question, not the stream; a message that breaks the format ends the stream. HELLO
+ * comes first and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING
+ * and BYE at any time after HELLO. BYE over = 1: the task has ended and AS published every release.
  *
  * An order (SIGN_ORDER, AS alone): task 32 | round u64 | what u8 (1 skip, 2 over) | reason u8;
- * round and reason are 0 for over. It changes nothing unless AS's signature holds: the stream's TLS
- * key alone moves no state.
+ * round and reason are 0 for over. CSP obeys it only if AS's signature holds: the stream's TLS key
+ * alone changes no state.
  *
- * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, EARLY as often as AS likes, SET,
- * REVEAL. EARLY has at most LINK_HEADS_PIECE bytes of heads, and so has each HEADS. A head that
- * EARLY brought on this stream, and that was not refused, may stand in HEADS in its short form. CSP
- * looks at all heads before it answers SET; the answer is durable, final, and the same for the same
- * SET on any stream; NO FEW below the threshold, and the round is skipped then. NO to a SET comes
- * after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement names that
- * root and count.
+ * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, any number of EARLY, SET, REVEAL.
+ * EARLY has at most LINK_HEADS_PIECE bytes of heads, and so has each HEADS. A head that EARLY
+ * brought on this stream, and that CSP did not refuse, may stand in HEADS in its short form. CSP
+ * checks all heads before it answers SET; the answer is durable, final, and the same for the same
+ * SET on any stream. Below the threshold the answer is NO FEW, and the round is skipped. NO to a SET
+ * comes after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement names
+ * that root and count.
  *
- * id: of the opening that was kept: attempt u64, then the first 24 bytes of the set's hash.
+ * id of a revealed output: attempt u64, then the first 24 bytes of the set's hash.
  *
- * The two ledgers. AS charges a round durably before REVEAL leaves, CSP charges it in REVEAL before
- * GO. So CSP's ledger is AS's, or AS's without its last charge: that of the highest round whose
- * header CSP signed, while that round is neither opened nor skipped. (A charge is one record, the
- * first of a task two.) What each message must find:
- *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round is still to open
+ * The two ledgers. AS charges a round durably before it sends REVEAL, CSP charges it in REVEAL
+ * before GO. So CSP's ledger equals AS's, or lacks AS's last charge: that of the highest round whose
+ * header CSP signed, while CSP has neither revealed nor skipped that round. (A charge is one record,
+ * the first of a task two.) What each message must find:
+ *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round not revealed
  *     GO, KEPT        equal (CSP charges first)
- *     SKIP            equal, after CSP charges too what AS charged for that round: a charge without a
- *                     release may stand
+ *     SKIP            equal, after CSP charges too what AS charged for that round: a charge without
+ *                     a release may stand
  * In REVEAL and SKIP CSP computes the head that its charge would lead to, compares, and only then
- * writes. A round that CSP skipped by itself (csp.h: its key expired) counts as one still to open
- * here. CSP answers anything else with NO LEDGER and does nothing. AS looks at the head of every
- * WELCOME, HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). CSP ahead, or a
- * fork: somebody's ledger was lost, rolled back or changed; people must look. AS compares the
- * rounds of WELCOME with its own journal too: the one that knows less than it told the other has an
- * old copy of its state.
+ * writes. A round that CSP skipped by itself (csp.h: its key expired) counts as not revealed here.
+ * CSP answers anything else with NO LEDGER and does nothing. AS checks the head of every WELCOME,
+ * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). If CSP is ahead, or the
+ * ledgers fork, one of them was lost, rolled back or changed, and the operators must find out which.
+ * AS also compares the rounds of WELCOME with its own journal: the server that knows less than it
+ * told the other has an old copy of its state.
  *
  * Waiting. The protocol itself sends nothing while it computes: CSP decrypts a piece of the sum for
  * some ten seconds (Paillier on two cores). The stream below sends heartbeats meanwhile
- * (net/tls.h), so there are two limits for every wait, in every step: nothing at all for
- * `link_silence` seconds (a setting of both servers, 30) means that the link is gone; LINK_IDLE_MS
- * is how long a living peer may take for one step. When there is nothing to do, AS asks PING every
- * 10 s, or sooner with a shorter limit, and so looks at the link.
+ * (net/tls.h), so every wait in every step has two limits. No byte for `link_silence` seconds (a
+ * setting of both servers, 30) means that the link is gone. LINK_IDLE_MS is how long a living peer
+ * may take for one step. When there is nothing to do, AS sends PING every 10 s, or sooner with a
+ * shorter limit, and so tests the link.
  *
- * Secret: what the long parts carry. Threads: one owner a side. */
+ * Secret: what the long parts carry. Threads: one owner per side. */
 #ifndef PROTOCOL_LINK_H
 #define PROTOCOL_LINK_H
 
@@ -177,10 +178,10 @@ typedef struct head_refusal {
     uint8_t reason; /* head_reason, not HEAD_KEPT */
 } head_refusal;
 
-/* The list's text; "an unknown reason" for a number that is none. */
+/* The list's text; "an unknown reason" for an unknown number. */
 const char *head_reason_text(unsigned reason);
 
-/* The list's text; "an unknown reason" for a number that is none. */
+/* The list's text; "an unknown reason" for an unknown number. */
 const char *link_no_text(unsigned code);
 /* "HELLO"; "?" for a number that is no kind. */
 const char *link_kind_name(uint32_t kind);
@@ -233,7 +234,7 @@ sefl_status link_refusals_read(rd *r, head_refusal *out, size_t room, size_t *n,
 /* Units in one SUM message; the last has the rest. */
 size_t link_sum_units(const ahe_params *p);
 
-/* id of an opening. */
+/* The id of a revealed output (above). */
 void link_plain_id(uint8_t id[32], uint64_t attempt, const uint8_t set[32]);
 
 #endif

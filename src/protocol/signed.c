@@ -94,17 +94,14 @@ sefl_status envelope_sign(envelope *env, signer who, const sign_key *key)
 sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
                                const uint8_t pub[SIGN_PUB_BYTES])
 {
-    sefl_status st = SEFL_OK;
     const envelope_signature *s = find(env, who);
     const char *want = sign_kind_name(kind), *is = sign_kind_name(env->kind);
-    SEFL_CHECK(env->kind == kind, SEFL_EAUTH, "a signed %s, where a %s is wanted", is ? is : "?",
-               want ? want : "?");
-    SEFL_CHECK(s != NULL, SEFL_EAUTH, "this %s is not signed by the %s", want, signer_name(who));
-    SEFL_CHECK(memcmp(s->pub, pub, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
-               "this %s is signed by another %s than the pinned one", want, signer_name(who));
-    st = sefl_at(sign_check(s->sig, pub, kind, env->content), "%s", signer_name(who));
-done:
-    return st;
+    SEFL_NEED(env->kind == kind, SEFL_EAUTH, "a signed %s, where a %s is wanted", is ? is : "?",
+              want ? want : "?");
+    SEFL_NEED(s != NULL, SEFL_EAUTH, "this %s is not signed by the %s", want, signer_name(who));
+    SEFL_NEED(memcmp(s->pub, pub, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
+              "this %s is signed by another %s than the pinned one", want, signer_name(who));
+    return sefl_at(sign_check(s->sig, pub, kind, env->content), "%s", signer_name(who));
 }
 
 sefl_status envelope_check(const envelope *env, sign_kind kind, const pinned *p)

@@ -22,24 +22,24 @@ static double share(pack_nano v)
     return (double)v / (double)PACK_ONE;
 }
 
+static sefl_status check_optimiser(const optim_config *o, const char *group)
+{
+    SEFL_NEED(o->momentum > 0 && o->momentum < 1 && o->beta1 > 0 && o->beta1 < 1 && o->beta2 > 0 &&
+                  o->beta2 < 1 && o->epsilon > 0,
+              SEFL_EINVAL,
+              "task: %s.momentum, beta1 and beta2 lie between 0 and 1, epsilon above 0", group);
+    return SEFL_OK;
+}
+
 static sefl_status check_training(const task *t)
 {
     SEFL_NEED(t->lr > 0, SEFL_EINVAL, "task: training.lr is 0: nothing would be learned");
     SEFL_NEED(t->dropout < 1, SEFL_EINVAL, "task: training.dropout is 1: below 1 is possible");
-    SEFL_NEED(t->optim.momentum > 0 && t->optim.momentum < 1 && t->optim.beta1 > 0 &&
-                  t->optim.beta1 < 1 && t->optim.beta2 > 0 && t->optim.beta2 < 1 &&
-                  t->optim.epsilon > 0,
-              SEFL_EINVAL,
-              "task: training.momentum, beta1 and beta2 lie between 0 and 1, epsilon above 0");
+    SEFL_PASS(check_optimiser(&t->optim, "training"));
     SEFL_NEED((t->local_epochs == 0) != (t->local_steps == 0), SEFL_EINVAL,
               "task: one of training.epochs and training.steps is 0, the other one counts");
     SEFL_NEED(t->step_nano > 0, SEFL_EINVAL, "task: server.lr is 0: nothing would be learned");
-    SEFL_NEED(
-        t->server_optim.momentum > 0 && t->server_optim.momentum < 1 && t->server_optim.beta1 > 0 &&
-            t->server_optim.beta1 < 1 && t->server_optim.beta2 > 0 && t->server_optim.beta2 < 1 &&
-            t->server_optim.epsilon > 0,
-        SEFL_EINVAL, "task: server.momentum, beta1 and beta2 lie between 0 and 1, epsilon above 0");
-    return SEFL_OK;
+    return check_optimiser(&t->server_optim, "server");
 }
 
 static sefl_status check_rounds(const task *t)
@@ -101,52 +101,45 @@ static sefl_status check_sampling(const task *t, pack_nano rate)
 
 static sefl_status check_privacy(const task *t, pack_nano z)
 {
-    sefl_status st = SEFL_OK;
     const release_mode *m = task_mode(t);
     if (!m->noisy) {
-        SEFL_CHECK(z == 0, SEFL_EINVAL, "task: privacy.z is %s: 0 where noise is none", t->z);
-        SEFL_CHECK(!t->claim, SEFL_EINVAL,
-                   "task: privacy.claim is dp: without noise the task must say claim none");
+        SEFL_NEED(z == 0, SEFL_EINVAL, "task: privacy.z is %s: 0 where noise is none", t->z);
+        SEFL_NEED(!t->claim, SEFL_EINVAL,
+                  "task: privacy.claim is dp: without noise the task must say claim none");
     } else {
-        SEFL_CHECK(z > 0, SEFL_EINVAL, "task: privacy.z is 0: above 0, or noise none");
+        SEFL_NEED(z > 0, SEFL_EINVAL, "task: privacy.z is 0: above 0, or noise none");
     }
     if (t->claim) {
-        SEFL_CHECK(share(z) >= dp_law_of(m->law)->z_min, SEFL_EINVAL,
-                   "task: privacy.z is %s: below %g nothing can be claimed for %s noise, the "
-                   "task must say claim none",
-                   t->z, dp_law_of(m->law)->z_min, m->name);
-        st = dp_epsilon_check(t->epsilon);
-        if (st == SEFL_OK)
-            st = dp_delta_check(t->delta);
-        if (st != SEFL_OK) {
-            st = sefl_fail_at(st, "task: privacy");
-            goto done;
-        }
+        SEFL_NEED(share(z) >= dp_law_of(m->law)->z_min, SEFL_EINVAL,
+                  "task: privacy.z is %s: below %g nothing can be claimed for %s noise, the "
+                  "task must say claim none",
+                  t->z, dp_law_of(m->law)->z_min, m->name);
+        SEFL_PASS(sefl_at(dp_epsilon_check(t->epsilon), "task: privacy"));
+        SEFL_PASS(sefl_at(dp_delta_check(t->delta), "task: privacy"));
     } else {
-        SEFL_CHECK(t->epsilon == 0 && t->delta == 0, SEFL_EINVAL,
-                   "task: privacy.epsilon and privacy.delta are 0 where the claim is none");
+        SEFL_NEED(t->epsilon == 0 && t->delta == 0, SEFL_EINVAL,
+                  "task: privacy.epsilon and privacy.delta are 0 where the claim is none");
     }
     if (t->unit == TASK_UNIT_RECORD) {
-        SEFL_CHECK(m->noisy, SEFL_EINVAL, "task: privacy.unit is record: that needs noise");
-        SEFL_CHECK(t->records_max >= 1, SEFL_EINVAL,
-                   "task: privacy.records_max is 0: most records of a client and round, above 0");
-        SEFL_CHECK(t->local_steps == 1, SEFL_EINVAL,
-                   "task: training.steps is %u: unit record is one local step a round",
-                   t->local_steps);
-        SEFL_CHECK(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
-                   "task: training.optimiser: unit record adds one clipped step for each record, "
-                   "sgd only");
-        SEFL_CHECK(t->weights == TASK_EQUAL, SEFL_EINVAL,
-                   "task: privacy.weights is capped: unit record counts every record once");
+        SEFL_NEED(m->noisy, SEFL_EINVAL, "task: privacy.unit is record: that needs noise");
+        SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
+                  "task: privacy.records_max is 0: most records of a client and round, above 0");
+        SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
+                  "task: training.steps is %u: unit record is one local step a round",
+                  t->local_steps);
+        SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
+                  "task: training.optimiser: unit record adds one clipped step for each record, "
+                  "sgd only");
+        SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
+                  "task: privacy.weights is capped: unit record counts every record once");
     } else {
-        SEFL_CHECK(t->records_max == 0, SEFL_EINVAL,
-                   "task: privacy.records_max is %u: 0 where the unit is client", t->records_max);
+        SEFL_NEED(t->records_max == 0, SEFL_EINVAL,
+                  "task: privacy.records_max is %u: 0 where the unit is client", t->records_max);
     }
-    SEFL_CHECK((t->weights == TASK_CAPPED) == (t->weight_cap > 0), SEFL_EINVAL,
-               "task: privacy.weight_cap is %llu: above 0 for capped weights, else 0",
-               (unsigned long long)t->weight_cap);
-done:
-    return st;
+    SEFL_NEED((t->weights == TASK_CAPPED) == (t->weight_cap > 0), SEFL_EINVAL,
+              "task: privacy.weight_cap is %llu: above 0 for capped weights, else 0",
+              (unsigned long long)t->weight_cap);
+    return SEFL_OK;
 }
 
 /* ---- what follows ---------------------------------------------------------------------------- */
@@ -157,13 +150,8 @@ static sefl_status derive_model(task *t)
     lm_param *params = NULL;
     size_t n;
     SEFL_TRY(sefl_new(&params, LM_MAX_PARAMS, sizeof *params));
-    st = lm_config_check(&t->model);
-    if (st == SEFL_OK)
-        st = lm_config_params(&t->model, params, &n, &t->params);
-    if (st != SEFL_OK) {
-        st = sefl_fail_at(st, "task: model");
-        goto done;
-    }
+    SEFL_TRY(sefl_at(lm_config_check(&t->model), "task: model"));
+    SEFL_TRY(sefl_at(lm_config_params(&t->model, params, &n, &t->params), "task: model"));
     t->values = t->params + (t->weights == TASK_CAPPED);
 done:
     sefl_free(params);
@@ -246,16 +234,25 @@ static sefl_status derive_keys(task *t, const task_draft *d, pack_scheme scheme)
     return SEFL_OK;
 }
 
+static sefl_status derive_numbers(task *t, const ahe_scheme *ahe, pack_scheme scheme,
+                                  pack_nano clip, pack_nano z)
+{
+    pack slots = { 0 };
+    SEFL_PASS(derive_pack(&slots, t, scheme, clip, z));
+    SEFL_PASS(ahe_params_init(&t->ahe, ahe, &slots, t->pub, t->values));
+    if (task_mode(t)->noisy)
+        SEFL_PASS(derive_grid(t, clip, z));
+    return t->claim ? check_claim(t) : SEFL_OK;
+}
+
 static sefl_status derive(task *t, const task_draft *d)
 {
-    sefl_status st = SEFL_OK;
     static const struct {
         const ahe_scheme *ahe;
         pack_scheme pack;
     } schemes[] = { { &ahe_pad, PACK_PAD }, { &ahe_paillier, PACK_PAILLIER } };
     static const uint8_t none[SHA256_BYTES];
     pack_nano clip, z;
-    pack slots = { 0 };
 
     t->model.body = d->body == 0 ? "lstm" : "transformer";
     t->claim = d->claim != 0;
@@ -265,32 +262,22 @@ static sefl_status derive(task *t, const task_draft *d)
     t->server_optim.kind = t->server == TASK_AVERAGE    ? OPTIM_SGD
                            : t->server == TASK_MOMENTUM ? OPTIM_MOMENTUM
                                                         : OPTIM_ADAM;
-    SEFL_TRY(pack_decimal(&clip, t->clip));
-    SEFL_TRY(pack_decimal(&z, t->z));
-    SEFL_CHECK(clip > 0, SEFL_EINVAL, "task: privacy.clip is 0: above 0");
-    SEFL_TRY(check_training(t));
-    SEFL_TRY(check_rounds(t));
-    SEFL_TRY(check_sampling(t, d->rate));
-    SEFL_TRY(check_privacy(t, z));
-    SEFL_CHECK(
-        memcmp(t->servers.as, t->servers.csp, sizeof t->servers.as) != 0, SEFL_EINVAL,
-        "task: servers.aggregator and servers.csp have one key: two organisations, two keys");
+    SEFL_PASS(pack_decimal(&clip, t->clip));
+    SEFL_PASS(pack_decimal(&z, t->z));
+    SEFL_NEED(clip > 0, SEFL_EINVAL, "task: privacy.clip is 0: above 0");
+    SEFL_PASS(check_training(t));
+    SEFL_PASS(check_rounds(t));
+    SEFL_PASS(check_sampling(t, d->rate));
+    SEFL_PASS(check_privacy(t, z));
+    SEFL_NEED(memcmp(t->servers.as, t->servers.csp, sizeof t->servers.as) != 0, SEFL_EINVAL,
+              "task: servers.aggregator and servers.csp have one key: two organisations, two keys");
     t->amplified = t->claim && t->sampling != TASK_ALL && t->enough == 0;
     t->publish_count = t->sampling != TASK_HIDDEN && !t->amplified;
 
-    SEFL_TRY(derive_keys(t, d, schemes[d->scheme].pack));
-    SEFL_TRY(derive_model(t));
-    st = derive_pack(&slots, t, schemes[d->scheme].pack, clip, z);
-    if (st == SEFL_OK)
-        st = ahe_params_init(&t->ahe, schemes[d->scheme].ahe, &slots, t->pub, t->values);
-    if (st == SEFL_OK && task_mode(t)->noisy)
-        st = derive_grid(t, clip, z);
-    if (st == SEFL_OK && t->claim)
-        st = check_claim(t);
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "task");
-done:
-    return st;
+    SEFL_PASS(derive_keys(t, d, schemes[d->scheme].pack));
+    SEFL_PASS(derive_model(t));
+    return sefl_at(derive_numbers(t, schemes[d->scheme].ahe, schemes[d->scheme].pack, clip, z),
+                   "task");
 }
 
 /* ---- public ---------------------------------------------------------------------------------- */

@@ -73,22 +73,19 @@ static sefl_status put_word(task_draft *d, const task_field *f, const char *text
 
 static sefl_status put_nano(task_draft *d, const task_field *f, const char *text)
 {
-    sefl_status st = SEFL_OK;
     pack_nano v;
-    st = pack_decimal(&v, text);
-    if (st != SEFL_OK)
+    if (pack_decimal(&v, text) != SEFL_OK)
         return sefl_fail_at(SEFL_EPROTO, "task: %s", f->path);
-    SEFL_CHECK(f->max == 0 || v <= f->max * PACK_ONE, SEFL_EPROTO, "task: %s is %s: at most %llu",
-               f->path, text, (unsigned long long)f->max);
+    SEFL_NEED(f->max == 0 || v <= f->max * PACK_ONE, SEFL_EPROTO, "task: %s is %s: at most %llu",
+              f->path, text, (unsigned long long)f->max);
     if (f->kind == TASK_KIND_DECIMAL) {
-        SEFL_CHECK(strlen(text) < f->size, SEFL_EPROTO, "task: %s has more than %zu characters",
-                   f->path, f->size - 1);
+        SEFL_NEED(strlen(text) < f->size, SEFL_EPROTO, "task: %s has more than %zu characters",
+                  f->path, f->size - 1);
         put(d, f, text, strlen(text) + 1);
     } else {
         put(d, f, &v, sizeof v);
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* digits[.digits][e[+-]digits] */
@@ -141,21 +138,18 @@ static sefl_status put_hash(task_draft *d, const task_field *f, const char *text
 
 static sefl_status put_key(task_draft *d, const task_field *f, const char *text)
 {
-    sefl_status st = SEFL_OK;
     uint8_t raw[KEY_RAW_MAX];
     char again[KEY_RAW_MAX * 4 / 3 + 8];
     size_t n = 0;
     if (!*text)
-        goto done; /* whether it may be empty depends on the scheme: task.c */
-    SEFL_CHECK(sodium_base642bin(raw, sizeof raw, text, strlen(text), NULL, &n, NULL,
-                                 sodium_base64_VARIANT_ORIGINAL) == 0,
-               SEFL_EPROTO, "task: %s is no base64", f->path);
+        return SEFL_OK; /* whether it may be empty depends on the scheme: task.c */
+    SEFL_NEED(sodium_base642bin(raw, sizeof raw, text, strlen(text), NULL, &n, NULL,
+                                sodium_base64_VARIANT_ORIGINAL) == 0,
+              SEFL_EPROTO, "task: %s is no base64", f->path);
     /* one key, one text */
     sodium_bin2base64(again, sizeof again, raw, n, sodium_base64_VARIANT_ORIGINAL);
-    SEFL_CHECK(strcmp(again, text) == 0, SEFL_EPROTO, "task: %s is no base64", f->path);
-    st = sefl_at(paillier_pub_read(&d->key.pub, span_of(raw, n)), "task: %s", f->path);
-done:
-    return st;
+    SEFL_NEED(strcmp(again, text) == 0, SEFL_EPROTO, "task: %s is no base64", f->path);
+    return sefl_at(paillier_pub_read(&d->key.pub, span_of(raw, n)), "task: %s", f->path);
 }
 
 static sefl_status put_text(task_draft *d, const task_field *f, const char *text)
@@ -258,28 +252,25 @@ static sefl_status unknown(const char *path)
 /* All members of `object`, whose own name is `group` ("" for the document); sets seen[]. */
 static sefl_status read_object(task_draft *d, json_t *object, const char *group, bool seen[FIELDS])
 {
-    sefl_status st = SEFL_OK;
     const char *name;
     json_t *v;
     char path[128];
-    SEFL_CHECK(json_is_object(object), SEFL_EPROTO, "task: %s wants an object",
-               *group ? group : "the document");
+    SEFL_NEED(json_is_object(object), SEFL_EPROTO, "task: %s wants an object",
+              *group ? group : "the document");
     json_object_foreach(object, name, v)
     {
         snprintf(path, sizeof path, "%s%s%.64s", group, *group ? "." : "", name);
         const task_field *f = strchr(name, '.') ? NULL : find(path);
         if (f) {
-            SEFL_TRY(put_value(d, f, v));
+            SEFL_PASS(put_value(d, f, v));
             seen[f - task_fields] = true;
         } else if (!*group && strlen(name) < 64 && is_group(name)) {
-            SEFL_TRY(read_object(d, v, name, seen));
+            SEFL_PASS(read_object(d, v, name, seen));
         } else {
-            st = unknown(path);
-            goto done;
+            return unknown(path);
         }
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status task_draft_read(task_draft *d, sefl_span document)

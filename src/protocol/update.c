@@ -3,36 +3,40 @@
 #include "base/blake3.h"
 #include "base/ct.h"
 
+sefl_status update_head(uint8_t *out, const update_facts *f, const ahe_upload *up,
+                        const uint8_t units[32], const sefl_rng *rng)
+{
+    const task *t = f->task;
+    const round_header *h = f->header;
+    ahe_seed seed = { 0 };
+    ahe_upload_seed(&t->ahe, up, &seed);
+    sefl_status st = head_make(out,
+                               &(head_facts){ .suite = t->seal,
+                                              .task = t->id,
+                                              .round = h->round,
+                                              .client = f->client,
+                                              .units = units },
+                               span_of(h->key, h->key_bytes), seed.seed, f->upload_key, rng);
+    sefl_wipe(&seed, sizeof seed);
+    return st;
+}
+
 sefl_status update_make(uint8_t *body, uint8_t units[32], const update_facts *f, const int64_t *X,
                         pool *p, const sefl_progress *stop, const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
     const task *t = f->task;
     const ahe_params *a = &t->ahe;
-    const round_header *h = f->header;
     const size_t at = head_bytes(t->seal);
     uint8_t context[AHE_CONTEXT_BYTES];
     ahe_upload *up = NULL;
-    ahe_seed seed = { 0 };
-    if (task_is_sealed(t))
-        task_upload_context(context, t, h->round, f->client);
-    else
-        task_context(context, t, h->round);
+    task_upload_context(context, t, f->header->round, f->client);
     SEFL_TRY(ahe_upload_new(&up, a, f->enc, context, rng));
     SEFL_TRY(ahe_upload_units(a, up, body + at, X, a->units, p, stop));
     blake3_of(units, span_of(body + at, a->units * a->unit_bytes));
-    if (!task_is_sealed(t))
-        goto done;
-    ahe_upload_seed(a, up, &seed);
-    SEFL_TRY(head_make(body,
-                       &(head_facts){ .suite = t->seal,
-                                      .task = t->id,
-                                      .round = h->round,
-                                      .client = f->client,
-                                      .units = units },
-                       span_of(h->key, h->key_bytes), seed.seed, f->upload_key, rng));
+    if (task_is_sealed(t))
+        SEFL_TRY(update_head(body, f, up, units, rng));
 done:
-    sefl_wipe(&seed, sizeof seed);
     ahe_upload_free(a, up);
     return st;
 }

@@ -22,6 +22,10 @@ typedef struct update_facts {
     const sign_key *upload_key; /* sealed tasks */
 } update_facts;
 
+/* The head of a sealed task's update, head_bytes(task.seal): it seals the seed of `up`. */
+sefl_status update_head(uint8_t *out, const update_facts *f, const ahe_upload *up,
+                        const uint8_t units[32], const sefl_rng *rng) SEFL_MUST_CHECK;
+
 /* units: BLAKE3 of the units, which names the update. X: task.ahe.units * unit_values integers;
  * what lies beyond task.values is not read. SEFL_ERANGE for a value beyond the client's bound. */
 sefl_status update_make(uint8_t *body, uint8_t units[32], const update_facts *f, const int64_t *X,

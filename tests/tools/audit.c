@@ -327,7 +327,7 @@ static sefl_status check_client(audit *a, const char *client)
     SEFL_TRY(receipts_open(&r, path));
     for (size_t i = 0; i < receipts_count(r); i++) {
         buf_reset(&b);
-        SEFL_TRY(receipts_get(r, i, &b));
+        SEFL_TRY(receipts_at(r, i, NULL, NULL, &b));
         SEFL_TRY(check_receipt(a, path, buf_span(&b)));
     }
     receipts_close(r);

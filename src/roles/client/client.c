@@ -30,11 +30,10 @@ bool client_stopped(const client *c)
 
 void client_wait(client *c, uint64_t until_ms)
 {
-    struct timespec ts = { .tv_sec = (time_t)(until_ms / 1000),
-                           .tv_nsec = (long)(until_ms % 1000) * 1000000 };
+    uint64_t now;
     pthread_mutex_lock(&c->lock);
-    while (!c->stop && client_now(c) < until_ms)
-        pthread_cond_timedwait(&c->wake, &c->lock, &ts);
+    while (!c->stop && (now = client_now(c)) < until_ms)
+        cond_wait_ms(&c->wake, &c->lock, until_ms - now);
     pthread_mutex_unlock(&c->lock);
 }
 

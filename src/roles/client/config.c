@@ -92,17 +92,14 @@ sefl_status client_config_make(client_config *out, const settings *s)
 
 sefl_status policy_make(policy *out, const settings *s, const pinned *servers)
 {
-    sefl_status st = SEFL_OK;
     policy p = { .servers = *servers };
     *out = (policy){ 0 };
-    SEFL_TRY(settings_fill(s, &p));
-    st = release_modes_parse(&p.noise_modes, "noise_modes", settings_text(s, "noise_modes"));
-    if (st != SEFL_OK)
-        st = sefl_fail_at(st, "%s", settings_origin(s, "noise_modes"));
-    else
-        *out = p;
-done:
-    return st;
+    SEFL_PASS(settings_fill(s, &p));
+    SEFL_PASS(
+        sefl_at(release_modes_parse(&p.noise_modes, "noise_modes", settings_text(s, "noise_modes")),
+                "%s", settings_origin(s, "noise_modes")));
+    *out = p;
+    return SEFL_OK;
 }
 
 sefl_status policy_read(policy *out, const char *path, const pinned *servers)

@@ -74,17 +74,15 @@ done:
  * is. */
 static sefl_status released(const client *c, const round_news *n, uint64_t *round)
 {
-    sefl_status st = SEFL_OK;
     round_header next;
     *round = 0;
     if (n->state != ROUND_OPEN || c->header.round == 0 || n->round != c->header.round + 1)
-        goto done;
-    st = participant_header_check(&c->t, &next, n->header, n->round);
+        return SEFL_OK;
+    sefl_status st = participant_header_check(&c->t, &next, n->header, n->round);
+    if (st == SEFL_EAUTH || st == SEFL_EPROTO)
+        return SEFL_OK; /* on_news says what is wrong with it */
     if (st == SEFL_OK && memcmp(next.model, c->header.model, sizeof next.model) != 0)
         *round = c->header.round;
-    if (st == SEFL_EAUTH || st == SEFL_EPROTO)
-        st = SEFL_OK; /* on_news says what is wrong with it */
-done:
     return st;
 }
 

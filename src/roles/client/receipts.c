@@ -212,19 +212,14 @@ sefl_status receipts_at(const receipts *r, size_t i, uint8_t task[RECEIPTS_TASK]
     sefl_buf b = { 0 };
     SEFL_CHECK(i < r->n, SEFL_ENOTFOUND, "%s has %zu receipts", r->path, r->n);
     SEFL_TRY(good_record(r, i, &b));
-    memcpy(task, b.p + 4, RECEIPTS_TASK);
-    *round = r->at[i].round;
+    if (task)
+        memcpy(task, b.p + 4, RECEIPTS_TASK);
+    if (round)
+        *round = r->at[i].round;
     SEFL_TRY(wr_raw(out, b.p + HEAD, b.n - AROUND));
 done:
     buf_clear(&b);
     return st;
-}
-
-sefl_status receipts_get(const receipts *r, size_t i, sefl_buf *out)
-{
-    uint8_t task[RECEIPTS_TASK];
-    uint64_t round;
-    return receipts_at(r, i, task, &round, out);
 }
 
 sefl_status receipts_find(const receipts *r, sefl_buf *out, const uint8_t task[RECEIPTS_TASK],

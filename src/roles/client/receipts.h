@@ -36,9 +36,8 @@ sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_
                          sefl_span envelope) SEFL_MUST_CHECK;
 
 size_t receipts_count(const receipts *r);
-/* Appends the i-th envelope to out, in the order in which they were added. */
-sefl_status receipts_get(const receipts *r, size_t i, sefl_buf *out) SEFL_MUST_CHECK;
-/* The same, and what it is of. */
+/* Appends the i-th envelope to out, in the order in which they were added, and tells which task and
+ * round it belongs to (both may be NULL). */
 sefl_status receipts_at(const receipts *r, size_t i, uint8_t task[RECEIPTS_TASK], uint64_t *round,
                         sefl_buf *out) SEFL_MUST_CHECK;
 /* The latest one of this round; SEFL_ENOTFOUND. */

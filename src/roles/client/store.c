@@ -80,12 +80,9 @@ static sefl_status read_mark(client_store *s, bool *same)
     *same = false;
     SEFL_TRY(file_path(path, "%s/mark", s->folder));
     st = file_read(&b, path, 4096);
-    if (st == SEFL_ENOTFOUND) {
-        st = SEFL_OK;
-        goto done;
-    }
-    if (st != SEFL_OK)
-        goto done;
+    if (st == SEFL_ENOTFOUND)
+        return SEFL_OK;
+    SEFL_TRY(st);
     SEFL_CHECK(b.n == BODY_BYTES + SHA256_BYTES, SEFL_EPROTO, "%s is not a client's mark", path);
     sha256_of(digest, span_of(b.p, BODY_BYTES));
     SEFL_CHECK(memcmp(digest, b.p + BODY_BYTES, SHA256_BYTES) == 0, SEFL_EPROTO,
@@ -150,28 +147,22 @@ done:
 /* What a process that died left behind. */
 static sefl_status settle(client_store *s)
 {
-    sefl_status st = SEFL_OK;
     client_mark m = s->mark;
     client_body there;
     const char *path = s->path[CLIENT_BODY];
     if (m.phase == CLIENT_MAKING && file_exists(path)) { /* whole, since it has its name */
-        SEFL_TRY(client_body_of(&m.body, path, s->head_bytes));
+        SEFL_PASS(client_body_of(&m.body, path, s->head_bytes));
         m.phase = CLIENT_FINISHED;
-        SEFL_TRY(write_mark(s, &m));
-    } else if (m.phase == CLIENT_FINISHED) {
-        st = client_body_of(&there, path, s->head_bytes);
-        if (st == SEFL_ENOTFOUND || st == SEFL_EPROTO)
-            there.bytes = UINT64_MAX, st = SEFL_OK;
-        if (st != SEFL_OK)
-            goto done;
-        s->lost = !client_body_same(&there, &m.body);
-        if (s->lost) {
-            m.phase = CLIENT_DONE;
-            SEFL_TRY(write_mark(s, &m));
-        }
+        return write_mark(s, &m);
     }
-done:
-    return st;
+    if (m.phase != CLIENT_FINISHED)
+        return SEFL_OK;
+    sefl_status st = client_body_of(&there, path, s->head_bytes);
+    if (st != SEFL_ENOTFOUND && st != SEFL_EPROTO)
+        SEFL_PASS(st);
+    s->lost = st != SEFL_OK || !client_body_same(&there, &m.body);
+    m.phase = CLIENT_DONE;
+    return s->lost ? write_mark(s, &m) : SEFL_OK;
 }
 
 /* The latest outcomes of this task, newest first: where the next one is to be asked for, and how
@@ -362,22 +353,6 @@ sefl_status client_store_counted(client_store *s, uint64_t round, client_counted
     s->counted_round = round;
     s->misses = what == CLIENT_COUNTED ? 0 : s->misses + (what == CLIENT_MISSED);
     *misses = s->misses;
-done:
-    buf_clear(&b);
-    return st;
-}
-
-sefl_status client_store_counted_read(const client_store *s, client_counted *out, sefl_buf *proof,
-                                      uint64_t round)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    SEFL_TRY(receipts_find(s->counted, &b, s->task, round));
-    SEFL_CHECK(b.n >= 1 && b.p[0] >= CLIENT_COUNTED && b.p[0] <= CLIENT_FORMER, SEFL_EPROTO,
-               "the outcome of round %" PRIu64 " is none", round);
-    *out = (client_counted)b.p[0];
-    if (proof)
-        SEFL_TRY(wr_raw(proof, b.p + 1, b.n - 1));
 done:
     buf_clear(&b);
     return st;

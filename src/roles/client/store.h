@@ -103,8 +103,4 @@ sefl_status client_store_uncounted(const client_store *s, uint64_t before,
  * change nothing. */
 sefl_status client_store_counted(client_store *s, uint64_t round, client_counted what,
                                  sefl_span proof, unsigned *misses) SEFL_MUST_CHECK;
-/* What was stored; SEFL_ENOTFOUND. proof: appended; may be NULL. */
-sefl_status client_store_counted_read(const client_store *s, client_counted *out, sefl_buf *proof,
-                                      uint64_t round) SEFL_MUST_CHECK;
-
 #endif

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/outfile.h"
 #include "model/file/model_file.h"
+#include "protocol/update.h"
 #include "roles/client/train.h"
 
 #include <assert.h>
@@ -140,7 +141,6 @@ static bool on_step(void *self, uint64_t done, uint64_t total)
 
 static sefl_status train(work *w)
 {
-    sefl_status st = SEFL_OK;
     const task *t = w->t;
     const client_update_config *c = &w->u->c;
     sefl_progress progress = { .report = on_step, .self = w };
@@ -153,46 +153,25 @@ static sefl_status train(work *w)
                          .pool = c->pool,
                          .progress = &progress };
     if (t->unit == TASK_UNIT_RECORD) {
-        SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
-        SEFL_TRY(sefl_new(&w->one, t->params, sizeof *w->one));
+        SEFL_PASS(sefl_new(&w->X, t->values, sizeof *w->X));
+        SEFL_PASS(sefl_new(&w->one, t->params, sizeof *w->one));
         size_t zeroed;
-        SEFL_TRY(client_train_records(&job, w->X, &zeroed, w->one, w->global, &w->coins));
+        SEFL_PASS(client_train_records(&job, w->X, &zeroed, w->one, w->global, &w->coins));
         w->u->diverged = zeroed > 0;
         close_model(w);
     } else {
-        st = client_train_local(&job, w->global);
+        sefl_status st = client_train_local(&job, w->global);
         w->u->diverged = st == SEFL_ERANGE;
-        SEFL_TRY(st == SEFL_ERANGE ? SEFL_OK : st);
+        SEFL_PASS(st == SEFL_ERANGE ? SEFL_OK : st);
         close_model(w);
-        SEFL_TRY(sefl_new(&w->X, t->values, sizeof *w->X));
+        SEFL_PASS(sefl_new(&w->X, t->values, sizeof *w->X));
         if (!w->u->diverged)
-            SEFL_TRY(client_train_round(w->X, t, c->text, w->global, &w->coins));
+            SEFL_PASS(client_train_round(w->X, t, c->text, w->global, &w->coins));
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- from integers to the file --------------------------------------------------------------- */
-
-/* The head of units of this name. */
-static sefl_status make_head(const work *w, uint8_t out[HEAD_MAX], const ahe_upload *up,
-                             const uint8_t units[BLAKE3_BYTES], const sefl_rng *rng)
-{
-    sefl_status st = SEFL_OK;
-    const round_header *h = w->job->header;
-    ahe_seed seed;
-    ahe_upload_seed(&w->t->ahe, up, &seed);
-    SEFL_TRY(head_make(out,
-                       &(head_facts){ .suite = w->t->seal,
-                                      .task = w->t->id,
-                                      .round = h->round,
-                                      .client = w->u->c.client,
-                                      .units = units },
-                       span_of(h->key, h->key_bytes), seed.seed, w->u->c.upload_key, rng));
-done:
-    sefl_wipe(&seed, sizeof seed);
-    return st;
-}
 
 /* The head's place first, then the units, then the head: it names them. */
 static sefl_status encrypt(work *w, client_body *out)
@@ -228,7 +207,12 @@ static sefl_status encrypt(work *w, client_body *out)
     }
     blake3_end(&h, body.hash);
     if (before > 0) {
-        SEFL_TRY(make_head(w, front, up, body.hash, &rng));
+        SEFL_TRY(update_head(front,
+                             &(update_facts){ .task = w->t,
+                                              .header = w->job->header,
+                                              .client = u->c.client,
+                                              .upload_key = u->c.upload_key },
+                             up, body.hash, &rng));
         SEFL_TRY(outfile_patch(&file, 0, front, before));
     }
     sha256_of(body.head, span_of(front, before));

@@ -1,4 +1,5 @@
 /* What a client accepts, refuses, and does after a break. */
+#include "unit/roles/client_counted.h"
 #include "unit/roles/client_scene.h"
 
 #include "roles/client/proof.h"
@@ -603,11 +604,9 @@ static federation *begin_long(void)
 
 static client_counted outcome(const federation *s, uint64_t round)
 {
-    client_store *st = store_of(s);
     client_counted what = 0;
-    sefl_status got = client_store_counted_read(st, &what, NULL, round);
+    sefl_status got = counted_read(s->cfg.state, s->as.t.id, &what, NULL, round);
     assert_true(got == SEFL_OK || got == SEFL_ENOTFOUND);
-    client_store_close(st);
     return what;
 }
 
@@ -771,7 +770,6 @@ static void a_proof_is_of_one_update(void **state)
 {
     (void)state;
     federation *s = begin(3, NULL, NULL, NULL);
-    client_store *st;
     sefl_buf b = { 0 };
     client_counted what;
     uint8_t units[32], other[32] = { 9 };
@@ -781,9 +779,7 @@ static void a_proof_is_of_one_update(void **state)
     CHECK_OK(client_run(s->c));
     client_free(s->c);
     s->c = NULL;
-    st = store_of(s);
-    CHECK_OK(client_store_counted_read(st, &what, &b, 1));
-    client_store_close(st);
+    CHECK_OK(counted_read(s->cfg.state, s->as.t.id, &what, &b, 1));
     fake_name(&s->as, units, &s->as.body[1]);
     CHECK_OK(client_counted_check(t, buf_span(&b), 1, me, units));
     CHECK_STATUS(client_counted_check(t, buf_span(&b), 2, me, units), SEFL_EAUTH);

@@ -1,5 +1,6 @@
 #include "support/check.h"
 #include "support/folder.h"
+#include "unit/roles/client_counted.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -296,7 +297,7 @@ static void what_became_of_receipts(void **state)
     assert_int_equal(uncounted(s, 2), 0); /* its round is not over */
     assert_int_equal(uncounted(s, 3), 2);
     assert_int_equal(uncounted(s, UINT64_MAX), 2);
-    CHECK_STATUS(client_store_counted_read(s, &what, NULL, 2), SEFL_ENOTFOUND);
+    CHECK_STATUS(counted_read(state_folder, task_c, &what, NULL, 2), SEFL_ENOTFOUND);
 
     assert_int_equal(keep(s, 2, CLIENT_MISSED, "no path"), 1);
     CHECK_STATUS(client_store_counted(s, 2, CLIENT_COUNTED, span_of_str(""), &misses), SEFL_ESTATE);
@@ -321,13 +322,13 @@ static void what_became_of_receipts(void **state)
     assert_int_equal(uncounted(s, 8), 7);
     assert_int_equal(keep(s, 7, CLIENT_COUNTED, "proof"), 0);
     assert_int_equal(keep(s, 8, CLIENT_MISSED, ""), 1);
-    CHECK_OK(client_store_counted_read(s, &what, &b, 7));
+    CHECK_OK(counted_read(state_folder, task_c, &what, &b, 7));
     assert_int_equal(what, CLIENT_COUNTED);
     assert_int_equal(b.n, 5);
     assert_memory_equal(b.p, "proof", 5);
-    CHECK_OK(client_store_counted_read(s, &what, NULL, 4));
+    CHECK_OK(counted_read(state_folder, task_c, &what, NULL, 4));
     assert_int_equal(what, CLIENT_SKIPPED);
-    CHECK_STATUS(client_store_counted_read(s, &what, NULL, 3), SEFL_ENOTFOUND);
+    CHECK_STATUS(counted_read(state_folder, task_c, &what, NULL, 3), SEFL_ENOTFOUND);
     buf_clear(&b);
     client_store_close(s);
 }

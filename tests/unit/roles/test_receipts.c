@@ -74,10 +74,10 @@ static void read_back(void **state)
                 is_not_there(r, i < 50 ? task_b : task_a, i);
         }
         is_there(r, task_b, 10);
-        CHECK_OK(receipts_get(r, 89, &b));
+        CHECK_OK(receipts_at(r, 89, NULL, NULL, &b));
         assert_int_equal(b.n, 16);
         assert_memory_equal(b.p, "receipt of bb 10", 16);
-        CHECK_STATUS(receipts_get(r, 90, &b), SEFL_ENOTFOUND);
+        CHECK_STATUS(receipts_at(r, 90, NULL, NULL, &b), SEFL_ENOTFOUND);
         buf_reset(&b);
         receipts_close(r);
         r = opened();
