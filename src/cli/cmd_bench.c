@@ -9,11 +9,9 @@
 
 static int list_benches(void)
 {
-    for (size_t i = 0; bench_list[i]; i++) {
-        printf("%-8s %s\n", bench_list[i]->name, bench_list[i]->summary);
-        if (*bench_list[i]->options)
-            printf("%s\n", bench_list[i]->options);
-    }
+    for (const bench_def *const *b = bench_list; *b; b++)
+        printf("%-8s %s\n%s%s", (*b)->name, (*b)->summary, (*b)->options,
+               *(*b)->options ? "\n" : "");
     return CLI_DONE;
 }
 

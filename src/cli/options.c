@@ -23,12 +23,7 @@ typedef struct entry {
 
 bool options_listed(const char *words, const char *name)
 {
-    for (size_t n; words && *words; words += n + strspn(words + n, " ")) {
-        n = strcspn(words, " ");
-        if (n == strlen(name) && memcmp(words, name, n) == 0)
-            return true;
-    }
-    return false;
+    return setting_word(words, name) >= 0;
 }
 
 static bool has_option(const cli_action *a, const char *name)

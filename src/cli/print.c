@@ -46,12 +46,14 @@ sefl_status print_object(const log_field *fields)
     return print_json(&j);
 }
 
-void human_bytes(char out[16], double bytes)
+human human_bytes(double bytes)
 {
+    human out;
     static const char *const unit[] = { "B", "kB", "MB", "GB", "TB" };
     double x = isfinite(bytes) ? bytes : 0;
     unsigned u = 0;
     for (; x >= 999.95 && u < 4; u++)
         x /= 1000;
-    snprintf(out, 16, u == 0 ? "%.0f %s" : "%.1f %s", x, unit[u]);
+    snprintf(out.text, sizeof out.text, u == 0 ? "%.0f %s" : "%.1f %s", x, unit[u]);
+    return out;
 }

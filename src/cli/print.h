@@ -31,7 +31,10 @@ void print_object_in(json *j, const char *key, const log_field *fields);
 #define print_fields(...) print_object(LOG_FIELDS(__VA_ARGS__))
 sefl_status print_object(const log_field *fields) SEFL_MUST_CHECK;
 
-/* "12.3 MB"; "0 B" for a number that is not known. */
-void human_bytes(char out[16], double bytes);
+/* "12.3 MB"; "0 B" for a number that is not known: printf("%s", human_bytes(n).text). */
+typedef struct human {
+    char text[16];
+} human;
+human human_bytes(double bytes);
 
 #endif

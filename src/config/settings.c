@@ -40,8 +40,7 @@ const setting_def *setting_find(const setting_def *schema, const char *key)
     return NULL;
 }
 
-/* The place of v among the words; -1: nowhere. */
-static int word_at(const char *words, const char *v)
+int setting_word(const char *words, const char *v)
 {
     size_t n = strlen(v);
     for (int i = 0; words && *words && n > 0; i++) {
@@ -64,7 +63,7 @@ static sefl_status unknown_key(const settings *s, sefl_span key, const char *ori
             *c = '?';
     for (size_t i = 0; i < s->count; i++) {
         names[i] = s->schema[i].key;
-        if (word_at(s->schema[i].was, word) >= 0)
+        if (setting_word(s->schema[i].was, word) >= 0)
             return sefl_fail(SEFL_EINVAL, "%s: %s is now called %s", origin, word, names[i]);
     }
     const char *near = suggest_name(word, names);
@@ -149,7 +148,7 @@ static const char *wanted(const setting_def *d, const char *v, char out[WANTED_B
     case SETTING_WORD:
     case SETTING_CHOICE:
         snprintf(out, WANTED_BYTES, "one of: %s;", d->words);
-        return word_at(d->words, v) >= 0 ? NULL : out;
+        return setting_word(d->words, v) >= 0 ? NULL : out;
     case SETTING_BOOL:
     case SETTING_FLAG:
         return strcmp(v, "true") == 0 || strcmp(v, "false") == 0 ? NULL : "true or false,";
@@ -383,7 +382,7 @@ static void put(void *field, const setting_def *d, const char *v)
         put_value(field, d, &text, sizeof text);
         break;
     case SETTING_CHOICE:
-        put_number(field, d, (uint64_t)word_at(d->words, v));
+        put_number(field, d, (uint64_t)setting_word(d->words, v));
         break;
     case SETTING_BOOL:
     case SETTING_FLAG:

@@ -122,6 +122,10 @@ sefl_status setting_check(const setting_def *d, const char *value,
 /* The entry of a key; NULL: there is none. */
 const setting_def *setting_find(const setting_def *schema, const char *key);
 
+/* The place of a word in a list of words, separated by spaces, from 0; -1: it is not there. words
+ * may be NULL. */
+int setting_word(const char *words, const char *word);
+
 enum { SETTING_OPTION_BYTES = 48 };
 /* The name of its option: tls.csp_peers is tls-csp-peers. */
 void setting_option(char out[SETTING_OPTION_BYTES], const char *key);

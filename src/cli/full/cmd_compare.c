@@ -36,7 +36,6 @@ static void fill(row r, const overview *o)
     const run_totals *t = &o->t;
     const run_line *all = &t->all;
     double clients = overview_mean(o, all->clients), link = overview_mean(o, all->link_bytes);
-    char bytes[16];
     snprintf(r[0], CELL, "%s", o->name);
     snprintf(r[1], CELL, "%s%s", o->protection, o->full ? " (full)" : "");
     snprintf(r[2], CELL, "%.4g/%" PRIu32, isnan(clients) ? 0 : clients, o->clients);
@@ -53,10 +52,9 @@ static void fill(row r, const overview *o)
     number(r[7], all->perplexity);
     number(r[8], t->best);
     number(r[9], all->seconds / (double)t->rounds);
-    human_bytes(bytes, all->clients > 0 ? all->up_bytes / all->clients : 0);
-    snprintf(r[10], CELL, "%s", bytes);
-    human_bytes(bytes, link);
-    snprintf(r[11], CELL, "%s", isnan(link) ? "-" : bytes);
+    snprintf(r[10], CELL, "%s",
+             human_bytes(all->clients > 0 ? all->up_bytes / all->clients : 0).text);
+    snprintf(r[11], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
 }
 
 /* The first column to the left, numbers to the right. */

@@ -26,11 +26,8 @@ static bool is_sweep(const setting_def *d)
 /* "csp.yml:3:1: tls.cert: ..."; the line about the settings themselves names its place already. */
 static void sentence(char out[1024], const doctor_line *l, const settings *s, const char *file)
 {
-    static const char *const of_cert[] = { "certificate", "chain", "hosts", NULL };
-    const char *key = l->name, *where = file;
-    for (const char *const *c = of_cert; *c; c++)
-        if (strcmp(l->name, *c) == 0)
-            key = "tls.cert";
+    const bool of_cert = setting_word("certificate chain hosts", l->name) >= 0;
+    const char *key = of_cert ? "tls.cert" : l->name, *where = file;
     if (setting_find(s->schema, key) && settings_given(s, key))
         where = settings_origin(s, key);
     if (strcmp(l->name, "settings") == 0)

@@ -32,16 +32,14 @@ static void print_seconds(const char *name, double s)
 
 static void print_plan(const plan *p, const char *name)
 {
-    char up[16], down[16], link[16], memory[16], need[PLAN_NEED_TEXT];
-    human_bytes(up, (double)p->up_bytes), human_bytes(down, (double)p->down_bytes);
-    human_bytes(link, (double)p->link_bytes), human_bytes(memory, (double)p->memory_bytes);
+    char need[PLAN_NEED_TEXT];
+    const bool sefl = strcmp(p->protection, "sefl") == 0;
     printf("%s: protection %s%s%s, %" PRIu32 " clients, about %.0f in a round, %" PRIu64
-           " rounds, %zu "
-           "values\n",
-           name, p->protection, strcmp(p->protection, "sefl") == 0 ? ", crypto " : "",
-           strcmp(p->protection, "sefl") == 0 ? p->crypto : "", p->clients, p->per_round,
-           p->rounds_asked, p->values);
-    printf("a client    up %s  down %s a round; %" PRIu64 " words of training:", up, down,
+           " rounds, %zu values\n",
+           name, p->protection, sefl ? ", crypto " : "", sefl ? p->crypto : "", p->clients,
+           p->per_round, p->rounds_asked, p->values);
+    printf("a client    up %s  down %s a round; %" PRIu64 " words of training:",
+           human_bytes((double)p->up_bytes).text, human_bytes((double)p->down_bytes).text,
            p->words);
     print_seconds("train", p->client.train);
     if (p->client.encrypt > 0)
@@ -55,11 +53,11 @@ static void print_plan(const plan *p, const char *name)
     print_seconds("step", p->round.step);
     print_seconds("eval", p->round.eval);
     if (p->link_bytes > 0)
-        printf("\nservers     %s between them a round\n", link);
+        printf("\nservers     %s between them a round\n", human_bytes((double)p->link_bytes).text);
     else
         printf("\nservers     nothing between them (crypto clear)\n");
     printf("all rounds  %.0f s on %u thread%s, %s of memory\n", p->seconds, p->threads,
-           p->threads == 1 ? "" : "s", memory);
+           p->threads == 1 ? "" : "s", human_bytes((double)p->memory_bytes).text);
     if (p->noise)
         printf(
             "noise       z = %g: %.3g times the largest signal (z * sqrt(values) / clients%s%s)\n",

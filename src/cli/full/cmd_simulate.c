@@ -63,8 +63,6 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
 
 static void print_round(const session *s, const run_line *r)
 {
-    char up[16];
-    human_bytes(up, r->up_bytes);
     printf("round %" PRIu64 "/%" PRIu64, r->round, s->rounds);
     if (r->skipped)
         printf("  skipped");
@@ -77,7 +75,7 @@ static void print_round(const session *s, const run_line *r)
     printf("  clients %.0f/%" PRIu32, r->clients, s->clients);
     if (r->late + r->dropped + r->diverged > 0)
         printf(" (%.0f late, %.0f dropped, %.0f diverged)", r->late, r->dropped, r->diverged);
-    printf("  up %s  %.1f s\n", up, r->seconds);
+    printf("  up %s  %.1f s\n", human_bytes(r->up_bytes).text, r->seconds);
 }
 
 static void on_round(void *ctx, const run_line *r)
@@ -125,10 +123,7 @@ static bool go_on(void *self, uint64_t done, uint64_t total)
 
 static void print_summary(const simulate_result *r, unsigned warned)
 {
-    char up[16], down[16], link[16];
     const run_line *all = &r->t.all;
-    human_bytes(up, all->up_bytes), human_bytes(down, all->down_bytes),
-        human_bytes(link, isnan(all->link_bytes) ? 0 : all->link_bytes);
     if (r->was_there) {
         printf("%s was there already: %" PRIu64 " rounds, %s\n", r->folder, r->t.rounds, r->why);
         return;
@@ -162,7 +157,8 @@ static void print_summary(const simulate_result *r, unsigned warned)
                "%u thread%s\n",
                all->cpu_seconds, 100 * (all->cpu_seconds / all->train_seconds - 1), all->seconds,
                r->threads, r->threads == 1 ? "" : "s");
-    printf("bytes       up %s  down %s  between the servers %s\n", up, down, link);
+    printf("bytes       up %s  down %s  between the servers %s\n", human_bytes(all->up_bytes).text,
+           human_bytes(all->down_bytes).text, human_bytes(all->link_bytes).text);
     printf("memory      %.0f MB\n", (double)r->memory_bytes / 1e6);
     for (; warned < r->warnings.n; warned++)
         printf("warning: %s\n", r->warnings.text[warned]);
@@ -196,8 +192,8 @@ static sefl_status one_run(void *self, settings *one, experiment *e)
     if (r->t.rounds > 0 && r->t.skipped == r->t.rounds) {
         s->empty++;
         fprintf(stderr,
-                "sefl simulate: %s: every round was skipped for want of clients, so nothing was "
-                "learned\n(rounds.threshold, network.dropout, rounds.deadline_ms)\n",
+                "sefl simulate: %s: every round was skipped because too few clients took part, so "
+                "nothing was learned\n(rounds.threshold, network.dropout, rounds.deadline_ms)\n",
                 r->folder);
     }
     s->empty +=

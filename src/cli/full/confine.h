@@ -1,7 +1,7 @@
 /* confine: a long-running role gives up rights, so that a fault in it does less harm.
  *
- *     confine_start();                                      // first: no core file, no debugger
- *     SEFL_TRY(confine_user("sefl"));                       // after the port is bound, before files
+ *     confine_start();                                    // first: no core file, no debugger
+ *     SEFL_TRY(confine_user("sefl"));                     // after the port is bound, before files
  *
  * confine_start: RLIMIT_CORE 0 and not dumpable (keys, text and digits get into no core file, and
  * another process of the same user does not read this one's memory), and no new privileges, ever.
@@ -21,7 +21,7 @@ sefl_status confine_user(const char *name) SEFL_MUST_CHECK;
 /* Warns if a server runs as root and no user to become is set. */
 void confine_warn(sefl_log *log, const char *user);
 /* May users other than the owner read this file? False for a credential of systemd, whose group
- * bits only reflect an access list for the service's user. mode (may be NULL): as chmod writes it. */
+ * bits only reflect an access list for the service's user. mode (may be NULL): the mode bits. */
 bool confine_others_read(const char *path, unsigned *mode);
 /* Warns of a private key that other users can read. NULL: there is no such file. */
 void confine_key(sefl_log *log, const char *path);

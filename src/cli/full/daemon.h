@@ -68,7 +68,7 @@ typedef struct daemon {
 
 extern const setting_def daemon_options[]; /* that option alone */
 
-/* The part of a cli_command that all daemons share; needs a function `run` and a struct `session`. */
+/* The part of a cli_command that all daemons share; needs `run` and the struct `session`. */
 #define DAEMON_COMMAND(its_schema, its_options)                                                   \
     .options = its_options, .size = sizeof(session), .schema = its_schema, .every_setting = true, \
     .set_at = offsetof(session, d.flags), CLI_RUN(run, NULL, NULL, 0)
@@ -76,11 +76,11 @@ extern const setting_def daemon_options[]; /* that option alone */
 /* Makes the role from its settings, which live until the role ends. The log is open. */
 typedef sefl_status daemon_start(void *self, const settings *set, void **role);
 
-/* self begins with a daemon. Returns the exit code; a failure before the role runs may be misuse. */
+/* self begins with a daemon. Exit code; a failure before the role runs can be misuse. */
 int daemon_run(void *self, const cli_command *c, daemon_start *start, const daemon_calls *calls);
 
-/* What a server does before it reads its keys: locks memory (setting memory_lock), notes the user to
- * become, and warns if it runs as root or others can read its keys (confine.h). */
+/* What a server does before it reads its keys: it locks memory (setting memory_lock), notes the
+ * user to become, and warns if it runs as root or others can read its keys (confine.h). */
 sefl_status daemon_confine(daemon *d, const settings *set) SEFL_MUST_CHECK;
 
 /* For the roles' callback after their port is bound: self becomes the user that it names. */

@@ -254,9 +254,7 @@ static sefl_status start_all(stage *s)
 
 static void show_round(stage *s, const run_line *r)
 {
-    char up[16];
     meter_stop(&s->line);
-    human_bytes(up, r->up_bytes);
     talk(s, "round %2" PRIu64 "/%" PRIu32, r->round, s->d->rounds);
     if (r->skipped || r->blocked) {
         talk(s, "  %s\n",
@@ -265,7 +263,7 @@ static void show_round(stage *s, const run_line *r)
         return;
     }
     talk(s, "  perplexity %6.1f  clients %.0f/%" PRIu32 "  up %s", r->perplexity, r->clients,
-         s->d->clients, up);
+         s->d->clients, human_bytes(r->up_bytes).text);
     if (!isnan(r->epsilon_server))
         talk(s, "  eps %.1f", r->epsilon_server);
     talk(s, "  %4.1f s (2PC %.1f)\n", r->seconds, r->open_seconds);
@@ -297,7 +295,7 @@ static sefl_status return_clients(stage *s)
     return SEFL_OK;
 }
 
-/* Prints new rounds, kills and restarts clients when it is time, and finds processes that failed. */
+/* Prints new rounds, kills and restarts clients when it is time, finds processes that failed. */
 static sefl_status look(stage *s)
 {
     const char *metrics = dir_in(&s->at, METRICS);

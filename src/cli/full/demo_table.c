@@ -75,14 +75,7 @@ static void print_privacy(const demo_scene *s, const run_totals *t, const plan_n
 
 static void print_cost(const demo_result *r, const demo_scene *s, const run_totals *t)
 {
-    char up[16], down[16], one[16], ahead[16], open[16], model[16];
-    double size = model_bytes(s);
-    human_bytes(up, t->all.up_bytes);
-    human_bytes(one, (double)r->update_bytes);
-    human_bytes(model, size);
-    human_bytes(down, t->all.up_bytes / (double)r->update_bytes * size);
-    human_bytes(ahead, t->all.ahead_bytes);
-    human_bytes(open, t->all.open_bytes);
+    const double size = model_bytes(s), one = (double)r->update_bytes;
     printf("\npart (all rounds)                     seconds       bytes\n"
            "  keys, text, task                    %7.1f\n"
            "  clients train, encrypt, upload      %7.1f   %9s   up; %s per update\n"
@@ -92,8 +85,11 @@ static void print_cost(const demo_result *r, const demo_scene *s, const run_tota
            "  release and validation              %7.1f\n"
            "  plain FedAvg, for comparison        %7.1f\n"
            "  all                                 %7.1f\n",
-           r->provision_seconds, t->collect, up, one, "", down, model, t->all.ahead_seconds, ahead,
-           t->all.open_seconds, open, t->all.release_seconds, r->plain_seconds, r->seconds);
+           r->provision_seconds, t->collect, human_bytes(t->all.up_bytes).text,
+           human_bytes(one).text, "", human_bytes(t->all.up_bytes / one * size).text,
+           human_bytes(size).text, t->all.ahead_seconds, human_bytes(t->all.ahead_bytes).text,
+           t->all.open_seconds, human_bytes(t->all.open_bytes).text, t->all.release_seconds,
+           r->plain_seconds, r->seconds);
 }
 
 static void print_rest(const demo_scene *s)

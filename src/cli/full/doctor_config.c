@@ -38,13 +38,6 @@ static bool is_role(const doctor *d, const char *name)
     return strcmp(d->k->name, name) == 0;
 }
 
-static bool listed(const char *const *list, const char *key)
-{
-    while (*list && strcmp(*list, key) != 0)
-        list++;
-    return *list != NULL;
-}
-
 /* A line with the last error if the call failed; returns whether it succeeded. */
 static bool passed(doctor *d, sefl_status st, const char *key, const char *remedy)
 {
@@ -57,8 +50,7 @@ static bool passed(doctor *d, sefl_status st, const char *key, const char *remed
 
 static void check_file(doctor *d, const char *key, const char *path)
 {
-    static const char *const secret[] = { "tls.key",  "sign_key",        "key",
-                                          "key_lock", "passphrase_file", NULL };
+    static const char secret[] = "tls.key sign_key key key_lock passphrase_file";
     struct stat sb;
     if (stat(path, &sb) != 0)
         doctor_bad(d, DOCTOR_FAIL, key, "put it there, or change the setting", "%s: %s", path,
@@ -66,7 +58,7 @@ static void check_file(doctor *d, const char *key, const char *path)
     else if (access(path, R_OK) != 0)
         doctor_bad(d, DOCTOR_FAIL, key, "let the user that runs the role read it",
                    "%s cannot be read", path);
-    else if (listed(secret, key) && (sb.st_mode & 077))
+    else if (setting_word(secret, key) >= 0 && (sb.st_mode & 077))
         doctor_bad(d, DOCTOR_WARN, key, "chmod 600 it", "%s may be read by others (mode %03o)",
                    path, (unsigned)(sb.st_mode & 0777));
     else
@@ -76,9 +68,9 @@ static void check_file(doctor *d, const char *key, const char *path)
 static void check_files(doctor *d)
 {
     /* the role makes these when it first needs them */
-    static const char *const later[] = { "state", "models", "ready_file", NULL };
+    static const char later[] = "state models ready_file";
     for (const setting_def *def = d->set.schema; def->key; def++)
-        if (def->type == SETTING_PATH && value_of(d, def->key) && !listed(later, def->key))
+        if (def->type == SETTING_PATH && value_of(d, def->key) && setting_word(later, def->key) < 0)
             check_file(d, def->key, value_of(d, def->key));
 }
 

@@ -6,7 +6,7 @@
  *     processes_look(&f);                                   // which have ended?
  *     if (processes_find(&f, "csp")->ended) ...
  * done:
- *     processes_end(&f);                                    // SIGTERM, after a while SIGKILL; waits for all
+ *     processes_end(&f);                                    // SIGTERM, later SIGKILL; waits
  *
  * The output of a process is appended to LOG/NAME.log. A process is signalled by the id that fork
  * returned, and only before waitpid has returned it. If the caller dies, the kernel ends the

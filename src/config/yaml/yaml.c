@@ -24,12 +24,12 @@ typedef struct walk {
     const char *name;
     settings got; /* filled here, handed over at the end */
 
-    char path[PATH_MAX_BYTES]; /* of the key at hand: model.block */
+    char path[PATH_MAX_BYTES]; /* of the current key: model.block */
     size_t outside[DEPTH_MAX]; /* path length outside of each open map */
     unsigned depth, documents; /* open maps; documents so far */
     bool has_key;              /* the path ends with a key whose value comes next */
-    size_t in_map;             /* path length of the map at hand */
-    char origin[ORIGIN_MAX];   /* of the key at hand */
+    size_t in_map;             /* path length of the current map */
+    char origin[ORIGIN_MAX];   /* of the current key */
     bool in_list;              /* between the brackets of a sequence */
     sefl_buf list;             /* its items so far */
     size_t items;
@@ -109,7 +109,7 @@ static sefl_status on_key(walk *w, const yaml_event_t *e)
     return SEFL_OK;
 }
 
-/* The key at hand exists and was not written before. */
+/* The current key was not written before. */
 static sefl_status once(walk *w)
 {
     for (size_t i = 0; i < w->seen.n; i += strlen((const char *)w->seen.p + i) + 1)
