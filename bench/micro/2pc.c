@@ -8,6 +8,7 @@
 #include "mpc/garble/garble.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/shares.h"
+#include "tests/support/digits.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -74,24 +74,18 @@ static sefl_status next(jread *j, char closing, bool *more)
 
 sefl_status jread_key(jread *j, sefl_buf *key, bool *more)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(next(j, '}', more));
+    SEFL_PASS(next(j, '}', more));
     if (!*more)
-        goto done;
+        return SEFL_OK;
     if (key)
         buf_reset(key);
-    if (look(j) != '"') {
-        st = bad(j, "a key in quotes is wanted");
-        goto done;
-    }
-    SEFL_TRY(jread_str(j, key));
-    if (look(j) != ':') {
-        st = bad(j, "':' is wanted");
-        goto done;
-    }
+    if (look(j) != '"')
+        return bad(j, "a key in quotes is wanted");
+    SEFL_PASS(jread_str(j, key));
+    if (look(j) != ':')
+        return bad(j, "':' is wanted");
     j->at++;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status jread_item(jread *j, bool *more)

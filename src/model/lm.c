@@ -113,14 +113,9 @@ done:
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static size_t max_columns(const lm *m)
-{
-    return m->cfg.batch > LM_EVAL_BATCH ? m->cfg.batch : LM_EVAL_BATCH;
-}
-
 static void layout(lm *m, nn_plan *p)
 {
-    size_t n = max_columns(m) * m->cfg.steps, e = m->cfg.embed, real = sizeof(nn_real);
+    size_t n = (size_t)lm_columns(&m->cfg) * m->cfg.steps, e = m->cfg.embed, real = sizeof(nn_real);
     m->theta = nn_take(p, m->count, real);
     m->grad = nn_take(p, m->count, real);
     m->x = nn_take(p, n * e, real);
@@ -147,14 +142,10 @@ static void layout(lm *m, nn_plan *p)
     nn_head_layout(&m->head, m->param[m->dec_w].shape, n, pool_threads(m->pool), NULL, false, p);
 }
 
-static void fill_positions(lm *m)
+double lm_position(size_t t, size_t j, size_t embed)
 {
-    size_t e = m->cfg.embed;
-    for (size_t t = 0; t < m->cfg.steps; t++)
-        for (size_t j = 0; j < e; j++) {
-            double angle = (double)t * exp(-(double)(j & ~(size_t)1) * log(10000.0) / (double)e);
-            m->positions[t * e + j] = (nn_real)(j % 2 == 0 ? sin(angle) : cos(angle));
-        }
+    double angle = (double)t * exp(-(double)(j - j % 2) * log(10000.0) / (double)embed);
+    return j % 2 == 0 ? sin(angle) : cos(angle);
 }
 
 sefl_status lm_new(lm **out, const lm_config *cfg, pool *p)
@@ -171,12 +162,11 @@ sefl_status lm_new(lm **out, const lm_config *cfg, pool *p)
     SEFL_TRY(sefl_new(&m->param, LM_MAX_PARAMS, sizeof *m->param));
     add_params(m);
     layout(m, &plan);
-    SEFL_CHECK(plan.need < SIZE_MAX, SEFL_ERANGE, "model: its memory does not fit this machine");
-    SEFL_TRY(arena_init(&m->mem, plan.need));
-    plan.a = &m->mem;
+    SEFL_TRY(nn_plan_get(&plan, &m->memory));
+    m->memory_bytes = plan.need;
     layout(m, &plan);
-    if (m->positions)
-        fill_positions(m);
+    for (size_t i = 0, e = m->cfg.embed; m->positions && i < m->cfg.steps * e; i++)
+        m->positions[i] = (nn_real)lm_position(i / e, i % e, e);
     nn_blas_single_thread();
     *out = m;
     m = NULL;
@@ -189,7 +179,7 @@ void lm_free(lm *m)
 {
     if (!m)
         return;
-    arena_clear(&m->mem);
+    sefl_free_secret(m->memory, m->memory_bytes);
     sefl_free(m->param);
     sefl_free(m);
 }
@@ -233,7 +223,7 @@ lm_times lm_get_times(const lm *m)
 
 size_t lm_memory(const lm *m)
 {
-    return m->mem.cap;
+    return m->memory_bytes;
 }
 
 void lm_fill_uniform(lm *m, size_t param, double range, seeded *g)
@@ -355,10 +345,10 @@ static double seconds(void)
 
 static sefl_status check_batch(const lm *m, const lm_batch *b)
 {
-    SEFL_NEED(b->batch >= 1 && b->batch <= max_columns(m) && b->steps >= 1 &&
+    SEFL_NEED(b->batch >= 1 && b->batch <= lm_columns(&m->cfg) && b->steps >= 1 &&
                   b->steps <= m->cfg.steps,
-              SEFL_EINVAL, "batch of %u x %u words: the model was planned for %zu x %u", b->batch,
-              b->steps, max_columns(m), m->cfg.steps);
+              SEFL_EINVAL, "batch of %u x %u words: the model was planned for %u x %u", b->batch,
+              b->steps, lm_columns(&m->cfg), m->cfg.steps);
     for (size_t i = 0; i < (size_t)b->batch * b->steps; i++)
         SEFL_NEED(b->input[i] < m->cfg.vocab, SEFL_EINVAL, "word %u: the vocabulary has %u",
                   b->input[i], m->cfg.vocab);

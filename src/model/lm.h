@@ -82,6 +82,10 @@ sefl_status lm_config_check(lm_config *cfg) SEFL_MUST_CHECK;
 sefl_status lm_config_params(const lm_config *cfg, lm_param *params, size_t *n,
                              size_t *count) SEFL_MUST_CHECK;
 
+/* Column j of the Transformer's vector for position t: sin or cos of t / 10000^(2 (j div 2) / embed)
+ * as in PyTorch's example. */
+double lm_position(size_t t, size_t j, size_t embed);
+
 sefl_status lm_new(lm **out, const lm_config *cfg, pool *p) SEFL_MUST_CHECK;
 void lm_free(lm *m);
 

@@ -6,6 +6,12 @@
 #include "model/nn/head.h"
 #include "model/nn/nn.h"
 
+/* A dense layer: its two parameters, and the weight as this pass uses it. */
+typedef struct lm_linear {
+    size_t w, b; /* indices of params */
+    nn_weight weight;
+} lm_linear;
+
 typedef struct lm_layer_lstm {
     size_t w_ih, w_hh, b_ih, b_hh; /* indices of params */
     nn_weight ih, hh;
@@ -19,8 +25,8 @@ typedef struct lm_layer_lstm {
 } lm_layer_lstm;
 
 typedef struct lm_layer_tr {
-    size_t in_w, in_b, out_w, out_b, l1_w, l1_b, l2_w, l2_b, n1_w, n1_b, n2_w, n2_b;
-    nn_weight in_proj, out_proj, linear1, linear2;
+    lm_linear linear[4]; /* of qkv, of ctx, feed-forward: first and second */
+    size_t n1_w, n1_b, n2_w, n2_b;
     nn_real *x;          /* (N, E): input */
     nn_real *qkv;        /* (N, 3E) */
     nn_real *att;        /* (B, heads, T, T): probabilities */
@@ -38,7 +44,8 @@ struct lm {
     const struct lm_body *body;
     pool *pool;
     nn_work work;
-    arena mem;
+    uint8_t *memory; /* all of the model's */
+    size_t memory_bytes;
     lm_param *param;
     size_t params, count;
     size_t enc, dec_w, dec_b; /* indices; tied: dec_w == enc */
@@ -89,6 +96,12 @@ extern const lm_body lm_body_lstm, lm_body_transformer;
 /* Adds a parameter; returns its index. */
 size_t lm_add_matrix(lm *m, uint32_t rows, uint32_t cols, const char *fmt, ...) SEFL_PRINTF(4, 5);
 size_t lm_add_vector(lm *m, uint32_t n, const char *fmt, ...) SEFL_PRINTF(3, 4);
+
+/* Columns that memory is planned for. */
+static inline uint32_t lm_columns(const lm_config *cfg)
+{
+    return cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH;
+}
 
 static inline nn_real *lm_at(lm *m, size_t param)
 {

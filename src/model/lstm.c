@@ -45,8 +45,7 @@ static uint32_t width_out(const lm_config *cfg)
 
 static size_t state_size(const lm_config *cfg)
 {
-    size_t batch = cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH;
-    return 2 * batch * cfg->hidden * cfg->layers;
+    return 2 * (size_t)lm_columns(cfg) * cfg->hidden * cfg->layers;
 }
 
 static double embed_scale(const lm_config *cfg)
@@ -60,14 +59,9 @@ static size_t panels(size_t n)
     return (n + NN_PANEL - 1) / NN_PANEL * NN_PANEL;
 }
 
-static size_t max_batch(const lm *m)
-{
-    return m->cfg.batch > LM_EVAL_BATCH ? m->cfg.batch : LM_EVAL_BATCH;
-}
-
 static void layout(lm *m, nn_plan *p)
 {
-    size_t h = m->cfg.hidden, b = max_batch(m), n = b * m->cfg.steps, real = sizeof(nn_real);
+    size_t h = m->cfg.hidden, b = lm_columns(&m->cfg), n = b * m->cfg.steps, real = sizeof(nn_real);
     for (unsigned i = 0; i < m->cfg.layers; i++) {
         lm_layer_lstm *l = &m->lstm[i];
         nn_weight_layout(&l->ih, m->param[l->w_ih].shape, p);
@@ -158,7 +152,7 @@ static void pack_panels(nn_real *to, const nn_real *w, size_t ld, size_t k, size
 static sefl_status forward(lm *m, lm_pass *pass)
 {
     const size_t h = m->cfg.hidden, b = pass->batch, n = pass->n, row = h * sizeof(nn_real);
-    const size_t part = max_batch(m) * h; /* of the state, a layer's c or h */
+    const size_t part = lm_columns(&m->cfg) * h; /* of the state, a layer's c or h */
     for (unsigned i = 0; i < m->cfg.layers; i++) {
         lm_layer_lstm *l = &m->lstm[i];
         nn_real *state = m->state + 2 * i * part;

@@ -28,16 +28,6 @@ const char *optim_kind_name(optim_kind kind)
     return names[kind];
 }
 
-sefl_status optim_kind_parse(optim_kind *out, const char *name)
-{
-    for (size_t i = 0; i < 3; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (optim_kind)i;
-            return SEFL_OK;
-        }
-    return sefl_fail(SEFL_EINVAL, "optimiser \"%.32s\": sgd, momentum or adam", name);
-}
-
 sefl_status optim_new(optim **out, const optim_config *cfg, size_t count)
 {
     sefl_status st = SEFL_OK;

@@ -28,8 +28,7 @@ typedef struct optim_config {
 
 typedef struct optim optim;
 
-/* "sgd", "momentum", "adam"; SEFL_EINVAL otherwise. */
-sefl_status optim_kind_parse(optim_kind *out, const char *name) SEFL_MUST_CHECK;
+/* "sgd", "momentum", "adam" */
 const char *optim_kind_name(optim_kind kind);
 
 sefl_status optim_new(optim **out, const optim_config *cfg, size_t count) SEFL_MUST_CHECK;

@@ -93,11 +93,6 @@ uint64_t trainer_steps_per_epoch(const trainer *t)
     return (t->rows - 1 + t->steps - 1) / t->steps;
 }
 
-uint32_t trainer_columns(const trainer *t)
-{
-    return t->columns;
-}
-
 sefl_status trainer_gradient(trainer *t, train_info *info)
 {
     size_t left = t->rows - 1 - t->row, steps = left < t->steps ? left : t->steps;

@@ -54,7 +54,6 @@ sefl_status trainer_update(trainer *t, train_info *info) SEFL_MUST_CHECK;
 uint64_t trainer_steps(const trainer *t);
 uint64_t trainer_epochs(const trainer *t);          /* completed */
 uint64_t trainer_steps_per_epoch(const trainer *t); /* batches */
-uint32_t trainer_columns(const trainer *t);
 
 /* Settings of the run as text, at the start of a checkpoint: a checkpoint of another run is
  * refused. */

@@ -18,27 +18,30 @@ static sefl_status check(const lm_config *cfg)
     SEFL_NEED(cfg->embed % cfg->heads == 0, SEFL_EINVAL,
               "transformer: %u heads do not divide an embedding of %u", cfg->heads, cfg->embed);
     /* BLAS counts in int: the stride between steps of one column must fit */
-    SEFL_NEED(
-        (uint64_t)(cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH) * 3 * cfg->embed <=
-            INT32_MAX,
-        SEFL_EINVAL, "transformer: batch %u with embedding %u is too wide", cfg->batch, cfg->embed);
+    SEFL_NEED((uint64_t)lm_columns(cfg) * 3 * cfg->embed <= INT32_MAX, SEFL_EINVAL,
+              "transformer: batch %u with embedding %u is too wide", cfg->batch, cfg->embed);
     return SEFL_OK;
 }
 
+enum { QKV, PROJ, FF1, FF2, LINEARS };
+
 static void params(lm *m)
 {
-    uint32_t e = m->cfg.embed, f = m->cfg.hidden;
+    static const char *const names[LINEARS][2] = {
+        { "self_attn.in_proj_weight", "self_attn.in_proj_bias" },
+        { "self_attn.out_proj.weight", "self_attn.out_proj.bias" },
+        { "linear1.weight", "linear1.bias" },
+        { "linear2.weight", "linear2.bias" },
+    };
+    const uint32_t e = m->cfg.embed, f = m->cfg.hidden;
+    const uint32_t rows[LINEARS] = { 3 * e, e, f, e }, cols[LINEARS] = { e, e, e, f };
     for (unsigned i = 0; i < m->cfg.layers; i++) {
         lm_layer_tr *l = &m->tr[i];
 #define AT "transformer_encoder.layers.%u."
-        l->in_w = lm_add_matrix(m, 3 * e, e, AT "self_attn.in_proj_weight", i);
-        l->in_b = lm_add_vector(m, 3 * e, AT "self_attn.in_proj_bias", i);
-        l->out_w = lm_add_matrix(m, e, e, AT "self_attn.out_proj.weight", i);
-        l->out_b = lm_add_vector(m, e, AT "self_attn.out_proj.bias", i);
-        l->l1_w = lm_add_matrix(m, f, e, AT "linear1.weight", i);
-        l->l1_b = lm_add_vector(m, f, AT "linear1.bias", i);
-        l->l2_w = lm_add_matrix(m, e, f, AT "linear2.weight", i);
-        l->l2_b = lm_add_vector(m, e, AT "linear2.bias", i);
+        for (int k = 0; k < LINEARS; k++) {
+            l->linear[k].w = lm_add_matrix(m, rows[k], cols[k], AT "%s", i, names[k][0]);
+            l->linear[k].b = lm_add_vector(m, rows[k], AT "%s", i, names[k][1]);
+        }
         l->n1_w = lm_add_vector(m, e, AT "norm1.weight", i);
         l->n1_b = lm_add_vector(m, e, AT "norm1.bias", i);
         l->n2_w = lm_add_vector(m, e, AT "norm2.weight", i);
@@ -66,14 +69,12 @@ static double embed_scale(const lm_config *cfg)
 static void layout(lm *m, nn_plan *p)
 {
     size_t e = m->cfg.embed, f = m->cfg.hidden, t = m->cfg.steps, real = sizeof(nn_real);
-    size_t b = m->cfg.batch > LM_EVAL_BATCH ? m->cfg.batch : LM_EVAL_BATCH, n = b * t;
+    size_t b = lm_columns(&m->cfg), n = b * t;
     size_t att = b * m->cfg.heads * t * t;
     for (unsigned i = 0; i < m->cfg.layers; i++) {
         lm_layer_tr *l = &m->tr[i];
-        nn_weight_layout(&l->in_proj, m->param[l->in_w].shape, p);
-        nn_weight_layout(&l->out_proj, m->param[l->out_w].shape, p);
-        nn_weight_layout(&l->linear1, m->param[l->l1_w].shape, p);
-        nn_weight_layout(&l->linear2, m->param[l->l2_w].shape, p);
+        for (int k = 0; k < LINEARS; k++)
+            nn_weight_layout(&l->linear[k].weight, m->param[l->linear[k].w].shape, p);
         l->qkv = nn_take(p, n * 3 * e, real);
         l->att = nn_take(p, att, real);
         l->att_mask = nn_take(p, att, real);
@@ -94,17 +95,17 @@ static void layout(lm *m, nn_plan *p)
 
 static void init(lm *m, seeded *g)
 {
-    double e = m->cfg.embed, f = m->cfg.hidden;
+    const double e = m->cfg.embed, f = m->cfg.hidden;
+    const double range[LINEARS] = { [QKV] = sqrt(6 / (4 * e)), /* Xavier: fan in e, out 3e */
+                                    [PROJ] = 1 / sqrt(e),
+                                    [FF1] = 1 / sqrt(e),
+                                    [FF2] = 1 / sqrt(f) };
     for (unsigned i = 0; i < m->cfg.layers; i++) {
         lm_layer_tr *l = &m->tr[i];
-        lm_fill_uniform(m, l->in_w, sqrt(6 / (4 * e)), g); /* Xavier: fan in e, out 3e */
-        lm_fill_uniform(m, l->in_b, 0, g);
-        lm_fill_uniform(m, l->out_w, 1 / sqrt(e), g);
-        lm_fill_uniform(m, l->out_b, 0, g);
-        lm_fill_uniform(m, l->l1_w, 1 / sqrt(e), g);
-        lm_fill_uniform(m, l->l1_b, 1 / sqrt(e), g);
-        lm_fill_uniform(m, l->l2_w, 1 / sqrt(f), g);
-        lm_fill_uniform(m, l->l2_b, 1 / sqrt(f), g);
+        for (int k = 0; k < LINEARS; k++) {
+            lm_fill_uniform(m, l->linear[k].w, range[k], g);
+            lm_fill_uniform(m, l->linear[k].b, k < FF1 ? 0 : range[k], g);
+        }
         lm_fill_uniform(m, l->n1_b, 0, g);
         lm_fill_uniform(m, l->n2_b, 0, g);
         for (size_t j = 0; j < m->cfg.embed; j++)
@@ -129,23 +130,14 @@ static sefl_status attend(void *ctx, unsigned lane, size_t begin, size_t end)
     const lm_layer_tr *l = a->l;
     const nn_kernels *k = nn_kernels_get();
     const size_t e = a->m->cfg.embed, heads = a->m->cfg.heads, dim = e / heads;
-    const size_t batch = a->pass->batch, steps = a->pass->steps;
+    const size_t batch = a->pass->batch, steps = a->pass->steps, ld = batch * 3 * e;
     const nn_real scale = (nn_real)(1 / sqrt((double)dim));
     (void)lane;
     for (size_t piece = begin; piece < end; piece++) {
         size_t b = piece / heads, head = piece % heads;
         const nn_real *q = l->qkv + b * 3 * e + head * dim, *key = q + e, *v = q + 2 * e;
         nn_real *att = l->att + piece * steps * steps;
-        nn_gemm_1(&(nn_gemm_args){ .tb = true,
-                                   .m = steps,
-                                   .n = steps,
-                                   .k = dim,
-                                   .a = q,
-                                   .lda = batch * 3 * e,
-                                   .b = key,
-                                   .ldb = batch * 3 * e,
-                                   .c = att,
-                                   .ldc = steps });
+        nn_gemm_1(&(nn_gemm_args){ steps, steps, dim, { q, ld }, { key, ld, true }, att, steps });
         for (size_t t = 0; t < steps; t++) {
             nn_real *row = att + t * steps, max, sum;
             for (size_t j = 0; j <= t; j++)
@@ -164,15 +156,8 @@ static sefl_status attend(void *ctx, unsigned lane, size_t begin, size_t end)
                 tmp[j] = att[j] * mask[j];
             used = tmp;
         }
-        nn_gemm_1(&(nn_gemm_args){ .m = steps,
-                                   .n = dim,
-                                   .k = steps,
-                                   .a = used,
-                                   .lda = steps,
-                                   .b = v,
-                                   .ldb = batch * 3 * e,
-                                   .c = l->ctx + b * e + head * dim,
-                                   .ldc = batch * e });
+        nn_real *to = l->ctx + b * e + head * dim;
+        nn_gemm_1(&(nn_gemm_args){ steps, dim, steps, { used, steps }, { v, ld }, to, batch * e });
     }
     return SEFL_OK;
 }
@@ -210,39 +195,17 @@ static sefl_status attend_back(void *ctx, unsigned lane, size_t begin, size_t en
         size_t b = piece / heads, head = piece % heads, at = b * 3 * e + head * dim;
         nn_real *att = l->att + piece * steps * steps;
         nn_real *datt = a->datt + piece * steps * steps;
-        const nn_real *dctx = a->dctx + b * e + head * dim;
+        const nn_mat dout = { a->dctx + b * e + head * dim, batch * e };
+        const nn_real *q = l->qkv + at;
+        nn_real *dq = a->dqkv + at;
         /* datt = dctx v^T, through the dropout; dv = (att * mask)^T dctx */
-        nn_gemm_1(&(nn_gemm_args){ .tb = true,
-                                   .m = steps,
-                                   .n = steps,
-                                   .k = dim,
-                                   .a = dctx,
-                                   .lda = batch * e,
-                                   .b = l->qkv + at + 2 * e,
-                                   .ldb = ld,
-                                   .c = datt,
-                                   .ldc = steps });
+        nn_gemm_1(&(nn_gemm_args){ steps, steps, dim, dout, { q + 2 * e, ld, true }, datt, steps });
         softmax_back(datt, att, drop ? l->att_mask + piece * steps * steps : NULL, steps, scale);
-        nn_gemm_args g = { .ta = true,
-                           .m = steps,
-                           .n = dim,
-                           .k = steps,
-                           .a = att,
-                           .lda = steps,
-                           .b = dctx,
-                           .ldb = batch * e,
-                           .c = a->dqkv + at + 2 * e,
-                           .ldc = ld };
-        nn_gemm_1(&g);
-        /* dq = datt k; dk = datt^T q */
-        g.a = datt;
-        g.b = l->qkv + at, g.ldb = ld;
-        g.c = a->dqkv + at + e;
-        nn_gemm_1(&g);
-        g.ta = false;
-        g.b = l->qkv + at + e;
-        g.c = a->dqkv + at;
-        nn_gemm_1(&g);
+        nn_gemm_1(&(nn_gemm_args){ steps, dim, steps, { att, steps, true }, dout, dq + 2 * e, ld });
+        /* dk = datt^T q; dq = datt k */
+        nn_gemm_1(
+            &(nn_gemm_args){ steps, dim, steps, { datt, steps, true }, { q, ld }, dq + e, ld });
+        nn_gemm_1(&(nn_gemm_args){ steps, dim, steps, { datt, steps }, { q + e, ld }, dq, ld });
     }
     return SEFL_OK;
 }
@@ -263,6 +226,17 @@ static nn_norm norm_of(lm *m, const lm_pass *pass, size_t gain, size_t shift, nn
                       .part = m->norm_part };
 }
 
+static sefl_status linear(lm *m, nn_real *y, const nn_real *x, size_t n, const lm_linear *l)
+{
+    return nn_linear(&m->work, y, x, n, &l->weight, lm_at(m, l->b));
+}
+
+static sefl_status linear_back(lm *m, nn_real *dx, lm_linear *l, const nn_real *dy,
+                               const nn_real *x, size_t n)
+{
+    return nn_linear_back(&m->work, dx, &l->weight, lm_grad_at(m, l->b), dy, x, n);
+}
+
 static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *out)
 {
     const size_t e = m->cfg.embed, f = m->cfg.hidden, n = pass->n;
@@ -271,23 +245,23 @@ static sefl_status layer_forward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real *
     nn_norm n2 = norm_of(m, pass, l->n2_w, l->n2_b, l->xhat2, l->rstd2);
     n1.y = l->y1, n1.x = l->proj, n1.branch = l->x;
     n2.y = out, n2.x = l->out, n2.branch = l->y1;
-    nn_weight_begin(&l->in_proj, lm_at(m, l->in_w), lm_grad_at(m, l->in_w));
-    nn_weight_begin(&l->out_proj, lm_at(m, l->out_w), lm_grad_at(m, l->out_w));
-    nn_weight_begin(&l->linear1, lm_at(m, l->l1_w), lm_grad_at(m, l->l1_w));
-    nn_weight_begin(&l->linear2, lm_at(m, l->l2_w), lm_grad_at(m, l->l2_w));
+    for (int k = 0; k < LINEARS; k++) {
+        size_t w = l->linear[k].w;
+        nn_weight_begin(&l->linear[k].weight, lm_at(m, w), lm_grad_at(m, w));
+    }
 
     SEFL_PASS(nn_dropout_draw(m->pool, &pass->drop, l->att_mask, NULL, att));
-    SEFL_PASS(nn_linear(&m->work, l->qkv, l->x, n, &l->in_proj, lm_at(m, l->in_b)));
+    SEFL_PASS(linear(m, l->qkv, l->x, n, &l->linear[QKV]));
     attention a = { .m = m, .l = l, .pass = pass, .datt = m->tmp3 };
     SEFL_PASS(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend, &a, NULL));
-    SEFL_PASS(nn_linear(&m->work, l->proj, l->ctx, n, &l->out_proj, lm_at(m, l->out_b)));
+    SEFL_PASS(linear(m, l->proj, l->ctx, n, &l->linear[PROJ]));
     SEFL_PASS(nn_dropout_draw(m->pool, &pass->drop, l->mask1, l->proj, n * e));
     SEFL_PASS(nn_norm_forward(m->pool, &n1));
 
-    SEFL_PASS(nn_linear(&m->work, l->ff, l->y1, n, &l->linear1, lm_at(m, l->l1_b)));
+    SEFL_PASS(linear(m, l->ff, l->y1, n, &l->linear[FF1]));
     SEFL_PASS(nn_relu(m->pool, l->ff, n * f));
     SEFL_PASS(nn_dropout_draw(m->pool, &pass->drop, l->ff_mask, l->ff, n * f));
-    SEFL_PASS(nn_linear(&m->work, l->out, l->ff, n, &l->linear2, lm_at(m, l->l2_b)));
+    SEFL_PASS(linear(m, l->out, l->ff, n, &l->linear[FF2]));
     SEFL_PASS(nn_dropout_draw(m->pool, &pass->drop, l->mask2, l->out, n * e));
     return nn_norm_forward(m->pool, &n2);
 }
@@ -303,25 +277,20 @@ static sefl_status layer_backward(lm *m, lm_layer_tr *l, lm_pass *pass, nn_real 
     nn_norm n2 = norm_of(m, pass, l->n2_w, l->n2_b, l->xhat2, l->rstd2);
     n2.d = d, n2.plus = plus, n2.dbranch = branch, n2.mask = drop ? l->mask2 : NULL;
     SEFL_PASS(nn_norm_backward(m->pool, &n2));
-    SEFL_PASS(
-        nn_linear_back(&m->work, wide, &l->linear2, lm_grad_at(m, l->l2_b), branch, l->ff, n));
+    SEFL_PASS(linear_back(m, wide, &l->linear[FF2], branch, l->ff, n));
     SEFL_PASS(nn_relu_back(m->pool, wide, l->ff, drop ? l->ff_mask : NULL, n * f));
-    SEFL_PASS(
-        nn_linear_back(&m->work, branch, &l->linear1, lm_grad_at(m, l->l1_b), wide, l->y1, n));
+    SEFL_PASS(linear_back(m, branch, &l->linear[FF1], wide, l->y1, n));
 
     n1.d = d, n1.plus = branch, n1.dbranch = branch, n1.mask = drop ? l->mask1 : NULL;
     SEFL_PASS(nn_norm_backward(m->pool, &n1));
-    SEFL_PASS(
-        nn_linear_back(&m->work, dctx, &l->out_proj, lm_grad_at(m, l->out_b), branch, l->ctx, n));
+    SEFL_PASS(linear_back(m, dctx, &l->linear[PROJ], branch, l->ctx, n));
     attention a = {
         .m = m, .l = l, .pass = pass, .dqkv = wide, .datt = m->tmp3 + n * e, .dctx = dctx
     };
     SEFL_PASS(pool_run(m->pool, (size_t)pass->batch * m->cfg.heads, 1, attend_back, &a, NULL));
-    SEFL_PASS(nn_linear_back(&m->work, branch, &l->in_proj, lm_grad_at(m, l->in_b), wide, l->x, n));
-    nn_weight_end(&l->in_proj, lm_grad_at(m, l->in_w));
-    nn_weight_end(&l->out_proj, lm_grad_at(m, l->out_w));
-    nn_weight_end(&l->linear1, lm_grad_at(m, l->l1_w));
-    nn_weight_end(&l->linear2, lm_grad_at(m, l->l2_w));
+    SEFL_PASS(linear_back(m, branch, &l->linear[QKV], wide, l->x, n));
+    for (int k = 0; k < LINEARS; k++)
+        nn_weight_end(&l->linear[k].weight, lm_grad_at(m, l->linear[k].w));
     return SEFL_OK;
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/cond.h"
 #include "base/file.h"
 #include "mpc/noise/shares.h"
 
@@ -26,47 +25,37 @@ static const char *const verdicts[] = {
 /* ---- a session to try the command with: both servers in this process ---- */
 
 typedef struct sample_side {
-    channel ch;
     shares_params p;
     shares_result r;
     bool garbles;
-    sefl_status st;
 } sample_side;
 
-static void *sample_run(void *arg)
+static sefl_status sample_run(void *ctx, channel *ch)
 {
-    sample_side *s = arg;
+    sefl_status st = SEFL_OK;
+    sample_side *s = ctx;
     sefl_rng rng = rng_system();
     uint64_t *x = NULL;
-    s->st = sefl_new(&x, s->p.count, sizeof *x);
-    if (s->st == SEFL_OK)
-        s->st = (s->garbles ? shares_garble : shares_evaluate)(&s->r, x, &s->ch, &s->p, &rng);
-    sefl_free_secret(x, x ? s->p.count * sizeof *x : 0);
-    channel_pair_close(&s->ch);
-    return NULL;
+    SEFL_TRY(sefl_new(&x, s->p.count, sizeof *x));
+    SEFL_TRY((s->garbles ? shares_garble : shares_evaluate)(&s->r, x, ch, &s->p, &rng));
+done:
+    sefl_free_secret(x, s->p.count * sizeof *x);
+    return st;
 }
 
 static sefl_status sample(const char *file)
 {
+    enum { TIMEOUT_MS = 60000, ROOM = 4 << 20 };
     sefl_status st = SEFL_OK;
     sefl_rng rng = rng_system();
     sign_key *key = NULL;
     sample_side csp = { .garbles = true, .p.count = SAMPLE_VALUES };
     sample_side as = { .p = { .count = SAMPLE_VALUES, .audit = 1 } };
     uint8_t bytes[AUDIT_RECORD];
-    pthread_t thread;
     SEFL_TRY(sign_key_new(&key, &rng));
     csp.p.sign = key, as.p.csp = sign_key_pub(key);
-    SEFL_TRY(channel_pair_new(&csp.ch, &as.ch, 60000));
-    st = thread_start(&thread, sample_run, &csp);
-    if (st != SEFL_OK) {
-        channel_pair_close(&csp.ch);
-        channel_pair_close(&as.ch);
-        goto done;
-    }
-    sample_run(&as);
-    pthread_join(thread, NULL);
-    SEFL_TRY(as.st);
+    SEFL_TRY(channel_pair_run((channel_side){ sample_run, &as }, (channel_side){ sample_run, &csp },
+                              TIMEOUT_MS, ROOM));
     audit_record_write(bytes, &as.r.record);
     SEFL_TRY(file_write_new(file, span_of(bytes, sizeof bytes), 0600));
 done:

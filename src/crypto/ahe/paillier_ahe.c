@@ -64,10 +64,10 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
               SEFL_EINVAL,
               "paillier: %u bits of mask and %u guard bits: wanted at least %d and, with noise, %d",
               p->pack.s, p->pack.g, PACK_S_PAILLIER, PACK_G_PAILLIER);
-    SEFL_NEED(p->pack.s + p->pack.w + 2 <= bits, SEFL_EINVAL,
+    SEFL_NEED(pack_slots(&p->pack, bits) >= 1, SEFL_EINVAL,
               "paillier: no slot of %u bits fits a key of %u bits under %u bits of mask", p->pack.w,
               bits, p->pack.s);
-    p->unit_values = (bits - 2 - p->pack.s) / p->pack.w;
+    p->unit_values = pack_slots(&p->pack, bits);
     p->unit_bytes = paillier_cipher_bytes(pub);
     p->plain_bytes = paillier_plain_bytes(pub);
     return SEFL_OK;

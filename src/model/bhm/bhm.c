@@ -4,18 +4,7 @@
  *     vector addition per row of a block. */
 #include "model/bhm/bhm.h"
 
-#include <stdbool.h>
 #include <string.h>
-
-sefl_status bhm_check(bhm s)
-{
-    SEFL_NEED(s.rows >= 1 && s.rows <= BHM_MAX_SIDE && s.cols >= 1 && s.cols <= BHM_MAX_SIDE,
-              SEFL_EINVAL, "matrix of %u x %u: sides go from 1 to %d", s.rows, s.cols,
-              BHM_MAX_SIDE);
-    SEFL_NEED(s.block >= 1 && s.block <= BHM_MAX_BLOCK, SEFL_EINVAL,
-              "block size %u: 1 (dense) to %d", s.block, BHM_MAX_BLOCK);
-    return SEFL_OK;
-}
 
 /* Values of a block row of the given height. */
 static size_t row_values(bhm s, uint32_t height)
@@ -89,45 +78,5 @@ void bhm_project(bhm s, nn_real *v, const nn_real *dense, size_t ld)
                     sum += from[i * ld + (k - i)];
                 at[k] = (nn_real)(sum / (high - low + 1));
             }
-        }
-}
-
-static nn_real entry(bhm s, const nn_real *v, uint32_t i, uint32_t j)
-{
-    return v[bhm_block_at(s, i / s.block, j / s.block) + i % s.block + j % s.block];
-}
-
-/* y (n, rows) = x (n, cols) times the transpose of W, or of W transposed. */
-static void product(bhm s, nn_real *y, const nn_real *x, size_t n, const nn_real *v, bool turned)
-{
-    const uint32_t rows = turned ? s.cols : s.rows, cols = turned ? s.rows : s.cols;
-    for (size_t t = 0; t < n; t++)
-        for (uint32_t i = 0; i < rows; i++) {
-            double sum = 0;
-            for (uint32_t j = 0; j < cols; j++)
-                sum += (double)(turned ? entry(s, v, j, i) : entry(s, v, i, j)) * x[t * cols + j];
-            y[t * rows + i] = (nn_real)sum;
-        }
-}
-
-void bhm_mul_ref(bhm s, nn_real *y, const nn_real *x, size_t n, const nn_real *v)
-{
-    product(s, y, x, n, v, false);
-}
-
-void bhm_mul_dx_ref(bhm s, nn_real *dx, const nn_real *g, size_t n, const nn_real *v)
-{
-    product(s, dx, g, n, v, true);
-}
-
-void bhm_mul_dw_ref(bhm s, nn_real *dv, const nn_real *g, const nn_real *x, size_t n)
-{
-    for (uint32_t i = 0; i < s.rows; i++)
-        for (uint32_t j = 0; j < s.cols; j++) {
-            double sum = 0;
-            for (size_t t = 0; t < n; t++)
-                sum += (double)g[t * s.rows + i] * x[t * s.cols + j];
-            dv[bhm_block_at(s, i / s.block, j / s.block) + i % s.block + j % s.block] +=
-                (nn_real)sum;
         }
 }

@@ -7,7 +7,6 @@
  * every value counts.
  *
  *     bhm w = { .rows = 33278, .cols = 200, .block = 32 };
- *     SEFL_TRY(bhm_check(w));
  *     size_t n = bhm_count(w);                         // 433,666 values
  *     bhm_expand(w, dense, 200, v, 0, w.rows);         // rows [0, 33278) as a dense matrix
  *     bhm_fold(w, dv, ddense, 200, 0, w.rows);         // gradient of v += its share of ddense
@@ -19,8 +18,8 @@
  * value is the sum of the dense gradient over its anti-diagonal (fold), and the nearest
  * block-Hankel matrix to a dense one takes the mean over it (project).
  *
- * The products here are the plain reference; model/bhm/hankel is the fast path for large matrices,
- * tested against them.
+ * model/bhm/hankel multiplies large matrices without expanding them; tests compare it with the
+ * plain products.
  * Threads: pure functions; split by rows as you like (fold: by whole block rows). Secrets: none
  * handled in constant time; training runs on its owner's machine. */
 #ifndef MODEL_BHM_BHM_H
@@ -35,12 +34,9 @@
 enum { BHM_MAX_SIDE = 1 << 24, BHM_MAX_BLOCK = 4096 };
 
 typedef struct bhm {
-    uint32_t rows, cols;
-    uint32_t block; /* l */
+    uint32_t rows, cols; /* 1 to BHM_MAX_SIDE */
+    uint32_t block;      /* l: 1 to BHM_MAX_BLOCK */
 } bhm;
-
-/* SEFL_EINVAL unless 1 <= rows, cols <= BHM_MAX_SIDE and 1 <= block <= BHM_MAX_BLOCK. */
-sefl_status bhm_check(bhm s) SEFL_MUST_CHECK;
 
 /* Blocks down and across. */
 static inline uint32_t bhm_rows_of_blocks(bhm s)
@@ -81,11 +77,5 @@ void bhm_fold(bhm s, nn_real *dv, const nn_real *ddense, size_t ld, uint32_t row
 
 /* v = the anti-diagonal means of a whole dense matrix: the nearest block-Hankel matrix. */
 void bhm_project(bhm s, nn_real *v, const nn_real *dense, size_t ld);
-
-/* The plain products over n tokens, x: (n, cols), y and g: (n, rows), all packed:
- *     y = x W^T        dx = g W (overwritten)       dv += the gradient of W = g^T x, folded */
-void bhm_mul_ref(bhm s, nn_real *y, const nn_real *x, size_t n, const nn_real *v);
-void bhm_mul_dx_ref(bhm s, nn_real *dx, const nn_real *g, size_t n, const nn_real *v);
-void bhm_mul_dw_ref(bhm s, nn_real *dv, const nn_real *g, const nn_real *x, size_t n);
 
 #endif

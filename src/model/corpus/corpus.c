@@ -1,88 +1,73 @@
 #include "model/corpus/corpus.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/outfile.h"
 #include "base/utf8.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 /* ---- every line of a file, with the record it belongs to ----------------------------------- */
 
 typedef struct walker {
-    sefl_status (*on_line)(void *ctx, sefl_span line, bool first_of_record);
-    void *ctx;
+    record_reader in;
     const sefl_progress *progress;
+    uint64_t told; /* bytes, at the latest report */
+    sefl_span text;
+    bool inside; /* a record: text is what is left of it */
 } walker;
 
-/* The lines of one record, as if it were a file; an empty record is one line. */
-static sefl_status walk_record(const walker *w, sefl_span text)
+/* The next line; a record's lines are read as if it were a file, an empty record is one line.
+ * *first: the line begins a record. */
+static sefl_status next_line(walker *w, sefl_span *line, bool *first, bool *more)
 {
-    bool first = true;
-    do {
-        const uint8_t *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
-        size_t n = end ? (size_t)(end - text.p) : text.n;
-        SEFL_PASS(w->on_line(w->ctx, span_of(text.p, n), first));
-        first = false;
-        n += end != NULL;
-        text = span_of(text.p + n, text.n - n);
-    } while (text.n > 0);
-    return SEFL_OK;
-}
-
-static sefl_status walk(record_reader *r, const walker *w)
-{
-    uint64_t told = 0;
-    for (;;) {
-        sefl_span text;
-        bool more;
-        SEFL_PASS(records_next(r, &text, &more));
-        if (!more)
-            break;
-        SEFL_PASS(walk_record(w, text));
-        if (r->in.bytes - told >= 1 << 20) {
-            told = r->in.bytes;
-            SEFL_NEED(progress_report(w->progress, told, r->in.size), SEFL_ECANCELLED,
-                      "stopped while reading %s", r->in.path);
+    *more = true;
+    *first = !w->inside;
+    if (*first) {
+        SEFL_PASS(records_next(&w->in, &w->text, more));
+        if (!*more) {
+            progress_report(w->progress, w->in.in.bytes, w->in.in.bytes);
+            return SEFL_OK;
         }
     }
-    progress_report(w->progress, r->in.bytes, r->in.bytes);
+    const uint8_t *end = w->text.n ? memchr(w->text.p, '\n', w->text.n) : NULL;
+    size_t n = end ? (size_t)(end - w->text.p) : w->text.n, taken = n + (end != NULL);
+    *line = span_of(w->text.p, n);
+    w->text = span_of(w->text.p + taken, w->text.n - taken);
+    w->inside = w->text.n > 0;
+    if (!w->inside && w->in.in.bytes - w->told >= 1 << 20) {
+        w->told = w->in.in.bytes;
+        SEFL_NEED(progress_report(w->progress, w->told, w->in.in.size), SEFL_ECANCELLED,
+                  "stopped while reading %s", w->in.in.path);
+    }
     return SEFL_OK;
 }
 
 /* ---- counting ------------------------------------------------------------------------------ */
 
-typedef struct counter {
-    vocab *v;
-    uint64_t words;
-} counter;
-
-static sefl_status count_line(void *ctx, sefl_span line, bool first)
-{
-    counter *c = ctx;
-    sefl_span word;
-    (void)first;
-    while (utf8_word(&line, &word)) {
-        SEFL_PASS(vocab_count(c->v, word));
-        c->words++;
-    }
-    return vocab_count(c->v, span_of_str("<eos>"));
-}
-
 sefl_status corpus_count(vocab *v, const corpus_file *f, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
-    record_reader r;
-    counter c = { .v = v };
-    SEFL_TRY(records_open(&r, f));
-    SEFL_TRY(walk(&r, &(walker){ count_line, &c, progress }));
-    SEFL_CHECK(c.words > 0, SEFL_EPROTO, "%s: holds no words", f->path);
+    walker w = { .progress = progress };
+    uint64_t words = 0;
+    sefl_span line, word;
+    bool first, more = true;
+    SEFL_TRY(records_open(&w.in, f));
+    for (;;) {
+        SEFL_TRY(next_line(&w, &line, &first, &more));
+        if (!more)
+            break;
+        for (; utf8_word(&line, &word); words++)
+            SEFL_TRY(vocab_count(v, word));
+        SEFL_TRY(vocab_count(v, span_of_str("<eos>")));
+    }
+    SEFL_CHECK(words > 0, SEFL_EPROTO, "%s: holds no words", f->path);
 done:
-    records_close(&r);
+    records_close(&w.in);
     return st;
 }
 
@@ -125,9 +110,8 @@ static sefl_status put_heading(reader *r)
 
 /* Headings are known by the words as written: whether the vocabulary has "=" makes no
  * difference. */
-static sefl_status read_line(void *ctx, sefl_span line, bool first)
+static sefl_status read_line(reader *r, sefl_span line, bool first)
 {
-    reader *r = ctx;
     sefl_span word;
     bool edge[4] = { 0 }; /* is "=": the first word, the second, the last but one, the last */
     size_t n = 0;
@@ -166,13 +150,19 @@ static sefl_status end_documents(reader *r)
     return SEFL_OK;
 }
 
-static sefl_status read_records(corpus *out, const vocab *v, record_reader *in,
-                                const sefl_progress *progress)
+static sefl_status read_records(corpus *out, const vocab *v, walker *w)
 {
     sefl_status st = SEFL_OK;
-    reader r = { .v = v, .text = in->format == CORPUS_TEXT };
-    SEFL_TRY(walk(in, &(walker){ read_line, &r, progress }));
-    SEFL_CHECK(r.c.tokens > r.c.lines, SEFL_EPROTO, "%s: holds no words", in->in.path);
+    reader r = { .v = v, .text = w->in.format == CORPUS_TEXT };
+    sefl_span line;
+    bool first, more = true;
+    for (;;) {
+        SEFL_TRY(next_line(w, &line, &first, &more));
+        if (!more)
+            break;
+        SEFL_TRY(read_line(&r, line, first));
+    }
+    SEFL_CHECK(r.c.tokens > r.c.lines, SEFL_EPROTO, "%s: holds no words", w->in.in.path);
     r.c.line[r.c.lines] = r.c.tokens;
     r.c.marked = true;
     if (r.text)
@@ -182,28 +172,23 @@ static sefl_status read_records(corpus *out, const vocab *v, record_reader *in,
     r.c = (corpus){ 0 };
 done:
     corpus_clear(&r.c);
+    records_close(&w->in);
     return st;
 }
 
 sefl_status corpus_read(corpus *out, const vocab *v, const corpus_file *f,
                         const sefl_progress *progress)
 {
-    record_reader in;
-    sefl_status st = records_open(&in, f);
-    if (st == SEFL_OK)
-        st = read_records(out, v, &in, progress);
-    records_close(&in);
-    return st;
+    walker w = { .progress = progress };
+    SEFL_PASS(records_open(&w.in, f));
+    return read_records(out, v, &w);
 }
 
 sefl_status corpus_read_over(corpus *out, const vocab *v, const corpus_file *f, sefl_span bytes)
 {
-    record_reader in;
-    sefl_status st = records_over(&in, f, bytes);
-    if (st == SEFL_OK)
-        st = read_records(out, v, &in, NULL);
-    records_close(&in);
-    return st;
+    walker w = { 0 };
+    SEFL_PASS(records_over(&w.in, f, bytes));
+    return read_records(out, v, &w);
 }
 
 void corpus_clear(corpus *c)
@@ -275,23 +260,17 @@ static sefl_status find_split(char **out, const char *dir, const char *split)
 {
     static const char *const starts[] = { "", "wiki." };
     static const char *const ends[] = { ".txt", ".tokens", ".jsonl", ".ndjson", ".csv" };
-    sefl_status st = SEFL_OK;
-    size_t n = strlen(dir) + 64;
-    char *path = NULL;
+    char path[PATH_MAX];
     struct stat sb;
-    SEFL_TRY(sefl_new(&path, n, 1));
     for (size_t s = 0; s < 2; s++)
         for (size_t e = 0; e < 5; e++) {
-            snprintf(path, n, "%s/%s%s%s", dir, starts[s], split, ends[e]);
+            SEFL_PASS(file_path(path, "%s/%s%s%s", dir, starts[s], split, ends[e]));
             if (stat(path, &sb) != 0)
                 continue;
-            SEFL_CHECK(!*out, SEFL_EINVAL, "%s and %s are both there: which one is it?", *out,
-                       path);
-            SEFL_TRY(sefl_strdup(out, path));
+            SEFL_NEED(!*out, SEFL_EINVAL, "%s and %s are both there: which one is it?", *out, path);
+            SEFL_PASS(sefl_strdup(out, path));
         }
-done:
-    sefl_free(path);
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status corpus_paths_find(corpus_paths *out, const char *where)

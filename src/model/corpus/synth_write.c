@@ -11,12 +11,10 @@
 #include "model/corpus/corpus.h"
 #include "model/corpus/dirichlet.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef struct client {
     double shares[SYNTH_TOPICS];
@@ -27,8 +25,7 @@ typedef struct client {
 
 typedef struct job {
     const char *dir;
-    char *path; /* scratch */
-    size_t path_n;
+    char path[PATH_MAX]; /* scratch */
     const synth_settings *settings;
     client *client;
     synth *source; /* mixed as the clients are on the whole */
@@ -37,21 +34,13 @@ typedef struct job {
     uint64_t done, total; /* tokens */
 } job;
 
-static sefl_status make_folder(const char *path)
-{
-    struct stat sb;
-    if (mkdir(path, 0755) == 0 || (errno == EEXIST && stat(path, &sb) == 0 && S_ISDIR(sb.st_mode)))
-        return SEFL_OK;
-    return sefl_fail(SEFL_EIO, "cannot make the folder %s: %s", path, strerror(errno));
-}
-
 static const char *path_of(job *j, int64_t who, const char *name)
 {
     if (who < 0)
-        snprintf(j->path, j->path_n, "%s/%s", j->dir, name);
+        snprintf(j->path, sizeof j->path, "%s/%s", j->dir, name);
     else
-        snprintf(j->path, j->path_n, "%s/client-%03" PRId64 "%s%s", j->dir, who, *name ? "/" : "",
-                 name);
+        snprintf(j->path, sizeof j->path, "%s/client-%03" PRId64 "%s%s", j->dir, who,
+                 *name ? "/" : "", name);
     return j->path;
 }
 
@@ -253,6 +242,7 @@ sefl_status synth_write(const char *dir, const synth_settings *settings, synth_r
     synth_report r = { 0 };
     char hash[2 * SHA256_BYTES + 1];
     job j = { .dir = dir, .settings = settings, .progress = progress };
+    SEFL_CHECK(strlen(dir) + 64 <= PATH_MAX, SEFL_EINVAL, "the folder's path is too long");
     SEFL_CHECK(settings->clients >= 1 && settings->clients <= SYNTH_CLIENTS_MAX, SEFL_EINVAL,
                "%" PRIu32 " clients; 1 to %d are possible", settings->clients, SYNTH_CLIENTS_MAX);
     SEFL_CHECK(settings->tokens >= 1 && settings->tokens <= SYNTH_TOKENS_MAX, SEFL_EINVAL,
@@ -261,16 +251,14 @@ sefl_status synth_write(const char *dir, const synth_settings *settings, synth_r
     SEFL_CHECK(settings->alpha == 0 || (settings->alpha >= 0.001 && settings->alpha <= 1000),
                SEFL_EINVAL, "alpha is %g; 0.001 to 1000 are possible", settings->alpha);
     j.total = settings->tokens * 12 / 5; /* train and a tenth twice, both pooled and by client */
-    j.path_n = strlen(dir) + 64;
-    SEFL_TRY(sefl_new(&j.path, j.path_n, 1));
     SEFL_TRY(sefl_new(&j.client, settings->clients, sizeof *j.client));
     SEFL_TRY(synth_new(&j.source));
     SEFL_TRY(draw_clients(&j));
     r.entropy = synth_entropy(j.source);
     r.best_perplexity = exp(r.entropy);
-    SEFL_TRY(make_folder(dir));
+    SEFL_TRY(file_make_folder(dir, 0755));
     for (uint32_t i = 0; i < settings->clients; i++) {
-        SEFL_TRY(make_folder(path_of(&j, i, "")));
+        SEFL_TRY(file_make_folder(path_of(&j, i, ""), 0755));
         for (int split = 0; split < CORPUS_SPLITS; split++)
             SEFL_TRY(write_client(&j, i, split));
     }
@@ -284,6 +272,5 @@ done:
     buf_clear(&j.line);
     synth_free(j.source);
     sefl_free(j.client);
-    sefl_free(j.path);
     return st;
 }

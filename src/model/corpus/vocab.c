@@ -258,26 +258,22 @@ static sefl_status read_list(vocab *v, line_reader *in)
         unsigned long long line = (unsigned long long)in->line;
         SEFL_NEED(utf8_word(&text, &word), SEFL_EPROTO, "%s:%llu: the line holds no word", in->path,
                   line);
-        if (utf8_word(&text, &number)) {
-            for (size_t i = 0; i < number.n; i++)
-                SEFL_NEED(number.p[i] >= '0' && number.p[i] <= '9', SEFL_EPROTO,
-                          "%s:%llu: not a vocabulary: a line has one word and at most a count "
-                          "after it ('sefl data vocab TEXT --out FILE' makes one from text)",
-                          in->path, line);
-            for (size_t i = 0; i < number.n; i++)
-                SEFL_NEED(!__builtin_mul_overflow(count, 10, &count) &&
-                              !__builtin_add_overflow(count, number.p[i] - '0', &count),
-                          SEFL_EPROTO, "%s:%llu: the count is too large", in->path, line);
+        bool has_count = utf8_word(&text, &number), fits = true, digits = true;
+        for (size_t i = 0; has_count && i < number.n; i++) {
+            digits = digits && number.p[i] >= '0' && number.p[i] <= '9';
+            fits = fits && !__builtin_mul_overflow(count, 10, &count) &&
+                   !__builtin_add_overflow(count, number.p[i] - '0', &count);
         }
-        SEFL_NEED(!utf8_word(&text, &extra), SEFL_EPROTO,
+        SEFL_NEED(digits && !utf8_word(&text, &extra), SEFL_EPROTO,
                   "%s:%llu: not a vocabulary: a line has one word and at most a count after it "
                   "('sefl data vocab TEXT --out FILE' makes one from text)",
                   in->path, line);
+        SEFL_NEED(fits, SEFL_EPROTO, "%s:%llu: the count is too large", in->path, line);
         SEFL_NEED(!vocab_find(v, word, &id), SEFL_EPROTO, "%s:%llu: the word is also in line %u",
                   in->path, line, id + 1);
         SEFL_PASS(append(v, word, count, &id));
     }
-    SEFL_NEED(v->n > 0, SEFL_EPROTO, "%s: is empty; a word a line is wanted", in->path);
+    SEFL_NEED(v->n > 0, SEFL_EPROTO, "%s: is empty; one word per line is wanted", in->path);
     return SEFL_OK;
 }
 

@@ -113,31 +113,27 @@ static sefl_status get_vocab(model_meta *meta, const tensors *t, const char *pat
 
 static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path)
 {
-    sefl_status st = SEFL_OK;
     uint32_t *size[6];
     const char *kind = tensors_meta(t, "sefl"), *tied = tensors_meta(t, "tied");
     *meta = (model_meta){ 0 };
-    SEFL_CHECK(kind && strncmp(kind, "model ", 6) == 0, SEFL_EPROTO,
-               "%s: no SEFL model ('sefl model import' takes PyTorch's dense weights)", path);
-    SEFL_CHECK(strcmp(kind, "model 1") == 0, SEFL_EUNSUPPORTED, "%s: is a \"%.32s\", not model 1",
-               path, kind);
+    SEFL_NEED(kind && strncmp(kind, "model ", 6) == 0, SEFL_EPROTO,
+              "%s: no SEFL model ('sefl model import' takes PyTorch's dense weights)", path);
+    SEFL_NEED(strcmp(kind, "model 1") == 0, SEFL_EUNSUPPORTED, "%s: is a \"%.32s\", not model 1",
+              path, kind);
     meta->cfg.body = tensors_meta(t, "model");
-    SEFL_CHECK(meta->cfg.body, SEFL_EPROTO, "%s: the kind of model is missing", path);
+    SEFL_NEED(meta->cfg.body, SEFL_EPROTO, "%s: the kind of model is missing", path);
     sizes_of(size, &meta->cfg);
     for (int i = 0; i < 6; i++) {
         const char *text = tensors_meta(t, size_names[i]);
-        SEFL_CHECK(text && parse_u32(text, size[i]), SEFL_EPROTO,
-                   "%s: metadata \"%s\" is not a number above 0", path, size_names[i]);
+        SEFL_NEED(text && parse_u32(text, size[i]), SEFL_EPROTO,
+                  "%s: metadata \"%s\" is not a number above 0", path, size_names[i]);
     }
-    SEFL_CHECK(tied && (strcmp(tied, "true") == 0 || strcmp(tied, "false") == 0), SEFL_EPROTO,
-               "%s: metadata \"tied\" is neither true nor false", path);
+    SEFL_NEED(tied && (strcmp(tied, "true") == 0 || strcmp(tied, "false") == 0), SEFL_EPROTO,
+              "%s: metadata \"tied\" is neither true nor false", path);
     meta->cfg.tied = tied[0] == 't';
-    SEFL_TRY(get_vocab(meta, t, path));
-    st = lm_config_check(&meta->cfg); /* makes body a constant of its own */
-    if (st == SEFL_EINVAL)
-        st = sefl_fail_at(SEFL_EPROTO, "%s", path);
-done:
-    return st;
+    SEFL_PASS(get_vocab(meta, t, path));
+    sefl_status st = lm_config_check(&meta->cfg); /* makes body a constant of its own */
+    return st == SEFL_EINVAL ? sefl_fail_at(SEFL_EPROTO, "%s", path) : st;
 }
 
 static void values_hash(char out[2 * SHA256_BYTES + 1], const float *values, size_t n)
@@ -191,21 +187,17 @@ done:
 static sefl_status find_array(const tensor **out, const tensors *t, const char *path,
                               const char *name, unsigned rank, const uint64_t *shape)
 {
-    sefl_status st = SEFL_OK;
     const tensor *x = tensors_find(t, name);
-    SEFL_CHECK(x, SEFL_EPROTO, "%s: array \"%s\" is missing", path, name);
+    SEFL_NEED(x, SEFL_EPROTO, "%s: array \"%s\" is missing", path, name);
     bool same = x->rank == rank;
     for (unsigned k = 0; same && k < rank; k++)
         same = x->shape[k] == shape[k];
-    if (!same && rank == 2)
-        st = sefl_fail(SEFL_EPROTO, "%s: array \"%s\" is not %" PRIu64 " x %" PRIu64, path, name,
-                       shape[0], shape[1]);
-    else if (!same)
-        st = sefl_fail(SEFL_EPROTO, "%s: array \"%s\" is not a vector of %" PRIu64 " values", path,
-                       name, shape[0]);
+    SEFL_NEED(same || rank != 2, SEFL_EPROTO, "%s: array \"%s\" is not %" PRIu64 " x %" PRIu64,
+              path, name, shape[0], shape[1]);
+    SEFL_NEED(same, SEFL_EPROTO, "%s: array \"%s\" is not a vector of %" PRIu64 " values", path,
+              name, shape[0]);
     *out = x;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const char *path)
@@ -295,16 +287,13 @@ sefl_status model_check_vocab(const model_meta *meta, const vocab *v)
 
 /* ---- PyTorch's ----------------------------------------------------------------------------- */
 
-/* sin and cos of position over 10000^(2i/embed), (POSITIONS, 1, embed): as PyTorch's example. */
-static sefl_status position_table(float **out, uint32_t embed)
+/* (POSITIONS, 1, embed) */
+static sefl_status position_table(float **out, size_t embed)
 {
-    sefl_status st = sefl_new(out, (size_t)POSITIONS * embed, sizeof **out);
-    for (size_t t = 0; st == SEFL_OK && t < POSITIONS; t++)
-        for (uint32_t j = 0; j < embed; j++) {
-            double even = j - j % 2, angle = (double)t * exp(-even * log(10000.0) / embed);
-            (*out)[t * embed + j] = (float)(j % 2 == 0 ? sin(angle) : cos(angle));
-        }
-    return st;
+    SEFL_PASS(sefl_new(out, POSITIONS * embed, sizeof **out));
+    for (size_t i = 0; i < POSITIONS * embed; i++)
+        (*out)[i] = (float)lm_position(i / embed, i % embed, embed);
+    return SEFL_OK;
 }
 
 /* Values of the parameter when it is dense. */

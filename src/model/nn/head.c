@@ -326,28 +326,19 @@ static sefl_status turn_tokens(void *ctx, unsigned lane, size_t begin, size_t en
     return SEFL_OK;
 }
 
-static sefl_status spectra_of_weights(void *ctx, unsigned lane, size_t begin, size_t end)
+/* Slices of the weights to their spectra before the tiles, of the gradient back after them. */
+static sefl_status spectra(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     const run *r = ctx;
     const nn_head *h = r->h;
     (void)lane;
     for (size_t s = begin; s < end; s++) {
-        uint32_t bi = (uint32_t)s * (h->rows / h->w.block);
-        hankel_prepare(h->k, h->w, h->ws + bi * hankel_row_size(h->w), r->job->v, bi,
-                       slice_blocks(h, s));
-    }
-    return SEFL_OK;
-}
-
-static sefl_status fold_spectra(void *ctx, unsigned lane, size_t begin, size_t end)
-{
-    const run *r = ctx;
-    const nn_head *h = r->h;
-    (void)lane;
-    for (size_t s = begin; s < end; s++) {
-        uint32_t bi = (uint32_t)s * (h->rows / h->w.block);
-        hankel_fold(h->k, h->w, r->job->dv, h->dws + bi * hankel_row_size(h->w), bi,
-                    slice_blocks(h, s));
+        uint32_t bi = (uint32_t)s * (h->rows / h->w.block), blocks = slice_blocks(h, s);
+        size_t at = bi * hankel_row_size(h->w);
+        if (r->first)
+            hankel_prepare(h->k, h->w, h->ws + at, r->job->v, bi, blocks);
+        else
+            hankel_fold(h->k, h->w, r->job->dv, h->dws + at, bi, blocks);
     }
     return SEFL_OK;
 }
@@ -371,7 +362,7 @@ sefl_status nn_head_run(nn_head *h, pool *p, const nn_head_job *job)
         SEFL_NEED(job->target[t] < h->w.rows, SEFL_EINVAL, "word %u: the vocabulary has %u",
                   job->target[t], h->w.rows);
     if (h->fast)
-        SEFL_PASS(pool_run(p, h->slices, 1, spectra_of_weights, &r, NULL));
+        SEFL_PASS(pool_run(p, h->slices, 1, spectra, &r, NULL));
     for (; r.t0 < job->n; r.t0 += r.n, r.first = false) {
         r.n = job->n - r.t0 < h->tile ? job->n - r.t0 : h->tile;
         if (h->fast)
@@ -385,8 +376,8 @@ sefl_status nn_head_run(nn_head *h, pool *p, const nn_head_job *job)
             SEFL_PASS(pool_run(p, r.n, panel, gather, &r, NULL));
         }
     }
-    if (h->fast && job->dx)
-        SEFL_PASS(pool_run(p, h->slices, 1, fold_spectra, &r, NULL));
+    if (h->fast && job->dx && !r.first)
+        SEFL_PASS(pool_run(p, h->slices, 1, spectra, &r, NULL));
     *job->loss = loss;
     return SEFL_OK;
 }

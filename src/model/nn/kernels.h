@@ -2,7 +2,7 @@
  *
  * One source (kernels.inc) is compiled for AVX-512, for AVX2 with FMA, and for plain C with the
  * baseline's vectors. A "lane vector" is `width` neighbouring numbers; where a layout below says
- * [W], W = width. Buffers with lane vectors are aligned to 64 bytes (arena memory is).
+ * [W], W = width. Buffers with lane vectors are aligned to 64 bytes (nn_take does).
  *
  *     const nn_kernels *k = nn_kernels_get();          // honours SEFL_CPU
  *     k->softmax_row(y, bias, n, &max, &sum);

@@ -23,9 +23,9 @@ void nn_gemm_1(const nn_gemm_args *g)
 {
     if (g->m == 0 || g->n == 0)
         return;
-    nn_cblas_gemm(CblasRowMajor, g->ta ? CblasTrans : CblasNoTrans,
-                  g->tb ? CblasTrans : CblasNoTrans, (int)g->m, (int)g->n, (int)g->k, 1, g->a,
-                  (int)g->lda, g->b, (int)g->ldb, g->beta, g->c, (int)g->ldc);
+    nn_cblas_gemm(CblasRowMajor, g->a.t ? CblasTrans : CblasNoTrans,
+                  g->b.t ? CblasTrans : CblasNoTrans, (int)g->m, (int)g->n, (int)g->k, 1, g->a.p,
+                  (int)g->a.ld, g->b.p, (int)g->b.ld, g->beta, g->c, (int)g->ldc);
 }
 
 typedef struct gemm_job {
@@ -40,7 +40,7 @@ static sefl_status pack_piece(void *ctx, unsigned lane, size_t begin, size_t end
     const nn_gemm_args *g = j->g;
     (void)lane;
     for (size_t i = begin; i < end; i++)
-        j->k->gemm_pack(j->pack, g->b, g->ldb, g->tb, g->k, g->n, i * 2 * j->k->width);
+        j->k->gemm_pack(j->pack, g->b.p, g->b.ld, g->b.t, g->k, g->n, i * 2 * j->k->width);
     return SEFL_OK;
 }
 
@@ -48,15 +48,15 @@ static sefl_status gemm_piece(void *ctx, unsigned lane, size_t begin, size_t end
 {
     const gemm_job *j = ctx;
     const nn_gemm_args *g = j->g;
-    const nn_real *a = g->a + (g->ta ? begin : begin * g->lda);
+    const nn_real *a = g->a.p + (g->a.t ? begin : begin * g->a.ld);
     nn_real *c = g->c + begin * g->ldc;
     (void)lane;
     for (size_t i = 0; g->bias && i < end - begin; i++)
         memcpy(c + i * g->ldc, g->bias, g->n * sizeof *c);
-    j->k->gemm(c, g->ldc, a, g->lda, g->ta, j->pack, end - begin, g->n, g->k,
+    j->k->gemm(c, g->ldc, a, g->a.ld, g->a.t, j->pack, end - begin, g->n, g->k,
                g->bias || g->beta != 0);
     for (size_t q = 0; g->sums && q < g->k; q++)
-        j->k->axpy(g->sums + begin, 1, a + q * g->lda, end - begin);
+        j->k->axpy(g->sums + begin, 1, a + q * g->a.ld, end - begin);
     return SEFL_OK;
 }
 
@@ -119,45 +119,20 @@ sefl_status nn_linear(const nn_work *k, nn_real *y, const nn_real *x, size_t n, 
                       const nn_real *bias)
 {
     size_t rows = w->shape.rows, cols = w->shape.cols;
-    return nn_gemm(k, &(nn_gemm_args){ .tb = true,
-                                       .m = n,
-                                       .n = rows,
-                                       .k = cols,
-                                       .a = x,
-                                       .lda = cols,
-                                       .b = w->w,
-                                       .ldb = cols,
-                                       .bias = bias,
-                                       .c = y,
-                                       .ldc = rows });
+    nn_gemm_args g = { n, rows, cols, { x, cols }, { w->w, cols, true }, y, rows, .bias = bias };
+    return nn_gemm(k, &g);
 }
 
 sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real *dbias,
                            const nn_real *dy, const nn_real *x, size_t n)
 {
     size_t rows = w->shape.rows, cols = w->shape.cols;
+    nn_gemm_args to_x = { n, cols, rows, { dy, rows }, { w->w, cols }, dx, cols };
+    nn_gemm_args to_w = { rows, cols, n, { dy, rows, true }, { x, cols }, w->dw, cols, 1 };
+    to_w.sums = dbias;
     if (dx)
-        SEFL_PASS(nn_gemm(k, &(nn_gemm_args){ .m = n,
-                                              .n = cols,
-                                              .k = rows,
-                                              .a = dy,
-                                              .lda = rows,
-                                              .b = w->w,
-                                              .ldb = cols,
-                                              .c = dx,
-                                              .ldc = cols }));
-    return nn_gemm(k, &(nn_gemm_args){ .ta = true,
-                                       .m = rows,
-                                       .n = cols,
-                                       .k = n,
-                                       .a = dy,
-                                       .lda = rows,
-                                       .b = x,
-                                       .ldb = cols,
-                                       .beta = 1,
-                                       .c = w->dw,
-                                       .ldc = cols,
-                                       .sums = dbias });
+        SEFL_PASS(nn_gemm(k, &to_x));
+    return nn_gemm(k, &to_w);
 }
 
 typedef struct dropout_job {

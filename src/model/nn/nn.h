@@ -13,19 +13,21 @@
 #include "model/nn/plan.h"
 #include "seeded/seeded.h"
 
-/* c (m, n) = op(a) op(b) + beta c, cut by rows of c. */
+typedef struct nn_mat {
+    const nn_real *p;
+    size_t ld; /* numbers from row to row */
+    bool t;    /* stored transposed */
+} nn_mat;
+
+/* c (m, n) = a b + beta c, cut by rows of c; a is (m, k), b is (k, n). */
 typedef struct nn_gemm_args {
-    bool ta, tb; /* a, b are stored transposed */
     size_t m, n, k;
-    const nn_real *a;
-    size_t lda;
-    const nn_real *b;
-    size_t ldb;
-    nn_real beta;
+    nn_mat a, b;
     nn_real *c;
     size_t ldc;
+    nn_real beta;
     const nn_real *bias; /* n numbers that every row of c begins with, in place of beta c */
-    nn_real *sums;       /* with ta: row sums of op(a) are added to it, m numbers */
+    nn_real *sums;       /* with a.t: row sums of a are added to it, m numbers */
 } nn_gemm_args;
 
 /* What products of layers work with: threads, and room for one operand in panels. */

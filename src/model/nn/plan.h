@@ -1,35 +1,45 @@
-/* plan: lays memory out twice with the same code: once to add up what is needed, once to take it
- * from an arena of exactly that size.
+/* plan: lays memory out twice with the same code: once to add up what is needed, once to hand it
+ * out from one block of exactly that size.
  *
  *     static void layout(thing *t, nn_plan *p) { t->x = nn_take(p, n, sizeof *t->x); ... }
  *     nn_plan p = { 0 };
  *     layout(&t, &p);                                   // counts
- *     SEFL_TRY(arena_init(&a, p.need));
- *     p.a = &a;
- *     layout(&t, &p);                                   // takes */
+ *     SEFL_TRY(nn_plan_get(&p, &memory));               // the caller's to sefl_free
+ *     layout(&t, &p);                                   // hands out: zeroed, aligned to 64 bytes */
 #ifndef MODEL_NN_PLAN_H
 #define MODEL_NN_PLAN_H
 
-#include "base/arena.h"
+#include "base/alloc.h"
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct nn_plan {
-    arena *a;    /* NULL: only count */
-    size_t need; /* SIZE_MAX when it does not fit a size_t */
+    uint8_t *memory; /* NULL: only count */
+    size_t need;     /* bytes; SIZE_MAX when they do not fit a size_t */
+    size_t used;
 } nn_plan;
 
 static inline void *nn_take(nn_plan *p, size_t count, size_t size)
 {
-    if (!p->a) {
-        size_t cost = arena_cost(count ? count : 1, size);
-        p->need = cost == 0 || p->need > SIZE_MAX - cost ? SIZE_MAX : p->need + cost;
-        return NULL;
-    }
-    void *at = arena_take(p->a, count ? count : 1, size);
-    assert(at); /* the counting pass ran the same code */
+    size_t bytes = 0, sum = 0;
+    bool fits = !__builtin_mul_overflow(count ? count : 1, size, &bytes) && bytes <= SIZE_MAX - 63;
+    bytes = fits ? (bytes + 63) / 64 * 64 : 0;
+    fits = fits && !__builtin_add_overflow(p->used, bytes, &sum);
+    uint8_t *at = p->memory ? p->memory + p->used : NULL;
+    p->used = fits ? sum : SIZE_MAX;
+    assert(!p->memory || p->used <= p->need); /* the counting pass ran the same code */
     return at;
+}
+
+/* Ends the counting pass. */
+static inline sefl_status nn_plan_get(nn_plan *p, uint8_t **memory)
+{
+    SEFL_NEED(p->used < SIZE_MAX, SEFL_ERANGE, "model: its memory does not fit this machine");
+    SEFL_PASS(sefl_new(memory, p->used, 1));
+    *p = (nn_plan){ .memory = *memory, .need = p->used };
+    return SEFL_OK;
 }
 
 #endif

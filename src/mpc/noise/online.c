@@ -7,21 +7,6 @@
 
 enum { GROUP = JUMP_GROUP, MEAN = 62, SEED_AT = NOISE_REPLY_HEAD - PRG_SEED };
 
-static sefl_status from_array(void *ctx, uint64_t *digit, size_t first, size_t n)
-{
-    memcpy(digit, (const uint64_t *)ctx + first, n * sizeof *digit);
-    return SEFL_OK;
-}
-
-noise_digits noise_digits_of(const uint64_t *digit)
-{
-    union {
-        const uint64_t *from;
-        void *ctx;
-    } u = { .from = digit };
-    return (noise_digits){ .get = from_array, .ctx = u.ctx };
-}
-
 /* n numbers of `bytes` bytes each, packed. Two bytes are what a ring of 16 bits has. */
 static void unpack(uint64_t *out, const uint8_t *p, size_t n, unsigned bytes)
 {

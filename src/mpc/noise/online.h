@@ -68,9 +68,6 @@ typedef struct noise_digits {
     void *ctx;
 } noise_digits;
 
-/* Digits in an array: noise_digits d = noise_digits_of(array). */
-noise_digits noise_digits_of(const uint64_t *digit);
-
 /* What a server adds: gives n values from coordinate `first` on, in order, each once. */
 typedef struct noise_source {
     sefl_status (*get)(void *ctx, int64_t *e, size_t first, size_t n);

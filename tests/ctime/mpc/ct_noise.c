@@ -3,6 +3,7 @@
 #include "mpc/noise/online.h"
 #include "mpc/noise/pool.h"
 #include "mpc/noise/quantise.h"
+#include "support/digits.h"
 
 #include <string.h>
 

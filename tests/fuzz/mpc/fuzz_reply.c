@@ -3,6 +3,7 @@
  * one that is not gives zeros; a slice is read and written alike, and a pool gives no value twice. */
 #include "mpc/noise/online.h"
 #include "mpc/noise/pool.h"
+#include "support/digits.h"
 
 #include <stdlib.h>
 #include <string.h>

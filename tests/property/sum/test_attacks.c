@@ -13,6 +13,7 @@
 #include "unit/sum/link_sets.h"
 
 #include "mpc/noise/online.h"
+#include "support/digits.h"
 
 #include <math.h>
 

@@ -1,5 +1,6 @@
 /* Decoder, softmax and cross-entropy in tiles against the plain computation: several slices and
  * tiles, every block path, every instruction set, any number of threads. */
+#include "support/bhm_ref.h"
 #include "support/check.h"
 
 #include "base/alloc.h"
@@ -83,13 +84,12 @@ static double off(const nn_real *a, const nn_real *b, size_t n)
 static void solve(const problem *p, problem *out, unsigned threads, const nn_kernels *k, bool dense)
 {
     pool *pl = NULL;
-    arena mem;
+    uint8_t *memory = NULL;
     nn_plan plan = { 0 };
     nn_head h = { 0 };
     CHECK_OK(pool_new(&pl, threads));
     nn_head_layout(&h, p->w, p->n, threads, k, dense, &plan);
-    CHECK_OK(arena_init(&mem, plan.need));
-    plan.a = &mem;
+    CHECK_OK(nn_plan_get(&plan, &memory));
     nn_head_layout(&h, p->w, p->n, threads, k, dense, &plan);
     memset(out->dv, 0x7f, p->count * sizeof *out->dv); /* must be overwritten */
     nn_head_job job = { .x = p->x,
@@ -110,7 +110,7 @@ static void solve(const problem *p, problem *out, unsigned threads, const nn_ker
     p->target[p->n - 1] = p->w.rows; /* a word beyond the vocabulary */
     CHECK_STATUS(nn_head_run(&h, pl, &job), SEFL_EINVAL);
     p->target[p->n - 1] = 0;
-    arena_clear(&mem);
+    sefl_free(memory);
     pool_free(pl);
 }
 

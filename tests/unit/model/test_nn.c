@@ -32,15 +32,11 @@ static void one_product(size_t m, size_t n, size_t k, unsigned how, seeded *g)
             memcpy(sums, sums0, m * sizeof *sums);
             CHECK_OK(pool_new(&p, threads));
             CHECK_OK(nn_gemm(&(nn_work){ .pool = p, .pack = pack, .k = *ker },
-                             &(nn_gemm_args){ .ta = ta,
-                                              .tb = tb,
-                                              .m = m,
+                             &(nn_gemm_args){ .m = m,
                                               .n = n,
                                               .k = k,
-                                              .a = a,
-                                              .lda = lda,
-                                              .b = b,
-                                              .ldb = ldb,
+                                              .a = { a, lda, ta },
+                                              .b = { b, ldb, tb },
                                               .beta = add ? 1 : 0,
                                               .bias = bias ? first : NULL,
                                               .c = c,
@@ -89,8 +85,38 @@ static void test_products(void **state)
             one_product(sizes[i][0], sizes[i][1], sizes[i][2], how, &g);
 }
 
+static void test_plan(void **state)
+{
+    nn_plan p = { 0 };
+    uint8_t *memory = NULL;
+    (void)state;
+    assert_null(nn_take(&p, 10, 4));
+    assert_null(nn_take(&p, 100, 1));
+    CHECK_OK(nn_plan_get(&p, &memory));
+    assert_int_equal(p.need, 64 + 128);
+    uint8_t *x = nn_take(&p, 10, 4), *y = nn_take(&p, 100, 1);
+    assert_ptr_equal(x, memory);
+    assert_ptr_equal(y, memory + 64);
+    assert_int_equal((uintptr_t)x % 64, 0);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(y[i], 0);
+    assert_int_equal(p.used, p.need);
+    sefl_free(memory);
+    static const size_t huge[][2] = { { SIZE_MAX, 2 }, { SIZE_MAX, 1 }, { SIZE_MAX - 70, 1 } };
+    for (int i = 0; i < 3; i++) { /* what does not fit a size_t is refused, also what follows */
+        p = (nn_plan){ 0 };
+        nn_take(&p, 10, 4);
+        nn_take(&p, huge[i][0], huge[i][1]);
+        nn_take(&p, 1, 1);
+        CHECK_STATUS(nn_plan_get(&p, &memory), SEFL_ERANGE);
+    }
+    TEST_FAULTS(FAULT_ALLOC, (p = (nn_plan){ .used = 100 }, st = nn_plan_get(&p, &memory)),
+                sefl_free(memory));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_products) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_products),
+                                        cmocka_unit_test(test_plan) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

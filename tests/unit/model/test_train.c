@@ -112,10 +112,7 @@ static void test_optimisers(void **state)
         CHECK_STATUS(optim_norm(o, NULL, &norm, bad, &span, 1), SEFL_ERANGE);
         optim_free(o);
     }
-    optim_kind k;
-    CHECK_OK(optim_kind_parse(&k, "adam"));
-    assert_int_equal(k, OPTIM_ADAM);
-    CHECK_STATUS(optim_kind_parse(&k, "adams"), SEFL_EINVAL);
+    assert_string_equal(optim_kind_name(OPTIM_ADAM), "adam");
 }
 
 /* It learns, whatever the model and the optimiser. */
@@ -516,9 +513,9 @@ static void test_bad_settings(void **state)
     /* a text shorter than the batch is wide: fewer columns */
     CHECK_OK(lm_new(&m, &sizes[0], NULL));
     CHECK_OK(trainer_new(&t, m, NULL, &(train_config){ .lr = 1 }, text, 5));
-    assert_int_equal(trainer_columns(t), 2);
     train_info info;
     CHECK_OK(trainer_step(t, &info));
+    assert_int_equal(info.words, 2); /* one step of two columns */
     assert_true(info.epoch_ended);
     trainer_free(t);
     lm_free(m);

@@ -5,6 +5,7 @@
 #include "crypto/ahe/paillier_pack.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/quantise.h"
+#include "support/digits.h"
 #include "support/law.h"
 
 #include <math.h>

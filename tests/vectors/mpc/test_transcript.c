@@ -6,6 +6,7 @@
  * Run without arguments the program runs itself again with SEFL_CPU narrowed, so that the portable
  * and the AVX2 paths must give the same bytes. */
 #include "support/check.h"
+#include "support/digits.h"
 
 #include "base/cpu.h"
 #include "base/sha256.h"

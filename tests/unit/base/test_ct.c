@@ -1,31 +1,9 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/ct.h"
 
 #include <string.h>
-
-static void arena_hands_out_and_rewinds(void **state)
-{
-    (void)state;
-    arena a;
-    CHECK_OK(arena_init(&a, arena_cost(10, 4) + arena_cost(100, 1)));
-    uint8_t *x = arena_take(&a, 10, 4);
-    assert_non_null(x);
-    assert_int_equal((uintptr_t)x % 64, 0);
-    uint8_t *y = arena_take(&a, 100, 1);
-    assert_non_null(y);
-    for (int i = 0; i < 100; i++)
-        assert_int_equal(y[i], 0);
-    assert_null(arena_take(&a, 1, 1)); /* the plan is used up */
-    assert_null(arena_take(&a, SIZE_MAX, 2));
-    assert_null(arena_take(&a, SIZE_MAX, 1));
-    assert_int_equal(a.peak, a.cap);
-    arena_clear(&a);
-    arena_clear(&a);
-    TEST_FAULTS(FAULT_ALLOC, st = arena_init(&a, 100), arena_clear(&a));
-}
 
 static void ct_words(void **state)
 {
@@ -92,7 +70,6 @@ static void ct_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arena_hands_out_and_rewinds),
         cmocka_unit_test(ct_words),
         cmocka_unit_test(ct_lt_exhaustive),
         cmocka_unit_test(ct_bytes),
