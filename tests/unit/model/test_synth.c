@@ -320,7 +320,7 @@ static void on_disk(void **state)
     buf_clear(&meta);
     CHECK_STATUS(synth_write(folder_path("u"), &(synth_settings){ .tokens = 1 }, &r, NULL),
                  SEFL_EINVAL);
-    CHECK_STATUS(synth_write(folder_path("no/where"), &set, &r, NULL), SEFL_EIO);
+    CHECK_STATUS(synth_write(folder_path("no/where"), &set, &r, NULL), SEFL_ENOTFOUND);
     set = (synth_settings){ .clients = 1, .tokens = 20 };
     TEST_FAULTS(FAULT_ALLOC, st = synth_write(folder_path("f"), &set, &r, NULL), (void)0);
     TEST_FAULTS(FAULT_WRITE, st = synth_write(folder_path("f"), &set, &r, NULL), (void)0);
