@@ -281,27 +281,28 @@ static sefl_status sync_file(ledger *l)
     return SEFL_OK;
 }
 
+static sefl_status seek_to(const ledger *l, size_t at)
+{
+    SEFL_NEED(lseek(l->fd, (off_t)at, SEEK_SET) == (off_t)at, SEFL_EIO, "cannot seek in %s: %s",
+              l->path, strerror(errno));
+    return SEFL_OK;
+}
+
 static sefl_status append(ledger *l, sefl_span bytes)
 {
-    sefl_status st = SEFL_OK;
     struct stat sb;
-    SEFL_CHECK(fstat(l->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", l->path, strerror(errno));
-    if ((uintmax_t)sb.st_size != l->size || sb.st_nlink == 0) {
-        l->broken = true;
-        SEFL_CHECK(false, SEFL_ESTATE, "%s was changed or removed by another program", l->path);
-    }
-    SEFL_CHECK(lseek(l->fd, (off_t)l->size, SEEK_SET) == (off_t)l->size, SEFL_EIO,
-               "cannot seek in %s: %s", l->path, strerror(errno));
-    st = file_write_all(l->fd, bytes);
+    SEFL_NEED(fstat(l->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", l->path, strerror(errno));
+    l->broken = (uintmax_t)sb.st_size != l->size || sb.st_nlink == 0;
+    SEFL_NEED(!l->broken, SEFL_ESTATE, "%s was changed or removed by another program", l->path);
+    SEFL_PASS(seek_to(l, l->size));
+    sefl_status st = file_write_all(l->fd, bytes);
     if (st != SEFL_OK) {
-        sefl_note_before("%s", l->path);
         l->broken = ftruncate(l->fd, (off_t)l->size) != 0; /* take a torn record back */
-        goto done;
+        return sefl_fail_at(st, "%s", l->path);
     }
-    SEFL_TRY(sync_file(l));
+    SEFL_PASS(sync_file(l));
     l->size += bytes.n;
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status put_record(sefl_buf *out, uint8_t prev[LEDGER_HASH_BYTES], sefl_span body)
@@ -363,8 +364,7 @@ static sefl_status settle(ledger *l, sefl_span file)
     if (l->ignored > 0)
         SEFL_NEED(ftruncate(l->fd, (off_t)l->size) == 0, SEFL_EIO, "cannot cut %s: %s", l->path,
                   strerror(errno));
-    SEFL_NEED(lseek(l->fd, (off_t)l->last_append, SEEK_SET) == (off_t)l->last_append, SEFL_EIO,
-              "cannot seek in %s: %s", l->path, strerror(errno));
+    SEFL_PASS(seek_to(l, l->last_append));
     SEFL_PASS(file_write_all(l->fd, span_of(file.p + l->last_append, l->size - l->last_append)));
     return sync_file(l);
 }

@@ -66,19 +66,17 @@ done:
 /* The ledger, opened again if it had failed. */
 static sefl_status ready(account *a)
 {
-    sefl_status st = SEFL_OK;
     ledger_head head;
     bool any;
     if (a->l)
-        goto done;
-    SEFL_TRY(recall(a, &head, &any));
-    st = ledger_open(&a->l, a->path, a->population, any ? &head : NULL);
+        return SEFL_OK;
+    SEFL_PASS(recall(a, &head, &any));
+    sefl_status st = ledger_open(&a->l, a->path, a->population, any ? &head : NULL);
     if (st == SEFL_ESTATE) /* of another population, or older than the journal */
         st = sefl_fail(st,
                        "%s; put the newest ledger of population \"%s\" in place; if it is lost, "
                        "a copy of the other server's (docs/OPERATING.md, section 13)",
                        sefl_last_error(), a->population);
-done:
     return st;
 }
 

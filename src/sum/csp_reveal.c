@@ -216,7 +216,6 @@ sefl_status csp_on_sum(csp *c, rd *r)
 /* Takes the shares that the statement names out of the pool, for ever. NO if they are not there. */
 static sefl_status take_slice(csp *c)
 {
-    sefl_status st = SEFL_OK;
     csp_revealing *o = c->revealing;
     const task *t = c->c.task;
     noise_params p = task_noise_params(t, o->s.round, o->s.attempt);
@@ -226,12 +225,11 @@ static sefl_status take_slice(csp *c)
         return csp_no(c, LINK_NO_SLICE, "a slice of another length than the vector");
     if (!joint)
         return SEFL_OK;
-    SEFL_TRY(sefl_new(&o->x, t->values, bytes));
+    SEFL_PASS(sefl_new(&o->x, t->values, bytes));
     o->x_bytes = t->values * bytes;
     if (!c->c.shares || shares_pool_take(c->c.shares, &o->s.slice, o->x, bytes) != SEFL_OK)
-        st = csp_no(c, LINK_NO_SLICE, c->c.shares ? sefl_last_error() : NULL);
-done:
-    return st;
+        return csp_no(c, LINK_NO_SLICE, c->c.shares ? sefl_last_error() : NULL);
+    return SEFL_OK;
 }
 
 /* NO if AS states more clients than this operator approved. */

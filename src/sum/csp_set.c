@@ -129,20 +129,17 @@ done:
 
 static sefl_status add_pads(csp *c, const ahe_seed *seeds, size_t n)
 {
-    sefl_status st =
-        n > 0 ? ahe_dec_add(&c->c.task->ahe, c->gather->dec, seeds, n, c->c.pool) : SEFL_OK;
-    if (st == SEFL_OK)
-        c->gather->in_sum += (uint32_t)n;
-    return st;
+    if (n > 0)
+        SEFL_PASS(ahe_dec_add(&c->c.task->ahe, c->gather->dec, seeds, n, c->c.pool));
+    c->gather->in_sum += (uint32_t)n;
+    return SEFL_OK;
 }
 
-static sefl_status take_pads(csp *c, const ahe_seed *seeds, size_t n)
+static sefl_status take_pad(csp *c, const ahe_seed *seed)
 {
-    sefl_status st =
-        n > 0 ? ahe_dec_take(&c->c.task->ahe, c->gather->dec, seeds, n, c->c.pool) : SEFL_OK;
-    if (st == SEFL_OK)
-        c->gather->in_sum -= (uint32_t)n;
-    return st;
+    SEFL_PASS(ahe_dec_take(&c->c.task->ahe, c->gather->dec, seed, 1, c->c.pool));
+    c->gather->in_sum--;
+    return SEFL_OK;
 }
 
 /* Takes off the pads that no kept head uses. */
@@ -151,7 +148,7 @@ static sefl_status take_unused(csp *c)
     csp_gather *g = c->gather;
     for (size_t i = 0; i < g->table.n; i++)
         if (g->e[i].on && !g->e[i].in_set) {
-            SEFL_PASS(take_pads(c, &g->seed[i], 1));
+            SEFL_PASS(take_pad(c, &g->seed[i]));
             g->e[i].on = false;
         }
     return SEFL_OK;
@@ -270,7 +267,7 @@ static sefl_status keep_early(csp *c, const look *l)
               "more heads than the task has room for");
     if (before && g->e[before - 1].on) {
         g->e[before - 1].on = false;
-        SEFL_PASS(take_pads(c, &g->seed[before - 1], 1));
+        SEFL_PASS(take_pad(c, &g->seed[before - 1]));
     }
     SEFL_PASS(client_table_put(&g->table, l->h.client, l->h.units, &i));
     SEFL_PASS(grow(g));
@@ -578,10 +575,11 @@ static sefl_status decide(csp_reading *s)
     return SEFL_OK;
 }
 
-static void drain(csp_reading *s, link_no no, const char *why)
+static sefl_status drain(csp_reading *s, link_no no, const char *why)
 {
     s->mode = SET_DRAIN;
     s->no = no, s->why = why;
+    return SEFL_OK;
 }
 
 /* What to do with this SET. */
@@ -593,26 +591,23 @@ static sefl_status choose_mode(csp_reading *s)
     sefl_status st = csp_store_get(store, s->round, &s->now);
     if (st != SEFL_OK)
         return st;
-    if (s->now.state == CSP_NEW) {
-        drain(s, LINK_NO_HEADER, CSP_NEVER_SIGNED);
-        return SEFL_OK;
-    }
-    if (s->now.state == CSP_SKIPPED) {
-        drain(s, LINK_NO_SKIPPED, csp_skip_text(s->now.skip));
-        return SEFL_OK;
-    }
+    if (s->now.state == CSP_NEW)
+        return drain(s, LINK_NO_HEADER, CSP_NEVER_SIGNED);
+    if (s->now.state == CSP_SKIPPED)
+        return drain(s, LINK_NO_SKIPPED, csp_skip_text(s->now.skip));
     st = csp_store_set_get(store, s->round, &s->set);
     bool known = st == SEFL_OK;
     if (st != SEFL_OK && st != SEFL_ENOTFOUND)
         return st;
     if (known && s->set.clients != s->clients)
-        drain(s, LINK_NO_ORDER, OTHER_SET);
-    else if (s->now.state == CSP_REVEALED && !known)
-        drain(s, LINK_NO_REVEALED, NULL);
-    else if (s->now.state == CSP_REVEALED)
+        return drain(s, LINK_NO_ORDER, OTHER_SET);
+    if (s->now.state == CSP_REVEALED && !known)
+        return drain(s, LINK_NO_REVEALED, NULL);
+    const bool few = s->clients < t->threshold || s->clients > t->clients_max;
+    if (s->now.state != CSP_REVEALED && few)
+        return drain(s, LINK_NO_FEW, NULL);
+    if (s->now.state == CSP_REVEALED)
         s->mode = SET_SAME;
-    else if (s->clients < t->threshold || s->clients > t->clients_max)
-        drain(s, LINK_NO_FEW, NULL);
     else if (known && c->gather && c->gather->round == s->round && c->gather->decided)
         s->mode = SET_SAME;
     else
@@ -627,10 +622,8 @@ static sefl_status get_ready(csp_reading *s)
     if (s->mode != SET_FRESH && s->mode != SET_AGAIN)
         return SEFL_OK;
     sefl_status st = gather_for(c, s->round);
-    if (st == SEFL_ENOTFOUND) {
-        drain(s, LINK_NO_KEY, NULL);
-        return SEFL_OK;
-    }
+    if (st == SEFL_ENOTFOUND)
+        return drain(s, LINK_NO_KEY, NULL);
     SEFL_PASS(st);
     for (size_t i = 0; i < c->gather->table.n; i++)
         c->gather->e[i].in_set = false;
@@ -674,11 +667,8 @@ static sefl_status too_few(csp_reading *s)
 {
     csp *c = s->c;
     const csp_store *store = c->c.store;
-    sefl_status st = csp_store_skip(store, s->round, CSP_SKIP_FEW);
-    if (st == SEFL_OK)
-        st = csp_round_over(c, s->round);
-    if (st != SEFL_OK)
-        return csp_own(c, st);
+    SEFL_PASS(csp_own(c, csp_store_skip(store, s->round, CSP_SKIP_FEW)));
+    SEFL_PASS(csp_own(c, csp_round_over(c, s->round)));
     log_info(c->c.log, "round skipped", lf_u64("round", s->round),
              lf_str("why", csp_skip_text(CSP_SKIP_FEW)));
     return csp_no(c, LINK_NO_FEW, NULL);

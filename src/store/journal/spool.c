@@ -266,21 +266,15 @@ static sefl_status gather(spool *s, sefl_span bytes)
 
 sefl_status spool_write(spool *s, sefl_span bytes)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
-    SEFL_CHECK(bytes.n <= s->total - s->offset, SEFL_EPROTO,
-               "more bytes than the %" PRIu64 " that were announced", s->total);
-    if (bytes.n == 0)
-        goto done;
-    if (s->room) {
-        SEFL_TRY(gather(s, bytes));
-    } else {
-        SEFL_TRY(put(s, s->offset, bytes));
-        hash_at(s, s->offset, bytes);
-        s->offset += bytes.n;
-    }
-done:
-    return st;
+    SEFL_NEED(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
+    SEFL_NEED(bytes.n <= s->total - s->offset, SEFL_EPROTO,
+              "more bytes than the %" PRIu64 " that were announced", s->total);
+    if (s->room || bytes.n == 0)
+        return gather(s, bytes);
+    SEFL_PASS(put(s, s->offset, bytes));
+    hash_at(s, s->offset, bytes);
+    s->offset += bytes.n;
+    return SEFL_OK;
 }
 
 sefl_status spool_finish(spool *s)
