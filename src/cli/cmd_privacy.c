@@ -204,7 +204,7 @@ static sefl_status plan_json(const plan *p)
     return print_json(&j);
 }
 
-/* What the ranges of the single options do not say. */
+/* What the ranges of the single options do not check. */
 static const char *misuse_of(const plan *p)
 {
     const dp_law *law = dp_law_of(kinds[p->kind].law);

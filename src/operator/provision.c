@@ -122,7 +122,7 @@ static sefl_status start_settings(build *b)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
     if (is_free(b, "privacy.z") && is(b, "privacy.noise", "none"))
         SEFL_PASS(set(b, "privacy.z", "0"));
-    /* a quarter may stay away; rounds end when all are in, where that takes no claim away */
+    /* a quarter is enough; rounds end when all uploads are in, unless that weakens the claim */
     if (is_free(b, "rounds.threshold"))
         SEFL_PASS(set(b, "rounds.threshold", "%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
     if (is_free(b, "rounds.enough") && is(b, "privacy.sampling", "all"))
@@ -142,7 +142,7 @@ static sefl_status make_identities(build *b)
 /* CSP's secret: the root of its round keys, or the Paillier pair of the task. */
 static sefl_status make_key(build *b)
 {
-    /* 32 random bytes need no stretching: what Argon2id is for are passphrases */
+    /* 32 random bytes need no stretching: Argon2id is for passphrases */
     static const sealed_cost cost = { .passes = 1, .kib = 8192 };
     sefl_status st = SEFL_OK;
     sefl_rng rng = rng_system();
@@ -210,7 +210,7 @@ static sefl_status make_generated_text(build *b)
     return SEFL_OK;
 }
 
-/* A text under its own words, to be written again. */
+/* Reads a text with its own words as the vocabulary, so that it can be written again. */
 static sefl_status read_text(corpus *out, vocab **words, const corpus_file *f)
 {
     SEFL_PASS(vocab_new(words));
@@ -281,7 +281,7 @@ static sefl_status make_text(build *b)
 
 /* ---- public files ------------------------------------------------------------------ */
 
-/* Each word of the list once more: the generator's list has no counts. */
+/* Counts each word of the list once: the generator's list has no counts. */
 static sefl_status count_list(vocab *v, const char *path)
 {
     sefl_status st = SEFL_OK;

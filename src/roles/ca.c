@@ -81,7 +81,7 @@ done:
     return st;
 }
 
-/* What fill_folder made in a folder that was empty; needs no memory. */
+/* Removes what fill_folder made in an empty folder; allocates nothing. */
 static void empty_again(const char *folder)
 {
     static const char *const files[] = { "ca.pem", "ca.key", "sign.key", "sign.pub", "trust" };
@@ -99,8 +99,8 @@ static bool is_blank(const char *s)
     return s[strspn(s, " \t")] == 0;
 }
 
-/* Not beside it and renamed, as provision does: the folder may be a mount, or its parent not
- * ours. */
+/* It fills the folder in place and renames nothing, unlike provision: the folder may be a mount, or
+ * its parent may belong to someone else. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days, const char *sign_at)
 {
     sefl_status st = SEFL_OK;
@@ -133,7 +133,7 @@ static sefl_status own_ca(const char *folder, sefl_buf *pem, x509_info *info)
     return x509_info_file(info, pem, own.cert);
 }
 
-/* One that is there keeps its state: only ca restore makes a revoked one active again. */
+/* Adds an issuer. A known one keeps its state: only `ca restore` makes a revoked one active. */
 static sefl_status put_issuer(trust *t, sefl_span pem, trust_role role, const char *unit,
                               bool listed, int64_t now)
 {
@@ -142,13 +142,13 @@ static sefl_status put_issuer(trust *t, sefl_span pem, trust_role role, const ch
     x509_info info;
     trust_issuer i = { .role = role, .state = TRUST_ACTIVE, .listed = listed, .since = now };
     SEFL_TRY(x509_info_read(&info, pem, &der));
-    SEFL_CHECK(info.is_ca, SEFL_EINVAL, "the certificate of \"%s\" is none of a CA", info.name);
+    SEFL_CHECK(info.is_ca, SEFL_EINVAL, "the certificate of \"%s\" is not a CA's", info.name);
     SEFL_CHECK(info.until > now, SEFL_EINVAL, "the CA \"%s\" has expired", info.name);
     SEFL_CHECK(!info.weak, SEFL_EINVAL,
                "the key of the CA \"%s\" is weak (P-256, RSA-2048 or better)", info.name);
     SEFL_CHECK(snprintf(i.unit, sizeof i.unit, "%s", unit) < (int)sizeof i.unit, SEFL_EINVAL,
                "an organisational unit of more than %d characters", TRUST_NAME_MAX);
-    for (const char *c = unit; *c; c++) /* as net/x509_check.c reads certificates */
+    for (const char *c = unit; *c; c++) /* net/x509_check.c compares so */
         SEFL_CHECK(*c >= 0x20 && *c < 0x7f, SEFL_EINVAL,
                    "an organisational unit is compared as printable ASCII: \"%.64s\" would match "
                    "nobody",
@@ -165,7 +165,7 @@ done:
     return st;
 }
 
-/* The sentence for a CA that the list has: a slip of --role would let strangers in. */
+/* Refuses a CA that the list has: a wrong --role would admit strangers. */
 static sefl_status known_already(const trust_issuer *other, const x509_info *ca, trust_role role)
 {
     char hex[17];

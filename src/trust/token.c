@@ -71,7 +71,7 @@ static sefl_status read_raw(token *t, sefl_span raw)
     t->name[name.n] = 0;
     SEFL_NEED((role == TRUST_AGGREGATOR || role == TRUST_CSP) && expires <= INT64_MAX &&
                   strlen(t->name) == name.n && trust_name_ok(t->name),
-              SEFL_EPROTO, "a token of a form that is not known here");
+              SEFL_EPROTO, "a token of an unknown form");
     t->role = (trust_role)role;
     t->expires = (int64_t)expires;
     return SEFL_OK;
@@ -99,7 +99,7 @@ sefl_status token_parse(token *out, sefl_span text)
     SEFL_CHECK(sodium_base642bin(raw, sizeof raw, (const char *)text.p + sizeof mark - 1,
                                  text.n - sizeof mark + 1, NULL, &n, NULL,
                                  sodium_base64_VARIANT_URLSAFE_NO_PADDING) == 0,
-               SEFL_EPROTO, "a token was copied wrongly: it is no base64");
+               SEFL_EPROTO, "a token was copied wrongly: it is not base64");
     SEFL_TRY(read_raw(&t, span_of(raw, n)));
     *out = t;
 done:

@@ -1,5 +1,5 @@
-/* Design. Three arrays, grown by sefl_grow; members and tokens sorted by their 32 bytes, so that a
- * server looks a peer up by halving. The reader accepts exactly what the printer prints: after
+/* Design. Three arrays, grown by sefl_room; members and tokens are sorted by their 32 bytes, so that
+ * a server finds a peer by bisection. The reader accepts exactly what the printer prints: after
  * parsing, the list is printed again and compared. */
 #define _GNU_SOURCE
 #include "trust/trust.h"
@@ -292,7 +292,7 @@ static sefl_status text(line *l, char out[TRUST_NAME_MAX + 1])
             i += 2;
         }
         if (c < 0x20 || c >= 0x7f || n == TRUST_NAME_MAX)
-            return bad(l, "a name that is none");
+            return bad(l, "not a name");
         out[n++] = (char)c;
     }
     out[n] = 0;
@@ -456,13 +456,13 @@ sefl_status trust_parse(trust **out, sefl_span in)
         const uint8_t *end = memchr(in.p + at, '\n', in.n - at);
         l.number++, l.p = (const char *)in.p + at, l.end = (const char *)end;
         if (!end)
-            SEFL_TRY(bad(&l, "it is cut off"));
+            SEFL_TRY(bad(&l, "the file is cut off"));
         SEFL_TRY(read_line(t, &l));
         if (l.p != l.end)
             SEFL_TRY(bad(&l, "too many fields"));
         at = (size_t)(end - in.p) + 1;
     }
-    /* this settles the order, doubles and the hash */
+    /* this checks order, duplicates and the hash */
     SEFL_TRY(trust_print(&again, t));
     SEFL_CHECK(same(buf_span(&again), in), SEFL_EPROTO,
                "trust list: changed by hand, or damaged (its hash or order is wrong)");
@@ -487,8 +487,8 @@ done:
     return st;
 }
 
-/* Writes only what it can read again: with a broken list the server could not start, and no key be
- * revoked. */
+/* Writes only what it can read again: with a broken list the server cannot start, and the operator
+ * cannot revoke a key. */
 static sefl_status write_list(const char *path, const trust *t, bool fresh)
 {
     sefl_status st = SEFL_OK;

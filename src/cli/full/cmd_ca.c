@@ -73,7 +73,7 @@ static sefl_status which_member(const wish *w, uint8_t key[TRUST_KEY], trust_sta
     return SEFL_OK;
 }
 
-/* Results go to --out, never over something, or to stdout. */
+/* Writes the result to stdout, or to --out, which must not exist. */
 static sefl_status give(const wish *w, sefl_span bytes, mode_t mode)
 {
     if (w->out)
@@ -418,7 +418,7 @@ static sefl_status check_owner(wish *w)
                      w->folder, owner ? "" : "another user", owner ? owner->pw_name : "");
 }
 
-/* The action concerns exactly one: with two, one would silently be left out. */
+/* The action takes exactly one of these: it would silently ignore a second. */
 static sefl_status check_one(const wish *w)
 {
     const char *const about[] = { w->name, w->key, w->issuer, w->token, w->server };

@@ -16,7 +16,7 @@ typedef struct wish {
     bool csr_only, renew;
 } wish;
 
-/* A token, or "@file" with one: command lines can be seen by other users of a machine. */
+/* A token, or "@file" with one: other users of a machine can see command lines. */
 static sefl_status token_text(sefl_buf *out, const char *arg)
 {
     return arg[0] == '@' ? file_read(out, arg + 1, TOKEN_TEXT_MAX) : wr_raw(out, arg, strlen(arg));
@@ -128,7 +128,7 @@ static bool is_given(const wish *w, const setting_def *d)
     return text != NULL;
 }
 
-/* Are all options that the words name given? *missing: one that is not. */
+/* Are all options in `words` given? *missing: the first that is not. */
 static bool all_given(const wish *w, const char *words, const char **missing)
 {
     for (const setting_def *d = options; d->key; d++)

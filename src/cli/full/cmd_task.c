@@ -71,7 +71,7 @@ static sefl_status read_servers(wish *w)
     return sign_pub_read(w->servers.csp, w->csp_key);
 }
 
-/* The file is written, or was opened: prints its task and who signed it. */
+/* Prints a file's task and who signed it. */
 static void print_signed(const wish *w, const char *path, const char *first, const char *second)
 {
     char hex[65];
@@ -83,7 +83,7 @@ static void print_signed(const wish *w, const char *path, const char *first, con
 
 /* ---- new ------------------------------------------------------------------------------------- */
 
-/* A value that a file decides: the same as what was given, or filled in. */
+/* Sets a value that a file decides; refuses a given value that differs. */
 static sefl_status fill(settings *s, const char *key, const char *value, const char *file)
 {
     if (settings_given(s, key) && strcmp(settings_text(s, key), value) != 0)
@@ -221,7 +221,7 @@ static sefl_status task_sign(void *options)
 
 /* ---- show ------------------------------------------------------------------------------------ */
 
-/* Whose signatures are there and hold under the keys that the task itself names. */
+/* Does this server's signature verify under the key that the task names? */
 static bool holds(const envelope *env, const task *t, signer who)
 {
     return envelope_check_one(env, SIGN_TASK, who,
