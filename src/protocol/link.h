@@ -19,9 +19,9 @@
  *   SET     round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then of
  *           32; then HEADS 0, 1, ...: heads by           each refused head: index u32 (in the SET),
  *           rising client                                reason u8
- *   REVEAL  head, envelope of AS's statement    GO       head; AS sends SUM: the masked sum's units,
- *                                                        as many as fit 1 MiB, index 1, 2, ...;
- *                                                        then CSP sends
+ *   REVEAL  head, envelope of AS's statement    GO       head; AS sends SUM: the masked sum's
+ *                                                        units, as many as fit 1 MiB, index 1, 2,
+ *                                                        ...; then CSP sends
  *                                                        joint, own: REPLY (noise/online.h)
  *                                                        none: PLAIN, the masked plain units
  *                                                        and in both the SHA-256 of that, 32
@@ -35,8 +35,8 @@
  *   PING                                        PONG
  *   LANE    pair 32                             YES; only on a lane, first and once
  *                                                        (roles/aggregator/lanes.h)
- *   FILL    count u64                           YES; shares_garble and shares_evaluate run; YES: CSP
- *                                                        has its shares in the pool
+ *   FILL    count u64                           YES; shares_garble and shares_evaluate run; YES:
+ *                                                        CSP has its shares in the pool
  *   BYE     over u8; if over, the envelope of   YES if over; then CSP closes
  *           AS's order
  *   any                                         NO       code u16 (link_no), sentence
@@ -57,16 +57,16 @@
  * EARLY has at most LINK_HEADS_PIECE bytes of heads, and so has each HEADS. A head that EARLY
  * brought on this stream, and that CSP did not refuse, may stand in HEADS in its short form. CSP
  * checks all heads before it answers SET; the answer is durable, final, and the same for the same
- * SET on any stream. Below the threshold the answer is NO FEW, and the round is skipped. NO to a SET
- * comes after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement names
- * that root and count.
+ * SET on any stream. Below the threshold the answer is NO FEW, and the round is skipped. NO to a
+ * SET comes after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement
+ * names that root and count.
  *
  * id of a revealed output: attempt u64, then the first 24 bytes of the set's hash.
  *
  * The two ledgers. AS charges a round durably before it sends REVEAL, CSP charges it in REVEAL
- * before GO. So CSP's ledger equals AS's, or lacks AS's last charge: that of the highest round whose
- * header CSP signed, while CSP has neither revealed nor skipped that round. (A charge is one record,
- * the first of a task two.) What each message must find:
+ * before GO. So CSP's ledger equals AS's, or lacks AS's last charge: that of the highest round
+ * whose header CSP signed, while CSP has neither revealed nor skipped that round. (A charge is one
+ * record, the first of a task two.) What each message must find:
  *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round not revealed
  *     GO, KEPT        equal (CSP charges first)
  *     SKIP            equal, after CSP charges too what AS charged for that round: a charge without
@@ -75,8 +75,8 @@
  * writes. A round that CSP skipped by itself (csp.h: its key expired) counts as not revealed here.
  * CSP answers anything else with NO LEDGER and does nothing. AS checks the head of every WELCOME,
  * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). If CSP is ahead, or the
- * ledgers fork, one of them was lost, rolled back or changed, and the operators must find out which.
- * AS also compares the rounds of WELCOME with its own journal: the server that knows less than it
+ * ledgers fork, one of them was lost, rolled back or changed; the operators must find out which. AS
+ * also compares the rounds of WELCOME with its own journal: the server that knows less than it
  * told the other has an old copy of its state.
  *
  * Waiting. The protocol itself sends nothing while it computes: CSP decrypts a piece of the sum for

@@ -26,7 +26,8 @@ static sefl_status spoiled_head(uint8_t *out, const head_facts *f, sefl_span csp
 }
 
 #define head_make spoiled_head
-#include "roles/client/update.c" /* in the place of the library's */
+#include "protocol/update.c" /* both in the place of the library's */
+#include "roles/client/update.c"
 #undef head_make
 
 static client *c;
