@@ -27,38 +27,39 @@
 enum { RUN_LOG_BYTES_MAX = 1 << 30 };
 
 /* Numbers of a line: how they add up, member, name in the file. COUNT: whole numbers, added. REAL:
- * added. LAST: the total is the latest value. */
-#define RUN_NUMBERS(X)                                                                               \
-    X(COUNT, clients, "clients")   /* whose update is in the sum */                                  \
-    X(COUNT, refused, "refused")   /* uploads that CSP refused */                                    \
-    X(COUNT, asked, "asked")       /* fetched the model */                                           \
-    X(COUNT, late, "late")         /* uploaded too late */                                           \
-    X(COUNT, dropped, "dropped")   /* died in the round */                                           \
-    X(COUNT, diverged, "diverged") /* training diverged: their updates are zeros */                  \
-    X(LAST, perplexity, "perplexity")                                                                \
-    X(LAST, loss, "loss")                                                                            \
-    X(LAST, epsilon_server, "epsilon_server")                                                        \
-    X(LAST, epsilon_others, "epsilon_others")                                                        \
-    X(LAST, epsilon_target, "epsilon_target")                                                        \
-    X(REAL, seconds, "seconds")                                                                      \
-    /* a federation's, wall time */                                                                  \
-    X(REAL, ahead_seconds, "ahead_seconds") /* noise shares, all lanes */                            \
-    X(REAL, open_seconds, "open_seconds")                                                            \
-    X(REAL, release_seconds, "release_seconds")                                                      \
-    /* a simulation's: train, encrypt (with clipping and quantising) and sum are processor time of \
-     * all clients together; 2pc, step and eval are wall time; cpu is all that the process used */ \
-    X(REAL, train_seconds, "train_seconds")                                                          \
-    X(REAL, encrypt_seconds, "encrypt_seconds")                                                      \
-    X(REAL, sum_seconds, "sum_seconds")                                                              \
-    X(REAL, twopc_seconds, "2pc_seconds")                                                            \
-    X(REAL, step_seconds, "step_seconds")                                                            \
-    X(REAL, eval_seconds, "eval_seconds")                                                            \
-    X(REAL, cpu_seconds, "cpu_seconds")                                                              \
-    X(REAL, virtual_seconds, "virtual_seconds")                                                      \
-    X(COUNT, up_bytes, "up_bytes")                                                                   \
-    X(COUNT, down_bytes, "down_bytes")                                                               \
-    X(COUNT, link_bytes, "link_bytes")   /* between the servers: all, or ... */                      \
-    X(COUNT, ahead_bytes, "ahead_bytes") /* ... before the data and ... */                           \
+ * added. LAST: the total is the latest value.
+ *
+ * seconds is wall time. A federation has ahead, open and release, also wall time. A simulation has
+ * the others: train, encrypt (with clipping and quantising) and sum are processor time of all
+ * clients together; 2pc, step and eval are wall time; cpu is all that the process used. */
+#define RUN_NUMBERS(X)                                                              \
+    X(COUNT, clients, "clients")   /* whose update is in the sum */                 \
+    X(COUNT, refused, "refused")   /* uploads that CSP refused */                   \
+    X(COUNT, asked, "asked")       /* fetched the model */                          \
+    X(COUNT, late, "late")         /* uploaded too late */                          \
+    X(COUNT, dropped, "dropped")   /* died in the round */                          \
+    X(COUNT, diverged, "diverged") /* training diverged: their updates are zeros */ \
+    X(LAST, perplexity, "perplexity")                                               \
+    X(LAST, loss, "loss")                                                           \
+    X(LAST, epsilon_server, "epsilon_server")                                       \
+    X(LAST, epsilon_others, "epsilon_others")                                       \
+    X(LAST, epsilon_target, "epsilon_target")                                       \
+    X(REAL, seconds, "seconds")                                                     \
+    X(REAL, ahead_seconds, "ahead_seconds") /* noise shares, all lanes */           \
+    X(REAL, open_seconds, "open_seconds")                                           \
+    X(REAL, release_seconds, "release_seconds")                                     \
+    X(REAL, train_seconds, "train_seconds")                                         \
+    X(REAL, encrypt_seconds, "encrypt_seconds")                                     \
+    X(REAL, sum_seconds, "sum_seconds")                                             \
+    X(REAL, twopc_seconds, "2pc_seconds")                                           \
+    X(REAL, step_seconds, "step_seconds")                                           \
+    X(REAL, eval_seconds, "eval_seconds")                                           \
+    X(REAL, cpu_seconds, "cpu_seconds")                                             \
+    X(REAL, virtual_seconds, "virtual_seconds")                                     \
+    X(COUNT, up_bytes, "up_bytes")                                                  \
+    X(COUNT, down_bytes, "down_bytes")                                              \
+    X(COUNT, link_bytes, "link_bytes")   /* between the servers: all, or ... */     \
+    X(COUNT, ahead_bytes, "ahead_bytes") /* ... before the data and ... */          \
     X(COUNT, open_bytes, "open_bytes")   /* ... to reveal the sum */
 
 typedef struct run_line {

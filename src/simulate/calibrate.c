@@ -37,7 +37,7 @@ static double wall_seconds(const bench *b)
     return 1e-9 * (double)clock_ns(&b->mono);
 }
 
-/* ---- training and validation ------------------------------------------------------------------- */
+/* ---- training and validation ----------------------------------------------------------------- */
 
 uint64_t calibrate_words(const task *t, const corpus *text)
 {
@@ -116,7 +116,7 @@ done:
     return st;
 }
 
-/* ---- rounds of few values ---------------------------------------------------------------------- */
+/* ---- rounds of few values -------------------------------------------------------------------- */
 
 /* What a round takes: processor time of the clients, wall time of the servers, the bytes between
  * them and their memory. */
@@ -316,7 +316,7 @@ done:
     return st;
 }
 
-/* ---- the server's step ------------------------------------------------------------------------- */
+/* ---- the server's step ----------------------------------------------------------------------- */
 
 static sefl_status time_step(const bench *b, rates *r)
 {
@@ -350,8 +350,8 @@ done:
     return st;
 }
 
-/* What is resident and did not come through base/alloc.h: the program, its libraries and what they took
- * while they trained, stacks. Freed memory is given back first. */
+/* Resident memory that base/alloc.h does not count: the program, its libraries and what they took
+ * while they trained, stacks. malloc_trim gives freed memory back first. */
 static double program_bytes(void)
 {
     long pages = 0;
@@ -382,7 +382,7 @@ done:
     return st;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 sefl_status rates_write(sefl_buf *out, const rates *r)
 {

@@ -15,26 +15,26 @@
 #include "simulate/federation.h"
 
 /* name, what it is; units are in the name. Clients' rates are of one core, servers' of the pool. */
-#define RATES_LIST(X)                                                               \
-    X(train_us_token, "local training, a word of text")                             \
-    X(round_ns_value, "a client's clipping and rounding, a value")                  \
-    X(encrypt_ms_update, "encryption, in any case")                                 \
-    X(encrypt_ns_value, "encryption, a value")                                      \
-    X(sum_ms_round, "closing a sum, in any case")                                   \
-    X(sum_ns_value, "adding an update, a value")                                    \
-    X(open_ms_client, "CSP opens a client's head, in any case")                     \
-    X(open_ns_value, "CSP makes a client's pad, a value")                           \
-    X(release_ms_round, "from the sum to the released integers (2pc), in any case") \
-    X(release_ns_value, "the same, a value")                                        \
-    X(link_bytes_round, "between the servers, in any case")                         \
-    X(link_bytes_value, "the same, a value")                                        \
-    X(step_ms_round, "the server's step and the model's file")                      \
-    X(eval_us_token, "validation, a word of text")                                  \
-    X(model_bytes, "a model's file")                                                \
-    X(program_bytes, "in memory: the program, its libraries and threads")           \
-    X(tables_bytes, "in memory: the encryption's tables")                           \
-    X(release_bytes_round, "in memory: the release (2pc), in any case")             \
-    X(release_bytes_value, "in memory: the release (2pc), a value")
+#define RATES_LIST(X)                                                             \
+    X(train_us_token, "local training, per word of text")                         \
+    X(round_ns_value, "a client's clipping and quantising, per value")            \
+    X(encrypt_ms_update, "encryption, per update")                                \
+    X(encrypt_ns_value, "encryption, per value")                                  \
+    X(sum_ms_round, "closing a sum, per round")                                   \
+    X(sum_ns_value, "adding an update, per value")                                \
+    X(open_ms_client, "CSP opens a client's head, per client")                    \
+    X(open_ns_value, "CSP makes a client's pad, per value")                       \
+    X(release_ms_round, "from the sum to the released integers (2pc), per round") \
+    X(release_ns_value, "the same, per value")                                    \
+    X(link_bytes_round, "between the servers, per round")                         \
+    X(link_bytes_value, "the same, per value")                                    \
+    X(step_ms_round, "the server's step and the model's file")                    \
+    X(eval_us_token, "validation, per word of text")                              \
+    X(model_bytes, "a model's file")                                              \
+    X(program_bytes, "in memory: the program, its libraries and threads")         \
+    X(tables_bytes, "in memory: the encryption's tables")                         \
+    X(release_bytes_round, "in memory: the release (2pc), per round")             \
+    X(release_bytes_value, "in memory: the release (2pc), per value")
 
 typedef struct rates {
 #define RATES_MEMBER(name, text) double name;

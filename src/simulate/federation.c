@@ -174,9 +174,9 @@ done:
     return st;
 }
 
-/* ---- model, keys, task ------------------------------------------------------------------------ */
+/* ---- model, keys, task ----------------------------------------------------------------------- */
 
-/* The hash of the initial values stands for the file's: the caller writes the file, if it has a folder. */
+/* The hash of the initial values replaces that of a file: the caller writes the file, if any. */
 static sefl_status make_model(federation *s, const settings *set, char hash[2 * SHA256_BYTES + 1])
 {
     sefl_status st = SEFL_OK;

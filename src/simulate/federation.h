@@ -1,18 +1,18 @@
-/* federation: what a simulated federation stands on: everybody's text, the public beginnings, keys and task.
+/* federation: what a simulated federation starts from: all texts, the initial model, keys and task.
  *
- *     SEFL_TRY(federation_new(&sc, &(federation_config){ .experiment = &e, .settings = &s }));
- *     sc->text[3], sc->client[3]                        // client 3's own text and fingerprint
- *     sc->task, sc->envelope, sc->theta                 // signed by both; the initial values
+ *     SEFL_TRY(federation_new(&f, &(federation_config){ .experiment = &e, .settings = &s }));
+ *     f->text[3], f->client[3]                          // text and fingerprint of client 3
+ *     f->task, f->envelope, f->theta                    // signed by both; the initial values
  *
- * All of it follows from the experiment: same settings, same bytes, on every machine. Keys are drawn from
- * the seed, which everybody may know: they protect nothing and never leave the process.
+ * All of it follows from the experiment: the same settings give the same bytes on every machine.
+ * Keys are drawn from the public seed: they protect nothing and never leave the process.
  *
- * Generated text (model/corpus/synth.h): client i has topics of its own, shares drawn from
- * Dirichlet(alpha); validation text is a tenth of everybody's, from the same sources. Text of
- * data.path is dealt out by data.partition; its vocabulary is data.vocab, or the training text's where
- * nothing is claimed or the text is public (experiment.h checks that).
+ * Generated text (model/corpus/synth.h): each client mixes topics with shares drawn from
+ * Dirichlet(alpha). The validation text is a tenth as long and comes from the same sources. Text of
+ * data.path is split by data.partition. Its vocabulary is data.vocab, or the words of the training
+ * text where nothing is claimed or the text is public (experiment.h checks that).
  *
- * Memory: 4 bytes a token, 16 a line. Threads: read-only once made.   Secrets: none worth the name. */
+ * Memory: 4 bytes per token, 16 per line. Threads: read-only once made.   Secrets: none. */
 #ifndef SIMULATE_FEDERATION_H
 #define SIMULATE_FEDERATION_H
 
@@ -42,7 +42,7 @@ typedef struct federation {
     task task;
 } federation;
 
-/* A Paillier pair that outlives its federation: runs of one seed have the same. Zero is an empty one. */
+/* A Paillier key pair that outlives its federation: runs of one seed share it. Zero: none. */
 typedef struct federation_key {
     uint64_t seed;
     unsigned bits;
@@ -66,8 +66,8 @@ typedef struct federation_config {
 sefl_status federation_upload_key(sign_key **out, const federation *s,
                                   uint32_t client) SEFL_MUST_CHECK;
 
-/* Sealed tasks: fills the header's suite and key with one that is as good as any. For runs in the clear,
- * where nobody seals anything, but clients look for a key of the task's kind. */
+/* Sealed tasks: fills in the header's suite and a key of that kind, which clients check for. For
+ * runs in the clear, where nobody seals anything. */
 sefl_status federation_round_key(const federation *s, round_header *h) SEFL_MUST_CHECK;
 
 sefl_status federation_new(federation **out, const federation_config *c) SEFL_MUST_CHECK;

@@ -1,5 +1,5 @@
-/* overview: a run in one line, from what its folder holds, finished or not; `sefl compare` puts several
- * side by side.
+/* overview: summarises a run from the files in its folder, finished or not; `sefl compare` shows
+ * several runs side by side.
  *
  *     SEFL_TRY(overview_read(&o, "runs/first"));
  *

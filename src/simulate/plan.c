@@ -242,7 +242,7 @@ static void privacy_warnings(plan *p, const federation *s)
                   s->e->clients, PLAN_EPSILON, p->need.z, n);
 }
 
-/* ---- seconds and memory ------------------------------------------------------------------------- */
+/* ---- seconds and memory ---------------------------------------------------------------------- */
 
 static double mean_words(const federation *s)
 {
@@ -290,7 +290,7 @@ static double text_bytes(const corpus *c)
     return 4.0 * (double)c->tokens + 8.0 * (double)(c->lines + 1) + 8.0 * (double)(c->docs + 1);
 }
 
-/* What is there while the sum is released, which is when most is: see work.h for the clients' part. */
+/* Memory while the sum is released, which is the peak; work.h lists the clients' part. */
 static sefl_status memory(plan *p, const federation *s, const rates *r)
 {
     sefl_status st = SEFL_OK;
@@ -355,7 +355,7 @@ sefl_status plan_make(plan *out, const federation *s, const rates *r, unsigned t
     return SEFL_OK;
 }
 
-/* ---- for programs -------------------------------------------------------------------------------- */
+/* ---- for programs ---------------------------------------------------------------------------- */
 
 static void put_seconds(json *j, const char *name, const plan_seconds *s)
 {

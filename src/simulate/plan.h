@@ -3,14 +3,14 @@
  *     SEFL_TRY(plan_make(&p, federation, &rates, threads));
  *     p.up_bytes, p.seconds.train, p.epsilon_server, p.warnings.text[0], ...
  *
- * Bytes follow from the task, seconds from rates (simulate/calibrate.h), epsilon from the accountant.
- * The number of participants is the average under sampling, dropout and stragglers.
+ * Bytes follow from the task, seconds from rates (simulate/calibrate.h), epsilon from the
+ * accountant. The number of participants is the average under sampling, dropout and stragglers.
  *
- * The law of sizes. The noise's norm over the largest possible norm of the sum is
- * z * sqrt(d) / clients, whatever the clip. Under hidden sampling only drawn clients count (the others
- * send zeros). With noise `own` two servers add noise: sqrt(2) times as much. Above 1 the noise drowns
- * the update; a run still learns at a third (PLAN_RATIO_GOOD), which gives the number of clients that
- * epsilon 8 needs.
+ * Noise and size. The noise's norm over the largest possible norm of the sum is
+ * z * sqrt(d) / clients for any clip. Under hidden sampling only drawn clients count (the others
+ * send zeros). With noise `own` two servers add noise: sqrt(2) times as much. Above 1 the noise
+ * drowns the update; a run still learns at a third (PLAN_RATIO_GOOD), which gives the number of
+ * clients that epsilon 8 needs.
  *
  * Threads: pure.   Secrets: none. */
 #ifndef SIMULATE_PLAN_H
@@ -35,13 +35,13 @@ void plan_warn(plan_warnings *w, const char *fmt, ...) SEFL_PRINTF(2, 3);
 /* A member "warnings" of the open object. */
 void plan_warnings_json(json *j, const plan_warnings *w);
 
-/* As in run_round: train, encrypt and sum are processor time. */
+/* As in run_line: train, encrypt and sum are processor time. */
 typedef struct plan_seconds {
     double train, encrypt, sum, twopc, step, eval, wall;
 } plan_seconds;
 
-/* What a claim of epsilon at delta over all rounds of a task takes: joint noise z, and enough clients
- * in every round that the noise does not drown their sum. */
+/* What a claim of epsilon at delta over all rounds of a task needs: joint noise z, and enough
+ * clients per round that the noise does not drown their sum. */
 typedef struct plan_need {
     double epsilon, delta, z;
     uint64_t clients;   /* noise at PLAN_RATIO_GOOD */
@@ -51,9 +51,9 @@ typedef struct plan_need {
 typedef struct plan {
     const char *protection, *crypto, *scheme;
     uint32_t clients; /* enrolled */
-    double per_round; /* whose update counts, on average */
+    double per_round; /* clients whose update counts, on average */
     double drawn;     /* of them: not the zeros of hidden sampling */
-    double asked;     /* who fetch the model */
+    double asked;     /* clients that fetch the model */
     uint64_t rounds;  /* that the budget allows, at most those of the task */
     uint64_t rounds_asked;
     size_t params, values;

@@ -1,6 +1,6 @@
-/* Events lie in a heap by time; those of the same time in the order in which they were made, so that a
- * run is the same every time. A client has at most one event under way; `turn` makes older ones stale
- * (it died meanwhile). */
+/* A heap orders events by time, and those of the same time by their creation, so that every run is
+ * the same. A client has at most one pending event; `turn` marks older ones as stale (the client
+ * died meanwhile). */
 #include "simulate/population.h"
 
 #include "base/alloc.h"

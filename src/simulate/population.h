@@ -1,20 +1,22 @@
-/* population: every client's decisions (protocol/participant.h) in virtual time, over a seeded network.
+/* population: every client's decisions (protocol/participant.h) in virtual time, over a seeded
+ * network.
  *
- *     SEFL_TRY(population_new(&c, federation, agg));
- *     population_open(c, round, header);                       // AS announces a round
- *     next = population_next_ms(c);                            // when something happens; UINT64_MAX: never
+ *     SEFL_TRY(population_new(&c, federation, agg, NULL));
+ *     SEFL_TRY(population_open(c, round, header, now_ms));     // AS announces a round
+ *     next = population_next_ms(c);                            // the next event; UINT64_MAX: none
  *     SEFL_TRY(population_run(c, now_ms));                     // all that is due by now
- *     SEFL_TRY(population_close(c, now_ms));                   // AS closed it
- *     n = population_set(c, &members);                         // who was admitted, in order of their numbers
+ *     SEFL_TRY(population_close(c, now_ms));                   // AS closed the round
+ *     n = population_set(c, &members);                         // admitted clients, by number
  *
- * A client needs network.client_ms for a round, times a number drawn from [0.5, 1.5) and, for the share
- * of stragglers (always the same clients), slowdown; four fifths of it before its upload begins. A share
- * `dropout` dies in a round, at a moment drawn from that time, and is back when the next one opens: it
- * leaves no trace, as a process that was killed before its receipt. Nothing is computed here: whose
- * update counts is known before anybody trains, so that nobody trains in vain.
+ * A client needs network.client_ms for a round, times a number drawn from [0.5, 1.5). Stragglers
+ * (always the same clients) need `slowdown` times as long. The upload takes the last fifth of that
+ * time. In each round a share `dropout` of the clients dies at a random moment and returns when the
+ * next round opens. It leaves no trace, like a process that is killed before its receipt.
  *
- * Coins: of sampling as the role draws them (named coins "client-00001", purpose "sampling"); of the
- * network from seeded streams. Threads: one owner.   Secrets: none. */
+ * Nothing is computed here: the set is known before any client trains, so no training is wasted.
+ *
+ * Coins for sampling are those of the role (named coins "client-00001", purpose "sampling"); coins
+ * of the network come from seeded streams. Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_POPULATION_H
 #define SIMULATE_POPULATION_H
 
@@ -47,8 +49,8 @@ void population_free(population *c);
 sefl_status population_open(population *c, uint64_t round, sefl_span header,
                             uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* The round takes no more updates: a client still at work hears so and waits for the next. So a round
- * does not depend on what was under way in the one before. */
+/* The round takes no more updates: clients still at work hear so and wait for the next round.
+ * Therefore a round does not depend on what was under way in the previous one. */
 sefl_status population_close(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 
 uint64_t population_next_ms(const population *c);

@@ -30,7 +30,7 @@ const char *run_path(const run_folder *f, const char *fmt, ...)
     return p;
 }
 
-/* ---- metrics.jsonl ---------------------------------------------------------------------------- */
+/* ---- metrics.jsonl --------------------------------------------------------------------------- */
 
 sefl_status run_metrics_cut(const run_folder *f, uint64_t bytes)
 {
@@ -52,7 +52,7 @@ done:
     return st;
 }
 
-/* ---- state ------------------------------------------------------------------------------------ */
+/* ---- state ----------------------------------------------------------------------------------- */
 
 /* Whole numbers of a state: name in the file, member. */
 #define STATE(X)                                      \
@@ -176,7 +176,7 @@ void run_state_clear(run_state *s)
     *s = (run_state){ 0 };
 }
 
-/* ---- the folder -------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------ */
 
 /* "key" of the first line in which two files differ. */
 static void first_difference(char *out, size_t n, sefl_span a, sefl_span b)
@@ -194,7 +194,7 @@ static void first_difference(char *out, size_t n, sefl_span a, sefl_span b)
     snprintf(out, n, "%.*s", (int)m, (const char *)s.p + line);
 }
 
-/* One process at a time. Where the file system knows no locks on folders, the ledger's has to do. */
+/* One process at a time. On file systems without locks on folders the ledger's lock remains. */
 static sefl_status lock_folder(run_folder *f)
 {
     sefl_status st = SEFL_OK;
@@ -228,7 +228,7 @@ done:
     return st;
 }
 
-/* A run whose settings were refused, or that was stopped in its first round: nothing is lost with it. */
+/* The run failed its settings or stopped in its first round: replacing it loses nothing. */
 static bool never_began(const run_folder *f)
 {
     struct stat sb;

@@ -43,9 +43,9 @@ typedef struct run_folder {
     int lock; /* -1: none */
 } run_folder;
 
-/* Makes the folder and its parts, or opens one of the same experiment (*fresh tells); SEFL_EEXIST with
- * the first line that differs if it holds another that ended a round, or something that is no run;
- * SEFL_ESTATE while another process has it open. On success: run_folder_close. */
+/* Creates the folder and its parts (*fresh), or opens one of the same experiment. SEFL_EEXIST: it
+ * holds no run, or another run that ended a round; the sentence names the first setting that
+ * differs. SEFL_ESTATE: another process has it open. On success: run_folder_close. */
 sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, sefl_span config,
                             bool *fresh) SEFL_MUST_CHECK;
 void run_folder_close(run_folder *f);
