@@ -1,5 +1,6 @@
 #include "cli/full/config_kind.h"
 
+#include "cli/full/experiment_args.h"
 #include "config/example.h"
 #include "config/yaml/yaml.h"
 #include "protocol/task.h"
@@ -7,7 +8,6 @@
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
 #include "roles/csp/csp_role.h"
-#include "simulate/experiment.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,29 +32,23 @@ done:
 enum { SOME_WORDS = 10000 };
 #define SOME_HASH "1111111111111111111111111111111111111111111111111111111111111111"
 
-static sefl_status check_run(const settings *s, size_t i)
+static sefl_status check_run(void *ctx, settings *one, experiment *e)
 {
-    sefl_status st = SEFL_OK;
-    settings one, terms;
-    experiment e;
+    settings terms;
+    (void)ctx;
     settings_init(&terms, task_schema);
-    SEFL_TRY(experiment_run(&one, s, i));
-    SEFL_TRY(experiment_make(&e, &one));
-    SEFL_TRY(experiment_task(&terms, &one, &e, SOME_WORDS, SOME_HASH, SOME_HASH, NULL));
-    SEFL_TRY(check_terms(&terms));
-done:
-    settings_clear(&one);
+    sefl_status st = experiment_task(&terms, one, e, SOME_WORDS, SOME_HASH, SOME_HASH, NULL);
+    if (st == SEFL_OK)
+        st = check_terms(&terms);
     settings_clear(&terms);
     return st;
 }
 
 static sefl_status check_experiment(const settings *s)
 {
-    size_t runs = experiment_runs(s);
-    SEFL_NEED(runs > 0, SEFL_EINVAL, "sweep: more than %d runs", EXPERIMENT_RUNS_MAX);
-    for (size_t i = 0; i < runs; i++)
-        SEFL_PASS(check_run(s, i));
-    return SEFL_OK;
+    const experiment_args a = { .set = *s, .runs = experiment_runs(s) };
+    SEFL_NEED(a.runs > 0, SEFL_EINVAL, "sweep: more than %d runs", EXPERIMENT_RUNS_MAX);
+    return experiment_args_each(&a, check_run, NULL);
 }
 
 /* A role's file: its struct is made and dropped. */
