@@ -69,7 +69,7 @@ dp_event ledger_terms_event(const ledger_terms *t, uint64_t rounds, bool against
     return ev;
 }
 
-/* +0 and nothing else: what has no meaning must not tell two equal tasks apart */
+/* +0 and nothing else: a field without a meaning must not tell two equal tasks apart. */
 static bool unused(double v)
 {
     uint64_t bits;

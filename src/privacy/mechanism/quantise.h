@@ -3,11 +3,11 @@
  *     dp_quantise_info info;
  *     SEFL_TRY(dp_quantise(X, &info, &grid, v, n, NULL, &rng));        // weights: equal
  *
- * Order of things: every coordinate that is not finite is refused; the vector is scaled down to L2
- * norm C; each coordinate is limited to value_max steps; each is rounded to one of its two
- * neighbours so that its mean stays (64 random bits a coordinate: unbiased to 2^-64); the sum of
- * squares is added up in 128 bits and compared with S2. Too large (probability below 2^-20):
- * rounded once more with new coins; still too large: scaled by 0.999 and repeated. The result
+ * dp_quantise refuses a coordinate that is not finite, scales the vector down to L2 norm C, limits
+ * each coordinate to value_max steps and rounds it to one of its two neighbours so that its mean
+ * stays (64 random bits a coordinate: unbiased to 2^-64). Then it compares the sum of squares, in
+ * 128 bits, with S2. If that is too large (probability below 2^-20), it rounds once more with new
+ * coins; if it is still too large, it scales by 0.999 and repeats. The result
  * always keeps sum X_i^2 <= S2 and |X_i| <= value_max: privacy rests on these integers alone, not
  * on any floating-point result.
  *

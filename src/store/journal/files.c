@@ -3,8 +3,8 @@
  *     round-N.wipe         its key is overwritten; being deleted
  *     (none)               never used, or wiped
  * round-N.kem beside it holds CSP's bytes of the round's sealing key and has a life of its own: it
- * outlives neither its round nor the change to another task. A wipe overwrites the key, renames,
- * deletes; each step is durable before the next, and files_settle finds whatever a crash leaves. */
+ * outlives neither its round nor the change to another task. A wipe overwrites the key, renames and
+ * deletes; each step is durable before the next, and files_settle finds what a crash leaves. */
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "base/file.h"
