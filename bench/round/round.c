@@ -701,7 +701,7 @@ static sefl_status forget(void *ctx, uint64_t round)
 {
     as_side *a = ctx;
     if (round == a->rounds_n)
-        lanes_unbind(a->lanes); /* or they would dial anew when CSP hangs up */
+        lanes_bind(a->lanes, NULL); /* or they would dial anew when CSP hangs up */
     return a->failed;
 }
 

@@ -1,21 +1,23 @@
 #include "roles/counters.h"
 
 #include "base/file.h"
-#include "base/json.h"
 
-_Static_assert((int)COUNT_PEER_NOT_LISTED - (int)COUNT_PEER_NONE ==
-                       (int)X509_NOT_LISTED - (int)X509_NONE &&
-                   (int)X509_VERDICTS == (int)X509_NOT_LISTED + 1,
-               "every verdict has a counter, in the same order");
+#include <stdio.h>
 
-const char *counter_key(counter c)
+void counters_put(json *j, const char *group, const char *name, uint64_t n)
 {
-    static const char *const keys[COUNTERS] = {
-#define COUNTER_KEY(name, key) key,
-        COUNTER_LIST(COUNTER_KEY)
-#undef COUNTER_KEY
-    };
-    return (unsigned)c < COUNTERS ? keys[c] : "?";
+    char key[80];
+    snprintf(key, sizeof key, "%s%s", group, name);
+    for (char *p = key; *p; p++)
+        if (*p == ' ')
+            *p = '_';
+    json_key(j, key), json_u64(j, n);
+}
+
+void counters_put_peers(json *j, const _Atomic uint64_t certificates[X509_VERDICTS])
+{
+    for (unsigned i = X509_OK + 1; i < X509_VERDICTS; i++)
+        counters_put(j, "certificate.", x509_verdict_text(i), atomic_load(&certificates[i]));
 }
 
 void counters_add(counters *c, counter which)
@@ -26,20 +28,22 @@ void counters_add(counters *c, counter which)
 
 void counters_peer(counters *c, x509_verdict_code code)
 {
-    if (code > X509_OK && code < X509_VERDICTS)
-        counters_add(c, (counter)(COUNT_PEER_NONE + (int)code - (int)X509_NONE));
+    atomic_fetch_add(&c->certificates[code], 1);
+    atomic_store(&c->changed, true);
 }
 
 sefl_status counters_write(counters *c, const char *path)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    static const char *const names[] = { COUNTER_LIST(SEFL_TEXT) };
     if (!atomic_exchange(&c->changed, false))
         return SEFL_OK;
     json j = json_into(&b);
     json_open(&j, '{');
-    for (counter i = 0; i < COUNTERS; i++)
-        json_key(&j, counter_key(i)), json_u64(&j, atomic_load(&c->n[i]));
+    counters_put_peers(&j, c->certificates);
+    for (unsigned i = 0; i < COUNTERS; i++)
+        counters_put(&j, "", names[i], atomic_load(&c->n[i]));
     json_close(&j, '}');
     SEFL_TRY(json_end(&j));
     SEFL_TRY(wr_u8(&b, '\n'));

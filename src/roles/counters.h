@@ -10,29 +10,18 @@
 #ifndef ROLES_COUNTERS_H
 #define ROLES_COUNTERS_H
 
+#include "base/json.h"
 #include "net/x509.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* X(name, key in the file). The first ones: x509_verdict_code, in its order, without X509_OK. */
-#define COUNTER_LIST(X)                                  \
-    X(PEER_NONE, "certificate.no_certificate")           \
-    X(PEER_UNKNOWN_ISSUER, "certificate.unknown_issuer") \
-    X(PEER_EXPIRED, "certificate.expired")               \
-    X(PEER_NOT_YET, "certificate.not_yet_valid")         \
-    X(PEER_WEAK, "certificate.weak")                     \
-    X(PEER_WRONG_ROLE, "certificate.wrong_role")         \
-    X(PEER_MALFORMED, "certificate.malformed")           \
-    X(PEER_WRONG_USE, "certificate.wrong_use")           \
-    X(PEER_WRONG_HOST, "certificate.wrong_host")         \
-    X(PEER_WRONG_KEY, "certificate.wrong_key")           \
-    X(PEER_REVOKED, "certificate.revoked")               \
-    X(PEER_NOT_LISTED, "certificate.not_enrolled")       \
-    X(ENROLLED, "enrol.enrolled")                        \
-    X(ENROL_TOKEN, "enrol.refused")                      \
-    X(NOISE_CHECK, "noise.check_failed")                 \
-    X(TRUST_UNREADABLE, "trust_list_unreadable")         \
+/* X(name, key in the file) */
+#define COUNTER_LIST(X)                          \
+    X(ENROLLED, "enrol.enrolled")                \
+    X(ENROL_TOKEN, "enrol.refused")              \
+    X(NOISE_CHECK, "noise.check_failed")         \
+    X(TRUST_UNREADABLE, "trust_list_unreadable") \
     X(TRUST_OLDER, "trust_list_older")
 
 typedef enum counter {
@@ -44,12 +33,15 @@ typedef enum counter {
 
 typedef struct counters {
     _Atomic uint64_t n[COUNTERS];
+    _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason: "certificate.expired" */
     _Atomic bool changed;
 } counters;
 
-const char *counter_key(counter c);
+/* Writes one number; blanks in the names become underscores. */
+void counters_put(json *j, const char *group, const char *name, uint64_t n);
+/* Those of refused certificates. */
+void counters_put_peers(json *j, const _Atomic uint64_t certificates[X509_VERDICTS]);
 void counters_add(counters *c, counter which);
-/* X509_OK counts nothing. */
 void counters_peer(counters *c, x509_verdict_code code);
 /* Writes the file if something has changed since the last time; replaced whole. */
 sefl_status counters_write(counters *c, const char *path) SEFL_MUST_CHECK;

@@ -128,24 +128,22 @@ static sefl_status order_dial(as_rounds *r, const agg_order *o)
     if (st == SEFL_ESTATE) {
         st = cannot_go_on();
         r->c.channel->hang_up(r->c.ctx);
-        goto done;
+        return st;
     }
     if (st != SEFL_OK)
         return as_rounds_link_down(r, "dial");
-    SEFL_TRY(compare_states(r, &expired));
+    SEFL_PASS(compare_states(r, &expired));
     log_info(r->c.log, "link to CSP is up");
     if (r->c.channel->up)
         r->c.channel->up(r->c.ctx, as_link_peer(r->link));
-    SEFL_TRY(as_rounds_say(r, AGG_LINK_UP, 0));
-    if (expired) {
-        log_error(r->c.log,
-                  "CSP has skipped this round by itself: its key expired, too few of its heads "
-                  "were good, or CSP's state is an old copy",
-                  lf_u64("round", o->round));
-        SEFL_TRY(as_rounds_say(r, AGG_LOST, o->round));
-    }
-done:
-    return st;
+    SEFL_PASS(as_rounds_say(r, AGG_LINK_UP, 0));
+    if (!expired)
+        return SEFL_OK;
+    log_error(r->c.log,
+              "CSP has skipped this round by itself: its key expired, too few of its heads were "
+              "good, or CSP's state is an old copy",
+              lf_u64("round", o->round));
+    return as_rounds_say(r, AGG_LOST, o->round);
 }
 
 /* ---- a round begins -------------------------------------------------------------------------- */
@@ -509,31 +507,26 @@ done:
 
 static sefl_status order_skip(as_rounds *r, const agg_order *o)
 {
-    sefl_status st = SEFL_OK;
     rounds_report p = { .round = o->round, .skipped = true };
     r->c.uploads->close(r->c.ctx);
-    if (r->link && as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff)) != SEFL_OK) {
-        st = as_rounds_link_down(r, "skip");
-        goto done;
-    }
+    if (r->link && as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff)) != SEFL_OK)
+        return as_rounds_link_down(r, "skip");
     pthread_mutex_lock(&r->lock);
     p.clients = agg_remember(r->a).clients;
     journal_round row = r->row;
     pthread_mutex_unlock(&r->lock);
     /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the
      * ledger has it among the releases that a client is in */
-    SEFL_TRY(account_has(r->c.account, o->round, &row.charged));
+    SEFL_PASS(account_has(r->c.account, o->round, &row.charged));
     row.skipped = true;
     row.state = AGG_SKIPPING;
-    SEFL_TRY(r->store->row_put(r->store->ctx, &row));
+    SEFL_PASS(r->store->row_put(r->store->ctx, &row));
     pthread_mutex_lock(&r->lock);
     r->row = row; /* the task may end with this round: its row is written once more */
     pthread_mutex_unlock(&r->lock);
     report(r, &p);
-    SEFL_TRY(as_rounds_say(r, AGG_SKIPPED, o->round));
-    SEFL_TRY(forget_round(r, o->round));
-done:
-    return st;
+    SEFL_PASS(as_rounds_say(r, AGG_SKIPPED, o->round));
+    return forget_round(r, o->round);
 }
 
 static sefl_status order_finish(as_rounds *r, const agg_order *o)

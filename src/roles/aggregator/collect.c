@@ -38,7 +38,8 @@ struct collect {
     uint32_t batch; /* bodies in body_pool that are worth waiting for */
     uint64_t round, epoch;
     entry *member; /* clients_max, grows */
-    uint32_t given, space, summed;
+    uint32_t given, summed;
+    size_t room; /* of `member` */
     ahe_sum *sum;
     bool busy, closed;
     bool hurry; /* somebody waits in collect_close */
@@ -214,8 +215,7 @@ sefl_status collect_new(collect **out, const collect_config *cfg)
         c->piece_bytes = cfg->skip;
     SEFL_TRY(sefl_new(&c->piece, 1, c->piece_bytes));
     SEFL_TRY(pool_new(&c->pool, cfg->threads));
-    SEFL_CHECK(pthread_create(&c->thread, NULL, worker, c) == 0, SEFL_ENOMEM,
-               "cannot start the thread of the running sum");
+    SEFL_TRY(thread_start(&c->thread, worker, c));
     c->has_thread = true;
     *out = c, c = NULL;
 done:
@@ -273,11 +273,7 @@ sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool c
     for (uint32_t i = 0; i < c->given; i++)
         SEFL_CHECK(memcmp(c->member[i].m.client, m->client, sizeof m->client) != 0, SEFL_EEXIST,
                    "this client is in the sum already");
-    if (c->given == c->space) {
-        uint32_t space = c->space ? 2 * c->space : 64;
-        SEFL_TRY(sefl_grow(&c->member, c->space * sizeof *c->member, space * sizeof *c->member));
-        c->space = space;
-    }
+    SEFL_TRY(sefl_room(&c->member, &c->room, c->given + 1, sizeof *c->member));
     c->member[c->given++] = (entry){ .m = *m, .check_hash = check_hash };
     if (c->st == SEFL_OK)
         c->member[c->given - 1].body = body, body = NULL;

@@ -44,7 +44,7 @@ typedef struct collect_config {
 sefl_status collect_new(collect **out, const collect_config *c) SEFL_MUST_CHECK;
 void collect_free(collect *c); /* waits for the body at hand */
 
-/* Forgets all; 0: no round. */
+/* Starts an empty sum of this round; 0: of none. */
 void collect_begin(collect *c, uint64_t round);
 
 /* SEFL_ESTATE for another round, SEFL_EEXIST for a client that is in it, SEFL_ERANGE beyond
@@ -52,7 +52,7 @@ void collect_begin(collect *c, uint64_t round);
  * body: the same bytes in memory, or NULL; given back in any case. */
 sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
                         body_room *body) SEFL_MUST_CHECK;
-/* Has somebody these units in it? */
+/* Is a body with these units in it? */
 bool collect_has_body(collect *c, const round_entry *m);
 /* Updates that were given to it, and of those that are in the sum. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);

@@ -115,14 +115,13 @@ static void get_init(https_request *r)
 static void send_model(https_request *r, uint64_t round, bool latest)
 {
     const agg_http *h = r->server_ctx;
-    sefl_buf path = { 0 };
+    char path[PATH_MAX];
     uint8_t hash[SHA256_BYTES];
-    sefl_status st = rounds_model(h->rounds, round, latest, &path, hash);
+    sefl_status st = rounds_model(h->rounds, round, latest, path, hash);
     if (st == SEFL_OK)
-        answer_file(r, (const char *)path.p, hash, OCTETS);
+        answer_file(r, path, hash, OCTETS);
     else
         answer_failed(r, st);
-    buf_clear(&path);
 }
 
 static void get_model(https_request *r)

@@ -24,7 +24,7 @@ enum { AGG_HTTP_WAIT_MAX_S = 60 };
 
 /* X(name, counter's name) */
 #define AGG_HTTP_EVENTS(X)                                                             \
-    X(OLDER, "version_older")     /* taken: a client of a minor version below ours */  \
+    X(OLDER, "version_older")     /* admitted: a minor version below ours */           \
     X(VERSION, "version_refused") /* 426 */                                            \
     X(NO_PATH, "no_such_path")    /* 404 */                                            \
     X(METHOD, "wrong_method")     /* 405 */                                            \

@@ -90,7 +90,7 @@ static void say_disk(ingest *in, ingest_reply *r, const upload *u)
     r->retry_s = RETRY_DISK_S;
 }
 
-/* What admission said, where it did not admit. */
+/* Answers a verdict other than AGG_ADMIT. */
 static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
 {
     static const struct {
@@ -140,7 +140,7 @@ static sefl_status file_of(char out[PATH_MAX], const char *folder, const upload 
     return file_path(out, "%s/%s%s", folder, hex_write(hex, u->who.body, 32), whole ? "" : ".part");
 }
 
-/* Deletes what a client's folder has beside this body: what it gave up. */
+/* Deletes the client's other bodies of this round, which it gave up. */
 static void drop_others(const char *folder, const uint8_t body[32])
 {
     char hex[HEX + 1], name[PATH_MAX];
@@ -379,7 +379,7 @@ done:
     return st;
 }
 
-/* The part of this body will never be one: away with it. */
+/* The part can never become an update: deletes it. */
 static void drop_part(ingest *in, upload *u)
 {
     char folder[PATH_MAX], path[PATH_MAX];
@@ -392,7 +392,7 @@ static void drop_part(ingest *in, upload *u)
             unlink(path);
 }
 
-/* st of a piece, a finish or an opening, as an answer. */
+/* Answers a failure to check, write or finish the body. */
 static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
 {
     char why[200];

@@ -39,25 +39,25 @@
 
 #include <pthread.h>
 
-/* What became of every upload that was begun: name, counter's name. */
-#define INGEST_END_LIST(X)                                                         \
-    X(TAKEN, "taken")           /* acknowledged */                                 \
-    X(AGAIN, "again")           /* had it already: the receipt once more */        \
-    X(OTHER, "other_body")      /* this client has another one in this round */    \
-    X(COPIED, "copied")         /* another client's, or another round's, body */   \
-    X(LATE, "late")             /* round closed, or the task over */               \
-    X(EARLY, "early")           /* no such round yet */                            \
-    X(SIZE, "size")             /* not the size of an update */                    \
-    X(OFFSET, "offset")         /* does not go on where we are */                  \
-    X(LIMIT, "limit")           /* max_rounds_per_client */                        \
-    X(FULL, "full")             /* clients_max are in */                           \
-    X(PARTS, "parts")           /* its CA's clients have unfinished ones enough */ \
-    X(VOUCHER, "no_voucher")    /* none for its upload key */                      \
-    X(HEAD, "head")             /* no head of this client for these units */       \
-    X(NOT_CIPHER, "not_cipher") /* a unit that is no ciphertext */                 \
-    X(HASH, "hash")             /* other bytes than the hash says */               \
-    X(REPLACED, "replaced")     /* the client came again on another connection */  \
-    X(CUT, "cut")               /* broke off; the part stays */                    \
+/* How an upload ended: name, counter's name. */
+#define INGEST_END_LIST(X)                                                        \
+    X(TAKEN, "taken")           /* acknowledged */                                \
+    X(AGAIN, "again")           /* already here: the receipt is sent again */     \
+    X(OTHER, "other_body")      /* this client has another one in this round */   \
+    X(COPIED, "copied")         /* another client's, or another round's, body */  \
+    X(LATE, "late")             /* round closed, or the task over */              \
+    X(EARLY, "early")           /* no such round yet */                           \
+    X(SIZE, "size")             /* not the size of an update */                   \
+    X(OFFSET, "offset")         /* does not go on where we are */                 \
+    X(LIMIT, "limit")           /* max_rounds_per_client */                       \
+    X(FULL, "full")             /* clients_max are in */                          \
+    X(PARTS, "parts")           /* its CA's clients have too many parts */        \
+    X(VOUCHER, "no_voucher")    /* none for its upload key */                     \
+    X(HEAD, "head")             /* no head of this client for these units */      \
+    X(NOT_CIPHER, "not_cipher") /* a unit that is no ciphertext */                \
+    X(HASH, "hash")             /* other bytes than the hash says */              \
+    X(REPLACED, "replaced")     /* the client came again on another connection */ \
+    X(CUT, "cut")               /* broke off; the part stays */                   \
     X(DISK, "disk")             /* could not be written here */
 
 typedef enum ingest_end {
@@ -97,7 +97,7 @@ typedef struct ingest_config {
     sefl_log *log;
 } ingest_config;
 
-/* One question of a client, as its request says it. */
+/* A client's request. */
 typedef struct ingest_ask {
     uint64_t round;
     const uint8_t *client; /* fingerprint, from its certificate */
@@ -128,7 +128,7 @@ sefl_status upload_bytes(upload *u, sefl_span piece) SEFL_MUST_CHECK;
 void upload_end(upload *u, ingest_reply *r);
 void upload_free(upload *u);
 
-/* Deletes what clients have left who are not welcome any more; once a second. */
+/* Deletes the unfinished uploads of clients that may no longer connect; called once a second. */
 void ingest_sweep(ingest *in, parts_still *still, void *ctx);
 
 /* Bytes of this body that are here already (HEAD). */

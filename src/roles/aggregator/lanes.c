@@ -19,8 +19,8 @@
 enum {
     RETRY_MS = 500,
     RETRY_STEPS = 7, /* doubled up to 64 s */
-    LOOK_MS = 500,   /* how soon a pool that somebody took from is noticed, at the latest */
-    SAY_MS = 5000,   /* how often a wait says how far it is */
+    LOOK_MS = 500,   /* how often a lane looks whether the pool needs more */
+    SAY_MS = 5000,   /* how often a wait logs its progress */
     TRIES = 3,       /* of each lane, until a wait gives up */
 };
 
@@ -29,7 +29,7 @@ typedef struct lane {
     unsigned i;
     pthread_t thread;
     channel *inner; /* the stream */
-    channel held;   /* the same, but it stands still while an opening runs */
+    channel held;   /* the same, but it pauses during a reveal */
     uint64_t generation;
     uint8_t pair[LINK_PAIR];
     unsigned failures; /* in a row */
@@ -42,7 +42,7 @@ struct lanes {
 
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    bool stop, bound, stale, opening, waiting;
+    bool stop, bound, stale, revealing, waiting;
     uint64_t generation, pending, sessions;
     uint8_t pair[LINK_PAIR];
     unsigned failures; /* of all lanes, since a session succeeded */
@@ -69,16 +69,17 @@ uint64_t lanes_pool_max(const task *t)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* With the lock. */
-static void wait_ms(lanes *l, uint64_t ms)
+/* Ends what was done with the lock: threads that wait look again. */
+static void unlock_moved(lanes *l)
 {
-    cond_wait_ms(&l->moved, &l->lock, ms);
+    pthread_cond_broadcast(&l->moved);
+    pthread_mutex_unlock(&l->lock);
 }
 
 /* With the lock: is there something for one more session? */
 static bool wanted(lanes *l)
 {
-    return l->bound && !l->stale && !l->ended[0] && !(l->opening && !l->waiting) &&
+    return l->bound && !l->stale && !l->ended[0] && !(l->revealing && !l->waiting) &&
            shares_pool_have(l->c.pool) + l->pending < l->want;
 }
 
@@ -99,7 +100,9 @@ static bool next(lane *x)
         uint64_t now = clock_ms(l->c.mono);
         if (l->stop || (wanted(l) && now >= x->retry_ms))
             break;
-        wait_ms(l, x->retry_ms > now && x->retry_ms - now < LOOK_MS ? x->retry_ms - now : LOOK_MS);
+        cond_wait_ms(&l->moved, &l->lock,
+                     x->retry_ms > now && x->retry_ms - now < LOOK_MS ? x->retry_ms - now
+                                                                      : LOOK_MS);
     }
     memcpy(x->pair, l->pair, sizeof x->pair);
     bool go = !l->stop;
@@ -107,14 +110,14 @@ static bool next(lane *x)
     return go;
 }
 
-/* ---- a stream that stands still while an opening runs ---------------------------------------- */
+/* ---- a stream that pauses during a reveal ---------------------------------------- */
 
 static sefl_status clear_way(lane *x)
 {
     lanes *l = x->l;
     pthread_mutex_lock(&l->lock);
-    while (is_current(x) && l->opening && !l->waiting)
-        wait_ms(l, LOOK_MS);
+    while (is_current(x) && l->revealing && !l->waiting)
+        cond_wait_ms(&l->moved, &l->lock, LOOK_MS);
     bool go = is_current(x);
     pthread_mutex_unlock(&l->lock);
     return go ? SEFL_OK : sefl_fail(SEFL_ECLOSED, "lane: the link to CSP has ended");
@@ -141,7 +144,7 @@ static const channel_ops held_ops = { held_send, held_recv, held_flush };
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* The task must not go on; said once, and the first reason stays. */
+/* The task must not go on; logged once, and the first reason stays. */
 static void end_task(lanes *l, const char *why)
 {
     pthread_mutex_lock(&l->lock);
@@ -149,8 +152,7 @@ static void end_task(lanes *l, const char *why)
         snprintf(l->ended, sizeof l->ended, "%s", why);
         log_error(l->c.log, "no more noise shares: the task has ended", lf_str("why", why));
     }
-    pthread_cond_broadcast(&l->moved);
-    pthread_mutex_unlock(&l->lock);
+    unlock_moved(l);
 }
 
 const char *lanes_ended(lanes *l)
@@ -223,8 +225,7 @@ static sefl_status hear_yes(lane *x)
     pthread_mutex_lock(&l->lock);
     if (no == LINK_NO_PAIR && x->generation == l->generation)
         l->stale = true;
-    pthread_cond_broadcast(&l->moved);
-    pthread_mutex_unlock(&l->lock);
+    unlock_moved(l);
     return sefl_fail(SEFL_ESTATE, "CSP refused a lane: %s", link_no_text(no));
 }
 
@@ -294,8 +295,7 @@ static void end(lane *x, sefl_status st, const lanes_work *w)
     l->pending -= l->session;
     if (st == SEFL_OK)
         x->failures = l->failures = 0;
-    pthread_cond_broadcast(&l->moved);
-    pthread_mutex_unlock(&l->lock);
+    unlock_moved(l);
 }
 
 /* One stream, until the pool is full or something fails. */
@@ -339,8 +339,7 @@ static void failed(lane *x, sefl_status st)
                       ((uint64_t)first << (x->failures < RETRY_STEPS ? x->failures : RETRY_STEPS));
         x->failures++;
     }
-    pthread_cond_broadcast(&l->moved);
-    pthread_mutex_unlock(&l->lock);
+    unlock_moved(l);
 }
 
 static void *run(void *arg)
@@ -393,8 +392,7 @@ void lanes_stop(lanes *l)
 {
     pthread_mutex_lock(&l->lock);
     l->stop = true;
-    pthread_cond_broadcast(&l->moved);
-    pthread_mutex_unlock(&l->lock);
+    unlock_moved(l);
     interrupt_all(l);
 }
 
@@ -410,7 +408,7 @@ void lanes_free(lanes *l)
     sefl_free(l);
 }
 
-static void change_link(lanes *l, const uint8_t *pair)
+void lanes_bind(lanes *l, const uint8_t *pair)
 {
     pthread_mutex_lock(&l->lock);
     l->generation++;
@@ -421,27 +419,15 @@ static void change_link(lanes *l, const uint8_t *pair)
     if (pair)
         memcpy(l->pair, pair, sizeof l->pair);
     shares_pool_clear(l->c.pool);
-    pthread_cond_broadcast(&l->moved);
-    pthread_mutex_unlock(&l->lock);
+    unlock_moved(l);
     interrupt_all(l); /* those of the link before */
 }
 
-void lanes_bind(lanes *l, const uint8_t pair[LINK_PAIR])
-{
-    change_link(l, pair);
-}
-
-void lanes_unbind(lanes *l)
-{
-    change_link(l, NULL);
-}
-
-void lanes_hold(lanes *l, bool opening)
+void lanes_hold(lanes *l, bool revealing)
 {
     pthread_mutex_lock(&l->lock);
-    l->opening = opening;
-    pthread_cond_broadcast(&l->moved);
-    pthread_mutex_unlock(&l->lock);
+    l->revealing = revealing;
+    unlock_moved(l);
 }
 
 lanes_work lanes_done(lanes *l)
@@ -474,7 +460,7 @@ sefl_status lanes_wait(lanes *l, uint64_t count)
                      lf_u64("want", count));
             said = now;
         }
-        wait_ms(l, LOOK_MS);
+        cond_wait_ms(&l->moved, &l->lock, LOOK_MS);
     }
 done:
     l->waiting = false;

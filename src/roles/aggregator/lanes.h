@@ -5,7 +5,7 @@
  *     AS    lanes_bind(l, pair);                       // the link to CSP is up: WELCOME's pair
  *           SEFL_TRY(lanes_wait(l, values));           // a reveal needs this many
  *           lanes_hold(l, true); ... lanes_hold(l, false);         // around a reveal
- *           lanes_unbind(l);                           // the link is down
+ *           lanes_bind(l, NULL);                       // the link is down
  *     CSP   lane_host_bind(h, pair);                   // csp_config.paired
  *           SEFL_TRY(lane_host_take(h, t));            // a lane has dialled
  *           lane_host_unbind(h);                       // the link is down
@@ -44,7 +44,7 @@
  * Memory: the pool takes 4 bytes per value (5 with more than 20 bits in the ring) for at most two
  * rounds and one session per lane; a running session takes 8 bytes per value and about 6 MB.
  *
- * Threads: lanes_* from any thread, but bind, unbind, hold and wait from one; lane_host_serve
+ * Threads: lanes_* from any thread, but bind, hold and wait from one; lane_host_serve
  * once per lane.
  * Secrets: shares, until they are in the pool. */
 #ifndef ROLES_LANES_H
@@ -102,14 +102,13 @@ void lanes_free(lanes *l);
 /* Whatever waits ends soon, and nothing begins any more. */
 void lanes_stop(lanes *l);
 
-/* The pool is empty afterwards. */
-void lanes_bind(lanes *l, const uint8_t pair[LINK_PAIR]);
-void lanes_unbind(lanes *l);
+/* The link is up (LINK_PAIR bytes), or down (NULL). The pool is empty afterwards. */
+void lanes_bind(lanes *l, const uint8_t *pair);
 
-/* An opening begins, or is over. */
-void lanes_hold(lanes *l, bool opening);
+/* A reveal begins, or is over. */
+void lanes_hold(lanes *l, bool revealing);
 
-/* Until `count` values can be picked; says in the log how far it is. SEFL_ECLOSED: CSP knows this
+/* Waits until `count` values can be picked, and logs its progress. SEFL_ECLOSED: CSP knows this
  * link no more, or no lane gets anywhere: dial anew. SEFL_ESTATE: the task has ended
  * (lanes_ended). SEFL_ECANCELLED: lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
@@ -143,8 +142,9 @@ typedef struct lane_host lane_host;
 sefl_status lane_host_new(lane_host **out, const lane_host_config *c) SEFL_MUST_CHECK;
 void lane_host_free(lane_host *h); /* ends all lanes */
 
-/* The pool is empty afterwards, and lanes of the link before end with their next question. */
-void lane_host_bind(lane_host *h, const uint8_t pair[LINK_PAIR]);
+/* The link is up (LINK_PAIR bytes), or down (NULL). The pool is empty afterwards, and lanes of the
+ * link before end with their next question. */
+void lane_host_bind(lane_host *h, const uint8_t *pair);
 /* Cuts every lane off, waits for its thread, empties the pool. */
 void lane_host_unbind(lane_host *h);
 

@@ -90,22 +90,16 @@ void releases_free(releases *r)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static sefl_status path_of(const releases *r, sefl_buf *out, uint64_t round, const char *ending)
+sefl_status release_path(const releases *r, char out[PATH_MAX], uint64_t round)
 {
-    SEFL_PASS(wr_fmt(out, "%s/round-%" PRIu64 ".%s", r->c.models, round, ending));
-    SEFL_PASS(wr_u8(out, 0));
-    out->n--;
-    return SEFL_OK;
+    if (round == 0)
+        return file_path(out, "%s", r->c.init);
+    return file_path(out, "%s/round-%" PRIu64 ".safetensors", r->c.models, round);
 }
 
-sefl_status release_path(const releases *r, sefl_buf *out, uint64_t round)
+static sefl_status memory_path(const releases *r, char out[PATH_MAX], uint64_t round)
 {
-    if (round > 0)
-        return path_of(r, out, round, "safetensors");
-    SEFL_PASS(wr_fmt(out, "%s", r->c.init));
-    SEFL_PASS(wr_u8(out, 0));
-    out->n--;
-    return SEFL_OK;
+    return file_path(out, "%s/round-%" PRIu64 ".optimiser", r->c.models, round);
 }
 
 /* Is this the name of a model, or of an optimiser's memory? Of which round? */
@@ -175,29 +169,21 @@ void release_settle(const releases *r, uint64_t latest)
 
 static sefl_status memory_of(const releases *r, step_state *s, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
+    char path[PATH_MAX];
     if (round == 0 || r->c.task->server == TASK_AVERAGE) /* nothing to remember */
         return step_new(s, r->c.task);
-    SEFL_TRY(path_of(r, &path, round, "optimiser"));
-    SEFL_TRY(step_read(s, (const char *)path.p, r->c.task, round));
-done:
-    buf_clear(&path);
-    return st;
+    SEFL_PASS(memory_path(r, path, round));
+    return step_read(s, path, r->c.task, round);
 }
 
 static sefl_status keep_memory(const releases *r, step_state *s, uint64_t round)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf path = { 0 };
+    char path[PATH_MAX];
     s->round = round;
     if (r->c.task->server == TASK_AVERAGE)
         return SEFL_OK;
-    SEFL_TRY(path_of(r, &path, round, "optimiser"));
-    SEFL_TRY(step_write(s, (const char *)path.p));
-done:
-    buf_clear(&path);
-    return st;
+    SEFL_PASS(memory_path(r, path, round));
+    return step_write(s, path);
 }
 
 /* SEFL_ERANGE: a model that must not be released. */
@@ -241,20 +227,19 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
 {
     sefl_status st = SEFL_OK;
     const task *t = r->c.task;
-    sefl_buf path = { 0 };
+    char path[PATH_MAX];
     nn_real *theta = NULL;
     step_state s = { 0 };
     model_meta meta;
     size_t count;
     uint8_t hash[SHA256_BYTES];
     *out = (release_made){ 0 };
-    SEFL_TRY(release_path(r, &path, from->round));
-    const char *name = (const char *)path.p;
-    SEFL_TRY(file_sha256(hash, NULL, name));
+    SEFL_TRY(release_path(r, path, from->round));
+    SEFL_TRY(file_sha256(hash, NULL, path));
     SEFL_CHECK(memcmp(hash, from->hash, sizeof hash) == 0, SEFL_EIO,
-               "%s has changed since round %" PRIu64 " released it", name, from->round);
-    SEFL_TRY(model_read(&meta, &theta, &count, name));
-    SEFL_CHECK(count == t->params, SEFL_EPROTO, "%s has %zu values, the task's model %zu", name,
+               "%s has changed since round %" PRIu64 " released it", path, from->round);
+    SEFL_TRY(model_read(&meta, &theta, &count, path));
+    SEFL_CHECK(count == t->params, SEFL_EPROTO, "%s has %zu values, the task's model %zu", path,
                count, t->params);
     SEFL_TRY(memory_of(r, &s, from->round));
     st = advance(r, &s, theta, w, clients, out);
@@ -266,13 +251,11 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
     }
     SEFL_TRY(st);
     SEFL_TRY(keep_memory(r, &s, round));
-    buf_reset(&path);
-    SEFL_TRY(release_path(r, &path, round));
-    SEFL_TRY(model_write((const char *)path.p, &meta, theta));
-    SEFL_TRY(file_sha256(out->hash, &out->bytes, (const char *)path.p));
+    SEFL_TRY(release_path(r, path, round));
+    SEFL_TRY(model_write(path, &meta, theta));
+    SEFL_TRY(file_sha256(out->hash, &out->bytes, path));
 done:
     step_clear(&s);
     sefl_free(theta);
-    buf_clear(&path);
     return st;
 }

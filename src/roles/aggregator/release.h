@@ -21,6 +21,8 @@
 #include "model/corpus/corpus.h"
 #include "sum/release_check.h"
 
+#include <limits.h>
+
 typedef struct releases releases;
 
 typedef struct releases_config {
@@ -42,8 +44,8 @@ sefl_status releases_check(const releases_config *c, vocab **words, corpus *vali
 sefl_status releases_new(releases **out, const releases_config *c) SEFL_MUST_CHECK;
 void releases_free(releases *r);
 
-/* The file of the model that a round released; round 0: the initial one. A C string. */
-sefl_status release_path(const releases *r, sefl_buf *out, uint64_t round) SEFL_MUST_CHECK;
+/* The file of the model that a round released; round 0: the initial one. */
+sefl_status release_path(const releases *r, char out[PATH_MAX], uint64_t round) SEFL_MUST_CHECK;
 
 sefl_status release_make(releases *r, const release_from *from, uint64_t round, const int64_t *w,
                          uint32_t clients, release_made *out) SEFL_MUST_CHECK;

@@ -280,7 +280,7 @@ static void hang_up(void *ctx)
     rounds *r = ctx;
     r->c.dial.hang_up(r->c.dial.ctx, LANES_LINK);
     if (r->c.lanes)
-        lanes_unbind(r->c.lanes);
+        lanes_bind(r->c.lanes, NULL);
 }
 
 static void link_up(void *ctx, const as_peer *peer)
@@ -506,7 +506,7 @@ done:
     return st;
 }
 
-sefl_status rounds_model(rounds *r, uint64_t round, bool latest, sefl_buf *path,
+sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_MAX],
                          uint8_t hash[SHA256_BYTES])
 {
     pthread_mutex_lock(r->lock);

@@ -78,7 +78,7 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
 
 /* File and hash of the model that the present round starts from; SEFL_ENOTFOUND with the reason for
  * another round. latest: the latest release, whatever the round. */
-sefl_status rounds_model(rounds *r, uint64_t round, bool latest, sefl_buf *path,
+sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_MAX],
                          uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 
 agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients);

@@ -12,8 +12,6 @@
 
 #include "roles/aggregator/http.h"
 
-/* Appends the object and a newline. */
-sefl_status tally_write(sefl_buf *out, const https_server *s, const agg_http *h) SEFL_MUST_CHECK;
 /* To a file, unless that is what `last` holds already; last becomes it. */
 sefl_status tally_save(const char *path, sefl_buf *last, const https_server *s,
                        const agg_http *h) SEFL_MUST_CHECK;

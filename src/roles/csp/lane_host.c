@@ -110,7 +110,7 @@ void lane_host_free(lane_host *h)
     sefl_free(h);
 }
 
-static void change_link(lane_host *h, const uint8_t *pair)
+void lane_host_bind(lane_host *h, const uint8_t *pair)
 {
     pthread_mutex_lock(&h->lock);
     h->bound = pair != NULL;
@@ -119,11 +119,6 @@ static void change_link(lane_host *h, const uint8_t *pair)
         memcpy(h->pair, pair, sizeof h->pair);
     shares_pool_clear(h->c.pool);
     pthread_mutex_unlock(&h->lock);
-}
-
-void lane_host_bind(lane_host *h, const uint8_t pair[LINK_PAIR])
-{
-    change_link(h, pair);
 }
 
 static bool is_bound(lane_host *h)
@@ -143,7 +138,7 @@ static void leave(guest *g)
 
 void lane_host_unbind(lane_host *h)
 {
-    change_link(h, NULL);
+    lane_host_bind(h, NULL);
     for (int i = 0; i < LANES_MAX; i++)
         if (h->guest[i].t)
             tls_interrupt(h->guest[i].t);

@@ -577,7 +577,8 @@ static void news(void **state)
     (void)state;
     agg_world w;
     round_news n;
-    sefl_buf header = { 0 }, path = { 0 };
+    sefl_buf header = { 0 };
+    char path[PATH_MAX];
     uint8_t hash[32], first[32];
     round_header h;
     aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
@@ -590,20 +591,19 @@ static void news(void **state)
     assert_int_equal(n.round, 1);
     assert_true(n.left_ms > 0 && n.left_ms <= 600000);
     check_header(&w, &h, n.header, 1);
-    CHECK_OK(rounds_model(w.r, 1, false, &path, hash));
+    CHECK_OK(rounds_model(w.r, 1, false, path, hash));
     assert_memory_equal(h.model, hash, 32);
     memcpy(first, hash, 32);
-    CHECK_STATUS(rounds_model(w.r, 2, false, &path, hash), SEFL_ENOTFOUND);
+    CHECK_STATUS(rounds_model(w.r, 2, false, path, hash), SEFL_ENOTFOUND);
     CHECK_OK(rounds_news(w.r, 1, &n, &header));
     assert_int_equal(n.state, ROUND_WAITING);
     aw_upload_all(&w, 1, 3);
     assert_true(aw_wait(&w, 2, AGG_COLLECTING));
-    CHECK_STATUS(rounds_model(w.r, 1, false, &path, hash), SEFL_ENOTFOUND);
-    buf_reset(&path);
+    CHECK_STATUS(rounds_model(w.r, 1, false, path, hash), SEFL_ENOTFOUND);
     buf_reset(&header);
     CHECK_OK(rounds_news(w.r, 1, &n, &header));
     check_header(&w, &h, n.header, 2);
-    CHECK_OK(rounds_model(w.r, 2, false, &path, hash));
+    CHECK_OK(rounds_model(w.r, 2, false, path, hash));
     assert_memory_equal(h.model, hash, 32);
     assert_memory_not_equal(first, hash, 32);
     aw_upload_all(&w, 2, 3);
@@ -613,7 +613,6 @@ static void news(void **state)
     assert_string_equal(n.why, agg_why_text(AGG_WHY_ROUNDS));
     aw_close(&w);
     buf_clear(&header);
-    buf_clear(&path);
     aw_free(&w);
 }
 

@@ -419,7 +419,7 @@ static void pools_end_with_their_link(void **state)
     link_up(&s);
     CHECK_OK(lanes_wait(s.l, t.values));
     CHECK_OK(shares_pool_pick(s.as_pool, &old, t.values));
-    lanes_unbind(s.l);
+    lanes_bind(s.l, NULL);
     assert_int_equal(shares_pool_have(s.as_pool), 0);
     CHECK_STATUS(shares_pool_take(s.as_pool, &old, x, 4), SEFL_ENOTFOUND);
     link_up(&s);
