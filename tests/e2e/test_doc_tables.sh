@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tables of docs/PROTOCOL.md agree with the headers: members of a task, kinds and refusals of the link, reasons
-# against a head, kinds of signatures, HTTP calls. The files and tests that the documents name exist.
+# The tables of docs/PROTOCOL.md agree with the headers: members of a task, release modes, kinds and refusals of the
+# link, reasons against a head, kinds of signatures, HTTP calls. The files and tests that the documents name exist.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -23,6 +23,13 @@ section '## The task' | awk -F'|' '/^\| `/ {
             print name
         } }' > "$dir/doc"
 same "members of a task" task_fields.h
+
+# words of the release modes
+sed -n '/define RELEASE_MODES/,/^$/s/^    M([A-Z]*, \([a-z]*\),.*/\1/p' src/protocol/modes/mode.h > "$dir/code"
+[ "$(wc -l < "$dir/code")" -ge 3 ] || fail "the release modes were not found"
+# shellcheck disable=SC2016
+section '## The task' | awk -F'|' '/^\| `privacy.noise`/ { print $5 }' | grep -oE '[a-z]+' > "$dir/doc"
+same "release modes" mode.h
 
 # kinds of the link and their numbers
 sed -n '/define LINK_KIND_LIST/,/^$/p' src/protocol/link.h | grep -oE '\bX\([A-Z]+\)' | sed 's/X(\(.*\))/\1/' | awk '{ print NR - 1, $1 }' |

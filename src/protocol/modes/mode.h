@@ -1,7 +1,7 @@
 /* mode: how the sum of a round becomes public integers: who adds which noise.
  *
  * A task names one mode (privacy.noise). Everything that depends on the mode is a member of a const
- * table, so no other file asks which mode it is:
+ * table, so no other file compares its name:
  *
  *     const release_mode *m = task_mode(t);
  *     client   SEFL_TRY(m->quantise(X, t, v, weight, coins));
@@ -15,7 +15,7 @@
  * Task documents, settings, help texts, client policies, `sefl task explain`, both servers, the
  * simulator and the accountant then know the mode. Two more steps may be needed: noise of a new
  * distribution needs a row in privacy/accountant/law.c, with its proof in docs/PRIVACY.md; and
- * docs/PROTOCOL.md has a table of the words (e2e.doc_tables compares it).
+ * the row privacy.noise of docs/PROTOCOL.md lists the words (e2e.doc_tables compares them).
  *
  * `sefl privacy plan --noise` works without a task and has its own words (cli/cmd_privacy.c).
  *
