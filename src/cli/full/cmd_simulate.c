@@ -42,6 +42,7 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     if (s->quiet)
         return;
     meter_stop(&s->line);
+    s->line.shown_ns = 0; /* the first round shows its progress at once */
     if (s->args.runs > 1)
         fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->args.runs);
     fprintf(stderr,
