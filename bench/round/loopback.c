@@ -5,7 +5,7 @@
  *  3. A wait for the way out also listens to the way in while there is room, so that two peers
  *     that both send cannot block each other. */
 #define _GNU_SOURCE
-#include "loopback.h" /* beside it: the test includes this file */
+#include "bench/round/loopback.h"
 
 #include "base/alloc.h"
 #include "net/socket.h"

@@ -16,6 +16,9 @@
  * the system for huge pages from 4 MiB on. */
 sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 
+/* The start of a constructor: *out is NULL until the object is whole, *object is a zeroed one. */
+#define sefl_make(out, object) (*(out) = NULL, sefl_new((object), 1, sizeof **(object)))
+
 /* Grows or shrinks *(void **)ptr, which came from sefl_grow or is NULL, to size bytes. New bytes
  * are not zeroed; the old block is wiped when it moves. On failure it stays as it was. Not for
  * blocks of sefl_new. */

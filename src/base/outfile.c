@@ -1,7 +1,6 @@
 #include "base/outfile.h"
 
 #include "base/alloc.h"
-#include "base/file.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -5,7 +5,6 @@
 #include "crypto/secmem.h"
 
 #include <sodium.h>
-#include <string.h>
 
 enum {
     VERSION = 1,

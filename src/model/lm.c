@@ -153,8 +153,7 @@ sefl_status lm_new(lm **out, const lm_config *cfg, pool *p)
     sefl_status st = SEFL_OK;
     lm *m = NULL;
     nn_plan plan = { 0 };
-    *out = NULL;
-    SEFL_TRY(sefl_new(&m, 1, sizeof *m));
+    SEFL_TRY(sefl_make(out, &m));
     m->cfg = *cfg;
     m->pool = p;
     SEFL_TRY(lm_config_check(&m->cfg));

@@ -32,8 +32,7 @@ sefl_status optim_new(optim **out, const optim_config *cfg, size_t count)
 {
     sefl_status st = SEFL_OK;
     optim *o = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&o, 1, sizeof *o));
+    SEFL_TRY(sefl_make(out, &o));
     o->cfg = *cfg;
     o->count = count;
     o->cfg.momentum = cfg->momentum != 0 ? cfg->momentum : 0.9;

@@ -33,8 +33,7 @@ sefl_status allowlist_new(allowlist **out, const trust *t)
 {
     sefl_status st = SEFL_OK;
     allowlist *g = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&g, 1, sizeof *g));
+    SEFL_TRY(sefl_make(out, &g));
     atomic_init(&g->holders, 1);
     g->list = trust_hold(t);
     SEFL_TRY(sefl_new(&g->by, t->issuers, sizeof(gnutls_x509_trust_list_t)));

@@ -547,8 +547,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
 {
     sefl_status st = SEFL_OK;
     https_server *s = NULL;
-    *out = NULL;
-    SEFL_PASS(sefl_new(&s, 1, sizeof *s));
+    SEFL_PASS(sefl_make(out, &s));
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->changed);
     s->c = *c;

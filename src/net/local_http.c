@@ -4,7 +4,6 @@
 #include "net/https_inside.h"
 #include "net/socket.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -576,8 +576,7 @@ sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls
 {
     sefl_status st = SEFL_OK;
     tls *t = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&t, 1, sizeof *t));
+    SEFL_TRY(sefl_make(out, &t));
     t->fd = fd, fd = -1;
     t->id = tls_id_hold(id);
     t->idle_ms = lim && lim->idle_ms ? lim->idle_ms : TLS_IDLE_MS;

@@ -3,7 +3,6 @@
 #include "net/tls_inside.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 /* Reads the chain twice over: for GnuTLS' own choice of a certificate (cred), and as parsed
  * parts for a retrieve function (chain, key). */
@@ -55,8 +54,7 @@ sefl_status tls_id_read(tls_id **out, const char *cert, const char *key, const c
     sefl_status st = SEFL_OK;
     tls_id *id = NULL;
     sefl_buf cb = { 0 }, kb = { 0 }, pb = { 0 };
-    *out = NULL;
-    SEFL_TRY(sefl_new(&id, 1, sizeof *id));
+    SEFL_TRY(sefl_make(out, &id));
     atomic_init(&id->holders, 1);
     SEFL_TRY(sefl_strdup(&id->cert_path, cert));
     SEFL_TRY(sefl_strdup(&id->key_path, key));

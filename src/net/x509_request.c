@@ -1,5 +1,4 @@
 /* Certificate requests, and what stands in certificates. */
-#include "base/alloc.h"
 #include "base/file.h"
 #include "net/tls_inside.h"
 

@@ -188,8 +188,7 @@ sefl_status participant_new(participant **out, const task *t, uint64_t rounds_do
                             const sefl_rng *jitter)
 {
     participant *m = NULL;
-    *out = NULL;
-    SEFL_PASS(sefl_new(&m, 1, sizeof *m));
+    SEFL_PASS(sefl_make(out, &m));
     m->t = t;
     m->jitter = *jitter;
     m->rounds_done = rounds_done;

@@ -1,7 +1,6 @@
 #include "protocol/version.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { DIGITS = 4 };
 

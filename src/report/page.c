@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
 
 enum { ROWS_MAX = 500, SERIES = 9 };
 

@@ -2,16 +2,12 @@
 #include "roles/ca.h"
 
 #include "base/dir.h"
-#include "base/file.h"
 #include "base/hex.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* The folder's own CA. */

@@ -1,8 +1,6 @@
 #include "simulate/experiment.h"
 
-#include "base/alloc.h"
 #include "config/yaml/yaml.h"
-#include "protocol/task.h"
 #include "protocol/task_make.h"
 
 #include <assert.h>

@@ -1,7 +1,6 @@
 #include "simulate/federation.h"
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/hex.h"
 #include "model/corpus/dirichlet.h"
 #include "model/corpus/synth.h"
@@ -11,7 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -267,8 +265,7 @@ sefl_status federation_new(federation **out, const federation_config *c)
     char init[2 * SHA256_BYTES + 1];
     vocab_settings vs = { .block = (uint32_t)settings_u64(set, "model.block"),
                           .max_words = e->vocab_words };
-    *out = NULL;
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_TRY(sefl_make(out, &s));
     m.s = s;
     s->e = e;
     s->clients = c->some > 0 && c->some < e->clients ? c->some : e->clients;

@@ -1,6 +1,5 @@
 #include "simulate/overview.h"
 
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"

@@ -1,6 +1,5 @@
 #include "simulate/plan.h"
 
-#include "base/alloc.h"
 #include "base/log.h"
 #include "privacy/accountant/accountant.h"
 #include "protocol/head.h"

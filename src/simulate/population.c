@@ -261,8 +261,7 @@ sefl_status population_new(population **out, const federation *s, agg *a, const 
     sefl_status st = SEFL_OK;
     population *c = NULL;
     seeded gen;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&c, 1, sizeof *c));
+    SEFL_TRY(sefl_make(out, &c));
     c->s = s;
     c->a = a;
     SEFL_TRY(sefl_new(&c->p, s->clients, sizeof *c->p));

@@ -345,8 +345,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
     sefl_status st = SEFL_OK;
     servers *v = NULL;
     const federation *f = c->federation;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&v, 1, sizeof *v));
+    SEFL_TRY(sefl_make(out, &v));
     v->c = *c;
     v->f = f;
     v->wall = (sefl_clock){ .now_ns = virtual_ns, .self = v };

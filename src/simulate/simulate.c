@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "roles/aggregator/step.h"
-#include "simulate/plan.h"
 #include "simulate/servers.h"
 #include "simulate/work.h"
 #include "sum/release_check.h"

@@ -59,9 +59,6 @@ typedef struct simulate_result {
 
 sefl_status simulate_run(const simulate_config *c, simulate_result *out) SEFL_MUST_CHECK;
 
-/* One more round in a result's sums. */
-void simulate_add(simulate_result *out, const run_line *r);
-
 /* summary.json of a finished run. */
 sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r,
                                    const experiment *e) SEFL_MUST_CHECK;

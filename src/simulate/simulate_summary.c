@@ -4,7 +4,6 @@
 #include "simulate/simulate.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* 0 where no round has the number. */
 static double sum(double v)

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A thread's own. */
 typedef struct lane {
@@ -85,8 +84,7 @@ sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *en
 {
     sefl_status st = SEFL_OK;
     work *w = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&w, 1, sizeof *w));
+    SEFL_TRY(sefl_make(out, &w));
     w->s = s;
     w->t = &s->task;
     w->pool = p;

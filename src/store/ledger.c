@@ -375,8 +375,7 @@ static sefl_status open_common(ledger **out, const char *path, bool charging,
     sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
     ledger *l = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&l, 1, sizeof *l));
+    SEFL_TRY(sefl_make(out, &l));
     l->fd = -1;
     SEFL_TRY(sefl_strdup(&l->path, path));
     int how = charging ? O_RDWR | O_NOFOLLOW : O_RDONLY;

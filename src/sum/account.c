@@ -92,8 +92,7 @@ sefl_status account_open(account **out, journal *j, const char *ledger_path, con
 {
     sefl_status st = SEFL_OK;
     account *a = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&a, 1, sizeof *a));
+    SEFL_TRY(sefl_make(out, &a));
     a->j = j;
     a->terms = terms_of_task(t);
     snprintf(a->population, sizeof a->population, "%s", t->population);

@@ -359,8 +359,7 @@ agg_order agg_next(agg *a, uint64_t now_ms)
 sefl_status agg_new(agg **out, const task *t)
 {
     agg *a = NULL;
-    *out = NULL;
-    SEFL_PASS(sefl_new(&a, 1, sizeof *a));
+    SEFL_PASS(sefl_make(out, &a));
     a->t = t;
     a->m.round = 1;
     a->link_busy = a->local_busy = AGG_WAIT;

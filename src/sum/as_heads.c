@@ -5,7 +5,6 @@
 #include "base/ct.h"
 #include "protocol/head.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 enum { EARLY_MS = 200, EARLY_HEADS = 256, REFUSED_NAMED = 20, REFUSED_MANY = 100 };

@@ -131,8 +131,7 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     uint16_t version;
     uint8_t signature[SIGN_BYTES];
     rd r;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&l, 1, sizeof *l));
+    SEFL_TRY(sefl_make(out, &l));
     l->c = *cfg;
     l->ch = ch;
 

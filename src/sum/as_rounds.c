@@ -158,8 +158,7 @@ sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c)
 {
     sefl_status st = SEFL_OK;
     as_rounds *r = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(sefl_make(out, &r));
     r->c = *c;
     r->t = c->task;
     r->store = c->store;

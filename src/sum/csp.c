@@ -677,8 +677,7 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
 {
     sefl_status st = SEFL_OK;
     csp *c = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&c, 1, sizeof *c));
+    SEFL_TRY(sefl_make(out, &c));
     c->c = *cfg;
     SEFL_TRY(envelope_read(&c->own, cfg->envelope));
     SEFL_TRY(envelope_check(&c->own, SIGN_TASK, &cfg->task->servers));

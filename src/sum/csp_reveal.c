@@ -5,7 +5,6 @@
  * Shares that were taken are gone, whatever fails after that.
  * After the mark this file reads the output from the store and repeats it, and nothing else. */
 #include "base/alloc.h"
-#include "base/ct.h"
 #include "base/sha256.h"
 #include "sum/csp_set.h"
 

@@ -16,8 +16,6 @@
 #include "sum/client_table.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define OTHER_SET "another set of this round was sent before"

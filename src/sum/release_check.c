@@ -1,7 +1,6 @@
 #include "sum/release_check.h"
 #include "privacy/mechanism/quantise.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

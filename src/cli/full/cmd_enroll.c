@@ -5,7 +5,6 @@
 
 #include "base/file.h"
 #include "operator/site.h"
-#include "roles/client/config.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "cli/full/experiment_args.h"
 #include "config/example.h"
 #include "config/yaml/yaml.h"
-#include "protocol/task.h"
 #include "protocol/task_make.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"

@@ -14,7 +14,6 @@
 #include "base/alloc.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <string.h>
 
 enum { BODIES_UNITS = 32 }; /* of pad: half a megabyte of the sum, a quarter of one of a body */

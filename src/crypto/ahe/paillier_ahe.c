@@ -5,7 +5,6 @@
 #include "crypto/ahe/ahe.h"
 
 #include "base/alloc.h"
-#include "base/ct.h"
 #include "crypto/ahe/paillier.h"
 #include "crypto/ahe/paillier_pack.h"
 

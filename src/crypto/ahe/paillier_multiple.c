@@ -19,7 +19,6 @@
 #include "crypto/ahe/paillier_internal.h"
 
 #include <assert.h>
-#include <string.h>
 
 __extension__ typedef unsigned __int128 u128;
 

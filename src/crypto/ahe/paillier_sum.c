@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/ct.h"
 
-#include <assert.h>
 #include <string.h>
 
 struct paillier_sum {
@@ -62,8 +61,7 @@ sefl_status paillier_sum_new(paillier_sum **out, const paillier_pub *pub, size_t
     const mont *m = &pub->mod_n2;
     size_t batch = mont_batch_words(m);
     paillier_sum *s = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_TRY(sefl_make(out, &s));
     s->pub = pub;
     s->positions = positions;
     s->batches = (positions + m->lanes - 1) / m->lanes;

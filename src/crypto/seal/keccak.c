@@ -3,8 +3,6 @@
 #include "base/ct.h"
 #include "base/span.h"
 
-#include <string.h>
-
 enum { ROUNDS = 24 };
 
 /* FIPS 202, 3.2.5: iota's constants, made by the LFSR x^8 + x^6 + x^5 + x^4 + 1. */

@@ -1,7 +1,6 @@
 #include "model/corpus/corpus.h"
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/outfile.h"
 #include "base/utf8.h"

@@ -1,10 +1,8 @@
 /* The kernels with AVX2 and FMA. */
-#include "model/nn/kernels_list.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <math.h>
-#include <string.h>
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #else

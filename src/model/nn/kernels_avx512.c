@@ -4,7 +4,6 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 #include <math.h>
-#include <string.h>
 #ifdef __clang__
 #pragma clang attribute push( \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), apply_to = function)

@@ -1,9 +1,6 @@
 #include "model/nn/nn.h"
 
-#include "model/nn/kernels.h"
-
 #include <cblas.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -31,8 +31,7 @@ sefl_status circ_builder_new(circ_builder **out)
 {
     sefl_status st = SEFL_OK;
     circ_builder *b = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&b, 1, sizeof *b));
+    SEFL_TRY(sefl_make(out, &b));
     SEFL_TRY(sefl_room(&b->nodes, &b->cap, 64, sizeof *b->nodes));
     b->nodes[b->n++] = (node){ .op = NODE_CONST };
     *out = b, b = NULL;

@@ -4,8 +4,6 @@
 #include "base/ct.h"
 #include "base/span.h"
 
-#include <string.h>
-
 static gc_label xor2(gc_label a, gc_label b)
 {
     return (gc_label){ { a.w[0] ^ b.w[0], a.w[1] ^ b.w[1] } };

@@ -4,7 +4,6 @@
 #include "base/hex.h"
 #include "base/sha256.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 #include "mpc/ot/base.h"
 
-#include "base/alloc.h"
 #include "base/ct.h"
 #include "base/sha256.h"
 #include "base/span.h"

@@ -330,8 +330,7 @@ sefl_status ot_receiver_new(ot_receiver **out, channel *ch, unsigned k,
 {
     sefl_status st = SEFL_OK;
     ot_receiver *r = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(sefl_make(out, &r));
     SEFL_TRY(leaves_make(&r->l, ch, k, NULL, session, rng));
     *out = r, r = NULL;
 done:

@@ -11,7 +11,6 @@
 #include "roles/aggregator/http.h"
 #include "roles/aggregator/metrics.h"
 #include "roles/aggregator/tally.h"
-#include "roles/ca.h"
 #include "roles/health.h"
 #include "roles/own_cert.h"
 #include "roles/own_task.h"
@@ -462,8 +461,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     sefl_status st = SEFL_OK;
     aggregator *a = NULL;
     const aggregator_settings *c = o->settings;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&a, 1, sizeof *a));
+    SEFL_TRY(sefl_make(out, &a));
     a->o = *o;
     a->wall = clock_wall(), a->mono = clock_monotonic();
     a->coins = o->coins ? *o->coins : coins_system();

@@ -20,8 +20,7 @@ sefl_status body_rule_new(body_rule **out, const ahe_params *p, const ahe_pub *p
 {
     sefl_status st = SEFL_OK;
     body_rule *r = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(sefl_make(out, &r));
     r->p = p;
     r->group = p->unit_bytes * GROUP <= GROUP_BYTES ? GROUP : 1;
     SEFL_TRY(ahe_params_init(&r->small, p->scheme, &p->pack, pub, r->group * p->unit_values));

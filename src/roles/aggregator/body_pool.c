@@ -27,8 +27,7 @@ struct body_pool {
 sefl_status body_pool_new(body_pool **out, uint64_t body_bytes, size_t budget)
 {
     body_pool *rs = NULL;
-    *out = NULL;
-    SEFL_PASS(sefl_new(&rs, 1, sizeof *rs));
+    SEFL_PASS(sefl_make(out, &rs));
     pthread_mutex_init(&rs->lock, NULL);
     if (body_bytes <= budget) {
         rs->bytes = (size_t)SPOOL_ROOM(body_bytes);
@@ -77,8 +76,7 @@ static sefl_status room_new(body_room **out, body_pool *rs)
 {
     sefl_status st = SEFL_OK;
     body_room *r = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(sefl_make(out, &r));
     r->of = rs;
     void *p = fault_hit(FAULT_ALLOC) ? MAP_FAILED
                                      : mmap(NULL, rs->bytes, PROT_READ | PROT_WRITE,

@@ -200,8 +200,7 @@ sefl_status collect_new(collect **out, const collect_config *cfg)
 {
     sefl_status st = SEFL_OK;
     collect *c = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&c, 1, sizeof *c));
+    SEFL_TRY(sefl_make(out, &c));
     c->c = *cfg;
     size_t most = cfg->body_pool ? body_pool_most(cfg->body_pool) : 0;
     c->batch = most < BATCH ? (uint32_t)most : BATCH;

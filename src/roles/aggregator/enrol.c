@@ -2,7 +2,6 @@
  * no reason; the log and the counters have it. AS asks CSP only about sites whose token for AS and
  * whose certificate request are good. */
 #include "base/file.h"
-#include "protocol/http.h"
 #include "roles/aggregator/http.h"
 #include "roles/ca.h"
 

@@ -2,8 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/hex.h"
-#include "protocol/http.h"
-#include "protocol/version.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -24,7 +24,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { HEX = 64, READ_PIECE = 256 << 10, RETRY_FULL_S = 30, RETRY_PARTS_S = 30, RETRY_DISK_S = 30 };
@@ -161,8 +160,7 @@ sefl_status ingest_new(ingest **out, const ingest_config *c)
 {
     sefl_status st = SEFL_OK;
     ingest *in = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&in, 1, sizeof *in));
+    SEFL_TRY(sefl_make(out, &in));
     in->c = *c;
     in->skip = head_bytes(c->seal);
     in->total = in->skip + ahe_body_bytes(c->ahe);

@@ -360,8 +360,7 @@ sefl_status lanes_new(lanes **out, const lanes_config *c)
 {
     sefl_status st = SEFL_OK;
     lanes *l = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&l, 1, sizeof *l));
+    SEFL_TRY(sefl_make(out, &l));
     l->c = *c;
     l->c.count = c->count ? c->count : 1;
     l->session = c->session ? c->session : lanes_session(c->task);

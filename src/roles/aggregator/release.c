@@ -6,10 +6,7 @@
 #include "roles/aggregator/step.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,8 +62,7 @@ sefl_status releases_new(releases **out, const releases_config *c)
     sefl_status st = SEFL_OK;
     releases *r = NULL;
     vocab *words = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(sefl_make(out, &r));
     r->c = *c;
     SEFL_TRY(releases_check(c, &words, &r->valid));
     SEFL_TRY(file_make_folder(c->models, 0755));

@@ -404,8 +404,7 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
     sefl_status st = SEFL_OK;
     rounds *r = NULL;
     const task *t = c->as.task;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(sefl_make(out, &r));
     r->c = *c;
     r->c.as.ctx = r;
     r->c.as.channel = c->lanes ? &with_lanes : &no_lanes;

@@ -4,11 +4,9 @@
 #include "base/cond.h"
 #include "base/file.h"
 #include "protocol/http.h"
-#include "protocol/version.h"
 #include "roles/client/text.h"
 #include "sum/terms.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,8 +124,7 @@ sefl_status client_new(client **out, const client_options *o)
 {
     sefl_status st = SEFL_OK;
     client *c = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&c, 1, sizeof *c));
+    SEFL_TRY(sefl_make(out, &c));
     c->o = *o;
     c->cfg = o->config;
     c->coins = o->coins ? *o->coins : coins_system();

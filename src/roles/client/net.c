@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "protocol/round.h"
 #include "protocol/signed.h"
-#include "protocol/version.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -115,8 +115,7 @@ sefl_status receipts_open(receipts **out, const char *path)
 {
     sefl_status st = SEFL_OK;
     receipts *r = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(sefl_make(out, &r));
     r->fd = -1;
     SEFL_TRY(sefl_strdup(&r->path, path));
     r->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);

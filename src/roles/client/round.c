@@ -3,10 +3,8 @@
 #include "roles/client/inside.h"
 #include "roles/client/proof.h"
 
-#include "base/alloc.h"
 #include "base/file.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { POLL_S = 30, SAME_TASK_MS = 1000, ASK_AGAIN_MS = 5000 };

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -196,8 +195,7 @@ sefl_status client_store_open(client_store **out, const char *folder, const uint
     client_store *s = NULL;
     char path[PATH_MAX];
     bool same;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_TRY(sefl_make(out, &s));
     s->lock = -1;
     SEFL_TRY(sefl_strdup(&s->folder, folder));
     memcpy(s->task, id, TASK_ID);

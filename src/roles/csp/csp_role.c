@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/cond.h"
-#include "base/file.h"
 #include "base/hex.h"
 #include "net/handshakes.h"
 #include "net/local_http.h"
@@ -22,7 +21,6 @@
 #include "sum/csp_disk.h"
 #include "sum/upload_keys.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -374,8 +372,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     sefl_status st = SEFL_OK;
     csp_role *r = NULL;
     const csp_settings *c = o->settings;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(sefl_make(out, &r));
     r->o = *o;
     r->fd = -1;
     r->served = true;

@@ -88,8 +88,7 @@ sefl_status lane_host_new(lane_host **out, const lane_host_config *c)
 {
     sefl_status st = SEFL_OK;
     lane_host *h = NULL;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&h, 1, sizeof *h));
+    SEFL_TRY(sefl_make(out, &h));
     h->c = *c;
     h->session = c->session ? c->session : lanes_session(c->task);
     pthread_mutex_init(&h->lock, NULL);

@@ -1,7 +1,6 @@
 #include "roles/csp/vouch.h"
 
 #include "base/file.h"
-#include "base/sha256.h"
 
 #include <string.h>
 

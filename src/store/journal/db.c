@@ -11,7 +11,6 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { APPLICATION_ID = 0x5345464c /* "SEFL" */, BUSY_MS = 5000, KEPT = 8 };
@@ -274,8 +273,7 @@ sefl_status db_open(db **out, const char *path, const char *role, const char *co
     sefl_status st = SEFL_OK;
     db *d = NULL;
     uint64_t version = 0;
-    *out = NULL;
-    SEFL_TRY(sefl_new(&d, 1, sizeof *d));
+    SEFL_TRY(sefl_make(out, &d));
     SEFL_TRY(sefl_strdup(&d->path, path));
     SEFL_TRY(make_file(path));
     errno = 0;

@@ -5,7 +5,6 @@
  * round-N.kem beside it holds CSP's bytes of the round's sealing key and has a life of its own: it
  * outlives neither its round nor the change to another task. A wipe overwrites the key, renames and
  * deletes; each step is durable before the next, and files_settle finds what a crash leaves. */
-#include "base/alloc.h"
 #include "base/ct.h"
 #include "base/file.h"
 #include "store/journal/inside.h"
@@ -20,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NAME_MAX_ = 64, DEPTH_MAX = 4 };

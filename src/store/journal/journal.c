@@ -137,8 +137,7 @@ sefl_status journal_open(journal **out, const char *folder, const char *role,
     sefl_status st = SEFL_OK;
     journal *j = NULL;
     char path[PATH_MAX];
-    *out = NULL;
-    SEFL_TRY(sefl_new(&j, 1, sizeof *j));
+    SEFL_TRY(sefl_make(out, &j));
     j->lock = -1;
     SEFL_TRY(make_locks(j));
     SEFL_TRY(sefl_strdup(&j->folder, folder));

@@ -7,7 +7,6 @@
 #include "store/journal/spool.h"
 
 #include "base/alloc.h"
-#include "base/ct.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/hex.h"
@@ -161,8 +160,7 @@ sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE
     spool *s = NULL;
     struct stat sb;
     char path[PATH_MAX];
-    *out = NULL;
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_TRY(sefl_make(out, &s));
     s->fd = -1, s->skip = skip, s->total = total;
     memcpy(s->hash, hash, sizeof s->hash);
     SEFL_TRY(sefl_strdup(&s->folder, folder));

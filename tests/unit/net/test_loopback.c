@@ -1,6 +1,6 @@
 #include "support/check.h"
 
-#include "../../../bench/round/loopback.c" /* the benchmarks' stream, over net/socket.h */
+#include "bench/round/loopback.h" /* the benchmarks' stream */
 
 #include <pthread.h>
 #include <stdlib.h>
