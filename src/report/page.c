@@ -54,6 +54,12 @@ static double best_possible(const report *r, const run_line *l)
     return r->best_possible;
 }
 
+static double before(const report *r, const run_line *l)
+{
+    (void)l;
+    return r->first;
+}
+
 static double loss(const report *r, const run_line *l)
 {
     (void)r;
@@ -92,7 +98,8 @@ static const struct chart_def {
     { "Perplexity on the validation text", "", .log = true,
       .series = { { "this run", AT(perplexity) },
                   { "plain FedAvg, at its end", .of = plain, .dashed = true },
-                  { "best possible", .of = best_possible, .dashed = true } } },
+                  { "best possible", .of = best_possible, .dashed = true },
+                  { "before training", .of = before, .dashed = true } } },
     { "Loss on the validation text, nats per word", "", .series = { { "this run", .of = loss } } },
     { "Epsilon spent", "",
       .series = { { "against a server", AT(epsilon_server) },

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEFT = 62, RIGHT = 14, TOP = 34, BOTTOM = 30, TICKS = 5 };
+enum { LEFT = 62, RIGHT = 14, TOP = 34, BOTTOM = 42, TICKS = 5 };
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
@@ -84,7 +84,10 @@ static bool find_range(frame *f)
     if (!(low <= high))
         return false;
     f->log = c->log && !c->bars && low > 0 && high >= 8 * low;
-    if (!f->log)
+    if (f->log) { /* the outer lines stay clear of axis and legend */
+        double room = pow(high / low, 0.06);
+        low /= room, high *= room;
+    } else
         low = fmin(low, 0);
     if (high <= low)
         high = low + 1;
@@ -155,7 +158,10 @@ static sefl_status x_axis(sefl_buf *out, const frame *f)
     for (size_t i = 0; i < c->n; i += every)
         SEFL_PASS(wr_fmt(
             out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n",
-            x_of(f, i), SVG_HEIGHT - BOTTOM + 18, c->x[i]));
+            x_of(f, i), SVG_HEIGHT - BOTTOM + 16, c->x[i]));
+    SEFL_PASS(wr_fmt(out,
+                     "<text class=\"tick\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">round</text>\n",
+                     (LEFT + SVG_WIDTH - RIGHT) / 2, SVG_HEIGHT - 8));
     return wr_fmt(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT,
                   SVG_HEIGHT - BOTTOM, SVG_WIDTH - RIGHT, SVG_HEIGHT - BOTTOM);
 }
@@ -219,20 +225,30 @@ static sefl_status draw_bars(sefl_buf *out, const frame *f)
     return SEFL_OK;
 }
 
+/* Has series k bars, and all of them lower than a pixel? */
+static bool too_small(const frame *f, size_t k)
+{
+    double most = 0;
+    for (size_t i = 0; i < f->c->n; i++)
+        most = fmax(most, f->c->series[k].y[i]); /* NAN: the other one */
+    return f->c->bars && most > 0 && y_of(f, 0) - y_of(f, most) < 1;
+}
+
 static sefl_status legend(sefl_buf *out, const frame *f)
 {
     const svg_chart *c = f->c;
     double x = LEFT;
     SEFL_PASS(wr_fmt(out, "<text class=\"title\" x=\"%d\" y=\"15\">", LEFT));
     SEFL_PASS(html_text(out, c->title));
-    SEFL_PASS(wr_fmt(out, "</text>\n"));
+    SEFL_PASS(wr_fmt(out, "%s</text>\n", f->log ? " (log scale)" : ""));
     for (size_t k = 0; k < c->count && c->count > 1; k++) {
         SEFL_PASS(wr_fmt(out, "<rect class=\"c%zu\" x=\"%.0f\" y=\"21\" width=\"9\" height=\"9\"/>",
                          k, x));
         SEFL_PASS(wr_fmt(out, "<text class=\"tick\" x=\"%.0f\" y=\"29\">", x + 13));
+        const char *note = too_small(f, k) ? " (too small to show)" : "";
         SEFL_PASS(html_text(out, c->series[k].name));
-        SEFL_PASS(wr_fmt(out, "</text>\n"));
-        x += 30 + 6.2 * (double)strlen(c->series[k].name);
+        SEFL_PASS(wr_fmt(out, "%s</text>\n", note));
+        x += 30 + 6.2 * (double)(strlen(c->series[k].name) + strlen(note));
     }
     return SEFL_OK;
 }
