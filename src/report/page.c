@@ -120,8 +120,8 @@ static const struct chart_def {
     { "Bytes by part", "bytes", .bars = true,
       .series = { { "up", AT(up_bytes) },
                   { "down", AT(down_bytes) },
-                  { "servers, ahead", AT(ahead_bytes) },
-                  { "servers, reveal", AT(open_bytes) },
+                  { "noise shares, made ahead", AT(ahead_bytes) },
+                  { "reveal", AT(open_bytes) },
                   { "servers", AT(link_bytes) } } },
 };
 
