@@ -1,6 +1,7 @@
 #include "support/check.h"
 
 #include "bench/round/loopback.h" /* the benchmarks' stream */
+#include "net/socket.h"
 
 #include <pthread.h>
 #include <stdlib.h>
