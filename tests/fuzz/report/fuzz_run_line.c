@@ -1,5 +1,5 @@
 /* Any line of a run's metrics: what is read is written as a line that reads the same. */
-#include "simulate/run_folder.h"
+#include "report/run_log.h"
 
 #include <stdlib.h>
 #include <string.h>
