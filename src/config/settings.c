@@ -212,10 +212,10 @@ static sefl_span trim(sefl_span s)
 /* A list keeps its texts one after another, each with its terminator; an empty one ends it. */
 static size_t list_bytes(const char *list)
 {
-    const char *p = list;
-    while (p && *p)
-        p += strlen(p) + 1;
-    return (size_t)(p - list);
+    size_t n = 0;
+    while (list && list[n])
+        n += strlen(list + n) + 1;
+    return n;
 }
 
 sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value, const char *origin)

@@ -137,7 +137,7 @@ static sefl_status draw(sefl_buf *out, const report *r, const struct chart_def *
         bool any = false;
         for (size_t i = 0; i < n; i++) {
             const run_line *l = &r->log.at[i];
-            y[i] = s->of ? s->of(r, l) : *(const double *)((const char *)l + s->at);
+            y[i] = s->of ? s->of(r, l) : run_number_at(l, s->at);
             any = any || !isnan(y[i]);
         }
         if (!any)

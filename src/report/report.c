@@ -172,8 +172,7 @@ static sefl_status words_cost(sefl_buf *out, const run_totals *t, const char *ti
     SEFL_PASS(wr_fmt(out, "%-12s", title));
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
         if (strcmp(sums[i].unit, unit) == 0) {
-            SEFL_PASS(part(out, &first, sums[i].name,
-                           *(const double *)((const char *)&t->all + sums[i].at), unit));
+            SEFL_PASS(part(out, &first, sums[i].name, run_number_at(&t->all, sums[i].at), unit));
             if (i == 0) /* what is left of them is the clients' */
                 SEFL_PASS(part(out, &first, "clients", t->collect, unit));
         }

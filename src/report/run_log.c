@@ -32,12 +32,12 @@ enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 static double *at(run_line *l, size_t i)
 {
-    return (double *)((char *)l + numbers[i].offset);
+    return (void *)((char *)l + numbers[i].offset);
 }
 
 static double value(const run_line *l, size_t i)
 {
-    return *(const double *)((const char *)l + numbers[i].offset);
+    return run_number_at(l, numbers[i].offset);
 }
 
 /* ---- one line ------------------------------------------------------------------------------ */

@@ -23,6 +23,7 @@
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 enum { RUN_LOG_BYTES_MAX = 1 << 30 };
 
@@ -69,6 +70,14 @@ typedef struct run_line {
     RUN_NUMBERS(RUN_MEMBER)
 #undef RUN_MEMBER
 } run_line;
+
+/* The number at this offset of a line (offsetof): for tables of numbers. */
+static inline double run_number_at(const run_line *l, size_t offset)
+{
+    double x;
+    memcpy(&x, (const char *)l + offset, sizeof x);
+    return x;
+}
 
 run_line run_line_of(uint64_t round);
 /* One object, without a line feed. */

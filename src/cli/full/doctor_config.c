@@ -147,7 +147,7 @@ static void check_population(doctor *d, const task *t)
 static void check_csp_key(doctor *d, const task *t)
 {
     sefl_buf file = { 0 };
-    keyfile_info info;
+    keyfile_info info = { 0 };
     const char *path = value_of(d, "key");
     const char *remedy = "name the file that 'sefl key new' made for this task";
     sefl_status st = file_read(&file, path, KEYFILE_BYTES_MAX);
