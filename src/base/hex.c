@@ -48,7 +48,7 @@ bool hex_read_any(void *out, size_t n, sefl_span text)
     for (size_t i = 0; ok && i < n; i++) {
         int high = hex_digit((char)text.p[2 * i]), low = hex_digit((char)text.p[2 * i + 1]);
         ok = high >= 0 && low >= 0;
-        b[i] = (uint8_t)(high << 4 | low);
+        b[i] = ok ? (uint8_t)((unsigned)high << 4 | (unsigned)low) : 0;
     }
     if (!ok)
         memset(out, 0, n);

@@ -212,6 +212,7 @@ static sefl_status fill(gnutls_x509_crt_t crt, const x509_subject *s, gnutls_x50
     time_t from = s->from ? (time_t)s->from : time(NULL) - SKEW_S;
     time_t until = from + (time_t)s->days * 86400;
     bool own = ca == crt;
+    const char *role = s->role ? s->role : "";
     GNUTLS_PASS(gnutls_rnd(GNUTLS_RND_NONCE, serial, sizeof serial), "certificate: serial number");
     serial[0] = (serial[0] & 0x7f) | 0x40; /* positive, and always 16 bytes */
     if (!own && until > gnutls_x509_crt_get_expiration_time(ca))
@@ -241,10 +242,10 @@ static sefl_status fill(gnutls_x509_crt_t crt, const x509_subject *s, gnutls_x50
     GNUTLS_PASS(gnutls_x509_crt_set_key_usage(crt, GNUTLS_KEY_DIGITAL_SIGNATURE),
                 "certificate: usage");
     /* AS serves clients and dials CSP; CSP only serves; clients only dial */
-    if (strcmp(s->role, "client") != 0)
+    if (strcmp(role, "client") != 0)
         GNUTLS_PASS(gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_SERVER, 0),
                     "certificate: purpose");
-    if (strcmp(s->role, "csp") != 0)
+    if (strcmp(role, "csp") != 0)
         GNUTLS_PASS(gnutls_x509_crt_set_key_purpose_oid(crt, GNUTLS_KP_TLS_WWW_CLIENT, 0),
                     "certificate: purpose");
     return set_hosts(crt, s->hosts);

@@ -172,6 +172,7 @@ sefl_status counted_tree_new(counted_tree **out, const counted_facts *f)
         memcpy(t->seats[i].client, f->leaves[i].client, 32);
         t->seats[i].place = p.of[i];
     }
+    assert(t->nodes); /* sefl_new gives no NULL */
     walk(t->nodes[1], t->nodes, f, &p);
     *out = t, t = NULL;
 done:

@@ -193,6 +193,9 @@ static sefl_status derive_grid(task *t, pack_nano clip, pack_nano z)
     SEFL_PASS(dp_grid_init(
         &t->grid,
         &(dp_grid_config){ .z = share(z), .clip = share(clip), .dim = t->values, .clients = 1 }));
+    SEFL_NEED(t->grid.t == p->t && t->grid.s2 == p->s2 && t->grid.r_2p16 == p->r_2p16 &&
+                  t->grid.q == p->q && t->grid.h == p->h && t->grid.d_sens == p->sensitivity,
+              SEFL_ECRYPTO, "grid and packing do not agree: this machine computes wrongly");
     t->grid.clients = t->clients_max * records;
     t->grid.k = p->k;
     t->grid.value_max = p->value_max / (int64_t)records;

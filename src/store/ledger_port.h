@@ -22,6 +22,9 @@ typedef struct ledger_port {
     /* As ledger_charge: SEFL_OK when the charge is durable, or was before. SEFL_EBUDGET:
      * refused. */
     sefl_status (*charge)(void *ctx, uint64_t round);
+    /* Is the round charged? Answers even where a charge would be refused. NULL: derived from
+     * head_after. */
+    sefl_status (*has)(void *ctx, uint64_t round, bool *out);
 } ledger_port;
 
 #endif

@@ -222,7 +222,12 @@ static sefl_status charge(void *ctx, uint64_t round)
     return account_charge(ctx, round);
 }
 
+static sefl_status has(void *ctx, uint64_t round, bool *out)
+{
+    return account_has(ctx, round, out);
+}
+
 ledger_port account_port(account *a)
 {
-    return (ledger_port){ a, head, compare, head_after, charge };
+    return (ledger_port){ a, head, compare, head_after, charge, has };
 }

@@ -3,6 +3,7 @@
 #include "sum/as_rounds_internal.h"
 
 #include "base/alloc.h"
+#include "base/ct.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -229,7 +230,7 @@ static sefl_status order_freeze(as_rounds *r, const agg_order *o)
     const as_uploads *u = r->c.uploads;
     round_entry *set = NULL;
     sefl_buf b = { 0 };
-    uint8_t hash[SHA256_BYTES] = { 0 }, seed[COUNTED_SEED];
+    uint8_t hash[SHA256_BYTES] = { 0 }, seed[COUNTED_SEED] = { 0 };
     uint32_t n;
     u->close(r->c.ctx); /* the machine admits nobody any more */
     uint64_t t = clock_ns(r->c.mono);
@@ -254,6 +255,7 @@ static sefl_status order_freeze(as_rounds *r, const agg_order *o)
         as_rounds_tell(r, &(agg_event){ .kind = AGG_FROZEN, .round = o->round, .clients = n }));
     log_info(r->c.log, "round closed", lf_u64("round", o->round), lf_hash("set", hash));
 done:
+    sefl_wipe(seed, sizeof seed);
     sefl_free(set);
     buf_clear(&b);
     return st;
@@ -509,7 +511,7 @@ static sefl_status order_skip(as_rounds *r, const agg_order *o)
 {
     rounds_report p = { .round = o->round, .skipped = true };
     r->c.uploads->close(r->c.ctx);
-    if (r->link && as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff)) != SEFL_OK)
+    if (!r->c.clear && as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff)) != SEFL_OK)
         return as_rounds_link_down(r, "skip");
     pthread_mutex_lock(&r->lock);
     p.clients = agg_remember(r->a).clients;

@@ -602,6 +602,7 @@ sefl_status csp_serve(csp *c, channel *ch)
         sefl_status sent = send_replies(ch, &out);
         if (in.kind == LINK_SUM)
             c->times.output = csp_now(c) - began;
+        csp_replies_clear(&out); /* wiped as soon as it has left */
         st = st == SEFL_OK ? sent : st;
     }
 done:

@@ -153,6 +153,8 @@ sefl_status csp_store_charge(const csp_store *s, uint64_t round)
 sefl_status csp_store_charged(const csp_store *s, uint64_t round, bool *out)
 {
     ledger_head now, after;
+    if (s->ledger.has)
+        return s->ledger.has(s->ledger.ctx, round, out);
     *out = false;
     SEFL_PASS(s->ledger.head(s->ledger.ctx, &now));
     sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);

@@ -261,9 +261,10 @@ static void save_tally(aggregator *a)
 {
     char path[PATH_MAX];
     pthread_mutex_lock(&a->tally_lock);
-    if (a->server && !a->tally_failed &&
+    if (a->server &&
         (file_path(path, "%s/counters.json", a->o.settings->state) != SEFL_OK ||
-         tally_save(path, &a->tally, a->server, &a->http) != SEFL_OK)) {
+         tally_save(path, &a->tally, a->server, &a->http) != SEFL_OK) &&
+        !a->tally_failed) {
         a->tally_failed = true; /* once is enough */
         log_error(a->o.log, "no counters.json", lf_str("why", sefl_last_error()));
     }

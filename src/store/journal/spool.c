@@ -267,7 +267,9 @@ sefl_status spool_write(spool *s, sefl_span bytes)
     SEFL_NEED(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
     SEFL_NEED(bytes.n <= s->total - s->offset, SEFL_EPROTO,
               "more bytes than the %" PRIu64 " that were announced", s->total);
-    if (s->room || bytes.n == 0)
+    if (bytes.n == 0)
+        return SEFL_OK;
+    if (s->room)
         return gather(s, bytes);
     SEFL_PASS(put(s, s->offset, bytes));
     hash_at(s, s->offset, bytes);
