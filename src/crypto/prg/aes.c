@@ -81,13 +81,10 @@ static void ctr_blocks(aes_path path, const aes128 *k, uint8_t *out, size_t bloc
             done = aes_vaes512_ctr(k, out, blocks, nonce, counter);
         else if (path == AES_VAES256)
             done = aes_vaes256_ctr(k, out, blocks, nonce, counter);
-        done += aes_ni_ctr(k, out + AES_BLOCK * done, blocks - done, nonce, counter + done);
-        if (done < blocks) {
-            uint8_t last[AES_NI_GROUP * AES_BLOCK];
-            (void)aes_ni_ctr(k, last, AES_NI_GROUP, nonce, counter + done);
-            memcpy(out + AES_BLOCK * done, last, AES_BLOCK * (blocks - done));
-            sefl_wipe(last, sizeof last);
-        }
+        if (blocks - done >= 8)
+            done += aes_ni_ctr(k, out + AES_BLOCK * done, blocks - done, nonce, counter + done);
+        if (done < blocks)
+            aes_ni_ctr_rest(k, out + AES_BLOCK * done, blocks - done, nonce, counter + done);
         return;
     }
 #endif

@@ -11,10 +11,12 @@ void aes_soft_init(aes128 *k, const uint8_t key[AES_KEY]);
 void aes_soft_ecb(const aes128 *k, uint8_t *out, const uint8_t *in, size_t groups);
 
 #if defined(__x86_64__)
-enum { AES_NI_GROUP = 8 };
 void aes_ni_init(aes128 *k, const uint8_t key[AES_KEY]);
 /* Write whole groups of 8, 16 or 32 blocks and return how many blocks they wrote. */
 size_t aes_ni_ctr(const aes128 *k, uint8_t *out, size_t blocks, uint64_t nonce, uint64_t counter);
+/* The rest, 1 to 7 blocks. */
+void aes_ni_ctr_rest(const aes128 *k, uint8_t *out, size_t blocks, uint64_t nonce,
+                     uint64_t counter);
 size_t aes_vaes256_ctr(const aes128 *k, uint8_t *out, size_t blocks, uint64_t nonce,
                        uint64_t counter);
 size_t aes_vaes512_ctr(const aes128 *k, uint8_t *out, size_t blocks, uint64_t nonce,

@@ -44,6 +44,21 @@ __attribute__((target("aes,sse4.1,ssse3"))) void aes_ni_init(aes128 *k, const ui
 #define STORE        _mm_storeu_si128
 #include "crypto/prg/aes_ctr.inc"
 
+/* Many callers read a few blocks at a time: no buffer, no copy. */
+__attribute__((target("aes,sse4.1,ssse3"))) void
+aes_ni_ctr_rest(const aes128 *k, uint8_t *out, size_t blocks, uint64_t nonce, uint64_t counter)
+{
+    const __m128i swap = _mm_set_epi64x(0x0001020304050607LL, 0x08090a0b0c0d0e0fLL);
+    __m128i x[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        x[i] = _mm_shuffle_epi8(
+            _mm_set_epi64x((long long)nonce, (long long)(counter + (uint64_t)i)), swap);
+    aes_ni_ctr_rounds(x, k);
+    for (size_t i = 0; i < blocks; i++)
+        _mm_storeu_si128((__m128i *)out + i, x[i]);
+}
+
 #define CTR          aes_vaes256_ctr
 #define TARGET       __attribute__((target("vaes,aes,avx2")))
 #define V            __m256i
