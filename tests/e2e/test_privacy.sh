@@ -58,7 +58,12 @@ plan 0 --epsilon 2 --sample-rate 0.01 --hidden; says "hidden"
 # the offending value is named, with exit 2
 while read -r option value; do
     plan 2 --epsilon 8 "--$option" "$value"
-    says "--$option"
+    case $option=$value in
+    sample-rate=0 | clip=0) says "--$option is 0: it must be above 0" ;;
+    delta=0 | delta=1) says "--delta must be above 0 and below 1" ;;
+    epsilon=0) says "either --epsilon" ;;
+    *) says "--$option wants "; says "not \"$value\"" ;;
+    esac
 done <<LIST
 sample-rate 1.5
 sample-rate 0
@@ -87,7 +92,12 @@ noise gaussian
 max-rounds-per-client 0
 LIST
 for value in -1 0 0.0005 nan inf 1e9 0x10 1x ""; do
-    plan 2 --z "$value"; says "--z"
+    plan 2 --z "$value"
+    case $value in
+    0) says "either --epsilon" ;;
+    0.0005) says "--z must be from 0.001 to 1000" ;;
+    *) says "--z wants "; says "not \"$value\"" ;;
+    esac
 done
 plan 2; says "either --epsilon"
 plan 2 --epsilon 1 --z 1; says "either --epsilon"
@@ -103,7 +113,8 @@ says 'population "people"'; says "4 rounds of 2 tasks"; says "against a server"
 says "against others"; says "9f03e9bea321be02"
 expect 0 "$SEFL" privacy spent "$ledger" --json; says '"tasks":[{"task":"000102'
 expect 0 "$SEFL" privacy spent "$ledger" --delta 1e-9; says "at delta 1e-09"
-expect 2 "$SEFL" privacy spent "$ledger" --delta 2; says "--delta"
+expect 2 "$SEFL" privacy spent "$ledger" --delta 2
+says "--delta wants"; says 'not "2"'
 { cat "$ledger"; printf '\003'; } > "$dir/unfinished"
 expect 0 "$SEFL" privacy spent "$dir/unfinished"
 says "1 bytes of an unfinished record"; says "for a client"
