@@ -16,8 +16,27 @@
  * the system for huge pages from 4 MiB on. */
 sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 
-/* The start of a constructor: *out is NULL until the object is whole, *object is a zeroed one. */
+/* Sets *out to NULL and *object to a zeroed object: the start of a constructor. */
 #define sefl_make(out, object) (*(out) = NULL, sefl_new((object), 1, sizeof **(object)))
+
+/* A constructor: *out is NULL until the object is complete; a failure in between frees the object.
+ *
+ *     sefl_status thing_new(thing **out, size_t n)
+ *     {
+ *         SEFL_MAKE(thing, t, out);                       // declares st and t
+ *         SEFL_TRY(sefl_new(&t->rows, n, sizeof *t->rows));
+ *         SEFL_HAND_OVER(out, t, thing_free);             // defines done, returns st
+ *     }                                                                                       */
+#define SEFL_MAKE(type, object, out) \
+    sefl_status st = SEFL_OK;        \
+    type *object = NULL;             \
+    SEFL_TRY(sefl_make(out, &object))
+
+#define SEFL_HAND_OVER(out, object, release) \
+    *(out) = (object), (object) = NULL;      \
+    done:                                    \
+    release(object);                         \
+    return st
 
 /* Grows or shrinks *(void **)ptr, which came from sefl_grow or is NULL, to size bytes. New bytes
  * are not zeroed; the old block is wiped when it moves. On failure it stays as it was. Not for

@@ -1,5 +1,6 @@
 #include "crypto/sign.h"
 
+#include "base/alloc.h"
 #include "base/ct.h"
 #include "base/file.h"
 #include "base/hex.h"
@@ -45,10 +46,7 @@ sefl_status sign_key_new(sign_key **out, const sefl_rng *rng)
     SEFL_TRY(rng_fill(rng, k->seed, sizeof k->seed));
     CT_SECRET(k->seed, sizeof k->seed);
     from_seed(k);
-    *out = k, k = NULL;
-done:
-    sign_key_free(k);
-    return st;
+    SEFL_HAND_OVER(out, k, sign_key_free);
 }
 
 sefl_status sign_key_from(sign_key **out, const uint8_t seed[SIGN_SEED_BYTES])

@@ -167,11 +167,7 @@ sefl_status lm_new(lm **out, const lm_config *cfg, pool *p)
     for (size_t i = 0, e = m->cfg.embed; m->positions && i < m->cfg.steps * e; i++)
         m->positions[i] = (nn_real)lm_position(i / e, i % e, e);
     nn_blas_single_thread();
-    *out = m;
-    m = NULL;
-done:
-    lm_free(m);
-    return st;
+    SEFL_HAND_OVER(out, m, lm_free);
 }
 
 void lm_free(lm *m)

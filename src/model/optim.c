@@ -30,9 +30,7 @@ const char *optim_kind_name(optim_kind kind)
 
 sefl_status optim_new(optim **out, const optim_config *cfg, size_t count)
 {
-    sefl_status st = SEFL_OK;
-    optim *o = NULL;
-    SEFL_TRY(sefl_make(out, &o));
+    SEFL_MAKE(optim, o, out);
     o->cfg = *cfg;
     o->count = count;
     o->cfg.momentum = cfg->momentum != 0 ? cfg->momentum : 0.9;
@@ -41,11 +39,7 @@ sefl_status optim_new(optim **out, const optim_config *cfg, size_t count)
     o->cfg.epsilon = cfg->epsilon != 0 ? cfg->epsilon : 1e-8;
     o->state_n = cfg->kind == OPTIM_ADAM ? 2 * count : cfg->kind == OPTIM_MOMENTUM ? count : 0;
     SEFL_TRY(sefl_new(&o->state, o->state_n, sizeof *o->state));
-    *out = o;
-    o = NULL;
-done:
-    optim_free(o);
-    return st;
+    SEFL_HAND_OVER(out, o, optim_free);
 }
 
 void optim_free(optim *o)

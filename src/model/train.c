@@ -61,11 +61,7 @@ sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
     SEFL_TRY(sefl_new(&t->input, (size_t)t->columns * t->steps, sizeof *t->input));
     SEFL_TRY(sefl_new(&t->target, (size_t)t->columns * t->steps, sizeof *t->target));
     SEFL_TRY(optim_new(&t->opt, &t->cfg.optim, lm_count(m)));
-    *out = t;
-    t = NULL;
-done:
-    trainer_free(t);
-    return st;
+    SEFL_HAND_OVER(out, t, trainer_free);
 }
 
 void trainer_free(trainer *t)

@@ -31,18 +31,13 @@ done:
 
 sefl_status allowlist_new(allowlist **out, const trust *t)
 {
-    sefl_status st = SEFL_OK;
-    allowlist *g = NULL;
-    SEFL_TRY(sefl_make(out, &g));
+    SEFL_MAKE(allowlist, g, out);
     atomic_init(&g->holders, 1);
     g->list = trust_hold(t);
     SEFL_TRY(sefl_new(&g->by, t->issuers, sizeof(gnutls_x509_trust_list_t)));
     for (size_t i = 0; i < t->issuers; i++)
         SEFL_TRY(one_issuer(&g->by[i], &t->issuer[i]));
-    *out = g, g = NULL;
-done:
-    allowlist_free(g);
-    return st;
+    SEFL_HAND_OVER(out, g, allowlist_free);
 }
 
 allowlist *allowlist_hold(const allowlist *g)

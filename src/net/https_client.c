@@ -658,10 +658,7 @@ sefl_status https_client_new(https_client **out, const https_client_config *conf
     SEFL_CHECK(c->easy && c->multi, SEFL_ENOMEM, "https: out of memory");
     /* one server, one connection */
     curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, 1L);
-    *out = c, c = NULL;
-done:
-    https_client_free(c);
-    return st;
+    SEFL_HAND_OVER(out, c, https_client_free);
 }
 
 void https_client_free(https_client *c)

@@ -574,9 +574,7 @@ void tls_tell_refused(const tls *t, const tls_peer *want)
 sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
                      const tls_peer *want, const tls_limits *lim)
 {
-    sefl_status st = SEFL_OK;
-    tls *t = NULL;
-    SEFL_TRY(sefl_make(out, &t));
+    SEFL_MAKE(tls, t, out);
     t->fd = fd, fd = -1;
     t->id = tls_id_hold(id);
     t->idle_ms = lim && lim->idle_ms ? lim->idle_ms : TLS_IDLE_MS;

@@ -272,10 +272,7 @@ sefl_status population_new(population **out, const federation *s, agg *a, const 
     seeded_init(&gen, s->e->seed, "stragglers");
     for (uint32_t i = 0; i < s->clients; i++)
         c->p[i].slow = seeded_unit(&gen) < s->e->stragglers;
-    *out = c, c = NULL;
-done:
-    population_free(c);
-    return st;
+    SEFL_HAND_OVER(out, c, population_free);
 }
 
 void population_free(population *c)

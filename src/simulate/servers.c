@@ -207,22 +207,13 @@ static sefl_status closed_sum(void *ctx, uint64_t round, ahe_sum **sum)
     return SEFL_OK;
 }
 
-static sefl_status forget(void *ctx, uint64_t round)
+static sefl_status forget_uploads(void *ctx, uint64_t round)
 {
     servers *v = ctx;
     return v->c.forget ? v->c.forget(v->c.ctx, round) : SEFL_OK;
 }
 
-static const as_uploads uploads = { .accept = accept_uploads,
-                                    .close = close_uploads,
-                                    .freeze = freeze,
-                                    .set = upload_set,
-                                    .arrived = upload_arrived,
-                                    .head = upload_head,
-                                    .refused = upload_refused,
-                                    .take_off = take_off,
-                                    .sum = closed_sum,
-                                    .forget = forget };
+static const as_uploads uploads = { AS_UPLOADS_CALLS };
 
 /* ---- the driver's ports: model, time, CSP in the clear --------------------------------------- */
 
@@ -378,10 +369,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
                                                        .wall = &v->wall,
                                                        .mono = &v->mono,
                                                        .log = c->log }));
-    *out = v, v = NULL;
-done:
-    servers_free(v);
-    return st;
+    SEFL_HAND_OVER(out, v, servers_free);
 }
 
 void servers_free(servers *v)

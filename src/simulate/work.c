@@ -82,9 +82,7 @@ static sefl_status lane_init(work *w, lane *l)
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
                      const sefl_progress *stop)
 {
-    sefl_status st = SEFL_OK;
-    work *w = NULL;
-    SEFL_TRY(sefl_make(out, &w));
+    SEFL_MAKE(work, w, out);
     w->s = s;
     w->t = &s->task;
     w->pool = p;

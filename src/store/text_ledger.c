@@ -1,5 +1,6 @@
 #include "store/text_ledger.h"
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/hex.h"
@@ -116,10 +117,7 @@ sefl_status text_ledger_open(ledger **out, const char *path, const char *text)
     SEFL_TRY(ledger_open(&l, path, NULL, NULL));
     SEFL_TRY(of_a_text(l, path));
     SEFL_TRY(bind(ledger_population(l), path, text));
-    *out = l, l = NULL;
-done:
-    ledger_close(l);
-    return st;
+    SEFL_HAND_OVER(out, l, ledger_close);
 }
 
 sefl_status text_ledger_check(const char *path, const char *text)

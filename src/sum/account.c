@@ -90,9 +90,7 @@ static void drop(account *a)
 
 sefl_status account_open(account **out, journal *j, const char *ledger_path, const task *t)
 {
-    sefl_status st = SEFL_OK;
-    account *a = NULL;
-    SEFL_TRY(sefl_make(out, &a));
+    SEFL_MAKE(account, a, out);
     a->j = j;
     a->terms = terms_of_task(t);
     snprintf(a->population, sizeof a->population, "%s", t->population);
@@ -103,10 +101,7 @@ sefl_status account_open(account **out, journal *j, const char *ledger_path, con
     snprintf(a->note, n, "%s.latest", ledger_path);
     SEFL_TRY(ready(a));
     SEFL_TRY(remember(a));
-    *out = a, a = NULL;
-done:
-    account_close(a);
-    return st;
+    SEFL_HAND_OVER(out, a, account_close);
 }
 
 void account_close(account *a)

@@ -73,12 +73,5 @@ static sefl_status wipe(void *ctx, uint64_t round)
 
 as_store as_disk_store(as_disk *d)
 {
-    return (as_store){ .ctx = d,
-                       .place = journal_folder(d->j),
-                       .put = put,
-                       .get = get,
-                       .row_put = row_put,
-                       .row_get = row_get,
-                       .step = step,
-                       .wipe = wipe };
+    return (as_store){ .ctx = d, .place = journal_folder(d->j), AS_STORE_CALLS };
 }

@@ -154,10 +154,7 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_TRY(rd_raw(&r, l->peer.pair, sizeof l->peer.pair));
     SEFL_TRY(rd_end(&r));
     SEFL_TRY(as_ask_simple(l, LINK_TASK, cfg->envelope, LINK_YES));
-    *out = l, l = NULL;
-done:
-    as_link_free(l);
-    return st;
+    SEFL_HAND_OVER(out, l, as_link_free);
 }
 
 void as_link_free(as_link *l)

@@ -57,14 +57,7 @@ static sefl_status wipe(void *ctx, uint64_t round)
 
 as_store as_memory_store(as_memory *m)
 {
-    return (as_store){ .ctx = m,
-                       .place = "memory",
-                       .put = put,
-                       .get = get,
-                       .row_put = row_put,
-                       .row_get = row_get,
-                       .step = step,
-                       .wipe = wipe };
+    return (as_store){ .ctx = m, .place = "memory", AS_STORE_CALLS };
 }
 
 void as_memory_clear(as_memory *m)

@@ -156,9 +156,7 @@ static sefl_status restore(as_rounds *r)
 
 sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c)
 {
-    sefl_status st = SEFL_OK;
-    as_rounds *r = NULL;
-    SEFL_TRY(sefl_make(out, &r));
+    SEFL_MAKE(as_rounds, r, out);
     r->c = *c;
     r->t = c->task;
     r->store = c->store;
@@ -170,10 +168,7 @@ sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c)
     SEFL_TRY(restore(r));
     if (c->model->settle) /* the settings may have changed */
         c->model->settle(c->ctx, r->model.round);
-    *out = r, r = NULL;
-done:
-    as_rounds_free(r);
-    return st;
+    SEFL_HAND_OVER(out, r, as_rounds_free);
 }
 
 void as_rounds_free(as_rounds *r)

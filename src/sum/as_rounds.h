@@ -78,6 +78,12 @@ typedef struct as_uploads {
     sefl_status (*forget)(void *ctx, uint64_t round);
 } as_uploads;
 
+/* The calls of a file that defines them under these names; not `restore`. */
+#define AS_UPLOADS_CALLS                                                                   \
+    .accept = accept_uploads, .close = close_uploads, .freeze = freeze, .set = upload_set, \
+    .arrived = upload_arrived, .head = upload_head, .refused = upload_refused,             \
+    .take_off = take_off, .sum = closed_sum, .forget = forget_uploads
+
 typedef struct as_model {
     /* The next model, durable; or none, if the release check blocks it (out->blocked).
      * numbers.bound is 0 where nothing was checked. Repeated after a crash it makes the same

@@ -69,6 +69,10 @@ typedef struct as_store {
     sefl_status (*wipe)(void *ctx, uint64_t round);
 } as_store;
 
+/* The calls of a store whose file defines them under these names. */
+#define AS_STORE_CALLS \
+    .put = put, .get = get, .row_put = row_put, .row_get = row_get, .step = step, .wipe = wipe
+
 /* ---- one reveal ------------------------------------------------------------------------------ */
 
 /* What AS needs to finish a reveal after a crash. */

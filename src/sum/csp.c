@@ -676,9 +676,7 @@ static sefl_status check_keys(const csp_config *cfg)
 
 sefl_status csp_new(csp **out, const csp_config *cfg)
 {
-    sefl_status st = SEFL_OK;
-    csp *c = NULL;
-    SEFL_TRY(sefl_make(out, &c));
+    SEFL_MAKE(csp, c, out);
     c->c = *cfg;
     SEFL_TRY(envelope_read(&c->own, cfg->envelope));
     SEFL_TRY(envelope_check(&c->own, SIGN_TASK, &cfg->task->servers));
@@ -688,10 +686,7 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
     SEFL_TRY(csp_store_has(cfg->store, CSP_OVER, 0, &c->over));
     SEFL_TRY(report_old_state(c));
     SEFL_TRY(sweep_keys(c));
-    *out = c, c = NULL;
-done:
-    csp_free(c);
-    return st;
+    SEFL_HAND_OVER(out, c, csp_free);
 }
 
 void csp_free(csp *c)

@@ -141,20 +141,7 @@ static sefl_status voucher_put(void *ctx, const uint8_t client[32], uint64_t ser
 
 csp_store csp_disk_store(csp_disk *d)
 {
-    return (csp_store){ .ctx = d,
-                        .ledger = account_port(d->a),
-                        .put = put,
-                        .get = get,
-                        .wipe = wipe,
-                        .row_put = row_put,
-                        .row_get = row_get,
-                        .highest = highest,
-                        .note = note,
-                        .set_put = set_put,
-                        .set_kept = set_kept,
-                        .taken = taken,
-                        .voucher_get = voucher_get,
-                        .voucher_put = voucher_put };
+    return (csp_store){ .ctx = d, .ledger = account_port(d->a), .note = note, CSP_STORE_CALLS };
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

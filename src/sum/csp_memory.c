@@ -187,19 +187,7 @@ static sefl_status voucher_put(void *ctx, const uint8_t client[32], uint64_t ser
 
 csp_store csp_memory_store(csp_memory *m)
 {
-    return (csp_store){ .ctx = m,
-                        .ledger = m->ledger,
-                        .put = put,
-                        .get = get,
-                        .wipe = wipe,
-                        .row_put = row_put,
-                        .row_get = row_get,
-                        .highest = highest,
-                        .set_put = set_put,
-                        .set_kept = set_kept,
-                        .taken = taken,
-                        .voucher_get = voucher_get,
-                        .voucher_put = voucher_put };
+    return (csp_store){ .ctx = m, .ledger = m->ledger, CSP_STORE_CALLS };
 }
 
 void csp_memory_clear(csp_memory *m)

@@ -116,6 +116,12 @@ typedef struct csp_store {
                                const uint8_t key[SIGN_PUB_BYTES]);
 } csp_store;
 
+/* The calls of a store whose file defines them under these names; not `note`. */
+#define CSP_STORE_CALLS                                                           \
+    .put = put, .get = get, .wipe = wipe, .row_put = row_put, .row_get = row_get, \
+    .highest = highest, .set_put = set_put, .set_kept = set_kept, .taken = taken, \
+    .voucher_get = voucher_get, .voucher_put = voucher_put
+
 /* SEFL_OK with state CSP_NEW if the store has nothing of this round. */
 sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out) SEFL_MUST_CHECK;
 sefl_status csp_store_highest(const csp_store *s, csp_highest *out) SEFL_MUST_CHECK;

@@ -80,10 +80,7 @@ sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *
     SEFL_TRY(mont_init_vartime(&k->mod_n, (const uint64_t *)k->n, k->limbs, NULL, NULL));
     SEFL_TRY(mont_init_vartime(&k->mod_n2, (const uint64_t *)k->n2, k->limbs2, NULL, NULL));
     paillier_multiple_init(k);
-    *out = k, k = NULL;
-done:
-    paillier_pub_free(k);
-    return st;
+    SEFL_HAND_OVER(out, k, paillier_pub_free);
 }
 
 void paillier_pub_free(paillier_pub *pub)
@@ -449,8 +446,5 @@ sefl_status paillier_sec_read(paillier_sec **out, sefl_span in)
     if (st != SEFL_OK)
         goto done;
     JUDGE(all_zero(zero, bits / 8), "paillier secret key: hs does not belong to p and q");
-    *out = k, k = NULL;
-done:
-    paillier_sec_free(k);
-    return st;
+    SEFL_HAND_OVER(out, k, paillier_sec_free);
 }

@@ -72,10 +72,7 @@ sefl_status paillier_sum_new(paillier_sum **out, const paillier_pub *pub, size_t
     mont_store(m, s->neutral, 0, pub->bits / 4, s->fix, 1);
     for (size_t i = 0; i < s->batches; i++)
         memcpy(s->product + i * batch, s->fix, batch * sizeof *s->fix);
-    *out = s, s = NULL;
-done:
-    paillier_sum_free(s);
-    return st;
+    SEFL_HAND_OVER(out, s, paillier_sum_free);
 }
 
 void paillier_sum_free(paillier_sum *s)

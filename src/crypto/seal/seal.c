@@ -2,6 +2,7 @@
  * those of its draft (draft-connolly-cfrg-xwing-kem). */
 #include "crypto/seal/seal.h"
 
+#include "base/alloc.h"
 #include "base/ct.h"
 #include "crypto/seal/keccak.h"
 #include "crypto/seal/mlkem.h"
@@ -262,10 +263,7 @@ sefl_status seal_key_from(seal_key **out, const seal_suite *s, const uint8_t see
     k->suite = s;
     SEFL_TRY(kem_of(s)->derive(k, seed));
     CT_PUBLIC(k->pub, s->pub_bytes); /* it is published */
-    *out = k, k = NULL;
-done:
-    seal_key_free(k);
-    return st;
+    SEFL_HAND_OVER(out, k, seal_key_free);
 }
 
 void seal_key_free(seal_key *key)

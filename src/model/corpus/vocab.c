@@ -312,10 +312,7 @@ static sefl_status read_all(vocab **out, line_reader *in, const vocab_settings *
     SEFL_TRY(read_list(v, in));
     SEFL_TRY(with_specials(&v));
     SEFL_TRY(vocab_finish(v, s));
-    *out = v, v = NULL;
-done:
-    vocab_free(v);
-    return st;
+    SEFL_HAND_OVER(out, v, vocab_free);
 }
 
 sefl_status vocab_read(vocab **out, const char *path, const vocab_settings *s)

@@ -299,10 +299,7 @@ sefl_status tensors_open(tensors **out, const char *path)
     SEFL_TRY(sefl_strdup(&t->path, path));
     SEFL_TRY(file_open(&t->fd, &size, path, false));
     SEFL_TRY(read_all(t, size));
-    *out = t, t = NULL;
-done:
-    tensors_close(t);
-    return st;
+    SEFL_HAND_OVER(out, t, tensors_close);
 }
 
 sefl_status tensors_over(tensors **out, sefl_span bytes, const char *name)
@@ -314,10 +311,7 @@ sefl_status tensors_over(tensors **out, sefl_span bytes, const char *name)
     t->memory = bytes;
     SEFL_TRY(sefl_strdup(&t->path, name));
     SEFL_TRY(read_all(t, bytes.n));
-    *out = t, t = NULL;
-done:
-    tensors_close(t);
-    return st;
+    SEFL_HAND_OVER(out, t, tensors_close);
 }
 
 void tensors_close(tensors *t)

@@ -29,15 +29,10 @@ struct circ_builder {
 
 sefl_status circ_builder_new(circ_builder **out)
 {
-    sefl_status st = SEFL_OK;
-    circ_builder *b = NULL;
-    SEFL_TRY(sefl_make(out, &b));
+    SEFL_MAKE(circ_builder, b, out);
     SEFL_TRY(sefl_room(&b->nodes, &b->cap, 64, sizeof *b->nodes));
     b->nodes[b->n++] = (node){ .op = NODE_CONST };
-    *out = b, b = NULL;
-done:
-    circ_builder_free(b);
-    return st;
+    SEFL_HAND_OVER(out, b, circ_builder_free);
 }
 
 void circ_builder_free(circ_builder *b)

@@ -23,10 +23,7 @@ sefl_status plain_new(plain **out, const circuit *c)
     p->c = c;
     SEFL_TRY(sefl_new(&p->slot, c->slots, sizeof *p->slot));
     memset(&p->slot[0], 0xff, sizeof p->slot[0]);
-    *out = p, p = NULL;
-done:
-    plain_free(p);
-    return st;
+    SEFL_HAND_OVER(out, p, plain_free);
 }
 
 void plain_free(plain *p)

@@ -120,10 +120,7 @@ sefl_status gc_new(gc **out, const circuit *c, const gc_config *cfg, const gc_la
     SEFL_CHECK(colour == 1, SEFL_EINVAL, "garble: the colour of delta is 0");
     SEFL_TRY(sefl_new(&g, 1, sizeof *g));
     SEFL_TRY(init(g, c, cfg, delta));
-    *out = g, g = NULL;
-done:
-    gc_free(g);
-    return st;
+    SEFL_HAND_OVER(out, g, gc_free);
 }
 
 /* First tweak of the call; SEFL_ERANGE if the last one would not be below 2^64. */

@@ -125,10 +125,7 @@ static sefl_status batch_new(batch **out, const uint8_t id[SHARES_ID], const uin
         for (unsigned j = 0; j < b->bytes; j++)
             b->sealed[i * b->bytes + j] = (uint8_t)(x[i] >> (8 * j));
     xor_stream(b, b->sealed, n * b->bytes, 0);
-    *out = b, b = NULL;
-done:
-    batch_free(b);
-    return st;
+    SEFL_HAND_OVER(out, b, batch_free);
 }
 
 sefl_status shares_pool_add(shares_pool *p, const uint8_t id[SHARES_ID], uint64_t *x, size_t n,

@@ -319,23 +319,15 @@ sefl_status ot_sender_new(ot_sender **out, channel *ch, unsigned k, const uint8_
     SEFL_TRY(sefl_new(&s, 1, sizeof *s));
     memcpy(s->delta, delta, OT_LABEL);
     SEFL_TRY(leaves_make(&s->l, ch, k, delta, session, rng));
-    *out = s, s = NULL;
-done:
-    ot_sender_free(s);
-    return st;
+    SEFL_HAND_OVER(out, s, ot_sender_free);
 }
 
 sefl_status ot_receiver_new(ot_receiver **out, channel *ch, unsigned k,
                             const uint8_t session[OT_SESSION], const sefl_rng *rng)
 {
-    sefl_status st = SEFL_OK;
-    ot_receiver *r = NULL;
-    SEFL_TRY(sefl_make(out, &r));
+    SEFL_MAKE(ot_receiver, r, out);
     SEFL_TRY(leaves_make(&r->l, ch, k, NULL, session, rng));
-    *out = r, r = NULL;
-done:
-    ot_receiver_free(r);
-    return st;
+    SEFL_HAND_OVER(out, r, ot_receiver_free);
 }
 
 void ot_sender_free(ot_sender *s)

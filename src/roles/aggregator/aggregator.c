@@ -496,10 +496,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
                                                                    .pages = local_pages,
                                                                    .ctx = a,
                                                                    .log = o->log }));
-    *out = a, a = NULL;
-done:
-    aggregator_free(a);
-    return st;
+    SEFL_HAND_OVER(out, a, aggregator_free);
 }
 
 void aggregator_free(aggregator *a)

@@ -18,18 +18,13 @@ struct body_rule {
 
 sefl_status body_rule_new(body_rule **out, const ahe_params *p, const ahe_pub *pub)
 {
-    sefl_status st = SEFL_OK;
-    body_rule *r = NULL;
-    SEFL_TRY(sefl_make(out, &r));
+    SEFL_MAKE(body_rule, r, out);
     r->p = p;
     r->group = p->unit_bytes * GROUP <= GROUP_BYTES ? GROUP : 1;
     SEFL_TRY(ahe_params_init(&r->small, p->scheme, &p->pack, pub, r->group * p->unit_values));
     SEFL_TRY(ahe_sum_new(&r->sum, &r->small, pub));
     r->carry_bytes = r->group * p->unit_bytes;
-    *out = r, r = NULL;
-done:
-    body_rule_free(r);
-    return st;
+    SEFL_HAND_OVER(out, r, body_rule_free);
 }
 
 void body_rule_free(body_rule *r)

@@ -74,9 +74,7 @@ void body_pool_free(body_pool *rs)
 
 static sefl_status room_new(body_room **out, body_pool *rs)
 {
-    sefl_status st = SEFL_OK;
-    body_room *r = NULL;
-    SEFL_TRY(sefl_make(out, &r));
+    SEFL_MAKE(body_room, r, out);
     r->of = rs;
     void *p = fault_hit(FAULT_ALLOC) ? MAP_FAILED
                                      : mmap(NULL, rs->bytes, PROT_READ | PROT_WRITE,
@@ -86,10 +84,7 @@ static sefl_status room_new(body_room **out, body_pool *rs)
 #ifdef MADV_HUGEPAGE
     (void)!madvise(p, rs->bytes, MADV_HUGEPAGE); /* a wish: fewer pages to pin for the disk */
 #endif
-    *out = r, r = NULL;
-done:
-    room_free(r);
-    return st;
+    SEFL_HAND_OVER(out, r, room_free);
 }
 
 body_room *body_pool_take(body_pool *rs)

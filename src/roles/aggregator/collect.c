@@ -198,9 +198,7 @@ static void *worker(void *arg)
 
 sefl_status collect_new(collect **out, const collect_config *cfg)
 {
-    sefl_status st = SEFL_OK;
-    collect *c = NULL;
-    SEFL_TRY(sefl_make(out, &c));
+    SEFL_MAKE(collect, c, out);
     c->c = *cfg;
     size_t most = cfg->body_pool ? body_pool_most(cfg->body_pool) : 0;
     c->batch = most < BATCH ? (uint32_t)most : BATCH;
@@ -216,10 +214,7 @@ sefl_status collect_new(collect **out, const collect_config *cfg)
     SEFL_TRY(pool_new(&c->pool, cfg->threads));
     SEFL_TRY(thread_start(&c->thread, worker, c));
     c->has_thread = true;
-    *out = c, c = NULL;
-done:
-    collect_free(c);
-    return st;
+    SEFL_HAND_OVER(out, c, collect_free);
 }
 
 void collect_free(collect *c)

@@ -158,19 +158,14 @@ static void drop_others(const char *folder, const uint8_t body[32])
 
 sefl_status ingest_new(ingest **out, const ingest_config *c)
 {
-    sefl_status st = SEFL_OK;
-    ingest *in = NULL;
-    SEFL_TRY(sefl_make(out, &in));
+    SEFL_MAKE(ingest, in, out);
     in->c = *c;
     in->skip = head_bytes(c->seal);
     in->total = in->skip + ahe_body_bytes(c->ahe);
     pthread_mutex_init(&in->live_lock, NULL);
     SEFL_TRY(body_rule_new(&in->rule, c->ahe, c->pub));
     SEFL_TRY(parts_new(&in->parts, c->parts_most));
-    *out = in, in = NULL;
-done:
-    ingest_free(in);
-    return st;
+    SEFL_HAND_OVER(out, in, ingest_free);
 }
 
 void ingest_free(ingest *in)

@@ -358,9 +358,7 @@ static void *run(void *arg)
 
 sefl_status lanes_new(lanes **out, const lanes_config *c)
 {
-    sefl_status st = SEFL_OK;
-    lanes *l = NULL;
-    SEFL_TRY(sefl_make(out, &l));
+    SEFL_MAKE(lanes, l, out);
     l->c = *c;
     l->c.count = c->count ? c->count : 1;
     l->session = c->session ? c->session : lanes_session(c->task);
@@ -374,10 +372,7 @@ sefl_status lanes_new(lanes **out, const lanes_config *c)
         *x = (lane){ .l = l, .i = l->started };
         SEFL_TRY(thread_start(&x->thread, run, x));
     }
-    *out = l, l = NULL;
-done:
-    lanes_free(l);
-    return st;
+    SEFL_HAND_OVER(out, l, lanes_free);
 }
 
 static void interrupt_all(lanes *l)

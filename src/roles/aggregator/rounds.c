@@ -155,7 +155,7 @@ static sefl_status restore_uploads(void *ctx, uint64_t round, uint32_t *clients)
 }
 
 /* The journal is what was acknowledged; the running sum must hold exactly that. */
-static sefl_status settle_sum(void *ctx, uint64_t round)
+static sefl_status freeze(void *ctx, uint64_t round)
 {
     rounds *r = ctx;
     uint32_t rows, given, summed;
@@ -177,7 +177,7 @@ static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *o
 }
 
 /* The head in front of an acknowledged upload. */
-static sefl_status read_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
+static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
 {
     sefl_status st = SEFL_OK;
     rounds *r = ctx;
@@ -229,7 +229,7 @@ static sefl_status take_off(void *ctx, uint64_t round, const uint8_t client[32])
 static sefl_status closed_sum(void *ctx, uint64_t round, ahe_sum **sum)
 {
     rounds *r = ctx;
-    sefl_status st = settle_sum(r, round);
+    sefl_status st = freeze(r, round);
     return st == SEFL_OK ? collect_close(r->collect, round, sum,
                                          &(sefl_progress){ .report = keep_waiting, .self = r })
                          : st;
@@ -242,17 +242,7 @@ static sefl_status forget_uploads(void *ctx, uint64_t round)
     return SEFL_OK;
 }
 
-static const as_uploads uploads = { .accept = accept_uploads,
-                                    .close = close_uploads,
-                                    .restore = restore_uploads,
-                                    .freeze = settle_sum,
-                                    .set = upload_set,
-                                    .arrived = upload_arrived,
-                                    .head = read_head,
-                                    .refused = upload_refused,
-                                    .take_off = take_off,
-                                    .sum = closed_sum,
-                                    .forget = forget_uploads };
+static const as_uploads uploads = { .restore = restore_uploads, AS_UPLOADS_CALLS };
 
 /* ---- the driver's ports: model, channel ------------------------------------------------------ */
 
@@ -427,10 +417,7 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
                                                          .log = c->as.log }));
     SEFL_TRY(as_rounds_new(&r->driver, &r->c.as));
     r->lock = as_rounds_lock(r->driver);
-    *out = r, r = NULL;
-done:
-    rounds_free(r);
-    return st;
+    SEFL_HAND_OVER(out, r, rounds_free);
 }
 
 void rounds_free(rounds *r)

@@ -122,9 +122,7 @@ done:
 
 sefl_status client_new(client **out, const client_options *o)
 {
-    sefl_status st = SEFL_OK;
-    client *c = NULL;
-    SEFL_TRY(sefl_make(out, &c));
+    SEFL_MAKE(client, c, out);
     c->o = *o;
     c->cfg = o->config;
     c->coins = o->coins ? *o->coins : coins_system();
@@ -134,10 +132,7 @@ sefl_status client_new(client **out, const client_options *o)
     SEFL_TRY(coins_for(&c->coins, &c->jitter, "jitter", 0, 0));
     SEFL_TRY(pool_new(&c->pool, c->cfg->threads));
     SEFL_TRY(read_files(c));
-    *out = c, c = NULL;
-done:
-    client_free(c);
-    return st;
+    SEFL_HAND_OVER(out, c, client_free);
 }
 
 static void drop_task(client *c)

@@ -113,9 +113,7 @@ done:
 
 sefl_status receipts_open(receipts **out, const char *path)
 {
-    sefl_status st = SEFL_OK;
-    receipts *r = NULL;
-    SEFL_TRY(sefl_make(out, &r));
+    SEFL_MAKE(receipts, r, out);
     r->fd = -1;
     SEFL_TRY(sefl_strdup(&r->path, path));
     r->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
@@ -125,10 +123,7 @@ sefl_status receipts_open(receipts **out, const char *path)
                path);
     SEFL_CHECK(r->fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
     SEFL_TRY(walk(r));
-    *out = r, r = NULL;
-done:
-    receipts_close(r);
-    return st;
+    SEFL_HAND_OVER(out, r, receipts_close);
 }
 
 void receipts_close(receipts *r)

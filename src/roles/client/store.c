@@ -217,10 +217,7 @@ sefl_status client_store_open(client_store **out, const char *folder, const uint
     if (same)
         SEFL_TRY(settle(s));
     SEFL_TRY(sweep(s));
-    *out = s, s = NULL;
-done:
-    client_store_close(s);
-    return st;
+    SEFL_HAND_OVER(out, s, client_store_close);
 }
 
 void client_store_close(client_store *s)

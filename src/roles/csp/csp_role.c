@@ -393,10 +393,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
                                                                    .pages = local_pages,
                                                                    .ctx = r,
                                                                    .log = o->log }));
-    *out = r, r = NULL;
-done:
-    csp_role_free(r);
-    return st;
+    SEFL_HAND_OVER(out, r, csp_role_free);
 }
 
 /* ---- one stream --------------------------------------------------------------------------- */

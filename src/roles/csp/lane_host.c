@@ -86,18 +86,13 @@ sefl_status lane_count(journal *j, const char *name, unsigned more, unsigned *co
 
 sefl_status lane_host_new(lane_host **out, const lane_host_config *c)
 {
-    sefl_status st = SEFL_OK;
-    lane_host *h = NULL;
-    SEFL_TRY(sefl_make(out, &h));
+    SEFL_MAKE(lane_host, h, out);
     h->c = *c;
     h->session = c->session ? c->session : lanes_session(c->task);
     pthread_mutex_init(&h->lock, NULL);
     if (c->journal)
         SEFL_TRY(lane_count(c->journal, "checks", 0, &h->checks));
-    *out = h, h = NULL;
-done:
-    lane_host_free(h);
-    return st;
+    SEFL_HAND_OVER(out, h, lane_host_free);
 }
 
 void lane_host_free(lane_host *h)

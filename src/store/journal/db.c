@@ -290,10 +290,7 @@ sefl_status db_open(db **out, const char *path, const char *role, const char *co
     SEFL_TRY(settings_of(d));
     for (; version < nsteps; version++)
         SEFL_TRY(step(d, role, steps[version], version + 1));
-    *out = d, d = NULL;
-done:
-    db_close(d);
-    return st;
+    SEFL_HAND_OVER(out, d, db_close);
 }
 
 void db_close(db *d)

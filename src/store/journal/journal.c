@@ -147,10 +147,7 @@ sefl_status journal_open(journal **out, const char *folder, const char *role,
     SEFL_TRY(db_open(&j->d, path, role, steps, STEPS));
     SEFL_TRY(file_sync_folder(folder)); /* the database's name */
     SEFL_TRY(enter_task(j, task));
-    *out = j, j = NULL;
-done:
-    journal_close(j);
-    return st;
+    SEFL_HAND_OVER(out, j, journal_close);
 }
 
 void journal_close(journal *j)

@@ -182,10 +182,7 @@ sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE
         s->fd = -1;
     }
     SEFL_TRY(take_whole(s));
-    *out = s, s = NULL;
-done:
-    spool_close(s);
-    return st;
+    SEFL_HAND_OVER(out, s, spool_close);
 }
 
 uint64_t spool_offset(const spool *s)
