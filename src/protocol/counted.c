@@ -24,13 +24,13 @@ size_t counted_path_bytes(unsigned depth)
 }
 
 static void leaf_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
-                      const counted_leaf *leaf)
+                      const round_entry *leaf)
 {
     static const char mark[12] = "\0sefl leaf 1";
     uint8_t number[8];
     store_u64(number, round);
     sha256_join(out, span_of(mark, sizeof mark), span_of(task, 32), span_of(number, sizeof number),
-                span_of(leaf->client, 32), span_of(leaf->units, 32));
+                span_of(leaf->client, 32), span_of(leaf->body, 32));
 }
 
 static void node_hash(uint8_t out[SHA256_BYTES], const uint8_t left[SHA256_BYTES],
@@ -216,7 +216,7 @@ sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t, const uint8_
 /* ---- the client's side ----------------------------------------------------------------------- */
 
 sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
-                          unsigned depth, const counted_leaf *leaf, sefl_span path)
+                          unsigned depth, const round_entry *leaf, sefl_span path)
 {
     uint8_t hash[SHA256_BYTES];
     assert(depth <= COUNTED_DEPTH_MAX);

@@ -29,9 +29,7 @@
 #ifndef PROTOCOL_COUNTED_H
 #define PROTOCOL_COUNTED_H
 
-#include "base/buf.h"
-#include "base/sha256.h"
-#include "base/span.h"
+#include "protocol/round.h"
 
 enum {
     COUNTED_SEED = 32,
@@ -40,18 +38,14 @@ enum {
     COUNTED_STATEMENT_BYTES = 104,
 };
 
-typedef struct counted_leaf {
-    uint8_t client[32], units[32];
-} counted_leaf;
-
 /* What a tree is made of. */
 typedef struct counted_facts {
     const uint8_t *task; /* 32 bytes */
     uint64_t round;
-    const uint8_t *tree_seed;   /* COUNTED_SEED */
-    uint32_t clients_max;       /* 1 to 2^24 */
-    const counted_leaf *leaves; /* by rising client, none twice */
-    uint32_t n;                 /* at most clients_max */
+    const uint8_t *tree_seed;  /* COUNTED_SEED */
+    uint32_t clients_max;      /* 1 to 2^24 */
+    const round_entry *leaves; /* sorted by client, each client once */
+    uint32_t n;                /* at most clients_max */
 } counted_facts;
 
 unsigned counted_depth(uint32_t clients_max);
@@ -73,7 +67,7 @@ sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t,
 /* SEFL_EAUTH unless the path leads from this leaf to the root; SEFL_EPROTO for what is no path of
  * this depth. */
 sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
-                          unsigned depth, const counted_leaf *leaf, sefl_span path) SEFL_MUST_CHECK;
+                          unsigned depth, const round_entry *leaf, sefl_span path) SEFL_MUST_CHECK;
 
 /* What CSP signs at the mark, once a round. */
 typedef struct counted_statement {

@@ -7,8 +7,7 @@ static const char request_mark[8] = "SEFLENR1", answer_mark[8] = "SEFLENA1";
 static sefl_status claim_write(sefl_buf *out, const enrol_claim *c)
 {
     SEFL_PASS(wr_raw(out, c->key, sizeof c->key));
-    SEFL_PASS(wr_raw(out, c->servers.as, sizeof c->servers.as));
-    SEFL_PASS(wr_raw(out, c->servers.csp, sizeof c->servers.csp));
+    SEFL_PASS(wr_raw(out, &c->servers, sizeof c->servers));
     return wr_bytes(out, span_of_str(c->name));
 }
 
@@ -17,8 +16,7 @@ static sefl_status claim_read(enrol_claim *c, rd *r)
     sefl_span name;
     *c = (enrol_claim){ 0 };
     SEFL_PASS(rd_raw(r, c->key, sizeof c->key));
-    SEFL_PASS(rd_raw(r, c->servers.as, sizeof c->servers.as));
-    SEFL_PASS(rd_raw(r, c->servers.csp, sizeof c->servers.csp));
+    SEFL_PASS(rd_raw(r, &c->servers, sizeof c->servers));
     SEFL_PASS(rd_bytes(r, &name, TRUST_NAME_MAX));
     memcpy(c->name, name.p, name.n);
     SEFL_NEED(strlen(c->name) == name.n && trust_name_ok(c->name), SEFL_EPROTO,

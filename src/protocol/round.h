@@ -82,12 +82,13 @@ sefl_status round_receipt_read(round_receipt *out, sefl_span in) SEFL_MUST_CHECK
 size_t round_statement_write(uint8_t out[STATEMENT_MAX], const round_statement *s);
 sefl_status round_statement_read(round_statement *out, sefl_span in) SEFL_MUST_CHECK;
 
+/* One upload of a set; its 64 bytes are also what the set's hash and file contain. */
 typedef struct round_entry {
-    uint8_t client[32];
-    uint8_t body[32]; /* BLAKE3 of its units: the name of the update; signed, in the set */
+    uint8_t client[32]; /* fingerprint */
+    uint8_t body[32];   /* BLAKE3 of its units: the name of the update */
 } round_entry;
 
-/* By rising client, for qsort and bsearch. */
+/* Orders by client, for qsort and bsearch. */
 int round_entry_order(const void *a, const void *b);
 
 /* Sorts `members` by fingerprint; SEFL_EINVAL if one is there twice. */

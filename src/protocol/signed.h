@@ -39,7 +39,7 @@ typedef struct envelope {
     envelope_signature by[ENVELOPE_SIGNATURES_MAX];
 } envelope;
 
-/* The identities that a party has pinned. */
+/* The identities that a party has pinned; also the order of both keys on the wire. */
 typedef struct pinned {
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
 } pinned;

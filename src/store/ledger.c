@@ -372,10 +372,8 @@ static sefl_status settle(ledger *l, sefl_span file)
 static sefl_status open_common(ledger **out, const char *path, bool charging,
                                const char *population, const ledger_head *remembered)
 {
-    sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
-    ledger *l = NULL;
-    SEFL_TRY(sefl_make(out, &l));
+    SEFL_MAKE(ledger, l, out);
     l->fd = -1;
     SEFL_TRY(sefl_strdup(&l->path, path));
     int how = charging ? O_RDWR | O_NOFOLLOW : O_RDONLY;

@@ -1,7 +1,7 @@
 /* ledger_port: a ledger as the secure sum of one task sees it.
  *
  * The two servers compare heads in every round and charge a round before they release anything of
- * it. They need four functions for that, and not the ledger's file: account_port (sum/account.h).
+ * it. They need these functions for that, and not the ledger's file: account_port (sum/account.h).
  *
  *     ledger_port port = account_port(account);
  *     SEFL_TRY(port.charge(port.ctx, round));                  // SEFL_OK: the charge is durable
@@ -22,8 +22,7 @@ typedef struct ledger_port {
     /* As ledger_charge: SEFL_OK when the charge is durable, or was before. SEFL_EBUDGET:
      * refused. */
     sefl_status (*charge)(void *ctx, uint64_t round);
-    /* Is the round charged? Answers even where a charge would be refused. NULL: derived from
-     * head_after. */
+    /* Sets *out to whether the round is charged, even where a charge would be refused. */
     sefl_status (*has)(void *ctx, uint64_t round, bool *out);
 } ledger_port;
 

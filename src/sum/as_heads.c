@@ -105,16 +105,6 @@ sefl_status as_rounds_send_heads(as_rounds *r)
     return st;
 }
 
-sefl_status as_leaves(counted_leaf **out, const round_entry *set, uint32_t n)
-{
-    sefl_status st = sefl_new(out, n ? n : 1, sizeof **out);
-    for (uint32_t i = 0; st == SEFL_OK && i < n; i++) {
-        memcpy((*out)[i].client, set[i].client, sizeof set[i].client);
-        memcpy((*out)[i].units, set[i].body, sizeof set[i].body);
-    }
-    return st;
-}
-
 /* ---- SET ------------------------------------------------------------------------------------- */
 
 typedef struct head_source {
@@ -162,7 +152,6 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
 {
     sefl_status st = SEFL_OK;
     round_entry *set = NULL;
-    counted_leaf *leaves = NULL;
     as_verdict v = { 0 };
     uint8_t seed[COUNTED_SEED];
     uint32_t n;
@@ -170,12 +159,11 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
     *few = *lost = false;
     SEFL_TRY(r->c.uploads->set(r->c.ctx, o->round, &set, &n));
     SEFL_TRY(as_store_tree(r->store, o->round, r->c.coins, seed));
-    SEFL_TRY(as_leaves(&leaves, set, n));
     head_source from = { .r = r, .round = o->round, .set = set };
     st = as_link_set(r->link,
                      &(as_set){ .round = o->round,
                                 .clients = n,
-                                .leaves = leaves,
+                                .leaves = set,
                                 .tree_seed = seed,
                                 .head = give_head,
                                 .ctx = &from },
@@ -192,7 +180,6 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
 done:
     sefl_wipe(seed, sizeof seed);
     as_verdict_clear(&v);
-    sefl_free(leaves);
     sefl_free(set);
     return st;
 }

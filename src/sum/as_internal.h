@@ -6,6 +6,8 @@
 #include "sum/as_link.h"
 #include "sum/client_table.h"
 
+#define LINK_FAILED "the link to CSP has already failed"
+
 struct as_link {
     as_link_config c;
     channel *ch;
@@ -19,8 +21,8 @@ struct as_link {
     as_times times;
 };
 
-/* A failure that ends the stream. */
-sefl_status as_die(as_link *l, sefl_status st);
+/* Marks the stream as failed if st is a failure. Returns st. */
+sefl_status as_alive(as_link *l, sefl_status st);
 
 /* Asks; `r` is then over the body of an answer of the kind `want` or `or`. NO is a status, and
  * leaves the link usable. */

@@ -81,8 +81,8 @@ sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refu
 typedef struct as_set {
     uint64_t round;
     uint32_t clients;
-    const counted_leaf *leaves; /* by rising client, none twice */
-    const uint8_t *tree_seed;   /* COUNTED_SEED, drawn once for this set */
+    const round_entry *leaves; /* by rising client, none twice */
+    const uint8_t *tree_seed;  /* COUNTED_SEED, drawn once for this set */
     /* Writes the whole head of leaf i, head_bytes(task.seal). Asked for those alone that CSP does
      * not have from EARLY. */
     sefl_status (*head)(void *ctx, uint32_t i, uint8_t *out);

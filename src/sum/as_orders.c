@@ -229,7 +229,6 @@ static sefl_status order_freeze(as_rounds *r, const agg_order *o)
     sefl_status st = SEFL_OK;
     const as_uploads *u = r->c.uploads;
     round_entry *set = NULL;
-    sefl_buf b = { 0 };
     uint8_t hash[SHA256_BYTES] = { 0 }, seed[COUNTED_SEED] = { 0 };
     uint32_t n;
     u->close(r->c.ctx); /* the machine admits nobody any more */
@@ -239,11 +238,8 @@ static sefl_status order_freeze(as_rounds *r, const agg_order *o)
     SEFL_CHECK(n > 0, SEFL_ESTATE, "round %" PRIu64 " froze without updates", o->round);
     if (set)
         SEFL_TRY(round_set_hash(hash, r->t->id, o->round, set, n));
-    for (uint32_t i = 0; set && i < n; i++) {
-        SEFL_TRY(wr_raw(&b, set[i].client, sizeof set[i].client));
-        SEFL_TRY(wr_raw(&b, set[i].body, sizeof set[i].body));
-    }
-    SEFL_TRY(r->store->put(r->store->ctx, AS_SET, o->round, 0, buf_span(&b)));
+    SEFL_TRY(
+        r->store->put(r->store->ctx, AS_SET, o->round, 0, span_of(set, set ? n * sizeof *set : 0)));
     if (task_is_sealed(r->t) && !r->c.clear)
         SEFL_TRY(as_store_tree(r->store, o->round, r->c.coins, seed));
     r->parts.freeze = lap(r, &t);
@@ -257,7 +253,6 @@ static sefl_status order_freeze(as_rounds *r, const agg_order *o)
 done:
     sefl_wipe(seed, sizeof seed);
     sefl_free(set);
-    buf_clear(&b);
     return st;
 }
 
@@ -288,7 +283,6 @@ static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status wh
 static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why, bool few,
                               bool lost)
 {
-    sefl_status st = SEFL_OK;
     bool gone = why != SEFL_ECANCELLED && (few || lost);
     /* EIO, EPROTO: our store or an upload, or CSP's words */
     if (r->c.strict || (!gone && why != SEFL_EIO && why != SEFL_EPROTO))
@@ -299,7 +293,7 @@ static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why,
     if (as_link_dead(r->link)) {
         SEFL_PASS(as_rounds_link_down(r, "set"));
         if (!gone)
-            return st;
+            return SEFL_OK;
     }
     return as_rounds_say(r, AGG_LOST, o->round);
 }
@@ -323,7 +317,7 @@ static sefl_status get_sum(as_rounds *r, as_reveal *o, bool *handled)
 static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, int64_t *w,
                           bool *handled)
 {
-    sefl_status st = SEFL_OK;
+    sefl_status st;
     const as_channel *ch = r->c.channel;
     bool few, lost, kept;
     uint64_t t = clock_ns(r->c.mono);
@@ -336,9 +330,9 @@ static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, in
         r->parts.set = lap(r, &t);
     }
     if (!r->c.clear)
-        SEFL_TRY(get_sum(r, o, handled));
+        SEFL_PASS(get_sum(r, o, handled));
     if (*handled)
-        goto done;
+        return SEFL_OK;
     r->parts.sum = lap(r, &t);
     st = account_charge(r->c.account, o->round); /* durable before the masked sum leaves */
     r->parts.charge = lap(r, &t);
@@ -346,7 +340,7 @@ static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, in
         *handled = true;
         return not_revealed(r, order, st);
     }
-    SEFL_TRY(st);
+    SEFL_PASS(st);
     if (r->c.clear)
         return r->c.clear->reveal(r->c.ctx, o->round, o->attempt, w);
     if (ch->revealing)
@@ -356,10 +350,7 @@ static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, in
         ch->revealing(r->c.ctx, false);
     r->parts.reveal = lap(r, &t);
     *handled = st != SEFL_OK;
-    if (*handled)
-        st = not_revealed(r, order, st);
-done:
-    return st;
+    return *handled ? not_revealed(r, order, st) : SEFL_OK;
 }
 
 static sefl_status order_reveal(as_rounds *r, const agg_order *o)

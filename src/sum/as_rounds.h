@@ -151,8 +151,6 @@ release_from as_rounds_model(const as_rounds *r); /* the latest release */
 
 /* Clients in the sum of a closed round; *refused: sealed tasks, how many CSP refused. */
 uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused);
-/* A set as the leaves of its tree, into a new array (sefl_free). */
-sefl_status as_leaves(counted_leaf **out, const round_entry *set, uint32_t n) SEFL_MUST_CHECK;
 /* NULL: no link. In the thread of as_rounds_run. */
 as_link *as_rounds_link(as_rounds *r);
 

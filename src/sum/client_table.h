@@ -11,7 +11,7 @@
 #include "protocol/counted.h"
 
 typedef struct client_table {
-    counted_leaf *leaf; /* in order of appearance */
+    round_entry *leaf; /* in order of appearance */
     size_t n, room;
     uint32_t *slot; /* index + 1; 2 * room of them */
 } client_table;

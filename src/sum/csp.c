@@ -85,20 +85,15 @@ sefl_status csp_no_ledger(csp *c, const ledger_head *theirs)
     return csp_no(c, LINK_NO_LEDGER, why);
 }
 
-sefl_status csp_no_skipped(csp *c, const csp_round *r)
-{
-    return csp_no(c, LINK_NO_SKIPPED, csp_skip_text(r->skip));
-}
-
 /* ---- conditions: NO unless they hold --------------------------------------------------------- */
 
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now)
 {
-    const csp_store *s = c->c.store;
-    sefl_status st = csp_own(c, csp_store_get(s, round, now));
-    if (st == SEFL_OK && now->state == CSP_NEW)
+    SEFL_PASS(csp_own(c, csp_store_get(c->c.store, round, now)));
+    if (now->state == CSP_NEW)
         return csp_no(c, LINK_NO_HEADER, CSP_NEVER_SIGNED);
-    return st == SEFL_OK && now->state == CSP_SKIPPED ? csp_no_skipped(c, now) : st;
+    return now->state == CSP_SKIPPED ? csp_no(c, LINK_NO_SKIPPED, csp_skip_text(now->skip))
+                                     : SEFL_OK;
 }
 
 sefl_status csp_in_turn(csp *c, uint64_t round)
@@ -171,9 +166,7 @@ static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
         if (last.state == CSP_SIGNED || last.state == CSP_SKIPPED)
             SEFL_PASS(csp_own(c, equal_after(c, peer, top.header, &fit)));
     }
-    if (!fit)
-        return csp_no_ledger(c, peer);
-    return SEFL_OK;
+    return fit ? SEFL_OK : csp_no_ledger(c, peer);
 }
 
 /* ---- greeting -------------------------------------------------------------------------------- */
@@ -281,11 +274,10 @@ sefl_status csp_round_over(csp *c, uint64_t round)
 
 sefl_status csp_expire(csp *c)
 {
-    const csp_store *s = c->c.store;
     const uint64_t round = c->live;
     if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= csp_expires_ms(c))
         return SEFL_OK;
-    SEFL_PASS(csp_store_skip(s, round, CSP_SKIP_EXPIRED));
+    SEFL_PASS(csp_store_skip(c->c.store, round, CSP_SKIP_EXPIRED));
     SEFL_PASS(csp_round_over(c, round));
     log_error(c->c.log, "round key expired: round skipped", lf_u64("round", round),
               lf_str("why", csp_skip_text(CSP_SKIP_EXPIRED)));
@@ -310,7 +302,6 @@ static void forget(csp *c, uint64_t round)
 /* A new round: its header becomes durable. */
 static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
 {
-    const csp_store *s = c->c.store;
     uint64_t most; /* the call notes when the round began; its answer counts later */
     SEFL_PASS(csp_in_turn(c, h->round));
     SEFL_PASS(csp_header_key(c, h));
@@ -318,7 +309,7 @@ static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
                         .state = CSP_SIGNED,
                         .signed_ms = c->c.wall ? clock_ms(c->c.wall) : 0,
                         .header = *h };
-    SEFL_PASS(csp_own(c, csp_store_sign(s, now)));
+    SEFL_PASS(csp_own(c, csp_store_sign(c->c.store, now)));
     watch(c, now);
     if (c->c.members && c->c.members(c->c.enrol_ctx, h->round, true, &most) != SEFL_OK)
         log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
@@ -329,7 +320,6 @@ static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
 static sefl_status on_header(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *s = c->c.store;
     ledger_head theirs;
     envelope env;
     csp_round now = { 0 };
@@ -341,7 +331,7 @@ static sefl_status on_header(csp *c, rd *r)
     SEFL_TRY(csp_from_as(c, &env, SIGN_HEADER));
     SEFL_TRY(round_header_read(&h, env.content));
     SEFL_TRY(ledgers_must_fit(c, &theirs));
-    SEFL_TRY(csp_own(c, csp_store_get(s, h.round, &now)));
+    SEFL_TRY(csp_own(c, csp_store_get(c->c.store, h.round, &now)));
     if (now.state == CSP_NEW)
         SEFL_TRY(begin_round(c, &h, &now));
     size_t n = round_header_write(a, &now.header);

@@ -76,7 +76,7 @@ static sefl_status note(void *ctx, uint64_t round, const uint8_t digest[SHA256_B
 /* ---- sealed tasks ---------------------------------------------------------------------------- */
 
 /* The kept clients are rows of updates; they stay, for `taken`. */
-static sefl_status set_put(void *ctx, uint64_t round, sefl_span set, const counted_leaf *kept,
+static sefl_status set_put(void *ctx, uint64_t round, sefl_span set, const round_entry *kept,
                            uint32_t n)
 {
     sefl_status st = SEFL_OK;
@@ -86,7 +86,7 @@ static sefl_status set_put(void *ctx, uint64_t round, sefl_span set, const count
     for (uint32_t i = 0; i < n; i++) {
         journal_update u = { .round = round };
         memcpy(u.client, kept[i].client, sizeof u.client);
-        memcpy(u.body, kept[i].units, sizeof u.body);
+        memcpy(u.body, kept[i].body, sizeof u.body);
         SEFL_TRY(journal_update_put(j, &u));
     }
     SEFL_TRY(journal_commit(j));
@@ -97,7 +97,7 @@ done:
 }
 
 typedef struct taking {
-    counted_leaf *next;
+    round_entry *next;
     uint32_t left;
 } taking;
 
@@ -107,11 +107,11 @@ static sefl_status take_kept(void *ctx, const journal_update *u)
     SEFL_NEED(t->left > 0, SEFL_EPROTO, "journal: the set has more clients than it should");
     t->left--;
     memcpy(t->next->client, u->client, 32);
-    memcpy(t->next++->units, u->body, 32);
+    memcpy(t->next++->body, u->body, 32);
     return SEFL_OK;
 }
 
-static sefl_status set_kept(void *ctx, uint64_t round, counted_leaf *out, uint32_t n)
+static sefl_status set_kept(void *ctx, uint64_t round, round_entry *out, uint32_t n)
 {
     taking t = { out, n };
     SEFL_PASS(journal_updates(of(ctx), round, take_kept, &t));

@@ -59,8 +59,6 @@ sefl_status csp_no(csp *c, link_no code, const char *sentence) SEFL_MUST_CHECK;
 #define CSP_NEVER_SIGNED "a round whose header was never signed"
 /* NO LEDGER, with both lengths and which one is older. */
 sefl_status csp_no_ledger(csp *c, const ledger_head *theirs) SEFL_MUST_CHECK;
-/* NO SKIPPED, with the reason if it was CSP's. */
-sefl_status csp_no_skipped(csp *c, const csp_round *r) SEFL_MUST_CHECK;
 
 /* Marks a failure as CSP's own: of the store, of memory. Returns st. */
 sefl_status csp_own(csp *c, sefl_status st) SEFL_MUST_CHECK;

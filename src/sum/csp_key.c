@@ -50,12 +50,11 @@ done:
 static sefl_status key_new(const csp *c, seal_key **out, uint64_t round)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *s = c->c.store;
     uint8_t bytes[CSP_KEY_BYTES] = { 0 };
     sefl_rng rng;
     SEFL_TRY(coins_for(c->c.coins, &rng, "kem", round, 0));
     SEFL_TRY(rng_fill(&rng, bytes, sizeof bytes));
-    SEFL_TRY(csp_store_key_make(s, round, bytes));
+    SEFL_TRY(csp_store_key_make(c->c.store, round, bytes));
     SEFL_TRY(key_of(c, out, round, bytes));
 done:
     sefl_wipe(bytes, sizeof bytes);
@@ -65,7 +64,6 @@ done:
 sefl_status csp_on_key(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *s = c->c.store;
     csp_round now;
     seal_key *key = NULL;
     uint64_t round;
@@ -73,7 +71,7 @@ sefl_status csp_on_key(csp *c, rd *r)
     SEFL_TRY(rd_end(r));
     if (!task_is_sealed(c->c.task))
         return csp_no(c, LINK_NO_ORDER, "this task has no keys of rounds");
-    SEFL_TRY(csp_own(c, csp_store_get(s, round, &now)));
+    SEFL_TRY(csp_own(c, csp_store_get(c->c.store, round, &now)));
     if (now.state == CSP_REVEALED || now.state == CSP_SKIPPED)
         return csp_no(c, now.state == CSP_REVEALED ? LINK_NO_REVEALED : LINK_NO_SKIPPED,
                       "the key of this round is wiped");

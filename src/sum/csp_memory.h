@@ -16,7 +16,7 @@ typedef struct csp_memory_round {
     journal_round row; /* state CSP_NEW: none */
     bool has[CSP_RECORDS];
     sefl_buf record[CSP_RECORDS];
-    sefl_buf kept;               /* the kept clients of the set: counted_leaf, by rising client */
+    sefl_buf kept;               /* the kept clients of the set: round_entry, by rising client */
     unsigned reveals;            /* never above 1 */
     unsigned wiped[CSP_RECORDS]; /* times */
 } csp_memory_round;
@@ -30,7 +30,8 @@ typedef struct csp_memory {
     size_t rounds;
     client_table vouched; /* each client's upload key (in the place of units) ... */
     client_table keys;    /* ... and the client of each upload key */
-    uint64_t *serial;     /* of the voucher, by place in `vouched` */
+    uint64_t *serial;     /* serials of the vouchers, in the order of `vouched` */
+    size_t serials;       /* capacity of `serial` */
 } csp_memory;
 
 csp_store csp_memory_store(csp_memory *m);

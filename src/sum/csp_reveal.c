@@ -67,10 +67,9 @@ static sefl_status reply_counted(csp *c, uint64_t round, const uint8_t root[SHA2
 static sefl_status read_kept(csp *c, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
                              uint8_t digest[SHA256_BYTES])
 {
-    const csp_store *s = c->c.store;
     uint8_t is[SHA256_BYTES];
     size_t bytes;
-    SEFL_PASS(csp_store_kept(s, round, id, output, digest));
+    SEFL_PASS(csp_store_kept(c->c.store, round, id, output, digest));
     SEFL_PASS(task_output_bytes(&bytes, c->c.task));
     SEFL_NEED(output->n == bytes, SEFL_EIO, "%zu bytes stored of an output of %zu", output->n,
               bytes);
@@ -82,7 +81,6 @@ static sefl_status read_kept(csp *c, uint64_t round, uint8_t id[NOISE_ID], sefl_
 static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *s = c->c.store;
     sefl_buf output = { 0 };
     csp_set set = { 0 };
     uint8_t id[NOISE_ID], digest[SHA256_BYTES];
@@ -95,7 +93,7 @@ static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
     }
     SEFL_TRY(csp_own(c, st));
     if (task_is_sealed(c->c.task))
-        SEFL_TRY(csp_own(c, csp_store_set_get(s, round, &set)));
+        SEFL_TRY(csp_own(c, csp_store_set_get(c->c.store, round, &set)));
     SEFL_TRY(csp_own(c, csp_key_done(c, round))); /* a crash may have come between mark and this */
     log_info(c->c.log, "output sent again", lf_u64("round", round));
     SEFL_TRY(csp_reply_head(c, LINK_KEPT, span_of(id, sizeof id)));
@@ -112,30 +110,26 @@ done:
  * it takes over. */
 static sefl_status keep_and_reply(csp *c, sefl_buf *output)
 {
-    sefl_status st = SEFL_OK;
     const csp_revealing *o = c->revealing;
-    const csp_store *s = c->c.store;
     const uint64_t round = o->s.round;
     uint8_t id[NOISE_ID], digest[SHA256_BYTES];
     uint64_t began = csp_now(c);
     link_plain_id(id, o->s.attempt, o->s.set);
     sha256_of(digest, buf_span(output));
-    st = csp_store_reveal(s, round, buf_span(&o->envelope), id, buf_span(output), digest);
+    sefl_status st =
+        csp_store_reveal(c->c.store, round, buf_span(&o->envelope), id, buf_span(output), digest);
     if (st == SEFL_OK) {
         csp_set_live(c, 0, 0);
         st = csp_key_done(c, round);
     }
     c->times.store = csp_now(c) - began;
-    if (st != SEFL_OK) {
+    if (st != SEFL_OK)
         log_error(c->c.log, "output not stored", lf_u64("round", round),
                   lf_str("why", sefl_last_error()));
-        goto done;
-    }
-    SEFL_TRY(wr_raw(output, digest, sizeof digest));
+    SEFL_PASS(st);
+    SEFL_PASS(wr_raw(output, digest, sizeof digest));
     *csp_reply(c, output_kind(c)) = *output, *output = (sefl_buf){ 0 };
-    SEFL_TRY(reply_counted(c, round, o->s.set, id));
-done:
-    return st;
+    return reply_counted(c, round, o->s.set, id);
 }
 
 /* The masked sum is complete: only now CSP draws its coins for the reply. */
@@ -276,10 +270,9 @@ static sefl_status charge_must_fit(csp *c, uint64_t round, const ledger_head *th
 
 static sefl_status charge(csp *c, uint64_t round)
 {
-    const csp_store *s = c->c.store;
     c->times = (csp_times){ 0 };
     uint64_t began = csp_now(c);
-    sefl_status st = csp_store_charge(s, round);
+    sefl_status st = csp_store_charge(c->c.store, round);
     c->times.charge = csp_now(c) - began;
     return st == SEFL_EBUDGET ? csp_no(c, LINK_NO_BUDGET, sefl_last_error()) : csp_own(c, st);
 }

@@ -85,14 +85,13 @@ ahe_dec *gather_dec(const csp *c)
 
 sefl_status csp_key_done(csp *c, uint64_t round)
 {
-    const csp_store *s = c->c.store;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
     if (c->gather && c->gather->round == round) {
         seal_key_free(c->gather->key);
         c->gather->key = NULL;
     }
-    return csp_store_key_wipe(s, round);
+    return csp_store_key_wipe(c->c.store, round);
 }
 
 /* ---- what EARLY brought ---------------------------------------------------------------------- */
@@ -101,7 +100,7 @@ sefl_status csp_key_done(csp *c, uint64_t round)
 static size_t find_early(const csp_gather *g, const head *h)
 {
     size_t at = client_table_find(&g->table, h->client);
-    return at > 0 && memcmp(g->table.leaf[at - 1].units, h->units, 32) == 0 ? at : 0;
+    return at > 0 && memcmp(g->table.leaf[at - 1].body, h->units, 32) == 0 ? at : 0;
 }
 
 /* Entries and seeds have room for as many as the table. */
@@ -474,9 +473,9 @@ static sefl_status fresh_batch(csp_reading *s, size_t n)
         const look *l = &g->looks[i];
         uint32_t index = s->seen - (uint32_t)(n - i);
         if (l->reason == HEAD_KEPT) {
-            counted_leaf *leaf = &s->set.kept[s->set.kept_n++];
+            round_entry *leaf = &s->set.kept[s->set.kept_n++];
             memcpy(leaf->client, l->h.client, 32);
-            memcpy(leaf->units, l->h.units, 32);
+            memcpy(leaf->body, l->h.units, 32);
         } else {
             s->set.refused[s->set.refused_n++] =
                 (head_refusal){ .index = index, .reason = l->reason };
@@ -499,9 +498,9 @@ static sefl_status again_batch(csp_reading *s, size_t n)
             l->reason = set->refused[s->refused_at++].reason;
             continue;
         }
-        const counted_leaf *leaf = s->kept_at < set->kept_n ? &set->kept[s->kept_at++] : NULL;
+        const round_entry *leaf = s->kept_at < set->kept_n ? &set->kept[s->kept_at++] : NULL;
         if (l->reason != HEAD_KEPT || !leaf || memcmp(leaf->client, l->h.client, 32) != 0 ||
-            memcmp(leaf->units, l->h.units, 32) != 0) {
+            memcmp(leaf->body, l->h.units, 32) != 0) {
             s->differs = true;
             l->reason = HEAD_FORM;
         }
@@ -517,26 +516,24 @@ static sefl_status again_batch(csp_reading *s, size_t n)
 
 static sefl_status set_piece(csp_reading *s, rd *r)
 {
-    sefl_status st = SEFL_OK;
     look spare, *looks = s->c->gather ? s->c->gather->looks : NULL;
     bool only_read = s->mode == SET_SAME || s->mode == SET_DRAIN || s->differs;
     assert(only_read || looks); /* gather_for made them */
     while (r->left > 0) {
         size_t n = 0;
         while (r->left > 0 && n < BATCH) {
-            SEFL_CHECK(s->seen < s->clients, SEFL_EPROTO, "link: more heads than SET said");
-            SEFL_TRY(next_head(s, r, only_read ? &spare : &looks[n]));
+            SEFL_NEED(s->seen < s->clients, SEFL_EPROTO, "link: more heads than SET announced");
+            SEFL_PASS(next_head(s, r, only_read ? &spare : &looks[n]));
             n++;
         }
         if (only_read)
             continue;
-        st = s->mode == SET_FRESH ? fresh_batch(s, n) : again_batch(s, n);
+        sefl_status st = s->mode == SET_FRESH ? fresh_batch(s, n) : again_batch(s, n);
         sefl_wipe(looks, BATCH * sizeof *looks);
-        SEFL_TRY(st);
+        SEFL_PASS(st);
         only_read = s->differs;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status reply_verdict(csp *c, const csp_set *s)
@@ -586,14 +583,12 @@ static sefl_status choose_mode(csp_reading *s)
     csp *c = s->c;
     const csp_store *store = c->c.store;
     const task *t = c->c.task;
-    sefl_status st = csp_store_get(store, s->round, &s->now);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(csp_store_get(store, s->round, &s->now));
     if (s->now.state == CSP_NEW)
         return drain(s, LINK_NO_HEADER, CSP_NEVER_SIGNED);
     if (s->now.state == CSP_SKIPPED)
         return drain(s, LINK_NO_SKIPPED, csp_skip_text(s->now.skip));
-    st = csp_store_set_get(store, s->round, &s->set);
+    sefl_status st = csp_store_set_get(store, s->round, &s->set);
     bool known = st == SEFL_OK;
     if (st != SEFL_OK && st != SEFL_ENOTFOUND)
         return st;
@@ -664,8 +659,7 @@ sefl_status csp_on_set(csp *c, rd *r)
 static sefl_status too_few(csp_reading *s)
 {
     csp *c = s->c;
-    const csp_store *store = c->c.store;
-    SEFL_PASS(csp_own(c, csp_store_skip(store, s->round, CSP_SKIP_FEW)));
+    SEFL_PASS(csp_own(c, csp_store_skip(c->c.store, s->round, CSP_SKIP_FEW)));
     SEFL_PASS(csp_own(c, csp_round_over(c, s->round)));
     log_info(c->c.log, "round skipped", lf_u64("round", s->round),
              lf_str("why", csp_skip_text(CSP_SKIP_FEW)));

@@ -127,7 +127,7 @@ static sefl_status put_state(const csp_store *s, const csp_round *now, csp_round
                           .skipped = state == CSP_SKIPPED,
                           .has_model = true };
     if (row.skipped)
-        SEFL_PASS(csp_store_charged(s, now->round, &row.charged));
+        SEFL_PASS(s->ledger.has(s->ledger.ctx, now->round, &row.charged));
     memcpy(row.model, now->header.model, sizeof row.model);
     return s->row_put(s->ctx, &row);
 }
@@ -149,19 +149,6 @@ sefl_status csp_store_charge(const csp_store *s, uint64_t round)
     return s->ledger.charge(s->ledger.ctx, round);
 }
 
-/* The ledger has the charge if charging once more would change nothing. */
-sefl_status csp_store_charged(const csp_store *s, uint64_t round, bool *out)
-{
-    ledger_head now, after;
-    if (s->ledger.has)
-        return s->ledger.has(s->ledger.ctx, round, out);
-    *out = false;
-    SEFL_PASS(s->ledger.head(s->ledger.ctx, &now));
-    sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);
-    *out = st == SEFL_OK && ledger_head_equal(&now, &after);
-    return st == SEFL_EBUDGET ? SEFL_OK : st;
-}
-
 sefl_status csp_store_mark(const csp_store *s, const csp_round *now)
 {
     return put_state(s, now, CSP_REVEALED);
@@ -176,7 +163,7 @@ sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span state
     sefl_buf b = { 0 };
     bool charged;
     SEFL_TRY(must_be(s, round, CSP_SIGNED, &now));
-    SEFL_TRY(csp_store_charged(s, round, &charged));
+    SEFL_TRY(s->ledger.has(s->ledger.ctx, round, &charged));
     SEFL_CHECK(charged, SEFL_ESTATE, "round %" PRIu64 " is not charged", round);
     SEFL_TRY(wr_raw(&b, id, NOISE_ID));
     SEFL_TRY(wr_raw(&b, digest, SHA256_BYTES));

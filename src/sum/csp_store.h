@@ -66,7 +66,7 @@ typedef struct csp_set {
     uint8_t root[SHA256_BYTES];   /* counted_root of the kept clients */
     uint32_t clients;             /* in the SET: kept and refused */
     uint32_t kept_n, refused_n;
-    counted_leaf *kept;    /* by rising client; owned */
+    round_entry *kept;     /* by rising client; owned */
     head_refusal *refused; /* by rising index; owned */
 } csp_set;
 
@@ -100,10 +100,10 @@ typedef struct csp_store {
 
     /* ---- sealed tasks only ---- */
     /* SET and the kept clients: all or none. */
-    sefl_status (*set_put)(void *ctx, uint64_t round, sefl_span set, const counted_leaf *kept,
+    sefl_status (*set_put)(void *ctx, uint64_t round, sefl_span set, const round_entry *kept,
                            uint32_t n);
     /* The n kept clients, by rising client. */
-    sefl_status (*set_kept)(void *ctx, uint64_t round, counted_leaf *out, uint32_t n);
+    sefl_status (*set_kept)(void *ctx, uint64_t round, round_entry *out, uint32_t n);
     /* The number of rounds of this task in which the client was kept, except rounds skipped
      * without a charge. */
     sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds);
@@ -129,7 +129,6 @@ sefl_status csp_store_sign(const csp_store *s, const csp_round *r) SEFL_MUST_CHE
 /* CSP's charge becomes durable here. A round that is charged already is SEFL_OK; SEFL_EBUDGET
  * refuses. */
 sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
-sefl_status csp_store_charged(const csp_store *s, uint64_t round, bool *out) SEFL_MUST_CHECK;
 /* OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Once per round, and charged. */
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement_envelope,
                              const uint8_t id[NOISE_ID], sefl_span output,

@@ -88,13 +88,22 @@ static inline ledger_order z_compare(void *ctx, const ledger_head *peer)
     return peer->records == l->n ? LEDGER_SAME : LEDGER_PEER_BEHIND;
 }
 
+static inline sefl_status z_has(void *ctx, uint64_t round, bool *out)
+{
+    ledger_head after;
+    sefl_status st = z_charge_head(ctx, round, &after);
+    *out = st == SEFL_OK && z_compare(ctx, &after) == LEDGER_SAME;
+    return st;
+}
+
 static inline ledger_port z_port(z_ledger *l)
 {
     return (ledger_port){ .ctx = l,
                           .head = z_mark,
                           .compare = z_compare,
                           .head_after = z_charge_head,
-                          .charge = z_charge };
+                          .charge = z_charge,
+                          .has = z_has };
 }
 
 /* ---- coins by name --------------------------------------------------------------------------------- */
@@ -180,7 +189,7 @@ typedef struct z_world {
     sefl_buf envelope;
     sign_key *as, *csp;
     sign_key *upload[Z_CLIENTS];
-    counted_leaf leaf[Z_CLIENTS];    /* by rising client */
+    round_entry leaf[Z_CLIENTS];     /* by rising client */
     uint8_t head[Z_CLIENTS][Z_HEAD]; /* of round 1 */
     round_header header;             /* of round 1, with CSP's key */
     uint8_t tree_seed[COUNTED_SEED];
@@ -290,7 +299,7 @@ static inline void z_make_heads(z_world *w)
                                          .task = w->t.id,
                                          .round = 1,
                                          .client = w->leaf[i].client,
-                                         .units = w->leaf[i].units },
+                                         .units = w->leaf[i].body },
                           span_of(w->header.key, w->header.key_bytes), seed, w->upload[i], &rng));
     }
 }
@@ -310,7 +319,7 @@ static inline z_world *z_world_new(void)
     for (int i = 0; i < Z_CLIENTS; i++) {
         MUST_OK(sign_key_new(&w->upload[i], &rng));
         w->leaf[i].client[0] = (uint8_t)(0x10 * (i + 1));
-        w->leaf[i].units[0] = (uint8_t)(i + 1);
+        w->leaf[i].body[0] = (uint8_t)(i + 1);
     }
     MUST_OK(pack_init(
         &p, &(pack_config){

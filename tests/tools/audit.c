@@ -100,7 +100,7 @@ static sefl_status check_verdict(audit *a, const journal_round *r, const round_s
 {
     sefl_status st = SEFL_OK;
     sefl_buf seed = { 0 }, set = { 0 };
-    static counted_leaf leaf[MEMBERS_MAX];
+    static round_entry leaf[MEMBERS_MAX];
     uint8_t root[SHA256_BYTES];
     a->kept_n = 0;
     SEFL_TRY(journal_updates(a->csp, r->round, take_kept, a));
@@ -116,7 +116,7 @@ static sefl_status check_verdict(audit *a, const journal_round *r, const round_s
                    SEFL_ESTATE, "round %" PRIu64 ": CSP kept an update that AS does not have",
                    r->round);
         memcpy(leaf[i].client, a->kept[i].client, 32);
-        memcpy(leaf[i].units, a->kept[i].body, 32);
+        memcpy(leaf[i].body, a->kept[i].body, 32);
     }
     SEFL_TRY(journal_fact_get(a->as, r->round, "tree", &seed));
     SEFL_CHECK(seed.n == COUNTED_SEED, SEFL_EPROTO, "round %" PRIu64 ": no tree seed", r->round);

@@ -19,7 +19,6 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
     sefl_buf env = { 0 };
     as_verdict v = { 0 };
     round_entry *set = NULL;
-    counted_leaf *leaves = NULL;
     uint32_t n = 0;
     uint8_t seed[COUNTED_SEED];
     counted_tree *tree = NULL;
@@ -38,12 +37,11 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
     SEFL_TRY(as_store_verdict_get(store, round, &v));
     SEFL_TRY(rounds_uploads(r, round, &v, &set, &n));
     SEFL_TRY(as_store_tree(store, round, r->c.as.coins, seed));
-    SEFL_TRY(as_leaves(&leaves, set, n));
     SEFL_TRY(counted_tree_new(&tree, &(counted_facts){ .task = r->c.as.task->id,
                                                        .round = round,
                                                        .tree_seed = seed,
                                                        .clients_max = r->c.as.task->clients_max,
-                                                       .leaves = leaves,
+                                                       .leaves = set,
                                                        .n = n }));
     SEFL_CHECK(memcmp(counted_tree_root(tree), v.root, sizeof v.root) == 0, SEFL_EPROTO,
                "journal: the clients of round %" PRIu64 " are not those that were counted", round);
@@ -57,7 +55,6 @@ done:
     sefl_wipe(seed, sizeof seed);
     counted_tree_free(tree);
     as_verdict_clear(&v);
-    sefl_free(leaves);
     sefl_free(set);
     buf_clear(&env);
     return st;

@@ -41,7 +41,7 @@ sefl_status client_counted_check(const task *t, sefl_span answer, uint64_t round
     sefl_span bytes;
     envelope env;
     counted_statement s;
-    counted_leaf leaf;
+    round_entry leaf;
     SEFL_PASS(rd_u32(&r, &n));
     SEFL_PASS(rd_view(&r, &bytes, n));
     SEFL_PASS(envelope_read(&env, bytes));
@@ -51,7 +51,7 @@ sefl_status client_counted_check(const task *t, sefl_span answer, uint64_t round
               "the proof is of another task or round");
     SEFL_NEED(r.left > 0, SEFL_EAUTH, "it is not among those that CSP signed for");
     memcpy(leaf.client, me, sizeof leaf.client);
-    memcpy(leaf.units, units, sizeof leaf.units);
+    memcpy(leaf.body, units, sizeof leaf.body);
     return counted_check(s.root, t->id, round, counted_depth(t->clients_max), &leaf,
                          span_of(r.p, r.left));
 }

@@ -136,11 +136,6 @@ done:
     return st;
 }
 
-sefl_status db_run_args(db *d, const char *sql, const db_value *args)
-{
-    return db_each_args(d, sql, args, NULL, NULL);
-}
-
 uint64_t db_col_u64(const db_row *r, int col)
 {
     return (uint64_t)sqlite3_column_int64(r->stmt, col);
@@ -188,7 +183,7 @@ void db_rollback(db *d)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static sefl_status take_u64(void *ctx, const db_row *row)
+sefl_status db_take_u64(void *ctx, const db_row *row)
 {
     *(uint64_t *)ctx = db_col_u64(row, 0);
     return SEFL_OK;
@@ -212,9 +207,9 @@ static sefl_status look(db *d, const char *role, unsigned nsteps, uint64_t *vers
 {
     uint64_t id = 0, tables = 0;
     role_name found = { "" };
-    SEFL_PASS(db_each(d, take_u64, &id, "PRAGMA application_id"));
-    SEFL_PASS(db_each(d, take_u64, version, "PRAGMA user_version"));
-    SEFL_PASS(db_each(d, take_u64, &tables, "SELECT count(*) FROM sqlite_master"));
+    SEFL_PASS(db_each(d, db_take_u64, &id, "PRAGMA application_id"));
+    SEFL_PASS(db_each(d, db_take_u64, version, "PRAGMA user_version"));
+    SEFL_PASS(db_each(d, db_take_u64, &tables, "SELECT count(*) FROM sqlite_master"));
     if (id == 0 && *version == 0 && tables == 0)
         return SEFL_OK; /* new, or its maker died before the first step */
     SEFL_NEED(id == APPLICATION_ID && *version > 0, SEFL_EPROTO,
@@ -270,10 +265,8 @@ static sefl_status settings_of(db *d)
 sefl_status db_open(db **out, const char *path, const char *role, const char *const *steps,
                     unsigned nsteps)
 {
-    sefl_status st = SEFL_OK;
-    db *d = NULL;
+    SEFL_MAKE(db, d, out);
     uint64_t version = 0;
-    SEFL_TRY(sefl_make(out, &d));
     SEFL_TRY(sefl_strdup(&d->path, path));
     SEFL_TRY(make_file(path));
     errno = 0;

@@ -52,19 +52,18 @@ sefl_status db_begin(db *d) SEFL_MUST_CHECK;
 sefl_status db_commit(db *d) SEFL_MUST_CHECK;
 void db_rollback(db *d); /* does nothing outside a transaction */
 
-/* Runs one statement. args end with DB_END: use the macros. SEFL_EEXIST for a broken UNIQUE. */
-sefl_status db_run_args(db *d, const char *sql, const db_value *args) SEFL_MUST_CHECK;
-#define db_run(d, sql, ...) db_run_args((d), (sql), DB_VALUES(__VA_ARGS__))
-
-/* Calls row for each result row; columns are read with db_col_*. A row function that fails ends
- * it. */
+/* Runs one statement and calls fn (may be NULL) for each result row, which db_col_* read; a failing
+ * fn ends the call. args end with DB_END: use the macros. SEFL_EEXIST: a UNIQUE constraint fails. */
 typedef struct db_row db_row;
 typedef sefl_status db_row_fn(void *ctx, const db_row *row);
 sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn *fn,
                          void *ctx) SEFL_MUST_CHECK;
 #define db_each(d, fn, ctx, sql, ...) db_each_args((d), (sql), DB_VALUES(__VA_ARGS__), (fn), (ctx))
+#define db_run(d, sql, ...)           db_each((d), NULL, NULL, sql, ##__VA_ARGS__)
 uint64_t db_col_u64(const db_row *r, int col);
 sefl_span db_col_bytes(const db_row *r, int col); /* lives until the function returns */
 bool db_col_null(const db_row *r, int col);
+/* A db_row_fn: sets *(uint64_t *)ctx to column 0. */
+sefl_status db_take_u64(void *ctx, const db_row *row) SEFL_MUST_CHECK;
 
 #endif

@@ -69,7 +69,7 @@ sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out) SEF
 /* Inserts or replaces. */
 sefl_status journal_fact_put(journal *j, uint64_t round, const char *name,
                              sefl_span value) SEFL_MUST_CHECK;
-/* Appends to out; SEFL_ENOTFOUND. */
+/* Appends to out (NULL: only looks for it); SEFL_ENOTFOUND. */
 sefl_status journal_fact_get(journal *j, uint64_t round, const char *name,
                              sefl_buf *out) SEFL_MUST_CHECK;
 /* A fact of exactly n bytes: SEFL_EPROTO for another length. */

@@ -156,11 +156,9 @@ done:
 sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE3_BYTES],
                        uint64_t skip, uint64_t total, uint8_t *room)
 {
-    sefl_status st = SEFL_OK;
-    spool *s = NULL;
+    SEFL_MAKE(spool, s, out);
     struct stat sb;
     char path[PATH_MAX];
-    SEFL_TRY(sefl_make(out, &s));
     s->fd = -1, s->skip = skip, s->total = total;
     memcpy(s->hash, hash, sizeof s->hash);
     SEFL_TRY(sefl_strdup(&s->folder, folder));

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static counted_leaf leaves[CLIENTS];
+    static round_entry leaves[CLIENTS];
     static uint8_t root[32], task[32] = { 9 }, seed[COUNTED_SEED] = { 7 };
     static sefl_buf paths[CLIENTS];
     uint8_t bytes[512];

@@ -34,7 +34,7 @@ static uint32_t put_refusals(sefl_buf *b, rd *r, bool out[ASKED])
 /* The root of those that are not out. */
 static uint32_t root_of(uint8_t root[32], const bool out[ASKED])
 {
-    counted_leaf kept[ASKED];
+    round_entry kept[ASKED];
     uint32_t n = 0;
     for (int i = 0; i < ASKED; i++)
         if (!out[i])

@@ -17,7 +17,7 @@ enum { HEADS_MAX = 12 };
 static z_world *w;
 static sefl_buf sum;
 static bool good_sent[Z_CLIENTS]; /* a whole, good head of this client was sent */
-static counted_leaf guess[HEADS_MAX];
+static round_entry guess[HEADS_MAX];
 static uint32_t guessed; /* whom the latest SET would keep */
 
 static void said(void *ctx, uint32_t kind, sefl_span body)
@@ -63,7 +63,7 @@ static bool put_head(sefl_buf *out, rd *r, int *client, bool *brief)
     *brief = how % 4 == 1;
     MUST_OK(buf_extend(out, &p, *brief ? HEAD_PREFIX : Z_HEAD));
     if (*brief) {
-        head_short(p, w->leaf[*client].client, w->leaf[*client].units);
+        head_short(p, w->leaf[*client].client, w->leaf[*client].body);
         return false;
     }
     memcpy(p, w->head[*client], Z_HEAD);

@@ -102,7 +102,7 @@ static void *serve_csp(void *arg)
 /* The root of the round's set, of which all are kept. */
 static void set_root(const world *w, uint64_t round, uint8_t out[32])
 {
-    counted_leaf leaves[W_CLIENTS];
+    round_entry leaves[W_CLIENTS];
     w_heads x = { .w = w, .h = world_header(w, round) };
     as_set set = world_set(&x, leaves);
     MUST(counted_root(out, &(counted_facts){ .task = w->t.id,

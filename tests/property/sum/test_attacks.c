@@ -188,7 +188,7 @@ static void mount(federation *s, const char *name, unsigned set, const uint64_t 
     sefl_buf both = { 0 };
     bool kept;
     mounted m = { .s = s, .h = world_header(w, 1) };
-    counted_leaf leaf[W_ALL];
+    round_entry leaf[W_ALL];
     uint32_t n = 0;
     uint64_t *offset = malloc(s->n * sizeof *offset);
     int64_t *honest = malloc(D * sizeof *honest), *total = calloc(D, sizeof *total);
@@ -200,7 +200,7 @@ static void mount(federation *s, const char *name, unsigned set, const uint64_t 
     for (int i = 0; i < W_ALL; i++)
         if (set >> i & 1) {
             memcpy(leaf[n].client, w->client[i].id, 32);
-            memcpy(leaf[n].units, w->client[i].units, 32);
+            memcpy(leaf[n].body, w->client[i].units, 32);
             m.of[n++] = i;
             for (size_t k = 0; k < s->n; k++)
                 offset[k] -= s->c[i][k];

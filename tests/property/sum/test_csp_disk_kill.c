@@ -23,7 +23,7 @@ enum { ACK_FD = 77, KEPT = 3, REFUSED = 2 };
 static char folder[300], book[320];
 static const uint8_t kem_1[CSP_KEY_BYTES] = { 1 }, kem_2[CSP_KEY_BYTES] = { 2 };
 static const uint8_t id[NOISE_ID] = { 3 }, digest[32] = { 4 }, upload[32] = { 5 };
-static counted_leaf kept[KEPT];
+static round_entry kept[KEPT];
 static head_refusal refused[REFUSED];
 static csp_set set;
 
@@ -327,7 +327,7 @@ static void killed_at_system_calls(void **state)
 static int begin(void **state)
 {
     for (int i = 0; i < KEPT; i++)
-        kept[i].client[0] = kept[i].units[1] = (uint8_t)(i + 1);
+        kept[i].client[0] = kept[i].body[1] = (uint8_t)(i + 1);
     refused[0] = (head_refusal){ .index = 0, .reason = HEAD_FORM };
     refused[1] = (head_refusal){ .index = 4, .reason = HEAD_SEAL };
     set = (csp_set){ .digest = { 8 },

@@ -10,7 +10,7 @@
 enum { SMALL = 9 };
 
 static uint8_t task[32], seed[COUNTED_SEED];
-static counted_leaf leaves[SMALL];
+static round_entry leaves[SMALL];
 
 static int setup(void **state)
 {
@@ -79,8 +79,8 @@ static void small_trees(void **state)
                                  k == i ? SEFL_OK : SEFL_EAUTH);
                 CHECK_STATUS(counted_check(root, task, 4, depth, &leaves[i], p), SEFL_EAUTH);
                 CHECK_STATUS(counted_check(root, seed, 3, depth, &leaves[i], p), SEFL_EAUTH);
-                counted_leaf l = leaves[i];
-                l.units[31] ^= 1;
+                round_entry l = leaves[i];
+                l.body[31] ^= 1;
                 CHECK_STATUS(counted_check(root, task, 3, depth, &l, p), SEFL_EAUTH);
                 memcpy(other, root, sizeof other);
                 other[0] ^= 1;
@@ -154,7 +154,7 @@ static void bad_facts(void **state)
     uint8_t root[32];
     counted_tree *t = NULL;
     sefl_buf path = { 0 };
-    counted_leaf two[2] = { leaves[4], leaves[4] };
+    round_entry two[2] = { leaves[4], leaves[4] };
     (void)state;
     f.clients_max = 8;
     CHECK_STATUS(counted_root(root, &f), SEFL_EINVAL);

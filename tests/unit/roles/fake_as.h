@@ -332,7 +332,7 @@ static inline void fake_counted(fake_as *f, https_request *r, uint64_t round)
 {
     sefl_buf out = { 0 }, env_bytes = { 0 };
     uint8_t bytes[COUNTED_STATEMENT_BYTES], seed[COUNTED_SEED] = { 3 };
-    counted_leaf leaf = { .client = { 0 } };
+    round_entry leaf = { .client = { 0 } };
     counted_statement s = { .round = round };
     f->counted++;
     if (take(&f->busy_counted)) {
@@ -350,8 +350,8 @@ static inline void fake_counted(fake_as *f, https_request *r, uint64_t round)
     }
     memcpy(leaf.client, r->peer.fingerprint, 32);
     if (round < FAKE_ROUNDS)
-        fake_name(f, leaf.units, &f->body[round]);
-    leaf.units[0] ^= missed;
+        fake_name(f, leaf.body, &f->body[round]);
+    leaf.body[0] ^= missed;
     counted_facts facts = { .task = f->t.id,
                             .round = round,
                             .tree_seed = seed,

@@ -52,7 +52,7 @@ typedef struct site {
     char dir[64];           /* name in the scratch folder */
     member client[CLIENTS]; /* by rising fingerprint */
     round_header header;
-    counted_leaf leaves[CLIENTS];
+    round_entry leaves[CLIENTS];
     settings set; /* owns the texts of cfg */
     csp_settings cfg;
     task t;
@@ -174,7 +174,7 @@ static void make_updates(site *s)
                                               .upload_key = m->upload },
                              x, NULL, NULL, &rng));
         memcpy(s->leaves[c].client, m->key, 32);
-        memcpy(s->leaves[c].units, m->units, 32);
+        memcpy(s->leaves[c].body, m->units, 32);
     }
     ahe_enc_free(p, enc);
     free(x);

@@ -143,13 +143,25 @@ static inline ledger_order mb_compare(void *ctx, const ledger_head *peer)
     return ledger_look(ctx, peer);
 }
 
+/* Charged, if charging it again would change nothing. */
+static inline sefl_status mb_has(void *ctx, uint64_t round, bool *out)
+{
+    ledger_head now, after;
+    sefl_status st = mb_ledger(ctx, &now);
+    if (st == SEFL_OK)
+        st = mb_after(ctx, round, &after);
+    *out = st == SEFL_OK && ledger_head_equal(&now, &after);
+    return st == SEFL_EBUDGET ? SEFL_OK : st;
+}
+
 static inline ledger_port mem_port(mem_ledger *l)
 {
     return (ledger_port){ .ctx = l,
                           .head = mb_ledger,
                           .compare = mb_compare,
                           .head_after = mb_after,
-                          .charge = mb_charge };
+                          .charge = mb_charge,
+                          .has = mb_has };
 }
 
 typedef struct mem_as {
@@ -745,11 +757,11 @@ static inline sefl_status w_head_of(void *ctx, uint32_t i, uint8_t *out)
     return world_head_try(x->w, (int)i, &x->h, out);
 }
 
-static inline as_set world_set(w_heads *x, counted_leaf leaves[W_CLIENTS])
+static inline as_set world_set(w_heads *x, round_entry leaves[W_CLIENTS])
 {
     for (int i = 0; i < W_CLIENTS; i++) {
         memcpy(leaves[i].client, x->w->client[i].id, 32);
-        memcpy(leaves[i].units, x->w->client[i].units, 32);
+        memcpy(leaves[i].body, x->w->client[i].units, 32);
     }
     return (as_set){ .round = x->h.round,
                      .clients = W_CLIENTS,
@@ -764,7 +776,7 @@ static inline sefl_status world_verdict(world *w, as_link *l, const round_header
 {
     sefl_status st = SEFL_OK;
     w_heads x = { .w = w, .h = *h };
-    counted_leaf leaves[W_CLIENTS];
+    round_entry leaves[W_CLIENTS];
     as_set set = world_set(&x, leaves);
     as_verdict v = { 0 };
     uint8_t early[W_CLIENTS * HEAD_MAX];

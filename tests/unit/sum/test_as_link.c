@@ -205,7 +205,7 @@ static void answers_that_as_refuses(void **state)
 /* ---- sealed rounds ----------------------------------------------------------------------------- */
 
 /* A root over these leaves, as CSP would compute it. */
-static void root_of(uint8_t root[32], const world *w, const counted_leaf *leaves, uint32_t n)
+static void root_of(uint8_t root[32], const world *w, const round_entry *leaves, uint32_t n)
 {
     CHECK_OK(counted_root(root, &(counted_facts){ .task = w->t.id,
                                                   .round = 1,
@@ -247,7 +247,7 @@ static void sealed_answers_that_as_refuses(void **state)
     x.h.key_bytes = 32;
     memcpy(x.h.key, seal_key_pub(key).p, 32);
     seal_key_free(key);
-    counted_leaf leaves[W_CLIENTS], two[2];
+    round_entry leaves[W_CLIENTS], two[2];
     as_set set = world_set(&x, leaves);
     two[0] = leaves[0], two[1] = leaves[2];
     for (int i = 0; i < 10; i++) {

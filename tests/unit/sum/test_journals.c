@@ -280,7 +280,7 @@ static csp_set a_set(uint32_t from, uint32_t n, uint32_t m)
     for (uint32_t i = 0; i < n; i++) {
         s.kept[i].client[30] = (uint8_t)((from + i) >> 8);
         s.kept[i].client[31] = (uint8_t)(from + i);
-        store_u32(s.kept[i].units, i);
+        store_u32(s.kept[i].body, i);
     }
     for (uint32_t i = 0; i < m; i++)
         s.refused[i] = (head_refusal){ .index = i, .reason = (uint8_t)(1 + i % 8) };

@@ -740,7 +740,7 @@ static void early_changes_nothing(void **state)
     CHECK_OK(as_link_early(l, 1, buf_span(&heads), refused, &refused_n));
     assert_int_equal(refused_n, 0);
     w_heads x = { .w = w, .h = h };
-    counted_leaf leaves[W_CLIENTS];
+    round_entry leaves[W_CLIENTS];
     as_set set = world_set(&x, leaves);
     CHECK_OK(as_link_set(l, &set, &v, NULL));
     assert_int_equal(v.kept, 3);
@@ -787,7 +787,7 @@ static void refused_bodies_come_off(void **state)
         }
         w->revoked = 2; /* between EARLY and SET */
         w_heads x = { .w = w, .h = h };
-        counted_leaf leaves[W_CLIENTS];
+        round_entry leaves[W_CLIENTS];
         as_set set = world_set(&x, leaves);
         CHECK_OK(as_link_set(l, &set, &v, &few));
         assert_true(!few && v.kept == 2 && v.refused_n == 1);
@@ -817,7 +817,7 @@ static void refused_bodies_come_off(void **state)
         CHECK_OK(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, w->t.servers.csp));
         CHECK_OK(counted_statement_read(&said, env.content));
         assert_memory_equal(said.root, v.root, 32);
-        counted_leaf two[2] = { leaves[0], leaves[2] };
+        round_entry two[2] = { leaves[0], leaves[2] };
         counted_tree *tree;
         CHECK_OK(counted_tree_new(&tree, &(counted_facts){ .task = w->t.id,
                                                            .round = 1,
@@ -849,7 +849,7 @@ enum { MANY = 5200, MANY_VALUES = 4 }; /* more heads than fit one HEADS, and man
 typedef struct population {
     const world *w;
     round_header h;
-    counted_leaf *leaf;
+    round_entry *leaf;
     ahe_seed *seed;
     uint8_t *body;
     sign_key *key; /* in the test one signs for all: a voucher each is what CSP asks for */
@@ -871,7 +871,7 @@ static sefl_status population_head(void *ctx, uint32_t i, uint8_t *out)
                                     .task = x->w->t.id,
                                     .round = x->h.round,
                                     .client = x->leaf[i].client,
-                                    .units = x->leaf[i].units },
+                                    .units = x->leaf[i].body },
                      span_of(x->h.key, x->h.key_bytes), x->seed[i].seed, x->key, &rng);
 }
 
@@ -934,7 +934,7 @@ static void a_crowd(void **state)
         ahe_upload_seed(a, up, &x.seed[i]);
         CHECK_OK(ahe_upload_units(a, up, body, v, a->units, NULL, NULL));
         ahe_upload_free(a, up);
-        blake3_of(x.leaf[i].units, span_of(body, bytes));
+        blake3_of(x.leaf[i].body, span_of(body, bytes));
         CHECK_OK(ahe_sum_begin(a, w->sum));
         CHECK_OK(ahe_sum_add_units(a, w->sum, 0, body, a->units, NULL));
         for (int k = 0; k < MANY_VALUES && not_every_seventh(NULL, x.leaf[i].client); k++)
@@ -1011,7 +1011,7 @@ static void too_few_is_told(void **state)
     CHECK_OK(as_link_header(l, &both, &h));
     w->revoked = 6;
     w_heads x = { .w = w, .h = h };
-    counted_leaf leaves[W_CLIENTS];
+    round_entry leaves[W_CLIENTS];
     as_set set = world_set(&x, leaves);
     CHECK_STATUS(as_link_set(l, &set, &v, &few), SEFL_ESTATE);
     assert_true(few && !as_link_dead(l));
@@ -1236,7 +1236,7 @@ static void a_table_of_clients(void **state)
         store_u32(client, i % 7);
         store_u32(client + 20, i);
         assert_int_equal(client_table_find(&t, client), i + 1);
-        assert_int_equal(load_u32(t.leaf[i].units), i + 1);
+        assert_int_equal(load_u32(t.leaf[i].body), i + 1);
     }
     store_u32(client + 20, 4711);
     assert_int_equal(client_table_find(&t, client), 0);
