@@ -29,5 +29,5 @@ noticed "a missing [core]" model 's/^\( *model .*\)\[core\]/\1      /' "$doc"
 awk '/^ *base .*\|/ { base = $0; next } { line[++n] = $0 }
     END { for (i = 1; i <= n; i++) { if (line[i] ~ /^ *simulate .*\|/) print base; print line[i] } }' "$doc" > "$dir/upside"
 if "$check" "$cmake" "$dir/upside" > "$dir/out" 2>&1; then fail "a layer above its users: not noticed"; fi
-grep -q "grid includes base, which stands above it" "$dir/out" || { cat "$dir/out"; fail "another reason"; }
+grep -q "grid includes base, which is above it" "$dir/out" || { cat "$dir/out"; fail "another reason"; }
 echo ok
