@@ -162,6 +162,22 @@ static sefl_status has_output(const csp_store *s, uint64_t round,
     return st == SEFL_ENOTFOUND || st == SEFL_ECRYPTO ? SEFL_OK : st;
 }
 
+/* Refuses records of an earlier format, which this version would take for missing or damaged.
+ * Only the last round counts: CSP answers no question about the records of the rounds before. */
+static sefl_status refuse_old_records(const csp_disk *d, uint64_t last)
+{
+    static const char *const old[] = { "statement", "digest", "refused 0" };
+    bool has = false;
+    for (size_t i = 0; i < sizeof old / sizeof *old && !has; i++)
+        SEFL_PASS(journal_fact_has(d->j, last, old[i], &has));
+    SEFL_NEED(!has, SEFL_EUNSUPPORTED,
+              "%s: an earlier version of sefl wrote the records of round %" PRIu64
+              ", and this version cannot read them: end the task with that version, then start a "
+              "new one",
+              journal_folder(d->j), last);
+    return SEFL_OK;
+}
+
 /* The last round, if it is signed and not revealed: a crash, or an old copy of the journal? The
  * header has the table. */
 static sefl_status settle(csp_disk *d, const csp_store *s, uint64_t last)
@@ -203,6 +219,7 @@ sefl_status csp_disk_open(csp_disk *d, journal *j, account *a, const sefl_coins 
     csp_store s = csp_disk_store(d);
     csp_highest top;
     SEFL_PASS(csp_store_highest(&s, &top));
+    SEFL_PASS(refuse_old_records(d, top.header));
     SEFL_PASS(settle(d, &s, top.header));
     /* AS has the header of the highest round, so it has all releases before it. */
     for (uint64_t r = 1; r < top.header; r++)

@@ -360,13 +360,31 @@ done:
     return st;
 }
 
+/* Logs the suspects of a blocked round; after a read error it tries again before the next order. */
+static void tell_suspects(rounds *r)
+{
+    bool failed = r->blocked > 0 && name_suspects(r, r->blocked) != SEFL_OK;
+    if (failed && !r->blocked_told)
+        log_error(r->c.as.log, "clients of blocked rounds not read, trying again",
+                  lf_str("why", sefl_last_error()));
+    r->blocked_told = failed;
+    r->blocked = failed ? r->blocked : 0;
+}
+
+static void between(void *ctx, as_link *link)
+{
+    tell_suspects(ctx);
+    rounds_run_requests(ctx, link);
+}
+
 static void report(void *ctx, const rounds_report *p)
 {
     rounds *r = ctx;
     rounds_report all = *p;
-    if (p->blocked && name_suspects(r, p->round) != SEFL_OK)
-        log_error(r->c.as.log, "clients of blocked rounds not read",
-                  lf_str("why", sefl_last_error()));
+    if (p->blocked) {
+        r->blocked = p->round;
+        tell_suspects(r);
+    }
     if (r->c.lanes && !p->skipped) {
         lanes_work ahead = lanes_done(r->c.lanes);
         all.ahead_seconds = ahead.seconds, all.ahead_bytes = ahead.bytes;
@@ -400,7 +418,7 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
     r->c.as.channel = c->lanes ? &with_lanes : &no_lanes;
     r->c.as.uploads = &uploads;
     r->c.as.model = &model;
-    r->c.as.between = rounds_run_requests;
+    r->c.as.between = between;
     r->c.as.changed = changed;
     r->c.as.report = report;
     pthread_mutex_init(&r->tree_lock, NULL);

@@ -15,6 +15,8 @@ struct rounds {
     as_rounds *driver;
     pthread_mutex_t *lock; /* the driver's; guards `ingest` and what follows */
     csp_request *requests; /* that wait */
+    uint64_t blocked;      /* blocked round whose suspects are still to be logged; 0: none */
+    bool blocked_told;     /* the log says that they could not be read */
 
     pthread_mutex_t tree_lock;        /* guards what follows; inside it the journal's alone */
     counted_tree *tree;               /* of the round that clients asked about last; NULL: none */

@@ -699,13 +699,32 @@ static void spoiled_rounds(void **state)
     }
 }
 
-/* The sum is in order, but the step is far too long: the validation loss blocks the model. */
+static sefl_status (*real_get)(void *ctx, as_record what, uint64_t round, sefl_buf *out);
+static unsigned failing_gets;
+
+static sefl_status get_blocked(void *ctx, as_record what, uint64_t round, sefl_buf *out)
+{
+    if (what == AS_BLOCKED && round == 3 && failing_gets > 0 && failing_gets--)
+        return sefl_fail(SEFL_EIO, "told to fail");
+    return real_get(ctx, what, round, out);
+}
+
+static void watch_gets(agg_world *w)
+{
+    real_get = w->store.get;
+    w->store.get = get_blocked;
+}
+
+/* The sum is in order, but the step is far too long: the validation loss blocks the model. The first
+ * attempt to read who was in the blocked rounds fails. */
 static void unusable_models(void **state)
 {
     (void)state;
     agg_world w;
     aw_make(&w, (const char *const[]){ "rounds.count=9", "rounds.enough=3", "rounds.patience=9",
                                        "server.lr=1000000", NULL });
+    w.watch_journal = watch_gets;
+    failing_gets = 1;
     aw_start(&w);
     for (uint64_t r = 1; r <= 3; r++) {
         assert_true(aw_wait(&w, r, AGG_COLLECTING));
@@ -713,6 +732,8 @@ static void unusable_models(void **state)
     }
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.reports, 3);
+    assert_int_equal(failing_gets, 0);
+    assert_int_equal(aw_logged(&w, "clients of blocked rounds not read", "told to fail"), 1);
     for (unsigned r = 0; r < 3; r++)
         assert_true(w.report[r].blocked && !w.report[r].has_perplexity);
     assert_int_equal(aw_logged(&w, "release blocked", "loss is "), 3);

@@ -148,6 +148,32 @@ static void csp_rounds(void **state)
 }
 
 /* A crash between the next header and the erasing of the round before: done at the next start. */
+/* Records that an earlier version wrote are refused by name, and nothing is changed. */
+static void csp_old_records(void **state)
+{
+    (void)state;
+    static const char *const old[] = { "statement", "digest", "refused 0" };
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+        desk d;
+        char name[24];
+        csp_round r, one = signed_round(1), two = signed_round(2);
+        snprintf(name, sizeof name, "old-%zu", i);
+        CHECK_OK(desk_open(&d, name));
+        CHECK_OK(csp_store_sign(&d.t, &one));
+        CHECK_OK(journal_fact_put(d.j, 1, old[i], span_of(digest, 32)));
+        desk_close(&d);
+        CHECK_STATUS(desk_open(&d, name), SEFL_EUNSUPPORTED);
+        assert_non_null(strstr(sefl_last_error(), "an earlier version of sefl"));
+        csp_store raw = csp_disk_store(&d.jc);
+        CHECK_OK(csp_store_get(&raw, 1, &r));
+        assert_int_equal(r.state, CSP_SIGNED);
+        CHECK_OK(csp_store_skip(&raw, 1, 0));
+        CHECK_OK(csp_store_sign(&raw, &two)); /* the round after it has none */
+        desk_again(&d, name);
+        desk_close(&d);
+    }
+}
+
 static void csp_forgets_later(void **state)
 {
     (void)state;
@@ -700,19 +726,13 @@ static void as_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(csp_rounds),
-        cmocka_unit_test(csp_forgets_later),
-        cmocka_unit_test(csp_journal_lost),
-        cmocka_unit_test(csp_faults),
-        cmocka_unit_test(csp_keys),
-        cmocka_unit_test(csp_sets),
-        cmocka_unit_test(csp_vouchers),
-        cmocka_unit_test(csp_voucher_flood),
-        cmocka_unit_test(csp_charge_head),
-        cmocka_unit_test(csp_old_copies),
-        cmocka_unit_test(csp_opening_interrupted),
-        cmocka_unit_test(as_rounds),
-        cmocka_unit_test(as_faults),
+        cmocka_unit_test(csp_rounds),        cmocka_unit_test(csp_old_records),
+        cmocka_unit_test(csp_forgets_later), cmocka_unit_test(csp_journal_lost),
+        cmocka_unit_test(csp_faults),        cmocka_unit_test(csp_keys),
+        cmocka_unit_test(csp_sets),          cmocka_unit_test(csp_vouchers),
+        cmocka_unit_test(csp_voucher_flood), cmocka_unit_test(csp_charge_head),
+        cmocka_unit_test(csp_old_copies),    cmocka_unit_test(csp_opening_interrupted),
+        cmocka_unit_test(as_rounds),         cmocka_unit_test(as_faults),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
