@@ -28,7 +28,8 @@ static void probe(void)
         return;
     bool osxsave = c >> 27 & 1;
     unsigned long long os = osxsave ? xcr0() : 0;
-    bool ymm = (os & 0x6) == 0x6, zmm = (os & 0xe6) == 0xe6; /* does the kernel save them? */
+    bool ymm = (os & 0x6) == 0x6,
+         zmm = (os & 0xe6) == 0xe6; /* does the kernel save these registers? */
     found.aes = c >> 25 & 1;
     found.pclmul = c >> 1 & 1;
     found.fma = ymm && (c >> 12 & 1);

@@ -76,10 +76,10 @@ static void frames_say_what_is_wrong(void **state)
         uint32_t kind, index;
         uint64_t n;
         const char *says;
-    } bad[] = { { 8, 3, 5, "kind 8 where 7" },
-                { 7, 2, 5, "number 2 where 3" },
-                { 7, 4, 5, "number 4 where 3" },
-                { 7, 3, UINT64_MAX, "18446744073709551615 bytes where 5" } };
+    } bad[] = { { 8, 3, 5, "kind 8, expected 7" },
+                { 7, 2, 5, "number 2, expected 3" },
+                { 7, 4, 5, "number 4, expected 3" },
+                { 7, 3, UINT64_MAX, "18446744073709551615 bytes, expected 5" } };
     uint8_t body[5];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         channel a, b;
