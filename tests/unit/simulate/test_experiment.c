@@ -67,11 +67,11 @@ static void wrong_files(void **state)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        { "protection: all\n", "e.yml:1:1: protection wants one of: none cdp sefl" },
-        { "clients: 10001\n", "clients wants a whole number from 1 to 10000" },
+        { "protection: all\n", "e.yml:1:1: protection must be one of: none cdp sefl" },
+        { "clients: 10001\n", "clients must be a whole number from 1 to 10000" },
         { "network:\n  droput: 1\n", "did you mean \"network.dropout\"?" },
         { "network: { dropout: 1.5 }\n", "network.dropout" },
-        { "data: { partition: sorted }\n", "data.partition wants one of" },
+        { "data: { partition: sorted }\n", "data.partition must be one of" },
         { "vocab.sha256: abc\n", "unknown setting" }, /* the program knows that */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
