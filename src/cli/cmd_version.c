@@ -91,7 +91,7 @@ static const setting_def options[] = { OPTION_JSON(wish), { 0 } };
 
 const cli_command cmd_version = {
     .name = "version",
-    .summary = "version, commit, compiler, CPU features in use, libraries",
+    .summary = "print version, commit, compiler, CPU features in use and libraries",
     .example = "sefl version",
     CLI_OPTIONS(wish),
     CLI_WORK(work, NULL, NULL, 0),

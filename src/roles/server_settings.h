@@ -36,7 +36,7 @@
     { "user", SETTING_TEXT, "", SETTING_TO(type, user), .arg = "NAME",                             \
       .help = "user that root becomes once the port is bound" },                                   \
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",                           \
-      .help = "least level of log lines" }
+      .help = "minimum log level" }
 /* clang-format on */
 
 #endif

@@ -13,7 +13,7 @@ expect() { # CODE command...: runs it, output in $out
 }
 cd "$dir"
 
-expect 2 "$SEFL" audit; says "wants a record"
+expect 2 "$SEFL" audit; says "requires a record"
 expect 2 "$SEFL" audit a b; says "\"b\""
 expect 2 "$SEFL" audit a --sample --json; says "no other option"
 expect 1 "$SEFL" audit nowhere; says "nowhere"

@@ -26,7 +26,7 @@ sed 's/^csp_key.*/csp_key: aggregator.pub/' "$dir/good.yml" > "$yml"
 expect 2 "$SEFL" client -c "$yml"; says "the same key"
 cp "$dir/good.yml" "$yml"
 expect 2 "$SEFL" client -c "$yml" --server nowhere; says "host:port"
-expect 2 "$SEFL" client -c "$yml" --log loud; says "--log wants one of"
+expect 2 "$SEFL" client -c "$yml" --log loud; says "--log must be one of"
 printf 'noise_modes: [loud]\n' > "$dir/policy.yml"
 expect 2 "$SEFL" client -c "$yml" --policy "$dir/policy.yml"; says "noise_modes"
 (cd "$dir" && expect 2 "$SEFL" client -c "$yml" --policy policy.yml && says "policy.yml:1:1: noise_modes")

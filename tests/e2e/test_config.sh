@@ -11,7 +11,7 @@ expect 0 "$SEFL" init; says "experiment.yml"
 expect 0 "$SEFL" config check experiment.yml; says "good"
 expect 1 "$SEFL" init; says "experiment.yml"
 expect 0 "$SEFL" init --force
-expect 2 "$SEFL" init --for nothing; says "--for wants one of"
+expect 2 "$SEFL" init --for nothing; says "--for must be one of"
 expect 2 "$SEFL" init a b; says '"b"'
 # every key of every kind: without its # it is valid, or config check names the file that is missing
 for kind in experiment aggregator csp client policy task; do
@@ -31,12 +31,12 @@ done
 "$SEFL" init csp.yml > /dev/null
 expect 1 "$SEFL" config check csp.yml; says 'csp.yml:9:1: tls.cert: cert.pem: No such file or directory'
 printf 'listen: nowhere\n' > csp.yml
-expect 1 "$SEFL" config check csp.yml; says 'csp.yml:1:1: listen: wants host:port'
+expect 1 "$SEFL" config check csp.yml; says 'csp.yml:1:1: listen: must be host:port'
 printf 'clients: 4\nmodel:\n  block: 8\n  blok: 8\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:4:3: unknown setting "model.blok"; did you mean "model.block"?'
 expect 1 "$SEFL" config check bad.yml --json; says '"ok":false,"error":"bad.yml:4:3: '
 printf 'clients: 4\nrounds.count: many\n' > bad.yml
-expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: rounds.count wants a whole number'
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: rounds.count must be a whole number'
 printf 'clients: [\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:'
 expect 1 "$SEFL" config check nowhere.yml; says 'nowhere.yml'
@@ -49,12 +49,12 @@ expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: clients: the sum of on
 printf 'rounds.enrolled: 10\nrounds.threshold: 11\n' > task.yml
 expect 1 "$SEFL" config check task.yml; says 'task.yml:2:1: '
 printf 'clients: [\n' > bad.yml
-expect 2 "$SEFL" config; says "an action is missing: check, keys or table"
+expect 2 "$SEFL" config; says "an action is required: check, keys or table"
 expect 2 "$SEFL" config chek x; says "did you mean 'check'?"
 expect 2 "$SEFL" config check; says "a file of settings"
 expect 2 "$SEFL" config check a b; says '"b"'
 expect 2 "$SEFL" config keys a; says '"a"'
-expect 2 "$SEFL" config check a --for x; says "--for wants one of"
+expect 2 "$SEFL" config check a --for x; says "--for must be one of"
 
 # ---- doctor ------------------------------------------------------------------------------------
 expect 0 "$SEFL" doctor; says "entropy"; says "GnuTLS"; says "0 wrong"

@@ -16,7 +16,7 @@ fed_provision f --clients 2
 printf 'listen: 127.0.0.1:0\nthread: 2\n' > "$dir/bad.yml"
 expect 2 "$SEFL" csp -c "$dir/bad.yml"; says "bad.yml:2:1"; says 'did you mean "threads"?'
 yml=$fed/csp/csp.yml
-expect 2 "$SEFL" csp -c "$yml" --listen here; says "wants host:port"
+expect 2 "$SEFL" csp -c "$yml" --listen here; says "must be host:port"
 head -c 64 /dev/urandom > "$dir/other.lock"
 chmod 600 "$dir/other.lock"
 expect 1 "$SEFL" csp -c "$yml" --key-lock "$dir/other.lock"; says "key.sealed"

@@ -5,11 +5,11 @@ set -eu
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 
 # misuse
-expect 2 "$SEFL" data; says "an action is missing"
+expect 2 "$SEFL" data; says "an action is required"
 expect 2 "$SEFL" data stat x; says "did you mean 'stats'?"
-expect 2 "$SEFL" data stats; says "wants a file or folder"
-expect 2 "$SEFL" data vocab x; says "wants --out"
-expect 2 "$SEFL" data split x --out y; says "wants --clients"
+expect 2 "$SEFL" data stats; says "requires a file or folder"
+expect 2 "$SEFL" data vocab x; says "requires --out"
+expect 2 "$SEFL" data split x --out y; says "requires --clients"
 expect 2 "$SEFL" data synth --out "$dir/s" --clients 0; says "1 to"
 expect 2 "$SEFL" data synth --out "$dir/s" --alpha 0,5; says "from 0 to 1000"
 expect 2 "$SEFL" data synth --out "$dir/s" --tokns 5; says "did you mean --tokens?"
@@ -38,10 +38,10 @@ says '"best_perplexity":4.'
 (cd "$dir/t" && find . -type f -exec sha256sum {} + | sort) > "$dir/t.sums"
 cmp -s "$dir/s.sums" "$dir/t.sums" || fail "two runs with one seed differ"
 expect 1 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6
-says "train.txt exists: --force replaces it"
+says "train.txt exists: use --force to replace it"
 cmp -s "$dir/s/train.txt" "$dir/t/train.txt" || fail "a refused run changed the text"
 mkdir -p "$dir/only/client-000"
-expect 1 "$SEFL" data synth --out "$dir/only"; says "holds client-000 already"
+expect 1 "$SEFL" data synth --out "$dir/only"; says "already has client-000"
 expect 0 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6 --force
 if cmp -s "$dir/s/train.txt" "$dir/t/train.txt"; then fail "two seeds give one text"; fi
 [ "$(cat "$dir"/s/client-*/train.txt | sort | sha256sum)" = "$(sort "$dir/s/train.txt" | sha256sum)" ] ||
@@ -67,7 +67,7 @@ case $out in *'"unknown":0'*) fail "50 words cannot be enough" ;; esac
 
 # nothing is written over unasked; the input, and what is no regular file, never
 cp "$dir/v1" "$dir/v1.was"
-expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/v1"; says "v1 exists: --force replaces it"
+expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/v1"; says "v1 exists: use --force to replace it"
 expect 2 "$SEFL" data vocab "$dir/v1" --list --out "$dir/v1" --force; says "is the input"
 expect 2 "$SEFL" data vocab "$dir/s" --out "$dir/s/../s/train.txt" --force; says "is the input"
 cmp -s "$dir/v1" "$dir/v1.was" || fail "a refused run changed its file"
@@ -115,7 +115,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$SEFL" data synth --out "$dir/big-$sig" --
         [ $rc -eq 137 ] || fail "SIG$sig: exit $rc"
     else
         [ $rc -eq 1 ] || fail "SIG$sig: exit $rc"
-        out=$(cat "$dir/big.err"); says "is not complete"
+        out=$(cat "$dir/big.err"); says "is incomplete"
     fi
     [ -z "$(find "$dir/big-$sig" -name '*.tmp-*')" ] || fail "SIG$sig leaves an unfinished file"
 done
@@ -130,8 +130,8 @@ done
 expect 0 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 2 --by article --json; json
 expect 0 "$SEFL" data stats "$dir/pc/client-000/train.jsonl"
 expect 1 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 1
-says "exists: --force replaces it"
-expect 1 "$SEFL" data split "$dir/s" --out "$dir/pc" --clients 1; says "holds client-00"
+says "exists: use --force to replace it"
+expect 1 "$SEFL" data split "$dir/s" --out "$dir/pc" --clients 1; says "already has client-00"
 expect 0 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 2 --by article --force
 expect 2 "$SEFL" data split "$dir/p-article/client-000" --out "$dir/p-article" --clients 2 --force
 says "is the input"

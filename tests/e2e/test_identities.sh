@@ -16,10 +16,10 @@ csp_counts() { has_count "$fed/csp/state/counters.json" "$1"; }
 cd "$dir"
 expect 2 "$SEFL" ca
 expect 2 "$SEFL" ca nwe x; says "did you mean 'new'"
-expect 2 "$SEFL" ca new x; says "new wants --name"
+expect 2 "$SEFL" ca new x; says "new requires --name"
 expect 2 "$SEFL" ca token x --name a --json; says "token does not take --json"
 expect 1 "$SEFL" ca list x; says "No such file"
-expect 2 "$SEFL" ca new x --name ""; says "new wants --name"
+expect 2 "$SEFL" ca new x --name ""; says "new requires --name"
 expect 2 "$SEFL" ca new x --name "  "; says "a name that says whose"
 [ ! -e x ] || fail "a folder without a name"
 expect 0 "$SEFL" ca new ops --name Alpha

@@ -35,8 +35,8 @@ expect 2 "$SEFL" key new "$pair" --out k --bits 2048 --passphrase-file pass --ke
 expect 2 "$SEFL" key new "$pair" --out k --bits 2048; says "no terminal"
 expect 2 "$SEFL" key new --out k --scheme lew; says "one of: pad paillier"
 expect 2 "$SEFL" key new --out k --bits 2048 --passphrase-file pass; says "--scheme paillier"
-expect 2 "$SEFL" key show; says "wants a key file"
-expect 2 "$SEFL" key check; says "wants a secret key file"
+expect 2 "$SEFL" key show; says "requires a key file"
+expect 2 "$SEFL" key check; says "requires a secret key file"
 expect 1 "$SEFL" key show nowhere; says "nowhere"
 expect 0 "$SEFL" key --help; says "example:"
 : > empty; printf 'short\n' > short; printf 'one long line\nand a second one\n' > lines

@@ -86,5 +86,5 @@ fi
 
 # fewer instructions, same behaviour
 expect 0 env SEFL_CPU=portable "$SEFL" version; says "nothing beyond plain C"
-expect 0 env SEFL_CPU=aes,nonsense "$SEFL" version; says "names no instruction set at \"nonsense\""
+expect 0 env SEFL_CPU=aes,nonsense "$SEFL" version; says "\"nonsense\" is not an instruction set"
 echo ok

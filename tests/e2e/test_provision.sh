@@ -7,19 +7,19 @@ set -eu
 nothing() { [ -z "$(ls -A "$dir")" ] || fail "something is left: $(ls -A "$dir")"; }
 
 # misuse
-expect 2 "$SEFL" provision; says "wants a folder"
+expect 2 "$SEFL" provision; says "requires a folder"
 expect 2 "$SEFL" provision a b; says "\"b\""
-expect 2 "$SEFL" provision "$dir/f" --clients 1; says "--clients wants a whole number from 2 to 1000"
+expect 2 "$SEFL" provision "$dir/f" --clients 1; says "--clients must be a whole number from 2 to 1000"
 expect 2 "$SEFL" provision "$dir/f" --bits 2222; says "2048, 3072 or 4096"
 expect 2 "$SEFL" provision "$dir/f" --bits 2048; says "for scheme paillier"
 expect 2 "$SEFL" provision "$dir/f" --port-base 65535; says "from 0 to 65534"
 expect 2 "$SEFL" provision "$dir/f" --schema pad; says "did you mean --scheme?"
-expect 2 "$SEFL" provision "$dir/f" --scheme rsa; says "--scheme: crypto.scheme wants one of: pad paillier"
+expect 2 "$SEFL" provision "$dir/f" --scheme rsa; says "--scheme: crypto.scheme must be one of: pad paillier"
 expect 2 "$SEFL" provision "$dir/f" --set model.blok=8; says 'did you mean "model.block"?'
 expect 2 "$SEFL" provision "$dir/f" --clients 4 --set rounds.threshold=5
 says "threshold"
 expect 1 "$SEFL" provision "$dir/f" --data "$dir/none"; says "No such file"
-expect 1 "$SEFL" provision "$dir/no/such/f"; says "cannot make the folder"
+expect 1 "$SEFL" provision "$dir/no/such/f"; says "cannot create the folder"
 nothing
 
 # stopped by a signal: nothing is left
@@ -47,7 +47,7 @@ grep -q '^csp: 127.0.0.1:7101$' "$dir/f/aggregator/aggregator.yml" || fail "port
 [ "$(find "$dir/f" -perm /077 -type d | wc -l)" -eq 0 ] || fail "a folder is open to others"
 [ -z "$(find "$dir/f" -perm /077 \( -name '*.key' -o -name key.pem -o -name 'key.[ls]*' \))" ] ||
     fail "a key is open to others"
-expect 1 "$SEFL" provision "$dir/f"; says "is not empty: nothing is replaced"
+expect 1 "$SEFL" provision "$dir/f"; says "is not empty: choose another folder"
 expect 0 "$SEFL" key check "$dir/f/csp/key.sealed" --key-file "$dir/f/csp/key.lock"
 says "pad: the root"; says "opens"
 [ ! -e "$dir/f/public/key.pub" ] || fail "a root has no public half"

@@ -18,21 +18,21 @@ rounds: { count: 2 }
 END
 
 # misuse
-expect 2 "$SEFL" simulate; says "wants --config"
+expect 2 "$SEFL" simulate; says "requires --config"
 expect 2 "$SEFL" simulate -c e.yml extra; says '"extra"'
 expect 2 "$SEFL" simulate -c e.yml --sett a=b; says "did you mean --set?"
-expect 2 "$SEFL" simulate -c e.yml --set clients=0; says "--set: clients wants a whole number from 1"
-expect 2 "$SEFL" simulate -c e.yml --threads many; says "--threads wants"
+expect 2 "$SEFL" simulate -c e.yml --set clients=0; says "--set: clients must be a whole number from 1"
+expect 2 "$SEFL" simulate -c e.yml --threads many; says "--threads must be"
 expect 2 "$SEFL" simulate -c e.yml --set protection=all; says "none cdp sefl"
 expect 2 "$SEFL" simulate -c e.yml --set clients=1; says "the sum of one client is its update"
 expect 2 "$SEFL" simulate -c e.yml --set privacy.claim=dp; says "privacy.z"
 expect 1 "$SEFL" simulate -c none.yml; says "none.yml"
 printf 'clients: 4\nprotecton: none\n' > bad.yml
 expect 2 "$SEFL" simulate -c bad.yml; says 'bad.yml:2:1: unknown setting "protecton"; did you mean "protection"?'
-expect 2 "$SEFL" plan; says "wants --config"
+expect 2 "$SEFL" plan; says "requires --config"
 expect 2 "$SEFL" plan -c e.yml --rates r --quick; says "--rates gives"
 expect 1 "$SEFL" plan -c e.yml --rates none.txt; says "none.txt"
-expect 2 "$SEFL" compare; says "wants folders of runs"
+expect 2 "$SEFL" compare; says "requires folders of runs"
 expect 1 "$SEFL" compare "$dir"; says "is no run"
 [ ! -e runs ] || [ -z "$(ls runs/*/metrics.jsonl 2> /dev/null)" ] || fail "misuse left a run"
 rm -rf runs

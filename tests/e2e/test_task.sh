@@ -28,7 +28,7 @@ expect 2 "$SEFL" task new --outt t.json; says "did you mean --out?"
 expect 2 "$SEFL" task new --out t.json $keys extra; says '"extra"'
 expect 2 "$SEFL" task sign; says "--out"
 expect 2 "$SEFL" task sign --out x --key k --as nobody x; says "one of: aggregator csp"
-expect 2 "$SEFL" task show; says "wants a task file"
+expect 2 "$SEFL" task show; says "requires a task file"
 expect 2 "$SEFL" task show --json --explain x; says "exclude"
 expect 2 "$SEFL" task check x; says "--aggregator-key"
 expect 1 "$SEFL" task show nowhere; says "nowhere"

@@ -41,7 +41,7 @@ says "damaged"
 head -100 "$dir/text/vocab.txt" > "$dir/short"
 # shellcheck disable=SC2086
 {
-    expect 0 "$SEFL" train $small --vocab "$dir/short" --max-steps 2; says "not comparable: "
+    expect 0 "$SEFL" train $small --vocab "$dir/short" --max-steps 2; says "not comparable, because"
     expect 0 "$SEFL" train $small --vocab "$dir/short" --max-steps 2 --json; says '"test_unknown":'
     case $out in *best_*) fail "compared all the same: $out" ;; esac
 }
@@ -85,7 +85,7 @@ ln -s ../text/vocab.txt "$dir/odd/vocab.txt"
 # shellcheck disable=SC2086
 {
     expect 1 "$SEFL" train $small --out "$dir/taken"; says "model.safetensors exists"
-    expect 1 "$SEFL" train $small --vocab "$dir/short" --out "$dir/text"; says "vocab.txt exists, with other words"
+    expect 1 "$SEFL" train $small --vocab "$dir/short" --out "$dir/text"; says "vocab.txt exists with other words"
     expect 2 "$SEFL" train $small --out "$dir/odd"; says "vocab.txt is not a regular file"
     expect 0 "$SEFL" train $small --lr 1e-3 --max-steps 1
     expect 2 "$SEFL" train $small --lr 1e-999; says "decimal number"

@@ -39,7 +39,7 @@ const setting_def client_schema[] = {
     { "threads", SETTING_U64, "0", TO(threads), .max = 256,
       .help = "worker threads; 0: one per core" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",
-      .help = "least level of log lines" },
+      .help = "minimum log level" },
     { 0 },
 };
 
