@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl audit: a record is replayed; one that was changed, cut or belongs to another CSP shows nothing.
+# sefl audit replays a record; a record that was changed or truncated or that belongs to another CSP proves nothing.
 set -eu
 [ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -41,7 +41,7 @@ expect 1 "$SEFL" audit bad; says "something else"
 head -c 551 good > bad
 expect 1 "$SEFL" audit bad; says "551 bytes"
 
-# whose key it is
+# the owner of the key
 "$SEFL" audit good | sed -n "s/^CSP's key *\([0-9a-f]*\).*/\1/p" > csp.pub
 expect 0 "$SEFL" audit good --csp csp.pub; says "honest"
 "$SEFL" key sign --out other > /dev/null

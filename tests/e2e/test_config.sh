@@ -1,5 +1,6 @@
 #!/bin/sh
-# init, config and doctor: files that are written can be read, errors have their place, remedies are named.
+# init, config and doctor: files that they write can be read back, errors have line and column, messages name the
+# remedy.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -13,7 +14,7 @@ expect 1 "$SEFL" init; says "experiment.yml"
 expect 0 "$SEFL" init --force
 expect 2 "$SEFL" init --for nothing; says "--for must be one of"
 expect 2 "$SEFL" init a b; says '"b"'
-# every key of every kind: without its # it is valid, or config check names the file that is missing
+# every key of every kind is valid when uncommented, or config check names the missing file
 for kind in experiment aggregator csp client policy task; do
     "$SEFL" init - --for $kind > $kind.full
     n=$("$SEFL" config keys --for $kind | wc -l)
@@ -41,7 +42,7 @@ printf 'clients: [\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:'
 expect 1 "$SEFL" config check nowhere.yml; says 'nowhere.yml'
 expect 0 "$SEFL" config check experiment.yml --json; says '"ok":true'
-# rules over several keys, of the experiment and of the task that it makes, with the line of the key
+# rules over several keys, of the experiment and of the task that it creates, with the line of the key
 printf 'clients: 4\nprivacy.epsilon: 3\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: task: privacy.epsilon'
 printf 'protection: sefl\nclients: 1\n' > bad.yml
@@ -79,7 +80,7 @@ if command -v openssl > /dev/null; then # a server's certificate without a host
         cp kept.pem fed/$r/cert.pem
     done
 fi
-# what the role would refuse at its start, with the line of the setting
+# everything that the role would refuse at start, with the line of the setting
 cp fed/public/init.safetensors kept.model && printf x >> fed/public/init.safetensors
 expect 1 "$SEFL" config check fed/aggregator/aggregator.yml; says "aggregator.yml:"; says "is not the initial model"
 cp kept.model fed/public/init.safetensors
@@ -93,9 +94,9 @@ sed 's|^csp_key: .*|csp_key: aggregator.pub|' fed/clients/client-01/client.yml >
 expect 1 "$SEFL" config check fed/clients/client-01/one.yml --for client; says "one.yml:"; says "must be two parties"
 cp fed/csp/csp.yml fed/csp/wrong.yml
 expect 0 "$SEFL" config check fed/csp/wrong.yml --for csp; says good
-# one role's file given to another role
+# a settings file given to the wrong role
 expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name this file describes a cryptography"
-# a folder without text, text that is no UTF-8: known before the client runs
+# a folder without text, text that is not UTF-8: doctor reports it before the client runs
 cp -r fed/clients/client-01 fed/clients/odd && rm fed/clients/odd/text/*
 expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "holds no text"
 printf 'good\nbad \377 bad\n' > fed/clients/odd/text/notes.txt
@@ -121,7 +122,8 @@ rm fed/aggregator/ledger
 expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml; says "fail  ledger"
 expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml --json; says '"status":"fail"'
 expect 1 "$SEFL" doctor -c bad.yml; says "fail  settings"
-# a file whose name tells no kind is read as an experiment, and the error says so; not where --for gives the kind
+# a file whose name does not indicate a kind is read as an experiment, and the error says so, unless --for gives the
+# kind
 expect 1 "$SEFL" doctor -c fed/csp/wrong.yml; says "read as experiment"; says "give --for KIND"
 expect 1 "$SEFL" config check fed/csp/wrong.yml; says "read as experiment"
 expect 1 "$SEFL" config check fed/csp/wrong.yml --for experiment; says "unknown setting"

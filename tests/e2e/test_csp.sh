@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl csp as a process: it gets ready, obeys signals, and refuses what does not belong together.
+# sefl csp as a process: it becomes ready, obeys signals, and refuses inconsistent files.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
@@ -33,7 +33,7 @@ cp "$dir/new.pem" "$fed/csp/cert.pem"
 fed_kill HUP csp
 fed_until 10 "certificates read again" logged "certificates read again"
 fed_until 10 "warning of its end" logged "certificate expires soon"
-cp "$yml" "$dir/kept.yml" # the log level is read again too: a file that is wrong is said, a good one obeyed
+cp "$yml" "$dir/kept.yml" # SIGHUP reloads the log level too: an invalid file is reported, a valid one takes effect
 echo "nonsense: 1" >> "$yml"
 fed_kill HUP csp
 fed_until 10 "complaint" logged "settings not read again"
@@ -52,7 +52,7 @@ fed_kill TERM csp
 fed_done csp 10
 [ ! -e "$fed/csp/ready" ] || fail "the ready file is still there"
 
-# killed, it comes back
+# after kill -9 it starts again
 fed_csp
 fed_kill KILL csp
 fed_wait csp 10

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl data: statistics, vocabularies, clients' shares and generated text, and its manners.
+# sefl data: statistics, vocabularies, clients' shares, generated text, and error handling.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -18,7 +18,7 @@ expect 2 "$SEFL" data stats x --format xml; says "one of: auto"
 expect 1 "$SEFL" data stats "$dir/none"; says "No such file"
 expect 1 "$SEFL" data stats "$dir"; says "no training text"
 
-# bad files: what, where
+# bad files: the error says what and where
 printf 'fine\n\377\n' > "$dir/latin1.txt"
 expect 1 "$SEFL" data stats "$dir/latin1.txt"; says "latin1.txt:2: byte 1 (0xff) is not UTF-8"
 : > "$dir/empty.txt"
@@ -47,7 +47,7 @@ if cmp -s "$dir/s/train.txt" "$dir/t/train.txt"; then fail "two seeds give one t
 [ "$(cat "$dir"/s/client-*/train.txt | sort | sha256sum)" = "$(sort "$dir/s/train.txt" | sha256sum)" ] ||
     fail "the pooled text is not that of the clients"
 
-# its statistics agree with wc: a token a word and one a line
+# its statistics agree with wc: one token per word and one per line
 expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/s/vocab.txt" --json; json
 tokens=$(($(wc -w < "$dir/s/train.txt") + $(wc -l < "$dir/s/train.txt")))
 says "\"train\":{\"tokens\":$tokens,"; says '"unknown":0'
@@ -65,7 +65,7 @@ expect 0 "$SEFL" data vocab "$dir/s" --out "$dir/v4" --max-words 50 --counts
 expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/v4" --json; json
 case $out in *'"unknown":0'*) fail "50 words cannot be enough" ;; esac
 
-# nothing is written over unasked; the input, and what is no regular file, never
+# no file is overwritten without --force; the input and anything that is not a regular file never are
 cp "$dir/v1" "$dir/v1.was"
 expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/v1"; says "v1 exists: use --force to replace it"
 expect 2 "$SEFL" data vocab "$dir/v1" --list --out "$dir/v1" --force; says "is the input"
@@ -81,14 +81,14 @@ for odd in fifo link s; do
 done
 [ -p "$dir/fifo" ] || fail "the FIFO was replaced"
 [ -L "$dir/link" ] || fail "the link was replaced"
-# a client's file is looked at where it is made
+# an existing client file is detected where it would be created
 mkdir -p "$dir/odd/client-000"
 ln -s ../../v2 "$dir/odd/client-000/valid.txt"
 expect 2 "$SEFL" data synth --out "$dir/odd" --clients 1 --tokens 1000 --force
 says "valid.txt is not a regular file"
 [ -L "$dir/odd/client-000/valid.txt" ] || fail "the client's link was replaced"
 
-# stopped by a signal: no unfinished file stays
+# stopped by a signal: no unfinished file remains
 for sig in INT TERM KILL; do
     # a background job of a shell ignores SIGINT; python3 can undo that
     [ $sig != INT ] || command -v python3 > /dev/null || continue
@@ -120,7 +120,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$SEFL" data synth --out "$dir/big-$sig" --
     [ -z "$(find "$dir/big-$sig" -name '*.tmp-*')" ] || fail "SIG$sig leaves an unfinished file"
 done
 
-# clients' shares: nothing lost, nothing doubled
+# clients' shares: nothing is lost or duplicated
 for by in contiguous round-robin article dirichlet; do
     expect 0 "$SEFL" data split "$dir/s" --out "$dir/p-$by" --clients 5 --by $by --seed 3
     says "client-004"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Who gets in: two operators, sites that enrol with tokens of both, revocation while everything runs.
+# Admission: two operators, sites that enrol with tokens from both, revocation while everything runs.
 # shellcheck disable=SC2119,SC2120 # functions of federation.lib.sh
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
@@ -39,14 +39,14 @@ expect 0 "$SEFL" ca token ops --name site-1 --out t1
 grep -q '^sefl-token-1\.' t1 || fail "a token"
 [ "$(stat -c %a t1)" = 600 ] || fail "a token that others can read"
 expect 1 "$SEFL" ca token ops --name site-2 --out t1; says "nothing was changed"
-# said, and made all the same: a second token of a name, and a name that looks like another
+# warned about, but created: a second token for a name, and a name that looks like another
 cp -r ops twice
 expect 0 "$SEFL" ca token twice --name site-1; says '"site-1" already has an open token'
 expect 0 "$SEFL" ca token twice --name Site-1; says '"Site-1" and "site-1" are two sites'
 case $out in *"already has an open token"*) fail "two names are taken for one" ;; esac
 expect 0 "$SEFL" ca token twice --name site-0
 case $out in *"two sites"* | *"already has an open token"*) fail "a note about nothing: $out" ;; esac
-# a CA that ends before what it is to issue: said, with the date
+# a CA that expires before the certificate it issues: a warning with the date
 long() { case $out in *"outlives its CA"*) fail "$1: $out" ;; esac; }
 expect 0 "$SEFL" ca new brief --name Brief --days 30
 expect 0 "$SEFL" ca server brief --role aggregator --name as --hosts localhost --days 20; long "a server within its CA"
@@ -67,7 +67,7 @@ expect 0 "$SEFL" enroll capital --csr-only --name SITE-1
 expect 0 "$SEFL" ca sign twice --csr capital/csr.pem --name SITE-1 --out SITE-1.pem; says "are two sites"
 expect 0 "$SEFL" ca list ops; says "members only"; says "open"; says "site-1"
 if "$SEFL" ca list ops | grep -q site-2; then fail "a token that nobody got is open"; fi
-# a result that cannot be written changes nothing, and neither does a list that cannot be
+# if the result or the list cannot be written, nothing changes
 cp -r ops full
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
     "$SEFL" ca token full --name "other-$i" > /dev/null 2>&1
@@ -83,7 +83,7 @@ small() ( # COMMAND...: with files of at most 2 KiB (4 KiB where the shell count
     ulimit -f 4
     "$@"
 )
-expect 1 nothing "$SEFL" ca new half --name Half # a full disk leaves nothing in the way of the next try
+expect 1 nothing "$SEFL" ca new half --name Half # after a full disk nothing prevents the next attempt
 [ ! -e half ] || fail "a half-made folder: $(ls half)"
 expect 0 "$SEFL" ca new half --name Half
 cp full/trust full.trust
@@ -120,7 +120,7 @@ expect 0 "$SEFL" ca export ops --out pub
 for file in pub/aggregator-ca.pem pub/aggregator.pub; do [ -s $file ] || fail "export: $file"; done
 expect 1 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp; says "own CA"; says "--also"
 expect 0 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp --also
-# a slip of --role at CSP: said, and taken back without the right role
+# a wrong --role at CSP: reported, and undone without affecting the right role
 "$SEFL" ca server half --role csp --name csp --hosts localhost > /dev/null
 expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role client; says "cannot count the clients"
 expect 1 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator; says "trusted for the role client already"
@@ -139,7 +139,7 @@ expect 0 "$SEFL" ca restore half --issuer "$key" --role client; says "cannot cou
 expect 0 "$SEFL" ca new klinik --name "Klinik, Nord"
 expect 0 "$SEFL" ca trust-issuer half --cert klinik/ca.pem --role client --unit 'Radiology, "North" Wing'
 expect 0 "$SEFL" ca list half; says '"Klinik, Nord CA"'; says 'unit Radiology, "North" Wing'
-# two CAs whose keys begin alike (that can be ground): neither is taken for the other
+# two CAs whose key hashes share a prefix (an attacker can search for one): neither is mistaken for the other
 digits=$(printf %s "$key" | cut -c1-8)
 {
     sed /^end/,\$d half/trust
@@ -150,7 +150,7 @@ cp alike half/trust
 expect 2 "$SEFL" ca revoke half --issuer "$digits"; says 'issuers begin with'
 cmp -s alike half/trust || fail "an ambiguous revocation has changed the list"
 expect 0 "$SEFL" ca revoke half --issuer "$key"
-if [ "$(id -u)" -eq 0 ]; then # a list that root has written is one that its server cannot read
+if [ "$(id -u)" -eq 0 ]; then # if root writes the list, the server cannot read it
     chown -R nobody ops
     expect 1 "$SEFL" ca revoke ops --name nobody; says "belongs to nobody"
     expect 0 "$SEFL" ca list ops
@@ -164,7 +164,7 @@ fed_provision f --clients 3 --words 300 --set rounds.count=400 \
     --set rounds.enrolled=6 --set rounds.enough=4 --set rounds.deadline_ms=4000 --set rounds.extensions=0
 expect 0 "$SEFL" ca list "$fed/ca/csp"; says "3 clients"; says "used"
 as_ca=$fed/ca/aggregator csp_ca=$fed/ca/csp
-# each with the other's folder, or with a key that is not its own
+# each server with the other's folder, or with a key that is not its own
 expect 2 "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" --csp localhost:1 --ca "$csp_ca"
 says 'that of the csp "csp", and this is the aggregator'
 expect 2 "$SEFL" csp -c "$fed/csp/csp.yml" --ca "$as_ca"; says 'that of the aggregator "aggregator", and this is the csp'
@@ -180,7 +180,7 @@ token() { "$SEFL" ca token "$@" 2> /dev/null; }
 linked() { grep -q "link to CSP is up" "$dir/log/aggregator"; }
 fed_until 20 "link" linked
 
-# a site joins, with tokens of both; its key and the tokens stay where they were made
+# a site joins with tokens from both; keys and tokens stay where they were created
 token "$as_ca" --name site-4 > t.as
 token "$csp_ca" --name site-4 > t.csp
 expect 0 enroll site-4 --aggregator-token @t.as --csp-token @t.csp
@@ -204,7 +204,7 @@ fed_start site-4 "$SEFL" client -c site-4/client.yml
 took_part() { grep -q 'round done' "$dir/log/site-4"; }
 fed_until 60 "round of site-4" took_part
 
-# a server whose certificate does not hold (another CA, somebody on the way): the site tries again and says why
+# a server with an invalid certificate (another CA, a man in the middle): the site retries and logs why
 cp site-4/peers.pem right.pem
 cp "$csp_ca/ca.pem" wrong.pem
 mkdir other-site
@@ -225,12 +225,12 @@ fed_done other-site 20
 # a token used twice, by another key
 expect 1 enroll thief --aggregator-token @t.as --csp-token @t.csp; says "403"
 grep -q "used already" "$dir/log/aggregator" || fail "no reason in the log"
-# tokens of one server only
+# tokens from one server only
 token "$as_ca" --name site-5 > t5.as
 token "$csp_ca" --name site-5 > t5.csp
 expect 2 enroll s5 --aggregator-token @t5.as; says "--csp-token is missing"
 expect 2 enroll s5 --aggregator-token @t5.as --csp-token @t5.as; says "one token of the aggregation server and one of the CSP"
-# ... or of a CSP that is another one
+# ... or from another CSP
 "$SEFL" ca new other --name Beta > /dev/null 2>&1
 "$SEFL" ca server other --role csp --name csp --hosts localhost > /dev/null
 token other --name site-5 > t5.other
@@ -256,22 +256,22 @@ sleep 1.2
 expect 1 enroll s8 --aggregator-token @t8.as --csp-token @t8.csp; says "403"
 # garbage
 expect 2 enroll s9 --aggregator-token nonsense --csp-token @t5.csp; says "not a token"
-# nothing of all that was let in, and the good tokens still work: an attempt costs nothing
+# none of these was admitted, and the valid tokens still work: a failed attempt does not use up a token
 expect 0 "$SEFL" ca list "$as_ca"; says "4 clients"
 expect 0 enroll s5 --aggregator-token @t5.as --csp-token @t5.csp
 fed_until 5 "counters of AS" as_counts enrol.refused
 fed_until 5 "counters of AS" as_counts enrol.csp
 fed_until 5 "counters of AS" as_counts enrol.enrolled
 fed_until 5 "counters of CSP" csp_counts enrol.refused
-# every request of a site says its version, enrolment too
+# every request of a site carries its version, including enrolment
 if as_counts version_refused; then fail "an enrolment without Sefl-Version"; fi
 
-# a stranger may ask nothing but that (docs/PROTOCOL.md), and no certificate is never enough
+# a stranger may use no other path (docs/PROTOCOL.md), and nothing else works without a certificate
 if command -v curl > /dev/null; then
     curl -sk -H "Sefl-Version: 2.0" "https://$at/v1/task" | grep -q "certificate not accepted" || fail "a stranger got the task"
     curl -sk -H "Sefl-Version: 2.0" -X POST --data x "https://$at/v1/enroll" | grep -q "not an enrolment request" || fail "garbage"
     fed_until 5 "garbage in the counters" as_counts enrol.form
-    # heads of requests without bodies, many a second from another address: others enrol all the same
+    # many request headers per second without bodies, from another address: other sites still enrol
     token "$as_ca" --name site-13 > t13.as
     token "$csp_ca" --name site-13 > t13.csp
     (
@@ -290,7 +290,7 @@ if command -v curl > /dev/null; then
     strangers=
 fi
 
-# an operator who keeps the CA's key elsewhere: nobody enrols over the network
+# an operator keeps the CA key elsewhere: enrolment over the network is refused
 mv "$as_ca/ca.key" away.key
 token "$as_ca" --name site-12 > t12.as
 token "$csp_ca" --name site-12 > t12.csp
@@ -338,7 +338,7 @@ sed -i 's/^server:.*/server: old.example:7000/' moved/client.yml
 expect 0 "$SEFL" enroll moved --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
     --csp-key pub2/csp.pub --server "$at"
 says "moved/client.yml existed and is kept: it has server old.example:7000"; says 'of the population "elsewhere"'
-# the server looks at its list every second; a busy machine may need longer
+# the server reloads its list every second; a busy machine may need longer
 hand_in() { enroll hand --renew > hand.said 2>&1 && grep -q "no newer certificate" hand.said; }
 hand_out() { ! enroll hand --renew > hand.said 2>&1 && grep -q 403 hand.said; }
 fed_until 15 "way in for a member that was signed by hand" hand_in
@@ -360,8 +360,7 @@ if command -v openssl > /dev/null; then
     ward_out() { ask | grep -q "not accepted"; }
     fed_until 15 "way in for the hospital's certificate" ward_in
     key=$("$SEFL" ca list "$as_ca" --json | tr '{' '\n' | sed -n 's/.*"key":"\([0-9a-f]*\)".*Hospital CA.*/\1/p')
-    # one of them sends junk under the name of another site: the log has the key that sends it, and that is enough to
-    # put it out
+    # one of them sends junk under the name of another site: the log has its key, which is enough to revoke it
     mkdir liar
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout liar/key.pem -out liar.csr \
         -subj "/O=Hospital/OU=Radiology/CN=client-01" 2> /dev/null
@@ -372,7 +371,7 @@ if command -v openssl > /dev/null; then
     head -c "$bytes" /dev/zero > junk
     printf 'x' | cat junk - > larger
     logged() { grep "\"reason\":\"$1\"" "$dir/log/aggregator" | grep "\"key\":\"$its_key\"" | grep -q "\"issuer\":\"$key\""; }
-    send_junk() { # rounds end: not always in time
+    send_junk() { # the round may end first
         n=$(liar "https://$at/v1/round" | sed -n 's/.*"round":\([0-9]*\).*/\1/p')
         liar -T junk -H "Sefl-Total: $bytes" "https://$at/v1/round/$n/update/$its_key" > /dev/null
         logged upload.no_voucher
@@ -397,7 +396,7 @@ if command -v openssl > /dev/null; then
     expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
 fi
 
-# revoked by mistake, and taken back: with the same key and certificate
+# revoked by mistake and restored, with the same key and certificate
 expect 1 "$SEFL" ca restore "$as_ca" --name site-9; says "no revoked member"
 expect 2 "$SEFL" ca restore "$as_ca"; says "give --name or --key"
 expect 0 "$SEFL" ca revoke "$as_ca" --name site-9
@@ -405,7 +404,7 @@ fed_until 15 "end of a member that was revoked" hand_out
 expect 0 "$SEFL" ca restore "$as_ca" --name site-9; says "within a second"
 fed_until 15 "way back in" hand_in
 
-# revoked: the running client is out, and tries again now and then, since it may be restored; the others go on
+# revoked: the running client is cut off and retries occasionally, since it may be restored; the others continue
 fed_running site-4 || fail "site-4 has ended before"
 expect 0 "$SEFL" ca revoke "$as_ca" --name site-4; says "within a second"
 turned_away() { grep -q 'try again later.*403: certificate not accepted' "$dir/log/site-4"; }
@@ -419,7 +418,7 @@ expect 0 token "$as_ca" --name site-4 # the name is free again
 for c in 01 02 03; do fed_running client-$c || fail "client-$c was disturbed"; done
 fed_running aggregator || fail "the aggregator has ended"
 
-# a list of CSP's that is damaged: not now, and the link with its round stays
+# CSP's list is damaged: enrolment answers "not now", and the link and its round continue
 token "$as_ca" --name site-21 > t.as
 token "$csp_ca" --name site-21 > t.csp
 cp "$csp_ca/trust" csp.good
@@ -430,7 +429,7 @@ cat csp.good > "$csp_ca/trust"
 expect 0 enroll s21 --aggregator-token @t.as --csp-token @t.csp
 [ "$(grep -c "aggregator connected" "$dir/log/csp")" -eq "$links" ] || fail "the link was cut by an enrolment"
 
-# a list that is gone or damaged is said once, the last good one stays in force, and the next one counts
+# a missing or damaged list is reported once, the last good one stays in force, and the next valid one replaces it
 before=$(cat "$as_ca/trust"; echo .)
 mv "$as_ca/trust" kept
 fed_until 5 "missing list" as_counts trust_list_unreadable
@@ -443,7 +442,7 @@ mv kept "$as_ca/trust"
 expect 0 "$SEFL" ca revoke "$as_ca" --name site-9
 fed_until 15 "end of a member that was revoked" hand_out
 
-# a copy of an older list, put back: said, and counted
+# a restored older list: reported and counted
 cp "$as_ca/trust" newest
 printf '%s' "${before%.}" > older
 cp older "$as_ca/trust"
@@ -452,7 +451,7 @@ grep -q "the trust list is older than one before" "$dir/log/aggregator" || fail 
 cp newest "$as_ca/trust"
 fed_until 15 "end of a member that was revoked" hand_out
 
-# every door of both servers, with every kind of certificate that must not open it
+# every call of both servers, with every kind of certificate that must be refused
 mkdir scratch
 csp_at=$(cat "$fed/csp/at")
 set --
@@ -486,14 +485,14 @@ if [ $# -gt 0 ]; then
 fi
 fed_running client-01 || fail "client-01 was disturbed"
 
-# AS's operator no longer trusts CSP's CA: the link is cut, the next one refused, until it is trusted again
+# AS's operator revokes CSP's CA: AS cuts the link and refuses the next one until the CA is restored
 key=$("$SEFL" ca list "$as_ca" --json | tr '{' '\n' | sed -n 's/.*"key":"\([0-9a-f]*\)".*"role":"csp".*/\1/p' | head -n 1)
 links() { grep -c "link to CSP is up" "$dir/log/aggregator" || :; }
 before=$(links) refusals=$(sed -n 's/.*"certificate.revoked":\([0-9]*\).*/\1/p' "$fed/aggregator/state/counters.json")
 expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
 put_out() { grep -q "CSP put out.*its issuer is trusted no longer" "$dir/log/aggregator"; }
 fed_until 5 "end of the link" put_out
-refused_again() { # the certificate of the one whom AS dials
+refused_again() { # the certificate of the CSP that AS connects to
     [ "$(sed -n 's/.*"certificate.revoked":\([0-9]*\).*/\1/p' "$fed/aggregator/state/counters.json")" -gt "$refusals" ]
 }
 fed_until 20 "refusal of a new link" refused_again
@@ -502,7 +501,7 @@ expect 0 "$SEFL" ca restore "$as_ca" --issuer "$key"
 linked_again() { [ "$(links)" -gt "$before" ]; }
 fed_until 40 "link after the CA was restored" linked_again
 
-# CSP puts AS out: the stream is cut, and the next one refused
+# CSP revokes AS: it cuts the stream and refuses the next one
 key=$(sed -n 's/^self aggregator \([0-9a-f]*\) .*/\1/p' "$as_ca/trust")
 expect 0 "$SEFL" ca revoke "$csp_ca" --key "$key"
 fed_until 10 "refusal at CSP" csp_counts certificate.revoked
@@ -513,16 +512,16 @@ token "$csp_ca" --name site-11 > t11.csp
 expect 1 enroll s11 --aggregator-token @t11.as --csp-token @t11.csp; says "not now"
 [ -s s11/key.pem ] || fail "the key stays for the next try"
 fed_until 5 "CSP away in the counters" as_counts enrol.no_csp
-# ... and no door of either opens to that certificate
+# ... and both servers refuse that certificate everywhere
 mkdir scratch2
 expect 0 "$SEFL_TOOLS/knock" "${at##*:}" "${csp_at##*:}" "$as_ca/ca.pem" "$as_ca/ca.key" scratch2 \
     put-out="$fed/aggregator/cert.pem:$fed/aggregator/key.pem"
 says "put-out refused 3"
 
-# many strangers at once are told to come later; members are not
+# many strangers at once are told to retry later; members are not
 if command -v curl > /dev/null; then
     i=0
-    while [ $i -lt 20 ] && ! as_counts enrol.rate; do # side by side: one after the other may be slower than the limit
+    while [ $i -lt 20 ] && ! as_counts enrol.rate; do # in parallel: one after the other may stay below the rate limit
         for _ in 1 2 3 4 5 6 7 8 9 10; do
             curl -sk -H "Sefl-Version: 2.0" -X POST --data x "https://$at/v1/enroll" > /dev/null &
             strangers="${strangers:-} $!"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl key: a root and a pair are made, shown and checked; wrong usage and damaged files are named.
+# sefl key: generates, shows and checks a root and a pair; errors name wrong usage and damaged files.
 set -eu
 [ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -50,7 +50,7 @@ expect 2 "$SEFL" key new "$pair" --out "" --bits 2048 --passphrase-file pass
 expect 1 "$SEFL" key new "$pair" --out no/such/k --bits 2048 --passphrase-file pass; says "no/such/k.pub"
 for f in k.key k.pub csp.key; do [ ! -e $f ] || fail "$f was left behind"; done
 
-# a root, which is what is made without --scheme
+# a root, the default without --scheme
 expect 0 "$SEFL" key new --memory 64 --out r --passphrase-file pass; says "pad: the root"; says "r.key"; says "64 MiB"
 [ "$(mode r.key)" = 600 ] || fail "r.key has mode $(mode r.key)"
 [ ! -e r.pub ] || fail "a root has no public half"
@@ -90,7 +90,7 @@ printf 'a passphrase of some length\r\n' > crlf
 chmod 644 crlf
 expect 0 "$SEFL" key check k.key --passphrase-file crlf; says "warning: others can read crlf"
 
-# JSON, also while talk goes to stderr
+# JSON on stdout, with other messages on stderr
 json=$(setsid -w "$SEFL" key show --json k.key 2> /dev/null)
 case $json in '{"kind":"secret",'*'"bits":2048,'*'"kdf":"argon2id"'*'}') ;; *) fail "$json" ;; esac
 if command -v python3 > /dev/null; then
@@ -128,7 +128,7 @@ case $out in *"$print"*) fail "the same key twice" ;; esac
 expect 0 "$SEFL" key check k.key --passphrase-file other; says "public key matches"
 for f in *tmp-*; do [ ! -e "$f" ] || fail "$f is left"; done
 
-# a public key that cannot be written takes its secret half with it
+# if the public key cannot be written, the secret key is removed too
 mkdir -p half; mkdir half/csp.pub
 expect 1 "$SEFL" key new "$pair" --out half/ --bits 2048 --passphrase-file pass; says "csp.pub exists"
 [ ! -e half/csp.key ] || fail "half a pair"
@@ -145,15 +145,15 @@ rmdir k.key; cp old/k.key k.key
 expect 0 "$SEFL" key check k.key --passphrase-file other; says "public key matches"
 
 # a key that cannot be locked in memory: a warning, no more
-drop="" # root may lock whatever the limit says
+drop="" # root may lock memory beyond the limit
 [ "$(id -u)" -ne 0 ] || drop="setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock"
-# (sanitizers make mlock do nothing and say it worked)
+# (sanitizers turn mlock into a no-op that reports success)
 if [ -z "${SEFL_SANITIZE:-}" ] && $drop true 2> /dev/null; then
     expect 0 sh -c "ulimit -l 0; exec $drop '$SEFL' key new $pair --bits 2048 --memory 64 --out w --passphrase-file pass"
     says "warning: the key cannot be locked"
 fi
 
-# the terminal: asked twice, no echo
+# on a terminal: the passphrase is asked for twice, without echo
 if command -v python3 > /dev/null; then
     cat > ask.py << 'PY'
 import os, pty, sys

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl model: files made, looked at, evaluated, exported and imported; what does not fit is refused.
+# sefl model: creates, inspects, evaluates, exports and imports files; it refuses files that do not match.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -38,7 +38,7 @@ for kind in lstm transformer; do
     expect 2 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s" --split dev
     says "one of: train valid test"
 
-    # another vocabulary is refused, also the same words in another order
+    # another vocabulary is refused, even the same words in another order
     expect 0 "$SEFL" data vocab "$words" --list --out "$dir/shuffled" --block 8 --force
     expect 2 "$SEFL" model eval "$m" --vocab "$dir/shuffled" --data "$dir/s"
     says "another vocabulary"
@@ -61,7 +61,7 @@ offshore"
     expect 2 "$SEFL" model export "$m" --out "$m" --force; says "is the input"
     cmp -s "$m" "$m.first" || fail "a refused export changed the model"
     expect 0 "$SEFL" model export "$m" --out "$dir/dense" --force
-    # as many as the file holds: behind 8 bytes of length and the header, 4 bytes each
+    # as many as the file has: after 8 bytes of length and the header, 4 bytes each
     head=$(od -An -tu8 -N8 "$dir/dense")
     says "block 1, $((($(stat -c %s "$dir/dense") - 8 - head) / 4)) parameters"
     expect 1 "$SEFL" model export "$m" --out "$dir/dense"; says "exists: use --force to replace it"
@@ -75,7 +75,7 @@ offshore"
     expect 0 "$SEFL" model import "$dir/dense" --block 1 --vocab "$words" --out "$dir/back" --json \
         --force; json
 
-    # cut and changed files
+    # truncated and changed files
     head -c 1000 "$m" > "$dir/cut"
     expect 1 "$SEFL" model info "$dir/cut"; says "cut:"
     { head -c 8 "$m"; printf X; tail -c +10 "$m"; } > "$dir/bad"
@@ -83,7 +83,7 @@ offshore"
 done
 expect 1 "$SEFL" model info "$words"; says "header"
 
-# words that the list lacks: no comparison with the source, which knows them all
+# words missing from the list: no comparison with the source, which knows all words
 head -100 "$words" > "$dir/short"
 grep -qx '<eos>' "$dir/short" || echo '<eos>' >> "$dir/short"
 expect 0 "$SEFL" model new "$dir/m100" --vocab "$dir/short" --embed 8 --hidden 8
@@ -93,7 +93,7 @@ case $out in *above*) fail "compared all the same: $out" ;; esac
 expect 0 "$SEFL" model eval "$dir/m100" --vocab "$dir/short" --data "$dir/s" --json; json
 case $out in *best_*) fail "compared all the same: $out" ;; esac
 
-# a FIFO and a link are not written over
+# a FIFO and a link are not overwritten
 mkfifo "$dir/fifo"
 ln -s m100 "$dir/link"
 for odd in fifo link; do
@@ -102,7 +102,7 @@ for odd in fifo link; do
 done
 if [ ! -p "$dir/fifo" ] || [ ! -L "$dir/link" ]; then fail "replaced"; fi
 
-# a stranger's file has no commands for the terminal
+# control characters of a foreign file do not reach the terminal
 printf '\156\000\000\000\000\000\000\000{"__metadata__":{"k\\u001b[31m":"v\\u001b[32m"},"e\\u001b[0m\\n":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}\000\000\000\000' > "$dir/evil"
 expect 0 "$SEFL" model info "$dir/evil"; says "k?[31m: v?[32m"; says "e?[0m?"
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl privacy: two epsilons always, bad values named with exit 2, a ledger's total.
+# sefl privacy: always prints two epsilons, exits with 2 and names bad values, and prints a ledger's total.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -23,7 +23,7 @@ plan 0 --z 0.2 --json; says '"claimed":false,"epsilon":null,"statement":"no diff
 plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 5
 says "WARNING"; says "150 clients on average, not 300"; says "(150 per round"
 plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 10; says_not "WARNING"
-# a published number of participants takes the amplification away, from both numbers
+# publishing the number of participants removes the amplification from both epsilons
 plan 0 --z 4 --sample-rate 0.1; says "number of participants is never published"
 others=$(echo "$out" | awk '/against others/ { print $4 }')
 server=$(echo "$out" | awk '/against a server/ { print $5 }')
@@ -35,7 +35,7 @@ for more in "" --hidden; do
 done
 plan 0 --z 0.05 --noise cdp --pld; says "PLD"
 plan 2 --z 0.04 --noise cdp --pld; says "at least 0.05"
-# printed numbers are on the safe side of the exact ones
+# printed values are rounded to the safe side
 for z in 0.7 1.3 2.9 11; do
     plan 0 --z $z --noise cdp --sample-rate 0.03 --pld --json; exact=$out
     plan 0 --z $z --noise cdp --sample-rate 0.03 --pld

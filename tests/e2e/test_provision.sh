@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl provision: what it makes, what it refuses, and that a failure leaves nothing.
+# sefl provision: what it creates and refuses; a failure leaves nothing.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -38,7 +38,7 @@ wait $pid || rc=$?
 [ $rc -eq 0 ] || nothing
 rm -rf "$dir/f"
 
-# what it says, and to whom
+# its output, on stdout and stderr
 expect 0 "$SEFL" provision "$dir/f" --clients 3 --words 300 --port-base 7100
 says "FOR TRIALS ONLY"; says "3 clients"; says "sefl csp --config $dir/f/csp/csp.yml"
 [ "$(find "$dir" -name '*.tmp-*' | wc -l)" -eq 0 ] || fail "unfinished files"
@@ -70,7 +70,7 @@ if command -v openssl > /dev/null; then
     done
 fi
 
-# programs get JSON; with port 0 the files say where to look
+# --json output; with port 0 the ready files have the addresses
 expect 0 "$SEFL" provision "$dir/g" --clients 2 --bits 2048 --words 300 --port-base 0 --json \
     --scheme paillier --set rounds.count=2
 out=$(printf '%s\n' "$out" | grep '^{')

@@ -1,6 +1,7 @@
-/* sealed_world: a tiny sealed task for harnesses of the link: two servers, six clients (five with a voucher),
- * CSP's journal in memory (sum/csp_memory.h), a ledger of hashes, toy signatures, coins by name. The
- * heads of round 1 are made once: CSP's coins are the same in every run, and so is its key. */
+/* sealed_world: a tiny sealed task for harnesses of the link: two servers, six clients (five with a
+ * voucher), CSP's journal in memory (sum/csp_memory.h), a ledger of hashes, toy signatures, coins
+ * by name. The heads of round 1 are made once: CSP's coins, and so its key, are the same in every
+ * run. */
 #ifndef TESTS_FUZZ_SEALED_WORLD_H
 #define TESTS_FUZZ_SEALED_WORLD_H
 
@@ -133,7 +134,7 @@ typedef struct z_tape {
     sefl_buf in;
     size_t at;
     sefl_buf out;                                           /* a message being put together */
-    void (*said)(void *ctx, uint32_t kind, sefl_span body); /* NULL: nobody looks */
+    void (*said)(void *ctx, uint32_t kind, sefl_span body); /* NULL: not observed */
     void *ctx;
 } z_tape;
 
@@ -189,7 +190,7 @@ typedef struct z_world {
     sefl_buf envelope;
     sign_key *as, *csp;
     sign_key *upload[Z_CLIENTS];
-    round_entry leaf[Z_CLIENTS];     /* by rising client */
+    round_entry leaf[Z_CLIENTS];     /* sorted by client */
     uint8_t head[Z_CLIENTS][Z_HEAD]; /* of round 1 */
     round_header header;             /* of round 1, with CSP's key */
     uint8_t tree_seed[COUNTED_SEED];
@@ -212,7 +213,7 @@ static inline sefl_status z_vouch(void *ctx, const voucher *v)
     return v->client[0] & 1 ? SEFL_OK : sefl_fail(SEFL_EAUTH, "test: no");
 }
 
-/* Journals, ledgers and coins as if nothing had happened; five clients have a voucher. */
+/* Resets journals, ledgers and coins; five clients have a voucher. */
 static inline void z_reset(z_world *w)
 {
     csp_memory_clear(&w->m);

@@ -1,5 +1,5 @@
-/* csp_seen: what CSP's store in memory (sum/csp_memory.h) has of a round, for looking. Allocates
- * nothing: a test may fail any allocation. */
+/* csp_seen: reads what CSP's store in memory (sum/csp_memory.h) has of a round. Allocates nothing,
+ * because a test may make any allocation fail. */
 #ifndef SUPPORT_CSP_SEEN_H
 #define SUPPORT_CSP_SEEN_H
 
@@ -12,8 +12,8 @@ typedef struct csp_seen {
     csp_round r;
     unsigned reveals, wiped; /* marks; keys */
     bool has_key, has_set, forgotten, charged;
-    sefl_span statement, output; /* they look into the store */
-    csp_set set;                 /* its `kept` looks into the store; refused is NULL */
+    sefl_span statement, output; /* they point into the store */
+    csp_set set;                 /* its `kept` points into the store; refused is NULL */
 } csp_seen;
 
 static inline csp_seen csp_seen_at(const csp_memory *m, uint64_t round)

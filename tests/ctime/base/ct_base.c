@@ -25,7 +25,7 @@ int main(void)
     ct_copy_if(same, a, b, sizeof a);
     ct_swap_if(1 ^ same, a, b, sizeof a);
     sha256_of(digest, span_of(a, sizeof a));
-    static uint8_t large[40 * BLAKE3_CHUNK + 7]; /* side by side, alone, and a part of one */
+    static uint8_t large[40 * BLAKE3_CHUNK + 7]; /* several at once, one alone, and part of one */
     uint8_t digest3[BLAKE3_BYTES];
     CT_SECRET(large, sizeof large);
     for (unsigned i = 0; blake3_path_name(i); i++) {

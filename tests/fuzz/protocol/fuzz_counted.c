@@ -1,5 +1,5 @@
-/* Any bytes as a path or a statement: no bytes lead to a root but those that counted_path gives. The
- * first byte chooses the client, and whether the rest is taken off the true path by XOR. */
+/* Any bytes as a path or a statement: only the bytes of counted_path lead to the root. The first
+ * byte selects the client, and whether the rest is XORed onto the true path. */
 #include "protocol/counted.h"
 
 #include <stdlib.h>

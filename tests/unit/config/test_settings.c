@@ -86,7 +86,7 @@ static void errors_name_what_and_where(void **state)
     CHECK_STATUS(settings_set(&s, "verbose=yes", "x"), SEFL_EINVAL);
     CHECK_STATUS(settings_set(&s, "name=a\x1b[2J", "x"), SEFL_EINVAL);
     CHECK_STATUS(settings_set_pair(&s, span_of_str("name"), span_of("a\0b", 3), "x"), SEFL_EINVAL);
-    assert_true(settings_u64(&s, "model.block") == 32); /* nothing was changed by all that */
+    assert_true(settings_u64(&s, "model.block") == 32); /* none of that changed anything */
     settings_clear(&s);
 }
 

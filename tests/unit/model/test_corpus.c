@@ -78,7 +78,7 @@ static void articles(void **state)
     vocab_free(v);
 }
 
-/* The same documents whatever the word list has, "=" among it or not. */
+/* The same documents for any word list, with or without "=". */
 static void headings_without_equals(void **state)
 {
     (void)state;

@@ -117,7 +117,7 @@ static void bad_headers(void **state)
                      st ? sefl_last_error() : "accepted", bad[i].why);
         assert_null(t);
     }
-    /* lengths that lie */
+    /* wrong lengths */
     make(&b, "{}", data, 0);
     store_u64(b.p, UINT64_MAX);
     CHECK_STATUS(tensors_over(&t, buf_span(&b), "m"), SEFL_EPROTO);

@@ -196,9 +196,9 @@ static void subjects_are_checked(void **state)
     unlink(cert), unlink(key);
 }
 
-/* ---- who gets in ------------------------------------------------------------------------- */
+/* ---- admission ---------------------------------------------------------------------------- */
 
-/* The listener (CSP) judges a dialler with this identity. */
+/* The listener (CSP) verifies a connecting peer with this identity. */
 static void refused_with(const char *name, const char *word)
 {
     tls_id *id = net_id(name, "ca-csp");
@@ -216,7 +216,7 @@ static void refused_with(const char *name, const char *word)
     tls_id_free(id);
 }
 
-/* What both ends call the stream; NULL names: not asked for. */
+/* The protocol name at both ends; NULL names: not negotiated. */
 static void protocols(const char *dialled, const char *first, const char *second,
                       const char *agreed)
 {
@@ -252,7 +252,7 @@ static void streams_have_names(void **state)
     protocols("lane", "link", NULL, NULL); /* not served here */
     protocols("links", "link", "lane", NULL);
     protocols(NULL, "link", "lane", NULL); /* a peer that names none */
-    protocols("link", NULL, NULL, NULL);   /* a listener that names none: the dialler goes */
+    protocols("link", NULL, NULL, NULL); /* a listener without a name: the connecting side leaves */
     protocols(NULL, NULL, NULL, "");
 }
 
@@ -339,7 +339,7 @@ static void listeners_are_judged(void **state)
         tls *t;
         s.host = c[i].dial;
         dial_begin(&s);
-        /* it learns of it by an alert */
+        /* it learns this from an alert */
         CHECK_STATUS(tls_accept(&t, listener, id, &want_as, 3000, &quick), SEFL_EAUTH);
         pthread_join(s.thread, NULL);
         CHECK_STATUS(s.st, SEFL_EAUTH);
@@ -373,7 +373,7 @@ static void keys_can_be_pinned(void **state)
     }
 }
 
-/* A client of GnuTLS' own: no certificate, or an old version. */
+/* A plain GnuTLS client: no certificate, or an old version. */
 typedef struct raw_client {
     const char *priority;
     const char *garbage;
@@ -441,7 +441,7 @@ static void strangers_are_refused(void **state)
     }
 }
 
-/* Twenty that say nothing, or half a word, and the one that is awaited. */
+/* Twenty silent or half-finished peers, and the expected one. */
 static void silent_strangers_block_nobody(void **state)
 {
     (void)state;
@@ -474,7 +474,7 @@ static void silent_strangers_block_nobody(void **state)
 
 /* ---- the stream -------------------------------------------------------------------------- */
 
-/* Both ends send first and read afterwards: more than the kernel holds, less than the inbox. */
+/* Both ends send first and read afterwards: more than the kernel buffers, less than the inbox. */
 static sefl_status swap(channel *ch, void *arg)
 {
     sefl_status st = SEFL_OK;
@@ -506,7 +506,7 @@ static void both_ends_may_send_at_once(void **state)
     tls_close(t);
 }
 
-/* Small and large sends in any mixture keep their order. */
+/* Small and large sends in any order arrive in that order. */
 static sefl_status sends_of_all_sizes(channel *ch, void *arg)
 {
     size_t *total = arg;
@@ -579,7 +579,7 @@ static void silence_and_closing_end_a_wait(void **state)
     CHECK_STATUS(s.st, SEFL_ECLOSED);
 }
 
-/* A peer that takes nothing: the send ends too. */
+/* A peer that reads nothing: the send ends too. */
 static sefl_status sleep_a_while(channel *ch, void *arg)
 {
     (void)ch;
@@ -605,7 +605,7 @@ static void a_peer_that_takes_nothing(void **state)
     free(p);
 }
 
-/* Computes for as long as the arg says, in ms, then answers one byte. */
+/* Computes for arg milliseconds, then answers one byte. */
 static sefl_status answer_late(channel *ch, void *arg)
 {
     uint8_t x;
@@ -616,8 +616,8 @@ static sefl_status answer_late(channel *ch, void *arg)
     return st == SEFL_OK ? channel_flush(ch) : st;
 }
 
-/* A peer that computes sends heartbeats, so it may take longer than silence may last, but not for ever. A
- * link that carries nothing is noticed. */
+/* A computing peer sends heartbeats, so it may take longer than the silence limit, but not forever.
+ * A link that carries nothing is detected. */
 static void a_silent_link_is_no_slow_peer(void **state)
 {
     (void)state;
@@ -713,7 +713,7 @@ static void both_families_in_one_listener(void **state)
     listener = first, port = first_port;
 }
 
-/* A message of TLS' own and what follows it come in one piece: both are taken. */
+/* A TLS control message and the data after it arrive together: both are processed. */
 static void *update_thread(void *arg)
 {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };

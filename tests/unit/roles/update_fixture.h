@@ -36,8 +36,8 @@ typedef struct fixture {
     seal_key *csp; /* of the round */
 } fixture;
 
-/* Coins by purpose, round and attempt, all different, all repeatable. A name that was given out
- * before is noted: no secret coin is drawn twice. */
+/* Coins by purpose, round and attempt, all different and reproducible. It records names that were
+ * used before: no secret coin is drawn twice. */
 typedef struct test_coins {
     seeded gen[64];
     char name[64][64];
@@ -172,7 +172,7 @@ static inline void fixture_model(fixture *f, uint64_t seed)
     fixture_model_as(f, seed, NULL);
 }
 
-/* What stands before the units, as AS and CSP look at it: the seed that it has for CSP. */
+/* The head before the units, read as AS and CSP do: returns the seed that it seals for CSP. */
 static inline void fixture_head(const fixture *f, ahe_seed *seed, sefl_span body, uint64_t round)
 {
     head h;

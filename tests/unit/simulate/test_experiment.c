@@ -38,7 +38,7 @@ static void sweeps(void **state)
     }
     settings_clear(&s);
 
-    read_text(&s, "sweep: { training.lr: [5, x] }\n"); /* a wrong value is found in its run */
+    read_text(&s, "sweep: { training.lr: [5, x] }\n"); /* a wrong value is reported with its run */
     CHECK_OK(experiment_run(&one, &s, 0));
     settings_clear(&one);
     CHECK_STATUS(experiment_run(&one, &s, 1), SEFL_EINVAL);
@@ -72,7 +72,7 @@ static void wrong_files(void **state)
         { "network:\n  droput: 1\n", "did you mean \"network.dropout\"?" },
         { "network: { dropout: 1.5 }\n", "network.dropout" },
         { "data: { partition: sorted }\n", "data.partition must be one of" },
-        { "vocab.sha256: abc\n", "unknown setting" }, /* the program knows that */
+        { "vocab.sha256: abc\n", "unknown setting" }, /* the simulator sets these */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         settings s;
@@ -146,7 +146,7 @@ static void paths(void **state)
     settings_clear(&s);
 }
 
-/* What each protection makes of the same file. */
+/* The effect of each protection on the same file. */
 static void tasks(void **state)
 {
     (void)state;

@@ -86,7 +86,7 @@ static void words(void **state)
     assert_int_equal(calibrate_words(&t, &c), 2 * 4 * 24);
     t.local_epochs = 0, t.local_steps = 1;
     assert_int_equal(calibrate_words(&t, &c), 40);
-    t.local_steps = 3; /* an epoch: 10, 10 and 4 in a row */
+    t.local_steps = 3; /* an epoch: sequences of 10, 10 and 4 */
     assert_int_equal(calibrate_words(&t, &c), 96);
     t.local_steps = 4;
     assert_int_equal(calibrate_words(&t, &c), 136);
@@ -95,7 +95,8 @@ static void words(void **state)
     assert_int_equal(calibrate_words(&t, &c), 2);
 }
 
-/* Noise is set against those who send more than zeros, and own noise is twice there. */
+/* The plan compares the noise with the clients that send more than zeros, and counts own noise
+ * twice. */
 static void signal_of_the_drawn(void **state)
 {
     (void)state;
@@ -132,7 +133,7 @@ static void warnings(void **state)
     made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=8 rounds.count=50");
     assert_true(p.rounds >= 1 && p.rounds < 50 && p.rounds_asked == 50);
     assert_true(warns(&p, "the budget of epsilon 8 ends after round"));
-    /* enough clients for what they ask: no word of drowning */
+    /* enough clients: no warning about drowning noise */
     made(&p, "clients=600 data.words=100 privacy.claim=dp privacy.z=1 privacy.epsilon=20 "
              "rounds.count=2");
     assert_false(warns(&p, "drowns"));
@@ -183,7 +184,7 @@ static void rates_file(void **state)
     buf_clear(&b);
 }
 
-/* It measures something of everything, and leaves no file. */
+/* The measurement covers every part, and leaves no file. */
 static void measures(void **state)
 {
     (void)state;
@@ -212,7 +213,7 @@ static void measures(void **state)
     pool_free(p);
 }
 
-/* What the plan counts is what a run then takes from the heap. */
+/* The memory in the plan is what a run allocates from the heap. */
 static void memory_of_a_run(void **state)
 {
     (void)state;

@@ -50,7 +50,7 @@ static void lines(void **state)
     assert_int_equal(again.n, b.n);
     assert_memory_equal(again.p, b.p, b.n);
     buf_clear(&again);
-    for (size_t n = 0; n < b.n; n++) /* no part of a line is a line */
+    for (size_t n = 0; n < b.n; n++) /* a partial line does not count */
         CHECK_STATUS(run_line_read(&r, span_of(b.p, n)), SEFL_EPROTO);
     buf_clear(&b);
     CHECK_OK(run_line_read(&r, span_of_str("{\"new\":[1,{}],\"round\":1}")));
@@ -89,7 +89,7 @@ static void file_of_lines(void **state)
         file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str("{\"round\":1}\nx\n"), 0600));
     CHECK_STATUS(run_log_read(&log, run_path(&f, "metrics.jsonl")), SEFL_EPROTO);
     assert_non_null(strstr(sefl_last_error(), "metrics.jsonl:2:"));
-    /* never made longer: what is missing is missing */
+    /* never extended: missing lines stay missing */
     CHECK_STATUS(run_metrics_cut(&f, bytes), SEFL_EPROTO);
     CHECK_OK(file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str(""), 0600));
     CHECK_STATUS(run_metrics_cut(&f, 1), SEFL_EPROTO);
@@ -109,7 +109,7 @@ static void folders(void **state)
         SEFL_ESTATE); /* in use */
     assert_false(fresh);
     run_folder_close(&f);
-    /* no round of it ended: other settings may have the place */
+    /* no round of it ended: other settings may use the folder */
     CHECK_OK(run_folder_open(&f, folder_path("runs"), "b", span_of_str("x: 1\nlr: 2\n"), &fresh));
     assert_true(fresh);
     CHECK_OK(file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str("{}\n"), 0600));
@@ -134,7 +134,7 @@ static void folders(void **state)
     }
 }
 
-/* What is no simulated run is left alone. */
+/* A folder that is not a simulated run is left untouched. */
 static void strangers(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void strangers(void **state)
                  SEFL_EEXIST);
     assert_non_null(strstr(sefl_last_error(), "metrics.jsonl"));
     assert_false(file_exists(folder_path("runs/demo/config.yml")));
-    /* nor is a file that somebody keeps there for himself replaced */
+    /* nor is a foreign file there replaced */
     CHECK_OK(file_make_folder(folder_path("runs/mine"), 0700));
     CHECK_OK(file_write_atomic(folder_path("runs/mine/config.yml"), span_of_str("x: 2\n"), 0600));
     CHECK_STATUS(run_folder_open(&f, folder_path("runs"), "mine", span_of_str("x: 1\n"), &fresh),

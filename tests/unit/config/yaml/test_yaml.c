@@ -27,7 +27,7 @@ static void good(settings *s, const char *text)
     CHECK_OK(yaml_read_over(s, span_of_str(text), "as.yml"));
 }
 
-/* The sentence, and that nothing was changed. */
+/* Checks the message, and that nothing changed. */
 static void bad(const char *text, const char *sentence)
 {
     settings s;
@@ -41,7 +41,7 @@ static void bad(const char *text, const char *sentence)
     settings_clear(&s);
 }
 
-/* libyaml words some sentences itself: place, and a part of them. */
+/* libyaml words some messages itself: checks the position and a part of the message. */
 static void bad_at(const char *text, const char *where, const char *part)
 {
     settings s;
@@ -78,7 +78,7 @@ static void nested_maps_become_keys_with_points(void **state)
     assert_string_equal(settings_text(&s, "hosts"), "one,127.0.0.1");
     assert_string_equal(s.origin[0], "as.yml:4:3");
 
-    /* a later file replaces, what it leaves out stays */
+    /* a later file replaces values; what it omits stays */
     good(&s, "model: { block: 16 }\nhosts: []\ntls:\n  cert: ''\n");
     assert_true(settings_u64(&s, "model.block") == 16);
     assert_string_equal(settings_text(&s, "model.kind"), "transformer");
@@ -108,7 +108,7 @@ static void errors_name_the_key_itself(void **state)
     bad("zzzzzz: 1\n", "as.yml:1:1: unknown setting \"zzzzzz\"");
     bad("zzzzzz: { a: 1 }\n", "as.yml:1:1: unknown setting \"zzzzzz\"");
     bad("zzzzzz: [ 1 ]\n", "as.yml:1:1: unknown setting \"zzzzzz\"");
-    /* the value is at fault, far away; the key's place is named */
+    /* the value is wrong, far away; the message names the position of the key */
     bad("verbose: true\nmodel: { kind: lstm,\n    block:\n\n      many }\n",
         "as.yml:3:5: model.block must be a whole number from 1 to 4096, not \"many\"");
     bad("verbose: yes\n", "as.yml:1:1: verbose must be true or false, not \"yes\"");
