@@ -55,8 +55,8 @@ void sefl_free(void *p);
 /* Wipes n bytes, then frees. p may be NULL, with any n. */
 void sefl_free_secret(void *p, size_t n);
 
-/* Returns the bytes allocated here and not yet freed by any thread, and their maximum since
- * sefl_heap_mark. The difference is the memory that a piece of work needs. */
+/* sefl_heap_live returns the bytes that all threads have allocated and not freed; sefl_heap_peak
+ * returns their maximum since sefl_heap_mark. The difference is what a piece of work needs. */
 size_t sefl_heap_live(void);
 size_t sefl_heap_peak(void);
 void sefl_heap_mark(void);

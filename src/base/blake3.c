@@ -99,8 +99,7 @@ static void subtree_ref(uint8_t out[BLAKE3_BYTES], sefl_span in, uint64_t counte
         return;
     }
     uint8_t pair[2][BLAKE3_BYTES];
-    size_t left =
-        BLAKE3_CHUNK; /* largest power of two that leaves at least one byte on the right */
+    size_t left = BLAKE3_CHUNK; /* largest power of two that leaves a byte on the right */
     while (left < in.n - left)
         left *= 2;
     subtree_ref(pair[0], span_of(in.p, left), counter, 0);
@@ -234,8 +233,7 @@ static void settle(blake3 *h)
 
 void blake3_add(blake3 *h, sefl_span in)
 {
-    while (in.n >
-           BLAKE3_CHUNK - h->have) { /* more bytes follow, so a full chunk is not the last one */
+    while (in.n > BLAKE3_CHUNK - h->have) { /* a chunk with bytes after it is not the last */
         blake3_work w = { .blocks = BLAKE3_CHUNK / BLAKE3_BLOCK,
                           .counter = h->chunks,
                           .step = 1,

@@ -10,7 +10,7 @@
  * Only the plain mode is implemented: no keyed hash, no key derivation, no extended output.
  *
  * Threads: one owner.   Memory: 9 KiB for inputs of any length below 2^64 bytes.
- * Secret: input may be. Public: its length. Constant-time in the input. */
+ * Secret: the input, if it is one. Public: its length. Constant-time in the input. */
 #ifndef BASE_BLAKE3_H
 #define BASE_BLAKE3_H
 

@@ -28,10 +28,9 @@ static inline uint64_t clock_ms(const sefl_clock *c)
     return clock_ns(c) / 1000000;
 }
 
-/* For programs that run in real time: reads the monotonic clock, returns the seconds since a
- * reading, sleeps. */
-uint64_t clock_now_ns(void);
-double clock_since(uint64_t began_ns);
-void clock_pause_ms(unsigned ms);
+/* For programs that run in real time. */
+uint64_t clock_now_ns(void);           /* the monotonic clock */
+double clock_since(uint64_t began_ns); /* seconds since a reading of clock_now_ns */
+void clock_pause_ms(unsigned ms);      /* sleeps */
 
 #endif

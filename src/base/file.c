@@ -52,7 +52,7 @@ sefl_status file_read(sefl_buf *out, const char *path, size_t max)
     SEFL_PASS(file_open(&fd, &size, path, true));
     SEFL_CHECK(size <= max, SEFL_ERANGE, "%s has %llu bytes, at most %zu are allowed", path,
                (unsigned long long)size, max);
-    for (;;) { /* the size may change while we read: trust only what arrives */
+    for (;;) { /* the size may change while we read, so count the bytes read */
         uint8_t *at;
         size_t used = out->n, room = max - (used - before);
         size_t piece = (size_t)size + 1 > 65536 ? (size_t)size + 1 : 65536;
@@ -207,7 +207,7 @@ sefl_status file_tmp_publish(file_tmp *t, const char *path, bool replace)
     else if (!replace && link(t->name, path) != 0) /* link fails where path exists */
         st = fail_errno("create", path);
     else if (replace)
-        t->name[0] = 0; /* it is the file now */
+        t->name[0] = 0; /* renamed: nothing to remove */
     file_tmp_clear(t);
     return st;
 }

@@ -7,7 +7,7 @@
  * Output is lower case. hex_read accepts only lower case: for text that this program wrote, and for
  * values that must have one spelling. hex_read_any accepts either case: for text that people type.
  *
- * Threads: values, share freely.   Secrets: none; time and branches depend on the digits. */
+ * Threads: any; these are plain values.   Secrets: none; time and branches depend on the digits. */
 #ifndef BASE_HEX_H
 #define BASE_HEX_H
 

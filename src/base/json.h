@@ -8,7 +8,7 @@
  *     SEFL_TRY(json_end(&j));                   // the first failure of all these calls
  *
  * Text is escaped; bytes that are not UTF-8 become U+FFFD, so the result always parses.
- * Numbers that are not finite become null. At most 31 levels of nesting. Threads: one owner. */
+ * Numbers that are not finite become null. The nesting limit is 31. Threads: one owner. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 

@@ -93,7 +93,7 @@ sefl_status jread_item(jread *j, bool *more)
     return next(j, ']', more);
 }
 
-/* Reads four hex digits; returns -1 if there are none. */
+/* Reads four hex digits; returns -1 if the input has anything else. */
 static int32_t hex4(jread *j)
 {
     int32_t v = 0;

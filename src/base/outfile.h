@@ -29,11 +29,11 @@ sefl_status outfile_put(outfile *o, const void *p, size_t n) SEFL_MUST_CHECK;
 /* Overwrites earlier bytes, for a header whose content is known only at the end. */
 sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n) SEFL_MUST_CHECK;
 
-/* Makes the complete file appear, durably. */
+/* Publishes the complete file durably. */
 sefl_status outfile_commit(outfile *o) SEFL_MUST_CHECK;
 
-/* Makes the complete file appear without a sync, so a power failure may lose it. For files that can
- * be regenerated: syncing the files of thousands of clients takes minutes on a slow disk. */
+/* Publishes the complete file without a sync, so a power failure may lose it. For files that can be
+ * regenerated: syncing the files of thousands of clients takes minutes on a slow disk. */
 sefl_status outfile_publish(outfile *o) SEFL_MUST_CHECK;
 
 void outfile_abort(outfile *o);

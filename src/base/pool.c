@@ -1,8 +1,8 @@
 /* Design. One job at a time; workers sleep on `wake` between jobs; a new job has a new generation
- * number. Pieces are claimed under the mutex: a piece is at least tens of microseconds of work, so
+ * number. Threads claim pieces under the mutex: a piece is at least tens of microseconds of work, so
  * the cost of the lock is negligible, and the invariants are simple:
- *  1. next..pieces are unclaimed; a claimed piece is counted in `running` until it is finished.
- *  2. The job is over when next has reached the end (or was moved there) and running is 0.
+ *  1. next..pieces are unclaimed; `running` counts the claimed pieces that are not finished.
+ *  2. The job is over when next has reached the end (or a failure moved it there) and running is 0.
  *  3. fail_piece is the lowest failed piece so far; fail_text is its message. */
 #define _GNU_SOURCE
 #include "base/pool.h"
@@ -147,22 +147,19 @@ sefl_status pool_run(pool *p, size_t n, size_t grain, pool_fn *fn, void *ctx,
               .grain = grain,
               .pieces = n / grain + (n % grain != 0),
               .fail_piece = (size_t)-1 };
-    if (!p) {
-        pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
-        pthread_mutex_lock(&alone);
-        work(&alone, &j, 0);
-        pthread_mutex_unlock(&alone);
-    } else {
-        pthread_mutex_lock(&p->lock);
+    pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER, *lock = p ? &p->lock : &alone;
+    pthread_mutex_lock(lock);
+    if (p) {
         p->job = &j;
         p->generation++;
         if (j.pieces > 1)
             pthread_cond_broadcast(&p->wake);
-        work(&p->lock, &j, 0);
-        while (j.running > 0)
-            pthread_cond_wait(&p->over, &p->lock);
-        p->job = NULL;
-        pthread_mutex_unlock(&p->lock);
     }
+    work(lock, &j, 0);
+    while (p && j.running > 0)
+        pthread_cond_wait(&p->over, lock);
+    if (p)
+        p->job = NULL;
+    pthread_mutex_unlock(lock);
     return j.st == SEFL_OK ? SEFL_OK : sefl_fail(j.st, "%s", j.fail_text);
 }

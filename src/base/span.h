@@ -9,7 +9,7 @@
  * value has one encoding). No function reads past the end: if the input is too short, it returns
  * SEFL_EPROTO and the reader does not move. The bytes must outlive the reader and its spans.
  *
- * Threads: values, share freely. */
+ * Threads: any; these are plain values. */
 #ifndef BASE_SPAN_H
 #define BASE_SPAN_H
 

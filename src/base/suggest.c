@@ -40,8 +40,7 @@ const char *suggest_name(const char *word, const char *const *names)
     for (; *names; names++) {
         size_t m = strlen(*names);
         unsigned d = limit;
-        if ((n > m ? n - m : m - n) <
-            limit) /* a difference in length is at least that many letters */
+        if ((n > m ? n - m : m - n) < limit) /* the distance is at least this difference */
             d = distance(word, *names);
         if (n >= 3 && strncmp(word, *names, n) == 0 && d > 1)
             d = 1; /* a prefix of the name counts as one wrong letter */

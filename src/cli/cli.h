@@ -25,10 +25,9 @@ typedef struct cli_command {
     const char *notes;   /* help text after the options; may be NULL */
     const char *example; /* a working command line */
 
-    const struct cli_action *actions; /* ends with a NULL name; "": no action word */
-    const struct setting_def
-        *options; /* options of all actions; ends with a NULL key; may be NULL */
-    size_t size;  /* size of the struct that the options fill */
+    const struct cli_action *actions;  /* ends with a NULL name; "": no action word */
+    const struct setting_def *options; /* for all actions; ends with a NULL key; may be NULL */
+    size_t size;                       /* size of the struct that the options fill */
 
     /* Run before and after the action; may be NULL. finish runs even if prepare fails. */
     sefl_status (*prepare)(const struct cli_action *a, void *options);

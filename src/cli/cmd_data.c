@@ -23,7 +23,7 @@ typedef struct wish {
     corpus_format format;
     vocab_settings words;
     partition_kind by;
-    uint32_t clients; /* 0: not given */
+    uint32_t clients; /* 0: not set */
     double alpha;
     uint64_t seed, tokens;
     bool json, counts, list, force;
@@ -344,8 +344,7 @@ static sefl_status run_synth(void *options)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "OUT", .help = "File or folder to write" },
     { "vocab", SETTING_PATH, "", TO(vocab),
-      .help = "Vocabulary; its missing words count as unknown; default: all words of the training "
-              "text" },
+      .help = "Word list; other words count as unknown; default: all words of the training text" },
     { "order", SETTING_CHOICE, "interleaved", "interleaved appearance frequency", TO(words.order),
       .help = "Order of the words" },
     { "block", SETTING_U64, "32", TO(words.block), .min = 1, .max = 65536,
@@ -368,7 +367,7 @@ static const setting_def options[] = {
       .help = "Dirichlet parameter; smaller values make clients differ more" },
     { "seed", SETTING_U64, "0", TO(seed), .help = "The same seed gives the same output" },
     { "format", SETTING_CHOICE, "auto", "auto text jsonl csv", TO(format),
-      .help = "Format of PATH; auto goes by the file's extension" },
+      .help = "Format of PATH; auto: by the file's extension" },
     { "field", SETTING_TEXT, "text", TO(field), .arg = "NAME",
       .help = "JSON member or CSV column that contains the text" },
     { "force", SETTING_FLAG, TO(force), .help = "Replace existing files, but never the input" },

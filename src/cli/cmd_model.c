@@ -203,8 +203,7 @@ static sefl_status run_eval(void *options)
     double mean = 0;
     int which = 0;
     const char *split = o->split ? o->split : "valid";
-    while (strcmp(split, corpus_split_names[which]) !=
-           0) /* the options table has checked the name */
+    while (strcmp(split, corpus_split_names[which]) != 0) /* the table has checked --split */
         which++;
     SEFL_PASS(corpus_paths_find(&o->paths, o->data));
     if (!o->split && !o->paths.path[which])
@@ -291,8 +290,7 @@ static sefl_status run_generate(void *options)
     if (o->json)
         return print_fields(lf_u64("seed", o->seed), lf_real("temperature", o->temperature),
                             lf_str("text", text));
-    for (char *c = text; *c && isatty(STDOUT_FILENO);
-         c++) /* words may contain control characters */
+    for (char *c = text; *c && isatty(STDOUT_FILENO); c++) /* words may have control bytes */
         if (*c != '\n' && ((unsigned char)*c < 32 || *c == 127))
             *c = '?';
     printf("%s\n", text);
@@ -365,9 +363,9 @@ static const setting_def options[] = {
     { "split", SETTING_WORD, "", "train valid test", TO(split),
       .help = "Which text of the folder to evaluate; default valid" },
     { "format", SETTING_CHOICE, "auto", "auto text jsonl csv", TO(format),
-      .help = "Format of the text; auto goes by the file's extension" },
+      .help = "Format of the text; auto: by the file's extension" },
     { "field", SETTING_TEXT, "text", TO(field), .arg = "NAME",
-      .help = "JSON member or CSV column that holds the text" },
+      .help = "JSON member or CSV column that contains the text" },
     { "words", SETTING_U64, "100", TO(words), .min = 1, .max = 1000000,
       .help = "Number of words to generate" },
     { "prompt", SETTING_TEXT, "", TO(prompt), .lines = true,

@@ -370,8 +370,8 @@ static const setting_def options[] = {
     { "public-count", SETTING_FLAG, TO(public_count),
       .help = "The number of participants is public, so sampling does not amplify privacy" },
     { "noise", SETTING_CHOICE, "joint", KINDS, TO(kind),
-      .help =
-          "joint: the servers draw it together; own: each adds its own; cdp: one trusted server" },
+      .help = "Source of the noise; joint: both servers draw it together; own: each server adds "
+              "its own; cdp: one trusted server" },
     { "dim", SETTING_U64, "945510", TO(dim), .min = 1, .max = UINT64_C(1) << 32,
       .help = "Number of values in an update" },
     { "clip", SETTING_REAL, "1", TO(clip), .arg = "C", .help = "Maximum L2 norm of an update" },

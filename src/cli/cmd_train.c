@@ -34,7 +34,7 @@ typedef struct session {
     unsigned threads;
 
     dir_tree at;      /* --out */
-    meter line;       /* of progress */
+    meter line;       /* the progress line */
     bool interrupted; /* by a signal; the checkpoint is saved */
     vocab *words;
     corpus text[CORPUS_SPLITS];

@@ -1,4 +1,4 @@
-/* settings: the settings of a program, as key=value pairs that a schema table describes and checks.
+/* settings: stores a program's settings as key=value pairs and checks them against a schema table.
  *
  * The command line (options, `--set key=value`, `--set-file FILE`) and the YAML reader, in builds
  * that have it, fill in the values. The schema describes each setting once: key, type, default,
@@ -93,7 +93,7 @@ sefl_status settings_set_file(settings *s, const char *path) SEFL_MUST_CHECK;
 /* Copies every value that is set in `over` to s. Both have the same schema. */
 sefl_status settings_overlay(settings *s, const settings *over) SEFL_MUST_CHECK;
 
-/* Prefixes every relative path (SETTING_PATH) that is set with `folder`. NULL or "" changes nothing:
+/* Puts `folder` before every relative path (SETTING_PATH) that is set. NULL or "" changes nothing:
  * paths are relative to the working folder. yaml_read passes the folder of its file. */
 sefl_status settings_resolve(settings *s, const char *folder) SEFL_MUST_CHECK;
 

@@ -65,8 +65,7 @@ static sefl_status unknown_group(const walk *w)
     size_t n = 0, points = 0;
     for (const char *c = w->path; *c; c++)
         points += *c == '.';
-    for (const setting_def *d = w->got.schema; d->key;
-         d++) { /* groups with as many parts as the key */
+    for (const setting_def *d = w->got.schema; d->key; d++) { /* groups of the same depth */
         const char *end = strchr(d->key, '.');
         for (size_t i = 0; end && i < points; i++)
             end = strchr(end + 1, '.');
