@@ -64,7 +64,7 @@ static sefl_status pair_send(void *self, const void *bytes, size_t n)
     struct timespec until = cond_after(p->timeout_ms);
     pthread_mutex_lock(&p->lock);
     while (n > 0) {
-        SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED, "channel: the peer closed it");
+        SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED, "channel: the peer closed the connection");
         SEFL_TRY(queue_room(q, n, p->sending[!e->side] ? CHANNEL_INBOX : p->limit));
         size_t end = (q->at + q->n) % q->cap;
         size_t take = q->cap - q->n < n ? q->cap - q->n : n;
@@ -100,7 +100,8 @@ static sefl_status pair_recv(void *self, void *bytes, size_t n)
         if (take > q->cap - q->at)
             take = q->cap - q->at;
         if (take == 0) {
-            SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED, "channel: the peer closed it");
+            SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED,
+                       "channel: the peer closed the connection");
             SEFL_TRY(wait_moved(p, &until));
             continue;
         }

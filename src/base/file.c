@@ -129,7 +129,7 @@ static sefl_status folder_of(char out[PATH_MAX], const char *path)
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) : 0;
     if (n >= PATH_MAX)
-        return sefl_fail(SEFL_EINVAL, "path is too long");
+        return sefl_fail(SEFL_EINVAL, "path is too long: at most %d bytes", PATH_MAX - 1);
     snprintf(out, PATH_MAX, "%.*s", n ? (int)n : 1, n ? path : slash ? "/" : ".");
     return SEFL_OK;
 }
@@ -303,5 +303,7 @@ sefl_status file_path(char out[PATH_MAX], const char *fmt, ...)
     va_start(args, fmt);
     int n = vsnprintf(out, PATH_MAX, fmt, args);
     va_end(args);
-    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
+    return n > 0 && n < PATH_MAX
+               ? SEFL_OK
+               : sefl_fail(SEFL_EINVAL, "path is too long: at most %d bytes", PATH_MAX - 1);
 }

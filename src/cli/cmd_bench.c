@@ -16,7 +16,7 @@ static int list_benches(void)
 }
 
 static const setting_def options[] = {
-    { "threads", SETTING_U64, "1", .min = 1, .max = 256, .help = "Threads to use",
+    { "threads", SETTING_U64, "1", .min = 1, .max = 256, .help = "Number of threads",
       SETTING_TO(bench, threads) },
     { "seconds", SETTING_REAL, "0.5", .max = 3600, .arg = "S", .help = "Minimum time for each case",
       SETTING_TO(bench, min_seconds) },
@@ -73,10 +73,10 @@ static int run_one(const settings *s, int argc, char **argv)
     if (st == SEFL_OK && !(b.min_seconds > 0))
         return cli_misuse(&cmd_bench, "--seconds must be above 0");
     if (settings_bool(s, "list") || argc < 2) {
-        if (argc > 1 || b.json)
-            return cli_misuse(&cmd_bench, "%.64s needs the name of a benchmark, and no --list",
-                              argc > 1 ? argv[1] : "--json");
-        return list_benches();
+        if (argc > 1)
+            return cli_misuse(&cmd_bench, "--list does not take the argument \"%.64s\"", argv[1]);
+        return b.json ? cli_misuse(&cmd_bench, "--json needs the name of a benchmark")
+                      : list_benches();
     }
     if (argv[1][0] == '-')
         return cli_misuse(&cmd_bench, "the benchmark's name comes first, not %.64s", argv[1]);

@@ -53,7 +53,7 @@ static sefl_status test_readers(void)
     SEFL_TRY(rd_varint(&r, &v));
     SEFL_TRY(rd_bytes(&r, &s, 4));
     SEFL_TRY(rd_end(&r));
-    SEFL_CHECK(v == UINT64_MAX && s.n == 4, SEFL_EPROTO, "a message did not read back");
+    SEFL_CHECK(v == UINT64_MAX && s.n == 4, SEFL_EPROTO, "a message does not read back correctly");
     SEFL_CHECK(rd_u8(&r, &(uint8_t){ 0 }) == SEFL_EPROTO, SEFL_EPROTO, "read past the end");
 done:
     buf_clear(&b);
@@ -185,7 +185,7 @@ static const setting_def options[] = {
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
       .help = "Paillier key size: 2048, 3072 (default) or 4096" },
     { "sum", SETTING_FLAG, TO(sum),
-      .help = "Compute one secure sum of random vectors only, with both servers as threads" },
+      .help = "Only compute one secure sum of random vectors, with both servers as threads" },
     { "values", SETTING_U64, "0", TO(values), .min = 1, .max = 20000000,
       .help = "Number of values in each vector of --sum; default 20000" },
     OPTION_JSON(wish),

@@ -362,7 +362,7 @@ static const setting_def options[] = {
       .help = "Target epsilon; sefl computes the noise multiplier z for it" },
     { "z", SETTING_REAL, "0", TO(z), .max = 1000, .arg = "Z",
       .help = "Noise multiplier (noise over sensitivity), instead of a target" },
-    { "delta", SETTING_REAL, "0", TO(delta), .max = 1, .arg = "D", .help = "Delta of the target" },
+    { "delta", SETTING_REAL, "0", TO(delta), .max = 1, .arg = "D", .help = "Target delta" },
     { "max-rounds-per-client", SETTING_U64, "0", TO(max_rounds), .min = 1, .max = 1000000000,
       .help = "Limit that AS and the client enforce; lowers the epsilon against a server" },
     { "hidden", SETTING_FLAG, TO(hidden),

@@ -207,7 +207,8 @@ static sefl_status on_list_end(walk *w)
 
 static sefl_status on_document(walk *w, const yaml_event_t *e)
 {
-    SEFL_NEED(w->documents++ == 0, SEFL_EINVAL, "%s: a second document in one file", w->origin);
+    SEFL_NEED(w->documents++ == 0, SEFL_EINVAL, "%s: more than one document in the file",
+              w->origin);
     SEFL_NEED(e->data.document_start.tag_directives.start ==
                   e->data.document_start.tag_directives.end,
               SEFL_EINVAL, "%s: tags (%%TAG) are not supported", w->origin);

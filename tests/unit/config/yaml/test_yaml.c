@@ -145,7 +145,7 @@ static void what_yaml_can_do_and_settings_do_not(void **state)
     bad("listen: !!binary aGFsbG8=\n",
         "as.yml:1:1: tags (tag:yaml.org,2002:binary) are not supported");
     bad("%TAG ! tag:x,1:\n---\nlisten: x\n", "as.yml:1:1: tags (%TAG) are not supported");
-    bad("listen: x\n---\nverbose: true\n", "as.yml:2:1: a second document in one file");
+    bad("listen: x\n---\nverbose: true\n", "as.yml:2:1: more than one document in the file");
     bad("just words\n", "as.yml:1:1: a setting must have the form \"key: value\"");
     bad("- listen\n", "as.yml:1:1: a setting must have the form \"key: value\"");
     bad("? { a: b }\n: c\n", "as.yml:1:3: a map cannot be a key");
