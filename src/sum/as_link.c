@@ -1,9 +1,9 @@
 /* Design:
- *  1. `ask` sends a question and gives its answer; NO becomes a status and leaves the link usable,
- *     everything else that goes wrong marks it dead.
- *  2. After GO nothing can be taken back: any failure, also one of ours, ends the stream.
- *  3. An output that was kept is read to its end before it is judged, so that a round that is lost
- *     can be skipped on the same stream. */
+ *  1. as_ask sends a question and returns its answer. NO becomes a status and leaves the link usable;
+ *     any other failure marks it dead.
+ *  2. After GO nothing can be undone: any failure, even of AS itself, ends the stream.
+ *  3. AS reads a kept output to its end before it checks it, so that it can skip a lost round on the
+ *     same stream. */
 #include "sum/as_link.h"
 
 #include "base/alloc.h"
@@ -44,7 +44,7 @@ static sefl_status of_no(unsigned code, uint32_t question)
     return st != SEFL_OK ? st : SEFL_ESTATE;
 }
 
-/* CSP's words, without what could spoil a terminal. */
+/* Turns NO into a status with CSP's message, without control characters. */
 static sefl_status said_no(as_link *l, uint32_t question, rd *r)
 {
     uint16_t code;
@@ -87,7 +87,7 @@ sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body, uint32_
     return as_alive(l, rd_end(&r));
 }
 
-/* Our ledger's head, at the beginning of l->out. */
+/* Writes our ledger's head to the start of l->out. */
 static sefl_status put_mark(as_link *l)
 {
     ledger_head ours;
@@ -215,7 +215,7 @@ sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim
     return SEFL_OK;
 }
 
-/* AS's signed order, behind what stands in l->out. */
+/* Appends AS's signed order to l->out. */
 static sefl_status put_order(as_link *l, uint64_t round, uint8_t what, uint8_t reason)
 {
     link_order o = { .round = round, .what = what, .reason = reason };
@@ -265,7 +265,7 @@ typedef struct one_reveal {
 
 static sefl_status lost(const char *why)
 {
-    return sefl_fail(SEFL_ECRYPTO, "%s: the round must be skipped, the charge stands", why);
+    return sefl_fail(SEFL_ECRYPTO, "%s: AS must skip the round, and its charge stands", why);
 }
 
 /* Writes the masked sum with all threads and sends it. */
@@ -293,7 +293,7 @@ done:
     return st;
 }
 
-/* CSP's output and its digest, as they came. */
+/* Receives CSP's output and checks its digest. */
 static sefl_status receive_output(one_reveal *op, sefl_buf *output, uint8_t digest[SHA256_BYTES])
 {
     channel *ch = op->l->ch;
@@ -310,7 +310,7 @@ static sefl_status receive_output(one_reveal *op, sefl_buf *output, uint8_t dige
     return SEFL_OK;
 }
 
-/* w from the output that belongs to op->m. */
+/* Computes w from the output that answers op->m. */
 static sefl_status finish(one_reveal *op, sefl_span output, const uint8_t digest[SHA256_BYTES])
 {
     const as_mask *m = &op->m;
@@ -323,7 +323,7 @@ static sefl_status finish(one_reveal *op, sefl_span output, const uint8_t digest
     uint64_t began = now(op->l);
     sefl_status st = as_store_replied(op->o->store, op->o->round, op->m.attempt, digest);
     if (st == SEFL_ESTATE)
-        return lost("CSP sends another output than before");
+        return lost("CSP sends a different output than before");
     if (st == SEFL_OK)
         st = task_mode(op->t)->finish(op->w, op->t, output, &in);
     op->l->times.finish = now(op->l) - began;
@@ -359,7 +359,7 @@ done:
     return st;
 }
 
-/* KEPT: the stored output, finished with what our journal has of that attempt. */
+/* KEPT: finishes the stored output with the mask of that attempt from our store. */
 static sefl_status fetch(one_reveal *op, const uint8_t id[NOISE_ID])
 {
     sefl_status st = SEFL_OK;
@@ -382,7 +382,7 @@ done:
     return st;
 }
 
-/* joint: shares for this attempt alone. */
+/* joint: takes shares that only this attempt uses. */
 static sefl_status take_shares(one_reveal *op)
 {
     sefl_status st = SEFL_OK;
@@ -395,7 +395,8 @@ static sefl_status take_shares(one_reveal *op)
     SEFL_NEED(shares, SEFL_EINVAL, "joint noise needs a pool of noise shares");
     do {
         if (shares_pool_have(shares) < count) {
-            SEFL_NEED(l->c.shares_wait, SEFL_ESTATE, "no noise shares, and nobody makes them");
+            SEFL_NEED(l->c.shares_wait, SEFL_ESTATE,
+                      "there are no noise shares, and nothing makes them");
             SEFL_PASS(l->c.shares_wait(l->c.shares_ctx, op->o->round, op->o->attempt, count));
         }
         st = shares_pool_pick(shares, &op->slice, count);
@@ -406,7 +407,7 @@ static sefl_status take_shares(one_reveal *op)
     return shares_pool_take(shares, &op->slice, x, noise_value_bytes(&p));
 }
 
-/* Before a mask is drawn: this attempt number is new. */
+/* Checks, before AS draws a mask, that the attempt number is new. */
 static sefl_status check_attempt(const as_reveal *o)
 {
     as_mask m = { 0 };
@@ -438,8 +439,7 @@ static sefl_status put_statement(as_link *l, const one_reveal *op)
     return envelope_write(&l->out, &env);
 }
 
-/* REVEAL. CSP may not have the shares that we name: it lost them, or never got them. Then others
- * are taken. */
+/* Sends REVEAL. If CSP does not have the named shares (it lost them, or never got them), tries others. */
 static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
 {
     enum { TRIES = 3 };
@@ -459,8 +459,8 @@ static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
     return st;
 }
 
-/* Sealed tasks: what follows the output, also one that is of no use (`st`), if the stream is in
- * step. */
+/* Sealed tasks: reads COUNTED after the output, even after an unusable output (`st`), if the stream is
+ * in step. */
 static sefl_status read_counted(one_reveal *op, sefl_status st, const uint8_t *id)
 {
     as_link *l = op->l;
@@ -489,7 +489,7 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
     *kept = false;
     l->times = (as_times){ 0 };
     if (!there_already) {
-        SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not revealed yet: its sum is needed",
+        SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not revealed yet: the reveal needs its sum",
                    (unsigned long long)o->round);
         SEFL_TRY(check_attempt(o));
     }

@@ -1,5 +1,5 @@
-/* Sealed rounds at AS: CSP's key of a round, vouchers, heads while they arrive, the frozen set
- * and CSP's verdict on it, CSP's signature on who was counted. */
+/* Sealed rounds at AS: CSP's round key, vouchers, heads while they arrive, the frozen set and CSP's
+ * verdict on it, CSP's signature on the counted clients. */
 #include "base/alloc.h"
 #include "protocol/head.h"
 #include "sum/as_internal.h"
@@ -48,7 +48,7 @@ sefl_status as_link_vouch(as_link *l, sefl_span bytes)
 
 /* ---- EARLY ----------------------------------------------------------------------------------- */
 
-/* One message: `n` heads from number `first` on. */
+/* Sends one EARLY: `n` heads starting with number `first`. */
 static sefl_status early_piece(as_link *l, uint64_t round, sefl_span heads, uint32_t first,
                                size_t n, head_refusal *refused, size_t *refused_n)
 {
@@ -77,7 +77,7 @@ sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refu
     *refused_n = 0;
     SEFL_PASS(must_be_sealed(l));
     SEFL_NEED(heads.n % one == 0 && heads.n / one <= LINK_SET_MAX, SEFL_EINVAL,
-              "%zu bytes are no heads of %zu", heads.n, one);
+              "%zu bytes are not a whole number of %zu-byte heads", heads.n, one);
     if (l->early_round != round)
         as_forget_early(l);
     l->early_round = round;
@@ -98,7 +98,7 @@ static bool has_early(const as_link *l, const as_set *s, uint32_t i)
     return at > 0 && memcmp(l->early.leaf[at - 1].body, s->leaves[i].body, 32) == 0;
 }
 
-/* SET and all HEADS. A failure here, ours too, leaves the stream out of step. */
+/* Sends SET and all HEADS. Any failure, even of AS itself, leaves the stream out of step. */
 static sefl_status send_set(as_link *l, const as_set *s)
 {
     size_t one = head_bytes(l->c.task->seal);
@@ -126,7 +126,7 @@ static sefl_status send_set(as_link *l, const as_set *s)
     return channel_flush(l->ch);
 }
 
-/* The root over the leaves without the refused ones. */
+/* Checks the verdict's root: the root over the leaves that CSP kept. */
 static sefl_status check_root(const as_link *l, const as_set *s, const as_verdict *v)
 {
     sefl_status st = SEFL_OK;
@@ -185,7 +185,7 @@ sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few)
     l->no = 0;
     st = as_answer(l, LINK_SET, LINK_VERDICT, LINK_VERDICT, &r);
     if (st != SEFL_OK) {
-        as_forget_early(l); /* so has CSP */
+        as_forget_early(l); /* CSP has forgotten them too */
         if (few)
             *few = l->no == LINK_NO_FEW;
         goto done;

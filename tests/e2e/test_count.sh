@@ -45,7 +45,7 @@ fed_provision f $rounds --scheme paillier --bits 2048
 sleep 1.1 # the list has timestamps in seconds: this entry must be older than the round
 fed_servers --linger 3
 fed_clients 1 2 3
-refused() { grep -q "3 clients are stated, 2 were approved" "$dir/log/$1"; }
+refused() { grep -q "AS states 3 clients, the operator approved 2" "$dir/log/$1"; }
 fed_until 40 "refusal" refused csp
 fed_until 10 "reason at AS" refused aggregator
 [ -z "$(ls "$fed/aggregator/models" 2> /dev/null)" ] || fail "a round was opened"
