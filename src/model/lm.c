@@ -3,7 +3,7 @@
  *  2. The gradient is zero outside the spans of the latest pass. For the embedding only block rows
  *     of words that occurred are touched: with 33,278 dense rows, clearing, clipping and updating
  *     all of them would cost as much as the recurrent layers.
- *  3. A pass that fails leaves no half gradient: it is zeroed. */
+ *  3. A pass that fails zeroes the gradient. */
 #include "model/lm.h"
 
 #include "base/alloc.h"
@@ -399,7 +399,7 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
         "gradient clip may help)",
         *loss / (double)pass.n);
 done:
-    if (st != SEFL_OK && args) { /* half a gradient is none */
+    if (st != SEFL_OK && args) { /* discard the partial gradient */
         memset(m->grad, 0, m->count * sizeof *m->grad);
         memset(m->touched, 0, bhm_rows_of_blocks(m->param[m->enc].shape));
         m->span_n = 0;

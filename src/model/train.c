@@ -1,7 +1,7 @@
 /* Design of a checkpoint, little-endian:
  *     "SEFLTRN1" | bytes: settings in words | u64 epoch, row, steps | u64 n, n numbers: theta |
- *     u64 n, n: state of the text | u64 optimiser steps | u64 n, n: its memory | SHA-256 of it all
- * Numbers are stored as they lie in memory (IEEE 754, little-endian machines only). */
+ *     u64 n, n: carried state | u64 optimiser steps | u64 n, n: its state | SHA-256 of everything
+ * Numbers are stored as in memory (IEEE 754, little-endian machines only). */
 #include "model/train.h"
 
 #include "base/alloc.h"
@@ -191,7 +191,7 @@ sefl_status trainer_save(trainer *t, sefl_buf *out)
     return wr_raw(out, digest, sizeof digest);
 }
 
-/* The two descriptions are pairs "name value"; the first pair that differs is named. */
+/* Both descriptions are "name value" pairs; the message names the first pair that differs. */
 static sefl_status same_settings(sefl_span there, const char *here)
 {
     char copy[DESCRIPTION], a[64], b[64], name[64] = "model";
@@ -276,7 +276,7 @@ sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, si
             input[0] = at == 0 ? before : target[at - 1];
             memcpy(input + 1, target + at, (len - 1) * sizeof *input);
             st = lm_gradient(m, &(lm_batch){ input, target + at, (uint32_t)len, 1 }, &a, &loss);
-            if (st == SEFL_ERANGE) /* the gradient is zeros now; the other records go on */
+            if (st == SEFL_ERANGE) /* the gradient is zero now; continue with the other records */
                 loss = INFINITY, st = SEFL_OK;
             SEFL_TRY(st);
             sum += loss;

@@ -37,7 +37,7 @@ for at in 8 30 130 240 270 310 340 400 440 500 540; do
     expect 1 "$SEFL" audit bad; says "verdict     nothing"
 done
 change 3
-expect 1 "$SEFL" audit bad; says "something else"
+expect 1 "$SEFL" audit bad; says "does not begin with"
 head -c 551 good > bad
 expect 1 "$SEFL" audit bad; says "551 bytes"
 

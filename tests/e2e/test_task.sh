@@ -95,7 +95,7 @@ expect 1 "$SEFL" task check --aggregator-key g/public/aggregator.pub --csp-key $
 expect 1 "$SEFL" task check --aggregator-key $p/aggregator.pub --csp-key g/public/csp.pub t.signed; says "another csp than the pinned"
 expect 1 "$SEFL" task check --aggregator-key $p/csp.pub --csp-key $p/aggregator.pub t.signed; says "pinned"
 sed 's/"epsilon": "20"/"epsilon": "99"/' t.signed > changed.signed
-expect 1 "$SEFL" task check $pins changed.signed; says "does not hold"
+expect 1 "$SEFL" task check $pins changed.signed; says "is not valid"
 head -c 1000 t.signed > cut.signed
 expect 1 "$SEFL" task check $pins cut.signed; says "cut.signed"
 sed 's/"block": 4,/"block": 4, "loss": 3,/' t.json > more.json

@@ -10,6 +10,7 @@
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
 #include "seeded/seeded.h"
+#include "support/paillier_copy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ int main(void)
     sefl_rng rng = seeded_rng(&gen);
     must(paillier_keygen_vartime(&made, BITS, &rng, NULL));
     must(paillier_sec_write(made, &bytes));
-    must(paillier_pub_from_sec(&pub, made));
+    must(paillier_pub_copy(&pub, made));
     paillier_sec_free(made);
 
     /* from here on p and q are secret */

@@ -262,7 +262,7 @@ static void test_packs(void **state)
         params(&b, PACK_PAD, noise ? "1" : "0");
         CHECK_STATUS(ahe_params_init(&p, &ahe_pad, &a.pack, pub, VALUES), SEFL_EINVAL);
         CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &b.pack, pub, VALUES), SEFL_EINVAL);
-        assert_non_null(strstr(sefl_last_error(), "made for another scheme"));
+        assert_non_null(strstr(sefl_last_error(), "for another scheme"));
         pack thin = a.pack;
         thin.s = 79;
         CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &thin, pub, VALUES), SEFL_EINVAL);

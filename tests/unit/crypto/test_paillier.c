@@ -1,6 +1,7 @@
 /* Raw Paillier: keys, checks, states, faults. Known answers are in tests/vectors, laws in
  * tests/property. */
 #include "support/check.h"
+#include "support/paillier_copy.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -601,7 +602,7 @@ static void faults(void **state)
     buf_reset(&bytes);
     CHECK_OK(paillier_pub_write(pub, &bytes));
     TEST_FAULTS(FAULT_ALLOC, st = paillier_pub_read(&q, buf_span(&bytes)), paillier_pub_free(q));
-    TEST_FAULTS(FAULT_ALLOC, st = paillier_pub_from_sec(&q, sec), paillier_pub_free(q));
+    TEST_FAULTS(FAULT_ALLOC, st = paillier_pub_copy(&q, sec), paillier_pub_free(q));
     TEST_FAULTS(FAULT_ALLOC, st = paillier_enc_new(&enc, pub, 1, NULL, NULL),
                 paillier_enc_free(enc));
     CHECK_OK(paillier_enc_new(&enc, pub, 1, NULL, NULL));

@@ -82,7 +82,7 @@ static void round_trips(void **state)
                 CHECK_OK(model_check_vocab(&back, v));
                 sefl_free(theta);
                 CHECK_STATUS(model_read(&back, &theta, &count, dense), SEFL_EPROTO);
-                assert_non_null(strstr(sefl_last_error(), "no SEFL model"));
+                assert_non_null(strstr(sefl_last_error(), "not a SEFL model"));
                 lm_free(m);
             }
     vocab_free(v);
@@ -206,8 +206,10 @@ static void refused(void **state)
         sefl_status st;
         const char *why;
     } bad[] = {
-        { { .key = "sefl", .value = "model 2" }, SEFL_EUNSUPPORTED, "not model 1" },
-        { { .key = "sefl" }, SEFL_EPROTO, "no SEFL model" },
+        { { .key = "sefl", .value = "model 2" },
+          SEFL_EUNSUPPORTED,
+          "this program reads \"model 1\"" },
+        { { .key = "sefl" }, SEFL_EPROTO, "not a SEFL model" },
         { { .key = "model", .value = "gru" }, SEFL_EPROTO, "lstm or transformer" },
         { { .key = "model" }, SEFL_EPROTO, "kind of model is missing" },
         { { .key = "vocab", .value = "38" }, SEFL_EPROTO, "is not a vector of" },

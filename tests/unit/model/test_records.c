@@ -72,7 +72,7 @@ static void json_lines(void **state)
         "f:2: no member is named \"text\"");
     bad(CORPUS_JSONL, "{\"text\":\"a\"}\n\n{\"text\":\"a\"}", 0, "f:2: byte 1: expected an object");
     bad(CORPUS_JSONL, "{\"text\":1}", 0, "f:1: \"text\" is not a string");
-    bad(CORPUS_JSONL, "{\"text\":\"a\",\"text\":\"b\"}", 0, "f:1: \"text\" is there twice");
+    bad(CORPUS_JSONL, "{\"text\":\"a\",\"text\":\"b\"}", 0, "f:1: \"text\" occurs twice");
     bad(CORPUS_JSONL, "{\"text\":\"\\ud83d\"}", 0, "f:1: byte 16: high surrogate without");
     bad(CORPUS_JSONL, "{\"text\":\"\\ud83d\\u0041\"}", 0, "high surrogate without");
     bad(CORPUS_JSONL, "{\"text\":\"\\ude00\"}", 0, "low surrogate without");
@@ -115,7 +115,7 @@ static void csv_rows(void **state)
     bad(CORPUS_CSV, "id,text\n1,a\n2,b,c\n", 0, "f:3: 3 fields");
     bad(CORPUS_CSV, "id,text\n1,\"a\nb\"\n2\n", 0, "f:4: 1 fields"); /* counts physical lines */
     bad(CORPUS_CSV, "id,text\n1,a\"b\n", 0, "f:2: a quote inside a field");
-    bad(CORPUS_CSV, "id,text\n1,\"a\"b\n", 0, "f:2: text behind a closing quote");
+    bad(CORPUS_CSV, "id,text\n1,\"a\"b\n", 0, "f:2: text after a closing quote");
     bad(CORPUS_CSV, "id,text\n1,\"a\nb\nc\n", 0, "f:2: the quote opened here is never closed");
     bad(CORPUS_CSV, "id,text\n1,\"", 0, "f:2: the quote opened here");
     bad(CORPUS_CSV, "id,text\n1,\"a\n\xff\"\n", 0, "f:3: byte 1 (0xff) is not UTF-8");

@@ -88,8 +88,8 @@ static void lists(void **state)
         const char *text, *why;
     } bad[] = {
         { "", "list: is empty" },
-        { "a\n\nb\n", "list:2: the line holds no word" },
-        { "a\nb\na\n", "list:3: the word is also in line 1" },
+        { "a\n\nb\n", "list:2: the line has no word" },
+        { "a\nb\na\n", "list:3: the word is already on line 1" },
         { "a\nb c\n", "list:2: not a vocabulary: a line has one word and at most a count" },
         { "a\nb 1 2\n", "list:2: not a vocabulary" },
         { "a 99999999999999999999999\n", "list:1: the count is too large" },

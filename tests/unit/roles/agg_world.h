@@ -199,7 +199,7 @@ static inline void aw_task(agg_world *w, const char *const *more)
 
     memcpy(servers.as, sign_key_pub(w->as), SIGN_PUB_BYTES);
     memcpy(servers.csp, sign_key_pub(w->csp), SIGN_PUB_BYTES);
-    CHECK_OK(paillier_pub_from_sec(&pub, w->sec));
+    CHECK_OK(paillier_pub_copy(&pub, w->sec));
     CHECK_OK(task_make(&w->document, &s, pub, &servers));
     CHECK_OK(task_read(&w->t, buf_span(&w->document)));
     paillier_pub_free(pub);

@@ -5,6 +5,7 @@
 #include "crypto/ahe/paillier.h"
 #include "support/check.h"
 #include "support/folder.h"
+#include "support/paillier_copy.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -142,7 +143,7 @@ static inline void fixture_task(fixture *f, const shape *s)
         f->header.key_bytes = (uint16_t)t->seal->pub_bytes;
         memcpy(f->header.key, seal_key_pub(f->csp).p, t->seal->pub_bytes);
     } else {
-        CHECK_OK(paillier_pub_from_sec(&t->pub, f->sec));
+        CHECK_OK(paillier_pub_copy(&t->pub, f->sec));
     }
     CHECK_OK(ahe_scheme_find(&scheme, s->scheme));
     CHECK_OK(ahe_params_init(&t->ahe, scheme, &p, t->pub, t->values));

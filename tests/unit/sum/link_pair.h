@@ -34,6 +34,7 @@
 #include "protocol/head.h"
 #include "sum/as_link.h"
 #include "support/csp_seen.h"
+#include "support/paillier_copy.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -385,7 +386,7 @@ static inline void world_task(world *w, const char *scheme, task_noise noise, si
     if (sealed)
         t->seal = seal_suite_named("x25519");
     else
-        CHECK_OK(paillier_pub_from_sec(&t->pub, w->sec));
+        CHECK_OK(paillier_pub_copy(&t->pub, w->sec));
     CHECK_OK(ahe_params_init(&t->ahe, s, &p, t->pub, values));
     if (noise != TASK_NOISE_NONE)
         CHECK_OK(dp_grid_init(
