@@ -36,14 +36,15 @@ sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
     trainer *t = NULL;
     const lm_config *mc = lm_get_config(m);
     *out = NULL;
-    SEFL_CHECK(cfg->lr > 0 && isfinite(cfg->lr), SEFL_EINVAL, "learning rate %g: above 0", cfg->lr);
+    SEFL_CHECK(cfg->lr > 0 && isfinite(cfg->lr), SEFL_EINVAL, "learning rate %g: must be above 0",
+               cfg->lr);
     SEFL_CHECK(cfg->clip >= 0 && isfinite(cfg->clip), SEFL_EINVAL,
-               "gradient clip %g: above 0, or 0 for none", cfg->clip);
+               "gradient clip %g: must be above 0, or 0 for none", cfg->clip);
     SEFL_CHECK(cfg->lr_decay >= 0 && cfg->lr_decay <= 1, SEFL_EINVAL,
-               "learning rate decay %g: above 0 and at most 1", cfg->lr_decay);
-    SEFL_CHECK(cfg->dropout >= 0 && cfg->dropout < 1, SEFL_EINVAL, "dropout %g: from 0 to below 1",
-               cfg->dropout);
-    SEFL_CHECK(n >= 2, SEFL_EINVAL, "a text of %zu words: at least 2", n);
+               "learning rate decay %g: must be above 0 and at most 1", cfg->lr_decay);
+    SEFL_CHECK(cfg->dropout >= 0 && cfg->dropout < 1, SEFL_EINVAL,
+               "dropout %g: must be from 0 to below 1", cfg->dropout);
+    SEFL_CHECK(n >= 2, SEFL_EINVAL, "a text of %zu words: needs at least 2", n);
     SEFL_TRY(sefl_new(&t, 1, sizeof *t));
     t->m = m, t->pool = p, t->cfg = *cfg, t->words = words;
     t->cfg.lr_decay = cfg->lr_decay > 0 ? cfg->lr_decay : 1;
@@ -163,7 +164,7 @@ static sefl_status rd_reals(rd *r, sefl_span *out, size_t n)
 {
     uint64_t have;
     SEFL_PASS(rd_u64(r, &have));
-    SEFL_NEED(have == n, SEFL_EPROTO, "checkpoint: %llu numbers where %zu belong",
+    SEFL_NEED(have == n, SEFL_EPROTO, "checkpoint: %llu numbers instead of %zu",
               (unsigned long long)have, n);
     return rd_view(r, out, n * sizeof(nn_real));
 }
@@ -205,13 +206,13 @@ static sefl_status same_settings(sefl_span there, const char *here)
     while (sscanf(p, " %63s%n", a, &skip_a) == 1 && sscanf(q, " %63s%n", b, &skip_b) == 1) {
         if (strcmp(a, b) != 0)
             return sefl_fail(SEFL_EINVAL,
-                             "the checkpoint is of a run with other settings: %s is %s there, %s "
+                             "the checkpoint is from a run with other settings: %s is %s there, %s "
                              "here",
                              name, a, b);
         snprintf(name, sizeof name, "%s", a); /* a name, or a value just before the next name */
         p += skip_a, q += skip_b;
     }
-    return sefl_fail(SEFL_EINVAL, "the checkpoint is of a run with other settings");
+    return sefl_fail(SEFL_EINVAL, "the checkpoint is from a run with other settings");
 }
 
 sefl_status trainer_load(trainer *t, sefl_span in)

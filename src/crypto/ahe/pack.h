@@ -12,7 +12,7 @@
  *     pack_config c = { .scheme = PACK_PAD, .clients = 10000, .dimension = 945510 };
  *     SEFL_TRY(pack_decimal(&c.clip, "1.5"));
  *     SEFL_TRY(pack_decimal(&c.noise, "0.5"));        // 0: no noise, "DP off"
- *     SEFL_TRY(pack_init(&p, &c));                    // SEFL_ERANGE says what does not fit
+ *     SEFL_TRY(pack_init(&p, &c));                    // SEFL_ERANGE: a sum does not fit
  *
  * The grid. A client sends integers X that represent x = q * X. With noise, grid/grid.h gives the
  * step q; without noise q = C / 2^fraction_bits.

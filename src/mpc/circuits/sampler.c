@@ -17,17 +17,12 @@ sefl_status sampler_check(const sampler_profile *p)
     return SEFL_OK;
 }
 
-static unsigned column_bits(const sampler_profile *p)
+unsigned sampler_random_bits(const sampler_profile *p)
 {
-    unsigned n = 0;
+    unsigned n = p->kick_m + 1;
     for (unsigned c = 0; c < p->columns; c++)
         n += p->column[c];
     return n;
-}
-
-unsigned sampler_random_bits(const sampler_profile *p)
-{
-    return column_bits(p) + p->kick_m + 1;
 }
 
 unsigned sampler_max(const sampler_profile *p)

@@ -717,10 +717,10 @@ sefl_status shares_recorded(shares_params *p, const audit_record *r)
 sefl_status shares_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                          const uint8_t csp_nonce[32], const uint8_t as_nonce[32])
 {
-    uint8_t said[2][HELLO];
+    uint8_t both[2][HELLO];
     SEFL_PASS(fill_params(filled, p));
-    hello_write(said[0], filled, 'G', false, csp_nonce);
-    hello_write(said[1], filled, 'E', false, as_nonce);
-    audit_id(id, said[0], said[1]);
+    hello_write(both[0], filled, 'G', false, csp_nonce);
+    hello_write(both[1], filled, 'E', false, as_nonce);
+    audit_id(id, both[0], both[1]);
     return SEFL_OK;
 }

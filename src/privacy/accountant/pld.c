@@ -76,8 +76,8 @@ static void outcome_range(const pld_step *s, double c, double *from, double *to)
 
 typedef void cell_fn(void *ctx, const cell *c);
 
-/* Calls fn for every cell of the step with borders at multiples of h; what lies outside the range
- * of outcomes comes as one cell on either side. */
+/* Calls fn for every cell of the step with borders at multiples of h; outcomes
+ * outside the range form one cell on each side. */
 static void each_cell(const pld_step *s, direction dir, double h, double c, cell_fn *fn, void *ctx)
 {
     double from, to;
