@@ -44,7 +44,7 @@ typedef struct https_reply {
     sefl_buf body;   /* cleared by https_reply_clear; at most the caller's limit */
     uint64_t number; /* value of number_field; UINT64_MAX: missing */
     char etag[80];
-    uint64_t sent, received;
+    uint64_t sent, received; /* body bytes */
 } https_reply;
 
 sefl_status https_client_new(https_client **out, const https_client_config *c) SEFL_MUST_CHECK;

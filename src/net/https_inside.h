@@ -14,7 +14,7 @@
 
 /* A connection, from accept to close. */
 typedef struct https_conn {
-    struct https_conn *prev, *next; /* in the server's list; under its lock */
+    struct https_conn *next; /* in the server's list; under its lock */
     https_server *server;
     struct MHD_Connection *mhd;
     int fd;
@@ -61,8 +61,8 @@ typedef struct https_inner {
     int fd; /* file to send, or -1 */
     uint64_t file_at, file_n;
 
-    struct https_inner *park_prev, *park_next; /* under the server's lock */
-    bool park_wanted, parked;
+    struct https_inner *park_next; /* under the server's lock */
+    bool park_wanted;
     uint64_t park_until, wakes_seen;
 } https_inner;
 

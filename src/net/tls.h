@@ -83,8 +83,7 @@ sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want
 sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,
                      const tls_peer *want, const tls_limits *lim) SEFL_MUST_CHECK;
 channel *tls_channel(tls *t);
-const uint8_t *tls_peer_fingerprint(const tls *t);
-const char *tls_peer_name(const tls *t);
+
 const x509_peer *tls_peer_info(const tls *t);
 const char *tls_protocol(const tls *t); /* one of tls_peer.protocols; "" without ALPN */
 /* Called from another thread: the owner's current and later calls fail with SEFL_ECLOSED. */

@@ -43,8 +43,9 @@ void x509_check_pem(x509_peer *p, sefl_span pem, gnutls_x509_trust_list_t cas,
 /* Fills name, role, fingerprint and expiry of a certificate; the verdict is X509_OK. */
 sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt) SEFL_MUST_CHECK;
 
-/* Sets a verdict and its message, which begins with the certificate's name if there is one. */
-void x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...) SEFL_PRINTF(3, 4);
+/* Sets a verdict and its message, which begins with the certificate's name if there is one. Returns
+ * false: `return x509_judge(...)`. */
+bool x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...) SEFL_PRINTF(3, 4);
 /* Verifies the chain up to a CA of this list, with dates. If false, p has the verdict. */
 bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      gnutls_x509_trust_list_t cas);

@@ -91,14 +91,14 @@ cp fed/clients/client-01/policy.yml kept.yml && echo 'noise_modes: [loud]' > fed
 expect 1 "$SEFL" config check fed/clients/client-01/client.yml; says ": policy: "; says "policy.yml:1:1: noise_modes"
 cp kept.yml fed/clients/client-01/policy.yml
 sed 's|^csp_key: .*|csp_key: aggregator.pub|' fed/clients/client-01/client.yml > fed/clients/client-01/one.yml
-expect 1 "$SEFL" config check fed/clients/client-01/one.yml --for client; says "one.yml:"; says "must be two parties"
+expect 1 "$SEFL" config check fed/clients/client-01/one.yml --for client; says "one.yml:"; says "must be two different parties"
 cp fed/csp/csp.yml fed/csp/wrong.yml
 expect 0 "$SEFL" config check fed/csp/wrong.yml --for csp; says good
 # a settings file given to the wrong role
 expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name this file describes a cryptography"
 # a folder without text, text that is not UTF-8: doctor reports it before the client runs
 cp -r fed/clients/client-01 fed/clients/odd && rm fed/clients/odd/text/*
-expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "holds no text"
+expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "contains no text files"
 printf 'good\nbad \377 bad\n' > fed/clients/odd/text/notes.txt
 expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "notes.txt:2"
 # a client whose text is charged to another ledger

@@ -137,7 +137,7 @@ odd=$fed/clients/client-02/odd.yml
 chmod 644 "$odd"
 fed_start odd "$SEFL" client -c "$odd" --server 127.0.0.1:1
 fed_until 20 "warning of the password" grep -q "others can read the proxy's password" "$dir/log/odd"
-fed_until 20 "trouble with the proxy" grep -q "the proxy's address cannot be understood" "$dir/log/odd"
+fed_until 20 "trouble with the proxy" grep -q "the proxy's address is malformed" "$dir/log/odd"
 if grep -q cr3t "$dir/log/odd"; then fail "the password is in the log: $(cat "$dir/log/odd")"; fi
 fed_kill TERM odd
 fed_wait odd 10

@@ -31,7 +31,7 @@ expect 1 "$SEFL" csp -c "$yml" --listen 127.0.0.1:0 --ready-file ""
 "$SEFL" ca renew "$fed/ca/csp" --server "$fed/csp/cert.pem" --days 5 --out "$dir/new.pem" > /dev/null
 cp "$dir/new.pem" "$fed/csp/cert.pem"
 fed_kill HUP csp
-fed_until 10 "certificates read again" logged "certificates read again"
+fed_until 10 "certificates reloaded" logged "certificates reloaded"
 fed_until 10 "warning of its end" logged "certificate expires soon"
 cp "$yml" "$dir/kept.yml" # SIGHUP reloads the log level too: an invalid file is reported, a valid one takes effect
 echo "nonsense: 1" >> "$yml"
@@ -40,13 +40,13 @@ fed_until 10 "complaint" logged "settings not read again"
 { grep -v '^log:' "$dir/kept.yml"; echo "log: error"; } > "$yml"
 fed_kill HUP csp
 sleep 0.5
-lines=$(grep -c "certificates read again" "$dir/log/csp")
+lines=$(grep -c "certificates reloaded" "$dir/log/csp")
 fed_kill HUP csp
 sleep 1
-[ "$(grep -c "certificates read again" "$dir/log/csp")" -eq "$lines" ] || fail "the log level was not read again"
+[ "$(grep -c "certificates reloaded" "$dir/log/csp")" -eq "$lines" ] || fail "the log level was not read again"
 cp "$dir/kept.yml" "$yml"
 fed_kill HUP csp
-again() { [ "$(grep -c "certificates read again" "$dir/log/csp")" -gt "$lines" ]; }
+again() { [ "$(grep -c "certificates reloaded" "$dir/log/csp")" -gt "$lines" ]; }
 fed_until 10 "info again" again
 fed_kill TERM csp
 fed_done csp 10

@@ -20,12 +20,12 @@ expect 2 "$SEFL" ca new x; says "new requires --name"
 expect 2 "$SEFL" ca token x --name a --json; says "token does not take --json"
 expect 1 "$SEFL" ca list x; says "No such file"
 expect 2 "$SEFL" ca new x --name ""; says "new requires --name"
-expect 2 "$SEFL" ca new x --name "  "; says "a name that says whose"
+expect 2 "$SEFL" ca new x --name "  "; says "a name that identifies its operator"
 [ ! -e x ] || fail "a folder without a name"
 expect 0 "$SEFL" ca new ops --name Alpha
 expect 1 "$SEFL" ca new ops --name Alpha; says "not empty"
 [ -z "$(find ops -perm /077 \( -name '*.key' -o -name trust \))" ] || fail "a key is open to others"
-expect 1 "$SEFL" ca token ops --name a; says "make the server's certificate first"
+expect 1 "$SEFL" ca token ops --name a; says "create the server's certificate first"
 expect 0 "$SEFL" ca server ops --role aggregator --name as --hosts localhost,127.0.0.1
 expect 1 "$SEFL" ca server ops --role csp --name csp --hosts localhost --out o2; says "is that of the aggregator"
 expect 2 "$SEFL" ca server ops --role aggregator --name as --hosts , --out o2; says "for which host"
@@ -123,7 +123,7 @@ expect 0 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp --also
 # a wrong --role at CSP: reported, and undone without affecting the right role
 "$SEFL" ca server half --role csp --name csp --hosts localhost > /dev/null
 expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role client; says "cannot count the clients"
-expect 1 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator; says "trusted for the role client already"
+expect 1 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator; says "already trusted for the role client"
 expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator --also
 key=$(sed -n 's/^issuer \([0-9a-f]*\) client .*/\1/p' half/trust)
 expect 2 "$SEFL" ca revoke half --name x --role client; says "goes with --issuer"
@@ -132,7 +132,7 @@ roles() { "$SEFL" ca list half | sed -n 's/^issuer *[0-9a-f]* *\([a-z]*\) *\([a-
 [ "$(roles)" = "revoked client active aggregator " ] || fail "one role revoked: $(roles)"
 expect 1 "$SEFL" ca revoke half --issuer "$key" --role client; says "not active for the role client"
 expect 0 "$SEFL" ca revoke half --issuer "$key"
-expect 2 "$SEFL" ca restore half --issuer "$key"; says "which? give --role"
+expect 2 "$SEFL" ca restore half --issuer "$key"; says "choose one with --role"
 expect 0 "$SEFL" ca restore half --issuer "$key" --role aggregator
 [ "$(roles)" = "revoked client active aggregator " ] || fail "one role restored: $(roles)"
 expect 0 "$SEFL" ca restore half --issuer "$key" --role client; says "cannot count the clients"
@@ -166,8 +166,8 @@ expect 0 "$SEFL" ca list "$fed/ca/csp"; says "3 clients"; says "used"
 as_ca=$fed/ca/aggregator csp_ca=$fed/ca/csp
 # each server with the other's folder, or with a key that is not its own
 expect 2 "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" --csp localhost:1 --ca "$csp_ca"
-says 'that of the csp "csp", and this is the aggregator'
-expect 2 "$SEFL" csp -c "$fed/csp/csp.yml" --ca "$as_ca"; says 'that of the aggregator "aggregator", and this is the csp'
+says 'belongs to the csp "csp", and this is the aggregator'
+expect 2 "$SEFL" csp -c "$fed/csp/csp.yml" --ca "$as_ca"; says 'belongs to the aggregator "aggregator", and this is the csp'
 cp -r "$csp_ca" stray
 sed -i "s/^\(self csp [0-9a-f]*\) [0-9a-f]*/\1 $(cat "$as_ca/sign.pub")/;/^end/d" stray/trust
 printf 'end %s\n' "$(sha256sum < stray/trust | cut -d' ' -f1)" >> stray/trust
@@ -212,7 +212,7 @@ cp -r site-4/cert.pem site-4/key.pem site-4/*.pub site-4/policy.yml site-4/clien
 cp site-4/ledger other-site/
 cp wrong.pem other-site/peers.pem
 fed_start other-site "$SEFL" client -c other-site/client.yml
-doubts() { grep -q "the server's certificate is not accepted" "$dir/log/other-site"; }
+doubts() { grep -q "the server's certificate is not valid here" "$dir/log/other-site"; }
 fed_until 20 "refusal of the server" doubts
 fed_running other-site || fail "a client ends because somebody is on the way"
 cp right.pem other-site/peers.pem
@@ -322,7 +322,7 @@ expect 2 "$SEFL" enroll hand --csr-only; says "--name is missing"
 expect 0 "$SEFL" enroll hand --csr-only --name site-9
 expect 0 "$SEFL" ca sign "$as_ca" --csr hand/csr.pem --name site-9 --out site-9.pem
 expect 0 "$SEFL" ca sign "$csp_ca" --csr hand/csr.pem --name site-9; says "is a member now"
-expect 1 "$SEFL" ca sign "$as_ca" --csr hand/csr.pem --name site-10; says "a member already"
+expect 1 "$SEFL" ca sign "$as_ca" --csr hand/csr.pem --name site-10; says "already a member"
 "$SEFL" ca export "$as_ca" --out pub2 > /dev/null
 "$SEFL" ca export "$csp_ca" --out pub2 > /dev/null
 expect 1 "$SEFL" enroll hand --cert site-9.pem --peers pub2/csp-ca.pem --aggregator-key pub2/aggregator.pub \
@@ -435,7 +435,7 @@ mv "$as_ca/trust" kept
 fed_until 5 "missing list" as_counts trust_list_unreadable
 printf 'garbage\n' > "$as_ca/trust"
 sleep 2.2
-[ "$(grep -c "trust list not read again" "$dir/log/aggregator")" -eq 1 ] || fail "said again and again"
+[ "$(grep -c "trust list not reloaded" "$dir/log/aggregator")" -eq 1 ] || fail "said again and again"
 enroll hand --renew > /dev/null || fail "a member is out because the list is damaged"
 mv kept "$as_ca/trust"
 [ "$(cat "$as_ca/trust"; echo .)" = "$before" ] || fail "the list has changed meanwhile"
@@ -447,7 +447,7 @@ cp "$as_ca/trust" newest
 printf '%s' "${before%.}" > older
 cp older "$as_ca/trust"
 fed_until 5 "older list in the counters" as_counts trust_list_older
-grep -q "the trust list is older than one before" "$dir/log/aggregator" || fail "an older list is not said"
+grep -q "the trust list is older than a previous one" "$dir/log/aggregator" || fail "an older list is not said"
 cp newest "$as_ca/trust"
 fed_until 15 "end of a member that was revoked" hand_out
 
@@ -490,7 +490,7 @@ key=$("$SEFL" ca list "$as_ca" --json | tr '{' '\n' | sed -n 's/.*"key":"\([0-9a
 links() { grep -c "link to CSP is up" "$dir/log/aggregator" || :; }
 before=$(links) refusals=$(sed -n 's/.*"certificate.revoked":\([0-9]*\).*/\1/p' "$fed/aggregator/state/counters.json")
 expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
-put_out() { grep -q "CSP put out.*its issuer is trusted no longer" "$dir/log/aggregator"; }
+put_out() { grep -q "CSP disconnected.*its issuer is no longer trusted" "$dir/log/aggregator"; }
 fed_until 5 "end of the link" put_out
 refused_again() { # the certificate of the CSP that AS connects to
     [ "$(sed -n 's/.*"certificate.revoked":\([0-9]*\).*/\1/p' "$fed/aggregator/state/counters.json")" -gt "$refusals" ]

@@ -51,7 +51,7 @@ for few in "0 1 2 3" "4 5 6 7" "8 9 10"; do # no more at once than the CA's conn
 done
 for i in 11 12 13 14; do part_of $i; done
 [ "$(bodies '*.part' | wc -l)" -eq 11 ] || fail "$(bodies '*.part' | wc -l) parts"
-grep -q "too many unfinished updates" said.14 || fail "it says: $(cat said.14)"
+grep -q "too many unfinished uploads" said.14 || fail "it says: $(cat said.14)"
 fed_until 5 "parts in the counters" counted upload.parts
 
 # connections: a quarter of all, however many clients the CA has; a client that leaves frees its connection, even

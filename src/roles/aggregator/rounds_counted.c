@@ -8,10 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* With tree_lock: the tree of this round, and CSP's envelope. SEFL_ENOTFOUND gives the reason. A
- * tree costs a hash per client, so a client that asks about older rounds in turn gets a few trees
- * only (SEFL_EBUDGET). The tree of the newest round costs nobody anything: rounds may be shorter
- * than the rate allows. */
+/* With tree_lock: loads the tree of this round and CSP's envelope. SEFL_ENOTFOUND gives the reason.
+ * A tree costs one hash per client, so a client that asks about different older rounds gets only a
+ * few trees (SEFL_EBUDGET). The tree of the newest round is free: rounds may be shorter than the
+ * rate allows. */
 static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
 {
     sefl_status st = SEFL_OK;
@@ -33,7 +33,7 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
     SEFL_TRY(st);
     SEFL_CHECK(round >= r->tree_newest ||
                    buckets_take(r->tree_rate, asks, 1, clock_ms(r->c.as.mono)),
-               SEFL_EBUDGET, "too many rounds asked about: ask later");
+               SEFL_EBUDGET, "too many requests about different rounds: try again later");
     SEFL_TRY(as_store_verdict_get(store, round, &v));
     SEFL_TRY(rounds_uploads(r, round, &v, &set, &n));
     SEFL_TRY(as_store_tree(store, round, r->c.as.coins, seed));
@@ -65,7 +65,7 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32], 
     sefl_status st = SEFL_OK;
     pthread_mutex_lock(&r->tree_lock);
     SEFL_CHECK(task_is_sealed(r->c.as.task), SEFL_ENOTFOUND,
-               "the uploads of this task are not sealed: nobody signs who was counted");
+               "the uploads of this task are not sealed: CSP does not sign which were counted");
     SEFL_TRY(load_tree(r, round, client));
     SEFL_TRY(wr_u32(out, (uint32_t)r->tree_envelope.n));
     SEFL_TRY(wr_raw(out, r->tree_envelope.p, r->tree_envelope.n));

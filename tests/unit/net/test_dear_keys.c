@@ -144,9 +144,9 @@ static const struct {
     unsigned bits, exponent;
     const char *why;
 } cases[] = {
-    { 4096, 4096, "key of 4096 bits, exponent of 4096" },
-    { 2048, 64, "key of 2048 bits, exponent of 64" },
-    { MOST * 8, 16, "key of 16384 bits, exponent of 16" },
+    { 4096, 4096, "key of 4096 bits, exponent of 4096 bits" },
+    { 2048, 64, "key of 2048 bits, exponent of 64 bits" },
+    { MOST * 8, 16, "key of 16384 bits, exponent of 16 bits" },
 };
 
 static atomic_int told;

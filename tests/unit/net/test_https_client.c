@@ -359,7 +359,7 @@ static void drops_are_not_waited_for(void **state)
     uint64_t began = now_ms();
     CHECK_STATUS(https_get(c, "/slow", 100000, 0, &r), SEFL_ETIMEOUT);
     assert_in_range(now_ms() - began, 1900, 15000);
-    assert_non_null(strstr(sefl_last_error(), "slower than 1024 bytes a second"));
+    assert_non_null(strstr(sefl_last_error(), "slower than 1024 bytes per second"));
     https_reply_clear(&r);
     https_client_free(c);
     pthread_join(t, NULL);
@@ -373,7 +373,8 @@ static void servers_are_judged(void **state)
     static const struct {
         const char *name, *role, *hosts, *ca, *trust, *word;
     } t[] = {
-        { "s-role", "csp", "127.0.0.1", "ca-as", "ca-as", "role \"csp\" where \"aggregator\"" },
+        { "s-role", "csp", "127.0.0.1", "ca-as", "ca-as",
+          "role \"csp\" instead of \"aggregator\"" },
         { "s-host", "aggregator", "192.0.2.1,as.example", "ca-as", "ca-as", "127.0.0.1" },
         { "s-foreign", "aggregator", "127.0.0.1", "ca-foreign", "ca-as", "certificate" },
         { "s-old", "aggregator", "127.0.0.1", "ca-as", "ca-as", "expir" },

@@ -107,7 +107,7 @@ static void bad_files_are_refused(void **state)
     CHECK_STATUS(tls_id_read(&id, cert, folder_put("bad.key", "nonsense", 8), ca), SEFL_EPROTO);
     says("bad.key: not a PEM file");
     CHECK_STATUS(tls_id_read(&id, cert, cert, ca), SEFL_EPROTO); /* mixed up */
-    says("not a PEM file of the kind wanted here");
+    says("not a PEM file of the required kind");
     CHECK_STATUS(tls_id_read(&id, cert, key, folder_put("bad.ca", "nonsense", 8)), SEFL_EPROTO);
     says("bad.ca: not a PEM file");
     CHECK_STATUS(x509_info_file(&info, &pem, folder_path("bad.ca")), SEFL_EPROTO);
@@ -311,8 +311,8 @@ static void diallers_are_judged(void **state)
     make_weak("short", GNUTLS_PK_RSA, 1024, GNUTLS_DIG_SHA256);
     make_weak("sha1", GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1),
               GNUTLS_DIG_SHA1);
-    refused_with("foreign", "not issued by a CA");
-    refused_with("a-client", "role \"client\" where \"aggregator\"");
+    refused_with("foreign", "not issued by a trusted CA");
+    refused_with("a-client", "role \"client\" instead of \"aggregator\"");
     refused_with("a-csp", "not for client authentication");
     refused_with("old", "has expired");
     refused_with("early", "valid from");
@@ -326,7 +326,8 @@ static void listeners_are_judged(void **state)
     static const struct {
         const char *name, *role, *hosts, *ca, *dial, *word;
     } c[] = {
-        { "l-foreign", "csp", "127.0.0.1", "ca-foreign", "127.0.0.1", "not issued by a CA" },
+        { "l-foreign", "csp", "127.0.0.1", "ca-foreign", "127.0.0.1",
+          "not issued by a trusted CA" },
         { "l-role", "aggregator", "127.0.0.1", "ca-csp", "127.0.0.1", "role \"aggregator\"" },
         { "l-use", "client", "127.0.0.1", "ca-csp", "127.0.0.1", "not for server" },
         { "l-host", "csp", "csp.example,192.0.2.1", "ca-csp", "127.0.0.1", "not for host" },
@@ -360,8 +361,8 @@ static void keys_can_be_pinned(void **state)
         sefl_status st = tls_accept(&t, listener, csp, &want_as, 3000, &quick);
         if (right) {
             CHECK_OK(st);
-            assert_string_equal(tls_peer_name(t), "as");
-            assert_memory_equal(tls_peer_fingerprint(t), tls_id_fingerprint(as), 32);
+            assert_string_equal(tls_peer_info(t)->name, "as");
+            assert_memory_equal(tls_peer_info(t)->fingerprint, tls_id_fingerprint(as), 32);
             CHECK_OK(channel_send(tls_channel(t), "x", 1));
             CHECK_OK(channel_flush(tls_channel(t)));
             tls_close(t);
@@ -628,8 +629,9 @@ static void a_silent_link_is_no_slow_peer(void **state)
         sefl_status st;
         const char *why;
     } t[] = { { "slow", SILENT, SILENT * 3 / 2, 20000, SEFL_OK, "" },
-              { "silent", 0, SILENT * 3 / 2, 20000, SEFL_ETIMEOUT, "peer silent for 600 ms" },
-              { "too slow", SILENT, 2 * SILENT, SILENT * 3 / 2, SEFL_ETIMEOUT, "no progress" } };
+              { "silent", 0, SILENT * 3 / 2, 20000, SEFL_ETIMEOUT, "peer was silent for 600 ms" },
+              { "too slow", SILENT, 2 * SILENT, SILENT * 3 / 2, SEFL_ETIMEOUT,
+                "made no progress" } };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
         tls *c;
         uint8_t x = 7;

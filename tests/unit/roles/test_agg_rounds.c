@@ -126,7 +126,7 @@ static void validation_text(void **state)
         .task = &w.t, .models = w.models, .init = w.init, .vocab = w.words, .pool = w.pool
     };
     CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EINVAL);
-    assert_non_null(strstr(sefl_last_error(), "`valid` must give it"));
+    assert_non_null(strstr(sefl_last_error(), "set `valid` to its file"));
     w.t.has_valid = false;
     c.valid = path;
     CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EAUTH);

@@ -56,7 +56,7 @@ static void a_task_from_begin_to_end_with_trouble(void **state)
                                         "starting",
                                         "refused; trying again",
                                         "the task is refused",
-                                        "other bytes than the ones that were signed",
+                                        "not the bytes that the servers signed",
                                         "round done",
                                         "task over" };
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
@@ -87,7 +87,7 @@ static void a_model_that_comes_too_late(void **state)
                      1); /* the round continues (AS has extended it), and so does the client */
     assert_true(s->as.models >= 2);
     char *log = log_of(s);
-    if (!strstr(log, "deadline passed while its model came"))
+    if (!strstr(log, "deadline passed during the download of its model"))
         fail_msg("the log does not say it:\n%s", log);
     end(s);
 }

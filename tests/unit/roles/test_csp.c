@@ -1011,7 +1011,7 @@ static void wrong_keys_do_not_start(void **state)
     s.cfg.ca = NULL;
     CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }),
                  SEFL_EINVAL);
-    assert_non_null(strstr(sefl_last_error(), "set ca"));
+    assert_non_null(strstr(sefl_last_error(), "set `ca`"));
     s.cfg.ca = ca;
 
     const char *kept = s.cfg.sign_key;

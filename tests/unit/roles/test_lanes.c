@@ -633,7 +633,7 @@ static void three_failed_checks_end_the_task(void **state)
     }
     assert_int_equal(shares_pool_have(s.csp_pool), 0); /* erased after the failed check */
     assert_true(log_has(&s, "the aggregation server failed a check"));
-    assert_true(log_has(&s, "this task has ended"));
+    assert_true(log_has(&s, "this task is over"));
     CHECK_OK(dial_as(&s, &one));
     assert_int_equal(ask(one, LINK_LANE, span_of(s.pair, 32), &code), LINK_NO);
     assert_int_equal(code, LINK_NO_CHECKS);
@@ -674,7 +674,7 @@ static void audited_sessions_are_not_used(void **state)
         take_both(&s, t.values);
     }
     assert_true(files_in(s.records) > 0);
-    assert_true(log_has(&s, "noise session audited: CSP did what it had to"));
+    assert_true(log_has(&s, "noise session audited: CSP followed the protocol"));
     assert_true(log_has(&s, "noise session audited by the aggregation server"));
     assert_null(lanes_ended(s.l));
     end_scene(&s);
