@@ -1,6 +1,6 @@
 /* Design: one walk over the places from left to right makes every node of the tree, each as soon as
- * both its children are there; a stack of one hash per level holds what waits for its right
- * sibling. The last node is the root; only a stored tree keeps the others. */
+ * both its children exist; a stack with one hash per level keeps the nodes that wait for their
+ * right sibling. The last node is the root; only a stored tree keeps the others. */
 #include "protocol/counted.h"
 
 #include "base/alloc.h"
@@ -43,7 +43,7 @@ static void node_hash(uint8_t out[SHA256_BYTES], const uint8_t left[SHA256_BYTES
 
 /* The shuffle, as far as the leaves reach. */
 typedef struct places {
-    uint32_t *of; /* of[i]: where leaf i stands (i < n) */
+    uint32_t *of; /* of[i]: the place of leaf i (i < n) */
     uint32_t *at; /* at[k]: 1 + the leaf at place k; 0: a filler */
 } places;
 
@@ -151,7 +151,7 @@ typedef struct seat {
 struct counted_tree {
     unsigned depth;
     uint32_t n;
-    seat *seats; /* n, by rising client */
+    seat *seats; /* n, sorted by client */
     node *nodes; /* as walk writes them */
 };
 

@@ -64,8 +64,8 @@ const uint8_t *counted_tree_root(const counted_tree *t);
 sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t,
                               const uint8_t client[32]) SEFL_MUST_CHECK;
 
-/* SEFL_EAUTH unless the path leads from this leaf to the root; SEFL_EPROTO if it is not a path of this
- * depth. */
+/* SEFL_EAUTH unless the path leads from this leaf to the root; SEFL_EPROTO if it is not a path of
+ * this depth. */
 sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
                           unsigned depth, const round_entry *leaf, sefl_span path) SEFL_MUST_CHECK;
 

@@ -20,7 +20,7 @@ static sefl_status claim_read(enrol_claim *c, rd *r)
     SEFL_PASS(rd_bytes(r, &name, TRUST_NAME_MAX));
     memcpy(c->name, name.p, name.n);
     SEFL_NEED(strlen(c->name) == name.n && trust_name_ok(c->name), SEFL_EPROTO,
-              "enrolment: a name that is none");
+              "enrolment: the site's name is not valid");
     return SEFL_OK;
 }
 
@@ -158,7 +158,7 @@ sefl_status enrol_answer_read(enrol_answer *out, sefl_span in)
     SEFL_PASS(rd_bytes(&r, &a.population, ENROL_POPULATION_MAX));
     for (size_t i = 0; i < a.population.n; i++)
         SEFL_NEED(a.population.p[i] >= 0x20 && a.population.p[i] < 0x7f, SEFL_EPROTO,
-                  "enrolment: a population's name that is not printable");
+                  "enrolment: the population's name is not printable");
     SEFL_NEED(a.population.n > 0, SEFL_EPROTO, "enrolment: no population");
     SEFL_PASS(rd_bytes(&r, &a.certificate, ENROL_PEM_MAX));
     SEFL_PASS(rd_bytes(&r, &a.ca, ENROL_PEM_MAX));

@@ -1,5 +1,5 @@
-/* head: the start of a sealed upload: the seed of its pad, sealed to CSP's round key and signed with
- * the client's upload key (protocol/voucher.h).
+/* head: the start of a sealed upload: the seed of its pad, sealed to CSP's round key and signed
+ * with the client's upload key (protocol/voucher.h).
  *
  *     "SFH1" | suite u16 | 0 u16 | client 32 | units 32 | enc | sealed seed 48 | signature 64
  *
@@ -9,16 +9,16 @@
  *     seal       info "sefl head 1" | task 32 | round u64, ad client 32 | units 32
  *     signature  SIGN_UPLOAD over task 32 | round u64 | the head before the signature
  *
- * A head has 216 bytes with x25519 and 1,304 with xwing. It does not contain task and round: a reader
- * knows them, and for a head of another task or round both the signature and the seal fail.
+ * A head has 216 bytes with x25519 and 1,304 with xwing. It does not contain task and round: a
+ * reader knows them, and for a head of another task or round both the signature and the seal fail.
  *
  *     SEFL_TRY(head_make(out, &facts, csp_pub, seed, upload_key, &rng));     // client
  *     SEFL_TRY(head_read(&h, task->seal, in));                               // AS, CSP
  *     SEFL_TRY(head_check(&h, task_hash, round, upload_pub));
  *     SEFL_TRY(head_open(seed, &h, round_key, task_hash, round));            // CSP
  *
- * The short form replaces, in a SET, a head that CSP already has (protocol/link.h): the first 72 bytes
- * with suite 0.
+ * The short form replaces, in a SET, a head that CSP already has (protocol/link.h): the first 72
+ * bytes with suite 0.
  *
  * Secret: seed, keys. Public: the rest, and whether a head opened. Constant-time in the seed.
  * Threads: values. */
@@ -80,8 +80,8 @@ sefl_status head_make(uint8_t *out, const head_facts *f, sefl_span csp_pub,
 /* Writes the short form. */
 void head_short(uint8_t out[HEAD_PREFIX], const uint8_t client[32], const uint8_t units[32]);
 
-/* Opens the seed of a whole head whose signature is verified; SEFL_EAUTH, and zeros, if the seal does
- * not open with this key for this task and round. */
+/* Opens the seed of a whole head whose signature is verified; SEFL_EAUTH, and zeros, if the seal
+ * does not open with this key for this task and round. */
 sefl_status head_open(uint8_t seed[HEAD_SEED], const head *h, const seal_key *key,
                       const uint8_t task[32], uint64_t round) SEFL_MUST_CHECK;
 

@@ -1,13 +1,13 @@
 /* http: the calls that clients make to AS, and the fields beside their bodies.
  *
  *     char path[HTTP_PATH_MAX];
- *     http_path(path, &(http_target){ .call = HTTP_ROUND_MODEL, .round = 3 });  // "/v1/round/3/model"
- *     http_found f = http_find(&target, "GET", "/v1/round/3/model");            // and back
+ *     http_path(path, &(http_target){ .call = HTTP_ROUND_MODEL, .round = 3 }); // /v1/round/3/model
+ *     http_found f = http_find(&target, "GET", "/v1/round/3/model");           // and back
  *
- * AS and clients use only these two lists: AS dispatches with http_find, clients build every path with
- * http_path, and both get field names from http_field_name. tests/unit/protocol/test_schema.c checks
- * each entry, so that no field can carry a number computed from a client's text, and detects any path
- * or field name outside the lists.
+ * AS and clients use only these two lists: AS dispatches with http_find, clients build every path
+ * with http_path, and both get field names from http_field_name. tests/unit/protocol/test_schema.c
+ * checks each entry, so that no field can carry a number computed from a client's text, and detects
+ * any path or field name outside the lists.
  *
  * Threads: constants and values.   Secrets: none. */
 #ifndef PROTOCOL_HTTP_H
@@ -23,8 +23,9 @@
 #define HTTP_ENROL_PATH   "/v1/enroll"
 #define HTTP_VERSION_NAME "Sefl-Version"
 
-/* X(name, method, path, body of the answer); N is a round, HASH the BLAKE3 of an update's units in 64
- * hex digits. AS answers HEAD wherever it answers GET. Only ENROL works without a certificate. */
+/* X(name, method, path, body of the answer); N is a round, HASH the BLAKE3 of an update's units in
+ * 64 hex digits. AS answers HEAD wherever it answers GET. Only ENROL works without a
+ * certificate. */
 #define HTTP_CALLS(X)                                                               \
     X(HEALTH, "GET", HTTP_HEALTH_PATH, "ok")                                        \
     X(TASK, "GET", "/v1/task", "envelope of the task")                              \
@@ -77,8 +78,8 @@ typedef struct http_target {
 
 typedef enum http_found { HTTP_FOUND, HTTP_NO_PATH, HTTP_NO_METHOD } http_found;
 
-/* Finds the call. HTTP_NO_METHOD: the path is in the list, but not with this method. A round is 1 or
- * more, without leading zeros; hex digits are lower case. */
+/* Finds the call. HTTP_NO_METHOD: the path is in the list, but not with this method. A round is 1
+ * or more, without leading zeros; hex digits are lower case. */
 http_found http_find(http_target *out, const char *method, const char *path);
 
 /* Writes the path of a call; returns out. */

@@ -41,9 +41,9 @@
  *           AS's order
  *   any                                         NO       code u16 (link_no), message
  *
- * AS signs all of HELLO before the signature (SIGN_LINK). An attacker who has only AS's TLS key learns
- * nothing, cannot fix a set, and gets no lane on which to fail checks. pair: fresh random bytes that
- * bind the stream's lanes (roles/aggregator/lanes.h) to it.
+ * AS signs all of HELLO before the signature (SIGN_LINK). An attacker who has only AS's TLS key
+ * learns nothing, cannot fix a set, and gets no lane on which to fail checks. pair: fresh random
+ * bytes that bind the stream's lanes (roles/aggregator/lanes.h) to it.
  *
  * NO ends the question, not the stream; a message that breaks the format ends the stream. HELLO
  * comes first and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING
@@ -54,36 +54,37 @@
  * nothing but the TLS key changes no state.
  *
  * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, any number of EARLY, SET, REVEAL.
- * EARLY and each HEADS have at most LINK_HEADS_PIECE bytes of heads. HEADS may contain the short form
- * of a head that AS sent with EARLY on this stream and CSP did not refuse. CSP checks all heads before
- * it answers SET; the answer is durable, final, and the same for the same SET on any stream. With
- * fewer clients than the threshold CSP answers NO FEW and skips the round. CSP sends NO to a SET after
- * its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement names that root and
- * count.
+ * EARLY and each HEADS have at most LINK_HEADS_PIECE bytes of heads. HEADS may contain the short
+ * form of a head that AS sent with EARLY on this stream and CSP did not refuse. CSP checks all
+ * heads before it answers SET; the answer is durable, final, and the same for the same SET on any
+ * stream. With fewer clients than the threshold CSP answers NO FEW and skips the round. CSP sends
+ * NO to a SET after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement
+ * names that root and count.
  *
  * id of a revealed output: attempt u64, then the first 24 bytes of the set's hash.
  *
  * The two ledgers. AS charges a round durably before it sends REVEAL, and CSP charges it in REVEAL
- * before GO. So CSP's ledger equals AS's, or lacks AS's last charge: the charge of the highest round
- * that CSP signed, while CSP has neither revealed nor skipped that round. (A charge is one record,
- * the first of a task two.) Each message requires:
+ * before GO. So CSP's ledger equals AS's, or lacks AS's last charge: the charge of the highest
+ * round that CSP signed, while CSP has neither revealed nor skipped that round. (A charge is one
+ * record, the first of a task two.) Each message requires:
  *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round not revealed
  *     GO, KEPT        equal (CSP charges first)
  *     SKIP            equal, after CSP also makes AS's charge of that round: a charge without a
  *                     release may stand
- * In REVEAL and SKIP CSP computes the head after its charge, compares it, and only then writes. Here a
- * round that CSP skipped by itself (csp.h: its key expired) counts as not revealed. In any other case
- * CSP answers NO LEDGER and does nothing. AS checks the head of every WELCOME, HEADER, GO and KEPT in
- * the same way and ends the stream if it does not fit (SEFL_ESTATE). If CSP is ahead, or the ledgers
- * fork, one of them was lost, rolled back or changed; the operators must find out which. AS also
- * compares the rounds in WELCOME with its own journal: a server that knows less than it told the
- * other one has an old copy of its state.
+ * In REVEAL and SKIP CSP computes the head after its charge, compares it, and only then writes.
+ * Here a round that CSP skipped by itself (csp.h: its key expired) counts as not revealed. In any
+ * other case CSP answers NO LEDGER and does nothing. AS checks the head of every WELCOME, HEADER,
+ * GO and KEPT in the same way and ends the stream if it does not fit (SEFL_ESTATE). If CSP is
+ * ahead, or the ledgers fork, one of them was lost, rolled back or changed; the operators must find
+ * out which. AS also compares the rounds in WELCOME with its own journal: a server that knows less
+ * than it told the other one has an old copy of its state.
  *
  * Waiting. The protocol sends nothing while a server computes: CSP decrypts a piece of the sum for
- * about ten seconds (Paillier on two cores). Meanwhile the TLS layer sends heartbeats (net/tls.h), so
- * every wait has two limits. The link is lost if no byte arrives for `link_silence` seconds (a setting
- * of both servers, default 30). LINK_IDLE_MS is the maximum time that a responding peer may take for
- * one step. An idle AS tests the link with PING every 10 s, or sooner with a shorter limit.
+ * about ten seconds (Paillier on two cores). Meanwhile the TLS layer sends heartbeats (net/tls.h),
+ * so every wait has two limits. The link is lost if no byte arrives for `link_silence` seconds (a
+ * setting of both servers, default 30). LINK_IDLE_MS is the maximum time that a responding peer may
+ * take for one step. An idle AS tests the link with PING every 10 s, or sooner with a shorter
+ * limit.
  *
  * Secret: the contents of the long parts. Threads: one owner per side. */
 #ifndef PROTOCOL_LINK_H
@@ -191,12 +192,12 @@ typedef struct link_msg {
     sefl_buf body;  /* owned by the caller; free it with buf_clear */
 } link_msg;
 
-/* Receives the next control message. SEFL_EPROTO, and a dead stream, for any other kind (SUM, PLAIN,
- * REPLY and HEADS are not control messages), an index other than 0, or a body over the limit
+/* Receives the next control message. SEFL_EPROTO, and a dead stream, for any other kind (SUM,
+ * PLAIN, REPLY and HEADS are not control messages), an index other than 0, or a body over the limit
  * (LINK_BODY_MAX; EARLY and VERDICT have their own). */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
-/* Receives the next piece of a long part (SUM, HEADS) of this kind, with any index and at most `max`
- * bytes; otherwise SEFL_EPROTO, and the stream is dead. */
+/* Receives the next piece of a long part (SUM, HEADS) of this kind, with any index and at most
+ * `max` bytes; otherwise SEFL_EPROTO, and the stream is dead. */
 sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max) SEFL_MUST_CHECK;
 /* Sends and flushes. */
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;

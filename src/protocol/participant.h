@@ -1,6 +1,6 @@
 /* participant: a client's decisions: which task it accepts, when it trains, uploads and stops. The
- * state machine owns no socket, clock, disk or key: events come in with the time, orders go out, as in
- * agg.h.
+ * state machine owns no socket, clock, disk or key: events come in with the time, orders go out, as
+ * in agg.h.
  *
  *     POLL -> header checked -> [own coin] -> FETCH_MODEL -> TRAIN -> UPLOAD -> receipt checked ->
  *     POLL for the next round ... -> STOP
@@ -13,14 +13,15 @@
  *     UPLOAD        sends it, or the rest of it; checks the receipt   GOT_RECEIPT, or REFUSED
  *     SLEEP         waits until until_ms                             (nothing)
  *     STOP          ends: `why`                                      (nothing)
- * and FAILED after an error that may pass. participant_next repeats the order until an event arrives.
+ * and FAILED after an error that may pass. participant_next repeats the order until an event
+ * arrives.
  *
- * The complete ciphertext of a round is durable before its first byte leaves (TRAINED). After a restart
- * participant_restore continues with UPLOAD of those bytes and never encrypts that round again: the
- * driver restores the highest round whose body it has, with or without a receipt. If the deadline
- * passes before TRAINED, the client drops its work; if AS extends the round, the client starts again.
- * The client retries a failure after 1 s, doubled up to 256 s; half of each pause is fixed and half
- * random (the caller supplies the jitter's coins).
+ * The complete ciphertext of a round is durable before its first byte leaves (TRAINED). After a
+ * restart participant_restore continues with UPLOAD of those bytes and never encrypts that round
+ * again: the driver restores the highest round whose body it has, with or without a receipt. If the
+ * deadline passes before TRAINED, the client drops its work; if AS extends the round, the client
+ * starts again. The client retries a failure after 1 s, doubled up to 256 s; half of each pause is
+ * fixed and half random (the caller supplies the jitter's coins).
  * Threads: one owner.   Secrets: none. */
 #ifndef PROTOCOL_PARTICIPANT_H
 #define PROTOCOL_PARTICIPANT_H
@@ -29,8 +30,8 @@
 #include "protocol/round.h"
 #include "protocol/task.h"
 
-/* The owner's policy: the client refuses a task outside it with the rule's name. 0 or empty: no rule,
- * except for claim_none: a task without a claim is refused unless the policy allows it. */
+/* The owner's policy: the client refuses a task outside it with the rule's name. 0 or empty: no
+ * rule, except for claim_none: a task without a claim is refused unless the policy allows it. */
 typedef struct policy {
     double epsilon_task;    /* epsilon_per_task: maximum target of a task */
     double epsilon_total;   /* epsilon_total: maximum over all tasks, checked with the ledger */
@@ -43,8 +44,9 @@ typedef struct policy {
 } policy;
 
 /* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ...": the task's value, the allowed value, and the
- * change that would accept the task. Sets *broken (may be NULL) to the rule's name then. This function
- * compares epsilon_total with the task's own target; the client's ledger adds earlier spending. */
+ * change that would accept the task. Sets *broken (may be NULL) to the rule's name then. This
+ * function compares epsilon_total with the task's own target; the client's ledger adds earlier
+ * spending. */
 sefl_status policy_check(const policy *p, const task *t, const char **broken) SEFL_MUST_CHECK;
 
 typedef enum participant_order_kind {
@@ -64,8 +66,8 @@ typedef struct participant_order {
     bool zeros;        /* TRAIN: hidden sampling did not select this client: encrypt zeros */
 } participant_order;
 
-/* The members of AS's answer to a poll about the current round (JSON: docs/PROTOCOL.md); all are always
- * present. */
+/* The members of AS's answer to a poll about the current round (JSON: docs/PROTOCOL.md); all are
+ * always present. */
 #define ROUND_NEWS_FIELDS(X) X(state) X(round) X(left_ms) X(header) X(why)
 
 typedef enum round_word { ROUND_WAITING, ROUND_OPEN, ROUND_CLOSED, ROUND_OVER } round_word;
@@ -98,17 +100,17 @@ typedef struct participant_event {
 
 typedef struct participant participant;
 
-/* The caller has checked the task (task_open, policy_check). rounds_done: number of rounds of this task
- * that this client took part in (its ledger), except one that still waits for its receipt. The task
- * must outlive the participant. */
+/* The caller has checked the task (task_open, policy_check). rounds_done: number of rounds of this
+ * task that this client took part in (its ledger), except one that still waits for its receipt. The
+ * task must outlive the participant. */
 sefl_status participant_new(participant **out, const task *t, uint64_t rounds_done,
                             const sefl_rng *jitter) SEFL_MUST_CHECK;
 void participant_free(participant *m);
 /* Continues with a complete body of this round that is on disk. */
 void participant_restore(participant *m, uint64_t round, bool receipt);
 
-/* Reads a header and checks both signatures, the task, the announced round, the task's step, and that
- * CSP's round key has the task's suite (round_header_read checks its length). */
+/* Reads a header and checks both signatures, the task, the announced round, the task's step, and
+ * that CSP's round key has the task's suite (round_header_read checks its length). */
 sefl_status participant_header_check(const task *t, round_header *out, sefl_span envelope,
                                      uint64_t round) SEFL_MUST_CHECK;
 

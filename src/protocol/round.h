@@ -5,13 +5,13 @@
  *                | suite u16 | length u16 | CSP's round key (0, 0 and no key without a seal)
  *     receipt    task 32 | round u64 | client fingerprint 32 | body hash 32 | bytes u64
  *     statement  task 32 | round u64 | attempt u64 | clients u32 | set hash 32
- *                | slice: the noise shares of this attempt (mpc/noise/pool.h; empty except for joint)
+ *                | slice: the noise shares of this attempt (mpc/noise/pool.h; joint noise only)
  *
- * The set hash is SHA-256("sefl set 1", task, round u64, clients u32, then for each client, sorted by
- * fingerprint: fingerprint 32, body hash 32). In a sealed task it is the root of the tree of counted
- * clients (protocol/counted.h). A body hash is the name of the update: BLAKE3 of its units. A client's
- * fingerprint is the SHA-256 of the public key in its certificate (SPKI, DER). CSP gets the statement's
- * count even under hidden sampling; it is not published.
+ * The set hash is SHA-256("sefl set 1", task, round u64, clients u32, then for each client, sorted
+ * by fingerprint: fingerprint 32, body hash 32). In a sealed task it is the root of the tree of
+ * counted clients (protocol/counted.h). A body hash is the name of the update: BLAKE3 of its units.
+ * A client's fingerprint is the SHA-256 of the public key in its certificate (SPKI, DER). CSP gets
+ * the statement's count even under hidden sampling; it is not published.
  * Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_ROUND_H
 #define PROTOCOL_ROUND_H
@@ -31,8 +31,8 @@ enum {
 };
 
 /* The fields in wire order: X(type, name), types u16, u32, u64 and hash (32 bytes). These lists
- * generate structs, readers and writers, and the list that tests/unit/protocol/test_schema.c compares
- * with what a message may reveal about a client. */
+ * generate structs, readers and writers, and the list that tests/unit/protocol/test_schema.c
+ * compares with what a message may reveal about a client. */
 #define ROUND_HEADER_FIELDS(X)                     \
     X(hash, task)                                  \
     X(u64, round)  /* from 1 */                    \
@@ -73,8 +73,8 @@ typedef struct round_statement {
     shares_slice slice;
 } round_statement;
 
-/* Readers return SEFL_EPROTO unless the length is right and the round above 0; a header's key must have
- * the length of its suite. The writers of a header and of a statement return the length. */
+/* Readers return SEFL_EPROTO unless the length is right and the round above 0; a header's key must
+ * have the length of its suite. The writers of a header and of a statement return the length. */
 size_t round_header_write(uint8_t out[HEADER_MAX], const round_header *h);
 sefl_status round_header_read(round_header *out, sefl_span in) SEFL_MUST_CHECK;
 void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *r);

@@ -11,8 +11,8 @@
  *     SEFL_TRY(envelope_read(&env, in));                  // env.content points into `in`
  *     SEFL_TRY(envelope_check(&env, SIGN_TASK, &pinned));  // both servers' keys and signatures
  *
- * The public key in an envelope only names the claimed signer; a reader verifies with the keys that it
- * has pinned.
+ * The public key in an envelope only names the claimed signer; a reader verifies with the keys that
+ * it has pinned.
  * Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_SIGNED_H
 #define PROTOCOL_SIGNED_H
@@ -45,8 +45,8 @@ typedef struct pinned {
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
 } pinned;
 
-/* SEFL_EPROTO for any other format: unknown kinds or signers, a signer twice, stray bytes. Verifies no
- * signature. out->content points into `in`. */
+/* SEFL_EPROTO for any other format: unknown kinds or signers, a signer twice, stray bytes. Verifies
+ * no signature. out->content points into `in`. */
 sefl_status envelope_read(envelope *out, sefl_span in) SEFL_MUST_CHECK;
 /* Appends the envelope to out. */
 sefl_status envelope_write(sefl_buf *out, const envelope *env) SEFL_MUST_CHECK;

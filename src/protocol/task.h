@@ -106,14 +106,14 @@ void task_clear(task *t);
  * before both signatures are verified. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 
-/* True if each upload carries a seed that its client sealed to CSP and signed (protocol/head.h). Then
- * CSP sees who is in a sum and reveals no other sum; otherwise AS must follow the protocol. */
+/* True if each upload carries a seed that its client sealed to CSP and signed (protocol/head.h).
+ * Then CSP sees who is in a sum and reveals no other sum; otherwise AS must follow the protocol. */
 bool task_is_sealed(const task *t);
 
 /* The AHE context of a round: SHA-256("sefl context 1", task id, round u64). */
 void task_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round);
-/* The AHE context of one upload: SHA-256("sefl pad 1", task id, round u64, client) in a sealed task,
- * otherwise the round's. */
+/* The AHE context of one upload: SHA-256("sefl pad 1", task id, round u64, client) in a sealed
+ * task, otherwise the round's. */
 void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round,
                          const uint8_t client[32]);
 /* Size of an update's body: its signed head (none without a seal), then the scheme's bytes. */
@@ -125,16 +125,16 @@ struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t at
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
 /* Returns `count` releases of this task as an accountant's event, against observers who do not see
- * participation: rate is 1 unless t->amplified. Without a claim (noise none) all members except count
- * are zero, as in a ledger. Against a server the ledger's gate (store/ledger.h) uses rate 1 and
- * min(count, max_rounds_per_client), unless sampling is hidden. A role makes its ledger_terms from
- * this event, id, sampling == TASK_HIDDEN, unit, max_rounds_per_client, epsilon and delta; if the
- * event's noise is none, all of them except the id are zero. */
+ * participation: rate is 1 unless t->amplified. Without a claim (noise none) all members except
+ * count are zero, as in a ledger. Against a server the ledger's gate (store/ledger.h) uses rate 1
+ * and min(count, max_rounds_per_client), unless sampling is hidden. A role makes its ledger_terms
+ * from this event, id, sampling == TASK_HIDDEN, unit, max_rounds_per_client, epsilon and delta; if
+ * the event's noise is none, all of them except the id are zero. */
 dp_event task_event(const task *t, uint64_t count);
 
-/* Returns the divisor for the sum of `clients` clients (weights equal): their number if participation
- * is public, else the constant rate * enrolled. NAN for capped weights, whose divisor is the noisy
- * total of the weight slot (dp_weight_total). */
+/* Returns the divisor for the sum of `clients` clients (weights equal): their number if
+ * participation is public, else the constant rate * enrolled. NAN for capped weights, whose divisor
+ * is the noisy total of the weight slot (dp_weight_total). */
 double task_divisor(const task *t, uint32_t clients);
 
 /* Explains a task to a data-protection officer: who can learn what, and with which guarantee. */

@@ -1,11 +1,12 @@
-/* task_fields: the list of members of a task document. The reader, the writer, the settings of `sefl
- * task new`, the tests and docs/PROTOCOL.md follow this list and its order.
+/* task_fields: the list of members of a task document. The reader, the writer, the settings of
+ * `sefl task new`, the tests and docs/PROTOCOL.md follow this list and its order.
  *
  *     TASK_FIELDS(SETTABLE, FIXED)
  *
- * calls SETTABLE(path, kind, member, fallback, min, max, words, help) for members that a person sets,
- * and FIXED(...) with the same arguments for members that the program fills in. fallback NULL: the
- * setting is required. min and max bound numbers, inclusive. A document contains every member.
+ * calls SETTABLE(path, kind, member, fallback, min, max, words, help) for members that a person
+ * sets, and FIXED(...) with the same arguments for members that the program fills in. fallback
+ * NULL: the setting is required. min and max bound numbers, inclusive. A document contains every
+ * member.
  *
  *     kind      JSON      in the draft
  *     TEXT      string    char[TASK_NAME_MAX + 1]: printable ASCII, not empty
@@ -88,7 +89,8 @@
     S("privacy.weight_cap", COUNT, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL,                     \
       "number of words that gives the full weight; weights capped only")                           \
     S("rounds.count", COUNT, t.rounds, "100", 1, UINT32_MAX, NULL, "number of rounds")             \
-    S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL, "number of clients in the population")   \
+    S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL,                                \
+      "number of clients in the population")                                                       \
     S("rounds.clients_max", COUNT, t.clients_max, "0", 0, 1 << 24, NULL,                           \
       "maximum clients in a sum; 0: all enrolled")                                                 \
     S("rounds.threshold", COUNT, t.threshold, "0", 0, 1 << 24, NULL,                               \

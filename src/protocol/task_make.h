@@ -20,8 +20,8 @@ void task_settings_model(lm_config *out, const settings *s, uint32_t words);
 /* True if the mode in privacy.noise adds noise. */
 bool task_settings_noisy(const settings *s);
 
-/* Writes the document from settings, CSP's Paillier key (unused with scheme pad, may be NULL) and both
- * servers' public signing keys, and checks it with task_read. */
+/* Writes the document from settings, CSP's Paillier key (unused with scheme pad, may be NULL) and
+ * both servers' public signing keys, and checks it with task_read. */
 sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
                       const pinned *servers) SEFL_MUST_CHECK;
 

@@ -1,10 +1,11 @@
 /* update: the body of one update in memory: the head (sealed tasks), then the encrypted units.
  *
- *     SEFL_TRY(update_make(body, units, &(update_facts){ .task = &t, .header = &h, .enc = enc, ... }, X,
+ *     update_facts facts = { .task = &t, .header = &h, .enc = enc, ... };
+ *     SEFL_TRY(update_make(body, units, &facts, X,
  *                          pool, NULL, &rng));              // body: task_body_bytes(&t)
  *
- * For callers that keep a whole body in memory: the simulator, benchmarks, tests. A client writes the
- * same bytes to a file in pieces (roles/client/update.h).
+ * For callers that keep a whole body in memory: the simulator, benchmarks, tests. A client writes
+ * the same bytes to a file in pieces (roles/client/update.h).
  * Threads: pure; uses the pool's threads.   Secrets: X, the upload key, the rng's coins. */
 #ifndef PROTOCOL_UPDATE_H
 #define PROTOCOL_UPDATE_H

@@ -4,12 +4,12 @@
  * sends none speaks 1.0, which had no such field. The major number must be ours. The minor number
  * may be any from VERSION_MINOR_LOWEST, the oldest whose requests the tests replay, to one above
  * ours: a minor version only adds features, and older versions must not need them. AS answers any
- * other client with 426 and the accepted versions, whatever the request is, before it reads a byte of
- * a body. AS sends its own version in each answer.
+ * other client with 426 and the accepted versions, whatever the request is, before it reads a byte
+ * of a body. AS sends its own version in each answer.
  *     upgrade order: both servers, then the clients, in any order and at any time
  *
- *     2.0   the calls of protocol/http.h: the BLAKE3 of its units names an update; if the task seals
- *           seeds, an update has a sealed and signed head, and its client a voucher
+ *     2.0   the calls of protocol/http.h: the BLAKE3 of its units names an update; if the task
+ *           seals seeds, an update has a sealed and signed head, and its client a voucher
  *
  * AS refuses clients of 1.x (other updates, other names for them).
  *
@@ -39,7 +39,8 @@ typedef struct version_number {
     uint16_t major, minor;
 } version_number;
 
-/* Reads "2.0": digits, a point, digits; at most 4 each, no leading zeros. NULL: 1.0. SEFL_EPROTO. */
+/* Reads "2.0": digits, a point, digits; at most 4 each, no leading zeros. NULL: 1.0.
+ * SEFL_EPROTO. */
 sefl_status version_read(version_number *out, const char *text) SEFL_MUST_CHECK;
 /* True if a client of this version may take part; otherwise `why` names the accepted versions. */
 bool version_takes(version_number v, char why[VERSION_SENTENCE]);

@@ -10,11 +10,11 @@
  *     chain       the certificate and the intermediate certificates up to its CA, PEM; may be empty
  *                 for a client whose key is in CSP's own list
  *
- * A client then signs its uploads with the upload key (Ed25519, 49 us per verification) instead of the
- * certificate's. A server accepts a voucher if it names both servers of the federation, the SPKI is a
- * member's, the signature is valid, the serial is above that of the client's last voucher, and no
- * other client has that upload key. This module reads and writes the bytes; roles/csp/vouch.h, which
- * may use net/, verifies the signature.
+ * A client then signs its uploads with the upload key (Ed25519, 49 us per verification) instead of
+ * the certificate's. A server accepts a voucher if it names both servers of the federation, the
+ * SPKI is a member's, the signature is valid, the serial is above that of the client's last
+ * voucher, and no other client has that upload key. This module reads and writes the bytes;
+ * roles/csp/vouch.h, which may use net/, verifies the signature.
  *
  *     SEFL_TRY(voucher_read(&v, in));               // spans point into `in`
  *     SEFL_TRY(voucher_to_sign(&buf, &v));          // what x509_sign and x509_verify take
@@ -51,7 +51,8 @@ typedef struct voucher {
     sefl_span spki, signature, chain;
 } voucher;
 
-/* SEFL_EPROTO for any other format, or if client is not the SHA-256 of SPKI. Verifies no signature. */
+/* SEFL_EPROTO for any other format, or if client is not the SHA-256 of SPKI. Verifies no
+ * signature. */
 sefl_status voucher_read(voucher *out, sefl_span in) SEFL_MUST_CHECK;
 /* Appends the voucher; computes client from SPKI and ignores v->client. SEFL_ERANGE: too long. */
 sefl_status voucher_write(sefl_buf *out, const voucher *v) SEFL_MUST_CHECK;

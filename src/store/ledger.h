@@ -1,8 +1,8 @@
 /* ledger: the privacy charges of a population, in an append-only file.
  *
  * A server charges every release here, durably, before any part of it leaves the process;
- * ledger_charge makes the charge durable. Each server computes a charge from the signed task and its
- * own round number, never from a message, so two servers that saw the same rounds have the same
+ * ledger_charge makes the charge durable. Each server computes a charge from the signed task and
+ * its own round number, never from a message, so two servers that saw the same rounds have the same
  * bytes and can compare heads. A client keeps the ledger of its text with the same module
  * (text_ledger.h).
  *
@@ -29,18 +29,18 @@
  *
  * What is detected. A changed, missing, repeated or reordered record breaks the hash chain, and
  * ledger_open refuses the file. It also refuses a changed length, which the file contains twice and
- * which must fit the record's type; at most one append may be unfinished. A truncated file looks like
- * an older one, and so does a file whose last append was overwritten with zeros. A head that is
- * stored elsewhere detects both: `remembered` at open (the caller's database), and the other server's
- * head, exchanged every round. These checks precede any change to the file. Not detected: ledger and
- * head rolled back together, or a ledger rewritten from its first record by an attacker who also
- * controls the other head.
+ * which must fit the record's type; at most one append may be unfinished. A truncated file looks
+ * like an older one, and so does a file whose last append was overwritten with zeros. A head that
+ * is stored elsewhere detects both: `remembered` at open (the caller's database), and the other
+ * server's head, exchanged every round. These checks precede any change to the file. Not detected:
+ * ledger and head rolled back together, or a ledger rewritten from its first record by an attacker
+ * who also controls the other head.
  *
  * Crashes. An incomplete record was never acknowledged: the next open truncates it (ledger_ignored
  * returns its size). A record that was written but perhaps not synced counts; open writes the last
- * append again and syncs it before anything relies on it. So a charge that was followed by a release
- * is never lost. A charge without a release may remain, which is the safe side. After a failed write
- * or sync the ledger refuses further work until it is reopened.
+ * append again and syncs it before anything relies on it. So a charge that was followed by a
+ * release is never lost. A charge without a release may remain, which is the safe side. After a
+ * failed write or sync the ledger refuses further work until it is reopened.
  *
  * File format (little-endian): "SEFLLDG2", then records
  *     u32 n | u32 ~n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
@@ -119,9 +119,9 @@ typedef struct ledger_total {
 sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CHECK;
 
 /* Opens a ledger for charging; population NULL: any. SEFL_ENOTFOUND if the file does not exist
- * (creating it silently would reset the budget), SEFL_EPROTO if it was changed, SEFL_ESTATE if another
- * process uses it, it belongs to another population, or it does not contain the remembered head
- * (NULL: none). */
+ * (creating it silently would reset the budget), SEFL_EPROTO if it was changed, SEFL_ESTATE if
+ * another process uses it, it belongs to another population, or it does not contain the remembered
+ * head (NULL: none). */
 sefl_status ledger_open(ledger **out, const char *path, const char *population,
                         const ledger_head *remembered) SEFL_MUST_CHECK;
 
@@ -139,19 +139,19 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
 sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
                               uint64_t round) SEFL_MUST_CHECK;
 
-/* Computes the head after a charge of this round; the current head if it is already charged. The same
- * refusals; writes nothing. A server compares it with its peer's head before it charges. */
+/* Computes the head after a charge of this round; the current head if it is already charged. The
+ * same refusals; writes nothing. A server compares it with its peer's head before it charges. */
 sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
                               ledger_head *out) SEFL_MUST_CHECK;
 
-/* Checks that the total stays within epsilon_max: the budget gate alone, for the limit of a client's
- * owner instead of the task's. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round that is
- * already charged, and for terms without a claim. Writes nothing. */
+/* Checks that the total stays within epsilon_max: the budget gate alone, for the limit of a
+ * client's owner instead of the task's. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round
+ * that is already charged, and for terms without a claim. Writes nothing. */
 sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
                           double epsilon_max) SEFL_MUST_CHECK;
 
-/* Returns the size of an incomplete record after the last complete one, at open: ledger_open truncates
- * it, ledger_open_read leaves it. */
+/* Returns the size of an incomplete record after the last complete one, at open: ledger_open
+ * truncates it, ledger_open_read leaves it. */
 size_t ledger_ignored(const ledger *l);
 
 /* True if this round is charged. */
@@ -164,7 +164,8 @@ sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out) SEFL_
 
 const char *ledger_population(const ledger *l);
 
-/* Returns the terms of task number i and its number of charged rounds; NULL if there is no task i. */
+/* Returns the terms of task number i and its number of charged rounds; NULL if there is no task
+ * i. */
 const ledger_terms *ledger_task(const ledger *l, size_t i, uint64_t *rounds);
 
 void ledger_get_head(const ledger *l, ledger_head *out);

@@ -18,8 +18,8 @@
 
 #include "store/ledger.h"
 
-/* Creates an empty ledger for an existing text. SEFL_EEXIST if the path exists; SEFL_ESTATE, and no new
- * ledger, if the text already has one. */
+/* Creates an empty ledger for an existing text. SEFL_EEXIST if the path exists; SEFL_ESTATE, and no
+ * new ledger, if the text already has one. */
 sefl_status text_ledger_create(const char *path, const char *text) SEFL_MUST_CHECK;
 
 /* Opens the ledger for charging, as ledger_open does, and binds a text without a ledger to it.

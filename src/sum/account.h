@@ -38,10 +38,11 @@ void account_close(account *a);
 /* SEFL_OK: the charge is durable. Writes nothing if the round is already charged. */
 sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
 sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
-/* SEFL_ESTATE if a round after `last` is charged: a journal that ends with `last` is an old copy. */
+/* SEFL_ESTATE if a round after `last` is charged: a journal that ends with `last` is an old
+ * copy. */
 sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
-/* Writes the latest step of this task durably, in place of the previous one, and reads it. Steps are
- * the server's own numbers and only grow. hash NULL: zeros. Step 0: there is no note. */
+/* Writes the latest step of this task durably, in place of the previous one, and reads it. Steps
+ * are the server's own numbers and only grow. hash NULL: zeros. Step 0: there is no note. */
 sefl_status account_note(account *a, uint64_t step,
                          const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;

@@ -28,9 +28,9 @@
  * Noise shares (joint noise) belong to no round: the driver fills their pool in the background, and
  * REVEAL waits for missing ones.
  *
- * The machine gives an order once. The order is under way until an event ends it; meanwhile agg_next
- * answers WAIT. One order that uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does not
- * (FREEZE, RELEASE) may be under way at the same time: the driver may dial while it writes the
+ * The machine gives an order once. The order is under way until an event ends it; meanwhile
+ * agg_next answers WAIT. One order that uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does
+ * not (FREEZE, RELEASE) may be under way at the same time: the driver may dial while it writes the
  * set.
  *
  *     order     ends with                       order     ends with
@@ -141,8 +141,8 @@ typedef struct agg agg;
 /* The task must outlive the machine. */
 sefl_status agg_new(agg **out, const task *t) SEFL_MUST_CHECK;
 void agg_free(agg *a);
-/* Call this first. m->clients while COLLECTING: the number that the store counts now. SEFL_EINVAL if
- * m is not a state of this task. */
+/* Call this first. m->clients while COLLECTING: the number that the store counts now. SEFL_EINVAL
+ * if m is not a state of this task. */
 sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms) SEFL_MUST_CHECK;
 agg_memory agg_remember(const agg *a);
 

@@ -1,9 +1,9 @@
 /* Design:
- *  1. as_ask sends a question and returns its answer. NO becomes a status and leaves the link usable;
- *     any other failure marks it dead.
+ *  1. as_ask sends a question and returns its answer. NO becomes a status and leaves the link
+ *     usable; any other failure marks it dead.
  *  2. After GO nothing can be undone: any failure, even of AS itself, ends the stream.
- *  3. AS reads a kept output to its end before it checks it, so that it can skip a lost round on the
- *     same stream. */
+ *  3. AS reads a kept output to its end before it checks it, so that it can skip a lost round on
+ *     the same stream. */
 #include "sum/as_link.h"
 
 #include "base/alloc.h"
@@ -439,7 +439,8 @@ static sefl_status put_statement(as_link *l, const one_reveal *op)
     return envelope_write(&l->out, &env);
 }
 
-/* Sends REVEAL. If CSP does not have the named shares (it lost them, or never got them), tries others. */
+/* Sends REVEAL. If CSP does not have the named shares (it lost them, or never got them), tries
+ * others. */
 static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
 {
     enum { TRIES = 3 };
@@ -459,8 +460,8 @@ static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
     return st;
 }
 
-/* Sealed tasks: reads COUNTED after the output, even after an unusable output (`st`), if the stream is
- * in step. */
+/* Sealed tasks: reads COUNTED after the output, even after an unusable output (`st`), if the stream
+ * is in step. */
 static sefl_status read_counted(one_reveal *op, sefl_status st, const uint8_t *id)
 {
     as_link *l = op->l;

@@ -13,9 +13,9 @@
  *     joint   value = (w + 0.5) * h            own, none   value = w * q         (task.ahe.pack)
  *
  * Every question compares the ledgers as link.h specifies. AS takes noise shares from the pool
- * before REVEAL, which names them; no other attempt uses them. After CSP's GO, AS draws the seeds of
- * mask and coins, fresh for every attempt. Seeds and shares are durable before the first byte of the
- * masked sum leaves; the digest of CSP's reply is durable before AS uses the reply. The result
+ * before REVEAL, which names them; no other attempt uses them. After CSP's GO, AS draws the seeds
+ * of mask and coins, fresh for every attempt. Seeds and shares are durable before the first byte of
+ * the masked sum leaves; the digest of CSP's reply is durable before AS uses the reply. The result
  * depends only on these and the reply, so a KEPT answer after a crash gives the same result. AS
  * refuses a second reply to one attempt.
  *
@@ -82,8 +82,8 @@ typedef struct as_set {
     uint32_t clients;
     const round_entry *leaves; /* sorted by client, each client once */
     const uint8_t *tree_seed;  /* COUNTED_SEED bytes, drawn once for this set */
-    /* Writes the whole head of leaf i, head_bytes(task.seal). Called only for heads that CSP did not
-     * get with EARLY. */
+    /* Writes the whole head of leaf i, head_bytes(task.seal). Called only for heads that CSP did
+     * not get with EARLY. */
     sefl_status (*head)(void *ctx, uint32_t i, uint8_t *out);
     void *ctx;
 } as_set;
@@ -92,7 +92,8 @@ typedef struct as_set {
  * again, on this link or a later one. Must precede as_link_reveal on each link; the reveal's
  * statement names the verdict's root (as its set) and its number of kept clients.
  *   SEFL_ESTATE    CSP has decided another set of this round; or fewer clients than the threshold
- *                  are left (*few true; few may be NULL): CSP has skipped the round without a charge
+ *                  are left (*few true; few may be NULL): CSP has skipped the round without a
+ *                  charge
  *   SEFL_ECRYPTO   CSP has lost the round key or skipped the round: skip it */
 sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few) SEFL_MUST_CHECK;
 

@@ -1,5 +1,6 @@
-/* Executes the orders of sum/agg.h. An order may be executed twice: its second result is the same, or
- * replaces the first one completely, and the machine continues only once the result is durable. */
+/* Executes the orders of sum/agg.h. An order may be executed twice: its second result is the same,
+ * or replaces the first one completely, and the machine continues only once the result is
+ * durable. */
 #include "sum/as_rounds_internal.h"
 
 #include "base/alloc.h"
@@ -298,8 +299,8 @@ static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why,
     return as_rounds_say(r, AGG_LOST, o->round);
 }
 
-/* Gets the closed sum of the set, unless CSP has already revealed this round. *handled: the round is
- * lost, and the machine knows it. */
+/* Gets the closed sum of the set, unless CSP has already revealed this round. *handled: the round
+ * is lost, and the machine knows it. */
 static sefl_status get_sum(as_rounds *r, as_reveal *o, bool *handled)
 {
     if (as_link_peer(r->link)->revealed >= o->round)
@@ -369,8 +370,8 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     pthread_mutex_unlock(&r->lock);
     SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be revealed without a set", o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
-    /* after a crash between the integers and the machine's step, the stored integers are the release:
-     * in mode own another reveal would draw AS's noise a second time */
+    /* after a crash between the integers and the machine's step, the stored integers are the
+     * release: in mode own another reveal would draw AS's noise a second time */
     if (as_store_released(r->store, o->round, w, t->values) == SEFL_OK) {
         st = as_rounds_say(r, AGG_REVEALED, o->round);
         goto done;
@@ -508,8 +509,8 @@ static sefl_status order_skip(as_rounds *r, const agg_order *o)
     p.clients = agg_remember(r->a).clients;
     journal_round row = r->row;
     pthread_mutex_unlock(&r->lock);
-    /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the ledger
-     * counts it as a release of its clients */
+    /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the
+     * ledger counts it as a release of its clients */
     SEFL_PASS(account_has(r->c.account, o->round, &row.charged));
     row.skipped = true;
     row.state = AGG_SKIPPING;

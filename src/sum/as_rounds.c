@@ -1,6 +1,6 @@
 /* Design.
- *  1. The driver uses the machine only under `lock`, and does long work (link, sum, release) without
- *     it.
+ *  1. The driver uses the machine only under `lock`, and does long work (link, sum, release)
+ *     without it.
  *  2. agg_next may change the machine (time passes): its memory is durable before the driver
  *     executes the order.
  *  3. Order of locks: this one, then those of the ports. */

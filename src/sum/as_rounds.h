@@ -1,6 +1,6 @@
 /* as_rounds: the driver of AS's rounds. It executes the orders of sum/agg.h durably, one at a time:
- * dial, sign, freeze, reveal, release, skip, finish. The aggregator, the simulator, `demo --sum` and
- * `sefl bench round` all use this driver and differ only in its ports.
+ * dial, sign, freeze, reveal, release, skip, finish. The aggregator, the simulator, `demo --sum`
+ * and `sefl bench round` all use this driver and differ only in its ports.
  *
  *     port        what it hides                  aggregator            simulator, demo
  *     store       durable state (as_store.h)     as_disk               as_memory
@@ -60,7 +60,8 @@ typedef struct as_uploads {
     sefl_status (*restore)(void *ctx, uint64_t round, uint32_t *clients);
     /* The round is closed: every acknowledged upload is in the sum, or about to be added. */
     sefl_status (*freeze)(void *ctx, uint64_t round);
-    /* Returns the frozen set, sorted by client, in a new array (sefl_free); the same set every time.
+    /* Returns the frozen set, sorted by client, in a new array (sefl_free); the same set every
+     * time.
      * *set is NULL if there is no CSP (as_clear). */
     sefl_status (*set)(void *ctx, uint64_t round, round_entry **set, uint32_t *n);
     /* *Sealed tasks: the i-th upload in the order of arrival; false: it has not arrived. */
@@ -86,7 +87,8 @@ typedef struct as_uploads {
 
 typedef struct as_model {
     /* Makes the next model durable, or none if the release check blocks it (out->blocked).
-     * numbers.bound is 0 if there was no check. A repetition after a crash writes the same bytes. */
+     * numbers.bound is 0 if there was no check. A repetition after a crash writes the same
+     * bytes. */
     sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out);
     void (*settle)(void *ctx, uint64_t latest); /* `latest` is durably the newest; may be NULL */
@@ -129,16 +131,16 @@ typedef struct as_rounds_config {
 sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c) SEFL_MUST_CHECK;
 void as_rounds_free(as_rounds *r);
 
-/* Runs until the task is over (SEFL_OK), as_rounds_stop or config.stop (SEFL_ECANCELLED), or a failure
- * that waiting does not fix: a store that cannot be written, ledgers that disagree. */
+/* Runs until the task is over (SEFL_OK), as_rounds_stop or config.stop (SEFL_ECANCELLED), or a
+ * failure that waiting does not fix: a store that cannot be written, ledgers that disagree. */
 sefl_status as_rounds_run(as_rounds *r) SEFL_MUST_CHECK;
 void as_rounds_stop(as_rounds *r);
 bool as_rounds_stopping(const as_rounds *r);
 /* Reports an event: as_rounds_run looks for work. With the lock. */
 void as_rounds_wake(as_rounds *r);
 
-/* Sealed tasks, in the thread of as_rounds_run: sends CSP the heads of uploads that have arrived since
- * the last call (EARLY). The driver does so while it waits. */
+/* Sealed tasks, in the thread of as_rounds_run: sends CSP the heads of uploads that have arrived
+ * since the last call (EARLY). The driver does so while it waits. */
 sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
 
 /* The lock guards the machine; results of these calls are valid while the caller holds it. */
@@ -148,7 +150,8 @@ sefl_span
 as_rounds_header(const as_rounds *r); /* of the current round; empty before it is signed */
 release_from as_rounds_model(const as_rounds *r); /* the latest release */
 
-/* Number of clients in the sum of a closed round; sealed tasks: *refused is how many CSP refused. */
+/* Number of clients in the sum of a closed round; sealed tasks: *refused is how many CSP
+ * refused. */
 uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused);
 /* Returns NULL without a link. In the thread of as_rounds_run. */
 as_link *as_rounds_link(as_rounds *r);

@@ -58,10 +58,12 @@ sefl_status as_rounds_execute(as_rounds *r, const agg_order *o) SEFL_MUST_CHECK;
 /* Waits until `until_ms` or an event; pings CSP and sends heads meanwhile. */
 sefl_status as_rounds_idle(as_rounds *r, uint64_t until_ms) SEFL_MUST_CHECK;
 
-/* Sealed tasks: sends EARLY if it is due. *wait_ms: time until the next call; 0: heads were sent. */
+/* Sealed tasks: sends EARLY if it is due. *wait_ms: time until the next call; 0: heads were
+ * sent. */
 sefl_status as_rounds_early(as_rounds *r, uint64_t *wait_ms) SEFL_MUST_CHECK;
-/* Sealed tasks: sends SET, stores the VERDICT and subtracts refused uploads from the sum; sets count
- * and root of `o`. few: CSP keeps fewer clients than the threshold. lost: a head is unreadable. */
+/* Sealed tasks: sends SET, stores the VERDICT and subtracts refused uploads from the sum; sets
+ * count and root of `o`. few: CSP keeps fewer clients than the threshold. lost: a head is
+ * unreadable. */
 sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost) SEFL_MUST_CHECK;
 
 #endif

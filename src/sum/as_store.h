@@ -2,8 +2,8 @@
  *
  * The driver of the rounds (sum/as_rounds.h) and the reveal (sum/as_link.h) write each fact here
  * before anything depends on it. A store keeps named records and one row per round, and does not
- * interpret them. This module defines their contents and checks the rules for all stores. Two stores
- * exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h
+ * interpret them. This module defines their contents and checks the rules for all stores. Two
+ * stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h
  * (simulator, demo, benches, tests).
  *
  *     record      round    bytes
@@ -91,8 +91,8 @@ sefl_status as_mask_read(as_mask *out, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
 
 /* Stores a mask before the first byte of the masked sum leaves. A later attempt replaces an earlier
- * one: CSP never revealed the earlier one, or it would not have answered GO. SEFL_ESTATE: the attempt
- * does not increase, the set changes, or a seed or slice repeats. */
+ * one: CSP never revealed the earlier one, or it would not have answered GO. SEFL_ESTATE: the
+ * attempt does not increase, the set changes, or a seed or slice repeats. */
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
 /* Loads the latest mask of this round, which the caller clears; SEFL_ENOTFOUND. */
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;

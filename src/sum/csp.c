@@ -140,7 +140,8 @@ bool csp_ledgers_equal(csp *c, const ledger_head *peer)
     return s->ledger.compare(s->ledger.ctx, peer) == LEDGER_SAME;
 }
 
-/* Sets *equal to whether the ledgers would be equal after CSP's charge of this round. Writes nothing. */
+/* Sets *equal to whether the ledgers would be equal after CSP's charge of this round. Writes
+ * nothing. */
 static sefl_status equal_after(csp *c, const ledger_head *peer, uint64_t round, bool *equal)
 {
     const csp_store *s = c->c.store;
@@ -151,8 +152,8 @@ static sefl_status equal_after(csp *c, const ledger_head *peer, uint64_t round, 
                               : st; /* a charge that CSP refuses cannot explain the difference */
 }
 
-/* NO unless the ledgers are equal, or AS has charged the round that CSP has not revealed yet (or has
- * skipped by itself). */
+/* NO unless the ledgers are equal, or AS has charged the round that CSP has not revealed yet (or
+ * has skipped by itself). */
 static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
 {
     const csp_store *s = c->c.store;
@@ -287,8 +288,8 @@ sefl_status csp_expire(csp *c)
 
 /* ---- headers and orders ---------------------------------------------------------------------- */
 
-/* Erases the stored output of a round that AS has released. Ignores a failure: the next header tries
- * again. */
+/* Erases the stored output of a round that AS has released. Ignores a failure: the next header
+ * tries again. */
 static void forget(csp *c, uint64_t round)
 {
     const csp_store *s = c->c.store;

@@ -1,8 +1,8 @@
-/* csp: the cryptography service provider's side of a round, as a state machine without socket, clock
- * or disk.
+/* csp: the cryptography service provider's side of a round, as a state machine without socket,
+ * clock or disk.
  *
- * AS's message comes in, CSP's answers go out. A table in csp.c lists the messages that each phase of
- * a stream accepts. The store (csp_store.h) keeps the durable state. Roles, simulator, tests and
+ * AS's message comes in, CSP's answers go out. A table in csp.c lists the messages that each phase
+ * of a stream accepts. The store (csp_store.h) keeps the durable state. Roles, simulator, tests and
  * fuzzers drive the same machine, most of them through csp_serve, the loop over a channel:
  *
  *     csp *c;
@@ -21,10 +21,10 @@
  *     clients, in a round whose header CSP signed.
  *   - Sealed tasks (task.h): CSP reveals only the sum over clients that its operator approved and
  *     that each signed a head for this task and round, each counted once. It removes exactly those
- *     clients' pads from the sum that AS sends. It decides one set per round. It wipes the round key
- *     with the mark, and no later than a day after the round's last possible deadline.
- *   - Other tasks: if CSP has a client list, the set has no more clients than its operator approved.
- *     Up to that limit CSP trusts AS's count and records it with the output.
+ *     clients' pads from the sum that AS sends. It decides one set per round. It wipes the round
+ *     key with the mark, and no later than a day after the round's last possible deadline.
+ *   - Other tasks: if CSP has a client list, the set has no more clients than its operator
+ *     approved. Up to that limit CSP trusts AS's count and records it with the output.
  *   - CSP never exceeds the rounds or the budget, and changes nothing while the ledgers disagree
  *     (link.h).
  *   - CSP writes nothing before it has verified AS's signature and compared both ledgers.
@@ -62,13 +62,13 @@ typedef struct csp_config {
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: no times */
     const sefl_clock *wall;  /* sealed tasks: expiry of round keys; NULL: keys never expire */
     /* Enrols a site whose token this operator issued: invalidates the token and records the member,
-     * durably. The machine has verified the proof. SEFL_EAUTH: refused, with the reason for the log.
-     * NULL: CSP enrols no sites. */
+     * durably. The machine has verified the proof. SEFL_EAUTH: refused, with the reason for the
+     * log. NULL: CSP enrols no sites. */
     sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
     void *enrol_ctx; /* also for members, vouch and member */
-    /* Sets *most to the largest number of clients that this round can have; UINT64_MAX: unknown. The
-     * machine calls it when it signs the header (begins) and before it reveals the sum: every client
-     * that was approved at any time in between counts. NULL: always unknown. */
+    /* Sets *most to the largest number of clients that this round can have; UINT64_MAX: unknown.
+     * The machine calls it when it signs the header (begins) and before it reveals the sum: every
+     * client that was approved at any time in between counts. NULL: always unknown. */
     sefl_status (*members)(void *ctx, uint64_t round, bool begins, uint64_t *most);
     /* Sealed tasks. Checks that CSP's own list contains the voucher's SPKI (or a CA that the list
      * trusts for clients issued its chain), and verifies the signature. SEFL_EAUTH: refused, with
@@ -79,9 +79,9 @@ typedef struct csp_config {
     /* A stream sent HELLO, and `pair` binds its lanes to it. Called on the thread of csp_serve. May
      * be NULL. */
     void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);
-    /* Returns the number of failed checks of noise shares in this task; the role that runs the lanes
-     * counts them durably. From CSP_CHECKS_MAX on, CSP signs and reveals nothing. NULL: there are no
-     * lanes. */
+    /* Returns the number of failed checks of noise shares in this task; the role that runs the
+     * lanes counts them durably. From CSP_CHECKS_MAX on, CSP signs and reveals nothing. NULL: there
+     * are no lanes. */
     unsigned (*checks)(void *ctx);
     void *lanes_ctx; /* for paired and checks */
 } csp_config;
@@ -110,9 +110,9 @@ typedef struct csp_replies {
 
 /* Prepares for a new stream; drops all state of an attempt under way. */
 void csp_restart(csp *c);
-/* Handles one message from AS and replaces the contents of `out`. Send the replies in any case; there
- * are none after a piece of a longer message. SEFL_OK: continue until csp_is_done. Otherwise end the
- * stream. */
+/* Handles one message from AS and replaces the contents of `out`. Send the replies in any case;
+ * there are none after a piece of a longer message. SEFL_OK: continue until csp_is_done. Otherwise
+ * end the stream. */
 sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out) SEFL_MUST_CHECK;
 /* True once CSP has answered BYE: the stream is over. */
 bool csp_is_done(const csp *c);
@@ -123,14 +123,14 @@ void csp_replies_clear(csp_replies *r);
  * stream and keeps no state of the attempt that was under way. */
 sefl_status csp_serve(csp *c, channel *ch) SEFL_MUST_CHECK;
 
-/* Skips a round whose key has expired, and wipes the key. A key expires 24 hours after the latest time
- * at which its round can close. csp_on calls this before each question; a role calls it while it has
- * no stream. */
+/* Skips a round whose key has expired, and wipes the key. A key expires 24 hours after the latest
+ * time at which its round can close. csp_on calls this before each question; a role calls it while
+ * it has no stream. */
 sefl_status csp_expire(csp *c) SEFL_MUST_CHECK;
 
 /* Returns when the current round key expires, by CSP's wall clock; 0: there is none. Any thread may
- * call it. At that time a role disconnects a peer that sends its message too slowly: csp_serve would
- * go on waiting for it. */
+ * call it. At that time a role disconnects a peer that sends its message too slowly: csp_serve
+ * would go on waiting for it. */
 uint64_t csp_expires_ms(const csp *c);
 
 /* True if AS has ended the task. */

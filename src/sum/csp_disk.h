@@ -6,8 +6,8 @@
  *     SEFL_TRY(csp_disk_open(&d, j, a, &coins));
  *     csp_store store = csp_disk_store(&d);
  *
- * OUTPUT is encrypted under the round file key of the journal, KEY is a file, and every other record
- * is a fact. csp_disk_open wipes what a crash left behind.
+ * OUTPUT is encrypted under the round file key of the journal, KEY is a file, and every other
+ * record is a fact. csp_disk_open wipes what a crash left behind.
  *
  * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round key from them
  * and from the root in its key file. CSP wipes them once the round is revealed or skipped, at the
@@ -26,8 +26,8 @@
  *     1 to 4, digests match     a crash after the reveal: the round is revealed, with its output
  *     2 without 1, 4 without 3  the journal is an old copy, and the round may have been revealed:
  *                               CSP skips it permanently (CSP_SKIP_OLD_STATE)
- * If the ledger has charged rounds whose header the journal does not have, csp_disk_open refuses the
- * task (SEFL_ESTATE). SEFL_EUNSUPPORTED: an earlier version wrote the last round's records.
+ * If the ledger has charged rounds whose header the journal does not have, csp_disk_open refuses
+ * the task (SEFL_ESTATE). SEFL_EUNSUPPORTED: an earlier version wrote the last round's records.
  * Threads: one owner.   Secrets: output. */
 #ifndef SUM_CSP_DISK_H
 #define SUM_CSP_DISK_H
@@ -47,8 +47,8 @@ sefl_status csp_disk_open(csp_disk *d, journal *j, account *a,
                           const sefl_coins *coins) SEFL_MUST_CHECK;
 
 /* Binds a Paillier key to one task. The folder records the first task of each key permanently; any
- * other task is SEFL_ESTATE: AS could add an upload of the old task to a sum of the new one and get a
- * second noisy view of it, and one stolen key would decrypt both. Does nothing in a sealed task,
+ * other task is SEFL_ESTATE: AS could add an upload of the old task to a sum of the new one and get
+ * a second noisy view of it, and one stolen key would decrypt both. Does nothing in a sealed task,
  * whose keys serve one round. */
 sefl_status csp_disk_bind_key(const csp_disk *d, const task *t) SEFL_MUST_CHECK;
 

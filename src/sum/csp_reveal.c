@@ -1,7 +1,7 @@
 /* The reveal at CSP. This order ensures a single reveal (noise/online.h):
  *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted ->
- *     reply computed -> csp_store_reveal: output and mark durable -> the round key wiped -> the first
- *     byte of the output leaves
+ *     reply computed -> csp_store_reveal: output and mark durable -> the round key wiped -> the
+ *     first byte of the output leaves
  * Shares that were taken are lost if a later step fails.
  * After the mark CSP only repeats the output from the store. */
 #include "base/alloc.h"
@@ -106,8 +106,8 @@ done:
     return st;
 }
 
-/* Makes output and mark durable: from here on the round is revealed. Then queues the output and takes
- * ownership of it. */
+/* Makes output and mark durable: from here on the round is revealed. Then queues the output and
+ * takes ownership of it. */
 static sefl_status keep_and_reply(csp *c, sefl_buf *output)
 {
     const csp_revealing *o = c->revealing;

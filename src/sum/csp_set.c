@@ -3,9 +3,10 @@
  *     signature and seal, on all threads; the outcome, in order.
  *  2. The sum of pads contains the pads of the entries that are `on` and, after a SET, of its kept
  *     heads that did not come with EARLY. At the verdict it contains exactly the kept ones.
- *  3. A SET has one of four modes: FRESH (check all heads), AGAIN (the store has the verdict: unseal
- *     the kept heads without a check), SAME (this stream has the verdict, or the round is revealed:
- *     only compare), DRAIN (refused: only read). In each mode the digest identifies the set.
+ *  3. A SET has one of four modes: FRESH (check all heads), AGAIN (the store has the verdict:
+ *     unseal the kept heads without a check), SAME (this stream has the verdict, or the round is
+ *     revealed: only compare), DRAIN (refused: only read). In each mode the digest identifies the
+ *     set.
  *  4. Answers are functions of heads and state, never of a sum. */
 #include "sum/csp_set.h"
 
@@ -157,8 +158,8 @@ static sefl_status make_room(csp *c, size_t n)
     return n > c->c.task->ahe.pack.clients - c->gather->in_sum ? take_unused(c) : SEFL_OK;
 }
 
-/* Prepares the gatherer of this round; a new round drops the previous one. SEFL_ENOTFOUND: the round
- * key is gone. */
+/* Prepares the gatherer of this round; a new round drops the previous one. SEFL_ENOTFOUND: the
+ * round key is gone. */
 static sefl_status gather_for(csp *c, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -434,7 +435,8 @@ static sefl_status look_limit(csp *c, look *l)
     return st;
 }
 
-/* Adds the pads of kept heads that are not in the sum: they did not come with EARLY, or were removed. */
+/* Adds the pads of kept heads that are not in the sum: they did not come with EARLY, or were
+ * removed. */
 static sefl_status sum_up(csp *c, size_t n)
 {
     sefl_status st = SEFL_OK;

@@ -23,8 +23,8 @@ sefl_status csp_on_heads(csp *c, rd *r) SEFL_MUST_CHECK;
 /* Wipes the SET that is being read. */
 void csp_reading_drop(csp *c);
 
-/* Derives the round key from the store's bytes. SEFL_ENOTFOUND: the store has none, or CSP runs with
- * another key file, whose root does not give the key in the signed header. */
+/* Derives the round key from the store's bytes. SEFL_ENOTFOUND: the store has none, or CSP runs
+ * with another key file, whose root does not give the key in the signed header. */
 sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
 
 /* NO unless the header carries the key that CSP gave for its round (none in a task without a

@@ -1,9 +1,9 @@
 /* csp_store: the port to CSP's durable state.
  *
  * The machine (csp.h) writes each fact here before anything depends on it. A store keeps named
- * records and one row per round, and does not interpret them. This module defines their contents and
- * checks the rules for all stores: CSP signs only a new round, and reveals or skips only a signed
- * one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h (a
+ * records and one row per round, and does not interpret them. This module defines their contents
+ * and checks the rules for all stores: CSP signs only a new round, and reveals or skips only a
+ * signed one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h (a
  * role's journal) and csp_memory.h (simulator, benches, tests).
  *
  *     record      round   bytes
@@ -18,8 +18,8 @@
  *     OUTPUT      N       secret: the output
  *
  * The row is a journal_round: state, when CSP signed the header, and whether a skipped round is
- * charged. A reveal is csp_store_charge, then csp_store_reveal; only then the first byte of the output
- * leaves.
+ * charged. A reveal is csp_store_charge, then csp_store_reveal; only then the first byte of the
+ * output leaves.
  * Threads: one owner.   Secrets: KEY and OUTPUT; wipe destroys them. */
 #ifndef SUM_CSP_STORE_H
 #define SUM_CSP_STORE_H
@@ -129,7 +129,8 @@ sefl_status csp_store_highest(const csp_store *s, csp_highest *out) SEFL_MUST_CH
 sefl_status csp_store_sign(const csp_store *s, const csp_round *r) SEFL_MUST_CHECK;
 /* Makes CSP's charge durable. SEFL_OK if the round is already charged; SEFL_EBUDGET: refused. */
 sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
-/* Writes OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Once per round, after its charge. */
+/* Writes OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Once per round, after its
+ * charge. */
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement_envelope,
                              const uint8_t id[NOISE_ID], sefl_span output,
                              const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;

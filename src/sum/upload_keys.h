@@ -20,9 +20,9 @@ enum { UPLOAD_KEYS_MAX = 256 };
 /* SEFL_ENOTFOUND: this client has no voucher. */
 sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *serial,
                            uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
-/* Checks whether upload_key_put would accept this voucher. SEFL_OK also for the latest one repeated;
- * SEFL_ESTATE: the serial does not increase, another client has that key, or this client has had too
- * many keys. */
+/* Checks whether upload_key_put would accept this voucher. SEFL_OK also for the latest one
+ * repeated; SEFL_ESTATE: the serial does not increase, another client has that key, or this client
+ * has had too many keys. */
 sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t serial,
                             const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 /* Stores a voucher durably. Refuses what upload_key_fits refuses. */

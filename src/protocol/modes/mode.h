@@ -1,7 +1,7 @@
 /* mode: how the sum of a round becomes public integers: who adds which noise.
  *
- * A task names one mode (privacy.noise). All behaviour that depends on the mode is in a const table,
- * so no other file compares the mode's name:
+ * A task names one mode (privacy.noise). All behaviour that depends on the mode is in a const
+ * table, so no other file compares the mode's name:
  *
  *     const release_mode *m = task_mode(t);
  *     client   SEFL_TRY(m->quantise(X, t, v, weight, coins));
@@ -83,15 +83,16 @@ typedef struct release_mode {
     double value_jumps; /* bound on the noise of one released value, in standard deviations */
     double (*deviation)(const struct task *t); /* standard deviation of a value, in real units */
 
-    /* Client: n = task.params floats to task.values integers; weight NULL unless weights are capped. */
+    /* Client: n = task.params floats to task.values integers; weight NULL unless weights are
+     * capped. */
     sefl_status (*quantise)(int64_t *X, const struct task *t, const float *v,
                             const struct dp_weight *weight, const sefl_rng *coins);
     /* Fills the members of a task that only this mode uses; NULL: there are none. */
     sefl_status (*derive)(struct task *t);
     /* CSP: writes task_output_bytes. NULL: the masked plain units are the reply. */
     sefl_status (*reply)(uint8_t *reply, const struct task *t, const mode_csp *in);
-    /* AS: computes task.values integers from its arguments alone, so a repetition after a crash gives
-     * the same w. */
+    /* AS: computes task.values integers from its arguments alone, so a repetition after a crash
+     * gives the same w. */
     sefl_status (*finish)(int64_t *w, const struct task *t, sefl_span reply, const mode_as *in);
     /* Returns the real number that a released integer represents. */
     double (*value)(const struct task *t, int64_t w);
@@ -107,8 +108,8 @@ extern const release_mode *const release_modes[RELEASE_MODE_COUNT]; /* by task_n
 /* Returns the mode of this name, which need not end with a NUL; NULL: unknown. */
 const release_mode *release_mode_named(sefl_span name);
 
-/* Parses a list such as "joint, own" into a set: bit i for release_modes[i]. SEFL_EINVAL for an unknown
- * name or an empty list; the message begins with `what`. */
+/* Parses a list such as "joint, own" into a set: bit i for release_modes[i]. SEFL_EINVAL for an
+ * unknown name or an empty list; the message begins with `what`. */
 sefl_status release_modes_parse(uint32_t *set, const char *what, const char *list) SEFL_MUST_CHECK;
 
 const release_mode *task_mode(const struct task *t);

@@ -5,10 +5,10 @@
  *     SEFL_TRY(db_run(db, "INSERT INTO t VALUES(?,?,?)", db_u64(7), db_text("x"), db_blob(span)));
  *     SEFL_TRY(db_commit(db));                                        // durable on return
  *
- * steps[i] is the SQL that migrates version i to i + 1; each step and its version number change in one
- * transaction. db_open refuses, with the reason, a file of a later version, a file of another role
- * and a file that is not a database. A full disk is SEFL_EIO with "no space left": SQLite rolls the
- * transaction back, the file stays intact, and a later transaction may succeed.
+ * steps[i] is the SQL that migrates version i to i + 1; each step and its version number change in
+ * one transaction. db_open refuses, with the reason, a file of a later version, a file of another
+ * role and a file that is not a database. A full disk is SEFL_EIO with "no space left": SQLite
+ * rolls the transaction back, the file stays intact, and a later transaction may succeed.
  * Threads: one owner; callers lock.   Secrets: none in plaintext. */
 #ifndef STORE_JOURNAL_DB_H
 #define STORE_JOURNAL_DB_H
@@ -52,7 +52,8 @@ sefl_status db_commit(db *d) SEFL_MUST_CHECK;
 void db_rollback(db *d); /* does nothing outside a transaction */
 
 /* Runs one statement and calls fn (may be NULL) for each result row, which db_col_* read; a failing
- * fn ends the call. args end with DB_END: use the macros. SEFL_EEXIST: a UNIQUE constraint fails. */
+ * fn ends the call. args end with DB_END: use the macros. SEFL_EEXIST: a UNIQUE constraint
+ * fails. */
 typedef struct db_row db_row;
 typedef sefl_status db_row_fn(void *ctx, const db_row *row);
 sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn *fn,

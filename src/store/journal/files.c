@@ -164,7 +164,8 @@ done:
     return st;
 }
 
-/* NAME.tmp-PID of a process that died while it wrote NAME; we have the lock, so no process uses it. */
+/* NAME.tmp-PID of a process that died while it wrote NAME; we have the lock, so no process uses
+ * it. */
 static sefl_status settle_file(void *ctx, const char *folder, const char *path, const char *name)
 {
     (void)ctx;

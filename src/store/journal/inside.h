@@ -1,7 +1,7 @@
 /* inside: shared by the journal's files: journal.c (the database) and files.c (everything else).
  *
- * Two locks, taken in this order: `rows` (recursive: a transaction holds it), then `files`. No code in
- * files.c takes `rows`, so writing a large secret does not delay the receipt of an upload. */
+ * Two locks, taken in this order: `rows` (recursive: a transaction holds it), then `files`. No code
+ * in files.c takes `rows`, so writing a large secret does not delay the receipt of an upload. */
 #ifndef STORE_JOURNAL_INSIDE_H
 #define STORE_JOURNAL_INSIDE_H
 

@@ -15,10 +15,10 @@
  *
  * One process writes (flock); a second one gets an error with the first one's process id. Round
  * numbers, 0 to 2^63 - 1, belong to the task given at open. Each task has its own rounds; to read
- * older ones, open the journal with their task. A folder with rounds that its database does not know
- * is SEFL_ESTATE: somebody deleted the database or put an older copy back. A failing disk (full,
- * read-only) is SEFL_EIO with the system's reason and changes nothing, with one exception: after a
- * failed *sync* of the database, the complete change may be present after the next start.
+ * older ones, open the journal with their task. A folder with rounds that its database does not
+ * know is SEFL_ESTATE: somebody deleted the database or put an older copy back. A failing disk
+ * (full, read-only) is SEFL_EIO with the system's reason and changes nothing, with one exception:
+ * after a failed *sync* of the database, the complete change may be present after the next start.
  * Overwriting a key on flash memory or a copy-on-write file system may leave a copy:
  * docs/THREATS.md. Names of facts: 1 to 255 bytes. Names of files: at most 64 letters, digits, '.',
  * '_' and '-', no leading point; "key" is reserved.
@@ -107,12 +107,12 @@ sefl_status journal_secret_get(journal *j, uint64_t round, const char *name,
                                sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
                              sefl_span bytes) SEFL_MUST_CHECK;
-/* Appends folder/task-T/round-N/NAME, for a caller that streams the file; creates the round's folder.
- * out->p is a C string (out->n does not count the terminator). */
+/* Appends folder/task-T/round-N/NAME, for a caller that streams the file; creates the round's
+ * folder. out->p is a C string (out->n does not count the terminator). */
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
                          const char *name) SEFL_MUST_CHECK;
-/* Overwrites and syncs the round file key, then deletes the round's folder. May be repeated; the next
- * journal_open completes a wipe that a crash interrupted. Rows and facts stay. */
+/* Overwrites and syncs the round file key, then deletes the round's folder. May be repeated; the
+ * next journal_open completes a wipe that a crash interrupted. Rows and facts stay. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 
 /* ---- CSP: the bytes of a round key ----------------------------------------------------------- */
@@ -124,8 +124,8 @@ sefl_status journal_kem_put(journal *j, uint64_t round,
                             const uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: never stored, or wiped. */
 sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
-/* Overwrites the bytes with zeros, syncs and deletes them; does nothing if there are none. A crash in
- * between leaves zeros, which count as wiped. */
+/* Overwrites the bytes with zeros, syncs and deletes them; does nothing if there are none. A crash
+ * in between leaves zeros, which count as wiped. */
 sefl_status journal_kem_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 /* Wipes the bytes of every other task in the folder, and those of this task that `keep` rejects. */
 sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),

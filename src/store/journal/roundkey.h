@@ -1,10 +1,11 @@
 /* roundkey: the round file key, and files encrypted under it. Internal to the journal.
  *
- * The key is in FOLDER/key, mode 0600, created with the first secret of the round. An encrypted file:
+ * The key is in FOLDER/key, mode 0600, created with the first secret of the round. An encrypted
+ * file:
  *
  *     bytes
  *     8     "SEFLRND1"
- *     19    random bytes; the nonce of piece i: these bytes, i as u32, and 1 for the last piece, else 0
+ *     19    random bytes; the nonce of piece i: these bytes, i as u32, 1 for the last piece or 0
  *           pieces of 65,536 bytes (the last one: 0 to 65,536), each followed by its 16-byte tag
  *
  * XChaCha20-Poly1305 (libsodium) with "sefl round file 1", task, round and name as associated data:

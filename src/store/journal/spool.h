@@ -8,13 +8,13 @@
  *
  * A part is folder/HASH.part. Reopening a part, or a complete body, reads it once to compute the
  * hash. SEFL_EAUTH when the bytes do not have the announced hash (BLAKE3): they are deleted.
- * spool_sweep deletes parts that were not written to for a long time; the caller limits their number
- * and total size.
+ * spool_sweep deletes parts that were not written to for a long time; the caller limits their
+ * number and total size.
  *
- * A caller may provide room for the whole body; the spool then also copies the body there. It writes
- * the file one mebibyte at a time, bypassing the system's cache if the file system supports that
- * (O_DIRECT), since readers use the room. If the process dies, the client sends unwritten bytes
- * again.
+ * A caller may provide room for the whole body; the spool then also copies the body there. It
+ * writes the file one mebibyte at a time, bypassing the system's cache if the file system supports
+ * that (O_DIRECT), since readers use the room. If the process dies, the client sends unwritten
+ * bytes again.
  * Threads: one owner per spool; one spool per hash (SEFL_ESTATE while another has it, flock).
  * Secrets: none (ciphertexts).   Memory: constant. */
 #ifndef STORE_JOURNAL_SPOOL_H
