@@ -27,8 +27,8 @@ expect 1 "$SEFL" ca new ops --name Alpha; says "not empty"
 [ -z "$(find ops -perm /077 \( -name '*.key' -o -name trust \))" ] || fail "a key is open to others"
 expect 1 "$SEFL" ca token ops --name a; says "create the server's certificate first"
 expect 0 "$SEFL" ca server ops --role aggregator --name as --hosts localhost,127.0.0.1
-expect 1 "$SEFL" ca server ops --role csp --name csp --hosts localhost --out o2; says "is that of the aggregator"
-expect 2 "$SEFL" ca server ops --role aggregator --name as --hosts , --out o2; says "for which host"
+expect 1 "$SEFL" ca server ops --role csp --name csp --hosts localhost --out o2; says "belongs to the aggregator"
+expect 2 "$SEFL" ca server ops --role aggregator --name as --hosts , --out o2; says "names no host"
 expect 0 "$SEFL" ca renew ops --server ops/server/cert.pem --out next.pem # for the hosts it had
 if command -v openssl > /dev/null; then
     openssl x509 -in next.pem -noout -ext subjectAltName > san
