@@ -25,7 +25,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,39 +65,26 @@ static sefl_status make_folders(build *b)
 /* ---- settings of the task --------------------------------------------------------------- */
 
 /* Defaults where the caller's settings give no value: a small model, short rounds, no claim. */
-static const struct {
-    const char *key, *value;
-} defaults[] = {
-    { "name", "trial" },
-    { "population", "trial" },
-    { "model.embed", "48" },
-    { "model.hidden", "48" },
-    { "model.layers", "1" },
-    { "model.block", "8" },
-    { "model.batch", "5" },
-    { "model.steps", "20" },
-    { "training.epochs", "2" },
-    { "training.dropout", "0" },
-    { "privacy.noise", "joint" },
-    { "privacy.claim", "none" },
-    { "privacy.clip", "8" },
-    { "privacy.z", "0.02" },
-    { "rounds.count", "5" },
-    { "rounds.deadline_ms", "60000" },
-    { "rounds.extend_ms", "15000" },
-    { "rounds.extensions", "1" },
-};
+static const char *const defaults[] = { "name=trial",
+                                        "population=trial",
+                                        "model.embed=48",
+                                        "model.hidden=48",
+                                        "model.layers=1",
+                                        "model.block=8",
+                                        "model.batch=5",
+                                        "model.steps=20",
+                                        "training.epochs=2",
+                                        "training.dropout=0",
+                                        "privacy.noise=joint",
+                                        "privacy.claim=none",
+                                        "privacy.clip=8",
+                                        "privacy.z=0.02",
+                                        "rounds.count=5",
+                                        "rounds.deadline_ms=60000",
+                                        "rounds.extend_ms=15000",
+                                        "rounds.extensions=1" };
 
-static sefl_status set(build *b, const char *key, const char *fmt, ...) SEFL_PRINTF(3, 4);
-static sefl_status set(build *b, const char *key, const char *fmt, ...)
-{
-    char value[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(value, sizeof value, fmt, ap);
-    va_end(ap);
-    return settings_set_pair(&b->task, span_of_str(key), span_of_str(value), "provision");
-}
+#define SET(b, ...) settings_setf(&(b)->task, "provision", __VA_ARGS__)
 
 static bool is(const build *b, const char *key, const char *word)
 {
@@ -115,17 +101,17 @@ static sefl_status start_settings(build *b)
 {
     settings_init(&b->task, task_schema);
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-        SEFL_PASS(set(b, defaults[i].key, "%s", defaults[i].value));
-    SEFL_PASS(set(b, "rounds.enrolled", "%" PRIu32, b->clients));
+        SEFL_PASS(SET(b, "%s", defaults[i]));
+    SEFL_PASS(SET(b, "rounds.enrolled=%" PRIu32, b->clients));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
     if (is_free(b, "privacy.z") && is(b, "privacy.noise", "none"))
-        SEFL_PASS(set(b, "privacy.z", "0"));
+        SEFL_PASS(SET(b, "privacy.z=0"));
     /* a quarter is enough; rounds end when all uploads are in, unless that weakens the claim */
     if (is_free(b, "rounds.threshold"))
-        SEFL_PASS(set(b, "rounds.threshold", "%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
+        SEFL_PASS(SET(b, "rounds.threshold=%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
     if (is_free(b, "rounds.enough") && is(b, "privacy.sampling", "all"))
-        SEFL_PASS(set(b, "rounds.enough", "%" PRIu32, b->clients));
+        SEFL_PASS(SET(b, "rounds.enough=%" PRIu32, b->clients));
     return SEFL_OK;
 }
 
@@ -322,7 +308,7 @@ static sefl_status set_hash(build *b, const char *key, const char *path)
     uint8_t hash[SHA256_BYTES];
     char hex[HEX_CHARS(SHA256_BYTES)];
     SEFL_PASS(file_sha256(hash, NULL, path));
-    return set(b, key, "%s", hex_write(hex, hash, sizeof hash));
+    return SET(b, "%s=%s", key, hex_write(hex, hash, sizeof hash));
 }
 
 static sefl_status make_model(build *b)
@@ -337,7 +323,7 @@ static sefl_status make_model(build *b)
     meta.cfg = *lm_get_config(m);
     model_meta_set_vocab(&meta, b->v);
     SEFL_TRY(model_write(dir_in(&b->at, "public/init.safetensors"), &meta, lm_theta(m)));
-    SEFL_TRY(set(b, "model.vocab", "%" PRIu32, vocab_size(b->v)));
+    SEFL_TRY(SET(b, "model.vocab=%" PRIu32, vocab_size(b->v)));
     SEFL_TRY(set_hash(b, "vocab.sha256", dir_in(&b->at, "public/vocab.txt")));
     SEFL_TRY(set_hash(b, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
     if (file_exists(dir_in(&b->at, "public/valid.txt")))

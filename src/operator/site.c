@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 enum { WAIT_S = 60, ERROR_SHOWN = 200 };
 

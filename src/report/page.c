@@ -42,54 +42,34 @@ static const char style[] =
 
 /* ---- charts -------------------------------------------------------------------------------- */
 
-static double plain(const report *r, const run_line *l)
+static double loss(const run_line *l)
 {
-    (void)l;
-    return r->plain;
-}
-
-static double best_possible(const report *r, const run_line *l)
-{
-    (void)l;
-    return r->best_possible;
-}
-
-static double before(const report *r, const run_line *l)
-{
-    (void)l;
-    return r->first;
-}
-
-static double loss(const report *r, const run_line *l)
-{
-    (void)r;
     return isnan(l->loss) ? log(l->perplexity) : l->loss;
 }
 
-static double not_in_sum(const report *r, const run_line *l)
+static double not_in_sum(const run_line *l)
 {
-    (void)r;
     return l->asked - l->clients;
 }
 
-/* A federation's: what reveal and release leave of a round. */
-static double collecting(const report *r, const run_line *l)
+/* In a federation, not a simulation: the seconds of a round without reveal and release. */
+static double collecting(const run_line *l)
 {
-    (void)r;
     double rest = (isnan(l->open_seconds) ? 0 : l->open_seconds) +
                   (isnan(l->release_seconds) ? 0 : l->release_seconds);
     return isnan(l->train_seconds) ? l->seconds - rest : NAN;
 }
 
-/* A series is a number of the lines, or a function of them. */
+/* A series is a number of each line, a function of the line, or a constant of the run. */
 typedef struct series_def {
     const char *name;
-    size_t at;
-    double (*of)(const report *r, const run_line *l);
+    size_t at, constant; /* offset in run_line; in report, 0: none */
+    double (*of)(const run_line *l);
     bool dashed;
 } series_def;
 
-#define AT(member) .at = offsetof(run_line, member)
+#define AT(member)     .at = offsetof(run_line, member)
+#define RUN_AT(member) .constant = offsetof(report, member), .dashed = true
 static const struct chart_def {
     const char *title, *unit;
     bool bars, log;
@@ -97,9 +77,9 @@ static const struct chart_def {
 } charts[] = {
     { "Perplexity on the validation text", "", .log = true,
       .series = { { "this run", AT(perplexity) },
-                  { "plain FedAvg, at its end", .of = plain, .dashed = true },
-                  { "best possible", .of = best_possible, .dashed = true },
-                  { "before training", .of = before, .dashed = true } } },
+                  { "plain FedAvg, at its end", RUN_AT(plain) },
+                  { "best possible", RUN_AT(best_possible) },
+                  { "before training", RUN_AT(first) } } },
     { "Loss on the validation text, nats per word", "", .series = { { "this run", .of = loss } } },
     { "Epsilon spent", "",
       .series = { { "against a server", AT(epsilon_server) },
@@ -137,7 +117,9 @@ static sefl_status draw(sefl_buf *out, const report *r, const struct chart_def *
         bool any = false;
         for (size_t i = 0; i < n; i++) {
             const run_line *l = &r->log.at[i];
-            y[i] = s->of ? s->of(r, l) : run_number_at(l, s->at);
+            y[i] = s->of         ? s->of(l)
+                   : s->constant ? run_number_at(r, s->constant)
+                                 : run_number_at(l, s->at);
             any = any || !isnan(y[i]);
         }
         if (!any)

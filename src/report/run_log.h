@@ -71,11 +71,11 @@ typedef struct run_line {
 #undef RUN_MEMBER
 } run_line;
 
-/* The number at this offset of a line (offsetof): for tables of numbers. */
-static inline double run_number_at(const run_line *l, size_t offset)
+/* The double at this offset (offsetof) of a struct: for tables of numbers. */
+static inline double run_number_at(const void *record, size_t offset)
 {
     double x;
-    memcpy(&x, (const char *)l + offset, sizeof x);
+    memcpy(&x, (const char *)record + offset, sizeof x);
     return x;
 }
 

@@ -29,13 +29,7 @@ typedef struct bench {
     pool *pool;
     double seconds; /* for all of it */
     char folder[PATH_MAX];
-    sefl_clock mono;
 } bench;
-
-static double wall_seconds(const bench *b)
-{
-    return 1e-9 * (double)clock_ns(&b->mono);
-}
 
 /* ---- training and validation ----------------------------------------------------------------- */
 
@@ -61,13 +55,14 @@ uint64_t calibrate_words(const task *t, const corpus *text)
 
 static sefl_status time_validation(const bench *b, rates *r, work *w, corpus *valid)
 {
-    double loss, began = wall_seconds(b), most = 0.1 * b->seconds / (1e-6 * r->train_us_token);
+    double loss, most = 0.1 * b->seconds / (1e-6 * r->train_us_token);
+    uint64_t began = clock_now_ns();
     if (valid->tokens < 2 * LM_EVAL_BATCH)
         return SEFL_OK;
     if ((double)valid->tokens > most) /* validation gets a tenth of the time at most */
         valid->tokens = most < 2 * LM_EVAL_BATCH ? 2 * LM_EVAL_BATCH : (size_t)most;
     SEFL_PASS(work_evaluate(w, &loss, b->s->theta));
-    r->eval_us_token = 1e6 * (wall_seconds(b) - began) / (double)valid->tokens;
+    r->eval_us_token = 1e6 * clock_since(began) / (double)valid->tokens;
     return SEFL_OK;
 }
 
@@ -81,7 +76,8 @@ static sefl_status time_training(const bench *b, rates *r)
     work *w = NULL;
     work_got got;
     population_member *set = NULL;
-    double words, whole, began = wall_seconds(b);
+    double words, whole;
+    uint64_t began = clock_now_ns();
     uint32_t n = pool_threads(b->pool) < s.clients ? pool_threads(b->pool) : s.clients;
     bool records = s.task.unit == TASK_UNIT_RECORD;
     e.full = false;
@@ -104,7 +100,7 @@ static sefl_status time_training(const bench *b, rates *r)
             words += (double)calibrate_words(&s.task, &s.text[i]);
             whole += (double)calibrate_words(b->t, &s.text[i]);
         }
-        if ((words >= whole && steps > 1) || wall_seconds(b) - began > 0.2 * b->seconds)
+        if ((words >= whole && steps > 1) || clock_since(began) > 0.2 * b->seconds)
             break;
     }
     r->train_us_token = words > 0 ? 1e6 * got.train / words : 0;
@@ -152,14 +148,14 @@ static sefl_status upload_zeros(void *ctx, const round_header *h, work_got *got)
     one_round *r = ctx;
     population_member set[MANY];
     size_t before = sefl_heap_live();
-    double began = wall_seconds(r->b);
+    uint64_t began = clock_now_ns();
     for (uint32_t i = 0; i < r->clients; i++)
         set[i] = (population_member){ .client = i, .zeros = true };
     SEFL_PASS(work_round(r->w, got, h, r->b->s->theta, set, r->clients, NULL));
     r->got.encrypt = got->encrypt, r->got.add = got->add;
     r->live += sefl_heap_live() - before;
     sefl_heap_mark();
-    r->upload = wall_seconds(r->b) - began;
+    r->upload = clock_since(began);
     return SEFL_OK;
 }
 
@@ -290,7 +286,7 @@ static sefl_status time_rounds(const bench *b, rates *r)
     bool paillier = b->t->ahe.scheme == &ahe_paillier;
     size_t most = paillier ? LARGE_PAILLIER : LARGE, least = paillier ? SMALL_PAILLIER : SMALL;
     uint32_t clients[2] = { FEW, paillier ? MANY_PAILLIER : MANY };
-    double began = wall_seconds(b);
+    uint64_t began = clock_now_ns();
     if (!b->s->e->protection->release)
         return SEFL_OK;
     most = b->t->values < most ? b->t->values : most;
@@ -304,7 +300,7 @@ static sefl_status time_rounds(const bench *b, rates *r)
             SEFL_TRY(time_round(b, &small, clients[i]));
             SEFL_TRY(time_round(b, &large, clients[i]));
         }
-        if (wall_seconds(b) - began > 0.25 * b->seconds)
+        if (clock_since(began) > 0.25 * b->seconds)
             break;
     }
     if (clients[1] <= FEW)
@@ -335,11 +331,11 @@ static sefl_status time_step(const bench *b, rates *r)
     memcpy(theta, b->s->theta, t->params * sizeof *theta);
     w[t->values - 1] = 1000; /* the weight slot, if there is one */
     snprintf(path, sizeof path, "%.4000s/model", b->folder);
-    double began = wall_seconds(b);
+    uint64_t began = clock_now_ns();
     SEFL_TRY(step_average(average, t, w, 2));
     SEFL_TRY(step_apply(&step, t, theta, average));
     SEFL_TRY(model_write(path, &b->s->meta, theta));
-    r->step_ms_round = 1e3 * (wall_seconds(b) - began);
+    r->step_ms_round = 1e3 * clock_since(began);
     SEFL_CHECK(stat(path, &sb) == 0, SEFL_EIO, "%s: gone", path);
     r->model_bytes = (double)sb.st_size;
 done:
@@ -368,7 +364,7 @@ static double program_bytes(void)
 sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds)
 {
     sefl_status st = SEFL_OK;
-    bench b = { .s = s, .t = &s->task, .pool = p, .seconds = seconds, .mono = clock_monotonic() };
+    bench b = { .s = s, .t = &s->task, .pool = p, .seconds = seconds };
     rates r = { 0 };
     SEFL_TRY(file_temp_folder(b.folder, sizeof b.folder, "sefl-plan"));
     SEFL_TRY(time_training(&b, &r));

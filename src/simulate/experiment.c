@@ -63,25 +63,32 @@ static const char *const filled_in[] = {
 };
 
 /* Other defaults than a task's: a small model, short rounds, weak noise that claims nothing. */
-static const struct usual {
-    const char *key, *value;
-} usual[] = {
-    { "model.embed", "48" },
-    { "model.hidden", "48" },
-    { "model.layers", "1" },
-    { "model.block", "8" },
-    { "model.batch", "5" },
-    { "model.steps", "20" },
-    { "training.epochs", "1" },
-    { "training.dropout", "0" },
-    { "privacy.claim", "none" },
-    { "privacy.clip", "8" },
-    { "privacy.z", "0.02" },
-    { "rounds.count", "10" },
-    { "rounds.deadline_ms", "60000" },
-    { "rounds.extend_ms", "60000" },
-    { "rounds.extensions", "1" },
-};
+static const char *const usual[] = { "model.embed=48",
+                                     "model.hidden=48",
+                                     "model.layers=1",
+                                     "model.block=8",
+                                     "model.batch=5",
+                                     "model.steps=20",
+                                     "training.epochs=1",
+                                     "training.dropout=0",
+                                     "privacy.claim=none",
+                                     "privacy.clip=8",
+                                     "privacy.z=0.02",
+                                     "rounds.count=10",
+                                     "rounds.deadline_ms=60000",
+                                     "rounds.extend_ms=60000",
+                                     "rounds.extensions=1",
+                                     NULL };
+
+/* The experiment's own default of a task's key; NULL: none. */
+static const char *usual_value(const char *key)
+{
+    const size_t n = strlen(key);
+    for (const char *const *u = usual; *u; u++)
+        if (strncmp(*u, key, n) == 0 && (*u)[n] == '=')
+            return *u + n + 1;
+    return NULL;
+}
 
 static setting_def all[SETTINGS_MAX + 1];
 static char sweep_names[SETTINGS_MAX][48];
@@ -110,9 +117,8 @@ static void build(void)
         if (listed(filled_in, d->key))
             continue;
         all[n] = *d;
-        for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-            if (strcmp(usual[i].key, d->key) == 0)
-                all[n].fallback = usual[i].value;
+        if (usual_value(d->key))
+            all[n].fallback = usual_value(d->key);
         n++;
     }
     size_t keys = n;
@@ -305,9 +311,7 @@ static sefl_status put(settings *s, const char *key, const char *value)
 
 static sefl_status put_u64(settings *s, const char *key, uint64_t value)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    return put(s, key, text);
+    return settings_setf(s, "experiment", "%s=%" PRIu64, key, value);
 }
 
 /* Keys whose value another one decides, unless somebody gave it (task_make knows which). */
@@ -337,18 +341,14 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
     settings_init(out, task_schema);
     for (size_t i = 0; i < s->count; i++) {
         const char *key = s->schema[i].key;
-        bool task_key = false;
-        for (const setting_def *d = task_schema; d->key && !task_key; d++)
-            task_key = strcmp(d->key, key) == 0 && !listed(filled_in, key);
-        if (!task_key || (!e->protection->quantises && of_noise(key)))
+        if (!setting_find(task_schema, key) || listed(filled_in, key) ||
+            (!e->protection->quantises && of_noise(key)))
             continue;
         if (s->value[i])
             SEFL_TRY(
                 settings_set_pair(out, span_of_str(key), span_of_str(s->value[i]), s->origin[i]));
-        else if (!follows(s, key))
-            for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
-                if (strcmp(usual[k].key, key) == 0)
-                    SEFL_TRY(put(out, key, usual[k].value));
+        else if (usual_value(key) && !follows(s, key))
+            SEFL_TRY(put(out, key, usual_value(key)));
     }
     SEFL_TRY(put(out, "name", "simulated"));
     SEFL_TRY(put(out, "population", "simulated"));

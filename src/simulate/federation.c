@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { VALID_LEAST = 2000 };
 
@@ -257,15 +256,13 @@ done:
 
 sefl_status federation_new(federation **out, const federation_config *c)
 {
-    sefl_status st = SEFL_OK;
     const experiment *e = c->experiment;
     const settings *set = c->settings;
     maker m = { .c = c };
-    federation *s = NULL;
     char init[2 * SHA256_BYTES + 1];
     vocab_settings vs = { .block = (uint32_t)settings_u64(set, "model.block"),
                           .max_words = e->vocab_words };
-    SEFL_TRY(sefl_make(out, &s));
+    SEFL_MAKE(federation, s, out);
     m.s = s;
     s->e = e;
     s->clients = c->some > 0 && c->some < e->clients ? c->some : e->clients;
@@ -303,18 +300,16 @@ sefl_status federation_upload_key(sign_key **out, const federation *s, uint32_t 
 
 sefl_status federation_round_key(const federation *s, round_header *h)
 {
-    sefl_status st = SEFL_OK;
     seal_key *key = NULL;
     if (!task_is_sealed(&s->task))
-        goto done;
-    SEFL_TRY(seal_key_from(&key, s->task.seal, s->root));
+        return SEFL_OK;
+    SEFL_PASS(seal_key_from(&key, s->task.seal, s->root));
     sefl_span pub = seal_key_pub(key);
     h->suite = s->task.seal->id;
     h->key_bytes = (uint16_t)pub.n;
     memcpy(h->key, pub.p, pub.n);
-done:
     seal_key_free(key);
-    return st;
+    return SEFL_OK;
 }
 
 static void add_text(sha256 *h, const corpus *c)

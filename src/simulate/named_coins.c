@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 typedef struct named {
     struct named *next;

@@ -14,8 +14,6 @@
 #include "base/coins.h"
 #include "seeded/seeded.h"
 
-#include <stdbool.h>
-
 typedef struct named_coins named_coins;
 
 /* who: at most 63 characters. */

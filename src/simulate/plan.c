@@ -55,12 +55,11 @@ static void participation(plan *p, const federation *s)
         p->per_round = t->clients_max;
     p->drawn = t->sampling == TASK_HIDDEN ? p->per_round * t->rate : p->per_round;
     if (share < 0.999)
-        plan_warn(
-            w,
-            "%.0f %% of the clients come too late for a deadline of %.0f s: rounds.deadline_ms "
-            "above %.0f",
-            100 * (1 - share), 1e-3 * (double)t->deadline_ms,
-            1.5 * (double)e->client_ms * (e->stragglers > 0 ? e->slowdown : 1));
+        plan_warn(w,
+                  "%.0f %% of the clients come too late for a deadline of %.0f s: "
+                  "rounds.deadline_ms above %.0f",
+                  100 * (1 - share), 1e-3 * (double)t->deadline_ms,
+                  1.5 * (double)e->client_ms * (e->stragglers > 0 ? e->slowdown : 1));
     if (p->per_round < t->threshold)
         plan_warn(
             w,
@@ -221,11 +220,10 @@ static void privacy_warnings(plan *p, const federation *s)
                   p->drawn, p->drawn < p->per_round ? " drawn a round" : "", p->noise_ratio,
                   PLAN_EPSILON, n);
     else if (p->noise_ratio > PLAN_RATIO_GOOD)
-        plan_warn(
-            w,
-            "the noise is %.2f times the largest signal: learning will be slow; a third is what it "
-            "bears",
-            p->noise_ratio);
+        plan_warn(w,
+                  "the noise is %.2f times the largest signal: learning will be slow; a third is "
+                  "what it bears",
+                  p->noise_ratio);
     if (p->claim && p->noise_ratio <= PLAN_RATIO_BAD && p->has_epsilon &&
         p->epsilon_server > 2 * PLAN_EPSILON)
         plan_warn(w,

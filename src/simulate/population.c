@@ -208,16 +208,14 @@ static sefl_status arrive(population *c, uint32_t i, uint64_t now)
     agg_verdict v = agg_admit(c->a, &u, now);
     if (v != AGG_ADMIT) {
         too_late(c, &c->p[i]);
-        SEFL_PASS(tell(c, i, PARTICIPANT_REFUSED, now));
-        return SEFL_OK;
+        return tell(c, i, PARTICIPANT_REFUSED, now);
     }
     c->set[c->in_set++] = (population_member){ .client = i, .zeros = c->p[i].zeros };
     c->taken[i]++;
     c->p[i].busy = false;
     SEFL_PASS(agg_on(
         c->a, &(agg_event){ .kind = AGG_UPDATE, .round = c->round, .clients = c->in_set }, now));
-    SEFL_PASS(tell(c, i, PARTICIPANT_GOT_RECEIPT, now));
-    return SEFL_OK;
+    return tell(c, i, PARTICIPANT_GOT_RECEIPT, now);
 }
 
 static sefl_status happen(population *c, const event *e, uint64_t now)
@@ -250,18 +248,15 @@ static sefl_status happen(population *c, const event *e, uint64_t now)
         p->turn++;
         return SEFL_OK;
     }
-    SEFL_PASS(act(c, e->client, now));
-    return SEFL_OK;
+    return act(c, e->client, now);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 sefl_status population_new(population **out, const federation *s, agg *a, const uint64_t *taken)
 {
-    sefl_status st = SEFL_OK;
-    population *c = NULL;
     seeded gen;
-    SEFL_TRY(sefl_make(out, &c));
+    SEFL_MAKE(population, c, out);
     c->s = s;
     c->a = a;
     SEFL_TRY(sefl_new(&c->p, s->clients, sizeof *c->p));

@@ -194,19 +194,14 @@ static void first_difference(char *out, size_t n, sefl_span a, sefl_span b)
     snprintf(out, n, "%.*s", (int)m, (const char *)s.p + line);
 }
 
-/* One process at a time. On file systems without locks on folders the ledger's lock remains. */
-static sefl_status lock_folder(run_folder *f)
+/* On file systems without locks on folders the ledger's lock remains. */
+sefl_status run_folder_lock(int *lock, const char *folder)
 {
-    sefl_status st = SEFL_OK;
-    int fd = open(f->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    SEFL_CHECK(fd >= 0, SEFL_EIO, "%s: %s", f->root, strerror(errno));
-    SEFL_CHECK(flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
-               "%s is in use by another process", f->root);
-    f->lock = fd, fd = -1;
-done:
-    if (fd >= 0)
-        close(fd);
-    return st;
+    *lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    SEFL_NEED(*lock >= 0, SEFL_EIO, "%s: %s", folder, strerror(errno));
+    SEFL_NEED(flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
+              "%s is in use by another process: wait for it, or choose another folder", folder);
+    return SEFL_OK;
 }
 
 /* Nothing in it but what a first config.yml leaves that was not finished. */
@@ -249,7 +244,7 @@ sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, s
     SEFL_CHECK(n > 0 && (size_t)n < sizeof f->root, SEFL_EINVAL, "the folder's name is too long");
     SEFL_TRY(file_make_folder(runs, 0777));
     SEFL_TRY(file_make_folder(f->root, 0777));
-    SEFL_TRY(lock_folder(f));
+    SEFL_TRY(run_folder_lock(&f->lock, f->root));
     st = file_read(&old, run_path(f, "config.yml"), 1 << 20);
     if (st == SEFL_OK) {
         if (old.n == config.n && memcmp(old.p, config.p, old.n) == 0)
@@ -283,12 +278,17 @@ void run_folder_close(run_folder *f)
     f->lock = -1;
 }
 
-sefl_status run_folder_link(const run_folder *f, const char *name, const char *target)
+const char *run_model_path(const run_folder *f, uint64_t round)
+{
+    return run_path(f, "model/round-%llu.safetensors", (unsigned long long)round);
+}
+
+sefl_status run_folder_link(const run_folder *f, const char *name, uint64_t round)
 {
     const char *tmp = run_path(f, "model/%s.tmp", name), *to = run_path(f, "model/%s", name);
     (void)unlink(tmp);
-    SEFL_NEED(link(run_path(f, "model/%s", target), tmp) == 0 && rename(tmp, to) == 0, SEFL_EIO,
-              "%s: %s", to, strerror(errno));
+    SEFL_NEED(link(run_model_path(f, round), tmp) == 0 && rename(tmp, to) == 0, SEFL_EIO, "%s: %s",
+              to, strerror(errno));
     (void)unlink(tmp); /* rename does nothing where both are one file already */
     return SEFL_OK;
 }

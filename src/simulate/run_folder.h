@@ -49,12 +49,16 @@ typedef struct run_folder {
 sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, sefl_span config,
                             bool *fresh) SEFL_MUST_CHECK;
 void run_folder_close(run_folder *f);
+/* Locks a folder for this process until the caller closes *lock, which is -1 if the folder cannot
+ * be opened. SEFL_ESTATE: another process has locked it. */
+sefl_status run_folder_lock(int *lock, const char *folder) SEFL_MUST_CHECK;
 /* root/name; valid until the fourth next call. */
 const char *run_path(const run_folder *f, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
-/* `name` becomes the same file as `target`, both in model/, at once. */
-sefl_status run_folder_link(const run_folder *f, const char *name,
-                            const char *target) SEFL_MUST_CHECK;
+/* model/round-N.safetensors; valid as long as a run_path. */
+const char *run_model_path(const run_folder *f, uint64_t round);
+/* Atomically makes model/NAME a hard link to the model of `round`. */
+sefl_status run_folder_link(const run_folder *f, const char *name, uint64_t round) SEFL_MUST_CHECK;
 
 /* Cuts metrics.jsonl to this length; SEFL_EPROTO if it is shorter. */
 sefl_status run_metrics_cut(const run_folder *f, uint64_t bytes) SEFL_MUST_CHECK;

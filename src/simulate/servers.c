@@ -333,10 +333,8 @@ static sefl_status make_csp(servers *v)
 
 sefl_status servers_new(servers **out, const servers_config *c)
 {
-    sefl_status st = SEFL_OK;
-    servers *v = NULL;
     const federation *f = c->federation;
-    SEFL_TRY(sefl_make(out, &v));
+    SEFL_MAKE(servers, v, out);
     v->c = *c;
     v->f = f;
     v->wall = (sefl_clock){ .now_ns = virtual_ns, .self = v };

@@ -9,6 +9,7 @@
 #include "sum/release_check.h"
 #include "sum/terms.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +31,7 @@ typedef struct sim {
     work *work;
     population *population;
     servers *servers;
-    sefl_clock mono, wall;
+    sefl_clock wall;
     sefl_log log;
     int log_fd;
     uint64_t opened_at, deadline, began_ns, link_before;
@@ -46,11 +47,6 @@ typedef struct sim {
     uint64_t last_model; /* round whose model this one began from */
     simulate_result *out;
 } sim;
-
-static double since(const sim *s, uint64_t began_ns)
-{
-    return 1e-9 * (double)(clock_ns(&s->mono) - began_ns);
-}
 
 static void hash_model(const sim *s, uint8_t out[SHA256_BYTES])
 {
@@ -92,7 +88,7 @@ done:
 /* A round begins where the one before ended. */
 static void begin_round(sim *s)
 {
-    s->began_ns = clock_ns(&s->mono);
+    s->began_ns = clock_now_ns();
     s->cpu_before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
     s->link_before = servers_bytes(s->servers);
     s->r = run_line_of(0);
@@ -201,8 +197,8 @@ static void warn_late(sim *s)
     double ratio = plan_noise_ratio(s->federation, drawn);
     if (ratio > PLAN_RATIO_GOOD)
         plan_warn(w,
-                  "the noise drowned the model: %s. The noise "
-                  "is %.3g times the largest signal of %.0f clients, and a third is what learning "
+                  "the noise drowned the model: %s. The noise is %.3g times the largest signal of "
+                  "%.0f clients, and a third is what learning "
                   "bears: more clients a round, a larger model.block or a smaller privacy.z ('sefl "
                   "plan' computes it)",
                   what, ratio, drawn);
@@ -243,7 +239,7 @@ static void forget(const sim *s)
     if (s->last_model > 0)
         (void)unlink(run_path(&s->folder, "optimiser-%" PRIu64, s->last_model));
     if (keep > 0 && round > keep)
-        (void)unlink(run_path(&s->folder, "model/round-%" PRIu64 ".safetensors", round - keep));
+        (void)unlink(run_model_path(&s->folder, round - keep));
 }
 
 /* The round's line, then the state: from here the next one may begin. */
@@ -262,7 +258,7 @@ static sefl_status keep(void *ctx, uint64_t round)
     if (s->e.full)
         s->r.link_bytes = (double)(servers_bytes(s->servers) - s->link_before);
     s->r.virtual_seconds = 1e-3 * (double)(now - s->opened_at);
-    s->r.seconds = since(s, s->began_ns);
+    s->r.seconds = clock_since(s->began_ns);
     s->r.cpu_seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - s->cpu_before;
     SEFL_PASS(
         run_log_append(&s->state.metrics_bytes, run_path(&s->folder, "metrics.jsonl"), &s->r));
@@ -280,28 +276,32 @@ static sefl_status keep(void *ctx, uint64_t round)
     return SEFL_OK;
 }
 
-static sefl_status write_model(sim *s, uint64_t round)
+static sefl_status measure_model(sim *s, uint64_t round)
 {
-    char name[64];
     struct stat sb;
-    snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", round);
-    SEFL_PASS(model_write(run_path(&s->folder, "model/%s", name), &s->federation->meta, s->theta));
-    SEFL_PASS(run_folder_link(&s->folder, "last.safetensors", name));
-    SEFL_NEED(stat(run_path(&s->folder, "model/%s", name), &sb) == 0, SEFL_EIO, "%s: gone", name);
+    const char *path = run_model_path(&s->folder, round);
+    SEFL_NEED(stat(path, &sb) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
     s->model_bytes = (uint64_t)sb.st_size;
     return SEFL_OK;
+}
+
+static sefl_status write_model(sim *s, uint64_t round)
+{
+    SEFL_PASS(model_write(run_model_path(&s->folder, round), &s->federation->meta, s->theta));
+    SEFL_PASS(run_folder_link(&s->folder, "last.safetensors", round));
+    return measure_model(s, round);
 }
 
 /* SEFL_ERANGE: the release check blocks this model. */
 static sefl_status evaluate(sim *s, uint64_t round)
 {
     double loss;
-    uint64_t began = clock_ns(&s->mono), every = s->e.eval_every;
+    uint64_t began = clock_now_ns(), every = s->e.eval_every;
     bool last = round >= s->t->rounds;
     if (!last && (every == 0 || round % every != 0))
         return SEFL_OK;
     SEFL_PASS(work_evaluate(s->work, &loss, s->theta));
-    s->r.eval_seconds += since(s, began);
+    s->r.eval_seconds += clock_since(began);
     if (isnan(loss)) /* no text to validate with */
         return SEFL_OK;
     SEFL_PASS(release_check_loss(loss));
@@ -318,8 +318,7 @@ static sefl_status load_model(sim *s)
     size_t count = 0;
     model_meta meta;
     uint64_t round = s->state.model_round;
-    SEFL_TRY(model_read(&meta, &theta, &count,
-                        run_path(&s->folder, "model/round-%" PRIu64 ".safetensors", round)));
+    SEFL_TRY(model_read(&meta, &theta, &count, run_model_path(&s->folder, round)));
     SEFL_CHECK(count == s->t->params, SEFL_EPROTO, "%s: a model of another run", s->folder.root);
     memcpy(s->theta, theta, count * sizeof *theta);
     step_clear(&s->step);
@@ -351,8 +350,7 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
                            uint32_t clients, release_made *out)
 {
     sim *s = ctx;
-    uint64_t began = clock_ns(&s->mono);
-    char name[64];
+    uint64_t began = clock_now_ns();
     (void)from;
     sefl_status st = advance(s, round, w, clients, &out->numbers);
     if (st == SEFL_ERANGE) {
@@ -366,14 +364,13 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
     SEFL_PASS(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, round)));
     s->last_model = s->state.model_round;
     s->state.model_round = round;
-    s->r.step_seconds = since(s, began) - s->r.eval_seconds;
+    s->r.step_seconds = clock_since(began) - s->r.eval_seconds;
     double best = agg_remember(servers_agg(s->servers)).best_perplexity;
     out->has_perplexity = s->r.perplexity > 0;
     out->perplexity = s->r.perplexity;
     hash_model(s, out->hash);
     if (out->has_perplexity && (best == 0 || out->perplexity < best)) {
-        snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", round);
-        SEFL_PASS(run_folder_link(&s->folder, "best.safetensors", name));
+        SEFL_PASS(run_folder_link(&s->folder, "best.safetensors", round));
         s->state.best_round = round;
     }
     return SEFL_OK;
@@ -402,17 +399,13 @@ static sefl_status take_up(sim *s)
     if (s->state.agg.round == 0) { /* a new run */
         SEFL_PASS(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));
         SEFL_PASS(write_model(s, 0));
-        SEFL_PASS(step_new(&s->step, s->t));
-        return SEFL_OK;
+        return step_new(&s->step, s->t);
     }
     SEFL_NEED(s->state.clients == s->federation->clients, SEFL_EPROTO, "%s: state of another run",
               s->folder.root);
     SEFL_PASS(add_up(s));
     SEFL_PASS(load_model(s));
-    struct stat sb;
-    if (stat(run_path(&s->folder, "model/last.safetensors"), &sb) == 0)
-        s->model_bytes = (uint64_t)sb.st_size;
-    return SEFL_OK;
+    return measure_model(s, s->state.model_round);
 }
 
 static sefl_status make_servers(sim *s)
@@ -476,12 +469,6 @@ static sefl_status set_up(sim *s)
     return SEFL_OK;
 }
 
-static uint64_t resident_bytes(void)
-{
-    struct rusage u;
-    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
-}
-
 /* Numbers of a run that ended before, without its text and keys. */
 static sefl_status look_back(sim *s)
 {
@@ -505,10 +492,12 @@ static sefl_status finish(sim *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    struct rusage used = { 0 };
+    (void)getrusage(RUSAGE_SELF, &used);
     s->state.agg = agg_remember(servers_agg(s->servers));
     s->out->why = agg_why_text(s->state.agg.why);
     hash_model(s, s->out->model);
-    s->out->memory_bytes = resident_bytes();
+    s->out->memory_bytes = (uint64_t)used.ru_maxrss * 1024;
     warn_late(s);
     SEFL_TRY(simulate_summary_write(&b, s->out, &s->e));
     SEFL_TRY(wr_u8(&b, '\n'));
@@ -549,7 +538,6 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
     s->out = out;
     s->log_fd = -1;
     s->folder.lock = -1;
-    s->mono = clock_monotonic();
     s->wall = clock_wall();
     SEFL_TRY(experiment_make(&s->e, c->settings));
     SEFL_TRY(experiment_write(&config, c->settings));

@@ -376,9 +376,7 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
         got->encrypt += w->lane[i].encrypt;
         got->add += w->lane[i].add;
     }
-    if (w->added > 0)
-        SEFL_PASS(finish(w, got));
-    return SEFL_OK;
+    return w->added > 0 ? finish(w, got) : SEFL_OK;
 }
 
 sefl_status work_evaluate(work *w, double *loss, const float *theta)
@@ -390,6 +388,5 @@ sefl_status work_evaluate(work *w, double *loss, const float *theta)
     if (!w->judge)
         SEFL_PASS(lm_new(&w->judge, &w->t->model, w->pool));
     memcpy(lm_theta(w->judge), theta, w->t->params * sizeof *theta);
-    SEFL_PASS(lm_evaluate(w->judge, v->token, v->tokens, loss, w->stop));
-    return SEFL_OK;
+    return lm_evaluate(w->judge, v->token, v->tokens, loss, w->stop);
 }

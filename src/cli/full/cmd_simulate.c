@@ -12,8 +12,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 typedef struct session {
     experiment_args args;
@@ -47,8 +45,7 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
         fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->args.runs);
     fprintf(stderr,
             "sefl simulate: %s: %" PRIu32 " clients, %" PRIu64
-            " words, %zu values, protection %s%s  "
-            "(%u thread%s, seed %" PRIu64 ")\n",
+            " words, %zu values, protection %s%s  (%u thread%s, seed %" PRIu64 ")\n",
             e->name, e->clients, f->tokens, f->task.values, e->protection->name,
             !e->protection->two_servers ? ""
             : e->full                   ? ", crypto full"
@@ -224,8 +221,8 @@ static int run(void *self)
     if (st == SEFL_OK && closed > 1)
         fprintf(stderr,
                 "choice not accounted: %zu runs look at private text, and choosing one of them "
-                "uses\nwhat all of them show; no epsilon below covers that "
-                "(data.public: true for public text)\n",
+                "uses\nwhat all of them show; no epsilon below covers that (data.public: true for "
+                "public text)\n",
                 closed);
     interrupt_catch();
     if (st == SEFL_OK)

@@ -164,10 +164,9 @@ static sefl_status take_config(wish *w)
 
 static sefl_status read_pub(wish *w)
 {
-    SEFL_NEED(
-        strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
-        "--key goes with --set crypto.scheme=paillier: CSP of a pad task makes a key for each "
-        "round");
+    SEFL_NEED(strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
+              "--key goes with --set crypto.scheme=paillier: CSP of a pad task makes a key for "
+              "each round");
     SEFL_PASS(file_read(&w->file, w->key, KEYFILE_BYTES_MAX));
     return sefl_at(keyfile_pub_read(&w->pub, buf_span(&w->file)), "%s", w->key);
 }

@@ -19,16 +19,15 @@
 #include "operator/provision.h"
 #include "protocol/task_make.h"
 #include "report/report.h"
+#include "simulate/run_folder.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,11 +63,6 @@ static uint64_t deadline_ms(const demo *d)
     return 4000 + (uint64_t)d->words * d->clients / 4;
 }
 
-static bool is_pad(const demo *d)
-{
-    return strcmp(d->scheme, "pad") == 0;
-}
-
 static void talk(const stage *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
 static void talk(const stage *s, const char *fmt, ...)
 {
@@ -96,17 +90,6 @@ static sefl_status make_folders(const char *path)
     return SEFL_OK;
 }
 
-/* Two demos in one folder would delete each other's keys and models. */
-static sefl_status lock_folder(stage *s)
-{
-    s->lock = open(s->at.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    SEFL_NEED(s->lock >= 0, SEFL_EIO, "%s: %s", s->at.root, strerror(errno));
-    SEFL_NEED(flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
-              "another demo is at work in %s: wait for it, or give another folder with --out",
-              s->at.root);
-    return SEFL_OK;
-}
-
 static sefl_status prepare_folder(stage *s)
 {
     /* what a demo leaves; nothing else is ever removed */
@@ -114,7 +97,8 @@ static sefl_status prepare_folder(stage *s)
                                         "report.html" };
     SEFL_PASS(sefl_at(dir_root(&s->at, s->d->out), "--out"));
     SEFL_PASS(make_folders(s->at.root));
-    SEFL_PASS(lock_folder(s));
+    /* two demos in one folder would delete each other's keys and models */
+    SEFL_PASS(run_folder_lock(&s->lock, s->at.root));
     if (!dir_is_empty(s->at.root)) {
         SEFL_NEED(file_exists(dir_in(&s->at, "demo.txt")), SEFL_EEXIST,
                   "%s is not empty and no demo's folder: give another one with --out", s->at.root);
@@ -165,14 +149,15 @@ static sefl_status make_federation(stage *s, const sefl_progress *p)
     SEFL_TRY(settings_setf(&terms, "demo", "rounds.threshold=%d",
                            d->clients < 8 ? 2 : (int)d->clients / 4));
     SEFL_TRY(set_privacy(&terms, d));
-    SEFL_TRY(provision_make(&s->made,
-                            &(provision_config){ .folder = dir_in(&s->at, "federation"),
-                                                 .clients = d->clients,
-                                                 .key_bits = is_pad(d) ? 0 : d->bits,
-                                                 .words = d->words,
-                                                 .seed = 1,
-                                                 .task = &terms },
-                            p));
+    SEFL_TRY(
+        provision_make(&s->made,
+                       &(provision_config){ .folder = dir_in(&s->at, "federation"),
+                                            .clients = d->clients,
+                                            .key_bits = strcmp(d->scheme, "pad") == 0 ? 0 : d->bits,
+                                            .words = d->words,
+                                            .seed = 1,
+                                            .task = &terms },
+                       p));
     SEFL_TRY(file_read(&document, dir_in(&s->at, "federation/public/task.json"), TASK_BYTES_MAX));
     SEFL_TRY(task_read(&s->t, buf_span(&document)));
 done:
@@ -364,8 +349,8 @@ static sefl_status write_report(stage *s)
     SEFL_TRY(file_write_atomic(dir_in(&s->at, "metrics.jsonl"), buf_span(&b), 0644));
     buf_reset(&b);
     json j = json_into(&b);
-    json_object(&j, NULL, lf_real("first_perplexity", got->before),
-                lf_real("plain_perplexity", got->plain),
+    json_object(&j, NULL, lf_real("first_perplexity", got->plain.before),
+                lf_real("plain_perplexity", got->plain.after),
                 lf_real("best_possible_perplexity", got->best));
     SEFL_TRY(json_end(&j));
     SEFL_TRY(wr_u8(&b, '\n'));
@@ -382,15 +367,12 @@ done:
 
 static sefl_status compare(stage *s, const sefl_progress *p)
 {
-    fedavg_result plain;
     uint64_t began = clock_now_ns();
-    SEFL_PASS(fedavg_run(&plain,
+    SEFL_PASS(fedavg_run(&s->result.plain,
                          &(fedavg_config){ .folder = dir_in(&s->at, "federation"),
                                            .task = &s->t,
                                            .clients = s->d->clients },
                          p));
-    s->result.before = plain.before;
-    s->result.plain = plain.after;
     s->result.plain_seconds = clock_since(began);
     return SEFL_OK;
 }

@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct stage {
@@ -25,9 +26,8 @@ typedef struct stage {
     servers *servers;
     ahe_enc *enc;
     ahe_sum *sum;
-    round_entry *set_of; /* the uploads, by rising client */
+    round_entry *set_of; /* the uploads, sorted by client */
     uint8_t *heads;
-    uint32_t *order; /* clients by rising fingerprint */
     int64_t *x, *plain, *w;
     double key_s, encrypt_s, add_s, reveal_s;
     uint64_t clock,
@@ -80,15 +80,9 @@ static sefl_status change_task(stage *g)
     return ahe_params_init(&t->ahe, t->ahe.scheme, &p, t->pub, d->values);
 }
 
-/* Clients by rising fingerprint, as a set lists them. */
-static void order_clients(stage *g)
+static int by_fingerprint(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < g->d->clients; i++) {
-        uint32_t at = i;
-        for (; at > 0 && memcmp(g->s->client[g->order[at - 1]], g->s->client[i], 32) > 0; at--)
-            g->order[at] = g->order[at - 1];
-        g->order[at] = i;
-    }
+    return memcmp(a, b, 32);
 }
 
 static sefl_status prepare(stage *g)
@@ -103,11 +97,11 @@ static sefl_status prepare(stage *g)
     }
     SEFL_PASS(sefl_new(&g->set_of, n, sizeof *g->set_of));
     SEFL_PASS(sefl_new(&g->heads, n, HEAD_MAX));
-    SEFL_PASS(sefl_new(&g->order, n, sizeof *g->order));
     SEFL_PASS(sefl_new(&g->x, t->ahe.units * t->ahe.unit_values, sizeof *g->x));
     SEFL_PASS(sefl_new(&g->plain, t->values, sizeof *g->plain));
     SEFL_PASS(sefl_new(&g->w, t->values, sizeof *g->w));
-    order_clients(g);
+    /* a set lists its clients in this order */
+    qsort(g->s->client, n, sizeof *g->s->client, by_fingerprint);
     return SEFL_OK;
 }
 
@@ -121,7 +115,7 @@ static void clear(stage *g)
         if (g->sum)
             ahe_sum_free(&g->s->task.ahe, g->sum);
     }
-    sefl_free(g->set_of), sefl_free(g->heads), sefl_free(g->order);
+    sefl_free(g->set_of), sefl_free(g->heads);
     sefl_free(g->x), sefl_free(g->plain), sefl_free(g->w);
     federation_free(g->s);
     pool_free(g->pool);
@@ -164,10 +158,10 @@ static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
     SEFL_TRY(ahe_sum_new(&g->sum, p, t->pub));
     g->encrypt_s = seconds_since(&clock);
     for (uint32_t i = 0; i < g->d->clients; i++) {
-        const uint8_t *client = g->s->client[g->order[i]];
+        const uint8_t *client = g->s->client[i];
         round_entry *e = &g->set_of[i];
         SEFL_TRY(draw_vector(g, &rng));
-        SEFL_TRY(federation_upload_key(&key, g->s, g->order[i]));
+        SEFL_TRY(federation_upload_key(&key, g->s, i));
         seconds_since(&clock);
         SEFL_TRY(update_make(
             body, e->body,

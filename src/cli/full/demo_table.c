@@ -49,8 +49,8 @@ static void print_perplexity(const demo_result *r, const demo_scene *s, const ru
            " clients lost in round %" PRIu64 "\n"
            "  plain FedAvg            %8.1f   same text and training, all clients, no protection\n"
            "  best possible           %8.1f   the perplexity of the generator itself\n",
-           r->before, after, t->all.perplexity, s->lost, s->clients, s->lost_round, r->plain,
-           r->best);
+           r->plain.before, after, t->all.perplexity, s->lost, s->clients, s->lost_round,
+           r->plain.after, r->best);
 }
 
 static void print_privacy(const demo_scene *s, const run_totals *t, const plan_need *n)
@@ -124,8 +124,9 @@ static sefl_status say_json(const demo_result *r, const demo_scene *s, const run
     json_fields(&j, lf_str("folder", s->out), lf_str("model", path), lf_u64("clients", s->clients),
                 lf_u64("rounds", s->rounds->n), lf_u64("released", t->released),
                 lf_u64("lost_clients", s->lost), lf_u64("lost_round", s->lost_round));
-    json_object(&j, "perplexity", lf_real("before", r->before), lf_real("after", t->all.perplexity),
-                lf_real("plain", r->plain), lf_real("best", r->best));
+    json_object(&j, "perplexity", lf_real("before", r->plain.before),
+                lf_real("after", t->all.perplexity), lf_real("plain", r->plain.after),
+                lf_real("best", r->best));
     json_fields(&j, lf_str("claim", isnan(t->all.epsilon_server) ? "none" : "dp"),
                 lf_real("epsilon", t->all.epsilon_server)); /* null where nothing is claimed */
     json_object(&j, "epsilon_8", lf_real("z", n->z), lf_real("delta", n->delta),

@@ -42,7 +42,7 @@ static bool is_role(const doctor *d, const char *name)
 static bool passed(doctor *d, sefl_status st, const char *key, const char *remedy)
 {
     if (st != SEFL_OK)
-        doctor_bad(d, DOCTOR_FAIL, key, remedy, "%s", sefl_last_error());
+        doctor_add(d, DOCTOR_FAIL, key, remedy, "%s", sefl_last_error());
     return st == SEFL_OK;
 }
 
@@ -53,13 +53,13 @@ static void check_file(doctor *d, const char *key, const char *path)
     static const char secret[] = "tls.key sign_key key key_lock passphrase_file";
     struct stat sb;
     if (stat(path, &sb) != 0)
-        doctor_bad(d, DOCTOR_FAIL, key, "put it there, or change the setting", "%s: %s", path,
+        doctor_add(d, DOCTOR_FAIL, key, "put it there, or change the setting", "%s: %s", path,
                    strerror(errno));
     else if (access(path, R_OK) != 0)
-        doctor_bad(d, DOCTOR_FAIL, key, "let the user that runs the role read it",
+        doctor_add(d, DOCTOR_FAIL, key, "let the user that runs the role read it",
                    "%s cannot be read", path);
     else if (setting_word(secret, key) >= 0 && (sb.st_mode & 077))
-        doctor_bad(d, DOCTOR_WARN, key, "chmod 600 it", "%s may be read by others (mode %03o)",
+        doctor_add(d, DOCTOR_WARN, key, "chmod 600 it", "%s may be read by others (mode %03o)",
                    path, (unsigned)(sb.st_mode & 0777));
     else
         doctor_ok(d, key, "%s", path);
@@ -137,7 +137,7 @@ static void check_population(doctor *d, const task *t)
     const char *path = value_of(d, "ledger"), *remedy = "name the ledger of this population";
     if (passed(d, ledger_open_read(&book, path), "ledger", remedy) &&
         strcmp(ledger_population(book), t->population) != 0)
-        doctor_bad(d, DOCTOR_FAIL, "ledger", remedy,
+        doctor_add(d, DOCTOR_FAIL, "ledger", remedy,
                    "%s is the ledger of \"%s\", the task's population is \"%s\"", path,
                    ledger_population(book), t->population);
     ledger_close(book);
@@ -155,10 +155,10 @@ static void check_csp_key(doctor *d, const task *t)
         st = keyfile_info_read(&info, buf_span(&file));
     if (passed(d, st, "key", remedy) &&
         (!info.secret || (info.kind == KEYFILE_ROOT) != (t->pub == NULL)))
-        doctor_bad(d, DOCTOR_FAIL, "key", remedy, "%s: this task needs %s", path,
+        doctor_add(d, DOCTOR_FAIL, "key", remedy, "%s: this task needs %s", path,
                    t->pub ? "the secret key of a Paillier pair" : "a root ('sefl key new')");
     if (!value_of(d, "ca"))
-        doctor_bad(d, task_is_sealed(t) ? DOCTOR_FAIL : DOCTOR_WARN, "ca",
+        doctor_add(d, task_is_sealed(t) ? DOCTOR_FAIL : DOCTOR_WARN, "ca",
                    "name the folder of 'sefl ca new'",
                    task_is_sealed(t) ? "not set: CSP then knows no clients and refuses a pad task"
                                      : "not set: certificates cannot be revoked");
@@ -213,7 +213,7 @@ static void check_named(doctor *d)
     if (ca && file_path(path, "%s/trust", ca) == SEFL_OK)
         passed(d, trust_read(&list, path), "ca", "name the folder of 'sefl ca new'");
     if (user && !getpwnam(user))
-        doctor_bad(d, DOCTOR_FAIL, "user", "add the user, or change `user`",
+        doctor_add(d, DOCTOR_FAIL, "user", "add the user, or change `user`",
                    "there is no user \"%s\"", user);
     trust_free(list);
 }
@@ -227,13 +227,12 @@ static void check_chain(doctor *d, const tls_id *id)
     if (own.code == X509_OK)
         doctor_ok(d, "chain", "issued by a CA of tls.peers");
     else if (own.code != X509_UNKNOWN_ISSUER)
-        doctor_bad(d, DOCTOR_FAIL, "chain", "peers will refuse it: have a new one issued", "%s",
+        doctor_add(d, DOCTOR_FAIL, "chain", "peers will refuse it: have a new one issued", "%s",
                    own.why);
-    else if (is_role(d, "csp"))
-        doctor_ok(d, "chain", "issued by a CA that is not in tls.peers; peers decide");
     else
-        doctor_bad(d, DOCTOR_WARN, "chain", "peers must know that CA: ask their operators",
-                   "issued by a CA that is not in tls.peers; peers decide");
+        doctor_add(d, is_role(d, "csp") ? DOCTOR_OK : DOCTOR_WARN, "chain",
+                   "peers must trust that CA: ask their operators",
+                   "issued by a CA that is not in tls.peers; the peers decide whether to trust it");
 }
 
 static void check_certificate(doctor *d)
@@ -250,15 +249,15 @@ static void check_certificate(doctor *d)
     const int64_t left = tls_id_expires(id) - (int64_t)(clock_ns(&c) / 1000000000u);
     const int64_t days = left / 86400;
     if (!is_role(d, tls_id_role(id)))
-        doctor_bad(d, DOCTOR_FAIL, "certificate",
+        doctor_add(d, DOCTOR_FAIL, "certificate",
                    "have it issued for the role: OU \"sefl ROLE\" in the subject",
                    "\"%s\" is for the role \"%s\", this file is a %s's", name, tls_id_role(id),
                    d->k->name);
     else if (left <= 0)
-        doctor_bad(d, DOCTOR_FAIL, "certificate", renew, "\"%s\" expired %" PRId64 " days ago",
+        doctor_add(d, DOCTOR_FAIL, "certificate", renew, "\"%s\" expired %" PRId64 " days ago",
                    name, -days);
     else if (days < OWN_CERT_SOON_DAYS)
-        doctor_bad(d, DOCTOR_WARN, "certificate", renew, "\"%s\" expires in %" PRId64 " days", name,
+        doctor_add(d, DOCTOR_WARN, "certificate", renew, "\"%s\" expires in %" PRId64 " days", name,
                    days);
     else
         doctor_ok(d, "certificate", "\"%s\", role %s, %" PRId64 " more days", name, d->k->name,
@@ -278,10 +277,10 @@ static void check_hosts(doctor *d)
     else if (!passed(d, x509_hosts_read(&hosts, buf_span(&pem)), "hosts", "have it issued anew"))
         ;
     else if (hosts.n == 0 && strchr(info.name, '.')) /* GnuTLS looks there, others do not */
-        doctor_bad(d, DOCTOR_WARN, "hosts", "have it issued with the host as alternative name",
+        doctor_add(d, DOCTOR_WARN, "hosts", "have it issued with the host as alternative name",
                    "the certificate has its host, %s, in the common name alone", info.name);
     else if (hosts.n == 0)
-        doctor_bad(d, DOCTOR_FAIL, "hosts",
+        doctor_add(d, DOCTOR_FAIL, "hosts",
                    "have it issued with them: 'sefl ca renew FOLDER --server FILE --hosts NAME'",
                    "the certificate names no host: every client will refuse it");
     else
@@ -303,7 +302,7 @@ static void check_peer(doctor *d, const char *key)
         socket_dial(&fd, a.host, a.port, socket_now_ms() + DIAL_MS) == SEFL_OK)
         doctor_ok(d, key, "%s can be reached", text);
     else
-        doctor_bad(d, DOCTOR_WARN, key, "is it running? do name, port and firewalls allow it?",
+        doctor_add(d, DOCTOR_WARN, key, "is it running? do name, port and firewalls allow it?",
                    "%s cannot be reached from here", text);
     if (fd >= 0)
         close(fd);
@@ -320,7 +319,7 @@ void doctor_port(doctor *d, const char *name, const char *address, doctor_status
     if (tls_listen(&fd, a.host, a.port, &bound) == SEFL_OK)
         doctor_ok(d, name, "%s is free", address);
     else
-        doctor_bad(d, bad, name, remedy, "%s", sefl_last_error());
+        doctor_add(d, bad, name, remedy, "%s", sefl_last_error());
     if (fd >= 0)
         close(fd);
 }
@@ -329,7 +328,7 @@ void doctor_port(doctor *d, const char *name, const char *address, doctor_status
 static void check_memory(doctor *d, const char *memory_lock)
 {
     if (confine_memory(NULL, memory_lock) != SEFL_OK)
-        doctor_bad(
+        doctor_add(
             d, DOCTOR_FAIL, "memory_lock",
             "LimitMEMLOCK=64M of the service, ulimit -l 65536 in a shell; or memory_lock: try",
             "required, but keys cannot be locked in memory: the role will not start");

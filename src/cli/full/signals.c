@@ -64,12 +64,9 @@ static void restore(signals *s)
 
 sefl_status signals_start(signals **out, signals_fn *fn, void *ctx)
 {
-    sefl_status st = SEFL_OK;
-    signals *s = NULL;
     struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-    *out = NULL;
-    SEFL_CHECK(pipe_fd[0] < 0, SEFL_ESTATE, "signals are listened to already");
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_MAKE(signals, s, out);
+    SEFL_CHECK(pipe_fd[0] < 0, SEFL_ESTATE, "another thread handles signals already");
     s->fn = fn, s->ctx = ctx;
     SEFL_CHECK(pipe2(pipe_fd, O_CLOEXEC) == 0, SEFL_EIO, "no pipe: %s", strerror(errno));
     fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK);
