@@ -1,5 +1,5 @@
-/* The page: a summary, charts, a table of rounds, the settings. One self-contained file:
- * style as text, charts as SVG, no script. */
+/* Writes the page: a summary, charts, a table of rounds and the settings. It is one self-contained
+ * file with inline style, SVG charts and no script. */
 #include "report/report.h"
 
 #include "base/alloc.h"
@@ -86,7 +86,7 @@ static const struct chart_def {
                   { "against others", AT(epsilon_others) },
                   { "target", AT(epsilon_target), .dashed = true } } },
     { "Clients whose update is in the sum", "", .bars = true,
-      .series = { { "in the sum", AT(clients) }, { "asked, not in it", .of = not_in_sum } } },
+      .series = { { "in the sum", AT(clients) }, { "asked, not in the sum", .of = not_in_sum } } },
     { "Seconds by part", "s", .bars = true,
       .series = { { "clients train and upload", .of = collecting },
                   { "2PC reveals the sum", AT(open_seconds) },
@@ -105,7 +105,7 @@ static const struct chart_def {
                   { "servers", AT(link_bytes) } } },
 };
 
-/* Series that no round has are left out. room: (SERIES + 1) values per round. */
+/* Draws a chart without the series that no round has. room: (SERIES + 1) values per round. */
 static sefl_status draw(sefl_buf *out, const report *r, const struct chart_def *d, double *room)
 {
     size_t n = r->log.n;
@@ -145,8 +145,8 @@ static sefl_status table(sefl_buf *out, const report *r)
     size_t from = r->log.n > ROWS_MAX ? r->log.n - ROWS_MAX : 0;
     SEFL_PASS(wr_fmt(out, "<h2>Rounds</h2>\n"));
     if (from > 0)
-        SEFL_PASS(wr_fmt(out, "<p>The last %d of %zu; metrics.jsonl has them all.</p>\n", ROWS_MAX,
-                         r->log.n));
+        SEFL_PASS(wr_fmt(out, "<p>The last %d of %zu; metrics.jsonl has all rounds.</p>\n",
+                         ROWS_MAX, r->log.n));
     SEFL_PASS(
         wr_fmt(out, "<table>\n<tr><th>round</th><th>perplexity</th><th>clients</th><th>epsilon</th>"
                     "<th>seconds</th><th>2PC</th><th>up</th></tr>\n"));
@@ -191,9 +191,8 @@ sefl_status report_html(sefl_buf *out, const report *r)
         SEFL_TRY(html_text(out, r->config));
         SEFL_TRY(wr_fmt(out, "</pre>\n"));
     }
-    SEFL_TRY(wr_fmt(
-        out, "<footer>Written by sefl report. Only numbers that everybody may know.</footer>\n"
-             "</body>\n</html>\n"));
+    SEFL_TRY(wr_fmt(out, "<footer>Written by sefl report. All numbers are public.</footer>\n"
+                         "</body>\n</html>\n"));
 done:
     buf_clear(&words);
     sefl_free(room);

@@ -20,14 +20,14 @@
 #include <unistd.h>
 
 enum { SMALL = 16384, LARGE = 131072, SMALL_PAILLIER = 2048, LARGE_PAILLIER = 16384 };
-enum { FEW = 2, MANY = 16, MANY_PAILLIER = 3 }; /* clients of a measured round */
+enum { FEW = 2, MANY = 16, MANY_PAILLIER = 3 }; /* number of clients in a measured round */
 enum { ROUNDS_MAX = 5 };
 
 typedef struct bench {
     const federation *s;
     const task *t;
     pool *pool;
-    double seconds; /* for all of it */
+    double seconds; /* time for the whole measurement */
     char folder[PATH_MAX];
 } bench;
 
@@ -44,7 +44,7 @@ uint64_t calibrate_words(const task *t, const corpus *text)
     uint64_t columns = t->model.batch, n = text->tokens;
     if (n / 2 < columns)
         columns = n / 2;
-    uint64_t rows = n / columns - 1; /* predicted words in a column and epoch */
+    uint64_t rows = n / columns - 1; /* predicted words per column and epoch */
     if (t->local_epochs > 0)
         return t->local_epochs * columns * rows;
     uint64_t per_epoch = (rows + t->model.steps - 1) / t->model.steps;
@@ -59,15 +59,15 @@ static sefl_status time_validation(const bench *b, rates *r, work *w, corpus *va
     uint64_t began = clock_now_ns();
     if (valid->tokens < 2 * LM_EVAL_BATCH)
         return SEFL_OK;
-    if ((double)valid->tokens > most) /* validation gets a tenth of the time at most */
+    if ((double)valid->tokens > most) /* validation gets at most a tenth of the time */
         valid->tokens = most < 2 * LM_EVAL_BATCH ? 2 * LM_EVAL_BATCH : (size_t)most;
     SEFL_PASS(work_evaluate(w, &loss, b->s->theta));
     r->eval_us_token = 1e6 * clock_since(began) / (double)valid->tokens;
     return SEFL_OK;
 }
 
-/* Runs rounds in the clear, one client per thread, with twice as many steps (records) each time.
- * The last round counts: the others warm up. Clients share memory and caches as in a run. */
+/* Runs rounds in the clear, one client per thread, and doubles the steps (records) each time. The
+ * last round counts; the others warm up. Clients share memory and caches as in a run. */
 static sefl_status time_training(const bench *b, rates *r)
 {
     sefl_status st = SEFL_OK;
@@ -114,17 +114,17 @@ done:
 
 /* ---- rounds of few values -------------------------------------------------------------------- */
 
-/* What a round takes: processor time of the clients, wall time of the servers, the bytes between
- * them and their memory. */
+/* Cost of a round: CPU time of the clients, wall time of the servers, and the servers' traffic and
+ * memory. */
 typedef struct cost {
-    double encrypt, add;   /* all clients; add: with the closing of the sum */
-    double heads, release; /* CSP opens heads and makes pads; from there to the released integers */
+    double encrypt, add; /* all clients; add includes closing the sum */
+    double heads,
+        release; /* CSP decrypts heads and expands pads; then up to the released integers */
     double bytes, heap;
-    double rounds; /* that these are means of */
+    double rounds; /* number of rounds in these means */
 } cost;
 
-/* The federation with fewer values. The task's document stays that of the whole task: nobody reads
- * it. */
+/* The federation with fewer values. The signed task keeps the full size: nobody reads it. */
 typedef struct part {
     federation s;
     ahe_params tables;
@@ -137,12 +137,12 @@ typedef struct one_round {
     work *w;
     servers *v;
     uint32_t clients;
-    size_t live;   /* memory that is not the servers' */
+    size_t live;   /* memory in use besides the servers' */
     double upload; /* seconds */
     cost got;
 } one_round;
 
-/* Clients that are not drawn upload zeros: nobody trains. */
+/* All clients upload zeros, so that nobody trains. */
 static sefl_status upload_zeros(void *ctx, const round_header *h, work_got *got)
 {
     one_round *r = ctx;
@@ -177,7 +177,7 @@ static void reported(void *ctx, const rounds_report *p)
     r->got.bytes = (double)servers_bytes(r->v);
 }
 
-/* The encryption's tables have the size that they have for all units of the whole task. */
+/* Encryption tables keep the size for all units of the whole task. */
 static sefl_status part_init(part *p, const bench *b, size_t values, rates *r)
 {
     task *t = &p->s.task;
@@ -195,7 +195,7 @@ static sefl_status part_init(part *p, const bench *b, size_t values, rates *r)
     return SEFL_OK;
 }
 
-/* Means over rounds; the largest heap. */
+/* Updates the means over rounds and the largest heap. */
 static void add_round(cost *mean, const cost *c)
 {
     double n = ++mean->rounds;
@@ -207,7 +207,7 @@ static void add_round(cost *mean, const cost *c)
     mean->heap = fmax(mean->heap, c->heap);
 }
 
-/* One round of the driver with the uploads of this number of clients. */
+/* Runs one round of the driver with uploads from this number of clients. */
 static sefl_status time_round(const bench *b, part *p, uint32_t clients)
 {
     sefl_status st = SEFL_OK;
@@ -237,7 +237,7 @@ done:
     return st;
 }
 
-/* y = fixed + slope * x through two points; never negative. */
+/* Fits y = fixed + slope * x to two points; neither is negative. */
 static void line_through(double *fixed, double *slope, double x1, double y1, double x2, double y2)
 {
     *slope = x2 > x1 && y2 > y1 ? (y2 - y1) / (x2 - x1) : 0;
@@ -246,7 +246,7 @@ static void line_through(double *fixed, double *slope, double x1, double y1, dou
         *fixed = 0, *slope = y2 / x2;
 }
 
-/* Tells apart what a round, a client and a value cost: clients[0] and clients[1] uploaded in rounds
+/* Separates the cost of a round, a client and a value: clients[0] and clients[1] uploaded in rounds
  * of small->s.task.values and large->s.task.values values. */
 static void fit(rates *r, const bench *b, const part *small, const part *large,
                 const uint32_t clients[2])
@@ -336,7 +336,7 @@ static sefl_status time_step(const bench *b, rates *r)
     SEFL_TRY(step_apply(&step, t, theta, average));
     SEFL_TRY(model_write(path, &b->s->meta, theta));
     r->step_ms_round = 1e3 * clock_since(began);
-    SEFL_CHECK(stat(path, &sb) == 0, SEFL_EIO, "%s: gone", path);
+    SEFL_CHECK(stat(path, &sb) == 0, SEFL_EIO, "%s: cannot read its size", path);
     r->model_bytes = (double)sb.st_size;
 done:
     step_clear(&step);
@@ -346,8 +346,8 @@ done:
     return st;
 }
 
-/* Resident memory that base/alloc.h does not count: the program, its libraries and what they took
- * while they trained, stacks. malloc_trim gives freed memory back first. */
+/* Returns the resident memory that base/alloc.h does not count: the program, its libraries and what
+ * they allocated during training, and stacks. malloc_trim returns freed memory first. */
 static double program_bytes(void)
 {
     long pages = 0;
@@ -370,7 +370,7 @@ sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds)
     SEFL_TRY(time_training(&b, &r));
     SEFL_TRY(time_step(&b, &r));
     r.program_bytes = program_bytes();
-    SEFL_TRY(time_rounds(&b, &r)); /* its threads leave memory behind that the allocator keeps */
+    SEFL_TRY(time_rounds(&b, &r)); /* last: the allocator keeps memory of its threads */
     *out = r;
 done:
     if (b.folder[0])

@@ -39,12 +39,12 @@ typedef struct sim {
     float *theta;
     double *average;
     step_state step;
-    sefl_span header;     /* of the present round, signed by both */
-    const double *floats; /* protection none: the average of the present round */
-    sefl_status failed;   /* in a port that has no other way to say so */
+    sefl_span header;     /* header of the current round, signed by both servers */
+    const double *floats; /* protection none: average of the current round */
+    sefl_status failed;   /* failure in a callback that returns nothing */
     run_line r;
     uint64_t model_bytes;
-    uint64_t last_model; /* round whose model this one began from */
+    uint64_t last_model; /* round of the model that this round started from */
     simulate_result *out;
 } sim;
 
@@ -55,15 +55,15 @@ static void hash_model(const sim *s, uint8_t out[SHA256_BYTES])
 
 /* ---- ledgers --------------------------------------------------------------------------------- */
 
-/* A simulation's ledger follows from its rounds: it is written anew, so that a run that was
- * interrupted between two charges goes on with ledgers that agree. */
+/* Rebuilds a ledger from the rounds, so that a run that was interrupted between two charges resumes
+ * with ledgers that agree. */
 static sefl_status make_ledger(const sim *s, const char *path)
 {
     sefl_status st = SEFL_OK;
     run_log log = { 0 };
     ledger *l = NULL;
     ledger_terms terms = terms_of_task(s->t);
-    if (file_exists(path)) { /* nobody else may be at work on it; a damaged one is no loss */
+    if (file_exists(path)) { /* checks that nobody else uses it; a damaged one is rebuilt */
         st = ledger_open(&l, path, s->t->population, NULL);
         ledger_close(l), l = NULL;
         if (st == SEFL_ESTATE || st == SEFL_ENOMEM)
@@ -85,7 +85,7 @@ done:
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-/* A round begins where the one before ended. */
+/* Starts a round where the previous one ended. */
 static void begin_round(sim *s)
 {
     s->began_ns = clock_now_ns();
@@ -108,7 +108,7 @@ static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span bo
     return population_open(s->population, h->round, both, s->opened_at);
 }
 
-/* The set is known: now those in it train. */
+/* The set is known: its clients train now. */
 static sefl_status upload(void *ctx, const round_header *h, work_got *got)
 {
     sim *s = ctx;
@@ -137,7 +137,7 @@ static sefl_status pass_time(void *ctx, uint64_t now_ms)
     sim *s = ctx;
     const agg *a = servers_agg(s->servers);
     SEFL_PASS(population_run(s->population, now_ms));
-    /* an extended round is announced again */
+    /* announces an extended round again */
     if (agg_get_phase(a) == AGG_COLLECTING && agg_deadline_ms(a) != s->deadline) {
         s->deadline = agg_deadline_ms(a);
         SEFL_PASS(population_open(s->population, agg_round(a), s->header, now_ms));
@@ -147,19 +147,19 @@ static sefl_status pass_time(void *ctx, uint64_t now_ms)
 
 /* ---- warnings -------------------------------------------------------------------------------- */
 
-/* What is known before the first round. */
+/* Adds warnings that are known before the first round. */
 static void warn_early(sim *s)
 {
     plan_warnings *w = &s->out->warnings;
     const corpus *v = &s->federation->valid;
     if (v->tokens == 0)
         plan_warn(w,
-                  "%s has no validation text, so no perplexity is measured: make it a folder with "
+                  "%s has no validation text, so perplexity is not measured: use a folder with "
                   "train.txt and valid.txt",
                   s->e.data);
     else if (v->tokens < 2 * LM_EVAL_BATCH)
         plan_warn(
-            w, "the validation text has only %zu words, so no perplexity is measured: it takes %d",
+            w, "the validation text has only %zu words, so perplexity is not measured: it needs %d",
             v->tokens, 2 * LM_EVAL_BATCH);
     else if (s->t->claim && !s->e.data_public)
         plan_warn(
@@ -169,7 +169,7 @@ static void warn_early(sim *s)
             s->t->patience > 0 ? " and when rounds.patience ends the run" : "");
 }
 
-/* Training that diverged; noise or training that made the model worse, or unusable. */
+/* Warns if training diverged, or if noise or training made the model worse or unusable. */
 static void warn_late(sim *s)
 {
     plan_warnings *w = &s->out->warnings;
@@ -179,8 +179,8 @@ static void warn_late(sim *s)
     bool all = t->all.diverged > 0 && t->all.diverged == t->all.clients;
     if (t->all.diverged > 0)
         plan_warn(w,
-                  "local training diverged in %s%.0f of %.0f updates, which are zeros%s: try "
-                  "a smaller training.lr or a tighter training.gradient_clip",
+                  "local training diverged in %s%.0f of %.0f updates, which are zeros%s: try a "
+                  "smaller training.lr or a tighter training.gradient_clip",
                   all ? "all " : "", t->all.diverged, t->all.clients,
                   all ? "; nothing was learned" : "");
     if (all)
@@ -198,9 +198,8 @@ static void warn_late(sim *s)
     if (ratio > PLAN_RATIO_GOOD)
         plan_warn(w,
                   "the noise drowned the model: %s. The noise is %.3g times the largest signal of "
-                  "%.0f clients, and a third is what learning "
-                  "bears: more clients a round, a larger model.block or a smaller privacy.z ('sefl "
-                  "plan' computes it)",
+                  "%.0f clients, and learning needs less than a third: use more clients per round, "
+                  "a larger model.block or a smaller privacy.z ('sefl plan' computes it)",
                   what, ratio, drawn);
     else
         plan_warn(w, "training made the model worse: %s: try a smaller training.lr or server.lr",
@@ -230,7 +229,7 @@ static void report(void *ctx, const rounds_report *p)
     s->failed = population_close(s->population, servers_now_ms(s->servers));
 }
 
-/* Files that nobody goes on from any more. */
+/* Deletes files that no resumed run needs. */
 static void forget(const sim *s)
 {
     uint64_t keep = s->e.models_keep, round = s->state.model_round;
@@ -242,7 +241,7 @@ static void forget(const sim *s)
         (void)unlink(run_model_path(&s->folder, round - keep));
 }
 
-/* The round's line, then the state: from here the next one may begin. */
+/* Writes the round's line and then the state: from here a resumed run starts the next round. */
 static sefl_status keep(void *ctx, uint64_t round)
 {
     sim *s = ctx;
@@ -302,7 +301,7 @@ static sefl_status evaluate(sim *s, uint64_t round)
         return SEFL_OK;
     SEFL_PASS(work_evaluate(s->work, &loss, s->theta));
     s->r.eval_seconds += clock_since(began);
-    if (isnan(loss)) /* no text to validate with */
+    if (isnan(loss)) /* no validation text */
         return SEFL_OK;
     SEFL_PASS(release_check_loss(loss));
     s->r.loss = loss;
@@ -310,7 +309,7 @@ static sefl_status evaluate(sim *s, uint64_t round)
     return SEFL_OK;
 }
 
-/* Model and optimiser of the latest release, from their files. */
+/* Loads model and optimiser of the latest release. */
 static sefl_status load_model(sim *s)
 {
     sefl_status st = SEFL_OK;
@@ -319,7 +318,7 @@ static sefl_status load_model(sim *s)
     model_meta meta;
     uint64_t round = s->state.model_round;
     SEFL_TRY(model_read(&meta, &theta, &count, run_model_path(&s->folder, round)));
-    SEFL_CHECK(count == s->t->params, SEFL_EPROTO, "%s: a model of another run", s->folder.root);
+    SEFL_CHECK(count == s->t->params, SEFL_EPROTO, "%s has a model of another run", s->folder.root);
     memcpy(s->theta, theta, count * sizeof *theta);
     step_clear(&s->step);
     if (round > 0)
@@ -332,7 +331,7 @@ done:
     return st;
 }
 
-/* The next model, in memory. SEFL_ERANGE: the release check blocks it. */
+/* Computes the next model in memory. SEFL_ERANGE: the release check blocks it. */
 static sefl_status advance(sim *s, uint64_t round, const int64_t *w, uint32_t clients,
                            release_numbers *n)
 {
@@ -390,10 +389,10 @@ static sefl_status add_up(sim *s)
 static sefl_status take_up(sim *s)
 {
     uint64_t text = federation_text(s->federation);
-    SEFL_NEED(
-        s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
-        "%s began with other text: data.path has changed since; take another name, or remove it",
-        s->folder.root);
+    SEFL_NEED(s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
+              "%s started with other text: data.path has changed since; choose another name, or "
+              "remove it",
+              s->folder.root);
     s->state.text = text;
     SEFL_PASS(run_metrics_cut(&s->folder, s->state.metrics_bytes));
     if (s->state.agg.round == 0) { /* a new run */
@@ -401,8 +400,8 @@ static sefl_status take_up(sim *s)
         SEFL_PASS(write_model(s, 0));
         return step_new(&s->step, s->t);
     }
-    SEFL_NEED(s->state.clients == s->federation->clients, SEFL_EPROTO, "%s: state of another run",
-              s->folder.root);
+    SEFL_NEED(s->state.clients == s->federation->clients, SEFL_EPROTO,
+              "%s has the state of another run", s->folder.root);
     SEFL_PASS(add_up(s));
     SEFL_PASS(load_model(s));
     return measure_model(s, s->state.model_round);
@@ -469,7 +468,7 @@ static sefl_status set_up(sim *s)
     return SEFL_OK;
 }
 
-/* Numbers of a run that ended before, without its text and keys. */
+/* Reads the results of a finished run, without its text and keys. */
 static sefl_status look_back(sim *s)
 {
     sefl_status st = SEFL_OK;

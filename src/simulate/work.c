@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread's own. */
+/* Buffers and times of one thread. */
 typedef struct lane {
     lm *m;
     float *v;
@@ -27,21 +27,21 @@ struct work {
     const sefl_progress *stop;
     lane *lane;
     unsigned lanes;
-    lm *judge; /* for validation */
+    lm *judge; /* model for validation */
     /* none */
     double *average;
     double weight;
     pthread_mutex_t lock;
     pthread_cond_t turn;
-    size_t next; /* piece that may add its floats */
+    size_t next; /* next piece that may add its floats */
     /* crypto full */
     const ahe_enc *enc;
     ahe_enc *own_enc;
     ahe_sum *closed;
-    round_entry *entry; /* of the set, by rising client, and ... */
+    round_entry *entry; /* the set, sorted by client */
     uint32_t entries;
-    uint8_t *heads; /* ... sealed: their heads */
-    /* of the round under way */
+    uint8_t *heads; /* sealed: heads of the set */
+    /* current round */
     round_header header;
     const float *theta;
     const population_member *set;
@@ -72,11 +72,8 @@ static sefl_status lane_init(work *w, lane *l)
     SEFL_PASS(sefl_new(&l->X, t->values, sizeof *l->X));
     if (t->unit == TASK_UNIT_RECORD)
         SEFL_PASS(sefl_new(&l->one, t->params, sizeof *l->one));
-    if (w->s->e->full)
-        SEFL_PASS(sefl_new(&l->body, task_body_bytes(t), 1));
-    else
-        SEFL_PASS(sefl_new(&l->sum, t->values, sizeof *l->sum));
-    return SEFL_OK;
+    return w->s->e->full ? sefl_new(&l->body, task_body_bytes(t), 1)
+                         : sefl_new(&l->sum, t->values, sizeof *l->sum);
 }
 
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
@@ -105,7 +102,7 @@ sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *en
     *out = w, w = NULL;
 done:
     if (w && w->lane && w->lanes < pool_threads(p))
-        w->lanes++; /* the one that failed half-way */
+        w->lanes++; /* frees the lane that failed halfway */
     work_free(w);
     return st;
 }
@@ -137,8 +134,8 @@ void work_free(work *w)
 
 /* ---- one client ------------------------------------------------------------------------------ */
 
-/* Clipping and rounding count as encryption's: plain training does not need them. *diverged:
- * nothing but zeros came out. */
+/* Trains one client. Clipping and quantising count as encryption, because plain training does not
+ * need them. Sets *diverged if the result is only zeros. */
 static sefl_status train(const work *w, lane *l, bool *diverged, const population_member *who,
                          const sefl_coins *coins)
 {
@@ -208,7 +205,7 @@ done:
     return st;
 }
 
-/* With the lock. */
+/* Adds an encrypted body to the sum. The caller holds the lock. */
 static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t units[32])
 {
     const ahe_params *p = &w->t->ahe;
@@ -226,8 +223,8 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
     return SEFL_OK;
 }
 
-/* FedAvg's weight; clipped where the experiment says a norm. Of one that diverged as in the
- * weight slot. */
+/* Adds an update with its FedAvg weight, clipped if the experiment sets a norm. A diverged client
+ * has weight 0, as in the weight slot. */
 static void add_floats(work *w, const lane *l, uint32_t client, bool diverged)
 {
     const task *t = w->t;
@@ -279,7 +276,7 @@ static sefl_status add(work *w, lane *l, size_t piece, bool diverged, const sefl
     return st;
 }
 
-/* Pieces are taken in rising order, so the lowest one under way never waits here. */
+/* Threads take pieces in ascending order, so the lowest unfinished piece never waits here. */
 static void pass_turn(work *w, size_t piece)
 {
     pthread_mutex_lock(&w->lock);
@@ -335,9 +332,7 @@ static sefl_status begin(work *w, const round_header *h, const float *theta,
         memset(w->average, 0, t->params * sizeof *w->average);
     ahe_sum_free(&t->ahe, w->closed);
     w->closed = NULL;
-    if (w->s->e->full)
-        SEFL_PASS(ahe_sum_new(&w->closed, &t->ahe, t->pub));
-    return SEFL_OK;
+    return w->s->e->full ? ahe_sum_new(&w->closed, &t->ahe, t->pub) : SEFL_OK;
 }
 
 static sefl_status finish(work *w, work_got *got)
@@ -351,7 +346,8 @@ static sefl_status finish(work *w, work_got *got)
         got->heads = w->heads;
     } else if (w->average) {
         for (size_t i = 0; i < t->params; i++)
-            w->average[i] /= w->weight > 0 ? w->weight : 1; /* 0: all diverged, all zeros */
+            w->average[i] /=
+                w->weight > 0 ? w->weight : 1; /* 0: all clients diverged, all values are zero */
         got->average = w->average;
     } else {
         for (unsigned k = 1; k < w->lanes; k++)

@@ -15,7 +15,7 @@ cd "$dir"
 
 expect 2 "$SEFL" audit; says "requires a record"
 expect 2 "$SEFL" audit a b; says "\"b\""
-expect 2 "$SEFL" audit a --sample --json; says "no other option"
+expect 2 "$SEFL" audit a --sample --json; says "--sample cannot be combined"
 expect 1 "$SEFL" audit nowhere; says "nowhere"
 
 expect 0 "$SEFL" audit good --sample
@@ -45,5 +45,5 @@ expect 1 "$SEFL" audit bad; says "551 bytes"
 "$SEFL" audit good | sed -n "s/^CSP's key *\([0-9a-f]*\).*/\1/p" > csp.pub
 expect 0 "$SEFL" audit good --csp csp.pub; says "honest"
 "$SEFL" key sign --out other > /dev/null
-expect 1 "$SEFL" audit good --csp other.pub; says "another CSP's key"
+expect 1 "$SEFL" audit good --csp other.pub; says "another CSP key"
 echo "ok: records of audits"

@@ -36,7 +36,7 @@ fed_until 10 "warning of its end" logged "certificate expires soon"
 cp "$yml" "$dir/kept.yml" # SIGHUP reloads the log level too: an invalid file is reported, a valid one takes effect
 echo "nonsense: 1" >> "$yml"
 fed_kill HUP csp
-fed_until 10 "complaint" logged "settings not read again"
+fed_until 10 "complaint" logged "settings not reloaded"
 { grep -v '^log:' "$dir/kept.yml"; echo "log: error"; } > "$yml"
 fed_kill HUP csp
 sleep 0.5

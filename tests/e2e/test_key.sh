@@ -88,7 +88,7 @@ expect 2 "$SEFL" key check k.key; says "no terminal"
 expect 2 "$SEFL" key check k.pub; says "is a public key"
 printf 'a passphrase of some length\r\n' > crlf
 chmod 644 crlf
-expect 0 "$SEFL" key check k.key --passphrase-file crlf; says "warning: others can read crlf"
+expect 0 "$SEFL" key check k.key --passphrase-file crlf; says "warning: other users can read crlf"
 
 # JSON on stdout, with other messages on stderr
 json=$(setsid -w "$SEFL" key show --json k.key 2> /dev/null)
@@ -106,7 +106,7 @@ for f in box/csp.key box/csp.pub; do [ -f $f ] || fail "no $f"; done
 expect 2 "$SEFL" key check box/csp.key --passphrase-file pass; says "give --key-file"
 expect 1 "$SEFL" key check box/csp.key --key-file lock --pub k.pub; says "is not the public half"
 cp box/csp.key alone.key
-expect 0 "$SEFL" key check alone.key --key-file lock; says "no public key beside it"
+expect 0 "$SEFL" key check alone.key --key-file lock; says "no public key file to compare"
 
 # damage
 sed 's/^bits: 2048/bits: 3072/' k.pub > bad.pub
@@ -178,7 +178,7 @@ sys.stdout.write(seen.decode(errors="replace"))
 sys.exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 100 + os.WTERMSIG(status))
 PY
     expect 0 python3 ask.py "typed by hand, twice|typed by hand, twice" \
-        "$SEFL" key new "$pair" --bits 2048 --memory 64 --out t; says "once more:"; says "making a 2048-bit key ."
+        "$SEFL" key new "$pair" --bits 2048 --memory 64 --out t; says "repeat passphrase:"; says "generating a 2048-bit key ."
     case $out in *"typed by hand"*) fail "the passphrase was echoed" ;; esac
     expect 0 python3 ask.py "typed by hand, twice" "$SEFL" key check t.key; says "matches"
     expect 1 python3 ask.py "typed by hand, wrong" "$SEFL" key check t.key; says "wrong passphrase"

@@ -1,4 +1,4 @@
-/* sefl doctor: checks this machine, and a role's file on it. */
+/* sefl doctor: checks this machine and, if given, a role's settings file. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -61,12 +61,12 @@ static void check_entropy(doctor *d)
     sefl_rng rng = rng_system();
     uint8_t a[64], b[64];
     if (rng_fill(&rng, a, sizeof a) != SEFL_OK || rng_fill(&rng, b, sizeof b) != SEFL_OK)
-        doctor_add(d, DOCTOR_FAIL, "entropy", "the kernel must give randomness: getrandom(2)", "%s",
-                   sefl_last_error());
+        doctor_add(d, DOCTOR_FAIL, "entropy",
+                   "the kernel must provide randomness: see getrandom(2)", "%s", sefl_last_error());
     else if (ct_eq_bytes(a, b, sizeof a))
-        doctor_add(d, DOCTOR_FAIL, "entropy", "do not use this machine", "two draws are the same");
+        doctor_add(d, DOCTOR_FAIL, "entropy", "do not use this machine", "two draws are equal");
     else
-        doctor_ok(d, "entropy", "the system's generator answers");
+        doctor_ok(d, "entropy", "the system's random generator works");
 }
 
 static void check_limits(doctor *d)
@@ -78,14 +78,13 @@ static void check_limits(doctor *d)
         doctor_add(d, DOCTOR_FAIL, "memlock", "free some memory", "no memory for secrets: %s",
                    sefl_last_error());
     else if (!locked)
-        doctor_add(
-            d, DOCTOR_WARN, "memlock",
-            "raise it: LimitMEMLOCK=64M of the service, ulimit -l 65536 in a shell; or accept "
-            "the risk with memory_lock: try",
-            "%d kB for keys cannot be locked in memory: servers do not start",
-            CONFINE_LOCKED_BYTES / 1024);
+        doctor_add(d, DOCTOR_WARN, "memlock",
+                   "raise the limit: LimitMEMLOCK=64M in the service's unit, ulimit -l 65536 in a "
+                   "shell; or accept the risk with memory_lock: try",
+                   "%d kB for keys cannot be locked in memory: servers will not start",
+                   CONFINE_LOCKED_BYTES / 1024);
     else
-        doctor_ok(d, "memlock", "memory for keys can be locked");
+        doctor_ok(d, "memlock", "keys can be locked in memory");
     secmem_free(p);
     const bool few = getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < FILES_GOOD;
     doctor_add(d, few ? DOCTOR_WARN : DOCTOR_OK, "open files",
@@ -117,11 +116,12 @@ static void check_clock(doctor *d)
     strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
     int state = adjtimex(&t);
     if (tm.tm_year + 1900 < 2024)
-        doctor_add(d, DOCTOR_FAIL, "clock", "set it: certificates and deadlines depend on it",
-                   "it says %s UTC", text);
+        doctor_add(d, DOCTOR_FAIL, "clock",
+                   "set the clock: certificates and deadlines depend on it",
+                   "the clock shows %s UTC", text);
     else if (state == TIME_ERROR || (state < 0 && errno != EPERM) || (t.status & STA_UNSYNC))
         doctor_add(d, DOCTOR_WARN, "clock", "run a time service (chrony, systemd-timesyncd)",
-                   "%s UTC; the system does not say that it is synchronised", text);
+                   "%s UTC; the system does not report it as synchronised", text);
     else
         doctor_ok(d, "clock", "%s UTC, synchronised", text);
 }
@@ -130,7 +130,7 @@ static void check_disk(doctor *d, const char *folder)
 {
     struct statvfs v;
     if (statvfs(folder, &v) != 0) {
-        doctor_add(d, DOCTOR_FAIL, "disk", "make the folder, or give another", "%s: %s", folder,
+        doctor_add(d, DOCTOR_FAIL, "disk", "create the folder, or choose another", "%s: %s", folder,
                    strerror(errno));
         return;
     }
@@ -143,8 +143,7 @@ static void check_disk(doctor *d, const char *folder)
                "free some space: a round's uploads stay on disk until their sum is revealed",
                "%.0f MB free at %s", mb, folder);
     if (v.f_flag & ST_RDONLY)
-        doctor_add(d, DOCTOR_FAIL, "disk", "choose a folder that can be written", "%s is read-only",
-                   folder);
+        doctor_add(d, DOCTOR_FAIL, "disk", "choose a writable folder", "%s is read-only", folder);
 }
 
 /* ---- the command --------------------------------------------------------------------------- */
@@ -182,13 +181,13 @@ static void print_text(const doctor *d)
         if (*l->remedy)
             printf("      %-14s -> %s\n", "", l->remedy);
     }
-    printf("%zu ok, %zu to look at, %zu wrong\n", d->count[DOCTOR_OK], d->count[DOCTOR_WARN],
+    printf("%zu ok, %zu warnings, %zu failures\n", d->count[DOCTOR_OK], d->count[DOCTOR_WARN],
            d->count[DOCTOR_FAIL]);
 }
 
 static void examine(doctor *d, const char *file)
 {
-    static const char port[] = "for a trial, 'sefl provision --port-base' takes another";
+    static const char port[] = "for a trial, choose another with 'sefl provision --port-base'";
     const char *slash = file ? strrchr(file, '/') : NULL;
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - file) + 1 : 1,
@@ -234,7 +233,7 @@ static int run(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "config", SETTING_PATH, "", TO(file), .letter = 'c',
-      .help = "Check this file too: aggregator.yml, csp.yml, client.yml, ..." },
+      .help = "Also check this settings file: aggregator.yml, csp.yml, client.yml, ..." },
     CONFIG_KIND_OPTION(wish),
     OPTION_JSON(wish),
     { 0 },
@@ -242,11 +241,11 @@ static const setting_def options[] = {
 
 const cli_command cmd_doctor = {
     .name = "doctor",
-    .summary = "check this machine, and a role's file with everything that it names",
-    .about = "Checks processor, libraries, randomness, limits, clock and disk. With a file it also "
-             "checks settings, files, certificates (key, role, expiry, issuer), the task, port and "
-             "peers. Each line is ok, warn or fail, with what to do; exit 1 if something fails. "
-             "Nothing is changed.",
+    .summary = "check this machine, and a role's settings file with everything that it names",
+    .about = "Checks processor, libraries, randomness, limits, clock and disk. With a settings "
+             "file it also checks settings, files, certificates (key, role, expiry, issuer), the "
+             "task, port and peers. Each line is ok, warn or fail, with a remedy; exits with 1 if "
+             "something fails. It changes nothing.",
     .example = "sefl doctor",
     CLI_OPTIONS(wish),
     CLI_RUN(run, NULL, NULL, 0),

@@ -41,8 +41,8 @@ const config_kind *config_kind_of(const char *path);
  * Returns st. */
 sefl_status config_kind_guessed(sefl_status st, const char *path);
 
-/* After a failure to read a file with this schema: adds to the message that the file name belongs to
- * another kind, if it does. Returns st. */
+/* After a failure to read a file with this schema: adds to the message that the file name belongs
+ * to another kind, if it does. Returns st. */
 sefl_status config_kind_other(sefl_status st, const char *path, const setting_def *schema);
 
 /* Reads the file. SEFL_EINVAL with file, line and column. Initialises s; the caller clears it even

@@ -3,8 +3,8 @@
  *     confine_start();                                    // first: no core dump, no debugger
  *     SEFL_TRY(confine_user("sefl"));                     // after binding the port, before files
  *
- * confine_start sets RLIMIT_CORE to 0, clears the dumpable flag (no keys or text in core dumps; other
- * processes of the same user cannot read this one's memory) and sets no_new_privs.
+ * confine_start sets RLIMIT_CORE to 0, clears the dumpable flag (no keys or text in core dumps;
+ * other processes of the same user cannot read this one's memory) and sets no_new_privs.
  * confine_user switches from root to this user and its groups for good. A process that does not run
  * as root may only name its own user. NULL or "": no change.
  * Threads: it affects the whole process.   Secrets: none. */
@@ -20,8 +20,9 @@ void confine_start(void);
 sefl_status confine_user(const char *name) SEFL_MUST_CHECK;
 /* Warns if a server runs as root and no user to switch to is set. */
 void confine_warn(sefl_log *log, const char *user);
-/* True if users other than the owner can read this file. False for a systemd credential, whose group
- * bits only reflect an ACL for the service's user. mode (may be NULL) receives the mode bits. */
+/* True if users other than the owner can read this file. False for a systemd credential, whose
+ * group bits only reflect an ACL for the service's user. mode (may be NULL) receives the mode
+ * bits. */
 bool confine_others_read(const char *path, unsigned *mode);
 /* Warns if other users can read a private key. NULL: nothing to check. */
 void confine_key(sefl_log *log, const char *path);
@@ -29,7 +30,8 @@ void confine_key(sefl_log *log, const char *path);
 void confine_proxy(sefl_log *log, const char *proxy, const char *path);
 /* Applies the setting memory_lock. "required": keys must be locked in memory; the function locks as
  * much as a server needs once, so that a limit that is too low fails here and not in a later round.
- * "try": only warns. Measured need: 76 kB with a 4096-bit key, and a page for each of four stores. */
+ * "try": only warns. Measured need: 76 kB with a 4096-bit key, and a page for each of four
+ * stores. */
 enum { CONFINE_LOCKED_BYTES = 96 << 10 };
 sefl_status confine_memory(sefl_log *log, const char *memory_lock) SEFL_MUST_CHECK;
 /* Raises the limit on open files; warns if the system does not allow it. */

@@ -76,12 +76,12 @@ extern const setting_def daemon_options[]; /* that option alone */
 /* Creates the role from its settings, which live until the role ends. The log is open. */
 typedef sefl_status daemon_start(void *self, const settings *set, void **role);
 
-/* Runs the role; self begins with a daemon. Returns the exit code: CLI_MISUSE only if it fails before
- * the role runs. */
+/* Runs the role; self begins with a daemon. Returns the exit code: CLI_MISUSE only if it fails
+ * before the role runs. */
 int daemon_run(void *self, const cli_command *c, daemon_start *start, const daemon_calls *calls);
 
-/* Prepares a server before it reads its keys: locks memory (setting memory_lock), stores the user to
- * switch to, and warns if it runs as root or if others can read its keys (confine.h). */
+/* Prepares a server before it reads its keys: locks memory (setting memory_lock), stores the user
+ * to switch to, and warns if it runs as root or if others can read its keys (confine.h). */
 sefl_status daemon_confine(daemon *d, const settings *set) SEFL_MUST_CHECK;
 
 /* The roles call this once their port is bound: switches to the configured user. */

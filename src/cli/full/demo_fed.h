@@ -1,9 +1,9 @@
 /* demo_fed: runs a whole secure federation on this machine and prints its result.
  *
- * Provisions a federation in `out`, starts CSP, AS and each client as a separate process (mutual TLS,
- * full-size keys), kills some clients during a round, restarts them in the next, waits for the end of
- * the task, trains the same model with plain FedAvg for comparison, and prints the result, its cost
- * and the privacy claim: `none`, or the true epsilon.
+ * Provisions a federation in `out`, starts CSP, AS and each client as a separate process (mutual
+ * TLS, full-size keys), kills some clients during a round, restarts them in the next, waits for the
+ * end of the task, trains the same model with plain FedAvg for comparison, and prints the result,
+ * its cost and the privacy claim: `none`, or the true epsilon.
  *
  *     out/demo.txt            marks a demo folder: another demo may replace it
  *     out/federation/...      the folder of `sefl provision`, with the files that the roles write

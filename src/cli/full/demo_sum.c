@@ -1,5 +1,5 @@
-/* A federation of the simulator (keys, a signed task, clients) whose task is given vectors of
- * another length: its document stays the old one, which nobody compares. */
+/* Uses a federation of the simulator (keys, a signed task, clients) and changes the vector length
+ * in its task. The signed document keeps the old length, which nobody compares. */
 #define _GNU_SOURCE
 #include "cli/full/demo_sum.h"
 
@@ -30,8 +30,7 @@ typedef struct stage {
     uint8_t *heads;
     int64_t *x, *plain, *w;
     double key_s, encrypt_s, add_s, reveal_s;
-    uint64_t clock,
-        link_bytes; /* when the uploads were complete, and bytes between the servers then */
+    uint64_t clock, link_bytes; /* time, and bytes between the servers, when all uploads were in */
 } stage;
 
 static double seconds_since(uint64_t *t)
@@ -62,7 +61,7 @@ static sefl_status make_scene(stage *g)
     return federation_new(&g->s, &(federation_config){ .experiment = &g->e, .settings = &g->set });
 }
 
-/* Gives the task vectors of d->values numbers from d->clients clients. */
+/* Changes the task to vectors of d->values numbers from d->clients clients. */
 static sefl_status change_task(stage *g)
 {
     const demo *d = g->d;
@@ -124,7 +123,7 @@ static void clear(stage *g)
 
 /* ---- the play -------------------------------------------------------------------------------- */
 
-/* A client's vector: uniform integers whose norm is just inside the task's bound. */
+/* Draws a client's vector: uniform integers whose norm is just below the task's bound. */
 static sefl_status draw_vector(stage *g, const sefl_rng *rng)
 {
     const pack *p = &g->s->task.ahe.pack;
@@ -201,7 +200,7 @@ static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round,
     return SEFL_OK;
 }
 
-/* One round of the driver (simulate/servers.h) on a thread of CSP's and one of AS's. */
+/* Runs one round of the driver (simulate/servers.h), with one thread for CSP and one for AS. */
 static sefl_status run_round(stage *g)
 {
     SEFL_PASS(servers_new(&g->servers, &(servers_config){ .federation = g->s,
@@ -218,19 +217,18 @@ static void print_report(const stage *g)
 {
     const task *t = &g->s->task;
     if (task_is_sealed(t))
-        printf("  key        CSP's key of the round (%s); each client seals the seed of its pad to "
-               "it\n",
+        printf("  key        CSP's round key (%s); each client seals the seed of its pad to it\n",
                t->seal->name);
     else
-        printf("  key        Paillier, %u bits, made in %.1f s; its secret half is CSP's\n",
+        printf("  key        Paillier, %u bits, created in %.1f s; CSP holds the secret half\n",
                g->d->bits, g->key_s);
-    printf("  clients    %u upload%s of %.1f kB (%.2f bytes a number), %.2f s to encrypt all\n",
+    printf("  clients    %u upload%s of %.1f kB (%.2f bytes per number), %.2f s to encrypt all\n",
            g->d->clients, g->d->clients == 1 ? "" : "s", 1e-3 * (double)task_body_bytes(t),
            (double)task_body_bytes(t) / (double)t->values, g->encrypt_s);
-    printf(
-        "  servers    added in %.2f s; noise, masked sum and decryption %.2f s and %.0f bytes a\n"
-        "             number between the servers\n",
-        g->add_s, g->reveal_s, (double)g->link_bytes / (double)t->values);
+    printf("  servers    added in %.2f s; noise, masked sum and decryption took %.2f s and %.0f "
+           "bytes\n"
+           "             per number between the servers\n",
+           g->add_s, g->reveal_s, (double)g->link_bytes / (double)t->values);
 }
 
 static sefl_status compare(const stage *g)
@@ -254,8 +252,9 @@ static sefl_status compare(const stage *g)
     printf("  all %zu: the error has mean %+.4f and standard deviation %.4f, in units of the sigma "
            "claimed;\n  the largest is %.2f. Noise norm over signal norm: %.1f%s.\n",
            n, mean, std, most, drowned,
-           drowned > 1 ? " (these are too few clients to learn from at this noise)" : "");
-    /* a standard deviation from n samples is off by 1/sqrt(2n): six of those, and the jumps */
+           drowned > 1 ? " (too few clients to learn from with this noise)" : "");
+    /* the standard error of a standard deviation is 1/sqrt(2n): allow six, and the discrete
+     * steps */
     double slack = 6 / sqrt(2 * (double)n) + 0.01;
     if (fabs(std - 1) > slack || fabs(mean) > 6 / sqrt((double)n))
         return sefl_fail(SEFL_ECRYPTO, "the noisy sum is not the plain sum plus the claimed noise");
@@ -272,7 +271,7 @@ sefl_status demo_sum_run(const demo *d)
     SEFL_TRY(make_scene(&g));
     g.key_s = seconds_since(&clock);
     SEFL_TRY(change_task(&g));
-    uint64_t claim_limit = grid_s2(12, GRID_BILLION / 4); /* z below 0.25: nothing is proven */
+    uint64_t claim_limit = grid_s2(12, GRID_BILLION / 4); /* z below 0.25: no claim is proven */
     printf("secure sum with %s: %u client%s, %u numbers each, noise multiplier %s%s\n", d->scheme,
            d->clients, d->clients == 1 ? "" : "s", d->values, d->noise,
            g.s->task.ahe.pack.s2 > claim_limit ? "; no differential privacy claimed" : "");

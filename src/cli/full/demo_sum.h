@@ -1,7 +1,7 @@
-/* demo_sum: one complete secure sum: clients encrypt, AS adds and masks, CSP decrypts the masked sum,
- * both servers add joint noise, and only AS learns the noisy sum. The servers are those of the
- * simulator: the real protocol with full-size keys, each server on its own thread. The demo prints the
- * noisy sum next to the plain sum.
+/* demo_sum: one complete secure sum: clients encrypt, AS adds and masks, CSP decrypts the masked
+ * sum, both servers add joint noise, and only AS learns the noisy sum. The servers are those of the
+ * simulator: the real protocol with full-size keys, each server on its own thread. The demo prints
+ * the noisy sum next to the plain sum.
  *
  * SEFL_ECRYPTO if the final check fails: the error must have the claimed standard deviation. */
 #ifndef CLI_FULL_DEMO_SUM_H

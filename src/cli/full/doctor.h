@@ -5,10 +5,11 @@
  *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
  *     settings_clear(&d.set);
  *
- * Every check adds a line: ok, warn (it works, but ...) or fail (it will not work), the finding, and
- * a remedy for the last two. The doctor changes nothing. It binds a port for a moment to check that
- * it is free, and connects to each peer once without sending anything.
- * Threads: one owner.   Secrets: it reads the TLS key and the signing key to check that they match. */
+ * Every check adds a line: ok, warn (it works, but ...) or fail (it will not work), the finding,
+ * and a remedy for the last two. The doctor changes nothing. It binds a port for a moment to check
+ * that it is free, and connects to each peer once without sending anything.
+ * Threads: one owner.   Secrets: it reads the TLS key and the signing key to check that they
+ * match. */
 #ifndef CLI_FULL_DOCTOR_H
 #define CLI_FULL_DOCTOR_H
 
@@ -40,8 +41,8 @@ void doctor_libraries(doctor *d);
 /* Checks that the address is free to listen on. bad: the status if it is not. */
 void doctor_port(doctor *d, const char *name, const char *address, doctor_status bad,
                  const char *remedy);
-/* Checks what the role reads when it starts: settings, files, certificate, task. False if the settings
- * are wrong. The caller clears d->set either way. */
+/* Checks what the role reads when it starts: settings, files, certificate, task. False if the
+ * settings are wrong. The caller clears d->set either way. */
 bool doctor_settings(doctor *d, const char *path);
 /* Runs doctor_settings, then checks memory, port and peers. */
 void doctor_config(doctor *d, const char *path);

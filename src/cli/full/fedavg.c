@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* The folder's federation, as far as training needs one. */
+/* Reads the parts of the folder's federation that training needs. */
 static sefl_status read_folder(federation *f, const fedavg_config *c)
 {
     char path[PATH_MAX];
@@ -22,13 +22,13 @@ static sefl_status read_folder(federation *f, const fedavg_config *c)
     SEFL_PASS(corpus_read(&f->valid, f->words, &(corpus_file){ .path = path }, NULL));
     SEFL_PASS(file_path(path, "%s/public/init.safetensors", c->folder));
     SEFL_PASS(model_read(&f->meta, &f->theta, &count, path));
-    SEFL_NEED(count == c->task->params, SEFL_EPROTO, "%s: %zu values, the task says %zu", path,
+    SEFL_NEED(count == c->task->params, SEFL_EPROTO, "%s has %zu values, the task has %zu", path,
               count, c->task->params);
     SEFL_PASS(sefl_new(&f->text, c->clients, sizeof *f->text));
     SEFL_PASS(sefl_new(&f->client, c->clients, sizeof *f->client));
     f->clients = c->clients;
     for (uint32_t i = 0; i < c->clients; i++) {
-        f->client[i][0] = (uint8_t)i; /* dropout's seed depends on it, nothing else */
+        f->client[i][0] = (uint8_t)i; /* only the seed of dropout depends on it */
         f->client[i][1] = (uint8_t)(i >> 8);
         SEFL_PASS(file_path(path, "%s/clients/client-%0*" PRIu32 "/text", c->folder, width, i + 1));
         SEFL_PASS(client_text_read(&f->text[i], f->words, &(corpus_file){ .path = path }, NULL));

@@ -8,8 +8,9 @@
  * done:
  *     processes_end(&f);                                    // SIGTERM, later SIGKILL; waits
  *
- * A process appends its output to LOG/NAME.log. Signals go only to a process id that fork returned and
- * waitpid has not yet reaped. If the caller dies, the kernel kills the processes (PR_SET_PDEATHSIG).
+ * A process appends its output to LOG/NAME.log. Signals go only to a process id that fork returned
+ * and waitpid has not yet reaped. If the caller dies, the kernel kills the processes
+ * (PR_SET_PDEATHSIG).
  * Threads: the one that started the processes; it must live as long as they do. */
 #ifndef CLI_FULL_PROCESSES_H
 #define CLI_FULL_PROCESSES_H
@@ -46,6 +47,8 @@ sefl_status processes_start(processes *f, const char *name,
 void processes_look(processes *f);
 /* Returns NULL if no process of this name was started. */
 process *processes_find(processes *f, const char *name);
+/* True if every process has ended; calls processes_look. */
+bool processes_all_ended(processes *f);
 /* Sends SIGKILL and waits. */
 void processes_kill(processes *f, const char *name);
 void processes_end(processes *f);

@@ -1,5 +1,5 @@
-/* signals: handles SIGTERM, SIGINT and SIGHUP of a long-running role in a thread, so that the handler
- * may lock, allocate and print.
+/* signals: handles SIGTERM, SIGINT and SIGHUP of a long-running role in a thread, so that the
+ * handler may lock, allocate and print.
  *
  *     SEFL_TRY(signals_start(&s, on_signal, me));
  *     ...

@@ -6,8 +6,8 @@
  * done:
  *     cli_unlock_clear(&u);
  *
- * It asks on /dev/tty with echo off, and restores the terminal even if a signal ends the program. It
- * warns about a file that other users can read. Secret: lock, which is in locked memory. */
+ * It asks on /dev/tty with echo off, and restores the terminal even if a signal ends the program.
+ * It warns about a file that other users can read. Secret: lock, which is in locked memory. */
 #ifndef CLI_FULL_UNLOCK_H
 #define CLI_FULL_UNLOCK_H
 

@@ -85,7 +85,7 @@ static void wrong_files(void **state)
     static const struct {
         const char *text, *says;
     } later[] = {
-        { "name: a/b\n", "no name of a folder" },
+        { "name: a/b\n", "not a valid folder name" },
         { "clients: 1\n", "the sum of one client" },
         { "data: { alpha: 0 }\n", "data.alpha" },
         { "data: { vocab: /tmp }\n", "data.vocab" },

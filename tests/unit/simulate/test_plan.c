@@ -114,7 +114,7 @@ static void signal_of_the_drawn(void **state)
     assert_true(near(hidden.per_round, 200) && near(hidden.drawn, 20) && near(open.drawn, 20));
     assert_true(near(hidden.noise_ratio, 10 * all.noise_ratio));
     assert_true(near(hidden.noise_ratio, open.noise_ratio));
-    assert_true(warns(&hidden, "at 20 clients drawn a round this noise drowns the update"));
+    assert_true(warns(&hidden, "at 20 clients sampled per round this noise drowns the update"));
     double root = sqrt((double)hidden.values);
     assert_true((double)hidden.need.clients >= 3 * hidden.need.z * root / 0.1);
     assert_true(near(own.noise_ratio, sqrt(2) * all.noise_ratio));
@@ -140,13 +140,13 @@ static void warnings(void **state)
     assert_true(p.has_epsilon && p.epsilon_server < 20 && p.epsilon_server > 5);
     made(&p, "clients=10");
     assert_true(warns(&p, "no differential privacy claimed"));
-    assert_true(warns(&p, "cannot have both learning and a small epsilon"));
+    assert_true(warns(&p, "too few to learn with a small epsilon"));
     assert_false(p.has_epsilon);
     made(&p, "clients=10 protection=none");
     assert_true(warns(&p, "protection none"));
     assert_true(p.round.twopc == 0 && p.noise_ratio == 0);
     made(&p, "clients=10 network.client_ms=100000 rounds.deadline_ms=60000");
-    assert_true(warns(&p, "come too late"));
+    assert_true(warns(&p, "miss the deadline"));
     made(&p, "clients=10 network.dropout=0.9 rounds.threshold=4");
     assert_true(warns(&p, "most rounds will be skipped"));
 }

@@ -225,7 +225,7 @@ static void overviews(void **state)
     buf_clear(&b);
     run_folder_close(&f);
     CHECK_STATUS(overview_read(&o, folder_path("nothing")), SEFL_ENOTFOUND);
-    assert_non_null(strstr(sefl_last_error(), "is no run"));
+    assert_non_null(strstr(sefl_last_error(), "is not a run folder"));
 }
 
 int main(void)
