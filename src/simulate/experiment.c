@@ -290,7 +290,7 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->data_public = !*out->data || settings_bool(s, "data.public");
     out->clip_given = settings_given(s, "privacy.clip");
     SEFL_NEED(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
-              "clients: the sum over one client is its update; protection sefl needs at least 2");
+              "clients: the sum of one client is its update; protection sefl needs at least 2");
     SEFL_NEED(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g; it must be from 0.001 to 1000",
               out->alpha);
     SEFL_NEED(!*out->vocab || *out->data, SEFL_EINVAL,

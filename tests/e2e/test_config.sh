@@ -52,20 +52,20 @@ expect 1 "$SEFL" config check task.yml; says 'task.yml:2:1: '
 printf 'clients: [\n' > bad.yml
 expect 2 "$SEFL" config; says "an action is required: check, keys or table"
 expect 2 "$SEFL" config chek x; says "did you mean 'check'?"
-expect 2 "$SEFL" config check; says "a file of settings"
+expect 2 "$SEFL" config check; says "a settings file"
 expect 2 "$SEFL" config check a b; says '"b"'
 expect 2 "$SEFL" config keys a; says '"a"'
 expect 2 "$SEFL" config check a --for x; says "--for must be one of"
 
 # ---- doctor ------------------------------------------------------------------------------------
-expect 0 "$SEFL" doctor; says "entropy"; says "GnuTLS"; says "0 wrong"
+expect 0 "$SEFL" doctor; says "entropy"; says "GnuTLS"; says "0 failures"
 expect 0 "$SEFL" doctor --json; says '"fail":0,"checks":[{"name":"cpu"'
 expect 2 "$SEFL" doctor extra; says '"extra"'
 expect 2 "$SEFL" doctor --for csp; says "goes with -c"
 "$SEFL" provision fed --clients 2 --port-base $((20000 + $$ % 20000)) > /dev/null 2>&1 || fail provision
 for f in aggregator/aggregator csp/csp clients/client-01/client clients/client-01/policy; do
     expect 0 "$SEFL" config check fed/$f.yml; says good
-    expect 0 "$SEFL" doctor -c fed/$f.yml; says "0 wrong"
+    expect 0 "$SEFL" doctor -c fed/$f.yml; says "0 failures"
 done
 expect 0 "$SEFL" doctor -c fed/clients/client-01/client.yml; says "client-01"; says "issued by a CA of tls.peers"
 says "cannot be reached"
@@ -95,7 +95,7 @@ expect 1 "$SEFL" config check fed/clients/client-01/one.yml --for client; says "
 cp fed/csp/csp.yml fed/csp/wrong.yml
 expect 0 "$SEFL" config check fed/csp/wrong.yml --for csp; says good
 # a settings file given to the wrong role
-expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name this file describes a cryptography"
+expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name, this file is for a cryptography"
 # a folder without text, text that is not UTF-8: doctor reports it before the client runs
 cp -r fed/clients/client-01 fed/clients/odd && rm fed/clients/odd/text/*
 expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "contains no text files"
@@ -110,9 +110,9 @@ cp fed/public/valid.txt kept.txt && printf '\377' >> fed/public/valid.txt
 expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml; says "fail  valid"; says "UTF-8"
 cp kept.txt fed/public/valid.txt
 chmod 644 fed/csp/sign.key
-expect 0 "$SEFL" doctor -c fed/csp/csp.yml; says "may be read by others (mode 644)"; says "chmod 600"
+expect 0 "$SEFL" doctor -c fed/csp/csp.yml; says "other users can read"; says "(mode 644)"; says "chmod 600"
 grep -v '^ca:' fed/csp/csp.yml > fed/csp/no-ca.yml
-expect 1 "$SEFL" doctor --for csp -c fed/csp/no-ca.yml; says "CSP then knows no clients"
+expect 1 "$SEFL" doctor --for csp -c fed/csp/no-ca.yml; says "CSP knows no clients"
 cp fed/clients/client-01/key.pem fed/clients/client-02/key.pem
 expect 1 "$SEFL" doctor -c fed/clients/client-02/client.yml; says "fail  certificate"
 cp fed/clients/client-01/cert.pem fed/csp/cert.pem
@@ -124,7 +124,7 @@ expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml --json; says '"status":
 expect 1 "$SEFL" doctor -c bad.yml; says "fail  settings"
 # a file whose name does not indicate a kind is read as an experiment, and the error says so, unless --for gives the
 # kind
-expect 1 "$SEFL" doctor -c fed/csp/wrong.yml; says "read as experiment"; says "give --for KIND"
+expect 1 "$SEFL" doctor -c fed/csp/wrong.yml; says "read as experiment"; says "pass --for KIND"
 expect 1 "$SEFL" config check fed/csp/wrong.yml; says "read as experiment"
 expect 1 "$SEFL" config check fed/csp/wrong.yml --for experiment; says "unknown setting"
 case $out in *"read as"*) fail "a kind that was told is no guess: $out" ;; esac

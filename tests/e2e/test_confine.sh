@@ -109,7 +109,7 @@ fed_aggregator --linger 5 "$@"
 fed_clients 1
 for key in $open; do
     who=${key%/*}
-    warned() { grep 'others can read a private key: chmod 600 helps' "$dir/log/${who##*/}" | grep -q "/$key\""; }
+    warned() { grep 'other users can read a private key: run chmod 600' "$dir/log/${who##*/}" | grep -q "/$key\""; }
     fed_until 10 "warning of $key" warned
     chmod 600 "$fed/$key"
 done
@@ -130,13 +130,13 @@ for r in csp aggregator client-01; do
 done
 fed_clients 2
 fed_until 20 "start of client-02" grep -q '"event":"ready"' "$dir/log/client-02"
-if grep -q "others can read" "$dir/log/client-02"; then fail "a warning for nothing: $(cat "$dir/log/client-02")"; fi
+if grep -q "other users can read" "$dir/log/client-02"; then fail "a warning for nothing: $(cat "$dir/log/client-02")"; fi
 # a proxy's password: warned about if others can read the file, and never printed
 odd=$fed/clients/client-02/odd.yml
 { cat "$fed/clients/client-02/client.yml"; echo 'proxy: "http://bob:s3 cr3t@127.0.0.1:1"'; } > "$odd"
 chmod 644 "$odd"
 fed_start odd "$SEFL" client -c "$odd" --server 127.0.0.1:1
-fed_until 20 "warning of the password" grep -q "others can read the proxy's password" "$dir/log/odd"
+fed_until 20 "warning of the password" grep -q "other users can read the proxy password" "$dir/log/odd"
 fed_until 20 "trouble with the proxy" grep -q "the proxy's address is malformed" "$dir/log/odd"
 if grep -q cr3t "$dir/log/odd"; then fail "the password is in the log: $(cat "$dir/log/odd")"; fi
 fed_kill TERM odd
@@ -150,14 +150,14 @@ done
 for key in key.pem sign.key key.lock; do chmod 640 "$fed/csp/$key"; done
 set -- csp -c "$fed/csp/csp.yml" --listen 127.0.0.1:0 --task "$dir/none"
 for name in tls-key=key.pem sign-key=sign.key key-lock=key.lock; do set -- "$@" "--${name%=*}" "$fed/csp/${name#*=}"; done
-expect 1 "$SEFL" "$@"; says "others can read $fed/csp/key.lock"; says "others can read a private key"
+expect 1 "$SEFL" "$@"; says "other users can read $fed/csp/key.lock"; says "other users can read a private key"
 expect 1 env CREDENTIALS_DIRECTORY="$fed/csp" "$SEFL" "$@"
-case $out in *"others can read"*) fail "a warning about a credential: $out" ;; esac
+case $out in *"other users can read"*) fail "a warning about a credential: $out" ;; esac
 for key in key.pem sign.key key.lock; do chmod 600 "$fed/csp/$key"; done
 # a limit on open files below what `connections` needs
 few=$(sh -c 'ulimit -n 300 && exec "$0" "$@"' "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" \
     --csp 127.0.0.1:1 --task "$dir/none" 2>&1) || :
-case $few in *"limit of open files is too low"*'"wanted":1152'*) ;; *) fail "$few" ;; esac
+case $few in *"limit on open files is too low"*'"wanted":1152'*) ;; *) fail "$few" ;; esac
 # memory that cannot be locked: no server starts unless memory_lock is try; doctor reports it first
 drop="" # root may lock memory beyond the limit
 [ $root = no ] || drop="setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock"

@@ -39,7 +39,7 @@ mkdir "$dir/busy"
 rc=0
 said=$(flock "$dir/busy" "$SEFL" demo --out "$dir/busy" --clients 4 --rounds 2 --words 400 2>&1) || rc=$?
 [ "$rc" -eq 1 ] || fail "a second demo in one folder exits $rc: $said"
-case $said in *"another demo is at work"*) ;; *) fail "$said" ;; esac
+case $said in *"in use by another process"*) ;; *) fail "$said" ;; esac
 
 small="--clients 4 --rounds 3 --words 800"
 # shellcheck disable=SC2086 # options

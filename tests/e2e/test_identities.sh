@@ -42,7 +42,7 @@ expect 1 "$SEFL" ca token ops --name site-2 --out t1; says "nothing was changed"
 # warned about, but created: a second token for a name, and a name that looks like another
 cp -r ops twice
 expect 0 "$SEFL" ca token twice --name site-1; says '"site-1" already has an open token'
-expect 0 "$SEFL" ca token twice --name Site-1; says '"Site-1" and "site-1" are two sites'
+expect 0 "$SEFL" ca token twice --name Site-1; says '"Site-1" and "site-1" are different sites'
 case $out in *"already has an open token"*) fail "two names are taken for one" ;; esac
 expect 0 "$SEFL" ca token twice --name site-0
 case $out in *"two sites"* | *"already has an open token"*) fail "a note about nothing: $out" ;; esac
@@ -52,19 +52,19 @@ expect 0 "$SEFL" ca new brief --name Brief --days 30
 expect 0 "$SEFL" ca server brief --role aggregator --name as --hosts localhost --days 20; long "a server within its CA"
 expect 0 "$SEFL" ca renew brief --server brief/server/cert.pem --out brief/next.pem; says "not after 365 days"
 expect 0 "$SEFL" ca server brief --role aggregator --name as --hosts localhost --out brief/tls --days 31
-says "ends on 20"; says "not after 31 days"
+says "expires on 20"; says "not after 31 days"
 expect 0 "$SEFL" enroll capital --csr-only --name short
-expect 0 "$SEFL" ca sign brief --csr capital/csr.pem --name short --out short.pem; says "not after 365 days: its CA ends then"
+expect 0 "$SEFL" ca sign brief --csr capital/csr.pem --name short --out short.pem; says "not after 365 days, because its CA expires then"
 expect 0 "$SEFL" ca renew brief --name short --days 10 --out shorter.pem; long "a site within its CA"
 expect 0 "$SEFL" ca renew brief --name short --days 40 --out longer.pem; says "not after 40 days"
 rm longer.pem
-expect 1 "$SEFL" ca revoke twice --name site-0; says "an open token of that name"
+expect 1 "$SEFL" ca revoke twice --name site-0; says "an open token for that name"
 digits=$(printf '%s\n' "$out" | sed -n 's/.*--token \([0-9a-f]*\).*/\1/p')
 expect 0 "$SEFL" ca revoke twice --token "$digits"
 expect 1 "$SEFL" ca revoke twice --name site-0; says 'no active member "site-0"'
 case $out in *"open token"*) fail "a cancelled token is open" ;; esac
 expect 0 "$SEFL" enroll capital --csr-only --name SITE-1
-expect 0 "$SEFL" ca sign twice --csr capital/csr.pem --name SITE-1 --out SITE-1.pem; says "are two sites"
+expect 0 "$SEFL" ca sign twice --csr capital/csr.pem --name SITE-1 --out SITE-1.pem; says "are different sites"
 expect 0 "$SEFL" ca list ops; says "members only"; says "open"; says "site-1"
 if "$SEFL" ca list ops | grep -q site-2; then fail "a token that nobody got is open"; fi
 # if the result or the list cannot be written, nothing changes
@@ -106,7 +106,7 @@ expect 1 small "$SEFL" ca sign full --csr mailed/csr.pem --name site-2 --out c2;
 expect 1 small "$SEFL" ca server full --role aggregator --name as --hosts localhost --out again; unchanged "server, list"
 [ -z "$(ls again)" ] || fail "a server's key that no list knows"
 expect 0 "$SEFL" ca sign full --csr mailed/csr.pem --name site-2 --out c2
-expect 2 "$SEFL" ca revoke ops --name site-1 --token 00000000; says "one at a time"
+expect 2 "$SEFL" ca revoke ops --name site-1 --token 00000000; says "give only one of"
 expect 2 "$SEFL" ca trust-issuer ops --cert half/ca.pem --role csp --unit "Köln"; says "printable ASCII"
 expect 1 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role client; says "own CA"
 expect 0 "$SEFL" ca list ops --json
@@ -115,7 +115,7 @@ id=$(printf '%s\n' "$out" | sed 's/.*"tokens":\[{"id":"\([0-9a-f]*\)".*/\1/')
 expect 0 "$SEFL" ca revoke ops --token "$id"
 expect 1 "$SEFL" ca revoke ops --token "$id"; says "used or cancelled"
 expect 1 "$SEFL" ca revoke ops --name nobody; says "no active member"
-expect 2 "$SEFL" ca revoke ops; says "give --name or --key"
+expect 2 "$SEFL" ca revoke ops; says "pass --name or --key"
 expect 0 "$SEFL" ca export ops --out pub
 for file in pub/aggregator-ca.pem pub/aggregator.pub; do [ -s $file ] || fail "export: $file"; done
 expect 1 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp; says "own CA"; says "--also"
@@ -195,7 +195,7 @@ if grep -rq "$(sed -n 2p site-4/key.pem)" "$fed"; then fail "a private key has l
 if grep -rq "$(cut -d. -f2 t.csp)" "$fed"; then fail "a token is stored"; fi
 expect 0 "$SEFL" ca list "$csp_ca"; says "4 clients"
 expect 0 "$SEFL" ca list "$as_ca"; says "4 clients"
-expect 1 enroll site-4 --aggregator-token @t.as --csp-token @t.csp; says "has a certificate already"
+expect 1 enroll site-4 --aggregator-token @t.as --csp-token @t.csp; says "already has a certificate"
 
 # it takes part at once
 cp "$fed/clients/client-01/policy.yml" site-4/policy.yml
@@ -229,7 +229,7 @@ grep -q "used already" "$dir/log/aggregator" || fail "no reason in the log"
 token "$as_ca" --name site-5 > t5.as
 token "$csp_ca" --name site-5 > t5.csp
 expect 2 enroll s5 --aggregator-token @t5.as; says "--csp-token is missing"
-expect 2 enroll s5 --aggregator-token @t5.as --csp-token @t5.as; says "one token of the aggregation server and one of the CSP"
+expect 2 enroll s5 --aggregator-token @t5.as --csp-token @t5.as; says "a token from the aggregation server and one from the CSP"
 # ... or from another CSP
 "$SEFL" ca new other --name Beta > /dev/null 2>&1
 "$SEFL" ca server other --role csp --name csp --hosts localhost > /dev/null
@@ -237,7 +237,7 @@ token other --name site-5 > t5.other
 expect 1 enroll s5o --aggregator-token @t5.as --csp-token @t5.other; says "403"
 # another name than the token's, at either server
 token "$csp_ca" --name site-6 > t6.csp
-expect 2 enroll s6 --aggregator-token @t5.as --csp-token @t6.csp; says "two names"
+expect 2 enroll s6 --aggregator-token @t5.as --csp-token @t6.csp; says "different names"
 # CSP alone refuses: its token is cancelled
 id=$("$SEFL" ca list "$csp_ca" --json | tr '{' '\n' | sed -n 's/"id":"\([0-9a-f]*\)","name":"site-6".*/\1/p')
 "$SEFL" ca revoke "$csp_ca" --token "$id" > /dev/null
@@ -305,8 +305,8 @@ expect 0 "$SEFL" ca renew "$as_ca" --name site-4 --days 80 --out renewed.pem
 expect 1 "$SEFL" ca renew "$as_ca" --name nobody
 "$SEFL" ca renew "$as_ca" --name site-5 --days 90 > /dev/null 2>&1
 expect 0 enroll s5 --renew
-expect 1 "$SEFL" enroll site-4 --renew --cert s5/cert.pem; says "another key than ours" # as a file, and nobody is asked
-expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "does not go with the rest"
+expect 1 "$SEFL" enroll site-4 --renew --cert s5/cert.pem; says "another key than key.pem" # as a file, and nobody is asked
+expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "does not go with the other options"
 cp -r site-4 by-mail
 expect 0 "$SEFL" enroll by-mail --renew --cert renewed.pem; says "no newer certificate"
 cp renewed.pem by-mail/cert.pem
@@ -337,7 +337,7 @@ cp -r hand moved && rm moved/cert.pem moved/ledger
 sed -i 's/^server:.*/server: old.example:7000/' moved/client.yml
 expect 0 "$SEFL" enroll moved --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
     --csp-key pub2/csp.pub --server "$at"
-says "moved/client.yml existed and is kept: it has server old.example:7000"; says 'of the population "elsewhere"'
+says "moved/client.yml already exists and is kept: it names server old.example:7000"; says 'of the population "elsewhere"'
 # the server reloads its list every second; a busy machine may need longer
 hand_in() { enroll hand --renew > hand.said 2>&1 && grep -q "no newer certificate" hand.said; }
 hand_out() { ! enroll hand --renew > hand.said 2>&1 && grep -q 403 hand.said; }
@@ -391,14 +391,14 @@ if command -v openssl > /dev/null; then
     expect 0 "$SEFL" ca restore "$as_ca" --issuer "$key"
     fed_until 15 "way in after a CA was restored" ward_in
     expect 0 "$SEFL" ca trust-issuer "$as_ca" --cert org.pem --role client --unit Surgery
-    says 'were those of the unit "Radiology", and are now those of the unit "Surgery"'
+    says 'it accepted those of the unit "Radiology" and now accepts those of the unit "Surgery"'
     fed_until 15 "end of another unit" ward_out
     expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
 fi
 
 # revoked by mistake and restored, with the same key and certificate
 expect 1 "$SEFL" ca restore "$as_ca" --name site-9; says "no revoked member"
-expect 2 "$SEFL" ca restore "$as_ca"; says "give --name or --key"
+expect 2 "$SEFL" ca restore "$as_ca"; says "pass --name or --key"
 expect 0 "$SEFL" ca revoke "$as_ca" --name site-9
 fed_until 15 "end of a member that was revoked" hand_out
 expect 0 "$SEFL" ca restore "$as_ca" --name site-9; says "within a second"
@@ -413,7 +413,7 @@ fed_running site-4 || fail "a revoked client has ended"
 fed_kill TERM site-4
 fed_wait site-4 30
 fed_until 5 "counter of revoked" as_counts certificate.revoked
-expect 1 enroll site-4 --renew; says "403"; says "revoked, or not known there"
+expect 1 enroll site-4 --renew; says "403"; says "revoked or unknown"
 expect 0 token "$as_ca" --name site-4 # the name is free again
 for c in 01 02 03; do fed_running client-$c || fail "client-$c was disturbed"; done
 fed_running aggregator || fail "the aggregator has ended"

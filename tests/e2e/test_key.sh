@@ -25,13 +25,13 @@ chmod 600 pass other lock
 expect 2 "$SEFL" key; says "new, show, check or sign"
 expect 2 "$SEFL" key nwe; says "did you mean 'new'?"
 expect 2 "$SEFL" key new; says "--out"
-expect 2 "$SEFL" key new "$pair" --out k --bits 1024 --passphrase-file pass; says "can be broken"
+expect 2 "$SEFL" key new "$pair" --out k --bits 1024 --passphrase-file pass; says "is too weak"
 expect 2 "$SEFL" key new "$pair" --out k --bits 2500 --passphrase-file pass; says "2048, 3072"
 expect 2 "$SEFL" key new --out k --bits many; says "not \"many\""
 expect 2 "$SEFL" key new --out k --bist 2048; says "did you mean --bits?"
 expect 2 "$SEFL" key new --out k --memory 63; says "from 64 to 512"
 expect 2 "$SEFL" key new --out k extra; says '"extra"'
-expect 2 "$SEFL" key new "$pair" --out k --bits 2048 --passphrase-file pass --key-file lock; says "exclude"
+expect 2 "$SEFL" key new "$pair" --out k --bits 2048 --passphrase-file pass --key-file lock; says "cannot be combined"
 expect 2 "$SEFL" key new "$pair" --out k --bits 2048; says "no terminal"
 expect 2 "$SEFL" key new --out k --scheme lew; says "one of: pad paillier"
 expect 2 "$SEFL" key new --out k --bits 2048 --passphrase-file pass; says "--scheme paillier"
@@ -55,7 +55,7 @@ expect 0 "$SEFL" key new --memory 64 --out r --passphrase-file pass; says "pad: 
 [ "$(mode r.key)" = 600 ] || fail "r.key has mode $(mode r.key)"
 [ ! -e r.pub ] || fail "a root has no public half"
 expect 1 "$SEFL" key new --out r --passphrase-file pass; says "--force"
-expect 0 "$SEFL" key show r.key; says "pad: the root"; says "passphrase, Argon2id"; says "without opening"
+expect 0 "$SEFL" key show r.key; says "pad: the root"; says "passphrase, Argon2id"; says "without unlocking"
 print=$(printf '%s\n' "$out" | sed -n 's/^fingerprint *//p')
 expect 0 "$SEFL" key check r.key --passphrase-file pass; says "opens"; says "$print"
 expect 1 "$SEFL" key check r.key --passphrase-file other; says "r.key"; says "wrong passphrase"
@@ -79,7 +79,7 @@ expect 0 "$SEFL" key new "$pair" --bits 2048 --memory 64 --out k --passphrase-fi
 expect 1 "$SEFL" key new "$pair" --out k --bits 2048 --passphrase-file pass; says "--force"
 expect 0 "$SEFL" key show k.pub; says "2048 bits"
 print=$(printf '%s\n' "$out" | sed -n 's/^fingerprint *//p')
-expect 0 "$SEFL" key show k.key; says "$print"; says "passphrase, Argon2id"; says "without opening"
+expect 0 "$SEFL" key show k.key; says "$print"; says "passphrase, Argon2id"; says "without unlocking"
 expect 0 "$SEFL" key check k.key --passphrase-file pass; says "public key matches"; says "$print"
 case $out in *warning*) fail "a warning: $out" ;; esac
 expect 1 "$SEFL" key check k.key --passphrase-file other; says "wrong passphrase"
@@ -103,7 +103,7 @@ fi
 mkdir box
 expect 0 "$SEFL" key new "$pair" --out box --bits 2048 --key-file lock --json --memory 64; says '"locked_by":"key file"'
 for f in box/csp.key box/csp.pub; do [ -f $f ] || fail "no $f"; done
-expect 2 "$SEFL" key check box/csp.key --passphrase-file pass; says "give --key-file"
+expect 2 "$SEFL" key check box/csp.key --passphrase-file pass; says "pass --key-file"
 expect 1 "$SEFL" key check box/csp.key --key-file lock --pub k.pub; says "is not the public half"
 cp box/csp.key alone.key
 expect 0 "$SEFL" key check alone.key --key-file lock; says "no public key file to compare"

@@ -76,7 +76,7 @@ expect 0 "$SEFL" provision "$dir/g" --clients 2 --bits 2048 --words 300 --port-b
 out=$(printf '%s\n' "$out" | grep '^{')
 says '"clients":2'
 if command -v python3 > /dev/null; then printf '%s\n' "$out" | python3 -m json.tool > /dev/null || fail "JSON"; fi
-grep -q '^# csp: host:port' "$dir/g/aggregator/aggregator.yml" || fail "csp without a port"
+grep -q '^# csp: pass host:port' "$dir/g/aggregator/aggregator.yml" || fail "csp without a port"
 grep -q '"count": 2,' "$dir/g/public/task.json" || fail "--set"
 expect 0 "$SEFL" key check "$dir/g/csp/key.sealed" --key-file "$dir/g/csp/key.lock" \
     --pub "$dir/g/public/key.pub"

@@ -30,10 +30,10 @@ expect 1 "$SEFL" simulate -c none.yml; says "none.yml"
 printf 'clients: 4\nprotecton: none\n' > bad.yml
 expect 2 "$SEFL" simulate -c bad.yml; says 'bad.yml:2:1: unknown setting "protecton"; did you mean "protection"?'
 expect 2 "$SEFL" plan; says "requires --config"
-expect 2 "$SEFL" plan -c e.yml --rates r --quick; says "--rates gives"
+expect 2 "$SEFL" plan -c e.yml --rates r --quick; says "--rates replaces"
 expect 1 "$SEFL" plan -c e.yml --rates none.txt; says "none.txt"
-expect 2 "$SEFL" compare; says "requires folders of runs"
-expect 1 "$SEFL" compare "$dir"; says "is no run"
+expect 2 "$SEFL" compare; says "requires run folders"
+expect 1 "$SEFL" compare "$dir"; says "is not a run folder"
 [ ! -e runs ] || [ -z "$(ls runs/*/metrics.jsonl 2> /dev/null)" ] || fail "misuse left a run"
 rm -rf runs
 
@@ -48,7 +48,7 @@ done
 [ "$(wc -l < runs/first/metrics.jsonl)" -eq 2 ] || fail "metrics.jsonl has not two lines"
 cmp runs/first/model/round-2.safetensors runs/first/model/last.safetensors
 expect 0 "$SEFL" model info runs/first/model/last.safetensors
-expect 0 "$SEFL" simulate -c e.yml; says "was there already"
+expect 0 "$SEFL" simulate -c e.yml; says "is already finished"
 expect 1 "$SEFL" simulate -c e.yml --set seed=2; says "holds another run (seed differs)"
 expect 0 "$SEFL" simulate -c runs/first/config.yml --set name=again --quiet
 [ "$(hash_of first)" = "$(hash_of again)" ] || fail "config.yml is another experiment"
@@ -110,8 +110,8 @@ expect 0 "$SEFL" compare runs/base-protection=none runs/base-protection=cdp runs
 says "protection"; says "base-protection=cdp"; says "ppl best"
 [ "$(echo "$out" | wc -l)" -eq 4 ] || fail "compare: $out"
 [ "$(echo "$out" | awk '{ print length($0) }' | sort -u | wc -l)" -eq 1 ] || fail "not aligned: $out"
-silent "do not compare"
-expect 0 "$SEFL" compare runs/first runs/long; says "1 of the runs was measured on other text than the first"
+silent "not comparable"
+expect 0 "$SEFL" compare runs/first runs/long; says "1 of the runs was measured on a different text than the first"
 expect 0 "$SEFL" compare --json runs/first; says '"best_perplexity":'
 printf 'sweep: { protection: [none, all] }\nname: half\ncrypto.key_bits: 2048\n' > half.yml
 expect 2 "$SEFL" simulate -c half.yml --set rounds.count=1 --set data.words=100; says "half.yml:1:"
@@ -131,14 +131,14 @@ says "choice not accounted: 2 runs"
 dp="--set privacy.claim=dp --set privacy.z=1 --set privacy.epsilon=20"
 # shellcheck disable=SC2086
 expect 2 "$SEFL" simulate -c e.yml --set name=words --set data.path=text $dp
-says "data.vocab is not given"; says "data.public: true"
+says "data.vocab is not set"; says "data.public: true"
 printf 'data.path: text\nprivacy: { claim: dp, z: 1 }\n' > words.yml
-expect 1 "$SEFL" config check words.yml; says "data.vocab is not given"
+expect 1 "$SEFL" config check words.yml; says "data.vocab is not set"
 # shellcheck disable=SC2086
 expect 0 "$SEFL" simulate -c e.yml --set name=words --set data.path=text --set data.vocab=text/vocab.txt $dp
 says "warning: the validation text decides which model is best.safetensors, and no epsilon covers"
 # ... and noise that drowns the model is reported, with the remedy
-says "warning: the noise drowned the model: perplexity"; says "more clients a round"
+says "warning: the noise drowned the model: perplexity"; says "more clients per round"
 grep -q '"warnings":\["the validation text decides' runs/words/summary.json || fail "no warnings in summary.json"
 # shellcheck disable=SC2086
 expect 0 "$SEFL" simulate -c e.yml --set name=open --set data.path=text --set data.public=true $dp
@@ -146,7 +146,7 @@ silent "no epsilon covers"; says "the noise drowned the model"
 expect 0 "$SEFL" simulate -c e.yml --set name=quiet-noise --set training.lr=1; silent "warning:"
 # a single file has no validation text
 expect 0 "$SEFL" simulate -c e.yml --set name=file --set data.path=text/train.txt --set rounds.count=1
-says "train.txt has no validation text, so no perplexity is measured"
+says "train.txt has no validation text, so perplexity is not measured"
 # --json prints an object and writes no page
 expect 0 "$SEFL" report runs/words --json; silent '"page"'
 [ ! -e runs/words/report.html ] || fail "report --json wrote a page"
@@ -155,7 +155,7 @@ expect 0 "$SEFL" report runs/words --json --out page.html; says '"page":"page.ht
 # a folder that is not a simulated run is left untouched
 mkdir runs/theirs
 echo '{"round":1}' > runs/theirs/metrics.jsonl
-expect 1 "$SEFL" simulate -c e.yml --set name=theirs; says "holds no simulated run"
+expect 1 "$SEFL" simulate -c e.yml --set name=theirs; says "is not a run folder"
 [ "$(cat runs/theirs/metrics.jsonl)" = '{"round":1}' ] || fail "a stranger's metrics.jsonl was changed"
 # settings that were refused do not block the name
 expect 2 "$SEFL" simulate -c e.yml --set name=twice --set rounds.threshold=9; says "rounds.threshold"

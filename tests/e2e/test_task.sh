@@ -29,7 +29,7 @@ expect 2 "$SEFL" task new --out t.json $keys extra; says '"extra"'
 expect 2 "$SEFL" task sign; says "--out"
 expect 2 "$SEFL" task sign --out x --key k --as nobody x; says "one of: aggregator csp"
 expect 2 "$SEFL" task show; says "requires a task file"
-expect 2 "$SEFL" task show --json --explain x; says "exclude"
+expect 2 "$SEFL" task show --json --explain x; says "cannot be combined"
 expect 2 "$SEFL" task check x; says "--aggregator-key"
 expect 1 "$SEFL" task show nowhere; says "nowhere"
 expect 0 "$SEFL" task --help; says "example:"
@@ -40,7 +40,7 @@ expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.nois=own
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.z=0.1; says "claim none"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.noise=none; says "claim none"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.threshold=2000; says "rounds.threshold"
-expect 2 "$SEFL" task new --out t.json $keys $files $both --set model.block=8; says "model.block is given as 8"
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set model.block=8; says "model.block is set to 8"
 expect 2 "$SEFL" task new --out t.json $keys --init $p/init.safetensors --vocab g/public/vocab.txt $both; says "another word list"
 expect 1 "$SEFL" task new --out t.json $keys --init $p/vocab.txt $both; says "vocab.txt"
 printf 'one\t5\ntwo\t3\n' > counted.txt
@@ -77,8 +77,8 @@ expect 0 "$SEFL" task show paper.json; says "paillier under 2048 bits"
 expect 0 "$SEFL" task show t.json; says "pad sealed with xwing"
 
 # signed by both; the document inside is exactly the file
-expect 1 "$SEFL" task sign --key g/csp/sign.key --as csp --out t.signed t.json; says "another key of the csp"
-expect 1 "$SEFL" task sign --key f/csp/sign.key --as aggregator --out t.signed t.json; says "another key of the aggregator"
+expect 1 "$SEFL" task sign --key g/csp/sign.key --as csp --out t.signed t.json; says "another key for the csp"
+expect 1 "$SEFL" task sign --key f/csp/sign.key --as aggregator --out t.signed t.json; says "another key for the aggregator"
 expect 0 "$SEFL" task sign --key f/csp/sign.key --as csp --out half.signed t.json; says "signed by the csp"
 pins="--aggregator-key $p/aggregator.pub --csp-key $p/csp.pub"
 expect 1 "$SEFL" task check $pins half.signed; says "not signed by the aggregator"

@@ -102,7 +102,7 @@ static sefl_status give_and_commit(wish *w, sefl_span bytes, mode_t mode)
         return st;
     if (w->out)
         (void)unlink(w->out);
-    return given && !w->out ? sefl_fail_at(st, "discard what was printed: it is not valid") : st;
+    return given && !w->out ? sefl_fail_at(st, "discard what was printed: it is worth nothing") : st;
 }
 
 /* A certificate never outlives its CA: reports one that is valid for fewer days than requested. */
@@ -531,7 +531,7 @@ static const cli_action actions[] = {
 
 const cli_command cmd_ca = {
     .name = "ca",
-    .summary = "manage an operator's CA and the list of who may connect to its server",
+    .summary = "manage an operator's CA and its server's trust list",
     .about =
         "Each of the two operators has a FOLDER with a CA, the server's signing key and the trust "
         "list. The running server (setting 'ca') applies changes to the list within a second.",

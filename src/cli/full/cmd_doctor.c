@@ -241,7 +241,7 @@ static const setting_def options[] = {
 
 const cli_command cmd_doctor = {
     .name = "doctor",
-    .summary = "check this machine, and a role's settings file with everything that it names",
+    .summary = "check this machine, and a role's settings with all that they name",
     .about = "Checks processor, libraries, randomness, limits, clock and disk. With a settings "
              "file it also checks settings, files, certificates (key, role, expiry, issuer), the "
              "task, port and peers. Each line is ok, warn or fail, with a remedy; exits with 1 if "

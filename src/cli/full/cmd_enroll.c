@@ -159,7 +159,7 @@ static int run(void *args)
 
 const cli_command cmd_enroll = {
     .name = "enroll",
-    .summary = "join a federation: get a key, a certificate and both servers' public keys",
+    .summary = "join a federation: get a key, a certificate and the servers' keys",
     .about = "Creates FOLDER with a private key that never leaves it, requests a certificate from "
              "the aggregation server, and writes client.yml and a cautious policy.yml. It needs a "
              "token from each operator ('sefl ca token'). Each operator gives its token to the "

@@ -105,7 +105,7 @@ static const cli_shortcut shortcuts[] = { { "scheme", "crypto.scheme" }, { 0 } }
 
 const cli_command cmd_provision = {
     .name = "provision",
-    .summary = "create a whole federation in one folder, for trials on one machine",
+    .summary = "create a whole federation in one folder, for local trials",
     .about =
         "Creates two certificate authorities, keys and settings files for an aggregation server, a "
         "CSP and clients, text, a vocabulary, an initial model and a task signed by both servers. "

@@ -196,7 +196,7 @@ static void what_is_kept(void **state)
     assert_string_equal(rep.kept_settings, "");
     rep = again("as.example", 7001);
     assert_non_null(strstr(rep.kept_settings, "client.yml"));
-    assert_non_null(strstr(rep.kept_settings, "has server as.example:7000"));
+    assert_non_null(strstr(rep.kept_settings, "names server as.example:7000"));
     assert_non_null(strstr(rep.kept_settings, "as.example:7001"));
     assert_string_equal(rep.kept_ledger, "");
     rep = again("new.example", 7000);
