@@ -2,7 +2,7 @@
 # Sourced by the end-to-end tests: functions that check exit codes and output, and a folder for the test.
 #
 #     . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
-#     expect 2 "$SEFL" client; says "give -c client.yml"
+#     expect 2 "$SEFL" client; says "pass -c client.yml"
 #     expect 0 "$SEFL" privacy plan --json; json
 #
 # $dir is a scratch folder that is removed at the end. (For whole federations use federation.lib.sh, which has all

@@ -8,7 +8,7 @@ pid=
 trap '[ -z "$pid" ] || kill -KILL $pid 2> /dev/null || :; rm -rf "$dir"' EXIT
 
 expect 0 "$SEFL" help client; says "epsilon_total"
-expect 2 "$SEFL" client; says "give -c client.yml"
+expect 2 "$SEFL" client; says "pass -c client.yml"
 expect 2 "$SEFL" client --servr x; says "did you mean --server?"
 expect 2 "$SEFL" client -c; says "-c"
 expect 2 "$SEFL" client -c x y; says 'does not take the argument "y"'

@@ -311,7 +311,7 @@ cp -r site-4 by-mail
 expect 0 "$SEFL" enroll by-mail --renew --cert renewed.pem; says "no newer certificate"
 cp renewed.pem by-mail/cert.pem
 "$SEFL" ca renew "$as_ca" --name site-4 --days 85 --out longer.pem 2> /dev/null
-expect 0 "$SEFL" enroll by-mail --renew --cert longer.pem; says "is in place"
+expect 0 "$SEFL" enroll by-mail --renew --cert longer.pem; says "installed a newer certificate"
 cmp -s by-mail/cert.pem longer.pem || fail "a certificate that came as a file is not in place"
 expect 1 "$SEFL" enroll by-mail --cert longer.pem --peers site-4/peers.pem --aggregator-key site-4/aggregator.pub \
     --csp-key site-4/csp.pub --server "$at"; says "--renew --cert"
