@@ -176,7 +176,7 @@ static sefl_status of_status(const https_reply *r, const char *refused)
         n--;
     words[n] = 0;
     if (r->status == 429 || r->status == 503)
-        return sefl_fail(SEFL_ETIMEOUT, "the server cannot answer now, try again later: %s", words);
+        return sefl_fail(SEFL_ETIMEOUT, "the server cannot answer now: %s", words);
     if (r->status != 403)
         return sefl_fail(SEFL_EPROTO, "the server answers %u: %s", r->status, words);
     return sefl_fail(SEFL_EAUTH, "the server answers 403: %s (%s)", words, refused);

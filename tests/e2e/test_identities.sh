@@ -424,7 +424,7 @@ token "$csp_ca" --name site-21 > t.csp
 cp "$csp_ca/trust" csp.good
 links=$(grep -c "aggregator connected" "$dir/log/csp")
 printf 'junk\n' >> "$csp_ca/trust"
-expect 1 enroll s21 --aggregator-token @t.as --csp-token @t.csp; says "not now"
+expect 1 enroll s21 --aggregator-token @t.as --csp-token @t.csp; says "cannot answer now"
 cat csp.good > "$csp_ca/trust"
 expect 0 enroll s21 --aggregator-token @t.as --csp-token @t.csp
 [ "$(grep -c "aggregator connected" "$dir/log/csp")" -eq "$links" ] || fail "the link was cut by an enrolment"
@@ -509,7 +509,7 @@ down() { grep -q "no link to CSP" "$dir/log/aggregator"; }
 fed_until 20 "link down" down
 token "$as_ca" --name site-11 > t11.as
 token "$csp_ca" --name site-11 > t11.csp
-expect 1 enroll s11 --aggregator-token @t11.as --csp-token @t11.csp; says "not now"
+expect 1 enroll s11 --aggregator-token @t11.as --csp-token @t11.csp; says "cannot answer now"
 [ -s s11/key.pem ] || fail "the key stays for the next try"
 fed_until 5 "CSP away in the counters" as_counts enrol.no_csp
 # ... and both servers refuse that certificate everywhere
