@@ -817,7 +817,7 @@ const bench_def bench_ingest = {
     "ingest", "what taking updates costs the aggregation server",
     "  --scheme S     paillier or pad (default: both)\n"
     "  --values N     numbers in an update (945510)\n"
-    "  --updates N    number of updates (200); $TMPDIR holds them twice during the run\n"
+    "  --updates N    updates (200); the run stores them twice in $TMPDIR\n"
     "  --connections N    that send at once (16)",
     run
 };
