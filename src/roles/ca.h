@@ -104,7 +104,7 @@ sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64
  * because an organisation's CA vouches for clients too, or the list never had a client. */
 uint64_t ca_most_clients(const trust *t, int64_t since);
 
-/* AS: completes an enrolment that CSP approved: checks, issues, admits, signs; answer: enrol.h. */
+/* AS: completes an enrolment that CSP approved, and appends the signed answer (enrol.h). */
 sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,
                      const uint8_t approval[SIGN_BYTES], const sign_key *key,
                      const char *population, unsigned days, int64_t now) SEFL_MUST_CHECK;

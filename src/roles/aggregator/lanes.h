@@ -75,7 +75,7 @@ typedef struct csp_dial {
     void *ctx;
     sefl_status (*dial)(void *ctx, unsigned lane, channel **out); /* on the lane's thread */
     void (*hang_up)(void *ctx, unsigned lane);   /* closes the stream, if there is one */
-    void (*interrupt)(void *ctx, unsigned lane); /* from another thread: its waits fail; or NULL */
+    void (*interrupt)(void *ctx, unsigned lane); /* any thread: makes its waits fail; or NULL */
 } csp_dial;
 
 typedef struct lanes_config {
@@ -112,7 +112,7 @@ void lanes_hold(lanes *l, bool revealing);
  * (lanes_ended). SEFL_ECANCELLED after lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
 
-/* The lanes' work since the last call: bytes in both directions, and seconds of their sessions. */
+/* The lanes' work since the last call: bytes in both directions and duration of the sessions. */
 typedef struct lanes_work {
     uint64_t bytes;
     double seconds;

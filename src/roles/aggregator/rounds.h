@@ -78,8 +78,8 @@ bool rounds_has_news(rounds *r, uint64_t after);
 sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
                            sefl_buf *out) SEFL_MUST_CHECK;
 
-/* Returns path and hash of the model that the current round starts from; SEFL_ENOTFOUND with the
- * reason for another round. latest: returns the latest release, whatever the round. */
+/* Returns the path and hash of the model that the current round starts from; SEFL_ENOTFOUND, with
+ * the reason, for any other round. latest: ignores `round` and returns the latest release. */
 sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_MAX],
                          uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* client_config: client.yml and the owner's policy file.
+/* client_config: reads client.yml and the owner's policy file.
  *
  *     settings_init(&s, client_schema);
  *     SEFL_TRY(yaml_read(&s, "client.yml"));               // flags may follow: settings_set
@@ -16,9 +16,9 @@
  *     state: state
  *     ledger: ledger
  *
- * The client accepts tasks from the two servers whose signing keys client.yml names; it got CSP's
- * key over a channel that AS does not control. Paths are relative to the file's folder.
- * Threads: read-only once made.   Secrets: none (only paths of keys). */
+ * The client accepts tasks from the two servers whose signing keys client.yml names. CSP's key must
+ * arrive over a channel that AS does not control. Paths are relative to the file's folder.
+ * Threads: read-only once made.   Secrets: none (only the paths of keys). */
 #ifndef ROLES_CLIENT_CONFIG_H
 #define ROLES_CLIENT_CONFIG_H
 
@@ -47,14 +47,14 @@ typedef struct client_config {
     unsigned threads;
 } client_config;
 
-/* SEFL_EINVAL names the setting that is missing or wrong. Reads the two public keys. s must outlive
- * *out. */
+/* Fills *out and reads the two public keys; SEFL_EINVAL names the setting that is missing or wrong.
+ * s must outlive *out. */
 sefl_status client_config_make(client_config *out, const settings *s) SEFL_MUST_CHECK;
 
 sefl_status policy_read(policy *out, const char *path, const pinned *servers) SEFL_MUST_CHECK;
 sefl_status policy_make(policy *out, const settings *s, const pinned *servers) SEFL_MUST_CHECK;
-/* Puts file and line of a rule before the last error; only the file if the rule is a default.
- * */
+/* Puts the file and line of a rule before the last error message; only the file if the rule is a
+ * default. */
 void policy_note_line(const char *path, const char *rule);
 
 #endif
