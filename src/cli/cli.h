@@ -29,7 +29,7 @@ typedef struct cli_command {
     const struct setting_def *options; /* for all actions; ends with a NULL key; may be NULL */
     size_t size;                       /* size of the struct that the options fill */
 
-    /* Run before and after the action; may be NULL. finish runs even if prepare fails. */
+    /* They run before and after the action; may be NULL. finish runs even if prepare fails. */
     sefl_status (*prepare)(const struct cli_action *a, void *options);
     void (*finish)(void *options);
 

@@ -91,10 +91,10 @@ struct https_request {
     uint64_t body_bytes;   /* Content-Length; 0: no body */
     void *server_ctx;      /* config.ctx */
 
-    /* Set by begin to accept a body. body: the next bytes; if it fails, the rest is not read and
-     * end gets the failure. end: the body is complete or has failed: answer now, or, if complete,
-     * park. resume: the request was woken, or its time is over: answer, or park again. drop: always
-     * last, answered or not: free `state`. */
+    /* begin sets these to accept a body. body gets the next bytes; if it fails, the rest is not
+     * read and end gets the failure. end: the body is complete or has failed; answer or, if it is
+     * complete, park. resume: the request was woken or its time is over; answer or park again.
+     * drop: always called last, answered or not; free `state`. */
     sefl_status (*body)(https_request *r, sefl_span bytes);
     void (*end)(https_request *r, sefl_status st);
     void (*resume)(https_request *r);
@@ -117,11 +117,11 @@ typedef struct https_server_config {
     uint64_t body_max;
     const char *headers; /* "Name: value\n" lines for every answer, or NULL */
     /* 0: no limit */
-    unsigned connection_rate;      /* new ones per address and second; bursts of ten times that */
+    unsigned connection_rate;      /* new per address and second; bursts of ten times as many */
     unsigned connections_per_peer; /* a peer is the fingerprint of its key */
     /* all peers of one CA together, unless its members are listed: it can issue any number */
     unsigned connections_per_issuer;
-    unsigned request_rate; /* per peer and second; bursts of five times that */
+    unsigned request_rate; /* per peer and second; bursts of five times as many */
     double bytes_rate;     /* announced body bytes per peer and second ... */
     double bytes_burst;    /* ... and in a burst */
     void (*begin)(https_request *r);

@@ -4,7 +4,7 @@
  *     SEFL_TRY(tls_listen(&fd, "127.0.0.1", 7001, &port));
  *     SEFL_TRY(tls_accept(&t, fd, id, &(tls_peer){ .role = "aggregator" }, wait_ms, NULL));
  *     SEFL_TRY(tls_dial(&t, "csp.example", 7001, id, &(tls_peer){ .role = "csp" }, NULL));
- *     channel *ch = tls_channel(t);                       // promises of base/channel.h
+ *     channel *ch = tls_channel(t);                       // guarantees: base/channel.h
  *
  * It uses only TLS 1.3, over IPv4 or IPv6. Both sides present a certificate and verify the other's
  * chain, dates, key usage, strength and role (net/x509.h). The certificate must name the dialled

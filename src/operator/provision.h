@@ -50,7 +50,7 @@ typedef struct provision_report {
     uint32_t words;        /* size of the vocabulary */
     uint32_t clients;
     uint64_t tokens_least, tokens_most; /* smallest and largest text of a client */
-    double best_perplexity; /* of the text generator on the validation text; 0: not generated */
+    double best_perplexity; /* text generator's, on the validation text; 0: not generated */
 } provision_report;
 
 /* Creates the federation. SEFL_EEXIST if the folder is not empty. progress counts steps. */

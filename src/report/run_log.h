@@ -59,9 +59,9 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
     X(REAL, virtual_seconds, "virtual_seconds")                                   \
     X(COUNT, up_bytes, "up_bytes")                                                \
     X(COUNT, down_bytes, "down_bytes")                                            \
-    X(COUNT, link_bytes, "link_bytes")   /* between the servers: total, or */     \
-    X(COUNT, ahead_bytes, "ahead_bytes") /* for noise shares made ahead, and */   \
-    X(COUNT, open_bytes, "open_bytes")   /* to reveal the sum */
+    X(COUNT, link_bytes, "link_bytes")   /* simulation: between the servers */    \
+    X(COUNT, ahead_bytes, "ahead_bytes") /* federation: for noise shares */       \
+    X(COUNT, open_bytes, "open_bytes")   /* federation: to reveal the sum */
 
 typedef struct run_line {
     uint64_t round;

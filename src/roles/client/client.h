@@ -8,7 +8,7 @@
  * what both pinned servers signed. It carries out what protocol/participant.h decides:
  *
  *     task      verifies both signatures, then the owner's policy (policy_check; a refusal names the
- *               rule), then the ledger: refuses a task whose first round would exceed the owner's total
+ *               rule); checks in the ledger that the first round would not exceed the owner's total
  *     words     fetches the public word list, by the hash in the task; then reads the text
  *     round     verifies its header, signed by both; draws the sampling coin once and stores it
  *     model     fetches the model by the hash in the header, resuming a partial download

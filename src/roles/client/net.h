@@ -1,6 +1,6 @@
 /* client_net: sends a client's requests to AS and interprets the answers.
  *
- * Each call returns a word: ANSWER_OK, ANSWER_AGAIN (network or server trouble: back off, then
+ * Each call sets a->word to ANSWER_OK, ANSWER_AGAIN (network or server trouble: back off, then
  * repeat), ANSWER_OVER (this round is over for this client: late, limit, refused bytes),
  * ANSWER_REFUSED (AS refuses this client: 401, 403; or the server's certificate is invalid),
  * ANSWER_UPGRADE (AS requires another version of this program: 426). `why` has AS's message, or our
@@ -34,8 +34,8 @@ typedef struct client_reply {
 sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const http_target *t,
                        size_t max) SEFL_MUST_CHECK;
 
-/* Asks AS for news of the rounds after `after`: AS answers at once if there is news, otherwise
- * within wait_s. Writes n only with ANSWER_OK; n points into scratch. SEFL_EPROTO for malformed
+/* Asks AS for news of the rounds after `after`. AS answers at once if there is news, otherwise
+ * within wait_s. Fills n, which points into scratch, only on ANSWER_OK. SEFL_EPROTO for malformed
  * news. */
 sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_buf *scratch,
                         uint64_t after, unsigned wait_s) SEFL_MUST_CHECK;
@@ -53,8 +53,8 @@ sefl_status client_get_file(https_client *net, client_reply *a, const http_targe
 sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,
                        const client_body *body) SEFL_MUST_CHECK;
 
-/* Sends the body from `offset` on, or from another offset if AS asks for it. With ANSWER_OK,
- * `receipt` is AS's answer, not verified yet. */
+/* Sends the body from `offset` on, or from another offset if AS asks for it. On ANSWER_OK,
+ * `receipt` is AS's answer, not yet verified. */
 sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, uint64_t offset,
                        uint64_t round, const char *file, const client_body *body,
                        const sefl_progress *progress) SEFL_MUST_CHECK;

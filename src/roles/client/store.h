@@ -6,9 +6,9 @@
  *     folder/model-N        the model that round N starts from; deleted after training
  *     folder/vocab.txt      the public words
  *     folder/receipts       the signed receipts of all rounds, one file (receipts.h)
- *     folder/counted        AS's answer about each receipt's proof that the update was counted
- *                           (protocol/counted.h), in the same format; a record is client_counted u8,
- *                           then the answer's bytes
+ *     folder/counted        AS's answers to requests for proofs that updates were counted
+ *                           (protocol/counted.h), in the same format as receipts; a record is
+ *                           client_counted u8, then the answer's bytes
  *     folder/upload.key     the key that signs uploads (upload_key.h)
  *
  *     SEFL_TRY(client_store_open(&s, folder, t->id, head_bytes(t->seal)));

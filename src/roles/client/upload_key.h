@@ -8,7 +8,7 @@
  *
  *     "SEFLUPK2" | client 32 | serial u64 | seed 32 | SHA-256 of everything before, 32
  *
- * `client` is the fingerprint of the certificate's key that vouches for it. CSP accepts no upload
+ * `client` is the fingerprint of the certificate key that vouches for it. CSP accepts no upload
  * key that another client has used, so a site that enrols again in the same folder with another key
  * gets a new upload key. The serial is the time when the key was created, in milliseconds
  * since 1970. Servers accept the voucher (protocol/voucher.h) with the higher serial: a client
