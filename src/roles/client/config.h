@@ -32,7 +32,7 @@ extern const setting_def policy_schema[];
 
 /* The policy that an owner starts with ('sefl init', 'sefl enroll'; config/example.h). */
 #define POLICY_ABOUT \
-    "what the owner of a client's text agrees to; a task outside it is refused (docs/PRIVACY.md)"
+    "a text owner's policy: a client refuses every task that violates it (docs/PRIVACY.md)"
 #define POLICY_CAUTIOUS \
     "epsilon_per_task=3 epsilon_total=8 delta_max clients_min=5 noise_modes=joint claim_none"
 
