@@ -29,7 +29,7 @@ enum { CA_DAYS = 3650, CA_SERVER_DAYS = 365, CA_CLIENT_DAYS = 365, CA_TOKEN_HOUR
 /* Returns the path of the newest certificate for this key. */
 sefl_status ca_issued_path(char out[PATH_MAX], const char *folder,
                            const uint8_t key[TRUST_KEY]) SEFL_MUST_CHECK;
-/* Call trust_read or trust_edit_begin for the folder's list. */
+/* These call trust_read and trust_edit_begin for the folder's list. */
 sefl_status ca_read(trust **out, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
@@ -38,7 +38,7 @@ sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_list_of(const trust *t, trust_role role,
                        const uint8_t sign[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 
-/* Creates the folder, which must be empty or absent; after a failure it is empty or absent again.
+/* Creates the folder, which must be empty or not exist; after a failure it is so again.
  * sign_key: path for the signing key; NULL: FOLDER/sign.key. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days,
                    const char *sign_key) SEFL_MUST_CHECK;
@@ -62,7 +62,7 @@ sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert
 
 typedef struct ca_issuer_config {
     trust_role role;
-    const char *unit; /* see trust.h; NULL: its certificates have our role entry */
+    const char *unit; /* see trust.h; NULL: its certificates must have our role entry */
     bool also;        /* accepts our own CA, and one that is or was trusted for another role */
 } ca_issuer_config;
 

@@ -1,4 +1,4 @@
-/* lane_words: functions that both ends of a lane share (roles/aggregator/lanes.h). */
+/* lane_words: the functions that both ends of a lane (roles/aggregator/lanes.h) share. */
 #ifndef ROLES_LANE_WORDS_H
 #define ROLES_LANE_WORDS_H
 

@@ -14,8 +14,8 @@
 sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool first,
                              trust_role role, const sign_key *key, sefl_log *log) SEFL_MUST_CHECK;
 
-/* Writes the ready file, "host:port" and a newline, unless it is NULL, and logs that the server is
- * ready. */
+/* Writes "host:port" and a newline to the ready file, unless that is NULL, and logs that the server
+ * is ready. */
 sefl_status server_announce(const char *ready_file, const char *host, uint16_t port, const task *t,
                             sefl_log *log) SEFL_MUST_CHECK;
 /* Deletes the ready file: a file from an earlier run would mislead scripts. */

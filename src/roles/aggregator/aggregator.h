@@ -57,7 +57,7 @@ typedef struct aggregator_settings {
     uint64_t audit;
 } aggregator_settings;
 
-/* SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
+/* Fills *out; SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
 sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct aggregator aggregator;

@@ -70,7 +70,7 @@ uint64_t lanes_pool_max(const task *t);
 
 /* ---- AS -------------------------------------------------------------------------------------- */
 
-/* How to connect to CSP: slots below lanes_config.count are lanes, LANES_LINK is the link. */
+/* How to connect to CSP. Numbers below lanes_config.count are lanes; LANES_LINK is the link. */
 typedef struct csp_dial {
     void *ctx;
     sefl_status (*dial)(void *ctx, unsigned lane, channel **out); /* on the lane's thread */
@@ -84,7 +84,7 @@ typedef struct lanes_config {
     unsigned count; /* number of lanes, 1 to LANES_MAX; 0: 1 */
     csp_dial dial;
     journal *journal;        /* NULL: keeps nothing across restarts (tests) */
-    const sefl_coins *coins; /* purpose "shares" */
+    const sefl_coins *coins; /* used for the purpose "shares" */
     uint64_t audit;          /* audits one in this many sessions; 0: none */
     const char *records;     /* folder of audit records; NULL: keeps none */
     sefl_log *log;
@@ -98,7 +98,7 @@ typedef struct lanes lanes;
 sefl_status lanes_new(lanes **out, const lanes_config *c) SEFL_MUST_CHECK;
 /* Stops the threads and waits for them. NULL is allowed. */
 void lanes_free(lanes *l);
-/* Ends all waits soon; no new session begins. */
+/* Makes all waits end soon; no new session begins. */
 void lanes_stop(lanes *l);
 
 /* Tells the lanes that the link is up (pair: LINK_PAIR bytes) or down (NULL). Empties the pool. */
@@ -127,9 +127,9 @@ const char *lanes_ended(lanes *l);
 typedef struct lane_host_config {
     const task *task;
     shares_pool *pool;
-    const sign_key *key;     /* signs sessions */
+    const sign_key *key;     /* signs the sessions */
     journal *journal;        /* NULL: counts failed checks in memory (tests) */
-    const sefl_coins *coins; /* purpose "shares" */
+    const sefl_coins *coins; /* used for the purpose "shares" */
     sefl_log *log;
     uint64_t session; /* 0: lanes_session */
     void *ctx;

@@ -21,7 +21,7 @@ struct client {
     sefl_clock clock; /* monotonic */
     pool *pool;
     tls_id *id;
-    https_client *net; /* replaced under lock */
+    https_client *net; /* replaced only under `lock` */
     uint8_t me[32];    /* fingerprint of its certificate's key */
     policy rules;
     own_cert own;
