@@ -53,7 +53,7 @@ typedef struct cli_shortcut {
 typedef struct cli_action {
     const char *name;  /* the word after the command; "": the command has no action words */
     const char *arg;   /* its argument: "FILE"; "[FILE]" is optional, "RUN..." may be repeated */
-    const char *wants; /* the argument in an error message: "a model file" */
+    const char *wants; /* what an error message calls the argument: "a model file" */
     const char *about; /* help text */
     const char *needs; /* names of required options, separated by spaces */
     const char *takes; /* names of optional ones; NULL: all other options of the command */

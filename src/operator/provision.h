@@ -49,8 +49,8 @@ typedef struct provision_report {
     uint64_t update_bytes; /* size of an upload */
     uint32_t words;        /* size of the vocabulary */
     uint32_t clients;
-    uint64_t tokens_least, tokens_most; /* smallest and largest text of a client */
-    double best_perplexity; /* text generator's, on the validation text; 0: not generated */
+    uint64_t tokens_least, tokens_most; /* size of the smallest and the largest client text */
+    double best_perplexity;             /* the text generator's, on valid.txt; 0: not generated */
 } provision_report;
 
 /* Creates the federation. SEFL_EEXIST if the folder is not empty. progress counts steps. */

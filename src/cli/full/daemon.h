@@ -47,7 +47,7 @@ typedef struct daemon_calls {
     static const daemon_calls name##_calls = { call_run, call_stop, call_reload, call_free };
 
 typedef struct daemon {
-    const char *file; /* settings file; NULL: options only */
+    const char *file; /* settings file; NULL: there are only options */
     settings flags;   /* settings given as options */
 
     const daemon_calls *calls;
