@@ -63,8 +63,8 @@ sefl_status csp_no_ledger(csp *c, const ledger_head *theirs) SEFL_MUST_CHECK;
 /* Marks a failure as CSP's own (of its store or memory). Returns st. */
 sefl_status csp_own(csp *c, sefl_status st) SEFL_MUST_CHECK;
 
-/* Queues NO unless this round's header is signed and the round is not skipped. On success now->state
- * is CSP_SIGNED or CSP_REVEALED. */
+/* Queues NO unless this round's header is signed and the round is not skipped. On success
+ * now->state is CSP_SIGNED or CSP_REVEALED. */
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now) SEFL_MUST_CHECK;
 /* Queues NO unless this round is the next to sign. */
 sefl_status csp_in_turn(csp *c, uint64_t round) SEFL_MUST_CHECK;
