@@ -42,11 +42,11 @@
     X(ENROL, "POST", HTTP_ENROL_PATH, "answer of protocol/enrol.h")
 
 /* X(name, where, field): sefl's own fields in requests and answers. */
-#define HTTP_FIELDS(X)                                                                            \
-    X(AFTER, "query", "after")         /* ROUND: highest round this client has completed */       \
-    X(WAIT, "query", "wait")           /* ROUND: seconds to wait, at most 60 */                   \
-    X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that AS has, or where these begin */   \
-    X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */         \
+#define HTTP_FIELDS(X)                                                                         \
+    X(AFTER, "query", "after")         /* ROUND: highest round this client has completed */    \
+    X(WAIT, "query", "wait")           /* ROUND: seconds to wait, at most 60 */                \
+    X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that AS has, or where these begin */ \
+    X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */      \
     X(VERSION, "header", HTTP_VERSION_NAME) /* the program's protocol, both ways: version.h */
 
 typedef enum http_call {
