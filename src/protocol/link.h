@@ -47,7 +47,7 @@
  *
  * NO ends the question, not the stream; a message that breaks the format ends the stream. HELLO
  * comes first and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING
- * and BYE may come any time after HELLO. BYE over = 1: the task has ended, every release is public.
+ * and BYE may come any time after HELLO. BYE over = 1: the task is over, every release published.
  *
  * An order (SIGN_ORDER, AS alone): task 32 | round u64 | what u8 (1 skip, 2 over) | reason u8;
  * round and reason are 0 for over. CSP obeys an order only if AS's signature is valid, so a peer

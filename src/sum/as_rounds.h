@@ -146,8 +146,7 @@ sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
 /* The lock guards the machine; results of these calls are valid while the caller holds it. */
 pthread_mutex_t *as_rounds_lock(as_rounds *r);
 agg *as_rounds_agg(as_rounds *r);
-sefl_span
-as_rounds_header(const as_rounds *r); /* of the current round; empty before it is signed */
+sefl_span as_rounds_header(const as_rounds *r);   /* header of this round; empty until signed */
 release_from as_rounds_model(const as_rounds *r); /* the latest release */
 
 /* Returns the number of clients in the sum of a closed round; in sealed tasks *refused is the

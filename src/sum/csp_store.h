@@ -63,7 +63,7 @@ typedef struct csp_highest {
 
 /* What CSP decided about a SET. Final. */
 typedef struct csp_set {
-    uint8_t digest[SHA256_BYTES]; /* of the whole SET: a repetition must match it */
+    uint8_t digest[SHA256_BYTES]; /* hash of the whole SET; a repeated SET must match */
     uint8_t root[SHA256_BYTES];   /* counted_root of the kept clients */
     uint32_t clients;             /* number in the SET: kept and refused */
     uint32_t kept_n, refused_n;

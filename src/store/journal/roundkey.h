@@ -31,7 +31,7 @@ typedef struct roundkey_place {
     const char *name;
 } roundkey_place;
 
-/* Reads a key file. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if it is wiped or misshapen. */
+/* Reads a key file. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if it is zeroed or misshapen. */
 sefl_status roundkey_read(uint8_t key[ROUNDKEY_BYTES], const char *path) SEFL_MUST_CHECK;
 /* Reads the key in a round's folder. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if wiped. */
 sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder) SEFL_MUST_CHECK;
