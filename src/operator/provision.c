@@ -105,7 +105,7 @@ static sefl_status start_settings(build *b)
     SEFL_PASS(SET(b, "rounds.enrolled=%" PRIu32, b->clients));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
-    if (is_free(b, "privacy.z") && is(b, "privacy.noise", "none"))
+    if (is_free(b, "privacy.z") && !task_settings_noisy(&b->task))
         SEFL_PASS(SET(b, "privacy.z=0"));
     /* a quarter is enough; a round ends when all uploads are in, unless that weakens the claim */
     if (is_free(b, "rounds.threshold"))

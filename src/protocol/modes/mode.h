@@ -1,7 +1,7 @@
 /* mode: how the sum of a round becomes public integers: who adds which noise.
  *
  * A task names one mode (privacy.noise). All behaviour that depends on the mode is in a const
- * table, so no other file compares the mode's name:
+ * table, so no other file branches on its name:
  *
  *     const release_mode *m = task_mode(t);
  *     client   SEFL_TRY(m->quantise(X, t, v, weight, coins));
@@ -12,7 +12,7 @@
  * To add a mode:
  *   1. Write src/protocol/modes/NAME.c, which defines `const release_mode mode_NAME`.
  *   2. Append `M(NAME_IN_CAPITALS, NAME, "one clause of help")` to RELEASE_MODES.
- * Task documents, settings, help texts, client policies, `sefl task explain`, both servers, the
+ * Task documents, settings, help texts, client policies, `sefl task show --explain`, both servers, the
  * simulator and the accountant then know the mode. Two more steps may be needed: noise of a new
  * distribution needs a row in privacy/accountant/law.c, with its proof in docs/PRIVACY.md; and
  * the row privacy.noise of docs/PROTOCOL.md lists the words (e2e.doc_tables compares them).
@@ -97,7 +97,7 @@ typedef struct release_mode {
     /* Returns the real number that a released integer represents. */
     double (*value)(const struct task *t, int64_t w);
 
-    /* sefl task explain */
+    /* sefl task show --explain */
     const char *happens;   /* who adds noise, and what AS learns */
     const char *as_never;  /* what AS never learns, after "one client's update" */
     const char *csp_never; /* what CSP never learns, after "the sum" */
