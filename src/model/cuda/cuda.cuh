@@ -68,6 +68,7 @@ struct slot {
     double loss, norm;  /* sum over its tokens; of the gradient */
     uint32_t tokens;    /* with a target */
     float step, scale;  /* learning rate; clip / norm, or 1 */
+    float adam_step, adam_root; /* with bias correction, as model/optim.c */
     uint32_t diverged;
     /* since run() began */
     double loss_sum;
@@ -109,6 +110,7 @@ struct weight {
 struct lstm_layer {
     weight ih, hh;
     float *gates;  /* [slots][tokens][4H]: x W_ih^T, then the activations i, f, g, o */
+    /* c and h: room for d->tokens + G * max(B, 10) rows, so that an evaluation's long pass fits */
     float *c;      /* [slots][(T+1) * B][H]: the first B rows are the carried state */
     void *h;       /* real [slots][(T+1) * B][ld(H)]: same; ones in column H */
     void *in;      /* real [slots][tokens][ld(inputs)]: what the layer reads */
@@ -175,6 +177,7 @@ struct device {
     float *tmp[4]; /* body scratch, [tokens][max(4H, 3E, F)] each; sized by the body's plan */
 
     slot *slots; /* device memory, [G + 1]: the last is for evaluation */
+    struct sums *sums; /* sums.cu; NULL: none under way */
     std::vector<slot> host;
     /* ... engine.cu has more */
     struct inside *in;
@@ -184,6 +187,9 @@ static inline size_t slot_theta(const device *d, int s)
 {
     return (size_t)s * d->set.count;
 }
+
+/* The time from here to the next mark belongs to `name`; does nothing unless times are measured. */
+void mark(device *d, const char *name, double flop, double bytes);
 
 /* ---- products (gemm.cu), row-major, batched over p.slots ---- */
 /* y [tokens][rows] (float, rows ldy apart, slot stride sy) = x [tokens][ld(cols)] W^T; beta 0. */
@@ -202,6 +208,19 @@ void draw_mask(device *d, const pass &p, uint8_t *mask, int width, int site);
 /* expands the weight of every slot; folds w.grad into d->grad, biases too. */
 void expand(device *d, const pass &p, const weight &w, const float *theta, size_t theta_stride);
 void fold(device *d, const pass &p, const weight &w);
+
+/* Embedded words of a pass into d->x (and d->xf), with dropout. */
+void embed(device *d, const pass &p, const float *theta, size_t theta_stride);
+/* The encoder's gradient from d->dx: rows of words that occurred, and their share of the norm. */
+void embed_back(device *d, const pass &p);
+/* The rest of a training step once all gradients are there: norm, clip, optimiser, next batch. */
+void update(device *d, const pass &p);
+
+/* ---- decoder, softmax and cross-entropy (head.cu) ---- */
+/* top_out -> token_loss; training: dtop and the decoder's gradients. */
+void head(device *d, const pass &p, const float *theta, size_t theta_stride);
+/* Adds the token losses of a pass to each slot's loss_sum and words_sum (evaluation). */
+void add_losses(device *d, const pass &p);
 
 /* ---- bodies ---- */
 /* Memory of a body: called twice, as model/nn/plan.h does: first counts, then hands out. */

@@ -1,0 +1,159 @@
+/* Decoder, softmax and cross-entropy. The logits cross memory twice: the product writes them, one
+ * kernel reads them and writes their gradient, in bf16 where products are in bf16. */
+#include "model/cuda/cuda.cuh"
+
+enum { THREADS = 1024, HELD = 36 }; /* logits that a thread holds in registers */
+
+template <class F> __device__ float block_reduce(float x, F join)
+{
+    __shared__ float s[32];
+    for (int k = 16; k > 0; k /= 2)
+        x = join(x, __shfl_xor_sync(~0u, x, k));
+    if (threadIdx.x % 32 == 0)
+        s[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = s[threadIdx.x % 32];
+    for (int k = 16; k > 0; k /= 2)
+        x = join(x, __shfl_xor_sync(~0u, x, k));
+    __syncthreads();
+    return x;
+}
+
+template <class R> __device__ inline float exp_of(float x);
+template <> __device__ inline float exp_of<float>(float x)
+{
+    return expf(x);
+}
+template <> __device__ inline float exp_of<bf16>(float x)
+{
+    return __expf(x);
+}
+
+struct head_args {
+    const float *logits, *bias;
+    size_t bias_stride;
+    int vocab, ld;
+    double *loss;
+};
+
+/* One token per thread block. HOLD: the row stays in registers, else it is read again. p.train:
+ * prob = (softmax - target) / tokens of the slot's batch, zeros for padding. */
+template <class R, bool HOLD> __global__ void __launch_bounds__(THREADS)
+    softmax_kernel(pass p, head_args a, R *prob)
+{
+    const slot &s = p.s[blockIdx.y];
+    int i = blockIdx.x;
+    size_t token = (size_t)blockIdx.y * p.tokens + i;
+    long at = word_at(s, i / p.cols, i % p.cols);
+    const float *y = a.logits + token * a.ld, *bias = a.bias + blockIdx.y * a.bias_stride;
+    R *to = prob + token * a.ld;
+    if (at < 0) {
+        for (int k = threadIdx.x; p.train && k < a.ld; k += THREADS)
+            to[k] = to_real<R>(0.f);
+        if (threadIdx.x == 0)
+            a.loss[token] = 0;
+        return;
+    }
+    float x[HOLD ? HELD : 1], most = -INFINITY, sum = 0;
+    uint32_t target = s.words[at + 1];
+    float chosen = y[target] + bias[target];
+    if (HOLD) {
+#pragma unroll
+        for (int j = 0; j < HELD; j++) {
+            int k = threadIdx.x + j * THREADS;
+            x[j] = k < a.vocab ? y[k] + bias[k] : -INFINITY;
+            most = x[j] > most || isnan(x[j]) ? x[j] : most;
+        }
+    } else {
+        for (int k = threadIdx.x; k < a.vocab; k += THREADS) {
+            float z = y[k] + bias[k];
+            most = z > most || isnan(z) ? z : most;
+        }
+    }
+    most = block_reduce(most, [](float u, float v) { return u > v || isnan(u) ? u : v; });
+    if (HOLD) {
+#pragma unroll
+        for (int j = 0; j < HELD; j++) {
+            x[j] = exp_of<R>(x[j] - most);
+            sum += x[j];
+        }
+    } else {
+        for (int k = threadIdx.x; k < a.vocab; k += THREADS)
+            sum += exp_of<R>(y[k] + bias[k] - most);
+    }
+    sum = block_reduce(sum, [](float u, float v) { return u + v; });
+    if (threadIdx.x == 0)
+        a.loss[token] = (double)most + log((double)sum) - (double)chosen;
+    if (!p.train)
+        return;
+    float scale = 1.f / (float)(s.cols * s.steps), factor = scale / sum;
+    if (HOLD) {
+#pragma unroll
+        for (int j = 0; j < HELD; j++) {
+            int k = threadIdx.x + j * THREADS;
+            if (k < a.ld)
+                to[k] = to_real<R>(x[j] * factor - (k == (int)target ? scale : 0.f));
+        }
+    } else {
+        for (int k = threadIdx.x; k < a.ld; k += THREADS) {
+            float e = k < a.vocab ? exp_of<R>(y[k] + bias[k] - most) * factor : 0.f;
+            to[k] = to_real<R>(e - (k == (int)target ? scale : 0.f));
+        }
+    }
+}
+
+template <class R> static void softmax(device *d, const pass &p, const head_args &a)
+{
+    dim3 grid(p.tokens, p.slots);
+    if (a.ld <= THREADS * HELD)
+        softmax_kernel<R, true><<<grid, THREADS, 0, d->stream>>>(p, a, (R *)d->prob);
+    else
+        softmax_kernel<R, false><<<grid, THREADS, 0, d->stream>>>(p, a, (R *)d->prob);
+    LAUNCHED();
+}
+
+void head(device *d, const pass &p, const float *theta, size_t theta_stride)
+{
+    const weight &w = d->dec;
+    size_t ldx = ld_of(d->top), n = p.tokens;
+    double flop = 2.0 * p.slots * n * d->set.vocab * d->top;
+    double logits = 1.0 * p.slots * n * d->ldv, weights = 1.0 * p.slots * w.size;
+    head_args a = { d->logits, theta + d->param[w.b].offset, theta_stride, (int)d->set.vocab, d->ldv,
+                    d->token_loss };
+    mark(d, "decoder forward", flop, 4 * logits + d->real * weights);
+    gemm_forward(d, p, d->logits, d->ldv, n * d->ldv, d->top_out, n * ldx, w, p.tokens);
+    mark(d, "softmax", 0, (4 + (p.train ? d->real : 0)) * logits);
+    if (d->bf)
+        softmax<bf16>(d, p, a);
+    else
+        softmax<float>(d, p, a);
+    if (!p.train)
+        return;
+    mark(d, "decoder dx", flop, d->real * (logits + weights));
+    gemm_dx(d, p, d->dtop, d->top, n * d->top, d->prob, d->ldv, n * d->ldv, w, p.tokens);
+    mark(d, "decoder dw", flop, d->real * logits + 4 * weights);
+    gemm_dw(d, p, w, d->prob, d->ldv, n * d->ldv, d->top_out, n * ldx, p.tokens, false);
+}
+
+__global__ void add_losses_kernel(pass p, const double *loss)
+{
+    __shared__ double s[2][256];
+    slot &w = p.s[blockIdx.x];
+    double sum = 0, n = 0;
+    for (int i = threadIdx.x; i < p.tokens; i += 256)
+        if (word_at(w, i / p.cols, i % p.cols) >= 0)
+            sum += loss[(size_t)blockIdx.x * p.tokens + i], n++;
+    s[0][threadIdx.x] = sum, s[1][threadIdx.x] = n;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int i = 1; i < 256; i++)
+            sum += s[0][i], n += s[1][i];
+        w.loss_sum += sum, w.words_sum += (uint64_t)n;
+    }
+}
+
+void add_losses(device *d, const pass &p)
+{
+    add_losses_kernel<<<p.slots, 256, 0, d->stream>>>(p, d->token_loss);
+    LAUNCHED();
+}
