@@ -18,6 +18,7 @@
  *     data of the step in between, which its peers sent after their last read of that buffer.
  *  4. Steps beyond slot.steps are not computed: their rows are zero (and one in the ones column), so
  *     that they give zero gradients. An idle slot has such rows only. */
+#include "model/cuda/cluster.cuh"
 #include "model/cuda/cuda.cuh"
 
 #include <algorithm>
@@ -222,7 +223,7 @@ template <class R> static void plain_backward(device *d, const recurrence &a)
     }
 }
 
-/* ---- cluster path: instructions -------------------------------------------------------------- */
+/* ---- cluster path ---------------------------------------------------------------------------- */
 
 enum {
     BLOCKS = 8,      /* of a cluster */
@@ -234,114 +235,6 @@ enum {
     BACK_ROW = BACK_K + 8, /* an odd number of 16-byte units: rows start in different banks */
     BACK_ITEMS = CLUSTER_COLS / 8 * GROUPS / BACK_WARPS /* cells of 8 units x 8 columns, per warp */
 };
-
-__device__ inline uint32_t shared_at(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-/* The same place in the shared memory of the cluster's block `rank`. */
-__device__ inline uint32_t peer_at(uint32_t at, int rank)
-{
-    uint32_t to;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(at), "r"(rank));
-    return to;
-}
-
-__device__ inline void cluster_barrier(void)
-{
-    asm volatile("barrier.cluster.arrive.release.aligned;\n"
-                 "barrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-}
-
-/* A full-barrier's phase ends when one thread has armed it and that many bytes have arrived, in
- * either order. */
-__device__ inline void full_init(uint64_t *bar)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_at(bar)) : "memory");
-}
-
-__device__ inline void full_arm(uint64_t *bar, uint32_t bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(bar)),
-                 "r"(bytes)
-                 : "memory");
-}
-
-__device__ inline void full_wait(uint64_t *bar, uint32_t parity)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(shared_at(bar)),
-                 "r"(parity)
-                 : "memory");
-}
-
-/* to, bar: addresses in a peer's shared memory. */
-__device__ inline void send16(uint32_t to, const uint32_t v[4], uint32_t bar)
-{
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], "
-                 "{%1, %2, %3, %4}, [%5];" ::"r"(to),
-                 "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]), "r"(bar)
-                 : "memory");
-}
-
-__device__ inline void send8(uint32_t to, float x, float y, uint32_t bar)
-{
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], "
-                 "{%1, %2}, [%3];" ::"r"(to),
-                 "r"(__float_as_uint(x)), "r"(__float_as_uint(y)), "r"(bar)
-                 : "memory");
-}
-
-/* Fragments of m16n8k16. With g = lane / 4 and q = lane % 4 a thread has
- *   a: rows g, g + 8 at k = 2q, 2q + 1, then the same rows at k + 8;
- *   b: column g at k = 2q, 2q + 1, then at k + 8;
- *   c: row g at columns 2q, 2q + 1, then row g + 8. */
-__device__ inline void mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/* b of two k-steps, or of one, from rows [8 columns][k] of shared memory. */
-__device__ inline void load_b2(uint32_t b[4], uint32_t rows, int row_bytes, int lane)
-{
-    uint32_t at = rows + (lane & 7) * row_bytes + (lane >> 3) * 16;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-                 : "r"(at)
-                 : "memory");
-}
-
-__device__ inline void load_b1(uint32_t b[2], uint32_t rows, int row_bytes, int lane)
-{
-    uint32_t at = rows + (lane & 7) * row_bytes + (lane >> 3 & 1) * 16;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(b[0]), "=r"(b[1])
-                 : "r"(at)
-                 : "memory");
-}
-
-/* An 8 x 8 matrix of bf16, of which a thread has row g, columns 2q and 2q + 1, transposed. */
-__device__ inline uint32_t transposed(uint32_t x)
-{
-    uint32_t y;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
-    return y;
-}
-
-__device__ inline uint32_t pack(float low, float high)
-{
-    __nv_bfloat162 v = __floats2bfloat162_rn(low, high);
-    return *(uint32_t *)&v;
-}
 
 /* Absolute errors near 1e-7: far below bf16's rounding of h. Beyond exp's range the quotient is 0. */
 __device__ inline float fast_sigmoid(float x)
@@ -387,7 +280,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
             full_init(full + i);
             full_arm(full + i, tile_bytes(i % tiles));
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        full_publish();
     }
     /* What no cell writes: h of the carried state, the rows of padding, the ones column. */
     for (int i = rank * THREADS + threadIdx.x, chunks = a.ld / 8; i < (T + 1) * B * chunks;
@@ -413,27 +306,23 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
     const bool owner = group < groups, dropping = drops(a, s);
     const float keep = dropping ? s.keep : 1;
     auto fetch = [&](int i, int t) {
-#pragma unroll
         for (int j = 0; j < 2; j++) {
             int b = (part + i * PARTS) * 8 + col + j;
             size_t row = (size_t)t * B + b;
             if (b >= B)
                 continue;
-#pragma unroll
             for (int g = 0; g < 4; g++)
                 x[i][g][j] = a.gates[row * 4 * H + g * H + unit];
             coin[i][j] = dropping ? a.mask[row * H + unit] : 1;
         }
     };
     if (owner) {
-#pragma unroll
         for (int g = 0; g < 4; g++)
             bias[g] = a.b_ih[g * H + unit] + a.b_hh[g * H + unit];
 #pragma unroll
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int ks = 0; ks < KS; ks++)
-#pragma unroll
                 for (int r = 0; r < 4; r++) {
                     int k = ks * 16 + col + r / 2 * 8, gate = 2 * m + r % 2;
                     const bf16 *from = (const bf16 *)a.w + (size_t)(gate * H + unit) * a.ld + k;
@@ -441,7 +330,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
                 }
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
-#pragma unroll
             for (int j = 0; j < 2; j++) {
                 int b = (part + i * PARTS) * 8 + col + j;
                 if (b < B)
@@ -461,9 +349,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
             float acc[2][4];
             if (tile >= tiles)
                 break;
-#pragma unroll
             for (int m = 0; m < 2; m++)
-#pragma unroll
                 for (int r = 0; r < 4; r++)
                     acc[m][r] = x[i][2 * m + r / 2][r % 2] + bias[2 * m + r / 2];
             if (t > 0) {
@@ -471,6 +357,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
                 full_wait(bar, (t - 1) / 2 & 1);
                 if (warp % GROUPS == 0 && lane == 0)
                     full_arm(bar, tile_bytes(tile));
+                __syncwarp();
             }
             uint32_t rows = shared_at(hs + (now * tiles + tile) * 8 * ROW), b[4];
 #pragma unroll
@@ -489,7 +376,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
             float h[2], out[2] = { coin[i][0] ? keep : 0, coin[i][1] ? keep : 0 };
             if (t + 1 < n)
                 fetch(i, t + 1);
-#pragma unroll
             for (int j = 0; j < 2; j++) {
                 float *v = acc[0], *u = acc[1];
                 v[j] = fast_sigmoid(v[j]), v[2 + j] = fast_sigmoid(v[2 + j]);
@@ -503,7 +389,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
             if (t + 1 < n) {
                 uint32_t v[4];
                 int from = lane & 7, to = tile * 8 + from;
-#pragma unroll
                 for (int k = 0; k < 4; k++)
                     v[k] = __shfl_sync(~0u, ht, from * 4 + k);
                 uint32_t at = shared_at(hs + ((now ^ 1) * tiles * 8 + to) * ROW + group * 8);
@@ -519,14 +404,12 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
                 *(uint32_t *)((bf16 *)a.h + (row + B) * a.ld + group * 8 + col) = ht;
                 *(uint32_t *)((bf16 *)a.out + row * a.ld + group * 8 + col) = ot;
             }
-#pragma unroll
             for (int j = 0; j < 2; j++) {
                 int b1 = tile * 8 + col + j;
                 size_t row = (size_t)t * B + b1;
                 if (b1 < B && t == n - 1)
                     carry(a, s, b1, unit, h[j], c[i][j]);
                 if (b1 < B && a.p.train) { /* backward follows */
-#pragma unroll
                     for (int g = 0; g < 4; g++)
                         a.gates[row * 4 * H + g * H + unit] = acc[g / 2][g % 2 * 2 + j];
                     a.c[(row + B) * H + unit] = c[i][j];
@@ -566,7 +449,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32
             full_init(full + i);
             full_arm(full + i, step_bytes);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        full_publish();
     }
     for (size_t i = (size_t)n * B * H / 2 + rank * BACK_WARPS * 32 + threadIdx.x;
          i < (size_t)T * B * H / 2; i += BLOCKS * BACK_WARPS * 32)
@@ -576,7 +459,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32
     uint32_t w[BACK_K / 16][4];
 #pragma unroll
     for (int ks = 0; ks < BACK_K / 16; ks++)
-#pragma unroll
         for (int r = 0; r < 4; r++) {
             int group = rank + BLOCKS * (ks / 2), gate = ks % 2 * 2 + r / 2;
             int j = warp * 16 + r % 2 * 8; /* columns of W_hh: units of dh */
@@ -598,7 +480,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32
     auto fetch = [&](int t) {
 #pragma unroll
         for (int i = 0; i < BACK_ITEMS; i++)
-#pragma unroll
             for (int j = 0; j < 2; j++) {
                 int g, tile;
                 bool mine = item_at(i, &g, &tile);
@@ -606,7 +487,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32
                 if (!mine || b >= B)
                     continue;
                 size_t row = (size_t)t * B + b;
-#pragma unroll
                 for (int k = 0; k < 4; k++)
                     x[i][k][j] = a.gates[row * 4 * H + k * H + unit];
                 c_prev[i][j] = a.c[row * H + unit];
@@ -615,7 +495,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32
             }
     };
     for (int i = 0; i < BACK_ITEMS; i++)
-#pragma unroll
         for (int j = 0; j < 2; j++) {
             int g, tile;
             bool mine = item_at(i, &g, &tile);
@@ -650,7 +529,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32
                 }
                 dh[0] += sum.x, dh[1] += sum.y;
             }
-#pragma unroll
             for (int j = 0; j < 2; j++) {
                 cell_back(d[j], &dc[i][j], dh[j], x[i][0][j], x[i][1][j], x[i][2][j], x[i][3][j],
                           fast_tanh(c[i][j]), c_prev[i][j]);
@@ -660,7 +538,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32
             bf16 *own = ds + (now * tiles * 8 + b) * BACK_ROW + g * 32 + col;
             bf16 *all =
                 (bf16 *)a.dgates + ((size_t)t * B + b) * 4 * H + (rank + BLOCKS * g) * 8 + col;
-#pragma unroll
             for (int k = 0; k < 4; k++) {
                 uint32_t v = transposed(pack(d[0][k], d[1][k]));
                 if (b < B) {
@@ -683,7 +560,6 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32
                     mma(acc[0], w[ks], b[0], b[1]);
                     mma(acc[1], w[ks + 1], b[2], b[3]);
                 }
-#pragma unroll
             for (int r = 0; r < 2; r++) {
                 int group = 2 * warp + r, to = group % BLOCKS;
                 int at = ((now * BLOCKS + rank) * GROUPS + group / BLOCKS) * tiles + tile;
