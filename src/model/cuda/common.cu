@@ -82,16 +82,24 @@ __device__ inline size_t value_at(hankel h, int row, int col)
            col % h.l;
 }
 
+enum { EXPAND_ROWS = 8 };
+
+/* A warp takes a row, a lane two neighbouring columns at a time (ld is even). */
 template <class R>
 __global__ void expand_kernel(hankel h, R *dense, size_t size, int ld, const float *v, size_t stride)
 {
-    v += blockIdx.y * stride;
-    dense += blockIdx.y * size;
-    size_t n = (size_t)h.rows * ld;
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
-         i += (size_t)gridDim.x * blockDim.x) {
-        int row = (int)(i / ld), col = (int)(i % ld);
-        dense[i] = to_real<R>(col < h.cols ? v[value_at(h, row, col)] : 0.f);
+    int row = blockIdx.x * EXPAND_ROWS + threadIdx.y;
+    if (row >= h.rows)
+        return;
+    unsigned l = h.l, bi = row / l, across = block_height(h, bi) + l - 1;
+    v += blockIdx.y * stride + bi * row_values(h, l) + row % l;
+    dense += blockIdx.y * size + (size_t)row * ld;
+    for (unsigned c = 2 * threadIdx.x; c < (unsigned)ld; c += 64) {
+        float x[2];
+#pragma unroll
+        for (unsigned j = 0; j < 2; j++)
+            x[j] = c + j < (unsigned)h.cols ? v[(c + j) / l * across + (c + j) % l] : 0.f;
+        store_pair(dense + c, x[0], x[1]);
     }
 }
 
@@ -99,12 +107,14 @@ void expand(device *d, const pass &p, const weight &w, const float *theta, size_
 {
     hankel h = { w.rows, w.cols, w.block };
     int ld = ld_of(w.cols);
-    dim3 grid(std::min(div_up(w.size, 256 * 4), 4096), p.slots);
+    dim3 grid(div_up(w.rows, EXPAND_ROWS), p.slots), threads(32, EXPAND_ROWS);
     const float *v = theta + d->param[w.w].offset;
     if (d->bf)
-        expand_kernel<<<grid, 256, 0, d->stream>>>(h, (bf16 *)w.dense, w.size, ld, v, theta_stride);
+        expand_kernel<<<grid, threads, 0, d->stream>>>(h, (bf16 *)w.dense, w.size, ld, v,
+                                                       theta_stride);
     else
-        expand_kernel<<<grid, 256, 0, d->stream>>>(h, (float *)w.dense, w.size, ld, v, theta_stride);
+        expand_kernel<<<grid, threads, 0, d->stream>>>(h, (float *)w.dense, w.size, ld, v,
+                                                       theta_stride);
     LAUNCHED();
 }
 
@@ -416,6 +426,8 @@ __device__ inline void move(const slot &s, const optimiser &o, float &theta, flo
     }
 }
 
+enum { MOVE = 4 }; /* values of a thread */
+
 __global__ void move_kernel(pass p, optimiser o, float *theta, const float *grad, float *opt,
                             size_t count, size_t opt_n, size_t first)
 {
@@ -423,11 +435,20 @@ __global__ void move_kernel(pass p, optimiser o, float *theta, const float *grad
     if (s.steps == 0 || s.diverged)
         return;
     theta += blockIdx.y * count, grad += blockIdx.y * count, opt += blockIdx.y * opt_n;
-    for (size_t i = first + blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
-         i += (size_t)gridDim.x * blockDim.x) {
-        float t = theta[i];
-        move(s, o, t, grad[i], opt + i, opt + count + i);
-        theta[i] = t;
+    size_t at = first + blockIdx.x * (size_t)(MOVE * 256) + threadIdx.x;
+    float t[MOVE], g[MOVE];
+#pragma unroll
+    for (int j = 0; j < MOVE; j++) { /* all loads before the first store */
+        size_t i = at + j * 256;
+        t[j] = i < count ? theta[i] : 0, g[j] = i < count ? grad[i] : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < MOVE; j++) {
+        size_t i = at + j * 256;
+        if (i >= count)
+            return;
+        move(s, o, t[j], g[j], opt + i, opt + count + i);
+        theta[i] = t[j];
     }
 }
 
@@ -491,7 +512,7 @@ void update(device *d, const pass &p)
     LAUNCHED();
     size_t from = sgd ? first : 0;
     mark(d, "optimiser", 2.0 * (c.count - from) * p.slots, 12.0 * (c.count - from) * p.slots);
-    move_kernel<<<dim3(std::min(div_up(c.count - from, 1024), 2048), p.slots), 256, 0, d->stream>>>(
+    move_kernel<<<dim3(div_up(c.count - from, MOVE * 256), p.slots), 256, 0, d->stream>>>(
         p, o, d->theta, d->grad, d->opt, c.count, d->opt_n, from);
     LAUNCHED();
     if (!tied) {

@@ -102,9 +102,10 @@ enum { NULL_PARAM = -1 };
 struct weight {
     int w, b, b2;          /* indices of params; b2: a second bias with the same gradient */
     int rows, cols, block;
-    size_t size;           /* rows * ld_of(cols): elements from slot to slot */
-    void *dense;           /* real [slots][rows][ld_of(cols)] */
-    float *grad;           /* [slots][rows][ld_of(cols)] */
+    int rows8;             /* rows rounded up to 8: products are fast with such sides only */
+    size_t size;           /* rows8 * ld_of(cols): elements from slot to slot */
+    void *dense;           /* real [slots][rows8][ld_of(cols)], zero beyond rows */
+    float *grad;           /* [slots][rows8][ld_of(cols)] */
 };
 
 struct lstm_layer {
@@ -257,6 +258,15 @@ template <> __device__ inline float to_real<float>(float x) { return x; }
 template <> __device__ inline bf16 to_real<bf16>(float x) { return __float2bfloat16(x); }
 __device__ inline float from_real(float x) { return x; }
 __device__ inline float from_real(bf16 x) { return __bfloat162float(x); }
+
+__device__ inline void store_pair(float *to, float a, float b)
+{
+    *(float2 *)to = make_float2(a, b);
+}
+__device__ inline void store_pair(bf16 *to, float a, float b)
+{
+    *(__nv_bfloat162 *)to = __floats2bfloat162_rn(a, b);
+}
 
 /* One ChaCha20 block (RFC 8439 with a 64-bit counter), as seeded/seeded.h. */
 __device__ inline void chacha_block(uint32_t out[16], const uint32_t *key, uint64_t counter,

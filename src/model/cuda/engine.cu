@@ -87,8 +87,9 @@ template <class F> static sefl_status guarded(void (*note)(const char *), F f)
 static void plan_weight(device *d, plan *p, weight *w, int param, int b, int b2)
 {
     const engine_param &e = d->param[param];
-    *w = { param, b, b2, (int)e.rows, (int)e.cols, (int)e.block, 0, NULL, NULL };
-    w->size = (size_t)w->rows * ld_of(w->cols);
+    int rows8 = (int)(e.rows + 7) / 8 * 8;
+    *w = { param, b, b2, (int)e.rows, (int)e.cols, (int)e.block, rows8, 0, NULL, NULL };
+    w->size = (size_t)rows8 * ld_of(w->cols);
     p->take(w->dense, d->G * w->size * d->real);
     p->take(w->grad, d->G * w->size * 4);
 }

@@ -2,7 +2,7 @@
  * kernel reads them and writes their gradient, in bf16 where products are in bf16. */
 #include "model/cuda/cuda.cuh"
 
-enum { THREADS = 1024, HELD = 36 }; /* logits that a thread holds in registers */
+enum { THREADS = 1024, HELD = 18 }; /* pairs of logits that a thread holds in registers */
 
 template <class F> __device__ float block_reduce(float x, F join)
 {
@@ -54,32 +54,43 @@ template <class R, bool HOLD> __global__ void __launch_bounds__(THREADS)
             a.loss[token] = 0;
         return;
     }
-    float x[HOLD ? HELD : 1], most = -INFINITY, sum = 0;
+    float2 x[HOLD ? HELD : 1];
+    float most = -INFINITY, sum = 0;
     uint32_t target = s.words[at + 1];
     float chosen = y[target] + bias[target];
+    auto larger = [](float u, float v) { return u > v || isnan(u) ? u : v; };
+    auto load = [&](int k) { /* ld is even, so a pair that begins in the row is in it */
+        float2 z = *(const float2 *)(y + k);
+        z.x = k < a.vocab ? z.x + bias[k] : -INFINITY;
+        z.y = k + 1 < a.vocab ? z.y + bias[k + 1] : -INFINITY;
+        return z;
+    };
+    auto exps = [&](float2 z) { return make_float2(exp_of<R>(z.x - most), exp_of<R>(z.y - most)); };
     if (HOLD) {
 #pragma unroll
         for (int j = 0; j < HELD; j++) {
-            int k = threadIdx.x + j * THREADS;
-            x[j] = k < a.vocab ? y[k] + bias[k] : -INFINITY;
-            most = x[j] > most || isnan(x[j]) ? x[j] : most;
+            int k = 2 * (threadIdx.x + j * THREADS);
+            x[j] = k < a.ld ? load(k) : make_float2(-INFINITY, -INFINITY);
+            most = larger(x[j].x, larger(x[j].y, most));
         }
     } else {
-        for (int k = threadIdx.x; k < a.vocab; k += THREADS) {
-            float z = y[k] + bias[k];
-            most = z > most || isnan(z) ? z : most;
+        for (int k = 2 * threadIdx.x; k < a.ld; k += 2 * THREADS) {
+            float2 z = load(k);
+            most = larger(z.x, larger(z.y, most));
         }
     }
-    most = block_reduce(most, [](float u, float v) { return u > v || isnan(u) ? u : v; });
+    most = block_reduce(most, larger);
     if (HOLD) {
 #pragma unroll
         for (int j = 0; j < HELD; j++) {
-            x[j] = exp_of<R>(x[j] - most);
-            sum += x[j];
+            x[j] = exps(x[j]);
+            sum += x[j].x + x[j].y;
         }
     } else {
-        for (int k = threadIdx.x; k < a.vocab; k += THREADS)
-            sum += exp_of<R>(y[k] + bias[k] - most);
+        for (int k = 2 * threadIdx.x; k < a.ld; k += 2 * THREADS) {
+            float2 z = exps(load(k));
+            sum += z.x + z.y;
+        }
     }
     sum = block_reduce(sum, [](float u, float v) { return u + v; });
     if (threadIdx.x == 0)
@@ -87,25 +98,27 @@ template <class R, bool HOLD> __global__ void __launch_bounds__(THREADS)
     if (!p.train)
         return;
     float scale = 1.f / (float)(s.cols * s.steps), factor = scale / sum;
+    auto put = [&](int k, float2 e) {
+        store_pair(to + k, e.x * factor - (k == (int)target ? scale : 0.f),
+                   e.y * factor - (k + 1 == (int)target ? scale : 0.f));
+    };
     if (HOLD) {
 #pragma unroll
         for (int j = 0; j < HELD; j++) {
-            int k = threadIdx.x + j * THREADS;
+            int k = 2 * (threadIdx.x + j * THREADS);
             if (k < a.ld)
-                to[k] = to_real<R>(x[j] * factor - (k == (int)target ? scale : 0.f));
+                put(k, x[j]);
         }
     } else {
-        for (int k = threadIdx.x; k < a.ld; k += THREADS) {
-            float e = k < a.vocab ? exp_of<R>(y[k] + bias[k] - most) * factor : 0.f;
-            to[k] = to_real<R>(e - (k == (int)target ? scale : 0.f));
-        }
+        for (int k = 2 * threadIdx.x; k < a.ld; k += 2 * THREADS)
+            put(k, exps(load(k)));
     }
 }
 
 template <class R> static void softmax(device *d, const pass &p, const head_args &a)
 {
     dim3 grid(p.tokens, p.slots);
-    if (a.ld <= THREADS * HELD)
+    if (a.ld <= 2 * THREADS * HELD)
         softmax_kernel<R, true><<<grid, THREADS, 0, d->stream>>>(p, a, (R *)d->prob);
     else
         softmax_kernel<R, false><<<grid, THREADS, 0, d->stream>>>(p, a, (R *)d->prob);
