@@ -169,7 +169,6 @@ static sefl_status measure(bench *b, const options *o, const char *model, uint32
                          &(train_config){ .lr = o->adam ? 0.001 : 1,
                                           .clip = 0.25,
                                           .dropout = 0.2,
-                                          .seed = 1,
                                           .optim.kind = o->adam ? OPTIM_ADAM : OPTIM_SGD },
                          words, WORDS));
     SEFL_TRY(bench_time(b, &time, one_step, &j));

@@ -8,7 +8,7 @@
  *     SEFL_TRY(lm_new(&m, &(lm_config){ .body = "lstm", .vocab = 33278, .block = 32 }, pool));
  *     lm_init(m, seed);                                         // as PyTorch's example does
  *     lm_state_reset(m);
- *     SEFL_TRY(lm_gradient(m, &batch, &(lm_gradient_args){ .dropout = 0.2, .seed = 1 }, &loss));
+ *     SEFL_TRY(lm_gradient(m, &batch, &(lm_gradient_args){ .dropout = 0.2 }, &loss));
  *     nn_real *theta = lm_theta(m), *grad = lm_grad(m);         // lm_count(m) values each
  *
  * All parameters are in one vector, which a federation sends. lm_param gives the place of each
@@ -62,10 +62,11 @@ typedef struct lm_batch {
 } lm_batch;
 
 typedef struct lm_gradient_args {
-    double dropout;      /* rate in [0, 1) */
-    uint64_t seed, step; /* of the dropout: the same pair draws the same masks */
-    double scale;        /* gradient of scale * (sum of the tokens' losses); 0: 1 / tokens */
-    bool add;            /* to the gradient that is there */
+    double dropout;  /* rate in [0, 1) */
+    uint32_t key[8]; /* of the dropout: the same key and step draw the same masks ... */
+    uint64_t step;   /* ... (lm_dropout_key) */
+    double scale;    /* gradient of scale * (sum of the tokens' losses); 0: 1 / tokens */
+    bool add;        /* to the gradient that is there */
 } lm_gradient_args;
 
 typedef struct lm_span {
@@ -105,8 +106,13 @@ void lm_init(lm *m, uint64_t seed);
 
 /* Forgets the texts read so far (the LSTM's carried state). */
 void lm_state_reset(lm *m);
-/* The carried state as numbers, to save and restore it. */
+/* The carried state as numbers, to save and restore it: for each layer of an LSTM h, then c, of
+ * max(batch, LM_EVAL_BATCH) columns each. lm_state_count: how many, without the model. */
 nn_real *lm_state(lm *m, size_t *n);
+size_t lm_state_count(const lm_config *cfg);
+
+/* The key of the dropout's coins for a seed: that of seeded_init(seed, "dropout"). */
+void lm_dropout_key(uint32_t key[8], uint64_t seed);
 
 /* *loss: the sum over tokens of the negative log-likelihood, in nats. Both carry the state on.
  * SEFL_ERANGE when the loss is not finite, or above LM_MAX_LOSS per word (a uniform guess costs

@@ -39,6 +39,11 @@ uint64_t seeded_below(seeded *g, uint64_t bound);
 /* Uniform in [0, 1), 53 bits. */
 double seeded_unit(seeded *g);
 
+/* Bytes [offset, offset + n) of the ChaCha20 stream with this key and these nonce words: coins by
+ * their place, for dropout (model/nn/nn.h). The key is that of a generator, g.key. */
+void seeded_at(void *out, size_t n, const uint32_t key[8], const uint32_t nonce[2],
+               uint64_t offset);
+
 /* One ChaCha20 block, exposed for its RFC vector: key, 64-bit counter, nonce words 14 and 15. */
 void seeded_chacha20_block(uint8_t out[64], const uint32_t key[8], uint64_t counter,
                            const uint32_t nonce[2]);

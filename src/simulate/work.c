@@ -12,7 +12,8 @@
 
 /* A thread's own. */
 typedef struct lane {
-    lm *m;
+    engine *e; /* unit client */
+    lm *m;     /* unit record */
     float *v;
     int64_t *X, *one;
     int64_t *sum;
@@ -27,7 +28,7 @@ struct work {
     const sefl_progress *stop;
     lane *lane;
     unsigned lanes;
-    lm *judge; /* for validation */
+    engine *judge; /* for validation */
     /* none */
     double *average;
     double weight;
@@ -65,7 +66,10 @@ static double thread_seconds(void)
 static sefl_status lane_init(work *w, lane *l)
 {
     const task *t = w->t;
-    SEFL_PASS(lm_new(&l->m, &t->model, NULL));
+    if (t->unit == TASK_UNIT_RECORD)
+        SEFL_PASS(lm_new(&l->m, &t->model, NULL));
+    else
+        SEFL_PASS(engine_new(&l->e, &(engine_config){ .model = &t->model, .optim = t->optim }));
     SEFL_PASS(sefl_new(&l->v, t->params, sizeof *l->v));
     if (!w->s->e->protection->quantises)
         return SEFL_OK;
@@ -116,6 +120,7 @@ void work_free(work *w)
         return;
     for (unsigned i = 0; w->lane && i < w->lanes; i++) {
         lane *l = &w->lane[i];
+        engine_free(l->e);
         lm_free(l->m);
         sefl_free(l->v);
         sefl_free(l->X);
@@ -124,7 +129,7 @@ void work_free(work *w)
         sefl_free(l->body);
     }
     sefl_free(w->lane);
-    lm_free(w->judge);
+    engine_free(w->judge);
     sefl_free(w->average);
     ahe_enc_free(&w->t->ahe, w->own_enc);
     ahe_sum_free(&w->t->ahe, w->closed);
@@ -154,6 +159,7 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
                          .eos = vocab_eos(w->s->words),
                          .client = w->s->client[who->client],
                          .round = w->header.round,
+                         .e = l->e,
                          .m = l->m,
                          .progress = w->stop };
     SEFL_TRY(coins_for(coins, &rng, "round", w->header.round, 1));
@@ -163,14 +169,13 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
         memset(l->v, 0, t->params * sizeof *l->v);
         goto done;
     }
-    memcpy(lm_theta(l->m), w->theta, t->params * sizeof *w->theta);
-    lm_state_reset(l->m);
     if (t->unit == TASK_UNIT_RECORD) {
+        memcpy(lm_theta(l->m), w->theta, t->params * sizeof *w->theta);
         SEFL_TRY(client_train_records(&job, l->X, &zeroed, l->one, l->v, &rng));
         *diverged = zeroed == client_train_record_count(t, text);
         goto done;
     }
-    memcpy(l->v, w->theta, t->params * sizeof *w->theta);
+    SEFL_TRY(engine_theta(l->e, w->theta));
     st = client_train_local(&job, l->v);
     *diverged = st == SEFL_ERANGE;
     SEFL_TRY(*diverged ? SEFL_OK : st);
@@ -388,8 +393,8 @@ sefl_status work_evaluate(work *w, double *loss, const float *theta)
     if (v->tokens < 2 * LM_EVAL_BATCH)
         return SEFL_OK;
     if (!w->judge)
-        SEFL_PASS(lm_new(&w->judge, &w->t->model, w->pool));
-    memcpy(lm_theta(w->judge), theta, w->t->params * sizeof *theta);
-    SEFL_PASS(lm_evaluate(w->judge, v->token, v->tokens, loss, w->stop));
-    return SEFL_OK;
+        SEFL_PASS(
+            engine_new(&w->judge, &(engine_config){ .model = &w->t->model, .pool = w->pool }));
+    SEFL_PASS(engine_theta(w->judge, theta));
+    return engine_evaluate(w->judge, ENGINE_BASE, v->token, v->tokens, 0, loss, w->stop);
 }

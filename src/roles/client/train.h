@@ -1,7 +1,7 @@
 /* client_train: what a client computes in a round: from its text and the model to integers, before
  * anything is encrypted. roles/client/update.h makes a body of them; the simulator adds them up.
  *
- *     unit client   SEFL_TRY(client_train_local(&c, v));                  // v: theta, then v
+ *     unit client   SEFL_TRY(client_train_local(&c, v));
  *                   SEFL_TRY(client_train_round(X, t, text, v, &coins));
  *     unit record   SEFL_TRY(client_train_records(&c, X, &zeroed, scratch, v, &coins));
  *
@@ -20,10 +20,10 @@
 #ifndef ROLES_CLIENT_TRAIN_H
 #define ROLES_CLIENT_TRAIN_H
 
-#include "base/pool.h"
 #include "base/progress.h"
 #include "base/random.h"
 #include "model/corpus/corpus.h"
+#include "model/engine/engine.h"
 #include "protocol/task.h"
 
 typedef struct client_train {
@@ -32,15 +32,18 @@ typedef struct client_train {
     uint32_t eos;          /* of the vocabulary */
     const uint8_t *client; /* 32 bytes: fingerprint of its certificate */
     uint64_t round;
-    lm *m;                         /* holds the theta of the round; afterwards the trained one */
-    pool *pool;                    /* NULL: the caller alone */
+    engine *e; /* unit client: engine_theta has the theta of the round; slot 0 is used */
+    lm *m;     /* unit record: the same */
     const sefl_progress *progress; /* steps or records; may stop it (SEFL_ECANCELLED) */
 } client_train;
 
-/* local_epochs or local_steps of training. v: theta of the round, t->params values; becomes
- * theta_local - theta. SEFL_ERANGE: training diverged (trainer_step, or a step that is not finite);
- * v is zeros then, and the client uploads zeros, also in the weight slot. */
+/* local_epochs or local_steps of training. v: t->params values, theta_local - theta. SEFL_ERANGE:
+ * training diverged (loss, gradient or a value of v is not finite); v is zeros then, and the client
+ * uploads zeros, also in the weight slot. */
 sefl_status client_train_local(const client_train *c, float *v) SEFL_MUST_CHECK;
+
+/* That training as a job of an engine (c->e is not used). job.text is 0. */
+engine_job client_train_job(const client_train *c);
 
 /* Clip and stochastic rounding: dp_quantise on the task's grid (weights: with the slot; no noise:
  * dp_quantise_plain). X: t->values integers. */

@@ -25,7 +25,8 @@
  * attempt that broke off leaves nothing that was sent; the next one takes another attempt number,
  * and with it other coins.
  *
- * Memory, for d values of the model: while training what the model plans (lm_memory) and 4d bytes,
+ * Memory, for d values of the model: while training what the engine takes (engine_facts: on the
+ * processor lm_memory, 4d bytes and a copy of the text) and 4d bytes,
  * after it 12d (records: 24d) bytes and 1 MiB; between rounds only the key's tables (Paillier: at
  * most 96 MiB, kept) and what the caller holds: 4 bytes a word of text. Secret: text, v, X, coins,
  * seed, upload key; wiped where we hold them. Not constant-time (the owner's own machine). Threads:
@@ -35,6 +36,7 @@
 
 #include "base/blake3.h"
 #include "base/coins.h"
+#include "base/log.h"
 #include "base/pool.h"
 #include "base/progress.h"
 #include "model/corpus/corpus.h"
@@ -52,7 +54,9 @@ typedef struct client_update_config {
     const uint8_t *client;      /* 32 bytes: fingerprint of its certificate */
     const sign_key *upload_key; /* of a sealed task; else NULL */
     const sefl_coins *coins;
-    pool *pool; /* NULL: the caller alone */
+    pool *pool;                     /* NULL: the caller alone */
+    const char *device, *precision; /* model/engine/engine.h; records train on the processor */
+    sefl_log *log;                  /* NULL: silent */
     client_observer *observe;
     void *observe_ctx;
 } client_update_config;
