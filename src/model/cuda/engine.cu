@@ -28,8 +28,7 @@ struct inside {
     std::map<uint64_t, text> texts; /* by name */
     std::vector<uint32_t *> unnamed; /* by slot; the last one is the evaluation's */
     uint64_t text_bytes;
-    cudaGraphExec_t graph;
-    int graph_slots;
+    std::map<int, cudaGraphExec_t> graphs; /* a step, by number of slots */
     bool timing;
     std::vector<timed> marks;
     float *pinned; /* count floats */
@@ -198,8 +197,8 @@ static void close_device(void *self)
         return;
     if (d->in) {
         sums_free(d);
-        if (d->in->graph)
-            cudaGraphExecDestroy(d->in->graph);
+        for (auto &g : d->in->graphs)
+            cudaGraphExecDestroy(g.second);
         for (auto &t : d->in->texts)
             cudaFree(t.second.words);
         for (uint32_t *w : d->in->unnamed)
@@ -463,14 +462,14 @@ static void step(device *d, const pass &p)
     mark(d, "", 0, 0);
 }
 
-static void capture(device *d, const pass &p)
+/* A step of so many slots as a graph, made at its first use. */
+static cudaGraphExec_t graph_of(device *d, const pass &p)
 {
-    if (d->in->graph && d->in->graph_slots == p.slots)
-        return;
-    if (d->in->graph)
-        cudaGraphExecDestroy(d->in->graph);
-    d->in->graph = NULL;
+    auto at = d->in->graphs.find(p.slots);
+    if (at != d->in->graphs.end())
+        return at->second;
     cudaGraph_t g = NULL;
+    cudaGraphExec_t exec = NULL;
     CU(cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal));
     try {
         step(d, p);
@@ -481,10 +480,10 @@ static void capture(device *d, const pass &p)
         throw;
     }
     CU(cudaStreamEndCapture(d->stream, &g));
-    cudaError_t e = cudaGraphInstantiate(&d->in->graph, g, 0);
+    cudaError_t e = cudaGraphInstantiate(&exec, g, 0);
     cudaGraphDestroy(g);
     CU(e);
-    d->in->graph_slots = p.slots;
+    return d->in->graphs[p.slots] = exec;
 }
 
 static void run(device *d, uint32_t slots, uint64_t steps, engine_progress *out)
@@ -503,13 +502,12 @@ static void run(device *d, uint32_t slots, uint64_t steps, engine_progress *out)
     CU(cudaMemcpyAsync(d->slots, d->in->pinned_slots, slots * sizeof(slot), cudaMemcpyHostToDevice,
                        d->stream));
     most = std::min(most, steps);
-    if (most > 0 && !d->in->timing)
-        capture(d, p);
+    cudaGraphExec_t graph = most > 0 && !d->in->timing ? graph_of(d, p) : NULL;
     for (uint64_t i = 0; i < most; i++) {
         if (d->in->timing)
             step(d, p);
         else
-            CU(cudaGraphLaunch(d->in->graph, d->stream));
+            CU(cudaGraphLaunch(graph, d->stream));
     }
     get_slots(d, 0, (int)slots);
     for (uint32_t i = 0; i < slots; i++) {
