@@ -166,6 +166,7 @@ struct device {
     void *top_out;          /* real [slots][tokens][ld(top)]: what the decoder reads */
     float *dtop, *dx;       /* [slots][tokens][top], [slots][tokens][E] */
     float *logits;          /* [slots][tokens][ldv], ldv = vocab rounded up to 8 */
+    float *bias;            /* [slots][ldv]: the decoder's, -infinity beyond the vocabulary */
     void *prob;             /* real [slots][tokens][ldv]: gradient of the logits; fp32: = logits */
     int ldv;
     double *token_loss;     /* [slots][tokens] */
@@ -259,6 +260,7 @@ template <> __device__ inline bf16 to_real<bf16>(float x) { return __float2bfloa
 __device__ inline float from_real(float x) { return x; }
 __device__ inline float from_real(bf16 x) { return __bfloat162float(x); }
 
+/* Two or four neighbouring operands, aligned. */
 __device__ inline void store_pair(float *to, float a, float b)
 {
     *(float2 *)to = make_float2(a, b);
@@ -266,6 +268,16 @@ __device__ inline void store_pair(float *to, float a, float b)
 __device__ inline void store_pair(bf16 *to, float a, float b)
 {
     *(__nv_bfloat162 *)to = __floats2bfloat162_rn(a, b);
+}
+
+__device__ inline void store_four(float *to, float4 x)
+{
+    *(float4 *)to = x;
+}
+__device__ inline void store_four(bf16 *to, float4 x)
+{
+    __nv_bfloat162 y[2] = { __floats2bfloat162_rn(x.x, x.y), __floats2bfloat162_rn(x.z, x.w) };
+    *(uint2 *)to = *(const uint2 *)y;
 }
 
 /* One ChaCha20 block (RFC 8439 with a 64-bit counter), as seeded/seeded.h. */

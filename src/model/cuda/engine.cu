@@ -139,6 +139,7 @@ static void plan_all(device *d, plan *p)
     p->take(d->dtop, 4 * n * d->top);
     p->take(d->dx, 4 * n * e);
     p->take(d->logits, 4 * n * d->ldv);
+    p->take(d->bias, 4 * g * d->ldv);
     if (d->bf)
         p->take(d->prob, n * d->ldv * d->real);
     else

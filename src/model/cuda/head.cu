@@ -2,7 +2,7 @@
  * kernel reads them and writes their gradient, in bf16 where products are in bf16. */
 #include "model/cuda/cuda.cuh"
 
-enum { THREADS = 1024, HELD = 18 }; /* pairs of logits that a thread holds in registers */
+enum { THREADS = 1024, HELD = 9 }; /* quadruples of logits that a thread holds in registers */
 
 template <class F> __device__ float block_reduce(float x, F join)
 {
@@ -31,10 +31,27 @@ template <> __device__ inline float exp_of<bf16>(float x)
 
 struct head_args {
     const float *logits, *bias;
-    size_t bias_stride;
-    int vocab, ld;
+    int ld;
     double *loss;
 };
+
+/* The decoder's biases, aligned; no word beyond the vocabulary has a probability. */
+__global__ void bias_kernel(float *to, int ld, const float *bias, size_t stride, int vocab)
+{
+    int k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k < ld)
+        to[(size_t)blockIdx.y * ld + k] = k < vocab ? bias[blockIdx.y * stride + k] : -INFINITY;
+}
+
+__device__ inline float larger(float u, float v)
+{
+    return u > v || isnan(u) ? u : v;
+}
+
+__device__ inline float larger(float4 z, float v)
+{
+    return larger(larger(z.x, z.y), larger(larger(z.z, z.w), v));
+}
 
 /* One token per thread block. HOLD: the row stays in registers, else it is read again. p.train:
  * prob = (softmax - target) / tokens of the slot's batch, zeros for padding. */
@@ -45,7 +62,7 @@ template <class R, bool HOLD> __global__ void __launch_bounds__(THREADS)
     int i = blockIdx.x;
     size_t token = (size_t)blockIdx.y * p.tokens + i;
     long at = word_at(s, i / p.cols, i % p.cols);
-    const float *y = a.logits + token * a.ld, *bias = a.bias + blockIdx.y * a.bias_stride;
+    const float *y = a.logits + token * a.ld, *bias = a.bias + (size_t)blockIdx.y * a.ld;
     R *to = prob + token * a.ld;
     if (at < 0) {
         for (int k = threadIdx.x; p.train && k < a.ld; k += THREADS)
@@ -54,43 +71,40 @@ template <class R, bool HOLD> __global__ void __launch_bounds__(THREADS)
             a.loss[token] = 0;
         return;
     }
-    float2 x[HOLD ? HELD : 1];
+    float4 x[HOLD ? HELD : 1];
     float most = -INFINITY, sum = 0;
     uint32_t target = s.words[at + 1];
     float chosen = y[target] + bias[target];
-    auto larger = [](float u, float v) { return u > v || isnan(u) ? u : v; };
-    auto load = [&](int k) { /* ld is even, so a pair that begins in the row is in it */
-        float2 z = *(const float2 *)(y + k);
-        z.x = k < a.vocab ? z.x + bias[k] : -INFINITY;
-        z.y = k + 1 < a.vocab ? z.y + bias[k + 1] : -INFINITY;
-        return z;
+    auto load = [&](int k) {
+        float4 z = *(const float4 *)(y + k), b = *(const float4 *)(bias + k);
+        return make_float4(z.x + b.x, z.y + b.y, z.z + b.z, z.w + b.w);
     };
-    auto exps = [&](float2 z) { return make_float2(exp_of<R>(z.x - most), exp_of<R>(z.y - most)); };
+    auto exps = [&](float4 z) {
+        return make_float4(exp_of<R>(z.x - most), exp_of<R>(z.y - most), exp_of<R>(z.z - most),
+                           exp_of<R>(z.w - most));
+    };
+    auto all = [](float4 z) { return (z.x + z.y) + (z.z + z.w); };
     if (HOLD) {
 #pragma unroll
         for (int j = 0; j < HELD; j++) {
-            int k = 2 * (threadIdx.x + j * THREADS);
-            x[j] = k < a.ld ? load(k) : make_float2(-INFINITY, -INFINITY);
-            most = larger(x[j].x, larger(x[j].y, most));
+            int k = 4 * (threadIdx.x + j * THREADS);
+            x[j] = k < a.ld ? load(k) : make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
+            most = larger(x[j], most);
         }
     } else {
-        for (int k = 2 * threadIdx.x; k < a.ld; k += 2 * THREADS) {
-            float2 z = load(k);
-            most = larger(z.x, larger(z.y, most));
-        }
+        for (int k = 4 * threadIdx.x; k < a.ld; k += 4 * THREADS)
+            most = larger(load(k), most);
     }
-    most = block_reduce(most, larger);
+    most = block_reduce(most, [](float u, float v) { return larger(u, v); });
     if (HOLD) {
 #pragma unroll
         for (int j = 0; j < HELD; j++) {
             x[j] = exps(x[j]);
-            sum += x[j].x + x[j].y;
+            sum += all(x[j]);
         }
     } else {
-        for (int k = 2 * threadIdx.x; k < a.ld; k += 2 * THREADS) {
-            float2 z = exps(load(k));
-            sum += z.x + z.y;
-        }
+        for (int k = 4 * threadIdx.x; k < a.ld; k += 4 * THREADS)
+            sum += all(exps(load(k)));
     }
     sum = block_reduce(sum, [](float u, float v) { return u + v; });
     if (threadIdx.x == 0)
@@ -98,19 +112,22 @@ template <class R, bool HOLD> __global__ void __launch_bounds__(THREADS)
     if (!p.train)
         return;
     float scale = 1.f / (float)(s.cols * s.steps), factor = scale / sum;
-    auto put = [&](int k, float2 e) {
-        store_pair(to + k, e.x * factor - (k == (int)target ? scale : 0.f),
-                   e.y * factor - (k + 1 == (int)target ? scale : 0.f));
+    auto put = [&](int k, float4 e) {
+        int hit = (int)target - k; /* 0 to 3: the target is one of these four */
+        store_four(to + k, make_float4(e.x * factor - (hit == 0 ? scale : 0.f),
+                                       e.y * factor - (hit == 1 ? scale : 0.f),
+                                       e.z * factor - (hit == 2 ? scale : 0.f),
+                                       e.w * factor - (hit == 3 ? scale : 0.f)));
     };
     if (HOLD) {
 #pragma unroll
         for (int j = 0; j < HELD; j++) {
-            int k = 2 * (threadIdx.x + j * THREADS);
+            int k = 4 * (threadIdx.x + j * THREADS);
             if (k < a.ld)
                 put(k, x[j]);
         }
     } else {
-        for (int k = 2 * threadIdx.x; k < a.ld; k += 2 * THREADS)
+        for (int k = 4 * threadIdx.x; k < a.ld; k += 4 * THREADS)
             put(k, exps(load(k)));
     }
 }
@@ -118,7 +135,7 @@ template <class R, bool HOLD> __global__ void __launch_bounds__(THREADS)
 template <class R> static void softmax(device *d, const pass &p, const head_args &a)
 {
     dim3 grid(p.tokens, p.slots);
-    if (a.ld <= 2 * THREADS * HELD)
+    if (a.ld <= 4 * THREADS * HELD)
         softmax_kernel<R, true><<<grid, THREADS, 0, d->stream>>>(p, a, (R *)d->prob);
     else
         softmax_kernel<R, false><<<grid, THREADS, 0, d->stream>>>(p, a, (R *)d->prob);
@@ -131,8 +148,10 @@ void head(device *d, const pass &p, const float *theta, size_t theta_stride)
     size_t ldx = ld_of(d->top), n = p.tokens;
     double flop = 2.0 * p.slots * n * d->set.vocab * d->top;
     double logits = 1.0 * p.slots * n * d->ldv, weights = 1.0 * p.slots * w.size;
-    head_args a = { d->logits, theta + d->param[w.b].offset, theta_stride, (int)d->set.vocab, d->ldv,
-                    d->token_loss };
+    head_args a = { d->logits, d->bias, d->ldv, d->token_loss };
+    bias_kernel<<<dim3((d->ldv + 255) / 256, p.slots), 256, 0, d->stream>>>(
+        d->bias, d->ldv, theta + d->param[w.b].offset, theta_stride, (int)d->set.vocab);
+    LAUNCHED();
     mark(d, "decoder forward", flop, 4 * logits + d->real * weights);
     gemm_forward(d, p, d->logits, d->ldv, n * d->ldv, d->top_out, n * ldx, w, p.tokens);
     mark(d, "softmax", 0, (4 + (p.train ? d->real : 0)) * logits);
