@@ -1,6 +1,7 @@
 #include "simulate/experiment.h"
 
 #include "config/yaml/yaml.h"
+#include "model/engine/engine.h"
 #include "protocol/task_make.h"
 
 #include <assert.h>
@@ -26,6 +27,10 @@ const setting_def experiment_own[] = {
       .help = "number of clients; protection sefl needs two" },
     { "threads", SETTING_U64, "0", TO(threads), .max = 256,
       .help = "worker threads; 0: one per core; the result is the same" },
+    { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
+      .help = ENGINE_DEVICE_HELP },
+    { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
+      .help = ENGINE_PRECISION_HELP },
     { "data.path", SETTING_TEXT, "",
       .help = "folder or file of text; empty: the simulator generates text" },
     { "data.vocab", SETTING_TEXT, "",
@@ -284,6 +289,9 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->clip_given = settings_given(s, "privacy.clip");
     SEFL_NEED(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
               "clients: the sum of one client is its update; protection sefl wants 2 or more");
+    SEFL_NEED(!is(s, "device", "cuda") || !is(s, "privacy.unit", "record"), SEFL_EINVAL,
+              "device: cuda: with privacy.unit: record the gradient of each record is needed by "
+              "itself, which the processor computes: set device: cpu");
     SEFL_NEED(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g: 0.001 to 1000", out->alpha);
     SEFL_NEED(!*out->vocab || *out->data, SEFL_EINVAL,
               "data.vocab is for text of data.path: generated text brings its own words");

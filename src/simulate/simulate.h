@@ -54,6 +54,8 @@ typedef struct simulate_result {
     bool unit_record;      /* these epsilons are a record's, not a client's */
     uint64_t memory_bytes; /* largest resident set of the process */
     unsigned threads;
+    char device[128];   /* work_device; "" of a run that was there */
+    char fallback[512]; /* work_fallback, or "" */
     plan_warnings warnings;
 } simulate_result;
 

@@ -200,6 +200,14 @@ static sefl_status fake_sum_add(void *self, const engine_share *share, uint32_t 
         if (share[i].zeros)
             continue;
         SEFL_PASS(fake_read(f, share[i].slot, ENGINE_DELTA, f->delta, f->count * sizeof(float)));
+        for (size_t k = 0; k < f->count; k++)
+            if (!isfinite(f->delta[k]))
+                return told(f, sefl_fail(SEFL_ERANGE, "an update is not finite"));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (share[i].zeros)
+            continue;
+        SEFL_PASS(fake_read(f, share[i].slot, ENGINE_DELTA, f->delta, f->count * sizeof(float)));
         if (f->how.integers)
             SEFL_PASS(told(f, add_integers(f, &share[i])));
         else

@@ -142,7 +142,8 @@ typedef struct engine_ops {
                             uint64_t text, double *loss, uint64_t *counted);
 
     /* Sums on the device; NULL where the engine has none. begin; add once for each group of slots,
-     * in the order of the clients; end writes `count` doubles or count (+ 1) int64 to main memory. */
+     * in the order of the clients; end writes `count` doubles or count (+ 1) int64 to main memory.
+     * sum_add: SEFL_ERANGE: an update is not finite, nothing was added. */
     sefl_status (*sum_begin)(void *self, const engine_sum *how);
     sefl_status (*sum_add)(void *self, const engine_share *share, uint32_t n);
     sefl_status (*sum_end)(void *self, void *out, size_t bytes);

@@ -86,6 +86,8 @@ typedef struct release_mode {
     /* Client: n = task.params floats to task.values integers; weight NULL unless weights are capped. */
     sefl_status (*quantise)(int64_t *X, const struct task *t, const float *v,
                             const struct dp_weight *weight, const sefl_rng *coins);
+    /* Its clip, step and bounds, which quantise uses: clip, q, value_max; s2 0: no bound. */
+    struct dp_grid (*client_grid)(const struct task *t);
     /* Fills the members of a task that only this mode has; NULL: there are none. */
     sefl_status (*derive)(struct task *t);
     /* CSP: writes task_output_bytes. NULL: the masked plain units are the reply. */
