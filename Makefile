@@ -1,5 +1,5 @@
-# SEFL's front door. CMake does the building (CMakePresets.json); this names what people want.
-# JOBS=n sets how many things run at once, PREFIX=dir where `make install` puts files.
+# SEFL's entry point. CMake builds the program (CMakePresets.json); this file has the common targets.
+# JOBS=n sets the number of parallel jobs, PREFIX=dir where `make install` puts files.
 JOBS    ?= $(shell nproc)
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -30,7 +30,7 @@ bench: release
 	@for b in $$(build/sefl bench --list | awk '/^[a-z0-9]/ { print $$1 }'); do \
 	    build/sefl bench $$b || exit 1; done
 
-## check-plan  what `sefl plan` says against what runs then measure: a table
+## check-plan  compare the predictions of `sefl plan` with measured runs
 check-plan: release
 	@scripts/check-plan build/release/sefl
 
@@ -42,7 +42,7 @@ asan tsan clang:
 	@scripts/build $@ $(JOBS)
 	@scripts/run-tests $@ $(JOBS) $(TESTS)
 
-## core      the flavour without other libraries, its headers hidden, and its tests
+## core      the core build, with the headers of all other libraries hidden, and its tests
 core: bootstrap
 	@scripts/check-core $(JOBS)
 
@@ -57,7 +57,7 @@ fuzz:
 	@scripts/build fuzz $(JOBS)
 	@FUZZ_JOBS=$${FUZZ_JOBS:-$(JOBS)} scripts/fuzz build/fuzz
 
-## soak      the long trials in full: hours, not minutes (RUNS_EACH=10000000 of each fuzz harness)
+## soak      the long tests in full: hours, not minutes (RUNS_EACH=10000000 for each fuzz harness)
 soak:
 	@scripts/bootstrap --dev
 	@scripts/build dev $(JOBS)

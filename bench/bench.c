@@ -19,14 +19,15 @@ static int by_value(const void *a, const void *b)
 
 sefl_status bench_time(bench *b, bench_timing *out, sefl_status (*fn)(void *ctx), void *ctx)
 {
-    static const double batch_seconds = 0.002; /* long against the clock's own cost */
+    static const double batch_seconds =
+        0.002; /* long compared with the cost of reading the clock */
     double sample[MAX_BATCHES];
     sefl_clock clock = clock_monotonic();
     sefl_status st = SEFL_OK;
     unsigned long calls_per_batch = 1;
     *out = (bench_timing){ 0 };
 
-    for (;;) { /* the warm-up also finds how many calls make one batch */
+    for (;;) { /* the warm-up also determines the calls per batch */
         uint64_t t0 = clock_ns(&clock);
         for (unsigned long i = 0; i < calls_per_batch; i++)
             SEFL_TRY(fn(ctx));

@@ -1,10 +1,10 @@
-/* bench: one form for all benchmarks.
+/* bench: the common interface of all benchmarks.
  *
  * A benchmark measures cases and hands each to bench_row(); the harness prints a table, or with
- * --json one object a line: bench, case, value, unit, per_value, floor, ratio, threads, commit,
- * cpu. The floor is what the machine's arithmetic allows for the same work, measured in the same
- * run; ratio is value over floor for times and sizes, floor over value for rates, so that 1.0 is
- * the floor and larger is worse.
+ * --json one object per line: bench, case, value, unit, per_value, floor, ratio, threads, commit,
+ * cpu. The floor is the best that the machine's arithmetic allows for the same work, measured in the
+ * same run; ratio is value over floor for times and sizes, floor over value for rates, so 1.0 is the
+ * floor and larger is worse.
  *
  *     static sefl_status run(bench *b, int argc, char **argv)
  *     {
@@ -29,11 +29,11 @@ typedef struct bench {
     const char *name;
     FILE *out;
     bool json;
-    unsigned threads;   /* asked for with --threads; 1 unless told otherwise */
-    double min_seconds; /* measure each case at least this long */
+    unsigned threads;   /* --threads; default 1 */
+    double min_seconds; /* minimum time to measure each case */
     unsigned rows_printed;
-    char head[256]; /* first line of the table: printed with the first row or note, so not at all
-                     * where the options are refused */
+    char head[256]; /* first line of the table; printed with the first row or note, so that refused
+                     * options print no table */
 } bench;
 
 typedef struct bench_timing {
@@ -45,7 +45,7 @@ typedef struct bench_result {
     const char *name;
     double value;
     const char *unit;
-    double per_value; /* the same per packed or processed value; 0: does not apply */
+    double per_value; /* the same per packed or processed value; 0: not applicable */
     double floor;     /* in the unit of value; 0: none known */
     bool rate;        /* larger is better */
     unsigned threads; /* 0: 1 */
@@ -54,21 +54,21 @@ typedef struct bench_result {
 typedef struct bench_def {
     const char *name;
     const char *summary;
-    const char *options; /* help lines of its own options, "" if none */
-    /* argv[0] is the benchmark's name; common options were taken out already */
+    const char *options; /* help lines for its own options, "" if none */
+    /* argv[0] is the benchmark's name; common options are already removed */
     sefl_status (*run)(bench *b, int argc, char **argv);
 } bench_def;
 
 /* Ends with NULL. */
 extern const bench_def *const bench_list[];
 
-/* Times fn: a warm-up call, then batches until min_seconds and at least 5 of them have passed. */
+/* Times fn: a warm-up call, then at least 5 batches and at least min_seconds. */
 sefl_status bench_time(bench *b, bench_timing *out, sefl_status (*fn)(void *ctx),
                        void *ctx) SEFL_MUST_CHECK;
 
 void bench_row(bench *b, const bench_result *r);
 
-/* A line of talk that belongs to the table; left out with --json. */
+/* Prints a comment line in the table; omitted with --json. */
 void bench_note(bench *b, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
 #endif

@@ -10,6 +10,6 @@ sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 # paillier: the scheme of the paper; slower, and it needs an aggregator that follows the protocol
 "$sefl" demo --sum --scheme paillier --clients 4 --values 2000
 
-# More noise than signal is what few clients get: see "Noise norm over signal norm" above. The noise that a
-# claim takes does not grow with the number of clients, the sum does:
+# With few clients the noise exceeds the signal: see "Noise norm over signal norm" above. The noise that a
+# claim needs does not grow with the number of clients, but the sum does:
 "$sefl" privacy plan --clients 1000 --rounds 10 --epsilon 8 --delta 1e-6 --dim 5000

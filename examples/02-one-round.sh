@@ -1,6 +1,6 @@
 #!/bin/sh
-# One round of a federation: a CSP, an aggregation server and three clients as processes that speak TLS to each other. The
-# result is the model after one step of federated averaging.
+# One round of a federation: a CSP, an aggregation server and three clients as processes connected by TLS. The result is
+# the model after one step of federated averaging.
 set -eu
 sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 dir=${1:-$(mktemp -d)}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Your own text: a folder with train.txt and valid.txt. The training text is split among clients and stays with them. The
-# validation text is public, and so is the word list, which is made from it alone.
+# Your own text: a folder with train.txt and valid.txt. The script splits the training text among clients, where it stays.
+# The validation text is public, and so is the word list, which comes from the validation text alone.
 #
 #     examples/04-own-text.sh WORKFOLDER TEXTFOLDER
 set -eu

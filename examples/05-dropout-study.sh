@@ -1,5 +1,5 @@
 #!/bin/sh
-# What dropouts cost: the same federation with none, a third and two thirds of its clients lost in every round. The sum is
+# The cost of dropouts: the same federation loses none, a third and two thirds of its clients in every round. The sum is
 # correct for the clients that arrived, so a dropout costs text, not correctness.
 set -eu
 sefl=${SEFL:-$(dirname "$0")/../build/sefl}

@@ -1,4 +1,4 @@
-/* The joint noise: its options, the parts in memory, the floor. */
+/* The joint noise: options, the parts that run in memory, and the floor. */
 #include "bench/micro/2pc.h"
 
 #if !SEFL_CORE_ONLY
@@ -7,8 +7,7 @@
 #include "crypto/prg/aes.h"
 #include "mpc/garble/garble.h"
 #include "mpc/noise/online.h"
-#include "mpc/noise/shares.h"
-#include "tests/support/digits.h"
+#include "mpc/noise/shares_plain.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -22,7 +21,7 @@ typedef struct options {
     bool all_paths;
 } options;
 
-/* ---- the floor: AES blocks a coordinate, at the rates this core has ---- */
+/* ---- the floor: AES blocks per coordinate, at the rates of this core ---- */
 
 typedef struct floor_job {
     aes128 key;
@@ -46,7 +45,7 @@ static sefl_status hashes(void *ctx)
     return SEFL_OK;
 }
 
-/* Seconds of an AES block of a key stream, of an AND garbled and evaluated. */
+/* Measures seconds per AES block of a key stream, per AND garbled, and per AND evaluated. */
 static sefl_status aes_rates(bench *b, double *ctr_s, double *garble_s, double *eval_s)
 {
     sefl_status st = SEFL_OK;
@@ -67,7 +66,7 @@ done:
     return st;
 }
 
-/* 29 ANDs, 34 transfers, and a row for each of 7 outputs: half a garbled AND, or half an evaluated one. */
+/* 29 ANDs, 34 transfers, and 7 rows, each of which costs half an AND. */
 static sefl_status shares_floor(bench *b, double *whole_s)
 {
     double ctr_s = 0, garble_s = 0, eval_s = 0;
@@ -77,7 +76,7 @@ static sefl_status shares_floor(bench *b, double *whole_s)
     return st;
 }
 
-/* ---- online: two pure functions, no message but the reply ---------------------------------------- */
+/* ---- online: two pure functions, the reply is the only message --------------------------------- */
 
 typedef struct online_job {
     noise_params p;
@@ -88,10 +87,17 @@ typedef struct online_job {
     noise_taken taken;
 } online_job;
 
+static sefl_status digits(void *ctx, uint64_t *digit, size_t first, size_t n)
+{
+    const online_job *j = ctx;
+    memcpy(digit, j->digit + first, n * sizeof *digit);
+    return SEFL_OK;
+}
+
 static sefl_status reply_make(void *ctx)
 {
     online_job *j = ctx;
-    noise_digits d = noise_digits_of(j->digit);
+    noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
     sefl_rng rng = rng_system();
     return noise_reply_make(j->reply, &j->p, &d, &add, &rng);
@@ -101,9 +107,17 @@ static sefl_status reply_finish(void *ctx)
 {
     static const uint8_t coins[NOISE_COINS] = { 1 };
     online_job *j = ctx;
-    noise_digits d = noise_digits_of(j->digit);
+    noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
     return noise_reply_finish(j->w, &j->p, span_of(j->reply, j->bytes), &d, &add, coins);
+}
+
+/* Writes the joint noise over the digits. */
+static sefl_status in_the_clear(void *ctx)
+{
+    online_job *j = ctx;
+    sefl_rng rng = rng_system();
+    return shares_plain(j->digit, &(shares_params){ .count = j->p.count }, &rng, &rng);
 }
 
 static sefl_status online(bench *b)
@@ -111,7 +125,7 @@ static sefl_status online(bench *b)
     sefl_status st = SEFL_OK;
     online_job j = { .p = { .count = 1 << 18, .k = 16, .t = 12, .g = 16 } };
     const double n = (double)j.p.count;
-    bench_timing make, finish;
+    bench_timing make, finish, clear;
     SEFL_TRY(noise_reply_bytes(&j.bytes, &j.p));
     SEFL_TRY(sefl_new(&j.digit, j.p.count, sizeof *j.digit));
     SEFL_TRY(sefl_new(&j.x, j.p.count, 2));
@@ -120,6 +134,7 @@ static sefl_status online(bench *b)
     j.taken = (noise_taken){ j.x, 2 };
     SEFL_TRY(bench_time(b, &make, reply_make, &j));
     SEFL_TRY(bench_time(b, &finish, reply_finish, &j));
+    SEFL_TRY(bench_time(b, &clear, in_the_clear, &j));
     bench_note(b, "online, k = 16: CSP's reply, AS's result; one thread");
     bench_row(b,
               &(bench_result){
@@ -129,6 +144,10 @@ static sefl_status online(bench *b)
                .name = "result", .value = n / finish.median_s, .unit = "value/s", .rate = true });
     bench_row(b, &(bench_result){
                      .name = "bytes of a reply", .value = (double)j.bytes / n, .unit = "B/value" });
+    bench_row(b, &(bench_result){ .name = "noise in the clear (simulation)",
+                                  .value = n / clear.median_s,
+                                  .unit = "value/s",
+                                  .rate = true });
 done:
     sefl_free(j.digit);
     sefl_free(j.x);
@@ -144,7 +163,8 @@ static sefl_status number(const char *text, unsigned long long min, unsigned lon
     errno = 0;
     *out = strtoull(text, &end, 10);
     if (errno || end == text || *end || *out < min || *out > max)
-        return sefl_fail(SEFL_EINVAL, "%s wants %llu to %llu, not \"%.32s\"", what, min, max, text);
+        return sefl_fail(SEFL_EINVAL, "%s must be %llu to %llu, not \"%.32s\"", what, min, max,
+                         text);
     return SEFL_OK;
 }
 
@@ -197,7 +217,7 @@ static sefl_status parse(options *o, int argc, char **argv)
     SEFL_CHECK(strcmp(o->part, "all") == 0 || strcmp(o->part, "ot") == 0 ||
                    strcmp(o->part, "garble") == 0 || strcmp(o->part, "online") == 0 ||
                    strcmp(o->part, "shares") == 0,
-               SEFL_EINVAL, "--part wants all, ot, garble, shares or online, not \"%.32s\"",
+               SEFL_EINVAL, "--part must be all, ot, garble, shares or online, not \"%.32s\"",
                o->part);
 done:
     return st;
@@ -211,7 +231,8 @@ static sefl_status run(bench *b, int argc, char **argv)
     bool all;
     SEFL_TRY(parse(&o, argc, argv));
     SEFL_CHECK(b->threads <= 1, SEFL_EINVAL,
-               "bench 2pc: --threads %u: a lane is one thread a side, try --lanes", b->threads);
+               "bench 2pc: --threads %u: each lane has one thread per side; use --lanes instead",
+               b->threads);
     all = strcmp(o.part, "all") == 0;
     if (all || strcmp(o.part, "ot") == 0)
         SEFL_TRY(bench_2pc_ot(b));

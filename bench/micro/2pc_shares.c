@@ -1,6 +1,6 @@
-/* Noise in shares between processes on loopback: each lane is a pair of them, a core each where
+/* Noise shares between processes on loopback: each lane is a pair of processes, with a core each if
  * there are enough, over plain TCP and over mutual TLS 1.3 as the servers use it. Sessions are
- * signed, none audited. */
+ * signed; none is audited. */
 #define _GNU_SOURCE
 #include "bench/micro/2pc.h"
 #include "bench/round/loopback.h"
@@ -27,7 +27,7 @@ typedef struct plan {
     sign_key *key;
 } plan;
 
-/* What a process has to say; times of the machine's clock. */
+/* A process's report; times are from the machine's clock. */
 typedef struct report {
     uint64_t from_ns, to_ns, sent, received;
     double cpu_s;
@@ -41,7 +41,7 @@ static double cpu_s(void)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/* The i-th core this process may use, if there are `wanted`; else all of them. */
+/* Pins this process to its i-th core if it may use `wanted` cores; otherwise does nothing. */
 static void pin(unsigned i, unsigned wanted)
 {
     cpu_set_t all, one;
@@ -67,7 +67,7 @@ static sefl_status side(const plan *pl, bool garbles, int fd, uint16_t port, rep
     tls *t = NULL;
     uint64_t *x = NULL;
     SEFL_TRY(sefl_new(&x, p.count, sizeof *x));
-    memset(x, 0xff, p.count * sizeof *x); /* the caller's pages, touched beforehand */
+    memset(x, 0xff, p.count * sizeof *x); /* touch the caller's pages first */
     if (garbles)
         p.sign = pl->key;
     else
@@ -95,7 +95,7 @@ done:
     return st;
 }
 
-/* One process; its report goes into `to`. */
+/* Runs one process, which writes its report to `to`. */
 static sefl_status begin(const plan *pl, unsigned lane, bool garbles, int fd, uint16_t port, int to)
 {
     pid_t child = fork();
@@ -190,7 +190,7 @@ sefl_status bench_2pc_shares(bench *b, const shares_params *p, unsigned lanes, d
     sefl_rng rng = rng_system();
     ids x = { 0 };
     plan pl = { .p = *p, .lanes = lanes };
-    SEFL_CHECK(lanes >= 1 && lanes <= LANES_MAX, SEFL_EINVAL, "%u lanes, wanted 1 to %d", lanes,
+    SEFL_CHECK(lanes >= 1 && lanes <= LANES_MAX, SEFL_EINVAL, "%u lanes: must be 1 to %d", lanes,
                LANES_MAX);
     SEFL_TRY(sign_key_new(&pl.key, &rng));
     SEFL_TRY(ids_make(&x));

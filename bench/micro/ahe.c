@@ -1,4 +1,4 @@
-/* sefl bench ahe: what encryption costs, each figure beside its floor. */
+/* sefl bench ahe: the cost of encryption, each figure beside its floor. */
 #include "bench/micro/ahe.h"
 
 #include <getopt.h>
@@ -37,8 +37,8 @@ static sefl_status number(unsigned long long *out, const char *what, const char 
     char *end;
     *out = strtoull(text, &end, 10);
     if (end == text || *end || *text == '-' || *out < min || *out > max)
-        return sefl_fail(SEFL_EINVAL, "bench ahe: %s wants %llu to %llu, not \"%.32s\"", what, min,
-                         max, text);
+        return sefl_fail(SEFL_EINVAL, "bench ahe: %s must be %llu to %llu, not \"%.32s\"", what,
+                         min, max, text);
     return SEFL_OK;
 }
 

@@ -10,16 +10,16 @@
 typedef struct bench_ahe_options {
     const char *scheme; /* NULL: all */
     unsigned bits;      /* of the Paillier key */
-    size_t values;      /* streamed through one whole encryption; 0: leave that out */
+    size_t values;      /* streamed through one whole encryption; 0: skip that case */
     unsigned clients;   /* in the packing */
-    pool *pool;         /* of b->threads threads, NULL for one */
+    pool *pool;         /* b->threads threads; NULL: one */
 } bench_ahe_options;
 
-/* The packing that figures are quoted for: w = 28 (k = 16, t = 12). */
+/* Returns the packing of published figures: w = 28 (k = 16, t = 12). */
 pack bench_ahe_pack(const bench_ahe_options *o);
 
-/* A row named "<label> (<bits>)" or so: a time per ciphertext in us, and per value in ns as a row
- * of its own where values > 0; floor_us 0 for none. */
+/* Prints a row with the time per ciphertext in us and, if values > 0, a second row with the time per
+ * value in ns. floor_us 0: no floor. */
 void bench_ahe_time(bench *b, const char *label, double us, double floor_us, double values,
                     unsigned threads);
 

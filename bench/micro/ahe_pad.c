@@ -1,7 +1,7 @@
-/* The pad scheme beside its floors, measured in the same run: AES is the key stream of as many
- * bytes, memory is reading and writing 8 bytes a value. And what a head costs: making it (beside
- * sealing and signing), checking its signature (beside Ed25519), opening its seal (beside one
- * X25519). Whole updates of 945,510 values: client, AS and CSP do this once a client. */
+/* The pad scheme beside its floors, measured in the same run: AES is a key stream of the same length;
+ * memory is reading and writing 8 bytes per value. Also the cost of a head: making it (floor: sealing
+ * and signing), checking its signature (floor: Ed25519), opening its seal (floor: one X25519). The
+ * updates have 945,510 values; client, AS and CSP each process one per client. */
 #include "bench/micro/ahe.h"
 
 #include "base/alloc.h"
@@ -67,7 +67,7 @@ done:
     return st;
 }
 
-/* Of the scheme, not through ahe.h, which counts clients. */
+/* Calls the scheme directly, because ahe.h counts clients. */
 static sefl_status add(void *ctx)
 {
     job *j = ctx;
@@ -152,7 +152,7 @@ static sefl_status open_floor(void *ctx)
                                                            : sefl_fail(SEFL_ECRYPTO, "X25519");
 }
 
-/* All that a client does after training: protocol/update.h. */
+/* Everything that a client does after training: protocol/update.h. */
 static sefl_status whole_upload(void *ctx)
 {
     sefl_status st = SEFL_OK;
@@ -172,7 +172,7 @@ static sefl_status timed(bench *b, double *us, sefl_status (*fn)(void *), job *j
     return st;
 }
 
-/* pad_us: CSP's pad of one client. */
+/* pad_us: time of CSP's pad for one client. */
 static sefl_status heads(bench *b, job *j, const char *suite, double pad_us)
 {
     sefl_status st = SEFL_OK;
@@ -231,7 +231,7 @@ sefl_status bench_ahe_pad(bench *b, const bench_ahe_options *o)
     SEFL_TRY(ahe_enc_new(&j->enc, NULL, &j->p, NULL, NULL));
     SEFL_TRY(ahe_sum_new(&j->sum, &j->p, NULL));
     SEFL_TRY(ahe_dec_new(&j->dec, &j->p, NULL, context));
-    bench_note(b, "pad: %u bits a value, %d values, %u clients; AES %s", packing.w, VALUES,
+    bench_note(b, "pad: %u bits per value, %d values, %u clients; AES %s", packing.w, VALUES,
                packing.clients, aes_path_name(aes_path_best()));
     SEFL_TRY(timed(b, &stream, aes, j));
     SEFL_TRY(timed(b, &rw, memory, j));

@@ -19,7 +19,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { UNITS = 64 }; /* ciphertexts a measured call: eight batches */
+enum { UNITS = 64 }; /* ciphertexts per measured call: eight batches */
 
 typedef struct job {
     paillier_sec *sec;
@@ -40,8 +40,8 @@ typedef struct job {
 } job;
 
 /* Times a function and its floor in turn and takes the median of both and of their ratio, so that
- * what else the machine does in the meantime falls on both alike. scale: floor calls that make one
- * call's floor. On one thread the clock is that thread's processor time, on several the wall's. */
+ * other load on the machine affects both equally. scale: calls of the floor function per call of fn.
+ * With one thread the clock is that thread's processor time, with several it is the wall clock. */
 typedef struct pair {
     double value_s, floor_s, ratio; /* for one call of fn; ratio = value / (floor * scale) */
 } pair;
@@ -259,7 +259,7 @@ static void tear_down(job *j)
     paillier_sec_free(j->sec);
 }
 
-/* One whole vector, streamed UNITS at a time; the input is made on the way. */
+/* Encrypts one whole vector, UNITS at a time; generates the input on the way. */
 static sefl_status stream(bench *b, job *j, const bench_ahe_options *o)
 {
     sefl_status st = SEFL_OK;
@@ -337,7 +337,7 @@ sefl_status bench_ahe_paillier(bench *b, const bench_ahe_options *o)
     memcpy(j.y, j.x, MONT_BATCH_MAX * 8);
     SEFL_TRY(openssl_set_up(&j));
 
-    /* floors: scale is how many calls of the floor function make the floor of one call */
+    /* scale: calls of the floor function per measured call */
     pair q;
     double per_mul = lanes * UNITS; /* multiplications in a call of multiply() */
     SEFL_TRY(time_pair(b, &q, encrypt, multiply, UNITS * (double)products / per_mul, &j));
@@ -372,9 +372,9 @@ sefl_status bench_ahe_paillier(bench *b, const bench_ahe_options *o)
                                   .value = (double)j.p.unit_bytes / n,
                                   .unit = "bytes",
                                   .floor = 2 * j.p.pack.w / 8.0 });
-    if (o->pool) { /* the same again, on all threads: floor is a perfect split */
+    if (o->pool) { /* the same on all threads; the floor is a perfect split */
         j.workers = o->pool;
-        SEFL_TRY(encrypt(&j)); /* a sum was written over the ciphertexts */
+        SEFL_TRY(encrypt(&j)); /* the sum has overwritten the ciphertexts */
         SEFL_TRY(time_pair(b, &q, encrypt, encrypt_alone, 1.0 / b->threads, &j));
         us = q.value_s / UNITS * 1e6;
         bench_ahe_time(b, "encrypt (floor: one thread's / threads)", us, us / q.ratio, n,

@@ -1,4 +1,4 @@
-/* What the machine gives: the rates that other benchmarks' floors are made of. */
+/* Basic rates of the machine, from which other benchmarks derive their floors. */
 #include "bench/bench.h"
 
 #include "base/alloc.h"
@@ -20,7 +20,7 @@ typedef struct job {
 static sefl_status hash(void *ctx)
 {
     job *j = ctx;
-    memcpy(j->a, j->digest, sizeof j->digest); /* chained: no pass can be left out */
+    memcpy(j->a, j->digest, sizeof j->digest); /* chained: the compiler cannot skip a pass */
     sha256_of(j->digest, span_of(j->a, SMALL));
     return SEFL_OK;
 }

@@ -1,4 +1,4 @@
-/* Garbling in memory, beside the AES calls it cannot do without. */
+/* Garbling in memory, beside the AES calls that it needs at least. */
 #include "bench/micro/2pc.h"
 
 #if !SEFL_CORE_ONLY
@@ -33,7 +33,7 @@ static sefl_status garble(void *ctx)
     job *j = ctx;
     sefl_status st = gc_garble(j->g, j->tables, j->table_bytes, j->out, j->in, j->next, BLOCKS);
     j->next += BLOCKS;
-    j->in[0].w[1] ^= j->out[0].w[1]; /* chained: no pass can be left out */
+    j->in[0].w[1] ^= j->out[0].w[1]; /* chained: the compiler cannot skip a pass */
     return st;
 }
 
@@ -55,8 +55,8 @@ static sefl_status hash(void *ctx)
     return SEFL_OK;
 }
 
-/* Work and floor are timed in turns, and the best time of each counts: on a machine that others
- * use too, both see the same quiet moments. Seconds a call. */
+/* Times work and floor in turn and takes the best time of each, so that on a shared machine both see
+ * the same quiet moments. Seconds per call. */
 static sefl_status in_turns(bench *b, job *j, sefl_status (*work)(void *), unsigned per_key,
                             double *work_s, double *floor_s)
 {
@@ -77,7 +77,7 @@ done:
     return st;
 }
 
-/* hashes: hashed blocks an AND needs. */
+/* hashes: hashed blocks per AND. */
 static void row(bench *b, const job *j, const char *what, unsigned hashes, double work_s,
                 double floor_s)
 {
@@ -140,7 +140,7 @@ sefl_status bench_2pc_garble(bench *b, bool all_paths)
     sefl_status st = SEFL_OK;
     circuit *offline = NULL;
     SEFL_TRY(sampler_offline(&offline, &sampler_g44));
-    bench_note(b, "sampler G44: %u ANDs a value, without its rows; per value: M values/s",
+    bench_note(b, "sampler G44: %u ANDs per value, without its rows; per value: M values/s",
                offline->ands);
     for (aes_path p = AES_PATHS; p-- > AES_SOFT;)
         if (aes_path_has(p) && (all_paths || p == aes_path_best()))

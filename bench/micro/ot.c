@@ -1,4 +1,4 @@
-/* OT extension in memory, beside the AES blocks it cannot do without. */
+/* OT extension in memory, beside the AES blocks that it needs at least. */
 #include "bench/micro/2pc.h"
 
 #if !SEFL_CORE_ONLY
@@ -38,7 +38,7 @@ static sefl_status receive(void *ctx)
 static sefl_status send(void *ctx)
 {
     job *j = ctx;
-    /* the batch that the last receive() made: the same one, over and over */
+    /* always the batch of the last receive() */
     sefl_status st = ot_sender_extend(j->s, &j->sb, j->number - 1, N, j->c);
     if (st == SEFL_OK)
         st = ot_sender_check(j->s, &j->sb, j->seed, j->answer);
@@ -90,7 +90,7 @@ static sefl_status measure(bench *b, unsigned k, double aes_blocks_s)
     bench_timing t;
     char name[64];
     double bytes = (double)ot_correction_bytes(k, N) / N;
-    double leaves = (double)ot_trees(k) * (1 << k) / OT_BITS; /* AES blocks an OT */
+    double leaves = (double)ot_trees(k) * (1 << k) / OT_BITS; /* AES blocks per OT */
     SEFL_TRY(setup(&j));
     SEFL_TRY(ot_block_init(&j.sb, N));
     SEFL_TRY(ot_block_init(&j.rb, N));

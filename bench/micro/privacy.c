@@ -1,5 +1,5 @@
-/* Rounding a client's vector, noise in the clear, accountants and a ledger charge. The floor of the
- * first three is the randomness they must draw, read from the system in the same run. */
+/* Quantising a client's vector, discrete Gaussian noise, accountants and a ledger charge. The floor
+ * of the first two is the randomness they must draw, read from the system in the same run. */
 #include "bench/bench.h"
 
 #include "base/alloc.h"
@@ -9,7 +9,6 @@
 #include "privacy/mechanism/dgauss.h"
 #include "privacy/mechanism/quantise.h"
 #include "store/ledger.h"
-#include "tests/support/g44.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,12 +49,6 @@ static sefl_status gauss(void *ctx)
     return dgauss_fill_vartime(&j->noise, j->out, N, &j->rng);
 }
 
-static sefl_status joint(void *ctx)
-{
-    job *j = ctx;
-    return g44_release_vartime(j->out, &j->grid, j->x, N, &j->rng);
-}
-
 static sefl_status renyi(void *ctx)
 {
     (void)ctx;
@@ -87,9 +80,8 @@ static sefl_status run(bench *b, int argc, char **argv)
         const char *unit;
         bool coins;
     } cases[] = {
-        { "clip and round, a value", rounding, N, 1e9, "ns", true },
+        { "clip and quantise, a value", rounding, N, 1e9, "ns", true },
         { "discrete Gaussian, a sample", gauss, N, 1e9, "ns", true },
-        { "joint noise in the clear, a value", joint, N, 1e9, "ns", true },
         { "Renyi epsilon, sampled, joint", renyi, 1, 1e3, "ms", false },
         { "numerical epsilon, sampled", numerical, 1, 1e3, "ms", false },
         { "ledger charge, synced", charge, 1, 1e3, "ms", false },
@@ -142,5 +134,4 @@ done:
     return st;
 }
 
-const bench_def bench_privacy = { "privacy", "rounding, noise in the clear, accountants, ledger",
-                                  "", run };
+const bench_def bench_privacy = { "privacy", "quantising, noise, accountants, ledger", "", run };

@@ -1,4 +1,4 @@
-/* Training speed: words a second for gradient and update, beside the time that SGEMM alone would
+/* Training speed: words per second for gradient and update, beside the time that SGEMM alone would
  * need for the same shapes on as many threads (OpenBLAS's own threading, measured in the same run).
  * With blocks larger than 1 the floor is still the dense one: a ratio below 1 beats it. */
 #include "bench/bench.h"
@@ -22,7 +22,7 @@ enum { WORDS = 200000 };
 typedef struct shape {
     int m, n, k;
     bool ta, tb;
-    int times; /* a step */
+    int times; /* per step */
 } shape;
 
 typedef struct options {
@@ -37,7 +37,7 @@ static double now(void)
     return (double)clock_ns(&c) * 1e-9;
 }
 
-/* The products of a dense training step. */
+/* Lists the matrix products of a dense training step. */
 static size_t shapes_of(const lm_config *c, shape *out)
 {
     int n = (int)(c->batch * c->steps), b = (int)c->batch, v = (int)c->vocab;
@@ -230,7 +230,7 @@ static sefl_status number(const char *option, const char *text, uint32_t max, ui
     char *end;
     unsigned long v = strtoul(text, &end, 10);
     if (end == text || *end || v < 1 || v > max)
-        return sefl_fail(SEFL_EINVAL, "--%s wants 1 to %u, not \"%.32s\"", option, max, text);
+        return sefl_fail(SEFL_EINVAL, "--%s must be 1 to %u, not \"%.32s\"", option, max, text);
     *out = (uint32_t)v;
     return SEFL_OK;
 }
@@ -254,7 +254,7 @@ static sefl_status run(bench *b, int argc, char **argv)
         case 'm':
             o.model = optarg;
             SEFL_CHECK(strcmp(optarg, "lstm") == 0 || strcmp(optarg, "transformer") == 0,
-                       SEFL_EINVAL, "--model wants lstm or transformer, not \"%.32s\"", optarg);
+                       SEFL_EINVAL, "--model must be lstm or transformer, not \"%.32s\"", optarg);
             break;
         case 'l':
             SEFL_TRY(number("block", optarg, BHM_MAX_BLOCK, &o.block));

@@ -1,10 +1,11 @@
-/* ids: certificates for benchmarks over TLS, in a folder of their own below /tmp.
+/* ids: certificates for benchmarks over TLS, in a separate folder below /tmp.
  *
  *     ids x;
- *     SEFL_TRY(ids_make(&x));                    // in any case:
- *     ids_remove(&x);
+ *     SEFL_TRY(ids_make(&x));
+ * done:
+ *     ids_remove(&x);                            // even if ids_make failed
  *
- * Threads: one owner.   Secrets: keys worth nothing. */
+ * Threads: one owner.   Secrets: throwaway keys. */
 #ifndef BENCH_ROUND_IDS_H
 #define BENCH_ROUND_IDS_H
 
@@ -17,7 +18,7 @@ typedef struct ids {
 
 sefl_status ids_make(ids *x) SEFL_MUST_CHECK;
 void ids_remove(ids *x);
-/* folder/NAMEsuffix; ids_remove deletes "body" too. */
+/* Writes the path folder/NAMEsuffix to out; ids_remove also deletes "body". */
 void ids_path(const ids *x, char out[300], const char *name, const char *suffix);
 
 #endif

@@ -1,22 +1,22 @@
-/* Ingest: what taking updates costs the aggregation server, in processor time of its process.
+/* Ingest: the aggregation server's cost of receiving updates, in processor time of its process.
  *
- * Three processes. This one makes the key and prints; a generator makes update bodies and sends
- * them over mutual TLS from `connections` connections at once; a server takes them. There are two
- * servers:
- *   ingest   roles/aggregator as it is: checked, hashed, spooled, synced, acknowledged with a
- *            signed receipt in the journal, added to the running sum
- *   floor    the same HTTPS server; bytes are hashed (pad only), written to a file and synced,
- *            nothing else
- * They take turns, a part of the updates each, so that what else the machine does falls on both.
+ * There are three processes. This one generates the key and prints; a generator makes update bodies
+ * and sends them over mutual TLS on `connections` parallel connections; a server receives them. There
+ * are two servers:
+ *   ingest   roles/aggregator unchanged: bodies are checked, hashed, spooled, synced, acknowledged
+ *            with a signed receipt in the journal, and added to the running sum
+ *   floor    the same HTTPS server, which only hashes the bytes (pad only), writes them to a file and
+ *            syncs it
+ * They take turns, with a part of the updates each, so that other load on the machine affects both.
  * A server's processor time (user and system, all threads) counts from the first byte to the last
  * body in the sum; the generator's does not. For paillier the floor is one multiplication modulo
- * N^2 for each ciphertext (mont_mul in a tight loop on every core at once), for pad it is the
- * floor server.
+ * N^2 per ciphertext (mont_mul in a tight loop on every core at once); for pad it is the floor
+ * server.
  *
- * Bodies are real encryptions: one is made, the others are its units in another order, which are
- * valid updates with other bytes; those of pad have a sealed and signed head of their own. A
- * client may have one update a round, so here (and only here) the server believes a header that
- * says which client is sending. It knows the voucher of each before the first comes. */
+ * Bodies are real encryptions: one is encrypted, and the others are its units in another order, which
+ * are valid updates with different bytes; those of pad have a separate sealed and signed head. A
+ * client may send one update per round, so here (and only here) the server trusts a header that names
+ * the client. It has all clients' vouchers from the start. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
@@ -48,7 +48,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NUMBER "Sefl-Bench-Client" /* header: which client is sending */
+#define NUMBER "Sefl-Bench-Client" /* header: the sending client */
 
 static const uint8_t task_id[32] = "sefl bench ingest", round_seed[SEAL_SEED] = { 7 };
 
@@ -60,7 +60,7 @@ typedef struct options {
     unsigned long updates, connections;
 } options;
 
-/* What all three processes know. */
+/* Shared by all three processes. */
 typedef struct plan {
     options o;
     const ahe_pub *pub;
@@ -70,13 +70,13 @@ typedef struct plan {
     char dir[64];
 } plan;
 
-/* What a server process says after each turn: all since its start. */
+/* A server process's report after each turn: totals since its start. */
 typedef struct result {
     double cpu_s, peak_mb;
     uint64_t bodies;
 } result;
 
-/* What the generator is asked for: updates [first, end). */
+/* An order to the generator: updates [first, end). */
 typedef struct order {
     uint16_t port;
     unsigned which; /* 0: AS, 1: the floor */
@@ -183,7 +183,7 @@ static sefl_status write_bytes(writer *w, sefl_span bytes)
     return file_write_all(w->fd, bytes);
 }
 
-/* Units [from, from + n), after the last one the first again. */
+/* Units [from, from + n), modulo their number. */
 static sefl_status write_units(writer *w, size_t from, size_t n)
 {
     sefl_status st = SEFL_OK;
@@ -195,7 +195,7 @@ done:
     return st;
 }
 
-/* So many bodies are different: any unit first, then the others, turned by any number. */
+/* Returns the number of different bodies: any unit first, then the others in any rotation. */
 static unsigned long bodies_max(const ahe_params *p)
 {
     return p->units > 1 ? p->units * (p->units - 1) : 1;
@@ -303,7 +303,7 @@ done:
     return st;
 }
 
-/* Reads orders, carries them out, says how it went (a status), until the end of `in_fd`. */
+/* Reads orders until the end of `in_fd`, carries them out and reports a status for each. */
 static int generator(const plan *pl, int in_fd, int out_fd)
 {
     uint8_t *body = NULL;
@@ -377,7 +377,7 @@ static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round
     return ingest_body_path(((taker *)ctx)->journal, out, round, m);
 }
 
-/* Every update is somebody else's. */
+/* Every update is from another client. */
 static void begin_ingest(https_request *r)
 {
     const char *number = https_header(r, NUMBER);
@@ -385,7 +385,7 @@ static void begin_ingest(https_request *r)
     agg_http_begin(r);
 }
 
-/* The vouchers of all clients are here. */
+/* All clients have vouchers. */
 static sefl_status know_vouchers(const plan *pl, journal *j)
 {
     sefl_status st = SEFL_OK;
@@ -622,7 +622,7 @@ done:
 
 typedef struct multiply {
     const mont *m;
-    uint64_t *x; /* a batch and a factor a thread */
+    uint64_t *x; /* a batch and a factor per thread */
 } multiply;
 
 static sefl_status multiply_piece(void *ctx, unsigned lane, size_t begin, size_t end)
@@ -635,7 +635,7 @@ static sefl_status multiply_piece(void *ctx, unsigned lane, size_t begin, size_t
     return SEFL_OK;
 }
 
-/* Processor seconds of one multiplication modulo N^2 for each of a body's ciphertexts. */
+/* Measures the processor seconds of one multiplication modulo N^2 per ciphertext of a body. */
 static sefl_status multiplications(const plan *pl, pool *workers, double *seconds)
 {
     sefl_status st = SEFL_OK;
@@ -768,7 +768,7 @@ static sefl_status number(unsigned long *out, const char *option, unsigned long 
     char *end;
     unsigned long v = strtoul(optarg, &end, 10);
     if (*optarg < '0' || *optarg > '9' || *end || v == 0 || v > max)
-        return sefl_fail(SEFL_EINVAL, "--%s wants a whole number from 1 to %lu", option, max);
+        return sefl_fail(SEFL_EINVAL, "--%s must be a whole number from 1 to %lu", option, max);
     *out = v;
     return SEFL_OK;
 }
@@ -817,7 +817,7 @@ const bench_def bench_ingest = {
     "ingest", "what taking updates costs the aggregation server",
     "  --scheme S     paillier or pad (default: both)\n"
     "  --values N     numbers in an update (945510)\n"
-    "  --updates N    how many (200); they lie in $TMPDIR meanwhile, twice\n"
+    "  --updates N    updates (200); the run stores them twice in $TMPDIR\n"
     "  --connections N    that send at once (16)",
     run
 };

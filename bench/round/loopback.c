@@ -1,9 +1,9 @@
 /* Design. The socket does not block; waits are poll(2) with the channel's timeout.
- *  1. out holds bytes not yet given to the kernel (at most OUT_BYTES); big sends go around it.
+ *  1. out holds bytes not yet passed to the kernel (at most OUT_BYTES); large sends bypass it.
  *  2. in[in_at, in_n) was read ahead: by recv in pieces of READ_AHEAD, by a blocked send up to
  *     CHANNEL_INBOX.
- *  3. A wait for the way out also listens to the way in while there is room, so that two peers
- *     that both send cannot block each other. */
+ *  3. While a send waits, it also reads input if there is room, so that two peers that both send
+ *     cannot block each other. */
 #define _GNU_SOURCE
 #include "bench/round/loopback.h"
 
@@ -34,7 +34,7 @@ static sefl_status system_fail(const char *what)
                      "loopback: %s: %s", what, strerror(errno));
 }
 
-/* Reads what is there, at most up to `limit` bytes ahead. *got = 0: nothing there. */
+/* Reads available input, up to `limit` bytes ahead. *got = 0: no input. */
 static sefl_status read_ahead(loopback *lb, size_t limit, size_t *got)
 {
     sefl_status st = SEFL_OK;
@@ -132,7 +132,7 @@ static sefl_status lb_recv(void *self, void *p, size_t n)
             lb->in_at += k, to += k, n -= k;
             continue;
         }
-        if (n >= READ_AHEAD) { /* straight to its place */
+        if (n >= READ_AHEAD) { /* directly into the caller's memory */
             ssize_t k = recv(lb->fd, to, n, 0);
             SEFL_CHECK(k != 0, SEFL_ECLOSED, "loopback: closed by the peer");
             if (k > 0) {

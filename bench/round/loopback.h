@@ -1,11 +1,11 @@
-/* loopback: a plain TCP stream between two processes of one machine, as a channel.
+/* loopback: a plain TCP stream between two processes on one machine, as a channel.
  *
- * Benchmarks measure TLS against it. It has no encryption and no identity, so the product does not
- * contain it: the federation's link is TLS.
+ * Benchmarks compare TLS with it. It has no encryption and no authentication, so the product does
+ * not contain it: the federation uses TLS.
  *
  *     SEFL_TRY(socket_listen(&fd, "127.0.0.1", 0, &port));
- *     SEFL_TRY(loopback_accept(&lb, fd, 5000));              // the other process:
- *     SEFL_TRY(loopback_dial(&lb, port, 5000));
+ *     SEFL_TRY(loopback_accept(&lb, fd, 5000));              // one process
+ *     SEFL_TRY(loopback_dial(&lb, port, 5000));              // the other
  *     channel *ch = loopback_channel(lb);
  *     ...
  *     loopback_close(lb);
@@ -22,14 +22,14 @@
 
 typedef struct loopback loopback;
 
-/* The next connection, with timeout_ms for its arrival and for every later wait. */
+/* Accepts the next connection; timeout_ms limits its arrival and every later wait. */
 sefl_status loopback_accept(loopback **out, int fd, unsigned timeout_ms) SEFL_MUST_CHECK;
 
 sefl_status loopback_dial(loopback **out, uint16_t port, unsigned timeout_ms) SEFL_MUST_CHECK;
 
 channel *loopback_channel(loopback *lb);
 
-/* Closes at once; held-back bytes are lost, so flush first. NULL is fine. */
+/* Closes at once and drops buffered bytes, so flush first. NULL is fine. */
 void loopback_close(loopback *lb);
 
 #endif

@@ -1,5 +1,5 @@
 /* The links of a federation over loopback, between two processes: the stream between AS and CSP beside
- * plain TCP, and what an upload costs the server beside a bare TLS stream. */
+ * plain TCP, and the server's cost of an upload beside a bare TLS stream. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 #include "bench/round/ids.h"
@@ -50,8 +50,8 @@ static double now_s(void)
 
 /* ---- a stream ---------------------------------------------------------------------------- */
 
-/* What runs in a child: forked before there are threads here, told the port later. Its CPU seconds
- * come back. */
+/* A child process: forked before this process starts threads, gets the port later, and reports its CPU
+ * seconds. */
 typedef sefl_status child_fn(const ids *x, uint16_t port, bool secure);
 
 typedef struct child {
@@ -91,7 +91,7 @@ static sefl_status child_tell(child *c, uint16_t port)
     return SEFL_OK;
 }
 
-/* Waits for it; its pipes are closed in any case. */
+/* Waits for the child and closes its pipes, even if it failed. */
 static sefl_status child_end(child *c, double *cpu)
 {
     int status = 1;

@@ -1,7 +1,7 @@
-/* From the closing of a round to the new model: AS here, CSP in a second process, mutual TLS over
- * loopback between them, keys of full size, journals, ledgers and models on a disk. Before the
- * clock starts: vouchers, noise shares through a lane, every client's own update, added to the
- * sum as it would be on arrival, and the heads of sealed updates through EARLY. */
+/* Measures a round from its closing to the new model: AS in this process, CSP in a second one, mutual
+ * TLS over loopback between them, full-size keys, and journals, ledgers and models on disk. Before the
+ * clock starts: vouchers, noise shares through a lane, a different update per client, added to the sum
+ * as on arrival, and the heads of sealed updates through EARLY. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
@@ -35,7 +35,7 @@
 
 enum {
     CLIENTS = 8,
-    ENROLLED = 3000, /* wide slots, as in earnest */
+    ENROLLED = 3000, /* slots as wide as in a real federation */
     MANY = 100,
     ROUNDS_MAX = 20,
     TOP_MAX = 1024, /* of the scratch folder's path */
@@ -55,11 +55,11 @@ typedef struct options {
 } options;
 
 typedef struct parts {
-    double make, early; /* before the close: seconds for all clients */
-    round_parts as;     /* AS's side that as_times does not have */
-    double total;       /* close to release: the sum of the parts */
-    double steps;       /* on top: the driver stores the machine's steps */
-    uint64_t bytes;     /* between the servers meanwhile */
+    double make, early; /* before the round closes: seconds for all clients */
+    round_parts as;     /* times of AS that as_times lacks */
+    double total;       /* from closing to release: the sum of the parts */
+    double steps;       /* in addition: the driver stores the state machine's steps */
+    uint64_t bytes;     /* between the servers during that time */
     double cpu_offline[2], cpu_early[2], cpu_close[2]; /* AS, CSP: seconds of processor time */
     double offline, made, offline_bytes;               /* noise shares */
     as_times link;
@@ -79,7 +79,7 @@ typedef struct as_side {
     lanes *lanes;
     pthread_mutex_t lock; /* of lane and lane_bytes */
     tls *lane;
-    uint64_t lane_bytes; /* of lanes that hung up */
+    uint64_t lane_bytes; /* of lanes that disconnected */
     journal *j;
     account *account;
     as_disk disk;
@@ -97,7 +97,7 @@ typedef struct as_side {
     bool bound, vouched; /* lanes know their link; CSP has the vouchers */
     uint8_t pair[LINK_PAIR];
     uint8_t *body, *heads; /* heads: one after the other */
-    round_entry *set;      /* the uploads of the round, by rising client */
+    round_entry *set;      /* the uploads of the round, sorted by client */
     uint32_t arrived;
     round_header header;
     parts *part; /* of the round under way, of `parts` */
@@ -105,7 +105,7 @@ typedef struct as_side {
     unsigned rounds_n;
     uint64_t began, bytes_before;
     double cpu_before[2];
-    sefl_status failed; /* in a port that has no other way to say so */
+    sefl_status failed; /* for ports that cannot return an error */
     pid_t csp;
 } as_side;
 
@@ -186,7 +186,7 @@ done:
     return st;
 }
 
-/* The same validation text whatever the number of clients: it is part of a release's time. */
+/* The same validation text for any number of clients, because evaluation is part of a release. */
 static unsigned rounds_of(const options *o)
 {
     return o->rounds ? o->rounds : strcmp(o->scheme, "pad") == 0 ? 3 : 1;
@@ -216,7 +216,7 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
     SEFL_TRY(make_text(text, "train.txt", o->clients, 8));
     SEFL_TRY(make_text(text, "valid.txt", 1, VALID_WORDS / LINE_WORDS));
     SEFL_TRY(words_for(o->values, &words));
-    for (uint32_t i = 2; i < words; i++) /* <unk> and <eos> come by themselves */
+    for (uint32_t i = 2; i < words; i++) /* <unk> and <eos> are added automatically */
         SEFL_TRY(wr_fmt(&list, "w%u\n", i));
     SEFL_TRY(file_write_new(words_file, buf_span(&list), 0600));
     for (size_t i = 0; i < sizeof base / sizeof *base; i++)
@@ -240,7 +240,7 @@ done:
     return st;
 }
 
-/* ---- CSP: a process of its own --------------------------------------------------------------- */
+/* ---- CSP: a separate process ----------------------------------------------------------------- */
 
 /* A root, or a Paillier key: *root or *sec. */
 static sefl_status csp_key_open(uint8_t **root, paillier_sec **sec, const csp_settings *c)
@@ -264,7 +264,7 @@ done:
     return st;
 }
 
-/* Waits for the folder, serves until the task is over; tells its port and then its times. */
+/* Waits for the folder, reports its port, serves until the task is over, reports its times. */
 static sefl_status csp_process(const char *folder, unsigned threads, int in, int out)
 {
     sefl_status st = SEFL_OK;
@@ -451,7 +451,7 @@ done:
     return st;
 }
 
-/* Noise shares of two rounds, as they are made while clients train. */
+/* Generates the noise shares of two rounds, as servers do while clients train. */
 static sefl_status as_fill(as_side *a, parts *out)
 {
     sefl_status st = SEFL_OK;
@@ -460,16 +460,17 @@ static sefl_status as_fill(as_side *a, parts *out)
     pthread_mutex_lock(&a->lock);
     bytes = a->lane_bytes;
     pthread_mutex_unlock(&a->lock);
-    if (!a->bound) /* the first time: nothing was made before */
+    if (!a->bound) /* the first time */
         lanes_bind(a->lanes, a->pair), a->bound = true;
-    for (uint64_t n = SHARES_STEP; n < want; n += SHARES_STEP) { /* CSP hangs up on silence */
+    for (uint64_t n = SHARES_STEP; n < want;
+         n += SHARES_STEP) { /* CSP disconnects if nothing happens */
         SEFL_TRY(lanes_wait(a->lanes, n));
         SEFL_TRY(as_link_ping(as_rounds_link(a->rounds)));
     }
     SEFL_TRY(lanes_wait(a->lanes, want));
     out->offline = since(&a->clock, &t);
     out->made = (double)(shares_pool_have(a->shares) - had);
-    for (int i = 0; i < 1000; i++) { /* the lane hangs up: then its bytes are known */
+    for (int i = 0; i < 1000; i++) { /* the lane's bytes are known once it disconnects */
         pthread_mutex_lock(&a->lock);
         bool up = a->lane != NULL;
         out->offline_bytes = (double)(a->lane_bytes - bytes);
@@ -534,7 +535,7 @@ static void close_uploads(void *ctx)
     (void)ctx;
 }
 
-/* Every client's upload, in the sum; its head is kept. */
+/* Adds every client's upload to the sum and keeps its head. */
 static sefl_status collect_all(as_side *a)
 {
     sefl_status st = SEFL_OK;
@@ -567,7 +568,7 @@ static sefl_status wait_until(void *ctx, uint64_t until_ms)
         cpu_both(a, cpu);
         SEFL_TRY(as_fill(a, a->part));
         cpu_since(a, a->part->cpu_offline, cpu);
-        lanes_hold(a->lanes, true); /* what is measured from here on has the processors to itself */
+        lanes_hold(a->lanes, true); /* the measured part has the processors to itself */
         t = clock_ns(&a->clock);
         SEFL_TRY(collect_all(a));
         a->part->make = since(&a->clock, &t);
@@ -657,7 +658,7 @@ static sefl_status closed_sum(void *ctx, uint64_t round, ahe_sum **sum)
     return SEFL_OK;
 }
 
-/* Is what came out the sum and the noise claimed? */
+/* Checks that the release is the sum plus the claimed noise. */
 static sefl_status check(const as_side *a)
 {
     double unit = (double)((uint64_t)1 << a->t.ahe.pack.t), squares = 0;
@@ -668,7 +669,8 @@ static sefl_status check(const as_side *a)
     }
     double var = squares / (double)a->t.values, want = DP_G44_SIGMA * DP_G44_SIGMA;
     if (var < 0.95 * want || var > 1.05 * want)
-        return sefl_fail(SEFL_ECRYPTO, "variance of the noise %.2f, not %.2f", var, want);
+        return sefl_fail(SEFL_ECRYPTO, "the noise has a variance of %.2f instead of %.2f", var,
+                         want);
     return SEFL_OK;
 }
 
@@ -701,7 +703,7 @@ static sefl_status forget(void *ctx, uint64_t round)
 {
     as_side *a = ctx;
     if (round == a->rounds_n)
-        lanes_bind(a->lanes, NULL); /* or they would dial anew when CSP hangs up */
+        lanes_bind(a->lanes, NULL); /* or they would reconnect when CSP disconnects */
     return a->failed;
 }
 
@@ -763,7 +765,7 @@ static int by_total(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds from close to release; 0: none was set for this size. */
+/* Returns the target in seconds from closing to release; 0: no target for this size. */
 static double bar(const as_side *a)
 {
     if (a->t.values >= 14000000 && a->clients <= CLIENTS)
@@ -778,7 +780,7 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
 {
     const char *s = o->scheme;
     const parts last = p[n - 1];
-    parts made = { 0 }; /* the latest round that had to make shares: they are made for several */
+    parts made = { 0 }; /* the latest round that generated shares, which serve several rounds */
     const as_times *l = &last.link;
     double ns = 1e-9, values = (double)a->t.values;
     for (unsigned i = 0; i < n; i++)
@@ -790,7 +792,7 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
         "parts run beside AS's",
         a->clients, a->t.values, a->t.ahe.pack.k, n, n == 1 ? "" : "s");
     if (task_is_sealed(&a->t)) {
-        if (a->clients >= MANY) /* few do not outweigh what is done once */
+        if (a->clients >= MANY) /* with few clients the fixed cost dominates */
             row(b, s, "CSP's work a client, before the close", last.cpu_early[1] / a->clients * 1e3,
                 "ms");
         row(b, s, "EARLY, all clients, before the close", last.early, "s");
@@ -941,10 +943,10 @@ static sefl_status run(bench *b, int argc, char **argv)
 const bench_def bench_round = {
     "round", "a round from its close to the new model: two processes, TLS, journals",
     "  --scheme NAME   pad (default) or paillier\n"
-    "  --clients N     8; 2 to 1000, each with an update of its own\n"
+    "  --clients N     8; 2 to 1000, each with a different update\n"
     "  --values N      the smallest LSTM at l = 32 with at least N (945510)\n"
     "  --bits N        paillier: 2048, 3072 (default), 4096\n"
     "  --rounds N      3; with paillier 1\n"
-    "  --dir DIR       where journals and models lie ($TMPDIR or /tmp)",
+    "  --dir DIR       folder for journals and models ($TMPDIR or /tmp)",
     run
 };

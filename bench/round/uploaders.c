@@ -21,7 +21,7 @@ struct uploaders {
     const task *t;
     one *at;
     uint32_t n;
-    int64_t *base, *x, *total; /* a client's values are the base, turned by some places */
+    int64_t *base, *x, *total; /* a client's values are the base, rotated */
 };
 
 static int by_client(const void *a, const void *b)
@@ -29,7 +29,7 @@ static int by_client(const void *a, const void *b)
     return memcmp(((const one *)a)->client, ((const one *)b)->client, 32);
 }
 
-/* Digits of a client's number in its folder's name (operator/provision_ids.h). */
+/* Returns the digits of a client's number in its folder's name (operator/provision_ids.h). */
 static int width_of(uint32_t clients)
 {
     int width = 1;
@@ -76,7 +76,7 @@ sefl_status uploaders_new(uploaders **out, const char *folder, uint32_t clients,
     *out = c, c = NULL;
 done:
     if (c)
-        c->n = c->at ? clients : 0; /* one may be half made */
+        c->n = c->at ? clients : 0; /* one may be incomplete */
     uploaders_free(c);
     return st;
 }

@@ -1,7 +1,7 @@
 /* SEFL: secure federated learning for language models.
  *
- * The public interface. For now: version and status; the client and secure-sum interfaces join it
- * as they settle. Link with `pkg-config --cflags --libs sefl`. */
+ * The public interface: version and status codes for now. The client and secure-sum interfaces
+ * follow once they are stable. Link with `pkg-config --cflags --libs sefl`. */
 #ifndef SEFL_SEFL_H
 #define SEFL_SEFL_H
 
@@ -15,7 +15,7 @@ extern "C" {
 #define SEFL_VERSION_MINOR 1
 #define SEFL_VERSION_PATCH 0
 
-/* "0.1.0": the version of the library that runs, not of the header that was compiled. */
+/* Returns the version of the running library ("0.1.0"), which may differ from this header's. */
 SEFL_API const char *sefl_version(void);
 
 #ifdef __cplusplus

@@ -41,18 +41,18 @@ void sefl_heap_mark(void)
 
 static sefl_status no_memory(size_t bytes)
 {
-    return sefl_fail(SEFL_ENOMEM, "out of memory: %zu bytes wanted", bytes);
+    return sefl_fail(SEFL_ENOMEM, "out of memory: %zu bytes requested", bytes);
 }
 
-/* Before the first touch. Without it, look-ups in a table of 80 MB lose 7 % to address
- * translation. */
+/* Call it before the first access. Without huge pages, lookups in a table of 80 MB lose 7 % to
+ * address translation. */
 static void ask_huge(void *p, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
     if (bytes >= HUGE_FROM) {
         size_t into = (PAGE - (uintptr_t)p % PAGE) % PAGE;
         int ignored = madvise((uint8_t *)p + into, (bytes - into) / PAGE * PAGE, MADV_HUGEPAGE);
-        (void)ignored; /* it is a wish */
+        (void)ignored; /* only a hint */
     }
 #else
     (void)p, (void)bytes;
@@ -65,7 +65,7 @@ sefl_status sefl_new(void *out, size_t count, size_t size)
     size_t bytes;
     *slot = NULL;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - ALIGN)
-        return sefl_fail(SEFL_ENOMEM, "out of memory: %zu x %zu bytes wanted", count, size);
+        return sefl_fail(SEFL_ENOMEM, "out of memory: %zu x %zu bytes requested", count, size);
     if (fault_hit(FAULT_ALLOC))
         return no_memory(bytes);
     size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -103,7 +103,7 @@ sefl_status sefl_room(void *ptr, size_t *cap, size_t want, size_t size)
     size_t items = *cap < 8 ? 16 : 2 * *cap, bytes;
     items = items < want ? want : items;
     if (__builtin_mul_overflow(items, size, &bytes))
-        return sefl_fail(SEFL_ENOMEM, "out of memory: %zu x %zu bytes wanted", items, size);
+        return sefl_fail(SEFL_ENOMEM, "out of memory: %zu x %zu bytes requested", items, size);
     SEFL_PASS(sefl_grow(ptr, *cap * size, bytes));
     *cap = items;
     return SEFL_OK;

@@ -1,5 +1,5 @@
-/* alloc: all heap memory comes from here, so that sizes are checked for overflow and tests can make
- * any allocation fail. Memory is zeroed. Owners of secrets wipe before they free.
+/* alloc: the only source of heap memory. It checks sizes for overflow, zeroes the memory, and lets
+ * tests make any allocation fail. Owners of secrets wipe before they free.
  *
  *     SEFL_TRY(sefl_new(&table, count, sizeof *table));
  *
@@ -11,15 +11,15 @@
 
 #include <stddef.h>
 
-/* Sets *(void **)out to count*size zeroed bytes (never NULL, also for zero bytes); on failure to
- * NULL with SEFL_ENOMEM. Aligned to 64 bytes, a cache line and an AVX-512 register. Asks
- * the system for huge pages from 4 MiB on. */
+/* Sets *(void **)out to count*size zeroed bytes (not NULL, even for zero bytes), or to NULL and
+ * returns SEFL_ENOMEM. The block is aligned to 64 bytes, the size of a cache line and of an AVX-512
+ * register. From 4 MiB on, sefl_new asks the system for huge pages. */
 sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 
-/* Sets *out to NULL and *object to a zeroed object: the start of a constructor. */
+/* Sets *out to NULL and *object to a new zeroed object: the first step of a constructor. */
 #define sefl_make(out, object) (*(out) = NULL, sefl_new((object), 1, sizeof **(object)))
 
-/* A constructor: *out is NULL until the object is complete; a failure in between frees the object.
+/* The frame of a constructor: *out stays NULL until the object is complete; a failure frees it.
  *
  *     sefl_status thing_new(thing **out, size_t n)
  *     {
@@ -38,26 +38,25 @@ sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
     release(object);                         \
     return st
 
-/* Grows or shrinks *(void **)ptr, which came from sefl_grow or is NULL, to size bytes. New bytes
- * are not zeroed; the old block is wiped when it moves. On failure it stays as it was. Not for
- * blocks of sefl_new. */
+/* Resizes *(void **)ptr, which is NULL or came from sefl_grow (not sefl_new), to size bytes. New
+ * bytes are not zeroed. The old block is wiped and freed; on failure it stays unchanged. */
 sefl_status sefl_grow(void *ptr, size_t old_size, size_t size) SEFL_MUST_CHECK;
 
-/* Makes the array at *(void **)ptr hold at least `want` items of `size` bytes: *cap is how many it
- * holds, and at least doubles when it grows. Start with NULL and 0. */
+/* Grows the array at *(void **)ptr to at least `want` items of `size` bytes. *cap is its capacity in
+ * items, which at least doubles when the array grows. Start with NULL and 0. */
 sefl_status sefl_room(void *ptr, size_t *cap, size_t want, size_t size) SEFL_MUST_CHECK;
 
-/* A copy of the string on the heap. */
+/* Copies the string to the heap. */
 sefl_status sefl_strdup(char **out, const char *s) SEFL_MUST_CHECK;
 
-/* Frees memory of any function above; NULL is fine. */
+/* Frees memory from any function above. p may be NULL. */
 void sefl_free(void *p);
 
-/* Wipes n bytes, then frees; NULL is fine whatever n is. */
+/* Wipes n bytes, then frees. p may be NULL, with any n. */
 void sefl_free_secret(void *p, size_t n);
 
-/* Bytes allocated here and not freed, and their maximum since sefl_heap_mark, over all threads. The
- * difference is what a piece of work takes. */
+/* sefl_heap_live returns the bytes that all threads have allocated and not freed; sefl_heap_peak
+ * returns their maximum since sefl_heap_mark. The difference is what a piece of work needs. */
 size_t sefl_heap_live(void);
 size_t sefl_heap_peak(void);
 void sefl_heap_mark(void);

@@ -1,12 +1,12 @@
-/* Design. A chunk's chaining value is a node of level 0; two neighbours make a node of the next
+/* Design. A chunk's chaining value is a node of level 0; two neighbours have a parent on the next
  * level.
- *  1. The last chunk, even a full one, stays in chunk[] until another byte comes: so every node
- *     hashed in blake3_add has a right neighbour and is not the root.
- *  2. Level l < BLAKE3_LOW keeps its nodes in low[l], which begins at an even place, until there
- *     are 32 of them: 16 parents are then made side by side. Above, high[] is a stack of nodes, the
- *     largest subtree first: one merge for each zero at the end of the count of nodes.
- *  3. At the end every level is paired off; an odd last node goes up as it is. That is the
- *     specification's tree, where the left side has the largest power of two of chunks. */
+ *  1. The last chunk, even a full one, stays in chunk[] until another byte arrives, so every node
+ *     that blake3_add hashes has a right neighbour and is not the root.
+ *  2. Level l < BLAKE3_LOW collects nodes in low[l], starting at an even position, until it has
+ *     32; one batch then computes their 16 parents. Above, high[] is a stack of nodes, largest
+ *     subtree first, with one merge for each trailing zero bit of the node count.
+ *  3. blake3_end pairs the nodes of every level; an odd last node moves up unchanged. This is the
+ *     specification's tree, whose left side has the largest power of two of chunks. */
 #include "base/blake3.h"
 
 #include "base/blake3_inside.h"
@@ -18,24 +18,13 @@
 
 enum { BATCH = 2 * BLAKE3_LANES_MAX };
 
-/* Those of SHA-256. */
+/* The initial values of SHA-256. */
 const uint32_t blake3_iv[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
 
 static uint32_t ror(uint32_t x, int n)
 {
     return x >> n | x << (32 - n);
-}
-
-static uint32_t load_le32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static void store_le32(uint8_t *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(v >> (8 * i));
 }
 
 /* ---- one block ------------------------------------------------------------------------------- */
@@ -45,7 +34,7 @@ static void compress(uint32_t cv[8], const uint8_t block[BLAKE3_BLOCK], uint64_t
 {
     uint32_t m[16], v[16];
     for (int i = 0; i < 16; i++)
-        m[i] = load_le32(block + 4 * i);
+        m[i] = load_u32(block + 4 * i);
     for (int i = 0; i < 8; i++)
         v[i] = cv[i];
     for (int i = 0; i < 4; i++)
@@ -70,10 +59,10 @@ static void compress(uint32_t cv[8], const uint8_t block[BLAKE3_BLOCK], uint64_t
 static void store_cv(uint8_t out[BLAKE3_BYTES], const uint32_t cv[8])
 {
     for (int i = 0; i < 8; i++)
-        store_le32(out + 4 * i, cv[i]);
+        store_u32(out + 4 * i, cv[i]);
 }
 
-/* A chunk of 0 to 1024 bytes; root: it is all there is. */
+/* Hashes a chunk of 0 to 1024 bytes. root: BLAKE3_ROOT if it is the whole input, else 0. */
 static void hash_chunk(uint8_t out[BLAKE3_BYTES], const uint8_t *p, size_t n, uint64_t counter,
                        uint32_t root)
 {
@@ -90,7 +79,7 @@ static void hash_chunk(uint8_t out[BLAKE3_BYTES], const uint8_t *p, size_t n, ui
     sefl_wipe(cv, sizeof cv);
 }
 
-/* pair: two nodes in a row. out may be one of them. */
+/* Hashes two adjacent nodes to their parent. out may be one of them. */
 static void hash_pair(uint8_t out[BLAKE3_BYTES], const uint8_t pair[2][BLAKE3_BYTES], uint32_t root)
 {
     uint32_t cv[8];
@@ -100,9 +89,9 @@ static void hash_pair(uint8_t out[BLAKE3_BYTES], const uint8_t pair[2][BLAKE3_BY
     sefl_wipe(cv, sizeof cv);
 }
 
-/* ---- the definition -------------------------------------------------------------------------- */
+/* ---- the reference --------------------------------------------------------------------------- */
 
-/* The subtree over these bytes, of which the first is in chunk `counter`. */
+/* Hashes the subtree over these bytes, which begin at chunk number `counter`. */
 static void subtree_ref(uint8_t out[BLAKE3_BYTES], sefl_span in, uint64_t counter, uint32_t root)
 {
     if (in.n <= BLAKE3_CHUNK) {
@@ -110,7 +99,7 @@ static void subtree_ref(uint8_t out[BLAKE3_BYTES], sefl_span in, uint64_t counte
         return;
     }
     uint8_t pair[2][BLAKE3_BYTES];
-    size_t left = BLAKE3_CHUNK; /* largest power of two that leaves the right side a byte */
+    size_t left = BLAKE3_CHUNK; /* largest power of two that leaves a byte on the right */
     while (left < in.n - left)
         left *= 2;
     subtree_ref(pair[0], span_of(in.p, left), counter, 0);
@@ -124,7 +113,7 @@ void blake3_of_ref(uint8_t out[BLAKE3_BYTES], sefl_span in)
     subtree_ref(out, in, 0, BLAKE3_ROOT);
 }
 
-/* ---- the ways -------------------------------------------------------------------------------- */
+/* ---- implementations -------------------------------------------------------------------------- */
 
 static void run_portable(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w)
 {
@@ -166,7 +155,7 @@ static const blake3_path paths[] = {
 #endif
 };
 
-/* How many of them does this processor have? */
+/* Returns the number of paths that this processor has. */
 static unsigned paths_n(void)
 {
 #if defined(__x86_64__)
@@ -199,9 +188,8 @@ void blake3_init(blake3 *h)
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-/* The parents of `pairs` pairs of nodes; out may be `nodes`: no lane's output lies on another's
- * input that is still to be read, as all inputs of a run are read before its outputs are
- * written. */
+/* Computes the parents of `pairs` pairs of nodes. out may be `nodes`: each run reads all its inputs
+ * before it writes an output, and its outputs never reach the inputs of a later run. */
 static void merge(const blake3 *h, uint8_t (*out)[BLAKE3_BYTES],
                   const uint8_t (*nodes)[BLAKE3_BYTES], size_t pairs)
 {
@@ -224,7 +212,7 @@ static void push_high(blake3 *h, const uint8_t node[BLAKE3_BYTES])
     }
 }
 
-/* Level 0 has new nodes. */
+/* Merges full batches upwards after level 0 got new nodes. */
 static void settle(blake3 *h)
 {
     uint8_t made[BLAKE3_LANES_MAX][BLAKE3_BYTES];
@@ -245,7 +233,7 @@ static void settle(blake3 *h)
 
 void blake3_add(blake3 *h, sefl_span in)
 {
-    while (in.n > BLAKE3_CHUNK - h->have) { /* more than fits: what is whole is not the end */
+    while (in.n > BLAKE3_CHUNK - h->have) { /* a chunk with bytes after it is not the last */
         blake3_work w = { .blocks = BLAKE3_CHUNK / BLAKE3_BLOCK,
                           .counter = h->chunks,
                           .step = 1,
@@ -275,7 +263,7 @@ void blake3_add(blake3 *h, sefl_span in)
 
 void blake3_end(blake3 *h, uint8_t out[BLAKE3_BYTES])
 {
-    /* a level at the end: at most 31 that wait, 31 from the level below and an odd one */
+    /* one level at the end: at most 31 waiting nodes, 31 from the level below and an odd one */
     uint8_t nodes[2 * BATCH][BLAKE3_BYTES], pair[2][BLAKE3_BYTES];
     uint8_t odd[BLAKE3_BYTES];
     if (h->chunks == 0) {
@@ -305,10 +293,10 @@ void blake3_end(blake3 *h, uint8_t out[BLAKE3_BYTES])
         n /= 2;
     }
     if (!has_odd)
-        memcpy(odd, nodes[--n], sizeof odd); /* the last of all stays out of the stack */
+        memcpy(odd, nodes[--n], sizeof odd); /* the last node of all is not pushed */
     for (size_t i = 0; i < n; i++)
         push_high(h, nodes[i]);
-    /* the stack from its smallest subtree on, what is right of it behind */
+    /* merges the stack from the smallest subtree on, each with the result to its right */
     while (h->highs > 0) {
         memcpy(pair[0], h->high[--h->highs], sizeof pair[0]);
         memcpy(pair[1], odd, sizeof odd);

@@ -1,15 +1,16 @@
-/* blake3: the BLAKE3 hash [BLAKE3], streaming, 32 bytes out. Long inputs are fast: whole chunks of
- * 1 KiB are independent leaves of a tree, so that 16 (AVX-512) or 8 (AVX2) are hashed side by side.
+/* blake3: the streaming BLAKE3 hash [BLAKE3] with 32 bytes of output. Long inputs are fast: chunks
+ * of 1 KiB are independent leaves of a tree, so a vector unit hashes 16 (AVX-512) or 8 (AVX2) at
+ * once.
  *
  *     blake3 h;
  *     blake3_init(&h);
- *     blake3_add(&h, buf_span(&b));              // pieces of any size; 16 KiB and more are fast
+ *     blake3_add(&h, buf_span(&b));              // pieces of any size; from 16 KiB on they are fast
  *     blake3_end(&h, digest);                    // 32 bytes; h is wiped
  *
- * Only the plain mode: no key, no derivation, no longer output.
+ * Only the plain mode is implemented: no keyed hash, no key derivation, no extended output.
  *
- * Threads: one owner.   Memory: the struct, 9 KiB, whatever the input's length (below 2^64 bytes).
- * Secret: input may be. Public: its length. Constant-time in the input. */
+ * Threads: one owner.   Memory: 9 KiB for inputs of any length below 2^64 bytes.
+ * Secret: the input, if it is one. Public: its length. Constant-time in the input. */
 #ifndef BASE_BLAKE3_H
 #define BASE_BLAKE3_H
 
@@ -18,8 +19,8 @@
 enum {
     BLAKE3_BYTES = 32,
     BLAKE3_CHUNK = 1024,
-    BLAKE3_WAIT = 48, /* nodes that wait on a low level: 31 and a batch of 16 */
-    BLAKE3_LOW = 4,   /* levels of the tree whose nodes are merged side by side */
+    BLAKE3_WAIT = 48, /* maximum nodes waiting on a low level: 31 and a batch of 16 */
+    BLAKE3_LOW = 4,   /* levels of the tree whose nodes are merged in batches */
     BLAKE3_HIGH = 54, /* more levels than 2^64 bytes have */
 };
 
@@ -27,12 +28,12 @@ typedef struct blake3_path blake3_path;
 
 typedef struct blake3 {
     const blake3_path *path;
-    uint64_t chunks;             /* hashed */
+    uint64_t chunks;             /* chunks hashed so far */
     uint64_t tops;               /* nodes of level BLAKE3_LOW so far */
     uint8_t waits[BLAKE3_LOW];   /* nodes in low[] */
     uint8_t highs;               /* nodes in high[] */
     size_t have;                 /* bytes in chunk[] */
-    uint8_t chunk[BLAKE3_CHUNK]; /* the last one so far: it may be the end */
+    uint8_t chunk[BLAKE3_CHUNK]; /* the current chunk, which may be the last one */
     uint8_t low[BLAKE3_LOW][BLAKE3_WAIT][BLAKE3_BYTES];
     uint8_t high[BLAKE3_HIGH][BLAKE3_BYTES];
 } blake3;
@@ -44,11 +45,11 @@ void blake3_end(blake3 *h, uint8_t out[BLAKE3_BYTES]);
 /* init, add and end in one call. */
 void blake3_of(uint8_t out[BLAKE3_BYTES], sefl_span in);
 
-/* The plain version: the tree as the specification defines it, one block at a time. */
+/* The reference version: the tree as the specification defines it, one block at a time. */
 void blake3_of_ref(uint8_t out[BLAKE3_BYTES], sefl_span in);
 
-/* For tests: name of path i, or NULL if this processor has no path i; path 0 is the portable one.
- * blake3_init_path initialises a hash that takes path i. */
+/* For tests. Returns the name of implementation i (0 is the portable one), or NULL if this processor
+ * does not have it. blake3_init_path initialises a hash that uses implementation i. */
 const char *blake3_path_name(unsigned i);
 void blake3_init_path(blake3 *h, unsigned i);
 

@@ -1,4 +1,4 @@
-/* Sixteen lanes: word i of the state of lane k is element k of v[i]. */
+/* Sixteen lanes: word i of lane k's state is element k of v[i]. */
 #include "base/blake3_inside.h"
 
 #if defined(__x86_64__)
@@ -36,50 +36,17 @@ AVX512 void load_words(__m512i m[16], const uint8_t *const in[LANES], size_t at)
     }
 }
 
-__attribute__((target("avx512f"))) void blake3_run_avx512(uint8_t (*out)[BLAKE3_BYTES],
-                                                          const blake3_work *w)
-{
-    const uint8_t *in[LANES];
-    uint32_t low[LANES], high[LANES], word[8][LANES];
-    __m512i cv[8], m[16], v[16];
-    for (size_t i = 0; i < LANES; i++) {
-        in[i] = w->in[i < w->n ? i : 0]; /* the others do the first one's work again */
-        uint64_t counter = w->counter + i * w->step;
-        low[i] = (uint32_t)counter, high[i] = (uint32_t)(counter >> 32);
-    }
-    for (int i = 0; i < 8; i++)
-        cv[i] = _mm512_set1_epi32((int)blake3_iv[i]);
-    for (size_t k = 0; k < w->blocks; k++) {
-        uint32_t flags = w->flags | (k == 0 ? w->first : 0) | (k + 1 == w->blocks ? w->last : 0);
-        load_words(m, in, BLAKE3_BLOCK * k);
-        for (int i = 0; i < 8; i++)
-            v[i] = cv[i];
-        for (int i = 0; i < 4; i++)
-            v[8 + i] = _mm512_set1_epi32((int)blake3_iv[i]);
-        v[12] = _mm512_loadu_si512(low);
-        v[13] = _mm512_loadu_si512(high);
-        v[14] = _mm512_set1_epi32(BLAKE3_BLOCK);
-        v[15] = _mm512_set1_epi32((int)flags);
-#define G(a, b, c, d, x, y)                           \
-    a = _mm512_add_epi32(_mm512_add_epi32(a, x), b);  \
-    d = _mm512_ror_epi32(_mm512_xor_si512(d, a), 16); \
-    c = _mm512_add_epi32(c, d);                       \
-    b = _mm512_ror_epi32(_mm512_xor_si512(b, c), 12); \
-    a = _mm512_add_epi32(_mm512_add_epi32(a, y), b);  \
-    d = _mm512_ror_epi32(_mm512_xor_si512(d, a), 8);  \
-    c = _mm512_add_epi32(c, d);                       \
-    b = _mm512_ror_epi32(_mm512_xor_si512(b, c), 7);
-#define ROUND(...) BLAKE3_ROUND(G, __VA_ARGS__)
-        BLAKE3_ROUNDS(ROUND)
-#undef ROUND
-#undef G
-        for (int i = 0; i < 8; i++)
-            cv[i] = _mm512_xor_si512(v[i], v[8 + i]);
-    }
-    for (int i = 0; i < 8; i++)
-        _mm512_storeu_si512(word[i], cv[i]);
-    for (size_t i = 0; i < w->n; i++)
-        for (int k = 0; k < 8; k++)
-            __builtin_memcpy(out[i] + 4 * k, &word[k][i], 4);
-}
+#define TARGET     "avx512f"
+#define RUN        blake3_run_avx512
+#define VEC        __m512i
+#define SET1       _mm512_set1_epi32
+#define LOAD       _mm512_loadu_si512
+#define STORE      _mm512_storeu_si512
+#define ADD        _mm512_add_epi32
+#define XOR        _mm512_xor_si512
+#define ROR        _mm512_ror_epi32
+#define ROR16(x)   _mm512_ror_epi32(x, 16)
+#define ROR8(x)    _mm512_ror_epi32(x, 8)
+#define LOAD_BLOCK load_words
+#include "base/blake3_lanes.h"
 #endif

@@ -1,4 +1,4 @@
-/* blake3_inside: what the parts of blake3 share. */
+/* blake3_inside: types and rounds shared by the implementations of blake3. */
 #ifndef BASE_BLAKE3_INSIDE_H
 #define BASE_BLAKE3_INSIDE_H
 
@@ -13,9 +13,9 @@ enum {
     BLAKE3_ROOT = 8,
 };
 
-/* n inputs of `blocks` whole blocks each, side by side, 1 <= n <= lanes. Lane i has counter + i *
- * step; flags go with every block, first and last with the first and the last in addition. out: 32
- * bytes a lane, may be the inputs' own memory. */
+/* n inputs of `blocks` whole blocks each, hashed in parallel, 1 <= n <= lanes. Lane i has the counter
+ * `counter + i * step`. Every block has `flags`; the first block adds `first`, the last one `last`.
+ * The output has 32 bytes per lane and may overlap the inputs. */
 typedef struct blake3_work {
     const uint8_t *in[BLAKE3_LANES_MAX];
     size_t n, blocks;
@@ -36,8 +36,8 @@ void blake3_run_avx2(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w);
 void blake3_run_avx512(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w);
 #endif
 
-/* Seven rounds. R has the message words in the order of use: line r + 1 is line r read in the order
- * of the specification's permutation 2 6 3 10 7 0 4 13 1 11 12 5 9 14 15 8. */
+/* Seven rounds. Each line lists the message words in the order of use: line r + 1 is line r
+ * reordered by the specification's permutation 2 6 3 10 7 0 4 13 1 11 12 5 9 14 15 8. */
 #define BLAKE3_ROUNDS(R)                                    \
     R(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) \
     R(2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8) \
@@ -47,7 +47,7 @@ void blake3_run_avx512(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w);
     R(9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7) \
     R(11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13)
 
-/* One round over v[16] and m[16] with a G(a, b, c, d, x, y): columns, then diagonals. */
+/* One round over v[16] and m[16] with G(a, b, c, d, x, y): columns, then diagonals. */
 #define BLAKE3_ROUND(G, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15) \
     G(v[0], v[4], v[8], v[12], m[s0], m[s1])                                                  \
     G(v[1], v[5], v[9], v[13], m[s2], m[s3])                                                  \

@@ -27,13 +27,11 @@ sefl_status buf_reserve(sefl_buf *b, size_t n)
 
 sefl_status buf_extend(sefl_buf *b, uint8_t **out, size_t n)
 {
-    sefl_status st = buf_reserve(b, n);
-    if (st == SEFL_OK) {
-        assert(b->p || n == 0);
-        *out = b->p ? b->p + b->n : NULL; /* no arithmetic on NULL */
-        b->n += n;
-    }
-    return st;
+    SEFL_PASS(buf_reserve(b, n));
+    assert(b->p || n == 0);
+    *out = b->p ? b->p + b->n : NULL; /* no arithmetic on NULL */
+    b->n += n;
+    return SEFL_OK;
 }
 
 void buf_clear(sefl_buf *b)
@@ -107,8 +105,8 @@ sefl_status wr_fmt(sefl_buf *b, const char *fmt, ...)
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    sefl_status st = n < 0 ? sefl_fail(SEFL_EINVAL, "text cannot be formatted")
-                           : buf_reserve(b, (size_t)n + 1); /* vsnprintf writes its terminator */
+    sefl_status st = n < 0 ? sefl_fail(SEFL_EINVAL, "cannot format the text")
+                           : buf_reserve(b, (size_t)n + 1); /* vsnprintf writes a terminator */
     if (st == SEFL_OK)
         st = buf_extend(b, &at, (size_t)n);
     if (st == SEFL_OK)

@@ -1,4 +1,4 @@
-/* buf: bytes that grow, and the writers that mirror span.h's readers.
+/* buf: a growing byte buffer, and writers that mirror the readers of span.h.
  *
  *     sefl_buf b = { .max = 1 << 20 };          // grows up to 1 MiB; zero means no limit
  *     SEFL_TRY(wr_u16(&b, version));
@@ -7,7 +7,7 @@
  * done:
  *     buf_clear(&b);
  *
- * Threads: one owner.   Secrets: old blocks are wiped when the buffer moves, and on clear. */
+ * Threads: one owner.   Secrets: the buffer wipes its memory when it moves and on clear. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -17,7 +17,7 @@ typedef struct sefl_buf {
     uint8_t *p;
     size_t n;   /* bytes in use */
     size_t cap; /* bytes owned */
-    size_t max; /* never grows beyond this; 0: no limit */
+    size_t max; /* maximum size; 0: no limit */
 } sefl_buf;
 
 static inline sefl_span buf_span(const sefl_buf *b)
@@ -25,19 +25,19 @@ static inline sefl_span buf_span(const sefl_buf *b)
     return span_of(b->p, b->n);
 }
 
-/* Room for n more bytes; SEFL_ERANGE beyond max. */
+/* Makes room for n more bytes; SEFL_ERANGE beyond max. */
 sefl_status buf_reserve(sefl_buf *b, size_t n) SEFL_MUST_CHECK;
 
-/* n more bytes in use, not initialised; *out points at them until the buffer next grows. */
+/* Appends n uninitialised bytes; *out points to them until the buffer grows again. */
 sefl_status buf_extend(sefl_buf *b, uint8_t **out, size_t n) SEFL_MUST_CHECK;
 
-/* Empties it, keeps the memory. */
+/* Empties the buffer but keeps its memory. */
 static inline void buf_reset(sefl_buf *b)
 {
     b->n = 0;
 }
 
-/* Wipes and frees; the buffer is empty and usable again. */
+/* Wipes and frees the memory; the buffer is then empty and usable. */
 void buf_clear(sefl_buf *b);
 
 sefl_status wr_u8(sefl_buf *b, uint8_t v) SEFL_MUST_CHECK;
@@ -46,13 +46,13 @@ sefl_status wr_u32(sefl_buf *b, uint32_t v) SEFL_MUST_CHECK;
 sefl_status wr_u64(sefl_buf *b, uint64_t v) SEFL_MUST_CHECK;
 sefl_status wr_varint(sefl_buf *b, uint64_t v) SEFL_MUST_CHECK;
 
-/* The bytes alone. */
+/* Writes the bytes without a length. */
 sefl_status wr_raw(sefl_buf *b, const void *p, size_t n) SEFL_MUST_CHECK;
 
-/* A varint length, then the bytes. */
+/* Writes a varint length, then the bytes. */
 sefl_status wr_bytes(sefl_buf *b, sefl_span s) SEFL_MUST_CHECK;
 
-/* Formatted text, without a terminator. */
+/* Writes formatted text without a terminator. */
 sefl_status wr_fmt(sefl_buf *b, const char *fmt, ...) SEFL_MUST_CHECK SEFL_PRINTF(2, 3);
 
 #endif

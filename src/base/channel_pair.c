@@ -1,5 +1,5 @@
-/* The pair in memory. One lock for both directions; each direction is a queue that grows up to
- * `limit` bytes and is a ring from then on; up to CHANNEL_INBOX while both ends wait to send. */
+/* The pair in memory. One lock covers both directions. Each direction is a ring buffer that grows up
+ * to `limit` bytes, or up to CHANNEL_INBOX while both ends are blocked in a send. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/channel.h"
@@ -12,14 +12,14 @@
 
 typedef struct queue {
     uint8_t *p;
-    size_t cap, at, n; /* n bytes from `at` on, around the end */
+    size_t cap, at, n; /* n bytes from `at` on, wrapping at cap */
 } queue;
 
 typedef struct pair {
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    queue q[2];                 /* q[i]: what end i has sent */
-    bool closed[2], sending[2]; /* sending: waits for room */
+    queue q[2];                 /* q[i]: unread bytes that end i has sent */
+    bool closed[2], sending[2]; /* sending: blocked in a send */
     size_t limit;
     unsigned timeout_ms;
     struct end {
@@ -64,7 +64,7 @@ static sefl_status pair_send(void *self, const void *bytes, size_t n)
     struct timespec until = cond_after(p->timeout_ms);
     pthread_mutex_lock(&p->lock);
     while (n > 0) {
-        SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED, "channel: closed by the peer");
+        SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED, "channel: the peer closed the connection");
         SEFL_TRY(queue_room(q, n, p->sending[!e->side] ? CHANNEL_INBOX : p->limit));
         size_t end = (q->at + q->n) % q->cap;
         size_t take = q->cap - q->n < n ? q->cap - q->n : n;
@@ -100,7 +100,8 @@ static sefl_status pair_recv(void *self, void *bytes, size_t n)
         if (take > q->cap - q->at)
             take = q->cap - q->at;
         if (take == 0) {
-            SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED, "channel: closed by the peer");
+            SEFL_CHECK(!p->closed[!e->side], SEFL_ECLOSED,
+                       "channel: the peer closed the connection");
             SEFL_TRY(wait_moved(p, &until));
             continue;
         }
@@ -197,7 +198,7 @@ sefl_status channel_pair_run(channel_side here, channel_side there, unsigned tim
     run_side(&a);
     pthread_join(thread, NULL);
     if (b.st != SEFL_OK && (a.st == SEFL_OK || a.st == SEFL_ECLOSED))
-        a = b; /* the side that only saw the other's end closed says nothing new */
+        a = b; /* report the side that failed first, not the one that saw it close */
     SEFL_CHECK(a.st == SEFL_OK, a.st, "%s", a.why);
 done:
     channel_pair_close(&a.ch);

@@ -1,5 +1,5 @@
-/* clock: time as an argument. Code that needs the time takes a `const sefl_clock *`; the simulator
- * passes one that it turns itself.
+/* clock: the time as an argument. Code that needs the time takes a `const sefl_clock *`; the
+ * simulator passes a clock that it advances itself.
  *
  * Threads: the system clock may be shared. */
 #ifndef BASE_CLOCK_H
@@ -12,10 +12,10 @@ typedef struct sefl_clock {
     void *self;
 } sefl_clock;
 
-/* Monotonic: for durations and deadlines, unrelated to the time of day. */
+/* The monotonic clock, for durations and deadlines; unrelated to the time of day. */
 sefl_clock clock_monotonic(void);
 
-/* Nanoseconds since 1970: for log lines and expiry dates. */
+/* The wall clock in nanoseconds since 1970, for log lines and expiry dates. */
 sefl_clock clock_wall(void);
 
 static inline uint64_t clock_ns(const sefl_clock *c)
@@ -28,9 +28,9 @@ static inline uint64_t clock_ms(const sefl_clock *c)
     return clock_ns(c) / 1000000;
 }
 
-/* For programs that run in real time: the monotonic clock now, the seconds since then, a pause. */
-uint64_t clock_now_ns(void);
-double clock_since(uint64_t began_ns);
-void clock_pause_ms(unsigned ms);
+/* For programs that run in real time. */
+uint64_t clock_now_ns(void);           /* the monotonic clock */
+double clock_since(uint64_t began_ns); /* seconds since a reading of clock_now_ns */
+void clock_pause_ms(unsigned ms);      /* sleeps */
 
 #endif

@@ -1,14 +1,14 @@
-/* coins: a role's random coins, named by purpose. For every secret coin (encryption, masking,
- * quantising, OT, garbling, noise, sampling) a role asks for a generator by purpose, round and
- * attempt, and uses it for that purpose only.
+/* coins: a role's randomness, named by purpose. For every secret coin (encryption, masking,
+ * quantising, OT, garbling, noise, sampling) a role requests a generator by purpose, round and
+ * attempt, and uses it only for that.
  *
  *     sefl_rng rng;
  *     SEFL_TRY(coins_for(coins, &rng, "mask", round, attempt));
  *
- * coins_system() gives the system's generator for every purpose; aggregator, csp and client use
- * nothing else. A test program that links the roles passes a table of seeded generators, so that it
- * can replay every coin of a federation by name.
- * Threads: coins_system may be shared.   Secrets: what comes out. */
+ * coins_system() returns the system's generator for every purpose; the real aggregator, CSP and
+ * client use only this one. A test program passes a table of seeded generators instead, so it can
+ * replay every coin of a federation by name.
+ * Threads: coins_system may be shared.   Secret: the output of the generators. */
 #ifndef BASE_COINS_H
 #define BASE_COINS_H
 

@@ -1,11 +1,11 @@
-/* cond: condition variables that follow the monotonic clock, and threads.
+/* cond: condition variables with deadlines on the monotonic clock, and thread start.
  *
  *     cond_init(&q->moved);
  *     struct timespec until = cond_after(timeout_ms);
  *     while (!ready(q) && pthread_cond_timedwait(&q->moved, &q->lock, &until) == 0)
  *         ;
  *
- * A change of the time of day moves no deadline.   Threads: any. */
+ * Changing the time of day does not move a deadline.   Threads: any. */
 #ifndef BASE_COND_H
 #define BASE_COND_H
 
@@ -17,13 +17,13 @@
 
 void cond_init(pthread_cond_t *c);
 
-/* The deadline that is ms milliseconds away. */
+/* Returns the deadline ms milliseconds from now. */
 struct timespec cond_after(uint64_t ms);
 
-/* Waits for a signal, at most ms milliseconds; the caller holds the lock. */
+/* Waits at most ms milliseconds for a signal; the caller holds the lock. */
 void cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t ms);
 
-/* SEFL_ENOMEM, with the system's reason, if the system starts no thread. */
+/* Starts a thread. SEFL_ENOMEM, with the system's reason, if the system refuses. */
 sefl_status thread_start(pthread_t *out, void *(*run)(void *), void *arg) SEFL_MUST_CHECK;
 
 #endif

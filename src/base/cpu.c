@@ -28,7 +28,7 @@ static void probe(void)
         return;
     bool osxsave = c >> 27 & 1;
     unsigned long long os = osxsave ? xcr0() : 0;
-    bool ymm = (os & 0x6) == 0x6, zmm = (os & 0xe6) == 0xe6; /* does the kernel save them? */
+    bool ymm = (os & 0x6) == 0x6, zmm = (os & 0xe6) == 0xe6; /* saved by the kernel */
     found.aes = c >> 25 & 1;
     found.pclmul = c >> 1 & 1;
     found.fma = ymm && (c >> 12 & 1);
@@ -55,12 +55,14 @@ static void probe(void)
 static void probe(void) {}
 #endif
 
-static bool listed(const char *list, const char *word)
+/* True if the comma-separated list has the word of n bytes. */
+static bool listed(const char *list, const char *word, size_t n)
 {
-    size_t n = strlen(word);
-    for (const char *p = list; (p = strstr(p, word)) != NULL; p += n)
-        if ((p == list || p[-1] == ',') && (p[n] == 0 || p[n] == ','))
+    for (size_t m; *list; list += m + (list[m] == ',')) {
+        m = strcspn(list, ",");
+        if (m == n && memcmp(list, word, n) == 0)
             return true;
+    }
     return false;
 }
 
@@ -69,7 +71,7 @@ static void probe_once(void)
     probe();
     const char *keep = getenv("SEFL_CPU");
     if (keep && *keep) {
-#define KEEP(f) found.f = found.f && listed(keep, #f);
+#define KEEP(f) found.f = found.f && listed(keep, #f, sizeof #f - 1);
         CPU_FEATURE_LIST(KEEP)
 #undef KEEP
     }
@@ -82,16 +84,10 @@ const char *cpu_unknown_word(void)
         CPU_FEATURE_LIST(NAME);
 #undef NAME
     const char *p = getenv("SEFL_CPU");
-    while (p && *p) {
-        char word[32];
-        size_t n = strcspn(p, ",");
-        if (n >= sizeof word)
+    for (size_t n; p && *p; p += n + (p[n] == ',')) {
+        n = strcspn(p, ",");
+        if (n > 0 && !listed(names, p, n))
             return p;
-        memcpy(word, p, n);
-        word[n] = 0;
-        if (n > 0 && !listed(names, word))
-            return p;
-        p += n + (p[n] == ',');
     }
     return NULL;
 }

@@ -1,15 +1,14 @@
-/* cpu: which instructions this processor has; it is asked once.
+/* cpu: the instruction sets of this processor, probed once.
  *
- * Fast paths are compiled with __attribute__((target(...))) and chosen at run time from this;
- * each gives the same bytes as its portable twin. SEFL_CPU=portable in the
- * environment (or a list of names to keep, such as "aes,avx2") narrows the choice for tests and
- * bug reports. */
+ * Fast paths are compiled with __attribute__((target(...))) and chosen at run time; each one
+ * computes the same bytes as its portable version. The environment variable SEFL_CPU restricts the
+ * choice for tests and bug reports: "portable", or the features to keep, such as "aes,avx2". */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 
 #include <stdbool.h>
 
-/* name, cpuid expression is in cpu.c */
+/* cpu.c has the cpuid expression of each name. */
 #define CPU_FEATURE_LIST(X)       \
     X(aes)                        \
     X(pclmul)                     \
@@ -30,17 +29,18 @@ typedef struct cpu_features {
 #undef CPU_FIELD
 } cpu_features;
 
-/* The features in use. Threads: any. */
+/* Returns the features in use. Threads: any. */
 const cpu_features *cpu_get(void);
 
-/* The first word of SEFL_CPU that names no feature (and is not "portable"), NULL if all do. */
+/* Returns SEFL_CPU from its first word that is neither a feature nor "portable"; NULL if there is
+ * no such word. */
 const char *cpu_unknown_word(void);
 
-/* The names of the features in use, "aes avx2", or "nothing beyond plain C". */
+/* Writes the names of the features in use ("aes avx2"), or "nothing beyond plain C". */
 enum { CPU_USED_BYTES = 160 };
 void cpu_used(char out[CPU_USED_BYTES]);
 
-/* The processor's own name, "unknown" where it has none. */
+/* Returns the processor's brand name, "unknown" if it has none. */
 const char *cpu_name(void);
 
 #endif

@@ -16,7 +16,7 @@ sefl_status dir_root(dir_tree *d, const char *root)
     while (n > 1 && root[n - 1] == '/')
         n--;
     SEFL_NEED(n > 0 && n < sizeof d->root, SEFL_EINVAL,
-              "a folder's name has 1 to %zu bytes, not %zu", sizeof d->root - 1, n);
+              "a folder's name must have 1 to %zu bytes, not %zu", sizeof d->root - 1, n);
     d->next = 0;
     snprintf(d->root, sizeof d->root, "%.*s", (int)n, root);
     return SEFL_OK;
@@ -54,10 +54,10 @@ sefl_status dir_check_free(const char *path)
     if (lstat(path, &sb) != 0)
         return errno == ENOENT ? SEFL_OK : sefl_fail(SEFL_EIO, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(sb.st_mode))
-        return sefl_fail(SEFL_EEXIST, "%s exists and is no folder", path);
+        return sefl_fail(SEFL_EEXIST, "%s exists and is not a folder", path);
     return dir_is_empty(path)
                ? SEFL_OK
-               : sefl_fail(SEFL_EEXIST, "%s is not empty: nothing is replaced", path);
+               : sefl_fail(SEFL_EEXIST, "%s is not empty: choose another folder", path);
 }
 
 static int remove_one(const char *path, const struct stat *sb, int flag, struct FTW *ftw)

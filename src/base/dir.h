@@ -1,4 +1,4 @@
-/* dir: paths below one folder, and whole folders.
+/* dir: builds paths below one folder, and removes whole folders.
  *
  *     dir_tree d;
  *     SEFL_TRY(dir_root(&d, "fed"));
@@ -21,19 +21,20 @@ typedef struct dir_tree {
     unsigned next;
 } dir_tree;
 
-/* Without slashes at its end. SEFL_EINVAL if it is empty, or so long that no path fits below it. */
+/* Sets the root folder; drops slashes at the end. SEFL_EINVAL if it is empty or too long. */
 sefl_status dir_root(dir_tree *d, const char *root) SEFL_MUST_CHECK;
 
-/* A path below the root, of at most DIR_SPARE - 1 more bytes; valid until the eighth next call. */
+/* Returns a path below the root, at most DIR_SPARE - 1 bytes longer than it; valid for the next
+ * seven calls. */
 const char *dir_in(dir_tree *d, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
-/* Is it a folder without entries? False also for one that is not there. */
+/* True if path is a folder without entries; false if it does not exist. */
 bool dir_is_empty(const char *path);
 
-/* SEFL_EEXIST unless nothing is there, or an empty folder. */
+/* SEFL_EEXIST if path exists, unless it is an empty folder. */
 sefl_status dir_check_free(const char *path) SEFL_MUST_CHECK;
 
-/* Deletes a file, or a folder with everything in it; follows no link. Best effort. */
+/* Deletes a file, or a folder with all its contents, without following links. Best effort. */
 void dir_remove(const char *path);
 
 #endif

@@ -3,7 +3,7 @@
 #if SEFL_FAULTS
 #include <stdatomic.h>
 
-static _Atomic uint64_t armed[FAULT_KINDS]; /* operations left until the failing one; 0 = off */
+static _Atomic uint64_t armed[FAULT_KINDS]; /* operations left until the failing one; 0: off */
 static atomic_bool struck;
 
 void fault_arm(fault_kind kind, uint64_t nth)

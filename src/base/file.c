@@ -31,7 +31,7 @@ sefl_status file_open(int *fd, uint64_t *size, const char *path, bool pipes)
     if (*fd < 0)
         return fail_errno("open", path);
     SEFL_CHECK(fstat(*fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
-    SEFL_CHECK(!S_ISDIR(sb.st_mode), SEFL_EINVAL, "%s is a folder, a file is wanted", path);
+    SEFL_CHECK(!S_ISDIR(sb.st_mode), SEFL_EINVAL, "%s is a folder, expected a file", path);
     SEFL_CHECK(S_ISREG(sb.st_mode) || (pipes && S_ISFIFO(sb.st_mode)), SEFL_EINVAL,
                "%s is not a file", path);
     *size = sb.st_size > 0 ? (uint64_t)sb.st_size : 0;
@@ -50,13 +50,13 @@ sefl_status file_read(sefl_buf *out, const char *path, size_t max)
     uint64_t size;
     int fd;
     SEFL_PASS(file_open(&fd, &size, path, true));
-    SEFL_CHECK(size <= max, SEFL_ERANGE, "%s has %llu bytes, at most %zu are taken", path,
+    SEFL_CHECK(size <= max, SEFL_ERANGE, "%s has %llu bytes, at most %zu are allowed", path,
                (unsigned long long)size, max);
-    for (;;) { /* the size may change while we read: trust only what arrives */
+    for (;;) { /* the size may change while we read, so count the bytes read */
         uint8_t *at;
         size_t used = out->n, room = max - (used - before);
         size_t piece = (size_t)size + 1 > 65536 ? (size_t)size + 1 : 65536;
-        if (piece - 1 > room) /* so written, SIZE_MAX is a limit like any other */
+        if (piece - 1 > room) /* in this form max may be SIZE_MAX */
             piece = room + 1;
         SEFL_TRY(buf_extend(out, &at, piece));
         ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, at, piece);
@@ -129,7 +129,7 @@ static sefl_status folder_of(char out[PATH_MAX], const char *path)
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) : 0;
     if (n >= PATH_MAX)
-        return sefl_fail(SEFL_EINVAL, "path is too long");
+        return sefl_fail(SEFL_EINVAL, "path is too long: at most %d bytes", PATH_MAX - 1);
     snprintf(out, PATH_MAX, "%.*s", n ? (int)n : 1, n ? path : slash ? "/" : ".");
     return SEFL_OK;
 }
@@ -137,8 +137,8 @@ static sefl_status folder_of(char out[PATH_MAX], const char *path)
 sefl_status file_sync_parent(const char *path)
 {
     char folder[PATH_MAX];
-    sefl_status st = folder_of(folder, path);
-    return st == SEFL_OK ? file_sync_folder(folder) : st;
+    SEFL_PASS(folder_of(folder, path));
+    return file_sync_folder(folder);
 }
 
 sefl_status file_make_folder(const char *folder, mode_t mode)
@@ -147,14 +147,14 @@ sefl_status file_make_folder(const char *folder, mode_t mode)
     if (mkdir(folder, mode) == 0)
         return file_sync_parent(folder);
     if (errno != EEXIST)
-        return fail_errno("make the folder", folder);
+        return fail_errno("create the folder", folder);
     if (stat(folder, &sb) != 0 || !S_ISDIR(sb.st_mode))
-        return sefl_fail(SEFL_EEXIST, "%s is there and is not a folder", folder);
+        return sefl_fail(SEFL_EEXIST, "%s exists and is not a folder", folder);
     return SEFL_OK;
 }
 
-/* An unnamed file in the folder of path; -1 if the file system has none, or if it could not be
- * named later (which needs /proc). */
+/* Opens an unnamed file in the folder of path. Returns -1 if the file system has no unnamed files,
+ * or if the file could not get a name later (which needs /proc). */
 static int open_nameless(const char *path, mode_t mode)
 {
     char folder[PATH_MAX], link[64];
@@ -176,7 +176,7 @@ sefl_status file_tmp_open(file_tmp *t, const char *path, mode_t mode)
     *t = (file_tmp){ .fd = -1 };
     SEFL_TRY(sefl_new(&t->name, n, 1));
     snprintf(t->name, n, "%s.tmp-%ld", path, (long)getpid());
-    unlink(t->name); /* left by a process of the same id that died */
+    unlink(t->name); /* left by an earlier process with the same id */
     t->fd = open_nameless(path, mode);
     if (t->fd < 0) {
         t->fd = open(t->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
@@ -207,7 +207,7 @@ sefl_status file_tmp_publish(file_tmp *t, const char *path, bool replace)
     else if (!replace && link(t->name, path) != 0) /* link fails where path exists */
         st = fail_errno("create", path);
     else if (replace)
-        t->name[0] = 0; /* it is the file now */
+        t->name[0] = 0; /* renamed: nothing to remove */
     file_tmp_clear(t);
     return st;
 }
@@ -264,8 +264,8 @@ sefl_status file_temp_folder(char *out, size_t n, const char *prefix)
     int len = snprintf(out, n, "%s/%s-XXXXXX", tmp && *tmp ? tmp : "/tmp", prefix);
     SEFL_CHECK(len > 0 && (size_t)len < n, SEFL_ERANGE, "TMPDIR: a path of %d bytes is too long",
                len);
-    SEFL_CHECK(mkdtemp(out), SEFL_EIO, "%s: no folder for temporary files: %s (TMPDIR?)", out,
-               strerror(errno));
+    SEFL_CHECK(mkdtemp(out), SEFL_EIO, "%s: cannot create a temporary folder: %s (check TMPDIR)",
+               out, strerror(errno));
 done:
     if (st != SEFL_OK)
         out[0] = 0;
@@ -303,5 +303,7 @@ sefl_status file_path(char out[PATH_MAX], const char *fmt, ...)
     va_start(args, fmt);
     int n = vsnprintf(out, PATH_MAX, fmt, args);
     va_end(args);
-    return n > 0 && n < PATH_MAX ? SEFL_OK : sefl_fail(SEFL_EINVAL, "path is too long");
+    return n > 0 && n < PATH_MAX
+               ? SEFL_OK
+               : sefl_fail(SEFL_EINVAL, "path is too long: at most %d bytes", PATH_MAX - 1);
 }

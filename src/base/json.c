@@ -111,26 +111,17 @@ void json_i64(json *j, int64_t v)
 void json_real(json *j, double v)
 {
     char t[32];
-    if (!isfinite(v)) {
-        json_null(j);
-        return;
-    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(t, sizeof t, "%.*g", digits, v);
         if (strtod(t, NULL) == v)
             break;
     }
-    put_word(j, t);
+    put_word(j, isfinite(v) ? t : "null");
 }
 
 void json_bool(json *j, bool v)
 {
     put_word(j, v ? "true" : "false");
-}
-
-void json_null(json *j)
-{
-    put_word(j, "null");
 }
 
 sefl_status json_end(json *j)

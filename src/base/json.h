@@ -1,14 +1,14 @@
-/* json: writes one JSON value into a buffer, commas and quotes right by construction.
+/* json: writes one JSON value into a buffer, with commas and quotes in the right places.
  *
  *     json j = json_into(&buf);
  *     json_open(&j, '{');
  *     json_key(&j, "bench"), json_str(&j, "ahe");
  *     json_key(&j, "value"), json_real(&j, 1.25);
  *     json_close(&j, '}');
- *     SEFL_TRY(json_end(&j));                   // the first failure of all of them
+ *     SEFL_TRY(json_end(&j));                   // the first failure of all these calls
  *
  * Text is escaped; bytes that are not UTF-8 become U+FFFD, so the result always parses.
- * Numbers that are not finite become null. Nesting up to 32. Threads: one owner. */
+ * Numbers that are not finite become null. The nesting limit is 31. Threads: one owner. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
@@ -20,7 +20,7 @@ typedef struct json {
     sefl_buf *out;
     sefl_status st;
     unsigned depth;
-    uint32_t has_item; /* bit d: level d has an item already */
+    uint32_t has_item; /* bit d: level d already has an item */
     bool after_key;
 } json;
 
@@ -32,9 +32,8 @@ void json_str(json *j, const char *s);
 void json_span(json *j, sefl_span s);
 void json_u64(json *j, uint64_t v);
 void json_i64(json *j, int64_t v);
-void json_real(json *j, double v); /* shortest form that reads back the same */
+void json_real(json *j, double v); /* shortest form that parses back to the same value */
 void json_bool(json *j, bool v);
-void json_null(json *j);
 sefl_status json_end(json *j) SEFL_MUST_CHECK;
 
 #endif

@@ -16,7 +16,7 @@ static sefl_status bad(const jread *j, const char *what)
     return sefl_fail(SEFL_EPROTO, "byte %zu: %s", j->at + 1, what);
 }
 
-/* The next byte that is no white space, -1 at the end. */
+/* Returns the next byte that is not white space, -1 at the end. */
 static int look(jread *j)
 {
     while (j->at < j->n && (j->p[j->at] == ' ' || j->p[j->at] == '\t' || j->p[j->at] == '\n' ||
@@ -36,16 +36,16 @@ char jread_peek(jread *j)
 sefl_status jread_open(jread *j, char bracket)
 {
     if (look(j) != bracket)
-        return bad(j, bracket == '{' ? "an object is wanted" : "an array is wanted");
+        return bad(j, bracket == '{' ? "expected an object" : "expected an array");
     if (j->depth >= JREAD_DEPTH)
-        return bad(j, "nested too deep");
+        return bad(j, "nested too deeply");
     j->at++;
     j->depth++;
     j->has_item &= ~((uint64_t)1 << j->depth);
     return SEFL_OK;
 }
 
-/* Before an item: the comma if there was one before, or the end of the level. */
+/* Reads the comma before an item (except the first), or the end of the level. */
 static sefl_status next(jread *j, char closing, bool *more)
 {
     uint64_t bit = (uint64_t)1 << j->depth;
@@ -58,15 +58,15 @@ static sefl_status next(jread *j, char closing, bool *more)
     }
     if (j->has_item & bit) {
         if (c != ',')
-            return bad(j, c < 0            ? "it ends in the middle"
-                          : closing == '}' ? "',' or '}' is wanted"
-                                           : "',' or ']' is wanted");
+            return bad(j, c < 0            ? "the input ends too early"
+                          : closing == '}' ? "expected ',' or '}'"
+                                           : "expected ',' or ']'");
         j->at++;
         if (look(j) == closing)
-            return bad(j, "a comma before the closing bracket");
+            return bad(j, "comma before the closing bracket");
     }
     if (look(j) < 0)
-        return bad(j, "it ends in the middle");
+        return bad(j, "the input ends too early");
     j->has_item |= bit;
     *more = true;
     return SEFL_OK;
@@ -80,10 +80,10 @@ sefl_status jread_key(jread *j, sefl_buf *key, bool *more)
     if (key)
         buf_reset(key);
     if (look(j) != '"')
-        return bad(j, "a key in quotes is wanted");
+        return bad(j, "expected a key in quotes");
     SEFL_PASS(jread_str(j, key));
     if (look(j) != ':')
-        return bad(j, "':' is wanted");
+        return bad(j, "expected ':'");
     j->at++;
     return SEFL_OK;
 }
@@ -93,7 +93,7 @@ sefl_status jread_item(jread *j, bool *more)
     return next(j, ']', more);
 }
 
-/* Four hex digits at j->at, which moves on; -1 if they are not there. */
+/* Reads four hex digits; returns -1 if the input has anything else. */
 static int32_t hex4(jread *j)
 {
     int32_t v = 0;
@@ -109,7 +109,7 @@ static int32_t hex4(jread *j)
     return v;
 }
 
-/* The escape after a backslash, as bytes. */
+/* Decodes the escape after a backslash. */
 static sefl_status escape(jread *j, uint8_t out[4], size_t *n)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -128,16 +128,16 @@ static sefl_status escape(jread *j, uint8_t out[4], size_t *n)
     j->at++;
     int32_t u = hex4(j);
     if (u < 0)
-        return bad(j, "\\u wants four hex digits");
+        return bad(j, "\\u needs four hex digits");
     if (u >= 0xdc00 && u < 0xe000)
-        return bad(j, "a low surrogate without its high one");
+        return bad(j, "low surrogate without a high one");
     if (u >= 0xd800 && u < 0xdc00) {
         if (j->n - j->at < 2 || j->p[j->at] != '\\' || j->p[j->at + 1] != 'u')
-            return bad(j, "a high surrogate without its low one");
+            return bad(j, "high surrogate without a low one");
         j->at += 2;
         int32_t low = hex4(j);
         if (low < 0xdc00 || low >= 0xe000)
-            return bad(j, "a high surrogate without its low one");
+            return bad(j, "high surrogate without a low one");
         u = 0x10000 + ((u - 0xd800) << 10) + (low - 0xdc00);
     }
     if (u == 0)
@@ -149,10 +149,10 @@ static sefl_status escape(jread *j, uint8_t out[4], size_t *n)
 sefl_status jread_str(jread *j, sefl_buf *out)
 {
     if (look(j) != '"')
-        return bad(j, "a string is wanted");
+        return bad(j, "expected a string");
     j->at++;
     for (;;) {
-        size_t begin = j->at; /* a run without escapes is copied whole */
+        size_t begin = j->at; /* copy a run without escapes at once */
         while (j->at < j->n && j->p[j->at] != '"' && j->p[j->at] != '\\' && j->p[j->at] >= 0x20)
             j->at++;
         sefl_span run = span_of(j->p + begin, j->at - begin);
@@ -166,7 +166,7 @@ sefl_status jread_str(jread *j, sefl_buf *out)
         if (j->at == j->n)
             return bad(j, "the string does not end");
         if (j->p[j->at] < 0x20)
-            return bad(j, "a control character in a string");
+            return bad(j, "control character in a string");
         if (j->p[j->at++] == '"')
             break;
         uint8_t bytes[4];
@@ -186,7 +186,7 @@ static bool digit_at(const jread *j)
 static sefl_status digits(jread *j)
 {
     if (!digit_at(j))
-        return bad(j, "a digit is wanted");
+        return bad(j, "expected a digit");
     while (digit_at(j))
         j->at++;
     return SEFL_OK;
@@ -200,7 +200,7 @@ static sefl_status number(jread *j)
     SEFL_PASS(digits(j));
     if (j->p[begin] == '0' && j->at > begin + 1) {
         j->at = begin + 1;
-        return bad(j, "a number with a leading zero");
+        return bad(j, "number with a leading zero");
     }
     if (j->at < j->n && j->p[j->at] == '.') {
         j->at++;
@@ -218,7 +218,7 @@ sefl_status jread_u64(jread *j, uint64_t *out)
 {
     uint64_t v = 0;
     if (jread_peek(j) != '0')
-        return bad(j, "a number is wanted");
+        return bad(j, "expected a number");
     size_t begin = j->at;
     SEFL_PASS(number(j));
     for (size_t i = begin; i < j->at; i++) {
@@ -226,7 +226,7 @@ sefl_status jread_u64(jread *j, uint64_t *out)
         if (c < '0' || c > '9' || __builtin_mul_overflow(v, 10, &v) ||
             __builtin_add_overflow(v, (uint64_t)(c - '0'), &v)) {
             j->at = begin;
-            return bad(j, "a whole number below 2^64 is wanted");
+            return bad(j, "expected a whole number below 2^64");
         }
     }
     *out = v;
@@ -239,7 +239,7 @@ sefl_status jread_real(jread *j, double *out)
     int scale = 0, e = 0;
     bool point = false;
     if (jread_peek(j) != '0')
-        return bad(j, "a number is wanted");
+        return bad(j, "expected a number");
     size_t i = j->at, begin = i;
     SEFL_PASS(number(j));
     bool minus = j->p[i] == '-';
@@ -251,19 +251,19 @@ sefl_status jread_real(jread *j, double *out)
         v = 10 * v + (j->p[i] - '0');
         scale -= point;
     }
-    if (i < j->at) { /* an exponent, cut off far beyond the range of a double */
+    if (i < j->at) { /* an exponent, capped far beyond the range of a double */
         bool down = j->p[++i] == '-';
         i += j->p[i] == '-' || j->p[i] == '+';
         for (; i < j->at; i++)
             e = e < 10000 ? 10 * e + (j->p[i] - '0') : e;
         e = down ? -e : e;
     }
-    scale +=
-        e; /* dividing by an exact power is exact to the last bit for 15 digits and |scale| <= 22 */
+    scale += e;
+    /* dividing by a power of ten is correctly rounded for 15 digits and |scale| <= 22 */
     v = scale < 0 && scale >= -300 ? v / pow(10, -scale) : v * pow(10, scale);
     if (!isfinite(v)) {
         j->at = begin;
-        return bad(j, "a number beyond what a double holds");
+        return bad(j, "number too large for a double");
     }
     *out = minus ? -v : v;
     return SEFL_OK;
@@ -273,7 +273,7 @@ static sefl_status word(jread *j, const char *w)
 {
     size_t n = strlen(w);
     if (j->n - j->at < n || memcmp(j->p + j->at, w, n) != 0)
-        return bad(j, "a value is wanted");
+        return bad(j, "expected a value");
     j->at += n;
     return SEFL_OK;
 }
@@ -284,55 +284,38 @@ sefl_status jread_bool(jread *j, bool *out)
     return word(j, *out ? "true" : "false");
 }
 
-/* Recursion is bounded by JREAD_DEPTH. */
+/* JREAD_DEPTH bounds the recursion. */
 sefl_status jread_skip(jread *j)
 {
-    sefl_status st = SEFL_OK;
-    bool more = false;
-    switch (jread_peek(j)) {
+    const char kind = jread_peek(j);
+    switch (kind) {
     case '{':
-        SEFL_TRY(jread_open(j, '{'));
-        for (;;) {
-            SEFL_TRY(jread_key(j, NULL, &more));
-            if (!more)
-                break;
-            SEFL_TRY(jread_skip(j));
-        }
-        break;
     case '[':
-        SEFL_TRY(jread_open(j, '['));
-        for (;;) {
-            SEFL_TRY(jread_item(j, &more));
-            if (!more)
-                break;
-            SEFL_TRY(jread_skip(j));
+        SEFL_PASS(jread_open(j, kind));
+        for (bool more = true; more;) {
+            SEFL_PASS(kind == '{' ? jread_key(j, NULL, &more) : jread_item(j, &more));
+            if (more)
+                SEFL_PASS(jread_skip(j));
         }
-        break;
+        return SEFL_OK;
     case '"':
-        st = jread_str(j, NULL);
-        break;
+        return jread_str(j, NULL);
     case '0':
-        st = number(j);
-        break;
+        return number(j);
     case 't':
-        st = word(j, "true");
-        break;
+        return word(j, "true");
     case 'f':
-        st = word(j, "false");
-        break;
+        return word(j, "false");
     case 'n':
-        st = word(j, "null");
-        break;
+        return word(j, "null");
     default:
-        st = bad(j, j->at == j->n ? "it ends in the middle" : "a value is wanted");
+        return bad(j, j->at == j->n ? "the input ends too early" : "expected a value");
     }
-done:
-    return st;
 }
 
 sefl_status jread_end(jread *j)
 {
-    return look(j) < 0 ? SEFL_OK : bad(j, "something follows the value");
+    return look(j) < 0 ? SEFL_OK : bad(j, "unexpected data after the value");
 }
 
 bool jread_is(const sefl_buf *b, const char *s)

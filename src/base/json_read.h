@@ -3,13 +3,13 @@
  *     jread j = jread_over(text);
  *     SEFL_TRY(jread_open(&j, '{'));
  *     for (bool more; (st = jread_key(&j, &key, &more)) == SEFL_OK && more;)
- *         if (jread_is(&key, "shape")) ...                  // read one value, or jread_skip it
+ *         if (jread_is(&key, "shape")) ...                  // read the value or jread_skip it
  *     SEFL_TRY(jread_end(&j));
  *
- * Strings come unescaped, surrogate pairs joined. The reader refuses lone surrogates, NUL, control
- * characters, bytes that are not UTF-8, comments, trailing commas, leading zeros and nesting beyond
- * 32. Errors are SEFL_EPROTO and begin with "byte N: ". Only the caller's buffers grow, and they
- * never hold more than the input.
+ * The reader unescapes strings and joins surrogate pairs. It rejects lone surrogates, NUL, control
+ * characters, invalid UTF-8, comments, trailing commas, leading zeros and more than 32 levels of
+ * nesting. Errors are SEFL_EPROTO and begin with "byte N: ". Only the caller's buffers grow, never
+ * beyond the size of the input.
  *
  * Threads: one owner. */
 #ifndef BASE_JSON_READ_H
@@ -25,41 +25,42 @@ typedef struct jread {
     const uint8_t *p;
     size_t n, at;
     unsigned depth;
-    uint64_t has_item; /* bit d: level d has an item already */
+    uint64_t has_item; /* bit d: level d already has an item */
 } jread;
 
 jread jread_over(sefl_span text);
 
-/* Which kind of value begins here: '{' '[' '"' 't' 'f' 'n', '0' for a number, 0 for none. */
+/* Returns the kind of the next value: '{' '[' '"' 't' 'f' 'n', '0' for a number, 0 for none. */
 char jread_peek(jread *j);
 
 sefl_status jread_open(jread *j, char bracket) SEFL_MUST_CHECK;
 
-/* The next key of the open object into key (emptied first), or its end: then more is false and
- * the object is closed. */
+/* Reads the next key of the open object into key, which it empties first. At the end of the object
+ * it closes the object and sets *more to false. */
 sefl_status jread_key(jread *j, sefl_buf *key, bool *more) SEFL_MUST_CHECK;
 
-/* Moves to the next item of the open array, or closes it: then more is false. */
+/* Moves to the next item of the open array. At the end it closes the array and sets *more to false. */
 sefl_status jread_item(jread *j, bool *more) SEFL_MUST_CHECK;
 
-/* Appends the string to out; NULL only checks it. */
+/* Appends the string to out; if out is NULL, only checks it. */
 sefl_status jread_str(jread *j, sefl_buf *out) SEFL_MUST_CHECK;
 
-/* A whole number from 0 to 2^64-1, written without sign, fraction or exponent. */
+/* Reads an integer from 0 to 2^64-1, written without sign, fraction or exponent. */
 sefl_status jread_u64(jread *j, uint64_t *out) SEFL_MUST_CHECK;
 
-/* Any number in any locale: exact up to 15 digits, else within a few units in the last place. */
+/* Reads any number, independent of the locale: exact up to 15 digits, else within a few units in the
+ * last place. */
 sefl_status jread_real(jread *j, double *out) SEFL_MUST_CHECK;
 
 sefl_status jread_bool(jread *j, bool *out) SEFL_MUST_CHECK;
 
-/* Any one value, checked. */
+/* Skips one value of any kind, but checks its syntax. */
 sefl_status jread_skip(jread *j) SEFL_MUST_CHECK;
 
-/* Nothing but white space is left. */
+/* SEFL_EPROTO unless only white space is left. */
 sefl_status jread_end(jread *j) SEFL_MUST_CHECK;
 
-/* Does the buffer hold exactly this string? */
+/* True if the buffer is exactly this string. */
 bool jread_is(const sefl_buf *b, const char *s);
 
 #endif

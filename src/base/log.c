@@ -29,11 +29,14 @@ sefl_status log_level_parse(log_level *out, const char *name)
 
 enum { HEX_MAX = 65 };
 
-static const char *hex_of(char out[HEX_MAX], const log_field *f)
+/* Returns the text of a string, hash or key. */
+static const char *text_of(char hex[HEX_MAX], const log_field *f)
 {
-    static const uint8_t nobody[32];
-    size_t n = f->type == LF_HASH ? 8 : memcmp(f->v.h, nobody, sizeof nobody) == 0 ? 0 : 32;
-    return hex_write(out, f->v.h, n);
+    static const uint8_t no_key[32];
+    if (f->type == LF_STR)
+        return f->v.s;
+    size_t n = f->type == LF_HASH ? 8 : memcmp(f->v.h, no_key, sizeof no_key) == 0 ? 0 : 32;
+    return hex_write(hex, f->v.h, n);
 }
 
 static void time_text(char *out, size_t n, const sefl_clock *clock, const char *fmt)
@@ -46,8 +49,6 @@ static void time_text(char *out, size_t n, const sefl_clock *clock, const char *
 
 static void json_field(json *j, const log_field *f)
 {
-    if (!f->key)
-        return;
     char hex[HEX_MAX];
     json_key(j, f->key);
     switch (f->type) {
@@ -63,21 +64,16 @@ static void json_field(json *j, const log_field *f)
     case LF_BOOL:
         json_bool(j, f->v.u != 0);
         break;
-    case LF_HASH:
-    case LF_KEY:
-        json_str(j, hex_of(hex, f));
-        break;
-    case LF_STR:
-    case LF_END:
-        json_str(j, f->v.s);
-        break;
+    default:
+        json_str(j, text_of(hex, f));
     }
 }
 
 void log_fields_json(json *j, const log_field *f)
 {
     for (; f->type != LF_END; f++)
-        json_field(j, f);
+        if (f->key)
+            json_field(j, f);
 }
 
 static sefl_status write_json(sefl_buf *b, const sefl_log *lg, log_level level, const char *event,
@@ -98,7 +94,7 @@ static sefl_status write_json(sefl_buf *b, const sefl_log *lg, log_level level, 
     return json_end(&j);
 }
 
-/* A peer's words may hold anything: bytes that could move the cursor are shown as \xNN. */
+/* Escapes as \xNN every byte that could move the cursor: a peer's text may contain anything. */
 static sefl_status write_word(sefl_buf *b, const char *s)
 {
     sefl_status st = SEFL_OK;
@@ -136,14 +132,8 @@ static sefl_status write_human(sefl_buf *b, const sefl_log *lg, log_level level,
         case LF_BOOL:
             SEFL_PASS(wr_fmt(b, "%s", f->v.u ? "true" : "false"));
             break;
-        case LF_HASH:
-        case LF_KEY:
-            SEFL_PASS(wr_fmt(b, "%s", hex_of(hex, f)));
-            break;
-        case LF_STR:
-        case LF_END:
-            SEFL_PASS(write_word(b, f->v.s));
-            break;
+        default:
+            SEFL_PASS(write_word(b, text_of(hex, f)));
         }
     }
     return SEFL_OK;

@@ -1,4 +1,4 @@
-/* log: structured events, as text on a terminal and as one JSON object per line elsewhere.
+/* log: writes structured events as text to a terminal, and as one JSON object per line elsewhere.
  *
  *     sefl_log lg = { .level = LOG_INFO, .fd = 2, .clock = &wall };
  *     log_info(&lg, "round closed", lf_u64("round", 12), lf_str("task", id), lf_real("loss", l));
@@ -6,11 +6,11 @@
  *     12:01:07 info  round closed  round=12 task=4f2a loss=4.107                 (terminal)
  *     {"time":"2026-01-01T12:01:07.123Z","level":"info","event":"round closed","round":12,...}
  *
- * A log never holds a secret: no field type takes raw bytes. A field is a number, a word, or a
- * public hash in hex (lf_hash: its first 8 bytes; lf_key: all of it). Control characters in words
- * are escaped, so that a peer's name cannot forge a line. One event is one write(2): lines of
- * several processes do not mix. `lost` counts failed writes, which never stop the caller. A NULL
- * log is silent. Threads: any number may share one log. */
+ * A log never contains a secret: no field type takes raw bytes. A field is a number, a text, or a
+ * public hash in hex (lf_hash: its first 8 bytes; lf_key: all 32). Control characters in texts are
+ * escaped, so a peer's name cannot forge a log line. Each event is one write(2), so lines of several
+ * processes do not mix. A failed write never stops the caller; `lost` counts these. A NULL log
+ * drops every event. Threads: any number may share one log. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -23,11 +23,11 @@
 typedef enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF } log_level;
 
 typedef struct sefl_log {
-    _Atomic log_level level; /* events below it are dropped; zero is LOG_DEBUG */
-    int fd;                  /* where to */
+    _Atomic log_level level; /* minimum log level; zero is LOG_DEBUG */
+    int fd;                  /* output */
     bool json;               /* one object per line; see log_open */
-    const sefl_clock *clock; /* wall clock; NULL leaves the time out */
-    _Atomic uint64_t lost;
+    const sefl_clock *clock; /* wall clock; NULL: lines without a time */
+    _Atomic uint64_t lost;   /* number of failed writes */
 } sefl_log;
 
 typedef struct log_field {
@@ -38,14 +38,14 @@ typedef struct log_field {
         int64_t i;
         double r;
         const char *s;
-        const uint8_t *h; /* 32 bytes; LF_HASH: its first 8 are shown */
+        const uint8_t *h; /* 32 bytes; LF_HASH prints the first 8 */
     } v;
 } log_field;
 
-/* A log for this descriptor: JSON lines unless it is a terminal. */
+/* Returns a log for this descriptor: JSON lines unless it is a terminal. */
 sefl_log log_open(int fd, log_level level, const sefl_clock *wall);
 
-/* "debug", "info", "warn", "error", "off"; SEFL_EINVAL otherwise. */
+/* Parses "debug", "info", "warn", "error" or "off"; SEFL_EINVAL for anything else. */
 sefl_status log_level_parse(log_level *out, const char *name) SEFL_MUST_CHECK;
 
 static inline log_field lf_u64(const char *key, uint64_t v)
@@ -72,13 +72,13 @@ static inline log_field lf_hash(const char *key, const uint8_t digest[32])
 {
     return (log_field){ .key = key, .type = LF_HASH, .v.h = digest };
 }
-/* The fingerprint of a key, as `sefl ca revoke --key` takes it; all zeros (no key) become "". */
+/* A key fingerprint, in the form that `sefl ca revoke --key` accepts; all zeros (no key) become "". */
 static inline log_field lf_key(const char *key, const uint8_t fingerprint[32])
 {
     return (log_field){ .key = key, .type = LF_KEY, .v.h = fingerprint };
 }
 
-/* A field that is left out unless `there`. */
+/* Returns f, or a field that the log omits if `there` is false. */
 static inline log_field lf_if(bool there, log_field f)
 {
     if (!there)
@@ -86,15 +86,15 @@ static inline log_field lf_if(bool there, log_field f)
     return f;
 }
 
-/* Writes fields into an open JSON object; an entry without a key is skipped. */
+/* Writes the fields into an open JSON object, except those without a key (lf_if). */
 struct json;
 void log_fields_json(struct json *j, const log_field *fields);
 #define json_fields(j, ...) log_fields_json((j), LOG_FIELDS(__VA_ARGS__))
 
-/* fields end with a LF_END; use the macros. */
+/* Logs one event. LF_END ends the fields; use the macros below. */
 void log_event(sefl_log *lg, log_level level, const char *event, const log_field *fields);
 
-/* The first entry only makes an empty list possible. */
+/* The first entry is a placeholder that makes an empty list possible. */
 #define LOG_FIELDS(...) \
     ((const log_field[]){ { .type = LF_END }, ##__VA_ARGS__, { .type = LF_END } } + 1)
 #define log_debug(lg, ...)            LOG_AT(lg, LOG_DEBUG, __VA_ARGS__)

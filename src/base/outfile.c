@@ -15,7 +15,7 @@ sefl_status outfile_open(outfile *o, const char *path, mode_t mode)
     sefl_status st = SEFL_OK;
     struct stat sb;
     *o = (outfile){ .tmp.fd = -1 };
-    /* The rename at the end would replace a device, a pipe or a link by a file. */
+    /* The final rename would replace a device, a pipe or a link with a file. */
     SEFL_CHECK(lstat(path, &sb) != 0 || S_ISREG(sb.st_mode), SEFL_EINVAL,
                "%s is not a regular file", path);
     SEFL_TRY(sefl_strdup(&o->path, path));
@@ -36,17 +36,11 @@ static sefl_status flush(outfile *o)
 
 sefl_status outfile_put(outfile *o, const void *p, size_t n)
 {
-    sefl_status st = SEFL_OK;
     if (n > WINDOW - o->window.n)
-        SEFL_TRY(flush(o));
-    if (n >= WINDOW) {
-        st = sefl_at(file_write_all(o->tmp.fd, span_of(p, n)), "%s", o->path);
-    } else {
-        st = wr_raw(&o->window, p, n);
-    }
+        SEFL_PASS(flush(o));
     o->bytes += n;
-done:
-    return st;
+    return n < WINDOW ? wr_raw(&o->window, p, n)
+                      : sefl_at(file_write_all(o->tmp.fd, span_of(p, n)), "%s", o->path);
 }
 
 sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n)
@@ -60,11 +54,15 @@ sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n)
     return SEFL_OK;
 }
 
-sefl_status outfile_publish(outfile *o)
+static sefl_status finish(outfile *o, bool durable)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(flush(o));
+    if (durable)
+        SEFL_TRY(file_sync(o->tmp.fd, o->path));
     SEFL_TRY(file_tmp_publish(&o->tmp, o->path, true));
+    if (durable)
+        SEFL_TRY(file_sync_parent(o->path));
 done:
     outfile_abort(o);
     return st;
@@ -72,14 +70,12 @@ done:
 
 sefl_status outfile_commit(outfile *o)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(flush(o));
-    SEFL_TRY(file_sync(o->tmp.fd, o->path));
-    SEFL_TRY(file_tmp_publish(&o->tmp, o->path, true));
-    SEFL_TRY(file_sync_parent(o->path));
-done:
-    outfile_abort(o);
-    return st;
+    return finish(o, true);
+}
+
+sefl_status outfile_publish(outfile *o)
+{
+    return finish(o, false);
 }
 
 void outfile_abort(outfile *o)

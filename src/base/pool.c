@@ -1,16 +1,16 @@
 /* Design. One job at a time; workers sleep on `wake` between jobs; a new job has a new generation
- * number. Pieces are claimed under the mutex: a piece is at least tens of microseconds of work, so
- * the lock costs nothing, and the invariants are simple:
- *  1. next..pieces are unclaimed; a claimed piece is counted in `running` until it is finished.
- *  2. The job is over when next has reached the end (or was moved there) and running is 0.
- *  3. fail_piece is the lowest failed piece so far; fail_text is its sentence. */
+ * number. Threads claim pieces under the mutex: a piece is at least tens of microseconds of work, so
+ * the cost of the lock is negligible, and the invariants are simple:
+ *  1. next..pieces are unclaimed; `running` counts the claimed pieces that are not finished.
+ *  2. The job is over when next has reached the end (or a failure moved it there) and running is 0.
+ *  3. fail_piece is the lowest failed piece so far; fail_text is its message. */
 #define _GNU_SOURCE
 #include "base/pool.h"
 
 #include "base/alloc.h"
+#include "base/cond.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 
@@ -27,7 +27,8 @@ typedef struct job {
 } job;
 
 struct pool {
-    unsigned threads; /* the caller included */
+    unsigned threads; /* number of threads, including the caller */
+    unsigned lanes;   /* number of lanes given out; the caller has lane 0 */
     pthread_t id[MAX_THREADS];
     pthread_mutex_t lock;
     pthread_cond_t wake, over;
@@ -35,11 +36,6 @@ struct pool {
     int stop;
     job *job;
 };
-
-typedef struct worker_arg {
-    pool *p;
-    unsigned lane;
-} worker_arg;
 
 static void note_failure(job *j, size_t piece, sefl_status st)
 {
@@ -51,7 +47,7 @@ static void note_failure(job *j, size_t piece, sefl_status st)
     j->next = j->pieces; /* no new pieces */
 }
 
-/* Claims and runs pieces until none is left. Called and left with the lock held. */
+/* Claims and runs pieces until none is left. The caller holds the lock, before and after. */
 static void work(pthread_mutex_t *lock, job *j, unsigned lane)
 {
     while (j->next < j->pieces) {
@@ -75,11 +71,10 @@ static void work(pthread_mutex_t *lock, job *j, unsigned lane)
 
 static void *worker_main(void *arg)
 {
-    pool *p = ((worker_arg *)arg)->p;
-    unsigned lane = ((worker_arg *)arg)->lane;
+    pool *p = arg;
     unsigned long seen = 0;
-    sefl_free(arg);
     pthread_mutex_lock(&p->lock);
+    unsigned lane = p->lanes++;
     for (;;) {
         while (!p->stop && (p->generation == seen || !p->job))
             pthread_cond_wait(&p->wake, &p->lock);
@@ -106,33 +101,18 @@ static unsigned usable_cores(void)
 
 sefl_status pool_new(pool **out, unsigned threads)
 {
-    sefl_status st = SEFL_OK;
-    pool *p = NULL;
-    worker_arg *arg = NULL;
-    *out = NULL;
-    SEFL_CHECK(threads <= MAX_THREADS, SEFL_EINVAL, "%u threads asked for, at most %d", threads,
-               MAX_THREADS);
-    SEFL_TRY(sefl_new(&p, 1, sizeof *p));
+    SEFL_MAKE(pool, p, out);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->over, NULL);
-    p->threads = 1;
+    p->threads = p->lanes = 1;
+    SEFL_CHECK(threads <= MAX_THREADS, SEFL_EINVAL, "%u threads requested, at most %d", threads,
+               MAX_THREADS);
     if (threads == 0)
         threads = usable_cores();
-    while (p->threads < threads) {
-        SEFL_TRY(sefl_new(&arg, 1, sizeof *arg));
-        *arg = (worker_arg){ .p = p, .lane = p->threads };
-        SEFL_CHECK(pthread_create(&p->id[p->threads], NULL, worker_main, arg) == 0, SEFL_ENOMEM,
-                   "cannot start thread %u", p->threads);
-        arg = NULL; /* the thread owns it */
-        p->threads++;
-    }
-    *out = p;
-    p = NULL;
-done:
-    sefl_free(arg);
-    pool_free(p);
-    return st;
+    for (; p->threads < threads; p->threads++)
+        SEFL_TRY(thread_start(&p->id[p->threads], worker_main, p));
+    SEFL_HAND_OVER(out, p, pool_free);
 }
 
 void pool_free(pool *p)
@@ -167,22 +147,19 @@ sefl_status pool_run(pool *p, size_t n, size_t grain, pool_fn *fn, void *ctx,
               .grain = grain,
               .pieces = n / grain + (n % grain != 0),
               .fail_piece = (size_t)-1 };
-    if (!p) {
-        pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
-        pthread_mutex_lock(&alone);
-        work(&alone, &j, 0);
-        pthread_mutex_unlock(&alone);
-    } else {
-        pthread_mutex_lock(&p->lock);
+    pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER, *lock = p ? &p->lock : &alone;
+    pthread_mutex_lock(lock);
+    if (p) {
         p->job = &j;
         p->generation++;
         if (j.pieces > 1)
             pthread_cond_broadcast(&p->wake);
-        work(&p->lock, &j, 0);
-        while (j.running > 0)
-            pthread_cond_wait(&p->over, &p->lock);
-        p->job = NULL;
-        pthread_mutex_unlock(&p->lock);
     }
+    work(lock, &j, 0);
+    while (p && j.running > 0)
+        pthread_cond_wait(&p->over, lock);
+    if (p)
+        p->job = NULL;
+    pthread_mutex_unlock(lock);
     return j.st == SEFL_OK ? SEFL_OK : sefl_fail(j.st, "%s", j.fail_text);
 }

@@ -1,7 +1,7 @@
-/* progress: how a long call tells its caller how far it is. A NULL progress is silent.
+/* progress: how a long call reports its progress. A NULL progress reports nothing.
  *
- * `report` may be called from any worker, one call at a time, with done rising; it returns false
- * to stop the work, which then ends with SEFL_ECANCELLED. */
+ * Any worker may call `report`, one at a time, with increasing `done`. It returns false to stop the
+ * work, which then fails with SEFL_ECANCELLED. */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
 

@@ -43,7 +43,7 @@ sefl_status rng_fill(const sefl_rng *rng, void *out, size_t n)
 sefl_status rng_below(const sefl_rng *rng, uint64_t *out, uint64_t bound)
 {
     assert(bound > 0);
-    uint64_t x, limit = UINT64_MAX - (UINT64_MAX % bound + 1) % bound; /* last of the full cycles */
+    uint64_t x, limit = UINT64_MAX - (UINT64_MAX % bound + 1) % bound; /* end of the full cycles */
     do {
         SEFL_PASS(rng_fill(rng, &x, sizeof x));
     } while (x > limit);

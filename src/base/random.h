@@ -1,12 +1,12 @@
-/* random: where coins come from. Code that needs randomness takes a `const sefl_rng *` as its last
- * argument and never asks the system itself; real roles pass the system's generator, tests and the
- * simulator a seeded one (src/seeded, which cryptographic layers cannot link).
+/* random: the source of randomness. Code that needs randomness takes a `const sefl_rng *` as its
+ * last argument and never asks the system itself. Real roles pass the system's generator; tests and
+ * the simulator pass a seeded one (src/seeded, which cryptographic layers cannot link).
  *
  *     sefl_rng rng = rng_system();
  *     SEFL_TRY(rng_fill(&rng, key, sizeof key));
  *
- * The system generator is getrandom(2): the kernel's, blocking until it is seeded; there is no
- * fallback. Each call is a system call: code that needs millions of coins draws a key here
+ * The system generator is getrandom(2), which blocks until the kernel's generator is seeded; there
+ * is no fallback. Each call is a system call, so code that needs millions of values draws a key here
  * and expands it (crypto/prg).
  * Threads: the system generator may be shared; a seeded one has one owner. */
 #ifndef BASE_RANDOM_H
@@ -24,11 +24,11 @@ typedef struct sefl_rng {
 
 sefl_rng rng_system(void);
 
-/* Fills out with n random bytes, all or none: on failure out is zeroed (SEFL_ERANDOM). */
+/* Fills out with n random bytes. On failure (SEFL_ERANDOM) out is zeroed. */
 sefl_status rng_fill(const sefl_rng *rng, void *out, size_t n) SEFL_MUST_CHECK;
 
-/* A uniform number in [0, bound), bound > 0, by rejection: exactly uniform. The number of draws
- * is independent of the value returned. */
+/* Draws an exactly uniform number in [0, bound), bound > 0, by rejection sampling. The number of
+ * draws is independent of the result. */
 sefl_status rng_below(const sefl_rng *rng, uint64_t *out, uint64_t bound) SEFL_MUST_CHECK;
 
 #endif

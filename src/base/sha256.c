@@ -65,8 +65,8 @@ void sha256_blocks_ref(uint32_t state[8], const uint8_t *p, size_t blocks)
 }
 
 #if defined(__x86_64__)
-/* The SHA extension keeps the state as (A,B,E,F) and (C,D,G,H) and does two rounds an
- * instruction. Message words live in m[0..3], four rounds per step. */
+/* The SHA extension keeps the state as (A,B,E,F) and (C,D,G,H) and computes two rounds per
+ * instruction. Message words are in m[0..3]; each step does four rounds. */
 __attribute__((target("sha,sse4.1,ssse3"))) static void
 blocks_shani(uint32_t state[8], const uint8_t *p, size_t blocks)
 {
@@ -122,7 +122,7 @@ void sha256_init(sha256 *h)
 void sha256_add(sha256 *h, sefl_span in)
 {
     size_t have = h->bytes % 64;
-    if (in.n == 0) /* perhaps of a null pointer, to which nothing may be added */
+    if (in.n == 0) /* in.p may be NULL, which allows no arithmetic */
         return;
     h->bytes += in.n;
     if (have > 0) {

@@ -1,11 +1,11 @@
-/* sha256: FIPS 180-4 SHA-256, streaming. Uses the SHA instructions where the processor has them.
+/* sha256: streaming SHA-256 (FIPS 180-4). Uses the SHA instructions if the processor has them.
  *
  *     sha256 h;
  *     sha256_init(&h);
  *     sha256_add(&h, buf_span(&b));
  *     sha256_end(&h, digest);                  // 32 bytes; h is wiped
  *
- * Secret: input may be. Public: its length. Constant-time in the input. */
+ * Secret: the input, if it is one. Public: its length. Constant-time in the input. */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H
 
@@ -26,14 +26,14 @@ void sha256_end(sha256 *h, uint8_t out[SHA256_BYTES]);
 /* init, add and end in one call. */
 void sha256_of(uint8_t out[SHA256_BYTES], sefl_span in);
 
-/* The hash of several spans in a row: sha256_join(out, span_of_str("sefl prg 1"), span_of(seed,
- * 32)) */
+/* Hashes the concatenation of several spans:
+ * sha256_join(out, span_of_str("sefl prg 1"), span_of(seed, 32)) */
 #define sha256_join(out, ...)                              \
     sha256_of_all(out, (const sefl_span[]){ __VA_ARGS__ }, \
                   sizeof((const sefl_span[]){ __VA_ARGS__ }) / sizeof(sefl_span))
 void sha256_of_all(uint8_t out[SHA256_BYTES], const sefl_span *part, size_t parts);
 
-/* The plain version of the compression function, for tests of the fast one. */
+/* The compression function; _ref is the reference version, for tests. */
 void sha256_blocks_ref(uint32_t state[8], const uint8_t *p, size_t blocks);
 void sha256_blocks(uint32_t state[8], const uint8_t *p, size_t blocks);
 

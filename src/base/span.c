@@ -9,7 +9,8 @@ sefl_span span_of_str(const char *s)
 
 static sefl_status too_short(const rd *r, size_t wanted)
 {
-    return sefl_fail(SEFL_EPROTO, "message too short: %zu bytes wanted, %zu left", wanted, r->left);
+    return sefl_fail(SEFL_EPROTO, "message too short: %zu bytes expected, %zu left", wanted,
+                     r->left);
 }
 
 sefl_status rd_view(rd *r, sefl_span *out, size_t n)
@@ -84,18 +85,14 @@ sefl_status rd_varint(rd *r, uint64_t *out)
 
 sefl_status rd_bytes(rd *r, sefl_span *out, size_t max)
 {
-    rd probe = *r; /* moved only when all of it is there */
+    rd probe = *r; /* the reader moves only if the whole field is there */
     uint64_t n;
-    sefl_status st = rd_varint(&probe, &n);
-    if (st != SEFL_OK)
-        return st;
-    if (n > max)
-        return sefl_fail(SEFL_EPROTO, "field of %llu bytes, at most %zu allowed",
-                         (unsigned long long)n, max);
-    st = rd_view(&probe, out, (size_t)n);
-    if (st == SEFL_OK)
-        *r = probe;
-    return st;
+    SEFL_PASS(rd_varint(&probe, &n));
+    SEFL_NEED(n <= max, SEFL_EPROTO, "field of %llu bytes, at most %zu allowed",
+              (unsigned long long)n, max);
+    SEFL_PASS(rd_view(&probe, out, (size_t)n));
+    *r = probe;
+    return SEFL_OK;
 }
 
 sefl_status rd_expect(rd *r, const void *bytes, size_t n, const char *what)

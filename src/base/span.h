@@ -1,15 +1,15 @@
-/* span: borrowed bytes, and the only way to read integers from them.
+/* span: a view of bytes, and the only functions that parse integers from them.
  *
  *     rd r = rd_over(in);
  *     SEFL_TRY(rd_u16(&r, &version));
- *     SEFL_TRY(rd_bytes(&r, &name, 64));        // varint length, then that many bytes, at most 64
- *     SEFL_TRY(rd_end(&r));                     // no stray bytes after the message
+ *     SEFL_TRY(rd_bytes(&r, &name, 64));        // varint length (at most 64), then the bytes
+ *     SEFL_TRY(rd_end(&r));                     // no bytes may follow the message
  *
- * Integers are little-endian. Varints are LEB128 with at most 10 bytes, shortest form only (one
- * value has one encoding). Nothing reads past the end: a short input is SEFL_EPROTO and does not
- * move the reader. A reader is a view: the bytes must outlive it and every span it hands out.
+ * Integers are little-endian. Varints are LEB128 with at most 10 bytes, in shortest form only (each
+ * value has one encoding). No function reads past the end: if the input is too short, it returns
+ * SEFL_EPROTO and the reader does not move. The bytes must outlive the reader and its spans.
  *
- * Threads: values, share freely. */
+ * Threads: any; these are plain values. */
 #ifndef BASE_SPAN_H
 #define BASE_SPAN_H
 
@@ -28,7 +28,7 @@ static inline sefl_span span_of(const void *p, size_t n)
     return (sefl_span){ .p = p, .n = n };
 }
 
-/* A string without its terminator. */
+/* Returns a view of a string without its terminator. */
 sefl_span span_of_str(const char *s);
 
 typedef struct rd {
@@ -52,22 +52,22 @@ sefl_status rd_u32(rd *r, uint32_t *out) SEFL_MUST_CHECK;
 sefl_status rd_u64(rd *r, uint64_t *out) SEFL_MUST_CHECK;
 sefl_status rd_varint(rd *r, uint64_t *out) SEFL_MUST_CHECK;
 
-/* Copies exactly n bytes out. */
+/* Copies exactly n bytes to out. */
 sefl_status rd_raw(rd *r, void *out, size_t n) SEFL_MUST_CHECK;
 
-/* A view of exactly n bytes. */
+/* Sets out to a view of exactly n bytes. */
 sefl_status rd_view(rd *r, sefl_span *out, size_t n) SEFL_MUST_CHECK;
 
-/* A varint length of at most max, then a view of that many bytes. */
+/* Reads a varint length of at most max, then sets out to a view of that many bytes. */
 sefl_status rd_bytes(rd *r, sefl_span *out, size_t max) SEFL_MUST_CHECK;
 
-/* The next n bytes must be these (a magic number, a tag). */
+/* SEFL_EPROTO unless the next n bytes are these (a magic number, a tag). `what` names the format. */
 sefl_status rd_expect(rd *r, const void *bytes, size_t n, const char *what) SEFL_MUST_CHECK;
 
 /* SEFL_EPROTO if bytes are left. */
 sefl_status rd_end(const rd *r) SEFL_MUST_CHECK;
 
-/* Integers at an address, any alignment, little-endian. */
+/* Loads and stores little-endian integers at any address. */
 static inline uint32_t load_u32(const void *p)
 {
     const uint8_t *b = p;

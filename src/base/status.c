@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SENTENCE_MAX = 512 };
+enum { MESSAGE_MAX = 512 };
 
-static _Thread_local char sentence[SENTENCE_MAX];
+static _Thread_local char message[MESSAGE_MAX];
 
 const char *sefl_status_name(sefl_status st)
 {
@@ -34,31 +34,31 @@ const char *sefl_status_text(sefl_status st)
 
 const char *sefl_last_error(void)
 {
-    return sentence;
+    return message;
 }
 
 void sefl_note(const char *fmt, ...)
 {
-    char tmp[SENTENCE_MAX]; /* the arguments may point into the old sentence */
+    char tmp[MESSAGE_MAX]; /* the arguments may point into the old message */
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(tmp, sizeof tmp, fmt, ap);
     va_end(ap);
-    memcpy(sentence, tmp, sizeof sentence);
+    memcpy(message, tmp, sizeof message);
 }
 
 static void note_before(const char *fmt, va_list ap)
 {
-    char tmp[SENTENCE_MAX];
+    char tmp[MESSAGE_MAX];
     vsnprintf(tmp, sizeof tmp, fmt, ap);
     size_t n = strlen(tmp);
     if (n + 2 < sizeof tmp) {
         memcpy(tmp + n, ": ", 2);
-        size_t rest = strnlen(sentence, sizeof tmp - n - 3);
-        memcpy(tmp + n + 2, sentence, rest);
+        size_t rest = strnlen(message, sizeof tmp - n - 3);
+        memcpy(tmp + n + 2, message, rest);
         tmp[n + 2 + rest] = 0;
     }
-    memcpy(sentence, tmp, sizeof sentence);
+    memcpy(message, tmp, sizeof message);
 }
 
 void sefl_note_before(const char *fmt, ...)

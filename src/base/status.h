@@ -1,4 +1,4 @@
-/* status: the internal half of include/sefl/status.h: one way for functions to fail.
+/* status: the internal half of include/sefl/status.h: how functions fail and clean up.
  *
  *     sefl_status thing_read(thing *out, sefl_span in)
  *     {
@@ -11,7 +11,7 @@
  *         return st;
  *     }
  *
- * A function that owns nothing has nothing to release, so it returns a failure at once:
+ * A function that owns nothing has nothing to release, so it returns immediately on failure:
  *
  *     sefl_status pair_write(sefl_buf *out, const pair *p)
  *     {
@@ -20,9 +20,9 @@
  *         return wr_u32(out, p->b);
  *     }
  *
- * These four are the only macros with a jump in them. SEFL_TRY and SEFL_CHECK need a local `st` and a
- * label `done`; a function that gets its first local to release moves from PASS and NEED to them. A
- * sentence is written once, where the failure is found; SEFL_TRY and SEFL_PASS leave it alone. */
+ * No other macro contains a jump. SEFL_TRY and SEFL_CHECK need a local `st` and a label `done`; a
+ * function uses them as soon as it has a local to release. The code that detects a failure writes
+ * the error message; SEFL_TRY and SEFL_PASS keep it. */
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H
 
@@ -31,18 +31,18 @@
 #define SEFL_MUST_CHECK   __attribute__((warn_unused_result))
 #define SEFL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* Records the sentence (cut at 511 bytes) and evaluates to the code: `return sefl_fail(SEFL_EPROTO,
- * "...")`. A macro, so that the compiler sees that the code is a failure. */
+/* Records the error message (cut at 511 bytes) and evaluates to the code:
+ * `return sefl_fail(SEFL_EPROTO, "...")`. A macro, so that the compiler sees the code is a failure. */
 #define sefl_fail(code, ...) (sefl_note(__VA_ARGS__), (code))
 void sefl_note(const char *fmt, ...) SEFL_PRINTF(1, 2);
 
-/* Puts "prefix: " before the present sentence, for callers that know the file or peer concerned. */
+/* Puts "prefix: " before the current message, for callers that know the file or the peer. */
 #define sefl_fail_at(code, ...) (sefl_note_before(__VA_ARGS__), (code))
 void sefl_note_before(const char *fmt, ...) SEFL_PRINTF(1, 2);
-/* The same if st is a failure; returns st: SEFL_TRY(sefl_at(read(&b), "%s", path)). */
+/* Does the same if st is a failure, and returns st: SEFL_TRY(sefl_at(read(&b), "%s", path)). */
 sefl_status sefl_at(sefl_status st, const char *fmt, ...) SEFL_PRINTF(2, 3) SEFL_MUST_CHECK;
 
-/* For the names of an X-macro list of (name, text) pairs: { LIST(SEFL_TEXT) }. */
+/* Expands an X-macro list of (name, text) pairs to its texts: { LIST(SEFL_TEXT) }. */
 #define SEFL_TEXT(name, text) text,
 
 #define SEFL_TRY(call)     \

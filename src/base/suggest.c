@@ -5,7 +5,9 @@
 
 enum { LONGEST = 32 };
 
-unsigned suggest_distance(const char *a, const char *b)
+/* Returns the number of letters to insert, delete, change or swap with a neighbour to get from a to
+ * b (optimal string alignment); LONGEST if either is longer than that. */
+static unsigned distance(const char *a, const char *b)
 {
     unsigned d[LONGEST + 1][LONGEST + 1];
     size_t n = strlen(a), m = strlen(b);
@@ -38,8 +40,8 @@ const char *suggest_name(const char *word, const char *const *names)
     for (; *names; names++) {
         size_t m = strlen(*names);
         unsigned d = limit;
-        if ((n > m ? n - m : m - n) < limit) /* lengths as far apart need as many letters */
-            d = suggest_distance(word, *names);
+        if ((n > m ? n - m : m - n) < limit) /* the distance is at least this difference */
+            d = distance(word, *names);
         if (n >= 3 && strncmp(word, *names, n) == 0 && d > 1)
             d = 1; /* a prefix of the name counts as one wrong letter */
         if (d < limit) {

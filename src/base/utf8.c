@@ -55,7 +55,7 @@ size_t utf8_good(sefl_span s)
     return s.n;
 }
 
-/* Length of the white space at p, 0 if there is a letter. */
+/* Returns the length of the white space character at p, 0 if it is another character. */
 static size_t space_len(const uint8_t *p, size_t n)
 {
     uint32_t c = 0;

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/json_read.h"
 
-/* The number behind a path of keys, which ends with NULL; 0: there is none. */
+/* Returns the number at a NULL-terminated path of keys; 0 if there is none. */
 static double number_at(sefl_span text, const char *const *path)
 {
     sefl_buf key = { 0 };

@@ -1,10 +1,11 @@
-/* best: the best possible perplexity of generated text. */
+/* best: the best possible perplexity on generated text. */
 #ifndef CLI_BEST_H
 #define CLI_BEST_H
 
-/* The perplexity of the source itself, from dir/meta.json: on the split ("valid") if that number is
- * there, otherwise the expected one; 0 if the text was not generated. Compare it with a model's
- * only if the vocabulary has every word of the text, because <unk> is easier to predict. */
+/* Returns the perplexity of the source itself, from dir/meta.json: on the split ("valid") if the
+ * file has that number, otherwise the expected one; 0 if the text was not generated. Compare it with
+ * a model's perplexity only if the vocabulary has every word of the text, because <unk> is easier to
+ * predict. */
 double best_perplexity(const char *dir, const char *split);
 
 #endif

@@ -58,7 +58,7 @@ const char *cli_plain(char *out, size_t n, const char *text)
     size_t i = 0;
     for (; i + 1 < n && text[i]; i++) {
         const unsigned char c = (unsigned char)text[i];
-        /* C1 controls are U+0080 to U+009F, in UTF-8 0xc2 and the second byte */
+        /* C1 controls are U+0080 to U+009F: 0xc2 and the second byte in UTF-8 */
         const bool c1 = c >= 0x80 && c < 0xa0 && i > 0 && (unsigned char)text[i - 1] == 0xc2;
         out[i] = c < 32 || c == 127 ? '?' : text[i];
         if (c1)

@@ -1,8 +1,8 @@
-/* cli: the `sefl` program. One file per subcommand and one table of them. Results go to stdout,
- * progress and errors to stderr. The exit code is 0 for done, 1 for failed, 2 for wrong usage.
+/* cli: the `sefl` program, with one file per subcommand. Results go to stdout, progress and errors
+ * to stderr. The exit code is 0 for success, 1 for failure, 2 for wrong usage.
  *
- * A new command: write cmd_NAME.c with its `const cli_command cmd_NAME` and add NAME to one of the
- * lists below. Parsing, help, man page, completion and the suggestion for a typing error come from
+ * To add a command, write cmd_NAME.c with its `const cli_command cmd_NAME` and add NAME to one of
+ * the lists below. Parsing, help, man page, completion and suggestions for mistyped words all use
  * its tables (options.h). */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -21,33 +21,33 @@ struct setting_def;
 typedef struct cli_command {
     const char *name;
     const char *summary; /* one line */
-    const char *about;   /* sentences in front of the options; help wraps them; may be NULL */
-    const char *notes;   /* sentences behind the options; may be NULL */
-    const char *example; /* a command line that works */
+    const char *about;   /* help text before the options, which help wraps; may be NULL */
+    const char *notes;   /* help text after the options; may be NULL */
+    const char *example; /* a working command line */
 
-    const struct cli_action *actions;  /* ends with a NULL name; one named "": no action word */
-    const struct setting_def *options; /* of all actions; ends with a NULL key; may be NULL */
-    size_t size;                       /* of the struct that the options fill */
+    const struct cli_action *actions;  /* ends with a NULL name; "": no action word */
+    const struct setting_def *options; /* for all actions; ends with a NULL key; may be NULL */
+    size_t size;                       /* size of the struct that the options fill */
 
-    /* Called before and after the action; may be NULL. finish is called once prepare was. */
+    /* Run before and after the action; may be NULL. finish runs even if prepare fails. */
     sefl_status (*prepare)(const struct cli_action *a, void *options);
     void (*finish)(void *options);
 
-    /* Settings that --set, shortcuts or every_setting give; NULL: none. */
+    /* Settings for --set, shortcuts and every_setting; NULL: none. */
     const struct setting_def *schema;
-    const struct setting_def *(*make_schema)(void); /* of a schema that is not a constant */
+    const struct setting_def *(*make_schema)(void); /* for a schema that is not a constant */
     const struct cli_shortcut *shortcuts;           /* ends with a NULL option; may be NULL */
-    bool every_setting;                             /* each setting of the schema is an option */
-    bool list_settings;                             /* --help lists the whole schema */
-    size_t set_at;                                  /* offset of the `settings` in the struct */
+    bool every_setting; /* every setting of the schema is also an option */
+    bool list_settings; /* --help lists the whole schema */
+    size_t set_at;      /* offset of the `settings` in the struct */
 
-    bool interruptible; /* SIGINT and SIGTERM stop it in good order (interrupt.h) */
-    bool handles_keys;  /* never writes a core file */
-    bool never_misuse;  /* once its options are accepted, every failure is exit code 1 */
+    bool interruptible;                /* SIGINT and SIGTERM stop it cleanly (interrupt.h) */
+    bool handles_keys;                 /* disables core files */
+    bool never_misuse;                 /* every failure after parsing has exit code 1 */
     int (*run)(int argc, char **argv); /* NULL: options_run. argv[0] is the command's name */
 } cli_command;
 
-/* Commands that need more than libc, libm and CBLAS: their files are in src/cli/full. */
+/* Commands that need more libraries than libc, libm and CBLAS; their files are in src/cli/full. */
 #if SEFL_CORE_ONLY
 #define CLI_FULL_COMMANDS(X)
 #else
@@ -69,7 +69,7 @@ typedef struct cli_command {
     X(doctor)
 #endif
 
-/* Order of `sefl help`. */
+/* All commands, in the order of `sefl help`. */
 #define CLI_COMMANDS(X)  \
     X(demo)              \
     X(report)            \
@@ -89,24 +89,24 @@ CLI_COMMANDS(CLI_DECLARE)
 /* Ends with NULL. */
 extern const cli_command *const cli_commands[];
 
-/* NULL if there is none of that name. */
+/* Returns the command of that name; NULL if there is none. */
 const cli_command *cli_find(const char *name);
 
-/* Reports an unknown command with the name that was probably meant; returns CLI_MISUSE. */
+/* Reports an unknown command and suggests a similar name; returns CLI_MISUSE. */
 int cli_unknown(const char *word);
 
 /* Prints the command's help to stdout. */
 void cli_print_help(const cli_command *c);
 
-/* Prints "sefl NAME: sentence" and "try 'sefl NAME --help'" to stderr; returns CLI_MISUSE. */
+/* Prints "sefl NAME: MESSAGE" and "try 'sefl NAME --help'" to stderr; returns CLI_MISUSE. */
 int cli_misuse(const cli_command *c, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
-/* Prints "sefl NAME: sentence of the last error" to stderr; returns CLI_FAILED, or CLI_MISUSE for
+/* Prints "sefl NAME: " and the last error message to stderr; returns CLI_FAILED, or CLI_MISUSE for
  * SEFL_EINVAL. */
 int cli_failed(const cli_command *c, sefl_status st);
 
-/* Copies text from outside for the terminal: control characters become '?'; cut to n - 1 bytes.
- * Returns out. cli_failed does this to what it prints. */
+/* Copies untrusted text for a terminal: replaces control characters with '?' and keeps at most n - 1
+ * bytes. Returns out. cli_failed does this itself. */
 const char *cli_plain(char *out, size_t n, const char *text);
 
 #endif

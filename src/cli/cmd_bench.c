@@ -15,18 +15,10 @@ static int list_benches(void)
     return CLI_DONE;
 }
 
-static const bench_def *find(const char *name)
-{
-    for (size_t i = 0; bench_list[i]; i++)
-        if (strcmp(bench_list[i]->name, name) == 0)
-            return bench_list[i];
-    return NULL;
-}
-
 static const setting_def options[] = {
-    { "threads", SETTING_U64, "1", .min = 1, .max = 256, .help = "Threads to use",
+    { "threads", SETTING_U64, "1", .min = 1, .max = 256, .help = "Number of threads",
       SETTING_TO(bench, threads) },
-    { "seconds", SETTING_REAL, "0.5", .max = 3600, .arg = "S", .help = "Time for each case",
+    { "seconds", SETTING_REAL, "0.5", .max = 3600, .arg = "S", .help = "Minimum time for each case",
       SETTING_TO(bench, min_seconds) },
     { "json", SETTING_FLAG,
       .help = "Print one JSON object per case: bench, case, value, unit, per_value, floor, ratio, "
@@ -36,37 +28,25 @@ static const setting_def options[] = {
     { 0 },
 };
 
-static const setting_def *option_of(const char *word)
-{
-    for (const setting_def *d = options; d->key && strncmp(word, "--", 2) == 0; d++)
-        if (strlen(d->key) == strcspn(word + 2, "=") &&
-            memcmp(d->key, word + 2, strlen(d->key)) == 0)
-            return d;
-    return NULL;
-}
-
-/* Takes the common options out of argv, leaves the benchmark's own. */
+/* Moves the common options from argv to s; argv keeps the benchmark's own options. */
 static int common_options(settings *s, int *argc, char **argv)
 {
     int kept = 1;
     for (int i = 1; i < *argc; i++) {
-        const setting_def *d = option_of(argv[i]);
-        char origin[16];
+        char name[16]; /* longer than "--" and any common option */
+        const size_t n = strcspn(argv[i], "=");
+        snprintf(name, sizeof name, "%.*s", (int)n, argv[i]);
+        const setting_def *d = strncmp(name, "--", 2) == 0 ? setting_find(options, name + 2) : NULL;
         if (!d) {
             argv[kept++] = argv[i];
             continue;
         }
-        snprintf(origin, sizeof origin, "--%s", d->key);
-        const char *value = strchr(argv[i], '=');
-        if (value)
-            value++;
-        else if (d->type == SETTING_FLAG)
-            value = "true";
-        else if (i + 1 == *argc)
-            return cli_misuse(&cmd_bench, "option %s needs a value", origin);
-        else
-            value = argv[++i];
-        if (settings_set_pair(s, span_of_str(d->key), span_of_str(value), origin) != SEFL_OK)
+        const char *value = argv[i][n]                ? argv[i] + n + 1
+                            : d->type == SETTING_FLAG ? "true"
+                                                      : argv[++i];
+        if (!value)
+            return cli_misuse(&cmd_bench, "option %s needs a value", name);
+        if (settings_set_pair(s, span_of_str(d->key), span_of_str(value), name) != SEFL_OK)
             return cli_misuse(&cmd_bench, "%s", sefl_last_error());
     }
     argv[kept] = NULL;
@@ -74,36 +54,42 @@ static int common_options(settings *s, int *argc, char **argv)
     return CLI_DONE;
 }
 
+static int unknown_benchmark(const char *word)
+{
+    const char *names[32] = { 0 };
+    for (size_t i = 0; i < 31 && bench_list[i]; i++)
+        names[i] = bench_list[i]->name;
+    const char *near = suggest_name(word, names);
+    return near ? cli_misuse(&cmd_bench, "unknown benchmark \"%.64s\"; did you mean '%s'?", word,
+                             near)
+                : cli_misuse(&cmd_bench, "unknown benchmark \"%.64s\"; 'sefl bench' lists them",
+                             word);
+}
+
 static int run_one(const settings *s, int argc, char **argv)
 {
     bench b = { .out = stdout };
-    const char *names[32] = { 0 };
     sefl_status st = settings_fill(s, &b);
     if (st == SEFL_OK && !(b.min_seconds > 0))
         return cli_misuse(&cmd_bench, "--seconds must be above 0");
     if (settings_bool(s, "list") || argc < 2) {
-        if (argc > 1 || b.json)
-            return cli_misuse(&cmd_bench, "%.64s goes with the name of a benchmark",
-                              argc > 1 ? argv[1] : "--json");
-        return list_benches();
+        if (argc > 1)
+            return cli_misuse(&cmd_bench, "--list does not take the argument \"%.64s\"", argv[1]);
+        return b.json ? cli_misuse(&cmd_bench, "--json needs the name of a benchmark")
+                      : list_benches();
     }
     if (argv[1][0] == '-')
         return cli_misuse(&cmd_bench, "the benchmark's name comes first, not %.64s", argv[1]);
-    const bench_def *def = find(argv[1]);
-    if (!def) {
-        for (size_t i = 0; i < 31 && bench_list[i]; i++)
-            names[i] = bench_list[i]->name;
-        const char *near = suggest_name(argv[1], names);
-        return near ? cli_misuse(&cmd_bench, "unknown benchmark \"%.64s\"; did you mean '%s'?",
-                                 argv[1], near)
-                    : cli_misuse(&cmd_bench, "unknown benchmark \"%.64s\"; 'sefl bench' lists them",
-                                 argv[1]);
-    }
-    b.name = def->name;
-    snprintf(b.head, sizeof b.head, "sefl bench %s  commit %s  %s", def->name, SEFL_BUILD_COMMIT,
+    const bench_def *const *def = bench_list;
+    while (*def && strcmp((*def)->name, argv[1]) != 0)
+        def++;
+    if (!*def)
+        return unknown_benchmark(argv[1]);
+    b.name = (*def)->name;
+    snprintf(b.head, sizeof b.head, "sefl bench %s  commit %s  %s", b.name, SEFL_BUILD_COMMIT,
              cpu_name());
     if (st == SEFL_OK)
-        st = def->run(&b, argc - 1, argv + 1);
+        st = (*def)->run(&b, argc - 1, argv + 1);
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_bench, st);
 }
 
@@ -120,8 +106,8 @@ static int run(int argc, char **argv)
 
 const cli_command cmd_bench = {
     .name = "bench",
-    .summary = "measure the speed of this machine, next to the best possible",
-    .about = "Runs the benchmark NAME; without NAME it lists the benchmarks and their own options.",
+    .summary = "measure the speed on this machine, compared with the best possible",
+    .about = "Runs the benchmark NAME. Without NAME, lists the benchmarks and their own options.",
     .options = options,
     .example = "sefl bench base --json",
     .actions = (const cli_action[]){ { "", "[NAME]" }, { 0 } },

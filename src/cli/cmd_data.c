@@ -23,12 +23,12 @@ typedef struct wish {
     corpus_format format;
     vocab_settings words;
     partition_kind by;
-    uint32_t clients; /* 0: not given */
+    uint32_t clients; /* 0: not set */
     double alpha;
     uint64_t seed, tokens;
     bool json, counts, list, force;
 
-    /* what an action opens and `finish` closes */
+    /* opened by an action, closed by `finish` */
     corpus_paths paths;
     vocab *v;
     corpus c;
@@ -53,7 +53,7 @@ static corpus_file file_of(const wish *o, const char *path)
     return (corpus_file){ .path = path, .format = o->format, .field = o->field };
 }
 
-/* Counts the words of a file into v, or with c reads its text. */
+/* Reads the text of a file into c; if c is NULL, counts its words into v. */
 static sefl_status read_file(corpus *c, vocab *v, const wish *o, const char *path)
 {
     meter m;
@@ -64,7 +64,7 @@ static sefl_status read_file(corpus *c, vocab *v, const wish *o, const char *pat
     return st;
 }
 
-/* The vocabulary of a training text. */
+/* Builds the vocabulary of a training text. */
 static sefl_status words_of(vocab **v, const wish *o, const char *path, const vocab_settings *set)
 {
     SEFL_PASS(vocab_new(v));
@@ -118,7 +118,7 @@ static sefl_status run_stats(void *options)
                 lf_str("vocabulary_sha256", hash));
     if (!o->json) {
         printf("vocabulary  %" PRIu32 " words, %s, sha256 %.16s\n", vocab_size(o->v),
-               o->vocab ? o->vocab : "of the training text in order of appearance", hash);
+               o->vocab ? o->vocab : "from the training text in order of appearance", hash);
         printf("%-6s %12s %10s %10s %8s %9s %9s %9s %8s\n", "split", "tokens", "lines",
                "documents ", "types", "<unk>", "unknown", "longest", "bits");
     }
@@ -137,9 +137,9 @@ static sefl_status run_stats(void *options)
     json_close(&j, '}');
     if (o->json)
         return print_json(&j);
-    printf("tokens: words and <eos>; unknown: words that the vocabulary lacks; longest: tokens of "
-           "the\nlongest line; bits: entropy of single tokens%s\n",
-           unmarked ? "; *: no headings, each line is a document" : "");
+    printf("tokens: words and <eos>; unknown: words not in the vocabulary; longest: tokens in the\n"
+           "longest line; bits: entropy of single tokens%s\n",
+           unmarked ? "; *: no headings, so each line is a document" : "");
     return SEFL_OK;
 }
 
@@ -191,7 +191,7 @@ static sefl_status write_client(const wish *o, const corpus *part, uint32_t who,
     return corpus_write(part, o->v, &(corpus_file){ .path = path, .field = o->field });
 }
 
-/* Nothing is written over unasked, and the input never. */
+/* Checks that the split overwrites no file without --force, and never the input. */
 static sefl_status check_split(const wish *o, bool records)
 {
     char path[PATH_MAX];
@@ -209,7 +209,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Writes and reports every client's part. records: the parts are JSONL, not text. */
+/* Writes and reports every client's part. records: write JSONL instead of text. */
 static sefl_status write_parts(const wish *o, bool records, json *j)
 {
     sefl_status st = SEFL_OK;
@@ -236,8 +236,8 @@ static sefl_status write_parts(const wish *o, bool records, json *j)
     }
     qsort(sizes, clients, sizeof *sizes, ascending);
     if (!o->json)
-        printf("tokens: least %zu, median %zu, most %zu; divergence from all text: mean %.4f, most "
-               "%.4f bits\n",
+        printf("tokens: minimum %zu, median %zu, maximum %zu; divergence from all text: mean %.4f, "
+               "maximum %.4f bits\n",
                sizes[0], sizes[clients / 2], sizes[clients - 1], sum / clients, worst);
 done:
     sefl_free(sizes);
@@ -316,24 +316,24 @@ static sefl_status run_synth(void *options)
     synth_report r;
     meter m;
     SEFL_NEED(s->clients <= SYNTH_CLIENTS_MAX, SEFL_EINVAL,
-              "synth makes text for at most %d clients", SYNTH_CLIENTS_MAX);
-    SEFL_NEED(s->alpha >= 0.001, SEFL_EINVAL, "--alpha is %g: the least is 0.001", s->alpha);
+              "synth generates text for at most %d clients", SYNTH_CLIENTS_MAX);
+    SEFL_NEED(s->alpha >= 0.001, SEFL_EINVAL, "--alpha is %g: the minimum is 0.001", s->alpha);
     SEFL_PASS(check_synth(o));
     sefl_progress p = meter_start(&m, "writing");
     sefl_status st = synth_write(o->out, s, &r, &p);
     meter_stop(&m);
-    SEFL_NEED(st != SEFL_ECANCELLED, st, "stopped: %s is not complete; --force writes it anew",
+    SEFL_NEED(st != SEFL_ECANCELLED, st, "stopped: %s is incomplete; run again with --force",
               o->out);
     SEFL_PASS(st);
     if (o->json)
         return synth_json(s, &r);
     printf("%s: %" PRIu32 " clients, %" PRIu32 " words, seed %" PRIu64 "\n", o->out, s->clients,
            r.words, s->seed);
-    printf("%-6s %12s %10s %22s\n", "split", "tokens", "lines", "perplexity of the source");
+    printf("%-6s %12s %10s %22s\n", "split", "tokens", "lines", "source perplexity");
     for (int i = 0; i < CORPUS_SPLITS; i++)
         printf("%-6s %12" PRIu64 " %10" PRIu64 " %22.4f\n", corpus_split_names[i], r.tokens[i],
                r.lines[i], r.perplexity[i]);
-    printf("entropy rate %.6f nats a token, exactly: best possible perplexity %.4f\n", r.entropy,
+    printf("exact entropy rate %.6f nats per token: best possible perplexity %.4f\n", r.entropy,
            r.best_perplexity);
     return SEFL_OK;
 }
@@ -344,7 +344,7 @@ static sefl_status run_synth(void *options)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "OUT", .help = "File or folder to write" },
     { "vocab", SETTING_PATH, "", TO(vocab),
-      .help = "Word list to compare with; without it the words of the training text" },
+      .help = "Word list; other words count as unknown; default: all words of the training text" },
     { "order", SETTING_CHOICE, "interleaved", "interleaved appearance frequency", TO(words.order),
       .help = "Order of the words" },
     { "block", SETTING_U64, "32", TO(words.block), .min = 1, .max = 65536,
@@ -353,24 +353,24 @@ static const setting_def options[] = {
       .help = "Keep the N most frequent words, including <unk> and <eos>" },
     { "min-count", SETTING_U64, "0", TO(words.min_count),
       .help = "Keep words that appear at least N times" },
-    { "counts", SETTING_FLAG, TO(counts), .help = "Write a tab and the count behind each word" },
+    { "counts", SETTING_FLAG, TO(counts), .help = "Write a tab and the count after each word" },
     { "list", SETTING_FLAG, TO(list),
       .help = "PATH is a word list: one word per line, with or without counts" },
     { "by", SETTING_CHOICE, "contiguous", "contiguous article round-robin dirichlet", TO(by),
-      .help = "Way to split: contiguous and round-robin split lines; article and dirichlet split "
+      .help = "How to split: contiguous and round-robin split lines; article and dirichlet split "
               "whole documents, in even shares or in shares drawn from Dirichlet(alpha)" },
     { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = PARTITION_CLIENTS_MAX,
-      .help = "Number of clients; synth makes 4 without it" },
+      .help = "Number of clients; default 4 for synth" },
     { "tokens", SETTING_U64, "200000", TO(tokens), .min = 1, .max = SYNTH_TOKENS_MAX,
-      .help = "Training tokens of all clients together" },
+      .help = "Total number of training tokens of all clients" },
     { "alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
-      .help = "Dirichlet parameter: smaller values make the clients differ more" },
+      .help = "Dirichlet parameter; smaller values make clients differ more" },
     { "seed", SETTING_U64, "0", TO(seed), .help = "The same seed gives the same output" },
     { "format", SETTING_CHOICE, "auto", "auto text jsonl csv", TO(format),
-      .help = "Format of PATH; auto goes by the file's extension" },
+      .help = "Format of PATH; auto: by the file's extension" },
     { "field", SETTING_TEXT, "text", TO(field), .arg = "NAME",
-      .help = "Member of the JSON objects or column of the CSV file that holds the text" },
-    { "force", SETTING_FLAG, TO(force), .help = "Replace existing files, never the input" },
+      .help = "JSON member or CSV column that contains the text" },
+    { "force", SETTING_FLAG, TO(force), .help = "Replace existing files, but never the input" },
     OPTION_JSON(wish),
     { 0 },
 };
@@ -381,14 +381,14 @@ static const cli_action actions[] = {
     { "stats", PATH_ARG, "Prints the tokens, lines, documents and unknown words of each split.",
       NULL, "vocab format field json", AT, run_stats },
     { "vocab", PATH_ARG,
-      "Writes the words of the training text, one per line. In a federation this must be public "
-      "text, because the list reveals which words it contains.",
+      "Writes the words of the training text, one per line. For a federation, use public text, "
+      "because the list reveals which words the text contains.",
       "out", "order block max-words min-count counts list format field force json", AT, run_vocab },
     { "split", PATH_ARG,
       "Splits the training text among clients: OUT/client-000/, OUT/client-001/, ...",
       "out clients", "by alpha seed format field force json", AT, run_split },
     { "synth", NULL, NULL,
-      "Generates text whose best possible perplexity is known: OUT/train.txt, valid.txt, test.txt, "
+      "Generates text with a known best possible perplexity: OUT/train.txt, valid.txt, test.txt, "
       "client-000/, ..., vocab.txt and meta.json.",
       "out", "clients tokens alpha seed force json", 0, run_synth },
     { 0 },
@@ -396,7 +396,7 @@ static const cli_action actions[] = {
 
 const cli_command cmd_data = {
     .name = "data",
-    .summary = "count, split and generate training text; make vocabularies",
+    .summary = "count, split and generate training text; build vocabularies",
     .about = "PATH is a folder with train.txt (and valid.txt, test.txt), or a file: plain text, "
              ".jsonl with one JSON object per line, or .csv with one document per row.",
     .example = "sefl data synth --out text --clients 4 --tokens 100000 --seed 1",

@@ -1,6 +1,5 @@
-/* A self-test of the base layer on this machine, then a whole federation (cli/full/demo_fed.h) or,
- * with --sum, one secure sum under each encryption scheme. A core-only build has the self-test
- * alone. */
+/* sefl demo: a self-test of the base layer, then a whole federation (cli/full/demo_fed.h) or, with
+ * --sum, one secure sum for each encryption scheme. A core-only build has only the self-test. */
 #include "cli/options.h"
 #if !SEFL_CORE_ONLY
 #include "cli/full/demo_sum.h"
@@ -22,16 +21,14 @@
 static sefl_status test_sha256(void)
 {
     static const uint8_t want[4] = { 0xba, 0x78, 0x16, 0xbf }; /* FIPS 180-4, "abc" */
-    uint8_t got[SHA256_BYTES], ref[SHA256_BYTES];
-    uint8_t text[4096] = { 0 };
+    uint8_t got[SHA256_BYTES], text[4096] = { 0 };
     uint32_t a[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, b[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
     sha256_of(got, span_of_str("abc"));
     sha256_blocks(a, text, sizeof text / 64);
     sha256_blocks_ref(b, text, sizeof text / 64);
-    memcpy(ref, b, sizeof ref);
     return memcmp(got, want, sizeof want) == 0 && memcmp(a, b, sizeof a) == 0
                ? SEFL_OK
-               : sefl_fail(SEFL_ECRYPTO, "SHA-256 gives a wrong digest on this machine");
+               : sefl_fail(SEFL_ECRYPTO, "SHA-256 computes a wrong digest on this machine");
 }
 
 static sefl_status test_random(void)
@@ -40,7 +37,7 @@ static sefl_status test_random(void)
     sefl_rng rng = rng_system();
     SEFL_PASS(rng_fill(&rng, a, sizeof a));
     SEFL_PASS(rng_fill(&rng, b, sizeof b));
-    SEFL_NEED(!ct_eq_bytes(a, b, sizeof a), SEFL_ERANDOM, "two random draws are the same");
+    SEFL_NEED(!ct_eq_bytes(a, b, sizeof a), SEFL_ERANDOM, "two random draws are equal");
     return SEFL_OK;
 }
 
@@ -56,7 +53,7 @@ static sefl_status test_readers(void)
     SEFL_TRY(rd_varint(&r, &v));
     SEFL_TRY(rd_bytes(&r, &s, 4));
     SEFL_TRY(rd_end(&r));
-    SEFL_CHECK(v == UINT64_MAX && s.n == 4, SEFL_EPROTO, "a message did not read back");
+    SEFL_CHECK(v == UINT64_MAX && s.n == 4, SEFL_EPROTO, "a message does not read back correctly");
     SEFL_CHECK(rd_u8(&r, &(uint8_t){ 0 }) == SEFL_EPROTO, SEFL_EPROTO, "read past the end");
 done:
     buf_clear(&b);
@@ -119,7 +116,7 @@ static sefl_status secure_sums(demo *d)
 {
     const char *schemes[] = { "pad", "paillier", NULL };
     SEFL_NEED(!d->out && !d->rounds && !d->words && !d->json, SEFL_EINVAL,
-              "--out, --rounds, --words and --json do not go with --sum");
+              "--out, --rounds, --words and --json cannot be used with --sum");
     if (d->scheme)
         schemes[0] = d->scheme, schemes[1] = NULL;
     d->noise = d->noise ? d->noise : "1";
@@ -144,12 +141,12 @@ static sefl_status federation(demo *d, bool *accepted)
     d->out = d->out ? d->out : "runs/demo";
     d->scheme = d->scheme ? d->scheme : "pad";
     d->noise = d->noise ? d->noise : "0.02";
-    SEFL_NEED(!d->values, SEFL_EINVAL, "--values goes with --sum");
+    SEFL_NEED(!d->values, SEFL_EINVAL, "--values needs --sum");
     SEFL_NEED(!d->bits || strcmp(d->scheme, "paillier") == 0, SEFL_EINVAL,
-              "--bits goes with --scheme paillier");
+              "--bits needs --scheme paillier");
     usual(&d->bits, 3072), usual(&d->clients, 8), usual(&d->rounds, 12), usual(&d->words, 4000);
     SEFL_NEED(d->clients >= 4 && d->clients <= DEMO_CLIENTS_MAX, SEFL_EINVAL,
-              "--clients is 4 to %d, not %u", DEMO_CLIENTS_MAX, d->clients);
+              "--clients must be 4 to %d, not %u", DEMO_CLIENTS_MAX, d->clients);
     *accepted = true;
     SEFL_PASS(self_test(true));
     return demo_fed_run(d);
@@ -161,10 +158,10 @@ static int run(void *options)
     pack_nano z;
     bool accepted = false;
     if (d->noise && (pack_decimal(&z, d->noise) != SEFL_OK || z == 0))
-        return cli_misuse(&cmd_demo, "--noise is a decimal number above 0, not \"%.32s\"",
+        return cli_misuse(&cmd_demo, "--noise must be a decimal number above 0, not \"%.32s\"",
                           d->noise);
     if (d->bits && !paillier_bits_ok(d->bits))
-        return cli_misuse(&cmd_demo, "--bits is 2048, 3072 or 4096, not %u", d->bits);
+        return cli_misuse(&cmd_demo, "--bits must be 2048, 3072 or 4096, not %u", d->bits);
     sefl_status st = d->sum ? secure_sums(d) : federation(d, &accepted);
     int rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st);
     return accepted && rc != CLI_DONE ? CLI_FAILED : rc;
@@ -173,24 +170,24 @@ static int run(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", .arg = "DIR", TO(out),
-      .help = "Folder for everything: empty, or that of an earlier demo; without it runs/demo" },
+      .help = "Output folder, either empty or from an earlier demo; default runs/demo" },
     { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = 1000,
-      .help = "Number of clients, 4 to 64; with --sum up to 1000; without it 8" },
+      .help = "Number of clients, 4 to 64, with --sum up to 1000; default 8" },
     { "rounds", SETTING_U64, "0", TO(rounds), .min = 2, .max = 1000,
-      .help = "Number of rounds; without it 12" },
+      .help = "Number of rounds; default 12" },
     { "words", SETTING_U64, "0", TO(words), .min = 200, .max = 1000000,
-      .help = "Tokens of text for each client; without it 4000" },
+      .help = "Number of tokens per client; default 4000" },
     { "scheme", SETTING_WORD, "", "pad paillier", TO(scheme),
-      .help = "Encryption; without it pad, with --sum both" },
+      .help = "Encryption scheme; default pad, with --sum both" },
     { "noise", SETTING_DECIMAL, "", .arg = "Z", TO(noise),
-      .help = "Noise multiplier; without it 0.02, with --sum 1. From 0.25 on the demo claims the "
-              "true epsilon" },
+      .help = "Noise multiplier; default 0.02, with --sum 1. From 0.25 on, the demo claims "
+              "differential privacy and reports its epsilon" },
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
-      .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },
+      .help = "Paillier key size: 2048, 3072 (default) or 4096" },
     { "sum", SETTING_FLAG, TO(sum),
-      .help = "Compute only one secure sum of random vectors, with both servers as threads" },
+      .help = "Only compute one secure sum of random vectors, with both servers as threads" },
     { "values", SETTING_U64, "0", TO(values), .min = 1, .max = 20000000,
-      .help = "Numbers in each vector of --sum; without it 20000" },
+      .help = "Number of values in each vector of --sum; default 20000" },
     OPTION_JSON(wish),
     { 0 },
 };
@@ -216,13 +213,13 @@ static const setting_def options[] = { { 0 } };
 
 const cli_command cmd_demo = {
     .name = "demo",
-    .summary = "show a whole secure federation at work on this machine",
+    .summary = "run a whole secure federation on this machine",
     .about =
         SEFL_CORE_ONLY
             ? "Tests the base layer on this machine. A core-only build has no federation."
-            : "Makes keys and text, starts CSP, the aggregation server and the clients as "
-              "processes of their own, trains a small LSTM in secure rounds, kills some clients "
-              "on the way and compares the result with plain FedAvg.",
+            : "Generates keys and text, starts CSP, the aggregation server and the clients as "
+              "separate processes, trains a small LSTM in secure rounds, kills some clients on "
+              "the way and compares the result with plain FedAvg.",
     .example = "sefl demo",
     CLI_OPTIONS(wish),
     CLI_RUN(run, NULL, NULL, 0),

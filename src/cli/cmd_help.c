@@ -16,7 +16,7 @@ static void list_commands(void)
     printf("\n'sefl COMMAND --help' describes a command, with an example.\n");
 }
 
-/* Text for roff: a leading dot or quote and every backslash and hyphen are escaped. */
+/* Prints text for roff: escapes a leading dot or quote and every backslash and hyphen. */
 static void roff(const char *s)
 {
     for (bool start = true; *s; s++) {
@@ -43,7 +43,7 @@ static void man_page(void)
         sefl_buf text = { 0 };
         printf(".SS sefl %s\n", c->name);
         roff(c->summary);
-        printf(".\n.PP\n.nf\n.in 0\n"); /* lines of up to 80 columns as they are */
+        printf(".\n.PP\n.nf\n.in 0\n"); /* keep lines of up to 80 columns unchanged */
         if (options_help(&text, c) == SEFL_OK && wr_u8(&text, 0) == SEFL_OK)
             roff((const char *)text.p);
         printf("\nexample:\n  ");
@@ -51,7 +51,7 @@ static void man_page(void)
         printf("\n.in\n.fi\n");
         buf_clear(&text);
     }
-    printf(".SH EXIT STATUS\n0: done. 1: failed. 2: wrong usage.\n"
+    printf(".SH EXIT STATUS\n0: success. 1: failure. 2: wrong usage.\n"
            ".SH ENVIRONMENT\n.TP\n.B SEFL_CPU\nInstruction sets to use, such as aes,avx2; "
            "portable uses none.\n");
 }
@@ -111,7 +111,7 @@ static int run(void *options)
 
 static const setting_def options[] = {
     { "man", SETTING_FLAG, .help = "Print the manual page as roff", SETTING_TO(wish, man) },
-    { "completion", SETTING_FLAG, .help = "Print the completion script for bash",
+    { "completion", SETTING_FLAG, .help = "Print a completion script for bash",
       SETTING_TO(wish, completion) },
     { 0 },
 };
@@ -121,7 +121,5 @@ const cli_command cmd_help = {
     .summary = "list the commands, or explain one",
     .example = "sefl help bench",
     CLI_OPTIONS(wish),
-    .actions =
-        (const cli_action[]){ { "", "[COMMAND]", .arg_at = offsetof(wish, command), .run = run },
-                              { 0 } },
+    CLI_RUN(run, "[COMMAND]", NULL, offsetof(wish, command)),
 };

@@ -28,7 +28,7 @@ typedef struct wish {
     double temperature;
     bool json, force;
 
-    /* what an action opens and `finish` closes */
+    /* opened by an action, closed by `finish` */
     vocab *v;
     lm *m;
     engine *e;
@@ -57,13 +57,13 @@ static void finish(void *options)
     buf_clear(&o->text);
 }
 
-/* Words in the order of the list; the label comes from --order where the list cannot tell. */
+/* Reads the word list in its own order, which --order names. */
 static sefl_status read_vocab(vocab **v, const wish *o)
 {
     return vocab_read(v, o->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE });
 }
 
-/* The model with its word list, on a pool of its own. batch: 0 is the usual one. */
+/* Opens the model with its word list and a new thread pool. batch: 0 is the default. */
 static sefl_status open_model(wish *o, unsigned threads, uint32_t batch)
 {
     SEFL_PASS(read_vocab(&o->v, o));
@@ -156,14 +156,12 @@ static sefl_status run_info(void *options)
                kind ? "dense weights exported by sefl" : "not written by sefl");
     info_arrays(o, o->t, !ours, &j);
     json_close(&j, '}');
-    if (o->json)
-        SEFL_PASS(print_json(&j));
-    return SEFL_OK;
+    return o->json ? print_json(&j) : SEFL_OK;
 }
 
 /* ---- new ----------------------------------------------------------------------------------- */
 
-/* distance < 0: nothing was projected. */
+/* distance < 0: no matrix was projected. */
 static sefl_status report_written(const wish *o, const char *path, const model_meta *meta,
                                   size_t count, double distance)
 {
@@ -191,7 +189,7 @@ static sefl_status run_new(void *options)
     SEFL_PASS(output_check(o->path, o->vocab, o->force));
     SEFL_PASS(read_vocab(&o->v, o));
     o->cfg.vocab = vocab_size(o->v);
-    o->cfg.batch = o->cfg.steps = 1; /* it only writes numbers down */
+    o->cfg.batch = o->cfg.steps = 1; /* no training or inference here */
     SEFL_PASS(lm_new(&o->m, &o->cfg, NULL));
     lm_init(o->m, o->seed);
     o->meta.cfg = *lm_get_config(o->m);
@@ -224,13 +222,13 @@ static sefl_status run_eval(void *options)
     double mean = 0;
     int which = 0;
     const char *split = o->split ? o->split : "valid";
-    while (strcmp(split, corpus_split_names[which]) != 0) /* the table has checked it */
+    while (strcmp(split, corpus_split_names[which]) != 0) /* the table has checked --split */
         which++;
     SEFL_PASS(corpus_paths_find(&o->paths, o->data));
     if (!o->split && !o->paths.path[which])
-        which = CORPUS_TRAIN; /* a single file is meant as it is */
+        which = CORPUS_TRAIN; /* PATH is a single file */
     const char *text = o->paths.path[which];
-    SEFL_NEED(text, SEFL_ENOTFOUND, "%s: no %s text", o->data, split);
+    SEFL_NEED(text, SEFL_ENOTFOUND, "%s: there is no %s text", o->data, split);
     SEFL_PASS(open_engine(o));
     SEFL_PASS(corpus_read(
         &o->c, o->v, &(corpus_file){ .path = text, .format = o->format, .field = o->field }, NULL));
@@ -242,19 +240,19 @@ static sefl_status run_eval(void *options)
                             lf_u64("unknown", o->c.unknown), lf_real("loss", mean),
                             lf_real("perplexity", exp(mean)),
                             lf_if(best > 0 && unknown == 0, lf_real("best_perplexity", best)));
-    printf("%s on %s: loss %.4f nats a token, perplexity %.4f, %zu tokens, %.2f %% unknown\n",
+    printf("%s on %s: loss %.4f nats per token, perplexity %.4f, %zu tokens, %.2f %% unknown\n",
            o->path, text, mean, exp(mean), o->c.tokens, unknown);
     if (best > 0 && unknown > 0)
-        printf("the source itself: not comparable: %.3g %% unknown words\n", unknown);
+        printf("source: not comparable, because %.3g %% of the words are unknown\n", unknown);
     else if (best > 0)
-        printf("the source itself reaches %.4f: %.2f %% above\n", best,
+        printf("source: perplexity %.4f; the model is %.2f %% above it\n", best,
                100 * (exp(mean) / best - 1));
     return SEFL_OK;
 }
 
 /* ---- generate ------------------------------------------------------------------------------ */
 
-/* Says which words of the prompt the model cannot see. */
+/* Reports the words of the prompt that are not in the vocabulary. */
 static sefl_status name_unknown(const vocab *v, sefl_span prompt)
 {
     sefl_status st = SEFL_OK;
@@ -265,14 +263,14 @@ static sefl_status name_unknown(const vocab *v, sefl_span prompt)
             !(word.n == unk.n && memcmp(word.p, unk.p, unk.n) == 0))
             SEFL_TRY(wr_fmt(&b, "%s%.*s", b.n ? ", " : "", (int)word.n, (const char *)word.p));
     if (b.n)
-        fprintf(stderr, "sefl model: not in the vocabulary, taken as <unk>: %.*s\n", (int)b.n,
+        fprintf(stderr, "sefl model: not in the vocabulary, replaced by <unk>: %.*s\n", (int)b.n,
                 (const char *)b.p);
 done:
     buf_clear(&b);
     return st;
 }
 
-/* Appends the words to the text, a blank between them; <eos> ends a line. */
+/* Appends the words to the text, separated by spaces; <eos> ends a line. */
 static sefl_status write_words(sefl_buf *text, const vocab *v, const uint32_t *token, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -292,14 +290,14 @@ static sefl_status run_generate(void *options)
     seeded gen;
     size_t prompt = 0, n = o->words;
     sefl_span rest = span_of_str(o->prompt ? o->prompt : ""), word;
-    SEFL_NEED(o->temperature >= 0.01, SEFL_EINVAL, "--temperature is %g: the least is 0.01",
+    SEFL_NEED(o->temperature >= 0.01, SEFL_EINVAL, "--temperature is %g: the minimum is 0.01",
               o->temperature);
-    SEFL_NEED(utf8_good(rest) == rest.n, SEFL_EINVAL, "the prompt is not UTF-8");
+    SEFL_NEED(utf8_good(rest) == rest.n, SEFL_EINVAL, "--prompt is not valid UTF-8");
     SEFL_PASS(open_model(o, o->threads ? o->threads : 1, 1));
     SEFL_PASS(sefl_new(&o->generated, 1 + rest.n + n, sizeof *o->generated));
     SEFL_PASS(name_unknown(o->v, rest));
     SEFL_PASS(wr_raw(&o->text, rest.p, rest.n));
-    o->generated[prompt++] = vocab_eos(o->v); /* a text begins behind a line's end */
+    o->generated[prompt++] = vocab_eos(o->v); /* a text begins after the end of a line */
     while (utf8_word(&rest, &word))
         o->generated[prompt++] = vocab_id(o->v, word);
     seeded_init(&gen, o->seed, "generate");
@@ -311,7 +309,7 @@ static sefl_status run_generate(void *options)
     if (o->json)
         return print_fields(lf_u64("seed", o->seed), lf_real("temperature", o->temperature),
                             lf_str("text", text));
-    for (char *c = text; *c && isatty(STDOUT_FILENO); c++) /* the word list may hold controls */
+    for (char *c = text; *c && isatty(STDOUT_FILENO); c++) /* words may have control bytes */
         if (*c != '\n' && ((unsigned char)*c < 32 || *c == 127))
             *c = '?';
     printf("%s\n", text);
@@ -327,7 +325,7 @@ static sefl_status run_export(void *options)
     SEFL_PASS(output_check(o->out, o->path, o->force));
     SEFL_PASS(model_read(&o->meta, &o->theta, &count, o->path));
     SEFL_PASS(model_export(o->out, &o->meta, o->theta));
-    SEFL_PASS(tensors_open(&o->t, o->out)); /* dense: more values than the model has */
+    SEFL_PASS(tensors_open(&o->t, o->out)); /* the dense file has more values than the model */
     count = 0;
     for (size_t i = 0; i < tensors_count(o->t); i++)
         count += tensors_at(o->t, i)->count;
@@ -364,41 +362,42 @@ static sefl_status run_import(void *options)
 static const setting_def options[] = {
     { "vocab", SETTING_PATH, "", TO(vocab), .help = "Word list of the model" },
     { "order", SETTING_WORD, "", "interleaved appearance frequency", TO(order),
-      .help = "Order of the word list, which the model file records" },
+      .help = "Order of the word list; the model file records it" },
     { "model", SETTING_WORD, "", "lstm transformer", TO(cfg.body),
-      .help = "Kind of model; without it lstm" },
+      .help = "Model architecture; default lstm" },
     { "embed", SETTING_U64, "0", TO(cfg.embed), .min = 1, .max = 65536,
-      .help = "Size of the embedding; without it 200" },
+      .help = "Embedding size; default 200" },
     { "hidden", SETTING_U64, "0", TO(cfg.hidden), .min = 1, .max = 65536,
-      .help = "Size of a hidden layer; without it 200" },
+      .help = "Hidden layer size; default 200" },
     { "layers", SETTING_U64, "0", TO(cfg.layers), .min = 1, .max = LM_MAX_LAYERS,
-      .help = "Number of layers; without it 2" },
+      .help = "Number of layers; default 2" },
     { "heads", SETTING_U64, "0", TO(cfg.heads), .min = 1, .max = 1024,
-      .help = "Attention heads of a transformer; without it 2" },
+      .help = "Number of attention heads of a transformer; default 2" },
     { "block", SETTING_U64, "0", TO(cfg.block), .min = 1, .max = BHM_MAX_BLOCK,
-      .help = "Block size of the Hankel matrices; without it 1, which is dense" },
-    { "tied", SETTING_FLAG, TO(cfg.tied), .help = "Decoder and encoder share their weights" },
+      .help = "Block size of the Hankel matrices; default 1, which is dense" },
+    { "tied", SETTING_FLAG, TO(cfg.tied),
+      .help = "Share the weights of the decoder and the embedding" },
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",
       .help = "Text file, or folder with valid.txt" },
     { "split", SETTING_WORD, "", "train valid test", TO(split),
-      .help = "Text of the folder to evaluate on; without it valid" },
+      .help = "Which text of the folder to evaluate; default valid" },
     { "format", SETTING_CHOICE, "auto", "auto text jsonl csv", TO(format),
-      .help = "Format of the text; auto goes by the file's extension" },
+      .help = "Format of the text; auto: by the file's extension" },
     { "field", SETTING_TEXT, "text", TO(field), .arg = "NAME",
-      .help = "JSON member or CSV column that holds the text" },
+      .help = "JSON member or CSV column that contains the text" },
     { "words", SETTING_U64, "100", TO(words), .min = 1, .max = 1000000,
       .help = "Number of words to generate" },
     { "prompt", SETTING_TEXT, "", TO(prompt), .lines = true,
       .help = "Text that the model continues" },
     { "temperature", SETTING_REAL, "1", TO(temperature), .max = 100,
-      .help = "Below 1 likely words become likelier, above 1 less likely" },
+      .help = "Values below 1 favour likely words, values above 1 unlikely ones" },
     { "seed", SETTING_U64, "0", TO(seed), .help = "The same seed gives the same output" },
     { "threads", SETTING_U64, "0", TO(threads), .min = 1, .max = 256,
-      .help = "Threads; without it eval uses one per core, generate one" },
+      .help = "Number of threads; default one per core for eval, one for generate" },
     { "device", SETTING_WORD, "cpu", ENGINE_DEVICES, TO(device),
-      .help = "Where to evaluate; auto: a GPU if there is one, else the processor" },
+      .help = "Device to evaluate on; auto: a GPU if there is one, else the CPU" },
     { "precision", SETTING_WORD, "bf16", ENGINE_PRECISIONS, TO(precision),
-      .help = "Of matrix products on a GPU; the processor uses fp32" },
+      .help = "Precision of matrix products on a GPU; the CPU uses fp32" },
     { "out", SETTING_PATH, "", TO(out), .help = "File to write" },
     OPTION_FORCE(wish),
     OPTION_JSON(wish),
@@ -409,27 +408,27 @@ static const setting_def options[] = {
 #define AT       offsetof(wish, path)
 static const cli_action actions[] = {
     { "info", FILE_ARG,
-      "Prints sizes, vocabulary and arrays of a safetensors file and checks every value.", NULL,
+      "Prints the sizes, vocabulary and arrays of a safetensors file and checks every value.", NULL,
       "json", AT, run_info },
-    { "new", FILE_ARG, "Writes an untrained model, with which a federation starts.", "vocab",
+    { "new", FILE_ARG, "Writes an untrained model, the starting point of a federation.", "vocab",
       "order model embed hidden layers heads block tied seed force json", AT, run_new },
     { "eval", FILE_ARG,
-      "Computes the perplexity on a text in the way of PyTorch's word-language-model example. "
-      "It refuses a word list that is not the model's.",
+      "Computes the perplexity on a text in the same way as PyTorch's word_language_model example. "
+      "Refuses a word list that does not belong to the model.",
       "vocab data", "split format field threads device precision json", AT, run_eval },
     { "generate", FILE_ARG, "Generates text with the model.", "vocab",
       "words prompt temperature seed threads json", AT, run_generate },
-    { "export", FILE_ARG, "Writes dense weights under the names of PyTorch's example.", "out",
+    { "export", FILE_ARG, "Writes dense weights with the array names of PyTorch's example.", "out",
       "force json", AT, run_export },
     { "import", FILE_ARG,
-      "Reads dense weights of PyTorch's example and projects each matrix onto block-Hankel form.",
+      "Reads dense weights from PyTorch's example and projects each matrix onto block-Hankel form.",
       "out", "block heads tied vocab order force json", AT, run_import },
     { 0 },
 };
 
 const cli_command cmd_model = {
     .name = "model",
-    .summary = "create, inspect and evaluate models; generate text; PyTorch files",
+    .summary = "create, inspect, evaluate and convert models; generate text",
     .example = "sefl data synth --out text\n"
                "  sefl train --data text --max-steps 20 --out run\n"
                "  sefl model info run/model.safetensors",

@@ -16,7 +16,7 @@
 
 /* ---- plan ---------------------------------------------------------------------------------- */
 
-/* The words of --noise. own is the noise of two servers; cdp is one trusted server's. */
+/* The choices of --noise. own: two servers add noise separately; cdp: one trusted server does. */
 #define KINDS "joint own cdp"
 static const struct {
     const char *name;
@@ -27,17 +27,17 @@ static const struct {
               { "cdp", DP_NOISE_DISCRETE, 1 } };
 
 typedef struct plan {
-    /* asked */
+    /* options */
     uint64_t clients, rounds, dim, max_rounds; /* max_rounds 0: no limit */
     double rate, epsilon, delta, clip, z;      /* epsilon or z is 0 */
     bool hidden, public_count, pld, classic, json;
     unsigned kind;
-    const char *ledger, *population, *text; /* spent, new */
-    /* found */
+    const char *ledger, *population, *text; /* for spent and new */
+    /* results */
     dp_claim server[2], others[2]; /* zero-out, replacement */
     pld_interval pld_server, pld_others;
     dp_grid grid;
-    double cohort; /* clients per round, the limit on rounds per client included */
+    double cohort; /* mean clients per round, with the limit on rounds per client */
     double noise_over_signal, least_cohort;
 } plan;
 
@@ -49,7 +49,8 @@ static dp_event event_of(const plan *p, bool against_server)
                     .count = p->rounds,
                     .dim = p->dim,
                     .sigma_steps = 38662 };
-    /* an observer who learns how many took part learns about one client's coin: no amplification */
+    /* an observer who knows the number of participants learns about each client's sampling: no
+     * amplification */
     if ((against_server && !p->hidden) || p->public_count) {
         ev.rate = 1;
         if (p->max_rounds > 0 && p->max_rounds < p->rounds)
@@ -64,7 +65,7 @@ static sefl_status compute(plan *p)
     dp_question q = { .delta = p->delta };
     const double clients = (double)p->clients;
     p->cohort = clients * p->rate;
-    if (p->max_rounds > 0) /* nobody can be in more of them */
+    if (p->max_rounds > 0) /* no client takes part in more rounds */
         p->cohort = fmin(p->cohort, clients * (double)p->max_rounds / (double)p->rounds);
     if (p->classic)
         p->z = dp_classic(p->delta) / p->epsilon;
@@ -75,7 +76,7 @@ static sefl_status compute(plan *p)
         q.neighbours = i ? DP_REPLACE : DP_ZERO_OUT;
         SEFL_PASS(dp_epsilon(&p->server[i], &server, 1, &q));
         SEFL_PASS(dp_epsilon(&p->others[i], &others, 1, &q));
-        if (p->server[i].epsilon < p->others[i].epsilon) /* others see no more than a server */
+        if (p->server[i].epsilon < p->others[i].epsilon) /* others see no more than a server does */
             p->others[i] = p->server[i];
     }
     if (p->pld) {
@@ -101,7 +102,7 @@ static double down(double v)
     return dp_quantised(v, false);
 }
 
-/* z rounded up to six places: a copied number gives at least this much noise */
+/* Rounds z up to six decimal places, so that a copied number gives at least as much noise. */
 static double z_shown(double z)
 {
     double shown = ceil(z * 1e6) / 1e6;
@@ -131,7 +132,7 @@ static void plan_text(const plan *p)
         printf(", each client in at most %" PRIu64, p->max_rounds);
     printf(", %s noise\n", kinds[p->kind].name);
     if (p->cohort < drawn)
-        printf("WARNING: with at most %" PRIu64 " rounds per client a round has %.4g clients on "
+        printf("WARNING: with at most %" PRIu64 " rounds per client, a round has %.4g clients on "
                "average, not %.4g\n",
                p->max_rounds, p->cohort, drawn);
     printf("%-34s %.10g%s\n", "noise multiplier z", z_shown(p->z),
@@ -139,7 +140,7 @@ static void plan_text(const plan *p)
     text_epsilon("epsilon against a server", p->server, p->delta, "   <- the budget gate");
     text_epsilon("epsilon against others", p->others, p->delta, "");
     if (p->rate < 1 && !p->public_count)
-        printf("%-34s the number that took part is never published (divisor: rate x enrolled, or "
+        printf("%-34s the number of participants is never published (divisor: rate x enrolled, or "
                "the weight slot)\n",
                "  with sampling only if");
     if (p->pld) {
@@ -149,33 +150,28 @@ static void plan_text(const plan *p)
     }
     printf("%-34s %.4g for one round alone; not a total%s\n", "classic formula",
            up(dp_classic(p->delta) / p->z),
-           dp_classic(p->delta) / p->z >= 1 ? ", and proven below 1 only" : "");
+           dp_classic(p->delta) / p->z >= 1 ? ", and proven only below 1" : "");
     printf("%-34s %.3g   (noise norm over the largest signal norm, %" PRIu64 " values)\n",
            "noise over signal", p->noise_over_signal, p->dim);
     printf("%-34s %.0f per round for noise no larger than the signal%s\n", "smallest cohort",
            p->least_cohort,
-           p->least_cohort > p->cohort ? ": MORE than there are, expect little learning" : "");
+           p->least_cohort > p->cohort ? ": MORE than a round has, expect little learning" : "");
     printf("%-34s step %.4g, sensitivity D %.6g for clip %g, %u + %u bits per value\n", "grid",
            p->grid.q, p->grid.d_sens, p->clip, p->grid.k, p->grid.t);
 }
 
-/* Against a server and against others, each for zeroing out and for replacement. */
+/* Writes the claims against a server and against others, for zeroing out and for replacement. */
 static void json_claims(json *j, const dp_claim server[2], const dp_claim others[2])
 {
     static const char *const keys[] = { "server", "server_replace", "others", "others_replace" };
     for (int i = 0; i < 4; i++) {
         const dp_claim *c = i < 2 ? &server[i] : &others[i - 2];
         json_object(j, keys[i],
-                    lf_bool("claimed", c->claimed), /* epsilon is null when nothing is claimed */
+                    lf_bool("claimed", c->claimed), /* epsilon is null without a claim */
                     lf_real("epsilon", c->epsilon), lf_if(c->claimed, lf_real("order", c->order)),
                     lf_if(!c->claimed, lf_str("statement", NO_CLAIM)),
                     lf_if(!c->claimed, lf_str("why", c->why_not)));
     }
-}
-
-static void json_pld(json *j, const char *key, const pld_interval *e)
-{
-    json_object(j, key, lf_real("lower", e->lower), lf_real("upper", e->upper));
 }
 
 static sefl_status plan_json(const plan *p)
@@ -190,8 +186,10 @@ static sefl_status plan_json(const plan *p)
                 lf_real("z", p->z));
     json_claims(&j, p->server, p->others);
     if (p->pld) {
-        json_pld(&j, "server_pld", &p->pld_server);
-        json_pld(&j, "others_pld", &p->pld_others);
+        json_object(&j, "server_pld", lf_real("lower", p->pld_server.lower),
+                    lf_real("upper", p->pld_server.upper));
+        json_object(&j, "others_pld", lf_real("lower", p->pld_others.lower),
+                    lf_real("upper", p->pld_others.upper));
     }
     json_fields(&j, lf_real("classic_one_round", dp_classic(p->delta) / p->z),
                 lf_u64("dim", p->dim), lf_real("clip", p->clip), lf_real("cohort", p->cohort),
@@ -204,7 +202,7 @@ static sefl_status plan_json(const plan *p)
     return print_json(&j);
 }
 
-/* What the ranges of the single options do not check. */
+/* Returns what is wrong with the combination of options; NULL if it is valid. */
 static const char *misuse_of(const plan *p)
 {
     const dp_law *law = dp_law_of(kinds[p->kind].law);
@@ -212,17 +210,17 @@ static const char *misuse_of(const plan *p)
            : !(p->delta > 0 && p->delta < 1) ? "--delta must be above 0 and below 1"
            : !(p->clip > 0)                  ? "--clip is 0: it must be above 0"
            : (p->epsilon > 0) == (p->z > 0)
-               ? "either --epsilon (to find z) or --z is needed, above 0"
+               ? "either --epsilon (to find z) or --z is required, above 0"
            : p->z > 0 && p->z < 1e-3 ? "--z must be from 0.001 to 1000"
            : p->classic && !(p->epsilon > 0)
-               ? "--classic needs --epsilon, the one of a single round"
-           : p->pld && !law->numerical ? "--pld: joint noise has no privacy-loss accountant, "
-                                         "only the Renyi rule is proven for it"
-           : p->pld && p->z > 0 && p->z < 0.05 ? "--z: --pld takes 0.05 or more"
+               ? "--classic needs --epsilon, the epsilon of a single round"
+           : p->pld && !law->numerical ? "--pld: joint noise has no privacy-loss accountant; "
+                                         "only the Renyi bound is proven for it"
+           : p->pld && p->z > 0 && p->z < 0.05 ? "--z must be at least 0.05 with --pld"
                                                : NULL;
 }
 
-/* Every option was acceptable by itself: a failure is no misuse. */
+/* Reports a failure. The options are valid by now, so it is not a misuse. */
 static int outcome(sefl_status st)
 {
     if (st == SEFL_OK)
@@ -275,7 +273,7 @@ static void spent_text(const ledger *l, const ledger_total *t)
     text_epsilon("spent, against a server", server, t->delta, unit_mark[t->unit]);
     text_epsilon("spent, against others", others, t->delta, unit_mark[t->unit]);
     if (ledger_ignored(l) > 0)
-        printf("%-34s %zu bytes of an unfinished record at the end were ignored\n", "note",
+        printf("%-34s ignored %zu bytes of an unfinished record at the end\n", "note",
                ledger_ignored(l));
     ledger_get_head(l, &head);
     hex_write(id, head.hash, sizeof head.hash);
@@ -340,49 +338,50 @@ static int run_new(void *options)
 {
     const plan *p = options;
     if (!p->population == !p->text)
-        return cli_misuse(&cmd_privacy,
-                          "new wants --population NAME (a server) or --text TEXT (a client)");
+        return cli_misuse(
+            &cmd_privacy,
+            "new requires --population NAME (for a server) or --text TEXT (for a client)");
     sefl_status st =
         p->text ? text_ledger_create(p->ledger, p->text) : ledger_create(p->ledger, p->population);
     if (st == SEFL_OK && p->text)
-        printf("%s: an empty ledger of the text %s\n", p->ledger, p->text);
+        printf("%s: empty ledger for the text %s\n", p->ledger, p->text);
     else if (st == SEFL_OK)
-        printf("%s: an empty ledger of the population \"%s\"\n", p->ledger, p->population);
+        printf("%s: empty ledger for the population \"%s\"\n", p->ledger, p->population);
     return outcome(st);
 }
 
 #define TO(member) SETTING_TO(plan, member)
 static const setting_def options[] = {
     { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = 1 << 24,
-      .help = "Enrolled clients" },
+      .help = "Number of enrolled clients" },
     { "sample-rate", SETTING_REAL, "1", TO(rate), .max = 1, .arg = "Q",
       .help = "Probability that a client takes part in a round" },
     { "rounds", SETTING_U64, "0", TO(rounds), .min = 1, .max = 1000000000,
-      .help = "Rounds in all" },
+      .help = "Total number of rounds" },
     { "epsilon", SETTING_REAL, "0", TO(epsilon), .max = 1000000, .arg = "E",
-      .help = "Target; the program finds the noise multiplier z for it" },
+      .help = "Target epsilon; sefl computes the noise multiplier z for it" },
     { "z", SETTING_REAL, "0", TO(z), .max = 1000, .arg = "Z",
-      .help = "Noise multiplier (noise over sensitivity), in place of a target" },
-    { "delta", SETTING_REAL, "0", TO(delta), .max = 1, .arg = "D", .help = "Delta of the target" },
+      .help = "Noise multiplier (noise over sensitivity), instead of a target" },
+    { "delta", SETTING_REAL, "0", TO(delta), .max = 1, .arg = "D", .help = "Target delta" },
     { "max-rounds-per-client", SETTING_U64, "0", TO(max_rounds), .min = 1, .max = 1000000000,
-      .help = "Limit that AS and the client enforce; it counts against a server" },
+      .help = "Limit that AS and the client enforce; lowers the epsilon against a server" },
     { "hidden", SETTING_FLAG, TO(hidden),
-      .help = "Every client uploads in each round; those not drawn upload zeros" },
+      .help = "Every client uploads in each round; clients that are not sampled upload zeros" },
     { "public-count", SETTING_FLAG, TO(public_count),
-      .help = "The number of participants is published: no amplification" },
+      .help = "The number of participants is public, so sampling does not amplify privacy" },
     { "noise", SETTING_CHOICE, "joint", KINDS, TO(kind),
-      .help =
-          "joint: the servers draw it together; own: each adds its own; cdp: a trusted server" },
+      .help = "Source of the noise; joint: both servers draw it together; own: each server adds "
+              "its own; cdp: one trusted server" },
     { "dim", SETTING_U64, "945510", TO(dim), .min = 1, .max = UINT64_C(1) << 32,
-      .help = "Values of an update" },
-    { "clip", SETTING_REAL, "1", TO(clip), .arg = "C", .help = "L2 norm of an update" },
+      .help = "Number of values in an update" },
+    { "clip", SETTING_REAL, "1", TO(clip), .arg = "C", .help = "Maximum L2 norm of an update" },
     { "classic", SETTING_FLAG, TO(classic),
-      .help = "Find z by the paper's formula; E is then the epsilon of one round" },
+      .help = "Compute z with the paper's formula; E is then the epsilon of one round" },
     { "pld", SETTING_FLAG, TO(pld), .help = "Also run the numerical accountant (own and cdp)" },
     { "population", SETTING_TEXT, "", TO(population), .arg = "NAME",
-      .help = "Make a server's ledger of this population" },
+      .help = "Create a server's ledger for this population" },
     { "text", SETTING_PATH, "", TO(text), .arg = "TEXT",
-      .help = "Make a client's ledger of this text; TEXT/.sefl-ledger then names it" },
+      .help = "Create a client's ledger for this text; TEXT/.sefl-ledger then names it" },
     OPTION_JSON(plan),
     { 0 },
 };
@@ -391,24 +390,24 @@ static const setting_def options[] = {
 #define AT         offsetof(plan, ledger)
 static const cli_action actions[] = {
     { "plan", NULL, NULL,
-      "Prints the noise multiplier and two epsilons: one against a server or anyone who sees who "
-      "takes part, which is the budget gate, and one against everybody else.",
+      "Prints the noise multiplier and two epsilons: one against a server or any observer of the "
+      "participants, which the budget gate uses, and one against everybody else.",
       "clients rounds delta",
       "sample-rate epsilon z max-rounds-per-client hidden public-count noise dim clip classic pld "
       "json",
       0, .run = run_plan },
-    { "spent", LEDGER_ARG, "Prints what the tasks of a ledger have spent.", NULL, "delta json", AT,
-      .run = run_spent },
+    { "spent", LEDGER_ARG, "Prints the privacy budget that the tasks of a ledger have spent.", NULL,
+      "delta json", AT, .run = run_spent },
     { "new", LEDGER_ARG,
-      "Makes an empty ledger before the first task: once per population for a server, once per "
-      "text for a client. A role never makes one itself, because that could be a reset.",
+      "Creates an empty ledger before the first task: once per population for a server, once per "
+      "text for a client. A role never creates one itself, because that could reset the budget.",
       NULL, "population text", AT, .run = run_new },
     { 0 },
 };
 
 const cli_command cmd_privacy = {
     .name = "privacy",
-    .summary = "plan a privacy budget, make a ledger, or show what it has spent",
+    .summary = "plan a privacy budget, create a ledger, or show what it has spent",
     .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 \\\n"
                "      --epsilon 8 --delta 1e-6",
     CLI_OPTIONS(plan),

@@ -1,4 +1,4 @@
-/* sefl report: what happened in a run, in words and as a page. */
+/* sefl report: summarises a run as text and as an HTML page. */
 #include "cli/options.h"
 #include "cli/print.h"
 
@@ -78,7 +78,7 @@ static int run(void *options)
 {
     const wish *w = options;
     if (w->out && w->text)
-        return cli_misuse(&cmd_report, "--text writes no page, so --out does not go with it");
+        return cli_misuse(&cmd_report, "--out cannot be used with --text, which writes no page");
     sefl_status st = work(options);
     if (st != SEFL_OK)
         cli_failed(&cmd_report, st);
@@ -87,18 +87,17 @@ static int run(void *options)
 
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
-    { "out", SETTING_PATH, "", .help = "Write the page to FILE, not to RUN/report.html", TO(out) },
+    { "out", SETTING_PATH, "", .help = "Write the page to FILE instead of RUN/report.html",
+      TO(out) },
     { "text", SETTING_FLAG, .help = "Print the summary only; write no page", TO(text) },
     { "json", SETTING_FLAG,
-      .help = "Print the summary as one JSON object; write no page without "
-              "--out",
-      TO(json) },
+      .help = "Print the summary as one JSON object; write a page only with --out", TO(json) },
     { 0 },
 };
 
 const cli_command cmd_report = {
     .name = "report",
-    .summary = "summarise a run and draw it as an HTML page",
+    .summary = "summarise a run and write an HTML page about it",
     .about = "Prints a summary of a run and writes one self-contained HTML page: perplexity, loss, "
              "epsilon, participation, and the time and bytes of each part. RUN is the folder of a "
              "run, of an aggregator or of a provisioned federation, or a metrics.jsonl file.",

@@ -1,4 +1,4 @@
-/* sefl train: one machine, no federation: text in, a trained language model out. */
+/* sefl train: trains a language model on one machine, without a federation. */
 #include "cli/options.h"
 
 #include "base/alloc.h"
@@ -28,7 +28,7 @@ typedef struct session {
 
     /* settings */
     corpus_file file;
-    const char *list; /* word list; NULL: the words of the training text */
+    const char *list; /* word list; NULL: all words of the training text */
     vocab_settings order;
     lm_config cfg;
     engine_job job;
@@ -38,8 +38,8 @@ typedef struct session {
     unsigned threads;
 
     dir_tree at;      /* --out */
-    meter line;       /* of progress */
-    bool interrupted; /* after a step, its checkpoint saved */
+    meter line;       /* the progress line */
+    bool interrupted; /* by a signal; the checkpoint is saved */
     vocab *words;
     corpus text[CORPUS_SPLITS];
     double best; /* perplexity of the source on the test text; 0: not known */
@@ -48,8 +48,8 @@ typedef struct session {
     engine_cursor at_step;
     float *theta; /* initial values, later a copy for the model's file */
     model_meta meta;
-    /* what this process saw, in all and in this epoch */
-    uint64_t began_ns, epoch_ns, steps_here, per_epoch; /* per_epoch: steps */
+    /* counted by this process, in total and in this epoch; per_epoch: steps in an epoch */
+    uint64_t began_ns, epoch_ns, steps_here, per_epoch;
     size_t words_here, words_epoch;
     double loss_sum; /* over words_epoch */
 } session;
@@ -64,18 +64,18 @@ typedef struct session {
         .min = least, .max = most, .help = text, TO(member)        \
     },
 
-/* The words of a task (protocol/task_fields.h) and of an experiment, where they have them too. */
+/* A setting that tasks (protocol/task_fields.h) and experiments also have has the same name here. */
 static const setting_def schema[] = {
     { "data.path", SETTING_PATH, NULL, TO(file.path), .arg = "PATH",
       .help = "folder with train, valid and test text (.txt, .jsonl, .csv), or a file" },
     { "data.format", SETTING_CHOICE, "guess", TO(file.format), .words = "guess text jsonl csv",
-      .help = "format of the text; guess: by the file's ending" },
+      .help = "format of the text; guess: by the file's extension" },
     { "data.field", SETTING_TEXT, "text", TO(file.field), .arg = "NAME",
-      .help = "the member of JSONL, or column of CSV, that holds the text" },
+      .help = "JSON member or CSV column that contains the text" },
     { "data.vocab", SETTING_PATH, "", TO(list),
-      .help = "word list; empty: the words of the training text" },
+      .help = "word list; empty: all words of the training text" },
     { "data.vocab_words", SETTING_U64, "0", TO(order.max_words), .max = VOCAB_WORDS_MAX,
-      .was = "data.max_words", .help = "most words; 0: all" },
+      .was = "data.max_words", .help = "maximum number of words; 0: no limit" },
     { "vocab.order", SETTING_CHOICE, "interleaved", TO(order.order), .was = "data.order",
       .words = "interleaved appearance frequency", .help = "order of the words" },
     { "model.body", SETTING_WORD, "lstm", TO(cfg.body), .words = MODEL_BODIES, .was = "model.kind",
@@ -84,29 +84,29 @@ static const setting_def schema[] = {
     MODEL_SETTINGS(ROW, cfg)
     /* clang-format on */
     { "model.batch", SETTING_U64, "20", TO(cfg.batch), .min = 1, .max = 65536, .was = "train.batch",
-      .help = "columns of text in a batch" },
+      .help = "batch size: number of text sequences" },
     { "model.steps", SETTING_U64, "35", TO(cfg.steps), .min = 1, .max = 65536, .was = "train.bptt",
-      .help = "words in a row of a batch" },
+      .help = "sequence length in words" },
     { "training.epochs", SETTING_U64, "5", TO(epochs), .min = 1, .max = 1000000,
-      .was = "train.epochs", .help = "passes over the text" },
+      .was = "train.epochs", .help = "number of passes over the text" },
     { "training.max_steps", SETTING_U64, "0", TO(max_steps), .was = "train.max_steps",
       .help = "stop after this many batches; --resume continues; 0: no limit" },
     { "training.lr", SETTING_REAL, "0", TO(job.lr), .was = "train.lr", .arg = "RATE",
-      .help = "learning rate; 0: 20 (lstm) or 5 (transformer), with adam 0.001" },
+      .help = "learning rate; 0: 20 (lstm) or 5 (transformer), 0.001 with adam" },
     { "training.lr_decay", SETTING_REAL, "0.9", TO(job.lr_decay), .max = 1, .was = "train.lr_decay",
-      .help = "factor of the learning rate after each epoch" },
+      .help = "factor applied to the learning rate after each epoch" },
     { "training.gradient_clip", SETTING_REAL, "0.25", TO(job.clip), .was = "train.clip",
-      .help = "largest L2 norm of a batch's gradient; 0: no limit" },
+      .help = "maximum L2 norm of a batch's gradient; 0: no limit" },
     { "training.dropout", SETTING_REAL, "0.2", TO(job.dropout), .max = 1, .was = "train.dropout",
-      .help = "share of values that a training step leaves out" },
+      .help = "dropout probability in training" },
     { "training.optimiser", SETTING_CHOICE, "sgd", TO(optim.kind), .was = "train.optimiser",
-      .words = "sgd momentum adam", .help = "how a step follows the gradient" },
+      .words = "sgd momentum adam", .help = "optimiser" },
     { "training.checkpoint_steps", SETTING_U64, "0", TO(checkpoint_steps),
       .was = "train.checkpoint_steps", .help = "batches between checkpoints; 0: after each epoch" },
     { "seed", SETTING_U64, "1", TO(seed), .was = "train.seed",
-      .help = "seed of the initial values and of dropout" },
+      .help = "seed of the initial weights and of dropout" },
     { "threads", SETTING_U64, "0", TO(threads), .max = 256, .was = "train.threads",
-      .help = "0: one per core; the result does not depend on it" },
+      .help = "number of threads; 0: one per core; does not change the result" },
     { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
       .help = ENGINE_DEVICE_HELP },
     { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
@@ -162,7 +162,7 @@ static sefl_status build(session *s)
     const corpus *text = &s->text[CORPUS_TRAIN];
     engine_job *job = &s->job;
     s->cfg.vocab = vocab_size(s->words);
-    if (job->lr == 0) /* the rates of PyTorch's examples */
+    if (job->lr == 0) /* the learning rates of PyTorch's examples */
         job->lr = s->optim.kind == OPTIM_ADAM ? 0.001 : strcmp(s->cfg.body, "lstm") == 0 ? 20 : 5;
     SEFL_PASS(pool_new(&s->pool, s->threads));
     SEFL_PASS(engine_new(&s->e, &(engine_config){ .device = s->device,
@@ -186,7 +186,7 @@ static sefl_status build(session *s)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* A run never replaces a list of other words, and resumes only with the same words. */
+/* SEFL_EINVAL or SEFL_EEXIST if the word list at path has different words than this run. */
 static sefl_status check_words(const session *s, const char *path)
 {
     uint8_t a[SHA256_BYTES], b[SHA256_BYTES];
@@ -199,11 +199,11 @@ static sefl_status check_words(const session *s, const char *path)
         return SEFL_OK;
     return s->resume
                ? sefl_fail(SEFL_EINVAL,
-                           "the text has other words than those in %s: the data or its "
-                           "settings changed",
+                           "the text has other words than %s: the data or its settings have "
+                           "changed",
                            path)
                : sefl_fail(SEFL_EEXIST,
-                           "%s exists, with other words: choose another folder for --out", path);
+                           "%s exists with other words: choose another folder for --out", path);
 }
 
 static bool is_regular(const char *path)
@@ -216,7 +216,8 @@ static sefl_status open_out(session *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    SEFL_CHECK(s->out || !s->resume, SEFL_EINVAL, "--resume needs --out, where the checkpoint is");
+    SEFL_CHECK(s->out || !s->resume, SEFL_EINVAL,
+               "--resume needs --out, the folder of the checkpoint");
     if (!s->out)
         goto done;
     SEFL_TRY(sefl_at(dir_root(&s->at, s->out), "--out"));
@@ -226,7 +227,8 @@ static sefl_status open_out(session *s)
     if (s->resume)
         SEFL_TRY(file_read(&b, saved, SIZE_MAX / 4));
     SEFL_CHECK(s->resume || !file_exists(saved), SEFL_EEXIST,
-               "%s holds a checkpoint: --resume continues it, or choose another folder", s->out);
+               "%s has a checkpoint: use --resume to continue it, or choose another folder",
+               s->out);
     SEFL_CHECK(s->resume || !file_exists(model), SEFL_EEXIST,
                "%s exists: choose another folder for --out", model);
     if (s->resume || is_regular(words))
@@ -278,7 +280,7 @@ static double rate(size_t words, uint64_t since_ns)
     return s > 0 ? (double)words / s : 0;
 }
 
-/* The mean loss of this epoch, as far as this process saw it. */
+/* Returns the mean loss of this epoch's steps in this process. */
 static double epoch_loss(const session *s)
 {
     return s->words_epoch ? s->loss_sum / (double)s->words_epoch : NAN;
@@ -304,7 +306,7 @@ static void show_progress(session *s, const engine_progress *now)
                rate(s->words_here, s->began_ns), time);
 }
 
-/* NAN: the text is too short. */
+/* Sets *mean to the mean loss; NAN if the text is too short. */
 static sefl_status evaluate(session *s, size_t split, double *mean)
 {
     const corpus *c = &s->text[split];
@@ -349,18 +351,19 @@ static void print_start(const session *s)
     if (s->quiet)
         return;
     if (engine_fallback(s->e))
-        fprintf(stderr, "sefl train: on the processor: %s\n", engine_fallback(s->e));
+        fprintf(stderr, "sefl train: training on the CPU: %s\n", engine_fallback(s->e));
     if (engine_is_device(s->e))
         snprintf(where, sizeof where, "%s", engine_name(s->e));
     else
         snprintf(where, sizeof where, "%u thread%s", threads, threads == 1 ? "" : "s");
-    fprintf(stderr,
-            "sefl train: %s, %u words, embed %u, hidden %u, layers %u, block %u: %zu values  "
-            "(%s, seed %" PRIu64 ")\n"
-            "text: %zu words to train on, %zu to validate, %zu to test; %.0f MB of memory\n",
-            c->body, c->vocab, c->embed, c->hidden, c->layers, c->block, engine_count(s->e), where,
-            s->seed, s->text[CORPUS_TRAIN].tokens, s->text[CORPUS_VALID].tokens,
-            s->text[CORPUS_TEST].tokens, (double)engine_get_facts(s->e)->memory / 1e6);
+    fprintf(
+        stderr,
+        "sefl train: %s, %u words, embed %u, hidden %u, layers %u, block %u: %zu values  "
+        "(%s, seed %" PRIu64 ")\n"
+        "text: %zu words for training, %zu for validation, %zu for testing; %.0f MB of memory\n",
+        c->body, c->vocab, c->embed, c->hidden, c->layers, c->block, engine_count(s->e), where,
+        s->seed, s->text[CORPUS_TRAIN].tokens, s->text[CORPUS_VALID].tokens,
+        s->text[CORPUS_TEST].tokens, (double)engine_get_facts(s->e)->memory / 1e6);
     if (s->resume)
         fprintf(stderr, "resumed after step %" PRIu64 "\n", s->at_step.done);
 }
@@ -378,7 +381,7 @@ static sefl_status print_end(session *s)
     if (!isnan(test)) {
         printf("test ppl %.2f", exp(test));
         if (s->best > 0 && text->unknown > 0)
-            printf("  best possible: not comparable: %.3g %% unknown words",
+            printf("  best possible: not comparable, because %.3g %% of the words are unknown",
                    100.0 * (double)text->unknown / (double)text->tokens);
         else if (s->best > 0)
             printf("  best possible %.2f (%.1f %% above it)", s->best,
@@ -447,7 +450,7 @@ static sefl_status train(session *s)
         s->interrupted = interrupt_seen();
         SEFL_NEED(!s->interrupted, SEFL_ECANCELLED,
                   "stopped by a signal after step %" PRIu64 " of %" PRIu64 "%s", s->at_step.done,
-                  all_steps(s), s->out ? "" : "; nothing is saved without --out");
+                  all_steps(s), s->out ? "" : "; without --out nothing is saved");
         SEFL_PASS(save_model(s));
         if (!s->quiet)
             fprintf(stderr, "stopped after step %" PRIu64 " of %" PRIu64 "%s\n", s->at_step.done,
@@ -456,7 +459,7 @@ static sefl_status train(session *s)
     return print_end(s);
 }
 
-/* Quotes what a shell would read in another way. */
+/* Prints a word, quoted if the shell would change it. */
 static void print_word(const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -471,7 +474,7 @@ static void print_word(const char *word)
     fputc('\'', stderr);
 }
 
-/* The command line that continues the run, ready to paste. */
+/* Prints the command line that continues the run. */
 static void print_resume(const session *s)
 {
     fprintf(stderr, "continue with: sefl train --resume --out ");
@@ -489,7 +492,7 @@ static int run(void *options)
     session *s = options;
     int rc = CLI_DONE;
     if (!settings_given(&s->set, "data.path"))
-        return cli_misuse(&cmd_train, "--data names the text to train on");
+        return cli_misuse(&cmd_train, "train requires --data, the text to train on");
     sefl_status st = settings_fill(&s->set, s);
     if (st == SEFL_OK)
         st = train(s);
@@ -510,8 +513,9 @@ static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "DIR",
       .help = "Write model.safetensors, vocab.txt and a checkpoint to DIR" },
     { "resume", SETTING_FLAG, TO(resume),
-      .help = "Continue from the checkpoint in --out, to the same bytes; Ctrl-C writes one after "
-              "the current step" },
+      .help =
+          "Continue from the checkpoint in --out, with the same result as without a stop; Ctrl-C "
+          "writes a checkpoint after the current step" },
     { "json", SETTING_FLAG, TO(json), .help = "Print one JSON object per epoch" },
     { "quiet", SETTING_FLAG, TO(quiet), .help = "Print nothing on standard error" },
     OPTION_SET,
@@ -520,7 +524,7 @@ static const setting_def options[] = {
 
 const cli_command cmd_train = {
     .name = "train",
-    .summary = "train a language model on this machine alone, without a federation",
+    .summary = "train a language model on this machine, without a federation",
     .example = "sefl data synth --out demo-text && sefl train --data demo-text --epochs 3",
     CLI_OPTIONS(session),
     .schema = schema,

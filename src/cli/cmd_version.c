@@ -21,19 +21,6 @@ typedef struct library {
     const char *name, *version;
 } library;
 
-static size_t libraries(library *out)
-{
-    size_t n = 0;
-    out[n++] = (library){ "glibc", gnu_get_libc_version() };
-    out[n++] = (library){ "CBLAS", nn_blas_name() };
-#if !SEFL_CORE_ONLY
-    out[n++] = (library){ "GMP", gmp_version };
-    out[n++] = (library){ "OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING) };
-    out[n++] = (library){ "libsodium", sodium_version_string() };
-#endif
-    return n;
-}
-
 typedef struct wish {
     bool json;
 } wish;
@@ -65,12 +52,19 @@ static sefl_status say_json(const library *libs, size_t n)
 static sefl_status work(void *options)
 {
     const wish *w = options;
-    library libs[8];
-    size_t n = libraries(libs);
+    char used[CPU_USED_BYTES];
+    const library libs[] = {
+        { "glibc", gnu_get_libc_version() },
+        { "CBLAS", nn_blas_name() },
+#if !SEFL_CORE_ONLY
+        { "GMP", gmp_version },
+        { "OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING) },
+        { "libsodium", sodium_version_string() },
+#endif
+    };
+    const size_t n = sizeof libs / sizeof *libs;
     if (w->json)
         return say_json(libs, n);
-
-    char used[CPU_USED_BYTES];
     cpu_used(used);
     printf("sefl %s%s\n", sefl_version(), SEFL_CORE_ONLY ? " (core only)" : "");
     printf("commit      %s\n", SEFL_BUILD_COMMIT);
@@ -91,7 +85,7 @@ static const setting_def options[] = { OPTION_JSON(wish), { 0 } };
 
 const cli_command cmd_version = {
     .name = "version",
-    .summary = "version, commit, compiler, CPU features in use, libraries",
+    .summary = "print version, commit, compiler, CPU features and libraries",
     .example = "sefl version",
     CLI_OPTIONS(wish),
     CLI_WORK(work, NULL, NULL, 0),

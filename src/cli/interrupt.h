@@ -1,4 +1,4 @@
-/* interrupt: SIGINT and SIGTERM end long work in good order, not in the middle of a file.
+/* interrupt: lets long work stop cleanly on SIGINT and SIGTERM, not in the middle of a file.
  *
  *     interrupt_catch();
  *     while (!interrupt_seen())
@@ -10,8 +10,9 @@
 
 #include <stdbool.h>
 
-/* From now on. A signal that the parent ignored stays ignored. */
+/* Starts to catch both signals. A signal that the parent process ignored stays ignored. */
 void interrupt_catch(void);
+/* True once a signal has arrived. */
 bool interrupt_seen(void);
 
 #endif

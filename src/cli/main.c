@@ -10,7 +10,7 @@
 static int flush_stdout(const char *what, int rc)
 {
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "sefl %s: cannot write the result to standard output\n", what);
+        fprintf(stderr, "sefl %s: cannot write to standard output\n", what);
         return rc == CLI_DONE ? CLI_FAILED : rc;
     }
     return rc;
@@ -18,7 +18,7 @@ static int flush_stdout(const char *what, int rc)
 
 int main(int argc, char **argv)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is a failed write with a reason */
+    signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f` a write fails with an error */
     if (argc < 2) {
         char name[] = "help";
         options_run(&cmd_help, 1, (char *[]){ name, NULL });
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
         word = "version";
     if (cpu_unknown_word())
         fprintf(stderr,
-                "sefl: SEFL_CPU names no instruction set at \"%.40s\"; 'sefl version' lists them\n",
+                "sefl: SEFL_CPU: \"%.40s\" is not an instruction set; 'sefl version' lists them\n",
                 cpu_unknown_word());
     const cli_command *c = cli_find(word);
     if (!c)

@@ -28,7 +28,7 @@ void meter_line(const char *fmt, ...)
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0)
         width = w.ws_col;
     if (width < sizeof line)
-        line[width - 1] = 0; /* the last column stays free: a full line would wrap */
+        line[width - 1] = 0; /* keep the last column free: a full line would wrap */
     fprintf(stderr, "\r%s\033[K", line);
 }
 

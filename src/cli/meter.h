@@ -1,17 +1,17 @@
-/* meter: shows the progress of long work as one line on standard error, which it redraws. Silent if
- * that is no terminal, and for work that ends within half a second. Its progress stops the work
- * after a signal (interrupt.h).
+/* meter: shows the progress of long work as one line on standard error, which it redraws. It prints
+ * nothing if standard error is not a terminal, or if the work ends within half a second. It also
+ * stops the work after a signal (interrupt.h).
  *
  *     meter m;
  *     sefl_progress p = meter_start(&m, "reading");
  *     st = corpus_read(&c, v, &file, &p);        // SEFL_ECANCELLED after a signal
  *     meter_stop(&m);                            // erases the line
  *
- * A command that has more to show writes the line itself:
+ * A command that has more to show prints the line itself:
  *
  *     if (meter_due(&m))
  *         meter_line("round %u/%u  %.1f clients/s", ...);
- *     meter_stop(&m);                            // before it prints anything else */
+ *     meter_stop(&m);                            // before printing anything else */
 #ifndef CLI_METER_H
 #define CLI_METER_H
 
@@ -24,15 +24,15 @@ typedef struct meter {
     bool on, shown;
 } meter;
 
-/* Is standard error a terminal that can redraw a line? TERM must be set, and not to "dumb". */
+/* True if standard error is a terminal that can redraw a line: TERM is set, and not to "dumb". */
 bool meter_terminal(void);
-/* Redraws the line, cut to the terminal's width; "" erases it. Only if meter_terminal(). */
+/* Redraws the line, cut to the width of the terminal; "" erases it. Requires meter_terminal(). */
 void meter_line(const char *fmt, ...) SEFL_PRINTF(1, 2);
 
 sefl_progress meter_start(meter *m, const char *what);
-/* Is the meter on, and was the line redrawn 250 ms ago or earlier? Then the caller redraws it. */
+/* True if the meter is on and the last redraw was at least 250 ms ago; the caller then redraws. */
 bool meter_due(meter *m);
-/* Erases the line, if there is one. */
+/* Erases the line if it is shown. */
 void meter_stop(meter *m);
 
 #endif

@@ -18,7 +18,7 @@ enum { OPTIONS_MAX = 96, ACTIONS_MAX = 16, FIRST = 256, WIDTH = 80, COLUMN_MAX =
 typedef struct entry {
     char name[SETTING_OPTION_BYTES];
     const setting_def *def;
-    bool is_setting; /* of the command's schema, not an option of its own */
+    bool is_setting; /* from the command's schema, not from its options */
 } entry;
 
 bool options_listed(const char *words, const char *name)
@@ -77,10 +77,12 @@ void options_print_names(const cli_command *c)
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-sefl_status options_wrap(sefl_buf *out, size_t at, size_t indent, const char *text)
+/* Appends text to out, wrapped at WIDTH columns and indented by `indent`. at: the column that the
+ * current line has reached. */
+static sefl_status wrap(sefl_buf *out, size_t at, size_t indent, const char *text)
 {
-    bool fresh = true; /* nothing of this line of the text is written yet */
-    size_t lead = 0;   /* a line that begins with blanks goes on below its words */
+    bool fresh = true; /* at the beginning of a line of the text */
+    size_t lead = 0;   /* extra indent after a line that begins with spaces */
     for (const char *p = text; *p;) {
         size_t blanks = strspn(p, " "), n = strcspn(p + blanks, " \n");
         if (fresh)
@@ -121,7 +123,7 @@ static void signature(char *out, size_t n, const entry *e)
              is_flag(e) ? "" : placeholder(e->def));
 }
 
-/* "a, b or c" of words that are separated by spaces. */
+/* Writes "a, b or c" for words that are separated by spaces. */
 static sefl_status list_words(sefl_buf *out, const char *words)
 {
     for (const char *p = words; *p;) {
@@ -134,14 +136,14 @@ static sefl_status list_words(sefl_buf *out, const char *words)
     return SEFL_OK;
 }
 
-/* " (1 to 1000; default 8)": what the table knows besides the sentence. */
+/* Writes the range and default of an option: " (1 to 1000; default 8)". */
 static sefl_status limits(sefl_buf *out, const entry *e)
 {
     const setting_def *d = e->def;
     const bool number =
         d->type == SETTING_U64 || d->type == SETTING_DECIMAL || d->type == SETTING_REAL;
     const bool none = d->type == SETTING_U64 && d->min > 0 && d->fallback &&
-                      strcmp(d->fallback, "0") == 0; /* stands for "not given" */
+                      strcmp(d->fallback, "0") == 0; /* 0 means "not set" */
     const bool says = d->fallback && *d->fallback && !is_flag(e) && !none;
     SEFL_PASS(wr_fmt(out, " ("));
     const size_t before = out->n;
@@ -165,7 +167,7 @@ static bool is_shared(const cli_command *c, const entry *e)
     return n > 1;
 }
 
-/* " [new, check]" */
+/* Writes the names of the actions that have the option: " [new, check]". */
 static sefl_status list_actions(sefl_buf *out, const cli_command *c, const entry *e)
 {
     size_t n = 0;
@@ -175,7 +177,7 @@ static sefl_status list_actions(sefl_buf *out, const cli_command *c, const entry
     return wr_fmt(out, "]");
 }
 
-/* One name with its sentence, limits and, where several actions have it, their names. */
+/* Writes an option with its help text, range and, if several actions have it, their names. */
 static sefl_status help_line(sefl_buf *out, const cli_command *c, const entry *e, const char *name,
                              size_t column)
 {
@@ -191,7 +193,7 @@ static sefl_status help_line(sefl_buf *out, const cli_command *c, const entry *e
     SEFL_TRY(wr_fmt(out, "  %-*s  ", (int)column, name));
     if (strlen(name) > column)
         SEFL_TRY(wr_fmt(out, "\n%*s", (int)indent, ""));
-    SEFL_TRY(options_wrap(out, indent, indent, (const char *)text.p));
+    SEFL_TRY(wrap(out, indent, indent, (const char *)text.p));
 done:
     buf_clear(&text);
     return st;
@@ -213,7 +215,7 @@ static sefl_status help_options(sefl_buf *out, const cli_command *c, const entry
     return SEFL_OK;
 }
 
-/* "sefl data split PATH --out DIR [options]" */
+/* Writes "sefl data split PATH --out DIR [options]". */
 static sefl_status help_usage(sefl_buf *out, const cli_command *c, const cli_action *a)
 {
     sefl_status st = SEFL_OK;
@@ -237,13 +239,13 @@ static sefl_status help_usage(sefl_buf *out, const cli_command *c, const cli_act
     }
     SEFL_TRY(wr_fmt(&line, "%s%c", more ? " [options]" : "", 0));
     SEFL_TRY(wr_fmt(out, "%s", a == c->actions ? "usage: " : "       "));
-    SEFL_TRY(options_wrap(out, 7, 11, (const char *)line.p));
+    SEFL_TRY(wrap(out, 7, 11, (const char *)line.p));
 done:
     buf_clear(&line);
     return st;
 }
 
-/* The options of an action that no other action has (shared false), or those that one has. */
+/* Selects the options of an action that other actions share, or those that no other action has. */
 static size_t select_options(entry e[OPTIONS_MAX], const cli_command *c, const cli_action *a,
                              bool shared)
 {
@@ -262,7 +264,7 @@ static sefl_status help_action(sefl_buf *out, const cli_command *c, const cli_ac
         return SEFL_OK;
     SEFL_PASS(wr_fmt(out, "\n%s%s", a->name, *a->name ? ": " : ""));
     if (a->about)
-        SEFL_PASS(options_wrap(out, strlen(a->name) + 2, *a->name ? 4 : 0, a->about));
+        SEFL_PASS(wrap(out, strlen(a->name) + 2, *a->name ? 4 : 0, a->about));
     else
         SEFL_PASS(wr_fmt(out, "options:\n"));
     return help_options(out, c, e, own);
@@ -275,7 +277,7 @@ sefl_status options_help(sefl_buf *out, const cli_command *c)
         SEFL_PASS(help_usage(out, c, a));
     if (c->about) {
         SEFL_PASS(wr_fmt(out, "\n"));
-        SEFL_PASS(options_wrap(out, 0, 0, c->about));
+        SEFL_PASS(wrap(out, 0, 0, c->about));
     }
     for (const cli_action *a = c->actions; a->name; a++)
         SEFL_PASS(help_action(out, c, a));
@@ -285,13 +287,13 @@ sefl_status options_help(sefl_buf *out, const cli_command *c)
         SEFL_PASS(help_options(out, c, e, shared));
     }
     if (c->list_settings)
-        SEFL_PASS(wr_fmt(out, "\nsettings of --set and --set-file:\n"));
+        SEFL_PASS(wr_fmt(out, "\nsettings for --set and --set-file:\n"));
     for (const setting_def *d = schema_of(c); c->list_settings && d->key; d++)
         SEFL_PASS(
             help_line(out, c, &(entry){ .def = d, .is_setting = true }, d->key, COLUMN_MAX + 2));
     if (c->notes) {
         SEFL_PASS(wr_fmt(out, "\n"));
-        SEFL_PASS(options_wrap(out, 0, 0, c->notes));
+        SEFL_PASS(wrap(out, 0, 0, c->notes));
     }
     return SEFL_OK;
 }
@@ -303,8 +305,8 @@ typedef struct parse {
     const cli_action *a;
     entry e[OPTIONS_MAX];
     size_t n;
-    settings own;  /* what the action's options say */
-    settings *set; /* what --set and its like say, in the command's struct; NULL: no such options */
+    settings own;  /* values of the options */
+    settings *set; /* values of --set and shortcuts, in the command's struct; NULL: no schema */
 } parse;
 
 static const char *who(const parse *p)
@@ -374,7 +376,7 @@ static int take_options(parse *p, int argc, char **argv)
         const char *key = p->e[i].def->key;
         if (options_listed(p->a->needs, p->e[i].name) &&
             (!settings_given(&p->own, key) || !*settings_text(&p->own, key)))
-            return cli_misuse(p->c, "%s wants --%s", who(p), p->e[i].name);
+            return cli_misuse(p->c, "%s requires --%s", who(p), p->e[i].name);
     }
     return CLI_DONE;
 }
@@ -385,7 +387,7 @@ static int take_arguments(const parse *p, void *to, int argc, char **argv)
     const bool many = arg && arg[strlen(arg) - 1] == '.';
     char *at = (char *)to + p->a->arg_at;
     if (arg && *arg != '[' && optind == argc)
-        return cli_misuse(p->c, "%s wants %s", who(p), p->a->wants);
+        return cli_misuse(p->c, "%s requires %s", who(p), p->a->wants);
     if (!many && optind + (arg != NULL) < argc)
         return cli_misuse(p->c, "%s does not take the argument \"%.64s\"", who(p),
                           argv[optind + (arg != NULL)]);
@@ -397,7 +399,7 @@ static int take_arguments(const parse *p, void *to, int argc, char **argv)
     return CLI_DONE;
 }
 
-/* The action that the first word names; NULL after the reason was printed. */
+/* Returns the action named by the first word. If there is none, reports it and returns NULL. */
 static const cli_action *pick(const cli_command *c, const char *word, int *rc)
 {
     const char *names[ACTIONS_MAX + 1] = { 0 };
@@ -414,7 +416,7 @@ static const cli_action *pick(const cli_command *c, const char *word, int *rc)
                                 a->name);
     }
     const char *near = word ? suggest_name(word, names) : NULL;
-    *rc = !word  ? cli_misuse(c, "an action is missing: %s", all)
+    *rc = !word  ? cli_misuse(c, "an action is required: %s", all)
           : near ? cli_misuse(c, "unknown action \"%.64s\"; did you mean '%s'?", word, near)
                  : cli_misuse(c, "unknown action \"%.64s\"; the actions are %s", word, all);
     return NULL;

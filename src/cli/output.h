@@ -1,8 +1,8 @@
-/* output: what a command may overwrite. Checked before the work, so that a typing error loses
- * nothing.
+/* output: checks, before a command starts, what it may overwrite, so that a mistyped path destroys
+ * no file.
  *
- * SEFL_EINVAL if the path is the input itself (the same file under any name) or exists and is not a
- * regular file: these are never overwritten. SEFL_EEXIST if it exists and force is false. */
+ * SEFL_EINVAL if the path is the input (under any name) or exists but is not a regular file: commands
+ * never overwrite these. SEFL_EEXIST if the path exists and force is false. */
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
 
@@ -13,7 +13,8 @@
 /* input may be NULL. */
 sefl_status output_check(const char *path, const char *input, bool force) SEFL_MUST_CHECK;
 
-/* SEFL_EEXIST if the folder has an entry that begins with prefix; a missing folder has none. */
+/* SEFL_EEXIST if the folder has an entry that begins with prefix and force is false. The folder need
+ * not exist. */
 sefl_status output_check_folder(const char *dir, const char *prefix, bool force) SEFL_MUST_CHECK;
 
 #endif

@@ -3,17 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 
-void print_line(const sefl_buf *b)
-{
-    if (b->n > 0)
-        fwrite(b->p, 1, b->n, stdout);
-    putchar('\n');
-}
-
 sefl_status print_made(sefl_status st, sefl_buf *b)
 {
+    if (st == SEFL_OK && b->n > 0)
+        fwrite(b->p, 1, b->n, stdout);
     if (st == SEFL_OK)
-        print_line(b);
+        putchar('\n');
     buf_clear(b);
     return st;
 }

@@ -13,13 +13,13 @@ sefl_status address_read(host_port *out, const char *text, unsigned least)
         begin = text + 1, end = strchr(text, ']');
         colon = end && end[1] == ':' ? end + 1 : NULL;
     } else if (colon && memchr(text, ':', (size_t)(colon - text))) {
-        end = NULL; /* without brackets: where does the port begin? */
+        end = NULL; /* IPv6 without brackets is ambiguous */
     }
     if (colon && end && colon[1] >= '0' && colon[1] <= '9')
         n = strtoul(colon + 1, &stop, 10);
     SEFL_NEED(stop && *stop == 0 && n >= least && n <= 65535 && end > begin &&
                   end - begin <= ADDRESS_HOST_MAX,
-              SEFL_EINVAL, "wants host:port or [address]:port, not \"%.64s\"", text);
+              SEFL_EINVAL, "must be host:port or [address]:port, not \"%.64s\"", text);
     memcpy(out->host, begin, (size_t)(end - begin));
     out->port = (uint16_t)n;
     return SEFL_OK;

@@ -1,9 +1,9 @@
-/* address: where a server listens or is reached: host:port, or [address]:port for IPv6.
+/* address: a network address as host:port, or [address]:port for IPv6.
  *
  *     host_port a;
  *     SEFL_TRY(address_read(&a, "as.example:7000", 1));       // a.host, a.port
  *
- * Threads: pure.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef CONFIG_ADDRESS_H
 #define CONFIG_ADDRESS_H
 
@@ -12,11 +12,12 @@
 enum { ADDRESS_HOST_MAX = 255 };
 
 typedef struct host_port {
-    char host[ADDRESS_HOST_MAX + 1]; /* without brackets; "": none is set */
+    char host[ADDRESS_HOST_MAX + 1]; /* without brackets; "": not set */
     uint16_t port;
 } host_port;
 
-/* The port is from `least` (0: the system may choose) to 65535. On SEFL_EINVAL *out is empty. */
+/* Parses an address whose port is from `least` to 65535 (port 0: the system chooses). On SEFL_EINVAL
+ * *out is empty. */
 sefl_status address_read(host_port *out, const char *text, unsigned least) SEFL_MUST_CHECK;
 /* Appends host:port, with brackets around an IPv6 address. */
 sefl_status address_write(sefl_buf *out, const char *host, unsigned port) SEFL_MUST_CHECK;

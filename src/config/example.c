@@ -26,10 +26,10 @@ void example_values(char out[EXAMPLE_VALUES], const setting_def *d)
         snprintf(out, EXAMPLE_VALUES, "%s", name);
 }
 
-/* What the list says of a key: nothing, or "key", "key=value", "-key=value". */
+/* The entry of a key in such a list: none, "key", "key=value" or "-key=value". */
 typedef struct wish {
-    bool named, without; /* -key: stays a comment */
-    sefl_span value;     /* n = 0: none is given */
+    bool named, without; /* without: "-key" */
+    sefl_span value;     /* n = 0: no value */
 } wish;
 
 static wish wish_of(const char *list, const char *key)
@@ -47,7 +47,7 @@ static wish wish_of(const char *list, const char *key)
     return (wish){ 0 };
 }
 
-/* The value that a new file shows: one that is valid wherever there is one. */
+/* Returns the value to write, a valid one if possible. */
 static sefl_span shown(const setting_def *d, const wish *w, char scratch[24])
 {
     if (w->value.n > 0)
@@ -60,7 +60,7 @@ static sefl_span shown(const setting_def *d, const wish *w, char scratch[24])
     return span_of_str(d->type == SETTING_U64 ? scratch : "CHANGE-ME");
 }
 
-/* Everything up to the first point: where it changes a group begins. */
+/* True if both keys have the same text before the first dot. */
 static bool same_group(const char *a, const char *b)
 {
     size_t n = strcspn(a, ".");
@@ -102,13 +102,12 @@ sefl_status example_write(sefl_buf *out, const char *file, const char *about,
 {
     char values[EXAMPLE_VALUES];
     const setting_def *before = NULL;
-    SEFL_PASS(
-        wr_fmt(out,
-               "# %s: %s.\n"
-               "# Every key stands here with its default, or an example, behind a #: remove the # "
-               "to set it.\n"
-               "# 'sefl config check' reports what is wrong, with line and column.\n",
-               file, about));
+    SEFL_PASS(wr_fmt(
+        out,
+        "# %s: %s.\n"
+        "# Every key is listed with its default value or an example. Remove the # to set it.\n"
+        "# 'sefl config check' reports errors with line and column.\n",
+        file, about));
     for (const setting_def *d = schema; d->key; d++) {
         const bool must = d->fallback == NULL;
         const wish w = wish_of(active, d->key);
@@ -120,10 +119,9 @@ sefl_status example_write(sefl_buf *out, const char *file, const char *about,
             SEFL_PASS(wr_fmt(out, "\n"));
         before = d;
         example_values(values, d);
-        SEFL_PASS(wr_fmt(out, "# %s%s%s%s\n", d->help ? d->help : "",
-                         d->help && *d->help ? "; " : "", values, must ? "; must be given" : ""));
-        const char *mark = (w.named || must) && !w.without ? "" : "#";
-        SEFL_PASS(wr_fmt(out, "%s", mark));
+        SEFL_PASS(wr_fmt(out, "# %s%s%s%s\n%s", d->help ? d->help : "",
+                         d->help && *d->help ? "; " : "", values, must ? "; required" : "",
+                         (w.named || must) && !w.without ? "" : "#"));
         SEFL_PASS(line(out, d, v));
     }
     return SEFL_OK;

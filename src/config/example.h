@@ -1,11 +1,11 @@
-/* example: a new file of settings, every key with its comment, from a schema table alone.
+/* example: writes a commented settings file from a schema table.
  *
  *     SEFL_TRY(example_write(&out, "policy.yml", "what the owner agrees to", schema, "a b=3"));
  *
- * Lines "# text" are prose; lines "#key: value" are settings at their default (or with the schema's
- * example, where there is no default) and become valid settings without the #. Keys in `active`
- * and keys that must be given have no #.
- * Threads: pure.   Secrets: none. */
+ * "# text" is a comment. "#key: value" is a setting with its default value, or with the schema's
+ * example if there is no default; deleting the # makes it active. Keys in `active` and required keys
+ * have no #.
+ * Threads: any.   Secrets: none. */
 #ifndef CONFIG_EXAMPLE_H
 #define CONFIG_EXAMPLE_H
 
@@ -14,17 +14,17 @@
 
 enum { EXAMPLE_VALUES = 200 };
 
-/* active: "key" or "key=value", separated by spaces; "-key=value": a comment with that value.
- * Leaves out the keys of sweeps. */
+/* Writes every key except those of sweeps. active: "key" or "key=value" entries, separated by spaces;
+ * "-key=value" writes an inactive line with that value. */
 sefl_status example_write(sefl_buf *out, const char *file, const char *about,
                           const setting_def *schema, const char *active) SEFL_MUST_CHECK;
 
-/* A short file: what must be given, with the schema's examples, and what `set` gives ("key=value",
- * separated by spaces; "-key" leaves one out). */
+/* Writes a short file: the required keys, with the schema's examples, and the keys in `set`
+ * ("key=value", separated by spaces; "-key" omits a key). */
 sefl_status example_brief(sefl_buf *out, const char *about, const setting_def *schema,
                           const char *set) SEFL_MUST_CHECK;
 
-/* The values that it may have: "a whole number from 1 to 4096", "one of: lstm transformer". */
+/* Describes the valid values: "a whole number from 1 to 4096", "one of: lstm transformer". */
 void example_values(char out[EXAMPLE_VALUES], const setting_def *d);
 
 #endif

@@ -24,20 +24,17 @@ void settings_init(settings *s, const setting_def *schema)
     assert(s->count <= SETTINGS_MAX);
 }
 
-static size_t find(const settings *s, sefl_span key)
+static const setting_def *find(const setting_def *schema, sefl_span key)
 {
-    for (size_t i = 0; i < s->count; i++)
-        if (strlen(s->schema[i].key) == key.n && memcmp(s->schema[i].key, key.p, key.n) == 0)
-            return i;
-    return s->count;
+    for (; schema->key; schema++)
+        if (strlen(schema->key) == key.n && memcmp(schema->key, key.p, key.n) == 0)
+            return schema;
+    return NULL;
 }
 
 const setting_def *setting_find(const setting_def *schema, const char *key)
 {
-    for (; schema->key; schema++)
-        if (strcmp(schema->key, key) == 0)
-            return schema;
-    return NULL;
+    return find(schema, span_of_str(key));
 }
 
 int setting_word(const char *words, const char *v)
@@ -75,7 +72,8 @@ static sefl_status unknown_key(const settings *s, sefl_span key, const char *ori
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-bool number_u64(const char *text, uint64_t *out)
+/* Parses a text of digits; false if it has anything else or is too large. */
+static bool number_u64(const char *text, uint64_t *out)
 {
     char *end;
     if (*text < '0' || *text > '9')
@@ -105,16 +103,17 @@ static bool is_decimal(const char *v)
     return ok && *v == 0;
 }
 
-bool number_real(const char *text, double *out)
+/* Parses a decimal number; false if it is not one, or does not fit a double. */
+static bool number_real(const char *text, double *out)
 {
     if (!is_decimal(text))
         return false;
-    errno = 0;                 /* ERANGE: an exponent that a double cannot hold, large or small */
+    errno = 0;                 /* ERANGE: too large or too small for a double */
     *out = strtod(text, NULL); /* the locale is C */
     return errno == 0;
 }
 
-/* The largest number: the schema's limit, and what the field holds. */
+/* Returns the largest valid number: the smaller of the schema's limit and the field's. */
 static uint64_t largest(const setting_def *d)
 {
     uint64_t holds = d->type == SETTING_U64 && d->size > 0 && d->size < 8
@@ -127,12 +126,12 @@ static bool is_clean(const char *v, bool lines)
 {
     for (const unsigned char *c = (const unsigned char *)v; *c; c++)
         if ((*c < 0x20 && !(lines && strchr("\t\r\n", *c))) || *c == 0x7f ||
-            (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)) /* U+0080 to U+009f: for terminals */
+            (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)) /* U+0080 to U+009f control terminals */
             return false;
     return true;
 }
 
-/* In the sentence "x wants ..., not v". NULL: v is good. */
+/* Returns the middle part of "x must be ..., not v"; NULL if v is valid. */
 static const char *wanted(const setting_def *d, const char *v, char out[WANTED_BYTES])
 {
     uint64_t u = 0;
@@ -143,7 +142,7 @@ static const char *wanted(const setting_def *d, const char *v, char out[WANTED_B
     case SETTING_TEXT:
     case SETTING_PATH:
     case SETTING_LIST:
-    case SETTING_ADDRESS: /* address_read has its own sentence */
+    case SETTING_ADDRESS: /* address_read writes its own message */
         return NULL;
     case SETTING_WORD:
     case SETTING_CHOICE:
@@ -164,14 +163,14 @@ static const char *wanted(const setting_def *d, const char *v, char out[WANTED_B
         break;
     }
     if (d->max == 0 && d->type != SETTING_U64)
-        snprintf(out, WANTED_BYTES, "%s from %" PRIu64 " on,", number, d->min);
+        snprintf(out, WANTED_BYTES, "%s of at least %" PRIu64 ",", number, d->min);
     else
         snprintf(out, WANTED_BYTES, "%s from %" PRIu64 " to %" PRIu64 ",", number, d->min,
                  largest(d));
     return out;
 }
 
-/* "run.yml:3:5: tls.cert", or "--tls-cert" where the option has the setting's name. */
+/* Writes "run.yml:3:5: tls.cert", or only "--tls-cert" if the option is named after the setting. */
 static void name_of(char *out, size_t n, const setting_def *d, const char *origin)
 {
     char option[SETTING_OPTION_BYTES];
@@ -182,23 +181,23 @@ static void name_of(char *out, size_t n, const setting_def *d, const char *origi
         snprintf(out, n, "%s: %s", origin, d->key);
 }
 
-sefl_status setting_check(const setting_def *d, const char *v, const char *origin)
+static sefl_status check(const setting_def *d, const char *v, const char *origin)
 {
     char text[WANTED_BYTES], name[600];
     host_port a;
     name_of(name, sizeof name, d, origin);
-    SEFL_NEED(is_clean(v, d->lines), SEFL_EINVAL, "%s holds a control character", name);
+    SEFL_NEED(is_clean(v, d->lines), SEFL_EINVAL, "%s contains a control character", name);
     SEFL_NEED(*v || d->type != SETTING_PATH || d->fallback, SEFL_EINVAL,
-              "%s is empty: it wants a path", name);
+              "%s is empty: it must be a path", name);
     SEFL_NEED(*v || d->type != SETTING_LIST, SEFL_EINVAL, "%s is empty", name);
     const char *wants = wanted(d, v, text);
-    SEFL_NEED(!wants, SEFL_EINVAL, "%s wants %s not \"%.40s\"", name, wants, v);
+    SEFL_NEED(!wants, SEFL_EINVAL, "%s must be %s not \"%.40s\"", name, wants, v);
     if (d->type == SETTING_ADDRESS && (*v || !d->fallback))
         return sefl_at(address_read(&a, v, (unsigned)d->min), "%s", name);
     return SEFL_OK;
 }
 
-/* ---- giving values --------------------------------------------------------------------------- */
+/* ---- setting values -------------------------------------------------------------------------- */
 
 static sefl_span trim(sefl_span s)
 {
@@ -209,7 +208,7 @@ static sefl_span trim(sefl_span s)
     return s;
 }
 
-/* A list keeps its texts one after another, each with its terminator; an empty one ends it. */
+/* Returns the size of a list: texts with their terminators, ended by an empty text. */
 static size_t list_bytes(const char *list)
 {
     size_t n = 0;
@@ -222,21 +221,21 @@ sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value, const
 {
     sefl_status st = SEFL_OK;
     char *v = NULL, *o = NULL;
-    size_t i = find(s, key);
-    if (i == s->count)
+    const setting_def *d = find(s->schema, key);
+    if (!d)
         return unknown_key(s, key, origin);
-    const setting_def *d = &s->schema[i];
+    size_t i = (size_t)(d - s->schema);
     size_t before = d->type == SETTING_LIST && s->value[i] ? list_bytes(s->value[i]) : 0;
     SEFL_CHECK(value.n <= VALUE_MAX, SEFL_EINVAL, "%s: %s has %zu bytes, at most %d", origin,
                d->key, value.n, VALUE_MAX);
     SEFL_CHECK(value.n == 0 || !memchr(value.p, 0, value.n), SEFL_EINVAL,
-               "%s: %s holds a control character", origin, d->key);
+               "%s: %s contains a control character", origin, d->key);
     SEFL_TRY(sefl_new(&v, before + value.n + 2, 1));
     if (before > 0)
         memcpy(v, s->value[i], before);
     if (value.n > 0)
         memcpy(v + before, value.p, value.n);
-    SEFL_TRY(setting_check(d, v + before, origin));
+    SEFL_TRY(check(d, v + before, origin));
     SEFL_TRY(sefl_strdup(&o, origin));
     sefl_free(s->value[i]);
     sefl_free(s->origin[i]);
@@ -251,7 +250,7 @@ done:
 static sefl_status set_span(settings *s, sefl_span line, const char *origin)
 {
     const uint8_t *eq = line.n ? memchr(line.p, '=', line.n) : NULL;
-    SEFL_NEED(eq, SEFL_EINVAL, "%s: a setting is written key=value", origin);
+    SEFL_NEED(eq, SEFL_EINVAL, "%s: a setting must have the form key=value", origin);
     size_t n = (size_t)(eq - line.p);
     return settings_set_pair(s, trim(span_of(line.p, n)), trim(span_of(eq + 1, line.n - n - 1)),
                              origin);
@@ -301,7 +300,7 @@ sefl_status settings_overlay(settings *s, const settings *over)
         const char *v = over->value[i], *key = over->schema[i].key;
         if (!v)
             continue;
-        do /* a list: each of its texts */
+        do /* a list: every text */
             SEFL_PASS(settings_set_pair(s, span_of_str(key), span_of_str(v), over->origin[i]));
         while (over->schema[i].type == SETTING_LIST && *(v += strlen(v) + 1));
     }
@@ -323,9 +322,10 @@ sefl_status settings_resolve(settings *s, const char *folder)
     return SEFL_OK;
 }
 
-/* ---- taking values --------------------------------------------------------------------------- */
+/* ---- reading values -------------------------------------------------------------------------- */
 
-/* What counts: given, default, or for a flag false. NULL: it must be given. */
+/* Returns the value that was set, else the default, which is false for a flag; NULL: not set but
+ * required. */
 static const char *value_of(const settings *s, size_t i)
 {
     const setting_def *d = &s->schema[i];
@@ -342,7 +342,7 @@ sefl_status settings_complete(const settings *s)
     for (size_t i = 0; i < s->count; i++)
         if (!value_of(s, i))
             SEFL_TRY(wr_fmt(&names, "%s%s", names.n ? ", " : "", s->schema[i].key));
-    SEFL_CHECK(names.n == 0, SEFL_EINVAL, "settings that must be given: %.*s", (int)names.n,
+    SEFL_CHECK(names.n == 0, SEFL_EINVAL, "required settings are missing: %.*s", (int)names.n,
                (const char *)names.p);
 done:
     buf_clear(&names);
@@ -373,7 +373,7 @@ static void put(void *field, const setting_def *d, const char *v)
     host_port a = { 0 };
     const char *text = *v ? v : NULL;
     bool yes = strcmp(v, "true") == 0;
-    switch (d->type) { /* setting_check has accepted the value */
+    switch (d->type) { /* `check` has accepted the value */
     case SETTING_TEXT:
     case SETTING_PATH:
     case SETTING_WORD:
@@ -415,9 +415,9 @@ sefl_status settings_fill(const settings *s, void *out)
 
 static size_t at(const settings *s, const char *key)
 {
-    size_t i = find(s, span_of_str(key));
-    assert(i < s->count);
-    return i;
+    const setting_def *d = setting_find(s->schema, key);
+    assert(d);
+    return (size_t)(d - s->schema);
 }
 
 const char *settings_text(const settings *s, const char *key)
@@ -434,15 +434,6 @@ uint64_t settings_u64(const settings *s, const char *key)
     assert(ok && s->schema[at(s, key)].type == SETTING_U64);
     (void)ok;
     return u;
-}
-
-double settings_real(const settings *s, const char *key)
-{
-    double x = 0;
-    bool ok = number_real(settings_text(s, key), &x);
-    assert(ok);
-    (void)ok;
-    return x;
 }
 
 bool settings_bool(const settings *s, const char *key)

@@ -11,7 +11,7 @@
 
 enum {
     LABEL = 1 + 2 + PAILLIER_FINGERPRINT_BYTES,
-    LINE = 76,      /* base64 digits a line */
+    LINE = 76,      /* base64 digits per line */
     RAW_MAX = 4096, /* paillier_pub_bytes of the largest key is 1538 */
     TRIALS = 4,
     ROOT_BITS = 8 * KEYFILE_ROOT_BYTES,
@@ -51,7 +51,7 @@ static sefl_status unarmour(uint8_t raw[RAW_MAX], size_t *n, sefl_span file)
 
     *n = 0;
     SEFL_TRY(rd_expect(&r, begin_line, sizeof begin_line - 1,
-                       "a key of sefl ('sefl key new' makes one)"));
+                       "a key of sefl ('sefl key new' generates one)"));
     SEFL_TRY(rd_expect(&r, version, sizeof version - 1, "a public key of sefl: no version"));
     SEFL_CHECK(rd_left(&r) >= 2 && r.p[0] == '1' && r.p[1] == '\n', SEFL_EUNSUPPORTED,
                "a public key of another version: this program reads version 1");
@@ -60,13 +60,13 @@ static sefl_status unarmour(uint8_t raw[RAW_MAX], size_t *n, sefl_span file)
     SEFL_CHECK(body + 2 < r.left && r.left <= KEYFILE_BYTES_MAX, SEFL_EPROTO,
                "public key: the file is cut short");
     body += 2;
-    /* decodes up to the first character that is no base64: the dashes of the last line */
+    /* decodes up to the first character that is not base64: the dashes of the last line */
     int rc = sodium_base642bin(raw, RAW_MAX, (const char *)r.p + body, r.left - body, "\n", n,
                                &stop, sodium_base64_VARIANT_ORIGINAL);
-    SEFL_CHECK(rc == 0 && *n >= 2, SEFL_EPROTO, "public key: its text is no base64");
+    SEFL_CHECK(rc == 0 && *n >= 2, SEFL_EPROTO, "public key: its text is not base64");
     SEFL_TRY(armour(&again, span_of(raw, *n)));
     SEFL_CHECK(again.n == file.n && memcmp(again.p, file.p, file.n) == 0, SEFL_EPROTO,
-               "public key: the file was changed: its text and its fingerprint do not agree");
+               "public key: the file was changed: its text does not match its fingerprint");
 done:
     buf_clear(&again);
     return st;
@@ -97,7 +97,7 @@ sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file)
 
 /* ---- label of a secret ----------------------------------------------------------------------- */
 
-/* The label's words, and that the body is as long as they make it. */
+/* Reads the label and checks the length of the body. */
 static sefl_status read_label(keyfile_info *out, const sealed_info *info)
 {
     rd r = rd_over(info->label);
@@ -108,11 +108,12 @@ static sefl_status read_label(keyfile_info *out, const sealed_info *info)
               "secret key: unknown kind %u", kind);
     SEFL_PASS(rd_u16(&r, &bits));
     SEFL_NEED(kind == KEYFILE_ROOT ? bits == ROOT_BITS : paillier_bits_ok(bits), SEFL_EPROTO,
-              "secret key: a size of %u bits", bits);
+              "secret key: %u bits is not an allowed size", bits);
     SEFL_PASS(rd_raw(&r, out->fingerprint, sizeof out->fingerprint));
     SEFL_PASS(rd_end(&r));
     SEFL_NEED(info->bytes == (kind == KEYFILE_ROOT ? KEYFILE_ROOT_BYTES : paillier_sec_bytes(bits)),
-              SEFL_EPROTO, "secret key: %zu bytes do not make one of %u bits", info->bytes, bits);
+              SEFL_EPROTO, "secret key: %zu bytes is the wrong length for a key of %u bits",
+              info->bytes, bits);
     out->kind = (keyfile_kind)kind;
     out->secret = true;
     out->bits = bits;
@@ -121,7 +122,7 @@ static sefl_status read_label(keyfile_info *out, const sealed_info *info)
     return SEFL_OK;
 }
 
-/* Looks at the label of a secret's file, which must be of this kind. */
+/* Reads the label of a secret's file, which must be of this kind. */
 static sefl_status peek(sealed_info *info, keyfile_info *words, keyfile_kind want, sefl_span file)
 {
     SEFL_PASS(sealed_peek(info, file));
@@ -164,7 +165,7 @@ sefl_status keyfile_root_read(uint8_t root[KEYFILE_ROOT_BYTES], sefl_span file,
     SEFL_TRY(sealed_open(root, &info, lock));
     root_fingerprint(fingerprint, root);
     SEFL_CHECK(memcmp(fingerprint, words.fingerprint, sizeof fingerprint) == 0, SEFL_EPROTO,
-               "root: the label names another one than the one inside");
+               "root: the label does not match the root inside");
 done:
     if (st != SEFL_OK)
         sefl_wipe(root, KEYFILE_ROOT_BYTES);
@@ -184,7 +185,7 @@ sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const seal
 
     paillier_pub_fingerprint(pub, label + 3);
     SEFL_TRY(secmem_new(&mem, n, NULL));
-    /* a buffer over locked memory that never grows, so that no copy is left on the heap */
+    /* a buffer over locked memory that never grows, so no copy stays on the heap */
     sefl_buf raw = { .p = mem, .cap = n, .max = n };
     SEFL_TRY(paillier_sec_write(sec, &raw));
     SEFL_TRY(sealed_write(out, span_of(label, LABEL), buf_span(&raw), lock, cost, rng));
@@ -207,12 +208,12 @@ sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lo
     SEFL_TRY(peek(&info, &words, KEYFILE_PAILLIER, file));
     SEFL_TRY(secmem_new(&mem, info.bytes, &kept));
     SEFL_TRY(sealed_open(mem, &info, lock));
-    CT_PUBLIC(mem, 2); /* the size: the label says it too */
+    CT_PUBLIC(mem, 2); /* the size, which the label states too */
     SEFL_TRY(paillier_sec_read(&sec, span_of(mem, info.bytes)));
     paillier_pub_fingerprint(paillier_sec_pub(sec), fingerprint);
     SEFL_CHECK(memcmp(fingerprint, words.fingerprint, sizeof fingerprint) == 0 &&
                    paillier_bits(paillier_sec_pub(sec)) == words.bits,
-               SEFL_EPROTO, "secret key: the label names another key than the one inside");
+               SEFL_EPROTO, "secret key: the label does not match the key inside");
     sefl_span block = paillier_sec_memory(sec);
     SEFL_TRY(secmem_lock(block.p, block.n, &kept));
     if (locked)
@@ -242,7 +243,7 @@ sefl_status keyfile_info_read(keyfile_info *out, sefl_span file)
         tmp.kind = KEYFILE_PAILLIER;
         tmp.bits = (unsigned)(raw[0] | raw[1] << 8);
         SEFL_NEED(paillier_bits_ok(tmp.bits) && n == paillier_pub_bytes(tmp.bits), SEFL_EPROTO,
-                  "public key: %zu bytes do not make one of %u bits", n, tmp.bits);
+                  "public key: %zu bytes is the wrong length for a key of %u bits", n, tmp.bits);
         sha256_of(tmp.fingerprint, span_of(raw, n));
     }
     *out = tmp;
@@ -276,7 +277,7 @@ sefl_status keyfile_check(const paillier_sec *sec, const sefl_rng *rng)
     memset(got, 0, TRIALS * m);
     SEFL_TRY(paillier_decrypt_without_crt(sec, got, cipher, TRIALS, NULL, NULL));
     SEFL_CHECK(memcmp(plain, got, TRIALS * m) == 0, SEFL_ECRYPTO,
-               "the key pair decrypts differently without its factors");
+               "the key pair decrypts differently without the Chinese remainder theorem");
 done:
     paillier_enc_free(enc);
     sefl_free(plain);

@@ -1,10 +1,10 @@
-/* keyfile: CSP's secret on disk: the root of its round keys, or the key pair of a Paillier task.
+/* keyfile: CSP's secret on disk: the root of its round keys, or a Paillier task's key pair.
  *
- * A root is 32 random bytes. CSP derives the key of every round from it and from 32 bytes in its
- * journal that it wipes with the round (docs/PROTOCOL.md, "Keys"): a root alone decrypts nothing,
- * and one root serves any number of tasks. It has no public half.
+ * A root is 32 random bytes. CSP derives every round key from the root and from 32 bytes in its
+ * journal, which it wipes with the round (docs/PROTOCOL.md, "Keys"). So a root alone decrypts
+ * nothing, and one root serves any number of tasks. It has no public half.
  *
- * A Paillier pair serves one task. Its public key is text, to be mailed, compared and pasted:
+ * A Paillier key pair serves one task. Its public key is a text file, easy to mail and compare:
  *
  *     -----BEGIN SEFL PUBLIC KEY-----
  *     version: 1
@@ -15,11 +15,11 @@
  *     AAwX...                                           paillier_pub_write, base64, 76 per line
  *     -----END SEFL PUBLIC KEY-----
  *
- * One key has one such text: a text that differs by a byte is refused. The fingerprint detects
- * damage. To detect that the whole file was exchanged, compare the fingerprint over another channel
+ * A key has exactly one text: a text that differs by one byte is refused. The fingerprint detects
+ * damage. To detect a substituted file, compare the fingerprint over another channel
  * (docs/THREATS.md).
  *
- * A secret is a sealed file (crypto/sealed.h) with a label that everyone can read:
+ * A secret is a sealed file (crypto/sealed.h) with a label that anyone can read:
  *
  *     u8 kind     1 Paillier                             2 root
  *     u16 bits    of the key                             256
@@ -46,7 +46,7 @@
 #include <stdint.h>
 
 enum {
-    KEYFILE_BYTES_MAX = 16384, /* of any of the files; give it to file_read */
+    KEYFILE_BYTES_MAX = 16384, /* maximum size of any of these files, for file_read */
     KEYFILE_ROOT_BYTES = 32,
 };
 
@@ -55,41 +55,41 @@ typedef enum keyfile_kind { KEYFILE_PAILLIER = 1, KEYFILE_ROOT = 2 } keyfile_kin
 
 typedef struct keyfile_info {
     keyfile_kind kind;
-    bool secret; /* a secret's file; else a public key's */
+    bool secret; /* the file holds a secret; false: a public key */
     unsigned bits;
     uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES]; /* as above */
-    sealed_by by;                                    /* secret only: what locks it */
+    sealed_by by;                                    /* secret only: kind of lock */
     sealed_cost cost;                                /* secret only */
 } keyfile_info;
 
-/* Reads what a file states about itself, without a passphrase. Only opening a secret file proves
- * its statements. SEFL_EPROTO if it is neither kind, SEFL_EUNSUPPORTED for another version. */
+/* Reads a file's unencrypted header, without a passphrase. Only opening a secret file proves that the
+ * header is genuine. SEFL_EPROTO if it is neither kind, SEFL_EUNSUPPORTED for another version. */
 sefl_status keyfile_info_read(keyfile_info *out, sefl_span file) SEFL_MUST_CHECK;
 
 /* cost NULL: the default of sealed.h. */
 sefl_status keyfile_root_write(sefl_buf *out, const uint8_t root[KEYFILE_ROOT_BYTES],
                                const sealed_lock *lock, const sealed_cost *cost,
                                const sefl_rng *rng) SEFL_MUST_CHECK;
-/* root: zeroed unless it opens. SEFL_EAUTH if the lock does not open it, SEFL_EINVAL for a file of
+/* root is zeroed on failure. SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL for a file of
  * the other kind. */
 sefl_status keyfile_root_read(uint8_t root[KEYFILE_ROOT_BYTES], sefl_span file,
                               const sealed_lock *lock) SEFL_MUST_CHECK;
 
 sefl_status keyfile_pub_write(sefl_buf *out, const paillier_pub *pub) SEFL_MUST_CHECK;
-/* All checks of paillier_pub_read; SEFL_EPROTO with the reason. */
+/* Makes all checks of paillier_pub_read; SEFL_EPROTO with the reason. */
 sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK;
 
 /* cost NULL: the default of sealed.h. */
 sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
                               const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
-/* SEFL_EAUTH if the lock does not open it, SEFL_EINVAL for a root's file. *locked (may be NULL)
- * tells whether the system keeps the key out of swap (secmem.h: a process can make that an
+/* SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL if it holds a root. *locked (may be
+ * NULL) is true if the system keeps the key out of swap (secmem_require makes failing that an
  * error). */
 sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lock *lock,
                              bool *locked) SEFL_MUST_CHECK;
 
 /* Self-test: encrypts random and extreme plaintexts and decrypts them with and without the Chinese
- * remainder theorem. SEFL_ECRYPTO if one does not come back. */
+ * remainder theorem. SEFL_ECRYPTO if a result differs. */
 sefl_status keyfile_check(const paillier_sec *sec, const sefl_rng *rng) SEFL_MUST_CHECK;
 
 #endif

@@ -34,11 +34,11 @@ static bool cost_ok(const sealed_cost *c)
 
 static sefl_status check_lock(const sealed_lock *lock)
 {
-    if (lock->by != SEALED_BY_PASSPHRASE && lock->by != SEALED_BY_KEY_FILE)
-        return sefl_fail(SEFL_EINVAL, "neither a passphrase nor a key file");
-    if (lock->secret.n < 1 || lock->secret.n > SEALED_LOCK_MAX)
-        return sefl_fail(SEFL_EINVAL, "a %s of %zu bytes: 1 to %d are possible",
-                         lock_name(lock->by), lock->secret.n, SEALED_LOCK_MAX);
+    SEFL_NEED(lock->by == SEALED_BY_PASSPHRASE || lock->by == SEALED_BY_KEY_FILE, SEFL_EINVAL,
+              "the lock is neither a passphrase nor a key file");
+    SEFL_NEED(lock->secret.n >= 1 && lock->secret.n <= SEALED_LOCK_MAX, SEFL_EINVAL,
+              "the %s has %zu bytes: must be 1 to %d", lock_name(lock->by), lock->secret.n,
+              SEALED_LOCK_MAX);
     return SEFL_OK;
 }
 
@@ -46,7 +46,7 @@ static sefl_status derive(uint8_t key[KEY], sefl_span salt, const sealed_cost *c
                           const sealed_lock *lock)
 {
     int rc = -1;
-    SEFL_NEED(sodium_init() >= 0, SEFL_ECRYPTO, "libsodium does not work on this machine");
+    SEFL_NEED(sodium_init() >= 0, SEFL_ECRYPTO, "libsodium failed to start on this machine");
     /* Argon2id's second half is data-dependent by design: it is left out of the constant-time
      * check, and what goes in and comes out is secret again around it. */
     CT_PUBLIC(lock->secret.p, lock->secret.n);
@@ -55,7 +55,8 @@ static sefl_status derive(uint8_t key[KEY], sefl_span salt, const sealed_cost *c
                            cost->passes, (size_t)cost->kib * 1024, crypto_pwhash_ALG_ARGON2ID13);
     CT_SECRET(lock->secret.p, lock->secret.n);
     CT_SECRET(key, KEY);
-    SEFL_NEED(rc == 0, SEFL_ENOMEM, "out of memory: unlocking takes %u MiB", cost->kib / 1024);
+    SEFL_NEED(rc == 0, SEFL_ENOMEM, "out of memory: the key derivation needs %u MiB",
+              cost->kib / 1024);
     return SEFL_OK;
 }
 
@@ -95,7 +96,7 @@ sefl_status sealed_write(sefl_buf *out, sefl_span label, sefl_span secret, const
     SEFL_TRY(buf_extend(out, &body, secret.n + TAG));
     crypto_aead_xchacha20poly1305_ietf_encrypt(body, NULL, secret.p, secret.n, out->p + before,
                                                header, NULL, nonce, key);
-    CT_PUBLIC(body, secret.n + TAG); /* the ciphertext is what everybody may see */
+    CT_PUBLIC(body, secret.n + TAG); /* the ciphertext is public */
 done:
     secmem_free(key);
     if (st != SEFL_OK)
@@ -135,7 +136,7 @@ sefl_status sealed_peek(sealed_info *info, sefl_span file)
     SEFL_PASS(rd_view(&r, &tmp.label, label));
     SEFL_PASS(rd_u32(&r, &body));
     SEFL_NEED(body >= TAG && body <= SEALED_BYTES_MAX + TAG, SEFL_EPROTO,
-              "sealed file: a body of %u bytes: %d to %d are possible", body, TAG,
+              "sealed file: a body of %u bytes: must be %d to %d", body, TAG,
               SEALED_BYTES_MAX + TAG);
     tmp.header = span_of(file.p, file.n - rd_left(&r));
     SEFL_PASS(rd_view(&r, &tmp.body, body));
@@ -145,22 +146,9 @@ sefl_status sealed_peek(sealed_info *info, sefl_span file)
     return SEFL_OK;
 }
 
-sefl_status sealed_derive(uint8_t key[32], const sealed_info *info, const sealed_lock *lock)
-{
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(check_lock(lock));
-    SEFL_CHECK(lock->by == info->by, SEFL_EINVAL, "it is locked with a %s, not with a %s",
-               lock_name(info->by), lock_name(lock->by));
-    SEFL_TRY(derive(key, info->salt, &info->cost, lock));
-done:
-    if (st != SEFL_OK)
-        sefl_wipe(key, KEY);
-    return st;
-}
-
 sefl_status sealed_open_derived(uint8_t *out, const sealed_info *info, const uint8_t key[32])
 {
-    /* libsodium branches on the comparison of the tags, which is public: it is our answer. The
+    /* libsodium branches on the tag comparison, which is public: it is our result. The
      * cipher and the authenticator themselves are checked with a secret key in sealed_write. */
     CT_PUBLIC(key, KEY);
     int rc = crypto_aead_xchacha20poly1305_ietf_decrypt(out, NULL, NULL, info->body.p, info->body.n,
@@ -169,7 +157,7 @@ sefl_status sealed_open_derived(uint8_t *out, const sealed_info *info, const uin
     CT_SECRET(key, KEY);
     if (rc != 0) {
         sefl_wipe(out, info->bytes);
-        return sefl_fail(SEFL_EAUTH, "it does not open: wrong %s, or the file was changed",
+        return sefl_fail(SEFL_EAUTH, "the file does not open: wrong %s, or the file was changed",
                          lock_name(info->by));
     }
     CT_SECRET(out, info->bytes);
@@ -181,8 +169,11 @@ sefl_status sealed_open(uint8_t *out, const sealed_info *info, const sealed_lock
     sefl_status st = SEFL_OK;
     uint8_t *key = NULL;
     sefl_wipe(out, info->bytes);
+    SEFL_TRY(check_lock(lock));
+    SEFL_CHECK(lock->by == info->by, SEFL_EINVAL, "the file is locked with a %s, not with a %s",
+               lock_name(info->by), lock_name(lock->by));
     SEFL_TRY(secmem_new(&key, KEY, NULL));
-    SEFL_TRY(sealed_derive(key, info, lock));
+    SEFL_TRY(derive(key, info->salt, &info->cost, lock));
     SEFL_TRY(sealed_open_derived(out, info, key));
 done:
     secmem_free(key);

@@ -1,9 +1,9 @@
-/* sealed: bytes at rest under a passphrase or a key file: Argon2id, then XChaCha20-Poly1305.
+/* sealed: encrypts bytes at rest with a passphrase or a key file: Argon2id, then XChaCha20-Poly1305.
  *
  *     sealed_lock lock = { SEALED_BY_PASSPHRASE, pass };
  *     SEFL_TRY(sealed_write(&file, label, secret, &lock, NULL, &rng));
  *     ...
- *     SEFL_TRY(sealed_peek(&info, file));             // what everyone can read
+ *     SEFL_TRY(sealed_peek(&info, file));             // what anyone can read
  *     SEFL_TRY(secmem_new(&secret, info.bytes, NULL));
  *     SEFL_TRY(sealed_open(secret, &info, &lock));    // SEFL_EAUTH: wrong passphrase, or changed
  *
@@ -13,18 +13,18 @@
  *     1     locked by: 1 passphrase, 2 key file
  *     1     key derivation: 1 Argon2id 1.3, one lane
  *     4     its passes, 1 to 16
- *     4     its memory in KiB, 1 MiB to 512 MiB: no file makes its reader allocate more
+ *     4     its memory in KiB, 1 MiB to 512 MiB: no file can make a reader allocate more
  *     16    salt
  *     24    nonce
  *     1     length of the label, at most 64
- *           the label: readable by everyone, names the content
- *     4     length of the rest, 16 to 1 MiB + 16
+ *           the label: names the content; anyone can read it
+ *     4     length of what follows, 16 to 1 MiB + 16
  *           ciphertext and its tag
  * Everything before the ciphertext is authenticated with it.
  *
  * Secret: the passphrase or key, the bytes sealed. Public: label, all lengths, whether it opened.
- * Constant-time except Argon2id, whose second half reads memory at places that depend on the
- * passphrase (that is its design: docs/THREATS.md). Threads: any. */
+ * Constant-time except Argon2id, whose second half reads memory at addresses that depend on the
+ * passphrase (by design: docs/THREATS.md). Threads: any. */
 #ifndef CRYPTO_SEALED_H
 #define CRYPTO_SEALED_H
 
@@ -37,7 +37,7 @@
 enum {
     SEALED_BYTES_MAX = 1 << 20,
     SEALED_LABEL_MAX = 64,
-    SEALED_LOCK_MAX = 1 << 16, /* a longer passphrase or key file is a mistake */
+    SEALED_LOCK_MAX = 1 << 16, /* maximum bytes of a passphrase or key file */
     SEALED_TAG_BYTES = 16,
     SEALED_PASSES_MAX = 16,
     SEALED_KIB_MIN = 1024,
@@ -56,14 +56,14 @@ typedef struct sealed_cost {
     uint32_t kib;    /* its memory */
 } sealed_cost;
 
-/* 3 passes over 256 MiB: about a second. */
+/* 3 passes over 256 MiB take about a second. */
 extern const sealed_cost sealed_cost_default;
 
 typedef struct sealed_info {
     sealed_by by;
     sealed_cost cost;
-    sefl_span label; /* not proven genuine before sealed_open succeeds */
-    size_t bytes;    /* of the secret inside */
+    sefl_span label; /* not authenticated until sealed_open succeeds */
+    size_t bytes;    /* length of the secret */
 
     /* views of the file, for sealed_open */
     sefl_span header, salt, nonce, body;
@@ -74,19 +74,16 @@ typedef struct sealed_info {
 sefl_status sealed_write(sefl_buf *out, sefl_span label, sefl_span secret, const sealed_lock *lock,
                          const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* SEFL_EPROTO if it is no sealed file, SEFL_EUNSUPPORTED for another version; costs nothing. The
- * spans in info look into `file`. */
+/* Reads the header, without a key derivation. SEFL_EPROTO if it is not a sealed file,
+ * SEFL_EUNSUPPORTED for another version. The spans in info point into `file`. */
 sefl_status sealed_peek(sealed_info *info, sefl_span file) SEFL_MUST_CHECK;
 
 /* Writes info->bytes bytes to out; zeroed on failure. SEFL_EINVAL if the lock is of the other kind,
- * SEFL_EAUTH if it does not open. */
+ * SEFL_EAUTH if it is wrong or the file was changed. */
 sefl_status sealed_open(uint8_t *out, const sealed_info *info,
                         const sealed_lock *lock) SEFL_MUST_CHECK;
 
-/* The two halves of sealed_open, for callers that open several files under one lock, and for tests:
- * the expensive derivation of 32 bytes, and their use. */
-sefl_status sealed_derive(uint8_t key[32], const sealed_info *info,
-                          const sealed_lock *lock) SEFL_MUST_CHECK;
+/* The second half of sealed_open, without the expensive key derivation; for tests. */
 sefl_status sealed_open_derived(uint8_t *out, const sealed_info *info,
                                 const uint8_t key[32]) SEFL_MUST_CHECK;
 

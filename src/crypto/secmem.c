@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static atomic_bool must; /* of the process, like RLIMIT_CORE: secmem.h */
+static atomic_bool must; /* for the whole process, like RLIMIT_CORE: secmem.h */
 
 void secmem_require(bool required)
 {
@@ -22,8 +22,8 @@ sefl_status secmem_new(void *out, size_t n, bool *locked)
     void *p = NULL;
     *(void **)out = NULL;
     if (sodium_init() < 0)
-        return sefl_fail(SEFL_ECRYPTO, "libsodium does not work on this machine");
-    /* rounded up, because libsodium puts the end, not the beginning, at a page border */
+        return sefl_fail(SEFL_ECRYPTO, "libsodium failed to start on this machine");
+    /* rounded up, because libsodium aligns the end, not the beginning, to a page */
     if (n <= SIZE_MAX / 2 && !fault_hit(FAULT_ALLOC))
         p = sodium_malloc((n + 7) / 8 * 8 + (n == 0 ? 8 : 0));
     if (!p)
@@ -49,7 +49,7 @@ sefl_status secmem_lock(const void *p, size_t n, bool *locked)
     struct rlimit limit = { 0 };
     if (n == 0)
         return SEFL_OK;
-    (void)madvise((void *)begin, end - begin, MADV_DONTDUMP); /* a hint: no harm if refused */
+    (void)madvise((void *)begin, end - begin, MADV_DONTDUMP); /* a hint: failure is harmless */
     if (!fault_hit(FAULT_LOCK) && mlock((const void *)begin, end - begin) == 0)
         return SEFL_OK;
     if (locked)
@@ -58,7 +58,7 @@ sefl_status secmem_lock(const void *p, size_t n, bool *locked)
         return SEFL_OK;
     (void)getrlimit(RLIMIT_MEMLOCK, &limit);
     return sefl_fail(SEFL_ENOMEM,
-                     "the system does not lock %zu bytes in memory (RLIMIT_MEMLOCK is %llu kB), so "
+                     "the system cannot lock %zu bytes in memory (RLIMIT_MEMLOCK is %llu kB), so "
                      "a key could be written to swap. Raise the limit (LimitMEMLOCK=64M in the "
                      "unit, ulimit -l 65536 in a shell), or accept the risk with memory_lock: try",
                      (size_t)(end - begin), (unsigned long long)limit.rlim_cur / 1024);

@@ -17,7 +17,7 @@ _Static_assert((int)SIGN_PUB_BYTES == (int)crypto_sign_PUBLICKEYBYTES &&
 
 struct sign_key { /* in locked memory, whole */
     uint8_t seed[SIGN_SEED_BYTES];
-    uint8_t secret[crypto_sign_SECRETKEYBYTES]; /* seed and public key, as libsodium wants them */
+    uint8_t secret[crypto_sign_SECRETKEYBYTES]; /* seed and public key, in libsodium's format */
     uint8_t pub[SIGN_PUB_BYTES];
 };
 
@@ -51,15 +51,10 @@ sefl_status sign_key_new(sign_key **out, const sefl_rng *rng)
 
 sefl_status sign_key_from(sign_key **out, const uint8_t seed[SIGN_SEED_BYTES])
 {
-    sign_key *k = NULL;
-    *out = NULL;
-    sefl_status st = secmem_new(&k, sizeof *k, NULL);
-    if (st != SEFL_OK)
-        return st;
-    memcpy(k->seed, seed, sizeof k->seed);
-    from_seed(k);
-    *out = k;
-    return st;
+    SEFL_PASS(secmem_new(out, sizeof **out, NULL));
+    memcpy((*out)->seed, seed, SIGN_SEED_BYTES);
+    from_seed(*out);
+    return SEFL_OK;
 }
 
 void sign_key_free(sign_key *key)
@@ -106,21 +101,18 @@ sefl_status sign_key_read(sign_key **out, const char *path)
     SEFL_TRY(file_read(&text, path, FILE_MAX));
     SEFL_TRY(secmem_new(&k, sizeof *k, NULL));
     rd r = rd_over(buf_span(&text));
-    if (rd_expect(&r, begin_line, sizeof begin_line - 1, "a signing key") != SEFL_OK ||
-        rd_view(&r, &digits, BASE64) != SEFL_OK ||
-        rd_expect(&r, "\n", 1, "a signing key") != SEFL_OK ||
-        rd_expect(&r, end_line, sizeof end_line - 1, "a signing key") != SEFL_OK ||
-        rd_end(&r) != SEFL_OK) {
-        st = sefl_fail(SEFL_EPROTO, "%s: not a signing key of sefl (sign.key of 'sefl ca new')",
-                       path);
-        goto done;
-    }
+    SEFL_CHECK(rd_expect(&r, begin_line, sizeof begin_line - 1, "a signing key") == SEFL_OK &&
+                   rd_view(&r, &digits, BASE64) == SEFL_OK &&
+                   rd_expect(&r, "\n", 1, "a signing key") == SEFL_OK &&
+                   rd_expect(&r, end_line, sizeof end_line - 1, "a signing key") == SEFL_OK &&
+                   rd_end(&r) == SEFL_OK,
+               SEFL_EPROTO, "%s: not a signing key of sefl ('sefl ca new' writes sign.key)", path);
     int rc = sodium_base642bin(k->seed, sizeof k->seed, (const char *)digits.p, digits.n, NULL, &n,
                                NULL, sodium_base64_VARIANT_ORIGINAL);
-    SEFL_CHECK(rc == 0 && n == sizeof k->seed, SEFL_EPROTO, "%s: its text is no base64", path);
+    SEFL_CHECK(rc == 0 && n == sizeof k->seed, SEFL_EPROTO, "%s: its text is not base64", path);
     /* one key, one text */
     sodium_bin2base64(again, sizeof again, k->seed, sizeof k->seed, sodium_base64_VARIANT_ORIGINAL);
-    SEFL_CHECK(ct_eq_bytes(again, digits.p, BASE64), SEFL_EPROTO, "%s: its text is no base64",
+    SEFL_CHECK(ct_eq_bytes(again, digits.p, BASE64), SEFL_EPROTO, "%s: its text is not base64",
                path);
     from_seed(k);
     *out = k, k = NULL;
@@ -160,34 +152,23 @@ done:
 
 const char *sign_kind_name(sign_kind kind)
 {
-    switch (kind) {
-    case SIGN_TASK:
-        return "task";
-    case SIGN_HEADER:
-        return "round header";
-    case SIGN_RECEIPT:
-        return "receipt";
-    case SIGN_STATEMENT:
-        return "statement";
-    case SIGN_ENROLMENT:
-        return "enrolment";
-    case SIGN_APPROVAL:
-        return "approval";
-    case SIGN_UPLOAD:
-        return "upload";
-    case SIGN_COUNTED:
-        return "counted";
-    case SIGN_SESSION:
-        return "noise session";
-    case SIGN_ORDER:
-        return "order";
-    case SIGN_LINK:
-        return "link";
-    }
-    return NULL;
+    static const char *const names[] = {
+        [SIGN_TASK] = "task",
+        [SIGN_HEADER] = "round header",
+        [SIGN_RECEIPT] = "receipt",
+        [SIGN_STATEMENT] = "statement",
+        [SIGN_ENROLMENT] = "enrolment",
+        [SIGN_APPROVAL] = "approval",
+        [SIGN_UPLOAD] = "upload",
+        [SIGN_COUNTED] = "counted",
+        [SIGN_SESSION] = "noise session",
+        [SIGN_ORDER] = "order",
+        [SIGN_LINK] = "link",
+    };
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 
-/* "sefl <kind> 1\n" and the bytes. Ed25519 wants them in one piece. */
+/* Builds "sefl <kind> 1\n" and the bytes, in one piece for Ed25519. */
 static sefl_status message(sefl_buf *out, sign_kind kind, sefl_span bytes)
 {
     const char *name = sign_kind_name(kind);
@@ -204,7 +185,7 @@ sefl_status sign_make(uint8_t sig[SIGN_BYTES], const sign_key *key, sign_kind ki
     memset(sig, 0, SIGN_BYTES);
     SEFL_TRY(message(&m, kind, bytes));
     int rc = crypto_sign_detached(sig, NULL, m.p, m.n, key->secret);
-    CT_PUBLIC(sig, SIGN_BYTES); /* a signature is made to be shown */
+    CT_PUBLIC(sig, SIGN_BYTES); /* signatures are public */
     SEFL_CHECK(rc == 0, SEFL_ECRYPTO, "signing a %s failed", sign_kind_name(kind));
 done:
     buf_clear(&m);
@@ -216,10 +197,10 @@ sefl_status sign_check(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_PUB
 {
     sefl_status st = SEFL_OK;
     sefl_buf m = { 0 };
-    SEFL_CHECK(sodium_init() >= 0, SEFL_ECRYPTO, "libsodium does not work on this machine");
+    SEFL_CHECK(sodium_init() >= 0, SEFL_ECRYPTO, "libsodium failed to start on this machine");
     SEFL_TRY(message(&m, kind, bytes));
     SEFL_CHECK(crypto_sign_verify_detached(sig, m.p, m.n, pub) == 0, SEFL_EAUTH,
-               "the signature on this %s does not hold", sign_kind_name(kind));
+               "the signature on this %s is not valid", sign_kind_name(kind));
 done:
     buf_clear(&m);
     return st;

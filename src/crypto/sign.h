@@ -1,11 +1,11 @@
-/* sign: Ed25519 signatures (libsodium) of tasks, round headers, uploads, statements, receipts, ...
+/* sign: Ed25519 signatures (libsodium) on tasks, round headers, uploads, statements, receipts, ...
  *
  *     SEFL_TRY(sign_key_new(&key, &rng));
  *     SEFL_TRY(sign_make(sig, key, SIGN_TASK, bytes));
  *     SEFL_TRY(sign_check(sig, pub, SIGN_TASK, bytes));      // SEFL_EAUTH if it does not verify
  *
- * What is signed is "sefl <kind> 1\n" followed by the bytes: a signature over one kind of
- * message is never valid for another. Secret: the key (locked memory where the system allows;
+ * A signature covers "sefl <kind> 1\n" followed by the bytes, so a signature on one kind of message
+ * is never valid for another. Secret: the key (locked memory where the system allows;
  * wiped). Public: the rest. Constant-time in the key. Threads: a key may be shared. */
 #ifndef CRYPTO_SIGN_H
 #define CRYPTO_SIGN_H
@@ -21,31 +21,31 @@ typedef enum sign_kind {
     SIGN_TASK = 1,      /* "task" */
     SIGN_HEADER = 2,    /* "round header" */
     SIGN_RECEIPT = 3,   /* "receipt" */
-    SIGN_STATEMENT = 4, /* "statement": AS on the set of a round, to CSP */
-    SIGN_ENROLMENT = 5, /* "enrolment": a site's token on its request (protocol/enrol.h) */
+    SIGN_STATEMENT = 4, /* "statement": AS on a round's set of clients, to CSP */
+    SIGN_ENROLMENT = 5, /* "enrolment": a site, with its token, on its request (protocol/enrol.h) */
     SIGN_APPROVAL = 6,  /* "approval": a server on an enrolled site */
-    SIGN_UPLOAD = 7,    /* "upload": a client's upload key on a head (protocol/head.h) */
+    SIGN_UPLOAD = 7,    /* "upload": a client on the head of its upload (protocol/head.h) */
     SIGN_COUNTED = 8,   /* "counted": CSP on the clients of a release (protocol/counted.h) */
-    SIGN_SESSION = 9,   /* "noise session": a server on its part of a session of shares */
+    SIGN_SESSION = 9,   /* "noise session": CSP on a session of noise shares (mpc/noise/audit.h) */
     SIGN_ORDER = 10,    /* "order": AS's order to skip a round or to end a task, to CSP */
     SIGN_LINK = 11,     /* "link": AS on the first message of a stream to CSP */
 } sign_kind;
 
-/* The word above; NULL for anything else. */
+/* Returns the word in quotes above; NULL for an unknown kind. */
 const char *sign_kind_name(sign_kind kind);
 
 typedef struct sign_key sign_key;
 
 sefl_status sign_key_new(sign_key **out, const sefl_rng *rng) SEFL_MUST_CHECK;
-/* Derives the key of this seed; the same seed gives the same key. */
+/* Derives a key from a seed; the same seed gives the same key. */
 sefl_status sign_key_from(sign_key **out, const uint8_t seed[SIGN_SEED_BYTES]) SEFL_MUST_CHECK;
 void sign_key_free(sign_key *key);
 const uint8_t *sign_key_pub(const sign_key *key); /* SIGN_PUB_BYTES */
 
-/* A key on disk: text, "-----BEGIN SEFL SIGNING KEY-----", the seed in base64 on one line,
- * "-----END SEFL SIGNING KEY-----"; mode 0600, never replaced. It is not sealed: it signs and
- * decrypts nothing. The public half: 64 hex digits and a line feed. SEFL_EPROTO for any other
- * text. */
+/* A signing key on disk is text: "-----BEGIN SEFL SIGNING KEY-----", the seed in base64 on one line,
+ * "-----END SEFL SIGNING KEY-----". Its mode is 0600; writing never replaces a file. It is not
+ * sealed, because it decrypts nothing. The public half is 64 hex digits and a line feed. SEFL_EPROTO
+ * for any other text. */
 sefl_status sign_key_write(const sign_key *key, const char *path) SEFL_MUST_CHECK;
 sefl_status sign_key_read(sign_key **out, const char *path) SEFL_MUST_CHECK;
 sefl_status sign_pub_write(const uint8_t pub[SIGN_PUB_BYTES], const char *path) SEFL_MUST_CHECK;

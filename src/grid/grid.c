@@ -6,8 +6,6 @@
 _Static_assert(FLT_EVAL_METHOD == 0 && DBL_MANT_DIG == 53,
                "IEEE 754 doubles without excess precision: all parties derive the same bits");
 
-#include <stddef.h>
-
 enum { NOISE_MARGIN = 128 }; /* coarse steps: |X - 61.5| <= 61.5, two roundings, the offset */
 
 uint64_t grid_isqrt(grid_u128 x)

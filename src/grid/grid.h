@@ -1,17 +1,17 @@
-/* grid: the arithmetic that every party must do alike: from noise multiplier, clip, dimension and
- * number of clients to the steps and integer bounds of a task. Slot widths (crypto/ahe/pack) and the
- * client's quantisation (privacy/grid) both take their numbers from here.
+/* grid: derives a task's steps and integer bounds from noise multiplier, clip, dimension and number of
+ * clients. Every party must get the same numbers; slot packing (crypto/ahe/pack) and the client's
+ * quantiser (privacy/grid) both use this module.
  *
- *     S2 = floor((9.43919 * 2^t / z)^2)                    a client's sum of X_i^2 is at most this
+ *     S2 = floor((9.43919 * 2^t / z)^2)                    bound on a client's sum of X_i^2
  *     R  = the largest with R^2 + 5.27 R + d/4 + 2.64 sqrt(d) <= S2        the clip in fine steps
  *     no sum of K clients with |X_i| <= B wraps in a ring of k bits:  K B < (2^(k-1) - 128) 2^t
  *
- * (docs/PARAMETERS.md. 9.43919 is below the noise's deviation of 9.43920 coarse steps, so rounding
- * down never lowers z; 5.27 and 2.64 make rejection of a rounded vector rarer than 2^-20; 128
- * coarse steps are kept for the noise.)
- * Integers only (128 bits, floor), so all machines agree to the bit. Decimal settings are whole
- * billionths. The real steps are single IEEE 754 operations on those integers (one division, one
- * square root, one product, a shift of the exponent), so they have the same bits everywhere too.
+ * (docs/PARAMETERS.md. 9.43919 is below the noise's standard deviation of 9.43920 coarse steps, so
+ * rounding down never lowers z. 5.27 and 2.64 keep the probability that a quantised vector is
+ * rejected below 2^-20. 128 coarse steps are reserved for the noise.)
+ * The bounds use integers only (128 bits, floor), so all machines agree to the bit. Decimal settings
+ * are whole billionths. The real steps are single IEEE 754 operations on those integers (a division,
+ * a square root, a product, a shift of the exponent), so their bits agree too.
  * Threads: any.   Secrets: none. */
 #ifndef GRID_GRID_H
 #define GRID_GRID_H
@@ -25,22 +25,22 @@ __extension__ typedef unsigned __int128 grid_u128;
 
 #define GRID_BILLION UINT64_C(1000000000)
 
-/* floor(sqrt(x)), x < 2^126. */
+/* Returns floor(sqrt(x)), x < 2^126. */
 uint64_t grid_isqrt(grid_u128 x);
 
-/* Fraction bits t below the coarse lattice: 12, from z = 4 on 14. z in billionths. */
+/* Returns t, the fraction bits below the coarse lattice: 12; 14 from z = 4 on. z in billionths. */
 unsigned grid_fraction_bits(uint64_t z_nano);
 
-/* S2 for 0.001 <= z <= 1000, t as above. */
+/* Returns S2 for 0.001 <= z <= 1000 and t as above. */
 uint64_t grid_s2(unsigned t, uint64_t z_nano);
 
-/* R * 2^16, rounded down; 0 if rounding alone fills S2. dimension <= 2^40. */
+/* Returns R * 2^16, rounded down; 0 if quantisation alone exceeds S2. dimension <= 2^40. */
 uint64_t grid_clip_2p16(uint64_t s2, uint64_t dimension);
 
-/* Does the update, and not its rounding, fill the bound: R >= sqrt(S2)/2? */
+/* True if the update, not its quantisation, fills the bound: R >= sqrt(S2)/2. */
 bool grid_clip_ok(uint64_t s2, uint64_t clip_2p16);
 
-/* All that follows from z, the clip C and the dimension d. */
+/* Everything that z, the clip C and the dimension d determine. */
 typedef struct grid_steps {
     unsigned t;         /* fraction bits below the coarse lattice */
     uint64_t s2;        /* bound on the sum of squares of a client's integers */
@@ -50,20 +50,20 @@ typedef struct grid_steps {
     double sensitivity; /* D = q sqrt(S2), L2 */
 } grid_steps;
 
-/* 0.001 <= z <= 1000, 1 <= dimension <= 2^40. SEFL_ERANGE: quantising takes more than half of the
- * norm. SEFL_EINVAL: doubles cannot hold the steps of this clip. */
+/* 0.001 <= z <= 1000, 1 <= dimension <= 2^40. SEFL_ERANGE if quantising takes more than half of the
+ * norm, SEFL_EINVAL if doubles cannot represent the steps of this clip. */
 sefl_status grid_derive(grid_steps *out, uint64_t z_nano, double clip,
                         uint64_t dimension) SEFL_MUST_CHECK;
 
-/* The bound on one coordinate when it is a share (in billionths) of sqrt(S2). */
+/* Returns a share (in billionths) of sqrt(S2): the bound on one coordinate. */
 uint64_t grid_share(uint64_t s2, uint64_t share_nano);
 
-/* What a sum must stay below in a ring of k bits, in fine steps; k >= 9. */
+/* Returns the exclusive bound on a sum in a ring of k bits, in fine steps; k >= 9. */
 grid_u128 grid_room(unsigned k, unsigned t);
 
 bool grid_fits(unsigned k, unsigned t, uint64_t clients, uint64_t value_max);
 
-/* The smallest k from `from` (>= 9) on that fits; at most 60. */
+/* Returns the smallest k >= from (from >= 9) that fits; at most 60. */
 unsigned grid_smallest_k(unsigned from, unsigned t, uint64_t clients, uint64_t value_max);
 
 #endif

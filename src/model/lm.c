@@ -3,7 +3,7 @@
  *  2. The gradient is zero outside the spans of the latest pass. For the embedding only block rows
  *     of words that occurred are touched: with 33,278 dense rows, clearing, clipping and updating
  *     all of them would cost as much as the recurrent layers.
- *  3. A pass that fails leaves no half gradient: it is zeroed. */
+ *  3. A pass that fails zeroes the gradient. */
 #include "model/lm.h"
 
 #include "base/alloc.h"
@@ -29,7 +29,7 @@ static const lm_body *find_body(const char *name)
 sefl_status lm_config_check(lm_config *cfg)
 {
     const lm_body *body = find_body(cfg->body ? cfg->body : "lstm");
-    SEFL_NEED(body, SEFL_EINVAL, "model \"%.32s\": lstm or transformer", cfg->body);
+    SEFL_NEED(body, SEFL_EINVAL, "model \"%.32s\": must be lstm or transformer", cfg->body);
     cfg->body = body->name;
     uint32_t *sizes[] = { &cfg->embed, &cfg->hidden, &cfg->layers, &cfg->heads,
                           &cfg->block, &cfg->batch,  &cfg->steps };
@@ -38,7 +38,7 @@ sefl_status lm_config_check(lm_config *cfg)
         if (*sizes[i] == 0)
             *sizes[i] = usual[i];
     SEFL_NEED(cfg->vocab >= 2 && cfg->vocab <= BHM_MAX_SIDE, SEFL_EINVAL,
-              "vocabulary of %u words: 2 to %d", cfg->vocab, BHM_MAX_SIDE);
+              "vocabulary of %u words: must be 2 to %d", cfg->vocab, BHM_MAX_SIDE);
     SEFL_NEED(cfg->embed <= 65536 && cfg->hidden <= 65536, SEFL_EINVAL,
               "embedding %u, hidden %u: at most 65536", cfg->embed, cfg->hidden);
     SEFL_NEED(cfg->layers <= LM_MAX_LAYERS, SEFL_EINVAL, "%u layers: at most %d", cfg->layers,
@@ -373,7 +373,7 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
     SEFL_TRY(check_batch(m, b));
     if (args) {
         SEFL_CHECK(args->dropout >= 0 && args->dropout < 1, SEFL_EINVAL,
-                   "dropout %g: from 0 to below 1", args->dropout);
+                   "dropout %g: must be from 0 to below 1", args->dropout);
         pass.drop = (nn_dropout){ .rate = args->dropout, .step = args->step };
         memcpy(pass.drop.key, args->key, sizeof args->key);
         pass.backward_follows = true;
@@ -412,7 +412,7 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
         "gradient clip may help)",
         *loss / (double)pass.n);
 done:
-    if (st != SEFL_OK && args) { /* half a gradient is none */
+    if (st != SEFL_OK && args) { /* discard the partial gradient */
         memset(m->grad, 0, m->count * sizeof *m->grad);
         memset(m->touched, 0, bhm_rows_of_blocks(m->param[m->enc].shape));
         m->span_n = 0;
@@ -506,7 +506,7 @@ sefl_status lm_generate(lm *m, uint32_t *out, size_t n, const uint32_t *prompt, 
     uint32_t *words = NULL;
     SEFL_CHECK(prompt_n >= 1, SEFL_EINVAL, "text generation needs at least one word to begin with");
     SEFL_CHECK(temperature > 0 && isfinite(temperature), SEFL_EINVAL,
-               "temperature %g: above 0 (1: as the model says)", temperature);
+               "temperature %g: must be above 0 (1: no change)", temperature);
     SEFL_TRY(sefl_new(&logits, m->cfg.vocab, sizeof *logits));
     SEFL_TRY(sefl_new(&words, prompt_n + n, sizeof *words));
     memcpy(words, prompt, prompt_n * sizeof *words);

@@ -1,4 +1,4 @@
-/* lm_body: what a model's body gives to lm.c; for model/lstm.c and model/transformer.c only. */
+/* lm_body: the interface of a model's body to lm.c; for model/lstm.c and model/transformer.c only. */
 #ifndef MODEL_LM_BODY_H
 #define MODEL_LM_BODY_H
 
@@ -6,7 +6,7 @@
 #include "model/nn/head.h"
 #include "model/nn/nn.h"
 
-/* A dense layer: its two parameters, and the weight as this pass uses it. */
+/* A dense layer: its two parameters, and its weight prepared for the current pass. */
 typedef struct lm_linear {
     size_t w, b; /* indices of params */
     nn_weight weight;
@@ -19,13 +19,13 @@ typedef struct lm_layer_lstm {
     nn_real *gates;            /* (T*B, 4H): before, then after activation, then their gradient */
     nn_real *c, *h;            /* ((T+1)*B, H): the first B rows are the carried state */
     nn_real *tanh_c;           /* (T*B, H) */
-    nn_real *in;               /* (T*B, inputs): what the layer read */
+    nn_real *in;               /* (T*B, inputs): input of the layer */
     nn_real *mask;             /* dropout of its output */
     nn_real *bias;             /* b_ih + b_hh */
 } lm_layer_lstm;
 
 typedef struct lm_layer_tr {
-    lm_linear linear[4]; /* of qkv, of ctx, feed-forward: first and second */
+    lm_linear linear[4]; /* for qkv, for ctx, first and second of the feed-forward part */
     size_t n1_w, n1_b, n2_w, n2_b;
     nn_real *x;          /* (N, E): input */
     nn_real *qkv;        /* (N, 3E) */
@@ -44,7 +44,7 @@ struct lm {
     const struct lm_body *body;
     pool *pool;
     nn_work work;
-    uint8_t *memory; /* all of the model's */
+    uint8_t *memory; /* one block for everything below */
     size_t memory_bytes;
     lm_param *param;
     size_t params, count;
@@ -53,11 +53,11 @@ struct lm {
     size_t width_out; /* columns of the decoder */
     nn_head head;
     nn_real *x, *dx;     /* (N, E): embedded words */
-    nn_real *x_mask;     /* dropout of them */
-    nn_real *out, *dout; /* (N, H): what the decoder reads */
+    nn_real *x_mask;     /* their dropout mask */
+    nn_real *out, *dout; /* (N, H): input of the decoder */
     nn_real *state, *kept_state;
     size_t state_n;
-    uint8_t *touched; /* by block row of the embedding */
+    uint8_t *touched; /* per block row of the embedding */
     lm_span *spans;
     size_t span_n, span_cap;
     lm_times times;
@@ -68,7 +68,7 @@ struct lm {
     nn_real *positions;          /* transformer: (steps, E) */
 };
 
-/* One pass's settings, shared by embedding and body. */
+/* The settings of one pass, shared by embedding and body. */
 typedef struct lm_pass {
     uint32_t steps, batch;
     size_t n; /* steps * batch */
@@ -79,7 +79,7 @@ typedef struct lm_pass {
 typedef struct lm_body {
     const char *name;
     sefl_status (*check)(const lm_config *cfg);
-    /* Calls lm_add_* for each parameter of the body. */
+    /* Calls lm_add_matrix or lm_add_vector for each parameter of the body. */
     void (*params)(lm *m);
     uint32_t (*width_out)(const lm_config *cfg);
     size_t (*state_size)(const lm_config *cfg);
@@ -97,7 +97,7 @@ extern const lm_body lm_body_lstm, lm_body_transformer;
 size_t lm_add_matrix(lm *m, uint32_t rows, uint32_t cols, const char *fmt, ...) SEFL_PRINTF(4, 5);
 size_t lm_add_vector(lm *m, uint32_t n, const char *fmt, ...) SEFL_PRINTF(3, 4);
 
-/* Columns that memory is planned for. */
+/* Returns the number of columns that memory is planned for. */
 static inline uint32_t lm_columns(const lm_config *cfg)
 {
     return cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH;

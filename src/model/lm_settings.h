@@ -1,10 +1,10 @@
-/* lm_settings: the settings of a model's shape, once. Tasks and experiments
- * (protocol/task_fields.h) and `sefl train` have the same words, ranges and defaults.
+/* lm_settings: one table of the settings for a model's shape. Tasks, experiments
+ * (protocol/task_fields.h) and `sefl train` share its names, ranges and defaults.
  *
  *     MODEL_SETTINGS(ROW, t.model)
  *
  * calls ROW(key, kind, member, fallback, min, max, words, help) for each field of an lm_config that
- * a person sets; `member` begins with the second argument. Kinds: COUNT (uint32_t), BOOL (bool). */
+ * users set; `member` begins with the second argument. Kinds: COUNT (uint32_t), BOOL (bool). */
 #ifndef MODEL_LM_SETTINGS_H
 #define MODEL_LM_SETTINGS_H
 

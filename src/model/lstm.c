@@ -1,4 +1,4 @@
-/* The LSTM body: gates in PyTorch's order i, f, g, o, two biases a layer, dropout between layers
+/* The LSTM body: gates in PyTorch's order i, f, g, o, two biases per layer, dropout between layers
  * and on the output.
  *
  * Design.
@@ -6,8 +6,8 @@
  *  2. Columns of the batch are independent in the recurrence, so NN_ROWS columns at a time run all
  *     steps, forward and backward, as one piece of work: no barrier inside. The recurrent matrix
  *     is packed once per step in panels that stay in the second-level cache.
- *  3. Weight gradients are products over all steps afterwards: dW_hh uses h shifted by one step,
- * which lies in front because h has the carried state as its first rows. */
+ *  3. Weight gradients are products over all steps afterwards: dW_hh uses h shifted by one step; h
+ *     starts with the carried state, so this is the same array from its first row. */
 #include "model/lm_body.h"
 
 #include "model/nn/kernels.h"

@@ -1,4 +1,4 @@
-/* optim: moves parameters down a gradient: SGD, momentum or Adam, on the compressed vector.
+/* optim: the optimiser: SGD, momentum or Adam, on the compressed parameter vector.
  *
  *     SEFL_TRY(optim_new(&o, &(optim_config){ .kind = OPTIM_SGD }, count));
  *     SEFL_TRY(optim_norm(o, pool, &norm, grad, spans, n));         // global L2 norm
@@ -8,8 +8,8 @@
  *     momentum  m = mu m + g;  theta -= lr m                                    (PyTorch's form)
  *     adam      Kingma and Ba's, with bias correction, no weight decay
  *
- * The gradient is zero outside the spans. SGD leaves the rest of theta alone; the other two walk
- * over all of it, because their state moves parameters without a gradient too.
+ * The gradient is zero outside the spans. SGD leaves the rest of theta unchanged; the other two
+ * update all of it, because their state also moves parameters without a gradient.
  * Threads: one owner; results do not depend on the pool's threads. */
 #ifndef MODEL_OPTIM_H
 #define MODEL_OPTIM_H
@@ -28,7 +28,7 @@ typedef struct optim_config {
 
 typedef struct optim optim;
 
-/* "sgd", "momentum", "adam" */
+/* Returns "sgd", "momentum" or "adam". */
 const char *optim_kind_name(optim_kind kind);
 /* With the defaults in. */
 optim_config optim_filled(const optim_config *cfg);
@@ -38,15 +38,15 @@ size_t optim_state_count(optim_kind kind, size_t count);
 sefl_status optim_new(optim **out, const optim_config *cfg, size_t count) SEFL_MUST_CHECK;
 void optim_free(optim *o);
 
-/* L2 norm over the spans, added up in double in a fixed order. SEFL_ERANGE if it is not finite. */
+/* Computes the L2 norm over the spans, in double and in a fixed order. SEFL_ERANGE if not finite. */
 sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, const lm_span *spans,
                        size_t n) SEFL_MUST_CHECK;
 
-/* One step of size lr along scale * grad. */
+/* Takes one step with learning rate lr and gradient scale * grad. */
 sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, const lm_span *spans,
                        size_t n, double lr, double scale) SEFL_MUST_CHECK;
 
-/* Its state, to save and restore: `*n` numbers (0 for SGD), and the number of steps taken. */
+/* Return the state, to save and restore: *n numbers (0 for SGD), and the number of steps taken. */
 nn_real *optim_state(optim *o, size_t *n);
 uint64_t *optim_steps(optim *o);
 

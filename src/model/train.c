@@ -28,14 +28,15 @@ train_layout train_layout_of(size_t n, uint32_t columns, uint32_t steps)
 
 sefl_status train_check(const train_config *cfg, const lm_config *m, size_t n)
 {
-    SEFL_NEED(cfg->lr > 0 && isfinite(cfg->lr), SEFL_EINVAL, "learning rate %g: above 0", cfg->lr);
+    SEFL_NEED(cfg->lr > 0 && isfinite(cfg->lr), SEFL_EINVAL, "learning rate %g: must be above 0",
+              cfg->lr);
     SEFL_NEED(cfg->clip >= 0 && isfinite(cfg->clip), SEFL_EINVAL,
-              "gradient clip %g: above 0, or 0 for none", cfg->clip);
+              "gradient clip %g: must be above 0, or 0 for none", cfg->clip);
     SEFL_NEED(cfg->lr_decay >= 0 && cfg->lr_decay <= 1, SEFL_EINVAL,
-              "learning rate decay %g: above 0 and at most 1", cfg->lr_decay);
-    SEFL_NEED(cfg->dropout >= 0 && cfg->dropout < 1, SEFL_EINVAL, "dropout %g: from 0 to below 1",
-              cfg->dropout);
-    SEFL_NEED(n >= 2, SEFL_EINVAL, "a text of %zu words: at least 2", n);
+              "learning rate decay %g: must be above 0 and at most 1", cfg->lr_decay);
+    SEFL_NEED(cfg->dropout >= 0 && cfg->dropout < 1, SEFL_EINVAL,
+              "dropout %g: must be from 0 to below 1", cfg->dropout);
+    SEFL_NEED(n >= 2, SEFL_EINVAL, "a text of %zu words: needs at least 2", n);
     SEFL_NEED(cfg->batch <= m->batch && cfg->steps <= m->steps, SEFL_EINVAL,
               "batch of %u x %u words: the model was planned for %u x %u", cfg->batch, cfg->steps,
               m->batch, m->steps);
@@ -157,7 +158,7 @@ sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, si
             input[0] = at == 0 ? before : target[at - 1];
             memcpy(input + 1, target + at, (len - 1) * sizeof *input);
             st = lm_gradient(m, &(lm_batch){ input, target + at, (uint32_t)len, 1 }, &a, &loss);
-            if (st == SEFL_ERANGE) /* the gradient is zeros now; the other records go on */
+            if (st == SEFL_ERANGE) /* the gradient is zero now; continue with the other records */
                 loss = INFINITY, st = SEFL_OK;
             SEFL_TRY(st);
             sum += loss;

@@ -65,8 +65,9 @@ const trust *allowlist_list(const allowlist *g)
     return g->list;
 }
 
-/* Where a unit was agreed on, a certificate of another one has no role here, our mark or not; one
- * of that unit needs no mark (with that of another role it keeps that, and is refused for it). */
+/* If the issuer has a unit, a certificate from another unit has no role here, with or without our
+ * role entry. One from that unit needs no entry; an entry for another role stays and leads to a
+ * refusal. */
 static void map_role(x509_peer *p, gnutls_x509_crt_t crt, const trust_issuer *i)
 {
     if (!i->unit[0])
@@ -82,29 +83,27 @@ bool allowlist_chain(const allowlist *g, x509_peer *p, gnutls_x509_crt_t *crt, u
 {
     const trust *t = g->list;
     x509_peer best = *p;
-    x509_judge(&best, X509_UNKNOWN_ISSUER, "not issued by a CA that is trusted");
+    x509_judge(&best, X509_UNKNOWN_ISSUER, "not issued by a trusted CA");
     for (size_t i = 0; i < t->issuers; i++) {
         const trust_issuer *is = &t->issuer[i];
         x509_peer one = *p;
         bool good = x509_chain_good(&one, crt, n, g->by[i]);
-        /* who vouches for it, welcome or not */
+        /* the issuer that vouches for it, even if it is refused */
         if (good || one.code == X509_EXPIRED || one.code == X509_NOT_YET)
             memcpy(one.issuer, is->key, sizeof one.issuer);
-        if (good && is->state != TRUST_ACTIVE) {
-            x509_judge(&one, X509_WITHDRAWN, "its issuer is trusted no longer");
-            good = false;
-        } else if (good && role && strcmp(trust_role_name(is->role), role) != 0) {
-            x509_judge(&one, X509_WRONG_ROLE, "its issuer is trusted for the role \"%s\" alone",
-                       trust_role_name(is->role));
-            good = false;
-        }
+        if (good && is->state != TRUST_ACTIVE)
+            good = x509_judge(&one, X509_WITHDRAWN, "its issuer is no longer trusted");
+        else if (good && role && strcmp(trust_role_name(is->role), role) != 0)
+            good =
+                x509_judge(&one, X509_WRONG_ROLE, "its issuer is trusted only for the role \"%s\"",
+                           trust_role_name(is->role));
         if (good) {
             memcpy(p->issuer, is->key, sizeof p->issuer);
             map_role(p, crt[0], is);
             return true;
         }
         if (best.code == X509_UNKNOWN_ISSUER)
-            best = one; /* whatever is more precise */
+            best = one; /* any other verdict is more precise */
     }
     *p = best;
     return false;
@@ -119,19 +118,13 @@ bool allowlist_member(const allowlist *g, x509_peer *p)
     p->listed = m != NULL;
     if (memcmp(p->issuer, nobody, sizeof nobody) != 0) {
         i = trust_find_issuer(t, p->issuer, trust_role_of(p->role));
-        if (!i || i->state != TRUST_ACTIVE) {
-            x509_judge(p, X509_WITHDRAWN, "its issuer is trusted no longer");
-            return false;
-        }
+        if (!i || i->state != TRUST_ACTIVE)
+            return x509_judge(p, X509_WITHDRAWN, "its issuer is no longer trusted");
     }
-    if (m && m->state != TRUST_ACTIVE) {
-        x509_judge(p, X509_WITHDRAWN, "revoked");
-        return false;
-    }
-    if (i && i->listed && (!m || m->role != i->role)) {
-        x509_judge(p, X509_NOT_LISTED, "not in our list of members");
-        return false;
-    }
+    if (m && m->state != TRUST_ACTIVE)
+        return x509_judge(p, X509_WITHDRAWN, "revoked");
+    if (i && i->listed && (!m || m->role != i->role))
+        return x509_judge(p, X509_NOT_LISTED, "not in our list of members");
     return true;
 }
 
@@ -142,9 +135,7 @@ void allowlist_shown(const allowlist *g, x509_peer *p, sefl_span pem, const char
 
 bool allowlist_still(const allowlist *g, x509_peer *p)
 {
-    if (p->until < (int64_t)time(NULL)) {
-        x509_judge(p, X509_EXPIRED, "it has expired");
-        return false;
-    }
+    if (p->until < (int64_t)time(NULL))
+        return x509_judge(p, X509_EXPIRED, "it has expired");
     return allowlist_member(g, p);
 }

@@ -1,13 +1,14 @@
-/* allowlist: who may connect: a trust list (trust/trust.h) prepared for checking peer certificates.
+/* allowlist: decides who may connect: a trust list (trust/trust.h), prepared for checking
+ * certificates.
  *
  *     SEFL_TRY(allowlist_new(&g, list));
  *     https_server_set_allowlist(s, g);     // applies now; closes connections it no longer allows
- *     allowlist_free(g);                    // each holder keeps it alive
+ *     allowlist_free(g);                    // drops one reference
  *
  * A peer passes if its chain leads to an active issuer that is trusted for the requested role, its
- * key is not revoked, and, where the issuer's members are listed, its key is a member. Each issuer
- * is tried alone, so an issuer trusted for clients vouches for no other role. Threads: immutable;
- * share freely.   Secrets: none. */
+ * key is not revoked, and, where the issuer's members are listed, its key is a member. The check
+ * tries each issuer by itself, so an issuer trusted for clients cannot vouch for another role.
+ * Threads: immutable; share freely.   Secrets: none. */
 #ifndef NET_ALLOWLIST_H
 #define NET_ALLOWLIST_H
 
@@ -16,19 +17,20 @@
 
 typedef struct allowlist allowlist;
 
-/* SEFL_EPROTO if the list has a certificate that cannot be parsed. Holds the list. */
+/* Returns SEFL_EPROTO if a certificate in the list cannot be parsed. Keeps a reference to the
+ * list. */
 sefl_status allowlist_new(allowlist **out, const trust *t) SEFL_MUST_CHECK;
-allowlist *allowlist_hold(const allowlist *g); /* NULL is fine */
+allowlist *allowlist_hold(const allowlist *g); /* NULL is allowed */
 void allowlist_free(allowlist *g);
 const trust *allowlist_list(const allowlist *g);
 
-/* Checks certificates (PEM, the leaf first) as if a peer had connected with them in this role. p
- * gets the verdict, X509_OK if they pass. It does not prove that the peer has the private key. */
+/* Checks certificates (PEM, leaf first) as if a peer in this role had presented them. p gets the
+ * verdict, X509_OK if they pass. The check does not prove that the peer has the private key. */
 void allowlist_shown(const allowlist *g, x509_peer *p, sefl_span pem, const char *role);
 
-/* Is a peer that passed before still allowed? Checks issuer, list and date, not the chain again. A
- * peer that no allowlist judged (one that we dialled) is looked up by its key alone. False: p has
- * the verdict. */
+/* True if a peer that passed before is still allowed. Checks issuer, list and expiry date, but not
+ * the chain. A peer that no allowlist has checked (one that we dialled) is looked up by its key
+ * alone. If false, p has the verdict. */
 bool allowlist_still(const allowlist *g, x509_peer *p);
 
 #endif

@@ -22,14 +22,12 @@ struct buckets {
 
 sefl_status buckets_new(buckets **out, const buckets_rule *rule)
 {
-    buckets *b = NULL;
-    *out = NULL;
-    SEFL_NEED(rule->burst > 0 && rule->per_s >= 0, SEFL_EINVAL, "a bucket holds more than 0");
-    SEFL_PASS(sefl_new(&b, 1, sizeof *b));
+    SEFL_MAKE(buckets, b, out);
     b->rule = *rule;
     pthread_mutex_init(&b->lock, NULL);
-    *out = b;
-    return SEFL_OK;
+    SEFL_CHECK(rule->burst > 0 && rule->per_s >= 0, SEFL_EINVAL,
+               "rate limit: a burst of %g, it must be above 0", rule->burst);
+    SEFL_HAND_OVER(out, b, buckets_free);
 }
 
 void buckets_free(buckets *b)
@@ -40,7 +38,7 @@ void buckets_free(buckets *b)
     sefl_free(b);
 }
 
-/* FNV-1a. A peer that aims at one set of places can evict the others of that set: they return with
+/* FNV-1a. A peer that targets one set of slots can evict the others in that set: they return with
  * full buckets, which costs an honest peer nothing. */
 static size_t set_of(const uint8_t key[BUCKETS_KEY])
 {

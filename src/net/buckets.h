@@ -2,11 +2,12 @@
  *
  *     buckets *b;
  *     SEFL_TRY(buckets_new(&b, &(buckets_rule){ .burst = 100, .per_s = 20 }));
- *     if (!buckets_take(b, fingerprint, 1, now_ms)) ...         // refused: nothing was taken
+ *     if (!buckets_take(b, fingerprint, 1, now_ms)) ...         // over the limit: takes nothing
  *
- * A new key has a full bucket. When the table is full, the key seen longest ago is replaced (its
- * bucket would soon be full again), so memory does not grow with the number of keys that strangers
- * show. Threads: any (own lock).   Secrets: none.   Cost: O(1) per call; 8 places per hash. */
+ * A new key has a full bucket. When the table is full, a new key replaces the least recently seen
+ * one, whose bucket would soon be full again, so memory does not grow with the number of keys that
+ * unknown peers present. Threads: any (own lock).   Secrets: none.   Cost: O(1) per call; 8 slots
+ * per hash. */
 #ifndef NET_BUCKETS_H
 #define NET_BUCKETS_H
 
@@ -20,13 +21,14 @@ enum { BUCKETS_KEY = 32, BUCKETS_PLACES = 4096 };
 typedef struct buckets buckets;
 
 typedef struct buckets_rule {
-    double burst; /* what a full bucket holds */
-    double per_s; /* what comes back in a second */
+    double burst; /* tokens in a full bucket */
+    double per_s; /* tokens added per second */
 } buckets_rule;
 
 sefl_status buckets_new(buckets **out, const buckets_rule *rule) SEFL_MUST_CHECK;
 void buckets_free(buckets *b);
-/* False: there is less than `cost` in it. A cost above the burst never fits. */
+/* Takes `cost` tokens. False, and takes none, if the bucket has fewer; always so for a cost above
+ * the burst. */
 bool buckets_take(buckets *b, const uint8_t key[BUCKETS_KEY], double cost, uint64_t now_ms);
 
 #endif

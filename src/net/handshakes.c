@@ -11,29 +11,27 @@
 
 enum {
     PLACES = 64,
-    AT_ONCE = 16, /* taken in before those who are there get their turn */
+    AT_ONCE = 16, /* accepted before the pending handshakes continue */
 };
 
 typedef struct guest {
     tls *t;
     uint64_t came_ms;
     uint8_t from[SOCKET_ORIGIN];
-    bool moved; /* poll has seen something */
+    bool moved; /* poll reported an event */
 } guest;
 
 struct handshakes {
     int fd;
     unsigned n;
-    guest at[PLACES]; /* in the order in which they came */
+    guest at[PLACES]; /* oldest first */
 };
 
 sefl_status handshakes_new(handshakes **out, int fd)
 {
-    *out = NULL;
-    sefl_status st = sefl_new(out, 1, sizeof **out);
-    if (st == SEFL_OK)
-        (*out)->fd = fd;
-    return st;
+    SEFL_PASS(sefl_new(out, 1, sizeof **out));
+    (*out)->fd = fd;
+    return SEFL_OK;
 }
 
 static void take_off(handshakes *p, unsigned i)
@@ -57,7 +55,8 @@ void handshakes_free(handshakes *p)
     sefl_free(p);
 }
 
-/* The oldest of those whose address has the most places, the newcomer's one more. */
+/* Returns the oldest connection from the address with the most slots; the newcomer counts for its
+ * own. */
 static unsigned who_must_go(const handshakes *p, const guest *newcomer)
 {
     unsigned found = 0, most = 0;
@@ -65,13 +64,13 @@ static unsigned who_must_go(const handshakes *p, const guest *newcomer)
         unsigned same = memcmp(p->at[i].from, newcomer->from, SOCKET_ORIGIN) == 0;
         for (unsigned k = i; k < p->n; k++)
             same += memcmp(p->at[i].from, p->at[k].from, SOCKET_ORIGIN) == 0;
-        if (same > most) /* counted in full at its oldest */
+        if (same > most) /* the oldest of an address counts all of it */
             found = i, most = same;
     }
     return found;
 }
 
-/* Takes in who waits at the listener. *pushed: somebody had to make place. */
+/* Accepts waiting connections. *pushed: an older connection was closed for a new one. */
 static sefl_status take_in(handshakes *p, const tls_id *id, const tls_peer *want,
                            const tls_limits *lim, bool *pushed)
 {
@@ -93,8 +92,8 @@ static sefl_status take_in(handshakes *p, const tls_id *id, const tls_peer *want
     return SEFL_OK;
 }
 
-/* Waits until a handshake can move or expires, at most until until_ms. *dialled: a connection
- * waits. */
+/* Waits until a handshake can continue or expires, at most until until_ms. *dialled: a connection
+ * waits to be accepted. */
 static sefl_status wait_for_any(handshakes *p, uint64_t until_ms, unsigned connect_ms,
                                 bool *dialled)
 {
@@ -115,7 +114,8 @@ static sefl_status wait_for_any(handshakes *p, uint64_t until_ms, unsigned conne
     return SEFL_OK;
 }
 
-/* One step of every handshake that can move, until *out is set. Returns the last failure. */
+/* Makes one step of every handshake that can continue, until *out is set. Returns the last
+ * failure. */
 static sefl_status step(tls **out, handshakes *p, const tls_peer *want, unsigned connect_ms)
 {
     sefl_status news = SEFL_OK;
@@ -124,7 +124,7 @@ static sefl_status step(tls **out, handshakes *p, const tls_peer *want, unsigned
         guest *g = &p->at[i];
         bool done = false;
         sefl_status st = SEFL_OK;
-        if (g->came_ms + connect_ms <= now) /* however busy he is */
+        if (g->came_ms + connect_ms <= now) /* however busy it is */
             st = sefl_fail(SEFL_EIO, "tls: the peer did not finish the handshake in time");
         else if (g->moved)
             st = tls_shake(g->t, &done);
@@ -153,19 +153,19 @@ sefl_status handshakes_accept(tls **out, handshakes *p, const tls_id *id, const 
     const uint64_t until = socket_now_ms() + wait_ms;
     *out = NULL;
     for (unsigned i = 0; i < p->n; i++)
-        tls_want(p->at[i].t, want); /* the list may be another one by now */
+        tls_want(p->at[i].t, want); /* the allowlist may have changed */
     do {
         bool dialled, pushed = false;
         SEFL_PASS(wait_for_any(p, until, connect_ms, &dialled));
-        sefl_status took = SEFL_OK; /* a failure there delays no other handshake */
+        sefl_status took = SEFL_OK; /* a failure must not delay other handshakes */
         if (dialled)
             took = take_in(p, id, want, l, &pushed);
         sefl_status st = step(out, p, want, connect_ms);
         if (*out)
             return SEFL_OK;
         SEFL_PASS(st);
-        SEFL_PASS(took); /* with its sentence: the steps had none */
-        SEFL_NEED(!pushed, SEFL_EIO, "tls: more handshakes than places: the oldest was closed");
+        SEFL_PASS(took); /* its message is still the last one: no step failed */
+        SEFL_NEED(!pushed, SEFL_EIO, "tls: too many handshakes at once: closed the oldest");
     } while (socket_now_ms() < until);
     return sefl_fail(SEFL_ETIMEOUT, "no connection within %u ms", wait_ms);
 }
@@ -176,14 +176,12 @@ sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want
     handshakes *p;
     uint64_t until = socket_now_ms() + wait_ms;
     *out = NULL;
-    sefl_status st = handshakes_new(&p, fd);
-    if (st != SEFL_OK)
-        return st;
-    st = handshakes_accept(out, p, id, want, wait_ms, lim);
+    SEFL_PASS(handshakes_new(&p, fd));
+    sefl_status st = handshakes_accept(out, p, id, want, wait_ms, lim);
     while (st != SEFL_OK && st != SEFL_ENOMEM && p->n > 0) {
         uint64_t now = socket_now_ms();
         if (now >= until)
-            p->fd = -1; /* no new connections; those that are here may finish */
+            p->fd = -1; /* no new connections; pending ones may finish */
         st = handshakes_accept(out, p, id, want,
                                now < until ? (unsigned)(until - now) : TLS_CONNECT_MS, lim);
     }

@@ -1,4 +1,4 @@
-/* Answers: kept by the request until the handler returns, then given to libmicrohttpd. */
+/* Answers: the request keeps its answer until the handler returns, then libmicrohttpd gets it. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "net/https_inside.h"
@@ -14,11 +14,6 @@
 
 enum { FILE_BLOCK = 64 << 10, EARLY_MAX = 16 << 10 };
 
-static https_inner *inner_of(const https_request *r)
-{
-    return r->inner;
-}
-
 static void set(https_inner *in, unsigned status, const char *type, const char *headers)
 {
     in->status = status;
@@ -30,7 +25,7 @@ static void set(https_inner *in, unsigned status, const char *type, const char *
 void https_answer(https_request *r, unsigned status, const char *type, const char *headers,
                   sefl_span body)
 {
-    https_inner *in = inner_of(r);
+    https_inner *in = r->inner;
     if (in->status != 0)
         return;
     set(in, status, type, headers);
@@ -42,7 +37,7 @@ void https_answer_line(https_request *r, unsigned status, const char *headers, c
 {
     char text[512];
     int n = snprintf(text, sizeof text, "%.*s\n", (int)sizeof text - 2, line);
-    for (int i = 0; i < n - 1; i++) /* one line, whatever a peer's words in it are */
+    for (int i = 0; i < n - 1; i++) /* one line, even if it quotes a peer */
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
             text[i] = ' ';
     https_answer(r, status, "text/plain; charset=utf-8", headers, span_of_str(text));
@@ -60,7 +55,7 @@ void https_answer_text(https_request *r, unsigned status, const char *fmt, ...)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* Is the quoted etag in a list such as `"a", W/"b"`, or is the list `*`? */
+/* True if the etag is in a list such as `"a", W/"b"`, or the list is `*`. */
 static bool lists_etag(const char *list, const char *etag)
 {
     size_t n = strlen(etag);
@@ -92,7 +87,7 @@ static bool digits(const char **p, uint64_t *out)
 
 typedef enum range_kind { RANGE_NONE, RANGE_GOOD, RANGE_OUTSIDE } range_kind;
 
-/* One range of bytes; anything else is answered with the whole file. */
+/* Parses a single byte range; for anything else the answer is the whole file. */
 static range_kind range_parse(const char *s, uint64_t size, uint64_t *at, uint64_t *n)
 {
     uint64_t a, b = UINT64_MAX;
@@ -120,7 +115,7 @@ static range_kind range_parse(const char *s, uint64_t size, uint64_t *at, uint64
 
 void https_answer_file(https_request *r, const char *path, const char *type, const char *etag)
 {
-    https_inner *in = inner_of(r);
+    https_inner *in = r->inner;
     struct stat sb;
     char headers[256];
     if (in->status != 0)
@@ -135,7 +130,8 @@ void https_answer_file(https_request *r, const char *path, const char *type, con
         bool gone = fd < 0 && errno == ENOENT;
         if (fd >= 0)
             close(fd);
-        https_answer_text(r, gone ? 404 : 500, gone ? "not here" : "cannot be read");
+        https_answer_text(r, gone ? 404 : 500,
+                          gone ? "no such file" : "the file cannot be read here");
         return;
     }
     uint64_t size = (uint64_t)sb.st_size, at = 0, n = size;
@@ -172,7 +168,7 @@ static ssize_t file_piece(void *ctx, uint64_t pos, char *to, size_t max)
     do
         n = pread(f->fd, to, max, (off_t)(f->at + pos));
     while (n < 0 && errno == EINTR);
-    return n > 0 ? n : MHD_CONTENT_READER_END_WITH_ERROR; /* it became shorter: cut, do not lie */
+    return n > 0 ? n : MHD_CONTENT_READER_END_WITH_ERROR; /* it became shorter: abort */
 }
 
 static void file_done(void *ctx)
@@ -184,11 +180,6 @@ static void file_done(void *ctx)
 
 /* ---- to libmicrohttpd -------------------------------------------------------------------- */
 
-static void body_done(void *p)
-{
-    sefl_free(p);
-}
-
 static struct MHD_Response *response_of(https_inner *in)
 {
     struct MHD_Response *resp = NULL;
@@ -197,8 +188,8 @@ static struct MHD_Response *response_of(https_inner *in)
         if (sefl_new(&f, 1, sizeof *f) != SEFL_OK)
             return NULL;
         *f = (file_source){ .fd = in->fd, .at = in->file_at };
-        /* by callback in large blocks: with TLS libmicrohttpd has no sendfile, and reads files in
-         * pieces of 4 KiB by itself */
+        /* a callback with large blocks: with TLS libmicrohttpd has no sendfile, and would itself
+         * read the file in pieces of 4 KiB */
         resp = MHD_create_response_from_callback(in->file_n, FILE_BLOCK, file_piece, f, file_done);
         if (resp)
             in->fd = -1;
@@ -206,7 +197,7 @@ static struct MHD_Response *response_of(https_inner *in)
             sefl_free(f);
     } else if (in->body.n > 0) {
         resp = MHD_create_response_from_buffer_with_free_callback_cls(in->body.n, in->body.p,
-                                                                      body_done, in->body.p);
+                                                                      sefl_free, in->body.p);
         if (resp)
             in->body = (sefl_buf){ 0 };
     } else {
@@ -242,7 +233,7 @@ enum MHD_Result https_answer_queue(https_inner *in)
         return MHD_NO;
     bool good = (!in->type || MHD_add_response_header(resp, "Content-Type", in->type) == MHD_YES) &&
                 add_headers(resp, in->headers) && add_headers(resp, in->conn->server->c.headers);
-    /* a stranger's next request costs it another connection, and those are counted by address */
+    /* makes a stranger open a new connection per request: connections are limited by address */
     if (in->conn->surplus || in->conn->crowded || in->conn->peer.code != X509_OK)
         good = good && MHD_add_response_header(resp, "Connection", "close") == MHD_YES;
     enum MHD_Result ok = good ? MHD_queue_response(in->conn->mhd, in->status, resp) : MHD_NO;
@@ -276,8 +267,8 @@ static sefl_status early_bytes(const https_inner *in, sefl_buf *b)
 void https_answer_early(https_inner *in)
 {
     sefl_buf b = { .max = EARLY_MAX };
-    /* a few hundred bytes into an idle way out: if it does not take them, the peer learns by the
-     * close alone */
+    /* a few hundred bytes into an idle send buffer: if it does not accept them, the peer only sees
+     * the close */
     if (in->fd < 0 && early_bytes(in, &b) == SEFL_OK)
         (void)!gnutls_record_send(in->conn->tls, b.p, b.n);
     buf_clear(&b);

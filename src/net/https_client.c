@@ -1,11 +1,9 @@
-/* Design. One easy handle of libcurl, driven through a multi handle: that is what can be woken from
- * another thread, and it keeps the connection between requests. The certificate is checked twice:
- * by libcurl in the handshake (chain, dates, host), and by us with the session in hand, after the
- * handshake and before the request leaves (CURLOPT_PREREQFUNCTION): all of net/x509.h, role
- * included.
- * Time is watched where drive polls, and in libcurl's progress callback: the answer of a proxy to
- * CONNECT is read byte by byte in one call of libcurl, for as long as bytes come, and in that loop
- * the callback is all that is asked. */
+/* Design. One easy handle of libcurl, driven through a multi handle, which another thread can wake
+ * and which keeps the connection between requests. The certificate is checked twice: by libcurl in
+ * the handshake (chain, dates, host), and by us after the handshake and before the request leaves
+ * (CURLOPT_PREREQFUNCTION): all of net/x509.h, including the role. Both drive and libcurl's
+ * progress callback check the time limits: libcurl reads a proxy's answer to CONNECT byte by byte
+ * in a single call, as long as bytes arrive, and calls only the callback meanwhile. */
 #define _GNU_SOURCE
 #include "net/https_client.h"
 
@@ -33,7 +31,7 @@ enum {
     BUFFER_BYTES = 512 << 10,
     EXPECT_FROM = 64 << 10,
     RATE_MIN = 1024,
-    CONNECT_GRACE_MS = 1000 /* libcurl keeps connect_ms itself, mostly, and says more about it */
+    CONNECT_GRACE_MS = 1000 /* libcurl mostly enforces connect_ms itself, with a better message */
 };
 
 struct https_client {
@@ -47,20 +45,20 @@ struct https_client {
     CURL *easy;
     CURLM *multi;
     atomic_bool interrupted;
-    bool failed; /* the last request did: its handle is not used again */
+    bool failed; /* the last request failed: its handle is not reused */
     char error[CURL_ERROR_SIZE];
     x509_peer peer;
 };
 
-/* A request under way. */
+/* A request in progress. */
 typedef struct call {
     https_client *c;
     https_reply *r;
     sefl_status st;    /* of a callback of ours */
-    char why[512];     /* its sentence */
-    bool ready;        /* connected, through the proxy too, and the server is judged */
-    unsigned silent_s; /* how long nothing may move */
-    uint64_t began_ms, seen, since_ms, first_ms; /* bytes moved; since when no more; the first */
+    char why[512];     /* its message */
+    bool ready;        /* connected, through the proxy too, and the server is verified */
+    unsigned silent_s; /* maximum time without a byte */
+    uint64_t began_ms, seen, since_ms, first_ms; /* seen: bytes so far; times of last, first byte */
     uint64_t content_from;
     /* download into a file */
     const char *to;
@@ -123,7 +121,7 @@ static int on_ready(void *ctx, char *ip, char *local, int port, int local_port)
                                          .fingerprint = c->id ? NULL : c->pin,
                                          .pin_only = !c->id });
     else
-        snprintf(c->peer.why, sizeof c->peer.why, "no TLS session to judge");
+        snprintf(c->peer.why, sizeof c->peer.why, "no TLS session to verify");
     k->ready = c->peer.code == X509_OK;
     if (k->ready)
         return CURL_PREREQFUNC_OK;
@@ -182,16 +180,16 @@ static unsigned status_of(const https_client *c)
     return (unsigned)code;
 }
 
-/* The first bytes of a file: do they continue our part, or start over? */
+/* Called before the first bytes of a file: continues our part (206), or starts over. */
 static sefl_status file_begin(call *k)
 {
     if (status_of(k->c) == 206) {
         SEFL_NEED(k->at > 0 && k->content_from == k->at, SEFL_EPROTO,
-                  "https: a range from %llu where %llu was asked for",
+                  "https: the server sent a range from %llu, requested %llu",
                   (unsigned long long)k->content_from, (unsigned long long)k->at);
     } else {
         SEFL_NEED(ftruncate(k->fd, 0) == 0 && lseek(k->fd, 0, SEEK_SET) == 0, SEFL_EIO,
-                  "cannot cut %s: %s", k->part, strerror(errno));
+                  "cannot truncate %s: %s", k->part, strerror(errno));
         k->at = 0;
         if (k->r->etag[0])
             SEFL_PASS(file_write_atomic(k->side, span_of_str(k->r->etag), 0644));
@@ -283,9 +281,9 @@ static sefl_status curl_fail(const call *k, CURLcode rc)
     const https_client *c = k->c;
     const char *text = c->error[0] ? c->error : curl_easy_strerror(rc), *more = "";
     SEFL_NEED(k->st == SEFL_OK, k->st, "%s", k->why);
-    /* libcurl's words may have all of a proxy's address, password too */
+    /* libcurl's message may contain the proxy's whole address, including a password */
     if (rc == CURLE_COULDNT_RESOLVE_PROXY || (strstr(text, "roxy") && strchr(text, '@')))
-        text = "the proxy's address cannot be understood, or its name not resolved";
+        text = "the proxy's address is malformed, or its name cannot be resolved";
     if (rc == CURLE_PEER_FAILED_VERIFICATION) /* libcurl does not say which of these it is */
         more = " (another host, an unknown issuer, expired, or our clock is wrong)";
     return sefl_fail(code_of(rc), "%.128s port %u: %.200s%s", c->host, c->port, text, more);
@@ -299,7 +297,7 @@ static uint64_t moved(const https_client *c)
     return (uint64_t)up + (uint64_t)down;
 }
 
-/* May it go on? Asked by drive, and by libcurl from within. */
+/* Fails if a limit is exceeded. drive calls it, and libcurl does through on_progress. */
 static sefl_status within_limits(call *k)
 {
     const https_client *c = k->c;
@@ -311,13 +309,13 @@ static sefl_status within_limits(call *k)
     }
     SEFL_NEED(k->ready || now - k->began_ms <= c->connect_ms + CONNECT_GRACE_MS, SEFL_ETIMEOUT,
               "%.128s port %u: not connected after %u ms", c->host, c->port, c->connect_ms);
-    /* the first byte may have to wait for the connection too */
+    /* until the first byte, the time to connect comes on top */
     SEFL_NEED(now - k->since_ms <= 1000ull * k->silent_s + (k->seen ? 0 : c->connect_ms),
               SEFL_ETIMEOUT, "%.128s port %u: silent for %u s", c->host, c->port, k->silent_s);
-    /* a trickle counts as silence; one pause of the allowed length is forgiven */
+    /* a trickle counts as silence; one pause of the allowed length is tolerated */
     uint64_t took = k->seen ? now - k->first_ms : 0;
     SEFL_NEED(took <= 2000ull * k->silent_s || k->seen >= took / 1000 * RATE_MIN, SEFL_ETIMEOUT,
-              "%.128s port %u: slower than %d bytes a second", c->host, c->port, RATE_MIN);
+              "%.128s port %u: slower than %d bytes per second", c->host, c->port, RATE_MIN);
     return SEFL_OK;
 }
 
@@ -342,7 +340,7 @@ static uint64_t total_of(const call *k)
     return (uint64_t)n + (k->content_from != UINT64_MAX ? k->content_from : 0);
 }
 
-/* Drives the transfer to its end; silent_s: how long nothing may move. */
+/* Drives the transfer to its end; silent_s: maximum time without a byte. */
 static sefl_status drive(call *k, unsigned silent_s)
 {
     https_client *c = k->c;
@@ -380,9 +378,8 @@ done:
     return st;
 }
 
-/* After a failure a new one: libcurl 7.88 keeps the buffers of a request whose host was not found,
- * and then refuses CURLOPT_BUFFERSIZE for ever. The connection belongs to the multi handle and
- * stays. */
+/* Replaces the handle after a failure: libcurl 7.88 keeps the buffers of a request whose host was
+ * not found, and then always refuses CURLOPT_BUFFERSIZE. The multi handle keeps the connection. */
 static sefl_status clean_handle(https_client *c)
 {
     if (!c->failed) {
@@ -390,8 +387,7 @@ static sefl_status clean_handle(https_client *c)
         return SEFL_OK;
     }
     CURL *easy = curl_easy_init();
-    if (!easy)
-        return sefl_fail(SEFL_ENOMEM, "https: libcurl");
+    SEFL_NEED(easy, SEFL_ENOMEM, "https: libcurl");
     curl_easy_cleanup(c->easy);
     c->easy = easy;
     c->failed = false;
@@ -413,7 +409,7 @@ static sefl_status set_options(call *k, const char *url)
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3 | CURL_SSLVERSION_MAX_TLSv1_3);
     SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
     SET(CURLOPT_CAPATH, NULL);
-    SET(CURLOPT_SSL_VERIFYPEER, c->id ? 1L : 0L); /* pinned: on_ready alone judges */
+    SET(CURLOPT_SSL_VERIFYPEER, c->id ? 1L : 0L); /* pinned: only on_ready verifies */
     SET(CURLOPT_SSL_VERIFYHOST, c->id ? 2L : 0L);
     if (c->id) {
         SET(CURLOPT_CAINFO, c->id->ca_path);
@@ -443,7 +439,8 @@ static sefl_status set_options(call *k, const char *url)
     return rc == CURLE_OK ? SEFL_OK : curl_fail(k, rc);
 }
 
-/* A call with these headers ("Name: value\n" lines or NULL); call_end in any case. */
+/* Prepares a call with these headers ("Name: value\n" lines or NULL); call_end must follow in any
+ * case. */
 static sefl_status prepare(call *k, https_client *c, const char *path, const char *headers,
                            https_reply *r, size_t max)
 {
@@ -488,7 +485,8 @@ sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t
     call k;
     sefl_status st = SEFL_OK;
     SEFL_TRY(prepare(&k, c, path, "Content-Type: application/octet-stream\n", r, max));
-    SEFL_CHECK(body.n <= EXPECT_FROM, SEFL_EINVAL, "https: a question of %zu bytes", body.n);
+    SEFL_CHECK(body.n <= EXPECT_FROM, SEFL_EINVAL,
+               "https: a request body of %zu bytes is too large", body.n);
     curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE, (long)body.n);
     curl_easy_setopt(c->easy, CURLOPT_COPYPOSTFIELDS, body.n ? (const char *)body.p : "");
     SEFL_TRY(drive(&k, c->stall_s + wait_s));
@@ -504,25 +502,22 @@ sefl_status https_head(https_client *c, const char *path, const char *headers, h
     return call_end(&k, st == SEFL_OK ? drive(&k, c->stall_s) : st);
 }
 
-/* Where an earlier part ends, if we know of which version it is. */
+/* Returns the size of an earlier part if its version (etag) is known, otherwise 0. */
 static uint64_t part_size(const call *k, char etag[80])
 {
     struct stat sb;
     sefl_buf b = { 0 };
     etag[0] = 0;
-    if (fstat(k->fd, &sb) != 0 || sb.st_size <= 0 || !file_exists(k->side) ||
-        file_read(&b, k->side, 79) != SEFL_OK || b.n == 0 || memchr(b.p, '"', b.n) ||
-        memchr(b.p, '\n', b.n)) {
-        buf_clear(&b);
-        return 0;
-    }
-    memcpy(etag, b.p, b.n);
-    etag[b.n] = 0;
+    bool good = fstat(k->fd, &sb) == 0 && sb.st_size > 0 && file_exists(k->side) &&
+                file_read(&b, k->side, 79) == SEFL_OK && b.n > 0 && !memchr(b.p, '"', b.n) &&
+                !memchr(b.p, '\n', b.n);
+    if (good)
+        snprintf(etag, 80, "%.*s", (int)b.n, (const char *)b.p);
     buf_clear(&b);
-    return (uint64_t)sb.st_size;
+    return good ? (uint64_t)sb.st_size : 0;
 }
 
-/* The part is whole: sync it, give it its name, sync the folder. */
+/* The part is complete: syncs it, renames it and syncs the folder. */
 static sefl_status file_finish(call *k)
 {
     SEFL_PASS(file_sync(k->fd, k->part));
@@ -593,7 +588,7 @@ sefl_status https_put_file(https_client *c, const char *path, const char *from, 
                (unsigned long long)offset, (unsigned long long)k.size);
     k.from = k.at = offset;
     k.progress = progress;
-    /* a refusal then comes before the body is sent */
+    /* lets the server refuse before the body is sent */
     SEFL_TRY(
         add_line(&k.lines, k.size - offset >= EXPECT_FROM ? "Expect: 100-continue" : "Expect:"));
     curl_easy_setopt(c->easy, CURLOPT_UPLOAD, 1L);
@@ -626,20 +621,17 @@ static void curl_begin(void)
 
 sefl_status https_client_new(https_client **out, const https_client_config *config)
 {
-    sefl_status st = SEFL_OK;
-    https_client *c = NULL;
-    *out = NULL;
+    SEFL_MAKE(https_client, c, out);
     SEFL_CHECK(config->host && config->host[0] && config->port && !config->id == !!config->pin,
                SEFL_EINVAL,
-               "https: a client needs a host, a port and an identity, or a pinned server");
+               "https: a client needs a host, a port, and an identity or a pinned server key");
     SEFL_CHECK(!strpbrk(config->host, "/@?#[] \t\r\n") && strlen(config->host) <= 253, SEFL_EINVAL,
                "https: bad host \"%.64s\"", config->host);
     SEFL_CHECK(!config->proxy || !strstr(config->proxy, "://") ||
                    strncasecmp(config->proxy, "http://", 7) == 0,
-               SEFL_EINVAL, "https: a proxy is http://host:port");
+               SEFL_EINVAL, "https: a proxy must be http://host:port");
     pthread_once(&curl_once, curl_begin);
-    SEFL_CHECK(curl_ready == CURLE_OK, SEFL_EUNSUPPORTED, "https: libcurl does not start");
-    SEFL_TRY(sefl_new(&c, 1, sizeof *c));
+    SEFL_CHECK(curl_ready == CURLE_OK, SEFL_EUNSUPPORTED, "https: libcurl cannot be initialised");
     SEFL_TRY(sefl_strdup(&c->host, config->host));
     SEFL_TRY(sefl_strdup(&c->role, config->server_role ? config->server_role : "aggregator"));
     if (config->proxy)

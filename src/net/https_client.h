@@ -6,18 +6,18 @@
  *     SEFL_TRY(https_put_file(c, "/update", file, offset, headers, NULL, &r));
  *
  * It connects to one host and port, over IPv4 or IPv6, through an HTTP CONNECT proxy if one is
- * configured or set in the environment (https_proxy, no_proxy). Before a request is sent, the
- * server's certificate is checked against the id's peers_ca, its name and its role. A client
- * without a certificate pins the server's key instead (pin) and shows nothing. Redirects are not
- * followed.
+ * configured or set in the environment (https_proxy, no_proxy). Before it sends a request, it
+ * checks the server's certificate against the id's peers_ca, the host name and the role. A client
+ * without a certificate pins the server's key instead (pin). It does not follow redirects.
  *
- * Every wait ends: connect_ms for everything before the request (a proxy's answer included),
- * stall_s without a byte, and, once 2 stall_s have passed, an average below 1024 bytes per second.
+ * Every wait is bounded: connect_ms for everything before the request (including a proxy's answer),
+ * stall_s without a byte; after 2 * stall_s a transfer below 1024 bytes per second on average
+ * fails.
  *
- * A transport failure is SEFL_EIO, SEFL_ETIMEOUT or SEFL_EAUTH with a sentence. An HTTP status is
- * not a failure: the caller looks at r.status. File operations fail as in base/file.h. Every call
- * fills r, even when it fails; the caller clears it. Threads: one owner; https_client_interrupt
- * from any.   Secrets: the key. */
+ * A transport failure is SEFL_EIO, SEFL_ETIMEOUT or SEFL_EAUTH with a message. An HTTP status is
+ * not a failure: the caller checks r.status. File operations fail as in base/file.h. Every call
+ * fills r, even if it fails; the caller clears it. Threads: one owner; https_client_interrupt from
+ * any thread.   Secrets: the key. */
 #ifndef NET_HTTPS_CLIENT_H
 #define NET_HTTPS_CLIENT_H
 
@@ -31,44 +31,42 @@ typedef struct https_client_config {
     const char *host;
     uint16_t port;
     const tls_id *id;
-    const uint8_t *pin;      /* instead of an id: the SHA-256 of the server's SPKI */
-    const char *server_role; /* NULL: "aggregator" */
-    const char
-        *proxy; /* "http://[user:password@]host:port"; NULL: from the environment; "": none */
-    const char *headers; /* "Name: value\n" lines for every request, or NULL */
-    const char
-        *number_field; /* header of an answer that r.number is read from; borrowed; or NULL */
+    const uint8_t *pin;       /* instead of an id: the SHA-256 of the server's SPKI */
+    const char *server_role;  /* NULL: "aggregator" */
+    const char *proxy;        /* "http://[user:password@]host:port"; NULL: environment; "": none */
+    const char *headers;      /* "Name: value\n" lines for every request, or NULL */
+    const char *number_field; /* response header that fills r.number; borrowed; or NULL */
     unsigned connect_ms, stall_s; /* 0: 10 s, 30 s */
 } https_client_config;
 
 typedef struct https_reply {
     unsigned status;
     sefl_buf body;   /* cleared by https_reply_clear; at most the caller's limit */
-    uint64_t number; /* in number_field; UINT64_MAX: not there */
+    uint64_t number; /* value of number_field; UINT64_MAX: missing */
     char etag[80];
-    uint64_t sent, received;
+    uint64_t sent, received; /* body bytes */
 } https_reply;
 
 sefl_status https_client_new(https_client **out, const https_client_config *c) SEFL_MUST_CHECK;
 void https_client_free(https_client *c);
-/* From now on every call, the present one too, is SEFL_ECANCELLED. */
+/* Makes the current call and all later ones fail with SEFL_ECANCELLED. */
 void https_client_interrupt(https_client *c);
 
-sefl_status
-https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
-          https_reply *r) SEFL_MUST_CHECK; /* wait_s: a long poll may be silent for that long */
-/* headers: "Name: value\n" lines or NULL. */
+/* wait_s: how long a long poll may stay silent, beyond stall_s. */
+sefl_status https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
+                      https_reply *r) SEFL_MUST_CHECK;
+/* headers: "Name: value\n" lines, or NULL. */
 sefl_status https_head(https_client *c, const char *path, const char *headers,
                        https_reply *r) SEFL_MUST_CHECK;
-/* At most 64 KiB. wait_s: the answer may take that long. */
+/* Posts at most 64 KiB. wait_s: how long the answer may take, beyond stall_s. */
 sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
                        unsigned wait_s, https_reply *r) SEFL_MUST_CHECK;
-/* Downloads into to.part, syncs it and renames it to `to`. Resumes a part whose ETag (to.part.etag)
- * is unchanged. A status other than 200 or 206 leaves both files as they are; its text is in
- * r->body. More than max bytes is SEFL_ERANGE. */
+/* Downloads into to.part, syncs it and renames it to `to`. Resumes a partial download if its ETag
+ * (to.part.etag) is unchanged. A status other than 200 or 206 leaves both files as they are; its
+ * text is in r->body. A file of more than max bytes is SEFL_ERANGE. */
 sefl_status https_get_file(https_client *c, const char *path, const char *to, uint64_t max,
                            const sefl_progress *progress, https_reply *r) SEFL_MUST_CHECK;
-/* Bytes [offset, size) of the file. headers: "Name: value\n" lines or NULL. */
+/* Sends bytes [offset, size) of the file. headers: "Name: value\n" lines, or NULL. */
 sefl_status https_put_file(https_client *c, const char *path, const char *from, uint64_t offset,
                            const char *headers, const sefl_progress *progress,
                            https_reply *r) SEFL_MUST_CHECK;

@@ -1,5 +1,5 @@
-/* Connections of https_server: accepting, checking and closing them. The lists and the lock are the
- * server's (https_server.c has the design). */
+/* Accepts, checks and closes the connections of https_server. The server has the lists and the lock
+ * (https_server.c describes the design). */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "net/https_inside.h"
@@ -19,7 +19,7 @@ void https_count(https_server *s, https_event e)
 
 /* ---- lines about refusals ---------------------------------------------------------------- */
 
-/* Has a known CA signed its certificate? */
+/* True if a known CA signed its certificate. */
 static bool is_vouched(const x509_peer *p)
 {
     static const bool vouched[X509_VERDICTS] = {
@@ -30,7 +30,7 @@ static bool is_vouched(const x509_peer *p)
     return vouched[p->code];
 }
 
-/* One bucket for all strangers, one for each listed member, and one for all other certificates of
+/* One bucket for all strangers, one for each listed member, and one for the other certificates of
  * each CA: no flood hides other peers. */
 bool https_may_talk(https_server *s, const x509_peer *p)
 {
@@ -61,21 +61,15 @@ void https_say_unsaid(https_server *s)
         log_warn(s->c.log, "more refused", lf_u64("strangers", strangers), lf_u64("known", known));
 }
 
-static const tls_id *id_of(https_server *s)
-{
-    pthread_mutex_lock(&s->lock);
-    const tls_id *id = s->ids[s->ids_n - 1];
-    pthread_mutex_unlock(&s->lock);
-    return id;
-}
-
 int https_own_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
                           gnutls_pcert_st **certs, unsigned *certs_n, gnutls_ocsp_data_st **ocsp,
                           unsigned *ocsp_n, gnutls_privkey_t *key, unsigned *flags)
 {
-    https_conn *conn = gnutls_session_get_ptr(session);
+    https_server *s = ((https_conn *)gnutls_session_get_ptr(session))->server;
     (void)info;
-    const tls_id *id = id_of(conn->server);
+    pthread_mutex_lock(&s->lock);
+    const tls_id *id = s->ids[s->ids_n - 1];
+    pthread_mutex_unlock(&s->lock);
     union {
         const gnutls_pcert_st *ours;
         gnutls_pcert_st *theirs; /* GnuTLS only reads it */
@@ -106,11 +100,12 @@ static int on_handshake(gnutls_session_t session, unsigned type, unsigned when, 
 }
 
 /* ---- what is read and written ------------------------------------------------------------
- * What libmicrohttpd cannot read it refuses by itself: it answers, or closes, and tells nobody.
- * Before a connection's first request that is one which ends unheard. Behind a good request it shows
- * on the wire: more came in than a good-bye, and no request of it; or more went out, and no answer
- * of ours (where bad bytes came along with a good request). Both are counted while no request is
- * under way. Not seen: bytes that came along with a good request and get no answer, only a close. */
+ * libmicrohttpd itself refuses bytes that it cannot parse: it answers, or closes, and tells nobody.
+ * Before a connection's first request, such a connection ends with `heard` false. After a good
+ * request the wire shows it: more bytes came in than a close_notify, without a request; or more went
+ * out, without an answer from us (bad bytes arrived together with a good request). note_idle counts
+ * both while no request is in progress. It misses bytes that arrive together with a good request and
+ * lead only to a close. */
 
 enum { GOODBYE_BYTES = 24 /* a close_notify as TLS 1.3 seals it: 5 + 2 + 1 + 16 */ };
 
@@ -131,7 +126,7 @@ static ssize_t on_pull(gnutls_transport_ptr_t ptr, void *to, size_t n)
     return got;
 }
 
-/* GnuTLS would take our pointer for the descriptor. */
+/* GnuTLS would use our pointer as the descriptor. */
 static int on_pull_timeout(gnutls_transport_ptr_t ptr, unsigned ms)
 {
     const https_conn *conn = ptr;
@@ -148,7 +143,7 @@ static ssize_t on_push(gnutls_transport_ptr_t ptr, const void *from, size_t n)
 
 /* ---- accepting --------------------------------------------------------------------------- */
 
-/* Makes room: closes the oldest connection without a valid certificate. Under the lock. */
+/* Frees a slot: closes the oldest connection without a valid certificate. Under the lock. */
 static void cut_oldest_stranger(https_server *s)
 {
     https_conn *oldest = NULL;
@@ -159,11 +154,11 @@ static void cut_oldest_stranger(https_server *s)
         return;
     oldest->was_cut = true;
     oldest->due_ms = 0;
-    shutdown(oldest->fd, SHUT_RDWR); /* its thread sees that and closes */
+    shutdown(oldest->fd, SHUT_RDWR); /* its thread notices and closes */
     https_count(s, HTTPS_EVENT_STRANGER);
 }
 
-/* Before a byte is read. */
+/* Runs before a byte is read. */
 enum MHD_Result https_on_accept(void *cls, const struct sockaddr *from, socklen_t n)
 {
     https_server *s = cls;
@@ -230,8 +225,6 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
     gnutls_certificate_send_x509_rdn_sequence(conn->tls, 1);
     pthread_mutex_lock(&s->lock);
     conn->next = s->conns;
-    if (s->conns)
-        s->conns->prev = conn;
     s->conns = conn;
     s->conns_n++, s->strangers++;
     pthread_mutex_unlock(&s->lock);
@@ -240,20 +233,17 @@ static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx
 
 static void conn_closed(https_server *s, void **ctx)
 {
-    https_conn *conn = *ctx;
+    https_conn *conn = *ctx, **at = &s->conns;
     *ctx = NULL;
     if (!conn)
         return;
     pthread_mutex_lock(&s->lock);
-    if (conn->prev)
-        conn->prev->next = conn->next;
-    else
-        s->conns = conn->next;
-    if (conn->next)
-        conn->next->prev = conn->prev;
+    while (*at != conn)
+        at = &(*at)->next;
+    *at = conn->next;
     s->conns_n--, s->strangers -= !conn->known;
     if (!conn->heard && !conn->was_cut && !conn->gone && !s->stopping) {
-        /* libmicrohttpd's clock may be there before the watcher */
+        /* libmicrohttpd's timeout may come before the watcher's */
         bool slow = socket_now_ms() >= conn->late_ms;
         if (conn->shook)
             https_count(s, slow ? HTTPS_EVENT_HEADER_SLOW : HTTPS_EVENT_NOT_HTTP);
@@ -281,7 +271,7 @@ void https_tell_refused(https_server *s, const x509_peer *p)
         s->c.refused(s->c.ctx, p);
 }
 
-/* Are both known only by the word of the same CA? */
+/* True if only the same CA vouches for both. */
 static bool are_siblings(const x509_peer *a, const x509_peer *b)
 {
     static const uint8_t nobody[sizeof a->issuer];
@@ -289,8 +279,8 @@ static bool are_siblings(const x509_peer *a, const x509_peer *b)
            memcmp(a->issuer, nobody, sizeof nobody) != 0;
 }
 
-/* The verdict, and whether the peer, or its issuer, has too many connections with this one; such a
- * one is a stranger while it gets its answer. Under the lock. */
+/* Stores the verdict, and whether the peer or its issuer has too many connections including this
+ * one, which then counts as a stranger until it is answered. Under the lock. */
 static void settle_peer(https_conn *conn, const x509_peer *peer)
 {
     https_server *s = conn->server;
@@ -311,15 +301,14 @@ static void settle_peer(https_conn *conn, const x509_peer *peer)
     conn->known = known;
 }
 
-/* One verdict a connection, id and allowlist, until the certificate expires. */
 void https_judge(https_conn *conn)
 {
     https_server *s = conn->server;
     x509_peer p = { .code = X509_OK };
-    bool anew = false;
+    bool again = false;
     pthread_mutex_lock(&s->lock);
     while (!conn->judged || conn->judged_by != s->generation ||
-           (conn->peer.code == X509_OK && conn->peer.until < (int64_t)time(NULL) && !anew)) {
+           (conn->peer.code == X509_OK && conn->peer.until < (int64_t)time(NULL) && !again)) {
         const tls_id *id = s->ids[s->ids_n - 1];
         unsigned generation = s->generation;
         allowlist *g = allowlist_hold(s->allowlist);
@@ -329,20 +318,20 @@ void https_judge(https_conn *conn)
         allowlist_free(g);
         pthread_mutex_lock(&s->lock);
         settle_peer(conn, &p);
-        conn->judged = anew = true;
-        conn->judged_by = generation; /* changed meanwhile: once more */
+        conn->judged = again = true;
+        conn->judged_by = generation; /* if it changed meanwhile, repeat */
     }
     pthread_mutex_unlock(&s->lock);
-    /* without a certificate: whether that is a refusal depends on the path (admit) */
+    /* without a certificate: admit_peer refuses it, depending on the path */
     if (p.code != X509_OK && p.code != X509_NONE)
         https_tell_refused(s, &p);
 }
 
-/* Under the lock. */
+/* Disconnects a peer. Under the lock. */
 static void put_out(https_server *s, https_conn *conn)
 {
     conn->gone = true;
-    shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
+    shutdown(conn->fd, SHUT_RDWR); /* its thread notices and closes */
     for (https_inner *in = s->parked, *after; in; in = after) {
         after = in->park_next;
         if (in->conn == conn)
@@ -352,7 +341,7 @@ static void put_out(https_server *s, https_conn *conn)
 
 void https_server_set_allowlist(https_server *s, const allowlist *g)
 {
-    for (;;) { /* one at a time: `refused` is told without the lock */
+    for (;;) { /* one at a time: `refused` is called without the lock */
         x509_peer p = { .code = X509_OK };
         pthread_mutex_lock(&s->lock);
         if (s->allowlist != g) {

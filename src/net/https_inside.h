@@ -1,4 +1,4 @@
-/* https_inside: what the parts of https_server share. */
+/* https_inside: types and functions that the parts of https_server share. */
 #ifndef NET_HTTPS_INSIDE_H
 #define NET_HTTPS_INSIDE_H
 
@@ -12,37 +12,37 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-/* A connection, from its accept to its end. */
+/* A connection, from accept to close. */
 typedef struct https_conn {
-    struct https_conn *prev, *next; /* in the server's list; under its lock */
+    struct https_conn *next; /* in the server's list; under its lock */
     https_server *server;
     struct MHD_Connection *mhd;
     int fd;
     gnutls_session_t tls;
-    uint8_t address[32]; /* IPv4, or the first 64 bits of IPv6 */
+    uint8_t address[32]; /* socket_origin_of */
     uint64_t since_ms;
-    bool known;   /* has shown a good certificate, and is no surplus; under the lock, as peer */
-    bool surplus; /* its peer has connections enough: answers are 429; its own thread's */
-    bool crowded; /* those of its issuer have; as surplus */
-    bool was_cut; /* by us, and counted; under the lock */
-    bool gone; /* no longer welcome, or no longer there: nothing of it is served; under the lock */
-    atomic_bool shook; /* the handshake is over */
-    atomic_bool heard; /* whatever it sent was a request with a whole header, so far */
-    uint64_t due_ms;   /* a whole request header must be here by then; 0: one is; under the lock */
-    uint64_t late_ms;  /* what due_ms was, or is; under the lock */
-    bool discards;     /* answered in the middle of a body: the peer must go by due_ms; as due_ms */
-    bool busy;         /* a request is under way; its own thread's, as these: */
-    size_t idle_in, idle_out; /* bytes on the wire since the latest request ended */
-    bool judged;              /* these are written by its thread, under the lock */
-    unsigned judged_by;       /* generation of id and allowlist */
+    bool known;   /* valid certificate, within the connection limits; under the lock, like peer */
+    bool surplus; /* its peer has too many connections: it gets 429; its own thread's */
+    bool crowded; /* its issuer's peers have too many connections: 429; its own thread's */
+    bool was_cut; /* we cut it, and counted that; under the lock */
+    bool gone;    /* revoked or disconnected: no longer served; under the lock */
+    atomic_bool shook; /* the handshake is complete */
+    atomic_bool heard; /* all it has sent so far is requests with a complete header */
+    uint64_t due_ms;   /* deadline for a complete request header; 0: received; under the lock */
+    uint64_t late_ms;  /* due_ms, or its last value before 0; under the lock */
+    bool discards;     /* answered in mid-body: the peer must close by due_ms; under the lock */
+    bool busy;         /* a request is in progress; its own thread's, like the next two */
+    size_t idle_in, idle_out; /* bytes on the wire since the last request ended */
+    bool judged;        /* peer is set; its thread writes it under the lock, like the next two */
+    unsigned judged_by; /* generation of id and allowlist that peer was checked against */
     x509_peer peer;
 } https_conn;
 
 typedef enum https_phase {
-    HTTPS_BEGIN,   /* not begun, or inside begin */
-    HTTPS_BODY,    /* the body comes in */
-    HTTPS_END,     /* it is complete, or there was none */
-    HTTPS_DISCARD, /* answered in the middle of it: the rest is thrown away, within limits */
+    HTTPS_BEGIN,   /* begin has not returned yet */
+    HTTPS_BODY,    /* the body is arriving */
+    HTTPS_END,     /* the body is complete, or there is none */
+    HTTPS_DISCARD, /* answered in mid-body: the rest is discarded, within limits */
 } https_phase;
 
 /* A request and its answer. */
@@ -53,16 +53,16 @@ typedef struct https_inner {
     uint64_t got, began_ms;
     size_t discarded;
     bool ended; /* end was called */
-    bool slow;  /* cut for it, and counted */
+    bool slow;  /* cut because it is slow, and counted */
 
-    unsigned status; /* of the answer; 0: none yet */
+    unsigned status; /* of the answer; 0: not answered yet */
     char *type, *headers;
     sefl_buf body;
     int fd; /* file to send, or -1 */
     uint64_t file_at, file_n;
 
-    struct https_inner *park_prev, *park_next; /* under the server's lock */
-    bool park_wanted, parked;
+    struct https_inner *park_next; /* under the server's lock */
+    bool park_wanted;
     uint64_t park_until, wakes_seen;
 } https_inner;
 
@@ -72,15 +72,15 @@ enum { HTTPS_IDS_MAX = 64 };
 struct https_server {
     https_server_config c;
     struct MHD_Daemon *daemon;
-    int listener; /* ours only after quiesce */
+    int listener; /* -1: the daemon's */
     uint16_t port;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
     https_conn *conns;
-    unsigned conns_n, strangers; /* connections; those without a good certificate yet */
+    unsigned conns_n, strangers; /* all connections; those without a valid certificate yet */
     https_inner *parked;
-    tls_id *ids[HTTPS_IDS_MAX]; /* all that were ever set: a handshake may still use an old one */
+    tls_id *ids[HTTPS_IDS_MAX]; /* every id that was set: a handshake may still use an old one */
     unsigned ids_n, generation;
     allowlist *allowlist; /* NULL: none */
     unsigned requests;
@@ -92,40 +92,41 @@ struct https_server {
 
     buckets *address_rate, *peer_rate, *peer_bytes, *lines; /* NULL: no limit */
     _Atomic uint64_t counts[HTTPS_EVENTS_N];
-    _Atomic uint64_t unsaid[2]; /* lines left out: about strangers, about peers of a known CA */
+    _Atomic uint64_t unsaid[2]; /* omitted log lines: about strangers, about peers of a known CA */
 };
 
 void https_count(https_server *s, https_event e);
-/* May another line about a refusal of this peer be logged (https_may_log)? */
+/* True if another log line about a refusal of this peer is within the limits (https_may_log). */
 bool https_may_talk(https_server *s, const x509_peer *p);
-/* Logs a refusal if it may, with the keys that an operator needs to revoke the peer. */
+/* Logs a refusal, within the limits, with the keys that an operator needs to revoke the peer. */
 void https_say_refused(https_server *s, const x509_peer *p, const char *event, const char *reason,
                        const char *why);
-/* How many lines were left out since the last call, if any. */
+/* Logs how many lines were omitted since the last call, if any. */
 void https_say_unsaid(https_server *s);
 
-/* Callbacks of GnuTLS and libmicrohttpd about connections (https_conn.c). */
+/* Connection callbacks for GnuTLS and libmicrohttpd (https_conn.c). */
 int https_own_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
                           gnutls_pcert_st **certs, unsigned *certs_n, gnutls_ocsp_data_st **ocsp,
                           unsigned *ocsp_n, gnutls_privkey_t *key, unsigned *flags);
 enum MHD_Result https_on_accept(void *cls, const struct sockaddr *from, socklen_t n);
 void https_on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
                          enum MHD_ConnectionNotificationCode what);
-/* One verdict a connection, id and allowlist, until the certificate expires: conn->peer. */
+/* Sets conn->peer: checks the peer once per id and allowlist, and again once the certificate has
+ * expired. */
 void https_judge(https_conn *conn);
-/* Counts, logs and tells a refusal; without the lock. */
+/* Counts and logs a refusal and calls `refused`; without the lock. */
 void https_tell_refused(https_server *s, const x509_peer *p);
-/* Under the lock. */
+/* Resumes a parked request; under the lock. */
 void https_unpark(https_server *s, https_inner *in);
 
-/* libmicrohttpd's own words, for a sefl_log. */
+/* Passes libmicrohttpd's messages to a sefl_log. */
 void https_mhd_log(void *log, const char *fmt, va_list ap) SEFL_PRINTF(2, 0);
 
-/* One line of text, made printable, with its newline. */
+/* Answers with one line of text, made printable; adds the newline. */
 void https_answer_line(https_request *r, unsigned status, const char *headers, const char *line);
-/* Gives the answer to libmicrohttpd; MHD_NO: close. */
+/* Hands the answer to libmicrohttpd; MHD_NO: close the connection. */
 enum MHD_Result https_answer_queue(https_inner *in);
-/* Writes it past libmicrohttpd, which takes no answer in the middle of a body. */
+/* Writes the answer directly to the TLS session: libmicrohttpd takes none in mid-body. */
 void https_answer_early(https_inner *in);
 void https_answer_clear(https_inner *in);
 

@@ -1,19 +1,19 @@
-/* Design. libmicrohttpd polls, speaks TLS and parses; this module judges peers, gives requests
- * their order of calls (https_server.h), parks them, and watches the clock.
+/* Design. libmicrohttpd polls, speaks TLS and parses; this module verifies peers, calls the handlers
+ * in their order (https_server.h), parks requests, and enforces time limits.
  *  1. Connections are in a list from accept to close. A watcher thread wakes parked requests when
- *     their time comes, and shuts connections down that are late with a request header: that, and
- *     https_wake, are the only things other threads do to a connection.
+ *     their time comes, and shuts down connections that are late with a request header. Other than
+ *     that, only https_wake and https_server_set_allowlist touch another thread's connection.
  *  2. The lock guards the two lists, the id and the counters. It is never held while a handler
  *     runs. libmicrohttpd's own lock is taken inside it (suspend, resume), never the other way.
  *  3. No wake is lost: `wakes` is read before a handler runs, and a request that then wants to park
  *     is resumed at once if the number has changed meanwhile.
- *  4. libmicrohttpd takes an answer before the body or after it. A body that fails in the middle is
- *     answered past it, directly on the TLS session (by the thread that owns it); what still comes
- *     is thrown away until the peer has read the answer and closes, within DISCARD_BYTES and
- *     DISCARD_MS: the watcher cuts it then, however it sends.
- *  5. poll, not epoll: with epoll this version of libmicrohttpd does not forget that a socket was
- *     readable while a handshake waits, and spins. Parked requests are not polled: the watcher looks
- *     every second whose peers have gone. */
+ *  4. libmicrohttpd accepts an answer only before the body or after it. If a body fails in the middle,
+ *     the owning thread writes the answer directly to the TLS session and discards further bytes until
+ *     the peer has read the answer and closes, within DISCARD_BYTES and DISCARD_MS; then the watcher
+ *     cuts the connection even if it still sends.
+ *  5. poll, not epoll: with epoll this version of libmicrohttpd keeps treating a socket as readable
+ *     while a handshake waits, and spins. Parked requests are not polled: the watcher checks every
+ *     second whether their peers have disconnected. */
 #define _GNU_SOURCE
 #include "net/https_server.h"
 
@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 enum {
-    CONNECTION_BYTES = 96 << 10, /* headers, and one TLS record of body with room to spare */
+    CONNECTION_BYTES = 96 << 10, /* headers, and one TLS record of body, with room to spare */
     DISCARD_BYTES = 4 << 20,
     DISCARD_MS = 10000, /* or idle_s, if that is less */
     STOP_MS = 3000,
@@ -57,18 +57,15 @@ uint64_t https_server_count(const https_server *s, https_event e)
 
 void https_unpark(https_server *s, https_inner *in) /* under the lock */
 {
-    if (in->park_prev)
-        in->park_prev->park_next = in->park_next;
-    else
-        s->parked = in->park_next;
-    if (in->park_next)
-        in->park_next->park_prev = in->park_prev;
-    in->parked = false;
-    in->park_prev = in->park_next = NULL;
+    https_inner **at = &s->parked;
+    while (*at != in)
+        at = &(*at)->park_next;
+    *at = in->park_next;
+    in->park_next = NULL;
     MHD_resume_connection(in->conn->mhd);
 }
 
-/* True: it sleeps. False: something happened since the handler was called. */
+/* True if the request is parked. False: something happened since the handler was called. */
 static bool park_now(https_server *s, https_inner *in)
 {
     bool sleeps = false;
@@ -77,11 +74,8 @@ static bool park_now(https_server *s, https_inner *in)
     if (!s->stopping && !in->conn->gone && s->wakes == in->wakes_seen &&
         in->park_until > socket_now_ms()) {
         MHD_suspend_connection(in->conn->mhd);
-        in->parked = sleeps = true;
-        in->park_prev = NULL;
+        sleeps = true;
         in->park_next = s->parked;
-        if (s->parked)
-            s->parked->park_prev = in;
         s->parked = in;
         pthread_cond_signal(&s->changed);
     }
@@ -105,20 +99,21 @@ void https_wake(https_server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The connection is late with what it owes: counted, unless it owes nothing. Under the lock. */
+/* Cuts a connection that has missed its deadline; an idle one is not counted. Under the lock. */
 static void cut_late(https_server *s, https_conn *conn)
 {
-    if (conn->discards || !conn->heard) { /* an idle one is no refusal */
+    if (conn->discards || !conn->heard) { /* closing an idle one is not a refusal */
         conn->was_cut = true;
         https_count(s, conn->discards ? HTTPS_EVENT_BODY_SLOW
                        : conn->shook  ? HTTPS_EVENT_HEADER_SLOW
                                       : HTTPS_EVENT_HANDSHAKE_SLOW);
     }
-    shutdown(conn->fd, SHUT_RDWR); /* its thread sees that and closes */
+    shutdown(conn->fd, SHUT_RDWR); /* its thread notices and closes */
     conn->due_ms = 0;
 }
 
-/* libmicrohttpd does not poll what is parked. Under the lock. */
+/* Resumes parked requests whose peers have disconnected: libmicrohttpd does not poll them. Under
+ * the lock. */
 static void drop_dead(https_server *s)
 {
     for (https_inner *in = s->parked, *after; in; in = after) {
@@ -197,8 +192,8 @@ static enum MHD_Result count_length(void *n, enum MHD_ValueKind kind, const char
     return MHD_YES;
 }
 
-/* Said twice it is no number, whatever it says: libmicrohttpd would take the first, others the
- * last. */
+/* A repeated Content-Length is invalid, whatever its values: libmicrohttpd would use the first,
+ * others the last. */
 static sefl_span length_of(const https_request *r, struct MHD_Connection *mhd)
 {
     unsigned n = 0;
@@ -206,7 +201,7 @@ static sefl_span length_of(const https_request *r, struct MHD_Connection *mhd)
     return n > 1 ? span_of_str("twice") : field(r, "Content-Length");
 }
 
-/* Who asks, whatever it asks for: true if the request goes on. */
+/* Checks the peer, whatever it requests. True if the request may proceed. */
 static bool admit_peer(https_server *s, https_inner *in, bool open)
 {
     https_request *r = &in->r;
@@ -217,18 +212,18 @@ static bool admit_peer(https_server *s, https_inner *in, bool open)
     if (r->peer.code != X509_OK && (r->peer.code != X509_NONE || !open))
         https_answer_text(r, 403, "certificate not accepted");
     else if (in->conn->surplus)
-        refuse(in, HTTPS_EVENT_PEER_FULL, 429, "this client has %u connections already",
+        refuse(in, HTTPS_EVENT_PEER_FULL, 429, "this client already has %u connections",
                s->c.connections_per_peer);
     else if (in->conn->crowded)
-        refuse(in, HTTPS_EVENT_ISSUER_FULL, 429, "clients of your CA have %u connections already",
+        refuse(in, HTTPS_EVENT_ISSUER_FULL, 429, "clients of your CA already have %u connections",
                s->c.connections_per_issuer);
     else if (s->peer_rate && r->peer.code == X509_OK &&
              !buckets_take(s->peer_rate, r->peer.fingerprint, 1, in->began_ms))
-        refuse(in, HTTPS_EVENT_PEER_RATE, 429, "at most %u requests a second", s->c.request_rate);
+        refuse(in, HTTPS_EVENT_PEER_RATE, 429, "at most %u requests per second", s->c.request_rate);
     return in->status == 0;
 }
 
-/* What is settled before begin: true if the request goes on. */
+/* All checks before begin. True if the request may proceed. */
 static bool admit(https_server *s, https_inner *in)
 {
     https_request *r = &in->r;
@@ -300,7 +295,7 @@ static enum MHD_Result settle(https_server *s, https_inner *in)
         if (is_gone(s, in->conn))
             return MHD_NO;
         if (s->stopping || !in->r.resume) {
-            https_answer_text(&in->r, 503, "the server stops");
+            https_answer_text(&in->r, 503, "the server is stopping");
             break;
         }
         note_wakes(s, in);
@@ -308,7 +303,7 @@ static enum MHD_Result settle(https_server *s, https_inner *in)
     }
     if (in->status == 0) {
         log_error(s->c.log, "request without an answer", lf_str("path", in->r.path));
-        https_answer_text(&in->r, 500, "no answer");
+        https_answer_text(&in->r, 500, "the server made no answer");
     }
     return https_answer_queue(in);
 }
@@ -338,7 +333,7 @@ static enum MHD_Result first_call(https_server *s, struct MHD_Connection *mhd, c
     pthread_mutex_unlock(&s->lock);
     if (admit(s, in)) {
         if (in->r.body_bytes == 0)
-            return MHD_YES; /* begun in the next call: an answer given in this one ends the connection */
+            return MHD_YES; /* begin runs in the next call: answering now would close the connection */
         s->c.begin(&in->r);
     }
     if (in->status == 0 && !in->park_wanted && in->r.body && in->r.end) {
@@ -363,7 +358,7 @@ static enum MHD_Result body_failed(https_server *s, https_inner *in, sefl_status
     uint64_t idle_ms = 1000ull * s->c.idle_s;
     end_body(in, st);
     if (in->status == 0)
-        https_answer_text(&in->r, 500, "no answer");
+        https_answer_text(&in->r, 500, "the server made no answer");
     https_answer_early(in);
     in->phase = HTTPS_DISCARD;
     pthread_mutex_lock(&s->lock);
@@ -389,7 +384,7 @@ static enum MHD_Result body_call(https_server *s, https_inner *in, const char *p
                  (unsigned long long)ms);
         https_say_refused(s, &in->r.peer, "slow sender cut",
                           https_event_name(HTTPS_EVENT_BODY_SLOW), why);
-        return MHD_NO; /* on_completed tells the handler */
+        return MHD_NO; /* on_completed calls the handler */
     }
     sefl_status st = in->r.body(&in->r, span_of(p, n));
     return st == SEFL_OK ? MHD_YES : body_failed(s, in, st);
@@ -405,7 +400,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
     if (!in)
         return first_call(s, mhd, path, method, ctx);
     if (is_gone(s, in->conn))
-        return MHD_NO; /* on_completed tells the handler */
+        return MHD_NO; /* on_completed calls the handler */
     if (*data_n > 0) {
         size_t n = *data_n;
         *data_n = 0;
@@ -440,7 +435,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx,
     if (!in)
         return;
     if (in->phase == HTTPS_BODY) {
-        sefl_note("the peer went away after %llu of %llu bytes", (unsigned long long)in->got,
+        sefl_note("the peer disconnected after %llu of %llu bytes", (unsigned long long)in->got,
                   (unsigned long long)in->r.body_bytes);
         if (!in->slow)
             https_count(s, HTTPS_EVENT_BODY_CUT);
@@ -449,11 +444,11 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx,
     if (in->r.drop)
         in->r.drop(&in->r);
     https_answer_clear(in);
-    in->conn->busy = why != MHD_REQUEST_TERMINATED_COMPLETED_OK; /* then it is the last one */
+    in->conn->busy = why != MHD_REQUEST_TERMINATED_COMPLETED_OK; /* true: the connection ends */
     in->conn->idle_in = in->conn->idle_out = 0;
     uint64_t now = socket_now_ms();
     pthread_mutex_lock(&s->lock);
-    /* libmicrohttpd's clock may be there before the watcher */
+    /* libmicrohttpd's timeout may come before the watcher's */
     if (in->conn->discards && !in->conn->was_cut && now >= in->conn->late_ms)
         https_count(s, HTTPS_EVENT_BODY_SLOW);
     in->conn->discards = false;
@@ -501,25 +496,9 @@ static sefl_status start_daemon(https_server *s)
         (c->connections_max + 8) * c->threads, /* on_accept counts; this is shared by the threads */
         MHD_OPTION_CONNECTION_TIMEOUT, c->idle_s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         c->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, c->threads, MHD_OPTION_END);
-    SEFL_NEED(s->daemon, SEFL_EIO, "https: the server does not start on port %u", s->port);
+    SEFL_NEED(s->daemon, SEFL_EIO, "https: the server cannot start on port %u", s->port);
     s->listener = -1; /* the daemon's now */
     return SEFL_OK;
-}
-
-static void server_free(https_server *s)
-{
-    buckets_free(s->address_rate);
-    buckets_free(s->peer_rate);
-    buckets_free(s->peer_bytes);
-    buckets_free(s->lines);
-    for (unsigned i = 0; i < s->ids_n; i++)
-        tls_id_free(s->ids[i]);
-    allowlist_free(s->allowlist);
-    if (s->listener >= 0)
-        close(s->listener);
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
-    sefl_free(s);
 }
 
 static unsigned or_default(unsigned v, unsigned otherwise)
@@ -527,7 +506,7 @@ static unsigned or_default(unsigned v, unsigned otherwise)
     return v ? v : otherwise;
 }
 
-/* No rate: no limit. */
+/* burst 0: no limit. */
 static sefl_status make_bucket(buckets **out, double burst, double per_s)
 {
     return burst > 0 ? buckets_new(out, &(buckets_rule){ .burst = burst, .per_s = per_s })
@@ -545,9 +524,7 @@ static sefl_status make_buckets(https_server *s)
 
 sefl_status https_server_start(https_server **out, const https_server_config *c)
 {
-    sefl_status st = SEFL_OK;
-    https_server *s = NULL;
-    SEFL_PASS(sefl_make(out, &s));
+    SEFL_MAKE(https_server, s, out);
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->changed);
     s->c = *c;
@@ -558,7 +535,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     s->c.idle_s = or_default(c->idle_s, 60);
     s->c.rate_min = or_default(c->rate_min, 1024);
     SEFL_CHECK(c->id && c->begin && c->peer_role, SEFL_EINVAL,
-               "https: a server needs an identity, a role of peers and a handler");
+               "https: a server needs an identity, a peer role and a handler");
     SEFL_TRY(make_buckets(s));
     s->ids[s->ids_n++] = tls_id_hold(c->id);
     s->allowlist = allowlist_hold(c->allowlist);
@@ -570,13 +547,7 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     SEFL_TRY(start_daemon(s));
     s->watching = pthread_create(&s->watcher, NULL, watch, s) == 0;
     SEFL_CHECK(s->watching, SEFL_EIO, "https: no thread");
-    *out = s, s = NULL;
-done:
-    if (s && s->daemon)
-        https_server_stop(s);
-    else if (s)
-        server_free(s);
-    return st;
+    SEFL_HAND_OVER(out, s, https_server_stop);
 }
 
 uint16_t https_server_port(const https_server *s)
@@ -587,11 +558,9 @@ uint16_t https_server_port(const https_server *s)
 void https_server_set_id(https_server *s, const tls_id *id)
 {
     pthread_mutex_lock(&s->lock);
-    if (s->ids_n == HTTPS_IDS_MAX) { /* keep the newest places; the oldest handshake is long over */
+    if (s->ids_n == HTTPS_IDS_MAX) { /* drop the oldest: its handshakes are long over */
         tls_id_free(s->ids[0]);
-        for (unsigned i = 1; i < HTTPS_IDS_MAX; i++)
-            s->ids[i - 1] = s->ids[i];
-        s->ids_n--;
+        memmove(s->ids, s->ids + 1, --s->ids_n * sizeof *s->ids);
     }
     s->ids[s->ids_n++] = tls_id_hold(id);
     s->generation++;
@@ -602,7 +571,8 @@ void https_server_stop(https_server *s)
 {
     if (!s)
         return;
-    int listener = MHD_quiesce_daemon(s->daemon);
+    if (s->daemon)
+        s->listener = MHD_quiesce_daemon(s->daemon);
     struct timespec until = cond_after(STOP_MS);
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
@@ -615,9 +585,19 @@ void https_server_stop(https_server *s)
     pthread_mutex_unlock(&s->lock);
     if (s->watching)
         pthread_join(s->watcher, NULL);
-    MHD_stop_daemon(s->daemon);
+    if (s->daemon)
+        MHD_stop_daemon(s->daemon);
     https_say_unsaid(s);
-    if (listener >= 0)
-        close(listener);
-    server_free(s);
+    if (s->listener >= 0)
+        close(s->listener);
+    buckets_free(s->address_rate);
+    buckets_free(s->peer_rate);
+    buckets_free(s->peer_bytes);
+    buckets_free(s->lines);
+    for (unsigned i = 0; i < s->ids_n; i++)
+        tls_id_free(s->ids[i]);
+    allowlist_free(s->allowlist);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    sefl_free(s);
 }

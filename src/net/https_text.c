@@ -52,7 +52,7 @@ bool https_said_check(https_refusal *no, uint64_t *body_bytes, const https_said 
 {
     uint64_t n = 0;
     if (h->bytes > HTTPS_HEAD_MAX)
-        return no_to(no, HTTPS_EVENT_HEADERS, 431, "at most %d bytes of headers are taken",
+        return no_to(no, HTTPS_EVENT_HEADERS, 431, "at most %d bytes of headers are accepted",
                      HTTPS_HEAD_MAX);
     if (!https_path_check(h->path))
         return no_to(no, HTTPS_EVENT_PATH, 400, "bad path");
@@ -61,7 +61,7 @@ bool https_said_check(https_refusal *no, uint64_t *body_bytes, const https_said 
     if (h->length.p && !https_number_read(&n, h->length))
         return no_to(no, HTTPS_EVENT_LENGTH, 400, "bad Content-Length");
     if (n > most)
-        return no_to(no, HTTPS_EVENT_TOO_LARGE, 413, "%llu bytes, at most %llu are taken",
+        return no_to(no, HTTPS_EVENT_TOO_LARGE, 413, "%llu bytes, at most %llu are accepted",
                      (unsigned long long)n, (unsigned long long)most);
     *body_bytes = n;
     return true;

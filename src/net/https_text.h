@@ -1,13 +1,13 @@
-/* https_text: checks the head of a request, which a stranger may have written, by its text alone.
+/* https_text: checks the text of a request header, which may come from a stranger.
  *
  *     https_refusal no;
  *     const https_said said = { .bytes = n, .path = path, .length = length };
  *     if (!https_said_check(&no, &body_bytes, &said, most))
- *         ... answer no.status, count no.event, say no.why
+ *         ... answer no.status, count no.event, log no.why
  *
- * libmicrohttpd has cut the head into pieces and decoded the path (%2e is a dot by now); what the
- * pieces mean is decided here. No connection, no clock, no state: so a fuzz harness can try all of
- * it (tests/fuzz/net/fuzz_https_text.c).
+ * libmicrohttpd has split the header and decoded the path (%2e is a dot by now); this module
+ * decides what the parts mean. It needs no connection, clock or state, so a fuzz harness covers all
+ * of it (tests/fuzz/net/fuzz_https_text.c).
  *
  * Threads: any.   Secrets: none.   Cost: one pass over the path. */
 #ifndef NET_HTTPS_TEXT_H
@@ -24,34 +24,34 @@ enum {
     HTTPS_DIGITS_MAX = 19, /* all such numbers are below 2^64 - 1, which may mean "none" */
 };
 
-/* 1 to 19 decimal digits and nothing else: no sign, no space. False: out is untouched. */
+/* Reads 1 to 19 decimal digits and nothing else: no sign, no space. If false, out is unchanged. */
 bool https_number_read(uint64_t *out, sefl_span text);
 
-/* Begins with '/', at most 1,024 characters, all printable ASCII (no space), and none of "..", "//"
- * and backslash anywhere: appended to a folder's name it stays in the folder. */
+/* True if the path begins with '/', has at most 1,024 characters, all printable ASCII (no space),
+ * and contains none of "..", "//" and backslash: appended to a folder's name it stays in the
+ * folder. */
 bool https_path_check(sefl_span path);
 
-/* Is it a POST to the one path that needs no certificate? open_path NULL: there is none. Byte for
- * byte: no other spelling of method or path is open. */
+/* True for a POST to open_path, the one path that needs no certificate (NULL: there is none).
+ * Compares byte by byte: no other spelling of method or path is open. */
 bool https_is_open(const char *method, const char *path, const char *open_path);
 
 typedef struct https_said {
-    size_t bytes;     /* of the whole head */
+    size_t bytes;     /* bytes of the whole header */
     sefl_span path;   /* decoded, without the query */
-    sefl_span coding; /* Transfer-Encoding; p NULL: not there */
-    sefl_span length; /* Content-Length; p NULL: not there, no body */
+    sefl_span coding; /* Transfer-Encoding; p NULL: missing */
+    sefl_span length; /* Content-Length; p NULL: missing, no body */
 } https_said;
 
 typedef struct https_refusal {
     unsigned status;
     https_event event;
-    char why[80]; /* a line without its end */
+    char why[80]; /* a line without the newline */
 } https_refusal;
 
-/* True: it may go on, with a body of *body_bytes <= most. False: the first of these that is wrong,
- * in this order: size of the head (431), path (400), a body without a length (411), a length that
- * is no number (400), one above `most` (413). *no is written then only, *body_bytes if all is
- * good. */
+/* True if the request may proceed, with a body of *body_bytes <= most. Otherwise *no gets the first
+ * failed check, in this order: header size (431), path (400), body without a length (411), length
+ * that is not a number (400), length above `most` (413). Writes only one of *no and *body_bytes. */
 bool https_said_check(https_refusal *no, uint64_t *body_bytes, const https_said *h, uint64_t most);
 
 #endif

@@ -18,7 +18,7 @@ struct local_http {
 static enum MHD_Result answer(struct MHD_Connection *conn, unsigned status, const char *type,
                               sefl_span body)
 {
-    /* libmicrohttpd copies it, and reads only */
+    /* libmicrohttpd only copies it */
     struct MHD_Response *r =
         MHD_create_response_from_buffer(body.n, (void *)(uintptr_t)body.p, MHD_RESPMEM_MUST_COPY);
     if (!r)
@@ -48,14 +48,13 @@ static enum MHD_Result answer_page(local_http *h, struct MHD_Connection *conn, c
     } else {
         log_error(h->c.log, "page not made", lf_str("path", p->path),
                   lf_str("why", sefl_last_error()));
-        rc =
-            answer_text(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "it failed here; the log says why\n");
+        rc = answer_text(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "failed; see the server's log\n");
     }
     buf_clear(&body);
     return rc;
 }
 
-/* Answered in its first call: libmicrohttpd then closes the connection, and reads no body. */
+/* Answers in the first call: libmicrohttpd then closes the connection and reads no body. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const char *path,
                                   const char *method, const char *version, const char *data,
                                   size_t *data_n, void **ctx)
@@ -74,23 +73,18 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
 
 sefl_status local_http_check(const char *address)
 {
-    if (socket_is_loopback(address))
-        return SEFL_OK;
-    return sefl_fail(
-        SEFL_EINVAL,
-        "\"%.64s\" is not a loopback address: these pages need no certificate, so they "
-        "are for this machine alone; use 127.0.0.1:PORT or [::1]:PORT",
-        address);
+    SEFL_NEED(socket_is_loopback(address), SEFL_EINVAL,
+              "\"%.64s\" is not a loopback address: these pages need no certificate, so only this "
+              "machine may read them; use 127.0.0.1:PORT or [::1]:PORT",
+              address);
+    return SEFL_OK;
 }
 
 sefl_status local_http_start(local_http **out, const local_http_config *c)
 {
-    sefl_status st = SEFL_OK;
-    local_http *h = NULL;
     int fd = -1;
-    *out = NULL;
+    SEFL_MAKE(local_http, h, out);
     SEFL_TRY(local_http_check(c->address));
-    SEFL_TRY(sefl_new(&h, 1, sizeof *h));
     h->c = *c;
     SEFL_TRY(socket_listen(&fd, c->address, c->port, &h->port));
     h->daemon = MHD_start_daemon(
@@ -99,7 +93,8 @@ sefl_status local_http_start(local_http **out, const local_http_config *c)
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
-    SEFL_CHECK(h->daemon, SEFL_EIO, "the server does not start on %s port %u", c->address, h->port);
+    SEFL_CHECK(h->daemon, SEFL_EIO, "the health page cannot start on %s port %u", c->address,
+               h->port);
     fd = -1; /* the daemon's now */
     log_info(c->log, "health", lf_str("host", c->address), lf_u64("port", h->port));
     *out = h, h = NULL;

@@ -1,20 +1,20 @@
-/* local_http: plain HTTP on a loopback address, for what runs beside a server: a health check, a
- * monitor.
+/* local_http: plain HTTP on a loopback address, for programs on the server's machine: health
+ * checks, monitors.
  *
  *     static const local_page pages[] = { { "/healthz", "application/json", health }, { 0 } };
  *     SEFL_TRY(local_http_start(&h, &(local_http_config){ .address = "127.0.0.1", .port = 7010,
  *                                                         .pages = pages, .ctx = me }));
  *     local_http_stop(h);
  *
- * No certificate and no encryption, so it listens on 127.0.0.0/8 or ::1 only (SEFL_EINVAL
- * otherwise), and a page must say nothing that another user of this machine may not read. A monitor
- * elsewhere needs an agent on this machine, or a proxy that authenticates it.
+ * It uses no certificate and no encryption, so it listens only on 127.0.0.0/8 or ::1 (SEFL_EINVAL
+ * otherwise), and a page must contain nothing that another user of this machine may not read. A
+ * monitor elsewhere needs an agent on this machine, or a proxy that authenticates it.
  *
- * GET and HEAD of the listed paths, nothing else: other methods get 405, other paths 404. Each
+ * It answers GET and HEAD of the listed paths only: other methods get 405, other paths 404. Each
  * connection carries one request; a body is never read. Limits: 16 connections, 5 s of silence
- * each, 8 KiB of request header. libmicrohttpd parses; of a request we look only at the method and
- * the path, which are compared whole. Threads: pages are made on a thread of the server, one at a
- * time.   Secrets: none. */
+ * each, 8 KiB of request header. libmicrohttpd parses the request; we use only the method and the
+ * path and compare both in full. Threads: a thread of the server makes the pages, one at a time.
+ * Secrets: none. */
 #ifndef NET_LOCAL_HTTP_H
 #define NET_LOCAL_HTTP_H
 
@@ -26,9 +26,9 @@
 typedef struct local_http local_http;
 
 typedef struct local_page {
-    const char *path; /* NULL: the list ends */
+    const char *path; /* NULL: end of the list */
     const char *type; /* Content-Type */
-    /* Appends the page to body and sets *status (200 before). A failure is logged and answered with 500. */
+    /* Appends the page to body; may change *status from 200. A failure is logged and gets 500. */
     sefl_status (*make)(void *ctx, sefl_buf *body, unsigned *status);
 } local_page;
 
@@ -37,15 +37,15 @@ typedef struct local_http_config {
     uint16_t port;           /* 0: the system chooses */
     const local_page *pages; /* borrowed, as ctx and log */
     void *ctx;
-    sefl_log *log; /* says where it listens; NULL: silent */
+    sefl_log *log; /* gets the address it listens on; NULL: silent */
 } local_http_config;
 
-/* SEFL_EINVAL for an address that others can reach. */
+/* SEFL_EINVAL for an address that other machines can reach. */
 sefl_status local_http_check(const char *address) SEFL_MUST_CHECK;
 
 sefl_status local_http_start(local_http **out, const local_http_config *c) SEFL_MUST_CHECK;
 uint16_t local_http_port(const local_http *h);
-/* No page is being made when it returns. NULL is fine. */
+/* Waits for a page in progress. NULL is allowed. */
 void local_http_stop(local_http *h);
 
 #endif

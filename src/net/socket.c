@@ -45,10 +45,8 @@ static sefl_status resolve(struct addrinfo **out, const char *host, uint16_t por
     snprintf(service, sizeof service, "%u", port);
     *out = NULL;
     int rc = getaddrinfo(host, service, &hints, out);
-    if (rc == EAI_MEMORY)
-        return sefl_fail(SEFL_ENOMEM, "out of memory");
-    if (rc != 0)
-        return sefl_fail(SEFL_EIO, "cannot find host \"%.128s\": %s", host, gai_strerror(rc));
+    SEFL_NEED(rc != EAI_MEMORY, SEFL_ENOMEM, "out of memory");
+    SEFL_NEED(rc == 0, SEFL_EIO, "cannot find host \"%.128s\": %s", host, gai_strerror(rc));
     return SEFL_OK;
 }
 
@@ -137,18 +135,15 @@ sefl_status socket_accept(int *out, int fd, unsigned wait_ms)
     *out = -1;
     for (;;) {
         short seen;
-        sefl_status st = socket_wait(fd, POLLIN, until, &seen);
-        if (st != SEFL_OK)
-            return st;
-        if (!seen)
-            return sefl_fail(SEFL_ETIMEOUT, "no connection within %u ms", wait_ms);
+        SEFL_PASS(socket_wait(fd, POLLIN, until, &seen));
+        SEFL_NEED(seen, SEFL_ETIMEOUT, "no connection within %u ms", wait_ms);
         int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (conn >= 0) {
             setsockopt(conn, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
             *out = conn;
             return SEFL_OK;
         }
-        /* a peer that went away before we came to it is no failure of ours */
+        /* a peer that disconnected before we accepted it is not our failure */
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
             return sefl_fail(SEFL_ENOMEM, "accept: %s", strerror(errno));
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -182,14 +177,12 @@ sefl_status socket_dial(int *out, const char *host, uint16_t port, uint64_t unti
     struct addrinfo *list = NULL;
     unsigned left = 0;
     *out = -1;
-    sefl_status st = resolve(&list, host, port, 0);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(resolve(&list, host, port, 0));
     for (const struct addrinfo *a = list; a; a = a->ai_next)
         left++;
-    st = SEFL_EIO;
+    sefl_status st = SEFL_EIO;
     for (const struct addrinfo *a = list; a; a = a->ai_next, left--) {
-        /* an address that does not answer takes its share of the time, not all of it */
+        /* an address that does not answer uses its share of the time, not all of it */
         uint64_t now = socket_now_ms(), span = until_ms > now ? until_ms - now : 0;
         st = connect_one(out, a, now + span / left);
         if (st == SEFL_OK || st == SEFL_ENOMEM)

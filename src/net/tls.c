@@ -1,25 +1,24 @@
-/* Design. The socket does not block; waits are poll(2). GnuTLS works on our two buffers of sealed
+/* Design. The socket is non-blocking; waits use poll(2). GnuTLS works on our two buffers of encrypted
  * bytes and never on the socket:
- *  1. out[out_at, out_n) is sealed and waits for the kernel. GnuTLS' push function appends to it;
- *     there is always room, since a record is only made after drain() has made it (RECORD_ROOM).
- *  2. raw[raw_at, raw_n) came from the kernel and waits for GnuTLS' pull function: one system call
+ *  1. out[out_at, out_n) is encrypted and waits for the kernel. GnuTLS's push function appends to it;
+ *     there is always room, since put_record drains it first if need be (RECORD_ROOM).
+ *  2. raw[raw_at, raw_n) came from the kernel and waits for GnuTLS's pull function: one system call
  *     for many records, where GnuTLS itself would need two for each.
- *  3. held[0, held_n) are small sends, put together until they fill a record, or flush.
- *  4. in[in_at, in_n) is opened but not yet asked for: a record's rest, and what a blocked send
- *     read ahead, up to CHANNEL_INBOX.
- *  5. The keeper thread sends heartbeats. It touches the stream only while it holds `lock`, and never
- *     waits for it: an owner who has the lock is inside send, recv or flush, where it either makes bytes
- *     move or waits for the peer, and a peer that is waited for does not wait for us.
- *  6. A wait for the way out also listens to the way in while there is room, so that two peers that
- *     both send cannot block each other.
+ *  3. held[0, held_n) collects small sends until they fill a record, or until flush.
+ *  4. in[in_at, in_n) is decrypted but not yet requested: the rest of a record, and what a blocked
+ *     send read ahead, up to CHANNEL_INBOX.
+ *  5. The keeper thread sends heartbeats. It uses the stream only while it holds `lock`, and never
+ *     waits for it: an owner that holds the lock is inside send, recv or flush, where it either moves
+ *     bytes or waits for the peer, and a peer that we wait for does not wait for us.
+ *  6. A wait to send also receives while there is room, so that two peers that both send cannot block
+ *     each other.
  *
- * Why GnuTLS' own AES-GCM. It seals about 2.8 GB/s in records of 16 KiB: a quarter of the time
- * of noise shares over TLS. OpenSSL seals 4.3, libipsec-mb 12. Neither can be used from here:
- * since 3.7 GnuTLS lets nobody replace a cipher (gnutls_crypto_register_aead_cipher does
- * nothing any more), the kernel's TLS needs a module and a system-wide setting of GnuTLS, and
- * libipsec-mb has neither handshake nor records, so it would want a TLS of our own. A second
- * TLS library for one kind of stream is not worth some 120 ns a value; where more is needed,
- * lanes seal side by side. */
+ * Why GnuTLS's own AES-GCM. It encrypts about 2.8 GB/s in records of 16 KiB: a quarter of the time
+ * of noise shares over TLS. OpenSSL reaches 4.3 GB/s, libipsec-mb 12 GB/s, but we cannot use them
+ * here: since 3.7 GnuTLS ignores replacement ciphers (gnutls_crypto_register_aead_cipher has no
+ * effect), kernel TLS needs a module and a system-wide GnuTLS setting, and libipsec-mb has neither
+ * handshake nor records, so we would need our own TLS. A second TLS library for one kind of stream
+ * is not worth about 120 ns per value; for more throughput, lanes encrypt in parallel. */
 #define _GNU_SOURCE
 #include "net/tls.h"
 
@@ -39,7 +38,7 @@
 #include <unistd.h>
 
 enum {
-    RECORD = 16 << 10, /* the largest a TLS record carries */
+    RECORD = 16 << 10, /* maximum payload of a TLS record */
     RECORD_ROOM = RECORD + 512,
     BEAT_MAX_MS = 5000,
     OUT_BYTES = 256 << 10,
@@ -55,19 +54,19 @@ struct tls {
     x509_want want; /* during the handshake */
     x509_peer peer;
     bool asks_protocol;
-    char protocol[TLS_PROTOCOL_MAX + 1]; /* that was agreed on; "" before */
+    char protocol[TLS_PROTOCOL_MAX + 1]; /* the negotiated one; "" before */
     atomic_bool interrupted;
-    uint64_t pulled;                /* bytes that GnuTLS has taken */
-    bool refuses_us;                /* the peer, by an alert */
-    bool failed;                    /* a call of the owner has: no more heartbeats */
+    uint64_t pulled;                /* bytes that GnuTLS has consumed */
+    bool refuses_us;                /* the peer sent an alert */
+    bool failed;                    /* a call of the owner failed: no more heartbeats */
     uint8_t *out, *raw, *held, *in; /* in: from sefl_grow */
     size_t out_at, out_n, raw_at, raw_n, held_n;
     size_t in_at, in_n, in_cap;
 
-    pthread_mutex_t lock; /* of all above, where there is a keeper */
+    pthread_mutex_t lock; /* guards all above, if there is a keeper */
     pthread_t keeper;
     bool kept;                 /* the keeper runs */
-    pthread_mutex_t bell_lock; /* of closing */
+    pthread_mutex_t bell_lock; /* guards closing */
     pthread_cond_t bell;
     bool closing;
 };
@@ -80,7 +79,7 @@ static ssize_t push(gnutls_transport_ptr_t ptr, const giovec_t *v, int n)
     size_t all = 0;
     for (int i = 0; i < n; i++)
         all += v[i].iov_len;
-    if (all > OUT_BYTES - t->out_n) { /* only a peer's own handshake makes us send unasked */
+    if (all > OUT_BYTES - t->out_n) { /* only the peer's handshake messages can fill it */
         gnutls_transport_set_errno(t->s, EAGAIN);
         return -1;
     }
@@ -153,14 +152,14 @@ static sefl_status session_fail(const tls *t, int rc)
     case GNUTLS_E_PUSH_ERROR:
         return sefl_fail(SEFL_ECLOSED, "tls: the connection was cut");
     case GNUTLS_E_NO_APPLICATION_PROTOCOL:
-        return sefl_fail(SEFL_EPROTO, "tls: the peer speaks another protocol than this port");
+        return sefl_fail(SEFL_EPROTO, "tls: the peer offers no protocol that this port serves");
     case GNUTLS_E_UNSUPPORTED_VERSION_PACKET:
     case GNUTLS_E_NO_CIPHER_SUITES:
-        return sefl_fail(SEFL_EPROTO, "tls: the peer offers no TLS 1.3 that we accept (%s)",
+        return sefl_fail(SEFL_EPROTO, "tls: the peer does not offer TLS 1.3 as we require it (%s)",
                          gnutls_strerror(rc));
     case GNUTLS_E_NO_CERTIFICATE_FOUND:
     case GNUTLS_E_CERTIFICATE_REQUIRED:
-        return sefl_fail(SEFL_EAUTH, "tls: the peer shows no certificate");
+        return sefl_fail(SEFL_EAUTH, "tls: the peer presents no certificate");
     default:
         return tls_fail(SEFL_EPROTO, rc, "tls");
     }
@@ -172,9 +171,9 @@ static bool again(ssize_t rc)
            (rc < 0 && !gnutls_error_is_fatal((int)rc));
 }
 
-/* Waits for one of the events; *since_ms: when what the owner asked for last moved on, 0: now.
- * SEFL_ETIMEOUT: that is idle_ms ago; or nothing came for silent_ms, which counts only while we
- * wait for input. */
+/* Waits for one of the events; *since_ms: time of the last progress, 0: now. SEFL_ETIMEOUT after
+ * idle_ms without progress, or after silent_ms without a byte, which counts only while we wait for
+ * input. */
 static sefl_status wait_for(const tls *t, short events, uint64_t *since_ms, short *seen)
 {
     uint64_t now = socket_now_ms();
@@ -184,17 +183,17 @@ static sefl_status wait_for(const tls *t, short events, uint64_t *since_ms, shor
     uint64_t silent = events & POLLIN ? now + t->silent_ms : UINT64_MAX;
     SEFL_PASS(socket_wait(t->fd, events, late < silent ? late : silent, seen));
     SEFL_NEED(!atomic_load(&t->interrupted), SEFL_ECLOSED, "tls: stopped on request");
-    SEFL_NEED(*seen != 0 || silent > late, SEFL_ETIMEOUT, "tls: peer silent for %u ms",
+    SEFL_NEED(*seen != 0 || silent > late, SEFL_ETIMEOUT, "tls: the peer was silent for %u ms",
               t->silent_ms);
     SEFL_NEED(*seen != 0 && socket_now_ms() < late, SEFL_ETIMEOUT,
-              "tls: no progress of the peer for %u ms", t->idle_ms);
+              "tls: the peer made no progress for %u ms", t->idle_ms);
     return SEFL_OK;
 }
 
 /* ---- the way in -------------------------------------------------------------------------- */
 
-/* One record, or why there is none. A message of TLS' own (a key update) is none, and what the
- * kernel gave us with it is behind it: poll would not tell of that. */
+/* Decrypts one record, or returns why there is none. A TLS-internal message (a key update) yields
+ * no record, but raw may have more after it, which poll would not report: then it tries again. */
 static ssize_t open_record(tls *t, uint8_t *to, size_t room)
 {
     for (;;) {
@@ -205,7 +204,7 @@ static ssize_t open_record(tls *t, uint8_t *to, size_t room)
     }
 }
 
-/* Opens records that are there until `limit` bytes are ahead. *got = 0: nothing there. */
+/* Decrypts available records until `limit` bytes are ready. *got = 0: none was available. */
 static sefl_status read_ahead(tls *t, size_t limit, size_t *got)
 {
     *got = 0;
@@ -236,21 +235,31 @@ static sefl_status read_ahead(tls *t, size_t limit, size_t *got)
 
 /* ---- the way out ------------------------------------------------------------------------- */
 
-/* Gives the kernel all that is sealed. */
+/* Sends what the kernel accepts at once. True: everything; false: errno has the reason. */
+static bool drain_some(tls *t)
+{
+    while (t->out_at < t->out_n) {
+        ssize_t k = send(t->fd, t->out + t->out_at, t->out_n - t->out_at, MSG_NOSIGNAL);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return false;
+        t->out_at += (size_t)k;
+    }
+    t->out_at = t->out_n = 0;
+    return true;
+}
+
+/* Sends everything that is encrypted. */
 static sefl_status drain(tls *t)
 {
     uint64_t since = 0;
-    while (t->out_at < t->out_n) {
-        ssize_t k = send(t->fd, t->out + t->out_at, t->out_n - t->out_at, MSG_NOSIGNAL);
-        if (k > 0) {
-            t->out_at += (size_t)k;
-            since = 0;
-            continue;
-        }
-        if (errno != EAGAIN && errno != EINTR)
+    for (size_t at = t->out_at, got; !drain_some(t); at = t->out_at) {
+        if (errno != EAGAIN)
             return system_fail(t, "send");
+        if (t->out_at > at)
+            since = 0;
         short seen = 0, room = t->in_n - t->in_at < CHANNEL_INBOX ? POLLIN : 0;
-        size_t got;
         SEFL_PASS(wait_for(t, (short)(POLLOUT | room), &since, &seen));
         if (seen & (POLLIN | POLLHUP | POLLERR)) {
             SEFL_PASS(read_ahead(t, CHANNEL_INBOX, &got));
@@ -258,11 +267,10 @@ static sefl_status drain(tls *t)
                 since = 0;
         }
     }
-    t->out_at = t->out_n = 0;
     return SEFL_OK;
 }
 
-/* Seals n <= RECORD bytes. */
+/* Encrypts n <= RECORD bytes. */
 static sefl_status put_record(tls *t, const uint8_t *p, size_t n)
 {
     if (t->out_n + RECORD_ROOM > OUT_BYTES)
@@ -270,7 +278,7 @@ static sefl_status put_record(tls *t, const uint8_t *p, size_t n)
     ssize_t rc = gnutls_record_send(t->s, p, n);
     if (rc < 0)
         SEFL_PASS(session_fail(t, (int)rc));
-    SEFL_NEED((size_t)rc == n, SEFL_EIO, "tls: a record was cut");
+    SEFL_NEED((size_t)rc == n, SEFL_EIO, "tls: a record was truncated");
     return SEFL_OK;
 }
 
@@ -315,7 +323,7 @@ static sefl_status recv_all(tls *t, uint8_t *to, size_t n)
             since = 0;
             continue;
         }
-        if (n >= RECORD) { /* straight to its place */
+        if (n >= RECORD) { /* directly into the caller's buffer */
             ssize_t k = open_record(t, to, n);
             SEFL_NEED(k != 0, SEFL_ECLOSED, "tls: closed by the peer");
             if (k > 0) {
@@ -328,7 +336,7 @@ static sefl_status recv_all(tls *t, uint8_t *to, size_t n)
         } else {
             SEFL_PASS(read_ahead(t, 1, &got));
         }
-        if (t->out_at < t->out_n) /* an answer of TLS' own, such as to a key update */
+        if (t->out_at < t->out_n) /* a TLS-internal answer, such as to a key update */
             SEFL_PASS(drain(t));
         short seen;
         if (got == 0)
@@ -371,21 +379,7 @@ static sefl_status tls_flush(void *self)
     return leave(self, flush_all(self));
 }
 
-/* Gives the kernel what it takes at once. */
-static void drain_some(tls *t)
-{
-    while (t->out_at < t->out_n) {
-        ssize_t k = send(t->fd, t->out + t->out_at, t->out_n - t->out_at, MSG_NOSIGNAL);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return;
-        t->out_at += (size_t)k;
-    }
-    t->out_at = t->out_n = 0;
-}
-
-/* Whatever fails here, the owner meets in its next call. */
+/* If this fails, the owner's next call reports it. */
 static void beat(tls *t)
 {
     if (pthread_mutex_trylock(&t->lock) != 0)
@@ -393,7 +387,7 @@ static void beat(tls *t)
     if (!t->failed) {
         if (t->out_at == t->out_n)
             (void)gnutls_record_send2(t->s, "", 0, 1, 0); /* no bytes, so some padding */
-        drain_some(t);
+        (void)drain_some(t);
     }
     pthread_mutex_unlock(&t->lock);
 }
@@ -450,7 +444,7 @@ static int verify(gnutls_session_t s)
     return t->peer.code == X509_OK ? 0 : GNUTLS_E_CERTIFICATE_ERROR;
 }
 
-/* Before GnuTLS computes with the key that the peer has shown. */
+/* Runs before GnuTLS computes with the key that the peer has presented. */
 static int before_signature(gnutls_session_t s, unsigned type, unsigned when, unsigned incoming,
                             const gnutls_datum_t *msg)
 {
@@ -458,12 +452,12 @@ static int before_signature(gnutls_session_t s, unsigned type, unsigned when, un
     x509_peer p;
     (void)type, (void)when, (void)msg;
     if (!incoming || x509_shown_affordable(&p, s))
-        return 0; /* nothing is said about the peer yet */
+        return 0; /* no verdict about the peer yet */
     t->peer = p;
     return GNUTLS_E_CERTIFICATE_ERROR;
 }
 
-/* The names of the streams that we offer or serve. */
+/* Sets the protocol names that we offer or serve. */
 static sefl_status ask_protocol(tls *t, const tls_peer *want)
 {
     gnutls_datum_t names[TLS_PROTOCOLS];
@@ -476,7 +470,7 @@ static sefl_status ask_protocol(tls *t, const tls_peer *want)
     return SEFL_OK;
 }
 
-/* GnuTLS lets a peer pass that names no protocol at all. */
+/* GnuTLS accepts a peer that names no protocol at all; we do not. */
 static sefl_status learn_protocol(tls *t)
 {
     gnutls_datum_t name = { 0 };
@@ -484,7 +478,7 @@ static sefl_status learn_protocol(tls *t)
         return SEFL_OK;
     if (gnutls_alpn_get_selected_protocol(t->s, &name) < 0 || name.size > TLS_PROTOCOL_MAX) {
         gnutls_alert_send(t->s, GNUTLS_AL_FATAL, GNUTLS_A_NO_APPLICATION_PROTOCOL);
-        drain_some(t);
+        (void)drain_some(t);
         return session_fail(t, GNUTLS_E_NO_APPLICATION_PROTOCOL);
     }
     memcpy(t->protocol, name.data, name.size);
@@ -511,7 +505,7 @@ static sefl_status set_up(tls *t, bool server, const char *host, const tls_peer 
     SEFL_PASS(ask_protocol(t, want));
     if (server) {
         gnutls_certificate_server_set_request(t->s, GNUTLS_CERT_REQUIRE);
-        /* the names of our CAs are not the peer's business, and it has one certificate only */
+        /* do not reveal the names of our CAs; the peer has only one certificate anyway */
         gnutls_certificate_send_x509_rdn_sequence(t->s, 1);
     } else if (x509_address(ip, host) == 0) {
         GNUTLS_PASS(gnutls_server_name_set(t->s, GNUTLS_NAME_DNS, host, strlen(host)), "tls");
@@ -522,27 +516,24 @@ static sefl_status set_up(tls *t, bool server, const char *host, const tls_peer 
 sefl_status tls_shake(tls *t, bool *done)
 {
     int rc = gnutls_handshake(t->s);
-    drain_some(t);
+    (void)drain_some(t);
     *done = rc == 0 && t->out_at == t->out_n;
     t->refuses_us = rc == GNUTLS_E_FATAL_ALERT_RECEIVED;
     if (rc < 0 && !again(rc)) {
         gnutls_alert_send_appropriate(t->s, rc);
-        drain_some(t);
+        (void)drain_some(t);
         SEFL_NEED(t->peer.code == X509_OK, SEFL_EAUTH, "tls: %s", t->peer.why);
         SEFL_PASS(session_fail(t, rc));
     }
-    /* the callback judged it; without a certificate it would not have been called */
-    SEFL_NEED(!*done || (t->peer.code == X509_OK && t->peer.role[0] != 0), SEFL_EAUTH,
-              "tls: the peer shows no certificate");
-    if (*done)
-        SEFL_PASS(learn_protocol(t));
-    if (*done) {
-        t->want = (x509_want){ 0 }; /* the caller's memory */
-        t->ch = (channel){ .ops = &tls_ops, .self = t };
-        if (t->beat_ms > 0)
-            SEFL_PASS(start_keeper(t));
-    }
-    return SEFL_OK;
+    if (!*done)
+        return SEFL_OK;
+    /* the callback verified it; without a certificate it would not have been called */
+    SEFL_NEED(t->peer.code == X509_OK && t->peer.role[0] != 0, SEFL_EAUTH,
+              "tls: the peer presents no certificate");
+    SEFL_PASS(learn_protocol(t));
+    t->want = (x509_want){ 0 }; /* the caller's memory */
+    t->ch = (channel){ .ops = &tls_ops, .self = t };
+    return t->beat_ms > 0 ? start_keeper(t) : SEFL_OK;
 }
 
 short tls_shake_events(const tls *t)
@@ -565,7 +556,7 @@ void tls_want(tls *t, const tls_peer *want)
 void tls_tell_refused(const tls *t, const tls_peer *want)
 {
     x509_peer who = t->peer;
-    if (who.code == X509_OK) /* nobody was judged */
+    if (who.code == X509_OK) /* no certificate was verified */
         who.code = X509_NONE;
     if (want->refused && !t->refuses_us)
         want->refused(want->ctx, &who);
@@ -583,7 +574,7 @@ sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls
         t->beat_ms = t->silent_ms / 4 < BEAT_MAX_MS ? t->silent_ms / 4 + 1 : BEAT_MAX_MS;
     t->want = (x509_want){ .host = host, .server = !server };
     tls_want(t, want);
-    SEFL_CHECK(want->role != NULL, SEFL_EINVAL, "tls: which role is the peer to have?");
+    SEFL_CHECK(want->role != NULL, SEFL_EINVAL, "tls: the peer's role is not given");
     SEFL_TRY(sefl_new(&t->out, OUT_BYTES, 1));
     SEFL_TRY(sefl_new(&t->raw, RAW_BYTES, 1));
     SEFL_TRY(sefl_new(&t->held, RECORD, 1));
@@ -634,16 +625,6 @@ channel *tls_channel(tls *t)
     return &t->ch;
 }
 
-const uint8_t *tls_peer_fingerprint(const tls *t)
-{
-    return t->peer.fingerprint;
-}
-
-const char *tls_peer_name(const tls *t)
-{
-    return t->peer.name;
-}
-
 const x509_peer *tls_peer_info(const tls *t)
 {
     return &t->peer;
@@ -668,7 +649,7 @@ void tls_close(tls *t)
     if (t->s) {
         if (t->ch.ops && !t->ch.dead && t->out_at == t->out_n) {
             gnutls_bye(t->s, GNUTLS_SHUT_WR);
-            drain_some(t);
+            (void)drain_some(t);
         }
         gnutls_deinit(t->s);
     }

@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-/* Reads the chain twice over: for GnuTLS' own choice of a certificate (cred), and as parsed
- * parts for a retrieve function (chain, key). */
+/* Parses the chain twice: for GnuTLS's own selection of a certificate (cred), and for a retrieve
+ * function (chain, key). */
 static sefl_status take_own(tls_id *id, const sefl_buf *cert, const sefl_buf *key)
 {
     sefl_status st = SEFL_OK;
@@ -45,7 +45,7 @@ static sefl_status take_trust(tls_id *id, const sefl_buf *ca)
     int rc = gnutls_x509_trust_list_add_trust_mem(id->trust, &c, NULL, GNUTLS_X509_FMT_PEM,
                                                   GNUTLS_TL_NO_DUPLICATES, 0);
     GNUTLS_NEED(SEFL_EPROTO, rc, id->ca_path);
-    SEFL_NEED(rc > 0, SEFL_EPROTO, "%s: no CA certificate in it", id->ca_path);
+    SEFL_NEED(rc > 0, SEFL_EPROTO, "%s: contains no CA certificate", id->ca_path);
     return SEFL_OK;
 }
 

@@ -18,20 +18,20 @@ sefl_status tls_fail(sefl_status code, int rc, const char *what)
         rc == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
         return sefl_fail(
             code,
-            "%s: not a PEM file of the kind wanted here (certificate: "
+            "%s: not a PEM file of the required kind (certificate: "
             "-----BEGIN CERTIFICATE-----, key: -----BEGIN PRIVATE KEY-----, request: "
             "-----BEGIN NEW CERTIFICATE REQUEST-----). Give the right file, or convert "
             "a DER file with openssl",
             what);
     if (rc == GNUTLS_E_BASE64_DECODING_ERROR || rc == GNUTLS_E_ASN1_DER_ERROR ||
         rc == GNUTLS_E_ASN1_TAG_ERROR || rc == GNUTLS_E_ASN1_DER_OVERFLOW)
-        return sefl_fail(code, "%s: damaged (%s). Make or copy it again", what,
+        return sefl_fail(code, "%s: damaged (%s). Create or copy it again", what,
                          gnutls_strerror(rc));
     if (rc == GNUTLS_E_DECRYPTION_FAILED)
         return sefl_fail(code,
-                         "%s: encrypted with a passphrase, which a server that starts by itself "
-                         "cannot type. Remove it (openssl pkey -in OLD -out NEW) and protect the "
-                         "file by mode 0600",
+                         "%s: encrypted with a passphrase, which a server cannot enter at start. "
+                         "Remove it (openssl pkey -in OLD -out NEW) and protect the file with mode "
+                         "0600",
                          what);
     return sefl_fail(code, "%s: %s", what, gnutls_strerror(rc));
 }
@@ -49,12 +49,6 @@ unsigned x509_address(uint8_t out[16], const char *host)
     return inet_pton(AF_INET, host, out) == 1 ? 4 : inet_pton(AF_INET6, host, out) == 1 ? 16 : 0;
 }
 
-static bool is_role(const char *role)
-{
-    return strcmp(role, "aggregator") == 0 || strcmp(role, "csp") == 0 ||
-           strcmp(role, "client") == 0;
-}
-
 static sefl_status check_subject(const x509_subject *s)
 {
     size_t n = s->name ? strlen(s->name) : 0;
@@ -63,10 +57,10 @@ static sefl_status check_subject(const x509_subject *s)
     for (size_t i = 0; i < n; i++)
         SEFL_NEED(s->name[i] >= 0x20 && s->name[i] < 0x7f, SEFL_EINVAL,
                   "certificate: character %zu of the name is not printable ASCII", i + 1);
-    SEFL_NEED(!s->role || is_role(s->role), SEFL_EINVAL,
+    SEFL_NEED(!s->role || trust_role_of(s->role), SEFL_EINVAL,
               "certificate: no such role \"%.32s\" (aggregator, csp, client)", s->role);
     SEFL_NEED(s->days >= 1 && s->days <= 36525, SEFL_EINVAL,
-              "certificate: %u days, 1 to 36525 are allowed", s->days);
+              "certificate: %u days, must be 1 to 36525", s->days);
     return SEFL_OK;
 }
 
@@ -90,20 +84,20 @@ static sefl_status set_hosts(gnutls_x509_crt_t crt, const char *hosts)
         unsigned ip_n = x509_address(ip, h);
         SEFL_CHECK(++n <= HOSTS_MAX, SEFL_EINVAL, "certificate: more than %d hosts", HOSTS_MAX);
         SEFL_CHECK(ip_n > 0 || is_host_name(h), SEFL_EINVAL,
-                   "certificate: \"%.64s\" is no host name or address", h);
+                   "certificate: \"%.64s\" is not a host name or address", h);
         GNUTLS_TRY(gnutls_x509_crt_set_subject_alt_name(
                        crt, ip_n ? GNUTLS_SAN_IPADDRESS : GNUTLS_SAN_DNSNAME,
                        ip_n ? (const void *)ip : h, ip_n ? ip_n : (unsigned)strlen(h),
                        GNUTLS_FSAN_APPEND),
                    "certificate: host");
     }
-    SEFL_CHECK(n > 0, SEFL_EINVAL, "certificate: for which host? \"%.64s\" names none", hosts);
+    SEFL_CHECK(n > 0, SEFL_EINVAL, "certificate: \"%.64s\" names no host", hosts);
 done:
     sefl_free(copy);
     return st;
 }
 
-/* Printable, and no separator of ours. */
+/* True if the text is printable and has no comma, our separator. */
 static bool is_plain(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -112,8 +106,8 @@ static bool is_plain(const char *s, size_t n)
     return n > 0;
 }
 
-/* One entry of a SAN as set_hosts would take it. Entries of other kinds (mail, URI) are left
- * out. */
+/* Appends one SAN entry in the form that set_hosts reads. Ignores entries of other kinds (mail,
+ * URI). */
 static sefl_status add_host(sefl_buf *out, int kind, const char *san, size_t n)
 {
     char ip[INET6_ADDRSTRLEN] = "";
@@ -122,7 +116,7 @@ static sefl_status add_host(sefl_buf *out, int kind, const char *san, size_t n)
     else if (kind != GNUTLS_SAN_DNSNAME)
         return SEFL_OK;
     SEFL_NEED(san && (san == ip || is_plain(san, n)), SEFL_EPROTO,
-              "certificate: a host name that cannot be printed, or with a comma in it");
+              "certificate: a host name is not printable or contains a comma");
     return wr_fmt(out, "%s%s", out->n > 0 ? "," : "", san);
 }
 
@@ -131,7 +125,7 @@ sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem)
     sefl_status st = SEFL_OK;
     gnutls_x509_crt_t crt = NULL;
     sefl_buf hosts = { 0 };
-    char san[256]; /* a host name has at most 253 characters: what is longer is none */
+    char san[256]; /* a host name has at most 253 characters */
     SEFL_TRY(x509_crt_read(&crt, pem));
     for (unsigned i = 0;; i++) {
         size_t n = sizeof san - 1;
@@ -203,7 +197,7 @@ static sefl_status put_name(gnutls_x509_crt_t crt, const char *oid, const char *
     return SEFL_OK;
 }
 
-/* Everything but key and signature. ca: the issuer, or crt itself. */
+/* Sets everything except key and signature. ca: the issuer, or crt itself. */
 static sefl_status fill(gnutls_x509_crt_t crt, const x509_subject *s, gnutls_x509_crt_t ca)
 {
     uint8_t serial[16], id[20];
@@ -282,7 +276,7 @@ sefl_status x509_make(const char *cert_path, const char *key_path, const x509_su
     bool own = !s->role;
     SEFL_TRY(check_subject(s));
     SEFL_CHECK(own == !ca_cert && own == !ca_key, SEFL_EINVAL,
-               own ? "certificate: a CA signs itself" : "certificate: which CA signs it?");
+               own ? "certificate: a CA signs itself" : "certificate: no CA given to sign it");
     SEFL_CHECK(!file_exists(cert_path), SEFL_EEXIST, "%s exists already", cert_path);
     SEFL_CHECK(!file_exists(key_path), SEFL_EEXIST, "%s exists already", key_path);
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
@@ -301,7 +295,7 @@ done:
     return st;
 }
 
-/* The key of a request whose owner has shown to have it, or of an earlier certificate. */
+/* Imports the key of a request that its owner signed, or of an earlier certificate. */
 static sefl_status key_of(gnutls_pubkey_t key, sefl_span request, sefl_span earlier)
 {
     sefl_status st = SEFL_OK;

@@ -10,10 +10,10 @@
 #include <time.h>
 
 /* A stranger's certificate makes us compute with a key of its choice: n^2 work for each bit of the
- * exponent. Real keys have 65537. */
+ * exponent. Real keys have the exponent 65537. */
 enum { RSA_BITS_MAX = 8192, RSA_EXPONENT_BITS_MAX = 32 };
 
-/* Of a subject: GnuTLS finds each by counting from the first. */
+/* Parts of a subject: GnuTLS finds each by counting from the first. */
 enum { RDNS_MAX = 32, AVAS_MAX = 16 };
 
 const char *x509_verdict_text(x509_verdict_code c)
@@ -36,7 +36,7 @@ const char *x509_verdict_text(x509_verdict_code c)
     return (unsigned)c < X509_VERDICTS ? text[c] : "?";
 }
 
-void x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...)
+bool x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...)
 {
     int n = 0;
     va_list ap;
@@ -48,6 +48,7 @@ void x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(p->why + n, sizeof p->why - (size_t)n, fmt, ap);
     va_end(ap);
+    return false;
 }
 
 /* Peers choose these bytes and people read them. */
@@ -58,7 +59,8 @@ static void printable(char *s)
             *s = '?';
 }
 
-/* The attributes of a subject, one after the other. One with more parts than anybody's has none. */
+/* Iterates over the attributes of a subject; a subject with more than RDNS_MAX parts counts as
+ * empty. */
 typedef struct dn_walk {
     gnutls_x509_dn_t dn;
     int rdn, ava;
@@ -74,12 +76,12 @@ static dn_walk dn_begin(gnutls_x509_crt_t crt)
     return w;
 }
 
-/* The characters of a DirectoryString as they are, without the escapes that GnuTLS puts into its
- * own text (RFC 4514); those beyond ASCII become one that is in no text of ours. False for what is
- * no text, has a NUL, or does not fit. */
+/* Copies the characters of a DirectoryString without the escapes that GnuTLS adds (RFC 4514); a
+ * character beyond ASCII becomes DEL, which our own names never contain. False if the value is not
+ * text, has a NUL, or does not fit. */
 static bool ava_text(char *out, size_t room, const gnutls_x509_ava_st *a)
 {
-    /* bytes of a character, by the kind of text (ASN.1's tags: X.680) */
+    /* bytes per character, by ASN.1 tag (X.680) */
     static const uint8_t bytes[] = { [12] = 1 /* UTF8String */,      [18] = 1 /* NumericString */,
                                      [19] = 1 /* PrintableString */, [20] = 1 /* TeletexString */,
                                      [22] = 1 /* IA5String */,       [26] = 1 /* VisibleString */,
@@ -101,8 +103,8 @@ static bool ava_text(char *out, size_t room, const gnutls_x509_ava_st *a)
     return true;
 }
 
-/* The next attribute with this OID; false if there is none. What is no text, or does not fit, is
- * passed over. */
+/* Finds the next attribute with this OID; false if there is none. Skips values that are not text or
+ * do not fit. */
 static bool dn_next(dn_walk *w, const char *oid, char *out, size_t room)
 {
     gnutls_x509_ava_st a;
@@ -131,7 +133,7 @@ sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt)
     printable(p->name);
     while (dn_next(&units, GNUTLS_OID_X520_ORGANIZATIONAL_UNIT_NAME, unit, sizeof unit)) {
         if (strncmp(unit, "sefl ", 5) == 0 && strlen(unit + 5) < sizeof p->role) {
-            if (p->role[0]) { /* two roles are none */
+            if (p->role[0]) { /* two roles count as none */
                 p->role[0] = 0;
                 break;
             }
@@ -150,7 +152,7 @@ bool x509_key_weak(int pk, unsigned bits)
     return (!rsa || bits < 2048) && (!curve || bits < 255);
 }
 
-/* Bits of a number in big-endian bytes without leading zeros. */
+/* Returns the number of bits of a big-endian number without leading zeros. */
 static unsigned bits_of(const gnutls_datum_t *d)
 {
     unsigned top = 0;
@@ -165,7 +167,7 @@ bool x509_key_dear(gnutls_pubkey_t key, unsigned *bits, unsigned *exponent)
     int pk = gnutls_pubkey_get_pk_algorithm(key, bits);
     *exponent = 0;
     if (pk != GNUTLS_PK_RSA && pk != GNUTLS_PK_RSA_PSS)
-        return *bits > RSA_BITS_MAX; /* curves are those that GnuTLS knows */
+        return *bits > RSA_BITS_MAX; /* GnuTLS knows only cheap curves */
     if (gnutls_pubkey_export_rsa_raw2(key, &m, &e, GNUTLS_EXPORT_FLAG_NO_LZ) < 0)
         return true;
     *bits = bits_of(&m);
@@ -183,10 +185,9 @@ static bool is_affordable(x509_peer *p, gnutls_x509_crt_t crt)
     bool dear = gnutls_pubkey_init(&key) < 0 || gnutls_pubkey_import_x509(key, crt, 0) < 0 ||
                 x509_key_dear(key, &bits, &exponent);
     gnutls_pubkey_deinit(key);
-    if (dear)
-        x509_judge(p, X509_WEAK, "key of %u bits, exponent of %u (RSA: at most %d and %d)", bits,
-                   exponent, RSA_BITS_MAX, RSA_EXPONENT_BITS_MAX);
-    return !dear;
+    return !dear ||
+           x509_judge(p, X509_WEAK, "key of %u bits, exponent of %u bits (RSA: at most %d and %d)",
+                      bits, exponent, RSA_BITS_MAX, RSA_EXPONENT_BITS_MAX);
 }
 
 bool x509_shown_affordable(x509_peer *p, gnutls_session_t s)
@@ -194,16 +195,13 @@ bool x509_shown_affordable(x509_peer *p, gnutls_session_t s)
     gnutls_x509_crt_t crt = NULL;
     unsigned n = 0;
     const gnutls_datum_t *der = gnutls_certificate_get_peers(s, &n);
-    bool good = false;
     memset(p, 0, sizeof *p);
     if (!der || n == 0)
-        return true; /* nothing to check a signature with: GnuTLS' own refusal */
-    if (gnutls_x509_crt_init(&crt) < 0 ||
-        gnutls_x509_crt_import(crt, der, GNUTLS_X509_FMT_DER) < 0 ||
-        x509_describe(p, crt) != SEFL_OK)
-        x509_judge(p, X509_MALFORMED, "it cannot be read");
-    else
-        good = is_affordable(p, crt);
+        return true; /* no key to verify a signature with: GnuTLS itself refuses */
+    bool read = gnutls_x509_crt_init(&crt) >= 0 &&
+                gnutls_x509_crt_import(crt, der, GNUTLS_X509_FMT_DER) >= 0 &&
+                x509_describe(p, crt) == SEFL_OK;
+    bool good = read ? is_affordable(p, crt) : x509_judge(p, X509_MALFORMED, "it cannot be parsed");
     gnutls_x509_crt_deinit(crt);
     return good;
 }
@@ -218,28 +216,25 @@ bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit)
     return false;
 }
 
-/* Keys and signatures of the certificate itself; CAs in the trust list are the owner's choice. */
+/* Checks key and signature of the certificate itself; CAs in the trust list are the operator's
+ * choice. */
 static bool is_weak(x509_peer *p, gnutls_x509_crt_t crt)
 {
     unsigned bits = 0;
     int pk = gnutls_x509_crt_get_pk_algorithm(crt, &bits);
     int sign = gnutls_x509_crt_get_signature_algorithm(crt);
     const char *name = pk >= 0 ? gnutls_pk_get_name((gnutls_pk_algorithm_t)pk) : NULL;
-    if (x509_key_weak(pk, bits)) {
-        x509_judge(p, X509_WEAK, "%s key of %u bits (P-256, RSA-2048 or better)",
-                   name ? name : "unknown", bits);
-        return true;
-    }
+    if (x509_key_weak(pk, bits))
+        return !x509_judge(p, X509_WEAK, "%s key of %u bits (P-256, RSA-2048 or better)",
+                           name ? name : "unknown", bits);
     gnutls_digest_algorithm_t hash =
         sign >= 0 ? gnutls_sign_get_hash_algorithm((gnutls_sign_algorithm_t)sign) : GNUTLS_DIG_NULL;
     bool edwards = sign == GNUTLS_SIGN_EDDSA_ED25519 || sign == GNUTLS_SIGN_EDDSA_ED448;
-    if (!edwards && gnutls_hash_get_len(hash) < 32) {
-        const char *text = sign >= 0 ? gnutls_sign_get_name((gnutls_sign_algorithm_t)sign) : NULL;
-        x509_judge(p, X509_WEAK, "signed with %s (SHA-256 or better)",
-                   text ? text : "an unknown algorithm");
-        return true;
-    }
-    return false;
+    if (edwards || gnutls_hash_get_len(hash) >= 32)
+        return false;
+    const char *text = sign >= 0 ? gnutls_sign_get_name((gnutls_sign_algorithm_t)sign) : NULL;
+    return !x509_judge(p, X509_WEAK, "signed with %s (SHA-256 or better)",
+                       text ? text : "an unknown algorithm");
 }
 
 /* Unlike GnuTLS' own check: a certificate that states no purpose has none. */
@@ -266,13 +261,13 @@ static bool is_use_right(gnutls_x509_crt_t crt, bool server)
     return has_purpose(crt, server ? GNUTLS_KP_TLS_WWW_SERVER : GNUTLS_KP_TLS_WWW_CLIENT);
 }
 
-static void judge_date(x509_peer *p, x509_verdict_code code, const char *what, time_t t)
+static bool judge_date(x509_peer *p, x509_verdict_code code, const char *what, time_t t)
 {
     struct tm tm;
     char date[32];
     if (!gmtime_r(&t, &tm) || strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm) == 0)
         strcpy(date, "?");
-    x509_judge(p, code, "%s %s", what, date);
+    return x509_judge(p, code, "%s %s", what, date);
 }
 
 static const char too_early[] = "are both clocks right? It is valid from";
@@ -281,39 +276,31 @@ bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, gnutls_x5
 {
     unsigned status = 0;
     int rc = gnutls_x509_trust_list_verify_crt2(cas, crt, n, NULL, 0, 0, &status, NULL);
-    if (rc < 0) {
-        x509_judge(p, X509_MALFORMED, "%s", gnutls_strerror(rc));
-        return false;
-    }
+    if (rc < 0)
+        return x509_judge(p, X509_MALFORMED, "%s", gnutls_strerror(rc));
     if (status == 0)
         return true;
-    /* dates first: an old certificate of a known issuer is "expired"; one of an unknown issuer
-     * has its other bit set too and is reported as such */
+    /* an old certificate from an unknown issuer has both bits set: it counts as "unknown issuer" */
     if (status & (GNUTLS_CERT_SIGNER_NOT_FOUND | GNUTLS_CERT_SIGNER_NOT_CA |
-                  GNUTLS_CERT_SIGNATURE_FAILURE | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE)) {
-        x509_judge(p, X509_UNKNOWN_ISSUER, "not issued by a CA that is trusted");
-    } else if (status & GNUTLS_CERT_INSECURE_ALGORITHM) {
-        x509_judge(p, X509_WEAK, "a weak algorithm in its chain");
-    } else if (status & GNUTLS_CERT_NOT_ACTIVATED) {
-        judge_date(p, X509_NOT_YET, too_early, gnutls_x509_crt_get_activation_time(crt[0]));
-    } else if (status & GNUTLS_CERT_EXPIRED) {
-        judge_date(p, X509_EXPIRED, "it, or its CA, has expired; its own date:",
-                   gnutls_x509_crt_get_expiration_time(crt[0]));
-    } else {
-        x509_judge(p, X509_MALFORMED, "refused (GnuTLS status 0x%x)", status);
-    }
-    return false;
+                  GNUTLS_CERT_SIGNATURE_FAILURE | GNUTLS_CERT_SIGNER_CONSTRAINTS_FAILURE))
+        return x509_judge(p, X509_UNKNOWN_ISSUER, "not issued by a trusted CA");
+    if (status & GNUTLS_CERT_INSECURE_ALGORITHM)
+        return x509_judge(p, X509_WEAK, "a weak algorithm in its chain");
+    if (status & GNUTLS_CERT_NOT_ACTIVATED)
+        return judge_date(p, X509_NOT_YET, too_early, gnutls_x509_crt_get_activation_time(crt[0]));
+    if (status & GNUTLS_CERT_EXPIRED)
+        return judge_date(p, X509_EXPIRED, "it, or its CA, has expired; its own date:",
+                          gnutls_x509_crt_get_expiration_time(crt[0]));
+    return x509_judge(p, X509_MALFORMED, "refused (GnuTLS status 0x%x)", status);
 }
 
-/* Where the key itself is known, its certificate needs no issuer, only dates. */
+/* If the key itself is pinned, its certificate needs no issuer, only valid dates. */
 static bool is_time_right(x509_peer *p, gnutls_x509_crt_t crt)
 {
     time_t now = time(NULL), from = gnutls_x509_crt_get_activation_time(crt);
     if (now < from)
-        judge_date(p, X509_NOT_YET, too_early, from);
-    else if (now > p->until)
-        judge_date(p, X509_EXPIRED, "it has expired:", (time_t)p->until);
-    return now >= from && now <= p->until;
+        return judge_date(p, X509_NOT_YET, too_early, from);
+    return now <= p->until || judge_date(p, X509_EXPIRED, "it has expired:", (time_t)p->until);
 }
 
 static bool is_vouched_for(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
@@ -333,18 +320,18 @@ static bool is_host_right(gnutls_x509_crt_t crt, const char *host)
                   : gnutls_x509_crt_check_hostname2(crt, host, 0)) != 0;
 }
 
-/* Fills p with a verdict in any case. */
+/* Always fills p with a verdict. */
 static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                            gnutls_x509_trust_list_t cas, const x509_want *want)
 {
     if (x509_describe(p, crt[0]) != SEFL_OK) {
-        x509_judge(p, X509_MALFORMED, "its key cannot be read");
+        x509_judge(p, X509_MALFORMED, "its key cannot be parsed");
         return;
     }
     for (unsigned i = 0; i < n; i++) {
         if (!is_affordable(p, crt[i]))
             return;
-        /* a self-signed certificate at the chain's end is not what vouches for the rest */
+        /* a self-signed certificate at the end of the chain does not vouch for the others */
         if (i > 0 && gnutls_x509_crt_check_issuer(crt[i], crt[i]))
             continue;
         if (is_weak(p, crt[i]))
@@ -356,13 +343,13 @@ static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
         x509_judge(p, X509_WRONG_USE, "not for %s authentication",
                    want->server ? "server" : "client");
     } else if (want->role && !p->role[0]) {
-        x509_judge(p, X509_WRONG_ROLE, "none of its organisational units makes it a \"%s\" here",
-                   want->role);
+        x509_judge(p, X509_WRONG_ROLE,
+                   "none of its organisational units gives it the role \"%s\" here", want->role);
     } else if (want->role && strcmp(p->role, want->role) != 0) {
-        x509_judge(p, X509_WRONG_ROLE, "role \"%s\" where \"%s\" is wanted", p->role, want->role);
+        x509_judge(p, X509_WRONG_ROLE, "role \"%s\" instead of \"%s\"", p->role, want->role);
     } else if (want->fingerprint &&
                memcmp(want->fingerprint, p->fingerprint, sizeof p->fingerprint) != 0) {
-        x509_judge(p, X509_WRONG_KEY, "another key than the one pinned");
+        x509_judge(p, X509_WRONG_KEY, "not the pinned key");
     } else if (want->host && !is_host_right(crt[0], want->host)) {
         x509_judge(p, X509_WRONG_HOST, "not for host \"%.80s\"", want->host);
     } else if (!want->allowlist || allowlist_member(want->allowlist, p)) {

@@ -1,6 +1,6 @@
-/* New keys. GnuTLS 3.7 writes a P-256 key whose first bit is set with 33 bytes; RFC 5915 wants 32,
- * and strict readers refuse the other half of all keys. So the file is written here: for this curve
- * its DER has one layout (RFC 5958, RFC 5915),
+/* Generates keys. GnuTLS 3.7 writes 33 bytes for a P-256 key whose first bit is set; RFC 5915
+ * requires 32, so strict parsers refuse half of all such keys. We therefore write the file
+ * ourselves: for this curve its DER has one layout (RFC 5958, RFC 5915),
  *
  *     SEQUENCE { 0, SEQUENCE { ecPublicKey, prime256v1 },
  *                OCTET STRING { SEQUENCE { 1, OCTET STRING d, [1] { BIT STRING 04 x y } } } }
@@ -57,7 +57,7 @@ sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem)
     memcpy(at, before_x, sizeof before_x);
     at += sizeof before_x;
     good = good && put_number(at, &x) && put_number(at + P256, &y);
-    SEFL_CHECK(good, SEFL_ECRYPTO, "new key: not of the curve that was asked for");
+    SEFL_CHECK(good, SEFL_ECRYPTO, "new key: not on the requested curve");
     GNUTLS_TRY(gnutls_pem_base64_encode2(
                    "PRIVATE KEY", &(gnutls_datum_t){ .data = der, .size = sizeof der }, &text),
                "new key");

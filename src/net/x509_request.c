@@ -1,4 +1,4 @@
-/* Certificate requests, and what stands in certificates. */
+/* Certificate requests, and the contents of certificates. */
 #include "base/file.h"
 #include "net/tls_inside.h"
 

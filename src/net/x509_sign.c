@@ -1,6 +1,5 @@
-/* Signatures by the keys of certificates over bytes of ours. The kind of key says how: always
- * SHA-256 with ECDSA and RSA, so that no peer chooses a weak hash, or one kind of padding for
- * another. */
+/* Signs our own bytes with certificates' keys. The kind of key determines the algorithm: always
+ * SHA-256 with ECDSA and RSA, so that no peer can choose a weak hash or another padding. */
 #include "base/file.h"
 #include "net/tls_inside.h"
 

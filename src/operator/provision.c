@@ -1,4 +1,4 @@
-/* The steps build everything in FOLDER.tmp-PID; the last one renames it. */
+/* The steps build the federation in FOLDER.tmp-PID; the last step renames it. */
 #define _GNU_SOURCE
 #include "operator/provision.h"
 
@@ -25,7 +25,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,9 +34,9 @@ enum { LOCK_BYTES = 32 };
 typedef struct build {
     const provision_config *c;
     dir_tree at;    /* the folder being built */
-    unsigned width; /* digits of a client's number */
+    unsigned width; /* number of digits in a client's number */
     uint32_t clients;
-    settings task; /* the caller's, and what is filled in here */
+    settings task; /* the caller's settings and our defaults */
     sign_key *as_key, *csp_key;
     paillier_sec *sec;
     vocab *v;
@@ -65,47 +64,34 @@ static sefl_status make_folders(build *b)
 
 /* ---- settings of the task --------------------------------------------------------------- */
 
-/* Defaults where the caller's settings give no value: a small model, short rounds, no claim. */
-static const struct {
-    const char *key, *value;
-} defaults[] = {
-    { "name", "trial" },
-    { "population", "trial" },
-    { "model.embed", "48" },
-    { "model.hidden", "48" },
-    { "model.layers", "1" },
-    { "model.block", "8" },
-    { "model.batch", "5" },
-    { "model.steps", "20" },
-    { "training.epochs", "2" },
-    { "training.dropout", "0" },
-    { "privacy.noise", "joint" },
-    { "privacy.claim", "none" },
-    { "privacy.clip", "8" },
-    { "privacy.z", "0.02" },
-    { "rounds.count", "5" },
-    { "rounds.deadline_ms", "60000" },
-    { "rounds.extend_ms", "15000" },
-    { "rounds.extensions", "1" },
-};
+/* Defaults for settings that the caller does not give: a small model, short rounds, no claim. */
+static const char *const defaults[] = { "name=trial",
+                                        "population=trial",
+                                        "model.embed=48",
+                                        "model.hidden=48",
+                                        "model.layers=1",
+                                        "model.block=8",
+                                        "model.batch=5",
+                                        "model.steps=20",
+                                        "training.epochs=2",
+                                        "training.dropout=0",
+                                        "privacy.noise=joint",
+                                        "privacy.claim=none",
+                                        "privacy.clip=8",
+                                        "privacy.z=0.02",
+                                        "rounds.count=5",
+                                        "rounds.deadline_ms=60000",
+                                        "rounds.extend_ms=15000",
+                                        "rounds.extensions=1" };
 
-static sefl_status set(build *b, const char *key, const char *fmt, ...) SEFL_PRINTF(3, 4);
-static sefl_status set(build *b, const char *key, const char *fmt, ...)
-{
-    char value[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(value, sizeof value, fmt, ap);
-    va_end(ap);
-    return settings_set_pair(&b->task, span_of_str(key), span_of_str(value), "provision");
-}
+#define SET(b, ...) settings_setf(&(b)->task, "provision", __VA_ARGS__)
 
 static bool is(const build *b, const char *key, const char *word)
 {
     return strcmp(settings_text(&b->task, key), word) == 0;
 }
 
-/* Does the caller leave this setting to us? */
+/* True if the caller does not give this setting. */
 static bool is_free(const build *b, const char *key)
 {
     return !b->c->task || !settings_given(b->c->task, key);
@@ -115,17 +101,17 @@ static sefl_status start_settings(build *b)
 {
     settings_init(&b->task, task_schema);
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-        SEFL_PASS(set(b, defaults[i].key, "%s", defaults[i].value));
-    SEFL_PASS(set(b, "rounds.enrolled", "%" PRIu32, b->clients));
+        SEFL_PASS(SET(b, "%s", defaults[i]));
+    SEFL_PASS(SET(b, "rounds.enrolled=%" PRIu32, b->clients));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
     if (is_free(b, "privacy.z") && is(b, "privacy.noise", "none"))
-        SEFL_PASS(set(b, "privacy.z", "0"));
-    /* a quarter is enough; rounds end when all uploads are in, unless that weakens the claim */
+        SEFL_PASS(SET(b, "privacy.z=0"));
+    /* a quarter is enough; a round ends when all uploads are in, unless that weakens the claim */
     if (is_free(b, "rounds.threshold"))
-        SEFL_PASS(set(b, "rounds.threshold", "%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
+        SEFL_PASS(SET(b, "rounds.threshold=%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
     if (is_free(b, "rounds.enough") && is(b, "privacy.sampling", "all"))
-        SEFL_PASS(set(b, "rounds.enough", "%" PRIu32, b->clients));
+        SEFL_PASS(SET(b, "rounds.enough=%" PRIu32, b->clients));
     return SEFL_OK;
 }
 
@@ -138,10 +124,10 @@ static sefl_status make_identities(build *b)
     return sign_key_read(&b->csp_key, dir_in(&b->at, "csp/sign.key"));
 }
 
-/* CSP's secret: the root of its round keys, or the Paillier pair of the task. */
+/* Creates CSP's secret: the root of its round keys, or the Paillier pair of the task. */
 static sefl_status make_key(build *b)
 {
-    /* 32 random bytes need no stretching: Argon2id is for passphrases */
+    /* 32 random bytes need no key stretching: Argon2id is for passphrases */
     static const sealed_cost cost = { .passes = 1, .kib = 8192 };
     sefl_status st = SEFL_OK;
     sefl_rng rng = rng_system();
@@ -150,7 +136,8 @@ static sefl_status make_key(build *b)
     sefl_buf sec_file = { 0 }, pub_file = { 0 };
     bool pair = !is(b, "crypto.scheme", "pad");
     SEFL_CHECK(pair || !b->c->key_bits, SEFL_EINVAL,
-               "a key of %u bits is for scheme paillier; with pad CSP has a root", b->c->key_bits);
+               "a key of %u bits is for scheme paillier; with pad CSP has a root key: leave it out",
+               b->c->key_bits);
     SEFL_TRY(rng_fill(&rng, lock, sizeof lock));
     if (pair) {
         unsigned bits = b->c->key_bits ? b->c->key_bits : PAILLIER_BITS_DEFAULT;
@@ -195,8 +182,8 @@ static sefl_status make_generated_text(build *b)
     const uint32_t clients = b->clients;
     assert(clients > 0);
     synth_settings s = { .clients = clients, .tokens = words * clients, .seed = b->c->seed };
-    SEFL_NEED(words <= SYNTH_TOKENS_MAX / clients, SEFL_EINVAL, "%" PRIu64 " words a client",
-              words);
+    SEFL_NEED(words <= SYNTH_TOKENS_MAX / clients, SEFL_EINVAL,
+              "%" PRIu64 " words per client are too many", words);
     SEFL_PASS(synth_write(dir_in(&b->at, "synth"), &s, &r, NULL));
     for (uint32_t i = 0; i < clients; i++)
         SEFL_PASS(move(client(b, i, "text/train.txt"),
@@ -209,7 +196,7 @@ static sefl_status make_generated_text(build *b)
     return SEFL_OK;
 }
 
-/* Reads a text with its own words as the vocabulary, so that it can be written again. */
+/* Reads a text with its own words as the vocabulary, so that it can be written back. */
 static sefl_status read_text(corpus *out, vocab **words, const corpus_file *f)
 {
     SEFL_PASS(vocab_new(words));
@@ -257,8 +244,7 @@ static sefl_status make_dealt_text(build *b)
     corpus valid = { 0 };
     SEFL_TRY(corpus_paths_find(&paths, b->c->data));
     SEFL_CHECK(paths.path[CORPUS_VALID] || b->c->vocab, SEFL_EINVAL,
-               "%s has no validation text; without it a public word list is needed (--vocab)",
-               b->c->data);
+               "%s has no validation text: give a public word list with --vocab", b->c->data);
     SEFL_TRY(deal_text(b, &(corpus_file){ .path = paths.path[CORPUS_TRAIN] }));
     if (!paths.path[CORPUS_VALID])
         goto done;
@@ -294,7 +280,7 @@ done:
     return st;
 }
 
-/* Counts come from public text only: the validation text. */
+/* Counts words only in public text: the validation text. */
 static sefl_status make_vocab(build *b)
 {
     vocab_settings s = { .block = (uint32_t)settings_u64(&b->task, "model.block") };
@@ -316,13 +302,13 @@ static sefl_status make_vocab(build *b)
     return SEFL_OK;
 }
 
-/* A file's SHA-256 as settings want it. */
+/* Sets `key` to a file's SHA-256. */
 static sefl_status set_hash(build *b, const char *key, const char *path)
 {
     uint8_t hash[SHA256_BYTES];
     char hex[HEX_CHARS(SHA256_BYTES)];
     SEFL_PASS(file_sha256(hash, NULL, path));
-    return set(b, key, "%s", hex_write(hex, hash, sizeof hash));
+    return SET(b, "%s=%s", key, hex_write(hex, hash, sizeof hash));
 }
 
 static sefl_status make_model(build *b)
@@ -337,7 +323,7 @@ static sefl_status make_model(build *b)
     meta.cfg = *lm_get_config(m);
     model_meta_set_vocab(&meta, b->v);
     SEFL_TRY(model_write(dir_in(&b->at, "public/init.safetensors"), &meta, lm_theta(m)));
-    SEFL_TRY(set(b, "model.vocab", "%" PRIu32, vocab_size(b->v)));
+    SEFL_TRY(SET(b, "model.vocab=%" PRIu32, vocab_size(b->v)));
     SEFL_TRY(set_hash(b, "vocab.sha256", dir_in(&b->at, "public/vocab.txt")));
     SEFL_TRY(set_hash(b, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
     if (file_exists(dir_in(&b->at, "public/valid.txt")))
@@ -362,7 +348,7 @@ static sefl_status make_task(build *b)
     SEFL_TRY(envelope_sign(&env, SIGNER_AS, b->as_key));
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, b->csp_key));
     SEFL_TRY(envelope_write(&signed_, &env));
-    SEFL_TRY(task_open(&t, buf_span(&signed_), &keys)); /* as every client will */
+    SEFL_TRY(task_open(&t, buf_span(&signed_), &keys)); /* checks it as every client will */
     SEFL_TRY(file_write_new(dir_in(&b->at, "public/task.json"), buf_span(&document), 0644));
     SEFL_TRY(file_write_new(dir_in(&b->at, "public/task.signed"), buf_span(&signed_), 0644));
     SEFL_TRY(ledger_create(dir_in(&b->at, "aggregator/ledger"), t.population));
@@ -379,8 +365,8 @@ done:
 
 /* ---- configuration ---------------------------------------------------------------------- */
 
-/* A file of settings: what the schema's examples say, and `set`. peer: the setting that is the
- * address of the server at this port; port 0: the system chooses it, and an option gives it later. */
+/* Writes a settings file with the schema's examples and `set`. peer: the setting for the address of
+ * the server at this port; port 0: the system chooses it, and an option names it later. */
 static sefl_status write_settings(const char *path, const char *about, const setting_def *schema,
                                   const char *set, const char *peer, unsigned port)
 {
@@ -390,7 +376,8 @@ static sefl_status write_settings(const char *path, const char *about, const set
     snprintf(with_peer, sizeof with_peer, port ? "%s %s=127.0.0.1:%u" : "%s -%s", set, peer, port);
     SEFL_TRY(example_brief(&text, about, schema, peer ? with_peer : set));
     if (peer && !port)
-        SEFL_TRY(wr_fmt(&text, "# %s: host:port comes with --%s: the system chooses the port\n",
+        SEFL_TRY(wr_fmt(&text,
+                        "# %s: pass host:port with --%s, because the system chooses the port\n",
                         peer, peer));
     SEFL_TRY(file_write_new(path, buf_span(&text), 0600));
 done:
@@ -403,7 +390,7 @@ static sefl_status write_servers(build *b)
     const unsigned base = b->c->port_base, csp_port = base ? base + 1 : 0;
     const bool valid = file_exists(dir_in(&b->at, "public/valid.txt"));
     char set[256];
-    /* memory_lock: required, the default, is for keys that matter */
+    /* the default, memory_lock: required, is for keys that matter */
     snprintf(set, sizeof set, "listen=127.0.0.1:%u ca memory_lock=try ready_file%s", base,
              valid ? " valid" : "");
     SEFL_PASS(write_settings(dir_in(&b->at, "aggregator/aggregator.yml"),
@@ -428,13 +415,13 @@ static sefl_status write_clients(build *b)
         snprintf(rules + n, sizeof rules - (size_t)n, " epsilon_per_task=%s epsilon_total=%s",
                  epsilon, epsilon);
     for (uint32_t i = 0; i < b->clients; i++) {
-        /* one thread: all clients share one machine */
+        /* one thread, because all clients share one machine */
         SEFL_PASS(write_settings(client(b, i, "client.yml"), "a client of a trial federation",
                                  client_schema, "threads=1", "server", b->c->port_base));
-        SEFL_PASS(
-            write_settings(client(b, i, "policy.yml"),
-                           "what this client's owner allows: the client refuses any other task",
-                           policy_schema, rules, NULL, 0));
+        SEFL_PASS(write_settings(
+            client(b, i, "policy.yml"),
+            "limits that this client's owner sets: the client refuses any other task",
+            policy_schema, rules, NULL, 0));
     }
     return SEFL_OK;
 }
@@ -467,9 +454,10 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
     snprintf(root, sizeof root, "%s.tmp-%ld", b->at.root, (long)getpid());
     SEFL_TRY(dir_root(&b->at, root));
     SEFL_CHECK(b->clients >= 2 && b->clients <= PROVISION_CLIENTS_MAX, SEFL_EINVAL,
-               "a federation has 2 to %d clients here, not %" PRIu32, PROVISION_CLIENTS_MAX,
+               "a trial federation has 2 to %d clients, not %" PRIu32, PROVISION_CLIENTS_MAX,
                b->clients);
-    SEFL_CHECK(c->port_base < 65535, SEFL_EINVAL, "no port follows %u", c->port_base);
+    SEFL_CHECK(c->port_base < 65535, SEFL_EINVAL,
+               "port base %u is too high: CSP needs the next port", c->port_base);
     SEFL_TRY(start_settings(b));
     SEFL_TRY(dir_check_free(c->folder));
     SEFL_TRY(dir_check_free(b->at.root));

@@ -1,4 +1,4 @@
-/* provision: a whole federation in one folder, for trials on one machine and for tests.
+/* provision: creates a whole federation in one folder, for trials on one machine and for tests.
  *
  *     SEFL_TRY(provision_make(&report, &(provision_config){ .folder = "fed", .task = &s }, NULL));
  *
@@ -10,16 +10,17 @@
  *     FOLDER/clients/client-01/{client.yml,policy.yml,cert.pem,key.pem,peers.pem,
  *                    aggregator.pub,csp.pub,text/train.txt,ledger}, ...
  *
- * AS's CA issues the certificates of AS and the clients, CSP's CA that of CSP. Each role trusts
- * the CA of its peers and no other. Clients enrol with tokens of both servers (provision_ids.h).
+ * AS's CA issues the certificates of AS and the clients, CSP's CA issues CSP's. Each role trusts
+ * only the CA of its peers. Clients enrol with tokens from both servers (provision_ids.h).
  *
  * Public files come from public data only: the word list from the text generator, the validation
  * text or a given list; the initial model from a public seed.
  *
- * **For trials.** The keys of all parties lie in one place: anyone who can read the folder can read
- * every update. Real operators make their own keys, each on its own machine.
+ * **For trials only.** All keys of all parties are in one folder: anyone who can read it can
+ * decrypt every update. Real operators create their own keys, each on its own machine.
  *
- * The steps build the folder beside FOLDER and rename it at the end, so a failure leaves nothing.
+ * It builds the folder next to FOLDER and renames it at the end, so a failure leaves nothing
+ * behind.
  * Threads: one call per folder.   Secrets: every key; files have mode 0600, folders 0700. */
 #ifndef ROLES_PROVISION_H
 #define ROLES_PROVISION_H
@@ -31,28 +32,28 @@
 enum { PROVISION_CLIENTS_MAX = 1000, PROVISION_WORDS = 2000 };
 
 typedef struct provision_config {
-    const char *folder; /* not there, or empty */
+    const char *folder; /* must not exist, or be empty */
     uint32_t clients;   /* 0: 8 */
     unsigned key_bits;  /* scheme paillier; 0: 3072 */
-    const char *data;   /* folder or file of text to share out; NULL: generated */
+    const char *data;   /* folder or file of text to split among the clients; NULL: generated */
     const char *vocab;  /* public word list; NULL: see above */
     uint64_t words;     /* generated text: training tokens per client; 0: PROVISION_WORDS */
-    uint64_t seed;      /* public: of generated text, shares and initial values */
-    uint16_t port_base; /* AS listens on it, CSP on the next; 0: the system chooses (ready files) */
-    const settings *task; /* over task_schema: the caller's own terms */
+    uint64_t seed;      /* public seed of generated text, the split and the initial model */
+    uint16_t port_base; /* AS's port; CSP uses the next one. 0: the system chooses (ready files) */
+    const settings *task; /* the caller's terms, over task_schema */
 } provision_config;
 
 typedef struct provision_report {
     uint8_t task[TASK_ID];
-    size_t values;         /* in an update */
-    uint64_t update_bytes; /* as uploaded */
-    uint32_t words;        /* of the vocabulary */
+    size_t values;         /* number of values in an update */
+    uint64_t update_bytes; /* size of an upload */
+    uint32_t words;        /* size of the vocabulary */
     uint32_t clients;
-    uint64_t tokens_least, tokens_most; /* of the clients' text */
-    double best_perplexity; /* generated text: of its source on the validation text; else 0 */
+    uint64_t tokens_least, tokens_most; /* smallest and largest text of a client */
+    double best_perplexity; /* the text generator's own, on the validation text; 0: not generated */
 } provision_report;
 
-/* SEFL_EEXIST if the folder is not empty. progress counts steps. */
+/* Creates the federation. SEFL_EEXIST if the folder is not empty. progress counts steps. */
 sefl_status provision_make(provision_report *out, const provision_config *c,
                            const sefl_progress *progress) SEFL_MUST_CHECK;
 

@@ -8,13 +8,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { DAYS = 90 };
 
-/* One operator: its folder's list, its server's signing key, its CA (PEM). */
+/* One operator: its trust list, its server's signing key and its CA (PEM). */
 typedef struct party {
-    trust_role role; /* of its server */
+    trust_role role; /* role of its server */
     trust_edit list;
     sign_key *key;
     sefl_buf ca;
@@ -27,7 +26,7 @@ typedef struct ids {
     party as, csp;
 } ids;
 
-/* The folder ca/NAME, with the server's signing key and certificate in NAME. */
+/* Creates the folder ca/NAME, and the server's signing key and certificate in NAME. */
 static sefl_status make_operator(ids *s, party *o)
 {
     char subject[32];
@@ -48,7 +47,7 @@ static sefl_status make_operator(ids *s, party *o)
                      s->now);
 }
 
-/* The operator trusts the other's CA for the role of the other's server. */
+/* Makes the operator trust the other's CA for the role of the other's server. */
 static sefl_status trust_other(ids *s, party *o, const party *other)
 {
     return ca_trust_issuer(o->list.t, dir_in(&s->at, "ca/%s", trust_role_name(o->role)),
@@ -56,7 +55,7 @@ static sefl_status trust_other(ids *s, party *o, const party *other)
                            s->now);
 }
 
-/* The CAs that the servers accept. */
+/* Writes the CAs that the servers accept. */
 static sefl_status write_peers(ids *s)
 {
     SEFL_PASS(file_write_new(dir_in(&s->at, "csp/peers.pem"), buf_span(&s->as.ca), 0644));
@@ -65,7 +64,7 @@ static sefl_status write_peers(ids *s)
     return file_write_new(dir_in(&s->at, "aggregator/csp_peers.pem"), buf_span(&s->csp.ca), 0644);
 }
 
-/* Both servers, as a site's request reaches them: CSP approves, then AS issues. */
+/* Handles a site's request as both servers do: CSP approves, then AS issues. */
 static sefl_status serve(void *ctx, sefl_span request, sefl_buf *answer)
 {
     ids *s = ctx;

@@ -1,14 +1,14 @@
-/* provision_ids: the identities of a trial federation, made as real operators and sites make them:
- * two operators' folders (roles/ca.h) that trust each other's CA for one role each, two tokens for
+/* provision_ids: creates the identities of a trial federation as real operators and sites do: two
+ * operators' folders (roles/ca.h) that trust each other's CA for one role each, two tokens for
  * every client, and each client's enrolment with them (operator/site.h).
  *
- *     ca/aggregator  ca/csp          operators' folders; the signing keys lie beside the servers
+ *     ca/aggregator  ca/csp          operators' folders, without the signing keys
  *     aggregator/    csp/            cert.pem key.pem peers.pem sign.key; AS: csp_peers.pem
  *     clients/NAME/                  cert.pem key.pem peers.pem aggregator.pub csp.pub ledger
  *     public/                        aggregator.pub csp.pub
  *
- * The folders of servers and clients must exist; a client's settings, if it is not to get those of a
- * new site.
+ * The folders of servers and clients must exist. A client whose folder has no settings files gets
+ * those of a new site.
  * Threads: one call per root.   Secrets: every key. */
 #ifndef ROLES_PROVISION_IDS_H
 #define ROLES_PROVISION_IDS_H
@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-/* Clients are client-01, ...: numbers of `width` digits. */
+/* Names the clients client-01, ...; the number has `width` digits. */
 sefl_status provision_identities(const char *root, uint32_t clients,
                                  unsigned width) SEFL_MUST_CHECK;
 

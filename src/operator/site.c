@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 enum { WAIT_S = 60, ERROR_SHOWN = 200 };
 
@@ -25,7 +24,7 @@ static sefl_status put(dir_tree *d, const char *name, sefl_span bytes)
     return file_write_atomic(dir_in(d, "%s", name), bytes, 0644);
 }
 
-/* An existing client.yml stays; warns if it names another server than the one of this enrolment. */
+/* Keeps an existing client.yml; warns if it names another server than this enrolment. */
 static void look_at_settings(char out[SITE_KEPT], const char *path, const host_port *server)
 {
     settings s;
@@ -33,12 +32,12 @@ static void look_at_settings(char out[SITE_KEPT], const char *path, const host_p
     settings_init(&s, client_schema);
     if (yaml_read(&s, path) != SEFL_OK || !settings_given(&s, "server") ||
         address_read(&had, settings_text(&s, "server"), 1) != SEFL_OK)
-        snprintf(out, SITE_KEPT, "%s existed and is kept, but names no server that can be read",
-                 path);
+        snprintf(out, SITE_KEPT, "%s already exists and is kept, but names no valid server", path);
     else if (had.port != server->port || strcasecmp(had.host, server->host) != 0)
-        snprintf(out, SITE_KEPT,
-                 "%s existed and is kept: it has server %s, but this enrolment is at %s:%u", path,
-                 settings_text(&s, "server"), server->host, server->port);
+        snprintf(
+            out, SITE_KEPT,
+            "%s already exists and is kept: it names server %s, but this enrolment is at %s:%u",
+            path, settings_text(&s, "server"), server->host, server->port);
     settings_clear(&s);
 }
 
@@ -46,8 +45,8 @@ static void look_at_ledger(char out[SITE_KEPT], const char *path, const char *te
 {
     ledger *l = NULL;
     if (text_ledger_open(&l, path, text) != SEFL_OK)
-        snprintf(out, SITE_KEPT, "%s existed and is kept, but a client cannot use it: %s", path,
-                 sefl_last_error());
+        snprintf(out, SITE_KEPT, "%s already exists and is kept, but a client cannot use it: %s",
+                 path, sefl_last_error());
     ledger_close(l);
 }
 
@@ -81,9 +80,10 @@ static sefl_status check_certificate(sefl_span cert, sefl_span ca, site_report *
     x509_info info, issuer;
     SEFL_PASS(x509_info_read(&info, cert, NULL));
     SEFL_PASS(x509_info_read(&issuer, ca, NULL));
-    SEFL_NEED(issuer.is_ca, SEFL_EAUTH, "the file that came with the certificate is not a CA's");
+    SEFL_NEED(issuer.is_ca, SEFL_EAUTH,
+              "the file that came with the certificate is not a CA certificate");
     SEFL_NEED(memcmp(info.fingerprint, r->key, TRUST_KEY) == 0, SEFL_EAUTH,
-              "the certificate is for another key than ours");
+              "the certificate is for another key than key.pem");
     SEFL_NEED(strcmp(info.role, "client") == 0, SEFL_EAUTH,
               "the certificate is for the role \"%s\", not for a client", info.role);
     SEFL_PASS(x509_issued_by(cert, ca));
@@ -91,12 +91,12 @@ static sefl_status check_certificate(sefl_span cert, sefl_span ca, site_report *
     return SEFL_OK;
 }
 
-/* The certificate goes last: with it the folder is complete. */
+/* Writes the certificate last: it marks the folder as complete. */
 static sefl_status install(dir_tree *d, const host_port *server, sefl_span cert, sefl_span ca,
                            site_report *r)
 {
     SEFL_NEED(memcmp(r->as, r->csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
-              "both signing keys are the same: the two servers must be two parties");
+              "both signing keys are equal: the two servers must be different parties");
     SEFL_PASS(check_certificate(cert, ca, r));
     SEFL_PASS(put(d, "peers.pem", ca));
     SEFL_PASS(sign_pub_write(r->as, dir_in(d, "aggregator.pub")));
@@ -105,18 +105,18 @@ static sefl_status install(dir_tree *d, const host_port *server, sefl_span cert,
     const char *path = dir_in(d, "ledger"), *text = dir_in(d, "text");
     if (!file_exists(path))
         SEFL_PASS(text_ledger_create(path, text));
-    else /* it continues: what was spent is spent, whatever the population */
+    else /* it continues: the spent budget stays spent, whatever the population */
         look_at_ledger(r->kept_ledger, path, text);
     return put(d, "cert.pem", cert);
 }
 
-/* A request for the key of this folder, which is made if it is not there. */
+/* Makes a request for this folder's key; creates the key if it does not exist. */
 static sefl_status own_request(dir_tree *d, const char *name, sefl_buf *der)
 {
     const char *key = dir_in(d, "key.pem");
     SEFL_PASS(file_make_folder(d->root, 0700));
     SEFL_NEED(!file_exists(dir_in(d, "cert.pem")), SEFL_EEXIST,
-              "%s has a certificate already: enrolled once is enough", d->root);
+              "%s already has a certificate: the site is enrolled", d->root);
     return file_exists(key) ? x509_request_for(der, key, name) : x509_request_make(der, key, name);
 }
 
@@ -131,15 +131,15 @@ static sefl_status read_tokens(token *as, token *csp, const site_config *c)
     if (token_parse(csp, c->csp_token) != SEFL_OK)
         return sefl_fail_at(SEFL_EINVAL, "the CSP's token");
     SEFL_NEED(as->role == TRUST_AGGREGATOR && csp->role == TRUST_CSP, SEFL_EINVAL,
-              "one token of the aggregation server and one of the CSP are needed: these are of "
-              "the %s and the %s",
+              "enrolment needs a token from the aggregation server and one from the CSP: these are "
+              "from the %s and the %s",
               trust_role_name(as->role), trust_role_name(csp->role));
     SEFL_NEED(strcmp(as->name, csp->name) == 0, SEFL_EINVAL,
-              "the tokens are for two names: \"%s\" and \"%s\"", as->name, csp->name);
+              "the tokens are for different names: \"%s\" and \"%s\"", as->name, csp->name);
     SEFL_NEED(memcmp(as->sign, csp->sign, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
-              "both tokens have the same signing key: the two servers must be two parties");
+              "both tokens have the same signing key: the two servers must be different parties");
     SEFL_NEED(now < as->expires && now < csp->expires, SEFL_EAUTH,
-              "the %s's token has expired: ask its operator for another",
+              "the %s's token has expired: ask its operator for a new one",
               now < as->expires ? "CSP" : "aggregator");
     return SEFL_OK;
 }
@@ -165,7 +165,7 @@ done:
     return st;
 }
 
-/* The server's answer as a status. refused: what a 403 may mean. */
+/* Turns the server's answer into a status. refused: explains a 403. */
 static sefl_status of_status(const https_reply *r, const char *refused)
 {
     char words[ERROR_SHOWN];
@@ -176,14 +176,14 @@ static sefl_status of_status(const https_reply *r, const char *refused)
         n--;
     words[n] = 0;
     if (r->status == 429 || r->status == 503)
-        return sefl_fail(SEFL_ETIMEOUT, "not now: %s", words);
+        return sefl_fail(SEFL_ETIMEOUT, "the server cannot answer now: %s", words);
     if (r->status != 403)
-        return sefl_fail(SEFL_EPROTO, "the server says %u: %s", r->status, words);
-    return sefl_fail(SEFL_EAUTH, "the server says 403: %s (%s)", words, refused);
+        return sefl_fail(SEFL_EPROTO, "the server answers %u: %s", r->status, words);
+    return sefl_fail(SEFL_EAUTH, "the server answers 403: %s (%s)", words, refused);
 }
 
-/* One request to AS. With our id it asks for a newer certificate; without one it posts the request
- * to enrol and recognises AS by the key in its token. */
+/* Sends one request to AS. With our id it asks for a newer certificate; without one it posts the
+ * enrolment request and recognises AS by the key in its token. */
 static sefl_status ask(const site_config *c, const tls_id *id, const uint8_t *pin,
                        sefl_span request, const char *refused, https_reply *r)
 {
@@ -221,7 +221,7 @@ sefl_status site_enrol(const site_config *c, site_report *out)
     SEFL_TRY(make_request(&request, &d, &as, &csp, &claim));
     SEFL_TRY(c->ask ? c->ask(c->ctx, buf_span(&request), &r.body)
                     : ask(c, NULL, as.tls, buf_span(&request),
-                          "tokens are single-use, expire, and are made for one name; the "
+                          "tokens are single-use, expire, and are valid for one name; the "
                           "operators' logs have the reason",
                           &r));
     SEFL_TRY(enrol_answer_read(&a, buf_span(&r.body)));
@@ -279,7 +279,8 @@ sefl_status site_install(const site_config *c, site_report *out)
     dir_tree d;
     SEFL_TRY(dir_root(&d, c->folder));
     SEFL_CHECK(!file_exists(dir_in(&d, "cert.pem")), SEFL_EEXIST,
-               "%s has a certificate already (a newer one for the same key: --renew --cert FILE)",
+               "%s already has a certificate (to install a newer one for the same key: --renew "
+               "--cert FILE)",
                c->folder);
     SEFL_TRY(own_key(&d, rep.key));
     SEFL_TRY(x509_info_file(&info, &ca, c->peers));
@@ -297,7 +298,7 @@ done:
 
 /* ---- a newer certificate ---------------------------------------------------------------- */
 
-/* What AS has for the key of the certificate in place. */
+/* Fetches AS's certificate for the key of the installed one. */
 static sefl_status fetch(const site_config *c, dir_tree *d, const x509_info *now, https_reply *r)
 {
     sefl_status st = SEFL_OK;
@@ -306,9 +307,9 @@ static sefl_status fetch(const site_config *c, dir_tree *d, const x509_info *now
     const bool expired = now->until < (int64_t)(clock_ms(&wall) / 1000);
     SEFL_TRY(tls_id_read(&id, dir_in(d, "cert.pem"), dir_in(d, "key.pem"), dir_in(d, "peers.pem")));
     SEFL_TRY(ask(c, id, NULL, (sefl_span){ 0 },
-                 expired ? "it has expired: ask AS's operator for a new one as a file, and give "
-                           "--renew --cert FILE"
-                         : "revoked, or not known there: the operator's log has the reason",
+                 expired ? "the certificate has expired: ask AS's operator for a new one as a "
+                           "file, and install it with --renew --cert FILE"
+                         : "revoked or unknown: the operator's log has the reason",
                  r));
 done:
     tls_id_free(id);
@@ -327,7 +328,7 @@ sefl_status site_renew(const site_config *c, bool *fresh)
     SEFL_TRY(dir_root(&d, c->folder));
     SEFL_TRY(x509_info_file(&now, &old, dir_in(&d, "cert.pem")));
     SEFL_TRY(file_read(&ca, dir_in(&d, "peers.pem"), X509_CERT_MAX));
-    SEFL_TRY(own_key(&d, rep.key)); /* the certificate in place may be for another key */
+    SEFL_TRY(own_key(&d, rep.key)); /* the installed certificate may be for another key */
     SEFL_TRY(c->cert ? file_read(&r.body, c->cert, X509_CERT_MAX) : fetch(c, &d, &now, &r));
     st = check_certificate(buf_span(&r.body), buf_span(&ca), &rep);
     SEFL_TRY(c->cert ? sefl_at(st, "%s", c->cert) : st);

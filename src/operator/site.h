@@ -1,16 +1,17 @@
-/* site: a client's folder, made on the client's own machine: its key and certificate, both servers'
- * public keys, client.yml and policy.yml. The private key never leaves this folder.
+/* site: creates a client's folder on the client's own machine: its key and certificate, both
+ * servers' public keys, client.yml and policy.yml. The private key never leaves this folder.
  *
  *     SEFL_TRY(site_enrol(&(site_config){ .folder = "site", .server = { "as.example", 7000 },
  *                         .as_token = t1, .csp_token = t2 }, &report));
  *
  * The site asks AS to enrol it (protocol/enrol.h). It recognises AS by the TLS key in AS's token,
  * and accepts the answer only if CSP signed it with the key in CSP's token. If enrolment fails
- * halfway (CSP is not reachable, the answer is lost), a second call continues with the same key,
- * for an hour (TOKEN_REPEAT_S) after a server has used its token.
+ * halfway (CSP is unreachable, the answer is lost), a second call continues with the same key, for
+ * an hour (TOKEN_REPEAT_S) after a server has accepted its token.
  *
- * Operators may also exchange files: site_request makes the key and a request, the operators sign
- * it (ca_sign), and site_install stores the certificate and the servers' public keys.
+ * Sites and operators may exchange files instead: site_request creates the key and a request, the
+ * operators sign it (ca_sign), and site_install stores the certificate and the servers' public
+ * keys.
  *
  * Files: key.pem (0600), cert.pem, peers.pem, aggregator.pub, csp.pub, client.yml, policy.yml,
  * ledger, text/.
@@ -23,15 +24,15 @@
 #include "trust/token.h"
 
 typedef struct site_config {
-    const char *folder; /* made if it is not there */
+    const char *folder; /* created if it does not exist */
     host_port server;   /* AS */
-    const char *proxy;  /* as of https_client.h */
+    const char *proxy;  /* see https_client.h */
     /* site_enrol */
     sefl_span as_token, csp_token;
-    /* Carries the request to AS and appends the answer; NULL: HTTPS to `server`. */
+    /* Sends the request to AS and appends the answer; NULL: HTTPS to `server`. */
     sefl_status (*ask)(void *ctx, sefl_span request, sefl_buf *answer);
     void *ctx;
-    /* site_install: PEM files, and files of sign_pub_write. site_renew: cert or NULL */
+    /* site_install: PEM files, and public keys of sign_pub_write. site_renew: cert or NULL */
     const char *cert, *peers, *as_key, *csp_key;
 } site_config;
 
@@ -42,23 +43,24 @@ typedef struct site_report {
     uint8_t key[TRUST_KEY];
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
     int64_t until;
-    /* Warnings about files that existed before, or "": client.yml names another server; the ledger
-     * belongs to another text. */
+    /* Warnings about files that existed before, or "": client.yml names another server, or the
+     * ledger belongs to another text. */
     char kept_settings[SITE_KEPT], kept_ledger[SITE_KEPT];
 } site_report;
 
-/* SEFL_EAUTH: AS or CSP refuses. SEFL_ETIMEOUT: try again later. SEFL_EEXIST: the folder has a
- * certificate already. */
+/* Enrols with both tokens. SEFL_EAUTH: AS or CSP refuses. SEFL_ETIMEOUT: try again later.
+ * SEFL_EEXIST: the folder already has a certificate. */
 sefl_status site_enrol(const site_config *c, site_report *out) SEFL_MUST_CHECK;
 
-/* Writes key.pem and csr.pem; an existing key is used again. */
+/* Writes key.pem and csr.pem; keeps an existing key. */
 sefl_status site_request(const char *folder, const char *name) SEFL_MUST_CHECK;
 
+/* Installs the files that the operators sent. SEFL_EEXIST as above. */
 sefl_status site_install(const site_config *c, site_report *out) SEFL_MUST_CHECK;
 
-/* Replaces cert.pem if there is a newer certificate of our key; *fresh: there was. It comes from the
- * file c->cert that the operator has sent, or from AS, after the operator has renewed it. AS does
- * not answer a site whose certificate has expired. SEFL_EAUTH if it is for another key, CA or role. */
+/* Replaces cert.pem if there is a newer certificate for our key, and sets *fresh. It comes from the
+ * file c->cert that the operator sent or, after the operator has renewed it, from AS. AS does not
+ * serve a site whose certificate has expired. SEFL_EAUTH if it is for another key, CA or role. */
 sefl_status site_renew(const site_config *c, bool *fresh) SEFL_MUST_CHECK;
 
 #endif

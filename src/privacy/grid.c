@@ -9,13 +9,13 @@ sefl_status dp_grid_init(dp_grid *g, const dp_grid_config *c)
 {
     dp_grid o = { .z = c->z, .clip = c->clip, .dim = c->dim, .clients = c->clients };
     SEFL_NEED(c->z >= 1e-3 && c->z <= 1e3, SEFL_EINVAL,
-              "z (noise multiplier) is %g: it must lie in 0.001..1000", c->z);
+              "z (noise multiplier) is %g: it must be in 0.001..1000", c->z);
     SEFL_NEED(c->clip > 0 && isfinite(c->clip), SEFL_EINVAL,
               "clip is %g: it must be a finite number above 0", c->clip);
     SEFL_NEED(c->dim > 0 && c->dim <= UINT64_C(1) << 32, SEFL_EINVAL,
-              "dim (coordinates) is %" PRIu64 ": it must lie in 1..2^32", c->dim);
+              "dim (coordinates) is %" PRIu64 ": it must be in 1..2^32", c->dim);
     SEFL_NEED(c->clients > 0 && c->clients <= UINT64_C(1) << 24, SEFL_EINVAL,
-              "clients is %" PRIu64 ": it must lie in 1..2^24", c->clients);
+              "clients is %" PRIu64 ": it must be in 1..2^24", c->clients);
     grid_steps steps;
     SEFL_PASS(grid_derive(&steps, (uint64_t)nearbyint(c->z * 1e9), c->clip, c->dim));
     o.t = steps.t, o.s2 = steps.s2, o.r_2p16 = steps.r_2p16;

@@ -1,17 +1,17 @@
-/* grid: from clip, noise and dimension to the integers that travel, with an exact bound on them.
+/* grid: derives the integers that clients send from clip, noise and dimension, with an exact bound.
  *
- * A client clips its vector to L2 norm C, quantises it stochastically to integers X_i on a step q and
- * accepts it if sum X_i^2 <= S2. The bound is exact, so the sensitivity is D = q * sqrt(S2): it
- * contains what quantising adds to the norm. The circuit's noise has a standard deviation of 9.43920
- * coarse steps h = 2^t q, at least z D. grid/grid.h derives S2, R, q, h and D, for this module and
- * for the slot packing alike. The ring width k is the smallest, 16 or more, for which no sum of
+ * A client clips its vector to L2 norm C, quantises it stochastically to integers X_i with step q and
+ * accepts the result if sum X_i^2 <= S2. The bound is exact, so the sensitivity is D = q * sqrt(S2),
+ * which includes what quantising adds to the norm. The circuit's noise has a standard deviation of
+ * 9.43920 coarse steps h = 2^t q, at least z D. grid/grid.h derives S2, R, q, h and D, for this module
+ * and for the slot packing. The ring width k is the smallest, from 16 on, for which no sum of
  * `clients` vectors can wrap.
  *
  *     dp_grid g;
  *     SEFL_TRY(dp_grid_init(&g, &(dp_grid_config){ .z = 1, .clip = 1, .dim = 945510,
  *                                                  .clients = 1000 }));
  *
- * z counts to nine decimals.
+ * z is rounded to nine decimals.
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_GRID_H
 #define PRIVACY_GRID_H
@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#define DP_G44_SIGMA 9.43920 /* standard deviation of the whole joint noise, in coarse steps */
+#define DP_G44_SIGMA 9.43920 /* standard deviation of the total joint noise, in coarse steps */
 
 enum { DP_RING_BITS_MIN = 16, DP_RING_BITS_MAX = 24 };
 
@@ -28,7 +28,7 @@ typedef struct dp_grid_config {
     double z;         /* noise multiplier, sigma / D */
     double clip;      /* C, L2 norm over the whole vector, extra slots included */
     uint64_t dim;     /* d, coordinates, extra slots included */
-    uint64_t clients; /* most vectors in one sum */
+    uint64_t clients; /* maximum number of vectors in one sum */
 } dp_grid_config;
 
 typedef struct dp_grid {
@@ -45,8 +45,8 @@ typedef struct dp_grid {
     int64_t value_max; /* bound on |X_i| */
 } dp_grid;
 
-/* SEFL_EINVAL names a bad value; SEFL_ERANGE: no grid (too many coordinates for this z), or a sum
- * that could wrap at k = 24. */
+/* SEFL_EINVAL, with the value, if one is out of range; SEFL_ERANGE if there are too many coordinates
+ * for this z, or if a sum could wrap at k = 24. */
 sefl_status dp_grid_init(dp_grid *g, const dp_grid_config *c) SEFL_MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /* Design: one walk over the places from left to right makes every node of the tree, each as soon as
- * both its children are there; a stack of one hash per level holds what waits for its right
- * sibling. The last node is the root; only a stored tree keeps the others. */
+ * both its children exist; a stack with one hash per level keeps the nodes that wait for their
+ * right sibling. The last node is the root; only a stored tree keeps the others. */
 #include "protocol/counted.h"
 
 #include "base/alloc.h"
@@ -24,13 +24,13 @@ size_t counted_path_bytes(unsigned depth)
 }
 
 static void leaf_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
-                      const counted_leaf *leaf)
+                      const round_entry *leaf)
 {
     static const char mark[12] = "\0sefl leaf 1";
     uint8_t number[8];
     store_u64(number, round);
     sha256_join(out, span_of(mark, sizeof mark), span_of(task, 32), span_of(number, sizeof number),
-                span_of(leaf->client, 32), span_of(leaf->units, 32));
+                span_of(leaf->client, 32), span_of(leaf->body, 32));
 }
 
 static void node_hash(uint8_t out[SHA256_BYTES], const uint8_t left[SHA256_BYTES],
@@ -43,7 +43,7 @@ static void node_hash(uint8_t out[SHA256_BYTES], const uint8_t left[SHA256_BYTES
 
 /* The shuffle, as far as the leaves reach. */
 typedef struct places {
-    uint32_t *of; /* of[i]: where leaf i stands (i < n) */
+    uint32_t *of; /* of[i]: the place of leaf i (i < n) */
     uint32_t *at; /* at[k]: 1 + the leaf at place k; 0: a filler */
 } places;
 
@@ -151,7 +151,7 @@ typedef struct seat {
 struct counted_tree {
     unsigned depth;
     uint32_t n;
-    seat *seats; /* n, by rising client */
+    seat *seats; /* n, sorted by client */
     node *nodes; /* as walk writes them */
 };
 
@@ -216,7 +216,7 @@ sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t, const uint8_
 /* ---- the client's side ----------------------------------------------------------------------- */
 
 sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
-                          unsigned depth, const counted_leaf *leaf, sefl_span path)
+                          unsigned depth, const round_entry *leaf, sefl_span path)
 {
     uint8_t hash[SHA256_BYTES];
     assert(depth <= COUNTED_DEPTH_MAX);

@@ -1,25 +1,25 @@
-/* counted: the proof that an update is in a release: a Merkle tree over the clients whose seeds CSP
- * took off the sum. CSP signs its root once a round; each client gets the path of its own leaf.
+/* counted: the proof that an update is in a release: a Merkle tree over the clients whose pads CSP
+ * removed from the sum. CSP signs the root once per round; each client gets the path of its leaf.
  *
  *     leaf    SHA-256(0 u8, "sefl leaf 1", task 32, round u64, client 32, units 32)
  *     node    SHA-256(1 u8, left 32, right 32)
- *     depth   ceil(log2 clients_max): 2^depth places, whatever the number of clients
- *     places  leaf i, by rising client, stands at place[i] of a shuffle by prg(tree seed, "counted
- *             places"): for i = 0, 1, ...: swap place[i] with place[i + floor(x_i (2^depth - i) /
- *             2^64)], x_i the i-th u64 of stream 0; place[k] = k before
- *     rest    place k without a leaf has bytes 32 k to 32 k + 31 of prg(tree seed, "counted
+ *     depth   ceil(log2 clients_max): 2^depth places, independent of the number of clients
+ *     places  leaf i, sorted by client, is at place[i] of a shuffle by prg(tree seed, "counted
+ *             places"): initially place[k] = k; for i = 0, 1, ...: swap place[i] with
+ *             place[i + floor(x_i (2^depth - i) / 2^64)], x_i the i-th u64 of stream 0
+ *     filler  place k without a leaf has bytes 32 k to 32 k + 31 of prg(tree seed, "counted
  *             fillers"), stream 0
  *     path    siblings from the leaf up, depth * 32 | place u32
  *
- * Where a leaf stands does not depend on the number of leaves, and a filler looks like a hash: a
- * path does not tell how many clients there are. The tree seed is a secret of the two servers.
+ * The place of a leaf does not depend on the number of leaves, and a filler looks like a hash, so a
+ * path does not reveal the number of clients. Only the two servers know the tree seed.
  *
  *     SEFL_TRY(counted_root(root, &tree));                    // both servers
  *     SEFL_TRY(counted_tree_path(&out, tree, client));        // AS, which keeps the tree
  *     SEFL_TRY(counted_check(root, task, round, depth, &leaf, path));     // client
  *
- * counted_root needs 8 bytes and 2 hashes a place (10,000 clients: a few ms), a counted_tree 64
- * bytes a place.
+ * counted_root needs 8 bytes and 2 hashes per place (10,000 clients: a few ms), a counted_tree 64
+ * bytes per place.
  *
  *     statement  task 32 | round u64 | root 32 | id of the revealed output 32: SIGN_COUNTED, signed
  *                by CSP alone
@@ -29,9 +29,7 @@
 #ifndef PROTOCOL_COUNTED_H
 #define PROTOCOL_COUNTED_H
 
-#include "base/buf.h"
-#include "base/sha256.h"
-#include "base/span.h"
+#include "protocol/round.h"
 
 enum {
     COUNTED_SEED = 32,
@@ -40,25 +38,21 @@ enum {
     COUNTED_STATEMENT_BYTES = 104,
 };
 
-typedef struct counted_leaf {
-    uint8_t client[32], units[32];
-} counted_leaf;
-
-/* What a tree is made of. */
+/* The inputs of a tree. */
 typedef struct counted_facts {
     const uint8_t *task; /* 32 bytes */
     uint64_t round;
-    const uint8_t *tree_seed;   /* COUNTED_SEED */
-    uint32_t clients_max;       /* 1 to 2^24 */
-    const counted_leaf *leaves; /* by rising client, none twice */
-    uint32_t n;                 /* at most clients_max */
+    const uint8_t *tree_seed;  /* COUNTED_SEED bytes */
+    uint32_t clients_max;      /* 1 to 2^24 */
+    const round_entry *leaves; /* sorted by client, each client once */
+    uint32_t n;                /* at most clients_max */
 } counted_facts;
 
 unsigned counted_depth(uint32_t clients_max);
-/* Bytes of a path. */
+/* Size of a path in bytes. */
 size_t counted_path_bytes(unsigned depth);
 
-/* SEFL_EINVAL for facts that do not fit together. */
+/* SEFL_EINVAL if the facts are inconsistent. */
 sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f) SEFL_MUST_CHECK;
 
 /* The whole tree in memory, for paths. */
@@ -66,16 +60,16 @@ typedef struct counted_tree counted_tree;
 sefl_status counted_tree_new(counted_tree **out, const counted_facts *f) SEFL_MUST_CHECK;
 void counted_tree_free(counted_tree *t);
 const uint8_t *counted_tree_root(const counted_tree *t);
-/* SEFL_ENOTFOUND: this client is not in it. */
+/* Appends the path of a client; SEFL_ENOTFOUND: this client is not in the tree. */
 sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t,
                               const uint8_t client[32]) SEFL_MUST_CHECK;
 
-/* SEFL_EAUTH unless the path leads from this leaf to the root; SEFL_EPROTO for what is no path of
+/* SEFL_EAUTH unless the path leads from this leaf to the root; SEFL_EPROTO if it is not a path of
  * this depth. */
 sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
-                          unsigned depth, const counted_leaf *leaf, sefl_span path) SEFL_MUST_CHECK;
+                          unsigned depth, const round_entry *leaf, sefl_span path) SEFL_MUST_CHECK;
 
-/* What CSP signs at the mark, once a round. */
+/* What CSP signs with the mark, once per round. */
 typedef struct counted_statement {
     uint8_t task[32];
     uint64_t round;

@@ -7,8 +7,7 @@ static const char request_mark[8] = "SEFLENR1", answer_mark[8] = "SEFLENA1";
 static sefl_status claim_write(sefl_buf *out, const enrol_claim *c)
 {
     SEFL_PASS(wr_raw(out, c->key, sizeof c->key));
-    SEFL_PASS(wr_raw(out, c->servers.as, sizeof c->servers.as));
-    SEFL_PASS(wr_raw(out, c->servers.csp, sizeof c->servers.csp));
+    SEFL_PASS(wr_raw(out, &c->servers, sizeof c->servers));
     return wr_bytes(out, span_of_str(c->name));
 }
 
@@ -17,12 +16,11 @@ static sefl_status claim_read(enrol_claim *c, rd *r)
     sefl_span name;
     *c = (enrol_claim){ 0 };
     SEFL_PASS(rd_raw(r, c->key, sizeof c->key));
-    SEFL_PASS(rd_raw(r, c->servers.as, sizeof c->servers.as));
-    SEFL_PASS(rd_raw(r, c->servers.csp, sizeof c->servers.csp));
+    SEFL_PASS(rd_raw(r, &c->servers, sizeof c->servers));
     SEFL_PASS(rd_bytes(r, &name, TRUST_NAME_MAX));
     memcpy(c->name, name.p, name.n);
     SEFL_NEED(strlen(c->name) == name.n && trust_name_ok(c->name), SEFL_EPROTO,
-              "enrolment: a name that is none");
+              "enrolment: the site's name is not valid");
     return SEFL_OK;
 }
 
@@ -160,7 +158,7 @@ sefl_status enrol_answer_read(enrol_answer *out, sefl_span in)
     SEFL_PASS(rd_bytes(&r, &a.population, ENROL_POPULATION_MAX));
     for (size_t i = 0; i < a.population.n; i++)
         SEFL_NEED(a.population.p[i] >= 0x20 && a.population.p[i] < 0x7f, SEFL_EPROTO,
-                  "enrolment: a population's name that is not printable");
+                  "enrolment: the population's name is not printable");
     SEFL_NEED(a.population.n > 0, SEFL_EPROTO, "enrolment: no population");
     SEFL_PASS(rd_bytes(&r, &a.certificate, ENROL_PEM_MAX));
     SEFL_PASS(rd_bytes(&r, &a.ca, ENROL_PEM_MAX));

@@ -1,13 +1,13 @@
-/* enrol: how a site joins: what it asks, what CSP is told of it, what comes back.
+/* enrol: the messages with which a site joins a federation.
  *
  *     site    key, request for a certificate; each server's token signs the claim
  *     AS      checks its token; forwards the claim with CSP's token to CSP (link.h, ENROL)
- *     CSP     checks its token, notes the member, signs the claim (APPROVED)
- *     AS      notes the member, issues the certificate, signs the claim, answers
- *     site    checks CSP's signature with the key from CSP's own token, AS's likewise
+ *     CSP     checks its token, records the member, signs the claim (APPROVED)
+ *     AS      records the member, issues the certificate, signs the claim, answers
+ *     site    verifies each server's signature with the key from that server's token
  *
- * All parties sign the claim: the site's key under that name, for these two servers. AS cannot
- * reuse CSP's token: its signature holds only for this key and name.
+ * All parties sign the claim: the site's key, under this name, for these two servers. AS cannot
+ * reuse CSP's token: its signature is valid only for this key and name.
  *
  *     claim      site's key (SHA-256 of SPKI) 32 | AS's signing key 32 | CSP's signing key 32
  *                | name
@@ -17,9 +17,9 @@
  *     answer     "SEFLENA1" | CSP's signature on the claim (SIGN_APPROVAL) 64 | AS's 64
  *                | population, 1 to 64 bytes | certificate, PEM | AS's CA, PEM, at most 16 KiB each
  *
- * name, population, request and PEM have a varint length before them. The population is that
- * of the servers' ledgers. Names as in trust/trust.h.
- * Threads: values; spans look into what was read.   Secrets: none (tokens: trust/token.h). */
+ * A varint length precedes name, population, request and PEM. The population is that of the
+ * servers' ledgers. Names as in trust/trust.h.
+ * Threads: values; spans point into the input.   Secrets: none (tokens: trust/token.h). */
 #ifndef PROTOCOL_ENROL_H
 #define PROTOCOL_ENROL_H
 
@@ -35,7 +35,7 @@ enum {
     ENROL_POPULATION_MAX = 64,
 };
 
-/* The fields in the order of the wire, for tests/unit/protocol/test_schema.c. */
+/* The fields in wire order, for tests/unit/protocol/test_schema.c. */
 #define ENROL_FIELDS(X) \
     X(claim_key)        \
     X(claim_as)         \
@@ -71,20 +71,21 @@ typedef struct enrol_answer {
     sefl_span population, certificate, ca;
 } enrol_answer;
 
-/* A token signs the claim; SEFL_EINVAL if it was made for another name. */
+/* Signs the claim with a token; SEFL_EINVAL if the token was issued for another name. */
 sefl_status enrol_prove(enrol_proof *out, const enrol_claim *c, const token *t) SEFL_MUST_CHECK;
-/* Does the proof hold for the claim? SEFL_EAUTH if not. Whose token it is: token_check. */
+/* SEFL_EAUTH unless the proof's signature on the claim is valid. token_check identifies the
+ * token. */
 sefl_status enrol_proof_check(const enrol_proof *p, const enrol_claim *c) SEFL_MUST_CHECK;
 
 sefl_status enrol_request_write(sefl_buf *out, const enrol_request *r) SEFL_MUST_CHECK;
-/* SEFL_EPROTO for any other form; checks no signature. */
+/* SEFL_EPROTO for any other format; verifies no signature. */
 sefl_status enrol_request_read(enrol_request *out, sefl_span in) SEFL_MUST_CHECK;
 
 sefl_status enrol_question_write(sefl_buf *out, const enrol_claim *c,
                                  const enrol_proof *p) SEFL_MUST_CHECK;
 sefl_status enrol_question_read(enrol_claim *c, enrol_proof *p, sefl_span in) SEFL_MUST_CHECK;
 
-/* A server's signature on the claim, and its check. */
+/* Makes and verifies a server's signature on the claim. */
 sefl_status enrol_approve(uint8_t sig[SIGN_BYTES], const enrol_claim *c,
                           const sign_key *key) SEFL_MUST_CHECK;
 sefl_status enrol_approved(const uint8_t sig[SIGN_BYTES], const enrol_claim *c,

@@ -1,23 +1,23 @@
-/* head: the start of a sealed upload: the seed of its mask, sealed to CSP's key of the round and
- * signed with the client's upload key (protocol/voucher.h).
+/* head: the start of a sealed upload: the seed of its pad, sealed to CSP's round key and signed
+ * with the client's upload key (protocol/voucher.h).
  *
  *     "SFH1" | suite u16 | 0 u16 | client 32 | units 32 | enc | sealed seed 48 | signature 64
  *
  *     client     fingerprint of its certificate's key
- *     units      BLAKE3 of the units, all that follows the head in the body; it names the upload
+ *     units      BLAKE3 of the units, the rest of the body after the head; it names the upload
  *     enc        32 bytes (x25519) or 1120 (xwing): crypto/seal/seal.h
  *     seal       info "sefl head 1" | task 32 | round u64, ad client 32 | units 32
  *     signature  SIGN_UPLOAD over task 32 | round u64 | the head before the signature
  *
- * A head is 216 bytes with x25519 and 1,304 with xwing. Task and round are not in it: a reader
- * knows them, and a head of another task or round fails both the signature and the seal.
+ * A head has 216 bytes with x25519 and 1,304 with xwing. It does not contain task and round: a
+ * reader knows them, and for a head of another task or round both the signature and the seal fail.
  *
  *     SEFL_TRY(head_make(out, &facts, csp_pub, seed, upload_key, &rng));     // client
  *     SEFL_TRY(head_read(&h, task->seal, in));                               // AS, CSP
  *     SEFL_TRY(head_check(&h, task_hash, round, upload_pub));
  *     SEFL_TRY(head_open(seed, &h, round_key, task_hash, round));            // CSP
  *
- * The short form stands in a SET for a head that CSP knows already (protocol/link.h): the first 72
+ * The short form replaces, in a SET, a head that CSP already has (protocol/link.h): the first 72
  * bytes with suite 0.
  *
  * Secret: seed, keys. Public: the rest, and whether a head opened. Constant-time in the seed.
@@ -36,7 +36,7 @@ enum {
     HEAD_MAX = HEAD_PREFIX + SEAL_ENC_MAX + HEAD_SEED + SEAL_TAG + SIGN_BYTES,
 };
 
-/* The fields in the order of the wire, for tests/unit/protocol/test_schema.c. */
+/* The fields in wire order, for tests/unit/protocol/test_schema.c. */
 #define HEAD_FIELDS(X) \
     X(suite)           \
     X(client)          \
@@ -48,17 +48,17 @@ enum {
 typedef struct head {
     const seal_suite *suite; /* NULL: the short form */
     uint8_t client[32], units[32];
-    sefl_span bytes; /* all of it, in the reader's input */
+    sefl_span bytes; /* the complete head, in the reader's input */
 } head;
 
-/* Bytes of a whole head; 0 for NULL: an upload that is not sealed has none. */
+/* Size of a whole head; 0 for NULL: an upload without a seal has no head. */
 size_t head_bytes(const seal_suite *s);
 
-/* `in` is one whole head of this suite; SEFL_EPROTO otherwise. Checks neither signature nor
+/* Reads one whole head of this suite; SEFL_EPROTO for anything else. Checks neither signature nor
  * seal. */
 sefl_status head_read(head *out, const seal_suite *want, sefl_span in) SEFL_MUST_CHECK;
 
-/* Takes one head off a row of them, whole or short. */
+/* Reads the next head of a sequence, whole or short. */
 sefl_status head_next(head *out, const seal_suite *want, rd *r) SEFL_MUST_CHECK;
 
 /* SEFL_EAUTH unless this upload key signed this whole head for this task and round. */
@@ -72,16 +72,16 @@ typedef struct head_facts {
     const uint8_t *client, *units;
 } head_facts;
 
-/* out: head_bytes(f->suite). SEFL_EPROTO if csp_pub is no key of the suite. */
+/* out: head_bytes(f->suite). SEFL_EPROTO if csp_pub is not a key of the suite. */
 sefl_status head_make(uint8_t *out, const head_facts *f, sefl_span csp_pub,
                       const uint8_t seed[HEAD_SEED], const sign_key *upload_key,
                       const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* The short form. */
+/* Writes the short form. */
 void head_short(uint8_t out[HEAD_PREFIX], const uint8_t client[32], const uint8_t units[32]);
 
-/* The seed of a whole head whose signature was checked; SEFL_EAUTH, and zeros, if the seal does not
- * open with this key for this task and round. */
+/* Opens the seed of a whole head whose signature is verified; SEFL_EAUTH, and zeros, if the seal
+ * does not open with this key for this task and round. */
 sefl_status head_open(uint8_t seed[HEAD_SEED], const head *h, const seal_key *key,
                       const uint8_t task[32], uint64_t round) SEFL_MUST_CHECK;
 

@@ -1,13 +1,13 @@
 /* http: the calls that clients make to AS, and the fields beside their bodies.
  *
  *     char path[HTTP_PATH_MAX];
- *     http_path(path, &(http_target){ .call = HTTP_ROUND_MODEL, .round = 3 });  // "/v1/round/3/model"
- *     http_found f = http_find(&target, "GET", "/v1/round/3/model");            // and back
+ *     http_path(path, &(http_target){ .call = HTTP_ROUND_MODEL, .round = 3 }); // /v1/round/3/model
+ *     http_found f = http_find(&target, "GET", "/v1/round/3/model");           // and back
  *
- * These two lists are the ones in use: AS dispatches by http_find, clients build every path with
- * http_path, and both name fields by http_field_name. tests/unit/protocol/test_schema.c reviews
- * each entry, so that no number computed from a client's text gets a place to travel in, and finds
- * any path or field name that the code writes past the lists.
+ * AS and clients use only these two lists: AS dispatches with http_find, clients build every path
+ * with http_path, and both get field names from http_field_name. tests/unit/protocol/test_schema.c
+ * checks each entry, so that no field can carry a number computed from a client's text, and detects
+ * any path or field name outside the lists.
  *
  * Threads: constants and values.   Secrets: none. */
 #ifndef PROTOCOL_HTTP_H
@@ -23,8 +23,8 @@
 #define HTTP_ENROL_PATH   "/v1/enroll"
 #define HTTP_VERSION_NAME "Sefl-Version"
 
-/* X(name, method, path, answer's body); N stands for a round, HASH for the BLAKE3 of an update's
- * units in 64 hex digits. AS answers HEAD wherever it answers GET. ENROL alone needs no
+/* X(name, method, path, body of the answer); N is a round, HASH the BLAKE3 of an update's units in
+ * 64 hex digits. AS answers HEAD wherever it answers GET. Only ENROL works without a
  * certificate. */
 #define HTTP_CALLS(X)                                                               \
     X(HEALTH, "GET", HTTP_HEALTH_PATH, "ok")                                        \
@@ -41,9 +41,9 @@
     X(CERTIFICATE, "GET", "/v1/certificate", "the asker's newest certificate, PEM") \
     X(ENROL, "POST", HTTP_ENROL_PATH, "answer of protocol/enrol.h")
 
-/* X(name, where, field): fields of our own, in requests or answers. */
+/* X(name, where, field): sefl's own fields, in requests or answers. */
 #define HTTP_FIELDS(X)                                                                            \
-    X(AFTER, "query", "after")         /* ROUND: highest round this client is done with */        \
+    X(AFTER, "query", "after")         /* ROUND: highest round this client has completed */       \
     X(WAIT, "query", "wait")           /* ROUND: seconds to wait, at most 60 */                   \
     X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that are there, or where these begin */ \
     X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */         \
@@ -65,7 +65,7 @@ typedef enum http_field {
 
 /* What every request and every answer carries. */
 #define HTTP_VERSION_LINE HTTP_VERSION_NAME ": " VERSION_TEXT "\n"
-/* In the sentence of a 404 of COUNTED: the round was skipped. */
+/* In the message of a 404 to COUNTED: the round was skipped. */
 #define HTTP_SKIPPED "skipped"
 
 enum { HTTP_PATH_MAX = 160 };
@@ -78,17 +78,17 @@ typedef struct http_target {
 
 typedef enum http_found { HTTP_FOUND, HTTP_NO_PATH, HTTP_NO_METHOD } http_found;
 
-/* Which call is it? HTTP_NO_METHOD: the path is in the list, but not with this method. A round is 1
+/* Finds the call. HTTP_NO_METHOD: the path is in the list, but not with this method. A round is 1
  * or more, without leading zeros; hex digits are lower case. */
 http_found http_find(http_target *out, const char *method, const char *path);
 
-/* The path of a call; returns out. */
+/* Writes the path of a call; returns out. */
 char *http_path(char out[HTTP_PATH_MAX], const http_target *t);
 
 const char *http_field_name(http_field f);
-bool http_field_is_query(http_field f); /* else it is a header */
+bool http_field_is_query(http_field f); /* otherwise a header */
 
-/* Digits and nothing else: no sign, no leading zeros, at most 19. False: out is untouched. */
+/* Reads at most 19 digits, without sign or leading zeros. False: any other text; out unchanged. */
 bool http_number_read(uint64_t *out, const char *text, size_t n);
 
 #endif

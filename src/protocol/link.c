@@ -123,7 +123,7 @@ sefl_status link_order_read(link_order *out, sefl_span in)
     *out = (link_order){ 0 };
     SEFL_NEED(in.n == LINK_ORDER_BYTES &&
                   (in.p[40] == LINK_ORDER_SKIP || in.p[40] == LINK_ORDER_OVER),
-              SEFL_EPROTO, "link: %zu bytes are no order", in.n);
+              SEFL_EPROTO, "link: %zu bytes that are not an order", in.n);
     memcpy(out->task, in.p, 32);
     out->round = load_u64(in.p + 32);
     out->what = in.p[40], out->reason = in.p[41];

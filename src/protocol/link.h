@@ -1,5 +1,6 @@
-/* link: the messages between AS and CSP. AS asks and CSP answers on one stream; the long parts (the
- * masked sum, the two-party computation) run on the same stream between a question and its answer.
+/* link: the messages between AS and CSP. AS asks and CSP answers on one stream; the long parts
+ * (heads, the masked sum; on a lane the two-party computation) run on the same stream between a
+ * question and its answer.
  *
  * Every message has the frame of base/channel.h (kind u32, index u32, length u64). Control messages
  * have index 0 and bodies of at most LINK_BODY_MAX bytes; the reader refuses a longer one before it
@@ -11,22 +12,21 @@
  *                                                        signed, that it revealed, that it skipped;
  *                                                        pair 32
  *   TASK    the signed envelope                 YES
- *   KEY     round u64                           KEY      round u64, suite u16, CSP's key of the
- *                                                        round
+ *   KEY     round u64                           KEY      round u64, suite u16, CSP's round key
  *   HEADER  head, envelope with AS's signature  HEADER   head, envelope with both signatures
  *   VOUCH   a voucher (voucher.h)               YES
- *   EARLY   round u64, whole heads (head.h)     EARLY    of each refused head: index u32, reason u8
- *   SET     round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then of
- *           32; then HEADS 0, 1, ...: heads by           each refused head: index u32 (in the SET),
- *           rising client                                reason u8
+ *   EARLY   round u64, whole heads (head.h)     EARLY    per refused head: index u32, reason u8
+ *   SET     round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then per
+ *           32; then HEADS 0, 1, ...: heads              refused head: index u32 (in the SET),
+ *           sorted by client                             reason u8
  *   REVEAL  head, envelope of AS's statement    GO       head; AS sends SUM: the masked sum's
  *                                                        units, as many as fit 1 MiB, index 1, 2,
  *                                                        ...; then CSP sends
  *                                                        joint, own: REPLY (noise/online.h)
  *                                                        none: PLAIN, the masked plain units
  *                                                        and in both the SHA-256 of that, 32
- *                                               or KEPT  (it revealed this round before): head, id
- *                                                        32, then the stored bytes of that output
+ *                                               or KEPT  (CSP has already revealed this round):
+ *                                                        head, id 32, then the stored output
  *                                               and in a sealed task COUNTED: CSP's envelope
  *                                                        (counted.h)
  *   SKIP    head, envelope of AS's order        YES
@@ -39,54 +39,54 @@
  *                                                        CSP has its shares in the pool
  *   BYE     over u8; if over, the envelope of   YES if over; then CSP closes
  *           AS's order
- *   any                                         NO       code u16 (link_no), sentence
+ *   any                                         NO       code u16 (link_no), message
  *
- * AS signs what precedes HELLO's signature (SIGN_LINK). Someone who has only AS's TLS key learns
- * nothing, cannot fix a set, and gets no lane on which to fail checks. pair: fresh random bytes of
- * this stream; they bind its lanes (roles/aggregator/lanes.h) to it.
+ * AS signs all of HELLO before the signature (SIGN_LINK). An attacker who has only AS's TLS key
+ * learns nothing, cannot fix a set, and gets no lane on which to fail checks. pair: fresh random
+ * bytes that bind the stream's lanes (roles/aggregator/lanes.h) to it.
  *
  * NO ends the question, not the stream; a message that breaks the format ends the stream. HELLO
  * comes first and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING
  * and BYE at any time after HELLO. BYE over = 1: the task has ended and AS published every release.
  *
  * An order (SIGN_ORDER, AS alone): task 32 | round u64 | what u8 (1 skip, 2 over) | reason u8;
- * round and reason are 0 for over. CSP obeys it only if AS's signature holds: the stream's TLS key
- * alone changes no state.
+ * round and reason are 0 for over. CSP obeys an order only if AS's signature is valid: a peer with
+ * nothing but the TLS key changes no state.
  *
  * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, any number of EARLY, SET, REVEAL.
- * EARLY has at most LINK_HEADS_PIECE bytes of heads, and so has each HEADS. A head that EARLY
- * brought on this stream, and that CSP did not refuse, may stand in HEADS in its short form. CSP
- * checks all heads before it answers SET; the answer is durable, final, and the same for the same
- * SET on any stream. Below the threshold the answer is NO FEW, and the round is skipped. NO to a
- * SET comes after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement
+ * EARLY and each HEADS have at most LINK_HEADS_PIECE bytes of heads. HEADS may contain the short
+ * form of a head that AS sent with EARLY on this stream and CSP did not refuse. CSP checks all
+ * heads before it answers SET; the answer is durable, final, and the same for the same SET on any
+ * stream. With fewer clients than the threshold CSP answers NO FEW and skips the round. CSP sends
+ * NO to a SET after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement
  * names that root and count.
  *
  * id of a revealed output: attempt u64, then the first 24 bytes of the set's hash.
  *
- * The two ledgers. AS charges a round durably before it sends REVEAL, CSP charges it in REVEAL
- * before GO. So CSP's ledger equals AS's, or lacks AS's last charge: that of the highest round
- * whose header CSP signed, while CSP has neither revealed nor skipped that round. (A charge is one
- * record, the first of a task two.) What each message must find:
+ * The two ledgers. AS charges a round durably before it sends REVEAL, and CSP charges it in REVEAL
+ * before GO. So CSP's ledger equals AS's, or lacks AS's last charge: the charge of the highest
+ * round that CSP signed, while CSP has neither revealed nor skipped that round. (A charge is one
+ * record, the first of a task two.) Each message requires:
  *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round not revealed
  *     GO, KEPT        equal (CSP charges first)
- *     SKIP            equal, after CSP charges too what AS charged for that round: a charge without
- *                     a release may stand
- * In REVEAL and SKIP CSP computes the head that its charge would lead to, compares, and only then
- * writes. A round that CSP skipped by itself (csp.h: its key expired) counts as not revealed here.
- * CSP answers anything else with NO LEDGER and does nothing. AS checks the head of every WELCOME,
- * HEADER, GO and KEPT in the same way and ends the stream (SEFL_ESTATE). If CSP is ahead, or the
- * ledgers fork, one of them was lost, rolled back or changed; the operators must find out which. AS
- * also compares the rounds of WELCOME with its own journal: the server that knows less than it
- * told the other has an old copy of its state.
+ *     SKIP            equal, after CSP also makes AS's charge of that round: a charge without a
+ *                     release may stand
+ * In REVEAL and SKIP CSP computes the head after its charge, compares it, and only then writes.
+ * Here a round that CSP skipped by itself (csp.h: its key expired) counts as not revealed. In any
+ * other case CSP answers NO LEDGER and does nothing. AS checks the head of every WELCOME, HEADER,
+ * GO and KEPT in the same way and ends the stream if it does not fit (SEFL_ESTATE). If CSP is
+ * ahead, or the ledgers fork, one of them was lost, rolled back or changed; the operators must find
+ * out which. AS also compares the rounds in WELCOME with its own journal: a server that knows less
+ * than it told the other one has an old copy of its state.
  *
- * Waiting. The protocol itself sends nothing while it computes: CSP decrypts a piece of the sum for
- * some ten seconds (Paillier on two cores). The stream below sends heartbeats meanwhile
- * (net/tls.h), so every wait in every step has two limits. No byte for `link_silence` seconds (a
- * setting of both servers, 30) means that the link is gone. LINK_IDLE_MS is how long a living peer
- * may take for one step. When there is nothing to do, AS sends PING every 10 s, or sooner with a
- * shorter limit, and so tests the link.
+ * Waiting. The protocol sends nothing while a server computes: CSP decrypts a piece of the sum for
+ * about ten seconds (Paillier on two cores). Meanwhile the TLS layer sends heartbeats (net/tls.h),
+ * so every wait has two limits. The link is lost if no byte arrives for `link_silence` seconds (a
+ * setting of both servers, default 30). LINK_IDLE_MS is the maximum time that a responding peer may
+ * take for one step. An idle AS tests the link with PING every 10 s, or sooner with a shorter
+ * limit.
  *
- * Secret: what the long parts carry. Threads: one owner per side. */
+ * Secret: the contents of the long parts. Threads: one owner per side. */
 #ifndef PROTOCOL_LINK_H
 #define PROTOCOL_LINK_H
 
@@ -107,7 +107,7 @@ enum {
     LINK_SUM_PIECE = 1 << 20,
     LINK_HEADS_PIECE = 1 << 20,
     LINK_SET_MAX = 1 << 20, /* clients in one SET */
-    LINK_IDLE_MS = 600000,  /* how long a living peer may take for one step */
+    LINK_IDLE_MS = 600000,  /* maximum time of a responding peer for one step */
     LINK_PAIR = 32,
 };
 
@@ -121,32 +121,32 @@ enum {
 /* clang-format on */
 
 typedef enum link_kind {
-    LINK_BEFORE = 0x4c4b0000, /* no kind */
+    LINK_BEFORE = 0x4c4b0000, /* not a kind */
 #define LINK_KIND_ENUM(name) LINK_##name,
     LINK_KIND_LIST(LINK_KIND_ENUM)
 #undef LINK_KIND_ENUM
-        LINK_AFTER, /* no kind */
+        LINK_AFTER, /* not a kind */
 } link_kind;
 enum { LINK_KINDS = LINK_AFTER - LINK_HELLO };
 
 /* Why CSP refuses. */
-#define LINK_NO_LIST(X)                                                                 \
-    X(VERSION, 1, "no common version")                                                  \
-    X(ORDER, 2, "not now")                                                              \
-    X(TASK, 3, "another task, or one that this server did not sign")                    \
-    X(HEADER, 4, "another header of this round was signed, or it is out of turn")       \
-    X(FEW, 5, "fewer clients than the threshold, or more than the most")                \
-    X(BUDGET, 6, "the privacy budget does not allow it")                                \
-    X(REVEALED, 7, "this round was revealed before, and what was kept of it is erased") \
-    X(SKIPPED, 8, "this round was skipped")                                             \
-    X(LEDGER, 9, "the two ledgers do not agree")                                        \
-    X(SIGNATURE, 10, "a signature does not hold")                                       \
-    X(FAULT, 11, "it failed at CSP; see CSP's log")                                     \
-    X(ENROL, 12, "this site is not enrolled here; see this server's log")               \
-    X(MEMBERS, 13, "more clients than this server has approved")                        \
-    X(KEY, 14, "the key of this round is gone")                                         \
-    X(SLICE, 15, "these noise shares are not here")                                     \
-    X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")        \
+#define LINK_NO_LIST(X)                                                               \
+    X(VERSION, 1, "no common version")                                                \
+    X(ORDER, 2, "not now")                                                            \
+    X(TASK, 3, "another task, or one that this server did not sign")                  \
+    X(HEADER, 4, "another header of this round was signed, or it is out of turn")     \
+    X(FEW, 5, "fewer clients than the threshold, or more than the maximum")           \
+    X(BUDGET, 6, "the privacy budget does not allow it")                              \
+    X(REVEALED, 7, "this round was revealed before, and its stored output is erased") \
+    X(SKIPPED, 8, "this round was skipped")                                           \
+    X(LEDGER, 9, "the two ledgers do not agree")                                      \
+    X(SIGNATURE, 10, "a signature is invalid")                                        \
+    X(FAULT, 11, "an error at CSP; see CSP's log")                                    \
+    X(ENROL, 12, "this site is not enrolled here; see this server's log")             \
+    X(MEMBERS, 13, "more clients than this server has approved")                      \
+    X(KEY, 14, "CSP no longer has the key of this round")                             \
+    X(SLICE, 15, "CSP does not have these noise shares")                              \
+    X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")      \
     X(PAIR, 17, "this lane belongs to another stream")
 
 typedef enum link_no {
@@ -156,14 +156,14 @@ typedef enum link_no {
 } link_no;
 
 /* Why CSP left a head out of a round (EARLY, VERDICT). */
-#define HEAD_REASON_LIST(X)                                                  \
-    X(FORM, 1, "not a head of this task, or not the one that EARLY brought") \
-    X(MEMBER, 2, "not a client that CSP's operator has approved")            \
-    X(VOUCHER, 3, "no voucher for its upload key")                           \
-    X(SIGNATURE, 4, "its signature does not hold")                           \
-    X(TWICE, 5, "a client's second head")                                    \
-    X(LIMIT, 6, "the client has had its rounds")                             \
-    X(SEAL, 7, "its seal does not open")                                     \
+#define HEAD_REASON_LIST(X)                                               \
+    X(FORM, 1, "not a head of this task, or not the one sent with EARLY") \
+    X(MEMBER, 2, "not a client that CSP's operator has approved")         \
+    X(VOUCHER, 3, "CSP has no voucher for the client's upload key")       \
+    X(SIGNATURE, 4, "its signature is invalid")                           \
+    X(TWICE, 5, "a client's second head")                                 \
+    X(LIMIT, 6, "the client has reached its maximum number of rounds")    \
+    X(SEAL, 7, "its seal does not open")                                  \
     X(NORM, 8, "its vector is too long")
 
 typedef enum head_reason {
@@ -178,12 +178,10 @@ typedef struct head_refusal {
     uint8_t reason; /* head_reason, not HEAD_KEPT */
 } head_refusal;
 
-/* The list's text; "an unknown reason" for an unknown number. */
+/* Return the list's text; "an unknown reason" for an unknown number. */
 const char *head_reason_text(unsigned reason);
-
-/* The list's text; "an unknown reason" for an unknown number. */
 const char *link_no_text(unsigned code);
-/* "HELLO"; "?" for a number that is no kind. */
+/* "HELLO"; "?" for an unknown kind. */
 const char *link_kind_name(uint32_t kind);
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -191,19 +189,19 @@ const char *link_kind_name(uint32_t kind);
 typedef struct link_msg {
     uint32_t kind;
     uint32_t index; /* of a piece; 0 for control messages */
-    sefl_buf body;  /* the caller's; cleared with buf_clear */
+    sefl_buf body;  /* owned by the caller; free it with buf_clear */
 } link_msg;
 
-/* Any control message that comes next; SEFL_EPROTO for an unknown kind (SUM, PLAIN, REPLY and HEADS
- * are no control messages), an index or a body over the limit (LINK_BODY_MAX; EARLY and VERDICT
- * have their own): the stream is dead then. */
+/* Receives the next control message. SEFL_EPROTO, and a dead stream, for any other kind (SUM,
+ * PLAIN, REPLY and HEADS are not control messages), an index other than 0, or a body over the limit
+ * (LINK_BODY_MAX; EARLY and VERDICT have their own). */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
-/* The next piece of a long part (SUM, HEADS): this kind, any index, at most `max` bytes; else
- * SEFL_EPROTO, and the stream is dead. */
+/* Receives the next piece of a long part (SUM, HEADS) of this kind, with any index and at most
+ * `max` bytes; otherwise SEFL_EPROTO, and the stream is dead. */
 sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max) SEFL_MUST_CHECK;
 /* Sends and flushes. */
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;
-/* The body of NO. sentence NULL: the list's text. At most 400 bytes of it travel. */
+/* Writes the body of NO. sentence NULL: the list's text. Truncates it after 400 bytes. */
 sefl_status link_no_write(sefl_buf *out, link_no code, const char *sentence) SEFL_MUST_CHECK;
 sefl_status link_send_no(channel *ch, link_no code, const char *sentence) SEFL_MUST_CHECK;
 
@@ -224,17 +222,17 @@ sefl_status link_order_read(link_order *out, sefl_span in) SEFL_MUST_CHECK;
 /* ---- refusals ------------------------------------------------------------------------------ */
 
 sefl_status link_refusals_write(sefl_buf *out, const head_refusal *r, size_t n) SEFL_MUST_CHECK;
-/* All that is left: at most `room`, by rising index below `heads`, reasons above 0; else
- * SEFL_EPROTO. */
+/* Reads refusals up to the end: at most `room`, sorted by index below `heads`, reasons above 0;
+ * SEFL_EPROTO otherwise. */
 sefl_status link_refusals_read(rd *r, head_refusal *out, size_t room, size_t *n,
                                uint32_t heads) SEFL_MUST_CHECK;
 
 /* ---- the masked sum in pieces ---------------------------------------------------------------- */
 
-/* Units in one SUM message; the last has the rest. */
+/* Number of units in one SUM message; the last one may have fewer. */
 size_t link_sum_units(const ahe_params *p);
 
-/* The id of a revealed output (above). */
+/* Writes the id of a revealed output (above). */
 void link_plain_id(uint8_t id[32], uint64_t attempt, const uint8_t set[32]);
 
 #endif

@@ -1,8 +1,8 @@
 /* A client's decisions. Invariants:
- *   1. A round is trained at most once after its coin was looked at; rounds only grow (`done`).
+ *   1. A client flips a round's coin once and trains it at most once; rounds only grow (`done`).
  *   2. Once TRAINED, only UPLOAD of those bytes, until a receipt or a refusal.
- *   3. Whatever fails is tried again after a pause; only OVER and the task's own limits stop.
- *   4. Under hidden sampling a client that was not drawn does all that the others do, with zeros. */
+ *   3. The client retries every failure after a pause; only OVER and the task's own limits stop it.
+ *   4. Under hidden sampling a client that was not selected does the same work with zeros. */
 #include "protocol/participant.h"
 
 #include "base/alloc.h"
@@ -85,7 +85,7 @@ static sefl_status open_round(participant *m, const participant_event *e, uint64
         return again != SEFL_OK ? again : st;
     }
     if (t->max_rounds_per_client > 0 && m->rounds_done >= t->max_rounds_per_client) {
-        stopped(m, "this client took part in as many rounds as the task allows");
+        stopped(m, "this client has taken part in as many rounds as the task allows");
         return SEFL_OK;
     }
     if (m->coin_round != n->round) { /* a coin is flipped once */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Says which rule the task breaks and why, then what would accept the task and what that means. */
+/* Reports which rule the task breaks and why, then which change accepts the task and its effect. */
 static sefl_status SEFL_PRINTF(5, 6) refuse(sefl_status st, const char **broken, const char *rule,
                                             const char *change, const char *fmt, ...)
 {

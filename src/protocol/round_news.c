@@ -1,4 +1,4 @@
-/* What AS says about the present round, as JSON. */
+/* AS's answer to a poll about the current round, as JSON. */
 #include "protocol/participant.h"
 
 #include "protocol/task_fields.h"
@@ -99,7 +99,7 @@ sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json)
     SEFL_TRY(buf_extend(scratch, &raw, ENVELOPE_MAX));
     SEFL_CHECK(sodium_base642bin(raw, ENVELOPE_MAX, header, strlen(header), NULL, &got, NULL,
                                  sodium_base64_VARIANT_ORIGINAL) == 0,
-               SEFL_EPROTO, "round news: the header is no base64");
+               SEFL_EPROTO, "round news: the header is not base64");
     scratch->n = before + got;
     n.header = span_of(scratch->p + before, got);
     *out = n;

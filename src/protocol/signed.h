@@ -1,18 +1,19 @@
-/* signed: an envelope around exact bytes and the signatures on them.
+/* signed: an envelope of exact bytes and the signatures on them.
  *
  *     bytes
  *     8     "SEFLSGN1"
  *     1     kind (crypto/sign.h)
  *     4     length n of the content, little-endian, at most ENVELOPE_CONTENT_MAX
- *     n     the content: what was signed, byte for byte; never serialised again
+ *     n     the content: exactly the signed bytes; never serialised again
  *     1     number of signatures, 0 to 4, each signer at most once
  *     97 each   signer: 1 AS, 2 CSP | public key, 32 | Ed25519 signature, 64
  *
- *     SEFL_TRY(envelope_read(&env, in));                  // env.content looks into `in`
+ *     SEFL_TRY(envelope_read(&env, in));                  // env.content points into `in`
  *     SEFL_TRY(envelope_check(&env, SIGN_TASK, &pinned));  // both servers' keys and signatures
  *
- * A public key beside a signature only says whose it claims to be: what counts are the keys that
- * the reader has pinned. Threads: values.   Secrets: none. */
+ * The public key in an envelope only names the claimed signer; a reader verifies with the keys that
+ * it has pinned.
+ * Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_SIGNED_H
 #define PROTOCOL_SIGNED_H
 
@@ -39,21 +40,21 @@ typedef struct envelope {
     envelope_signature by[ENVELOPE_SIGNATURES_MAX];
 } envelope;
 
-/* The identities that a party has pinned. */
+/* The identities that a party has pinned; also the order of both keys on the wire. */
 typedef struct pinned {
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
 } pinned;
 
-/* SEFL_EPROTO for any other form: unknown kinds or signers, a signer twice, stray bytes. Checks no
- * signature. out->content looks into `in`. */
+/* SEFL_EPROTO for any other format: unknown kinds or signers, a signer twice, stray bytes. Verifies
+ * no signature. out->content points into `in`. */
 sefl_status envelope_read(envelope *out, sefl_span in) SEFL_MUST_CHECK;
-/* Appends it. */
+/* Appends the envelope to out. */
 sefl_status envelope_write(sefl_buf *out, const envelope *env) SEFL_MUST_CHECK;
 
-/* Adds this key's signature; SEFL_EEXIST if that signer's is there. */
+/* Adds this key's signature; SEFL_EEXIST if this signer has already signed. */
 sefl_status envelope_sign(envelope *env, signer who, const sign_key *key) SEFL_MUST_CHECK;
 
-/* SEFL_EAUTH unless the envelope is of this kind and both servers' pinned keys signed it. */
+/* SEFL_EAUTH unless the envelope has this kind and both servers' pinned keys signed it. */
 sefl_status envelope_check(const envelope *env, sign_kind kind, const pinned *p) SEFL_MUST_CHECK;
 
 /* The same for one server alone. */

@@ -1,4 +1,4 @@
-/* How the members of a task fit together, and what follows from them.
+/* The rules between the members of a task, and the values derived from them.
  *
  * Each rule is one line that names the member it is about. Everything derived comes from integers
  * and decimals of the document by fixed rules (crypto/ahe/pack.h, privacy/grid.h), so that all
@@ -142,7 +142,7 @@ static sefl_status check_privacy(const task *t, pack_nano z)
     return SEFL_OK;
 }
 
-/* ---- what follows ---------------------------------------------------------------------------- */
+/* ---- derived values -------------------------------------------------------------------------- */
 
 static sefl_status derive_model(task *t)
 {
@@ -204,7 +204,7 @@ static sefl_status derive_grid(task *t, pack_nano clip, pack_nano z)
     return SEFL_OK;
 }
 
-/* A claim that the first round would break is refused now, not after an evening of training. */
+/* Refuses a claim that the first round would break, before any training. */
 static sefl_status check_claim(const task *t)
 {
     dp_event ev = task_event(t, 1);

@@ -1,9 +1,9 @@
-/* task: the document that all parties of a federation agree on, and what follows from it.
+/* task: the document that all parties of a federation agree on, and the values derived from it.
  *
  * JSON (jansson), UTF-8, without floating-point numbers: decimals and 64-bit values are strings,
  * counts below 2^53 are integers; unknown, missing or repeated members are errors with the
- * member's path. Signed by both servers over its exact bytes; its id is the SHA-256 of those
- * bytes. A changed task is a new task, on the same ledger.
+ * member's path. Both servers sign its exact bytes; its id is the SHA-256 of those bytes. A changed
+ * task is a new task, on the same ledger.
  *
  *     SEFL_TRY(task_read(&t, bytes));                       // parses and checks everything
  *     SEFL_TRY(task_open(&t, envelope bytes, &pinned));      // with both signatures first
@@ -39,105 +39,105 @@ typedef struct task {
 
     lm_config model; /* model.batch and .steps too */
     vocab_order order;
-    uint8_t vocab_hash[SHA256_BYTES]; /* of the public word list, in its final order */
-    uint8_t init_hash[SHA256_BYTES];  /* of the initial model's file */
-    uint8_t valid_hash[SHA256_BYTES]; /* of the public validation text's file */
+    uint8_t vocab_hash[SHA256_BYTES]; /* public word list, in its final order */
+    uint8_t init_hash[SHA256_BYTES];  /* file of the initial model */
+    uint8_t valid_hash[SHA256_BYTES]; /* file of the public validation text */
     bool has_valid;                   /* there is one: valid_hash is not zero */
 
     /* local training */
     optim_config optim;
     double lr, gradient_clip, dropout;
-    uint32_t local_epochs, local_steps; /* one of them is 0: the other one counts */
+    uint32_t local_epochs, local_steps; /* exactly one of them is above 0 */
 
     /* numbers and privacy */
     char clip[24], z[24];  /* decimals as written */
-    task_noise noise;      /* task_mode(t) has all that follows from it */
+    task_noise noise;      /* task_mode(t) is the mode's table */
     bool claim;            /* false: "claim": "none", no differential privacy claimed */
-    double epsilon, delta; /* the target, where there is a claim */
+    double epsilon, delta; /* the target; 0 without a claim */
     task_unit unit;
-    uint32_t records_max; /* unit record: most records of one client and round; else 0 */
+    uint32_t records_max; /* unit record: maximum records of a client per round; else 0 */
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;
-    uint64_t weight_cap; /* capped: words that count fully; else 0 */
+    uint64_t weight_cap; /* capped: number of words that gives the full weight; else 0 */
 
     /* rounds */
     uint64_t rounds;
-    uint32_t clients_max; /* most clients in one sum */
-    uint32_t enrolled;    /* clients in the population */
-    uint32_t threshold;   /* L: never fewer in an opened sum */
-    uint32_t enough;      /* over-selection: close when this many came; 0: at the deadline only */
+    uint32_t clients_max; /* maximum clients in one sum */
+    uint32_t enrolled;    /* number of clients in the population */
+    uint32_t threshold;   /* L: minimum clients in a revealed sum */
+    uint32_t enough; /* over-selection: close after this many updates; 0: at the deadline only */
     uint64_t deadline_ms, extend_ms;
     uint32_t extensions;
     uint64_t max_rounds_per_client; /* 0: no limit */
     uint32_t patience;              /* stop after this many rounds without improvement; 0: never */
 
-    /* server step: theta += server_lr * average, or that average as the (negative) gradient of
-     * momentum or Adam: optim_new(&o, &t.server_optim, t.params) with lr server_lr */
+    /* server step: theta += server_lr * average, or momentum or Adam with that average as the
+     * (negative) gradient: optim_new(&o, &t.server_optim, t.params) with lr server_lr */
     task_server server;
     double server_lr;
-    uint64_t step_nano; /* server_lr in billionths: what the round's header says */
+    uint64_t step_nano; /* server_lr in billionths, as in the round header */
     optim_config server_optim;
 
     /* keys */
-    ahe_pub *pub;                  /* owned; NULL where the scheme has no public key */
-    const struct seal_suite *seal; /* what seals the seeds of uploads; NULL: none are sealed */
+    ahe_pub *pub;                  /* owned; NULL if the scheme has no public key */
+    const struct seal_suite *seal; /* seals the seeds of uploads; NULL: uploads are not sealed */
     pinned servers;
 
     /* derived */
-    size_t params;      /* values of the model */
-    size_t values;      /* numbers in an update: params, and the weight slot if there is one */
+    size_t params;      /* number of values in the model */
+    size_t values;      /* number of values in an update: params, and the weight slot if any */
     ahe_params ahe;     /* pack inside; unit record: value_max is records_max times the grid's */
     dp_grid grid;       /* the same steps and bounds, for dp_quantise; zeros without noise */
     double sigma_steps; /* own: standard deviation of each server's noise in fine steps; else 0 */
     bool amplified;     /* the claim uses Poisson amplification: against everybody under hidden
-                         * sampling, against others than the servers under open sampling */
-    bool publish_count; /* may the number that took part be told? Not if amplified or hidden */
+                         * sampling, against all but the servers under open sampling */
+    bool publish_count; /* the number of participants is public: neither amplified nor hidden */
 } task;
 
 /* Parses, checks and derives. SEFL_EPROTO names the member; SEFL_EINVAL / SEFL_ERANGE for values
  * that do not fit together (threshold above clients_max, over-selection with an amplified claim,
- * joint noise below z = 0.25 that claims something, a sum that could overflow, ...): then the
- * sentence begins with the member too. On failure *out is zeroed. out may be cleared in any case. */
+ * a claim with joint noise below z = 0.25, a sum that could overflow, ...); the message begins with
+ * the member. On failure *out is zeroed. The caller may clear out in any case. */
 sefl_status task_read(task *out, sefl_span document) SEFL_MUST_CHECK;
 void task_clear(task *t);
 
-/* envelope_check(SIGN_TASK), then task_read; the keys named inside must be the pinned ones. Nothing
- * of the document is parsed before both signatures hold. */
+/* envelope_check(SIGN_TASK), then task_read; the document must name the pinned keys. Parses nothing
+ * before both signatures are verified. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 
-/* Does each upload carry a seed that its client sealed to CSP and signed (protocol/head.h)? Then CSP
- * sees who is in a sum and opens nothing else; otherwise AS must follow the protocol. */
+/* True if each upload carries a seed that its client sealed to CSP and signed (protocol/head.h).
+ * Then CSP sees who is in a sum and reveals no other sum; otherwise AS must follow the protocol. */
 bool task_is_sealed(const task *t);
 
 /* The AHE context of a round: SHA-256("sefl context 1", task id, round u64). */
 void task_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round);
-/* The AHE context of one upload: sealed tasks: SHA-256("sefl pad 1", task id, round u64, client);
- * otherwise the round's. */
+/* The AHE context of one upload: SHA-256("sefl pad 1", task id, round u64, client) in a sealed
+ * task, otherwise the round's. */
 void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round,
                          const uint8_t client[32]);
-/* Bytes of an update's body: its signed head (none without a seal), then the scheme's bytes. */
+/* Size of an update's body: its signed head (none without a seal), then the scheme's bytes. */
 size_t task_body_bytes(const task *t);
 
-/* What noise/online.h wants for this round and attempt; the slice is left out. */
+/* The parameters of noise/online.h for this round and attempt, without the slice. */
 struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
-/* Bytes of CSP's output: a reply of noise/online.h, or the masked plain units (no noise). */
+/* Size of CSP's output: a reply of noise/online.h, or the masked plain units (no noise). */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
-/* `count` releases of this task as the accountant sees them, for those who do not see participation:
- * rate is 1 unless t->amplified. All zero but for count (noise none) without a claim: then
- * nothing else has a meaning in a ledger either. Against a server, unless sampling is hidden: rate 1
- * and min(count, max_rounds_per_client); that rule is the ledger's (store/ledger.h: gate). A role
- * makes its ledger_terms from this event, id, sampling == TASK_HIDDEN, unit, max_rounds_per_client,
- * epsilon and delta; all zero but the id where the event's noise is none. */
+/* Returns `count` releases of this task as an accountant's event, against observers who do not see
+ * participation: rate is 1 unless t->amplified. Without a claim (noise none) all members except
+ * count are zero, as in a ledger. Against a server the ledger's gate (store/ledger.h) uses rate 1
+ * and min(count, max_rounds_per_client), unless sampling is hidden. A role makes its ledger_terms
+ * from this event, id, sampling == TASK_HIDDEN, unit, max_rounds_per_client, epsilon and delta; if
+ * the event's noise is none, all of them except the id are zero. */
 dp_event task_event(const task *t, uint64_t count);
 
-/* What the sum of a round with `clients` clients is divided by (weights equal): their number where
- * participation is public, else the constant rate * enrolled. For capped weights it is the noisy
- * total of the weight slot (dp_weight_total), never this: NAN. */
+/* Returns the divisor for the sum of `clients` clients (weights equal): their number if
+ * participation is public, else the constant rate * enrolled. NAN for capped weights, whose divisor
+ * is the noisy total of the weight slot (dp_weight_total). */
 double task_divisor(const task *t, uint32_t clients);
 
-/* Plain words for a data-protection officer: who can learn what, with which guarantee. */
+/* Explains a task to a data-protection officer: who can learn what, and with which guarantee. */
 sefl_status task_explain(sefl_buf *out, const task *t) SEFL_MUST_CHECK;
 
 #endif

@@ -1,9 +1,9 @@
 /* Reads a task document by the list of its members (task_fields.h).
  *
- * jansson parses: no duplicate members, no NUL in strings, nothing behind the document. Then every
+ * jansson parses: no duplicate members, no NUL in strings, nothing after the document. Then every
  * member of the tree must be in the list and every entry of the list in the tree. Each value is
  * checked alone here; how they fit together is task.c's. Numbers are integers: a real number
- * anywhere is an error, also where the list wants a string. */
+ * anywhere is an error, even where the list wants a string. */
 #define _GNU_SOURCE /* strtod_l */
 #include "protocol/task_fields.h"
 
@@ -145,10 +145,10 @@ static sefl_status put_key(task_draft *d, const task_field *f, const char *text)
         return SEFL_OK; /* whether it may be empty depends on the scheme: task.c */
     SEFL_NEED(sodium_base642bin(raw, sizeof raw, text, strlen(text), NULL, &n, NULL,
                                 sodium_base64_VARIANT_ORIGINAL) == 0,
-              SEFL_EPROTO, "task: %s is no base64", f->path);
+              SEFL_EPROTO, "task: %s is not base64", f->path);
     /* one key, one text */
     sodium_bin2base64(again, sizeof again, raw, n, sodium_base64_VARIANT_ORIGINAL);
-    SEFL_NEED(strcmp(again, text) == 0, SEFL_EPROTO, "task: %s is no base64", f->path);
+    SEFL_NEED(strcmp(again, text) == 0, SEFL_EPROTO, "task: %s is not base64", f->path);
     return sefl_at(paillier_pub_read(&d->key.pub, span_of(raw, n)), "task: %s", f->path);
 }
 

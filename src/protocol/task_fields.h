@@ -1,11 +1,12 @@
-/* task_fields: the members of a task document, once. The reader, the writer, the settings of `sefl
- * task new`, the tests and docs/PROTOCOL.md follow this list and its order.
+/* task_fields: the list of members of a task document. The reader, the writer, the settings of
+ * `sefl task new`, the tests and docs/PROTOCOL.md follow this list and its order.
  *
  *     TASK_FIELDS(SETTABLE, FIXED)
  *
- * calls SETTABLE(path, kind, member, fallback, min, max, words, help) for what a person sets, and
- * FIXED(...) with the same arguments for what the program fills in. A fallback of NULL: must be
- * given. min and max bound numbers, inclusive. Every member must be in a document.
+ * calls SETTABLE(path, kind, member, fallback, min, max, words, help) for members that a person
+ * sets, and FIXED(...) with the same arguments for members that the program fills in. fallback
+ * NULL: the setting is required. min and max bound numbers, inclusive. A document contains every
+ * member.
  *
  *     kind      JSON      in the draft
  *     TEXT      string    char[TASK_NAME_MAX + 1]: printable ASCII, not empty
@@ -16,7 +17,7 @@
  *     NANO      string    uint64_t: the same, in billionths
  *     REAL      string    double: digits[.digits][e[+-]digits], the nearest double
  *     HASH      string    uint8_t[32]: 64 hex digits, lower case
- *     KEY       string    the public key's canonical bytes in base64, or nothing
+ *     KEY       string    the public key's canonical bytes in base64, or empty
  *
  * Internal to protocol/task*.c and its tests. */
 #ifndef PROTOCOL_TASK_FIELDS_H
@@ -33,15 +34,15 @@
 #define TASK_FIELDS(S, F)                                                                          \
     F("sefl_task", COUNT, version, NULL, TASK_VERSION, TASK_VERSION, NULL,                         \
       "version of the task document")                                                              \
-    S("name", TEXT, t.name, "task", 0, 0, NULL, "name of the task, for people")                    \
+    S("name", TEXT, t.name, "task", 0, 0, NULL, "name of the task, for operators")                 \
     S("population", TEXT, t.population, NULL, 0, 0, NULL,                                          \
       "population whose privacy is charged: the name of the ledger")                               \
     S("model.body", WORD, body, "lstm", 0, 0, MODEL_BODIES, MODEL_BODY_HELP)                       \
     S("model.vocab", COUNT, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL,                         \
       "number of words (from --vocab)")                                                            \
     MODEL_SETTINGS(S, t.model)                                                                     \
-    S("model.batch", COUNT, t.model.batch, "20", 1, 65536, NULL, "columns of text in a batch")     \
-    S("model.steps", COUNT, t.model.steps, "35", 1, 65536, NULL, "words in a row of a batch")      \
+    S("model.batch", COUNT, t.model.batch, "20", 1, 65536, NULL, "batch size: parallel sequences") \
+    S("model.steps", COUNT, t.model.steps, "35", 1, 65536, NULL, "sequence length in words")       \
     S("vocab.order", WORD, t.order, "interleaved", 0, 0, "interleaved appearance frequency",       \
       "order of the word list")                                                                    \
     S("vocab.sha256", HASH, t.vocab_hash, NULL, 0, 0, NULL,                                        \
@@ -54,63 +55,64 @@
       "optimiser of the clients")                                                                  \
     S("training.lr", REAL, t.lr, "20", 0, 1000000, NULL, "learning rate of the clients")           \
     S("training.momentum", REAL, t.optim.momentum, "0.9", 0, 1, NULL,                              \
-      "factor of the optimiser momentum")                                                          \
+      "momentum factor of the optimiser momentum")                                                 \
     S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "beta1 of the optimiser adam")     \
     S("training.beta2", REAL, t.optim.beta2, "0.999", 0, 1, NULL, "beta2 of the optimiser adam")   \
     S("training.epsilon", REAL, t.optim.epsilon, "1e-8", 0, 1, NULL,                               \
       "epsilon of the optimiser adam")                                                             \
     S("training.gradient_clip", REAL, t.gradient_clip, "0.25", 0, 1000000, NULL,                   \
-      "largest L2 norm of the gradient of a batch, or of a record")                                \
+      "maximum L2 norm of the gradient of a batch, or of a record")                                \
     S("training.dropout", REAL, t.dropout, "0.2", 0, 1, NULL,                                      \
-      "share of values that a training step leaves out")                                           \
+      "dropout rate of training")                                                                  \
     S("training.epochs", COUNT, t.local_epochs, "1", 0, 1000000, NULL,                             \
       "passes over the text per round; 0: training.steps decides")                                 \
     S("training.steps", COUNT, t.local_steps, "0", 0, 1000000, NULL,                               \
       "batches per round; 0: training.epochs decides")                                             \
     S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL,                                            \
-      "largest L2 norm of an update, or of a record's step")                                       \
+      "maximum L2 norm of an update, or of a record's step")                                       \
     S("privacy.noise", WORD, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)        \
     S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL,                                                  \
       "noise multiplier: standard deviation of the noise over the sensitivity")                    \
     S("privacy.claim", WORD, claim, "dp", 0, 0, "none dp",                                         \
       "dp: the task claims epsilon and delta; none: it claims nothing")                            \
-    S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "largest epsilon; 0 with claim none")   \
+    S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "maximum epsilon; 0 with claim none")   \
     S("privacy.delta", REAL, t.delta, "1e-6", 0, 1, NULL, "delta of the claim; 0 with claim none") \
     S("privacy.unit", WORD, t.unit, "client", 0, 0, "client record",                               \
       "what the claim protects: all text of a client, or one record")                              \
     S("privacy.records_max", COUNT, t.records_max, "0", 0, 1 << 20, NULL,                          \
-      "most records of a client per round; unit record only")                                      \
+      "maximum records of a client per round; unit record only")                                   \
     S("privacy.sampling", WORD, t.sampling, "all", 0, 0, "all open hidden",                        \
       "who takes part: all, or a random sample that AS sees (open) or not (hidden)")               \
-    S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client draws itself")       \
+    S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client selects itself")     \
     S("privacy.weights", WORD, t.weights, "equal", 0, 0, "equal capped",                           \
       "weight of a client: equal, or its number of words up to weight_cap")                        \
     S("privacy.weight_cap", COUNT, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL,                     \
-      "words that give the full weight; weights capped only")                                      \
+      "number of words that gives the full weight; weights capped only")                           \
     S("rounds.count", COUNT, t.rounds, "100", 1, UINT32_MAX, NULL, "number of rounds")             \
-    S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL, "clients in the population")   \
+    S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL,                                \
+      "number of clients in the population")                                                       \
     S("rounds.clients_max", COUNT, t.clients_max, "0", 0, 1 << 24, NULL,                           \
-      "most clients in a sum; 0: all enrolled")                                                    \
+      "maximum clients in a sum; 0: all enrolled")                                                 \
     S("rounds.threshold", COUNT, t.threshold, "0", 0, 1 << 24, NULL,                               \
-      "fewest clients in a sum; 0: half of the enrolled")                                          \
+      "minimum clients in a sum; 0: half of the enrolled")                                         \
     S("rounds.enough", COUNT, t.enough, "0", 0, 1 << 24, NULL,                                     \
       "close the round after this many updates; 0: at the deadline")                               \
     S("rounds.deadline_ms", COUNT, t.deadline_ms, "600000", 1, TASK_MS_MAX, NULL,                  \
       "milliseconds until a round closes")                                                         \
     S("rounds.extend_ms", COUNT, t.extend_ms, "300000", 1, TASK_MS_MAX, NULL,                      \
-      "milliseconds of an extension")                                                              \
+      "length of an extension in milliseconds")                                                    \
     S("rounds.extensions", COUNT, t.extensions, "2", 0, 1000, NULL,                                \
       "extensions of a round below the threshold, before it is skipped")                           \
     S("rounds.max_per_client", COUNT, t.max_rounds_per_client, "0", 0, UINT32_MAX, NULL,           \
-      "most rounds that a client takes part in; 0: no limit")                                      \
+      "maximum rounds that a client takes part in; 0: no limit")                                   \
     S("rounds.patience", COUNT, t.patience, "0", 0, 1000000, NULL,                                 \
-      "end the task after this many rounds without gain; 0: never")                                \
+      "end the task after this many rounds without improvement; 0: never")                         \
     S("server.step", WORD, t.server, "average", 0, 0, "average momentum adam",                     \
       "optimiser of the aggregation server")                                                       \
     S("server.lr", NANO, t.step_nano, "1", 0, 1000000, NULL,                                       \
       "learning rate of the aggregation server")                                                   \
     S("server.momentum", REAL, t.server_optim.momentum, "0.9", 0, 1, NULL,                         \
-      "factor of the server's optimiser momentum")                                                 \
+      "momentum factor of the server's optimiser momentum")                                        \
     S("server.beta1", REAL, t.server_optim.beta1, "0.9", 0, 1, NULL,                               \
       "beta1 of the server's optimiser adam")                                                      \
     S("server.beta2", REAL, t.server_optim.beta2, "0.99", 0, 1, NULL,                              \
@@ -139,7 +141,7 @@ typedef enum task_kind {
     TASK_KIND_KEY,
 } task_kind;
 
-/* What the document says, before anything is derived. */
+/* The document's values, before anything is derived. */
 typedef struct task_draft {
     task t;
     uint32_t version;
@@ -162,11 +164,11 @@ typedef struct task_field {
 extern const task_field task_fields[];
 extern const size_t task_field_count;
 
-/* Reads a document into a draft; draft->key.pub is the caller's. Checks each member alone. */
+/* Reads a document into a draft; the caller owns draft->key.pub. Checks each member by itself. */
 sefl_status task_draft_read(task_draft *d, sefl_span document) SEFL_MUST_CHECK;
 
-/* What jansson says about text that is no JSON, as a status with a sentence. (jansson.h and
- * base/json.h have names in common: no file includes both.) */
+/* Turns jansson's error about invalid JSON into a status with a message. (jansson.h and base/json.h
+ * define the same names: no file includes both.) */
 struct json_error_t;
 sefl_status task_json_failed(const struct json_error_t *e, const char *what) SEFL_MUST_CHECK;
 

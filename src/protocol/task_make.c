@@ -34,7 +34,7 @@
 const setting_def task_schema[] = { TASK_FIELDS(SET_S, SET_F){ 0 } };
 _Static_assert(sizeof task_schema / sizeof task_schema[0] <= SETTINGS_MAX + 1, "they fit");
 
-/* ---- values that follow from others when nobody gives them ------------------------------------ */
+/* ---- values that follow from others if they are not set -------------------------------------- */
 
 typedef struct maker {
     const settings *s;

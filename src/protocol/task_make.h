@@ -14,15 +14,14 @@
 /* Keys of a new task as settings (config/settings.h): the schema of `sefl task new`. */
 extern const setting_def task_schema[];
 
-/* The model that settings over task_schema (or an experiment's) describe, for so many words. */
+/* Fills the model from settings over task_schema (or an experiment's), for this number of words. */
 void task_settings_model(lm_config *out, const settings *s, uint32_t words);
 
-/* Does the mode that settings name in privacy.noise add noise? */
+/* True if the mode in privacy.noise adds noise. */
 bool task_settings_noisy(const settings *s);
 
-/* The document's bytes from settings, CSP's Paillier key (not used, and may be NULL, with scheme pad)
- * and both servers' public signing keys.
- * Runs task_read over what it wrote. */
+/* Writes the document from settings, CSP's Paillier key (unused with scheme pad, may be NULL) and
+ * both servers' public signing keys, and checks it with task_read. */
 sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
                       const pinned *servers) SEFL_MUST_CHECK;
 

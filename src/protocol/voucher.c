@@ -15,8 +15,7 @@ static sefl_status write_body(sefl_buf *out, const voucher *v)
     SEFL_PASS(wr_raw(out, mark, sizeof mark));
     SEFL_PASS(wr_raw(out, client, sizeof client));
     SEFL_PASS(wr_raw(out, v->key, sizeof v->key));
-    SEFL_PASS(wr_raw(out, v->servers.as, sizeof v->servers.as));
-    SEFL_PASS(wr_raw(out, v->servers.csp, sizeof v->servers.csp));
+    SEFL_PASS(wr_raw(out, &v->servers, sizeof v->servers));
     SEFL_PASS(wr_u64(out, v->serial));
     SEFL_PASS(wr_u16(out, (uint16_t)v->spki.n));
     return wr_raw(out, v->spki.p, v->spki.n);
@@ -60,8 +59,7 @@ sefl_status voucher_read(voucher *out, sefl_span in)
     SEFL_PASS(rd_expect(&r, mark, sizeof mark, "a voucher"));
     SEFL_PASS(rd_raw(&r, v.client, sizeof v.client));
     SEFL_PASS(rd_raw(&r, v.key, sizeof v.key));
-    SEFL_PASS(rd_raw(&r, v.servers.as, sizeof v.servers.as));
-    SEFL_PASS(rd_raw(&r, v.servers.csp, sizeof v.servers.csp));
+    SEFL_PASS(rd_raw(&r, &v.servers, sizeof v.servers));
     SEFL_PASS(rd_u64(&r, &v.serial));
     SEFL_NEED(v.serial > 0, SEFL_EPROTO, "voucher: serial 0");
     SEFL_PASS(rd_u16(&r, &n));

@@ -1,22 +1,22 @@
-/* voucher: a client's word that an upload key is its own, signed once with its certificate's key.
+/* voucher: a client's statement that it owns an upload key, signed with its certificate's key.
  *
  *     "SFV1" | client 32 | upload key 32 | AS's signing key 32 | CSP's signing key 32 | serial u64
  *     | u16 n, SPKI | u16 n, signature | u32 n, chain
  *
  *     client      SHA-256 of SPKI
- *     SPKI        the certificate's public key, DER: of whatever kind
- *     signature   by that key (net/x509.h: x509_sign), over "sefl voucher 1\n" and all before the
- *                 signature's length
- *     chain       the certificate and those between it and its CA, PEM; may be empty for a client whose
- *                 key stands in CSP's own list
+ *     SPKI        the certificate's public key, DER, of any type
+ *     signature   by that key (net/x509.h: x509_sign), over "sefl voucher 1\n" and all bytes before
+ *                 the signature's length
+ *     chain       the certificate and the intermediate certificates up to its CA, PEM; may be empty
+ *                 for a client whose key is in CSP's own list
  *
- * Uploads are then signed with the upload key (Ed25519, one check of 49 us) instead of the
- * certificate's. A server takes a voucher if it names the server's own federation, the SPKI is a
- * member's, the signature holds, the serial is above that of the client's last one, and no other
- * client has that upload key. This module knows the bytes; the signature is checked by
- * roles/csp/vouch.h, which has net/.
+ * A client then signs its uploads with the upload key (Ed25519, 49 us per verification) instead of
+ * the certificate's. A server accepts a voucher if it names both servers of the federation, the
+ * SPKI is a member's, the signature is valid, the serial is above that of the client's last
+ * voucher, and no other client has that upload key. This module reads and writes the bytes;
+ * roles/csp/vouch.h, which may use net/, verifies the signature.
  *
- *     SEFL_TRY(voucher_read(&v, in));               // spans look into `in`
+ *     SEFL_TRY(voucher_read(&v, in));               // spans point into `in`
  *     SEFL_TRY(voucher_to_sign(&buf, &v));          // what x509_sign and x509_verify take
  *
  * Threads: values.   Secrets: none. */
@@ -32,7 +32,7 @@ enum {
     VOUCHER_SIGNATURE_MAX = 2048,
 };
 
-/* The fields in the order of the wire, for tests/unit/protocol/test_schema.c. */
+/* The fields in wire order, for tests/unit/protocol/test_schema.c. */
 #define VOUCHER_FIELDS(X) \
     X(client)             \
     X(key)                \
@@ -51,12 +51,13 @@ typedef struct voucher {
     sefl_span spki, signature, chain;
 } voucher;
 
-/* SEFL_EPROTO for any other form, and unless client is the SHA-256 of SPKI. Checks no signature. */
+/* SEFL_EPROTO for any other format, or if client is not the SHA-256 of SPKI. Verifies no
+ * signature. */
 sefl_status voucher_read(voucher *out, sefl_span in) SEFL_MUST_CHECK;
-/* Appends it. v->client is not looked at: it follows from SPKI. SEFL_ERANGE beyond VOUCHER_MAX. */
+/* Appends the voucher; computes client from SPKI and ignores v->client. SEFL_ERANGE: too long. */
 sefl_status voucher_write(sefl_buf *out, const voucher *v) SEFL_MUST_CHECK;
 
-/* Appends what the certificate's key signs. */
+/* Appends the bytes that the certificate's key signs. */
 sefl_status voucher_to_sign(sefl_buf *out, const voucher *v) SEFL_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* The page: a summary, charts, a table of rounds, the settings. One self-contained file:
- * style as text, charts as SVG, no script. */
+/* Writes the page: a summary, charts, a table of rounds and the settings. It is one self-contained
+ * file with inline style, SVG charts and no script. */
 #include "report/report.h"
 
 #include "base/alloc.h"
@@ -42,54 +42,34 @@ static const char style[] =
 
 /* ---- charts -------------------------------------------------------------------------------- */
 
-static double plain(const report *r, const run_line *l)
+static double loss(const run_line *l)
 {
-    (void)l;
-    return r->plain;
-}
-
-static double best_possible(const report *r, const run_line *l)
-{
-    (void)l;
-    return r->best_possible;
-}
-
-static double before(const report *r, const run_line *l)
-{
-    (void)l;
-    return r->first;
-}
-
-static double loss(const report *r, const run_line *l)
-{
-    (void)r;
     return isnan(l->loss) ? log(l->perplexity) : l->loss;
 }
 
-static double not_in_sum(const report *r, const run_line *l)
+static double not_in_sum(const run_line *l)
 {
-    (void)r;
     return l->asked - l->clients;
 }
 
-/* A federation's: what reveal and release leave of a round. */
-static double collecting(const report *r, const run_line *l)
+/* In a federation, not a simulation: the seconds of a round without reveal and release. */
+static double collecting(const run_line *l)
 {
-    (void)r;
     double rest = (isnan(l->open_seconds) ? 0 : l->open_seconds) +
                   (isnan(l->release_seconds) ? 0 : l->release_seconds);
     return isnan(l->train_seconds) ? l->seconds - rest : NAN;
 }
 
-/* A series is a number of the lines, or a function of them. */
+/* A series is a number of each line, a function of the line, or a constant of the run. */
 typedef struct series_def {
     const char *name;
-    size_t at;
-    double (*of)(const report *r, const run_line *l);
+    size_t at, constant; /* offset in run_line; in report, 0: none */
+    double (*of)(const run_line *l);
     bool dashed;
 } series_def;
 
-#define AT(member) .at = offsetof(run_line, member)
+#define AT(member)     .at = offsetof(run_line, member)
+#define RUN_AT(member) .constant = offsetof(report, member), .dashed = true
 static const struct chart_def {
     const char *title, *unit;
     bool bars, log;
@@ -97,16 +77,16 @@ static const struct chart_def {
 } charts[] = {
     { "Perplexity on the validation text", "", .log = true,
       .series = { { "this run", AT(perplexity) },
-                  { "plain FedAvg, at its end", .of = plain, .dashed = true },
-                  { "best possible", .of = best_possible, .dashed = true },
-                  { "before training", .of = before, .dashed = true } } },
+                  { "plain FedAvg, at its end", RUN_AT(plain) },
+                  { "best possible", RUN_AT(best_possible) },
+                  { "before training", RUN_AT(first) } } },
     { "Loss on the validation text, nats per word", "", .series = { { "this run", .of = loss } } },
     { "Epsilon spent", "",
       .series = { { "against a server", AT(epsilon_server) },
                   { "against others", AT(epsilon_others) },
                   { "target", AT(epsilon_target), .dashed = true } } },
     { "Clients whose update is in the sum", "", .bars = true,
-      .series = { { "in the sum", AT(clients) }, { "asked, not in it", .of = not_in_sum } } },
+      .series = { { "in the sum", AT(clients) }, { "asked, not in the sum", .of = not_in_sum } } },
     { "Seconds by part", "s", .bars = true,
       .series = { { "clients train and upload", .of = collecting },
                   { "2PC reveals the sum", AT(open_seconds) },
@@ -125,7 +105,7 @@ static const struct chart_def {
                   { "servers", AT(link_bytes) } } },
 };
 
-/* Series that no round has are left out. room: (SERIES + 1) values per round. */
+/* Draws a chart without the series that no round has. room: (SERIES + 1) values per round. */
 static sefl_status draw(sefl_buf *out, const report *r, const struct chart_def *d, double *room)
 {
     size_t n = r->log.n;
@@ -137,7 +117,9 @@ static sefl_status draw(sefl_buf *out, const report *r, const struct chart_def *
         bool any = false;
         for (size_t i = 0; i < n; i++) {
             const run_line *l = &r->log.at[i];
-            y[i] = s->of ? s->of(r, l) : run_number_at(l, s->at);
+            y[i] = s->of         ? s->of(l)
+                   : s->constant ? run_number_at(r, s->constant)
+                                 : run_number_at(l, s->at);
             any = any || !isnan(y[i]);
         }
         if (!any)
@@ -163,8 +145,8 @@ static sefl_status table(sefl_buf *out, const report *r)
     size_t from = r->log.n > ROWS_MAX ? r->log.n - ROWS_MAX : 0;
     SEFL_PASS(wr_fmt(out, "<h2>Rounds</h2>\n"));
     if (from > 0)
-        SEFL_PASS(wr_fmt(out, "<p>The last %d of %zu; metrics.jsonl has them all.</p>\n", ROWS_MAX,
-                         r->log.n));
+        SEFL_PASS(wr_fmt(out, "<p>The last %d of %zu; metrics.jsonl has all rounds.</p>\n",
+                         ROWS_MAX, r->log.n));
     SEFL_PASS(
         wr_fmt(out, "<table>\n<tr><th>round</th><th>perplexity</th><th>clients</th><th>epsilon</th>"
                     "<th>seconds</th><th>2PC</th><th>up</th></tr>\n"));
@@ -209,9 +191,8 @@ sefl_status report_html(sefl_buf *out, const report *r)
         SEFL_TRY(html_text(out, r->config));
         SEFL_TRY(wr_fmt(out, "</pre>\n"));
     }
-    SEFL_TRY(wr_fmt(
-        out, "<footer>Written by sefl report. Only numbers that everybody may know.</footer>\n"
-             "</body>\n</html>\n"));
+    SEFL_TRY(wr_fmt(out, "<footer>Written by sefl report. All numbers are public.</footer>\n"
+                         "</body>\n</html>\n"));
 done:
     buf_clear(&words);
     sefl_free(room);

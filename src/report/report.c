@@ -54,10 +54,11 @@ sefl_status report_open(report *out, const char *run)
     *out = (report){ 0 };
     while (n > 1 && run[n - 1] == '/')
         n--;
-    SEFL_CHECK(n > 0 && n + 64 < sizeof path, SEFL_EINVAL, "no folder's name");
+    SEFL_CHECK(n > 0 && n + 64 < sizeof path, SEFL_EINVAL,
+               "the name of the run folder is empty or too long");
     SEFL_TRY(sefl_strdup(&r.name, run));
     r.name[n] = '\0';
-    SEFL_CHECK(stat(r.name, &sb) == 0, SEFL_ENOTFOUND, "%s is not there", r.name);
+    SEFL_CHECK(stat(r.name, &sb) == 0, SEFL_ENOTFOUND, "%s does not exist", r.name);
     if (S_ISDIR(sb.st_mode)) {
         SEFL_TRY(sefl_strdup(&r.folder, r.name));
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -66,10 +67,10 @@ sefl_status report_open(report *out, const char *run)
                 break;
             path[0] = '\0';
         }
-        SEFL_CHECK(
-            path[0], SEFL_ENOTFOUND,
-            "%s has no metrics.jsonl (nor state/metrics.jsonl, nor an aggregator's): is it a run?",
-            r.name);
+        SEFL_CHECK(path[0], SEFL_ENOTFOUND,
+                   "%s has no metrics.jsonl, state/metrics.jsonl or "
+                   "aggregator/state/metrics.jsonl: is it a run?",
+                   r.name);
     } else {
         const char *slash = strrchr(r.name, '/');
         snprintf(path, sizeof path, "%s", r.name);
@@ -78,7 +79,7 @@ sefl_status report_open(report *out, const char *run)
             r.folder[slash - r.name] = '\0';
     }
     SEFL_TRY(run_log_read(&r.log, path));
-    SEFL_CHECK(r.log.n > 0, SEFL_EPROTO, "%s has no round yet", path);
+    SEFL_CHECK(r.log.n > 0, SEFL_EPROTO, "%s has no finished round yet", path);
     SEFL_TRY(read_beside(&r, r.folder));
     *out = r, r = (report){ 0 };
 done:
@@ -98,7 +99,7 @@ void report_close(report *r)
 /* ---- sums ---------------------------------------------------------------------------------- */
 
 static const struct sum {
-    size_t at; /* in a run_line */
+    size_t at; /* offset in run_line */
     const char *name, *unit;
 } sums[] = {
 #define SUM(member, name, unit)                \
@@ -125,7 +126,7 @@ static const struct sum {
 
 /* ---- words --------------------------------------------------------------------------------- */
 
-/* ", name 1.2 MB"; nothing for NAN. */
+/* Appends ", name 1.2 MB"; nothing for NAN. */
 static sefl_status part(sefl_buf *out, bool *first, const char *name, double v, const char *unit)
 {
     char text[32];
@@ -148,7 +149,7 @@ static sefl_status words_learning(sefl_buf *out, const report *r, const run_tota
         SEFL_PASS(wr_fmt(out, "; before: %.1f", r->first));
     SEFL_PASS(wr_fmt(out, "\n"));
     if (!isnan(r->plain) || !isnan(r->best_possible)) {
-        SEFL_PASS(wr_fmt(out, "beside it   "));
+        SEFL_PASS(wr_fmt(out, "baselines   "));
         SEFL_PASS(part(out, &first, "plain FedAvg", r->plain, ""));
         SEFL_PASS(part(out, &first, "best possible", r->best_possible, ""));
         SEFL_PASS(wr_fmt(out, "\n"));
@@ -164,7 +165,7 @@ static sefl_status words_privacy(sefl_buf *out, const run_totals *t)
                   t->all.epsilon_server, t->all.epsilon_target, t->all.epsilon_others);
 }
 
-/* All sums of one unit. */
+/* Appends all sums of one unit. */
 static sefl_status words_cost(sefl_buf *out, const run_totals *t, const char *title,
                               const char *unit, const char *none)
 {
@@ -173,7 +174,7 @@ static sefl_status words_cost(sefl_buf *out, const run_totals *t, const char *ti
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
         if (strcmp(sums[i].unit, unit) == 0) {
             SEFL_PASS(part(out, &first, sums[i].name, run_number_at(&t->all, sums[i].at), unit));
-            if (i == 0) /* what is left of them is the clients' */
+            if (i == 0) /* the rest of the rounds, spent by the clients */
                 SEFL_PASS(part(out, &first, "clients", t->collect, unit));
         }
     return wr_fmt(out, "%s\n", first ? none : "");

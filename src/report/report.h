@@ -1,14 +1,15 @@
-/* report: what happened in a run, as text and as one page with charts.
+/* report: shows the results of a run as text and as one page with charts.
  *
  *     SEFL_TRY(report_open(&r, "runs/demo"));          // or an aggregator's folder, or a file
  *     SEFL_TRY(report_text(&out, &r));                  // a few lines for a terminal
  *     SEFL_TRY(report_html(&out, &r));                  // one self-contained file
  *     report_close(&r);
  *
- * It looks in the folder for, in this order: metrics.jsonl, state/metrics.jsonl (an aggregator's),
+ * It looks in the folder for, in this order: metrics.jsonl, state/metrics.jsonl (an aggregator),
  * aggregator/state/metrics.jsonl (a provisioned federation),
- * federation/aggregator/state/metrics.jsonl (a demo). Beside it, if present: summary.json
- * (best_possible_perplexity, plain_perplexity, first_perplexity), config.yml (shown as it is).
+ * federation/aggregator/state/metrics.jsonl (a demo). In the folder it also reads, if present,
+ * summary.json (best_possible_perplexity, plain_perplexity, first_perplexity) and config.yml, which
+ * it shows unchanged.
  *
  * Threads: one owner.   Secrets: none, the numbers are public. */
 #ifndef REPORT_REPORT_H
@@ -18,15 +19,15 @@
 #include "report/run_log.h"
 
 typedef struct report {
-    char *name;                         /* the folder as given */
+    char *name;                         /* the path as given */
     char *folder;                       /* where report.html belongs */
     run_log log;                        /* at least one round */
     char *config;                       /* text of config.yml; NULL: none */
-    double first, plain, best_possible; /* perplexity; NAN: not known */
+    double first, plain, best_possible; /* perplexities; NAN: unknown */
 } report;
 
-/* SEFL_ENOTFOUND says where it looked; SEFL_EPROTO for a file without rounds, or with a bad
- * line. */
+/* Reads a run. SEFL_ENOTFOUND if there is no metrics.jsonl; SEFL_EPROTO if it has no rounds or a
+ * bad line. */
 sefl_status report_open(report *out, const char *run) SEFL_MUST_CHECK;
 void report_close(report *r);
 

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TAIL = 8192 }; /* no line is longer */
+enum { TAIL = 8192 }; /* maximum length of a line */
 #define WHOLE_MAX 9007199254740992.0
 
 static const struct number {
@@ -76,11 +76,11 @@ static sefl_status read_whole(jread *j, const char *key, double least, double *v
 {
     SEFL_PASS(jread_real(j, v));
     SEFL_NEED(*v >= least && *v <= WHOLE_MAX && *v == floor(*v), SEFL_EPROTO,
-              "\"%s\" is not a whole number from %.0f", key, least);
+              "\"%s\" is not a whole number of at least %.0f", key, least);
     return SEFL_OK;
 }
 
-/* A number that is not finite is null in the file. */
+/* The file has null for a number that is not finite. */
 static sefl_status read_member(jread *j, const sefl_buf *key, run_line *r)
 {
     double v;
@@ -113,8 +113,8 @@ sefl_status run_line_read(run_line *out, sefl_span line)
     run_line r = run_line_of(0);
     bool more;
     SEFL_CHECK(jread_peek(&j) == '{', SEFL_EPROTO,
-               "not a line of a metrics.jsonl, which has one JSON object per round: give a run's "
-               "folder, or that file");
+               "not a line of metrics.jsonl, which has one JSON object per round: pass a run "
+               "folder or that file");
     SEFL_TRY(jread_open(&j, '{'));
     for (;;) {
         SEFL_TRY(jread_key(&j, &key, &more));
@@ -132,7 +132,7 @@ done:
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Is the last whole line of this round? *end: where that line ends. */
+/* Sets *there if the last complete line is for this round, and *end to where that line ends. */
 static sefl_status look_back(int fd, const char *path, uint64_t round, bool *there, off_t *end)
 {
     char tail[TAIL + 1], want[40];
@@ -197,7 +197,7 @@ sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name)
         SEFL_TRY(sefl_at(run_line_read(&l.at[i], span_of(p, (size_t)(stop - p))), "%s:%zu", name,
                          i + 1));
         SEFL_CHECK(i == 0 || l.at[i].round > l.at[i - 1].round, SEFL_EPROTO,
-                   "%s:%zu: round %llu behind round %llu", name, i + 1,
+                   "%s:%zu: round %llu after round %llu", name, i + 1,
                    (unsigned long long)l.at[i].round, (unsigned long long)l.at[i - 1].round);
         l.n = i + 1;
         p = stop + 1;
@@ -257,7 +257,7 @@ void run_totals_add(run_totals *t, const run_line *l)
         else if (!isnan(value(&own, i)))
             *at(&t->all, i) = value(&own, i);
     add(&t->collect, l->seconds - l->open_seconds - l->release_seconds);
-    t->clients_least = fmin(t->clients_least, own.clients); /* fmin and fmax pass NAN over */
+    t->clients_least = fmin(t->clients_least, own.clients); /* fmin and fmax ignore NAN */
     t->clients_most = fmax(t->clients_most, own.clients);
     if (!isnan(l->perplexity) && !(l->perplexity >= t->best))
         t->best = l->perplexity, t->best_round = l->round;

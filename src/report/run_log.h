@@ -1,8 +1,8 @@
-/* run_log: metrics.jsonl, what a run records about its rounds: one JSON object per line. An
- * aggregator (roles/aggregator/metrics.h) and the simulator write it; reports and comparisons read
- * it. The table below is the only list of its members.
+/* run_log: metrics.jsonl, a run's record of its rounds: one JSON object per line. An aggregator
+ * (roles/aggregator/metrics.h) and the simulator write it; reports and comparisons read it. The
+ * table below is the only list of its members.
  *
- *     run_line l = run_line_of(3);                             // every number NAN: not known
+ *     run_line l = run_line_of(3);                             // every number NAN: unknown
  *     l.clients = 97, l.seconds = 4.1;
  *     SEFL_TRY(run_log_append(&bytes, "metrics.jsonl", &l));
  *     SEFL_TRY(run_log_read(&log, "metrics.jsonl"));
@@ -11,10 +11,10 @@
  *
  *     {"round":3,"skipped":false,"clients":97,"perplexity":41.2,"seconds":4.1}
  *
- * What is not known is left out, "blocked" unless it is true. Readers skip unknown members, so that
- * they can read files of a later version. A line that is no object, has a negative number, or whose
- * round does not follow the previous one is SEFL_EPROTO with its number. Bytes after the last line
- * feed are still being written and are ignored.
+ * Unknown numbers are left out; "blocked" is left out unless it is true. Readers skip members they
+ * do not know, so that they can read files of a later version. A line that is not an object, has a
+ * negative number, or whose round is not greater than the previous one is SEFL_EPROTO with its line
+ * number. Bytes after the last line feed are still being written and are ignored.
  * Threads: values.   Secrets: none, the numbers are public. */
 #ifndef REPORT_RUN_LOG_H
 #define REPORT_RUN_LOG_H
@@ -30,62 +30,62 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
 /* Numbers of a line: how they add up, member, name in the file. COUNT: whole numbers, added. REAL:
  * added. LAST: the total is the latest value.
  *
- * seconds is wall time. A federation has ahead, open and release, also wall time. A simulation has
- * the others: train, encrypt (with clipping and quantising) and sum are processor time of all
- * clients together; 2pc, step and eval are wall time; cpu is all that the process used. */
-#define RUN_NUMBERS(X)                                                              \
-    X(COUNT, clients, "clients")   /* whose update is in the sum */                 \
-    X(COUNT, refused, "refused")   /* uploads that CSP refused */                   \
-    X(COUNT, asked, "asked")       /* fetched the model */                          \
-    X(COUNT, late, "late")         /* uploaded too late */                          \
-    X(COUNT, dropped, "dropped")   /* died in the round */                          \
-    X(COUNT, diverged, "diverged") /* training diverged: their updates are zeros */ \
-    X(LAST, perplexity, "perplexity")                                               \
-    X(LAST, loss, "loss")                                                           \
-    X(LAST, epsilon_server, "epsilon_server")                                       \
-    X(LAST, epsilon_others, "epsilon_others")                                       \
-    X(LAST, epsilon_target, "epsilon_target")                                       \
-    X(REAL, seconds, "seconds")                                                     \
-    X(REAL, ahead_seconds, "ahead_seconds") /* noise shares, all lanes */           \
-    X(REAL, open_seconds, "open_seconds")                                           \
-    X(REAL, release_seconds, "release_seconds")                                     \
-    X(REAL, train_seconds, "train_seconds")                                         \
-    X(REAL, encrypt_seconds, "encrypt_seconds")                                     \
-    X(REAL, sum_seconds, "sum_seconds")                                             \
-    X(REAL, twopc_seconds, "2pc_seconds")                                           \
-    X(REAL, step_seconds, "step_seconds")                                           \
-    X(REAL, eval_seconds, "eval_seconds")                                           \
-    X(REAL, cpu_seconds, "cpu_seconds")                                             \
-    X(REAL, virtual_seconds, "virtual_seconds")                                     \
-    X(COUNT, up_bytes, "up_bytes")                                                  \
-    X(COUNT, down_bytes, "down_bytes")                                              \
-    X(COUNT, link_bytes, "link_bytes")   /* between the servers: all, or ... */     \
-    X(COUNT, ahead_bytes, "ahead_bytes") /* ... before the data and ... */          \
-    X(COUNT, open_bytes, "open_bytes")   /* ... to reveal the sum */
+ * seconds is wall time. A federation has ahead, open and release, in wall time. A simulation has
+ * the others: train, encrypt (with clipping and quantising) and sum are CPU time of all clients
+ * together; 2pc, step and eval are wall time; cpu is the CPU time of the whole process. */
+#define RUN_NUMBERS(X)                                                            \
+    X(COUNT, clients, "clients")   /* clients whose update is in the sum */       \
+    X(COUNT, refused, "refused")   /* uploads that CSP refused */                 \
+    X(COUNT, asked, "asked")       /* clients that fetched the model */           \
+    X(COUNT, late, "late")         /* clients that uploaded too late */           \
+    X(COUNT, dropped, "dropped")   /* clients that died during the round */       \
+    X(COUNT, diverged, "diverged") /* clients that diverged and uploaded zeros */ \
+    X(LAST, perplexity, "perplexity")                                             \
+    X(LAST, loss, "loss")                                                         \
+    X(LAST, epsilon_server, "epsilon_server")                                     \
+    X(LAST, epsilon_others, "epsilon_others")                                     \
+    X(LAST, epsilon_target, "epsilon_target")                                     \
+    X(REAL, seconds, "seconds")                                                   \
+    X(REAL, ahead_seconds, "ahead_seconds") /* noise shares, all lanes */         \
+    X(REAL, open_seconds, "open_seconds")                                         \
+    X(REAL, release_seconds, "release_seconds")                                   \
+    X(REAL, train_seconds, "train_seconds")                                       \
+    X(REAL, encrypt_seconds, "encrypt_seconds")                                   \
+    X(REAL, sum_seconds, "sum_seconds")                                           \
+    X(REAL, twopc_seconds, "2pc_seconds")                                         \
+    X(REAL, step_seconds, "step_seconds")                                         \
+    X(REAL, eval_seconds, "eval_seconds")                                         \
+    X(REAL, cpu_seconds, "cpu_seconds")                                           \
+    X(REAL, virtual_seconds, "virtual_seconds")                                   \
+    X(COUNT, up_bytes, "up_bytes")                                                \
+    X(COUNT, down_bytes, "down_bytes")                                            \
+    X(COUNT, link_bytes, "link_bytes")   /* between the servers: all, or */       \
+    X(COUNT, ahead_bytes, "ahead_bytes") /* for noise shares made ahead, and */   \
+    X(COUNT, open_bytes, "open_bytes")   /* to reveal the sum */
 
 typedef struct run_line {
     uint64_t round;
-    bool skipped, blocked; /* blocked: by the release check; the model stayed as it was */
+    bool skipped, blocked; /* blocked: the release check kept the old model */
 #define RUN_MEMBER(kind, name, key) double name;
     RUN_NUMBERS(RUN_MEMBER)
 #undef RUN_MEMBER
 } run_line;
 
-/* The number at this offset of a line (offsetof): for tables of numbers. */
-static inline double run_number_at(const run_line *l, size_t offset)
+/* The double at this offset (offsetof) of a struct: for tables of numbers. */
+static inline double run_number_at(const void *record, size_t offset)
 {
     double x;
-    memcpy(&x, (const char *)l + offset, sizeof x);
+    memcpy(&x, (const char *)record + offset, sizeof x);
     return x;
 }
 
 run_line run_line_of(uint64_t round);
-/* One object, without a line feed. */
+/* Appends one object, without a line feed. */
 sefl_status run_line_write(sefl_buf *out, const run_line *l) SEFL_MUST_CHECK;
 sefl_status run_line_read(run_line *out, sefl_span line) SEFL_MUST_CHECK;
 
-/* Appends the line durably, unless the last line is of this round already: then the process died
- * right after it wrote. Cuts off a torn last line. *bytes: the file's length then. */
+/* Appends the line durably, unless the last line is already for this round (the process died right
+ * after it wrote the line). Cuts off a torn last line. Sets *bytes to the resulting file length. */
 sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l) SEFL_MUST_CHECK;
 
 typedef struct run_log {
@@ -94,15 +94,15 @@ typedef struct run_log {
 } run_log;
 
 sefl_status run_log_read(run_log *out, const char *path) SEFL_MUST_CHECK;
-/* The same from memory; errors begin with name. */
+/* The same from memory; error messages begin with name. */
 sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 void run_log_clear(run_log *l);
 
-/* All rounds together; NAN where no line has the number. */
+/* Totals of all rounds; NAN where no line has the number. */
 typedef struct run_totals {
     uint64_t rounds, released, skipped, blocked;
     run_line all;   /* clients and diverged: without skipped rounds */
-    double best;    /* perplexity */
+    double best;    /* lowest perplexity */
     double collect; /* seconds without reveal and release */
     double clients_least, clients_most;
     uint64_t best_round;
@@ -112,8 +112,8 @@ run_totals run_totals_none(void);
 void run_totals_add(run_totals *t, const run_line *l);
 run_totals run_log_totals(const run_log *l);
 
-/* A number of the object in `bytes` (summary.json), by its name; NAN if it has none or is no
- * object. */
+/* Returns the number `key` of the object in `bytes` (summary.json); NAN if there is none, or if it
+ * is not an object. */
 double run_number(sefl_span bytes, const char *key);
 
 #endif

@@ -57,11 +57,11 @@ void svg_number(char out[32], double v, const char *unit)
                  v, gap, unit);
 }
 
-/* ---- where a value goes ---------------------------------------------------------------------- */
+/* ---- coordinates ----------------------------------------------------------------------------- */
 
 typedef struct frame {
     const svg_chart *c;
-    double low, high; /* of the axis */
+    double low, high; /* range of the axis */
     bool log;
     double bar; /* width */
 } frame;
@@ -84,7 +84,7 @@ static bool find_range(frame *f)
     if (!(low <= high))
         return false;
     f->log = c->log && !c->bars && low > 0 && high >= 8 * low;
-    if (f->log) { /* the outer lines stay clear of axis and legend */
+    if (f->log) { /* keeps the outer lines away from axis and legend */
         double room = pow(high / low, 0.06);
         low /= room, high *= room;
     } else
@@ -95,7 +95,7 @@ static bool find_range(frame *f)
     return true;
 }
 
-/* The next step of 1, 2, 5 times a power of ten. */
+/* Returns the next larger step of 1, 2 or 5 times a power of ten. */
 static double nice_step(double span)
 {
     double raw = span / TICKS, unit = pow(10, floor(log10(raw))), m = raw / unit;
@@ -182,7 +182,7 @@ static sefl_status draw_line(sefl_buf *out, const frame *f, size_t k)
     bool open = false;
     for (size_t i = 0; i < c->n; i++) {
         if (!isfinite(y[i]))
-            continue; /* rounds that were not measured do not tear the line */
+            continue; /* the line continues over rounds without a value */
         if (!open)
             SEFL_PASS(wr_fmt(out, "<polyline class=\"line s%zu%s\" points=\"", k,
                              c->series[k].dashed ? " dash" : ""));
@@ -225,12 +225,12 @@ static sefl_status draw_bars(sefl_buf *out, const frame *f)
     return SEFL_OK;
 }
 
-/* Has series k bars, and all of them lower than a pixel? */
+/* True if series k has bars and all of them are lower than a pixel. */
 static bool too_small(const frame *f, size_t k)
 {
     double most = 0;
     for (size_t i = 0; i < f->c->n; i++)
-        most = fmax(most, f->c->series[k].y[i]); /* NAN: the other one */
+        most = fmax(most, f->c->series[k].y[i]); /* fmax ignores NAN */
     return f->c->bars && most > 0 && y_of(f, 0) - y_of(f, most) < 1;
 }
 

@@ -1,12 +1,11 @@
-/* svg: small charts as inline SVG for a page: lines, or stacked bars, over rounds.
+/* svg: draws small charts as inline SVG for a page: lines or stacked bars over rounds.
  *
  *     svg_chart c = { .title = "Perplexity", .unit = "", .n = n, .x = round,
  *                     .series = { { "validation", y } }, .count = 1, .log = true };
  *     SEFL_TRY(svg_write(&out, &c));
  *
- * Values that are NAN are gaps. Colours are classes (c0, c1, ...) that the page's style defines.
- * Each point or bar has a <title>, which browsers show under the pointer. The page refers to
- * nothing outside it.
+ * NAN values are skipped. Colours are classes (c0, c1, ...) that the page's style defines. Each
+ * point or bar has a <title>, which browsers show as a tooltip. The SVG has no external references.
  * Threads: values.   Secrets: none. */
 #ifndef REPORT_SVG_H
 #define REPORT_SVG_H
@@ -25,23 +24,23 @@ typedef struct svg_series {
 
 typedef struct svg_chart {
     const char *title;
-    const char *unit; /* behind numbers: "s"; "bytes" gives kB, MB, ... */
+    const char *unit; /* after numbers: "s"; "bytes" gives kB, MB, ... */
     size_t n;
-    const double *x; /* rising */
+    const double *x; /* ascending */
     svg_series series[SVG_SERIES_MAX];
     size_t count;
     bool bars; /* stacked; otherwise lines */
     bool log;  /* lines: logarithmic where the values span a factor of 8 or more */
 } svg_chart;
 
-/* Nothing at all if there is no value to draw. */
+/* Appends the chart; nothing if there is no value to draw. */
 sefl_status svg_write(sefl_buf *out, const svg_chart *c) SEFL_MUST_CHECK;
 
-/* Text for HTML: & < > " ' become references; control characters and bytes that are not UTF-8
- * become U+FFFD. */
+/* Appends text for HTML: & < > " ' become references; control characters and invalid UTF-8 become
+ * U+FFFD. */
 sefl_status html_text(sefl_buf *out, const char *text) SEFL_MUST_CHECK;
 
-/* A number for people, three digits: "1.2 MB" (unit "bytes"), "0.35 s", "107". */
+/* Writes a number for people, with about three digits: "1.2 MB" (unit "bytes"), "0.35 s", "107". */
 void svg_number(char out[32], double v, const char *unit);
 
 #endif

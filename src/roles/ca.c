@@ -40,12 +40,12 @@ sefl_status ca_list_of(const trust *t, trust_role role, const uint8_t sign[SIGN_
 {
     const trust_self *self = &t->self;
     SEFL_NEED(!self->role || self->role == role, SEFL_EINVAL,
-              "the trust list is that of the %s \"%s\", and this is the %s: `ca` names another "
+              "the trust list belongs to the %s \"%s\", and this is the %s: `ca` names another "
               "server's folder",
               trust_role_name(self->role), self->name, trust_role_name(role));
     SEFL_NEED(!self->role || memcmp(self->sign, sign, SIGN_PUB_BYTES) == 0, SEFL_EINVAL,
-              "the trust list is that of the %s \"%s\", which signs with another key than "
-              "`sign_key`: one of the two settings names another server's",
+              "the trust list belongs to the %s \"%s\", which signs with another key than "
+              "`sign_key`: `ca` or `sign_key` names another server's files",
               trust_role_name(self->role), self->name);
     return SEFL_OK;
 }
@@ -95,16 +95,16 @@ static bool is_blank(const char *s)
     return s[strspn(s, " \t")] == 0;
 }
 
-/* It fills the folder in place and renames nothing, unlike provision: the folder may be a mount, or
- * its parent may belong to someone else. */
+/* Fills the folder in place and renames nothing, unlike provision: the folder may be a mount point,
+ * or its parent may belong to another user. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days, const char *sign_at)
 {
     sefl_status st = SEFL_OK;
     bool was_there = file_exists(folder), key_was_there = sign_at && file_exists(sign_at);
     char subject[65];
-    SEFL_CHECK(!is_blank(name), SEFL_EINVAL, "a CA needs a name that says whose it is");
+    SEFL_CHECK(!is_blank(name), SEFL_EINVAL, "a CA needs a name that identifies its operator");
     SEFL_CHECK(snprintf(subject, sizeof subject, "%s CA", name) < (int)sizeof subject, SEFL_EINVAL,
-               "a name of at most 61 characters, not \"%.80s\"", name);
+               "a CA's name has at most 61 characters, not \"%.80s\"", name);
     SEFL_TRY(file_make_folder(folder, 0700));
     SEFL_TRY(dir_check_free(folder));
     st = fill_folder(folder, subject, days, sign_at);
@@ -121,7 +121,7 @@ done:
 
 /* ---- servers and issuers --------------------------------------------------------------------- */
 
-/* The folder's CA: its PEM, its key's fingerprint. */
+/* Reads the folder's CA: its PEM and its contents. */
 static sefl_status own_ca(const char *folder, sefl_buf *pem, x509_info *info)
 {
     own_files own;
@@ -129,7 +129,7 @@ static sefl_status own_ca(const char *folder, sefl_buf *pem, x509_info *info)
     return x509_info_file(info, pem, own.cert);
 }
 
-/* Adds an issuer. A known one keeps its state: only `ca restore` makes a revoked one active. */
+/* Adds an issuer. A known one keeps its state: only `ca restore` reactivates a revoked one. */
 static sefl_status put_issuer(trust *t, sefl_span pem, trust_role role, const char *unit,
                               bool listed, int64_t now)
 {
@@ -138,13 +138,14 @@ static sefl_status put_issuer(trust *t, sefl_span pem, trust_role role, const ch
     x509_info info;
     trust_issuer i = { .role = role, .state = TRUST_ACTIVE, .listed = listed, .since = now };
     SEFL_TRY(x509_info_read(&info, pem, &der));
-    SEFL_CHECK(info.is_ca, SEFL_EINVAL, "the certificate of \"%s\" is not a CA's", info.name);
+    SEFL_CHECK(info.is_ca, SEFL_EINVAL, "the certificate of \"%s\" is not a CA certificate",
+               info.name);
     SEFL_CHECK(info.until > now, SEFL_EINVAL, "the CA \"%s\" has expired", info.name);
     SEFL_CHECK(!info.weak, SEFL_EINVAL,
                "the key of the CA \"%s\" is weak (P-256, RSA-2048 or better)", info.name);
     SEFL_CHECK(snprintf(i.unit, sizeof i.unit, "%s", unit) < (int)sizeof i.unit, SEFL_EINVAL,
-               "an organisational unit of more than %d characters", TRUST_NAME_MAX);
-    for (const char *c = unit; *c; c++) /* net/x509_check.c compares so */
+               "an organisational unit has at most %d characters", TRUST_NAME_MAX);
+    for (const char *c = unit; *c; c++) /* as net/x509_check.c compares */
         SEFL_CHECK(*c >= 0x20 && *c < 0x7f, SEFL_EINVAL,
                    "an organisational unit is compared as printable ASCII: \"%.64s\" would match "
                    "nobody",
@@ -161,27 +162,30 @@ done:
     return st;
 }
 
-/* Refuses a CA that the list has: a wrong --role would admit strangers. */
+/* Refuses a CA that the list already has: a wrong --role would admit strangers. */
 static sefl_status known_already(const trust_issuer *other, const x509_info *ca, trust_role role)
 {
     char hex[17];
     hex_write(hex, ca->fingerprint, 8);
     const char *has = trust_role_name(other->role);
     if (other->role == role)
-        return sefl_fail(SEFL_ESTATE,
-                         "the CA \"%s\" was revoked: if that was a mistake, 'sefl ca restore "
-                         "FOLDER --issuer %s --role %s' takes it back first",
-                         ca->name, hex, has);
+        return sefl_fail(
+            SEFL_ESTATE,
+            "the CA \"%s\" was revoked: if that was a mistake, undo it first with 'sefl "
+            "ca restore FOLDER --issuer %s --role %s'",
+            ca->name, hex, has);
     if (other->state == TRUST_REVOKED)
-        return sefl_fail(SEFL_ESTATE,
-                         "the CA \"%s\" was revoked for the role %s: if it is to be trusted for "
-                         "%s all the same, give --also",
-                         ca->name, has, trust_role_name(role));
-    return sefl_fail(SEFL_EEXIST,
-                     "the CA \"%s\" is trusted for the role %s already: if that was a mistake, "
-                     "'sefl ca revoke FOLDER --issuer %s --role %s' takes it back; for both give "
-                     "--also",
-                     ca->name, has, hex, has);
+        return sefl_fail(
+            SEFL_ESTATE,
+            "the CA \"%s\" was revoked for the role %s: to trust it for %s anyway, give "
+            "--also",
+            ca->name, has, trust_role_name(role));
+    return sefl_fail(
+        SEFL_EEXIST,
+        "the CA \"%s\" is already trusted for the role %s: if that was a mistake, undo "
+        "it with 'sefl ca revoke FOLDER --issuer %s --role %s'; for both roles give "
+        "--also",
+        ca->name, has, hex, has);
 }
 
 sefl_status ca_trust_issuer(trust *t, const char *folder, sefl_span pem, const ca_issuer_config *c,
@@ -192,13 +196,13 @@ sefl_status ca_trust_issuer(trust *t, const char *folder, sefl_span pem, const c
     x509_info info, own;
     SEFL_TRY(x509_info_read(&info, pem, NULL));
     SEFL_CHECK(x509_count(pem) == 1, SEFL_EINVAL,
-               "more than one certificate is in it, or something damaged: give each CA by itself");
+               "the file has more than one certificate, or is damaged: give one CA per file");
     SEFL_TRY(own_ca(folder, &b, &own));
     const trust_issuer *same = trust_find_issuer(t, info.fingerprint, c->role);
     SEFL_CHECK(!same || !same->listed, SEFL_EEXIST,
-               "\"%s\" is this folder's own CA: only its members get in", info.name);
+               "\"%s\" is this folder's own CA: only its listed members may connect", info.name);
     SEFL_CHECK(c->also || memcmp(own.fingerprint, info.fingerprint, TRUST_KEY) != 0, SEFL_EEXIST,
-               "\"%s\" is this folder's own CA: if it is to vouch for the role %s too, give --also",
+               "\"%s\" is this folder's own CA: to trust it for the role %s too, give --also",
                info.name, trust_role_name(c->role));
     for (size_t i = 0; i < t->issuers; i++) {
         const trust_issuer *is = &t->issuer[i];
@@ -226,7 +230,7 @@ sefl_status ca_set_issuer(trust *t, const uint8_t key[TRUST_KEY], trust_role rol
               to == TRUST_REVOKED ? "active" : "revoked", role ? " for the role " : "",
               role ? trust_role_name(role) : "");
     SEFL_NEED(roles == 1 || to == TRUST_REVOKED, SEFL_EINVAL,
-              "this CA was revoked for %u roles: which? give --role", roles);
+              "this CA was revoked for %u roles: choose one with --role", roles);
     for (unsigned i = 0; i < roles; i++)
         which[i]->state = to, which[i]->since = now;
     return SEFL_OK;
@@ -243,10 +247,10 @@ sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c, i
     SEFL_CHECK(c->role == TRUST_AGGREGATOR || c->role == TRUST_CSP, SEFL_EINVAL,
                "a server is an aggregator or a csp");
     SEFL_CHECK(!t->self.role || t->self.role == c->role, SEFL_EEXIST,
-               "this folder is that of the %s \"%s\"", trust_role_name(t->self.role), t->self.name);
+               "this folder belongs to the %s \"%s\"", trust_role_name(t->self.role), t->self.name);
     SEFL_CHECK(!is_blank(c->name), SEFL_EINVAL, "a server needs a name");
     SEFL_CHECK(snprintf(self.name, sizeof self.name, "%s", c->name) < (int)sizeof self.name,
-               SEFL_EINVAL, "a name of at most %d characters", TRUST_NAME_MAX);
+               SEFL_EINVAL, "a server's name has at most %d characters", TRUST_NAME_MAX);
     SEFL_TRY(file_path(sign, "%s/sign.pub", folder));
     SEFL_TRY(sign_pub_read(self.sign, sign));
     SEFL_TRY(own_files_of(&own, folder));
@@ -275,7 +279,7 @@ sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert
     sefl_buf old = { 0 }, same = { 0 };
     own_files own;
     x509_info info;
-    SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
+    SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server certificate here yet ('sefl ca server')");
     SEFL_TRY(x509_info_file(&info, &old, cert));
     SEFL_CHECK(memcmp(info.fingerprint, t->self.tls, TRUST_KEY) == 0, SEFL_EINVAL,
                "%s is not the certificate of this folder's server", cert);
@@ -304,7 +308,7 @@ sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires
     sefl_status st = SEFL_OK;
     token tk = { 0 };
     SEFL_CHECK(!trust_find_name(t, name), SEFL_EEXIST,
-               "\"%s\" is a member already: revoke it first if its key is lost", name);
+               "\"%s\" is already a member: revoke it first if its key is lost", name);
     SEFL_TRY(token_new(&tk, &t->self, name, expires, rng));
     SEFL_TRY(token_print(text, &tk));
     SEFL_TRY(token_list(t, &tk, now));
@@ -361,7 +365,7 @@ sefl_status ca_check_request(const trust *t, const enrol_request *r, int64_t now
     sefl_status st = x509_request_read(asked, r->csr);
     SEFL_PASS(st == SEFL_OK || st == SEFL_ENOMEM ? st : SEFL_EAUTH);
     SEFL_NEED(memcmp(asked, r->claim.key, TRUST_KEY) == 0, SEFL_EAUTH,
-              "the request for a certificate is of another key than the claim");
+              "the certificate request is for another key than the claim");
     return SEFL_OK;
 }
 
@@ -414,8 +418,8 @@ sefl_status ca_issued_path(char out[PATH_MAX], const char *folder, const uint8_t
     return file_path(out, "%s/issued/%s.pem", folder, hex_write(hex, key, TRUST_KEY));
 }
 
-/* A client's certificate for the key of a request or of an earlier certificate, in issued/ and, as
- * PEM, in out. until: when it ends. */
+/* Issues a client's certificate for the key of a request or of an earlier certificate, in issued/
+ * and, as PEM, in out. until: its expiry. */
 static sefl_status issue(const char *folder, sefl_buf *out, int64_t *until, const char *name,
                          sefl_span request, sefl_span earlier, unsigned days)
 {
@@ -469,10 +473,10 @@ sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *na
     SEFL_TRY(x509_request_read(key, request));
     SEFL_TRY(trust_name_check(name));
     const trust_member *same = trust_find(t, key), *named = trust_find_name(t, name);
-    SEFL_CHECK(!same, SEFL_EEXIST, "this key is a member already, \"%s\" (or was revoked)",
+    SEFL_CHECK(!same, SEFL_EEXIST, "this key is already a member, \"%s\" (or was revoked)",
                same->name);
-    SEFL_CHECK(!named, SEFL_EEXIST, "\"%s\" is a member already: revoke it first", name);
-    SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
+    SEFL_CHECK(!named, SEFL_EEXIST, "\"%s\" is already a member: revoke it first", name);
+    SEFL_CHECK(t->self.role, SEFL_ESTATE, "no server certificate here yet ('sefl ca server')");
     if (t->self.role == TRUST_AGGREGATOR) {
         SEFL_TRY(own_ca(folder, &ca, &info));
         SEFL_TRY(issue(folder, cert, &until, name, request, (sefl_span){ 0 }, days));
@@ -494,7 +498,7 @@ sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t 
     SEFL_CHECK(m && m->state == TRUST_ACTIVE, SEFL_ENOTFOUND, "no such member, or it was revoked");
     SEFL_TRY(ca_issued_path(path, folder, key));
     SEFL_CHECK(file_exists(path), SEFL_ENOTFOUND,
-               "\"%s\" has no certificate of this CA: its issuer renews it", m->name);
+               "\"%s\" has no certificate from this CA: its issuer must renew it", m->name);
     SEFL_TRY(x509_info_file(&info, &old, path));
     SEFL_CHECK(memcmp(info.fingerprint, key, TRUST_KEY) == 0, SEFL_EAUTH,
                "%s is the certificate of another key", path);
@@ -514,7 +518,7 @@ sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
     }
     m->state = TRUST_REVOKED;
     m->since = now;
-    /* the name is free again, and an older token of it may lie anywhere */
+    /* the name is free again, and somebody may still have an older token for it */
     for (size_t i = 0; i < t->tokens; i++)
         if (t->token[i].state == TRUST_OPEN && strcmp(t->token[i].name, m->name) == 0)
             t->token[i].state = TRUST_CANCELLED;
@@ -530,7 +534,7 @@ sefl_status ca_restore_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now)
         return SEFL_OK;
     }
     SEFL_NEED(!trust_find_name(t, m->name), SEFL_EEXIST,
-              "\"%s\" is a member with another key by now: revoke that one first", m->name);
+              "\"%s\" is now a member with another key: revoke that one first", m->name);
     m->state = TRUST_ACTIVE;
     m->since = now;
     return SEFL_OK;

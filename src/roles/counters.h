@@ -1,11 +1,11 @@
-/* counters: CSP's refusals, one number for each reason, in a JSON file. (AS counts more:
- * aggregator/tally.h, which uses the same names.)
+/* counters: counts CSP's refusals by reason in a JSON file. (AS counts more: aggregator/tally.h,
+ * with the same names.)
  *
  *     counters_add(&c, COUNT_ENROL_TOKEN);
  *     counters_peer(&c, p->code);                       // a certificate
- *     SEFL_TRY(counters_write(&c, "state/counters.json"));  // once a second; if anything changed
+ *     SEFL_TRY(counters_write(&c, "state/counters.json"));  // once a second
  *
- * The peer never learns the reason. The log has the sentence, this file the sums since the start.
+ * The peer never learns the reason. The log has the message, this file the counts since the start.
  * Threads: any may add; one writes.   Secrets: none; no names. */
 #ifndef ROLES_COUNTERS_H
 #define ROLES_COUNTERS_H
@@ -37,13 +37,13 @@ typedef struct counters {
     _Atomic bool changed;
 } counters;
 
-/* Writes one number; blanks in the names become underscores. */
+/* Writes one counter; blanks in its name become underscores. */
 void counters_put(json *j, const char *group, const char *name, uint64_t n);
-/* Those of refused certificates. */
+/* Writes the counters of refused certificates. */
 void counters_put_peers(json *j, const _Atomic uint64_t certificates[X509_VERDICTS]);
 void counters_add(counters *c, counter which);
 void counters_peer(counters *c, x509_verdict_code code);
-/* Writes the file if something has changed since the last time; replaced whole. */
+/* Replaces the file if a counter has changed since the last call. */
 sefl_status counters_write(counters *c, const char *path) SEFL_MUST_CHECK;
 
 #endif

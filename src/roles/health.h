@@ -1,16 +1,16 @@
-/* health: the page GET /healthz of a server: is it up, in which round, is the other server
- * connected?
+/* health: the page GET /healthz of a server: whether it is up, its round, and whether the other
+ * server is connected.
  *
  *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,
  *      "rounds":40,"task":"..."}
  *     {"role":"csp","healthy":true,"aggregator":false,"phase":"signed","round":3,
  *      "rounds":40,"task":"..."}
  *
- * Status 200 if it is healthy, 503 if not. AS is healthy while the link to CSP is up, or the task
- * is over: without CSP no round begins or ends. CSP is healthy while it serves: AS dials, and the
- * page shows whether it is connected. Everything on the page is public (the task, its round);
- * nothing is about one client. The setting `health` wants a loopback address (net/local_http.h says
- * why); empty: no such page.
+ * The status is 200 if the server is healthy, 503 if not. AS is healthy while the link to CSP is
+ * up, or the task is over: without CSP no round begins or ends. CSP is healthy while it runs: AS
+ * dials, and the page shows whether it is connected. Everything on the page is public (the task,
+ * its round); nothing is about a single client. The setting `health` must be a loopback address
+ * (net/local_http.h explains why); empty: no page.
  * Threads: health_write any.   Secrets: none. */
 #ifndef ROLES_HEALTH_H
 #define ROLES_HEALTH_H
@@ -19,7 +19,7 @@
 #include "config/settings.h"
 #include "protocol/task.h"
 
-/* The value of the setting `health`: empty, or a loopback address. */
+/* Checks the value of the setting `health`: empty, or a loopback address. */
 sefl_status health_check(const host_port *a, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct health_news {

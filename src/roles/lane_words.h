@@ -1,19 +1,19 @@
-/* lane_words: what both ends of a lane share (roles/aggregator/lanes.h). */
+/* lane_words: functions that both ends of a lane share (roles/aggregator/lanes.h). */
 #ifndef ROLES_LANE_WORDS_H
 #define ROLES_LANE_WORDS_H
 
 #include "roles/aggregator/lanes.h"
 
-/* Pair, count and bits of a session: the same on both sides. */
+/* Sets pair, count and bits of a session: the same on both sides. */
 void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR], uint64_t count);
 
-/* CSP's answer: YES (*no is 0), or NO with its link_no. */
+/* Receives CSP's answer: YES (*no is 0), or NO with its link_no. */
 sefl_status lane_hear(channel *ch, uint16_t *no) SEFL_MUST_CHECK;
 
-/* The calling thread gives way to others. */
+/* Lowers the priority of the calling thread. */
 void lane_low_priority(void);
 
-/* A number in the journal (fact 0 `name`), raised by `more`, durably; 0: only read. */
+/* Adds `more` to a count in the journal (fact 0 `name`), durably; 0: only reads it. */
 sefl_status lane_count(journal *j, const char *name, unsigned more,
                        unsigned *count) SEFL_MUST_CHECK;
 

@@ -1,10 +1,10 @@
-/* own_cert: warns that a role's own certificate ends: a warning from 14 days before, an error after
- * its end; once a day, and at once after another certificate was read.
+/* own_cert: warns that a role's own certificate expires: a warning from 14 days before, an error
+ * after its end; once a day, and at once for a new certificate.
  *
  *     own_cert_look(&o, tls_id_expires(id), now_s, log);        // as often as you like
  *
- * A peer that refuses an expired certificate sends only a generic error, so the role must warn by
- * itself.
+ * A peer that refuses an expired certificate sends only a generic error, so the role itself must
+ * warn.
  * Threads: one owner.   Secrets: none. */
 #ifndef ROLES_OWN_CERT_H
 #define ROLES_OWN_CERT_H
@@ -15,11 +15,11 @@
 
 enum { OWN_CERT_SOON_DAYS = 14 };
 
-typedef struct own_cert { /* zeros to begin with */
+typedef struct own_cert { /* starts as zeros */
     int64_t ends, said;
 } own_cert;
 
-/* Seconds since 1970. True: it logged a line. */
+/* Logs a line if one is due, and returns true if so. Times are seconds since 1970. */
 bool own_cert_look(own_cert *o, int64_t ends, int64_t now, sefl_log *log);
 
 #endif

@@ -18,7 +18,7 @@ sefl_status own_task_read(task *t, sefl_buf *envelope_bytes, const char *path, c
     const bool csp = side == OWN_TASK_CSP;
     const uint8_t *named = csp ? t->servers.csp : t->servers.as;
     SEFL_CHECK(memcmp(named, sign_key_pub(key), SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
-               "the task names another %s: it is not signed with our key",
+               "the task names another %s: its key is not our signing key",
                csp ? "CSP" : "aggregation server");
     SEFL_TRY(envelope_check(&env, SIGN_TASK, &t->servers));
 done:

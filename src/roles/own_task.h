@@ -1,8 +1,8 @@
-/* own_task: the task that a server runs: signed by both servers, and for this one.
+/* own_task: reads the task that a server runs: signed by both servers, and made for this one.
  *
  *     SEFL_TRY(own_task_read(&task, &envelope, "task.signed", key, OWN_TASK_CSP));
  *
- * Threads: any.   Secrets: none (the signing key's public half alone is used). */
+ * Threads: any.   Secrets: none (it uses only the public half of the signing key). */
 #ifndef ROLES_OWN_TASK_H
 #define ROLES_OWN_TASK_H
 
@@ -11,8 +11,8 @@
 
 typedef enum own_task_side { OWN_TASK_AGGREGATOR, OWN_TASK_CSP } own_task_side;
 
-/* *envelope: the file's bytes. SEFL_EAUTH if the task names another server on this side, or if a
- * signature is wrong. The caller clears *t and *envelope in any case. */
+/* *envelope gets the file's bytes. SEFL_EAUTH if the task names another server in this role, or if
+ * a signature is wrong. The caller clears *t and *envelope in any case. */
 sefl_status own_task_read(task *t, sefl_buf *envelope, const char *path, const sign_key *key,
                           own_task_side side) SEFL_MUST_CHECK;
 

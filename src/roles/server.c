@@ -21,7 +21,7 @@ sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool 
              lf_u64("members", trust_count(t, TRUST_CLIENT)));
     *older = !trust_watch_good(w, t->change);
     if (*older)
-        log_error(log, "the trust list is older than one before: who was revoked since is in again",
+        log_error(log, "the trust list is older than a previous one: later revocations are undone",
                   lf_u64("change", t->change), lf_u64("before", w->change));
 done:
     trust_free(t);

@@ -1,4 +1,4 @@
-/* server: what the roles aggregator and csp have in common: the trust list and the ready file.
+/* server: code that the roles aggregator and csp share: the trust list and the ready file.
  *
  * Threads: any; callers lock what they share.   Secrets: none. */
 #ifndef ROLES_SERVER_H
@@ -8,16 +8,17 @@
 #include "net/allowlist.h"
 #include "protocol/task.h"
 
-/* Reads the trust list at w->path again if it changed, or if there is none yet (`first`). *out: the
- * new one, or NULL: as before. *older: it is an older list than one before, which is logged. A list
- * that cannot be read leaves the one before in force. */
+/* Reloads the trust list at w->path if it has changed, or if none was loaded yet (`first`). *out:
+ * the new list; NULL: unchanged. *older: the list is older than a previous one, which is logged. If
+ * the list cannot be read, the previous one stays in force. */
 sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool first,
                              trust_role role, const sign_key *key, sefl_log *log) SEFL_MUST_CHECK;
 
-/* Writes the ready file, "host:port" and a newline, if there is to be one, and logs it. */
+/* Writes the ready file, "host:port" and a newline, unless it is NULL, and logs that the server is
+ * ready. */
 sefl_status server_announce(const char *ready_file, const char *host, uint16_t port, const task *t,
                             sefl_log *log) SEFL_MUST_CHECK;
-/* Deletes the ready file: one of an earlier run misleads scripts. */
+/* Deletes the ready file: one from an earlier run misleads scripts. */
 void server_forget_ready(const char *ready_file);
 
 #endif

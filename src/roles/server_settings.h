@@ -1,5 +1,5 @@
-/* server_settings: the settings that aggregator.yml and csp.yml have in common, once. Each macro
- * lists rows of a schema whose struct has the fields named here.
+/* server_settings: the settings that aggregator.yml and csp.yml share. Each macro lists rows of a
+ * schema whose struct has the fields named here.
  * Threads: none.   Secrets: none. */
 #ifndef ROLES_SERVER_SETTINGS_H
 #define ROLES_SERVER_SETTINGS_H
@@ -24,19 +24,19 @@
 
 #define SERVER_PROCESS(type, health_at)                                                            \
     { "memory_lock", SETTING_WORD, "required", .words = "required try",                            \
-      .help = "if the system cannot lock keys in memory (LimitMEMLOCK=): fail, or warn" },         \
+      .help = "if the system cannot lock keys in memory (LimitMEMLOCK=): fail, or only warn" },    \
     { "threads", SETTING_U64, "0", SETTING_TO(type, threads), .max = 256,                          \
       .help = "worker threads; 0: one per core" },                                                 \
     { "link_silence", SETTING_U64, "30", SETTING_TO(type, link_silence_s), .min = 1, .max = 600,   \
-      .help = "seconds without a byte after which this server drops the link to the other one" },  \
+      .help = "seconds of silence after which this server drops the link to the other server" },   \
     { "ready_file", SETTING_PATH, "", SETTING_TO(type, ready_file), .example = "ready",            \
       .help = "file that gets host:port once the server accepts connections" },                    \
     { "health", SETTING_ADDRESS, "", SETTING_TO(type, health), .example = health_at,               \
       .help = "loopback address:port of /healthz, plain HTTP; empty: none" },                      \
     { "user", SETTING_TEXT, "", SETTING_TO(type, user), .arg = "NAME",                             \
-      .help = "user that root becomes once the port is bound" },                                   \
+      .help = "if started as root: user to switch to once the port is bound" },                    \
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",                           \
-      .help = "least level of log lines" }
+      .help = "minimum log level" }
 /* clang-format on */
 
 #endif

@@ -1,17 +1,17 @@
-/* seeded: a generator that gives the same coins for the same seed: ChaCha20 (RFC 8439) keyed with
- * SHA-256 of the seed and a stream name.
+/* seeded: a deterministic generator: the same seed gives the same coins. ChaCha20 (RFC 8439), keyed
+ * with SHA-256 of the seed and a stream name.
  *
  * For tests, the simulator and the learning side of model/ (initialisation, dropout, partition,
  * generated text). It is a separate target that crypto, mpc, privacy, protocol and roles do not
- * link: a role's secret coins can only come from the system.
+ * link, so a role's secret coins can only come from the system.
  *
  *     seeded gen;
  *     seeded_init(&gen, 42, "dropout");        // independent streams by name
  *     sefl_rng rng = seeded_rng(&gen);
  *     double u = seeded_unit(&gen);
  *
- * Threads: one owner.   Cost: about 1 ns per byte; a third of that in long
- * pieces (eight blocks at a time). */
+ * Threads: one owner.   Cost: about 1 ns per byte; a third of that for long outputs (eight blocks at
+ * a time). */
 #ifndef SEEDED_SEEDED_H
 #define SEEDED_SEEDED_H
 
@@ -21,30 +21,30 @@ typedef struct seeded {
     uint32_t key[8];
     uint64_t counter;
     uint8_t block[64];
-    unsigned used; /* bytes of block given out */
+    unsigned used; /* bytes of block already returned */
 } seeded;
 
 void seeded_init(seeded *g, uint64_t seed, const char *stream);
 
 void seeded_fill(seeded *g, void *out, size_t n);
 
-/* The generator as a source of coins; g must outlive it. */
+/* Returns the generator as a source of coins; g must outlive it. */
 sefl_rng seeded_rng(seeded *g);
 
 uint64_t seeded_u64(seeded *g);
 
-/* Uniform in [0, bound), exactly; bound > 0. */
+/* Returns an exactly uniform number in [0, bound); bound > 0. */
 uint64_t seeded_below(seeded *g, uint64_t bound);
 
-/* Uniform in [0, 1), 53 bits. */
+/* Returns a uniform number in [0, 1), 53 bits. */
 double seeded_unit(seeded *g);
 
-/* Bytes [offset, offset + n) of the ChaCha20 stream with this key and these nonce words: coins by
- * their place, for dropout (model/nn/nn.h). The key is that of a generator, g.key. */
+/* Writes bytes [offset, offset + n) of the ChaCha20 stream with this key and these nonce words, so
+ * that dropout (model/nn/nn.h) finds its coins by position. The key is a generator's g.key. */
 void seeded_at(void *out, size_t n, const uint32_t key[8], const uint32_t nonce[2],
                uint64_t offset);
 
-/* One ChaCha20 block, exposed for its RFC vector: key, 64-bit counter, nonce words 14 and 15. */
+/* Computes one ChaCha20 block; public for its RFC test vector. The nonce is words 14 and 15. */
 void seeded_chacha20_block(uint8_t out[64], const uint32_t key[8], uint64_t counter,
                            const uint32_t nonce[2]);
 

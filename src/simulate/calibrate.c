@@ -20,22 +20,16 @@
 #include <unistd.h>
 
 enum { SMALL = 16384, LARGE = 131072, SMALL_PAILLIER = 2048, LARGE_PAILLIER = 16384 };
-enum { FEW = 2, MANY = 16, MANY_PAILLIER = 3 }; /* clients of a measured round */
+enum { FEW = 2, MANY = 16, MANY_PAILLIER = 3 }; /* number of clients in a measured round */
 enum { ROUNDS_MAX = 5 };
 
 typedef struct bench {
     const federation *s;
     const task *t;
     pool *pool;
-    double seconds; /* for all of it */
+    double seconds; /* time for the whole measurement */
     char folder[PATH_MAX];
-    sefl_clock mono;
 } bench;
-
-static double wall_seconds(const bench *b)
-{
-    return 1e-9 * (double)clock_ns(&b->mono);
-}
 
 /* ---- training and validation ----------------------------------------------------------------- */
 
@@ -50,7 +44,7 @@ uint64_t calibrate_words(const task *t, const corpus *text)
     uint64_t columns = t->model.batch, n = text->tokens;
     if (n / 2 < columns)
         columns = n / 2;
-    uint64_t rows = n / columns - 1; /* predicted words in a column and epoch */
+    uint64_t rows = n / columns - 1; /* predicted words per column and epoch */
     if (t->local_epochs > 0)
         return t->local_epochs * columns * rows;
     uint64_t per_epoch = (rows + t->model.steps - 1) / t->model.steps;
@@ -61,18 +55,19 @@ uint64_t calibrate_words(const task *t, const corpus *text)
 
 static sefl_status time_validation(const bench *b, rates *r, work *w, corpus *valid)
 {
-    double loss, began = wall_seconds(b), most = 0.1 * b->seconds / (1e-6 * r->train_us_token);
+    double loss, most = 0.1 * b->seconds / (1e-6 * r->train_us_token);
+    uint64_t began = clock_now_ns();
     if (valid->tokens < 2 * LM_EVAL_BATCH)
         return SEFL_OK;
-    if ((double)valid->tokens > most) /* validation gets a tenth of the time at most */
+    if ((double)valid->tokens > most) /* validation gets at most a tenth of the time */
         valid->tokens = most < 2 * LM_EVAL_BATCH ? 2 * LM_EVAL_BATCH : (size_t)most;
     SEFL_PASS(work_evaluate(w, &loss, b->s->theta));
-    r->eval_us_token = 1e6 * (wall_seconds(b) - began) / (double)valid->tokens;
+    r->eval_us_token = 1e6 * clock_since(began) / (double)valid->tokens;
     return SEFL_OK;
 }
 
-/* Runs rounds in the clear, one client per thread, with twice as many steps (records) each time.
- * The last round counts: the others warm up. Clients share memory and caches as in a run. */
+/* Runs rounds in the clear, one client per thread, and doubles the steps (records) each time. The
+ * last round counts; the others warm up. Clients share memory and caches as in a run. */
 static sefl_status time_training(const bench *b, rates *r)
 {
     sefl_status st = SEFL_OK;
@@ -81,7 +76,8 @@ static sefl_status time_training(const bench *b, rates *r)
     work *w = NULL;
     work_got got;
     population_member *set = NULL;
-    double words, whole, began = wall_seconds(b);
+    double words, whole;
+    uint64_t began = clock_now_ns();
     uint32_t n = pool_threads(b->pool) < s.clients ? pool_threads(b->pool) : s.clients;
     bool records = s.task.unit == TASK_UNIT_RECORD;
     e.full = false;
@@ -104,7 +100,7 @@ static sefl_status time_training(const bench *b, rates *r)
             words += (double)calibrate_words(&s.task, &s.text[i]);
             whole += (double)calibrate_words(b->t, &s.text[i]);
         }
-        if ((words >= whole && steps > 1) || wall_seconds(b) - began > 0.2 * b->seconds)
+        if ((words >= whole && steps > 1) || clock_since(began) > 0.2 * b->seconds)
             break;
     }
     r->train_us_token = words > 0 ? 1e6 * got.train / words : 0;
@@ -118,17 +114,17 @@ done:
 
 /* ---- rounds of few values -------------------------------------------------------------------- */
 
-/* What a round takes: processor time of the clients, wall time of the servers, the bytes between
- * them and their memory. */
+/* Cost of a round: CPU time of the clients, wall time of the servers, and the servers' traffic and
+ * memory. */
 typedef struct cost {
-    double encrypt, add;   /* all clients; add: with the closing of the sum */
-    double heads, release; /* CSP opens heads and makes pads; from there to the released integers */
+    double encrypt, add; /* all clients; add includes closing the sum */
+    double heads,
+        release; /* CSP decrypts heads and expands pads; then up to the released integers */
     double bytes, heap;
-    double rounds; /* that these are means of */
+    double rounds; /* number of rounds in these means */
 } cost;
 
-/* The federation with fewer values. The task's document stays that of the whole task: nobody reads
- * it. */
+/* The federation with fewer values. The signed task keeps the full size: nobody reads it. */
 typedef struct part {
     federation s;
     ahe_params tables;
@@ -141,25 +137,25 @@ typedef struct one_round {
     work *w;
     servers *v;
     uint32_t clients;
-    size_t live;   /* memory that is not the servers' */
+    size_t live;   /* memory in use besides the servers' */
     double upload; /* seconds */
     cost got;
 } one_round;
 
-/* Clients that are not drawn upload zeros: nobody trains. */
+/* All clients upload zeros, so that nobody trains. */
 static sefl_status upload_zeros(void *ctx, const round_header *h, work_got *got)
 {
     one_round *r = ctx;
     population_member set[MANY];
     size_t before = sefl_heap_live();
-    double began = wall_seconds(r->b);
+    uint64_t began = clock_now_ns();
     for (uint32_t i = 0; i < r->clients; i++)
         set[i] = (population_member){ .client = i, .zeros = true };
     SEFL_PASS(work_round(r->w, got, h, r->b->s->theta, set, r->clients, NULL));
     r->got.encrypt = got->encrypt, r->got.add = got->add;
     r->live += sefl_heap_live() - before;
     sefl_heap_mark();
-    r->upload = wall_seconds(r->b) - began;
+    r->upload = clock_since(began);
     return SEFL_OK;
 }
 
@@ -181,7 +177,7 @@ static void reported(void *ctx, const rounds_report *p)
     r->got.bytes = (double)servers_bytes(r->v);
 }
 
-/* The encryption's tables have the size that they have for all units of the whole task. */
+/* Encryption tables keep the size for all units of the whole task. */
 static sefl_status part_init(part *p, const bench *b, size_t values, rates *r)
 {
     task *t = &p->s.task;
@@ -199,7 +195,7 @@ static sefl_status part_init(part *p, const bench *b, size_t values, rates *r)
     return SEFL_OK;
 }
 
-/* Means over rounds; the largest heap. */
+/* Updates the means over rounds and the largest heap. */
 static void add_round(cost *mean, const cost *c)
 {
     double n = ++mean->rounds;
@@ -211,7 +207,7 @@ static void add_round(cost *mean, const cost *c)
     mean->heap = fmax(mean->heap, c->heap);
 }
 
-/* One round of the driver with the uploads of this number of clients. */
+/* Runs one round of the driver with uploads from this number of clients. */
 static sefl_status time_round(const bench *b, part *p, uint32_t clients)
 {
     sefl_status st = SEFL_OK;
@@ -241,7 +237,7 @@ done:
     return st;
 }
 
-/* y = fixed + slope * x through two points; never negative. */
+/* Fits y = fixed + slope * x to two points; neither is negative. */
 static void line_through(double *fixed, double *slope, double x1, double y1, double x2, double y2)
 {
     *slope = x2 > x1 && y2 > y1 ? (y2 - y1) / (x2 - x1) : 0;
@@ -250,7 +246,7 @@ static void line_through(double *fixed, double *slope, double x1, double y1, dou
         *fixed = 0, *slope = y2 / x2;
 }
 
-/* Tells apart what a round, a client and a value cost: clients[0] and clients[1] uploaded in rounds
+/* Separates the cost of a round, a client and a value: clients[0] and clients[1] uploaded in rounds
  * of small->s.task.values and large->s.task.values values. */
 static void fit(rates *r, const bench *b, const part *small, const part *large,
                 const uint32_t clients[2])
@@ -290,7 +286,7 @@ static sefl_status time_rounds(const bench *b, rates *r)
     bool paillier = b->t->ahe.scheme == &ahe_paillier;
     size_t most = paillier ? LARGE_PAILLIER : LARGE, least = paillier ? SMALL_PAILLIER : SMALL;
     uint32_t clients[2] = { FEW, paillier ? MANY_PAILLIER : MANY };
-    double began = wall_seconds(b);
+    uint64_t began = clock_now_ns();
     if (!b->s->e->protection->release)
         return SEFL_OK;
     most = b->t->values < most ? b->t->values : most;
@@ -304,7 +300,7 @@ static sefl_status time_rounds(const bench *b, rates *r)
             SEFL_TRY(time_round(b, &small, clients[i]));
             SEFL_TRY(time_round(b, &large, clients[i]));
         }
-        if (wall_seconds(b) - began > 0.25 * b->seconds)
+        if (clock_since(began) > 0.25 * b->seconds)
             break;
     }
     if (clients[1] <= FEW)
@@ -335,12 +331,12 @@ static sefl_status time_step(const bench *b, rates *r)
     memcpy(theta, b->s->theta, t->params * sizeof *theta);
     w[t->values - 1] = 1000; /* the weight slot, if there is one */
     snprintf(path, sizeof path, "%.4000s/model", b->folder);
-    double began = wall_seconds(b);
+    uint64_t began = clock_now_ns();
     SEFL_TRY(step_average(average, t, w, 2));
     SEFL_TRY(step_apply(&step, t, theta, average));
     SEFL_TRY(model_write(path, &b->s->meta, theta));
-    r->step_ms_round = 1e3 * (wall_seconds(b) - began);
-    SEFL_CHECK(stat(path, &sb) == 0, SEFL_EIO, "%s: gone", path);
+    r->step_ms_round = 1e3 * clock_since(began);
+    SEFL_CHECK(stat(path, &sb) == 0, SEFL_EIO, "%s: cannot read its size", path);
     r->model_bytes = (double)sb.st_size;
 done:
     step_clear(&step);
@@ -350,8 +346,8 @@ done:
     return st;
 }
 
-/* Resident memory that base/alloc.h does not count: the program, its libraries and what they took
- * while they trained, stacks. malloc_trim gives freed memory back first. */
+/* Returns the resident memory that base/alloc.h does not count: the program, its libraries and what
+ * they allocated during training, and stacks. malloc_trim returns freed memory first. */
 static double program_bytes(void)
 {
     long pages = 0;
@@ -368,13 +364,13 @@ static double program_bytes(void)
 sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds)
 {
     sefl_status st = SEFL_OK;
-    bench b = { .s = s, .t = &s->task, .pool = p, .seconds = seconds, .mono = clock_monotonic() };
+    bench b = { .s = s, .t = &s->task, .pool = p, .seconds = seconds };
     rates r = { 0 };
     SEFL_TRY(file_temp_folder(b.folder, sizeof b.folder, "sefl-plan"));
     SEFL_TRY(time_training(&b, &r));
     SEFL_TRY(time_step(&b, &r));
     r.program_bytes = program_bytes();
-    SEFL_TRY(time_rounds(&b, &r)); /* its threads leave memory behind that the allocator keeps */
+    SEFL_TRY(time_rounds(&b, &r)); /* last: the allocator keeps memory of its threads */
     *out = r;
 done:
     if (b.folder[0])

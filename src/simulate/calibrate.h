@@ -1,12 +1,12 @@
-/* calibrate: measures how fast this machine does what an experiment asks for.
+/* calibrate: measures how fast this machine runs the parts of an experiment.
  *
  *     SEFL_TRY(calibrate(&r, federation, pool, 8));                // takes about 8 seconds
  *     SEFL_TRY(rates_write(&buf, &r)); SEFL_TRY(rates_read(&r, "rates.txt"));
  *
- * Clients really train for some steps (work.h). Then the driver of the rounds (servers.h) runs
- * rounds of two sizes and two numbers of clients over zeros, and the timings that it and work.h
- * report tell apart what a round, a client and a value cost. base/alloc.h counts their memory. All
- * rates are for this model, scheme and key.
+ * Clients train for some steps (work.h). Then the driver of the rounds (servers.h) runs rounds over
+ * zeros, with two sizes and two numbers of clients. Their timings separate the cost of a round, a
+ * client and a value; base/alloc.h counts their memory. All rates are for this model, scheme and
+ * key.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_CALIBRATE_H
 #define SIMULATE_CALIBRATE_H
@@ -14,7 +14,7 @@
 #include "base/pool.h"
 #include "simulate/federation.h"
 
-/* name, what it is; units are in the name. Clients' rates are of one core, servers' of the pool. */
+/* name (with its unit), meaning. Clients' rates are for one core, servers' rates for the pool. */
 #define RATES_LIST(X)                                                             \
     X(train_us_token, "local training, per word of text")                         \
     X(round_ns_value, "a client's clipping and quantising, per value")            \
@@ -22,15 +22,15 @@
     X(encrypt_ns_value, "encryption, per value")                                  \
     X(sum_ms_round, "closing a sum, per round")                                   \
     X(sum_ns_value, "adding an update, per value")                                \
-    X(open_ms_client, "CSP opens a client's head, per client")                    \
-    X(open_ns_value, "CSP makes a client's pad, per value")                       \
+    X(open_ms_client, "CSP decrypts a client's head, per client")                 \
+    X(open_ns_value, "CSP expands a client's pad, per value")                     \
     X(release_ms_round, "from the sum to the released integers (2pc), per round") \
     X(release_ns_value, "the same, per value")                                    \
     X(link_bytes_round, "between the servers, per round")                         \
     X(link_bytes_value, "the same, per value")                                    \
-    X(step_ms_round, "the server's step and the model's file")                    \
+    X(step_ms_round, "the server's step and writing the model file")              \
     X(eval_us_token, "validation, per word of text")                              \
-    X(model_bytes, "a model's file")                                              \
+    X(model_bytes, "size of a model file")                                        \
     X(program_bytes, "in memory: the program, its libraries and threads")         \
     X(tables_bytes, "in memory: the encryption's tables")                         \
     X(release_bytes_round, "in memory: the release (2pc), per round")             \
@@ -42,14 +42,15 @@ typedef struct rates {
 #undef RATES_MEMBER
 } rates;
 
+/* Measures all rates in about `seconds`. */
 sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds) SEFL_MUST_CHECK;
 
-/* Lines "name=value  # what". */
+/* Appends, for each rate, a comment line and "name=value". */
 sefl_status rates_write(sefl_buf *out, const rates *r) SEFL_MUST_CHECK;
-/* Every rate must be there. */
+/* Reads that file. SEFL_EINVAL if a rate is missing. */
 sefl_status rates_read(rates *out, const char *path) SEFL_MUST_CHECK;
 
-/* Words of text that a client trains on in a round. */
+/* Returns the number of words that a client with this text trains on in a round. */
 uint64_t calibrate_words(const task *t, const corpus *text);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The noise of this attempt, as both servers' shares add up to it. */
+/* Computes the noise of this attempt: the sum of both servers' shares. */
 static sefl_status joint_noise(uint8_t *x, const task *t, uint64_t seed, const noise_params *p)
 {
     seeded gen[2];
@@ -20,7 +20,7 @@ static sefl_status joint_noise(uint8_t *x, const task *t, uint64_t seed, const n
     return shares_fill_plain(x, noise_value_bytes(p), t->values, &rng[0], &rng[1]);
 }
 
-/* The masked sum as CSP would decrypt it. */
+/* Computes the masked sum as CSP would decrypt it. */
 static sefl_status mask_sum(uint8_t *plain, const task *t, const int64_t *sum, const uint8_t *seed)
 {
     sefl_status st = SEFL_OK;
@@ -35,8 +35,8 @@ done:
     return st;
 }
 
-/* Both servers' functions of the mode, one after the other. AS's shares are zeros: only their sum
- * with CSP's matters. */
+/* Calls both servers' functions of the mode, one after the other. AS's shares are zeros: only the
+ * sum of both servers' shares matters. */
 static sefl_status release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
                            uint64_t attempt, const int64_t *sum, bool joint)
 {

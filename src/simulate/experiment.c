@@ -14,7 +14,8 @@
 #include <string.h>
 
 #define TO(member) SETTING_TO(experiment, member)
-const setting_def experiment_own[] = {
+/* Keys that an experiment adds to those of a task; `name` replaces the task's. */
+static const setting_def own[] = {
     { "name", SETTING_TEXT, "experiment", .help = "name of the run and of its folder" },
     { "seed", SETTING_U64, "1", TO(seed), .help = "seed of all random numbers" },
     { "protection", SETTING_WORD, "sefl", .words = PROTECTION_WORDS,
@@ -31,62 +32,69 @@ const setting_def experiment_own[] = {
       .help = ENGINE_DEVICE_HELP },
     { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
       .help = ENGINE_PRECISION_HELP },
-    { "data.path", SETTING_TEXT, "",
-      .help = "folder or file of text; empty: the simulator generates text" },
+    { "data.path", SETTING_TEXT, "", .help = "folder or file of text; empty: generated text" },
     { "data.vocab", SETTING_TEXT, "",
       .help = "public word list; empty: the words of the training text" },
     { "data.vocab_words", SETTING_U64, "0", TO(vocab_words), .max = VOCAB_WORDS_MAX,
       .help = "most frequent words to keep; 0: all" },
     { "data.words", SETTING_U64, "2000", TO(words), .min = 100, .max = 10000000,
-      .help = "training tokens of each client, if the text is generated" },
+      .help = "generated text: training tokens per client" },
     { "data.alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
-      .help = "skew of topics (generated text) or of shares (dirichlet); small is uneven" },
+      .help = "concentration of topics (generated text) or shares (dirichlet); smaller is more "
+              "skewed" },
     { "data.partition", SETTING_WORD, "article",
       .words = "contiguous article round-robin dirichlet",
       .help = "how the text of data.path is split among clients" },
     { "data.public", SETTING_BOOL, "false",
-      .help = "true: the text is public; words and choices made with it cost no privacy" },
+      .help = "true: the text is public, so its words and choices based on it cost no privacy" },
     { "network.dropout", SETTING_REAL, "0", TO(dropout), .max = 1,
       .help = "share of clients that drop out of each round" },
     { "network.stragglers", SETTING_REAL, "0", TO(stragglers), .max = 1,
       .help = "share of slow clients" },
     { "network.slowdown", SETTING_REAL, "5", TO(slowdown), .min = 1, .max = 1000000,
-      .help = "how many times slower a straggler is" },
+      .help = "factor by which a straggler is slower" },
     { "network.client_ms", SETTING_U64, "10000", TO(client_ms), .min = 1, .max = 100000000,
-      .help = "virtual milliseconds that a client needs for a round, plus or minus half" },
+      .help = "virtual milliseconds that a client needs per round, plus or minus half" },
     { "eval.every", SETTING_U64, "1", TO(eval_every), .max = 1000000,
-      .help = "rounds between validations; 0: only at the end" },
+      .help = "rounds between validations; 0: only after the last round" },
     { "models.keep", SETTING_U64, "0", TO(models_keep), .max = 1000000,
       .help = "number of latest models to keep; 0: all" },
     { 0 },
 };
 
-/* What the program knows by itself. */
+/* Task keys that the simulator fills in. */
 static const char *const filled_in[] = {
     "name",        "population",   "model.vocab",     "vocab.sha256",
     "init.sha256", "valid.sha256", "rounds.enrolled", NULL
 };
 
-/* Other defaults than a task's: a small model, short rounds, weak noise that claims nothing. */
-static const struct usual {
-    const char *key, *value;
-} usual[] = {
-    { "model.embed", "48" },
-    { "model.hidden", "48" },
-    { "model.layers", "1" },
-    { "model.block", "8" },
-    { "model.batch", "5" },
-    { "model.steps", "20" },
-    { "training.epochs", "1" },
-    { "training.dropout", "0" },
-    { "privacy.claim", "none" },
-    { "privacy.clip", "8" },
-    { "privacy.z", "0.02" },
-    { "rounds.count", "10" },
-    { "rounds.deadline_ms", "60000" },
-    { "rounds.extend_ms", "60000" },
-    { "rounds.extensions", "1" },
-};
+/* Defaults that differ from a task's: a small model, short rounds, weak noise and no claim. */
+static const char *const usual[] = { "model.embed=48",
+                                     "model.hidden=48",
+                                     "model.layers=1",
+                                     "model.block=8",
+                                     "model.batch=5",
+                                     "model.steps=20",
+                                     "training.epochs=1",
+                                     "training.dropout=0",
+                                     "privacy.claim=none",
+                                     "privacy.clip=8",
+                                     "privacy.z=0.02",
+                                     "rounds.count=10",
+                                     "rounds.deadline_ms=60000",
+                                     "rounds.extend_ms=60000",
+                                     "rounds.extensions=1",
+                                     NULL };
+
+/* Returns the experiment's default for a task key; NULL: the task's. */
+static const char *usual_value(const char *key)
+{
+    const size_t n = strlen(key);
+    for (const char *const *u = usual; *u; u++)
+        if (strncmp(*u, key, n) == 0 && (*u)[n] == '=')
+            return *u + n + 1;
+    return NULL;
+}
 
 static setting_def all[SETTINGS_MAX + 1];
 static char sweep_names[SETTINGS_MAX][48];
@@ -109,15 +117,14 @@ static void build(void)
 {
     static const char *const fixed[] = { "name", "threads", "models.keep", NULL };
     size_t n = 0, names = 0;
-    for (const setting_def *d = experiment_own; d->key; d++)
+    for (const setting_def *d = own; d->key; d++)
         all[n++] = *d;
     for (const setting_def *d = task_schema; d->key; d++) {
         if (listed(filled_in, d->key))
             continue;
         all[n] = *d;
-        for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-            if (strcmp(usual[i].key, d->key) == 0)
-                all[n].fallback = usual[i].value;
+        if (usual_value(d->key))
+            all[n].fallback = usual_value(d->key);
         n++;
     }
     size_t keys = n;
@@ -142,7 +149,7 @@ const setting_def *experiment_schema(void)
 
 static const char *const paths[] = { "data.path", "data.vocab", NULL };
 
-/* A relative path becomes an absolute one, from `folder` (NULL: here). */
+/* Makes a relative path absolute, from `folder` (NULL: the working folder). */
 static sefl_status absolute(settings *s, const char *key, const char *folder)
 {
     const char *value = settings_text(s, key);
@@ -175,7 +182,7 @@ sefl_status experiment_write(sefl_buf *out, const settings *s)
         const char *v = settings_text(s, d->key);
         bool given = s->value[i] != NULL;
         SEFL_PASS(wr_fmt(out, "%s%s: ", given ? "" : "# ", d->key));
-        if (d->type == SETTING_TEXT) { /* single quotes: only the quote itself is doubled */
+        if (d->type == SETTING_TEXT) { /* in single quotes only the quote itself is doubled */
             SEFL_PASS(wr_fmt(out, "'"));
             for (; *v; v++)
                 SEFL_PASS(wr_fmt(out, *v == '\'' ? "''" : "%c", *v));
@@ -222,7 +229,7 @@ size_t experiment_runs(const settings *s)
     return n;
 }
 
-/* The value as a part of a folder's name. */
+/* Writes the value as a part of a folder name. */
 static void name_part(char *out, size_t n, sefl_span v)
 {
     size_t m = v.n < n - 1 ? v.n : n - 1;
@@ -275,7 +282,7 @@ sefl_status experiment_make(experiment *out, settings *s)
     *out = (experiment){ 0 };
     SEFL_PASS(settings_fill(s, out));
     SEFL_NEED(*name && *name != '.' && !strchr(name, '/') && strlen(name) <= EXPERIMENT_NAME_MAX,
-              SEFL_EINVAL, "name: \"%.40s\" is no name of a folder", name);
+              SEFL_EINVAL, "name: \"%.40s\" is not a valid folder name", name);
     snprintf(out->name, sizeof out->name, "%s", name);
     for (const char *const *key = paths; *key; key++)
         SEFL_PASS(absolute(s, *key, NULL));
@@ -288,18 +295,19 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->data_public = !*out->data || settings_bool(s, "data.public");
     out->clip_given = settings_given(s, "privacy.clip");
     SEFL_NEED(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
-              "clients: the sum of one client is its update; protection sefl wants 2 or more");
+              "clients: the sum of one client is its update; protection sefl needs at least 2");
     SEFL_NEED(!is(s, "device", "cuda") || !is(s, "privacy.unit", "record"), SEFL_EINVAL,
-              "device: cuda: with privacy.unit: record the gradient of each record is needed by "
-              "itself, which the processor computes: set device: cpu");
-    SEFL_NEED(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g: 0.001 to 1000", out->alpha);
+              "device: cuda: privacy.unit: record needs the gradient of each single record, which "
+              "only the CPU computes: set device: cpu");
+    SEFL_NEED(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g; it must be from 0.001 to 1000",
+              out->alpha);
     SEFL_NEED(!*out->vocab || *out->data, SEFL_EINVAL,
-              "data.vocab is for text of data.path: generated text brings its own words");
+              "data.vocab is for text of data.path: generated text has its own words");
     SEFL_NEED(out->data_public || *out->vocab || !out->protection->quantises ||
                   !is(s, "privacy.claim", "dp"),
               SEFL_EINVAL,
-              "data.vocab is not given: the words would be those of %s, and no epsilon covers "
-              "them. Name a public word list, or set data.public: true if the text is public",
+              "data.vocab is not set: the words would come from %s, and no epsilon covers them. "
+              "Name a public word list, or set data.public: true if the text is public",
               out->data);
     return SEFL_OK;
 }
@@ -313,12 +321,10 @@ static sefl_status put(settings *s, const char *key, const char *value)
 
 static sefl_status put_u64(settings *s, const char *key, uint64_t value)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    return put(s, key, text);
+    return settings_setf(s, "experiment", "%s=%" PRIu64, key, value);
 }
 
-/* Keys whose value another one decides, unless somebody gave it (task_make knows which). */
+/* True for a key whose default depends on another key: task_make chooses it. */
 static bool follows(const settings *s, const char *key)
 {
     if (strcmp(key, "training.epochs") == 0)
@@ -328,35 +334,26 @@ static bool follows(const settings *s, const char *key)
     return false;
 }
 
-/* Without noise these say nothing, whatever the file has for the other protections. */
-static bool of_noise(const char *key)
-{
-    static const char *const keys[] = { "privacy.noise",   "privacy.claim", "privacy.z",
-                                        "privacy.epsilon", "privacy.delta", NULL };
-    return listed(keys, key);
-}
-
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,
                             const char *vocab_hash, const char *init_hash, const char *valid_hash)
 {
+    /* without noise these mean nothing, whatever the file sets for the other protections */
+    static const char *const of_noise[] = { "privacy.noise",   "privacy.claim", "privacy.z",
+                                            "privacy.epsilon", "privacy.delta", NULL };
     sefl_status st = SEFL_OK;
     uint64_t enrolled = e->clients < 2 ? 2 : e->clients;
     uint64_t most = settings_u64(s, "rounds.clients_max");
     settings_init(out, task_schema);
     for (size_t i = 0; i < s->count; i++) {
         const char *key = s->schema[i].key;
-        bool task_key = false;
-        for (const setting_def *d = task_schema; d->key && !task_key; d++)
-            task_key = strcmp(d->key, key) == 0 && !listed(filled_in, key);
-        if (!task_key || (!e->protection->quantises && of_noise(key)))
+        if (!setting_find(task_schema, key) || listed(filled_in, key) ||
+            (!e->protection->quantises && listed(of_noise, key)))
             continue;
         if (s->value[i])
             SEFL_TRY(
                 settings_set_pair(out, span_of_str(key), span_of_str(s->value[i]), s->origin[i]));
-        else if (!follows(s, key))
-            for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
-                if (strcmp(usual[k].key, key) == 0)
-                    SEFL_TRY(put(out, key, usual[k].value));
+        else if (usual_value(key) && !follows(s, key))
+            SEFL_TRY(put(out, key, usual_value(key)));
     }
     SEFL_TRY(put(out, "name", "simulated"));
     SEFL_TRY(put(out, "population", "simulated"));
@@ -370,7 +367,7 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
         SEFL_TRY(put(out, "privacy.noise", e->protection->noise));
     if (!e->protection->quantises)
         SEFL_TRY(put(out, "privacy.claim", "none"));
-    /* a quarter may stay away; rounds end when all are in, where that takes no claim away */
+    /* a quarter is enough; a round ends when all uploads are in, unless that weakens the claim */
     if (!settings_given(s, "rounds.threshold") && !is(s, "privacy.sampling", "open"))
         SEFL_TRY(put_u64(out, "rounds.threshold", enrolled < 8 ? 2 : enrolled / 4));
     if (!settings_given(s, "rounds.enough") && is(s, "privacy.sampling", "all"))

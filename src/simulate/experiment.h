@@ -1,10 +1,10 @@
-/* experiment: one file that describes a simulated federation, and the runs that follow from it.
+/* experiment: reads a file that describes a simulated federation, and expands it into runs.
  *
  *     settings_init(&s, experiment_schema());
  *     SEFL_TRY(experiment_read(&s, "experiment.yml"));         // flags may follow: settings_set
  *     for (size_t i = 0; i < experiment_runs(&s); i++) {
- *         SEFL_TRY(experiment_run(&one, &s, i));               // the sweep's i-th choice
- *         SEFL_TRY(experiment_make(&e, &one));                 // numbers instead of words
+ *         SEFL_TRY(experiment_run(&one, &s, i));               // run i of the sweep
+ *         SEFL_TRY(experiment_make(&e, &one));                 // as numbers
  *
  *     name: lr-study                  # runs/lr-study, or runs/lr-study-training.lr=5, ...
  *     clients: 100                    protection: sefl             # none, cdp
@@ -14,9 +14,9 @@
  *     training: { epochs: 1, lr: 10 }
  *     sweep: { training.lr: [5, 10, 20] }
  *
- * The keys are those of a task (task_schema), without what the program knows by itself (hashes,
- * vocabulary, enrolled), and those of experiment_own. `sweep.KEY` takes a list of values for any
- * key but name, threads and models.keep; several lists give every combination. Relative paths count
+ * The keys are those of a task (task_schema), except those that the simulator fills in (hashes,
+ * vocabulary, enrolled), and the experiment's own. `sweep.KEY` takes a list of values for any key
+ * except name, threads and models.keep; several lists give every combination. Relative paths start
  * from the folder of the file.
  *
  * Threads: the schema may be shared; settings have one owner.   Secrets: none. */
@@ -30,10 +30,8 @@
 
 enum { EXPERIMENT_CLIENTS_MAX = 10000, EXPERIMENT_RUNS_MAX = 1000, EXPERIMENT_NAME_MAX = 200 };
 
-/* Every key, ends with a NULL key. Sweep keys come last and begin with "sweep.". */
+/* All keys; ends with a NULL key. Sweep keys come last and begin with "sweep.". */
 const setting_def *experiment_schema(void);
-/* Keys that are no task's: a table of the same kind. */
-extern const setting_def experiment_own[];
 
 typedef struct experiment {
     char name[EXPERIMENT_NAME_MAX + 1];
@@ -45,10 +43,10 @@ typedef struct experiment {
     unsigned threads;
     const char *device, *precision; /* model/engine/engine.h; borrowed; NULL: cpu, bf16 */
     /* data; strings borrowed from the settings */
-    const char *data; /* "": generated */
+    const char *data; /* "": generated text */
     const char *vocab;
     uint32_t vocab_words;
-    uint64_t words; /* generated: training tokens of a client */
+    uint64_t words; /* generated text: training tokens per client */
     double alpha;
     partition_kind partition;
     bool data_public;
@@ -59,27 +57,27 @@ typedef struct experiment {
     bool clip_given;
 } experiment;
 
-/* The file into s; what went wrong has file, line and column. */
+/* Reads the file into s; error messages have file, line and column. */
 sefl_status experiment_read(settings *s, const char *path) SEFL_MUST_CHECK;
 
-/* How many runs the sweep asks for: 1 without one; 0 if there are more than EXPERIMENT_RUNS_MAX. */
+/* Returns the number of runs: 1 without a sweep, 0 if there are more than EXPERIMENT_RUNS_MAX. */
 size_t experiment_runs(const settings *s);
-/* Initialises out (clear it) with the settings of run i: no sweep keys, and a name that shows the
- * choice. */
+/* Initialises out (the caller clears it) with the settings of run i: no sweep keys, and a name that
+ * shows its values. */
 sefl_status experiment_run(settings *out, const settings *s, size_t i) SEFL_MUST_CHECK;
 
-/* SEFL_EINVAL names what does not fit together. Paths from flags count from the working folder. s
- * must outlive out. */
+/* Fills out. SEFL_EINVAL names the settings that do not fit together. Paths from flags start from
+ * the working folder. s must outlive out. */
 sefl_status experiment_make(experiment *out, settings *s) SEFL_MUST_CHECK;
 
-/* Settings for task_make, initialised here: those of the experiment, what protection demands, and
- * these; hashes in hex, valid_hash NULL where there is no validation text. */
+/* Initialises out with settings for task_make: those of the experiment, those that the protection
+ * requires, and these arguments. Hashes are hex; valid_hash is NULL without validation text. */
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,
                             const char *vocab_hash, const char *init_hash,
                             const char *valid_hash) SEFL_MUST_CHECK;
 
-/* Writes the settings as a file that gives the same run: every key with its value, except
- * `threads`, which changes nothing. */
+/* Writes the settings as a file that reproduces the run: every key with its value, except
+ * `threads`, which does not change the result. */
 sefl_status experiment_write(sefl_buf *out, const settings *s) SEFL_MUST_CHECK;
 
 #endif

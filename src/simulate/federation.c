@@ -11,14 +11,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { VALID_LEAST = 2000 };
 
 typedef struct maker {
     federation *s;
     const federation_config *c;
-    sefl_buf text, valid; /* generated */
+    sefl_buf text, valid; /* generated text */
 } maker;
 
 static sefl_status tick(const maker *m, uint32_t done)
@@ -46,13 +45,13 @@ static void shares_of(double shares[SYNTH_TOPICS], const experiment *e, uint32_t
     dirichlet_draw(shares, SYNTH_TOPICS, e->alpha, gen);
 }
 
-/* Every word of the source once, and as often as it is in the validation text. */
+/* Counts every word of the source once, plus its occurrences in the validation text. */
 static sefl_status generated_words(maker *m, const synth *source, const vocab_settings *vs)
 {
     sefl_status st = SEFL_OK;
     vocab *v = NULL;
     SEFL_TRY(vocab_new(&v));
-    for (size_t i = 0; i < m->valid.n;) { /* lines of words with one space between */
+    for (size_t i = 0; i < m->valid.n;) { /* lines of words separated by one space */
         const uint8_t *at = m->valid.p + i;
         size_t n = 0;
         while (at[n] != ' ' && at[n] != '\n')
@@ -161,7 +160,7 @@ static sefl_status deal(maker *m, const vocab_settings *vs)
         SEFL_TRY(partition_take(&s->text[i], &whole, &p, i));
         SEFL_CHECK(s->text[i].tokens >= 2, SEFL_EINVAL,
                    "data.partition: client %" PRIu32 " of %" PRIu32
-                   " gets fewer than two words: fewer clients, or another partition",
+                   " gets fewer than two words: use fewer clients or another partition",
                    i + 1, e->clients);
         SEFL_TRY(tick(m, i + 1));
     }
@@ -174,7 +173,7 @@ done:
 
 /* ---- model, keys, task ----------------------------------------------------------------------- */
 
-/* The hash of the initial values replaces that of a file: the caller writes the file, if any. */
+/* Hashes the initial values instead of a file; the caller writes the file, if any. */
 static sefl_status make_model(federation *s, const settings *set, char hash[2 * SHA256_BYTES + 1])
 {
     sefl_status st = SEFL_OK;
@@ -206,8 +205,7 @@ static sefl_status make_keys(federation *s, const settings *set, federation_key 
     SEFL_PASS(sign_key_new(&s->csp_key, &rng));
     if (strcmp(settings_text(set, "crypto.scheme"), "pad") == 0) {
         seeded_init(&gen, s->e->seed, "simulated root");
-        SEFL_PASS(rng_fill(&rng, s->root, sizeof s->root));
-        return SEFL_OK;
+        return rng_fill(&rng, s->root, sizeof s->root);
     }
     if (k && k->sec && k->seed == s->e->seed && k->bits == s->e->key_bits) {
         s->sec = k->sec;
@@ -236,7 +234,7 @@ static sefl_status make_task(maker *m, const char *init_hash)
     memcpy(keys.csp, sign_key_pub(s->csp_key), sizeof keys.csp);
     vocab_hash(s->words, digest);
     hex_write(vocab_hex, digest, SHA256_BYTES);
-    /* the words' numbers stand for the file: generated text has none */
+    /* hashes the token numbers: generated text has no file */
     sha256_of(digest, span_of(s->valid.token, s->valid.tokens * sizeof *s->valid.token));
     hex_write(valid_hex, digest, SHA256_BYTES);
     SEFL_PASS(experiment_task(&ts, m->c->settings, s->e, vocab_size(s->words), vocab_hex, init_hash,
@@ -247,7 +245,7 @@ static sefl_status make_task(maker *m, const char *init_hash)
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, s->csp_key));
     SEFL_TRY(envelope_write(&s->envelope, &env));
     SEFL_TRY(task_open(&s->task, buf_span(&s->envelope), &keys));
-    if (s->e->clients < 2) /* nobody signs a task of one; a baseline may have one */
+    if (s->e->clients < 2) /* a task needs two clients, but a baseline may have one */
         s->task.threshold = s->task.enough = s->task.clients_max = s->task.enrolled = 1;
 done:
     settings_clear(&ts);
@@ -257,15 +255,13 @@ done:
 
 sefl_status federation_new(federation **out, const federation_config *c)
 {
-    sefl_status st = SEFL_OK;
     const experiment *e = c->experiment;
     const settings *set = c->settings;
     maker m = { .c = c };
-    federation *s = NULL;
     char init[2 * SHA256_BYTES + 1];
     vocab_settings vs = { .block = (uint32_t)settings_u64(set, "model.block"),
                           .max_words = e->vocab_words };
-    SEFL_TRY(sefl_make(out, &s));
+    SEFL_MAKE(federation, s, out);
     m.s = s;
     s->e = e;
     s->clients = c->some > 0 && c->some < e->clients ? c->some : e->clients;
@@ -303,18 +299,16 @@ sefl_status federation_upload_key(sign_key **out, const federation *s, uint32_t 
 
 sefl_status federation_round_key(const federation *s, round_header *h)
 {
-    sefl_status st = SEFL_OK;
     seal_key *key = NULL;
     if (!task_is_sealed(&s->task))
-        goto done;
-    SEFL_TRY(seal_key_from(&key, s->task.seal, s->root));
+        return SEFL_OK;
+    SEFL_PASS(seal_key_from(&key, s->task.seal, s->root));
     sefl_span pub = seal_key_pub(key);
     h->suite = s->task.seal->id;
     h->key_bytes = (uint16_t)pub.n;
     memcpy(h->key, pub.p, pub.n);
-done:
     seal_key_free(key);
-    return st;
+    return SEFL_OK;
 }
 
 static void add_text(sha256 *h, const corpus *c)

@@ -1,16 +1,17 @@
-/* federation: what a simulated federation starts from: all texts, the initial model, keys and task.
+/* federation: the inputs of a simulated federation: all texts, the initial model, keys and the
+ * task.
  *
  *     SEFL_TRY(federation_new(&f, &(federation_config){ .experiment = &e, .settings = &s }));
  *     f->text[3], f->client[3]                          // text and fingerprint of client 3
  *     f->task, f->envelope, f->theta                    // signed by both; the initial values
  *
- * All of it follows from the experiment: the same settings give the same bytes on every machine.
- * Keys are drawn from the public seed: they protect nothing and never leave the process.
+ * The experiment determines all of it: the same settings give the same bytes on every machine.
+ * Keys come from the public seed: they protect nothing and never leave the process.
  *
  * Generated text (model/corpus/synth.h): each client mixes topics with shares drawn from
  * Dirichlet(alpha). The validation text is a tenth as long and comes from the same sources. Text of
- * data.path is split by data.partition. Its vocabulary is data.vocab, or the words of the training
- * text where nothing is claimed or the text is public (experiment.h checks that).
+ * data.path is split by data.partition. Its vocabulary is data.vocab or, if nothing is claimed or
+ * the text is public, the words of the training text (experiment.h checks that).
  *
  * Memory: 4 bytes per token, 16 per line. Threads: read-only once made.   Secrets: none. */
 #ifndef SIMULATE_FEDERATION_H
@@ -27,22 +28,22 @@ typedef struct federation {
     const experiment *e;
     vocab *words;
     uint32_t clients;
-    corpus *text;           /* clients of them; none is empty */
+    corpus *text;           /* one per client; none is empty */
     uint8_t (*client)[32];  /* fingerprints */
-    corpus valid;           /* tokens 0: there is none */
-    double best_perplexity; /* of the source itself on the validation text; 0: not known */
-    uint64_t tokens;        /* of all clients */
+    corpus valid;           /* tokens 0: no validation text */
+    double best_perplexity; /* the text generator's own, on the validation text; 0: unknown */
+    uint64_t tokens;        /* number of tokens of all clients */
     model_meta meta;
     float *theta;                     /* task.params */
-    uint8_t root[KEYFILE_ROOT_BYTES]; /* of CSP's round keys; zeros with a key pair */
-    ahe_sec *sec;                     /* a key pair of scheme paillier, or NULL */
+    uint8_t root[KEYFILE_ROOT_BYTES]; /* root of CSP's round keys; zeros with a key pair */
+    ahe_sec *sec;                     /* key pair of scheme paillier, or NULL */
     bool own_sec;
     sign_key *as_key, *csp_key;
     sefl_buf envelope; /* the signed task */
     task task;
 } federation;
 
-/* A Paillier key pair that outlives its federation: runs of one seed share it. Zero: none. */
+/* A Paillier key pair that runs with the same seed share. Zero: none yet. */
 typedef struct federation_key {
     uint64_t seed;
     unsigned bits;
@@ -50,26 +51,27 @@ typedef struct federation_key {
 } federation_key;
 void federation_key_clear(federation_key *k);
 
-/* Names all text of a federation, every client's and the validation text; never 0. */
+/* Returns a hash of every client's text and the validation text; never 0. */
 uint64_t federation_text(const federation *s);
 
 typedef struct federation_config {
     const experiment *experiment; /* both outlive the federation */
     const settings *settings;
-    uint32_t some;                 /* > 0: text of this many clients only (sefl plan) */
-    federation_key *key;           /* filled or used; NULL: the federation's own */
-    const sefl_progress *progress; /* clients' texts */
-    const sefl_progress *stop;     /* as in simulate.h, or NULL: while a key is made */
+    uint32_t some;                 /* > 0: create text for only this many clients (sefl plan) */
+    federation_key *key;           /* used, or filled in; NULL: the federation has its own key */
+    const sefl_progress *progress; /* counts clients' texts */
+    const sefl_progress *stop;     /* as in simulate.h, or NULL: asked during key generation */
 } federation_config;
 
-/* The key that a client signs its sealed uploads with; the caller frees it. */
+/* Creates the key that a client signs its sealed uploads with; the caller frees it. */
 sefl_status federation_upload_key(sign_key **out, const federation *s,
                                   uint32_t client) SEFL_MUST_CHECK;
 
-/* Sealed tasks: fills in the header's suite and a key of that kind, which clients check for. For
+/* Sealed tasks: sets the header's suite and a valid key for it, because clients check both. For
  * runs in the clear, where nobody seals anything. */
 sefl_status federation_round_key(const federation *s, round_header *h) SEFL_MUST_CHECK;
 
+/* Creates texts, model, keys and task. */
 sefl_status federation_new(federation **out, const federation_config *c) SEFL_MUST_CHECK;
 void federation_free(federation *s);
 

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 typedef struct named {
     struct named *next;
@@ -15,7 +14,7 @@ struct named_coins {
     char who[64];
     uint64_t seed;
     pthread_mutex_t lock;
-    named *list; /* every generator that was given out: callers keep them */
+    named *list; /* all generators handed out: callers keep them */
 };
 
 void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char *purpose,

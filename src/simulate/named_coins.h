@@ -1,20 +1,18 @@
-/* named_coins: a role's coins (base/coins.h) from a seed. Each generator has a name, so that a
- * simulation can be repeated and a test can draw the same coins again.
+/* named_coins: draws a role's coins (base/coins.h) from a seed. Each generator has a name, so that
+ * a simulation can be repeated and a test can draw the same coins.
  *
  *     SEFL_TRY(named_coins_new(&n, "CSP", 1));
  *     sefl_coins coins = named_coins_of(n);
  *     ...
  *     named_coins_replay(&gen, "CSP", 1, "noise", round, attempt);   // a fresh generator
  *
- * Anybody who knows the seed knows all coins: no role of the program ever gets them.
- * Threads: any number may ask. */
+ * Anyone who knows the seed knows all coins: no real role ever uses them.
+ * Threads: any number may draw. */
 #ifndef SIMULATE_NAMED_COINS_H
 #define SIMULATE_NAMED_COINS_H
 
 #include "base/coins.h"
 #include "seeded/seeded.h"
-
-#include <stdbool.h>
 
 typedef struct named_coins named_coins;
 
@@ -23,6 +21,7 @@ sefl_status named_coins_new(named_coins **out, const char *who, uint64_t seed) S
 void named_coins_free(named_coins *n);
 sefl_coins named_coins_of(named_coins *n);
 
+/* Initialises a generator that draws the same coins as those for this role and purpose. */
 void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char *purpose,
                         uint64_t round, uint64_t attempt);
 

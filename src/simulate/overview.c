@@ -14,7 +14,7 @@ static bool is(const settings *s, const char *key, const char *word)
     return strcmp(settings_text(s, key), word) == 0;
 }
 
-/* What its perplexity is measured on: a text's own validation part, or what is generated. */
+/* Describes the text that perplexity is measured on: part of data.path, or generated. */
 static void name_text(overview *o, const settings *s)
 {
     const char *path = settings_text(s, "data.path");
@@ -52,7 +52,7 @@ double overview_mean(const overview *o, double total)
     return n > 0 ? total / (double)n : NAN;
 }
 
-/* 0 where there is none. */
+/* 0 if there is no mean. */
 static log_field mean(const char *key, const overview *o, double total)
 {
     double v = overview_mean(o, total);
@@ -69,9 +69,11 @@ sefl_status overview_read(overview *out, const char *folder)
     settings_init(&s, experiment_schema());
     *out = (overview){ 0 };
     int len = snprintf(f.root, sizeof f.root, "%s", folder);
-    SEFL_CHECK(len > 0 && (size_t)len < sizeof f.root, SEFL_EINVAL, "no folder's name");
+    SEFL_CHECK(len > 0 && (size_t)len < sizeof f.root, SEFL_EINVAL,
+               "the name of the run folder is empty or too long");
     SEFL_CHECK(file_exists(run_path(&f, "config.yml")), SEFL_ENOTFOUND,
-               "%s is no run: it has no config.yml (sefl simulate makes runs/NAME)", folder);
+               "%s is not a run folder: it has no config.yml ('sefl simulate' creates runs/NAME)",
+               folder);
     snprintf(out->folder, sizeof out->folder, "%s", folder);
     SEFL_TRY(yaml_read(&s, run_path(&f, "config.yml")));
     take_config(out, &s);

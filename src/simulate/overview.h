@@ -13,7 +13,7 @@
 typedef struct overview {
     char name[EXPERIMENT_NAME_MAX + 1];
     char folder[PATH_MAX];
-    char text[2200]; /* what it was measured on; perplexities of different texts do not compare */
+    char text[2200]; /* describes the validation text; only runs with the same text compare */
     const char *protection;
     bool full;
     uint32_t clients;
@@ -23,10 +23,10 @@ typedef struct overview {
     run_totals t;
 } overview;
 
-/* The share of a round that is not skipped in a total of o->t; NAN where there is none. */
+/* Returns the mean per round that was not skipped, for a total of o->t; NAN if there is none. */
 double overview_mean(const overview *o, double total);
 
-/* SEFL_ENOTFOUND if the folder is no run's. */
+/* SEFL_ENOTFOUND if the folder is not a run folder. */
 sefl_status overview_read(overview *out, const char *folder) SEFL_MUST_CHECK;
 sefl_status overview_json(sefl_buf *out, const overview *o) SEFL_MUST_CHECK;
 

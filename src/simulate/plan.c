@@ -32,7 +32,8 @@ void plan_warnings_json(json *j, const plan_warnings *w)
 
 /* ---- who takes part -------------------------------------------------------------------------- */
 
-/* Share of clients whose time, client_ms * U[0.5, 1.5) * slowdown, is below the deadline. */
+/* Returns the share of clients whose time, client_ms * U[0.5, 1.5) * slowdown, meets the
+ * deadline. */
 static double in_time(const experiment *e, uint64_t deadline_ms, double slowdown)
 {
     double most = (double)deadline_ms / ((double)e->client_ms * slowdown) - 0.5;
@@ -57,21 +58,20 @@ static void participation(plan *p, const federation *s)
     if (share < 0.999)
         plan_warn(
             w,
-            "%.0f %% of the clients come too late for a deadline of %.0f s: rounds.deadline_ms "
-            "above %.0f",
+            "%.0f %% of the clients miss the deadline of %.0f s: set rounds.deadline_ms above %.0f",
             100 * (1 - share), 1e-3 * (double)t->deadline_ms,
             1.5 * (double)e->client_ms * (e->stragglers > 0 ? e->slowdown : 1));
     if (p->per_round < t->threshold)
         plan_warn(
             w,
-            "about %.1f clients come a round, the threshold is %" PRIu32
+            "about %.1f clients upload per round, the threshold is %" PRIu32
             ": most rounds will be skipped (rounds.threshold, network.dropout, rounds.deadline_ms)",
             p->per_round, t->threshold);
 }
 
 /* ---- privacy --------------------------------------------------------------------------------- */
 
-/* Of `count` rounds: against a server, unless sampling is hidden, without amplification. */
+/* Computes epsilon of `count` rounds. Against a server sampling amplifies only if it is hidden. */
 static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t, dp_event ev,
                               uint64_t count, double delta)
 {
@@ -87,7 +87,7 @@ static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t,
     return dp_epsilon(others, &ev, 1, &q);
 }
 
-/* The noise as the accountant sees it, whether or not the task claims anything. */
+/* Returns the event for the accountant, even if the task claims nothing. */
 static dp_event event_of(const task *t)
 {
     task as_if = *t;
@@ -99,7 +99,8 @@ static dp_event event_of(const task *t)
 static sefl_status budget(plan *p, const task *t, const dp_event *ev)
 {
     dp_claim a, b;
-    uint64_t low = 0, high = t->rounds; /* most rounds that keep the target */
+    uint64_t low = 0,
+             high = t->rounds; /* bounds of the largest number of rounds that meets the target */
     while (low < high) {
         uint64_t mid = high - (high - low) / 2;
         SEFL_PASS(epsilon_of(&a, &b, t, *ev, mid, t->delta));
@@ -112,19 +113,19 @@ static sefl_status budget(plan *p, const task *t, const dp_event *ev)
     if (low < t->rounds)
         plan_warn(&p->warnings,
                   "the budget of epsilon %g ends after round %" PRIu64 " of %" PRIu64
-                  ": a larger privacy.z, or fewer rounds",
+                  ": use a larger privacy.z or fewer rounds",
                   t->epsilon, low, t->rounds);
     return SEFL_OK;
 }
 
-/* A trusted server adds one noise where two servers add one each. */
+/* Returns the growth of the noise if two servers add it; a trusted server adds it once. */
 static double noises(const federation *s)
 {
     unsigned n = task_mode(&s->task)->noises;
     return n > 1 && s->e->protection->two_servers ? sqrt(n) : 1;
 }
 
-/* The clip is one client's, or each of its records'. */
+/* Returns the number of clipped contributions per client: one, or one per record. */
 static double clips(const task *t)
 {
     return t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
@@ -143,7 +144,7 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
 {
     dp_event want = { .noise = DP_NOISE_JOINT, .rate = 1, .count = t->rounds, .dim = t->values };
     double root = sqrt((double)t->values), z;
-    double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* the others' zeros are no signal */
+    double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* zeros are no signal */
     drawn *= clips(t);
     *out = (plan_need){ .epsilon = epsilon, .delta = delta };
     if (t->sampling == TASK_HIDDEN && t->enough == 0)
@@ -164,7 +165,7 @@ void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
                  "over these rounds needs z = %.3f and about %" PRIu64 " clients per round", n->z,
                  n->clients);
     else
-        snprintf(out, PLAN_NEED_TEXT, "over these rounds cannot be had with any noise");
+        snprintf(out, PLAN_NEED_TEXT, "over these rounds is impossible with any noise");
 }
 
 static sefl_status privacy(plan *p, const federation *s)
@@ -174,16 +175,14 @@ static sefl_status privacy(plan *p, const federation *s)
     p->noise = task_mode(t)->noisy;
     p->claim = t->claim;
     p->delta = t->claim ? t->delta : 1e-6;
-    p->epsilon_target = t->claim ? t->epsilon : 0;
     p->unit_record = t->unit == TASK_UNIT_RECORD;
-    p->clip = strtod(t->clip, NULL);
     p->z = p->noise ? strtod(t->z, NULL) : 0;
     p->why_no_epsilon = "there is no noise";
     dp_event ev = event_of(t);
     double both = noises(s);
     if (p->noise) {
         p->noise_ratio = plan_noise_ratio(s, p->drawn);
-        p->why_no_epsilon = "z is below 0.25, where nothing is certified";
+        p->why_no_epsilon = "z is below 0.25, too little noise for any claim";
         if (dp_event_check(&ev) == SEFL_OK) {
             SEFL_PASS(epsilon_of(&server, &others, t, ev, t->rounds, p->delta));
             p->has_epsilon = server.claimed && others.claimed;
@@ -206,37 +205,34 @@ static void privacy_warnings(plan *p, const federation *s)
 {
     plan_warnings *w = &p->warnings;
     uint64_t n = p->need.clients;
-    uint64_t unit = n >= 10000 ? 1000 : n >= 1000 ? 100 : 10; /* about */
+    uint64_t unit = n >= 10000 ? 1000 : n >= 1000 ? 100 : 10; /* "about": round it */
     n = (n + unit / 2) / unit * unit;
     if (!s->e->protection->quantises)
-        plan_warn(w, "protection none: the server sees every update, and nothing is claimed");
+        plan_warn(w, "protection none: the server sees every update; no privacy is claimed");
     else if (!p->claim)
         plan_warn(w, "no differential privacy claimed (privacy.claim: none)%s",
                   p->noise ? "" : ": the server learns the exact average");
     if (p->noise_ratio > PLAN_RATIO_BAD)
         plan_warn(w,
                   "at %.0f clients%s this noise drowns the update (%.3g times the largest signal): "
-                  "epsilon "
-                  "%g needs about %" PRIu64 "; a larger model.block or fewer rounds need less",
-                  p->drawn, p->drawn < p->per_round ? " drawn a round" : "", p->noise_ratio,
+                  "epsilon %g needs about %" PRIu64
+                  "; a larger model.block or fewer rounds need less",
+                  p->drawn, p->drawn < p->per_round ? " sampled per round" : "", p->noise_ratio,
                   PLAN_EPSILON, n);
     else if (p->noise_ratio > PLAN_RATIO_GOOD)
-        plan_warn(
-            w,
-            "the noise is %.2f times the largest signal: learning will be slow; a third is what it "
-            "bears",
-            p->noise_ratio);
+        plan_warn(w,
+                  "the noise is %.2f times the largest signal: learning will be slow above a third",
+                  p->noise_ratio);
     if (p->claim && p->noise_ratio <= PLAN_RATIO_BAD && p->has_epsilon &&
         p->epsilon_server > 2 * PLAN_EPSILON)
         plan_warn(w,
-                  "epsilon %.0f says little: epsilon %g over these rounds needs z = %.2f and about "
-                  "%" PRIu64 " clients",
+                  "epsilon %.0f protects little: epsilon %g over these rounds needs z = %.2f and "
+                  "about %" PRIu64 " clients",
                   p->epsilon_server, PLAN_EPSILON, p->need.z, n);
     if (!p->claim && p->noise && p->noise_ratio <= PLAN_RATIO_BAD &&
         s->e->clients < p->need.clients)
         plan_warn(w,
-                  "%" PRIu32
-                  " clients cannot have both learning and a small epsilon: epsilon %g over "
+                  "%" PRIu32 " clients are too few to learn with a small epsilon: epsilon %g over "
                   "these rounds needs z = %.2f and about %" PRIu64 " clients",
                   s->e->clients, PLAN_EPSILON, p->need.z, n);
 }
@@ -289,7 +285,7 @@ static double text_bytes(const corpus *c)
     return 4.0 * (double)c->tokens + 8.0 * (double)(c->lines + 1) + 8.0 * (double)(c->docs + 1);
 }
 
-/* Memory while the sum is released, which is the peak; work.h lists the clients' part. */
+/* Predicts the peak memory, while the sum is released; work.h lists the clients' part. */
 static sefl_status memory(plan *p, const federation *s, const rates *r)
 {
     sefl_status st = SEFL_OK;
@@ -306,7 +302,8 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     for (uint32_t i = 0; i < s->clients; i++)
         text += text_bytes(&s->text[i]);
     bytes += text * e->clients / s->clients + text_bytes(&s->valid);
-    bytes += 4 * d + 24 * d; /* the global model; released integers, also stored; their average */
+    bytes +=
+        4 * d + 24 * d; /* the global model; released integers and a stored copy; their average */
     if (t->server != TASK_AVERAGE)
         bytes += (t->server == TASK_ADAM ? 16 : 8) * d;
     if (e->full)
@@ -320,8 +317,8 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
     if (there > 0 && bytes > 0.9 * there)
         plan_warn(&p->warnings,
-                  "%.1f GB of memory are needed, the machine has %.1f: fewer threads, a larger "
-                  "model.block",
+                  "the run needs %.1f GB of memory, the machine has %.1f: use fewer threads or a "
+                  "larger model.block",
                   1e-9 * bytes, 1e-9 * there);
 done:
     lm_free(m);
@@ -339,7 +336,6 @@ sefl_status plan_make(plan *out, const federation *s, const rates *r, unsigned t
                  .clients = e->clients,
                  .rounds = t->rounds,
                  .rounds_asked = t->rounds,
-                 .params = t->params,
                  .values = t->values,
                  .threads = threads };
     participation(p, s);
@@ -347,7 +343,7 @@ sefl_status plan_make(plan *out, const federation *s, const rates *r, unsigned t
     p->up_bytes = e->protection->two_servers ? task_body_bytes(t) : 4 * t->values;
     p->down_bytes = (uint64_t)r->model_bytes;
     p->link_bytes = (uint64_t)(r->link_bytes_round + r->link_bytes_value * (double)t->values);
-    if (e->full) /* heads, as they come and in the set */
+    if (e->full) /* heads, when they arrive and in the set */
         p->link_bytes += (uint64_t)(p->per_round * (double)(head_bytes(t->seal) + HEAD_PREFIX));
     seconds(p, s, r);
     SEFL_PASS(memory(p, s, r));

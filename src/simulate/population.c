@@ -1,6 +1,5 @@
-/* A heap orders events by time, and those of the same time by their creation, so that every run is
- * the same. A client has at most one pending event; `turn` marks older ones as stale (the client
- * died meanwhile). */
+/* A heap orders events by time and then by creation, so that every run is the same. A client has at
+ * most one pending event; `turn` marks older ones as stale (the client has died since). */
 #include "simulate/population.h"
 
 #include "base/alloc.h"
@@ -24,12 +23,12 @@ typedef struct person {
     participant *m; /* NULL: dead, until the next round */
     seeded jitter;
     uint32_t turn;
-    bool waiting; /* for news */
+    bool waiting; /* for the next round */
     bool slow;
     bool zeros, dies;
-    bool busy;        /* with the open round */
-    uint64_t busy_ms; /* what this round takes it */
-    double dies_at;   /* share of that */
+    bool busy;        /* working on the open round */
+    uint64_t busy_ms; /* time that it needs for this round */
+    double dies_at;   /* time of death, as a share of busy_ms */
 } person;
 
 struct population {
@@ -40,7 +39,7 @@ struct population {
     event *heap;
     size_t events, room;
     uint64_t made;
-    uint64_t round, left_until; /* open round; 0: none */
+    uint64_t round, left_until; /* open round, 0: none; its deadline */
     sefl_span header;
     population_member *set;
     uint32_t in_set;
@@ -88,15 +87,7 @@ static event pop(population *c)
 
 /* ---- one client ------------------------------------------------------------------------------ */
 
-static sefl_status start(population *c, uint32_t i)
-{
-    person *p = &c->p[i];
-    sefl_rng rng = seeded_rng(&p->jitter);
-    p->turn++;
-    return participant_new(&p->m, &c->s->task, c->taken[i], &rng);
-}
-
-/* The client's own coin, as roles/client draws it. */
+/* Draws the client's sampling coin as roles/client does. */
 static bool draw(const population *c, uint32_t i)
 {
     const task *t = &c->s->task;
@@ -111,7 +102,7 @@ static bool draw(const population *c, uint32_t i)
     return load_u64(coin) < (uint64_t)(t->rate * 18446744073709551616.0);
 }
 
-/* What the network has in store for this client in this round. */
+/* Draws this client's speed and fate in this round. */
 static void foresee(population *c, uint32_t i)
 {
     const experiment *e = c->s->e;
@@ -148,7 +139,7 @@ static sefl_status tell(population *c, uint32_t i, participant_event_kind kind, 
     return participant_on(c->p[i].m, &e, now);
 }
 
-/* Until it waits for something. */
+/* Follows the client's orders until it waits for something. */
 static sefl_status act(population *c, uint32_t i, uint64_t now)
 {
     person *p = &c->p[i];
@@ -178,7 +169,8 @@ static sefl_status act(population *c, uint32_t i, uint64_t now)
         case PARTICIPANT_UPLOAD:
             at = now + rest;
             if (c->s->task.sampling == TASK_HIDDEN && c->left_until > now) {
-                uint64_t left = c->left_until - now, part = 0; /* as roles/client: third quarter */
+                uint64_t left = c->left_until - now,
+                         part = 0; /* third quarter, as in roles/client */
                 sefl_rng rng = seeded_rng(&p->jitter);
                 if (left >= 4)
                     SEFL_PASS(rng_below(&rng, &part, left / 4));
@@ -199,7 +191,7 @@ static void too_late(population *c, person *p)
     p->busy = false;
 }
 
-/* An upload is there to its last byte. */
+/* Handles a complete upload. */
 static sefl_status arrive(population *c, uint32_t i, uint64_t now)
 {
     agg_upload u = { .round = c->round,
@@ -208,16 +200,14 @@ static sefl_status arrive(population *c, uint32_t i, uint64_t now)
     agg_verdict v = agg_admit(c->a, &u, now);
     if (v != AGG_ADMIT) {
         too_late(c, &c->p[i]);
-        SEFL_PASS(tell(c, i, PARTICIPANT_REFUSED, now));
-        return SEFL_OK;
+        return tell(c, i, PARTICIPANT_REFUSED, now);
     }
     c->set[c->in_set++] = (population_member){ .client = i, .zeros = c->p[i].zeros };
     c->taken[i]++;
     c->p[i].busy = false;
     SEFL_PASS(agg_on(
         c->a, &(agg_event){ .kind = AGG_UPDATE, .round = c->round, .clients = c->in_set }, now));
-    SEFL_PASS(tell(c, i, PARTICIPANT_GOT_RECEIPT, now));
-    return SEFL_OK;
+    return tell(c, i, PARTICIPANT_GOT_RECEIPT, now);
 }
 
 static sefl_status happen(population *c, const event *e, uint64_t now)
@@ -250,18 +240,15 @@ static sefl_status happen(population *c, const event *e, uint64_t now)
         p->turn++;
         return SEFL_OK;
     }
-    SEFL_PASS(act(c, e->client, now));
-    return SEFL_OK;
+    return act(c, e->client, now);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- public ---------------------------------------------------------------------------------- */
 
 sefl_status population_new(population **out, const federation *s, agg *a, const uint64_t *taken)
 {
-    sefl_status st = SEFL_OK;
-    population *c = NULL;
     seeded gen;
-    SEFL_TRY(sefl_make(out, &c));
+    SEFL_MAKE(population, c, out);
     c->s = s;
     c->a = a;
     SEFL_TRY(sefl_new(&c->p, s->clients, sizeof *c->p));
@@ -299,14 +286,17 @@ sefl_status population_open(population *c, uint64_t round, sefl_span header, uin
     c->header = header;
     c->left_until = agg_deadline_ms(c->a);
     for (uint32_t i = 0; i < c->s->clients; i++) {
-        bool born = !c->p[i].m && fresh;
+        person *p = &c->p[i];
+        bool born = !p->m && fresh;
         char who[POPULATION_WHO_MAX];
+        sefl_rng rng = seeded_rng(&p->jitter);
         population_who(who, i);
         if (fresh)
-            named_coins_replay(&c->p[i].jitter, who, c->s->e->seed, "jitter", round, 0);
+            named_coins_replay(&p->jitter, who, c->s->e->seed, "jitter", round, 0);
+        p->turn += born;
         if (born)
-            SEFL_PASS(start(c, i));
-        if (born || c->p[i].waiting)
+            SEFL_PASS(participant_new(&p->m, &c->s->task, c->taken[i], &rng));
+        if (born || p->waiting)
             SEFL_PASS(act(c, i, now_ms));
     }
     return SEFL_OK;

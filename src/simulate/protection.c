@@ -7,7 +7,7 @@
 static const protection protections[] = {
     { .name = "none", .noise = "none", .shown = "none" },
     { .name = "cdp",
-      .noise = "own", /* its grid; the trusted server adds one noise, not two */
+      .noise = "own", /* for its grid; the trusted server adds noise once, not twice */
       .shown = "central",
       .quantises = true,
       .release = clear_central },

@@ -1,10 +1,10 @@
-/* protection: what the servers of a simulated federation see, and who adds the noise.
+/* protection: defines what the servers of a simulated federation see and who adds the noise.
  *
  *     none   plain FedAvg: the server averages the clients' floats
- *     cdp    a trusted server adds quantised updates and one noise
+ *     cdp    a trusted server sums quantised updates and adds the noise
  *     sefl   two servers, the task's release mode; with `crypto: full` the real cryptography
  *
- * A protection is a row of the table in protection.c; nothing else asks which one it is.
+ * Each protection is a row of the table in protection.c; no other code depends on which one it is.
  * Threads: const tables.   Secrets: none. */
 #ifndef SIMULATE_PROTECTION_H
 #define SIMULATE_PROTECTION_H
@@ -20,16 +20,16 @@ struct task;
 
 typedef struct protection {
     const char *name;
-    const char *noise; /* the task's privacy.noise; NULL: as the experiment says */
-    const char *shown; /* what `sefl compare` calls the noise; NULL: as the experiment says */
-    bool quantises;    /* clients upload integers, which are released */
+    const char *noise; /* the task's privacy.noise; NULL: the experiment's */
+    const char *shown; /* name of the noise in `sefl compare`; NULL: the experiment's */
+    bool quantises;    /* clients upload integers */
     bool two_servers;  /* AS and CSP: uploads are encrypted, crypto: full is possible */
-    /* In the clear: the released integers of a sum, as simulate/clear.h; NULL: the sum itself. */
+    /* Releases a sum in the clear, as in simulate/clear.h; NULL: it releases no integers. */
     sefl_status (*release)(int64_t *out, const struct task *t, uint64_t seed, uint64_t round,
                            uint64_t attempt, const int64_t *sum);
 } protection;
 
-/* NULL for a name that is not in PROTECTION_WORDS. */
+/* Returns NULL if the name is not in PROTECTION_WORDS. */
 const protection *protection_named(const char *name);
 
 #endif

@@ -39,11 +39,10 @@ sefl_status run_metrics_cut(const run_folder *f, uint64_t bytes)
     const char *path = run_path(f, "metrics.jsonl");
     int fd = open(path, O_WRONLY | (bytes ? 0 : O_CREAT) | O_CLOEXEC | O_NOFOLLOW, 0666);
     SEFL_CHECK(fd >= 0 && fstat(fd, &sb) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
-    SEFL_CHECK(
-        (uint64_t)sb.st_size >= bytes, SEFL_EPROTO,
-        "%s has %lld bytes where the run left %llu: rounds are missing; put it back, or remove "
-        "the run's folder to begin anew",
-        path, (long long)sb.st_size, (unsigned long long)bytes);
+    SEFL_CHECK((uint64_t)sb.st_size >= bytes, SEFL_EPROTO,
+               "%s has %lld bytes, but the run wrote %llu: rounds are missing; restore the file, "
+               "or remove the run folder to start over",
+               path, (long long)sb.st_size, (unsigned long long)bytes);
     SEFL_CHECK(ftruncate(fd, (off_t)bytes) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
     SEFL_TRY(file_sync(fd, path));
 done:
@@ -54,7 +53,7 @@ done:
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* Whole numbers of a state: name in the file, member. */
+/* Integers of a state: name in the file, member. */
 #define STATE(X)                                      \
     X("phase", agg.phase)                             \
     X("round", agg.round)                             \
@@ -71,7 +70,7 @@ done:
     X("metrics_bytes", metrics_bytes)                 \
     X("text", text)
 
-/* Doubles stand there as the number of their bits, so that nothing is lost. */
+/* Doubles are stored as the integer of their bits, so that nothing is lost. */
 #define STATE_BITS(X)                              \
     X("best_perplexity_bits", agg.best_perplexity) \
     X("first_perplexity_bits", first_perplexity)
@@ -107,7 +106,7 @@ static sefl_status read_taken(jread *j, run_state *s)
     bool more;
     uint64_t v;
     size_t room = 0;
-    SEFL_NEED(!s->taken, SEFL_EPROTO, "\"taken\" is there twice");
+    SEFL_NEED(!s->taken, SEFL_EPROTO, "\"taken\" occurs twice");
     SEFL_PASS(jread_open(j, '['));
     for (;;) {
         SEFL_PASS(jread_item(j, &more));
@@ -160,8 +159,8 @@ sefl_status run_state_read(run_state *out, const char *path)
         SEFL_TRY(read_member(&j, &key, &s));
     }
     SEFL_TRY(jread_end(&j));
-    SEFL_CHECK(s.agg.phase < AGG_PHASES && s.agg.round >= 1, SEFL_EPROTO, "%s is no state of a run",
-               path);
+    SEFL_CHECK(s.agg.phase < AGG_PHASES && s.agg.round >= 1, SEFL_EPROTO,
+               "%s is not the state of a run", path);
     *out = s, s = (run_state){ 0 };
 done:
     run_state_clear(&s);
@@ -178,7 +177,7 @@ void run_state_clear(run_state *s)
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* "key" of the first line in which two files differ. */
+/* Writes the key of the first line in which two files differ. */
 static void first_difference(char *out, size_t n, sefl_span a, sefl_span b)
 {
     size_t at = 0, line = 0;
@@ -194,22 +193,17 @@ static void first_difference(char *out, size_t n, sefl_span a, sefl_span b)
     snprintf(out, n, "%.*s", (int)m, (const char *)s.p + line);
 }
 
-/* One process at a time. On file systems without locks on folders the ledger's lock remains. */
-static sefl_status lock_folder(run_folder *f)
+/* On file systems without locks on folders the ledger's lock remains. */
+sefl_status run_folder_lock(int *lock, const char *folder)
 {
-    sefl_status st = SEFL_OK;
-    int fd = open(f->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    SEFL_CHECK(fd >= 0, SEFL_EIO, "%s: %s", f->root, strerror(errno));
-    SEFL_CHECK(flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
-               "%s is in use by another process", f->root);
-    f->lock = fd, fd = -1;
-done:
-    if (fd >= 0)
-        close(fd);
-    return st;
+    *lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    SEFL_NEED(*lock >= 0, SEFL_EIO, "%s: %s", folder, strerror(errno));
+    SEFL_NEED(flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
+              "%s is in use by another process: wait for it, or choose another folder", folder);
+    return SEFL_OK;
 }
 
-/* Nothing in it but what a first config.yml leaves that was not finished. */
+/* Fails unless the folder is empty, apart from an unfinished first config.yml. */
 static sefl_status must_be_empty(const run_folder *f)
 {
     sefl_status st = SEFL_OK;
@@ -220,7 +214,7 @@ static sefl_status must_be_empty(const run_folder *f)
             strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
                 strncmp(e->d_name, "config.yml.tmp-", 15) == 0,
             SEFL_EEXIST,
-            "%s is there and holds no simulated run (%.64s, no config.yml): take another name",
+            "%s exists but is not a run folder (it has %.64s, no config.yml): choose another name",
             f->root, e->d_name);
 done:
     if (d)
@@ -228,7 +222,7 @@ done:
     return st;
 }
 
-/* The run failed its settings or stopped in its first round: replacing it loses nothing. */
+/* True if the run failed its checks or stopped in its first round: replacing it loses nothing. */
 static bool never_began(const run_folder *f)
 {
     struct stat sb;
@@ -246,10 +240,11 @@ sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, s
     *fresh = false;
     f->lock = -1;
     int n = snprintf(f->root, sizeof f->root, "%s/%s", runs, name);
-    SEFL_CHECK(n > 0 && (size_t)n < sizeof f->root, SEFL_EINVAL, "the folder's name is too long");
+    SEFL_CHECK(n > 0 && (size_t)n < sizeof f->root, SEFL_EINVAL,
+               "the path of the run folder is too long");
     SEFL_TRY(file_make_folder(runs, 0777));
     SEFL_TRY(file_make_folder(f->root, 0777));
-    SEFL_TRY(lock_folder(f));
+    SEFL_TRY(run_folder_lock(&f->lock, f->root));
     st = file_read(&old, run_path(f, "config.yml"), 1 << 20);
     if (st == SEFL_OK) {
         if (old.n == config.n && memcmp(old.p, config.p, old.n) == 0)
@@ -257,7 +252,7 @@ sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, s
         if (!never_began(f)) {
             first_difference(key, sizeof key, buf_span(&old), config);
             st = sefl_fail(SEFL_EEXIST,
-                           "%s holds another run (%s differs): take another name, or remove it",
+                           "%s holds another run (%s differs): choose another name, or remove it",
                            f->root, key);
             goto done;
         }
@@ -283,12 +278,17 @@ void run_folder_close(run_folder *f)
     f->lock = -1;
 }
 
-sefl_status run_folder_link(const run_folder *f, const char *name, const char *target)
+const char *run_model_path(const run_folder *f, uint64_t round)
+{
+    return run_path(f, "model/round-%llu.safetensors", (unsigned long long)round);
+}
+
+sefl_status run_folder_link(const run_folder *f, const char *name, uint64_t round)
 {
     const char *tmp = run_path(f, "model/%s.tmp", name), *to = run_path(f, "model/%s", name);
     (void)unlink(tmp);
-    SEFL_NEED(link(run_path(f, "model/%s", target), tmp) == 0 && rename(tmp, to) == 0, SEFL_EIO,
-              "%s: %s", to, strerror(errno));
-    (void)unlink(tmp); /* rename does nothing where both are one file already */
+    SEFL_NEED(link(run_model_path(f, round), tmp) == 0 && rename(tmp, to) == 0, SEFL_EIO, "%s: %s",
+              to, strerror(errno));
+    (void)unlink(tmp); /* rename does nothing if both are already the same file */
     return SEFL_OK;
 }

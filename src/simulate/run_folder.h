@@ -1,14 +1,14 @@
 /* run_folder: runs/NAME, the files that a run writes and resumes from.
  *
- *     config.yml                  the experiment as resolved; defaults stand there as comments
+ *     config.yml                  the resolved experiment; defaults are comments
  *     metrics.jsonl               one object per round (report/run_log.h)
- *     model/round-N.safetensors   released by round N; 0: the initial model
+ *     model/round-N.safetensors   model released in round N; 0: the initial model
  *     model/best.safetensors, model/last.safetensors
  *     vocab.txt  ledger  log  summary.json (when it is over)
  *     state, optimiser-N          to resume; csp-ledger (crypto full)
  *
- * A run can resume from every moment, because it writes in this order: model and optimiser of a
- * round, its line, then `state`. A resumed run cuts off lines behind the state's length.
+ * A run can resume from any point, because it writes in this order: model and optimiser of a round,
+ * its line, then `state`. A resumed run cuts metrics.jsonl to the length in `state`.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_RUN_FOLDER_H
 #define SIMULATE_RUN_FOLDER_H
@@ -19,22 +19,23 @@
 
 #include <limits.h>
 
-/* What a run resumes from. */
+/* The state that a run resumes from. */
 typedef struct run_state {
     agg_memory agg;
     bool over;
-    uint64_t model_round, best_round; /* whose model is the latest, the best; 0: the initial one */
-    uint64_t opened, skipped;         /* highest rounds of either */
+    uint64_t model_round,
+        best_round;           /* rounds of the latest and the best model; 0: initial model */
+    uint64_t opened, skipped; /* last round that was revealed; that was skipped */
     uint64_t now_ms;
     uint64_t metrics_bytes;
-    uint64_t text;           /* federation_text of what it trains on; 0: not written down */
-    double first_perplexity; /* of the initial model; 0: not known */
-    uint64_t *taken;         /* clients numbers; owned */
+    uint64_t text;           /* federation_text of the training text; 0: not recorded */
+    double first_perplexity; /* of the initial model; 0: unknown */
+    uint64_t *taken;         /* rounds that each client has been in; owned */
     uint32_t clients;
 } run_state;
 
 sefl_status run_state_write(const run_state *s, const char *path) SEFL_MUST_CHECK;
-/* SEFL_ENOTFOUND for a run that has none. */
+/* SEFL_ENOTFOUND if the run has no state. */
 sefl_status run_state_read(run_state *out, const char *path) SEFL_MUST_CHECK;
 void run_state_clear(run_state *s);
 
@@ -43,18 +44,23 @@ typedef struct run_folder {
     int lock; /* -1: none */
 } run_folder;
 
-/* Creates the folder and its parts (*fresh), or opens one of the same experiment. SEFL_EEXIST: it
- * holds no run, or another run that ended a round; the sentence names the first setting that
- * differs. SEFL_ESTATE: another process has it open. On success: run_folder_close. */
+/* Creates the folder and its parts and sets *fresh, or opens one of the same experiment.
+ * SEFL_EEXIST: the folder is not a run's, or it holds another run that has finished a round; the
+ * message names the first setting that differs. SEFL_ESTATE: another process uses it. After
+ * success, call run_folder_close. */
 sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, sefl_span config,
                             bool *fresh) SEFL_MUST_CHECK;
 void run_folder_close(run_folder *f);
-/* root/name; valid until the fourth next call. */
+/* Locks a folder for this process until the caller closes *lock, which is -1 if the folder cannot
+ * be opened. SEFL_ESTATE: another process has locked it. */
+sefl_status run_folder_lock(int *lock, const char *folder) SEFL_MUST_CHECK;
+/* Returns root/name; valid until the fourth call after this one. */
 const char *run_path(const run_folder *f, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
-/* `name` becomes the same file as `target`, both in model/, at once. */
-sefl_status run_folder_link(const run_folder *f, const char *name,
-                            const char *target) SEFL_MUST_CHECK;
+/* model/round-N.safetensors; valid as long as a run_path. */
+const char *run_model_path(const run_folder *f, uint64_t round);
+/* Atomically makes model/NAME a hard link to the model of `round`. */
+sefl_status run_folder_link(const run_folder *f, const char *name, uint64_t round) SEFL_MUST_CHECK;
 
 /* Cuts metrics.jsonl to this length; SEFL_EPROTO if it is shorter. */
 sefl_status run_metrics_cut(const run_folder *f, uint64_t bytes) SEFL_MUST_CHECK;

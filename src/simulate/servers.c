@@ -21,11 +21,11 @@ struct servers {
     as_memory as_memory;
     as_store as_store;
     as_rounds *rounds;
-    round_header header; /* of the present round */
+    round_header header; /* header of the current round */
     work_got got;        /* its uploads */
     /* crypto full */
     channel as_end, csp_end;
-    channel watched; /* as_end, which may be stopped */
+    channel watched; /* as_end, but `stop` can end it */
     bool dialled, running;
     pthread_t thread;
     uint64_t hello; /* bytes before the first round */
@@ -43,7 +43,7 @@ static uint64_t virtual_ns(void *self)
 
 /* ---- a stream that can be stopped ------------------------------------------------------------ */
 
-/* What CSP breaks off when it is stopped is our stop too. */
+/* If CSP aborts because of `stop`, AS stops too. */
 static sefl_status unless_stopped(const servers *v, sefl_status st)
 {
     return progress_report(v->c.stop, 0, 0) ? st : sefl_fail(SEFL_ECANCELLED, "stopped");
@@ -142,7 +142,7 @@ static void close_uploads(void *ctx)
     (void)ctx;
 }
 
-/* The set is known: now those in it train. CSP gets the heads as it would while clients upload. */
+/* The set is known: its clients train now. CSP gets the heads as if clients were uploading. */
 static sefl_status freeze(void *ctx, uint64_t round)
 {
     servers *v = ctx;
@@ -185,7 +185,7 @@ static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, 
     return SEFL_OK;
 }
 
-/* Simulated uploads are good. */
+/* Should not happen: simulated uploads are valid. */
 static void upload_refused(void *ctx, uint64_t round, const char *when, const head_refusal *r,
                            const uint8_t client[32], bool named)
 {
@@ -233,19 +233,18 @@ static void report(void *ctx, const rounds_report *r)
         v->c.report(v->c.ctx, r);
 }
 
-/* Virtual time goes on to the next event. */
+/* Advances virtual time to the next event. */
 static sefl_status wait_until(void *ctx, uint64_t until_ms)
 {
     servers *v = ctx;
     uint64_t to = until_ms;
     if (v->c.next)
         SEFL_PASS(v->c.next(v->c.ctx, &to));
-    SEFL_NEED(to != UINT64_MAX, SEFL_ESTATE, "the simulation waits for nothing, in round %" PRIu64,
+    SEFL_NEED(to != UINT64_MAX, SEFL_ESTATE,
+              "the simulation waits for an event that never comes, in round %" PRIu64,
               agg_round(as_rounds_agg(v->rounds)));
     v->c.now_ms = to > v->c.now_ms ? to : v->c.now_ms;
-    if (v->c.at)
-        SEFL_PASS(v->c.at(v->c.ctx, v->c.now_ms));
-    return SEFL_OK;
+    return v->c.at ? v->c.at(v->c.ctx, v->c.now_ms) : SEFL_OK;
 }
 
 static sefl_status clear_sign(void *ctx, sefl_buf *both, round_header *h)
@@ -333,10 +332,8 @@ static sefl_status make_csp(servers *v)
 
 sefl_status servers_new(servers **out, const servers_config *c)
 {
-    sefl_status st = SEFL_OK;
-    servers *v = NULL;
     const federation *f = c->federation;
-    SEFL_TRY(sefl_make(out, &v));
+    SEFL_MAKE(servers, v, out);
     v->c = *c;
     v->f = f;
     v->wall = (sefl_clock){ .now_ns = virtual_ns, .self = v };

@@ -1,14 +1,14 @@
-/* servers: both servers of a simulated federation in one process. AS is the driver of the rounds
- * (sum/as_rounds.h) with its store in memory. With `crypto: full` CSP serves on a thread of its
- * own over a channel in memory, and both use their real cryptography; otherwise the driver
- * computes in the clear what CSP would answer (simulate/clear.h). Coins are named, "AS" and
- * "CSP"; time is virtual.
+/* servers: runs both servers of a simulated federation in one process. AS is the driver of the
+ * rounds (sum/as_rounds.h) with its store in memory. With `crypto: full` CSP serves on its own
+ * thread over a channel in memory, and both use the real cryptography; otherwise the driver
+ * computes CSP's answers in the clear (simulate/clear.h). Coins are named "AS" and "CSP"; time is
+ * virtual.
  *
  *     SEFL_TRY(servers_new(&v, &(servers_config){ .federation = f, .upload = ..., ... }));
  *     SEFL_TRY(servers_run(v));                            // the whole task
  *
- * A run that was interrupted begins again behind its last finished round: `memory`, `model`,
- * `opened` and `skipped` say what both servers would remember.
+ * An interrupted run resumes after its last finished round: `memory`, `model`, `opened` and
+ * `skipped` restore what both servers would remember.
  * Threads: one owner.   Secrets: a simulation has none. */
 #ifndef SIMULATE_SERVERS_H
 #define SIMULATE_SERVERS_H
@@ -21,36 +21,37 @@ typedef struct servers servers;
 
 typedef struct servers_config {
     const federation *federation;
-    const char *as_ledger, *csp_ledger; /* files, of equal content; csp_ledger: crypto full */
-    pool *pool;                         /* AS's; CSP has one of its own of the same size */
+    const char *as_ledger, *csp_ledger; /* files with equal content; csp_ledger: crypto full */
+    pool *pool;                         /* AS's pool; CSP creates its own of the same size */
     sefl_log *log;
     const sefl_progress *stop; /* as in simulate.h, or NULL: asked at every message, and by CSP */
     agg_memory memory;         /* zero: a new run */
     release_from model;
-    uint64_t opened, skipped; /* highest rounds of either, 0: none */
+    uint64_t opened, skipped; /* last round that was revealed; that was skipped. 0: none */
     uint64_t now_ms;
-    void *ctx; /* of what follows; only upload and release are required */
+    void *ctx; /* for the functions below; only upload and release are required */
     sefl_status (*accept)(void *ctx, const round_header *h, sefl_span both);
     /* The round is closed: fills `got` with the uploads of its set. */
     sefl_status (*upload)(void *ctx, const round_header *h, work_got *got);
     sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out);
-    /* A round is over: before the machine's step, and after it. */
+    /* A round is over: called before the state machine's step (report) and after it (forget). */
     void (*report)(void *ctx, const rounds_report *r);
     sefl_status (*forget)(void *ctx, uint64_t round);
-    /* Something happens at *to, at the latest: *to is until_ms before. NULL: all uploads are
-     * there at once. */
+    /* Lowers *to to the time of the next event, if that is earlier. NULL: all uploads arrive at
+     * once. */
     sefl_status (*next)(void *ctx, uint64_t *to);
-    sefl_status (*at)(void *ctx, uint64_t now_ms); /* time has come to now_ms */
+    sefl_status (*at)(void *ctx, uint64_t now_ms); /* time is now now_ms */
 } servers_config;
 
 sefl_status servers_new(servers **out, const servers_config *c) SEFL_MUST_CHECK;
 void servers_free(servers *v);
+/* Runs all rounds of the task. */
 sefl_status servers_run(servers *v) SEFL_MUST_CHECK;
 
 agg *servers_agg(servers *v);
 uint64_t servers_now_ms(const servers *v); /* virtual */
-/* Bytes on the stream between the servers since it was opened, both ways. */
+/* Bytes between the servers in both directions, without the handshake. */
 uint64_t servers_bytes(const servers *v);
 
 #endif

@@ -9,6 +9,7 @@
 #include "sum/release_check.h"
 #include "sum/terms.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +31,7 @@ typedef struct sim {
     work *work;
     population *population;
     servers *servers;
-    sefl_clock mono, wall;
+    sefl_clock wall;
     sefl_log log;
     int log_fd;
     uint64_t opened_at, deadline, began_ns, link_before;
@@ -38,19 +39,14 @@ typedef struct sim {
     float *theta;
     double *average;
     step_state step;
-    sefl_span header;     /* of the present round, signed by both */
-    const double *floats; /* protection none: the average of the present round */
-    sefl_status failed;   /* in a port that has no other way to say so */
+    sefl_span header;     /* header of the current round, signed by both servers */
+    const double *floats; /* protection none: average of the current round */
+    sefl_status failed;   /* failure in a callback that returns nothing */
     run_line r;
     uint64_t model_bytes;
-    uint64_t last_model; /* round whose model this one began from */
+    uint64_t last_model; /* round of the model that this round started from */
     simulate_result *out;
 } sim;
-
-static double since(const sim *s, uint64_t began_ns)
-{
-    return 1e-9 * (double)(clock_ns(&s->mono) - began_ns);
-}
 
 static void hash_model(const sim *s, uint8_t out[SHA256_BYTES])
 {
@@ -59,15 +55,15 @@ static void hash_model(const sim *s, uint8_t out[SHA256_BYTES])
 
 /* ---- ledgers --------------------------------------------------------------------------------- */
 
-/* A simulation's ledger follows from its rounds: it is written anew, so that a run that was
- * interrupted between two charges goes on with ledgers that agree. */
+/* Rebuilds a ledger from the rounds, so that a run that was interrupted between two charges resumes
+ * with ledgers that agree. */
 static sefl_status make_ledger(const sim *s, const char *path)
 {
     sefl_status st = SEFL_OK;
     run_log log = { 0 };
     ledger *l = NULL;
     ledger_terms terms = terms_of_task(s->t);
-    if (file_exists(path)) { /* nobody else may be at work on it; a damaged one is no loss */
+    if (file_exists(path)) { /* checks that nobody else uses it; a damaged one is rebuilt */
         st = ledger_open(&l, path, s->t->population, NULL);
         ledger_close(l), l = NULL;
         if (st == SEFL_ESTATE || st == SEFL_ENOMEM)
@@ -89,10 +85,10 @@ done:
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-/* A round begins where the one before ended. */
+/* Starts a round where the previous one ended. */
 static void begin_round(sim *s)
 {
-    s->began_ns = clock_ns(&s->mono);
+    s->began_ns = clock_now_ns();
     s->cpu_before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
     s->link_before = servers_bytes(s->servers);
     s->r = run_line_of(0);
@@ -112,7 +108,7 @@ static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span bo
     return population_open(s->population, h->round, both, s->opened_at);
 }
 
-/* The set is known: now those in it train. */
+/* The set is known: its clients train now. */
 static sefl_status upload(void *ctx, const round_header *h, work_got *got)
 {
     sim *s = ctx;
@@ -141,7 +137,7 @@ static sefl_status pass_time(void *ctx, uint64_t now_ms)
     sim *s = ctx;
     const agg *a = servers_agg(s->servers);
     SEFL_PASS(population_run(s->population, now_ms));
-    /* an extended round is announced again */
+    /* announces an extended round again */
     if (agg_get_phase(a) == AGG_COLLECTING && agg_deadline_ms(a) != s->deadline) {
         s->deadline = agg_deadline_ms(a);
         SEFL_PASS(population_open(s->population, agg_round(a), s->header, now_ms));
@@ -151,19 +147,19 @@ static sefl_status pass_time(void *ctx, uint64_t now_ms)
 
 /* ---- warnings -------------------------------------------------------------------------------- */
 
-/* What is known before the first round. */
+/* Adds warnings that are known before the first round. */
 static void warn_early(sim *s)
 {
     plan_warnings *w = &s->out->warnings;
     const corpus *v = &s->federation->valid;
     if (v->tokens == 0)
         plan_warn(w,
-                  "%s has no validation text, so no perplexity is measured: make it a folder with "
+                  "%s has no validation text, so perplexity is not measured: use a folder with "
                   "train.txt and valid.txt",
                   s->e.data);
     else if (v->tokens < 2 * LM_EVAL_BATCH)
         plan_warn(
-            w, "the validation text has only %zu words, so no perplexity is measured: it takes %d",
+            w, "the validation text has only %zu words, so perplexity is not measured: it needs %d",
             v->tokens, 2 * LM_EVAL_BATCH);
     else if (s->t->claim && !s->e.data_public)
         plan_warn(
@@ -173,7 +169,7 @@ static void warn_early(sim *s)
             s->t->patience > 0 ? " and when rounds.patience ends the run" : "");
 }
 
-/* Training that diverged; noise or training that made the model worse, or unusable. */
+/* Warns if training diverged, or if noise or training made the model worse or unusable. */
 static void warn_late(sim *s)
 {
     plan_warnings *w = &s->out->warnings;
@@ -183,8 +179,8 @@ static void warn_late(sim *s)
     bool all = t->all.diverged > 0 && t->all.diverged == t->all.clients;
     if (t->all.diverged > 0)
         plan_warn(w,
-                  "local training diverged in %s%.0f of %.0f updates, which are zeros%s: try "
-                  "a smaller training.lr or a tighter training.gradient_clip",
+                  "local training diverged in %s%.0f of %.0f updates, which are zeros%s: try a "
+                  "smaller training.lr or a tighter training.gradient_clip",
                   all ? "all " : "", t->all.diverged, t->all.clients,
                   all ? "; nothing was learned" : "");
     if (all)
@@ -201,10 +197,9 @@ static void warn_late(sim *s)
     double ratio = plan_noise_ratio(s->federation, drawn);
     if (ratio > PLAN_RATIO_GOOD)
         plan_warn(w,
-                  "the noise drowned the model: %s. The noise "
-                  "is %.3g times the largest signal of %.0f clients, and a third is what learning "
-                  "bears: more clients a round, a larger model.block or a smaller privacy.z ('sefl "
-                  "plan' computes it)",
+                  "the noise drowned the model: %s. The noise is %.3g times the largest signal of "
+                  "%.0f clients, and learning needs less than a third: use more clients per round, "
+                  "a larger model.block or a smaller privacy.z ('sefl plan' computes it)",
                   what, ratio, drawn);
     else
         plan_warn(w, "training made the model worse: %s: try a smaller training.lr or server.lr",
@@ -234,7 +229,7 @@ static void report(void *ctx, const rounds_report *p)
     s->failed = population_close(s->population, servers_now_ms(s->servers));
 }
 
-/* Files that nobody goes on from any more. */
+/* Deletes files that no resumed run needs. */
 static void forget(const sim *s)
 {
     uint64_t keep = s->e.models_keep, round = s->state.model_round;
@@ -243,10 +238,10 @@ static void forget(const sim *s)
     if (s->last_model > 0)
         (void)unlink(run_path(&s->folder, "optimiser-%" PRIu64, s->last_model));
     if (keep > 0 && round > keep)
-        (void)unlink(run_path(&s->folder, "model/round-%" PRIu64 ".safetensors", round - keep));
+        (void)unlink(run_model_path(&s->folder, round - keep));
 }
 
-/* The round's line, then the state: from here the next one may begin. */
+/* Writes the round's line and then the state: from here a resumed run starts the next round. */
 static sefl_status keep(void *ctx, uint64_t round)
 {
     sim *s = ctx;
@@ -262,7 +257,7 @@ static sefl_status keep(void *ctx, uint64_t round)
     if (s->e.full)
         s->r.link_bytes = (double)(servers_bytes(s->servers) - s->link_before);
     s->r.virtual_seconds = 1e-3 * (double)(now - s->opened_at);
-    s->r.seconds = since(s, s->began_ns);
+    s->r.seconds = clock_since(s->began_ns);
     s->r.cpu_seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - s->cpu_before;
     SEFL_PASS(
         run_log_append(&s->state.metrics_bytes, run_path(&s->folder, "metrics.jsonl"), &s->r));
@@ -280,29 +275,33 @@ static sefl_status keep(void *ctx, uint64_t round)
     return SEFL_OK;
 }
 
-static sefl_status write_model(sim *s, uint64_t round)
+static sefl_status measure_model(sim *s, uint64_t round)
 {
-    char name[64];
     struct stat sb;
-    snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", round);
-    SEFL_PASS(model_write(run_path(&s->folder, "model/%s", name), &s->federation->meta, s->theta));
-    SEFL_PASS(run_folder_link(&s->folder, "last.safetensors", name));
-    SEFL_NEED(stat(run_path(&s->folder, "model/%s", name), &sb) == 0, SEFL_EIO, "%s: gone", name);
+    const char *path = run_model_path(&s->folder, round);
+    SEFL_NEED(stat(path, &sb) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
     s->model_bytes = (uint64_t)sb.st_size;
     return SEFL_OK;
+}
+
+static sefl_status write_model(sim *s, uint64_t round)
+{
+    SEFL_PASS(model_write(run_model_path(&s->folder, round), &s->federation->meta, s->theta));
+    SEFL_PASS(run_folder_link(&s->folder, "last.safetensors", round));
+    return measure_model(s, round);
 }
 
 /* SEFL_ERANGE: the release check blocks this model. */
 static sefl_status evaluate(sim *s, uint64_t round)
 {
     double loss;
-    uint64_t began = clock_ns(&s->mono), every = s->e.eval_every;
+    uint64_t began = clock_now_ns(), every = s->e.eval_every;
     bool last = round >= s->t->rounds;
     if (!last && (every == 0 || round % every != 0))
         return SEFL_OK;
     SEFL_PASS(work_evaluate(s->work, &loss, s->theta));
-    s->r.eval_seconds += since(s, began);
-    if (isnan(loss)) /* no text to validate with */
+    s->r.eval_seconds += clock_since(began);
+    if (isnan(loss)) /* no validation text */
         return SEFL_OK;
     SEFL_PASS(release_check_loss(loss));
     s->r.loss = loss;
@@ -310,7 +309,7 @@ static sefl_status evaluate(sim *s, uint64_t round)
     return SEFL_OK;
 }
 
-/* Model and optimiser of the latest release, from their files. */
+/* Loads model and optimiser of the latest release. */
 static sefl_status load_model(sim *s)
 {
     sefl_status st = SEFL_OK;
@@ -318,9 +317,8 @@ static sefl_status load_model(sim *s)
     size_t count = 0;
     model_meta meta;
     uint64_t round = s->state.model_round;
-    SEFL_TRY(model_read(&meta, &theta, &count,
-                        run_path(&s->folder, "model/round-%" PRIu64 ".safetensors", round)));
-    SEFL_CHECK(count == s->t->params, SEFL_EPROTO, "%s: a model of another run", s->folder.root);
+    SEFL_TRY(model_read(&meta, &theta, &count, run_model_path(&s->folder, round)));
+    SEFL_CHECK(count == s->t->params, SEFL_EPROTO, "%s has a model of another run", s->folder.root);
     memcpy(s->theta, theta, count * sizeof *theta);
     step_clear(&s->step);
     if (round > 0)
@@ -333,7 +331,7 @@ done:
     return st;
 }
 
-/* The next model, in memory. SEFL_ERANGE: the release check blocks it. */
+/* Computes the next model in memory. SEFL_ERANGE: the release check blocks it. */
 static sefl_status advance(sim *s, uint64_t round, const int64_t *w, uint32_t clients,
                            release_numbers *n)
 {
@@ -351,8 +349,7 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
                            uint32_t clients, release_made *out)
 {
     sim *s = ctx;
-    uint64_t began = clock_ns(&s->mono);
-    char name[64];
+    uint64_t began = clock_now_ns();
     (void)from;
     sefl_status st = advance(s, round, w, clients, &out->numbers);
     if (st == SEFL_ERANGE) {
@@ -366,14 +363,13 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
     SEFL_PASS(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, round)));
     s->last_model = s->state.model_round;
     s->state.model_round = round;
-    s->r.step_seconds = since(s, began) - s->r.eval_seconds;
+    s->r.step_seconds = clock_since(began) - s->r.eval_seconds;
     double best = agg_remember(servers_agg(s->servers)).best_perplexity;
     out->has_perplexity = s->r.perplexity > 0;
     out->perplexity = s->r.perplexity;
     hash_model(s, out->hash);
     if (out->has_perplexity && (best == 0 || out->perplexity < best)) {
-        snprintf(name, sizeof name, "round-%" PRIu64 ".safetensors", round);
-        SEFL_PASS(run_folder_link(&s->folder, "best.safetensors", name));
+        SEFL_PASS(run_folder_link(&s->folder, "best.safetensors", round));
         s->state.best_round = round;
     }
     return SEFL_OK;
@@ -393,26 +389,22 @@ static sefl_status add_up(sim *s)
 static sefl_status take_up(sim *s)
 {
     uint64_t text = federation_text(s->federation);
-    SEFL_NEED(
-        s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
-        "%s began with other text: data.path has changed since; take another name, or remove it",
-        s->folder.root);
+    SEFL_NEED(s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
+              "%s started with other text: data.path has changed since; choose another name, or "
+              "remove it",
+              s->folder.root);
     s->state.text = text;
     SEFL_PASS(run_metrics_cut(&s->folder, s->state.metrics_bytes));
     if (s->state.agg.round == 0) { /* a new run */
         SEFL_PASS(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));
         SEFL_PASS(write_model(s, 0));
-        SEFL_PASS(step_new(&s->step, s->t));
-        return SEFL_OK;
+        return step_new(&s->step, s->t);
     }
-    SEFL_NEED(s->state.clients == s->federation->clients, SEFL_EPROTO, "%s: state of another run",
-              s->folder.root);
+    SEFL_NEED(s->state.clients == s->federation->clients, SEFL_EPROTO,
+              "%s has the state of another run", s->folder.root);
     SEFL_PASS(add_up(s));
     SEFL_PASS(load_model(s));
-    struct stat sb;
-    if (stat(run_path(&s->folder, "model/last.safetensors"), &sb) == 0)
-        s->model_bytes = (uint64_t)sb.st_size;
-    return SEFL_OK;
+    return measure_model(s, s->state.model_round);
 }
 
 static sefl_status make_servers(sim *s)
@@ -481,13 +473,7 @@ static sefl_status set_up(sim *s)
     return SEFL_OK;
 }
 
-static uint64_t resident_bytes(void)
-{
-    struct rusage u;
-    return getrusage(RUSAGE_SELF, &u) == 0 ? (uint64_t)u.ru_maxrss * 1024 : 0;
-}
-
-/* Numbers of a run that ended before, without its text and keys. */
+/* Reads the results of a finished run, without its text and keys. */
 static sefl_status look_back(sim *s)
 {
     sefl_status st = SEFL_OK;
@@ -510,10 +496,12 @@ static sefl_status finish(sim *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    struct rusage used = { 0 };
+    (void)getrusage(RUSAGE_SELF, &used);
     s->state.agg = agg_remember(servers_agg(s->servers));
     s->out->why = agg_why_text(s->state.agg.why);
     hash_model(s, s->out->model);
-    s->out->memory_bytes = resident_bytes();
+    s->out->memory_bytes = (uint64_t)used.ru_maxrss * 1024;
     warn_late(s);
     SEFL_TRY(simulate_summary_write(&b, s->out, &s->e));
     SEFL_TRY(wr_u8(&b, '\n'));
@@ -554,7 +542,6 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
     s->out = out;
     s->log_fd = -1;
     s->folder.lock = -1;
-    s->mono = clock_monotonic();
     s->wall = clock_wall();
     SEFL_TRY(experiment_make(&s->e, c->settings));
     SEFL_TRY(experiment_write(&config, c->settings));

@@ -1,21 +1,21 @@
-/* simulate: a whole federation in one process. The machines of AS, CSP and every client
- * (sum/agg.h, sum/csp.h, protocol/participant.h) run in virtual time; the clients really train;
- * the servers use their real cryptography over a channel in memory (crypto: full) or compute in
- * the clear (crypto: clear). Both give the same integers, hence the same model; so do any number
- * of threads, and every repetition.
+/* simulate: runs a whole federation in one process. The state machines of AS, CSP and every client
+ * (sum/agg.h, sum/csp.h, protocol/participant.h) run in virtual time; the clients really train; the
+ * servers use the real cryptography over a channel in memory (crypto: full) or compute in the clear
+ * (crypto: clear). Both give the same integers and therefore the same model, with any number of
+ * threads and in every repetition.
  *
  *     SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one, .runs = "runs" }, &result));
  *
- * Parts, in reading order: experiment (the file), federation (text, keys, task), population
- * (which clients take part), work (training and sums), servers (the driver of sum/as_rounds.h
- * over ports in memory), clear (what CSP would answer), roles/aggregator/step (the next model),
+ * Parts, in reading order: experiment (the file), federation (text, keys, task), population (which
+ * clients take part), work (training and sums), servers (the driver of sum/as_rounds.h over ports
+ * in memory), clear (CSP's answers in the clear), roles/aggregator/step (the next model),
  * run_folder (the files of a run).
  *
- * protection none averages the clients' floats. cdp takes the same integers as sefl, and a
- * trusted server adds one discrete Gaussian. sefl uses the task's release mode with two servers.
+ * Protection none averages the clients' floats. cdp sums the same integers as sefl, and a trusted
+ * server adds one discrete Gaussian. sefl uses the task's release mode with two servers.
  *
- * A finished run is not repeated. An interrupted one continues behind its last round and ends in
- * the same bytes. Threads: one owner.   Secrets: none: the seed is public. */
+ * A finished run is not repeated. An interrupted run resumes after its last round and produces the
+ * same bytes. Threads: one owner.   Secrets: none: the seed is public. */
 #ifndef SIMULATE_SIMULATE_H
 #define SIMULATE_SIMULATE_H
 
@@ -28,30 +28,31 @@
 struct simulate_result;
 
 typedef struct simulate_config {
-    settings *settings;  /* over experiment_schema, of one run */
+    settings *settings;  /* settings of one run, over experiment_schema */
     const char *runs;    /* folder of run folders */
-    federation_key *key; /* of several runs; NULL: made for this one */
+    federation_key *key; /* shared by several runs; NULL: this run creates its own */
     void *ctx;
-    /* r: rounds that were there already, and the warnings that are known already. */
+    /* r has the rounds that were finished before, and the warnings so far. */
     void (*begin)(void *ctx, const federation *f, const struct simulate_result *r);
     void (*round)(void *ctx, const run_line *r);
-    const sefl_progress *progress; /* clients of a round; may stop the run (SEFL_ECANCELLED) */
-    /* The same, asked in every small unit of work (work.h, servers.h), so that a run stops soon.
-     * Any thread asks, also several at once; the counts mean nothing. May be NULL. */
+    const sefl_progress
+        *progress; /* counts clients of a round; may stop the run (SEFL_ECANCELLED) */
+    /* Asked in every small unit of work (work.h, servers.h), so that a run stops soon. Several
+     * threads may ask at once; the counts mean nothing. May be NULL. */
     const sefl_progress *stop;
 } simulate_config;
 
 typedef struct simulate_result {
     char folder[PATH_MAX];
-    bool was_there; /* finished before: nothing was done */
+    bool was_there; /* the run was finished before: nothing to do */
     run_totals t;
-    const char *why;         /* it ended */
-    double first_perplexity; /* of the initial model; 0: not known */
-    double best_possible;    /* of generated text; 0: not known */
+    const char *why;         /* reason why the run ended */
+    double first_perplexity; /* of the initial model; 0: unknown */
+    double best_possible;    /* perplexity of the text generator itself; 0: unknown */
     uint8_t model[32];       /* SHA-256 of the last model's values */
     bool claim;
     double epsilon_target, delta;
-    bool unit_record;      /* these epsilons are a record's, not a client's */
+    bool unit_record;      /* epsilons protect a record, not a client */
     uint64_t memory_bytes; /* largest resident set of the process */
     unsigned threads;
     char device[128];   /* work_device; "" of a run that was there */
@@ -59,9 +60,10 @@ typedef struct simulate_result {
     plan_warnings warnings;
 } simulate_result;
 
+/* Runs, resumes or looks up a run. */
 sefl_status simulate_run(const simulate_config *c, simulate_result *out) SEFL_MUST_CHECK;
 
-/* summary.json of a finished run. */
+/* Appends summary.json of a finished run. */
 sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r,
                                    const experiment *e) SEFL_MUST_CHECK;
 

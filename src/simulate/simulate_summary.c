@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* 0 where no round has the number. */
+/* Returns 0 if no round has the number. */
 static double sum(double v)
 {
     return isnan(v) ? 0 : v;

@@ -35,11 +35,8 @@ static sefl_status lane_init(work *w, lane *l)
     SEFL_PASS(sefl_new(&l->X, t->values, sizeof *l->X));
     if (t->unit == TASK_UNIT_RECORD)
         SEFL_PASS(sefl_new(&l->one, t->params, sizeof *l->one));
-    if (w->s->e->full)
-        SEFL_PASS(sefl_new(&l->body, task_body_bytes(t), 1));
-    else
-        SEFL_PASS(sefl_new(&l->sum, t->values, sizeof *l->sum));
-    return SEFL_OK;
+    return w->s->e->full ? sefl_new(&l->body, task_body_bytes(t), 1)
+                         : sefl_new(&l->sum, t->values, sizeof *l->sum);
 }
 
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
@@ -69,7 +66,7 @@ sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *en
     *out = w, w = NULL;
 done:
     if (w && w->lane && w->lanes < pool_threads(p))
-        w->lanes++; /* the one that failed half-way */
+        w->lanes++; /* frees the lane that failed halfway */
     work_free(w);
     return st;
 }
@@ -113,8 +110,8 @@ sefl_status work_integers(const work *w, lane *l, uint32_t client, const float *
     return SEFL_OK;
 }
 
-/* Clipping and rounding count as encryption's: plain training does not need them. *diverged:
- * nothing but zeros came out. */
+/* Trains one client. Clipping and quantising count as encryption, because plain training does not
+ * need them. Sets *diverged if the result is only zeros. */
 static sefl_status train(const work *w, lane *l, bool *diverged, const population_member *who,
                          const sefl_coins *coins)
 {
@@ -182,7 +179,7 @@ done:
     return st;
 }
 
-/* With the lock. */
+/* Adds an encrypted body to the sum. The caller holds the lock. */
 static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t units[32])
 {
     const ahe_params *p = &w->t->ahe;
@@ -258,7 +255,7 @@ sefl_status work_add(work *w, lane *l, size_t piece, bool diverged, const sefl_c
     return st;
 }
 
-/* Pieces are taken in rising order, so the lowest one under way never waits here. */
+/* Threads take pieces in ascending order, so the lowest unfinished piece never waits here. */
 static void pass_turn(work *w, size_t piece)
 {
     pthread_mutex_lock(&w->lock);
@@ -314,9 +311,7 @@ static sefl_status begin(work *w, const round_header *h, const float *theta,
         memset(w->average, 0, t->params * sizeof *w->average);
     ahe_sum_free(&t->ahe, w->closed);
     w->closed = NULL;
-    if (w->s->e->full)
-        SEFL_PASS(ahe_sum_new(&w->closed, &t->ahe, t->pub));
-    return SEFL_OK;
+    return w->s->e->full ? ahe_sum_new(&w->closed, &t->ahe, t->pub) : SEFL_OK;
 }
 
 static sefl_status finish(work *w, work_got *got)
@@ -330,7 +325,8 @@ static sefl_status finish(work *w, work_got *got)
         got->heads = w->heads;
     } else if (w->average) {
         for (size_t i = 0; i < t->params; i++)
-            w->average[i] /= w->weight > 0 ? w->weight : 1; /* 0: all diverged, all zeros */
+            w->average[i] /=
+                w->weight > 0 ? w->weight : 1; /* 0: all clients diverged, all values are zero */
         got->average = w->average;
     } else if (w->device_sums) {
         got->sum = w->sum;
@@ -361,9 +357,7 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
         got->encrypt += w->lane[i].encrypt;
         got->add += w->lane[i].add;
     }
-    if (w->added > 0)
-        SEFL_PASS(finish(w, got));
-    return SEFL_OK;
+    return w->added > 0 ? finish(w, got) : SEFL_OK;
 }
 
 sefl_status work_evaluate(work *w, double *loss, const float *theta)

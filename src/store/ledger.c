@@ -70,7 +70,7 @@ static void first_hash(uint8_t out[LEDGER_HASH_BYTES])
     sha256_of(out, span_of_str(MAGIC));
 }
 
-/* the hash before the next record */
+/* Returns the hash that precedes the next record. */
 static void last_hash(const ledger *l, uint8_t out[LEDGER_HASH_BYTES])
 {
     if (l->n_records)
@@ -81,7 +81,7 @@ static void last_hash(const ledger *l, uint8_t out[LEDGER_HASH_BYTES])
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* first place in rounds that is >= round */
+/* Returns the first index in rounds with a value >= round. */
 static size_t place_of(const ledger_entry *t, uint64_t round)
 {
     size_t lo = 0, hi = t->n;
@@ -149,7 +149,7 @@ static sefl_status apply_charge(ledger *l, rd *r)
     return SEFL_OK;
 }
 
-/* takes a verified record into memory; on failure nothing has changed */
+/* Applies a verified record to memory; on failure nothing changes. */
 static sefl_status apply(ledger *l, sefl_span body, const uint8_t hash[LEDGER_HASH_BYTES])
 {
     rd r = rd_over(body);
@@ -338,12 +338,12 @@ done:
     return st;
 }
 
-/* Is it the ledger that the caller means? */
+/* Checks that this is the caller's ledger. */
 static sefl_status check_identity(const ledger *l, const char *population,
                                   const ledger_head *remembered)
 {
     SEFL_NEED(!population || strcmp(l->population, population) == 0, SEFL_ESTATE,
-              "ledger %s is that of population \"%s\", not \"%s\"", l->path, l->population,
+              "ledger %s belongs to population \"%s\", not \"%s\"", l->path, l->population,
               population);
     if (remembered) {
         ledger_order o = ledger_compare(l, remembered);
@@ -372,10 +372,8 @@ static sefl_status settle(ledger *l, sefl_span file)
 static sefl_status open_common(ledger **out, const char *path, bool charging,
                                const char *population, const ledger_head *remembered)
 {
-    sefl_status st = SEFL_OK;
     sefl_buf file = { 0 };
-    ledger *l = NULL;
-    SEFL_TRY(sefl_make(out, &l));
+    SEFL_MAKE(ledger, l, out);
     l->fd = -1;
     SEFL_TRY(sefl_strdup(&l->path, path));
     int how = charging ? O_RDWR | O_NOFOLLOW : O_RDONLY;
@@ -430,7 +428,7 @@ void ledger_close(ledger *l)
 
 /* ---- charging ------------------------------------------------------------------------------ */
 
-/* All that can speak against a charge. *at: the task's number (n_tasks: a new one). */
+/* Checks everything that can refuse a charge. *at: the task's number (n_tasks: a new task). */
 static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t round, size_t *at,
                             bool *already)
 {
@@ -443,12 +441,12 @@ static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t
     if (!is_new) {
         bool equal;
         SEFL_PASS(ledger_terms_equal(&equal, &l->tasks[*at].terms, terms));
-        SEFL_NEED(equal, SEFL_ESTATE, "the task was charged before under other terms");
+        SEFL_NEED(equal, SEFL_ESTATE, "the task was charged before with other terms");
         *already = charged(&l->tasks[*at], round);
         if (*already)
             return SEFL_OK;
     }
-    /* what could not be read again must not be written */
+    /* the ledger writes nothing that it could not read again */
     SEFL_NEED(!is_new || l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE,
               "population \"%s\" has had %d tasks: no more fit into its ledger", l->population,
               LEDGER_TASKS_MAX);
@@ -525,7 +523,7 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round, 
     SEFL_TRY(charge_make(&c, l, terms, round, at));
     SEFL_TRY(append(l, buf_span(&c.bytes)));
 
-    /* durable; if memory runs out now, the file knows more than we: open again */
+    /* durable; if memory runs out now, the file is ahead of memory: reopen */
     l->broken = true;
     if (c.task_body.n > 0)
         SEFL_TRY(apply(l, buf_span(&c.task_body), c.task_hash));

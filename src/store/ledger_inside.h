@@ -1,4 +1,4 @@
-/* ledger_inside: what the files of the ledger share: its memory, and the gate before a charge. */
+/* ledger_inside: shared by the ledger's files: its memory, and the budget gate. */
 #ifndef STORE_LEDGER_INSIDE_H
 #define STORE_LEDGER_INSIDE_H
 
@@ -7,7 +7,7 @@
 /* A task and the rounds charged to it. */
 typedef struct ledger_entry {
     ledger_terms terms;
-    uint64_t *rounds; /* rising */
+    uint64_t *rounds; /* sorted */
     size_t n, cap;
 } ledger_entry;
 
@@ -15,17 +15,17 @@ struct ledger {
     int fd; /* -1: read only */
     bool broken;
     char *path, *population;
-    size_t size;        /* of the verified file */
-    size_t last_append; /* where its last append begins */
-    size_t ignored;     /* bytes of an unfinished record behind it, when it was opened */
+    size_t size;        /* size of the verified part of the file */
+    size_t last_append; /* offset of the last append */
+    size_t ignored;     /* bytes of an incomplete record after it, at open */
     ledger_entry *tasks;
     size_t n_tasks, cap_tasks;
-    uint8_t (*hashes)[LEDGER_HASH_BYTES]; /* after record i */
+    uint8_t (*hashes)[LEDGER_HASH_BYTES]; /* hash after record i */
     size_t n_records, cap_records;
 };
 
-/* SEFL_EBUDGET if one more round of task `at` (n_tasks: a new one) under these terms would pass
- * their epsilon_max, or leave nothing to claim. */
+/* SEFL_EBUDGET if one more round of task `at` (n_tasks: a new task) under these terms would exceed
+ * their epsilon_max, or leave no claim. */
 sefl_status ledger_gate(const ledger *l, size_t at, const ledger_terms *terms,
                         uint64_t round) SEFL_MUST_CHECK;
 

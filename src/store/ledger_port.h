@@ -1,7 +1,7 @@
 /* ledger_port: a ledger as the secure sum of one task sees it.
  *
- * The two servers compare heads in every round and charge a round before they release anything of
- * it. They need four functions for that, and not the ledger's file: account_port (sum/account.h).
+ * The two servers compare heads in every round and charge a round before they release any part of
+ * it. They need these functions for that, and not the ledger's file: account_port (sum/account.h).
  *
  *     ledger_port port = account_port(account);
  *     SEFL_TRY(port.charge(port.ctx, round));                  // SEFL_OK: the charge is durable
@@ -19,11 +19,9 @@ typedef struct ledger_port {
     ledger_order (*compare)(void *ctx, const ledger_head *peer);
     /* As ledger_head_after. Refuses what charge refuses; writes nothing. */
     sefl_status (*head_after)(void *ctx, uint64_t round, ledger_head *out);
-    /* As ledger_charge: SEFL_OK when the charge is durable, or was before. SEFL_EBUDGET:
-     * refused. */
+    /* As ledger_charge: SEFL_OK once the charge is durable. SEFL_EBUDGET: refused. */
     sefl_status (*charge)(void *ctx, uint64_t round);
-    /* Is the round charged? Answers even where a charge would be refused. NULL: derived from
-     * head_after. */
+    /* Sets *out to whether the round is charged, even where a charge would be refused. */
     sefl_status (*has)(void *ctx, uint64_t round, bool *out);
 } ledger_port;
 

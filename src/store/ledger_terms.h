@@ -11,16 +11,16 @@ enum { LEDGER_TERMS_BYTES = LEDGER_TASK_BYTES + 3 + 7 * 8 };
 sefl_status ledger_terms_write(sefl_buf *b, const ledger_terms *t) SEFL_MUST_CHECK;
 sefl_status ledger_terms_read(rd *r, ledger_terms *t) SEFL_MUST_CHECK;
 
-/* SEFL_EINVAL names the bad one. What has no meaning for the kind of noise must be 0, so that equal
- * tasks have equal bytes. */
+/* SEFL_EINVAL names the invalid term. A term without meaning for this kind of noise must be 0, so
+ * that equal tasks have equal bytes. */
 sefl_status ledger_terms_check(const ledger_terms *t) SEFL_MUST_CHECK;
 
-/* Compares their bytes, as the file has them. */
+/* Compares the terms by their bytes in the file. */
 sefl_status ledger_terms_equal(bool *equal, const ledger_terms *a,
                                const ledger_terms *b) SEFL_MUST_CHECK;
 
-/* This many rounds, as a server (or anyone who sees participation) or as everyone else sees
- * them. */
+/* Returns the event of this many rounds, as seen by a server (or anyone who sees participation) or
+ * by everyone else. */
 dp_event ledger_terms_event(const ledger_terms *t, uint64_t rounds, bool against_server);
 
 #endif

@@ -1,12 +1,12 @@
-/* text_ledger: the ledger of an owner's text, whatever populations its tasks belong to.
+/* text_ledger: the ledger of an owner's text, across all populations that train on it.
  *
  *     SEFL_TRY(text_ledger_create("ledger", "text"));           // once, when the client enrols
  *     SEFL_TRY(text_ledger_open(&l, "ledger", "text"));         // then as any ledger (ledger.h)
  *
  * Two populations that train on one text both spend its privacy, so this ledger charges both, and
- * the budget gate adds them up. A file beside the text names its ledger (a random name, drawn when
- * the ledger was made): TEXT/.sefl-ledger for a folder, TEXT.sefl-ledger for a file. A client with
- * another ledger, or a new one in place of the old one, is refused.
+ * the budget gate adds them up. A file beside the text contains the ledger's random name:
+ * TEXT/.sefl-ledger for a folder, TEXT.sefl-ledger for a file. The client refuses any other ledger,
+ * including a new one in place of the old one.
  *
  * Not detected: a copy of the text or a link to one of its files elsewhere, a folder and a file
  * inside it used as two texts, an old copy of the ledger put back, or the file deleted by its
@@ -18,15 +18,16 @@
 
 #include "store/ledger.h"
 
-/* Makes an empty ledger for an existing text. SEFL_EEXIST if the path exists; SEFL_ESTATE, and no
- * ledger, if the text has one already. */
+/* Creates an empty ledger for an existing text. SEFL_EEXIST if the path exists; SEFL_ESTATE, and no
+ * new ledger, if the text already has one. */
 sefl_status text_ledger_create(const char *path, const char *text) SEFL_MUST_CHECK;
 
-/* For charging, as ledger_open. A text that has no ledger yet gets this one. SEFL_ESTATE if it has
- * another one, or if the ledger is a population's (a server's). */
+/* Opens the ledger for charging, as ledger_open does, and binds a text without a ledger to it.
+ * SEFL_ESTATE if the text has another ledger, or if this ledger belongs to a population (a
+ * server's). */
 sefl_status text_ledger_open(ledger **out, const char *path, const char *text) SEFL_MUST_CHECK;
 
-/* Would text_ledger_open accept them? Writes and locks nothing. */
+/* Checks whether text_ledger_open would succeed. Writes and locks nothing. */
 sefl_status text_ledger_check(const char *path, const char *text) SEFL_MUST_CHECK;
 
 #endif

@@ -11,8 +11,8 @@
 enum { NOTE_BYTES = 32 + 8 + SHA256_BYTES };
 
 struct account {
-    journal *j;        /* NULL: nothing is remembered beside the ledger */
-    ledger *l;         /* NULL: to be opened again */
+    journal *j;        /* NULL: the account remembers neither head nor step */
+    ledger *l;         /* NULL: must be reopened */
     char *path, *note; /* PATH.latest: task 32, step u64, hash 32 */
     char population[TASK_NAME_MAX + 1];
     char fact[TASK_NAME_MAX + 16]; /* name of the remembered head */
@@ -55,7 +55,7 @@ static sefl_status remember(const account *a)
     ledger_get_head(a->l, &now);
     SEFL_TRY(recall(a, &before, &any));
     if (any && before.records == now.records)
-        goto done; /* the ledger holds it, so the hashes are equal */
+        goto done; /* the ledger contains it, so the hashes are equal */
     SEFL_TRY(ledger_head_write(&b, &now));
     SEFL_TRY(journal_lasting_put(a->j, a->fact, buf_span(&b)));
 done:
@@ -63,7 +63,7 @@ done:
     return st;
 }
 
-/* The ledger, opened again if it had failed. */
+/* Reopens the ledger if it has failed. */
 static sefl_status ready(account *a)
 {
     ledger_head head;
@@ -119,7 +119,7 @@ sefl_status account_charge(account *a, uint64_t round)
     SEFL_PASS(ready(a));
     sefl_status st = ledger_charge(a->l, &a->terms, round, NULL);
     if (st == SEFL_EIO || st == SEFL_ENOMEM)
-        drop(a); /* it refuses everything until it is opened again */
+        drop(a); /* it refuses everything until it is reopened */
     SEFL_PASS(st);
     return remember(a);
 }
@@ -147,7 +147,7 @@ sefl_status account_knows(account *a, uint64_t last)
     for (uint64_t r = 1; r <= last; r++)
         known += ledger_has(a->l, a->terms.task, r);
     SEFL_NEED(known == charged, SEFL_ESTATE,
-              "%s has charged %" PRIu64 " rounds of this task, but %s knows only %" PRIu64
+              "%s has charged %" PRIu64 " rounds of this task, but %s has only %" PRIu64
               " of them: it was deleted, or an old copy was put back. A round could be released "
               "twice: " ACCOUNT_REMEDY,
               a->path, charged, a->j ? journal_folder(a->j) : "this process", known);

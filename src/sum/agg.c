@@ -2,12 +2,12 @@
  *
  * Two things can be under way at a time: one order that uses the link to CSP (DIAL, SIGN, REVEAL,
  * SKIP) and one that does not (FREEZE, RELEASE, FINISH). Invariants:
- *   1. An order is given once; it is given again only after the event that ended it (LINK_DOWN,
- *      REVEAL_FAILED), or by another object after agg_restore.
- *   2. Rounds and, within a round, attempts only grow: every REVEAL has a new one.
+ *   1. The machine gives an order once, and again only after the event that ended it (LINK_DOWN,
+ *      REVEAL_FAILED), or after agg_restore in another object.
+ *   2. Rounds and, within a round, attempts only grow: every REVEAL has a new attempt number.
  *   3. REVEAL is given only for a set that was frozen with at least `threshold` clients.
- *   4. A round that was in SKIPPING is never opened: SKIPPING leads to the next round or to DONE.
- *   5. `why` is set before DONE when the task ends after the present round. */
+ *   4. A round that was in SKIPPING is never revealed: SKIPPING leads to the next round or to DONE.
+ *   5. `why` is set before DONE when the task ends after the current round. */
 #include "sum/agg.h"
 
 #include "base/alloc.h"
@@ -38,8 +38,8 @@ const char *agg_why_text(agg_why w)
         [AGG_WHY_NONE] = "not over",
         [AGG_WHY_ROUNDS] = "all rounds are done",
         [AGG_WHY_BUDGET] = "the privacy budget is spent",
-        [AGG_WHY_CONVERGED] = "no more gain on the validation text",
-        [AGG_WHY_TOO_FEW] = "too many rounds in a row had to be skipped",
+        [AGG_WHY_CONVERGED] = "the model no longer improves on the validation text",
+        [AGG_WHY_TOO_FEW] = "too many rounds in a row were skipped",
         [AGG_WHY_STOPPED] = "stopped by its operator",
         [AGG_WHY_BLOCKED] = "the release check blocked three rounds in a row",
     };
@@ -50,15 +50,15 @@ const char *agg_verdict_text(agg_verdict v)
 {
     static const char *const texts[] = {
         [AGG_ADMIT] = "welcome",
-        [AGG_HAVE] = "this update is here already",
-        [AGG_OTHER] = "another update of this client is in this round",
+        [AGG_HAVE] = "AS already has this update",
+        [AGG_OTHER] = "this client has already uploaded another update in this round",
         [AGG_LATE] = "this round is closed",
         [AGG_EARLY] = "this round is not open yet",
-        [AGG_SIZE] = "not the size of an update of this task",
-        [AGG_LIMIT] = "this client took part in as many rounds as the task allows",
-        [AGG_FULL] = "this round has as many clients as it can hold",
+        [AGG_SIZE] = "the upload does not have the size of this task's updates",
+        [AGG_LIMIT] = "this client has taken part in as many rounds as the task allows",
+        [AGG_FULL] = "this round already has the maximum number of clients",
         [AGG_OVER] = "the task is over",
-        [AGG_COPIED] = "these very bytes are another update already",
+        [AGG_COPIED] = "another update has the same bytes",
     };
     return (unsigned)v < sizeof texts / sizeof *texts ? texts[v] : "?";
 }
@@ -72,7 +72,7 @@ static void back_off(agg *a, unsigned *failures)
     (*failures)++;
 }
 
-/* Something was done over the link. */
+/* An order on the link succeeded. */
 static void worked(agg *a)
 {
     a->work_failures = 0;
@@ -107,12 +107,12 @@ static void next_round(agg *a)
     }
 }
 
-/* What time alone does. */
+/* Applies what follows from the time alone. */
 static void tick(agg *a, uint64_t now)
 {
     const task *t = a->t;
     uint64_t longest = t->deadline_ms > t->extend_ms ? t->deadline_ms : t->extend_ms;
-    /* a clock that was set back must not make anybody wait for longer than was agreed */
+    /* a clock that was set back must not lengthen a wait */
     if (a->retry_ms > now + ((uint64_t)BACKOFF_MS << BACKOFF_STEPS))
         a->retry_ms = now;
     if (a->m.phase != AGG_COLLECTING)
@@ -167,7 +167,7 @@ static void signed_(agg *a)
 
 static void update(agg *a)
 {
-    if (a->m.phase == AGG_COLLECTING) /* later the set is what the store has: FROZEN counts it */
+    if (a->m.phase == AGG_COLLECTING) /* later FROZEN reports the number in the set */
         a->m.clients = a->event->clients;
 }
 
@@ -240,7 +240,7 @@ static void skipped(agg *a)
     next_round(a);
 }
 
-/* Before the set is frozen the round is dropped; after that it is brought to its end. */
+/* Drops the round if its set is not frozen yet; otherwise completes it. */
 static void stop(agg *a)
 {
     if (a->m.phase == AGG_DONE)
@@ -257,7 +257,7 @@ static void stop(agg *a)
 
 #define IN(phase) (1u << AGG_##phase)
 
-/* What an event does, and in which phases it may come. */
+/* The handler of each event, and the phases that accept it. */
 static const struct {
     void (*handle)(agg *a);
     unsigned phases;
@@ -293,9 +293,9 @@ sefl_status agg_on(agg *a, const agg_event *e, uint64_t now_ms)
     if (!any_round && e->round != a->m.round)
         return SEFL_OK;
     SEFL_NEED(table[e->kind].phases & (1u << a->m.phase), SEFL_ESTATE,
-              "event %d is not known while %s", (int)e->kind, agg_phase_name(a->m.phase));
+              "event %d does not belong to the phase %s", (int)e->kind, agg_phase_name(a->m.phase));
     SEFL_NEED(e->kind != AGG_FROZEN || e->clients > 0, SEFL_EINVAL,
-              "a frozen set without the number of its clients");
+              "FROZEN needs the number of clients in the set");
     a->event = e, a->now = now_ms;
     table[e->kind].handle(a);
     a->event = NULL;
@@ -305,7 +305,7 @@ sefl_status agg_on(agg *a, const agg_event *e, uint64_t now_ms)
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-/* What a phase wants of CSP, and of this server; AGG_WAIT (0): nothing. */
+/* What each phase wants from CSP, and from this server; AGG_WAIT (0): nothing. */
 static const struct {
     agg_order_kind link, local;
 } wishes[AGG_PHASES] = {
@@ -317,7 +317,7 @@ static const struct {
 
 static agg_order_kind link_wish(const agg *a)
 {
-    bool only_there = a->m.phase == AGG_COLLECTING && a->linked; /* CSP is there: enough */
+    bool only_there = a->m.phase == AGG_COLLECTING && a->linked; /* the link is up: enough */
     return only_there ? AGG_WAIT : wishes[a->m.phase].link;
 }
 
@@ -336,7 +336,7 @@ agg_order agg_next(agg *a, uint64_t now_ms)
         o.kind = a->local_busy = local;
         o.attempt = a->m.attempt;
         o.why = a->m.phase == AGG_DONE ? a->m.why : AGG_WHY_NONE;
-        if (local == AGG_FINISH) /* nothing reports its end */
+        if (local == AGG_FINISH) /* no event ends it */
             a->finished = true, a->local_busy = AGG_WAIT;
         return o;
     }
@@ -378,11 +378,12 @@ sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms)
         return SEFL_OK; /* a new task */
     SEFL_NEED((unsigned)m->phase < AGG_PHASES && m->round >= 1 && m->round <= a->t->rounds &&
                   (unsigned)m->why < AGG_WHYS && (m->phase != AGG_DONE || m->why != AGG_WHY_NONE),
-              SEFL_EINVAL, "no state of this task: phase %d, round %llu", (int)m->phase,
-              (unsigned long long)m->round);
+              SEFL_EINVAL, "the stored state does not belong to this task: phase %d, round %llu",
+              (int)m->phase, (unsigned long long)m->round);
     SEFL_NEED(m->phase != AGG_REVEALING ||
                   (m->clients >= a->t->threshold && m->clients <= a->t->clients_max),
-              SEFL_EINVAL, "no state of this task: a set of %u clients is being opened",
+              SEFL_EINVAL,
+              "the stored state does not belong to this task: it reveals a set of %u clients",
               m->clients);
     a->m = *m;
     a->linked = a->finished = false;
@@ -415,7 +416,7 @@ uint64_t agg_deadline_ms(const agg *a)
 
 /* ---- uploads --------------------------------------------------------------------------------- */
 
-/* Does the round take updates at this moment? Past the deadline only if it is going to be
+/* True if the round accepts updates now. After the deadline it does only if it will be
  * extended. */
 static bool is_open(const agg *a, uint64_t now)
 {
@@ -429,7 +430,7 @@ static bool is_open(const agg *a, uint64_t now)
 agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms)
 {
     const task *t = a->t;
-    if (u->have) /* also when the round or the task is over: its receipt stays good */
+    if (u->have) /* even if the round or the task is over: the receipt stays valid */
         return memcmp(u->body, u->have_body, sizeof u->body) == 0 ? AGG_HAVE : AGG_OTHER;
     if (a->m.phase == AGG_DONE)
         return AGG_OVER;

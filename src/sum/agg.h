@@ -1,7 +1,7 @@
-/* agg: what the aggregation server decides: when a round opens, which uploads it admits, when the
- * round closes, is extended, skipped, revealed and released, and when the task ends. The machine
- * owns no socket, clock, disk or key. Events come in with the time; orders go out, one at a time.
- * The driver (sum/as_rounds.h) executes each order durably before it reports back. Tests and
+/* agg: the aggregation server's decisions: when a round opens, which uploads it admits, when the
+ * round is closed, extended, skipped, revealed and released, and when the task ends. The state
+ * machine owns no socket, clock, disk or key. Events come in with the time; orders go out, one at a
+ * time. The driver (sum/as_rounds.h) executes each order durably before it reports back. Tests and
  * fuzzers drive the same functions.
  *
  *     agg_order o = agg_next(a, now_ms);                 // what to do now
@@ -9,33 +9,33 @@
  *     SEFL_TRY(agg_on(a, &(agg_event){ AGG_SIGNED, ... }, now_ms));
  *
  *     phase        leaves on                                   to
- *     STARTING     LINK_UP: CSP is there                       SIGNING
+ *     STARTING     LINK_UP: connected to CSP                   SIGNING
  *     SIGNING      SIGNED: both servers signed the header      COLLECTING
- *                  LOST: CSP has no key for it any more        SKIPPING
+ *                  LOST: CSP no longer has its round key       SKIPPING
  *     COLLECTING   deadline with >= threshold, or `enough`     FREEZING
  *                  deadline below it, extensions left          COLLECTING, later deadline
  *                  deadline below it, none left                SKIPPING
- *                  LOST: CSP has no key for it any more        SKIPPING
+ *                  LOST: CSP no longer has its round key       SKIPPING
  *     FREEZING     FROZEN: the set is durable                  REVEALING
  *     REVEALING    REVEALED: the integers are durable          RELEASING
- *                  REVEAL_FAILED: CSP away, stream broken      REVEALING, next attempt
- *                  LOST: it will never succeed                 SKIPPING
+ *                  REVEAL_FAILED: no CSP, or a broken stream   REVEALING, next attempt
+ *                  LOST: no attempt can succeed                SKIPPING
  *     RELEASING    RELEASED: the model is durable              SIGNING next round, or DONE
- *                  BLOCKED: the release check blocks the sum   the same, the model stays
+ *                  BLOCKED: the release check blocks the sum   the same; the model stays
  *     SKIPPING     SKIPPED                                     SIGNING next round, or DONE
  *     DONE         rounds, budget, convergence, too many skipped or blocked rounds, or stop
  *
- * Noise shares (joint noise) belong to no round: the driver fills their pool meanwhile, and
+ * Noise shares (joint noise) belong to no round: the driver fills their pool in the background, and
  * REVEAL waits for missing ones.
  *
- * The machine gives an order once; the order is under way until an event ends it, and meanwhile
- * agg_next answers WAIT. An order that uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does
- * not (FREEZE, RELEASE) may be under way at the same time: the driver may dial while it writes
- * the set.
+ * The machine gives an order once. The order is under way until an event ends it; meanwhile
+ * agg_next answers WAIT. One order that uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does
+ * not (FREEZE, RELEASE) may be under way at the same time: the driver may dial while it writes the
+ * set.
  *
  *     order     ends with                       order     ends with
  *     DIAL      LINK_UP or LINK_DOWN            REVEAL    REVEALED, REVEAL_FAILED, LOST, BUDGET
- *     SIGN      SIGNED, BUDGET or LOST          FREEZE    FROZEN, with the number in the set
+ *     SIGN      SIGNED, BUDGET or LOST          FREEZE    FROZEN, with the size of the set
  *     SKIP      SKIPPED                         RELEASE   RELEASED or BLOCKED
  *                                               FINISH    (nothing)
  *
@@ -43,13 +43,13 @@
  * of half a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three
  * blocked rounds in a row (sum/release_check.h); skipped rounds between them do not count.
  *
- * BUDGET skips the round (nothing of it was revealed) and ends the task; while SIGNING it ends
- * the task at once. STOP drops a round that still collects; a round whose set is frozen is
- * brought to its end.
+ * BUDGET skips the round, of which nothing was revealed, and ends the task; while SIGNING it ends
+ * the task at once. STOP drops a round that still collects, and completes a round whose set is
+ * frozen.
  *
  * agg_restore sets the phase from the store. The driver stores agg_remember whenever an event or
- * agg_next changed it, before it executes the next order; so no attempt's number comes twice.
- * agg_admit answers an upload.
+ * agg_next changed it, before it executes the next order; so no attempt number is used twice.
+ * agg_admit decides about an upload.
  * Threads: one owner (the driver locks).   Secrets: none. */
 #ifndef SUM_AGG_H
 #define SUM_AGG_H
@@ -88,14 +88,14 @@ typedef enum agg_event_kind {
 
 typedef struct agg_event {
     agg_event_kind kind;
-    uint64_t round;   /* all but LINK_* and STOP; one of another round is ignored */
-    uint32_t clients; /* UPDATE: how many durable ones there are now; FROZEN: in the set, never 0 */
-    bool has_perplexity; /* RELEASED: on public validation text */
+    uint64_t round;   /* except LINK_* and STOP; an event of another round is ignored */
+    uint32_t clients; /* UPDATE: number of durable updates; FROZEN: clients in the set, never 0 */
+    bool has_perplexity; /* RELEASED: on the public validation text */
     double perplexity;
 } agg_event;
 
 typedef enum agg_order_kind {
-    AGG_WAIT,    /* nothing until the next event or `until_ms` */
+    AGG_WAIT,    /* do nothing until the next event or `until_ms` */
     AGG_DIAL,    /* connect to CSP */
     AGG_SIGN,    /* get header `round` signed */
     AGG_FREEZE,  /* write the set of `round` */
@@ -126,7 +126,7 @@ typedef struct agg_order {
     agg_why why;
 } agg_order;
 
-/* For agg_restore; zero: a new task. Times are wall-clock milliseconds. */
+/* The state for agg_restore; zero: a new task. Times are wall-clock milliseconds. */
 typedef struct agg_memory {
     agg_phase phase;
     uint64_t round, attempt;
@@ -138,16 +138,16 @@ typedef struct agg_memory {
 
 typedef struct agg agg;
 
-/* The task must outlive it. */
+/* The task must outlive the machine. */
 sefl_status agg_new(agg **out, const task *t) SEFL_MUST_CHECK;
 void agg_free(agg *a);
-/* Before anything else. m->clients while COLLECTING: what the store counts now. SEFL_EINVAL for
- * what is no state of this task. */
+/* Call this first. m->clients while COLLECTING: the number that the store counts now. SEFL_EINVAL
+ * if m is not a state of this task. */
 sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms) SEFL_MUST_CHECK;
 agg_memory agg_remember(const agg *a);
 
-/* SEFL_ESTATE for an event that the present phase does not know; nothing changes then. One of
- * another round is SEFL_OK and changes nothing: a late answer. */
+/* SEFL_ESTATE, and no change, for an event that the current phase does not accept. An event of
+ * another round is a late answer: SEFL_OK, and no change. */
 sefl_status agg_on(agg *a, const agg_event *e, uint64_t now_ms) SEFL_MUST_CHECK;
 agg_order agg_next(agg *a, uint64_t now_ms);
 
@@ -159,16 +159,16 @@ uint64_t agg_deadline_ms(const agg *a); /* 0 unless COLLECTING */
 /* ---- uploads ------------------------------------------------------------------------------ */
 
 typedef enum agg_verdict {
-    AGG_ADMIT,  /* take the body */
-    AGG_HAVE,   /* this very body is durable: give the receipt again */
-    AGG_OTHER,  /* another body of this client and round is: refused */
-    AGG_LATE,   /* that round is closed, or over */
-    AGG_EARLY,  /* no such round yet */
+    AGG_ADMIT,  /* accept the body */
+    AGG_HAVE,   /* this body is already durable: send its receipt again */
+    AGG_OTHER,  /* another body of this client and round is durable: refuse */
+    AGG_LATE,   /* the round is closed or over */
+    AGG_EARLY,  /* the round is not open yet */
     AGG_SIZE,   /* not the size of this task's updates */
     AGG_LIMIT,  /* this client took part max_rounds_per_client times */
-    AGG_FULL,   /* clients_max are in */
+    AGG_FULL,   /* the round has clients_max clients */
     AGG_OVER,   /* the task is over */
-    AGG_COPIED, /* another update has these very bytes (the caller finds that) */
+    AGG_COPIED, /* another update has the same bytes (the caller detects that) */
 } agg_verdict;
 const char *agg_verdict_text(agg_verdict v);
 
@@ -177,14 +177,14 @@ typedef struct agg_upload {
     uint8_t body[32];
     bool have;             /* the store has an update of this client and round ... */
     uint8_t have_body[32]; /* ... with this hash */
-    uint64_t rounds_taken; /* rounds of this task that this client is in already */
+    uint64_t rounds_taken; /* number of rounds of this task that already count this client */
 } agg_upload;
 
-/* The driver asks when an upload begins, and again right before it makes the upload durable: the
- * round may have closed or filled meanwhile. */
+/* The driver asks when an upload begins, and again just before it makes the upload durable: the
+ * round may have closed or filled up in between. */
 agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms);
 
-/* Is the link up? */
+/* True if the link to CSP is up. */
 bool agg_is_linked(const agg *a);
 
 #endif

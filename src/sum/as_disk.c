@@ -36,7 +36,8 @@ static sefl_status get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
 {
     const as_disk *d = ctx;
     if (records[what].kind == A_FILE)
-        return sefl_fail(SEFL_EUNSUPPORTED, "the set of a round is read from its uploads");
+        return sefl_fail(SEFL_EUNSUPPORTED,
+                         "AS reads the set of a round from its uploads, not from the file");
     return (records[what].kind == FACT ? journal_fact_get
                                        : journal_secret_get)(d->j, round, records[what].name, out);
 }

@@ -3,9 +3,10 @@
  *     as_disk d = { .j = journal, .coins = &coins };      // both outlive it
  *     as_store s = as_disk_store(&d);
  *
- * Secrets are sealed under the round's key, which wipe destroys, with coins "journal mask",
- * "journal reply" and "journal release". SET is a file of the round; every other record is a fact.
- * Threads: as journal.h.   Secrets: none of its own. */
+ * The store encrypts secrets under the round file key, which wipe destroys, with the coins "journal
+ * mask", "journal reply" and "journal release". SET is a file of the round; every other record is a
+ * fact.
+ * Threads: as journal.h.   Secrets: MASK, REPLY, RELEASE. */
 #ifndef SUM_AS_DISK_H
 #define SUM_AS_DISK_H
 

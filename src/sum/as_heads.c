@@ -11,8 +11,8 @@ enum { EARLY_MS = 200, EARLY_HEADS = 256, REFUSED_NAMED = 20, REFUSED_MANY = 100
 
 /* ---- EARLY ----------------------------------------------------------------------------------- */
 
-/* The next heads that CSP does not have on this link, in the order of arrival. One that cannot be
- * read now is left to the SET. */
+/* Collects the next heads that CSP does not have on this link, in the order of arrival. Leaves an
+ * unreadable head to the SET. */
 static sefl_status gather_heads(as_rounds *r, sefl_buf *heads, round_entry *of, uint32_t *n)
 {
     const as_uploads *u = r->c.uploads;
@@ -30,7 +30,7 @@ static sefl_status gather_heads(as_rounds *r, sefl_buf *heads, round_entry *of, 
     return SEFL_OK;
 }
 
-/* Are there heads of the present round that CSP does not have? */
+/* True if CSP lacks heads of the current round. */
 static bool has_heads(as_rounds *r)
 {
     round_entry e;
@@ -47,7 +47,7 @@ static bool has_heads(as_rounds *r)
     return r->c.uploads->arrived(r->c.ctx, round, r->early, &e);
 }
 
-/* One EARLY, of *n heads. A failed stream is as_rounds_link_down's. */
+/* Sends one EARLY with *n heads; reports a failed stream with as_rounds_link_down. */
 static sefl_status send_some(as_rounds *r, uint32_t *n)
 {
     sefl_status st = SEFL_OK;
@@ -64,8 +64,8 @@ static sefl_status send_some(as_rounds *r, uint32_t *n)
         st = as_rounds_link_down(r, "early");
         goto done;
     }
-    if (st != SEFL_OK) /* the SET brings them all */
-        log_warn(r->c.log, "CSP takes no heads early", lf_u64("round", r->early_round),
+    if (st != SEFL_OK) /* the SET sends them all */
+        log_warn(r->c.log, "CSP refuses heads before the set", lf_u64("round", r->early_round),
                  lf_str("why", sefl_last_error()));
     for (size_t i = 0; i < refused_n; i++)
         r->c.uploads->refused(r->c.ctx, r->early_round, "upload", &refused[i],
@@ -86,7 +86,7 @@ sefl_status as_rounds_early(as_rounds *r, uint64_t *wait_ms)
     *wait_ms = UINT64_MAX;
     if (!has_heads(r))
         return SEFL_OK;
-    if (now < r->early_at_ms) { /* together they are cheaper */
+    if (now < r->early_at_ms) { /* one message for several heads is cheaper */
         *wait_ms = r->early_at_ms - now;
         return SEFL_OK;
     }
@@ -105,23 +105,13 @@ sefl_status as_rounds_send_heads(as_rounds *r)
     return st;
 }
 
-sefl_status as_leaves(counted_leaf **out, const round_entry *set, uint32_t n)
-{
-    sefl_status st = sefl_new(out, n ? n : 1, sizeof **out);
-    for (uint32_t i = 0; st == SEFL_OK && i < n; i++) {
-        memcpy((*out)[i].client, set[i].client, sizeof set[i].client);
-        memcpy((*out)[i].units, set[i].body, sizeof set[i].body);
-    }
-    return st;
-}
-
 /* ---- SET ------------------------------------------------------------------------------------- */
 
 typedef struct head_source {
     as_rounds *r;
     uint64_t round;
     const round_entry *set;
-    bool lost; /* a head cannot be read: no later attempt has it either */
+    bool lost; /* a head is unreadable, in later attempts too */
 } head_source;
 
 static sefl_status give_head(void *ctx, uint32_t i, uint8_t *out)
@@ -146,7 +136,7 @@ static void tell_refused(as_rounds *r, uint64_t round, const round_entry *set, u
                   lf_u64("round", round), lf_u64("refused", v->refused_n), lf_u64("clients", n));
 }
 
-/* Refused uploads leave the sum; those that left before are not in it. */
+/* Subtracts refused uploads from the sum, unless that was done before. */
 static sefl_status take_off(as_rounds *r, uint64_t round, const round_entry *set,
                             const as_verdict *v)
 {
@@ -162,7 +152,6 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
 {
     sefl_status st = SEFL_OK;
     round_entry *set = NULL;
-    counted_leaf *leaves = NULL;
     as_verdict v = { 0 };
     uint8_t seed[COUNTED_SEED];
     uint32_t n;
@@ -170,12 +159,11 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
     *few = *lost = false;
     SEFL_TRY(r->c.uploads->set(r->c.ctx, o->round, &set, &n));
     SEFL_TRY(as_store_tree(r->store, o->round, r->c.coins, seed));
-    SEFL_TRY(as_leaves(&leaves, set, n));
     head_source from = { .r = r, .round = o->round, .set = set };
     st = as_link_set(r->link,
                      &(as_set){ .round = o->round,
                                 .clients = n,
-                                .leaves = leaves,
+                                .leaves = set,
                                 .tree_seed = seed,
                                 .head = give_head,
                                 .ctx = &from },
@@ -185,14 +173,13 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
     SEFL_TRY(as_store_verdict(r->store, o->round, &v, &is_new));
     if (is_new)
         tell_refused(r, o->round, set, n, &v);
-    if (as_link_peer(r->link)->revealed < o->round) /* else the sum is not needed any more */
+    if (as_link_peer(r->link)->revealed < o->round) /* else the sum is no longer needed */
         SEFL_TRY(take_off(r, o->round, set, &v));
     o->clients = v.kept;
     memcpy(o->set, v.root, sizeof o->set);
 done:
     sefl_wipe(seed, sizeof seed);
     as_verdict_clear(&v);
-    sefl_free(leaves);
     sefl_free(set);
     return st;
 }

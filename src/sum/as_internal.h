@@ -1,10 +1,12 @@
-/* as_internal: what as_link.c (questions, the reveal) and as_set.c (heads of sealed rounds)
- * share; nobody else includes it. */
+/* as_internal: shared by as_link.c (questions, the reveal) and as_set.c (heads of sealed rounds).
+ * No other file includes it. */
 #ifndef PROTOCOL_AS_INTERNAL_H
 #define PROTOCOL_AS_INTERNAL_H
 
 #include "sum/as_link.h"
 #include "sum/client_table.h"
+
+#define LINK_FAILED "the link to CSP has already failed"
 
 struct as_link {
     as_link_config c;
@@ -12,32 +14,32 @@ struct as_link {
     bool dead, ended;
     as_peer peer;
     unsigned no;        /* code of the latest NO */
-    client_table early; /* sealed tasks: what CSP has from EARLY of this round */
+    client_table early; /* sealed tasks: heads of this round that CSP got with EARLY */
     uint64_t early_round;
     link_msg m;
     sefl_buf out;
     as_times times;
 };
 
-/* A failure that ends the stream. */
-sefl_status as_die(as_link *l, sefl_status st);
+/* Marks the stream as failed if st is a failure. Returns st. */
+sefl_status as_alive(as_link *l, sefl_status st);
 
-/* Asks; `r` is then over the body of an answer of the kind `want` or `or`. NO is a status, and
- * leaves the link usable. */
+/* Sends a question and waits for an answer of kind `want` or `or`; `r` then reads its body. NO is a
+ * status and leaves the link usable. */
 sefl_status as_ask(as_link *l, uint32_t question, sefl_span body, uint32_t want, uint32_t or,
                    rd *r) SEFL_MUST_CHECK;
-/* The answer alone, to a question that is sent already. */
+/* Waits for the answer to a question that was already sent. */
 sefl_status as_answer(as_link *l, uint32_t question, uint32_t want, uint32_t or,
                       rd *r) SEFL_MUST_CHECK;
-/* A question that is answered with YES, PONG: nothing more to say. */
+/* A question whose answer has no body: YES, PONG. */
 sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body,
                           uint32_t want) SEFL_MUST_CHECK;
 
-/* What EARLY brought counts no more. */
+/* Forgets which heads CSP got with EARLY. */
 void as_forget_early(as_link *l);
 
-/* Sealed tasks: reads COUNTED, checks it against task, round and root, and gives its bytes to
- * `out` (may be NULL). id: of the reveal; NULL: not known. root NULL: only reads it. */
+/* Sealed tasks: reads COUNTED, checks it against task, round and root, and appends it to `out` (may
+ * be NULL). id: the reveal's id; NULL: unknown. root NULL: reads COUNTED without a check. */
 sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, const uint8_t *id,
                                sefl_buf *out) SEFL_MUST_CHECK;
 

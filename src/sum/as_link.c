@@ -1,9 +1,9 @@
 /* Design:
- *  1. `ask` sends a question and gives its answer; NO becomes a status and leaves the link usable,
- *     everything else that goes wrong marks it dead.
- *  2. After GO nothing can be taken back: any failure, also one of ours, ends the stream.
- *  3. An output that was kept is read to its end before it is judged, so that a round that is lost
- *     can be skipped on the same stream. */
+ *  1. as_ask sends a question and returns its answer. NO becomes a status and leaves the link
+ *     usable; any other failure marks it dead.
+ *  2. After GO nothing can be undone: any failure, even of AS itself, ends the stream.
+ *  3. AS reads a kept output to its end before it checks it, so that it can skip a lost round on
+ *     the same stream. */
 #include "sum/as_link.h"
 
 #include "base/alloc.h"
@@ -18,9 +18,9 @@ static uint64_t now(const as_link *l)
     return l->c.clock ? clock_ns(l->c.clock) : 0;
 }
 
-sefl_status as_die(as_link *l, sefl_status st)
+sefl_status as_alive(as_link *l, sefl_status st)
 {
-    l->dead = true;
+    l->dead |= st != SEFL_OK;
     return st;
 }
 
@@ -44,15 +44,13 @@ static sefl_status of_no(unsigned code, uint32_t question)
     return st != SEFL_OK ? st : SEFL_ESTATE;
 }
 
-/* CSP's words, without what could spoil a terminal. */
+/* Turns NO into a status with CSP's message, without control characters. */
 static sefl_status said_no(as_link *l, uint32_t question, rd *r)
 {
     uint16_t code;
     char words[200];
     size_t n = 0;
-    sefl_status st = rd_u16(r, &code);
-    if (st != SEFL_OK)
-        return as_die(l, st);
+    SEFL_PASS(as_alive(l, rd_u16(r, &code)));
     for (; n + 1 < sizeof words && n < r->left; n++)
         words[n] = r->p[n] >= 0x20 && r->p[n] < 0x7f ? (char)r->p[n] : '?';
     words[n] = '\0';
@@ -65,38 +63,31 @@ static sefl_status said_no(as_link *l, uint32_t question, rd *r)
 
 sefl_status as_ask(as_link *l, uint32_t question, sefl_span body, uint32_t want, uint32_t or, rd *r)
 {
-    sefl_status st = SEFL_OK;
-    if (l->dead)
-        return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
-    SEFL_TRY(link_send(l->ch, question, body));
+    SEFL_NEED(!l->dead, SEFL_ECLOSED, LINK_FAILED);
+    SEFL_PASS(as_alive(l, link_send(l->ch, question, body)));
     return as_answer(l, question, want, or, r);
-done:
-    return as_die(l, st);
 }
 
 sefl_status as_answer(as_link *l, uint32_t question, uint32_t want, uint32_t or, rd *r)
 {
-    sefl_status st = SEFL_OK;
-    SEFL_TRY(link_recv(l->ch, &l->m));
+    SEFL_PASS(as_alive(l, link_recv(l->ch, &l->m)));
     *r = rd_over(buf_span(&l->m.body));
     if (l->m.kind == LINK_NO)
         return said_no(l, question, r);
-    SEFL_CHECK(l->m.kind == want || l->m.kind == or, SEFL_EPROTO, "CSP answers %s with %s",
-               link_kind_name(question), link_kind_name(l->m.kind));
-done:
-    return st == SEFL_OK ? st : as_die(l, st);
+    if (l->m.kind == want || l->m.kind == or)
+        return SEFL_OK;
+    return as_alive(l, sefl_fail(SEFL_EPROTO, "CSP answers %s with %s", link_kind_name(question),
+                                 link_kind_name(l->m.kind)));
 }
 
 sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body, uint32_t want)
 {
     rd r;
-    sefl_status st = as_ask(l, question, body, want, want, &r);
-    if (st == SEFL_OK && (st = rd_end(&r)) != SEFL_OK)
-        return as_die(l, st);
-    return st;
+    SEFL_PASS(as_ask(l, question, body, want, want, &r));
+    return as_alive(l, rd_end(&r));
 }
 
-/* Our ledger's head, at the beginning of l->out. */
+/* Writes our ledger's head to the start of l->out. */
 static sefl_status put_mark(as_link *l)
 {
     ledger_head ours;
@@ -105,37 +96,36 @@ static sefl_status put_mark(as_link *l)
     return st == SEFL_OK ? ledger_head_write(&l->out, &ours) : st;
 }
 
-/* Reads CSP's head: equal to ours, or (not `equal`) one charge behind. */
-static sefl_status check_mark(as_link *l, rd *r, bool equal)
+static sefl_status compare_mark(as_link *l, rd *r, bool equal)
 {
-    sefl_status st = SEFL_OK;
     ledger_head ours, theirs;
-    SEFL_TRY(ledger_head_read(r, &theirs));
-    SEFL_TRY(l->c.ledger.head(l->c.ledger.ctx, &ours));
+    SEFL_PASS(ledger_head_read(r, &theirs));
+    SEFL_PASS(l->c.ledger.head(l->c.ledger.ctx, &ours));
     ledger_order v = l->c.ledger.compare(l->c.ledger.ctx, &theirs);
     bool fit = v == LEDGER_SAME || (!equal && v == LEDGER_PEER_BEHIND &&
                                     ours.records - theirs.records <= LEDGER_CHARGE_RECORDS);
-    SEFL_CHECK(fit, SEFL_ESTATE,
-               "the two ledgers do not agree: ours has %llu records, CSP's %llu%s",
-               (unsigned long long)ours.records, (unsigned long long)theirs.records,
-               v == LEDGER_FORKED ? ", of another history" : "");
+    SEFL_NEED(fit, SEFL_ESTATE, "the two ledgers do not agree: ours has %llu records, CSP's %llu%s",
+              (unsigned long long)ours.records, (unsigned long long)theirs.records,
+              v == LEDGER_FORKED ? ", of another history" : "");
     l->peer.behind = v == LEDGER_PEER_BEHIND;
-done:
-    return st == SEFL_OK ? st : as_die(l, st);
+    return SEFL_OK;
+}
+
+/* Reads CSP's ledger head. It must equal ours or, unless `equal`, lack our last charge. */
+static sefl_status check_mark(as_link *l, rd *r, bool equal)
+{
+    return as_alive(l, compare_mark(l, r, equal));
 }
 
 sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
 {
-    sefl_status st = SEFL_OK;
-    as_link *l = NULL;
+    SEFL_MAKE(as_link, l, out);
+    ledger_head ours;
     uint16_t version;
     uint8_t signature[SIGN_BYTES];
     rd r;
-    SEFL_TRY(sefl_make(out, &l));
     l->c = *cfg;
     l->ch = ch;
-
-    ledger_head ours;
     SEFL_TRY(l->c.ledger.head(l->c.ledger.ctx, &ours));
     SEFL_TRY(wr_u16(&l->out, LINK_VERSION_LOWEST));
     SEFL_TRY(wr_u16(&l->out, LINK_VERSION));
@@ -189,7 +179,6 @@ const as_times *as_link_times(const as_link *l)
 
 sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
 {
-    sefl_status st = SEFL_OK;
     uint8_t bytes[HEADER_MAX];
     size_t n = round_header_write(bytes, h);
     envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, n) }, got;
@@ -200,12 +189,10 @@ sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
     SEFL_PASS(as_ask(l, LINK_HEADER, buf_span(&l->out), LINK_HEADER, LINK_HEADER, &r));
     SEFL_PASS(check_mark(l, &r, false));
     sefl_span rest = span_of(r.p, r.left);
-    if ((st = envelope_read(&got, rest)) != SEFL_OK ||
-        (st = envelope_check(&got, SIGN_HEADER, &l->c.task->servers)) != SEFL_OK)
-        return as_die(l, st);
+    SEFL_PASS(as_alive(l, envelope_read(&got, rest)));
+    SEFL_PASS(as_alive(l, envelope_check(&got, SIGN_HEADER, &l->c.task->servers)));
     if (got.content.n != n || memcmp(got.content.p, bytes, n) != 0)
-        return as_die(l,
-                      sefl_fail(SEFL_EPROTO, "CSP signed another header than the one asked for"));
+        return as_alive(l, sefl_fail(SEFL_EPROTO, "CSP signed a header that AS did not send"));
     return wr_raw(both, rest.p, rest.n);
 }
 
@@ -217,19 +204,18 @@ sefl_status as_link_ping(as_link *l)
 sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
                           const enrol_proof *p)
 {
-    sefl_status st = SEFL_OK;
     rd r;
     buf_reset(&l->out);
     SEFL_PASS(enrol_question_write(&l->out, c, p));
     SEFL_PASS(as_ask(l, LINK_ENROL, buf_span(&l->out), LINK_APPROVED, LINK_APPROVED, &r));
-    if ((st = rd_raw(&r, sig, SIGN_BYTES)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK)
-        return as_die(l, st);
+    SEFL_PASS(as_alive(l, rd_raw(&r, sig, SIGN_BYTES)));
+    SEFL_PASS(as_alive(l, rd_end(&r)));
     if (enrol_approved(sig, c, l->c.task->servers.csp) != SEFL_OK)
-        return as_die(l, sefl_fail(SEFL_EPROTO, "CSP's approval does not hold"));
+        return as_alive(l, sefl_fail(SEFL_EPROTO, "CSP's approval has an invalid signature"));
     return SEFL_OK;
 }
 
-/* AS's signed order, behind what stands in l->out. */
+/* Appends AS's signed order to l->out. */
 static sefl_status put_order(as_link *l, uint64_t round, uint8_t what, uint8_t reason)
 {
     link_order o = { .round = round, .what = what, .reason = reason };
@@ -253,17 +239,17 @@ sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason)
 sefl_status as_link_bye(as_link *l, bool over)
 {
     sefl_status st = SEFL_OK;
-    if (l->dead)
-        return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
+    SEFL_NEED(!l->dead, SEFL_ECLOSED, LINK_FAILED);
     buf_reset(&l->out);
     SEFL_TRY(wr_u8(&l->out, over));
     if (over)
         SEFL_TRY(put_order(l, 0, LINK_ORDER_OVER, 0));
-    /* the end of a task is something that CSP must know: without its YES it was not said */
+    /* CSP must learn that the task has ended: only its YES confirms that */
     st = over ? as_ask_simple(l, LINK_BYE, buf_span(&l->out), LINK_YES)
               : link_send(l->ch, LINK_BYE, buf_span(&l->out));
 done:
-    return as_die(l, st);
+    l->dead = true;
+    return st;
 }
 
 /* ---- the reveal ------------------------------------------------------------------------------ */
@@ -279,7 +265,7 @@ typedef struct one_reveal {
 
 static sefl_status lost(const char *why)
 {
-    return sefl_fail(SEFL_ECRYPTO, "%s: the round must be skipped, the charge stands", why);
+    return sefl_fail(SEFL_ECRYPTO, "%s: AS must skip the round, and its charge stands", why);
 }
 
 /* Writes the masked sum with all threads and sends it. */
@@ -307,7 +293,7 @@ done:
     return st;
 }
 
-/* CSP's output and its digest, as they came. */
+/* Receives CSP's output and checks its digest. */
 static sefl_status receive_output(one_reveal *op, sefl_buf *output, uint8_t digest[SHA256_BYTES])
 {
     channel *ch = op->l->ch;
@@ -324,7 +310,7 @@ static sefl_status receive_output(one_reveal *op, sefl_buf *output, uint8_t dige
     return SEFL_OK;
 }
 
-/* w from the output that belongs to op->m. */
+/* Computes w from the output that answers op->m. */
 static sefl_status finish(one_reveal *op, sefl_span output, const uint8_t digest[SHA256_BYTES])
 {
     const as_mask *m = &op->m;
@@ -337,7 +323,7 @@ static sefl_status finish(one_reveal *op, sefl_span output, const uint8_t digest
     uint64_t began = now(op->l);
     sefl_status st = as_store_replied(op->o->store, op->o->round, op->m.attempt, digest);
     if (st == SEFL_ESTATE)
-        return lost("CSP sends another output than before");
+        return lost("CSP sends a different output than before");
     if (st == SEFL_OK)
         st = task_mode(op->t)->finish(op->w, op->t, output, &in);
     op->l->times.finish = now(op->l) - began;
@@ -373,17 +359,14 @@ done:
     return st;
 }
 
-/* KEPT: the stored output, finished with what our journal has of that attempt. */
+/* KEPT: finishes the stored output with the mask of that attempt from our store. */
 static sefl_status fetch(one_reveal *op, const uint8_t id[NOISE_ID])
 {
     sefl_status st = SEFL_OK;
     const as_reveal *o = op->o;
     uint8_t want[NOISE_ID], digest[SHA256_BYTES];
     sefl_buf output = { 0 };
-    if ((st = receive_output(op, &output, digest)) != SEFL_OK) {
-        as_die(op->l, st);
-        goto done;
-    }
+    SEFL_TRY(as_alive(op->l, receive_output(op, &output, digest)));
     as_mask_clear(&op->m);
     st = as_store_masked(o->store, o->round, &op->m);
     link_plain_id(want, op->m.attempt, o->set);
@@ -399,7 +382,7 @@ done:
     return st;
 }
 
-/* joint: shares for this attempt alone. */
+/* joint: takes shares that only this attempt uses. */
 static sefl_status take_shares(one_reveal *op)
 {
     sefl_status st = SEFL_OK;
@@ -412,7 +395,8 @@ static sefl_status take_shares(one_reveal *op)
     SEFL_NEED(shares, SEFL_EINVAL, "joint noise needs a pool of noise shares");
     do {
         if (shares_pool_have(shares) < count) {
-            SEFL_NEED(l->c.shares_wait, SEFL_ESTATE, "no noise shares, and nobody makes them");
+            SEFL_NEED(l->c.shares_wait, SEFL_ESTATE,
+                      "there are no noise shares, and nothing makes them");
             SEFL_PASS(l->c.shares_wait(l->c.shares_ctx, op->o->round, op->o->attempt, count));
         }
         st = shares_pool_pick(shares, &op->slice, count);
@@ -423,7 +407,7 @@ static sefl_status take_shares(one_reveal *op)
     return shares_pool_take(shares, &op->slice, x, noise_value_bytes(&p));
 }
 
-/* Before a mask is drawn: this attempt number is new. */
+/* Checks, before AS draws a mask, that the attempt number is new. */
 static sefl_status check_attempt(const as_reveal *o)
 {
     as_mask m = { 0 };
@@ -455,8 +439,8 @@ static sefl_status put_statement(as_link *l, const one_reveal *op)
     return envelope_write(&l->out, &env);
 }
 
-/* REVEAL. CSP may not have the shares that we name: it lost them, or never got them. Then others
- * are taken. */
+/* Sends REVEAL. If CSP does not have the named shares (it lost them, or never got them), tries
+ * others. */
 static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
 {
     enum { TRIES = 3 };
@@ -476,8 +460,8 @@ static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
     return st;
 }
 
-/* Sealed tasks: what follows the output, also one that is of no use (`st`), if the stream is in
- * step. */
+/* Sealed tasks: reads COUNTED after the output, even after an unusable output (`st`), if the stream
+ * is in step. */
 static sefl_status read_counted(one_reveal *op, sefl_status st, const uint8_t *id)
 {
     as_link *l = op->l;
@@ -491,7 +475,7 @@ static sefl_status read_counted(one_reveal *op, sefl_status st, const uint8_t *i
     sefl_status second = st == SEFL_OK ? as_receive_counted(l, o->round, o->set, id, o->counted)
                                        : as_receive_counted(l, o->round, NULL, NULL, NULL);
     if (st == SEFL_OK || second != SEFL_OK)
-        return second == SEFL_OK ? SEFL_OK : as_die(l, second);
+        return as_alive(l, second);
     return sefl_fail(st, "%s", why);
 }
 
@@ -506,7 +490,7 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
     *kept = false;
     l->times = (as_times){ 0 };
     if (!there_already) {
-        SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not revealed yet: its sum is needed",
+        SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not revealed yet: the reveal needs its sum",
                    (unsigned long long)o->round);
         SEFL_TRY(check_attempt(o));
     }
@@ -516,10 +500,8 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
     l->times.ask = now(l) - began;
     if (l->m.kind == LINK_KEPT) {
         *kept = true;
-        if ((st = rd_raw(&r, id, sizeof id)) != SEFL_OK || (st = rd_end(&r)) != SEFL_OK) {
-            as_die(l, st);
-            goto done;
-        }
+        SEFL_TRY(as_alive(l, rd_raw(&r, id, sizeof id)));
+        SEFL_TRY(as_alive(l, rd_end(&r)));
         st = fetch(&op, id);
         SEFL_TRY(read_counted(&op, st, id));
     } else {
@@ -532,8 +514,8 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
         link_plain_id(id, o->attempt, o->set);
         if (st == SEFL_OK || st == SEFL_ECRYPTO)
             st = read_counted(&op, st, id);
-        if (st != SEFL_OK && st != SEFL_ECRYPTO) /* the output is read: the stream is in step */
-            as_die(l, st);
+        if (st != SEFL_ECRYPTO) /* there the output is read: the stream is in step */
+            (void)!as_alive(l, st);
         SEFL_TRY(st);
     }
     l->peer.revealed = l->peer.revealed > o->round ? l->peer.revealed : o->round;

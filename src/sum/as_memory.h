@@ -4,7 +4,8 @@
  *     as_store s = as_memory_store(&m);
  *     as_memory_clear(&m);
  *
- * It keeps the records of the whole task and of one round: a record of a later round replaces them.
+ * The store keeps the records of the whole task and of one round; a record of a later round
+ * replaces that of the earlier one.
  * Threads: one owner.   Secrets: mask, reply and release; wiped. */
 #ifndef SUM_AS_MEMORY_H
 #define SUM_AS_MEMORY_H

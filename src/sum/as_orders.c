@@ -1,5 +1,6 @@
-/* What each order of sum/agg.h does. Every order may be executed twice: its result is the same
- * again, or replaces the earlier one whole, and the machine moves on only after it is durable. */
+/* Executes the orders of sum/agg.h. An order may be executed twice: its second result is the same,
+ * or replaces the first one completely, and the machine continues only once the result is
+ * durable. */
 #include "sum/as_rounds_internal.h"
 
 #include "base/alloc.h"
@@ -39,7 +40,7 @@ sefl_status as_rounds_link_down(as_rounds *r, const char *what)
     return as_rounds_say(r, AGG_LINK_DOWN, 0);
 }
 
-/* CSP has ended the task, or an audit has: nothing more is signed or revealed. */
+/* True if CSP or an audit has ended the task: no more rounds are signed or revealed. */
 static bool is_spoiled(const as_rounds *r)
 {
     return (r->link && as_link_ended(r->link)) ||
@@ -64,18 +65,18 @@ static sefl_status open_link(as_rounds *r)
                                              .shares_wait = c->channel->shares_wait,
                                              .shares_ctx = c->ctx }));
     as_rounds_linked_now(r);
-    r->early_round = 0; /* CSP has forgotten what came early over another link */
+    r->early_round = 0; /* CSP has forgotten the heads of an earlier link */
     return SEFL_OK;
 }
 
-/* What waiting does not change: the servers' states or ledgers do not belong together. */
+/* An error that waiting does not fix: the servers' states or ledgers do not match. */
 static sefl_status cannot_go_on(void)
 {
     return sefl_fail(SEFL_ESTATE, "%s; " ACCOUNT_REMEDY, sefl_last_error());
 }
 
-/* CSP's WELCOME beside our store: does one of us have less than it has told the other? expired:
- * CSP has given up the present round, because its key expired. */
+/* Compares CSP's WELCOME with our store, to detect a server that knows less than it told the other.
+ * expired: CSP has skipped the current round by itself. */
 static sefl_status compare_states(as_rounds *r, bool *expired)
 {
     sefl_status st = SEFL_OK;
@@ -90,15 +91,15 @@ static sefl_status compare_states(as_rounds *r, bool *expired)
     if (*expired)
         return SEFL_OK;
     SEFL_CHECK(p->signed_ <= m.round && (ended < m.round || m.phase >= AGG_REVEALING), SEFL_ESTATE,
-               "an old copy of this server's state was put back: it stands at round %" PRIu64
+               "an old copy of this server's state was put back: it is in round %" PRIu64
                ", %s, but CSP has signed round %" PRIu64 " for it and ended round %" PRIu64,
                m.round, agg_phase_name(m.phase), p->signed_, ended);
     SEFL_CHECK(ended + 1 >= m.round && (p->signed_ >= m.round || m.phase < AGG_COLLECTING),
                SEFL_ESTATE,
                "an old copy of CSP's state was put back: it has signed round %" PRIu64
-               " and ended round %" PRIu64 ", but we stand at round %" PRIu64 ", %s",
+               " and ended round %" PRIu64 ", but this server is in round %" PRIu64 ", %s",
                p->signed_, ended, m.round, agg_phase_name(m.phase));
-    /* a mask is drawn after CSP's charge, and before CSP can reveal */
+    /* AS draws a mask after CSP's charge and before CSP can reveal */
     st = as_store_masked(r->store, m.round, &mask);
     as_mask_clear(&mask);
     SEFL_CHECK(st != SEFL_OK || !p->behind, SEFL_ESTATE,
@@ -142,7 +143,7 @@ static sefl_status order_dial(as_rounds *r, const agg_order *o)
         return SEFL_OK;
     log_error(r->c.log,
               "CSP has skipped this round by itself: its key expired, too few of its heads were "
-              "good, or CSP's state is an old copy",
+              "valid, or CSP's state is an old copy",
               lf_u64("round", o->round));
     return as_rounds_say(r, AGG_LOST, o->round);
 }
@@ -179,7 +180,7 @@ static sefl_status not_signed(as_rounds *r, uint64_t round, sefl_status why)
         return why;
     if (why == SEFL_ESTATE) /* another header was signed, or the ledgers differ */
         return cannot_go_on();
-    return as_rounds_link_down(r, "header"); /* dialling anew compares task and ledgers again */
+    return as_rounds_link_down(r, "header"); /* a new connection compares task and ledgers again */
 }
 
 static sefl_status order_sign(as_rounds *r, const agg_order *o)
@@ -229,21 +230,17 @@ static sefl_status order_freeze(as_rounds *r, const agg_order *o)
     sefl_status st = SEFL_OK;
     const as_uploads *u = r->c.uploads;
     round_entry *set = NULL;
-    sefl_buf b = { 0 };
     uint8_t hash[SHA256_BYTES] = { 0 }, seed[COUNTED_SEED] = { 0 };
     uint32_t n;
-    u->close(r->c.ctx); /* the machine admits nobody any more */
+    u->close(r->c.ctx); /* the machine no longer admits uploads */
     uint64_t t = clock_ns(r->c.mono);
     SEFL_TRY(u->freeze(r->c.ctx, o->round));
     SEFL_TRY(u->set(r->c.ctx, o->round, &set, &n));
     SEFL_CHECK(n > 0, SEFL_ESTATE, "round %" PRIu64 " froze without updates", o->round);
     if (set)
         SEFL_TRY(round_set_hash(hash, r->t->id, o->round, set, n));
-    for (uint32_t i = 0; set && i < n; i++) {
-        SEFL_TRY(wr_raw(&b, set[i].client, sizeof set[i].client));
-        SEFL_TRY(wr_raw(&b, set[i].body, sizeof set[i].body));
-    }
-    SEFL_TRY(r->store->put(r->store->ctx, AS_SET, o->round, 0, buf_span(&b)));
+    SEFL_TRY(
+        r->store->put(r->store->ctx, AS_SET, o->round, 0, span_of(set, set ? n * sizeof *set : 0)));
     if (task_is_sealed(r->t) && !r->c.clear)
         SEFL_TRY(as_store_tree(r->store, o->round, r->c.coins, seed));
     r->parts.freeze = lap(r, &t);
@@ -257,13 +254,12 @@ static sefl_status order_freeze(as_rounds *r, const agg_order *o)
 done:
     sefl_wipe(seed, sizeof seed);
     sefl_free(set);
-    buf_clear(&b);
     return st;
 }
 
 /* ---- reveal ---------------------------------------------------------------------------------- */
 
-/* The reveal failed: what now? */
+/* Handles a failed reveal. */
 static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status why)
 {
     if (why == SEFL_ECANCELLED || is_spoiled(r))
@@ -276,21 +272,20 @@ static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status wh
         return why;
     if (why == SEFL_ECRYPTO)
         return as_rounds_say(r, AGG_LOST, o->round);
-    /* the last two: lanes do not get anywhere, so the link itself is dialled anew */
+    /* the last two: lanes make no progress, so dial a new link */
     if (as_link_dead(r->link) || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT)
         return as_rounds_link_down(r, "reveal");
-    if (++r->refused >= REFUSALS_MAX) /* CSP will not, whatever we do */
+    if (++r->refused >= REFUSALS_MAX) /* CSP refuses every attempt */
         return as_rounds_say(r, AGG_LOST, o->round);
     return as_rounds_say(r, AGG_REVEAL_FAILED, o->round);
 }
 
-/* SET got no verdict that the round can go on with. Nothing is charged yet. */
+/* Handles a SET without a usable verdict. Nothing is charged yet. */
 static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why, bool few,
                               bool lost)
 {
-    sefl_status st = SEFL_OK;
     bool gone = why != SEFL_ECANCELLED && (few || lost);
-    /* EIO, EPROTO: our store or an upload, or CSP's words */
+    /* EIO, EPROTO: AS's store or an upload, or CSP's message */
     if (r->c.strict || (!gone && why != SEFL_EIO && why != SEFL_EPROTO))
         return not_revealed(r, o, why);
     if (gone)
@@ -299,13 +294,13 @@ static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why,
     if (as_link_dead(r->link)) {
         SEFL_PASS(as_rounds_link_down(r, "set"));
         if (!gone)
-            return st;
+            return SEFL_OK;
     }
     return as_rounds_say(r, AGG_LOST, o->round);
 }
 
-/* The closed sum of the set, unless CSP has revealed this round already. *handled: the round is
- * lost, and the machine knows. */
+/* Gets the closed sum of the set, unless CSP has already revealed this round. *handled: the round
+ * is lost, and the machine knows it. */
 static sefl_status get_sum(as_rounds *r, as_reveal *o, bool *handled)
 {
     if (as_link_peer(r->link)->revealed >= o->round)
@@ -319,11 +314,11 @@ static sefl_status get_sum(as_rounds *r, as_reveal *o, bool *handled)
     return as_rounds_say(r, AGG_LOST, o->round);
 }
 
-/* w from CSP. *handled: there is none, and the machine knows. */
+/* Gets w from CSP. *handled: there is none, and the machine knows it. */
 static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, int64_t *w,
                           bool *handled)
 {
-    sefl_status st = SEFL_OK;
+    sefl_status st;
     const as_channel *ch = r->c.channel;
     bool few, lost, kept;
     uint64_t t = clock_ns(r->c.mono);
@@ -336,9 +331,9 @@ static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, in
         r->parts.set = lap(r, &t);
     }
     if (!r->c.clear)
-        SEFL_TRY(get_sum(r, o, handled));
+        SEFL_PASS(get_sum(r, o, handled));
     if (*handled)
-        goto done;
+        return SEFL_OK;
     r->parts.sum = lap(r, &t);
     st = account_charge(r->c.account, o->round); /* durable before the masked sum leaves */
     r->parts.charge = lap(r, &t);
@@ -346,7 +341,7 @@ static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, in
         *handled = true;
         return not_revealed(r, order, st);
     }
-    SEFL_TRY(st);
+    SEFL_PASS(st);
     if (r->c.clear)
         return r->c.clear->reveal(r->c.ctx, o->round, o->attempt, w);
     if (ch->revealing)
@@ -356,10 +351,7 @@ static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, in
         ch->revealing(r->c.ctx, false);
     r->parts.reveal = lap(r, &t);
     *handled = st != SEFL_OK;
-    if (*handled)
-        st = not_revealed(r, order, st);
-done:
-    return st;
+    return *handled ? not_revealed(r, order, st) : SEFL_OK;
 }
 
 static sefl_status order_reveal(as_rounds *r, const agg_order *o)
@@ -378,8 +370,8 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     pthread_mutex_unlock(&r->lock);
     SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be revealed without a set", o->round);
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
-    /* died between the integers and the machine's step? They are the release: in mode own another
-     * reveal would draw our noise a second time */
+    /* after a crash between the integers and the machine's step, the stored integers are the
+     * release: in mode own another reveal would draw AS's noise a second time */
     if (as_store_released(r->store, o->round, w, t->values) == SEFL_OK) {
         st = as_rounds_say(r, AGG_REVEALED, o->round);
         goto done;
@@ -429,14 +421,14 @@ static void report(as_rounds *r, rounds_report *p)
         r->c.report(r->c.ctx, p);
 }
 
-/* Nothing of this round is needed any more. */
+/* Deletes a round's uploads and secrets, which are no longer needed. */
 static sefl_status forget_round(as_rounds *r, uint64_t round)
 {
     sefl_status st = r->c.uploads->forget(r->c.ctx, round);
     return st == SEFL_OK ? r->store->wipe(r->store->ctx, round) : st;
 }
 
-/* What the release check saw: into the log, and into the store what it must remember. */
+/* Logs the result of the release check and stores what later rounds need. */
 static sefl_status keep_check(as_rounds *r, uint64_t round, const release_made *made)
 {
     const release_numbers *n = &made->numbers;
@@ -452,8 +444,8 @@ static sefl_status keep_check(as_rounds *r, uint64_t round, const release_made *
              lf_real("bound", n->bound), lf_real("largest", n->largest),
              lf_real("signal", n->signal));
     if (release_signals_add(&r->signals, r->t, round, n->signal, &median))
-        log_warn(r->c.log, "the sum is much larger than those of the rounds before",
-                 lf_u64("round", round), lf_real("signal", n->signal), lf_real("median", median));
+        log_warn(r->c.log, "the sum is much larger than in earlier rounds", lf_u64("round", round),
+                 lf_real("signal", n->signal), lf_real("median", median));
     return as_store_signals_put(r->store, &r->signals);
 }
 
@@ -482,7 +474,7 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
     report(r, &p);
 
     pthread_mutex_lock(&r->lock);
-    if (!made.blocked) { /* with the machine's step, in one transaction */
+    if (!made.blocked) { /* stored with the machine's step, in one transaction */
         r->model.round = o->round;
         memcpy(r->model.hash, made.hash, sizeof made.hash);
     }
@@ -518,7 +510,7 @@ static sefl_status order_skip(as_rounds *r, const agg_order *o)
     journal_round row = r->row;
     pthread_mutex_unlock(&r->lock);
     /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the
-     * ledger has it among the releases that a client is in */
+     * ledger counts it as a release of its clients */
     SEFL_PASS(account_has(r->c.account, o->round, &row.charged));
     row.skipped = true;
     row.state = AGG_SKIPPING;

@@ -1,7 +1,8 @@
 /* Design.
- *  1. The machine is touched under `lock` only; long work (link, sum, release) is done without it.
- *  2. agg_next may change the machine (time passes): its memory is durable before the order is
- *     executed.
+ *  1. The driver uses the machine only under `lock`, and does long work (link, sum, release)
+ *     without it.
+ *  2. agg_next may change the machine (time passes): its memory is durable before the driver
+ *     executes the order.
  *  3. Order of locks: this one, then those of the ports. */
 #include "sum/as_rounds_internal.h"
 
@@ -56,7 +57,7 @@ sefl_status as_rounds_remember(as_rounds *r)
     return SEFL_OK;
 }
 
-/* Is the store an old copy? Then the ledger, or the note beside it, knows more. */
+/* Refuses an old copy of the store: the ledger, or the note beside it, is further ahead. */
 static sefl_status check_age(as_rounds *r, const agg_memory *m)
 {
     uint8_t hash[SHA256_BYTES];
@@ -65,7 +66,7 @@ static sefl_status check_age(as_rounds *r, const agg_memory *m)
     SEFL_PASS(account_has(r->c.account, m->round, &charged));
     SEFL_NEED(!charged || m->phase >= AGG_REVEALING, SEFL_ESTATE,
               "an old copy of %s was put back: round %" PRIu64
-              " is charged, and the journal says that it is still %s; " ACCOUNT_REMEDY,
+              " is charged, but the journal still has it as %s; " ACCOUNT_REMEDY,
               r->store->place, m->round, agg_phase_name(m->phase));
     SEFL_PASS(account_noted(r->c.account, &r->noted, hash));
     SEFL_NEED(r->noted <= step_of(m), SEFL_ESTATE,
@@ -76,7 +77,7 @@ static sefl_status check_age(as_rounds *r, const agg_memory *m)
     return SEFL_OK;
 }
 
-/* Counts while collecting are the uploads'; the rest must be written. */
+/* True if the memory must be written. The number of clients is not compared: uploads have it. */
 static bool memory_differs(const agg_memory *a, const agg_memory *b)
 {
     return a->phase != b->phase || a->round != b->round || a->attempt != b->attempt ||
@@ -114,7 +115,7 @@ static sefl_status or_none(sefl_status st)
     return st == SEFL_ENOTFOUND ? SEFL_OK : st;
 }
 
-/* The machine and the present round from the store. */
+/* Restores the machine and the current round from the store. */
 static sefl_status restore_round(as_rounds *r, agg_memory *m)
 {
     const as_store *s = r->store;
@@ -134,7 +135,7 @@ static sefl_status restore_round(as_rounds *r, agg_memory *m)
         SEFL_PASS(s->wipe(s->ctx, m->round - 1));
     if (m->phase == AGG_DONE)
         SEFL_PASS(s->wipe(s->ctx, m->round));
-    log_info(r->c.log, "taking up", lf_u64("round", m->round),
+    log_info(r->c.log, "resuming", lf_u64("round", m->round),
              lf_str("phase", agg_phase_name(m->phase)));
     return SEFL_OK;
 }
@@ -190,7 +191,7 @@ void as_rounds_stop(as_rounds *r)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Without the lock: ports ask with their own held, and take it inside ours elsewhere. */
+/* Works without the lock: ports call it with their own lock held. */
 bool as_rounds_stopping(const as_rounds *r)
 {
     return atomic_load(&r->stop) || !progress_report(r->c.stop, 0, 0);
@@ -204,7 +205,7 @@ void as_rounds_wake(as_rounds *r)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* With the lock: waits for an event, at most that long. */
+/* With the lock: waits for an event, at most this long. */
 static void wait_ms(as_rounds *r, uint64_t ms)
 {
     if (ms == 0 || r->stop)
@@ -247,7 +248,7 @@ sefl_status as_rounds_idle(as_rounds *r, uint64_t until_ms)
     return SEFL_OK;
 }
 
-/* Other questions to CSP; they may lose the link. */
+/* Lets the caller ask CSP other questions, which may lose the link. */
 static sefl_status between(as_rounds *r)
 {
     pthread_mutex_lock(&r->lock);
@@ -258,7 +259,7 @@ static sefl_status between(as_rounds *r)
     return r->link && as_link_dead(r->link) ? as_rounds_link_down(r, "request") : SEFL_OK;
 }
 
-/* The next order, with everything that it rests on durable. */
+/* Gets the next order, after the machine's memory is durable. */
 static sefl_status next_order(as_rounds *r, agg_order *o)
 {
     sefl_status st = SEFL_OK;

@@ -1,13 +1,13 @@
-/* as_rounds: the driver of AS's rounds. It executes the orders of sum/agg.h, durably, one after the
- * other: dial, sign, freeze, reveal, release, skip, finish. Nobody else does: the aggregator, the
- * simulator, `demo --sum` and `sefl bench round` are its users and differ in its ports only.
+/* as_rounds: the driver of AS's rounds. It executes the orders of sum/agg.h durably, one at a time:
+ * dial, sign, freeze, reveal, release, skip, finish. The aggregator, the simulator, `demo --sum`
+ * and `sefl bench round` all use this driver and differ only in its ports.
  *
  *     port        what it hides                  aggregator            simulator, demo
- *     store       what survives (as_store.h)     as_disk               as_memory
+ *     store       durable state (as_store.h)     as_disk               as_memory
  *     channel     the stream to CSP              TLS, lanes            a pair of ends in memory
  *     uploads     where clients' uploads are     files, running sum    arrays
  *     model       the next model                 files                 files, or none
- *     clear       CSP's part without CSP         none                  crypto clear, none, cdp
+ *     clear       CSP's part, without a CSP      none                  crypto clear, none, cdp
  *     wait        how time passes                a condition           virtual time
  *
  *     static const as_uploads uploads = { .accept = ..., .set = ..., ... };
@@ -15,16 +15,16 @@
  *                                                     .uploads = &uploads, ... }));
  *     SEFL_TRY(as_rounds_run(r));              // until the task is over
  *
- * What the driver guarantees, whatever dies and whenever:
- *   1. The machine's memory is in the store before an order is executed. So an attempt's number is
- *      used once.
- *   2. An order's result is in the store before the machine learns of it. Every order may be
- *      executed twice: its result is the same again, or replaces the earlier one whole.
- *   3. The charge is in our ledger before the masked sum leaves, the integers are in the store
- *      before anything of them is published, and the model before the round's secrets are wiped.
+ * The driver guarantees, whenever a process or machine crashes:
+ *   1. The machine's memory is in the store before the driver executes an order. So each attempt
+ *      number is used once.
+ *   2. An order's result is in the store before the machine learns of it. The driver may execute an
+ *      order twice: the second result is the same, or replaces the first one completely.
+ *   3. The charge is in AS's ledger before the masked sum leaves. The integers are in the store
+ *      before AS publishes any part of them, and the model before AS wipes the round's secrets.
  *
- * Threads: as_rounds_run has one owner, which calls the ports without the lock unless they say
- * otherwise; as_rounds_stop and as_rounds_wake may be called from any thread.
+ * Threads: as_rounds_run has one owner, which calls the ports without the lock unless a port says
+ * otherwise; any thread may call as_rounds_stop and as_rounds_wake.
  * Secrets: the integers between reveal and release. */
 #ifndef SUM_AS_ROUNDS_H
 #define SUM_AS_ROUNDS_H
@@ -42,58 +42,59 @@ typedef struct as_rounds as_rounds;
 /* The stream to CSP. Entries after hang_up may be NULL. */
 typedef struct as_channel {
     sefl_status (*dial)(void *ctx, channel **out);
-    void (*hang_up)(void *ctx);                 /* no stream is fine */
-    void (*up)(void *ctx, const as_peer *peer); /* both servers agree about the task */
-    void (*revealing)(void *ctx, bool on);      /* makers of noise shares pause meanwhile */
-    bool (*ended)(void *ctx);                   /* a check of noise shares ended the task */
+    void (*hang_up)(void *ctx);                 /* does nothing without a stream */
+    void (*up)(void *ctx, const as_peer *peer); /* both servers agree on the task */
+    void (*revealing)(void *ctx, bool on);      /* pauses the makers of noise shares while on */
+    bool (*ended)(void *ctx);                   /* true: failed share checks ended the task */
     sefl_status (*shares_wait)(void *ctx, uint64_t round, uint64_t attempt, uint64_t count);
 } as_channel;
 
 /* Where uploads are. Entries marked * may be NULL where they are not needed. */
 typedef struct as_uploads {
-    /* Accepts uploads of this round from now on, into an empty sum. both: the header, signed by
-     * both servers, valid until the next round. With the lock. */
+    /* Starts accepting uploads of this round into an empty sum. both: the header that both servers
+     * signed, valid until the next round. With the lock. */
     sefl_status (*accept)(void *ctx, const round_header *h, sefl_span both);
-    /* Accepts none. With or without the lock, any number of times. */
+    /* Stops accepting uploads. With or without the lock, any number of times. */
     void (*close)(void *ctx);
-    /* *After a restart: adds a round's acknowledged uploads to the sum again, and counts them. */
+    /* *After a restart: adds a round's acknowledged uploads to the sum again and counts them. */
     sefl_status (*restore)(void *ctx, uint64_t round, uint32_t *clients);
-    /* The round is closed: everything that was acknowledged is in the sum, or on its way. */
+    /* The round is closed: every acknowledged upload is in the sum, or about to be added. */
     sefl_status (*freeze)(void *ctx, uint64_t round);
-    /* The frozen set, by rising client, into a new array (sefl_free); always the same. *set is NULL
-     * in the clear. */
+    /* Returns the frozen set, sorted by client, in a new array (sefl_free); the same set every
+     * time.
+     * *set is NULL if there is no CSP (as_clear). */
     sefl_status (*set)(void *ctx, uint64_t round, round_entry **set, uint32_t *n);
-    /* *Sealed tasks: the i-th upload in the order of arrival; false: not there yet. */
+    /* *Sealed tasks: the i-th upload in the order of arrival; false: it has not arrived. */
     bool (*arrived)(void *ctx, uint64_t round, uint32_t i, round_entry *out);
-    /* *Sealed tasks: the head of an upload, head_bytes(task.seal). */
+    /* *Sealed tasks: writes the head of an upload, head_bytes(task.seal). */
     sefl_status (*head)(void *ctx, uint64_t round, const round_entry *e, uint8_t *out);
-    /* *Sealed tasks: CSP refuses this client's head. named: few enough to log each by name. */
+    /* *Sealed tasks: CSP refuses this client's head. named: log the client by name. */
     void (*refused)(void *ctx, uint64_t round, const char *when, const head_refusal *r,
                     const uint8_t client[32], bool named);
-    /* *Sealed tasks: takes a refused upload off the sum; SEFL_ENOTFOUND: it is not in it. */
+    /* *Sealed tasks: subtracts a refused upload from the sum; SEFL_ENOTFOUND: it is not in it. */
     sefl_status (*take_off)(void *ctx, uint64_t round, const uint8_t client[32]);
-    /* *The closed sum of the set. SEFL_EIO, ECRYPTO, EPROTO, ERANGE: it is lost. */
+    /* *Returns the closed sum of the set. SEFL_EIO, ECRYPTO, EPROTO, ERANGE: the sum is lost. */
     sefl_status (*sum)(void *ctx, uint64_t round, ahe_sum **out);
-    /* The round is over, durably. */
+    /* Deletes the uploads of a round that is durably over. */
     sefl_status (*forget)(void *ctx, uint64_t round);
 } as_uploads;
 
-/* The calls of a file that defines them under these names; not `restore`. */
+/* Initialises all entries except `restore`, for a file that defines functions with these names. */
 #define AS_UPLOADS_CALLS                                                                   \
     .accept = accept_uploads, .close = close_uploads, .freeze = freeze, .set = upload_set, \
     .arrived = upload_arrived, .head = upload_head, .refused = upload_refused,             \
     .take_off = take_off, .sum = closed_sum, .forget = forget_uploads
 
 typedef struct as_model {
-    /* The next model, durable; or none, if the release check blocks it (out->blocked).
-     * numbers.bound is 0 where nothing was checked. Repeated after a crash it makes the same
+    /* Makes the next model durable, or none if the release check blocks it (out->blocked).
+     * numbers.bound is 0 if there was no check. A repetition after a crash writes the same
      * bytes. */
     sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out);
-    void (*settle)(void *ctx, uint64_t latest); /* may be NULL: `latest` is durably the newest */
+    void (*settle)(void *ctx, uint64_t latest); /* `latest` is durably the newest; may be NULL */
 } as_model;
 
-/* A federation without CSP: what CSP would answer. */
+/* CSP's part in a federation without a CSP. */
 typedef struct as_clear {
     sefl_status (*sign)(void *ctx, sefl_buf *both, round_header *h);
     sefl_status (*reveal)(void *ctx, uint64_t round, uint64_t attempt, int64_t *w);
@@ -106,19 +107,19 @@ typedef struct as_rounds_config {
     const sefl_coins *coins; /* "mask", "tree" */
     const as_store *store;
     account *account; /* our ledger */
-    void *ctx;        /* of all ports */
+    void *ctx;        /* first argument of every port */
     const as_channel *channel;
     const as_uploads *uploads;
     const as_model *model;
     const as_clear *clear; /* NULL: there is a CSP; else channel may be NULL */
-    /* Time passes until `until_ms` or an event; NULL: the driver waits, and pings CSP. */
+    /* Waits until `until_ms` or an event; NULL: the driver waits and pings CSP. */
     sefl_status (*wait)(void *ctx, uint64_t until_ms);
-    /* Called before every order, with the link or NULL: other questions to CSP. May be NULL. */
+    /* Called before every order, with the link or NULL, to ask CSP other questions. May be NULL. */
     void (*between)(void *ctx, as_link *link);
     void (*changed)(void *ctx);                        /* the phase has changed; may be NULL */
     void (*report)(void *ctx, const rounds_report *r); /* a round is over; may be NULL */
-    bool strict;               /* both servers are ours: a failed link ends the run */
-    const sefl_progress *stop; /* asked before every order; may be NULL */
+    bool strict;               /* both servers are in this process: a failed link ends the run */
+    const sefl_progress *stop; /* checked before every order; may be NULL */
     shares_pool *shares;       /* joint noise */
     pool *pool;
     const sefl_clock *wall, *mono;
@@ -126,34 +127,33 @@ typedef struct as_rounds_config {
     unsigned ping_ms; /* 0: 10 s */
 } as_rounds_config;
 
-/* Continues where the store left off. */
+/* Continues from the state in the store. */
 sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c) SEFL_MUST_CHECK;
 void as_rounds_free(as_rounds *r);
 
-/* Until the task is over (SEFL_OK), as_rounds_stop or config.stop (SEFL_ECANCELLED), or a failure
- * that time does not mend: a store that cannot be written, ledgers that disagree. */
+/* Runs until the task is over (SEFL_OK), as_rounds_stop or config.stop (SEFL_ECANCELLED), or a
+ * failure that waiting does not fix: a store that cannot be written, ledgers that disagree. */
 sefl_status as_rounds_run(as_rounds *r) SEFL_MUST_CHECK;
 void as_rounds_stop(as_rounds *r);
 bool as_rounds_stopping(const as_rounds *r);
-/* An event: as_rounds_run looks again. With the lock. */
+/* Reports an event: as_rounds_run looks for work. With the lock. */
 void as_rounds_wake(as_rounds *r);
 
 /* Sealed tasks, in the thread of as_rounds_run: sends CSP the heads of uploads that have arrived
- * since (EARLY). The driver does it while it waits. */
+ * since the last call (EARLY). The driver does so while it waits. */
 sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
 
-/* The lock guards the machine; what these return is valid while the caller holds it. */
+/* The lock guards the machine; results of these calls are valid while the caller holds it. */
 pthread_mutex_t *as_rounds_lock(as_rounds *r);
 agg *as_rounds_agg(as_rounds *r);
 sefl_span
-as_rounds_header(const as_rounds *r); /* of the present round; empty before it is signed */
+as_rounds_header(const as_rounds *r); /* of the current round; empty before it is signed */
 release_from as_rounds_model(const as_rounds *r); /* the latest release */
 
-/* Clients in the sum of a closed round; *refused: sealed tasks, how many CSP refused. */
+/* Number of clients in the sum of a closed round; sealed tasks: *refused is how many CSP
+ * refused. */
 uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused);
-/* A set as the leaves of its tree, into a new array (sefl_free). */
-sefl_status as_leaves(counted_leaf **out, const round_entry *set, uint32_t n) SEFL_MUST_CHECK;
-/* NULL: no link. In the thread of as_rounds_run. */
+/* Returns NULL without a link. In the thread of as_rounds_run. */
 as_link *as_rounds_link(as_rounds *r);
 
 #endif

@@ -1,5 +1,5 @@
-/* Sealed rounds at AS: CSP's key of a round, vouchers, heads while they arrive, the frozen set
- * and CSP's verdict on it, CSP's signature on who was counted. */
+/* Sealed rounds at AS: CSP's round key, vouchers, heads while they arrive, the frozen set and CSP's
+ * verdict on it, CSP's signature on the counted clients. */
 #include "base/alloc.h"
 #include "protocol/head.h"
 #include "sum/as_internal.h"
@@ -21,7 +21,6 @@ static sefl_status must_be_sealed(const as_link *l)
 
 sefl_status as_link_key(as_link *l, round_header *h)
 {
-    sefl_status st = SEFL_OK;
     const seal_suite *s = l->c.task->seal;
     uint64_t round;
     uint16_t suite;
@@ -30,10 +29,10 @@ sefl_status as_link_key(as_link *l, round_header *h)
     buf_reset(&l->out);
     SEFL_PASS(wr_u64(&l->out, h->round));
     SEFL_PASS(as_ask(l, LINK_KEY, buf_span(&l->out), LINK_KEY, LINK_KEY, &r));
-    if ((st = rd_u64(&r, &round)) != SEFL_OK || (st = rd_u16(&r, &suite)) != SEFL_OK)
-        return as_die(l, st);
+    SEFL_PASS(as_alive(l, rd_u64(&r, &round)));
+    SEFL_PASS(as_alive(l, rd_u16(&r, &suite)));
     if (round != h->round || suite != s->id || r.left != s->pub_bytes)
-        return as_die(l, sefl_fail(SEFL_EPROTO, "CSP's key is not one of this round and seal"));
+        return as_alive(l, sefl_fail(SEFL_EPROTO, "CSP's key has another round or another suite"));
     h->suite = suite;
     h->key_bytes = (uint16_t)s->pub_bytes;
     memset(h->key, 0, sizeof h->key);
@@ -49,11 +48,10 @@ sefl_status as_link_vouch(as_link *l, sefl_span bytes)
 
 /* ---- EARLY ----------------------------------------------------------------------------------- */
 
-/* One message: `n` heads from number `first` on. */
+/* Sends one EARLY: `n` heads starting with number `first`. */
 static sefl_status early_piece(as_link *l, uint64_t round, sefl_span heads, uint32_t first,
                                size_t n, head_refusal *refused, size_t *refused_n)
 {
-    sefl_status st = SEFL_OK;
     size_t one = head_bytes(l->c.task->seal), got, next = 0, index;
     const uint8_t *p = heads.p + first * one;
     rd r;
@@ -61,9 +59,8 @@ static sefl_status early_piece(as_link *l, uint64_t round, sefl_span heads, uint
     SEFL_PASS(wr_u64(&l->out, round));
     SEFL_PASS(wr_raw(&l->out, p, n * one));
     SEFL_PASS(as_ask(l, LINK_EARLY, buf_span(&l->out), LINK_EARLY, LINK_EARLY, &r));
-    if ((st = link_refusals_read(&r, refused + *refused_n, n, &got, (uint32_t)n)) != SEFL_OK)
-        return as_die(l, st);
     head_refusal *mine = refused + *refused_n;
+    SEFL_PASS(as_alive(l, link_refusals_read(&r, mine, n, &got, (uint32_t)n)));
     for (size_t i = 0; i < n; i++)
         if (next < got && mine[next].index == i)
             mine[next++].index += first;
@@ -80,7 +77,7 @@ sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refu
     *refused_n = 0;
     SEFL_PASS(must_be_sealed(l));
     SEFL_NEED(heads.n % one == 0 && heads.n / one <= LINK_SET_MAX, SEFL_EINVAL,
-              "%zu bytes are no heads of %zu", heads.n, one);
+              "%zu bytes are not a whole number of %zu-byte heads", heads.n, one);
     if (l->early_round != round)
         as_forget_early(l);
     l->early_round = round;
@@ -98,10 +95,10 @@ static bool has_early(const as_link *l, const as_set *s, uint32_t i)
     if (l->early_round != s->round)
         return false;
     size_t at = client_table_find(&l->early, s->leaves[i].client);
-    return at > 0 && memcmp(l->early.leaf[at - 1].units, s->leaves[i].units, 32) == 0;
+    return at > 0 && memcmp(l->early.leaf[at - 1].body, s->leaves[i].body, 32) == 0;
 }
 
-/* SET and all HEADS. A failure here, ours too, leaves the stream out of step. */
+/* Sends SET and all HEADS. Any failure, even of AS itself, leaves the stream out of step. */
 static sefl_status send_set(as_link *l, const as_set *s)
 {
     size_t one = head_bytes(l->c.task->seal);
@@ -114,11 +111,11 @@ static sefl_status send_set(as_link *l, const as_set *s)
     SEFL_PASS(link_send(l->ch, LINK_SET, buf_span(&l->out)));
     buf_reset(&l->out);
     for (uint32_t i = 0; i < s->clients; i++) {
-        const counted_leaf *leaf = &s->leaves[i];
+        const round_entry *leaf = &s->leaves[i];
         bool brief = has_early(l, s, i);
         SEFL_PASS(buf_extend(&l->out, &at, brief ? HEAD_PREFIX : one));
         if (brief)
-            head_short(at, leaf->client, leaf->units);
+            head_short(at, leaf->client, leaf->body);
         else
             SEFL_PASS(s->head(s->ctx, i, at));
         if (l->out.n + one > LINK_HEADS_PIECE || i + 1 == s->clients) {
@@ -129,11 +126,11 @@ static sefl_status send_set(as_link *l, const as_set *s)
     return channel_flush(l->ch);
 }
 
-/* The root over the leaves without the refused ones. */
+/* Checks the verdict's root: the root over the leaves that CSP kept. */
 static sefl_status check_root(const as_link *l, const as_set *s, const as_verdict *v)
 {
     sefl_status st = SEFL_OK;
-    counted_leaf *kept = NULL;
+    round_entry *kept = NULL;
     uint8_t root[SHA256_BYTES];
     uint32_t n = 0, next = 0;
     SEFL_TRY(sefl_new(&kept, s->clients, sizeof *kept));
@@ -183,22 +180,17 @@ sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few)
     SEFL_TRY(must_be_sealed(l));
     SEFL_CHECK(s->clients >= 1 && s->clients <= LINK_SET_MAX, SEFL_EINVAL, "a set of %u clients",
                s->clients);
-    if (l->dead)
-        return sefl_fail(SEFL_ECLOSED, "the link to CSP has failed before");
-    if ((st = send_set(l, s)) != SEFL_OK)
-        return as_die(l, st);
+    SEFL_CHECK(!l->dead, SEFL_ECLOSED, LINK_FAILED);
+    SEFL_TRY(as_alive(l, send_set(l, s)));
     l->no = 0;
     st = as_answer(l, LINK_SET, LINK_VERDICT, LINK_VERDICT, &r);
     if (st != SEFL_OK) {
-        as_forget_early(l); /* so has CSP */
+        as_forget_early(l); /* CSP has forgotten them too */
         if (few)
             *few = l->no == LINK_NO_FEW;
         goto done;
     }
-    if ((st = read_verdict(l, s, &r, &v)) != SEFL_OK) {
-        as_die(l, st);
-        goto done;
-    }
+    SEFL_TRY(as_alive(l, read_verdict(l, s, &r, &v)));
     *out = v, v = (as_verdict){ 0 };
 done:
     as_verdict_clear(&v);
@@ -210,23 +202,19 @@ done:
 sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, const uint8_t *id,
                                sefl_buf *out)
 {
-    sefl_status st = SEFL_OK;
     envelope env;
     counted_statement s;
-    SEFL_TRY(link_recv(l->ch, &l->m));
-    SEFL_CHECK(l->m.kind == LINK_COUNTED, SEFL_EPROTO, "CSP sends %s, wanted COUNTED",
-               link_kind_name(l->m.kind));
+    SEFL_PASS(link_recv(l->ch, &l->m));
+    SEFL_NEED(l->m.kind == LINK_COUNTED, SEFL_EPROTO, "CSP sends %s, wanted COUNTED",
+              link_kind_name(l->m.kind));
     if (!root)
-        goto done;
-    SEFL_TRY(envelope_read(&env, buf_span(&l->m.body)));
-    SEFL_TRY(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, l->c.task->servers.csp));
-    SEFL_TRY(counted_statement_read(&s, env.content));
-    SEFL_CHECK(s.round == round && memcmp(s.task, l->c.task->id, sizeof s.task) == 0 &&
-                   memcmp(s.root, root, sizeof s.root) == 0 &&
-                   (!id || memcmp(s.id, id, sizeof s.id) == 0),
-               SEFL_EPROTO, "CSP signed for another set than the one that it kept");
-    if (out)
-        SEFL_TRY(wr_raw(out, l->m.body.p, l->m.body.n));
-done:
-    return st;
+        return SEFL_OK;
+    SEFL_PASS(envelope_read(&env, buf_span(&l->m.body)));
+    SEFL_PASS(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, l->c.task->servers.csp));
+    SEFL_PASS(counted_statement_read(&s, env.content));
+    SEFL_NEED(s.round == round && memcmp(s.task, l->c.task->id, sizeof s.task) == 0 &&
+                  memcmp(s.root, root, sizeof s.root) == 0 &&
+                  (!id || memcmp(s.id, id, sizeof s.id) == 0),
+              SEFL_EPROTO, "CSP signed another set than the one that it kept");
+    return out ? wr_raw(out, l->m.body.p, l->m.body.n) : SEFL_OK;
 }

@@ -6,7 +6,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MEMORY_VERSION = 2, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16, REFUSAL_BYTES = 5 };
+enum { MEMORY_VERSION = 2, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16 };
+
+#define DAMAGED(what) "journal: the " what " of round %" PRIu64 " is damaged"
 
 static sefl_status put(const as_store *s, as_record what, uint64_t round, uint64_t attempt,
                        const sefl_buf *b)
@@ -152,7 +154,7 @@ sefl_status as_store_released(const as_store *s, uint64_t round, int64_t *w, siz
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     SEFL_TRY(s->get(s->ctx, AS_RELEASE, round, &b));
-    SEFL_CHECK(b.n == 8 * values, SEFL_EPROTO, "journal: release of round %" PRIu64, round);
+    SEFL_CHECK(b.n == 8 * values, SEFL_EPROTO, DAMAGED("release"), round);
     for (size_t i = 0; i < values; i++)
         w[i] = (int64_t)load_u64(b.p + 8 * i);
 done:
@@ -173,20 +175,17 @@ sefl_status as_store_verdict_get(const as_store *s, uint64_t round, as_verdict *
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     as_verdict v = { 0 };
-    *out = (as_verdict){ 0 };
+    size_t refused;
+    *out = v;
     SEFL_TRY(s->get(s->ctx, AS_VERDICT, round, &b));
     rd in = rd_over(buf_span(&b));
     SEFL_TRY(rd_raw(&in, v.root, sizeof v.root));
     SEFL_TRY(rd_u32(&in, &v.kept));
     SEFL_TRY(rd_u32(&in, &v.refused_n));
-    SEFL_CHECK(v.refused_n == rd_left(&in) / REFUSAL_BYTES, SEFL_EPROTO,
-               "journal: verdict of round %" PRIu64, round);
-    SEFL_TRY(sefl_new(&v.refused, v.refused_n ? v.refused_n : 1, sizeof *v.refused));
-    for (uint32_t i = 0; i < v.refused_n; i++) {
-        SEFL_TRY(rd_u32(&in, &v.refused[i].index));
-        SEFL_TRY(rd_u8(&in, &v.refused[i].reason));
-    }
-    SEFL_TRY(rd_end(&in));
+    SEFL_CHECK(v.refused_n <= rd_left(&in), SEFL_EPROTO, DAMAGED("verdict"), round);
+    SEFL_TRY(sefl_new(&v.refused, v.refused_n, sizeof *v.refused));
+    SEFL_TRY(link_refusals_read(&in, v.refused, v.refused_n, &refused, UINT32_MAX));
+    SEFL_CHECK(refused == v.refused_n, SEFL_EPROTO, DAMAGED("verdict"), round);
     *out = v, v = (as_verdict){ 0 };
 done:
     as_verdict_clear(&v);
@@ -201,10 +200,7 @@ sefl_status as_store_verdict(const as_store *s, uint64_t round, const as_verdict
     SEFL_TRY(wr_raw(&b, v->root, sizeof v->root));
     SEFL_TRY(wr_u32(&b, v->kept));
     SEFL_TRY(wr_u32(&b, v->refused_n));
-    for (uint32_t i = 0; i < v->refused_n; i++) {
-        SEFL_TRY(wr_u32(&b, v->refused[i].index));
-        SEFL_TRY(wr_u8(&b, v->refused[i].reason));
-    }
+    SEFL_TRY(link_refusals_write(&b, v->refused, v->refused_n));
     st = s->get(s->ctx, AS_VERDICT, round, &before);
     *is_new = st == SEFL_ENOTFOUND;
     SEFL_TRY(*is_new ? put(s, AS_VERDICT, round, 0, &b) : st);
@@ -230,7 +226,7 @@ sefl_status as_store_tree(const as_store *s, uint64_t round, const sefl_coins *c
         goto done;
     }
     SEFL_TRY(st);
-    SEFL_CHECK(b.n == COUNTED_SEED, SEFL_EPROTO, "journal: tree seed of round %" PRIu64, round);
+    SEFL_CHECK(b.n == COUNTED_SEED, SEFL_EPROTO, DAMAGED("tree seed"), round);
     memcpy(seed, b.p, COUNTED_SEED);
 done:
     buf_clear(&b);

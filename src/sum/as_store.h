@@ -1,28 +1,28 @@
-/* as_store: the port to what AS must not forget.
+/* as_store: the port to AS's durable state.
  *
  * The driver of the rounds (sum/as_rounds.h) and the reveal (sum/as_link.h) write each fact here
- * before anything depends on it. A store keeps named records per round and one row per round; it
- * does not know what is in a record. This file knows, and checks the rules that hold for every
- * store. Two stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h
+ * before anything depends on it. A store keeps named records and one row per round, and does not
+ * interpret them. This module defines their contents and checks the rules for all stores. Two
+ * stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h
  * (simulator, demo, benches, tests).
  *
  *     record      round    bytes
- *     MEMORY      0        the machine's memory (agg_remember), with the row and MODEL in one step
+ *     MEMORY      0        the machine's memory (agg_remember); written with the row and MODEL
  *     MODEL       0        round u64 and hash 32 of the latest release; round 0: the initial model
  *     SIGNALS     0        round u64 and signal f64 of the latest releases (sum/release_check.h)
  *     BYE         0        CSP knows that the task is over
  *     HEADER      N        the header of round N, signed by both servers
- *     SET         N        the frozen set: client 32, body 32, by rising client
+ *     SET         N        the frozen set: client 32, body 32 each, sorted by client
  *     TREE        N        sealed tasks: the seed of the tree of round N (protocol/counted.h)
  *     VERDICT     N        sealed tasks: root 32, kept u32, refused u32, then index u32, reason u8
  *     COUNTED     N        sealed tasks: CSP's signature on the clients in the sum
- *     BLOCKED     N        the sentence with which the release check blocked round N
+ *     BLOCKED     N        the release check's reason to block round N
  *     MASK        N        secret: attempt u64, set 32, seed 32, coins 32, slice 32, noise shares
  *     REPLY       N        secret: attempt u64, digest 32 of CSP's reply
  *     RELEASE     N        secret: the released integers, 8 bytes each
  *
- * Threads: one owner; get may be called from any.   Secrets: MASK, REPLY, RELEASE: they are
- * sealed on a disk, and wipe destroys them. */
+ * Threads: one owner; any thread may call get.   Secrets: MASK, REPLY, RELEASE: a disk store
+ * encrypts them, and wipe destroys them. */
 #ifndef SUM_AS_STORE_H
 #define SUM_AS_STORE_H
 
@@ -55,8 +55,8 @@ typedef enum as_record {
 
 typedef struct as_store {
     void *ctx;
-    const char *place; /* for error sentences: a folder, "memory" */
-    /* Inserts or replaces; durable when it returns. attempt: names the coins that seal a secret. */
+    const char *place; /* for error messages: a folder, "memory" */
+    /* Inserts or replaces; durable on return. attempt selects the coins that encrypt a secret. */
     sefl_status (*put)(void *ctx, as_record what, uint64_t round, uint64_t attempt,
                        sefl_span bytes);
     /* Appends to out; SEFL_ENOTFOUND. */
@@ -65,11 +65,11 @@ typedef struct as_store {
     sefl_status (*row_get)(void *ctx, uint64_t round, journal_round *out);
     /* MEMORY, MODEL and the row: all or none. */
     sefl_status (*step)(void *ctx, const journal_round *row, sefl_span memory, sefl_span model);
-    /* Destroys the secrets of a round, its set and its uploads; the rest stays. */
+    /* Destroys the secrets of a round, its set and its uploads; other records stay. */
     sefl_status (*wipe)(void *ctx, uint64_t round);
 } as_store;
 
-/* The calls of a store whose file defines them under these names. */
+/* Initialises all entries of a store whose file defines functions with these names. */
 #define AS_STORE_CALLS \
     .put = put, .get = get, .row_put = row_put, .row_get = row_get, .step = step, .wipe = wipe
 
@@ -79,10 +79,10 @@ typedef struct as_store {
 typedef struct as_mask {
     uint64_t attempt;
     uint8_t set[32];
-    uint8_t seed[AHE_SEED_BYTES]; /* of the mask */
-    uint8_t coins[NOISE_COINS];   /* of the rest that AS draws for w */
-    uint8_t slice[SHA256_BYTES];  /* joint: the name of the slice, zeros otherwise */
-    sefl_buf x;                   /* joint: its shares, noise_value_bytes each */
+    uint8_t seed[AHE_SEED_BYTES]; /* seed of the mask */
+    uint8_t coins[NOISE_COINS];   /* coins for everything else that AS draws for w */
+    uint8_t slice[SHA256_BYTES];  /* joint: the name of the slice; otherwise zeros */
+    sefl_buf x;                   /* joint: the shares, noise_value_bytes each */
 } as_mask;
 
 /* Wipes. */
@@ -90,18 +90,18 @@ void as_mask_clear(as_mask *m);
 sefl_status as_mask_read(as_mask *out, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
 
-/* Before the first byte of the masked sum leaves. A later attempt replaces an earlier one: CSP
- * never revealed that one, or it would not have said GO. SEFL_ESTATE: the attempt does not rise,
- * the set changes, or a seed or slice comes a second time. */
+/* Stores a mask before the first byte of the masked sum leaves. A later attempt replaces an earlier
+ * one: CSP never revealed the earlier one, or it would not have answered GO. SEFL_ESTATE: the
+ * attempt does not increase, the set changes, or a seed or slice repeats. */
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
-/* The latest of this round, which the caller clears; SEFL_ENOTFOUND. */
+/* Loads the latest mask of this round, which the caller clears; SEFL_ENOTFOUND. */
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;
-/* Before CSP's reply to this attempt is used. SEFL_ESTATE: another reply to the attempt was
- * noted, so no mask and no shares ever meet two replies. */
+/* Stores the digest of CSP's reply to this attempt before AS uses the reply. SEFL_ESTATE: another
+ * reply to this attempt is stored, so no mask and no shares are ever combined with two replies. */
 sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,
                              const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
 
-/* The released integers: w has `values`. SEFL_ENOTFOUND. */
+/* Stores and loads the released integers: `values` of them in w. Loading: SEFL_ENOTFOUND. */
 sefl_status as_store_release(const as_store *s, uint64_t round, uint64_t attempt, const int64_t *w,
                              size_t values) SEFL_MUST_CHECK;
 sefl_status as_store_released(const as_store *s, uint64_t round, int64_t *w,
@@ -110,10 +110,10 @@ sefl_status as_store_released(const as_store *s, uint64_t round, int64_t *w,
 /* ---- sealed tasks ---------------------------------------------------------------------------- */
 
 typedef struct as_verdict {
-    uint8_t root[SHA256_BYTES]; /* checked: counted_root of the kept ones */
+    uint8_t root[SHA256_BYTES]; /* counted_root of the kept clients; as_link_set has checked it */
     uint32_t kept;              /* at least the threshold */
     uint32_t refused_n;
-    head_refusal *refused; /* by rising index; owned */
+    head_refusal *refused; /* sorted by index; owned */
 } as_verdict;
 
 void as_verdict_clear(as_verdict *v);
@@ -124,7 +124,7 @@ sefl_status as_store_verdict(const as_store *s, uint64_t round, const as_verdict
 /* SEFL_ENOTFOUND: there is none yet. */
 sefl_status as_store_verdict_get(const as_store *s, uint64_t round,
                                  as_verdict *out) SEFL_MUST_CHECK;
-/* Draws the seed of a round's tree once (coins "tree"). */
+/* Loads the tree seed of a round; draws and stores it on the first call (coins "tree"). */
 sefl_status as_store_tree(const as_store *s, uint64_t round, const sefl_coins *coins,
                           uint8_t seed[COUNTED_SEED]) SEFL_MUST_CHECK;
 
@@ -134,7 +134,7 @@ sefl_status as_store_step(const as_store *s, const journal_round *row, const agg
                           const release_from *model) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: a new task. */
 sefl_status as_store_memory(const as_store *s, agg_memory *out) SEFL_MUST_CHECK;
-/* A new task: round 0 and `init`. */
+/* In a new task: round 0 and `init`. */
 sefl_status as_store_model(const as_store *s, release_from *out,
                            const uint8_t init[SHA256_BYTES]) SEFL_MUST_CHECK;
 sefl_status as_store_signals_put(const as_store *s, const release_signals *v) SEFL_MUST_CHECK;

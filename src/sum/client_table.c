@@ -49,7 +49,7 @@ sefl_status client_table_put(client_table *t, const uint8_t client[32], const ui
         t->slot[slot_of(t, client)] = (uint32_t)at;
         t->n++;
     }
-    memcpy(t->leaf[at - 1].units, units, 32);
+    memcpy(t->leaf[at - 1].body, units, 32);
     *index = at - 1;
     return SEFL_OK;
 }

@@ -1,9 +1,9 @@
-/* client_table: clients and the units that each of them uploaded, found by fingerprint.
+/* client_table: a hash table from a client's fingerprint to the units that it uploaded.
  *
  *     SEFL_TRY(client_table_put(&t, client, units, &i));      // appends, or replaces its units
  *     size_t at = client_table_find(&t, client);              // i + 1, or 0
  *
- * Fingerprints are hashes: their first bytes are the place in the table.
+ * Fingerprints are hashes, so their first bytes select the slot.
  * Threads: one owner.   Secrets: none. */
 #ifndef PROTOCOL_CLIENT_TABLE_H
 #define PROTOCOL_CLIENT_TABLE_H
@@ -11,11 +11,12 @@
 #include "protocol/counted.h"
 
 typedef struct client_table {
-    counted_leaf *leaf; /* in order of appearance */
+    round_entry *leaf; /* in the order of the first put */
     size_t n, room;
-    uint32_t *slot; /* index + 1; 2 * room of them */
+    uint32_t *slot; /* index + 1, 0: free; 2 * room slots */
 } client_table;
 
+/* Returns the index + 1 of this client; 0: not in the table. */
 size_t client_table_find(const client_table *t, const uint8_t client[32]);
 sefl_status client_table_put(client_table *t, const uint8_t client[32], const uint8_t units[32],
                              size_t *index) SEFL_MUST_CHECK;

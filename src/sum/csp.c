@@ -1,8 +1,8 @@
 /* Design:
- *  1. A handler answers one message; csp_internal.h says how it ends.
- *  2. CSP answers nothing before the store says that it is durable, and writes nothing before it
- *     has checked signature and ledgers.
- *  3. csp_restart leaves nothing of an attempt; csp_serve ends with it. */
+ *  1. A handler answers one message; csp_internal.h lists how it can end.
+ *  2. CSP answers only after its writes are durable, and writes only after it has verified the
+ *     signature and compared the ledgers.
+ *  3. csp_restart drops all state of an attempt; csp_serve ends with it. */
 #include "sum/csp.h"
 
 #include "base/alloc.h"
@@ -75,7 +75,7 @@ sefl_status csp_no_ledger(csp *c, const ledger_head *theirs)
     char why[120];
     ledger_order v = s->ledger.compare(s->ledger.ctx, theirs);
     sefl_status st = csp_own(c, s->ledger.head(s->ledger.ctx, &ours));
-    if (st != SEFL_OK) /* it cannot be read, which is no disagreement */
+    if (st != SEFL_OK) /* an unreadable ledger is not a disagreement */
         return st;
     snprintf(why, sizeof why, "AS's has %" PRIu64 " records, CSP's %" PRIu64 ": %s",
              theirs->records, ours.records,
@@ -85,20 +85,15 @@ sefl_status csp_no_ledger(csp *c, const ledger_head *theirs)
     return csp_no(c, LINK_NO_LEDGER, why);
 }
 
-sefl_status csp_no_skipped(csp *c, const csp_round *r)
-{
-    return csp_no(c, LINK_NO_SKIPPED, csp_skip_text(r->skip));
-}
-
-/* ---- conditions: NO unless they hold --------------------------------------------------------- */
+/* ---- conditions: NO unless they are met ------------------------------------------------------ */
 
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now)
 {
-    const csp_store *s = c->c.store;
-    sefl_status st = csp_own(c, csp_store_get(s, round, now));
-    if (st == SEFL_OK && now->state == CSP_NEW)
+    SEFL_PASS(csp_own(c, csp_store_get(c->c.store, round, now)));
+    if (now->state == CSP_NEW)
         return csp_no(c, LINK_NO_HEADER, CSP_NEVER_SIGNED);
-    return st == SEFL_OK && now->state == CSP_SKIPPED ? csp_no_skipped(c, now) : st;
+    return now->state == CSP_SKIPPED ? csp_no(c, LINK_NO_SKIPPED, csp_skip_text(now->skip))
+                                     : SEFL_OK;
 }
 
 sefl_status csp_in_turn(csp *c, uint64_t round)
@@ -145,18 +140,20 @@ bool csp_ledgers_equal(csp *c, const ledger_head *peer)
     return s->ledger.compare(s->ledger.ctx, peer) == LEDGER_SAME;
 }
 
-/* Would the ledgers be equal once CSP has charged this round? Writes nothing. */
+/* Sets *equal to whether the ledgers would be equal after CSP's charge of this round. Writes
+ * nothing. */
 static sefl_status equal_after(csp *c, const ledger_head *peer, uint64_t round, bool *equal)
 {
     const csp_store *s = c->c.store;
     ledger_head after;
     sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);
     *equal = st == SEFL_OK && ledger_head_equal(&after, peer);
-    return st == SEFL_EBUDGET ? SEFL_OK : st; /* a charge that CSP refuses explains no difference */
+    return st == SEFL_EBUDGET ? SEFL_OK
+                              : st; /* a charge that CSP refuses cannot explain the difference */
 }
 
-/* The ledgers are equal, or AS has charged the round that is still to reveal (or that CSP skipped
- * by itself). */
+/* NO unless the ledgers are equal, or AS has charged the round that CSP has not revealed yet (or
+ * has skipped by itself). */
 static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
 {
     const csp_store *s = c->c.store;
@@ -171,14 +168,12 @@ static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
         if (last.state == CSP_SIGNED || last.state == CSP_SKIPPED)
             SEFL_PASS(csp_own(c, equal_after(c, peer, top.header, &fit)));
     }
-    if (!fit)
-        return csp_no_ledger(c, peer);
-    return SEFL_OK;
+    return fit ? SEFL_OK : csp_no_ledger(c, peer);
 }
 
 /* ---- greeting -------------------------------------------------------------------------------- */
 
-/* HELLO up to the signature, which covers it. NO unless AS signed it for this task. */
+/* Reads HELLO; the signature covers all bytes before it. NO unless AS signed it for this task. */
 static sefl_status read_hello(csp *c, rd *r, uint16_t *version, ledger_head *theirs)
 {
     uint16_t low, high;
@@ -188,7 +183,7 @@ static sefl_status read_hello(csp *c, rd *r, uint16_t *version, ledger_head *the
     SEFL_PASS(rd_u16(r, &low));
     SEFL_PASS(rd_u16(r, &high));
     *version = version_link(low, high, why);
-    if (*version == 0) /* the rest may have another form */
+    if (*version == 0) /* the rest may have another format */
         return csp_no(c, LINK_NO_VERSION, why);
     SEFL_PASS(ledger_head_read(r, theirs));
     SEFL_PASS(rd_raw(r, id, sizeof id));
@@ -247,7 +242,7 @@ static sefl_status on_task(csp *c, rd *r)
 
 /* ---- expiry ---------------------------------------------------------------------------------- */
 
-/* Life of a round's key from its header on: the longest that the round can take, and a day. */
+/* Lifetime of a round key from its header on: the maximum duration of the round, and a day. */
 static uint64_t life_ms(const task *t)
 {
     return t->deadline_ms + t->extensions * t->extend_ms + UINT64_C(24) * 3600 * 1000;
@@ -264,7 +259,7 @@ uint64_t csp_expires_ms(const csp *c)
     return atomic_load(&c->live_ms);
 }
 
-/* From here on csp_expire watches this round. */
+/* Makes csp_expire watch this round. */
 static void watch(csp *c, const csp_round *r)
 {
     if (task_is_sealed(c->c.task) && r->state == CSP_SIGNED)
@@ -281,11 +276,10 @@ sefl_status csp_round_over(csp *c, uint64_t round)
 
 sefl_status csp_expire(csp *c)
 {
-    const csp_store *s = c->c.store;
     const uint64_t round = c->live;
     if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= csp_expires_ms(c))
         return SEFL_OK;
-    SEFL_PASS(csp_store_skip(s, round, CSP_SKIP_EXPIRED));
+    SEFL_PASS(csp_store_skip(c->c.store, round, CSP_SKIP_EXPIRED));
     SEFL_PASS(csp_round_over(c, round));
     log_error(c->c.log, "round key expired: round skipped", lf_u64("round", round),
               lf_str("why", csp_skip_text(CSP_SKIP_EXPIRED)));
@@ -294,8 +288,8 @@ sefl_status csp_expire(csp *c)
 
 /* ---- headers and orders ---------------------------------------------------------------------- */
 
-/* AS has released this round: its stored output can go. A failure is no reason to stop: the next
- * header tries again. */
+/* Erases the stored output of a round that AS has released. Ignores a failure: the next header
+ * tries again. */
 static void forget(csp *c, uint64_t round)
 {
     const csp_store *s = c->c.store;
@@ -310,15 +304,14 @@ static void forget(csp *c, uint64_t round)
 /* A new round: its header becomes durable. */
 static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
 {
-    const csp_store *s = c->c.store;
-    uint64_t most; /* the call notes when the round began; its answer counts later */
+    uint64_t most; /* unused: the call records that the round began */
     SEFL_PASS(csp_in_turn(c, h->round));
     SEFL_PASS(csp_header_key(c, h));
     *now = (csp_round){ .round = h->round,
                         .state = CSP_SIGNED,
                         .signed_ms = c->c.wall ? clock_ms(c->c.wall) : 0,
                         .header = *h };
-    SEFL_PASS(csp_own(c, csp_store_sign(s, now)));
+    SEFL_PASS(csp_own(c, csp_store_sign(c->c.store, now)));
     watch(c, now);
     if (c->c.members && c->c.members(c->c.enrol_ctx, h->round, true, &most) != SEFL_OK)
         log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
@@ -329,7 +322,6 @@ static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
 static sefl_status on_header(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *s = c->c.store;
     ledger_head theirs;
     envelope env;
     csp_round now = { 0 };
@@ -341,7 +333,7 @@ static sefl_status on_header(csp *c, rd *r)
     SEFL_TRY(csp_from_as(c, &env, SIGN_HEADER));
     SEFL_TRY(round_header_read(&h, env.content));
     SEFL_TRY(ledgers_must_fit(c, &theirs));
-    SEFL_TRY(csp_own(c, csp_store_get(s, h.round, &now)));
+    SEFL_TRY(csp_own(c, csp_store_get(c->c.store, h.round, &now)));
     if (now.state == CSP_NEW)
         SEFL_TRY(begin_round(c, &h, &now));
     size_t n = round_header_write(a, &now.header);
@@ -349,7 +341,7 @@ static sefl_status on_header(csp *c, rd *r)
         return csp_no(c, LINK_NO_HEADER,
                       "AS asked with another model before, so its state is an old copy");
     forget(c, h.round - 1);
-    if (env.by[0].signer != SIGNER_AS) /* only what was checked, and ours */
+    if (env.by[0].signer != SIGNER_AS) /* only the verified signature, and ours */
         env.by[0] = env.by[1];
     env.count = 1;
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, c->c.key));
@@ -360,7 +352,7 @@ done:
     return st;
 }
 
-/* The rest of the question is an order; NO unless AS signed it. */
+/* Reads an order, the rest of the question; NO unless AS signed it. */
 static sefl_status read_order(csp *c, rd *r, uint8_t what, link_order *out)
 {
     envelope env;
@@ -385,7 +377,7 @@ static sefl_status on_skip(csp *c, rd *r)
     SEFL_PASS(csp_own(c, csp_store_get(s, round, &now)));
     if (now.state == CSP_NEW)
         return csp_no(c, LINK_NO_HEADER, CSP_NEVER_SIGNED);
-    /* AS charged it and its REVEAL never came: the charge stands on both sides */
+    /* AS charged it and its REVEAL never arrived: the charge stands on both sides */
     const bool equal = csp_ledgers_equal(c, &theirs);
     if (!equal && now.state != CSP_REVEALED)
         SEFL_PASS(csp_own(c, equal_after(c, &theirs, round, &ahead)));
@@ -401,7 +393,7 @@ static sefl_status on_skip(csp *c, rd *r)
     return csp_reply_yes(c);
 }
 
-/* AS learns only yes or no: the reason is between this operator and the site. */
+/* AS learns only yes or no; the reason is for this operator and the site. */
 static sefl_status on_enrol(csp *c, rd *r)
 {
     enrol_claim claim;
@@ -410,7 +402,7 @@ static sefl_status on_enrol(csp *c, rd *r)
     SEFL_PASS(enrol_question_read(&claim, &proof, span_of(r->p, r->left)));
     sefl_status st = enrol_proof_check(&proof, &claim);
     if (st == SEFL_OK && memcmp(&claim.servers, &c->c.task->servers, sizeof claim.servers) != 0)
-        st = sefl_fail(SEFL_EAUTH, "the site knows other servers than this task's");
+        st = sefl_fail(SEFL_EAUTH, "the site's request names other servers than this task's");
     if (st == SEFL_OK && !c->c.enrol)
         st = sefl_fail(SEFL_EAUTH, "this server has no trust list");
     if (st == SEFL_OK)
@@ -436,8 +428,7 @@ static sefl_status on_ping(csp *c, rd *r)
     return rd_end(r);
 }
 
-/* The task ends: wipes the key of a round that is signed, and of the next one if AS has asked for
- * it. */
+/* Ends the task: wipes the key of a signed round, and of the next one if AS has asked for it. */
 static sefl_status give_up_keys(csp *c, unsigned reason)
 {
     const csp_store *s = c->c.store;
@@ -481,12 +472,12 @@ static sefl_status on_bye(csp *c, rd *r)
 
 #define IN(phase) (1u << CSP_##phase)
 
-/* What AS may say, and in which phases. */
+/* AS's messages, and the phases that accept them. */
 static const struct question {
     uint32_t kind;
     unsigned phases;
     sefl_status (*on)(csp *c, rd *body);
-    bool has_pieces; /* out of turn it ends the stream: CSP could not tell what follows */
+    bool has_pieces; /* out of turn it ends the stream: CSP cannot parse what follows */
 } questions[] = {
     { LINK_HELLO, IN(START), on_hello },
     { LINK_TASK, IN(GREETED), on_task },
@@ -505,7 +496,7 @@ static const struct question {
 };
 #undef IN
 
-/* Has AS spoiled noise shares so often that the task is over? */
+/* True if so many checks of noise shares have failed that the task is over. */
 static bool is_spoiled(const csp *c)
 {
     return c->c.checks && c->phase == CSP_READY &&
@@ -522,7 +513,7 @@ static sefl_status answer(csp *c, const link_msg *in)
         q++;
     const bool now = q < end && (q->phases & 1u << c->phase);
     SEFL_NEED(now || (q < end && !q->has_pieces && !pieces), SEFL_EPROTO,
-              "link: %s is not for AS to say%s", link_kind_name(in->kind), q < end ? " now" : "");
+              "link: AS may not send %s%s", link_kind_name(in->kind), q < end ? " now" : "");
     if (!pieces)
         SEFL_PASS(csp_own(c, csp_expire(c)));
     if (!now)
@@ -624,7 +615,7 @@ const csp_times *csp_get_times(const csp *c)
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
-/* The store found, when it was opened, that it is an old copy. */
+/* Logs that the store detected, at open, that it is an old copy. */
 static sefl_status report_old_state(csp *c)
 {
     const csp_store *s = c->c.store;
@@ -640,8 +631,7 @@ static sefl_status report_old_state(csp *c)
     return SEFL_OK;
 }
 
-/* Wipes keys of rounds that are over, which a crash may have left; watches the round that is not
- * over. */
+/* Wipes keys that a crash may have left for finished rounds; watches the round that is not over. */
 static sefl_status sweep_keys(csp *c)
 {
     const csp_store *s = c->c.store;

@@ -76,7 +76,7 @@ static sefl_status note(void *ctx, uint64_t round, const uint8_t digest[SHA256_B
 /* ---- sealed tasks ---------------------------------------------------------------------------- */
 
 /* The kept clients are rows of updates; they stay, for `taken`. */
-static sefl_status set_put(void *ctx, uint64_t round, sefl_span set, const counted_leaf *kept,
+static sefl_status set_put(void *ctx, uint64_t round, sefl_span set, const round_entry *kept,
                            uint32_t n)
 {
     sefl_status st = SEFL_OK;
@@ -86,7 +86,7 @@ static sefl_status set_put(void *ctx, uint64_t round, sefl_span set, const count
     for (uint32_t i = 0; i < n; i++) {
         journal_update u = { .round = round };
         memcpy(u.client, kept[i].client, sizeof u.client);
-        memcpy(u.body, kept[i].units, sizeof u.body);
+        memcpy(u.body, kept[i].body, sizeof u.body);
         SEFL_TRY(journal_update_put(j, &u));
     }
     SEFL_TRY(journal_commit(j));
@@ -97,7 +97,7 @@ done:
 }
 
 typedef struct taking {
-    counted_leaf *next;
+    round_entry *next;
     uint32_t left;
 } taking;
 
@@ -107,11 +107,11 @@ static sefl_status take_kept(void *ctx, const journal_update *u)
     SEFL_NEED(t->left > 0, SEFL_EPROTO, "journal: the set has more clients than it should");
     t->left--;
     memcpy(t->next->client, u->client, 32);
-    memcpy(t->next++->units, u->body, 32);
+    memcpy(t->next++->body, u->body, 32);
     return SEFL_OK;
 }
 
-static sefl_status set_kept(void *ctx, uint64_t round, counted_leaf *out, uint32_t n)
+static sefl_status set_kept(void *ctx, uint64_t round, round_entry *out, uint32_t n)
 {
     taking t = { out, n };
     SEFL_PASS(journal_updates(of(ctx), round, take_kept, &t));
@@ -162,6 +162,22 @@ static sefl_status has_output(const csp_store *s, uint64_t round,
     return st == SEFL_ENOTFOUND || st == SEFL_ECRYPTO ? SEFL_OK : st;
 }
 
+/* Refuses records of an earlier format, which this version would take for missing or damaged.
+ * Only the last round counts: CSP answers no question about the records of the rounds before. */
+static sefl_status refuse_old_records(const csp_disk *d, uint64_t last)
+{
+    static const char *const old[] = { "statement", "digest", "refused 0" };
+    bool has = false;
+    for (size_t i = 0; i < sizeof old / sizeof *old && !has; i++)
+        SEFL_PASS(journal_fact_has(d->j, last, old[i], &has));
+    SEFL_NEED(!has, SEFL_EUNSUPPORTED,
+              "%s: an earlier version of sefl wrote the records of round %" PRIu64
+              ", and this version cannot read them: end the task with that version, then start a "
+              "new one",
+              journal_folder(d->j), last);
+    return SEFL_OK;
+}
+
 /* The last round, if it is signed and not revealed: a crash, or an old copy of the journal? The
  * header has the table. */
 static sefl_status settle(csp_disk *d, const csp_store *s, uint64_t last)
@@ -203,6 +219,7 @@ sefl_status csp_disk_open(csp_disk *d, journal *j, account *a, const sefl_coins 
     csp_store s = csp_disk_store(d);
     csp_highest top;
     SEFL_PASS(csp_store_highest(&s, &top));
+    SEFL_PASS(refuse_old_records(d, top.header));
     SEFL_PASS(settle(d, &s, top.header));
     /* AS has the header of the highest round, so it has all releases before it. */
     for (uint64_t r = 1; r < top.header; r++)

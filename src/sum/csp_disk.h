@@ -6,28 +6,28 @@
  *     SEFL_TRY(csp_disk_open(&d, j, a, &coins));
  *     csp_store store = csp_disk_store(&d);
  *
- * OUTPUT is sealed under the round's key of the journal, KEY is a file, and every other record is a
- * fact. csp_disk_open wipes what a crash left.
+ * OUTPUT is encrypted under the round file key of the journal, KEY is a file, and every other
+ * record is a fact. csp_disk_open wipes what a crash left behind.
  *
- * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round's sealing key
- * from them and from the root in its key file. CSP wipes them once the round is revealed or
- * skipped, by csp_disk_open at the latest, which also wipes those of other tasks: a folder serves
- * one task at a time. The kept clients of a set stay as rows and tell in how many rounds a client
- * took part. Vouchers outlive the task.
+ * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round key from them
+ * and from the root in its key file. CSP wipes them once the round is revealed or skipped, at the
+ * latest in csp_disk_open, which also wipes those of other tasks: a folder serves one task at a
+ * time. The kept clients of a set stay as rows, which count the rounds of each client. Vouchers
+ * outlive the task.
  *
- * Store and ledger are written in turn, so that an old copy of one of them is found. A reveal
- * has five steps, each durable before the next:
+ * CSP writes store and ledger alternately, so that csp_disk_open detects an old copy of either one.
+ * A reveal has five steps, each durable before the next:
  *     1. CHARGING in the journal             2. the charge in the ledger: account_charge
  *     3. OUTPUT, then REVEAL                 4. round and digest noted beside the ledger
  *     5. state CSP_REVEALED                  (only then the first byte of the output leaves)
- * csp_disk_open looks at the last round, if that is signed and not revealed:
- *     not charged, no note      nothing happened
- *     1, 2                      a crash before the reveal: AS asks again
- *     1 to 4, the digests fit   a crash after it: the round is revealed, with the stored output
- *     2 without 1, 4 without 3  the journal is an old copy; perhaps the round was revealed: it
- *                               is skipped for good (CSP_SKIP_OLD_STATE)
- * If the ledger has charges of rounds whose header the journal does not have, the whole task is
- * refused (SEFL_ESTATE).
+ * csp_disk_open checks the last round if it is signed and not revealed:
+ *     not charged, no note      no reveal had begun
+ *     1, 2                      a crash before the reveal: AS will ask again
+ *     1 to 4, digests match     a crash after the reveal: the round is revealed, with its output
+ *     2 without 1, 4 without 3  the journal is an old copy, and the round may have been revealed:
+ *                               CSP skips it permanently (CSP_SKIP_OLD_STATE)
+ * If the ledger has charged rounds whose header the journal does not have, csp_disk_open refuses
+ * the task (SEFL_ESTATE). SEFL_EUNSUPPORTED: an earlier version wrote the last round's records.
  * Threads: one owner.   Secrets: output. */
 #ifndef SUM_CSP_DISK_H
 #define SUM_CSP_DISK_H
@@ -46,10 +46,10 @@ typedef struct csp_disk {
 sefl_status csp_disk_open(csp_disk *d, journal *j, account *a,
                           const sefl_coins *coins) SEFL_MUST_CHECK;
 
-/* A Paillier key serves one task. The folder remembers the first task of each key for ever; another
- * task is SEFL_ESTATE: AS could add an upload of the old task to a sum of the new one and get a
- * second noisy view of it, and one stolen key would decrypt both. Does nothing in a sealed task,
- * whose keys live for one round. */
+/* Binds a Paillier key to one task. The folder records the first task of each key permanently; any
+ * other task is SEFL_ESTATE: AS could add an upload of the old task to a sum of the new one and get
+ * a second noisy view of it, and one stolen key would decrypt both. Does nothing in a sealed task,
+ * whose keys serve one round. */
 sefl_status csp_disk_bind_key(const csp_disk *d, const task *t) SEFL_MUST_CHECK;
 
 /* Valid as long as d. */

@@ -1,11 +1,11 @@
-/* Sealed tasks at CSP: the keys of rounds, and vouchers for clients' upload keys. */
+/* Sealed tasks at CSP: round keys, and vouchers for clients' upload keys. */
 #include "base/ct.h"
 #include "base/sha256.h"
 #include "sum/csp_set.h"
 
 #include <string.h>
 
-/* ---- the round's key ------------------------------------------------------------------------- */
+/* ---- the round key --------------------------------------------------------------------------- */
 
 static sefl_status key_of(const csp *c, seal_key **out, uint64_t round,
                           const uint8_t bytes[CSP_KEY_BYTES])
@@ -35,7 +35,7 @@ sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round)
     sefl_span pub = seal_key_pub(key);
     if (now.state == CSP_SIGNED &&
         (pub.n != now.header.key_bytes || memcmp(pub.p, now.header.key, pub.n) != 0)) {
-        log_error(c->c.log, "the key of this round was made with another key file",
+        log_error(c->c.log, "this round key belongs to another key file: start CSP with that file",
                   lf_u64("round", round));
         st = sefl_fail(SEFL_ENOTFOUND, "another key file");
         goto done;
@@ -50,12 +50,11 @@ done:
 static sefl_status key_new(const csp *c, seal_key **out, uint64_t round)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *s = c->c.store;
     uint8_t bytes[CSP_KEY_BYTES] = { 0 };
     sefl_rng rng;
     SEFL_TRY(coins_for(c->c.coins, &rng, "kem", round, 0));
     SEFL_TRY(rng_fill(&rng, bytes, sizeof bytes));
-    SEFL_TRY(csp_store_key_make(s, round, bytes));
+    SEFL_TRY(csp_store_key_make(c->c.store, round, bytes));
     SEFL_TRY(key_of(c, out, round, bytes));
 done:
     sefl_wipe(bytes, sizeof bytes);
@@ -65,22 +64,22 @@ done:
 sefl_status csp_on_key(csp *c, rd *r)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *s = c->c.store;
     csp_round now;
     seal_key *key = NULL;
     uint64_t round;
     SEFL_TRY(rd_u64(r, &round));
     SEFL_TRY(rd_end(r));
     if (!task_is_sealed(c->c.task))
-        return csp_no(c, LINK_NO_ORDER, "this task has no keys of rounds");
-    SEFL_TRY(csp_own(c, csp_store_get(s, round, &now)));
+        return csp_no(c, LINK_NO_ORDER, "this task has no round keys");
+    SEFL_TRY(csp_own(c, csp_store_get(c->c.store, round, &now)));
     if (now.state == CSP_REVEALED || now.state == CSP_SKIPPED)
         return csp_no(c, now.state == CSP_REVEALED ? LINK_NO_REVEALED : LINK_NO_SKIPPED,
-                      "the key of this round is wiped");
+                      "CSP has wiped the key of this round");
     if (now.state == CSP_NEW)
         SEFL_TRY(csp_in_turn(c, round));
     st = csp_key_load(c, &key, round);
-    if (st == SEFL_ENOTFOUND && now.state == CSP_SIGNED) /* never anew once it is signed */
+    if (st == SEFL_ENOTFOUND &&
+        now.state == CSP_SIGNED) /* never a new key once the header is signed */
         return csp_no(c, LINK_NO_KEY, NULL);
     if (st == SEFL_ENOTFOUND)
         st = key_new(c, &key, round);
@@ -100,18 +99,18 @@ sefl_status csp_header_key(csp *c, const round_header *h)
     const task *t = c->c.task;
     seal_key *key = NULL;
     if (h->suite != (t->seal ? t->seal->id : 0))
-        return csp_no(c, LINK_NO_HEADER, "its seal is not the task's");
+        return csp_no(c, LINK_NO_HEADER, "its seal suite is not the task's");
     if (!t->seal)
         return SEFL_OK;
     sefl_status st = csp_key_load(c, &key, h->round);
     if (st == SEFL_ENOTFOUND)
-        return csp_no(c, LINK_NO_ORDER, "KEY comes before the header");
+        return csp_no(c, LINK_NO_ORDER, "AS must ask for the KEY before the header");
     if (st != SEFL_OK)
         return csp_own(c, st);
     sefl_span pub = seal_key_pub(key);
     bool same = pub.n == h->key_bytes && memcmp(pub.p, h->key, pub.n) == 0;
     seal_key_free(key);
-    return same ? SEFL_OK : csp_no(c, LINK_NO_HEADER, "it does not carry the key that CSP gave");
+    return same ? SEFL_OK : csp_no(c, LINK_NO_HEADER, "it does not carry the key that CSP sent");
 }
 
 /* ---- vouchers -------------------------------------------------------------------------------- */
@@ -120,12 +119,12 @@ static sefl_status take_voucher(csp *c, const voucher *v)
 {
     const csp_store *s = c->c.store;
     if (memcmp(&v->servers, &c->c.task->servers, sizeof v->servers) != 0)
-        return sefl_fail(SEFL_EAUTH, "the voucher names other servers than this task's");
+        return sefl_fail(SEFL_EAUTH, "the voucher names other servers than this task");
     SEFL_PASS(c->c.vouch(c->c.enrol_ctx, v));
-    return s->voucher_put(s->ctx, v->client, v->serial, v->key); /* again at every start */
+    return s->voucher_put(s->ctx, v->client, v->serial, v->key); /* AS repeats it at every start */
 }
 
-/* AS learns only yes or no: the reason is between this operator and the site. */
+/* AS learns only yes or no; the reason is for this operator and the site. */
 sefl_status csp_on_vouch(csp *c, rd *r)
 {
     voucher v;

@@ -26,13 +26,8 @@ static sefl_status place(csp_memory *m, uint64_t round, csp_memory_round **out)
     size_t n = m->rounds;
     SEFL_PASS(writing(m));
     SEFL_NEED(round < 1 << 24, SEFL_ERANGE, "round %" PRIu64 " is beyond this memory", round);
-    if (round >= n) {
-        size_t more = round + 1 > 2 * n ? round + 1 : 2 * n;
-        const size_t one = sizeof(csp_memory_round *);
-        SEFL_PASS(sefl_grow(&m->round, n * one, more * one));
-        memset(m->round + n, 0, (more - n) * one);
-        m->rounds = more;
-    }
+    SEFL_PASS(sefl_room(&m->round, &m->rounds, round + 1, sizeof *m->round));
+    memset(m->round + n, 0, (m->rounds - n) * sizeof *m->round);
     if (!m->round[round])
         SEFL_PASS(sefl_new(&m->round[round], 1, sizeof **m->round));
     *out = m->round[round];
@@ -109,7 +104,7 @@ static sefl_status highest(void *ctx, csp_round_state state, uint64_t *out)
 
 /* ---- sealed tasks ---------------------------------------------------------------------------- */
 
-static sefl_status set_put(void *ctx, uint64_t round, sefl_span set, const counted_leaf *kept,
+static sefl_status set_put(void *ctx, uint64_t round, sefl_span set, const round_entry *kept,
                            uint32_t n)
 {
     sefl_status st = SEFL_OK;
@@ -124,7 +119,7 @@ done:
     return st;
 }
 
-static sefl_status set_kept(void *ctx, uint64_t round, counted_leaf *out, uint32_t n)
+static sefl_status set_kept(void *ctx, uint64_t round, round_entry *out, uint32_t n)
 {
     const csp_memory_round *at = csp_memory_at(ctx, round);
     SEFL_NEED(at->kept.n == n * sizeof *out, SEFL_EPROTO, "the set of round %" PRIu64, round);
@@ -133,20 +128,16 @@ static sefl_status set_kept(void *ctx, uint64_t round, counted_leaf *out, uint32
     return SEFL_OK;
 }
 
-static int by_client(const void *a, const void *b)
-{
-    return memcmp(a, ((const counted_leaf *)b)->client, 32);
-}
-
 static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
 {
     const csp_memory *m = ctx;
+    round_entry of;
+    memcpy(of.client, client, sizeof of.client);
     *rounds = 0;
     for (uint64_t r = 1; r < m->rounds; r++) {
         const csp_memory_round *at = csp_memory_at(m, r);
         *rounds += at->kept.n > 0 && (!at->row.skipped || at->row.charged) &&
-                   bsearch(client, at->kept.p, at->kept.n / sizeof(counted_leaf),
-                           sizeof(counted_leaf), by_client);
+                   bsearch(&of, at->kept.p, at->kept.n / sizeof of, sizeof of, round_entry_order);
     }
     return SEFL_OK;
 }
@@ -159,7 +150,7 @@ static sefl_status voucher_get(void *ctx, const uint8_t client[32], uint64_t *se
     if (at == 0)
         return sefl_fail(SEFL_ENOTFOUND, "this client has no voucher");
     *serial = m->serial[at - 1];
-    memcpy(key, m->vouched.leaf[at - 1].units, SIGN_PUB_BYTES);
+    memcpy(key, m->vouched.leaf[at - 1].body, SIGN_PUB_BYTES);
     return SEFL_OK;
 }
 
@@ -169,16 +160,13 @@ static sefl_status voucher_put(void *ctx, const uint8_t client[32], uint64_t ser
     csp_memory *m = ctx;
     size_t at = client_table_find(&m->vouched, client), owner = client_table_find(&m->keys, key);
     size_t ignored;
-    bool same = owner > 0 && memcmp(m->keys.leaf[owner - 1].units, client, 32) == 0;
+    bool same = owner > 0 && memcmp(m->keys.leaf[owner - 1].body, client, 32) == 0;
     if (at > 0 && m->serial[at - 1] == serial && same)
         return SEFL_OK;
     SEFL_PASS(writing(m));
     SEFL_NEED(at == 0 || serial > m->serial[at - 1], SEFL_ESTATE, "a voucher that is not newer");
     SEFL_NEED(owner == 0 || same, SEFL_ESTATE, "another client has this upload key");
-    size_t n = m->vouched.n;
-    if (at == 0 && (n & (n - 1)) == 0) /* full at 0, 1, 2, 4, ... */
-        SEFL_PASS(
-            sefl_grow(&m->serial, n * sizeof *m->serial, (n ? 2 * n : 1) * sizeof *m->serial));
+    SEFL_PASS(sefl_room(&m->serial, &m->serials, m->vouched.n + 1, sizeof *m->serial));
     SEFL_PASS(client_table_put(&m->keys, key, client, &ignored));
     SEFL_PASS(client_table_put(&m->vouched, client, key, &at));
     m->serial[at] = serial;

@@ -16,26 +16,27 @@ typedef struct csp_memory_round {
     journal_round row; /* state CSP_NEW: none */
     bool has[CSP_RECORDS];
     sefl_buf record[CSP_RECORDS];
-    sefl_buf kept;               /* the kept clients of the set: counted_leaf, by rising client */
-    unsigned reveals;            /* never above 1 */
-    unsigned wiped[CSP_RECORDS]; /* times */
+    sefl_buf kept;               /* kept clients of the set: round_entry, sorted by client */
+    unsigned reveals;            /* number of reveals, never above 1 */
+    unsigned wiped[CSP_RECORDS]; /* how often each record was wiped */
 } csp_memory_round;
 
 typedef struct csp_memory {
     ledger_port ledger;
-    uint64_t revealed_before, skipped_before; /* highest rounds of an earlier life */
+    uint64_t revealed_before, skipped_before; /* highest rounds of a resumed task */
     unsigned fail;                            /* tests: the n-th writing call fails; 0: none */
     unsigned calls;                           /* writing calls so far */
-    csp_memory_round **round;                 /* by number; NULL: nothing of it */
+    csp_memory_round **round;                 /* by number; NULL: no record */
     size_t rounds;
-    client_table vouched; /* each client's upload key (in the place of units) ... */
-    client_table keys;    /* ... and the client of each upload key */
-    uint64_t *serial;     /* of the voucher, by place in `vouched` */
+    client_table vouched; /* client -> upload key (in place of the units) */
+    client_table keys;    /* upload key -> client */
+    uint64_t *serial;     /* serials of the vouchers, in the order of `vouched` */
+    size_t serials;       /* capacity of `serial` */
 } csp_memory;
 
 csp_store csp_memory_store(csp_memory *m);
 
-/* What the store has of a round; zeros: nothing. For looking. */
+/* Returns all that the store has of a round, read-only; zeros: nothing. */
 const csp_memory_round *csp_memory_at(const csp_memory *m, uint64_t round);
 
 /* Wipes and frees; ledger, revealed_before and skipped_before stay. */

@@ -1,9 +1,9 @@
-/* The reveal at CSP. The order of things is the rule of one reveal (noise/online.h):
+/* The reveal at CSP. This order ensures a single reveal (noise/online.h):
  *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted ->
- *     reply computed -> csp_store.reveal: output and mark durable -> the round's key wiped -> the
+ *     reply computed -> csp_store_reveal: output and mark durable -> the round key wiped -> the
  *     first byte of the output leaves
- * Shares that were taken are gone, whatever fails after that.
- * After the mark this file reads the output from the store and repeats it, and nothing else. */
+ * Shares that were taken are lost if a later step fails.
+ * After the mark CSP only repeats the output from the store. */
 #include "base/alloc.h"
 #include "base/sha256.h"
 #include "sum/csp_set.h"
@@ -22,7 +22,7 @@ struct csp_revealing {
     sefl_buf plain;    /* the masked plain units */
     uint8_t *x;        /* joint: shares, noise_value_bytes each */
     size_t x_bytes;
-    uint64_t since; /* when the wait for the next piece began */
+    uint64_t since; /* start of the wait for the next piece */
 };
 
 void csp_revealing_drop(csp *c)
@@ -46,7 +46,7 @@ static uint32_t output_kind(const csp *c)
     return task_mode(c->c.task)->reply ? LINK_REPLY : LINK_PLAIN;
 }
 
-/* Sealed tasks: CSP's signature on who is in the release; the same bytes every time. */
+/* Sealed tasks: queues CSP's signature on the counted clients; the same bytes every time. */
 static sefl_status reply_counted(csp *c, uint64_t round, const uint8_t root[SHA256_BYTES],
                                  const uint8_t id[NOISE_ID])
 {
@@ -63,16 +63,15 @@ static sefl_status reply_counted(csp *c, uint64_t round, const uint8_t root[SHA2
     return envelope_write(csp_reply(c, LINK_COUNTED), &env);
 }
 
-/* The stored output, whole and unchanged. */
+/* Loads the stored output and checks that it is complete and unchanged. */
 static sefl_status read_kept(csp *c, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
                              uint8_t digest[SHA256_BYTES])
 {
-    const csp_store *s = c->c.store;
     uint8_t is[SHA256_BYTES];
     size_t bytes;
-    SEFL_PASS(csp_store_kept(s, round, id, output, digest));
+    SEFL_PASS(csp_store_kept(c->c.store, round, id, output, digest));
     SEFL_PASS(task_output_bytes(&bytes, c->c.task));
-    SEFL_NEED(output->n == bytes, SEFL_EIO, "%zu bytes stored of an output of %zu", output->n,
+    SEFL_NEED(output->n == bytes, SEFL_EIO, "the stored output has %zu bytes, not %zu", output->n,
               bytes);
     sha256_of(is, buf_span(output));
     SEFL_NEED(memcmp(is, digest, sizeof is) == 0, SEFL_EIO, "the stored output has changed");
@@ -82,7 +81,6 @@ static sefl_status read_kept(csp *c, uint64_t round, uint8_t id[NOISE_ID], sefl_
 static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
 {
     sefl_status st = SEFL_OK;
-    const csp_store *s = c->c.store;
     sefl_buf output = { 0 };
     csp_set set = { 0 };
     uint8_t id[NOISE_ID], digest[SHA256_BYTES];
@@ -95,8 +93,8 @@ static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
     }
     SEFL_TRY(csp_own(c, st));
     if (task_is_sealed(c->c.task))
-        SEFL_TRY(csp_own(c, csp_store_set_get(s, round, &set)));
-    SEFL_TRY(csp_own(c, csp_key_done(c, round))); /* a crash may have come between mark and this */
+        SEFL_TRY(csp_own(c, csp_store_set_get(c->c.store, round, &set)));
+    SEFL_TRY(csp_own(c, csp_key_done(c, round))); /* after a crash between mark and wipe */
     log_info(c->c.log, "output sent again", lf_u64("round", round));
     SEFL_TRY(csp_reply_head(c, LINK_KEPT, span_of(id, sizeof id)));
     SEFL_TRY(wr_raw(&output, digest, sizeof digest));
@@ -108,37 +106,33 @@ done:
     return st;
 }
 
-/* Makes output and mark durable: from here on the round is revealed. Then queues the output, which
- * it takes over. */
+/* Makes output and mark durable: from here on the round is revealed. Then queues the output and
+ * takes ownership of it. */
 static sefl_status keep_and_reply(csp *c, sefl_buf *output)
 {
-    sefl_status st = SEFL_OK;
     const csp_revealing *o = c->revealing;
-    const csp_store *s = c->c.store;
     const uint64_t round = o->s.round;
     uint8_t id[NOISE_ID], digest[SHA256_BYTES];
     uint64_t began = csp_now(c);
     link_plain_id(id, o->s.attempt, o->s.set);
     sha256_of(digest, buf_span(output));
-    st = csp_store_reveal(s, round, buf_span(&o->envelope), id, buf_span(output), digest);
+    sefl_status st =
+        csp_store_reveal(c->c.store, round, buf_span(&o->envelope), id, buf_span(output), digest);
     if (st == SEFL_OK) {
         csp_set_live(c, 0, 0);
         st = csp_key_done(c, round);
     }
     c->times.store = csp_now(c) - began;
-    if (st != SEFL_OK) {
+    if (st != SEFL_OK)
         log_error(c->c.log, "output not stored", lf_u64("round", round),
                   lf_str("why", sefl_last_error()));
-        goto done;
-    }
-    SEFL_TRY(wr_raw(output, digest, sizeof digest));
+    SEFL_PASS(st);
+    SEFL_PASS(wr_raw(output, digest, sizeof digest));
     *csp_reply(c, output_kind(c)) = *output, *output = (sefl_buf){ 0 };
-    SEFL_TRY(reply_counted(c, round, o->s.set, id));
-done:
-    return st;
+    return reply_counted(c, round, o->s.set, id);
 }
 
-/* The masked sum is complete: only now CSP draws its coins for the reply. */
+/* Computes the reply; CSP draws its coins only now that the masked sum is complete. */
 static sefl_status make_reply(csp *c, sefl_buf *out)
 {
     const csp_revealing *o = c->revealing;
@@ -163,7 +157,7 @@ static sefl_status make_reply(csp *c, sefl_buf *out)
 
 /* ---- the masked sum -------------------------------------------------------------------------- */
 
-/* The whole sum is decrypted. */
+/* Completes the reveal after the whole sum is decrypted. */
 static sefl_status finish(csp *c)
 {
     sefl_status st = SEFL_OK;
@@ -179,14 +173,14 @@ static sefl_status finish(csp *c)
              lf_u64("compute_ms", c->times.compute / 1000000),
              lf_u64("store_ms", c->times.store / 1000000));
     csp_revealing_drop(c);
-    gather_drop(c); /* it served */
+    gather_drop(c); /* no longer needed */
     c->phase = CSP_READY;
 done:
     buf_clear(&output);
     return st;
 }
 
-/* The next piece of the masked sum: decrypts it. */
+/* Decrypts the next piece of the masked sum. */
 sefl_status csp_on_sum(csp *c, rd *r)
 {
     csp_revealing *o = c->revealing;
@@ -212,7 +206,7 @@ sefl_status csp_on_sum(csp *c, rd *r)
 
 /* ---- REVEAL ---------------------------------------------------------------------------------- */
 
-/* Takes the shares that the statement names out of the pool, for ever. NO if they are not there. */
+/* Removes the shares that the statement names from the pool. NO if they are not there. */
 static sefl_status take_slice(csp *c)
 {
     csp_revealing *o = c->revealing;
@@ -221,7 +215,7 @@ static sefl_status take_slice(csp *c)
     bool joint = task_mode(t)->shares;
     unsigned bytes = noise_value_bytes(&p);
     if (shares_slice_count(&o->s.slice) != (joint ? t->values : 0))
-        return csp_no(c, LINK_NO_SLICE, "a slice of another length than the vector");
+        return csp_no(c, LINK_NO_SLICE, "the slice does not have the length of the vector");
     if (!joint)
         return SEFL_OK;
     SEFL_PASS(sefl_new(&o->x, t->values, bytes));
@@ -239,7 +233,7 @@ static sefl_status members_must_fit(csp *c, const round_statement *s)
     sefl_status st = c->c.members ? c->c.members(c->c.enrol_ctx, s->round, false, &most) : SEFL_OK;
     if (st != SEFL_OK || s->clients <= most)
         return csp_own(c, st);
-    snprintf(why, sizeof why, "%" PRIu32 " clients are stated, %" PRIu64 " were approved",
+    snprintf(why, sizeof why, "AS states %" PRIu32 " clients, the operator approved %" PRIu64,
              s->clients, most);
     return csp_no(c, LINK_NO_MEMBERS, why);
 }
@@ -254,9 +248,9 @@ static sefl_status set_must_fit(csp *c, const round_statement *s)
         return members_must_fit(c, s);
     const csp_set *set = gather_verdict(c, s->round);
     if (!set)
-        return csp_no(c, LINK_NO_ORDER, "SET comes first, on each stream");
+        return csp_no(c, LINK_NO_ORDER, "AS must send SET first, on each stream");
     if (s->clients != set->kept_n || memcmp(s->set, set->root, sizeof s->set) != 0)
-        return csp_no(c, LINK_NO_ORDER, "the statement is not about the set that was kept");
+        return csp_no(c, LINK_NO_ORDER, "the statement does not match the set that CSP kept");
     return SEFL_OK;
 }
 
@@ -276,15 +270,14 @@ static sefl_status charge_must_fit(csp *c, uint64_t round, const ledger_head *th
 
 static sefl_status charge(csp *c, uint64_t round)
 {
-    const csp_store *s = c->c.store;
     c->times = (csp_times){ 0 };
     uint64_t began = csp_now(c);
-    sefl_status st = csp_store_charge(s, round);
+    sefl_status st = csp_store_charge(c->c.store, round);
     c->times.charge = csp_now(c) - began;
     return st == SEFL_EBUDGET ? csp_no(c, LINK_NO_BUDGET, sefl_last_error()) : csp_own(c, st);
 }
 
-/* The round is charged: GO, and the sum may come. */
+/* The round is charged: answers GO and expects the sum. */
 static sefl_status expect_sum(csp *c)
 {
     csp_revealing *o = c->revealing;

@@ -1,11 +1,12 @@
 /* Design:
- *  1. CSP judges heads in batches and three steps: store and list of members, one head after the
- *     other; signature and seal, on all threads; the outcome, in order.
- *  2. The sum of pads holds the pads of the entries that are `on` and, after a SET, of its kept
- *     heads that no EARLY brought. At the verdict it holds exactly the kept ones.
- *  3. A SET has one of four modes: FRESH (judge), AGAIN (the store has the verdict: unseal the kept
- *     heads, judge nothing), SAME (this stream has the verdict, or the round is revealed: only
- *     compare), DRAIN (refused: only read). In each the digest tells whether it is the same set.
+ *  1. CSP checks heads in batches and three steps: member list and store, one head at a time;
+ *     signature and seal, on all threads; the outcome, in order.
+ *  2. The sum of pads contains the pads of the entries that are `on` and, after a SET, of its kept
+ *     heads that did not come with EARLY. At the verdict it contains exactly the kept ones.
+ *  3. A SET has one of four modes: FRESH (check all heads), AGAIN (the store has the verdict:
+ *     unseal the kept heads without a check), SAME (this stream has the verdict, or the round is
+ *     revealed: only compare), DRAIN (refused: only read). In each mode the digest identifies the
+ *     set.
  *  4. Answers are functions of heads and state, never of a sum. */
 #include "sum/csp_set.h"
 
@@ -22,11 +23,11 @@
 
 enum { BATCH = 256, REFUSED_ERROR = 100 /* more than one in 100 */ };
 
-/* What EARLY brought, beside table.leaf[i] and seed[i]. */
+/* A head from EARLY, beside table.leaf[i] and seed[i]. */
 typedef struct early {
     uint8_t hash[SHA256_BYTES];
     bool on;     /* its pad is in the sum */
-    bool in_set; /* the SET that is being read has it, and it is kept */
+    bool in_set; /* the current SET contains it, and CSP keeps it */
 } early;
 
 /* One head under examination. Secret: the seed. */
@@ -85,26 +86,25 @@ ahe_dec *gather_dec(const csp *c)
 
 sefl_status csp_key_done(csp *c, uint64_t round)
 {
-    const csp_store *s = c->c.store;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
     if (c->gather && c->gather->round == round) {
         seal_key_free(c->gather->key);
         c->gather->key = NULL;
     }
-    return csp_store_key_wipe(s, round);
+    return csp_store_key_wipe(c->c.store, round);
 }
 
-/* ---- what EARLY brought ---------------------------------------------------------------------- */
+/* ---- heads from EARLY ------------------------------------------------------------------------ */
 
-/* index + 1 of the entry of this upload; 0: no EARLY brought it */
+/* Returns the index + 1 of this upload's entry; 0: it did not come with EARLY. */
 static size_t find_early(const csp_gather *g, const head *h)
 {
     size_t at = client_table_find(&g->table, h->client);
-    return at > 0 && memcmp(g->table.leaf[at - 1].units, h->units, 32) == 0 ? at : 0;
+    return at > 0 && memcmp(g->table.leaf[at - 1].body, h->units, 32) == 0 ? at : 0;
 }
 
-/* Entries and seeds have room for as many as the table. */
+/* Gives entries and seeds as much room as the table. */
 static sefl_status grow(csp_gather *g)
 {
     sefl_status st = SEFL_OK;
@@ -140,7 +140,7 @@ static sefl_status take_pad(csp *c, const ahe_seed *seed)
     return SEFL_OK;
 }
 
-/* Takes off the pads that no kept head uses. */
+/* Removes the pads that no kept head uses. */
 static sefl_status take_unused(csp *c)
 {
     csp_gather *g = c->gather;
@@ -152,14 +152,14 @@ static sefl_status take_unused(csp *c)
     return SEFL_OK;
 }
 
-/* Makes room for n more pads: taking off the unused ones is always enough. */
+/* Makes room for n more pads: removing the unused ones is always enough. */
 static sefl_status make_room(csp *c, size_t n)
 {
     return n > c->c.task->ahe.pack.clients - c->gather->in_sum ? take_unused(c) : SEFL_OK;
 }
 
-/* Gets the gatherer of this round ready; a new round drops the one before. SEFL_ENOTFOUND: the
- * round's key is gone. */
+/* Prepares the gatherer of this round; a new round drops the previous one. SEFL_ENOTFOUND: the
+ * round key is gone. */
 static sefl_status gather_for(csp *c, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -183,9 +183,9 @@ done:
     return st;
 }
 
-/* ---- judging --------------------------------------------------------------------------------- */
+/* ---- checking -------------------------------------------------------------------------------- */
 
-/* Step one: the list of members and the store. */
+/* Step one: the member list and the store. */
 static sefl_status look_first(csp *c, look *l)
 {
     const csp_store *s = c->c.store;
@@ -208,7 +208,7 @@ static sefl_status look_first(csp *c, look *l)
 typedef struct open_job {
     const csp *c;
     look *l;
-    bool judged; /* AGAIN: the signature was checked when the set was judged */
+    bool judged; /* AGAIN: the signature was verified for the stored verdict */
 } open_job;
 
 /* Step two, on any thread. */
@@ -253,7 +253,7 @@ static void tell_refused(csp *c, const look *l)
 
 /* ---- EARLY ----------------------------------------------------------------------------------- */
 
-/* Puts a good head into the table; add_early adds its pad. A client's later head replaces its
+/* Puts a valid head into the table; add_early adds its pad. A client's later head replaces its
  * earlier one. */
 static sefl_status keep_early(csp *c, const look *l)
 {
@@ -275,7 +275,7 @@ static sefl_status keep_early(csp *c, const look *l)
     return SEFL_OK;
 }
 
-/* The pads of all entries that are not in the sum yet. */
+/* Adds the pads of all entries that are not in the sum yet. */
 static sefl_status add_early(csp *c)
 {
     csp_gather *g = c->gather;
@@ -329,7 +329,7 @@ sefl_status csp_on_early(csp *c, rd *r)
     csp_round now;
     uint64_t round;
     if (!task_is_sealed(c->c.task))
-        return csp_no(c, LINK_NO_ORDER, "this task has no heads");
+        return csp_no(c, LINK_NO_ORDER, "the uploads of this task have no heads");
     size_t one = head_bytes(c->c.task->seal);
     SEFL_PASS(rd_u64(r, &round));
     SEFL_NEED(r->left > 0 && r->left % one == 0 && r->left <= LINK_HEADS_PIECE, SEFL_EPROTO,
@@ -350,7 +350,7 @@ sefl_status csp_on_early(csp *c, rd *r)
     if (st == SEFL_OK)
         st = add_early(c);
     if (st != SEFL_OK)
-        gather_drop(c); /* half of it may be in the sum */
+        gather_drop(c); /* some of these pads may be in the sum */
     return csp_own(c, st);
 }
 
@@ -369,10 +369,10 @@ struct csp_reading {
     uint8_t last[32];             /* client of the head before */
     csp_set set;                  /* FRESH: being made; AGAIN, SAME: the store's */
     uint32_t kept_at, refused_at; /* AGAIN: heads compared so far */
-    bool differs;                 /* AGAIN, SAME: it is another set */
+    bool differs;                 /* AGAIN, SAME: this is another set */
     uint32_t pieces;              /* HEADS so far */
     csp_round now;
-    link_no no; /* DRAIN: the answer, and why; NULL: the code's sentence */
+    link_no no; /* DRAIN: the answer, and why; NULL: the code's text */
     const char *why;
 };
 
@@ -399,7 +399,7 @@ static sefl_status next_head(csp_reading *s, rd *r, look *l)
     bool shortened = r->p[4] == 0 && r->p[5] == 0;
     SEFL_PASS(rd_view(r, &bytes, shortened ? HEAD_PREFIX : head_bytes(suite)));
     SEFL_NEED(s->seen == 0 || memcmp(bytes.p + 8, s->last, 32) >= 0, SEFL_EPROTO,
-              "link: heads stand by rising client");
+              "link: heads are not sorted by client");
     bool twice = s->seen > 0 && memcmp(bytes.p + 8, s->last, 32) == 0;
     memcpy(s->last, bytes.p + 8, 32);
     sha256_of(l->hash, bytes);
@@ -415,7 +415,7 @@ static sefl_status next_head(csp_reading *s, rd *r, look *l)
         }
     }
     if (l->reason == HEAD_KEPT && shortened && !l->known)
-        l->reason = HEAD_FORM; /* EARLY did not bring it */
+        l->reason = HEAD_FORM; /* it did not come with EARLY */
     if (twice)
         l->reason = HEAD_TWICE;
     sha256_add(&s->digest, span_of(l->hash, sizeof l->hash));
@@ -435,8 +435,8 @@ static sefl_status look_limit(csp *c, look *l)
     return st;
 }
 
-/* Adds the kept heads' pads that are not in the sum: no EARLY brought them, or they were taken
- * off. */
+/* Adds the pads of kept heads that are not in the sum: they did not come with EARLY, or were
+ * removed. */
 static sefl_status sum_up(csp *c, size_t n)
 {
     sefl_status st = SEFL_OK;
@@ -474,9 +474,9 @@ static sefl_status fresh_batch(csp_reading *s, size_t n)
         const look *l = &g->looks[i];
         uint32_t index = s->seen - (uint32_t)(n - i);
         if (l->reason == HEAD_KEPT) {
-            counted_leaf *leaf = &s->set.kept[s->set.kept_n++];
+            round_entry *leaf = &s->set.kept[s->set.kept_n++];
             memcpy(leaf->client, l->h.client, 32);
-            memcpy(leaf->units, l->h.units, 32);
+            memcpy(leaf->body, l->h.units, 32);
         } else {
             s->set.refused[s->set.refused_n++] =
                 (head_refusal){ .index = index, .reason = l->reason };
@@ -486,7 +486,7 @@ static sefl_status fresh_batch(csp_reading *s, size_t n)
     return sum_up(c, n);
 }
 
-/* The store knows which heads are kept: those must be the same, and their seals must open. */
+/* The store has the kept heads: the heads must be the same, and their seals must open. */
 static sefl_status again_batch(csp_reading *s, size_t n)
 {
     csp *c = s->c;
@@ -499,9 +499,9 @@ static sefl_status again_batch(csp_reading *s, size_t n)
             l->reason = set->refused[s->refused_at++].reason;
             continue;
         }
-        const counted_leaf *leaf = s->kept_at < set->kept_n ? &set->kept[s->kept_at++] : NULL;
+        const round_entry *leaf = s->kept_at < set->kept_n ? &set->kept[s->kept_at++] : NULL;
         if (l->reason != HEAD_KEPT || !leaf || memcmp(leaf->client, l->h.client, 32) != 0 ||
-            memcmp(leaf->units, l->h.units, 32) != 0) {
+            memcmp(leaf->body, l->h.units, 32) != 0) {
             s->differs = true;
             l->reason = HEAD_FORM;
         }
@@ -517,26 +517,24 @@ static sefl_status again_batch(csp_reading *s, size_t n)
 
 static sefl_status set_piece(csp_reading *s, rd *r)
 {
-    sefl_status st = SEFL_OK;
     look spare, *looks = s->c->gather ? s->c->gather->looks : NULL;
     bool only_read = s->mode == SET_SAME || s->mode == SET_DRAIN || s->differs;
     assert(only_read || looks); /* gather_for made them */
     while (r->left > 0) {
         size_t n = 0;
         while (r->left > 0 && n < BATCH) {
-            SEFL_CHECK(s->seen < s->clients, SEFL_EPROTO, "link: more heads than SET said");
-            SEFL_TRY(next_head(s, r, only_read ? &spare : &looks[n]));
+            SEFL_NEED(s->seen < s->clients, SEFL_EPROTO, "link: more heads than SET announced");
+            SEFL_PASS(next_head(s, r, only_read ? &spare : &looks[n]));
             n++;
         }
         if (only_read)
             continue;
-        st = s->mode == SET_FRESH ? fresh_batch(s, n) : again_batch(s, n);
+        sefl_status st = s->mode == SET_FRESH ? fresh_batch(s, n) : again_batch(s, n);
         sefl_wipe(looks, BATCH * sizeof *looks);
-        SEFL_TRY(st);
+        SEFL_PASS(st);
         only_read = s->differs;
     }
-done:
-    return st;
+    return SEFL_OK;
 }
 
 static sefl_status reply_verdict(csp *c, const csp_set *s)
@@ -567,9 +565,8 @@ static sefl_status decide(csp_reading *s)
     if ((uint64_t)set->refused_n * REFUSED_ERROR > set->clients)
         log_error(c->c.log, "many heads refused", lf_u64("round", s->round),
                   lf_u64("refused", set->refused_n), lf_u64("clients", set->clients),
-                  lf_str("remedy",
-                         "compare the lists of clients of both servers; an aggregator that "
-                         "spoils heads drops clients"));
+                  lf_str("remedy", "compare the client lists of both servers; an aggregator that "
+                                   "spoils heads excludes clients"));
     return SEFL_OK;
 }
 
@@ -580,20 +577,18 @@ static sefl_status drain(csp_reading *s, link_no no, const char *why)
     return SEFL_OK;
 }
 
-/* What to do with this SET. */
+/* Chooses the mode of this SET. */
 static sefl_status choose_mode(csp_reading *s)
 {
     csp *c = s->c;
     const csp_store *store = c->c.store;
     const task *t = c->c.task;
-    sefl_status st = csp_store_get(store, s->round, &s->now);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(csp_store_get(store, s->round, &s->now));
     if (s->now.state == CSP_NEW)
         return drain(s, LINK_NO_HEADER, CSP_NEVER_SIGNED);
     if (s->now.state == CSP_SKIPPED)
         return drain(s, LINK_NO_SKIPPED, csp_skip_text(s->now.skip));
-    st = csp_store_set_get(store, s->round, &s->set);
+    sefl_status st = csp_store_set_get(store, s->round, &s->set);
     bool known = st == SEFL_OK;
     if (st != SEFL_OK && st != SEFL_ENOTFOUND)
         return st;
@@ -613,7 +608,7 @@ static sefl_status choose_mode(csp_reading *s)
     return SEFL_OK;
 }
 
-/* Memory and pads for a SET that CSP judges, or sums up again. */
+/* Prepares memory and pads for a SET that CSP checks, or sums up again. */
 static sefl_status get_ready(csp_reading *s)
 {
     csp *c = s->c;
@@ -637,7 +632,8 @@ sefl_status csp_on_set(csp *c, rd *r)
 {
     csp_reading *s;
     uint8_t number[8];
-    SEFL_NEED(task_is_sealed(c->c.task), SEFL_EPROTO, "link: SET in a task without heads");
+    SEFL_NEED(task_is_sealed(c->c.task), SEFL_EPROTO,
+              "link: SET in a task whose uploads have no heads");
     SEFL_PASS(sefl_new(&c->reading, 1, sizeof *c->reading));
     s = c->reading;
     s->c = c;
@@ -664,15 +660,14 @@ sefl_status csp_on_set(csp *c, rd *r)
 static sefl_status too_few(csp_reading *s)
 {
     csp *c = s->c;
-    const csp_store *store = c->c.store;
-    SEFL_PASS(csp_own(c, csp_store_skip(store, s->round, CSP_SKIP_FEW)));
+    SEFL_PASS(csp_own(c, csp_store_skip(c->c.store, s->round, CSP_SKIP_FEW)));
     SEFL_PASS(csp_own(c, csp_round_over(c, s->round)));
     log_info(c->c.log, "round skipped", lf_u64("round", s->round),
              lf_str("why", csp_skip_text(CSP_SKIP_FEW)));
     return csp_no(c, LINK_NO_FEW, NULL);
 }
 
-/* All heads of the SET are there. */
+/* Answers a SET after its last head. */
 static sefl_status answer_set(csp_reading *s)
 {
     csp *c = s->c;
@@ -685,7 +680,7 @@ static sefl_status answer_set(csp_reading *s)
         return csp_no(c, s->no, s->why);
     if (s->mode != SET_FRESH && (s->differs || memcmp(digest, s->set.digest, sizeof digest) != 0)) {
         if (s->mode == SET_AGAIN)
-            gather_drop(c); /* its sum may hold anything */
+            gather_drop(c); /* its sum may contain wrong pads */
         return csp_no(c, LINK_NO_ORDER, OTHER_SET);
     }
     if (s->mode == SET_SAME)

@@ -1,20 +1,20 @@
-/* csp_set: the heads of a sealed round at CSP, on one stream: the round's key, the seeds that EARLY
- * brought, the running sum of their pads, and the verdict on the SET. Internal to sum/csp*.c.
+/* csp_set: the heads of a sealed round at CSP, on one stream: the round key, the seeds from EARLY,
+ * the running sum of their pads, and the verdict on the SET. Internal to sum/csp*.c.
  *
  *     csp_on_early                while clients upload       seeds and pads into memory
- *     csp_on_set, csp_on_heads    once                       judges all heads; set durable; VERDICT
+ *     csp_on_set, csp_on_heads    once                       checks all heads; set durable; VERDICT
  *     gather_verdict, gather_dec                             for REVEAL
- *     gather_drop                 stream over, round over    wipes everything
+ *     gather_drop                 stream or round ends       wipes everything
  *
- * Nothing in here survives the stream: AS sends the heads again. The store has what is durable: the
- * key's 32 bytes and the set. */
+ * None of this survives the stream: AS sends the heads again. The store has the durable part: the
+ * 32 bytes of the round key and the set. */
 #ifndef SUM_CSP_SET_H
 #define SUM_CSP_SET_H
 
 #include "protocol/head.h"
 #include "sum/csp_internal.h"
 
-/* The questions; the first two in csp_key.c. */
+/* Handlers of questions; the first two are in csp_key.c. */
 sefl_status csp_on_key(csp *c, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_vouch(csp *c, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_early(csp *c, rd *r) SEFL_MUST_CHECK;
@@ -23,23 +23,23 @@ sefl_status csp_on_heads(csp *c, rd *r) SEFL_MUST_CHECK;
 /* Wipes the SET that is being read. */
 void csp_reading_drop(csp *c);
 
-/* The key from the store. SEFL_ENOTFOUND: it has none, or the root of another key file is in use,
- * which does not give the key that the header names. */
+/* Derives the round key from the store's bytes. SEFL_ENOTFOUND: the store has none, or CSP runs
+ * with another key file, whose root does not give the key in the signed header. */
 sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
 
-/* NO unless the header carries the key that KEY gave for its round (in a task without a seal:
- * none). */
+/* NO unless the header carries the key that CSP gave for its round (none in a task without a
+ * seal). */
 sefl_status csp_header_key(csp *c, const round_header *h) SEFL_MUST_CHECK;
 
-/* The verdict on this stream about this round; NULL: there was no SET. */
+/* Returns this stream's verdict on this round; NULL: there was no SET. */
 const csp_set *gather_verdict(const csp *c, uint64_t round);
-/* The decryptor with the pads of exactly the kept clients. */
+/* Returns the decryptor with the pads of exactly the kept clients. */
 ahe_dec *gather_dec(const csp *c);
 
-/* Wipes all. */
+/* Wipes all heads and pads. */
 void gather_drop(csp *c);
 
-/* The round's mark is durable: wipes its key here and in the store. */
+/* Wipes the round key in memory and in the store, once the round's mark is durable. */
 sefl_status csp_key_done(csp *c, uint64_t round) SEFL_MUST_CHECK;
 
 #endif

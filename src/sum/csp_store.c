@@ -18,13 +18,13 @@ const char *csp_skip_text(unsigned reason)
 {
     switch (reason) {
     case CSP_SKIP_OLD_STATE:
-        return "CSP's ledger has charged it, and CSP's store, an old copy, does not know whether "
-               "it was revealed";
+        return "CSP's ledger has charged it, but CSP's store is an old copy and does not show "
+               "whether it was revealed";
     case CSP_SKIP_EXPIRED:
         return "AS neither revealed nor skipped it within a day of its last possible deadline, so "
                "its key is wiped";
     case CSP_SKIP_FEW:
-        return "fewer heads of its set than the threshold were good";
+        return "fewer heads of its set than the threshold were valid";
     default:
         return NULL;
     }
@@ -39,7 +39,7 @@ void csp_set_clear(csp_set *s)
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-/* A record of exactly n bytes. */
+/* Loads a record of exactly n bytes. */
 static sefl_status get_fixed(const csp_store *s, csp_record what, uint64_t round, void *out,
                              size_t n)
 {
@@ -64,7 +64,7 @@ static sefl_status get_header(const csp_store *s, uint64_t round, round_header *
     return st;
 }
 
-/* A store may know no more than the state of a round of an earlier life (csp_memory.h). */
+/* A store may have only the state of a resumed task's earlier rounds (csp_memory.h). */
 static sefl_status unless_missing(sefl_status st)
 {
     return st == SEFL_ENOTFOUND ? SEFL_OK : st;
@@ -76,7 +76,7 @@ sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out)
     csp_round got = { .round = round };
     uint8_t why[4] = { 0 };
     *out = got;
-    if (round > INT64_MAX) /* of a peer's message: no such round */
+    if (round > INT64_MAX) /* from a peer's message: there is no such round */
         return SEFL_OK;
     sefl_status st = s->row_get(s->ctx, round, &row);
     if (st != SEFL_OK)
@@ -100,7 +100,7 @@ sefl_status csp_store_highest(const csp_store *s, csp_highest *out)
     SEFL_PASS(s->highest(s->ctx, CSP_SIGNED, &top.header));
     SEFL_PASS(s->highest(s->ctx, CSP_REVEALED, &top.revealed));
     SEFL_PASS(s->highest(s->ctx, CSP_SKIPPED, &top.skipped));
-    if (top.header < top.revealed) /* which was signed before */
+    if (top.header < top.revealed) /* that round was signed too */
         top.header = top.revealed;
     if (top.header < top.skipped)
         top.header = top.skipped;
@@ -127,7 +127,7 @@ static sefl_status put_state(const csp_store *s, const csp_round *now, csp_round
                           .skipped = state == CSP_SKIPPED,
                           .has_model = true };
     if (row.skipped)
-        SEFL_PASS(csp_store_charged(s, now->round, &row.charged));
+        SEFL_PASS(s->ledger.has(s->ledger.ctx, now->round, &row.charged));
     memcpy(row.model, now->header.model, sizeof row.model);
     return s->row_put(s->ctx, &row);
 }
@@ -149,19 +149,6 @@ sefl_status csp_store_charge(const csp_store *s, uint64_t round)
     return s->ledger.charge(s->ledger.ctx, round);
 }
 
-/* The ledger has the charge if charging once more would change nothing. */
-sefl_status csp_store_charged(const csp_store *s, uint64_t round, bool *out)
-{
-    ledger_head now, after;
-    if (s->ledger.has)
-        return s->ledger.has(s->ledger.ctx, round, out);
-    *out = false;
-    SEFL_PASS(s->ledger.head(s->ledger.ctx, &now));
-    sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);
-    *out = st == SEFL_OK && ledger_head_equal(&now, &after);
-    return st == SEFL_EBUDGET ? SEFL_OK : st;
-}
-
 sefl_status csp_store_mark(const csp_store *s, const csp_round *now)
 {
     return put_state(s, now, CSP_REVEALED);
@@ -176,7 +163,7 @@ sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span state
     sefl_buf b = { 0 };
     bool charged;
     SEFL_TRY(must_be(s, round, CSP_SIGNED, &now));
-    SEFL_TRY(csp_store_charged(s, round, &charged));
+    SEFL_TRY(s->ledger.has(s->ledger.ctx, round, &charged));
     SEFL_CHECK(charged, SEFL_ESTATE, "round %" PRIu64 " is not charged", round);
     SEFL_TRY(wr_raw(&b, id, NOISE_ID));
     SEFL_TRY(wr_raw(&b, digest, SHA256_BYTES));
@@ -216,7 +203,7 @@ sefl_status csp_store_skip(const csp_store *s, uint64_t round, unsigned reason)
     uint8_t why[4];
     store_u32(why, reason);
     SEFL_PASS(must_be(s, round, CSP_SIGNED, &now));
-    /* first what a broken attempt may have left: it has no use any more */
+    /* first the output that a broken attempt may have left */
     SEFL_PASS(s->wipe(s->ctx, CSP_OUTPUT, round));
     SEFL_PASS(s->put(s->ctx, CSP_SKIP, round, span_of(why, sizeof why)));
     return put_state(s, &now, CSP_SKIPPED);
@@ -266,7 +253,7 @@ sefl_status csp_store_set_put(const csp_store *s, uint64_t round, const csp_set 
     bool there;
     SEFL_TRY(must_be(s, round, CSP_SIGNED, &now));
     SEFL_TRY(csp_store_has(s, CSP_SET, round, &there));
-    SEFL_CHECK(!there, SEFL_ESTATE, "round %" PRIu64 " has its set already", round);
+    SEFL_CHECK(!there, SEFL_ESTATE, "round %" PRIu64 " already has its set", round);
     SEFL_TRY(wr_raw(&b, v->digest, sizeof v->digest));
     SEFL_TRY(wr_raw(&b, v->root, sizeof v->root));
     SEFL_TRY(wr_u32(&b, v->clients));

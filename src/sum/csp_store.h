@@ -1,24 +1,25 @@
-/* csp_store: the port to what CSP must not forget.
+/* csp_store: the port to CSP's durable state.
  *
  * The machine (csp.h) writes each fact here before anything depends on it. A store keeps named
- * records and one row per round; it does not know what is in a record. This file knows, and checks
- * the rules that hold for every store: CSP signs only a new round, and reveals or skips only a
+ * records and one row per round, and does not interpret them. This module defines their contents
+ * and checks the rules for all stores: CSP signs only a new round, and reveals or skips only a
  * signed one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h (a
  * role's journal) and csp_memory.h (simulator, benches, tests).
  *
  *     record      round   bytes
  *     OVER        0       AS ended the task
- *     HEADER      N       the header that CSP signs; the row follows and is the mark
+ *     HEADER      N       the header that CSP signs; the row, written next, is the mark
  *     CHARGING    N       CSP is about to charge this round
  *     SET         N       sealed tasks: digest 32, root 32, clients, kept, refused u32, then the
  *                         refused heads: index u32, reason u8
  *     REVEAL      N       id 32 of the reveal (link.h), digest 32 of the output, AS's statement
- *     SKIP        N       the reason, u32; the row follows and is the mark
- *     KEY         N       secret, sealed tasks: the 32 random bytes of the round's key
+ *     SKIP        N       the reason, u32; the row, written next, is the mark
+ *     KEY         N       secret, sealed tasks: the 32 random bytes of the round key
  *     OUTPUT      N       secret: the output
  *
  * The row is a journal_round: state, when CSP signed the header, and whether a skipped round is
- * charged. A reveal is: charge, reveal, and only then the first byte of the output leaves.
+ * charged. A reveal is csp_store_charge, then csp_store_reveal; only then the first byte of the
+ * output leaves.
  * Threads: one owner.   Secrets: KEY and OUTPUT; wipe destroys them. */
 #ifndef SUM_CSP_STORE_H
 #define SUM_CSP_STORE_H
@@ -35,39 +36,39 @@ enum { CSP_KEY_BYTES = 32 };
 typedef enum csp_round_state {
     CSP_NEW = 0,
     CSP_SIGNED = 1,   /* header signed */
-    CSP_REVEALED = 2, /* charged, output stored; for ever */
+    CSP_REVEALED = 2, /* charged, output stored; permanent */
     CSP_SKIPPED = 3,  /* never revealed */
 } csp_round_state;
 
 typedef struct csp_round {
     uint64_t round;
     csp_round_state state;
-    unsigned skip;      /* why it was skipped: AS's reason, 0 to 255, or a CSP_SKIP_ */
+    unsigned skip;      /* why the round was skipped: AS's reason, 0 to 255, or a CSP_SKIP_ */
     uint64_t signed_ms; /* CSP's wall clock when it signed the header */
     round_header header;
 } csp_round;
 
 /* CSP's own reasons to skip a round. */
 enum {
-    CSP_SKIP_OLD_STATE = 256, /* an old copy of its store was put back: perhaps it was revealed */
-    CSP_SKIP_EXPIRED = 257,   /* AS neither revealed nor skipped it in time */
-    CSP_SKIP_FEW = 258,       /* fewer good heads in its SET than the threshold */
+    CSP_SKIP_OLD_STATE = 256, /* CSP's store is an old copy: the round may have been revealed */
+    CSP_SKIP_EXPIRED = 257,   /* AS neither revealed nor skipped the round in time */
+    CSP_SKIP_FEW = 258,       /* fewer valid heads in the SET than the threshold */
 };
 
-/* The highest rounds of each state; 0: none. */
+/* The highest round in each state; 0: none. */
 typedef struct csp_highest {
-    uint64_t header; /* signed, whatever came of it */
+    uint64_t header; /* signed, whatever its state is now */
     uint64_t revealed, skipped;
 } csp_highest;
 
 /* What CSP decided about a SET. Final. */
 typedef struct csp_set {
-    uint8_t digest[SHA256_BYTES]; /* of the whole SET: a repetition must be the same */
+    uint8_t digest[SHA256_BYTES]; /* of the whole SET: a repetition must match it */
     uint8_t root[SHA256_BYTES];   /* counted_root of the kept clients */
-    uint32_t clients;             /* in the SET: kept and refused */
+    uint32_t clients;             /* number in the SET: kept and refused */
     uint32_t kept_n, refused_n;
-    counted_leaf *kept;    /* by rising client; owned */
-    head_refusal *refused; /* by rising index; owned */
+    round_entry *kept;     /* sorted by client; owned */
+    head_refusal *refused; /* sorted by index; owned */
 } csp_set;
 
 typedef enum csp_record {
@@ -84,83 +85,82 @@ typedef enum csp_record {
 
 typedef struct csp_store {
     void *ctx;
-    ledger_port ledger; /* the machine looks at it; csp_store_charge charges */
-    /* Inserts or replaces; durable when it returns. */
+    ledger_port ledger; /* the machine reads it; only csp_store_charge charges */
+    /* Inserts or replaces; durable on return. */
     sefl_status (*put)(void *ctx, csp_record what, uint64_t round, sefl_span bytes);
     /* Appends to out; SEFL_ENOTFOUND. */
     sefl_status (*get)(void *ctx, csp_record what, uint64_t round, sefl_buf *out);
-    /* KEY and OUTPUT: overwrites, syncs, unlinks. A round without one is fine. */
+    /* KEY and OUTPUT: overwrites, syncs, unlinks. Does nothing if there is none. */
     sefl_status (*wipe)(void *ctx, csp_record what, uint64_t round);
     sefl_status (*row_put)(void *ctx, const journal_round *row);
     sefl_status (*row_get)(void *ctx, uint64_t round, journal_round *out);
     /* The highest round in this state; 0: none. */
     sefl_status (*highest)(void *ctx, csp_round_state state, uint64_t *out);
-    /* Notes a reveal outside the store, so that an old copy of the store is found. May be NULL. */
+    /* Notes a reveal outside the store, to detect an old copy of the store. May be NULL. */
     sefl_status (*note)(void *ctx, uint64_t round, const uint8_t digest[SHA256_BYTES]);
 
     /* ---- sealed tasks only ---- */
     /* SET and the kept clients: all or none. */
-    sefl_status (*set_put)(void *ctx, uint64_t round, sefl_span set, const counted_leaf *kept,
+    sefl_status (*set_put)(void *ctx, uint64_t round, sefl_span set, const round_entry *kept,
                            uint32_t n);
-    /* The n kept clients, by rising client. */
-    sefl_status (*set_kept)(void *ctx, uint64_t round, counted_leaf *out, uint32_t n);
-    /* The number of rounds of this task in which the client was kept, except rounds skipped
-     * without a charge. */
+    /* Loads the n kept clients, sorted by client. */
+    sefl_status (*set_kept)(void *ctx, uint64_t round, round_entry *out, uint32_t n);
+    /* Counts the rounds of this task in which the client was kept, except rounds skipped without a
+     * charge. */
     sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds);
-    /* The client's upload key; SEFL_ENOTFOUND: no voucher. */
+    /* Loads the client's upload key; SEFL_ENOTFOUND: no voucher. */
     sefl_status (*voucher_get)(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES]);
-    /* Outlives the task. The same serial with the same key again is SEFL_OK and writes nothing;
-     * SEFL_ESTATE: the serial does not grow, or another client has that key. */
+    /* Outlives the task. Repeating the latest serial and key is SEFL_OK and writes nothing;
+     * SEFL_ESTATE: the serial does not increase, or another client has that key. */
     sefl_status (*voucher_put)(void *ctx, const uint8_t client[32], uint64_t serial,
                                const uint8_t key[SIGN_PUB_BYTES]);
 } csp_store;
 
-/* The calls of a store whose file defines them under these names; not `note`. */
+/* Initialises all entries except `note`, for a file that defines functions with these names. */
 #define CSP_STORE_CALLS                                                           \
     .put = put, .get = get, .wipe = wipe, .row_put = row_put, .row_get = row_get, \
     .highest = highest, .set_put = set_put, .set_kept = set_kept, .taken = taken, \
     .voucher_get = voucher_get, .voucher_put = voucher_put
 
-/* SEFL_OK with state CSP_NEW if the store has nothing of this round. */
+/* Loads a round; state CSP_NEW if the store has no record of it. */
 sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out) SEFL_MUST_CHECK;
 sefl_status csp_store_highest(const csp_store *s, csp_highest *out) SEFL_MUST_CHECK;
 sefl_status csp_store_sign(const csp_store *s, const csp_round *r) SEFL_MUST_CHECK;
-/* CSP's charge becomes durable here. A round that is charged already is SEFL_OK; SEFL_EBUDGET
- * refuses. */
+/* Makes CSP's charge durable. SEFL_OK if the round is already charged; SEFL_EBUDGET: refused. */
 sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
-sefl_status csp_store_charged(const csp_store *s, uint64_t round, bool *out) SEFL_MUST_CHECK;
-/* OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Once per round, and charged. */
+/* Writes OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Once per round, after its
+ * charge. */
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement_envelope,
                              const uint8_t id[NOISE_ID], sefl_span output,
                              const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
-/* Reads what csp_store_reveal stored; appends to *output. SEFL_ENOTFOUND once it is forgotten. */
+/* Loads what csp_store_reveal stored; appends to *output. SEFL_ENOTFOUND after csp_store_forget. */
 sefl_status csp_store_kept(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
                            sefl_buf *output, uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
-/* The mark CSP_REVEALED of a round whose REVEAL, OUTPUT and note are durable. */
+/* Writes the mark CSP_REVEALED of a round whose REVEAL, OUTPUT and note are durable. */
 sefl_status csp_store_mark(const csp_store *s, const csp_round *now) SEFL_MUST_CHECK;
 sefl_status csp_store_skip(const csp_store *s, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
-/* AS has released this round: erases its output. The mark stays. */
+/* Erases the output of a round that AS has released. The mark stays. */
 sefl_status csp_store_forget(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
-/* Has the store this record? */
+/* Sets *out to whether the store has this record. */
 sefl_status csp_store_has(const csp_store *s, csp_record what, uint64_t round,
                           bool *out) SEFL_MUST_CHECK;
 
-/* The round's key: replaced only while no header of the round is signed. */
+/* Stores the bytes of the round key; replaces them only while the header is not signed. */
 sefl_status csp_store_key_make(const csp_store *s, uint64_t round,
                                const uint8_t bytes[CSP_KEY_BYTES]) SEFL_MUST_CHECK;
-/* SEFL_ENOTFOUND: never made, or wiped. */
+/* SEFL_ENOTFOUND: never stored, or wiped. */
 sefl_status csp_store_key_get(const csp_store *s, uint64_t round,
                               uint8_t bytes[CSP_KEY_BYTES]) SEFL_MUST_CHECK;
 sefl_status csp_store_key_wipe(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
 /* Once per round. */
 sefl_status csp_store_set_put(const csp_store *s, uint64_t round, const csp_set *v) SEFL_MUST_CHECK;
-/* SEFL_ENOTFOUND: none yet. The caller clears it. */
+/* SEFL_ENOTFOUND: none yet. The caller clears *out. */
 sefl_status csp_store_set_get(const csp_store *s, uint64_t round, csp_set *out) SEFL_MUST_CHECK;
 
-/* "new", "signed", "revealed", "skipped"; "?" for a number that is no state. */
+/* "new", "signed", "revealed", "skipped"; "?" for any other number. */
 const char *csp_state_name(unsigned state);
-/* CSP's own reason in a sentence; NULL for a reason of AS's. */
+/* Describes a CSP_SKIP_ reason; NULL for a reason of AS. */
 const char *csp_skip_text(unsigned reason);
 
 void csp_set_clear(csp_set *s);

@@ -6,7 +6,7 @@
 
 enum { SIGNALS_LEAST = 3, SIGNAL_TIMES = 4 };
 
-/* How many vectors of the grid can be in the sum. */
+/* The maximum number of grid vectors in the sum. */
 static double vectors(const task *t, uint32_t clients)
 {
     double m = t->publish_count ? clients : t->clients_max;
@@ -64,7 +64,7 @@ sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t
               "the sum has a norm of %g; honest clients and the noise stay below %g", n.norm,
               n.bound);
     SEFL_NEED(n.weight >= n.weight_least && n.weight <= n.weight_most, SEFL_ERANGE,
-              "the weights add up to %g clients; honest ones stay within %g and %g", n.weight,
+              "the weights add up to %g clients; honest clients stay between %g and %g", n.weight,
               n.weight_least, n.weight_most);
     return SEFL_OK;
 }
@@ -73,7 +73,8 @@ sefl_status release_check_loss(double loss)
 {
     if (loss <= RELEASE_LOSS_MAX) /* false for NAN */
         return SEFL_OK;
-    return sefl_fail(SEFL_ERANGE, "the new model's validation loss is %g nats a token; at most %g",
+    return sefl_fail(SEFL_ERANGE,
+                     "the new model's validation loss is %g nats per token; at most %g is allowed",
                      loss, RELEASE_LOSS_MAX);
 }
 

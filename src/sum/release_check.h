@@ -1,59 +1,61 @@
-/* release_check: can honest clients and the noise have made this sum?
+/* release_check: whether honest clients and the noise can have produced a sum.
  *
- * Nobody sees a single update, so one client with a valid ciphertext can spoil the whole sum.
- * Before AS applies a sum it compares it with what honest clients can reach at most. R is the
- * released vector in real units, d its length (the weight slot included), D the sensitivity, C
- * the clip:
+ * No party sees a single update, so one client with a valid ciphertext can spoil the whole sum.
+ * Before AS applies a sum, it compares the sum with the bounds for honest clients. R is the
+ * released vector in real units, d its length (including the weight slot), D the sensitivity, C the
+ * clip:
  *
  *     joint   |R| <= m D + z D sqrt((sqrt(d) + 7.5)^2 + 20000)      false alarm below 2^-38
  *     own     |R| <= m D + sqrt(2) z D (sqrt(d) + 7.5)              below 2^-40
  *     none    |R| <= m (C + q sqrt(d))                              never
  *
- * m is the number of clients (unit record: times records_max), or clients_max where that number
- * may not be told: everybody sees whether a round was blocked. 20000 is for joint noise's rare
- * jumps. The weight slot must lie within [0, m] clients and ten deviations of the noise (joint:
- * sixty, for the jumps; a false alarm below 2^-40). With it m D is at most W C + m q sqrt(d),
- * where W is the slot's total and those deviations: who makes the divisor small makes the bound
- * small. A model whose validation loss is above RELEASE_LOSS_MAX, or not finite, is blocked too.
+ * m is the number of clients (unit record: times records_max), or clients_max where that number is
+ * not public: everybody sees whether a round was blocked. 20000 accounts for the rare jumps of
+ * joint noise. The weight slot must be in [0, m] clients, plus or minus ten standard deviations of
+ * the noise (joint: sixty, for the jumps; a false alarm below 2^-40). With a weight slot, m D is at
+ * most W C + m q sqrt(d), where W is the slot's total plus those deviations: a client that makes
+ * the divisor small also makes the bound small. AS also blocks a model whose validation loss is
+ * above RELEASE_LOSS_MAX or not finite.
  *
  *     st = release_check_sum(&n, &task, w, clients);      // SEFL_ERANGE: block; n has the numbers
  *     st = release_check_loss(loss);
  *
  * The check stops garbage. It does not stop a hostile vector of norm m D (docs/THREATS.md).
- * Threads: values.   Secrets: none: what it says is computed from the released numbers. */
+ * Threads: values.   Secrets: none: the result depends only on released numbers. */
 #ifndef PROTOCOL_RELEASE_CHECK_H
 #define PROTOCOL_RELEASE_CHECK_H
 
 #include "protocol/task.h"
 
-#define RELEASE_LOSS_MAX 50.0 /* nats a token */
+#define RELEASE_LOSS_MAX 50.0 /* nats per token */
 
 enum { RELEASE_SIGNALS = 10 };
 
 typedef struct release_numbers {
-    double norm, bound; /* |R| and the most that is let through */
-    double largest;     /* |R_i| */
+    double norm, bound; /* |R| and its upper bound */
+    double largest;     /* the largest |R_i| */
     double signal;      /* estimate of |R| without its noise: sqrt(max(0, |R|^2 - var d)) */
-    double weight, weight_least, weight_most; /* capped weights: the slot in clients; else 0 */
+    double weight, weight_least,
+        weight_most; /* capped weights: the slot, in clients, and its bounds */
 } release_numbers;
 
 typedef struct release_from {
-    uint64_t round; /* whose release the model is; 0: the initial model */
+    uint64_t round; /* the round that released the model; 0: the initial model */
     uint8_t hash[SHA256_BYTES];
 } release_from;
 
 typedef struct release_made {
-    release_numbers numbers; /* what the release check saw */
-    bool blocked;            /* no model was made: `why`; the rest is empty */
+    release_numbers numbers; /* the numbers of the release check */
+    bool blocked;            /* there is no model: `why`; the other members are empty */
     char why[200];
-    uint8_t hash[SHA256_BYTES]; /* of the new model's file */
-    uint64_t bytes;
-    bool has_perplexity; /* on the public validation text */
+    uint8_t hash[SHA256_BYTES]; /* hash of the new model's file */
+    uint64_t bytes;             /* size of that file */
+    bool has_perplexity;        /* on the public validation text */
     double perplexity;
 } release_made;
 
-/* w: task.values released integers. SEFL_ERANGE, with both numbers in the sentence, for a sum that
- * must not be applied; *out is filled in either case. */
+/* w: task.values released integers. SEFL_ERANGE, with both numbers in the message, for a sum that
+ * AS must not apply; fills *out in either case. */
 sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t *w,
                               uint32_t clients) SEFL_MUST_CHECK;
 sefl_status release_check_loss(double loss) SEFL_MUST_CHECK;
@@ -65,9 +67,9 @@ typedef struct release_signals {
     uint32_t n;
 } release_signals;
 
-/* Adds a round's signal, unless it is there already. True: it is above four times the median of
- * those before it (three or more), and above four times what noise alone makes of no signal:
- * worth a warning. */
+/* Adds a round's signal, unless it is already there. Returns true if the signal deserves a warning:
+ * it is above four times the median of the earlier ones (at least three), and above four times the
+ * signal that noise alone suggests. */
 bool release_signals_add(release_signals *s, const task *t, uint64_t round, double signal,
                          double *median);
 

@@ -47,39 +47,35 @@ sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *seria
     return SEFL_OK;
 }
 
-/* *again: it is the latest one. fact: what is to be written. */
-static sefl_status judge(journal *j, const uint8_t client[32], uint64_t serial,
+/* Sets *again if this is the client's latest voucher; else `fact` to what must be written. */
+static sefl_status check(journal *j, const uint8_t client[32], uint64_t serial,
                          const uint8_t key[SIGN_PUB_BYTES], bool *again, uint8_t fact[FACT])
 {
-    sefl_status st = SEFL_OK;
     uint8_t owner[32];
     memset(fact, 0, FACT);
-    st = get(j, "voucher", client, fact, FACT);
+    sefl_status st = get(j, "voucher", client, fact, FACT);
     if (st != SEFL_ENOTFOUND)
-        SEFL_TRY(st);
+        SEFL_PASS(st);
     uint64_t before = load_u64(fact);
     uint32_t keys = load_u32(fact + COUNT_AT);
     *again = before == serial && memcmp(fact + 8, key, SIGN_PUB_BYTES) == 0;
     if (*again)
-        goto done;
-    SEFL_CHECK(serial > before, SEFL_ESTATE,
-               "voucher: serial %" PRIu64 ", and this client's last one was %" PRIu64, serial,
-               before);
+        return SEFL_OK;
+    SEFL_NEED(serial > before, SEFL_ESTATE,
+              "voucher: serial %" PRIu64 " is not above this client's last one (%" PRIu64 ")",
+              serial, before);
     st = get(j, "upload", key, owner, sizeof owner);
-    SEFL_CHECK(st != SEFL_OK || memcmp(owner, client, sizeof owner) == 0, SEFL_ESTATE,
-               "voucher: another client has this upload key");
+    SEFL_NEED(st != SEFL_OK || memcmp(owner, client, sizeof owner) == 0, SEFL_ESTATE,
+              "voucher: another client has this upload key");
     if (st != SEFL_ENOTFOUND)
-        SEFL_TRY(st);
+        SEFL_PASS(st);
     keys += st == SEFL_ENOTFOUND;
-    SEFL_CHECK(keys <= UPLOAD_KEYS_MAX, SEFL_ESTATE,
-               "voucher: this client has had %d upload keys, and no more are taken",
-               UPLOAD_KEYS_MAX);
-    st = SEFL_OK;
+    SEFL_NEED(keys <= UPLOAD_KEYS_MAX, SEFL_ESTATE,
+              "voucher: this client has already had %d upload keys, the maximum", UPLOAD_KEYS_MAX);
     store_u64(fact, serial);
     memcpy(fact + 8, key, SIGN_PUB_BYTES);
     store_u32(fact + COUNT_AT, keys);
-done:
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t serial,
@@ -87,25 +83,24 @@ sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t seria
 {
     bool again;
     uint8_t fact[FACT];
-    return judge(j, client, serial, key, &again, fact);
+    return check(j, client, serial, key, &again, fact);
 }
 
 sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial,
                            const uint8_t key[SIGN_PUB_BYTES])
 {
     sefl_status st = SEFL_OK;
-    bool again, begun = false;
+    bool again;
     uint8_t fact[FACT];
-    SEFL_TRY(judge(j, client, serial, key, &again, fact));
+    SEFL_PASS(check(j, client, serial, key, &again, fact));
     if (again)
-        goto done;
-    SEFL_TRY(journal_begin(j));
-    begun = true;
+        return SEFL_OK;
+    SEFL_PASS(journal_begin(j));
     SEFL_TRY(put(j, "upload", key, span_of(client, 32)));
     SEFL_TRY(put(j, "voucher", client, span_of(fact, sizeof fact)));
     SEFL_TRY(journal_commit(j));
 done:
-    if (st != SEFL_OK && begun)
+    if (st != SEFL_OK)
         journal_rollback(j);
     return st;
 }

@@ -1,10 +1,9 @@
-/* upload_keys: which upload key each client has vouched for (protocol/voucher.h), in a server's
- * journal.
+/* upload_keys: the upload key of each client (protocol/voucher.h), in a server's journal.
  *
- * Two lasting facts, which outlive a task. "voucher CLIENT" is serial u64 | upload key 32 of the
- * latest voucher, then the number of keys that the client has had, u32. "upload KEY" is the client
- * that owns the key, for ever: no other client can take it over. A client has at most
- * UPLOAD_KEYS_MAX keys, so that it cannot fill a server's disk with them.
+ * Two lasting facts, which outlive a task. "voucher CLIENT" contains serial u64 | upload key 32 of
+ * the latest voucher, then the number of keys that the client has had, u32. "upload KEY" contains
+ * the client that owns the key, permanently: no other client can take it over. A client has at most
+ * UPLOAD_KEYS_MAX keys, so that it cannot fill a server's disk.
  *
  *     SEFL_TRY(upload_key_put(j, v.client, v.serial, v.key));        // a checked voucher
  *     SEFL_TRY(upload_key_get(j, client, &serial, key));
@@ -18,17 +17,18 @@
 
 enum { UPLOAD_KEYS_MAX = 256 };
 
-/* SEFL_ENOTFOUND: no voucher of this client. */
+/* SEFL_ENOTFOUND: this client has no voucher. */
 sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *serial,
                            uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
-/* May this voucher be put? SEFL_OK too for the latest one once more; SEFL_ESTATE: the serial does
- * not grow, another client has that key, or this one has had too many. */
+/* Checks whether upload_key_put would accept this voucher. SEFL_OK also for the latest one
+ * repeated; SEFL_ESTATE: the serial does not increase, another client has that key, or this client
+ * has had too many keys. */
 sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t serial,
                             const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
-/* Durable. Refuses what upload_key_fits does. */
+/* Stores a voucher durably. Refuses what upload_key_fits refuses. */
 sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial,
                            const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
-/* CSP lost this client's voucher: AS drops it too, until the client sends it again. Durable. */
+/* CSP has lost this client's voucher: AS drops it too, durably, until the client sends it again. */
 sefl_status upload_key_forget(journal *j, const uint8_t client[32]) SEFL_MUST_CHECK;
 
 #endif

@@ -15,7 +15,8 @@ sefl_status token_new(token *out, const trust_self *self, const char *name, int6
 {
     *out = (token){ .role = self->role, .expires = expires };
     SEFL_NEED(self->role == TRUST_AGGREGATOR || self->role == TRUST_CSP, SEFL_ESTATE,
-              "a token carries its server's keys: make the server's certificate first");
+              "a token carries its server's keys: create the server's certificate first ('sefl ca "
+              "server')");
     SEFL_PASS(trust_name_check(name));
     memcpy(out->tls, self->tls, sizeof out->tls);
     memcpy(out->sign, self->sign, sizeof out->sign);
@@ -55,10 +56,10 @@ static sefl_status read_raw(token *t, sefl_span raw)
     uint8_t role, hash[SHA256_BYTES];
     uint64_t expires;
     sefl_span name;
-    SEFL_NEED(raw.n > CHECK_BYTES, SEFL_EPROTO, "a token is cut off");
+    SEFL_NEED(raw.n > CHECK_BYTES, SEFL_EPROTO, "the token is cut off: copy all of it");
     sha256_of(hash, span_of(raw.p, raw.n - CHECK_BYTES));
     SEFL_NEED(memcmp(hash, raw.p + raw.n - CHECK_BYTES, CHECK_BYTES) == 0, SEFL_EPROTO,
-              "a token was copied wrongly: its check does not fit");
+              "the token was copied wrongly: its checksum does not match");
     rd r = rd_over(span_of(raw.p, raw.n - CHECK_BYTES));
     SEFL_PASS(rd_u8(&r, &role));
     SEFL_PASS(rd_raw(&r, t->seed, sizeof t->seed));
@@ -71,7 +72,7 @@ static sefl_status read_raw(token *t, sefl_span raw)
     t->name[name.n] = 0;
     SEFL_NEED((role == TRUST_AGGREGATOR || role == TRUST_CSP) && expires <= INT64_MAX &&
                   strlen(t->name) == name.n && trust_name_ok(t->name),
-              SEFL_EPROTO, "a token of an unknown form");
+              SEFL_EPROTO, "the token has an unknown format");
     t->role = (trust_role)role;
     t->expires = (int64_t)expires;
     return SEFL_OK;
@@ -95,11 +96,11 @@ sefl_status token_parse(token *out, sefl_span text)
         text.n--;
     SEFL_CHECK(text.n > sizeof mark && text.n < TOKEN_TEXT_MAX &&
                    memcmp(text.p, mark, sizeof mark - 1) == 0,
-               SEFL_EPROTO, "not a token: one begins with \"%s\"", mark);
+               SEFL_EPROTO, "not a token: a token begins with \"%s\"", mark);
     SEFL_CHECK(sodium_base642bin(raw, sizeof raw, (const char *)text.p + sizeof mark - 1,
                                  text.n - sizeof mark + 1, NULL, &n, NULL,
                                  sodium_base64_VARIANT_URLSAFE_NO_PADDING) == 0,
-               SEFL_EPROTO, "a token was copied wrongly: it is not base64");
+               SEFL_EPROTO, "the token was copied wrongly: it is not base64");
     SEFL_TRY(read_raw(&t, span_of(raw, n)));
     *out = t;
 done:

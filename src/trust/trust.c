@@ -59,10 +59,9 @@ sefl_status trust_name_check(const char *name)
 
 sefl_status trust_new(trust **out)
 {
-    sefl_status st = sefl_new(out, 1, sizeof **out);
-    if (st == SEFL_OK)
-        atomic_init(&(*out)->holders, 1);
-    return st;
+    SEFL_PASS(sefl_new(out, 1, sizeof **out));
+    atomic_init(&(*out)->holders, 1);
+    return SEFL_OK;
 }
 
 trust *trust_hold(const trust *t)
@@ -91,15 +90,16 @@ void trust_free(trust *t)
     sefl_free(t);
 }
 
-/* Room for one more of `size` bytes. */
+/* Makes room for one more item of `size` bytes. */
 static sefl_status room(void *array, size_t n, size_t *cap, size_t size)
 {
-    SEFL_NEED(n < TRUST_ITEMS_MAX, SEFL_ERANGE, "trust list: more than %d of a kind",
+    SEFL_NEED(n < TRUST_ITEMS_MAX, SEFL_ERANGE, "trust list: more than %d entries of a kind",
               TRUST_ITEMS_MAX);
     return sefl_room(array, cap, n + 1, size);
 }
 
-/* Index of the first item whose key is not below this one; items begin with their key. */
+/* Returns the index of the first item whose key is not below this one; items begin with their
+ * key. */
 static size_t place(const void *items, size_t n, size_t size, const uint8_t key[TRUST_KEY])
 {
     size_t low = 0, high = n;
@@ -149,8 +149,8 @@ size_t trust_count(const trust *t, trust_role role)
     return n;
 }
 
-/* Replaces the item with the same key, or puts the new one in its place. Items begin with their
- * key; the new one is not one of the list's. */
+/* Replaces the item with the same key, or inserts the new one in order. Items begin with their key;
+ * the new one must not be part of the list. */
 static sefl_status put_sorted(void *array, size_t *n, size_t *cap, const void *item, size_t size)
 {
     uint8_t *items = *(uint8_t **)array;
@@ -208,7 +208,7 @@ done:
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* A line that is written (out) or read. Each kind of entry names its fields once, for both: a field
+/* A line to write (out) or to read. Each kind of entry names its fields once, for both: a field
  * function appends the value to out, or reads it from the next word. */
 typedef struct line {
     sefl_buf *out;       /* NULL: reads */
@@ -236,7 +236,7 @@ static sefl_status key(line *l, uint8_t k[TRUST_KEY])
     char hex[HEX_CHARS(TRUST_KEY)];
     if (l->out)
         return wr_fmt(l->out, " %s", hex_write(hex, k, TRUST_KEY));
-    return hex_read_any(k, TRUST_KEY, word(l)) ? SEFL_OK : bad(l, "64 hex digits wanted");
+    return hex_read_any(k, TRUST_KEY, word(l)) ? SEFL_OK : bad(l, "64 hex digits expected");
 }
 
 static sefl_status number(line *l, int64_t *v)
@@ -250,10 +250,10 @@ static sefl_status number(line *l, int64_t *v)
         good = w.p[i] >= '0' && w.p[i] <= '9';
         *v = 10 * *v + (w.p[i] - '0');
     }
-    return good ? SEFL_OK : bad(l, "a number wanted");
+    return good ? SEFL_OK : bad(l, "a number expected");
 }
 
-/* One of the numbers from first to last. */
+/* A number from first to last. */
 static sefl_status choice(line *l, unsigned first, unsigned last, unsigned *v)
 {
     int64_t n = *v;
@@ -323,7 +323,7 @@ static sefl_status certificate(line *l, sefl_span *der)
     size_t n = 0;
     if (sodium_base642bin(l->der, sizeof l->der, (const char *)w.p, w.n, NULL, &n, NULL, BASE64) ||
         n == 0)
-        return bad(l, "a certificate in base64 wanted");
+        return bad(l, "a certificate in base64 expected");
     *der = span_of(l->der, n);
     return SEFL_OK;
 }
@@ -465,7 +465,7 @@ sefl_status trust_parse(trust **out, sefl_span in)
     /* this checks order, duplicates and the hash */
     SEFL_TRY(trust_print(&again, t));
     SEFL_CHECK(same(buf_span(&again), in), SEFL_EPROTO,
-               "trust list: changed by hand, or damaged (its hash or order is wrong)");
+               "trust list: edited by hand, or damaged (its hash or order is wrong)");
     *out = t, t = NULL;
 done:
     buf_clear(&again);
@@ -487,8 +487,8 @@ done:
     return st;
 }
 
-/* Writes only what it can read again: with a broken list the server cannot start, and the operator
- * cannot revoke a key. */
+/* Writes a list only if it can be parsed back: with a broken list the server cannot start, and the
+ * operator cannot revoke a key. */
 static sefl_status write_list(const char *path, const trust *t, bool fresh)
 {
     sefl_status st = SEFL_OK;
@@ -517,7 +517,7 @@ sefl_status trust_edit_begin(trust_edit *e, const char *path)
     int rc, tries = 0;
     *e = (trust_edit){ .lock = -1 };
     SEFL_TRY(sefl_strdup(&e->path, path));
-    SEFL_CHECK(file_exists(path), SEFL_ENOTFOUND, "%s: no trust list ('sefl ca new' makes one)",
+    SEFL_CHECK(file_exists(path), SEFL_ENOTFOUND, "%s: no trust list ('sefl ca new' creates one)",
                path);
     SEFL_TRY(file_path(name, "%s.lock", path));
     e->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -564,7 +564,7 @@ bool trust_watch_changed(trust_watch *w)
 {
     struct stat sb;
     if (stat(w->path, &sb) != 0)
-        return true; /* gone (a list is replaced by a rename): reading it will fail */
+        return true; /* missing (a rename replaces a list): reading it will fail */
     if (!w->again && sb.st_dev == w->dev && sb.st_ino == w->ino && sb.st_size == w->size &&
         sb.st_mtim.tv_sec == w->when.tv_sec && sb.st_mtim.tv_nsec == w->when.tv_nsec)
         return false;

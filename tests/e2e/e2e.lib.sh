@@ -1,11 +1,12 @@
 # shellcheck shell=sh
-# Sourced by the end-to-end tests: what a command must do and say, and a folder for the test.
+# Sourced by the end-to-end tests: functions that check exit codes and output, and a folder for the test.
 #
 #     . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
-#     expect 2 "$SEFL" client; says "give -c client.yml"
+#     expect 2 "$SEFL" client; says "pass -c client.yml"
 #     expect 0 "$SEFL" privacy plan --json; json
 #
-# $dir is the test's own and gone at its end. (Whole federations: federation.lib.sh, which has all this too.)
+# $dir is a scratch folder that is removed at the end. (For whole federations use federation.lib.sh, which has all
+# this too.)
 fail() {
     echo "FAILED: $*" >&2
     exit 1

@@ -6,9 +6,9 @@
 #     fed_servers; fed_clients 1 2 3 4
 #     fed_wait aggregator 60                              # its exit code in $rc
 #
-# Every process runs below a shell of its own that notes its id and its end, so that only processes
-# started here are ever signalled, and none after it has ended. Every wait has a limit. When a test
-# fails the logs are shown; whatever happens, nothing stays behind.
+# Every process runs in its own subshell, which records its id and its exit, so the test signals only processes that
+# it started, and none after its exit. Every wait has a limit. When a test fails, it prints the logs; in any case it
+# leaves no process and no file.
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 fail() {
@@ -16,7 +16,7 @@ fail() {
     fed_show
     exit 1
 }
-# Instrumented programs are slow: every limit of a wait below counts so many times.
+# Instrumented programs are slow: this factor multiplies every time limit below.
 t=1
 case ${SEFL_SANITIZE:-} in thread) t=20 ;; ?*) t=5 ;; esac
 note() { echo "$(date +%T) $*"; }
@@ -50,7 +50,7 @@ fed_show() {
     done >&2
 }
 
-# NAME COMMAND...: in the background, its talk appended to $dir/log/NAME
+# NAME COMMAND...: runs it in the background and appends its output to $dir/log/NAME
 fed_start() {
     fed_n=$1
     shift
@@ -70,7 +70,7 @@ fed_start() {
     until [ -s "$dir/run/$fed_n.pid" ]; do sleep 0.01; done
 }
 
-# SECONDS WHAT COMMAND...: until the command succeeds
+# SECONDS WHAT COMMAND...: waits until the command succeeds
 fed_until() {
     fed_limit=$(($1 * 20 * t))
     fed_what=$2
@@ -84,12 +84,12 @@ fed_until() {
 }
 
 fed_ended() { [ -e "$dir/run/$1.rc" ]; }
-# NAME SECONDS: until it ends; $rc
+# NAME SECONDS: waits until it ends; exit code in $rc
 fed_wait() {
     fed_until "$2" "end of $1" fed_ended "$1"
     rc=$(cat "$dir/run/$1.rc")
 }
-# NAME SECONDS: it must end with 0
+# NAME SECONDS: waits; it must exit with 0
 fed_done() {
     fed_wait "$1" "$2"
     [ "$rc" -eq 0 ] || fail "$1 exits $rc"
@@ -102,10 +102,10 @@ fed_provision() { # NAME ARGUMENTS...
         { cat "$dir/provision.out" >&2; fail "provision $*"; }
 }
 
-# ROLE: ready, or it has ended
+# ROLE: true if it is ready or has ended
 fed_ready() { [ -s "$fed/$1/ready" ] || fed_ended "$1"; }
 
-# The first start lets the system choose the port; later ones take the same again.
+# At the first start the system chooses the port; later starts use the same one.
 fed_csp() { # ARGUMENTS...
     fed_at=$(cat "$fed/csp/at" 2> /dev/null || echo 127.0.0.1:0)
     rm -f "$fed/csp/ready"
@@ -136,7 +136,7 @@ fed_clients() { # NUMBER...
     done
 }
 
-# A random number in [0, LIMIT), two decimals, by SEFL_TEST_SEED and the arguments.
+# A random number in [0, LIMIT) with two decimals, derived from SEFL_TEST_SEED and the arguments.
 fed_random() { # LIMIT NAME
     awk -v limit="$1" -v seed="$(printf '%s %s' "${SEFL_TEST_SEED:-1}" "$2" | cksum | cut -d' ' -f1)" \
         'BEGIN { srand(seed); rand(); printf "%.2f\n", limit * rand() }'

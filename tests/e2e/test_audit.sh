@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl audit: a record is replayed; one that was changed, cut or belongs to another CSP shows nothing.
+# sefl audit replays a record; a record that was changed or truncated or that belongs to another CSP proves nothing.
 set -eu
 [ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -13,9 +13,9 @@ expect() { # CODE command...: runs it, output in $out
 }
 cd "$dir"
 
-expect 2 "$SEFL" audit; says "wants a record"
+expect 2 "$SEFL" audit; says "requires a record"
 expect 2 "$SEFL" audit a b; says "\"b\""
-expect 2 "$SEFL" audit a --sample --json; says "no other option"
+expect 2 "$SEFL" audit a --sample --json; says "--sample cannot be combined"
 expect 1 "$SEFL" audit nowhere; says "nowhere"
 
 expect 0 "$SEFL" audit good --sample
@@ -37,13 +37,13 @@ for at in 8 30 130 240 270 310 340 400 440 500 540; do
     expect 1 "$SEFL" audit bad; says "verdict     nothing"
 done
 change 3
-expect 1 "$SEFL" audit bad; says "something else"
+expect 1 "$SEFL" audit bad; says "does not begin with"
 head -c 551 good > bad
 expect 1 "$SEFL" audit bad; says "551 bytes"
 
-# whose key it is
+# the owner of the key
 "$SEFL" audit good | sed -n "s/^CSP's key *\([0-9a-f]*\).*/\1/p" > csp.pub
 expect 0 "$SEFL" audit good --csp csp.pub; says "honest"
 "$SEFL" key sign --out other > /dev/null
-expect 1 "$SEFL" audit good --csp other.pub; says "another CSP's key"
+expect 1 "$SEFL" audit good --csp other.pub; says "another CSP key"
 echo "ok: records of audits"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The benchmarks of whole rounds run, small: both schemes come to a release, whose sum and noise they check
-# themselves; AS takes sealed updates; heads are made, checked and opened.
+# The benchmarks of whole rounds run at small sizes: both schemes reach a release, whose sum and noise they check
+# themselves; AS accepts sealed updates; heads are made, checked and opened.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -8,7 +8,7 @@ set -eu
 TMPDIR=$dir
 export TMPDIR
 
-# NAME CASE UNIT: the last run printed this
+# NAME CASE UNIT: the last run must have printed this
 has() {
     grep -q "\"bench\":\"$1\",\"case\":\"$2\",.*\"unit\":\"$3\"" "$dir/out" || { cat "$dir/out"; fail "no '$2' of $1"; }
 }

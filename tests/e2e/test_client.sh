@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl client: settings, refusals and signals of the program itself; rounds are tested elsewhere.
+# sefl client: its settings, refusals and signals; other tests cover rounds.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -8,14 +8,14 @@ pid=
 trap '[ -z "$pid" ] || kill -KILL $pid 2> /dev/null || :; rm -rf "$dir"' EXIT
 
 expect 0 "$SEFL" help client; says "epsilon_total"
-expect 2 "$SEFL" client; says "give -c client.yml"
+expect 2 "$SEFL" client; says "pass -c client.yml"
 expect 2 "$SEFL" client --servr x; says "did you mean --server?"
 expect 2 "$SEFL" client -c; says "-c"
 expect 2 "$SEFL" client -c x y; says 'does not take the argument "y"'
 expect 1 "$SEFL" client -c "$dir/none.yml"; says "none.yml"
 expect 2 "$SEFL" client --text x; says "server"
 
-# port 1 of loopback: nobody is there
+# nothing listens on port 1 of loopback
 "$SEFL" provision "$dir/f" --clients 2 --words 200 --port-base 1 > /dev/null 2>&1
 one=$dir/f/clients/client-01
 yml=$one/client.yml
@@ -26,12 +26,12 @@ sed 's/^csp_key.*/csp_key: aggregator.pub/' "$dir/good.yml" > "$yml"
 expect 2 "$SEFL" client -c "$yml"; says "the same key"
 cp "$dir/good.yml" "$yml"
 expect 2 "$SEFL" client -c "$yml" --server nowhere; says "host:port"
-expect 2 "$SEFL" client -c "$yml" --log loud; says "--log wants one of"
+expect 2 "$SEFL" client -c "$yml" --log loud; says "--log must be one of"
 printf 'noise_modes: [loud]\n' > "$dir/policy.yml"
 expect 2 "$SEFL" client -c "$yml" --policy "$dir/policy.yml"; says "noise_modes"
 (cd "$dir" && expect 2 "$SEFL" client -c "$yml" --policy policy.yml && says "policy.yml:1:1: noise_modes")
 
-# the server is away: it backs off, SIGHUP changes nothing in that, SIGTERM ends it with 0
+# while the server is unreachable, the client backs off; SIGHUP does not change that, SIGTERM ends it with exit code 0
 "$SEFL" client -c "$yml" 2> "$dir/log" &
 pid=$!
 n=0

@@ -1,5 +1,6 @@
 #!/bin/sh
-# init, config and doctor: files that are written can be read, errors have their place, remedies are named.
+# init, config and doctor: files that they write can be read back, errors have line and column, messages name the
+# remedy.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -11,9 +12,9 @@ expect 0 "$SEFL" init; says "experiment.yml"
 expect 0 "$SEFL" config check experiment.yml; says "good"
 expect 1 "$SEFL" init; says "experiment.yml"
 expect 0 "$SEFL" init --force
-expect 2 "$SEFL" init --for nothing; says "--for wants one of"
+expect 2 "$SEFL" init --for nothing; says "--for must be one of"
 expect 2 "$SEFL" init a b; says '"b"'
-# every key of every kind: without its # it is valid, or config check names the file that is missing
+# every key of every kind is valid when uncommented, or config check names the missing file
 for kind in experiment aggregator csp client policy task; do
     "$SEFL" init - --for $kind > $kind.full
     n=$("$SEFL" config keys --for $kind | wc -l)
@@ -31,17 +32,17 @@ done
 "$SEFL" init csp.yml > /dev/null
 expect 1 "$SEFL" config check csp.yml; says 'csp.yml:9:1: tls.cert: cert.pem: No such file or directory'
 printf 'listen: nowhere\n' > csp.yml
-expect 1 "$SEFL" config check csp.yml; says 'csp.yml:1:1: listen: wants host:port'
+expect 1 "$SEFL" config check csp.yml; says 'csp.yml:1:1: listen: must be host:port'
 printf 'clients: 4\nmodel:\n  block: 8\n  blok: 8\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:4:3: unknown setting "model.blok"; did you mean "model.block"?'
 expect 1 "$SEFL" config check bad.yml --json; says '"ok":false,"error":"bad.yml:4:3: '
 printf 'clients: 4\nrounds.count: many\n' > bad.yml
-expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: rounds.count wants a whole number'
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: rounds.count must be a whole number'
 printf 'clients: [\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:'
 expect 1 "$SEFL" config check nowhere.yml; says 'nowhere.yml'
 expect 0 "$SEFL" config check experiment.yml --json; says '"ok":true'
-# rules over several keys, of the experiment and of the task that it makes, with the line of the key
+# rules over several keys, of the experiment and of the task that it creates, with the line of the key
 printf 'clients: 4\nprivacy.epsilon: 3\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: task: privacy.epsilon'
 printf 'protection: sefl\nclients: 1\n' > bad.yml
@@ -49,22 +50,22 @@ expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: clients: the sum of on
 printf 'rounds.enrolled: 10\nrounds.threshold: 11\n' > task.yml
 expect 1 "$SEFL" config check task.yml; says 'task.yml:2:1: '
 printf 'clients: [\n' > bad.yml
-expect 2 "$SEFL" config; says "an action is missing: check, keys or table"
+expect 2 "$SEFL" config; says "an action is required: check, keys or table"
 expect 2 "$SEFL" config chek x; says "did you mean 'check'?"
-expect 2 "$SEFL" config check; says "a file of settings"
+expect 2 "$SEFL" config check; says "a settings file"
 expect 2 "$SEFL" config check a b; says '"b"'
 expect 2 "$SEFL" config keys a; says '"a"'
-expect 2 "$SEFL" config check a --for x; says "--for wants one of"
+expect 2 "$SEFL" config check a --for x; says "--for must be one of"
 
 # ---- doctor ------------------------------------------------------------------------------------
-expect 0 "$SEFL" doctor; says "entropy"; says "GnuTLS"; says "0 wrong"
+expect 0 "$SEFL" doctor; says "entropy"; says "GnuTLS"; says "0 failures"
 expect 0 "$SEFL" doctor --json; says '"fail":0,"checks":[{"name":"cpu"'
 expect 2 "$SEFL" doctor extra; says '"extra"'
 expect 2 "$SEFL" doctor --for csp; says "goes with -c"
 "$SEFL" provision fed --clients 2 --port-base $((20000 + $$ % 20000)) > /dev/null 2>&1 || fail provision
 for f in aggregator/aggregator csp/csp clients/client-01/client clients/client-01/policy; do
     expect 0 "$SEFL" config check fed/$f.yml; says good
-    expect 0 "$SEFL" doctor -c fed/$f.yml; says "0 wrong"
+    expect 0 "$SEFL" doctor -c fed/$f.yml; says "0 failures"
 done
 expect 0 "$SEFL" doctor -c fed/clients/client-01/client.yml; says "client-01"; says "issued by a CA of tls.peers"
 says "cannot be reached"
@@ -79,7 +80,7 @@ if command -v openssl > /dev/null; then # a server's certificate without a host
         cp kept.pem fed/$r/cert.pem
     done
 fi
-# what the role would refuse at its start, with the line of the setting
+# everything that the role would refuse at start, with the line of the setting
 cp fed/public/init.safetensors kept.model && printf x >> fed/public/init.safetensors
 expect 1 "$SEFL" config check fed/aggregator/aggregator.yml; says "aggregator.yml:"; says "is not the initial model"
 cp kept.model fed/public/init.safetensors
@@ -90,14 +91,14 @@ cp fed/clients/client-01/policy.yml kept.yml && echo 'noise_modes: [loud]' > fed
 expect 1 "$SEFL" config check fed/clients/client-01/client.yml; says ": policy: "; says "policy.yml:1:1: noise_modes"
 cp kept.yml fed/clients/client-01/policy.yml
 sed 's|^csp_key: .*|csp_key: aggregator.pub|' fed/clients/client-01/client.yml > fed/clients/client-01/one.yml
-expect 1 "$SEFL" config check fed/clients/client-01/one.yml --for client; says "one.yml:"; says "must be two parties"
+expect 1 "$SEFL" config check fed/clients/client-01/one.yml --for client; says "one.yml:"; says "must be two different parties"
 cp fed/csp/csp.yml fed/csp/wrong.yml
 expect 0 "$SEFL" config check fed/csp/wrong.yml --for csp; says good
-# one role's file given to another role
-expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name this file describes a cryptography"
-# a folder without text, text that is no UTF-8: known before the client runs
+# a settings file given to the wrong role
+expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name, this file is for a cryptography"
+# a folder without text, text that is not UTF-8: doctor reports it before the client runs
 cp -r fed/clients/client-01 fed/clients/odd && rm fed/clients/odd/text/*
-expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "holds no text"
+expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "contains no text files"
 printf 'good\nbad \377 bad\n' > fed/clients/odd/text/notes.txt
 expect 1 "$SEFL" doctor -c fed/clients/odd/client.yml; says "fail  text"; says "notes.txt:2"
 # a client whose text is charged to another ledger
@@ -109,9 +110,9 @@ cp fed/public/valid.txt kept.txt && printf '\377' >> fed/public/valid.txt
 expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml; says "fail  valid"; says "UTF-8"
 cp kept.txt fed/public/valid.txt
 chmod 644 fed/csp/sign.key
-expect 0 "$SEFL" doctor -c fed/csp/csp.yml; says "may be read by others (mode 644)"; says "chmod 600"
+expect 0 "$SEFL" doctor -c fed/csp/csp.yml; says "other users can read"; says "(mode 644)"; says "chmod 600"
 grep -v '^ca:' fed/csp/csp.yml > fed/csp/no-ca.yml
-expect 1 "$SEFL" doctor --for csp -c fed/csp/no-ca.yml; says "CSP then knows no clients"
+expect 1 "$SEFL" doctor --for csp -c fed/csp/no-ca.yml; says "CSP knows no clients"
 cp fed/clients/client-01/key.pem fed/clients/client-02/key.pem
 expect 1 "$SEFL" doctor -c fed/clients/client-02/client.yml; says "fail  certificate"
 cp fed/clients/client-01/cert.pem fed/csp/cert.pem
@@ -121,8 +122,9 @@ rm fed/aggregator/ledger
 expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml; says "fail  ledger"
 expect 1 "$SEFL" doctor -c fed/aggregator/aggregator.yml --json; says '"status":"fail"'
 expect 1 "$SEFL" doctor -c bad.yml; says "fail  settings"
-# a file whose name tells no kind is read as an experiment, and the error says so; not where --for gives the kind
-expect 1 "$SEFL" doctor -c fed/csp/wrong.yml; says "read as experiment"; says "give --for KIND"
+# a file whose name does not indicate a kind is read as an experiment, and the error says so, unless --for gives the
+# kind
+expect 1 "$SEFL" doctor -c fed/csp/wrong.yml; says "read as experiment"; says "pass --for KIND"
 expect 1 "$SEFL" config check fed/csp/wrong.yml; says "read as experiment"
 expect 1 "$SEFL" config check fed/csp/wrong.yml --for experiment; says "unknown setting"
 case $out in *"read as"*) fail "a kind that was told is no guess: $out" ;; esac

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What roles give up: core files, debuggers, new privileges, root; and the sandbox of their units.
+# The roles drop core files, debuggers, new privileges and root; their units have a sandbox.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
@@ -11,15 +11,16 @@ for u in aggregator csp client@; do
     [ -f "$unit" ] || fail "no $unit"
     case $u in client@) name=client ;; *) name=$u ;; esac
     grep -q "^ExecStart=@PREFIX@/bin/sefl $name --config " "$unit" || fail "$unit starts something else"
-    # what a role writes is writable: its state, and the operator's folder where sites enrol
+    # a role can write its state, and the operator's folder if sites enrol there
     grep -q "^ProtectSystem=strict$" "$unit" || fail "$unit: the system is writable"
     case $u in
-    client@) # the folder that 'sefl enroll' makes
+    client@) # the folder that 'sefl enroll' creates
         grep -q "^ReadOnlyPaths=-/var/lib/sefl-client/%i/text$" "$unit" || fail "$unit: the text is writable"
         grep -q "^ExecStart=.* --config /var/lib/sefl-client/%i/client.yml$" "$unit" || fail "$unit: which folder?"
         ;;
     *)
-        # keys come as credentials: what the program is told to read is loaded, from a folder of root alone
+        # keys are credentials: systemd loads every key that the command line names, from a folder that only
+        # root can read
         for name in $(tr ' ' '\n' < "$unit" | sed -n 's|^%d/||p'); do
             grep -qE "^LoadCredential(Encrypted)?=$name:/etc/sefl/keys/$name$" "$unit" || fail "$unit: no credential $name"
         done
@@ -36,14 +37,14 @@ for u in aggregator csp client@; do
     esac
     sed "s|@PREFIX@|/usr|" "$unit" > "$dir/sefl-$u.service"
     if command -v systemd-analyze > /dev/null && systemd-analyze security --help | grep -q -- --offline; then
-        # the exposure is 0 to 10; ours stay below 1.5, threshold counts tenths
+        # systemd's exposure level is 0 to 10; our units stay below 1.5 (--threshold is in tenths)
         systemd-analyze security --offline=yes --no-pager --threshold=15 "$dir/sefl-$u.service" \
             > "$dir/score" 2>&1 || fail "$u: $(tail -n 1 "$dir/score")"
         note "$(tail -n 1 "$dir/score")"
     else
         note "no systemd-analyze here: sefl-$u.service is not scored"
     fi
-    # its user and folders are made before it starts first: keys and enrolment come earlier
+    # its user and folders exist before its first start, because keys and enrolment need them
     user=$(sed -n 's/^User=//p' "$unit")
     grep -q "^u $user " "$SEFL_SOURCE/packaging/systemd/sefl.sysusers" || fail "nobody makes the user $user"
     folders=$(sed -n 's/^StateDirectory=//p' "$unit")
@@ -59,7 +60,7 @@ for u in aggregator csp client@; do
     done
 done
 
-# the first steps of docs/OPERATING.md under systemd, in a root of their own
+# the first steps of docs/OPERATING.md under systemd, in a separate root
 sys=$dir/sys
 as_user() { # USER COMMAND...
     number=$(sed -n "s/^$1:[^:]*:\([0-9]*\):.*/\1/p" "$sys/etc/passwd")
@@ -75,7 +76,7 @@ if [ "$(id -u)" -eq 0 ] && have systemd-sysusers && have systemd-tmpfiles && hav
     chmod 755 "$dir"
     expect 0 systemd-sysusers --root="$sys"
     expect 0 systemd-tmpfiles --root="$sys" --create
-    if as_user sefl-client "$SEFL" version > /dev/null 2>&1; then # not where the tree is closed to others
+    if as_user sefl-client "$SEFL" version > /dev/null 2>&1; then # skipped if other users cannot read the tree
         for u in aggregator csp; do
             expect 0 as_user sefl-$u "$SEFL" ca new "$sys/var/lib/sefl-$u/ca" --name North
         done
@@ -100,7 +101,7 @@ else
     if "$SEFL" csp -c "$fed/csp/csp.yml" --user root > "$dir/out" 2>&1; then fail "became root"; fi
     grep -q "only root" "$dir/out" || fail "$(cat "$dir/out")"
 fi
-# keys that others can read are named in the log, with what helps; the others are not
+# the log names keys that others can read, with the remedy, and no other keys
 open="csp/key.pem csp/sign.key csp/key.sealed aggregator/key.pem aggregator/sign.key clients/client-01/key.pem"
 for key in $open; do chmod 644 "$fed/$key"; done
 fed_csp "$@"
@@ -108,13 +109,13 @@ fed_aggregator --linger 5 "$@"
 fed_clients 1
 for key in $open; do
     who=${key%/*}
-    warned() { grep 'others can read a private key: chmod 600 helps' "$dir/log/${who##*/}" | grep -q "/$key\""; }
+    warned() { grep 'other users can read a private key: run chmod 600' "$dir/log/${who##*/}" | grep -q "/$key\""; }
     fed_until 10 "warning of $key" warned
     chmod 600 "$fed/$key"
 done
 for r in csp aggregator client-01; do
     fed_running $r || fail "$r does not run"
-    tries=50 # a client has no ready file: it may not have come so far
+    tries=50 # a client has no ready file, so it may not have started yet
     while [ "$(status_of $r NoNewPrivs)" != 1 ] && [ $tries -gt 0 ]; do
         sleep 0.1
         tries=$((tries - 1))
@@ -129,14 +130,14 @@ for r in csp aggregator client-01; do
 done
 fed_clients 2
 fed_until 20 "start of client-02" grep -q '"event":"ready"' "$dir/log/client-02"
-if grep -q "others can read" "$dir/log/client-02"; then fail "a warning for nothing: $(cat "$dir/log/client-02")"; fi
-# a proxy's password: said where others can read it, and never printed
+if grep -q "other users can read" "$dir/log/client-02"; then fail "a warning for nothing: $(cat "$dir/log/client-02")"; fi
+# a proxy's password: warned about if others can read the file, and never printed
 odd=$fed/clients/client-02/odd.yml
 { cat "$fed/clients/client-02/client.yml"; echo 'proxy: "http://bob:s3 cr3t@127.0.0.1:1"'; } > "$odd"
 chmod 644 "$odd"
 fed_start odd "$SEFL" client -c "$odd" --server 127.0.0.1:1
-fed_until 20 "warning of the password" grep -q "others can read the proxy's password" "$dir/log/odd"
-fed_until 20 "trouble with the proxy" grep -q "the proxy's address cannot be understood" "$dir/log/odd"
+fed_until 20 "warning of the password" grep -q "other users can read the proxy password" "$dir/log/odd"
+fed_until 20 "trouble with the proxy" grep -q "the proxy's address is malformed" "$dir/log/odd"
 if grep -q cr3t "$dir/log/odd"; then fail "the password is in the log: $(cat "$dir/log/odd")"; fi
 fed_kill TERM odd
 fed_wait odd 10
@@ -145,22 +146,22 @@ for proxy in 'htp://bob:s3cr3t@127.0.0.1:1' 'ftp://bob:s3cr3t@127.0.0.1:1' 'sock
     out=$(https_proxy=$proxy "$SEFL" enroll "$fed/clients/client-02" --renew --server 127.0.0.1:1 2>&1) && fail "renewed: $out"
     case $out in *s3cr3t*) fail "the password is printed: $out" ;; esac
 done
-# the same files as credentials of systemd's: group bits are those of an access list
+# the same files as systemd credentials: their group bits come from an access list
 for key in key.pem sign.key key.lock; do chmod 640 "$fed/csp/$key"; done
 set -- csp -c "$fed/csp/csp.yml" --listen 127.0.0.1:0 --task "$dir/none"
 for name in tls-key=key.pem sign-key=sign.key key-lock=key.lock; do set -- "$@" "--${name%=*}" "$fed/csp/${name#*=}"; done
-expect 1 "$SEFL" "$@"; says "others can read $fed/csp/key.lock"; says "others can read a private key"
+expect 1 "$SEFL" "$@"; says "other users can read $fed/csp/key.lock"; says "other users can read a private key"
 expect 1 env CREDENTIALS_DIRECTORY="$fed/csp" "$SEFL" "$@"
-case $out in *"others can read"*) fail "a warning about a credential: $out" ;; esac
+case $out in *"other users can read"*) fail "a warning about a credential: $out" ;; esac
 for key in key.pem sign.key key.lock; do chmod 600 "$fed/csp/$key"; done
-# fewer files than connections want
+# a limit on open files below what `connections` needs
 few=$(sh -c 'ulimit -n 300 && exec "$0" "$@"' "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" \
     --csp 127.0.0.1:1 --task "$dir/none" 2>&1) || :
-case $few in *"limit of open files is too low"*'"wanted":1152'*) ;; *) fail "$few" ;; esac
-# memory that cannot be locked: no server starts, unless memory_lock says try; the doctor knows before
-drop="" # root may lock whatever the limit says
+case $few in *"limit on open files is too low"*'"wanted":1152'*) ;; *) fail "$few" ;; esac
+# memory that cannot be locked: no server starts unless memory_lock is try; doctor reports it first
+drop="" # root may lock memory beyond the limit
 [ $root = no ] || drop="setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock"
-# (sanitizers make mlock do nothing and say it worked)
+# (sanitizers turn mlock into a no-op that reports success)
 if [ -z "${SEFL_SANITIZE:-}" ] && $drop true 2> /dev/null; then
     for r in csp aggregator; do
         set -- "$r" -c "$fed/$r/$r.yml" --listen 127.0.0.1:0 --task "$dir/none"
@@ -176,7 +177,7 @@ if [ -z "${SEFL_SANITIZE:-}" ] && $drop true 2> /dev/null; then
         expect 1 sh -c "ulimit -l 0; exec $drop \"\$0\" \"\$@\"" "$SEFL" doctor -c "$fed/$r/earnest.yml" --for $r
         says "the role will not start"
     done
-    # what is tried at the start is no less than what a server that runs has locked
+    # the amount tried at start is at least the amount that a running server has locked
     tried=$(echo "$out" | sed -n 's/.* \([0-9]*\) kB for keys cannot be locked.*/\1/p')
     [ "$tried" -ge "${locked% kB}" ] || fail "CSP has locked $locked, $tried kB are tried at its start"
 fi

@@ -1,14 +1,14 @@
 #!/bin/sh
-# AS has a client that CSP's operator never agreed to. Sealed updates: CSP does not take its voucher, so that it uploads
-# nothing, until the operator has agreed. Paillier: a round with it is not opened. Then CSP's list is damaged: the last good
-# one is in force, and rounds go on.
+# AS has a client that CSP's operator never approved. Sealed updates: CSP refuses its voucher, so it uploads nothing
+# until the operator approves it. Paillier: CSP does not reveal a round with it. Then CSP's list is damaged: the last
+# good one stays in force, and rounds continue.
 # shellcheck disable=SC2119,SC2120 # functions of federation.lib.sh
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 
-agreed() { # the operator agrees to client-03 after all; then the list is damaged
+agreed() { # the operator approves client-03 after all; then the list is damaged
     had=$(reads)
     "$SEFL" ca restore "$fed/ca/csp" --name client-03 > /dev/null
     fed_until 10 "new list at CSP" read_again
@@ -28,7 +28,7 @@ note "sealed updates"
 # shellcheck disable=SC2086 # options are split on purpose
 fed_provision sealed $rounds
 "$SEFL" ca revoke "$fed/ca/csp" --name client-03 > /dev/null
-sleep 1.1 # the list counts seconds: it was before the round
+sleep 1.1 # the list has timestamps in seconds: this entry must be older than the round
 fed_servers --linger 3
 fed_clients 1 2 3
 not_taken() { grep -q "voucher refused" "$dir/log/csp" && grep -q "answers 403" "$dir/log/client-03"; }
@@ -42,10 +42,10 @@ fed_names=
 # shellcheck disable=SC2086
 fed_provision f $rounds --scheme paillier --bits 2048
 "$SEFL" ca revoke "$fed/ca/csp" --name client-03 > /dev/null
-sleep 1.1 # the list counts seconds: it was before the round
+sleep 1.1 # the list has timestamps in seconds: this entry must be older than the round
 fed_servers --linger 3
 fed_clients 1 2 3
-refused() { grep -q "3 clients are stated, 2 were approved" "$dir/log/$1"; }
+refused() { grep -q "AS states 3 clients, the operator approved 2" "$dir/log/$1"; }
 fed_until 40 "refusal" refused csp
 fed_until 10 "reason at AS" refused aggregator
 [ -z "$(ls "$fed/aggregator/models" 2> /dev/null)" ] || fail "a round was opened"

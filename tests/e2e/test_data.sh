@@ -1,15 +1,15 @@
 #!/bin/sh
-# sefl data: statistics, vocabularies, clients' shares and generated text, and its manners.
+# sefl data: statistics, vocabularies, clients' shares, generated text, and error handling.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 
 # misuse
-expect 2 "$SEFL" data; says "an action is missing"
+expect 2 "$SEFL" data; says "an action is required"
 expect 2 "$SEFL" data stat x; says "did you mean 'stats'?"
-expect 2 "$SEFL" data stats; says "wants a file or folder"
-expect 2 "$SEFL" data vocab x; says "wants --out"
-expect 2 "$SEFL" data split x --out y; says "wants --clients"
+expect 2 "$SEFL" data stats; says "requires a file or folder"
+expect 2 "$SEFL" data vocab x; says "requires --out"
+expect 2 "$SEFL" data split x --out y; says "requires --clients"
 expect 2 "$SEFL" data synth --out "$dir/s" --clients 0; says "1 to"
 expect 2 "$SEFL" data synth --out "$dir/s" --alpha 0,5; says "from 0 to 1000"
 expect 2 "$SEFL" data synth --out "$dir/s" --tokns 5; says "did you mean --tokens?"
@@ -18,11 +18,11 @@ expect 2 "$SEFL" data stats x --format xml; says "one of: auto"
 expect 1 "$SEFL" data stats "$dir/none"; says "No such file"
 expect 1 "$SEFL" data stats "$dir"; says "no training text"
 
-# bad files: what, where
+# bad files: the error says what and where
 printf 'fine\n\377\n' > "$dir/latin1.txt"
 expect 1 "$SEFL" data stats "$dir/latin1.txt"; says "latin1.txt:2: byte 1 (0xff) is not UTF-8"
 : > "$dir/empty.txt"
-expect 1 "$SEFL" data stats "$dir/empty.txt"; says "empty.txt: holds no words"
+expect 1 "$SEFL" data stats "$dir/empty.txt"; says "empty.txt: has no words"
 printf '{"text":"a"}\n{"body":"b"}\n' > "$dir/docs.jsonl"
 expect 1 "$SEFL" data stats "$dir/docs.jsonl"; says "docs.jsonl:2: no member is named \"text\""
 expect 1 "$SEFL" data stats "$dir/docs.jsonl" --field body; says "docs.jsonl:1:"
@@ -38,16 +38,16 @@ says '"best_perplexity":4.'
 (cd "$dir/t" && find . -type f -exec sha256sum {} + | sort) > "$dir/t.sums"
 cmp -s "$dir/s.sums" "$dir/t.sums" || fail "two runs with one seed differ"
 expect 1 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6
-says "train.txt exists: --force replaces it"
+says "train.txt exists: use --force to replace it"
 cmp -s "$dir/s/train.txt" "$dir/t/train.txt" || fail "a refused run changed the text"
 mkdir -p "$dir/only/client-000"
-expect 1 "$SEFL" data synth --out "$dir/only"; says "holds client-000 already"
+expect 1 "$SEFL" data synth --out "$dir/only"; says "already has client-000"
 expect 0 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6 --force
 if cmp -s "$dir/s/train.txt" "$dir/t/train.txt"; then fail "two seeds give one text"; fi
 [ "$(cat "$dir"/s/client-*/train.txt | sort | sha256sum)" = "$(sort "$dir/s/train.txt" | sha256sum)" ] ||
     fail "the pooled text is not that of the clients"
 
-# its statistics agree with wc: a token a word and one a line
+# its statistics agree with wc: one token per word and one per line
 expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/s/vocab.txt" --json; json
 tokens=$(($(wc -w < "$dir/s/train.txt") + $(wc -l < "$dir/s/train.txt")))
 says "\"train\":{\"tokens\":$tokens,"; says '"unknown":0'
@@ -65,9 +65,9 @@ expect 0 "$SEFL" data vocab "$dir/s" --out "$dir/v4" --max-words 50 --counts
 expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/v4" --json; json
 case $out in *'"unknown":0'*) fail "50 words cannot be enough" ;; esac
 
-# nothing is written over unasked; the input, and what is no regular file, never
+# no file is overwritten without --force; the input and anything that is not a regular file never are
 cp "$dir/v1" "$dir/v1.was"
-expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/v1"; says "v1 exists: --force replaces it"
+expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/v1"; says "v1 exists: use --force to replace it"
 expect 2 "$SEFL" data vocab "$dir/v1" --list --out "$dir/v1" --force; says "is the input"
 expect 2 "$SEFL" data vocab "$dir/s" --out "$dir/s/../s/train.txt" --force; says "is the input"
 cmp -s "$dir/v1" "$dir/v1.was" || fail "a refused run changed its file"
@@ -81,14 +81,14 @@ for odd in fifo link s; do
 done
 [ -p "$dir/fifo" ] || fail "the FIFO was replaced"
 [ -L "$dir/link" ] || fail "the link was replaced"
-# a client's file is looked at where it is made
+# an existing client file is detected where it would be created
 mkdir -p "$dir/odd/client-000"
 ln -s ../../v2 "$dir/odd/client-000/valid.txt"
 expect 2 "$SEFL" data synth --out "$dir/odd" --clients 1 --tokens 1000 --force
 says "valid.txt is not a regular file"
 [ -L "$dir/odd/client-000/valid.txt" ] || fail "the client's link was replaced"
 
-# stopped by a signal: no unfinished file stays
+# stopped by a signal: no unfinished file remains
 for sig in INT TERM KILL; do
     # a background job of a shell ignores SIGINT; python3 can undo that
     [ $sig != INT ] || command -v python3 > /dev/null || continue
@@ -115,12 +115,12 @@ os.execv(sys.argv[1], sys.argv[1:])' "$SEFL" data synth --out "$dir/big-$sig" --
         [ $rc -eq 137 ] || fail "SIG$sig: exit $rc"
     else
         [ $rc -eq 1 ] || fail "SIG$sig: exit $rc"
-        out=$(cat "$dir/big.err"); says "is not complete"
+        out=$(cat "$dir/big.err"); says "is incomplete"
     fi
     [ -z "$(find "$dir/big-$sig" -name '*.tmp-*')" ] || fail "SIG$sig leaves an unfinished file"
 done
 
-# clients' shares: nothing lost, nothing doubled
+# clients' shares: nothing is lost or duplicated
 for by in contiguous round-robin article dirichlet; do
     expect 0 "$SEFL" data split "$dir/s" --out "$dir/p-$by" --clients 5 --by $by --seed 3
     says "client-004"
@@ -130,8 +130,8 @@ done
 expect 0 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 2 --by article --json; json
 expect 0 "$SEFL" data stats "$dir/pc/client-000/train.jsonl"
 expect 1 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 1
-says "exists: --force replaces it"
-expect 1 "$SEFL" data split "$dir/s" --out "$dir/pc" --clients 1; says "holds client-00"
+says "exists: use --force to replace it"
+expect 1 "$SEFL" data split "$dir/s" --out "$dir/pc" --clients 1; says "already has client-00"
 expect 0 "$SEFL" data split "$dir/docs.csv" --out "$dir/pc" --clients 2 --by article --force
 expect 2 "$SEFL" data split "$dir/p-article/client-000" --out "$dir/p-article" --clients 2 --force
 says "is the input"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The demo runs a federation, loses clients, learns, leaves no process, and refuses what makes no sense.
+# The demo runs a federation, loses clients, learns, leaves no process, and refuses meaningless options.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -34,12 +34,12 @@ said=$("$SEFL" demo --out "$dir/mine" 2>&1) || rc=$?
 case $said in *"not empty"*) ;; *) fail "$said" ;; esac
 [ "$(cat "$dir/mine/file")" = precious ] || fail "it touched a folder that is not its own"
 
-# a folder that another demo is at work in
+# a folder that another demo is using
 mkdir "$dir/busy"
 rc=0
 said=$(flock "$dir/busy" "$SEFL" demo --out "$dir/busy" --clients 4 --rounds 2 --words 400 2>&1) || rc=$?
 [ "$rc" -eq 1 ] || fail "a second demo in one folder exits $rc: $said"
-case $said in *"another demo is at work"*) ;; *) fail "$said" ;; esac
+case $said in *"in use by another process"*) ;; *) fail "$said" ;; esac
 
 small="--clients 4 --rounds 3 --words 800"
 # shellcheck disable=SC2086 # options
@@ -61,7 +61,7 @@ echo "$out" | sed -n '/^next$/,$p' | sed '1d;/provision/d' > "$dir/next"
 [ "$(grep -c "^  $SEFL " "$dir/next")" -eq 4 ] || fail "next commands: $(cat "$dir/next")"
 sh -eu "$dir/next" > /dev/null || fail "next commands: $(cat "$dir/next")"
 
-# ---- again in the same folder, as JSON, with a claim; it learns nothing then, and says so -------------
+# ---- again in the same folder, as JSON, with a claim; then it learns nothing, and reports that -------------
 # shellcheck disable=SC2086 # options
 out=$("$SEFL" demo --out "$dir/demo" --clients 4 --rounds 2 --words 400 --noise 0.5 --json 2> /dev/null) ||
     fail "demo --json: $out"

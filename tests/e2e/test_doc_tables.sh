@@ -1,6 +1,7 @@
 #!/bin/sh
 # The tables of docs/PROTOCOL.md agree with the headers: members of a task, release modes, kinds and refusals of the
-# link, reasons against a head, kinds of signatures, HTTP calls. The files and tests that the documents name exist.
+# link, reasons for refusing a head, kinds of signatures, HTTP calls. The files and tests that the documents name
+# exist.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -24,7 +25,7 @@ section '## The task' | awk -F'|' '/^\| `/ {
         } }' > "$dir/doc"
 same "members of a task" task_fields.h
 
-# words of the release modes
+# names of the release modes
 sed -n '/define RELEASE_MODES/,/^$/s/^    M([A-Z]*, \([a-z]*\),.*/\1/p' src/protocol/modes/mode.h > "$dir/code"
 [ "$(wc -l < "$dir/code")" -ge 3 ] || fail "the release modes were not found"
 # shellcheck disable=SC2016
@@ -39,7 +40,7 @@ section '## The link between' | awk -F'|' '$2 ~ /^ [0-9]+ $/ && $3 ~ /^ [A-Z]+ $
     tr -s ' ' | sed 's/ $//' | sort -u > "$dir/doc"
 same "kinds of the link" link.h
 
-# refusals of CSP, and reasons against a head
+# refusals of CSP, and reasons for refusing a head
 sed -n '/define LINK_NO_LIST/,/^$/s/^    X(\([A-Z]*\), \([0-9]*\),.*/\2 \1/p' src/protocol/link.h | sort > "$dir/code"
 section '## The link between' | awk -F'|' '/^\| [A-Z]+ .*\| [0-9]+ \|/ {
         for (i = 2; i < NF; i += 2) { split($i, w, " "); if (w[1] ~ /^[A-Z]+$/) print $(i + 1) + 0, w[1] } }' |
@@ -69,11 +70,11 @@ awk -F'"' '/^#define HTTP_[A-Z]*_PATH/ { split($1, w, " "); path[w[2]] = $2 }
 section '## AS over HTTPS' | sed -n '/^| request/,/^$/p' | grep -o '`[A-Z]* /[^`?]*' | tr -d '\140' | sort -u > "$dir/doc"
 same "calls" http.h
 
-# every key of every file of settings
+# every key of every settings file
 "$SEFL" config table > "$dir/code"
 diff -u docs/SETTINGS.md "$dir/code" || fail "docs/SETTINGS.md is old: 'sefl config table > docs/SETTINGS.md'"
 
-# files that the texts name exist: by their path, or by the end of it
+# files that the documents name exist: by path, or by the end of a path
 git ls-files > "$dir/files" 2> /dev/null || find . -type f > "$dir/files"
 # shellcheck disable=SC2016
 grep -ohE '`[a-z0-9_/]+\.[ch]`' README.md docs/*.md | tr -d '\140' | sort -u > "$dir/doc"
@@ -104,7 +105,8 @@ while IFS=. read -r kind layer name; do
     case $kind in e2e) file=tests/e2e/test_$layer.sh ;; *) file=tests/$kind/$layer/test_$name.c ;; esac
     [ -e "$file" ] || fail "a text names the test $kind.$layer${name:+.$name}"
 done < "$dir/doc"
-# log lines and answers that the handbooks quote are in the source: two or more words in backquotes that are no command
+# log lines and answers that the handbooks quote are in the source: two or more words in backquotes that are not a
+# command
 # shellcheck disable=SC2016
 cat docs/OPERATING.md docs/RUNNING.md docs/THREATS.md | awk '/^```/ { on = !on; next } !on' | tr '\n' ' ' |
     grep -oE '`[a-z]+( [a-zA-Z,-]+)+`' | tr -d '\140' | sort -u |

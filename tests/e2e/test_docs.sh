@@ -98,7 +98,7 @@ grep -hoE '`(build/)?sefl [^`]*`' README.md CONTRIBUTING.md SECURITY.md docs/*.m
         [ "$o" = --help ] || grep -qw -e "$o" "$dir/help" || fail "a text names 'sefl $command $o'"
     done
 done
-# settings: `GROUP.NAME` of a group that some file of settings has (crypto.key is a member of the task alone)
+# settings: `GROUP.NAME` of a group that some settings file has (crypto.key exists in the task only)
 for kind in experiment aggregator csp client policy task; do "$SEFL" config keys --for $kind --json; done |
     grep -o '"key":"[^"]*"' | cut -d '"' -f 4 > "$dir/keys"
 "$SEFL" train --help | sed -n '/^settings/,/^$/s/^  \([a-z_.]*\) .*/\1/p' >> "$dir/keys"

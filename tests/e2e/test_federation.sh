@@ -1,6 +1,6 @@
 #!/bin/sh
-# Whole federations as real processes over mutual TLS, with full-size keys: learning, ledgers, lost
-# clients. (That the sums are exact, bit for bit: property.roles.federation. Crashes: test_kill.sh.)
+# Whole federations as real processes over mutual TLS, with full-size keys: learning, ledgers, lost clients.
+# (property.roles.federation checks that the sums are exact, bit for bit; test_kill.sh covers crashes.)
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every reader that faces a peer has a fuzz harness, every harness a corpus and a line in
-# tests/fuzz/READERS; scripts/fuzz notices too few executions.
+# Every reader of bytes from a peer has a fuzz harness, every harness has a corpus and a line in tests/fuzz/READERS;
+# scripts/fuzz detects too few executions.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -32,7 +32,7 @@ while read -r f; do
 done < "$dir/functions"
 
 find src -name '*.[ch]' -exec cat {} + > "$dir/src"
-# LIST: what it says is so. Prints the first line that is not.
+# LIST: checks every line of the list. Prints the first line that is wrong.
 honest() {
     grep -v '^#' "$1" | while IFS= read -r line; do
         why=${line#*#}
@@ -61,7 +61,7 @@ honest() {
 }
 said=$(honest $list)
 [ -z "$said" ] || fail "$list names $said"
-# ... and a lie is found
+# ... and detects a wrong line
 lie() { # LINE
     echo "$1" > "$dir/lie"
     [ -n "$(honest "$dir/lie")" ] || fail "not noticed: $1"
@@ -73,7 +73,7 @@ lie "version_read clients roles.agg_http # by agg_http_begin in src/roles/aggreg
 lie "x509_request_read sites roles.agg_http # by agg_http_begin in src/roles/aggregator/http.c"
 lie "sign_check everybody -"
 
-# every length is of a harness that is there
+# every length belongs to an existing harness
 grep -v '^#' tests/fuzz/LENGTHS | while read -r h n _; do
     grep -qx "$h" "$dir/have" || fail "tests/fuzz/LENGTHS names the harness $h, which is not there"
     [ "$n" -ge 64 ] && [ "$n" -le 65536 ] || fail "$h: inputs of $n bytes"
@@ -84,13 +84,13 @@ for f in tests/fuzz/corpus/*/*; do
     most=$(awk -v h="$h" '$1 == h { print $2 }' tests/fuzz/LENGTHS)
     [ "$(wc -c < "$f")" -le "${most:-4096}" ] || fail "$f is longer than ${most:-4096} bytes"
 done
-# what libFuzzer does not watch is there
+# the functions that libFuzzer does not instrument exist
 sed -n 's|^src:\*/||p' tests/fuzz/kernels.txt | while read -r pattern; do
     # shellcheck disable=SC2086  # a pattern
     ls $pattern > /dev/null 2>&1 || fail "tests/fuzz/kernels.txt names $pattern, which is not there"
 done || exit 1
 
-# the script counts: a harness that runs as often as it is asked to, but 41 times at most
+# the script counts executions: a fake harness runs as often as requested, but at most 41 times
 mkdir -p "$dir/build/tests"
 fake=$dir/build/tests/fuzz.base.readers
 cat > "$fake" << 'END'
@@ -101,14 +101,14 @@ echo "$n" >> "$0.asked"
 echo "stat::number_of_executed_units: $n"
 END
 chmod +x "$fake"
-runs() { # RUNS_EACH: what the script says goes to out
+runs() { # RUNS_EACH: the script's output goes to out
     RUNS_EACH=$1 scripts/fuzz "$dir/build" > "$dir/out" 2>&1
 }
 runs 41 || fail "41 of 41: $(cat "$dir/out")"
 grep -q '41 runs, no finding' "$dir/out" || fail "41 of 41: $(cat "$dir/out")"
 runs 100 && fail "82 of 100 executions are enough"
 grep -q 'fewer than 100' "$dir/out" || fail "too few: $(cat "$dir/out")"
-# and goes on where it stopped, with the same program only
+# and continues where it stopped, but only with the same program
 runs 100 || fail "82 and 18: $(cat "$dir/out")"
 [ "$(tr '\n' ' ' < "$fake.asked")" = "41 59 18 " ] || fail "asked for $(cat "$fake.asked")"
 runs 100 || fail "done before: $(cat "$dir/out")"
@@ -117,7 +117,7 @@ grep -q 'done before' "$dir/out" || fail "done before: $(cat "$dir/out")"
 echo '# changed' >> "$fake"
 runs 41 || fail "a changed program: $(cat "$dir/out")"
 [ "$(tail -n 1 "$fake.asked")" = 41 ] || fail "a changed program was not run anew"
-# a finding counts as none done
+# after a finding no executions are recorded
 printf '#!/bin/sh\necho "stat::number_of_executed_units: 7"\nexit 77\n' > "$fake"
 runs 41 && fail "a finding is no failure"
 grep -q FAILED "$dir/out" || fail "a finding: $(cat "$dir/out")"

@@ -1,16 +1,16 @@
 #!/bin/sh
-# /healthz of both servers, as a monitor asks for it: curl, plain HTTP, no certificate.
+# /healthz of both servers, as a monitor requests it: curl, plain HTTP, no certificate.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 command -v curl > /dev/null || fail "no curl here: scripts/bootstrap --test"
 
-# ROLE: where its page is; the system chooses the port, and the last start's line in the log has it
+# ROLE: address of its page; the system chooses the port, and the log line of the last start has it
 page_of() {
     echo "http://127.0.0.1:$(sed -n 's/.*"event":"health".*"port":\([0-9]*\).*/\1/p' "$dir/log/$1" | tail -n 1)/healthz"
 }
-# ROLE STATUS TEXT: does its page have this status and this text?
+# ROLE STATUS TEXT: true if its page has this status and this text
 says() {
     said=$(curl -s --noproxy '*' --max-time 10 -w ' %{http_code}' "$(page_of "$1")") || return 1
     case $said in *"$3"*" $2") return 0 ;; *) return 1 ;; esac

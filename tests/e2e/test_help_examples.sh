@@ -48,7 +48,7 @@ for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
         ;;
     esac
     case $c in
-    enroll) # nobody is there: it must get as far as looking for the tokens
+    enroll) # no server listens: it must get as far as reading the tokens
         try "$c" "$where" || rc=$?
         grep -q as.token "$dir/out" || fail "$c: $(cat "$dir/out")"
         ;;
@@ -56,7 +56,7 @@ for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
         file=$("$SEFL" help "$c" | sed '1,/^example:/d' | sed -n 's/.* -c \([^ ]*\).*/\1/p')
         (cd "$where" && sefl config check "$file") > "$dir/out" 2>&1 || fail "$c: $(cat "$dir/out")"
         ;;
-    doctor) # what it thinks of this machine is its own affair
+    doctor) # its verdict about this machine does not matter here
         try "$c" "$where" || rc=$?
         grep -q '^ok' "$dir/out" || rc=2
         [ "$rc" -le 1 ] || fail "$c: exit $rc: $(cat "$dir/out")"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Hostile clients beside 8 good ones: slow, broken, garbage-sending, replaying, with wrong certificates,
-# rounds, sizes and versions (tests/tools/hostile.c). The good ones finish, AS stays small, every
-# refusal is counted under its reason. 30 of them here, 300 under SEFL_SOAK; SEFL_TEST_SEED repeats.
+# Hostile clients beside 8 honest ones: slow, broken, garbage-sending, replaying, with wrong certificates, rounds,
+# sizes and versions (tests/tools/hostile.c). The honest clients finish, AS stays small, and AS counts every refusal
+# under its reason. 30 hostile clients here, 300 under SEFL_SOAK; SEFL_TEST_SEED repeats a run.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
@@ -29,10 +29,10 @@ hostile() { # NAME ARGUMENTS...
 hostile hostile --first 9 --last $last --ca "$fed/ca/aggregator/ca.pem" \
     --ca-key "$fed/ca/aggregator/ca.key" --scratch "$dir/scratch" --count $count
 began=$(date +%s)
-sleep 1 # they are there first
+sleep 1 # the hostile clients start first
 fed_clients 1 2 3 4 5 6 7
-# round 1 waits for the eighth, until somebody has tried another's ciphertext, and clients what they
-# have a receipt for, and what others have
+# round 1 waits for the eighth client until the hostile ones have sent another client's ciphertext, their own
+# acknowledged updates, and those of others
 fed_until 60 "replay" counted upload.copied
 hostile again --first 1 --last 7 --only replay --count 4
 fed_until 30 "own body again" counted upload.again
@@ -57,7 +57,7 @@ fed_kill TERM hostile
 fed_done hostile 20
 awk '$2 == "tries" && $3 == 0 { print "never tried: " $1; bad = 1 } END { exit bad }' "$dir/log/hostile" ||
     fail "$(cat "$dir/log/hostile")"
-fed_kill TERM aggregator # it would serve on for a while
+fed_kill TERM aggregator # it would linger for a while
 fed_done aggregator 20
 fed_done csp 20
 said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Who gets in: two operators, sites that enrol with tokens of both, revocation while everything runs.
+# Admission: two operators, sites that enrol with tokens from both, revocation while everything runs.
 # shellcheck disable=SC2119,SC2120 # functions of federation.lib.sh
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
@@ -16,19 +16,19 @@ csp_counts() { has_count "$fed/csp/state/counters.json" "$1"; }
 cd "$dir"
 expect 2 "$SEFL" ca
 expect 2 "$SEFL" ca nwe x; says "did you mean 'new'"
-expect 2 "$SEFL" ca new x; says "new wants --name"
+expect 2 "$SEFL" ca new x; says "new requires --name"
 expect 2 "$SEFL" ca token x --name a --json; says "token does not take --json"
 expect 1 "$SEFL" ca list x; says "No such file"
-expect 2 "$SEFL" ca new x --name ""; says "new wants --name"
-expect 2 "$SEFL" ca new x --name "  "; says "a name that says whose"
+expect 2 "$SEFL" ca new x --name ""; says "new requires --name"
+expect 2 "$SEFL" ca new x --name "  "; says "a name that identifies its operator"
 [ ! -e x ] || fail "a folder without a name"
 expect 0 "$SEFL" ca new ops --name Alpha
 expect 1 "$SEFL" ca new ops --name Alpha; says "not empty"
 [ -z "$(find ops -perm /077 \( -name '*.key' -o -name trust \))" ] || fail "a key is open to others"
-expect 1 "$SEFL" ca token ops --name a; says "make the server's certificate first"
+expect 1 "$SEFL" ca token ops --name a; says "create the server's certificate first"
 expect 0 "$SEFL" ca server ops --role aggregator --name as --hosts localhost,127.0.0.1
-expect 1 "$SEFL" ca server ops --role csp --name csp --hosts localhost --out o2; says "is that of the aggregator"
-expect 2 "$SEFL" ca server ops --role aggregator --name as --hosts , --out o2; says "for which host"
+expect 1 "$SEFL" ca server ops --role csp --name csp --hosts localhost --out o2; says "belongs to the aggregator"
+expect 2 "$SEFL" ca server ops --role aggregator --name as --hosts , --out o2; says "names no host"
 expect 0 "$SEFL" ca renew ops --server ops/server/cert.pem --out next.pem # for the hosts it had
 if command -v openssl > /dev/null; then
     openssl x509 -in next.pem -noout -ext subjectAltName > san
@@ -39,35 +39,35 @@ expect 0 "$SEFL" ca token ops --name site-1 --out t1
 grep -q '^sefl-token-1\.' t1 || fail "a token"
 [ "$(stat -c %a t1)" = 600 ] || fail "a token that others can read"
 expect 1 "$SEFL" ca token ops --name site-2 --out t1; says "nothing was changed"
-# said, and made all the same: a second token of a name, and a name that looks like another
+# warned about, but created: a second token for a name, and a name that looks like another
 cp -r ops twice
 expect 0 "$SEFL" ca token twice --name site-1; says '"site-1" already has an open token'
-expect 0 "$SEFL" ca token twice --name Site-1; says '"Site-1" and "site-1" are two sites'
+expect 0 "$SEFL" ca token twice --name Site-1; says '"Site-1" and "site-1" are different sites'
 case $out in *"already has an open token"*) fail "two names are taken for one" ;; esac
 expect 0 "$SEFL" ca token twice --name site-0
 case $out in *"two sites"* | *"already has an open token"*) fail "a note about nothing: $out" ;; esac
-# a CA that ends before what it is to issue: said, with the date
+# a CA that expires before the certificate it issues: a warning with the date
 long() { case $out in *"outlives its CA"*) fail "$1: $out" ;; esac; }
 expect 0 "$SEFL" ca new brief --name Brief --days 30
 expect 0 "$SEFL" ca server brief --role aggregator --name as --hosts localhost --days 20; long "a server within its CA"
 expect 0 "$SEFL" ca renew brief --server brief/server/cert.pem --out brief/next.pem; says "not after 365 days"
 expect 0 "$SEFL" ca server brief --role aggregator --name as --hosts localhost --out brief/tls --days 31
-says "ends on 20"; says "not after 31 days"
+says "expires on 20"; says "not after 31 days"
 expect 0 "$SEFL" enroll capital --csr-only --name short
-expect 0 "$SEFL" ca sign brief --csr capital/csr.pem --name short --out short.pem; says "not after 365 days: its CA ends then"
+expect 0 "$SEFL" ca sign brief --csr capital/csr.pem --name short --out short.pem; says "not after 365 days, because its CA expires then"
 expect 0 "$SEFL" ca renew brief --name short --days 10 --out shorter.pem; long "a site within its CA"
 expect 0 "$SEFL" ca renew brief --name short --days 40 --out longer.pem; says "not after 40 days"
 rm longer.pem
-expect 1 "$SEFL" ca revoke twice --name site-0; says "an open token of that name"
+expect 1 "$SEFL" ca revoke twice --name site-0; says "an open token for that name"
 digits=$(printf '%s\n' "$out" | sed -n 's/.*--token \([0-9a-f]*\).*/\1/p')
 expect 0 "$SEFL" ca revoke twice --token "$digits"
 expect 1 "$SEFL" ca revoke twice --name site-0; says 'no active member "site-0"'
 case $out in *"open token"*) fail "a cancelled token is open" ;; esac
 expect 0 "$SEFL" enroll capital --csr-only --name SITE-1
-expect 0 "$SEFL" ca sign twice --csr capital/csr.pem --name SITE-1 --out SITE-1.pem; says "are two sites"
+expect 0 "$SEFL" ca sign twice --csr capital/csr.pem --name SITE-1 --out SITE-1.pem; says "are different sites"
 expect 0 "$SEFL" ca list ops; says "members only"; says "open"; says "site-1"
 if "$SEFL" ca list ops | grep -q site-2; then fail "a token that nobody got is open"; fi
-# a result that cannot be written changes nothing, and neither does a list that cannot be
+# if the result or the list cannot be written, nothing changes
 cp -r ops full
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
     "$SEFL" ca token full --name "other-$i" > /dev/null 2>&1
@@ -83,7 +83,7 @@ small() ( # COMMAND...: with files of at most 2 KiB (4 KiB where the shell count
     ulimit -f 4
     "$@"
 )
-expect 1 nothing "$SEFL" ca new half --name Half # a full disk leaves nothing in the way of the next try
+expect 1 nothing "$SEFL" ca new half --name Half # after a full disk nothing prevents the next attempt
 [ ! -e half ] || fail "a half-made folder: $(ls half)"
 expect 0 "$SEFL" ca new half --name Half
 cp full/trust full.trust
@@ -106,7 +106,7 @@ expect 1 small "$SEFL" ca sign full --csr mailed/csr.pem --name site-2 --out c2;
 expect 1 small "$SEFL" ca server full --role aggregator --name as --hosts localhost --out again; unchanged "server, list"
 [ -z "$(ls again)" ] || fail "a server's key that no list knows"
 expect 0 "$SEFL" ca sign full --csr mailed/csr.pem --name site-2 --out c2
-expect 2 "$SEFL" ca revoke ops --name site-1 --token 00000000; says "one at a time"
+expect 2 "$SEFL" ca revoke ops --name site-1 --token 00000000; says "give only one of"
 expect 2 "$SEFL" ca trust-issuer ops --cert half/ca.pem --role csp --unit "Köln"; says "printable ASCII"
 expect 1 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role client; says "own CA"
 expect 0 "$SEFL" ca list ops --json
@@ -115,15 +115,15 @@ id=$(printf '%s\n' "$out" | sed 's/.*"tokens":\[{"id":"\([0-9a-f]*\)".*/\1/')
 expect 0 "$SEFL" ca revoke ops --token "$id"
 expect 1 "$SEFL" ca revoke ops --token "$id"; says "used or cancelled"
 expect 1 "$SEFL" ca revoke ops --name nobody; says "no active member"
-expect 2 "$SEFL" ca revoke ops; says "give --name or --key"
+expect 2 "$SEFL" ca revoke ops; says "pass --name or --key"
 expect 0 "$SEFL" ca export ops --out pub
 for file in pub/aggregator-ca.pem pub/aggregator.pub; do [ -s $file ] || fail "export: $file"; done
 expect 1 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp; says "own CA"; says "--also"
 expect 0 "$SEFL" ca trust-issuer ops --cert ops/ca.pem --role csp --also
-# a slip of --role at CSP: said, and taken back without the right role
+# a wrong --role at CSP: reported, and undone without affecting the right role
 "$SEFL" ca server half --role csp --name csp --hosts localhost > /dev/null
 expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role client; says "cannot count the clients"
-expect 1 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator; says "trusted for the role client already"
+expect 1 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator; says "already trusted for the role client"
 expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator --also
 key=$(sed -n 's/^issuer \([0-9a-f]*\) client .*/\1/p' half/trust)
 expect 2 "$SEFL" ca revoke half --name x --role client; says "goes with --issuer"
@@ -132,14 +132,14 @@ roles() { "$SEFL" ca list half | sed -n 's/^issuer *[0-9a-f]* *\([a-z]*\) *\([a-
 [ "$(roles)" = "revoked client active aggregator " ] || fail "one role revoked: $(roles)"
 expect 1 "$SEFL" ca revoke half --issuer "$key" --role client; says "not active for the role client"
 expect 0 "$SEFL" ca revoke half --issuer "$key"
-expect 2 "$SEFL" ca restore half --issuer "$key"; says "which? give --role"
+expect 2 "$SEFL" ca restore half --issuer "$key"; says "choose one with --role"
 expect 0 "$SEFL" ca restore half --issuer "$key" --role aggregator
 [ "$(roles)" = "revoked client active aggregator " ] || fail "one role restored: $(roles)"
 expect 0 "$SEFL" ca restore half --issuer "$key" --role client; says "cannot count the clients"
 expect 0 "$SEFL" ca new klinik --name "Klinik, Nord"
 expect 0 "$SEFL" ca trust-issuer half --cert klinik/ca.pem --role client --unit 'Radiology, "North" Wing'
 expect 0 "$SEFL" ca list half; says '"Klinik, Nord CA"'; says 'unit Radiology, "North" Wing'
-# two CAs whose keys begin alike (that can be ground): neither is taken for the other
+# two CAs whose key hashes share a prefix (an attacker can search for one): neither is mistaken for the other
 digits=$(printf %s "$key" | cut -c1-8)
 {
     sed /^end/,\$d half/trust
@@ -150,7 +150,7 @@ cp alike half/trust
 expect 2 "$SEFL" ca revoke half --issuer "$digits"; says 'issuers begin with'
 cmp -s alike half/trust || fail "an ambiguous revocation has changed the list"
 expect 0 "$SEFL" ca revoke half --issuer "$key"
-if [ "$(id -u)" -eq 0 ]; then # a list that root has written is one that its server cannot read
+if [ "$(id -u)" -eq 0 ]; then # if root writes the list, the server cannot read it
     chown -R nobody ops
     expect 1 "$SEFL" ca revoke ops --name nobody; says "belongs to nobody"
     expect 0 "$SEFL" ca list ops
@@ -164,10 +164,10 @@ fed_provision f --clients 3 --words 300 --set rounds.count=400 \
     --set rounds.enrolled=6 --set rounds.enough=4 --set rounds.deadline_ms=4000 --set rounds.extensions=0
 expect 0 "$SEFL" ca list "$fed/ca/csp"; says "3 clients"; says "used"
 as_ca=$fed/ca/aggregator csp_ca=$fed/ca/csp
-# each with the other's folder, or with a key that is not its own
+# each server with the other's folder, or with a key that is not its own
 expect 2 "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" --csp localhost:1 --ca "$csp_ca"
-says 'that of the csp "csp", and this is the aggregator'
-expect 2 "$SEFL" csp -c "$fed/csp/csp.yml" --ca "$as_ca"; says 'that of the aggregator "aggregator", and this is the csp'
+says 'belongs to the csp "csp", and this is the aggregator'
+expect 2 "$SEFL" csp -c "$fed/csp/csp.yml" --ca "$as_ca"; says 'belongs to the aggregator "aggregator", and this is the csp'
 cp -r "$csp_ca" stray
 sed -i "s/^\(self csp [0-9a-f]*\) [0-9a-f]*/\1 $(cat "$as_ca/sign.pub")/;/^end/d" stray/trust
 printf 'end %s\n' "$(sha256sum < stray/trust | cut -d' ' -f1)" >> stray/trust
@@ -180,7 +180,7 @@ token() { "$SEFL" ca token "$@" 2> /dev/null; }
 linked() { grep -q "link to CSP is up" "$dir/log/aggregator"; }
 fed_until 20 "link" linked
 
-# a site joins, with tokens of both; its key and the tokens stay where they were made
+# a site joins with tokens from both; keys and tokens stay where they were created
 token "$as_ca" --name site-4 > t.as
 token "$csp_ca" --name site-4 > t.csp
 expect 0 enroll site-4 --aggregator-token @t.as --csp-token @t.csp
@@ -195,7 +195,7 @@ if grep -rq "$(sed -n 2p site-4/key.pem)" "$fed"; then fail "a private key has l
 if grep -rq "$(cut -d. -f2 t.csp)" "$fed"; then fail "a token is stored"; fi
 expect 0 "$SEFL" ca list "$csp_ca"; says "4 clients"
 expect 0 "$SEFL" ca list "$as_ca"; says "4 clients"
-expect 1 enroll site-4 --aggregator-token @t.as --csp-token @t.csp; says "has a certificate already"
+expect 1 enroll site-4 --aggregator-token @t.as --csp-token @t.csp; says "already has a certificate"
 
 # it takes part at once
 cp "$fed/clients/client-01/policy.yml" site-4/policy.yml
@@ -204,7 +204,7 @@ fed_start site-4 "$SEFL" client -c site-4/client.yml
 took_part() { grep -q 'round done' "$dir/log/site-4"; }
 fed_until 60 "round of site-4" took_part
 
-# a server whose certificate does not hold (another CA, somebody on the way): the site tries again and says why
+# a server with an invalid certificate (another CA, a man in the middle): the site retries and logs why
 cp site-4/peers.pem right.pem
 cp "$csp_ca/ca.pem" wrong.pem
 mkdir other-site
@@ -212,7 +212,7 @@ cp -r site-4/cert.pem site-4/key.pem site-4/*.pub site-4/policy.yml site-4/clien
 cp site-4/ledger other-site/
 cp wrong.pem other-site/peers.pem
 fed_start other-site "$SEFL" client -c other-site/client.yml
-doubts() { grep -q "the server's certificate is not accepted" "$dir/log/other-site"; }
+doubts() { grep -q "the server's certificate is not valid here" "$dir/log/other-site"; }
 fed_until 20 "refusal of the server" doubts
 fed_running other-site || fail "a client ends because somebody is on the way"
 cp right.pem other-site/peers.pem
@@ -225,19 +225,19 @@ fed_done other-site 20
 # a token used twice, by another key
 expect 1 enroll thief --aggregator-token @t.as --csp-token @t.csp; says "403"
 grep -q "used already" "$dir/log/aggregator" || fail "no reason in the log"
-# tokens of one server only
+# tokens from one server only
 token "$as_ca" --name site-5 > t5.as
 token "$csp_ca" --name site-5 > t5.csp
 expect 2 enroll s5 --aggregator-token @t5.as; says "--csp-token is missing"
-expect 2 enroll s5 --aggregator-token @t5.as --csp-token @t5.as; says "one token of the aggregation server and one of the CSP"
-# ... or of a CSP that is another one
+expect 2 enroll s5 --aggregator-token @t5.as --csp-token @t5.as; says "a token from the aggregation server and one from the CSP"
+# ... or from another CSP
 "$SEFL" ca new other --name Beta > /dev/null 2>&1
 "$SEFL" ca server other --role csp --name csp --hosts localhost > /dev/null
 token other --name site-5 > t5.other
 expect 1 enroll s5o --aggregator-token @t5.as --csp-token @t5.other; says "403"
 # another name than the token's, at either server
 token "$csp_ca" --name site-6 > t6.csp
-expect 2 enroll s6 --aggregator-token @t5.as --csp-token @t6.csp; says "two names"
+expect 2 enroll s6 --aggregator-token @t5.as --csp-token @t6.csp; says "different names"
 # CSP alone refuses: its token is cancelled
 id=$("$SEFL" ca list "$csp_ca" --json | tr '{' '\n' | sed -n 's/"id":"\([0-9a-f]*\)","name":"site-6".*/\1/p')
 "$SEFL" ca revoke "$csp_ca" --token "$id" > /dev/null
@@ -256,22 +256,22 @@ sleep 1.2
 expect 1 enroll s8 --aggregator-token @t8.as --csp-token @t8.csp; says "403"
 # garbage
 expect 2 enroll s9 --aggregator-token nonsense --csp-token @t5.csp; says "not a token"
-# nothing of all that was let in, and the good tokens still work: an attempt costs nothing
+# none of these was admitted, and the valid tokens still work: a failed attempt does not use up a token
 expect 0 "$SEFL" ca list "$as_ca"; says "4 clients"
 expect 0 enroll s5 --aggregator-token @t5.as --csp-token @t5.csp
 fed_until 5 "counters of AS" as_counts enrol.refused
 fed_until 5 "counters of AS" as_counts enrol.csp
 fed_until 5 "counters of AS" as_counts enrol.enrolled
 fed_until 5 "counters of CSP" csp_counts enrol.refused
-# every request of a site says its version, enrolment too
+# every request of a site carries its version, including enrolment
 if as_counts version_refused; then fail "an enrolment without Sefl-Version"; fi
 
-# a stranger may ask nothing but that (docs/PROTOCOL.md), and no certificate is never enough
+# a stranger may use no other path (docs/PROTOCOL.md), and nothing else works without a certificate
 if command -v curl > /dev/null; then
     curl -sk -H "Sefl-Version: 2.0" "https://$at/v1/task" | grep -q "certificate not accepted" || fail "a stranger got the task"
     curl -sk -H "Sefl-Version: 2.0" -X POST --data x "https://$at/v1/enroll" | grep -q "not an enrolment request" || fail "garbage"
     fed_until 5 "garbage in the counters" as_counts enrol.form
-    # heads of requests without bodies, many a second from another address: others enrol all the same
+    # many request headers per second without bodies, from another address: other sites still enrol
     token "$as_ca" --name site-13 > t13.as
     token "$csp_ca" --name site-13 > t13.csp
     (
@@ -290,7 +290,7 @@ if command -v curl > /dev/null; then
     strangers=
 fi
 
-# an operator who keeps the CA's key elsewhere: nobody enrols over the network
+# an operator keeps the CA key elsewhere: enrolment over the network is refused
 mv "$as_ca/ca.key" away.key
 token "$as_ca" --name site-12 > t12.as
 token "$csp_ca" --name site-12 > t12.csp
@@ -305,13 +305,13 @@ expect 0 "$SEFL" ca renew "$as_ca" --name site-4 --days 80 --out renewed.pem
 expect 1 "$SEFL" ca renew "$as_ca" --name nobody
 "$SEFL" ca renew "$as_ca" --name site-5 --days 90 > /dev/null 2>&1
 expect 0 enroll s5 --renew
-expect 1 "$SEFL" enroll site-4 --renew --cert s5/cert.pem; says "another key than ours" # as a file, and nobody is asked
-expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "does not go with the rest"
+expect 1 "$SEFL" enroll site-4 --renew --cert s5/cert.pem; says "another key than key.pem" # as a file, and nobody is asked
+expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "does not go with the other options"
 cp -r site-4 by-mail
 expect 0 "$SEFL" enroll by-mail --renew --cert renewed.pem; says "no newer certificate"
 cp renewed.pem by-mail/cert.pem
 "$SEFL" ca renew "$as_ca" --name site-4 --days 85 --out longer.pem 2> /dev/null
-expect 0 "$SEFL" enroll by-mail --renew --cert longer.pem; says "is in place"
+expect 0 "$SEFL" enroll by-mail --renew --cert longer.pem; says "installed a newer certificate"
 cmp -s by-mail/cert.pem longer.pem || fail "a certificate that came as a file is not in place"
 expect 1 "$SEFL" enroll by-mail --cert longer.pem --peers site-4/peers.pem --aggregator-key site-4/aggregator.pub \
     --csp-key site-4/csp.pub --server "$at"; says "--renew --cert"
@@ -322,7 +322,7 @@ expect 2 "$SEFL" enroll hand --csr-only; says "--name is missing"
 expect 0 "$SEFL" enroll hand --csr-only --name site-9
 expect 0 "$SEFL" ca sign "$as_ca" --csr hand/csr.pem --name site-9 --out site-9.pem
 expect 0 "$SEFL" ca sign "$csp_ca" --csr hand/csr.pem --name site-9; says "is a member now"
-expect 1 "$SEFL" ca sign "$as_ca" --csr hand/csr.pem --name site-10; says "a member already"
+expect 1 "$SEFL" ca sign "$as_ca" --csr hand/csr.pem --name site-10; says "already a member"
 "$SEFL" ca export "$as_ca" --out pub2 > /dev/null
 "$SEFL" ca export "$csp_ca" --out pub2 > /dev/null
 expect 1 "$SEFL" enroll hand --cert site-9.pem --peers pub2/csp-ca.pem --aggregator-key pub2/aggregator.pub \
@@ -337,8 +337,8 @@ cp -r hand moved && rm moved/cert.pem moved/ledger
 sed -i 's/^server:.*/server: old.example:7000/' moved/client.yml
 expect 0 "$SEFL" enroll moved --cert site-9.pem --peers pub2/aggregator-ca.pem --aggregator-key pub2/aggregator.pub \
     --csp-key pub2/csp.pub --server "$at"
-says "moved/client.yml existed and is kept: it has server old.example:7000"; says 'of the population "elsewhere"'
-# the server looks at its list every second; a busy machine may need longer
+says "moved/client.yml already exists and is kept: it names server old.example:7000"; says 'of the population "elsewhere"'
+# the server reloads its list every second; a busy machine may need longer
 hand_in() { enroll hand --renew > hand.said 2>&1 && grep -q "no newer certificate" hand.said; }
 hand_out() { ! enroll hand --renew > hand.said 2>&1 && grep -q 403 hand.said; }
 fed_until 15 "way in for a member that was signed by hand" hand_in
@@ -360,8 +360,7 @@ if command -v openssl > /dev/null; then
     ward_out() { ask | grep -q "not accepted"; }
     fed_until 15 "way in for the hospital's certificate" ward_in
     key=$("$SEFL" ca list "$as_ca" --json | tr '{' '\n' | sed -n 's/.*"key":"\([0-9a-f]*\)".*Hospital CA.*/\1/p')
-    # one of them sends junk under the name of another site: the log has the key that sends it, and that is enough to
-    # put it out
+    # one of them sends junk under the name of another site: the log has its key, which is enough to revoke it
     mkdir liar
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout liar/key.pem -out liar.csr \
         -subj "/O=Hospital/OU=Radiology/CN=client-01" 2> /dev/null
@@ -372,7 +371,7 @@ if command -v openssl > /dev/null; then
     head -c "$bytes" /dev/zero > junk
     printf 'x' | cat junk - > larger
     logged() { grep "\"reason\":\"$1\"" "$dir/log/aggregator" | grep "\"key\":\"$its_key\"" | grep -q "\"issuer\":\"$key\""; }
-    send_junk() { # rounds end: not always in time
+    send_junk() { # the round may end first
         n=$(liar "https://$at/v1/round" | sed -n 's/.*"round":\([0-9]*\).*/\1/p')
         liar -T junk -H "Sefl-Total: $bytes" "https://$at/v1/round/$n/update/$its_key" > /dev/null
         logged upload.no_voucher
@@ -392,20 +391,20 @@ if command -v openssl > /dev/null; then
     expect 0 "$SEFL" ca restore "$as_ca" --issuer "$key"
     fed_until 15 "way in after a CA was restored" ward_in
     expect 0 "$SEFL" ca trust-issuer "$as_ca" --cert org.pem --role client --unit Surgery
-    says 'were those of the unit "Radiology", and are now those of the unit "Surgery"'
+    says 'it accepted those of the unit "Radiology" and now accepts those of the unit "Surgery"'
     fed_until 15 "end of another unit" ward_out
     expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
 fi
 
-# revoked by mistake, and taken back: with the same key and certificate
+# revoked by mistake and restored, with the same key and certificate
 expect 1 "$SEFL" ca restore "$as_ca" --name site-9; says "no revoked member"
-expect 2 "$SEFL" ca restore "$as_ca"; says "give --name or --key"
+expect 2 "$SEFL" ca restore "$as_ca"; says "pass --name or --key"
 expect 0 "$SEFL" ca revoke "$as_ca" --name site-9
 fed_until 15 "end of a member that was revoked" hand_out
 expect 0 "$SEFL" ca restore "$as_ca" --name site-9; says "within a second"
 fed_until 15 "way back in" hand_in
 
-# revoked: the running client is out, and tries again now and then, since it may be restored; the others go on
+# revoked: the running client is cut off and retries occasionally, since it may be restored; the others continue
 fed_running site-4 || fail "site-4 has ended before"
 expect 0 "$SEFL" ca revoke "$as_ca" --name site-4; says "within a second"
 turned_away() { grep -q 'try again later.*403: certificate not accepted' "$dir/log/site-4"; }
@@ -414,45 +413,45 @@ fed_running site-4 || fail "a revoked client has ended"
 fed_kill TERM site-4
 fed_wait site-4 30
 fed_until 5 "counter of revoked" as_counts certificate.revoked
-expect 1 enroll site-4 --renew; says "403"; says "revoked, or not known there"
+expect 1 enroll site-4 --renew; says "403"; says "revoked or unknown"
 expect 0 token "$as_ca" --name site-4 # the name is free again
 for c in 01 02 03; do fed_running client-$c || fail "client-$c was disturbed"; done
 fed_running aggregator || fail "the aggregator has ended"
 
-# a list of CSP's that is damaged: not now, and the link with its round stays
+# CSP's list is damaged: enrolment answers "not now", and the link and its round continue
 token "$as_ca" --name site-21 > t.as
 token "$csp_ca" --name site-21 > t.csp
 cp "$csp_ca/trust" csp.good
 links=$(grep -c "aggregator connected" "$dir/log/csp")
 printf 'junk\n' >> "$csp_ca/trust"
-expect 1 enroll s21 --aggregator-token @t.as --csp-token @t.csp; says "not now"
+expect 1 enroll s21 --aggregator-token @t.as --csp-token @t.csp; says "cannot answer now"
 cat csp.good > "$csp_ca/trust"
 expect 0 enroll s21 --aggregator-token @t.as --csp-token @t.csp
 [ "$(grep -c "aggregator connected" "$dir/log/csp")" -eq "$links" ] || fail "the link was cut by an enrolment"
 
-# a list that is gone or damaged is said once, the last good one stays in force, and the next one counts
+# a missing or damaged list is reported once, the last good one stays in force, and the next valid one replaces it
 before=$(cat "$as_ca/trust"; echo .)
 mv "$as_ca/trust" kept
 fed_until 5 "missing list" as_counts trust_list_unreadable
 printf 'garbage\n' > "$as_ca/trust"
 sleep 2.2
-[ "$(grep -c "trust list not read again" "$dir/log/aggregator")" -eq 1 ] || fail "said again and again"
+[ "$(grep -c "trust list not reloaded" "$dir/log/aggregator")" -eq 1 ] || fail "said again and again"
 enroll hand --renew > /dev/null || fail "a member is out because the list is damaged"
 mv kept "$as_ca/trust"
 [ "$(cat "$as_ca/trust"; echo .)" = "$before" ] || fail "the list has changed meanwhile"
 expect 0 "$SEFL" ca revoke "$as_ca" --name site-9
 fed_until 15 "end of a member that was revoked" hand_out
 
-# a copy of an older list, put back: said, and counted
+# a restored older list: reported and counted
 cp "$as_ca/trust" newest
 printf '%s' "${before%.}" > older
 cp older "$as_ca/trust"
 fed_until 5 "older list in the counters" as_counts trust_list_older
-grep -q "the trust list is older than one before" "$dir/log/aggregator" || fail "an older list is not said"
+grep -q "the trust list is older than a previous one" "$dir/log/aggregator" || fail "an older list is not said"
 cp newest "$as_ca/trust"
 fed_until 15 "end of a member that was revoked" hand_out
 
-# every door of both servers, with every kind of certificate that must not open it
+# every call of both servers, with every kind of certificate that must be refused
 mkdir scratch
 csp_at=$(cat "$fed/csp/at")
 set --
@@ -486,14 +485,14 @@ if [ $# -gt 0 ]; then
 fi
 fed_running client-01 || fail "client-01 was disturbed"
 
-# AS's operator no longer trusts CSP's CA: the link is cut, the next one refused, until it is trusted again
+# AS's operator revokes CSP's CA: AS cuts the link and refuses the next one until the CA is restored
 key=$("$SEFL" ca list "$as_ca" --json | tr '{' '\n' | sed -n 's/.*"key":"\([0-9a-f]*\)".*"role":"csp".*/\1/p' | head -n 1)
 links() { grep -c "link to CSP is up" "$dir/log/aggregator" || :; }
 before=$(links) refusals=$(sed -n 's/.*"certificate.revoked":\([0-9]*\).*/\1/p' "$fed/aggregator/state/counters.json")
 expect 0 "$SEFL" ca revoke "$as_ca" --issuer "$key"
-put_out() { grep -q "CSP put out.*its issuer is trusted no longer" "$dir/log/aggregator"; }
+put_out() { grep -q "CSP disconnected.*its issuer is no longer trusted" "$dir/log/aggregator"; }
 fed_until 5 "end of the link" put_out
-refused_again() { # the certificate of the one whom AS dials
+refused_again() { # the certificate of the CSP that AS connects to
     [ "$(sed -n 's/.*"certificate.revoked":\([0-9]*\).*/\1/p' "$fed/aggregator/state/counters.json")" -gt "$refusals" ]
 }
 fed_until 20 "refusal of a new link" refused_again
@@ -502,7 +501,7 @@ expect 0 "$SEFL" ca restore "$as_ca" --issuer "$key"
 linked_again() { [ "$(links)" -gt "$before" ]; }
 fed_until 40 "link after the CA was restored" linked_again
 
-# CSP puts AS out: the stream is cut, and the next one refused
+# CSP revokes AS: it cuts the stream and refuses the next one
 key=$(sed -n 's/^self aggregator \([0-9a-f]*\) .*/\1/p' "$as_ca/trust")
 expect 0 "$SEFL" ca revoke "$csp_ca" --key "$key"
 fed_until 10 "refusal at CSP" csp_counts certificate.revoked
@@ -510,19 +509,19 @@ down() { grep -q "no link to CSP" "$dir/log/aggregator"; }
 fed_until 20 "link down" down
 token "$as_ca" --name site-11 > t11.as
 token "$csp_ca" --name site-11 > t11.csp
-expect 1 enroll s11 --aggregator-token @t11.as --csp-token @t11.csp; says "not now"
+expect 1 enroll s11 --aggregator-token @t11.as --csp-token @t11.csp; says "cannot answer now"
 [ -s s11/key.pem ] || fail "the key stays for the next try"
 fed_until 5 "CSP away in the counters" as_counts enrol.no_csp
-# ... and no door of either opens to that certificate
+# ... and both servers refuse that certificate everywhere
 mkdir scratch2
 expect 0 "$SEFL_TOOLS/knock" "${at##*:}" "${csp_at##*:}" "$as_ca/ca.pem" "$as_ca/ca.key" scratch2 \
     put-out="$fed/aggregator/cert.pem:$fed/aggregator/key.pem"
 says "put-out refused 3"
 
-# many strangers at once are told to come later; members are not
+# many strangers at once are told to retry later; members are not
 if command -v curl > /dev/null; then
     i=0
-    while [ $i -lt 20 ] && ! as_counts enrol.rate; do # side by side: one after the other may be slower than the limit
+    while [ $i -lt 20 ] && ! as_counts enrol.rate; do # in parallel: one after the other may stay below the rate limit
         for _ in 1 2 3 4 5 6 7 8 9 10; do
             curl -sk -H "Sefl-Version: 2.0" -X POST --data x "https://$at/v1/enroll" > /dev/null &
             strangers="${strangers:-} $!"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A hospital's CA that makes clients as it likes: all of them together have their share of AS's places and of its
-# disk, members do not feel it, and what the CA left goes with it.
+# A hospital's CA that creates any number of clients: together they get a fixed share of AS's connections and disk,
+# members are not affected, and revoking the CA deletes its unfinished uploads.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
@@ -32,16 +32,16 @@ bodies() { find "$state" -path '*/bodies/*' -type f -name "$1"; }
 has_body() { [ -n "$(bodies '*[0-9a-f]')" ]; }
 fed_until 60 "update of client-01" has_body
 
-# updates that end too early: as many as there are clients, and 8 more
+# unfinished updates: as many as there are clients, plus 8
 body=$(bodies '*[0-9a-f]' | head -n 1)
 bytes=$(stat -c %s "$body")
 head -c 3000 "$body" > some
-part_of() { # CLIENT: sends some of it and waits for an answer that does not come
+part_of() { # CLIENT: sends part of an update and waits for an answer that does not come
     curl -sk -H "Sefl-Version: 2.0" --max-time $((1 + t)) --cert "$1.pem" --key "$1.key" -X PUT --data-binary @some -H "Expect:" \
         -H "Content-Length: $bytes" -H "Sefl-Total: $bytes" \
         "https://$at/v1/round/1/update/$(openssl rand -hex 32)" > "said.$1" || :
 }
-for few in "0 1 2 3" "4 5 6 7" "8 9 10"; do # no more at once than the CA has places
+for few in "0 1 2 3" "4 5 6 7" "8 9 10"; do # no more at once than the CA's connection limit
     senders=
     for i in $few; do
         part_of "$i" &
@@ -51,10 +51,11 @@ for few in "0 1 2 3" "4 5 6 7" "8 9 10"; do # no more at once than the CA has pl
 done
 for i in 11 12 13 14; do part_of $i; done
 [ "$(bodies '*.part' | wc -l)" -eq 11 ] || fail "$(bodies '*.part' | wc -l) parts"
-grep -q "too many unfinished updates" said.14 || fail "it says: $(cat said.14)"
+grep -q "too many unfinished uploads" said.14 || fail "it says: $(cat said.14)"
 fed_until 5 "parts in the counters" counted upload.parts
 
-# places: a quarter of all, however many of its clients come; who has gone leaves its own, though the wait is long
+# connections: a quarter of all, however many clients the CA has; a client that leaves frees its connection, even
+# during a long poll
 waiting=
 for i in $made; do
     curl -sk -H "Sefl-Version: 2.0" --max-time 60 --cert "$i.pem" --key "$i.key" "https://$at/v1/round?after=9&wait=60" > /dev/null &
@@ -67,7 +68,7 @@ for w in $waiting; do kill "$w" 2> /dev/null || :; done
 fewer() { [ "$(open)" -le $((many - 5)) ]; }
 fed_until 10 "end of those who are gone" fewer
 
-# a key is put out, then the CA: what they left goes too
+# a key is revoked, then the CA: their unfinished uploads are deleted
 key_of() { openssl pkey -in "$1.key" -pubout -outform DER 2> /dev/null | openssl dgst -sha256 -r | cut -d' ' -f1; }
 parts_are() { [ "$(bodies '*.part' | wc -l)" -eq "$1" ]; }
 expect 0 "$SEFL" ca revoke "$as_ca" --key "$(key_of 0)"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl key: a root and a pair are made, shown and checked; wrong usage and damaged files are named.
+# sefl key: generates, shows and checks a root and a pair; errors name wrong usage and damaged files.
 set -eu
 [ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -25,18 +25,18 @@ chmod 600 pass other lock
 expect 2 "$SEFL" key; says "new, show, check or sign"
 expect 2 "$SEFL" key nwe; says "did you mean 'new'?"
 expect 2 "$SEFL" key new; says "--out"
-expect 2 "$SEFL" key new "$pair" --out k --bits 1024 --passphrase-file pass; says "can be broken"
+expect 2 "$SEFL" key new "$pair" --out k --bits 1024 --passphrase-file pass; says "is too weak"
 expect 2 "$SEFL" key new "$pair" --out k --bits 2500 --passphrase-file pass; says "2048, 3072"
 expect 2 "$SEFL" key new --out k --bits many; says "not \"many\""
 expect 2 "$SEFL" key new --out k --bist 2048; says "did you mean --bits?"
 expect 2 "$SEFL" key new --out k --memory 63; says "from 64 to 512"
 expect 2 "$SEFL" key new --out k extra; says '"extra"'
-expect 2 "$SEFL" key new "$pair" --out k --bits 2048 --passphrase-file pass --key-file lock; says "exclude"
+expect 2 "$SEFL" key new "$pair" --out k --bits 2048 --passphrase-file pass --key-file lock; says "cannot be combined"
 expect 2 "$SEFL" key new "$pair" --out k --bits 2048; says "no terminal"
 expect 2 "$SEFL" key new --out k --scheme lew; says "one of: pad paillier"
 expect 2 "$SEFL" key new --out k --bits 2048 --passphrase-file pass; says "--scheme paillier"
-expect 2 "$SEFL" key show; says "wants a key file"
-expect 2 "$SEFL" key check; says "wants a secret key file"
+expect 2 "$SEFL" key show; says "requires a key file"
+expect 2 "$SEFL" key check; says "requires a secret key file"
 expect 1 "$SEFL" key show nowhere; says "nowhere"
 expect 0 "$SEFL" key --help; says "example:"
 : > empty; printf 'short\n' > short; printf 'one long line\nand a second one\n' > lines
@@ -50,12 +50,12 @@ expect 2 "$SEFL" key new "$pair" --out "" --bits 2048 --passphrase-file pass
 expect 1 "$SEFL" key new "$pair" --out no/such/k --bits 2048 --passphrase-file pass; says "no/such/k.pub"
 for f in k.key k.pub csp.key; do [ ! -e $f ] || fail "$f was left behind"; done
 
-# a root, which is what is made without --scheme
+# a root, the default without --scheme
 expect 0 "$SEFL" key new --memory 64 --out r --passphrase-file pass; says "pad: the root"; says "r.key"; says "64 MiB"
 [ "$(mode r.key)" = 600 ] || fail "r.key has mode $(mode r.key)"
 [ ! -e r.pub ] || fail "a root has no public half"
 expect 1 "$SEFL" key new --out r --passphrase-file pass; says "--force"
-expect 0 "$SEFL" key show r.key; says "pad: the root"; says "passphrase, Argon2id"; says "without opening"
+expect 0 "$SEFL" key show r.key; says "pad: the root"; says "passphrase, Argon2id"; says "without unlocking"
 print=$(printf '%s\n' "$out" | sed -n 's/^fingerprint *//p')
 expect 0 "$SEFL" key check r.key --passphrase-file pass; says "opens"; says "$print"
 expect 1 "$SEFL" key check r.key --passphrase-file other; says "r.key"; says "wrong passphrase"
@@ -79,7 +79,7 @@ expect 0 "$SEFL" key new "$pair" --bits 2048 --memory 64 --out k --passphrase-fi
 expect 1 "$SEFL" key new "$pair" --out k --bits 2048 --passphrase-file pass; says "--force"
 expect 0 "$SEFL" key show k.pub; says "2048 bits"
 print=$(printf '%s\n' "$out" | sed -n 's/^fingerprint *//p')
-expect 0 "$SEFL" key show k.key; says "$print"; says "passphrase, Argon2id"; says "without opening"
+expect 0 "$SEFL" key show k.key; says "$print"; says "passphrase, Argon2id"; says "without unlocking"
 expect 0 "$SEFL" key check k.key --passphrase-file pass; says "public key matches"; says "$print"
 case $out in *warning*) fail "a warning: $out" ;; esac
 expect 1 "$SEFL" key check k.key --passphrase-file other; says "wrong passphrase"
@@ -88,9 +88,9 @@ expect 2 "$SEFL" key check k.key; says "no terminal"
 expect 2 "$SEFL" key check k.pub; says "is a public key"
 printf 'a passphrase of some length\r\n' > crlf
 chmod 644 crlf
-expect 0 "$SEFL" key check k.key --passphrase-file crlf; says "warning: others can read crlf"
+expect 0 "$SEFL" key check k.key --passphrase-file crlf; says "warning: other users can read crlf"
 
-# JSON, also while talk goes to stderr
+# JSON on stdout, with other messages on stderr
 json=$(setsid -w "$SEFL" key show --json k.key 2> /dev/null)
 case $json in '{"kind":"secret",'*'"bits":2048,'*'"kdf":"argon2id"'*'}') ;; *) fail "$json" ;; esac
 if command -v python3 > /dev/null; then
@@ -103,10 +103,10 @@ fi
 mkdir box
 expect 0 "$SEFL" key new "$pair" --out box --bits 2048 --key-file lock --json --memory 64; says '"locked_by":"key file"'
 for f in box/csp.key box/csp.pub; do [ -f $f ] || fail "no $f"; done
-expect 2 "$SEFL" key check box/csp.key --passphrase-file pass; says "give --key-file"
+expect 2 "$SEFL" key check box/csp.key --passphrase-file pass; says "pass --key-file"
 expect 1 "$SEFL" key check box/csp.key --key-file lock --pub k.pub; says "is not the public half"
 cp box/csp.key alone.key
-expect 0 "$SEFL" key check alone.key --key-file lock; says "no public key beside it"
+expect 0 "$SEFL" key check alone.key --key-file lock; says "no public key file to compare"
 
 # damage
 sed 's/^bits: 2048/bits: 3072/' k.pub > bad.pub
@@ -128,7 +128,7 @@ case $out in *"$print"*) fail "the same key twice" ;; esac
 expect 0 "$SEFL" key check k.key --passphrase-file other; says "public key matches"
 for f in *tmp-*; do [ ! -e "$f" ] || fail "$f is left"; done
 
-# a public key that cannot be written takes its secret half with it
+# if the public key cannot be written, the secret key is removed too
 mkdir -p half; mkdir half/csp.pub
 expect 1 "$SEFL" key new "$pair" --out half/ --bits 2048 --passphrase-file pass; says "csp.pub exists"
 [ ! -e half/csp.key ] || fail "half a pair"
@@ -145,15 +145,15 @@ rmdir k.key; cp old/k.key k.key
 expect 0 "$SEFL" key check k.key --passphrase-file other; says "public key matches"
 
 # a key that cannot be locked in memory: a warning, no more
-drop="" # root may lock whatever the limit says
+drop="" # root may lock memory beyond the limit
 [ "$(id -u)" -ne 0 ] || drop="setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock"
-# (sanitizers make mlock do nothing and say it worked)
+# (sanitizers turn mlock into a no-op that reports success)
 if [ -z "${SEFL_SANITIZE:-}" ] && $drop true 2> /dev/null; then
     expect 0 sh -c "ulimit -l 0; exec $drop '$SEFL' key new $pair --bits 2048 --memory 64 --out w --passphrase-file pass"
     says "warning: the key cannot be locked"
 fi
 
-# the terminal: asked twice, no echo
+# on a terminal: the passphrase is asked for twice, without echo
 if command -v python3 > /dev/null; then
     cat > ask.py << 'PY'
 import os, pty, sys
@@ -178,7 +178,7 @@ sys.stdout.write(seen.decode(errors="replace"))
 sys.exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 100 + os.WTERMSIG(status))
 PY
     expect 0 python3 ask.py "typed by hand, twice|typed by hand, twice" \
-        "$SEFL" key new "$pair" --bits 2048 --memory 64 --out t; says "once more:"; says "making a 2048-bit key ."
+        "$SEFL" key new "$pair" --bits 2048 --memory 64 --out t; says "repeat passphrase:"; says "generating a 2048-bit key ."
     case $out in *"typed by hand"*) fail "the passphrase was echoed" ;; esac
     expect 0 python3 ask.py "typed by hand, twice" "$SEFL" key check t.key; says "matches"
     expect 1 python3 ask.py "typed by hand, wrong" "$SEFL" key check t.key; says "wrong passphrase"

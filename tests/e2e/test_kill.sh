@@ -1,8 +1,8 @@
 #!/bin/sh
-# kill -9 of the aggregation server, the CSP and clients at seeded moments (SEFL_TEST_SEED), the
-# two-party computation included. Started again, the run completes; then the audit (tests/tools):
-# every acknowledged update is in its sum once, no charge is lost, one opening a round. While it runs:
-# no released model ever changes, and no round is opened twice.
+# kill -9 of the aggregation server, the CSP and clients at seeded moments (SEFL_TEST_SEED), including during
+# two-party computation. After restarts the run completes; then the audit (tests/tools) checks that every acknowledged
+# update is in its sum once, no charge is lost, and each round has one reveal. During the run no released model ever
+# changes, and no round is revealed twice.
 #
 # A few kills of each in CI, 50 of each with SEFL_SOAK.
 set -eu
@@ -14,7 +14,7 @@ kills=3 # of each role
 clients=3
 note "seed ${SEFL_TEST_SEED:-1}, $kills kills of each role"
 
-# A model file is for ever.
+# A model file never changes.
 look_at_models() {
     for m in "$fed"/aggregator/models/round-*.safetensors; do
         [ -e "$m" ] || continue
@@ -29,8 +29,8 @@ closed() { grep -c '"event":"round closed"' "$dir/log/aggregator" || :; }
 is_over() { grep -q '"event":"task over"' "$dir/log/aggregator" || fed_ended aggregator; }
 one_more_closed() { [ "$(closed)" -gt "$before" ] || is_over; }
 
-# Every second kill comes just after a round has closed: masking, two-party computation, release. The
-# others come at any time.
+# Every second kill comes just after a round has closed (masking, two-party computation, release), the others at any
+# time.
 moment() { # NUMBER
     if [ $(($1 % 2)) -eq 0 ]; then
         before=$(closed)
@@ -50,13 +50,13 @@ restart() { # NAME
 }
 
 check() {
-    # clients come back when their back-off is over; the aggregator waits for them until it is told
+    # clients return when their back-off is over; the aggregator waits for them until it is stopped
     for name in client-01 client-02 client-03 csp; do fed_done $name 60; done
     fed_kill TERM aggregator
     fed_done aggregator 20
     look_at_models
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
-    # the mark is durable before the line is written, so a round may have none; never two
+    # the mark is durable before the log line is written, so a round may have no line, but never two
     twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
     [ -z "$twice" ] || fail "round $twice was opened twice"
     note "run $run: $said"
@@ -80,7 +80,7 @@ while [ "$n" -lt $total ]; do
         *) who=client-0$((n / 3 % clients + 1)) ;;
         esac
         moment "$n"
-        if fed_ended $who; then break; fi # the run was over first
+        if fed_ended $who; then break; fi # the run ended first
         fed_kill KILL $who
         fed_wait $who 10
         look_at_models

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The layer picture of docs/ARCHITECTURE.md agrees with CMakeLists.txt, and scripts/check-picture notices each kind of
-# difference: the test spoils a copy of one of the two files and expects the script to name the layer.
+# The layer picture of docs/ARCHITECTURE.md agrees with CMakeLists.txt, and scripts/check-picture detects each kind of
+# difference: the test modifies a copy of one of the two files and expects the script to name the layer.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -9,7 +9,7 @@ cmake=$SEFL_SOURCE/CMakeLists.txt
 doc=$SEFL_SOURCE/docs/ARCHITECTURE.md
 "$check" || fail "the picture differs from CMakeLists.txt"
 
-# WHAT NAME SED-EXPRESSION FILE: with FILE changed like that the script fails and names the layer
+# WHAT NAME SED-EXPRESSION FILE: with FILE changed by the expression, the script fails and names the layer
 noticed() {
     sed "$3" "$4" > "$dir/spoiled"
     ! cmp -s "$4" "$dir/spoiled" || fail "$1: the change does not apply"
@@ -25,9 +25,9 @@ noticed "a dependency less" model 's/^sefl_layer(model DEPENDS base seeded/sefl_
 noticed "a dependency missing in the picture" store 's/^\( *store .*| base\) privacy/\1/' "$doc"
 noticed "a wrong [core]" trust 's/^\( *trust .*\)       |/\1 [core] |/' "$doc"
 noticed "a missing [core]" model 's/^\( *model .*\)\[core\]/\1      /' "$doc"
-# base at the top: everything that includes it stands below
+# base at the top: every layer that includes it is then below it
 awk '/^ *base .*\|/ { base = $0; next } { line[++n] = $0 }
     END { for (i = 1; i <= n; i++) { if (line[i] ~ /^ *simulate .*\|/) print base; print line[i] } }' "$doc" > "$dir/upside"
 if "$check" "$cmake" "$dir/upside" > "$dir/out" 2>&1; then fail "a layer above its users: not noticed"; fi
-grep -q "grid includes base, which stands above it" "$dir/out" || { cat "$dir/out"; fail "another reason"; }
+grep -q "grid includes base, which is above it" "$dir/out" || { cat "$dir/out"; fail "another reason"; }
 echo ok

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Manners of every command, from the program's own list: wrong usage is exit 2 with a sentence and the way to
-# the help; help has options and an example; man page and completion know every command, action and option;
-# nothing but results goes to standard output, and no control characters where there is no terminal.
+# Checks every command in the program's own list: wrong usage exits with 2, a message and a pointer to the help; help
+# has options and an example; man page and completion have every command, action and option; only results go to
+# standard output, and control characters only to a terminal.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -15,7 +15,7 @@ misuse() { # ARGUMENTS...: must be refused
     grep -q "^sefl" err || fail "'sefl $*' says nothing useful: $(cat err)"
     if grep -q "$(printf '\033')" err; then fail "'sefl $*' sends control characters"; fi
 }
-narrow() { # WHAT FILE: no line is wider than a terminal of the usual size
+narrow() { # WHAT FILE: no line is wider than 80 columns
     wide=$(awk 'length > 80' "$2")
     [ -z "$wide" ] || fail "$1 has lines of more than 80 columns: $wide"
 }
@@ -54,11 +54,11 @@ done
 narrow "sefl help" list
 "$SEFL" bench --list > list
 narrow "sefl bench --list" list
-if MANWIDTH=80 man -l page 2> err > shown && grep -q SYNOPSIS shown; then # no man here: nothing to see
+if MANWIDTH=80 man -l page 2> err > shown && grep -q SYNOPSIS shown; then # skipped if man is not installed
     [ ! -s err ] || fail "man -l: $(cat err)"
     narrow "the man page" shown
 fi
-# commands that cannot do anything without being told what
+# commands that require arguments
 misuse report
 misuse report a b
 misuse report --text --out x y
@@ -95,8 +95,8 @@ if [ "$SEFL_CORE_ONLY" = 0 ]; then
     "$SEFL" report nowhere > out 2> err || rc=$?
     [ "$rc" -eq 1 ] || fail "a run that is not there: $rc"
 fi
-# ---- terminals -----------------------------------------------------------------------------------
-# the line that renews itself stays one line where it is narrow, and is not there where nothing renews it
+# ---- terminals ----------------------------------------------------------------------------------- the progress line
+# stays one line on a narrow terminal, and is absent without a terminal
 if [ "$SEFL_CORE_ONLY" = 0 ] && script -qec true /dev/null > /dev/null 2>&1; then
     printf 'clients: 4\nrounds: { count: 3 }\n' > e.yml
     run="'$SEFL' simulate -c e.yml"

@@ -15,7 +15,7 @@ exec "$SEFL" "\$@"
 END
 chmod +x "$dir/bin/sefl"
 
-# DOCUMENT SCRIPT: its blocks; fails for a fence that would hide commands
+# DOCUMENT SCRIPT: extracts its blocks; fails for a fence that would hide commands
 script_of() {
     if grep -nE '^([[:space:]]+```|~~~|````|```..*)' "$1" | grep -v '^[0-9]*:```sh$'; then return 1; fi
     awk '/^```sh$/ { on = 1; n++; print "echo \"==== block " n " $(date +%T)\" >&2"; next }
@@ -38,7 +38,8 @@ for name in "ca new" "ca token" "ca revoke" "ca restore" "ca renew" "ca trust-is
     grep -qx "$name" "$dir/named" || fail "the document does not tell about 'sefl $name'"
 done
 
-# The document's programs in the background are children of its shell: a group of their own to end.
+# The document's background programs are children of its shell: their own process group, so that the test can end
+# them.
 cat > "$dir/run.sh" << 'END'
 cd "$1/work"
 PATH=$1/bin:$PATH
@@ -58,19 +59,19 @@ if [ "$rc" -ne 0 ]; then
     tail -n 5 "$dir"/work/*/log* >&2 || :
     fail "the document exits $rc"
 fi
-# nobody is told to copy the secret key or its lock
+# the document never tells anybody to copy the secret key or its lock
 copies=$(find "$dir/work" -path '*/south/*' -prune -o \( -name 'key*.key' -o -name 'key*.lock' \) -print)
 [ -z "$copies" ] || fail "copies of CSP's key: $copies"
 missing=$(not_called "$dir/named" "$dir/calls")
 [ -z "$missing" ] || fail "named and never run: $missing"
-# ... and that would be noticed
+# ... and the test would detect it
 printf '%s\n' '```sh' 'sefl ca new x --name X' '```' '`sefl simulate -c x.yml`' > "$dir/other.md"
 named_in "$dir/other.md" > "$dir/named"
 [ "$(not_called "$dir/named" "$dir/calls")" = simulate ] || fail "a command that was not run is not noticed"
 printf '%s\n' '```text' 'sefl simulate' '```' > "$dir/other.md"
 if script_of "$dir/other.md" "$dir/other.sh" > /dev/null; then fail "a hidden block is not noticed"; fi
 
-# counters that the document explains are counted
+# the counters that the document explains exist
 sed -n '/^| counter rises/,/^$/s/^| \([^|]*\)|.*/\1/p' "$doc" | grep -o '`[^`]*`' | tr -d '`' > "$dir/counters"
 [ "$(wc -l < "$dir/counters")" -ge 20 ] || fail "the table of counters"
 while read -r c; do
@@ -83,7 +84,7 @@ for n in 1 2 3 4; do
     grep -q '"event":"task over"' "$dir/work/site-$n/log" || fail "site $n did not finish"
     grep -q '"event":"task over"' "$dir/work/site-$n/log2" || fail "site $n did not finish the second task"
 done
-# what must not travel
+# files that must not be copied
 find "$dir/work/meeting" -name '*.key' -o -name 'key.pem' -o -name '*.lock' -o -name 'from-*' | grep . && fail "a secret at the meeting"
 for n in 1 2 3 4; do
     if [ -e "$dir/work/site-$n/key.pem" ] && grep -rqF "$(sed -n 2p "$dir/work/site-$n/key.pem")" "$dir/work/north" "$dir/work/south"; then

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl privacy: two epsilons always, bad values named with exit 2, a ledger's total.
+# sefl privacy: always prints two epsilons, exits with 2 and names bad values, and prints a ledger's total.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -23,8 +23,8 @@ plan 0 --z 0.2 --json; says '"claimed":false,"epsilon":null,"statement":"no diff
 plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 5
 says "WARNING"; says "150 clients on average, not 300"; says "(150 per round"
 plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 10; says_not "WARNING"
-# a published number of participants takes the amplification away, from both numbers
-plan 0 --z 4 --sample-rate 0.1; says "number that took part is never published"
+# publishing the number of participants removes the amplification from both epsilons
+plan 0 --z 4 --sample-rate 0.1; says "number of participants is never published"
 others=$(echo "$out" | awk '/against others/ { print $4 }')
 server=$(echo "$out" | awk '/against a server/ { print $5 }')
 [ "$others" != "$server" ] || fail "no amplification: $out"
@@ -34,8 +34,8 @@ for more in "" --hidden; do
     [ "$got" = "$server $server " ] || fail "amplified with a published count: $out"
 done
 plan 0 --z 0.05 --noise cdp --pld; says "PLD"
-plan 2 --z 0.04 --noise cdp --pld; says "0.05 or more"
-# printed numbers are on the safe side of the exact ones
+plan 2 --z 0.04 --noise cdp --pld; says "at least 0.05"
+# printed values are rounded to the safe side
 for z in 0.7 1.3 2.9 11; do
     plan 0 --z $z --noise cdp --sample-rate 0.03 --pld --json; exact=$out
     plan 0 --z $z --noise cdp --sample-rate 0.03 --pld
@@ -62,7 +62,7 @@ while read -r option value; do
     sample-rate=0 | clip=0) says "--$option is 0: it must be above 0" ;;
     delta=0 | delta=1) says "--delta must be above 0 and below 1" ;;
     epsilon=0) says "either --epsilon" ;;
-    *) says "--$option wants "; says "not \"$value\"" ;;
+    *) says "--$option must be "; says "not \"$value\"" ;;
     esac
 done <<LIST
 sample-rate 1.5
@@ -96,14 +96,14 @@ for value in -1 0 0.0005 nan inf 1e9 0x10 1x ""; do
     case $value in
     0) says "either --epsilon" ;;
     0.0005) says "--z must be from 0.001 to 1000" ;;
-    *) says "--z wants "; says "not \"$value\"" ;;
+    *) says "--z must be "; says "not \"$value\"" ;;
     esac
 done
 plan 2; says "either --epsilon"
 plan 2 --epsilon 1 --z 1; says "either --epsilon"
 plan 2 --epsilon 1 --pld; says "joint noise has no"
 plan 2 --epsilon 1 --smple-rate 1; says "did you mean --sample-rate?"
-expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --epsilon 1; says "plan wants --delta"
+expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --epsilon 1; says "plan requires --delta"
 expect 2 "$SEFL" privacy; says "plan, spent or new"
 expect 2 "$SEFL" privacy paln; says "did you mean 'plan'?"
 
@@ -114,10 +114,10 @@ says "against others"; says "9f03e9bea321be02"
 expect 0 "$SEFL" privacy spent "$ledger" --json; says '"tasks":[{"task":"000102'
 expect 0 "$SEFL" privacy spent "$ledger" --delta 1e-9; says "at delta 1e-09"
 expect 2 "$SEFL" privacy spent "$ledger" --delta 2
-says "--delta wants"; says 'not "2"'
+says "--delta must be"; says 'not "2"'
 { cat "$ledger"; printf '\003'; } > "$dir/unfinished"
 expect 0 "$SEFL" privacy spent "$dir/unfinished"
-says "1 bytes of an unfinished record"; says "for a client"
+says "ignored 1 bytes of an unfinished record"; says "for a client"
 expect 2 "$SEFL" privacy spent; says "one ledger"
 expect 1 "$SEFL" privacy spent /nonexistent; says "/nonexistent"
 # one byte of a record changed

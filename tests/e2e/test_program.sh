@@ -1,5 +1,5 @@
 #!/bin/sh
-# The program's manners: exit codes, help on every command, suggestions, JSON that parses.
+# The program's conventions: exit codes, help for every command, suggestions, JSON that parses.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -20,7 +20,7 @@ expect 2 "$SEFL" help nonsense; says "unknown command"
 expect 2 "$SEFL" help bech; says "did you mean 'bench'?"
 expect 2 "$SEFL" help bench version; says "\"version\""
 
-# every command of the list has help with an example, from both doors
+# every command has help with an example, by `sefl help X` and `sefl X --help`
 for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     expect 0 "$SEFL" help "$c"; says "example:"; says "usage: sefl $c"
     first=$out
@@ -84,7 +84,7 @@ if [ -c /dev/full ]; then
     [ "$rc" -eq 1 ] || fail "writing to a full disk exits $rc"
 fi
 
-# fewer instructions, same behaviour
+# fewer CPU features, same behaviour
 expect 0 env SEFL_CPU=portable "$SEFL" version; says "nothing beyond plain C"
-expect 0 env SEFL_CPU=aes,nonsense "$SEFL" version; says "names no instruction set at \"nonsense\""
+expect 0 env SEFL_CPU=aes,nonsense "$SEFL" version; says "\"nonsense\" is not an instruction set"
 echo ok

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Clients behind HTTP CONNECT proxies take part, by setting, by environment and with a password; the
-# proxies see a host name and a port. A proxy that lets nothing through stops nobody else, and one whose
-# refusal does not end holds nobody: not a client that is told to stop, nor a site that enrols.
+# Clients behind HTTP CONNECT proxies take part, by setting, by environment and with a password; the proxies see only
+# a host name and a port. A proxy that blocks everything affects nobody else, and one with an endless refusal blocks
+# neither a client that is told to stop nor a site that enrols.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
@@ -40,7 +40,7 @@ flooded() { [ "$(grep -c "^CONNECT $at 407$" "$dir/log/flood")" -ge 2 ]; }
 fed_until 20 "client in the flood" flooded
 fed_kill TERM held
 fed_done held 5 # measured: 0.02 s
-# the third by environment, as most hospitals have it
+# the third by environment variable, as in most hospitals
 fed_start client-03 env https_proxy="http://$(cat "$dir/open.at")" no_proxy= \
     "$SEFL" client --config "$fed/clients/client-03/client.yml" --server "$at"
 for c in 1 2 3; do fed_done client-0$c 60; done

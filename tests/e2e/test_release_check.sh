@@ -1,9 +1,8 @@
 #!/bin/sh
-# One enrolled client spoils the sum, round after round, beside honest ones: with paillier by random bytes that pass for
-# a ciphertext, with sealed updates by a vector of the largest numbers, properly sealed and signed, and by random units:
-# the sealed seed is not that of the units. The release check
-# blocks each such round: the model of the round before stays, everybody goes on; after three in a row the task
-# ends, and AS's log names the clients to look at.
+# One enrolled client spoils the sum in every round, beside honest ones: with paillier by random bytes that are valid
+# ciphertexts, with sealed updates by a vector of the largest values, properly sealed and signed, and by random units
+# whose seed is not the sealed one. The release check blocks each such round: the previous model stays and all parties
+# continue; three consecutive blocked rounds end the task, and AS's log names the suspects.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
@@ -32,17 +31,17 @@ play() { # SCHEME
             --last 4 --only spoil --count 1 --seconds 3000
     }
 
-    # round 1 is honest, then client 4 changes sides
+    # round 1 is honest, then client 4 turns hostile
     fed_clients 1 2 3 4
     fed_until 60 "released round 1" released 1
     fed_kill TERM client-04
     fed_wait client-04 20
     spoil hostile
     fed_until 60 "blocked round" blocked 1
-    # kill -9: what was blocked is not forgotten
+    # after kill -9 the blocked rounds still count
     fed_kill KILL aggregator
     fed_wait aggregator 20
-    if [ "$scheme" = pad ]; then # and from here on a seed that is not that of its units
+    if [ "$scheme" = pad ]; then # from here on the sealed seed does not match its units
         fed_kill TERM hostile
         fed_wait hostile 20
         spoil other seed

@@ -1,8 +1,8 @@
 #!/bin/sh
-# An old copy of a server's state folder, put back while its ledger stays (kill -9, copy, go on, put the copy
-# back). AS must refuse to start and say why. CSP must not open a round that it has opened: it says
-# why and skips it, or AS stops because CSP knows less than it did.
-# (Every pair of moments, without processes: unit/roles/test_agg_rounds.c, test_journals.c.)
+# An old copy of a server's state folder is restored while its ledger stays (kill -9, copy, continue, restore the
+# copy). AS must refuse to start and report why. CSP must not reveal a round twice: it reports why and skips it, or AS
+# stops because CSP knows less than before. (unit/roles/test_agg_rounds.c and test_journals.c try every pair of
+# moments without processes.)
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
@@ -36,9 +36,9 @@ named aggregator || fail "the aggregator does not say that its state is old"
 rm -rf "$fed/aggregator/state"
 mv "$dir/as-new" "$fed/aggregator/state"
 : > "$dir/log/aggregator"
-fed_aggregator --linger 60 # goes on
+fed_aggregator --linger 60 # continues
 
-# CSP: a copy from between header and opening, when the round is open
+# CSP: a copy from between header and reveal, while the round is open
 round=3
 fed_until 60 "header $round" has csp "header signed" $round
 stop csp

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bootstrap's promises: 0 when complete and under a second, 2 with names or with the command.
+# bootstrap: exits 0 in under a second if nothing is missing, else 2 with the missing names or the command.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -11,7 +11,7 @@ t0=$(date +%s%N)
 ms=$((($(date +%s%N) - t0) / 1000000))
 [ "$ms" -lt 1000 ] || echo "note: bootstrap --check took $ms ms (a loaded machine?)"
 
-# A machine where everything is missing: a dpkg-query that knows no package.
+# Simulates a machine where everything is missing: a dpkg-query that knows no package.
 fake=$dir
 printf '#!/bin/sh\nexit 1\n' > "$fake/dpkg-query"
 printf '#!/bin/sh\necho 1000\n' > "$fake/id" # not root

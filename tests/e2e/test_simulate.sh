@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl simulate, plan, compare: runs, sweeps, going on after an interruption, misuse.
+# sefl simulate, plan, compare: runs, sweeps, resuming after an interruption, misuse.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
@@ -18,22 +18,22 @@ rounds: { count: 2 }
 END
 
 # misuse
-expect 2 "$SEFL" simulate; says "wants --config"
+expect 2 "$SEFL" simulate; says "requires --config"
 expect 2 "$SEFL" simulate -c e.yml extra; says '"extra"'
 expect 2 "$SEFL" simulate -c e.yml --sett a=b; says "did you mean --set?"
-expect 2 "$SEFL" simulate -c e.yml --set clients=0; says "--set: clients wants a whole number from 1"
-expect 2 "$SEFL" simulate -c e.yml --threads many; says "--threads wants"
+expect 2 "$SEFL" simulate -c e.yml --set clients=0; says "--set: clients must be a whole number from 1"
+expect 2 "$SEFL" simulate -c e.yml --threads many; says "--threads must be"
 expect 2 "$SEFL" simulate -c e.yml --set protection=all; says "none cdp sefl"
 expect 2 "$SEFL" simulate -c e.yml --set clients=1; says "the sum of one client is its update"
 expect 2 "$SEFL" simulate -c e.yml --set privacy.claim=dp; says "privacy.z"
 expect 1 "$SEFL" simulate -c none.yml; says "none.yml"
 printf 'clients: 4\nprotecton: none\n' > bad.yml
 expect 2 "$SEFL" simulate -c bad.yml; says 'bad.yml:2:1: unknown setting "protecton"; did you mean "protection"?'
-expect 2 "$SEFL" plan; says "wants --config"
-expect 2 "$SEFL" plan -c e.yml --rates r --quick; says "--rates gives"
+expect 2 "$SEFL" plan; says "requires --config"
+expect 2 "$SEFL" plan -c e.yml --rates r --quick; says "--rates replaces"
 expect 1 "$SEFL" plan -c e.yml --rates none.txt; says "none.txt"
-expect 2 "$SEFL" compare; says "wants folders of runs"
-expect 1 "$SEFL" compare "$dir"; says "is no run"
+expect 2 "$SEFL" compare; says "requires run folders"
+expect 1 "$SEFL" compare "$dir"; says "is not a run folder"
 [ ! -e runs ] || [ -z "$(ls runs/*/metrics.jsonl 2> /dev/null)" ] || fail "misuse left a run"
 rm -rf runs
 
@@ -48,12 +48,12 @@ done
 [ "$(wc -l < runs/first/metrics.jsonl)" -eq 2 ] || fail "metrics.jsonl has not two lines"
 cmp runs/first/model/round-2.safetensors runs/first/model/last.safetensors
 expect 0 "$SEFL" model info runs/first/model/last.safetensors
-expect 0 "$SEFL" simulate -c e.yml; says "was there already"
+expect 0 "$SEFL" simulate -c e.yml; says "is already finished"
 expect 1 "$SEFL" simulate -c e.yml --set seed=2; says "holds another run (seed differs)"
 expect 0 "$SEFL" simulate -c runs/first/config.yml --set name=again --quiet
 [ "$(hash_of first)" = "$(hash_of again)" ] || fail "config.yml is another experiment"
 
-# the release check blocks what is unusable: the initial model stays, and three in a row end the run
+# the release check blocks unusable models: the initial model stays, and three in a row end the run
 expect 1 "$SEFL" simulate -c e.yml --set name=long-steps --set rounds.count=5 --set server.lr=1000000
 says "round 3/5  blocked by the release check"; says "blocked three rounds in a row"
 says "warning: training made the model worse: the release check blocked 3 of 3 rounds"
@@ -69,7 +69,7 @@ expect 0 "$SEFL" simulate -c e.yml --set name=full --set crypto=full --quiet
 expect 0 "$SEFL" simulate -c e.yml --set name=one --threads 1 --quiet
 [ "$(hash_of first)" = "$(hash_of one)" ] || fail "one thread gives another model"
 
-# killed at any moment, it goes on to the same model
+# killed at any moment, it resumes and ends with the same model
 cat > long.yml <<'END'
 name: long
 clients: 12
@@ -92,32 +92,32 @@ expect 0 "$SEFL" simulate -c long.yml --quiet
     fail "an interrupted run ends elsewhere"
 [ "$(wc -l < runs/long/metrics.jsonl)" -eq 6 ] || fail "an interrupted run has other lines"
 
-# a run that learned nothing is no success; the others of a sweep are made all the same
+# a run that learned nothing is a failure; the other runs of the sweep still execute
 expect 1 "$SEFL" simulate -c long.yml --set name=none --set rounds.count=2 --set sweep.network.dropout=1,0
 says "every round was skipped"; says "run 2 of 2"
 expect 1 "$SEFL" simulate -c long.yml --set name=none --set rounds.count=2 --set sweep.network.dropout=1,0 --quiet
-says "every round was skipped" # and it says so again
+says "every round was skipped" # and reports it again
 
-# divergence is called that, and not blamed on clients that are missing
+# divergence is reported as such, not as missing clients
 expect 1 "$SEFL" simulate -c e.yml --set name=wild --set rounds.count=1 --set training.lr=1000000 \
     --set training.gradient_clip=0 --set training.epochs=5
 says "diverged"; says "training.lr"; says "nothing was learned"; silent "skipped"
 
-# baselines in a sweep, side by side
+# baselines in one sweep
 expect 0 "$SEFL" simulate -c e.yml --set name=base --set sweep.protection=none,cdp,sefl
 says "run 3 of 3"; silent "choice not accounted"
 expect 0 "$SEFL" compare runs/base-protection=none runs/base-protection=cdp runs/base-protection=sefl
 says "protection"; says "base-protection=cdp"; says "ppl best"
 [ "$(echo "$out" | wc -l)" -eq 4 ] || fail "compare: $out"
 [ "$(echo "$out" | awk '{ print length($0) }' | sort -u | wc -l)" -eq 1 ] || fail "not aligned: $out"
-silent "do not compare"
-expect 0 "$SEFL" compare runs/first runs/long; says "1 of the runs was measured on other text than the first"
+silent "not comparable"
+expect 0 "$SEFL" compare runs/first runs/long; says "1 of the runs was measured on a different text than the first"
 expect 0 "$SEFL" compare --json runs/first; says '"best_perplexity":'
 printf 'sweep: { protection: [none, all] }\nname: half\ncrypto.key_bits: 2048\n' > half.yml
 expect 2 "$SEFL" simulate -c half.yml --set rounds.count=1 --set data.words=100; says "half.yml:1:"
 [ ! -e runs/half-protection=none ] || fail "a sweep with a bad value began"
 
-# private text: looking twice is not accounted
+# private text: choosing among runs is not accounted
 "$SEFL" data synth --out text --clients 2 --tokens 3000 > /dev/null 2>&1
 expect 0 "$SEFL" simulate -c e.yml --set name=own --set data.path=text --set sweep.training.lr=1,2
 says "choice not accounted"
@@ -127,18 +127,18 @@ silent "choice not accounted"
 cp -r text text2
 expect 0 "$SEFL" simulate -c e.yml --set name=texts --set rounds.count=1 --set "sweep.data.path=text,text2"
 says "choice not accounted: 2 runs"
-# under a claim the words of private text are not for everybody, and choices made with it are named
+# under a claim a vocabulary from private text is refused, and choices made with private text are reported
 dp="--set privacy.claim=dp --set privacy.z=1 --set privacy.epsilon=20"
 # shellcheck disable=SC2086
 expect 2 "$SEFL" simulate -c e.yml --set name=words --set data.path=text $dp
-says "data.vocab is not given"; says "data.public: true"
+says "data.vocab is not set"; says "data.public: true"
 printf 'data.path: text\nprivacy: { claim: dp, z: 1 }\n' > words.yml
-expect 1 "$SEFL" config check words.yml; says "data.vocab is not given"
+expect 1 "$SEFL" config check words.yml; says "data.vocab is not set"
 # shellcheck disable=SC2086
 expect 0 "$SEFL" simulate -c e.yml --set name=words --set data.path=text --set data.vocab=text/vocab.txt $dp
 says "warning: the validation text decides which model is best.safetensors, and no epsilon covers"
-# ... and noise that drowns the model is named, with what helps
-says "warning: the noise drowned the model: perplexity"; says "more clients a round"
+# ... and noise that drowns the model is reported, with the remedy
+says "warning: the noise drowned the model: perplexity"; says "more clients per round"
 grep -q '"warnings":\["the validation text decides' runs/words/summary.json || fail "no warnings in summary.json"
 # shellcheck disable=SC2086
 expect 0 "$SEFL" simulate -c e.yml --set name=open --set data.path=text --set data.public=true $dp
@@ -146,16 +146,16 @@ silent "no epsilon covers"; says "the noise drowned the model"
 expect 0 "$SEFL" simulate -c e.yml --set name=quiet-noise --set training.lr=1; silent "warning:"
 # a single file has no validation text
 expect 0 "$SEFL" simulate -c e.yml --set name=file --set data.path=text/train.txt --set rounds.count=1
-says "train.txt has no validation text, so no perplexity is measured"
-# an object is asked for, no page
+says "train.txt has no validation text, so perplexity is not measured"
+# --json prints an object and writes no page
 expect 0 "$SEFL" report runs/words --json; silent '"page"'
 [ ! -e runs/words/report.html ] || fail "report --json wrote a page"
 expect 0 "$SEFL" report runs/words --json --out page.html; says '"page":"page.html"'
 [ -s page.html ] || fail "report --json --out wrote no page"
-# a folder that is no simulated run is left alone
+# a folder that is not a simulated run is left untouched
 mkdir runs/theirs
 echo '{"round":1}' > runs/theirs/metrics.jsonl
-expect 1 "$SEFL" simulate -c e.yml --set name=theirs; says "holds no simulated run"
+expect 1 "$SEFL" simulate -c e.yml --set name=theirs; says "is not a run folder"
 [ "$(cat runs/theirs/metrics.jsonl)" = '{"round":1}' ] || fail "a stranger's metrics.jsonl was changed"
 # settings that were refused do not block the name
 expect 2 "$SEFL" simulate -c e.yml --set name=twice --set rounds.threshold=9; says "rounds.threshold"
@@ -164,7 +164,7 @@ expect 2 "$SEFL" simulate -c e.yml --set name="$(printf 'a\302\23331m')"; says "
 expect 0 "$SEFL" simulate -c e.yml --set name=json --json --quiet
 [ "$(echo "$out" | wc -l)" -eq 3 ] || fail "--json: $out"
 
-# a plan writes nothing but what it is asked for
+# a plan writes only the files that are requested
 before=$(find . | sort)
 expect 0 "$SEFL" plan --quick -c e.yml; says "a client    up"; says "epsilon 8"; says "warning:"
 expect 0 "$SEFL" plan --quick --json -c e.yml --set crypto=full

@@ -1,6 +1,6 @@
 #!/bin/sh
-# sefl task: a document is made, signed by both servers, shown, explained and checked; every misuse,
-# change and exchange is named.
+# sefl task: creates a document, signs it for both servers, shows, explains and checks it; it reports every misuse,
+# change and mix-up.
 # shellcheck disable=SC2086 # lists of options are split on purpose
 set -eu
 [ "${SEFL_CORE_ONLY:-0}" = 1 ] && { echo "not part of a core-only build"; exit 0; }
@@ -10,7 +10,7 @@ says_not() { case $out in *"$1"*) fail "'$1' is in: $out" ;; *) ;; esac; }
 
 cd "$dir"
 
-# keys, word list and first model of a small federation, and a second one to mix up with it
+# keys, word list and initial model of a small federation, and a second one to mix up with it
 small="--clients 3 --words 2000 --set model.embed=8 --set model.hidden=8 --set model.block=4"
 expect 0 "$SEFL" provision f $small
 expect 0 "$SEFL" provision g $small --seed 2
@@ -28,19 +28,19 @@ expect 2 "$SEFL" task new --outt t.json; says "did you mean --out?"
 expect 2 "$SEFL" task new --out t.json $keys extra; says '"extra"'
 expect 2 "$SEFL" task sign; says "--out"
 expect 2 "$SEFL" task sign --out x --key k --as nobody x; says "one of: aggregator csp"
-expect 2 "$SEFL" task show; says "wants a task file"
-expect 2 "$SEFL" task show --json --explain x; says "exclude"
+expect 2 "$SEFL" task show; says "requires a task file"
+expect 2 "$SEFL" task show --json --explain x; says "cannot be combined"
 expect 2 "$SEFL" task check x; says "--aggregator-key"
 expect 1 "$SEFL" task show nowhere; says "nowhere"
 expect 0 "$SEFL" task --help; says "example:"
 
-# settings: what must be given, what is not known, what does not fit
+# settings: missing, unknown and inconsistent ones
 expect 2 "$SEFL" task new --out t.json $keys; says "population"; says "rounds.enrolled"; says "init.sha256"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.nois=own; says "did you mean \"privacy.noise\"?"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.z=0.1; says "claim none"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.noise=none; says "claim none"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.threshold=2000; says "rounds.threshold"
-expect 2 "$SEFL" task new --out t.json $keys $files $both --set model.block=8; says "model.block is given as 8"
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set model.block=8; says "model.block is set to 8"
 expect 2 "$SEFL" task new --out t.json $keys --init $p/init.safetensors --vocab g/public/vocab.txt $both; says "another word list"
 expect 1 "$SEFL" task new --out t.json $keys --init $p/vocab.txt $both; says "vocab.txt"
 printf 'one\t5\ntwo\t3\n' > counted.txt
@@ -48,13 +48,13 @@ expect 2 "$SEFL" task new --out t.json $keys --vocab counted.txt $both; says "fi
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set crypto.scheme=paillier; says "public key"
 expect 1 "$SEFL" task new --out t.json $keys --key $p/csp.pub $files $both --set crypto.scheme=paillier; says "csp.pub"
 expect 2 "$SEFL" task new --out t.json --aggregator-key $p/csp.pub --csp-key $p/csp.pub $files $both; says "two organisations"
-# what may end the task is in it
+# the task names the text that may end it
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.patience=3; says "valid.sha256 names no validation text"
 [ ! -e t.json ] || fail "t.json was left behind"
 expect 0 "$SEFL" task new --out v.json $keys $files $both --set rounds.patience=3 --set privacy.epsilon=20 --valid $p/valid.txt
 expect 0 "$SEFL" task show v.json; says "validation   $(sha256sum $p/valid.txt | cut -d' ' -f1)"
 
-# made, from settings and from YAML: the same bytes
+# created from settings and from YAML: the same bytes
 expect 0 "$SEFL" task new --out t.json $keys $files $both --set privacy.epsilon=20; says "t.json: task"
 expect 1 "$SEFL" task new --out t.json $keys $files $both
 printf 'population: people\nrounds:\n  enrolled: 1000\nprivacy: { epsilon: 20 }\n' > t.yml
@@ -76,9 +76,9 @@ expect 0 "$SEFL" task new --out paper.json $keys --key pair.pub $files $both --s
 expect 0 "$SEFL" task show paper.json; says "paillier under 2048 bits"
 expect 0 "$SEFL" task show t.json; says "pad sealed with xwing"
 
-# signed by both; the document inside is the very file
-expect 1 "$SEFL" task sign --key g/csp/sign.key --as csp --out t.signed t.json; says "another key of the csp"
-expect 1 "$SEFL" task sign --key f/csp/sign.key --as aggregator --out t.signed t.json; says "another key of the aggregator"
+# signed by both; the document inside is exactly the file
+expect 1 "$SEFL" task sign --key g/csp/sign.key --as csp --out t.signed t.json; says "another key for the csp"
+expect 1 "$SEFL" task sign --key f/csp/sign.key --as aggregator --out t.signed t.json; says "another key for the aggregator"
 expect 0 "$SEFL" task sign --key f/csp/sign.key --as csp --out half.signed t.json; says "signed by the csp"
 pins="--aggregator-key $p/aggregator.pub --csp-key $p/csp.pub"
 expect 1 "$SEFL" task check $pins half.signed; says "not signed by the aggregator"
@@ -90,12 +90,12 @@ expect 0 "$SEFL" task check $pins t.signed; says "$id"
 expect 0 "$SEFL" task show t.signed; says "aggregator and csp"
 tail -c +14 t.signed | head -c "$(wc -c < t.json)" | cmp - t.json || fail "the signed document is not the file"
 
-# other identities, any change, any cut
+# other identities, any change, any truncation
 expect 1 "$SEFL" task check --aggregator-key g/public/aggregator.pub --csp-key $p/csp.pub t.signed; says "another aggregator than the pinned"
 expect 1 "$SEFL" task check --aggregator-key $p/aggregator.pub --csp-key g/public/csp.pub t.signed; says "another csp than the pinned"
 expect 1 "$SEFL" task check --aggregator-key $p/csp.pub --csp-key $p/aggregator.pub t.signed; says "pinned"
 sed 's/"epsilon": "20"/"epsilon": "99"/' t.signed > changed.signed
-expect 1 "$SEFL" task check $pins changed.signed; says "does not hold"
+expect 1 "$SEFL" task check $pins changed.signed; says "is not valid"
 head -c 1000 t.signed > cut.signed
 expect 1 "$SEFL" task check $pins cut.signed; says "cut.signed"
 sed 's/"block": 4,/"block": 4, "loss": 3,/' t.json > more.json

@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl train: learns generated text, saves, resumes to the same bytes, does not depend on threads.
+# sefl train: learns generated text, saves, resumes with the same result, independent of the number of threads.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -17,7 +17,7 @@ for model in lstm transformer; do
         says '"valid_perplexity":'; says '"best_possible_perplexity":'
         cmp "$dir/$model-1/model.safetensors" "$dir/$model-2/model.safetensors" ||
             fail "$model: one and two threads differ"
-        # stopped in the second epoch, then gone on with
+        # stopped in the second epoch, then resumed
         expect 0 "$SEFL" train $small --model $model --max-steps 130 --out "$dir/$model-3"
         says "--resume continues"
         expect 1 "$SEFL" train $small --model $model --out "$dir/$model-3"; says "--resume"
@@ -41,12 +41,12 @@ says "damaged"
 head -100 "$dir/text/vocab.txt" > "$dir/short"
 # shellcheck disable=SC2086
 {
-    expect 0 "$SEFL" train $small --vocab "$dir/short" --max-steps 2; says "not comparable: "
+    expect 0 "$SEFL" train $small --vocab "$dir/short" --max-steps 2; says "not comparable, because"
     expect 0 "$SEFL" train $small --vocab "$dir/short" --max-steps 2 --json; says '"test_unknown":'
     case $out in *best_*) fail "compared all the same: $out" ;; esac
 }
 
-# stopped by a signal: a checkpoint, the command that goes on, the same bytes in the end
+# stopped by a signal: it saves a checkpoint and prints the command that resumes; the result has the same bytes
 # shellcheck disable=SC2086
 expect 0 "$SEFL" train $small --epochs 10 --out "$dir/whole"
 # shellcheck disable=SC2086
@@ -69,7 +69,7 @@ sh -c "\"\$SEFL\" $goon" > "$dir/stop.out" 2>&1 || fail "'$goon': $(cat "$dir/st
 grep -q "resumed after step" "$dir/stop.out" || fail "not resumed: $(cat "$dir/stop.out")"
 cmp "$dir/it's/model.safetensors" "$dir/whole/model.safetensors" || fail "a stopped run differs"
 
-# another run's checkpoint: which setting differs; a limit on file sizes is an error with a reason
+# a checkpoint of another run: the error names the setting that differs; a file size limit is reported as an error
 # shellcheck disable=SC2086
 {
     expect 2 "$SEFL" train $small --epochs 10 --out "$dir/whole" --resume --seed 77
@@ -78,14 +78,14 @@ cmp "$dir/it's/model.safetensors" "$dir/whole/model.safetensors" || fail "a stop
     says "File too large"
 }
 
-# other people's files in --out are left alone
+# foreign files in --out are left untouched
 mkdir "$dir/taken" "$dir/odd"
 : > "$dir/taken/model.safetensors"
 ln -s ../text/vocab.txt "$dir/odd/vocab.txt"
 # shellcheck disable=SC2086
 {
     expect 1 "$SEFL" train $small --out "$dir/taken"; says "model.safetensors exists"
-    expect 1 "$SEFL" train $small --vocab "$dir/short" --out "$dir/text"; says "vocab.txt exists, with other words"
+    expect 1 "$SEFL" train $small --vocab "$dir/short" --out "$dir/text"; says "vocab.txt exists with other words"
     expect 2 "$SEFL" train $small --out "$dir/odd"; says "vocab.txt is not a regular file"
     expect 0 "$SEFL" train $small --lr 1e-3 --max-steps 1
     expect 2 "$SEFL" train $small --lr 1e-999; says "decimal number"
@@ -108,7 +108,7 @@ expect 2 "$SEFL" train; says "--data"
 expect 1 "$SEFL" train --data "$dir/nothing"
 expect 2 "$SEFL" train --data "$dir/text" --model gru; says "lstm transformer"
 expect 2 "$SEFL" train --data "$dir/text" --set training.lrr=1; says "did you mean"
-# settings have the words of a task; the old ones are told the new ones
+# settings have the names of a task; an old name is answered with the new one
 for pair in train.lr=training.lr train.clip=training.gradient_clip train.bptt=model.steps train.batch=model.batch \
     train.seed=seed model.kind=model.body data.order=vocab.order data.max_words=data.vocab_words; do
     expect 2 "$SEFL" train --data "$dir/text" --set ${pair%%=*}=1; says "--set: ${pair%%=*} is now called ${pair#*=}"

@@ -122,7 +122,7 @@ int main(int argc, char **argv)
                 memcpy(input, file[o].p, n = file[o].n);
             }
             n = mutate(&g, input, n);
-            uint8_t *exact = malloc(n ? n : 1); /* so that a read past the end is seen */
+            uint8_t *exact = malloc(n ? n : 1); /* so that a read past the end is detected */
             if (!exact)
                 return 1;
             memcpy(exact, input, n);

@@ -1,5 +1,6 @@
-/* primorial: GMP's product of all primes up to n, made once. Whoever judges a Paillier key asks for it, and
- * it takes 0.6 ms, more than all the rest. A harness that includes this has its own function before GMP's. */
+/* primorial: GMP's product of all primes up to n, computed once. Validating a Paillier key needs
+ * it, and it takes 0.6 ms, more than everything else. In a harness that includes this header, this
+ * function replaces GMP's. */
 #ifndef TESTS_FUZZ_PRIMORIAL_H
 #define TESTS_FUZZ_PRIMORIAL_H
 

@@ -1,6 +1,7 @@
-/* sealed_world: a tiny sealed task for harnesses of the link: two servers, six clients (five with a voucher),
- * CSP's journal in memory (sum/csp_memory.h), a ledger of hashes, toy signatures, coins by name. The
- * heads of round 1 are made once: CSP's coins are the same in every run, and so is its key. */
+/* sealed_world: a tiny sealed task for harnesses of the link: two servers, six clients (five with a
+ * voucher), CSP's journal in memory (sum/csp_memory.h), a ledger of hashes, toy signatures, coins
+ * by name. The heads of round 1 are made once: CSP's coins, and so its key, are the same in every
+ * run. */
 #ifndef TESTS_FUZZ_SEALED_WORLD_H
 #define TESTS_FUZZ_SEALED_WORLD_H
 
@@ -88,13 +89,22 @@ static inline ledger_order z_compare(void *ctx, const ledger_head *peer)
     return peer->records == l->n ? LEDGER_SAME : LEDGER_PEER_BEHIND;
 }
 
+static inline sefl_status z_has(void *ctx, uint64_t round, bool *out)
+{
+    ledger_head after;
+    sefl_status st = z_charge_head(ctx, round, &after);
+    *out = st == SEFL_OK && z_compare(ctx, &after) == LEDGER_SAME;
+    return st;
+}
+
 static inline ledger_port z_port(z_ledger *l)
 {
     return (ledger_port){ .ctx = l,
                           .head = z_mark,
                           .compare = z_compare,
                           .head_after = z_charge_head,
-                          .charge = z_charge };
+                          .charge = z_charge,
+                          .has = z_has };
 }
 
 /* ---- coins by name --------------------------------------------------------------------------------- */
@@ -124,7 +134,7 @@ typedef struct z_tape {
     sefl_buf in;
     size_t at;
     sefl_buf out;                                           /* a message being put together */
-    void (*said)(void *ctx, uint32_t kind, sefl_span body); /* NULL: nobody looks */
+    void (*said)(void *ctx, uint32_t kind, sefl_span body); /* NULL: not observed */
     void *ctx;
 } z_tape;
 
@@ -180,7 +190,7 @@ typedef struct z_world {
     sefl_buf envelope;
     sign_key *as, *csp;
     sign_key *upload[Z_CLIENTS];
-    counted_leaf leaf[Z_CLIENTS];    /* by rising client */
+    round_entry leaf[Z_CLIENTS];     /* sorted by client */
     uint8_t head[Z_CLIENTS][Z_HEAD]; /* of round 1 */
     round_header header;             /* of round 1, with CSP's key */
     uint8_t tree_seed[COUNTED_SEED];
@@ -203,7 +213,7 @@ static inline sefl_status z_vouch(void *ctx, const voucher *v)
     return v->client[0] & 1 ? SEFL_OK : sefl_fail(SEFL_EAUTH, "test: no");
 }
 
-/* Journals, ledgers and coins as if nothing had happened; five clients have a voucher. */
+/* Resets journals, ledgers and coins; five clients have a voucher. */
 static inline void z_reset(z_world *w)
 {
     csp_memory_clear(&w->m);
@@ -290,7 +300,7 @@ static inline void z_make_heads(z_world *w)
                                          .task = w->t.id,
                                          .round = 1,
                                          .client = w->leaf[i].client,
-                                         .units = w->leaf[i].units },
+                                         .units = w->leaf[i].body },
                           span_of(w->header.key, w->header.key_bytes), seed, w->upload[i], &rng));
     }
 }
@@ -310,7 +320,7 @@ static inline z_world *z_world_new(void)
     for (int i = 0; i < Z_CLIENTS; i++) {
         MUST_OK(sign_key_new(&w->upload[i], &rng));
         w->leaf[i].client[0] = (uint8_t)(0x10 * (i + 1));
-        w->leaf[i].units[0] = (uint8_t)(i + 1);
+        w->leaf[i].body[0] = (uint8_t)(i + 1);
     }
     MUST_OK(pack_init(
         &p, &(pack_config){

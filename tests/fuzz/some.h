@@ -1,5 +1,5 @@
-/* some: one input in `of`, chosen by a hash of its bytes: for work that is too dear for every input. The
- * same input is always among them or never, so that a finding repeats. */
+/* some: selects one input in `of` by a hash of its bytes, for work that is too expensive for every
+ * input. The same input is always or never selected, so findings are reproducible. */
 #ifndef TESTS_FUZZ_SOME_H
 #define TESTS_FUZZ_SOME_H
 

@@ -1,10 +1,11 @@
-/* toy_group: a group in the place of ristretto255, for harnesses of what lies behind base OTs.
+/* toy_group: a group that replaces ristretto255, for harnesses of code that runs after base OTs.
  *
- * 128 base OTs take 15 ms with libsodium's curve, a thousand times all the reading. A harness that
- * includes this has its own functions in their place: the integers modulo the prime 2^61 - 1 under
- * addition, an element 32 bytes of which the last 24 are zero. What a curve does that callers must mind
- * is there: most bytes are no element, one element is neutral, both orders of a Diffie-Hellman agree.
- * The real one, with bad points: tests/unit/mpc/test_ot_base.c. */
+ * 128 base OTs take 15 ms with libsodium's curve, a thousand times as long as all the parsing. In a
+ * harness that includes this header, these functions replace libsodium's: the integers modulo the
+ * prime 2^61 - 1 under addition, an element is 32 bytes of which the last 24 are zero. The group
+ * keeps the properties that matter to callers: most byte strings are not an element, one element is
+ * neutral, both orders of a Diffie-Hellman exchange agree. tests/unit/mpc/test_ot_base.c tests the
+ * real group, with bad points. */
 #ifndef TESTS_FUZZ_TOY_GROUP_H
 #define TESTS_FUZZ_TOY_GROUP_H
 

@@ -1,5 +1,6 @@
-/* toy_key: a Paillier key of 256 bits, for harnesses of what is around encryption: a ciphertext takes
- * 64 bytes and is decrypted in 20 us instead of 2 ms. Nothing that reads a key takes one so short. */
+/* toy_key: a Paillier key of 256 bits, for harnesses of the code around encryption: a ciphertext
+ * takes 64 bytes and is decrypted in 20 us instead of 2 ms. No key reader accepts such a short
+ * key. */
 #ifndef TESTS_FUZZ_TOY_KEY_H
 #define TESTS_FUZZ_TOY_KEY_H
 
@@ -17,7 +18,7 @@ static inline paillier_sec *toy_key(void)
                                    0x32, 0xaf, 0x77, 0xc2, 0x92, 0x4b, 0x42, 0xce };
     static const uint8_t q[16] = { 0x47, 0x95, 0x06, 0xc4, 0xf1, 0x29, 0xb2, 0x63,
                                    0x5e, 0xd2, 0xdb, 0x28, 0x76, 0x8b, 0x0d, 0xc3 };
-    static paillier_sec *sec; /* kept for good */
+    static paillier_sec *sec; /* never freed */
     uint8_t hs[TOY_KEY_BITS / 4];
     mpz_t n, f;
     seeded gen;

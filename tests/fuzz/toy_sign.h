@@ -1,10 +1,11 @@
-/* toy_sign: signatures that cost nothing, for harnesses of what lies behind a signature.
+/* toy_sign: cheap signatures, for harnesses of code that runs after a signature check.
  *
- * Ed25519 takes 25 to 60 us a signature, a hundred times the reading of a message. A harness that
- * includes this has its own three functions in the place of libsodium's: a signature is a hash over the
- * public key and the bytes. It fails where a real one fails (another key, another byte anywhere), so
- * sign.c, envelopes and the state machines behind them run as ever; but whoever knows the public key can
- * sign, as a harness may. The real ones: tests/unit/crypto/test_sign.c, tests/unit/protocol. */
+ * Ed25519 takes 25 to 60 us per signature, a hundred times as long as parsing a message. In a
+ * harness that includes this header, three functions replace libsodium's: a signature is a hash
+ * over the public key and the bytes. It fails where a real one fails (another key, any changed
+ * byte), so sign.c, envelopes and the state machines after them run unchanged; but anybody who
+ * knows the public key can sign, as the harness does. tests/unit/crypto/test_sign.c and
+ * tests/unit/protocol test real signatures. */
 #ifndef TESTS_FUZZ_TOY_SIGN_H
 #define TESTS_FUZZ_TOY_SIGN_H
 

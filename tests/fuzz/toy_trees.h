@@ -1,10 +1,10 @@
-/* toy_trees: OT trees in one cheap message, for harnesses of what lies behind them.
+/* toy_trees: OT trees in one cheap message, for harnesses of code that runs after them.
  *
- * Real ones take 128 base OTs and 1,500 hashes a session: most of the time of an attempt at joint noise.
- * A harness that includes this has its own ot_trees_send and ot_trees_receive (mpc/ot/trees.h): the sender
- * sends a seed and its hash with the session, and the receiver, who then knows all leaves, forgets the one
- * it should not have. Another session, or a bit changed on the way, fails as it does with real ones. Those are
- * tried by mpc.ot. */
+ * Real trees take 128 base OTs and 1,500 hashes per session: most of the time of an attempt at
+ * joint noise. In a harness that includes this header, these functions replace ot_trees_send and
+ * ot_trees_receive (mpc/ot/trees.h): the sender sends a seed and its hash with the session, and the
+ * receiver, which then knows all leaves, erases the one that it must not have. Another session, or
+ * a bit changed in transit, fails as with real trees. mpc.ot tests the real ones. */
 #ifndef TESTS_FUZZ_TOY_TREES_H
 #define TESTS_FUZZ_TOY_TREES_H
 
@@ -51,7 +51,7 @@ done:
     return st;
 }
 
-/* Leaf y of tree i stands at y xor delta_i; the one at 0 is missing. */
+/* Leaf y of tree i is at index y xor delta_i; the one at 0 is missing. */
 sefl_status ot_trees_receive(channel *ch, uint8_t (*leaf)[OT_KEY], const uint8_t delta[OT_BITS / 8],
                              unsigned k, const uint8_t session[OT_SESSION], const sefl_rng *rng)
 {

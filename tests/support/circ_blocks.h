@@ -1,6 +1,6 @@
 /* circ_blocks: circuits that only tests build: arithmetic on numbers of k bits, least significant
  * bit first, modulo 2^k, and the sampler with an addend. z may be x or y everywhere. Costs are ANDs
- * for inputs that are no constants. */
+ * for inputs that are not constants. */
 #ifndef SUPPORT_CIRC_BLOCKS_H
 #define SUPPORT_CIRC_BLOCKS_H
 

@@ -1,5 +1,5 @@
-/* csp_seen: what CSP's store in memory (sum/csp_memory.h) has of a round, for looking. Allocates
- * nothing: a test may fail any allocation. */
+/* csp_seen: reads what CSP's store in memory (sum/csp_memory.h) has of a round. Allocates nothing,
+ * because a test may make any allocation fail. */
 #ifndef SUPPORT_CSP_SEEN_H
 #define SUPPORT_CSP_SEEN_H
 
@@ -12,8 +12,8 @@ typedef struct csp_seen {
     csp_round r;
     unsigned reveals, wiped; /* marks; keys */
     bool has_key, has_set, forgotten, charged;
-    sefl_span statement, output; /* they look into the store */
-    csp_set set;                 /* its `kept` looks into the store; refused is NULL */
+    sefl_span statement, output; /* they point into the store */
+    csp_set set;                 /* its `kept` points into the store; refused is NULL */
 } csp_seen;
 
 static inline csp_seen csp_seen_at(const csp_memory *m, uint64_t round)
@@ -29,7 +29,7 @@ static inline csp_seen csp_seen_at(const csp_memory *m, uint64_t round)
                    .has_set = at->has[CSP_SET],
                    .forgotten = at->row.state == CSP_REVEALED && !at->has[CSP_OUTPUT],
                    .output = buf_span(&at->record[CSP_OUTPUT]) };
-    if (csp_store_charged(&s, round, &v.charged) != SEFL_OK)
+    if (s.ledger.has(s.ledger.ctx, round, &v.charged) != SEFL_OK)
         abort();
     if (at->has[CSP_SKIP])
         v.r.skip = load_u32(at->record[CSP_SKIP].p);
@@ -46,7 +46,7 @@ static inline csp_seen csp_seen_at(const csp_memory *m, uint64_t round)
         v.set.clients = load_u32(set->p + 64);
         v.set.kept_n = load_u32(set->p + 68);
         v.set.refused_n = load_u32(set->p + 72);
-        v.set.kept = (counted_leaf *)(void *)at->kept.p;
+        v.set.kept = (round_entry *)(void *)at->kept.p;
     }
     return v;
 }

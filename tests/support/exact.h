@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-/* log(erfc(x)), also where erfc underflows (x > 26). */
+/* log(erfc(x)), even where erfc underflows (x > 26). */
 static inline double log_erfc(double x)
 {
     if (x < 20)
@@ -69,8 +69,8 @@ static inline double rdp_to_delta(dp_conversion how, double a, double tau, doubl
     return d < 1 ? d : 1;
 }
 
-/* rho-zCDP [BS16]: a Gaussian release has rho = 1/(2 z^2). rho adds up over releases and stands for
- * the divergences a * rho of every order. */
+/* rho-zCDP [BS16]: a Gaussian release has rho = 1/(2 z^2). rho adds up over releases and implies
+ * the divergence a * rho at every order a. */
 static inline double zcdp_gauss(double z)
 {
     return 1 / (2 * z * z);

@@ -1,4 +1,4 @@
-/* folder: a scratch folder for one test program, removed with all that is in it.
+/* folder: a scratch folder for one test program, removed with its contents.
  *
  *     return cmocka_run_group_tests(tests, folder_make, folder_remove);
  *     const char *p = folder_path("a.txt");              // valid until the fourth next call
@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 int folder_make(void **state);
-/* In memory where the system has it (/dev/shm): for tests that sync a thousand times. */
+/* In memory if the system has /dev/shm, for tests that sync a thousand times. */
 int folder_make_quick(void **state);
 int folder_remove(void **state);
 const char *folder_path(const char *name);
@@ -17,7 +17,7 @@ const char *folder_path(const char *name);
 const char *folder_put(const char *name, const void *bytes, size_t n);
 /* Replaces a file or folder by a copy of another: paths, not names. */
 void folder_copy(const char *to, const char *from);
-/* How many files and folders lie in it, hidden ones not counted. */
+/* Number of files and folders in it, without hidden ones. */
 size_t folder_count(void);
 
 #endif

@@ -4,13 +4,13 @@
  *     z = n + pop(r[0..2]) + 2 pop(r[3..6]) + 4 pop(r[7..26]) + 16 (1 + K)  mod 2^k
  *     K = 0 unless r[27..32] are all 1; then +1 if r[33] is 1, else -1
  *
- * X = z - n for n = 0: mean 61.5, variance 88.75, on 0..123. Beside it each server adds a rare jump
- * Y of its own: 0, but with probability 2^-18 the difference of two geometric numbers (non-zero
- * 5-bit draws before the first zero one). What a server cannot take off again is
- * N = X - 61.5 + Tri + Y: see docs/PRIVACY.md.
+ * X = z - n for n = 0: mean 61.5, variance 88.75, on 0..123. In addition each server adds its own
+ * rare jump Y: 0, but with probability 2^-18 the difference of two geometric numbers (non-zero
+ * 5-bit draws before the first zero one). The part that a server cannot remove is N = X - 61.5 +
+ * Tri + Y: see docs/PRIVACY.md.
  *
- * Secret: coins and samples; g44_jumps_vartime is not constant-time (its draws are rare and made ahead).
- * Threads: any. */
+ * Secret: coins and samples; g44_jumps_vartime is not constant-time (its draws are rare and made in
+ * advance). Threads: any. */
 #ifndef SUPPORT_G44_H
 #define SUPPORT_G44_H
 
@@ -23,8 +23,8 @@
 
 enum {
     G44_RANDOM_BITS = 34,
-    G44_VALUES = 124,       /* X lies in 0..123 */
-    G44_OFFSET = 62,        /* taken off outside; result = (w + 0.5) h */
+    G44_VALUES = 124,       /* X is in 0..123 */
+    G44_OFFSET = 62,        /* subtracted outside; result = (w + 0.5) h */
     G44_JUMP_LOG = 18,      /* a jump has probability 2^-18 */
     G44_JUMP_DRAW_BITS = 5, /* ratio 31/32 */
 };

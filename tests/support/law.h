@@ -1,4 +1,4 @@
-/* law: what a sampler profile must do: its value as a formula, and its exact distribution.
+/* law: the specification of a sampler profile: its value as a formula, and its exact distribution.
  *
  *     z == law_value_vartime(&sampler_g44, 16, n, r)            // for every n and r
  *     law_pmf(&sampler_g44, count)                              // P[X = x] = count[x] / 2^34

@@ -33,9 +33,16 @@ static inline sefl_status book_charge(void *ctx, uint64_t round)
     return ledger_charge(b->ledger, &b->terms, round, NULL);
 }
 
+static inline sefl_status book_has(void *ctx, uint64_t round, bool *out)
+{
+    const ledger_book *b = ctx;
+    *out = ledger_has(b->ledger, b->terms.task, round);
+    return SEFL_OK;
+}
+
 static inline ledger_port ledger_port_of(ledger_book *book)
 {
-    return (ledger_port){ book, book_head, book_compare, book_head_after, book_charge };
+    return (ledger_port){ book, book_head, book_compare, book_head_after, book_charge, book_has };
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* The relay is a process, not threads of the test: tests fork while it runs, and a child of a process
- * with threads has a copy of every lock as it stood, those of a sanitizer's allocator too; one that
- * was held is held for ever there. Threads are made on the far side of the fork only. */
+/* The relay is a process, not threads of the test: tests fork while it runs, and a child of a
+ * process with threads inherits every lock as it was, including those of a sanitizer's allocator; a
+ * held lock stays held forever there. The relay creates threads only after the fork. */
 #define _GNU_SOURCE
 #include "support/relay.h"
 
@@ -66,14 +66,14 @@ static bool write_all(int fd, const uint8_t *p, size_t n)
     return true;
 }
 
-/* Carries what is there from a to b and into the record; *open is false at the end of a. */
+/* Copies what is available from a to b and into the recording; *open is false at the end of a. */
 static bool carry(const leg *l, int a, int b, int record, bool *open)
 {
     tally *seen = l->owner->seen;
     uint8_t piece[PIECE];
     ssize_t n = read(a, piece, sizeof piece);
     if (l->number <= seen->mute_up_to && seen->bytes >= seen->mute_from) {
-        *open = n > 0; /* nor does the other side hear of an end */
+        *open = n > 0; /* the other side does not see the end either */
         return true;
     }
     if (n < 0)

@@ -64,7 +64,7 @@ void seek_plant(seek *s, const char *name, const void *bytes, size_t n)
     memcpy(x->p, bytes, n);
 }
 
-/* Eight numbers in a row of which at least five differ: nothing that zeros would match. */
+/* Eight consecutive numbers of which at least five differ, so that zeros never match. */
 static bool telling(const int64_t *x)
 {
     unsigned different = 0;

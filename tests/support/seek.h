@@ -1,4 +1,4 @@
-/* seek: looks for planted bytes in files and folders, whatever lies there.
+/* seek: searches for planted bytes in files and folders.
  *
  *     seek *s = seek_new();
  *     seek_plant(s, "client-01 text", "zebra zebra yak", 15);
@@ -6,7 +6,8 @@
  *     seek_folder(s, "/tmp/x/server");                            // every file below it
  *     assert(seek_hits(s) == 0);                                   // seek_first says what was where
  *
- * A planted thing is at least 8 bytes long, so that chance finds none. Threads: one owner. */
+ * A planted pattern is at least 8 bytes long, so that it does not occur by chance. Threads: one
+ * owner. */
 #ifndef SUPPORT_SEEK_H
 #define SUPPORT_SEEK_H
 
@@ -15,7 +16,7 @@
 
 typedef struct seek seek;
 
-seek *seek_new(void); /* aborts where there is no memory */
+seek *seek_new(void); /* aborts if out of memory */
 void seek_free(seek *s);
 
 void seek_plant(seek *s, const char *name, const void *bytes, size_t n);
@@ -25,16 +26,16 @@ void seek_plant(seek *s, const char *name, const void *bytes, size_t n);
  * 64-bit reals. Returns how many were planted. */
 unsigned seek_plant_values(seek *s, const char *name, const int64_t *x, size_t n, double unit);
 
-/* Aborts if something cannot be read: an unread file is no clean one. */
+/* Aborts if a file cannot be read: an unread file cannot count as clean. */
 void seek_file(seek *s, const char *path);
 void seek_folder(seek *s, const char *path);
 void seek_memory(seek *s, const char *name, const void *bytes, size_t n);
 
 unsigned seek_planted(const seek *s);
-unsigned seek_hits(const seek *s);     /* things found, each counted once */
+unsigned seek_hits(const seek *s);     /* patterns found, each counted once */
 const char *seek_first(const seek *s); /* "NAME in FILE at OFFSET", "" if none */
-uint64_t seek_bytes(const seek *s);    /* looked through */
+uint64_t seek_bytes(const seek *s);    /* files searched */
 unsigned seek_files(const seek *s);
-void seek_forget(seek *s); /* hits and counts, not what is planted */
+void seek_forget(seek *s); /* clears hits and counts, keeps the planted patterns */
 
 #endif

@@ -1,5 +1,5 @@
-/* audit FOLDER: looks through what a provisioned federation left behind when its processes have ended,
- * and says whether the promises hold that no crash may break:
+/* audit FOLDER: inspects the files of a provisioned federation after its processes have ended, and
+ * checks the guarantees that no crash may break:
  *
  *   sets       for every frozen round, the hash of the acknowledged updates is that of the frozen set,
  *              which AS signed to CSP: every acknowledged update is in the sum, once, and nothing else
@@ -100,7 +100,7 @@ static sefl_status check_verdict(audit *a, const journal_round *r, const round_s
 {
     sefl_status st = SEFL_OK;
     sefl_buf seed = { 0 }, set = { 0 };
-    static counted_leaf leaf[MEMBERS_MAX];
+    static round_entry leaf[MEMBERS_MAX];
     uint8_t root[SHA256_BYTES];
     a->kept_n = 0;
     SEFL_TRY(journal_updates(a->csp, r->round, take_kept, a));
@@ -109,14 +109,14 @@ static sefl_status check_verdict(audit *a, const journal_round *r, const round_s
         set.n >= 76 && load_u32(set.p + 64) == a->members && load_u32(set.p + 68) == a->kept_n &&
             load_u32(set.p + 72) == a->members - a->kept_n,
         SEFL_ESTATE, "round %" PRIu64 ": CSP decided about another number of updates", r->round);
-    for (uint32_t i = 0, k = 0; i < a->kept_n; i++, k++) { /* both by rising client */
+    for (uint32_t i = 0, k = 0; i < a->kept_n; i++, k++) { /* both sorted by client */
         while (k < a->members && memcmp(a->member[k].client, a->kept[i].client, 32) != 0)
             k++;
         SEFL_CHECK(k < a->members && memcmp(a->member[k].body, a->kept[i].body, 32) == 0,
                    SEFL_ESTATE, "round %" PRIu64 ": CSP kept an update that AS does not have",
                    r->round);
         memcpy(leaf[i].client, a->kept[i].client, 32);
-        memcpy(leaf[i].units, a->kept[i].body, 32);
+        memcpy(leaf[i].body, a->kept[i].body, 32);
     }
     SEFL_TRY(journal_fact_get(a->as, r->round, "tree", &seed));
     SEFL_CHECK(seed.n == COUNTED_SEED, SEFL_EPROTO, "round %" PRIu64 ": no tree seed", r->round);
@@ -134,7 +134,7 @@ done:
     return st;
 }
 
-/* What CSP knows about an opened round. */
+/* What CSP knows about a revealed round. */
 static sefl_status check_opening(audit *a, const journal_round *r)
 {
     sefl_status st = SEFL_OK;
@@ -323,7 +323,7 @@ static sefl_status check_client(audit *a, const char *client)
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%.4000s/state/receipts", client);
     if (!file_exists(path))
-        return SEFL_OK; /* it never ran */
+        return SEFL_OK; /* the client never ran */
     SEFL_TRY(receipts_open(&r, path));
     for (size_t i = 0; i < receipts_count(r); i++) {
         buf_reset(&b);

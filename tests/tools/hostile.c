@@ -1,4 +1,4 @@
-/* hostile: clients that mean harm, many at once, against an aggregation server under test.
+/* hostile: many malicious clients at once against an aggregation server under test.
  *
  *     hostile --server HOST:PORT --clients DIR --first 9 --last 16 [--ca F --ca-key F --scratch DIR] [--state DIR]
  *             --body-bytes N --count 30 --seconds 10 --seed 1 [--only KIND] [--cipher-bytes N]
@@ -52,7 +52,7 @@ static struct {
 static atomic_bool over;
 static atomic_uint statuses[1000];
 
-/* Certificates of its own: foreign, expired, of another role. */
+/* Its own certificates: foreign, expired, of another role. */
 static struct {
     char cert[512], key[512];
 } made[3];
@@ -96,7 +96,7 @@ typedef struct attacker {
     int fd;
     gnutls_session_t tls;
     gnutls_certificate_credentials_t cred;
-    /* what it saw of the task: the size of a body, the open round */
+    /* what it learned of the task: the size of a body, the open round */
     uint64_t total, round;
 } attacker;
 
@@ -132,7 +132,7 @@ static void hang_up(attacker *a)
     a->tls = NULL, a->cred = NULL, a->fd = -1;
 }
 
-/* From an address of its own, 127.0.X.Y: what many hostile machines look like. */
+/* From its own address, 127.0.X.Y, to simulate many hostile machines. */
 static bool dial(attacker *a)
 {
     struct sockaddr_in from = { .sin_family = AF_INET };
@@ -162,7 +162,7 @@ static bool shake(attacker *a, const char *cert, const char *key)
     gnutls_certificate_allocate_credentials(&a->cred);
     if (cert && gnutls_certificate_set_x509_key_file(a->cred, cert, key, GNUTLS_X509_FMT_PEM) < 0)
         return false;
-    /* its certificate, whatever CAs the server names */
+    /* sends its certificate, whatever CAs the server names */
     gnutls_init(&a->tls, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL | GNUTLS_FORCE_CLIENT_CERT);
     gnutls_priority_set_direct(a->tls, "NORMAL", NULL);
     gnutls_credentials_set(a->tls, GNUTLS_CRD_CERTIFICATE, a->cred);
@@ -401,7 +401,8 @@ static void k_huge_header(attacker *a)
     memcpy(line + sizeof line - 2, "\r\n", 2);
     if (!member(a) || !say(a, "GET /v1/task HTTP/1.1\r\n" HOST))
         return;
-    unsigned lines = 20 + (unsigned)(next(a) % 200); /* below, within and above what is parsed */
+    unsigned lines =
+        20 + (unsigned)(next(a) % 200); /* below, within and above the parser's limit */
     for (unsigned i = 0; i < lines; i++)
         if (!put(a, line, sizeof line))
             break;
@@ -499,7 +500,7 @@ static void k_truncated(attacker *a)
     if (!scout(a))
         return;
     put_noise(a, a->round, opt.body_bytes, 16 * (1 + next(a) % 16), 1);
-    if (a->fd >= 0 && next(a) % 2) /* a reset, not an end */
+    if (a->fd >= 0 && next(a) % 2) /* a reset, not an orderly close */
         setsockopt(a->fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 1, 0 }, sizeof(struct linger));
 }
 
@@ -563,14 +564,14 @@ static void k_replay(attacker *a)
     struct stat sb;
     if (!opt.state || !find_body(a, path, hash) || !scout(a))
         return;
-    nap(300); /* its owner has its receipt by now */
+    nap(300); /* its owner has the receipt by now */
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
     if (fstat(fd, &sb) == 0 && sb.st_size > 0 && sb.st_size < 1 << 26 &&
         (bytes = malloc((size_t)sb.st_size)) != NULL &&
         read(fd, bytes, (size_t)sb.st_size) == sb.st_size) {
-        uint8_t sha[32]; /* by its other name it is the same */
+        uint8_t sha[32]; /* under another name it is the same */
         sha256_of(sha, span_of(bytes, (size_t)sb.st_size));
         send_body(a, a->round, next(a) % 2 ? hash : sha, bytes, (size_t)sb.st_size);
         pthread_mutex_lock(&loot.lock);
@@ -601,8 +602,9 @@ static void k_replay_old(attacker *a)
     send_body(a, a->round, hash, loot.bytes, loot.n);
 }
 
-/* A receipt for random bytes: each ciphertext is below N^2, since its highest byte is 0 (the lowest too,
- * whatever the order of bytes), and anything goes for the rest of a body. One in each round is enough. */
+/* Gets a receipt for random bytes: each ciphertext is below N^2, since its highest byte is 0 (the
+ * lowest too, for either byte order), and the rest of a body may be anything. One per round is
+ * enough. */
 static void k_spoil(attacker *a)
 {
     static atomic_ullong done;

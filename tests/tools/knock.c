@@ -1,12 +1,12 @@
-/* knock: tries every door of both servers with certificates that must not open them, sending headers that
- * announce a body and never a byte of it: the refusal must come before.
+/* knock: tries every call of both servers with certificates that must be refused. It sends headers
+ * that announce a body but never a byte of the body: the refusal must come first.
  *
  *     knock AS-PORT CSP-PORT CA.pem CA.key SCRATCH [NAME=CERT:KEY ...]
  *
- * It makes a foreign certificate, an expired one, one that is not valid yet, one of another role and one
- * that was never enrolled (all but the first by CA), and takes more from the command line (one that
- * was revoked). The doors of AS are those of protocol/http.h; those of CSP are the kinds of
- * protocol/link.h. Prints "KIND refused N" for each kind; exits 1 at a door that opens. */
+ * It creates a foreign certificate, an expired one, one that is not valid yet, one of another role
+ * and one that was never enrolled (all but the first issued by CA), and accepts more on the command
+ * line (a revoked one). The calls of AS are those of protocol/http.h; those of CSP are the kinds of
+ * protocol/link.h. Prints "KIND refused N" for each kind; exits 1 if a call is accepted. */
 #include "unit/net/net_raw.h"
 
 #include "net/x509.h"
@@ -118,7 +118,8 @@ static int knock_csp(const struct kind *k, uint16_t port, uint32_t kind)
     store_u64(frame + 8, 1000); /* a body that never comes */
     snprintf(door, sizeof door, "link %s", link_kind_name(kind));
     size_t n = 0;
-    if (open_with(&c, k, port) == 0) { /* TLS 1.3: our side is done before theirs has judged */
+    if (open_with(&c, k, port) ==
+        0) { /* TLS 1.3: our side finishes before the server has verified us */
         raw_send(&c, frame, sizeof frame);
         n = raw_read(&c, answer, sizeof answer, NULL);
     }

@@ -1,5 +1,5 @@
-/* lasting: a token whose text says that it is good for a day, and whose entry in the operator's list
- * ends so many seconds from now: what a site has whose clock is wrong.
+/* lasting: creates a token whose text says that it is valid for a day, but whose entry in the
+ * operator's list expires in SECONDS: the case of a site whose clock is wrong.
  *
  *     lasting FOLDER NAME SECONDS */
 #include "roles/ca.h"

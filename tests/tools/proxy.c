@@ -1,10 +1,10 @@
-/* proxy: a small HTTP CONNECT proxy on loopback, as a hospital has one, for tests.
+/* proxy: a small HTTP CONNECT proxy on loopback, like a hospital's, for tests.
  *
  *     proxy --ready FILE [--user NAME:PASSWORD] [--only HOST:PORT] [--flood SECONDS]
  *
- * Writes "127.0.0.1:PORT" to FILE, then a line for each request to stdout: "CONNECT host:port 200".
- * It relays bytes and sees no more than that. --user: others get 407. --only: others get 403.
- * --flood: everybody gets 407 with a body that does not end, for so long. Anything but CONNECT gets
+ * Writes "127.0.0.1:PORT" to FILE, then one line per request to stdout: "CONNECT host:port 200". It
+ * relays bytes without interpreting them. --user: others get 407. --only: others get 403. --flood:
+ * everybody gets 407 with a body that does not end, for so long. Anything but CONNECT gets
  * 405. A thread a connection, at most 256. */
 #include <arpa/inet.h>
 #include <netdb.h>

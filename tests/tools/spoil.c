@@ -1,8 +1,8 @@
-/* spoil CLIENT.YML HOST:PORT LARGEST|seed: an enrolled client that follows the protocol in
- * everything but its numbers. LARGEST: each is what the packing allows, with a random sign, so that
- * its vector is far longer than the clipping norm. seed: the seed that it seals is not that of its
- * units, which are thus random numbers to CSP. Voucher, seal, signature and receipt are good. Ends
- * with the task, or by SIGTERM. */
+/* spoil CLIENT.YML HOST:PORT LARGEST|seed: an enrolled client that follows the protocol except for
+ * its values. LARGEST: each value is the largest that the packing allows, with a random sign, so
+ * its vector is far longer than the clipping norm. seed: the sealed seed does not match its units,
+ * so CSP removes the wrong pad. Voucher, seal, signature and receipt are valid. Ends with the task,
+ * or on SIGTERM. */
 #include "base/clock.h"
 #include "config/yaml/yaml.h"
 #include "protocol/head.h"
@@ -26,13 +26,13 @@ static sefl_status spoiled_head(uint8_t *out, const head_facts *f, sefl_span csp
 }
 
 #define head_make spoiled_head
-#include "protocol/update.c" /* both in the place of the library's */
+#include "protocol/update.c" /* both replace the library's */
 #include "roles/client/update.c"
 #undef head_make
 
 static client *c;
 
-/* What the client will encrypt is ours to change: the array is the client's own. */
+/* Changes what the client will encrypt: the array is the client's own. */
 static void spoil(void *ctx, uint64_t round, const int64_t *X, size_t n)
 {
     int64_t *x = (int64_t *)(uintptr_t)X;

@@ -13,7 +13,7 @@
 sefl_status ca_print_list(const trust *t, int64_t now) SEFL_MUST_CHECK;
 sefl_status ca_print_json(const trust *t, int64_t now) SEFL_MUST_CHECK;
 
-/* "2026-11-15 10:20", or "-" for 0. */
+/* Writes `when` (seconds since 1970) as "2026-11-15 10:20" in UTC, or "-" for 0. */
 void ca_date(char out[32], int64_t when);
 
 #endif

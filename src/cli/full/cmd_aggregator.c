@@ -1,4 +1,4 @@
-/* sefl aggregator: the aggregation server of a federation. */
+/* sefl aggregator: runs the aggregation server of a federation. */
 #include "cli/full/confine.h"
 #include "cli/full/daemon.h"
 
@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { OWN_FILES = 128 }; /* journal, models, log, link, ... */
+enum { OWN_FILES = 128 }; /* open files besides connections: journal, models, log, link, ... */
 
 typedef struct session {
     daemon d;
@@ -62,14 +62,14 @@ static sefl_status start(void *self, const settings *set, void **out)
     sefl_log *log = &s->d.log;
     SEFL_PASS(aggregator_settings_make(&s->cfg, set));
     SEFL_PASS(daemon_confine(&s->d, set));
-    confine_files(log, 2 * s->cfg.connections + OWN_FILES); /* each may upload into a file */
+    confine_files(log, 2 * s->cfg.connections + OWN_FILES); /* each may write an upload file */
     SEFL_PASS(aggregator_new(
         &role,
         &(aggregator_options){
             .settings = &s->cfg, .log = log, .ctx = s, .bound = daemon_bound, .round = on_round }));
     const task *t = aggregator_task(role);
     if (!t->claim)
-        log_warn(log, "no differential privacy claimed by this task");
+        log_warn(log, "this task claims no differential privacy");
     if (!task_mode(t)->noisy)
         log_warn(log, "no noise: this server learns the exact average of every round");
     *out = role;
@@ -84,12 +84,11 @@ static int run(void *self)
 const cli_command cmd_aggregator = {
     .name = "aggregator",
     .summary = "run the aggregation server of a federation",
-    .about =
-        "Serves clients over HTTPS (mutual TLS 1.3), adds their encrypted uploads, reveals each "
-        "round's sum with CSP and releases the next model. It exits with 0 when the task is "
-        "over. SIGTERM stops it in good order. After SIGTERM or kill -9, a new start resumes. "
-        "SIGHUP reads certificates and log level again. Every setting of the file is also an "
-        "option.",
+    .about = "Serves clients over HTTPS (mutual TLS 1.3), adds their encrypted uploads, reveals "
+             "each round's sum together with CSP and releases the next model. It exits with 0 when "
+             "the task is over. SIGTERM stops it cleanly. After SIGTERM or kill -9, a restart "
+             "resumes the task. SIGHUP reloads the certificates and the log level. Every setting "
+             "of the file is also an option.",
     .example = "sefl aggregator -c aggregator/aggregator.yml --csp csp.example:7001",
     DAEMON_COMMAND(aggregator_schema, daemon_options),
 };

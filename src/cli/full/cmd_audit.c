@@ -1,4 +1,4 @@
-/* sefl audit: what the record of an audited noise session shows. */
+/* sefl audit: replays the record of an audited noise session. */
 #include "base/hex.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -22,7 +22,7 @@ static const char *const verdicts[] = {
     [AUDIT_SHOWS_NOTHING] = "nothing", [AUDIT_HONEST] = "honest", [AUDIT_CHEATED] = "cheated"
 };
 
-/* ---- a session to try the command with: both servers in this process ---- */
+/* ---- a sample session: both servers in this process ------------------------------------------ */
 
 typedef struct sample_side {
     shares_params p;
@@ -79,7 +79,8 @@ static sefl_status look(audit_finding *found, const wish *w)
     if (w->csp) {
         SEFL_TRY(sign_pub_read(pub, w->csp));
         if (memcmp(pub, r.csp, sizeof pub) != 0)
-            *found = (audit_finding){ AUDIT_SHOWS_NOTHING, "the record names another CSP's key" };
+            *found = (audit_finding){ AUDIT_SHOWS_NOTHING,
+                                      "the record names another CSP key than --csp" };
     }
     audit_id(id, r.hello[0], r.hello[1]);
     hex_write(id_hex, id, sizeof id);
@@ -94,7 +95,7 @@ static sefl_status look(audit_finding *found, const wish *w)
     }
     printf("session     %s\n", id_hex);
     printf("values      %llu\n", (unsigned long long)p.count);
-    printf("CSP's key   %s%s\n", key_hex, w->csp ? "" : " (compare it, or give --csp)");
+    printf("CSP's key   %s%s\n", key_hex, w->csp ? "" : " (compare it, or pass --csp)");
     printf("verdict     %s: %s\n", verdicts[found->verdict], found->why);
 done:
     buf_clear(&b);
@@ -106,7 +107,7 @@ static int run(void *options)
     const wish *w = options;
     audit_finding found = { 0 };
     if (w->sample && (w->csp || w->json))
-        return cli_misuse(&cmd_audit, "--sample takes no other option");
+        return cli_misuse(&cmd_audit, "--sample cannot be combined with --csp or --json");
     sefl_status st = w->sample ? sample(w->file) : look(&found, w);
     if (st != SEFL_OK)
         cli_failed(&cmd_audit, st);
@@ -114,9 +115,11 @@ static int run(void *options)
 }
 
 static const setting_def options[] = {
-    { "csp", SETTING_PATH, "", .help = "Compare the record's key with CSP's public signing key",
+    { "csp", SETTING_PATH, "",
+      .help = "CSP's public signing key; the record must name the same key",
       SETTING_TO(wish, csp) },
-    { "sample", SETTING_FLAG, .help = "Write FILE: the record of a session made for this purpose",
+    { "sample", SETTING_FLAG,
+      .help = "Run a sample session in this process and write its record to FILE",
       SETTING_TO(wish, sample) },
     OPTION_JSON(wish),
     { 0 },
@@ -125,14 +128,14 @@ static const setting_def options[] = {
 const cli_command cmd_audit = {
     .name = "audit",
     .summary = "replay the record of an audited noise session",
-    .about =
-        "The aggregator reveals one noise session in 8 (its setting 'audit') and keeps a record "
-        "of each. This command runs both sides of the session again and compares:\n"
-        "  honest    CSP garbled the noise correctly\n"
-        "  cheated   CSP signed a session that its own seed does not produce\n"
-        "  nothing   the file was changed, or AS shows a seed that it did not use\n"
-        "It exits with 0 for honest and with 1 otherwise. An audit catches a CSP that leaves "
-        "noise out of one session with probability 1/8.",
+    .about = "AS audits one noise session in 8 (setting 'audit' of the aggregator): CSP reveals "
+             "the seed of that session, and AS keeps a record. This command replays both sides of "
+             "the session:\n"
+             "  honest    CSP garbled the noise correctly\n"
+             "  cheated   CSP signed a session that its own seed does not produce\n"
+             "  nothing   the file was changed, or AS recorded a seed that it did not use\n"
+             "It exits with 0 for honest and with 1 otherwise. If CSP leaves noise out of one "
+             "session, the audit catches it with probability 1/8.",
     .example = "sefl audit sample.bin --sample\n"
                "  sefl audit sample.bin",
     CLI_OPTIONS(wish),

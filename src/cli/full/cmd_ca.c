@@ -1,4 +1,4 @@
-/* sefl ca: an operator's folder: its CA, its server's keys, and the list of who may connect. */
+/* sefl ca: manages an operator's folder: its CA, its server's keys and the trust list. */
 #include "base/hex.h"
 #include "cli/full/ca_print.h"
 #include "cli/options.h"
@@ -28,8 +28,8 @@ typedef struct wish {
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-/* The key whose hex begins with `digits` (at least 8), of n entries that begin with their key. A CA
- * is there once for each of its roles. */
+/* Finds the key whose hex begins with `digits` (at least 8) among n entries, each of which begins
+ * with its key. A CA has one entry per role. */
 static sefl_status pick(uint8_t out[TRUST_KEY], const char *digits, const char *what,
                         const void *list, size_t stride, size_t n)
 {
@@ -37,7 +37,7 @@ static sefl_status pick(uint8_t out[TRUST_KEY], const char *digits, const char *
     unsigned found = 0;
     char hex[HEX_CHARS(TRUST_KEY)];
     SEFL_NEED(len >= 8 && len <= 2 * TRUST_KEY && hex_length(digits) == len, SEFL_EINVAL,
-              "a key is 64 hex digits, or the first 8 of them or more: not \"%.80s\"", digits);
+              "a key is 64 hex digits, or at least the first 8 of them, not \"%.80s\"", digits);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *k = (const uint8_t *)list + i * stride;
         if (strncmp(hex_write(hex, k, TRUST_KEY), digits, len) != 0 ||
@@ -51,12 +51,13 @@ static sefl_status pick(uint8_t out[TRUST_KEY], const char *digits, const char *
     return SEFL_OK;
 }
 
-/* --name or --key: the key of a member in this state. A whole key need not be in the list. */
+/* Finds the key of a member in this state by --name or --key. A full key need not be in the
+ * list. */
 static sefl_status which_member(const wish *w, uint8_t key[TRUST_KEY], trust_state state)
 {
     const trust *t = w->e.t;
     unsigned found = 0;
-    SEFL_NEED(w->name || w->key, SEFL_EINVAL, "which member? give --name or --key");
+    SEFL_NEED(w->name || w->key, SEFL_EINVAL, "no member given: pass --name or --key");
     if (w->key && hex_read(key, TRUST_KEY, w->key))
         return SEFL_OK;
     if (w->key)
@@ -68,7 +69,7 @@ static sefl_status which_member(const wish *w, uint8_t key[TRUST_KEY], trust_sta
         }
     SEFL_NEED(found > 0, SEFL_ENOTFOUND, "no %s member \"%.64s\"",
               state == TRUST_ACTIVE ? "active" : "revoked", w->name);
-    SEFL_NEED(found == 1, SEFL_EINVAL, "%u revoked keys were \"%.64s\": which? give --key", found,
+    SEFL_NEED(found == 1, SEFL_EINVAL, "%u revoked keys have the name \"%.64s\": pass --key", found,
               w->name);
     return SEFL_OK;
 }
@@ -83,17 +84,17 @@ static sefl_status give(const wish *w, sefl_span bytes, mode_t mode)
     return SEFL_OK;
 }
 
-/* The result goes out before the list changes: a token or certificate that no list knows admits
+/* Writes the result before the list changes: a token or certificate that is not in the list admits
  * nobody, while an operator would have to repair a list that admits a site without a certificate.
- * If the list cannot be written, the result is removed. No bytes: nothing to give (CSP issues
- * none). */
+ * If the list cannot be written, the result is removed. No bytes: nothing to write (CSP issues no
+ * certificates). */
 static sefl_status give_and_commit(wish *w, sefl_span bytes, mode_t mode)
 {
     if (bytes.n == 0)
         return trust_edit_commit(&w->e);
     sefl_status st = give(w, bytes, mode);
     const bool given = st == SEFL_OK;
-    if (st == SEFL_EEXIST) /* another program made the file meanwhile */
+    if (st == SEFL_EEXIST) /* another program has created the file */
         return st;
     if (given)
         st = trust_edit_commit(&w->e);
@@ -101,10 +102,11 @@ static sefl_status give_and_commit(wish *w, sefl_span bytes, mode_t mode)
         return st;
     if (w->out)
         (void)unlink(w->out);
-    return given && !w->out ? sefl_fail_at(st, "what was printed is worth nothing") : st;
+    return given && !w->out ? sefl_fail_at(st, "discard what was printed: it is worth nothing")
+                            : st;
 }
 
-/* A certificate never outlives its CA; reports one with fewer days than asked for. */
+/* A certificate never outlives its CA: reports one that is valid for fewer days than requested. */
 static void note_end(sefl_span pem, unsigned days)
 {
     x509_info info;
@@ -113,13 +115,13 @@ static void note_end(sefl_span pem, unsigned days)
         info.until - info.from >= (int64_t)days * 86400)
         return;
     ca_date(date, info.until);
-    fprintf(stderr,
-            "sefl: the certificate ends on %s UTC, not after %u days: its CA ends then, and\n"
-            "      no certificate outlives its CA\n",
-            date, days);
+    fprintf(
+        stderr,
+        "sefl: the certificate expires on %s UTC, not after %u days, because its CA expires then\n",
+        date, days);
 }
 
-/* The keys that the others compare. */
+/* Prints the keys that the other parties compare. */
 static void print_keys(const trust *t)
 {
     char tls[HEX_CHARS(TRUST_KEY)], sign[HEX_CHARS(TRUST_KEY)];
@@ -159,7 +161,7 @@ static sefl_status do_server(void *options)
                                w->now);
     if (st == SEFL_OK)
         st = trust_edit_commit(&w->e);
-    if (st != SEFL_OK && fresh && !w->e.in_force) { /* a key that the list does not know */
+    if (st != SEFL_OK && fresh && !w->e.in_force) { /* the list does not have this key */
         (void)unlink(cert);
         (void)unlink(key);
     }
@@ -172,13 +174,13 @@ static sefl_status do_server(void *options)
     return SEFL_OK;
 }
 
-/* Warns of two sites whose names differ only in capitals. */
+/* Warns about two sites whose names differ only in upper and lower case. */
 static void note_alike(const wish *w)
 {
     const char *other = ca_name_alike(w->e.t, w->name, w->now);
     if (other)
-        fprintf(stderr, "sefl: \"%s\" and \"%s\" are two sites: capitals count in names\n", w->name,
-                other);
+        fprintf(stderr, "sefl: \"%s\" and \"%s\" are different sites: names are case-sensitive\n",
+                w->name, other);
 }
 
 static sefl_status do_token(void *options)
@@ -213,10 +215,10 @@ static void print_rule(const char *word, const char *unit)
     if (*unit)
         printf("%s those of the unit \"%s\"", word, unit);
     else
-        printf("%s those with our mark of the role", word);
+        printf("%s those with the role's OU", word);
 }
 
-/* Does CSP know every client? See ca_most_clients. */
+/* True if CSP knows every client: see ca_most_clients. */
 static bool is_counting(const trust *t)
 {
     for (const trust_issuer *i = t->issuer; i < t->issuer + t->issuers; i++)
@@ -231,7 +233,7 @@ static void note_count(bool before, const trust *t)
         fprintf(
             stderr,
             "sefl: from now on this CSP cannot count the clients and relies on the aggregator's\n"
-            "      number: everybody with a certificate of this CA is a client\n");
+            "      number: anyone with a certificate from this CA is a client\n");
 }
 
 static sefl_status do_trust(void *options)
@@ -250,9 +252,9 @@ static sefl_status do_trust(void *options)
                               w->now));
     SEFL_PASS(trust_edit_commit(&w->e));
     printf("%s is trusted for the role %s", w->cert_file, trust_role_name(w->role));
-    if (had && strcmp(before, unit) != 0) { /* other certificates than before */
-        print_rule("; its certificates that count were", before);
-        print_rule(", and are now", unit);
+    if (had && strcmp(before, unit) != 0) { /* it now accepts other certificates */
+        print_rule("; it accepted", before);
+        print_rule(" and now accepts", unit);
     }
     printf("\n");
     note_count(counting, w->e.t);
@@ -273,7 +275,7 @@ static sefl_status revoke_token(const wish *w)
     uint8_t id[TRUST_KEY];
     SEFL_PASS(pick(id, w->token, "token", t->token, sizeof *t->token, t->tokens));
     trust_token *k = trust_find_token(t, id);
-    SEFL_NEED(k->state == TRUST_OPEN, SEFL_ESTATE, "this token is used or cancelled already");
+    SEFL_NEED(k->state == TRUST_OPEN, SEFL_ESTATE, "this token is already used or cancelled");
     k->state = TRUST_CANCELLED;
     return SEFL_OK;
 }
@@ -287,8 +289,8 @@ static sefl_status revoke_member(const wish *w)
     if (k)
         hex_write(hex, k->id, TRUST_KEY);
     SEFL_NEED(!k || trust_find_name(t, w->name), SEFL_ENOTFOUND,
-              "no active member \"%.64s\", but an open token of that name: 'sefl ca revoke "
-              "FOLDER --token %.16s' cancels it",
+              "no active member \"%.64s\", but an open token for that name: 'sefl ca revoke FOLDER "
+              "--token %.16s' cancels it",
               w->name, hex);
     SEFL_PASS(which_member(w, key, TRUST_ACTIVE));
     return ca_revoke_key(t, key, w->now);
@@ -301,7 +303,7 @@ static sefl_status do_revoke(void *options)
               : w->token ? revoke_token(w)
                          : revoke_member(w));
     SEFL_PASS(trust_edit_commit(&w->e));
-    printf("revoked; a running server notices within a second\n");
+    printf("revoked; a running server applies it within a second\n");
     return SEFL_OK;
 }
 
@@ -317,7 +319,7 @@ static sefl_status do_restore(void *options)
         SEFL_PASS(ca_restore_key(w->e.t, key, w->now));
     }
     SEFL_PASS(trust_edit_commit(&w->e));
-    printf("restored; a running server notices within a second\n");
+    printf("restored; a running server applies it within a second\n");
     note_count(counting, w->e.t);
     return SEFL_OK;
 }
@@ -332,17 +334,17 @@ static sefl_status do_renew(void *options)
     } else {
         SEFL_PASS(which_member(w, key, TRUST_ACTIVE));
         SEFL_PASS(ca_renew(w->e.t, w->folder, pem, key, w->days));
-        SEFL_PASS(trust_edit_commit(&w->e)); /* the site can fetch it, even if our copy fails */
+        SEFL_PASS(trust_edit_commit(&w->e)); /* the site can fetch it even if our copy fails */
     }
     SEFL_PASS(give(w, buf_span(pem), 0644));
     note_end(buf_span(pem), w->days);
     if (w->server)
-        fprintf(stderr, "sefl: replace %s with it and send the server SIGHUP\n", w->server);
+        fprintf(stderr, "sefl: replace %s with the new certificate and send SIGHUP to the server\n",
+                w->server);
     else
-        fprintf(
-            stderr,
-            "sefl: the site fetches it with 'sefl enroll --renew', or installs a file that you\n"
-            "      send: 'sefl enroll --renew --cert FILE' (if its old one has expired)\n");
+        fprintf(stderr, "sefl: the site fetches it with 'sefl enroll --renew'. If the old "
+                        "certificate has expired,\n"
+                        "      send the site this file for 'sefl enroll --renew --cert FILE'\n");
     return SEFL_OK;
 }
 
@@ -362,19 +364,19 @@ static sefl_status do_sign(void *options)
     SEFL_PASS(ca_issued_path(w->path, w->folder, key));
     SEFL_PASS(ca_sign(w->e.t, w->folder, &w->cert, w->name, buf_span(&w->der), w->days, w->now));
     sefl_status st = give_and_commit(w, buf_span(cert), 0644);
-    if (st != SEFL_OK && !w->e.in_force) { /* ca_sign has made it, for a key that had none */
+    if (st != SEFL_OK && !w->e.in_force) { /* ca_sign created it for a key that had none */
         (void)unlink(w->path);
         return st;
     }
     fprintf(stderr, "sefl: \"%s\" is a member now%s\n", w->name,
-            cert->n > 0 ? "" : " (the aggregation server's CA makes its certificate)");
+            cert->n > 0 ? "" : " (the aggregation server's CA issues its certificate)");
     note_alike(w);
     if (cert->n > 0)
         note_end(buf_span(cert), w->days);
     return st;
 }
 
-/* Copies a public file of FOLDER into --out, under the name of the server's role. */
+/* Copies a public file of FOLDER to --out and names it after the server's role. */
 static sefl_status export_one(wish *w, const char *file, const char *ending)
 {
     SEFL_PASS(file_path(w->path, "%s/%s", w->folder, file));
@@ -389,7 +391,8 @@ static sefl_status export_one(wish *w, const char *file, const char *ending)
 static sefl_status do_export(void *options)
 {
     wish *w = options;
-    SEFL_NEED(w->e.t->self.role, SEFL_ESTATE, "no server's certificate was made here yet");
+    SEFL_NEED(w->e.t->self.role, SEFL_ESTATE,
+              "this folder has no server certificate yet: run 'sefl ca server'");
     SEFL_PASS(file_make_folder(w->out, 0755));
     SEFL_PASS(export_one(w, "ca.pem", "-ca.pem"));
     SEFL_PASS(export_one(w, "sign.pub", ".pub"));
@@ -405,20 +408,20 @@ static sefl_status do_list(void *options)
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
-/* The user who changes the list owns it afterwards. A server that runs as another user could not
- * read the new list and would keep its old one. */
+/* A user who changes the list becomes its owner. A server that runs as another user could not read
+ * the new list and would keep the old one. */
 static sefl_status check_owner(wish *w)
 {
     struct stat sb;
     SEFL_PASS(file_path(w->path, "%s/trust", w->folder));
     if (stat(w->path, &sb) != 0 || sb.st_uid == geteuid())
-        return SEFL_OK; /* not there: the action reports it */
+        return SEFL_OK; /* no such file: the action reports it */
     const struct passwd *owner = getpwuid(sb.st_uid);
     return sefl_fail(SEFL_EAUTH, "%s belongs to %s%.64s: run it as that user (sudo -u ...)",
                      w->folder, owner ? "" : "another user", owner ? owner->pw_name : "");
 }
 
-/* The action takes exactly one of these: it would silently ignore a second. */
+/* The action uses only one of these and would silently ignore a second one. */
 static sefl_status check_one(const wish *w)
 {
     const char *const about[] = { w->name, w->key, w->issuer, w->token, w->server };
@@ -426,7 +429,7 @@ static sefl_status check_one(const wish *w)
     for (size_t i = 0; i < sizeof about / sizeof *about; i++)
         n += about[i] != NULL;
     SEFL_NEED(n <= 1, SEFL_EINVAL,
-              "name one at a time: --name, --key, --issuer, --token or --server");
+              "give only one of --name, --key, --issuer, --token and --server");
     SEFL_NEED(!w->role || w->issuer, SEFL_EINVAL, "--role goes with --issuer");
     return SEFL_OK;
 }
@@ -448,7 +451,7 @@ static sefl_status prepare(const cli_action *a, void *options)
         return ca_read(&w->e.t, w->folder);
     SEFL_PASS(check_owner(w));
     SEFL_NEED(a->work == do_server || !w->out || !file_exists(w->out), SEFL_EEXIST,
-              "%s exists already: nothing was changed", w->out);
+              "%s already exists: nothing was changed", w->out);
     return a->work == do_new ? SEFL_OK : ca_edit(&w->e, w->folder);
 }
 
@@ -464,31 +467,31 @@ static void finish(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "name", SETTING_TEXT, "", TO(name),
-      .help = "Name of the organisation (new), of the server (server) or of the site" },
+      .help = "Name of the organisation (new), the server (server) or the site" },
     { "key", SETTING_TEXT, "", TO(key), .arg = "HEX",
-      .help = "Key of a member: its first 8 hex digits or more" },
+      .help = "Key of a member: at least its first 8 hex digits" },
     { "issuer", SETTING_TEXT, "", TO(issuer), .arg = "HEX",
-      .help = "A CA of the list: the first 8 hex digits of its key or more" },
+      .help = "A CA in the list: at least the first 8 hex digits of its key" },
     { "token", SETTING_TEXT, "", TO(token), .arg = "HEX",
-      .help = "An unused token: the first 8 hex digits of its id or more" },
+      .help = "An unused token: at least the first 8 hex digits of its id" },
     { "server", SETTING_PATH, "", TO(server), .help = "The server's own certificate" },
     { "role", SETTING_WORD, "", "client aggregator csp", TO(role_word),
-      .help = "Role of the certificate; with --issuer, the role that is revoked or restored" },
+      .help = "Role of the certificate; with --issuer, the role to revoke or restore" },
     { "hosts", SETTING_TEXT, "", TO(hosts), .arg = "H1,H2",
-      .help = "Host names and addresses of the server; renew keeps the old ones without it" },
+      .help = "Host names and addresses of the server; default for renew: the old ones" },
     { "days", SETTING_U64, "0", TO(days), .min = 1, .max = 36500,
-      .help = "How long the certificate is valid" },
+      .help = "Days that the certificate is valid" },
     { "hours", SETTING_U64, "0", TO(hours), .min = 1, .max = 8760,
-      .help = "How long the token is valid; without it 48" },
+      .help = "Hours that the token is valid; default 48" },
     { "cert", SETTING_PATH, "", TO(cert_file), .help = "Certificate of the other CA" },
     { "unit", SETTING_TEXT, "", TO(unit),
-      .help = "Accept only certificates of this organisational unit, or of any unit with '*'; they "
-              "need no mark of the role" },
+      .help = "Accept only certificates of this organisational unit ('*': any unit); they do not "
+              "need the role's OU" },
     { "also", SETTING_FLAG, TO(also),
       .help = "Allow a second CA for the role, or FOLDER's own CA" },
-    { "csr", SETTING_PATH, "", TO(csr), .help = "Certificate request of a site that you know" },
+    { "csr", SETTING_PATH, "", TO(csr), .help = "Certificate request of a site that you trust" },
     { "out", SETTING_PATH, "", TO(out),
-      .help = "Where to write the result; without it standard output, for a server FOLDER/server" },
+      .help = "Where to write the result; default: standard output, for server: FOLDER/server" },
     OPTION_JSON(wish),
     { 0 },
 };
@@ -497,45 +500,42 @@ static const setting_def options[] = {
 #define AT     offsetof(wish, folder)
 static const cli_action actions[] = {
     { "new", FOLDER,
-      "Makes a CA, a signing key and an empty trust list. FOLDER must be empty; after a failure it "
-      "is empty again.",
+      "Creates a CA, a signing key and an empty trust list. FOLDER must be empty, and stays empty "
+      "if this fails.",
       "name", "days", AT, do_new },
-    { "server", FOLDER, "Makes the server's key and certificate.", "role name hosts", "days out",
+    { "server", FOLDER, "Creates the server's key and certificate.", "role name hosts", "days out",
       AT, do_server },
     { "token", FOLDER,
-      "Makes a token with which one site can enrol once. The site needs one token of each server "
-      "for 'sefl enroll'.",
+      "Creates a token that lets one site enrol once. The site needs a token from each server for "
+      "'sefl enroll'.",
       "name", "hours out", AT, do_token },
     { "list", FOLDER, "Prints issuers, members and tokens.", NULL, "json", AT, do_list },
     { "revoke", FOLDER,
-      "Revokes a member, a CA (in all its roles or in one) or a token. A running server closes "
-      "open "
+      "Revokes a member, a CA (for all its roles or one) or a token. A running server closes open "
       "connections within a second.",
       NULL, "name key issuer token role", AT, do_revoke },
-    { "restore", FOLDER, "Takes a revocation back; the member's key stays the same.", NULL,
+    { "restore", FOLDER, "Undoes a revocation; the member keeps its key.", NULL,
       "name key issuer role", AT, do_restore },
     { "renew", FOLDER,
-      "Makes a new certificate for the same key, of a site or with --server of the server itself. "
-      "The old one stays valid until it expires.",
+      "Issues a new certificate for the same key of a site or, with --server, of the server "
+      "itself. The old one stays valid until it expires.",
       NULL, "name key server hosts days out", AT, do_renew },
-    { "trust-issuer", FOLDER, "Accepts certificates of another CA for one role.", "cert role",
+    { "trust-issuer", FOLDER, "Accepts certificates from another CA for one role.", "cert role",
       "unit also", AT, do_trust },
-    { "sign", FOLDER, "Signs a certificate request of a site.", "csr name", "days out", AT,
-      do_sign },
+    { "sign", FOLDER, "Signs a site's certificate request.", "csr name", "days out", AT, do_sign },
     { "export", FOLDER,
-      "Writes what the others need, the CA and the public signing key, into a new folder and "
-      "prints "
-      "the digits that they compare.",
+      "Writes what the other parties need, the CA certificate and the public signing key, into a "
+      "new folder and prints the digits that they compare.",
       "out", "", AT, do_export },
     { 0 },
 };
 
 const cli_command cmd_ca = {
     .name = "ca",
-    .summary = "an operator's CA and the list of who may connect to its server",
+    .summary = "manage an operator's CA and its server's trust list",
     .about =
-        "Each of the two operators has a FOLDER: a CA, the server's signing key and the trust "
-        "list. The running server (its setting 'ca') reads changes of the list within a second.",
+        "Each of the two operators has a FOLDER with a CA, the server's signing key and the trust "
+        "list. The running server (setting 'ca') applies changes to the list within a second.",
     .example = "sefl ca token ops/as --name hospital-7 --hours 24",
     CLI_OPTIONS(wish),
     .actions = actions,

@@ -1,4 +1,4 @@
-/* sefl client: one member of a federation, beside its text. */
+/* sefl client: trains on the text of this machine as a member of a federation. */
 #include "cli/full/confine.h"
 #include "cli/full/daemon.h"
 #include "cli/meter.h"
@@ -13,7 +13,7 @@ typedef struct session {
     daemon d;
     bool once;
     client_config cfg;
-    meter line; /* of progress */
+    meter line; /* progress line */
 } session;
 
 static void show(void *ctx, const client_view *v)
@@ -35,7 +35,7 @@ static void show(void *ctx, const client_view *v)
     if (v->total > 0)
         snprintf(share, sizeof share, " %3.0f %%", 100.0 * (double)v->done / (double)v->total);
     meter_line("%s%s%s%s", round, v->doing, share, warning);
-    fprintf(stderr, "\r"); /* what is printed next takes the line's place */
+    fprintf(stderr, "\r"); /* the next output overwrites this line */
 }
 
 /* ---- command line ---------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static int run(void *self)
 {
     session *s = self;
     s->line.on = meter_terminal();
-    if (s->line.on) /* the line shows the progress; the log adds only trouble */
+    if (s->line.on) /* the line shows progress; the log adds only warnings and errors */
         s->d.least = LOG_WARN;
     int rc = daemon_run(self, &cmd_client, start, &client_calls);
     meter_stop(&s->line);
@@ -84,15 +84,15 @@ const cli_command cmd_client = {
     .summary = "take part in a federation with the text on this machine",
     .about =
         "Fetches the task and checks both servers' signatures and the owner's policy. In each "
-        "round it trains on the text, encrypts the change, signs and uploads it. Nothing else of "
-        "the text leaves the machine. Then it asks for the proof that the upload was counted; "
-        "it stops after three uploads in a row that were not. It exits with 0 when the task is "
-        "over, and with 1 and a reason when it cannot take part. SIGTERM stops it in good order; "
-        "a new start resumes. SIGHUP reads policy, certificates and log level again. Every "
-        "setting of the file is also an option.",
-    .notes = "The policy limits what the owner of the text agrees to: epsilon_per_task, "
-             "epsilon_total, delta_max, clients_min, noise_modes, claim_none and rounds_max. "
-             "'sefl init policy.yml' writes one with comments.",
+        "round it trains on the text, encrypts and signs the model update, and uploads it. Nothing "
+        "else derived from the text leaves the machine. Then it asks for proof that the upload was "
+        "counted; it stops after three consecutive uploads that were not. It exits with 0 when the "
+        "task is over, and with 1 and a reason when it cannot take part. SIGTERM stops it cleanly; "
+        "a restart resumes the task. SIGHUP reloads the policy, the certificates and the log "
+        "level. Every setting of the file is also an option.",
+    .notes = "The policy sets the limits that the owner of the text accepts: epsilon_per_task, "
+             "epsilon_total, delta_max, clients_min, noise_modes, claim_none and rounds_max. 'sefl "
+             "init policy.yml' writes a commented one.",
     .example = "sefl client -c clients/client-01/client.yml",
     DAEMON_COMMAND(client_schema, options),
 };

@@ -1,4 +1,4 @@
-/* sefl compare: runs side by side. */
+/* sefl compare: shows runs side by side. */
 #include "cli/options.h"
 #include "cli/print.h"
 
@@ -19,9 +19,9 @@ typedef struct wish {
 
 typedef char row[COLUMNS][CELL];
 
-static const char *const heads[COLUMNS] = { "run",      "protection", "clients",     "rounds",
-                                            "z",        "eps server", "eps others",  "ppl last",
-                                            "ppl best", "s a round",  "up a client", "between" };
+static const char *const heads[COLUMNS] = { "run",      "protection", "clients",    "rounds",
+                                            "z",        "eps server", "eps others", "ppl last",
+                                            "ppl best", "s/round",    "up/client",  "between" };
 
 static void number(char *cell, double v)
 {
@@ -57,7 +57,7 @@ static void fill(row r, const overview *o)
     snprintf(r[11], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
 }
 
-/* The first column to the left, numbers to the right. */
+/* Aligns names to the left and numbers to the right. */
 static void print_table(row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -100,8 +100,8 @@ static sefl_status compare(void *options)
         print_table(rows, n + 1);
     if (others > 0)
         fprintf(stderr,
-                "%zu of the runs %s measured on other text than the first: their perplexities do "
-                "not compare\n",
+                "%zu of the runs %s measured on a different text than the first: their "
+                "perplexities are not comparable\n",
                 others, others == 1 ? "was" : "were");
 done:
     sefl_free(o);
@@ -117,9 +117,9 @@ static const setting_def options[] = {
 const cli_command cmd_compare = {
     .name = "compare",
     .summary = "show runs side by side: perplexity, epsilon, seconds, bytes",
-    .about = "RUN is the folder of a run of 'sefl simulate', finished or not, such as runs/NAME.",
+    .about = "RUN is a run folder of 'sefl simulate', finished or not, such as runs/NAME.",
     .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
                "  sefl compare runs/experiment",
     CLI_OPTIONS(wish),
-    CLI_WORK(compare, "RUN...", "folders of runs such as runs/NAME", offsetof(wish, run)),
+    CLI_WORK(compare, "RUN...", "run folders such as runs/NAME", offsetof(wish, run)),
 };

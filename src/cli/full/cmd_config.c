@@ -1,4 +1,4 @@
-/* sefl config: checks a file of settings, and lists the keys that it may have. */
+/* sefl config: checks a settings file and lists the keys that it may have. */
 #include "cli/full/doctor.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -23,8 +23,8 @@ static bool is_sweep(const setting_def *d)
 
 /* ---- check --------------------------------------------------------------------------------- */
 
-/* "csp.yml:3:1: tls.cert: ..."; the line about the settings themselves names its place already. */
-static void sentence(char out[1024], const doctor_line *l, const settings *s, const char *file)
+/* Writes "csp.yml:3:1: tls.cert: ..."; the line about the settings already names its place. */
+static void message(char out[1024], const doctor_line *l, const settings *s, const char *file)
 {
     const bool of_cert = setting_word("certificate chain hosts", l->name) >= 0;
     const char *key = of_cert ? "tls.cert" : l->name, *where = file;
@@ -36,7 +36,7 @@ static void sentence(char out[1024], const doctor_line *l, const settings *s, co
         snprintf(out, 1024, "%s: %s: %s", where, l->name, l->says);
 }
 
-/* Every failed check, and the summary of a good file. */
+/* Prints every failed check, or the summary of a good file. */
 static int say(const wish *w, const doctor *d)
 {
     char text[1024];
@@ -53,7 +53,7 @@ static int say(const wish *w, const doctor *d)
     for (size_t i = 0; i < d->n; i++) {
         if (d->at[i].status != DOCTOR_FAIL)
             continue;
-        sentence(text, &d->at[i], &d->set, w->file);
+        message(text, &d->at[i], &d->set, w->file);
         if (errors++ == 0)
             json_fields(&j, lf_str("error", text)), json_key(&j, "errors"), json_open(&j, '[');
         json_str(&j, text);
@@ -68,7 +68,7 @@ static int say(const wish *w, const doctor *d)
         return print_json_end(&cmd_config, &j);
     buf_clear(&b);
     if (good)
-        printf("%s: good: %s; %zu of %zu keys are given, the others have defaults\n", w->file,
+        printf("%s: good: %s; sets %zu of %zu keys, the others have defaults\n", w->file,
                d->k->about, given, all);
     return CLI_DONE;
 }
@@ -138,9 +138,9 @@ static void print_table(const char *title, const char *about, const setting_def 
 static int table(void *options)
 {
     (void)options;
-    printf("# Settings\n\nEvery key of every file, and of `sefl train --set`. `sefl config table` "
-           "writes this page from the tables that\nthe program itself uses, and a test compares "
-           "the two.\n");
+    printf(
+        "# Settings\n\nEvery key of every settings file and of `sefl train --set`. `sefl config "
+        "table` writes this page from the program's\nown tables, and a test compares the two.\n");
     for (const config_kind *k = config_kinds; k->name; k++)
         print_table(k->file, k->about, config_kind_schema(k));
     print_table("sefl train", "settings of 'sefl train --set' and '--set-file'", cmd_train.schema);
@@ -151,17 +151,17 @@ static const setting_def options[] = { CONFIG_KIND_OPTION(wish), OPTION_JSON(wis
 
 const cli_command cmd_config = {
     .name = "config",
-    .summary = "check a file of settings, or list the keys that it may have",
+    .summary = "check a settings file, or list the keys that it may have",
     .example = "sefl init experiment.yml && sefl config check experiment.yml",
     CLI_OPTIONS(wish),
     .actions =
         (const cli_action[]){
-            { "check", "FILE", "a file of settings",
-              "Checks what the run would check: keys and values with line and column, the files "
-              "that "
-              "they name, certificates, keys and the task. Exits with 1 if something is wrong.",
+            { "check", "FILE", "a settings file",
+              "Checks what the command checks when it starts: keys and values (with line and "
+              "column), the files that they name, certificates, keys and the task. Exits with 1 if "
+              "something is wrong.",
               .arg_at = offsetof(wish, file), .run = check },
-            { "keys", .about = "Lists every key with its default, its values and its meaning.",
+            { "keys", .about = "Lists every key with its default, values and meaning.",
               .run = keys },
             { "table",
               .about = "Writes docs/SETTINGS.md: the keys of all kinds as Markdown tables.",

@@ -1,4 +1,4 @@
-/* sefl csp: the cryptography service provider of a federation. */
+/* sefl csp: runs the cryptography service provider of a federation. */
 #include "cli/full/confine.h"
 #include "cli/full/daemon.h"
 #include "cli/full/unlock.h"
@@ -11,11 +11,11 @@
 typedef struct session {
     daemon d;
     csp_settings cfg;
-    uint8_t *root; /* CSP's secret is one of the two */
+    uint8_t *root; /* CSP's secret: root or sec */
     paillier_sec *sec;
 } session;
 
-/* The secret key, unlocked with key_lock, passphrase_file or at the terminal. */
+/* Reads the secret key and unlocks it with key_lock, passphrase_file or the terminal. */
 static sefl_status open_key(session *s)
 {
     sefl_status st = SEFL_OK;
@@ -25,7 +25,7 @@ static sefl_status open_key(session *s)
     cli_unlock unlock = { .passphrase_file = c->passphrase_file, .key_file = c->key_lock };
     SEFL_TRY(file_read(&file, c->key, KEYFILE_BYTES_MAX));
     SEFL_TRY(keyfile_info_read(&info, buf_span(&file)));
-    SEFL_CHECK(info.secret, SEFL_EINVAL, "it is a public key; CSP needs the secret one");
+    SEFL_CHECK(info.secret, SEFL_EINVAL, "this is a public key; CSP needs the secret key");
     SEFL_TRY(cli_unlock_get(&unlock, info.by));
     if (info.kind == KEYFILE_ROOT) {
         SEFL_TRY(secmem_new(&s->root, KEYFILE_ROOT_BYTES, NULL));
@@ -49,7 +49,7 @@ static sefl_status start(void *self, const settings *set, void **out)
     SEFL_PASS(csp_settings_make(&s->cfg, set));
     SEFL_PASS(daemon_confine(&s->d, set));
     SEFL_PASS(open_key(s));
-    confine_key(log, s->cfg.key); /* sealed; cli_unlock_get has checked its lock */
+    confine_key(log, s->cfg.key); /* the file is sealed; cli_unlock_get has checked its lock */
     SEFL_PASS(csp_role_new(&role, &(csp_role_options){ .settings = &s->cfg,
                                                        .sec = s->sec,
                                                        .root = s->root,
@@ -57,7 +57,7 @@ static sefl_status start(void *self, const settings *set, void **out)
                                                        .ctx = s,
                                                        .bound = daemon_bound }));
     if (!csp_role_task(role)->claim)
-        log_warn(log, "no differential privacy claimed by this task");
+        log_warn(log, "this task claims no differential privacy");
     *out = role;
     return SEFL_OK;
 }
@@ -74,12 +74,11 @@ static int run(void *self)
 const cli_command cmd_csp = {
     .name = "csp",
     .summary = "run the cryptography service provider of a federation",
-    .about =
-        "Holds the secret key, waits for the aggregation server (mutual TLS) and reveals each "
-        "round of the task once: never below the threshold, beyond the privacy budget or while "
-        "the two ledgers disagree. It exits with 0 when the task is over. SIGTERM stops it in "
-        "good order; a new start resumes. SIGHUP reads certificates and log level again. Every "
-        "setting of the file is also an option.",
+    .about = "Holds the secret key, waits for the aggregation server (mutual TLS) and helps to "
+             "reveal each round's sum once: never below the threshold, beyond the privacy budget "
+             "or while the two ledgers disagree. It exits with 0 when the task is over. SIGTERM "
+             "stops it cleanly; a restart resumes the task. SIGHUP reloads the certificates and "
+             "the log level. Every setting of the file is also an option.",
     .example = "sefl csp -c csp/csp.yml",
     DAEMON_COMMAND(csp_schema, daemon_options),
 };

@@ -1,4 +1,4 @@
-/* sefl doctor: checks this machine, and a role's file on it. */
+/* sefl doctor: checks this machine and, if given, a role's settings file. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -25,33 +25,19 @@
 
 enum { DISK_LEAST_MB = 100, DISK_GOOD_MB = 2000, MEMORY_GOOD_MB = 500, FILES_GOOD = 1024 };
 
-static void add(doctor *d, doctor_status status, const char *name, const char *remedy,
-                const char *fmt, va_list ap)
+void doctor_add(doctor *d, doctor_status status, const char *name, const char *remedy,
+                const char *fmt, ...)
 {
+    va_list ap;
     if (d->n == DOCTOR_MAX)
         return;
     doctor_line *l = &d->at[d->n++];
     l->status = status;
     d->count[status]++;
     snprintf(l->name, sizeof l->name, "%s", name);
-    snprintf(l->remedy, sizeof l->remedy, "%s", remedy);
+    snprintf(l->remedy, sizeof l->remedy, "%s", status == DOCTOR_OK ? "" : remedy);
+    va_start(ap, fmt);
     vsnprintf(l->says, sizeof l->says, fmt, ap);
-}
-
-void doctor_ok(doctor *d, const char *name, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    add(d, DOCTOR_OK, name, "", fmt, ap);
-    va_end(ap);
-}
-
-void doctor_bad(doctor *d, doctor_status status, const char *name, const char *remedy,
-                const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    add(d, status, name, remedy, fmt, ap);
     va_end(ap);
 }
 
@@ -62,13 +48,11 @@ static void check_cpu(doctor *d)
     const cpu_features *f = cpu_get();
     char used[CPU_USED_BYTES];
     cpu_used(used);
-    if (f->aes && f->avx2)
-        doctor_ok(d, "cpu", "%s: %s", cpu_name(), used);
-    else
-        doctor_bad(d, DOCTOR_WARN, "cpu",
-                   "results are the same, but servers want a processor with AES and AVX2 (or unset "
-                   "SEFL_CPU)",
-                   "%s: %s; slow", cpu_name(), used);
+    const bool fast = f->aes && f->avx2;
+    doctor_add(d, fast ? DOCTOR_OK : DOCTOR_WARN, "cpu",
+               "results are the same, but a server needs a processor with AES and AVX2 to be fast "
+               "(or unset SEFL_CPU)",
+               "%s: %s%s", cpu_name(), used, fast ? "" : "; slow");
     doctor_ok(d, "cores", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
 }
 
@@ -77,12 +61,12 @@ static void check_entropy(doctor *d)
     sefl_rng rng = rng_system();
     uint8_t a[64], b[64];
     if (rng_fill(&rng, a, sizeof a) != SEFL_OK || rng_fill(&rng, b, sizeof b) != SEFL_OK)
-        doctor_bad(d, DOCTOR_FAIL, "entropy", "the kernel must give randomness: getrandom(2)", "%s",
-                   sefl_last_error());
+        doctor_add(d, DOCTOR_FAIL, "entropy",
+                   "the kernel must provide randomness: see getrandom(2)", "%s", sefl_last_error());
     else if (ct_eq_bytes(a, b, sizeof a))
-        doctor_bad(d, DOCTOR_FAIL, "entropy", "do not use this machine", "two draws are the same");
+        doctor_add(d, DOCTOR_FAIL, "entropy", "do not use this machine", "two draws are equal");
     else
-        doctor_ok(d, "entropy", "the system's generator answers");
+        doctor_ok(d, "entropy", "the system's random generator works");
 }
 
 static void check_limits(doctor *d)
@@ -91,25 +75,22 @@ static void check_limits(doctor *d)
     void *p = NULL;
     bool locked = true;
     if (secmem_new(&p, CONFINE_LOCKED_BYTES, &locked) != SEFL_OK)
-        doctor_bad(d, DOCTOR_FAIL, "memlock", "free some memory", "no memory for secrets: %s",
+        doctor_add(d, DOCTOR_FAIL, "memlock", "free some memory", "no memory for secrets: %s",
                    sefl_last_error());
     else if (!locked)
-        doctor_bad(
-            d, DOCTOR_WARN, "memlock",
-            "raise it: LimitMEMLOCK=64M of the service, ulimit -l 65536 in a shell; or accept "
-            "the risk with memory_lock: try",
-            "%d kB for keys cannot be locked in memory: servers do not start",
-            CONFINE_LOCKED_BYTES / 1024);
+        doctor_add(d, DOCTOR_WARN, "memlock",
+                   "raise the limit: LimitMEMLOCK=64M in the service's unit, ulimit -l 65536 in a "
+                   "shell; or accept the risk with memory_lock: try",
+                   "%d kB for keys cannot be locked in memory: servers will not start",
+                   CONFINE_LOCKED_BYTES / 1024);
     else
-        doctor_ok(d, "memlock", "memory for keys can be locked");
+        doctor_ok(d, "memlock", "keys can be locked in memory");
     secmem_free(p);
-    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < FILES_GOOD)
-        doctor_bad(d, DOCTOR_WARN, "open files",
-                   "raise it: ulimit -n 4096, or LimitNOFILE= of the service",
-                   "%llu at most: an aggregator needs one a client",
-                   (unsigned long long)r.rlim_cur);
-    else
-        doctor_ok(d, "open files", "%llu at most", (unsigned long long)r.rlim_cur);
+    const bool few = getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < FILES_GOOD;
+    doctor_add(d, few ? DOCTOR_WARN : DOCTOR_OK, "open files",
+               "raise the limit: ulimit -n 4096, or LimitNOFILE= in the service's unit",
+               "%llu at most%s", (unsigned long long)r.rlim_cur,
+               few ? ": an aggregator needs one per client" : "");
 }
 
 static void check_memory(doctor *d)
@@ -119,11 +100,9 @@ static void check_memory(doctor *d)
         return;
     const double unit = 1e-6 * mem.mem_unit, all = unit * (double)mem.totalram;
     const double free_mb = unit * (double)(mem.freeram + mem.bufferram);
-    if (all < MEMORY_GOOD_MB)
-        doctor_bad(d, DOCTOR_WARN, "memory", "use a machine with more, or a smaller model",
-                   "%.0f MB, %.0f MB of it free", all, free_mb);
-    else
-        doctor_ok(d, "memory", "%.0f MB, %.0f MB of it free", all, free_mb);
+    doctor_add(d, all < MEMORY_GOOD_MB ? DOCTOR_WARN : DOCTOR_OK, "memory",
+               "use a machine with more memory, or a smaller model", "%.0f MB, %.0f MB of it free",
+               all, free_mb);
 }
 
 static void check_clock(doctor *d)
@@ -137,11 +116,12 @@ static void check_clock(doctor *d)
     strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
     int state = adjtimex(&t);
     if (tm.tm_year + 1900 < 2024)
-        doctor_bad(d, DOCTOR_FAIL, "clock", "set it: certificates and deadlines depend on it",
-                   "it says %s UTC", text);
+        doctor_add(d, DOCTOR_FAIL, "clock",
+                   "set the clock: certificates and deadlines depend on it",
+                   "the clock shows %s UTC", text);
     else if (state == TIME_ERROR || (state < 0 && errno != EPERM) || (t.status & STA_UNSYNC))
-        doctor_bad(d, DOCTOR_WARN, "clock", "run a time service (chrony, systemd-timesyncd)",
-                   "%s UTC; the system does not say that it is synchronised", text);
+        doctor_add(d, DOCTOR_WARN, "clock", "run a time service (chrony, systemd-timesyncd)",
+                   "%s UTC; the system does not report it as synchronised", text);
     else
         doctor_ok(d, "clock", "%s UTC, synchronised", text);
 }
@@ -150,20 +130,20 @@ static void check_disk(doctor *d, const char *folder)
 {
     struct statvfs v;
     if (statvfs(folder, &v) != 0) {
-        doctor_bad(d, DOCTOR_FAIL, "disk", "make the folder, or give another", "%s: %s", folder,
+        doctor_add(d, DOCTOR_FAIL, "disk", "create the folder, or choose another", "%s: %s", folder,
                    strerror(errno));
         return;
     }
     const double mb = 1e-6 * (double)v.f_bavail * (double)v.f_frsize;
-    if (mb < DISK_GOOD_MB)
-        doctor_bad(d, mb < DISK_LEAST_MB ? DOCTOR_FAIL : DOCTOR_WARN, "disk",
-                   "make room: updates of a round lie on disk until it is opened",
-                   "%.0f MB free at %s", mb, folder);
-    else
-        doctor_ok(d, "disk", "%.0f MB free at %s", mb, folder);
+    doctor_add(d,
+               mb < DISK_LEAST_MB  ? DOCTOR_FAIL
+               : mb < DISK_GOOD_MB ? DOCTOR_WARN
+                                   : DOCTOR_OK,
+               "disk",
+               "free some space: a round's uploads stay on disk until their sum is revealed",
+               "%.0f MB free at %s", mb, folder);
     if (v.f_flag & ST_RDONLY)
-        doctor_bad(d, DOCTOR_FAIL, "disk", "choose a folder that can be written", "%s is read-only",
-                   folder);
+        doctor_add(d, DOCTOR_FAIL, "disk", "choose a writable folder", "%s is read-only", folder);
 }
 
 /* ---- the command --------------------------------------------------------------------------- */
@@ -201,13 +181,13 @@ static void print_text(const doctor *d)
         if (*l->remedy)
             printf("      %-14s -> %s\n", "", l->remedy);
     }
-    printf("%zu ok, %zu to look at, %zu wrong\n", d->count[DOCTOR_OK], d->count[DOCTOR_WARN],
+    printf("%zu ok, %zu warnings, %zu failures\n", d->count[DOCTOR_OK], d->count[DOCTOR_WARN],
            d->count[DOCTOR_FAIL]);
 }
 
 static void examine(doctor *d, const char *file)
 {
-    static const char port[] = "for a trial, 'sefl provision --port-base' takes another";
+    static const char port[] = "for a trial, choose another with 'sefl provision --port-base'";
     const char *slash = file ? strrchr(file, '/') : NULL;
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - file) + 1 : 1,
@@ -253,7 +233,7 @@ static int run(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "config", SETTING_PATH, "", TO(file), .letter = 'c',
-      .help = "Check this file too: aggregator.yml, csp.yml, client.yml, ..." },
+      .help = "Also check this settings file: aggregator.yml, csp.yml, client.yml, ..." },
     CONFIG_KIND_OPTION(wish),
     OPTION_JSON(wish),
     { 0 },
@@ -261,11 +241,11 @@ static const setting_def options[] = {
 
 const cli_command cmd_doctor = {
     .name = "doctor",
-    .summary = "check this machine, and a role's file with everything that it names",
-    .about = "Checks processor, libraries, randomness, limits, clock and disk. With a file it also "
-             "checks settings, files, certificates (key, role, expiry, issuer), the task, port and "
-             "peers. Each line is ok, warn or fail, with what to do; exit 1 if something fails. "
-             "Nothing is changed.",
+    .summary = "check this machine, and a role's settings with all that they name",
+    .about = "Checks processor, libraries, randomness, limits, clock and disk. With a settings "
+             "file it also checks settings, files, certificates (key, role, expiry, issuer), the "
+             "task, port and peers. Each line is ok, warn or fail, with a remedy; exits with 1 if "
+             "something fails. It changes nothing.",
     .example = "sefl doctor",
     CLI_OPTIONS(wish),
     CLI_RUN(run, NULL, NULL, 0),

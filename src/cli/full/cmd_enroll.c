@@ -1,4 +1,4 @@
-/* sefl enroll: a site joins a federation with one token of each server. */
+/* sefl enroll: a site joins a federation with a token from each server. */
 #include "base/hex.h"
 #include "cli/full/ca_print.h"
 #include "cli/options.h"
@@ -15,7 +15,7 @@ typedef struct wish {
     bool csr_only, renew;
 } wish;
 
-/* A token, or "@file" with one: other users of a machine can see command lines. */
+/* Reads a token, or a file given as "@file": other users of a machine can see command lines. */
 static sefl_status token_text(sefl_buf *out, const char *arg)
 {
     return arg[0] == '@' ? file_read(out, arg + 1, TOKEN_TEXT_MAX) : wr_raw(out, arg, strlen(arg));
@@ -38,7 +38,7 @@ static void print_report(const wish *w, const site_report *r)
         fprintf(stderr, "sefl: %s\n", r->kept_settings);
     if (r->kept_ledger[0])
         fprintf(stderr, "sefl: %s\n", r->kept_ledger);
-    printf("Next: put text into %s/text, look at %s/policy.yml, then\n"
+    printf("Next: put text into %s/text, review %s/policy.yml, then\n"
            "  sefl client -c %s/client.yml\n",
            w->c.folder, w->c.folder, w->c.folder);
 }
@@ -62,7 +62,7 @@ done:
 static sefl_status request(wish *w)
 {
     SEFL_PASS(site_request(w->c.folder, w->name));
-    printf("%s/csr.pem: send it to both operators ('sefl ca sign'). key.pem stays here\n",
+    printf("%s/csr.pem: send it to both operators ('sefl ca sign'); key.pem stays here\n",
            w->c.folder);
     return SEFL_OK;
 }
@@ -79,12 +79,12 @@ static sefl_status renew(wish *w)
 {
     bool fresh;
     SEFL_PASS(site_renew(&w->c, &fresh));
-    printf("%s\n", fresh ? "a newer certificate is in place (SIGHUP tells a running client)"
+    printf("%s\n", fresh ? "installed a newer certificate (send SIGHUP to a running client)"
                          : "there is no newer certificate");
     return SEFL_OK;
 }
 
-/* What may be given together: the options that choose a way, and what else it needs and takes. */
+/* Which options go together: those that select a way to enrol, and those it needs and accepts. */
 static const struct way {
     const char *chosen_by, *needs, *takes;
     sefl_status (*run)(wish *w);
@@ -100,15 +100,15 @@ static const struct way {
 static const setting_def options[] = {
     { "server", SETTING_ADDRESS, "", TO(c.server), .min = 1, .help = "The aggregation server" },
     { "aggregator-token", SETTING_TEXT, "", TO(as_token), .arg = "TOKEN",
-      .help = "Token of the aggregation server; @FILE reads it from a file" },
+      .help = "Token from the aggregation server; @FILE reads it from a file" },
     { "csp-token", SETTING_TEXT, "", TO(csp_token), .arg = "TOKEN",
-      .help = "Token of CSP; @FILE reads it from a file" },
+      .help = "Token from CSP; @FILE reads it from a file" },
     { "proxy", SETTING_TEXT, "", TO(c.proxy), .arg = "URL",
-      .help = "HTTP CONNECT proxy, or none; without it the variable https_proxy decides" },
-    { "csr-only", SETTING_FLAG, TO(csr_only), .help = "Write only a key and csr.pem" },
+      .help = "HTTP CONNECT proxy, or none; default: the environment variable https_proxy" },
+    { "csr-only", SETTING_FLAG, TO(csr_only), .help = "Write only the key and csr.pem" },
     { "name", SETTING_TEXT, "", TO(name), .help = "Name of the site in the request" },
     { "cert", SETTING_PATH, "", TO(c.cert),
-      .help = "Certificate that 'sefl ca sign' or renew made" },
+      .help = "Certificate from 'sefl ca sign' or 'sefl ca renew'" },
     { "peers", SETTING_PATH, "", TO(c.peers),
       .help = "Certificate of the aggregation server's CA" },
     { "aggregator-key", SETTING_PATH, "", TO(c.as_key),
@@ -127,7 +127,7 @@ static bool is_given(const wish *w, const setting_def *d)
     return text != NULL;
 }
 
-/* Are all options in `words` given? *missing: the first that is not. */
+/* True if all options in `words` are given; otherwise *missing is the first that is not. */
 static bool all_given(const wish *w, const char *words, const char **missing)
 {
     for (const setting_def *d = options; d->key; d++)
@@ -150,7 +150,7 @@ static int run(void *args)
     for (const setting_def *d = options; d->key; d++)
         if (is_given(w, d) && !options_listed(y->chosen_by, d->key) &&
             !options_listed(y->needs, d->key) && !options_listed(y->takes, d->key))
-            return cli_misuse(&cmd_enroll, "--%s does not go with the rest", d->key);
+            return cli_misuse(&cmd_enroll, "--%s does not go with the other options", d->key);
     if (w->c.proxy && strcmp(w->c.proxy, "none") == 0)
         w->c.proxy = "";
     sefl_status st = y->run(w);
@@ -159,25 +159,22 @@ static int run(void *args)
 
 const cli_command cmd_enroll = {
     .name = "enroll",
-    .summary = "join a federation: own key, certificate, both servers' keys",
-    .about =
-        "Makes FOLDER with a private key that never leaves it, asks the aggregation server for a "
-        "certificate, and writes client.yml and a cautious policy.yml. It needs a token of each "
-        "operator ('sefl ca token'). Each operator gives its token to the site directly: CSP's key "
-        "comes with CSP's token, never through the aggregation server. The command prints both "
-        "servers' signing keys for comparison. If the servers cannot answer now, run it again "
-        "within "
-        "the hour; the key stays the same.",
-    .notes =
-        "With files instead of tokens:\n"
-        "  enroll FOLDER --csr-only --name SITE\n"
-        "  (both operators run 'sefl ca sign')\n"
-        "  enroll FOLDER --cert FILE --peers FILE --aggregator-key FILE --csp-key FILE --server "
-        "HOST:PORT\n"
-        "After 'sefl ca renew':\n"
-        "  enroll FOLDER --renew --server HOST:PORT   fetches the newer certificate\n"
-        "  enroll FOLDER --renew --cert FILE          takes it from a file, also after the old "
-        "one expired",
+    .summary = "join a federation: get a key, a certificate and the servers' keys",
+    .about = "Creates FOLDER with a private key that never leaves it, requests a certificate from "
+             "the aggregation server, and writes client.yml and a cautious policy.yml. It needs a "
+             "token from each operator ('sefl ca token'). Each operator gives its token to the "
+             "site directly: CSP's key comes with CSP's token, never through the aggregation "
+             "server. The command prints both servers' signing keys for comparison. If a server "
+             "does not answer, run it again within the hour; the key stays the same.",
+    .notes = "With files instead of tokens:\n"
+             "  enroll FOLDER --csr-only --name SITE\n"
+             "  (both operators run 'sefl ca sign')\n"
+             "  enroll FOLDER --cert FILE --peers FILE --aggregator-key FILE --csp-key FILE "
+             "--server HOST:PORT\n"
+             "After 'sefl ca renew':\n"
+             "  enroll FOLDER --renew --server HOST:PORT   fetches the newer certificate\n"
+             "  enroll FOLDER --renew --cert FILE          installs it from a file, even if the "
+             "old one has expired",
     .example = "sefl enroll site --server as.example:7000 \\\n"
                "      --aggregator-token @as.token --csp-token @csp.token",
     CLI_OPTIONS(wish),

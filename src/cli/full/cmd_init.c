@@ -1,4 +1,4 @@
-/* sefl init: a new file of settings, every key with its comment. */
+/* sefl init: writes a new settings file with a comment for every key. */
 #include "cli/full/config_kind.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -45,10 +45,9 @@ static const setting_def options[] = { CONFIG_KIND_OPTION(wish), OPTION_FORCE(wi
 
 const cli_command cmd_init = {
     .name = "init",
-    .summary = "write a commented file of settings to start from",
-    .about =
-        "Writes FILE (experiment.yml; - is standard output) with every key, its default and its "
-        "meaning. The keys come from the tables that the program itself uses.",
+    .summary = "write a commented settings file to start from",
+    .about = "Writes FILE (default experiment.yml; - is standard output) with every key, its "
+             "default and its meaning. The keys come from the program's own tables.",
     .example = "sefl init experiment.yml",
     .never_misuse = true,
     CLI_OPTIONS(wish),

@@ -21,10 +21,10 @@ typedef struct wish {
     bool force, json;
     cli_unlock unlock;
     /* What the action works on; finish releases it. */
-    char secret_path[PATH_MAX], public_path[PATH_MAX]; /* "": not part of it */
+    char secret_path[PATH_MAX], public_path[PATH_MAX]; /* "": not used */
     sefl_buf sec_file, pub_file;
     keyfile_info info;
-    const char *verdict; /* NULL, or what a check found */
+    const char *verdict; /* NULL, or the result of a check */
     uint8_t *root;
     paillier_sec *sec;
     paillier_pub *public;
@@ -43,7 +43,7 @@ static void finish(void *options)
     buf_clear(&s->pub_file);
 }
 
-/* ---- what is known about a key, for people and programs -------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static sefl_status print_report(const wish *s)
 {
@@ -74,7 +74,7 @@ static sefl_status print_report(const wish *s)
                : i->bits == 3072 ? "128"
                                  : "about 150");
     hex_write(hex, i->fingerprint, sizeof i->fingerprint);
-    printf("fingerprint  "); /* in groups of eight, to be read out */
+    printf("fingerprint  "); /* in groups of eight, to read aloud */
     for (int k = 0; k < 64; k += 8)
         printf("%.8s%s", hex + k, k < 56 ? " " : "\n");
     if (i->secret)
@@ -101,7 +101,7 @@ static sefl_status new_root_memory(wish *s)
 
 /* ---- new ------------------------------------------------------------------------------------- */
 
-/* PREFIX.key and PREFIX.pub; in a folder its csp.key and csp.pub. */
+/* Sets the paths to PREFIX.key and PREFIX.pub, or to csp.key and csp.pub in a folder. */
 static sefl_status set_paths(wish *s)
 {
     struct stat sb;
@@ -111,7 +111,7 @@ static sefl_status set_paths(wish *s)
     const char *middle = !folder ? "" : slash ? "csp" : "/csp";
     if (file_path(s->secret_path, "%s%s.key", s->out, middle) != SEFL_OK ||
         file_path(s->public_path, "%s%s.pub", s->out, middle) != SEFL_OK || n == 0)
-        return sefl_fail(SEFL_EINVAL, "--out wants a folder or the beginning of a file name");
+        return sefl_fail(SEFL_EINVAL, "--out must be a folder or the prefix of a file name");
     return SEFL_OK;
 }
 
@@ -123,7 +123,7 @@ typedef struct dots {
 static bool show_progress(void *self, uint64_t done, uint64_t total)
 {
     dots *d = self;
-    (void)total; /* the time to find primes is not known */
+    (void)total; /* the time to find primes is unpredictable */
     if (d->terminal && done >= d->shown + 8) {
         fputc('.', stderr);
         d->shown = done;
@@ -137,7 +137,7 @@ static sefl_status write_file(const wish *s, const char *path, const sefl_buf *f
                     : file_write_new(path, buf_span(file), mode);
 }
 
-/* Writes both files or none. The secret key, which cannot be made again, is replaced last; if that
+/* Writes both files or none. The secret key, which cannot be regenerated, is replaced last; if that
  * fails, the old public key is restored. A crash in between leaves the old secret key with the new
  * public key, which 'key check' detects. */
 static sefl_status write_pair(const wish *s)
@@ -156,7 +156,7 @@ static sefl_status write_pair(const wish *s)
     snprintf(why, sizeof why, "%s", sefl_last_error());
     const bool written = file_read(&now, s->secret_path, KEYFILE_BYTES_MAX) == SEFL_OK &&
                          now.n == s->sec_file.n && memcmp(now.p, s->sec_file.p, now.n) == 0;
-    if (!written && had) /* written: only the last sync failed, the new pair is there */
+    if (!written && had) /* written: only the last sync failed, the new pair is in place */
         back = file_write_atomic(public, buf_span(&old), 0644);
     else if (!written)
         (void)unlink(public);
@@ -188,14 +188,14 @@ static sefl_status new_pair(wish *s, const sealed_cost *cost, const sefl_rng *rn
     sefl_progress progress = { .report = show_progress, .self = &d };
     const unsigned bits = s->bits ? s->bits : PAILLIER_BITS_DEFAULT;
     SEFL_NEED(bits >= 2048, SEFL_EINVAL,
-              "a key of %u bits can be broken: 3072 (the default), 4096, or at least 2048", bits);
+              "a %u-bit key is too weak: use 3072 (the default), 4096 or at least 2048 bits", bits);
     SEFL_NEED(paillier_bits_ok(bits), SEFL_EINVAL,
-              "no key of %u bits: 2048, 3072 (the default) or 4096", bits);
+              "a key has 2048, 3072 (the default) or 4096 bits, not %u", bits);
     SEFL_PASS(cli_unlock_get(&s->unlock, SEALED_BY_PASSPHRASE));
 
     sefl_clock clock = clock_monotonic();
     uint64_t begin = clock_ms(&clock);
-    fprintf(stderr, "sefl key: making a %u-bit key ", bits);
+    fprintf(stderr, "sefl key: generating a %u-bit key ", bits);
     sefl_status st = paillier_keygen_vartime(&s->sec, bits, rng, &progress);
     fprintf(stderr, " %s %.1f s\n", st == SEFL_OK ? "done," : "failed after",
             (double)(clock_ms(&clock) - begin) / 1000);
@@ -233,10 +233,11 @@ static sefl_status new_key(void *options)
 static sefl_status read_key_file(sefl_buf *b, const char *path)
 {
     sefl_status st = file_read(b, path, KEYFILE_BYTES_MAX);
-    return st == SEFL_ERANGE ? sefl_fail(SEFL_EPROTO, "%s: too large for a key of sefl", path) : st;
+    return st == SEFL_ERANGE ? sefl_fail(SEFL_EPROTO, "%s: too large for a sefl key file", path)
+                             : st;
 }
 
-/* The file of the argument, and what it states about itself. */
+/* Reads the file of the argument and its description of itself. */
 static sefl_status read_argument(wish *s)
 {
     SEFL_PASS(read_key_file(&s->sec_file, s->file));
@@ -252,12 +253,12 @@ static sefl_status show_key(void *options)
         SEFL_PASS(sefl_at(keyfile_pub_read(&s->public, buf_span(&s->sec_file)), "%s", s->file));
     SEFL_PASS(print_report(s));
     if (s->info.secret)
-        fprintf(stderr, "sefl key: read without opening it; 'sefl key check %s' proves it\n",
+        fprintf(stderr, "sefl key: read without unlocking it; verify it with 'sefl key check %s'\n",
                 s->file);
     return SEFL_OK;
 }
 
-/* The public key to compare with: --pub, or X.pub beside X.key, if it is there. */
+/* Finds the public key to compare with: --pub, or X.pub next to X.key if it exists. */
 static sefl_status find_public(wish *s)
 {
     const size_t n = strlen(s->file);
@@ -271,7 +272,7 @@ static sefl_status find_public(wish *s)
     return SEFL_OK;
 }
 
-/* The unlocked pair, tried, and the public key beside it. */
+/* Unlocks the pair, tries it, and compares it with the public key file. */
 static sefl_status check_pair(wish *s)
 {
     const sefl_rng rng = rng_system();
@@ -281,7 +282,7 @@ static sefl_status check_pair(wish *s)
     warn_unlocked(locked);
     SEFL_PASS(keyfile_check(s->sec, &rng));
     SEFL_PASS(find_public(s));
-    s->verdict = "opens, decrypts what it encrypts; no public key beside it";
+    s->verdict = "opens, decrypts what it encrypts; no public key file to compare";
     if (!*s->public_path)
         return SEFL_OK;
     SEFL_PASS(read_key_file(&s->pub_file, s->public_path));
@@ -294,7 +295,8 @@ static sefl_status check_pair(wish *s)
 
 static sefl_status check_root(wish *s)
 {
-    SEFL_NEED(!s->pub, SEFL_EINVAL, "%s is a root: it has no public half to compare", s->file);
+    SEFL_NEED(!s->pub, SEFL_EINVAL, "%s is a root key: it has no public half to compare with",
+              s->file);
     SEFL_PASS(new_root_memory(s));
     s->verdict = "opens";
     return sefl_at(keyfile_root_read(s->root, buf_span(&s->sec_file), &s->unlock.lock), "%s",
@@ -306,7 +308,7 @@ static sefl_status check_key(void *options)
     wish *s = options;
     SEFL_PASS(read_argument(s));
     SEFL_NEED(s->info.secret, SEFL_EINVAL,
-              "%s is a public key: 'sefl key show' checks it, 'check' wants the secret one",
+              "%s is a public key: 'sefl key show' checks it, 'check' needs the secret key",
               s->file);
     SEFL_PASS(cli_unlock_get(&s->unlock, s->info.by));
     SEFL_PASS(s->info.kind == KEYFILE_ROOT ? check_root(s) : check_pair(s));
@@ -315,7 +317,7 @@ static sefl_status check_key(void *options)
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
-/* The Ed25519 key with which a server signs tasks, headers and receipts. */
+/* Creates the Ed25519 key that a server signs tasks, headers and receipts with. */
 static sefl_status new_sign_key(void *options)
 {
     wish *s = options;
@@ -323,7 +325,8 @@ static sefl_status new_sign_key(void *options)
     char hex[HEX_CHARS(SIGN_PUB_BYTES)];
     SEFL_PASS(file_path(s->secret_path, "%s.key", s->out));
     SEFL_PASS(file_path(s->public_path, "%s.pub", s->out));
-    SEFL_NEED(!file_exists(s->public_path), SEFL_EEXIST, "%s is there already", s->public_path);
+    SEFL_NEED(!file_exists(s->public_path), SEFL_EEXIST, "%s already exists: choose another --out",
+              s->public_path);
     SEFL_PASS(sign_key_new(&s->sign, &rng));
     SEFL_PASS(sign_key_write(s->sign, s->secret_path));
     SEFL_PASS(sign_pub_write(sign_key_pub(s->sign), s->public_path));
@@ -335,14 +338,14 @@ static sefl_status new_sign_key(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "PREFIX",
-      .help = "Where to put the files: PREFIX.key and PREFIX.pub; for a folder, csp.key in it" },
+      .help = "Where to write PREFIX.key and PREFIX.pub; for a folder, csp.key in it" },
     { "scheme", SETTING_WORD, "pad", "pad paillier", TO(scheme), .help = "Scheme of the task" },
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
       .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },
     { "memory", SETTING_U64, "256", TO(mib), .min = 64, .max = SEALED_KIB_MAX / 1024, .arg = "MIB",
-      .help = "Memory that unlocking the key takes" },
+      .help = "Memory needed to unlock the key, in MiB" },
     { "pub", SETTING_PATH, "", TO(pub),
-      .help = "Public key to compare with; without it the one beside SECRET" },
+      .help = "Public key to compare with; default: the one next to SECRET" },
     { "passphrase-file", SETTING_PATH, "", TO(unlock.passphrase_file),
       .help = "Lock or unlock with this file's passphrase: one line of at least 12 characters" },
     { "key-file", SETTING_PATH, "", TO(unlock.key_file),
@@ -355,21 +358,18 @@ static const setting_def options[] = {
 #define AT offsetof(wish, file)
 static const cli_action actions[] = {
     { "new", NULL, NULL,
-      "Makes CSP's secret key, locked. For the scheme pad it is the root of the keys that CSP "
-      "makes "
-      "for each round; losing it costs the current round. For the scheme paillier it is a key pair "
-      "for one task, and CSP refuses a pair that served another task. Keep no copy of a pair: "
-      "losing "
-      "it costs the task, and a thief can decrypt the task's uploads.",
+      "Creates CSP's secret key and locks it. For the scheme pad it is the root from which CSP "
+      "derives a key for each round; losing it costs the current round. For the scheme paillier it "
+      "is a key pair for one task, and CSP refuses a pair that served another task. Do not copy a "
+      "pair: losing it costs the task, but a thief can decrypt the task's uploads.",
       "out", "scheme bits memory passphrase-file key-file force json", 0, new_key },
-    { "show", "FILE", "a key file",
-      "Prints what a public or secret key file is, without unlocking it.", NULL, "json", AT,
-      show_key },
+    { "show", "FILE", "a key file", "Describes a public or secret key file without unlocking it.",
+      NULL, "json", AT, show_key },
     { "check", "SECRET", "a secret key file",
-      "Unlocks a secret key, tries it, and compares a Paillier key with its public key.", NULL,
+      "Unlocks a secret key, tests it, and compares a Paillier key with its public key.", NULL,
       "pub passphrase-file key-file json", AT, check_key },
     { "sign", NULL, NULL,
-      "Makes a server's signing key: PREFIX.key is secret, PREFIX.pub is public.", "out", "", 0,
+      "Creates a server's signing key: PREFIX.key is secret, PREFIX.pub is public.", "out", "", 0,
       new_sign_key },
     { 0 },
 };
@@ -377,7 +377,8 @@ static const cli_action actions[] = {
 const cli_command cmd_key = {
     .name = "key",
     .summary = "create, show or check CSP's secret key; create a signing key",
-    .notes = "Without --passphrase-file and --key-file, the terminal asks for a passphrase.",
+    .notes = "Without --passphrase-file and --key-file, the command asks for a passphrase on the "
+             "terminal.",
     .example = "head -c 32 /dev/urandom > csp.lock\n"
                "  sefl key new --out csp --key-file csp.lock\n"
                "  sefl key show csp.key && sefl key check csp.key --key-file csp.lock",

@@ -1,4 +1,4 @@
-/* sefl plan: what an experiment will cost and give, before it runs. */
+/* sefl plan: predicts the cost and privacy of an experiment before it runs. */
 #include "cli/full/experiment_args.h"
 #include "cli/meter.h"
 #include "cli/print.h"
@@ -34,11 +34,11 @@ static void print_plan(const plan *p, const char *name)
 {
     char need[PLAN_NEED_TEXT];
     const bool sefl = strcmp(p->protection, "sefl") == 0;
-    printf("%s: protection %s%s%s, %" PRIu32 " clients, about %.0f in a round, %" PRIu64
+    printf("%s: protection %s%s%s, %" PRIu32 " clients, about %.0f per round, %" PRIu64
            " rounds, %zu values\n",
            name, p->protection, sefl ? ", crypto " : "", sefl ? p->crypto : "", p->clients,
            p->per_round, p->rounds_asked, p->values);
-    printf("a client    up %s  down %s a round; %" PRIu64 " words of training:",
+    printf("a client    up %s  down %s per round; %" PRIu64 " words of training:",
            human_bytes((double)p->up_bytes).text, human_bytes((double)p->down_bytes).text,
            p->words);
     print_seconds("train", p->client.train);
@@ -53,7 +53,8 @@ static void print_plan(const plan *p, const char *name)
     print_seconds("step", p->round.step);
     print_seconds("eval", p->round.eval);
     if (p->link_bytes > 0)
-        printf("\nservers     %s between them a round\n", human_bytes((double)p->link_bytes).text);
+        printf("\nservers     %s between them per round\n",
+               human_bytes((double)p->link_bytes).text);
     else
         printf("\nservers     nothing between them (crypto clear)\n");
     printf("all rounds  %.0f s on %u thread%s, %s of memory\n", p->seconds, p->threads,
@@ -92,7 +93,7 @@ static sefl_status plan_one(void *self, settings *one, experiment *e)
     e->device = "cpu";
     sefl_progress progress = meter_start(&m, "measuring");
     SEFL_TRY(pool_new(&pl, e->threads));
-    /* generated texts are alike: some of them tell enough */
+    /* generated texts are alike: a few of them are enough */
     SEFL_TRY(federation_new(&sc, &(federation_config){ .experiment = e,
                                                        .settings = one,
                                                        .some = *e->data ? 0 : SOME_CLIENTS,
@@ -125,8 +126,9 @@ done:
 static sefl_status work(void *self)
 {
     session *s = self;
-    SEFL_NEED(!s->rates || (!s->quick && !s->save), SEFL_EINVAL,
-              "--rates gives what --quick and --save-rates would measure");
+    SEFL_NEED(
+        !s->rates || (!s->quick && !s->save), SEFL_EINVAL,
+        "--rates replaces the measurement of --quick and --save-rates: give one or the other");
     return experiment_args_each(&s->args, plan_one, s);
 }
 
@@ -135,9 +137,9 @@ static const setting_def options[] = {
     { "quick", SETTING_FLAG, SETTING_TO(session, quick),
       .help = "Measure this machine for about 2 seconds, not 10" },
     { "rates", SETTING_PATH, "", SETTING_TO(session, rates),
-      .help = "Measure nothing; use the rates that --save-rates wrote" },
+      .help = "Use the rates that --save-rates wrote instead of measuring" },
     { "save-rates", SETTING_PATH, "", SETTING_TO(session, save),
-      .help = "Write the measured rates of this machine for this model" },
+      .help = "Write this machine's measured rates for this model" },
     OPTION_JSON(session),
     { 0 },
 };
@@ -145,9 +147,8 @@ static const setting_def options[] = {
 const cli_command cmd_plan = {
     .name = "plan",
     .summary = "predict the cost and the privacy of an experiment before it runs",
-    .about =
-        "Prints bytes, seconds by part, memory, noise-to-signal ratio and epsilon of the whole "
-        "run, and suggests what to change. It plans every run of a sweep and writes nothing.",
+    .about = "Prints bytes, seconds by part, memory, noise-to-signal ratio and epsilon of the "
+             "whole run, and suggests changes. It plans every run of a sweep and writes no files.",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
     EXPERIMENT_COMMAND(session, .work = work),
 };

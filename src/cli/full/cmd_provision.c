@@ -1,4 +1,4 @@
-/* sefl provision: a whole federation in one folder, for trials and tests. */
+/* sefl provision: creates a whole federation in one folder, for trials and tests. */
 #include "base/hex.h"
 #include "cli/meter.h"
 #include "cli/options.h"
@@ -10,7 +10,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 typedef struct wish {
     provision_config c;
@@ -18,7 +17,7 @@ typedef struct wish {
     bool json;
 } wish;
 
-/* ---- what was made, and what to do with it --------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static sefl_status say_json(const provision_config *c, const provision_report *r, const char *id)
 {
@@ -38,11 +37,11 @@ static void print_text(const provision_config *c, const provision_report *r, con
     printf("task      %s\n", id);
     printf("model     %zu values, %" PRIu32 " words; an update has %" PRIu64 " bytes\n", r->values,
            r->words, r->update_bytes);
-    printf("text      %s, %" PRIu64 " to %" PRIu64 " tokens a client\n",
+    printf("text      %s, %" PRIu64 " to %" PRIu64 " tokens per client\n",
            c->data ? c->data : "generated", r->tokens_least, r->tokens_most);
     printf("\nWhat it protects, and from whom:\n"
            "  sefl task show %s/public/task.signed --explain\n"
-           "Start it, each in a terminal of its own:\n"
+           "Start each party in its own terminal:\n"
            "  sefl csp --config %s/csp/csp.yml\n"
            "  sefl aggregator --config %s/aggregator/aggregator.yml%s%s%s\n"
            "  sefl client --config %s/clients/client-%s01/client.yml%s%s%s     # and so on\n",
@@ -53,32 +52,29 @@ static void print_text(const provision_config *c, const provision_report *r, con
 
 static sefl_status work(void *options)
 {
-    sefl_status st = SEFL_OK;
     wish *w = options;
     provision_config *c = &w->c;
     provision_report r;
     meter m;
     char id[HEX_CHARS(PAILLIER_FINGERPRINT_BYTES)];
-    SEFL_CHECK(c->key_bits == 0 || paillier_bits_ok(c->key_bits), SEFL_EINVAL,
-               "--bits is 2048, 3072 or 4096, not %u", c->key_bits);
+    SEFL_NEED(c->key_bits == 0 || paillier_bits_ok(c->key_bits), SEFL_EINVAL,
+              "--bits is 2048, 3072 or 4096, not %u", c->key_bits);
     c->task = &w->task;
-    sefl_progress p = meter_start(&m, "making keys, text and task");
-    st = provision_make(&r, c, &p);
+    sefl_progress p = meter_start(&m, "creating keys, text and task");
+    sefl_status st = provision_make(&r, c, &p);
     meter_stop(&m);
-    if (st != SEFL_OK)
-        goto done;
+    SEFL_PASS(st);
     hex_write(id, r.task, sizeof r.task);
     if (w->json)
         st = say_json(c, &r, id);
     else
         print_text(c, &r, id);
-    fprintf(
-        stderr,
-        "sefl: FOR TRIALS ONLY: the keys of all parties are in %s. Anyone who reads that folder\n"
-        "      can read every upload. In production each operator makes its own keys on its own "
-        "machine.\n",
-        c->folder);
-done:
+    fprintf(stderr,
+            "sefl: FOR TRIALS ONLY: the keys of all parties are in %s. Anyone who can read that "
+            "folder\n"
+            "      can decrypt every upload. In production each operator creates its own keys on "
+            "its own machine.\n",
+            c->folder);
     return st;
 }
 
@@ -91,11 +87,13 @@ static const setting_def options[] = {
     { "words", SETTING_U64, "2000", TO(words), .min = 100, .max = 10000000,
       .help = "Tokens of generated text for each client" },
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",
-      .help = "Split this text instead: a folder with train.txt and valid.txt, or a file. The "
-              "validation text becomes public, and its words become the vocabulary" },
+      .help =
+          "Split this text among the clients instead: a folder with train.txt and valid.txt, or a "
+          "file. The validation text becomes public, and its words become the vocabulary" },
     { "vocab", SETTING_PATH, "", TO(vocab), .help = "Public word list" },
     { "seed", SETTING_U64, "1", TO(seed),
-      .help = "Seed of text, shares and initial values; it is public and no key depends on it" },
+      .help = "Seed of the text, its split and the initial model; it is public, and no key depends "
+              "on it" },
     { "port-base", SETTING_U64, "7000", TO(port_base), .max = 65534, .arg = "P",
       .help = "The aggregation server listens on 127.0.0.1:P, CSP on P + 1. With 0 the system "
               "chooses; the files aggregator/ready and csp/ready name the ports" },
@@ -107,15 +105,13 @@ static const cli_shortcut shortcuts[] = { { "scheme", "crypto.scheme" }, { 0 } }
 
 const cli_command cmd_provision = {
     .name = "provision",
-    .summary = "make a whole federation in one folder, for trials on one machine",
+    .summary = "create a whole federation in one folder, for local trials",
     .about =
-        "Makes two certificate authorities, keys and configuration of an aggregation server, a CSP "
-        "and clients, text, a vocabulary, an initial model and a task that both servers have "
-        "signed. "
-        "FOLDER must be empty or not exist; after a failure nothing is left. All keys are in one "
+        "Creates two certificate authorities, keys and settings files for an aggregation server, a "
+        "CSP and clients, text, a vocabulary, an initial model and a task signed by both servers. "
+        "FOLDER must be empty or not exist; a failure leaves nothing behind. All keys are in one "
         "place: for trials and tests only. --set changes settings of the task as in 'sefl task "
-        "new'; "
-        "without it: a small LSTM, 5 rounds, and too little noise for any privacy claim.",
+        "new'; defaults: a small LSTM, 5 rounds, and too little noise for any privacy claim.",
     .example = "sefl provision trial --clients 4 --set rounds.count=3",
     CLI_OPTIONS(wish),
     .actions =

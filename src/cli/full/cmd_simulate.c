@@ -1,4 +1,4 @@
-/* sefl simulate: a federation in one process, as a file describes it. */
+/* sefl simulate: runs the federation of an experiment file in one process. */
 #include "cli/full/experiment_args.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
@@ -12,19 +12,17 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 typedef struct session {
     experiment_args args;
-    federation_key key; /* of all runs with one seed */
+    federation_key key; /* shared by all runs with the same seed */
     const char *runs;
     bool json, quiet;
-    meter line; /* of progress */
+    meter line; /* progress line */
     uint32_t clients;
     uint64_t began_ns, rounds, round, rounds_here;
-    size_t run, empty; /* runs that learned nothing */
-    unsigned warned;   /* warnings of this run that were printed at its beginning */
+    size_t run, empty; /* number of this run; number of runs that learned nothing */
+    unsigned warned;   /* number of warnings printed at the start of this run */
 } session;
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -44,14 +42,13 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
         return;
     meter_stop(&s->line);
     if (*r->fallback)
-        fprintf(stderr, "sefl simulate: on the processor: %s\n", r->fallback);
-    s->line.shown_ns = 0; /* the first round shows its progress at once */
+        fprintf(stderr, "sefl simulate: training on the CPU: %s\n", r->fallback);
+    s->line.shown_ns = 0; /* shows progress of the first round at once */
     if (s->args.runs > 1)
         fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->args.runs);
     fprintf(stderr,
             "sefl simulate: %s: %" PRIu32 " clients, %" PRIu64
-            " words, %zu values, protection %s%s  "
-            "(%s%s%u thread%s, seed %" PRIu64 ")\n",
+            " words, %zu values, protection %s%s  (%s%s%u thread%s, seed %" PRIu64 ")\n",
             e->name, e->clients, f->tokens, f->task.values, e->protection->name,
             !e->protection->two_servers ? ""
             : e->full                   ? ", crypto full"
@@ -60,7 +57,7 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     if (!r->claim)
         fprintf(stderr, "no differential privacy claimed\n");
     if (r->t.rounds > 0)
-        fprintf(stderr, "going on after round %" PRIu64 "\n", r->t.rounds);
+        fprintf(stderr, "resuming after round %" PRIu64 "\n", r->t.rounds);
     for (; s->warned < r->warnings.n; s->warned++)
         fprintf(stderr, "warning: %s\n", r->warnings.text[s->warned]);
 }
@@ -96,7 +93,7 @@ static void on_round(void *ctx, const run_line *r)
     fflush(stdout);
 }
 
-/* Redraws one line: the clients of this round, their rate, the time left for all rounds. */
+/* Redraws one line: clients of this round, clients per second, time left for all rounds. */
 static bool on_progress(void *self, uint64_t done, uint64_t total)
 {
     session *s = self;
@@ -129,7 +126,7 @@ static void print_summary(const simulate_result *r, unsigned warned)
 {
     const run_line *all = &r->t.all;
     if (r->was_there) {
-        printf("%s was there already: %" PRIu64 " rounds, %s\n", r->folder, r->t.rounds, r->why);
+        printf("%s is already finished: %" PRIu64 " rounds, %s\n", r->folder, r->t.rounds, r->why);
         return;
     }
     printf("%s: %s\n", r->folder, r->why);
@@ -145,22 +142,23 @@ static void print_summary(const simulate_result *r, unsigned warned)
         printf("\n");
     }
     if (!isnan(all->epsilon_server))
-        printf("privacy     epsilon %.4g against a server, %.4g against others, at delta %g, "
-               "for a %s (target %g)\n",
+        printf("privacy     epsilon %.4g against a server, %.4g against others, at delta %g, for a "
+               "%s (target %g)\n",
                dp_quantised(all->epsilon_server, true), dp_quantised(all->epsilon_others, true),
                r->delta, r->unit_record ? "record, not for a client" : "client", r->epsilon_target);
     else
         printf("privacy     no differential privacy claimed\n");
     printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
-           "eval %.1f\n",
+           "eval "
+           "%.1f\n",
            all->train_seconds, all->encrypt_seconds, all->sum_seconds, all->twopc_seconds,
            all->step_seconds, all->eval_seconds);
     if (*r->device && strcmp(r->device, "cpu") != 0)
         printf("device      %s; train is its time\n", r->device);
     else if (all->train_seconds > 0)
         printf("rounds      %.1f s of processor time, %+.1f %% over training alone; %.1f s of wall "
-               "time on "
-               "%u thread%s\n",
+               "time "
+               "on %u thread%s\n",
                all->cpu_seconds, 100 * (all->cpu_seconds / all->train_seconds - 1), all->seconds,
                r->threads, r->threads == 1 ? "" : "s");
     printf("bytes       up %s  down %s  between the servers %s\n", human_bytes(all->up_bytes).text,
@@ -204,7 +202,7 @@ static sefl_status one_run(void *self, settings *one, experiment *e)
     }
     s->empty +=
         (r->t.all.diverged > 0 && r->t.all.diverged == r->t.all.clients) ||
-        (r->t.blocked > 0 && r->t.blocked + r->t.skipped == r->t.rounds); /* a warning said so */
+        (r->t.blocked > 0 && r->t.blocked + r->t.skipped == r->t.rounds); /* a warning reports it */
     s->run++;
 done:
     meter_stop(&s->line);
@@ -225,12 +223,13 @@ static int run(void *self)
     session *s = self;
     size_t closed = 0;
     s->line.on = meter_terminal() && !s->quiet;
-    sefl_status st = experiment_args_each(&s->args, count_private, &closed); /* checks all runs */
+    sefl_status st =
+        experiment_args_each(&s->args, count_private, &closed); /* also checks all runs */
     if (st == SEFL_OK && closed > 1)
         fprintf(stderr,
-                "choice not accounted: %zu runs look at private text, and choosing one of them "
-                "uses\nwhat all of them show; no epsilon below covers that "
-                "(data.public: true for public text)\n",
+                "choice not accounted: %zu runs use private text, and choosing the best of them "
+                "reveals more\nthan any single one; no epsilon below covers that choice (for "
+                "public text set data.public: true)\n",
                 closed);
     interrupt_catch();
     if (st == SEFL_OK)
@@ -247,9 +246,9 @@ static int run(void *self)
 static const setting_def options[] = {
     EXPERIMENT_OPTIONS,
     { "runs", SETTING_PATH, "runs", .arg = "DIR", SETTING_TO(session, runs),
-      .help = "Folder of run folders" },
+      .help = "Folder for the run folders" },
     { "json", SETTING_FLAG, SETTING_TO(session, json),
-      .help = "Print one JSON object per round, and one for the run" },
+      .help = "Print one JSON object per round and one per run" },
     { "quiet", SETTING_FLAG, SETTING_TO(session, quiet), .help = "Print no progress" },
     { 0 },
 };
@@ -257,8 +256,9 @@ static const setting_def options[] = {
 const cli_command cmd_simulate = {
     .name = "simulate",
     .summary = "run a whole federation in one process, from an experiment file",
-    .about = "A run writes config.yml, metrics.jsonl, model/, ledger, log and summary.json into "
-             "DIR/NAME. The same command again skips finished runs and resumes an interrupted one.",
+    .about =
+        "A run writes config.yml, metrics.jsonl, model/, ledger, log and summary.json to DIR/NAME. "
+        "Running the same command again skips finished runs and resumes an interrupted one.",
     .example = "echo 'clients: 20' > experiment.yml && sefl simulate -c experiment.yml",
     EXPERIMENT_COMMAND(session, .run = run),
 };

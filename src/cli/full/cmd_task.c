@@ -25,7 +25,7 @@ typedef struct wish {
     settings s;
     /* What the action works on; finish releases it. */
     sefl_buf file, result;
-    envelope env; /* looks into file */
+    envelope env; /* borrows from file */
     task t;
     pinned servers;
     ahe_pub *pub;
@@ -53,12 +53,12 @@ static sefl_status parse_task(wish *w)
     w->env = (envelope){ .kind = SIGN_TASK, .content = buf_span(&w->file) };
     if (w->file.n >= 8 && memcmp(w->file.p, "SEFLSGN1", 8) == 0)
         SEFL_PASS(envelope_read(&w->env, buf_span(&w->file)));
-    SEFL_NEED(w->env.kind == SIGN_TASK, SEFL_EPROTO, "a signed %s, not a task",
+    SEFL_NEED(w->env.kind == SIGN_TASK, SEFL_EPROTO, "this is a signed %s, not a task",
               sign_kind_name(w->env.kind));
     return task_read(&w->t, w->env.content);
 }
 
-/* A document (text) or an envelope around one. */
+/* Reads a task document or an envelope that contains one. */
 static sefl_status read_task(wish *w)
 {
     SEFL_PASS(file_read(&w->file, w->path, FILE_BYTES_MAX));
@@ -83,16 +83,16 @@ static void print_signed(const wish *w, const char *path, const char *first, con
 
 /* ---- new ------------------------------------------------------------------------------------- */
 
-/* Sets a value that a file decides; refuses a given value that differs. */
+/* Sets a value from a file; refuses a given value that differs. */
 static sefl_status fill(settings *s, const char *key, const char *value, const char *file)
 {
     if (settings_given(s, key) && strcmp(settings_text(s, key), value) != 0)
-        return sefl_fail(SEFL_EINVAL, "%s is given as %s, but %s says %s", key,
-                         settings_text(s, key), file, value);
+        return sefl_fail(SEFL_EINVAL, "%s is set to %s, but %s has %s", key, settings_text(s, key),
+                         file, value);
     return settings_set_pair(s, span_of_str(key), span_of_str(value), file);
 }
 
-/* The setting `key` is the SHA-256 of a file. */
+/* Sets `key` to the SHA-256 of a file. */
 static sefl_status fill_hash(settings *s, const char *key, const char *path, uint8_t hash[32])
 {
     char hex[65];
@@ -107,7 +107,7 @@ static sefl_status fill_number(settings *s, const char *key, uint64_t v, const c
     return fill(s, key, text, file);
 }
 
-/* The word list as it is: its lines in the order of the model's rows. */
+/* Reads the word list as it is: one line per row of the model. */
 static sefl_status take_vocab(wish *w, uint8_t hash[32])
 {
     uint8_t words[32];
@@ -115,8 +115,8 @@ static sefl_status take_vocab(wish *w, uint8_t hash[32])
     SEFL_PASS(vocab_read(&w->v, w->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     vocab_hash(w->v, words);
     SEFL_NEED(memcmp(hash, words, 32) == 0, SEFL_EINVAL,
-              "%s is not in its final form: one word per line, no counts, with <unk> and <eos>, "
-              "in the order of the model's rows ('sefl data vocab' writes such a list)",
+              "%s is not in its final form: one word per line, no counts, with <unk> and <eos>, in "
+              "the order of the model's rows ('sefl data vocab' writes such a list)",
               w->vocab);
     return fill_number(&w->s, "model.vocab", vocab_size(w->v), w->vocab);
 }
@@ -144,13 +144,13 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
     if (meta.has_vocab) {
         SEFL_PASS(fill(s, "vocab.order", vocab_order_name(meta.order), w->init));
         SEFL_NEED(!w->vocab || memcmp(meta.vocab_hash, vocab_hash_, 32) == 0, SEFL_EINVAL,
-                  "%s was made for another word list than %s", w->init, w->vocab);
+                  "%s belongs to another word list than %s", w->init, w->vocab);
         SEFL_PASS(fill(s, "vocab.sha256", hex_write(hex, meta.vocab_hash, 32), w->init));
     }
     return fill_hash(s, "init.sha256", w->init, hash);
 }
 
-/* The settings of --config, below those of --set and --set-file. */
+/* Reads the settings of --config; --set and --set-file override them. */
 static sefl_status take_config(wish *w)
 {
     settings given = w->s;
@@ -164,10 +164,9 @@ static sefl_status take_config(wish *w)
 
 static sefl_status read_pub(wish *w)
 {
-    SEFL_NEED(
-        strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
-        "--key goes with --set crypto.scheme=paillier: CSP of a pad task makes a key for each "
-        "round");
+    SEFL_NEED(strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
+              "--key goes with --set crypto.scheme=paillier: in a pad task CSP derives a key for "
+              "each round");
     SEFL_PASS(file_read(&w->file, w->key, KEYFILE_BYTES_MAX));
     return sefl_at(keyfile_pub_read(&w->pub, buf_span(&w->file)), "%s", w->key);
 }
@@ -205,12 +204,12 @@ static sefl_status task_sign(void *options)
     envelope *env = &w->env;
     const signer who = strcmp(w->as, "csp") == 0 ? SIGNER_CSP : SIGNER_AS;
     SEFL_PASS(output_check(w->out, NULL, w->force || strcmp(w->out, w->path) == 0));
-    SEFL_PASS(read_task(w)); /* signs only what can be used */
+    SEFL_PASS(read_task(w)); /* signs only a usable task */
     SEFL_PASS(sign_key_read(&w->sign, w->key));
     const uint8_t *named = who == SIGNER_CSP ? w->t.servers.csp : w->t.servers.as;
     SEFL_NEED(memcmp(sign_key_pub(w->sign), named, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
-              "%s: the task names another key of the %s than the one of %s", w->path,
-              signer_name(who), w->key);
+              "%s: the task names another key for the %s than %s", w->path, signer_name(who),
+              w->key);
     SEFL_PASS(envelope_sign(env, who, w->sign));
     SEFL_PASS(envelope_write(&w->result, env));
     SEFL_PASS(file_write_atomic(w->out, buf_span(&w->result), 0644));
@@ -221,8 +220,8 @@ static sefl_status task_sign(void *options)
 
 /* ---- show ------------------------------------------------------------------------------------ */
 
-/* Does this server's signature verify under the key that the task names? */
-static bool holds(const envelope *env, const task *t, signer who)
+/* True if this server's signature verifies under the key that the task names. */
+static bool is_signed(const envelope *env, const task *t, signer who)
 {
     return envelope_check_one(env, SIGN_TASK, who,
                               who == SIGNER_AS ? t->servers.as : t->servers.csp) == SEFL_OK;
@@ -235,8 +234,8 @@ static sefl_status show_json(const task *t, const envelope *env)
     return print_fields(
         lf_str("id", hex_write(hex, t->id, 32)), lf_str("name", t->name),
         lf_str("population", t->population),
-        lf_bool("signed_by_aggregator", holds(env, t, SIGNER_AS)),
-        lf_bool("signed_by_csp", holds(env, t, SIGNER_CSP)), lf_str("model", t->model.body),
+        lf_bool("signed_by_aggregator", is_signed(env, t, SIGNER_AS)),
+        lf_bool("signed_by_csp", is_signed(env, t, SIGNER_CSP)), lf_str("model", t->model.body),
         lf_u64("params", t->params), lf_u64("values", t->values),
         lf_str("scheme", t->ahe.scheme->name), lf_str("seal", t->seal ? t->seal->name : "none"),
         lf_u64("key_bits", t->pub ? paillier_bits(t->pub) : 0),
@@ -257,13 +256,13 @@ static void show_text(const task *t, const envelope *env)
     static const char *const samplings[] = { "all", "open", "hidden" };
     printf("task         %s\n", hex_write(hex, t->id, 32));
     printf("name         %s, population %s\n", t->name, t->population);
-    bool as = holds(env, t, SIGNER_AS), csp = holds(env, t, SIGNER_CSP);
+    bool as = is_signed(env, t, SIGNER_AS), csp = is_signed(env, t, SIGNER_CSP);
     printf("signed by    %s%s\n",
            as && csp ? "aggregator and csp"
            : as      ? "aggregator"
            : csp     ? "csp"
                      : "nobody",
-           as && csp ? "" : " (not complete: clients will refuse it)");
+           as && csp ? "" : " (incomplete: clients will refuse it)");
     printf(
         "model        %s, %u words, embedding %u, hidden %u, layers %u, blocks of %u: %zu values\n",
         t->model.body, t->model.vocab, t->model.embed, t->model.hidden, t->model.layers,
@@ -285,7 +284,7 @@ static void show_text(const task *t, const envelope *env)
            t->rounds, t->threshold, t->clients_max, t->enrolled, (double)t->deadline_ms / 1000,
            t->extensions, (double)t->extend_ms / 1000);
     printf("sampling     %s, rate %g%s\n", samplings[t->sampling], t->rate,
-           t->publish_count ? "" : "; the number that took part is not published");
+           t->publish_count ? "" : "; the number of participants is not published");
     if (!task_mode(t)->noisy)
         printf("noise        none: AS learns the exact average\n");
     else
@@ -301,7 +300,7 @@ static void show_text(const task *t, const envelope *env)
 static sefl_status task_show(void *options)
 {
     wish *w = options;
-    SEFL_NEED(!w->json || !w->explain, SEFL_EINVAL, "--json and --explain exclude each other");
+    SEFL_NEED(!w->json || !w->explain, SEFL_EINVAL, "--json and --explain cannot be combined");
     SEFL_PASS(read_task(w));
     if (w->json)
         return show_json(&w->t, &w->env);
@@ -333,21 +332,21 @@ static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .help = "File to write" },
     OPTION_SET,
     { "config", SETTING_PATH, "", TO(config),
-      .help = "Read settings from a YAML file; --set and --set-file replace them" },
+      .help = "Read settings from a YAML file; --set and --set-file override them" },
     { "aggregator-key", SETTING_PATH, "", TO(as_key),
       .help = "Public signing key of the aggregation server" },
     { "csp-key", SETTING_PATH, "", TO(csp_key), .help = "Public signing key of CSP" },
     { "vocab", SETTING_PATH, "", TO(vocab),
       .help = "Public word list, in the order of the model's rows" },
     { "init", SETTING_PATH, "", TO(init),
-      .help = "Public initial model; the task takes over its sizes" },
+      .help = "Public initial model; the task copies its sizes" },
     { "valid", SETTING_PATH, "", TO(valid),
-      .help = "Public text with which the aggregation server validates models" },
+      .help = "Public text that the aggregation server validates models on" },
     { "key", SETTING_PATH, "", TO(key),
       .help = "new: CSP's public Paillier key, for the scheme paillier; sign: the server's secret "
               "signing key" },
-    { "as", SETTING_WORD, "", "aggregator csp", TO(as), .help = "The signing server" },
-    { "explain", SETTING_FLAG, TO(explain), .help = "Explain in words who can learn what" },
+    { "as", SETTING_WORD, "", "aggregator csp", TO(as), .help = "The server that signs" },
+    { "explain", SETTING_FLAG, TO(explain), .help = "Explain in plain words who can learn what" },
     OPTION_FORCE(wish),
     OPTION_JSON(wish),
     { 0 },
@@ -356,14 +355,13 @@ static const setting_def options[] = {
 #define TASK_ARG "TASK", "a task file"
 #define AT       offsetof(wish, path)
 static const cli_action actions[] = {
-    { "new", NULL, NULL, "Writes a task from settings and files.", "out aggregator-key csp-key",
+    { "new", NULL, NULL, "Creates a task from settings and files.", "out aggregator-key csp-key",
       "set set-file config vocab init valid key force", 0, task_new },
     { "sign", TASK_ARG,
-      "Adds a server's signature to a task. TASK is a task or one that the other server has "
-      "signed.",
+      "Adds a server's signature to TASK, which is unsigned or signed by the other server.",
       "out key as", "force", AT, task_sign },
-    { "show", TASK_ARG, "Prints what the task says.", NULL, "explain json", AT, task_show },
-    { "check", TASK_ARG, "Checks both signatures against these keys.", "aggregator-key csp-key", "",
+    { "show", TASK_ARG, "Prints the terms of the task.", NULL, "explain json", AT, task_show },
+    { "check", TASK_ARG, "Verifies both signatures with these keys.", "aggregator-key csp-key", "",
       AT, task_check },
     { 0 },
 };
@@ -371,11 +369,10 @@ static const cli_action actions[] = {
 const cli_command cmd_task = {
     .name = "task",
     .summary = "create, sign, show and check the task that a federation agrees on",
-    .notes =
-        "These settings must be given: population, rounds.enrolled, and model.vocab, "
-        "vocab.sha256 and init.sha256 unless --vocab and --init provide them. All others have "
-        "defaults: scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds of 10 "
-        "minutes. 'sefl config keys --for task' lists them.",
+    .notes = "These settings must be given: population, rounds.enrolled, and model.vocab, "
+             "vocab.sha256 and init.sha256 unless --vocab and --init provide them. All others have "
+             "defaults: scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds of "
+             "10 minutes. 'sefl config keys --for task' lists them.",
     .example = "sefl task show --explain public/task.signed",
     CLI_OPTIONS(wish),
     .actions = actions,

@@ -13,7 +13,7 @@
 
 /* ---- the kinds ----------------------------------------------------------------------------- */
 
-/* The terms as a task: do they fit together? Hashes and keys are placeholders here. */
+/* Checks that the terms make a valid task. Hashes and keys are placeholders here. */
 static sefl_status check_terms(settings *terms)
 {
     sefl_status st = SEFL_OK;
@@ -46,11 +46,11 @@ static sefl_status check_run(void *ctx, settings *one, experiment *e)
 static sefl_status check_experiment(const settings *s)
 {
     const experiment_args a = { .set = *s, .runs = experiment_runs(s) };
-    SEFL_NEED(a.runs > 0, SEFL_EINVAL, "sweep: more than %d runs", EXPERIMENT_RUNS_MAX);
+    SEFL_NEED(a.runs > 0, SEFL_EINVAL, "the sweep has more than %d runs", EXPERIMENT_RUNS_MAX);
     return experiment_args_each(&a, check_run, NULL);
 }
 
-/* A role's file: its struct is made and dropped. */
+/* Checks a role's file: fills its struct and drops it. */
 #define CHECK_ROLE(role, type, make)                   \
     static sefl_status check_##role(const settings *s) \
     {                                                  \
@@ -67,7 +67,7 @@ static sefl_status check_policy(const settings *s)
     return policy_make(&p, s, &(pinned){ 0 });
 }
 
-/* 'sefl task new' has options for what is missing here. */
+/* 'sefl task new' has options for what may be missing here. */
 static sefl_status check_task(const settings *s)
 {
     static const char *const others[][2] = { { "population", "any" },
@@ -135,7 +135,7 @@ const config_kind *config_kind_of(const char *path)
     return k ? k : config_kinds;
 }
 
-/* Adds a remark to the sentence of the last error. */
+/* Adds a remark to the message of the last error. */
 static sefl_status remark(sefl_status st, const char *before, const char *text, const char *after)
 {
     char why[512];
@@ -148,7 +148,7 @@ sefl_status config_kind_guessed(sefl_status st, const char *path)
     return st != SEFL_EINVAL || named(path)
                ? st
                : remark(st, "read as ", config_kinds->name,
-                        ", because the file's name tells no kind: give --for KIND");
+                        ", because the file name does not tell its kind: pass --for KIND");
 }
 
 sefl_status config_kind_other(sefl_status st, const char *path, const setting_def *schema)
@@ -156,7 +156,7 @@ sefl_status config_kind_other(sefl_status st, const char *path, const setting_de
     const config_kind *k = named(path);
     return st != SEFL_EINVAL || !k || config_kind_schema(k) == schema
                ? st
-               : remark(st, "by its name this file describes ", k->about, "");
+               : remark(st, "by its name, this file is for ", k->about, "");
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -165,17 +165,16 @@ sefl_status config_kind_read(const config_kind *k, settings *s, const char *path
 {
     settings_init(s, config_kind_schema(k));
     SEFL_PASS(k->check == check_experiment ? experiment_read(s, path) : yaml_read(s, path));
-    if (k->check != check_task) /* options of 'sefl task new' complete a task */
-        SEFL_PASS(sefl_at(settings_complete(s), "%s", path));
-    return SEFL_OK;
+    /* options of 'sefl task new' complete a task */
+    return k->check == check_task ? SEFL_OK : sefl_at(settings_complete(s), "%s", path);
 }
 
-/* Where the sentence names the key; NULL: nowhere. */
-static const char *named_in(const char *sentence, const char *key)
+/* Returns the place where the message names the key; NULL if it does not. */
+static const char *named_in(const char *message, const char *key)
 {
-    const char *p = sentence;
+    const char *p = message;
     for (size_t n = strlen(key); (p = strstr(p, key)) != NULL; p += n)
-        if ((p == sentence || strchr(" :(`\"", p[-1])) && (!p[n] || strchr(" :,;)`\"", p[n])))
+        if ((p == message || strchr(" :(`\"", p[-1])) && (!p[n] || strchr(" :,;)`\"", p[n])))
             return p;
     return NULL;
 }
@@ -185,8 +184,8 @@ sefl_status config_kind_check(const config_kind *k, const settings *s, const cha
     sefl_status st = k->check(s);
     const char *where = path, *says = sefl_last_error(), *first = NULL;
     if (st == SEFL_OK || strstr(says, path))
-        return st;                          /* it names the place already */
-    for (size_t i = 0; i < s->count; i++) { /* the first key in the sentence that the file gives */
+        return st;                          /* the message already names the place */
+    for (size_t i = 0; i < s->count; i++) { /* the first key in the message that the file sets */
         const char *p = s->origin[i] ? named_in(says, s->schema[i].key) : NULL;
         if (p && (!first || p < first))
             first = p, where = s->origin[i];
@@ -200,7 +199,7 @@ sefl_status config_kind_write(sefl_buf *out, const config_kind *k)
 {
     SEFL_PASS(example_write(out, k->file, k->about, config_kind_schema(k), k->active));
     if (k->check == check_experiment)
-        SEFL_PASS(wr_fmt(out, "\n# Several values of a key: one run each; with two such keys every "
+        SEFL_PASS(wr_fmt(out, "\n# A list of values gives one run per value; two lists give every "
                               "combination\n#sweep.training.lr: [5, 10, 20]\n"));
     return SEFL_OK;
 }

@@ -19,7 +19,8 @@ void confine_start(void)
 {
     (void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they look at themselves */
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) /* sanitisers trace their own process */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 #endif
 }
@@ -29,10 +30,10 @@ static sefl_status become(const struct passwd *p)
     SEFL_NEED(initgroups(p->pw_name, p->pw_gid) == 0 &&
                   setresgid(p->pw_gid, p->pw_gid, p->pw_gid) == 0 &&
                   setresuid(p->pw_uid, p->pw_uid, p->pw_uid) == 0,
-              SEFL_EIO, "cannot become %s: %s", p->pw_name, strerror(errno));
+              SEFL_EIO, "cannot switch to user %s: %s", p->pw_name, strerror(errno));
     SEFL_NEED(setuid(0) != 0 && geteuid() == p->pw_uid && getegid() == p->pw_gid, SEFL_EIO,
-              "root could come back after becoming %s", p->pw_name);
-    confine_start(); /* another user: dumpable was set anew */
+              "root could be regained after switching to %s", p->pw_name);
+    confine_start(); /* changing the user resets the dumpable flag */
     return SEFL_OK;
 }
 
@@ -46,13 +47,13 @@ sefl_status confine_user(const char *name)
         return SEFL_OK;
     SEFL_TRY(sefl_new(&room, ROOM, 1));
     SEFL_CHECK(getpwnam_r(name, &p, room, ROOM, &found) == 0 && found, SEFL_ENOTFOUND,
-               "user: there is no \"%.64s\" here", name);
+               "user: there is no user \"%.64s\" on this machine", name);
     if (geteuid() == 0) {
-        SEFL_CHECK(p.pw_uid != 0, SEFL_EINVAL, "user: \"%.64s\" is root", name);
+        SEFL_CHECK(p.pw_uid != 0, SEFL_EINVAL, "user: \"%.64s\" is root; name another user", name);
         SEFL_TRY(become(&p));
     } else {
         SEFL_CHECK(p.pw_uid == geteuid(), SEFL_EINVAL,
-                   "user: only root can become \"%.64s\" (leave it out)", name);
+                   "user: only root can switch to \"%.64s\" (remove the setting)", name);
     }
 done:
     sefl_free(room);
@@ -62,7 +63,7 @@ done:
 void confine_warn(sefl_log *log, const char *user)
 {
     if (geteuid() == 0 && (!user || !*user))
-        log_warn(log, "running as root: name a user to become (--user)");
+        log_warn(log, "running as root: name a user to switch to (--user)");
 }
 
 bool confine_others_read(const char *path, unsigned *mode)
@@ -90,13 +91,13 @@ static void warn_if_open(sefl_log *log, const char *event, const char *path)
 
 void confine_key(sefl_log *log, const char *path)
 {
-    warn_if_open(log, "others can read a private key: chmod 600 helps", path);
+    warn_if_open(log, "other users can read a private key: run chmod 600", path);
 }
 
 void confine_proxy(sefl_log *log, const char *proxy, const char *path)
 {
     if (proxy && strchr(proxy, '@'))
-        warn_if_open(log, "others can read the proxy's password: chmod 600 helps", path);
+        warn_if_open(log, "other users can read the proxy password: run chmod 600", path);
 }
 
 void confine_files(sefl_log *log, unsigned wanted)
@@ -110,7 +111,7 @@ void confine_files(sefl_log *log, unsigned wanted)
         now = more;
     if (now.rlim_cur < wanted)
         log_warn(log,
-                 "the limit of open files is too low for this number of connections (ulimit -n)",
+                 "the limit on open files is too low for this number of connections (ulimit -n)",
                  lf_u64("allowed", now.rlim_cur), lf_u64("wanted", wanted));
 }
 
@@ -121,7 +122,7 @@ sefl_status confine_memory(sefl_log *log, const char *memory_lock)
     secmem_require(strcmp(memory_lock, "required") == 0);
     sefl_status st = secmem_new(&p, CONFINE_LOCKED_BYTES, &locked);
     if (st == SEFL_OK && !locked)
-        log_warn(log, "keys cannot be locked in memory and may reach the swap (memory_lock: try)");
+        log_warn(log, "keys cannot be locked in memory and may be swapped out (memory_lock: try)");
     secmem_free(p);
     return st;
 }

@@ -30,7 +30,7 @@ static void read_level(daemon *d)
     if (read_settings(d, &s) == SEFL_OK)
         d->log.level = level_of(d, &s);
     else
-        log_error(&d->log, "settings not read again", lf_str("why", sefl_last_error()));
+        log_error(&d->log, "settings not reloaded", lf_str("why", sefl_last_error()));
     settings_clear(&s);
 }
 
@@ -39,7 +39,8 @@ static void on_signal(void *self, int sig)
     daemon *d = self;
     if (sig != SIGHUP)
         d->ended = true;
-    void *role = d->role; /* set before `ended` is read: one of the two threads sees the other */
+    void *role =
+        d->role; /* work() sets role before it reads `ended`: one thread sees the other's value */
     if (role && sig == SIGHUP) {
         read_level(d);
         d->calls->reload(role);
@@ -75,7 +76,7 @@ static sefl_status work(daemon *d, daemon_start *start)
     SEFL_TRY(signals_start(&sigs, on_signal, d)); /* before any other thread starts */
     SEFL_TRY(start(d, &set, &role));
     d->role = role;
-    if (d->ended) /* a signal came meanwhile */
+    if (d->ended) /* a signal arrived during the start */
         d->calls->stop(role);
     SEFL_TRY(d->calls->run(role));
 done:
@@ -92,7 +93,7 @@ int daemon_run(void *self, const cli_command *c, daemon_start *start, const daem
     for (size_t i = 0; i < d->flags.count; i++)
         any = any || d->flags.value[i];
     if (!any)
-        return cli_misuse(c, "no settings: give -c %s.yml", c->name);
+        return cli_misuse(c, "no settings: pass -c %s.yml", c->name);
     d->calls = calls;
     confine_start();
     sefl_status st = work(d, start);

@@ -1,6 +1,6 @@
-/* The caller starts the parties, reads what AS publishes (metrics.jsonl, one line per round) and
- * takes no part in the protocol. It can compare with plain FedAvg only because the provisioned
- * folder holds the text of all clients. */
+/* The demo starts the parties and reads the metrics that AS publishes (metrics.jsonl, one line per
+ * round); it takes no part in the protocol. It can compare with plain FedAvg only because the
+ * provisioned folder holds the text of all clients. */
 #define _GNU_SOURCE
 #include "cli/full/demo_fed.h"
 
@@ -19,16 +19,15 @@
 #include "operator/provision.h"
 #include "protocol/task_make.h"
 #include "report/report.h"
+#include "simulate/run_folder.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,37 +35,31 @@ enum { POLL_MS = 25, READY_S = 60, GRACE_MS = 15000 };
 #define DELTA   1e-6
 #define METRICS "federation/aggregator/state/metrics.jsonl"
 
-static const char mark_text[] =
-    "This folder was made by 'sefl demo'. The next demo may replace it.\n"
-    "All keys of all parties lie below it: it protects nobody.\n";
+static const char mark_text[] = "'sefl demo' created this folder. The next demo may replace it.\n"
+                                "It contains all keys of all parties: it protects nobody.\n";
 
 typedef struct stage {
     const demo *d;
     dir_tree at; /* the demo's folder */
-    int lock;    /* on root; -1: none */
+    int lock;    /* lock on the folder; -1: none */
     processes parties;
     provision_report made;
     task t;
     char at_as[64]; /* host:port */
     run_log rounds;
     size_t shown;
-    uint64_t lost_round; /* some clients are killed in it */
-    uint32_t lost;       /* how many: the last ones */
+    uint64_t lost_round; /* round in which clients are killed */
+    uint32_t lost;       /* number of clients to kill: the last ones */
     bool killed, returned;
     uint64_t began_ns;
-    meter line; /* of progress */
+    meter line; /* progress line */
     demo_result result;
 } stage;
 
-/* All clients train at once on what cores there are; a slow machine's are given an extension. */
+/* All clients train at once on the available cores; a slow machine extends the round. */
 static uint64_t deadline_ms(const demo *d)
 {
     return 4000 + (uint64_t)d->words * d->clients / 4;
-}
-
-static bool is_pad(const demo *d)
-{
-    return strcmp(d->scheme, "pad") == 0;
 }
 
 static void talk(const stage *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
@@ -83,7 +76,7 @@ static void talk(const stage *s, const char *fmt, ...)
 
 /* ---- the folder ---------------------------------------------------------------------------- */
 
-/* "a/b/c": makes each that is not there. */
+/* Creates "a", "a/b" and "a/b/c", if they do not exist. */
 static sefl_status make_folders(const char *path)
 {
     char part[PATH_MAX];
@@ -91,33 +84,23 @@ static sefl_status make_folders(const char *path)
         if (p[1] == '/' || p[1] == '\0') {
             snprintf(part, sizeof part, "%.*s", (int)(p - path + 1), path);
             SEFL_NEED(mkdir(part, 0755) == 0 || errno == EEXIST, SEFL_EIO,
-                      "cannot make the folder %s: %s", part, strerror(errno));
+                      "cannot create the folder %s: %s", part, strerror(errno));
         }
-    return SEFL_OK;
-}
-
-/* Two demos in one folder would delete each other's keys and models. */
-static sefl_status lock_folder(stage *s)
-{
-    s->lock = open(s->at.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    SEFL_NEED(s->lock >= 0, SEFL_EIO, "%s: %s", s->at.root, strerror(errno));
-    SEFL_NEED(flock(s->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK, SEFL_ESTATE,
-              "another demo is at work in %s: wait for it, or give another folder with --out",
-              s->at.root);
     return SEFL_OK;
 }
 
 static sefl_status prepare_folder(stage *s)
 {
-    /* what a demo leaves; nothing else is ever removed */
+    /* files of a demo; nothing else is ever removed */
     static const char *const ours[] = { "federation", "log", "metrics.jsonl", "summary.json",
                                         "report.html" };
     SEFL_PASS(sefl_at(dir_root(&s->at, s->d->out), "--out"));
     SEFL_PASS(make_folders(s->at.root));
-    SEFL_PASS(lock_folder(s));
+    /* two demos in one folder would delete each other's keys and models */
+    SEFL_PASS(run_folder_lock(&s->lock, s->at.root));
     if (!dir_is_empty(s->at.root)) {
         SEFL_NEED(file_exists(dir_in(&s->at, "demo.txt")), SEFL_EEXIST,
-                  "%s is not empty and no demo's folder: give another one with --out", s->at.root);
+                  "%s is not empty and not a demo folder: choose another with --out", s->at.root);
         for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
             dir_remove(dir_in(&s->at, "%s", ours[i]));
     }
@@ -127,7 +110,8 @@ static sefl_status prepare_folder(stage *s)
 
 /* ---- keys, text, task ------------------------------------------------------------------------ */
 
-/* Noise that is enough for a claim gets one: its true epsilon over all rounds is the target. */
+/* Claims differential privacy if the noise allows it; the target is the true epsilon of all
+ * rounds. */
 static sefl_status set_privacy(settings *s, const demo *d)
 {
     const dp_event ev = { .noise = DP_NOISE_JOINT,
@@ -165,14 +149,15 @@ static sefl_status make_federation(stage *s, const sefl_progress *p)
     SEFL_TRY(settings_setf(&terms, "demo", "rounds.threshold=%d",
                            d->clients < 8 ? 2 : (int)d->clients / 4));
     SEFL_TRY(set_privacy(&terms, d));
-    SEFL_TRY(provision_make(&s->made,
-                            &(provision_config){ .folder = dir_in(&s->at, "federation"),
-                                                 .clients = d->clients,
-                                                 .key_bits = is_pad(d) ? 0 : d->bits,
-                                                 .words = d->words,
-                                                 .seed = 1,
-                                                 .task = &terms },
-                            p));
+    SEFL_TRY(
+        provision_make(&s->made,
+                       &(provision_config){ .folder = dir_in(&s->at, "federation"),
+                                            .clients = d->clients,
+                                            .key_bits = strcmp(d->scheme, "pad") == 0 ? 0 : d->bits,
+                                            .words = d->words,
+                                            .seed = 1,
+                                            .task = &terms },
+                       p));
     SEFL_TRY(file_read(&document, dir_in(&s->at, "federation/public/task.json"), TASK_BYTES_MAX));
     SEFL_TRY(task_read(&s->t, buf_span(&document)));
 done:
@@ -185,7 +170,7 @@ done:
 
 static sefl_status check_interrupt(void)
 {
-    return interrupt_seen() ? sefl_fail(SEFL_ECANCELLED, "stopped; every process was ended")
+    return interrupt_seen() ? sefl_fail(SEFL_ECANCELLED, "stopped; every process has ended")
                             : SEFL_OK;
 }
 
@@ -195,7 +180,7 @@ static sefl_status ended_early(stage *s, const process *one)
                      dir_in(&s->at, "log/%s.log", one->name));
 }
 
-/* Until the role has written its ready file: "host:port". */
+/* Waits until the role has written its ready file and reads "host:port" from it. */
 static sefl_status wait_ready(stage *s, const char *role, char at[64])
 {
     sefl_buf line = { 0 };
@@ -269,7 +254,7 @@ static void show_round(stage *s, const run_line *r)
     talk(s, "  %4.1f s (2PC %.1f)\n", r->seconds, r->open_seconds);
 }
 
-/* The last clients, by kill -9, while they train for the round. */
+/* Kills the last clients with kill -9 while they train for the round. */
 static void lose_clients(stage *s)
 {
     char name[PROCESSES_NAME_MAX];
@@ -295,7 +280,7 @@ static sefl_status return_clients(stage *s)
     return SEFL_OK;
 }
 
-/* Prints new rounds, kills and restarts clients when it is time, finds processes that failed. */
+/* Prints new rounds, kills and restarts clients when it is time, and detects failed processes. */
 static sefl_status look(stage *s)
 {
     const char *metrics = dir_in(&s->at, METRICS);
@@ -337,15 +322,13 @@ static sefl_status watch(stage *s)
     return SEFL_OK;
 }
 
-/* Everybody learns that the task is over and ends by itself. */
+/* Waits until every party has learned that the task is over and has exited. */
 static sefl_status wait_end(stage *s)
 {
     for (uint64_t began = clock_now_ns(); 1e3 * clock_since(began) < GRACE_MS;) {
-        SEFL_PASS(look(s));
-        size_t i = 0;
-        while (i < s->parties.n && s->parties.at[i].ended)
-            i++;
-        if (i == s->parties.n)
+        bool over = processes_all_ended(&s->parties);
+        SEFL_PASS(look(s)); /* reports one that failed */
+        if (over)
             break;
         clock_pause_ms(POLL_MS);
     }
@@ -364,8 +347,8 @@ static sefl_status write_report(stage *s)
     SEFL_TRY(file_write_atomic(dir_in(&s->at, "metrics.jsonl"), buf_span(&b), 0644));
     buf_reset(&b);
     json j = json_into(&b);
-    json_object(&j, NULL, lf_real("first_perplexity", got->before),
-                lf_real("plain_perplexity", got->plain),
+    json_object(&j, NULL, lf_real("first_perplexity", got->plain.before),
+                lf_real("plain_perplexity", got->plain.after),
                 lf_real("best_possible_perplexity", got->best));
     SEFL_TRY(json_end(&j));
     SEFL_TRY(wr_u8(&b, '\n'));
@@ -382,15 +365,12 @@ done:
 
 static sefl_status compare(stage *s, const sefl_progress *p)
 {
-    fedavg_result plain;
     uint64_t began = clock_now_ns();
-    SEFL_PASS(fedavg_run(&plain,
+    SEFL_PASS(fedavg_run(&s->result.plain,
                          &(fedavg_config){ .folder = dir_in(&s->at, "federation"),
                                            .task = &s->t,
                                            .clients = s->d->clients },
                          p));
-    s->result.before = plain.before;
-    s->result.plain = plain.after;
     s->result.plain_seconds = clock_since(began);
     return SEFL_OK;
 }
@@ -418,7 +398,7 @@ static sefl_status play(stage *s)
     const demo *d = s->d;
     SEFL_PASS(prepare_folder(s));
     talk(s, "sefl demo: a whole federation on this machine, in %s\n", s->at.root);
-    sefl_progress p = meter_start(&s->line, "making keys, text and task");
+    sefl_progress p = meter_start(&s->line, "creating keys, text and task");
     SEFL_PASS(make_federation(s, &p));
     meter_stop(&s->line);
     s->result.provision_seconds = clock_since(s->began_ns);
@@ -430,7 +410,7 @@ static sefl_status play(stage *s)
          s->at_as, d->clients, d->clients + 2);
     SEFL_PASS(watch(s));
     meter_stop(&s->line);
-    p = meter_start(&s->line, "plain FedAvg, to compare");
+    p = meter_start(&s->line, "plain FedAvg, for comparison");
     SEFL_PASS(compare(s, &p));
     meter_stop(&s->line);
     SEFL_PASS(wait_end(s));
@@ -454,7 +434,7 @@ sefl_status demo_fed_run(const demo *d)
     s->d = d;
     s->lock = -1;
     s->began_ns = clock_now_ns();
-    s->lost = (d->clients * 3 + 7) / 8; /* three of eight */
+    s->lost = (d->clients * 3 + 7) / 8; /* three of eight, rounded up */
     s->lost_round = d->rounds / 2 + 1;
     interrupt_catch();
     sefl_status st = play(s);

@@ -1,5 +1,5 @@
-/* A federation of the simulator (keys, a signed task, clients) whose task is given vectors of
- * another length: its document stays the old one, which nobody compares. */
+/* Uses a federation of the simulator (keys, a signed task, clients) and changes the vector length
+ * in its task. The signed document keeps the old length, which nobody compares. */
 #define _GNU_SOURCE
 #include "cli/full/demo_sum.h"
 
@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct stage {
@@ -25,13 +26,11 @@ typedef struct stage {
     servers *servers;
     ahe_enc *enc;
     ahe_sum *sum;
-    round_entry *set_of; /* the uploads, by rising client */
+    round_entry *set_of; /* the uploads, sorted by client */
     uint8_t *heads;
-    uint32_t *order; /* clients by rising fingerprint */
     int64_t *x, *plain, *w;
     double key_s, encrypt_s, add_s, reveal_s;
-    uint64_t clock,
-        link_bytes; /* when the uploads were complete, and bytes between the servers then */
+    uint64_t clock, link_bytes; /* time, and bytes between the servers, when all uploads were in */
 } stage;
 
 static double seconds_since(uint64_t *t)
@@ -62,7 +61,7 @@ static sefl_status make_scene(stage *g)
     return federation_new(&g->s, &(federation_config){ .experiment = &g->e, .settings = &g->set });
 }
 
-/* Gives the task vectors of d->values numbers from d->clients clients. */
+/* Changes the task to vectors of d->values numbers from d->clients clients. */
 static sefl_status change_task(stage *g)
 {
     const demo *d = g->d;
@@ -80,15 +79,9 @@ static sefl_status change_task(stage *g)
     return ahe_params_init(&t->ahe, t->ahe.scheme, &p, t->pub, d->values);
 }
 
-/* Clients by rising fingerprint, as a set lists them. */
-static void order_clients(stage *g)
+static int by_fingerprint(const void *a, const void *b)
 {
-    for (uint32_t i = 0; i < g->d->clients; i++) {
-        uint32_t at = i;
-        for (; at > 0 && memcmp(g->s->client[g->order[at - 1]], g->s->client[i], 32) > 0; at--)
-            g->order[at] = g->order[at - 1];
-        g->order[at] = i;
-    }
+    return memcmp(a, b, 32);
 }
 
 static sefl_status prepare(stage *g)
@@ -103,11 +96,11 @@ static sefl_status prepare(stage *g)
     }
     SEFL_PASS(sefl_new(&g->set_of, n, sizeof *g->set_of));
     SEFL_PASS(sefl_new(&g->heads, n, HEAD_MAX));
-    SEFL_PASS(sefl_new(&g->order, n, sizeof *g->order));
     SEFL_PASS(sefl_new(&g->x, t->ahe.units * t->ahe.unit_values, sizeof *g->x));
     SEFL_PASS(sefl_new(&g->plain, t->values, sizeof *g->plain));
     SEFL_PASS(sefl_new(&g->w, t->values, sizeof *g->w));
-    order_clients(g);
+    /* a set lists its clients in this order */
+    qsort(g->s->client, n, sizeof *g->s->client, by_fingerprint);
     return SEFL_OK;
 }
 
@@ -121,7 +114,7 @@ static void clear(stage *g)
         if (g->sum)
             ahe_sum_free(&g->s->task.ahe, g->sum);
     }
-    sefl_free(g->set_of), sefl_free(g->heads), sefl_free(g->order);
+    sefl_free(g->set_of), sefl_free(g->heads);
     sefl_free(g->x), sefl_free(g->plain), sefl_free(g->w);
     federation_free(g->s);
     pool_free(g->pool);
@@ -130,7 +123,7 @@ static void clear(stage *g)
 
 /* ---- the play -------------------------------------------------------------------------------- */
 
-/* A client's vector: uniform integers whose norm is just inside the task's bound. */
+/* Draws a client's vector: uniform integers whose norm is just below the task's bound. */
 static sefl_status draw_vector(stage *g, const sefl_rng *rng)
 {
     const pack *p = &g->s->task.ahe.pack;
@@ -164,10 +157,10 @@ static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
     SEFL_TRY(ahe_sum_new(&g->sum, p, t->pub));
     g->encrypt_s = seconds_since(&clock);
     for (uint32_t i = 0; i < g->d->clients; i++) {
-        const uint8_t *client = g->s->client[g->order[i]];
+        const uint8_t *client = g->s->client[i];
         round_entry *e = &g->set_of[i];
         SEFL_TRY(draw_vector(g, &rng));
-        SEFL_TRY(federation_upload_key(&key, g->s, g->order[i]));
+        SEFL_TRY(federation_upload_key(&key, g->s, i));
         seconds_since(&clock);
         SEFL_TRY(update_make(
             body, e->body,
@@ -207,7 +200,7 @@ static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round,
     return SEFL_OK;
 }
 
-/* One round of the driver (simulate/servers.h) on a thread of CSP's and one of AS's. */
+/* Runs one round of the driver (simulate/servers.h), with one thread for CSP and one for AS. */
 static sefl_status run_round(stage *g)
 {
     SEFL_PASS(servers_new(&g->servers, &(servers_config){ .federation = g->s,
@@ -224,19 +217,18 @@ static void print_report(const stage *g)
 {
     const task *t = &g->s->task;
     if (task_is_sealed(t))
-        printf("  key        CSP's key of the round (%s); each client seals the seed of its pad to "
-               "it\n",
+        printf("  key        CSP's round key (%s); each client seals the seed of its pad to it\n",
                t->seal->name);
     else
-        printf("  key        Paillier, %u bits, made in %.1f s; its secret half is CSP's\n",
+        printf("  key        Paillier, %u bits, created in %.1f s; CSP holds the secret half\n",
                g->d->bits, g->key_s);
-    printf("  clients    %u upload%s of %.1f kB (%.2f bytes a number), %.2f s to encrypt all\n",
+    printf("  clients    %u upload%s of %.1f kB (%.2f bytes per number), %.2f s to encrypt all\n",
            g->d->clients, g->d->clients == 1 ? "" : "s", 1e-3 * (double)task_body_bytes(t),
            (double)task_body_bytes(t) / (double)t->values, g->encrypt_s);
-    printf(
-        "  servers    added in %.2f s; noise, masked sum and decryption %.2f s and %.0f bytes a\n"
-        "             number between the servers\n",
-        g->add_s, g->reveal_s, (double)g->link_bytes / (double)t->values);
+    printf("  servers    added in %.2f s; noise, masked sum and decryption took %.2f s and %.0f "
+           "bytes\n"
+           "             per number between the servers\n",
+           g->add_s, g->reveal_s, (double)g->link_bytes / (double)t->values);
 }
 
 static sefl_status compare(const stage *g)
@@ -260,8 +252,9 @@ static sefl_status compare(const stage *g)
     printf("  all %zu: the error has mean %+.4f and standard deviation %.4f, in units of the sigma "
            "claimed;\n  the largest is %.2f. Noise norm over signal norm: %.1f%s.\n",
            n, mean, std, most, drowned,
-           drowned > 1 ? " (these are too few clients to learn from at this noise)" : "");
-    /* a standard deviation from n samples is off by 1/sqrt(2n): six of those, and the jumps */
+           drowned > 1 ? " (too few clients to learn from with this noise)" : "");
+    /* the standard error of a standard deviation is 1/sqrt(2n): allow six, and the discrete
+     * steps */
     double slack = 6 / sqrt(2 * (double)n) + 0.01;
     if (fabs(std - 1) > slack || fabs(mean) > 6 / sqrt((double)n))
         return sefl_fail(SEFL_ECRYPTO, "the noisy sum is not the plain sum plus the claimed noise");
@@ -278,7 +271,7 @@ sefl_status demo_sum_run(const demo *d)
     SEFL_TRY(make_scene(&g));
     g.key_s = seconds_since(&clock);
     SEFL_TRY(change_task(&g));
-    uint64_t claim_limit = grid_s2(12, GRID_BILLION / 4); /* z below 0.25: nothing is proven */
+    uint64_t claim_limit = grid_s2(12, GRID_BILLION / 4); /* z below 0.25: no claim is proven */
     printf("secure sum with %s: %u client%s, %u numbers each, noise multiplier %s%s\n", d->scheme,
            d->clients, d->clients == 1 ? "" : "s", d->values, d->noise,
            g.s->task.ahe.pack.s2 > claim_limit ? "; no differential privacy claimed" : "");

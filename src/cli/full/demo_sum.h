@@ -1,10 +1,9 @@
-/* demo_sum: one secure sum, whole: clients encrypt, AS adds and masks, CSP decrypts the masked sum,
- * both add joint noise, AS alone learns the noisy sum. The servers are those of the simulator: the
- * real protocol at full key size, each on a thread of its own. The noisy sum is printed beside the
- * plain one.
+/* demo_sum: one complete secure sum: clients encrypt, AS adds and masks, CSP decrypts the masked
+ * sum, both servers add joint noise, and only AS learns the noisy sum. The servers are those of the
+ * simulator: the real protocol with full-size keys, each server on its own thread. The demo prints
+ * the noisy sum next to the plain sum.
  *
- * Failing the check at the end (the error must have the standard deviation that was claimed) is
- * SEFL_ECRYPTO. */
+ * SEFL_ECRYPTO if the final check fails: the error must have the claimed standard deviation. */
 #ifndef CLI_FULL_DEMO_SUM_H
 #define CLI_FULL_DEMO_SUM_H
 

@@ -15,7 +15,8 @@
 
 #define DELTA 1e-6
 
-/* Clients for as little noise in the average, z * clip / clients a value, as this run had. */
+/* Returns the number of clients at which the average has as little noise per value, z * clip /
+ * clients, as in this run. */
 static double as_here(const demo_scene *s, const plan_need *n)
 {
     return ceil(n->z / strtod(s->task->z, NULL) * s->clients);
@@ -30,7 +31,7 @@ static void model_path(char out[64], const demo_scene *s)
     snprintf(out, 64, "federation/aggregator/models/round-%" PRIu64 ".safetensors", last);
 }
 
-/* Every client that starts a round fetches the model; a client that is away fetches nothing. */
+/* Returns the size of a model file. Every client that starts a round fetches one. */
 static double model_bytes(const demo_scene *s)
 {
     char path[4096];
@@ -49,8 +50,8 @@ static void print_perplexity(const demo_result *r, const demo_scene *s, const ru
            " clients lost in round %" PRIu64 "\n"
            "  plain FedAvg            %8.1f   same text and training, all clients, no protection\n"
            "  best possible           %8.1f   the perplexity of the generator itself\n",
-           r->before, after, t->all.perplexity, s->lost, s->clients, s->lost_round, r->plain,
-           r->best);
+           r->plain.before, after, t->all.perplexity, s->lost, s->clients, s->lost_round,
+           r->plain.after, r->best);
 }
 
 static void print_privacy(const demo_scene *s, const run_totals *t, const plan_need *n)
@@ -64,7 +65,7 @@ static void print_privacy(const demo_scene *s, const run_totals *t, const plan_n
     else
         printf("  epsilon spent           %.1f at delta %g against a server%s\n",
                t->all.epsilon_server, s->task->delta,
-               t->all.epsilon_server > 10 ? ": that protects nobody" : "");
+               t->all.epsilon_server > 10 ? ": too large to protect anyone" : "");
     printf(
         "  epsilon %g               %s\n"
         "                          at delta %g; %.0f clients for as little noise as here, %" PRIu64
@@ -124,10 +125,11 @@ static sefl_status say_json(const demo_result *r, const demo_scene *s, const run
     json_fields(&j, lf_str("folder", s->out), lf_str("model", path), lf_u64("clients", s->clients),
                 lf_u64("rounds", s->rounds->n), lf_u64("released", t->released),
                 lf_u64("lost_clients", s->lost), lf_u64("lost_round", s->lost_round));
-    json_object(&j, "perplexity", lf_real("before", r->before), lf_real("after", t->all.perplexity),
-                lf_real("plain", r->plain), lf_real("best", r->best));
+    json_object(&j, "perplexity", lf_real("before", r->plain.before),
+                lf_real("after", t->all.perplexity), lf_real("plain", r->plain.after),
+                lf_real("best", r->best));
     json_fields(&j, lf_str("claim", isnan(t->all.epsilon_server) ? "none" : "dp"),
-                lf_real("epsilon", t->all.epsilon_server)); /* null where nothing is claimed */
+                lf_real("epsilon", t->all.epsilon_server)); /* null if nothing is claimed */
     json_object(&j, "epsilon_8", lf_real("z", n->z), lf_real("delta", n->delta),
                 lf_u64("clients", n->clients), lf_real("clients_as_here", as_here(s, n)),
                 lf_u64("clients_noise_no_larger", n->no_larger));

@@ -1,17 +1,17 @@
-/* demo_table: the result of a demo: perplexities side by side, the privacy claim and how many
- * clients a real claim would take, seconds and bytes of each part, who could see what, and the
- * files.
+/* demo_table: prints the result of a demo: perplexities side by side, the privacy claim and the
+ * number of clients that a strong claim needs, seconds and bytes of each part, what each party saw,
+ * and the files.
  *
  * Threads: one caller.   Secrets: none. */
 #ifndef CLI_FULL_DEMO_TABLE_H
 #define CLI_FULL_DEMO_TABLE_H
 
-#include "protocol/task.h"
+#include "cli/full/fedavg.h"
 #include "report/run_log.h"
 
 typedef struct demo_result {
-    /* perplexity on the public validation text; that after the rounds comes from the rounds */
-    double before, plain, best;
+    fedavg_result plain;
+    double best; /* perplexity of the text's generator on the validation text */
     double seconds, provision_seconds, plain_seconds;
     uint64_t update_bytes;
 } demo_result;

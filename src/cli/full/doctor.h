@@ -1,14 +1,15 @@
-/* doctor: can this machine, with a role's file on it, take part in a federation?
+/* doctor: checks whether this machine, with a role's settings file, can take part in a federation.
  *
  *     doctor d = { 0 };
  *     doctor_config(&d, path);                             // certificates, keys, ports, folders
  *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
  *     settings_clear(&d.set);
  *
- * Every check is a line: ok, warn (it works, but ...) or fail (it will not work), the finding, and
- * a remedy for the last two. The doctor changes nothing. It binds a port for a moment to see that
- * it is free, and dials each peer once without sending anything.
- * Threads: one owner.   Secrets: it reads the TLS key and the signing key to see that they fit. */
+ * Every check adds a line: ok, warn (it works, but ...) or fail (it will not work), the finding,
+ * and a remedy for the last two. The doctor changes nothing. It binds a port for a moment to check
+ * that it is free, and connects to each peer once without sending anything.
+ * Threads: one owner.   Secrets: it reads the TLS key and the signing key to check that they
+ * match. */
 #ifndef CLI_FULL_DOCTOR_H
 #define CLI_FULL_DOCTOR_H
 
@@ -24,26 +25,26 @@ typedef struct doctor_line {
 } doctor_line;
 
 typedef struct doctor {
-    const config_kind *k; /* of the file; NULL: its name tells */
-    settings set;         /* what the file says */
+    const config_kind *k; /* kind of the file; NULL: by its name */
+    settings set;         /* settings in the file */
     doctor_line at[DOCTOR_MAX];
-    size_t n, count[3]; /* of each status */
+    size_t n, count[3]; /* number of lines; number per status */
 } doctor;
 
-void doctor_ok(doctor *d, const char *name, const char *fmt, ...) SEFL_PRINTF(3, 4);
-/* status: DOCTOR_WARN or DOCTOR_FAIL. */
-void doctor_bad(doctor *d, doctor_status status, const char *name, const char *remedy,
+/* Adds a line. remedy is dropped if the status is DOCTOR_OK. */
+void doctor_add(doctor *d, doctor_status status, const char *name, const char *remedy,
                 const char *fmt, ...) SEFL_PRINTF(5, 6);
+#define doctor_ok(d, name, ...) doctor_add(d, DOCTOR_OK, name, "", __VA_ARGS__)
 
-/* Versions. */
+/* Adds the versions of the libraries. */
 void doctor_libraries(doctor *d);
-/* Is the address free to listen on? bad: the status if it is not. */
+/* Checks that the address is free to listen on. bad: the status if it is not. */
 void doctor_port(doctor *d, const char *name, const char *address, doctor_status bad,
                  const char *remedy);
-/* Checks what the role reads at its start: settings, files, certificate, task. False if the
- * settings are wrong. The caller clears d->set in any case. */
+/* Checks what the role reads when it starts: settings, files, certificate, task. False if the
+ * settings are wrong. The caller clears d->set either way. */
 bool doctor_settings(doctor *d, const char *path);
-/* doctor_settings, then memory, port and peers of this machine. */
+/* Runs doctor_settings, then checks memory, port and peers. */
 void doctor_config(doctor *d, const char *path);
 
 #endif

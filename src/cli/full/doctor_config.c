@@ -1,4 +1,5 @@
-/* A role's file: what it names must exist, fit together and be readable by its owner alone. */
+/* Checks a role's settings file: what it names must exist and fit together, and only the owner may
+ * read its secrets. */
 #include "cli/full/doctor.h"
 
 #include "base/clock.h"
@@ -26,7 +27,7 @@
 
 enum { DIAL_MS = 3000 };
 
-/* A key's value; NULL: the kind has no such key, or it is empty. */
+/* Returns a key's value; NULL if the kind has no such key or it is empty. */
 static const char *value_of(const doctor *d, const char *key)
 {
     const char *v = setting_find(d->set.schema, key) ? settings_text(&d->set, key) : "";
@@ -38,11 +39,11 @@ static bool is_role(const doctor *d, const char *name)
     return strcmp(d->k->name, name) == 0;
 }
 
-/* A line with the last error if the call failed; returns whether it succeeded. */
+/* True if the call succeeded; adds a line with the last error if it failed. */
 static bool passed(doctor *d, sefl_status st, const char *key, const char *remedy)
 {
     if (st != SEFL_OK)
-        doctor_bad(d, DOCTOR_FAIL, key, remedy, "%s", sefl_last_error());
+        doctor_add(d, DOCTOR_FAIL, key, remedy, "%s", sefl_last_error());
     return st == SEFL_OK;
 }
 
@@ -53,13 +54,13 @@ static void check_file(doctor *d, const char *key, const char *path)
     static const char secret[] = "tls.key sign_key key key_lock passphrase_file";
     struct stat sb;
     if (stat(path, &sb) != 0)
-        doctor_bad(d, DOCTOR_FAIL, key, "put it there, or change the setting", "%s: %s", path,
+        doctor_add(d, DOCTOR_FAIL, key, "put the file there, or change the setting", "%s: %s", path,
                    strerror(errno));
     else if (access(path, R_OK) != 0)
-        doctor_bad(d, DOCTOR_FAIL, key, "let the user that runs the role read it",
+        doctor_add(d, DOCTOR_FAIL, key, "let the user who runs the role read it",
                    "%s cannot be read", path);
     else if (setting_word(secret, key) >= 0 && (sb.st_mode & 077))
-        doctor_bad(d, DOCTOR_WARN, key, "chmod 600 it", "%s may be read by others (mode %03o)",
+        doctor_add(d, DOCTOR_WARN, key, "run chmod 600", "other users can read %s (mode %03o)",
                    path, (unsigned)(sb.st_mode & 0777));
     else
         doctor_ok(d, key, "%s", path);
@@ -67,7 +68,7 @@ static void check_file(doctor *d, const char *key, const char *path)
 
 static void check_files(doctor *d)
 {
-    /* the role makes these when it first needs them */
+    /* the role creates these when it first needs them */
     static const char later[] = "state models ready_file";
     for (const setting_def *def = d->set.schema; def->key; def++)
         if (def->type == SETTING_PATH && value_of(d, def->key) && setting_word(later, def->key) < 0)
@@ -76,7 +77,8 @@ static void check_files(doctor *d)
 
 /* ---- text ------------------------------------------------------------------------------- */
 
-/* Reads all of it, as the role will, under some word list: is it there, is it text? */
+/* Reads all of the text as the role will, with any word list, to check that it exists and is
+ * text. */
 static sefl_status read_text(corpus *out, const doctor *d, const char *key, const corpus_file *f)
 {
     sefl_status st = SEFL_OK;
@@ -92,7 +94,8 @@ static sefl_status read_text(corpus *out, const doctor *d, const char *key, cons
         SEFL_TRY(corpus_read(out, words, f, NULL));
     else {
         SEFL_TRY(corpus_paths_find(&paths, f->path));
-        for (int i = CORPUS_SPLITS; i-- > 0;) { /* the training text last: it is counted */
+        for (int i = CORPUS_SPLITS;
+             i-- > 0;) { /* the training text last: check_text prints its counts */
             corpus_clear(out);
             one.path = paths.path[i];
             if (one.path)
@@ -113,14 +116,14 @@ static void check_text(doctor *d, const char *key)
     if (!f.path || !file_exists(f.path))
         return; /* check_files has reported it */
     if (format && strcmp(format, "guess") != 0 && corpus_format_parse(&f.format, format) != SEFL_OK)
-        return; /* the schema has refused such a word */
+        return; /* the schema has refused such a value */
     if (passed(d, read_text(&c, d, key, &f), key,
                "put text there: UTF-8, in .txt, .tokens, .jsonl, .ndjson or .csv files"))
         doctor_ok(d, key, "%zu words in %zu lines, all UTF-8", c.tokens - c.lines, c.lines);
     corpus_clear(&c);
 }
 
-/* A client's ledger belongs to its text. */
+/* Checks that a client's ledger belongs to its text. */
 static void check_ledger(doctor *d)
 {
     const char *path = value_of(d, "ledger"), *text = value_of(d, "text");
@@ -130,37 +133,37 @@ static void check_ledger(doctor *d)
 
 /* ---- the task --------------------------------------------------------------------------- */
 
-/* A server's ledger belongs to the task's population. */
+/* Checks that a server's ledger belongs to the task's population. */
 static void check_population(doctor *d, const task *t)
 {
     ledger *book = NULL;
     const char *path = value_of(d, "ledger"), *remedy = "name the ledger of this population";
     if (passed(d, ledger_open_read(&book, path), "ledger", remedy) &&
         strcmp(ledger_population(book), t->population) != 0)
-        doctor_bad(d, DOCTOR_FAIL, "ledger", remedy,
+        doctor_add(d, DOCTOR_FAIL, "ledger", remedy,
                    "%s is the ledger of \"%s\", the task's population is \"%s\"", path,
                    ledger_population(book), t->population);
     ledger_close(book);
 }
 
-/* The kind of CSP's key, and its need of a list of clients, depend on the task. */
+/* The task decides which kind of key CSP needs and whether it needs a list of clients. */
 static void check_csp_key(doctor *d, const task *t)
 {
     sefl_buf file = { 0 };
     keyfile_info info = { 0 };
     const char *path = value_of(d, "key");
-    const char *remedy = "name the file that 'sefl key new' made for this task";
+    const char *remedy = "name the file that 'sefl key new' wrote for this task";
     sefl_status st = file_read(&file, path, KEYFILE_BYTES_MAX);
     if (st == SEFL_OK)
         st = keyfile_info_read(&info, buf_span(&file));
     if (passed(d, st, "key", remedy) &&
         (!info.secret || (info.kind == KEYFILE_ROOT) != (t->pub == NULL)))
-        doctor_bad(d, DOCTOR_FAIL, "key", remedy, "%s: this task needs %s", path,
+        doctor_add(d, DOCTOR_FAIL, "key", remedy, "%s: this task needs %s", path,
                    t->pub ? "the secret key of a Paillier pair" : "a root ('sefl key new')");
     if (!value_of(d, "ca"))
-        doctor_bad(d, task_is_sealed(t) ? DOCTOR_FAIL : DOCTOR_WARN, "ca",
+        doctor_add(d, task_is_sealed(t) ? DOCTOR_FAIL : DOCTOR_WARN, "ca",
                    "name the folder of 'sefl ca new'",
-                   task_is_sealed(t) ? "not set: CSP then knows no clients and refuses a pad task"
+                   task_is_sealed(t) ? "not set: CSP knows no clients and refuses a pad task"
                                      : "not set: certificates cannot be revoked");
     buf_clear(&file);
 }
@@ -175,12 +178,13 @@ static void check_released(doctor *d, const task *t)
                                               .vocab = value_of(d, "vocab"),
                                               .valid = value_of(d, "valid") },
                           &words, &valid),
-           "task", "give the files from which the task was made");
+           "task", "name the files that the task was created from");
     corpus_clear(&valid);
     vocab_free(words);
 }
 
-/* Reads the task as the server does: signatures, own key, and the files whose hashes it holds. */
+/* Reads the task as the server does: signatures, own key, and the files whose hashes it
+ * contains. */
 static void check_task(doctor *d)
 {
     task t = { 0 };
@@ -188,7 +192,7 @@ static void check_task(doctor *d)
     sign_key *key = NULL;
     const bool csp = is_role(d, "csp");
     if (passed(d, sign_key_read(&key, value_of(d, "sign_key")), "sign_key",
-               "name the file that 'sefl key sign' made") &&
+               "name the file that 'sefl key sign' wrote") &&
         passed(d,
                own_task_read(&t, &bytes, value_of(d, "task"), key,
                              csp ? OWN_TASK_CSP : OWN_TASK_AGGREGATOR),
@@ -201,7 +205,7 @@ static void check_task(doctor *d)
     sign_key_free(key);
 }
 
-/* The policy file of a client, the trust list of a server, the user to become. */
+/* Checks a client's policy file, a server's trust list and the user to switch to. */
 static void check_named(doctor *d)
 {
     const char *rules = value_of(d, "policy"), *ca = value_of(d, "ca"), *user = value_of(d, "user");
@@ -213,7 +217,7 @@ static void check_named(doctor *d)
     if (ca && file_path(path, "%s/trust", ca) == SEFL_OK)
         passed(d, trust_read(&list, path), "ca", "name the folder of 'sefl ca new'");
     if (user && !getpwnam(user))
-        doctor_bad(d, DOCTOR_FAIL, "user", "add the user, or change `user`",
+        doctor_add(d, DOCTOR_FAIL, "user", "add the user, or change `user`",
                    "there is no user \"%s\"", user);
     trust_free(list);
 }
@@ -227,38 +231,37 @@ static void check_chain(doctor *d, const tls_id *id)
     if (own.code == X509_OK)
         doctor_ok(d, "chain", "issued by a CA of tls.peers");
     else if (own.code != X509_UNKNOWN_ISSUER)
-        doctor_bad(d, DOCTOR_FAIL, "chain", "peers will refuse it: have a new one issued", "%s",
+        doctor_add(d, DOCTOR_FAIL, "chain", "peers will refuse it: have a new one issued", "%s",
                    own.why);
-    else if (is_role(d, "csp"))
-        doctor_ok(d, "chain", "issued by a CA that is not in tls.peers; peers decide");
     else
-        doctor_bad(d, DOCTOR_WARN, "chain", "peers must know that CA: ask their operators",
-                   "issued by a CA that is not in tls.peers; peers decide");
+        doctor_add(d, is_role(d, "csp") ? DOCTOR_OK : DOCTOR_WARN, "chain",
+                   "peers must trust that CA: ask their operators",
+                   "issued by a CA that is not in tls.peers; the peers decide whether to trust it");
 }
 
 static void check_certificate(doctor *d)
 {
-    static const char renew[] = "renew it with the same key: the identity stays";
+    static const char renew[] = "renew it with the same key to keep the identity";
     tls_id *id = NULL;
     sefl_clock c = clock_wall();
     if (!passed(d,
                 tls_id_read(&id, value_of(d, "tls.cert"), value_of(d, "tls.key"),
                             value_of(d, "tls.peers")),
-                "certificate", "certificate, key and CA must be PEM and belong together"))
+                "certificate", "certificate, key and CA must be PEM files that belong together"))
         return;
     const char *name = tls_id_name(id);
     const int64_t left = tls_id_expires(id) - (int64_t)(clock_ns(&c) / 1000000000u);
     const int64_t days = left / 86400;
     if (!is_role(d, tls_id_role(id)))
-        doctor_bad(d, DOCTOR_FAIL, "certificate",
+        doctor_add(d, DOCTOR_FAIL, "certificate",
                    "have it issued for the role: OU \"sefl ROLE\" in the subject",
-                   "\"%s\" is for the role \"%s\", this file is a %s's", name, tls_id_role(id),
-                   d->k->name);
+                   "\"%s\" is for the role \"%s\", but this is the file of a %s", name,
+                   tls_id_role(id), d->k->name);
     else if (left <= 0)
-        doctor_bad(d, DOCTOR_FAIL, "certificate", renew, "\"%s\" expired %" PRId64 " days ago",
+        doctor_add(d, DOCTOR_FAIL, "certificate", renew, "\"%s\" expired %" PRId64 " days ago",
                    name, -days);
     else if (days < OWN_CERT_SOON_DAYS)
-        doctor_bad(d, DOCTOR_WARN, "certificate", renew, "\"%s\" expires in %" PRId64 " days", name,
+        doctor_add(d, DOCTOR_WARN, "certificate", renew, "\"%s\" expires in %" PRId64 " days", name,
                    days);
     else
         doctor_ok(d, "certificate", "\"%s\", role %s, %" PRId64 " more days", name, d->k->name,
@@ -267,7 +270,7 @@ static void check_certificate(doctor *d)
     tls_id_free(id);
 }
 
-/* A client compares the server's name with those in the certificate; without any it refuses. */
+/* A client compares the server's name with the names in the certificate; without any it refuses. */
 static void check_hosts(doctor *d)
 {
     sefl_buf pem = { 0 }, hosts = { 0 };
@@ -275,13 +278,15 @@ static void check_hosts(doctor *d)
     if (file_read(&pem, value_of(d, "tls.cert"), X509_CERT_MAX) != SEFL_OK ||
         x509_info_read(&info, buf_span(&pem), NULL) != SEFL_OK)
         ; /* check_certificate has reported it */
-    else if (!passed(d, x509_hosts_read(&hosts, buf_span(&pem)), "hosts", "have it issued anew"))
+    else if (!passed(d, x509_hosts_read(&hosts, buf_span(&pem)), "hosts",
+                     "have a new certificate issued"))
         ;
     else if (hosts.n == 0 && strchr(info.name, '.')) /* GnuTLS looks there, others do not */
-        doctor_bad(d, DOCTOR_WARN, "hosts", "have it issued with the host as alternative name",
-                   "the certificate has its host, %s, in the common name alone", info.name);
+        doctor_add(d, DOCTOR_WARN, "hosts",
+                   "have it issued with the host as a subject alternative name",
+                   "the certificate has its host, %s, only in the common name", info.name);
     else if (hosts.n == 0)
-        doctor_bad(d, DOCTOR_FAIL, "hosts",
+        doctor_add(d, DOCTOR_FAIL, "hosts",
                    "have it issued with them: 'sefl ca renew FOLDER --server FILE --hosts NAME'",
                    "the certificate names no host: every client will refuse it");
     else
@@ -303,7 +308,7 @@ static void check_peer(doctor *d, const char *key)
         socket_dial(&fd, a.host, a.port, socket_now_ms() + DIAL_MS) == SEFL_OK)
         doctor_ok(d, key, "%s can be reached", text);
     else
-        doctor_bad(d, DOCTOR_WARN, key, "is it running? do name, port and firewalls allow it?",
+        doctor_add(d, DOCTOR_WARN, key, "is it running? check name, port and firewalls",
                    "%s cannot be reached from here", text);
     if (fd >= 0)
         close(fd);
@@ -320,20 +325,20 @@ void doctor_port(doctor *d, const char *name, const char *address, doctor_status
     if (tls_listen(&fd, a.host, a.port, &bound) == SEFL_OK)
         doctor_ok(d, name, "%s is free", address);
     else
-        doctor_bad(d, bad, name, remedy, "%s", sefl_last_error());
+        doctor_add(d, bad, name, remedy, "%s", sefl_last_error());
     if (fd >= 0)
         close(fd);
 }
 
-/* The very check that the role makes at its start. */
+/* The same check that the role makes when it starts. */
 static void check_memory(doctor *d, const char *memory_lock)
 {
     if (confine_memory(NULL, memory_lock) != SEFL_OK)
-        doctor_bad(
-            d, DOCTOR_FAIL, "memory_lock",
-            "LimitMEMLOCK=64M of the service, ulimit -l 65536 in a shell; or memory_lock: try",
-            "required, but keys cannot be locked in memory: the role will not start");
-    secmem_require(false); /* the doctor itself holds no key */
+        doctor_add(d, DOCTOR_FAIL, "memory_lock",
+                   "LimitMEMLOCK=64M in the service's unit, ulimit -l 65536 in a shell; or "
+                   "memory_lock: try",
+                   "required, but keys cannot be locked in memory: the role will not start");
+    secmem_require(false); /* the doctor itself keeps no key */
 }
 
 bool doctor_settings(doctor *d, const char *path)
@@ -377,7 +382,7 @@ void doctor_config(doctor *d, const char *path)
         check_memory(d, value_of(d, "memory_lock"));
     if (value_of(d, "listen"))
         doctor_port(d, "listen", value_of(d, "listen"), DOCTOR_FAIL,
-                    "does the role run already? else free the port or change `listen`");
+                    "is the role already running? otherwise free the port or change `listen`");
     check_peer(d, "csp");
     check_peer(d, "server");
 }

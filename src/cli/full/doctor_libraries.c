@@ -1,4 +1,4 @@
-/* A file of its own: OpenSSL's headers and net/x509.h both have names that begin with X509_. */
+/* A separate file: OpenSSL's headers and net/x509.h both define names that begin with X509_. */
 #include "cli/full/doctor.h"
 
 #include "model/nn/nn.h"
@@ -27,10 +27,10 @@ void doctor_libraries(doctor *d)
               curl_version_info(CURLVERSION_NOW)->version, JANSSON_VERSION, sqlite3_libversion(),
               major, minor, patch);
     if (gnutls_check_version("3.7.0") == NULL)
-        doctor_bad(d, DOCTOR_FAIL, "gnutls", "install GnuTLS 3.7 or later",
-                   "%s is too old for TLS 1.3 as used", gnutls_check_version(NULL));
+        doctor_add(d, DOCTOR_FAIL, "gnutls", "install GnuTLS 3.7 or later",
+                   "%s is too old for our use of TLS 1.3", gnutls_check_version(NULL));
     if (OPENSSL_version_major() != OPENSSL_VERSION_MAJOR)
-        doctor_bad(d, DOCTOR_FAIL, "openssl", "build again on this machine: make clean; make",
-                   "OpenSSL %u is here, the program was built for %d", OPENSSL_version_major(),
-                   OPENSSL_VERSION_MAJOR);
+        doctor_add(d, DOCTOR_FAIL, "openssl", "rebuild on this machine: make clean; make",
+                   "this machine has OpenSSL %u, the program was built for %d",
+                   OPENSSL_version_major(), OPENSSL_VERSION_MAJOR);
 }

@@ -1,4 +1,4 @@
-/* experiment_args: the options that say which experiment, the same for simulate and plan. */
+/* experiment_args: the options of `sefl simulate` and `sefl plan` that select an experiment. */
 #ifndef CLI_FULL_EXPERIMENT_ARGS_H
 #define CLI_FULL_EXPERIMENT_ARGS_H
 
@@ -7,19 +7,19 @@
 
 typedef struct experiment_args {
     const char *file;
-    settings flags; /* what --set and its like say */
+    settings flags; /* settings of --set, --set-file and shortcuts */
     settings set;   /* the file, overridden by the flags */
-    size_t runs;    /* of the sweep */
+    size_t runs;    /* number of runs in the sweep */
 } experiment_args;
 
 /* -c FILE, --set and --set-file, for a struct that begins with an experiment_args. */
-#define EXPERIMENT_OPTIONS                                                                   \
-    { "config",                                                                              \
-      SETTING_PATH,                                                                          \
-      "",                                                                                    \
-      .letter = 'c',                                                                         \
-      SETTING_TO(experiment_args, file),                                                     \
-      .help = "The experiment; 'sefl init' writes one, docs/SIMULATION.md lists the keys" }, \
+#define EXPERIMENT_OPTIONS                                                                    \
+    { "config",                                                                               \
+      SETTING_PATH,                                                                           \
+      "",                                                                                     \
+      .letter = 'c',                                                                          \
+      SETTING_TO(experiment_args, file),                                                      \
+      .help = "Experiment file; 'sefl init' writes one, docs/SIMULATION.md lists the keys" }, \
         OPTION_SET
 /* The part of a cli_command that both share; `call` is .run = ... or .work = ... */
 /* clang-format off */
@@ -35,7 +35,7 @@ extern const cli_shortcut experiment_shortcuts[];
 sefl_status experiment_args_read(const cli_action *a, void *args) SEFL_MUST_CHECK;
 void experiment_args_clear(void *args);
 
-/* Calls fn for each run of the sweep, with its settings and the experiment made of them. */
+/* Calls fn for each run of the sweep, with its settings and the experiment built from them. */
 typedef sefl_status experiment_fn(void *ctx, settings *one, experiment *e);
 sefl_status experiment_args_each(const experiment_args *a, experiment_fn *fn,
                                  void *ctx) SEFL_MUST_CHECK;

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* The folder's federation, as far as training needs one. */
+/* Reads the parts of the folder's federation that training needs. */
 static sefl_status read_folder(federation *f, const fedavg_config *c)
 {
     char path[PATH_MAX];
@@ -22,13 +22,13 @@ static sefl_status read_folder(federation *f, const fedavg_config *c)
     SEFL_PASS(corpus_read(&f->valid, f->words, &(corpus_file){ .path = path }, NULL));
     SEFL_PASS(file_path(path, "%s/public/init.safetensors", c->folder));
     SEFL_PASS(model_read(&f->meta, &f->theta, &count, path));
-    SEFL_NEED(count == c->task->params, SEFL_EPROTO, "%s: %zu values, the task says %zu", path,
+    SEFL_NEED(count == c->task->params, SEFL_EPROTO, "%s has %zu values, the task has %zu", path,
               count, c->task->params);
     SEFL_PASS(sefl_new(&f->text, c->clients, sizeof *f->text));
     SEFL_PASS(sefl_new(&f->client, c->clients, sizeof *f->client));
-    for (f->clients = 0; f->clients < c->clients; f->clients++) {
-        uint32_t i = f->clients;
-        f->client[i][0] = (uint8_t)i; /* dropout's seed depends on it, nothing else */
+    f->clients = c->clients;
+    for (uint32_t i = 0; i < c->clients; i++) {
+        f->client[i][0] = (uint8_t)i; /* only the seed of dropout depends on it */
         f->client[i][1] = (uint8_t)(i >> 8);
         SEFL_PASS(file_path(path, "%s/clients/client-%0*" PRIu32 "/text", c->folder, width, i + 1));
         SEFL_PASS(client_text_read(&f->text[i], f->words, &(corpus_file){ .path = path }, NULL));
@@ -36,52 +36,51 @@ static sefl_status read_folder(federation *f, const fedavg_config *c)
     return SEFL_OK;
 }
 
-static sefl_status judge(work *w, const federation *f, double *perplexity)
+static sefl_status evaluate(work *w, const federation *f, double *perplexity)
 {
-    double loss = NAN;
-    sefl_status st = work_evaluate(w, &loss, f->theta);
+    double loss;
+    SEFL_PASS(work_evaluate(w, &loss, f->theta));
     *perplexity = exp(loss);
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status fedavg_run(fedavg_result *out, const fedavg_config *c, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
     experiment e = { .protection = protection_named("none") };
-    federation f = { .e = &e, .task = *c->task };
+    federation *f = NULL;
     population_member *all = NULL;
     step_state step = { 0 };
     work *w = NULL;
     pool *threads = NULL;
     work_got got;
-    f.task.unit = TASK_UNIT_CLIENT; /* nothing is clipped */
+    SEFL_TRY(sefl_new(&f, 1, sizeof *f));
+    f->e = &e;
+    f->task = *c->task;
+    f->task.unit = TASK_UNIT_CLIENT; /* nothing is clipped */
     SEFL_TRY(pool_new(&threads, c->threads));
-    SEFL_TRY(read_folder(&f, c));
-    SEFL_TRY(work_new(&w, &f, threads, NULL, NULL));
-    SEFL_TRY(step_new(&step, &f.task));
+    SEFL_TRY(read_folder(f, c));
+    SEFL_TRY(work_new(&w, f, threads, NULL, NULL));
+    SEFL_TRY(step_new(&step, &f->task));
     SEFL_TRY(sefl_new(&all, c->clients, sizeof *all));
     for (uint32_t i = 0; i < c->clients; i++)
         all[i].client = i;
-    SEFL_TRY(judge(w, &f, &out->before));
+    SEFL_TRY(evaluate(w, f, &out->before));
     for (uint64_t round = 1; round <= c->task->rounds; round++) {
         SEFL_CHECK(progress_report(progress, round - 1, c->task->rounds), SEFL_ECANCELLED,
                    "stopped");
-        SEFL_TRY(
-            work_round(w, &got, &(round_header){ .round = round }, f.theta, all, c->clients, NULL));
-        SEFL_TRY(step_apply(&step, &f.task, f.theta, got.average));
+        SEFL_TRY(work_round(w, &got, &(round_header){ .round = round }, f->theta, all, c->clients,
+                            NULL));
+        SEFL_TRY(step_apply(&step, &f->task, f->theta, got.average));
     }
-    SEFL_TRY(judge(w, &f, &out->after));
+    SEFL_TRY(evaluate(w, f, &out->after));
 done:
     work_free(w);
     step_clear(&step);
-    for (uint32_t i = 0; f.text && i < c->clients; i++)
-        corpus_clear(&f.text[i]);
-    sefl_free(f.text);
-    sefl_free(f.client);
-    sefl_free(f.theta);
+    if (f)
+        f->task = (task){ 0 }; /* the caller's */
+    federation_free(f);
     sefl_free(all);
-    corpus_clear(&f.valid);
-    vocab_free(f.words);
     pool_free(threads);
     return st;
 }

@@ -1,14 +1,14 @@
-/* fedavg: plain federated averaging of the same task on the same text, in this process: no
- * encryption, no clipping, no quantising, no noise, no dropouts. The demo compares the protected
- * run with it.
+/* fedavg: plain federated averaging of a task on the clients' text, in this process: no encryption,
+ * clipping, quantising, noise or dropouts. The demo compares the protected run with it.
  *
- *     SEFL_TRY(fedavg_run(&after, &(fedavg_config){ .folder = "fed", .clients = 8 }, &progress));
+ *     fedavg_config c = { .folder = "fed", .task = &task, .clients = 8 };
+ *     SEFL_TRY(fedavg_run(&result, &c, &progress));
  *
- * The folder is one of `sefl provision`: vocabulary, initial model and every client's text come
- * from it. Training and averaging are those of the simulator's `protection: none`
- * (simulate/work.h). The result does not depend on the number of threads.
- * Threads: one call at a time; works on a pool of its own.   Secrets: the clients' text, on a
- * machine that has all of it. */
+ * `sefl provision` made the folder: it holds the vocabulary, the initial model and every client's
+ * text. Training and averaging are those of the simulator's `protection: none` (simulate/work.h).
+ * The result does not depend on the number of threads.
+ * Threads: one call at a time; uses its own pool.   Secrets: the clients' text, on a machine that
+ * has all of it. */
 #ifndef CLI_FULL_FEDAVG_H
 #define CLI_FULL_FEDAVG_H
 
@@ -26,7 +26,7 @@ typedef struct fedavg_result {
     double before, after; /* perplexity on the public validation text */
 } fedavg_result;
 
-/* progress counts rounds. */
+/* Trains for all rounds of the task; progress counts rounds. */
 sefl_status fedavg_run(fedavg_result *out, const fedavg_config *c,
                        const sefl_progress *progress) SEFL_MUST_CHECK;
 

@@ -19,7 +19,7 @@ sefl_status processes_init(processes *f, const char *log_folder)
 {
     *f = (processes){ 0 };
     ssize_t n = readlink("/proc/self/exe", f->program, sizeof f->program - 1);
-    SEFL_NEED(n > 0, SEFL_EIO, "this program's own file is not known: /proc/self/exe: %s",
+    SEFL_NEED(n > 0, SEFL_EIO, "cannot find this program's file: /proc/self/exe: %s",
               strerror(errno));
     SEFL_NEED(snprintf(f->log, sizeof f->log, "%s", log_folder) < (int)sizeof f->log, SEFL_EINVAL,
               "%.64s...: the path is too long", log_folder);
@@ -34,7 +34,7 @@ process *processes_find(processes *f, const char *name)
     return NULL;
 }
 
-/* In the child, between fork and exec: no memory is taken, nothing is printed. */
+/* Runs in the child between fork and exec: allocates nothing and prints nothing. */
 static void become(const processes *f, int log, pid_t parent, char **argv)
 {
     static const int usual[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
@@ -58,8 +58,8 @@ sefl_status processes_start(processes *f, const char *name, const char *const *a
     int log = -1;
     process *one = processes_find(f, name);
     pid_t parent = getpid();
-    SEFL_CHECK(!one || one->ended, SEFL_ESTATE, "%s runs already", name);
-    SEFL_CHECK(one || f->n < PROCESSES_MAX, SEFL_ERANGE, "%d processes are enough", PROCESSES_MAX);
+    SEFL_CHECK(!one || one->ended, SEFL_ESTATE, "%s is already running", name);
+    SEFL_CHECK(one || f->n < PROCESSES_MAX, SEFL_ERANGE, "at most %d processes", PROCESSES_MAX);
     size_t n = 0;
     for (; arguments[n]; n++) {
         SEFL_CHECK(n < ARGUMENTS_MAX, SEFL_ERANGE, "%s: too many arguments", name);
@@ -72,7 +72,7 @@ sefl_status processes_start(processes *f, const char *name, const char *const *a
         one = &f->at[f->n++];
         snprintf(one->name, sizeof one->name, "%s", name);
     }
-    one->ended = true; /* until there is a process */
+    one->ended = true; /* until the process exists */
     one->killed = false;
     fflush(NULL);
     pid_t pid = fork();
@@ -121,7 +121,7 @@ void processes_kill(processes *f, const char *name)
     look_at(one, 0);
 }
 
-static bool all_ended(processes *f)
+bool processes_all_ended(processes *f)
 {
     processes_look(f);
     for (size_t i = 0; i < f->n; i++)
@@ -132,12 +132,12 @@ static bool all_ended(processes *f)
 
 void processes_end(processes *f)
 {
-    if (all_ended(f))
+    if (processes_all_ended(f))
         return;
     for (size_t i = 0; i < f->n; i++)
         if (!f->at[i].ended)
             kill(f->at[i].pid, SIGTERM);
-    for (unsigned ms = 0; ms < END_MS && !all_ended(f); ms += PAUSE_MS)
+    for (unsigned ms = 0; ms < END_MS && !processes_all_ended(f); ms += PAUSE_MS)
         clock_pause_ms(PAUSE_MS);
     for (size_t i = 0; i < f->n; i++)
         processes_kill(f, f->at[i].name);

@@ -1,16 +1,16 @@
-/* processes: child processes that run this program; the command that starts them always ends them.
+/* processes: child processes that run this program; the command that starts them also ends them.
  *
  *     processes f;
  *     SEFL_TRY(processes_init(&f, "runs/demo/log"));
  *     SEFL_TRY(processes_start(&f, "csp", (const char *[]){ "csp", "-c", "csp.yml", NULL }));
- *     processes_look(&f);                                   // which have ended?
+ *     processes_look(&f);                                   // updates `ended`
  *     if (processes_find(&f, "csp")->ended) ...
  * done:
  *     processes_end(&f);                                    // SIGTERM, later SIGKILL; waits
  *
- * The output of a process is appended to LOG/NAME.log. A process is signalled by the id that fork
- * returned, and only before waitpid has returned it. If the caller dies, the kernel ends the
- * processes (PR_SET_PDEATHSIG).
+ * A process appends its output to LOG/NAME.log. Signals go only to a process id that fork returned
+ * and waitpid has not yet reaped. If the caller dies, the kernel kills the processes
+ * (PR_SET_PDEATHSIG).
  * Threads: the one that started the processes; it must live as long as they do. */
 #ifndef CLI_FULL_PROCESSES_H
 #define CLI_FULL_PROCESSES_H
@@ -27,7 +27,7 @@ typedef struct process {
     char name[PROCESSES_NAME_MAX];
     pid_t pid;
     bool ended, killed; /* killed: by processes_kill */
-    int rc;             /* exit code, or 128 + signal */
+    int rc;             /* exit code, or 128 + signal number */
 } process;
 
 typedef struct processes {
@@ -38,13 +38,17 @@ typedef struct processes {
 
 sefl_status processes_init(processes *f, const char *log_folder) SEFL_MUST_CHECK;
 
-/* arguments end with NULL, the command first. A name that has ended may be started again. */
+/* Starts `sefl` with the arguments: the command first, NULL last. A process that has ended may be
+ * started again under its name. */
 sefl_status processes_start(processes *f, const char *name,
                             const char *const *arguments) SEFL_MUST_CHECK;
 
+/* Notes which processes have ended. */
 void processes_look(processes *f);
-/* NULL: never started. */
+/* Returns NULL if no process of this name was started. */
 process *processes_find(processes *f, const char *name);
+/* True if every process has ended; calls processes_look. */
+bool processes_all_ended(processes *f);
 /* Sends SIGKILL and waits. */
 void processes_kill(processes *f, const char *name);
 void processes_end(processes *f);

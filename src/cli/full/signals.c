@@ -1,6 +1,6 @@
 /* Handlers write to a pipe that the thread reads. Waiting with sigwait and blocked signals would be
- * shorter, but OpenBLAS starts threads before main, with nothing blocked: the signal would find one
- * of those and end the process. */
+ * shorter, but OpenBLAS starts threads before main with no signal blocked: the kernel would deliver
+ * the signal to one of those and end the process. */
 #define _GNU_SOURCE /* pipe2 */
 #include "cli/full/signals.h"
 
@@ -25,13 +25,13 @@ struct signals {
     struct sigaction before[WANTED];
 };
 
-static int pipe_fd[2] = { -1, -1 }; /* one for the process: a handler has no argument */
+static int pipe_fd[2] = { -1, -1 }; /* global, because a handler has no argument */
 
 static void on_signal(int sig)
 {
     int e = errno;
     uint8_t byte = (uint8_t)sig;
-    (void)!write(pipe_fd[1], &byte, 1); /* a full pipe has told enough already */
+    (void)!write(pipe_fd[1], &byte, 1); /* a full pipe already holds enough signals */
     errno = e;
 }
 
@@ -64,14 +64,12 @@ static void restore(signals *s)
 
 sefl_status signals_start(signals **out, signals_fn *fn, void *ctx)
 {
-    sefl_status st = SEFL_OK;
-    signals *s = NULL;
     struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-    *out = NULL;
-    SEFL_CHECK(pipe_fd[0] < 0, SEFL_ESTATE, "signals are listened to already");
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
+    SEFL_MAKE(signals, s, out);
+    SEFL_CHECK(pipe_fd[0] < 0, SEFL_ESTATE, "another thread handles signals already");
     s->fn = fn, s->ctx = ctx;
-    SEFL_CHECK(pipe2(pipe_fd, O_CLOEXEC) == 0, SEFL_EIO, "no pipe: %s", strerror(errno));
+    SEFL_CHECK(pipe2(pipe_fd, O_CLOEXEC) == 0, SEFL_EIO, "cannot create a pipe: %s",
+               strerror(errno));
     fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK);
     sigemptyset(&sa.sa_mask);
     for (int i = 0; i < WANTED; i++) {

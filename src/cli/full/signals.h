@@ -1,12 +1,12 @@
-/* signals: a thread handles SIGTERM, SIGINT and SIGHUP of a long-running role, so that the handler
- * may lock, allocate and print.
+/* signals: handles SIGTERM, SIGINT and SIGHUP of a long-running role in a thread, so that the
+ * handler may lock, allocate and print.
  *
  *     SEFL_TRY(signals_start(&s, on_signal, me));
  *     ...
  *     signals_end(s);
  *
- * A second SIGTERM or SIGINT ends the process at once, with exit code 128 + the signal. A signal
- * that the parent ignored (nohup) stays ignored. */
+ * A second SIGTERM or SIGINT ends the process at once, with exit code 128 + the signal number. A
+ * signal that the parent ignores (nohup) stays ignored. */
 #ifndef CLI_FULL_SIGNALS_H
 #define CLI_FULL_SIGNALS_H
 

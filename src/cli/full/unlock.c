@@ -27,18 +27,12 @@ static sefl_status locked_room(cli_unlock *u, size_t n)
     bool locked = true;
     sefl_status st = secmem_new(&u->mem, n, &locked);
     if (st == SEFL_OK && !locked)
-        fprintf(stderr, "sefl: warning: memory cannot be locked; secrets may reach the swap "
+        fprintf(stderr, "sefl: warning: memory cannot be locked; secrets may be swapped out "
                         "(ulimit -l raises the limit)\n");
     return st;
 }
 
-static void warn_if_shared(const char *path)
-{
-    if (confine_others_read(path, NULL))
-        fprintf(stderr, "sefl: warning: others can read %s (chmod 600 helps)\n", path);
-}
-
-/* Most bytes that a file holds. Lockable memory is scarce; the size of a pipe is not known. */
+/* Maximum number of bytes in the file. Lockable memory is scarce; the size of a pipe is unknown. */
 static size_t bytes_of(const char *path)
 {
     struct stat sb;
@@ -52,7 +46,8 @@ static sefl_status from_file(cli_unlock *u, const char *path)
     SEFL_PASS(locked_room(u, most + 1));
     sefl_buf b = { .p = u->mem, .cap = most + 1, .max = most + 1 }; /* never grows: stays locked */
     SEFL_PASS(file_read(&b, path, most));
-    warn_if_shared(path);
+    if (confine_others_read(path, NULL))
+        fprintf(stderr, "sefl: warning: other users can read %s: run chmod 600\n", path);
     u->lock.secret = span_of(u->mem, b.n);
     return SEFL_OK;
 }
@@ -65,7 +60,7 @@ static sefl_status from_passphrase_file(cli_unlock *u)
         --*n;
     if (*n > 0 && u->mem[*n - 1] == '\r')
         --*n;
-    SEFL_NEED(*n > 0, SEFL_EINVAL, "%s holds no passphrase", u->passphrase_file);
+    SEFL_NEED(*n > 0, SEFL_EINVAL, "%s contains no passphrase", u->passphrase_file);
     SEFL_NEED(!memchr(u->mem, '\n', *n), SEFL_EINVAL,
               "%s has more than one line; a passphrase is one line", u->passphrase_file);
     return SEFL_OK;
@@ -74,7 +69,8 @@ static sefl_status from_passphrase_file(cli_unlock *u)
 /* ---- terminal -------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t caught;
-static int woken[2]; /* a pipe: a signal just before the wait, or in another thread, ends it too */
+static int
+    woken[2]; /* a pipe, so that a signal just before the wait or in another thread also ends it */
 
 static void on_signal(int sig)
 {
@@ -84,7 +80,7 @@ static void on_signal(int sig)
     errno = before;
 }
 
-/* Is there something to read, or a signal? */
+/* Waits for input or a signal; true if there is input. */
 static bool wait_for_key(int tty)
 {
     struct pollfd p[2] = { { .fd = tty, .events = POLLIN }, { .fd = woken[0], .events = POLLIN } };
@@ -96,7 +92,7 @@ static bool wait_for_key(int tty)
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP };
 enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
-/* One line without echo into out, at most LINE_MAX_BYTES - 1 bytes; *n without the newline. */
+/* Reads one line without echo, at most LINE_MAX_BYTES - 1 bytes; *n excludes the newline. */
 static sefl_status ask(int tty, const char *prompt, uint8_t *out, size_t *n)
 {
     struct termios was, quiet;
@@ -107,7 +103,7 @@ static sefl_status ask(int tty, const char *prompt, uint8_t *out, size_t *n)
     if (tcgetattr(tty, &was) != 0)
         return sefl_fail(SEFL_EINVAL, "cannot use the terminal: %s", strerror(errno));
     if (pipe2(woken, O_CLOEXEC | O_NONBLOCK) != 0)
-        return sefl_fail(SEFL_EIO, "cannot make a pipe: %s", strerror(errno));
+        return sefl_fail(SEFL_EIO, "cannot create a pipe: %s", strerror(errno));
     caught = 0;
     sigemptyset(&sa.sa_mask);
     for (size_t i = 0; i < SIGNALS; i++)
@@ -132,9 +128,9 @@ static sefl_status ask(int tty, const char *prompt, uint8_t *out, size_t *n)
     (void)close(woken[1]);
     if (caught) {
         sefl_wipe(out, LINE_MAX_BYTES);
-        raise(caught); /* as it would have been without us; a stopped program comes back here */
+        raise(caught); /* the default action; a stopped program continues here */
     }
-    SEFL_NEED(off, SEFL_EIO, "cannot switch the terminal's echo off");
+    SEFL_NEED(off, SEFL_EIO, "cannot turn off the terminal's echo");
     SEFL_NEED(!caught && got > 0, SEFL_ECANCELLED, "no passphrase was given");
     SEFL_NEED(*n > 0, SEFL_EINVAL, "the passphrase is empty");
     SEFL_NEED(*n < LINE_MAX_BYTES, SEFL_EINVAL, "the passphrase is longer than %d bytes",
@@ -149,12 +145,12 @@ static sefl_status from_terminal(cli_unlock *u)
     size_t n = 0, m = 0;
     int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     SEFL_CHECK(tty >= 0, SEFL_EINVAL,
-               "no terminal to ask for a passphrase: give --passphrase-file or --key-file");
+               "no terminal to ask for a passphrase: pass --passphrase-file or --key-file");
     SEFL_TRY(locked_room(u, LINE_MAX_BYTES));
     SEFL_TRY(secmem_new(&again, LINE_MAX_BYTES, NULL));
     SEFL_TRY(ask(tty, u->creating ? "new passphrase: " : "passphrase: ", u->mem, &n));
     if (u->creating) {
-        SEFL_TRY(ask(tty, "once more: ", again, &m));
+        SEFL_TRY(ask(tty, "repeat passphrase: ", again, &m));
         SEFL_CHECK(n == m && ct_eq_bytes(u->mem, again, n), SEFL_EINVAL,
                    "the two passphrases differ");
     }
@@ -169,23 +165,24 @@ done:
 sefl_status cli_unlock_get(cli_unlock *u, sealed_by by)
 {
     SEFL_NEED(!u->passphrase_file || !u->key_file, SEFL_EINVAL,
-              "--passphrase-file and --key-file exclude each other");
+              "--passphrase-file and --key-file cannot be combined");
     if (!u->creating && by == SEALED_BY_KEY_FILE)
-        SEFL_NEED(u->key_file, SEFL_EINVAL, "the key is locked with a key file: give --key-file");
+        SEFL_NEED(u->key_file, SEFL_EINVAL, "the key is locked with a key file: pass --key-file");
     if (!u->creating && by == SEALED_BY_PASSPHRASE)
-        SEFL_NEED(!u->key_file, SEFL_EINVAL, "the key is locked with a passphrase, not a file");
+        SEFL_NEED(!u->key_file, SEFL_EINVAL,
+                  "the key is locked with a passphrase, not with a key file");
     if (u->key_file) {
         u->lock.by = SEALED_BY_KEY_FILE;
         SEFL_PASS(from_file(u, u->key_file));
         SEFL_NEED(u->lock.secret.n >= KEY_FILE_MIN, SEFL_EINVAL,
-                  "%s has %zu bytes, a key file has at least %d (head -c 32 /dev/urandom > FILE "
-                  "makes one)",
+                  "%s has %zu bytes, a key file has at least %d (create one: head -c 32 "
+                  "/dev/urandom > FILE)",
                   u->key_file, u->lock.secret.n, KEY_FILE_MIN);
     } else {
         u->lock.by = SEALED_BY_PASSPHRASE;
         SEFL_PASS(u->passphrase_file ? from_passphrase_file(u) : from_terminal(u));
         SEFL_NEED(!u->creating || u->lock.secret.n >= PASSPHRASE_MIN, SEFL_EINVAL,
-                  "a passphrase of %zu characters is too easy to guess: at least %d",
+                  "a passphrase of %zu characters is too easy to guess: use at least %d",
                   u->lock.secret.n, PASSPHRASE_MIN);
     }
     return SEFL_OK;

@@ -1,10 +1,10 @@
-/* Walks libyaml's events with a stack of open maps; an entry is the length that the map's key added
- * to the path. Invariants:
- *   1. The walk fills settings of its own and hands them over whole: a file with an error in its
- *      last line changes nothing.
- *   2. The walk looks a key up when its value begins, so it refuses an unknown map before it reads
- *      the content; the schema bounds what it remembers about keys.
- *   3. Every sentence about a key begins with the place of that key, whichever event found it. */
+/* Walks libyaml's events with a stack of open maps; each entry is the length of the path outside the
+ * map. Invariants:
+ *   1. The walk fills a private settings object and hands it over at the end: a file with an error
+ *      in its last line changes nothing.
+ *   2. The walk looks up a key when its value begins, so it rejects an unknown map before it reads
+ *      the contents. The schema therefore bounds the memory for keys.
+ *   3. Every error about a key begins with the position of that key, whichever event detects it. */
 #include "config/yaml/yaml.h"
 
 #include "base/alloc.h"
@@ -22,16 +22,16 @@ enum { BYTES_MAX = 1 << 20, DEPTH_MAX = 16, PATH_MAX_BYTES = 256, ORIGIN_MAX = 5
 typedef struct walk {
     yaml_parser_t parser;
     const char *name;
-    settings got; /* filled here, handed over at the end */
+    settings got; /* handed over at the end */
 
-    char path[PATH_MAX_BYTES]; /* of the current key: model.block */
+    char path[PATH_MAX_BYTES]; /* the current key: model.block */
     size_t outside[DEPTH_MAX]; /* path length outside of each open map */
-    unsigned depth, documents; /* open maps; documents so far */
+    unsigned depth, documents; /* number of open maps; number of documents so far */
     bool has_key;              /* the path ends with a key whose value comes next */
     size_t in_map;             /* path length of the current map */
-    char origin[ORIGIN_MAX];   /* of the current key */
+    char origin[ORIGIN_MAX];   /* position of the current key */
     bool in_list;              /* between the brackets of a sequence */
-    sefl_buf list;             /* its items so far */
+    sefl_buf list;             /* the items so far, separated by commas */
     size_t items;
     sefl_buf seen; /* full keys read so far, each with its terminator */
 } walk;
@@ -48,7 +48,7 @@ static const setting_def *find(const walk *w, const char *key)
     return setting_find(w->got.schema, key);
 }
 
-/* Is the key a group: do settings begin with it and a point? */
+/* True if the key is a group: some settings begin with it and a dot. */
 static bool is_group(const walk *w, const char *key)
 {
     size_t n = strlen(key);
@@ -65,7 +65,7 @@ static sefl_status unknown_group(const walk *w)
     size_t n = 0, points = 0;
     for (const char *c = w->path; *c; c++)
         points += *c == '.';
-    for (const setting_def *d = w->got.schema; d->key; d++) { /* as many parts as the key has */
+    for (const setting_def *d = w->got.schema; d->key; d++) { /* groups of the same depth */
         const char *end = strchr(d->key, '.');
         for (size_t i = 0; end && i < points; i++)
             end = strchr(end + 1, '.');
@@ -84,8 +84,8 @@ static sefl_status unknown_group(const walk *w)
 
 static sefl_status plain(walk *w, const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-    SEFL_NEED(!anchor, SEFL_EINVAL, "%s: anchors (&%.40s) are not used here", w->origin, anchor);
-    SEFL_NEED(!tag, SEFL_EINVAL, "%s: tags (%.40s) are not used here", w->origin, tag);
+    SEFL_NEED(!anchor, SEFL_EINVAL, "%s: anchors (&%.40s) are not supported", w->origin, anchor);
+    SEFL_NEED(!tag, SEFL_EINVAL, "%s: tags (%.40s) are not supported", w->origin, tag);
     return SEFL_OK;
 }
 
@@ -94,10 +94,10 @@ static sefl_status on_key(walk *w, const yaml_event_t *e)
     sefl_span key = span_of(e->data.scalar.value, e->data.scalar.length);
     w->path[w->in_map] = 0;
     SEFL_PASS(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
-    SEFL_NEED(key.n > 0, SEFL_EINVAL, "%s: a key is empty", w->origin);
+    SEFL_NEED(key.n > 0, SEFL_EINVAL, "%s: empty key", w->origin);
     for (size_t i = 0; i < key.n; i++)
         SEFL_NEED(key.p[i] > 0x20 && key.p[i] != 0x7f, SEFL_EINVAL,
-                  "%s: a key holds white space or a control character", w->origin);
+                  "%s: a key contains white space or a control character", w->origin);
     SEFL_NEED(w->in_map + 1 + key.n < sizeof w->path, SEFL_EINVAL,
               "%s: unknown setting \"%.40s...\"", w->origin, (const char *)key.p);
     size_t n = w->in_map;
@@ -109,12 +109,12 @@ static sefl_status on_key(walk *w, const yaml_event_t *e)
     return SEFL_OK;
 }
 
-/* The current key was not written before. */
+/* SEFL_EINVAL if the file has already set the current key. */
 static sefl_status once(walk *w)
 {
     for (size_t i = 0; i < w->seen.n; i += strlen((const char *)w->seen.p + i) + 1)
         SEFL_NEED(strcmp((const char *)w->seen.p + i, w->path) != 0, SEFL_EINVAL,
-                  "%s: \"%s\" is written twice", w->origin, w->path);
+                  "%s: \"%s\" is set twice", w->origin, w->path);
     return wr_raw(&w->seen, w->path, strlen(w->path) + 1);
 }
 
@@ -122,7 +122,7 @@ static sefl_status set(walk *w, sefl_span value)
 {
     const bool known = find(w, w->path);
     SEFL_NEED(known || !is_group(w, w->path), SEFL_EINVAL,
-              "%s: \"%s\" is a group: its settings stand below it, indented", w->origin, w->path);
+              "%s: \"%s\" is a group: write its settings below it, indented", w->origin, w->path);
     if (known)
         SEFL_PASS(once(w));
     SEFL_PASS(settings_set_pair(&w->got, span_of_str(w->path), value, w->origin));
@@ -136,11 +136,12 @@ static sefl_status on_value(walk *w, const yaml_event_t *e)
     SEFL_PASS(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
     SEFL_NEED(v.n > 0 || e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || w->in_list ||
                   !find(w, w->path),
-              SEFL_EINVAL, "%s: \"%s\" has no value (\"\" is an empty one)", w->origin, w->path);
+              SEFL_EINVAL, "%s: \"%s\" has no value (write \"\" for an empty one)", w->origin,
+              w->path);
     if (!w->in_list)
         return set(w, v);
     SEFL_NEED(v.n > 0 && !memchr(v.p, ',', v.n), SEFL_EINVAL,
-              "%s: an item of \"%s\" is empty or holds a comma", w->origin, w->path);
+              "%s: an item of \"%s\" is empty or contains a comma", w->origin, w->path);
     return wr_fmt(&w->list, "%s%.*s", w->items++ ? "," : "", (int)v.n, (const char *)v.p);
 }
 
@@ -150,7 +151,7 @@ static sefl_status on_scalar(walk *w, const yaml_event_t *e)
         /* "---" alone: a document without content */
         if (e->data.scalar.length == 0 && e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
             return plain(w, e->data.scalar.anchor, e->data.scalar.tag);
-        return sefl_fail(SEFL_EINVAL, "%s: settings are written \"key: value\"", w->origin);
+        return sefl_fail(SEFL_EINVAL, "%s: a setting must have the form \"key: value\"", w->origin);
     }
     return w->has_key ? on_value(w, e) : on_key(w, e);
 }
@@ -158,14 +159,14 @@ static sefl_status on_scalar(walk *w, const yaml_event_t *e)
 static sefl_status on_map(walk *w, const yaml_event_t *e)
 {
     SEFL_PASS(plain(w, e->data.mapping_start.anchor, e->data.mapping_start.tag));
-    SEFL_NEED(!w->in_list, SEFL_EINVAL, "%s: an item of \"%s\" is a map: only plain values can be",
-              w->origin, w->path);
+    SEFL_NEED(!w->in_list, SEFL_EINVAL,
+              "%s: an item of \"%s\" is a map: only plain values are allowed", w->origin, w->path);
     SEFL_NEED(w->depth == 0 || w->has_key, SEFL_EINVAL, "%s: a map cannot be a key", w->origin);
-    SEFL_NEED(w->depth < DEPTH_MAX, SEFL_EINVAL, "%s: maps are nested deeper than %d", w->origin,
-              DEPTH_MAX);
+    SEFL_NEED(w->depth < DEPTH_MAX, SEFL_EINVAL, "%s: more than %d levels of nested maps",
+              w->origin, DEPTH_MAX);
     if (w->has_key) {
         const bool group = is_group(w, w->path);
-        SEFL_NEED(group || !find(w, w->path), SEFL_EINVAL, "%s: \"%s\" wants a value, not a map",
+        SEFL_NEED(group || !find(w, w->path), SEFL_EINVAL, "%s: \"%s\" must be a value, not a map",
                   w->origin, w->path);
         SEFL_PASS(group ? once(w) : unknown_group(w));
     }
@@ -185,12 +186,13 @@ static void on_map_end(walk *w)
 static sefl_status on_list(walk *w, const yaml_event_t *e)
 {
     SEFL_PASS(plain(w, e->data.sequence_start.anchor, e->data.sequence_start.tag));
-    SEFL_NEED(w->depth > 0, SEFL_EINVAL, "%s: settings are written \"key: value\"", w->origin);
+    SEFL_NEED(w->depth > 0, SEFL_EINVAL, "%s: a setting must have the form \"key: value\"",
+              w->origin);
     SEFL_NEED(w->has_key, SEFL_EINVAL, "%s: a list cannot be a key", w->origin);
-    SEFL_NEED(!w->in_list, SEFL_EINVAL, "%s: a list of \"%s\" holds a list", w->origin, w->path);
+    SEFL_NEED(!w->in_list, SEFL_EINVAL, "%s: the list \"%s\" contains a list", w->origin, w->path);
     const setting_def *d = find(w, w->path);
-    SEFL_NEED(!d || d->type == SETTING_TEXT, SEFL_EINVAL, "%s: \"%s\" wants one value, not a list",
-              w->origin, w->path);
+    SEFL_NEED(!d || d->type == SETTING_TEXT, SEFL_EINVAL,
+              "%s: \"%s\" must be one value, not a list", w->origin, w->path);
     w->in_list = true;
     w->items = 0;
     buf_reset(&w->list);
@@ -205,22 +207,23 @@ static sefl_status on_list_end(walk *w)
 
 static sefl_status on_document(walk *w, const yaml_event_t *e)
 {
-    SEFL_NEED(w->documents++ == 0, SEFL_EINVAL, "%s: a second document in one file", w->origin);
+    SEFL_NEED(w->documents++ == 0, SEFL_EINVAL, "%s: more than one document in the file",
+              w->origin);
     SEFL_NEED(e->data.document_start.tag_directives.start ==
                   e->data.document_start.tag_directives.end,
-              SEFL_EINVAL, "%s: tags (%%TAG) are not used here", w->origin);
+              SEFL_EINVAL, "%s: tags (%%TAG) are not supported", w->origin);
     return SEFL_OK;
 }
 
 static sefl_status on_event(walk *w, const yaml_event_t *e)
 {
-    if (w->depth == 0 || !w->has_key) /* a sentence about a value names the place of its key */
+    if (w->depth == 0 || !w->has_key) /* an error about a value names the position of its key */
         place(w, e->start_mark);
     switch (e->type) {
     case YAML_DOCUMENT_START_EVENT:
         return on_document(w, e);
     case YAML_ALIAS_EVENT:
-        return sefl_fail(SEFL_EINVAL, "%s: aliases (*%.40s) are not used here", w->origin,
+        return sefl_fail(SEFL_EINVAL, "%s: aliases (*%.40s) are not supported", w->origin,
                          (const char *)e->data.alias.anchor);
     case YAML_SCALAR_EVENT:
         return on_scalar(w, e);
@@ -250,7 +253,7 @@ static bool is_tab(sefl_span b, yaml_mark_t at)
     return i < b.n && b.p[i] == '\t';
 }
 
-/* What libyaml found wrong, with its place. */
+/* Reports libyaml's error with its position. */
 static sefl_status syntax_error(walk *w, sefl_span bytes)
 {
     const yaml_parser_t *p = &w->parser;
@@ -267,8 +270,7 @@ static sefl_status syntax_error(walk *w, sefl_span bytes)
     place(w, at);
     const char *problem = p->problem ? p->problem : "not YAML";
     if (p->error == YAML_SCANNER_ERROR && is_tab(bytes, at))
-        return sefl_fail(SEFL_EINVAL, "%s: a tab character; YAML is indented with blanks",
-                         w->origin);
+        return sefl_fail(SEFL_EINVAL, "%s: tab character: indent YAML with spaces", w->origin);
     if (p->context)
         return sefl_fail(SEFL_EINVAL, "%s: %s (%s)", w->origin, problem, p->context);
     return sefl_fail(SEFL_EINVAL, "%s: %s", w->origin, problem);
@@ -288,7 +290,7 @@ static sefl_status run(walk *w, sefl_span bytes)
     return st;
 }
 
-/* folder: where relative paths of this file count from. */
+/* folder: base of the file's relative paths. */
 static sefl_status read_from(settings *s, sefl_span bytes, const char *name, const char *folder)
 {
     sefl_status st = SEFL_OK;
@@ -297,7 +299,7 @@ static sefl_status read_from(settings *s, sefl_span bytes, const char *name, con
 
     SEFL_CHECK(bytes.n <= BYTES_MAX, SEFL_ERANGE, "%.400s: %zu bytes of settings, at most %d", name,
                bytes.n, BYTES_MAX);
-    /* libyaml would count a byte order mark as a column, and the first key as indented */
+    /* libyaml counts a byte order mark as a column, so the first key would look indented */
     if (bytes.n >= 3 && memcmp(bytes.p, "\xef\xbb\xbf", 3) == 0)
         bytes = span_of(bytes.p + 3, bytes.n - 3);
     SEFL_TRY(sefl_new(&w, 1, sizeof *w));

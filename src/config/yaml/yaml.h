@@ -1,24 +1,24 @@
-/* yaml: a YAML file as settings (config/settings.h): walks libyaml's events by the schema table.
+/* yaml: reads a YAML file into settings (config/settings.h), following the schema table.
  *
- * Nested maps become keys with points: `model: { block: 8 }` is model.block=8. Values are scalars;
- * a sequence of scalars becomes one value with commas where the schema's type is SETTING_TEXT.
- * Aliases, anchors, tags, several documents, duplicate keys and binary are errors. Every error
- * names file, line and column of the key; unknown keys come with a suggestion:
+ * Nested maps become keys with dots: `model: { block: 8 }` is model.block=8; `model.block: 8` is the
+ * same. Values are scalars; for SETTING_TEXT, a sequence of scalars becomes one value with commas.
+ * Aliases, anchors, tags, several documents, duplicate keys and binary data are errors. Every error
+ * names the file, line and column of the key, and suggests a name for an unknown key:
  *
  *     as.yml:7:3: unknown setting "model.blok"; did you mean "model.block"?
  *
  *     SEFL_TRY(yaml_read(&settings, "as.yml"));
  *
- * Relative paths (SETTING_PATH) count from the file's folder. A file counts whole or not at all. It
- * has at most 1 MiB and depth 16. A key may also be written with its points (`model.block: 8`).
- * Threads: one owner of the settings.   Secrets: none belong here. */
+ * Paths (SETTING_PATH) are relative to the file's folder. A file with an error changes no setting.
+ * The limits are 1 MiB and 16 levels of nesting.
+ * Threads: one owner of the settings.   Secrets: never put one here. */
 #ifndef CONFIG_YAML_YAML_H
 #define CONFIG_YAML_YAML_H
 
 #include "config/settings.h"
 
 sefl_status yaml_read(settings *s, const char *path) SEFL_MUST_CHECK;
-/* The same over bytes in memory (tests, fuzzing); messages call them `name`. */
+/* The same for bytes in memory (tests, fuzzing); `name` stands for the file name in errors. */
 sefl_status yaml_read_over(settings *s, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* What holds for every scheme: ranges, order, counts. The schemes do the arithmetic.
+/* Checks that all schemes share: ranges, order of calls, counts. The schemes do the arithmetic.
  *
  * A scheme's objects begin with the struct of ahe.h, where this file keeps the order of calls.
  * This file allocates and frees them; the scheme initialises and clears the rest. Invariants:
@@ -16,11 +16,11 @@
 #include <assert.h>
 #include <string.h>
 
-enum { BODIES_UNITS = 32 }; /* of pad: half a megabyte of the sum, a quarter of one of a body */
+enum { BODIES_UNITS = 32 }; /* pad: half a megabyte of the sum, a quarter of a megabyte of a body */
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Far beyond any model, far below an overflow of size_t. */
+/* Larger than any model, and far below an overflow of size_t. */
 #define VALUES_MAX ((size_t)1 << 32)
 
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *packing,
@@ -30,7 +30,7 @@ sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack 
 
     *p = (ahe_params){ 0 };
     SEFL_NEED(values >= 1 && values <= VALUES_MAX, SEFL_EINVAL,
-              "an update of %zu values: 1 to 2^32 are possible", values);
+              "an update of %zu values: must be 1 to 2^32", values);
     SEFL_PASS(pack_check(packing));
     SEFL_PASS(scheme->params(&tmp, pub));
     SEFL_NEED(tmp.unit_values >= 1, SEFL_EINVAL, "%s: no value of %u bits fits under this key",
@@ -52,10 +52,9 @@ size_t ahe_body_bytes(const ahe_params *p)
 /* Checks that [first, first + units) is inside the vector and not empty. */
 static sefl_status check_units(const ahe_params *p, size_t first, size_t units)
 {
-    if (units >= 1 && first < p->units && units <= p->units - first)
-        return SEFL_OK;
-    return sefl_fail(SEFL_ERANGE, "units %zu to %zu of a vector of %zu", first, first + units,
-                     p->units);
+    SEFL_NEED(units >= 1 && first < p->units && units <= p->units - first, SEFL_ERANGE,
+              "units %zu to %zu of a vector of %zu", first, first + units, p->units);
+    return SEFL_OK;
 }
 
 /* ---- client ---------------------------------------------------------------------------------- */
@@ -121,7 +120,7 @@ sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *u, uint8_t *out,
     if (n > p->values - first)
         n = p->values - first;
     SEFL_PASS(pack_check_values(&p->pack, values, n, first));
-    u->spent = true; /* these coins count as used, also if it fails */
+    u->spent = true; /* these coins count as used even if it fails */
     SEFL_PASS(p->scheme->upload_units(u, out, values, units, threads, progress));
     u->spent = false;
     u->next += units;
@@ -162,25 +161,27 @@ sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uin
     return p->scheme->sum_check_units ? p->scheme->sum_check_units(s, bytes, units) : SEFL_OK;
 }
 
-/* Checks that the sum is open and the previous update complete. */
+static sefl_status check_unbroken(const ahe_sum *s)
+{
+    SEFL_NEED(!s->broken, SEFL_ESTATE, "this sum failed half-way through an update: start again");
+    return SEFL_OK;
+}
+
 static sefl_status check_open(const ahe_sum *s)
 {
-    if (s->broken)
-        return sefl_fail(SEFL_ESTATE, "this sum failed half-way through an update: start anew");
-    if (s->closed)
-        return sefl_fail(SEFL_ESTATE, "the sum is closed with %u updates in it", s->clients);
+    SEFL_PASS(check_unbroken(s));
+    SEFL_NEED(!s->closed, SEFL_ESTATE, "the sum is closed with %u updates in it", s->clients);
     return SEFL_OK;
 }
 
 static sefl_status check_whole(const ahe_sum *s)
 {
-    if (s->taken > 0)
-        return sefl_fail(SEFL_ESTATE, "an update is subtracted only up to unit %zu of %zu",
-                         s->taken, s->p->units);
-    if (s->have_units == s->p->units)
-        return SEFL_OK;
-    return sefl_fail(SEFL_ESTATE, "update %u of the sum has %zu of its %zu units", s->clients,
-                     s->have_units, s->p->units);
+    SEFL_NEED(s->taken == 0, SEFL_ESTATE, "an update is subtracted only up to unit %zu of %zu",
+              s->taken, s->p->units);
+    SEFL_NEED(s->have_units == s->p->units, SEFL_ESTATE,
+              "update %u of the sum has %zu of its %zu units", s->clients, s->have_units,
+              s->p->units);
+    return SEFL_OK;
 }
 
 sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s)
@@ -241,7 +242,7 @@ sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const ui
 {
     SEFL_NEED(p->scheme->sum_take_units, SEFL_EUNSUPPORTED,
               "%s: an update cannot be subtracted from a sum", p->scheme->name);
-    SEFL_NEED(!s->broken, SEFL_ESTATE, "this sum failed half-way through an update: start anew");
+    SEFL_PASS(check_unbroken(s));
     SEFL_NEED(s->have_units == p->units && s->clients > 0, SEFL_ESTATE,
               "no whole update is in the sum");
     SEFL_PASS(check_units(p, first, units));
@@ -267,20 +268,14 @@ sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *s)
     return SEFL_OK;
 }
 
-static sefl_status check_closed(const ahe_sum *s)
-{
-    if (s->broken || s->clients == 0)
-        return sefl_fail(SEFL_ESTATE, "no update is in the sum, or half of one");
-    if (s->closed)
-        return check_whole(s);
-    return sefl_fail(SEFL_ESTATE, "the sum is still open: it is masked once its set is fixed");
-}
-
 sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *s, uint8_t *out, size_t first,
                                 size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
                                 pool *threads)
 {
-    SEFL_PASS(check_closed(s));
+    SEFL_NEED(!s->broken && s->clients > 0, SEFL_ESTATE,
+              "the sum holds no update, or only part of one");
+    SEFL_NEED(s->closed, SEFL_ESTATE, "the sum is still open: close it before it is masked");
+    SEFL_PASS(check_whole(s));
     SEFL_PASS(check_units(p, first, units));
     return p->scheme->sum_write_units(s, out, first, units, mask_seed, threads);
 }

@@ -1,10 +1,9 @@
 /* ahe: additively homomorphic encryption of long integer vectors: one interface, two schemes.
  *
- * A client encrypts its vector once. AS adds the uploads of the clients that arrived, and a mask of
- * its own. CSP decrypts the masked sum and nothing else. A scheme is a const table of
- * functions, `ahe_pad` or `ahe_paillier`; callers hold an ahe_params and need not know which. With
- * `paillier` CSP holds a secret key; with `pad` each upload has a seed, which reaches CSP sealed
- * (protocol/head.h).
+ * A client encrypts its vector once. AS adds the uploads that arrived, and its own mask. CSP
+ * decrypts the masked sum and nothing else. A scheme is a const table of functions, `ahe_pad` or
+ * `ahe_paillier`; callers hold an ahe_params and need not know which. With `paillier` CSP holds a
+ * secret key; with `pad` each upload has a seed, which reaches CSP sealed (protocol/head.h).
  *
  * A vector travels as *units*: a unit is one ciphertext (paillier) or one row of numbers (pad) and
  * holds `unit_values` numbers; zeros fill the last unit. Units are streamed, so memory does not
@@ -24,8 +23,8 @@
  *
  * Secret: values, coins, secret key, mask and its seed, plain units. Public: public key,
  * ciphertexts, contexts, all lengths. See docs/THREATS.md for what is not constant-time.
- * Threads: enc and params are shared freely once made; uploads, sums and decryptors have one owner
- * and spread their own work over the pool with a split that does not depend on its size. */
+ * Threads: enc and params may be shared once made. Uploads, sums and decryptors have one owner; they
+ * split their work over the pool in a way that does not depend on its size. */
 #ifndef CRYPTO_AHE_AHE_H
 #define CRYPTO_AHE_AHE_H
 
@@ -42,13 +41,13 @@
 
 enum { AHE_CONTEXT_BYTES = 32, AHE_SEED_BYTES = 32 };
 
-/* Of paillier; NULL for pad. */
+/* Keys of paillier; NULL for pad. */
 typedef struct paillier_pub ahe_pub;
 typedef struct paillier_sec ahe_sec;
 
 typedef struct ahe_scheme ahe_scheme;
 
-/* What all parties of a task agree on. Made by ahe_params_init, then read-only. */
+/* Parameters that all parties of a task share. ahe_params_init fills them; then they are read-only. */
 typedef struct ahe_params {
     const ahe_scheme *scheme;
     pack pack;     /* slot width, digits, bounds: see pack.h */
@@ -61,13 +60,13 @@ typedef struct ahe_params {
     size_t plain_bytes; /* one plain unit: masked or mask, little-endian, fixed length */
 } ahe_params;
 
-/* pad: all that CSP needs to know of one upload. Secret. */
+/* pad: everything that CSP needs to decrypt one upload. Secret. */
 typedef struct ahe_seed {
     uint8_t seed[AHE_SEED_BYTES];
     uint64_t stream; /* ahe_seed_stream of the upload's context */
 } ahe_seed;
 
-/* The objects. A scheme's own begin with these; its functions leave them to ahe.c. */
+/* The objects. A scheme's own structs begin with these; only ahe.c writes these members. */
 typedef struct ahe_enc { /* a public key made ready for encryption (tables) */
     const ahe_params *p;
 } ahe_enc;
@@ -80,16 +79,16 @@ typedef struct ahe_upload { /* one vector being encrypted, with its coins */
 
 typedef struct ahe_sum { /* a running sum of updates */
     const ahe_params *p;
-    uint64_t *have; /* bit u: unit u of the body that is being added is in */
+    uint64_t *have; /* bit u: unit u of the body being added is in the sum */
     size_t have_units;
-    size_t taken; /* units subtracted of the body that is being removed; 0: none is */
+    size_t taken; /* units already subtracted of the body being removed; 0: no body is */
     uint32_t clients;
     bool closed, broken;
 } ahe_sum;
 
 typedef struct ahe_dec { /* a secret key at work on one masked sum */
     const ahe_params *p;
-    uint32_t clients; /* pad: seeds that are in */
+    uint32_t clients; /* pad: number of seeds added */
     bool started;
 } ahe_dec;
 
@@ -98,8 +97,8 @@ struct ahe_scheme {
 
     sefl_status (*params)(ahe_params *p, const ahe_pub *pub);
 
-    /* init gets zero-filled memory of *_bytes; clear, which may be NULL, follows it also after a
-     * failure and does not free the object */
+    /* init gets zero-filled memory of *_bytes; clear, which may be NULL, is called even if init
+     * fails, and does not free the object */
     size_t enc_bytes, upload_bytes, sum_bytes, dec_bytes;
 
     sefl_status (*enc_init)(ahe_enc *e, const ahe_pub *pub, pool *pool,
@@ -115,11 +114,10 @@ struct ahe_scheme {
 
     sefl_status (*sum_init)(ahe_sum *s, const ahe_pub *pub);
     sefl_status (*sum_check_units)(const ahe_sum *s, const uint8_t *bytes,
-                                   size_t units); /* NULL: all bytes are fine */
+                                   size_t units); /* NULL: all bytes are valid */
     sefl_status (*sum_add_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                  pool *pool);
-    /* subtracts what sum_add_units added; the last units of a body subtract its client too. pad
-     * only, else NULL */
+    /* subtracts what sum_add_units added. pad only, else NULL */
     sefl_status (*sum_take_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                   pool *pool);
     sefl_status (*sum_close)(ahe_sum *s); /* NULL: nothing to do */
@@ -143,7 +141,7 @@ struct ahe_scheme {
     void (*plain_add)(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
 };
 
-/* What each scheme's file defines under these names. */
+/* The functions that each scheme's file defines under these names. */
 #define AHE_SCHEME_FUNCTIONS                                                                    \
     .params = params, .enc_bytes = sizeof(enc), .upload_bytes = sizeof(upload),                 \
     .sum_bytes = sizeof(sum), .dec_bytes = sizeof(dec), .enc_init = enc_init,                   \
@@ -153,38 +151,38 @@ struct ahe_scheme {
 
 extern const ahe_scheme ahe_pad, ahe_paillier;
 
-/* "pad" or "paillier"; SEFL_EINVAL with both names otherwise. */
+/* Finds a scheme by name, "pad" or "paillier"; SEFL_EINVAL, listing both, for any other name. */
 sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_CHECK;
 
 /* Fills params for vectors of `values` numbers, at most 2^32, packed as `pack` says. SEFL_EINVAL if
- * the pack is for another scheme, or its mask or guard is too thin. */
+ * the pack is for another scheme, or has too few mask or guard bits. */
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *pack,
                             const ahe_pub *pub, size_t values) SEFL_MUST_CHECK;
 
-/* Bytes of all units of an update, or of one masked sum. */
+/* Returns the size in bytes of a whole update, or of a masked sum. */
 size_t ahe_body_bytes(const ahe_params *p);
 
 /* ---- client ---------------------------------------------------------------------------------- */
 
-/* Builds what encryption under this key needs (Paillier: fixed-base tables, about a second).
- * pub and p must outlive e. */
+/* Prepares encryption under this key (Paillier: builds fixed-base tables, about a second). pub and p
+ * must outlive the result. */
 sefl_status ahe_enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *pool,
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 void ahe_enc_free(const ahe_params *p, ahe_enc *e);
 
-/* One vector of one (task, round): draws all coins of this upload from rng once. An upload object
- * encrypts one vector; coins are never used twice. */
+/* Starts the upload of one vector for one (task, round): draws all its coins from rng. An upload
+ * object encrypts one vector; coins are never used twice. */
 sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc *e,
                            const uint8_t context[AHE_CONTEXT_BYTES],
                            const sefl_rng *rng) SEFL_MUST_CHECK;
-/* pad: the seed to seal for CSP; its context was unique to (task, round, client). The caller wipes
- * it. */
+/* pad: copies the seed, for the caller to seal for CSP and to wipe. The upload's context must be
+ * unique to (task, round, client). */
 void ahe_upload_seed(const ahe_params *p, const ahe_upload *u, ahe_seed *out);
-/* The first 8 bytes of a context: where an upload's streams begin. */
+/* Returns the first stream number of an upload: the first 8 bytes of its context. */
 uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES]);
-/* Encrypts the next `units` units: values has units * unit_values numbers (the very last unit may
- * be short: what lies beyond p->values is not read). SEFL_ERANGE names the first value outside the
- * client's bound and encrypts nothing. SEFL_ESTATE beyond the last unit. */
+/* Encrypts the next `units` units: values has units * unit_values numbers (the last unit may be
+ * short: nothing beyond p->values is read). SEFL_ERANGE, with the index of the first value outside
+ * the client's bound, encrypts nothing. SEFL_ESTATE beyond the last unit. */
 sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *u, uint8_t *out,
                              const int64_t *values, size_t units, pool *pool,
                              const sefl_progress *progress) SEFL_MUST_CHECK;
@@ -193,28 +191,28 @@ void ahe_upload_free(const ahe_params *p, ahe_upload *u);
 /* ---- aggregation server ---------------------------------------------------------------------- */
 
 sefl_status ahe_sum_new(ahe_sum **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
-/* Checks the form of ciphertexts: SEFL_EPROTO with the reason. Changes nothing; any number of
- * bodies may be checked while they arrive. */
+/* Checks the form of ciphertexts: SEFL_EPROTO with the reason. It does not change the sum, so any
+ * number of bodies may be checked while they arrive. */
 sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uint8_t *bytes,
                                 size_t units) SEFL_MUST_CHECK;
-/* Adds a checked update: begin counts it, then come all its units in any order, each once.
- * SEFL_ERANGE beyond the packing's largest number of clients. */
+/* Adds a checked update: begin counts it; then all its units follow in any order, each once.
+ * SEFL_ERANGE beyond the packing's maximum number of clients. */
 sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
 sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                               size_t units, pool *pool) SEFL_MUST_CHECK;
-/* Adds n whole updates at once, each of ahe_body_bytes. The result is the same, but a thread passes
- * over the sum once instead of n times (with pad it is larger than the caches). */
+/* Adds n whole updates at once, each of ahe_body_bytes. The result is the same, but a thread reads
+ * the sum once instead of n times (with pad the sum is larger than the caches). */
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *pool) SEFL_MUST_CHECK;
-/* Subtracts a whole body that is in the sum, open or closed, before the sum is written: its units
- * in order, in any number of calls from unit 0 to the last. SEFL_EUNSUPPORTED where the scheme
- * cannot (paillier). The caller guarantees that the body is in the sum. */
+/* Subtracts a whole body from an open or closed sum, before the sum is written. The body's units come
+ * in order, from unit 0 to the last, in any number of calls. SEFL_EUNSUPPORTED if the scheme cannot
+ * subtract (paillier). The caller guarantees that the body is in the sum. */
 sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                          size_t units, pool *pool) SEFL_MUST_CHECK;
-/* Closes the set; checks the finished sum (gcd with N). */
+/* Closes the set of updates and checks the finished sum (paillier: gcd with N). */
 sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
-/* The masked sum. One seed for one closed set: the same seed on another set gives CSP the
- * difference of the two. */
+/* Writes the masked sum. A seed serves one closed set: the same seed on another set would give CSP
+ * the difference between the two. */
 sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *s, uint8_t *out, size_t first,
                                 size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
                                 pool *pool) SEFL_MUST_CHECK;
@@ -224,11 +222,11 @@ void ahe_sum_free(const ahe_params *p, ahe_sum *s);
 
 sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,
                         const uint8_t context[AHE_CONTEXT_BYTES]) SEFL_MUST_CHECK;
-/* pad: the seeds of n clients of the sum, each once, in any number of calls
- * before the first units. SEFL_ERANGE beyond the packing's largest number of clients. */
+/* pad: adds the seeds of n clients of the sum, each once, in any number of calls before the first
+ * units. SEFL_ERANGE beyond the packing's maximum number of clients. */
 sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                         pool *pool) SEFL_MUST_CHECK;
-/* Subtracts seeds that were added, before the first units. */
+/* Subtracts seeds that were added. Call it before the first units. */
 sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                          pool *pool) SEFL_MUST_CHECK;
 sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *d, uint8_t *plain, size_t first,
@@ -238,12 +236,12 @@ void ahe_dec_free(const ahe_params *p, ahe_dec *d);
 
 /* ---- plain units, at either server ----------------------------------------------------------- */
 
-/* The mask that ahe_sum_write_units adds for these units (without any constant offset). */
+/* Writes the mask that ahe_sum_write_units adds to these units (without any constant offset). */
 sefl_status ahe_mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
                            const uint8_t mask_seed[AHE_SEED_BYTES]) SEFL_MUST_CHECK;
-/* digit_i = floor(n * 2^g / 2^(w*i)) mod 2^(w+g): units * unit_values numbers of w + g bits. */
+/* Writes units * unit_values digits of w + g bits: digit_i = floor(n * 2^g / 2^(w*i)) mod 2^(w+g). */
 void ahe_plain_digits(const ahe_params *p, uint64_t *digits, const uint8_t *plain, size_t units);
-/* The exact signed sums under a mask (DP off). */
+/* Removes a mask: writes the exact signed sums (DP off). */
 void ahe_plain_unmask(const ahe_params *p, int64_t *values, const uint8_t *masked,
                       const uint8_t *mask, size_t units);
 /* Adds signed values, slot by slot, to plain units (`own` mode: a server's own noise). */

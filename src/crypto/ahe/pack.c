@@ -8,7 +8,7 @@
 typedef grid_u128 u128;
 
 enum {
-    CLIP_DIMENSION = 400, /* from here on one coordinate hardly ever holds 0.17 of the norm */
+    CLIP_DIMENSION = 400, /* from here on one coordinate rarely has 0.17 of the norm */
     K_USUAL = 16,
 };
 #define CLIP_LEAST ((pack_nano)170000000) /* 0.17 */
@@ -43,7 +43,7 @@ sefl_status pack_decimal(pack_nano *out, const char *text)
         unsigned d = (unsigned)(*c - '0');
         if (point) {
             unit /= 10;
-            ok = unit > 0; /* a tenth decimal, even a zero: say so rather than guess */
+            ok = unit > 0; /* a tenth decimal, even a zero, is an error */
             v += d * unit;
         } else {
             ok = v < C_MAX / 10;
@@ -62,7 +62,7 @@ sefl_status pack_decimal(pack_nano *out, const char *text)
 
 /* ---- with noise ------------------------------------------------------------------------------ */
 
-/* Sets k and value_max. Without a coordinate clip of the task's own, one is chosen (see pack.h). */
+/* Sets k and value_max. If the task sets no coordinate clip, chooses one (see pack.h). */
 static sefl_status choose_width(pack *p, const pack_config *c)
 {
     uint64_t most = grid_isqrt(p->s2), value_max = most;
@@ -98,8 +98,8 @@ static sefl_status choose_width(pack *p, const pack_config *c)
 }
 
 /* Carries between slots move a digit by at most 2^-g fine steps, an update's image by at most
- * sqrt(dimension) * 2^-g: kept below 10^-5 of the sensitivity, a quarter of what lies between the
- * computed Renyi factor 1.00472 and the 1.0048 that is accounted for. */
+ * sqrt(dimension) * 2^-g. That is kept below 10^-5 of the sensitivity, a quarter of the margin between
+ * the computed Renyi factor 1.00472 and the 1.0048 that the accountant uses. */
 static unsigned derive_g(uint64_t s2, uint64_t dimension)
 {
     unsigned g = PACK_G_PAILLIER;
@@ -171,7 +171,7 @@ sefl_status pack_init(pack *out, const pack_config *c)
     *out = (pack){ 0 };
     SEFL_NEED(c->clients >= 1, SEFL_EINVAL, "a task has at least one client");
     SEFL_NEED(c->dimension >= 1 && c->dimension <= DIM_MAX, SEFL_EINVAL,
-              "%llu coordinates: 1 to 2^40 are possible", (unsigned long long)c->dimension);
+              "%llu coordinates: must be 1 to 2^40", (unsigned long long)c->dimension);
     SEFL_NEED(c->clip >= 1 && c->clip <= C_MAX, SEFL_EINVAL, "clip %.9g: 0.000000001 to 9 million",
               (double)c->clip / (double)PACK_ONE);
     if (c->noise > 0)
@@ -207,18 +207,18 @@ size_t pack_slots(const pack *p, unsigned bits)
 
 sefl_status pack_check_values(const pack *p, const int64_t *values, size_t n, size_t first)
 {
-    /* v + max as an unsigned number is in [0, 2 max] for a good v; max < 2^47, so a wrong v of
-     * either sign lands above. The compiler turns this loop into vector code without branches. */
+    /* v + max as an unsigned number is in [0, 2 max] for a valid v; max < 2^47, so an invalid v of
+     * either sign is above that. The compiler turns this loop into vector code without branches. */
     uint64_t max = (uint64_t)p->value_max, bad = 0;
     for (size_t i = 0; i < n; i++)
         bad |= (2 * max - ((uint64_t)values[i] + max)) >> 63 | ((uint64_t)values[i] + max) >> 63;
-    CT_PUBLIC(&bad, sizeof bad); /* the caller learns it from the answer */
+    CT_PUBLIC(&bad, sizeof bad); /* the caller learns it from the result */
     if (bad == 0)
         return SEFL_OK;
     size_t at = 0;
     while (at + 1 < n) {
         uint64_t above = (uint64_t)values[at] + max > 2 * max;
-        CT_PUBLIC(&above, sizeof above); /* the answer names the first index */
+        CT_PUBLIC(&above, sizeof above); /* the message contains the first index */
         if (above)
             break;
         at++;

@@ -5,12 +5,12 @@
  *     G(seed), unit u:   2048 numbers of w bits, the first bytes of stream n0 + u of prg(seed, "pad");
  *                        n0 = the first 8 bytes of the upload's context
  *
- * A context is unique to (task, round, client), so that equal seeds of two clients would not meet
- * in one stream, and one search for a key never serves two uploads. Sums are exact: there is no
- * error to decode, no carry between slots, and every byte string of the right length is a unit.
+ * A context is unique to (task, round, client), so even equal seeds of two clients use different
+ * streams, and an exhaustive key search never covers two uploads at once. Sums are exact: there are no
+ * errors to correct and no carries between slots, and every byte string of the right length is a unit.
  *
- * Order of calls, ranges and counts are checked in ahe.c. Memory: an upload 48 KiB per thread while
- * it runs, a sum and a decryptor 8 bytes per value. */
+ * ahe.c checks the order of calls, ranges and counts. Memory: an upload takes 48 KiB per thread while
+ * it runs; a sum and a decryptor take 8 bytes per value. */
 #include "crypto/ahe/ahe.h"
 
 #include "base/alloc.h"
@@ -29,10 +29,9 @@ enum { N = 2048, GRAIN = 8, GRAIN_ADD = 32, SEEDS_AT_ONCE = 64, ROW_MAX = N / 8 
 static sefl_status params(ahe_params *p, const ahe_pub *pub)
 {
     (void)pub; /* no key: the seed travels sealed, outside of this scheme */
-    SEFL_NEED(p->pack.scheme == PACK_PAD, SEFL_EINVAL,
-              "pad: these slots were made for another scheme");
-    SEFL_NEED(p->pack.g == 0, SEFL_EINVAL, "pad: slots have no carries: %u guard bits, wanted 0",
-              p->pack.g);
+    SEFL_NEED(p->pack.scheme == PACK_PAD, SEFL_EINVAL, "pad: this packing is for another scheme");
+    SEFL_NEED(p->pack.g == 0, SEFL_EINVAL,
+              "pad: %u guard bits; slots have no carries, so it must be 0", p->pack.g);
     p->unit_values = N;
     p->unit_bytes = p->plain_bytes = N / 8 * (size_t)p->pack.w;
     return SEFL_OK;

@@ -1,8 +1,8 @@
 /* Keys: building, validating, reading, writing. Key generation is in paillier_keygen.c.
  *
  * A public key is checked in variable time (it is public) with GMP's mpz; a secret key only with
- * mpn_sec_* and our own constant-time code. What is declassified on reading a secret key: each yes
- * or no of the validation (a refused key is not used), N and hs (the public key). */
+ * mpn_sec_* and our own constant-time code. Reading a secret key declassifies the result of each check
+ * (a refused key is not used), N and hs (the public key). */
 #include "crypto/ahe/paillier_internal.h"
 
 #include "base/alloc.h"
@@ -19,9 +19,9 @@ bool paillier_bits_ok(unsigned bits)
 
 static sefl_status check_bits(unsigned bits, sefl_status code)
 {
-    return paillier_bits_ok(bits)
-               ? SEFL_OK
-               : sefl_fail(code, "paillier key: %u bits; 2048, 3072 or 4096 are allowed", bits);
+    SEFL_NEED(paillier_bits_ok(bits), code, "paillier key: %u bits; 2048, 3072 or 4096 are allowed",
+              bits);
+    return SEFL_OK;
 }
 
 /* ---- bytes and limbs ------------------------------------------------------------------------- */
@@ -92,10 +92,10 @@ void paillier_pub_free(paillier_pub *pub)
     sefl_free(pub);
 }
 
-/* Checks the form of a key. bits is one of the allowed sizes. Cheap questions first: of
- * random odd numbers 3 in 4 fall at the first of the three for small factors, 9 in 10 before the
- * last, which takes most of the time. */
-static sefl_status judge(unsigned bits, const uint8_t *n, const uint8_t *hs)
+/* Checks the form of a public key. bits is one of the allowed sizes. Cheap tests come first: of
+ * random odd numbers 3 in 4 fail the first of the three tests for small factors, 9 in 10 fail
+ * before the last, which takes most of the time. */
+static sefl_status check_pub(unsigned bits, const uint8_t *n, const uint8_t *hs)
 {
     static const unsigned long below[] = { 53, 1000, 65536 };
     sefl_status st = SEFL_OK;
@@ -150,7 +150,7 @@ sefl_status paillier_pub_read(paillier_pub **out, sefl_span in)
     SEFL_PASS(rd_view(&r, &n, bits / 8));
     SEFL_PASS(rd_view(&r, &hs, bits / 4));
     SEFL_PASS(rd_end(&r));
-    SEFL_PASS(judge(bits, n.p, hs.p));
+    SEFL_PASS(check_pub(bits, n.p, hs.p));
     return paillier_pub_make(out, bits, n.p, hs.p);
 }
 
@@ -190,10 +190,8 @@ const uint8_t *paillier_modulus(const paillier_pub *pub)
 void paillier_negate(const paillier_pub *pub, uint8_t *m)
 {
     size_t n = pub->bits / 8;
-    uint64_t any = 0, borrow = 0;
-    for (size_t i = 0; i < n; i++)
-        any |= m[i];
-    uint8_t keep = (uint8_t)~ct_mask_u64(ct_is_zero_u64(any));
+    uint64_t borrow = 0;
+    uint8_t keep = (uint8_t)~ct_mask_u64(all_zero(m, n));
     for (size_t i = 0; i < n; i++) {
         uint64_t d = (uint64_t)pub->n_bytes[i] - m[i] - borrow;
         borrow = d >> 63;
@@ -348,11 +346,6 @@ const paillier_pub *paillier_sec_pub(const paillier_sec *sec)
     return sec->pub;
 }
 
-sefl_status paillier_pub_from_sec(paillier_pub **out, const paillier_sec *sec)
-{
-    return paillier_pub_make(out, sec->pub->bits, sec->pub->n_bytes, sec->pub->hs_bytes);
-}
-
 sefl_span paillier_sec_memory(const paillier_sec *sec)
 {
     return span_of(sec, sec->memory);
@@ -375,16 +368,16 @@ sefl_status paillier_sec_write(const paillier_sec *sec, sefl_buf *out)
     return wr_raw(out, sec->pub->hs_bytes, bits / 4);
 }
 
-#define JUDGE(ok, ...)                                                 \
+#define VERIFY(ok, ...)                                                \
     do {                                                               \
         uint64_t ok_ = (ok);                                           \
         CT_PUBLIC(&ok_, sizeof ok_); /* a refused key is never used */ \
         SEFL_CHECK(ok_, SEFL_EPROTO, __VA_ARGS__);                     \
     } while (0)
 
-/* What a secret key must satisfy before it is built. Constant-time in p and q. nb: N, bits/8
- * bytes. */
-static sefl_status judge_primes(unsigned bits, const uint8_t *p, const uint8_t *q, uint8_t *nb)
+/* Checks what a secret key must satisfy before it is built. Constant-time in p and q. nb: receives
+ * N, bits/8 bytes. */
+static sefl_status check_primes(unsigned bits, const uint8_t *p, const uint8_t *q, uint8_t *nb)
 {
     sefl_status st = SEFL_OK;
     mp_limb_t a[P_LIMBS], b[P_LIMBS], d[P_LIMBS];
@@ -393,12 +386,12 @@ static sefl_status judge_primes(unsigned bits, const uint8_t *p, const uint8_t *
     mp_size_t n = (mp_size_t)(bits / 128);
     paillier_limbs(a, (size_t)n, p, bytes);
     paillier_limbs(b, (size_t)n, q, bytes);
-    JUDGE(a[n - 1] >> 63 & b[n - 1] >> 63, "paillier secret key: a prime is too short");
-    JUDGE(a[0] & a[0] >> 1 & b[0] & b[0] >> 1 & 1, "paillier secret key: p, q are not 3 mod 4");
+    VERIFY(a[n - 1] >> 63 & b[n - 1] >> 63, "paillier secret key: a prime is too short");
+    VERIFY(a[0] & a[0] >> 1 & b[0] & b[0] >> 1 & 1, "paillier secret key: p, q are not 3 mod 4");
     uint64_t borrow = mpn_sub_n(d, a, b, n);
-    JUDGE(borrow ^ 1, "paillier secret key: p is not above q");
+    VERIFY(borrow ^ 1, "paillier secret key: p is not above q");
     uint64_t far = d[n - 1] | d[n - 2] >> 28; /* the 100 bits on top */
-    JUDGE(ct_is_zero_u64(far) ^ 1, "paillier secret key: p and q are too close");
+    VERIFY(ct_is_zero_u64(far) ^ 1, "paillier secret key: p and q are too close");
     modulus_of(nb, bits, a, b);
     SEFL_CHECK(nb[bits / 8 - 1] >= 0x80, SEFL_EPROTO,
                "paillier secret key: p*q is shorter than %u bits", bits);
@@ -408,7 +401,7 @@ static sefl_status judge_primes(unsigned bits, const uint8_t *p, const uint8_t *
     words = (size_t)mpn_sec_invert_itch(n);
     SEFL_TRY(sefl_new(&tmp, words, sizeof *tmp));
     uint64_t coprime = (uint64_t)mpn_sec_invert(d, b, a, n, (mp_bitcnt_t)(128 * n), tmp);
-    JUDGE(coprime, "paillier secret key: p-1 and q-1 have a common factor above 2");
+    VERIFY(coprime, "paillier secret key: p-1 and q-1 have a common factor above 2");
 done:
     sefl_free_secret(tmp, words * sizeof *tmp);
     sefl_wipe(a, sizeof a);
@@ -435,16 +428,16 @@ sefl_status paillier_sec_read(paillier_sec **out, sefl_span in)
     SEFL_TRY(rd_end(&r));
     memcpy(hs, hs_in.p, bits / 4);
     CT_PUBLIC(hs, sizeof hs); /* part of the public key */
-    SEFL_TRY(judge_primes(bits, p.p, q.p, nb));
-    SEFL_TRY(judge(bits, nb, hs));
+    SEFL_TRY(check_primes(bits, p.p, q.p, nb));
+    SEFL_TRY(check_pub(bits, nb, hs));
     SEFL_TRY(paillier_sec_make(&k, bits, p.p, q.p, hs));
-    /* if p or q is not prime, decryption contradicts itself too: that is no fault of this
+    /* decryption also fails its own check if p or q is not prime: that is not a fault of this
      * machine */
     st = paillier_decrypt(k, zero, hs, 1, NULL, NULL);
     SEFL_CHECK(st != SEFL_ECRYPTO, SEFL_EPROTO,
                "paillier secret key: hs does not belong to p and q");
     if (st != SEFL_OK)
         goto done;
-    JUDGE(all_zero(zero, bits / 8), "paillier secret key: hs does not belong to p and q");
+    VERIFY(all_zero(zero, bits / 8), "paillier secret key: hs does not belong to p and q");
     SEFL_HAND_OVER(out, k, paillier_sec_free);
 }

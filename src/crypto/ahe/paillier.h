@@ -13,17 +13,17 @@
  *     paillier_decrypt(sec, m, c, 11, pool, NULL);
  *
  * Integers are little-endian bytes of fixed length: plaintexts |N|/8 bytes, below N; ciphertexts
- * |N|/4 bytes, below N^2. A caller writes a negative number -a as N - a (paillier_negate).
+ * |N|/4 bytes, below N^2. Callers represent a negative number -a as N - a (paillier_negate).
  *
  * Keys are 2048, 3072 (default) or 4096 bits; anything else is refused. p = q = 3 mod 4,
  * gcd(p-1, q-1) = 2, |p-q| > 2^(|N|/2-100), gcd(N, phi) = 1.
  *
  * Secret: sec, m, coins. Public: pub, ciphertexts, all lengths. Constant-time except where the name
  * says `_vartime`: key generation (once, on the owner's machine) and the encryptor's table
- * look-ups, whose addresses are single-use coins of the machine they happen on (docs/THREATS.md).
- * Threads: pub, sec and enc are read-only once made, share freely; a sum has one owner.
- * Cost: encryption one modular multiplication per window of r, addition one, decryption two
- * half-size exponentiations; eight ciphertexts side by side where there is AVX-512 IFMA. */
+ * look-ups, whose addresses depend on single-use coins of that machine (docs/THREATS.md).
+ * Threads: pub, sec and enc are read-only once made and may be shared; a sum has one owner.
+ * Cost: encryption takes one modular multiplication per window of r, addition one, decryption two
+ * half-size exponentiations. With AVX-512 IFMA eight ciphertexts run side by side. */
 #ifndef CRYPTO_AHE_PAILLIER_H
 #define CRYPTO_AHE_PAILLIER_H
 
@@ -49,20 +49,18 @@ typedef struct paillier_sec paillier_sec;
 typedef struct paillier_enc paillier_enc; /* a public key with its fixed-base tables */
 typedef struct paillier_sum paillier_sum; /* running products of ciphertexts */
 
-/* 2048, 3072, 4096. */
+/* True for 2048, 3072 and 4096. */
 bool paillier_bits_ok(unsigned bits);
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* A new key pair. SEFL_EINVAL for a size that is not allowed. progress counts the steps of the
- * search with total 0 (unknown) and may stop it. Not constant-time: see docs/THREATS.md. */
+/* Generates a key pair. SEFL_EINVAL for a size that is not allowed. progress counts the steps of the
+ * search, with total 0 (unknown), and may stop it. Not constant-time: see docs/THREATS.md. */
 sefl_status paillier_keygen_vartime(paillier_sec **out, unsigned bits, const sefl_rng *rng,
                                     const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* The public half, borrowed from sec. */
+/* Returns the public half, borrowed from sec. */
 const paillier_pub *paillier_sec_pub(const paillier_sec *sec);
-/* The public half as a separate object. */
-sefl_status paillier_pub_from_sec(paillier_pub **out, const paillier_sec *sec) SEFL_MUST_CHECK;
 
 /* Wipes and frees. */
 void paillier_sec_free(paillier_sec *sec);
@@ -70,26 +68,26 @@ void paillier_pub_free(paillier_pub *pub);
 
 /* Canonical bytes of the public key, one form per key:
  *     u16 bits | N, bits/8 bytes | hs, bits/4 bytes
- * Reading checks the size, that N has exactly `bits` bits, is odd, no perfect power and free of
- * prime factors below 2^16, that 1 < hs < N^2, hs^2 != 1, gcd(hs, N) = 1. That
- * guards against corruption. It does not prove that N has two large prime factors, nor that hs is
- * an N-th residue: CSP makes the key and could cheat there, but CSP may decrypt anyway. */
+ * Reading checks that N has exactly `bits` bits, is odd, is not a perfect power and has no prime
+ * factor below 2^16, and that 1 < hs < N^2, hs^2 != 1, gcd(hs, N) = 1. These checks detect
+ * corruption. They do not prove that N has two large prime factors or that hs is an N-th residue:
+ * CSP generates the key and could cheat there, but CSP may decrypt anyway. */
 size_t paillier_pub_bytes(unsigned bits);
 sefl_status paillier_pub_write(const paillier_pub *pub, sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status paillier_pub_read(paillier_pub **out, sefl_span in) SEFL_MUST_CHECK;
 
 /* Canonical bytes of the secret key, for the key file to seal; the buffer is a secret:
  *     u16 bits | p, bits/16 bytes | q, bits/16 bytes | hs, bits/4 bytes
- * Reading is constant-time in p and q; it checks sizes, p = q = 3 mod 4, p > q, |p-q|, the public
- * key as above, and that hs decrypts to zero (so hs^(p-1) = 1 mod p^2, and the same for q). */
+ * Reading is constant-time in p and q. It checks sizes, p = q = 3 mod 4, p > q, |p-q|, the public
+ * key as above, and that hs decrypts to zero (so hs^(p-1) = 1 mod p^2, likewise for q). */
 size_t paillier_sec_bytes(unsigned bits);
 sefl_status paillier_sec_write(const paillier_sec *sec, sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status paillier_sec_read(paillier_sec **out, sefl_span in) SEFL_MUST_CHECK;
 
-/* All memory that holds the key, one block, for locking it into RAM; valid as long as sec. */
+/* Returns the one block of memory that holds the key, to lock it into RAM; valid as long as sec. */
 sefl_span paillier_sec_memory(const paillier_sec *sec);
 
-/* SHA-256 of the public key's canonical bytes. */
+/* Writes SHA-256 of the public key's canonical bytes. */
 void paillier_pub_fingerprint(const paillier_pub *pub, uint8_t out[PAILLIER_FINGERPRINT_BYTES]);
 
 bool paillier_pub_equal(const paillier_pub *a, const paillier_pub *b);
@@ -97,22 +95,22 @@ unsigned paillier_bits(const paillier_pub *pub);
 size_t paillier_plain_bytes(const paillier_pub *pub);  /* bits/8 */
 size_t paillier_cipher_bytes(const paillier_pub *pub); /* bits/4 */
 
-/* N as little-endian bytes, paillier_plain_bytes long; borrowed. */
+/* Returns N as paillier_plain_bytes little-endian bytes; borrowed. */
 const uint8_t *paillier_modulus(const paillier_pub *pub);
 /* m = m ? N - m : 0, for m < N. Constant-time. */
 void paillier_negate(const paillier_pub *pub, uint8_t *m);
 
 /* ---- encryption ------------------------------------------------------------------------------ */
 
-/* Tables for hs; `uses` is how many encryptions they will serve (0: many): more uses, wider
- * windows, at most 96 MiB. pub must outlive it. pool may be NULL, here and below. */
+/* Builds tables for hs. `uses` is the expected number of encryptions (0: many): more uses give wider
+ * windows, at most 96 MiB. pub must outlive the result. pool may be NULL, here and below. */
 sefl_status paillier_enc_new(paillier_enc **out, const paillier_pub *pub, size_t uses, pool *pool,
                              const sefl_progress *progress) SEFL_MUST_CHECK;
 void paillier_enc_free(paillier_enc *e);
 
 /* Encrypts count integers m (plain_bytes each, below N: SEFL_ERANGE) into out (cipher_bytes each).
- * The coins of integer i are expanded from (seed, first + i): a pair is used for one encryption
- * only, ever. The result does not depend on the pool. progress counts ciphertexts. */
+ * The coins of integer i are expanded from (seed, first + i): never use a pair for two encryptions.
+ * The result does not depend on the pool. progress counts ciphertexts. */
 sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const uint8_t *m,
                                      size_t count, const uint8_t seed[PAILLIER_SEED_BYTES],
                                      uint64_t first, pool *pool,
@@ -120,36 +118,36 @@ sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const 
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Checks the form of ciphertexts: SEFL_EPROTO with the index and the reason: zero, not below N^2, a
- * multiple of N. (paillier_sum_close finds a common factor with N, which only a party that can
+/* Checks the form of ciphertexts. SEFL_EPROTO, with the index, if one is zero, not below N^2, or a
+ * multiple of N. (paillier_sum_close detects a common factor with N, which only a party that can
  * factor N could send.) */
 sefl_status paillier_check(const paillier_pub *pub, const uint8_t *c, size_t count) SEFL_MUST_CHECK;
 
-/* `positions` running products, all empty (= encryptions of 0 with no coins). */
+/* Makes `positions` running products, all empty: encryptions of 0 without coins. */
 sefl_status paillier_sum_new(paillier_sum **out, const paillier_pub *pub,
                              size_t positions) SEFL_MUST_CHECK;
 void paillier_sum_free(paillier_sum *s);
 
-/* Multiplies checked ciphertexts into positions first.. first+count-1: one multiplication each. */
+/* Multiplies checked ciphertexts into positions first to first+count-1: one multiplication each. */
 sefl_status paillier_sum_add(paillier_sum *s, size_t first, const uint8_t *c, size_t count,
                              pool *pool) SEFL_MUST_CHECK;
 
-/* No additions after this. Every position must have had the same number of them (SEFL_ESTATE).
- * SEFL_ECRYPTO if a product has a common factor with N. */
+/* Ends the additions. SEFL_ESTATE if positions had different numbers of them, SEFL_ECRYPTO if a
+ * product has a common factor with N. */
 sefl_status paillier_sum_close(paillier_sum *s, pool *pool) SEFL_MUST_CHECK;
 
-/* The products of a closed sum; with plain (count integers of plain_bytes, below N) those are added
- * first, without coins. May be called any number of times. */
+/* Writes the products of a closed sum. plain (may be NULL): count integers of plain_bytes, below N,
+ * which are added first, without coins. May be called any number of times. */
 sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first, size_t count,
                                const uint8_t *plain, pool *pool) SEFL_MUST_CHECK;
 
 /* ---- decryption ------------------------------------------------------------------------------ */
 
-/* m (plain_bytes each) from c (cipher_bytes each, checked here: SEFL_EPROTO), modulo N. With the
- * Chinese remainder theorem, and slowly without (for tests; the two share no intermediate result).
- * The first checks all its results against faults of this machine, which would reveal N's factors:
- * SEFL_ECRYPTO, m zeroed. The check costs two ciphertexts per call: pass many at once.
- * Constant-time. */
+/* Decrypts c (cipher_bytes each, checked here: SEFL_EPROTO) to m (plain_bytes each), modulo N. The
+ * first function uses the Chinese remainder theorem; the second, slow one does not (for tests: the
+ * two share no intermediate result). The first checks its results for faults of this machine, which
+ * would reveal the factors of N: SEFL_ECRYPTO, with m zeroed. This check costs as much as two
+ * ciphertexts per call, so pass many at once. Constant-time. */
 sefl_status paillier_decrypt(const paillier_sec *sec, uint8_t *m, const uint8_t *c, size_t count,
                              pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
 sefl_status paillier_decrypt_without_crt(const paillier_sec *sec, uint8_t *m, const uint8_t *c,

@@ -1,7 +1,7 @@
 /* The scheme table: units of packed numbers over the raw Paillier of paillier.h.
  *
- * ahe.c checks order, ranges of values and counts of clients; this file does packing, coins and
- * chunks (memory does not grow with the vector). */
+ * ahe.c checks the order of calls, ranges and counts; this file does packing, coins and chunks, so
+ * that memory does not grow with the vector. */
 #include "crypto/ahe/ahe.h"
 
 #include "base/alloc.h"
@@ -36,7 +36,7 @@ typedef struct dec {
     const paillier_sec *sec;
 } dec;
 
-/* A part of a longer job reports as the whole. */
+/* Reports the progress of a part as progress of the whole job. */
 typedef struct part {
     const sefl_progress *whole;
     uint64_t before, total;
@@ -56,13 +56,14 @@ static sefl_status params(ahe_params *p, const ahe_pub *pub)
               "paillier: slots of %u bits with %u guard bits do not fit a digit", p->pack.w,
               p->pack.g);
     SEFL_NEED(p->pack.scheme == PACK_PAILLIER, SEFL_EINVAL,
-              "paillier: these slots were made for another scheme");
+              "paillier: this packing is for another scheme");
     /* a thinner mask reveals the sum, thinner guards lose privacy; only tests use smaller keys */
-    SEFL_NEED(bits < 2048 || (p->pack.s >= PACK_S_PAILLIER &&
-                              (p->pack.t == 0 || p->pack.g >= PACK_G_PAILLIER)),
-              SEFL_EINVAL,
-              "paillier: %u bits of mask and %u guard bits: wanted at least %d and, with noise, %d",
-              p->pack.s, p->pack.g, PACK_S_PAILLIER, PACK_G_PAILLIER);
+    SEFL_NEED(
+        bits < 2048 ||
+            (p->pack.s >= PACK_S_PAILLIER && (p->pack.t == 0 || p->pack.g >= PACK_G_PAILLIER)),
+        SEFL_EINVAL,
+        "paillier: %u mask bits and %u guard bits; at least %d and, with noise, %d are required",
+        p->pack.s, p->pack.g, PACK_S_PAILLIER, PACK_G_PAILLIER);
     SEFL_NEED(pack_slots(&p->pack, bits) >= 1, SEFL_EINVAL,
               "paillier: no slot of %u bits fits a key of %u bits under %u bits of mask", p->pack.w,
               bits, p->pack.s);
@@ -186,8 +187,8 @@ static sefl_status dec_init(ahe_dec *d, const ahe_sec *sec,
     return SEFL_OK;
 }
 
-/* Does not check ranges: paillier_decrypt checks every unit for faults, and a client's nonsense
- * passes through as it is, at no extra cost. */
+/* Does not check ranges: paillier_decrypt checks every unit for faults, and invalid values from a
+ * client pass through unchanged. */
 static sefl_status dec_units(ahe_dec *d_, uint8_t *plain, size_t first, const uint8_t *bytes,
                              size_t units, pool *workers, const sefl_progress *progress)
 {

@@ -7,13 +7,13 @@
  * Without: m = L_N(c^phi) / phi mod N; four times the work, for tests.
  *
  * Faults. A plaintext that is right modulo one prime only reveals N's factors to its reader
- * [BDL97]. So every call decrypts two ciphertexts more, in lanes that are idle as a rule:
- *   1. 1 + K*N with K known, another one for every call: is its plaintext K?
- *   2. the product of all, this one included: is its plaintext the sum of theirs modulo N? A fault
- *      in any one of them, or in several unless the errors happen to cancel modulo p or q, shows.
- * What is wrong with the key in memory may be wrong for all in the same linear way, which cancels
- * in the second test and mostly shows in the first; for certain it shows in the key's digest, which
- * is compared after every call. Cost: two ciphertexts per call, two multiplications modulo N^2 for
+ * [BDL97]. So every call decrypts two extra ciphertexts, usually in idle lanes:
+ *   1. 1 + K*N for a known K, a new one per call. Its plaintext must be K.
+ *   2. the product of all, including the first. Its plaintext must be the sum of theirs modulo N. This
+ *      detects a fault in one of them, and in several unless the errors cancel modulo p or q.
+ * An error in the stored key may affect all plaintexts in the same linear way, which cancels in the
+ * second test and usually shows in the first; the key's digest, which is compared after every call,
+ * always detects it. Cost: two ciphertexts per call, two multiplications modulo N^2 for
  * each ciphertext. Time does not depend on what clients sent. */
 #include "crypto/ahe/paillier_internal.h"
 
@@ -27,7 +27,7 @@
 enum {
     SMALL_TMP = 4 * N_LIMBS,        /* what mpn_sec_mul needs at most */
     BATCHES = MONT_POW_BATCHES + 3, /* x, tmp, z and the exponentiation's own */
-    MORE = 2,                       /* ciphertexts beside the caller's: see above */
+    MORE = 2,                       /* extra ciphertexts: see above */
     KERNEL_STACK = 32 * 1024,       /* the kernels' frames have up to 18 KiB */
 };
 
@@ -80,12 +80,12 @@ typedef struct dec_job {
     uint8_t *m, *more_m;
     const uint8_t *c, *more_c; /* count, and MORE beside them */
     size_t count;
-    uint64_t *scratch; /* BATCHES batches a thread */
+    uint64_t *scratch; /* BATCHES batches per thread */
     size_t scratch_words;
 } dec_job;
 
-/* Ciphertexts begin... of a job, side by side; room is for a piece across the end of the caller's.
- */
+/* Returns ciphertexts begin to end - 1 of a job as one array. room: for a piece that crosses the end
+ * of the caller's. */
 static const uint8_t *side_by_side(const dec_job *j, uint8_t *room, size_t begin, size_t end)
 {
     size_t bytes = j->k->pub->bits / 4;
@@ -159,7 +159,7 @@ static sefl_status dec_piece_without_crt(void *ctx, unsigned lane, size_t begin,
     return SEFL_OK;
 }
 
-/* lanes: ciphertexts side by side; scratch: words a thread. */
+/* lanes: ciphertexts per call of piece; scratch: words per thread. */
 static sefl_status run(dec_job *j, size_t count, unsigned lanes, size_t scratch, pool_fn *piece,
                        pool *workers, const sefl_progress *progress)
 {
@@ -178,7 +178,7 @@ done:
 typedef struct product_job {
     const paillier_pub *pub;
     const uint8_t *c;
-    uint64_t *acc; /* two batches a thread: the product so far, a factor */
+    uint64_t *acc; /* two batches per thread: the product so far, a factor */
 } product_job;
 
 /* Multiplies into the thread's product; the order of factors does not matter. */
@@ -276,7 +276,7 @@ static uint64_t adds_up(const paillier_pub *pub, const uint8_t *m, size_t count,
     return ct_is_zero_u64(differ);
 }
 
-/* Progress as the caller counts: without the two of ours. */
+/* Reports progress without the two extra ciphertexts. */
 typedef struct outer {
     const sefl_progress *whole;
     size_t count;
@@ -312,10 +312,10 @@ sefl_status paillier_decrypt(const paillier_sec *sec, uint8_t *m, const uint8_t 
                  progress ? &mine : NULL));
     uint64_t ok = adds_up(pub, m, count, known, more_m);
     ok &= ct_eq_bytes(more_m + bytes, known, bytes) & paillier_sec_intact(sec);
-    CT_PUBLIC(&ok, sizeof ok); /* whether this machine computes correctly */
+    CT_PUBLIC(&ok, sizeof ok); /* only tells whether this machine computes correctly */
     SEFL_CHECK(ok, SEFL_ECRYPTO,
-               "paillier: the plaintexts do not fit their ciphertexts: a fault of this machine; "
-               "nothing was sent");
+               "paillier: the plaintexts do not match their ciphertexts: this machine made an "
+               "arithmetic error; nothing was sent");
 done:
     sefl_wipe(more_m, sizeof more_m);
     if (st != SEFL_OK)

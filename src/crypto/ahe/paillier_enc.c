@@ -6,7 +6,7 @@
  * ciphertexts whose rows are gathered into lanes; a multiplication prefetches the rows of the next
  * one.
  *
- * The row taken depends on r: an observer of this machine's caches could learn it, hence _vartime.
+ * The row read depends on r, so an observer of this machine's caches could learn it: hence _vartime.
  */
 #include "crypto/ahe/paillier_internal.h"
 
@@ -49,8 +49,8 @@ static unsigned choose_window(const mont *m, unsigned exp_bits, size_t uses)
 {
     unsigned best = 1;
     double least = 0, count = uses ? (double)uses : 1e6;
-    /* seconds a multiplication, measured here: 0.07 ns a pair of digits and lane with IFMA, 0.6 ns
-     * a pair of limbs else (each pair twice: product and reduction) */
+    /* seconds per multiplication, as measured: 0.07 ns per pair of digits and lane with IFMA, 0.6 ns
+     * per pair of limbs otherwise (each pair twice: product and reduction) */
     double mul = (double)m->words * m->words * 2 * (m->lanes > 1 ? 0.07e-9 : 0.6e-9);
     for (unsigned w = 1; w <= WINDOW_MAX && w <= exp_bits; w++) {
         double n = windows_of(exp_bits, w);
@@ -65,7 +65,7 @@ static unsigned choose_window(const mont *m, unsigned exp_bits, size_t uses)
 
 typedef struct build_job {
     paillier_enc *e;
-    uint64_t *scratch; /* two batches a thread */
+    uint64_t *scratch; /* two batches per thread */
     uint64_t *base;    /* (windows, row_words): hs^(2^(W*i)) */
 } build_job;
 
@@ -168,7 +168,7 @@ typedef struct enc_job {
     const uint8_t *m;
     const uint8_t *seed;
     uint64_t first;
-    uint64_t *scratch; /* two batches a thread */
+    uint64_t *scratch; /* two batches per thread */
 } enc_job;
 
 static const uint64_t *row_vartime(const paillier_enc *e, const uint8_t *r, unsigned i)

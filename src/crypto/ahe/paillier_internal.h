@@ -1,5 +1,5 @@
-/* paillier_internal: what the files of paillier share, and what tests need to build keys of toy
- * size (no size is checked here; everything reachable from paillier.h checks it first). */
+/* paillier_internal: shared by the files of paillier, and by tests that build toy-size keys. Nothing
+ * here checks sizes: the functions of paillier.h do so first. */
 #ifndef CRYPTO_AHE_PAILLIER_INTERNAL_H
 #define CRYPTO_AHE_PAILLIER_INTERNAL_H
 
@@ -44,48 +44,48 @@ struct paillier_sec {
     mp_limb_t hp[P_LIMBS], hq[P_LIMBS]; /* -1/q mod p, -1/p mod q */
     mp_limb_t crt[P_LIMBS];             /* 1/p mod q */
     mp_limb_t mu[N_LIMBS];              /* 1/phi mod N */
-    uint8_t digest[SHA256_BYTES];       /* of all the memory but this */
+    uint8_t digest[SHA256_BYTES];       /* of the whole block except this member */
 };
 
-/* Any N of `bits` bits (odd, top bit set), any hs: builds without checks. */
+/* Builds a key from any N of `bits` bits (odd, top bit set) and any hs, without checks. */
 sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *n,
                               const uint8_t *hs) SEFL_MUST_CHECK;
 
-/* From p > q and hs, bits/16, bits/16 and bits/4 bytes: builds without checking sizes or primes.
- * SEFL_EINVAL where an inverse does not exist, SEFL_EPROTO where p*q is one bit short. */
+/* Builds a key from p > q and hs (bits/16, bits/16 and bits/4 bytes) without checking sizes or
+ * primality. SEFL_EINVAL if an inverse does not exist, SEFL_EPROTO if p*q is one bit short. */
 sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *p, const uint8_t *q,
                               const uint8_t *hs) SEFL_MUST_CHECK;
 
-/* 1 while the key's memory is as paillier_sec_make left it. Constant-time. */
+/* Returns 1 if the key's memory is as paillier_sec_make left it, else 0. Constant-time. */
 uint64_t paillier_sec_intact(const paillier_sec *sec);
 
-/* hs = (-x^2)^N mod N^2 for a random unit x. Not constant-time. */
+/* Writes hs = (-x^2)^N mod N^2 for a random unit x. Not constant-time. */
 sefl_status paillier_find_hs_vartime(uint8_t *hs, unsigned bits, const mpz_t n,
                                      const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* 1 + m*N mod N^2 as bits/4 bytes, m < N in bits/8 bytes. Constant-time. */
+/* Writes 1 + m*N mod N^2 as bits/4 bytes, for m < N in bits/8 bytes. Constant-time. */
 void paillier_plain_factor(const paillier_pub *pub, uint8_t *out, const uint8_t *m);
 
-/* The fixed-base window for this many uses, and what one encryption costs in multiplications. */
+/* Return the fixed-base window, the multiplications per encryption, and the size of the tables. */
 unsigned paillier_enc_window(const paillier_enc *e);
 unsigned paillier_enc_products(const paillier_enc *e);
 size_t paillier_enc_table_bytes(const paillier_enc *e);
 
-/* As paillier_enc_new, window (1 to 12) given. */
+/* As paillier_enc_new, with a given window (1 to 12). */
 sefl_status paillier_enc_new_window(paillier_enc **out, const paillier_pub *pub, unsigned window,
                                     pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* bytes (little-endian) to limbs and back; limbs beyond the bytes become 0. */
+/* Convert little-endian bytes to limbs and back; limbs beyond the bytes become 0. */
 void paillier_limbs(mp_limb_t *out, size_t limbs, const uint8_t *bytes, size_t n);
 void paillier_bytes(uint8_t *out, size_t n, const mp_limb_t *in);
 
-/* False: c (2 * limbs of N, below N^2) is no multiple of N. True for every multiple, and for
- * another number with probability 2^-60. */
+/* False only if c (2 * limbs of N, below N^2) is not a multiple of N. True for every multiple, and
+ * for any other number with probability 2^-60. */
 bool paillier_maybe_multiple_vartime(const paillier_pub *pub, const mp_limb_t *c);
 void paillier_multiple_init(paillier_pub *pub);
 
-/* SEFL_ERANGE with the index of the first of count plaintexts that is not below N. Constant-time
- * but for that answer. */
+/* SEFL_ERANGE, with the index, if one of count plaintexts is not below N. Constant-time except for
+ * that result. */
 sefl_status paillier_check_plain(const paillier_pub *pub, const uint8_t *m,
                                  size_t count) SEFL_MUST_CHECK;
 

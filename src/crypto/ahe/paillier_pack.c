@@ -34,8 +34,9 @@ static uint64_t bits_at(const uint8_t *p, size_t n, int64_t pos, unsigned len)
     return len == 64 ? v : v & low_bits(len);
 }
 
-uint64_t paillier_pack_signed(const ahe_params *p, uint8_t *out, const int64_t *values,
-                              size_t count)
+/* Writes A as |N|/8 bytes in two's complement, from `count` values; the other slots are 0. Returns
+ * all ones if A is negative, else 0. */
+static uint64_t pack_signed(const ahe_params *p, uint8_t *out, const int64_t *values, size_t count)
 {
     unsigned w = p->pack.w, fill = 0;
     uint64_t acc = 0, mask = low_bits(w);
@@ -61,7 +62,7 @@ uint64_t paillier_pack_signed(const ahe_params *p, uint8_t *out, const int64_t *
 void paillier_pack(const ahe_params *p, uint8_t *out, const int64_t *values, size_t count,
                    const uint8_t *n)
 {
-    uint64_t negative = paillier_pack_signed(p, out, values, count), carry = 0;
+    uint64_t negative = pack_signed(p, out, values, count), carry = 0;
     for (size_t i = 0; i < p->plain_bytes; i++) { /* 2^|N| - |A| + N, the top bit drops out */
         uint64_t s = (uint64_t)out[i] + (n[i] & (uint8_t)negative) + carry;
         out[i] = (uint8_t)s;
@@ -115,7 +116,7 @@ void paillier_plain_unmask(const ahe_params *p, int64_t *values, const uint8_t *
     for (size_t u = 0; u < units; u++) {
         const uint8_t *n = masked + u * p->plain_bytes, *v = mask + u * p->plain_bytes;
         uint64_t borrow = 0, carry = 0;
-        for (size_t i = 0; i < p->plain_bytes; i++) { /* A + OFF; OFF lies above the slots */
+        for (size_t i = 0; i < p->plain_bytes; i++) { /* A + OFF; OFF is above the slots */
             uint64_t t = (uint64_t)n[i] - v[i] - borrow;
             d[i] = (uint8_t)t;
             borrow = t >> 63;
@@ -135,7 +136,7 @@ void paillier_plain_add(const ahe_params *p, uint8_t *plain, const int64_t *valu
     for (size_t u = 0; u < units; u++) {
         uint8_t *n = plain + u * p->plain_bytes;
         uint64_t carry = 0;
-        paillier_pack_signed(p, a, values + u * p->unit_values, p->unit_values);
+        pack_signed(p, a, values + u * p->unit_values, p->unit_values);
         for (size_t i = 0; i < p->plain_bytes; i++) {
             carry += (uint64_t)n[i] + a[i];
             n[i] = (uint8_t)carry;

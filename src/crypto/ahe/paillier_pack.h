@@ -2,25 +2,20 @@
  *
  * A unit's plaintext is A = sum X_i * 2^(w*i), possibly negative (then modulo N). AS adds OFF + v
  * with OFF = 2^(w*slots) and v uniform in [0, 2^(w*slots + s)): the integer n = A + OFF + v is
- * positive and below N, so CSP sees it without a wrap. Plain units are n (or v) as plain_bytes =
- * |N|/8 little-endian bytes; unit_values is the number of slots.
+ * positive and below N, so it reaches CSP unwrapped. Plain units are n (or v) as plain_bytes = |N|/8
+ * little-endian bytes; unit_values is the number of slots.
  *
- * Secret: everything but the parameters. Constant-time. Threads: any. */
+ * Secret: everything except the parameters. Constant-time. Threads: any. */
 #ifndef CRYPTO_AHE_PAILLIER_PACK_H
 #define CRYPTO_AHE_PAILLIER_PACK_H
 
 #include "crypto/ahe/ahe.h"
 
-/* out = A as |N|/8 bytes in two's complement; only the first `count` values are there, the rest are
- * zeros. Returns all ones if A is negative, else 0. */
-uint64_t paillier_pack_signed(const ahe_params *p, uint8_t *out, const int64_t *values,
-                              size_t count);
-
-/* out = A mod N, n the modulus. */
+/* Writes A mod N; n is the modulus. */
 void paillier_pack(const ahe_params *p, uint8_t *out, const int64_t *values, size_t count,
                    const uint8_t *n);
 
-/* out = v of unit `index`; with offset 1, OFF + v. */
+/* Writes v of unit `index`; with offset 1, OFF + v. */
 void paillier_pack_mask(const ahe_params *p, uint8_t *out, uint64_t index,
                         const uint8_t seed[AHE_SEED_BYTES], unsigned offset);
 

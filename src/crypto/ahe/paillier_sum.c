@@ -21,7 +21,7 @@ struct paillier_sum {
 
 /* ---- checks on arrival ----------------------------------------------------------------------- */
 
-/* *maybe: it looks like a multiple of N. */
+/* Sets *maybe if c looks like a multiple of N. */
 static sefl_status check_range(const paillier_pub *pub, const uint8_t *c, size_t index, bool *maybe)
 {
     mp_limb_t x[2 * N_LIMBS];
@@ -91,7 +91,7 @@ typedef struct sum_job {
     uint8_t *out;      /* write */
     const uint8_t *in; /* ciphertexts, or plain integers, or NULL */
     size_t first, count;
-    uint64_t *scratch; /* two batches a thread */
+    uint64_t *scratch; /* two batches per thread */
 } sum_job;
 
 /* The part [*from, *to) of batch b's lanes that the job covers; the batch's first lane is number

@@ -4,8 +4,8 @@
  *   avx2       the same for pairs: 16 bytes from the first of the even number, a byte shuffle, a
  *              shift for each number
  *   avx512     for eight: a shuffle of 16-bit words puts each number's four words in its lane. Packing
- *              is that backwards, even and odd numbers apart, since neighbours share a word but
- *              numbers two apart do not: 16 <= bits, and bits + 15 <= 64 */
+ *              reverses that for even and odd numbers separately, because neighbours share a word
+ *              but numbers two apart do not: 16 <= bits, and bits + 15 <= 64 */
 #include "crypto/ahe/rowbits.h"
 
 #include "base/cpu.h"
@@ -72,7 +72,7 @@ void rowbits_init(rowbits *b, unsigned bits, rowbits_path path)
 
 /* ---- portable -------------------------------------------------------------------------------- */
 
-/* A width that the compiler knows makes shifts and branches constants; these are the usual ones. */
+/* Widths known at compile time make shifts and branches constant; these are the common ones. */
 #define FOR_WIDTH(call) \
     switch (b->bits) {  \
     case 28:            \

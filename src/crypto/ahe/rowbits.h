@@ -20,7 +20,7 @@
 
 enum { ROWBITS_MIN = 2, ROWBITS_MAX = 56 };
 
-/* Vector units that the arithmetic is written for; every path gives the same bytes. */
+/* Implementations for different vector units; every path gives the same bytes. */
 typedef enum rowbits_path {
     ROWBITS_PORTABLE,
     ROWBITS_AVX2,
@@ -32,7 +32,7 @@ bool rowbits_path_has(rowbits_path path);
 rowbits_path rowbits_path_best(void);
 
 typedef struct rowbits {
-    /* What a shuffle takes from where for 8 numbers; see rowbits.c. */
+    /* Shuffle indices for 8 numbers; see rowbits.c. */
     _Alignas(64) uint16_t take[32]; /* avx512: words to unpack */
     uint16_t put[2][32];            /* avx512: words to pack, even and odd numbers */
     uint8_t take4[4][16];           /* avx2: bytes to unpack, per pair of numbers */
@@ -52,7 +52,8 @@ static inline size_t rowbits_bytes(const rowbits *b, size_t n)
     return n / 8 * b->bits;
 }
 
-/* n is a multiple of 8. out is rowbits_bytes(b, n) long; the low bits of each number are taken. */
+/* Pack, unpack, and add to sums. n is a multiple of 8; out is rowbits_bytes(b, n) long. pack uses the
+ * low bits of each number. */
 void rowbits_pack(const rowbits *b, uint8_t *out, const uint64_t *in, size_t n);
 void rowbits_unpack(const rowbits *b, uint64_t *out, const uint8_t *in, size_t n);
 void rowbits_add(const rowbits *b, uint64_t *sum, const uint8_t *in, size_t n);

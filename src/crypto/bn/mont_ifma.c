@@ -1,8 +1,8 @@
 /* Eight Montgomery products at once with vpmadd52luq / vpmadd52huq.
  *
- * Digits have 52 bits and lie one to a 64-bit lane, so sums of up to 2^12 partial products need no
- * carry: with at most 160 digits a column collects 4 * 160 of them, below 2^62. Rows are taken four
- * at a time: the four low columns give the four quotient digits, the other columns are independent
+ * Digits have 52 bits, one per 64-bit lane, so sums of up to 2^12 partial products need no carry:
+ * with at most 160 digits a column collects 4 * 160 of them, below 2^62. Rows are processed four at a
+ * time: the four low columns give the four quotient digits, the other columns are independent
  * of each other (sixteen multiplications each, two accumulators, operands in a sliding window), so
  * that the multipliers stay busy. The carry chain runs once, at the end.
  *
@@ -46,7 +46,7 @@ IFMA static inline v8 all(uint64_t v)
     return _mm512_set1_epi64((long long)v);
 }
 
-/* z = t with carries done; t has n columns. */
+/* z = t after carry propagation; t has n columns. */
 IFMA static void carry_out(uint64_t *z, const uint64_t *t, unsigned n)
 {
     v8 mask = all(DIGIT_MASK), carry = _mm512_setzero_si512();
@@ -241,7 +241,7 @@ IFMA static inline void transpose(v8 r[8])
 
 enum { WIDE = 2 * MONT_LIMBS_MAX + 16 }; /* words of the longest number that is loaded, and spare */
 
-/* Words word-major, lanes side by side, from bytes; zeros beyond the number. */
+/* Loads bytes as words, word-major with adjacent lanes; zeros beyond the number. */
 IFMA static void load_words(uint64_t (*out)[8], unsigned words, const uint8_t *bytes, size_t stride,
                             size_t byte_count, unsigned count)
 {

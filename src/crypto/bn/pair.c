@@ -1,6 +1,6 @@
-/* Layout: a pair is two batches in a row. Ranges are those of mont.h: results of products, and sums
- * of a few of them, may be factors again. The first digit of a pair may be p or more, the pair is
- * then another one of the same number. */
+/* Layout: a pair is two consecutive batches. Ranges are those of mont.h: results of products, and
+ * sums of a few of them, may be factors again. The first digit of a pair may be p or more; the pair
+ * then is another representation of the same number. */
 #include "crypto/bn/pair.h"
 
 #include "base/alloc.h"
@@ -59,8 +59,8 @@ static void mul_low(const mont *m, uint64_t *z, const uint64_t *x, const uint64_
     memcpy(z, z0, mont_batch_words(m) * sizeof *z);
 }
 
-/* z += x. Where a kernel keeps numbers below p, a sum that it reduced (it is then smaller than z
- * was) carries into the second digit. */
+/* z += x. If the kernel keeps numbers below p, a sum that it reduced (then it is smaller than z was)
+ * carries into the second digit. */
 static void add(const mont *m, uint64_t *z, const uint64_t *x, uint64_t *work)
 {
     const size_t n = batch(m);

@@ -11,8 +11,8 @@
  * Montgomery product modulo p^2 costs 8, a square 4 (its z1 is (x0 * 2*x1 - q) / R). A window of
  * five squares and a product: 26 against 48.
  *
- * Secret: p, e, c^e. Public: sizes, counts, kernel. Constant-time. c must be no multiple of p, and
- * p not within 6 of a power of 2^64. Threads: read-only once made. */
+ * Secret: p, e, c^e. Public: sizes, counts, kernel. Constant-time. c must not be a multiple of p, and
+ * p must not be within 6 of a power of 2^64. Threads: read-only once made. */
 #ifndef CRYPTO_BN_PAIR_H
 #define CRYPTO_BN_PAIR_H
 
@@ -23,7 +23,7 @@ enum { PAIR_POWERS = 4 };
 typedef struct mont_pair {
     mont m;                       /* modulo p */
     uint64_t *power[PAIR_POWERS]; /* R^2 .. R^5 modulo p^2: two batches each */
-    uint64_t *own;                /* their memory, where it is ours to free */
+    uint64_t *own;                /* their memory, if pair_clear must free it; else NULL */
     size_t own_words;
 } mont_pair;
 
@@ -33,11 +33,11 @@ sefl_status pair_init(mont_pair *p, const uint64_t *modulus, unsigned limbs,
                       const mont_kernel *kernel, uint64_t *memory) SEFL_MUST_CHECK;
 void pair_clear(mont_pair *p);
 
-/* 64-bit words of scratch that pair_pow wants, 64-byte aligned. */
+/* Returns the 64-bit words of scratch that pair_pow needs, 64-byte aligned. */
 size_t pair_scratch(const mont_pair *p);
 
-/* For count <= lanes numbers c of c_bytes <= 32*limbs little-endian bytes, side by side: c^e modulo
- * p^2, its two digits as n bytes each, `stride` apart. lo may be NULL. */
+/* Computes c^e modulo p^2 for count <= lanes numbers c of c_bytes <= 32*limbs little-endian bytes,
+ * one after another. Writes the two digits of each as n bytes, `stride` apart. lo may be NULL. */
 void pair_pow(const mont_pair *p, uint8_t *lo, uint8_t *hi, size_t stride, size_t n,
               const uint8_t *c, size_t c_bytes, unsigned count, const uint64_t *e,
               unsigned exp_limbs, uint64_t *scratch);

@@ -5,17 +5,17 @@
  *     aes128_ctr(&k, out, n, nonce, 0);             // n bytes of key stream
  *     sefl_wipe(&k, sizeof k);
  *
- * For a stream of coins use prg.h, to hash labels use mpc/garble/garble.h. Raw blocks are for those
- * two and for OT extension.
+ * For a stream of coins use prg.h; to hash labels use mpc/garble/garble.h. Only those two and OT
+ * extension use raw blocks.
  *
  * Four paths give the same bytes: AES-NI (8 blocks in flight), VAES on 256-bit registers (16),
  * VAES on 512-bit registers (32), and plain C that evaluates the S-box as a Boolean circuit on 16
- * bit-sliced blocks (no table look-ups). aes128_init and aes128_ctr take the best path that the
- * processor has; tests choose one with the _on functions.
+ * bit-sliced blocks (no table look-ups). aes128_init and aes128_ctr use the best path of the
+ * processor; tests choose one with the _on functions.
  *
  * Secret: key, data.   Public: lengths, nonce, counter.   Constant time on every path.
  * Threads: an initialised key may be shared.
- * Cost here (Ice Lake, one core): 20 GB/s with VAES, 9 with AES-NI, 0.15 in plain C. */
+ * Cost (Ice Lake, one core): 20 GB/s with VAES, 9 with AES-NI, 0.15 in plain C. */
 #ifndef CRYPTO_PRG_AES_H
 #define CRYPTO_PRG_AES_H
 
@@ -33,12 +33,12 @@ typedef struct aes128 {
 void aes128_init(aes128 *k, const uint8_t key[AES_KEY]);
 
 /* Encrypts `blocks` independent blocks in plain C: the reference for code that interleaves AES with
- * other work. out and in may be the same, but not overlap otherwise. */
+ * other work. out and in may be equal, but must not overlap otherwise. */
 void aes128_ecb_soft(const aes128 *k, uint8_t *out, const uint8_t *in, size_t blocks);
 
-/* Key stream: block i (i = counter, counter + 1, ...) is AES(nonce, i), both as 64-bit big-endian
- * integers, the nonce first; this is the CTR mode of SP 800-38A with an incrementing part of 64
- * bits. Fills n bytes; a last partial block is cut. counter + blocks must not pass 2^64. */
+/* Writes n bytes of key stream: block i (i = counter, counter + 1, ...) is AES(nonce, i), both as
+ * 64-bit big-endian integers, the nonce first. This is the CTR mode of SP 800-38A with a 64-bit
+ * counter. The last block may be partial. counter + blocks must not exceed 2^64. */
 void aes128_ctr(const aes128 *k, uint8_t *out, size_t n, uint64_t nonce, uint64_t counter);
 
 /* ---- paths, for tests and benchmarks -------------------------------------------------- */

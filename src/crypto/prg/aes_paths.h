@@ -1,5 +1,5 @@
-/* aes_paths: what aes.c chooses from; only prg/ includes this. Whole groups of blocks only:
- * aes.c cuts and pads. */
+/* aes_paths: the implementations that aes.c chooses from; only prg/ includes this. They process whole
+ * groups of blocks; aes.c handles the rest. */
 #ifndef CRYPTO_PRG_AES_PATHS_H
 #define CRYPTO_PRG_AES_PATHS_H
 
@@ -12,9 +12,9 @@ void aes_soft_ecb(const aes128 *k, uint8_t *out, const uint8_t *in, size_t group
 
 #if defined(__x86_64__)
 void aes_ni_init(aes128 *k, const uint8_t key[AES_KEY]);
-/* Write whole groups of 8, 16 or 32 blocks and return how many blocks they wrote. */
+/* Write whole groups of 8, 16 or 32 blocks and return the number of blocks written. */
 size_t aes_ni_ctr(const aes128 *k, uint8_t *out, size_t blocks, uint64_t nonce, uint64_t counter);
-/* The rest, 1 to 7 blocks. */
+/* Writes the remaining 1 to 7 blocks. */
 void aes_ni_ctr_rest(const aes128 *k, uint8_t *out, size_t blocks, uint64_t nonce,
                      uint64_t counter);
 size_t aes_vaes256_ctr(const aes128 *k, uint8_t *out, size_t blocks, uint64_t nonce,

@@ -5,17 +5,12 @@
 
 #include <string.h>
 
-void prg_init_key(prg *g, const uint8_t key[AES_KEY])
-{
-    aes128_init(&g->key, key);
-    prg_at(g, 0, 0);
-}
-
 void prg_init(prg *g, const uint8_t seed[PRG_SEED], const char *name)
 {
     uint8_t digest[SHA256_BYTES];
     sha256_join(digest, span_of_str("sefl prg 1"), span_of(seed, PRG_SEED), span_of_str(name));
-    prg_init_key(g, digest);
+    aes128_init(&g->key, digest);
+    prg_at(g, 0, 0);
     sefl_wipe(digest, sizeof digest);
 }
 

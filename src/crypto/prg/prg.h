@@ -4,8 +4,8 @@
  *     SEFL_TRY(rng_fill(rng, seed, sizeof seed));       // 32 bytes from the system
  *     prg_init(&g, seed, "pad");                        // one name per use of the seed
  *     prg_at(&g, polynomial, 0);                        // stream number, byte position
- *     prg_fill(&g, coins, n);                           // and on from there
- *     prg_read(&g, coins, n, polynomial, 0);            // the same without state: shareable
+ *     prg_fill(&g, coins, n);                           // continues from there
+ *     prg_read(&g, coins, n, polynomial, 0);            // the same, stateless: may be shared
  *     prg_clear(&g);
  *
  * Key = first 16 bytes of SHA-256("sefl prg 1" || seed || name); stream s is the AES-128-CTR key
@@ -32,9 +32,6 @@ typedef struct prg {
 
 void prg_init(prg *g, const uint8_t seed[PRG_SEED], const char *name);
 
-/* The AES key itself, 16 uniform bytes (OT extension expands many of them): nothing is hashed. */
-void prg_init_key(prg *g, const uint8_t key[AES_KEY]);
-
 /* Wipes. */
 void prg_clear(prg *g);
 
@@ -43,10 +40,10 @@ void prg_at(prg *g, uint64_t stream, uint64_t pos);
 
 void prg_fill(prg *g, void *out, size_t n);
 
-/* n bytes of a stream from byte pos on. */
+/* Writes n bytes of a stream, starting at byte pos. */
 void prg_read(const prg *g, void *out, size_t n, uint64_t stream, uint64_t pos);
 
-/* As a source of coins for functions that take one; g must outlive it. */
+/* Returns the generator as a source of coins; g must outlive it. */
 sefl_rng prg_rng(prg *g);
 
 #endif

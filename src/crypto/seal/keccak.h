@@ -4,9 +4,9 @@
  *     keccak_init(&k, KECCAK_SHAKE256);
  *     keccak_add(&k, seed, 32);
  *     keccak_add(&k, &index, 1);
- *     keccak_get(&k, out, 128);                // may be called again: the stream goes on
+ *     keccak_get(&k, out, 128);                // may be called again: continues the stream
  *
- * The first keccak_get ends the input. The two fixed-length hashes have a call each.
+ * The first keccak_get ends the input.
  * Secret: input and output may be. Public: all lengths. Constant-time. The state holds secrets:
  * callers wipe it (keccak_clear). */
 #ifndef CRYPTO_SEAL_KECCAK_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* rate in bytes, and the bits after the message */
+/* The rate in bytes, and the bits appended to the message. */
 typedef enum keccak_kind {
     KECCAK_SHAKE128 = 168 | 0x1f << 8,
     KECCAK_SHAKE256 = 136 | 0x1f << 8,
@@ -25,7 +25,7 @@ typedef enum keccak_kind {
 
 typedef struct keccak {
     uint64_t a[25];
-    uint32_t rate, at; /* at: bytes of this block that are in, or out */
+    uint32_t rate, at; /* at: bytes of this block absorbed, or squeezed */
     uint8_t ending;    /* 0: the input has ended */
 } keccak;
 

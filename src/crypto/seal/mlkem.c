@@ -351,7 +351,7 @@ void mlkem_key_from(mlkem_key *key, const uint8_t seed[MLKEM_SEED], uint8_t pub[
                                            &key->pub.a[i][2] };
         dot(t, row, key->s);
         for (int j = 0; j < MLKEM_N; j++)
-            t->c[j] = mul(t->c[j], R2); /* gives back the 1/R of dot */
+            t->c[j] = mul(t->c[j], R2); /* cancels the 1/R of dot */
         sample_noise(&e, sigma, (uint8_t)(MLKEM_K + i));
         ntt(&e);
         add(t, &e);

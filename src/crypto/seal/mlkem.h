@@ -1,14 +1,14 @@
 /* mlkem: ML-KEM-768 (FIPS 203), the post-quantum half of X-Wing.
  *
  *     mlkem_key_from(&key, seed, bytes);              // bytes: the encapsulation key, public
- *     SEFL_TRY(mlkem_pub_from(&pub, bytes));          // the peer's: coefficients must be reduced
+ *     SEFL_TRY(mlkem_pub_from(&pub, bytes));          // a peer's key: coefficients must be reduced
  *     mlkem_encap(cipher, shared, &pub, coins);
  *     mlkem_decap(shared2, &key, cipher);             // never fails: see below
  *
- * Keys are held expanded (the matrix A, and all vectors in the NTT domain), so that a server that
- * opens thousands of ciphertexts under one key expands A once: this halves the work of each.
- * Wrong ciphertexts are rejected implicitly (FIPS 203, 7.3): the result is then pseudorandom.
- * Secret: seed, coins, key, shared, and whether a cipher was good. Public: the rest. Constant-time:
+ * Keys are stored expanded (the matrix A, and all vectors in the NTT domain), so that a server that
+ * decapsulates thousands of ciphertexts under one key expands A once: this halves the work of each.
+ * Decapsulation rejects implicitly (FIPS 203, 7.3): an invalid ciphertext gives a pseudorandom result.
+ * Secret: seed, coins, key, shared, and whether a ciphertext was valid. Public: the rest. Constant-time:
  * no branch, address or division depends on a secret; rejection sampling reads public bytes only.
  * Threads: a const key may be shared. The caller wipes keys (sefl_wipe). */
 #ifndef CRYPTO_SEAL_MLKEM_H
@@ -46,14 +46,14 @@ typedef struct mlkem_key {
 } mlkem_key;
 
 void mlkem_key_from(mlkem_key *key, const uint8_t seed[MLKEM_SEED], uint8_t pub[MLKEM_PUB]);
-/* SEFL_EPROTO if a coefficient is 3329 or more; out is zero then. */
+/* SEFL_EPROTO, with out zeroed, if a coefficient is 3329 or more. */
 sefl_status mlkem_pub_from(mlkem_pub *out, const uint8_t pub[MLKEM_PUB]) SEFL_MUST_CHECK;
 void mlkem_encap(uint8_t cipher[MLKEM_CIPHER], uint8_t shared[MLKEM_SHARED], const mlkem_pub *pub,
                  const uint8_t coins[MLKEM_COINS]);
 void mlkem_decap(uint8_t shared[MLKEM_SHARED], const mlkem_key *key,
                  const uint8_t cipher[MLKEM_CIPHER]);
 
-/* Rounding of x in [0, 3329) to d bits (FIPS 203, 4.2.1), d = 1, 4 or 10; for tests. */
+/* Compresses x in [0, 3329) to d bits (FIPS 203, 4.2.1), d = 1, 4 or 10; for tests. */
 uint32_t mlkem_compress(uint32_t x, unsigned d);
 
 #endif

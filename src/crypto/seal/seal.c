@@ -47,11 +47,6 @@ static void hmac_add(crypto_auth_hmacsha256_state *h, const void *p, size_t n)
     (void)crypto_auth_hmacsha256_update(h, p, n);
 }
 
-static void hmac_begin(crypto_auth_hmacsha256_state *h, const uint8_t *key, size_t n)
-{
-    (void)crypto_auth_hmacsha256_init(h, key, n);
-}
-
 static void hmac_label(crypto_auth_hmacsha256_state *h, const suite_id *id, const char *label)
 {
     hmac_add(h, "HPKE-v1", 7);
@@ -63,20 +58,20 @@ static void extract(uint8_t out[HASH], const suite_id *id, sefl_span salt, const
                     sefl_span ikm)
 {
     crypto_auth_hmacsha256_state h;
-    hmac_begin(&h, salt.p ? salt.p : (const uint8_t *)"", salt.n);
+    (void)crypto_auth_hmacsha256_init(&h, salt.p ? salt.p : (const uint8_t *)"", salt.n);
     hmac_label(&h, id, label);
     hmac_add(&h, ikm.p, ikm.n);
     (void)crypto_auth_hmacsha256_final(&h, out);
     sefl_wipe(&h, sizeof h);
 }
 
-/* At most one block: n <= HASH. The info is the two spans together. */
+/* Writes at most one block: n <= HASH. info and more are concatenated. */
 static void expand(uint8_t *out, size_t n, const suite_id *id, const uint8_t prk[HASH],
                    const char *label, sefl_span info, sefl_span more)
 {
     crypto_auth_hmacsha256_state h;
     uint8_t block[HASH], length[2] = { 0, (uint8_t)n }, one = 1;
-    hmac_begin(&h, prk, HASH);
+    (void)crypto_auth_hmacsha256_init(&h, prk, HASH);
     hmac_add(&h, length, sizeof length);
     hmac_label(&h, id, label);
     hmac_add(&h, info.p, info.n);
@@ -326,7 +321,7 @@ sefl_status seal_open(uint8_t *text, const seal_key *k, const uint8_t *enc, sefl
     SEFL_CHECK(kem_of(k->suite)->decap(shared, enc, k) == SEFL_OK, SEFL_EAUTH,
                "sealed message: not under a key of this suite");
     schedule(key, nonce, k->suite->id, shared, info);
-    /* libsodium branches on the comparison of the tags, which is public: it is our answer. The
+    /* libsodium branches on the tag comparison, which is public: it is our result. The
      * cipher itself is checked with a secret key in seal_make. */
     CT_PUBLIC(key, sizeof key);
     CT_PUBLIC(nonce, sizeof nonce);

@@ -1,27 +1,27 @@
-/* bhm: block-Hankel matrices: an m x n weight matrix that is stored, trained and sent as far fewer
+/* bhm: block-Hankel matrices: m x n weight matrices that are stored, trained and sent as far fewer
  * numbers.
  *
- * The matrix is tiled by l x l blocks, cut at the right and lower edge. Block (I, J) is Hankel:
+ * The matrix is tiled by l x l blocks, cut at the right and lower edges. Block (I, J) is Hankel:
  * its entry (a, b) is v[a + b], so a block of r x c has r + c - 1 values instead of r * c. l = 1
- * is an ordinary dense matrix in row-major order, without any copy. There is no padding:
- * every value counts.
+ * is an ordinary dense matrix in row-major order, used without a copy. There is no padding: every
+ * value is a parameter.
  *
  *     bhm w = { .rows = 33278, .cols = 200, .block = 32 };
  *     size_t n = bhm_count(w);                         // 433,666 values
  *     bhm_expand(w, dense, 200, v, 0, w.rows);         // rows [0, 33278) as a dense matrix
  *     bhm_fold(w, dv, ddense, 200, 0, w.rows);         // gradient of v += its share of ddense
  *
- * Values lie in block-row-major order: block row 0 (blocks J = 0, 1, ...), block row 1, ...; so one
- * block row is one contiguous range (bhm_block_row).
+ * Values are stored in block-row-major order: block row 0 (blocks J = 0, 1, ...), block row 1, ...; so
+ * one block row is one contiguous range (bhm_block_row).
  *
- * The parameter is v itself. Each entry of the dense matrix reads one value, so the gradient of a
- * value is the sum of the dense gradient over its anti-diagonal (fold), and the nearest
- * block-Hankel matrix to a dense one takes the mean over it (project).
+ * The parameters are v itself. Each entry of the dense matrix reads one value, so the gradient of a
+ * value is the sum of the dense gradient over its anti-diagonal (fold), and the block-Hankel matrix
+ * nearest to a dense one has the means over the anti-diagonals (project).
  *
  * model/bhm/hankel multiplies large matrices without expanding them; tests compare it with the
  * plain products.
- * Threads: pure functions; split by rows as you like (fold: by whole block rows). Secrets: none
- * handled in constant time; training runs on its owner's machine. */
+ * Threads: pure functions; callers may split the work by rows (fold: by whole block rows). Secrets:
+ * not constant-time; training runs on its owner's machine. */
 #ifndef MODEL_BHM_BHM_H
 #define MODEL_BHM_BHM_H
 
@@ -38,7 +38,7 @@ typedef struct bhm {
     uint32_t block;      /* l: 1 to BHM_MAX_BLOCK */
 } bhm;
 
-/* Blocks down and across. */
+/* Return the number of block rows and of block columns. */
 static inline uint32_t bhm_rows_of_blocks(bhm s)
 {
     return (s.rows + s.block - 1) / s.block;
@@ -48,7 +48,7 @@ static inline uint32_t bhm_cols_of_blocks(bhm s)
     return (s.cols + s.block - 1) / s.block;
 }
 
-/* Height of block row I and width of block column J; smaller than block only at the edge. */
+/* Return the height of block row I and the width of block column J; below `block` only at the edge. */
 static inline uint32_t bhm_block_height(bhm s, uint32_t bi)
 {
     uint32_t left = s.rows - bi * s.block;
@@ -60,22 +60,22 @@ static inline uint32_t bhm_block_width(bhm s, uint32_t bj)
     return left < s.block ? left : s.block;
 }
 
-/* How many values the matrix has. */
+/* Returns the number of values. */
 size_t bhm_count(bhm s);
 
-/* Where block row I begins in v, and how many values it has (into *count unless NULL). */
+/* Returns the offset of block row I in v, and sets *count (may be NULL) to its number of values. */
 size_t bhm_block_row(bhm s, uint32_t bi, size_t *count);
 
-/* Where the values of block (I, J) begin. */
+/* Returns the offset of block (I, J) in v. */
 size_t bhm_block_at(bhm s, uint32_t bi, uint32_t bj);
 
 /* Writes rows [row, row + count) of the dense matrix, `ld` numbers apart. */
 void bhm_expand(bhm s, nn_real *dense, size_t ld, const nn_real *v, uint32_t row, uint32_t count);
 
-/* dv += the anti-diagonal sums of rows [row, row + count) of a dense gradient. */
+/* Adds the anti-diagonal sums of rows [row, row + count) of a dense gradient to dv. */
 void bhm_fold(bhm s, nn_real *dv, const nn_real *ddense, size_t ld, uint32_t row, uint32_t count);
 
-/* v = the anti-diagonal means of a whole dense matrix: the nearest block-Hankel matrix. */
+/* Sets v to the anti-diagonal means of a whole dense matrix: the nearest block-Hankel matrix. */
 void bhm_project(bhm s, nn_real *v, const nn_real *dense, size_t ld);
 
 #endif

@@ -1,9 +1,9 @@
 /* hankel: products with large block-Hankel matrices through short Fourier transforms.
  *
- * For one block, y[a] = sum over b of v[a + b] x[b]. With u = x reversed this is a piece of the
+ * For one block, y[a] = sum over b of v[a + b] x[b]. With u = x reversed this is a part of the
  * product of polynomials (X v)(X) u(X), at the powers l .. 2l-1, and modulo X^2l - 1 nothing wraps
- * onto them: so a transform of length 2l of each token block and of each weight block (once per
- * step), l pairs multiplied and added up over the block columns, and one inverse per output block.
+ * onto them. So it takes a transform of length 2l of each token block and of each weight block (once
+ * per step), products of l pairs, summed over the block columns, and one inverse per output block.
  * A Hankel block is symmetric, so the gradient of x is the same product with g instead of x;
  * the gradient of v is the plain convolution of g and x, summed over tokens as spectra.
  *
@@ -11,9 +11,9 @@
  * by all block columns. Measured on one Ice Lake core, 352 x 200 x 1024, in dense-equivalent
  * GFLOP/s, forward / backward (OpenBLAS dense: about 105):
  *     l = 8: 136 / 124     l = 16: 256 / 218     l = 32: 343 / 332     l = 64: 383 / 426
- * What lost: l <= 4 (as many multiplications as dense); one level of Karatsuba through three
- * SGEMMs (0.9 to 1.06 of dense: the inner dimension is too thin); other l (expand to dense, SGEMM
- * and fold is used for them).
+ * Slower alternatives: l <= 4 (as many multiplications as dense); one level of Karatsuba with three
+ * SGEMMs (0.9 to 1.06 of dense: the inner dimension is too thin). For other l the matrix is expanded
+ * to dense, multiplied with SGEMM, and folded.
  *
  *     if (hankel_fits(w)) {
  *         hankel_prepare(k, w, ws, v, 0, blocks);          // spectra of the weights
@@ -28,7 +28,7 @@
 #include "model/bhm/bhm.h"
 #include "model/nn/kernels.h"
 
-/* Is there a fast path, and does it win, for this shape? */
+/* True if a fast path exists for this shape and beats the dense product. */
 bool hankel_fits(bhm s);
 
 static inline unsigned hankel_groups(const nn_kernels *k, size_t tokens)
@@ -41,25 +41,25 @@ static inline hankel_dims hankel_dims_of(const nn_kernels *k, bhm s, size_t toke
     return (hankel_dims){ s.block, bhm_cols_of_blocks(s), hankel_groups(k, tokens) };
 }
 
-/* Numbers in the spectra of one block row, and of all weights. */
+/* Returns how many numbers the spectra of one block row have. */
 static inline size_t hankel_row_size(bhm s)
 {
     return (size_t)s.block * bhm_cols_of_blocks(s) * 2;
 }
 
-/* ws [blocks][l][nj][2] for block rows [first, first + blocks) of v (the whole matrix's values). */
+/* Writes ws [blocks][l][nj][2] for block rows [first, first + blocks); v: all values of the matrix. */
 void hankel_prepare(const nn_kernels *k, bhm s, nn_real *ws, const nn_real *v, uint32_t first,
                     uint32_t blocks);
 
-/* dv += what dws [blocks][l][nj][2] holds for those block rows. */
+/* Adds the gradient dws [blocks][l][nj][2] of those block rows to dv. */
 void hankel_fold(const nn_kernels *k, bhm s, nn_real *dv, const nn_real *dws, uint32_t first,
                  uint32_t blocks);
 
-/* xs [l][groups][nj][2][W]: groups [from, to) of the tokens x (n, ld). */
+/* Writes groups [from, to) of xs [l][groups][nj][2][W] for the tokens x (n, ld). */
 void hankel_tokens(const nn_kernels *k, bhm s, nn_real *xs, const nn_real *x, size_t ld, size_t n,
                    unsigned from, unsigned to);
 
-/* dx [groups][nj * l][W] from dxs [groups][l][nj][2][W]. */
+/* Writes dx [groups][nj * l][W] from dxs [groups][l][nj][2][W]. */
 void hankel_tokens_back(const nn_kernels *k, bhm s, nn_real *dx, const nn_real *dxs,
                         unsigned groups);
 

@@ -64,7 +64,7 @@ sefl_status corpus_count(vocab *v, const corpus_file *f, const sefl_progress *pr
             SEFL_TRY(vocab_count(v, word));
         SEFL_TRY(vocab_count(v, span_of_str("<eos>")));
     }
-    SEFL_CHECK(words > 0, SEFL_EPROTO, "%s: holds no words", f->path);
+    SEFL_CHECK(words > 0, SEFL_EPROTO, "%s: has no words", f->path);
 done:
     records_close(&w.in);
     return st;
@@ -99,7 +99,7 @@ static sefl_status put_document(reader *r, size_t line)
     return SEFL_OK;
 }
 
-/* The latest line was a heading; the first one takes in the lines before it. */
+/* The latest line was a heading; the first heading also gets the lines before it. */
 static sefl_status put_heading(reader *r)
 {
     size_t k = r->c.lines - 1;
@@ -107,8 +107,7 @@ static sefl_status put_heading(reader *r)
     return put_document(r, r->c.docs == 0 ? 0 : k - (k > 0 && is_blank(&r->c, k - 1)));
 }
 
-/* Headings are known by the words as written: whether the vocabulary has "=" makes no
- * difference. */
+/* Recognises headings by the words as written, even if the vocabulary lacks "=". */
 static sefl_status read_line(reader *r, sefl_span line, bool first)
 {
     sefl_span word;
@@ -138,7 +137,7 @@ static sefl_status read_line(reader *r, sefl_span line, bool first)
     return SEFL_OK;
 }
 
-/* The text has ended, line[] is complete: a heading may be its last line, or there is none. */
+/* At the end of the text: the last line may be a heading, or there may be none. */
 static sefl_status end_documents(reader *r)
 {
     if (r->title)
@@ -161,7 +160,7 @@ static sefl_status read_records(corpus *out, const vocab *v, walker *w)
             break;
         SEFL_TRY(read_line(&r, line, first));
     }
-    SEFL_CHECK(r.c.tokens > r.c.lines, SEFL_EPROTO, "%s: holds no words", w->in.in.path);
+    SEFL_CHECK(r.c.tokens > r.c.lines, SEFL_EPROTO, "%s: has no words", w->in.in.path);
     r.c.line[r.c.lines] = r.c.tokens;
     r.c.marked = true;
     if (r.text)
@@ -218,8 +217,8 @@ sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to)
     outfile o = { 0 };
     sefl_buf text = { 0 }, object = { 0 };
     bool jsonl = corpus_format_of(to) == CORPUS_JSONL;
-    SEFL_CHECK(corpus_format_of(to) != CORPUS_CSV, SEFL_EUNSUPPORTED, "%s: CSV is not written",
-               to->path);
+    SEFL_CHECK(corpus_format_of(to) != CORPUS_CSV, SEFL_EUNSUPPORTED,
+               "%s: cannot write CSV; use text or JSONL", to->path);
     SEFL_TRY(outfile_open(&o, to->path, 0644));
     for (size_t d = 0; d < c->docs; d++) {
         buf_reset(&text);
@@ -266,7 +265,8 @@ static sefl_status find_split(char **out, const char *dir, const char *split)
             SEFL_PASS(file_path(path, "%s/%s%s%s", dir, starts[s], split, ends[e]));
             if (stat(path, &sb) != 0)
                 continue;
-            SEFL_NEED(!*out, SEFL_EINVAL, "%s and %s are both there: which one is it?", *out, path);
+            SEFL_NEED(!*out, SEFL_EINVAL, "%s and %s both exist: remove one, or name the file",
+                      *out, path);
             SEFL_PASS(sefl_strdup(out, path));
         }
     return SEFL_OK;

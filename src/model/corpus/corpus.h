@@ -1,4 +1,4 @@
-/* corpus: text as word numbers, with the borders of lines and documents.
+/* corpus: text as word numbers, with line and document boundaries.
  *
  *     SEFL_TRY(corpus_count(v, &file, NULL));            // words into a vocabulary
  *     SEFL_TRY(vocab_finish(v, &settings));
@@ -8,14 +8,14 @@
  * done:
  *     corpus_clear(&c);
  *
- * A line becomes its words and `<eos>`; an empty line is `<eos>` alone. A word that the vocabulary
- * lacks becomes `<unk>` and is counted in `unknown`; a literal <unk> in the text is <unk>. That is
- * what PyTorch's word-language-model example does: WikiText-2 gives 2,088,628 training tokens.
+ * A line becomes its words and `<eos>`; an empty line becomes `<eos>` alone. A word that the
+ * vocabulary lacks becomes `<unk>` and counts as `unknown`; a literal <unk> in the text stays <unk>.
+ * PyTorch's word-language-model example does the same: WikiText-2 gives 2,088,628 training tokens.
  *
- * Documents: a JSONL or CSV record is one. In text, a WikiText heading begins one: a line
- * " = Title = " with exactly one '=' at either end, an empty line or the file's edge before and
- * after it (the empty line before belongs to it). Lines before the first heading belong to the
- * first document. In text without headings every line is a document, and `marked` is false.
+ * Documents: a JSONL or CSV record is a document. In text, a WikiText heading begins one: a line
+ * " = Title = " with exactly one '=' at each end, and an empty line or the file's start or end on both
+ * sides (the empty line before it belongs to the document). Lines before the first heading belong to
+ * the first document. In text without headings every line is a document, and `marked` is false.
  * Documents do not depend on the vocabulary.
  *
  * Memory: 4 bytes per token, 8 per line, 8 per document. Threads: a corpus may be shared once read.
@@ -35,15 +35,15 @@ typedef struct corpus {
     size_t *doc; /* docs + 1: first line of each document, then `lines` */
     size_t docs;
     size_t unknown; /* words that the vocabulary lacked */
-    bool marked;    /* documents are more than lines */
+    bool marked;    /* the text has documents, not just lines */
 } corpus;
 
-/* Counts the file's words into v, in order, <eos> at line ends. SEFL_EPROTO if it holds no word.
+/* Counts the file's words into v, in order, with <eos> at line ends. SEFL_EPROTO if it has no words.
  * progress counts bytes. */
 sefl_status corpus_count(vocab *v, const corpus_file *f,
                          const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Reads the file under a finished vocabulary; out is empty before. */
+/* Reads the file with a finished vocabulary into an empty *out. */
 sefl_status corpus_read(corpus *out, const vocab *v, const corpus_file *f,
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 
@@ -53,24 +53,24 @@ sefl_status corpus_read_over(corpus *out, const vocab *v, const corpus_file *f,
 
 void corpus_clear(corpus *c);
 
-/* Writes lines and documents as words, atomically: with CORPUS_JSONL one object per document, else
- * one text line per line, words separated by one space. Reading it back gives the same tokens.
- * field as in corpus_file. */
+/* Writes the text as words, atomically: with CORPUS_JSONL one object per document, otherwise one line
+ * of text per line, with single spaces. Reading it back gives the same tokens. field as in
+ * corpus_file. */
 sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to) SEFL_MUST_CHECK;
 
-/* ---- a data set: training text, and maybe validation and test text ------------------------- */
+/* ---- a data set: training text, optional validation and test text -------------------------- */
 
 enum { CORPUS_TRAIN, CORPUS_VALID, CORPUS_TEST, CORPUS_SPLITS };
 
 typedef struct corpus_paths {
-    char *path[CORPUS_SPLITS]; /* NULL: not there; the training text always is */
+    char *path[CORPUS_SPLITS]; /* NULL: missing; the training text is always present */
 } corpus_paths;
 
 extern const char *const corpus_split_names[CORPUS_SPLITS]; /* "train", "valid", "test" */
 
-/* A folder: train, valid and test with the ending .txt, .tokens, .jsonl, .ndjson or .csv, with or
- * without "wiki." before. A file: that is the training text. SEFL_ENOTFOUND lists the names
- * tried. */
+/* Finds the files of a data set. In a folder: train, valid and test with the extension .txt, .tokens,
+ * .jsonl, .ndjson or .csv, optionally with the prefix "wiki.". A file is the training text itself.
+ * SEFL_ENOTFOUND lists names that it looks for. */
 sefl_status corpus_paths_find(corpus_paths *out, const char *where) SEFL_MUST_CHECK;
 void corpus_paths_clear(corpus_paths *p);
 
@@ -81,10 +81,10 @@ typedef struct corpus_stats {
     size_t words;        /* tokens that are not <eos> */
     size_t types;        /* different tokens seen */
     size_t unk;          /* <unk> tokens, literal or not */
-    size_t unknown;      /* of them, words the vocabulary lacks */
+    size_t unknown;      /* <unk> tokens for words that the vocabulary lacks */
     size_t longest_line; /* in tokens */
     size_t longest_doc;
-    double unigram_bits; /* entropy of the token distribution, bits a token */
+    double unigram_bits; /* entropy of the token distribution, bits per token */
 } corpus_stats;
 
 sefl_status corpus_stats_of(corpus_stats *out, const corpus *c, const vocab *v) SEFL_MUST_CHECK;

@@ -8,7 +8,7 @@ static double normal(seeded *g)
     return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * seeded_unit(g));
 }
 
-/* log of a Gamma(a, 1) variate: one of a + 1, which the method wants to be >= 1, then
+/* Draws the log of a Gamma(a, 1) variate: the method needs a >= 1, so it draws Gamma(a + 1) and uses
  * Gamma(a) = Gamma(a + 1) * U^(1/a). In logarithms, because U^(1/a) underflows for small a. */
 static double log_gamma_variate(seeded *g, double a)
 {

@@ -1,8 +1,8 @@
-/* dirichlet: random shares that add up to 1; one number sets how skewed they are.
+/* dirichlet: random shares that add up to 1; alpha sets how skewed they are.
  *
  * (p_1 .. p_n) ~ Dirichlet(alpha, ..., alpha): normalised Gamma(alpha) variates, by Marsaglia and
- * Tsang's method (A simple method for generating gamma variables, ACM TOMS 26, 2000). Small alpha:
- * nearly everything in one share; large: all alike. */
+ * Tsang's method (A simple method for generating gamma variables, ACM TOMS 26, 2000). A small alpha
+ * puts nearly everything into one share; a large alpha makes the shares nearly equal. */
 #ifndef MODEL_CORPUS_DIRICHLET_H
 #define MODEL_CORPUS_DIRICHLET_H
 

@@ -25,14 +25,14 @@ void lines_over(line_reader *in, sefl_span bytes, const char *name)
     in->eof = true;
 }
 
-/* What is there and not consumed. */
+/* Returns the bytes that are not consumed yet. */
 static sefl_span rest(const line_reader *in)
 {
     sefl_span s = in->fd < 0 ? in->memory : buf_span(&in->window);
     return s.n > in->at ? span_of(s.p + in->at, s.n - in->at) : span_of("", 0);
 }
 
-/* Reads more bytes to the window's end. */
+/* Appends more bytes to the window. */
 static sefl_status fill(line_reader *in)
 {
     uint8_t *to;
@@ -89,7 +89,7 @@ sefl_status lines_next(line_reader *in, sefl_span *text, bool *more)
         s.p += 3, n -= 3;
     size_t good = utf8_good(span_of(s.p, n));
     SEFL_NEED(good == n || s.p[good] != 0, SEFL_EPROTO,
-              "%s:%llu: byte %zu is NUL: this is no text file", in->path,
+              "%s:%llu: byte %zu is NUL: this is not a text file", in->path,
               (unsigned long long)in->line, good + 1);
     SEFL_NEED(good == n, SEFL_EPROTO,
               "%s:%llu: byte %zu (0x%02x) is not UTF-8: convert the file (iconv does)", in->path,

@@ -1,4 +1,4 @@
-/* lines: a text file, one physical line at a time, in bounded memory.
+/* lines: reads a text file one physical line at a time, in bounded memory.
  *
  *     line_reader in = { 0 };
  *     SEFL_TRY(lines_open(&in, path));
@@ -7,10 +7,10 @@
  * done:
  *     lines_close(&in);
  *
- * A line ends with LF or CR LF, which are not part of it; the last may lack its end. A byte order
- * mark at the start is dropped. Every line is checked to be text: a NUL byte or bytes that are not
- * UTF-8 are SEFL_EPROTO with "file:line: ...". Pipes are read as well as files; folders and devices
- * are refused. Memory: one window that grows to the longest line, at most LINES_MAX.
+ * A line ends with LF or CR LF, which is not part of it; the last line may lack it. A byte order mark
+ * at the start is dropped. Every line must be text: a NUL byte or invalid UTF-8 is SEFL_EPROTO with
+ * "file:line: ...". Input may be a file or a pipe; folders and devices are refused. Memory: one window
+ * that grows to the longest line, at most LINES_MAX.
  *
  * Threads: one owner.   Cost: about 1 GB/s. */
 #ifndef MODEL_CORPUS_LINES_H
@@ -20,7 +20,7 @@
 
 #include <stdbool.h>
 
-enum { LINES_MAX = 64 << 20 }; /* bytes of one line */
+enum { LINES_MAX = 64 << 20 }; /* maximum bytes of a line */
 
 typedef struct line_reader {
     const char *path; /* for messages; borrowed */
@@ -30,12 +30,12 @@ typedef struct line_reader {
     bool had_end;     /* the latest line had its LF */
     int fd;           /* -1: in memory */
     sefl_buf window;
-    size_t at; /* first byte of the window that is not consumed */
+    size_t at; /* first byte of the window not consumed yet */
     sefl_span memory;
     bool is_open, eof;
 } line_reader;
 
-/* SEFL_ENOTFOUND if there is no such file. */
+/* SEFL_ENOTFOUND if the file does not exist. */
 sefl_status lines_open(line_reader *in, const char *path) SEFL_MUST_CHECK;
 
 /* Reads bytes in memory, which must outlive it; name replaces the path in messages. */

@@ -18,7 +18,7 @@ sefl_status partition_kind_parse(partition_kind *out, const char *name)
             return SEFL_OK;
         }
     return sefl_fail(SEFL_EINVAL,
-                     "partition \"%.64s\" is none of contiguous, article, round-robin, dirichlet",
+                     "partition \"%.64s\" must be contiguous, article, round-robin or dirichlet",
                      name);
 }
 
@@ -157,14 +157,14 @@ sefl_status partition_make(partition *out, const corpus *c, const partition_sett
     bool whole = s->kind == PARTITION_ARTICLE || s->kind == PARTITION_DIRICHLET;
     size_t pieces = whole ? c->docs : c->lines;
     SEFL_CHECK(s->clients >= 1 && s->clients <= PARTITION_CLIENTS_MAX, SEFL_EINVAL,
-               "%" PRIu32 " clients; 1 to %d are possible", s->clients, PARTITION_CLIENTS_MAX);
+               "%" PRIu32 " clients: must be 1 to %d", s->clients, PARTITION_CLIENTS_MAX);
     SEFL_CHECK(s->clients <= pieces, SEFL_EINVAL,
-               "%zu %s are too few for %" PRIu32 " clients, which get at least one each: take "
-               "fewer clients, or more text%s",
+               "%zu %s are too few for %" PRIu32 " clients, which get at least one each: use "
+               "fewer clients or more text%s",
                pieces, whole ? "documents" : "lines", s->clients,
                whole ? ", or a partition by lines (contiguous, round-robin)" : "");
     SEFL_CHECK(s->kind != PARTITION_DIRICHLET || (s->alpha >= 0.001 && s->alpha <= 1000),
-               SEFL_EINVAL, "alpha is %g; 0.001 to 1000 are possible", s->alpha);
+               SEFL_EINVAL, "alpha is %g: must be 0.001 to 1000", s->alpha);
     SEFL_TRY(sefl_new(&p.owner, c->lines, sizeof *p.owner));
     switch (s->kind) {
     case PARTITION_CONTIGUOUS:

@@ -5,10 +5,10 @@
  *                                                           .clients = 10, .seed = 7 }));
  *     SEFL_TRY(partition_take(&mine, &c, &p, 3));         // client 3's own corpus
  *
- *   contiguous   line k goes to client floor(K * t / N) where t is its first token and N their
- *                number: equal shares to within a line (a client whose share lies inside one
- *                long line is empty); documents may be cut. No coin
- *   round-robin  line k goes to client k mod K. No coin
+ *   contiguous   line k goes to client floor(K * t / N), where t is the number of its first token
+ *                and N the number of tokens: equal shares to within a line (a client whose share is
+ *                inside one long line is empty); documents may be cut. No randomness
+ *   round-robin  line k goes to client k mod K. No randomness
  *   article      documents in a random order (Fisher-Yates), each to the client with the
  *                fewest tokens so far (the lowest number on a tie): whole documents, nearly
  *                equal shares
@@ -16,7 +16,7 @@
  *                one of the first K to each client so that none is empty, every other to a
  *                client drawn by the shares. Small alpha: few clients hold nearly everything
  *
- * Every line goes to exactly one client, in its old order. Streams of the seed (src/seeded):
+ * Every line goes to exactly one client; the order of lines stays. Streams of the seed (src/seeded):
  * "partition order", "partition shares", "partition deal".
  *
  * Threads: a partition may be shared once made. */
@@ -43,24 +43,24 @@ typedef struct partition_settings {
 
 typedef struct partition {
     uint32_t clients;
-    uint32_t *owner; /* of each line */
+    uint32_t *owner; /* client of each line */
     size_t lines;
 } partition;
 
 sefl_status partition_kind_parse(partition_kind *out, const char *name) SEFL_MUST_CHECK;
 const char *partition_kind_name(partition_kind kind);
 
-/* SEFL_EINVAL with more clients than lines (documents, where these stay whole). */
+/* SEFL_EINVAL if there are more clients than lines (or documents, if these stay whole). */
 sefl_status partition_make(partition *out, const corpus *c,
                            const partition_settings *s) SEFL_MUST_CHECK;
 void partition_clear(partition *p);
 
-/* A copy of one client's lines; documents that lost lines keep the rest, empty ones vanish. */
+/* Copies one client's lines. A document keeps the lines that remain; empty documents are dropped. */
 sefl_status partition_take(corpus *out, const corpus *c, const partition *p,
                            uint32_t client) SEFL_MUST_CHECK;
 
-/* How far a client's words are from those of all clients: the Jensen-Shannon divergence between its
- * token distribution and that of the whole corpus, in bits (0: the same, 1: nothing in common). */
+/* Measures how much a client's text differs from the whole corpus: the Jensen-Shannon divergence of
+ * the two token distributions, in bits (0: the same, 1: nothing in common). */
 sefl_status partition_divergence(double *bits, const corpus *client, const corpus *whole,
                                  const vocab *v) SEFL_MUST_CHECK;
 

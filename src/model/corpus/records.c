@@ -37,8 +37,7 @@ static unsigned long long line_of(const record_reader *r)
 
 /* ---- CSV ----------------------------------------------------------------------------------- */
 
-/* A quoted field whose opening quote is just behind us; fetches further lines as it needs them.
- * keep may be NULL. */
+/* Reads a quoted field after its opening quote, and further lines as needed. keep may be NULL. */
 static sefl_status csv_quoted(record_reader *r, sefl_span *row, size_t *at, sefl_buf *keep)
 {
     unsigned long long opened = line_of(r);
@@ -68,12 +67,12 @@ static sefl_status csv_quoted(record_reader *r, sefl_span *row, size_t *at, sefl
                   opened);
     }
     SEFL_NEED(*at == row->n || row->p[*at] == ',', SEFL_EPROTO,
-              "%s:%llu: text behind a closing quote (a quote inside quotes is doubled)", r->in.path,
+              "%s:%llu: text after a closing quote (double a quote inside quotes)", r->in.path,
               line_of(r));
     return SEFL_OK;
 }
 
-/* One row; `header` looks the column up, else its value goes to r->text. */
+/* Reads one row. header: finds the column; otherwise its value goes to r->text. */
 static sefl_status csv_row(record_reader *r, bool header, bool *more)
 {
     sefl_span row;
@@ -137,7 +136,7 @@ static sefl_status jsonl_parse(record_reader *r, sefl_span line)
             SEFL_PASS(jread_skip(&j));
             continue;
         }
-        SEFL_NEED(!found, SEFL_EPROTO, "\"%.64s\" is there twice", r->field);
+        SEFL_NEED(!found, SEFL_EPROTO, "\"%.64s\" occurs twice", r->field);
         SEFL_NEED(jread_peek(&j) == '"', SEFL_EPROTO, "\"%.64s\" is not a string", r->field);
         SEFL_PASS(jread_str(&j, &r->text));
         found = true;
@@ -160,40 +159,36 @@ static sefl_status jsonl_next(record_reader *r, bool *more)
 
 /* ---- all of them --------------------------------------------------------------------------- */
 
+/* The lines are open. Closes them on failure. */
 static sefl_status begin(record_reader *r, const corpus_file *f)
 {
-    bool more = false;
+    sefl_status st = SEFL_OK;
+    bool more = true;
     r->format = corpus_format_of(f);
     r->field = f->field ? f->field : "text";
     r->text.max = r->key.max = LINES_MAX;
-    if (r->format != CORPUS_CSV)
-        return SEFL_OK;
-    sefl_status st = csv_row(r, true, &more);
-    if (st == SEFL_OK && !more)
-        st = sefl_fail(SEFL_EPROTO, "%s: is empty; a first row with column names is wanted",
-                       r->in.path);
+    if (r->format == CORPUS_CSV)
+        SEFL_TRY(csv_row(r, true, &more));
+    SEFL_CHECK(more, SEFL_EPROTO, "%s: is empty: a CSV file begins with a row of column names",
+               r->in.path);
+done:
+    if (st != SEFL_OK)
+        records_close(r);
     return st;
 }
 
 sefl_status records_open(record_reader *r, const corpus_file *f)
 {
     *r = (record_reader){ .in.fd = -1 };
-    sefl_status st = lines_open(&r->in, f->path);
-    if (st == SEFL_OK)
-        st = begin(r, f);
-    if (st != SEFL_OK)
-        records_close(r);
-    return st;
+    SEFL_PASS(lines_open(&r->in, f->path));
+    return begin(r, f);
 }
 
 sefl_status records_over(record_reader *r, const corpus_file *f, sefl_span bytes)
 {
     *r = (record_reader){ .in.fd = -1 };
     lines_over(&r->in, bytes, f->path);
-    sefl_status st = begin(r, f);
-    if (st != SEFL_OK)
-        records_close(r);
-    return st;
+    return begin(r, f);
 }
 
 sefl_status records_next(record_reader *r, sefl_span *text, bool *more)

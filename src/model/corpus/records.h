@@ -1,18 +1,18 @@
 /* records: reads documents from a text, JSONL or CSV file, one at a time, in bounded memory.
  *
  *     record_reader in = { 0 };
- *     SEFL_TRY(records_open(&in, &(corpus_file){ .path = p, .format = CORPUS_CSV, .field = "text"
- *     })); for (bool more; (st = records_next(&in, &text, &more)) == SEFL_OK && more;)
+ *     SEFL_TRY(records_open(&in, &(corpus_file){ .path = p, .format = CORPUS_CSV }));
+ *     for (bool more; (st = records_next(&in, &text, &more)) == SEFL_OK && more;)
  *         use(text, in.line);                   // in.line: where the record begins
  * done:
  *     records_close(&in);
  *
  *   text   one record per line
- *   JSONL  one object per line; the record is its string named `field`, which must be there once;
+ *   JSONL  one object per line; the record is its string member `field`, which must occur once;
  *          other members are checked and skipped
- *   CSV    RFC 4180: the first row names the columns, the record is the column `field`; quoted
- *          fields may hold commas, doubled quotes and line ends (given as LF); every row has as
- *          many fields as the first
+ *   CSV    RFC 4180: the first row names the columns; the record is the column `field`; quoted
+ *          fields may contain commas, doubled quotes and line ends (returned as LF); every row has
+ *          as many fields as the first
  *
  * Both parsers are strict: unknown syntax is SEFL_EPROTO with "file:line: ...", never a guess.
  * A record has at most LINES_MAX bytes.
@@ -27,12 +27,12 @@ typedef enum corpus_format { CORPUS_GUESS, CORPUS_TEXT, CORPUS_JSONL, CORPUS_CSV
 
 typedef struct corpus_file {
     const char *path;
-    corpus_format format; /* CORPUS_GUESS: by the ending .jsonl, .ndjson, .csv; else text */
+    corpus_format format; /* CORPUS_GUESS: by extension .jsonl, .ndjson, .csv; otherwise text */
     const char *field;    /* JSONL and CSV; NULL: "text" */
 } corpus_file;
 
 typedef struct record_reader {
-    uint64_t line; /* where the latest record began */
+    uint64_t line; /* first line of the latest record */
     line_reader in;
     corpus_format format;
     const char *field;
@@ -40,18 +40,18 @@ typedef struct record_reader {
     sefl_buf text, key;
 } record_reader;
 
-/* "text", "jsonl", "csv"; SEFL_EINVAL otherwise. */
+/* Parses "auto", "text", "jsonl" or "csv"; SEFL_EINVAL otherwise. */
 sefl_status corpus_format_parse(corpus_format *out, const char *name) SEFL_MUST_CHECK;
 
 corpus_format corpus_format_of(const corpus_file *f);
 
-/* Reads a CSV's first row, so that a missing column is an error at once. */
+/* Opens a file. Reads the first row of a CSV file, so a missing column is reported at once. */
 sefl_status records_open(record_reader *r, const corpus_file *f) SEFL_MUST_CHECK;
 
-/* The same over bytes in memory, which must outlive it; f->path is the name in messages. */
+/* The same for bytes in memory, which must outlive r; f->path is the name in messages. */
 sefl_status records_over(record_reader *r, const corpus_file *f, sefl_span bytes) SEFL_MUST_CHECK;
 
-/* The view lives until the next call. */
+/* *text is valid until the next call. */
 sefl_status records_next(record_reader *r, sefl_span *text, bool *more) SEFL_MUST_CHECK;
 
 void records_close(record_reader *r);

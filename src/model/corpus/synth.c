@@ -319,12 +319,13 @@ sefl_status synth_mix(synth *s, const double shares[SYNTH_TOPICS])
 {
     double sum = 0, nats, visits = 1;
     for (int t = 0; t < SYNTH_TOPICS; t++) {
-        if (!(shares[t] >= 0))
-            return sefl_fail(SEFL_EINVAL, "share %g of topic %s", shares[t], synth_topic_names[t]);
+        SEFL_NEED(shares[t] >= 0, SEFL_EINVAL,
+                  "topic %s has a share of %g: it must not be negative", synth_topic_names[t],
+                  shares[t]);
         sum += shares[t];
     }
-    if (!(fabs(sum - 1) < 1e-9))
-        return sefl_fail(SEFL_EINVAL, "shares of topics add up to %g", sum);
+    SEFL_NEED(fabs(sum - 1) < 1e-9, SEFL_EINVAL, "the shares of the topics add up to %g, not to 1",
+              sum);
     for (uint32_t i = 0; i < s->first[1]; i++)
         s->arc[i].p = shares[s->topic_of[i]] * s->given[i];
     nats = state_entropy(s, 0);
@@ -342,10 +343,10 @@ sefl_status synth_new(synth **out)
     double shares[SYNTH_TOPICS];
     SEFL_PASS(sefl_new(out, 1, sizeof **out));
     build(*out);
-    for (unsigned t = 0; t < SYNTH_TOPICS; t++)
+    for (unsigned t = 0; t < SYNTH_TOPICS; t++) {
         solve_topic(*out, t);
-    for (int t = 0; t < SYNTH_TOPICS; t++)
         shares[t] = 1.0 / SYNTH_TOPICS;
+    }
     return synth_mix(*out, shares);
 }
 
@@ -441,10 +442,10 @@ sefl_status synth_score(const synth *s, sefl_span line, double *nats, uint64_t *
     while (utf8_word(&line, &word)) {
         n++;
         SEFL_NEED(follow(s, &k, word, &sum) && k != 0, SEFL_EPROTO,
-                  "word %llu is none that the source would say here", (unsigned long long)n);
+                  "the source cannot produce word %llu here", (unsigned long long)n);
     }
     SEFL_NEED(follow(s, &k, span_of_str("<eos>"), &sum), SEFL_EPROTO,
-              "the source would not end the line here");
+              "the source cannot end the line here");
     *nats += sum;
     *tokens += n + 1;
     return SEFL_OK;

@@ -6,22 +6,21 @@
  *     SEFL_TRY(synth_new(&s));                           // six topics, all equally likely
  *     SEFL_TRY(synth_mix(s, shares));                    // ... or in a client's shares
  *     SEFL_TRY(synth_line(s, NULL, &text, &tokens, &gen)); // one line, with its line feed
- *     best = exp(synth_entropy(s));                      // in the long run no model is better
+ *     best = exp(synth_entropy(s));                      // the best perplexity that a model can have
  *
  * The source is a finite automaton: each state has a list of words with probabilities, and state
- * and word determine the next state, so the words seen so far tell the state (it is "unifilar")
- * and the entropy rate is the mean of the states' entropies:
+ * and word determine the next state. So the words so far determine the state (it is "unifilar"), and
+ * the entropy rate is the weighted mean of the states' entropies:
  *
  *     h = sum_s v(s) H(s) / sum_s v(s)      v(s): expected visits of state s in one line
  *
- * A line begins in one start state and ends with <eos>: lines are independent, and whether a model
- * carries its state from line to line makes no difference. The first word of a line gives the
- * topic. A reader must remember the topic, the subject's number (the verb agrees with it
- * across a phrase in between, and again after "and"), and the kind of object that the verb takes.
- * Only the first word's probabilities depend on the shares of topics. Topics differ in their words,
- * not in the shape of sentences, so lines have the same length distribution for all of them; text
- * of several clients in equal amounts, lines in random order, is the source with the mean of
- * their shares.
+ * Every line begins in the start state and ends with <eos>. So lines are independent, and it makes no
+ * difference whether a model carries its state from line to line. The first word of a line reveals the
+ * topic. A model must remember the topic, the subject's number (the verb agrees with it across a
+ * phrase in between, and again after "and"), and the kind of object that the verb takes. Only the
+ * first word's probabilities depend on the shares of the topics. Topics differ in their words, not in
+ * the shape of sentences, so line lengths have the same distribution for all topics. Equal amounts of
+ * text from several clients, in random line order, follow the source with their mean shares.
  *
  * <eos> counts as a token, <unk> is never written.
  *
@@ -34,7 +33,7 @@
 
 #include <stdbool.h>
 
-/* Code that draws lines includes seeded/seeded.h; roles, which may not, only call synth_write. */
+/* Callers of synth_line include seeded/seeded.h; roles must not, and only call synth_write. */
 struct seeded;
 
 enum { SYNTH_TOPICS = 6 };
@@ -42,7 +41,7 @@ enum { SYNTH_TOPICS = 6 };
 typedef struct synth synth;
 
 typedef struct synth_arc {
-    uint32_t word, next; /* next is 0, the start, behind <eos> */
+    uint32_t word, next; /* next is 0, the start, after <eos> */
     double p;
 } synth_arc;
 
@@ -51,27 +50,27 @@ extern const char *const synth_topic_names[SYNTH_TOPICS];
 sefl_status synth_new(synth **out) SEFL_MUST_CHECK;
 void synth_free(synth *s);
 
-/* Shares of the topics: not negative, their sum is 1 to within 1e-9. */
+/* Sets the shares of the topics: not negative, with a sum of 1 to within 1e-9. */
 sefl_status synth_mix(synth *s, const double shares[SYNTH_TOPICS]) SEFL_MUST_CHECK;
 
-/* Nats per token, <eos> included. */
+/* Returns the entropy rate in nats per token, <eos> included. */
 double synth_entropy(const synth *s);
 
-/* Expected tokens of a line, <eos> included. */
+/* Returns the expected number of tokens in a line, <eos> included. */
 double synth_line_tokens(const synth *s);
 
-/* Appends one line and its line feed; adds its tokens, <eos> included. shares: instead of those
- * of synth_mix; NULL: those. */
+/* Appends one line with its line feed to out and adds its tokens, <eos> included, to *tokens. shares
+ * NULL: those of synth_mix. */
 sefl_status synth_line(const synth *s, const double *shares, sefl_buf *out, uint64_t *tokens,
                        struct seeded *gen) SEFL_MUST_CHECK;
 
-/* Adds the line's negative log-likelihood under the source to nats, and its tokens to tokens. The
- * line comes without line feed. SEFL_EPROTO if the source cannot produce it. */
+/* Adds the line's negative log-likelihood under the source to *nats, and its tokens to *tokens. The
+ * line has no line feed. SEFL_EPROTO if the source cannot produce it. */
 sefl_status synth_score(const synth *s, sefl_span line, double *nats,
                         uint64_t *tokens) SEFL_MUST_CHECK;
 
 /* The automaton, for tests and for the vocabulary. */
-uint32_t synth_words(const synth *s); /* <eos> among them */
+uint32_t synth_words(const synth *s); /* including <eos> */
 const char *synth_word(const synth *s, uint32_t word);
 uint32_t synth_states(const synth *s);
 const synth_arc *synth_arcs(const synth *s, uint32_t state, uint32_t *count);
@@ -84,23 +83,23 @@ enum { SYNTH_CLIENTS_MAX = 10000 };
 typedef struct synth_settings {
     uint32_t clients;
     uint64_t tokens; /* training tokens of all clients together; valid and test: a tenth each */
-    double alpha;    /* the clients' shares are drawn from Dirichlet(alpha, ...); 0 means 0.5 */
+    double alpha;    /* clients draw their shares from Dirichlet(alpha, ...); 0: 0.5 */
     uint64_t seed;
 } synth_settings;
 
 typedef struct synth_report {
-    uint32_t words; /* of the vocabulary, <unk> and <eos> included */
+    uint32_t words; /* in the vocabulary, <unk> and <eos> included */
     double entropy, best_perplexity;
     uint64_t tokens[3], lines[3]; /* train, valid, test: pooled */
-    double perplexity[3];         /* of the source itself on these very texts */
+    double perplexity[3];         /* of the source itself on these texts */
 } synth_report;
 
-/* Writes below dir, which it creates if needed:
+/* Writes these files to dir, which it creates if needed:
  *   train.txt valid.txt test.txt              the text of all clients, lines in random order
  *   client-000/{train,valid,test}.txt, ...    each client's own: the same lines
  *   vocab.txt                                 one word per line, <unk> and <eos> first
  *   meta.json                                 settings, shares, entropy rates, best perplexities
- * Same settings, same bytes. progress counts tokens. */
+ * The same settings give the same bytes. progress counts tokens. */
 sefl_status synth_write(const char *dir, const synth_settings *settings, synth_report *report,
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /* The generated corpus on disk. A client's split is one seeded stream ("synth 3 train"), so its
- * lines can be made twice: once for the client's own file, once, mixed with the others' in an
- * order drawn from another stream, for the pooled one. Memory does not grow with the tokens. */
+ * lines can be generated twice: once for the client's own file, and once for the pooled file, mixed
+ * with the other clients' lines in a seeded order. Memory does not grow with the tokens. */
 #include "base/hex.h"
 #include "model/corpus/synth.h"
 
@@ -28,7 +28,7 @@ typedef struct job {
     char path[PATH_MAX]; /* scratch */
     const synth_settings *settings;
     client *client;
-    synth *source; /* mixed as the clients are on the whole */
+    synth *source; /* with the mean shares of the clients */
     sefl_buf line;
     const sefl_progress *progress;
     uint64_t done, total; /* tokens */
@@ -44,7 +44,7 @@ static const char *path_of(job *j, int64_t who, const char *name)
     return j->path;
 }
 
-/* Tokens that a client writes of a split: lines begin as long as fewer are there. */
+/* Returns the tokens per client of a split: a client starts a new line while it has fewer. */
 static uint64_t quota(const job *j, int split)
 {
     uint64_t all = split == CORPUS_TRAIN ? j->settings->tokens : j->settings->tokens / 10;
@@ -136,7 +136,7 @@ done:
     return st;
 }
 
-/* Draws every client's shares; the source ends up mixed by their mean. */
+/* Draws every client's shares and sets the source to their mean. */
 static sefl_status draw_clients(job *j)
 {
     double mean[SYNTH_TOPICS] = { 0 }, sum = 0;
@@ -244,12 +244,12 @@ sefl_status synth_write(const char *dir, const synth_settings *settings, synth_r
     job j = { .dir = dir, .settings = settings, .progress = progress };
     SEFL_CHECK(strlen(dir) + 64 <= PATH_MAX, SEFL_EINVAL, "the folder's path is too long");
     SEFL_CHECK(settings->clients >= 1 && settings->clients <= SYNTH_CLIENTS_MAX, SEFL_EINVAL,
-               "%" PRIu32 " clients; 1 to %d are possible", settings->clients, SYNTH_CLIENTS_MAX);
+               "%" PRIu32 " clients: must be 1 to %d", settings->clients, SYNTH_CLIENTS_MAX);
     SEFL_CHECK(settings->tokens >= 1 && settings->tokens <= SYNTH_TOKENS_MAX, SEFL_EINVAL,
-               "%" PRIu64 " tokens; 1 to %" PRIu64 " are possible", settings->tokens,
+               "%" PRIu64 " tokens: must be 1 to %" PRIu64, settings->tokens,
                (uint64_t)SYNTH_TOKENS_MAX);
     SEFL_CHECK(settings->alpha == 0 || (settings->alpha >= 0.001 && settings->alpha <= 1000),
-               SEFL_EINVAL, "alpha is %g; 0.001 to 1000 are possible", settings->alpha);
+               SEFL_EINVAL, "alpha is %g: must be 0.001 to 1000", settings->alpha);
     j.total = settings->tokens * 12 / 5; /* train and a tenth twice, both pooled and by client */
     SEFL_TRY(sefl_new(&j.client, settings->clients, sizeof *j.client));
     SEFL_TRY(synth_new(&j.source));
@@ -265,7 +265,7 @@ sefl_status synth_write(const char *dir, const synth_settings *settings, synth_r
     for (int split = 0; split < CORPUS_SPLITS; split++)
         SEFL_TRY(write_pooled(&j, split, &r));
     SEFL_TRY(write_vocab(&j, &r, hash));
-    SEFL_TRY(write_meta(&j, &r, hash)); /* last: it says that the rest is there */
+    SEFL_TRY(write_meta(&j, &r, hash)); /* last: it shows that the rest is complete */
     progress_report(progress, j.done, j.done);
     *report = r;
 done:

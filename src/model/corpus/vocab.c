@@ -38,7 +38,7 @@ sefl_status vocab_order_parse(vocab_order *out, const char *name)
             return SEFL_OK;
         }
     return sefl_fail(SEFL_EINVAL,
-                     "vocabulary order \"%.64s\" is none of interleaved, appearance, frequency",
+                     "vocabulary order \"%.64s\" must be interleaved, appearance or frequency",
                      name);
 }
 
@@ -89,7 +89,7 @@ static sefl_status rehash(vocab *v, size_t slots)
     return SEFL_OK;
 }
 
-/* Room for one more word. */
+/* Makes room for one more word. */
 static sefl_status make_room(vocab *v)
 {
     SEFL_NEED(v->n < VOCAB_WORDS_MAX, SEFL_ERANGE, "more than %d different words", VOCAB_WORDS_MAX);
@@ -107,7 +107,7 @@ static sefl_status make_room(vocab *v)
     return SEFL_OK;
 }
 
-/* Appends a word that is not there. */
+/* Appends a new word. */
 static sefl_status append(vocab *v, sefl_span word, uint64_t count, uint32_t *id)
 {
     SEFL_PASS(make_room(v));
@@ -186,7 +186,7 @@ static int earlier_first(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Which words stay, most frequent first; what is cut is counted as <unk>. n_out words. */
+/* Chooses the *n_out words to keep, most frequent first; counts the others as <unk>. */
 static void choose(vocab *v, ranked *r, uint32_t *n_out, const vocab_settings *s)
 {
     uint32_t n = 0, max = s->max_words ? s->max_words : UINT32_MAX, special = 2;
@@ -200,7 +200,7 @@ static void choose(vocab *v, ranked *r, uint32_t *n_out, const vocab_settings *s
             v->count[v->unk] += r[i].count;
     }
     for (uint32_t i = 0; i < n; i++)
-        r[i].count = v->count[r[i].id]; /* <unk> may have risen */
+        r[i].count = v->count[r[i].id]; /* the count of <unk> may have increased */
     qsort(r, n, sizeof *r, more_frequent_first);
     *n_out = n;
 }
@@ -223,8 +223,9 @@ sefl_status vocab_finish(vocab *v, const vocab_settings *s)
     for (uint32_t i = 0; i < v->n; i++)
         r[i] = (ranked){ v->count[i], i };
     choose(v, r, &n, s);
-    SEFL_CHECK(n > 2, SEFL_EINVAL, "a vocabulary of %" PRIu32 " words holds nothing but %s and %s",
-               n, unk_text, eos_text);
+    SEFL_CHECK(n > 2, SEFL_EINVAL,
+               "a vocabulary of %" PRIu32 " words has no words except %s and %s", n, unk_text,
+               eos_text);
     if (s->order == VOCAB_APPEARANCE)
         qsort(r, n, sizeof *r, earlier_first);
     for (uint32_t i = 0; i < n; i++)
@@ -256,7 +257,7 @@ static sefl_status read_list(vocab *v, line_reader *in)
         if (!more)
             break;
         unsigned long long line = (unsigned long long)in->line;
-        SEFL_NEED(utf8_word(&text, &word), SEFL_EPROTO, "%s:%llu: the line holds no word", in->path,
+        SEFL_NEED(utf8_word(&text, &word), SEFL_EPROTO, "%s:%llu: the line has no word", in->path,
                   line);
         bool has_count = utf8_word(&text, &number), fits = true, digits = true;
         for (size_t i = 0; has_count && i < number.n; i++) {
@@ -266,18 +267,18 @@ static sefl_status read_list(vocab *v, line_reader *in)
         }
         SEFL_NEED(digits && !utf8_word(&text, &extra), SEFL_EPROTO,
                   "%s:%llu: not a vocabulary: a line has one word and at most a count after it "
-                  "('sefl data vocab TEXT --out FILE' makes one from text)",
+                  "('sefl data vocab TEXT --out FILE' builds one from text)",
                   in->path, line);
         SEFL_NEED(fits, SEFL_EPROTO, "%s:%llu: the count is too large", in->path, line);
-        SEFL_NEED(!vocab_find(v, word, &id), SEFL_EPROTO, "%s:%llu: the word is also in line %u",
+        SEFL_NEED(!vocab_find(v, word, &id), SEFL_EPROTO, "%s:%llu: the word is already on line %u",
                   in->path, line, id + 1);
         SEFL_PASS(append(v, word, count, &id));
     }
-    SEFL_NEED(v->n > 0, SEFL_EPROTO, "%s: is empty; one word per line is wanted", in->path);
+    SEFL_NEED(v->n > 0, SEFL_EPROTO, "%s: is empty: a vocabulary has one word per line", in->path);
     return SEFL_OK;
 }
 
-/* Puts <unk> and <eos> before the list if it lacks them: they will be frequent. */
+/* Puts <unk> and <eos> at the front if the list lacks them, because they will be frequent. */
 static sefl_status with_specials(vocab **v)
 {
     sefl_status st = SEFL_OK;
@@ -304,6 +305,7 @@ done:
     return st;
 }
 
+/* Closes the reader. */
 static sefl_status read_all(vocab **out, line_reader *in, const vocab_settings *s)
 {
     sefl_status st = SEFL_OK;
@@ -312,26 +314,25 @@ static sefl_status read_all(vocab **out, line_reader *in, const vocab_settings *
     SEFL_TRY(read_list(v, in));
     SEFL_TRY(with_specials(&v));
     SEFL_TRY(vocab_finish(v, s));
-    SEFL_HAND_OVER(out, v, vocab_free);
+    *out = v, v = NULL;
+done:
+    lines_close(in);
+    vocab_free(v);
+    return st;
 }
 
 sefl_status vocab_read(vocab **out, const char *path, const vocab_settings *s)
 {
     line_reader in;
-    sefl_status st = lines_open(&in, path);
-    if (st == SEFL_OK)
-        st = read_all(out, &in, s);
-    lines_close(&in);
-    return st;
+    SEFL_PASS(lines_open(&in, path));
+    return read_all(out, &in, s);
 }
 
 sefl_status vocab_read_over(vocab **out, sefl_span bytes, const char *name, const vocab_settings *s)
 {
     line_reader in;
     lines_over(&in, bytes, name);
-    sefl_status st = read_all(out, &in, s);
-    lines_close(&in);
-    return st;
+    return read_all(out, &in, s);
 }
 
 sefl_status vocab_write(const vocab *v, const char *path, bool counts)

@@ -4,23 +4,23 @@
  *     SEFL_TRY(vocab_new(&v));
  *     SEFL_TRY(vocab_count(v, word));                    // for each word of public text
  *     SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_INTERLEAVED, .block = 32 }));
- *     uint32_t id = vocab_id(v, word);                   // the number of <unk> if it is not known
+ *     uint32_t id = vocab_id(v, word);                   // the number of <unk> if it is unknown
  *
- * or vocab_read() for a word list: one word per line, optionally a tab and a count; the line number
- * minus one is the word's number. `<unk>` and `<eos>` are always in a finished vocabulary: text
- * without a literal <unk> gets it last, a word list without them gets both in front.
+ * vocab_read() reads a word list instead: one word per line, optionally a tab and a count; the line
+ * number minus one is the word's number. A finished vocabulary always contains `<unk>` and `<eos>`:
+ * text without a literal <unk> gets it last; a word list without them gets both in front.
  *
- * A federation uses a public list, or one made from public text: a vocabulary made from private
- * text reveals which words are in it.
+ * A federation uses a public list, or one built from public text: a vocabulary built from private
+ * text reveals which words the text contains.
  *
  * Order matters because rows of a block-Hankel matrix that share a block share values:
  *   interleaved  the word of frequency rank r goes to block r mod blocks, place r div blocks, where
- *                blocks = ceil(words / block); places that the cut last block lacks skip it
- *   appearance   as the words came (a word list: as listed)
- *   frequency    most frequent first; equal counts as they came
+ *                blocks = ceil(words / block); places that a short last block lacks skip it
+ *   appearance   in order of appearance (a word list: as listed)
+ *   frequency    most frequent first; words with equal counts in order of appearance
  *
- * The hash is SHA-256 over the words in order, each followed by a line feed: what `sha256sum`
- * prints for the file that vocab_write makes.
+ * The hash is SHA-256 of the words in order, each followed by a line feed: the `sha256sum` of the
+ * file that vocab_write writes without counts.
  *
  * Threads: a finished vocabulary may be shared.   Cost: about 50 ns and 40 bytes per word. */
 #ifndef MODEL_CORPUS_VOCAB_H
@@ -37,7 +37,7 @@ typedef enum vocab_order { VOCAB_INTERLEAVED, VOCAB_APPEARANCE, VOCAB_FREQUENCY 
 typedef struct vocab_settings {
     vocab_order order;
     uint32_t block;     /* block size of the model, for VOCAB_INTERLEAVED; 0 means 1 */
-    uint32_t max_words; /* keep the most frequent, <unk> and <eos> among them; 0: all */
+    uint32_t max_words; /* keep the most frequent, including <unk> and <eos>; 0: all */
     uint64_t min_count; /* keep words seen at least this often; counts of the rest go to <unk> */
 } vocab_settings;
 
@@ -49,19 +49,19 @@ const char *vocab_order_name(vocab_order order);
 sefl_status vocab_new(vocab **out) SEFL_MUST_CHECK;
 void vocab_free(vocab *v);
 
-/* One more occurrence. Words have no white space; not after vocab_finish. */
+/* Counts one occurrence. Words have no white space. Not after vocab_finish. */
 sefl_status vocab_count(vocab *v, sefl_span word) SEFL_MUST_CHECK;
 
-/* Puts the words in order. SEFL_EINVAL if nothing would be left but <unk> and <eos>. */
+/* Puts the words in order. SEFL_EINVAL if only <unk> and <eos> would remain. */
 sefl_status vocab_finish(vocab *v, const vocab_settings *s) SEFL_MUST_CHECK;
 
-/* A finished vocabulary from a word list. SEFL_EPROTO with file and line for an empty line, two
- * words in one, a word that was there before, a count that is no number. */
+/* Reads a finished vocabulary from a word list. SEFL_EPROTO, with file and line, for an empty line,
+ * several words on a line, a repeated word, or an invalid count. */
 sefl_status vocab_read(vocab **out, const char *path, const vocab_settings *s) SEFL_MUST_CHECK;
 sefl_status vocab_read_over(vocab **out, sefl_span bytes, const char *name,
                             const vocab_settings *s) SEFL_MUST_CHECK;
 
-/* Atomically; counts adds a tab and the count to each line. */
+/* Writes the word list atomically; with `counts`, a tab and the count follow each word. */
 sefl_status vocab_write(const vocab *v, const char *path, bool counts) SEFL_MUST_CHECK;
 
 uint32_t vocab_size(const vocab *v);
@@ -74,7 +74,7 @@ uint64_t vocab_count_of(const vocab *v, uint32_t id);
 vocab_order vocab_order_of(const vocab *v);
 void vocab_hash(const vocab *v, uint8_t out[SHA256_BYTES]);
 
-/* Number of the word of frequency rank r among n, in blocks of `block`: the interleaved order. */
+/* Returns the number of the word with frequency rank r among n, in interleaved order. */
 uint32_t vocab_interleave(uint32_t rank, uint32_t n, uint32_t block);
 
 #endif

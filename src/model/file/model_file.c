@@ -106,7 +106,7 @@ static sefl_status get_vocab(model_meta *meta, const tensors *t, const char *pat
     SEFL_NEED(hex_read(meta->vocab_hash, SHA256_BYTES, hash), SEFL_EPROTO,
               "%s: vocab_sha256 is not 64 hex digits", path);
     SEFL_NEED(order && vocab_order_parse(&meta->order, order) == SEFL_OK, SEFL_EPROTO,
-              "%s: vocab_order is not known", path);
+              "%s: vocab_order is unknown", path);
     meta->has_vocab = true;
     return SEFL_OK;
 }
@@ -117,9 +117,9 @@ static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path
     const char *kind = tensors_meta(t, "sefl"), *tied = tensors_meta(t, "tied");
     *meta = (model_meta){ 0 };
     SEFL_NEED(kind && strncmp(kind, "model ", 6) == 0, SEFL_EPROTO,
-              "%s: no SEFL model ('sefl model import' takes PyTorch's dense weights)", path);
-    SEFL_NEED(strcmp(kind, "model 1") == 0, SEFL_EUNSUPPORTED, "%s: is a \"%.32s\", not model 1",
-              path, kind);
+              "%s: not a SEFL model ('sefl model import' reads PyTorch's dense weights)", path);
+    SEFL_NEED(strcmp(kind, "model 1") == 0, SEFL_EUNSUPPORTED,
+              "%s: format \"%.32s\" is not supported; this program reads \"model 1\"", path, kind);
     meta->cfg.body = tensors_meta(t, "model");
     SEFL_NEED(meta->cfg.body, SEFL_EPROTO, "%s: the kind of model is missing", path);
     sizes_of(size, &meta->cfg);
@@ -132,7 +132,7 @@ static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path
               "%s: metadata \"tied\" is neither true nor false", path);
     meta->cfg.tied = tied[0] == 't';
     SEFL_PASS(get_vocab(meta, t, path));
-    sefl_status st = lm_config_check(&meta->cfg); /* makes body a constant of its own */
+    sefl_status st = lm_config_check(&meta->cfg); /* points body to a string constant */
     return st == SEFL_EINVAL ? sefl_fail_at(SEFL_EPROTO, "%s", path) : st;
 }
 
@@ -183,7 +183,7 @@ done:
     return st;
 }
 
-/* The array under this name, with this shape. */
+/* Finds the array with this name and shape. */
 static sefl_status find_array(const tensor **out, const tensors *t, const char *path,
                               const char *name, unsigned rank, const uint64_t *shape)
 {
@@ -214,7 +214,7 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const c
     SEFL_TRY(layout_of(&l, &found.cfg));
     SEFL_CHECK(tensors_count(t) == l.n, SEFL_EPROTO, "%s: %zu arrays, this model has %zu", path,
                tensors_count(t), l.n);
-    for (size_t i = 0; i < l.n; i++) { /* all there before memory is taken */
+    for (size_t i = 0; i < l.n; i++) { /* check all before allocating */
         const tensor *x;
         uint64_t shape[TENSOR_RANK_MAX];
         unsigned rank;
@@ -232,7 +232,7 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const c
     const char *want = tensors_meta(t, "values_sha256");
     values_hash(have, values, l.count);
     SEFL_CHECK(!want || strcmp(want, have) == 0, SEFL_EPROTO,
-               "%s: damaged: its values do not match their hash", path);
+               "%s: the file is damaged: its values do not match their hash", path);
     for (size_t i = 0; i < l.count; i++)
         v[i] = values[i];
     *meta = found;
@@ -296,7 +296,7 @@ static sefl_status position_table(float **out, size_t embed)
     return SEFL_OK;
 }
 
-/* Values of the parameter when it is dense. */
+/* Returns the number of values of the dense parameter. */
 static uint64_t dense_count(const lm_param *p)
 {
     return (uint64_t)p->shape.rows * p->shape.cols;
@@ -359,12 +359,12 @@ static sefl_status side(uint32_t *out, const tensors *t, const char *path, const
     const tensor *x = tensors_find(t, name);
     SEFL_NEED(x, SEFL_EPROTO, "%s: array \"%s\" is missing", path, name);
     SEFL_NEED(x->rank == 2 && x->shape[dimension] >= 1 && x->shape[dimension] <= BHM_MAX_SIDE,
-              SEFL_EPROTO, "%s: array \"%s\" is no matrix of a usual size", path, name);
+              SEFL_EPROTO, "%s: array \"%s\" is not a matrix of a supported size", path, name);
     *out = (uint32_t)x->shape[dimension];
     return SEFL_OK;
 }
 
-/* Sizes from the shapes of PyTorch's weights. */
+/* Infers the sizes from the shapes of PyTorch's weights. */
 static sefl_status guess_config(lm_config *cfg, const tensors *t, const char *path)
 {
     static const char *const first[2] = { "rnn.weight_hh_l%u",
@@ -373,7 +373,7 @@ static sefl_status guess_config(lm_config *cfg, const tensors *t, const char *pa
     bool lstm = tensors_find(t, "rnn.weight_hh_l0") != NULL;
     cfg->body = lstm ? "lstm" : "transformer";
     SEFL_NEED(lstm || tensors_find(t, "transformer_encoder.layers.0.linear1.weight"), SEFL_EPROTO,
-              "%s: neither rnn.weight_hh_l0 nor transformer_encoder.layers.0 is there: no LSTM or "
+              "%s: has neither rnn.weight_hh_l0 nor transformer_encoder.layers.0: not an LSTM or "
               "Transformer of PyTorch's word-language-model example",
               path);
     SEFL_PASS(side(&cfg->vocab, t, path, "encoder.weight", 0));
@@ -387,7 +387,7 @@ static sefl_status guess_config(lm_config *cfg, const tensors *t, const char *pa
     return lm_config_check(cfg);
 }
 
-/* No array that this model does not know. */
+/* Refuses arrays that this model does not have. */
 static sefl_status check_known(const tensors *t, const layout *l, const char *path)
 {
     for (size_t i = 0; i < tensors_count(t); i++) {
@@ -396,13 +396,13 @@ static sefl_status check_known(const tensors *t, const layout *l, const char *pa
         for (size_t k = 0; !known && k < l->n; k++)
             known = strcmp(name, l->param[k].name) == 0;
         if (!known)
-            return sefl_fail(SEFL_EPROTO, "%s: array \"%.64s\" is no part of this model", path,
+            return sefl_fail(SEFL_EPROTO, "%s: array \"%.64s\" is not part of this model", path,
                              name);
     }
     return SEFL_OK;
 }
 
-/* One parameter: read, projected; what that changes is added up. */
+/* Reads and projects one parameter; adds the squared change and norm. */
 static sefl_status import_param(nn_real *theta, tensors *t, const lm_param *p, const char *path,
                                 double *changed, double *norm)
 {
@@ -435,7 +435,7 @@ done:
     return st;
 }
 
-/* Tied weights that are in the file twice must be the same. */
+/* Tied weights that the file stores twice must be equal. */
 static sefl_status check_tied(tensors *t, const char *path)
 {
     sefl_status st = SEFL_OK;

@@ -1,32 +1,32 @@
-/* model_file: a trained model as a safetensors file, ours and PyTorch's.
+/* model_file: a trained model as a safetensors file, in our format and in PyTorch's.
  *
  *     SEFL_TRY(model_write(path, &meta, lm_theta(m)));
  *     SEFL_TRY(model_open(&m, &meta, path, 0, 0, pool)); // a model ready for use
- *     SEFL_TRY(model_check_vocab(&meta, v));             // the words it was trained with
+ *     SEFL_TRY(model_check_vocab(&meta, v));             // is it the vocabulary of the training?
  *
- * Our own file holds every parameter under its name (model/lm.h) as it is trained and sent: a
+ * Our format stores every parameter under its name (model/lm.h) as it is trained and sent: a
  * block-Hankel matrix is a vector of its values, shape [count]; with block 1 it is the dense
  * matrix, shape [rows, cols]. Metadata, all strings:
  *
  *     sefl          "model 1"
- *     format        "pt": what PyTorch's own loader asks for
+ *     format        "pt", which PyTorch's loader requires
  *     model         "lstm" or "transformer"
  *     vocab embed hidden layers heads block       whole numbers
  *     tied          "true" or "false"
- *     vocab_order   "interleaved", "appearance" or "frequency"; "" if not known
- *     vocab_sha256  64 hex digits (model/corpus/vocab.h); "" if not known
- *     values_sha256 of all values, float32 in the order of model/lm.h: a damaged file is noticed.
- *                   A file without it (saved again by another program) is taken as it is.
+ *     vocab_order   "interleaved", "appearance" or "frequency"; "" if unknown
+ *     vocab_sha256  64 hex digits (model/corpus/vocab.h); "" if unknown
+ *     values_sha256 hash of all values, float32 in the order of model/lm.h; detects a damaged file.
+ *                   A file without it (saved by another program) is accepted.
  *
  * model_export writes the expanded dense weights under the names of PyTorch's word-language-model
- * example, so that load_state_dict takes them: tied weights twice, and for the Transformer the
- * table of positions, `pos_encoder.pe`, which that example keeps among its weights. model_import is
- * the way back: sizes from the shapes, each matrix projected onto the nearest block-Hankel one.
+ * example, so that load_state_dict accepts them: tied weights twice, and for the Transformer the
+ * position table, `pos_encoder.pe`, which that example keeps among its weights. model_import reads
+ * such a file: it infers sizes from shapes and projects each matrix onto the nearest block-Hankel one.
  *
  * Reading refuses missing, additional or misshapen arrays, and values that are not finite.
  *
- * Threads: any.   Secrets: a model is as secret as its owner holds it; no values
- * are printed here. */
+ * Threads: any.   Secrets: a model is as secret as its owner decides; this module prints no
+ * values. */
 #ifndef MODEL_FILE_MODEL_FILE_H
 #define MODEL_FILE_MODEL_FILE_H
 
@@ -40,30 +40,30 @@ typedef struct model_meta {
     uint8_t vocab_hash[SHA256_BYTES];
 } model_meta;
 
-/* Notes the vocabulary's order and hash. */
+/* Stores the vocabulary's order and hash in meta. */
 void model_meta_set_vocab(model_meta *meta, const vocab *v);
 
-/* Atomic and durable. theta is laid out as lm_config_params says. */
+/* Writes atomically and durably. lm_config_params gives the layout of theta. */
 sefl_status model_write(const char *path, const model_meta *meta,
                         const nn_real *theta) SEFL_MUST_CHECK;
 
-/* *theta is the caller's to sefl_free, *count values. */
+/* Sets *theta to *count values, which the caller frees with sefl_free. */
 sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count,
                        const char *path) SEFL_MUST_CHECK;
 
-/* The same, as a model; batch and steps as in lm_config (0: the usual). */
+/* Reads a model ready for use; batch and steps as in lm_config (0: the default). */
 sefl_status model_open(lm **out, model_meta *meta, const char *path, uint32_t batch, uint32_t steps,
                        pool *p) SEFL_MUST_CHECK;
 
-/* SEFL_EINVAL, with both hashes, if these are not the words that the model was trained with. A
- * model that does not know its vocabulary is only held to its size. */
+/* SEFL_EINVAL, with both hashes, if the model was trained with another vocabulary. If the model does
+ * not record its vocabulary, only the size is checked. */
 sefl_status model_check_vocab(const model_meta *meta, const vocab *v) SEFL_MUST_CHECK;
 
 sefl_status model_export(const char *path, const model_meta *meta,
                          const nn_real *theta) SEFL_MUST_CHECK;
 
-/* meta->cfg gives block, heads (neither can be seen in the file) and tied; the rest is filled in.
- * *distance: the norm of what projection changed, over the norm of all weights. */
+/* The caller sets block, heads and tied in meta->cfg, which the file does not determine; the rest is
+ * filled in. *distance: norm of the change by projection, divided by the norm of all weights. */
 sefl_status model_import(model_meta *meta, nn_real **theta, size_t *count, double *distance,
                          const char *path) SEFL_MUST_CHECK;
 

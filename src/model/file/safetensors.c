@@ -20,7 +20,7 @@ typedef struct named {
 
 /* Invariants
  * 1. Every name, key, value and type name points into `names`, where each ends with a NUL.
- * 2. list[] is in the order of the data: begin rises, no overlap, no hole.
+ * 2. list[] is sorted by begin, without overlap or gap.
  * 3. by_name[] and meta_by_name[] are sorted; names differ. */
 struct tensors {
     char *path;
@@ -35,7 +35,7 @@ struct tensors {
     tensor_meta *metas;
     named *meta_by_name;
     size_t meta_count, meta_cap;
-    sefl_buf key, word; /* scratch of the header's reader */
+    sefl_buf key, word; /* scratch for reading the header */
     bool meta_seen;
 };
 
@@ -43,17 +43,17 @@ struct tensors {
 
 static sefl_status read_at(tensors *t, void *out, size_t n, uint64_t at)
 {
-    if (t->fd < 0) { /* the caller has checked the bounds against data_bytes or the size */
-        if (at > t->memory.n || n > t->memory.n - at)
-            return sefl_fail(SEFL_EPROTO, "%s: ends in the middle", t->path);
+    if (t->fd < 0) { /* the caller checked the bounds against data_bytes or the size */
+        SEFL_NEED(at <= t->memory.n && n <= t->memory.n - at, SEFL_EPROTO,
+                  "%s: the file is cut short", t->path);
         if (n > 0) /* an empty buffer has no address */
             memcpy(out, t->memory.p + at, n);
         return SEFL_OK;
     }
     size_t got;
-    sefl_status st = file_read_at(t->fd, t->path, at, out, n, &got);
-    return st == SEFL_OK && got < n ? sefl_fail(SEFL_EPROTO, "%s: ends in the middle", t->path)
-                                    : st;
+    SEFL_PASS(file_read_at(t->fd, t->path, at, out, n, &got));
+    SEFL_NEED(got == n, SEFL_EPROTO, "%s: the file is cut short", t->path);
+    return SEFL_OK;
 }
 
 /* ---- header -------------------------------------------------------------------------------- */
@@ -61,14 +61,14 @@ static sefl_status read_at(tensors *t, void *out, size_t n, uint64_t at)
 static const struct {
     const char *name;
     tensor_type type;
-    unsigned size; /* bytes a value */
+    unsigned size; /* bytes per value */
 } types[] = { { "F32", TENSOR_F32, 4 },   { "F64", TENSOR_F64, 8 },   { "F16", TENSOR_F16, 2 },
               { "BF16", TENSOR_BF16, 2 }, { "I64", TENSOR_OTHER, 8 }, { "I32", TENSOR_OTHER, 4 },
               { "I16", TENSOR_OTHER, 2 }, { "I8", TENSOR_OTHER, 1 },  { "U64", TENSOR_OTHER, 8 },
               { "U32", TENSOR_OTHER, 4 }, { "U16", TENSOR_OTHER, 2 }, { "U8", TENSOR_OTHER, 1 },
               { "BOOL", TENSOR_OTHER, 1 } };
 
-/* Keeps a string. */
+/* Stores a string in names. */
 static sefl_status keep(tensors *t, const char **out, const sefl_buf *s)
 {
     *out = (const char *)t->names.p + t->names.n;
@@ -79,7 +79,7 @@ static sefl_status keep(tensors *t, const char **out, const sefl_buf *s)
 static sefl_status read_meta(tensors *t, jread *j)
 {
     bool more = false;
-    SEFL_NEED(!t->meta_seen, SEFL_EPROTO, "%s is there twice", meta_key);
+    SEFL_NEED(!t->meta_seen, SEFL_EPROTO, "%s occurs twice", meta_key);
     t->meta_seen = true;
     SEFL_PASS(jread_open(j, '{'));
     for (;;) {
@@ -149,7 +149,7 @@ static sefl_status read_entry(tensors *h, jread *j, tensor *t)
                        : jread_is(&h->key, "data_offsets") ? 4
                                                            : 0;
         SEFL_NEED(bit, SEFL_EPROTO, "unknown member beside dtype, shape and data_offsets");
-        SEFL_NEED(!(seen & bit), SEFL_EPROTO, "a member is there twice");
+        SEFL_NEED(!(seen & bit), SEFL_EPROTO, "a member occurs twice");
         seen |= bit;
         if (bit == 2) {
             SEFL_PASS(read_shape(j, t));
@@ -168,7 +168,7 @@ static sefl_status read_entry(tensors *h, jread *j, tensor *t)
                       h->word.n && wr_u8(&h->word, 0) == SEFL_OK ? (const char *)h->word.p : "");
         }
     }
-    SEFL_NEED(seen == 7, SEFL_EPROTO, "dtype, shape and data_offsets are wanted");
+    SEFL_NEED(seen == 7, SEFL_EPROTO, "dtype, shape or data_offsets is missing");
     SEFL_NEED(t->begin <= t->end, SEFL_EPROTO, "data_offsets run backwards");
     SEFL_NEED(!__builtin_mul_overflow(t->count, size, &bytes) && bytes == t->end - t->begin,
               SEFL_EPROTO, "data_offsets span %llu bytes, the shape needs %llu x %u",
@@ -195,7 +195,7 @@ static sefl_status read_header(tensors *t, sefl_span text)
         SEFL_NEED(t->count < TENSOR_COUNT_MAX, SEFL_EPROTO, "more than %d arrays",
                   TENSOR_COUNT_MAX);
         SEFL_NEED(t->key.n > 0 && t->key.n <= TENSOR_NAME_MAX, SEFL_EPROTO,
-                  "a name of %zu bytes; 1 to %d are possible", t->key.n, TENSOR_NAME_MAX);
+                  "a name of %zu bytes: must be 1 to %d", t->key.n, TENSOR_NAME_MAX);
         SEFL_PASS(sefl_room(&t->list, &t->cap, t->count + 1, sizeof *t->list));
         tensor *x = &t->list[t->count++];
         *x = (tensor){ 0 };
@@ -230,7 +230,7 @@ static sefl_status sort_names(named *list, size_t n, const char *what)
     return SEFL_OK;
 }
 
-/* Checks the parsed header: order, names, no overlap, no hole, the file's end. */
+/* Checks the parsed header: order, names, no overlap, no gap, the file's end. */
 static sefl_status settle(tensors *t)
 {
     uint64_t at = 0;
@@ -289,29 +289,29 @@ done:
     return st;
 }
 
-sefl_status tensors_open(tensors **out, const char *path)
+/* memory NULL: a file. */
+static sefl_status open_any(tensors **out, const char *name, const sefl_span *memory)
 {
-    sefl_status st = SEFL_OK;
-    tensors *t = NULL;
-    uint64_t size;
-    SEFL_TRY(sefl_new(&t, 1, sizeof *t));
+    uint64_t size = memory ? memory->n : 0;
+    SEFL_MAKE(tensors, t, out);
     t->fd = -1;
-    SEFL_TRY(sefl_strdup(&t->path, path));
-    SEFL_TRY(file_open(&t->fd, &size, path, false));
+    SEFL_TRY(sefl_strdup(&t->path, name));
+    if (memory)
+        t->memory = *memory;
+    else
+        SEFL_TRY(file_open(&t->fd, &size, name, false));
     SEFL_TRY(read_all(t, size));
     SEFL_HAND_OVER(out, t, tensors_close);
 }
 
+sefl_status tensors_open(tensors **out, const char *path)
+{
+    return open_any(out, path, NULL);
+}
+
 sefl_status tensors_over(tensors **out, sefl_span bytes, const char *name)
 {
-    sefl_status st = SEFL_OK;
-    tensors *t = NULL;
-    SEFL_TRY(sefl_new(&t, 1, sizeof *t));
-    t->fd = -1;
-    t->memory = bytes;
-    SEFL_TRY(sefl_strdup(&t->path, name));
-    SEFL_TRY(read_all(t, bytes.n));
-    SEFL_HAND_OVER(out, t, tensors_close);
+    return open_any(out, name, &bytes);
 }
 
 void tensors_close(tensors *t)
@@ -413,11 +413,11 @@ sefl_status tensors_read_f32(tensors *t, const tensor *which, float *out, uint64
 {
     uint8_t piece[1 << 14] = { 0 };
     SEFL_NEED(which->count == count, SEFL_EPROTO,
-              "%s: array \"%.64s\" has %llu values, %llu are wanted", t->path, which->name,
+              "%s: array \"%.64s\" has %llu values instead of %llu", t->path, which->name,
               (unsigned long long)which->count, (unsigned long long)count);
     SEFL_NEED(which->type != TENSOR_OTHER, SEFL_EPROTO,
-              "%s: array \"%.64s\" is %s; F32, F64, F16 and BF16 are read", t->path, which->name,
-              which->type_name);
+              "%s: array \"%.64s\" has type %s; only F32, F64, F16 and BF16 can be read", t->path,
+              which->name, which->type_name);
     if (count == 0)
         return SEFL_OK;
     size_t size = (size_t)((which->end - which->begin) / count), most = sizeof piece / size;

@@ -1,34 +1,33 @@
-/* safetensors: named arrays of numbers in a file that PyTorch and others open too.
+/* safetensors: named arrays of numbers in the file format of PyTorch and others.
  *
  *     8 bytes      n, length of the header, little-endian
  *     n bytes      {"__metadata__":{"kind":"lstm",...},
  *                   "encoder":{"dtype":"F32","shape":[65516],"data_offsets":[0,262064]},...}
- *                  and spaces, so that the data begins at a multiple of 8
- *     the rest     the arrays, little-endian, each where its offsets say
+ *                  then spaces, so that the data begins at a multiple of 8
+ *     the rest     the arrays, little-endian, each at its offsets
  *
  * Reading:
  *     tensors *t = NULL;
  *     SEFL_TRY(tensors_open(&t, path));
  *     const tensor *w = tensors_find(t, "decoder");
- *     SEFL_TRY(tensors_read_f32(t, w, values, count));   // count must be the array's
- *     const char *kind = tensors_meta(t, "kind");        // NULL if not there
+ *     SEFL_TRY(tensors_read_f32(t, w, values, count));   // count must match the array
+ *     const char *kind = tensors_meta(t, "kind");        // NULL if missing
  * done:
  *     tensors_close(t);
  *
  * A file is untrusted: the header has at most 16 MiB, 65,536 arrays of at most 8 dimensions
- * and 4,096 metadata entries; names differ; each array's offsets fit its shape and type, arrays do
- * not overlap, leave no holes and end with the file. All else is SEFL_EPROTO with a reason. F32 is
- * read as it is, F64, F16 and BF16 are turned into F32; other types may be in the file but not be
- * read. Values are copied out, so no alignment is asked of the file. The data is read when asked
- * for, never all at once.
+ * and 4,096 metadata entries; names differ; each array's offsets match its shape and type; arrays do
+ * not overlap, leave no gaps and end with the file. Anything else is SEFL_EPROTO with a reason. F64,
+ * F16 and BF16 are converted to F32; a file may contain other types, but they cannot be read. Values
+ * are copied, so the file needs no alignment. Data is read on demand, never all at once.
  *
  * Writing:
  *     SEFL_TRY(tensors_write(path, arrays, count, metas, meta_count));
  *
- * writes F32, arrays in the given order, whole or not at all (base/outfile.h).
+ * writes F32 arrays in the given order, atomically (base/outfile.h).
  *
- * Threads: an open one has one owner.   Secrets: none by itself; a model trained on secret text is
- * its owner's business. */
+ * Threads: an open file has one owner.   Secrets: none; the owner of a model decides how secret it
+ * is. */
 #ifndef MODEL_FILE_SAFETENSORS_H
 #define MODEL_FILE_SAFETENSORS_H
 
@@ -49,7 +48,7 @@ typedef enum tensor_type {
     TENSOR_F64,
     TENSOR_F16,
     TENSOR_BF16,
-    TENSOR_OTHER /* integers and the like: known size, never read */
+    TENSOR_OTHER /* integers and booleans: known size, never read */
 } tensor_type;
 
 typedef struct tensor {
@@ -59,14 +58,14 @@ typedef struct tensor {
     unsigned rank;
     uint64_t shape[TENSOR_RANK_MAX];
     uint64_t count;      /* product of the shape */
-    uint64_t begin, end; /* bytes of the data part */
+    uint64_t begin, end; /* byte offsets in the data part */
 } tensor;
 
 typedef struct tensors tensors;
 
 sefl_status tensors_open(tensors **out, const char *path) SEFL_MUST_CHECK;
 
-/* The same over bytes in memory, which must outlive it. */
+/* The same for bytes in memory, which must outlive it. */
 sefl_status tensors_over(tensors **out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 
 void tensors_close(tensors *t);
@@ -75,15 +74,15 @@ void tensors_close(tensors *t);
 size_t tensors_count(const tensors *t);
 const tensor *tensors_at(const tensors *t, size_t i);
 
-/* NULL if there is none of that name. */
+/* Find an array or a metadata value by name; NULL if there is none. */
 const tensor *tensors_find(const tensors *t, const char *name);
 const char *tensors_meta(const tensors *t, const char *key);
 
-/* The i-th metadata entry, in the file's order; false when there are no more. */
+/* Gets the i-th metadata entry, in the file's order; false if there is none. */
 bool tensors_meta_at(const tensors *t, size_t i, const char **key, const char **value);
 
-/* SEFL_EPROTO if the array has another number of values, or is neither F32, F64, F16 nor BF16. NaN
- * and Inf are given as they are. */
+/* Reads an array as F32. SEFL_EPROTO if it has another number of values, or is neither F32, F64, F16
+ * nor BF16. NaN and Inf are kept. */
 sefl_status tensors_read_f32(tensors *t, const tensor *which, float *out,
                              uint64_t count) SEFL_MUST_CHECK;
 
@@ -100,11 +99,11 @@ typedef struct tensor_meta {
     const char *key, *value;
 } tensor_meta;
 
-/* SEFL_EINVAL for two arrays or keys of one name, or anything the reader would refuse. */
+/* SEFL_EINVAL for duplicate names or keys, and for anything the reader would refuse. */
 sefl_status tensors_write(const char *path, const tensor_out *arrays, size_t count,
                           const tensor_meta *metas, size_t meta_count) SEFL_MUST_CHECK;
 
-/* IEEE half and bfloat16 to float, exactly. */
+/* Convert IEEE half and bfloat16 to float, exactly. */
 float tensor_from_f16(uint16_t h);
 float tensor_from_bf16(uint16_t h);
 

@@ -1,10 +1,10 @@
 /* Design.
- *  1. A slice is a range of words. Whatever belongs to it (its logits in the tile, its rows of W,
- *     dW, dbias, its share of dx) is touched by one piece of work at a time.
- *  2. dx is a sum over slices: each leaves its share, a second round of pieces adds the shares in
- *     the order of slices. So no result depends on who ran what.
- *  3. Tokens that fill up the last group of lanes have a factor of zero and change nothing; rows
- *     that fill up the last block are set to zero before they are used. */
+ *  1. A slice is a range of words. Only one piece of work at a time touches its data (its logits in
+ *     the tile, its rows of W, dW, dbias, its share of dx).
+ *  2. dx is a sum over slices: each slice stores its share, and a second pass adds the shares in the
+ *     order of slices. So no result depends on which thread ran what.
+ *  3. Tokens that pad the last group of lanes have the factor zero and change nothing; rows that pad
+ *     the last block are zeroed before use. */
 #include "model/nn/head.h"
 
 #include "model/bhm/hankel.h"
@@ -36,7 +36,7 @@ void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const 
     h->tile = round_up(max_tokens, 2 * (size_t)h->k->width);
     if (h->tile > (size_t)HEAD_GROUPS * h->k->width)
         h->tile = (size_t)HEAD_GROUPS * h->k->width;
-    /* slices of nearly equal size, their number a multiple of 4 so that threads end together */
+    /* slices of nearly equal size, in a multiple of 4 so that threads finish together */
     size_t slices = (w.rows + HEAD_SLICE - 1) / HEAD_SLICE;
     slices = slices > 2 ? round_up(slices, 4) : slices;
     h->rows = (uint32_t)round_up((w.rows + slices - 1) / slices, l);
@@ -169,7 +169,7 @@ static double join(const run *r)
 /* ---- backward: one slice's dW, dbias and share of dx ------------------------------------------
  */
 
-/* What turns the exponentials of a slice into gradients, for `tokens` tokens: zero beyond n. */
+/* Computes the factors that turn a slice's exponentials into gradients; zero beyond n. */
 static void factors(const run *r, nn_real *c, size_t s, size_t tokens)
 {
     const nn_head *h = r->h;

@@ -1,22 +1,21 @@
-/* head: decoder, softmax and cross-entropy in one, in tiles.
+/* head: decoder, softmax and cross-entropy fused, in tiles.
  *
  *     logits = h W^T + bias        loss = sum over tokens of (log sum exp logits - logits[target])
  *
- * With 33,278 words the logits of a batch are 93 MB and two thirds of a step's arithmetic. They are
- * made and used tile by tile: HEAD_GROUPS * W tokens (352 with AVX-512) at a time, cut by
- * vocabulary into slices that fit a core's cache. A tile holds exp(logit - max of its slice), from
- * which both loss and gradient follow, so each exponential is taken once and no logit is computed
- * twice. The factor exp(max - lse) / n that turns it into a gradient is applied to the smaller
- * things around it: to the tokens for dW, to each slice's share for dx; the latter is therefore
- * computed at once, while the exponentials are still in the cache.
+ * With 33,278 words the logits of a batch take 93 MB and two thirds of a step's arithmetic. They are
+ * computed and used tile by tile: HEAD_GROUPS * W tokens (352 with AVX-512) at a time, cut by
+ * vocabulary into slices that fit a core's cache. A tile stores exp(logit - max of its slice), which
+ * gives both loss and gradient, so each exponential and each logit is computed once. The factor
+ * exp(max - lse) / n that turns it into a gradient is applied to smaller operands: to the tokens for
+ * dW, and to each slice's share of dx. So dx can be computed while the exponentials are in the cache.
  *
  *     nn_head_layout(&h, w, max_tokens, threads, &plan);
  *     SEFL_TRY(nn_head_run(&h, pool, &(nn_head_job){ .x = hidden, .n = n, .target = ids,
  *                          .v = v, .bias = b, .loss = &sum,
  *                          .dx = dhidden, .dv = dv, .dbias = db, .scale = 1.0 / n }));
  *
- * Blocks of 8, 16, 32 or 64 go through model/bhm/hankel, all others through dense products of our
- * own (kernels_dense.inc) on expanded slices (l = 1: in place).
+ * Blocks of 8, 16, 32 or 64 use model/bhm/hankel; all others use our own dense products
+ * (kernels_dense.inc) on expanded slices (l = 1: in place).
  * Threads: one owner; uses the pool. Results do not depend on the number of threads. */
 #ifndef MODEL_NN_HEAD_H
 #define MODEL_NN_HEAD_H
@@ -31,9 +30,9 @@ enum { HEAD_GROUPS = 22, HEAD_SLICE = 768 };
 typedef struct nn_head {
     bhm w;
     const nn_kernels *k;
-    bool fast;     /* hankel */
-    size_t tile;   /* tokens */
-    uint32_t rows; /* of a slice, a multiple of the block */
+    bool fast;     /* uses model/bhm/hankel */
+    size_t tile;   /* tokens per tile */
+    uint32_t rows; /* rows per slice, a multiple of the block */
     uint32_t slices;
     size_t part;           /* numbers in one slice's share of dx */
     nn_real *y;            /* (slices, tile * rows) */
@@ -61,14 +60,14 @@ typedef struct nn_head_job {
     bool add;
 } nn_head_job;
 
-/* k = NULL: the best of this machine. force_dense uses dense products only (tests, comparisons). */
+/* k = NULL: the best kernels of this machine. force_dense: dense products only, for tests. */
 void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const nn_kernels *k,
                     bool force_dense, nn_plan *p);
 
-/* n may be larger than max_tokens: it is walked in tiles anyway. */
+/* Computes the loss and, if job->dx is set, the gradients. n may exceed max_tokens. */
 sefl_status nn_head_run(nn_head *h, pool *p, const nn_head_job *job) SEFL_MUST_CHECK;
 
-/* logits (rows) of a single token, for generation. Plain; uses the head's scratch. */
+/* Computes the logits (rows) of a single token, for generation. Uses the head's scratch. */
 void nn_head_logits(const nn_head *h, nn_real *logits, const nn_real *x, const nn_real *v,
                     const nn_real *bias);
 

@@ -1,14 +1,14 @@
-/* kernels: the inner loops of learning, once per instruction set, chosen at run time.
+/* kernels: the inner loops of training, compiled per instruction set and chosen at run time.
  *
  * One source (kernels.inc) is compiled for AVX-512, for AVX2 with FMA, and for plain C with the
- * baseline's vectors. A "lane vector" is `width` neighbouring numbers; where a layout below says
- * [W], W = width. Buffers with lane vectors are aligned to 64 bytes (nn_take does).
+ * baseline's vectors. A "lane vector" is `width` adjacent numbers; [W] in a layout below means
+ * W = width. Buffers with lane vectors are aligned to 64 bytes (nn_take does that).
  *
  *     const nn_kernels *k = nn_kernels_get();          // honours SEFL_CPU
  *     k->softmax_row(y, bias, n, &max, &sum);
  *
- * Results of the three agree to rounding, not to the bit: sums run in another order. One machine
- * always takes the same path, so a run repeats exactly there.
+ * The three give the same results up to rounding, not to the bit, because sums run in different
+ * orders. A machine always uses the same path, so a run on it is reproducible.
  *
  * The Hankel kernels work on spectra: the real transform of length 2l of a block, as l pairs.
  * Pair 0 holds the two real bins, multiplied one by one; pairs 1 .. l-1 are complex. See
@@ -45,7 +45,7 @@ typedef struct nn_kernels {
 
     /* W blocks at once: v [2l][W] -> spec [l][2][W], with the factors of the inverse built in. */
     void (*hankel_weights)(unsigned l, nn_real *spec, const nn_real *v);
-    /* and back: spec [l][2][W] -> conv [2l][W], a cyclic convolution (factors applied here). */
+    /* The inverse: spec [l][2][W] -> conv [2l][W], a cyclic convolution (factors applied here). */
     void (*hankel_unweights)(unsigned l, nn_real *conv, const nn_real *spec);
     /* x [l][W], already reversed -> spec [l][2][W]; and the upper half of the inverse. */
     void (*hankel_forward_transform)(unsigned l, nn_real *spec, const nn_real *x);
@@ -113,10 +113,10 @@ typedef struct nn_kernels {
     void (*axpy)(nn_real *y, nn_real a, const nn_real *x, size_t n);
 } nn_kernels;
 
-/* The best for this processor; the same for the life of the process. */
+/* Returns the best kernels for this processor; always the same ones within a process. */
 const nn_kernels *nn_kernels_get(void);
 
-/* All that this processor can run, best first, for tests; ends with NULL. */
+/* Returns all kernels that this processor can run, best first, ending with NULL; for tests. */
 const nn_kernels *const *nn_kernels_all(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The kernels in plain C, with whatever vectors the baseline of the target has, and the choice. */
+/* The kernels in plain C, with the vectors of the target's baseline, and the choice of kernels. */
 #include "model/nn/kernels_list.h"
 
 #include "base/cpu.h"

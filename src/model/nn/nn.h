@@ -1,8 +1,8 @@
-/* nn: the layers both models are made of, forward and backward, on the shared thread pool.
+/* nn: the layers that both models share, forward and backward, on the shared thread pool.
  *
- * Activations are row-major, one token per row. Work is cut into pieces that depend on sizes only,
- * and a piece runs on one thread (BLAS too, which does the small products of the attention), so
- * results do not depend on the number of threads. Functions add to gradients (`+=`) unless they say
+ * Activations are row-major, one token per row. Work is split into pieces that depend on sizes only,
+ * and a piece runs on one thread (so does BLAS, which computes the small products of attention), so
+ * results do not depend on the number of threads. Functions add to gradients (`+=`) unless stated
  * otherwise. */
 #ifndef MODEL_NN_NN_H
 #define MODEL_NN_NN_H
@@ -30,33 +30,33 @@ typedef struct nn_gemm_args {
     nn_real *sums;       /* with a.t: row sums of a are added to it, m numbers */
 } nn_gemm_args;
 
-/* What products of layers work with: threads, and room for one operand in panels. */
+/* Resources for the products of layers: threads, and room for one operand in panels. */
 typedef struct nn_work {
     pool *pool;
     nn_real *pack;       /* nn_gemm_room(n, k) of the largest product */
-    const nn_kernels *k; /* NULL: the best of this machine */
+    const nn_kernels *k; /* NULL: the best kernels of this machine */
 } nn_work;
 
 size_t nn_gemm_room(size_t n, size_t k);
-/* On the pool, with our own kernels; beta is 0 or 1. */
+/* Multiplies on the pool, with our own kernels; beta is 0 or 1. */
 sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g) SEFL_MUST_CHECK;
-/* Small ones, on the calling thread, by BLAS; k = 0 gives beta c; no bias, no sums. */
+/* Multiplies small matrices on the calling thread, with BLAS; k = 0 gives beta c; no bias, no sums. */
 void nn_gemm_1(const nn_gemm_args *g);
 
-/* A weight matrix prepared for a step: dense for every block size. l = 1 is used in place. */
+/* A weight matrix prepared for a step: dense for every block size; in place for l = 1. */
 typedef struct nn_weight {
     bhm shape;
     const nn_real *w; /* (rows, cols) */
-    nn_real *dw;      /* where its dense gradient is collected */
+    nn_real *dw;      /* its dense gradient */
     nn_real *own_w, *own_dw;
 } nn_weight;
 
 void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p);
-/* Room in nn_work.pack for all products of such a weight with n tokens. */
+/* Returns the room in nn_work.pack for all products of such a weight with n tokens. */
 size_t nn_weight_room(bhm shape, size_t n);
-/* Expands v; for l = 1 the gradient is collected in dv itself. */
+/* Expands v; for l = 1 the gradient goes to dv directly. */
 void nn_weight_begin(nn_weight *w, const nn_real *v, nn_real *dv);
-/* Folds the collected gradient into dv (nothing to do for l = 1). */
+/* Folds the gradient into dv (nothing to do for l = 1). */
 void nn_weight_end(nn_weight *w, nn_real *dv);
 
 /* y (n, rows) = x (n, cols) W^T + bias (NULL: none) */
@@ -69,11 +69,11 @@ sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real 
 /* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The mask is kept
  * for the backward pass, which is the same product. rate = 0 changes nothing.
  *
- * Coins are a function of (key, step, site, place) alone: threads do not matter, a resumed run draws
- * the same masks again, and a GPU draws those of the processor. Element i takes the 16-bit number in
- * bytes 2i, 2i + 1 (little-endian) of the ChaCha20 stream with this key, the block counter from 0
- * and the nonce words { step mod 2^32, site | step div 2^32 * 2^16 }. It is dropped if the number is
- * below rate * 65536. site < 2^16, step < 2^48. */
+ * Coins depend only on (key, step, site, position): the number of threads does not change a mask, a
+ * resumed run draws the same masks, and a GPU draws the same masks as the CPU. Element i uses the
+ * 16-bit number in bytes 2i, 2i + 1 (little-endian) of the ChaCha20 stream with this key, the block
+ * counter from 0 and the nonce words { step mod 2^32, site | step div 2^32 * 2^16 }. The element is
+ * dropped if the number is below rate * 65536. site < 2^16, step < 2^48. */
 typedef struct nn_dropout {
     double rate;
     uint32_t key[8];
@@ -83,12 +83,12 @@ typedef struct nn_dropout {
 
 bool nn_dropout_is_on(const nn_dropout *d);
 
-/* Draws the mask; x may be NULL (mask only). Moves on to the next site. */
+/* Draws the mask and applies it to x (may be NULL). Advances to the next site. */
 sefl_status nn_dropout_draw(pool *p, nn_dropout *d, nn_real *mask, nn_real *x,
                             size_t n) SEFL_MUST_CHECK;
 void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size_t n);
 
-/* A residual branch joined and normed: x += branch, then for each row
+/* Adds a residual branch and normalises: x += branch, then for each row
  *     y = gain * (x - mean) / sqrt(var + 1e-5) + shift
  * xhat (n, cols) and rstd (n) are kept for backward. x is not needed afterwards. */
 typedef struct nn_norm {
@@ -114,10 +114,10 @@ sefl_status nn_relu(pool *p, nn_real *x, size_t n) SEFL_MUST_CHECK;
 sefl_status nn_relu_back(pool *p, nn_real *dx, const nn_real *y, const nn_real *mask,
                          size_t n) SEFL_MUST_CHECK;
 
-/* Keeps OpenBLAS from starting threads; harmless to repeat. */
+/* Keeps OpenBLAS from starting threads; may be called again. */
 void nn_blas_single_thread(void);
 
-/* How the CBLAS in use names itself. */
+/* Returns the name of the CBLAS in use. */
 const char *nn_blas_name(void);
 
 #endif

@@ -1,10 +1,10 @@
-/* plan: lays memory out twice with the same code: once to add up what is needed, once to hand it
- * out from one block of exactly that size.
+/* plan: runs the same layout code twice: once to add up the memory it needs, once to hand it out from
+ * one block of exactly that size.
  *
  *     static void layout(thing *t, nn_plan *p) { t->x = nn_take(p, n, sizeof *t->x); ... }
  *     nn_plan p = { 0 };
  *     layout(&t, &p);                                   // counts
- *     SEFL_TRY(nn_plan_get(&p, &memory));               // the caller's to sefl_free
+ *     SEFL_TRY(nn_plan_get(&p, &memory));               // the caller frees it with sefl_free
  *     layout(&t, &p);                                   // hands out: zeroed, aligned to 64 bytes */
 #ifndef MODEL_NN_PLAN_H
 #define MODEL_NN_PLAN_H
@@ -17,7 +17,7 @@
 
 typedef struct nn_plan {
     uint8_t *memory; /* NULL: only count */
-    size_t need;     /* bytes; SIZE_MAX when they do not fit a size_t */
+    size_t need;     /* bytes; SIZE_MAX if they do not fit a size_t */
     size_t used;
 } nn_plan;
 
@@ -33,10 +33,11 @@ static inline void *nn_take(nn_plan *p, size_t count, size_t size)
     return at;
 }
 
-/* Ends the counting pass. */
+/* Ends the counting pass and allocates the block. */
 static inline sefl_status nn_plan_get(nn_plan *p, uint8_t **memory)
 {
-    SEFL_NEED(p->used < SIZE_MAX, SEFL_ERANGE, "model: its memory does not fit this machine");
+    SEFL_NEED(p->used < SIZE_MAX, SEFL_ERANGE,
+              "the model needs more memory than this machine can address");
     SEFL_PASS(sefl_new(memory, p->used, 1));
     *p = (nn_plan){ .memory = *memory, .need = p->used };
     return SEFL_OK;

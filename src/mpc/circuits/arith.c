@@ -31,12 +31,10 @@ struct circ_columns {
 
 sefl_status circ_columns_new(circ_columns **out, size_t k)
 {
-    circ_columns *c = NULL;
     *out = NULL;
-    SEFL_NEED(k >= 1 && k <= 64, SEFL_EINVAL, "columns: %zu, 1 to 64 wanted", k);
-    SEFL_PASS(sefl_new(&c, 1, sizeof *c + k * sizeof(column)));
-    c->k = k;
-    *out = c;
+    SEFL_NEED(k >= 1 && k <= 64, SEFL_EINVAL, "%zu columns: must be 1 to 64", k);
+    SEFL_PASS(sefl_new(out, 1, sizeof **out + k * sizeof(column)));
+    (*out)->k = k;
     return SEFL_OK;
 }
 

@@ -1,12 +1,12 @@
 /* arith: adds bits in circuits.
  *
- * Costs count ANDs for inputs that are no constants.   Threads: as the builder. */
+ * Costs are numbers of ANDs, for inputs that are not constant.   Threads: as the builder. */
 #ifndef MPC_CIRCUITS_ARITH_H
 #define MPC_CIRCUITS_ARITH_H
 
 #include "mpc/circuits/circuit.h"
 
-/* Adds three bits of one weight: returns the sum bit and sets *carry unless it is NULL: 1. */
+/* Adds three bits of one weight: returns the sum bit and sets *carry unless it is NULL. Cost: 1. */
 circ_wire circ_full_add(circ_builder *b, circ_wire *carry, circ_wire x, circ_wire y, circ_wire d);
 
 /* Bits waiting to be added, by weight: column c holds bits of weight 2^c. */
@@ -18,10 +18,10 @@ void circ_columns_free(circ_columns *c);
 /* Appends a bit of weight 2^column, column < k; at most 128 bits in one column. */
 void circ_columns_put(circ_columns *c, size_t column, circ_wire w);
 
-/* z[0..k-1] = the sum of all bits mod 2^k by carry-save reduction, column by column: while three
- * bits or more wait, the three in front become a sum bit at the end of the same column and a carry
- * in the next one (1 AND each); two become one the same way. This order is part of the sampler's
- * definition: garbled tables depend on it. Empties the columns. */
+/* Sets z[0..k-1] to the sum of all bits mod 2^k by carry-save reduction, column by column: while a
+ * column has three bits or more, its first three become a sum bit at its end and a carry in the next
+ * column (1 AND each); two bits become one in the same way. This order is part of the sampler's
+ * definition, because garbled tables depend on it. Empties the columns. */
 void circ_columns_sum(circ_builder *b, circ_columns *c, circ_wire *z);
 
 #endif

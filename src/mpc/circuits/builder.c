@@ -136,27 +136,22 @@ typedef struct plan {
     size_t idles;
 } plan;
 
-static void count_use(plan *p, circ_wire w)
-{
-    p->uses[w]++;
-}
-
 /* Marks what outputs need, from the last node to the first. */
 static void mark(plan *p)
 {
     const circ_builder *b = p->b;
     for (size_t i = 0; i < b->nouts; i++)
-        count_use(p, b->outs[i]);
+        p->uses[b->outs[i]]++;
     for (size_t i = b->n; i-- > 0;) {
         const node *x = &b->nodes[i];
         circ_wire pos = (circ_wire)(2 * i);
         if (p->uses[pos + 1] > 0 && i > 0) /* ~w is made by one XOR of w and the constant */
-            count_use(p, pos);
+            p->uses[pos]++;
         if (p->uses[pos] == 0)
             continue;
         if (x->op == NODE_XOR || x->op == NODE_AND) {
-            count_use(p, x->a);
-            count_use(p, x->b);
+            p->uses[x->a]++;
+            p->uses[x->b]++;
         }
     }
 }
@@ -167,8 +162,8 @@ static sefl_status take_slot(plan *p, uint32_t *slot)
         *slot = p->idle[--p->idles];
         return SEFL_OK;
     }
-    if (p->c->slots == CIRC_MAX_SLOTS)
-        return sefl_fail(SEFL_ERANGE, "circuit: needs more than %d live wires", CIRC_MAX_SLOTS);
+    SEFL_NEED(p->c->slots < CIRC_MAX_SLOTS, SEFL_ERANGE, "circuit: needs more than %d live wires",
+              CIRC_MAX_SLOTS);
     *slot = p->c->slots++;
     return SEFL_OK;
 }

@@ -11,16 +11,16 @@
  *     SEFL_TRY(circ_finish(b, &circuit));            // frees b, reports the first error
  *
  * The same description runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). There
- * XOR and NOT are free; an AND costs 32 bytes and a few AES calls: `ands` is the price.
+ * XOR and NOT are free; an AND costs 32 bytes and a few AES calls, so `ands` measures the cost.
  *
- * A circuit works on slots of one wire each: slot 0 holds the constant 1, slots 1 .. inputs hold
- * the inputs and are never written, the slots above are scratch and are reused once their wire is
- * dead, so that many copies side by side stay in the first-level cache. NOT is XOR with slot 0.
- * Every gate comes after the gates that it reads.
+ * A circuit works on slots of one wire each. Slot 0 holds the constant 1; slots 1 .. inputs hold the
+ * inputs and are never written; the others are scratch, reused once their wire is dead, so that many
+ * copies fit the first-level cache. NOT is XOR with slot 0. Every gate follows the gates that it
+ * reads.
  *
- * Building never fails half way: after an error every wire is the constant 0, and circ_finish
- * returns the error. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant
- * input; gates that reach no output are left out.
+ * Builder calls cannot fail: after an error every wire is the constant 0, and circ_finish returns the
+ * error. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant input. Gates that
+ * reach no output are dropped.
  *
  * Secret: nothing; circuits are public.   Threads: a finished circuit may be shared. */
 #ifndef MPC_CIRCUITS_CIRCUIT_H
@@ -32,11 +32,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Who brings an input. */
+/* Who provides an input. */
 typedef enum circ_kind {
     CIRC_GARBLER,   /* a bit of the garbler */
     CIRC_EVALUATOR, /* a bit of the evaluator */
-    CIRC_JOINT,     /* random: the XOR of one bit of each, known to neither */
+    CIRC_JOINT,     /* random: the XOR of one bit from each side, known to neither */
     CIRC_KINDS
 } circ_kind;
 
@@ -60,14 +60,14 @@ typedef struct circuit {
 
 void circuit_free(circuit *c);
 
-/* SEFL_EINVAL unless every slot is in range, written before it is read, no input is written, and
- * the counts are right. What circ_finish gives is valid. */
+/* SEFL_EINVAL unless all slots are in range and written before they are read, no gate writes an
+ * input, and the counts are right. Results of circ_finish are valid. */
 sefl_status circuit_validate(const circuit *c) SEFL_MUST_CHECK;
 
 /* ---- building ----------------------------------------------------------------------------- */
 
 typedef struct circ_builder circ_builder;
-typedef uint32_t circ_wire; /* valid in its own builder only */
+typedef uint32_t circ_wire; /* valid only in the builder that made it */
 
 sefl_status circ_builder_new(circ_builder **out) SEFL_MUST_CHECK;
 void circ_builder_free(circ_builder *b);
@@ -85,7 +85,7 @@ circ_wire circ_not(circ_builder *b, circ_wire x);
 void circ_output(circ_builder *b, circ_wire w);
 void circ_outputs(circ_builder *b, const circ_wire *w, size_t n);
 
-/* Takes b, also on failure. */
+/* Takes ownership of b, even if it fails. */
 sefl_status circ_finish(circ_builder *b, circuit **out) SEFL_MUST_CHECK;
 
 #endif

@@ -15,12 +15,9 @@ struct plain {
 
 sefl_status plain_new(plain **out, const circuit *c)
 {
-    sefl_status st = SEFL_OK;
-    plain *p = NULL;
-    *out = NULL;
-    SEFL_TRY(circuit_validate(c));
-    SEFL_TRY(sefl_new(&p, 1, sizeof *p));
+    SEFL_MAKE(plain, p, out);
     p->c = c;
+    SEFL_TRY(circuit_validate(c));
     SEFL_TRY(sefl_new(&p->slot, c->slots, sizeof *p->slot));
     memset(&p->slot[0], 0xff, sizeof p->slot[0]);
     SEFL_HAND_OVER(out, p, plain_free);

@@ -7,7 +7,7 @@ const sampler_profile sampler_g44 = {
 sefl_status sampler_check(const sampler_profile *p)
 {
     SEFL_NEED(p->columns >= 1 && p->columns <= SAMPLER_MAX_COLUMNS, SEFL_EINVAL,
-              "sampler %s: %u columns, 1 to %d wanted", p->name, p->columns, SAMPLER_MAX_COLUMNS);
+              "sampler %s: %u columns: must be 1 to %d", p->name, p->columns, SAMPLER_MAX_COLUMNS);
     for (unsigned c = 0; c < p->columns; c++)
         SEFL_NEED(p->column[c] <= SAMPLER_MAX_COLUMN_BITS, SEFL_EINVAL,
                   "sampler %s: %u bits in column %u, at most %d", p->name, p->column[c], c,
@@ -17,17 +17,12 @@ sefl_status sampler_check(const sampler_profile *p)
     return SEFL_OK;
 }
 
-static unsigned column_bits(const sampler_profile *p)
+unsigned sampler_random_bits(const sampler_profile *p)
 {
-    unsigned n = 0;
+    unsigned n = p->kick_m + 1;
     for (unsigned c = 0; c < p->columns; c++)
         n += p->column[c];
     return n;
-}
-
-unsigned sampler_random_bits(const sampler_profile *p)
-{
-    return column_bits(p) + p->kick_m + 1;
 }
 
 unsigned sampler_max(const sampler_profile *p)

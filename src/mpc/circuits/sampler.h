@@ -1,4 +1,4 @@
-/* sampler: the noise of one coordinate as a circuit: sums of fair bits and a rare kick.
+/* sampler: the noise of one coordinate as a circuit: a weighted sum of fair bits plus a rare kick.
  *
  *     SEFL_TRY(sampler_offline(&off, &sampler_g44));            // X in 7 bits: 29 ANDs
  *
@@ -6,7 +6,7 @@
  * 0 except with probability 2^-m, when it is +1 or -1 with equal odds. X is never negative: the
  * receiver subtracts the mean.
  *
- * The random bits r come in this order: column 0, column 1, ..., then m bits whose AND starts the
+ * The random bits r come in this order: column 0, column 1, ..., then m bits whose AND triggers the
  * kick, then its sign. The circuit's inputs are r (joint), its outputs x[0..sampler_bits-1], least
  * significant bit first.
  *
@@ -21,9 +21,9 @@
 enum {
     SAMPLER_MAX_COLUMNS = 8,
     SAMPLER_MAX_COLUMN_BITS = 64,
-    SAMPLER_MAX_BITS = 32, /* more than sampler_bits of any profile */
+    SAMPLER_MAX_BITS = 32, /* above sampler_bits of any profile */
     SAMPLER_MAX_COINS =
-        SAMPLER_MAX_COLUMNS * SAMPLER_MAX_COLUMN_BITS + 17, /* random bits of a value */
+        SAMPLER_MAX_COLUMNS * SAMPLER_MAX_COLUMN_BITS + 17, /* random bits per value */
 };
 
 typedef struct sampler_profile {
@@ -39,15 +39,15 @@ extern const sampler_profile sampler_g44;
 /* SEFL_EINVAL if a field is out of range. */
 sefl_status sampler_check(const sampler_profile *p) SEFL_MUST_CHECK;
 
-/* Of a valid profile: number of random bits; largest X, which is twice the mean; bits that hold
- * it. */
+/* For a valid profile, return the number of random bits, the maximum X (twice the mean), and the bits
+ * of X. */
 unsigned sampler_random_bits(const sampler_profile *p);
 unsigned sampler_max(const sampler_profile *p);
 unsigned sampler_bits(const sampler_profile *p);
 
 sefl_status sampler_offline(circuit **out, const sampler_profile *p) SEFL_MUST_CHECK;
 
-/* Puts the bits that add up to X into columns. r: sampler_random_bits(p) wires. */
+/* Puts the bits whose sum is X into columns. r: sampler_random_bits(p) wires. */
 void sampler_put(circ_builder *b, circ_columns *cols, const circ_wire *r, const sampler_profile *p);
 
 #endif

@@ -112,13 +112,10 @@ static sefl_status init(gc *g, const circuit *c, const gc_config *cfg, const gc_
 
 sefl_status gc_new(gc **out, const circuit *c, const gc_config *cfg, const gc_label *delta)
 {
-    sefl_status st = SEFL_OK;
-    gc *g = NULL;
-    *out = NULL;
+    SEFL_MAKE(gc, g, out);
     uint64_t colour = delta ? delta->w[0] & 1 : 1;
     CT_PUBLIC(&colour, sizeof colour); /* it is 1 in every run that goes on */
     SEFL_CHECK(colour == 1, SEFL_EINVAL, "garble: the colour of delta is 0");
-    SEFL_TRY(sefl_new(&g, 1, sizeof *g));
     SEFL_TRY(init(g, c, cfg, delta));
     SEFL_HAND_OVER(out, g, gc_free);
 }
@@ -170,7 +167,7 @@ sefl_status gc_garble(gc *g, uint8_t *tables, size_t table_bytes, gc_label *out_
     uint64_t tweak;
     assert(g->garbles);
     SEFL_PASS(gc_table_bytes(&need, g->c, blocks));
-    SEFL_NEED(table_bytes == need, SEFL_EINVAL, "garble: %zu bytes for tables, %zu wanted",
+    SEFL_NEED(table_bytes == need, SEFL_EINVAL, "garble: %zu bytes for tables instead of %zu",
               table_bytes, need);
     SEFL_PASS(first_tweak(g, &tweak, first_block, blocks));
     SEFL_NEED(first_block >= g->next_block, SEFL_ESTATE,
@@ -188,7 +185,7 @@ sefl_status gc_evaluate(gc *g, gc_label *out_active, const uint8_t *tables, size
     uint64_t tweak;
     assert(!g->garbles);
     SEFL_PASS(gc_table_bytes(&need, g->c, blocks));
-    SEFL_NEED(table_bytes == need, SEFL_EPROTO, "garble: %zu bytes of tables, %zu wanted",
+    SEFL_NEED(table_bytes == need, SEFL_EPROTO, "garble: %zu bytes of tables instead of %zu",
               table_bytes, need);
     SEFL_PASS(first_tweak(g, &tweak, first_block, blocks));
     walk(g, NULL, tables, out_active, in_active, tweak, blocks);

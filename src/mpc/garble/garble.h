@@ -1,11 +1,11 @@
 /* garble: half-gates over many copies of one circuit in lockstep.
  *
- * Sixteen copies make a block. A call garbles (or evaluates) whole blocks. It walks the gate list
- * once per block and does each gate for all sixteen copies, so that AES is always pipelined. If the
- * number of copies is no multiple of 16, the caller fills the last block with copies that it
+ * A block is sixteen copies. A call garbles (or evaluates) whole blocks: it walks the gate list once
+ * per block and processes each gate for all sixteen copies, so that AES stays pipelined. If the
+ * number of copies is not a multiple of 16, the caller pads the last block with copies that it
  * ignores.
  *
- *     gc_config cfg = { .hash_key = s, .tweak_base = 0 };      // s drawn by the garbler, public
+ *     gc_config cfg = { .hash_key = s, .tweak_base = 0 };      // s: drawn by the garbler, public
  *     SEFL_TRY(gc_new(&g, circuit, &cfg, &delta));             // delta: gc_delta_draw or OT
  *     SEFL_TRY(gc_garble(g, tables, n, out_zero, in_zero, first_block, blocks));
  *     ...                                                      // tables travel; labels by OT
@@ -30,23 +30,23 @@
  * THE HASH. H(x, T, l) = E(S ^ T, y) ^ y with y = s(x) ^ l; E is AES-128 (key, block), S the hash
  * key, T and l are 128-bit little-endian numbers, s(hi, lo) = (hi ^ lo, hi) on 64-bit halves (a
  * linear orthomorphism: s and s ^ identity are both invertible). This is the re-keyed hash of
- * [GKWWY20] with one key for the sixteen lanes of a half-gate, so that its key schedule is shared;
- * the lane is mixed in so that equal labels in two lanes do no harm.
+ * [GKWWY20] with one key for the sixteen lanes of a half-gate, which share one key schedule; mixing
+ * in the lane makes equal labels in two lanes harmless.
  *
  * THE BOUND. E an ideal cipher, delta uniform with colour 1 (127 bits). Against p cipher calls
  * the q answers H(w ^ delta, T, l) ^ b delta differ from random ones by at most
  *     2 u p / 2^127 + (u - 1) q / 2^129,    u = 16 answers under one key
  * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape): 2^80 calls gain 2^-42
- * for any number of gates. The bound of a fixed-key hash such as TMMO contains p q and is
- * void from 2^97 calls on for the 2^30 half-gates of a large round. Requirements: delta and S fresh
- * per attempt; every T used once under one delta (give each circuit its own range:
- * gc_tweaks); input labels of two copies independent or equal.
+ * for any number of gates. The bound of a fixed-key hash such as TMMO contains p q; with the 2^30
+ * half-gates of a large round it is void from 2^97 calls on. Requirements: delta and S are fresh per
+ * attempt; each T is used once under one delta (give each circuit its own range: gc_tweaks); input
+ * labels of two copies are independent or equal.
  *
  * LANE KEYS. Instead of its number a lane may mix in its own key, y = s(x) ^ kappa_l: 16 uniform
  * labels that the garbler draws after the input labels are fixed and sends with the tables. A
- * malicious evaluator that makes its own OT trees can choose labels so that two lanes hash alike,
- * which reveals delta; it cannot do so before it knows kappa (docs/PROTOCOL.md). gc_set_lanes
- * sets the keys for all later calls.
+ * malicious evaluator that builds its own OT trees can choose labels for which two lanes give equal
+ * hashes, which reveals delta; it cannot do so before it knows kappa (docs/PROTOCOL.md).
+ * gc_set_lanes sets the keys for all later calls.
  *
  * ROWS. An output wire of weight 2^e becomes a number shared by the two sides modulo 2^K, in place
  * of a decode bit [BMR16, projection gates]. d is the colour of its zero label, L_c its label of
@@ -81,28 +81,29 @@ typedef struct gc_config {
     uint64_t tweak_base; /* even: first tweak of block 0 */
 } gc_config;
 
-/* A uniform delta with colour 1. */
+/* Draws a uniform delta with colour 1. */
 sefl_status gc_delta_draw(gc_label *delta, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* How many tweaks and bytes of tables this many blocks take. SEFL_ERANGE if they do not fit. */
+/* Compute the number of tweaks, and of table bytes, for `blocks` blocks. SEFL_ERANGE on overflow. */
 sefl_status gc_tweaks(uint64_t *tweaks, const circuit *c, uint64_t blocks) SEFL_MUST_CHECK;
 sefl_status gc_table_bytes(size_t *bytes, const circuit *c, size_t blocks) SEFL_MUST_CHECK;
 
 typedef struct gc gc; /* one side: garbler or evaluator */
 
-/* A garbler with this delta; an evaluator if delta is NULL. The circuit is borrowed and must outlive
- * it. SEFL_EINVAL: colour of delta is 0, the tweak base is odd, or the circuit is not valid. */
+/* Makes a garbler with this delta, or an evaluator if delta is NULL. The circuit must outlive it.
+ * SEFL_EINVAL if the colour of delta is 0, the tweak base is odd, or the circuit is not valid. */
 sefl_status gc_new(gc **out, const circuit *c, const gc_config *cfg,
                    const gc_label *delta) SEFL_MUST_CHECK;
 void gc_free(gc *g);
 
 /* Garbles `blocks` blocks from first_block on. in_zero (blocks, inputs, 16), out_zero (blocks,
- * outputs, 16): zero labels; tables: exactly gc_table_bytes. Nothing may overlap.
- * SEFL_EINVAL: table_bytes is wrong. SEFL_ERANGE: tweaks would pass 2^64. SEFL_ESTATE: as above. */
+ * outputs, 16): zero labels; tables: exactly gc_table_bytes. The arrays must not overlap.
+ * SEFL_EINVAL: wrong table_bytes. SEFL_ERANGE: tweaks would pass 2^64. SEFL_ESTATE: a block number
+ * that was used. */
 sefl_status gc_garble(gc *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
                       const gc_label *in_zero, uint64_t first_block, size_t blocks) SEFL_MUST_CHECK;
 
-/* As above with active labels; tables come from the peer. SEFL_EPROTO: table_bytes is wrong. */
+/* Evaluates with active labels and the peer's tables. SEFL_EPROTO: wrong table_bytes. */
 sefl_status gc_evaluate(gc *g, gc_label *out_active, const uint8_t *tables, size_t table_bytes,
                         const gc_label *in_active, uint64_t first_block,
                         size_t blocks) SEFL_MUST_CHECK;
@@ -111,11 +112,11 @@ sefl_status gc_evaluate(gc *g, gc_label *out_active, const uint8_t *tables, size
 
 void gc_set_lanes(gc *g, const gc_label kappa[GC_LANES]);
 
-/* Rows of the circuit's outputs, output i having weight 2^i, for `blocks` blocks whose labels are
- * in `zero` or `active` (blocks, outputs, 16). share (blocks, 16): set, modulo 2^bits, 8 <= bits <=
- * 64 in whole bytes. Rows: bits/8 bytes each, order block, output, lane. Wire i of block n has
- * tweak first_tweak + n * outputs + i, first_tweak being beyond those of the ANDs of all blocks.
- * The garbler refuses to go back here too. */
+/* Garble and evaluate the rows of the circuit's outputs for `blocks` blocks. Output i has weight 2^i;
+ * its labels are in `zero` or `active` (blocks, outputs, 16). Both functions set share (blocks, 16)
+ * modulo 2^bits; bits is a multiple of 8, up to 64. Rows have bits/8 bytes each, in the order block,
+ * output, lane. Wire i of block n has tweak first_tweak + n * outputs + i, where first_tweak is
+ * beyond the ANDs of all blocks. The garbler never garbles the rows of a block twice. */
 size_t gc_row_bytes(const circuit *c, size_t blocks, unsigned bits);
 sefl_status gc_rows_garble(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
                            unsigned bits, uint64_t first_tweak, uint64_t first_block,
@@ -125,23 +126,22 @@ void gc_rows_evaluate(gc *g, uint64_t *share, const uint8_t *rows, const gc_labe
 
 /* ---- labels ----------------------------------------------------------------------------- */
 
-/* out[i] = zero[i] ^ bit i * delta; bits packed, bit i of byte i/8 first. out may be zero. */
+/* Sets out[i] = zero[i] ^ bit i * delta; bit i is bit i%8 of byte i/8. out may equal zero. */
 void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t n,
                const gc_label *delta);
 
 /* ---- paths, for tests and benchmarks ------------------------------------------------------ */
 
-/* Any path of aes.h that this processor has. */
+/* Selects any path of aes.h that this processor has. */
 void gc_set_path(gc *g, aes_path path);
 
-/* H on the sixteen lanes of one tweak: the definition above, in plain C. */
+/* Computes H on the sixteen lanes of one tweak, in plain C, by the definition above. */
 void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_label *hash_key,
                  uint64_t tweak);
 
-/* The floor of the benchmark: hashes `groups` times 16 lanes of labels in the cache, `per_key`
- * groups (1 as in evaluation, 2 as in garbling) under each key, keys expanded in batches as the
- * kernels do; nothing else. x: per_key * 16 labels, hashed in place over and over. groups: a
- * multiple of 32. */
+/* The benchmark's floor: only hashes `groups` times 16 lanes of cached labels, `per_key` groups per
+ * key (1 as in evaluation, 2 as in garbling), with keys expanded in batches as in the kernels. x:
+ * per_key * 16 labels, hashed in place again and again. groups: a multiple of 32. */
 void gc_hash_floor(aes_path path, gc_label *x, const gc_label *hash_key, uint64_t tweak,
                    size_t groups, unsigned per_key);
 

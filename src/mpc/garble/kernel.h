@@ -1,4 +1,4 @@
-/* kernel: the paths that garble.c chooses from, two functions each; only garble/ includes this. */
+/* kernel: the implementations that garble.c chooses from; only garble/ includes this. */
 #ifndef MPC_GARBLE_KERNEL_H
 #define MPC_GARBLE_KERNEL_H
 
@@ -11,7 +11,7 @@ typedef struct gc_job {
     const uint8_t **slot;  /* (slots): address of each wire's 16 labels; inputs are the caller's */
     uint8_t *scratch;      /* slot i > inputs at 256 * (i - inputs - 1) */
     const gc_label *key;   /* S */
-    const gc_label *lane;  /* (16): what each lane mixes in */
+    const gc_label *lane;  /* (16): the lane keys */
     const gc_label *delta; /* garbler only */
 } gc_job;
 
@@ -20,10 +20,10 @@ enum { GC_WIRE = GC_LANES * GC_LABEL };
 /* Lane l as a 128-bit number: the default lane keys. */
 extern const gc_label gc_lane_number[GC_LANES];
 
-/* One block: inputs are in slot[1..inputs], the constant in slot[0]. tweak: of the first AND. */
+/* Process one block: inputs in slot[1..inputs], the constant in slot[0]. tweak: of the first AND. */
 typedef void gc_garble_fn(const gc_job *j, uint8_t *tables, uint64_t tweak);
 typedef void gc_evaluate_fn(const gc_job *j, const uint8_t *tables, uint64_t tweak);
-/* `groups` wires, wire i under tweak + i: h0 = H(in), and h1 = H(in ^ delta) unless it is NULL. */
+/* Hashes `groups` wires, wire i with tweak + i: h0 = H(in), and h1 = H(in ^ delta) unless NULL. */
 typedef void gc_hash_fn(const gc_job *j, gc_label *h0, gc_label *h1, const gc_label *in,
                         uint64_t tweak, size_t groups);
 typedef void gc_floor_fn(gc_label *x, const gc_label *key, uint64_t tweak, size_t groups,

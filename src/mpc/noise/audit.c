@@ -4,8 +4,6 @@
 #include "base/hex.h"
 #include "base/sha256.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char magic[8] = { 'S', 'E', 'F', 'L', 'a', 'u', 'd', '1' };
@@ -61,10 +59,10 @@ void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r)
 sefl_status audit_record_read(audit_record *r, sefl_span in)
 {
     *r = (audit_record){ 0 };
-    SEFL_NEED(in.n == AUDIT_RECORD, SEFL_EPROTO, "audit record: %zu bytes, wanted %d", in.n,
+    SEFL_NEED(in.n == AUDIT_RECORD, SEFL_EPROTO, "audit record: %zu bytes instead of %d", in.n,
               AUDIT_RECORD);
     SEFL_NEED(memcmp(in.p, magic, sizeof magic) == 0, SEFL_EPROTO,
-              "audit record: this file is something else");
+              "audit record: the file does not begin with SEFLaud1");
     memcpy(r, in.p + sizeof magic, sizeof *r);
     return SEFL_OK;
 }
@@ -74,9 +72,7 @@ sefl_status audit_record_save(char *path, const audit_record *r, const char *fol
     char name[PATH_MAX], hex[17];
     uint8_t bytes[AUDIT_RECORD], id[AUDIT_ID];
     audit_id(id, r->hello[0], r->hello[1]);
-    SEFL_NEED(snprintf(name, sizeof name, "%s/audit-%s.bin", folder, hex_write(hex, id, 8)) <
-                  (int)sizeof name,
-              SEFL_EINVAL, "audit record: the folder's path is too long");
+    SEFL_PASS(file_path(name, "%s/audit-%s.bin", folder, hex_write(hex, id, 8)));
     audit_record_write(bytes, r);
     SEFL_PASS(file_write_atomic(name, span_of(bytes, sizeof bytes), 0600));
     if (path)

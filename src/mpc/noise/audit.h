@@ -1,33 +1,33 @@
-/* noise/audit: what CSP commits to in a session of shares, and the record of an audit.
+/* noise/audit: CSP's commitment in a session of shares, and the record of an audit.
  *
- * CSP garbles, so CSP could omit the noise. A session (noise/shares.h) depends on no data, so AS
- * may inspect it: all that CSP sends follows from one seed of 32 bytes and from what AS sends.
+ * CSP garbles, so CSP could omit the noise. A session (noise/shares.h) depends on no data, so AS may
+ * inspect it: everything CSP sends is determined by one 32-byte seed and by AS's messages.
  *
  *     CSP  commitment = SHA-256("sefl audit 1", id, seed)         before the base OT
- *     CSP  at the end signs id, commitment and BLAKE3 hashes (audit_seen) of all that passed
- *     AS   compares, then draws a coin: KEEP, or AUDIT; after AUDIT neither uses the values
- *     CSP  AUDIT: drops its values, then shows the seed
+ *     CSP  at the end signs id, commitment and BLAKE3 hashes (audit_seen) of all messages
+ *     AS   compares, then draws a coin: KEEP or AUDIT; after AUDIT neither side uses the values
+ *     CSP  after AUDIT: drops its values, then reveals the seed
  *     AS   garbles again (shares_replay) and compares
  *
  * AS catches a CSP that omits noise from a session with the probability that AS audits it, 1 in 8
- * by default. One session can be a whole round: an audit promises no more than that.
+ * by default. One session can serve a whole round: audits guarantee no more than that.
  *
- * What a record proves. CSP's own messages come in two kinds: those of `own` follow from its
- * seed alone, the tables also from AS's messages, which follow from AS's seed and from `own`. So
- * with the two seeds and the signature:
+ * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the tables
+ * also depend on AS's messages, which depend on AS's seed and on `own`. So the two seeds and the
+ * signature prove:
  *     own differs                    CSP did not follow its seed
- *     received differs               AS shows a seed that it did not use: the record proves nothing
+ *     received differs               AS shows a seed that it did not use: nothing is proven
  *     the tables differ              CSP garbled something else
  *
  * The record of an audit, AUDIT_RECORD bytes. A changed record proves nothing:
  *     "SEFLaud1" | CSP's hello 128 | AS's hello 128 | CSP's public signing key 32 | commitment 32 |
  *     own 32 | tables 32 | received 32 | signature 64 | CSP's seed 32 | AS's seed 32
- * The reader must know whose public key that is. No round uses a value of an audited session, so
+ * The reader must know whose public key that is. No round uses a value from an audited session, so
  * the seeds in the record reveal nothing about any round.
  *
- * Hashes of transcripts are BLAKE3: a session moves a gigabyte per second.
+ * Transcripts are hashed with BLAKE3, because a session moves a gigabyte per second.
  *
- * Secret: seeds, until shown. Public: the rest.   Threads: values. */
+ * Secret: seeds, until they are revealed. Public: the rest.   Threads: any. */
 #ifndef MPC_NOISE_AUDIT_H
 #define MPC_NOISE_AUDIT_H
 
@@ -42,8 +42,8 @@ enum {
         8 + 2 * AUDIT_HELLO + SIGN_PUB_BYTES + 4 * AUDIT_HASH + SIGN_BYTES + 2 * AUDIT_SEED,
 };
 
-/* BLAKE3 of what CSP sent that depends on its seed alone, of its tables, of what it received;
- * frames included, from after the hello to the last table. */
+/* BLAKE3 of CSP's messages that depend on its seed alone, of its tables, and of what it received;
+ * with frame headers, from after the hello to the last table. */
 typedef struct audit_seen {
     uint8_t own[AUDIT_HASH], tables[AUDIT_HASH], received[AUDIT_HASH];
 } audit_seen;
@@ -58,24 +58,24 @@ typedef struct audit_record {
 } audit_record;
 
 typedef enum audit_verdict {
-    AUDIT_SHOWS_NOTHING = 0, /* not a record of one session, or not AS's seed */
-    AUDIT_HONEST = 1,        /* CSP garbled what it had to */
-    AUDIT_CHEATED = 2,       /* CSP signed a session that its seed does not give */
+    AUDIT_SHOWS_NOTHING = 0, /* not a record of one session, or the wrong AS seed */
+    AUDIT_HONEST = 1,        /* CSP garbled the right circuit */
+    AUDIT_CHEATED = 2,       /* CSP signed a session that does not follow from its seed */
 } audit_verdict;
 
 typedef struct audit_finding {
     audit_verdict verdict;
-    const char *why; /* a constant sentence */
+    const char *why; /* one sentence, a string constant */
 } audit_finding;
 
-/* The id of the session of these two hellos. */
+/* Computes a session's id from its two hellos. */
 void audit_id(uint8_t id[AUDIT_ID], const uint8_t csp_hello[AUDIT_HELLO],
               const uint8_t as_hello[AUDIT_HELLO]);
 
 void audit_commit(uint8_t out[AUDIT_HASH], const uint8_t id[AUDIT_ID],
                   const uint8_t seed[AUDIT_SEED]);
 
-/* CSP's signature (SIGN_SESSION). SEFL_EAUTH if it does not verify. */
+/* Make and verify CSP's signature (SIGN_SESSION). SEFL_EAUTH if it is not valid. */
 sefl_status audit_sign(uint8_t sig[SIGN_BYTES], const sign_key *key, const uint8_t id[AUDIT_ID],
                        const uint8_t commitment[AUDIT_HASH],
                        const audit_seen *seen) SEFL_MUST_CHECK;
@@ -83,12 +83,12 @@ sefl_status audit_signed(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_P
                          const uint8_t id[AUDIT_ID], const uint8_t commitment[AUDIT_HASH],
                          const audit_seen *seen) SEFL_MUST_CHECK;
 
-/* SEFL_EPROTO for anything that is no record. */
+/* Reading: SEFL_EPROTO if it is not a record. */
 void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r);
 sefl_status audit_record_read(audit_record *r, sefl_span in) SEFL_MUST_CHECK;
 
-/* Writes folder/audit-ID.bin, mode 0600, durably; ID: the id's first 16 hex digits. path: PATH_MAX
- * bytes for the name, or NULL. */
+/* Writes folder/audit-ID.bin durably, mode 0600; ID is the first 16 hex digits of the session id.
+ * path (may be NULL) receives the name: PATH_MAX bytes. */
 sefl_status audit_record_save(char *path, const audit_record *r,
                               const char *folder) SEFL_MUST_CHECK;
 

@@ -7,7 +7,7 @@
 
 enum { GROUP = JUMP_GROUP, MEAN = 62, SEED_AT = NOISE_REPLY_HEAD - PRG_SEED };
 
-/* n numbers of `bytes` bytes each, packed. Two bytes are what a ring of 16 bits has. */
+/* Unpacks n numbers of `bytes` bytes each. A ring of 16 bits has two bytes. */
 static void unpack(uint64_t *out, const uint8_t *p, size_t n, unsigned bytes)
 {
     if (bytes == 2) {
@@ -62,17 +62,17 @@ sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p)
 {
     *bytes = 0;
     SEFL_NEED(p->count >= 1 && p->count <= (uint64_t)1 << 32, SEFL_EINVAL,
-              "noise: %llu coordinates, wanted 1 to 2^32", (unsigned long long)p->count);
+              "noise: %llu coordinates: must be 1 to 2^32", (unsigned long long)p->count);
     SEFL_NEED(p->k >= sampler_bits(&sampler_g44) && p->k <= 32 && p->t <= 32 && p->g <= 62 &&
                   p->k + p->t + p->g <= 62,
               SEFL_EINVAL,
-              "noise: k = %u, t = %u, g = %u: wanted %u <= k <= 32, t <= 32, k + t + g <= 62", p->k,
-              p->t, p->g, sampler_bits(&sampler_g44));
+              "noise: k = %u, t = %u, g = %u: must have %u <= k <= 32, t <= 32, k + t + g <= 62",
+              p->k, p->t, p->g, sampler_bits(&sampler_g44));
     *bytes = NOISE_REPLY_HEAD + p->count * noise_value_bytes(p);
     return SEFL_OK;
 }
 
-/* All but the dither seed, which ends the head. */
+/* Writes the head except the dither seed, which is its last part. */
 static void head(uint8_t out[NOISE_REPLY_HEAD], const noise_params *p)
 {
     memset(out, 0, NOISE_REPLY_HEAD);
@@ -85,7 +85,7 @@ static void head(uint8_t out[NOISE_REPLY_HEAD], const noise_params *p)
         memcpy(out + 60, p->slice, sizeof p->slice);
 }
 
-/* What both servers do to their digits. */
+/* How both servers quantise their digits. */
 typedef struct rounding {
     const noise_params *p;
     prg coins, dither;
@@ -133,7 +133,7 @@ static void round_joint(rounding *r, uint64_t *digit, size_t at, size_t n, int s
     sefl_wipe(jump, sizeof jump);
 }
 
-/* n quantised digits from `at` on, and what is added to them. */
+/* Gets n quantised digits, starting at `at`, and the values to add to them. */
 static sefl_status next(rounding *r, uint64_t *digit, int64_t *e, const noise_digits *from,
                         const noise_source *add, size_t at, size_t n, int sign)
 {

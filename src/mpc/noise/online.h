@@ -1,23 +1,23 @@
 /* noise/online: the online part of a round's noise: one message from CSP, which AS may request
- * again.
+ * more than once.
  *
  * AS holds digits of its mask v, CSP digits of n = aggregate + v (docs/PROTOCOL.md), k + t + g bits
- * each. In mode `joint` CSP has shares x^C, AS x^A of noise X that neither knows (noise/shares.h,
- * noise/pool.h):
+ * each. In mode `joint` CSP has shares x^C and AS has shares x^A of noise X that neither knows
+ * (noise/shares.h, noise/pool.h):
  *
  *     CSP   m_i = SR(digit_i(n) + J_i) + Y_i + x^C_i                      mod 2^k
  *     AS    w_i = m_i + x^A_i - SR(digit_i(v) + J_i) + Y'_i - 62          mod 2^k, signed
  *
  * SR quantises to the coarse lattice with the server's own secret coins, Y and Y' are the servers'
  * own rare jumps (noise/quantise.h). w is the noisy aggregate in units of the lattice step, less
- * 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (over the guard bits) of a seed
- * that CSP draws after it has received the whole masked sum: an AS that chooses its mask or its sum
- * cannot choose the position between two lattice points from which CSP quantises. AS learns J with
- * m. docs/PRIVACY.md has the bound.
+ * 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (above the guard bits), expanded from
+ * a seed that CSP draws after it has received the whole masked sum. So an AS that chooses its mask or
+ * its sum cannot choose where between two lattice points CSP quantises. AS learns J with m.
+ * docs/PRIVACY.md has the bound.
  *
- * In mode `own` each server adds its own full noise e, e' on the fine grid, twice the variance, and
- * needs no shares. The guard bits are quantised away with coins U, U'; otherwise they would reveal
- * the slots above them:
+ * In mode `own` each server adds its own full noise, e and e', on the fine grid: twice the variance,
+ * but no shares. Both quantise the guard bits away with coins U and U'; otherwise these bits would
+ * reveal the slots above them:
  *
  *     CSP   reply_i = ((digit_i(n) + U) >> g) + e_i                       mod 2^(k+t)
  *     AS    w_i = reply_i - ((digit_i(v) + U') >> g), signed in k + t bits, + e'_i
@@ -27,19 +27,19 @@
  *     CSP  noise_taken x = { shares, noise_value_bytes(&p) };
  *          noise_source add = noise_taken_of(&x);
  *          SEFL_TRY(noise_reply_make(reply, &p, &masked, &add, rng));
- *          ...                                      // reply and the mark durable, then send it
+ *          ...                                      // store reply and mark durably, then send
  *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, coins));
  *
  * A reply: task 32, round, attempt, count u64 each, k, t, g, mode (0 joint, 1 own) a byte each,
  * SHA-256 of the slice 32 (zeros: own), dither seed 32 (zeros: own), then count values of
  * noise_value_bytes each, little-endian.
  *
- * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply for a round and repeats its
- * stored bytes; shares of a slice serve one reply. AS stores its coins' seed with the mask: finish
- * is a function of its arguments, so after a crash it gives the same w again.
+ * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply per round and, when asked again,
+ * sends the stored bytes; the shares of a slice serve one reply. AS stores the seed of its coins with
+ * the mask: finish depends only on its arguments, so after a crash it gives the same w.
  *
  * Secret: digits, shares, noise, coins, w; the reply until it leaves. Public: params, all sizes.
- * Constant time but for the caller's sources.   Threads: pure functions. */
+ * Constant time except for the caller's sources.   Threads: pure functions. */
 #ifndef MPC_NOISE_ONLINE_H
 #define MPC_NOISE_ONLINE_H
 
@@ -62,19 +62,19 @@ typedef struct noise_params {
     uint8_t slice[32];       /* joint: shares_slice_hash of the shares it uses */
 } noise_params;
 
-/* Gives n digits from coordinate `first` on, in order, each once; digit < 2^(k+t+g). */
+/* Writes the next n digits, starting at coordinate `first`; digit < 2^(k+t+g). */
 typedef struct noise_digits {
     sefl_status (*get)(void *ctx, uint64_t *digit, size_t first, size_t n);
     void *ctx;
 } noise_digits;
 
-/* What a server adds: gives n values from coordinate `first` on, in order, each once. */
+/* A server's noise: writes the next n values, starting at coordinate `first`. */
 typedef struct noise_source {
     sefl_status (*get)(void *ctx, int64_t *e, size_t first, size_t n);
     void *ctx;
 } noise_source;
 
-/* Shares as shares_pool_take gives them, `bytes` each. */
+/* Shares from shares_pool_take, `bytes` each. */
 typedef struct noise_taken {
     const uint8_t *x;
     unsigned bytes;
@@ -82,21 +82,23 @@ typedef struct noise_taken {
 
 noise_source noise_taken_of(noise_taken *t);
 
-/* Bytes of one value of a reply, and of a share: k bits (joint) or k + t (own), rounded up. */
+/* Returns the bytes of a value in a reply, and of a share: k bits (joint) or k + t (own), rounded
+ * up. */
 unsigned noise_value_bytes(const noise_params *p);
 
-/* Bytes of a reply. SEFL_EINVAL for params out of range. The functions below check them before
- * anything else; one that fails leaves zeros in reply or w (if the params are good). */
+/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below make the
+ * same check first; if they fail later, they zero reply or w. */
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
 
-/* CSP, once per round, after the last byte of the masked sum: draws its coins and the dither. */
+/* CSP: makes the reply, once per round, after the last byte of the masked sum. Draws its coins and
+ * the dither. */
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
                              const noise_source *add, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* AS: is it a reply to this? SEFL_EPROTO: for another task, round, attempt, slice, mode or size. */
+/* AS: SEFL_EPROTO if the reply is for another task, round, attempt, slice, mode or size. */
 sefl_status noise_reply_check(const noise_params *p, sefl_span reply) SEFL_MUST_CHECK;
 
-/* AS. Checks the reply first. */
+/* AS: checks the reply and computes w from it. */
 sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span reply,
                                const noise_digits *mask, const noise_source *add,
                                const uint8_t coins[NOISE_COINS]) SEFL_MUST_CHECK;

@@ -1,7 +1,7 @@
-/* Sessions in a list, oldest first. Of each: values before `taken` are zeros (their key stream is
- * never used again), those before `picked` belong to an attempt of AS. taken may pass picked: what
- * a slice skipped is nobody's. A session whose last value was taken leaves the list with its
- * key. */
+/* Sessions are a list, oldest first. In each, values before `taken` are zeros (their key stream is
+ * never used again), and values before `picked` belong to an attempt of AS. taken may pass picked:
+ * values that a slice skipped are lost. A session leaves the list, with its key, when its last value
+ * is taken. */
 #include "mpc/noise/pool.h"
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@ typedef struct batch {
     struct batch *next;
     uint8_t id[SHARES_ID];
     uint64_t n, picked, taken;
-    unsigned bytes; /* a value */
+    unsigned bytes; /* per value */
     uint8_t *sealed;
     uint8_t *key; /* PRG_SEED bytes, locked */
 } batch;
@@ -136,8 +136,8 @@ sefl_status shares_pool_add(shares_pool *p, const uint8_t id[SHARES_ID], uint64_
     uint64_t have = n;
     pthread_mutex_lock(&p->lock);
     SEFL_CHECK(n >= 1 && n <= SHARES_COUNT_MAX && n <= p->max && (bits == 32 || bits == 40),
-               SEFL_EINVAL, "shares: %zu values of %u bits for a pool of %llu", n, bits,
-               (unsigned long long)p->max);
+               SEFL_EINVAL, "shares: %zu values of %u bits do not fit a pool of %llu values", n,
+               bits, (unsigned long long)p->max);
     SEFL_CHECK(!find(p, id), SEFL_ESTATE, "shares: this session is in the pool already");
     SEFL_TRY(batch_new(&b, id, x, n, bits, p->rng));
     for (const batch *o = p->first; o; o = o->next)
@@ -167,7 +167,7 @@ uint64_t shares_pool_have(shares_pool *p)
 
 /* ---- out ------------------------------------------------------------------------------------ */
 
-/* The oldest free values, as far as SLICE_PARTS_MAX sessions reach. */
+/* Collects the oldest free values from at most SLICE_PARTS_MAX sessions. */
 static uint64_t gather(const shares_pool *p, shares_slice *out, uint64_t count)
 {
     uint64_t got = 0;
@@ -193,7 +193,7 @@ sefl_status shares_pool_pick(shares_pool *p, shares_slice *out, uint64_t count)
     while ((got = gather(p, out, count)) < count && out->n == SLICE_PARTS_MAX)
         unlink_batch(p, find(p, out->part[0].id));
     SEFL_CHECK(got == count && count > 0, SEFL_ENOTFOUND,
-               "%llu noise shares are wanted, %llu are there", (unsigned long long)count,
+               "the round needs %llu noise shares, the pool has %llu", (unsigned long long)count,
                (unsigned long long)got);
     for (uint32_t i = 0; i < out->n; i++)
         find(p, out->part[i].id)->picked = out->part[i].first + out->part[i].count;
@@ -204,8 +204,8 @@ done:
     return st;
 }
 
-/* Values [first, first + n) in the clear, their low `bytes` bytes; then everything up to there
- * erased. */
+/* Writes the low `bytes` bytes of values [first, first + n) in the clear, then erases everything up to
+ * there. */
 static void open_part(batch *b, uint8_t *x, unsigned bytes, uint64_t first, uint64_t n)
 {
     uint8_t *at = b->sealed + first * b->bytes;
@@ -216,22 +216,22 @@ static void open_part(batch *b, uint8_t *x, unsigned bytes, uint64_t first, uint
     b->taken = first + n;
 }
 
-/* Is every part here, beyond its session's cursor and the slice's own earlier parts? */
+/* Checks that every part is here, beyond its session's cursor and the slice's earlier parts. */
 static sefl_status is_here(const shares_pool *p, const shares_slice *s, unsigned bytes)
 {
     SEFL_NEED(s->n >= 1 && s->n <= SLICE_PARTS_MAX && bytes >= 1, SEFL_EINVAL,
               "a slice of %u parts, %u bytes a value", s->n, bytes);
     for (uint32_t i = 0; i < s->n; i++) {
         const batch *b = find(p, s->part[i].id);
-        SEFL_NEED(b, SEFL_ENOTFOUND, "noise shares of a session that is not here");
+        SEFL_NEED(b, SEFL_ENOTFOUND, "the pool does not have this session of noise shares");
         uint64_t cursor = b->taken, first = s->part[i].first, count = s->part[i].count;
         for (uint32_t j = 0; j < i; j++)
             if (memcmp(s->part[j].id, b->id, SHARES_ID) == 0)
                 cursor = s->part[j].first + s->part[j].count;
         SEFL_NEED(count >= 1 && first >= cursor && first <= b->n && count <= b->n - first,
-                  SEFL_ENOTFOUND, "noise shares that are used up, or were never made");
-        SEFL_NEED(bytes <= b->bytes, SEFL_EINVAL, "noise shares of %u bytes, wanted %u", b->bytes,
-                  bytes);
+                  SEFL_ENOTFOUND, "these noise shares are used up, or were never made");
+        SEFL_NEED(bytes <= b->bytes, SEFL_EINVAL, "noise shares have %u bytes, the round needs %u",
+                  b->bytes, bytes);
     }
     return SEFL_OK;
 }

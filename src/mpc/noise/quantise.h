@@ -1,13 +1,13 @@
-/* noise/quantise: what a server does to its own digits before noise is added: it quantises them
- * with secret coins and adds a rare jump. docs/PRIVACY.md explains why both are needed.
+/* noise/quantise: prepares a server's digits for the noise: quantises them with secret coins and adds
+ * a rare jump. docs/PRIVACY.md explains why both are needed.
  *
  *     digit y (k + t + g bits)   ->   ((y + U) >> (t + g)) mod 2^k,  U uniform on t + g bits
- *     jump Y = 0, except with probability 2^-18:  Y = G1 - G2,  G = number of non-zero draws of five
- *     bits before the first zero one
+ *     jump Y = 0, except with probability 2^-18:  Y = G1 - G2,  G = number of five-bit draws before
+ *     the first zero
  *
- * Jumps are drawn in groups of up to JUMP_GROUP coordinates: JUMP_SLOTS candidates are always made,
- * each from 2 x JUMP_DRAWS draws, and given to the coordinates whose 18 coins are zero. So time and
- * memory access do not depend on where jumps are. The cut-off changes the distribution by less than
+ * Jumps are drawn in groups of up to JUMP_GROUP coordinates: each group always draws JUMP_SLOTS
+ * candidates, each from 2 x JUMP_DRAWS draws, and assigns them to the coordinates whose 18 coins are
+ * zero. So time and memory access do not depend on where jumps are. The cut-off changes the distribution by less than
  * 2^-90 per group (more than JUMP_SLOTS jumps) and 2^-110 per coordinate (G >= JUMP_DRAWS).
  *
  * Secret: digits, coins, results. Public: n, k, t, g.   Constant time. */
@@ -22,11 +22,11 @@ enum { JUMP_GROUP = 1024, JUMP_SLOTS = 8, JUMP_DRAWS = 2048, JUMP_RATE_BITS = 18
 void noise_quantise(uint32_t *out, const uint64_t *digit, size_t n, unsigned k, unsigned t,
                     unsigned g, prg *coins);
 
-/* n <= JUMP_GROUP jumps. */
+/* Writes n <= JUMP_GROUP jumps. */
 void noise_jumps(int32_t *out, size_t n, prg *coins);
 
-/* The jump of one candidate from its draws: number of bytes of draws[0..JUMP_DRAWS-1] whose low
- * five bits are not zero before the first that are; JUMP_DRAWS if there is none. For tests. */
+/* Returns G for given draws: the number of bytes before the first whose low five bits are zero;
+ * JUMP_DRAWS if there is none. For tests. */
 uint32_t noise_geometric(const uint8_t draws[JUMP_DRAWS]);
 
 #endif

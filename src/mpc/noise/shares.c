@@ -11,15 +11,15 @@
  *  4. Between hello and close each side's messages follow from one seed and from what the other
  *     sent; those of G, except its tables, from its seed alone. So two seeds give the whole session
  *     again, and shares_replay is the same code with a pair of channels in memory.
- *  5. E draws its coin after G's signature has arrived. G wipes its values before it shows its
- *  seed.
+ *  5. E draws its coin after G's signature has arrived. G wipes its values before it reveals its
+ *     seed.
  * Sixteen values make a block; the last chunk is padded with values that are dropped. */
 #include "mpc/noise/shares.h"
 
 #include "base/alloc.h"
 #include "base/blake3.h"
-#include "base/buf.h"
 #include "base/ct.h"
+#include "base/span.h"
 #include "crypto/prg/prg.h"
 #include "mpc/garble/garble.h"
 #include "mpc/ot/ext.h"
@@ -45,12 +45,12 @@ enum {
     ROLE = 10,
     NONCE = HELLO - 32,
     CHUNK_MAX = 8192,
-    DEPTH = 4, /* chunks under way */
+    DEPTH = 4, /* chunks in flight */
     AHEAD = DEPTH - 1,
     LANES = GC_LANES * GC_LABEL,
 };
 
-/* A channel that hashes what passes. */
+/* A channel that hashes all messages. */
 typedef struct tap {
     channel ch, *inner;
     blake3 out, in; /* of all but tables */
@@ -58,16 +58,16 @@ typedef struct tap {
     bool at_tables; /* the next bytes are tables */
 } tap;
 
-/* What both sides have. */
+/* State of both sides. */
 typedef struct session {
     shares_params p; /* defaults filled in */
     tap *tap;
     uint8_t hello[2][HELLO]; /* CSP's, AS's */
     uint8_t commitment[AUDIT_HASH];
-    prg coins; /* all of this side's from the hello on */
+    prg coins; /* all coins of this side, from the hello on */
     sefl_rng rng;
     circuit *c;
-    unsigned coin_bits; /* a value */
+    unsigned coin_bits; /* per value */
     size_t chunks, chunk_blocks, blocks;
     uint64_t row_tweak;
     gc_config cfg;
@@ -94,13 +94,14 @@ static sefl_status fill_params(shares_params *out, const shares_params *p)
     q.chunk = q.chunk ? q.chunk : 512;
     SEFL_PASS(sampler_check(q.profile));
     SEFL_NEED(q.count >= 1 && q.count <= SHARES_COUNT_MAX, SEFL_EINVAL,
-              "shares: %llu values, wanted 1 to %d", (unsigned long long)q.count, SHARES_COUNT_MAX);
-    SEFL_NEED(q.bits == 32 || q.bits == 40, SEFL_EINVAL, "shares: %u bits, wanted 32 or 40",
+              "shares: %llu values: must be 1 to %d", (unsigned long long)q.count,
+              SHARES_COUNT_MAX);
+    SEFL_NEED(q.bits == 32 || q.bits == 40, SEFL_EINVAL, "shares: %u bits: must be 32 or 40",
               q.bits);
     SEFL_NEED(q.ot_k == 1 || q.ot_k == 2 || q.ot_k == 4 || q.ot_k == 8, SEFL_EINVAL,
-              "shares: OT parameter %u, wanted 1, 2, 4 or 8", q.ot_k);
+              "shares: OT parameter %u: must be 1, 2, 4 or 8", q.ot_k);
     SEFL_NEED(q.chunk % SHARES_ALIGN == 0 && q.chunk <= CHUNK_MAX, SEFL_EINVAL,
-              "shares: chunks of %u, wanted a multiple of %d up to %d", q.chunk, SHARES_ALIGN,
+              "shares: chunks of %u: must be a multiple of %d up to %d", q.chunk, SHARES_ALIGN,
               CHUNK_MAX);
     SEFL_NEED(q.audit == 0 || q.csp, SEFL_EINVAL, "shares: an audit needs CSP's signing key");
     *out = q;
@@ -171,31 +172,34 @@ static void tap_seen(tap *t, audit_seen *seen, char role)
 
 /* "SEFLshare" | version | role | K | ot_k | signed | chunk u32 | count u64 | pair 32 | profile |
  * zeros | nonce */
-static sefl_status hello_write(uint8_t out[HELLO], const shares_params *p, char role,
-                               bool is_signed, const uint8_t nonce[32])
+static void hello_write(uint8_t out[HELLO], const shares_params *p, char role, bool is_signed,
+                        const uint8_t nonce[32])
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { .max = NONCE };
-    SEFL_TRY(wr_raw(&b, "SEFLshare", 9));
-    SEFL_TRY(wr_u8(&b, 2));
-    SEFL_TRY(wr_u8(&b, (uint8_t)role));
-    SEFL_TRY(wr_u8(&b, (uint8_t)p->bits));
-    SEFL_TRY(wr_u8(&b, (uint8_t)p->ot_k));
-    SEFL_TRY(wr_u8(&b, is_signed));
-    SEFL_TRY(wr_u32(&b, p->chunk));
-    SEFL_TRY(wr_u64(&b, p->count));
-    SEFL_TRY(wr_raw(&b, p->pair, sizeof p->pair));
-    SEFL_TRY(wr_u8(&b, (uint8_t)p->profile->kick_a));
-    SEFL_TRY(wr_u8(&b, (uint8_t)p->profile->kick_m));
-    SEFL_TRY(wr_u8(&b, (uint8_t)p->profile->columns));
-    for (unsigned i = 0; i < p->profile->columns; i++)
-        SEFL_TRY(wr_u8(&b, (uint8_t)p->profile->column[i]));
+    const sampler_profile *f = p->profile;
+    const uint8_t first[] = { 'S',
+                              'E',
+                              'F',
+                              'L',
+                              's',
+                              'h',
+                              'a',
+                              'r',
+                              'e',
+                              2,
+                              (uint8_t)role,
+                              (uint8_t)p->bits,
+                              (uint8_t)p->ot_k,
+                              is_signed };
+    const uint8_t profile[] = { (uint8_t)f->kick_a, (uint8_t)f->kick_m, (uint8_t)f->columns };
     memset(out, 0, HELLO);
-    memcpy(out, b.p, b.n);
+    memcpy(out, first, sizeof first);
+    store_u32(out + 14, p->chunk);
+    store_u64(out + 18, p->count);
+    memcpy(out + 26, p->pair, sizeof p->pair);
+    memcpy(out + 58, profile, sizeof profile);
+    for (unsigned i = 0; i < f->columns; i++)
+        out[61 + i] = (uint8_t)f->column[i];
     memcpy(out + NONCE, nonce, 32);
-done:
-    buf_clear(&b);
-    return st;
 }
 
 /* The parameters of a signed session with the usual profile; SEFL_EPROTO for any other hello. */
@@ -207,9 +211,9 @@ static sefl_status hello_read(shares_params *p, const uint8_t in[HELLO], char ro
     memcpy(q.pair, in + 26, sizeof q.pair);
     bool ok = fill_params(p, &q) == SEFL_OK;
     if (ok)
-        SEFL_PASS(hello_write(again, p, role, true, in + NONCE));
+        hello_write(again, p, role, true, in + NONCE);
     SEFL_NEED(ok && memcmp(again, in, HELLO) == 0, SEFL_EPROTO,
-              "shares: not the hello of a session of this version");
+              "shares: not a session of this version");
     return SEFL_OK;
 }
 
@@ -218,11 +222,11 @@ static sefl_status hello(session *s, channel *ch, char role, const sefl_rng *rng
     uint8_t *mine = s->hello[role == 'E'], *theirs = s->hello[role == 'G'], nonce[32];
     SEFL_PASS(rng_fill(rng, nonce, sizeof nonce));
     CT_PUBLIC(nonce, sizeof nonce); /* sent */
-    SEFL_PASS(
-        hello_write(mine, &s->p, role, role == 'G' ? s->p.sign != NULL : s->p.csp != NULL, nonce));
+    hello_write(mine, &s->p, role, role == 'G' ? s->p.sign != NULL : s->p.csp != NULL, nonce);
     SEFL_PASS(msg_send(ch, MSG_HELLO, 0, mine, HELLO));
     SEFL_PASS(msg_recv(ch, MSG_HELLO, 0, theirs, HELLO, "shares hello"));
-    SEFL_NEED(theirs[ROLE] == ('G' ^ 'E' ^ role), SEFL_EPROTO, "shares: the peer's role");
+    SEFL_NEED(theirs[ROLE] == ('G' ^ 'E' ^ role), SEFL_EPROTO,
+              "shares: both peers have the same role");
     SEFL_NEED(memcmp(mine, theirs, ROLE) == 0 &&
                   memcmp(mine + ROLE + 1, theirs + ROLE + 1, NONCE - ROLE - 1) == 0,
               SEFL_EPROTO, "shares: the peers disagree on version, servers or parameters");
@@ -402,7 +406,7 @@ static void garbler_clear(garbler *g)
     sefl_wipe(g, sizeof *g);
 }
 
-/* Signs what passed and asks AS what it wants. */
+/* Signs the messages and receives AS's decision. */
 static sefl_status garbler_close(garbler *g, channel *ch, bool *audit)
 {
     session *s = &g->s;
@@ -417,7 +421,7 @@ static sefl_status garbler_close(garbler *g, channel *ch, bool *audit)
     SEFL_PASS(msg_send(ch, MSG_CLOSE, 0, &close, sizeof close));
     SEFL_PASS(msg_recv(ch, MSG_VERDICT, 0, &want, sizeof want, "shares verdict"));
     SEFL_NEED(want == KEEP || (want == AUDIT && s->p.sign), SEFL_EPROTO,
-              "shares: AS says %u, neither keep nor audit", want);
+              "shares: AS sent %u, neither KEEP nor AUDIT", want);
     *audit = want == AUDIT;
     return SEFL_OK;
 }
@@ -442,7 +446,7 @@ sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const sh
     SEFL_TRY(garbler_close(&g, ch, &audit));
     if (audit) { /* rule 5 */
         sefl_wipe(x, n * sizeof *x);
-        CT_PUBLIC(seed, sizeof seed); /* nothing of this session is used */
+        CT_PUBLIC(seed, sizeof seed); /* none of this session is used */
         SEFL_TRY(msg_send(ch, MSG_SHOW, 0, seed, sizeof seed));
         SEFL_TRY(channel_flush(ch));
     }
@@ -500,7 +504,7 @@ static sefl_status evaluator_chunk(evaluator *e, uint64_t *x, size_t c)
                        LANES + tables + gc_row_bytes(s->c, blocks, s->p.bits), "shares tables"));
     s->tap->at_tables = false;
     if (!x)
-        return SEFL_OK; /* a replay: what comes is hashed alone */
+        return SEFL_OK; /* a replay: only hash the tables */
     memcpy(lanes, s->message, sizeof lanes);
     gc_set_lanes(e->e, lanes);
     SEFL_PASS(gc_evaluate(e->e, s->out, s->message + LANES, tables, s->labels[c % DEPTH],
@@ -557,7 +561,7 @@ static sefl_status evaluator_close(evaluator *e, audit_record *r, channel *ch, b
     tap_seen(s->tap, &r->seen, 'E');
     SEFL_PASS(msg_recv(ch, MSG_CLOSE, 0, &close, sizeof close, "shares close"));
     SEFL_NEED(memcmp(&close.seen, &r->seen, sizeof r->seen) == 0, SEFL_EPROTO,
-              "shares: CSP signs other messages than those that passed");
+              "shares: CSP signed other messages than AS received");
     if (s->p.csp) {
         SEFL_PASS(audit_signed(close.signature, s->p.csp, s->id, s->commitment, &r->seen));
         memcpy(r->csp, s->p.csp, sizeof r->csp);
@@ -572,7 +576,7 @@ static sefl_status evaluator_close(evaluator *e, audit_record *r, channel *ch, b
     return SEFL_OK;
 }
 
-/* AS has said AUDIT. */
+/* After AS sent AUDIT. */
 static sefl_status evaluator_audit(shares_result *out, audit_record *r, channel *ch)
 {
     audit_finding found = { 0 };
@@ -612,7 +616,7 @@ sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const 
     if (audit) /* CSP may have read it even if the flush fails */
         out->outcome = SHARES_UNANSWERED;
     SEFL_TRY(channel_flush(ch));
-    evaluator_clear(&e); /* before a replay needs as much again */
+    evaluator_clear(&e); /* free the memory before a replay needs as much */
     if (audit)
         SEFL_TRY(evaluator_audit(out, &r, ch));
     else
@@ -687,7 +691,7 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r)
     if (st == SEFL_EAUTH)
         return SEFL_OK;
     SEFL_PASS(st);
-    out->why = "CSP's seed is not the one it had committed itself to";
+    out->why = "CSP's seed does not match its commitment";
     audit_commit(commitment, id, r->csp_seed);
     if (differ(commitment, r->commitment))
         return SEFL_OK;
@@ -697,11 +701,11 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r)
     if (differ(seen.own, r->seen.own))
         *out = (audit_finding){ AUDIT_CHEATED, "CSP's messages do not follow from its seed" };
     else if (differ(seen.received, r->seen.received))
-        out->why = "AS's messages do not follow from the seed that AS shows";
+        out->why = "AS's messages do not follow from the seed in the record";
     else if (differ(seen.tables, r->seen.tables))
         *out = (audit_finding){ AUDIT_CHEATED, "CSP's tables are not those of the noise circuit" };
     else
-        *out = (audit_finding){ AUDIT_HONEST, "CSP garbled the noise as it had to" };
+        *out = (audit_finding){ AUDIT_HONEST, "CSP garbled the noise circuit correctly" };
     return SEFL_OK;
 }
 
@@ -713,10 +717,10 @@ sefl_status shares_recorded(shares_params *p, const audit_record *r)
 sefl_status shares_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                          const uint8_t csp_nonce[32], const uint8_t as_nonce[32])
 {
-    uint8_t said[2][HELLO];
+    uint8_t both[2][HELLO];
     SEFL_PASS(fill_params(filled, p));
-    SEFL_PASS(hello_write(said[0], filled, 'G', false, csp_nonce));
-    SEFL_PASS(hello_write(said[1], filled, 'E', false, as_nonce));
-    audit_id(id, said[0], said[1]);
+    hello_write(both[0], filled, 'G', false, csp_nonce);
+    hello_write(both[1], filled, 'E', false, as_nonce);
+    audit_id(id, both[0], both[1]);
     return SEFL_OK;
 }

@@ -1,4 +1,4 @@
-/* noise/shares: the joint noise as shares, made before the round and before there is any data.
+/* noise/shares: the joint noise as shares, generated before the round, without any data.
  *
  * CSP (garbler) gets x^C, AS (evaluator) x^A, each uniform modulo 2^K by itself, with x^C + x^A = X
  * modulo 2^K: X is one draw of the noise sampler (circuits/sampler.h) from the XOR of both servers'
@@ -11,30 +11,31 @@
  *     if (r.outcome == SHARES_KEPT)
  *         SEFL_TRY(shares_pool_add(pool, r.id, x, p.count, bits));
  *
- * One call is one session: new base OTs, new Delta, new labels, an id that binds the parameters and
- * a nonce of each side. Any failure ends it, with zeros in x; nothing of it is used again.
- * Sessions are independent, so several may run side by side, each with its own channel and thread.
+ * One call is one session: new base OTs, new Delta, new labels, and an id that binds the parameters
+ * and a nonce from each side. Any failure ends it, with zeros in x, and none of it is used again.
+ * Sessions are independent, so several may run in parallel, each with its own channel and thread.
  *
- * Who may cheat. AS, which will see the noisy sum, may deviate at will: its coins are XORed with
- * CSP's, OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it
- * sends nothing that depends on the tables. So it can spoil the noise but not choose it. A failed
- * check is SEFL_ECRYPTO: the caller counts it, three end a task. CSP must follow the protocol: it
+ * Security. AS, which will see the noisy sum, may deviate arbitrarily: its coins are XORed with CSP's,
+ * OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it sends nothing
+ * that depends on the tables. So it can spoil the noise but not choose it. A failed check is
+ * SEFL_ECRYPTO; the caller counts these, and the third ends the task. CSP must follow the protocol: it
  * could garble a circuit without noise. docs/PROTOCOL.md has the bound.
  *
- * Audit (noise/audit.h). AS audits one session in p.audit, chosen at random after CSP has signed
- * all of it, and so catches a CSP that omits noise with that probability per session. What AS's
- * caller does with the outcome:
+ * Audit (noise/audit.h). AS audits one session in p.audit, chosen at random after CSP has signed the
+ * whole session, and so catches a CSP that omits noise with that probability per session. AS's caller
+ * handles the outcome:
  *     SHARES_KEPT         x may be used
- *     SHARES_AUDITED      all was right; x is zeros on both sides; save r.record, start again
- *     SHARES_UNANSWERED   fails: CSP shows no seed. Count it durably; the second ends the task
- *     SHARES_CAUGHT       fails: CSP garbled something else. Save r.record; the task ends
- *     SHARES_FAILED       fails for another reason
+ *     SHARES_AUDITED      CSP was honest; x is zeros on both sides; save r.record, start again
+ *     SHARES_UNANSWERED   failure: CSP does not reveal its seed. Count it durably; the second ends
+ *                         the task
+ *     SHARES_CAUGHT       failure: CSP garbled something else. Save r.record; the task ends
+ *     SHARES_FAILED       any other failure
  *
- * Chunk c, 512 values: AS sends OT corrections of its 34 coins per value, CSP a check seed, AS its
- * answer, and CSP, if the answer is right, 16 lane keys and per value the tables of 29 ANDs and 7
- * rows. Four chunks are in flight at a time. A value costs 956 bytes from CSP and 133 from AS (K =
- * 32, OT k = 4). Memory: about 6 MB per side, beside x. For an audit AS needs a second thread and
- * as much time as the session took.
+ * For each chunk of 512 values AS sends the OT corrections of its 34 coins per value, CSP sends a
+ * check seed, AS sends its answer, and CSP, if the answer is right, sends 16 lane keys and per value
+ * the tables of 29 ANDs and 7 rows. Four chunks are in flight at a time. A value costs 956 bytes from
+ * CSP and 133 from AS (K = 32, OT k = 4). Memory: about 6 MB per side, plus x. An audit takes AS a
+ * second thread and as much time as the session.
  *
  * Secret: x, coins, labels, Delta, seeds. Public: params, id, lane keys, all sizes.
  * Threads: pure functions, one channel each. Cost: sefl bench 2pc. */
@@ -49,22 +50,22 @@
 enum {
     SHARES_ID = AUDIT_ID,
     SHARES_COUNT_MAX = 1 << 24,
-    SHARES_ALIGN = 128, /* values of a session are padded to a multiple */
+    SHARES_ALIGN = 128, /* a session is padded to a multiple of this many values */
 };
 
 typedef struct shares_params {
     /* the same on both sides */
-    uint8_t pair[32];               /* names the two servers */
+    uint8_t pair[32];               /* identifies the two servers */
     uint64_t count;                 /* values, 1 to SHARES_COUNT_MAX */
     unsigned bits;                  /* K: 32 or 40; 0: 32 */
     const sampler_profile *profile; /* NULL: sampler_g44 */
     unsigned ot_k;                  /* 1, 2, 4 or 8; 0: 4 */
-    unsigned chunk;                 /* values a chunk, a multiple of 128 up to 8192; 0: 512 */
+    unsigned chunk;                 /* values per chunk, a multiple of 128 up to 8192; 0: 512 */
 
-    /* one side's own. Both without key: a session inside one process, never audited. */
+    /* per side. Without keys on both sides: a session inside one process, never audited. */
     const sign_key *sign; /* CSP: signs the session */
     const uint8_t *csp;   /* AS: CSP's public signing key, 32 bytes */
-    uint64_t audit;       /* AS: audits one session in this many; 0: none. Needs csp */
+    uint64_t audit;       /* AS: audits one session in this many; 0: none. Requires csp */
 } shares_params;
 
 typedef enum shares_outcome {
@@ -81,28 +82,28 @@ typedef struct shares_result {
     audit_record record; /* AS, with SHARES_AUDITED and SHARES_CAUGHT; zeros otherwise */
 } shares_result;
 
-/* x: count numbers below 2^K, all zeros unless the outcome is SHARES_KEPT. */
+/* Run one side of a session. x: count numbers below 2^K, all zeros unless the outcome is
+ * SHARES_KEPT. */
 sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                           const sefl_rng *rng) SEFL_MUST_CHECK;
 sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                             const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Runs both sides of a recorded session again in this process, in about 20 MB and as long as the
- * session took, and finds what the record proves. A status other than SEFL_OK: it could not be
- * run. */
+/* Replays both sides of a recorded session in this process, in about 20 MB and the time of the
+ * session, and reports what the record proves. It fails only if the replay could not run. */
 sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_CHECK;
 
-/* The parameters in CSP's hello of a record: bits, ot_k, chunk, count, pair. SEFL_EPROTO: another
- * version. */
+/* Reads the parameters from CSP's hello in a record: bits, ot_k, chunk, count, pair. SEFL_EPROTO for
+ * another version. */
 sefl_status shares_recorded(shares_params *p, const audit_record *r) SEFL_MUST_CHECK;
 
-/* For noise/shares_plain.h: a session's id, and p with its defaults, from the nonces; without keys.
- * And the names of the streams that its seeds are expanded to. */
+/* For noise/shares_plain.h: computes the id of a session without keys from its nonces, and fills in
+ * the defaults of p. Below: the names of the streams that expand the session's seeds. */
 sefl_status shares_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                          const uint8_t csp_nonce[32], const uint8_t as_nonce[32]) SEFL_MUST_CHECK;
 
-#define SHARES_CSP_COINS "shares CSP coins" /* all of CSP's */
-#define SHARES_CSP_BITS  "shares CSP bits"  /* its halves of the coins of the noise */
-#define SHARES_AS_COINS  "shares AS coins"  /* all of AS's */
+#define SHARES_CSP_COINS "shares CSP coins" /* all coins of CSP */
+#define SHARES_CSP_BITS  "shares CSP bits"  /* CSP's halves of the noise coins */
+#define SHARES_AS_COINS  "shares AS coins"  /* all coins of AS */
 
 #endif

@@ -1,10 +1,10 @@
 /* noise/shares_plain: computes the noise that two servers with given coins would share, without the
- * protocol: for simulations, which know both servers' coins, and as the oracle of tests.
+ * protocol: for simulations, which know both servers' coins, and as a test oracle.
  *
- *     SEFL_TRY(shares_plain(x, &p, as_rng, csp_rng));       // x^A + x^C of a session
- *     SEFL_TRY(shares_fill_plain(x, 2, n, as_rng, csp_rng));         // of shares_fill_pair
+ *     SEFL_TRY(shares_plain(x, &p, as_rng, csp_rng));                // x^A + x^C of a session
+ *     SEFL_TRY(shares_fill_plain(x, 2, n, as_rng, csp_rng));         // same for shares_fill_pair
  *
- * The generators end where a session without keys leaves them, so sessions may follow each other.
+ * The generators advance exactly as in a session without keys, so sessions may follow each other.
  * Secret: x.   Threads: pure functions.   Cost: about 30 ns per value. */
 #ifndef MPC_NOISE_SHARES_PLAIN_H
 #define MPC_NOISE_SHARES_PLAIN_H
@@ -15,7 +15,7 @@
 sefl_status shares_plain(uint64_t *x, const shares_params *p, const sefl_rng *as_rng,
                          const sefl_rng *csp_rng) SEFL_MUST_CHECK;
 
-/* The low `bytes` bytes (1 to 8) of each, little-endian. */
+/* Writes the low `bytes` bytes (1 to 8) of each value, little-endian. */
 sefl_status shares_fill_plain(uint8_t *x, unsigned bytes, uint64_t count, const sefl_rng *as_rng,
                               const sefl_rng *csp_rng) SEFL_MUST_CHECK;
 

@@ -140,7 +140,7 @@ sefl_status ot_base_receive(channel *ch, uint8_t (*keys)[OT_KEY], const uint8_t 
                    "base OT: own point does not decode");
         ct_swap_if(choice[i], r[i][0], r[i][1], POINT);
     }
-    CT_PUBLIC(r, n * 2 * POINT); /* sent: a uniform pair whatever the choice */
+    CT_PUBLIC(r, n * 2 * POINT); /* sent: a uniform pair for either choice */
     SEFL_TRY(msg_send(ch, OT_MSG_BASE_R, 0, r, n * 2 * POINT));
     SEFL_TRY(channel_flush(ch));
     SEFL_TRY(msg_recv(ch, OT_MSG_BASE_A, 0, points, n * POINT, "base OT, sender's points"));

@@ -1,5 +1,4 @@
-/* ot/base: a few oblivious transfers by public-key cryptography, from which all others are
- * extended.
+/* ot/base: a few oblivious transfers by public-key cryptography, which ot/ext extends to many.
  *
  * The endemic OT of Masny and Rindal [MR19] over ristretto255 with Diffie-Hellman key agreement.
  * For each transfer i the receiver, with choice b, draws a scalar t and a group element r[1-b], and
@@ -7,20 +6,20 @@
  *     key[j] = KDF(i, j, A, r[0], r[1], a*(r[j] + H(i, 1-j, r[1-j])));
  * the receiver knows key[b] = KDF(..., t*A) and, by the CDH assumption with H and KDF as random
  * oracles, not the other one; (r[0], r[1]) is a uniform pair for either b. Both hashes take the
- * session id (both servers, parameters and nonces: noise/shares.h), so that bytes of one session
- * mean nothing in another.
- * "Endemic": a cheating party can choose its own key(s). Keys are only ever used as keys here.
+ * session id (both servers, parameters and nonces: noise/shares.h), so bytes from one session are
+ * useless in another.
+ * "Endemic": a cheating party can choose its own keys. That is harmless here: keys are used only as
+ * keys.
  *
- * Against a quantum computer. The receiver's choice stays hidden from any sender:
- * (r[0], r[1]) is uniform for either choice. The sender's second key does not: a party that
- * computes discrete logarithms has both. In noise/shares the receiver is CSP and its choices are
- * Delta, so nothing here helps an AS, now or later; a CSP that keeps its messages could one day
- * compute AS's coins, and with them the noise of old rounds. An OT from ML-KEM [MR19] would close
- * that for 0.6 MB and, as an estimate, 30 ms per session. It is not implemented: it needs the
- * internals of ML-KEM (uniform elements of R_q^k from a hash, sums of public keys, keys with a
- * given seed), which FIPS 203 does not specify and no test vectors cover; and it would only guard
- * against CSP, which must follow the protocol for the claim anyway (an outsider must break TLS
- * first). A hybrid would be added behind these two functions: both keys through KDF.
+ * Against a quantum computer. The receiver's choice stays hidden from any sender, because (r[0],
+ * r[1]) is uniform for either choice. The sender's second key does not: a party that computes discrete
+ * logarithms learns both. In noise/shares the receiver is CSP and its choices are Delta, so this never
+ * helps AS. A CSP that keeps its messages could one day compute AS's coins, and with them the noise of
+ * old rounds. An OT from ML-KEM [MR19] would prevent that, for 0.6 MB and an estimated 30 ms per
+ * session. It is not implemented: it needs internals of ML-KEM (uniform elements of R_q^k from a hash,
+ * sums of public keys, keys from a given seed) that FIPS 203 does not specify and no test vectors
+ * cover. It would only guard against CSP, which must follow the protocol for the claim anyway (an
+ * outsider must break TLS first). A hybrid would keep this interface and feed both keys into KDF.
  *
  * Messages (frames of base/channel.h):
  *     receiver -> sender   kind OT_MSG_BASE_R, n x (r[0] 32 bytes, r[1] 32 bytes)
@@ -48,8 +47,7 @@ enum {
 sefl_status ot_base_send(channel *ch, uint8_t (*keys)[2][OT_KEY], size_t n,
                          const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Draws the coins of ot_base_send from a generator and does nothing else: for replays of a
- * session. */
+/* Only draws the coins of ot_base_send from a generator: for replays of a session. */
 sefl_status ot_base_send_coins(size_t n, const sefl_rng *rng) SEFL_MUST_CHECK;
 
 /* choice: one bit (0 or 1) per byte. */

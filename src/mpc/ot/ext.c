@@ -169,20 +169,17 @@ void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size
 
 static sefl_status sound(const ot_sender *s)
 {
-    return s->broken
-               ? sefl_fail(SEFL_ESTATE, "OT extension: a check has failed, the session is over")
-               : SEFL_OK;
+    SEFL_NEED(!s->broken, SEFL_ESTATE, "OT extension: a check has failed, the session is over");
+    return SEFL_OK;
 }
 
 sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n,
                              const uint8_t *c)
 {
-    sefl_status st = sound(s);
-    if (st == SEFL_OK) {
-        block_set(b, number, n);
-        expand(&s->l, b, NULL, c, s->delta);
-    }
-    return st;
+    SEFL_PASS(sound(s));
+    block_set(b, number, n);
+    expand(&s->l, b, NULL, c, s->delta);
+    return SEFL_OK;
 }
 
 /* ---- the check ---- */
@@ -256,9 +253,9 @@ bool ot_sender_verify(const ot_sender *s, const ot_block *b, const uint8_t seed[
 sefl_status ot_sender_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
                             const uint8_t answer[OT_CHECK_BYTES])
 {
-    sefl_status st = sound(s);
-    if (st != SEFL_OK || ot_sender_verify(s, b, seed, answer))
-        return st;
+    SEFL_PASS(sound(s));
+    if (ot_sender_verify(s, b, seed, answer))
+        return SEFL_OK;
     s->broken = true;
     sefl_wipe(s->delta, sizeof s->delta);
     sefl_wipe(s->l.key, ((size_t)ot_trees(s->l.k) << s->l.k) * sizeof *s->l.key);
@@ -280,16 +277,6 @@ static void leaves_clear(leaves *l)
     sefl_wipe(l, sizeof *l);
 }
 
-static sefl_status leaves_init(leaves *l, unsigned k, bool hole, const uint8_t session[OT_SESSION])
-{
-    if (k != 1 && k != 2 && k != 4 && k != 8)
-        return sefl_fail(SEFL_EINVAL, "OT extension: k = %u, must be 1, 2, 4 or 8", k);
-    l->k = k, l->hole = hole;
-    l->kern = ot_kernels_best();
-    memcpy(l->session, session, OT_SESSION);
-    return sefl_new(&l->key, (size_t)ot_trees(k) << k, sizeof *l->key);
-}
-
 /* Trees with the peer, then keys of the leaves. delta: the sender's, else NULL. */
 static sefl_status leaves_make(leaves *l, channel *ch, unsigned k, const uint8_t *delta,
                                const uint8_t session[OT_SESSION], const sefl_rng *rng)
@@ -297,8 +284,13 @@ static sefl_status leaves_make(leaves *l, channel *ch, unsigned k, const uint8_t
     sefl_status st = SEFL_OK;
     uint8_t(*leaf)[OT_KEY] = NULL;
     size_t n = 0;
-    SEFL_TRY(leaves_init(l, k, delta != NULL, session));
+    SEFL_CHECK(k == 1 || k == 2 || k == 4 || k == 8, SEFL_EINVAL,
+               "OT extension: k = %u, must be 1, 2, 4 or 8", k);
     n = (size_t)ot_trees(k) << k;
+    l->k = k, l->hole = delta != NULL;
+    l->kern = ot_kernels_best();
+    memcpy(l->session, session, OT_SESSION);
+    SEFL_TRY(sefl_new(&l->key, n, sizeof *l->key));
     SEFL_TRY(sefl_new(&leaf, n, OT_KEY));
     SEFL_TRY(delta ? ot_trees_receive(ch, leaf, delta, k, session, rng)
                    : ot_trees_send(ch, leaf, k, session, rng));
@@ -312,11 +304,8 @@ done:
 sefl_status ot_sender_new(ot_sender **out, channel *ch, unsigned k, const uint8_t delta[OT_LABEL],
                           const uint8_t session[OT_SESSION], const sefl_rng *rng)
 {
-    sefl_status st = SEFL_OK;
-    ot_sender *s = NULL;
-    *out = NULL;
+    SEFL_MAKE(ot_sender, s, out);
     assert(delta[0] & 1);
-    SEFL_TRY(sefl_new(&s, 1, sizeof *s));
     memcpy(s->delta, delta, OT_LABEL);
     SEFL_TRY(leaves_make(&s->l, ch, k, delta, session, rng));
     SEFL_HAND_OVER(out, s, ot_sender_free);

@@ -1,9 +1,9 @@
 /* ot/ext: correlated OT extension: turns 128 base OTs into any number of transfers.
  *
- * The sender has Delta, 128 bits, the same for all transfers; a transfer j gives the sender q_j and
- * the receiver a bit b_j and t_j = q_j xor b_j*Delta. With the free-XOR offset as Delta, t_j is an
- * active wire label and q_j (or q_j xor Delta) the zero label: no hashing, no further message.
- * This is SoftSpoken [Roy22] with the repetition code; k trades bytes for AES work:
+ * The sender has Delta, 128 bits, the same for all transfers. Transfer j gives the sender q_j, and the
+ * receiver a bit b_j and t_j = q_j xor b_j*Delta. With the free-XOR offset as Delta, t_j is an active
+ * wire label and q_j (or q_j xor Delta) is the zero label: no hashing, no further message. This is
+ * SoftSpoken [Roy22] with the repetition code; k trades bytes for AES work:
  *
  *     k = 1   15.9 bytes per transfer (IKNP)     2 AES blocks at the receiver
  *     k = 2    7.9                              2
@@ -19,7 +19,7 @@
  * delta_ij * c_i. Now w_ij = v_ij + delta_ij * b for all 128 columns; rows of w are q, rows of v
  * are t.
  *
- * The check, against a receiver that sends wrong c_i to learn about Delta. A batch has n transfers
+ * The check detects a receiver that sends wrong c_i to learn about Delta. A batch has n transfers
  * and 64 more that are discarded. When it has all c_i, the sender sends a random seed, which
  * expands to chi_1 .. chi_m in GF(2^64), m = n/64. For a column x of m + 1 words let
  *     R(x) = sum_{l <= m} chi_l x_l + x_{m+1}.
@@ -32,12 +32,12 @@
  * R(u_0) and V_ij for R(v_ij), the check is V_ij - R(v_ij) = delta_ij (R(u'_i) - U) for all i, j:
  * trivial for the trees with R(u'_i) = U, which then all carry the same u'_i, and for any other
  * tree true for one value of delta_i only: a guess, right with probability 2^-k. So a receiver
- * that passes has been honest with some u, up to trees whose delta_i it has guessed: no better
- * than guessing Delta piece by piece. A failed check ends the session for good. (The tables of a
+ * that passes was honest with some u, except in trees whose delta_i it guessed: no better than
+ * guessing Delta piece by piece. A failed check ends the session permanently. (The tables of a
  * batch are sent only after its check. Bit 0 of Delta is 1 and public: 127 bits are secret.)
  *
- * Streaming: transfers come in numbered batches; a batch is expanded in columns (ot_block),
- * checked, and turned into rows. The number is the stream's nonce. Memory: 16 bytes per transfer of
+ * Streaming: transfers come in numbered batches. A batch is expanded in columns (ot_block), checked,
+ * and transposed to rows. Its number is the nonce of the streams. Memory: 16 bytes per transfer of
  * the batch.
  *
  *     SEFL_TRY(ot_sender_new(&s, ch, 4, delta, session, rng));
@@ -59,8 +59,8 @@
 
 enum {
     OT_LABEL = 16,       /* bytes of a row */
-    OT_MASK = 64,        /* transfers of a batch that only the check uses */
-    OT_GRAIN = 512,      /* batches and parts of them are multiples of this */
+    OT_MASK = 64,        /* extra transfers per batch, used only by the check */
+    OT_GRAIN = 512,      /* batch sizes are multiples of this */
     OT_CHECK_BYTES = 40, /* R(u_0) 8, digest 32 */
     OT_DEFAULT_K = 4,
 };
@@ -68,20 +68,20 @@ enum {
 typedef struct ot_sender ot_sender;
 typedef struct ot_receiver ot_receiver;
 
-/* Columns of a batch. */
+/* The columns of a batch. */
 typedef struct ot_block {
     uint8_t *columns; /* 128 of `stride` bytes */
-    uint8_t *u;       /* receiver: choice bits of the transfers, then the mask's */
+    uint8_t *u;       /* receiver: choice bits of the transfers, then of the mask */
     size_t stride, cap;
     size_t n; /* transfers, before the mask */
     uint64_t number;
 } ot_block;
 
-/* Room for batches of up to n transfers. */
+/* Allocates a block for batches of up to n transfers. */
 sefl_status ot_block_init(ot_block *b, size_t n) SEFL_MUST_CHECK;
 void ot_block_clear(ot_block *b);
 
-/* Base OTs and trees. k is 1, 2, 4 or 8; delta's bit 0 must be 1. */
+/* Run the base OTs and trees with the peer. k is 1, 2, 4 or 8; bit 0 of delta must be 1. */
 sefl_status ot_sender_new(ot_sender **out, channel *ch, unsigned k, const uint8_t delta[OT_LABEL],
                           const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
 sefl_status ot_receiver_new(ot_receiver **out, channel *ch, unsigned k,
@@ -89,7 +89,7 @@ sefl_status ot_receiver_new(ot_receiver **out, channel *ch, unsigned k,
 void ot_sender_free(ot_sender *s);
 void ot_receiver_free(ot_receiver *r);
 
-/* Bytes of the corrections c_i of a batch of n transfers: 128/k - 1 columns with the mask. */
+/* Returns the bytes of the corrections c_i for n transfers: 128/k - 1 columns with the mask. */
 size_t ot_correction_bytes(unsigned k, size_t n);
 
 /* ---- a batch, step by step; no channel here ------------------------------------------- */
@@ -98,24 +98,24 @@ size_t ot_correction_bytes(unsigned k, size_t n);
  * corrections. A number is used once. */
 void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size_t n, uint8_t *c);
 
-/* Its answer to the seed. */
+/* Receiver: computes its answer to the seed. */
 void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const ot_block *b,
                         const uint8_t seed[OT_KEY]);
 
-/* Sender: expands the batch with the corrections of the receiver. SEFL_ESTATE after a failed
- * check, here and in every later call that returns a status. */
+/* Sender: expands the batch with the receiver's corrections. SEFL_ESTATE after a failed check, here
+ * and in every later call that returns a status. */
 sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n,
                              const uint8_t *c) SEFL_MUST_CHECK;
 
-/* SEFL_ECRYPTO if the answer is wrong; the session is then over: Delta and the leaves are wiped. */
+/* Sender: SEFL_ECRYPTO if the answer is wrong. This ends the session and wipes Delta and the leaves. */
 sefl_status ot_sender_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
                             const uint8_t answer[OT_CHECK_BYTES]) SEFL_MUST_CHECK;
 
-/* For tests: the comparison alone, which ends nothing. */
+/* For tests: only the comparison; true if the answer is right. The session goes on. */
 bool ot_sender_verify(const ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
                       const uint8_t answer[OT_CHECK_BYTES]);
 
-/* Rows [first, first + n) of the batch, multiples of 128: q at the sender, t at the receiver. */
+/* Writes rows [first, first + n) of the batch, multiples of 128: q at the sender, t at the receiver. */
 void ot_block_rows(const ot_block *b, uint8_t *rows, size_t first, size_t n);
 
 #endif

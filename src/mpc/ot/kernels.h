@@ -1,8 +1,8 @@
-/* ot/kernels: the inner loops of OT extension, chosen at run time; only ot/ and tests
- * include this.
+/* ot/kernels: the inner loops of OT extension, chosen at run time; only ot/ and tests include
+ * this.
  *
- * All lengths are in bytes and multiples of 64 (transpose: of 16). Each path gives the same bytes
- * as `ref`.
+ * All lengths are in bytes and multiples of 64 (transpose: of 16). All paths give the same bytes as
+ * `ref`.
  * Secret: all data. Public: lengths, chi. Constant time. */
 #ifndef MPC_OT_KERNELS_H
 #define MPC_OT_KERNELS_H
@@ -15,9 +15,9 @@
 
 typedef struct ot_kernels {
     const char *name;
-    /* v ^= right; left ^= right: one merge of two sums of leaves. */
+    /* v ^= right; left ^= right: merges two sums of leaves. */
     void (*fold)(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n);
-    /* v = right; left ^= right: the first merge of its height. */
+    /* v = right; left ^= right: the first merge at its height. */
     void (*fold_first)(uint8_t *v, uint8_t *left, const uint8_t *right, size_t n);
     /* dst ^= src & mask, mask all zeros or all ones. */
     void (*add_masked)(uint8_t *dst, const uint8_t *src, uint64_t mask, size_t n);
@@ -26,20 +26,20 @@ typedef struct ot_kernels {
     /* 128 columns of `n` bytes at distance `stride` become 8n rows of 16 bytes: bit r of column c
      * goes to bit c of row r (bit 0 of byte 0 first). */
     void (*transpose)(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n);
-    /* All of a tree of 16 leaves at once, or NULL: of the leaves' key streams (nonce and counter as
-     * in aes128_ctr) u is the sum, column j the sum of those with bit j of their number set. hole:
-     * leaf 0 is skipped. n is a multiple of 256. */
+    /* Sums a whole tree of 16 leaves at once; NULL if not available. u is the sum of the leaves' key
+     * streams (nonce and counter as in aes128_ctr), column j the sum of those whose number has bit j
+     * set. hole: skips leaf 0. n is a multiple of 256. */
     void (*tree16)(uint8_t *u, uint8_t *columns, size_t stride, const aes128 key[16], bool hole,
                    uint64_t nonce, uint64_t counter, size_t n);
 } ot_kernels;
 
-/* The best one this processor has. */
+/* Returns the best kernels of this processor. */
 const ot_kernels *ot_kernels_best(void);
 
-/* By number from 0 (the reference); NULL where the processor lacks it; *end is how many exist. */
+/* Returns kernel set i, 0 being the reference; NULL if the processor lacks it. *end: number of sets. */
 const ot_kernels *ot_kernels_at(unsigned i, unsigned *end);
 
-/* An element of GF(2^64) = GF(2)[x]/(x^64 + x^4 + x^3 + x + 1) from a product of 128 bits. */
+/* Reduces a 128-bit product to GF(2^64) = GF(2)[x]/(x^64 + x^4 + x^3 + x + 1). */
 uint64_t ot_gf64_reduce(const uint64_t wide[2]);
 
 #endif

@@ -1,4 +1,4 @@
-/* ot/trees: all-but-one OT: GGM trees of which the other side gets every leaf except a secret one.
+/* ot/trees: all-but-one OT: GGM trees of which the peer learns every leaf except a secret one.
  *
  * The holder has trees of depth k, 2^k leaves each; the peer has a secret leaf number delta per
  * tree and learns all leaves but that one. There are 128/k trees, so k * 128/k = 128 base OTs
@@ -35,16 +35,16 @@ static inline unsigned ot_trees(unsigned k)
     return OT_BITS / k;
 }
 
-/* The holder's half, base OT included: leaf[tree << k | y]. */
+/* Runs the holder's side, including base OTs: leaf[tree << k | y]. */
 sefl_status ot_trees_send(channel *ch, uint8_t (*leaf)[OT_KEY], unsigned k,
                           const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* The first tree alone as ot_trees_send makes it of these coins, without a peer: 2^k leaves. */
+/* Computes the first tree of ot_trees_send from the same coins, without a peer: 2^k leaves. */
 sefl_status ot_first_tree(uint8_t (*leaf)[OT_KEY], unsigned k, const uint8_t session[OT_SESSION],
                           const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* The peer's half: leaf[tree << k | z], z = y xor delta of the tree; leaf z = 0 is zeros. Bit
- * tree*k + j of delta (bit 0 of byte 0 first) is bit j of the tree's number. */
+/* Runs the peer's side: leaf[tree << k | z], z = y xor the tree's delta; leaf z = 0 is zeros. Bit
+ * tree*k + j of delta (bit 0 of byte 0 first) is bit j of the tree's leaf number. */
 sefl_status ot_trees_receive(channel *ch, uint8_t (*leaf)[OT_KEY], const uint8_t delta[OT_BITS / 8],
                              unsigned k, const uint8_t session[OT_SESSION],
                              const sefl_rng *rng) SEFL_MUST_CHECK;

@@ -1,13 +1,11 @@
-/* Design. An answer is the minimum over Renyi orders of a conversion of the summed divergences; the
- * minimum is looked for on a grid of orders and then between the neighbours of the best one.
+/* Design. Epsilon is the minimum over Renyi orders of a conversion of the summed divergences. The
+ * search for the minimum uses a grid of orders, then the interval around the best one.
  * Invariants:
  *  1. every order tried is one for which the rule of every event is proven; an order for which it
  *     is not has divergence INFINITY, so the search cannot pick it;
  *  2. the result is the value of the bound at one order, so it is valid whether or not the search
  *     found the best one. */
 #include "privacy/accountant/accountant.h"
-
-#include "base/alloc.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,8 +15,8 @@
 
 sefl_status dp_delta_check(double delta)
 {
-    if (!(delta > 0 && delta < 1))
-        return sefl_fail(SEFL_EINVAL, "delta is %g: it must lie between 0 and 1", delta);
+    SEFL_NEED(delta > 0 && delta < 1, SEFL_EINVAL, "delta is %g: it must be between 0 and 1",
+              delta);
     return SEFL_OK;
 }
 
@@ -38,14 +36,14 @@ sefl_status dp_event_check(const dp_event *ev)
     SEFL_NEED(ev->z > 0 && isfinite(ev->z), SEFL_EINVAL,
               "z (noise multiplier) is %g: it must be a finite number above 0", ev->z);
     SEFL_NEED(ev->z >= 1e-3 && ev->z <= 1e6, SEFL_EINVAL,
-              "z (noise multiplier) is %g: from 0.001 to 1e6 is computed", ev->z);
+              "z (noise multiplier) is %g: the accountant supports 0.001 to 1e6", ev->z);
     SEFL_NEED(ev->rate > 0 && ev->rate <= 1, SEFL_EINVAL,
               "rate (sampling) is %g: it must be above 0 and at most 1", ev->rate);
     SEFL_NEED(ev->count <= UINT64_C(1) << 40, SEFL_EINVAL,
               "count (rounds) is %" PRIu64 ": at most 2^40", ev->count);
     if (law->uses_dim)
         SEFL_NEED(ev->dim > 0 && ev->dim <= UINT64_C(1) << 40, SEFL_EINVAL,
-                  "dim (coordinates) is %" PRIu64 ": it must lie in 1..2^40", ev->dim);
+                  "dim (coordinates) is %" PRIu64 ": it must be in 1..2^40", ev->dim);
     if (law->uses_sigma_steps)
         SEFL_NEED(ev->sigma_steps >= DP_SIGMA_STEPS_MIN && isfinite(ev->sigma_steps), SEFL_EINVAL,
                   "sigma_steps is %g: discrete noise needs a standard deviation of at least %g "
@@ -56,11 +54,11 @@ sefl_status dp_event_check(const dp_event *ev)
 
 /* ---- divergences of one release ------------------------------------------------------------ */
 
-/* what the law makes of an event: a Gaussian multiplier, and where that holds */
+/* An event under its law: a Gaussian multiplier, and where it is valid. */
 typedef struct rule {
     const dp_law *law;
-    double z, rate, count;
-    bool half; /* also for z / 2: the whole vector may be replaced */
+    double z, rate;
+    bool half; /* it holds for z / 2 too: the whole vector may be replaced */
 } rule;
 
 static bool holds_at(const rule *r, double a)
@@ -89,43 +87,18 @@ static double replaced(const rule *r, double a)
     return fmin(full, hop);
 }
 
-static double sum_at(const rule *rules, size_t n, dp_neighbours nb, double a)
-{
-    double tau = 0;
-    for (size_t i = 0; i < n; i++)
-        if (rules[i].count > 0)
-            tau += rules[i].count *
-                   (nb == DP_REPLACE ? replaced(&rules[i], a) : zero_out(&rules[i], a));
-    return tau;
-}
-
-static rule rule_of(const dp_event *ev)
-{
-    const dp_law *law = dp_law_of(ev->noise);
-    return (rule){ .law = law,
-                   .z = law->gauss_z(ev),
-                   .rate = ev->rate,
-                   .count = (double)ev->count,
-                   .half = ev->z / 2 >= law->z_min };
-}
-
-static sefl_status rules_new(rule **out, const dp_event *events, size_t n)
-{
-    sefl_status st = sefl_new(out, n, sizeof **out);
-    for (size_t i = 0; st == SEFL_OK && i < n; i++)
-        (*out)[i] = rule_of(&events[i]);
-    return st;
-}
-
 double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours, double order)
 {
     double tau = 0;
-    for (size_t i = 0; i < n; i++) {
-        const dp_law *law = dp_law_of(events[i].noise);
-        if (!law || !law->claims || events[i].z < law->z_min)
+    for (const dp_event *ev = events; ev < events + n; ev++) {
+        const dp_law *law = dp_law_of(ev->noise);
+        if (ev->count == 0)
+            continue;
+        if (!law || !law->claims || ev->z < law->z_min)
             return INFINITY;
-        rule r = rule_of(&events[i]);
-        tau += sum_at(&r, 1, neighbours, order);
+        rule r = { law, law->gauss_z(ev), ev->rate, ev->z / 2 >= law->z_min };
+        tau += (double)ev->count *
+               (neighbours == DP_REPLACE ? replaced(&r, order) : zero_out(&r, order));
     }
     return tau;
 }
@@ -133,7 +106,7 @@ double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours,
 /* ---- epsilon ------------------------------------------------------------------------------- */
 
 typedef struct search {
-    const rule *rules;
+    const dp_event *events;
     size_t n;
     const dp_question *q;
     double delta; /* what is left for the conversion */
@@ -145,7 +118,7 @@ static double at(const search *s, double b)
     double a = 1 + exp(b), whole = nearbyint(a);
     if (whole >= 2 && fabs(a - whole) < 1e-9 * a)
         a = whole;
-    double tau = sum_at(s->rules, s->n, s->q->neighbours, a);
+    double tau = dp_divergence(s->events, s->n, s->q->neighbours, a);
     return isfinite(tau) ? rdp_to_epsilon(s->q->conversion, a, tau, s->delta) : INFINITY;
 }
 
@@ -186,61 +159,50 @@ static void minimise(const search *s, double order_max, dp_claim *out)
     out->epsilon = best;
     out->order = 1 + exp(best_b);
     if (!out->claimed)
-        out->why_not = "no order of the Renyi rule covers these releases";
+        out->why_not = "the Renyi rule covers these releases at no order";
 }
 
-static dp_claim no_claim(const char *why)
+/* Sets *out to "no claim": a result, not a failure. */
+static sefl_status no_claim(dp_claim *out, const char *why)
 {
-    return (dp_claim){ .claimed = false, .epsilon = INFINITY, .why_not = why };
+    *out = (dp_claim){ .claimed = false, .epsilon = INFINITY, .why_not = why };
+    return SEFL_OK;
 }
 
 sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n, const dp_question *q)
 {
-    sefl_status st = SEFL_OK;
-    rule *rules = NULL;
     double order_max = 1e5, cut = 0;
     bool any = false;
 
-    *out = no_claim("it was not computed");
-    SEFL_TRY(dp_delta_check(q->delta));
+    SEFL_PASS(no_claim(out, "it was not computed"));
+    SEFL_PASS(dp_delta_check(q->delta));
     for (size_t i = 0; i < n; i++) {
         const dp_event *ev = &events[i];
-        SEFL_TRY(dp_event_check(ev));
+        SEFL_PASS(dp_event_check(ev));
         if (ev->count == 0)
             continue;
         any = true;
         const dp_law *law = dp_law_of(ev->noise);
-        if (!law->claims) {
-            *out = no_claim("a release was made under 'claim: none'");
-            goto done;
-        }
-        if (ev->z < law->z_min) {
-            *out = no_claim(law->below);
-            goto done;
-        }
+        if (!law->claims)
+            return no_claim(out, "a release has 'claim: none'");
+        if (ev->z < law->z_min)
+            return no_claim(out, law->below);
         if (law->order_max > 0) {
             order_max = fmin(order_max, law->order_max);
             cut += (double)ev->count * (double)ev->dim * law->cut;
         } else if (ev->rate < 1) {
-            /* what the integral costs grows as order / z^2, and little noise wants small orders */
+            /* what the integral costs grows as order / z^2, and little noise needs small orders */
             double most = 20000 * fmin(ev->z / 4, ev->z * ev->z / 2);
             order_max = fmin(order_max, fmax(8, fmin(1024, most)));
         }
     }
-    if (!any) {
+    if (cut >= q->delta)
+        return no_claim(out, "delta is smaller than the mass that the proof leaves out");
+    if (any)
+        minimise(&(search){ events, n, q, q->delta - cut }, order_max, out);
+    else
         *out = (dp_claim){ .claimed = true };
-        goto done;
-    }
-    if (cut >= q->delta) {
-        *out = no_claim("delta is smaller than the mass that the proof leaves out");
-        goto done;
-    }
-    SEFL_TRY(rules_new(&rules, events, n));
-    search s = { .rules = rules, .n = n, .q = q, .delta = q->delta - cut };
-    minimise(&s, order_max, out);
-done:
-    sefl_free(rules);
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_question *q)
@@ -253,7 +215,7 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
     SEFL_NEED(dp_noise_claims(ev->noise), SEFL_EINVAL, "noise is none: it has no multiplier");
     double floor_z = dp_law_of(ev->noise)->z_search_min;
 
-    for (;; lo = hi, hi *= 2) { /* hi: enough */
+    for (;; lo = hi, hi *= 2) { /* until hi is enough noise */
         SEFL_NEED(hi <= 1e6, SEFL_EBUDGET,
                   "no noise multiplier up to 1e6 keeps epsilon %g at delta %g (%s)", epsilon,
                   q->delta, c.why_not ? c.why_not : "too many releases");
@@ -262,7 +224,7 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
         if (c.epsilon <= epsilon)
             break;
     }
-    while (lo >= hi) { /* lo: not enough, or the least there is */
+    while (lo >= hi) { /* until lo is not enough, or the minimum */
         probe.z = fmax(lo / 2, floor_z);
         SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
         lo = probe.z;

@@ -1,5 +1,5 @@
-/* accountant: the epsilon of a whole history of releases, by rules that are proven for the integers
- * that really travel.
+/* accountant: computes the epsilon of a whole history of releases, by rules that are proven for the
+ * integers that clients actually send.
  *
  *     dp_event ev = { .noise = DP_NOISE_JOINT, .z = 1.1, .rate = 0.01, .count = 1000,
  *                     .dim = 945510 };
@@ -7,14 +7,14 @@
  *     SEFL_TRY(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = 1e-6 }));
  *     if (c.claimed) printf("epsilon %.3f\n", c.epsilon);         // else: nothing is claimed
  *
- * The rules are those of the laws in law.h.
+ * law.h states the rules for each kind of noise.
  *
- * Neighbours: one unit's vector replaced by zeros. DP_REPLACE is its replacement by any other
- * vector (twice the sensitivity): the better of z/2 without sampling and the weak triangle
- * inequality D_a(P,R) <= (a-1/2)/(a-1) D_2a(P,Q) + D_2a-1(Q,R) [Mir17, proposition 11] over the
- * vector of zeros.
+ * Neighbours: by default one unit's vector is replaced by zeros. DP_REPLACE replaces it by any other
+ * vector (twice the sensitivity): the smaller of two bounds, z/2 without sampling, and the weak
+ * triangle inequality D_a(P,R) <= (a-1/2)/(a-1) D_2a(P,Q) + D_2a-1(Q,R) [Mir17, proposition 11] with
+ * Q at the zero vector.
  *
- * Threads: any.   Secrets: none.   Cost: below 1 ms an event, a few ms with rate < 1. */
+ * Threads: any.   Secrets: none.   Cost: below 1 ms per event, a few ms with rate < 1. */
 #ifndef PRIVACY_ACCOUNTANT_ACCOUNTANT_H
 #define PRIVACY_ACCOUNTANT_ACCOUNTANT_H
 
@@ -36,35 +36,35 @@ typedef struct dp_question {
 
 typedef struct dp_claim {
     bool claimed;        /* false: nothing is claimed, epsilon is INFINITY */
-    double epsilon;      /* for the delta that was asked */
-    double order;        /* the Renyi order that proved it; 0 if there was nothing to prove */
-    const char *why_not; /* one clause, when nothing is claimed */
+    double epsilon;      /* at the question's delta */
+    double order;        /* Renyi order that proves it; 0: no releases */
+    const char *why_not; /* one clause, if nothing is claimed */
 } dp_claim;
 
-/* Refuses what makes no sense, naming the offending value: SEFL_EINVAL. */
+/* SEFL_EINVAL, with the offending value, if a value is out of range. */
 sefl_status dp_event_check(const dp_event *ev) SEFL_MUST_CHECK;
 sefl_status dp_delta_check(double delta) SEFL_MUST_CHECK;
 sefl_status dp_epsilon_check(double epsilon) SEFL_MUST_CHECK;
 
-/* The epsilon of n events together (any adaptive order). n = 0: epsilon 0. */
+/* Computes the epsilon of n events together, in any adaptive order. n = 0: epsilon 0. */
 sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n,
                        const dp_question *q) SEFL_MUST_CHECK;
 
-/* The same history's divergence at one order under these rules, INFINITY where nothing is known. */
+/* Returns the history's Renyi divergence at one order; INFINITY if nothing is proven there. */
 double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours, double order);
 
-/* The smallest z (to 1e-6, rounded up) for which `ev` with that z keeps `epsilon` at q->delta.
- * ev->z and ev->sigma_steps are ignored: sigma is taken as large as the grid makes it (z times
- * 38662/z steps). SEFL_EBUDGET if no z up to 1e6 will do. Never below the law's z_search_min. */
+/* Finds the smallest z (to 1e-6, rounded up) for which `ev` stays within `epsilon` at q->delta.
+ * Ignores ev->z and ev->sigma_steps: it assumes the sigma that the grid gives (z times 38662/z
+ * steps). SEFL_EBUDGET if no z up to 1e6 suffices. Never below the law's z_search_min. */
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 
-/* z times epsilon in the classic calibration z = sqrt(2 ln(1.25/delta)) / epsilon [DR14]. It is for
- * one release, and proven for epsilon < 1 only: print the true total beside it. */
+/* Returns z times epsilon in the classic calibration z = sqrt(2 ln(1.25/delta)) / epsilon [DR14]. It
+ * applies to one release and is proven for epsilon < 1 only: print the true total beside it. */
 double dp_classic(double delta);
 
-/* v with four significant digits, never below it (up) or never above it: what %.4g then prints. An
- * epsilon is shown rounded up. */
+/* Rounds v to four significant digits, up or down, as %.4g then prints it. Show an epsilon rounded
+ * up. */
 double dp_quantised(double v, bool up);
 
 #endif

@@ -3,11 +3,11 @@
  *     fft_plan plan = { 0 };
  *     SEFL_TRY(fft_init(&plan, 18));                    // 2^18 points
  *     fft_forward(&plan, x);                            // X[k] = sum x[j] e^{-2 pi i jk/n}
- *     fft_inverse(&plan, x);                            // back, divided by n
+ *     fft_inverse(&plan, x);                            // the inverse, divided by n
  *     fft_clear(&plan);
  *
- * Plain radix 2 with a table of roots that are each computed directly (error about
- * log2(n) * 1e-16 of the root mean square). Threads: a plan may be shared. Secrets: none. */
+ * Plain radix 2 with a table of roots, each computed directly (error about log2(n) * 1e-16 of the root
+ * mean square). Threads: a plan may be shared. Secrets: none. */
 #ifndef PRIVACY_ACCOUNTANT_FFT_H
 #define PRIVACY_ACCOUNTANT_FFT_H
 
@@ -15,7 +15,7 @@
 
 #include <stddef.h>
 
-/* clang 14 with glibc has no CMPLX, and C's complex product checks for infinities: our own pair. */
+/* Not C's complex type: clang 14 with glibc lacks CMPLX, and its product checks for infinities. */
 typedef struct cplx {
     double re, im;
 } cplx;

@@ -1,19 +1,19 @@
-/* law: the distributions of noise that the accountant knows, as one table (law.c).
+/* law: the noise distributions that the accountant supports, as one table (law.c).
  *
- * A release is an event: a law and its numbers. docs/PRIVACY.md has the proof behind each row.
+ * An event describes releases: a law and its parameters. docs/PRIVACY.md proves each row.
  *   joint     The circuit's G44 noise. Gaussian Renyi curve with z / sqrt(1.0048), orders 1.01 to
  *             256, z >= 0.25, delta lowered by count * dim * 1.1e-22.
  *             Sampled (rate < 1): rdp_sampled_bound, which is the moment formula of the sampled
  *             Gaussian at whole orders, and between them a bound that follows from the unsampled
- *             divergences alone (that is all we know about this noise over vectors). No other
- *             accountant accepts this noise, see pld.h.
+ *             divergences alone (nothing more is proven about this noise over vectors). No other
+ *             accountant accepts this noise: see pld.h.
  *   discrete  The exact discrete Gaussian (`own`, `cdp`). It is a post-processing of a continuous
  *             Gaussian of variance sigma^2 - 6 (in units of the integer grid), up to a factor of
- *             1 +- 1e-50 per coordinate; so all that holds for a Gaussian with
- *             z * sqrt(1 - 6 / sigma_steps^2) holds for it, in any dimension and with sampling.
- *   gauss     The ideal continuous Gaussian: for tests and comparison with other programs; nothing
- *             in this system adds such noise.
- *   none      A release without a claim. A history that holds one has no epsilon.
+ *             1 +- 1e-50 per coordinate; so every bound for a Gaussian with
+ *             z * sqrt(1 - 6 / sigma_steps^2) applies to it, in any dimension and with sampling.
+ *   gauss     The ideal continuous Gaussian, for tests and comparison with other programs; this
+ *             system never adds such noise.
+ *   none      A release without a claim. A history that contains one has no epsilon.
  *
  * A new law is one row in law.c and one value of dp_noise.
  * Threads: any.   Secrets: none. */
@@ -34,40 +34,40 @@ typedef enum dp_noise {
 typedef struct dp_event {
     dp_noise noise;
     double z;           /* noise standard deviation over L2 sensitivity */
-    double rate;        /* Poisson rate at which a unit takes part, unseen; 1: no amplification */
-    uint64_t count;     /* this many such releases */
+    double rate;        /* secret Poisson sampling rate of a unit; 1: no amplification */
+    uint64_t count;     /* number of such releases */
     uint64_t dim;       /* coordinates of a release; 0 unless the law uses it */
     double sigma_steps; /* noise standard deviation in grid steps; 0 unless the law uses it */
 } dp_event;
 
 #define DP_JOINT_FACTOR    1.0048  /* largest ratio of G44's Renyi curve to the Gaussian's */
-#define DP_JOINT_CUT       1.1e-22 /* mass per coordinate outside the computation */
+#define DP_JOINT_CUT       1.1e-22 /* probability mass per coordinate that the proof leaves out */
 #define DP_JOINT_Z_MIN     0.25
 #define DP_SIGMA_STEPS_MIN 25.0 /* discrete: below it the -6 would cost more than 0.5 % */
 
 typedef struct dp_law {
     const char *name;
     bool claims;           /* false: a history with such a release has no epsilon */
-    bool released;         /* the system releases sums with this noise: a ledger accepts it */
+    bool released;         /* the system adds this noise to releases; a ledger accepts it */
     bool uses_dim;         /* dp_event.dim */
     bool uses_sigma_steps; /* dp_event.sigma_steps */
-    bool numerical;        /* pld.h may account for it as a Gaussian with multiplier gauss_z */
-    double z_min;          /* below it nothing is proven */
-    const char *below;     /* one clause that says so */
-    double z_search_min;   /* dp_find_z tries nothing smaller */
-    double order_max;      /* the Renyi rule holds from 1.01 to this order; 0: at every order */
-    double cut;            /* mass per release and coordinate that the proof leaves out of delta */
-    /* The multiplier of the Gaussian whose Renyi curve bounds this law. */
+    bool numerical;        /* pld.h accounts for it as a Gaussian with multiplier gauss_z */
+    double z_min;          /* nothing is proven below it */
+    const char *below;     /* the message for that case, one clause */
+    double z_search_min;   /* dp_find_z does not try a smaller z */
+    double order_max;      /* the Renyi rule is valid from 1.01 to this order; 0: at every order */
+    double cut;            /* mass per release and coordinate to subtract from delta */
+    /* Returns the multiplier of the Gaussian whose Renyi curve bounds this law. */
     double (*gauss_z)(const dp_event *ev);
 } dp_law;
 
-/* NULL for a value that is no dp_noise. */
+/* Returns a law; NULL for an unknown value. */
 const dp_law *dp_law_of(dp_noise noise);
 
-/* "none", "joint", "discrete", "gauss"; "?" for anything else. */
+/* Returns "none", "joint", "discrete" or "gauss"; "?" for an unknown value. */
 const char *dp_noise_name(dp_noise noise);
 
-/* May releases with this noise have an epsilon? False for an unknown value. */
+/* True if releases with this noise can have an epsilon; false for an unknown value. */
 bool dp_noise_claims(dp_noise noise);
 
 #endif

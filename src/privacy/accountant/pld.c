@@ -76,8 +76,8 @@ static void outcome_range(const pld_step *s, double c, double *from, double *to)
 
 typedef void cell_fn(void *ctx, const cell *c);
 
-/* Calls fn for every cell of the step with borders at multiples of h; what lies outside the range
- * of outcomes comes as one cell on either side. */
+/* Calls fn for every cell of the step with borders at multiples of h; outcomes
+ * outside the range form one cell on each side. */
 static void each_cell(const pld_step *s, direction dir, double h, double c, cell_fn *fn, void *ctx)
 {
     double from, to;
@@ -421,7 +421,7 @@ static sefl_status one_direction(pld_interval *eps, const pld_step *steps, size_
         SEFL_TRY(compose(&plan, &work, steps, n, dir, c, upper, middle - width / 2, tail, delta,
                          &e[upper]));
     SEFL_CHECK(e[0] <= e[1] && isfinite(e[1]), SEFL_ERANGE,
-               "privacy-loss grid: the bounds %g and %g are no interval", e[0], e[1]);
+               "privacy-loss grid: the bounds %g and %g do not form an interval", e[0], e[1]);
     eps->lower = fmax(eps->lower, e[0]);
     eps->upper = fmax(eps->upper, e[1]);
 done:
@@ -438,14 +438,14 @@ sefl_status pld_epsilon(pld_interval *eps, const pld_step *steps, size_t n, doub
     *eps = (pld_interval){ 0, INFINITY };
     SEFL_PASS(dp_delta_check(delta));
     SEFL_NEED(delta >= 1e-12, SEFL_EINVAL,
-              "delta is %g: the numerical accountant takes 1e-12 or more", delta);
+              "delta is %g: the numerical accountant needs at least 1e-12", delta);
     for (size_t i = 0; i < n; i++) {
         const pld_step *s = &steps[i];
         double width = s->noise == PLD_GAUSS ? s->z : s->sigma / s->shift;
         SEFL_NEED(s->noise == PLD_GAUSS || s->noise == PLD_DISCRETE, SEFL_EINVAL,
                   "noise is %d: unknown", (int)s->noise);
         SEFL_NEED(width >= 0.05 * (1 - 1e-6) && width <= 1e4, SEFL_EINVAL,
-                  "%s is %g: noise over sensitivity must lie in 0.05..10000",
+                  "%s is %g: noise over sensitivity must be in 0.05..10000",
                   s->noise == PLD_GAUSS ? "z" : "sigma", s->noise == PLD_GAUSS ? s->z : s->sigma);
         SEFL_NEED(s->noise == PLD_GAUSS || s->sigma <= 1e4, SEFL_EINVAL,
                   "sigma is %g: at most 1e4 steps", s->sigma);

@@ -1,20 +1,20 @@
-/* special: functions of probability that the accountants share, in logarithms, so that a tail of
+/* special: probability functions that the accountants share, mostly as logarithms, so that a tail of
  * 1e-300 keeps all its digits.
  *
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_ACCOUNTANT_SPECIAL_H
 #define PRIVACY_ACCOUNTANT_SPECIAL_H
 
-/* log(e^a + e^b); -INFINITY is log 0. */
+/* Returns log(e^a + e^b); -INFINITY is log 0. */
 double log_add(double a, double b);
 
-/* log(e^a - e^b), a >= b; -INFINITY when they are equal (or b is larger by rounding). */
+/* Returns log(e^a - e^b), a >= b; -INFINITY if they are equal (or b is larger by rounding). */
 double log_sub(double a, double b);
 
-/* Standard normal mass of (a, b], a <= b, without cancellation in either tail. */
+/* Returns the standard normal mass of (a, b], a <= b, without cancellation in either tail. */
 double normal_mass(double a, double b);
 
-/* log of the binomial coefficient n over k, 0 <= k <= n. */
+/* Returns the log of the binomial coefficient n over k, 0 <= k <= n. */
 double log_binom(double n, double k);
 
 #endif

@@ -1,7 +1,7 @@
-/* coins: random bits and bytes from an sefl_rng, fetched in blocks. Inside mechanism/ only.
+/* coins: random bits and bytes from an sefl_rng, fetched in blocks; for mechanism/ only.
  *
- * A failing generator is remembered in st; draws then give zeros until the caller looks.
- * Secret: all of it; coins_clear wipes what is left. */
+ * If the generator fails, st keeps the error and draws return zeros until the caller checks st.
+ * Secret: everything; coins_clear wipes the rest. */
 #ifndef PRIVACY_MECHANISM_COINS_H
 #define PRIVACY_MECHANISM_COINS_H
 
@@ -42,10 +42,10 @@ static inline uint64_t coins_u64(coins *c)
     return v;
 }
 
-/* n <= 32 bits */
+/* Returns n <= 32 random bits. */
 static inline uint32_t coins_bits(coins *c, unsigned n)
 {
-    if (c->bits_left < n) { /* what is left over is thrown away */
+    if (c->bits_left < n) { /* discards the remaining bits */
         c->bits = coins_u64(c);
         c->bits_left = 64;
     }

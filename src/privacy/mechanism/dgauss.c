@@ -24,7 +24,7 @@ static bool flip(coins *c, u128 a, u128 b)
         if (coin != digit)
             return digit; /* coin 0, digit 1: the coins are below a/b */
         if (c->st != SEFL_OK)
-            return true; /* zeros for ever: leave, the caller sees st */
+            return true; /* only zeros from now on: stop, the caller checks st */
     }
 }
 
@@ -79,9 +79,9 @@ static int64_t laplace(coins *c, uint64_t t)
 sefl_status dgauss_init(dgauss *g, uint64_t num, uint64_t den)
 {
     SEFL_NEED(den >= 1 && den <= 1u << 16, SEFL_EINVAL,
-              "sigma^2: denominator %" PRIu64 " must lie in 1..2^16", den);
+              "sigma^2: denominator %" PRIu64 " must be in 1..2^16", den);
     SEFL_NEED(num >= 1 && num <= UINT64_C(1) << 50, SEFL_EINVAL,
-              "sigma^2: numerator %" PRIu64 " must lie in 1..2^50", num);
+              "sigma^2: numerator %" PRIu64 " must be in 1..2^50", num);
     uint64_t t = 0; /* floor(sqrt(num/den)), bit by bit */
     for (uint64_t bit = UINT64_C(1) << 25; bit; bit >>= 1)
         if ((u128)(t | bit) * (t | bit) * den <= num)

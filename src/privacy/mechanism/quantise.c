@@ -81,8 +81,8 @@ static sefl_status one_pass(int64_t *X, uint64_t *clipped, const pass *p, const 
             size_t i = at + j;
             double x = i < p->n ? p->v[i] * p->scale : p->slot;
             if (!(fabs(x) <= most)) {
-                SEFL_CHECK(!isnan(x), SEFL_EINVAL, "update: coordinate %zu has no value in steps",
-                           i);
+                SEFL_CHECK(!isnan(x), SEFL_EINVAL,
+                           "update: coordinate %zu is not a number of steps", i);
                 x = x > 0 ? most : -most;
                 ++*clipped;
             }
@@ -94,7 +94,7 @@ done:
     return st;
 }
 
-/* What v and the weight come to before rounding: v is multiplied with factor, the slot carries w. */
+/* The update before quantising: v is multiplied by factor, the weight slot carries w. */
 typedef struct measure {
     double norm, factor, w;
 } measure;
@@ -115,6 +115,17 @@ static sefl_status measure_of(measure *out, double clip, const float *v, size_t 
     return SEFL_OK;
 }
 
+/* The pass over v that these numbers give on a grid of step q. */
+static pass pass_of(const measure *m, double clip, double q, int64_t value_max, const float *v,
+                    size_t n, const dp_weight *weight)
+{
+    return (pass){ .value_max = value_max,
+                   .v = v,
+                   .n = n,
+                   .scale = m->factor / q,
+                   .slot = weight ? m->w * DP_WEIGHT_SLOT_SHARE * clip / q : -1 };
+}
+
 sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid, const float *v,
                         size_t n, const dp_weight *weight, const sefl_rng *rng)
 {
@@ -122,17 +133,13 @@ sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid,
     size_t total = n + (weight != NULL);
     uint64_t clipped;
     measure m;
-    SEFL_CHECK(grid->dim == total, SEFL_EINVAL, "update: %zu values for a grid of %" PRIu64, total,
-               grid->dim);
+    SEFL_CHECK(grid->dim == total, SEFL_EINVAL, "update: %zu values do not fit a grid of %" PRIu64,
+               total, grid->dim);
     SEFL_TRY(measure_of(&m, grid->clip, v, n, weight));
     for (unsigned attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
         if (attempt > 2) /* once more with new coins, then a little smaller each time */
             m.factor *= 0.999, m.w *= 0.999;
-        pass p = {
-            .value_max = grid->value_max, .v = v, .n = n, .scale = m.factor / grid->q, .slot = -1
-        };
-        if (weight)
-            p.slot = m.w * DP_WEIGHT_SLOT_SHARE * grid->clip / grid->q;
+        pass p = pass_of(&m, grid->clip, grid->q, grid->value_max, v, n, weight);
         SEFL_TRY(one_pass(X, &clipped, &p, rng));
         if (within(X, total, grid->value_max) && squares(X, total) <= grid->s2) {
             if (info)
@@ -140,8 +147,8 @@ sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid,
             goto done;
         }
     }
-    st =
-        sefl_fail(SEFL_ESTATE, "rounding: no vector within the bound in %d attempts", ATTEMPTS_MAX);
+    st = sefl_fail(SEFL_ESTATE, "quantising: no vector within the bound in %d attempts",
+                   ATTEMPTS_MAX);
 done:
     if (st != SEFL_OK)
         sefl_wipe(X, total * sizeof *X);
@@ -156,13 +163,9 @@ sefl_status dp_quantise_plain(int64_t *X, const dp_plain_grid *grid, const float
     uint64_t clipped;
     measure m;
     SEFL_CHECK(grid->q > 0 && grid->clip > 0 && grid->value_max > 0, SEFL_EINVAL,
-               "rounding: a grid without clip, step or bound");
+               "quantising: the grid has no clip, step or bound");
     SEFL_TRY(measure_of(&m, grid->clip, v, n, weight));
-    pass p = {
-        .value_max = grid->value_max, .v = v, .n = n, .scale = m.factor / grid->q, .slot = -1
-    };
-    if (weight)
-        p.slot = m.w * DP_WEIGHT_SLOT_SHARE * grid->clip / grid->q;
+    pass p = pass_of(&m, grid->clip, grid->q, grid->value_max, v, n, weight);
     SEFL_TRY(one_pass(X, &clipped, &p, rng)); /* value_max is whole: no rounding passes it */
 done:
     if (st != SEFL_OK)
@@ -176,7 +179,7 @@ sefl_status dp_add_record(int64_t *sum, int64_t *record, size_t n, int64_t sum_m
     for (size_t i = 0; i < n; i++) {
         int64_t s;
         SEFL_CHECK(!__builtin_add_overflow(sum[i], record[i], &s) && s <= sum_max && s >= -sum_max,
-                   SEFL_ERANGE, "records: coordinate %zu of the sum would pass %" PRId64, i,
+                   SEFL_ERANGE, "records: coordinate %zu of the sum would exceed %" PRId64, i,
                    sum_max);
     }
     for (size_t i = 0; i < n; i++)

@@ -1,26 +1,25 @@
-/* quantise: a client's float vector becomes integers with an exact bound on their norm.
+/* quantise: turns a client's float vector into integers with an exact bound on their norm.
  *
  *     dp_quantise_info info;
- *     SEFL_TRY(dp_quantise(X, &info, &grid, v, n, NULL, &rng));        // weights: equal
+ *     SEFL_TRY(dp_quantise(X, &info, &grid, v, n, NULL, &rng));        // no weight slot
  *
  * dp_quantise refuses a coordinate that is not finite, scales the vector down to L2 norm C, limits
- * each coordinate to value_max steps and rounds it to one of its two neighbours so that its mean
- * stays (64 random bits a coordinate: unbiased to 2^-64). Then it compares the sum of squares, in
- * 128 bits, with S2. If that is too large (probability below 2^-20), it rounds once more with new
- * coins; if it is still too large, it scales by 0.999 and repeats. The result
- * always keeps sum X_i^2 <= S2 and |X_i| <= value_max: privacy rests on these integers alone, not
- * on any floating-point result.
+ * each coordinate to value_max steps and rounds it to one of its two neighbours, unbiased (to 2^-64,
+ * from 64 random bits per coordinate). Then it compares the sum of squares, in 128 bits, with S2. If
+ * the sum is too large (probability below 2^-20), it rounds again with new coins; if it is still too
+ * large, it scales by 0.999 and repeats. The result always satisfies sum X_i^2 <= S2 and |X_i| <=
+ * value_max: privacy depends on these integers alone, not on any floating-point result.
  *
- * The weight slot. With weights the vector has one slot more, behind the update: the update is
- * clipped to sqrt(0.99) C and scaled by w in [0, 1], the slot carries w * C/10; together at most C.
- * The sum of the slots over C/10 is the (noisy) total weight.
+ * The weight slot. With weights the vector has one more slot, after the update: the update is clipped
+ * to sqrt(0.99) C and scaled by w in [0, 1], the slot carries w * C/10; together at most C. The sum
+ * of the slots divided by C/10 is the (noisy) total weight.
  *
- * Records. `unit: record` clips and rounds each record's step (-lr times the gradient of the whole
- * record) by itself and adds the integers: dp_add_record. The bound holds for each record, whatever the
- * number of them.
+ * Records. `unit: record` clips and quantises each record's step (-lr times the gradient of the whole
+ * record) separately and adds the integers: dp_add_record. The bound applies to each record, for any
+ * number of records.
  *
  * Secret: v, X, and the number of attempts. Not constant-time (the client's own machine).
- * Threads: any, different outputs.   Cost: about 7 ns a coordinate plus 8 random bytes. */
+ * Threads: any, different outputs.   Cost: about 7 ns and 8 random bytes per coordinate. */
 #ifndef PRIVACY_MECHANISM_QUANTISE_H
 #define PRIVACY_MECHANISM_QUANTISE_H
 
@@ -30,41 +29,41 @@
 #include <stddef.h>
 
 typedef struct dp_weight {
-    uint64_t items;     /* n_j, how many the client has */
+    uint64_t items;     /* n_j, the client's number of items */
     uint64_t items_cap; /* n_cap > 0; w = min(n_j, n_cap) / n_cap */
 } dp_weight;
 
 typedef struct dp_quantise_info {
     double norm;       /* of v before clipping */
-    double scale;      /* what v was multiplied with in all */
+    double scale;      /* total factor applied to v */
     unsigned attempts; /* 1 in practice */
-    uint64_t clipped;  /* coordinates that met value_max */
+    uint64_t clipped;  /* coordinates limited to value_max */
 } dp_quantise_info;
 
-/* The grid of a task without noise: step and bound come from the packing alone. */
+/* The grid of a task without noise; the packing alone determines step and bound. */
 typedef struct dp_plain_grid {
     double clip, q;
     int64_t value_max;
 } dp_plain_grid;
 
-/* The share of C that the weight slot and the update take. */
+/* The weight slot's share of C. */
 #define DP_WEIGHT_SLOT_SHARE 0.1
 
-/* X gets n integers, n + 1 with a weight (grid->dim must be that number). info may be NULL. */
+/* Writes n integers to X, n + 1 with a weight; grid->dim must be that number. info may be NULL. */
 sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid, const float *v,
                         size_t n, const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Without noise there is no S2 to keep: clip to norm C, at most value_max steps of q a coordinate, one
- * rounding. Everything else, the weight slot too, is as in dp_quantise. */
+/* The same without noise: there is no S2, so it clips to norm C, limits each coordinate to value_max
+ * steps of q and rounds once. The rest, including the weight slot, is as in dp_quantise. */
 sefl_status dp_quantise_plain(int64_t *X, const dp_plain_grid *grid, const float *v, size_t n,
                               const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
 
 /* Adds the n integers of a quantised record to sum and wipes them. SEFL_ERANGE, with sum unchanged,
- * if a coordinate would pass sum_max: the range that the slot width was checked for. */
+ * if a coordinate would exceed sum_max, the range that the slot width allows. */
 sefl_status dp_add_record(int64_t *sum, int64_t *record, size_t n, int64_t sum_max) SEFL_MUST_CHECK;
 
-/* The released total weight from the noisy sum of the slots (in real units), never below one
- * client's smallest share: the divisor. */
+/* Returns the divisor: the total weight from the noisy sum of the slots (in real units), but at least
+ * `least`, one client's minimum share. */
 double dp_weight_total(double slot_sum, double clip, double least);
 
 #endif

@@ -1,7 +1,7 @@
 /* mode: how the sum of a round becomes public integers: who adds which noise.
  *
- * A task names one mode (privacy.noise). Everything that depends on the mode is a member of a const
- * table, so no other file compares its name:
+ * A task names one mode (privacy.noise). All behaviour that depends on the mode is in a const
+ * table, so no other file compares the mode's name:
  *
  *     const release_mode *m = task_mode(t);
  *     client   SEFL_TRY(m->quantise(X, t, v, weight, coins));
@@ -19,7 +19,7 @@
  *
  * `sefl privacy plan --noise` works without a task and has its own words (cli/cmd_privacy.c).
  *
- * The order of the list is that of `task_noise`; it does not appear on the wire.
+ * The list has the order of `task_noise`, which does not appear on the wire.
  *
  * Threads: const tables and pure functions.
  * Secret: the vectors, shares, coins and masks that the functions receive. */
@@ -35,15 +35,15 @@
 
 /* clang-format off */
 #define RELEASE_MODES(M)                                                                           \
-    M(NONE, none, "none adds no noise: everybody learns the exact average")                        \
-    M(JOINT, joint, "joint: both servers draw one noise together, and neither knows it")           \
-    M(OWN, own, "own: each server adds noise of its own, in all twice the variance")
+    M(NONE, none, "none: no noise; everybody learns the exact average")                            \
+    M(JOINT, joint, "joint: both servers sample one noise together, and neither knows it")         \
+    M(OWN, own, "own: each server adds its own noise, twice the variance in total")
 /* clang-format on */
 
 #define RELEASE_MODE_ENUM(NAME, name, text) TASK_NOISE_##NAME,
 typedef enum task_noise { RELEASE_MODES(RELEASE_MODE_ENUM) RELEASE_MODE_COUNT } task_noise;
 
-/* "none joint own": the words of a setting. */
+/* "none joint own": the values of a setting. */
 #define RELEASE_MODE_WORD(NAME, name, text) " " #name
 #define RELEASE_MODE_WORDS                  (&(RELEASE_MODES(RELEASE_MODE_WORD))[1])
 /* The help of that setting, one clause per mode. */
@@ -53,68 +53,70 @@ typedef enum task_noise { RELEASE_MODES(RELEASE_MODE_ENUM) RELEASE_MODE_COUNT } 
 struct task;
 struct dp_weight;
 
-/* What CSP has when it replies. */
+/* CSP's inputs to a reply. */
 typedef struct mode_csp {
     uint64_t round, attempt;
     const uint8_t *plain;  /* the masked sum: all plain units (ahe.h) */
     const uint8_t *slice;  /* name of the noise shares, 32 bytes */
-    const uint8_t *shares; /* NULL unless the mode takes shares */
+    const uint8_t *shares; /* NULL unless the mode uses shares */
     sefl_rng rng;          /* secret, fresh for this attempt */
 } mode_csp;
 
-/* What AS kept of the attempt that the reply answers. */
+/* What AS stored of the attempt that the reply answers. */
 typedef struct mode_as {
     uint64_t round, attempt;
-    const uint8_t *seed;  /* of the mask, AHE_SEED_BYTES */
-    const uint8_t *coins; /* NOISE_COINS */
+    const uint8_t *seed;  /* seed of the mask, AHE_SEED_BYTES */
+    const uint8_t *coins; /* NOISE_COINS bytes */
     const uint8_t *slice;
-    sefl_span shares; /* empty unless the mode takes shares */
+    sefl_span shares; /* empty unless the mode uses shares */
 } mode_as;
 
 typedef struct release_mode {
     const char *name;
     dp_noise law; /* what the accountant charges for a release with a claim */
     bool noisy;   /* privacy.z > 0, the task has a grid, and a claim is possible */
-    bool shares;  /* the servers make noise shares in advance; an attempt takes task.values */
+    bool shares;  /* the servers make noise shares in advance; an attempt uses task.values */
 
     /* The size of the noise, for the checks of a release (sum/release_check.h) and for plans. */
-    unsigned noises;    /* independent noises of deviation z * sensitivity in a release */
+    unsigned noises;    /* number of independent noises of deviation z * sensitivity in a release */
     double norm_jumps;  /* added to the square of the noise's norm in units of z D */
-    double value_jumps; /* a released value deviates by at most this many deviations */
-    double (*deviation)(const struct task *t); /* of a released value, in real units */
+    double value_jumps; /* bound on the noise of one released value, in standard deviations */
+    double (*deviation)(const struct task *t); /* standard deviation of a value, in real units */
 
-    /* Client: n = task.params floats to task.values integers; weight NULL unless weights are capped. */
+    /* Client: n = task.params floats to task.values integers; weight NULL unless weights are
+     * capped. */
     sefl_status (*quantise)(int64_t *X, const struct task *t, const float *v,
                             const struct dp_weight *weight, const sefl_rng *coins);
-    /* Its clip, step and bounds, which quantise uses: clip, q, value_max; s2 0: no bound. */
+    /* Returns the grid that quantise uses: clip, q and value_max; s2 = 0: no bound. */
     struct dp_grid (*client_grid)(const struct task *t);
-    /* Fills the members of a task that only this mode has; NULL: there are none. */
+    /* Fills the members of a task that only this mode uses; NULL: there are none. */
     sefl_status (*derive)(struct task *t);
     /* CSP: writes task_output_bytes. NULL: the masked plain units are the reply. */
     sefl_status (*reply)(uint8_t *reply, const struct task *t, const mode_csp *in);
-    /* AS: w gets task.values integers. A function of its arguments, so a crash changes nothing. */
+    /* AS: computes task.values integers from its arguments alone, so a repetition after a crash
+     * gives the same w. */
     sefl_status (*finish)(int64_t *w, const struct task *t, sefl_span reply, const mode_as *in);
-    /* The real number that a released integer stands for. */
+    /* Returns the real number that a released integer represents. */
     double (*value)(const struct task *t, int64_t w);
 
     /* sefl task explain */
-    const char *happens;   /* a sentence: who adds noise, what AS learns */
+    const char *happens;   /* who adds noise, and what AS learns */
     const char *as_never;  /* what AS never learns, after "one client's update" */
     const char *csp_never; /* what CSP never learns, after "the sum" */
 } release_mode;
 
 extern const release_mode *const release_modes[RELEASE_MODE_COUNT]; /* by task_noise */
 
-/* The mode of this name, which need not end with a NUL; NULL: there is none. */
+/* Returns the mode of this name, which need not end with a NUL; NULL: unknown. */
 const release_mode *release_mode_named(sefl_span name);
 
-/* A list such as "joint, own" as a set: bit i for release_modes[i]. SEFL_EINVAL, beginning with `what`,
- * for an unknown name or an empty list. */
+/* Parses a list such as "joint, own" into a set: bit i for release_modes[i]. SEFL_EINVAL for an
+ * unknown name or an empty list; the message begins with `what`. */
 sefl_status release_modes_parse(uint32_t *set, const char *what, const char *list) SEFL_MUST_CHECK;
 
 const release_mode *task_mode(const struct task *t);
 
-/* The real number that a released integer stands for: task_mode(t)->value(t, w). */
+/* Returns the real number that a released integer represents: task_mode(t)->value(t, w). */
 double task_value(const struct task *t, int64_t w);
 
 #endif

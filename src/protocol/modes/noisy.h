@@ -1,7 +1,7 @@
-/* noisy: what modes with noise share: quantising on the task's grid, and the two halves of
+/* noisy: shared by the modes with noise: quantising on the task's grid, and the two halves of
  * mpc/noise/online.h over the units of an encrypted sum.
  *
- * A mode says what a server adds (noise_source) and calls these. Internal to protocol/modes. */
+ * A mode defines what a server adds (noise_source) and calls these. Internal to protocol/modes. */
 #ifndef PROTOCOL_MODES_NOISY_H
 #define PROTOCOL_MODES_NOISY_H
 

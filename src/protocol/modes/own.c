@@ -71,7 +71,7 @@ const release_mode mode_own = {
     .reply = reply,
     .finish = finish,
     .value = value,
-    .happens = "Each server adds noise of its own; AS learns the sum with both.",
+    .happens = "Each server adds its own noise; AS learns the sum with both.",
     .as_never = ", the exact sum, CSP's noise",
     .csp_never = "",
 };

@@ -27,10 +27,10 @@
 
 enum { CONNECT_MS = 10000, SERVER_THREADS = 2 };
 /* A client may send BODIES_BURST bodies at once, and one more per second (rounds of small models
- * take no longer): it resends a body after a cut, and sends another one after a refusal. Bodies
- * below BODY_LEAST count as that much. */
+ * take no longer): it resends a body after an interruption, and sends another one after a refusal.
+ * Bodies below BODY_LEAST count as BODY_LEAST bytes. */
 enum { BODIES_BURST = 8, BODY_LEAST = 1 << 20 };
-/* Enrolment requests: bursts and rate per second over all sites; burst and interval per address. */
+/* Enrolment requests: burst and rate per second over all sites; burst and interval per address. */
 enum { ENROL_BURST = 30, ENROL_RATE = 1, ORIGIN_BURST = 10, ORIGIN_EVERY_S = 5 };
 /* Honest clients of a CA leave no more unfinished updates than there are clients; some may have new
  * keys. */
@@ -54,12 +54,12 @@ struct aggregator {
     lanes *lanes;
     rounds *rounds;
     ingest *ingest;
-    agg_http http; /* first of what the server's callbacks get */
+    agg_http http; /* the context of the server's callbacks */
     https_server *server;
     local_http *local; /* NULL: none */
     int listener;      /* until the server has it */
     uint16_t port;
-    sefl_buf tally; /* as it was written last */
+    sefl_buf tally; /* as last written */
 
     pthread_mutex_t lock; /* id, stream */
     pthread_cond_t wake;
@@ -67,12 +67,12 @@ struct aggregator {
     tls *stream[LANES_MAX + 1]; /* to CSP: the lanes, and the link */
     allowlist *allowlist;       /* NULL: no trust list */
     atomic_bool stop;
-    pthread_mutex_t list_lock; /* one reads the list at a time */
+    pthread_mutex_t list_lock; /* one thread at a time reads the list */
     char list_path[PATH_MAX], records[PATH_MAX];
     trust_watch list;
     pthread_mutex_t tally_lock;
     bool tally_failed;
-    own_cert own; /* the server's watcher looks */
+    own_cert own; /* checked by the server's watcher */
 };
 
 /* ---- what rounds.h asks for ------------------------------------------------------------------- */
@@ -85,8 +85,8 @@ static void refused(void *ctx, const x509_peer *p)
               lf_str("name", p->name), lf_key("key", p->fingerprint));
 }
 
-/* Does the list name a CA for CSP? A list that never named one leaves CSP to tls.csp_peers and only
- * revokes keys; a revoked CA stays named. */
+/* True if the list names a CA for CSP, even a revoked one. Otherwise tls.csp_peers authenticates
+ * CSP, and the list only revokes keys. */
 static bool names_csp(const allowlist *g)
 {
     const trust *t = g ? allowlist_list(g) : NULL;
@@ -96,18 +96,19 @@ static bool names_csp(const allowlist *g)
     return false;
 }
 
-/* May the connected CSP stay? One that no list has judged may, until a list names CSP's CA. */
+/* True if the connected CSP may stay. One that no list has checked may, until a list names CSP's
+ * CA. */
 static bool csp_still(const allowlist *g, x509_peer *who)
 {
     static const uint8_t nobody[sizeof who->issuer];
     if (memcmp(who->issuer, nobody, sizeof nobody) == 0 && names_csp(g)) {
-        snprintf(who->why, sizeof who->why, "the list names CSP's CA now: it is looked at again");
+        snprintf(who->why, sizeof who->why, "the list now names CSP's CA: CSP must connect again");
         return false;
     }
     return allowlist_still(g, who);
 }
 
-/* A stream to CSP, in its slot under the lock. A lane's must be to the very CSP of the link. */
+/* Connects to CSP and stores the stream in its slot. A lane must reach the same CSP as the link. */
 static sefl_status dial(void *ctx, unsigned slot, channel **out)
 {
     aggregator *a = ctx;
@@ -118,7 +119,7 @@ static sefl_status dial(void *ctx, unsigned slot, channel **out)
     allowlist *g = names_csp(a->allowlist) ? allowlist_hold(a->allowlist) : NULL;
     bool same = slot != LANES_LINK && a->stream[LANES_LINK];
     if (same)
-        memcpy(linked, tls_peer_fingerprint(a->stream[LANES_LINK]), sizeof linked);
+        memcpy(linked, tls_peer_info(a->stream[LANES_LINK])->fingerprint, sizeof linked);
     pthread_mutex_unlock(&a->lock);
     const tls_peer want = { .role = "csp",
                             .protocols = { slot == LANES_LINK ? LINK_ALPN : LANE_ALPN },
@@ -131,13 +132,10 @@ static sefl_status dial(void *ctx, unsigned slot, channel **out)
                                 .silent_ms = 1000 * c->link_silence_s };
     tls *t = NULL;
     tls_id *id = NULL;
-    /* read for each connection: a new certificate counts from the next one on */
+    /* reads the files for each connection, so the next one uses a new certificate */
     SEFL_TRY(tls_id_read(&id, c->cert, c->tls_key, c->csp_peers));
-    st = tls_dial(&t, c->csp.host, c->csp.port, id, &want, &limits);
-    if (st != SEFL_OK) {
-        sefl_note_before("cannot reach CSP at %s:%u", c->csp.host, c->csp.port);
-        goto done;
-    }
+    SEFL_TRY(sefl_at(tls_dial(&t, c->csp.host, c->csp.port, id, &want, &limits),
+                     "cannot reach CSP at %s:%u", c->csp.host, c->csp.port));
     pthread_mutex_lock(&a->lock);
     x509_peer who = *tls_peer_info(t);
     bool welcome = !a->allowlist || csp_still(a->allowlist, &who);
@@ -180,7 +178,7 @@ static csp_dial dial_of(aggregator *a)
     return (csp_dial){ .ctx = a, .dial = dial, .hang_up = hang_up, .interrupt = interrupt };
 }
 
-/* Clients that poll wait for an open round or the end; other phases are no news. */
+/* Polling clients wait for an open round or the end of the task; other phases are no news. */
 static void changed(void *ctx)
 {
     aggregator *a = ctx;
@@ -195,7 +193,7 @@ static void report(void *ctx, const rounds_report *r)
     char path[PATH_MAX];
     if (file_path(path, "%s/metrics.jsonl", a->o.settings->state) != SEFL_OK ||
         metrics_append(path, r) != SEFL_OK)
-        log_error(a->o.log, "no line in metrics.jsonl", lf_str("why", sefl_last_error()));
+        log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
     if (a->o.round)
         a->o.round(a->o.ctx, r, a->task.rounds);
 }
@@ -228,7 +226,7 @@ static sefl_status read_list(aggregator *a)
     if (link) {
         x509_peer who = *tls_peer_info(link);
         if (!csp_still(g, &who)) {
-            log_warn(a->o.log, "CSP put out", lf_str("why", who.why));
+            log_warn(a->o.log, "CSP disconnected", lf_str("why", who.why));
             tls_interrupt(link);
         }
     }
@@ -254,7 +252,7 @@ static void look_at_list(aggregator *a)
     if (!first)
         return;
     atomic_fetch_add(&a->http.counts[AGG_HTTP_LIST], 1);
-    log_error(a->o.log, "trust list not read again", lf_str("why", sefl_last_error()));
+    log_error(a->o.log, "trust list not reloaded", lf_str("why", sefl_last_error()));
 }
 
 static void save_tally(aggregator *a)
@@ -265,8 +263,8 @@ static void save_tally(aggregator *a)
         (file_path(path, "%s/counters.json", a->o.settings->state) != SEFL_OK ||
          tally_save(path, &a->tally, a->server, &a->http) != SEFL_OK) &&
         !a->tally_failed) {
-        a->tally_failed = true; /* once is enough */
-        log_error(a->o.log, "no counters.json", lf_str("why", sefl_last_error()));
+        a->tally_failed = true; /* logs it once */
+        log_error(a->o.log, "counters.json not written", lf_str("why", sefl_last_error()));
     }
     pthread_mutex_unlock(&a->tally_lock);
 }
@@ -278,11 +276,10 @@ static aggregator *of_http(void *http)
 
 static void look_at_certificate(aggregator *a)
 {
-    sefl_clock wall = clock_wall();
     pthread_mutex_lock(&a->lock);
     int64_t ends = tls_id_expires(a->id);
     pthread_mutex_unlock(&a->lock);
-    (void)own_cert_look(&a->own, ends, (int64_t)(clock_ms(&wall) / 1000), a->o.log);
+    (void)own_cert_look(&a->own, ends, (int64_t)(clock_ms(&a->wall) / 1000), a->o.log);
 }
 
 static bool still_welcome(void *ctx, const uint8_t client[32], const uint8_t *issuer)
@@ -459,10 +456,8 @@ static const local_page local_pages[] = { { HTTP_HEALTH_PATH, "application/json"
 
 sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
 {
-    sefl_status st = SEFL_OK;
-    aggregator *a = NULL;
     const aggregator_settings *c = o->settings;
-    SEFL_TRY(sefl_make(out, &a));
+    SEFL_MAKE(aggregator, a, out);
     a->o = *o;
     a->wall = clock_wall(), a->mono = clock_monotonic();
     a->coins = o->coins ? *o->coins : coins_system();
@@ -474,7 +469,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_TRY(tls_listen(&a->listener, c->listen.host, c->listen.port, &a->port));
     if (o->bound)
         SEFL_TRY(o->bound(o->ctx));
-    server_forget_ready(a->o.settings->ready_file);
+    server_forget_ready(c->ready_file);
     SEFL_TRY(sign_key_read(&a->key, c->sign_key));
     SEFL_TRY(own_task_read(&a->task, &a->envelope, c->task, a->key, OWN_TASK_AGGREGATOR));
     SEFL_TRY(tls_id_read(&a->id, c->cert, c->tls_key, c->peers));
@@ -483,7 +478,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
         a->list.path = a->list_path;
         SEFL_TRY(read_list(a));
     } else {
-        log_warn(o->log, "no trust list (ca): certificates cannot be revoked, nobody can enrol");
+        log_warn(o->log, "no trust list (ca): certificates cannot be revoked, sites cannot enrol");
     }
     SEFL_TRY(pool_new(&a->pool, c->threads));
     SEFL_TRY(open_store(a));
@@ -529,6 +524,7 @@ void aggregator_free(aggregator *a)
     buf_clear(&a->envelope);
     sign_key_free(a->key);
     pthread_cond_destroy(&a->wake);
+    pthread_mutex_destroy(&a->list_lock);
     pthread_mutex_destroy(&a->tally_lock);
     pthread_mutex_destroy(&a->lock);
     sefl_free(a);
@@ -536,7 +532,7 @@ void aggregator_free(aggregator *a)
 
 /* ---- at work ---------------------------------------------------------------------------------- */
 
-/* Clients that come now learn that it is over. */
+/* Keeps answering for a while, so that clients learn that the task is over. */
 static void linger(aggregator *a)
 {
     struct timespec ts = cond_after(a->o.settings->linger_s * UINT64_C(1000));
@@ -557,7 +553,7 @@ sefl_status aggregator_run(aggregator *a)
     if (st == SEFL_OK)
         linger(a);
     if (st == SEFL_ECANCELLED && atomic_load(&a->stop))
-        st = SEFL_OK; /* in good order; a restart goes on */
+        st = SEFL_OK; /* stopped cleanly; a restart continues */
     log_info(a->o.log, "stopped");
 done:
     server_forget_ready(a->o.settings->ready_file);
@@ -578,7 +574,7 @@ void aggregator_reload(aggregator *a)
     const aggregator_settings *c = a->o.settings;
     tls_id *id = NULL;
     if (tls_id_read(&id, c->cert, c->tls_key, c->peers) != SEFL_OK) {
-        log_error(a->o.log, "certificates not read again", lf_str("why", sefl_last_error()));
+        log_error(a->o.log, "certificates not reloaded", lf_str("why", sefl_last_error()));
         return;
     }
     pthread_mutex_lock(&a->lock);
@@ -587,7 +583,7 @@ void aggregator_reload(aggregator *a)
     a->id = id;
     pthread_mutex_unlock(&a->lock);
     tls_id_free(old);
-    log_info(a->o.log, "certificates read again");
+    log_info(a->o.log, "certificates reloaded");
 }
 
 uint16_t aggregator_port(const aggregator *a)

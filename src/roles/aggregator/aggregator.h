@@ -1,33 +1,33 @@
-/* aggregator: the aggregation server as a process: HTTPS for clients, a TLS stream to CSP, a
- * journal, spooled updates, a ledger and models on disk.
+/* aggregator: the aggregation server (AS) as a process: HTTPS for clients, a TLS stream to CSP, and
+ * on disk a journal, uploaded updates, a ledger and models.
  *
  *     settings_init(&s, aggregator_schema);
  *     SEFL_TRY(yaml_read(&s, "aggregator.yml"));                  // flags may follow: settings_set
  *     SEFL_TRY(aggregator_settings_make(&cfg, &s));
  *     SEFL_TRY(aggregator_new(&a, &(aggregator_options){ .settings = &cfg, .log = &lg }));
- *     st = aggregator_run(a);         // until the task is over, or somebody calls aggregator_stop
+ *     st = aggregator_run(a);         // until the task is over, or aggregator_stop
  *     aggregator_free(a);
  *
  * Its parts, in reading order (roles/aggregator/):
- *     body      are these the bytes of an update?
- *     ingest    an update arrives, is made durable and acknowledged
- *     collect   the running sum
- *     step      from released integers to the next model;  release: models as files
+ *     body      checks the bytes of an update
+ *     ingest    receives an update, makes it durable and acknowledges it
+ *     collect   keeps the running sum
+ *     step      computes the next model from released integers;  release: models as files
  *     rounds    carries out what sum/agg.h decides; owns the link to CSP
- *     http      the interface of docs/PROTOCOL.md, "AS over HTTPS"
+ *     http      serves the interface of docs/PROTOCOL.md, "AS over HTTPS"
  *
- * kill -9 at any moment, start again: it goes on (rounds.h). When the task is over it answers
- * clients for `linger` more seconds, so that they learn it, and ends with SEFL_OK.
+ * After kill -9 at any moment, a restart continues the task (rounds.h). When the task is over, it
+ * answers clients for another `linger` seconds, so that they learn of the end, and returns SEFL_OK.
  *
- * Its settings, with their meanings: settings.c, or `sefl init aggregator.yml`. state/counters.json
- * counts every refusal by its reason (tally.h). state/metrics.jsonl gets one line per round, with
- * public numbers only.
+ * settings.c describes the settings; `sefl init aggregator.yml` writes them out.
+ * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets one
+ * line per round, with public numbers only.
  *
- * The aggregator reads the trust list (roles/ca.h, trust/trust.h) every second: it disconnects a
+ * The aggregator checks the trust list (roles/ca.h, trust/trust.h) every second: it disconnects a
  * revoked client and admits an enrolled one. Sites enrol at POST /v1/enroll (aggregator/enrol.c)
- * while the link to CSP is up. Without `ca` every client certificate of tls.peers is accepted and
- * none can be revoked. Threads: one owner; aggregator_stop and aggregator_reload from any thread.
- * Secrets: the signing key, masks and what rounds.h names. */
+ * while the link to CSP is up. Without `ca` it accepts every client certificate from tls.peers and
+ * can revoke none. Threads: one owner; aggregator_stop and aggregator_reload from any thread.
+ * Secrets: the signing key, and masks. */
 #ifndef ROLES_AGGREGATOR_H
 #define ROLES_AGGREGATOR_H
 
@@ -40,11 +40,13 @@
 
 extern const setting_def aggregator_schema[];
 
-/* What aggregator.yml says. The texts belong to the settings that filled it; NULL: not given. */
+/* The contents of aggregator.yml. The strings belong to the settings that filled it; NULL: not
+ * given. */
 typedef struct aggregator_settings {
-    host_port listen, csp, health; /* health.host "": no such page (roles/health.h) */
+    host_port listen, csp, health; /* health.host "": no health page (roles/health.h) */
     const char *cert, *tls_key, *peers, *csp_peers;
-    const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers says who gets in */
+    const char
+        *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who may connect */
     const char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
     const char *valid, *ready_file, *user;
     uint64_t models_keep, models_every;
@@ -55,7 +57,7 @@ typedef struct aggregator_settings {
     uint64_t audit;
 } aggregator_settings;
 
-/* SEFL_EINVAL names what is missing or wrong. s must outlive *out. */
+/* SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
 sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct aggregator aggregator;
@@ -63,23 +65,24 @@ typedef struct aggregator aggregator;
 typedef struct aggregator_options {
     const aggregator_settings *settings; /* borrowed */
     sefl_log *log;                       /* NULL: silent */
-    const sefl_coins *coins;             /* NULL: the system's, and nothing else in the program */
+    const sefl_coins *coins;             /* NULL: the system's, as always in the program */
     void *ctx;
-    sefl_status (*bound)(void *ctx); /* the port is bound, no file is open yet: the moment to drop
-                                      * privileges; may be NULL */
-    void (*round)(void *ctx, const rounds_report *r, uint64_t of); /* for people; may be NULL */
+    /* Called when the port is bound and no file is open yet: drop privileges here; may be NULL. */
+    sefl_status (*bound)(void *ctx);
+    /* Called after each round, to print it; of: rounds of the task; may be NULL. */
+    void (*round)(void *ctx, const rounds_report *r, uint64_t of);
 } aggregator_options;
 
-/* Reads task, keys and identity, opens journal and ledger, takes up where they stand, listens. */
+/* Reads task, keys and identity, opens journal and ledger, resumes from their state, listens. */
 sefl_status aggregator_new(aggregator **out, const aggregator_options *o) SEFL_MUST_CHECK;
 void aggregator_free(aggregator *a);
 
-/* Writes the ready file ("host:port", a line) and serves. SEFL_OK when the task is over, or after
- * aggregator_stop. */
+/* Writes the ready file ("host:port" and a newline) and serves. SEFL_OK when the task is over, or
+ * after aggregator_stop. */
 sefl_status aggregator_run(aggregator *a) SEFL_MUST_CHECK;
 
 void aggregator_stop(aggregator *a);
-/* Certificates are read again; a file that is wrong keeps the old ones. */
+/* Reloads the certificates; keeps the old ones if a file is wrong. */
 void aggregator_reload(aggregator *a);
 
 uint16_t aggregator_port(const aggregator *a);

@@ -1,5 +1,5 @@
-/* Units are handed to the scheme in groups of `group`: Paillier checks eight side by side. The sum
- * that answers holds one group only; its vector's length plays no part in a check. */
+/* The scheme checks units in groups of `group`: Paillier checks eight in parallel. The sum that it
+ * needs for a check has room for one group only; the length of the vector does not matter. */
 #include "roles/aggregator/body.h"
 
 #include "base/alloc.h"
@@ -11,7 +11,7 @@ enum { GROUP = 8, GROUP_BYTES = 16 << 10 };
 struct body_rule {
     const ahe_params *p;
     ahe_params small; /* the same scheme and packing for one group */
-    ahe_sum *sum;     /* empty, asked only */
+    ahe_sum *sum;     /* empty, only for checks */
     size_t group;     /* units checked together */
     size_t carry_bytes;
 };
@@ -36,7 +36,7 @@ void body_rule_free(body_rule *r)
     sefl_free(r);
 }
 
-/* Which of these units is it? */
+/* Finds the bad unit and names it. */
 static sefl_status name_bad(const body_check *c, const uint8_t *bytes, size_t units)
 {
     const body_rule *r = c->rule;
@@ -45,7 +45,7 @@ static sefl_status name_bad(const body_check *c, const uint8_t *bytes, size_t un
         if (st != SEFL_OK)
             return sefl_fail_at(st, "unit %zu of %zu", c->unit + i, r->p->units);
     }
-    return sefl_fail(SEFL_EPROTO, "units %zu to %zu are no ciphertexts together", c->unit,
+    return sefl_fail(SEFL_EPROTO, "units %zu to %zu are not ciphertexts", c->unit,
                      c->unit + units - 1);
 }
 
@@ -63,7 +63,7 @@ static sefl_status check_units(body_check *c, const uint8_t *bytes, size_t units
     return SEFL_OK;
 }
 
-/* Bytes that must be there before anything can be checked. */
+/* Returns the number of bytes that the next check needs. */
 static size_t wanted(const body_check *c)
 {
     const ahe_params *p = c->rule->p;
@@ -83,7 +83,7 @@ sefl_status body_check_feed(body_check *c, sefl_span piece)
     c->seen += piece.n;
     while (piece.n > 0) {
         size_t want = wanted(c);
-        if (c->have == 0 && piece.n >= want) { /* checked where it lies, as much as is whole */
+        if (c->have == 0 && piece.n >= want) { /* checks all complete groups in place */
             size_t left = (r->p->units - c->unit) * r->p->unit_bytes;
             size_t n = (piece.n < left ? piece.n : left) / want * want;
             SEFL_TRY(check_units(c, piece.p, n / r->p->unit_bytes));

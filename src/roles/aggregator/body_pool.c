@@ -1,5 +1,5 @@
-/* Rooms are mappings of their own: what the heap is given back it may keep, and a bound that is
- * kept only by luck is none. */
+/* Each room is a separate mapping: the heap may keep memory that is freed, so it could not
+ * guarantee the budget. */
 #include "roles/aggregator/body_pool.h"
 
 #include "base/alloc.h"
@@ -20,21 +20,19 @@ struct body_room {
 struct body_pool {
     size_t bytes, most;
     pthread_mutex_t lock;
-    body_room *idle; /* the last given first: its bytes are the likeliest to be in a cache */
+    body_room *idle; /* most recently used first: its bytes are likely to be cached */
     size_t made, taken;
 };
 
 sefl_status body_pool_new(body_pool **out, uint64_t body_bytes, size_t budget)
 {
-    body_pool *rs = NULL;
-    SEFL_PASS(sefl_make(out, &rs));
+    SEFL_MAKE(body_pool, rs, out);
     pthread_mutex_init(&rs->lock, NULL);
     if (body_bytes <= budget) {
         rs->bytes = (size_t)SPOOL_ROOM(body_bytes);
         rs->most = rs->bytes > 0 ? budget / rs->bytes : 0;
     }
-    *out = rs;
-    return SEFL_OK;
+    SEFL_HAND_OVER(out, rs, body_pool_free);
 }
 
 static void room_free(body_room *r)
@@ -53,7 +51,7 @@ void body_pool_trim(body_pool *rs)
     pthread_mutex_lock(&rs->lock);
     body_room *idle = rs->idle;
     rs->idle = NULL;
-    while (idle) { /* under the lock: never more than the budget, not for a moment */
+    while (idle) { /* under the lock, so that the budget is never exceeded */
         body_room *r = idle;
         idle = r->next;
         room_free(r);
@@ -82,7 +80,7 @@ static sefl_status room_new(body_room **out, body_pool *rs)
     SEFL_CHECK(p != MAP_FAILED, SEFL_ENOMEM, "out of memory: %zu bytes wanted", rs->bytes);
     r->bytes = p;
 #ifdef MADV_HUGEPAGE
-    (void)!madvise(p, rs->bytes, MADV_HUGEPAGE); /* a wish: fewer pages to pin for the disk */
+    (void)!madvise(p, rs->bytes, MADV_HUGEPAGE); /* optional: fewer pages to pin for the disk */
 #endif
     SEFL_HAND_OVER(out, r, room_free);
 }
@@ -99,7 +97,7 @@ body_room *body_pool_take(body_pool *rs)
     rs->made += make;
     rs->taken += r || make;
     pthread_mutex_unlock(&rs->lock);
-    if (make && room_new(&r, rs) != SEFL_OK) { /* no memory: it works without */
+    if (make && room_new(&r, rs) != SEFL_OK) { /* no memory: works without a room */
         pthread_mutex_lock(&rs->lock);
         rs->made--;
         rs->taken--;

@@ -1,9 +1,9 @@
 /* Design.
- *  1. member[0..given) is the set; [0..summed) is in the sum. The worker alone touches the sum
- *     until collect_close has found summed == given and set `closed`.
- *  2. `epoch` changes with every begin: a worker that was busy with the sum of another epoch throws
- *     its result away (it owns that sum by then).
- *  3. A failed addition spoils the sum: the worker makes it anew from 0, at most TRIES times. */
+ *  1. member[0..given) is the set; [0..summed) is in the sum. Only the worker touches the sum until
+ *     collect_close has seen summed == given and set `closed`.
+ *  2. `epoch` changes with every begin: a worker that was busy with the sum of another epoch discards
+ *     its result (it owns that sum by then).
+ *  3. A failed addition spoils the sum: the worker restarts it from 0, at most TRIES times. */
 #include "roles/aggregator/collect.h"
 
 #include "base/alloc.h"
@@ -35,14 +35,14 @@ struct collect {
     pthread_t thread;
     bool has_thread, stop;
 
-    uint32_t batch; /* bodies in body_pool that are worth waiting for */
+    uint32_t batch; /* number of bodies in rooms that are worth waiting for */
     uint64_t round, epoch;
-    entry *member; /* clients_max, grows */
+    entry *member; /* grows to clients_max */
     uint32_t given, summed;
-    size_t room; /* of `member` */
+    size_t room; /* capacity of `member` */
     ahe_sum *sum;
     bool busy, closed;
-    bool hurry; /* somebody waits in collect_close */
+    bool hurry; /* a thread waits in collect_close */
     unsigned failures;
     sefl_status st; /* after TRIES failures */
     char why[256];
@@ -53,7 +53,7 @@ struct collect {
 typedef sefl_status units_fn(const ahe_params *p, ahe_sum *sum, size_t first, const uint8_t *bytes,
                              size_t units, pool *threads);
 
-/* Reads a body and gives it to the sum (ahe_sum_add_units, ahe_sum_take). */
+/* Reads a body and adds it to the sum or takes it off (ahe_sum_add_units, ahe_sum_take). */
 static sefl_status walk_body(collect *c, ahe_sum *sum, uint64_t round, const entry *e,
                              units_fn *units, pool *threads)
 {
@@ -67,7 +67,7 @@ static sefl_status walk_body(collect *c, ahe_sum *sum, uint64_t round, const ent
     size_t per_piece = c->piece_bytes / p->unit_bytes;
     blake3_init(&h);
     SEFL_TRY(c->c.path(c->c.ctx, &path, round, &e->m));
-    /* one that may have suffered since it was written is not mapped */
+    /* a file that may have changed since it was written is not mapped */
     SEFL_TRY(readback_open(&r, (const char *)path.p, c->c.skip + ahe_body_bytes(p), e->check_hash));
     if (c->c.skip > 0)
         SEFL_TRY(readback_next(&r, &bytes, c->c.skip, c->piece));
@@ -103,8 +103,8 @@ static void give_rooms(collect *c)
     body_pool_trim(c->c.body_pool);
 }
 
-/* How many of those that wait are added now: as many from body_pool as there are, or one from its
- * file. */
+/* Returns how many waiting updates to add next: consecutive ones in rooms, up to BATCH, or one from
+ * its file. */
 static uint32_t next_batch(const collect *c)
 {
     uint32_t n = 0;
@@ -130,11 +130,11 @@ static void add_next(collect *c)
     entry e[BATCH] = { 0 };
     uint32_t n = next_batch(c);
     ahe_sum *sum = c->sum;
-    /* keeping up needs no help, and waking helpers costs time that uploads could use */
+    /* a worker that keeps up needs no helpers: waking them costs time that uploads could use */
     pool *threads = c->hurry || c->given - c->summed > BEHIND ? c->pool : NULL;
     for (uint32_t i = 0; i < n; i++) {
         e[i] = c->member[c->summed + i];
-        c->member[c->summed + i].body = NULL; /* it is ours; should this fail, the file has it */
+        c->member[c->summed + i].body = NULL; /* ours now; if this fails, the file has it */
     }
     c->sum = NULL, c->busy = true;
     pthread_mutex_unlock(&c->lock);
@@ -152,21 +152,21 @@ done:
     if (st == SEFL_OK && epoch == c->epoch) {
         c->sum = sum, sum = NULL;
         c->summed += n;
-    } else if (epoch == c->epoch) { /* the sum is spoiled: from the first body again */
+    } else if (epoch == c->epoch) { /* the sum is spoiled: restart from the first body */
         c->summed = 0;
         if (++c->failures >= TRIES) {
-            give_rooms(c); /* nobody will add them */
+            give_rooms(c); /* they will not be added */
             c->st = st;
             snprintf(c->why, sizeof c->why, "%s", sefl_last_error());
         }
-        log_warn(c->c.log, "running sum begins anew", lf_u64("round", round),
+        log_warn(c->c.log, "running sum restarted", lf_u64("round", round),
                  lf_str("why", sefl_last_error()));
     }
     ahe_sum_free(c->c.ahe, sum);
     pthread_cond_broadcast(&c->progress);
 }
 
-/* A few bodies in body_pool wait for each other, not for long: together they are cheaper. */
+/* Waits a short time for more bodies in rooms: adding several at once is cheaper. */
 static void wait_for_more(collect *c)
 {
     struct timespec until = cond_after(GATHER_MS);
@@ -187,7 +187,7 @@ static void *worker(void *arg)
             continue;
         }
         wait_for_more(c);
-        if (!c->stop && c->summed < c->given) /* it may be another round by now */
+        if (!c->stop && c->summed < c->given) /* the round may have changed */
             add_next(c);
     }
     pthread_mutex_unlock(&c->lock);
@@ -247,7 +247,7 @@ void collect_begin(collect *c, uint64_t round)
     c->round = round;
     give_rooms(c);
     c->given = c->summed = 0;
-    ahe_sum_free(c->c.ahe, c->sum); /* NULL while the worker has it: it frees it itself */
+    ahe_sum_free(c->c.ahe, c->sum); /* NULL while the worker has it: then the worker frees it */
     c->sum = NULL;
     c->closed = false;
     c->failures = 0;
@@ -263,10 +263,11 @@ sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool c
     pthread_mutex_lock(&c->lock);
     SEFL_CHECK(round != 0 && round == c->round && !c->closed, SEFL_ESTATE,
                "no sum of round %llu is open", (unsigned long long)round);
-    SEFL_CHECK(c->given < c->c.clients_max, SEFL_ERANGE, "the sum has its %u clients", c->given);
+    SEFL_CHECK(c->given < c->c.clients_max, SEFL_ERANGE,
+               "the sum already has %u clients, the maximum", c->given);
     for (uint32_t i = 0; i < c->given; i++)
         SEFL_CHECK(memcmp(c->member[i].m.client, m->client, sizeof m->client) != 0, SEFL_EEXIST,
-                   "this client is in the sum already");
+                   "this client is already in the sum");
     SEFL_TRY(sefl_room(&c->member, &c->room, c->given + 1, sizeof *c->member));
     c->member[c->given++] = (entry){ .m = *m, .check_hash = check_hash };
     if (c->st == SEFL_OK)
@@ -296,7 +297,7 @@ void collect_counts(collect *c, uint32_t *given, uint32_t *summed)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* With the lock: waits until the worker has added all that were given. */
+/* With the lock: waits until the worker has added every queued update. */
 static sefl_status wait_for_sum(collect *c, uint64_t round, const sefl_progress *stop)
 {
     sefl_status st = SEFL_OK;
@@ -356,15 +357,14 @@ sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
     SEFL_CHECK(i < c->given, SEFL_ENOTFOUND, "this client is not in the sum");
     SEFL_CHECK(!c->closed, SEFL_ESTATE, "the sum of round %llu is closed",
                (unsigned long long)round);
-    /* the worker sleeps while summed == given, and no update is given to it once the round is
-     * closed */
+    /* the worker sleeps while summed == given, and a closed round gets no more updates */
     took = walk_body(c, c->sum, round, &c->member[i], ahe_sum_take, c->pool);
     memmove(&c->member[i], &c->member[i + 1], (c->given - i - 1) * sizeof *c->member);
     c->given--;
     if (took == SEFL_OK) {
         c->summed--;
-    } else { /* half of it may be off */
-        log_warn(c->c.log, "running sum begins anew", lf_u64("round", round),
+    } else { /* the body may be partly taken off */
+        log_warn(c->c.log, "running sum restarted", lf_u64("round", round),
                  lf_str("why", sefl_last_error()));
         ahe_sum_free(c->c.ahe, c->sum);
         c->sum = NULL;

@@ -1,19 +1,18 @@
 /* collect: the running sum of a round's uploads. One worker adds them while they arrive.
  *
  * It gets only bodies that are complete, checked, durable and acknowledged, and adds each once,
- * from the room that it came in (body_pool.h) or from its file (readback.h) in pieces of a
- * mebibyte. The list of uploads (112 bytes each, at most clients_max) is its queue. After a
- * restart the role gives it the acknowledged bodies again, and the sum is the same: the order of
- * additions does not matter.
+ * from its room (body_pool.h) or from its file (readback.h) in pieces of 1 MiB. The list of uploads
+ * (at most clients_max) is its queue. After a restart the role gives it the acknowledged bodies
+ * again, and the sum is the same: the order of additions does not matter.
  *
  *     SEFL_TRY(collect_new(&c, &cfg));
- *     collect_begin(c, round);                               // empty
+ *     collect_begin(c, round);                               // starts an empty sum
  *     SEFL_TRY(collect_add(c, round, &entry, false, NULL));  // queued
  *     SEFL_TRY(collect_close(c, round, &sum, NULL));         // waits for the worker; sum is closed
  *     collect_begin(c, 0);                                   // frees the sum
  *
- * If a body cannot be read, or an addition fails half-way, the worker begins again from the first
- * body; after the third time collect_close returns the reason.
+ * If a body cannot be read, or an addition fails half-way, the worker restarts from the first body;
+ * after the third failure collect_close returns the reason.
  * Threads: any; the sum that collect_close lends has one owner until the next begin.
  * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window of the body and the list; rooms
  * belong to body_pool. */
@@ -31,10 +30,10 @@ typedef struct collect collect;
 typedef struct collect_config {
     const ahe_params *ahe;
     const ahe_pub *pub;
-    size_t skip; /* bytes of a head in front of each body */
+    size_t skip; /* bytes of the head before each body */
     uint32_t clients_max;
-    unsigned threads; /* of the additions; 0: one a core */
-    /* The file of a body, terminated. */
+    unsigned threads; /* for additions; 0: one per core */
+    /* Appends the path of a body's file and a NUL, which out->n does not count. */
     sefl_status (*path)(void *ctx, sefl_buf *out, uint64_t round, const round_entry *m);
     void *ctx;
     body_pool *body_pool; /* trimmed between rounds; may be NULL */
@@ -42,32 +41,34 @@ typedef struct collect_config {
 } collect_config;
 
 sefl_status collect_new(collect **out, const collect_config *c) SEFL_MUST_CHECK;
-void collect_free(collect *c); /* waits for the body at hand */
+void collect_free(collect *c); /* waits for the addition in progress */
 
-/* Starts an empty sum of this round; 0: of none. */
+/* Drops the sum and starts an empty one for this round; 0: no round. */
 void collect_begin(collect *c, uint64_t round);
 
-/* SEFL_ESTATE for another round, SEFL_EEXIST for a client that is in it, SEFL_ERANGE beyond
- * clients_max. check_hash: the file may have suffered (after a restart): its hash is computed.
- * body: the same bytes in memory, or NULL; given back in any case. */
+/* Queues an update. SEFL_ESTATE for another round or a closed sum, SEFL_EEXIST if this client is
+ * queued already, SEFL_ERANGE beyond clients_max. check_hash: verify the file's hash, as it may
+ * have changed (after a restart). body: the same bytes in a room, which collect gives back in any
+ * case; or NULL. */
 sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
                         body_room *body) SEFL_MUST_CHECK;
-/* Is a body with these units in it? */
+/* True if an update with the same units (m->body) is queued or summed. */
 bool collect_has_body(collect *c, const round_entry *m);
-/* Updates that were given to it, and of those that are in the sum. */
+/* Returns the number of updates queued so far, and how many of them are in the sum. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 
-/* The i-th that was given, in the order of arrival. False: fewer uploads have arrived. */
+/* Returns the i-th update in the order of arrival, without those that collect_take removed. False
+ * if the round is another one or has no more than i updates. */
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out);
-/* This client was not counted: its body is taken off the sum, before collect_close lends it. Waits
- * for the worker as collect_close does. SEFL_ENOTFOUND: it is not in the sum. Should its body not
- * be readable, the sum is made anew without it. */
+/* Removes a client that is not counted from the sum, before collect_close. Waits for the worker as
+ * collect_close does. SEFL_ENOTFOUND if the client is not in the sum, SEFL_ESTATE if the sum is
+ * closed. If its body cannot be read, the worker computes the sum again without it. */
 sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
                          const sefl_progress *stop) SEFL_MUST_CHECK;
 
-/* Waits until all that were given are in the sum, closes it and lends it. May be called again: the
- * same sum. SEFL_ESTATE for another round or an empty one. stop (may be NULL) ends the wait
- * with SEFL_ECANCELLED. */
+/* Waits until every queued update is in the sum, closes the sum and lends it. A second call returns
+ * the same sum. SEFL_ESTATE for another round or one without updates. stop (may be NULL) ends the
+ * wait with SEFL_ECANCELLED. */
 sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum,
                           const sefl_progress *stop) SEFL_MUST_CHECK;
 

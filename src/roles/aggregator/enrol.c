@@ -1,18 +1,18 @@
-/* ENROL: a site enrols (protocol/enrol.h), the only call open to a stranger. A refused site learns
- * no reason; the log and the counters have it. AS asks CSP only about sites whose token for AS and
- * whose certificate request are good. */
+/* ENROL: a site enrols (protocol/enrol.h). This is the only call open to a stranger. A refused site
+ * learns no reason; the log and the counters have it. AS asks CSP only about sites whose AS token
+ * and certificate request are valid. */
 #include "base/file.h"
 #include "roles/aggregator/http.h"
 #include "roles/ca.h"
 
 #include <string.h>
 
-static const char later[] = "enrolment is not possible now: try again later\n";
+static const char later[] = "enrolment is not possible now; try again later\n";
 
 typedef struct site {
     agg_post post;   /* first */
-    enrol_request q; /* looks into post.body */
-    bool counted;    /* it has passed the limit over all sites */
+    enrol_request q; /* points into post.body */
+    bool counted;    /* it passed the limit over all sites */
 } site;
 
 static int64_t now_s(const agg_http *h)
@@ -35,7 +35,7 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
                           status == 400 ? "not an enrolment request" : "enrolment refused");
 }
 
-/* Our own trouble (disk, a list that is locked): the site's key and tokens stay good. */
+/* A failure on our side (disk, a locked list): the site's key and tokens stay valid. */
 static void failed(https_request *r)
 {
     agg_http *h = r->server_ctx;
@@ -67,7 +67,7 @@ static void enrolled(https_request *r, const uint8_t approval[SIGN_BYTES])
     const site *s = r->state;
     sefl_buf answer = { 0 };
     sefl_status st = issue(r, &answer, approval);
-    if (st == SEFL_EAUTH) { /* the list has changed meanwhile */
+    if (st == SEFL_EAUTH) { /* the list changed meanwhile */
         refuse(r, AGG_HTTP_ENROL_TOKEN, 403, sefl_last_error());
     } else if (st != SEFL_OK) {
         failed(r);
@@ -76,7 +76,7 @@ static void enrolled(https_request *r, const uint8_t approval[SIGN_BYTES])
         log_info(h->log, "site enrolled", lf_str("name", s->q.claim.name),
                  lf_key("key", s->q.claim.key));
         if (h->listed)
-            h->listed(h); /* its first connection may come at once */
+            h->listed(h); /* the site may connect at once */
         https_answer(r, 200, "application/octet-stream", NULL, buf_span(&answer));
     }
     buf_clear(&answer);
@@ -84,13 +84,13 @@ static void enrolled(https_request *r, const uint8_t approval[SIGN_BYTES])
 
 /* ---- the request ----------------------------------------------------------------------------- */
 
-/* What AS can judge without CSP. SEFL_EAUTH: no. */
+/* Checks what AS can decide without CSP. SEFL_EAUTH: refused. */
 static sefl_status check(const agg_http *h, const site *s)
 {
     sefl_status st = SEFL_OK;
     trust *t = NULL;
     SEFL_CHECK(memcmp(&s->q.claim.servers, &h->task->servers, sizeof s->q.claim.servers) == 0,
-               SEFL_EAUTH, "the site knows other servers than this task's");
+               SEFL_EAUTH, "the site is configured for other servers than this task's");
     SEFL_TRY(ca_read(&t, h->ca));
     SEFL_TRY(ca_check_request(t, &s->q, now_s(h)));
 done:
@@ -114,7 +114,7 @@ static void end(https_request *r, sefl_status st)
         refuse(r, AGG_HTTP_ENROL_FORM, 400, sefl_last_error());
         return;
     }
-    /* not before: requests that cost their sender nothing must not use up the shared limit */
+    /* not earlier: requests that cost their sender nothing must not use up the shared limit */
     if (!has_room(h->enrol_rate, all, clock_ms(h->mono))) {
         refuse(r, AGG_HTTP_ENROL_RATE, 429, "too many enrolment requests");
         return;
@@ -156,13 +156,14 @@ void agg_enrol_begin(https_request *r)
     } else if (r->body_bytes == 0) {
         refuse(r, AGG_HTTP_ENROL_FORM, 400, "an empty body");
     } else if (rounds_over(h->rounds, &why)) {
-        refuse(r, AGG_HTTP_ENROL_LINK, 503, "the task is over: CSP is not asked any more");
+        refuse(r, AGG_HTTP_ENROL_LINK, 503, "the task is over: CSP can no longer be asked");
     } else if (!agg_post_begin(r, &kind)) {
         https_answer_text(r, 503, "no memory");
     }
 }
 
-/* The newest certificate that our CA made for the key that asks: after `sefl ca renew`. */
+/* Answers with the newest certificate that our CA issued for the requesting key, as after `sefl ca
+ * renew`. */
 void agg_certificate(https_request *r)
 {
     const agg_http *h = r->server_ctx;
@@ -172,6 +173,6 @@ void agg_certificate(https_request *r)
         file_read(&pem, path, X509_CERT_MAX) == SEFL_OK)
         https_answer(r, 200, "application/x-pem-file", "Cache-Control: no-store\n", buf_span(&pem));
     else
-        https_answer_text(r, 404, "no certificate of yours was made here");
+        https_answer_text(r, 404, "this CA has issued no certificate for your key");
     buf_clear(&pem);
 }

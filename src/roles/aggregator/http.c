@@ -41,14 +41,14 @@ static void SEFL_PRINTF(4, 5)
     https_answer_text(r, status, "%s", why);
 }
 
-/* A field of the request; NULL: it is not there. */
+/* Returns a field of the request; NULL if it is missing. */
 static const char *field(const https_request *r, http_field f)
 {
     const char *name = http_field_name(f);
     return http_field_is_query(f) ? https_query(r, name) : https_header(r, name);
 }
 
-/* A number in a field; false: the field is not there, or is no number. */
+/* Reads a number from a field; false if the field is missing or is not a number. */
 static bool number(const https_request *r, http_field f, uint64_t *out)
 {
     const char *text = field(r, f);
@@ -61,7 +61,7 @@ static void bad_numbers(https_request *r, http_field a, http_field b)
            http_field_name(b));
 }
 
-/* 404 and 429 with the reason; anything else is our own failure. */
+/* Answers 404 or 429 with the reason; any other status is our own failure: 500. */
 static void answer_failed(https_request *r, sefl_status st)
 {
     const agg_http *h = r->server_ctx;
@@ -71,7 +71,7 @@ static void answer_failed(https_request *r, sefl_status st)
     }
     log_error(h->log, "not answered", lf_str("path", r->path), lf_str("why", sefl_last_error()));
     agg_http_count(r, AGG_HTTP_FAILED);
-    https_answer_text(r, 500, "it failed here");
+    https_answer_text(r, 500, "the server failed");
 }
 
 /* ---- documents ------------------------------------------------------------------------------- */
@@ -110,29 +110,20 @@ static void get_init(https_request *r)
     answer_file(r, h->init, h->task->init_hash, OCTETS);
 }
 
-static void send_model(https_request *r, uint64_t round, bool latest)
+/* The model of a round, or the latest one. */
+static void get_model(https_request *r, const http_target *t)
 {
     const agg_http *h = r->server_ctx;
     char path[PATH_MAX];
     uint8_t hash[SHA256_BYTES];
-    sefl_status st = rounds_model(h->rounds, round, latest, path, hash);
+    sefl_status st = rounds_model(h->rounds, t->round, t->call == HTTP_MODEL, path, hash);
     if (st == SEFL_OK)
         answer_file(r, path, hash, OCTETS);
     else
         answer_failed(r, st);
 }
 
-static void get_model(https_request *r)
-{
-    send_model(r, 0, true);
-}
-
-static void get_round_model(https_request *r, const http_target *t)
-{
-    send_model(r, t->round, false);
-}
-
-/* The proof that the asker was counted. */
+/* The proof that the client's update was counted. */
 static void get_counted(https_request *r, const http_target *t)
 {
     const agg_http *h = r->server_ctx;
@@ -145,7 +136,7 @@ static void get_counted(https_request *r, const http_target *t)
     buf_clear(&proof);
 }
 
-/* ---- the present round ------------------------------------------------------------------------ */
+/* ---- the current round ------------------------------------------------------------------------ */
 
 typedef struct poll_state {
     uint64_t after, until_ms;
@@ -168,7 +159,8 @@ static void answer_news(https_request *r)
     buf_clear(&body);
 }
 
-/* Woken, or the time is over: answers, or keeps waiting if nothing changed for this client. */
+/* The request was woken or timed out: answers, or keeps waiting if there is no news for this
+ * client. */
 static void resume_round(https_request *r)
 {
     const agg_http *h = r->server_ctx;
@@ -222,7 +214,7 @@ static void log_reply(const https_request *r, const ingest_reply *reply)
         reply->end == INGEST_DISK)
         return;
     snprintf(reason, sizeof reason, "upload.%s", ingest_end_name(reply->end));
-    /* a round that takes fewer updates than clients make refuses some of them every time */
+    /* a round that needs fewer updates than there are clients always refuses some */
     if (reply->end == INGEST_LATE || reply->end == INGEST_FULL) {
         log_debug(h->log, "round has enough", lf_str("reason", reason),
                   lf_str("name", r->peer.name));
@@ -260,7 +252,7 @@ static sefl_status put_bytes(https_request *r, sefl_span bytes)
 static void put_end(https_request *r, sefl_status st)
 {
     ingest_reply reply;
-    if (st == SEFL_ECLOSED) /* it went away: its part stays, drop counts it */
+    if (st == SEFL_ECLOSED) /* disconnected: its part stays, drop counts it */
         return;
     upload_end(r->state, &reply);
     send_reply(r, &reply);
@@ -272,7 +264,8 @@ static void put_drop(https_request *r)
     r->state = NULL;
 }
 
-/* The CA that alone vouches for the peer; NULL: the list has it, or there is no list. */
+/* Returns the peer's CA if only that vouches for it; NULL if the peer is listed, or there is no
+ * list. */
 static const uint8_t *issuer_of(const x509_peer *p)
 {
     static const uint8_t nobody[sizeof p->issuer];
@@ -301,8 +294,7 @@ static void put_update(https_request *r, const http_target *t)
         bad_numbers(r, HTTP_TOTAL_FIELD, HTTP_OFFSET_FIELD);
         return;
     }
-    /* AS hashes and checks the stored part again: a client that resumes for one byte at a time pays for
-     * all of it */
+    /* AS hashes and checks the stored part again, so a client that resumes byte by byte pays for it */
     if (!https_take_bytes(r, ask.offset))
         return;
     ingest_begin(h->ingest, &u, &ask, &reply);
@@ -312,7 +304,7 @@ static void put_update(https_request *r, const http_target *t)
     }
     r->state = u;
     r->drop = put_drop;
-    if (ask.length == 0) { /* all of it is here already */
+    if (ask.length == 0) { /* everything is stored already */
         upload_end(u, &reply);
         send_reply(r, &reply);
         return;
@@ -330,7 +322,7 @@ static void head_update(https_request *r, const http_target *t)
     send_reply(r, &reply);
 }
 
-/* ---- posts about which CSP is asked ------------------------------------------------------------ */
+/* ---- posts that need CSP's decision ------------------------------------------------------------ */
 
 static sefl_status post_bytes(https_request *r, sefl_span bytes)
 {
@@ -363,7 +355,7 @@ static void post_resume(https_request *r)
     else if (done && st == SEFL_EAUTH)
         k->refuse(r, k->no, 403, "CSP refused it");
     else
-        k->refuse(r, k->no_csp, 503, done ? "no link to CSP" : "CSP did not answer in time");
+        k->refuse(r, k->no_csp, 503, done ? "CSP is not connected" : "CSP did not answer in time");
 }
 
 bool agg_post_begin(https_request *r, const agg_post_kind *k)
@@ -388,7 +380,7 @@ void agg_post_wait(https_request *r)
 
 /* ---- dispatch ---------------------------------------------------------------------------------- */
 
-/* True: this version takes part. */
+/* True if AS accepts the client's version. */
 static bool version_fits(https_request *r)
 {
     version_number v;
@@ -408,14 +400,14 @@ static bool version_fits(https_request *r)
 void agg_http_begin(https_request *r)
 {
     static const struct {
-        void (*plain)(https_request *r);
+        void (*plain)(https_request *r); /* or: */
         void (*of_round)(https_request *r, const http_target *t);
     } handlers[HTTP_CALLS_N] = {
         [HTTP_HEALTH] = { .plain = get_health },
         [HTTP_TASK] = { .plain = get_task },
         [HTTP_ROUND] = { .plain = get_round },
-        [HTTP_ROUND_MODEL] = { .of_round = get_round_model },
-        [HTTP_MODEL] = { .plain = get_model },
+        [HTTP_ROUND_MODEL] = { .of_round = get_model },
+        [HTTP_MODEL] = { .of_round = get_model },
         [HTTP_VOCAB] = { .plain = get_vocab },
         [HTTP_INIT] = { .plain = get_init },
         [HTTP_UPDATE_STATE] = { .of_round = head_update },
@@ -433,7 +425,7 @@ void agg_http_begin(https_request *r)
         refuse(r, AGG_HTTP_NO_PATH, 404, "no such path");
         break;
     case HTTP_NO_METHOD:
-        refuse(r, AGG_HTTP_METHOD, 405, "this path does not take %.16s", r->method);
+        refuse(r, AGG_HTTP_METHOD, 405, "this path does not accept %.16s", r->method);
         break;
     case HTTP_FOUND:
         if (handlers[t.call].plain)

@@ -1,13 +1,13 @@
-/* http: what AS answers to clients (docs/PROTOCOL.md, "AS over HTTPS"): protocol/http.h's calls and
- * nothing else.
+/* http: AS's answers to clients (docs/PROTOCOL.md, "AS over HTTPS"): the calls of protocol/http.h
+ * and no others.
  *
  *     agg_http h = { .task = &t, .envelope = env, .rounds = r, .ingest = in, ... };
  *     https_server_start(&s, &(https_server_config){ .begin = agg_http_begin, .ctx = &h,
  *                                                    .headers = HTTP_VERSION_LINE, ... });
  *     h.closing = true, https_server_stop(s);
  *
- * Every refusal is a status and one line of text; ingest.h counts those of uploads, https_server.h
- * those before a request gets here, and this module the few between (AGG_HTTP_EVENTS).
+ * Every refusal is a status and one line of text. https_server.h counts those before a request gets
+ * here, ingest.h those of uploads, and this module all others (AGG_HTTP_EVENTS).
  * Threads: the server's.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_HTTP_H
 #define ROLES_AGGREGATOR_HTTP_H
@@ -23,26 +23,26 @@
 enum { AGG_HTTP_WAIT_MAX_S = 60 };
 
 /* X(name, counter's name) */
-#define AGG_HTTP_EVENTS(X)                                                             \
-    X(OLDER, "version_older")     /* admitted: a minor version below ours */           \
-    X(VERSION, "version_refused") /* 426 */                                            \
-    X(NO_PATH, "no_such_path")    /* 404 */                                            \
-    X(METHOD, "wrong_method")     /* 405 */                                            \
-    X(NUMBERS, "bad_numbers")     /* 400: query or header field */                     \
-    X(FAILED, "failed_here")      /* 500 */                                            \
-    X(ENROLLED, "enrol.enrolled")                                                      \
-    X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */             \
-    X(ENROL_RATE, "enrol.rate")     /* 429 */                                          \
-    X(ENROL_FORM, "enrol.form")     /* 400 */                                          \
-    X(ENROL_TOKEN, "enrol.refused") /* 403: token, name, key */                        \
-    X(ENROL_CSP, "enrol.csp")       /* 403: CSP said no */                             \
-    X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP cannot be asked now */                 \
-    X(VOUCHED, "voucher.taken")                                                        \
-    X(VOUCHER_FORM, "voucher.form")       /* 400; 404 where none is wanted */          \
-    X(VOUCHER_REFUSED, "voucher.refused") /* 403: another's, not signed, an old one */ \
-    X(VOUCHER_CSP, "voucher.csp")         /* 403: CSP said no */                       \
-    X(VOUCHER_LINK, "voucher.no_csp")     /* 503: CSP cannot be asked now */           \
-    X(VOUCHER_OVER, "voucher.over")       /* 410: the task is over */                  \
+#define AGG_HTTP_EVENTS(X)                                                           \
+    X(OLDER, "version_older")     /* admitted: an older minor version */             \
+    X(VERSION, "version_refused") /* 426 */                                          \
+    X(NO_PATH, "no_such_path")    /* 404 */                                          \
+    X(METHOD, "wrong_method")     /* 405 */                                          \
+    X(NUMBERS, "bad_numbers")     /* 400: query or header field */                   \
+    X(FAILED, "failed_here")      /* 500 */                                          \
+    X(ENROLLED, "enrol.enrolled")                                                    \
+    X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */           \
+    X(ENROL_RATE, "enrol.rate")     /* 429 */                                        \
+    X(ENROL_FORM, "enrol.form")     /* 400 */                                        \
+    X(ENROL_TOKEN, "enrol.refused") /* 403: token, name, key */                      \
+    X(ENROL_CSP, "enrol.csp")       /* 403: CSP refused it */                        \
+    X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP is not reachable now */              \
+    X(VOUCHED, "voucher.taken")                                                      \
+    X(VOUCHER_FORM, "voucher.form")       /* 400; 404 if the task needs none */      \
+    X(VOUCHER_REFUSED, "voucher.refused") /* 403: another client's, unsigned, old */ \
+    X(VOUCHER_CSP, "voucher.csp")         /* 403: CSP refused it */                  \
+    X(VOUCHER_LINK, "voucher.no_csp")     /* 503: CSP is not reachable now */        \
+    X(VOUCHER_OVER, "voucher.over")       /* 410: the task is over */                \
     X(LIST, "trust_list_unreadable") X(LIST_OLDER, "trust_list_older")
 
 typedef enum agg_http_event {
@@ -65,28 +65,28 @@ typedef struct agg_http {
     const char *ca; /* the operator's folder (roles/ca.h); NULL: no enrolment */
     const sign_key *key;
     buckets *enrol_origin;     /* enrolment requests per address */
-    buckets *enrol_rate;       /* ... and over all, of complete ones */
-    void (*listed)(void *ctx); /* the trust list was changed by us; gets this struct */
+    buckets *enrol_rate;       /* complete enrolment requests in total */
+    void (*listed)(void *ctx); /* called when we changed the trust list; gets this struct */
     _Atomic uint64_t counts[AGG_HTTP_EVENTS_N];
     _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason */
-    atomic_bool closing; /* the server is about to stop: no request waits any more */
+    atomic_bool closing; /* the server is about to stop: no request waits */
 } agg_http;
 
 void agg_http_begin(https_request *r);
 
 /* ---- inside: http.c, enrol.c, voucher.c ---- */
 
-/* A kind of posted body about which AS asks CSP. */
+/* A kind of posted body that AS passes to CSP for a decision. */
 typedef struct agg_post_kind {
-    size_t bytes, max;                             /* of the request's state; of the body */
-    unsigned wait_ms;                              /* for CSP's answer */
-    agg_http_event no, no_csp;                     /* CSP refused it; CSP cannot be asked now */
-    void (*end)(https_request *r, sefl_status st); /* the body is here: check it, ask CSP */
-    void (*yes)(https_request *r, const uint8_t sig[SIGN_BYTES]); /* CSP's answer, its signature */
+    size_t bytes, max;         /* size of the request's state; maximum size of the body */
+    unsigned wait_ms;          /* for CSP's answer */
+    agg_http_event no, no_csp; /* CSP refused it; CSP is not reachable now */
+    void (*end)(https_request *r, sefl_status st); /* the body is complete: checks it, asks CSP */
+    void (*yes)(https_request *r, const uint8_t sig[SIGN_BYTES]); /* CSP agrees; its signature */
     void (*refuse)(https_request *r, agg_http_event e, unsigned status, const char *why);
 } agg_post_kind;
 
-/* The request's state, or the first part of it. */
+/* The request's state, or its first member. */
 typedef struct agg_post {
     const agg_post_kind *kind;
     sefl_buf body;
@@ -94,18 +94,18 @@ typedef struct agg_post {
     uint64_t until_ms;
 } agg_post;
 
-/* Takes the body. False: no memory, and no answer yet. */
+/* Accepts the body. False if there is no memory; the request is not answered yet. */
 bool agg_post_begin(https_request *r, const agg_post_kind *k);
-/* CSP was asked: answers the request when CSP has answered, or does not in time. */
+/* After asking CSP: answers the request when CSP has answered, or when time is up. */
 void agg_post_wait(https_request *r);
 
 void agg_http_count(const https_request *r, agg_http_event e);
 /* 503 or 429 with Retry-After. */
 void agg_http_later(https_request *r, unsigned status, const char *line);
-/* ENROL, from a site without a certificate, and CERTIFICATE (enrol.c). */
+/* The calls ENROL, from a site without a certificate, and CERTIFICATE (enrol.c). */
 void agg_enrol_begin(https_request *r);
 void agg_certificate(https_request *r);
-/* VOUCHER (voucher.c). */
+/* The call VOUCHER (voucher.c). */
 void agg_voucher_begin(https_request *r);
 
 #endif

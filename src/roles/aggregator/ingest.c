@@ -1,10 +1,10 @@
 /* Design.
- *  1. An upload's mutex is held while bytes are worked on, never while the network is waited for.
+ *  1. A thread holds an upload's mutex while it processes bytes, never while it waits for the network.
  *     Order of locks: the list of uploads, an upload, the role, the journal; parts.h's, the aggregator's.
- *  2. A client has one upload a round that is not over: beginning ends those before it, under their
- *     mutexes, before admission is asked. So what drop_others deletes was never acknowledged.
+ *  2. A client has one unfinished upload per round: a new one ends the earlier ones, under their
+ *     mutexes, before it asks for admission. So drop_others deletes only unacknowledged bodies.
  *  3. Nothing is acknowledged before spool_finish; journal_update_put happens under the role's lock,
- *     after a second look at admission: a round that has closed meanwhile takes nothing. */
+ *     after a second admission check: a round that has closed meanwhile accepts nothing. */
 #include "roles/aggregator/ingest.h"
 
 #include "base/alloc.h"
@@ -32,7 +32,7 @@ struct ingest {
     ingest_config c;
     body_rule *rule;
     parts *parts;
-    uint64_t skip, total; /* bytes of a head; of a body with it */
+    uint64_t skip, total; /* bytes of a head; of head and body */
     pthread_mutex_t live_lock;
     upload *live;
     _Atomic uint64_t only; /* the round that uploads may be for */
@@ -47,15 +47,15 @@ struct upload {
     round_entry who;
     char name[65];
     pthread_mutex_t lock;
-    spool *spool;    /* NULL: taken over, failed or finished */
-    body_room *room; /* the spool's; NULL: none */
+    spool *spool;    /* NULL: replaced, failed or finished */
+    body_room *room; /* the spool's; may be NULL */
     body_check check;
     uint8_t head[HEAD_MAX]; /* sealed tasks */
     size_t head_have;
-    uint8_t upload_key[SIGN_PUB_BYTES]; /* that must have signed it */
+    uint8_t upload_key[SIGN_PUB_BYTES]; /* must have signed the head */
     bool bad_head;
-    bool stays; /* a part of it may be on the disk */
-    bool over;  /* `reply` holds its answer */
+    bool stays; /* a part of it may be on disk */
+    bool over;  /* `reply` is its answer */
     ingest_reply reply;
 };
 
@@ -67,9 +67,8 @@ const char *ingest_end_name(ingest_end e)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void say(ingest *in, ingest_reply *r, ingest_end end, unsigned status, const char *fmt, ...)
-    SEFL_PRINTF(5, 6);
-static void say(ingest *in, ingest_reply *r, ingest_end end, unsigned status, const char *fmt, ...)
+static void SEFL_PRINTF(5, 6)
+    say(ingest *in, ingest_reply *r, ingest_end end, unsigned status, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -82,10 +81,10 @@ static void say(ingest *in, ingest_reply *r, ingest_end end, unsigned status, co
 
 static void say_disk(ingest *in, ingest_reply *r, const upload *u)
 {
-    /* paths stay here; the reason stands at the end of a long one */
+    /* the client must not see our paths */
     log_error(in->c.log, "update not written", lf_u64("round", u ? u->round : 0),
               lf_str("client", u ? u->name : ""), lf_str("why", sefl_last_error()));
-    say(in, r, INGEST_DISK, 503, "the update could not be written here; try again later");
+    say(in, r, INGEST_DISK, 503, "the server could not store the update; try again later");
     r->retry_s = RETRY_DISK_S;
 }
 
@@ -128,18 +127,18 @@ sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round, const ro
     SEFL_PASS(client_folder(j, folder, round, m->client));
     SEFL_PASS(wr_fmt(out, "%s/%s", folder, hex_write(hex, m->body, 32)));
     SEFL_PASS(wr_u8(out, 0));
-    out->n--; /* the terminator stands behind the path */
+    out->n--; /* the terminator follows the path */
     return SEFL_OK;
 }
 
-/* The file of this body in its client's folder: unfinished, or whole. */
+/* Returns the path of this body's file in its client's folder: unfinished, or complete. */
 static sefl_status file_of(char out[PATH_MAX], const char *folder, const upload *u, bool whole)
 {
     char hex[HEX + 1];
     return file_path(out, "%s/%s%s", folder, hex_write(hex, u->who.body, 32), whole ? "" : ".part");
 }
 
-/* Deletes the client's other bodies of this round, which it gave up. */
+/* Deletes the client's other bodies of this round, which it abandoned. */
 static void drop_others(const char *folder, const uint8_t body[32])
 {
     char hex[HEX + 1], name[PATH_MAX];
@@ -198,10 +197,10 @@ uint64_t ingest_bytes(const ingest *in)
     return atomic_load(&in->bytes);
 }
 
-/* What has arrived stays for a resumption. */
+/* Keeps what has arrived, so that the client can resume. */
 static void close_spool(upload *u)
 {
-    spool_close(u->spool); /* it may write from the body_room */
+    spool_close(u->spool); /* first: it may still write from the room */
     u->spool = NULL;
     room_give(u->room);
     u->room = NULL;
@@ -209,8 +208,8 @@ static void close_spool(upload *u)
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-/* Puts u into the list, its mutex held, and ends what its client has under way in this round: from
- * here on no other upload of this client and round can be acknowledged. */
+/* Adds u to the list, locks it, and ends its client's other uploads in this round: from here on no
+ * other upload of this client and round can be acknowledged. */
 static void take_over(ingest *in, upload *u)
 {
     pthread_mutex_lock(&in->live_lock);
@@ -221,7 +220,7 @@ static void take_over(ingest *in, upload *u)
         if (!v->over) {
             close_spool(v);
             v->over = true;
-            say(in, &v->reply, INGEST_REPLACED, 409, "taken over by a later connection");
+            say(in, &v->reply, INGEST_REPLACED, 409, "replaced by a later connection");
         }
         pthread_mutex_unlock(&v->lock);
     }
@@ -231,8 +230,7 @@ static void take_over(ingest *in, upload *u)
     pthread_mutex_unlock(&in->live_lock);
 }
 
-/* The receipt of an update, signed; Ed25519 makes the same bytes each time, so none is kept
- * here. */
+/* Signs the receipt of an update. Ed25519 is deterministic, so AS need not store receipts. */
 static sefl_status make_receipt(ingest *in, const journal_update *u, sefl_buf *out)
 {
     uint8_t bytes[RECEIPT_BYTES];
@@ -246,8 +244,8 @@ static sefl_status make_receipt(ingest *in, const journal_update *u, sefl_buf *o
     return envelope_write(out, &env);
 }
 
-/* What is known of this client, for admission. *had: what AGG_HAVE is about. With the role's
- * lock. */
+/* Asks for admission with what the journal knows about this client. *had: the stored update, for
+ * AGG_HAVE. With the role's lock. */
 static sefl_status ask_admission(ingest *in, const upload *up, uint64_t bytes, agg_verdict *v,
                                  journal_update *had)
 {
@@ -267,8 +265,7 @@ static sefl_status ask_admission(ingest *in, const upload *up, uint64_t bytes, a
     return SEFL_OK;
 }
 
-/* Answers what admission did not admit. True: admitted. Without the lock: a signature takes its
- * time. */
+/* True if admitted; otherwise answers. Without the lock: a signature takes time. */
 static bool may_go_on(ingest *in, const upload *u, ingest_reply *r, sefl_status st, agg_verdict v,
                       const journal_update *had)
 {
@@ -295,7 +292,7 @@ static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-/* Has this client vouched for an upload key? False: answered. */
+/* True if this client has vouched for an upload key; otherwise answers. */
 static bool has_voucher(ingest *in, upload *u, ingest_reply *r)
 {
     uint64_t serial;
@@ -309,7 +306,7 @@ static bool has_voucher(ingest *in, upload *u, ingest_reply *r)
     return st == SEFL_OK;
 }
 
-/* All of the head is here. SEFL_EPROTO, SEFL_EAUTH. */
+/* Verifies the complete head. SEFL_EPROTO, SEFL_EAUTH. */
 static sefl_status check_head(upload *u)
 {
     sefl_status st = SEFL_OK;
@@ -326,7 +323,7 @@ done:
     return st;
 }
 
-/* The next bytes of the body, in order. */
+/* Checks the next bytes of the body, in order. */
 static sefl_status check_piece(upload *u, sefl_span piece)
 {
     size_t left = (size_t)u->in->skip - u->head_have;
@@ -344,8 +341,8 @@ static sefl_status check_piece(upload *u, sefl_span piece)
     return SEFL_OK;
 }
 
-/* Bytes that were here before this upload are looked at again: they may stem from a process that
- * died between writing and checking, and a unit may lie across the seam. */
+/* Checks bytes again that were stored before this upload: they may come from a process that died
+ * before it checked them, and a unit may cross the boundary. */
 static sefl_status check_earlier(upload *u, const char *folder, uint64_t offset)
 {
     sefl_status st = SEFL_OK;
@@ -372,12 +369,12 @@ done:
     return st;
 }
 
-/* The part can never become an update: deletes it. */
+/* Deletes a part that can never become an update. */
 static void drop_part(ingest *in, upload *u)
 {
     char folder[PATH_MAX], path[PATH_MAX];
     u->stays = false;
-    if (atomic_load(&in->only) != u->round || /* else all of that round goes, or is gone */
+    if (atomic_load(&in->only) != u->round || /* otherwise the whole round is deleted anyway */
         client_folder(in->c.journal, folder, u->round, u->who.client) != SEFL_OK)
         return;
     for (int whole = 0; whole < 2; whole++)
@@ -399,7 +396,7 @@ static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
         say(in, r, INGEST_NOT_CIPHER, 422, "%s", why);
     } else if (st == SEFL_EAUTH) {
         u->stays = false; /* the spool has deleted it */
-        say(in, r, INGEST_HASH, 422, "the bytes do not have the hash that was announced");
+        say(in, r, INGEST_HASH, 422, "the bytes do not match the announced hash");
     } else if (st == SEFL_ERANGE) {
         say(in, r, INGEST_SIZE, 413, "%s", why);
     } else {
@@ -407,7 +404,8 @@ static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
     }
 }
 
-/* Where this body goes on, by the size of what is here: nothing is read. */
+/* Returns the offset at which this body continues, by the size of the stored part; reads
+ * nothing. */
 static sefl_status offset_here(ingest *in, const upload *u, uint64_t *offset)
 {
     char folder[PATH_MAX];
@@ -416,7 +414,7 @@ static sefl_status offset_here(ingest *in, const upload *u, uint64_t *offset)
     return SEFL_OK;
 }
 
-/* May this client leave a part here? False: answered. */
+/* True if this client may leave a part here; otherwise answers. */
 static bool takes_part(ingest *in, upload *u, const ingest_ask *ask, ingest_reply *r)
 {
     sefl_status st = SEFL_OK;
@@ -432,7 +430,7 @@ done:
     if (st != SEFL_OK) {
         say_disk(in, r, u);
     } else if (!fits) {
-        say(in, r, INGEST_PARTS, 503, "clients of your CA have too many unfinished updates here");
+        say(in, r, INGEST_PARTS, 503, "clients of your CA have too many unfinished uploads here");
         r->retry_s = RETRY_PARTS_S;
     }
     buf_clear(&bodies);
@@ -444,7 +442,7 @@ static sefl_status open_spool(ingest *in, upload *u, uint64_t offset)
     char folder[PATH_MAX];
     SEFL_PASS(client_folder(in->c.journal, folder, u->round, u->who.client));
     drop_others(folder, u->who.body);
-    if (offset == 0) /* else some of it is not in the room */
+    if (offset == 0) /* otherwise the first bytes are not in the room */
         u->room = body_pool_take(in->c.admission.body_pool);
     SEFL_PASS(spool_open(&u->spool, folder, u->who.body, in->skip, in->total,
                          u->room ? room_bytes(u->room) : NULL));
@@ -493,7 +491,7 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
         goto done;
     uint64_t here = ask->offset;
     st = offset_here(in, u, &here);
-    if (st == SEFL_OK && here == ask->offset) { /* only then is it worth reading all of it */
+    if (st == SEFL_OK && here == ask->offset) { /* otherwise reading it is a waste */
         if (!takes_part(in, u, ask, r))
             goto done;
         st = open_spool(in, u, here);
@@ -503,19 +501,19 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
         say_failed(in, u, r, st);
     } else if (here != ask->offset) {
         r->offset = here;
-        say(in, r, INGEST_OFFSET, 409, "%" PRIu64 " bytes are here, not %" PRIu64, r->offset,
+        say(in, r, INGEST_OFFSET, 409, "%" PRIu64 " bytes are stored, not %" PRIu64, r->offset,
             ask->offset);
     } else {
         *out = u;
     }
 done:
-    u->over = *out == NULL; /* then it is counted already */
+    u->over = *out == NULL; /* it is counted already */
     pthread_mutex_unlock(&u->lock);
     if (!*out)
         upload_free(u);
 }
 
-/* Is this body arriving just now? Then its bytes are not all in the file yet. */
+/* True if this body is arriving now: then its bytes are not all in the file yet. */
 static bool offset_live(ingest *in, const upload *u, uint64_t *offset)
 {
     bool found = false;
@@ -568,7 +566,7 @@ sefl_status upload_bytes(upload *u, sefl_span piece)
         say_verdict(in, &u->reply, AGG_LATE);
         SEFL_CHECK(false, SEFL_ESTATE, "the round is over");
     }
-    /* checked first: what stands in a part has passed, but for the unit at its end */
+    /* check first: a stored part has passed the checks, except for the unit at its end */
     st = check_piece(u, piece);
     if (st == SEFL_OK)
         st = spool_write(u->spool, piece);
@@ -583,7 +581,8 @@ done:
     return st;
 }
 
-/* The body is durable: the second look at admission, the journal, the set; all of it or none. */
+/* The body is durable: checks admission again, writes the journal and adds the update to the set;
+ * all or nothing. */
 static void acknowledge(ingest *in, upload *u, ingest_reply *r)
 {
     agg_verdict v = AGG_OVER;
@@ -608,10 +607,10 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     }
     pthread_mutex_unlock(in->c.admission.lock);
     if (may_go_on(in, u, r, st, v, &had)) {
-        say(in, r, INGEST_TAKEN, 200, "taken");
+        say(in, r, INGEST_TAKEN, 200, "accepted");
         r->receipt = receipt, receipt = (sefl_buf){ 0 };
     } else if (r->status != 200 && r->end != INGEST_DISK) {
-        drop_part(in, u); /* not after our own failure: a row whose sync failed may yet be there */
+        drop_part(in, u); /* not after our own failure: a row whose sync failed may still exist */
     }
     buf_clear(&receipt);
 }
@@ -626,7 +625,7 @@ void upload_end(upload *u, ingest_reply *r)
         if (atomic_load(&in->only) != u->round) {
             say_verdict(in, &u->reply, AGG_LATE);
         } else if (spool_offset(u->spool) < in->total) {
-            say(in, &u->reply, INGEST_CUT, 400, "broke off after %" PRIu64 " of %" PRIu64 " bytes",
+            say(in, &u->reply, INGEST_CUT, 400, "ended after %" PRIu64 " of %" PRIu64 " bytes",
                 spool_offset(u->spool), in->total);
             u->reply.offset = spool_offset(u->spool);
         } else {

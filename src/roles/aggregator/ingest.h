@@ -1,29 +1,28 @@
-/* ingest: how an update's bytes become an acknowledged update.
+/* ingest: receives updates, makes them durable and acknowledges them.
  *
  * A body arrives in pieces on some thread of the server. In a sealed task its head comes first
- * (protocol/head.h): it must be of this client, for these units, and signed with the upload key
- * that the client has vouched for (sum/upload_keys.h), before a unit is taken. Each piece is
- * checked unit by unit (body.h), hashed and written (store/journal/spool.h). When it is complete
- * and its hash is right it is made durable, then its receipt is signed and its row written to the
- * journal, in one step under the role's lock with the question whether the round still takes it;
- * only then the receipt leaves and the body goes to the running sum (collect.h). A client that
- * dies in mid-upload leaves a part of its own and nothing else.
+ * (protocol/head.h): before AS accepts a unit, the head must name this client and these units and
+ * be signed with the upload key that the client has vouched for (sum/upload_keys.h). AS checks each
+ * piece unit by unit (body.h), hashes and writes it (store/journal/spool.h). When the body is
+ * complete and its hash matches, AS makes it durable and signs its receipt. Then, under the role's
+ * lock, it asks whether the round still accepts the update and writes its row to the journal. Only
+ * then does the receipt leave and the body go to the running sum (collect.h). A client that dies in
+ * mid-upload leaves only its own partial upload (a part).
  *
- *     ingest_begin(in, &u, &ask, &reply)        u: take the bytes; NULL: answer with reply
+ *     ingest_begin(in, &u, &ask, &reply)         u: send it the bytes; NULL: answer with reply
  *     upload_bytes(u, piece)                     a failure: answer with upload_end's reply
- *     upload_end(u, &reply)                      200 and the receipt, or why not
- *     upload_free(u)                             always; what has arrived stays for a resumption
+ *     upload_end(u, &reply)                      200 and the receipt, or the reason
+ *     upload_free(u)                             always; keeps what has arrived, to resume later
  *
- * The fingerprint of its certificate's key identifies a client, nothing that it sends. Bodies lie
- * in round-N/bodies/CLIENT/HASH: no client can resume another's part or get the receipt for
- * another's body. A body that another client has in this round, or that any client had in an
- * earlier round, is refused (honest bodies never coincide: their coins differ). A client has one
- * part per round: another body, or the same one on a new connection, ends the previous upload.
- * parts.h limits the parts of a CA whose members are not listed.
+ * Only the fingerprint of its certificate's key identifies a client, nothing that it sends. Bodies
+ * are stored in round-N/bodies/CLIENT/HASH: no client can resume another's part or get the receipt
+ * for another's body. AS refuses a body that another client has in this round, or that any client
+ * had in an earlier round (honest bodies never coincide: their coins differ). A client has one part
+ * per round: another body, or the same one on a new connection, ends the previous upload. parts.h
+ * limits the parts of a CA whose members are not listed.
  *
  * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts). Memory: a
- * head and 8 units an upload, whatever its size, and a room (body_pool.h) where one is free; 112
- * bytes for each update of the open round. */
+ * head and 8 units per upload, whatever its size, and a room (body_pool.h) if one is free. */
 #ifndef ROLES_AGGREGATOR_INGEST_H
 #define ROLES_AGGREGATOR_INGEST_H
 
@@ -39,25 +38,25 @@
 
 #include <pthread.h>
 
-/* How an upload ended: name, counter's name. */
-#define INGEST_END_LIST(X)                                                        \
-    X(TAKEN, "taken")           /* acknowledged */                                \
-    X(AGAIN, "again")           /* already here: the receipt is sent again */     \
-    X(OTHER, "other_body")      /* this client has another one in this round */   \
-    X(COPIED, "copied")         /* another client's, or another round's, body */  \
-    X(LATE, "late")             /* round closed, or the task over */              \
-    X(EARLY, "early")           /* no such round yet */                           \
-    X(SIZE, "size")             /* not the size of an update */                   \
-    X(OFFSET, "offset")         /* does not go on where we are */                 \
-    X(LIMIT, "limit")           /* max_rounds_per_client */                       \
-    X(FULL, "full")             /* clients_max are in */                          \
-    X(PARTS, "parts")           /* its CA's clients have too many parts */        \
-    X(VOUCHER, "no_voucher")    /* none for its upload key */                     \
-    X(HEAD, "head")             /* no head of this client for these units */      \
-    X(NOT_CIPHER, "not_cipher") /* a unit that is no ciphertext */                \
-    X(HASH, "hash")             /* other bytes than the hash says */              \
-    X(REPLACED, "replaced")     /* the client came again on another connection */ \
-    X(CUT, "cut")               /* broke off; the part stays */                   \
+/* How an upload ended: X(name, counter's name). */
+#define INGEST_END_LIST(X)                                                         \
+    X(TAKEN, "taken")           /* acknowledged */                                 \
+    X(AGAIN, "again")           /* already stored: the receipt is sent again */    \
+    X(OTHER, "other_body")      /* this client has another one in this round */    \
+    X(COPIED, "copied")         /* a body of another client or round */            \
+    X(LATE, "late")             /* the round is closed, or the task is over */     \
+    X(EARLY, "early")           /* the round is not open yet */                    \
+    X(SIZE, "size")             /* not the size of an update */                    \
+    X(OFFSET, "offset")         /* does not continue where the stored part ends */ \
+    X(LIMIT, "limit")           /* max_rounds_per_client */                        \
+    X(FULL, "full")             /* the round has clients_max updates */            \
+    X(PARTS, "parts")           /* its CA's clients have too many parts */         \
+    X(VOUCHER, "no_voucher")    /* no voucher for its upload key */                \
+    X(HEAD, "head")             /* not a head of this client for these units */    \
+    X(NOT_CIPHER, "not_cipher") /* a unit is not a ciphertext */                   \
+    X(HASH, "hash")             /* the bytes do not match the announced hash */    \
+    X(REPLACED, "replaced")     /* replaced by the client's newer connection */    \
+    X(CUT, "cut")               /* interrupted; the part stays */                  \
     X(DISK, "disk")             /* could not be written here */
 
 typedef enum ingest_end {
@@ -72,27 +71,27 @@ const char *ingest_end_name(ingest_end e);
 typedef struct ingest ingest;
 typedef struct upload upload;
 
-/* The role's side. All three are called with `lock` held. */
+/* The role's callbacks, called with `lock` held. */
 typedef struct ingest_admission {
     void *ctx;
     pthread_mutex_t *lock;
     body_pool *body_pool; /* NULL: none */
     agg_verdict (*admit)(void *ctx, const agg_upload *u);
-    /* Does another client have this body in this round, or was it in another round? */
+    /* True if another client has this body in this round, or any client had it in an earlier one. */
     bool (*has_body)(void *ctx, const round_entry *m);
-    /* Durable and acknowledged from now on. body: all of its bytes, to be given back; or NULL. */
+    /* The update is durable and acknowledged. body: its bytes, which the role gives back; or NULL. */
     void (*took)(void *ctx, uint64_t round, const round_entry *m, body_room *body);
 } ingest_admission;
 
 typedef struct ingest_config {
     const uint8_t *task;    /* id, 32 bytes */
-    const seal_suite *seal; /* of the heads (protocol/head.h); NULL: bodies have none */
+    const seal_suite *seal; /* of the heads (protocol/head.h); NULL: no heads */
     const ahe_params *ahe;
     const ahe_pub *pub;
     journal *journal;
     const sign_key *key;
     ingest_admission admission;
-    unsigned parts_most; /* unfinished bodies of one issuer's clients (parts.h); 0: no limit */
+    unsigned parts_most; /* maximum of unfinished bodies per issuer (parts.h); 0: no limit */
     const sefl_clock *wall;
     sefl_log *log;
 } ingest_config;
@@ -100,18 +99,17 @@ typedef struct ingest_config {
 /* A client's request. */
 typedef struct ingest_ask {
     uint64_t round;
-    const uint8_t *client; /* fingerprint, from its certificate */
-    const uint8_t
-        *issuer;      /* the CA that alone vouches for it; NULL: a list has it, or none is there */
-    const char *name; /* common name, for people */
-    uint8_t body[32]; /* BLAKE3 of the units */
+    const uint8_t *client;  /* fingerprint, from its certificate */
+    const uint8_t *issuer;  /* its CA, if only that vouches for it; NULL: listed, or no list */
+    const char *name;       /* common name, for people */
+    uint8_t body[32];       /* BLAKE3 of the units */
     uint64_t offset, total; /* bytes [offset, total) follow ... */
-    uint64_t length;        /* ... and this many were announced */
+    uint64_t length;        /* ... and Content-Length announces this many */
 } ingest_ask;
 
 /* The answer: status, a line of text, or a receipt. */
 typedef struct ingest_reply {
-    ingest_end end; /* as it was counted; with status 200 of a HEAD: none */
+    ingest_end end; /* as counted; not set for a HEAD with status 200 */
     unsigned status;
     char text[256];
     uint64_t offset;  /* header Sefl-Offset; UINT64_MAX: none */
@@ -122,7 +120,7 @@ typedef struct ingest_reply {
 sefl_status ingest_new(ingest **out, const ingest_config *c) SEFL_MUST_CHECK;
 void ingest_free(ingest *in);
 
-/* *out is NULL where the reply is the whole answer. */
+/* *out is NULL if the reply is the whole answer. */
 void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply *r);
 sefl_status upload_bytes(upload *u, sefl_span piece) SEFL_MUST_CHECK;
 void upload_end(upload *u, ingest_reply *r);
@@ -131,18 +129,18 @@ void upload_free(upload *u);
 /* Deletes the unfinished uploads of clients that may no longer connect; called once a second. */
 void ingest_sweep(ingest *in, parts_still *still, void *ctx);
 
-/* Bytes of this body that are here already (HEAD). */
+/* Replies with the number of bytes of this body that are stored already (HEAD). */
 void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r);
 
-/* The path of an acknowledged body. */
+/* Appends the path of an acknowledged body and a NUL, which out->n does not count. */
 sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round,
                              const round_entry *m) SEFL_MUST_CHECK;
 
-/* Ends every upload of another round than this at its next byte; 0: of all. */
+/* Ends every upload for another round at its next byte; 0: every upload. */
 void ingest_only_round(ingest *in, uint64_t round);
 
 uint64_t ingest_count(const ingest *in, ingest_end e);
-/* Bytes of bodies received since the start. */
+/* Returns the number of body bytes received since the start. */
 uint64_t ingest_bytes(const ingest *in);
 
 #endif

@@ -19,7 +19,7 @@
 enum {
     RETRY_MS = 500,
     RETRY_STEPS = 7, /* doubled up to 64 s */
-    LOOK_MS = 500,   /* how often a lane looks whether the pool needs more */
+    LOOK_MS = 500,   /* how often a lane checks whether the pool needs more */
     SAY_MS = 5000,   /* how often a wait logs its progress */
     TRIES = 3,       /* of each lane, until a wait gives up */
 };
@@ -29,24 +29,24 @@ typedef struct lane {
     unsigned i;
     pthread_t thread;
     channel *inner; /* the stream */
-    channel held;   /* the same, but it pauses during a reveal */
+    channel held;   /* the same stream, paused during a reveal */
     uint64_t generation;
     uint8_t pair[LINK_PAIR];
-    unsigned failures; /* in a row */
-    uint64_t retry_ms; /* not before */
+    unsigned failures; /* consecutive */
+    uint64_t retry_ms; /* earliest time of the next try */
 } lane;
 
 struct lanes {
     lanes_config c;
-    uint64_t session, want; /* values: of a session; below which the pool is filled */
+    uint64_t session, want; /* values per session; lanes fill the pool up to `want` */
 
     pthread_mutex_t lock;
     pthread_cond_t moved;
     bool stop, bound, stale, revealing, waiting;
     uint64_t generation, pending, sessions;
     uint8_t pair[LINK_PAIR];
-    unsigned failures; /* of all lanes, since a session succeeded */
-    char ended[200];   /* "": the task goes on */
+    unsigned failures; /* of all lanes since the last successful session */
+    char ended[200];   /* "": the task continues */
     lanes_work done;   /* since lanes_done */
 
     lane lane[LANES_MAX];
@@ -69,33 +69,33 @@ uint64_t lanes_pool_max(const task *t)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Ends what was done with the lock: threads that wait look again. */
+/* Wakes the waiting threads and releases the lock. */
 static void unlock_moved(lanes *l)
 {
     pthread_cond_broadcast(&l->moved);
     pthread_mutex_unlock(&l->lock);
 }
 
-/* With the lock: is there something for one more session? */
+/* With the lock: true if the pool needs one more session. */
 static bool wanted(lanes *l)
 {
     return l->bound && !l->stale && !l->ended[0] && !(l->revealing && !l->waiting) &&
            shares_pool_have(l->c.pool) + l->pending < l->want;
 }
 
-/* With the lock. */
+/* With the lock: true if the lane belongs to the current link. */
 static bool is_current(const lane *x)
 {
     return !x->l->stop && x->l->bound && x->generation == x->l->generation;
 }
 
-/* Waits for work; false: the end. */
+/* Waits for work; false if the lane must end. */
 static bool next(lane *x)
 {
     lanes *l = x->l;
     pthread_mutex_lock(&l->lock);
     for (;;) {
-        if (x->generation != l->generation) /* another link, another try */
+        if (x->generation != l->generation) /* a new link: try at once */
             x->generation = l->generation, x->retry_ms = x->failures = 0;
         uint64_t now = clock_ms(l->c.mono);
         if (l->stop || (wanted(l) && now >= x->retry_ms))
@@ -144,13 +144,13 @@ static const channel_ops held_ops = { held_send, held_recv, held_flush };
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* The task must not go on; logged once, and the first reason stays. */
+/* Ends the task; logs it once and keeps the first reason. */
 static void end_task(lanes *l, const char *why)
 {
     pthread_mutex_lock(&l->lock);
     if (!l->ended[0]) {
         snprintf(l->ended, sizeof l->ended, "%s", why);
-        log_error(l->c.log, "no more noise shares: the task has ended", lf_str("why", why));
+        log_error(l->c.log, "no more noise shares: the task is over", lf_str("why", why));
     }
     unlock_moved(l);
 }
@@ -163,10 +163,10 @@ const char *lanes_ended(lanes *l)
     return why;
 }
 
-#define CAUGHT_TEXT     "an audit shows that CSP garbled another circuit than agreed"
+#define CAUGHT_TEXT     "an audit shows that CSP garbled a wrong circuit"
 #define UNANSWERED_TEXT "CSP did not answer two audits"
 
-/* What an audit has shown, durable before anything goes on. */
+/* Records the result of an audit, durably, before the lane continues. */
 static sefl_status judge(lanes *l, const shares_result *r)
 {
     unsigned count = 1;
@@ -174,7 +174,8 @@ static sefl_status judge(lanes *l, const shares_result *r)
     if (shown && l->c.records)
         SEFL_PASS(audit_record_save(NULL, &r->record, l->c.records));
     if (r->outcome == SHARES_AUDITED) {
-        log_info(l->c.log, "noise session audited: CSP did what it had to", lf_hash("id", r->id));
+        log_info(l->c.log, "noise session audited: CSP followed the protocol",
+                 lf_hash("id", r->id));
     } else if (r->outcome == SHARES_CAUGHT) {
         end_task(l, CAUGHT_TEXT);
         if (l->c.journal)
@@ -189,7 +190,7 @@ static sefl_status judge(lanes *l, const shares_result *r)
     return SEFL_OK;
 }
 
-/* What earlier lives have seen. */
+/* Restores what earlier processes recorded. */
 static sefl_status recall(lanes *l)
 {
     sefl_status st = SEFL_OK;
@@ -221,7 +222,7 @@ static sefl_status hear_yes(lane *x)
     if (st != SEFL_OK || no == 0)
         return st;
     if (no == LINK_NO_CHECKS)
-        end_task(l, "CSP has ended it: too many checks of our transfers failed there");
+        end_task(l, "CSP ended it: too many checks of our transfers failed there");
     pthread_mutex_lock(&l->lock);
     if (no == LINK_NO_PAIR && x->generation == l->generation)
         l->stale = true;
@@ -229,7 +230,7 @@ static sefl_status hear_yes(lane *x)
     return sefl_fail(SEFL_ESTATE, "CSP refused a lane: %s", link_no_text(no));
 }
 
-/* With the place in `pending` taken. */
+/* Runs one session, which `pending` includes already. */
 static sefl_status session(lane *x, uint64_t *values, uint64_t serial)
 {
     sefl_status st = SEFL_OK;
@@ -250,14 +251,14 @@ static sefl_status session(lane *x, uint64_t *values, uint64_t serial)
     uint64_t began = clock_ns(l->c.mono);
     st = shares_evaluate(&got, values, &x->held, &p, &rng);
     if (st != SEFL_OK) {
-        char why[300]; /* of the session, not of what follows */
+        char why[300]; /* the session's message: judge may replace it */
         snprintf(why, sizeof why, "%s", sefl_last_error());
         sefl_status noted = judge(l, &got);
         st = noted == SEFL_OK ? sefl_fail(st, "%s", why) : noted;
         goto done;
     }
     if (got.outcome != SHARES_KEPT)
-        SEFL_TRY(judge(l, &got)); /* whatever CSP says next */
+        SEFL_TRY(judge(l, &got)); /* before CSP's next answer */
     SEFL_TRY(hear_yes(x));
     if (got.outcome != SHARES_KEPT)
         goto done;
@@ -273,7 +274,7 @@ done:
     return st;
 }
 
-/* Takes a place for one more session; false: none is wanted now. */
+/* Reserves one more session; false if the pool needs none now. */
 static bool begin(lane *x, uint64_t *serial)
 {
     lanes *l = x->l;
@@ -333,7 +334,7 @@ static void failed(lane *x, sefl_status st)
         log_warn(l->c.log, "a lane to CSP failed", lf_u64("lane", x->i),
                  lf_str("why", sefl_last_error()));
         if (st == SEFL_EPROTO || st == SEFL_ECRYPTO)
-            shares_pool_clear(l->c.pool); /* a peer that does not do as agreed */
+            shares_pool_clear(l->c.pool); /* the peer violates the protocol */
         l->failures++;
         x->retry_ms = clock_ms(l->c.mono) +
                       ((uint64_t)first << (x->failures < RETRY_STEPS ? x->failures : RETRY_STEPS));
@@ -414,7 +415,7 @@ void lanes_bind(lanes *l, const uint8_t *pair)
         memcpy(l->pair, pair, sizeof l->pair);
     shares_pool_clear(l->c.pool);
     unlock_moved(l);
-    interrupt_all(l); /* those of the link before */
+    interrupt_all(l); /* the previous link's lanes */
 }
 
 void lanes_hold(lanes *l, bool revealing)
@@ -446,9 +447,9 @@ sefl_status lanes_wait(lanes *l, uint64_t count)
         SEFL_CHECK(!l->ended[0], SEFL_ESTATE, "no noise shares: %s", l->ended);
         if (have >= count)
             break;
-        SEFL_CHECK(l->bound && !l->stale, SEFL_ECLOSED, "no noise shares: CSP knows another link");
+        SEFL_CHECK(l->bound && !l->stale, SEFL_ECLOSED, "no noise shares: CSP has another link");
         SEFL_CHECK(l->failures < TRIES * l->c.count, SEFL_ECLOSED,
-                   "no noise shares: no lane gets anywhere");
+                   "no noise shares: all lanes keep failing");
         if (now - said >= SAY_MS) {
             log_info(l->c.log, "waiting for noise shares", lf_u64("have", have),
                      lf_u64("want", count));

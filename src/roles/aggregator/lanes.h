@@ -1,9 +1,9 @@
-/* lanes: the servers make noise shares (mpc/noise/shares.h) beside the rounds, on their own
- * streams and threads, and keep them in a pool at each server (mpc/noise/pool.h). Only joint
+/* lanes: the servers generate noise shares (mpc/noise/shares.h) in parallel with the rounds, on
+ * separate streams and threads, and each keeps its shares in a pool (mpc/noise/pool.h). Only joint
  * noise needs lanes.
  *
  *     AS    lanes_bind(l, pair);                       // the link to CSP is up: WELCOME's pair
- *           SEFL_TRY(lanes_wait(l, values));           // a reveal needs this many
+ *           SEFL_TRY(lanes_wait(l, values));           // a reveal needs this many values
  *           lanes_hold(l, true); ... lanes_hold(l, false);         // around a reveal
  *           lanes_bind(l, NULL);                       // the link is down
  *     CSP   lane_host_bind(h, pair);                   // csp_config.paired
@@ -11,35 +11,35 @@
  *           lane_host_unbind(h);                       // the link is down
  *
  * A lane is one thread per server with its own stream (ALPN LANE_ALPN). AS dials, names the link
- * that the lane belongs to, and asks for one session after the other until the pool is full; then
- * it hangs up:
+ * that the lane belongs to, and requests sessions one after another until the pool is full; then it
+ * hangs up:
  *
  *     AS    LANE pair              CSP   YES, or NO: PAIR (another link), CHECKS (the task is over)
  *     AS    FILL count             CSP   YES, or NO: CHECKS
  *           shares_evaluate              shares_garble
  *                                        YES: its shares are in the pool. Then AS adds its own.
  *
- * count is always lanes_session of the task. So AS never picks shares that CSP does not have yet.
- * A lane that breaks leaves at most shares at CSP that AS never names; a full pool erases the
- * oldest ones.
+ * count is always lanes_session of the task. AS adds its shares last, so it never picks shares that
+ * CSP does not have yet. A broken lane leaves at most shares at CSP that AS never names; a full
+ * pool erases the oldest ones.
  *
- * When. A lane begins a session while the pool, with the sessions under way, has fewer shares
- * than two rounds need. During a reveal all lanes pause, even in the middle of a session, unless
- * the reveal itself waits for shares. Lanes run at low priority (nice 10).
+ * When. A lane begins a session while the pool, including running sessions, has fewer shares than
+ * two rounds need. During a reveal all lanes pause, even in the middle of a session, unless the
+ * reveal itself waits for shares. Lanes run at low priority (nice 10).
  *
- * Erasing. Shares are bound to a link; another link has another pair, also after a restart of
- * either server. A server that notices a broken protocol or a failed check erases its pool, and
- * the other server learns that by NO SLICE. A lane whose connection breaks loses its own session
- * and nothing else: nothing of that session was in a pool.
+ * Erasing. Shares are bound to a link; a new link has a new pair, even after a restart of either
+ * server. A server that detects a protocol violation or a failed check erases its pool, and the
+ * other server learns of it by NO SLICE. A lane whose connection breaks loses only its own session,
+ * none of which was in a pool.
  *
- * Checks. A check of AS's transfers that fails at CSP (SEFL_ECRYPTO from shares_garble) is no
- * accident. CSP logs an error and counts it in its journal (fact 0 "checks"). At CSP_CHECKS_MAX
- * the task is over: every lane and every question on the link gets NO CHECKS, and AS ends with an
- * error (lanes_ended).
+ * Checks. If a check of AS's transfers fails at CSP (SEFL_ECRYPTO from shares_garble), it is not an
+ * accident. CSP logs an error and counts it in its journal (fact 0 "checks"). At CSP_CHECKS_MAX the
+ * task is over: every lane and every request on the link gets NO CHECKS, and AS ends with an error
+ * (lanes_ended).
  *
- * Audits (noise/audit.h). AS audits one session in `audit`. An audit that shows another circuit
- * ends the task at AS for ever (fact 0 "caught"); so does the second audit that CSP does not
- * answer (fact 0 "unanswered"). Records are files in the folder `records`.
+ * Audits (noise/audit.h). AS audits one in `audit` sessions. An audit that reveals a wrong circuit
+ * ends the task at AS for good (fact 0 "caught"); so does the second audit that CSP does not answer
+ * (fact 0 "unanswered"). Audit records are files in the folder `records`.
  *
  * Memory: the pool takes 4 bytes per value (5 with more than 20 bits in the ring) for at most two
  * rounds and one session per lane; a running session takes 8 bytes per value and about 6 MB.
@@ -61,66 +61,65 @@
 
 enum { LANES_MAX = 16, LANES_LINK = LANES_MAX, LANES_UNANSWERED_MAX = 2 };
 
-/* Values of one session: 2^16 to 2^20, two rounds' worth if that is in between; more where a
- * slice would have too many parts. */
+/* Returns the number of values per session: two rounds' worth, but at least 2^16 and at most 2^20;
+ * more if a slice would have too many parts. */
 uint64_t lanes_session(const task *t);
-/* What a pool of this task may hold: two rounds' shares and a session for each of LANES_MAX lanes. */
+/* Returns the capacity of this task's pool: shares for two rounds and one session for each of
+ * LANES_MAX lanes. */
 uint64_t lanes_pool_max(const task *t);
 
 /* ---- AS -------------------------------------------------------------------------------------- */
 
-/* How streams to CSP are made: those of lanes (below lanes_config.count), and the link's
- * (LANES_LINK). */
+/* How to connect to CSP: slots below lanes_config.count are lanes, LANES_LINK is the link. */
 typedef struct csp_dial {
     void *ctx;
     sefl_status (*dial)(void *ctx, unsigned lane, channel **out); /* on the lane's thread */
-    void (*hang_up)(void *ctx, unsigned lane);   /* closes what dial made; no stream is fine */
-    void (*interrupt)(void *ctx, unsigned lane); /* from another thread: what waits fails soon;
-                                                  * may be NULL */
+    void (*hang_up)(void *ctx, unsigned lane);   /* closes the stream, if there is one */
+    void (*interrupt)(void *ctx, unsigned lane); /* from another thread: its waits fail; or NULL */
 } csp_dial;
 
 typedef struct lanes_config {
     const task *task;
     shares_pool *pool;
-    unsigned count; /* of lanes, 1 to LANES_MAX; 0: 1 */
+    unsigned count; /* number of lanes, 1 to LANES_MAX; 0: 1 */
     csp_dial dial;
-    journal *journal;        /* NULL: nothing is remembered (tests) */
+    journal *journal;        /* NULL: keeps nothing across restarts (tests) */
     const sefl_coins *coins; /* purpose "shares" */
-    uint64_t audit;          /* audits one session in this many; 0: none */
-    const char *records;     /* folder; NULL: they are not kept */
+    uint64_t audit;          /* audits one in this many sessions; 0: none */
+    const char *records;     /* folder of audit records; NULL: not kept */
     sefl_log *log;
     const sefl_clock *mono;
-    unsigned retry_ms; /* after the first failure in a row; 0: 500 */
-    uint64_t session;  /* 0: lanes_session; tests have small ones */
+    unsigned retry_ms; /* pause after a first failure; 0: 500 */
+    uint64_t session;  /* values per session; 0: lanes_session (tests use fewer) */
 } lanes_config;
 
 typedef struct lanes lanes;
 
 sefl_status lanes_new(lanes **out, const lanes_config *c) SEFL_MUST_CHECK;
-/* Stops, and waits for the threads. NULL is fine. */
+/* Stops and waits for the threads. NULL is allowed. */
 void lanes_free(lanes *l);
-/* Whatever waits ends soon, and nothing begins any more. */
+/* Ends all waits soon; no new session begins. */
 void lanes_stop(lanes *l);
 
 /* The link is up (LINK_PAIR bytes), or down (NULL). The pool is empty afterwards. */
 void lanes_bind(lanes *l, const uint8_t *pair);
 
-/* A reveal begins, or is over. */
+/* Pauses the lanes while a reveal runs (true), or lets them continue. */
 void lanes_hold(lanes *l, bool revealing);
 
-/* Waits until `count` values can be picked, and logs its progress. SEFL_ECLOSED: CSP knows this
- * link no more, or no lane gets anywhere: dial anew. SEFL_ESTATE: the task has ended
- * (lanes_ended). SEFL_ECANCELLED: lanes_stop. */
+/* Waits until the pool has `count` values, and logs its progress. SEFL_ECLOSED: CSP no longer knows
+ * this link, or all lanes keep failing: dial again. SEFL_ESTATE: the task has ended (lanes_ended).
+ * SEFL_ECANCELLED: lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
 
-/* The lanes' work since the last call: bytes both ways, and seconds of their sessions. */
+/* The lanes' work since the last call: bytes in both directions, and seconds of their sessions. */
 typedef struct lanes_work {
     uint64_t bytes;
     double seconds;
 } lanes_work;
 lanes_work lanes_done(lanes *l);
 
-/* CSP has ended the task after failed checks, or an audit has: NULL, or why. */
+/* Returns why the task has ended (failed checks at CSP, or an audit), or NULL. */
 const char *lanes_ended(lanes *l);
 
 /* ---- CSP ------------------------------------------------------------------------------------- */
@@ -129,12 +128,12 @@ typedef struct lane_host_config {
     const task *task;
     shares_pool *pool;
     const sign_key *key;     /* signs sessions */
-    journal *journal;        /* NULL: failed checks are counted in memory (tests) */
+    journal *journal;        /* NULL: counts failed checks in memory (tests) */
     const sefl_coins *coins; /* purpose "shares" */
     sefl_log *log;
     uint64_t session; /* 0: lanes_session */
     void *ctx;
-    void (*failed)(void *ctx); /* a check has: count it; may be NULL */
+    void (*failed)(void *ctx); /* called after a failed check; may be NULL */
 } lane_host_config;
 
 typedef struct lane_host lane_host;
@@ -143,19 +142,19 @@ sefl_status lane_host_new(lane_host **out, const lane_host_config *c) SEFL_MUST_
 void lane_host_free(lane_host *h); /* ends all lanes */
 
 /* The link is up (LINK_PAIR bytes), or down (NULL). The pool is empty afterwards, and lanes of the
- * link before end with their next question. */
+ * previous link end at their next request. */
 void lane_host_bind(lane_host *h, const uint8_t *pair);
-/* Cuts every lane off, waits for its thread, empties the pool. */
+/* Disconnects every lane, waits for its thread, empties the pool. */
 void lane_host_unbind(lane_host *h);
 
-/* Takes the stream of a new lane and serves it on a thread of its own. SEFL_ESTATE: LANES_MAX are
- * there; the stream is closed then. By the owner's thread, as unbind. */
+/* Takes ownership of a new lane's stream and serves it on a separate thread. SEFL_ESTATE, and
+ * closes the stream, if LANES_MAX lanes are running. Only on the owner's thread, like unbind. */
 sefl_status lane_host_take(lane_host *h, tls *t) SEFL_MUST_CHECK;
 
-/* Answers until the lane ends: SEFL_OK when AS has hung up between two sessions. */
+/* Serves one lane until it ends: SEFL_OK if AS hung up between two sessions. */
 sefl_status lane_host_serve(lane_host *h, channel *ch) SEFL_MUST_CHECK;
 
-/* Failed checks in this task; for csp_config.checks. */
+/* Returns the number of failed checks in this task; for csp_config.checks. */
 unsigned lane_host_checks(lane_host *h);
 
 #endif

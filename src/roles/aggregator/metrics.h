@@ -1,5 +1,5 @@
-/* metrics: an aggregator's lines of metrics.jsonl (report/run_log.h): numbers that everybody may
- * know. They have no count of clients and no bytes of uploads where participation is not published.
+/* metrics: the aggregator's lines in metrics.jsonl (report/run_log.h): public numbers only. They
+ * omit the number of clients and upload bytes if the task does not publish participation.
  *
  *     {"round":3,"skipped":false,"clients":8,"perplexity":107.3,"epsilon_server":0.83,
  *      "epsilon_others":0.31,"epsilon_target":3,"seconds":12.4,"ahead_seconds":0.5,

@@ -16,7 +16,7 @@ enum { HEX = 64 };
 
 typedef struct part {
     uint8_t client[32], issuer[32];
-    bool member;       /* then there is no issuer */
+    bool member;       /* listed: no issuer */
     const void *owner; /* NULL: not arriving now */
 } part;
 
@@ -31,12 +31,10 @@ struct parts {
 
 sefl_status parts_new(parts **out, unsigned most)
 {
-    sefl_status st = sefl_new(out, 1, sizeof **out);
-    if (st == SEFL_OK) {
-        (*out)->most = most;
-        pthread_mutex_init(&(*out)->lock, NULL);
-    }
-    return st;
+    SEFL_PASS(sefl_new(out, 1, sizeof **out));
+    (*out)->most = most;
+    pthread_mutex_init(&(*out)->lock, NULL);
+    return SEFL_OK;
 }
 
 void parts_free(parts *p)
@@ -73,7 +71,7 @@ static sefl_status write_issuer(const char *bodies, const uint8_t client[32],
     return SEFL_OK;
 }
 
-/* False: a member. */
+/* False for a listed member. */
 static bool read_issuer(uint8_t out[32], const char *bodies, const uint8_t client[32])
 {
     char path[PATH_MAX], hex[HEX + 2];
@@ -103,7 +101,7 @@ static sefl_status add(parts *p, part **out, const uint8_t client[32])
     return SEFL_OK;
 }
 
-/* What lies in the folder of a round that is new to us. */
+/* Reads the parts in the folder of a round that is new to this process. */
 static sefl_status look_back(parts *p, uint64_t round, const char *bodies)
 {
     sefl_status st = SEFL_OK;
@@ -129,14 +127,14 @@ static sefl_status look_back(parts *p, uint64_t round, const char *bodies)
         SEFL_TRY(add(p, &one, client));
         one->member = !read_issuer(one->issuer, bodies, client);
     }
-    p->round = round; /* not before: what failed is tried again with the next body */
+    p->round = round; /* only now: after a failure the next body tries again */
 done:
     if (d)
         closedir(d);
     return st;
 }
 
-/* Parts of other clients for which only this issuer vouches. */
+/* Returns the number of parts of other clients for which only this issuer vouches. */
 static unsigned count(const parts *p, const uint8_t issuer[32], const part *but)
 {
     unsigned n = 0;
@@ -151,7 +149,7 @@ sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint
     sefl_status st = SEFL_OK;
     *fits = true;
     pthread_mutex_lock(&p->lock);
-    if (round < p->round) /* it has closed meanwhile: no byte is taken */
+    if (round < p->round) /* closed meanwhile: no byte will be accepted */
         goto done;
     if (round > p->round)
         SEFL_TRY(look_back(p, round, bodies));

@@ -1,16 +1,17 @@
-/* parts: which clients have an unfinished body in the open round, and who vouches for them.
+/* parts: tracks which clients have an unfinished body (a part) in the open round, and who vouches
+ * for them.
  *
  * A client has one part per round (ingest.h). A CA whose members are not listed can create any
- * number of clients, so its clients together have at most `most` parts. A listed member always has
- * its one part.
+ * number of clients, so its clients together may have at most `most` parts. A listed member may
+ * always have its own part.
  *
- *     SEFL_TRY(parts_begin(p, round, bodies, client, issuer, u, &fits));   // before a byte is written
- *     parts_end(p, u, true);                                  // the upload broke off: its part stays
+ *     SEFL_TRY(parts_begin(p, round, bodies, client, issuer, u, &fits));   // before writing a byte
+ *     parts_end(p, u, true);                                  // interrupted: its part stays
  *     parts_sweep(p, still, ctx);                             // deletes the parts of revoked clients
  *
- * When the first body of a round begins, parts reads from the round's folder what an earlier
- * process left. A client's folder there has a link ".issuer" that names its CA, unless the client
- * is a listed member or there is no list.
+ * When the first body of a round begins, the module reads the round's folder for parts that an
+ * earlier process left. A client's folder has a symbolic link ".issuer" that names its CA, unless
+ * the client is a listed member or there is no list.
  *
  * Threads: any (own lock, inside which only `still` may take another).   Secrets: none.
  * Memory: 80 bytes per part.   Cost: O(parts) per call. */
@@ -24,22 +25,23 @@
 
 typedef struct parts parts;
 
-/* most: of one issuer; 0: no limit. */
+/* most: maximum number of parts per issuer; 0: no limit. */
 sefl_status parts_new(parts **out, unsigned most) SEFL_MUST_CHECK;
 void parts_free(parts *p);
 
-/* A body of this client begins, in bodies/CLIENT; `owner` has it until parts_end. An earlier body
- * of the client is the same part. issuer: NULL for a listed member, and where there is no list.
- * *fits is false, and nothing has changed, if that issuer has reached its limit. */
+/* Registers a body of this client, in bodies/CLIENT; `owner` has it until parts_end. An earlier
+ * body of the same client is the same part. issuer: NULL for a listed member, or if there is no
+ * list. *fits is false, and nothing has changed, if the issuer has reached its limit. */
 sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
                         const uint8_t *issuer, const void *owner, bool *fits) SEFL_MUST_CHECK;
-/* stays: bytes of it may be on the disk, and are no update. An owner of nothing is fine. */
+/* stays: bytes of the part may be on disk and are not an update yet. Does nothing for an unknown
+ * owner. */
 void parts_end(parts *p, const void *owner, bool stays);
 
-/* May this client still connect? issuer: NULL for a listed member. */
+/* True if this client may still connect. issuer: NULL for a listed member. */
 typedef bool parts_still(void *ctx, const uint8_t client[32], const uint8_t *issuer);
-/* Deletes the parts of clients that may not, except those arriving now: the next sweep finds
- * them. */
+/* Deletes the parts of clients that may no longer connect, except those arriving now: a later sweep
+ * deletes them. */
 void parts_sweep(parts *p, parts_still *still, void *ctx);
 
 #endif

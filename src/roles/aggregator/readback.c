@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WINDOW = 8 << 20, PAGE = 4096 /* at least: only the number of answers of mincore */ };
+enum { WINDOW = 8 << 20, PAGE = 4096 /* minimum page size: bounds mincore's results */ };
 
 sefl_status readback_open(readback *r, const char *path, uint64_t total, bool with_read)
 {
@@ -36,7 +36,7 @@ static void unmap(readback *r)
     r->map = NULL;
 }
 
-/* A window with the next n bytes, all of it in memory; or none. */
+/* Maps a window with the next n bytes if all of it is in memory. */
 static void map_next(readback *r, size_t n)
 {
     unsigned char here[WINDOW / PAGE];
@@ -46,7 +46,7 @@ static void map_next(readback *r, size_t n)
     uint64_t left = r->total - r->map_from;
     r->map_bytes = left < WINDOW ? (size_t)left : WINDOW;
     if (r->at + n > r->map_from + r->map_bytes)
-        return; /* pieces that large are read */
+        return; /* larger than a window: read it */
     void *p =
         mmap(NULL, r->map_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, r->fd, (off_t)r->map_from);
     if (p == MAP_FAILED)

@@ -16,13 +16,13 @@
 
 struct releases {
     releases_config c;
-    engine *judge; /* with a validation text */
+    engine *judge; /* for validation; or NULL */
     corpus valid;
 };
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-/* Is the file the one that the task names? */
+/* SEFL_EAUTH unless the file is the one that the task names. */
 static sefl_status check_hash(const char *path, const uint8_t want[SHA256_BYTES], const char *what)
 {
     uint8_t hash[SHA256_BYTES];
@@ -34,36 +34,32 @@ static sefl_status check_hash(const char *path, const uint8_t want[SHA256_BYTES]
 
 sefl_status releases_check(const releases_config *c, vocab **words, corpus *valid)
 {
-    sefl_status st = SEFL_OK;
     uint8_t hash[SHA256_BYTES];
-    SEFL_TRY(check_hash(c->init, c->task->init_hash, "initial model"));
-    /* the list stands in its final order: a word's line is its number */
-    SEFL_TRY(vocab_read(words, c->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_PASS(check_hash(c->init, c->task->init_hash, "initial model"));
+    /* the list is in its final order: a word's line is its number */
+    SEFL_PASS(vocab_read(words, c->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     vocab_hash(*words, hash);
-    SEFL_CHECK(memcmp(hash, c->task->vocab_hash, sizeof hash) == 0, SEFL_EAUTH,
-               "%s is not the word list that the task names", c->vocab);
-    SEFL_CHECK(c->valid || !c->task->has_valid, SEFL_EINVAL,
-               "the task names a validation text (valid.sha256): the setting `valid` must give it");
+    SEFL_NEED(memcmp(hash, c->task->vocab_hash, sizeof hash) == 0, SEFL_EAUTH,
+              "%s is not the word list that the task names", c->vocab);
+    SEFL_NEED(c->valid || !c->task->has_valid, SEFL_EINVAL,
+              "the task names a validation text (valid.sha256): set `valid` to its file");
     if (!c->valid)
-        goto done;
-    SEFL_CHECK(c->task->has_valid, SEFL_EAUTH,
-               "%s: the task names no validation text, so none may be used: leave `valid` out, "
-               "or make a task with 'sefl task new --valid'",
-               c->valid);
-    SEFL_TRY(check_hash(c->valid, c->task->valid_hash, "validation text (valid.sha256)"));
-    SEFL_TRY(corpus_read(valid, *words, &(corpus_file){ .path = c->valid }, NULL));
-    SEFL_CHECK(valid->tokens >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
-               "%s: %zu words are too few to validate with", c->valid, valid->tokens);
-done:
-    return st;
+        return SEFL_OK;
+    SEFL_NEED(c->task->has_valid, SEFL_EAUTH,
+              "%s: the task names no validation text: leave `valid` out, or make a task with "
+              "'sefl task new --valid'",
+              c->valid);
+    SEFL_PASS(check_hash(c->valid, c->task->valid_hash, "validation text (valid.sha256)"));
+    SEFL_PASS(corpus_read(valid, *words, &(corpus_file){ .path = c->valid }, NULL));
+    SEFL_NEED(valid->tokens >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
+              "%s: %zu words are too few to validate with", c->valid, valid->tokens);
+    return SEFL_OK;
 }
 
 sefl_status releases_new(releases **out, const releases_config *c)
 {
-    sefl_status st = SEFL_OK;
-    releases *r = NULL;
     vocab *words = NULL;
-    SEFL_TRY(sefl_make(out, &r));
+    SEFL_MAKE(releases, r, out);
     r->c = *c;
     SEFL_TRY(releases_check(c, &words, &r->valid));
     SEFL_TRY(file_make_folder(c->models, 0755));
@@ -100,7 +96,7 @@ static sefl_status memory_path(const releases *r, char out[PATH_MAX], uint64_t r
     return file_path(out, "%s/round-%" PRIu64 ".optimiser", r->c.models, round);
 }
 
-/* Is this the name of a model, or of an optimiser's memory? Of which round? */
+/* True if this is the name of a model or of an optimiser's state; returns its round. */
 static bool round_of(const char *name, uint64_t *round, bool *model)
 {
     int end = 0;
@@ -116,8 +112,8 @@ static int by_round(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The settings keep every model from this round on; 0: all of them. A task with patience may end
- * that many rounds after its best model, which stays too. */
+/* Returns the first round whose model the settings keep; 0: all. A task with patience may end that
+ * many rounds after its best model, which must stay too. */
 static sefl_status keep_from(const releases *r, DIR *d, uint64_t latest, uint64_t *out)
 {
     sefl_status st = SEFL_OK;
@@ -148,19 +144,19 @@ void release_settle(const releases *r, uint64_t latest)
     uint64_t from, round;
     bool model;
     DIR *d = opendir(r->c.models);
-    if (!d || keep_from(r, d, latest, &from) != SEFL_OK)
-        from = 0; /* no model is deleted; the next release tries again */
-    if (d)
-        rewinddir(d);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+    if (!d)
+        return; /* the next release tries again */
+    if (keep_from(r, d, latest, &from) != SEFL_OK)
+        from = 0; /* deletes no model */
+    rewinddir(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
         if (!round_of(e->d_name, &round, &model) || round >= (model ? from : latest) ||
             (model && r->c.every > 0 && round % r->c.every == 0))
             continue;
         if (snprintf(path, sizeof path, "%s/%s", r->c.models, e->d_name) < (int)sizeof path)
             unlink(path);
     }
-    if (d)
-        closedir(d);
+    closedir(d);
 }
 
 /* ---- the next model -------------------------------------------------------------------------- */
@@ -168,7 +164,7 @@ void release_settle(const releases *r, uint64_t latest)
 static sefl_status memory_of(const releases *r, step_state *s, uint64_t round)
 {
     char path[PATH_MAX];
-    if (round == 0 || r->c.task->server == TASK_AVERAGE) /* nothing to remember */
+    if (round == 0 || r->c.task->server == TASK_AVERAGE) /* no state */
         return step_new(s, r->c.task);
     SEFL_PASS(memory_path(r, path, round));
     return step_read(s, path, r->c.task, round);
@@ -187,23 +183,21 @@ static sefl_status keep_memory(const releases *r, step_state *s, uint64_t round)
 /* SEFL_ERANGE: a model that must not be released. */
 static sefl_status validate(releases *r, const float *theta, release_made *out)
 {
-    sefl_status st = SEFL_OK;
     double mean = NAN;
     if (!r->judge)
         return SEFL_OK;
     SEFL_PASS(engine_theta(r->judge, theta));
-    st = sefl_at(
+    SEFL_PASS(sefl_at(
         engine_evaluate(r->judge, ENGINE_BASE, r->valid.token, r->valid.tokens, 0, &mean, NULL),
-        "the new model on the validation text");
-    SEFL_PASS(st);
+        "the new model on the validation text"));
     SEFL_PASS(release_check_loss(mean));
     out->has_perplexity = true;
     out->perplexity = exp(mean);
     return SEFL_OK;
 }
 
-/* The next model and the optimiser's memory of it, in place. SEFL_ERANGE: the release check
- * blocks it. */
+/* Computes the next model and optimiser state in place. SEFL_ERANGE: the release check blocks
+ * it. */
 static sefl_status advance(releases *r, step_state *s, nn_real *theta, const int64_t *w,
                            uint32_t clients, release_made *out)
 {

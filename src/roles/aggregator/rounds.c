@@ -33,8 +33,8 @@ static bool admission_has_body(void *ctx, const round_entry *m)
     return before || collect_has_body(r->collect, m);
 }
 
-/* Acknowledged: from here on it counts. Should the list not grow (memory), the sum is made from
- * the journal when the set is frozen. */
+/* The update is acknowledged: from here on it counts. If the list cannot grow (memory), freeze
+ * computes the sum from the journal. */
 static void admission_took(void *ctx, uint64_t round, const round_entry *m, body_room *body)
 {
     rounds *r = ctx;
@@ -68,7 +68,7 @@ void rounds_set_ingest(rounds *r, ingest *in)
     pthread_mutex_unlock(r->lock);
 }
 
-/* ---- the driver's ports: uploads ------------------------------------------------------------- */
+/* ---- the driver's callbacks: uploads --------------------------------------------------------- */
 
 static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span both)
 {
@@ -90,7 +90,7 @@ static void close_uploads(void *ctx)
 typedef struct upload_list {
     round_entry *at;
     size_t n, room;
-    uint32_t index;            /* of the next one in the set */
+    uint32_t index;            /* of the next update in the set */
     const as_verdict *without; /* may be NULL */
     uint32_t left_out;
 } upload_list;
@@ -128,7 +128,7 @@ static sefl_status upload_set(void *ctx, uint64_t round, round_entry **set, uint
     return rounds_uploads(ctx, round, NULL, set, n);
 }
 
-/* The acknowledged uploads that no verdict has refused go to an empty sum. */
+/* Starts an empty sum and queues the acknowledged uploads that no verdict has refused. */
 static sefl_status refill(rounds *r, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -154,7 +154,7 @@ static sefl_status restore_uploads(void *ctx, uint64_t round, uint32_t *clients)
     return st == SEFL_OK ? refill(r, round) : st;
 }
 
-/* The journal is what was acknowledged; the running sum must hold exactly that. */
+/* Makes the running sum match the journal, which has exactly the acknowledged updates. */
 static sefl_status freeze(void *ctx, uint64_t round)
 {
     rounds *r = ctx;
@@ -176,7 +176,7 @@ static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *o
     return collect_entry(((rounds *)ctx)->collect, round, i, out);
 }
 
-/* The head in front of an acknowledged upload. */
+/* Reads the head of an acknowledged upload. */
 static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
 {
     sefl_status st = SEFL_OK;
@@ -196,8 +196,8 @@ done:
     return st;
 }
 
-/* Logs why CSP refuses a head. If CSP has lost a voucher that we have, the client brings it again
- * with its next upload. */
+/* Logs why CSP refuses a head. If CSP has lost a voucher that we have, we forget it too, and the
+ * client posts it again with its next upload. */
 static void upload_refused(void *ctx, uint64_t round, const char *when, const head_refusal *why,
                            const uint8_t client[32], bool named)
 {
@@ -244,7 +244,7 @@ static sefl_status forget_uploads(void *ctx, uint64_t round)
 
 static const as_uploads uploads = { .restore = restore_uploads, AS_UPLOADS_CALLS };
 
-/* ---- the driver's ports: model, channel ------------------------------------------------------ */
+/* ---- the driver's callbacks: model, channel -------------------------------------------------- */
 
 static sefl_status make_release(void *ctx, const release_from *from, uint64_t round,
                                 const int64_t *w, uint32_t clients, release_made *out)
@@ -304,7 +304,8 @@ static const as_channel with_lanes = { .dial = dial,
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* Keeps those of `kept` that are in the uploads of a round too; both by rising client. */
+/* Keeps those entries of `kept` that are also in the uploads of a round; both are sorted by
+ * client. */
 static sefl_status keep_common(rounds *r, uint64_t round, round_entry *kept, uint32_t *n)
 {
     round_entry *set = NULL;
@@ -318,9 +319,9 @@ static sefl_status keep_common(rounds *r, uint64_t round, round_entry *kept, uin
     return st;
 }
 
-/* A client that spoiled the latest three blocked rounds, in a row or not, is in the set of each:
- * logs those that are. All may be honest: settings can make the validation loss explode, and
- * hostile clients can take turns. */
+/* Logs the clients that are in all of the latest three blocked rounds, consecutive or not: a client
+ * that spoiled them is among these. All may be honest: settings can make the validation loss
+ * explode, and hostile clients can take turns. */
 static sefl_status name_suspects(rounds *r, uint64_t latest)
 {
     sefl_status st = SEFL_OK;
@@ -360,13 +361,31 @@ done:
     return st;
 }
 
+/* Logs the suspects of a blocked round; after a read error it tries again before the next order. */
+static void tell_suspects(rounds *r)
+{
+    bool failed = r->blocked > 0 && name_suspects(r, r->blocked) != SEFL_OK;
+    if (failed && !r->blocked_told)
+        log_error(r->c.as.log, "clients of blocked rounds not read, trying again",
+                  lf_str("why", sefl_last_error()));
+    r->blocked_told = failed;
+    r->blocked = failed ? r->blocked : 0;
+}
+
+static void between(void *ctx, as_link *link)
+{
+    tell_suspects(ctx);
+    rounds_run_requests(ctx, link);
+}
+
 static void report(void *ctx, const rounds_report *p)
 {
     rounds *r = ctx;
     rounds_report all = *p;
-    if (p->blocked && name_suspects(r, p->round) != SEFL_OK)
-        log_error(r->c.as.log, "clients of blocked rounds not read",
-                  lf_str("why", sefl_last_error()));
+    if (p->blocked) {
+        r->blocked = p->round;
+        tell_suspects(r);
+    }
     if (r->c.lanes && !p->skipped) {
         lanes_work ahead = lanes_done(r->c.lanes);
         all.ahead_seconds = ahead.seconds, all.ahead_bytes = ahead.bytes;
@@ -391,16 +410,14 @@ static sefl_status body_path(void *ctx, sefl_buf *out, uint64_t round, const rou
 
 sefl_status rounds_new(rounds **out, const rounds_config *c)
 {
-    sefl_status st = SEFL_OK;
-    rounds *r = NULL;
     const task *t = c->as.task;
-    SEFL_TRY(sefl_make(out, &r));
+    SEFL_MAKE(rounds, r, out);
     r->c = *c;
     r->c.as.ctx = r;
     r->c.as.channel = c->lanes ? &with_lanes : &no_lanes;
     r->c.as.uploads = &uploads;
     r->c.as.model = &model;
-    r->c.as.between = rounds_run_requests;
+    r->c.as.between = between;
     r->c.as.changed = changed;
     r->c.as.report = report;
     pthread_mutex_init(&r->tree_lock, NULL);
@@ -506,7 +523,7 @@ sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_
     return SEFL_OK;
 }
 
-/* The machine's memory now. */
+/* Returns the current state of the machine. */
 static agg_memory memory_of(rounds *r)
 {
     pthread_mutex_lock(r->lock);

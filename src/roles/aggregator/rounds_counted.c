@@ -8,10 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* With tree_lock: the tree of this round, and CSP's envelope. SEFL_ENOTFOUND gives the reason. A
- * tree costs a hash per client, so a client that asks about older rounds in turn gets a few trees
- * only (SEFL_EBUDGET). The tree of the newest round costs nobody anything: rounds may be shorter
- * than the rate allows. */
+/* With tree_lock: loads the tree of this round and CSP's envelope. SEFL_ENOTFOUND gives the reason.
+ * A tree costs one hash per client, so a client that asks about different older rounds gets only a
+ * few trees (SEFL_EBUDGET). The tree of the newest round is free: rounds may be shorter than the
+ * rate allows. */
 static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
 {
     sefl_status st = SEFL_OK;
@@ -19,7 +19,6 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
     sefl_buf env = { 0 };
     as_verdict v = { 0 };
     round_entry *set = NULL;
-    counted_leaf *leaves = NULL;
     uint32_t n = 0;
     uint8_t seed[COUNTED_SEED];
     counted_tree *tree = NULL;
@@ -34,16 +33,15 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
     SEFL_TRY(st);
     SEFL_CHECK(round >= r->tree_newest ||
                    buckets_take(r->tree_rate, asks, 1, clock_ms(r->c.as.mono)),
-               SEFL_EBUDGET, "too many rounds asked about: ask later");
+               SEFL_EBUDGET, "too many requests about different rounds: try again later");
     SEFL_TRY(as_store_verdict_get(store, round, &v));
     SEFL_TRY(rounds_uploads(r, round, &v, &set, &n));
     SEFL_TRY(as_store_tree(store, round, r->c.as.coins, seed));
-    SEFL_TRY(as_leaves(&leaves, set, n));
     SEFL_TRY(counted_tree_new(&tree, &(counted_facts){ .task = r->c.as.task->id,
                                                        .round = round,
                                                        .tree_seed = seed,
                                                        .clients_max = r->c.as.task->clients_max,
-                                                       .leaves = leaves,
+                                                       .leaves = set,
                                                        .n = n }));
     SEFL_CHECK(memcmp(counted_tree_root(tree), v.root, sizeof v.root) == 0, SEFL_EPROTO,
                "journal: the clients of round %" PRIu64 " are not those that were counted", round);
@@ -57,7 +55,6 @@ done:
     sefl_wipe(seed, sizeof seed);
     counted_tree_free(tree);
     as_verdict_clear(&v);
-    sefl_free(leaves);
     sefl_free(set);
     buf_clear(&env);
     return st;
@@ -68,7 +65,7 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32], 
     sefl_status st = SEFL_OK;
     pthread_mutex_lock(&r->tree_lock);
     SEFL_CHECK(task_is_sealed(r->c.as.task), SEFL_ENOTFOUND,
-               "the uploads of this task are not sealed: nobody signs who was counted");
+               "the uploads of this task are not sealed: CSP does not sign which were counted");
     SEFL_TRY(load_tree(r, round, client));
     SEFL_TRY(wr_u32(out, (uint32_t)r->tree_envelope.n));
     SEFL_TRY(wr_raw(out, r->tree_envelope.p, r->tree_envelope.n));

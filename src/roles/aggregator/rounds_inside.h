@@ -1,5 +1,5 @@
-/* rounds_inside: the state of rounds.c (ports, questions), rounds_requests.c (clients' requests
- * to CSP) and rounds_counted.c (proofs of being counted). */
+/* rounds_inside: the state that rounds.c (the driver's callbacks, questions), rounds_requests.c
+ * (requests to CSP) and rounds_counted.c (proofs that an update was counted) share. */
 #ifndef ROLES_AGGREGATOR_ROUNDS_INSIDE_H
 #define ROLES_AGGREGATOR_ROUNDS_INSIDE_H
 
@@ -13,21 +13,23 @@ struct rounds {
     collect *collect;
     ingest *ingest; /* may be NULL (tests) */
     as_rounds *driver;
-    pthread_mutex_t *lock; /* the driver's; guards `ingest` and what follows */
-    csp_request *requests; /* that wait */
+    pthread_mutex_t *lock; /* the driver's; guards `ingest` and `requests` */
+    csp_request *requests; /* not sent yet */
+    uint64_t blocked;      /* blocked round whose suspects are not logged yet; 0: none */
+    bool blocked_told;     /* logged that they could not be read */
 
-    pthread_mutex_t tree_lock;        /* guards what follows; inside it the journal's alone */
-    counted_tree *tree;               /* of the round that clients asked about last; NULL: none */
-    uint64_t tree_round, tree_newest; /* of `tree`; the latest one that a tree was made of */
+    pthread_mutex_t tree_lock;        /* guards the rest; may be held while taking the journal's */
+    counted_tree *tree;               /* of the round that clients asked about last; or NULL */
+    uint64_t tree_round, tree_newest; /* round of `tree`; newest round that ever had a tree */
     sefl_buf tree_envelope;
-    buckets *tree_rate; /* trees that a client may have made anew */
+    buckets *tree_rate; /* limits the trees of older rounds per client */
 };
 
-/* as_rounds_config.between: asks CSP what waits; without a usable link the requests fail. */
+/* as_rounds_config.between: sends the queued requests to CSP; without a usable link they fail. */
 void rounds_run_requests(void *ctx, as_link *link);
 
-/* The acknowledged uploads of a round, by rising client, into a new array (sefl_free). without:
- * leaves out those that this verdict refused; NULL: all of them. */
+/* Returns the acknowledged uploads of a round, sorted by client, in a new array (sefl_free).
+ * without: leaves out those that this verdict refused; NULL: returns all. */
 sefl_status rounds_uploads(rounds *r, uint64_t round, const as_verdict *without, round_entry **out,
                            uint32_t *n) SEFL_MUST_CHECK;
 

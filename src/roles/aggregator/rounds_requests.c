@@ -11,8 +11,8 @@ typedef enum request_state { WAITING, ASKED, ANSWERED } request_state;
 struct csp_request { /* under the lock */
     csp_request *next;
     request_state state;
-    bool left;        /* nobody wants the answer any more */
-    sefl_buf voucher; /* or, empty, an enrolment: */
+    bool left;        /* nobody needs the answer any more */
+    sefl_buf voucher; /* empty: an enrolment */
     enrol_claim claim;
     enrol_proof proof;
     sefl_status st;
@@ -40,9 +40,7 @@ sefl_status rounds_enrol(rounds *r, csp_request **out, const enrol_claim *c, con
 {
     csp_request *e;
     *out = NULL;
-    sefl_status st = sefl_new(&e, 1, sizeof *e);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(&e, 1, sizeof *e));
     e->claim = *c;
     e->proof = *p;
     queue(r, e);
@@ -111,7 +109,7 @@ static csp_request *take_one(rounds *r)
     return e;
 }
 
-/* CSP's word first: what we keep and CSP does not would let in updates that CSP refuses. */
+/* Asks CSP first: a voucher that only we keep would admit updates that CSP refuses. */
 static sefl_status vouch(rounds *r, as_link *link, sefl_span bytes)
 {
     voucher v;
@@ -120,14 +118,14 @@ static sefl_status vouch(rounds *r, as_link *link, sefl_span bytes)
     return upload_key_put(r->c.journal, v.client, v.serial, v.key);
 }
 
-/* SEFL_EAUTH: no; another failure: it could not be asked, or kept. */
+/* SEFL_EAUTH: CSP refused; another failure: CSP could not be asked, or we could not store it. */
 static sefl_status ask(rounds *r, as_link *link, csp_request *e, uint8_t sig[SIGN_BYTES])
 {
     if (e->voucher.n == 0)
         return as_link_enrol(link, sig, &e->claim, &e->proof);
     sefl_status st = vouch(r, link, buf_span(&e->voucher));
     if (st != SEFL_OK && st != SEFL_EAUTH)
-        log_warn(r->c.as.log, "voucher not taken", lf_str("why", sefl_last_error()));
+        log_warn(r->c.as.log, "voucher not accepted", lf_str("why", sefl_last_error()));
     return st;
 }
 

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* GCC may join a product and a sum where the target has such an instruction; every step here is
- * rounded by itself. */
+/* GCC may fuse a product and a sum if the target has such an instruction; here every operation must
+ * be rounded separately. */
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF
 #else
@@ -29,8 +29,7 @@ sefl_status step_new(step_state *s, const task *t)
 {
     sefl_status st = SEFL_OK;
     *s = (step_state){ .kind = t->server };
-    if (vectors(t->server) > 0)
-        s->n = t->params;
+    s->n = vectors(t->server) > 0 ? t->params : 0;
     if (vectors(t->server) > 0)
         SEFL_TRY(sefl_new(&s->m, s->n, sizeof *s->m));
     if (vectors(t->server) > 1)
@@ -62,7 +61,7 @@ sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t 
         divisor = task_divisor(t, clients);
     }
     SEFL_NEED(isfinite(divisor) && divisor > 0, SEFL_ERANGE,
-              "the sum of round cannot be divided by %g", divisor);
+              "the sum of the round cannot be divided by %g", divisor);
     for (size_t i = 0; i < t->params; i++) {
         out[i] = task_value(t, w[i]) / divisor;
         SEFL_NEED(isfinite(out[i]), SEFL_ERANGE, "value %zu of the average is not finite", i);
@@ -72,7 +71,7 @@ sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t 
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-/* b^n by squaring: only products, so the same bits everywhere. */
+/* Computes b^n by squaring: only products, so the result has the same bits everywhere. */
 static double power(double b, uint64_t n)
 {
     double r = 1;
@@ -96,7 +95,7 @@ sefl_status step_apply(step_state *s, const task *t, float *theta, const double 
     double b1 = or_else(o->beta1, 0.9), b2 = or_else(o->beta2, 0.999);
     double eps = or_else(o->epsilon, 1e-8);
     SEFL_NEED(s->kind == t->server && (vectors(s->kind) == 0 || s->n == t->params), SEFL_EINVAL,
-              "the optimiser's memory belongs to another task");
+              "the optimiser's state belongs to another task");
     s->steps++;
     double c1 = 1 - power(b1, s->steps), c2 = 1 - power(b2, s->steps);
     for (size_t i = 0; i < t->params; i++) {
@@ -188,8 +187,9 @@ sefl_status step_read(step_state *s, const char *path, const task *t, uint64_t r
     SEFL_TRY(rd_u64(&r, &tmp.round));
     SEFL_TRY(rd_u64(&r, &tmp.steps));
     SEFL_TRY(rd_u64(&r, &n));
-    SEFL_CHECK(kind == (uint8_t)t->server && n == tmp.n, SEFL_EPROTO, "%s: of another task", path);
-    SEFL_CHECK(tmp.round == round, SEFL_ESTATE, "%s: of round %llu, not %llu", path,
+    SEFL_CHECK(kind == (uint8_t)t->server && n == tmp.n, SEFL_EPROTO, "%s: belongs to another task",
+               path);
+    SEFL_CHECK(tmp.round == round, SEFL_ESTATE, "%s: belongs to round %llu, not %llu", path,
                (unsigned long long)tmp.round, (unsigned long long)round);
     if (tmp.m)
         take_doubles(tmp.m, tmp.n, b.p + HEADER);

@@ -1,7 +1,7 @@
-/* step: from the released integers of a round to the next model.
+/* step: computes the next model from the released integers of a round.
  *
- *     SEFL_TRY(step_average(avg, &task, w, clients));            // real numbers, params of them
- *     SEFL_TRY(step_read(&s, path, &task, round - 1));            // what the optimiser remembers
+ *     SEFL_TRY(step_average(avg, &task, w, clients));            // params real numbers
+ *     SEFL_TRY(step_read(&s, path, &task, round - 1));            // the optimiser's state
  *     SEFL_TRY(step_apply(&s, &task, theta, avg));
  *     SEFL_TRY(step_write(&s, path2));
  *
@@ -13,14 +13,14 @@
  *     adam      m = b1 m + (1 - b1) a;  v = b2 v + (1 - b2) a^2;
  *               theta += lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  *
- * In double, one value after another, by IEEE operations that are correctly rounded (no
+ * It computes in double, one value after another, with correctly rounded IEEE operations only (no
  * contraction, no power function): the same integers give the same model, bit for bit, on every
- * machine and in every repetition. theta is rounded to float once, at the end.
+ * machine and in every repetition. It rounds theta to float once, at the end.
  *
- * The optimiser's memory is a file of its own with the round it belongs to and a hash:
+ * The optimiser's state is a separate file with the round it belongs to and a hash:
  *     "SEFLOPT1" | kind u8 | round u64 | steps u64 | n u64 | m, v as f64 | SHA-256 of all before
- * written before the model of that round. A crash in between repeats the step from the file of the
- * round before, which is deleted only when the model's round is durably released.
+ * It is written before the model of that round. After a crash in between, AS repeats the step from
+ * the previous round's file, which is deleted only once the model's round is durably released.
  * Threads: one owner.   Secrets: none (released numbers). */
 #ifndef ROLES_AGGREGATOR_STEP_H
 #define ROLES_AGGREGATOR_STEP_H
@@ -29,13 +29,13 @@
 
 typedef struct step_state {
     task_server kind;
-    uint64_t round; /* the last one that it took in; 0: none */
-    uint64_t steps; /* taken, skipped rounds not counted */
-    size_t n;       /* params; 0 for TASK_AVERAGE, which remembers nothing */
+    uint64_t round; /* the last round it includes; 0: none */
+    uint64_t steps; /* number of steps; a skipped round makes none */
+    size_t n;       /* params; 0 for TASK_AVERAGE, which has no state */
     double *m, *v;  /* v: adam only */
 } step_state;
 
-/* The empty memory of a new task. */
+/* The initial state of a new task. */
 sefl_status step_new(step_state *s, const task *t) SEFL_MUST_CHECK;
 void step_clear(step_state *s);
 
@@ -43,15 +43,15 @@ void step_clear(step_state *s);
 sefl_status step_average(double *out, const task *t, const int64_t *w,
                          uint32_t clients) SEFL_MUST_CHECK;
 
-/* One step with these averages; s->round is left to the caller. SEFL_ERANGE, theta and s then being
- * unusable, if a value is not finite any more. */
+/* Makes one step with these averages; the caller sets s->round. SEFL_ERANGE if a value is no longer
+ * finite; theta and s are then unusable. */
 sefl_status step_apply(step_state *s, const task *t, float *theta,
                        const double *average) SEFL_MUST_CHECK;
 
 /* Atomic and durable. */
 sefl_status step_write(const step_state *s, const char *path) SEFL_MUST_CHECK;
-/* SEFL_EPROTO if the file is not whole, or of another task's shape; SEFL_ESTATE if it is of another
- * round. */
+/* SEFL_EPROTO if the file is incomplete, damaged or belongs to a different model; SEFL_ESTATE if it
+ * belongs to another round. */
 sefl_status step_read(step_state *s, const char *path, const task *t,
                       uint64_t round) SEFL_MUST_CHECK;
 

@@ -10,7 +10,7 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
     agg_http_count(r, e);
     https_log_refused(r, "voucher refused", agg_http_event_name(e), why);
     if (status == 503)
-        agg_http_later(r, status, "vouchers cannot be taken now: try again later\n");
+        agg_http_later(r, status, "vouchers cannot be accepted now; try again later\n");
     else
         https_answer_text(r, status, "%s", why);
 }
@@ -18,18 +18,18 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
 static void failed(https_request *r)
 {
     const agg_http *h = r->server_ctx;
-    log_error(h->log, "voucher not taken", lf_str("why", sefl_last_error()));
-    refuse(r, AGG_HTTP_FAILED, 503, "it failed here");
+    log_error(h->log, "voucher not accepted", lf_str("why", sefl_last_error()));
+    refuse(r, AGG_HTTP_FAILED, 503, "the server failed");
 }
 
 static void vouched(https_request *r, const uint8_t sig[SIGN_BYTES])
 {
     (void)sig;
     agg_http_count(r, AGG_HTTP_VOUCHED);
-    https_answer_text(r, 200, "taken");
+    https_answer_text(r, 200, "accepted");
 }
 
-/* What AS can judge without CSP. SEFL_EPROTO, SEFL_EAUTH, SEFL_ESTATE. */
+/* Checks what AS can decide without CSP. SEFL_EPROTO, SEFL_EAUTH, SEFL_ESTATE. */
 static sefl_status check(const https_request *r, sefl_span bytes)
 {
     const agg_http *h = r->server_ctx;
@@ -73,7 +73,7 @@ void agg_voucher_begin(https_request *r)
     const agg_http *h = r->server_ctx;
     agg_why why;
     if (!task_is_sealed(h->task))
-        refuse(r, AGG_HTTP_VOUCHER_FORM, 404, "this task takes no vouchers");
+        refuse(r, AGG_HTTP_VOUCHER_FORM, 404, "this task needs no vouchers");
     else if (r->body_bytes == 0 || r->body_bytes > VOUCHER_MAX)
         refuse(r, AGG_HTTP_VOUCHER_FORM, 400, "a voucher has 1 to 32768 bytes");
     else if (rounds_over(h->rounds, &why))

@@ -78,14 +78,12 @@ void client_stop(client *c)
 
 void client_reload(client *c)
 {
-    pthread_mutex_lock(&c->lock);
-    c->reload = true; /* looked at before the next step */
-    pthread_mutex_unlock(&c->lock);
+    atomic_store(&c->reload, true); /* checked before the next step */
 }
 
-/* ---- making one ------------------------------------------------------------------------------ */
+/* ---- start and end --------------------------------------------------------------------------- */
 
-/* Identity, connection and policy, from their files; the old ones stay if anything is wrong. */
+/* Reads identity and policy and makes the connection; keeps the old ones if anything is wrong. */
 static sefl_status read_files(client *c)
 {
     sefl_status st = SEFL_OK;
@@ -184,7 +182,7 @@ static sefl_status reload_if_asked(client *c)
     if (!atomic_exchange(&c->reload, false))
         return SEFL_OK;
     st = read_files(c);
-    if (st != SEFL_OK) { /* the old ones stay */
+    if (st != SEFL_OK) { /* keep the old ones */
         log_error(c->o.log, "not reloaded", lf_str("why", sefl_last_error()));
         return SEFL_OK;
     }
@@ -207,12 +205,14 @@ sefl_status client_goes_on(client *c, const client_reply *a)
     if (now - c->refused_ms < patience)
         return SEFL_OK;
     return sefl_fail(SEFL_EAUTH,
-                     "refused for %" PRIu64 " hours: %s; ask the server's operator, then start the "
-                     "client again",
+                     "refused for %" PRIu64
+                     " hours: %s; ask the server's operator, then restart the "
+                     "client",
                      patience / 3600000, a->why);
 }
 
-/* Before there is a participant to decide: the same rule, longer each time, never in step. */
+/* Backs off before there is a participant to decide: the same rule, longer each time, with
+ * jitter. */
 static sefl_status back_off(client *c, unsigned failures, const client_reply *a)
 {
     static const struct {
@@ -221,9 +221,9 @@ static sefl_status back_off(client *c, unsigned failures, const client_reply *a)
     } as[] = {
         { LOG_WARN, "cannot reach the server", "waiting for the server" },
         { LOG_ERROR, "refused; trying again", "refused by the server: waiting" },
-        /* somebody else on the way, a wrong tls.peers, or a wrong clock */
-        { LOG_ERROR, "the server's certificate is not accepted",
-          "the server's certificate is not accepted: waiting" },
+        /* an intermediary, a wrong tls.peers, or a wrong clock */
+        { LOG_ERROR, "the server's certificate is not valid here",
+          "the server's certificate is not valid here: waiting" },
     };
     unsigned i = a->word != ANSWER_REFUSED ? 0 : a->transport ? 2 : 1;
     uint64_t ms = (uint64_t)BACKOFF_MS << (failures < 7 ? failures : 7), part;
@@ -237,7 +237,7 @@ static sefl_status back_off(client *c, unsigned failures, const client_reply *a)
     return SEFL_OK;
 }
 
-/* Fetches until it succeeds, the client is stopped, or the server leaves no hope. */
+/* Fetches until it succeeds, the client is stopped, or client_goes_on gives up. */
 static sefl_status fetch(client *c, sefl_status (*attempt)(client *c, client_reply *a),
                          const char *doing)
 {
@@ -253,7 +253,8 @@ static sefl_status fetch(client *c, sefl_status (*attempt)(client *c, client_rep
     }
 }
 
-/* What is not signed by both pinned servers may be another's, or garbled: that may pass. */
+/* A task that both pinned servers did not sign may be garbled or another's: the client tries
+ * again. */
 static sefl_status look_at_signatures(const client *c, client_reply *a, sefl_span bytes)
 {
     envelope env;
@@ -304,12 +305,14 @@ static sefl_status open_ledger(client *c)
 {
     sefl_status st = text_ledger_open(&c->book, c->cfg->ledger, c->cfg->text);
     if (st == SEFL_ENOTFOUND && !file_exists(c->cfg->ledger))
-        sefl_note_before("this client's ledger is gone ('sefl enroll' made it, once): put it back, "
-                         "or let `ledger` name it");
+        sefl_note_before(
+            "this client's ledger is missing ('sefl enroll' created it): restore it, or "
+            "set `ledger` to its path");
     return st;
 }
 
-/* An update that lies ready was signed with the key before: no server takes it. */
+/* Opens the upload key. A finished update signed with an earlier key is dropped: no server accepts
+ * it. */
 static sefl_status open_upload_key(client *c)
 {
     sefl_clock wall = clock_wall();
@@ -321,7 +324,7 @@ static sefl_status open_upload_key(client *c)
                               now, &rng));
     if (!c->upload.made)
         return SEFL_OK;
-    log_info(c->o.log, "upload key made", lf_u64("serial", c->upload.serial));
+    log_info(c->o.log, "upload key created", lf_u64("serial", c->upload.serial));
     if (mark->phase == CLIENT_FINISHED) {
         log_warn(c->o.log, "a finished update is dropped: it was signed with another upload key",
                  lf_u64("round", mark->round));
@@ -335,7 +338,7 @@ static sefl_status accept_task(client *c)
     SEFL_PASS(policy_allows(c));
     c->terms = terms_of_client(&c->t);
     SEFL_PASS(open_ledger(c));
-    if (ledger_rounds(c->book, c->t.id) == 0) /* a task that cannot even begin is refused at once */
+    if (ledger_rounds(c->book, c->t.id) == 0) /* refuse a task that cannot even begin */
         SEFL_PASS(client_budget(c, 1));
     SEFL_PASS(client_store_open(&c->store, c->cfg->state, c->t.id, head_bytes(c->t.seal)));
     if (task_is_sealed(&c->t))
@@ -344,7 +347,7 @@ static sefl_status accept_task(client *c)
     log_info(c->o.log, "task accepted", lf_str("name", c->t.name), lf_hash("task", c->t.id),
              lf_u64("rounds", c->t.rounds), client_privacy(c));
     if (client_store_lost(c->store))
-        log_error(c->o.log, "a finished update was lost or changed on this disk: not made again",
+        log_error(c->o.log, "a finished update was lost or changed on disk: it is not made again",
                   lf_u64("round", client_store_mark(c->store)->round));
     return SEFL_OK;
 }
@@ -380,7 +383,7 @@ static sefl_status get_ready(client *c)
                                                                .observe = c->o.observe,
                                                                .observe_ctx = c->o.observe_ctx }));
     const client_mark *mark = client_store_mark(c->store);
-    /* one whose receipt is still to come counts when it comes */
+    /* an update without a receipt counts once the receipt arrives */
     bool under_way = mark->phase == CLIENT_FINISHED && ledger_has(c->book, c->t.id, mark->round);
     SEFL_PASS(
         participant_new(&c->m, &c->t, ledger_rounds(c->book, c->t.id) - under_way, &c->jitter));

@@ -12,8 +12,9 @@ const setting_def client_schema[] = {
     { "server", SETTING_ADDRESS, NULL, TO(server), .min = 1, .example = "as.example:7000",
       .help = "host:port of the aggregation server" },
     { "proxy", SETTING_TEXT, "environment", TO(proxy), .arg = "URL",
-      .help = "http://host:port of an HTTP CONNECT proxy; none; environment: https_proxy and "
-              "no_proxy" },
+      .help =
+          "http://host:port of an HTTP CONNECT proxy, or none; environment: use https_proxy and "
+          "no_proxy" },
     { "tls.cert", SETTING_PATH, NULL, TO(cert), .example = "cert.pem",
       .help = "this client's certificate" },
     { "tls.key", SETTING_PATH, NULL, TO(key), .example = "key.pem",
@@ -25,13 +26,13 @@ const setting_def client_schema[] = {
     { "csp_key", SETTING_PATH, NULL, TO(csp_key), .example = "csp.pub",
       .help = "pinned signing key of the CSP" },
     { "policy", SETTING_PATH, NULL, TO(policy), .example = "policy.yml",
-      .help = "what the owner of the text agrees to" },
+      .help = "rules of the text's owner for tasks" },
     { "text", SETTING_PATH, NULL, TO(text), .example = "text", .arg = "PATH",
       .help = "file or folder of text to train on" },
     { "text_format", SETTING_CHOICE, "guess", TO(text_format), .words = "guess text jsonl csv",
-      .help = "format of the text; guess: by the file's ending" },
+      .help = "format of the text; guess: by the file's extension" },
     { "text_field", SETTING_TEXT, "text", TO(text_field), .arg = "NAME",
-      .help = "the member of JSONL, or column of CSV, that holds the text" },
+      .help = "the JSONL member or CSV column that contains the text" },
     { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER",
       .help = "folder of rounds in progress, the upload key, receipts and proofs" },
     { "ledger", SETTING_PATH, NULL, TO(ledger), .example = "ledger",
@@ -39,7 +40,7 @@ const setting_def client_schema[] = {
     { "threads", SETTING_U64, "0", TO(threads), .max = 256,
       .help = "worker threads; 0: one per core" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",
-      .help = "least level of log lines" },
+      .help = "minimum log level" },
     { 0 },
 };
 
@@ -48,19 +49,19 @@ const setting_def client_schema[] = {
 
 const setting_def policy_schema[] = {
     { "epsilon_per_task", SETTING_REAL, "0", TO(epsilon_task),
-      .help = "largest target epsilon of a task; 0: no rule" },
+      .help = "maximum target epsilon of a task; 0: no limit" },
     { "epsilon_total", SETTING_REAL, "0", TO(epsilon_total),
-      .help = "largest epsilon over all tasks; 0: no rule" },
+      .help = "maximum epsilon over all tasks; 0: no limit" },
     { "delta_max", SETTING_REAL, "0.0001", TO(delta_max),
-      .help = "largest delta of a task that claims an epsilon; 0: no rule" },
+      .help = "maximum delta of a task that claims an epsilon; 0: no limit" },
     { "clients_min", SETTING_U64, "0", TO(threshold_min),
-      .help = "smallest number of clients in a sum" },
+      .help = "minimum number of clients in a sum" },
     { "noise_modes", SETTING_TEXT, "joint,own",
       .help = "accepted noise, a list of:" RELEASE_MODES(RELEASE_MODE_WORD) },
     { "claim_none", SETTING_BOOL, "false", TO(allow_no_claim),
       .help = "accept tasks that claim no differential privacy" },
     { "rounds_max", SETTING_U64, "0", TO(rounds_max),
-      .help = "most rounds of one task; 0: no rule" },
+      .help = "maximum number of rounds of one task; 0: no limit" },
     { 0 },
 };
 
@@ -82,7 +83,7 @@ sefl_status client_config_make(client_config *out, const settings *s)
     SEFL_PASS(pinned_key(c.servers.as, s, "aggregator_key"));
     SEFL_PASS(pinned_key(c.servers.csp, s, "csp_key"));
     SEFL_NEED(memcmp(c.servers.as, c.servers.csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
-              "%s: csp_key and aggregator_key are the same key: the two servers must be two "
+              "%s: csp_key and aggregator_key are the same key: the servers must be two different "
               "parties",
               settings_origin(s, "csp_key"));
     *out = c;
@@ -117,7 +118,7 @@ done:
 
 void policy_note_line(const char *path, const char *rule)
 {
-    char said[512]; /* the sentence so far: reading the file again may replace it */
+    char said[512]; /* the message so far: reloading the file may replace it */
     settings s;
     snprintf(said, sizeof said, "%s", sefl_last_error());
     settings_init(&s, policy_schema);

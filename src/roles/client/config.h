@@ -6,19 +6,19 @@
  *     SEFL_TRY(policy_read(&p, c.policy, &c.servers));
  *
  *     # client.yml                            # policy.yml: what the owner of the text agrees to
- *     server: as.example:7000                 epsilon_per_task: 3      # largest target; 0: no rule
+ *     server: as.example:7000                 epsilon_per_task: 3      # maximum target; 0: no limit
  *     tls: { cert: cert.pem, key: key.pem,    epsilon_total: 8         # over all tasks
- *            peers: peers.pem }               clients_min: 5           # smallest L
+ *            peers: peers.pem }               clients_min: 5           # minimum threshold
  *     aggregator_key: aggregator.pub          noise_modes: [joint]     # of joint, own, none
- *     csp_key: csp.pub                        claim_none: false        # tasks without a claim?
- *     policy: policy.yml                      rounds_max: 40           # of one task; 0: no rule
+ *     csp_key: csp.pub                        claim_none: false        # accept tasks without a claim
+ *     policy: policy.yml                      rounds_max: 40           # per task; 0: no limit
  *     text: text
  *     state: state
  *     ledger: ledger
  *
- * The client accepts tasks of the two servers whose signing keys client.yml names; the CSP's key
- * came on a path that AS does not control. Relative paths count from the file's folder.
- * Threads: read-only once made.   Secrets: none here (paths of keys). */
+ * The client accepts tasks from the two servers whose signing keys client.yml names; it got CSP's
+ * key over a channel that AS does not control. Paths are relative to the file's folder.
+ * Threads: read-only once made.   Secrets: none (only paths of keys). */
 #ifndef ROLES_CLIENT_CONFIG_H
 #define ROLES_CLIENT_CONFIG_H
 
@@ -30,13 +30,13 @@
 extern const setting_def client_schema[];
 extern const setting_def policy_schema[];
 
-/* The policy that an owner begins with ('sefl init', 'sefl enroll'; config/example.h). */
+/* The policy that an owner starts with ('sefl init', 'sefl enroll'; config/example.h). */
 #define POLICY_ABOUT \
     "what the owner of a client's text agrees to; a task outside it is refused (docs/PRIVACY.md)"
 #define POLICY_CAUTIOUS \
     "epsilon_per_task=3 epsilon_total=8 delta_max clients_min=5 noise_modes=joint claim_none"
 
-/* What client.yml says. The texts belong to the settings that filled it. */
+/* The contents of client.yml. The strings belong to the settings that filled it. */
 typedef struct client_config {
     host_port server;
     const char *proxy; /* NULL: from the environment; "": none */
@@ -47,12 +47,13 @@ typedef struct client_config {
     unsigned threads;
 } client_config;
 
-/* SEFL_EINVAL names what is missing or wrong. Reads the two public keys. s must outlive *out. */
+/* SEFL_EINVAL names the setting that is missing or wrong. Reads the two public keys. s must outlive
+ * *out. */
 sefl_status client_config_make(client_config *out, const settings *s) SEFL_MUST_CHECK;
 
 sefl_status policy_read(policy *out, const char *path, const pinned *servers) SEFL_MUST_CHECK;
 sefl_status policy_make(policy *out, const settings *s, const pinned *servers) SEFL_MUST_CHECK;
-/* Puts file and line of a rule before the last error; the file alone where the rule is a default.
+/* Puts file and line of a rule before the last error; only the file if the rule is a default.
  * */
 void policy_note_line(const char *path, const char *rule);
 

@@ -1,5 +1,4 @@
-/* Inside of client.h: one client's parts; client.c makes them, client_round.c works through a
- * round. */
+/* Internals of client.h: client.c sets a client up and runs it, round.c works through a round. */
 #ifndef ROLES_CLIENT_INSIDE_H
 #define ROLES_CLIENT_INSIDE_H
 
@@ -26,7 +25,8 @@ struct client {
     uint8_t me[32];    /* fingerprint of its certificate's key */
     policy rules;
     own_cert own;
-    uint64_t refused_ms; /* since when the server lets us not in, or has no good task; 0: it does */
+    uint64_t
+        refused_ms; /* since when the server has refused us or had no valid task; 0: it does not */
 
     /* of the task */
     task t;
@@ -36,21 +36,21 @@ struct client {
     client_store *store;
     upload_key upload; /* sealed tasks */
     bool vouched;      /* AS has the voucher for it */
-    unsigned unproven; /* rounds in a row in whose news AS gave no answer about a proof */
-    uint64_t asked_in; /* the last round that the client asked for proofs in */
+    unsigned unproven; /* consecutive rounds in which AS did not answer about a proof */
+    uint64_t asked_in; /* the last round in which the client asked for proofs in vain */
     vocab *words;
     corpus text;
     client_update *update;
     participant *m;
     sefl_rng jitter;
-    sefl_buf news; /* what the latest round_news looks into */
+    sefl_buf news; /* storage of the latest round_news */
 
     /* of the round */
     round_header header;
-    uint64_t upload_at_ms;          /* hidden sampling: not before */
-    uint64_t moment_round;          /* the round that this process chose a moment for */
-    uint64_t began_ms, deadline_ms; /* as we heard last; then AS is asked again */
-    bool recheck;                   /* a header or round was not good: is it another task? */
+    uint64_t upload_at_ms;          /* hidden sampling: earliest time of the upload */
+    uint64_t moment_round;          /* the round for which this process has set upload_at_ms */
+    uint64_t began_ms, deadline_ms; /* latest known deadline; then the client asks AS again */
+    bool recheck;                   /* a header or round was invalid: check for another task */
     uint64_t rounds_seen;           /* rounds that ended for this client in this run */
 
     pthread_mutex_t lock;
@@ -62,21 +62,22 @@ struct client {
 uint64_t client_now(const client *c);
 log_field client_privacy(const client *c); /* the claim of the task */
 bool client_stopped(const client *c);
-/* Until then, or until somebody stops it. */
+/* Waits until then, or until client_stop. */
 void client_wait(client *c, uint64_t until_ms);
 void client_show_doing(client *c, const char *doing);
-/* Shows how far it is, and ends the work when somebody stops the client. */
+/* Shows the progress, and ends the work after client_stop. */
 sefl_progress client_progress(client *c);
 
-/* After an answer that is no success: SEFL_OK to try again later, else why the client ends
+/* After an answer other than ANSWER_OK: SEFL_OK to try again later, otherwise why the client ends
  * (client.h). */
 sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
 
-/* Would this round fit? SEFL_EBUDGET, "policy: epsilon_total: ..." where it is the owner's rule. */
+/* SEFL_EBUDGET if this round would exceed a budget; "policy: epsilon_total: ..." if it is the
+ * owner's rule. */
 sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;
 
-/* Carries out one order and tells the participant what came of it. *new_task: AS has another
- * one. */
+/* Carries out one order and reports the result to the participant. *new_task: AS has another
+ * task. */
 sefl_status client_obey(client *c, const participant_order *order, bool *new_task) SEFL_MUST_CHECK;
 
 #endif

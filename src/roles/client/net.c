@@ -11,7 +11,7 @@
 
 enum { OFFSETS_MAX = 8, ERROR_MAX = 4096, NEWS_MAX = 64 << 10 };
 
-/* The sentence of a server, as far as it is one line of print. */
+/* Copies the server's message, as far as it is one printable line. */
 static void sentence(char out[256], unsigned status, const sefl_buf *body)
 {
     size_t n = (size_t)snprintf(out, 256, "the server answers %u", status);
@@ -33,18 +33,18 @@ static client_answer word_of(unsigned status)
         return ANSWER_REFUSED;
     case 426:
         return ANSWER_UPGRADE;
-    case 409: /* another body of this client and round; or its rounds are used up */
+    case 409: /* this client has another body in this round, or has used up its rounds */
     case 410: /* late */
     case 413: /* not the size that this task has */
     case 422: /* not a ciphertext */
         return ANSWER_OVER;
-    default: /* 5xx, 425 (not open yet), 429, and a proxy's own answers */
+    default: /* 5xx, 425 (not open yet), 429, and answers from a proxy */
         return ANSWER_AGAIN;
     }
 }
 
-/* What came of a call: a transport failure is the network's trouble, not ours. SEFL_EINVAL:
- * certificate and key do not fit together, as for a moment while they are renewed. */
+/* Translates the result of a call: a transport failure is the network's, not ours. SEFL_EINVAL:
+ * certificate and key do not match, as for a moment while they are renewed. */
 static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
 {
     *a = (client_reply){ .word = ANSWER_OK };
@@ -138,7 +138,7 @@ sefl_status client_get_file(https_client *net, client_reply *a, const http_targe
     if (memcmp(there, hash, SHA256_BYTES) != 0) {
         (void)unlink(to);
         a->word = ANSWER_AGAIN;
-        snprintf(a->why, sizeof a->why, "%s: other bytes than the ones that were signed", path);
+        snprintf(a->why, sizeof a->why, "%s: not the bytes that the servers signed", path);
     }
 done:
     https_reply_clear(&r);
@@ -164,7 +164,7 @@ sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uin
     *offset = 0;
     st = https_head(net, update_path(path, HTTP_UPDATE_STATE, round, body), NULL, &r);
     SEFL_TRY(settle(a, st, &r));
-    if (r.status == 404) /* nothing of it there */
+    if (r.status == 404) /* AS has none of it */
         a->word = ANSWER_OK;
     else if (a->word == ANSWER_OK && r.number <= body->bytes)
         *offset = r.number;
@@ -211,7 +211,7 @@ sefl_status client_receipt_check(const task *t, sefl_span receipt, uint64_t roun
     SEFL_PASS(envelope_check_one(&env, SIGN_RECEIPT, SIGNER_AS, t->servers.as));
     SEFL_PASS(round_receipt_read(&r, env.content));
     SEFL_NEED(memcmp(r.task, t->id, TASK_ID) == 0 && r.round == round, SEFL_EAUTH,
-              "the receipt is of another task or round");
+              "the receipt is for another task or round");
     SEFL_NEED(memcmp(r.client, client, 32) == 0, SEFL_EAUTH, "the receipt is another client's");
     SEFL_NEED(memcmp(r.body, body->hash, sizeof r.body) == 0 && r.bytes == body->bytes, SEFL_EAUTH,
               "the receipt is for other bytes");

@@ -41,22 +41,22 @@ sefl_status client_counted_check(const task *t, sefl_span answer, uint64_t round
     sefl_span bytes;
     envelope env;
     counted_statement s;
-    counted_leaf leaf;
+    round_entry leaf;
     SEFL_PASS(rd_u32(&r, &n));
     SEFL_PASS(rd_view(&r, &bytes, n));
     SEFL_PASS(envelope_read(&env, bytes));
     SEFL_PASS(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, t->servers.csp));
     SEFL_PASS(counted_statement_read(&s, env.content));
     SEFL_NEED(memcmp(s.task, t->id, TASK_ID) == 0 && s.round == round, SEFL_EAUTH,
-              "the proof is of another task or round");
-    SEFL_NEED(r.left > 0, SEFL_EAUTH, "it is not among those that CSP signed for");
+              "the proof is for another task or round");
+    SEFL_NEED(r.left > 0, SEFL_EAUTH, "it is not among the updates that CSP signed as counted");
     memcpy(leaf.client, me, sizeof leaf.client);
-    memcpy(leaf.units, units, sizeof leaf.units);
+    memcpy(leaf.body, units, sizeof leaf.body);
     return counted_check(s.root, t->id, round, counted_depth(t->clients_max), &leaf,
                          span_of(r.p, r.left));
 }
 
-/* What AS signed when it took the update. */
+/* Reads the receipt that AS signed for an update. */
 static sefl_status receipt_of(client *c, round_receipt *out, uint64_t round)
 {
     sefl_status st = SEFL_OK;
@@ -70,8 +70,8 @@ done:
     return st;
 }
 
-/* The round that was released for certain, since the next one starts from another model; 0: none
- * is. */
+/* Finds the round that was certainly released, since the next one starts from another model; 0:
+ * none. */
 static sefl_status released(const client *c, const round_news *n, uint64_t *round)
 {
     round_header next;
@@ -80,7 +80,7 @@ static sefl_status released(const client *c, const round_news *n, uint64_t *roun
         return SEFL_OK;
     sefl_status st = participant_header_check(&c->t, &next, n->header, n->round);
     if (st == SEFL_EAUTH || st == SEFL_EPROTO)
-        return SEFL_OK; /* on_news says what is wrong with it */
+        return SEFL_OK; /* on_news reports what is wrong with it */
     if (st == SEFL_OK && memcmp(next.model, c->header.model, sizeof next.model) != 0)
         *round = c->header.round;
     return st;
@@ -94,9 +94,9 @@ static sefl_status keep(client *c, uint64_t round, client_counted what, sefl_spa
     if (what == CLIENT_COUNTED)
         log_info(c->o.log, "update counted", lf_u64("round", round));
     else if (what == CLIENT_SKIPPED)
-        log_info(c->o.log, "the server says that the round was skipped", lf_u64("round", round));
+        log_info(c->o.log, "the server reports that the round was skipped", lf_u64("round", round));
     else if (what == CLIENT_FORMER)
-        log_info(c->o.log, "no proof is asked for: the receipt is for this client's former key",
+        log_info(c->o.log, "no proof requested: the receipt is for this client's former key",
                  lf_u64("round", round));
     else
         log_warn(c->o.log, "update not counted, although the server gave a receipt",
@@ -104,12 +104,12 @@ static sefl_status keep(client *c, uint64_t round, client_counted what, sefl_spa
     SEFL_NEED(what != CLIENT_MISSED || misses < CLIENT_MISSES_MAX, SEFL_EAUTH,
               "the last %u updates of this client were not counted, although the server gave "
               "receipts for them: ask both operators why (state/receipts and state/counted are "
-              "the evidence), then start the client again",
+              "the evidence), then restart the client",
               misses);
     return SEFL_OK;
 }
 
-/* *again: it could not be asked. sure: this round was released. */
+/* Requests one proof. *again: AS did not answer. sure: this round was certainly released. */
 static sefl_status ask_one(client *c, uint64_t round, bool sure, bool *again)
 {
     sefl_status st = SEFL_OK;

@@ -31,7 +31,7 @@ static uint64_t record_bytes(const uint8_t head[HEAD])
     return AROUND + (uint64_t)load_u32(head);
 }
 
-/* A whole record into out (which is emptied); *good: it is one. */
+/* Reads a record into out, which is emptied first; *good: the record is valid. */
 static sefl_status read_record(const receipts *r, uint64_t offset, sefl_buf *out, bool *good)
 {
     uint8_t head[HEAD], digest[SHA256_BYTES], *p;
@@ -58,9 +58,9 @@ static sefl_status take_entry(receipts *r, uint64_t offset, uint64_t round)
     return SEFL_OK;
 }
 
-/* Can these last bytes be what a crash left of one append? Its head says that it reaches to the
- * end, or beyond; or the system made the file longer and wrote none of it. And no good record
- * stands behind. */
+/* *torn: a crash may have left these last bytes of one append: the record's head says that it
+ * reaches to the end or beyond, or the system extended the file and wrote none of it; and no valid
+ * record follows. */
 static sefl_status is_torn(const receipts *r, uint64_t offset, uint64_t size, bool *torn)
 {
     sefl_status st = SEFL_OK;
@@ -95,11 +95,12 @@ static sefl_status walk(receipts *r)
         if (!good) {
             SEFL_TRY(is_torn(r, r->end, size, &torn));
             SEFL_CHECK(torn, SEFL_EPROTO,
-                       "%s: the receipt at byte %" PRIu64 " was changed; keep the file as evidence "
-                       "under another name, then start again: the client makes a new one",
+                       "%s: the receipt at byte %" PRIu64
+                       " was changed; rename the file to keep it "
+                       "as evidence, then restart: the client creates a new one",
                        r->path, r->end);
-            SEFL_CHECK(ftruncate(r->fd, (off_t)r->end) == 0, SEFL_EIO, "cannot cut %s: %s", r->path,
-                       strerror(errno));
+            SEFL_CHECK(ftruncate(r->fd, (off_t)r->end) == 0, SEFL_EIO, "cannot truncate %s: %s",
+                       r->path, strerror(errno));
             SEFL_TRY(file_sync(r->fd, r->path));
             break;
         }
@@ -118,8 +119,8 @@ sefl_status receipts_open(receipts **out, const char *path)
     SEFL_TRY(sefl_strdup(&r->path, path));
     r->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
     SEFL_CHECK(r->fd >= 0 || errno != EISDIR, SEFL_ESTATE,
-               "%s is a folder: an earlier version kept each receipt in a file there; move it to "
-               "another name, then start again (its receipts stay good)",
+               "%s is a folder: an earlier version kept each receipt in a file there; rename it, "
+               "then restart (its receipts stay valid)",
                path);
     SEFL_CHECK(r->fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
     SEFL_TRY(walk(r));
@@ -137,7 +138,7 @@ void receipts_close(receipts *r)
     sefl_free(r);
 }
 
-/* The record of the last entry, if it is of this task and round, is to be written again. */
+/* Drops the last record if it is of this task and round: the new one replaces it. */
 static sefl_status drop_same(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_t round)
 {
     uint8_t head[HEAD];
@@ -157,7 +158,7 @@ sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_
     sefl_buf b = { 0 };
     uint8_t digest[SHA256_BYTES];
     SEFL_CHECK(envelope.n <= RECEIPTS_ENVELOPE_MAX, SEFL_ERANGE,
-               "a receipt of %zu bytes: at most %d fit", envelope.n, RECEIPTS_ENVELOPE_MAX);
+               "a receipt of %zu bytes, at most %d are allowed", envelope.n, RECEIPTS_ENVELOPE_MAX);
     SEFL_TRY(wr_u32(&b, (uint32_t)envelope.n));
     SEFL_TRY(wr_raw(&b, task, RECEIPTS_TASK));
     SEFL_TRY(wr_u64(&b, round));
@@ -169,13 +170,14 @@ sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_
     st = lseek(r->fd, (off_t)r->end, SEEK_SET) < 0
              ? sefl_fail(SEFL_EIO, "cannot write: %s", strerror(errno))
              : file_write_all(r->fd, buf_span(&b));
-    if (st == SEFL_OK && ftruncate(r->fd, (off_t)(r->end + b.n)) != 0) /* a longer one, given up */
-        st = sefl_fail(SEFL_EIO, "cannot cut it: %s", strerror(errno));
+    if (st == SEFL_OK &&
+        ftruncate(r->fd, (off_t)(r->end + b.n)) != 0) /* an earlier, longer attempt */
+        st = sefl_fail(SEFL_EIO, "cannot truncate it: %s", strerror(errno));
     if (st == SEFL_OK)
         st = file_sync(r->fd, r->path);
     if (st == SEFL_OK) {
         r->end += b.n;
-    } else { /* what was written of it is overwritten by the next one, or cut off at the next start */
+    } else { /* the next record overwrites what was written, or the next start truncates it */
         sefl_note_before("%s", r->path);
         r->n--;
         (void)!ftruncate(r->fd, (off_t)r->end);

@@ -1,20 +1,21 @@
-/* receipts: the signed receipts of a client, of all its tasks, in one file that only grows.
+/* receipts: a client's signed receipts, from all its tasks, in one append-only file.
  *
  *     SEFL_TRY(receipts_open(&r, "state/receipts"));
  *     SEFL_TRY(receipts_add(r, task, round, envelope));        // durable when it returns
  *     SEFL_TRY(receipts_find(r, &out, task, round));
  *     receipts_close(r);
  *
- * The file is a row of records, little-endian:
+ * The file is a sequence of records, little-endian:
  *
  *     n u32 | task 32 | round u64 | envelope of n bytes (protocol/signed.h) | SHA-256 of all that, 32
  *
- * receipts_open walks them into an index in memory: 16 bytes a record, two reads each. What a crash
- * left of the last record is cut off: it was never acknowledged, and the client asks AS for that
- * receipt again. Any other damage is SEFL_EPROTO, with the place: receipts are evidence, so nothing
- * else is ever cut off. The receipt of the last round may be added again (the client died before
- * its mark): it replaces itself. Threads: one owner; one process (client_store.h has the
- * lock).   Secrets: none. */
+ * receipts_open builds an index in memory: 16 bytes per record, two reads each. If a crash cut the
+ * last record short, receipts_open truncates it: it was never acknowledged, and the client asks AS
+ * for that receipt again. Any other damage is SEFL_EPROTO with the byte offset: receipts are
+ * evidence, so nothing else is ever truncated. The receipt of the last round may be added again (if
+ * the client died before its mark): it replaces itself. Threads: one owner; one process (store.h
+ * has the lock).
+ * Secrets: none. */
 #ifndef ROLES_RECEIPTS_H
 #define ROLES_RECEIPTS_H
 
@@ -26,21 +27,21 @@ enum { RECEIPTS_TASK = 32, RECEIPTS_ENVELOPE_MAX = 4096 };
 
 typedef struct receipts receipts;
 
-/* Makes an empty file if there is none, mode 0600; its name is durable when the caller has synced
+/* Creates an empty file if there is none, mode 0600; its name is durable once the caller has synced
  * the folder. */
 sefl_status receipts_open(receipts **out, const char *path) SEFL_MUST_CHECK;
 void receipts_close(receipts *r);
 
-/* A failure leaves what was there before, but for the record that this one replaces. */
+/* A failure leaves the earlier records, except the one that this record replaces. */
 sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_t round,
                          sefl_span envelope) SEFL_MUST_CHECK;
 
 size_t receipts_count(const receipts *r);
-/* Appends the i-th envelope to out, in the order in which they were added, and tells which task and
- * round it belongs to (both may be NULL). */
+/* Appends the i-th envelope, in the order of addition, to out, and returns its task and round (both
+ * may be NULL). */
 sefl_status receipts_at(const receipts *r, size_t i, uint8_t task[RECEIPTS_TASK], uint64_t *round,
                         sefl_buf *out) SEFL_MUST_CHECK;
-/* The latest one of this round; SEFL_ENOTFOUND. */
+/* Appends the latest receipt of this round to out; SEFL_ENOTFOUND if there is none. */
 sefl_status receipts_find(const receipts *r, sefl_buf *out, const uint8_t task[RECEIPTS_TASK],
                           uint64_t round) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* What the orders of protocol/participant.h mean. Every handler ends with one event for the
+/* Carries out the orders of protocol/participant.h. Every handler ends with one event for the
  * participant, or with a status that ends the client; SEFL_ECANCELLED is a stop. */
 #include "roles/client/inside.h"
 #include "roles/client/proof.h"
@@ -14,7 +14,7 @@ static sefl_status tell(client *c, participant_event_kind kind)
     return participant_on(c->m, &(participant_event){ .kind = kind }, client_now(c));
 }
 
-/* The round is over for this client. LOG_INFO: it closed before, as a round does that needs fewer
+/* The round is over for this client. LOG_INFO: it closed early, as happens when a round needs fewer
  * clients than there are. */
 static sefl_status leave_round(client *c, log_level level, const char *why)
 {
@@ -25,7 +25,7 @@ static sefl_status leave_round(client *c, log_level level, const char *why)
     return tell(c, PARTICIPANT_REFUSED);
 }
 
-/* Something is wrong that may be right later: logs it with the present sentence and backs off. */
+/* Logs a failure that may be temporary, with the current message, and backs off. */
 static sefl_status try_later(client *c, log_level level, const char *what, uint64_t round)
 {
     LOG_AT(c->o.log, level, what, lf_u64("round", round), lf_str("why", sefl_last_error()));
@@ -37,7 +37,7 @@ static bool is_bad_message(sefl_status st)
     return st == SEFL_EAUTH || st == SEFL_EPROTO;
 }
 
-/* An answer that is no success: back off, leave the round, or end. */
+/* Handles an answer other than ANSWER_OK: backs off, leaves the round, or ends. */
 static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
 {
     SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
@@ -50,8 +50,8 @@ static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
 
 /* ---- another task? --------------------------------------------------------------------------- */
 
-/* *same: AS serves the task that we work on. It may have been given another one since, whose rounds
- * have the same numbers. If it cannot be asked neither is set, and the participant backs off. */
+/* *same: AS still serves our task. It may have got another task, whose rounds have the same
+ * numbers. If AS does not answer, neither is set, and the participant backs off. */
 static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
 {
     sefl_status st = SEFL_OK;
@@ -77,7 +77,7 @@ done:
 
 /* ---- news ------------------------------------------------------------------------------------ */
 
-/* This client's own coin, thrown once a round and remembered. */
+/* Draws this client's sampling coin, once per round, and stores it. */
 static sefl_status draw(client *c, uint64_t round, bool *drawn)
 {
     const client_mark *mark = client_store_mark(c->store);
@@ -96,7 +96,8 @@ static sefl_status draw(client *c, uint64_t round, bool *drawn)
     return client_store_draw(c->store, round, *drawn);
 }
 
-/* A moment in the third quarter of the time that is left, the same for all. */
+/* Chooses a moment in the third quarter of the time left, with the same distribution for all
+ * clients. */
 static sefl_status choose_moment(client *c, uint64_t round, uint64_t left_ms)
 {
     uint64_t part = 0;
@@ -116,7 +117,7 @@ static uint64_t from_now(const client *c, uint64_t ms)
     return ms < UINT64_MAX - now ? now + ms : UINT64_MAX;
 }
 
-/* Asks AS for news of the rounds after that one. *told: it is in n; else the participant backs
+/* Asks AS for news of the rounds after `after`. *told: n has it; otherwise the participant backs
  * off. */
 static sefl_status ask_news(client *c, round_news *n, uint64_t after, bool *told)
 {
@@ -130,7 +131,7 @@ static sefl_status ask_news(client *c, round_news *n, uint64_t after, bool *told
     return st != SEFL_OK || *told ? st : not_ok(c, &a, false);
 }
 
-/* A round that this client has not dealt with is open: throws its coin. *good: its header is. */
+/* Begins an open round that is new to this client: draws its coin. *good: its header is valid. */
 static sefl_status begin_round(client *c, const round_news *n, bool *drawn, bool *good)
 {
     sefl_status st = participant_header_check(&c->t, &c->header, n->header, n->round);
@@ -161,8 +162,8 @@ static sefl_status on_news(client *c, const round_news *n)
     const client_mark *mark = client_store_mark(c->store);
     bool good = true;
     if (n->state == ROUND_OPEN && n->round < mark->round) {
-        /* the header may be good: an old one, sent again. Rounds only grow, here too: the coin and
-         * the attempts on disk belong to a later round. */
+        /* the header may be a valid old one, replayed. Rounds only increase: the coin and the
+         * attempts on disk belong to a later round. */
         log_error(c->o.log, "an old round is announced", lf_u64("round", n->round),
                   lf_u64("begun", mark->round));
         return tell(c, PARTICIPANT_FAILED);
@@ -187,14 +188,15 @@ static sefl_status poll_round(client *c, bool *new_task)
     if (!told)
         return SEFL_OK;
     if (n.round < mark->round)
-        c->recheck = true; /* rounds only grow: it is another task, or an old copy of AS's state */
+        c->recheck =
+            true; /* rounds only increase: it is another task, or an old copy of AS's state */
     SEFL_PASS(client_ask_counted(c, &n));
     return on_news(c, &n);
 }
 
 /* ---- model and training ---------------------------------------------------------------------- */
 
-/* A download is not worth more time than its round has. */
+/* A download is useless after the round's deadline. */
 static bool in_time(void *self, uint64_t done_so_far, uint64_t total)
 {
     client *c = self;
@@ -217,15 +219,15 @@ static sefl_status fetch_model(client *c, uint64_t round)
                         client_store_path(c->store, CLIENT_MODEL), max, c->header.model, &p);
     if (st == SEFL_ECANCELLED && !client_stopped(c)) {
         log_warn(c->o.log, "try again later",
-                 lf_str("why", "the round's deadline passed while its model came"));
+                 lf_str("why", "the round's deadline passed during the download of its model"));
         return tell(c, PARTICIPANT_FAILED);
     }
     SEFL_PASS(st);
     return a.word == ANSWER_OK ? tell(c, PARTICIPANT_GOT_MODEL) : not_ok(c, &a, true);
 }
 
-/* Is the round that we train for open still? The deadline that we heard of has passed, but AS may
- * have given it more time. One that cannot be asked now is asked again later. */
+/* True if the round that we train for is still open. The deadline that we know has passed, but AS
+ * may have extended it. If AS does not answer, we ask again later. */
 static bool still_open(client *c)
 {
     client_reply a;
@@ -242,7 +244,7 @@ static bool still_open(client *c)
     return open;
 }
 
-/* Training ends when its round has closed: AS would not take the update. */
+/* Training stops when its round has closed: AS would refuse the update. */
 static bool wanted_still(void *self, uint64_t done_so_far, uint64_t total)
 {
     client *c = self;
@@ -257,10 +259,9 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     client_body body;
     sefl_progress p = { .report = wanted_still, .self = c };
     client_show_doing(c, "training");
-    if (ledger_has(c->book, c->t.id,
-                   round)) /* only finished bodies are charged: the mark was lost */
+    if (ledger_has(c->book, c->t.id, round)) /* only finished bodies are charged: lost its mark */
         return leave_round(c, LOG_WARN,
-                           "this round was charged before and its update is gone: some of its "
+                           "this round was charged before and its update is missing: some of its "
                            "bytes may have left, so it is not made again");
     SEFL_PASS(client_store_begin(c->store));
     client_job job = { .header = &c->header,
@@ -269,13 +270,13 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
                        .model = client_store_path(c->store, CLIENT_MODEL),
                        .body = client_store_path(c->store, CLIENT_BODY),
                        .progress = &p };
-    if (file_exists(job.body)) /* whole; only the sync of its name had failed */
+    if (file_exists(job.body)) /* complete; only the sync of its name failed */
         st = client_body_of(&body, job.body, head_bytes(c->t.seal));
     else
         st = client_update_make(c->update, &body, &job);
     if (st == SEFL_ECANCELLED && !client_stopped(c))
         return leave_round(c, LOG_INFO, "it closed while this client trained");
-    if (st == SEFL_EIO) /* a full disk may have room later; other coins then */
+    if (st == SEFL_EIO) /* a full disk may have room later; with new coins */
         return try_later(c, LOG_ERROR, "update not written", round);
     SEFL_PASS(st);
     if (client_update_diverged(c->update))
@@ -298,7 +299,7 @@ static sefl_status wait_for_moment(client *c)
     if (c->upload_at_ms == 0)
         return SEFL_OK;
     if (now > c->upload_at_ms) {
-        log_warn(c->o.log, "upload after its moment: its time may tell that this client trained",
+        log_warn(c->o.log, "late upload: its time may reveal that this client trained",
                  lf_u64("late_ms", now - c->upload_at_ms));
     } else {
         client_show_doing(c, "waiting for its moment");
@@ -308,10 +309,10 @@ static sefl_status wait_for_moment(client *c)
     return client_stopped(c) ? sefl_fail(SEFL_ECANCELLED, "stopped") : SEFL_OK;
 }
 
-/* Hidden sampling, started again with a finished body of which no byte has left: one that was drawn
- * may still be training, and would ask for news first. So do we, and choose a moment as it will; an
- * upload at once, or one to a round that is closed, would tell that there was nothing to train.
- * *go: upload now. */
+/* Hidden sampling, after a restart with a finished body of which no byte has left: a client that
+ * was drawn might still be training, and would ask for news first. So we do the same and choose a
+ * moment as it would; an immediate upload, or one to a closed round, would reveal that there was
+ * nothing to train. *go: upload now. */
 static sefl_status like_everybody(client *c, uint64_t round, bool *go)
 {
     round_news n;
@@ -359,7 +360,7 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
         goto done;
     SEFL_TRY(wait_for_moment(c));
     client_show_doing(c, "uploading");
-    /* another task would take this body for one of its own and spoil its sum; servers do not get one
+    /* another task would count this body as its own and spoil its sum; servers do not switch tasks
      * within a second of the header */
     if (client_now(c) - c->began_ms >= SAME_TASK_MS)
         SEFL_TRY(look_for_another_task(c, &go, new_task));
@@ -368,8 +369,7 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
     SEFL_TRY(client_budget(c, round));
     SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
     bool refused = a.word == ANSWER_REFUSED && !a.transport && !c->vouched;
-    if (refused ||
-        (a.word == ANSWER_OK && offset < body->bytes)) /* a receipt alone needs no voucher */
+    if (refused || (a.word == ANSWER_OK && offset < body->bytes)) /* a receipt needs no voucher */
         SEFL_TRY(client_vouch(c, &a));
     if (refused && a.word == ANSWER_OK)
         SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
@@ -379,7 +379,7 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
         SEFL_TRY(client_put(c->net, &a, &receipt, offset, round, file, body, &p));
     }
     if (a.word == ANSWER_REFUSED && !a.transport)
-        c->vouched = false; /* "no voucher": shown again before the next attempt */
+        c->vouched = false; /* "no voucher": post it again before the next attempt */
     st = a.word == ANSWER_OK ? keep_receipt(c, round, buf_span(&receipt), body)
                              : not_ok(c, &a, true);
 done:

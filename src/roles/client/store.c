@@ -26,8 +26,8 @@ struct client_store {
     size_t head_bytes;
     client_mark mark;
     bool lost;
-    uint64_t counted_round; /* the last one of this task whose outcome is known */
-    unsigned misses;        /* in a row, up to it */
+    uint64_t counted_round; /* the last round of this task with a known outcome */
+    unsigned misses;        /* consecutive misses up to that round */
     char path[CLIENT_FILES][PATH_MAX];
 };
 
@@ -113,7 +113,7 @@ static bool begins(const char *name, const char *with)
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-/* Everything of rounds but what the mark speaks of: unfinished files, bodies and models of other
+/* Deletes all round files that the mark does not name: temporary files, bodies and models of other
  * rounds or another task. */
 static sefl_status sweep(client_store *s)
 {
@@ -143,13 +143,13 @@ done:
     return st;
 }
 
-/* What a process that died left behind. */
+/* Settles what a killed process left behind. */
 static sefl_status settle(client_store *s)
 {
     client_mark m = s->mark;
     client_body there;
     const char *path = s->path[CLIENT_BODY];
-    if (m.phase == CLIENT_MAKING && file_exists(path)) { /* whole, since it has its name */
+    if (m.phase == CLIENT_MAKING && file_exists(path)) { /* complete, since it has its name */
         SEFL_PASS(client_body_of(&m.body, path, s->head_bytes));
         m.phase = CLIENT_FINISHED;
         return write_mark(s, &m);
@@ -164,8 +164,8 @@ static sefl_status settle(client_store *s)
     return s->lost ? write_mark(s, &m) : SEFL_OK;
 }
 
-/* The latest outcomes of this task, newest first: where the next one is to be asked for, and how
- * many were missed in a row. */
+/* Reads the latest outcomes of this task, newest first: the last known round and the consecutive
+ * misses. */
 static sefl_status look_at_counted(client_store *s)
 {
     sefl_status st = SEFL_OK;
@@ -191,11 +191,9 @@ done:
 sefl_status client_store_open(client_store **out, const char *folder, const uint8_t id[TASK_ID],
                               size_t head_bytes)
 {
-    sefl_status st = SEFL_OK;
-    client_store *s = NULL;
     char path[PATH_MAX];
     bool same;
-    SEFL_TRY(sefl_make(out, &s));
+    SEFL_MAKE(client_store, s, out);
     s->lock = -1;
     SEFL_TRY(sefl_strdup(&s->folder, folder));
     memcpy(s->task, id, TASK_ID);
@@ -251,16 +249,15 @@ const char *client_store_path(client_store *s, client_file file)
 
 static sefl_status in_phase(const client_store *s, bool ok, const char *what)
 {
-    if (ok)
-        return SEFL_OK;
-    return sefl_fail(SEFL_ESTATE, "round %" PRIu64 " cannot be %s in phase %d", s->mark.round, what,
-                     (int)s->mark.phase);
+    SEFL_NEED(ok, SEFL_ESTATE, "round %" PRIu64 " cannot be %s in phase %d", s->mark.round, what,
+              (int)s->mark.phase);
+    return SEFL_OK;
 }
 
 sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn)
 {
     SEFL_NEED(round > s->mark.round, SEFL_ESTATE,
-              "round %" PRIu64 " is not after round %" PRIu64 ": its coin was thrown before", round,
+              "round %" PRIu64 " is not after round %" PRIu64 ": its coin was drawn before", round,
               s->mark.round);
     (void)unlink(s->path[CLIENT_BODY]); /* of the old round, if it was left behind */
     (void)unlink(s->path[CLIENT_MODEL]);
@@ -320,7 +317,7 @@ sefl_status client_store_uncounted(const client_store *s, uint64_t before, uint6
     uint8_t of[RECEIPTS_TASK];
     uint64_t r;
     *round = 0;
-    for (size_t i = receipts_count(s->receipts); i-- > 0;) { /* they rise: newest first */
+    for (size_t i = receipts_count(s->receipts); i-- > 0;) { /* ascending: newest first */
         buf_reset(&b);
         SEFL_TRY(receipts_at(s->receipts, i, of, &r, &b));
         if (memcmp(of, s->task, TASK_ID) != 0)
@@ -341,7 +338,7 @@ sefl_status client_store_counted(client_store *s, uint64_t round, client_counted
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     SEFL_CHECK(round > s->counted_round, SEFL_ESTATE,
-               "what became of round %" PRIu64 " is known already", round);
+               "the outcome of round %" PRIu64 " is already known", round);
     SEFL_TRY(wr_u8(&b, (uint8_t)what));
     SEFL_TRY(wr_raw(&b, proof.p, proof.n));
     SEFL_TRY(receipts_add(s->counted, s->task, round, buf_span(&b)));

@@ -12,21 +12,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Files joined; what the arrays have room for, so that many small files cost no more than one. */
+/* The joined files, and the capacities of the arrays, so that many small files cost no more than
+ * one. */
 typedef struct joined {
     corpus c;
     size_t tokens, lines, docs;
 } joined;
 
-/* b behind what is there. Borders: one more than lines (documents), the last is the end. */
+/* Appends b. There is one border more than lines (documents): the last one is the end. */
 static sefl_status append(joined *j, const corpus *b)
 {
     corpus *a = &j->c;
     SEFL_PASS(sefl_room(&a->token, &j->tokens, a->tokens + b->tokens, sizeof *a->token));
     SEFL_PASS(sefl_room(&a->line, &j->lines, a->lines + b->lines + 1, sizeof *a->line));
     SEFL_PASS(sefl_room(&a->doc, &j->docs, a->docs + b->docs + 1, sizeof *a->doc));
-    assert(a->line && a->doc); /* room for at least the last border */
-    if (b->tokens > 0)         /* else there may be no array yet */
+    assert(a->line && a->doc); /* at least the last border */
+    if (b->tokens > 0)         /* otherwise there may be no array yet */
         memcpy(a->token + a->tokens, b->token, b->tokens * sizeof *a->token);
     for (size_t i = 0; i <= b->lines; i++)
         a->line[a->lines + i] = a->tokens + b->line[i];
@@ -38,21 +39,16 @@ static sefl_status append(joined *j, const corpus *b)
     return SEFL_OK;
 }
 
-static bool is_text(const char *name)
-{
-    static const char *const endings[] = { ".txt", ".tokens", ".jsonl", ".ndjson", ".csv" };
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t k = strlen(endings[i]);
-        if (n > k && name[0] != '.' && strcmp(name + n - k, endings[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 static int only_text(const struct dirent *e)
 {
-    return is_text(e->d_name);
+    static const char *const endings[] = { ".txt", ".tokens", ".jsonl", ".ndjson", ".csv" };
+    size_t n = strlen(e->d_name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t k = strlen(endings[i]);
+        if (n > k && e->d_name[0] != '.' && strcmp(e->d_name + n - k, endings[i]) == 0)
+            return 1;
+    }
+    return 0;
 }
 
 static int by_bytes(const struct dirent **a, const struct dirent **b)
@@ -83,8 +79,7 @@ static sefl_status read_folder(corpus *out, const vocab *words, const corpus_fil
         files++;
     }
     SEFL_CHECK(files > 0, SEFL_ENOTFOUND,
-               "%s holds no text: files that end in .txt, .tokens, .jsonl, .ndjson or .csv",
-               where->path);
+               "%s contains no text files (.txt, .tokens, .jsonl, .ndjson or .csv)", where->path);
     *out = all.c, all.c = (corpus){ 0 };
 done:
     corpus_clear(&one);

@@ -19,7 +19,7 @@ uint64_t client_dropout_seed(const task *t, uint64_t round, const uint8_t client
     return load_u64(digest);
 }
 
-/* No number of the run is named: the sentence may end up in a log. */
+/* Names no number of the run: the message may end up in a log. */
 static sefl_status diverged(uint64_t round)
 {
     return sefl_fail(SEFL_ERANGE,
@@ -109,7 +109,8 @@ typedef struct records {
     uint64_t done, total;
 } records;
 
-/* v = -lr * g, g limited to gradient_clip; false and zeros where that is not finite. */
+/* Computes v = -lr * g, with g limited to gradient_clip; false, and zeros, if that is not
+ * finite. */
 static bool step_of(float *v, const task *t, const nn_real *grad, const lm_span *spans,
                     size_t span_count)
 {
@@ -140,13 +141,13 @@ static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, cons
     const task *t = r->c->task;
     (void)record;
     if (!step_of(r->v, t, grad, spans, span_count) || !isfinite(loss))
-        r->zeroed++; /* rounded like the others: it takes its coins */
+        r->zeroed++; /* quantised like the others: it uses its coins */
     SEFL_PASS(task_mode(t)->quantise(r->one, t, r->v, NULL, r->coins));
     SEFL_PASS(dp_add_record(r->X, r->one, t->params, t->ahe.pack.value_max));
     return tick(r->c, ++r->done, r->total);
 }
 
-/* Records [from, from + n) of the text, n > 0. */
+/* Trains on records [from, from + n) of the text, n > 0. */
 static sefl_status some_records(records *r, size_t from, size_t n, uint64_t step)
 {
     sefl_status st = SEFL_OK;

@@ -1,21 +1,22 @@
-/* client_train: what a client computes in a round: from its text and the model to integers, before
- * anything is encrypted. roles/client/update.h makes a body of them; the simulator adds them up.
+/* client_train: a client's computation in a round: from its text and the model to integers, before
+ * encryption. roles/client/update.h encrypts them into a body; the simulator adds them up.
  *
  *     unit client   SEFL_TRY(client_train_local(&c, v));
  *                   SEFL_TRY(client_train_round(X, t, text, v, &coins));
  *     unit record   SEFL_TRY(client_train_records(&c, X, &zeroed, scratch, v, &coins));
  *
  * Records. A record is a document of corpus.h: a JSONL or CSV record, a text under a heading, or a
- * line. A text of more than records_max records uses that many in a round; the next round goes on
- * with those that follow, in a circle. No record counts twice in a round.
+ * line. If the text has more than records_max records, each round uses the next records_max of
+ * them, cyclically. No record counts twice in a round.
  *
- * What one record says must not change what the client does with the others, or the bound for a
- * record is worth nothing. Which records a round uses, and their dropout masks, follow from the
- * round, the number of records and their places. Each is rounded with fresh coins, also one without
- * a usable gradient, which adds zeros. The client goes on whatever a record's loss is.
+ * The content of one record must not change what the client does with the others, otherwise the
+ * bound for a record does not hold. The records of a round, and their dropout masks, depend only on
+ * the round, the number of records and their positions. Each record is quantised with fresh coins,
+ * even one without a usable gradient, which adds zeros. The client continues whatever a record's
+ * loss is.
  *
- * The dropout's seed is no secret coin: SHA-256("sefl dropout 1", task id, round u64, client), its
- * first 8 bytes. Results do not depend on the pool. Secret: text, v, X, coins. Not constant-time
+ * The dropout seed is not secret: the first 8 bytes of SHA-256("sefl dropout 1", task id, round
+ * u64, client). Results do not depend on the pool. Secret: text, v, X, coins. Not constant-time
  * (the owner's own machine). Threads: one owner. */
 #ifndef ROLES_CLIENT_TRAIN_H
 #define ROLES_CLIENT_TRAIN_H
@@ -32,33 +33,33 @@ typedef struct client_train {
     uint32_t eos;          /* of the vocabulary */
     const uint8_t *client; /* 32 bytes: fingerprint of its certificate */
     uint64_t round;
-    engine *e; /* unit client: engine_theta has the theta of the round; slot 0 is used */
-    lm *m;     /* unit record: the same */
-    const sefl_progress *progress; /* steps or records; may stop it (SEFL_ECANCELLED) */
+    engine *e; /* unit client: has the round's theta (engine_theta); training uses slot 0 */
+    lm *m;     /* unit record: has the round's theta */
+    const sefl_progress *progress; /* steps or records; may stop training (SEFL_ECANCELLED) */
 } client_train;
 
-/* local_epochs or local_steps of training. v: t->params values, theta_local - theta. SEFL_ERANGE:
- * training diverged (loss, gradient or a value of v is not finite); v is zeros then, and the client
- * uploads zeros, also in the weight slot. */
+/* Trains for local_epochs or local_steps. v: t->params values, becomes theta_local - theta.
+ * SEFL_ERANGE: training diverged (loss, gradient or a value of v is not finite); v is then zeros, and
+ * the client uploads zeros, even in the weight slot. */
 sefl_status client_train_local(const client_train *c, float *v) SEFL_MUST_CHECK;
 
-/* That training as a job of an engine (c->e is not used). job.text is 0. */
+/* Returns that training as an engine's job with text 0. Does not use c->e. */
 engine_job client_train_job(const client_train *c);
 
-/* Clip and stochastic rounding: dp_quantise on the task's grid (weights: with the slot; no noise:
- * dp_quantise_plain). X: t->values integers. */
+/* Clips and quantises stochastically: dp_quantise on the task's grid (weights: with the slot; no
+ * noise: dp_quantise_plain). X: t->values integers. */
 sefl_status client_train_round(int64_t *X, const task *t, const corpus *text, const float *v,
                                const sefl_rng *coins) SEFL_MUST_CHECK;
 
-/* One step for each record by itself: its gradient g_r (train_records: all of its windows together)
- * is limited once to gradient_clip; v_r = -lr * g_r is clipped to the task's clip and rounded, by
- * itself, and added. A record counts as zeros if its loss is not finite or above LM_MAX_LOSS a
- * word, or if g_r or v_r is not finite. *zeroed: how many did. X: zeros before, t->values; scratch
- * and v: t->params, overwritten. */
+/* Makes one separate step for each record: limits its gradient g_r (train_records: over all of its
+ * windows) to gradient_clip; clips v_r = -lr * g_r to the task's clip, quantises it and adds it to
+ * X. A record counts as zeros if its loss is not finite or above LM_MAX_LOSS per word, or if g_r or
+ * v_r is not finite. *zeroed: number of such records. X: zeros before, t->values; scratch and v:
+ * t->params, overwritten. */
 sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zeroed,
                                  int64_t *scratch, float *v, const sefl_rng *coins) SEFL_MUST_CHECK;
 
-/* Records that a round uses. */
+/* Returns the number of records that a round uses. */
 size_t client_train_record_count(const task *t, const corpus *text);
 
 uint64_t client_dropout_seed(const task *t, uint64_t round, const uint8_t client[32]);

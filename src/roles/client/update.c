@@ -19,7 +19,7 @@ enum { WINDOW = 1 << 20 };
 
 struct client_update {
     client_update_config c;
-    ahe_enc *enc;  /* made with the first round, kept */
+    ahe_enc *enc;  /* made in the first round, then kept */
     bool diverged; /* in the latest round */
     bool told;     /* the log has the device */
 };
@@ -31,7 +31,7 @@ typedef struct work {
     const client_job *job;
     engine *e;     /* unit client */
     lm *m;         /* unit record */
-    float *global; /* theta of the round; then v */
+    float *global; /* the round's theta; then v */
     int64_t *X;    /* t->values */
     int64_t *one;  /* unit record: one record's integers */
     sefl_rng coins;
@@ -91,11 +91,11 @@ static sefl_status same_model(const lm_config *file, const lm_config *wanted)
     lm_config a = *file, b = *wanted;
     SEFL_PASS(lm_config_check(&a));
     SEFL_PASS(lm_config_check(&b));
-    bool heads = strcmp(b.body, "transformer") == 0; /* without meaning in the others */
+    bool heads = strcmp(b.body, "transformer") == 0; /* not used by other models */
     SEFL_NEED(strcmp(a.body, b.body) == 0 && a.vocab == b.vocab && a.embed == b.embed &&
                   a.hidden == b.hidden && a.layers == b.layers && a.block == b.block &&
                   a.tied == b.tied && (!heads || a.heads == b.heads),
-              SEFL_EPROTO, "the model of the round is not of the task's kind or size");
+              SEFL_EPROTO, "the round's model does not have the task's kind or size");
     return SEFL_OK;
 }
 
@@ -125,10 +125,10 @@ static sefl_status open_model(work *w)
               w->job->header->round);
     SEFL_PASS(model_read(&meta, &w->global, &count, w->job->model));
     SEFL_PASS(same_model(&meta.cfg, &w->t->model));
-    SEFL_NEED(count == w->t->params, SEFL_EPROTO, "the model has %zu values, the task says %zu",
+    SEFL_NEED(count == w->t->params, SEFL_EPROTO, "the model has %zu values, the task's model %zu",
               count, w->t->params);
     SEFL_NEED(!meta.has_vocab || memcmp(meta.vocab_hash, w->t->vocab_hash, SHA256_BYTES) == 0,
-              SEFL_EPROTO, "the model of the round was made for another vocabulary");
+              SEFL_EPROTO, "the round's model has another vocabulary than the task");
     if (w->job->zeros)
         return SEFL_OK;
     if (w->t->unit == TASK_UNIT_RECORD) {
@@ -150,7 +150,7 @@ static void close_model(work *w)
     w->m = NULL, w->e = NULL;
 }
 
-/* Training's part of the progress; the units come behind it. */
+/* Reports the progress of training; the units follow it. */
 static bool on_step(void *self, uint64_t done, uint64_t total)
 {
     work *w = self;
@@ -193,7 +193,7 @@ static sefl_status train(work *w)
 
 /* ---- from integers to the file --------------------------------------------------------------- */
 
-/* The head's place first, then the units, then the head: it names them. */
+/* Writes space for the head, then the units, then the head, which contains their hash. */
 static sefl_status encrypt(work *w, client_body *out)
 {
     sefl_status st = SEFL_OK;
@@ -264,7 +264,7 @@ sefl_status client_update_make(client_update *u, client_body *out, const client_
     const uint64_t round = job->header->round;
     SEFL_CHECK(round >= 1, SEFL_EINVAL, "rounds count from 1");
     SEFL_CHECK(!file_exists(job->body), SEFL_EEXIST,
-               "round %" PRIu64 " was encrypted before: its bytes are in %s", round, job->body);
+               "round %" PRIu64 " was already encrypted: its bytes are in %s", round, job->body);
     SEFL_TRY(coins_for(u->c.coins, &w.coins, "round", round, job->attempt));
     SEFL_TRY(open_model(&w));
     if (job->zeros)
@@ -297,17 +297,17 @@ sefl_status client_update_new(client_update **out, const client_update_config *c
     *out = NULL;
     vocab_hash(c->words, hash);
     SEFL_NEED(memcmp(hash, t->vocab_hash, SHA256_BYTES) == 0, SEFL_EAUTH,
-              "the words are not the vocabulary of the task (another SHA-256)");
+              "the words are not the task's vocabulary (different SHA-256)");
     SEFL_NEED(vocab_size(c->words) == t->model.vocab, SEFL_EPROTO,
               "the vocabulary has %u words, the task's model %u", vocab_size(c->words),
               t->model.vocab);
     SEFL_NEED(c->text->tokens >= 2 && c->text->docs >= 1, SEFL_EINVAL,
-              "the text has fewer than two words: nothing to learn from");
+              "the text has fewer than two words: too short to train on");
     bool records = t->unit == TASK_UNIT_RECORD;
     SEFL_NEED(!records || (t->weights == TASK_EQUAL && t->records_max >= 1), SEFL_EINVAL,
               "unit record needs equal weights and records_max");
     SEFL_NEED(records || t->local_epochs || t->local_steps, SEFL_EINVAL,
-              "the task says neither local epochs nor local steps");
+              "the task sets neither local epochs nor local steps");
     SEFL_NEED(!task_is_sealed(t) || c->upload_key, SEFL_EINVAL,
               "a sealed task needs an upload key");
     SEFL_NEED(t->ahe.values == t->values && t->values == t->params + (t->weights == TASK_CAPPED),

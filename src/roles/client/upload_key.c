@@ -35,23 +35,21 @@ done:
 
 static sefl_status read_key(uint8_t file[FILE_BYTES + 1], const char *path)
 {
-    sefl_status st = SEFL_OK;
     uint8_t digest[SHA256_BYTES];
     /* never grows: no copy of the seed on the heap */
     sefl_buf b = { .p = file, .cap = FILE_BYTES + 1, .max = FILE_BYTES + 1 };
-    SEFL_TRY(file_read(&b, path, FILE_BYTES));
-    SEFL_CHECK(b.n == FILE_BYTES && memcmp(file, MAGIC, MAGIC_BYTES) == 0, SEFL_EPROTO,
-               "%s is no upload key; delete it, and the client makes a new one", path);
+    sefl_status st = file_read(&b, path, FILE_BYTES);
+    SEFL_PASS(st == SEFL_ERANGE ? SEFL_OK : st);
+    SEFL_NEED(st == SEFL_OK && b.n == FILE_BYTES && memcmp(file, MAGIC, MAGIC_BYTES) == 0,
+              SEFL_EPROTO, "%s is not an upload key; delete it, and the client creates a new one",
+              path);
     sha256_of(digest, span_of(file, BODY));
-    SEFL_CHECK(memcmp(digest, file + BODY, SHA256_BYTES) == 0 && load_u64(file + SERIAL_AT) > 0,
-               SEFL_EPROTO,
-               "%s was changed: its hash does not match; delete it, and the client makes a new one",
-               path);
-done:
-    if (st == SEFL_ERANGE)
-        st = sefl_fail(SEFL_EPROTO,
-                       "%s is no upload key; delete it, and the client makes a new one", path);
-    return st;
+    SEFL_NEED(
+        memcmp(digest, file + BODY, SHA256_BYTES) == 0 && load_u64(file + SERIAL_AT) > 0,
+        SEFL_EPROTO,
+        "%s was changed: its hash does not match; delete it, and the client creates a new one",
+        path);
+    return SEFL_OK;
 }
 
 sefl_status upload_key_open(upload_key *out, const char *path, const uint8_t client[32],

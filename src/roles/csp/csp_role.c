@@ -1,7 +1,7 @@
-/* Design: the owner's thread accepts; a thread of its own serves the stream, so that a new
- * connection can take the place of one that hangs. Journal, account and csp belong to the serving
- * thread while it runs; the owner touches them only before it starts and after it is joined. The
- * health page's thread asks the journal, which locks inside, and atomics. */
+/* Design: the owner's thread accepts connections; a separate thread serves the stream, so that a
+ * new connection can replace one that hangs. Journal, account and csp belong to the serving thread
+ * while it runs; the owner uses them only before it starts and after it is joined. The health
+ * page's thread reads the journal, which has its own lock, and atomics. */
 #include "roles/csp/csp_role.h"
 
 #include "base/alloc.h"
@@ -30,8 +30,8 @@
 #include <unistd.h>
 
 enum {
-    ACCEPT_MS = 200,   /* how soon a stop or a changed list is seen */
-    LINES_PER_S = 10,  /* about strangers, who must not fill the disk */
+    ACCEPT_MS = 200,   /* how soon a stop or a changed list is noticed */
+    LINES_PER_S = 10,  /* log lines about strangers, who must not fill the disk */
     CONNECT_MS = 5000, /* a handshake */
     EXPIRE_MS = 10000, /* between checks of a round key's age, without a stream */
 };
@@ -59,7 +59,7 @@ struct csp_role {
     local_http *local;         /* NULL: none */
     pthread_mutex_t list_lock; /* allowlist: changed by the owner's thread, read by the other */
     allowlist *allowlist;      /* NULL: no trust list */
-    allowlist *young;          /* the serving thread's own; NULL: no voucher came yet */
+    allowlist *young;          /* the serving thread's; NULL: no voucher yet */
     char list_path[PATH_MAX], counters_path[PATH_MAX];
     trust_watch list;
     counters counters;
@@ -67,16 +67,16 @@ struct csp_role {
     own_cert own;
     bool starved;       /* the last connection could not be accepted */
     uint64_t looked_ms; /* time of the last look_around */
-    uint64_t expire_ms; /* when csp_expire was called last; 0: never */
+    uint64_t expire_ms; /* time of the last csp_expire; 0: never */
 
-    /* the stream that is served */
+    /* the current stream */
     tls *t;
     pthread_t thread;
     bool serving;
-    atomic_bool served; /* the thread has ended, or never began */
-    atomic_bool ending; /* the stream is to end, in the middle of a reveal too */
+    atomic_bool served; /* the thread has ended, or never started */
+    atomic_bool ending; /* the stream must end, even in the middle of a reveal */
     sefl_progress goes_on;
-    uint64_t round; /* whose header was signed last, and when; 0: none in this life */
+    uint64_t round; /* the last round whose header this process signed; 0: none */
     int64_t round_since;
 
     uint64_t lines_ms, lines; /* log lines about refused connections in this second */
@@ -86,7 +86,7 @@ struct csp_role {
 
 /* ---- who may connect ------------------------------------------------------------------------- */
 
-/* The trust list, if it changed. */
+/* Reloads the trust list if it has changed. */
 static sefl_status read_list(csp_role *r)
 {
     allowlist *g = NULL;
@@ -128,13 +128,13 @@ static sefl_status enrol(void *ctx, const enrol_claim *c, const enrol_proof *p)
     SEFL_TRY(trust_edit_commit(&e));
 done:
     trust_edit_end(&e);
-    if (st == SEFL_OK || st == SEFL_EAUTH) /* any other failure is ours: the log has it */
+    if (st == SEFL_OK || st == SEFL_EAUTH) /* any other failure is ours, and logged */
         counters_add(&r->counters, st == SEFL_OK ? COUNT_ENROLLED : COUNT_ENROL_TOKEN);
     return st;
 }
 
-/* The current list, on the serving thread: an enrolment may be newer than the owner's last look. If
- * it cannot be read, the last good one stays in force. */
+/* Reads the current list, on the serving thread: an enrolment may be newer than the owner's copy.
+ * If it cannot be read, the last good one stays in force. */
 static sefl_status list_now(csp_role *r, trust **out)
 {
     if (trust_read(out, r->list_path) == SEFL_OK)
@@ -142,7 +142,7 @@ static sefl_status list_now(csp_role *r, trust **out)
     pthread_mutex_lock(&r->list_lock);
     *out = r->allowlist ? trust_hold(allowlist_list(r->allowlist)) : NULL;
     pthread_mutex_unlock(&r->list_lock);
-    return *out ? SEFL_OK : sefl_fail(SEFL_ESTATE, "csp: no trust list was ever read");
+    return *out ? SEFL_OK : sefl_fail(SEFL_ESTATE, "csp: no trust list could be read yet");
 }
 
 /* csp_config's: on the serving thread. A client that was revoked after the round began still
@@ -196,8 +196,8 @@ static sefl_status make_lanes(csp_role *r)
 
 /* ---- vouchers ----------------------------------------------------------------------------
  *
- * Lasting fact "vouched CLIENT", of a client that a CA vouches for: issuer 32 | certificate's end
- * u64. A key in CSP's own list needs no such note. */
+ * The lasting fact "vouched CLIENT" is for a client that only a CA vouches for: issuer 32 |
+ * certificate's expiry u64. A key in CSP's own list needs no such fact. */
 
 enum { VOUCHED_BYTES = 40, VOUCHED_NAME = 80 };
 
@@ -219,7 +219,7 @@ static sefl_status vouch(void *ctx, const voucher *v)
     SEFL_TRY(list_now(r, &t));
     SEFL_TRY(allowlist_new(&g, t));
     SEFL_TRY(vouch_admit(&who, g, v));
-    /* an old voucher notes nothing */
+    /* an old voucher must store nothing */
     SEFL_TRY(upload_key_fits(r->journal, v->client, v->serial, v->key));
     if (!who.listed) {
         char name[VOUCHED_NAME];
@@ -237,7 +237,8 @@ done:
     return st;
 }
 
-/* The list for judging heads: the owner's, or the one that judged a voucher if that is newer. */
+/* Returns the list to check heads against: the owner's, or that of the last voucher if it is
+ * newer. */
 static allowlist *newest_allowlist(csp_role *r)
 {
     pthread_mutex_lock(&r->list_lock);
@@ -276,7 +277,6 @@ static bool member(void *ctx, const uint8_t client[32])
 
 static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
 {
-    sefl_status st = SEFL_OK;
     csp_role *r = ctx;
     journal_round last = { 0 };
     bool over = false;
@@ -285,16 +285,13 @@ static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
                       .peer_is_there = !atomic_load(&r->served),
                       .healthy = true,
                       .task = &r->task };
-    st = journal_round_last(r->journal, &last);
-    if (st != SEFL_OK && st != SEFL_ENOTFOUND)
-        goto done;
+    sefl_status st = journal_round_last(r->journal, &last);
+    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     n.round = last.round;
     n.phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
     if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
         n.phase = "done";
-    SEFL_TRY(health_write(body, status, &n));
-done:
-    return st;
+    return health_write(body, status, &n);
 }
 
 static bool goes_on(void *self, uint64_t done, uint64_t total)
@@ -307,7 +304,7 @@ static bool goes_on(void *self, uint64_t done, uint64_t total)
 static const local_page local_pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
                                           { 0 } };
 
-/* The identity: keys, task, certificates and the trust list. */
+/* Reads the identity: keys, task, certificates and the trust list. */
 static sefl_status read_identity(csp_role *r)
 {
     const csp_role_options *o = &r->o;
@@ -319,19 +316,19 @@ static sefl_status read_identity(csp_role *r)
                           : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
               c->key ? c->key : "the key");
     SEFL_PASS(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
-    SEFL_NEED(
-        c->ca || !task_is_sealed(&r->task), SEFL_EINVAL,
-        "this task's updates are sealed to a CSP that knows its clients by a list of its own: set "
-        "ca to the folder of 'sefl ca new'");
+    SEFL_NEED(c->ca || !task_is_sealed(&r->task), SEFL_EINVAL,
+              "this task's updates are sealed, so CSP needs its own list of clients: set `ca` to a "
+              "folder "
+              "made by 'sefl ca new'");
     if (!c->ca)
-        log_warn(o->log, "no trust list (ca): certificates cannot be revoked, nobody can enrol");
+        log_warn(o->log, "no trust list (ca): certificates cannot be revoked, sites cannot enrol");
     SEFL_PASS(file_path(r->list_path, "%s/trust", c->ca ? c->ca : ""));
     SEFL_PASS(file_path(r->counters_path, "%s/counters.json", c->state));
     r->list.path = r->list_path;
     return read_list(r);
 }
 
-/* Journal, ledger and store, and the machine over them. */
+/* Opens journal, ledger and store, and creates the state machine. */
 static sefl_status make_csp(csp_role *r)
 {
     const csp_role_options *o = &r->o;
@@ -369,10 +366,8 @@ static sefl_status make_csp(csp_role *r)
 
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
 {
-    sefl_status st = SEFL_OK;
-    csp_role *r = NULL;
     const csp_settings *c = o->settings;
-    SEFL_TRY(sefl_make(out, &r));
+    SEFL_MAKE(csp_role, r, out);
     r->o = *o;
     r->fd = -1;
     r->served = true;
@@ -403,15 +398,15 @@ static void *serve(void *arg)
     csp_role *r = arg;
     sefl_status st = csp_serve(r->csp, tls_channel(r->t));
     if (st == SEFL_OK)
-        log_info(r->o.log, "aggregator said goodbye");
+        log_info(r->o.log, "aggregator ended the connection");
     else if (!atomic_load(&r->stop))
-        log_warn(r->o.log, "aggregator gone", lf_str("status", sefl_status_name(st)),
+        log_warn(r->o.log, "aggregator disconnected", lf_str("status", sefl_status_name(st)),
                  lf_str("why", sefl_last_error()));
     atomic_store(&r->served, true);
     return NULL;
 }
 
-/* Ends the present stream, if there is one, and waits for its thread. */
+/* Ends the current stream, if there is one, and waits for its thread. */
 static void end_stream(csp_role *r)
 {
     if (r->serving) {
@@ -430,12 +425,12 @@ static void end_stream(csp_role *r)
 static sefl_status begin_stream(csp_role *r, tls *t)
 {
     if (r->serving && !atomic_load(&r->served))
-        log_info(r->o.log, "a new connection takes the place of the old one");
+        log_info(r->o.log, "a new connection replaces the old one");
     end_stream(r);
     r->t = t;
     atomic_store(&r->served, false);
-    log_info(r->o.log, "aggregator connected", lf_str("name", tls_peer_name(t)),
-             lf_key("key", tls_peer_fingerprint(t)));
+    log_info(r->o.log, "aggregator connected", lf_str("name", tls_peer_info(t)->name),
+             lf_key("key", tls_peer_info(t)->fingerprint));
     sefl_status st = thread_start(&r->thread, serve, r);
     r->serving = st == SEFL_OK;
     return st;
@@ -447,11 +442,9 @@ static sefl_status begin_lane(csp_role *r, tls *t)
     sefl_status st = SEFL_OK;
     SEFL_CHECK(r->lanes && r->serving && !atomic_load(&r->served), SEFL_ESTATE,
                "a lane without a link");
-    SEFL_CHECK(memcmp(tls_peer_fingerprint(t), tls_peer_fingerprint(r->t), 32) == 0, SEFL_EAUTH,
-               "a lane of another peer than the link's");
-    tls *one = t;
-    t = NULL; /* the host owns it, even after a failure */
-    SEFL_TRY(lane_host_take(r->lanes, one));
+    SEFL_CHECK(memcmp(tls_peer_info(t)->fingerprint, tls_peer_info(r->t)->fingerprint, 32) == 0,
+               SEFL_EAUTH, "a lane from another peer than the link's");
+    return lane_host_take(r->lanes, t); /* it owns the stream, even after a failure */
 done:
     tls_close(t);
     return st;
@@ -464,24 +457,24 @@ static void read_identity_again(csp_role *r)
     const csp_settings *c = r->o.settings;
     tls_id *id = NULL;
     if (tls_id_read(&id, c->cert, c->tls_key, c->peers) != SEFL_OK) {
-        log_error(r->o.log, "certificates not read again", lf_str("why", sefl_last_error()));
+        log_error(r->o.log, "certificates not reloaded", lf_str("why", sefl_last_error()));
         return;
     }
     tls_id_free(r->id);
     r->id = id;
-    log_info(r->o.log, "certificates read again");
+    log_info(r->o.log, "certificates reloaded");
 }
 
 /* Disconnects a peer that a changed list revokes; writes counters that changed. */
 static void look_around(csp_role *r)
 {
     uint64_t now = clock_ms(&r->clock);
-    if (now - r->looked_ms < ACCEPT_MS) /* each connection of a stranger leads here */
+    if (now - r->looked_ms < ACCEPT_MS) /* every connection of a stranger leads here */
         return;
     r->looked_ms = now;
     if (read_list(r) != SEFL_OK && trust_watch_failed(&r->list)) {
         counters_add(&r->counters, COUNT_TRUST_UNREADABLE);
-        log_error(r->o.log, "trust list not read again", lf_str("why", sefl_last_error()));
+        log_error(r->o.log, "trust list not reloaded", lf_str("why", sefl_last_error()));
     }
     if (r->serving && r->allowlist) {
         x509_peer who = *tls_peer_info(r->t);
@@ -495,13 +488,13 @@ static void look_around(csp_role *r)
     (void)own_cert_look(&r->own, tls_id_expires(r->id), (int64_t)(clock_ms(&r->wall) / 1000),
                         r->o.log);
     if (counters_write(&r->counters, r->counters_path) != SEFL_OK && !r->counters_failed) {
-        r->counters_failed = true; /* once is enough */
-        log_error(r->o.log, "no counters.json", lf_str("why", sefl_last_error()));
+        r->counters_failed = true; /* logs it once */
+        log_error(r->o.log, "counters.json not written", lf_str("why", sefl_last_error()));
     }
 }
 
-/* Only without a stream: a stream's questions do the same, and the machine belongs to its
- * thread. */
+/* Checks the age of the round key. Only without a stream: a stream's requests do the same, and the
+ * state machine belongs to its thread. */
 static void expire(csp_role *r)
 {
     uint64_t now = clock_ms(&r->clock);
@@ -509,20 +502,21 @@ static void expire(csp_role *r)
         return;
     r->expire_ms = now;
     if (csp_expire(r->csp) != SEFL_OK)
-        log_error(r->o.log, "the age of the round's key is not known",
+        log_error(r->o.log, "cannot check the age of the round key",
                   lf_str("why", sefl_last_error()));
 }
 
-/* AS neither revealed nor skipped the round within the life of its key, and the serving thread
- * still waits for a whole question: AS must not keep a key alive by sending slowly. */
+/* Disconnects an AS that neither revealed nor skipped the round within the lifetime of its key
+ * while the serving thread still waits for a complete request: AS must not keep a key alive by
+ * sending slowly. */
 static void put_out_late(csp_role *r)
 {
     uint64_t until = csp_expires_ms(r->csp);
     if (!r->serving || until == 0 || clock_ms(&r->wall) <= until + EXPIRE_MS)
         return;
-    log_error(r->o.log, "the round's key has expired in the middle of a message: stream ended");
+    log_error(r->o.log, "the round key expired in the middle of a message: stream ended");
     end_stream(r);
-    r->expire_ms = 0; /* now */
+    r->expire_ms = 0; /* check at once */
 }
 
 /* Logs a refused connection. */
@@ -539,7 +533,8 @@ static void say_refused(csp_role *r, sefl_status st)
                  lf_str("why", sefl_last_error()));
 }
 
-/* No descriptor or memory for a new connection, which waits in the queue: pauses. Logs it once. */
+/* Pauses if there is no descriptor or memory for a new connection, which waits in the queue. Logs
+ * it once. */
 static void wait_for_room(csp_role *r)
 {
     if (!r->starved)
@@ -553,8 +548,7 @@ sefl_status csp_role_run(csp_role *r)
     const tls_limits limits = { .connect_ms = CONNECT_MS,
                                 .idle_ms = LINK_IDLE_MS,
                                 .silent_ms = 1000 * r->o.settings->link_silence_s };
-    if (csp_is_over(r->csp) &&
-        !r->o.settings->stay) { /* AS ended it in an earlier run of the process */
+    if (csp_is_over(r->csp) && !r->o.settings->stay) { /* AS ended it in an earlier run */
         log_info(r->o.log, "the task is over");
         return SEFL_OK;
     }
@@ -594,7 +588,7 @@ sefl_status csp_role_run(csp_role *r)
 done:
     end_stream(r);
     if (counters_write(&r->counters, r->counters_path) != SEFL_OK)
-        log_error(r->o.log, "no counters.json", lf_str("why", sefl_last_error()));
+        log_error(r->o.log, "counters.json not written", lf_str("why", sefl_last_error()));
     server_forget_ready(r->o.settings->ready_file);
     return st;
 }

@@ -1,5 +1,5 @@
-/* csp_role: the cryptography service provider as a process: the machine of sum/csp.h on a TLS
- * stream, with a journal and a ledger on disk.
+/* csp_role: the cryptography service provider (CSP) as a process: the state machine of sum/csp.h on
+ * a TLS stream, with a journal and a ledger on disk.
  *
  *     settings_init(&s, csp_schema);
  *     SEFL_TRY(yaml_read(&s, "csp.yml"));                      // flags may follow: settings_set
@@ -14,18 +14,17 @@
  * enrolment against the list's tokens and adds them to the list. state/counters.json counts
  * refusals (roles/counters.h).
  *
- * A sealed task needs `ca`: CSP takes vouchers and heads only from clients in its list, and from
+ * A sealed task needs `ca`: CSP accepts vouchers and heads only from clients in its list, and from
  * clients of a CA that the list trusts for clients. It checks both again for each head. Without a
- * connection CSP still checks the age of the round's key (csp_expire). It disconnects an AS that is
+ * connection CSP still checks the age of the round key (csp_expire). It disconnects an AS that is
  * in the middle of a message when the key expires.
  *
  * A new verified connection replaces the current one, whose attempt is dropped unless the round is
  * marked revealed: a dead peer never blocks the next. CSP closes a stream that is silent for
  * link_silence seconds (protocol/link.h, "Waiting").
  *
- * After kill -9 at any moment the store decides (sum/csp_store.h). A fault of CSP's own disk ends
- * the stream, and AS learns no more than that; the next connection reads the ledger again
- * (sum/account.h).
+ * After kill -9 at any moment the store decides (sum/csp_store.h). If CSP's own disk fails, the
+ * stream ends without a reason for AS; the next connection reloads the ledger (sum/account.h).
  *
  * After BYE of a finished task csp_role_run returns SEFL_OK (`stay`: it continues to serve).
  *
@@ -44,33 +43,34 @@
 
 extern const setting_def csp_schema[];
 
-/* What csp.yml says. The texts belong to the settings that filled it; NULL: not given. */
+/* The contents of csp.yml. The strings belong to the settings that filled it; NULL: not given. */
 typedef struct csp_settings {
-    host_port listen, health; /* health.host "": no such page (roles/health.h) */
+    host_port listen, health; /* health.host "": no health page (roles/health.h) */
     const char *cert, *tls_key, *peers;
     const char
         *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who may connect */
     const char *sign_key, *task, *state, *ledger;
-    const char *key, *key_lock, *passphrase_file; /* the secret key and what opens it */
+    const char *key, *key_lock, *passphrase_file; /* the secret key file and what unlocks it */
     const char *ready_file, *user;
     unsigned threads, link_silence_s;
     bool stay;
 } csp_settings;
 
-/* SEFL_EINVAL names what is missing or wrong. s must outlive *out. */
+/* SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
 sefl_status csp_settings_make(csp_settings *out, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct csp_role csp_role;
 
 typedef struct csp_role_options {
     const csp_settings *settings; /* borrowed */
-    const uint8_t *root;          /* of the round keys, 32 bytes, borrowed; NULL for paillier */
-    const ahe_sec *sec;           /* of a paillier task, borrowed; else NULL */
-    sefl_log *log;                /* NULL: silent */
-    const sefl_coins *coins;      /* NULL: the system's, and nothing else in the program */
-    const sefl_clock *wall;       /* NULL: the system's */
+    const uint8_t *root;     /* root of the round keys, 32 bytes, borrowed; NULL for paillier */
+    const ahe_sec *sec;      /* of a paillier task, borrowed; else NULL */
+    sefl_log *log;           /* NULL: silent */
+    const sefl_coins *coins; /* NULL: the system's, as always in the program */
+    const sefl_clock *wall;  /* NULL: the system's */
     void *ctx;
-    sefl_status (*bound)(void *ctx); /* the port is bound, no file is open yet; may be NULL */
+    sefl_status (*bound)(
+        void *ctx); /* called when the port is bound, before any file is opened; or NULL */
 } csp_role_options;
 
 /* Reads task, keys and identity, opens journal and ledger, listens. */
@@ -82,13 +82,12 @@ void csp_role_free(csp_role *r);
 sefl_status csp_role_run(csp_role *r) SEFL_MUST_CHECK;
 
 void csp_role_stop(csp_role *r);
-/* Reads the certificates again before the next connection; keeps the old ones if a file is
- * wrong. */
+/* Reloads the certificates before the next connection; keeps the old ones if a file is wrong. */
 void csp_role_reload(csp_role *r);
 
 uint16_t csp_role_port(const csp_role *r);
 const task *csp_role_task(const csp_role *r);
-/* Of the latest reveal; only while no stream is served. */
+/* Returns the times of the latest reveal; only while no stream is served. */
 const csp_times *csp_role_times(const csp_role *r);
 
 #endif

@@ -1,5 +1,5 @@
-/* CSP's lanes. `lock` guards which link is current; a lane of another link adds nothing to the pool
- * and gets NO PAIR at its next question. */
+/* CSP's lanes. `lock` guards the current link; a lane of another link adds nothing to the pool and
+ * gets NO PAIR at its next request. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cond.h"
@@ -15,7 +15,7 @@
 
 typedef struct guest {
     lane_host *h;
-    tls *t; /* NULL: a free place */
+    tls *t; /* NULL: a free slot */
     pthread_t thread;
     atomic_bool done; /* the thread has finished */
 } guest;
@@ -28,7 +28,7 @@ struct lane_host {
     bool bound;
     uint8_t pair[LINK_PAIR];
     uint64_t sessions;
-    unsigned checks; /* failed in this task; more than in the journal after a failed write */
+    unsigned checks; /* failed checks in this task; after a failed write more than in the journal */
 };
 
 /* ---- both sides ------------------------------------------------------------------------------ */
@@ -44,7 +44,7 @@ void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR],
 void lane_low_priority(void)
 {
     enum { NICE = 10 };
-    (void)!setpriority(PRIO_PROCESS, 0, NICE); /* Linux: this thread only; a failure does no harm */
+    (void)!setpriority(PRIO_PROCESS, 0, NICE); /* Linux: this thread only; a failure is harmless */
 }
 
 sefl_status lane_hear(channel *ch, uint16_t *no)
@@ -54,12 +54,12 @@ sefl_status lane_hear(channel *ch, uint16_t *no)
     *no = 0;
     SEFL_TRY(link_recv(ch, &m));
     rd r = rd_over(buf_span(&m.body));
-    if (m.kind == LINK_NO) { /* the sentence is for people */
+    if (m.kind == LINK_NO) { /* its text is for people */
         SEFL_TRY(rd_u16(&r, no));
-        SEFL_CHECK(*no != 0, SEFL_EPROTO, "lane: CSP says NO without a reason");
+        SEFL_CHECK(*no != 0, SEFL_EPROTO, "lane: CSP sent NO without a reason");
         goto done;
     }
-    SEFL_CHECK(m.kind == LINK_YES, SEFL_EPROTO, "lane: CSP says %s, wanted YES",
+    SEFL_CHECK(m.kind == LINK_YES, SEFL_EPROTO, "lane: CSP sent %s, expected YES",
                link_kind_name(m.kind));
     SEFL_TRY(rd_end(&r));
 done:
@@ -69,10 +69,9 @@ done:
 
 sefl_status lane_count(journal *j, const char *name, unsigned more, unsigned *count)
 {
-    sefl_status st = SEFL_OK;
     uint8_t bytes[4] = { 0 };
     *count = 0;
-    st = journal_fact_fixed(j, 0, name, bytes, sizeof bytes);
+    sefl_status st = journal_fact_fixed(j, 0, name, bytes, sizeof bytes);
     SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     *count = load_u32(bytes);
     *count = *count <= UINT32_MAX - more ? *count + more : UINT32_MAX;
@@ -150,7 +149,7 @@ static void *serve_guest(void *arg)
     if (st != SEFL_OK && is_bound(h)) /* AS hangs up when it stops, and when the task is over */
         LOG_AT(h->c.log, st == SEFL_ECLOSED ? LOG_INFO : LOG_WARN, "a lane ended within a session",
                lf_str("why", sefl_last_error()));
-    tls_interrupt(g->t); /* AS learns at once */
+    tls_interrupt(g->t); /* so that AS learns at once */
     atomic_store(&g->done, true);
     return NULL;
 }
@@ -165,7 +164,7 @@ sefl_status lane_host_take(lane_host *h, tls *t)
         if (!h->guest[i].t)
             g = &h->guest[i];
     }
-    SEFL_CHECK(g, SEFL_ESTATE, "lane: %d are there already", LANES_MAX);
+    SEFL_CHECK(g, SEFL_ESTATE, "lane: %d lanes are running already", LANES_MAX);
     g->h = h;
     atomic_store(&g->done, false);
     g->t = t;
@@ -187,14 +186,14 @@ unsigned lane_host_checks(lane_host *h)
     return failed;
 }
 
-/* With the lock. */
+/* With the lock: true if this pair is the current link's. */
 static bool is_current(const lane_host *h, const uint8_t pair[LINK_PAIR])
 {
     return h->bound && ct_eq_bytes(h->pair, pair, LINK_PAIR);
 }
 
-/* A check of AS's transfers failed: counts it before the lane ends. If the journal cannot be
- * written, the task ends until the process restarts: the count must not be lost. */
+/* Counts a failed check of AS's transfers before the lane ends. If the journal cannot be written,
+ * the task is over until the process restarts: the count must not be lost. */
 static void note_failed(lane_host *h)
 {
     unsigned count = 0;
@@ -203,7 +202,7 @@ static void note_failed(lane_host *h)
     pthread_mutex_lock(&h->lock);
     sefl_status st = h->c.journal ? lane_count(h->c.journal, "checks", 1, &count) : SEFL_OK;
     if (st != SEFL_OK) {
-        log_error(h->c.log, "a failed check could not be noted: the task ends here",
+        log_error(h->c.log, "a failed check could not be recorded: the task ends here",
                   lf_str("why", sefl_last_error()));
         count = CSP_CHECKS_MAX;
     }
@@ -214,12 +213,12 @@ static void note_failed(lane_host *h)
     log_error(h->c.log, "the aggregation server failed a check of its noise shares",
               lf_u64("count", count), lf_u64("most", CSP_CHECKS_MAX), lf_str("why", why));
     if (count >= CSP_CHECKS_MAX)
-        log_error(h->c.log, "too many failed checks: this task has ended");
+        log_error(h->c.log, "too many failed checks: this task is over");
     if (h->c.failed)
         h->c.failed(h->c.ctx);
 }
 
-/* YES, or NO and *ok false. */
+/* Sends YES, or NO (*ok is false). */
 static sefl_status answer(lane_host *h, channel *ch, const uint8_t pair[LINK_PAIR], bool *ok)
 {
     pthread_mutex_lock(&h->lock);
@@ -254,7 +253,7 @@ static sefl_status session(lane_host *h, channel *ch, const uint8_t pair[LINK_PA
     if (got.outcome == SHARES_KEPT)
         st = is_current(h, pair) && h->checks < CSP_CHECKS_MAX
                  ? shares_pool_add(h->c.pool, got.id, values, p.count, p.bits)
-                 : sefl_fail(SEFL_ECLOSED, "lane: its link or the task has ended");
+                 : sefl_fail(SEFL_ECLOSED, "lane: its link or the task is over");
     pthread_mutex_unlock(&h->lock);
     SEFL_TRY(st);
     SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
@@ -272,33 +271,34 @@ sefl_status lane_host_serve(lane_host *h, channel *ch)
     bool ok = false;
     SEFL_TRY(link_recv(ch, &m));
     rd r = rd_over(buf_span(&m.body));
-    SEFL_CHECK(m.kind == LINK_LANE, SEFL_EPROTO, "lane: it begins with %s", link_kind_name(m.kind));
+    SEFL_CHECK(m.kind == LINK_LANE, SEFL_EPROTO, "lane: the first message is %s, expected LANE",
+               link_kind_name(m.kind));
     SEFL_TRY(rd_raw(&r, pair, sizeof pair));
     SEFL_TRY(rd_end(&r));
     SEFL_TRY(answer(h, ch, pair, &ok));
-    SEFL_CHECK(ok, SEFL_ESTATE, "lane: of another link, or the task has ended");
+    SEFL_CHECK(ok, SEFL_ESTATE, "lane: it belongs to another link, or the task is over");
     SEFL_TRY(sefl_new(&values, h->session, sizeof *values));
     for (;;) {
         uint64_t count;
         st = link_recv(ch, &m);
         if (st == SEFL_ECLOSED) {
-            st = SEFL_OK; /* it has enough */
+            st = SEFL_OK; /* AS has enough shares */
             break;
         }
         SEFL_TRY(st);
         r = rd_over(buf_span(&m.body));
-        SEFL_CHECK(m.kind == LINK_FILL, SEFL_EPROTO, "lane: %s is not for AS to say here",
+        SEFL_CHECK(m.kind == LINK_FILL, SEFL_EPROTO, "lane: unexpected message %s from AS",
                    link_kind_name(m.kind));
         SEFL_TRY(rd_u64(&r, &count));
         SEFL_TRY(rd_end(&r));
-        SEFL_CHECK(count == h->session, SEFL_EPROTO, "lane: %llu values, wanted %llu",
+        SEFL_CHECK(count == h->session, SEFL_EPROTO, "lane: %llu values requested, expected %llu",
                    (unsigned long long)count, (unsigned long long)h->session);
         SEFL_TRY(answer(h, ch, pair, &ok));
-        SEFL_CHECK(ok, SEFL_ESTATE, "lane: its link or the task has ended");
+        SEFL_CHECK(ok, SEFL_ESTATE, "lane: its link or the task is over");
         SEFL_TRY(session(h, ch, pair, values));
     }
 done:
-    if (st == SEFL_EPROTO) { /* the peer breaks the protocol */
+    if (st == SEFL_EPROTO) { /* the peer violates the protocol */
         pthread_mutex_lock(&h->lock);
         if (ok && is_current(h, pair))
             shares_pool_clear(h->c.pool);

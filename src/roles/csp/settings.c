@@ -11,19 +11,19 @@ const setting_def csp_schema[] = {
     { "tls.peers", SETTING_PATH, NULL, TO(peers), .example = "peers.pem",
       .help = "the CA of the aggregation server" },
     { "ca", SETTING_PATH, "", TO(ca), .example = "../ca/csp", .arg = "FOLDER",
-      .help = "folder of 'sefl ca new', whose trust list admits servers and clients; a pad task "
-              "needs it" },
+      .help = "folder made by 'sefl ca new', whose trust list admits servers and clients; required "
+              "for a pad task" },
     SERVER_TASK(csp_settings),
     { "key", SETTING_PATH, NULL, TO(key), .example = "key.sealed",
-      .help = "the sealed file of 'sefl key new'" },
+      .help = "the sealed key file made by 'sefl key new'" },
     { "key_lock", SETTING_PATH, "", TO(key_lock), .example = "key.lock",
-      .help = "the key file that opens `key`" },
+      .help = "the key file that unlocks `key`" },
     { "passphrase_file", SETTING_PATH, "", TO(passphrase_file),
-      .help = "a file with the passphrase that opens `key`; neither: the terminal asks" },
+      .help = "a file with the passphrase that unlocks `key`; neither: asks on the terminal" },
     { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER",
       .help = "folder of the journal" },
     SERVER_PROCESS(csp_settings, "127.0.0.1:7011"),
-    { "stay", SETTING_FLAG, "false", TO(stay), .help = "keep serving after the task's end" },
+    { "stay", SETTING_FLAG, "false", TO(stay), .help = "keep serving after the task is over" },
     { 0 },
 };
 
@@ -33,7 +33,7 @@ sefl_status csp_settings_make(csp_settings *out, const settings *s)
     *out = c;
     SEFL_PASS(settings_fill(s, &c));
     SEFL_NEED(!c.key_lock || !c.passphrase_file, SEFL_EINVAL,
-              "%s: passphrase_file and key_lock: only one of them opens the key",
+              "%s: passphrase_file and key_lock are both set: set only one of them",
               settings_origin(s, "passphrase_file"));
     SEFL_PASS(health_check(&c.health, s));
     *out = c;

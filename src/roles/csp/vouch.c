@@ -13,9 +13,7 @@ sefl_status vouch_make(sefl_buf *out, const char *cert_path, const char *key_pat
     sefl_buf pem = { 0 }, spki = { 0 }, bytes = { 0 }, sig = { 0 };
     memcpy(v.key, upload_key, sizeof v.key);
     SEFL_TRY(file_read(&pem, cert_path, VOUCHER_MAX));
-    st = x509_spki_read(&spki, buf_span(&pem));
-    if (st != SEFL_OK)
-        SEFL_TRY(sefl_fail_at(st, "%s", cert_path));
+    SEFL_TRY(sefl_at(x509_spki_read(&spki, buf_span(&pem)), "%s", cert_path));
     v.spki = buf_span(&spki);
     v.chain = buf_span(&pem);
     SEFL_TRY(voucher_to_sign(&bytes, &v));
@@ -47,7 +45,7 @@ done:
     return st;
 }
 
-/* Is this key of the list an active client's, and its issuer, if the list names one, active too? */
+/* True if the member is an active client, and its issuer, if the list names one, is active too. */
 static bool is_listed_client(const trust *t, const trust_member *m)
 {
     static const uint8_t nobody[TRUST_KEY];
@@ -61,24 +59,22 @@ static bool is_listed_client(const trust *t, const trust_member *m)
 
 sefl_status vouch_admit(x509_peer *who, const allowlist *g, const voucher *v)
 {
-    sefl_status st = SEFL_OK;
     const trust_member *m = trust_find(allowlist_list(g), v->client);
     memset(who, 0, sizeof *who);
     if (m) {
-        SEFL_CHECK(is_listed_client(allowlist_list(g), m), SEFL_EAUTH,
-                   "voucher of \"%s\": revoked, or no client", m->name);
+        SEFL_NEED(is_listed_client(allowlist_list(g), m), SEFL_EAUTH,
+                  "voucher of \"%s\": revoked, or not a client", m->name);
         memcpy(who->fingerprint, v->client, sizeof who->fingerprint);
         who->listed = true;
-        goto done;
+        return SEFL_OK;
     }
-    SEFL_CHECK(v->chain.n > 0, SEFL_EAUTH,
-               "voucher: its key is not in our list of members, and it brings no certificate");
+    SEFL_NEED(v->chain.n > 0, SEFL_EAUTH,
+              "voucher: its key is not in our list of members, and it has no certificate");
     allowlist_shown(g, who, v->chain, "client");
-    SEFL_CHECK(who->code == X509_OK, SEFL_EAUTH, "voucher: %s", who->why);
-    SEFL_CHECK(memcmp(who->fingerprint, v->client, sizeof who->fingerprint) == 0, SEFL_EAUTH,
-               "voucher: its certificate is another client's");
-done:
-    return st;
+    SEFL_NEED(who->code == X509_OK, SEFL_EAUTH, "voucher: %s", who->why);
+    SEFL_NEED(memcmp(who->fingerprint, v->client, sizeof who->fingerprint) == 0, SEFL_EAUTH,
+              "voucher: its certificate is another client's");
+    return SEFL_OK;
 }
 
 bool vouch_still(const allowlist *g, const uint8_t client[32], const x509_peer *who)
@@ -86,7 +82,7 @@ bool vouch_still(const allowlist *g, const uint8_t client[32], const x509_peer *
     const trust_member *m = trust_find(allowlist_list(g), client);
     if (m)
         return is_listed_client(allowlist_list(g), m);
-    if (!who || who->listed) /* it was a member and is not in the list any more */
+    if (!who || who->listed) /* a former member that the list no longer has */
         return false;
     x509_peer copy = *who;
     return allowlist_still(g, &copy);

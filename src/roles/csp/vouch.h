@@ -1,11 +1,11 @@
-/* vouch: makes and judges vouchers (protocol/voucher.h): the part that needs certificates.
+/* vouch: creates and verifies vouchers (protocol/voucher.h): the part that needs certificates.
  *
  *     SEFL_TRY(vouch_make(&bytes, "cert.pem", "key.pem", upload_pub, &servers, serial)); // client
  *     SEFL_TRY(voucher_read(&v, bytes));                                                 // AS, CSP
  *     SEFL_TRY(vouch_check(&v, &servers));
  *     SEFL_TRY(vouch_admit(&who, allowlist, &v));                                        // CSP
  *
- * sum/upload_keys.h checks that the serial grows and that no other client has the upload key.
+ * sum/upload_keys.h checks that the serial increases and that no other client has the upload key.
  * Threads: any.   Secrets: the certificate's key, in its file. */
 #ifndef ROLES_VOUCH_H
 #define ROLES_VOUCH_H
@@ -13,21 +13,21 @@
 #include "net/allowlist.h"
 #include "protocol/voucher.h"
 
-/* Appends the voucher. chain: the whole of cert_path. SEFL_EINVAL if the key is not the
- * certificate's. */
+/* Appends a voucher whose chain is the whole file cert_path. SEFL_EINVAL if the key does not match
+ * the certificate. */
 sefl_status vouch_make(sefl_buf *out, const char *cert_path, const char *key_path,
                        const uint8_t upload_key[SIGN_PUB_BYTES], const pinned *servers,
                        uint64_t serial) SEFL_MUST_CHECK;
 
-/* SEFL_EAUTH unless it was made for these servers and its signature holds. */
+/* SEFL_EAUTH unless it was made for these servers and its signature is valid. */
 sefl_status vouch_check(const voucher *v, const pinned *servers) SEFL_MUST_CHECK;
 
-/* Is this an approved client? For a key in the list the list alone decides; another key needs a
- * chain to a CA that the list trusts for clients. SEFL_EAUTH with the reason. who: for
- * allowlist_still later. */
+/* SEFL_OK for an approved client, SEFL_EAUTH with the reason for any other. For a key in the list
+ * only the list decides; another key needs a chain to a CA that the list trusts for clients. who:
+ * for vouch_still later. */
 sefl_status vouch_admit(x509_peer *who, const allowlist *g, const voucher *v) SEFL_MUST_CHECK;
-/* Is it still approved? A key that is not in the list needs `who` of its voucher; NULL: there is
- * none. */
+/* True if the client is still approved. A key that is not in the list needs `who` from its voucher;
+ * NULL: there is none. */
 bool vouch_still(const allowlist *g, const uint8_t client[32], const x509_peer *who);
 
 #endif

@@ -136,11 +136,6 @@ done:
     return st;
 }
 
-sefl_status db_run_args(db *d, const char *sql, const db_value *args)
-{
-    return db_each_args(d, sql, args, NULL, NULL);
-}
-
 uint64_t db_col_u64(const db_row *r, int col)
 {
     return (uint64_t)sqlite3_column_int64(r->stmt, col);
@@ -188,7 +183,7 @@ void db_rollback(db *d)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static sefl_status take_u64(void *ctx, const db_row *row)
+sefl_status db_take_u64(void *ctx, const db_row *row)
 {
     *(uint64_t *)ctx = db_col_u64(row, 0);
     return SEFL_OK;
@@ -206,24 +201,24 @@ static sefl_status take_role(void *ctx, const db_row *row)
     return SEFL_OK;
 }
 
-/* Is it ours, this role's, and of a known version? *version: steps that have run. Changes
- * nothing. */
+/* Checks that the file is ours, of this role and of a known version. *version: number of steps that
+ * have run. Changes nothing. */
 static sefl_status look(db *d, const char *role, unsigned nsteps, uint64_t *version)
 {
     uint64_t id = 0, tables = 0;
     role_name found = { "" };
-    SEFL_PASS(db_each(d, take_u64, &id, "PRAGMA application_id"));
-    SEFL_PASS(db_each(d, take_u64, version, "PRAGMA user_version"));
-    SEFL_PASS(db_each(d, take_u64, &tables, "SELECT count(*) FROM sqlite_master"));
+    SEFL_PASS(db_each(d, db_take_u64, &id, "PRAGMA application_id"));
+    SEFL_PASS(db_each(d, db_take_u64, version, "PRAGMA user_version"));
+    SEFL_PASS(db_each(d, db_take_u64, &tables, "SELECT count(*) FROM sqlite_master"));
     if (id == 0 && *version == 0 && tables == 0)
         return SEFL_OK; /* new, or its maker died before the first step */
     SEFL_NEED(id == APPLICATION_ID && *version > 0, SEFL_EPROTO,
               "%s is a database of another program", d->path);
     SEFL_NEED(*version <= nsteps, SEFL_EUNSUPPORTED,
-              "%s has version %llu, this program knows up to %u: use a newer one", d->path,
-              (unsigned long long)*version, nsteps);
+              "%s has version %llu, but this program supports versions up to %u: use a newer sefl",
+              d->path, (unsigned long long)*version, nsteps);
     SEFL_PASS(db_each(d, take_role, &found, "SELECT name FROM sefl_role"));
-    SEFL_NEED(strcmp(found.text, role) == 0, SEFL_ESTATE, "%s is that of a %s, not of a %s",
+    SEFL_NEED(strcmp(found.text, role) == 0, SEFL_ESTATE, "%s belongs to a %s, not to a %s",
               d->path, found.text, role);
     return SEFL_OK;
 }
@@ -248,7 +243,7 @@ done:
     return st;
 }
 
-/* SQLite would make it readable for others; its -wal and -shm take the mode of the file. */
+/* SQLite would create it readable by others; -wal and -shm copy the mode of the file. */
 static sefl_status make_file(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
@@ -263,17 +258,16 @@ static sefl_status settings_of(db *d)
     role_name mode = { "" };
     SEFL_PASS(db_each(d, take_role, &mode, "PRAGMA journal_mode=WAL"));
     SEFL_NEED(strcmp(mode.text, "wal") == 0, SEFL_EIO,
-              "%s: its file system cannot hold a write-ahead log (mode is %s)", d->path, mode.text);
+              "%s: its file system does not support a write-ahead log (mode is %s)", d->path,
+              mode.text);
     return script(d, "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON");
 }
 
 sefl_status db_open(db **out, const char *path, const char *role, const char *const *steps,
                     unsigned nsteps)
 {
-    sefl_status st = SEFL_OK;
-    db *d = NULL;
+    SEFL_MAKE(db, d, out);
     uint64_t version = 0;
-    SEFL_TRY(sefl_make(out, &d));
     SEFL_TRY(sefl_strdup(&d->path, path));
     SEFL_TRY(make_file(path));
     errno = 0;

@@ -1,16 +1,15 @@
-/* db: SQLite as we use it: WAL, synchronous=FULL, foreign keys, one writer, a schema with a
- * version.
+/* db: SQLite with WAL, synchronous=FULL, foreign keys, one writer and a versioned schema.
  *
  *     SEFL_TRY(db_open(&db, path, "aggregator", steps, nsteps));     // creates or migrates
  *     SEFL_TRY(db_begin(db));
  *     SEFL_TRY(db_run(db, "INSERT INTO t VALUES(?,?,?)", db_u64(7), db_text("x"), db_blob(span)));
- *     SEFL_TRY(db_commit(db));                                        // durable when it returns
+ *     SEFL_TRY(db_commit(db));                                        // durable on return
  *
- * steps[i] is the SQL that takes version i to i + 1; each runs in a transaction with the version's
- * change. db_open refuses a file of a later version, of another role, or that is no database, with
- * the reason. A full disk is SEFL_EIO with "no space left": the transaction is rolled back, the
- * file is intact, and the next one may succeed.
- * Threads: one owner; callers lock.   Secrets: none in clear. */
+ * steps[i] is the SQL that migrates version i to i + 1; each step and its version number change in
+ * one transaction. db_open refuses, with the reason, a file of a later version, a file of another
+ * role and a file that is not a database. A full disk is SEFL_EIO with "no space left": SQLite
+ * rolls the transaction back, the file stays intact, and a later transaction may succeed.
+ * Threads: one owner; callers lock.   Secrets: none in plaintext. */
 #ifndef STORE_JOURNAL_DB_H
 #define STORE_JOURNAL_DB_H
 
@@ -40,7 +39,7 @@ static inline db_value db_blob(sefl_span s)
     return (db_value){ .type = DB_BLOB, .s = s };
 }
 
-/* The first entry only makes an empty list possible. */
+/* The first entry exists only to allow an empty list. */
 #define DB_VALUES(...) \
     ((const db_value[]){ { .type = DB_END }, ##__VA_ARGS__, { .type = DB_END } } + 1)
 
@@ -52,19 +51,19 @@ sefl_status db_begin(db *d) SEFL_MUST_CHECK;
 sefl_status db_commit(db *d) SEFL_MUST_CHECK;
 void db_rollback(db *d); /* does nothing outside a transaction */
 
-/* Runs one statement. args end with DB_END: use the macros. SEFL_EEXIST for a broken UNIQUE. */
-sefl_status db_run_args(db *d, const char *sql, const db_value *args) SEFL_MUST_CHECK;
-#define db_run(d, sql, ...) db_run_args((d), (sql), DB_VALUES(__VA_ARGS__))
-
-/* Calls row for each result row; columns are read with db_col_*. A row function that fails ends
- * it. */
+/* Runs one statement and calls fn (may be NULL) for each result row, which db_col_* read; a failing
+ * fn ends the call. args end with DB_END: use the macros. SEFL_EEXIST: a UNIQUE constraint
+ * fails. */
 typedef struct db_row db_row;
 typedef sefl_status db_row_fn(void *ctx, const db_row *row);
 sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn *fn,
                          void *ctx) SEFL_MUST_CHECK;
 #define db_each(d, fn, ctx, sql, ...) db_each_args((d), (sql), DB_VALUES(__VA_ARGS__), (fn), (ctx))
+#define db_run(d, sql, ...)           db_each((d), NULL, NULL, sql, ##__VA_ARGS__)
 uint64_t db_col_u64(const db_row *r, int col);
-sefl_span db_col_bytes(const db_row *r, int col); /* lives until the function returns */
+sefl_span db_col_bytes(const db_row *r, int col); /* valid until the row function returns */
 bool db_col_null(const db_row *r, int col);
+/* A db_row_fn: sets *(uint64_t *)ctx to column 0. */
+sefl_status db_take_u64(void *ctx, const db_row *row) SEFL_MUST_CHECK;
 
 #endif

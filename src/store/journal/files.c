@@ -2,8 +2,8 @@
  *     round-N              in use (a key of zeros inside: a wipe has begun)
  *     round-N.wipe         its key is overwritten; being deleted
  *     (none)               never used, or wiped
- * round-N.kem beside it holds CSP's bytes of the round's sealing key and has a life of its own: it
- * outlives neither its round nor the change to another task. A wipe overwrites the key, renames and
+ * round-N.kem beside it holds CSP's bytes of the round's sealing key and has its own lifetime: it
+ * outlives neither its round nor a change of task. A wipe overwrites the key, renames and
  * deletes; each step is durable before the next, and files_settle finds what a crash leaves. */
 #include "base/ct.h"
 #include "base/file.h"
@@ -134,7 +134,7 @@ static sefl_status wipe_round(const char *task, const char *round)
     return SEFL_OK;
 }
 
-/* Overwrites round-N.kem and deletes it; none there: fine. */
+/* Overwrites round-N.kem and deletes it, if it exists. */
 static sefl_status wipe_kem(const char *task, const char *path)
 {
     if (!file_exists(path))
@@ -164,7 +164,8 @@ done:
     return st;
 }
 
-/* NAME.tmp-PID of a process that died while it wrote NAME; we have the lock, so no process uses it. */
+/* NAME.tmp-PID of a process that died while it wrote NAME; we have the lock, so no process uses
+ * it. */
 static sefl_status settle_file(void *ctx, const char *folder, const char *path, const char *name)
 {
     (void)ctx;
@@ -330,7 +331,7 @@ static sefl_status kem_put(journal *j, uint64_t round, const uint8_t *bytes)
 
 sefl_status journal_kem_put(journal *j, uint64_t round, const uint8_t bytes[JOURNAL_KEM])
 {
-    SEFL_NEED(!roundkey_is_zero(bytes), SEFL_EINVAL, "zeros are no round key");
+    SEFL_NEED(!roundkey_is_zero(bytes), SEFL_EINVAL, "a round key must not be all zeros");
     return LOCKED(j, kem_put(j, round, bytes));
 }
 

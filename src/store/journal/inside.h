@@ -1,8 +1,7 @@
-/* inside: the journal's own parts, for its files: journal.c (the database) and files.c (everything
- * else).
+/* inside: shared by the journal's files: journal.c (the database) and files.c (everything else).
  *
- * Two locks, taken in this order: `rows` (recursive: a transaction keeps it), then `files`. Nothing
- * in files.c takes `rows`, so a large secret being written holds up no upload's receipt. */
+ * Two locks, taken in this order: `rows` (recursive: a transaction holds it), then `files`. No code
+ * in files.c takes `rows`, so writing a large secret does not delay the receipt of an upload. */
 #ifndef STORE_JOURNAL_INSIDE_H
 #define STORE_JOURNAL_INSIDE_H
 
@@ -15,14 +14,14 @@ struct journal {
     db *d;
     char *folder;
     int lock;         /* descriptor of folder/lock */
-    uint8_t task[32]; /* constant once open, like number */
-    uint64_t number;  /* of the task: T */
+    uint8_t task[32]; /* constant once the journal is open, like number */
+    uint64_t number;  /* number of the task: T */
     bool in_transaction;
-    bool has_rows, has_files; /* which locks were made */
+    bool has_rows, has_files; /* which locks are initialised */
     pthread_mutex_t rows, files;
 };
 
-/* Refuses folders of tasks above `tasks`, finishes wipes, deletes unfinished files. */
+/* Refuses folders of tasks above `tasks`, completes wipes, deletes unfinished files. */
 sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
 
 #endif

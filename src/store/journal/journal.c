@@ -45,12 +45,6 @@ enum { STEPS = sizeof steps / sizeof steps[0] };
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-static sefl_status take_u64(void *ctx, const db_row *row)
-{
-    *(uint64_t *)ctx = db_col_u64(row, 0);
-    return SEFL_OK;
-}
-
 /* A column that must have n bytes. */
 static sefl_status take_fixed(const db_row *row, int col, void *out, size_t n)
 {
@@ -61,21 +55,13 @@ static sefl_status take_fixed(const db_row *row, int col, void *out, size_t n)
     return SEFL_OK;
 }
 
-static sefl_status check_round(uint64_t round)
-{
-    return round <= INT64_MAX ? SEFL_OK
-                              : sefl_fail(SEFL_ERANGE, "round %" PRIu64 " is too high", round);
-}
-
 /* Runs one statement of round `round` under the lock. `fn` takes each row, NULL: there are none. */
 static sefl_status rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ctx, const char *sql,
                              const db_value *args)
 {
-    sefl_status st = check_round(round);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_NEED(round <= INT64_MAX, SEFL_ERANGE, "round %" PRIu64 " is too high", round);
     pthread_mutex_lock(&j->rows);
-    st = db_each_args(j->d, sql, args, fn, ctx);
+    sefl_status st = db_each_args(j->d, sql, args, fn, ctx);
     pthread_mutex_unlock(&j->rows);
     return st;
 }
@@ -119,9 +105,9 @@ static sefl_status enter_task(journal *j, const uint8_t task[32])
 {
     uint64_t tasks = 0, number = 0;
     db_value id = db_blob(span_of(task, 32));
-    SEFL_PASS(db_each(j->d, take_u64, &tasks, "SELECT ifnull(max(number), 0) FROM task"));
+    SEFL_PASS(db_each(j->d, db_take_u64, &tasks, "SELECT ifnull(max(number), 0) FROM task"));
     SEFL_PASS(files_settle(j, tasks));
-    SEFL_PASS(db_each(j->d, take_u64, &number, "SELECT number FROM task WHERE id = ?", id));
+    SEFL_PASS(db_each(j->d, db_take_u64, &number, "SELECT number FROM task WHERE id = ?", id));
     if (number == 0) {
         number = tasks + 1;
         SEFL_PASS(db_run(j->d, "INSERT INTO task VALUES(?, ?)", db_u64(number), id));
@@ -134,10 +120,8 @@ static sefl_status enter_task(journal *j, const uint8_t task[32])
 sefl_status journal_open(journal **out, const char *folder, const char *role,
                          const uint8_t task[32])
 {
-    sefl_status st = SEFL_OK;
-    journal *j = NULL;
+    SEFL_MAKE(journal, j, out);
     char path[PATH_MAX];
-    SEFL_TRY(sefl_make(out, &j));
     j->lock = -1;
     SEFL_TRY(make_locks(j));
     SEFL_TRY(sefl_strdup(&j->folder, folder));
@@ -282,7 +266,7 @@ sefl_status journal_round_last(journal *j, journal_round *out)
 
 sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out)
 {
-    return rows(j, 0, take_u64, out,
+    return rows(j, 0, db_take_u64, out,
                 "SELECT ifnull(max(round), 0) FROM round WHERE task = ? AND state = ?",
                 db_u64(j->number), db_u64(state));
 }
@@ -315,10 +299,9 @@ static sefl_status take_bytes(void *ctx, const db_row *row)
 
 sefl_status journal_fact_put(journal *j, uint64_t round, const char *name, sefl_span value)
 {
-    sefl_status st = check_fact(name, value.n);
-    return st != SEFL_OK ? st
-                         : rows(j, round, NULL, NULL, "INSERT OR REPLACE INTO fact VALUES(?,?,?,?)",
-                                db_u64(j->number), db_u64(round), db_text(name), db_blob(value));
+    SEFL_PASS(check_fact(name, value.n));
+    return rows(j, round, NULL, NULL, "INSERT OR REPLACE INTO fact VALUES(?,?,?,?)",
+                db_u64(j->number), db_u64(round), db_text(name), db_blob(value));
 }
 
 sefl_status journal_fact_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
@@ -346,20 +329,16 @@ done:
 
 sefl_status journal_fact_has(journal *j, uint64_t round, const char *name, bool *out)
 {
-    bytes_found f = { 0 };
-    sefl_status st = rows(j, round, take_bytes, &f,
-                          "SELECT value FROM fact WHERE task = ? AND round = ? AND name = ?",
-                          db_u64(j->number), db_u64(round), db_text(name));
-    *out = f.found;
-    return st;
+    sefl_status st = journal_fact_get(j, round, name, NULL);
+    *out = st == SEFL_OK;
+    return st == SEFL_ENOTFOUND ? SEFL_OK : st;
 }
 
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value)
 {
-    sefl_status st = check_fact(name, value.n);
-    return st != SEFL_OK ? st
-                         : rows(j, 0, NULL, NULL, "INSERT OR REPLACE INTO lasting VALUES(?,?)",
-                                db_text(name), db_blob(value));
+    SEFL_PASS(check_fact(name, value.n));
+    return rows(j, 0, NULL, NULL, "INSERT OR REPLACE INTO lasting VALUES(?,?)", db_text(name),
+                db_blob(value));
 }
 
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
@@ -444,7 +423,7 @@ sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
 {
     uint64_t n = 0;
     sefl_status st =
-        rows(j, round, take_u64, &n, "SELECT count(*) FROM body WHERE task = ? AND round = ?",
+        rows(j, round, db_take_u64, &n, "SELECT count(*) FROM body WHERE task = ? AND round = ?",
              db_u64(j->number), db_u64(round));
     *out = (uint32_t)n;
     return st;
@@ -452,7 +431,7 @@ sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
 
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out)
 {
-    return rows(j, 0, take_u64, out,
+    return rows(j, 0, db_take_u64, out,
                 "SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
                 "r.round = b.round WHERE b.task = ? AND b.client = ? AND ifnull(r.skipped, 0) != 1",
                 db_u64(j->number), db_blob(span_of(client, 32)));
@@ -462,7 +441,7 @@ sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[3
 {
     uint64_t n = 0;
     sefl_status st =
-        rows(j, round, take_u64, &n,
+        rows(j, round, db_take_u64, &n,
              "SELECT EXISTS(SELECT 1 FROM body WHERE task = ?1 AND hash = ?3 AND round != ?2)",
              db_u64(j->number), db_u64(round), db_blob(span_of(body, 32)));
     *out = n != 0;

@@ -1,28 +1,28 @@
-/* journal: what a role remembers of its rounds, in one folder that survives kill -9.
+/* journal: a role's record of its rounds, in one folder that survives kill -9.
  *
- *     folder/lock              held by the process that has it open; contains its process id
+ *     folder/lock              locked by the process that uses the folder; contains its process id
  *     folder/journal.db        SQLite (store/journal/db.h): rounds, updates, small facts
  *     folder/task-T/round-N/   large files of round N of the T-th task, synced before they count:
- *         key                  32 bytes: the round's key, made with its first secret
- *         NAME                 sealed under it (store/journal/roundkey.h), or public bytes
+ *         key                  32 bytes: the round file key, created with the round's first secret
+ *         NAME                 encrypted under it (store/journal/roundkey.h), or public bytes
  *         bodies/HASH          AS: updates (store/journal/spool.h)
- *     folder/task-T/round-N.kem  CSP: the 32 bytes from which it derives its sealing key of round N
+ *     folder/task-T/round-N.kem  CSP: the 32 bytes from which it derives the key of round N
  *
- *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // makes the folder, mode 0700
- *     SEFL_TRY(journal_round_put(j, &r));                         // durable when it returns
+ *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // creates the folder, mode 0700
+ *     SEFL_TRY(journal_round_put(j, &r));                         // durable on return
  *     SEFL_TRY(journal_secret_put(j, round, "mask", bytes, &rng)); // durable too
  *     SEFL_TRY(journal_round_wipe(j, round));                     // overwrites the key, deletes
  *
  * One process writes (flock); a second one gets an error with the first one's process id. Round
- * numbers belong to the task given at open, 0 to 2^63 - 1. A new task has rounds of its own; to
- * read older ones, open the journal with their task. A folder with rounds that its database does
- * not know is SEFL_ESTATE: the database was deleted, or an older copy was put back. A failing disk
- * (full, read-only) is SEFL_EIO with the system's reason, and leaves everything as it was, with one
- * exception: after a failed *sync* of the database the whole change may be there after the next
- * start. Overwriting a key on flash memory or a copying file system may leave a copy:
- * docs/THREATS.md. Names of facts: 1 to 255 bytes. Names of files: letters, digits, '.', '_', '-',
- * at most 64, no leading point; "key" is reserved.
- * Threads: calls are locked inside; one process.   Secrets: the sealed files, the keys. */
+ * numbers, 0 to 2^63 - 1, belong to the task given at open. Each task has its own rounds; to read
+ * older ones, open the journal with their task. A folder with rounds that its database does not
+ * know is SEFL_ESTATE: somebody deleted the database or put an older copy back. A failing disk
+ * (full, read-only) is SEFL_EIO with the system's reason and changes nothing, with one exception:
+ * after a failed *sync* of the database, the complete change may be present after the next start.
+ * Overwriting a key on flash memory or a copy-on-write file system may leave a copy:
+ * docs/THREATS.md. Names of facts: 1 to 255 bytes. Names of files: at most 64 letters, digits, '.',
+ * '_' and '-', no leading point; "key" is reserved.
+ * Threads: calls lock internally; one process.   Secrets: the encrypted files, the keys. */
 #ifndef STORE_JOURNAL_JOURNAL_H
 #define STORE_JOURNAL_JOURNAL_H
 
@@ -44,15 +44,15 @@ const char *journal_folder(const journal *j);
 
 typedef struct journal_round {
     uint64_t round;
-    unsigned state; /* the role's own numbers, stable: AS agg_phase, CSP csp_round_state, ... */
+    unsigned state; /* a number of the role, stable: AS agg_phase, CSP csp_round_state, ... */
     uint64_t attempt;
     uint64_t opened_ms, deadline_ms, closed_ms; /* wall clock; 0: not yet */
     uint32_t clients, extensions;
     bool skipped;
-    bool charged; /* skipped, but after its charge: its updates count (journal_client_rounds) */
+    bool charged; /* skipped after its charge: its updates count (journal_client_rounds) */
     bool has_set, has_model;
     uint8_t set[SHA256_BYTES];   /* hash of the frozen set */
-    uint8_t model[SHA256_BYTES]; /* of the model that the round began with */
+    uint8_t model[SHA256_BYTES]; /* hash of the model that the round began with */
 } journal_round;
 
 /* Inserts or replaces. */
@@ -64,25 +64,25 @@ sefl_status journal_round_last(journal *j, journal_round *out) SEFL_MUST_CHECK;
 /* The highest round in this state; 0 if there is none. */
 sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out) SEFL_MUST_CHECK;
 
-/* ---- facts: small bytes under a name, per round (0: of the whole task), at most 8 MiB -------- */
+/* ---- facts: named bytes per round (0: of the whole task), at most 8 MiB ---------------------- */
 
 /* Inserts or replaces. */
 sefl_status journal_fact_put(journal *j, uint64_t round, const char *name,
                              sefl_span value) SEFL_MUST_CHECK;
-/* Appends to out; SEFL_ENOTFOUND. */
+/* Appends to out (NULL: only looks for it); SEFL_ENOTFOUND. */
 sefl_status journal_fact_get(journal *j, uint64_t round, const char *name,
                              sefl_buf *out) SEFL_MUST_CHECK;
-/* A fact of exactly n bytes: SEFL_EPROTO for another length. */
+/* Reads a fact of exactly n bytes: SEFL_EPROTO for another length. */
 sefl_status journal_fact_fixed(journal *j, uint64_t round, const char *name, void *out,
                                size_t n) SEFL_MUST_CHECK;
 sefl_status journal_fact_has(journal *j, uint64_t round, const char *name,
                              bool *out) SEFL_MUST_CHECK;
 
-/* The same for what belongs to the folder, whatever the task (a ledger's head). */
+/* The same for facts of the folder, independent of the task (a ledger's head). */
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value) SEFL_MUST_CHECK;
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
 
-/* Several puts (rounds, facts, updates) that hold together or not at all:
+/* Several puts (rounds, facts, updates) that take effect together or not at all:
  *
  *     SEFL_TRY(journal_begin(j));               // other threads wait until commit or rollback
  *     SEFL_TRY(journal_round_put(j, &r));
@@ -91,43 +91,43 @@ sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEF
  *     if (st != SEFL_OK)
  *         journal_rollback(j);                  // nothing to do after a failed begin or commit
  *
- * Files are not part of it: put them before. One transaction at a time: SEFL_ESTATE inside one. */
+ * Files are not part of a transaction: put them first. Transactions do not nest: SEFL_ESTATE. */
 sefl_status journal_begin(journal *j) SEFL_MUST_CHECK;
 sefl_status journal_commit(journal *j) SEFL_MUST_CHECK;
 void journal_rollback(journal *j);
 
 /* ---- large things of a round ----------------------------------------------------------------- */
 
-/* Whole and durable, or as before; a file of this name is replaced. */
+/* Writes the file completely and durably, or changes nothing; replaces a file of this name. */
 sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
                                const sefl_rng *rng) SEFL_MUST_CHECK;
-/* Appends to out. SEFL_ENOTFOUND; SEFL_ECRYPTO if it was changed, cut, moved, or the key is
- * gone. */
+/* Appends to out. SEFL_ENOTFOUND; SEFL_ECRYPTO if the file was changed, truncated or moved, or its
+ * key is gone. */
 sefl_status journal_secret_get(journal *j, uint64_t round, const char *name,
                                sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
                              sefl_span bytes) SEFL_MUST_CHECK;
-/* Appends folder/task-T/round-N/NAME, for a caller that streams the file; makes the round's folder.
- * out->p is a C string (out->n does not count the terminator). */
+/* Appends folder/task-T/round-N/NAME, for a caller that streams the file; creates the round's
+ * folder. out->p is a C string (out->n does not count the terminator). */
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
                          const char *name) SEFL_MUST_CHECK;
-/* Overwrites and syncs the key, then deletes everything. May be repeated; the next journal_open
- * finishes a wipe that a crash interrupted. Rows and facts stay. */
+/* Overwrites and syncs the round file key, then deletes the round's folder. May be repeated; the
+ * next journal_open completes a wipe that a crash interrupted. Rows and facts stay. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 
-/* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
+/* ---- CSP: the bytes of a round key ----------------------------------------------------------- */
 
 enum { JOURNAL_KEM = 32 };
 
-/* Durable; wipes an earlier one first. All zeros are no key: SEFL_EINVAL. */
+/* Durable; wipes earlier bytes first. SEFL_EINVAL for zeros, which mark a wiped key. */
 sefl_status journal_kem_put(journal *j, uint64_t round,
                             const uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
-/* SEFL_ENOTFOUND: never made, or wiped. */
+/* SEFL_ENOTFOUND: never stored, or wiped. */
 sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
-/* Overwrites with zeros, syncs, deletes; a round without a key is fine. A crash in between leaves
- * zeros, which are no key. */
+/* Overwrites the bytes with zeros, syncs and deletes them; does nothing if there are none. A crash
+ * in between leaves zeros, which count as wiped. */
 sefl_status journal_kem_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
-/* Wipes those of every other task in the folder, and of this one where `keep` says no. */
+/* Wipes the bytes of every other task in the folder, and those of this task that `keep` rejects. */
 sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
                               void *ctx) SEFL_MUST_CHECK;
 
@@ -135,9 +135,9 @@ sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_
 
 typedef struct journal_update {
     uint64_t round;
-    uint8_t client[32]; /* fingerprint of its key */
-    char name[65];      /* of its certificate, for people */
-    uint8_t body[32];   /* BLAKE3 of its units: its name */
+    uint8_t client[32]; /* fingerprint of the client's key */
+    char name[65];      /* name in its certificate, for operators */
+    uint8_t body[32];   /* BLAKE3 of the units: the name of the update */
     uint64_t bytes, when_ms;
 } journal_update;
 
@@ -148,15 +148,15 @@ sefl_status journal_update_put(journal *j, const journal_update *u) SEFL_MUST_CH
 sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
                                journal_update *out) SEFL_MUST_CHECK;
 typedef sefl_status journal_update_fn(void *ctx, const journal_update *u);
-/* In rising order of fingerprint. */
+/* Calls fn for each update of a round, sorted by fingerprint. */
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
                             void *ctx) SEFL_MUST_CHECK;
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
-/* The number of rounds of this task that this client is in, except those skipped before their
- * charge. */
+/* Counts the rounds of this task that have an update of this client, except rounds skipped before
+ * their charge. */
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
                                   uint64_t *out) SEFL_MUST_CHECK;
-/* Has another round of this task taken the same units, from any client? */
+/* Sets *out to whether another round of this task has the same units, from any client. */
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32],
                                 bool *out) SEFL_MUST_CHECK;
 

@@ -80,7 +80,7 @@ done:
     return st;
 }
 
-/* These bytes stand at this place of the body. */
+/* Hashes these bytes, which are at this offset of the body. */
 static void hash_at(spool *s, uint64_t at, sefl_span bytes)
 {
     uint64_t head = at < s->skip ? s->skip - at : 0;
@@ -110,7 +110,7 @@ done:
     return st;
 }
 
-/* The part; one that is longer than the body begins anew. */
+/* Reads the part; empties a part that is longer than the body. */
 static sefl_status take_in(spool *s)
 {
     SEFL_PASS(hash_file(s, s->fd, s->part));
@@ -156,11 +156,9 @@ done:
 sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE3_BYTES],
                        uint64_t skip, uint64_t total, uint8_t *room)
 {
-    sefl_status st = SEFL_OK;
-    spool *s = NULL;
+    SEFL_MAKE(spool, s, out);
     struct stat sb;
     char path[PATH_MAX];
-    SEFL_TRY(sefl_make(out, &s));
     s->fd = -1, s->skip = skip, s->total = total;
     memcpy(s->hash, hash, sizeof s->hash);
     SEFL_TRY(sefl_strdup(&s->folder, folder));
@@ -192,8 +190,7 @@ uint64_t spool_offset(const spool *s)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* After a failure nothing of these bytes is there: half a piece must not stay behind what the hash
- * has seen. */
+/* Writes all bytes, or none: half a piece must not remain after the bytes that are hashed. */
 static sefl_status put(spool *s, uint64_t at, sefl_span bytes)
 {
     sefl_status st = file_write_all(s->fd, bytes);
@@ -277,7 +274,7 @@ sefl_status spool_write(spool *s, sefl_span bytes)
 sefl_status spool_finish(spool *s)
 {
     sefl_status st = SEFL_OK;
-    bool unsure = false; /* what stands in the part */
+    bool unsure = false; /* whether the part's bytes are good */
     SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
     SEFL_CHECK(s->offset == s->total, SEFL_ESTATE, "%" PRIu64 " of %" PRIu64 " bytes are here",
                s->offset, s->total);
@@ -297,7 +294,8 @@ sefl_status spool_finish(spool *s)
         s->fd = -1;
         unsure = s->broken = false;
     }
-    SEFL_TRY(file_sync_folder(s->folder)); /* also of one whose finisher died just before this */
+    SEFL_TRY(
+        file_sync_folder(s->folder)); /* even if another process renamed it and died before this */
 done:
     if (unsure)
         unlink(s->part);

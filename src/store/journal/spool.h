@@ -8,14 +8,15 @@
  *
  * A part is folder/HASH.part. Reopening a part, or a complete body, reads it once to compute the
  * hash. SEFL_EAUTH when the bytes do not have the announced hash (BLAKE3): they are deleted.
- * spool_sweep deletes parts that nothing has written to for long; the caller bounds their number
- * and bytes.
+ * spool_sweep deletes parts that were not written to for a long time; the caller limits their
+ * number and total size.
  *
- * A caller that gives room for the whole body gets it there as well. It is then written one
- * mebibyte at a time, past the system's cache where the file system supports that (O_DIRECT), since
- * readers use the room. If the process dies, the client sends unwritten bytes again.
+ * A caller may provide room for the whole body; the spool then also copies the body there. It
+ * writes the file one mebibyte at a time, bypassing the system's cache if the file system supports
+ * that (O_DIRECT), since readers use the room. If the process dies, the client sends unwritten
+ * bytes again.
  * Threads: one owner per spool; one spool per hash (SEFL_ESTATE while another has it, flock).
- * Secrets: none (ciphertexts).   Memory: none that grows. */
+ * Secrets: none (ciphertexts).   Memory: constant. */
 #ifndef STORE_JOURNAL_SPOOL_H
 #define STORE_JOURNAL_SPOOL_H
 
@@ -27,24 +28,24 @@
 typedef struct spool spool;
 
 enum { SPOOL_BLOCK = 4096 };
-/* Bytes of a room for a body (of less than 2^63). */
+/* Size of the room for a body of `total` bytes (less than 2^63). */
 #define SPOOL_ROOM(total) (((total) + SPOOL_BLOCK - 1) / SPOOL_BLOCK * SPOOL_BLOCK)
 
-/* skip: bytes in front of the body, its head, that the hash leaves out. room: SPOOL_ROOM(total)
- * bytes at a multiple of SPOOL_BLOCK, the caller's, untouched by others until spool_close; or
- * NULL. */
+/* skip: length of the head at the start of the body, which the hash does not cover. room: NULL, or
+ * SPOOL_ROOM(total) bytes at a multiple of SPOOL_BLOCK; the caller owns them and leaves them alone
+ * until spool_close. */
 sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE3_BYTES],
                        uint64_t skip, uint64_t total, uint8_t *room) SEFL_MUST_CHECK;
 uint64_t spool_offset(const spool *s);
 sefl_status spool_write(spool *s, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status spool_finish(spool *s) SEFL_MUST_CHECK;
-/* Is the room used? Then all of the body is in it when it is finished. (Not if some was there
- * before.) */
+/* True if the spool fills the room, which then contains the whole body after spool_finish. False
+ * for a resumed upload. */
 bool spool_in_room(const spool *s);
 void spool_close(spool *s);
-/* Bytes of a part that stands there, 0 if none; `total` if the body is complete. */
+/* Returns the size of an existing part, 0 without one; `total` if the body is complete. */
 uint64_t spool_have(const char *folder, const uint8_t hash[BLAKE3_BYTES], uint64_t total);
-/* Deletes parts older than age_s; counts those left and their bytes. */
+/* Deletes parts older than age_s; counts the remaining parts and their bytes. */
 sefl_status spool_sweep(const char *folder, uint64_t age_s, size_t *parts,
                         uint64_t *bytes) SEFL_MUST_CHECK;
 

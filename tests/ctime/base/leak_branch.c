@@ -1,4 +1,4 @@
-/* Leaks on purpose: a comparison that stops early. The check must find it. */
+/* Leaks on purpose: a comparison that stops early. The check must detect it. */
 #include "base/ct.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* No branch or address of AES and the generator depends on key, data or output. VAES does the same
- * instructions on wider registers, which valgrind does not know. */
+/* No branch or address of AES and the generator depends on key, data or output. VAES runs the same
+ * instructions on wider registers, which valgrind does not support. */
 #include "base/ct.h"
 #include "crypto/prg/prg.h"
 
@@ -21,7 +21,7 @@ int main(void)
         aes128_ecb_soft(&k, data, data, 3);
         aes128_ctr_on(p, &k, data, sizeof data - 5, 1, 2);
         sefl_wipe(&k, sizeof k);
-        CT_PUBLIC(data, sizeof data); /* next path starts anew */
+        CT_PUBLIC(data, sizeof data); /* the next path starts from fresh state */
     }
     uint8_t seed[PRG_SEED] = { 7 };
     prg g;

@@ -1,5 +1,5 @@
-/* Sealing and opening a root and a secret key with key and passphrase marked secret; what is left out of the
- * sealing itself is named in ct_sealed.c. */
+/* Sealing and opening a root and a secret key, with key and passphrase marked secret. ct_sealed.c
+ * lists the parts of sealing that are not checked. */
 #include "base/ct.h"
 #include "crypto/keyfile.h"
 #include "seeded/seeded.h"

@@ -1,4 +1,4 @@
-/* pad: seed, values and pads decide no branch and no address. */
+/* pad: no branch and no address depends on seed, values or pads. */
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "crypto/ahe/ahe.h"

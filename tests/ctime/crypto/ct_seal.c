@@ -1,5 +1,5 @@
-/* Sealing and opening: seed, coins, text and all that is made of them decide no branch and no
- * address, whether a message opens or not. */
+/* Sealing and opening: no branch and no address depends on seed, coins, text or values derived from
+ * them, whether a message opens or not. */
 #include "base/ct.h"
 #include "crypto/seal/seal.h"
 

@@ -1,6 +1,6 @@
-/* Sealing and opening with passphrase and contents marked secret. Left out, with reasons given in
- * crypto/sealed.c, are Argon2id itself and libsodium's branch on the comparison of tags. And the
- * range check of a client's values. */
+/* Sealing and opening with passphrase and contents marked secret. Not checked, for the reasons
+ * given in crypto/sealed.c: Argon2id itself and libsodium's branch on the tag comparison. The test
+ * also covers the range check of a client's values. */
 #include "base/ct.h"
 #include "crypto/ahe/pack.h"
 #include "crypto/sealed.h"
@@ -32,7 +32,7 @@ static sefl_status sealed(void)
     uint64_t same = ct_eq_bytes(out, secret, sizeof out);
     CT_PUBLIC(&same, sizeof same); /* the test's answer */
     SEFL_CHECK(same, SEFL_ECRYPTO, "another secret came out");
-    file.p[file.n - 1] ^= 1; /* and where it does not open */
+    file.p[file.n - 1] ^= 1; /* also if it does not open */
     st = sealed_open(out, &info, &lock);
     SEFL_CHECK(st == SEFL_EAUTH, SEFL_ECRYPTO, "a changed file opened");
     st = SEFL_OK;
@@ -41,7 +41,7 @@ done:
     return st;
 }
 
-/* The range check of a client's values tells only whether they are good. */
+/* The range check of a client's values reveals only whether they are valid. */
 static sefl_status values(void)
 {
     const pack p = { .value_max = 1000 };

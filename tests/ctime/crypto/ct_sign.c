@@ -1,4 +1,4 @@
-/* Signing: the seed and what is made of it decide no branch and no address. */
+/* Signing: no branch and no address depends on the seed or values derived from it. */
 #include "base/ct.h"
 #include "crypto/sign.h"
 

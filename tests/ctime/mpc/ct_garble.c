@@ -40,7 +40,7 @@ int main(void)
             return 1;
         gc_free(g);
         gc_free(e);
-        CT_PUBLIC(in, sizeof in); /* next path starts anew */
+        CT_PUBLIC(in, sizeof in); /* the next path starts from fresh state */
         CT_PUBLIC(bits, sizeof bits);
     }
     circuit_free(c);

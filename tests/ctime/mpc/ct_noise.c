@@ -1,4 +1,5 @@
-/* What a server does to its own secrets online: rounding, jumps, shares, noise; and shares that wait. */
+/* A server's operations on its own secrets in the online step (rounding, jumps, shares, noise), and
+ * shares in the pool. */
 #include "base/ct.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/pool.h"

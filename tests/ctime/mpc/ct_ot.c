@@ -24,7 +24,7 @@ static void *receiver(void *arg)
     return NULL;
 }
 
-/* One batch; what the receiver has expanded is secret, and what it sends is not. */
+/* One batch: the receiver's expanded streams are secret, its messages are not. */
 static sefl_status batch(ot_sender *s)
 {
     sefl_status st = SEFL_OK;
@@ -75,7 +75,7 @@ int main(void)
     if (q[0][1] & 1) /* a label, before it is declared public */
         fputs("leak", stderr);
 #endif
-    CT_PUBLIC(delta, sizeof delta); /* the test looks at the result */
+    CT_PUBLIC(delta, sizeof delta); /* the test inspects the result */
     CT_PUBLIC(q, sizeof q);
     CT_PUBLIC(t, sizeof t);
     CT_PUBLIC(bits, sizeof bits);

@@ -1,5 +1,5 @@
-/* A whole session of shares, kept and audited: all coins of both sides are secret, what comes over
- * the wire is not. */
+/* A whole session of shares, kept and audited: all coins of both sides are secret, bytes from the
+ * wire are public. */
 #include "base/ct.h"
 #include "mpc/noise/shares.h"
 
@@ -15,7 +15,7 @@ static sefl_status coins(void *self, void *out, size_t n)
         *state = *state * 6364136223846793005u + 1442695040888963407u;
         ((uint8_t *)out)[i] = (uint8_t)(*state >> 56);
     }
-    if (n != 8) /* the coin of the audit, which CSP is told */
+    if (n != 8) /* the audit coin, which AS tells CSP */
         CT_SECRET(out, n);
     return SEFL_OK;
 }
@@ -78,7 +78,7 @@ int main(void)
             return 1;
         run(&as);
         pthread_join(t, NULL);
-        CT_PUBLIC(csp.x, sizeof csp.x); /* the test looks at the result */
+        CT_PUBLIC(csp.x, sizeof csp.x); /* the test inspects the result */
         CT_PUBLIC(as.x, sizeof as.x);
         bad |= csp.st != SEFL_OK || as.st != SEFL_OK;
         bad |= as.r.outcome != (audit ? SHARES_AUDITED : SHARES_KEPT);

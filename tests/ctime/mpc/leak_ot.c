@@ -1,3 +1,3 @@
-/* ct_ot.c with a branch on a label: Delta's mark must have reached it through the whole OT. */
+/* ct_ot.c with a branch on a label: valgrind must track Delta's mark through the whole OT. */
 #define LEAK 1
 #include "ct_ot.c"

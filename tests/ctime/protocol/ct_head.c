@@ -1,5 +1,5 @@
-/* A head made and opened: the seed and the keys decide no branch and no address, whether it opens or
- * not. */
+/* Making and opening a head: no branch and no address depends on the seed or the keys, whether the
+ * head opens or not. */
 #include "base/ct.h"
 #include "protocol/head.h"
 

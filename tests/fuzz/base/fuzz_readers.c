@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if ((st = rd_view(&r, &s, shape)) == SEFL_OK)
                 must(wr_raw(&again, s.p, s.n) == SEFL_OK);
         }
-        if (st != SEFL_OK) { /* nothing was taken */
+        if (st != SEFL_OK) { /* nothing was consumed */
             must(r.p == before && r.left == left);
             break;
         }

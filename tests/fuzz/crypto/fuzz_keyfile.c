@@ -1,5 +1,5 @@
-/* The readers of key files on any bytes. A public key that is accepted is written back as the very
- * same bytes. */
+/* The readers of key files on any bytes. An accepted public key is written back as exactly the same
+ * bytes. */
 #include "crypto/keyfile.h"
 #include "fuzz/primorial.h"
 
@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(keyfile_pub_write(&b, pub) == SEFL_OK);
         MUST(b.n == size && memcmp(b.p, data, size) == 0);
     }
-    /* opening costs up to seconds: only the cheapest are tried */
+    /* opening can take seconds: only the cheapest files are tried */
     if (st == SEFL_OK && info.secret && info.cost.kib <= 2048 && info.cost.passes == 1)
         MUST(keyfile_sec_read(&sec, span_of(data, size), &lock, NULL) != SEFL_OK &&
              keyfile_root_read(root, span_of(data, size), &lock) != SEFL_OK);

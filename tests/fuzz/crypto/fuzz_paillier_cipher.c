@@ -1,6 +1,7 @@
-/* Ciphertexts as AS and CSP receive them, under a toy key: units are checked; what passes is added and
- * closed, and of some inputs (fuzz/some.h) masked and decrypted, where the two decryptions agree. (A toy
- * key: so that multiples of N and of its factors are hit often.) Input: bodies of 11 units. */
+/* Ciphertexts as AS and CSP receive them, under a toy key: units are checked; those that pass are
+ * added and the sum is closed, and for some inputs (fuzz/some.h) masked and decrypted, where the
+ * two decryptions must agree. (With a toy key, multiples of N and of its factors occur often.)
+ * Input: bodies of 11 units. */
 #include "base/span.h"
 #include "crypto/ahe/paillier_internal.h"
 #include "fuzz/some.h"

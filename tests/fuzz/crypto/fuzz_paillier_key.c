@@ -1,6 +1,7 @@
-/* Public and secret keys from the wire: the first byte chooses. What is accepted must be written
- * back as the same bytes. A secret key whose length fits costs milliseconds of constant-time work: of
- * those, one in 64 is read (fuzz/some.h), the others as public keys, which are as long. */
+/* Public and secret keys from the wire; the first byte selects which. An accepted key must be
+ * written back as the same bytes. A secret key of the right length costs milliseconds of
+ * constant-time work: one in 64 is read as a secret key (fuzz/some.h), the others as public keys,
+ * which have the same length. */
 #include "base/buf.h"
 #include "crypto/ahe/paillier.h"
 #include "fuzz/primorial.h"

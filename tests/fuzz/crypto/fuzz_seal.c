@@ -1,5 +1,5 @@
-/* seal_open and seal_make on any bytes: nothing foreign opens, and a public key is taken whole or
- * refused. The first byte chooses suite and reader. */
+/* seal_open and seal_make on any bytes: no foreign message opens, and a public key is accepted
+ * whole or refused. The first byte selects suite and reader. */
 #include "crypto/seal/seal.h"
 
 #include <stdlib.h>

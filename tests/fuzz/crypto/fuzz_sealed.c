@@ -1,5 +1,5 @@
-/* sealed_peek on any bytes: what it accepts lies inside the file and inside the bounds, and does
- * not open under a key that was never used. */
+/* sealed_peek on any bytes: what it accepts is inside the file and within the bounds, and does not
+ * open under a key that was never used. */
 #include "crypto/sealed.h"
 
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
-/* Any bytes as text, JSONL, CSV or a word list (the first byte chooses): refused with file and
- * line, or tokens whose borders hold together. */
+/* Any bytes as text, JSONL, CSV or a word list (the first byte selects): refused with file and
+ * line, or tokens with consistent boundaries. */
 #include "base/utf8.h"
 #include "model/corpus/corpus.h"
 

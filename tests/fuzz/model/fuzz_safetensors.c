@@ -1,4 +1,4 @@
-/* Any bytes as a model file: refused with a reason, or arrays that lie inside the file without
+/* Any bytes as a model file: refused with a reason, or arrays that are inside the file, do not
  * overlap and can be read. */
 #include "model/file/safetensors.h"
 

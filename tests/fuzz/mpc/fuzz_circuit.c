@@ -1,9 +1,9 @@
-/* A gate list made of any bytes: circuit_validate lets only sound ones through, and on those plain,
- * garbled and evaluated runs agree, on the fast path (whose steps join gates: aliased slots are what this
- * looks for) and, for some inputs (fuzz/some.h), on the plain one, with the same tables.
+/* A gate list from any bytes: circuit_validate accepts only sound lists, and for those plain and
+ * garbled runs agree, on the fast path (whose steps join gates, so aliased slots matter) and, for
+ * some inputs (fuzz/some.h), on the plain one, with the same tables.
  *
- * Input: inputs, scratch slots, outputs, then outputs bytes (slots), then 4 bytes a gate: op, dst,
- * a, b. */
+ * Input: inputs, scratch slots, outputs, then outputs bytes (slots), then 4 bytes per gate: op,
+ * dst, a, b. */
 #include "base/alloc.h"
 #include "fuzz/some.h"
 #include "mpc/circuits/plain.h"

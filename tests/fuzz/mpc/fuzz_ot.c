@@ -1,5 +1,5 @@
-/* What a peer can send in the base OTs and trees: the first byte picks who listens, the rest is the
- * peer's stream.   0 base OT, sender   1 base OT, receiver   2 OT trees */
+/* What a peer can send in the base OTs and trees: the first byte selects the receiver, the rest is
+ * the peer's stream.   0 base OT, sender   1 base OT, receiver   2 OT trees */
 #include "base/span.h"
 #include "fuzz/toy_group.h"
 #include "mpc/ot/trees.h"

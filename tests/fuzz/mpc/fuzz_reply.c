@@ -1,6 +1,7 @@
-/* What a server hears of the other one in an opening: CSP's reply at AS, AS's slice at CSP. The first byte
- * chooses: bit 0 mode own, bit 1 the slice instead. Nothing may crash; a reply that is taken gives a result,
- * one that is not gives zeros; a slice is read and written alike, and a pool gives no value twice. */
+/* What a server receives from the other in a reveal: CSP's reply at AS, AS's slice at CSP. The
+ * first byte selects: bit 0 mode own, bit 1 the slice instead. Nothing may crash; an accepted reply
+ * gives a result, a refused one gives zeros; a slice is written back as the same bytes, and a pool
+ * gives out no value twice. */
 #include "mpc/noise/online.h"
 #include "mpc/noise/pool.h"
 #include "support/digits.h"
@@ -24,7 +25,7 @@ static sefl_status no_noise(void *ctx, int64_t *e, size_t first, size_t n)
     return SEFL_OK;
 }
 
-/* The input behind a head that is right as far as bit 7 says, or as it comes. */
+/* The input after a valid head if bit 7 is set, else the input alone. */
 static void reply(bool own, bool right, sefl_span in)
 {
     static const uint8_t coins[NOISE_COINS] = { 1 };
@@ -51,7 +52,7 @@ static void reply(bool own, bool right, sefl_span in)
         uint8_t made[sizeof bytes];
         MUST(noise_reply_make(made, &p, &d, &add, &rng) == SEFL_OK);
         memcpy(bytes, made, NOISE_REPLY_HEAD);
-        if (!own && n > 0) /* the dither is CSP's word */
+        if (!own && n > 0) /* CSP chooses the dither */
             memcpy(bytes + NOISE_REPLY_HEAD - 32, in.p, n < 32 ? n : 32);
         n = want;
     }
@@ -62,7 +63,7 @@ static void reply(bool own, bool right, sefl_span in)
         MUST(check == SEFL_OK ? own || (w[i] >= -(1 << 15) && w[i] < 1 << 15) : w[i] == 0);
 }
 
-/* Slices from the input, taken one after the other from sessions "0" and "1" of MADE values. */
+/* Slices from the input, removed one after the other from sessions "0" and "1" of MADE values. */
 static void slices(sefl_span in)
 {
     sefl_rng rng = rng_system();

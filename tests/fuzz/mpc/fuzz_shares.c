@@ -1,5 +1,6 @@
-/* A whole session of shares with one message of the peer spoiled. An honest run with seeded coins
- * is recorded once; then one side runs again, with the same coins, against what the other had sent:
+/* A whole session of shares with one changed message from the peer. The harness records an honest
+ * run with seeded coins once; then one side runs again, with the same coins, against the recorded
+ * messages:
  *     byte 0   bit 0: who listens (0: AS, 1: CSP); bit 1: the frame too may be changed;
  *              bit 2: the record of an audit instead, the rest of the input
  *     byte 1   which of the messages it hears is changed
@@ -19,14 +20,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { COUNT = 150, MESSAGES = 32 };
 
-/* What one side hears. */
+/* The messages that one side receives. */
 typedef struct tape {
     uint8_t *p;
     size_t n;
     size_t begin[MESSAGES + 1], messages;
 } tape;
 
-/* A tape being heard, with change XORed onto it from byte `from` to `to`. */
+/* A tape being read, with `change` XORed onto it from byte `from` to `to`. */
 typedef struct replay {
     const tape *tape;
     size_t at, from, to;
@@ -40,7 +41,7 @@ typedef struct recorder {
     uint64_t x[COUNT];
 } recorder;
 
-/* The least a sampler may be: 4 random bits, X of 3. */
+/* The smallest possible sampler: 4 random bits, X of 3 bits. */
 static const sampler_profile tiny = { "tiny", .columns = 1, .column = { 2 }, .kick_m = 1 };
 static tape tapes[2];
 static uint64_t honest[2][COUNT];
@@ -171,7 +172,7 @@ static void try_record(sefl_span in)
     audit_record_write(again, &r);
     if (memcmp(again, in.p, in.n) != 0)
         abort();
-    r.hello[0][24] &= 0; /* a count below 65,536, so that a record which is good is replayed soon */
+    r.hello[0][24] &= 0; /* a count below 65,536, so that a valid record is replayed quickly */
     r.hello[1][24] &= 0;
     if (shares_replay(&found, &r) != SEFL_OK || !found.why)
         abort();

@@ -1,5 +1,5 @@
-/* What a client says about the file it wants: Range, If-Range, If-None-Match, a line each. The part that
- * is sent lies inside the file, and is what one plain range says. */
+/* What a client says about the file it wants: Range, If-Range, If-None-Match, one line each. The
+ * part that is sent is inside the file and matches a plain reading of the range. */
 #include "base/alloc.h"
 #include "net/https_inside.h"
 

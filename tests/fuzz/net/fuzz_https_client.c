@@ -1,5 +1,5 @@
-/* Header lines of AS's answers, as libcurl hands them to the client, one after another. What they leave
- * behind is bounded and has one reading. */
+/* Header lines of AS's answers, as libcurl hands them to the client, one after another. The values
+ * that they set are bounded and unambiguous. */
 #include "net/https_client.c" /* on_header is its own */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const uint8_t *end = memchr(data, '\n', size);
         size_t n = end ? (size_t)(end - data) + 1 : size;
         n = n < sizeof copy ? n : sizeof copy;
-        char *exact = malloc(n); /* no terminator behind it, as libcurl promises none */
+        char *exact = malloc(n); /* no terminator after it, as libcurl promises none */
         must(exact != NULL);
         memcpy(exact, data, n);
         must(on_header(exact, 1, n, &k) == n);

@@ -1,7 +1,7 @@
-/* The head of a request, as libmicrohttpd has cut it: lines METHOD, PATH, Transfer-Encoding,
- * Content-Length, bytes of the head, most bytes of a body; "-" is a field that is not there. Each
- * verdict is the one that a plain reading gives, which shares no line with the code: it collects
- * everything that is wrong, and the answer is the first of it in the manual's order. */
+/* The header of a request, as libmicrohttpd splits it: lines METHOD, PATH, Transfer-Encoding,
+ * Content-Length, bytes of the header, maximum bytes of a body; "-" is an absent field. Each
+ * verdict must match a plain reading that shares no line with the code: it collects everything that
+ * is wrong, and the answer is the first error in the manual's order. */
 #include "net/https_text.h"
 
 #include <stdio.h>
@@ -44,9 +44,9 @@ typedef struct wrong {
     https_event event;
 } wrong;
 
-/* ---- what is tried ---- */
+/* ---- the code under test ---- */
 
-/* A copy without a terminator, so that a step too far is seen. */
+/* A copy without a terminator, so that a read past the end is detected. */
 static uint8_t *exact(const char *s)
 {
     size_t n = s ? strlen(s) : 0;

@@ -1,5 +1,7 @@
-/* Any bytes as a request for a certificate, as DER or, with a "-----BEGIN" in them, as PEM, and then as a
- * certificate to describe or to judge; as a public key that has signed (and of some inputs everything: fuzz/some.h). What is taken is signed by its key; what stands in a certificate ends and is printable. */
+/* Any bytes as a certificate request, as DER or, if they contain "-----BEGIN", as PEM; then as a
+ * certificate to describe or verify; then as a public key that has signed (all of these for some
+ * inputs only: fuzz/some.h). An accepted request is signed by its key; the fields of a certificate
+ * are terminated and printable. */
 #include "fuzz/some.h"
 #include "net/allowlist.h"
 #include "net/x509.h"

@@ -1,6 +1,6 @@
-/* Any bytes as a peer's chain of certificates: a varint length and that many bytes of DER for each.
- * Nothing is ever accepted, since the trusted CA is one that was made a moment ago; what stands in
- * the log is printable and ends. */
+/* Any bytes as a peer's certificate chain: a varint length and that many bytes of DER for each.
+ * Nothing is ever accepted, since the trusted CA was created a moment ago; what the log gets is
+ * printable and terminated. */
 #include "base/span.h"
 #include "net/tls_inside.h"
 

@@ -1,5 +1,5 @@
-/* Any bytes as a path or a statement: no bytes lead to a root but those that counted_path gives. The
- * first byte chooses the client, and whether the rest is taken off the true path by XOR. */
+/* Any bytes as a path or a statement: only the bytes of counted_path lead to the root. The first
+ * byte selects the client, and whether the rest is XORed onto the true path. */
 #include "protocol/counted.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static counted_leaf leaves[CLIENTS];
+    static round_entry leaves[CLIENTS];
     static uint8_t root[32], task[32] = { 9 }, seed[COUNTED_SEED] = { 7 };
     static sefl_buf paths[CLIENTS];
     uint8_t bytes[512];

@@ -1,5 +1,6 @@
-/* Any bytes as a head or a row of heads: what is read looks into the input, and nothing foreign is
- * signed. Signatures are toys: the seal is tried by crypto.seal. The first byte chooses the suite. */
+/* Any bytes as a head or a sequence of heads: a head that is read points into the input, and no
+ * foreign head has a valid signature. Signatures are toys; crypto.seal covers the seal. The first
+ * byte selects the suite. */
 #include "fuzz/toy_sign.h"
 #include "protocol/head.h"
 

@@ -1,4 +1,5 @@
-/* What a client reads about a round, and the fixed layouts that are signed: the first byte chooses. */
+/* What a client reads about a round, and the fixed layouts that are signed; the first byte selects
+ * one. */
 #include "protocol/participant.h"
 #include "protocol/round.h"
 

@@ -1,5 +1,5 @@
-/* Signed documents and tasks: the first byte chooses between an envelope and a bare document. What
- * is accepted is written back as the same bytes, and what a task derives fits together. */
+/* Signed documents and tasks: the first byte selects an envelope or a bare document. An accepted
+ * document is written back as the same bytes, and the values derived from a task are consistent. */
 #include "fuzz/primorial.h"
 #include "fuzz/some.h"
 #include "protocol/participant.h"

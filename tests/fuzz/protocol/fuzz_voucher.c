@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     sefl_buf b = { 0 };
     voucher v;
-    if (size >= 144) { /* mutations seldom find a hash: the name follows the key */
+    if (size >= 144) { /* mutations rarely hit a hash, so the name is derived from the key */
         uint8_t copy[4096];
         size_t n = load_u32(data + 140) & 0xffff;
         if (size <= sizeof copy && n <= size - 142) {

@@ -1,4 +1,4 @@
-/* Any line of a run's metrics: what is read is written as a line that reads the same. */
+/* Any line of a run's metrics: what is read is written as a line that reads back the same. */
 #include "report/run_log.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Whatever bytes a metrics.jsonl or summary.json holds. */
+/* Arbitrary bytes as a metrics.jsonl or summary.json. */
 #include "report/run_log.h"
 
 #include <stddef.h>

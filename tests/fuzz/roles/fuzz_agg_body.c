@@ -1,7 +1,7 @@
-/* The bytes of an update as they arrive, in pieces: whatever the pieces are, the verdict is that of the
- * whole body. Input: a byte for the scheme, one for how many lengths follow, lengths of pieces, and
- * the bytes, which are repeated until there are enough. (Paillier under a toy key: groups of units, and
- * their borders, are what this is about; their ciphertexts are crypto.paillier_cipher's.) */
+/* The bytes of an update as they arrive, in pieces: for any pieces, the verdict is that of the
+ * whole body. Input: a byte for the scheme, one for the number of lengths, the lengths of the
+ * pieces, and the bytes, which are repeated as needed. (Paillier with a toy key: this harness tests
+ * groups of units and their boundaries; crypto.paillier_cipher tests the ciphertexts.) */
 #include "base/alloc.h"
 #include "base/file.h"
 #include "crypto/ahe/paillier.h"
@@ -56,7 +56,8 @@ static kind *kinds(void)
         must(file_read(&key, SEFL_SOURCE_DIR "/tests/fuzz/corpus/crypto.paillier_key/sec2048",
                        1 << 16) == SEFL_OK);
         sefl_span in = buf_span(&key);
-        if (paillier_sec_read(&sec, in) != SEFL_OK) /* the corpus has a choosing byte in front */
+        if (paillier_sec_read(&sec, in) !=
+            SEFL_OK) /* the corpus files start with a selector byte */
             must(paillier_sec_read(&sec, span_of(in.p + 1, in.n - 1)) == SEFL_OK);
         make(&k[0], "paillier", paillier_sec_pub(toy_key()), 19); /* groups of 8, 8, 3 */
         make(&k[1], "pad", NULL, 40);

@@ -1,12 +1,12 @@
-/* Requests as AS's handler gets them, without sockets: method, path, query and header fields are the
- * input's lines, what stands behind the handler (rounds, uploads, the HTTP server) is played here.
- * Input: METHOD \n PATH \n after \n wait \n Sefl-Offset \n Sefl-Total \n Sefl-Version \n body
- * bytes; a field that is "-" is not there. Exactly one answer, or the body is taken, or the request waits; and
- * what the handler understood is what the text says, in one way only.
- * A request to enrol meets a real operator's folder with an open token. Its body may begin with "@": what
- * follows are triples of bytes (position u16, value) put over a request that is good. Nobody is let in but
- * that very claim. In the same way a body of /v1/voucher may be a good voucher with bytes changed; CSP says
- * no to it if there is an `after`. */
+/* Requests as AS's handler gets them, without sockets: method, path, query and header fields are
+ * the input's lines; the harness replaces everything around the handler (rounds, uploads, the HTTP
+ * server). Input: METHOD \n PATH \n after \n wait \n Sefl-Offset \n Sefl-Total \n Sefl-Version \n
+ * body bytes; a field that is "-" is absent. Exactly one answer, or the body is accepted, or the
+ * request waits; and the handler's interpretation must match a plain reading of the text. An
+ * enrolment request uses a real operator's folder with an open token. Its body may begin with "@":
+ * then triples of bytes (position u16, value) overwrite bytes of a valid request. Only that exact
+ * claim is admitted. In the same way a body of /v1/voucher may be a valid voucher with changed
+ * bytes; CSP refuses it if there is an `after`. */
 #include "base/alloc.h"
 #include "base/file.h"
 #include "protocol/http.h"
@@ -134,7 +134,7 @@ sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *he
     return SEFL_OK;
 }
 
-/* CSP: its token holds, whichever it is. It takes its time if the request has a `wait`. */
+/* CSP accepts any token. It answers late if the request has a `wait`. */
 static struct {
     char root[128], as[192];
     sign_key *as_key, *csp_key;
@@ -157,8 +157,8 @@ sefl_status rounds_enrol(rounds *r, csp_request **out, const enrol_claim *c, con
     return SEFL_OK;
 }
 
-/* Only a voucher that the client's own key signed for these servers gets here; what is not signed is the
- * chain. */
+/* Only a voucher that the client's own key signed for these servers gets here; the chain is not
+ * signed. */
 sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes)
 {
     voucher v, good;
@@ -290,7 +290,7 @@ static void make_folder(task *t)
     a_token(&as_token, e.t, "site", at, &rng);
     must(trust_edit_commit(&e) == SEFL_OK);
     trust_edit_end(&e);
-    must(trust_new(&other) == SEFL_OK); /* CSP's own list, which is not asked here */
+    must(trust_new(&other) == SEFL_OK); /* CSP's own list, which is not used here */
     other->self.role = TRUST_CSP;
     memcpy(other->self.sign, sign_key_pub(op.csp_key), SIGN_PUB_BYTES);
     strcpy(other->self.name, "csp");
@@ -334,7 +334,8 @@ static sefl_span changed_body(sefl_buf *room, const sefl_buf *good, sefl_span in
 static void check_enrolment(const agg_http *h, sefl_span body)
 {
     bool in = now.status == 200;
-    if (body.n == op.good.n && memcmp(body.p, op.good.p, body.n) == 0) /* the good one is good */
+    if (body.n == op.good.n &&
+        memcmp(body.p, op.good.p, body.n) == 0) /* the valid one is accepted */
         must(in || now.status == 426 || now.status == 405);
     must(in == (h->counts[AGG_HTTP_ENROLLED] == 1));
     must(now.asked <= 1 && (!in || now.asked == 1));
@@ -352,7 +353,7 @@ static void check_voucher(const agg_http *h, sefl_span body)
     must(now.asked <= 1 && (!in || now.asked == 1));
 }
 
-/* ---- what the text says ---- */
+/* ---- a plain reading of the text ---- */
 
 static bool says(const char *text, uint64_t n)
 {
@@ -387,7 +388,7 @@ static void one(https_request *r, agg_http *h, sefl_span body)
     if (now.uploads > 0 ||
         (now.status == 200 && strcmp(r->method, "HEAD") == 0 && strstr(r->path, "/update/")))
         check_ask();
-    if (now.answers == 0 && now.parks == 0) { /* it takes a body */
+    if (now.answers == 0 && now.parks == 0) { /* it accepts a body */
         must(r->body && r->end && r->drop &&
              (now.uploads == 1 || h->ca || strcmp(r->path, "/v1/voucher") == 0));
         sefl_status st = r->body(r, body);
@@ -396,7 +397,7 @@ static void one(https_request *r, agg_http *h, sefl_span body)
     }
     for (unsigned i = 0; now.answers == 0 && i < 3; i++) {
         must(now.parks == i + 1 && r->resume);
-        h->closing = i == 2; /* nobody waits for ever */
+        h->closing = i == 2; /* no request waits forever */
         r->resume(r);
     }
     must(now.answers == 1 && now.status >= 200 && now.status < 600);

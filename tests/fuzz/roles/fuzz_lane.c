@@ -1,10 +1,10 @@
-/* What AS could say on a lane, and CSP to it. Byte 0, bit 0: who listens (0: CSP, 1: AS, who hears one
- * answer). The rest is a list of messages, by their first byte (modulo 8):
+/* What AS and CSP could send each other on a lane. Byte 0, bit 0: the receiver (0: CSP, 1: AS,
+ * which gets one answer). The rest is a list of messages, by their first byte (modulo 8):
  *     0 raw message: kind, length, bytes    1 LANE of this link      2 LANE of another one
  *     3 FILL of the right count             4 FILL: count byte       5 raw bytes: length, bytes
  *     6 the hello of a session              7 NO: code
- * No crash, no hang. CSP says YES only to the pair of its link and to the count of its task; nothing gets
- * into the pool, since nobody here can end a session. */
+ * No crash, no hang. CSP answers YES only to the pair of its link and to the count of its task;
+ * nothing enters the pool, since the harness cannot complete a session. */
 #include "roles/lane_words.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SESSION = 128, HELLO_KIND = 0x53480001, HELLO_BYTES = 128 };
 
-static task t = { .values = 50, .noise = TASK_NOISE_JOINT }; /* all that a lane looks at */
+static task t = { .values = 50, .noise = TASK_NOISE_JOINT }; /* the only fields that a lane uses */
 static lane_host *host;
 static shares_pool *waiting;
 #define MUST(so)     \
@@ -29,7 +29,7 @@ static const uint8_t pair[LINK_PAIR] = { 7 }, other[LINK_PAIR] = { 8 };
 typedef struct tape {
     sefl_buf in;
     size_t at;
-    unsigned yes, lane, fill; /* said; asked for in good form */
+    unsigned yes, lane, fill; /* sent; requested in valid form */
 } tape;
 
 static sefl_status tape_send(void *self, const void *p, size_t n)
@@ -151,10 +151,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sefl_status st = lane_host_serve(host, &ch);
         MUST(x.yes == 0 || x.lane > 0);
         MUST(x.yes <= 1 || x.fill > 0);
-        MUST(x.yes <= 2); /* no session ends well here */
+        MUST(x.yes <= 2); /* no session succeeds here */
         MUST(x.yes == 1 || st != SEFL_OK);
         MUST(shares_pool_have(waiting) == 0);
-        MUST(lane_host_checks(host) == 0); /* nor does one get as far as a check */
+        MUST(lane_host_checks(host) == 0); /* and none reaches a check */
     }
     buf_clear(&x.in);
     return 0;

@@ -1,5 +1,6 @@
-/* Any bytes as AS's receipt for a body, and as its proof that an update was counted: never one, since the
- * keys of this task sign nothing. What lies behind the signatures: protocol.round, protocol.counted. */
+/* Any bytes as AS's receipt for a body, and as its proof that an update was counted: never
+ * accepted, since the keys of this task sign nothing. protocol.round and protocol.counted cover
+ * what comes after the signatures. */
 #include "roles/client/net.h"
 #include "roles/client/proof.h"
 

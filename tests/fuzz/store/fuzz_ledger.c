@@ -1,6 +1,7 @@
-/* A ledger file from nowhere: refused or read, never a crash. Inputs that begin with 'R' are taken
- * as record bodies (a length byte, then the body) and given a correct hash chain, so that the
- * parsers behind the chain are reached too. Totals take milliseconds: for some inputs (fuzz/some.h). */
+/* An arbitrary ledger file: refused or read, never a crash. An input that begins with 'R' is a list
+ * of record bodies (a length byte, then the body), for which the harness computes a correct hash
+ * chain, so that the parsers after the chain are reached too. Totals take milliseconds, so only
+ * some inputs compute them (fuzz/some.h). */
 #define _GNU_SOURCE /* memfd_create */
 #include "base/buf.h"
 #include "base/file.h"

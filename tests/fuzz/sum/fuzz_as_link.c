@@ -1,11 +1,11 @@
 /* What CSP could answer. AS asks for a whole round (the first byte says how much CSP claims to have
- * opened, and whether AS did so before); the rest is a list of answers, some of them framed and signed by
- * the harness, by their first byte (modulo 9):
+ * revealed, and whether AS did so before); the rest is a list of answers, some of which the harness
+ * frames and signs, selected by their first byte (modulo 9):
  *     0 raw message: kind, length, bytes    1 WELCOME: version, ledger     2 YES
  *     3 the header with both signatures: model byte      4 GO: ledger      5 KEPT: id byte, ledger
  *     6 PLAIN of the right size             7 NO: code, length, words      8 raw bytes
- * No crash, no hang; a result only after the exchange that gives one, else zeros; no mask twice (the
- * journal looks). */
+ * No crash, no hang; a result only after a complete exchange, else zeros; no mask is used twice
+ * (the journal checks). */
 #define LINK_PAIR_FUZZ
 #include "unit/sum/link_pair.h"
 
@@ -61,7 +61,7 @@ static uint8_t take(rd *r)
     return rd_u8(r, &b) == SEFL_OK ? b : 0;
 }
 
-/* Our ledger's head, or an older one, or none of ours. */
+/* Our ledger's head, an older one, or a foreign one. */
 static ledger_head mark(unsigned which)
 {
     const mem_ledger *l = &w->a.ledger;
@@ -149,7 +149,7 @@ static void word(tape *t, rd *r, uint64_t opened)
     buf_clear(&b);
 }
 
-/* The questions of a round; those that CSP refuses are left behind. */
+/* The questions of a round; those that CSP refuses are skipped. */
 static void talk(as_link *l, const as_store *j, tape *t, bool opened_there)
 {
     sefl_buf both = { 0 };

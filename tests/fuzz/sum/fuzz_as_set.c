@@ -1,12 +1,13 @@
-/* What CSP could answer in a sealed round. AS asks for the key, the header, sends early heads and the set, and
- * opens; the input is a list of answers, by their first byte (modulo 10):
+/* What CSP could answer in a sealed round. AS asks for the key and the header, sends early heads
+ * and the set, and reveals; the input is a list of answers, selected by their first byte (modulo
+ * 10):
  *     0 raw message: kind, length, bytes    1 WELCOME and YES         2 KEY: how
  *     3 HEADER with both signatures         4 EARLY: refusals         5 VERDICT: how, refusals
  *     6 GO                                  7 PLAIN                   8 COUNTED: how
  *     9 NO: code
- * Refusals are a count and two bytes each: index, reason. No crash, no hang. What AS takes holds: refusals by
- * rising index with a reason, a verdict on enough clients whose root is that of the kept ones, a signature of
- * CSP on that root and this opening. */
+ * Refusals are a count and two bytes each: index, reason. No crash, no hang. What AS accepts is
+ * valid: refusals in ascending order of index with a reason, a verdict on enough clients whose root
+ * is that of the kept ones, a signature by CSP on that root and this reveal. */
 #include "fuzz/sealed_world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -34,7 +35,7 @@ static uint32_t put_refusals(sefl_buf *b, rd *r, bool out[ASKED])
 /* The root of those that are not out. */
 static uint32_t root_of(uint8_t root[32], const bool out[ASKED])
 {
-    counted_leaf kept[ASKED];
+    round_entry kept[ASKED];
     uint32_t n = 0;
     for (int i = 0; i < ASKED; i++)
         if (!out[i])
@@ -183,7 +184,7 @@ static void check_refusals(const head_refusal *r, size_t n, uint32_t of)
 {
     for (size_t i = 0; i < n; i++) {
         MUST(r[i].index < of && (i == 0 || r[i].index > r[i - 1].index));
-        MUST(r[i].reason > HEAD_KEPT); /* one that we do not know is one all the same */
+        MUST(r[i].reason > HEAD_KEPT); /* an unknown code is a refusal too */
     }
 }
 

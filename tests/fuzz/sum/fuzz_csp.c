@@ -1,12 +1,13 @@
-/* What AS could say to CSP. Signatures would stop a fuzzer at the door, so the input is a list of words,
- * of which the harness signs and frames some; a first byte picks the word (modulo 11):
+/* What AS could send to CSP. Signatures would stop a fuzzer at once, so the input is a list of
+ * messages, some of which the harness signs and frames; the first byte selects the message (modulo
+ * 11):
  *     0 raw message: kind, length, bytes      1 HELLO     2 TASK     3 HEADER: round, model byte
  *     4 REVEAL: round, attempt, clients         5 SKIP: round           6 raw bytes: length, bytes
  *     7 AS charges a round                    8 the masked sum of round 1     9 BYE: byte
- *     10 ENROL: how (0: a good one, 1: spoiled at the next byte's place, 2: of other servers)
- * No crash, no hang. Whatever is said: one opening a round at most, charged, of enough clients, of a
- * signed header that never changes; no output byte before the mark; no site approved that was not asked
- * about, and asked only about claims that hold. */
+ *     10 ENROL: how (0: valid, 1: changed at the position in the next byte, 2: of other servers)
+ * No crash, no hang. Whatever AS sends: at most one reveal per round, charged, of enough clients,
+ * under a signed header that never changes; no output byte before the mark; CSP approves only sites
+ * that it was asked about, and AS asks only about valid claims. */
 #define LINK_PAIR_FUZZ
 #include "unit/sum/link_pair.h"
 
@@ -14,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static world *w;
 static sefl_buf sum;      /* the masked sum, framed */
-static sefl_buf enrol[2]; /* claims that hold: of our servers, of others */
-static unsigned enrolled; /* sites let in */
+static sefl_buf enrol[2]; /* valid claims: for our servers, for others */
+static unsigned enrolled; /* admitted sites */
 
 typedef struct tape {
     sefl_buf in;

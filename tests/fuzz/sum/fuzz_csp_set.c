@@ -1,13 +1,14 @@
-/* What AS could say to CSP in a sealed round. The first byte says which of HELLO with TASK, KEY and HEADER of
- * round 1 come by themselves (bits 0 to 2: not); the rest is a list of words (modulo 11):
+/* What AS could send to CSP in a sealed round. The first byte says which of HELLO with TASK, KEY
+ * and HEADER of round 1 the harness sends by itself (a set bit 0 to 2: not sent); the rest is a
+ * list of messages (modulo 11):
  *     0 raw message: kind, length, bytes     1 KEY: round              2 HEADER: round, whose key
  *     3 EARLY: heads                         4 SET: stated count, heads, pieces
  *     5 REVEAL: round, how                     6 SUM of round 1          7 SKIP: round, reason
  *     8 AS charges a round                   9 VOUCH: which            10 raw bytes: length, bytes
- * Heads are a count and two bytes each: a client and what is done to its head (good, short, spoiled).
- * No crash, no hang. Whatever is said: a round is opened once at most, charged, on a verdict that was durable
- * before it was told, with enough clients, each of whom signed a head for this round; before its output
- * leaves, its key is gone. */
+ * Heads are a count and two bytes each: a client and the state of its head (valid, short, changed).
+ * No crash, no hang. Whatever AS sends: a round is revealed at most once, charged, on a verdict
+ * that was durable before CSP sent it, with enough clients, each of which signed a head for this
+ * round; the round key is gone before the output leaves. */
 #include "fuzz/sealed_world.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -16,9 +17,9 @@ enum { HEADS_MAX = 12 };
 
 static z_world *w;
 static sefl_buf sum;
-static bool good_sent[Z_CLIENTS]; /* a whole, good head of this client was sent */
-static counted_leaf guess[HEADS_MAX];
-static uint32_t guessed; /* whom the latest SET would keep */
+static bool good_sent[Z_CLIENTS]; /* a whole, valid head of this client was sent */
+static round_entry guess[HEADS_MAX];
+static uint32_t guessed; /* the clients that the latest SET would keep */
 
 static void said(void *ctx, uint32_t kind, sefl_span body)
 {
@@ -54,7 +55,7 @@ static void put_header(sefl_buf *in, uint64_t round, bool spoiled)
     put_signed(in, LINK_HEADER, &env);
 }
 
-/* One head as the two bytes say; true: whole and good. */
+/* One head as the two bytes say; true: whole and valid. */
 static bool put_head(sefl_buf *out, rd *r, int *client, bool *brief)
 {
     uint8_t *p, how;
@@ -63,7 +64,7 @@ static bool put_head(sefl_buf *out, rd *r, int *client, bool *brief)
     *brief = how % 4 == 1;
     MUST_OK(buf_extend(out, &p, *brief ? HEAD_PREFIX : Z_HEAD));
     if (*brief) {
-        head_short(p, w->leaf[*client].client, w->leaf[*client].units);
+        head_short(p, w->leaf[*client].client, w->leaf[*client].body);
         return false;
     }
     memcpy(p, w->head[*client], Z_HEAD);

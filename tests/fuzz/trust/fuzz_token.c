@@ -1,5 +1,5 @@
-/* Any text as a token, and any bytes put into the form of one: what is read prints as one that reads
- * the same. */
+/* Any text as a token, and any bytes encoded as a token: an accepted token prints as one that reads
+ * back the same. */
 #include "base/sha256.h"
 #include "trust/token.h"
 

@@ -1,4 +1,5 @@
-/* Any text as a trust list, with its last line put right: what is read prints as the same bytes. */
+/* Any text as a trust list, with a corrected last line: an accepted list prints as the same
+ * bytes. */
 #include "base/sha256.h"
 #include "trust/trust.h"
 

@@ -12,7 +12,7 @@
 enum { BITS = 2048, CHUNK_VALUES = 1 << 17 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { LIMIT_KIB = 64 * 1024 }; /* they keep what is freed, and shadows */
+enum { LIMIT_KIB = 64 * 1024 }; /* sanitizers keep freed memory, and shadow memory */
 #else
 enum { LIMIT_KIB = 4 * 1024 }; /* a vector of 950,000 values has 7.6 MB */
 #endif

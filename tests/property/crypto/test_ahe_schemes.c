@@ -1,5 +1,5 @@
-/* Both schemes behind the one interface, on packings as a task derives them: exact sums of extreme
- * and random values for the largest number of clients, whatever the number of threads; and the
+/* Both schemes through the one interface, with packings as a task derives them: exact sums of
+ * extreme and random values for the maximum number of clients, for any number of threads; and the
  * misuse that ahe.c refuses, with real objects. The caller's code is the same for both. */
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
@@ -144,8 +144,8 @@ static void test_sums(void **state)
     sum_is_exact(PACK_PAILLIER, "4", 1);
 }
 
-/* What was added and taken off again leaves no trace: sums of rows at AS, of pads at CSP, with any
- * subset, open or closed, one thread or two. */
+/* Adding and then subtracting leaves no trace: sums of rows at AS and of pads at CSP, for any
+ * subset, open or closed, with one thread or two. */
 static void take_leaves_no_trace(unsigned threads, bool closed)
 {
     enum { ALL = CLIENTS };
@@ -170,7 +170,7 @@ static void take_leaves_no_trace(unsigned threads, bool closed)
         ahe_upload_free(&p, up);
     }
     for (unsigned keep = 1; keep < 1u << ALL; keep++) {
-        for (int with = 0; with < 2; with++) { /* 1: all are added, some taken off */
+        for (int with = 0; with < 2; with++) { /* 1: all are added, some subtracted */
             ahe_sum *sum = NULL;
             ahe_dec *dec = NULL;
             CHECK_OK(sefl_new(&out[with], p.units, p.unit_bytes));
@@ -191,7 +191,7 @@ static void take_leaves_no_trace(unsigned threads, bool closed)
                     CHECK_OK(ahe_sum_take(&p, sum, 0, body[c], 1, workers));
                     CHECK_STATUS(closed ? ahe_sum_write_units(&p, sum, out[1], 0, 1, mask, NULL)
                                         : ahe_sum_begin(&p, sum),
-                                 SEFL_ESTATE); /* half of it is still in */
+                                 SEFL_ESTATE); /* half of it is still in the sum */
                     if (p.units > 1)
                         CHECK_OK(
                             ahe_sum_take(&p, sum, 1, body[c] + p.unit_bytes, p.units - 1, workers));
@@ -229,7 +229,7 @@ static void test_take(void **state)
             take_leaves_no_trace(threads, closed);
     params(&p, PACK_PAD, "1");
     CHECK_OK(ahe_sum_new(&sum, &p, NULL));
-    CHECK_STATUS(ahe_sum_take(&p, sum, 0, &byte, 1, NULL), SEFL_ESTATE); /* nothing is in it */
+    CHECK_STATUS(ahe_sum_take(&p, sum, 0, &byte, 1, NULL), SEFL_ESTATE); /* it is empty */
     ahe_sum_free(&p, sum);
     CHECK_OK(ahe_dec_new(&dec, &p, NULL, context));
     CHECK_STATUS(ahe_dec_take(&p, dec, &seed, 1, NULL), SEFL_ERANGE);
@@ -251,7 +251,7 @@ static void test_find(void **state)
     assert_non_null(strstr(sefl_last_error(), "pad or paillier"));
 }
 
-/* A pack belongs to its scheme, and none hides too little. */
+/* A packing belongs to its scheme, and every packing has enough mask headroom. */
 static void test_packs(void **state)
 {
     const ahe_pub *pub = paillier_sec_pub(sec);
@@ -262,7 +262,7 @@ static void test_packs(void **state)
         params(&b, PACK_PAD, noise ? "1" : "0");
         CHECK_STATUS(ahe_params_init(&p, &ahe_pad, &a.pack, pub, VALUES), SEFL_EINVAL);
         CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &b.pack, pub, VALUES), SEFL_EINVAL);
-        assert_non_null(strstr(sefl_last_error(), "made for another scheme"));
+        assert_non_null(strstr(sefl_last_error(), "for another scheme"));
         pack thin = a.pack;
         thin.s = 79;
         CHECK_STATUS(ahe_params_init(&p, &ahe_paillier, &thin, pub, VALUES), SEFL_EINVAL);

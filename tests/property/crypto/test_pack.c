@@ -1,5 +1,5 @@
-/* Over random settings: either refused, or no sum can wrap, the norm test leaves the clip its
- * room, and the numbers are the smallest that do. Settings are drawn over all their ranges. */
+/* Random settings over all their ranges: refused, or no sum can wrap, the norm test leaves room for
+ * the clip, and the widths are the smallest that suffice. */
 #include "crypto/ahe/pack.h"
 
 #include "support/check.h"

@@ -1,5 +1,5 @@
 /* Laws of Paillier: exhaustively on toy keys, at full size with random and extreme values, and a
- * sum of 10,000 clients. Toy keys exist in this program only: no public function makes or reads
+ * sum of 10,000 clients. Toy keys exist in this program only: no public function generates or reads
  * one. */
 #include "support/check.h"
 
@@ -72,7 +72,7 @@ static void toy_decryption(void **state)
     paillier_sec_free(k);
 }
 
-/* Every plaintext encrypted; the coins are what ChaCha20 says; every window. */
+/* Every plaintext encrypted; the coins are those of ChaCha20; every window. */
 static void toy_encryption(void **state)
 {
     enum { BATCH = 512 };
@@ -224,7 +224,7 @@ static void receive(party *t, ahe_sum *s, const uint8_t *body)
     CHECK_OK(ahe_sum_add_units(&t->p, s, 0, body, t->p.units, NULL));
 }
 
-/* Masks, decrypts, takes the mask off: every value must be what is wanted, the fill zero. */
+/* Masks, decrypts, removes the mask: every value must be as expected, the padding zero. */
 static void open_sum(party *t, ahe_sum *s, const int64_t *want)
 {
     size_t units = t->p.units, n = units * t->p.unit_values;
@@ -280,8 +280,8 @@ static void random_sums(void **state)
     close_party(&t);
 }
 
-/* 10,000 clients at the largest values; 8 bodies, each truly added 1250 times. Every slot is
- * checked, among them those where all the neighbours are at the other end. */
+/* 10,000 clients at the largest values; 8 bodies, each really added 1250 times. The test checks
+ * every slot, including those whose neighbours are all at the opposite extreme. */
 static void ten_thousand(void **state)
 {
     enum { CLIENTS = 10000, BODIES = 8, VALUES = 3 * 70 };
@@ -341,7 +341,8 @@ static void coins_never_repeat(void **state)
     close_party(&t);
 }
 
-/* UNITS ciphertexts of plaintexts from the top of the range down: no sum of honest clients. */
+/* UNITS ciphertexts of plaintexts from the top of the range down, which no sum of honest clients
+ * reaches. */
 enum { NONSENSE = 40 };
 
 static void encrypt_raw(party *t, uint8_t *c, uint8_t *m, bool nonsense)
@@ -377,7 +378,7 @@ static double cpu_seconds(party *t, ahe_dec *d, uint8_t *plain, const uint8_t *c
     return best;
 }
 
-/* A client's nonsense is taken as it is and costs CSP nothing. */
+/* CSP accepts garbage plaintexts from clients, and they cost it no extra time. */
 static void out_of_range(void **state)
 {
     party t = { 0 };
@@ -404,7 +405,7 @@ static void out_of_range(void **state)
     close_party(&t);
 }
 
-/* Nothing leaves CSP that is right modulo one prime only. */
+/* CSP never sends a result that is correct modulo one prime only. */
 static void machine_faults(void **state)
 {
     party t = { 0 };
@@ -441,7 +442,7 @@ static void machine_faults(void **state)
         constants[i][1] ^= 4;
     }
 #if SEFL_FAULTS
-    /* one half of one unit is wrong, once: every unit of a first and of a second call in turn */
+    /* one half of one unit is wrong, once: for every unit of a first and of a second call */
     enum { ALL = 3 + 2 }; /* three units, their product, the known one */
     for (uint64_t n = 1; n <= ALL; n++) {
         fault_arm(FAULT_COMPUTE, n);

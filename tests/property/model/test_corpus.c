@@ -1,4 +1,4 @@
-/* Random corpora: nothing is lost or doubled on the way through files, orders and partitions. */
+/* Random corpora: nothing is lost or duplicated in files, orders and partitions. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -45,7 +45,8 @@ static void check_same(const corpus *a, const corpus *b)
     assert_memory_equal(a->doc, b->doc, (a->docs + 1) * sizeof *a->doc);
 }
 
-/* Every line at one client, in its old order, whole; documents whole where promised. */
+/* Every line goes to one client, whole and in the original order; documents stay whole where
+ * promised. */
 static void check_partition(const corpus *c, const partition_settings *s)
 {
     partition p = { 0 }, again = { 0 };
@@ -71,7 +72,7 @@ static void check_partition(const corpus *c, const partition_settings *s)
         tokens += part.tokens;
         lines += part.lines;
         if (s->kind == PARTITION_DIRICHLET || s->kind == PARTITION_ARTICLE)
-            assert_true(part.docs > 0); /* nobody is empty */
+            assert_true(part.docs > 0); /* no client is empty */
         corpus_clear(&part);
     }
     assert_int_equal(tokens, c->tokens);
@@ -132,7 +133,7 @@ static int by_bytes(const void *a, const void *b)
     return d ? d : x->n < y->n ? -1 : x->n > y->n;
 }
 
-/* The three orders hold the same words. */
+/* The three orders have the same words. */
 static void orders_are_permutations(void **state)
 {
     (void)state;
@@ -170,9 +171,9 @@ static void orders_are_permutations(void **state)
     buf_clear(&text);
 }
 
-/* Mean and variance of Dirichlet shares, seen through the partition: a client's expected part of
- * the documents is 1/K, and its spread shrinks as alpha grows: Var p =
- * (K-1)/(K^2 (K alpha + 1)). */
+/* Mean and variance of Dirichlet shares, measured on the partition: a client's expected share of
+ * the documents is 1/K, and its variance shrinks as alpha grows: Var p = (K-1)/(K^2 (K alpha +
+ * 1)). */
 static void skew(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* Every gradient of both models.
  *
  * Built twice. In double precision each parameter's gradient is compared with central differences
- * of the loss. The float build asks the double one for its gradients (--dump CASE) and compares
- * them with its own. Both with dropout and a carried state. */
+ * of the loss. The float build gets the gradients of the double build (--dump CASE) and compares
+ * them with its own. Both use dropout and a carried state. */
 #include "support/check.h"
 
 #include "base/alloc.h"
@@ -66,14 +66,15 @@ static void trial_open(trial *t, size_t which, pool *p)
     lm_init(t->m, 7);
     nn_real *theta = lm_theta(t->m);
     seeded_init(&g, which, "gradients");
-    for (size_t i = 0; i < lm_count(t->m); i++) /* biases and gains off their special values */
+    for (size_t i = 0; i < lm_count(t->m);
+         i++) /* biases and gains moved off their special values */
         theta[i] += (nn_real)(0.6 * (seeded_unit(&g) - 0.5));
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < 128; i++) {
             t->words[k][i] = (uint32_t)seeded_below(&g, cfg.vocab);
             t->next[k][i] = (uint32_t)seeded_below(&g, cfg.vocab);
         }
-    lm_state_reset(t->m); /* a first batch leaves a state behind */
+    lm_state_reset(t->m); /* a first batch leaves a state */
     CHECK_OK(
         lm_loss(t->m, &(lm_batch){ t->words[0], t->next[0], t->v->steps, t->v->batch }, &loss));
     const nn_real *state = lm_state(t->m, &t->state_n);
@@ -199,7 +200,7 @@ static void test_float_is_double(void **state)
     }
 }
 
-/* The same bytes whatever the number of threads, and the second time. */
+/* The same bytes for any number of threads, and on repetition. */
 static void test_threads(void **state)
 {
     (void)state;
@@ -229,7 +230,7 @@ static void test_threads(void **state)
     }
 }
 
-/* add: two equal gradients make twice one; spans hold everything that is not zero. */
+/* add: two equal gradients give twice one; spans cover everything that is not zero. */
 static void test_add_and_spans(void **state)
 {
     (void)state;

@@ -211,8 +211,8 @@ static void exhaustive(void **state)
     }
 }
 
-/* The five gates of a full adder with the two inputs of each in either order: the fast kernels do
- * all of them as one step, the plain kernel gate by gate; each must understand the other. */
+/* The five gates of a full adder with the two inputs of each in either order: the fast kernels run
+ * all five as one step, the plain kernel gate by gate; the two must be compatible. */
 static void adders_in_any_order(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* Both servers' views by full enumeration on a small instance: exact counts, no floating point.
  *
- * Claim (docs/PRIVACY.md): whatever the aggregate y, the view of AS (its share x^A, the dither J, the reply
- * m) for every mask v, also one that AS chooses, and the view of CSP with the release (x^C, n, J, own coins,
- * w) are functions of y + N and of randomness that does not depend on y; N has the same law in both. In
- * counts: with s the number that the claim calls sufficient,
+ * Claim (docs/PRIVACY.md): for every aggregate y, the view of AS (its share x^A, the dither J, the
+ * reply m) for every mask v, even one that AS chooses, and the view of CSP with the release (x^C,
+ * n, J, own coins, w) are functions of y + N and of randomness that does not depend on y; N has the
+ * same law in both. In counts: with s the number that the claim calls sufficient,
  *   1. every view with the same s has the same count, for every y (and v, for AS);
  *   2. the count of s given y is the count of s - y given 0.
  * The noise is that of the real circuit (plain run), and so is the rounding: noise_quantise is run on coins
@@ -32,7 +32,7 @@ static unsigned rounded(unsigned y, unsigned u)
     return round_of[y][u];
 }
 
-/* Runs noise_quantise with T bits to cut, one of them a guard bit, until every digit has met every
+/* Runs noise_quantise with T bits to drop, one of them a guard bit, until every digit has met every
  * coin; a coin is the low T bits of the eight bytes that the digit takes from the stream. */
 static void rounding_table(void)
 {
@@ -93,8 +93,8 @@ static void table(void)
     rounding_table();
 }
 
-/* law[y][s]: AS's view, mask v, counted over CSP's coins, X and x^A. s = 2^T (m + x^A) - v - J. With
- * `dither` 0 J is always 0. False if a count is no function of s. */
+/* law[y][s]: AS's view, mask v, counted over CSP's coins, X and x^A. s = 2^T (m + x^A) - v - J.
+ * With `dither` 0 J is always 0. False if a count is not a function of s. */
 static bool law_of_as(uint64_t law[FINE][FINE], unsigned v, int dither)
 {
     bool is_function = true;
@@ -170,12 +170,12 @@ static void views_depend_on_the_noisy_aggregate_only(void **state)
     static uint64_t as[FINE][FINE], first[FINE][FINE], csp[FINE][FINE];
     uint64_t total[2] = { 0, 0 };
     table();
-    for (unsigned v = 0; v < FINE; v++) { /* AS chooses its mask, so the place of the sum */
+    for (unsigned v = 0; v < FINE; v++) { /* AS chooses its mask, and so the position of the sum */
         assert_true(law_of_as(as, v, 1));
         shifts_with_the_aggregate(as);
         if (v == 0)
             memcpy(first, as, sizeof as);
-        assert_memory_equal(as, first, sizeof as); /* whatever it chose: the same law */
+        assert_memory_equal(as, first, sizeof as); /* the same law, whatever AS chose */
     }
     law_of_csp(csp);
     shifts_with_the_aggregate(csp);
@@ -193,8 +193,9 @@ static void views_depend_on_the_noisy_aggregate_only(void **state)
     assert_int_equal(var[0], var[1]);
 }
 
-/* Without the dither a mask that AS chooses picks the law: on the lattice there is no rounding noise. With
- * a uniform mask, the mean over v, it is the law above: that is what an honest AS had. */
+/* Without the dither, AS selects the law by choosing the mask: on the lattice there is no rounding
+ * noise. With a uniform mask (the mean over v) the law is the one above: that is the case of an
+ * honest AS. */
 static void a_chosen_place_would_show_without_dither(void **state)
 {
     (void)state;
@@ -218,7 +219,7 @@ static void a_chosen_place_would_show_without_dither(void **state)
             assert_int_equal(mean[y][s], with[y][s] * (FINE / COINS));
 }
 
-/* The test can fail: without coins at AS (rounding down) CSP's view is no function of y + N. */
+/* The test can fail: without coins at AS (rounding down) CSP's view is not a function of y + N. */
 static void rounding_without_coins_would_show(void **state)
 {
     (void)state;

@@ -1,13 +1,13 @@
-/* The claimed epsilon against the mechanism itself: the integer path is run a million times on two
- * worst-case neighbours (one client's vector of full norm, or zeros), and the frequencies of a set
- * of outcomes that was fixed beforehand are compared:
+/* Checks the claimed epsilon against the mechanism itself: runs the integer path a million times on
+ * two worst-case neighbours (one client's vector of full norm, or zeros), and compares the
+ * frequencies of a set of outcomes that was fixed in advance:
  *
  *     Pr[S | there] <= e^eps Pr[S | gone] + delta        must not be contradicted for the claim,
  *                                                        and must be for half of it.
  *
  * Frequencies enter with one-sided bounds of confidence 1 - 1e-6 (Chernoff, in Kullback-Leibler
- * form), so a contradiction is one. The set is a half-line at the place where the likelihood ratio
- * passes e^eps. */
+ * form), so an apparent contradiction is a real one. The set is a half-line that starts where the
+ * likelihood ratio passes e^eps. */
 #include "support/check.h"
 
 #include "privacy/accountant/pld.h"
@@ -45,7 +45,7 @@ static double bound(double hits, double n, bool up)
     return up ? hi : lo;
 }
 
-/* Millions of runs want a generator faster than ChaCha20; xoshiro256** (Blackman, Vigna) passes
+/* Millions of runs need a generator faster than ChaCha20; xoshiro256** (Blackman, Vigna) passes
  * every statistical test that matters here. Its state comes from the test's seed. */
 typedef struct fast {
     uint64_t s[4];
@@ -200,8 +200,8 @@ static void joint_packed(void **state)
     }
 }
 
-/* one client's norm spread over 16 coordinates, at the bound: the sum of outcomes is what a
- * likelihood-ratio test looks at */
+/* one client's norm spread over 16 coordinates, at the bound: a likelihood-ratio test observes the
+ * sum of outcomes */
 static void joint_vector(void **state)
 {
     (void)state;

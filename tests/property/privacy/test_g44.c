@@ -1,5 +1,5 @@
-/* The law of the joint noise: against its circuit bit for bit, its moments, and the constant of the
- * accounting rule recomputed from the exact probabilities. */
+/* The law of the joint noise: compared with its circuit bit for bit, its moments, and the constant
+ * of the accounting rule, recomputed from the exact probabilities. */
 #include "support/check.h"
 
 #include "base/alloc.h"
@@ -102,8 +102,8 @@ static void same_as_the_circuit(void **state)
 
 enum { CUT = 1500, KEPT = 1200 };
 
-/* log of the law of N on a grid of 1/fine coarse steps; *n points. Jumps are taken along well
- * beyond the outcomes that are summed (KEPT), so that these have their true probability. */
+/* log of the law of N on a grid of 1/fine coarse steps; *n points. Jumps extend well beyond the
+ * outcomes that are summed (KEPT), so that these have their true probability. */
 static double *log_law(unsigned fine, size_t *n)
 {
     uint64_t law[G44_VALUES];

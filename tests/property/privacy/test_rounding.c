@@ -66,7 +66,7 @@ static void rejection_rate(void **state)
                 &g, &(dp_grid_config){ .z = c[k].z, .clip = 1, .dim = n, .clients = 10 }));
             CHECK_OK(sefl_new(&v, n, sizeof *v));
             CHECK_OK(sefl_new(&X, n, sizeof *X));
-            /* values (m + 1/2) steps whose norm is close to R, or anything of norm above R */
+            /* values (m + 1/2) steps whose norm is close to R, or any vector of norm above R */
             double typical = g.r / sqrt((double)n);
             for (size_t i = 0; i < n; i++)
                 v[i] = halves ? (float)((floor(typical) + 0.5) * g.q)
@@ -93,7 +93,7 @@ static void rejection_rate(void **state)
         }
 }
 
-/* the size that the design names: 14 M values at z = 4, one pass */
+/* the design's largest size: 14 M values at z = 4, one pass */
 static void large(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* fed: a whole federation for tests that link the roles: each role in a process of its own, over
- * real TLS on loopback, from a provisioned folder, with named coins (simulate/named_coins.h) or the
- * system's. What each client encrypts is written down beside the folder, by an observer.
+/* fed: a whole federation for tests that link the roles: each role in its own process, over real
+ * TLS on loopback, from a provisioned folder, with named coins (simulate/named_coins.h) or the
+ * system's. An observer records what each client encrypts, beside the folder.
  *
  *     fed f;
  *     fed_make(&f, "pad", 4, "rounds.count=3 model.embed=16");
@@ -62,13 +62,13 @@ typedef struct fed {
     char seen[PATH_MAX - 256];   /* what clients encrypted: CLIENT-ROUND, int64 */
     unsigned clients;
     uint64_t seed;
-    unsigned linger;          /* of AS, seconds; 0: 1 */
+    unsigned linger;          /* linger of AS in seconds; 0 means 1 */
     const char *link_silence; /* of both servers, "link_silence=SECONDS"; NULL: as always */
     task t;
     pinned servers;
     pid_t csp, aggregator, client[FED_CLIENTS];
     uint16_t csp_port, as_port;
-    uint16_t dial_csp, dial_as; /* where others dial instead (a relay); 0: the port itself */
+    uint16_t dial_csp, dial_as; /* where others connect instead (a relay); 0: the port itself */
 } fed;
 
 static inline const char *fed_path(const fed *f, const char *fmt, ...) SEFL_PRINTF(2, 3);
@@ -187,14 +187,15 @@ static inline _Noreturn void fed_child_end(fed_child *c, sefl_status st)
     _exit(st == SEFL_OK ? 0 : 1);
 }
 
-/* A child of a process with threads has every lock as it stood, held for ever if it was held, so a test
- * has none when it forks. (OpenBLAS ends its own at a fork; a sanitizer may keep one.) */
+/* A child of a process with threads inherits every lock as it was, and a held lock stays held
+ * forever, so a test has no threads when it forks. (OpenBLAS ends its own at a fork; a sanitizer
+ * may keep one.) */
 static inline void fed_is_alone(void)
 {
 #ifndef FED_SANITIZED
     struct stat s;
     for (uint64_t end = fed_now_ms() + 1000;;
-         fed_pause()) { /* one that was joined may be there still */
+         fed_pause()) { /* a joined thread may still be listed */
         assert_int_equal(stat("/proc/self/task", &s), 0);
         if (s.st_nlink - 2 == 1 || fed_now_ms() >= end)
             break;
@@ -351,7 +352,7 @@ static inline uint16_t fed_ready(const fed *f, const char *role, pid_t pid)
         siginfo_t info = { 0 };
         if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
             break;
-        if (info.si_pid != 0) /* over already; whoever waits for it sees how */
+        if (info.si_pid != 0) /* ended already; the waiter gets the status */
             return strcmp(role, "csp") == 0 ? f->csp_port : f->as_port;
     }
     fail_msg("%s does not come up; see %s", role, f->folder);
@@ -425,7 +426,7 @@ static inline void fed_await(fed *f, pid_t *pid, const char *what, unsigned seco
     fail_msg("%s is not done after %u s", what, seconds);
 }
 
-/* Everybody, in the order in which they stop. */
+/* All processes, in the order in which they stop. */
 static inline void fed_finish(fed *f, unsigned seconds)
 {
     for (unsigned i = 0; i < f->clients; i++)

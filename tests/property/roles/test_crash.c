@@ -1,7 +1,7 @@
-/* kill -9 of either server or a client at seeded moments (SEFL_TEST_SEED), in federations with named
- * coins: every release is, bit for bit, that of the acknowledged updates and of one attempt's noise,
- * and no coins of a mask, a noise, an encryption or a rounding were drawn twice, whatever died.
- * (Real programs with the system's coins: e2e/test_kill.sh.) */
+/* kill -9 of either server or a client at seeded moments (SEFL_TEST_SEED), in federations with
+ * named coins: every release equals, bit for bit, the acknowledged updates plus one attempt's
+ * noise, and no coins of a mask, a noise, an encryption or a rounding are drawn twice, whichever
+ * process dies. (e2e/test_kill.sh runs real programs with the system's coins.) */
 #include "verify.h"
 
 static bool over(const fed *f)
@@ -18,7 +18,7 @@ static void wait_ms(uint64_t ms)
         nanosleep(&(struct timespec){ .tv_nsec = 1000 * 1000 }, NULL);
 }
 
-/* How often a log has this event. */
+/* Number of times that a log has this event. */
 static unsigned events(const fed *f, const char *log, const char *event)
 {
     sefl_buf b = { 0 };
@@ -65,7 +65,7 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
     fed_make(&f, name, schemes[run % 2], 3, 300,
              "rounds.count=6 rounds.deadline_ms=60000 model.embed=32 model.hidden=32");
     f.seed = 100 + run;
-    f.linger = 60; /* a client that found AS away comes back only after a while */
+    f.linger = 60; /* a client that could not reach AS retries only after a while */
     fed_start_csp(&f);
     fed_start_aggregator(&f);
     for (unsigned i = 0; i < f.clients; i++)
@@ -84,7 +84,7 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
     for (unsigned i = 0; i < f.clients; i++)
         fed_await(&f, &f.client[i], "a client", 120 * FED_SLOW);
     fed_await(&f, &f.csp, "the CSP", 120 * FED_SLOW);
-    fed_kill(&f.aggregator); /* all that is left to do is to wait for late clients */
+    fed_kill(&f.aggregator); /* only late clients remain to wait for */
     assert_int_equal(verify(&f, &least, &most), f.t.rounds);
     verify_coins(&f);
     printf("run %u, %s: %lu kills; CSP opened %u rounds, sent %u outputs again\n", run,
@@ -103,7 +103,7 @@ static void killed_at_any_moment(void **state)
     unsigned run = 0;
     for (unsigned long most_runs = 2 * left; left > 0; run++) {
         left -= one_run(run, left, &g);
-        assert_true(run < most_runs); /* kills do happen */
+        assert_true(run < most_runs); /* the test did kill processes */
     }
 }
 

@@ -1,5 +1,5 @@
-/* Whole federations with seeded coins, each role a process, over real TLS: every released model is,
- * bit for bit, the one that the same integers and the same noise give in the clear. */
+/* Whole federations with seeded coins, each role a process, over real TLS: every released model
+ * equals, bit for bit, the one that the same integers and the same noise give in the clear. */
 #include "verify.h"
 
 enum { SEED = 11, ROUNDS = FED_SLOW > 1 ? 3 : 5 };
@@ -63,7 +63,7 @@ static unsigned released(const fed *f)
     return n;
 }
 
-/* Six of eight clients die in a round: it closes and is exactly right for those who came. */
+/* Six of eight clients die in a round: it closes, and the sum is exact for those that arrived. */
 static void survivors_are_exact(void **state)
 {
     (void)state;

@@ -1,11 +1,12 @@
-/* kill -9 of both servers at any moment of whole rounds, on their real journals and ledgers.
- * A child runs AS and CSP as two threads over a pair in memory, round after round: key, header, heads, set,
- * charge, open, result durable, secrets of the round wiped; every coin is the system's. It is killed at a
- * seeded moment, and the next child goes on. Whatever the moment:
- *  - what CSP once marked as opened never changes: one distinct output a round, sent again as it is;
- *  - an output implies a charge in both ledgers; at the end both have one charge a round and agree;
- *  - without noise the result is the plain sum; a result once durable is never made again;
- *  - a result implies that the round's sealing key is gone, a signed round that it is there; the verdict on a
+/* kill -9 of both servers at any moment of whole rounds, on their real journals and ledgers. A
+ * child runs AS and CSP as two threads over a pair in memory, round after round: key, header,
+ * heads, set, charge, reveal, result durable, secrets of the round wiped; every coin is the
+ * system's. The parent kills it at a seeded moment, and the next child continues. At any moment:  -
+ * what CSP once marked as revealed never changes: one distinct output per round, sent again
+ * unchanged;  - an output implies a charge in both ledgers; at the end both have one charge per
+ * round and agree;  - without noise the result is the plain sum; a durable result is never computed
+ * again;  - a result implies that the round's sealing key is gone, a signed round that it is there;
+ * the verdict on a
  *    set is the same in every life;
  *  - nothing stands in the way of the next start. */
 #include "support/folder.h"
@@ -34,7 +35,8 @@ static const char *at(const char *fmt, unsigned long long n)
     return out;
 }
 
-/* ---- one server's books -------------------------------------------------------------------- */
+/* ---- one server's journal and ledger
+ * ---------------------------------------------------------- */
 
 typedef struct books {
     journal *j;
@@ -99,10 +101,10 @@ static void *serve_csp(void *arg)
     return NULL;
 }
 
-/* The root of the round's set, of which all are kept. */
+/* The root of the round's set, all of which is kept. */
 static void set_root(const world *w, uint64_t round, uint8_t out[32])
 {
-    counted_leaf leaves[W_CLIENTS];
+    round_entry leaves[W_CLIENTS];
     w_heads x = { .w = w, .h = world_header(w, round) };
     as_set set = world_set(&x, leaves);
     MUST(counted_root(out, &(counted_facts){ .task = w->t.id,
@@ -220,12 +222,12 @@ static void child(federation *f)
     MUST(as_link_bye(l, true));
     pthread_join(thread, NULL);
     progress();
-    _exit(0); /* as if killed once more: nothing is closed */
+    _exit(0); /* like another kill: nothing is closed */
 }
 
 /* ---- what the parent sees ------------------------------------------------------------------ */
 
-/* Hash of (id, output) of an opened round; zeros while it is not, or no more kept. */
+/* Hash of (id, output) of a revealed round; zeros if it is not revealed or its output is erased. */
 typedef struct seen {
     bool opened[ROUNDS + 1], forgotten[ROUNDS + 1];
     uint8_t output[ROUNDS + 1][32];
@@ -251,7 +253,7 @@ static void look(const world *w, seen *s)
         CHECK_OK(csp_store_get(&t, round, &r));
         CHECK_OK(account_has(as.a, round, &charged[0]));
         CHECK_OK(account_has(cs.a, round, &charged[1]));
-        assert_true(charged[0] || !charged[1]); /* AS pays first */
+        assert_true(charged[0] || !charged[1]); /* AS charges first */
         if (task_is_sealed(&w->t) && r.state != CSP_NEW) {
             uint8_t key[CSP_KEY_BYTES];
             assert_int_equal(csp_store_key_get(&t, round, key),
@@ -272,7 +274,7 @@ static void look(const world *w, seen *s)
             CHECK_OK(wr_raw(&b, id, sizeof id));
             sha256_of(hash, buf_span(&b));
             if (s->opened[round])
-                assert_memory_equal(hash, s->output[round], 32); /* for ever */
+                assert_memory_equal(hash, s->output[round], 32); /* forever the same */
             memcpy(s->output[round], hash, 32);
         }
         s->opened[round] = true;
@@ -282,7 +284,7 @@ static void look(const world *w, seen *s)
     books_close(&cs);
 }
 
-/* Kills the child after `steps` steps and so many microseconds; true if it was done before. */
+/* Kills the child after `steps` steps and so many microseconds; true if it finished first. */
 static bool run_child(federation *f, uint64_t steps, uint64_t us)
 {
     int fd[2], status;
@@ -370,7 +372,7 @@ static void run_federation(const char *name, const char *scheme, task_noise nois
         check_end(&f);
     }
     print_message("%s: %lu tasks of %d rounds, %u kills\n", name, trials, ROUNDS, kills);
-    assert_true(kills > 0 || trials < 10); /* on a busy machine a child may be done first */
+    assert_true(kills > 0 || trials < 10); /* on a busy machine a child may finish first */
     for (uint64_t r = 1; r <= ROUNDS; r++)
         ahe_sum_free(&f.w->t.ahe, f.sums[r]);
     world_free(f.w);

@@ -1,7 +1,7 @@
-/* All links of a run go through recording relays: what clients hold is found neither in the records
- * nor on either server's disk or logs. The same search does find it where it lies open: on the
- * clients' own disks, and in the record of an upload without protection (plain federated
- * averaging: the update as floating-point numbers, no encryption). */
+/* All links of a run go through recording relays: the clients' secrets appear neither in the
+ * recordings nor on either server's disk or logs. The same search does find them where they are in
+ * the clear: on the clients' own disks, and in the recording of an upload without protection (plain
+ * federated averaging: the update as floating-point numbers, no encryption). */
 #include "fed.h"
 
 #include "support/relay.h"
@@ -15,7 +15,7 @@
 enum { CLIENTS = 3, ROUNDS = 2 };
 static const char marker[] = "zanzibar quixotry flummox";
 
-/* The marker stands in the text of every client, as its own line, many times. */
+/* The marker is in the text of every client, as a separate line, many times. */
 static void mark_text(const fed *f)
 {
     for (unsigned i = 0; i < f->clients; i++) {
@@ -45,7 +45,7 @@ static unsigned plant_updates(seek *s, const fed *f)
     return windows;
 }
 
-/* The real program, its talk in a file. */
+/* The real program, with its output in a file. */
 static pid_t start_program(const fed *f, const char *log, const char *const *argv)
 {
     pid_t pid = fed_fork();
@@ -98,8 +98,8 @@ static void send_all(int fd, const void *p, size_t n)
     CHECK_OK(file_write_all(fd, span_of(p, n)));
 }
 
-/* What plain federated averaging would send: text stays, the update goes as floats. The marker is sent
- * behind it, to show that the search finds text on a link as well. */
+/* What plain federated averaging would send: text stays, the update travels as floats. The marker
+ * follows it, to show that the search finds text on a link as well. */
 static void plain_upload(const fed *f, const int64_t *x, size_t n, const char *record)
 {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -129,7 +129,7 @@ static void plain_upload(const fed *f, const int64_t *x, size_t n, const char *r
     close(ls);
 }
 
-/* Both servers' disks as they are now: what is deleted later was there once. */
+/* Snapshots both servers' disks, because files may be deleted later. */
 static void snapshot(const fed *f, unsigned number)
 {
     char command[4 * PATH_MAX], to[PATH_MAX];
@@ -137,7 +137,7 @@ static void snapshot(const fed *f, unsigned number)
     assert_int_equal(mkdir(to, 0700), 0);
     snprintf(command, sizeof command, "cp -r %s/aggregator %s/csp %s 2> /dev/null", f->folder,
              f->folder, to);
-    (void)!system(command); /* files that vanish meanwhile are in another snapshot */
+    (void)!system(command); /* files that vanish during the copy are in another snapshot */
 }
 
 static bool has_ended(const pid_t *pid)
@@ -173,7 +173,7 @@ static void nothing_of_a_client_is_seen(void **state)
     unsigned snapshots = watch(&f);
     fed_finish(&f, 120 * FED_SLOW);
     uint64_t carried = relay_bytes(front);
-    /* every client spoke through the relay, and so did the servers: each update is in the record */
+    /* every client and both servers used the relays: each update is in the recording */
     assert_true(relay_connections(front) >= CLIENTS && relay_connections(link) >= 1);
     assert_true(carried > (uint64_t)CLIENTS * ROUNDS * ahe_body_bytes(&f.t.ahe));
     assert_true(relay_bytes(link) > ROUNDS * ahe_body_bytes(&f.t.ahe));
@@ -209,7 +209,7 @@ static void nothing_of_a_client_is_seen(void **state)
     printf("searched %u files, %llu bytes, for %u things\n", seek_files(s),
            (unsigned long long)seek_bytes(s), seek_planted(s));
 
-    /* the same search where things lie open */
+    /* the same search where the secrets are in the clear */
     seek_forget(s);
     seek_folder(s, fed_path(&f, "clients/client-01/text"));
     assert_int_equal(seek_hits(s), 2);

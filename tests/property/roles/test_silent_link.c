@@ -4,7 +4,7 @@
 
 #include "support/relay.h"
 
-/* How often a log has this text. */
+/* Number of times that a log has this text. */
 static unsigned count_text(fed *f, const char *who, const char *text)
 {
     sefl_buf b = { 0 };
@@ -27,9 +27,9 @@ static void await_text(fed *f, const char *who, const char *text, unsigned times
         }
 }
 
-/* The link between the servers, or a lane, carries nothing any more, without being closed: while they make
- * noise shares, while there is nothing to do, while they open a round. Both notice it, and each time a new
- * link goes on. */
+/* The link between the servers, or a lane, stops carrying data without being closed: while they
+ * make noise shares, while idle, while they reveal a round. Both servers detect it, and each time a
+ * new link continues. */
 static void a_silent_link_is_replaced(void **state)
 {
     (void)state;
@@ -56,7 +56,7 @@ static void a_silent_link_is_replaced(void **state)
 
     await_text(&f, "CSP", "\"aggregator connected\"", 2);
     for (uint64_t end = fed_now_ms() + 3000 * FED_SLOW; fed_now_ms() < end;)
-        fed_pause();              /* the lane has filled the pool and hung up; pings alone pass */
+        fed_pause();              /* the lane has filled the pool and closed; only pings pass */
     relay_mute_after(link, 6000); /* less than a masked sum */
     fed_start_client(&f, 0);
     fed_start_client(&f, 1);

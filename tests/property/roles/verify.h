@@ -1,4 +1,5 @@
-/* verify: what a federation with named coins left behind, against the same rounds in the clear. */
+/* verify: compares the results of a federation with named coins with the same rounds in the
+ * clear. */
 #ifndef TESTS_ROLES_VERIFY_H
 #define TESTS_ROLES_VERIFY_H
 
@@ -63,8 +64,8 @@ static inline void verify_same(const char *a, const char *b, uint64_t round)
     buf_clear(&y);
 }
 
-/* theta += lr * value / clients: `server: average` with equal weights, written a second time. volatile:
- * each step is rounded by itself, whatever the compiler would join. */
+/* theta += lr * value / clients: `server: average` with equal weights, implemented a second time.
+ * volatile: each step rounds separately, whatever the compiler would fuse. */
 static inline void clear_step(float *theta, const task *t, const int64_t *w, uint32_t clients)
 {
     for (size_t i = 0; i < t->params; i++) {
@@ -75,8 +76,8 @@ static inline void clear_step(float *theta, const task *t, const int64_t *w, uin
     }
 }
 
-/* Joint noise: w is the release without X. Finds the X, 0 to 123, that each parameter of the released model
- * was made with, and leaves w with it; in the end they have the sampler's mean and variance. */
+/* Joint noise: w is the release without X. Finds the X, 0 to 123, behind each parameter of the
+ * released model and adds it to w; over all parameters X has the sampler's mean and variance. */
 static inline void find_noise(const fed *f, const char *path, const float *theta, int64_t *w,
                               uint32_t clients, uint64_t round)
 {
@@ -109,7 +110,8 @@ static inline void find_noise(const fed *f, const char *path, const float *theta
     sefl_free(made);
 }
 
-/* Every round again, in the clear. Returns how many were released; *least, *most: clients in one. */
+/* Recomputes every round in the clear. Returns how many were released; *least, *most: clients in
+ * one. */
 static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
 {
     journal *as = NULL, *other = NULL;
@@ -165,7 +167,8 @@ static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
     return released;
 }
 
-/* No coins of a release or an update were asked for twice under one name, in all lives of a process. */
+/* No coins of a release or an update were requested twice under one name, across all restarts of a
+ * process. */
 static inline void verify_coins(const fed *f)
 {
     static const char *const once[] = { "mask", "reply", "encrypt", "round" };

@@ -17,10 +17,10 @@ static const char tiny[] =
 static federation_key key;
 
 typedef struct stop {
-    uint64_t rounds; /* that may end; then nobody trains any more */
+    uint64_t rounds; /* this may end; then no client trains any more */
     uint64_t seen;
     _Atomic uint64_t asked,
-        at; /* how often the run asked whether to stop; when it is told to, 0: never */
+        at; /* how often the run has asked whether to stop; when it is told to stop, 0: never */
 } stop;
 
 static inline void on_round(void *ctx, const run_line *r)

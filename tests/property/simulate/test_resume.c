@@ -1,4 +1,4 @@
-/* A run that was interrupted ends in the same bytes; one that is there is not mixed with another. */
+/* An interrupted run ends with the same bytes; an existing run is not mixed with another. */
 #include "runs.h"
 
 static void goes_on(void **state)
@@ -31,9 +31,9 @@ static void goes_on(void **state)
     }
 }
 
-/* A signal is not waited for until a client, a round or the servers are done: the run asks in every step of
- * training, every message between the servers, every piece of validation text, and stops where it is told
- * to. What it has done of that round is done again. */
+/* A signal does not wait until a client, a round or the servers are done: the run checks in every
+ * training step, every message between the servers and every piece of validation text, and stops
+ * there. The interrupted round is repeated. */
 static void stops_soon(void **state)
 {
     (void)state;
@@ -59,7 +59,7 @@ static void stops_soon(void **state)
     }
 }
 
-/* Another experiment never mixes with a run that is there. */
+/* Another experiment never mixes with an existing run. */
 static void keeps_apart(void **state)
 {
     (void)state;
@@ -71,7 +71,7 @@ static void keeps_apart(void **state)
     assert_true(r.was_there);
 }
 
-/* Text that changed between two parts of a run; a ledger that was torn; settings that were refused. */
+/* Text that changed between two parts of a run; a torn ledger; refused settings. */
 static void notices(void **state)
 {
     (void)state;

@@ -57,7 +57,7 @@ static void threads_do_not_matter(void **state)
     }
 }
 
-/* The budget ends a run; both servers' ledgers say the same. */
+/* The budget ends a run; both servers' ledgers agree. */
 static void budget_ends_it(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void budget_ends_it(void **state)
     assert_true(full.t.all.epsilon_server == clear.t.all.epsilon_server);
 }
 
-/* One client alone learns in plain FedAvg; a sum of one is no sum. */
+/* A single client learns in plain FedAvg; a secure sum of one client is refused. */
 static void one_client(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void one_client(void **state)
     CHECK_STATUS(run(&r, "one-sefl", "clients=1", NULL), SEFL_EINVAL);
 }
 
-/* Noise that drowns the model: the run goes to its end, and says so in numbers. */
+/* Noise that drowns the model: the run completes, and its metrics show it. */
 static void drowned(void **state)
 {
     (void)state;
@@ -92,8 +92,8 @@ static void drowned(void **state)
     assert_true(isnan(r.t.best) || r.t.best > r.first_perplexity);
 }
 
-/* Every client's training diverges: they upload zeros, as real ones do. No round is skipped for want of
- * clients, and the result says what happened. */
+/* Every client's training diverges: they upload zeros, as real ones do. No round is skipped for
+ * lack of clients, and the result reports the divergence. */
 static void diverged(void **state)
 {
 #define CAPPED "privacy.weights=capped privacy.weight_cap=200"

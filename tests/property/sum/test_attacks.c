@@ -1,13 +1,11 @@
-/* What an aggregation server gets that does whatever it likes. The attacks of the audit against
- * the real CSP, with real cryptography, at z = 1 and 20,480 values: one client's body 32,767 times
- * under a stated count of three, bodies scaled, dropped, doubled, foreign or made up, sets of fewer
- * clients than it says.
+/* What a malicious aggregation server obtains. The known attacks against the real CSP, with real
+ * cryptography, at z = 1 and 20,480 values: one client's body 32,767 times under a stated count of
+ * three, bodies scaled, dropped, doubled, foreign or made up, sets of fewer clients than claimed.
  *
  * Where CSP answers at all, AS has the noisy sum over the signed clients of the set and an offset
- * that it knows itself: with the offset taken off, what is left is that sum with CSP's noise (all
- * of it is CSP's: this AS adds none), and tells nothing of any single update. The last test is the
- * control: an AS that lies under `paillier` reads the victim's update in one round, as
- * docs/THREATS.md says. */
+ * that it knows itself: without the offset, what remains is that sum with CSP's noise (this AS adds
+ * none of its own), and it reveals nothing about any single update. The last test is the control: a
+ * cheating AS under `paillier` reads the victim's update in one round, as docs/THREATS.md says. */
 #define LINK_PAIR_VALUES  20480
 #define LINK_PAIR_CLIENTS 32767
 #include "unit/sum/link_sets.h"
@@ -23,7 +21,7 @@ enum { D = LINK_PAIR_VALUES, MOST = LINK_PAIR_CLIENTS, LEAST = 3 };
 typedef struct federation {
     world *w;
     unsigned runs;
-    size_t n;           /* slots: D, filled up to whole units */
+    size_t n;           /* slots: D, padded to whole units */
     int64_t *x[W_ALL];  /* the updates, as long as the clip allows */
     uint64_t *c[W_ALL]; /* the bodies' slots: what AS holds */
     uint64_t *other[2]; /* client 0's in another round, and in another task */
@@ -129,7 +127,7 @@ static sefl_status mounted_head(void *ctx, uint32_t i, uint8_t *out)
     return world_head_try(m->s->w, m->of[i], &m->h, out);
 }
 
-/* A sum that holds these slots, whatever they are. */
+/* A sum that contains these slots, whatever they are. */
 static ahe_sum *sum_of(const federation *s, const uint64_t *slot)
 {
     const ahe_params *p = &s->w->t.ahe;
@@ -154,7 +152,7 @@ static sefl_status no_noise(void *ctx, int64_t *e, size_t first, size_t n)
     return SEFL_OK;
 }
 
-/* CSP's reply, with mask and offset taken off and no noise of AS's own added. */
+/* CSP's reply without mask and offset, and without noise from AS. */
 static void take_off(const federation *s, const uint64_t *offset, double *out)
 {
     world *w = s->w;
@@ -178,7 +176,8 @@ static void take_off(const federation *s, const uint64_t *offset, double *out)
     free(plain), free(v), free(got);
 }
 
-/* Opens round 1 with the heads of `set` and these slots as the sum, and looks at what AS has. */
+/* Reveals round 1 with the heads of `set` and these slots as the sum, and inspects what AS
+ * obtains. */
 static void mount(federation *s, const char *name, unsigned set, const uint64_t *slot)
 {
     world *w = s->w;
@@ -188,19 +187,19 @@ static void mount(federation *s, const char *name, unsigned set, const uint64_t 
     sefl_buf both = { 0 };
     bool kept;
     mounted m = { .s = s, .h = world_header(w, 1) };
-    counted_leaf leaf[W_ALL];
+    round_entry leaf[W_ALL];
     uint32_t n = 0;
     uint64_t *offset = malloc(s->n * sizeof *offset);
     int64_t *honest = malloc(D * sizeof *honest), *total = calloc(D, sizeof *total);
     double *got = malloc(D * sizeof *got), *raw = malloc(D * sizeof *raw), var = 0, mean = 0;
 
     world_reset(w);
-    w->coins[0].seed = w->coins[1].seed = ++s->runs; /* other noise every time */
+    w->coins[0].seed = w->coins[1].seed = ++s->runs; /* different noise every time */
     memcpy(offset, slot, s->n * sizeof *offset);
     for (int i = 0; i < W_ALL; i++)
         if (set >> i & 1) {
             memcpy(leaf[n].client, w->client[i].id, 32);
-            memcpy(leaf[n].units, w->client[i].units, 32);
+            memcpy(leaf[n].body, w->client[i].units, 32);
             m.of[n++] = i;
             for (size_t k = 0; k < s->n; k++)
                 offset[k] -= s->c[i][k];
@@ -312,7 +311,8 @@ static void sums_of_its_choice_own(void **state)
     sums_of_its_choice(TASK_NOISE_OWN);
 }
 
-/* ---- sets that are not there ----------------------------------------------------------------- */
+/* ---- sets of missing clients
+ * ------------------------------------------------------------------- */
 
 static void nothing_came_of_it(const world *w)
 {
@@ -321,7 +321,7 @@ static void nothing_came_of_it(const world *w)
     assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
 }
 
-/* One head 32,767 times, in as many pieces as it takes. */
+/* One head 32,767 times, in as many pieces as needed. */
 static uint32_t one_head_often(connection *c, const world *w, const round_header *h, uint32_t times)
 {
     const size_t bytes = head_bytes(w->t.seal), per = LINK_HEADS_PIECE / bytes;
@@ -351,7 +351,8 @@ static uint32_t one_head_often(connection *c, const world *w, const round_header
     return got;
 }
 
-/* A member of AS's own puts its name over a copy of the victim's sealed seed, and signs that. */
+/* A member controlled by AS puts its name over a copy of the victim's sealed seed, and signs
+ * that. */
 static void put_copy(sefl_buf *b, const world *w, int victim, int thief, const round_header *h,
                      bool sign)
 {
@@ -368,7 +369,7 @@ static void put_copy(sefl_buf *b, const world *w, int victim, int thief, const r
     CHECK_OK(wr_raw(b, copy, bytes));
 }
 
-/* NO FEW has ended the round, for nothing; the same round as if it had not been. */
+/* NO FEW has ended the round without a charge; resets the round. */
 static round_header once_more(connection *c, world *w)
 {
     nothing_came_of_it(w);
@@ -392,7 +393,7 @@ static void sets_that_are_not_there(void **state)
     greet(&c, w);
     round_header h = begin_round(&c, w, 1), x;
 
-    /* one client, as often as one likes */
+    /* one client, any number of times */
     for (int i = 0; i < 3; i++)
         put_head(&b, w, 0, &h);
     assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_NO_FEW);
@@ -438,7 +439,7 @@ static void sets_that_are_not_there(void **state)
     assert_int_equal(c.st, SEFL_EPROTO);
     nothing_came_of_it(w);
 
-    /* a verdict over three, and an opening of other clients than those */
+    /* a verdict over three clients, and a reveal of other clients */
     greet(&c, w);
     put_heads(&b, w, &h, 3);
     assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_VERDICT);
@@ -453,7 +454,7 @@ static void sets_that_are_not_there(void **state)
     }
     st = statement(w, 1, 1, 3);
     memcpy(st.set, v.root, 32);
-    put_open(&b, w, &st, w->as); /* what it may open */
+    put_open(&b, w, &st, w->as); /* what it may reveal */
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_GO);
     disconnect(&c);
     assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0); /* no sum came */
@@ -483,8 +484,8 @@ static void multiply(const paillier_pub *pub, uint8_t *c, size_t count, uint32_t
     free(one);
 }
 
-/* An AS that lies reads an update: why `paillier` needs one that follows the protocol, and that the
- * tests above can fail. */
+/* A cheating AS reads an update: this shows why `paillier` needs an AS that follows the protocol,
+ * and that the tests above can fail. */
 static void paillier_needs_an_honest_server(void **state)
 {
     (void)state;
@@ -523,7 +524,7 @@ static void paillier_needs_an_honest_server(void **state)
         CHECK_OK(ledger_pay(&w->a.ledger, 1));
         as_reveal o = { .round = 1,
                         .attempt = ++w->attempt,
-                        .clients = LEAST, /* so it says */
+                        .clients = LEAST, /* as AS claims */
                         .sum = w->sum,
                         .store = &c.as };
         memcpy(o.set, w->set, 32);

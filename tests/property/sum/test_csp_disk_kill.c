@@ -1,10 +1,9 @@
-/* CSP's journal of a sealed round, killed at any system call. A child goes through two rounds (key, header,
- * set, charge, opening, wipe, the next round, a voucher, a skip) and acknowledges each step through a pipe;
- * the parent follows it with ptrace(2) and kills it at the n-th stop: a seeded sample of n, every n under
- * SEFL_SOAK. The next process finds:
- *  - all that was acknowledged, and of the step that was under way all or nothing;
- *  - the key of a round that is new or signed, never one of a round that is opened or skipped;
- *  - nothing in the way of the rest of both rounds. */
+/* CSP's journal of a sealed round, killed at any system call. A child runs two rounds (key, header,
+ * set, charge, reveal, wipe, the next round, a voucher, a skip) and acknowledges each step through
+ * a pipe; the parent follows it with ptrace(2) and kills it at the n-th stop: a seeded sample of n,
+ * every n under SEFL_SOAK. The next process finds:  - everything that was acknowledged, and all or
+ * nothing of the interrupted step;  - the key of a round that is new or signed, never the key of a
+ * revealed or skipped round;  - no obstacle to the rest of both rounds. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -23,7 +22,7 @@ enum { ACK_FD = 77, KEPT = 3, REFUSED = 2 };
 static char folder[300], book[320];
 static const uint8_t kem_1[CSP_KEY_BYTES] = { 1 }, kem_2[CSP_KEY_BYTES] = { 2 };
 static const uint8_t id[NOISE_ID] = { 3 }, digest[32] = { 4 }, upload[32] = { 5 };
-static counted_leaf kept[KEPT];
+static round_entry kept[KEPT];
 static head_refusal refused[REFUSED];
 static csp_set set;
 
@@ -139,7 +138,8 @@ static void work(void)
 
 /* ---- what the next process finds -------------------------------------------------------------- */
 
-/* Is what step k does there, and may it (not) be? acked: so many steps were acknowledged. */
+/* Checks whether the effect of step k is there, and whether it may (not) be. acked: number of
+ * acknowledged steps. */
 static void all_or_nothing(const char *what, step k, size_t acked, bool there)
 {
     if (there ? k > acked : k < acked)
@@ -205,7 +205,7 @@ static void check(size_t acked)
     all_or_nothing("the charge", CHARGE_1, acked, charged);
     if (one.state == CSP_REVEALED) {
         sefl_status st = csp_store_kept(&d.t, 1, out_id, &output, out_digest);
-        if (two.state == CSP_NEW) { /* else the next header is out, and it may be forgotten */
+        if (two.state == CSP_NEW) { /* else the next header was sent, and it may be erased */
             CHECK_OK(st);
             assert_int_equal(output.n, 6);
             assert_memory_equal(output.p, "output", 6);
@@ -217,7 +217,7 @@ static void check(size_t acked)
     all_or_nothing("the voucher", VOUCHER, acked, st == SEFL_OK);
     assert_true(st != SEFL_OK || (serial == 7 && memcmp(key, upload, 32) == 0));
 
-    /* and on to the end; what is there is not done again */
+    /* continues to the end; finished steps are not repeated */
     for (step k = KEY_1; k < STEPS; k++) {
         csp_set got = { 0 };
         bool is_done =
@@ -327,7 +327,7 @@ static void killed_at_system_calls(void **state)
 static int begin(void **state)
 {
     for (int i = 0; i < KEPT; i++)
-        kept[i].client[0] = kept[i].units[1] = (uint8_t)(i + 1);
+        kept[i].client[0] = kept[i].body[1] = (uint8_t)(i + 1);
     refused[0] = (head_refusal){ .index = 0, .reason = HEAD_FORM };
     refused[1] = (head_refusal){ .index = 4, .reason = HEAD_SEAL };
     set = (csp_set){ .digest = { 8 },

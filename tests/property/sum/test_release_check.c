@@ -1,7 +1,7 @@
-/* Honest rounds never trip the release check: sums that are as large as clients can make them, with
- * the real laws of the noise (g44_release_vartime, dgauss, dp_quantise_plain), over noise modes, z, numbers
- * of clients and of values. With SEFL_SOAK=1 10^6 releases of 100 to 10,000 values, sizes drawn
- * log-uniformly, and 100 of 945,510. */
+/* Honest rounds never trip the release check: sums as large as honest clients can produce, with the
+ * real laws of the noise (g44_release_vartime, dgauss, dp_quantise_plain), over noise modes, z,
+ * numbers of clients and of values. With SEFL_SOAK=1 10^6 releases of 100 to 10,000 values, sizes
+ * drawn log-uniformly, and 100 of 945,510. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "privacy/mechanism/dgauss.h"
@@ -20,7 +20,7 @@ typedef struct room {
     float *v;
 } room;
 
-/* How near the releases came: the largest norm over bound, the weight slot over its range. */
+/* How close the releases came: the largest norm over bound, the weight slot over its range. */
 static struct tally {
     unsigned long n;
     double values, norm, weight;
@@ -31,8 +31,9 @@ static double log_uniform(seeded *g, double least, double most)
     return least * pow(most / least, seeded_unit(g));
 }
 
-/* One client's integers: its sum of squares is S2, or as near below it as integers come, in one value,
- * spread over all, or over random ones. The weight slot is that of a client with all of its weight. */
+/* One client's integers: its sum of squares is S2, or the nearest value below that integers reach,
+ * in one value, spread over all, or over random ones. The weight slot is that of a client with all
+ * of its weight. */
 static void largest_vector(int64_t *x, const task *t, seeded *g)
 {
     const dp_grid *grid = &t->grid;
@@ -60,7 +61,7 @@ static void with_noise(int64_t *out, const task *t, room *r, uint32_t clients, s
 {
     sefl_rng rng = seeded_rng(g);
     largest_vector(r->sum, t, g);
-    for (size_t i = 0; i < t->values; i++) /* all of them agree: the longest sum there is */
+    for (size_t i = 0; i < t->values; i++) /* all of them are equal: the longest possible sum */
         r->sum[i] *= clients;
     if (t->noise == TASK_NOISE_JOINT) {
         CHECK_OK(g44_release_vartime(out, &t->grid, r->sum, t->values, &rng));

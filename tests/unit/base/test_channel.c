@@ -76,10 +76,10 @@ static void frames_say_what_is_wrong(void **state)
         uint32_t kind, index;
         uint64_t n;
         const char *says;
-    } bad[] = { { 8, 3, 5, "kind 8 where 7" },
-                { 7, 2, 5, "number 2 where 3" },
-                { 7, 4, 5, "number 4 where 3" },
-                { 7, 3, UINT64_MAX, "18446744073709551615 bytes where 5" } };
+    } bad[] = { { 8, 3, 5, "kind 8, expected 7" },
+                { 7, 2, 5, "number 2, expected 3" },
+                { 7, 4, 5, "number 4, expected 3" },
+                { 7, 3, UINT64_MAX, "18446744073709551615 bytes, expected 5" } };
     uint8_t body[5];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         channel a, b;
@@ -124,7 +124,7 @@ static void faults_are_seen(void **state)
     TEST_FAULTS(FAULT_ALLOC, st = there_and_back(), (void)0);
 }
 
-/* Both want to send more than there is room for: neither waits for the other. */
+/* Both send more than the buffer holds: neither blocks the other. */
 static void *floods(void *arg)
 {
     channel *ch = arg;
@@ -150,7 +150,8 @@ static void room_is_what_was_asked_for(void **state)
     CHECK_OK(channel_pair_limit(&a, ROOM));
     sefl_heap_mark();
     assert_int_equal(pthread_create(&t, NULL, echo, &b), 0);
-    CHECK_OK(channel_send(&a, p, BIG)); /* eighty times the room: the sender waits for the reader */
+    CHECK_OK(
+        channel_send(&a, p, BIG)); /* eighty times the buffer: the sender waits for the reader */
     CHECK_OK(channel_recv(&a, p, BIG));
     pthread_join(t, &peer);
     assert_int_equal((intptr_t)peer, SEFL_OK);
@@ -162,7 +163,7 @@ static void room_is_what_was_asked_for(void **state)
     channel_pair_close(&a);
     channel_pair_close(&b);
     assert_int_equal(sefl_heap_live(), before);
-    CHECK_OK(channel_pair_new(&a, &b, 20)); /* nobody reads */
+    CHECK_OK(channel_pair_new(&a, &b, 20)); /* no reader */
     CHECK_OK(channel_pair_limit(&b, ROOM));
     CHECK_STATUS(channel_send(&a, p, 2 * ROOM), SEFL_ETIMEOUT);
     channel_pair_close(&a);

@@ -82,7 +82,7 @@ static void write_and_read(void **state)
     buf_clear(&b);
 }
 
-/* Whatever fails, the old content stays whole and no temporary file is left behind. */
+/* Whatever fails, the old content stays intact and no temporary file remains. */
 static void faults_leave_the_old_file(void **state)
 {
     (void)state;
@@ -127,8 +127,8 @@ static void folders(void **state)
     assert_int_equal(unlink(path_in("plain")), 0);
 }
 
-/* Before it has a name, a file is nowhere in the folder; where that cannot be, it has one at once.
- * Either way a writer that gives up leaves nothing. */
+/* An unnamed file is not visible in the folder; where the file system does not support that, it has
+ * a name at once. Either way a writer that gives up leaves nothing. */
 static void unfinished_files(void **state)
 {
     (void)state;

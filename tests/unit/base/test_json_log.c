@@ -22,7 +22,7 @@ static void json_nesting_and_escapes(void **state)
     json_open(&j, '{');
     json_key(&j, "a\"b"), json_str(&j, "line\n\\ tab\t\x7f \xc3\xa9 \xff \xc0\x80 \xed\xa0\x80");
     json_key(&j, "list"), json_open(&j, '[');
-    json_u64(&j, UINT64_MAX), json_i64(&j, INT64_MIN), json_bool(&j, true), json_null(&j);
+    json_u64(&j, UINT64_MAX), json_i64(&j, INT64_MIN), json_bool(&j, true), json_real(&j, NAN);
     json_open(&j, '['), json_close(&j, ']');
     json_open(&j, '{'), json_close(&j, '}');
     json_close(&j, ']');

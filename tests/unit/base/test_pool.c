@@ -72,7 +72,7 @@ static void lowest_failure_is_reported(void **state)
         j.fail_at = 100; /* every later piece fails too */
         CHECK_STATUS(pool_run(p, N, 10, mark, &j, NULL), SEFL_ERANGE);
         assert_string_equal(sefl_last_error(), "item 100");
-        assert_true(j.pieces < N / 10); /* the rest was not begun */
+        assert_true(j.pieces < N / 10); /* the rest was not started */
     }
     pool_free(p);
 }

@@ -83,7 +83,7 @@ static void cpu_is_named(void **state)
     assert_true(strlen(cpu_name()) > 0);
     const cpu_features *f = cpu_get();
     assert_ptr_equal(f, cpu_get());
-    assert_true(f->avx2 || !f->avx512); /* no machine has the one without the other */
+    assert_true(f->avx2 || !f->avx512); /* no machine has one without the other */
 }
 
 int main(void)

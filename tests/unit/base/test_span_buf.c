@@ -34,13 +34,13 @@ static void integers_round_trip(void **state)
     buf_clear(&b);
 }
 
-/* Every prefix of a message is too short, says so, and leaves reader and output alone. */
+/* Every prefix of a message is refused as too short, and leaves reader and output unchanged. */
 static void nothing_reads_past_the_end(void **state)
 {
     (void)state;
     const uint8_t bytes[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
     for (size_t n = 0; n < 8; n++) {
-        uint8_t *exact = malloc(n ? n : 1); /* a sanitizer sees a read past this */
+        uint8_t *exact = malloc(n ? n : 1); /* a sanitizer detects a read past this */
         memcpy(exact, bytes, n);
         rd r = rd_over(span_of(exact, n));
         uint64_t u64 = 77;
@@ -117,7 +117,7 @@ static void length_prefixed_bytes(void **state)
     CHECK_OK(wr_bytes(&b, span_of_str("hello")));
     CHECK_OK(wr_bytes(&b, span_of_str("")));
     rd r = rd_over(buf_span(&b));
-    CHECK_STATUS(rd_bytes(&r, &s, 4), SEFL_EPROTO); /* longer than allowed: not taken */
+    CHECK_STATUS(rd_bytes(&r, &s, 4), SEFL_EPROTO); /* longer than allowed: not consumed */
     CHECK_OK(rd_bytes(&r, &s, 5));
     assert_int_equal(s.n, 5);
     assert_memory_equal(s.p, "hello", 5);

@@ -40,7 +40,7 @@ static void limits(void **state)
     host_port a;
     char text[300] = { 0 };
     CHECK_STATUS(address_read(&a, "[::]:0", 1), SEFL_EINVAL);
-    assert_string_equal(sefl_last_error(), "wants host:port or [address]:port, not \"[::]:0\"");
+    assert_string_equal(sefl_last_error(), "must be host:port or [address]:port, not \"[::]:0\"");
     CHECK_OK(address_read(&a, "[::]:0", 0));
     assert_string_equal(a.host, "::");
     assert_int_equal(a.port, 0);

@@ -32,7 +32,7 @@ static void values_and_fallbacks(void **state)
     assert_true(settings_u64(&s, "model.block") == 32);
     assert_false(settings_given(&s, "model.block"));
     CHECK_STATUS(settings_complete(&s), SEFL_EINVAL);
-    assert_string_equal(sefl_last_error(), "settings that must be given: name");
+    assert_string_equal(sefl_last_error(), "required settings are missing: name");
     CHECK_OK(settings_set(&s, " model.block =\t16 ", "--set"));
     CHECK_OK(settings_set(&s, "model.block=8", "--set"));
     CHECK_OK(settings_set(&s, "model.kind=transformer", "--set"));
@@ -60,10 +60,10 @@ static void errors_name_what_and_where(void **state)
     expect_error(&s, "model.blok=3",
                  "--set: unknown setting \"model.blok\"; did you mean \"model.block\"?");
     expect_error(&s, "zzz=3", "--set: unknown setting \"zzz\"");
-    expect_error(&s, "model.block", "--set: a setting is written key=value");
-    expect_error(&s, "", "--set: a setting is written key=value");
+    expect_error(&s, "model.block", "--set: a setting must have the form key=value");
+    expect_error(&s, "", "--set: a setting must have the form key=value");
     expect_error(&s, "model.block=0",
-                 "--set: model.block wants a whole number from 1 to 4096, not \"0\"");
+                 "--set: model.block must be a whole number from 1 to 4096, not \"0\"");
     static const char *bad_numbers[] = { "4097", "-1",   "+1",  "1x",
                                          "",     "0x10", "1.5", "99999999999999999999" };
     for (size_t i = 0; i < sizeof bad_numbers / sizeof bad_numbers[0]; i++) {
@@ -86,7 +86,7 @@ static void errors_name_what_and_where(void **state)
     CHECK_STATUS(settings_set(&s, "verbose=yes", "x"), SEFL_EINVAL);
     CHECK_STATUS(settings_set(&s, "name=a\x1b[2J", "x"), SEFL_EINVAL);
     CHECK_STATUS(settings_set_pair(&s, span_of_str("name"), span_of("a\0b", 3), "x"), SEFL_EINVAL);
-    assert_true(settings_u64(&s, "model.block") == 32); /* nothing was changed by all that */
+    assert_true(settings_u64(&s, "model.block") == 32); /* none of that changed anything */
     settings_clear(&s);
 }
 
@@ -108,7 +108,7 @@ static void files_have_lines(void **state)
     assert_true(settings_bool(&s, "verbose"));
     CHECK_OK(file_write_atomic(path, span_of_str("name=x\nmodel.block=y\n"), 0600));
     CHECK_STATUS(settings_set_file(&s, path), SEFL_EINVAL);
-    assert_non_null(strstr(sefl_last_error(), ":2: model.block wants a whole number"));
+    assert_non_null(strstr(sefl_last_error(), ":2: model.block must be a whole number"));
     CHECK_STATUS(settings_set_file(&s, "/nonexistent/file"), SEFL_ENOTFOUND);
     settings_clear(&s);
     TEST_FAULTS(FAULT_ALLOC, st = settings_set(&s, "name=x", "--set"), settings_clear(&s));
@@ -163,7 +163,7 @@ static void fields_of_a_struct(void **state)
     bound b = { .untouched = 5 };
     settings_init(&s, bound_schema);
     CHECK_STATUS(settings_fill(&s, &b), SEFL_EINVAL);
-    assert_string_equal(sefl_last_error(), "settings that must be given: tls.cert_file");
+    assert_string_equal(sefl_last_error(), "required settings are missing: tls.cert_file");
     CHECK_OK(settings_set(&s, "tls.cert_file=/a", "test"));
     CHECK_OK(settings_fill(&s, &b));
     assert_null(b.text); /* empty */
@@ -185,7 +185,7 @@ static void fields_of_a_struct(void **state)
     assert_string_equal(b.word, "a");
     assert_true(b.colour == BLUE && !b.yes && b.flag && b.port == 65535 && b.count == 1000);
     assert_true(b.large == UINT64_MAX && b.real == 1e-3 && b.untouched == 5);
-    assert_true(settings_real(&s, "real") == 1e-3 && settings_bool(&s, "flag"));
+    assert_true(settings_bool(&s, "flag"));
     assert_string_equal(b.exact, "1.50");
     assert_string_equal(b.listen.host, "::1");
     assert_int_equal(b.listen.port, 65535);
@@ -200,14 +200,15 @@ static void fields_have_limits(void **state)
     settings s;
     settings_init(&s, bound_schema);
     expect_error(&s, "port=65536",
-                 "--set: port wants a whole number from 0 to 65535, not \"65536\"");
-    expect_error(&s, "real=2.1", "--set: real wants a decimal number from 0 to 2, not \"2.1\"");
-    expect_error(&s, "colour=pink", "--set: colour wants one of: red green blue; not \"pink\"");
-    expect_error(&s, "flag=1", "--set: flag wants true or false, not \"1\"");
-    expect_error(&s, "tls.cert_file=", "--set: tls.cert_file is empty: it wants a path");
+                 "--set: port must be a whole number from 0 to 65535, not \"65536\"");
+    expect_error(&s, "real=2.1", "--set: real must be a decimal number from 0 to 2, not \"2.1\"");
+    expect_error(&s, "colour=pink", "--set: colour must be one of: red green blue; not \"pink\"");
+    expect_error(&s, "flag=1", "--set: flag must be true or false, not \"1\"");
+    expect_error(&s, "tls.cert_file=", "--set: tls.cert_file is empty: it must be a path");
     expect_error(&s, "list=", "--set: list is empty");
-    expect_error(&s, "listen=x", "--set: listen: wants host:port or [address]:port, not \"x\"");
-    expect_error(&s, "health=h:0", "--set: health: wants host:port or [address]:port, not \"h:0\"");
+    expect_error(&s, "listen=x", "--set: listen: must be host:port or [address]:port, not \"x\"");
+    expect_error(&s, "health=h:0",
+                 "--set: health: must be host:port or [address]:port, not \"h:0\"");
     CHECK_OK(settings_set(&s, "ready=", "x"));
     CHECK_OK(settings_set(&s, "health=", "x"));
     settings_clear(&s);

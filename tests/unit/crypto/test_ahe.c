@@ -1,5 +1,6 @@
-/* What ahe.c promises for every scheme, shown with a toy scheme that encrypts nothing: order,
- * counts, ranges, and that no call gets past a failure. A value is 8 bytes, a unit 3 values. */
+/* The guarantees of ahe.c for every scheme, tested with a toy scheme that encrypts nothing:
+ * order, counts, ranges, and that no call succeeds after a failure. A value is 8 bytes, a unit 3
+ * values. */
 #include "crypto/ahe/ahe.h"
 
 #include "base/alloc.h"
@@ -231,7 +232,7 @@ static void test_params(void **state)
     CHECK_STATUS(ahe_params_init(&p, &toy, &packing, NULL, ((size_t)1 << 32) + 1), SEFL_EINVAL);
     wrong.value_max = 2000; /* 3 * 2000 >= 2^12 */
     CHECK_STATUS(ahe_params_init(&p, &toy, &wrong, NULL, VALUES), SEFL_ERANGE);
-    wrong = packing, wrong.k = wrong.w = 41; /* the toy's plaintexts hold no such slot */
+    wrong = packing, wrong.k = wrong.w = 41; /* the toy's plaintexts have no room for such a slot */
     CHECK_STATUS(ahe_params_init(&p, &toy, &wrong, NULL, VALUES), SEFL_EINVAL);
     broken = true;
     CHECK_STATUS(ahe_params_init(&p, &toy, &packing, NULL, VALUES), SEFL_ECRYPTO);
@@ -287,10 +288,10 @@ static void test_upload_range(void **state)
     f.values[17] = MAX + 1;
     CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values, UNITS, NULL, NULL), SEFL_ERANGE);
     assert_non_null(strstr(sefl_last_error(), "value 17 "));
-    assert_int_equal(calls, 0); /* nothing was encrypted, no coin used: */
+    assert_int_equal(calls, 0); /* nothing was encrypted and no coin used: */
     f.values[17] = -MAX;
     CHECK_OK(ahe_upload_units(&f.p, f.up, f.body, f.values, 6, NULL, NULL));
-    f.values[19] = INT64_MIN; /* index counts from the vector's beginning, not the call's */
+    f.values[19] = INT64_MIN; /* index counts from the start of the vector, not of the call */
     CHECK_STATUS(ahe_upload_units(&f.p, f.up, f.body, f.values + 18, UNITS - 6, NULL, NULL),
                  SEFL_ERANGE);
     assert_non_null(strstr(sefl_last_error(), "value 19 "));
@@ -316,7 +317,7 @@ static void test_sum_order(void **state)
     CHECK_OK(begin(&f));
     encrypt(&f);
     uint8_t *units = f.body, out[24];
-    CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE); /* nothing is in it */
+    CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE); /* it is empty */
     CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, units, 1, NULL), SEFL_ESTATE);
     CHECK_STATUS(ahe_sum_write_units(&f.p, f.sum, out, 0, 1, seed, NULL), SEFL_ESTATE);
 
@@ -361,7 +362,7 @@ static void test_bodies(void **state)
             CHECK_OK(ahe_sum_add_bodies(&f.p, f.sum, bodies, 0, NULL)); /* none: nothing happens */
             CHECK_STATUS(ahe_sum_close(&f.p, f.sum), SEFL_ESTATE);
             CHECK_OK(ahe_sum_add_bodies(&f.p, f.sum, bodies, CLIENTS - 1, NULL));
-            /* units of an update that was not begun */
+            /* units of an update that was not started */
             CHECK_STATUS(ahe_sum_add_units(&f.p, f.sum, 0, f.body, 1, NULL), SEFL_ESTATE);
             CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, bodies, 2, NULL), SEFL_ERANGE);
             CHECK_OK(add(&f)); /* either way after the other */
@@ -380,7 +381,7 @@ static void test_bodies(void **state)
     CHECK_OK(begin(&f));
     encrypt(&f);
     const uint8_t *body = f.body;
-    CHECK_OK(ahe_sum_begin(&f.p, f.sum)); /* one is half in */
+    CHECK_OK(ahe_sum_begin(&f.p, f.sum)); /* one is half added */
     CHECK_STATUS(ahe_sum_add_bodies(&f.p, f.sum, &body, 1, NULL), SEFL_ESTATE);
     CHECK_OK(ahe_sum_add_units(&f.p, f.sum, 0, f.body, UNITS, NULL));
     broken = true;
@@ -401,7 +402,7 @@ static void test_too_many_clients(void **state)
         CHECK_OK(add(&f));
     CHECK_STATUS(add(&f), SEFL_ERANGE);
     assert_non_null(strstr(sefl_last_error(), "3 updates"));
-    CHECK_OK(ahe_sum_close(&f.p, f.sum)); /* what is in it is still good */
+    CHECK_OK(ahe_sum_close(&f.p, f.sum)); /* its content is still valid */
     end(&f);
 }
 

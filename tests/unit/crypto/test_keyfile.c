@@ -54,7 +54,7 @@ static void test_round_trip(void **state)
     assert_memory_equal(a.p, b.p, a.n);
     CHECK_OK(keyfile_check(sec, &rng));
     buf_reset(&a);
-    CHECK_OK(keyfile_pub_write(&a, pub)); /* one key, one text */
+    CHECK_OK(keyfile_pub_write(&a, pub)); /* one key has one text form */
     assert_int_equal(a.n, pub_file.n);
     assert_memory_equal(a.p, pub_file.p, a.n);
     paillier_sec_free(sec);
@@ -96,7 +96,7 @@ static void test_wrong_lock(void **state)
     assert_null(sec);
     l = lock, l.by = SEALED_BY_PASSPHRASE;
     CHECK_STATUS(keyfile_sec_read(&sec, buf_span(&sec_file), &l, NULL), SEFL_EINVAL);
-    /* files mixed up */
+    /* mixed-up files */
     CHECK_STATUS(keyfile_sec_read(&sec, buf_span(&pub_file), &lock, NULL), SEFL_EPROTO);
     paillier_pub *pub = NULL;
     CHECK_STATUS(keyfile_pub_read(&pub, buf_span(&sec_file)), SEFL_EPROTO);
@@ -147,11 +147,11 @@ static void test_pub_changed(void **state)
     CHECK_OK(wr_u8(&b, '\n'));
     CHECK_STATUS(keyfile_pub_read(&pub, buf_span(&b)), SEFL_EPROTO);
     buf_clear(&b);
-    CHECK_OK(keyfile_pub_read(&pub, buf_span(&pub_file))); /* it was the changes */
+    CHECK_OK(keyfile_pub_read(&pub, buf_span(&pub_file))); /* the changes caused the failures */
     paillier_pub_free(pub);
 }
 
-/* A text whose fingerprint is right but whose key is bad: the key's own checks speak. */
+/* A file whose fingerprint is right but whose key is bad: the key's own checks report it. */
 static void test_bad_keys_in_good_files(void **state)
 {
     paillier_sec *sec = NULL;
@@ -173,7 +173,7 @@ static void test_bad_keys_in_good_files(void **state)
         assert_null(sec);
         label[at] ^= 1;
     }
-    assert_non_null(strstr(sefl_last_error(), "names another key"));
+    assert_non_null(strstr(sefl_last_error(), "does not match the key"));
     buf_reset(&file); /* a key of the other size under this label */
     label[2] = 0x0c;
     CHECK_OK(sealed_write(&file, span_of(label, 35), buf_span(&raw), &lock, &cheap, &rng));
@@ -192,13 +192,13 @@ static void test_bad_keys_in_good_files(void **state)
     buf_clear(&file);
 }
 
-/* A fault in the key's memory is found by the trial. */
+/* The trial decryption detects a fault in the key's memory. */
 static void test_check_finds_a_fault(void **state)
 {
     paillier_sec *sec = NULL;
     unsigned found = 0;
     (void)state;
-    for (size_t i = 1; i <= 8; i++) { /* in the second half: numbers, no pointers */
+    for (size_t i = 1; i <= 8; i++) { /* in the second half: numbers, not pointers */
         CHECK_OK(keyfile_sec_read(&sec, buf_span(&sec_file), &lock, NULL));
         sefl_span block = paillier_sec_memory(sec);
         *(uint8_t *)((uintptr_t)block.p + block.n - block.n / 16 * i) ^= 2;
@@ -268,7 +268,7 @@ static void test_root(void **state)
     buf_clear(&file);
 }
 
-/* A label that does not fit what is inside. */
+/* A label that does not match the content. */
 static void test_root_labels(void **state)
 {
     uint8_t root[KEYFILE_ROOT_BYTES + 1] = { 7 }, got[KEYFILE_ROOT_BYTES], label[35];
@@ -286,7 +286,7 @@ static void test_root_labels(void **state)
         CHECK_STATUS(keyfile_root_read(got, buf_span(&file), &lock), SEFL_EPROTO);
         label[at] ^= 4;
     }
-    assert_non_null(strstr(sefl_last_error(), "names another"));
+    assert_non_null(strstr(sefl_last_error(), "does not match the root"));
     for (size_t n = 31; n <= 33; n += 2) { /* a root of another length */
         buf_reset(&file);
         CHECK_OK(sealed_write(&file, span_of(label, 35), span_of(root, n), &lock, &cheap, &rng));

@@ -73,9 +73,9 @@ static void close_fixture(fixture *f)
 
 enum { OPERANDS = 12 };
 
-/* 0, 1, m-1, m-2, random below m; then numbers of the modulus' length that are not reduced: all
- * ones, m, m+1, random; ones and zeros in turn by words; every digit of 52 bits 2^52-1 but its
- * lowest bit; only the top bit. */
+/* 0, 1, m-1, m-2, random below m; then unreduced numbers of the modulus' length: all ones, m, m+1,
+ * random; alternating words of ones and zeros; every digit of 52 bits 2^52-1 but its lowest bit;
+ * only the top bit. */
 static void operand(fixture *f, mpz_t x, unsigned which)
 {
     unsigned bits = 64 * f->m.limbs;
@@ -275,7 +275,7 @@ static void check_multiples(fixture *f)
     mpz_clear(a);
 }
 
-/* Rows: what is scattered and gathered again is the same; a short load leaves zeros. */
+/* Rows: scattering and gathering gives the same values; a short load leaves zeros. */
 static void check_rows(fixture *f)
 {
     size_t n = mont_batch_words(&f->m), row = (f->m.words + 7) / 8 * 8;

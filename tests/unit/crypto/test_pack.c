@@ -82,7 +82,7 @@ static void test_widths(void **state)
     }
 }
 
-/* The usual choice of the coordinate clip: none where k = 16 does without, else at least 0.17 D. */
+/* The default coordinate clip: none if k = 16 suffices without it, else at least 0.17 D. */
 static void test_usual_clip(void **state)
 {
     static const struct {
@@ -204,13 +204,13 @@ static void test_refusals(void **state)
     pack p;
     pack_config c = config(10000, "0.5"), good = c;
     (void)state;
-    c.k = 16; /* what the task asks for is kept or refused, never widened */
+    c.k = 16; /* the width in the task is used or refused, never widened */
     c.coordinate_clip = PACK_ONE;
     CHECK_STATUS(pack_init(&p, &c), SEFL_ERANGE);
     assert_non_null(strstr(sefl_last_error(),
                            "10000 clients of |value| <= 77325 need 31 bits, the slot has 28"));
     assert_int_equal(p.w, 0);
-    c.k = 16, c.coordinate_clip = 0; /* the usual clip makes it fit */
+    c.k = 16, c.coordinate_clip = 0; /* the default clip makes it fit */
     CHECK_OK(pack_init(&p, &c));
     assert_int_equal(p.k, 16);
     c.k = 15;
@@ -295,7 +295,7 @@ static void test_values(void **state)
             CHECK_STATUS(pack_check_values(&p, v, 37, 500), SEFL_ERANGE);
             snprintf(want, sizeof want, "value %zu of the update is outside [-1000, 1000]",
                      500 + i);
-            assert_string_equal(sefl_last_error(), want); /* and not the value */
+            assert_string_equal(sefl_last_error(), want); /* but not the value */
             v[i] = was;
         }
     v[3] = v[9] = 5000;

@@ -1,6 +1,7 @@
 /* Raw Paillier: keys, checks, states, faults. Known answers are in tests/vectors, laws in
  * tests/property. */
 #include "support/check.h"
+#include "support/paillier_copy.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -185,7 +186,7 @@ static void secret_key_rejected(void **state)
                                       mpz_clear(x);
     });
     REJECT("does not belong", H[0] ^= 1);
-    REJECT("paillier", P[20] ^= 1); /* no prime any more */
+    REJECT("paillier", P[20] ^= 1); /* no longer prime */
     REJECT("paillier", Q[20] ^= 1);
     REJECT("hs is 1", (memset(H, 0, CB), H[0] = 1));
     /* top bits set, but the product is one bit short; some such pair passes all before that */
@@ -250,9 +251,8 @@ static void ciphertext_checks(void **state)
     mpz_clears(n, n2, x, NULL);
 }
 
-/* The filter before the exact test: no multiple of N ever passes for another number, and other numbers
- * are hardly ever taken for one. Quotients with words of zeros and ones are where its estimates are
- * off by one. */
+/* The filter before the exact test: it never misses a multiple of N, and rarely takes another
+ * number for one. Its estimates are off by one for quotients with words of zeros and ones. */
 static void multiples_are_never_missed(void **state)
 {
     (void)state;
@@ -330,7 +330,7 @@ static void encryption(void **state)
     CHECK_OK(paillier_check(pub, c, COUNT));
     CHECK_OK(paillier_decrypt(sec, back, c, COUNT, two, NULL));
     assert_memory_equal(back, m, sizeof m);
-    /* the pool, the cut and the window change nothing */
+    /* pool, split and window do not change the result */
     CHECK_OK(paillier_encrypt_vartime(enc, d, m, COUNT, seed, 100, two, NULL));
     assert_memory_equal(c, d, sizeof c);
     CHECK_OK(paillier_encrypt_vartime(enc, d, m, 5, seed, 100, NULL, NULL));
@@ -431,7 +431,7 @@ static void sums(void **state)
     paillier_sum_free(s);
     paillier_sum_free(t);
 
-    /* nobody came: the product is 1 */
+    /* no client: the product is 1 */
     CHECK_OK(paillier_sum_new(&s, pub, 1));
     CHECK_OK(paillier_sum_close(s, NULL));
     CHECK_OK(paillier_sum_write(s, out, 0, 1, NULL, NULL));
@@ -446,7 +446,7 @@ static void sums(void **state)
     says("position 8 has 0");
     paillier_sum_free(s);
 
-    /* a multiple of p passes the check on arrival and is found at the close */
+    /* a multiple of p passes the check on arrival and is detected when the sum is closed */
     for (size_t at = 0; at < 20; at += 19) {
         CHECK_OK(paillier_sum_new(&s, pub, COUNT));
         memcpy(out, c[0], sizeof out);
@@ -510,7 +510,7 @@ static void cancelled(void **state)
     paillier_enc_free(enc);
 }
 
-/* Sanitizers have their own idea of where frames lie. */
+/* Sanitizers lay out stack frames differently. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PLAIN_STACK 0
 #elif defined(__has_feature)
@@ -524,7 +524,7 @@ static void cancelled(void **state)
 #endif
 
 #if PLAIN_STACK
-/* Looks for the words of u among what earlier calls left below this frame. */
+/* Searches for the words of u in what earlier calls left below this frame. */
 static __attribute__((noinline)) unsigned left_on_stack(const uint64_t *u, unsigned n)
 {
     volatile uintptr_t here = (uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)7;
@@ -602,7 +602,7 @@ static void faults(void **state)
     buf_reset(&bytes);
     CHECK_OK(paillier_pub_write(pub, &bytes));
     TEST_FAULTS(FAULT_ALLOC, st = paillier_pub_read(&q, buf_span(&bytes)), paillier_pub_free(q));
-    TEST_FAULTS(FAULT_ALLOC, st = paillier_pub_from_sec(&q, sec), paillier_pub_free(q));
+    TEST_FAULTS(FAULT_ALLOC, st = paillier_pub_copy(&q, sec), paillier_pub_free(q));
     TEST_FAULTS(FAULT_ALLOC, st = paillier_enc_new(&enc, pub, 1, NULL, NULL),
                 paillier_enc_free(enc));
     CHECK_OK(paillier_enc_new(&enc, pub, 1, NULL, NULL));

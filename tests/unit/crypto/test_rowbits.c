@@ -21,7 +21,8 @@ static void rows(void **state)
                     continue;
                 rowbits b;
                 uint64_t in[64], out[64], sum[64];
-                uint8_t *row = malloc(n / 8 * bits); /* exact, so that a sanitizer sees a reach */
+                uint8_t *row =
+                    malloc(n / 8 * bits); /* exact size, so that a sanitizer detects an overrun */
                 uint8_t plain[64 * 8] = { 0 };
                 assert_non_null(row);
                 rowbits_init(&b, bits, path);

@@ -1,5 +1,5 @@
-/* seal: round trips, everything that must not open, keys that are none, and rounding, which has no
- * division, against the division that FIPS 203 writes. */
+/* seal: round trips, everything that must not open, invalid keys, and the rounding without division
+ * against the division in FIPS 203. */
 #include "support/check.h"
 
 #include "crypto/seal/mlkem.h"
@@ -126,7 +126,7 @@ static void no_keys(void **state)
     }
 }
 
-/* A rejected ciphertext gives a secret of its own that is always the same. */
+/* A rejected ciphertext always gives the same separate secret. */
 static void implicit_rejection(void **state)
 {
     (void)state;

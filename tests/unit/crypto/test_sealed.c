@@ -128,10 +128,10 @@ static void test_changed(void **state)
             file.p[i] ^= (uint8_t)(1 << bit);
             sefl_status st = sealed_peek(&info, buf_span(&file));
             if (st == SEFL_OK && (info.cost.kib > 4096 || info.cost.passes > 4))
-                eauth++; /* a good header of great cost: see test_cost_is_bound */
+                eauth++; /* a valid header of great cost: see test_cost_is_bound */
             else if (st == SEFL_OK) {
                 st = open_file(out, buf_span(&file), &lock);
-                /* the kind of lock has one bit that makes a good header too */
+                /* one bit of the lock kind gives another valid header */
                 if (st != SEFL_EAUTH && !(st == SEFL_EINVAL && i == 10))
                     fail_msg("bit %d of byte %zu: %s", bit, i, sefl_status_name(st));
                 eauth++;
@@ -142,7 +142,7 @@ static void test_changed(void **state)
             file.p[i] ^= (uint8_t)(1 << bit);
         }
     assert_true(eauth > 8 * (16 + 24 + 7 + 21 + 16) - 1 && eproto >= 8 * (8 + 2 + 1));
-    CHECK_OK(open_file(out, buf_span(&file), &lock)); /* it was the changes */
+    CHECK_OK(open_file(out, buf_span(&file), &lock)); /* the changes caused the failures */
 }
 
 static void test_lengths(void **state)
@@ -164,7 +164,7 @@ static void test_lengths(void **state)
     buf_clear(&b);
 }
 
-/* A hostile file cannot ask for more than 512 MiB and 16 passes; nor a writer. */
+/* Neither a hostile file nor a writer can request more than 512 MiB and 16 passes. */
 static void test_cost_is_bound(void **state)
 {
     static const sealed_cost bad[] = { { 0, 1024 },       { 17, 1024 },      { UINT32_MAX, 1024 },
@@ -199,7 +199,7 @@ static void test_version(void **state)
     assert_non_null(strstr(sefl_last_error(), "version 2"));
 }
 
-/* Salt, nonce and so the whole body differ from one writing to the next. */
+/* Salt, nonce and so the whole body differ with every write. */
 static void test_fresh(void **state)
 {
     sefl_buf b = { 0 };
@@ -257,7 +257,7 @@ static void test_secmem(void **state)
     CHECK_STATUS(secmem_new(&p, SIZE_MAX, &locked), SEFL_ENOMEM);
     assert_null(p);
 
-    /* a system that does not lock: usable memory, and the flag says so */
+    /* a system that does not lock memory: the memory is usable, and the flag says so */
     struct rlimit was, none;
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &was), 0);
     none = was, none.rlim_cur = 0;
@@ -271,7 +271,7 @@ static void test_secmem(void **state)
     memset(p, 1, 100);
     secmem_free(p);
 
-    /* a process that requires it: no memory at all, and the way out is named */
+    /* a process that requires locking: no memory at all, and the message names the remedy */
     for (int required = 0; required < 2; required++) {
         secmem_require(required == 1);
         fault_arm(FAULT_LOCK, 1);

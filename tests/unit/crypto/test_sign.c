@@ -1,4 +1,4 @@
-/* sign: signatures hold for their bytes, kind and key alone; key files are strict. */
+/* sign: a signature verifies only for its bytes, kind and key; key files are strict. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -13,8 +13,8 @@
 static sefl_rng rng;
 static seeded gen;
 
-/* RFC 8032 does not know our prefix, so the reference is libsodium over the bytes put together by
- * hand, with the key made from the seed in the file. */
+/* RFC 8032 has no test vectors with our prefix, so the reference is libsodium over the bytes
+ * assembled by hand, with the key derived from the seed in the file. */
 static void test_is_ed25519_over_prefix(void **state)
 {
     (void)state;

@@ -40,7 +40,7 @@ static void s2_is_the_floor(void **state)
     assert_int_equal(grid_isqrt(grid_s2(12, GRID_BILLION)), 38662); /* the design's 38,662/z */
 }
 
-/* R is the largest: its condition holds, and fails one unit of 2^-16 (and the floors) further. */
+/* R is the largest: its condition is true, and false one unit of 2^-16 (and the floors) further. */
 static void clip_fills_the_bound(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ static const bhm shapes[] = { { 1, 1, 1 },     { 5, 7, 1 },     { 7, 5, 2 },    
                               { 131, 67, 32 }, { 128, 64, 32 }, { 300, 130, 64 }, { 10, 10, 64 } };
 #define SHAPES (sizeof shapes / sizeof shapes[0])
 
-/* Each dense entry is the value of its anti-diagonal; every value is used; project undoes expand;
+/* Each dense entry is the value of its anti-diagonal; every value is used; project inverts expand;
  * fold counts. */
 static void test_layout(void **state)
 {

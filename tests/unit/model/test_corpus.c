@@ -55,7 +55,7 @@ static void tokens(void **state)
     corpus_file f = { .path = "f" };
     CHECK_STATUS(corpus_read_over(&c, v, &f, span_of_str("")), SEFL_EPROTO);
     CHECK_STATUS(corpus_read_over(&c, v, &f, span_of_str(" \n\n")), SEFL_EPROTO);
-    assert_string_equal(sefl_last_error(), "f: holds no words");
+    assert_string_equal(sefl_last_error(), "f: has no words");
     CHECK_STATUS(corpus_read_over(&c, v, &f, span_of_str("a\n\xff")), SEFL_EPROTO);
     assert_non_null(strstr(sefl_last_error(), "f:2: "));
     vocab_free(v);
@@ -78,7 +78,7 @@ static void articles(void **state)
     vocab_free(v);
 }
 
-/* The same documents whatever the word list has, "=" among it or not. */
+/* The same documents for any word list, with or without "=". */
 static void headings_without_equals(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static void paths(void **state)
     corpus_paths_clear(&p);
     folder_put("set/train.txt", "a", 1);
     CHECK_STATUS(corpus_paths_find(&p, folder_path("set")), SEFL_EINVAL);
-    assert_non_null(strstr(sefl_last_error(), "which one"));
+    assert_non_null(strstr(sefl_last_error(), "both exist"));
     CHECK_OK(corpus_paths_find(&p, folder_path("set/train.txt")));
     corpus_paths_clear(&p);
     CHECK_STATUS(corpus_paths_find(&p, folder_path("nowhere")), SEFL_ENOTFOUND);

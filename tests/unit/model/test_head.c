@@ -24,7 +24,7 @@ static void *zeros(size_t n, size_t size)
     return p;
 }
 
-/* Logits, loss and gradients the long way. */
+/* Logits, loss and gradients by the plain computation. */
 static void problem_open(problem *p, bhm w, size_t n, double scale, seeded *g)
 {
     *p = (problem){ .w = w, .n = n, .count = bhm_count(w) };
@@ -80,7 +80,7 @@ static double off(const nn_real *a, const nn_real *b, size_t n)
     return sqrt(d / s);
 }
 
-/* Runs the head; what it gave is left in *out (dv, dbias, dx, loss), of p's sizes. */
+/* Runs the head; its results are in *out (dv, dbias, dx, loss), with p's sizes. */
 static void solve(const problem *p, problem *out, unsigned threads, const nn_kernels *k, bool dense)
 {
     pool *pl = NULL;

@@ -1,4 +1,4 @@
-/* Model files: what is written comes back; what does not fit is refused with a reason. */
+/* Model files: what is written reads back the same; mismatches are refused with a reason. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -82,7 +82,7 @@ static void round_trips(void **state)
                 CHECK_OK(model_check_vocab(&back, v));
                 sefl_free(theta);
                 CHECK_STATUS(model_read(&back, &theta, &count, dense), SEFL_EPROTO);
-                assert_non_null(strstr(sefl_last_error(), "no SEFL model"));
+                assert_non_null(strstr(sefl_last_error(), "not a SEFL model"));
                 lm_free(m);
             }
     vocab_free(v);
@@ -139,7 +139,7 @@ static void dense_names(void **state)
     }
 }
 
-/* Writes the model's file anew with one thing changed. */
+/* Writes the model file again with one change. */
 typedef struct change {
     const char *key, *value; /* metadata; NULL value drops it */
     const char *drop, *rename, *reshape;
@@ -206,8 +206,10 @@ static void refused(void **state)
         sefl_status st;
         const char *why;
     } bad[] = {
-        { { .key = "sefl", .value = "model 2" }, SEFL_EUNSUPPORTED, "not model 1" },
-        { { .key = "sefl" }, SEFL_EPROTO, "no SEFL model" },
+        { { .key = "sefl", .value = "model 2" },
+          SEFL_EUNSUPPORTED,
+          "this program reads \"model 1\"" },
+        { { .key = "sefl" }, SEFL_EPROTO, "not a SEFL model" },
         { { .key = "model", .value = "gru" }, SEFL_EPROTO, "lstm or transformer" },
         { { .key = "model" }, SEFL_EPROTO, "kind of model is missing" },
         { { .key = "vocab", .value = "38" }, SEFL_EPROTO, "is not a vector of" },
@@ -243,7 +245,7 @@ static void other_words(void **state)
     vocab *v = some_words(37), *fewer = some_words(36), *order = NULL;
     model_meta meta;
     lm *m = some_model(&meta, "lstm", 4, false);
-    CHECK_OK(model_check_vocab(&meta, v)); /* not known: only the size counts */
+    CHECK_OK(model_check_vocab(&meta, v)); /* unknown: only the size counts */
     CHECK_STATUS(model_check_vocab(&meta, fewer), SEFL_EINVAL);
     assert_string_equal(sefl_last_error(), "the vocabulary has 36 words, the model 37");
     model_meta_set_vocab(&meta, v);

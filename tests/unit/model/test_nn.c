@@ -1,5 +1,5 @@
-/* Products of layers against the plain sum: every instruction set, odd sizes, both operands either
- * way round, bias and row sums, any number of threads with the same bytes. */
+/* Layer products against the plain sum: every instruction set, odd sizes, both operands plain or
+ * transposed, bias and row sums, the same bytes for any number of threads. */
 #include "support/check.h"
 
 #include "base/alloc.h"
@@ -56,7 +56,7 @@ static void one_product(size_t m, size_t n, size_t k, unsigned how, seeded *g)
                         fail_msg("%s %zux%zux%zu how %u: (%zu,%zu) is %g, should be %g",
                                  (*ker)->name, m, n, k, how, i, j, (double)c[i * ldc + j], want);
                 }
-                for (size_t j = n; j < ldc; j++) /* what lies beyond is left alone */
+                for (size_t j = n; j < ldc; j++) /* the rest is left unchanged */
                     assert_true(c[i * ldc + j] == c0[i * ldc + j]);
             }
             if (threads > 1) {
@@ -103,7 +103,8 @@ static void test_plan(void **state)
     assert_int_equal(p.used, p.need);
     sefl_free(memory);
     static const size_t huge[][2] = { { SIZE_MAX, 2 }, { SIZE_MAX, 1 }, { SIZE_MAX - 70, 1 } };
-    for (int i = 0; i < 3; i++) { /* what does not fit a size_t is refused, also what follows */
+    for (int i = 0; i < 3;
+         i++) { /* what does not fit a size_t is refused, and so is everything after it */
         p = (nn_plan){ 0 };
         nn_take(&p, 10, 4);
         nn_take(&p, huge[i][0], huge[i][1]);

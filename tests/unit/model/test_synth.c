@@ -1,4 +1,4 @@
-/* The generated source: its automaton, its entropy rate by a second way, its text. */
+/* The generated source: its automaton, its entropy rate by a second method, its text. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -37,7 +37,7 @@ static void automaton(void **state)
             assert_true(a[i].p > 0 && a[i].next < states && a[i].word < synth_words(s));
             assert_int_equal(a[i].next == 0, strcmp(synth_word(s, a[i].word), "<eos>") == 0);
             sum += a[i].p;
-            for (uint32_t j = 0; j < i; j++) /* the word tells where it leads: unifilar */
+            for (uint32_t j = 0; j < i; j++) /* the word determines the next state: unifilar */
                 assert_int_not_equal(a[i].word, a[j].word);
         }
         assert_true(fabs(sum - 1) < 1e-12);
@@ -93,7 +93,7 @@ static void entropy(void **state)
     assert_true(synth_entropy(s) < even);
     CHECK_OK(synth_mix(s, one));
     assert_true(fabs(stationary_entropy(s, &mean) - synth_entropy(s)) < 1e-9);
-    /* knowing the topic saves log(topics) nats a line, and nothing else */
+    /* knowing the topic saves exactly log(topics) nats per line */
     assert_true(fabs((even - synth_entropy(s)) * mean - log(SYNTH_TOPICS)) < 1e-9);
     CHECK_STATUS(synth_mix(s, (double[SYNTH_TOPICS]){ 0.5 }), SEFL_EINVAL);
     CHECK_STATUS(synth_mix(s, (double[SYNTH_TOPICS]){ 2, -1 }), SEFL_EINVAL);
@@ -101,7 +101,7 @@ static void entropy(void **state)
     synth_free(s);
 }
 
-/* What the source pays for its own text comes near the rate: within five standard errors, where a
+/* The source's loss on its own text is within five standard errors of the entropy rate, where a
  * line is one independent sample of nats - h * tokens. */
 static void empirical(void **state)
 {

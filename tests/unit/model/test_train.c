@@ -11,7 +11,7 @@ enum { WORDS = 700, VOCAB = 41 };
 
 static uint32_t text[WORDS];
 
-/* Words that follow one another by rule most of the time: something to learn. */
+/* Words that mostly follow a rule, so that there is something to learn. */
 static void make_text(void)
 {
     seeded g;
@@ -115,7 +115,7 @@ static void test_optimisers(void **state)
     assert_string_equal(optim_kind_name(OPTIM_ADAM), "adam");
 }
 
-/* It learns, whatever the model and the optimiser. */
+/* Training learns with every model and optimiser. */
 static void test_learning(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void test_threads_and_seed(void **state)
     }
 }
 
-/* Diverging training stops with a sentence; parameters stay those of the last good step. */
+/* Diverging training stops with a message; parameters stay those of the last good step. */
 static void test_divergence(void **state)
 {
     run r;
@@ -180,7 +180,7 @@ static void test_divergence(void **state)
     run_close(&r);
 
     size_t n;
-    for (size_t i = 0; i < SIZES; i++) /* a NaN in any parameter is noticed */
+    for (size_t i = 0; i < SIZES; i++) /* a NaN in any parameter is detected */
         for (size_t k = 0;; k++) {
             CHECK_OK(run_open(&r, &sizes[i], &recipes[0], 1));
             const lm_param *p = lm_params(r.m, &n);
@@ -219,8 +219,8 @@ static sefl_status add_record(void *ctx, size_t record, const nn_real *grad, con
     return SEFL_OK;
 }
 
-/* The records' gradients are those of each record alone: their sum over records of equal length is
- * that of one batch with a record a column; order and company do not matter. */
+/* Each record's gradient is that of the record alone: the sum over records of equal length equals
+ * that of one batch with one record per column; order and other records do not matter. */
 static void test_records(void **state)
 {
     (void)state;
@@ -289,8 +289,8 @@ static sefl_status keep_record(void *ctx, size_t record, const nn_real *grad, co
     return SEFL_OK;
 }
 
-/* A record that the model has no finite loss or gradient for is reported as such, and leaves nothing
- * behind: the records after it have the same bytes as beside a harmless one. */
+/* A record without a finite loss or gradient is reported, and leaves no trace: the records after it
+ * have the same bytes as after a harmless one. */
 static void test_poisoned_record(void **state)
 {
     static const nn_real poison[] = { NAN, (nn_real)3e38, (nn_real)-1e30 };
@@ -343,7 +343,8 @@ static void test_poisoned_record(void **state)
         }
 }
 
-/* Evaluation is the mean over ten columns with carried state, whatever was read before. */
+/* Evaluation is the mean over ten columns with carried state, independent of what was read
+ * before. */
 static void test_evaluate(void **state)
 {
     (void)state;
@@ -391,7 +392,7 @@ static void test_generate(void **state)
         assert_memory_equal(a, b, sizeof a);
         for (size_t k = 0; k < 30; k++)
             assert_true(a[k] < VOCAB && a[k] != 7);
-        /* nearly cold: the likeliest word, so no other word has a smaller loss */
+        /* nearly zero temperature: the likeliest word, so no other word has a smaller loss */
         CHECK_OK(lm_generate(r.m, a, 1, text, 5, 1e-4, UINT32_MAX, &g));
         double least = INFINITY;
         uint32_t likeliest = 0;

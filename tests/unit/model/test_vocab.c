@@ -88,8 +88,8 @@ static void lists(void **state)
         const char *text, *why;
     } bad[] = {
         { "", "list: is empty" },
-        { "a\n\nb\n", "list:2: the line holds no word" },
-        { "a\nb\na\n", "list:3: the word is also in line 1" },
+        { "a\n\nb\n", "list:2: the line has no word" },
+        { "a\nb\na\n", "list:3: the word is already on line 1" },
         { "a\nb c\n", "list:2: not a vocabulary: a line has one word and at most a count" },
         { "a\nb 1 2\n", "list:2: not a vocabulary" },
         { "a 99999999999999999999999\n", "list:1: the count is too large" },
@@ -109,8 +109,8 @@ static void lists(void **state)
                  SEFL_EINVAL);
 }
 
-/* Exhaustive for small sizes: a permutation; block of rank r is r mod blocks as long as every
- * block has the place; within a block, places rise with rank. */
+/* Exhaustive for small sizes: a permutation; the block of rank r is r mod blocks while every block
+ * has room; within a block, positions ascend with rank. */
 static void interleaving(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void interleaving(void **state)
                 }
             }
         }
-    /* the figures of the design: 33,278 words in blocks of 32: 1,040 blocks, the last has 30 */
+    /* the numbers of the design: 33,278 words in blocks of 32: 1,040 blocks, the last has 30 */
     assert_int_equal(vocab_interleave(1039, 33278, 32), 1039 * 32);
     assert_int_equal(vocab_interleave(1040, 33278, 32), 1);
     assert_int_equal(vocab_interleave(31200, 33278, 32), 30);
@@ -210,7 +210,7 @@ static void faults(void **state)
     CHECK_STATUS(vocab_write(v, path, true), SEFL_EIO);
     fault_disarm();
 #endif
-    CHECK_OK(file_read(&now, path, 1 << 20)); /* the old file, and nothing left beside it */
+    CHECK_OK(file_read(&now, path, 1 << 20)); /* the old file, and no other file beside it */
     assert_int_equal(old.n, now.n);
     assert_memory_equal(old.p, now.p, old.n);
     assert_int_equal(folder_count(), before);

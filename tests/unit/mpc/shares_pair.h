@@ -1,5 +1,4 @@
-/* shares_pair: the two sides of a session of shares in two threads, over a channel that may change
- * a bit. */
+/* shares_pair: both sides of a share session in two threads, over a channel that may flip a bit. */
 #ifndef UNIT_MPC_SHARES_PAIR_H
 #define UNIT_MPC_SHARES_PAIR_H
 
@@ -14,8 +13,8 @@
 typedef sefl_status shares_fn(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                               const sefl_rng *rng);
 
-/* A channel that changes one bit of the nth message that passes, 1 << bit of byte `at` of its body
- * or, if `frame`, of what stands before it: kind, index, length. */
+/* A channel that flips one bit of the nth message: 1 << bit of byte `at` of its body or, if
+ * `frame`, of the frame before it: kind, index, length. */
 typedef struct spoiler {
     channel inner;
     size_t nth, at, seen, frames;

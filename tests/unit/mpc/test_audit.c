@@ -1,6 +1,6 @@
-/* Audits of CSP's sessions: an honest CSP passes every one, a CSP that garbles something else is
- * caught in each that AS makes, and a record shows offline what it showed AS. The CSP that cheats
- * is shares.c with some of the calls below it replaced. */
+/* Audits of CSP's sessions: an honest CSP passes every audit, every audit catches a CSP that
+ * garbles something else, and a record shows offline what it showed AS. The cheating CSP is
+ * shares.c with some lower-level calls replaced. */
 #include "unit/mpc/shares_pair.h"
 
 #include "base/buf.h"
@@ -194,7 +194,8 @@ static void honest(void **state)
     }
 }
 
-/* A record goes with an audit alone: else it would hold the seed of values that are used. */
+/* A record exists only for an audited session; otherwise it would contain the seed of values in
+ * use. */
 static void kept(void **state)
 {
     (void)state;
@@ -231,8 +232,8 @@ static void cheats(void **state)
     }
 }
 
-/* No seed: AS knows that it asked and got no answer. A seed that was not committed to: the task
- * ends, but the record convinces nobody. */
+/* No seed: AS knows that it asked and got no answer. A seed without the right commitment: the task
+ * ends, but the record proves nothing. */
 static void refuses(void **state)
 {
     (void)state;
@@ -243,7 +244,7 @@ static void refuses(void **state)
     assert_true(all_zero(&t.as) && all_zero(&t.csp));
     two_clear(&t);
 
-    two gone = { .as.fn = cheat_evaluate }; /* asked, whatever became of the stream meanwhile */
+    two gone = { .as.fn = cheat_evaluate }; /* asked, whatever happened to the stream since */
     run(&gone, &small, 1, BREAKS, 1);
     assert_true(gone.as.st != SEFL_OK && gone.csp.st != SEFL_OK);
     assert_int_equal(gone.as.r.outcome, SHARES_UNANSWERED);
@@ -275,7 +276,7 @@ static void order_csp(void **state)
     two_clear(&t);
 }
 
-/* AS's coins: nonce, seed; the coin of the audit when all that CSP sends has come. */
+/* AS's coins: nonce and seed; the audit coin once everything from CSP has arrived. */
 typedef struct watch {
     sefl_rng inner;
     const channel *ch;
@@ -310,7 +311,7 @@ static void order_as(void **state)
     two_clear(&t);
 }
 
-/* One in `audit`: both happen, about as often as said. */
+/* One in `audit`: both outcomes occur, about as often as configured. */
 static void odds(void **state)
 {
     (void)state;
@@ -354,7 +355,7 @@ static void keys(void **state)
     sign_key_free(other);
 }
 
-/* AS's last word: neither keep nor audit. */
+/* AS's last message is neither KEEP nor AUDIT. */
 static void verdicts(void **state)
 {
     (void)state;
@@ -416,7 +417,7 @@ static void files(void **state)
     two_clear(&t);
 }
 
-/* Whatever fails on the way ends a session on both sides with zeros, and a replay with a failure. */
+/* Any failure ends a session on both sides with zeros, and a replay with an error. */
 static void faults(void **state)
 {
     (void)state;

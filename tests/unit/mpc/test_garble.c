@@ -91,7 +91,7 @@ static gc_label x2(gc_label a, gc_label b)
     return (gc_label){ { a.w[0] ^ b.w[0], a.w[1] ^ b.w[1] } };
 }
 
-/* H from its text, with the ordinary AES interface, one lane at a time. */
+/* H from its definition, with the ordinary AES interface, one lane at a time. */
 static gc_label h(gc_label x, uint64_t tweak, unsigned lane, gc_label key)
 {
     uint64_t y[2] = { x.w[1] ^ lane, x.w[1] ^ x.w[0] };
@@ -134,8 +134,8 @@ static void definition(void **state)
     end(&s);
 }
 
-/* A label that is none of the wire's two gives an output that is none either: the check over output
- * labels sees it. */
+/* A label that is neither of the wire's two gives an output that is neither: the check over output
+ * labels detects it. */
 static void wrong_labels(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void wrong_labels(void **state)
         assert_true(bad > 0);
         *x = old;
     }
-    /* ... and delta moves a value, not out of the wire: a shifted input is another valid input */
+    /* ... and adding delta gives the wire's other label: a shifted input is another valid input */
     s.active[0] = x2(s.active[0], s.delta);
     CHECK_OK(gc_evaluate(s.e, s.result, s.tables, s.bytes, s.active, 0, 1));
     for (unsigned o = 0; o < s.c->outputs * GC_LANES; o++)
@@ -209,7 +209,7 @@ static void wrong_tables(void **state)
     end(&s);
 }
 
-/* Equal labels everywhere: every lane, block and gate still has rows of its own, because no two
+/* Equal labels everywhere: every lane, block and gate still has different rows, because no two
  * share (tweak, lane). Block n of base 0 is block 0 of base 2 n A. */
 static void tweaks_are_unique(void **state)
 {
@@ -337,7 +337,7 @@ static void faults(void **state)
     gc_label delta = { { 1, 2 } };
     gc *g = NULL;
     gc *e = NULL;
-    (void)cfg, (void)delta, (void)g, (void)e; /* without fault injection nothing is left */
+    (void)cfg, (void)delta, (void)g, (void)e; /* the rest needs fault injection */
     TEST_FAULTS(FAULT_ALLOC, st = gc_new(&g, c, &cfg, &delta), gc_free(g));
     TEST_FAULTS(FAULT_ALLOC, st = gc_new(&e, c, &cfg, NULL), gc_free(e));
     sefl_rng rng = rng_system();

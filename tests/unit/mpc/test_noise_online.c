@@ -1,4 +1,4 @@
-/* The online step: every number against its formula, the law of the result, replies that are refused. */
+/* The online step: every value against its formula, the law of the result, refused replies. */
 #include "support/check.h"
 
 #include "base/alloc.h"
@@ -62,7 +62,7 @@ static uint64_t value_of(const uint8_t *reply, size_t i)
     return load_u64(v);
 }
 
-/* sum + noise of both: exactly without guard bits, else within the two roundings and unbiased. */
+/* sum + both noises: exact without guard bits, else within the two roundings and unbiased. */
 static void both_noises_are_added(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void both_noises_are_added(void **state)
         }
         if (g > 0)
             pack_digits(v, n, sum, g, 1);
-        for (size_t i = 0; i < N && g == 0; i++) { /* pad: a slot for itself */
+        for (size_t i = 0; i < N && g == 0; i++) { /* pad: each slot separate */
             v[i] = seeded_below(&gen, 1 << 28);
             n[i] = (v[i] + (uint64_t)sum[i]) & ((1 << 28) - 1);
         }
@@ -107,9 +107,9 @@ static void both_noises_are_added(void **state)
 }
 
 /* AS knows v and tries to read slot i - 1 of the sum from the reply of slot i: the guard bits of
- * the digit are the top 16 bits of slot i - 1. (Against a reply that carries them all guesses are
- * right, but for a carry.) And two sums that differ in slot i - 1 only, by as much as fits, move
- * the reply of slot i by half a fine step and two roundings. */
+ * the digit are the top 16 bits of slot i - 1. (Against a reply that contains these bits all
+ * guesses are right, except for a carry.) And two sums that differ in slot i - 1 only, by as much
+ * as possible, move the reply of slot i by half a fine step and two roundings. */
 static void slots_below_do_not_show(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void slots_below_do_not_show(void **state)
     assert_true(read < 6); /* by chance: 700 * 5 / 65536 */
 }
 
-/* Both servers' coins matter: the share rounded up is the fraction that was cut off. */
+/* Both servers' coins matter: the frequency of rounding up is the fraction that was dropped. */
 static void guard_bits_are_rounded_with_coins(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void failures_leave_nothing(void **state)
             noise_reply_finish(out, &q, span_of(long_reply, bytes), &dm, &bad_noise, coins),
             SEFL_ERANDOM);
         assert_memory_equal(out, zeros, 3000);
-        /* of every other opening, size or length: refused, and nothing comes out */
+        /* a reply of any other reveal, size or length is refused without a result */
         for (size_t i = 0; i < NOISE_REPLY_HEAD; i++) {
             bool seed = i >= NOISE_REPLY_HEAD - 32 && !own;
             long_reply[i] ^= 1;
@@ -262,7 +262,7 @@ static void plain_shares(seeded *gen, uint32_t *x, uint8_t *a, uint8_t *c, size_
     }
 }
 
-/* What a server makes of its digit, by the formula: SR(digit + J) + sign * Y. */
+/* What a server computes from its digit, by the formula: SR(digit + J) + sign * Y. */
 static void reference(uint64_t *out, const noise_params *p, const uint64_t *digit,
                       const uint8_t seed[32], const uint8_t dither[32], int sign)
 {
@@ -380,9 +380,10 @@ static double chi_square(const uint64_t *seen, const double *law, size_t cells, 
     return chi + (left_seen - left) * (left_seen - left) / left;
 }
 
-/* The law of w: sum and mask at the same place between two lattice points, so that J moves both servers
- * alike; place 0 to 15 sixteenths chosen by AS. Where both are on the lattice (t = g = 0) it is X + Y + Y';
- * else both roundings come on top: (u - u') uniform on the fraction. Aggregate 0. */
+/* The law of w: sum and mask at the same position between two lattice points, so that J moves both
+ * servers alike; AS chooses the position, 0 to 15 sixteenths. If both are on the lattice (t = g =
+ * 0) the law is X + Y + Y'; else both roundings are added: (u - u') uniform on the fraction.
+ * Aggregate 0. */
 static void joint_has_its_law(void **state)
 {
     (void)state;
@@ -428,7 +429,7 @@ static void joint_has_its_law(void **state)
     free(digit), free(x), free(w), free(xa), free(xc), free(reply);
 }
 
-/* A reply is uniform to AS but for the noise: the low byte of m, and the dither's bits. */
+/* A reply is uniform to AS except for the noise: the low byte of m, and the dither's bits. */
 static void replies_are_uniform(void **state)
 {
     (void)state;

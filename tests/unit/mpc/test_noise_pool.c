@@ -1,5 +1,5 @@
-/* The pool of noise shares: every value comes out once, in the slice's order, and is erased; nothing that
- * was passed comes back. */
+/* The pool of noise shares: every value comes out once, in the order of the slice, and is erased; a
+ * skipped value never comes back. */
 #include "support/check.h"
 
 #include "mpc/noise/pool.h"
@@ -92,7 +92,7 @@ static void picked_and_taken(void **state)
     shares_pool_free(NULL);
 }
 
-/* The cursor: what a slice skips is gone, whoever asks for it. */
+/* The cursor: values that a slice skips are gone for every later request. */
 static void cursor_passes(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void cursor_passes(void **state)
         assert_memory_equal(x, none, sizeof x); /* nothing came out */
     }
     assert_int_equal(shares_pool_have(p), 20);
-    /* all or nothing: a good part before one that is not here stays */
+    /* all or nothing: a valid part before a missing one stays */
     s = one(1, 80, 10);
     s.n = 2;
     s.part[1].id[0] = 9, s.part[1].count = 1;
@@ -159,7 +159,7 @@ static void adding(void **state)
     shares_slice s;
     add(p, 1, 100, 32);
     CHECK_STATUS(shares_pool_add(p, id, x, 2, 32), SEFL_ESTATE); /* the same session again */
-    assert_int_equal(x[0] | x[1], 0);                            /* wiped all the same */
+    assert_int_equal(x[0] | x[1], 0);                            /* wiped in any case */
     id[0] = 2;
     CHECK_STATUS(shares_pool_add(p, id, x, 0, 32), SEFL_EINVAL);
     CHECK_STATUS(shares_pool_add(p, id, x, 2, 33), SEFL_EINVAL);
@@ -225,7 +225,7 @@ static void slices_travel(void **state)
     }
 }
 
-/* Two producers, two takers: no value twice, none lost. */
+/* Two producers, two consumers: no value twice, none lost. */
 enum { SESSIONS = 40, EACH = 500, PIECE = 130 };
 
 typedef struct shared {
@@ -293,13 +293,14 @@ static void threads(void **state)
             assert_true(s.seen[i][j] <= 1);
             used += s.seen[i][j];
         }
-    assert_true(used > SESSIONS * EACH); /* one that was overtaken between pick and take is lost */
+    assert_true(used >
+                SESSIONS * EACH); /* a slice that was overtaken between pick and take is lost */
     assert_true(shares_pool_have(s.pool) < PIECE);
     shares_pool_free(s.pool);
     pthread_mutex_destroy(&s.lock);
 }
 
-/* Both sides in one process: what is taken adds up to the noise. */
+/* Both sides in one process: the values taken add up to the noise. */
 static void filled_by_a_pair(void **state)
 {
     (void)state;
@@ -384,7 +385,7 @@ static void *garble_side(void *arg)
     return NULL;
 }
 
-/* Other profiles, widths, trees and chunks than the usual ones. */
+/* Profiles, widths, trees and chunks other than the defaults. */
 static void plain_at_other_parameters(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Rounding and jumps of one server alone: their laws. */
+/* The laws of one server's rounding and jumps. */
 #include "support/check.h"
 
 #include "mpc/noise/quantise.h"

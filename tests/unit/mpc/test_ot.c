@@ -26,7 +26,7 @@ typedef struct side {
     char said[256];
 } side;
 
-/* A run: batches of so many transfers, one after the other in one session. */
+/* A run: batches of these sizes, one after the other in one session. */
 static const size_t plan[] = { 512, 1024, 512, 40448, 39936 };
 
 enum { PLAN = sizeof plan / sizeof *plan, ALL = 512 + 1024 + 512 + 40448 + 39936, MOST = 40448 };
@@ -58,7 +58,7 @@ static void *new_receiver(void *arg)
     side *s = arg;
     s->st = ot_receiver_new(&s->r, &s->ch, s->k, s->session, &s->rng);
     if (s->st != SEFL_OK)
-        channel_pair_close(&s->ch); /* so that the peer does not wait for its deadline */
+        channel_pair_close(&s->ch); /* so that the peer does not wait for its time limit */
     return NULL;
 }
 
@@ -202,9 +202,9 @@ static void nothing(seeded *g, unsigned k, ot_block *b, uint8_t *c)
     (void)g, (void)k, (void)b, (void)c;
 }
 
-/* A receiver that guesses nothing about Delta and is caught. A flipped correction in tree i shows
- * unless delta_i = 0, so at k = 1 half of the flips pass: that is the guess of the header's
- * soundness argument, not a miss. (A real session ends with the first failed check: below.) */
+/* A receiver that does not guess Delta is caught. A flipped correction in tree i is detected unless
+ * delta_i = 0, so at k = 1 half of the flips pass: that is the guess in the header's soundness
+ * argument, not a missed error. (A real session ends with the first failed check: below.) */
 static void cheating_receivers_are_caught(void **state)
 {
     (void)state;
@@ -245,8 +245,8 @@ static void cheating_receivers_are_caught(void **state)
     }
 }
 
-/* A receiver has one guess: after a failed check the sender does nothing any more, good batch or
- * not. */
+/* A receiver has one guess: after a failed check the sender accepts nothing more, not even a valid
+ * batch. */
 static void a_failed_check_is_the_end(void **state)
 {
     (void)state;
@@ -321,7 +321,7 @@ static void paths_agree(void **state)
     free(rows[1]);
 }
 
-/* A tree at once gives what its leaves' key streams add up to. */
+/* Expanding a whole tree gives the sum of its leaves' key streams. */
 static void kernels_tree(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Base OTs against a peer whose points are none: the real group, of which fuzz harnesses have a toy. */
+/* Base OTs against a peer with invalid points, in the real group (fuzz harnesses use a toy
+ * group). */
 #include "support/check.h"
 
 #include "base/buf.h"
@@ -33,7 +34,7 @@ static const uint8_t base_point[POINT] = { 0xe2, 0xf2, 0xae, 0x0a, 0x6a, 0xbc, 0
                                            0x58, 0xe3, 0x0b, 0x6a, 0xa5, 0x82, 0xdd, 0x8d,
                                            0xb6, 0xa6, 0x59, 0x45, 0xe0, 0x8d, 0x2d, 0x76 };
 
-/* One message of n points, base points but for number `at`, which is `bad`. */
+/* One message of n points: all base points except number `at`, which is `bad`. */
 static void message(sefl_buf *out, uint32_t kind, size_t n, size_t at, const uint8_t *bad)
 {
     buf_reset(out);

@@ -1,6 +1,6 @@
-/* Noise in shares: the two sides' numbers add up to the sampler's law, each alone is uniform; a
- * message of AS that was changed ends the session at CSP, one of CSP's never makes AS say
- * anything. */
+/* Noise shares: the sum of both sides has the sampler's law, each side alone is uniform; a
+ * changed message from AS ends the session at CSP, a changed message from CSP never makes AS
+ * send anything. */
 #include "unit/mpc/shares_pair.h"
 
 #include "base/ct.h"
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* An AS that goes on though CSP has got other messages than it has made itself. */
+/* An AS that continues although CSP received other messages than AS made. */
 static _Thread_local bool stubborn;
 
 static int close_cmp(const void *a, const void *b, size_t n)
@@ -82,9 +82,9 @@ static void law(void **state)
     }
 }
 
-/* Each message of AS with a bit changed: CSP refuses, with zeros for values, or the noise is
- * what it should be: the change was where CSP does not look (the half of an OT that it has not
- * chosen). */
+/* Each message of AS with a bit changed: CSP refuses, with zeros for values, or the noise is what
+ * it should be: the change was in a part that CSP does not read (the half of an OT that it did not
+ * choose). */
 static void as_lies(void **state)
 {
     (void)state;
@@ -125,7 +125,8 @@ static void as_lies(void **state)
             two_clear(&t);
         }
     for (size_t nth = 1; nth <= messages; nth++)
-        assert_true(nth == 3 || accepted[nth] == 0); /* trees alone have halves that nobody reads */
+        assert_true(nth == 3 ||
+                    accepted[nth] == 0); /* only trees have halves that CSP does not read */
     CHECK_OK(law_pmf(&sampler_g44, pmf));
     for (int j = 0; j < 124; j++)
         want[j] = n * (double)pmf[j] * 0x1p-34;
@@ -135,7 +136,7 @@ static void as_lies(void **state)
     two_clear(&good);
 }
 
-/* Another kind, index or length than CSP waits for, at any of AS's messages: the session ends there. */
+/* A kind, index or length that CSP does not expect, at any of AS's messages, ends the session. */
 static void as_says_something_else(void **state)
 {
     (void)state;
@@ -159,8 +160,8 @@ static void as_says_something_else(void **state)
     two_clear(&good);
 }
 
-/* A table or row that changes on its way: AS says nothing about it before CSP has signed, then that
- * what CSP signs is not what passed. */
+/* A table or row that changes in transit: AS sends nothing about it before CSP has signed, then
+ * reports that CSP signed something else. */
 static void csp_lies(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void params(void **state)
     two_clear(&t);
 }
 
-/* The row itself, for every colour and value, all lanes: shares add up to 2^e times the value. */
+/* The row itself, for every colour, value and lane: the shares add up to 2^e times the value. */
 static void rows(void **state)
 {
     (void)state;
@@ -265,10 +266,10 @@ static void rows(void **state)
     circuit_free(c);
 }
 
-/* What a malicious evaluator aims at when it makes its own OT trees: labels of one wire in two
- * lanes that differ by what the lanes mix in. With the lane's number both lanes hash alike, and two
- * rows of the table differ by delta, read off and used; with lane keys, drawn after the labels are
- * fixed, they do not. */
+/* The goal of a malicious evaluator that makes its own OT trees: labels of one wire in two lanes
+ * that differ by what the lanes mix in. With the lane number both lanes hash alike, and two rows of
+ * the table differ by delta, which it can read; with lane keys, drawn after the labels are fixed,
+ * they do not. */
 static void chosen_labels(void **state)
 {
     (void)state;
@@ -308,7 +309,7 @@ static void chosen_labels(void **state)
             assert_int_equal(read, 0);
         else
             assert_true(read > runs / 4 &&
-                        read < 3 * runs / 4); /* odds 1/2: colours of the other wire */
+                        read < 3 * runs / 4); /* probability 1/2: colours of the other wire */
     }
     circuit_free(c);
 }

@@ -1,10 +1,10 @@
-/* An AS that makes its own OT trees, and tries their roots.
+/* An AS that makes its own OT trees and searches for roots.
  *
  * It wants the labels of one AND input in two lanes of a block to differ by what those lanes mix
- * into the hash. Each tree decides four bits of a label, so 16 roots a tree are enough, and every
- * message is that of an honest AS with those roots: no check sees anything. When a lane mixes in
- * its number, the two rows of the gate then differ by Delta, or by nothing, with even odds. Lane
- * keys, drawn when the labels are fixed, end this. */
+ * into the hash. Each tree decides four bits of a label, so 16 roots per tree are enough, and every
+ * message is that of an honest AS with those roots: no check detects anything. If a lane mixes in
+ * its number, the two rows of the gate then differ by Delta or by nothing, each with probability
+ * 1/2. Lane keys, drawn when the labels are fixed, prevent this. */
 #include "unit/mpc/shares_pair.h"
 
 #include "base/sha256.h"
@@ -18,14 +18,14 @@ enum { LANE = 1, OTHER = 3, TREES = 32, LEAVES = 16 };
 static bool lane_keys; /* of the next session */
 static gc_label true_delta;
 
-/* The order in which CSP does things in one session. */
+/* The order of CSP's steps in one session. */
 static struct {
     size_t checks, draws; /* OT checks that passed; lane keys drawn */
     bool too_early;       /* keys were drawn before the chunk's check had passed */
     gc_label key[8][GC_LANES];
 } order;
 
-/* ---- CSP, as it is but for the lanes ---- */
+/* ---- CSP, unchanged except for the lanes ---- */
 
 static void hook_lanes(gc *g, const gc_label kappa[GC_LANES])
 {
@@ -90,8 +90,8 @@ static void node_hash(uint8_t out[32], const char *domain, unsigned level, unsig
     sha256_end(&h, out);
 }
 
-/* The four bits that this tree gives to the label of a coin in batch 0, all leaves' streams at
- * hand. */
+/* The four bits that this tree contributes to the label of a coin in batch 0, given all leaves'
+ * streams. */
 static unsigned nibble(uint8_t stream[LEAVES][1024], size_t transfer)
 {
     unsigned v = 0;
@@ -156,7 +156,7 @@ static sefl_status hook_evaluate(gc *e, gc_label *out, const uint8_t *tables, si
     if (first == 0) {
         const gc_label *tg = (const gc_label *)(tables + me.gate * GC_LANES * GC_AND_BYTES);
         gc_label a = { { 0, 0 } };
-        for (unsigned w = 0; w < 64; w++) /* the labels are as it wanted them */
+        for (unsigned w = 0; w < 64; w++) /* the labels are as AS wants them */
             for (int i = 0; me.coins >> w & 1 && i < 2; i++) {
                 a.w[i] ^= in[w * GC_LANES + LANE].w[i] ^ in[w * GC_LANES + OTHER].w[i];
             }
@@ -236,7 +236,7 @@ static void trees(void **state)
             me = (attacker){ 0 };
             find_gate(&me);
             two_run(&t, &p, i + 1000u * (unsigned)keys);
-            CHECK_OK(t.csp.st); /* no check has seen anything */
+            CHECK_OK(t.csp.st); /* no check detected anything */
             CHECK_OK(t.as.st);
             assert_int_equal(me.tree, TREES);
             assert_true(me.tries > TREES);
@@ -256,7 +256,7 @@ static void trees(void **state)
     me = (attacker){ 0 };
 }
 
-/* Each chunk has keys of its own, drawn when its labels are fixed; after a check that fails there are
+/* Each chunk has its own keys, drawn when its labels are fixed; after a failed check there are
  * none. */
 static void keys_after_check(void **state)
 {

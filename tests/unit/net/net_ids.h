@@ -1,4 +1,4 @@
-/* net_ids: the identities that tests of net use, made in the test's folder. Header only. */
+/* net_ids: the identities for tests of net, created in the test's folder. Header only. */
 #ifndef NET_IDS_H
 #define NET_IDS_H
 

@@ -1,4 +1,4 @@
-/* net_raw: a blocking TLS client that sends whatever a test likes. Header only. */
+/* net_raw: a blocking TLS client that sends arbitrary bytes. Header only. */
 #ifndef NET_RAW_H
 #define NET_RAW_H
 

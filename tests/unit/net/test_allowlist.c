@@ -1,5 +1,6 @@
-/* Who gets in: every kind of wrong certificate at every kind of path, before a byte of a body is read;
- * revocation while connections are open; certificates of an organisation's own CA; enrolment's path. */
+/* Admission: every kind of wrong certificate is refused on every path before a byte of a body is
+ * read; revocation while connections are open; certificates of an organisation's own CA; the
+ * enrolment path. */
 #include "net_ids.h"
 #include "net_raw.h"
 
@@ -109,7 +110,7 @@ static void set_member(const char *name, trust_state state)
     CHECK_OK(trust_member_put(list, &m));
 }
 
-/* The server gets a list of its own, as if read from a file. */
+/* The server gets its own list, as if read from a file. */
 static allowlist *snapshot(void)
 {
     sefl_buf b = { 0 };
@@ -130,7 +131,7 @@ static void apply(void)
     allowlist_free(g);
 }
 
-/* ---- certificates that x509_make does not make ------------------------------------------------ */
+/* ---- certificates that x509_make cannot create ----------------------------------------------- */
 
 static gnutls_x509_privkey_t read_key(const char *name)
 {
@@ -147,7 +148,8 @@ static gnutls_x509_privkey_t read_key(const char *name)
     return key;
 }
 
-/* As an organisation's CA would: units of its own (raw: as DER). bits != 0: an RSA key of so many. */
+/* As an organisation's CA would, with its own units (raw: as DER). bits != 0: an RSA key of this
+ * size. */
 static void org_cert_of(const char *name, sefl_span unit, unsigned raw, const char *ca,
                         unsigned bits)
 {
@@ -208,7 +210,7 @@ static int setup(void **state)
     net_cert("revoked", "client", NULL, "ca");
     net_cert("unlisted", "client", NULL, "ca");
     net_cert("stranger", "client", NULL, "foreign");
-    net_cert("sybil", "client", NULL, "csp-ca"); /* CSP's CA makes no clients */
+    net_cert("sybil", "client", NULL, "csp-ca"); /* CSP's CA cannot create clients */
     net_cert("wrong", "csp", "127.0.0.1", "ca");
     net_cert("server", "aggregator", "127.0.0.1", "ca");
     net_cert_at("old", "client", NULL, "ca", now - 20 * 86400, 10);
@@ -266,7 +268,7 @@ static void open_as(raw_tls *c, const char *name)
     assert_int_equal(raw_open(c, https_server_port(server), name ? cert : NULL, key, NULL), 0);
 }
 
-/* Headers alone, which announce a body that is never sent. */
+/* Only headers, which announce a body that is never sent. */
 static const char *knock(const char *name, const char *line)
 {
     static char answer[4096];
@@ -309,7 +311,7 @@ static void refusals(void **state)
             const char *answer = knock(wrong_ones[i].name, lines[j]);
             if (!strstr(answer, " 403 "))
                 fail_msg("%s, %s: %s", wrong_ones[i].name, lines[j], answer);
-            assert_int_equal(begun, before); /* the handler never hears of it */
+            assert_int_equal(begun, before); /* the handler is never called */
             if (told[wrong_ones[i].code] != counted + 1)
                 fail_msg("%s: not counted as %s", wrong_ones[i].name,
                          x509_verdict_text(wrong_ones[i].code));
@@ -317,7 +319,7 @@ static void refusals(void **state)
     assert_int_equal(body_bytes, 0);
 }
 
-/* The answer does not tell which of them it was. */
+/* The answer does not reveal which of them it was. */
 static void generic(void **state)
 {
     char first[4096] = "";
@@ -362,14 +364,14 @@ static const char *digits(const char *field, const char *name)
     return out;
 }
 
-/* Whoever a CA vouches for, and is refused: what the log says is enough to revoke it, or its CA. */
+/* A refused peer that a CA vouches for: the log has enough to revoke the peer or its CA. */
 static void said_who(void **state)
 {
     (void)state;
     raw_tls c;
     char answer[4096];
     static const char big[] = "PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n";
-    usleep(1100000); /* lines of the tests before are forgotten */
+    usleep(1100000); /* ignores the lines of earlier tests */
     for (size_t i = 0; i < sizeof wrong_ones / sizeof *wrong_ones; i++)
         if (wrong_ones[i].name && strcmp(wrong_ones[i].name, "weak") != 0) {
             knock(wrong_ones[i].name, "GET /a");
@@ -378,7 +380,7 @@ static void said_who(void **state)
         }
     char issuer[100];
     snprintf(issuer, sizeof issuer, "%s", digits("issuer", "ca"));
-    assert_true(lines_with(digits("key", "old"), issuer) > 0); /* though its chain is not good */
+    assert_true(lines_with(digits("key", "old"), issuer) > 0); /* although its chain is invalid */
     assert_true(lines_with(digits("key", "early"), issuer) > 0);
     open_as(&c, "doctor");
     assert_true(raw_send(&c, big, sizeof big - 1));
@@ -389,7 +391,8 @@ static void said_who(void **state)
     assert_int_equal(lines_with("\"reason\":\"body_too_large\"", digits("issuer", "org")), 1);
 }
 
-/* A flood of strangers hides nobody whom a CA vouches for; how much was left out is said. */
+/* A flood of strangers does not hide peers that a CA vouches for; the log reports how many lines
+ * were dropped. */
 static void flood_of_strangers(void **state)
 {
     (void)state;
@@ -403,7 +406,7 @@ static void flood_of_strangers(void **state)
     assert_true(lines_with("more refused", "\"known\":0") > 0);
 }
 
-/* Nor does one member hide another, of the same CA. */
+/* Nor does one member hide another of the same CA. */
 static void flood_of_a_member(void **state)
 {
     (void)state;
@@ -433,12 +436,12 @@ static void good_ones(void **state)
     open_as(&c, "good");
     ask(&c, "/", "hello good client");
     raw_close(&c);
-    open_as(&c, "doctor"); /* no mark of ours: its unit gives it the role */
+    open_as(&c, "doctor"); /* no SEFL mark: its unit gives it the role */
     ask(&c, "/", "hello doctor client");
     raw_close(&c);
 }
 
-/* Does it get in where this is the unit agreed on with its CA? */
+/* True if it is admitted when this is the unit agreed on with its CA. */
 static void with_unit(const char *name, const char *unit, bool in)
 {
     uint8_t key[32];
@@ -451,7 +454,7 @@ static void with_unit(const char *name, const char *unit, bool in)
     raw_close(&c);
 }
 
-/* Units are compared as they stand in the certificate, whatever a text form would escape. */
+/* Units are compared as they are in the certificate, without the escapes of a text form. */
 static void units(void **state)
 {
     static const char *const odd[] = {
@@ -501,7 +504,7 @@ static void units(void **state)
     with_unit("number", "R,", false);
     org_cert_of("beyond", span_of(beyond, sizeof beyond), 1, "org", 0);
     with_unit("beyond", "R,", false);
-    /* our mark counts where no unit was agreed on, and never for another role */
+    /* the SEFL mark counts if no unit was agreed on, and never for another role */
     with_unit("marked", "", true);
     with_unit("marked", "*", true);
     with_unit("marked", "sefl client", true);
@@ -525,7 +528,7 @@ static void open_path(void **state)
     raw_read(&c, answer, sizeof answer, "certificate");
     assert_non_null(strstr(answer, "took 5 of no certificate"));
     raw_close(&c);
-    /* one request a connection: else one stranger asks ten thousand times a second */
+    /* one request per connection: otherwise one stranger asks ten thousand times per second */
     open_as(&c, NULL);
     assert_true(raw_send(&c, text, strlen(text)));
     raw_read(&c, answer, sizeof answer, "certificate");
@@ -584,7 +587,7 @@ static void revocation(void **state)
     assert_true(t1.tv_sec - t0.tv_sec < 4); /* closed, not timed out */
     assert_int_equal(told[X509_WITHDRAWN], counted + 3);
     assert_int_equal(body_bytes, 4);
-    ask(&other, "/", "hello other"); /* nobody else is disturbed */
+    ask(&other, "/", "hello other"); /* nobody else is affected */
     assert_non_null(strstr(knock("good", "PUT /a"), " 403 "));
     raw_close(&idle), raw_close(&parked), raw_close(&sending), raw_close(&other);
     for (int i = 0; i < 400 && dropped != begun; i++)
@@ -598,7 +601,7 @@ static void revocation(void **state)
     raw_close(&idle);
 }
 
-/* An issuer that is trusted no longer takes its people with it. */
+/* Revoking an issuer revokes the peers that it vouches for. */
 static void issuer_revoked(void **state)
 {
     raw_tls doctor, other;
@@ -670,7 +673,7 @@ static void requests(void **state)
     CHECK_OK(x509_issue(&cert, &s, buf_span(&der), (sefl_span){ 0 }, ca, ca_key));
     CHECK_OK(x509_info_read(&info, buf_span(&cert), NULL));
     assert_memory_equal(info.fingerprint, key, 32);
-    assert_string_equal(info.name, "site-1"); /* what the CA says, not what was asked for */
+    assert_string_equal(info.name, "site-1"); /* the CA's name, not the requested one */
     assert_string_equal(info.role, "client");
     assert_false(info.is_ca);
     for (size_t i = 0; i < der.n; i++) { /* every changed byte breaks its form or its signature */
@@ -724,7 +727,7 @@ static void streams(void **state)
     close(s.fd);
 }
 
-/* A client without a certificate knows the server's key, and tells nothing to anybody else. */
+/* A client without a certificate knows the server's key, and sends nothing to anybody else. */
 static void pinned(void **state)
 {
     https_client *c;
@@ -764,8 +767,8 @@ static unsigned status_of(raw_tls *c, const char *path)
     return strncmp(answer, "HTTP/1.1 ", 9) == 0 ? (unsigned)strtoul(answer + 9, NULL, 10) : 0;
 }
 
-/* A CA whose members are not listed has so many connections, under however many names; others do not feel it, nor
- * do those of its clients that the list has as members. */
+/* A CA whose members are not listed has a connection limit, for any number of names; it does not
+ * affect others, nor those of its clients that the list has as members. */
 static void places_of_an_issuer(void **state)
 {
     (void)state;
@@ -790,7 +793,7 @@ static void places_of_an_issuer(void **state)
         raw_close(&c[i]);
     for (int i = 0; i < 5; i++)
         raw_close(&other[i]);
-    for (int i = 0; i < 500; i++) { /* and its places are free again */
+    for (int i = 0; i < 500; i++) { /* and its connections are free again */
         open_as(&c[0], "nurse");
         unsigned status = status_of(&c[0], "/a");
         raw_close(&c[0]);
@@ -801,7 +804,8 @@ static void places_of_an_issuer(void **state)
     fail_msg("an issuer's places are not given back");
 }
 
-/* Who goes away while its request is parked is noticed, with a good-bye and without. */
+/* The server detects a peer that leaves while its request is parked, with or without an orderly
+ * close. */
 static void parked_and_gone(void **state)
 {
     (void)state;

@@ -20,17 +20,17 @@ static void bursts_and_rates(void **state)
     for (int i = 0; i < 5; i++)
         assert_true(buckets_take(b, a, 1, 1000));
     assert_false(buckets_take(b, a, 1, 1000));
-    assert_true(buckets_take(b, c, 5, 1000)); /* another one's is full */
+    assert_true(buckets_take(b, c, 5, 1000)); /* another peer's bucket is full */
     assert_false(buckets_take(b, a, 1, 1499));
-    assert_true(buckets_take(b, a, 1, 1501));         /* a refusal takes nothing */
-    assert_false(buckets_take(b, a, 1, 1500));        /* a clock that goes back gives nothing */
+    assert_true(buckets_take(b, a, 1, 1501));         /* a refusal uses no tokens */
+    assert_false(buckets_take(b, a, 1, 1500));        /* a clock that goes back adds no tokens */
     assert_false(buckets_take(b, a, 5.5, 100000000)); /* never more than the burst */
     assert_true(buckets_take(b, a, 5, 100000000));
     buckets_free(b);
     CHECK_STATUS(buckets_new(&b, &(buckets_rule){ 0 }), SEFL_EINVAL);
 }
 
-/* Keys without end: no more memory, and who is at work keeps its bucket. */
+/* Unlimited keys: memory stays constant, and active peers keep their buckets. */
 static void many_keys(void **state)
 {
     (void)state;

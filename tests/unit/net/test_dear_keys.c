@@ -1,6 +1,6 @@
-/* Whoever dials chooses the key that its signature is checked with. An RSA key with a long modulus and a
- * long exponent costs the attacker nothing (it need not even be one: any two numbers do) and whoever
- * checks it seconds to hours: it is refused before GnuTLS computes with it, with a reason. */
+/* A connecting peer chooses the key that verifies its signature. An RSA key with a long modulus and
+ * a long exponent costs the attacker nothing (any two numbers will do) and costs the verifier
+ * seconds to hours: it is refused, with a reason, before GnuTLS computes with it. */
 #include "net_ids.h"
 #include "net_raw.h"
 
@@ -19,7 +19,8 @@ static unsigned key_bytes;
 static gnutls_pcert_st shown;
 static gnutls_privkey_t signer;
 
-/* ---- a key that is none, in a certificate of a good CA ------------------------------------------ */
+/* ---- an invalid key in a certificate of a valid CA
+ * -------------------------------------------- */
 
 static gnutls_pubkey_t dear_key(unsigned bits, unsigned exponent_bits)
 {
@@ -93,7 +94,7 @@ static int offer(gnutls_session_t s, const struct gnutls_cert_retr_st *info,
     return 0;
 }
 
-/* Dials, shows it, and waits until it is thrown out. */
+/* Connects, presents it, and waits until the server closes the connection. */
 static void dial(uint16_t port)
 {
     raw_tls c = { .fd = raw_connect(port) };
@@ -109,7 +110,7 @@ static void dial(uint16_t port)
     do
         rc = gnutls_handshake(c.s);
     while (rc < 0 && !gnutls_error_is_fatal(rc));
-    assert_int_equal(rc, 0); /* the client's side is done before it is judged */
+    assert_int_equal(rc, 0); /* the client's side finishes before the server verifies it */
     assert_int_equal(raw_read(&c, answer, sizeof answer, NULL), 0);
     raw_close(&c);
 }
@@ -136,15 +137,16 @@ static int tear_down(void **state)
     return folder_remove(state);
 }
 
-/* ---- doors ------------------------------------------------------------------------------------ */
+/* ---- the servers
+ * ------------------------------------------------------------------------------ */
 
 static const struct {
     unsigned bits, exponent;
     const char *why;
 } cases[] = {
-    { 4096, 4096, "key of 4096 bits, exponent of 4096" },
-    { 2048, 64, "key of 2048 bits, exponent of 64" },
-    { MOST * 8, 16, "key of 16384 bits, exponent of 16" },
+    { 4096, 4096, "key of 4096 bits, exponent of 4096 bits" },
+    { 2048, 64, "key of 2048 bits, exponent of 64 bits" },
+    { MOST * 8, 16, "key of 16384 bits, exponent of 16 bits" },
 };
 
 static atomic_int told;

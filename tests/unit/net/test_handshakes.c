@@ -26,7 +26,7 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* A connection from 127.0.0.LAST that says nothing. */
+/* A silent connection from 127.0.0.LAST. */
 static int stranger(unsigned last)
 {
     struct sockaddr_in a = { .sin_family = AF_INET };
@@ -46,7 +46,7 @@ static bool was_cut(int fd)
     return n == 0 || (n < 0 && errno == ECONNRESET);
 }
 
-/* The awaited one, in a thread: dials and waits for a byte. */
+/* The expected peer, in a thread: connects and waits for a byte. */
 typedef struct awaited {
     sefl_status st;
     const char *protocol; /* NULL: it names none */
@@ -82,7 +82,7 @@ static void is_let_in(awaited *a, tls *t)
     tls_close(t);
 }
 
-/* Calls until somebody is let in. */
+/* Calls until a peer is admitted. */
 static tls *next(handshakes *p)
 {
     tls *t = NULL;
@@ -98,7 +98,7 @@ static bool somebody_dials(int wait_ms)
     return poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, wait_ms) == 1;
 }
 
-/* Calls until all have been taken in; how often there was news. */
+/* Calls until all have been accepted; returns the number of events. */
 static unsigned all_news(handshakes *p)
 {
     tls *t;
@@ -124,7 +124,7 @@ static void callers_are_not_kept(void **state)
     assert_in_range(now_ms() - before, 55, MS / 2); /* it does not wait for the stranger */
     dials(&a);
     is_let_in(&a, next(p));
-    assert_false(was_cut(fd)); /* it has its time */
+    assert_false(was_cut(fd)); /* it has time left */
     handshakes_free(p);
     assert_true(was_cut(fd));
     close(fd);
@@ -140,14 +140,14 @@ static void handshakes_outlive_calls(void **state)
     CHECK_OK(handshakes_new(&p, listener));
     dials(&a);
     for (uint64_t end = now_ms() + MS; !t && now_ms() < end; calls++)
-        (void)!handshakes_accept(&t, p, csp, &want_as, 0, &slow); /* one step at the most */
+        (void)!handshakes_accept(&t, p, csp, &want_as, 0, &slow); /* at most one step */
     assert_non_null(t);
     assert_in_range(calls, 3, UINT_MAX);
     is_let_in(&a, t);
     handshakes_free(p);
 }
 
-/* Who came under another rule is judged by the present one. */
+/* A peer that connected under an earlier rule is verified by the current one. */
 static void the_present_rule_counts(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void floods_push_out_themselves(void **state)
     close(other);
 }
 
-/* Many addresses with one place each: the oldest goes. */
+/* Many addresses with one connection each: the oldest is replaced. */
 static void among_equals_the_oldest_goes(void **state)
 {
     (void)state;
@@ -219,7 +219,8 @@ static void among_equals_the_oldest_goes(void **state)
         close(fd[i]);
 }
 
-/* The newcomer counts as well: he pushes out his own before another address' only one. */
+/* The new connection counts too: it replaces one from its own address before another address' only
+ * one. */
 static void a_newcomer_counts(void **state)
 {
     (void)state;
@@ -240,7 +241,7 @@ static void a_newcomer_counts(void **state)
 
 static atomic_bool flood_on;
 
-/* 200 silent ones a second, each kept for a second. */
+/* 200 silent connections per second, each kept for a second. */
 static void *flood(void *arg)
 {
     int fd[200];
@@ -280,7 +281,7 @@ static void floods_keep_nobody_out(void **state)
     handshakes_free(p);
 }
 
-/* No descriptor for a newcomer: said at once, and who is there gets on. */
+/* No file descriptor for a new connection: reported at once, and existing connections continue. */
 static void no_room_keeps_nobody_back(void **state)
 {
     (void)state;
@@ -291,7 +292,7 @@ static void no_room_keeps_nobody_back(void **state)
     struct rlimit had;
     int fill[LIMIT], n = 0;
     CHECK_OK(handshakes_new(&p, listener));
-    all_news(p); /* whoever is left of other tests */
+    all_news(p); /* connections left from other tests */
     dials(&a);
     assert_true(somebody_dials(MS));
     sefl_status st;
@@ -317,7 +318,7 @@ static void no_room_keeps_nobody_back(void **state)
     handshakes_free(p);
 }
 
-/* Two kinds of stream at one port, side by side; a peer without a name is refused. */
+/* Two kinds of stream on one port; a peer without a protocol name is refused. */
 static void streams_are_told_apart(void **state)
 {
     (void)state;

@@ -148,9 +148,9 @@ static void downloads(void **state)
         size_t have;
         uint64_t want_received;
     } t[] = {
-        { NULL, 0, BIG },       { "v1", 1000000, BIG - 1000000 }, /* goes on */
-        { "v0", 1000000, BIG }, { NULL, 1000000, BIG },           /* of another, of which? */
-        { "v1", 0, BIG },       { "v1", BIG + 5, BIG },           /* longer than the file: 416 */
+        { NULL, 0, BIG },       { "v1", 1000000, BIG - 1000000 }, /* continues */
+        { "v0", 1000000, BIG }, { NULL, 1000000, BIG }, /* of another file; of an unknown one */
+        { "v1", 0, BIG },       { "v1", BIG + 5, BIG }, /* longer than the file: 416 */
         { "v1", BIG, BIG },
     };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
@@ -183,7 +183,7 @@ static void downloads(void **state)
     assert_memory_equal(r.body.p, "nothing here\n", 13);
     https_reply_clear(&r);
     assert_int_equal(access(to, F_OK), -1);
-    /* the disk is full: said, and the next attempt is fine */
+    /* the disk is full: reported, and the next attempt succeeds */
     TEST_FAULTS(FAULT_WRITE,
                 (st = https_get_file(c, "/file", to, BIG, NULL, &r), https_reply_clear(&r)),
                 (void)0);
@@ -252,7 +252,7 @@ static void uploads(void **state)
     https_client_free(c);
 }
 
-/* The lines for every request are in every kind of request, with headers of its own or without. */
+/* The common header lines are in every kind of request, with or without its own headers. */
 static void lines_for_every_request(void **state)
 {
     (void)state;
@@ -318,7 +318,7 @@ static void waits(void **state)
     https_client_free(c);
 }
 
-/* A server that answers at once, and then sends its body drop by drop. */
+/* A server that answers at once, and then sends its body very slowly. */
 static void *drip(void *arg)
 {
     const int *fd = arg;
@@ -359,21 +359,22 @@ static void drops_are_not_waited_for(void **state)
     uint64_t began = now_ms();
     CHECK_STATUS(https_get(c, "/slow", 100000, 0, &r), SEFL_ETIMEOUT);
     assert_in_range(now_ms() - began, 1900, 15000);
-    assert_non_null(strstr(sefl_last_error(), "slower than 1024 bytes a second"));
+    assert_non_null(strstr(sefl_last_error(), "slower than 1024 bytes per second"));
     https_reply_clear(&r);
     https_client_free(c);
     pthread_join(t, NULL);
     close(fd);
 }
 
-/* What is dialled is judged before the request leaves. */
+/* The server is verified before the request leaves. */
 static void servers_are_judged(void **state)
 {
     (void)state;
     static const struct {
         const char *name, *role, *hosts, *ca, *trust, *word;
     } t[] = {
-        { "s-role", "csp", "127.0.0.1", "ca-as", "ca-as", "role \"csp\" where \"aggregator\"" },
+        { "s-role", "csp", "127.0.0.1", "ca-as", "ca-as",
+          "role \"csp\" instead of \"aggregator\"" },
         { "s-host", "aggregator", "192.0.2.1,as.example", "ca-as", "ca-as", "127.0.0.1" },
         { "s-foreign", "aggregator", "127.0.0.1", "ca-foreign", "ca-as", "certificate" },
         { "s-old", "aggregator", "127.0.0.1", "ca-as", "ca-as", "expir" },
@@ -425,7 +426,7 @@ static void nobody_there(void **state)
     https_reply r;
     int fd;
     uint16_t p;
-    CHECK_OK(tls_listen(&fd, "::1", 0, &p)); /* takes connections, says nothing */
+    CHECK_OK(tls_listen(&fd, "::1", 0, &p)); /* accepts connections, sends nothing */
     CHECK_OK(https_client_new(
         &c, &(https_client_config){ .host = "::1", .port = p, .id = client, .connect_ms = 200 }));
     CHECK_STATUS(https_get(c, "/hello", 100, 0, &r), SEFL_ETIMEOUT);
@@ -449,9 +450,9 @@ static void nobody_there(void **state)
     TEST_FAULTS(FAULT_ALLOC, st = https_client_new(&c, &good), https_client_free(c));
 }
 
-/* libcurl 7.88 refuses an option on a handle after a failed look-up: every later request would fail with
- * "A libcurl function was given a bad argument", also when the name is known again. The name has too long a
- * label, so that nobody is asked. */
+/* libcurl 7.88 refuses an option on a handle after a failed look-up: every later request would fail
+ * with "A libcurl function was given a bad argument", even if the name resolves again. The name has
+ * a label that is too long, so no server is asked. */
 static void a_name_that_is_not_found(void **state)
 {
     (void)state;
@@ -488,7 +489,7 @@ static void over_ipv6(void **state)
     https_server_stop(s);
 }
 
-/* ---- a small CONNECT proxy, which can cut ------------------------------------------------ */
+/* ---- a small CONNECT proxy that can cut connections --------------------------------------- */
 
 enum { FLOOD_MS = 8000 };
 
@@ -528,7 +529,7 @@ static void relay(proxy *x, int a, int b)
     }
 }
 
-/* Longer than any test waits, and not for ever: a client that does not leave shows as a late one. */
+/* Longer than any test waits, but not forever: a client that does not leave is detected as late. */
 static void flood(proxy *x, int a)
 {
     static const char bytes[1 << 14];
@@ -617,7 +618,7 @@ static void through_a_proxy(void **state)
         assert_int_equal(x.tunnels, 1 + from_environment);
     }
     assert_non_null(strstr(x.seen, "Proxy-Authorization: Basic"));
-    /* none at all, although the environment names one */
+    /* no proxy, although the environment names one */
     setenv("https_proxy", "http://127.0.0.1:1", 1);
     c = dial();
     CHECK_OK(https_get(c, "/hello", 100, 0, &r));
@@ -628,7 +629,7 @@ static void through_a_proxy(void **state)
     proxy_stop(&x);
 }
 
-/* A proxy whose refusal does not end: given up in time, and at once when asked to stop. */
+/* A proxy with an endless refusal: the client gives up in time, and at once when asked to stop. */
 static void a_proxy_that_floods(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What befalls requests before a handler has a say, or after it has answered: each refusal is
- * counted once, under its reason, and nothing else is. */
+/* Requests that are refused before the handler is called or after it has answered: each refusal is
+ * counted once, under its reason, and nothing else is counted. */
 #include "net_ids.h"
 #include "net_raw.h"
 
@@ -20,7 +20,7 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* ---- a server: GET answers, PUT takes a body and refuses it at its first byte ------------- */
+/* ---- a server: GET answers, PUT accepts a body and refuses it at its first byte ----------- */
 
 static sefl_status body(https_request *r, sefl_span bytes)
 {
@@ -72,7 +72,7 @@ static void put(raw_tls *c, const char *text)
     assert_true(raw_send(c, text, strlen(text)));
 }
 
-/* A good request on a connection that stays open. */
+/* A valid request on a connection that stays open. */
 static void ask(raw_tls *c)
 {
     put(c, good);
@@ -80,7 +80,7 @@ static void ask(raw_tls *c)
     assert_non_null(strstr(answer, " 200 "));
 }
 
-/* All counters but those of what went well. */
+/* All counters except those of successes. */
 static uint64_t refusals(void)
 {
     uint64_t sum = 0;
@@ -90,7 +90,7 @@ static uint64_t refusals(void)
     return sum;
 }
 
-/* The connection is over for the server a little after it is for us. */
+/* The server sees the end of the connection a little later than we do. */
 static void is_refused(https_event e, uint64_t times, const char *what)
 {
     for (int i = 0; i < 400 && https_server_count(server, e) < times; i++)
@@ -135,7 +135,7 @@ static void what_is_no_request(void **state)
     stop();
 }
 
-/* ... a head that does not end too, and one that comes in the same record as a good request. */
+/* ... an endless header too, and one that arrives in the same record as a valid request. */
 static void heads_without_end(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void heads_without_end(void **state)
     stop();
 }
 
-/* A peer that leaves in the middle of its next head, or is late with it. */
+/* A peer that leaves in the middle of its next header, or sends it late. */
 static void half_a_head(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void half_a_head(void **state)
     stop();
 }
 
-/* Whoever asks well, waits and goes, one way or another, is in no counter of refusals. */
+/* A peer with valid requests is never counted as refused, however it waits and leaves. */
 static void good_manners(void **state)
 {
     (void)state;
@@ -212,7 +212,8 @@ static void good_manners(void **state)
     stop();
 }
 
-/* A body that was answered in its middle. True: the peer was cut while it sent on, byte by byte. */
+/* A body that was answered in the middle. True: the server cut the peer while it continued to send,
+ * byte by byte. */
 static bool drips_and_is_cut(raw_tls *c, uint64_t *ms)
 {
     uint64_t began = now_ms();
@@ -245,7 +246,8 @@ static void after_an_early_answer(void **state)
         if (i == 2) /* silent */
             assert_int_equal(raw_read(&c, answer, sizeof answer, NULL), 0);
         raw_close(&c);
-        is_refused(HTTPS_EVENT_BODY_SLOW, (uint64_t)i, "after an answer"); /* 0: it went at once */
+        is_refused(HTTPS_EVENT_BODY_SLOW, (uint64_t)i,
+                   "after an answer"); /* 0: it closed at once */
     }
     stop();
 }

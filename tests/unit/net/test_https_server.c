@@ -391,14 +391,14 @@ static void a_body_that_fails(void **state)
              "PUT /put?fail=100000 HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
              sizeof body);
     assert_true(raw_send(&c, head, strlen(head)));
-    assert_true(raw_send(&c, body, 200000)); /* and no more: the answer is due now */
+    assert_true(raw_send(&c, body, 200000)); /* nothing more: the answer is due now */
     raw_read(&c, answer, sizeof answer, "ciphertext\n");
     raw_close(&c);
     has("HTTP/1.1 422");
     has("Connection: close\r\n");
     assert_string_equal(body_of(), "unit 3: not a ciphertext\n");
     assert_in_range(site.body_bytes - before, 100000, 100000 + 16384);
-    /* one that goes on sending is cut, and finds its answer if it looks */
+    /* a sender that continues is cut, and can still read its answer */
     before = site.body_bytes;
     with_client(&c);
     assert_true(raw_send(&c, head, strlen(head)));
@@ -406,7 +406,7 @@ static void a_body_that_fails(void **state)
     raw_read(&c, answer, sizeof answer, "ciphertext\n");
     raw_close(&c);
     assert_in_range(site.body_bytes - before, 100000, 100000 + 16384);
-    /* one that goes away */
+    /* a peer that leaves */
     int closed = site.ended_closed;
     with_client(&c);
     snprintf(head, sizeof head, "PUT /put HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\nabc");
@@ -485,7 +485,7 @@ static void fifty_at_once(void **state)
     settle();
 }
 
-/* ---- servers of their own ---------------------------------------------------------------- */
+/* ---- tests with separate servers ---------------------------------------------------------- */
 
 static sefl_log talk = { .fd = 2 };
 
@@ -512,7 +512,7 @@ static void limits_on_connections(void **state)
         with_client(&c[i]);
     assert_true(raw_open(&c[3], https_server_port(server), client_cert, client_key, NULL) != 0);
     raw_close(&c[3]);
-    /* they say nothing, or almost nothing, and are gone after idle_s */
+    /* they send nothing, or almost nothing, and are cut after idle_s */
     assert_true(raw_send(&c[0], "GET", 3));
     uint64_t began = now_ms();
     for (int i = 0; i < 3; i++) {
@@ -533,7 +533,7 @@ static unsigned status_line(raw_tls *c, const char *request)
     return strncmp(answer, "HTTP/1.1 ", 9) == 0 ? (unsigned)strtoul(answer + 9, NULL, 10) : 0;
 }
 
-/* What one client may have, whatever address it comes from. */
+/* Limits of one client, independent of its address. */
 static void limits_of_a_peer(void **state)
 {
     (void)state;
@@ -565,7 +565,7 @@ static void limits_of_a_peer(void **state)
     assert_in_range(refused_n, 5, 15); /* 20 at once, 2 were gone */
     assert_true(https_server_count(server, HTTPS_EVENT_PEER_RATE) >= refused_n);
     usleep(1200000);
-    /* bytes count as announced, before one of them is there */
+    /* announced bytes count before the first one arrives */
     const char *put = "PUT /put HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n";
     assert_true(raw_send(&c[0], put, strlen(put)));
     usleep(100000);
@@ -578,7 +578,7 @@ static void limits_of_a_peer(void **state)
     server = first;
 }
 
-/* Strangers fill their half: the oldest of them goes, a client gets in and stays. */
+/* Strangers fill their half: the oldest of them is cut, and a client is admitted and stays. */
 static void strangers_make_place(void **state)
 {
     (void)state;
@@ -609,7 +609,7 @@ static void strangers_make_place(void **state)
     raw_close(&c);
     https_server_stop(server);
     server = first;
-    /* and no more than so many new ones of one address */
+    /* and a limit on new connections from one address */
     k.connection_rate = 1, k.connections_max = 0;
     first = server;
     CHECK_OK(https_server_start(&server, &k));
@@ -648,7 +648,7 @@ static void slow_senders_are_cut(void **state)
     server = first;
 }
 
-/* Bytes that a handler works on again are a peer's like those it sends. */
+/* Bytes that a handler processes again count like bytes that the peer sends. */
 static void bytes_looked_at_again(void **state)
 {
     (void)state;
@@ -667,7 +667,7 @@ static void bytes_looked_at_again(void **state)
     server = first;
 }
 
-/* A handshake that stops half-way costs the server no time. */
+/* A handshake that stops halfway does not block the server. */
 static void half_a_handshake(void **state)
 {
     (void)state;
@@ -712,7 +712,7 @@ static void stopping_answers_what_is_parked(void **state)
     server = first;
 }
 
-/* Another list of CAs counts for open connections too. */
+/* A new list of CAs applies to open connections too. */
 static void another_identity(void **state)
 {
     (void)state;

@@ -65,7 +65,7 @@ static void paths(void **state)
     assert_false(https_path_check(span_of(text, HTTPS_PATH_MAX + 1)));
 }
 
-/* Every single character, after a slash: what strings of the C locale call printable, less two. */
+/* Every single character after a slash: the printable characters of the C locale, except two. */
 static void every_character(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void the_open_path(void **state)
     assert_false(https_is_open("POST", "/v1/enroll", NULL));
 }
 
-/* The first thing that is wrong is what is said: each head here has the next ones' faults too. */
+/* The first error is reported: each header here also has the errors of those after it. */
 static void the_order_of_a_head(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Plain HTTP for this machine: what it answers, and what it does with bad requests. */
+/* Plain HTTP on loopback: its answers, and how it handles bad requests. */
 #include "support/check.h"
 
 #include "net/local_http.h"
@@ -34,7 +34,7 @@ static local_http *start(pages_ctx *p)
     return h;
 }
 
-/* All that the server answers to these bytes until it closes; at most 15 s. */
+/* Everything that the server answers to these bytes until it closes; at most 15 s. */
 static const char *ask(const local_http *h, const char *bytes, size_t n)
 {
     static char got[4096];
@@ -44,7 +44,7 @@ static const char *ask(const local_http *h, const char *bytes, size_t n)
     for (size_t sent = 0; sent < n;) {
         ssize_t k = send(fd, bytes + sent, n - sent, MSG_NOSIGNAL);
         if (k <= 0)
-            break; /* it has heard enough */
+            break; /* it has read enough */
         sent += (size_t)k;
     }
     shutdown(fd, SHUT_WR);
@@ -71,7 +71,7 @@ static void answers(void **state)
     assert_non_null(strstr(got, "application/json"));
     assert_non_null(strstr(got, "\r\n\r\n{\"healthy\":true}\n"));
     p.status = 503;
-    got = say(h, "GET /healthz?verbose HTTP/1.0\r\n\r\n"); /* 1.0, and a query that nobody reads */
+    got = say(h, "GET /healthz?verbose HTTP/1.0\r\n\r\n"); /* 1.0, and a query that is ignored */
     assert_non_null(strstr(got, " 503 "));
     assert_non_null(strstr(got, "{\"healthy\":true}"));
     got = say(h, "HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -119,7 +119,7 @@ static void bad_requests(void **state)
     assert_null(strstr(ask(h, big, 1 << 20), " 200 "));
     free(big);
     unsigned made = p.made;
-    int held[40]; /* more than it has places for; they say nothing */
+    int held[40]; /* more silent connections than it accepts */
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         held[i] = raw_connect(local_http_port(h));
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
@@ -127,7 +127,7 @@ static void bad_requests(void **state)
             close(held[i]);
     const char *got = "";
     for (int i = 0; i < 100 && !strstr(got, " 200 ");
-         i++) /* as soon as it has seen that they left */
+         i++) /* as soon as it detects that they left */
         got = say(h, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_non_null(strstr(got, " 200 "));
     assert_int_equal(p.made, made + 1);
@@ -155,7 +155,7 @@ static void this_machine_alone(void **state)
         local_http_start(&(local_http *){ NULL }, &(local_http_config){ .address = "127.0.0.1",
                                                                         .port = local_http_port(h),
                                                                         .pages = pages }),
-        SEFL_EIO); /* the port is taken */
+        SEFL_EIO); /* the port is in use */
     local_http_stop(h);
     local_http_stop(NULL);
 }

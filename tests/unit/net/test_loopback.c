@@ -16,7 +16,7 @@ typedef struct peer {
     unsigned sum;
 } peer;
 
-/* Both ends send first and read afterwards: more than the kernel holds, less than the inbox. */
+/* Both ends send first and read afterwards: more than the kernel buffers, less than the inbox. */
 static sefl_status swap(channel *ch, uint8_t fill, unsigned *sum)
 {
     sefl_status st = SEFL_OK;
@@ -64,7 +64,7 @@ static void both_ends_may_send_at_once(void **state)
     close(fd);
 }
 
-/* Small and large sends in any mixture keep their order. */
+/* Small and large sends in any order arrive in that order. */
 static void *sends_of_all_sizes(void *arg)
 {
     peer *p = arg;

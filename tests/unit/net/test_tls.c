@@ -107,7 +107,7 @@ static void bad_files_are_refused(void **state)
     CHECK_STATUS(tls_id_read(&id, cert, folder_put("bad.key", "nonsense", 8), ca), SEFL_EPROTO);
     says("bad.key: not a PEM file");
     CHECK_STATUS(tls_id_read(&id, cert, cert, ca), SEFL_EPROTO); /* mixed up */
-    says("not a PEM file of the kind wanted here");
+    says("not a PEM file of the required kind");
     CHECK_STATUS(tls_id_read(&id, cert, key, folder_put("bad.ca", "nonsense", 8)), SEFL_EPROTO);
     says("bad.ca: not a PEM file");
     CHECK_STATUS(x509_info_file(&info, &pem, folder_path("bad.ca")), SEFL_EPROTO);
@@ -196,9 +196,9 @@ static void subjects_are_checked(void **state)
     unlink(cert), unlink(key);
 }
 
-/* ---- who gets in ------------------------------------------------------------------------- */
+/* ---- admission ---------------------------------------------------------------------------- */
 
-/* The listener (CSP) judges a dialler with this identity. */
+/* The listener (CSP) verifies a connecting peer with this identity. */
 static void refused_with(const char *name, const char *word)
 {
     tls_id *id = net_id(name, "ca-csp");
@@ -216,7 +216,7 @@ static void refused_with(const char *name, const char *word)
     tls_id_free(id);
 }
 
-/* What both ends call the stream; NULL names: not asked for. */
+/* The protocol name at both ends; NULL names: not negotiated. */
 static void protocols(const char *dialled, const char *first, const char *second,
                       const char *agreed)
 {
@@ -252,7 +252,7 @@ static void streams_have_names(void **state)
     protocols("lane", "link", NULL, NULL); /* not served here */
     protocols("links", "link", "lane", NULL);
     protocols(NULL, "link", "lane", NULL); /* a peer that names none */
-    protocols("link", NULL, NULL, NULL);   /* a listener that names none: the dialler goes */
+    protocols("link", NULL, NULL, NULL); /* a listener without a name: the connecting side leaves */
     protocols(NULL, NULL, NULL, "");
 }
 
@@ -311,8 +311,8 @@ static void diallers_are_judged(void **state)
     make_weak("short", GNUTLS_PK_RSA, 1024, GNUTLS_DIG_SHA256);
     make_weak("sha1", GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1),
               GNUTLS_DIG_SHA1);
-    refused_with("foreign", "not issued by a CA");
-    refused_with("a-client", "role \"client\" where \"aggregator\"");
+    refused_with("foreign", "not issued by a trusted CA");
+    refused_with("a-client", "role \"client\" instead of \"aggregator\"");
     refused_with("a-csp", "not for client authentication");
     refused_with("old", "has expired");
     refused_with("early", "valid from");
@@ -326,7 +326,8 @@ static void listeners_are_judged(void **state)
     static const struct {
         const char *name, *role, *hosts, *ca, *dial, *word;
     } c[] = {
-        { "l-foreign", "csp", "127.0.0.1", "ca-foreign", "127.0.0.1", "not issued by a CA" },
+        { "l-foreign", "csp", "127.0.0.1", "ca-foreign", "127.0.0.1",
+          "not issued by a trusted CA" },
         { "l-role", "aggregator", "127.0.0.1", "ca-csp", "127.0.0.1", "role \"aggregator\"" },
         { "l-use", "client", "127.0.0.1", "ca-csp", "127.0.0.1", "not for server" },
         { "l-host", "csp", "csp.example,192.0.2.1", "ca-csp", "127.0.0.1", "not for host" },
@@ -339,7 +340,7 @@ static void listeners_are_judged(void **state)
         tls *t;
         s.host = c[i].dial;
         dial_begin(&s);
-        /* it learns of it by an alert */
+        /* it learns this from an alert */
         CHECK_STATUS(tls_accept(&t, listener, id, &want_as, 3000, &quick), SEFL_EAUTH);
         pthread_join(s.thread, NULL);
         CHECK_STATUS(s.st, SEFL_EAUTH);
@@ -360,8 +361,8 @@ static void keys_can_be_pinned(void **state)
         sefl_status st = tls_accept(&t, listener, csp, &want_as, 3000, &quick);
         if (right) {
             CHECK_OK(st);
-            assert_string_equal(tls_peer_name(t), "as");
-            assert_memory_equal(tls_peer_fingerprint(t), tls_id_fingerprint(as), 32);
+            assert_string_equal(tls_peer_info(t)->name, "as");
+            assert_memory_equal(tls_peer_info(t)->fingerprint, tls_id_fingerprint(as), 32);
             CHECK_OK(channel_send(tls_channel(t), "x", 1));
             CHECK_OK(channel_flush(tls_channel(t)));
             tls_close(t);
@@ -373,7 +374,7 @@ static void keys_can_be_pinned(void **state)
     }
 }
 
-/* A client of GnuTLS' own: no certificate, or an old version. */
+/* A plain GnuTLS client: no certificate, or an old version. */
 typedef struct raw_client {
     const char *priority;
     const char *garbage;
@@ -441,7 +442,7 @@ static void strangers_are_refused(void **state)
     }
 }
 
-/* Twenty that say nothing, or half a word, and the one that is awaited. */
+/* Twenty silent or half-finished peers, and the expected one. */
 static void silent_strangers_block_nobody(void **state)
 {
     (void)state;
@@ -474,7 +475,7 @@ static void silent_strangers_block_nobody(void **state)
 
 /* ---- the stream -------------------------------------------------------------------------- */
 
-/* Both ends send first and read afterwards: more than the kernel holds, less than the inbox. */
+/* Both ends send first and read afterwards: more than the kernel buffers, less than the inbox. */
 static sefl_status swap(channel *ch, void *arg)
 {
     sefl_status st = SEFL_OK;
@@ -506,7 +507,7 @@ static void both_ends_may_send_at_once(void **state)
     tls_close(t);
 }
 
-/* Small and large sends in any mixture keep their order. */
+/* Small and large sends in any order arrive in that order. */
 static sefl_status sends_of_all_sizes(channel *ch, void *arg)
 {
     size_t *total = arg;
@@ -579,7 +580,7 @@ static void silence_and_closing_end_a_wait(void **state)
     CHECK_STATUS(s.st, SEFL_ECLOSED);
 }
 
-/* A peer that takes nothing: the send ends too. */
+/* A peer that reads nothing: the send ends too. */
 static sefl_status sleep_a_while(channel *ch, void *arg)
 {
     (void)ch;
@@ -605,7 +606,7 @@ static void a_peer_that_takes_nothing(void **state)
     free(p);
 }
 
-/* Computes for as long as the arg says, in ms, then answers one byte. */
+/* Computes for arg milliseconds, then answers one byte. */
 static sefl_status answer_late(channel *ch, void *arg)
 {
     uint8_t x;
@@ -616,8 +617,8 @@ static sefl_status answer_late(channel *ch, void *arg)
     return st == SEFL_OK ? channel_flush(ch) : st;
 }
 
-/* A peer that computes sends heartbeats, so it may take longer than silence may last, but not for ever. A
- * link that carries nothing is noticed. */
+/* A computing peer sends heartbeats, so it may take longer than the silence limit, but not forever.
+ * A link that carries nothing is detected. */
 static void a_silent_link_is_no_slow_peer(void **state)
 {
     (void)state;
@@ -628,8 +629,9 @@ static void a_silent_link_is_no_slow_peer(void **state)
         sefl_status st;
         const char *why;
     } t[] = { { "slow", SILENT, SILENT * 3 / 2, 20000, SEFL_OK, "" },
-              { "silent", 0, SILENT * 3 / 2, 20000, SEFL_ETIMEOUT, "peer silent for 600 ms" },
-              { "too slow", SILENT, 2 * SILENT, SILENT * 3 / 2, SEFL_ETIMEOUT, "no progress" } };
+              { "silent", 0, SILENT * 3 / 2, 20000, SEFL_ETIMEOUT, "peer was silent for 600 ms" },
+              { "too slow", SILENT, 2 * SILENT, SILENT * 3 / 2, SEFL_ETIMEOUT,
+                "made no progress" } };
     for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
         tls *c;
         uint8_t x = 7;
@@ -713,7 +715,7 @@ static void both_families_in_one_listener(void **state)
     listener = first, port = first_port;
 }
 
-/* A message of TLS' own and what follows it come in one piece: both are taken. */
+/* A TLS control message and the data after it arrive together: both are processed. */
 static void *update_thread(void *arg)
 {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };

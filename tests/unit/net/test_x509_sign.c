@@ -1,6 +1,6 @@
-/* Signatures of certificates' keys over our bytes: every kind of key signs and is checked; changed bytes,
- * foreign keys, weak keys and other hashes are refused. Signatures of another implementation:
- * tests/unit/roles/test_vouch.c. */
+/* Signatures of certificate keys over our bytes: every kind of key signs and verifies; changed
+ * bytes, foreign keys, weak keys and other hashes are refused. For signatures of another
+ * implementation see tests/unit/roles/test_vouch.c. */
 #include "net_ids.h"
 
 #include "base/file.h"
@@ -94,7 +94,7 @@ static void every_kind(void **state)
         buf_clear(&spki[i]), buf_clear(&sig[i]);
 }
 
-/* A good signature with another hash than ours is none. */
+/* A valid signature with another hash is refused. */
 static void other_hashes(void **state)
 {
     static const gnutls_sign_algorithm_t others[] = { GNUTLS_SIGN_RSA_SHA1, GNUTLS_SIGN_RSA_SHA384,

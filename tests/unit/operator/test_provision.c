@@ -1,4 +1,4 @@
-/* A provisioned federation is one that every party's own checks accept; a failed one is not there. */
+/* Every party's own checks accept a provisioned federation; a failed provision leaves nothing. */
 #include "protocol/task_make.h"
 #include "support/check.h"
 #include "support/folder.h"
@@ -130,7 +130,8 @@ static void every_party_accepts_it(void **state)
                          folder_path("fed/aggregator/key.pem"),
                          folder_path("fed/aggregator/peers.pem")));
     tls_id_free(id);
-    /* CSP's CA vouches for CSP and for no client of AS: two files, and CSP's is not in the clients' */
+    /* CSP's CA vouches for CSP and for no client of AS: two files, and the clients' file does not
+     * contain CSP's */
     sefl_buf peers = { 0 }, csp_peers = { 0 }, ca = { 0 };
     CHECK_OK(file_read(&peers, folder_path("fed/aggregator/peers.pem"), 1 << 16));
     CHECK_OK(file_read(&csp_peers, folder_path("fed/aggregator/csp_peers.pem"), 1 << 16));
@@ -141,7 +142,7 @@ static void every_party_accepts_it(void **state)
     assert_true(peers.n == ca.n && memcmp(peers.p, ca.p, ca.n) == 0);
     buf_clear(&peers), buf_clear(&csp_peers), buf_clear(&ca);
 
-    /* what is secret is closed to others */
+    /* others cannot read secret files */
     assert_int_equal(mode_of("fed"), 0700);
     assert_int_equal(mode_of("fed/clients/client-01"), 0700);
     static const char *const secret[] = {
@@ -265,7 +266,7 @@ static void a_failure_leaves_nothing(void **state)
     settings_clear(&s);
 }
 
-/* Somebody's own text: dealt out whole, the validation text and its words public. */
+/* The user's own text: all of it is distributed, the validation text and its words are public. */
 static void text_that_is_given(void **state)
 {
     (void)state;

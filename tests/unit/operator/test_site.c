@@ -1,5 +1,5 @@
-/* A site's folder without servers: a newer certificate that came as a file, also after the old one has
- * expired, and what of that is refused. */
+/* A site's folder without servers: installing a newer certificate from a file, even after the old
+ * one has expired, and the certificates that are refused. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -134,7 +134,7 @@ static void from_a_file(void **state)
     (void)state;
     snprintf(mine, sizeof mine, "%s", here("signed.pem"));
     snprintf(cert, sizeof cert, "%s", in(site_dir, "cert.pem"));
-    /* what it has is long over */
+    /* its certificate expired long ago */
     const char *old = certificate(as_dir, mine, "client", now - 20 * day, 10, "old.pem");
     put(cert, old);
     snprintf(next, sizeof next, "%s", certificate(as_dir, mine, "client", 0, 30, "next.pem"));
@@ -142,7 +142,7 @@ static void from_a_file(void **state)
     assert_true(fresh);
     assert_true(until_of(cert) > now + 29 * day);
     same(next);
-    /* once more, an earlier one, one that is over: nothing newer */
+    /* the same again, an earlier one, an expired one: nothing newer */
     CHECK_OK(renew_from(next, &fresh));
     assert_false(fresh);
     CHECK_OK(renew_from(mine, &fresh));
@@ -173,7 +173,8 @@ static void from_a_file(void **state)
     assert_non_null(strstr(sefl_last_error(), "--renew --cert"));
 }
 
-/* Enrolled again in a folder that has settings and a ledger: they are kept, and said if they do not fit. */
+/* Enrolling again in a folder that has settings and a ledger: both are kept, with a warning if they
+ * do not match. */
 static site_report again(const char *host, uint16_t port)
 {
     site_config p = parts(here("signed.pem"));
@@ -195,7 +196,7 @@ static void what_is_kept(void **state)
     assert_string_equal(rep.kept_settings, "");
     rep = again("as.example", 7001);
     assert_non_null(strstr(rep.kept_settings, "client.yml"));
-    assert_non_null(strstr(rep.kept_settings, "has server as.example:7000"));
+    assert_non_null(strstr(rep.kept_settings, "names server as.example:7000"));
     assert_non_null(strstr(rep.kept_settings, "as.example:7001"));
     assert_string_equal(rep.kept_ledger, "");
     rep = again("new.example", 7000);
@@ -207,7 +208,7 @@ static void what_is_kept(void **state)
     CHECK_OK(file_write_atomic(in(site_dir, "client.yml"), span_of_str("server: x\n"), 0644));
     CHECK_OK(file_write_atomic(in(site_dir, "ledger"), span_of_str("junk"), 0600));
     rep = again("as.example", 7000);
-    assert_non_null(strstr(rep.kept_settings, "no server that can be read"));
+    assert_non_null(strstr(rep.kept_settings, "names no valid server"));
     assert_non_null(strstr(rep.kept_ledger, "a client cannot use it"));
     buf_clear(&b);
 }

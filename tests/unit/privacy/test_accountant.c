@@ -248,7 +248,7 @@ static void pld_rules(void **state)
     pld_interval a, b;
     dp_event joint = { .noise = DP_NOISE_JOINT, .z = 1, .rate = 1, .count = 1, .dim = 10 };
     CHECK_STATUS(dp_pld_epsilon(&a, &joint, 1, 1e-5), SEFL_EUNSUPPORTED);
-    assert_true(a.upper == INFINITY); /* whoever ignores the status gets nothing */
+    assert_true(a.upper == INFINITY); /* a caller that ignores the status gets nothing */
     joint.noise = DP_NOISE_NONE;
     CHECK_STATUS(dp_pld_epsilon(&a, &joint, 1, 1e-5), SEFL_EUNSUPPORTED);
 
@@ -279,7 +279,7 @@ static void pld_rules(void **state)
     assert_true(a.lower <= a.upper && a.lower < eps(&g, 1, 1e-6, DP_ZERO_OUT));
 
     CHECK_STATUS(pld_epsilon(&a, &c, 1, 1e-13), SEFL_EINVAL);
-    /* losses of thousands: e^loss is no double any more */
+    /* losses of thousands: e^loss exceeds the range of double */
     for (uint64_t count = 100; count < 260; count += 99) {
         pld_step far = { .noise = PLD_GAUSS, .z = 0.2, .rate = 1, .count = count };
         CHECK_OK(pld_epsilon(&a, &far, 1, 1e-6));

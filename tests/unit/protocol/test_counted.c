@@ -1,5 +1,5 @@
-/* counted: every small tree, every leaf: its path leads to the root, no other does; a path does not tell
- * the count. Known answers: tests/vectors/protocol. */
+/* counted: for every small tree and leaf, its path leads to the root and no other does; a path does
+ * not reveal the count. Known answers: tests/vectors/protocol. */
 #include "support/check.h"
 
 #include "base/buf.h"
@@ -10,7 +10,7 @@
 enum { SMALL = 9 };
 
 static uint8_t task[32], seed[COUNTED_SEED];
-static counted_leaf leaves[SMALL];
+static round_entry leaves[SMALL];
 
 static int setup(void **state)
 {
@@ -72,15 +72,15 @@ static void small_trees(void **state)
                 uint32_t place = load_u32(path.p + path.n - 4);
                 assert_int_equal(path.n, counted_path_bytes(depth));
                 assert_true(place < 1u << depth);
-                assert_false(taken & 1u << place); /* nobody else stands there */
+                assert_false(taken & 1u << place); /* no other client is at that position */
                 taken |= 1u << place;
                 for (uint32_t k = 0; k < SMALL; k++)
                     CHECK_STATUS(counted_check(root, task, 3, depth, &leaves[k], p),
                                  k == i ? SEFL_OK : SEFL_EAUTH);
                 CHECK_STATUS(counted_check(root, task, 4, depth, &leaves[i], p), SEFL_EAUTH);
                 CHECK_STATUS(counted_check(root, seed, 3, depth, &leaves[i], p), SEFL_EAUTH);
-                counted_leaf l = leaves[i];
-                l.units[31] ^= 1;
+                round_entry l = leaves[i];
+                l.body[31] ^= 1;
                 CHECK_STATUS(counted_check(root, task, 3, depth, &l, p), SEFL_EAUTH);
                 memcpy(other, root, sizeof other);
                 other[0] ^= 1;
@@ -100,8 +100,8 @@ static void small_trees(void **state)
     buf_clear(&path);
 }
 
-/* A node of the tree is no leaf: a path that starts one level up has another depth, and the
- * hashes have different first bytes. A place beyond the tree is refused. */
+/* An inner node is not a leaf: a path that starts one level up has another depth, and the hashes
+ * have different first bytes. A position beyond the tree is refused. */
 static void bad_paths(void **state)
 {
     counted_facts f = facts(4, 4);
@@ -117,8 +117,8 @@ static void bad_paths(void **state)
     buf_clear(&path);
 }
 
-/* Where a leaf stands follows from the seed alone, whatever the count; and over many seeds each
- * place is as likely as any other. */
+/* The position of a leaf depends on the seed alone, not on the count; over many seeds every
+ * position is equally likely. */
 static void count_is_not_told(void **state)
 {
     enum { PLACES = 8, SEEDS = 4000 };
@@ -154,7 +154,7 @@ static void bad_facts(void **state)
     uint8_t root[32];
     counted_tree *t = NULL;
     sefl_buf path = { 0 };
-    counted_leaf two[2] = { leaves[4], leaves[4] };
+    round_entry two[2] = { leaves[4], leaves[4] };
     (void)state;
     f.clients_max = 8;
     CHECK_STATUS(counted_root(root, &f), SEFL_EINVAL);
@@ -168,7 +168,7 @@ static void bad_facts(void **state)
     f.leaves = two, f.n = 2;
     CHECK_STATUS(counted_root(root, &f), SEFL_EINVAL); /* twice */
     two[1] = leaves[3];
-    CHECK_STATUS(counted_root(root, &f), SEFL_EINVAL); /* falling */
+    CHECK_STATUS(counted_root(root, &f), SEFL_EINVAL); /* descending */
     f = facts(9, 5);
     CHECK_OK(counted_tree_new(&t, &f));
     CHECK_STATUS(counted_tree_path(&path, t, leaves[5].client), SEFL_ENOTFOUND);

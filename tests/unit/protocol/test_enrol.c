@@ -1,4 +1,4 @@
-/* Enrolment messages: there and back, every byte spoiled, proofs bound to key, name and servers. */
+/* Enrolment messages: round trips, every byte changed, proofs bound to key, name and servers. */
 #include "support/check.h"
 
 #include "base/alloc.h"
@@ -81,7 +81,7 @@ static void question(void **state)
     CHECK_OK(enrol_question_write(&b, &req.claim, &req.csp));
     CHECK_OK(enrol_question_read(&c, &p, buf_span(&b)));
     CHECK_OK(enrol_proof_check(&p, &c));
-    c.key[0] ^= 1; /* AS cannot turn it into one for a key of its own */
+    c.key[0] ^= 1; /* AS cannot turn it into a proof for another key */
     CHECK_STATUS(enrol_proof_check(&p, &c), SEFL_EAUTH);
     c.key[0] ^= 1;
     strcpy(c.name, "site-2");
@@ -91,7 +91,7 @@ static void question(void **state)
     CHECK_OK(enrol_approved(sig, &req.claim, csp_token.sign));
     CHECK_STATUS(enrol_approved(sig, &req.claim, as_token.sign), SEFL_EAUTH);
     CHECK_STATUS(enrol_approved(sig, &c, csp_token.sign), SEFL_EAUTH);
-    /* a proof is no approval */
+    /* a proof is not an approval */
     CHECK_STATUS(enrol_approved(req.csp.sig, &req.claim, req.csp.pub), SEFL_EAUTH);
     buf_clear(&b);
 }

@@ -1,4 +1,4 @@
-/* head: there and back with both suites; another task, round, client, units, key or any changed byte
+/* head: round trips with both suites; another task, round, client, units, key or any changed byte
  * fails; the short form. Known answer: tests/vectors/protocol. */
 #include "support/check.h"
 
@@ -88,8 +88,8 @@ static void there_and_back(void **state)
     }
 }
 
-/* Every byte is signed, and every byte before the signature but form and suite is under the seal:
- * a copied head fails under another name even if the thief signs it anew. */
+/* Every byte is signed, and the seal covers every byte before the signature except format and
+ * suite: a copied head fails under another name even if the thief signs it again. */
 static void every_byte(void **state)
 {
     (void)state;
@@ -120,7 +120,8 @@ static void every_byte(void **state)
     }
 }
 
-/* A row of whole and short heads; a short one alone is no head, and neither signed nor sealed. */
+/* A sequence of whole and short heads; a short head alone is not a head, and is neither signed nor
+ * sealed. */
 static void rows(void **state)
 {
     made m = make("x25519");
@@ -145,7 +146,7 @@ static void rows(void **state)
     assert_memory_equal(h.client, units, 32);
     assert_int_equal(rd_left(&r), 5);
     CHECK_STATUS(head_next(&h, m.s, &r), SEFL_EPROTO);
-    assert_int_equal(rd_left(&r), 5); /* a failure takes nothing */
+    assert_int_equal(rd_left(&r), 5); /* a failure consumes nothing */
     CHECK_STATUS(head_read(&h, m.s, span_of(row, HEAD_PREFIX)), SEFL_EPROTO);
     seal_key_free(m.csp);
 }

@@ -38,7 +38,7 @@ static void header_of(sefl_buf *out, const task *task_, uint64_t round, uint64_t
     uint8_t raw[HEADER_MAX];
     round_header h = { .round = round, .step_nano = step };
     memcpy(h.task, task_->id, 32);
-    if (task_is_sealed(task_)) { /* nobody seals here: a key's length is enough */
+    if (task_is_sealed(task_)) { /* nothing is sealed here: a key of the right length is enough */
         h.suite = task_->seal->id;
         h.key_bytes = (uint16_t)task_->seal->pub_bytes;
     }
@@ -190,7 +190,7 @@ static void test_back_off(void **state)
     }
     assert_true(differs); /* jitter */
     CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, now));
-    CHECK_OK(on(m, PARTICIPANT_FAILED, now)); /* what worked begins anew */
+    CHECK_OK(on(m, PARTICIPANT_FAILED, now)); /* success resets the back-off */
     assert_in_range(expect(m, PARTICIPANT_SLEEP, 1, now).until_ms, now + 500, now + 1000);
     participant_order o = participant_next(m, 5); /* the clock was set back: no sleep for hours */
     assert_int_equal(o.kind, PARTICIPANT_FETCH_MODEL);
@@ -214,11 +214,12 @@ static void test_sampling(void **state)
     assert_false(expect(m, PARTICIPANT_TRAIN, 2, 0).zeros);
     participant_free(m);
 
-    /* open: sits the round out */
+    /* open: skips the round */
     m = started(&sampled);
     CHECK_OK(tell(m, &sampled, ROUND_OPEN, 1, false, 0));
     expect(m, PARTICIPANT_POLL, 1, 0);
-    CHECK_OK(tell(m, &sampled, ROUND_OPEN, 1, true, 0)); /* the coin is not flipped twice */
+    CHECK_OK(
+        tell(m, &sampled, ROUND_OPEN, 1, true, 0)); /* the client does not draw the coin twice */
     expect(m, PARTICIPANT_SLEEP, 1, 0);
     CHECK_OK(tell(m, &sampled, ROUND_OPEN, 2, true, 1000));
     expect(m, PARTICIPANT_FETCH_MODEL, 2, 1000);
@@ -291,7 +292,7 @@ static void test_headers(void **state)
     sign_key_free(stranger);
 }
 
-/* Every phase with every event: known ones keep to the manual, others change nothing. */
+/* Every phase with every event: expected ones follow the manual, others change nothing. */
 static void test_every_phase_with_every_event(void **state)
 {
     (void)state;
@@ -335,7 +336,7 @@ static void test_every_phase_with_every_event(void **state)
     TEST_FAULTS(FAULT_ALLOC, st = participant_new(&m, &t, 0, &rng), participant_free(m));
 }
 
-/* A server that answers as it likes: a round is trained at most once, rounds grow. */
+/* A server with arbitrary answers: the client trains a round at most once, and rounds only grow. */
 static void test_random_walks(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
 /* No number computed from a client's text leaves it in the clear.
  *
  * Every field of every message that a party of a federation can send is listed here with the reason
- * why it cannot carry one. The lists in the code (task_fields.h, round.h, participant.h, http.h, link.h)
- * are walked and compared both ways: a field that is added without being reviewed here fails, and
- * so does a review of a field that is gone. Words that smell of such a number are refused unless the
- * review says so explicitly. What is left for a client's text are the encrypted units of an update,
- * whose length is a constant of the task. */
+ * why it cannot carry one. The lists in the code (task_fields.h, round.h, participant.h, http.h,
+ * link.h) are walked and compared both ways: an added field without a review here fails, and so
+ * does a review of a field that no longer exists. Names that suggest such a number are refused
+ * unless the review allows them explicitly. Only the encrypted units of an update depend on a
+ * client's text, and their length is a constant of the task. */
 #include "unit/protocol/task_sample.h"
 
 #include "protocol/enrol.h"
@@ -19,7 +19,7 @@
 
 #include <stdlib.h>
 
-/* Where a value comes from. There is no word for "from a client's text": that is the point. */
+/* The origin of a value. Deliberately, there is no entry for "from a client's text". */
 typedef enum origin {
     AGREED,   /* set by people before any client takes part */
     PUBLIC,   /* a hash or key of public things */
@@ -32,10 +32,10 @@ typedef enum origin {
 typedef struct review {
     const char *field;
     origin from;
-    bool smells; /* its name has a bad word, and it was looked at */
+    bool smells; /* its name contains a suspicious word, and was reviewed */
 } review;
 
-/* Names that such a number would have. */
+/* Words that the name of such a number would contain. */
 static const char *const bad_words[] = { "loss",   "perplex", "norm",   "count",  "token", "word",
                                          "vocab",  "grad",    "record", "sample", "line",  "text",
                                          "weight", "scale",   "time",   "speed",  "size",  "stat",
@@ -98,7 +98,7 @@ static const review task_reviews[] = {
     { "model.block", AGREED, false },
     { "model.tied", AGREED, false },
     { "model.batch", AGREED, false },
-    { "model.steps", AGREED, true }, /* words in a row of a batch */
+    { "model.steps", AGREED, true }, /* sequence length of a batch */
     { "vocab.order", AGREED, true },
     { "vocab.sha256", PUBLIC, true }, /* of the public list */
     { "init.sha256", PUBLIC, false },
@@ -165,7 +165,7 @@ static const review header_reviews[] = {
     { "task", PUBLIC, false },      { "round", SERVER, false },
     { "model", PUBLIC, false }, /* hash of a released model: charged for */
     { "step_nano", AGREED, false }, { "suite", AGREED, false },
-    { "key_bytes", AGREED, false }, /* and CSP's key of the round: public */
+    { "key_bytes", AGREED, false }, /* and CSP's round key: public */
 };
 
 static const review receipt_reviews[] = {
@@ -251,7 +251,7 @@ static void blank_comments(char *p)
     }
 }
 
-/* Does the code write a path or a field of ours itself, or read a field by a name of its own? */
+/* True if the code spells one of our paths or fields itself instead of using the list. */
 static const char *past_the_list(const char *file, const char *code)
 {
     static const char *const ours[] = { "\"/v1", "/v1/", "\"/healthz", "Sefl-" };
@@ -337,7 +337,7 @@ static const review link_reviews[] = {
     { "LINK_GO", WORDS, false },
     { "LINK_KEPT", SERVER, false },
     { "LINK_SUM", CIPHER, false },
-    { "LINK_PLAIN", SERVER, false }, /* the masked sum, noise none: said loudly */
+    { "LINK_PLAIN", SERVER, false }, /* the masked sum, with noise none: documented prominently */
     { "LINK_SKIP", SERVER, false },
     { "LINK_PING", WORDS, false },
     { "LINK_PONG", WORDS, false },
@@ -437,7 +437,7 @@ static void test_length_of_an_update(void **state)
     sample_end();
 }
 
-/* The walk can fail: a field that nobody reviewed is found, whatever it is called. */
+/* The comparison can fail: it detects an unreviewed field, whatever its name. */
 static void test_the_words(void **state)
 {
     (void)state;

@@ -49,7 +49,8 @@ static void test_round_trip(void **state)
     CHECK_OK(envelope_write(&b, &env));
     assert_int_equal(b.n, 8 + 1 + 4 + 7 + 1 + 2 * 97);
     CHECK_OK(envelope_read(&got, buf_span(&b)));
-    assert_ptr_equal(got.content.p, b.p + 13); /* looks into the input: nothing serialised again */
+    assert_ptr_equal(got.content.p,
+                     b.p + 13); /* points into the input: nothing is serialised again */
     CHECK_OK(envelope_check(&got, SIGN_TASK, &keys));
     CHECK_OK(envelope_write(&c, &got));
     assert_int_equal(b.n, c.n);
@@ -170,7 +171,7 @@ static void test_layouts(void **state)
     memset(out + 32, 0, 8);
     CHECK_STATUS(round_header_read(&h2, span_of(out, HEADER_FIXED)), SEFL_EPROTO);
 
-    /* with CSP's key of the round: the suite says how long it is */
+    /* with CSP's round key, whose length follows from the suite */
     static const char *const suites[] = { "x25519", "xwing" };
     for (int i = 0; i < 2; i++) {
         const seal_suite *s = seal_suite_named(suites[i]);
@@ -233,7 +234,8 @@ static void test_layouts(void **state)
         CHECK_STATUS(round_statement_read(&s2, span_of(sta, n)), SEFL_EPROTO);
 }
 
-/* The hash by hand, whatever the order the members came in; a client twice is refused. */
+/* The hash computed by hand, independent of the order of the members; a duplicate client is
+ * refused. */
 static void test_set_hash(void **state)
 {
     (void)state;

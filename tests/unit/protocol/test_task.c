@@ -78,7 +78,7 @@ static void test_reads_what_it_made(void **state)
     buf_clear(&doc);
 }
 
-/* A byte that changes nothing for a JSON reader makes another task. */
+/* A byte that does not matter to a JSON reader makes another task. */
 static void test_exact_bytes_count(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void test_strict_form(void **state)
                      sefl_last_error());
         assert_null(t.pub);
     }
-    /* what a sentence quotes of the text cannot write to a terminal */
+    /* a quotation in a message cannot contain control characters */
     CHECK_STATUS(task_read(&t, span_of_str("{ \x1b[31m")), SEFL_EPROTO);
     assert_null(strchr(sefl_last_error(), 0x1b));
     CHECK_STATUS(task_read(&t, span_of_str("")), SEFL_EPROTO);
@@ -214,7 +214,7 @@ static void test_strict_form(void **state)
     buf_clear(&bad);
 }
 
-/* Cut anywhere, or larger than allowed. */
+/* Truncated anywhere, or larger than allowed. */
 static void test_truncation(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void test_locale_changes_nothing(void **state)
 
 /* ---- the rules ------------------------------------------------------------------------------- */
 
-/* Up to four assignments that make a task that is refused, and the word of the refusal. */
+/* Up to four assignments that make an invalid task, and the word that the refusal must contain. */
 static void test_rules(void **state)
 {
     (void)state;
@@ -368,7 +368,7 @@ static void test_sampling_and_divisor(void **state)
     assert_int_equal(t.grid.dim, t.values);
     assert_true(isnan(task_divisor(&t, 8)));
     task_clear(&t);
-    /* the threshold that nobody gives: half of those that are expected */
+    /* the default threshold: half of the expected clients */
     CHECK_OK(sample_task(&t, "rounds.threshold=0", "rounds.enrolled=100", NULL));
     assert_int_equal(t.threshold, 50);
     task_clear(&t);
@@ -418,7 +418,7 @@ static bool has(const sefl_buf *b, const char *text)
     return memmem(b->p, b->n, text, strlen(text)) != NULL;
 }
 
-/* Sealed uploads: pad is what a task gets that says nothing, with xwing. */
+/* Sealed uploads: the default scheme is pad, with xwing. */
 static void test_sealed(void **state)
 {
     (void)state;
@@ -524,7 +524,7 @@ static void test_open(void **state)
 
 /* ---- in plain words -------------------------------------------------------------------------- */
 
-/* The rounds that the target allows, against the accountant asked round by round. */
+/* The rounds that the target allows, compared with the accountant round by round. */
 static void test_explain(void **state)
 {
     (void)state;

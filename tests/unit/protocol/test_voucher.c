@@ -1,5 +1,5 @@
-/* voucher: there and back, truncated, with each length out of range, under another client's name. Whether
- * its signature holds: tests/unit/roles/test_vouch.c. */
+/* voucher: round trip, truncated, with each length out of range, under another client's name.
+ * tests/unit/roles/test_vouch.c checks its signature. */
 #include "support/check.h"
 
 #include "base/sha256.h"

@@ -34,7 +34,7 @@ static void test_reads(void **state)
     assert_true(l.at[1].skipped && isnan(l.at[1].perplexity) && isnan(l.at[1].epsilon_server));
     assert_true(l.at[2].round == 4 && l.at[2].seconds == 10 && l.at[2].clients == 5);
     run_log_clear(&l);
-    /* what is being written just now is left alone */
+    /* an incomplete last line is ignored */
     CHECK_OK(run_log_read_over(&l, span_of(as_lines, sizeof as_lines - 2), "m"));
     assert_int_equal(l.n, 2);
     run_log_clear(&l);
@@ -91,8 +91,8 @@ static void test_number(void **state)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-/* A strict reader: every tag closed in order, attributes quoted, references known, nothing from outside.
- * NULL: well formed, else what is wrong. */
+/* A strict reader: every tag closed in order, attributes quoted, known references, nothing
+ * external. NULL: well formed, else the error. */
 static const char *check_page(const char *p)
 {
     static const char *const empty[] = { "meta", "br", "hr", NULL };
@@ -180,7 +180,7 @@ static void test_checker(void **state)
         assert_non_null(check_page(bad[i]));
 }
 
-/* An empty run's folder: the scratch folder without what a test before left. */
+/* An empty run folder: the scratch folder without files of earlier tests. */
 static const char *run_folder(void)
 {
     static char path[4096];

@@ -1,5 +1,5 @@
 /* agg_bodies: a small key, both schemes' parameters and real update bodies, for the aggregator's
- * tests. Bodies are encryptions of known vectors: body k holds value(k, i) at place i. */
+ * tests. Bodies are encryptions of known vectors: body k has value(k, i) at index i. */
 #ifndef UNIT_ROLES_AGG_BODIES_H
 #define UNIT_ROLES_AGG_BODIES_H
 
@@ -37,7 +37,7 @@ static inline void bodies_make(bodies *b, const char *scheme, size_t values, uin
     memset(b, 0, sizeof *b);
     CHECK_OK(
         file_read(&key, SEFL_SOURCE_DIR "/tests/fuzz/corpus/crypto.paillier_key/sec2048", 1 << 16));
-    /* the corpus has a choosing byte in front */
+    /* the corpus files start with a selector byte */
     sefl_span in = buf_span(&key);
     if (paillier_sec_read(&b->sec, in) != SEFL_OK)
         CHECK_OK(paillier_sec_read(&b->sec, span_of(in.p + 1, in.n - 1)));
@@ -80,13 +80,14 @@ static inline uint8_t *bodies_body(bodies *b, unsigned k, uint8_t hash[32])
     return out;
 }
 
-/* A bad unit: zero for paillier; all units of pad are good. */
+/* A bad unit: zero for paillier; all units of pad are valid. */
 static inline void bodies_spoil(const bodies *b, uint8_t *body, size_t unit)
 {
     memset(body + unit * b->p.unit_bytes, 0, b->p.unit_bytes);
 }
 
-/* Opens a closed sum of these bodies (bit k): masks it, decrypts, unmasks; v gets p.values numbers. */
+/* Decrypts a closed sum of these bodies (bit k): masks, decrypts, unmasks; v gets p.values
+ * numbers. */
 static inline void bodies_open(bodies *b, ahe_sum *sum, unsigned which, int64_t *v)
 {
     uint8_t context[AHE_CONTEXT_BYTES] = { 1 }, seed[AHE_SEED_BYTES] = { 9 };

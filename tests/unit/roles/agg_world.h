@@ -1,6 +1,6 @@
-/* agg_world: an aggregator without sockets: real journal, ledger, spool, running sum and models in a
- * scratch folder; CSP is csp_serve in a thread over a pair in memory, with a ledger file of its own;
- * clients are calls of ingest. Stopped and started again it stands where the journal left it. */
+/* agg_world: an aggregator without sockets: real journal, ledger, spool, running sum and models in
+ * a scratch folder; CSP is csp_serve in a thread over a pair in memory, with its own ledger file;
+ * clients are calls of ingest. After a restart it continues from the journal. */
 #ifndef UNIT_ROLES_AGG_WORLD_H
 #define UNIT_ROLES_AGG_WORLD_H
 
@@ -49,8 +49,8 @@ typedef struct agg_world {
     aw_lane lane[A_LANES];
     _Atomic unsigned checks; /* failed ones, as CSP counts them */
     _Atomic unsigned lane_dials;
-    bool no_lanes;    /* CSP takes none */
-    bool no_vouchers; /* clients bring them; else both servers have them */
+    bool no_lanes;    /* CSP accepts none */
+    bool no_vouchers; /* clients send them; else both servers have them */
     ledger_terms terms;
     char dir[200];
     char models[300], init[300], words[300], valid[300];
@@ -64,9 +64,9 @@ typedef struct agg_world {
     sefl_coins csp_coins_table;
     uint64_t cut[2];          /* cuts of the next connection: wire of link_pair.h */
     bool unreachable;         /* CSP does not answer */
-    _Atomic unsigned put_out; /* bit k: client k is no member of CSP's list any more */
-    _Atomic bool no_vouch;    /* CSP takes no voucher */
-    _Atomic unsigned asked;   /* how often CSP has looked at a head's client */
+    _Atomic unsigned put_out; /* bit k: client k is no longer a member of CSP's list */
+    _Atomic bool no_vouch;    /* CSP accepts no voucher */
+    _Atomic unsigned asked;   /* how often CSP has looked up a head's client */
     unsigned dials;
     void (*before_dial)(struct agg_world *w);
     pthread_t csp_thread;
@@ -78,7 +78,7 @@ typedef struct agg_world {
     /* AS */
     as_disk disk;
     as_store store;
-    void (*watch_journal)(struct agg_world *w); /* may put something between */
+    void (*watch_journal)(struct agg_world *w); /* may be replaced by a wrapper */
     named_coins coins;
     sefl_coins coins_table;
     journal *j;
@@ -95,7 +95,7 @@ typedef struct agg_world {
     char why[300];
     rounds_report report[A_REPORTS];
     unsigned reports;
-    unsigned hostile;  /* bit k: client k uploads what spoils the sum */
+    unsigned hostile;  /* bit k: client k uploads values that spoil the sum */
     bool garbage;      /* by random units; else by the largest value in every slot */
     sefl_log log;      /* to the file `log` */
     agg_phase stop_in; /* rounds_stop when this phase is reached; AGG_PHASES: never */
@@ -104,7 +104,7 @@ typedef struct agg_world {
     uint64_t keep, every;            /* models; 0, 0: all */
 } agg_world;
 
-/* Time flies: waits of the machine are short, computations take "long". */
+/* Accelerated time: waits of the machine are short, computations take "long". */
 static inline uint64_t aw_fast_ns(void *self)
 {
     sefl_clock real = clock_wall();
@@ -199,7 +199,7 @@ static inline void aw_task(agg_world *w, const char *const *more)
 
     memcpy(servers.as, sign_key_pub(w->as), SIGN_PUB_BYTES);
     memcpy(servers.csp, sign_key_pub(w->csp), SIGN_PUB_BYTES);
-    CHECK_OK(paillier_pub_from_sec(&pub, w->sec));
+    CHECK_OK(paillier_pub_copy(&pub, w->sec));
     CHECK_OK(task_make(&w->document, &s, pub, &servers));
     CHECK_OK(task_read(&w->t, buf_span(&w->document)));
     paillier_pub_free(pub);
@@ -248,7 +248,7 @@ static inline sefl_status aw_csp_vouch(void *ctx, const voucher *v)
                : sefl_fail(SEFL_EAUTH, "not a client of ours");
 }
 
-/* Both servers have taken this client's voucher. */
+/* Both servers have accepted this client's voucher. */
 static inline void aw_vouched(agg_world *w, unsigned k)
 {
     uint8_t client[32];
@@ -270,7 +270,7 @@ static inline void *aw_serve(void *arg)
 static inline sefl_status aw_wire_send(void *self, const void *p, size_t n)
 {
     wire *x = (wire *)self;
-    x->n += n; /* counts sends, which is enough to cut at many places */
+    x->n += n; /* counts sends, which is enough to cut at many points */
     if (++x->count == x->cut) {
         x->was_cut = true;
         return sefl_fail(SEFL_ECLOSED, "test: cut");
@@ -464,7 +464,7 @@ done:
     return st;
 }
 
-/* The driver, on a thread of its own. */
+/* The driver, on its own thread. */
 static inline void aw_drive_start(agg_world *w)
 {
     assert_int_equal(pthread_create(&w->thread, NULL, aw_drive, w), 0);
@@ -477,7 +477,7 @@ static inline void aw_drive_join(agg_world *w)
     w->driving = false;
 }
 
-/* A test that failed leaves its driver running: it must not use what is freed here. */
+/* A failed test leaves its driver running, which must not use memory that is freed here. */
 static inline void aw_close(agg_world *w)
 {
     if (w->driving) {
@@ -598,7 +598,7 @@ static inline int64_t aw_value(unsigned k, uint64_t round, size_t i)
     return (int64_t)((i * 5 + k * 17 + round * 29) % 41) - 20;
 }
 
-/* CSP's key for this round; of one that has no header yet some key. */
+/* CSP's key for this round; any key if the round has no header yet. */
 static inline round_header aw_header(agg_world *w, uint64_t round)
 {
     round_header h = csp_seen_at(&w->mc, round).r.header;
@@ -615,7 +615,7 @@ static inline round_header aw_header(agg_world *w, uint64_t round)
     return h;
 }
 
-/* The body of client k in a round: the same bytes whenever it is asked for. */
+/* The body of client k in a round: always the same bytes. */
 static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t hash[32])
 {
     task own = w->t;
@@ -664,7 +664,7 @@ static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t
     return body;
 }
 
-/* The answer's status; `bytes`: breaks off after so many. */
+/* The status of the answer; `bytes`: the client disconnects after so many. */
 static inline unsigned aw_upload(agg_world *w, unsigned k, uint64_t round, size_t bytes)
 {
     uint8_t client[32], hash[32];
@@ -693,7 +693,7 @@ static inline unsigned aw_upload(agg_world *w, unsigned k, uint64_t round, size_
     return r.status;
 }
 
-/* Until this round is open; false if it is gone, the task over, or the driver ended. */
+/* Waits until this round is open; false if it is over, the task is over, or the driver ended. */
 static inline bool aw_wait(agg_world *w, uint64_t round, agg_phase phase)
 {
     for (int i = 0; i < 20000; i++) {
@@ -711,7 +711,7 @@ static inline bool aw_wait(agg_world *w, uint64_t round, agg_phase phase)
     return false;
 }
 
-/* ---- what must come out ---------------------------------------------------------------------- */
+/* ---- expected results ------------------------------------------------------------------------ */
 
 /* The model after these rounds without encryption: sets[i] has bit k where client k is in round
  * i + 1; 0: skipped. Only without noise. */
@@ -761,7 +761,7 @@ static inline void aw_upload_all(agg_world *w, uint64_t round, unsigned set)
             assert_int_equal(aw_upload(w, k, round, SIZE_MAX), 200);
 }
 
-/* Both ledgers are the same, with so many charges. */
+/* Both ledgers are equal, with this number of charges. */
 static inline void aw_check_ledgers(agg_world *w, uint64_t charged)
 {
     char path[300];
@@ -779,7 +779,7 @@ static inline void aw_check_ledgers(agg_world *w, uint64_t charged)
     ledger_close(a);
 }
 
-/* Lines of the log that have both. */
+/* Number of log lines that have both. */
 static inline unsigned aw_logged(agg_world *w, const char *one, const char *other)
 {
     char path[300];

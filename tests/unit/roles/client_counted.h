@@ -1,4 +1,4 @@
-/* client_counted: what a client's store noted about a round, read from the file itself. */
+/* client_counted: what a client's store recorded about a round, read from the file itself. */
 #ifndef TESTS_CLIENT_COUNTED_H
 #define TESTS_CLIENT_COUNTED_H
 
@@ -6,7 +6,7 @@
 #include "roles/client/receipts.h"
 #include "roles/client/store.h"
 
-/* SEFL_ENOTFOUND if there is nothing of the round. proof: appended; may be NULL. */
+/* SEFL_ENOTFOUND if there is no record of the round. proof: appended; may be NULL. */
 static inline sefl_status counted_read(const char *folder, const uint8_t *id, client_counted *out,
                                        sefl_buf *proof, uint64_t round)
 {

@@ -124,7 +124,7 @@ static inline federation *begin(unsigned signers, const char *a, const char *b, 
     CHECK_OK(wr_raw(&s->as.vocab, fixture_words, strlen(fixture_words)));
     snprintf(line, sizeof line, "ledger-%u", scenes);
     snprintf(s->as.ledger, sizeof s->as.ledger, "%s", folder_path(line));
-    (void)unlink(folder_path("text.txt.sefl-ledger")); /* each federation is a text of its own */
+    (void)unlink(folder_path("text.txt.sefl-ledger")); /* each federation has its own text */
     CHECK_OK(text_ledger_create(s->as.ledger, folder_path("text.txt")));
     fake_start(&s->as);
     settings_init(&s->set, client_schema);

@@ -1,7 +1,7 @@
-/* An aggregation server for tests of the client: one client, rounds that open one after another, and
- * trouble on order. It checks what a server can see: the order of things, the same bytes after a
- * break, the charge in the client's ledger before the first byte of a body, vouchers and heads. It plays
- * CSP too: keys of rounds, proofs of being counted. */
+/* An aggregation server for tests of the client: one client, rounds that open one after another,
+ * and injected errors. It checks what a server can see: the order of requests, the same bytes after
+ * an interruption, the charge in the client's ledger before the first byte of a body, vouchers and
+ * heads. It acts as CSP too: round keys, proofs of being counted. */
 #ifndef FAKE_AS_H
 #define FAKE_AS_H
 
@@ -49,18 +49,18 @@ typedef struct fake_as {
 
     /* trouble: how many times from now on */
     unsigned busy_task, bad_header, bad_model, bad_receipt;
-    unsigned cut_after;  /* the next body breaks off after so many bytes; 0: no */
+    unsigned cut_after;  /* the next body is cut after this many bytes; 0: no */
     unsigned late_round; /* this one is answered with 410 */
-    unsigned replay; /* polls that are answered with the header of round 1, whatever was asked */
+    unsigned replay;     /* polls that are answered with the header of round 1 in any case */
     unsigned refuse_task, refuse_polls, refuse_updates; /* with refuse_status */
     unsigned refuse_status;                             /* 0: 403 */
     unsigned garbled_task;
     unsigned refuse_vouchers;                              /* with refuse_status */
-    unsigned forget_voucher;                               /* before an update is looked at */
+    unsigned forget_voucher;                               /* before an update is read */
     unsigned busy_counted, missed, none_counted, skipped_; /* answers to COUNTED, in this order */
-    bool wrong_key;      /* the round's key is of another suite than the task's */
+    bool wrong_key;      /* the round key has another suite than the task */
     unsigned slow_model; /* the model comes when the deadline of this round has passed */
-    client *stop_at_cut; /* stopped when the body breaks off */
+    client *stop_at_cut; /* stopped when the body is cut */
     sefl_buf next_env;   /* served from the second time on that the task is asked for */
 
     /* what came */
@@ -71,7 +71,7 @@ typedef struct fake_as {
     sefl_buf voucher;
     char hash[65];
     uint64_t total, put_round;
-    uintptr_t put; /* number of the PUT that may write: a dead client's does not go on */
+    uintptr_t put; /* number of the PUT that may write: that of a dead client must not continue */
     sefl_buf part;
     sefl_buf body[FAKE_ROUNDS];
     bool uncharged; /* a byte of a body came before its charge */
@@ -148,7 +148,7 @@ static inline void fake_poll(fake_as *f, https_request *r)
     buf_clear(&json);
 }
 
-/* What a body is called by. */
+/* The name of a body. */
 static inline void fake_name(const fake_as *f, uint8_t out[32], const sefl_buf *body)
 {
     size_t n = head_bytes(f->t.seal);
@@ -276,7 +276,7 @@ static inline void fake_update(fake_as *f, https_request *r, uint64_t round, con
             https_answer_text(r, 410, "the round is over");
             return;
         }
-        have = f->body[round].n; /* the same again: its receipt again */
+        have = f->body[round].n; /* the same body again: its receipt again */
     } else {
         if (f->hash[0] && strcmp(f->hash, hash) != 0)
             f->changed = true;
@@ -327,12 +327,12 @@ static inline void fake_voucher_end(https_request *r, sefl_status st)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* CSP's word and this client's path, or what the test ordered. */
+/* CSP's envelope and this client's path, or what the test requested. */
 static inline void fake_counted(fake_as *f, https_request *r, uint64_t round)
 {
     sefl_buf out = { 0 }, env_bytes = { 0 };
     uint8_t bytes[COUNTED_STATEMENT_BYTES], seed[COUNTED_SEED] = { 3 };
-    counted_leaf leaf = { .client = { 0 } };
+    round_entry leaf = { .client = { 0 } };
     counted_statement s = { .round = round };
     f->counted++;
     if (take(&f->busy_counted)) {
@@ -350,8 +350,8 @@ static inline void fake_counted(fake_as *f, https_request *r, uint64_t round)
     }
     memcpy(leaf.client, r->peer.fingerprint, 32);
     if (round < FAKE_ROUNDS)
-        fake_name(f, leaf.units, &f->body[round]);
-    leaf.units[0] ^= missed;
+        fake_name(f, leaf.body, &f->body[round]);
+    leaf.body[0] ^= missed;
     counted_facts facts = { .task = f->t.id,
                             .round = round,
                             .tree_seed = seed,
@@ -389,7 +389,7 @@ static inline void fake_drop(https_request *r)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Until no request is under way: what a test reads or changes then is nobody else's. */
+/* Waits until no request is in progress, so that the test can read and change state safely. */
 static inline void fake_quiet(fake_as *f)
 {
     for (int i = 0; i < 5000; i++) {

@@ -29,9 +29,9 @@ static void they_go_around(void **state)
         assert_int_equal((uintptr_t)room_bytes(r[i]) % SPOOL_BLOCK, 0);
         memset(room_bytes(r[i]), i, SPOOL_ROOM(BODY));
     }
-    assert_null(body_pool_take(rs)); /* no more than the budget */
+    assert_null(body_pool_take(rs)); /* not more than the budget */
     assert_int_equal(body_pool_taken(rs), 3);
-    for (int i = 0; i < 3; i++) /* none is another's */
+    for (int i = 0; i < 3; i++) /* none is shared */
         for (size_t k = 0; k < SPOOL_ROOM(BODY); k += 511)
             assert_int_equal(room_bytes(r[i])[k], i);
     uint8_t *page = room_bytes(r[1]);
@@ -40,7 +40,7 @@ static void they_go_around(void **state)
     room_give(r[1]);
     room_give(NULL);
     assert_true(is_mapped(page));
-    body_pool_trim(rs); /* those in hands stay, and there may be three again */
+    body_pool_trim(rs); /* rooms in use stay, and there may be three again */
     assert_false(is_mapped(page));
     assert_int_equal(body_pool_taken(rs), 2);
     r[1] = body_pool_take(rs);
@@ -60,7 +60,7 @@ static void there_may_be_none(void **state)
     body_pool *rs;
     assert_null(body_pool_take(NULL));
     static const uint64_t sizes[] = { BODY + 1, UINT64_MAX, BODY, 0 };
-    for (int i = 0; i < 4; i++) { /* the third would fit but for the rest of its last block */
+    for (int i = 0; i < 4; i++) { /* the third would fit except for the rest of its last block */
         CHECK_OK(body_pool_new(&rs, sizes[i], BODY));
         assert_int_equal(body_pool_most(rs), 0);
         assert_null(body_pool_take(rs));

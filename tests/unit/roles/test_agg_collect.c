@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-static _Atomic bool hold; /* keeps the worker where it is */
+static _Atomic bool hold; /* blocks the worker */
 static char folder[256];  /* the worker's own copy: folder_path is for one thread */
 
 enum { VALUES = 5000, BODIES = 5 };
@@ -88,7 +88,7 @@ static void sums_are_exact(void **state)
         check_sum(&b, sum, (1u << BODIES) - 1);
         CHECK_OK(collect_close(c, 1, &again, NULL));
         assert_ptr_equal(again, sum);
-        collect_begin(c, 2); /* another round, other clients: nothing of the first is left */
+        collect_begin(c, 2); /* another round, other clients: nothing remains of the first */
         for (unsigned k = 1; k < 3; k++)
             CHECK_OK(collect_add(c, 2, &m[k], false, NULL));
         CHECK_OK(collect_close(c, 2, &sum, NULL));
@@ -109,7 +109,7 @@ static body_room *in_room(bodies *b, body_pool *rs, unsigned k)
     return r;
 }
 
-/* Bodies in body_pool are not read: their files may be missing, unless the sum has to begin anew. */
+/* Bodies in body_pool are not read: their files may be missing, unless the sum has to restart. */
 static void from_rooms(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void from_rooms(void **state)
         check_sum(&b, sum, 15);
         assert_int_equal(body_pool_taken(rs), 0);
 
-        collect_begin(c, 2); /* given up while body_pool wait */
+        collect_begin(c, 2); /* abandoned while bodies wait in body_pool */
         atomic_store(&hold, true);
         CHECK_OK(collect_add(c, 2, &m[1], false, NULL));
         CHECK_OK(collect_add(c, 2, &m[0], false, in_room(&b, rs, 0)));
@@ -155,7 +155,7 @@ static void from_rooms(void **state)
 
         for (unsigned k = 0; k < BODIES; k++)
             put(&b, k, &m[k]);
-        m[1].body[0] ^= 1; /* spoils the sum: what was in a room comes from its file then */
+        m[1].body[0] ^= 1; /* spoils the sum: bodies from rooms are then read from their files */
         CHECK_OK(collect_add(c, 3, &m[0], false, in_room(&b, rs, 0)));
         CHECK_OK(collect_add(c, 3, &m[1], true, NULL));
         CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_EIO);
@@ -168,7 +168,7 @@ static void from_rooms(void **state)
     }
 }
 
-/* A round that is given up while its bodies are being added leaves nothing behind. */
+/* A round that is abandoned while its bodies are being added leaves nothing. */
 static void rounds_can_be_given_up(void **state)
 {
     (void)state;
@@ -196,8 +196,8 @@ static void rounds_can_be_given_up(void **state)
     bodies_free(&b);
 }
 
-/* Refused clients: their bodies, behind a head, are taken off; one that cannot be read makes the sum begin
- * anew without it. */
+/* Refused clients: their bodies, after the head, are subtracted; if one cannot be read, the sum
+ * restarts without it. */
 static void bodies_are_taken_off(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void damage_is_found(void **state)
                 .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
     for (unsigned k = 0; k < 2; k++)
         put(&b, k, &m[k]);
-    collect_begin(c, 1); /* a changed byte: its hash tells */
+    collect_begin(c, 1); /* a changed byte: the hash detects it */
     m[1].body[0] ^= 1;
     CHECK_OK(collect_add(c, 1, &m[0], true, NULL));
     CHECK_OK(collect_add(c, 1, &m[1], true, NULL));
@@ -303,8 +303,8 @@ static void damage_is_found(void **state)
 }
 
 #if SEFL_FAULTS
-/* A read that fails half-way through a body spoils the sum; it begins anew and comes out right, from the
- * files where a room was given back. */
+/* A read that fails halfway through a body spoils the sum; the sum restarts and is correct, from
+ * the files where a room was returned. */
 static void failed_reads_are_made_good(void **state)
 {
     (void)state;

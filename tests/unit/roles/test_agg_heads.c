@@ -1,4 +1,4 @@
-/* Sealed uploads against a real journal and spool: the head is judged before a unit is taken. */
+/* Sealed uploads against a real journal and spool: AS checks the head before it accepts a unit. */
 #include "agg_bodies.h"
 
 #include "protocol/head.h"
@@ -155,7 +155,7 @@ static uint64_t offset_here(unsigned k, const uint8_t hash[32])
     return r.offset;
 }
 
-/* Bytes [offset, until) in pieces; the answer's status, 0 if it broke off. */
+/* Bytes [offset, until) in pieces; the status of the answer, 0 if interrupted. */
 static unsigned put(unsigned k, const uint8_t hash[32], const uint8_t *body, uint64_t offset,
                     uint64_t until, size_t piece, ingest_reply *r)
 {
@@ -174,7 +174,7 @@ static unsigned put(unsigned k, const uint8_t hash[32], const uint8_t *body, uin
     return r->status;
 }
 
-/* The head alone is sent: it is refused before a unit, and nothing of it stays. */
+/* Only the head is sent: AS refuses it before a unit, and keeps nothing. */
 static void refused(unsigned k, const uint8_t hash[32], const uint8_t *body, const char *says)
 {
     static const size_t pieces[] = { 1, 71, 100, 4096 };
@@ -236,7 +236,7 @@ static void heads_that_are_refused(void **state)
         sefl_free(bad);
     }
     assert_int_equal(w.count, 0);
-    assert_int_equal(put(0, hash, body, 0, w.total, 4096, &r), 200); /* the good one is good */
+    assert_int_equal(put(0, hash, body, 0, w.total, 4096, &r), 200); /* the valid one is accepted */
     assert_int_equal(w.count, 1);
     sefl_free(body);
 }
@@ -249,7 +249,7 @@ static void pieces_of_all_sizes(void **state)
     ingest_reply r;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         sefl_buf path = { 0 }, got = { 0 };
-        body[w.total - 1] ^= 1; /* other units than the head says: seen at the end */
+        body[w.total - 1] ^= 1; /* other units than the head says: detected at the end */
         assert_int_equal(put(0, hash, body, 0, w.total, pieces[i], &r), 422);
         assert_int_equal(r.end, INGEST_HASH);
         body[w.total - 1] ^= 1;
@@ -268,7 +268,7 @@ static void pieces_of_all_sizes(void **state)
     sefl_free(body);
 }
 
-/* Eve has no voucher: she is told before she sends a byte. A new voucher makes old heads void. */
+/* Eve has no voucher: AS tells her before she sends a byte. A new voucher invalidates old heads. */
 static void vouchers(void **state)
 {
     (void)state;
@@ -290,7 +290,8 @@ static void vouchers(void **state)
     sefl_free(body);
 }
 
-/* Broken off in the head, at its end, behind it: what is here is looked at again when it goes on. */
+/* Interrupted in the head, at its end, after it: AS checks the stored bytes again when the upload
+ * resumes. */
 static void broken_uploads_go_on(void **state)
 {
     (void)state;
@@ -304,7 +305,7 @@ static void broken_uploads_go_on(void **state)
     memcpy(m.body, hash, 32);
     CHECK_OK(ingest_body_path(w.j, &path, ROUND, &m));
     path.p[path.n] = 0;
-    for (size_t i = 0; i < n; i++) { /* a head that changed on the disk */
+    for (size_t i = 0; i < n; i++) { /* a head that was changed on disk */
         char part[600];
         put(1, hash, body, 0, places[i], 4096, &r);
         assert_int_equal(offset_here(1, hash), places[i]);

@@ -1,4 +1,4 @@
-/* The HTTP interface of AS: real TLS, real client, a task of two rounds. */
+/* AS's HTTP interface: real TLS, real client, a task of two rounds. */
 #include "agg_world.h"
 
 #include "net/https_client.h"
@@ -219,7 +219,7 @@ static void nothing_else(void **state)
     assert_int_equal(put(s.ann, "/v1/round/1/model", file, 0, NULL, &r), 405);
     https_reply_clear(&r);
 
-    tls_id *eve = net_id("eve", "ca"); /* another CA's client learns nothing but 403 */
+    tls_id *eve = net_id("eve", "ca"); /* a client of another CA gets only 403 */
     https_client *c = client_of(eve);
     sefl_status st = https_get(c, "/v1/task", 1 << 20, 5, &r);
     assert_true(st != SEFL_OK || r.status == 403);
@@ -248,7 +248,7 @@ static void *wait_news(void *arg)
     return NULL;
 }
 
-/* The latest line of the log is about this refusal, and has all of the client's key. */
+/* The latest log line is about this refusal and has the client's whole key. */
 static void said_of(const uint8_t who[32], const char *event, const char *reason)
 {
     sefl_buf b = { 0 };
@@ -265,7 +265,7 @@ static void said_of(const uint8_t who[32], const char *event, const char *reason
     buf_clear(&b);
 }
 
-/* What a hostile client sends: nothing, noise, other bytes than it says. */
+/* What a hostile client sends: nothing, noise, bytes that do not match their hash. */
 static void hostile_uploads(const char *url)
 {
     https_reply r = { 0 };
@@ -302,7 +302,7 @@ static unsigned post(https_client *c, sefl_span bytes)
     return status;
 }
 
-/* A voucher of this certificate for client k's upload key. */
+/* A voucher from this certificate for client k's upload key. */
 static void voucher_of(sefl_buf *out, const char *who, unsigned k, uint64_t serial)
 {
     char cert[300], key[300];
@@ -320,7 +320,7 @@ static void vouchers(void)
     char cert[300], key[300];
     uint64_t serial;
     uint8_t got[SIGN_PUB_BYTES];
-    /* bad form, another's, for other servers, a signature that does not hold */
+    /* malformed, another client's, for other servers, an invalid signature */
     assert_int_equal(post(s.ann, span_of("x", 1)), 400);
     assert_int_equal(post(s.ann, span_of("", 0)), 400);
     voucher_of(&v, "ann", 2, 6);
@@ -336,7 +336,7 @@ static void vouchers(void)
     assert_int_equal(post(s.ann, buf_span(&v)), 403);
     assert_int_equal(s.http.counts[AGG_HTTP_VOUCHER_FORM], 3);
     assert_int_equal(s.http.counts[AGG_HTTP_VOUCHER_REFUSED], 3);
-    /* CSP says no: the one before stays */
+    /* CSP refuses: the previous one stays */
     voucher_of(&v, "ann", 2, 6);
     s.w.no_vouch = true;
     assert_int_equal(post(s.ann, buf_span(&v)), 403);
@@ -345,7 +345,8 @@ static void vouchers(void)
     CHECK_OK(upload_key_get(s.w.j, s.ann_key, &serial, got));
     assert_int_equal(serial, 5);
     assert_memory_equal(got, sign_key_pub(s.w.upload_key[0]), sizeof got);
-    /* the same again is fine; an older one, the same serial for another key, another client's key are not */
+    /* the same one again is accepted; an older one, the same serial for another key, and another
+     * client's key are refused */
     voucher_of(&v, "ann", 0, 5);
     assert_int_equal(post(s.ann, buf_span(&v)), 200);
     voucher_of(&v, "ann", 2, 4);
@@ -360,7 +361,7 @@ static void vouchers(void)
     buf_clear(&v);
 }
 
-/* The proof that k was counted in round 1. */
+/* The proof that client k was counted in round 1. */
 static void counted(https_client *c, unsigned k, const uint8_t me[32])
 {
     https_reply r = { 0 };
@@ -383,7 +384,7 @@ static void a_whole_task(void **state)
     waiter a = { .c = s.ann, .query = "?after=0&wait=30" };
     uint64_t total = task_body_bytes(&s.w.t);
 
-    news_of(s.bob, "", &n, &scratch); /* before CSP is there */
+    news_of(s.bob, "", &n, &scratch); /* before CSP is connected */
     assert_int_equal(n.state, ROUND_WAITING);
     update_file(0, 1, file, url);
     assert_int_equal(put(s.bob, url, file, 0, NULL, &r), 425);
@@ -402,16 +403,16 @@ static void a_whole_task(void **state)
     assert_int_equal(a.n.round, 1);
     assert_true(a.seconds > 0.25 && a.seconds < 20);
 
-    news_of(s.ann, "?after=1&wait=1", &n, &scratch); /* nothing new: after a second */
+    news_of(s.ann, "?after=1&wait=1", &n, &scratch); /* nothing new: answered after a second */
     assert_int_equal(n.state, ROUND_WAITING);
 
-    /* a broken upload goes on by offset; its receipt names the certificate's key */
+    /* an interrupted upload resumes by offset; its receipt names the certificate's key */
     CHECK_OK(https_head(s.ann, url, NULL, &r));
     assert_int_equal(r.status, 200);
     assert_int_equal(r.number, 0);
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: 7\n", &r), 413);
     assert_int_equal(put(s.ann, url, file, 0, "Sefl-Total: x\n", &r), 400);
-    update_file(0, 1, file, url); /* there is a key of CSP now */
+    update_file(0, 1, file, url); /* CSP's round key exists now */
     assert_int_equal(put(s.ann, url, file, 0, NULL, &r), 403);
     assert_non_null(strstr((const char *)r.body.p, "no voucher"));
     said_of(s.ann_key, "upload refused", "upload.no_voucher");
@@ -459,7 +460,7 @@ static void a_whole_task(void **state)
     news_of(s.bob, "?after=1&wait=30", &n, &scratch);
     assert_int_equal(n.state, ROUND_OPEN);
     assert_int_equal(n.round, 2);
-    assert_int_equal(put(s.bob, other_url, other, 0, NULL, &r), 200); /* its receipt, for ever */
+    assert_int_equal(put(s.bob, other_url, other, 0, NULL, &r), 200); /* its receipt, at any time */
     assert_int_equal(status_of(s.ann, "/v1/round/1/model"), 404);
     counted(s.ann, 0, s.ann_key);
     counted(s.bob, 1, s.bob_key);
@@ -503,7 +504,7 @@ static void a_whole_task(void **state)
     buf_clear(&scratch);
 }
 
-/* No entry of the list is without its handler. */
+/* Every entry of the list has a handler. */
 static void every_call_is_answered(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The upload path against a real journal and spool, with an admission that this file decides: every test without body_pool
- * and with two of them, fewer than there are uploads at once. */
+/* The upload path against a real journal and spool, with an admission rule defined in this file:
+ * every test runs without body_pool and with two rooms, fewer than there are concurrent uploads. */
 #define _GNU_SOURCE
 #include "agg_bodies.h"
 
@@ -24,7 +24,7 @@ typedef struct world {
     ingest *in;
     bool with_rooms;
     body_pool *body_pool;
-    unsigned in_rooms; /* bodies that came in one */
+    unsigned in_rooms; /* bodies that came in a room */
     pthread_mutex_t lock;
     uint64_t open; /* round; 0: none */
     uint64_t limit;
@@ -66,7 +66,7 @@ static void took(void *ctx, uint64_t round, const round_entry *m, body_room *bod
     world *me = ctx;
     assert_int_equal(round, me->open);
     me->taken[me->count++] = *m;
-    if (body) { /* the bytes that its name says */
+    if (body) { /* the bytes match its name */
         uint8_t name[32];
         blake3_of(name, span_of(room_bytes(body), me->total));
         assert_memory_equal(name, m->body, sizeof name);
@@ -166,7 +166,8 @@ static ingest_ask ask_of(const uint8_t *client, uint64_t round, const uint8_t ha
     return a;
 }
 
-/* Bytes [offset, until) in pieces; the answer's status. until < total: breaks off there. */
+/* Bytes [offset, until) in pieces; the status of the answer. until < total: the client disconnects
+ * there. */
 static unsigned put_part(const ingest_ask *a, const uint8_t *bytes, uint64_t until, size_t piece,
                          ingest_reply *r)
 {
@@ -264,8 +265,8 @@ static void pieces_of_all_sizes(void **state)
     assert_int_equal(ingest_count(w.in, INGEST_COPIED), 4);
 }
 
-/* The journal grows by a row for each update and holds no receipt: AS signs it again, the same bytes,
- * also in its next life and when the round is over. */
+/* The journal grows by one row per update and stores no receipt: AS signs the same bytes again,
+ * even after a restart and when the round is over. */
 static void receipts_are_not_stored(void **state)
 {
     (void)state;
@@ -334,14 +335,14 @@ static void refusals(void **state)
     snprintf(want, sizeof want, "unit %zu of %zu: ", unit, w.b.p.units);
     assert_int_equal(put(ann, 20, 2, 4096, &r), 422);
     assert_memory_equal(r.text, want, strlen(want));
-    assert_int_equal(offset_of(ann, 20, w.hash[2]), 0); /* its part is gone */
+    assert_int_equal(offset_of(ann, 20, w.hash[2]), 0); /* its part is deleted */
 
     uint8_t other[32] = { 1 }; /* other bytes than the hash says */
     a = ask_of(ann, 20, other, 0);
     assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 422);
     assert_int_equal(offset_of(ann, 20, other), 0);
     assert_int_equal(w.count, 0);
-    assert_int_equal(put(ann, 20, 0, 4096, &r), 200); /* and she can still take part */
+    assert_int_equal(put(ann, 20, 0, 4096, &r), 200); /* and the client can still take part */
     buf_clear(&r.receipt);
     assert_int_equal(ingest_count(w.in, INGEST_NOT_CIPHER), 1);
     assert_int_equal(ingest_count(w.in, INGEST_HASH), 1);
@@ -365,10 +366,10 @@ static void broken_uploads_go_on(void **state)
             open_round(round);
         }
         assert_int_equal(offset_of(ann, round, w.hash[0]), cuts[i]);
-        assert_int_equal(offset_of(bob, round, w.hash[0]), 0); /* her part is not his */
+        assert_int_equal(offset_of(bob, round, w.hash[0]), 0); /* a part belongs to one client */
         a = ask_of(ann, round, w.hash[0], cuts[i] - 1);
 #if SEFL_FAULTS
-        fault_arm(FAULT_READ, 1); /* it is said without reading what is here */
+        fault_arm(FAULT_READ, 1); /* answered without reading the stored bytes */
 #endif
         assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 409);
 #if SEFL_FAULTS
@@ -383,8 +384,8 @@ static void broken_uploads_go_on(void **state)
     }
 }
 
-/* A part whose earlier bytes are no ciphertext (changed on the disk, or left by a process that died
- * before it had checked them) is refused when it is taken up again. */
+/* A part whose earlier bytes are not a ciphertext (changed on disk, or left by a process that died
+ * before it checked them) is refused when the upload resumes. */
 static void earlier_bytes_are_checked_again(void **state)
 {
     (void)state;
@@ -412,8 +413,8 @@ static void earlier_bytes_are_checked_again(void **state)
     buf_clear(&path);
 }
 
-/* Durable but not in the journal: the process died between the two. The client's next try is
- * acknowledged without a byte. */
+/* Durable but not in the journal: the process died in between. AS acknowledges the client's next
+ * attempt without receiving a byte. */
 static void a_body_without_its_row(void **state)
 {
     (void)state;
@@ -424,7 +425,7 @@ static void a_body_without_its_row(void **state)
     ingest_begin(w.in, &u, &a, &r);
     assert_non_null(u);
     CHECK_OK(upload_bytes(u, span_of(w.body[0], w.total)));
-    upload_free(u); /* all bytes, no end */
+    upload_free(u); /* all bytes, but no end of the request */
     assert_int_equal(w.count, 0);
     assert_int_equal(offset_of(ann, 50, w.hash[0]), w.total);
     a = ask_of(ann, 50, w.hash[0], w.total);
@@ -452,7 +453,7 @@ static void a_round_closes_in_between(void **state)
     assert_null(r.receipt.p);
     CHECK_STATUS(upload_bytes(v, span_of(w.body[1] + 100, 100)), SEFL_ESTATE);
     assert_int_equal(w.body_pool ? body_pool_taken(w.body_pool) : 0,
-                     0); /* not only when they are freed */
+                     0); /* not only when the rooms are freed */
     upload_end(v, &r);
     assert_int_equal(r.status, 410);
     upload_free(u);
@@ -461,7 +462,7 @@ static void a_round_closes_in_between(void **state)
     check_file(ann, 60, 0, false);
 }
 
-/* A client that comes again takes its upload over; what it gave up is deleted. */
+/* A reconnecting client takes over its upload; an abandoned one is deleted. */
 static void later_connections_win(void **state)
 {
     (void)state;
@@ -471,7 +472,8 @@ static void later_connections_win(void **state)
     ingest_ask a = ask_of(ann, 70, w.hash[0], 0);
     ingest_begin(w.in, &u, &a, &r);
     CHECK_OK(upload_bytes(u, span_of(w.body[0], 1000)));
-    assert_int_equal(offset_of(ann, 70, w.hash[0]), 1000); /* also what is not in the file yet */
+    assert_int_equal(offset_of(ann, 70, w.hash[0]),
+                     1000); /* even bytes that are not in the file yet */
     assert_int_equal(offset_of(ann, 70, w.hash[1]), 0);
     assert_int_equal(offset_of(bob, 70, w.hash[0]), 0);
     a = ask_of(ann, 70, w.hash[0], 1000);
@@ -484,7 +486,8 @@ static void later_connections_win(void **state)
     CHECK_OK(upload_bytes(v, span_of(w.body[0] + 1000, 1000)));
     upload_free(v);
     assert_int_equal(offset_of(ann, 70, w.hash[0]), 2000);
-    assert_int_equal(put(ann, 70, 1, 4096, &r), 200); /* another body: the first one's part goes */
+    assert_int_equal(put(ann, 70, 1, 4096, &r),
+                     200); /* another body: the part of the first is deleted */
     check_receipt(&r, ann, 70, w.hash[1]);
     assert_int_equal(put(ann, 70, 0, 4096, &r), 409);
     check_file(ann, 70, 1, true);
@@ -502,7 +505,8 @@ static void *race(void *arg)
     for (int i = 0; i < 20; i++) {
         ingest_reply r;
         unsigned status = put(me->client, 80, me->k, 1000, &r);
-        if (status == 409 && r.offset != UINT64_MAX) { /* what another connection left: go on */
+        if (status == 409 &&
+            r.offset != UINT64_MAX) { /* bytes from another connection: continue after them */
             ingest_ask a = ask_of(me->client, 80, w.hash[me->k], r.offset);
             status = put_part(&a, w.body[me->k], w.total, 1000, &r);
         }
@@ -512,7 +516,7 @@ static void *race(void *arg)
     return NULL;
 }
 
-/* Many connections of few clients at once: one update each, with its file, whatever happens. */
+/* Many concurrent connections of few clients: in any case one update per client, with its file. */
 static void races(void **state)
 {
     (void)state;
@@ -535,8 +539,8 @@ static void races(void **state)
 }
 
 #if SEFL_FAULTS
-/* The n-th write, sync or allocation fails: a clear refusal, nothing acknowledged, and the next
- * try succeeds. */
+/* The n-th write, sync or allocation fails: a clear refusal, no acknowledgement, and the next
+ * attempt succeeds. */
 static void failing_disks(void **state)
 {
     (void)state;
@@ -568,9 +572,9 @@ static void failing_disks(void **state)
 }
 #endif
 
-/* ---- parts of those whom only a CA vouches for ----------------------------------------------- */
+/* ---- parts of clients that only a CA vouches for --------------------------------------------- */
 
-/* All but the last byte, for the n-th key that this CA (NULL: none) has made up. */
+/* All but the last byte, for the n-th key that this CA (NULL: none) created. */
 static unsigned leave_part(const uint8_t *issuer, uint64_t round, unsigned n, ingest_reply *r)
 {
     char key[32];
@@ -621,25 +625,25 @@ static void parts_of_an_issuer(void **state)
     for (unsigned i = 0; i < 10; i++) {
         unsigned status = leave_part(org, 90, i, &r);
         if (i < MOST)
-            assert_int_equal(status, 0); /* taken, until it broke off */
+            assert_int_equal(status, 0); /* accepted until it was interrupted */
         else
             assert_true(status == 503 && r.retry_s > 0);
     }
     assert_int_equal(ingest_count(w.in, INGEST_PARTS) - before, 10 - MOST);
     assert_int_equal(parts_there(90), MOST);
-    assert_int_equal(leave_part(org, 90, 0, &r), 409); /* it goes on with its own */
+    assert_int_equal(leave_part(org, 90, 0, &r), 409); /* it continues its own part */
     for (unsigned i = 0; i < 10; i++)                  /* members have one each */
         assert_int_equal(leave_part(NULL, 90, i, &r), 0);
-    assert_int_equal(leave_part(clinic, 90, 0, &r), 0); /* and others their own share */
+    assert_int_equal(leave_part(clinic, 90, 0, &r), 0); /* and others have their own share */
     assert_int_equal(parts_there(90), MOST + 11);
 
-    stop(); /* the next process knows them */
+    stop(); /* the next process counts them */
     start();
     open_round(90);
     assert_int_equal(leave_part(org, 90, 20, &r), 503);
     assert_int_equal(leave_part(clinic, 90, 1, &r), 0);
 
-    char key[32] = "made up 0 org"; /* one that is finished makes place, one that is refused too */
+    char key[32] = "made up 0 org"; /* a finished or refused part makes room */
     ingest_ask a = ask_of((const uint8_t *)key, 90, w.hash[0], w.total - 1);
     a.issuer = org;
     assert_int_equal(put_part(&a, w.body[0], w.total, 4096, &r), 200);
@@ -654,7 +658,7 @@ static void parts_of_an_issuer(void **state)
     a.issuer = org;
     assert_int_equal(put_part(&a, w.body[1], w.total - 1, 4096, &r), 0);
 
-    /* its CA is put out: what it left goes, but for what arrives just now */
+    /* its CA is revoked: its parts are deleted, except those that are arriving now */
     upload *u;
     a = ask_of(bob, 90, w.hash[1], w.total - 1);
     a.issuer = org;

@@ -31,7 +31,7 @@ static int teardown(void **state)
     return folder_remove(state);
 }
 
-/* Mapped and read, in pieces of any size, over the borders of windows: the same bytes. */
+/* Mapped and read, in pieces of any size, across window boundaries: the same bytes. */
 static void the_bytes_in_order(void **state)
 {
     (void)state;
@@ -55,7 +55,7 @@ static void the_bytes_in_order(void **state)
         else if (i < 4) /* it was just written */
             assert_true(mapped > BYTES / 2);
         const uint8_t *p;
-        CHECK_STATUS(readback_next(&r, &p, 1, room), SEFL_EIO); /* nothing behind it */
+        CHECK_STATUS(readback_next(&r, &p, 1, room), SEFL_EIO); /* nothing after it */
         readback_close(&r);
         readback_close(&r);
     }
@@ -77,7 +77,7 @@ static void other_sizes_are_refused(void **state)
     CHECK_STATUS(readback_next(&r, &p, PIECE, room), SEFL_EIO);
     readback_close(&r);
     CHECK_STATUS(readback_open(&r, path, BYTES, false), SEFL_EIO);
-    /* a hole has no page in memory until it is looked at: mapped or read, it is zeros */
+    /* a hole has no page in memory until it is read: mapped or read, it is zeros */
     assert_int_equal(truncate(path, BYTES), 0);
     CHECK_OK(readback_open(&r, path, BYTES, false));
     for (size_t at = 0; at < BYTES; at += PIECE) {

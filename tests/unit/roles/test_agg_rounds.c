@@ -1,4 +1,5 @@
-/* The driver with a real journal, a real CSP over a pair in memory, and clients that come and go. */
+/* The driver with a real journal, a real CSP over an in-memory pair, and clients that connect and
+ * disconnect. */
 #include "agg_world.h"
 
 #include "roles/aggregator/rounds_inside.h"
@@ -61,8 +62,9 @@ static unsigned models_there(agg_world *w)
     return there;
 }
 
-/* After many rounds the folder holds what the settings say, and after a restart with other settings
- * what those say; the latest model, those of later rounds and strange files are never deleted. */
+/* After many rounds the folder has the models that the settings keep, and after a restart with
+ * other settings those that they keep; the latest model, models of later rounds and foreign files
+ * are never deleted. */
 static void models_that_stay(void **state)
 {
     (void)state;
@@ -84,7 +86,8 @@ static void models_that_stay(void **state)
     assert_int_equal(models_there(&w), 1u << 3 | 1u << 5 | 1u << 6 | 1u << 20);
 
     w.every = 0, w.stop_in = AGG_PHASES;
-    aw_start(&w); /* it sweeps at the start, and the round goes on from the model that stayed */
+    aw_start(
+        &w); /* AS deletes old models at start, and the round continues from the model that stayed */
     assert_int_equal(models_there(&w), 1u << 5 | 1u << 6 | 1u << 20);
     assert_true(aw_wait(&w, 7, AGG_COLLECTING));
     aw_upload_all(&w, 7, 3);
@@ -108,7 +111,7 @@ static void models_that_stay(void **state)
     aw_free(&w);
 }
 
-/* The text that may end a task is the one that both servers signed, or none. */
+/* Only the validation text that both servers signed may end a task. */
 static void validation_text(void **state)
 {
     (void)state;
@@ -123,7 +126,7 @@ static void validation_text(void **state)
         .task = &w.t, .models = w.models, .init = w.init, .vocab = w.words, .pool = w.pool
     };
     CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EINVAL);
-    assert_non_null(strstr(sefl_last_error(), "`valid` must give it"));
+    assert_non_null(strstr(sefl_last_error(), "set `valid` to its file"));
     w.t.has_valid = false;
     c.valid = path;
     CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EAUTH);
@@ -131,7 +134,8 @@ static void validation_text(void **state)
     aw_free(&w);
 }
 
-/* Three of four clients die in mid-upload: at the deadline the round is right for the others. */
+/* Three of four clients die in the middle of an upload: at the deadline the sum is correct for the
+ * other one. */
 static void most_clients_die(void **state)
 {
     (void)state;
@@ -151,7 +155,7 @@ static void most_clients_die(void **state)
     aw_free(&w);
 }
 
-/* Too few: extended once, then skipped, never opened; the next round is fine. */
+/* Too few clients: extended once, then skipped, never revealed; the next round succeeds. */
 static void too_few(void **state)
 {
     (void)state;
@@ -178,7 +182,7 @@ static void too_few(void **state)
     aw_free(&w);
 }
 
-/* A task that ends with a skipped round: the journal says so afterwards. */
+/* A task that ends with a skipped round: the journal records it. */
 static void skipped_at_the_end(void **state)
 {
     (void)state;
@@ -197,7 +201,7 @@ static void skipped_at_the_end(void **state)
     aw_free(&w);
 }
 
-/* These clients upload in every round until the driver ends; sets: who was acknowledged. */
+/* These clients upload in every round until the driver ends; sets: the acknowledged clients. */
 static void until_it_ends(agg_world *w, unsigned set, unsigned *sets)
 {
     while (!w->ended) {
@@ -210,7 +214,7 @@ static void until_it_ends(agg_world *w, unsigned set, unsigned *sets)
     }
 }
 
-/* Stopped in each phase and started again: the same model, one opening a round. */
+/* Stopped in each phase and restarted: the same model, one reveal per round. */
 static void taken_up_in_each_phase(void **state)
 {
     (void)state;
@@ -247,7 +251,7 @@ static void taken_up_in_each_phase(void **state)
         }
 }
 
-/* The link breaks at its n-th message, in either direction: another attempt, one opening. */
+/* The link breaks at its n-th message, in either direction: another attempt, one reveal. */
 static void broken_links(void **state)
 {
     (void)state;
@@ -323,8 +327,8 @@ static void watch_attempts(agg_world *w)
     w->store.put = seen_put;
 }
 
-/* The link is cut at each message of an opening, again and again, and AS starts anew in between: no shares,
- * no mask twice, one opening, one charge. */
+/* The link is cut at each message of a reveal, repeatedly, and AS restarts in between: no shares
+ * and no mask are used twice; one reveal, one charge. */
 static void shares_are_used_once(void **state)
 {
     (void)state;
@@ -340,12 +344,12 @@ static void shares_are_used_once(void **state)
             w.cut[side] = cut;
             aw_start(&w);
             assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-            w.cut[!side] = cut + 3; /* of the second connection, should there be one */
+            w.cut[!side] = cut + 3; /* of the second connection, if any */
             aw_upload_all(&w, 1, 9);
             assert_true(aw_wait(&w, 2, AGG_COLLECTING));
             rounds_stop(w.r);
             assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
-            w.cut[side] = 2 * cut; /* of the next life */
+            w.cut[side] = 2 * cut; /* after the restart */
             aw_start(&w);
             assert_true(aw_wait(&w, 2, AGG_COLLECTING));
             aw_upload_all(&w, 2, 9);
@@ -353,7 +357,7 @@ static void shares_are_used_once(void **state)
             for (uint64_t r = 1; r <= 2; r++)
                 assert_int_equal(csp_seen_at(&w.mc, r).reveals, 1);
             aw_check_ledgers(&w, 2);
-            assert_true(seen.n >= 2); /* an opening each, and what was cut */
+            assert_true(seen.n >= 2); /* one reveal each, plus the cut attempts */
             attempts_in_all += seen.n;
             worlds++;
             aw_free(&w);
@@ -361,7 +365,8 @@ static void shares_are_used_once(void **state)
     assert_true(attempts_in_all > 2 * worlds); /* some attempts were cut */
 }
 
-/* CSP loses its shares while AS has its own (it is not asked why): others are made, the round is opened. */
+/* CSP loses its shares while AS has its own (for whatever reason): the servers make new ones and
+ * the round is revealed. */
 static void lost_shares_are_made_again(void **state)
 {
     (void)state;
@@ -382,7 +387,7 @@ static void lost_shares_are_made_again(void **state)
     aw_free(&w);
 }
 
-/* No lane gets anywhere: the link is dialled anew, and the opening waits until lanes are there. */
+/* No lane makes progress: AS reconnects, and the reveal waits until lanes work. */
 static void openings_wait_for_lanes(void **state)
 {
     (void)state;
@@ -405,7 +410,8 @@ static void openings_wait_for_lanes(void **state)
     aw_free(&w);
 }
 
-/* Three failed checks of AS's transfers: CSP signs and opens nothing more, AS ends and says why. */
+/* Three failed checks of AS's transfers: CSP signs and reveals nothing more, AS exits and reports
+ * why. */
 static void spoiled_tasks_end(void **state)
 {
     (void)state;
@@ -427,14 +433,14 @@ static void spoiled_tasks_end(void **state)
     }
 }
 
-/* A journal that a test has set back must not look like an old copy. */
+/* A journal that a test has rolled back must not look like an old copy. */
 static void forget_note(agg_world *w)
 {
     char path[300];
     assert_int_equal(remove(aw_path(w, path, "ledger.latest")), 0);
 }
 
-/* CSP sends another reply than the one that was noted: AS uses neither. The round is skipped, its charge
+/* CSP sends another reply than the recorded one: AS uses neither. The round is skipped, its charge
  * stands on both sides. */
 static void another_reply(void **state)
 {
@@ -442,7 +448,7 @@ static void another_reply(void **state)
     agg_world w;
     aw_make(&w,
             (const char *const[]){ "rounds.enough=2", "privacy.noise=joint", "privacy.z=1", NULL });
-    w.stop_in = AGG_RELEASING; /* opened: the integers are durable ... */
+    w.stop_in = AGG_RELEASING; /* revealed: the integers are durable ... */
     w.stop_round = 1;
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
@@ -468,7 +474,7 @@ static void another_reply(void **state)
     w.stop_in = AGG_PHASES;
     aw_start(&w);
     assert_true(aw_wait(&w, 2, AGG_COLLECTING));
-    /* CSP opened it: for whoever was in it, it is one of max_rounds_per_client */
+    /* CSP revealed it: it counts against max_rounds_per_client for every client in it */
     uint64_t taken = 0;
     uint8_t client[32];
     aw_client(&w, client, 0);
@@ -485,8 +491,8 @@ static void another_reply(void **state)
     aw_free(&w);
 }
 
-/* Died after the integers were durable, before the machine knew: those integers are the release, and no
- * noise of AS is drawn a second time. */
+/* Died after the integers were durable, before the state machine knew: those integers are the
+ * release, and AS draws no noise a second time. */
 static void one_release(void **state)
 {
     (void)state;
@@ -520,7 +526,7 @@ static void one_release(void **state)
     aw_free(&w);
 }
 
-/* CSP away at the start, and the whole time while clients upload. */
+/* CSP is unreachable at the start and during all uploads. */
 static void csp_away(void **state)
 {
     (void)state;
@@ -622,11 +628,10 @@ static bool is_there(agg_world *w, const char *name)
     return file_exists(aw_path(w, path, name));
 }
 
-/* How often these words stand in one line of the log. */
-/* Client 3 spoils rounds 2, 4, 5 and 6. The model of the round before stays each time, round 3 is as
- * good as ever; from the third on the log names those who were in the latest three, and after three in a
- * row the task ends.
- * AS is stopped and started in round 6: it has not forgotten the two before. */
+/* Number of log lines that contain these words. */
+/* Client 3 spoils rounds 2, 4, 5 and 6. The previous model stays each time, and round 3 is normal;
+ * from the third blocked round on the log names the clients that were in the latest three, and
+ * after three in a row the task ends. AS restarts in round 6 and still remembers the two before. */
 static void spoiled_rounds(void **state)
 {
     (void)state;
@@ -673,7 +678,7 @@ static void spoiled_rounds(void **state)
             assert_int_equal(aw_logged(&w, "release checked", round), !spoiled);
             assert_int_equal(csp_seen_at(&w.mc, r).reveals, 1); /* CSP sees an ordinary round */
         }
-        aw_check_ledgers(&w, 6); /* and it is paid for */
+        aw_check_ledgers(&w, 6); /* and it is charged */
         assert_true(is_there(&w, "models/round-3.safetensors"));
         assert_false(is_there(&w, "models/round-2.safetensors"));
         assert_false(is_there(&w, "models/round-6.safetensors"));
@@ -691,7 +696,7 @@ static void spoiled_rounds(void **state)
             hex_into(hex, client);
             assert_int_equal(aw_logged(&w, "client in all blocked rounds", hex), 2);
         }
-        CHECK_OK(aw_try_open(&w)); /* over it stays */
+        CHECK_OK(aw_try_open(&w)); /* the task stays over */
         agg_why why;
         assert_true(rounds_over(w.r, &why));
         assert_int_equal(why, AGG_WHY_BLOCKED);
@@ -699,13 +704,32 @@ static void spoiled_rounds(void **state)
     }
 }
 
-/* The sum is in order, but the step is far too long: the validation loss blocks the model. */
+static sefl_status (*real_get)(void *ctx, as_record what, uint64_t round, sefl_buf *out);
+static unsigned failing_gets;
+
+static sefl_status get_blocked(void *ctx, as_record what, uint64_t round, sefl_buf *out)
+{
+    if (what == AS_BLOCKED && round == 3 && failing_gets > 0 && failing_gets--)
+        return sefl_fail(SEFL_EIO, "told to fail");
+    return real_get(ctx, what, round, out);
+}
+
+static void watch_gets(agg_world *w)
+{
+    real_get = w->store.get;
+    w->store.get = get_blocked;
+}
+
+/* The sum is valid, but the step is far too large: the validation loss blocks the model. The first
+ * attempt to read who was in the blocked rounds fails. */
 static void unusable_models(void **state)
 {
     (void)state;
     agg_world w;
     aw_make(&w, (const char *const[]){ "rounds.count=9", "rounds.enough=3", "rounds.patience=9",
                                        "server.lr=1000000", NULL });
+    w.watch_journal = watch_gets;
+    failing_gets = 1;
     aw_start(&w);
     for (uint64_t r = 1; r <= 3; r++) {
         assert_true(aw_wait(&w, r, AGG_COLLECTING));
@@ -713,6 +737,8 @@ static void unusable_models(void **state)
     }
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.reports, 3);
+    assert_int_equal(failing_gets, 0);
+    assert_int_equal(aw_logged(&w, "clients of blocked rounds not read", "told to fail"), 1);
     for (unsigned r = 0; r < 3; r++)
         assert_true(w.report[r].blocked && !w.report[r].has_perplexity);
     assert_int_equal(aw_logged(&w, "release blocked", "loss is "), 3);
@@ -735,7 +761,7 @@ static const struct {
                 { 2, AGG_DONE } };
 enum { MOMENTS = sizeof moments / sizeof *moments };
 
-/* Runs until this moment, which comes next or later. */
+/* Runs until this moment. */
 static void go_to(agg_world *w, size_t moment)
 {
     if (moments[moment].phase == CHARGED) {
@@ -764,7 +790,7 @@ static void copy_state(agg_world *w, size_t moment, bool whole, bool back)
     }
 }
 
-/* AS's state folder alone: whatever the two moments, the next start names it. */
+/* AS's state folder alone: for any two moments, the next start detects it. */
 static void old_state_is_named(void **state)
 {
     (void)state;
@@ -792,7 +818,7 @@ static void old_state_is_named(void **state)
     aw_free(&w);
 }
 
-/* Without the note beside the ledger: the charges show it, once the copy is older than one. */
+/* Without the note beside the ledger: the charges show it if the copy is older than a charge. */
 static void charges_name_an_old_state(void **state)
 {
     (void)state;
@@ -814,8 +840,8 @@ static void charges_name_an_old_state(void **state)
     aw_free(&w);
 }
 
-/* Everything that AS has, ledger included: CSP knows better. What was released stays released, and
- * whoever cannot go on says why. */
+/* Everything that AS has, including the ledger: CSP's state shows it. What was released stays
+ * released, and a server that cannot continue reports why. */
 static void old_folder_is_named(void **state)
 {
     (void)state;
@@ -866,8 +892,8 @@ static sefl_status mark_and_cut(void *ctx, const journal_round *row)
     return csp_memory_store(m).row_put(m, row);
 }
 
-/* It opened the round, the output was lost on its way, and an old copy of all that it has was put back:
- * AS knows that CSP had charged, and does not ask for a second opening. */
+/* CSP revealed the round, the output was lost in transit, and an old copy of all its state was
+ * restored: AS knows that CSP had charged, and does not ask for a second reveal. */
 static void old_csp_is_named(void **state)
 {
     (void)state;
@@ -894,9 +920,9 @@ static void old_csp_is_named(void **state)
 }
 
 #if SEFL_FAULTS
-/* The n-th write or sync of the whole run fails. Whatever comes of it (an upload refused, the role
- * ended), after a restart the task completes: every acknowledged update in its sum once, one opening
- * a round, equal ledgers. */
+/* The n-th write or sync of the whole run fails. Whatever the effect (a refused upload, the role
+ * exits), after a restart the task completes: every acknowledged update is in its sum once, one
+ * reveal per round, equal ledgers. */
 static void failing_disks(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Sealed rounds of the driver: heads that CSP refuses, verdicts through crashes, proofs of being counted. */
+/* Sealed rounds of the driver: heads that CSP refuses, verdicts across crashes, proofs of being
+ * counted. */
 #include "agg_world.h"
 
 #include "protocol/http.h"
@@ -22,7 +23,8 @@ done:
     return st;
 }
 
-/* A client that CSP does not know is refused in the SET; the others are released and have a proof, each. */
+/* CSP refuses an unknown client in the SET; the others are in the release, and each gets a
+ * proof. */
 static void a_refused_head(void **state)
 {
     (void)state;
@@ -54,7 +56,7 @@ static void a_refused_head(void **state)
     unsigned later = 0; /* one client asks about two rounds in turn: a tree is made for each */
     for (unsigned i = 0; i < 50; i++) {
         later += proof(&w, 1, 1) == SEFL_EBUDGET;
-        CHECK_OK(proof(&w, 1, 2)); /* the newest round's is always given */
+        CHECK_OK(proof(&w, 1, 2)); /* the answer for the newest round is never limited */
     }
     assert_true(later > 35 && later < 50);
     CHECK_OK(proof(&w, 3, 2));
@@ -62,7 +64,7 @@ static void a_refused_head(void **state)
     aw_free(&w);
 }
 
-/* Fewer than the threshold are left: skipped, and nobody pays. */
+/* Fewer than the threshold remain: the round is skipped without a charge. */
 static void too_few_are_left(void **state)
 {
     (void)state;
@@ -85,8 +87,8 @@ static void too_few_are_left(void **state)
     aw_free(&w);
 }
 
-/* Stopped in each phase after the set is frozen, or cut off at the n-th message: the same set, tree and
- * verdict, whatever CSP thinks of its members by then. */
+/* Stopped in each phase after the set is frozen, or cut at the n-th message: the same set, tree and
+ * verdict, even if CSP's trust list has changed since. */
 static void a_verdict_is_final(void **state)
 {
     (void)state;
@@ -105,7 +107,7 @@ static void a_verdict_is_final(void **state)
         if (phase > AGG_FREEZING)
             CHECK_OK(journal_fact_get(w.j, 1, "tree", &tree[0]));
         aw_close(&w);
-        if (phase == AGG_RELEASING) /* its verdict is out */
+        if (phase == AGG_RELEASING) /* CSP has sent its verdict */
             w.put_out = 0;
         aw_start(&w);
         CHECK_OK(aw_join(&w));
@@ -145,7 +147,8 @@ static void a_verdict_is_final(void **state)
         }
 }
 
-/* Heads go to CSP while the round collects; what it refuses is in the log before the round closes. */
+/* AS sends heads to CSP while the round collects; refusals are in the log before the round
+ * closes. */
 static void heads_go_early(void **state)
 {
     (void)state;
@@ -162,7 +165,7 @@ static void heads_go_early(void **state)
         usleep(1000);
     assert_int_equal(aw_logged(&w, "CSP refuses a client's head", "\"at\":\"upload\""), 1);
     assert_int_equal(rounds_phase(w.r, NULL, NULL), AGG_COLLECTING);
-    w.put_out = 0; /* the SET alone counts */
+    w.put_out = 0; /* only the SET counts */
     aw_upload_all(&w, 1, 12);
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.report[0].clients, 4);
@@ -191,7 +194,7 @@ static void lost_vouchers(void **state)
     for (int i = 0; i < 5000 && aw_logged(&w, "CSP refuses", "\"at\":\"upload\"") < 2; i++)
         usleep(1000);
     aw_upload_all(&w, 1, 4);
-    assert_true(aw_wait(&w, 2, AGG_COLLECTING)); /* too few were left */
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING)); /* too few clients remained */
     w.csp_store.voucher_get = whole.voucher_get;
     for (unsigned k = 0; k < 2; k++) {
         assert_int_equal(aw_upload(&w, k, 2, SIZE_MAX), 403);
@@ -204,7 +207,7 @@ static void lost_vouchers(void **state)
     aw_free(&w);
 }
 
-/* A head that cannot be read any more: the round is lost, and not paid for. */
+/* A head that cannot be read any more: the round is lost and not charged. */
 static void a_lost_head(void **state)
 {
     (void)state;
@@ -235,7 +238,8 @@ static void a_lost_head(void **state)
     aw_free(&w);
 }
 
-/* CSP had to wipe the key while AS was away: that round is skipped, the next one is as ever. */
+/* CSP had to wipe the key while AS was unreachable: that round is skipped, the next one is
+ * normal. */
 static void an_expired_round(void **state)
 {
     (void)state;
@@ -258,7 +262,7 @@ static void an_expired_round(void **state)
     aw_free(&w);
 }
 
-/* Nobody signs who was counted where uploads are not sealed. */
+/* CSP signs no proofs of being counted if uploads are not sealed. */
 static void no_proof_without_a_seal(void **state)
 {
     (void)state;

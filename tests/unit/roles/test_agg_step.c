@@ -41,7 +41,7 @@ static void integers_become_averages(void **state)
     CHECK_OK(step_average(avg, &t, w, 4));
     assert_memory_equal(avg, plain, sizeof plain);
 
-    t.noise = TASK_NOISE_JOINT; /* (w + 1/2) h: the noise's mean is 61.5, AS takes 62 off */
+    t.noise = TASK_NOISE_JOINT; /* (w + 1/2) h: the mean of the noise is 61.5, AS subtracts 62 */
     CHECK_OK(step_average(avg, &t, w, 4));
     const double joint[N] = { 8.5, -15.5, 0.5, 3.5 };
     assert_memory_equal(avg, joint, sizeof joint);
@@ -86,7 +86,7 @@ static void known_steps(void **state)
     assert_memory_equal(mom, ((float[]){ 0.625f, -0.25f, 0, 0.1875f }), sizeof mom);
     step_clear(&s);
 
-    /* adam's first step is lr * sign (but for eps), whatever the size */
+    /* Adam's first step is lr * sign (except for eps), whatever the size */
     t = small(TASK_ADAM);
     float ad[N] = { 0 };
     CHECK_OK(step_new(&s, &t));
@@ -116,7 +116,7 @@ static void too_far(void **state)
     step_clear(&s);
 }
 
-/* What a crash between the release and the model repeats: the same bytes. */
+/* After a crash between release and model, the repeated step gives the same bytes. */
 static void the_memory_survives(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void the_memory_survives(void **state)
 
         sefl_buf b = { 0 };
         CHECK_OK(file_read(&b, path, 1 << 20));
-        for (size_t i = 0; i < b.n; i++) { /* any changed byte is found */
+        for (size_t i = 0; i < b.n; i++) { /* any changed byte is detected */
             b.p[i] ^= 0x10;
             CHECK_OK(file_write_atomic(path, buf_span(&b), 0600));
             assert_int_not_equal(step_read(&back, path, &t, 3), SEFL_OK);

@@ -1,5 +1,5 @@
-/* An operator's folder: both operators and a site, without servers; what is refused, and that a failure
- * of memory or disk changes nothing. */
+/* An operator's folder: both operators and a site, without servers; refusals, and that a memory or
+ * disk failure changes nothing. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -48,7 +48,7 @@ static void renewed_hosts(const trust *t, const char *dir, const char *cert)
     assert_memory_equal(got.p, hosts, got.n);
     buf_reset(&pem);
     CHECK_STATUS(ca_server_renew(t, dir, few, "", 5, &pem), SEFL_EINVAL);
-    /* one without any, as an earlier version could make */
+    /* one without hosts, as an earlier version could issue */
     sefl_buf old = { 0 }, ca = { 0 }, key = { 0 };
     CHECK_OK(file_read(&old, cert, 1 << 16));
     CHECK_OK(ca_path(&ca, dir, "ca.pem"));
@@ -195,7 +195,7 @@ static void a_site_joins(void **state)
     /* another key with the same tokens */
     apply(&thief, "site-1", &t1, &t2);
     CHECK_STATUS(enrol(as.t, csp.t, &thief, &again), SEFL_EAUTH);
-    /* the name is taken, until it is revoked */
+    /* the name is in use until it is revoked */
     CHECK_STATUS(ca_token(as.t, &again, "site-1", now + 100, now, &rng), SEFL_EEXIST);
     CHECK_OK(allowlist_new(&g, as.t));
     x509_peer p = { .role = "client", .until = now + 10 };
@@ -214,8 +214,8 @@ static void a_site_joins(void **state)
     assert_int_equal(p.code, X509_WITHDRAWN);
     allowlist_free(g);
     CHECK_STATUS(ca_renew(as.t, as_dir, &pem, info.fingerprint, 20), SEFL_ENOTFOUND);
-    CHECK_STATUS(enrol(as.t, csp.t, &a, &again), SEFL_EAUTH); /* a revoked key stays out */
-    /* a mistake: in again, with the same key and certificates */
+    CHECK_STATUS(enrol(as.t, csp.t, &a, &again), SEFL_EAUTH); /* a revoked key stays refused */
+    /* a mistake: restored, with the same key and certificates */
     CHECK_OK(ca_restore_key(as.t, info.fingerprint, now));
     CHECK_STATUS(ca_restore_key(as.t, info.fingerprint, now), SEFL_ENOTFOUND);
     CHECK_OK(allowlist_new(&g, as.t));
@@ -229,9 +229,9 @@ static void a_site_joins(void **state)
     uint8_t other[TRUST_KEY] = { 9 };
     CHECK_OK(ca_revoke_key(as.t, other, now));
     assert_int_equal(trust_find(as.t, other)->state, TRUST_REVOKED);
-    CHECK_OK(ca_restore_key(as.t, other, now)); /* it was no member, and is none */
+    CHECK_OK(ca_restore_key(as.t, other, now)); /* it was not a member, and still is not */
     assert_null(trust_find(as.t, other));
-    /* not once the name is another key's */
+    /* not once the name belongs to another key */
     trust_member heir = *trust_find(as.t, info.fingerprint);
     heir.state = TRUST_ACTIVE;
     heir.key[0] ^= 1;
@@ -262,7 +262,7 @@ static void refusals(void **state)
     CHECK_STATUS(enrol(as.t, csp.t, &a, &answer), SEFL_EAUTH);
     buf_clear(&a.csr);
     apply(&a, "site-2", &t1, &t2);
-    /* each server's token counts at that server alone */
+    /* each server's token counts only at that server */
     CHECK_STATUS(ca_check(as.t, &a.q.claim, &a.q.csp, now), SEFL_EAUTH);
     CHECK_STATUS(ca_check(csp.t, &a.q.claim, &a.q.as, now), SEFL_EAUTH);
     /* without CSP's approval, or with that of another claim, AS issues nothing */
@@ -281,7 +281,7 @@ static void refusals(void **state)
     a.q.csr = buf_span(&a.csr);
     assert_int_equal(answer.n, 0);
     assert_null(trust_find(as.t, a.q.claim.key));
-    /* CSP's operator makes no certificates of clients; it notes the member */
+    /* CSP's operator issues no client certificates; it records the member */
     CHECK_OK(ca_sign(csp.t, csp_dir, &answer, "site-3", a.q.csr, 10, now));
     assert_int_equal(answer.n, 0);
     CHECK_STATUS(ca_sign(csp.t, csp_dir, &answer, "site-4", a.q.csr, 10, now), SEFL_EEXIST);
@@ -292,7 +292,7 @@ static void refusals(void **state)
     buf_clear(&a.csr), buf_clear(&b.csr), buf_clear(&answer);
 }
 
-/* How many clients CSP's operator knows of. */
+/* Number of clients that CSP's operator has approved. */
 static void members_are_counted(void **state)
 {
     trust *t;
@@ -318,7 +318,7 @@ static void members_are_counted(void **state)
     uint8_t other[TRUST_KEY] = { 99 };
     CHECK_OK(ca_revoke_key(t, other, 300)); /* never a member */
     assert_int_equal(ca_most_clients(t, 201), 4);
-    is.role = TRUST_CLIENT; /* an organisation's CA: whoever it vouches for */
+    is.role = TRUST_CLIENT; /* an organisation's CA: any client that it vouches for */
     CHECK_OK(trust_issuer_put(t, &is));
     assert_true(ca_most_clients(t, 201) == UINT64_MAX);
     is.state = TRUST_REVOKED, is.since = 250;
@@ -361,12 +361,12 @@ static void which_issuers(void **state)
     rsa_ca(&weak, 1024);
     rsa_ca(&good, 2048);
     CHECK_OK(ca_edit(&e, as_dir));
-    /* our own stays one whose members are listed */
+    /* our own CA stays one whose members are listed */
     CHECK_STATUS(trust_ca(e.t, as_dir, &own, TRUST_CLIENT, ""), SEFL_EEXIST);
     assert_non_null(strstr(sefl_last_error(), "own CA"));
     CHECK_STATUS(trust_ca(e.t, as_dir, &weak, TRUST_CLIENT, ""), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "weak"));
-    /* of two, the second would be forgotten */
+    /* of two certificates, the second would be ignored */
     sefl_buf two = { 0 };
     CHECK_OK(wr_raw(&two, good.p, good.n));
     CHECK_OK(wr_raw(&two, own.p, own.n));
@@ -376,13 +376,13 @@ static void which_issuers(void **state)
     CHECK_STATUS(trust_ca(e.t, as_dir, &two, TRUST_CSP, ""), SEFL_EINVAL);
     assert_int_equal(e.t->issuers, 1);
     buf_clear(&two);
-    /* a unit that no certificate is ever read to have */
+    /* a unit that no certificate can have */
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         CHECK_STATUS(trust_ca(e.t, as_dir, &good, TRUST_CLIENT, units[i]), SEFL_EINVAL);
         assert_non_null(strstr(sefl_last_error(), "printable ASCII"));
     }
     CHECK_OK(trust_ca(e.t, as_dir, &good, TRUST_CLIENT, "Radiology, 2nd floor"));
-    /* a revoked one comes back by a restore alone, in no role and with no other rule */
+    /* only restore brings back a revoked CA, not a new role or rule */
     trust_issuer *is = &e.t->issuer[e.t->issuers - 1];
     is->state = TRUST_REVOKED, is->since = now - 5;
     CHECK_STATUS(trust_ca(e.t, as_dir, &good, TRUST_CLIENT, ""), SEFL_ESTATE);
@@ -398,7 +398,7 @@ static void which_issuers(void **state)
     buf_clear(&path), buf_clear(&own), buf_clear(&weak), buf_clear(&good);
 }
 
-/* One CA, one role, unless it is meant; a slip is taken back, and only the slip. */
+/* One CA, one role, unless requested explicitly; a mistake can be undone, and only the mistake. */
 static void one_role(void **state)
 {
     (void)state;
@@ -413,20 +413,21 @@ static void one_role(void **state)
     CHECK_STATUS(trust_ca(e.t, csp_dir, &own, TRUST_AGGREGATOR, ""), SEFL_EEXIST);
     assert_non_null(strstr(sefl_last_error(), "own CA"));
     assert_int_equal(e.t->issuers, 0);
-    CHECK_OK(trust_ca(e.t, csp_dir, &other, TRUST_CLIENT, "")); /* a slip */
+    CHECK_OK(trust_ca(e.t, csp_dir, &other, TRUST_CLIENT, "")); /* a mistake */
     uint8_t key[TRUST_KEY];
     memcpy(key, e.t->issuer[0].key, sizeof key);
     CHECK_STATUS(trust_ca(e.t, csp_dir, &other, TRUST_AGGREGATOR, ""), SEFL_EEXIST);
-    assert_non_null(strstr(sefl_last_error(), "--role client' takes it back"));
+    assert_non_null(strstr(sefl_last_error(), "--role client'; for both roles give --also"));
     CHECK_STATUS(ca_set_issuer(e.t, key, TRUST_AGGREGATOR, TRUST_REVOKED, now), SEFL_ENOTFOUND);
     CHECK_OK(ca_set_issuer(e.t, key, TRUST_CLIENT, TRUST_REVOKED, now));
     CHECK_STATUS(trust_ca(e.t, csp_dir, &other, TRUST_AGGREGATOR, ""), SEFL_ESTATE);
     CHECK_OK(ca_trust_issuer(e.t, csp_dir, buf_span(&other), &both, now));
     assert_int_equal(trust_find_issuer(e.t, key, TRUST_CLIENT)->state, TRUST_REVOKED);
     assert_int_equal(trust_find_issuer(e.t, key, TRUST_AGGREGATOR)->state, TRUST_ACTIVE);
-    /* out in every role at once; back in one at a time */
+    /* revoked in every role at once; restored one role at a time */
     CHECK_OK(ca_set_issuer(e.t, key, 0, TRUST_REVOKED, now + 1));
-    assert_true(trust_find_issuer(e.t, key, TRUST_CLIENT)->since == now); /* it was out already */
+    assert_true(trust_find_issuer(e.t, key, TRUST_CLIENT)->since ==
+                now); /* it was revoked already */
     assert_true(trust_find_issuer(e.t, key, TRUST_AGGREGATOR)->since == now + 1);
     CHECK_STATUS(ca_set_issuer(e.t, key, 0, TRUST_REVOKED, now), SEFL_ENOTFOUND);
     CHECK_STATUS(ca_trust_issuer(e.t, csp_dir, buf_span(&other), &both, now), SEFL_ESTATE);
@@ -455,7 +456,7 @@ static void whose_list(void **state)
     trust_free(none);
 }
 
-/* The operator has put its own CA out: a new key for the server does not let its clients in again. */
+/* The operator has revoked its own CA: a new server key does not admit its clients again. */
 static void own_ca_stays_revoked(void **state)
 {
     (void)state;
@@ -474,7 +475,7 @@ static void own_ca_stays_revoked(void **state)
     trust_edit_end(&e);
 }
 
-/* Nobody's certificate is renewed for another key, whatever lies in issued/. */
+/* A certificate is never renewed for another key, whatever is in issued/. */
 static void renewal_keeps_the_key(void **state)
 {
     (void)state;
@@ -500,7 +501,7 @@ static void renewal_keeps_the_key(void **state)
     buf_clear(&csr[0]), buf_clear(&csr[1]), buf_clear(&cert), buf_clear(&pem);
 }
 
-/* A token that was made for a name and never used does not outlive the name's owner. */
+/* An unused token for a name is cancelled when the member of that name is revoked. */
 static void old_tokens_of_a_name(void **state)
 {
     (void)state;
@@ -525,7 +526,8 @@ static void old_tokens_of_a_name(void **state)
     token_clear(&used), token_clear(&lost), token_clear(&fresh);
 }
 
-/* A used token is no renewal without the operator: at either server its key may repeat for an hour. */
+/* A used token does not replace a renewal by the operator: at either server its key may repeat the
+ * request for an hour. */
 static void repeats_end(void **state)
 {
     (void)state;
@@ -550,7 +552,7 @@ static void repeats_end(void **state)
     CHECK_STATUS(ca_enrol(as.t, as_dir, &answer, &a.q, approval, as_key, "us", 10, now),
                  SEFL_EAUTH);
     assert_int_equal(answer.n, before);
-    assert_non_null(trust_find_name(as.t, "site-r")); /* a member it stays */
+    assert_non_null(trust_find_name(as.t, "site-r")); /* it stays a member */
     now = began;
     trust_edit_end(&as), trust_edit_end(&csp);
     buf_clear(&a.csr), buf_clear(&answer);
@@ -589,7 +591,8 @@ static void faults(void **state)
     buf_clear(&a.csr), buf_clear(&answer), buf_clear(&path);
 }
 
-/* After a failure a new folder is not there, or as empty as it was: the next try finds nothing in its way. */
+/* After a failure a new folder does not exist or is as empty as before, so the next attempt can
+ * succeed. */
 static sefl_status new_or_nothing(const char *dir, bool there)
 {
     sefl_status st = ca_new(dir, "Gamma", 30, NULL);
@@ -612,7 +615,7 @@ static void a_new_folder_or_nothing(void **state)
             assert_int_equal(mkdir(dir, 0700), 0);
         TEST_FAULTS(kinds[i / 2], st = new_or_nothing(dir, i % 2), (void)0);
     }
-    /* a signing key elsewhere goes too, unless it is somebody else's */
+    /* a signing key elsewhere is removed too, unless it existed before */
     snprintf(dir, sizeof dir, "%s", folder_path("apart"));
     snprintf(key, sizeof key, "%s", folder_put("theirs.key", "x", 1));
     CHECK_STATUS(ca_new(dir, "Gamma", 30, key), SEFL_EEXIST);

@@ -1,4 +1,5 @@
-/* kill -9 of the client at seeded moments: it always goes on, and nothing is made or drawn twice. */
+/* kill -9 of the client at seeded moments: it always continues, and nothing is encrypted or drawn
+ * twice. */
 #include "unit/roles/client_scene.h"
 
 #include <signal.h>
@@ -6,7 +7,7 @@
 
 enum { KILLS = 15 }; /* a task; the last run is left alone */
 
-/* The system's coins; every name that is asked for goes to a file that all processes share. */
+/* The system's coins; every requested name is written to a file that all processes share. */
 static int names_fd;
 
 static sefl_status noted(void *self, sefl_rng *out, const char *purpose, uint64_t round,
@@ -43,8 +44,8 @@ static void no_name_twice(const char *path)
         char *stop = strchr(at, '\n');
         char line[96];
         snprintf(line, sizeof line, "\n%.*s\n", (int)(stop - at), at);
-        /* jitter has no name of its own; a sampling coin that was not written down yet had no
-         * consequence, and is thrown again */
+        /* jitter has no name; a sampling coin that was not stored yet had no effect, and is drawn
+         * again */
         bool once = strncmp(at, "jitter", 6) != 0 && strncmp(at, "sampling", 8) != 0;
         if (once && strstr(stop, line))
             fail_msg("drawn twice: %s", line);

@@ -1,4 +1,4 @@
-/* What a client accepts, refuses, and does after a break. */
+/* What a client accepts and refuses, and how it continues after an interruption. */
 #include "unit/roles/client_counted.h"
 #include "unit/roles/client_scene.h"
 
@@ -59,8 +59,7 @@ static void late_is_not_the_end(void **state)
     CHECK_OK(client_run(s->c));
     assert_int_equal(s->as.receipts, 1);
     assert_non_null(strstr(log_of(s), "the server answers 410"));
-    assert_null(
-        strstr(log_of(s), "\"level\":\"warn\"")); /* others were faster: no cause for concern */
+    assert_null(strstr(log_of(s), "\"level\":\"warn\"")); /* others were faster: not a problem */
     assert_non_null(strstr(log_of(s), "no differential privacy claimed"));
     client_store *st = store_of(s);
     sefl_buf b = { 0 };
@@ -74,7 +73,7 @@ static void late_is_not_the_end(void **state)
 
 static void refused(federation *s, sefl_status want, const char *says)
 {
-    s->patience_ms = 1; /* a second try, not a day of them */
+    s->patience_ms = 1; /* one retry, not a day of retries */
     open_client(s);
     CHECK_STATUS(client_run(s->c), want);
     if (!strstr(sefl_last_error(), says))
@@ -95,7 +94,7 @@ static void every_rule_of_the_policy(void **state)
         { "epsilon_total: 7.9\n", NULL, NULL, "policy.yml:1:1: policy: epsilon_total: the task" },
         { "delta_max: 0.0000005\n", NULL, NULL, "policy.yml:1:1: policy: delta_max: the task" },
         { "{}\n", "privacy.delta=0.5", NULL,
-          "policy.yml: policy: delta_max: the task's delta is 0.5" }, /* without a rule of the owner */
+          "policy.yml: policy: delta_max: the task's delta is 0.5" }, /* without an owner's rule */
         { "clients_min: 4\n", NULL, NULL, "policy.yml:1:1: policy: clients_min: the task" },
         { "noise_modes: [own]\n", NULL, NULL, "policy.yml:1:1: policy: noise_modes: the task" },
         { "noise_modes: [joint, own, none]\n", "privacy.noise=none", "privacy.claim=none",
@@ -132,7 +131,8 @@ static void a_task_must_be_signed_by_both(void **state)
     refused(s, SEFL_EAUTH, "the task is refused");
 }
 
-/* What other tasks have spent counts, of another population too: refused before anything is trained. */
+/* What other tasks have spent counts, including those of another population: the client refuses
+ * before it trains. */
 static void the_ledger_is_over_all_tasks(void **state)
 {
     (void)state;
@@ -161,7 +161,7 @@ static void the_ledger_is_over_all_tasks(void **state)
     end(s);
 }
 
-/* A second ledger for the same text would forget what the first one was charged. */
+/* A second ledger for the same text would lack the charges of the first. */
 static void one_text_one_ledger(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void not_drawn_stays_not_drawn(void **state)
     end(s);
 }
 
-/* Its ledger has the rounds that the coin drew it for and no others: no amplification is left in it. */
+/* Its ledger has exactly the rounds for which its coin selected it, so no amplification applies. */
 static void drawn_rounds_are_not_amplified(void **state)
 {
     (void)state;
@@ -237,7 +237,7 @@ static void hidden_sampling_uploads_zeros(void **state)
     uint64_t took = clock_ms(&clock) - before;
     assert_true(took >= 300); /* not before half of the time is over */
     assert_int_equal(s->as.receipts, 1);
-    assert_int_equal(s->as.models, 1); /* fetched like everybody's */
+    assert_int_equal(s->as.models, 1); /* fetched like any other client */
     assert_int_equal(s->made, 1);
     assert_int_equal(s->nonzero, 0);
     assert_int_equal(charged(s), 1);
@@ -245,8 +245,8 @@ static void hidden_sampling_uploads_zeros(void **state)
     end(s);
 }
 
-/* A model that training diverges on: the same path, sizes, charge and receipt; the owner's log says why
- * it is zeros. */
+/* A model on which training diverges: the same steps, sizes, charge and receipt; the owner's log
+ * says why the update is zeros. */
 static void diverged_training_uploads_zeros(void **state)
 {
     (void)state;
@@ -270,13 +270,13 @@ static void *stop_in_the_wait(void *arg)
 {
     federation *s = arg;
     for (int i = 0; i < 1000 && !strstr(log_of(s), "update finished"); i++)
-        usleep(10000); /* finished and marked: now it waits for its moment */
+        usleep(10000); /* finished and marked: now it waits for its upload time */
     client_stop(s->c);
     return NULL;
 }
 
-/* Hidden sampling: started again with finished zeros, while a client that was drawn would still train: no
- * upload at once, and none to a round that is closed. */
+/* Hidden sampling: a restart with finished zeros, while a drawn client would still train: no
+ * immediate upload, and none to a closed round. */
 static void finished_zeros_wait_again(void **state)
 {
     (void)state;
@@ -314,8 +314,8 @@ static void finished_zeros_wait_again(void **state)
     }
 }
 
-/* A header of an earlier round, good signatures and all, while the coin of a later one is thrown: the
- * client would train for real where its own coin said zeros. */
+/* A header of an earlier round with valid signatures, after the coin of a later round was drawn:
+ * the client would train although its own coin said zeros. */
 static void an_old_round_said_again(void **state)
 {
     (void)state;
@@ -337,7 +337,8 @@ static void an_old_round_said_again(void **state)
     end(s);
 }
 
-/* The state folder is lost, the ledger is not: what was charged may have left, and is not made again. */
+/* The state folder is lost, the ledger is not: a charged update may have been sent, and is not made
+ * again. */
 static void a_charged_round_is_not_made_again(void **state)
 {
     (void)state;
@@ -366,7 +367,7 @@ static void a_charged_round_is_not_made_again(void **state)
     end(s);
 }
 
-/* The round whose upload a restart goes on with counts once against max_rounds_per_client. */
+/* A round whose upload continues after a restart counts once against max_rounds_per_client. */
 static void a_restart_does_not_count_twice(void **state)
 {
     (void)state;
@@ -437,7 +438,7 @@ static void another_task_is_taken_up(void **state)
 
 static void *stop_late(void *arg)
 {
-    sleep(20); /* only a client that waits for ever is there still */
+    sleep(20); /* only a client that waits forever is still there */
     client_stop(arg);
     return NULL;
 }
@@ -468,14 +469,14 @@ static void an_update_is_for_one_task(void **state)
     pthread_cancel(watch_dog);
     pthread_join(watch_dog, NULL);
     assert_int_equal(s->made, 2);
-    assert_int_equal(s->as.puts, 1); /* of the new one alone */
+    assert_int_equal(s->as.puts, 1); /* of the new task only */
     assert_int_equal(s->as.receipts, 1);
     assert_int_equal(charged(s), 1);
     assert_non_null(strstr(log_of(s), "the server has another task"));
     end(s);
 }
 
-/* The new task is at a round that this client has done in the old one. */
+/* The new task is at a round number that this client has finished in the old task. */
 static void another_task_with_lower_rounds(void **state)
 {
     (void)state;
@@ -535,7 +536,8 @@ static void vouched_for_at_every_start(void **state)
     end(s);
 }
 
-/* AS has lost it (an old copy of its journal): shown again, and the same bytes go on. */
+/* AS has lost the voucher (an old copy of its journal): the client sends it again and resumes the
+ * same bytes. */
 static void a_voucher_that_was_forgotten(void **state)
 {
     (void)state;
@@ -559,7 +561,7 @@ static void a_voucher_that_is_refused(void **state)
     federation *s = begin(3, NULL, NULL, NULL);
     s->as.refuse_vouchers = 100;
     refused(s, SEFL_EAUTH, "refused for 0 hours: the server answers 403: not welcome");
-    s = begin(3, NULL, NULL, NULL); /* CSP is away for a while */
+    s = begin(3, NULL, NULL, NULL); /* CSP is unreachable for a while */
     s->as.rounds = 1;
     s->as.refuse_vouchers = 2;
     s->as.refuse_status = 503;
@@ -577,7 +579,7 @@ static void a_voucher_that_is_refused(void **state)
     end(s);
 }
 
-/* A header with a key of another kind than the task's: nothing is sealed to it. */
+/* A header with a key of another suite than the task's: the client seals nothing to it. */
 static void a_round_key_of_another_suite(void **state)
 {
     (void)state;
@@ -628,7 +630,8 @@ static void counted_rounds_are_proven(void **state)
     end(s);
 }
 
-/* Three in a row end it; a skipped round is no miss, a counted one ends a row. */
+/* Three misses in a row end the client; a skipped round is not a miss, a counted one resets the
+ * count. */
 static void updates_that_are_not_counted(void **state)
 {
     (void)state;
@@ -664,7 +667,7 @@ static void updates_that_are_not_counted(void **state)
     end(s);
 }
 
-/* AS alone says "skipped". If the next round starts from another model, it lies. */
+/* Only AS says "skipped". If the next round starts from another model, the statement is false. */
 static void a_skip_that_is_none(void **state)
 {
     (void)state;
@@ -683,7 +686,7 @@ static void a_skip_that_is_none(void **state)
     end(s);
 }
 
-/* Nor does it help AS to answer nothing: news comes, so it could. */
+/* Nor does it help AS not to answer: it does answer other requests. */
 static void a_server_that_never_proves(void **state)
 {
     (void)state;
@@ -701,7 +704,7 @@ static void a_server_that_never_proves(void **state)
     assert_non_null(strstr(log_of(s), "no proof that the update was counted"));
     end(s);
 
-    s = begin_long(); /* two rounds without an answer are forgiven */
+    s = begin_long(); /* two rounds without an answer are tolerated */
     s->as.rounds = 4;
     s->as.busy_counted = 2;
     open_client(s);
@@ -714,8 +717,8 @@ static void a_server_that_never_proves(void **state)
     end(s);
 }
 
-/* The site enrols anew, with another TLS key, in the same folder: a new upload key, and no proof is asked
- * for that AS gives to the former key only. */
+/* The site enrols again in the same folder with another TLS key: a new upload key, and the client
+ * does not ask for proofs that AS gives only to the former key. */
 static void enrolled_anew(void **state)
 {
     (void)state;
@@ -745,7 +748,8 @@ static void enrolled_anew(void **state)
     assert_int_equal(outcome(s, 1), CLIENT_FORMER);
     assert_int_equal(s->as.receipts, 1);
 
-    set(s, "tls.cert=me.pem"), set(s, "tls.key=me.key"); /* and back: that update is another's */
+    set(s, "tls.cert=me.pem"),
+        set(s, "tls.key=me.key"); /* and back: that update belongs to the other key */
     s->as.stop_at_cut = NULL;
     s->as.round = 3;
     s->as.hash[0] = 0;
@@ -765,7 +769,8 @@ static void enrolled_anew(void **state)
     end(s);
 }
 
-/* Every byte of an answer changed, every length, another round, client or update: none is a proof. */
+/* An answer with any changed byte, any other length, another round, client or update is not a
+ * proof. */
 static void a_proof_is_of_one_update(void **state)
 {
     (void)state;
@@ -805,7 +810,7 @@ static void stops_while_it_waits(void **state)
     pthread_t t;
     s->as.busy_task = 1000;
     open_client(s);
-    client_reload(s->c); /* waits stay waits */
+    client_reload(s->c); /* waiting states stay the same */
     sefl_clock clock = clock_monotonic();
     uint64_t before = clock_ms(&clock);
     assert_int_equal(pthread_create(&t, NULL, stop_soon, s->c), 0);
@@ -825,7 +830,7 @@ static void a_new_policy_counts_at_once(void **state)
     client_reload(s->c);
     CHECK_STATUS(client_run(s->c), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "policy: rounds_max"));
-    put_text("policy.yml", "rounds_max: many\n"); /* not a policy: the old one stays */
+    put_text("policy.yml", "rounds_max: many\n"); /* not a valid policy: the old one stays */
     client_reload(s->c);
     CHECK_STATUS(client_run(s->c), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "policy: rounds_max"));

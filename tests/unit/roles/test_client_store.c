@@ -30,7 +30,7 @@ static client_store *open_store(const uint8_t *id)
 
 static client_store *reopen(client_store *s, const uint8_t *id)
 {
-    client_store_close(s); /* the same as dying: nothing is written here */
+    client_store_close(s); /* equivalent to a crash: nothing is written here */
     return open_store(id);
 }
 
@@ -71,7 +71,8 @@ static void a_round_from_coin_to_receipt(void **state)
     CHECK_STATUS(client_store_draw(s, 3, false), SEFL_ESTATE); /* one coin a round */
     CHECK_STATUS(client_store_draw(s, 2, false), SEFL_ESTATE);
 
-    /* dead while making: the attempts never repeat, the model stays, an unfinished file goes */
+    /* died while encrypting: attempt numbers never repeat, the model stays, an unfinished file is
+     * deleted */
     CHECK_OK(client_store_begin(s));
     assert_int_equal(client_store_mark(s)->attempt, 1);
     put(s, CLIENT_MODEL, "model");
@@ -91,7 +92,7 @@ static void a_round_from_coin_to_receipt(void **state)
     CHECK_OK(client_store_begin(s));
     assert_int_equal(client_store_mark(s)->attempt, 2);
 
-    /* dead between the whole file and its mark: these bytes are it */
+    /* died between the complete file and its mark: these bytes are the update */
     put(s, CLIENT_BODY, "the body");
     s = reopen(s, task_a);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_FINISHED);
@@ -216,7 +217,7 @@ done:
     return st;
 }
 
-/* Files and folders below state, whatever they are. */
+/* Number of files and folders below state. */
 static unsigned things(void)
 {
     unsigned n = 0;
@@ -234,7 +235,8 @@ static unsigned things(void)
     return n;
 }
 
-/* A hundred rounds: no file more than after the first, and every receipt can be read. */
+/* After a hundred rounds there are no more files than after the first, and every receipt can be
+ * read. */
 static void receipts_are_one_file(void **state)
 {
     (void)state;
@@ -281,7 +283,7 @@ static unsigned keep(client_store *s, uint64_t round, client_counted what, const
     return misses;
 }
 
-/* Which receipts are still to be asked for, and what became of the others, through restarts. */
+/* Which receipts still need a proof, and the outcome of the others, across restarts. */
 static void what_became_of_receipts(void **state)
 {
     (void)state;
@@ -294,7 +296,7 @@ static void what_became_of_receipts(void **state)
     a_receipt(s, 2);
     a_receipt(s, 4);
     a_receipt(s, 5);
-    assert_int_equal(uncounted(s, 2), 0); /* its round is not over */
+    assert_int_equal(uncounted(s, 2), 0); /* its round is not over yet */
     assert_int_equal(uncounted(s, 3), 2);
     assert_int_equal(uncounted(s, UINT64_MAX), 2);
     CHECK_STATUS(counted_read(state_folder, task_c, &what, NULL, 2), SEFL_ENOTFOUND);
@@ -303,14 +305,15 @@ static void what_became_of_receipts(void **state)
     CHECK_STATUS(client_store_counted(s, 2, CLIENT_COUNTED, span_of_str(""), &misses), SEFL_ESTATE);
     s = reopen(s, task_c);
     assert_int_equal(uncounted(s, UINT64_MAX), 4);
-    assert_int_equal(keep(s, 4, CLIENT_SKIPPED, ""), 1); /* neither a miss nor the end of a row */
+    assert_int_equal(keep(s, 4, CLIENT_SKIPPED, ""),
+                     1); /* neither a miss nor a reset of the count */
     assert_int_equal(keep(s, 5, CLIENT_MISSED, ""), 2);
     assert_int_equal(uncounted(s, UINT64_MAX), 0);
     s = reopen(s, task_c);
     a_receipt(s, 6);
     assert_int_equal(keep(s, 6, CLIENT_MISSED, ""), 3); /* counted over restarts */
 
-    s = reopen(s, task_d); /* another task: nothing of the first one */
+    s = reopen(s, task_d); /* another task: nothing from the first one */
     assert_int_equal(uncounted(s, UINT64_MAX), 0);
     a_receipt(s, 1);
     assert_int_equal(uncounted(s, UINT64_MAX), 1);
@@ -333,7 +336,8 @@ static void what_became_of_receipts(void **state)
     client_store_close(s);
 }
 
-/* Opening reads them all: with a record more each time no count of reads would ever be reached. */
+/* Opening reads all records: if each run added one, the fault test would never reach the last
+ * read. */
 static void few_receipts(void)
 {
     char path[512];

@@ -1,10 +1,10 @@
-/* A whole task in which everything goes wrong once. */
+/* A whole task in which every kind of error occurs once. */
 #include "unit/roles/client_scene.h"
 
 #include <ctype.h>
 
-/* Does the log print this number as one: not inside a hash or a longer
- * number, where four digits meet by chance, and not as a time it took. */
+/* True if the log has this number as a value: not inside a hash or a longer number, where four
+ * digits occur by chance, and not as a duration. */
 static bool prints(const char *log, const char *number)
 {
     static const char time_key[] = "ms\":";
@@ -56,13 +56,13 @@ static void a_task_from_begin_to_end_with_trouble(void **state)
                                         "starting",
                                         "refused; trying again",
                                         "the task is refused",
-                                        "other bytes than the ones that were signed",
+                                        "not the bytes that the servers signed",
                                         "round done",
                                         "task over" };
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(log, said[i]))
             fail_msg("the log does not say \"%s\":\n%s", said[i], log);
-    /* nothing of the text, and no value of an update */
+    /* no text, and no value of an update */
     char number[24];
     snprintf(number, sizeof number, "%lld", (long long)s->largest);
     assert_true(s->largest > 1000);
@@ -74,7 +74,7 @@ static void a_task_from_begin_to_end_with_trouble(void **state)
     end(s);
 }
 
-/* A model that comes drop by drop, or late, holds a client no longer than its round lasts. */
+/* A model that arrives slowly or late blocks a client no longer than its round lasts. */
 static void a_model_that_comes_too_late(void **state)
 {
     (void)state;
@@ -83,10 +83,11 @@ static void a_model_that_comes_too_late(void **state)
     s->as.slow_model = 1;
     open_client(s);
     CHECK_OK(client_run(s->c));
-    assert_int_equal(s->as.receipts, 1); /* the round goes on (AS has extended it), and so do we */
+    assert_int_equal(s->as.receipts,
+                     1); /* the round continues (AS has extended it), and so does the client */
     assert_true(s->as.models >= 2);
     char *log = log_of(s);
-    if (!strstr(log, "deadline passed while its model came"))
+    if (!strstr(log, "deadline passed during the download of its model"))
         fail_msg("the log does not say it:\n%s", log);
     end(s);
 }
@@ -111,7 +112,7 @@ static void dawdle(void *ctx, const client_view *v)
     pthread_mutex_unlock(&as->lock);
 }
 
-/* A deadline that passes in mid-training: AS is asked, and a closed round is not trained for. */
+/* A deadline passes during training: the client asks AS, and stops training for a closed round. */
 static void a_machine_that_is_too_slow(void **state)
 {
     (void)state;

@@ -99,7 +99,7 @@ static void expected_client(int64_t *X, uint64_t round, const sefl_rng *rng)
     sefl_free(v);
 }
 
-/* One record at a time, on a fresh model each. */
+/* One record at a time, each on a fresh model. */
 static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
 {
     const task *t = &fx.t;
@@ -318,7 +318,7 @@ static void wrong_inputs_are_refused(void **state)
     CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EAUTH);
     fx.header.model[31] ^= 0x80;
 
-    /* a round key that is none */
+    /* an invalid round key */
     memset(fx.header.key, 0, sizeof fx.header.key);
     CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EPROTO);
     memcpy(fx.header.key, seal_key_pub(fx.csp).p, fx.header.key_bytes);
@@ -372,7 +372,7 @@ static void diverged_training_uploads_zeros(void **state)
         assert_int_equal(body.bytes, task_body_bytes(&fx.t));
         all_zeros(path, 4);
         unlink(path);
-        fx.t.lr = 0.1; /* the next round is as good as ever */
+        fx.t.lr = 0.1; /* the next round is normal */
         fx.header.round = 5;
         CHECK_OK(client_update_make(u, &body, &job));
         assert_false(client_update_diverged(u));
@@ -394,8 +394,8 @@ static nn_real *value_of(lm *m, const char *name, size_t at)
     return NULL;
 }
 
-/* Models on which <unk> (word 0) ruins a record: a loss above 1,000 nats a word; a gradient that is not
- * finite (the first value of each block of the embedding is that of word 0 alone). */
+/* Models on which <unk> (word 0) ruins a record: a loss above 1,000 nats per word; a gradient that
+ * is not finite (the first value of each block of the embedding is that of word 0 alone). */
 static void hates_unk(lm *m)
 {
     *value_of(m, "decoder.bias", 0) = (nn_real)-1e30;
@@ -432,15 +432,16 @@ static void made_of(const corpus *text, int64_t *X, bool *diverged, uint64_t rou
                                                             .observe_ctx = &watched }));
     const char *path = folder_path("record");
     client_job job = job_of(round, path);
-    CHECK_OK(client_update_make(u, &body, &job)); /* it uploads, whatever the record is */
+    CHECK_OK(client_update_make(u, &body, &job)); /* it uploads for any record */
     assert_int_equal(body.bytes, task_body_bytes(&fx.t));
     *diverged = client_update_diverged(u);
     unlink(path);
     client_update_free(u);
 }
 
-/* The same text with and without one poisonous record (another one in its place), the same coins: the
- * integers differ by one record's vector, whose norm is within the bound that epsilon rests on. */
+/* The same text with and without one poisonous record (another one in its place), the same coins:
+ * the integers differ by one record's vector, whose norm is within the bound that epsilon depends
+ * on. */
 static void one_record_moves_the_sum_by_its_bound(void **state)
 {
     static const char harmless[] = "the cat sat on the mat\n"
@@ -482,7 +483,7 @@ static void one_record_moves_the_sum_by_its_bound(void **state)
     corpus_clear(&other);
 }
 
-/* ---- breaking off ---------------------------------------------------------------------------- */
+/* ---- interruptions --------------------------------------------------------------------------- */
 
 typedef struct stopper {
     uint64_t at;
@@ -493,7 +494,7 @@ static bool stop_at(void *self, uint64_t done_so_far, uint64_t total)
 {
     stopper *s = self;
     assert_true(done_so_far <= total);
-    if (s->die && done_so_far == total) /* the last unit is out, nothing is synced */
+    if (s->die && done_so_far == total) /* the last unit is written, nothing is synced */
         _exit(9);
     return done_so_far < s->at;
 }
@@ -526,7 +527,7 @@ static void stopped_at_any_step(void **state)
     client_update_free(u);
 }
 
-/* Dead between the unfinished file and its name: the name is not there. */
+/* Died between the unfinished file and its name: the name does not exist. */
 static void killed_before_the_end(void **state)
 {
     (void)state;

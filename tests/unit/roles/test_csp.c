@@ -1,5 +1,5 @@
-/* The CSP as it runs, with sealed updates: TLS, journals, ledgers and a trust list on a disk, started again in
- * between. */
+/* The CSP role with sealed updates: TLS, journals, ledgers and a trust list on disk, with
+ * restarts. */
 #define _GNU_SOURCE
 #include "crypto/ahe/paillier.h"
 #include "protocol/task_make.h"
@@ -39,7 +39,7 @@ static const uint8_t root[CSP_KEY_BYTES] = { 0x55 }, tree_seed[COUNTED_SEED] = {
 
 /* ---- a federation's two servers in a folder ------------------------------------------------------- */
 
-/* A client and its update of the round at hand. */
+/* A client and its update of the current round. */
 typedef struct member {
     char name[24];
     uint8_t key[32]; /* fingerprint */
@@ -50,9 +50,9 @@ typedef struct member {
 
 typedef struct site {
     char dir[64];           /* name in the scratch folder */
-    member client[CLIENTS]; /* by rising fingerprint */
+    member client[CLIENTS]; /* sorted by fingerprint */
     round_header header;
-    counted_leaf leaves[CLIENTS];
+    round_entry leaves[CLIENTS];
     settings set; /* owns the texts of cfg */
     csp_settings cfg;
     task t;
@@ -174,7 +174,7 @@ static void make_updates(site *s)
                                               .upload_key = m->upload },
                              x, NULL, NULL, &rng));
         memcpy(s->leaves[c].client, m->key, 32);
-        memcpy(s->leaves[c].units, m->units, 32);
+        memcpy(s->leaves[c].body, m->units, 32);
     }
     ahe_enc_free(p, enc);
     free(x);
@@ -284,7 +284,7 @@ static void make_clients(site *s)
     qsort(s->client, CLIENTS, sizeof s->client[0], by_key);
 }
 
-/* The client's voucher, as its site makes it. */
+/* The client's voucher, as its site creates it. */
 static void voucher_of(sefl_buf *out, const site *s, int which, uint64_t serial)
 {
     char file[2][40];
@@ -553,7 +553,7 @@ static sefl_status send_set(site *s, as_link *l, as_verdict *v, bool *few)
                        v, few);
 }
 
-/* EARLY with the first `n` clients: all are good. */
+/* EARLY with the first `n` clients: all are valid. */
 static void send_early(site *s, as_link *l, int n)
 {
     sefl_buf heads = { 0 };
@@ -608,7 +608,7 @@ static void open_round(site *s, as_link *l, bool want_kept, int64_t *w)
 
 /* ---- tests ---------------------------------------------------------------------------------------- */
 
-/* Opened once; both servers die and come back: the same numbers from what both kept. */
+/* Revealed once; both servers die and restart: the same numbers from their stored state. */
 static void rounds_survive_both(void **state)
 {
     (void)state;
@@ -651,7 +651,7 @@ static void rounds_survive_both(void **state)
         CHECK_OK(greet(&s, &l, t));
         open_round(&s, l, true, s.again);
         assert_memory_equal(s.got, s.again, s.t.values * sizeof *s.got);
-        sign_header(&s, l, 2); /* the release of round 1 is out */
+        sign_header(&s, l, 2); /* round 1 is released */
         assert_true(file_exists(kem2));
         CHECK_OK(as_link_skip(l, 2, 1));
         assert_false(file_exists(kem2));
@@ -665,7 +665,7 @@ static void rounds_survive_both(void **state)
         as_link_free(l);
         tls_close(t);
         csp_down(&s, false);
-        csp_up(&s); /* it remembers: nobody will come any more */
+        csp_up(&s); /* it remembers that the task is over */
         csp_down(&s, false);
         CHECK_OK(account_port(s.a).head(s.a, &a));
         journal *j;
@@ -682,7 +682,7 @@ static void rounds_survive_both(void **state)
     }
 }
 
-/* A peer that hangs does not keep the next one out; nor do those whom CSP does not know. */
+/* A peer that hangs does not block the next one; nor do unknown peers. */
 static void the_newest_connection_is_served(void **state)
 {
     (void)state;
@@ -701,7 +701,7 @@ static void the_newest_connection_is_served(void **state)
     send_early(&s, l[0], 3); /* and says nothing more */
     t[1] = dial(&s, s.id);
     CHECK_OK(greet(&s, &l[1], t[1]));
-    open_round(&s, l[1], false, s.got); /* what the other had brought early is forgotten */
+    open_round(&s, l[1], false, s.got); /* early heads from the other stream are discarded */
     assert_int_not_equal(as_link_ping(l[0]), SEFL_OK);
     assert_true(as_link_dead(l[0]));
     CHECK_OK(as_link_ping(l[1]));
@@ -724,7 +724,7 @@ static void the_newest_connection_is_served(void **state)
         tls_id_free(id);
         for (int k = 0; k < 3; k++)
             free(p[k]);
-        CHECK_OK(as_link_ping(l[1])); /* the one that is served stays */
+        CHECK_OK(as_link_ping(l[1])); /* the current connection stays */
     }
     csp_role_reload(s.role);
     usleep(500000);
@@ -749,7 +749,7 @@ static tls_id *identity(const site *s, const char *name)
     return id;
 }
 
-/* LANE by whoever has this identity; what CSP says: 0 it hangs up, LINK_YES, or a link_no. */
+/* Sends LANE with this identity; CSP's answer: 0 if it closes, LINK_YES, or a link_no. */
 static unsigned ask_lane(site *s, const tls_id *id, const uint8_t pair[LINK_PAIR], tls **out)
 {
     tls *t;
@@ -786,7 +786,7 @@ static void lanes_belong_to_the_link(void **state)
     csp_up(&s);
     assert_int_equal(ask_lane(&s, s.id, pair, NULL), 0); /* no link */
     t = dial(&s, s.id);
-    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR); /* it has said nothing yet */
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR); /* it has sent nothing yet */
     CHECK_STATUS(greet_as(&s, &l, t, csp_key),
                  SEFL_EAUTH); /* AS's TLS key without its signing key */
     assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR);
@@ -798,10 +798,10 @@ static void lanes_belong_to_the_link(void **state)
     assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR);
     pair[31] ^= 1;
     assert_int_equal(ask_lane(&s, s.id, pair, &lane), LINK_YES);
-    CHECK_OK(as_link_ping(l)); /* lanes do not disturb it */
+    CHECK_OK(as_link_ping(l)); /* lanes do not affect it */
     as_link_free(l);
     tls_close(t);
-    assert_int_not_equal(channel_recv(tls_channel(lane), &byte, 1), SEFL_OK); /* cut off with it */
+    assert_int_not_equal(channel_recv(tls_channel(lane), &byte, 1), SEFL_OK); /* closed with it */
     tls_close(lane);
     t = dial(&s, s.id);
     CHECK_OK(greet(&s, &l, t));
@@ -814,7 +814,7 @@ static void lanes_belong_to_the_link(void **state)
     site_end(&s);
 }
 
-/* AS's OT corrections, changed on the way. */
+/* AS's OT corrections, changed in transit. */
 typedef struct bent {
     channel *inner;
 } bent;
@@ -905,7 +905,7 @@ static void three_failed_checks_end_the_task(void **state)
     site_end(&s);
 }
 
-/* Strangers at the port, one after the other: a few lines, not one each. */
+/* Strangers at the port, one after the other: a few log lines, not one each. */
 static void strangers_do_not_fill_the_disk(void **state)
 {
     (void)state;
@@ -925,7 +925,7 @@ static void strangers_do_not_fill_the_disk(void **state)
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
         assert_int_equal(send(fd, "no handshake at all", 19, MSG_NOSIGNAL), 19);
-        while (recv(fd, answer, sizeof answer, 0) > 0) /* until it hangs up */
+        while (recv(fd, answer, sizeof answer, 0) > 0) /* until CSP closes the connection */
             ;
         close(fd);
     }
@@ -940,7 +940,7 @@ static void strangers_do_not_fill_the_disk(void **state)
     site_end(&s);
 }
 
-/* No descriptor is left: it waits instead of turning round and round, says so once, and goes on. */
+/* No file descriptor is left: CSP waits instead of spinning, reports it once, and continues. */
 static void descriptors_run_out(void **state)
 {
     (void)state;
@@ -997,7 +997,7 @@ static void descriptors_run_out(void **state)
     site_end(&s);
 }
 
-/* What does not belong together does not start. */
+/* Inconsistent files prevent the start. */
 static void wrong_keys_do_not_start(void **state)
 {
     (void)state;
@@ -1011,7 +1011,7 @@ static void wrong_keys_do_not_start(void **state)
     s.cfg.ca = NULL;
     CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }),
                  SEFL_EINVAL);
-    assert_non_null(strstr(sefl_last_error(), "set ca"));
+    assert_non_null(strstr(sefl_last_error(), "set `ca`"));
     s.cfg.ca = ca;
 
     const char *kept = s.cfg.sign_key;
@@ -1036,7 +1036,7 @@ static void wrong_keys_do_not_start(void **state)
     s.cfg.task = kept;
     free(path);
 
-    path = in(&s, "no.ledger"), kept = s.cfg.ledger; /* a ledger is never made silently */
+    path = in(&s, "no.ledger"), kept = s.cfg.ledger; /* CSP never creates a ledger silently */
     s.cfg.ledger = path;
     CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .root = root }),
                  SEFL_ENOTFOUND);
@@ -1048,7 +1048,7 @@ static void wrong_keys_do_not_start(void **state)
     site_end(&s);
 }
 
-/* The same state folder and secret key, another Paillier task. */
+/* The same state folder and secret key with another Paillier task. */
 static void a_key_serves_one_task(void **state)
 {
     (void)state;
@@ -1056,7 +1056,7 @@ static void a_key_serves_one_task(void **state)
     csp_role *r;
     site_begin_with(&s, "first", "paillier", "none");
     site_begin_with(&next, "next", "paillier", "own");
-    for (int i = 0; i < 2; i++) { /* the same task may begin again */
+    for (int i = 0; i < 2; i++) { /* the same task may start again */
         CHECK_OK(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }));
         csp_role_free(r);
     }
@@ -1100,8 +1100,8 @@ static void refused_is(const as_verdict *v, uint32_t index, head_reason why)
     assert_int_equal(v->refused[0].reason, why);
 }
 
-/* A voucher is taken of a member, at once after the list was changed, or of one whose CA we trust for
- * clients; for others, old serials and a key that somebody has, the answer is no. */
+/* CSP accepts a voucher from a member, immediately after the list changes, or from a client whose
+ * CA it trusts; it refuses others, old serials and a key that another client has. */
 static void vouchers(void **state)
 {
     (void)state;
@@ -1117,7 +1117,7 @@ static void vouchers(void **state)
     CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
     change_list(&s, admit, 0);
     CHECK_OK(as_link_vouch(l, buf_span(&b)));
-    CHECK_OK(as_link_vouch(l, buf_span(&b))); /* said again */
+    CHECK_OK(as_link_vouch(l, buf_span(&b))); /* sent again */
     b.p[100] ^= 1;
     CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
     sign_key *mine = s.client[0].upload;
@@ -1128,7 +1128,7 @@ static void vouchers(void **state)
     sign_key *hers = s.client[1].upload;
     s.client[1].upload = mine;
     voucher_of(&b, &s, 1, 9);
-    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH); /* somebody else's key */
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH); /* another client's key */
     s.client[1].upload = hers;
 
     change_list(&s, drop_member, 2);
@@ -1152,7 +1152,7 @@ static void vouchers(void **state)
         snprintf(name + 8 + 2 * i, 3, "%02x", s.client[2].key[i]);
     journal *j;
     CHECK_OK(journal_open(&j, s.cfg.state, "csp", s.t.id));
-    CHECK_OK(journal_lasting_get(j, name, &noted)); /* it was noted */
+    CHECK_OK(journal_lasting_get(j, name, &noted)); /* it was recorded */
     CHECK_OK(journal_lasting_put(j, name, span_of(mark, sizeof mark)));
     journal_close(j);
     csp_up(&s);
@@ -1174,8 +1174,8 @@ static void vouchers(void **state)
     site_end(&s);
 }
 
-/* Put out between EARLY and SET: the list counts that is in force when the set is judged. A client of a
- * trusted CA counts as long as that CA does. */
+/* Revoked between EARLY and SET: the list in force at SET decides. A client of a trusted CA counts
+ * as long as the CA is trusted. */
 static void members_are_asked_for_each_head(void **state)
 {
     (void)state;
@@ -1183,7 +1183,7 @@ static void members_are_asked_for_each_head(void **state)
     as_link *l;
     as_verdict v;
     site_begin(&s, "members", "none");
-    change_list(&s, trust_sites, 2); /* client 2 is no member: its CA vouches for it */
+    change_list(&s, trust_sites, 2); /* client 2 is not a member: its CA vouches for it */
     csp_up(&s);
     tls *t = dial(&s, s.id);
     CHECK_OK(greet(&s, &l, t));
@@ -1192,7 +1192,7 @@ static void members_are_asked_for_each_head(void **state)
     make_updates(&s);
     send_early(&s, l, 3);
     change_list(&s, put_out, 1);
-    usleep(700000); /* looked at several times a second */
+    usleep(700000); /* reloaded several times per second */
     CHECK_OK(send_set(&s, l, &v, NULL));
     refused_is(&v, 1, HEAD_MEMBER);
     as_verdict_clear(&v);
@@ -1202,7 +1202,7 @@ static void members_are_asked_for_each_head(void **state)
     tls_close(t);
     csp_down(&s, true);
 
-    csp_up(&s); /* what was decided stands: another set of the round is refused */
+    csp_up(&s); /* the verdict stands: another set for the round is refused */
     t = dial(&s, s.id);
     CHECK_OK(greet(&s, &l, t));
     CHECK_STATUS(send_set(&s, l, &v, NULL), SEFL_ESTATE);
@@ -1231,7 +1231,7 @@ static void members_are_asked_for_each_head(void **state)
     site_end(&s);
 }
 
-/* A round whose key is gone, or too old, is skipped: nothing of it can be opened any more. */
+/* A round whose key is gone or has expired is skipped: nobody can open its heads any more. */
 static void keys_that_are_gone(void **state)
 {
     (void)state;
@@ -1270,7 +1270,7 @@ static void keys_that_are_gone(void **state)
     row.opened_ms = 1;
     CHECK_OK(journal_round_put(j, &row));
     journal_close(j);
-    csp_up(&s); /* nobody asks: it is looked at all the same */
+    csp_up(&s); /* CSP checks even if AS asks nothing */
     for (int i = 0; i < 500 && file_exists(kem2); i++)
         usleep(10000);
     assert_false(file_exists(kem2));
@@ -1353,7 +1353,7 @@ static void settings_are_checked(void **state)
         for (size_t k = 0; k < sizeof must / sizeof must[0]; k++)
             CHECK_OK(settings_set(&set, must[k], "test"));
         if (i == 0)
-            CHECK_STATUS(csp_settings_make(&c, &set), SEFL_EINVAL); /* listen must be given */
+            CHECK_STATUS(csp_settings_make(&c, &set), SEFL_EINVAL); /* listen is required */
         snprintf(line, sizeof line, "listen=%s", address[i].listen);
         CHECK_STATUS(settings_set(&set, line, "test"), address[i].host ? SEFL_OK : SEFL_EINVAL);
         CHECK_OK(settings_resolve(&set, i % 2 ? NULL : "/etc/sefl"));

@@ -19,7 +19,7 @@ static task t;
 
 /* ---- both servers ------------------------------------------------------------------------------ */
 
-/* What a lane of AS receives passes here. */
+/* Everything that a lane of AS receives passes through here. */
 typedef struct wire {
     struct federation *s;
     channel *inner, ch;
@@ -251,7 +251,7 @@ static bool log_has(const federation *s, const char *words)
     return has;
 }
 
-/* The next `count` shares fit together: they add up to the sampler's range. */
+/* The next `count` shares match: they add up to values in the sampler's range. */
 static void take_both(federation *s, uint64_t count)
 {
     shares_slice slice;
@@ -269,7 +269,8 @@ static void take_both(federation *s, uint64_t count)
     free(x), free(y);
 }
 
-/* ---- lanes that work --------------------------------------------------------------------------- */
+/* ---- working lanes
+ * ------------------------------------------------------------------------------ */
 
 static void two_lanes_fill_two_pools(void **state)
 {
@@ -283,7 +284,7 @@ static void two_lanes_fill_two_pools(void **state)
         take_both(&s, t.values);
     }
     CHECK_OK(lanes_wait(s.l, 2 * t.values));
-    usleep(100000); /* sessions under way end */
+    usleep(100000); /* running sessions end */
     uint64_t have = shares_pool_have(s.as_pool);
     assert_in_range(have, 2 * t.values, 2 * t.values + LANES * SESSION);
     assert_int_equal(have, shares_pool_have(s.csp_pool));
@@ -320,7 +321,8 @@ static void opening_begins(wire *w)
     w->s->seen++;
 }
 
-/* While an opening runs nothing moves, not even in the middle of a session; unless it waits itself. */
+/* During a reveal lanes pause, even in the middle of a session, unless the reveal waits for
+ * shares. */
 static void openings_are_not_disturbed(void **state)
 {
     (void)state;
@@ -335,14 +337,14 @@ static void openings_are_not_disturbed(void **state)
     lanes_hold(s.l, false);
     uint64_t end = now_ms(&s) + WAIT_MS, n;
     while (s.seen == 0 && now_ms(&s) < end) {
-        shares_pool_clear(s.as_pool); /* the other lane alone may fill it */
+        shares_pool_clear(s.as_pool); /* only the other lane may fill it */
         usleep(5000);
     }
     assert_int_equal(s.seen, 1);
     n = s.wire[0].got;
     usleep(100000);
     assert_int_equal(s.wire[0].got, n);
-    CHECK_OK(lanes_wait(s.l, t.values)); /* on the driver's thread: the opening needs them */
+    CHECK_OK(lanes_wait(s.l, t.values)); /* on the driver's thread: the reveal needs them */
     take_both(&s, t.values);
     lanes_hold(s.l, false);
     end_scene(&s);
@@ -364,7 +366,7 @@ static void stopping_ends_waits(void **state)
     s.nobody = true;
     CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ECLOSED); /* no link */
     link_up(&s);
-    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ECLOSED); /* nobody there: three times each */
+    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ECLOSED); /* no listener: three attempts each */
     assert_true(s.dials >= 3 * LANES);
     link_up(&s);
     assert_int_equal(pthread_create(&waiter, NULL, wait_thread, &s), 0);
@@ -382,7 +384,7 @@ static void cut_off(wire *w)
     w->s->seen++;
 }
 
-/* One is cut in the middle of a session, again and again: what is in the pools still fits. */
+/* One lane is cut repeatedly in the middle of a session: the pools still match. */
 static void a_cut_lane_takes_its_session_alone(void **state)
 {
     (void)state;
@@ -408,7 +410,7 @@ static void a_cut_lane_takes_its_session_alone(void **state)
     end_scene(&s);
 }
 
-/* Another link, at either end: both pools are empty, and fill again. */
+/* A new link at either end: both pools are emptied and refilled. */
 static void pools_end_with_their_link(void **state)
 {
     (void)state;
@@ -444,7 +446,8 @@ static void pools_end_with_their_link(void **state)
     free(x);
 }
 
-/* ---- peers that do not do as agreed --------------------------------------------------------------- */
+/* ---- misbehaving peers
+ * ------------------------------------------------------------------------------ */
 
 static uint32_t ask(tls *one, uint32_t kind, sefl_span body, uint16_t *code)
 {
@@ -494,7 +497,7 @@ static void lanes_of_others_are_refused(void **state)
     assert_int_equal(fill(one, SESSION, &code), LINK_NO);
     assert_int_equal(code, LINK_NO_PAIR);
     tls_close(one);
-    /* words that end the lane */
+    /* messages that end the lane */
     static const uint32_t kinds[] = { LINK_FILL, LINK_PING, LINK_HELLO, LINK_LANE };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         CHECK_OK(dial_as(&s, &one));
@@ -531,7 +534,7 @@ static void there_are_sixteen_at_most(void **state)
     assert_int_equal(ask(one[LANES_MAX], LINK_LANE, span_of(s.pair, 32), &code), 0);
     assert_int_equal(s.accepted, LANES_MAX);
     tls_close(one[LANES_MAX]);
-    tls_close(one[3]); /* one goes: there is room again, once its thread has noticed */
+    tls_close(one[3]); /* one leaves: there is room again once its thread has noticed */
     uint64_t end = now_ms(&s) + WAIT_MS;
     uint32_t got = 0;
     while (got != LINK_YES && now_ms(&s) < end) {
@@ -546,7 +549,7 @@ static void there_are_sixteen_at_most(void **state)
     end_scene(&s);
 }
 
-/* A stream whose long messages are changed on the way out. */
+/* A stream that changes its long outgoing messages. */
 typedef struct bent {
     channel *inner;
 } bent;
@@ -577,7 +580,7 @@ static sefl_status bent_flush(void *self)
 
 static const channel_ops bent_ops = { bent_send, bent_recv, bent_flush };
 
-/* AS spoils its OT corrections: what CSP's check is there for. */
+/* AS spoils its OT corrections, which CSP's check must detect. */
 static void cheat(federation *s)
 {
     tls *one;
@@ -628,14 +631,14 @@ static void three_failed_checks_end_the_task(void **state)
             assert_int_equal(lane_host_checks(s.host), 2);
         }
     }
-    assert_int_equal(shares_pool_have(s.csp_pool), 0); /* gone with the check */
+    assert_int_equal(shares_pool_have(s.csp_pool), 0); /* erased after the failed check */
     assert_true(log_has(&s, "the aggregation server failed a check"));
-    assert_true(log_has(&s, "this task has ended"));
+    assert_true(log_has(&s, "this task is over"));
     CHECK_OK(dial_as(&s, &one));
     assert_int_equal(ask(one, LINK_LANE, span_of(s.pair, 32), &code), LINK_NO);
     assert_int_equal(code, LINK_NO_CHECKS);
     tls_close(one);
-    /* AS's own lanes learn it, and say it */
+    /* AS's own lanes learn it and report it */
     assert_null(lanes_ended(s.l));
     shares_pool_clear(s.as_pool);
     CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ESTATE);
@@ -671,13 +674,13 @@ static void audited_sessions_are_not_used(void **state)
         take_both(&s, t.values);
     }
     assert_true(files_in(s.records) > 0);
-    assert_true(log_has(&s, "noise session audited: CSP did what it had to"));
+    assert_true(log_has(&s, "noise session audited: CSP followed the protocol"));
     assert_true(log_has(&s, "noise session audited by the aggregation server"));
     assert_null(lanes_ended(s.l));
     end_scene(&s);
 }
 
-/* A CSP that goes away instead of showing its seed. */
+/* A CSP that disconnects instead of revealing its seed. */
 typedef struct shy {
     federation *s;
     pthread_t thread;
@@ -730,7 +733,7 @@ static void unanswered_audits_end_the_task(void **state)
     CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ESTATE);
     assert_non_null(strstr(lanes_ended(s.l), "did not answer two audits"));
     pthread_join(y.thread, NULL);
-    /* and in the next life too */
+    /* and after a restart too */
     as_down(&s);
     as_up(&s, 1, 1);
     assert_non_null(lanes_ended(s.l));

@@ -41,9 +41,9 @@ static void said_in_time_and_once_a_day(void **state)
     assert_int_equal(count(path, "expires soon"), 2);
     assert_int_equal(count(path, "\"days\":13"), 1);
     assert_int_equal(count(path, "\"days\":12"), 1);
-    /* renewed for a few days only: said at once */
+    /* renewed for a few days only: warns at once */
     assert_true(own_cert_look(&o, ends + DAY, ends - 13 * DAY + 2, &log));
-    /* renewed in earnest */
+    /* renewed for long */
     assert_false(own_cert_look(&o, ends + 300 * DAY, ends - 12 * DAY, &log));
     /* over */
     assert_int_equal(count(path, "has expired"), 0);
@@ -51,7 +51,7 @@ static void said_in_time_and_once_a_day(void **state)
     assert_false(own_cert_look(&o, ends, ends + DAY - 1, &log));
     assert_true(own_cert_look(&o, ends, ends + DAY, &log));
     assert_int_equal(count(path, "has expired"), 2);
-    /* a clock that was set back is no reason to be silent */
+    /* a clock that was set back does not suppress the warning */
     assert_true(own_cert_look(&o, ends, ends - DAY, &log));
     close(fd);
 }

@@ -1,4 +1,4 @@
-/* The client's file of receipts: written, found again, torn, damaged. */
+/* The client's receipt file: written, read back, torn, damaged. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -86,7 +86,7 @@ static void read_back(void **state)
     assert_int_equal(s.st_size, 90 * (AROUND + 16));
     assert_int_equal(s.st_mode & 0777, 0600);
 
-    /* the last one again, longer and shorter: it replaces itself, also after a restart */
+    /* the last one again, longer and shorter: it is replaced, even after a restart */
     CHECK_OK(receipts_add(r, task_b, 10, span_of_str("much longer than it was before")));
     receipts_close(r);
     r = opened();
@@ -101,7 +101,8 @@ static void read_back(void **state)
     buf_clear(&b);
 }
 
-/* Died in the middle of an append, at any byte: what was acknowledged is there, and it goes on. */
+/* Died in the middle of an append, at any byte: acknowledged receipts are there, and the client
+ * continues. */
 static void torn(void **state)
 {
     (void)state;
@@ -139,7 +140,7 @@ static void torn(void **state)
     buf_clear(&whole);
 }
 
-/* Damage before the end is said, with its place, and nothing is cut off. */
+/* Damage before the end is reported with its position, and nothing is truncated. */
 static void damaged(void **state)
 {
     (void)state;

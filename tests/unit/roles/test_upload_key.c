@@ -1,4 +1,5 @@
-/* A client's upload key: made once, the same ever after; every changed byte is found. */
+/* A client's upload key: generated once and then always the same; every changed byte is
+ * detected. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -26,7 +27,7 @@ static void made_once(void **state)
     assert_true(a.made);
     assert_int_equal(stat(path, &sb), 0);
     assert_int_equal(sb.st_mode & 0777, 0600);
-    CHECK_OK(upload_key_open(&b, path, me, 5678, &rng)); /* what is there stays */
+    CHECK_OK(upload_key_open(&b, path, me, 5678, &rng)); /* an existing file stays */
     assert_int_equal(b.serial, 1234);
     assert_false(b.made);
     assert_memory_equal(sign_key_pub(a.key), sign_key_pub(b.key), SIGN_PUB_BYTES);
@@ -43,7 +44,8 @@ static void made_once(void **state)
     upload_key_clear(&a);
 }
 
-/* The site enrolled anew in the same folder: CSP would refuse a key that another client has used. */
+/* The site enrolled again in the same folder: CSP would refuse a key that another client has
+ * used. */
 static void another_client(void **state)
 {
     seeded gen;

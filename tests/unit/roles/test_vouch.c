@@ -1,5 +1,5 @@
-/* vouch: vouchers of another implementation hold (tests/vectors/protocol/make_sealed.py); every changed
- * byte, other servers, weak keys do not; who is a client of ours, and who still is. */
+/* vouch: vouchers from another implementation verify (tests/vectors/protocol/make_sealed.py);
+ * changed bytes, other servers and weak keys do not; checks who is, and who still is, a client. */
 #include "unit/net/net_ids.h"
 
 #include "base/file.h"
@@ -119,7 +119,8 @@ static void set_member(const uint8_t key[32], trust_role role, trust_state to)
     CHECK_OK(trust_member_put(list, &m));
 }
 
-/* The list alone: a member needs no chain; a revoked one, a server's key, an unknown one are refused. */
+/* Without a chain: a member is accepted; a revoked member, a server's key and an unknown key are
+ * refused. */
 static void members(void **state)
 {
     sefl_buf b = { 0 };
@@ -206,7 +207,7 @@ static void chains(void **state)
     allowlist_free(g);
     trust_free(list);
 
-    CHECK_OK(trust_new(&list)); /* a CA whose members are listed vouches for none that are not */
+    CHECK_OK(trust_new(&list)); /* a CA with listed members does not vouch for others */
     add_issuer("ca", true);
     g = snapshot();
     CHECK_STATUS(vouch_admit(&nobody, g, &v), SEFL_EAUTH);
@@ -215,7 +216,7 @@ static void chains(void **state)
     buf_clear(&b), buf_clear(&foreign), buf_clear(&server);
 }
 
-/* A listed member whose issuer the list has, and has revoked. */
+/* A listed member whose issuer is on the list but revoked. */
 static void members_issuer(void **state)
 {
     sefl_buf b = { 0 };

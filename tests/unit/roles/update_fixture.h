@@ -5,6 +5,7 @@
 #include "crypto/ahe/paillier.h"
 #include "support/check.h"
 #include "support/folder.h"
+#include "support/paillier_copy.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -36,8 +37,8 @@ typedef struct fixture {
     seal_key *csp; /* of the round */
 } fixture;
 
-/* Coins by purpose, round and attempt, all different, all repeatable. A name that was given out
- * before is noted: no secret coin is drawn twice. */
+/* Coins by purpose, round and attempt, all different and reproducible. It records names that were
+ * used before: no secret coin is drawn twice. */
 typedef struct test_coins {
     seeded gen[64];
     char name[64][64];
@@ -142,7 +143,7 @@ static inline void fixture_task(fixture *f, const shape *s)
         f->header.key_bytes = (uint16_t)t->seal->pub_bytes;
         memcpy(f->header.key, seal_key_pub(f->csp).p, t->seal->pub_bytes);
     } else {
-        CHECK_OK(paillier_pub_from_sec(&t->pub, f->sec));
+        CHECK_OK(paillier_pub_copy(&t->pub, f->sec));
     }
     CHECK_OK(ahe_scheme_find(&scheme, s->scheme));
     CHECK_OK(ahe_params_init(&t->ahe, scheme, &p, t->pub, t->values));
@@ -172,7 +173,7 @@ static inline void fixture_model(fixture *f, uint64_t seed)
     fixture_model_as(f, seed, NULL);
 }
 
-/* What stands before the units, as AS and CSP look at it: the seed that it has for CSP. */
+/* The head before the units, read as AS and CSP do: returns the seed that it seals for CSP. */
 static inline void fixture_head(const fixture *f, ahe_seed *seed, sefl_span body, uint64_t round)
 {
     head h;

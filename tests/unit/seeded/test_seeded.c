@@ -34,7 +34,7 @@ static void same_seed_same_coins(void **state)
     seeded_init(&b, 42, "dropout");
     seeded_fill(&a, x, sizeof x);
     for (size_t i = 0; i < sizeof y; i += 50)
-        seeded_fill(&b, y + i, 50); /* pieces make no difference */
+        seeded_fill(&b, y + i, 50); /* splitting makes no difference */
     assert_memory_equal(x, y, sizeof x);
     seeded_init(&b, 42, "init");
     seeded_fill(&b, y, sizeof y);
@@ -44,7 +44,8 @@ static void same_seed_same_coins(void **state)
     assert_memory_not_equal(x, y, sizeof x);
 }
 
-/* Long pieces go eight blocks at a time: the same bytes, also where the counter's low word ends. */
+/* Long pieces use eight blocks at a time: the same bytes, even where the counter's low word
+ * overflows. */
 static void long_pieces(void **state)
 {
     (void)state;

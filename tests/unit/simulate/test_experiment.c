@@ -38,7 +38,7 @@ static void sweeps(void **state)
     }
     settings_clear(&s);
 
-    read_text(&s, "sweep: { training.lr: [5, x] }\n"); /* a wrong value is found in its run */
+    read_text(&s, "sweep: { training.lr: [5, x] }\n"); /* a wrong value is reported with its run */
     CHECK_OK(experiment_run(&one, &s, 0));
     settings_clear(&one);
     CHECK_STATUS(experiment_run(&one, &s, 1), SEFL_EINVAL);
@@ -67,12 +67,12 @@ static void wrong_files(void **state)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        { "protection: all\n", "e.yml:1:1: protection wants one of: none cdp sefl" },
-        { "clients: 10001\n", "clients wants a whole number from 1 to 10000" },
+        { "protection: all\n", "e.yml:1:1: protection must be one of: none cdp sefl" },
+        { "clients: 10001\n", "clients must be a whole number from 1 to 10000" },
         { "network:\n  droput: 1\n", "did you mean \"network.dropout\"?" },
         { "network: { dropout: 1.5 }\n", "network.dropout" },
-        { "data: { partition: sorted }\n", "data.partition wants one of" },
-        { "vocab.sha256: abc\n", "unknown setting" }, /* the program knows that */
+        { "data: { partition: sorted }\n", "data.partition must be one of" },
+        { "vocab.sha256: abc\n", "unknown setting" }, /* the simulator sets these */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         settings s;
@@ -85,7 +85,7 @@ static void wrong_files(void **state)
     static const struct {
         const char *text, *says;
     } later[] = {
-        { "name: a/b\n", "no name of a folder" },
+        { "name: a/b\n", "not a valid folder name" },
         { "clients: 1\n", "the sum of one client" },
         { "data: { alpha: 0 }\n", "data.alpha" },
         { "data: { vocab: /tmp }\n", "data.vocab" },
@@ -146,7 +146,7 @@ static void paths(void **state)
     settings_clear(&s);
 }
 
-/* What each protection makes of the same file. */
+/* The effect of each protection on the same file. */
 static void tasks(void **state)
 {
     (void)state;

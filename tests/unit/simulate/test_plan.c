@@ -86,7 +86,7 @@ static void words(void **state)
     assert_int_equal(calibrate_words(&t, &c), 2 * 4 * 24);
     t.local_epochs = 0, t.local_steps = 1;
     assert_int_equal(calibrate_words(&t, &c), 40);
-    t.local_steps = 3; /* an epoch: 10, 10 and 4 in a row */
+    t.local_steps = 3; /* an epoch: sequences of 10, 10 and 4 */
     assert_int_equal(calibrate_words(&t, &c), 96);
     t.local_steps = 4;
     assert_int_equal(calibrate_words(&t, &c), 136);
@@ -95,7 +95,8 @@ static void words(void **state)
     assert_int_equal(calibrate_words(&t, &c), 2);
 }
 
-/* Noise is set against those who send more than zeros, and own noise is twice there. */
+/* The plan compares the noise with the clients that send more than zeros, and counts own noise
+ * twice. */
 static void signal_of_the_drawn(void **state)
 {
     (void)state;
@@ -113,7 +114,7 @@ static void signal_of_the_drawn(void **state)
     assert_true(near(hidden.per_round, 200) && near(hidden.drawn, 20) && near(open.drawn, 20));
     assert_true(near(hidden.noise_ratio, 10 * all.noise_ratio));
     assert_true(near(hidden.noise_ratio, open.noise_ratio));
-    assert_true(warns(&hidden, "at 20 clients drawn a round this noise drowns the update"));
+    assert_true(warns(&hidden, "at 20 clients sampled per round this noise drowns the update"));
     double root = sqrt((double)hidden.values);
     assert_true((double)hidden.need.clients >= 3 * hidden.need.z * root / 0.1);
     assert_true(near(own.noise_ratio, sqrt(2) * all.noise_ratio));
@@ -132,20 +133,20 @@ static void warnings(void **state)
     made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=8 rounds.count=50");
     assert_true(p.rounds >= 1 && p.rounds < 50 && p.rounds_asked == 50);
     assert_true(warns(&p, "the budget of epsilon 8 ends after round"));
-    /* enough clients for what they ask: no word of drowning */
+    /* enough clients: no warning about drowning noise */
     made(&p, "clients=600 data.words=100 privacy.claim=dp privacy.z=1 privacy.epsilon=20 "
              "rounds.count=2");
     assert_false(warns(&p, "drowns"));
     assert_true(p.has_epsilon && p.epsilon_server < 20 && p.epsilon_server > 5);
     made(&p, "clients=10");
     assert_true(warns(&p, "no differential privacy claimed"));
-    assert_true(warns(&p, "cannot have both learning and a small epsilon"));
+    assert_true(warns(&p, "too few to learn with a small epsilon"));
     assert_false(p.has_epsilon);
     made(&p, "clients=10 protection=none");
     assert_true(warns(&p, "protection none"));
     assert_true(p.round.twopc == 0 && p.noise_ratio == 0);
     made(&p, "clients=10 network.client_ms=100000 rounds.deadline_ms=60000");
-    assert_true(warns(&p, "come too late"));
+    assert_true(warns(&p, "miss the deadline"));
     made(&p, "clients=10 network.dropout=0.9 rounds.threshold=4");
     assert_true(warns(&p, "most rounds will be skipped"));
 }
@@ -183,7 +184,7 @@ static void rates_file(void **state)
     buf_clear(&b);
 }
 
-/* It measures something of everything, and leaves no file. */
+/* The measurement covers every part, and leaves no file. */
 static void measures(void **state)
 {
     (void)state;
@@ -212,7 +213,7 @@ static void measures(void **state)
     pool_free(p);
 }
 
-/* What the plan counts is what a run then takes from the heap. */
+/* The memory in the plan is what a run allocates from the heap. */
 static void memory_of_a_run(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Who takes part: a population driven round by round against agg, without training. */
+/* Participation: a population driven round by round against agg, without training. */
 #include "small_federation.h"
 
 #include "protocol/round.h"
@@ -51,7 +51,7 @@ static void tell(ring *r, agg_event_kind kind, uint32_t clients)
         r->a, &(agg_event){ .kind = kind, .round = agg_round(r->a), .clients = clients }, r->now));
 }
 
-/* One round to its end; how many were admitted. */
+/* Runs one round to its end; returns the number of admitted clients. */
 static uint32_t round_of(ring *r, population_counts *counts, bool *skipped)
 {
     const population_member *set;
@@ -203,7 +203,7 @@ static void limits(void **state)
     end(&r);
 }
 
-/* The same sets in the same rounds, wherever one begins. */
+/* The same sets in the same rounds, for any starting round. */
 static void memoryless(void **state)
 {
     (void)state;

@@ -50,7 +50,7 @@ static void lines(void **state)
     assert_int_equal(again.n, b.n);
     assert_memory_equal(again.p, b.p, b.n);
     buf_clear(&again);
-    for (size_t n = 0; n < b.n; n++) /* no part of a line is a line */
+    for (size_t n = 0; n < b.n; n++) /* a partial line does not count */
         CHECK_STATUS(run_line_read(&r, span_of(b.p, n)), SEFL_EPROTO);
     buf_clear(&b);
     CHECK_OK(run_line_read(&r, span_of_str("{\"new\":[1,{}],\"round\":1}")));
@@ -89,7 +89,7 @@ static void file_of_lines(void **state)
         file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str("{\"round\":1}\nx\n"), 0600));
     CHECK_STATUS(run_log_read(&log, run_path(&f, "metrics.jsonl")), SEFL_EPROTO);
     assert_non_null(strstr(sefl_last_error(), "metrics.jsonl:2:"));
-    /* never made longer: what is missing is missing */
+    /* never extended: missing lines stay missing */
     CHECK_STATUS(run_metrics_cut(&f, bytes), SEFL_EPROTO);
     CHECK_OK(file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str(""), 0600));
     CHECK_STATUS(run_metrics_cut(&f, 1), SEFL_EPROTO);
@@ -109,7 +109,7 @@ static void folders(void **state)
         SEFL_ESTATE); /* in use */
     assert_false(fresh);
     run_folder_close(&f);
-    /* no round of it ended: other settings may have the place */
+    /* no round of it ended: other settings may use the folder */
     CHECK_OK(run_folder_open(&f, folder_path("runs"), "b", span_of_str("x: 1\nlr: 2\n"), &fresh));
     assert_true(fresh);
     CHECK_OK(file_write_atomic(run_path(&f, "metrics.jsonl"), span_of_str("{}\n"), 0600));
@@ -121,20 +121,18 @@ static void folders(void **state)
         run_folder_open(&other, folder_path("runs"), "b", span_of_str("x: 1\nlr: 3\n"), &fresh),
         SEFL_EEXIST);
     assert_non_null(strstr(sefl_last_error(), "(lr differs)"));
-    for (int i = 0; i < 3; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "round-%d", i);
-        CHECK_OK(file_write_atomic(run_path(&f, "model/%s", name), span_of_str(name), 0600));
-        CHECK_OK(run_folder_link(&f, "last", name));
-        CHECK_OK(run_folder_link(&f, "last", name)); /* again: the same */
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK_OK(file_write_atomic(run_model_path(&f, i), span_of(&i, sizeof i), 0600));
+        CHECK_OK(run_folder_link(&f, "last", i));
+        CHECK_OK(run_folder_link(&f, "last", i)); /* again: the same */
         assert_int_equal(stat(run_path(&f, "model/last"), &a), 0);
-        assert_int_equal(stat(run_path(&f, "model/%s", name), &b), 0);
+        assert_int_equal(stat(run_path(&f, "model/round-%u.safetensors", i), &b), 0);
         assert_true(a.st_ino == b.st_ino);
         assert_false(file_exists(run_path(&f, "model/last.tmp")));
     }
 }
 
-/* What is no simulated run is left alone. */
+/* A folder that is not a simulated run is left untouched. */
 static void strangers(void **state)
 {
     (void)state;
@@ -147,7 +145,7 @@ static void strangers(void **state)
                  SEFL_EEXIST);
     assert_non_null(strstr(sefl_last_error(), "metrics.jsonl"));
     assert_false(file_exists(folder_path("runs/demo/config.yml")));
-    /* nor is a file that somebody keeps there for himself replaced */
+    /* nor is a foreign file there replaced */
     CHECK_OK(file_make_folder(folder_path("runs/mine"), 0700));
     CHECK_OK(file_write_atomic(folder_path("runs/mine/config.yml"), span_of_str("x: 2\n"), 0600));
     CHECK_STATUS(run_folder_open(&f, folder_path("runs"), "mine", span_of_str("x: 1\n"), &fresh),
@@ -227,7 +225,7 @@ static void overviews(void **state)
     buf_clear(&b);
     run_folder_close(&f);
     CHECK_STATUS(overview_read(&o, folder_path("nothing")), SEFL_ENOTFOUND);
-    assert_non_null(strstr(sefl_last_error(), "is no run"));
+    assert_non_null(strstr(sefl_last_error(), "is not a run folder"));
 }
 
 int main(void)

@@ -60,7 +60,7 @@ static long size_now(void)
     return stat(path, &sb) == 0 ? (long)sb.st_size : -1;
 }
 
-/* Charges, and checks that the head was known before, and nothing written to know it. */
+/* Charges, and checks that the head was predicted correctly without writing. */
 static void charge_as_foretold(ledger *l, const ledger_terms *t, uint64_t round, uint64_t records)
 {
     ledger_head before, want, after;
@@ -166,7 +166,7 @@ static void stops_at_the_target(void **state)
     l = reopen(l);
     CHECK_STATUS(ledger_charge(l, &t, round, NULL), SEFL_EBUDGET);
     CHECK_OK(ledger_charge(l, &t, 0, NULL)); /* charged already: may be released again */
-    /* a new task does not begin at zero */
+    /* a new task does not start from zero */
     ledger_terms u = terms(2);
     CHECK_STATUS(ledger_charge(l, &u, 0, NULL), SEFL_EBUDGET);
 
@@ -185,7 +185,7 @@ static void stops_at_the_target(void **state)
     assert_true(total.others.epsilon <= total.server.epsilon);
     ledger_close(l);
 
-    /* hidden sampling: the amplified number is the gate */
+    /* hidden sampling: the gate uses the amplified epsilon */
     fresh(&l);
     t = terms(3);
     t.hidden = true;
@@ -244,7 +244,7 @@ static void write_file(sefl_span s)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Every single-bit change, every cut and every swap of records. */
+/* Every single-bit change, every truncation and every swap of records. */
 static void tampering(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void tampering(void **state)
             assert_int_equal(size_now(), (long)file.n);
             file.p[i] ^= (uint8_t)(1 << bit);
         }
-    for (size_t cut = 0; cut < file.n; cut++) { /* rollback by cutting: any length */
+    for (size_t cut = 0; cut < file.n; cut++) { /* rollback by truncation: any length */
         write_file(span_of(file.p, cut));
         sefl_status st = ledger_open(&l, path, "people", &head);
         assert_true(st == SEFL_EPROTO || st == SEFL_ESTATE);
@@ -497,8 +497,8 @@ static void two_servers_agree(void **state)
     buf_clear(&b);
 }
 
-/* Every failing write, sync, read and allocation: refused, and after reopening the charge is there
- * or it is not, but a charge that returned success is. */
+/* Every failing write, sync, read and allocation is reported; after reopening, a charge that
+ * returned success is there, and any other may or may not be. */
 static void failing_system(void **state)
 {
     (void)state;
@@ -532,8 +532,8 @@ static void failing_system(void **state)
             if (!hit)
                 break;
         }
-    /* pages that a failed sync left behind may count as clean: opening writes the last append
-     * again before it syncs */
+    /* pages of a failed sync may count as clean: opening rewrites the last append before it
+     * syncs */
     ledger *l = NULL;
     fault_arm(FAULT_WRITE, 1);
     CHECK_STATUS(ledger_open(&l, path, "people", NULL), SEFL_EIO);
@@ -565,7 +565,7 @@ static void another_limit(void **state)
     CHECK_OK(ledger_spent(l, t.delta, &total));
     assert_true(total.server.epsilon <= 1.5);
     CHECK_OK(ledger_allows(l, &t, round - 1, 1e-9)); /* it is charged */
-    ledger_terms u = terms(2);                       /* a new task meets the same limit */
+    ledger_terms u = terms(2);                       /* a new task has the same limit */
     CHECK_STATUS(ledger_allows(l, &u, 1, 1.5), SEFL_EBUDGET);
     CHECK_OK(ledger_charge(l, &t, round, NULL)); /* the task's own target is higher */
     memset(none.task, 9, sizeof none.task);

@@ -18,7 +18,7 @@ static void one_text_one_ledger(void **state)
     CHECK_OK(text_ledger_open(&l, folder_path("first"), folder_path("text")));
     ledger_close(l);
 
-    /* a second ledger is not made, by whatever name the text goes */
+    /* a second ledger is refused, whatever path names the text */
     CHECK_STATUS(text_ledger_create(folder_path("second"), folder_path("text")), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "one text has one ledger"));
     assert_false(file_exists(folder_path("second")));
@@ -26,7 +26,7 @@ static void one_text_one_ledger(void **state)
     CHECK_STATUS(text_ledger_create(folder_path("second"), folder_path("link/")), SEFL_ESTATE);
     CHECK_STATUS(text_ledger_create(folder_path("first"), folder_path("text")), SEFL_EEXIST);
 
-    /* one that is another text's, one that was made anew, a server's */
+    /* another text's ledger, a new ledger, a server's ledger */
     folder_put("notes.txt", "a\n", 2);
     CHECK_OK(text_ledger_create(folder_path("second"), folder_path("notes.txt")));
     assert_true(file_exists(folder_path("notes.txt.sefl-ledger")));
@@ -38,7 +38,7 @@ static void one_text_one_ledger(void **state)
     assert_non_null(strstr(sefl_last_error(), "not of a text"));
     assert_null(l);
 
-    /* a text without a mark gets the ledger that comes first; a mark must be one */
+    /* a text without a mark gets the first ledger; a mark must be valid */
     assert_int_equal(unlink(folder_path("text/.sefl-ledger")), 0);
     CHECK_OK(text_ledger_check(folder_path("second"), folder_path("text")));
     assert_false(file_exists(folder_path("text/.sefl-ledger"))); /* a check writes nothing */

@@ -1,6 +1,7 @@
-/* link_pair: AS and CSP as two threads over a pair in memory, with journals and ledgers in memory and
- * coins that can be replayed by name. A world is a task, its keys and a closed set of updates; a run is
- * one connection. Wires watch every message: what must be durable before it leaves is checked there. */
+/* link_pair: AS and CSP as two threads over a pair in memory, with journals and ledgers in memory
+ * and coins that can be replayed by name. A world is a task, its keys and a closed set of updates;
+ * a run is one connection. Wires inspect every message and check what must be durable before it
+ * leaves. */
 #ifndef TESTS_LINK_PAIR_H
 #define TESTS_LINK_PAIR_H
 
@@ -33,6 +34,7 @@
 #include "protocol/head.h"
 #include "sum/as_link.h"
 #include "support/csp_seen.h"
+#include "support/paillier_copy.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -56,7 +58,7 @@ typedef struct mem_ledger {
     ledger_head mark[W_MARKS]; /* [0]: empty */
     uint64_t round[W_MARKS];   /* that the record charges */
     size_t n;                  /* records */
-    uint64_t budget;           /* rounds that may be charged; 0: no limit */
+    uint64_t budget;           /* number of rounds that may be charged; 0: no limit */
     size_t charges;
 } mem_ledger;
 
@@ -143,13 +145,25 @@ static inline ledger_order mb_compare(void *ctx, const ledger_head *peer)
     return ledger_look(ctx, peer);
 }
 
+/* Charged, if charging it again would change nothing. */
+static inline sefl_status mb_has(void *ctx, uint64_t round, bool *out)
+{
+    ledger_head now, after;
+    sefl_status st = mb_ledger(ctx, &now);
+    if (st == SEFL_OK)
+        st = mb_after(ctx, round, &after);
+    *out = st == SEFL_OK && ledger_head_equal(&now, &after);
+    return st == SEFL_EBUDGET ? SEFL_OK : st;
+}
+
 static inline ledger_port mem_port(mem_ledger *l)
 {
     return (ledger_port){ .ctx = l,
                           .head = mb_ledger,
                           .compare = mb_compare,
                           .head_after = mb_after,
-                          .charge = mb_charge };
+                          .charge = mb_charge,
+                          .has = mb_has };
 }
 
 typedef struct mem_as {
@@ -183,7 +197,7 @@ static inline sefl_status ma_mask(void *ctx, uint64_t round, const as_mask *now)
     sefl_status st = as_hit(m);
     if (st != SEFL_OK)
         return st;
-    for (size_t i = 0; i < m->masks; i++) { /* nothing twice */
+    for (size_t i = 0; i < m->masks; i++) { /* no value twice */
         const as_mask *before = &m->mask[i].m;
         assert_false(m->mask[i].round == round && before->attempt >= now->attempt);
         assert_memory_not_equal(before->seed, now->seed, sizeof now->seed);
@@ -301,7 +315,7 @@ static inline void named_clear(named_coins *c)
 
 typedef struct w_client {
     uint8_t id[32];
-    sign_key *key; /* it signs uploads with */
+    sign_key *key; /* signs uploads */
     ahe_seed seed;
     uint8_t units[32];
     uint8_t *body; /* its units */
@@ -322,24 +336,24 @@ typedef struct world {
     named_coins coins[2]; /* 0: AS, 1: CSP */
     uint64_t attempt;
     uint64_t
-        members;    /* that CSP has approved; 0: it keeps no list, UINT64_MAX: it cannot be read */
-    uint64_t began; /* of which round CSP was told that it begins */
+        members; /* number that CSP has approved; 0: it has no list, UINT64_MAX: the list cannot be read */
+    uint64_t began;         /* the round whose start CSP was told */
     sefl_coins named[2];    /* of coins */
     shares_twins twins;     /* makes noise shares as they are needed */
     shares_pool *shares[2]; /* of AS and CSP: those of twins, unless a test has others */
 
-    /* sealed tasks: clients by rising fingerprint, and what each has uploaded */
+    /* sealed tasks: clients sorted by fingerprint, and what each has uploaded */
     w_client client[W_ALL];
     uint8_t root[CSP_KEY_BYTES];                         /* of CSP's keys */
-    uint32_t revoked;                                    /* bit i: client i is no member any more */
-    uint32_t early;                                      /* bit i: its head goes ahead */
+    uint32_t revoked;                                    /* bit i: client i is no longer a member */
+    uint32_t early;                                      /* bit i: its head is sent early */
     uint64_t wall_ms;                                    /* CSP's clock */
     pool *pool;                                          /* CSP's; NULL: one thread */
     bool (*member)(void *ctx, const uint8_t client[32]); /* instead of world_member */
     uint8_t tree_seed[COUNTED_SEED];
 } world;
 
-/* One key for all worlds of a program: making one takes most of a second. */
+/* One key for all worlds of a program: generating one takes most of a second. */
 static inline paillier_sec *world_key(void)
 {
     static paillier_sec *sec;
@@ -372,7 +386,7 @@ static inline void world_task(world *w, const char *scheme, task_noise noise, si
     if (sealed)
         t->seal = seal_suite_named("x25519");
     else
-        CHECK_OK(paillier_pub_from_sec(&t->pub, w->sec));
+        CHECK_OK(paillier_pub_copy(&t->pub, w->sec));
     CHECK_OK(ahe_params_init(&t->ahe, s, &p, t->pub, values));
     if (noise != TASK_NOISE_NONE)
         CHECK_OK(dp_grid_init(
@@ -504,7 +518,7 @@ static inline world *world_new(const char *scheme, task_noise noise, size_t valu
     return w;
 }
 
-/* Journals and ledgers as if nothing had happened; keys, task and sum stay. */
+/* Resets journals and ledgers; keys, task and sum stay. */
 static inline void world_reset(world *w)
 {
     for (size_t i = 0; i < W_MASKS; i++)
@@ -544,10 +558,10 @@ typedef struct wire {
     channel inner;
     world *w;
     int side;     /* 0: AS, 1: CSP */
-    uint8_t *msg; /* being put together */
+    uint8_t *msg; /* message under construction */
     size_t n;
     uint64_t count, cut; /* messages sent; the one that does not leave (1: the first), 0: none */
-    bool half;           /* of it, all but its last byte leaves */
+    bool half;           /* all but its last byte leaves */
     bool was_cut;
     uint64_t flip; /* 1 + the byte of CSP's output that is changed; 0: none */
     bool rehash;   /* and its digest with it */
@@ -672,7 +686,7 @@ static inline uint64_t world_wall(void *self)
     return ((const world *)self)->wall_ms * 1000000;
 }
 
-/* CSP serves; the test speaks on c->ch[0]. cut[side]: see wire. */
+/* CSP serves; the test uses c->ch[0]. cut[side]: see wire. */
 static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
 {
     *c = (connection){ .w = w, .wall = { world_wall, w } };
@@ -745,11 +759,11 @@ static inline sefl_status w_head_of(void *ctx, uint32_t i, uint8_t *out)
     return world_head_try(x->w, (int)i, &x->h, out);
 }
 
-static inline as_set world_set(w_heads *x, counted_leaf leaves[W_CLIENTS])
+static inline as_set world_set(w_heads *x, round_entry leaves[W_CLIENTS])
 {
     for (int i = 0; i < W_CLIENTS; i++) {
         memcpy(leaves[i].client, x->w->client[i].id, 32);
-        memcpy(leaves[i].units, x->w->client[i].units, 32);
+        memcpy(leaves[i].body, x->w->client[i].units, 32);
     }
     return (as_set){ .round = x->h.round,
                      .clients = W_CLIENTS,
@@ -759,12 +773,13 @@ static inline as_set world_set(w_heads *x, counted_leaf leaves[W_CLIENTS])
                      .ctx = x };
 }
 
-/* A sealed round up to CSP's verdict, which must keep all: some heads early, then the set. */
+/* A sealed round up to CSP's verdict, which must keep all clients: some heads early, then the
+ * set. */
 static inline sefl_status world_verdict(world *w, as_link *l, const round_header *h)
 {
     sefl_status st = SEFL_OK;
     w_heads x = { .w = w, .h = *h };
-    counted_leaf leaves[W_CLIENTS];
+    round_entry leaves[W_CLIENTS];
     as_set set = world_set(&x, leaves);
     as_verdict v = { 0 };
     uint8_t early[W_CLIENTS * HEAD_MAX];
@@ -787,7 +802,7 @@ done:
     return st;
 }
 
-/* All that AS does for one round on one connection: greet, header, charge, open. */
+/* Everything that AS does for one round on one connection: hello, header, charge, reveal. */
 static inline sefl_status world_round(world *w, connection *c, uint64_t round, bool *kept,
                                       int64_t *result)
 {

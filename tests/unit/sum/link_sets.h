@@ -1,5 +1,5 @@
-/* link_sets: raw questions of a sealed round (KEY, EARLY, SET) on a connection of link_pair.h: AS
- * says what it likes. */
+/* link_sets: raw questions of a sealed round (KEY, EARLY, SET) on a connection of link_pair.h, with
+ * arbitrary content. */
 #ifndef TESTS_LINK_SETS_H
 #define TESTS_LINK_SETS_H
 
@@ -44,7 +44,7 @@ static inline void put_head(sefl_buf *b, const world *w, int i, const round_head
     CHECK_OK(wr_raw(b, bytes, head_bytes(w->t.seal)));
 }
 
-/* EARLY with these heads, which are then forgotten; reason[i] of head i. */
+/* Sends EARLY with these heads and clears them; reason[i] of head i. */
 static inline uint32_t say_early(connection *c, uint64_t round, sefl_buf *heads, uint8_t *reason,
                                  size_t n)
 {
@@ -80,7 +80,7 @@ static inline void put_set(sefl_buf *b, const world *w, uint64_t round, uint32_t
     CHECK_OK(wr_raw(b, w->tree_seed, COUNTED_SEED));
 }
 
-/* SET of `clients` with these heads in one piece, which are then forgotten. */
+/* Sends SET of `clients` with these heads in one piece and clears them. */
 static inline uint32_t say_set(connection *c, const world *w, uint64_t round, uint32_t clients,
                                sefl_buf *heads, verdict *v)
 {

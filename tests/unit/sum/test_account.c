@@ -43,7 +43,7 @@ static void terms(void **state)
     assert_true(l.rate == 0.25 && !l.hidden);
     t.amplified = false;
     l = terms_of_task(&t);
-    assert_true(l.rate == 1); /* nothing is gained from a sampling that is seen */
+    assert_true(l.rate == 1); /* visible sampling gives no amplification */
     t.sampling = TASK_HIDDEN, t.amplified = true, t.unit = TASK_UNIT_RECORD;
     l = terms_of_task(&t);
     CHECK_OK(ledger_terms_check(&l));
@@ -144,7 +144,7 @@ static void charging(void **state)
     books_close(&c);
     books_close(&b);
 
-    /* another task goes on where this one ended: same population, same ledger, same journal */
+    /* another task continues where this one ended: same population, same ledger, same journal */
     task u = some_task(2, TASK_NOISE_JOINT, true);
     CHECK_OK(books_open(&b, "a", &u));
     CHECK_STATUS(account_charge(b.a, 1), SEFL_EBUDGET);
@@ -177,7 +177,7 @@ static void rolled_back(void **state)
     CHECK_OK(file_write_atomic(path, buf_span(&old), 0600)); /* an older copy put back */
     CHECK_STATUS(books_open(&b, "r", &t), SEFL_ESTATE);
     books_close(&b);
-    CHECK_STATUS(books_open(&b, "r", &u), SEFL_ESTATE); /* also seen by the next task */
+    CHECK_STATUS(books_open(&b, "r", &u), SEFL_ESTATE); /* the next task detects it too */
     books_close(&b);
     remove(path);
     CHECK_OK(ledger_create(path, "people")); /* a new one in its place */
@@ -190,7 +190,7 @@ static void rolled_back(void **state)
     buf_clear(&now);
 }
 
-/* Whatever fails, the next try goes on, and nothing is charged twice. */
+/* Whatever fails, the next attempt continues, and nothing is charged twice. */
 static void failing_disk(void **state)
 {
     (void)state;

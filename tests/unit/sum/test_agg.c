@@ -43,7 +43,7 @@ static void expect(agg *a, agg_order_kind kind, uint64_t now)
                  agg_phase_name(agg_get_phase(a)));
 }
 
-/* Field by field: what lies between the fields is anything. */
+/* Field by field, because padding is undefined. */
 static bool same_memory(const agg_memory *a, const agg_memory *b)
 {
     return a->phase == b->phase && a->round == b->round && a->attempt == b->attempt &&
@@ -70,7 +70,7 @@ static agg *in_phase(const task *task_, agg_phase phase)
 
 enum { NO = -1 }; /* SEFL_ESTATE */
 
-/* Where each event leads from each phase, by hand from the manual. */
+/* The next phase for each event in each phase, written by hand from the manual. */
 static void test_every_phase_with_every_event(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void test_extensions_then_skip(void **state)
     assert_int_equal(agg_deadline_ms(a), 1500);
     expect(a, AGG_WAIT, 1499);
     assert_int_equal(agg_deadline_ms(a), 1500);
-    expect(a, AGG_WAIT, 1700); /* late look: the extension counts from now */
+    expect(a, AGG_WAIT, 1700); /* late check: the extension counts from now */
     assert_int_equal(agg_deadline_ms(a), 2200);
     expect(a, AGG_SKIP, 2200); /* none left */
     assert_int_equal(agg_deadline_ms(a), 0);
@@ -190,7 +190,8 @@ static void test_extensions_then_skip(void **state)
     assert_int_equal(agg_get_phase(a), AGG_SIGNING);
     agg_free(a);
 
-    /* a client that comes during an extension saves the round, but it still closes at its end */
+    /* a client that arrives during an extension saves the round, which still closes at the end of
+     * the extension */
     a = in_phase(&t, AGG_SIGNING);
     CHECK_OK(on(a, AGG_SIGNED, 0));
     CHECK_OK(update(a, 2, 10));
@@ -201,7 +202,7 @@ static void test_extensions_then_skip(void **state)
     assert_int_equal(agg_get_phase(a), AGG_FREEZING);
     agg_free(a);
 
-    /* an update that is durable by the deadline counts, also if the clock is asked later */
+    /* an update that is durable by the deadline counts, even if the clock is read later */
     a = in_phase(&t, AGG_SIGNING);
     CHECK_OK(on(a, AGG_SIGNED, 0));
     CHECK_OK(update(a, 2, 10));
@@ -251,14 +252,15 @@ static void test_opening_again(void **state)
     assert_int_equal(o.kind, AGG_REVEAL);
     assert_int_equal(o.attempt, 4);
     CHECK_OK(on(a, AGG_REVEAL_FAILED, 1000));
-    CHECK_OK(on(a, AGG_REVEAL_FAILED, 1000)); /* said twice: counts once */
+    CHECK_OK(on(a, AGG_REVEAL_FAILED, 1000)); /* reported twice: counts once */
     o = agg_next(a, 1000);
     assert_int_equal(o.kind, AGG_WAIT);
     assert_int_equal(o.until_ms, 1500);
     o = agg_next(a, 1500);
     assert_int_equal(o.kind, AGG_REVEAL);
     assert_int_equal(o.attempt, 5);
-    /* the link breaks in the middle: dialled again, after a longer pause, then a new attempt */
+    /* the link breaks in the middle: AS reconnects after a longer pause, then makes a new
+     * attempt */
     CHECK_OK(on(a, AGG_LINK_DOWN, 1600));
     CHECK_OK(on(a, AGG_REVEAL_FAILED, 1600));
     expect(a, AGG_WAIT, 2599);
@@ -296,9 +298,9 @@ static void test_the_link_while_collecting(void **state)
     expect(a, AGG_SIGN, 0);
     CHECK_OK(on(a, AGG_SIGNED, 0));
     expect(a, AGG_WAIT, 10);
-    CHECK_OK(on(a, AGG_LINK_DOWN, 20)); /* an idle link: dialled at once */
+    CHECK_OK(on(a, AGG_LINK_DOWN, 20)); /* an idle link: reconnects at once */
     expect(a, AGG_DIAL, 20);
-    /* the round closes while it is dialled; the opening waits for it */
+    /* the round closes while AS connects; the reveal waits for it */
     CHECK_OK(update(a, 5, 40));
     expect(a, AGG_FREEZE, 1000);
     CHECK_OK(on(a, AGG_FROZEN, 1001));
@@ -309,7 +311,7 @@ static void test_the_link_while_collecting(void **state)
     assert_int_equal(o.attempt, 4); /* in_phase has 3 */
     agg_free(a);
 
-    /* a skip waits until the link is there */
+    /* a skip waits for the link */
     a = in_phase(&t, AGG_SIGNING);
     CHECK_OK(on(a, AGG_LINK_UP, 0));
     expect(a, AGG_SIGN, 0);
@@ -328,7 +330,7 @@ static void test_the_link_while_collecting(void **state)
 static void test_ends(void **state)
 {
     (void)state;
-    /* ten skipped rounds in a row, one released in between starts anew */
+    /* ten skipped rounds in a row; a released one in between resets the count */
     task o;
     CHECK_OK(sample_task(&o, "rounds.count=100", NULL));
     agg *a = NULL;
@@ -350,8 +352,8 @@ static void test_ends(void **state)
     agg_free(a);
     task_clear(&o);
 
-    /* three blocked rounds in a row: a skipped one between them counts as nothing, a released one
-     * starts anew; the gain on the validation text is left alone */
+    /* three blocked rounds in a row: a skipped one between them does not count, a released one
+     * resets the count; the best validation loss is unchanged */
     static const agg_event_kind walk[] = { AGG_BLOCKED, AGG_BLOCKED, AGG_RELEASED, AGG_BLOCKED,
                                            AGG_SKIPPED, AGG_BLOCKED, AGG_BLOCKED };
     static const uint32_t blocked[] = { 1, 2, 0, 1, 1, 2, 3 };
@@ -374,7 +376,7 @@ static void test_ends(void **state)
     agg_free(a);
     task_clear(&o);
 
-    /* convergence: two rounds without gain */
+    /* convergence: two rounds without improvement */
     CHECK_OK(sample_task(&o, "rounds.count=100", "rounds.patience=2", NULL));
     static const double perplexity[] = { 500, 400, 401, 399, 399, INFINITY };
     CHECK_OK(agg_new(&a, &o));
@@ -449,7 +451,7 @@ static void test_restore(void **state)
     CHECK_OK(agg_restore(a, &(agg_memory){ 0 }, 0));
     assert_int_equal(agg_round(a), 1);
     expect(a, AGG_DIAL, 0);
-    /* the deadline passed while nobody was there */
+    /* the deadline passed while AS was down */
     CHECK_OK(agg_restore(
         a, &(agg_memory){ .phase = AGG_COLLECTING, .round = 2, .deadline_ms = 50, .clients = 3 },
         1000));
@@ -489,7 +491,7 @@ static void test_admission(void **state)
     v.rounds_taken = 2;
     assert_int_equal(agg_admit(a, &v, 1500), AGG_LIMIT);
     assert_int_equal(agg_admit(a, &u, 1999), AGG_ADMIT);
-    assert_int_equal(agg_admit(a, &u, 2000), AGG_LATE); /* enough are in: it closes now */
+    assert_int_equal(agg_admit(a, &u, 2000), AGG_LATE); /* enough have arrived: it closes now */
     CHECK_OK(update(a, 2, 1500));
     assert_int_equal(agg_admit(a, &u, 2000), AGG_ADMIT); /* it will be extended */
     CHECK_OK(update(a, 6, 1500));
@@ -516,7 +518,7 @@ static void test_admission(void **state)
 
 /* ---- random walks ---------------------------------------------------------------------------- */
 
-/* Everything that may happen happens, also to a machine that is restored from what was stored. */
+/* Every possible event occurs, even to a state machine restored from storage. */
 static void test_random_walks(void **state)
 {
     (void)state;
@@ -542,7 +544,7 @@ static void test_random_walks(void **state)
             agg_memory before = agg_remember(a);
             uint64_t asked = now;
             agg_order ord = agg_next(a, now);
-            agg_memory kept = agg_remember(a); /* durable before the order is carried out */
+            agg_memory kept = agg_remember(a); /* durable before the order is executed */
             assert_true(kept.round >= last_round &&
                         kept.attempt >= (kept.round == before.round ? before.attempt : 0));
             if (kept.round != last_round) {
@@ -571,7 +573,7 @@ static void test_random_walks(void **state)
                 e.kind = dice < 9 ? AGG_SIGNED : AGG_LINK_DOWN;
                 break;
             case AGG_FREEZE:
-                assert_false(freezing); /* never two of a round in one life */
+                assert_false(freezing); /* never two of a round without a restart */
                 assert_true(skip_round != ord.round);
                 freezing = true;
                 frozen_round = ord.round;
@@ -629,7 +631,7 @@ static void test_random_walks(void **state)
                 continue;
             }
             if (e.kind != AGG_EVENTS) {
-                /* one that was restored this moment would go the same way */
+                /* a state machine restored now would behave the same */
                 agg *twin = NULL;
                 CHECK_OK(agg_new(&twin, &o));
                 CHECK_OK(agg_restore(twin, &kept, asked));
@@ -654,7 +656,7 @@ static void test_random_walks(void **state)
         agg_free(a);
     }
     task_clear(&o);
-    /* the walks saw what they are about */
+    /* the walks covered the interesting events */
     assert_true(opens > 1000 && restores > 500 && skips > 100);
     assert_true(ends[AGG_WHY_ROUNDS] > 0 && ends[AGG_WHY_CONVERGED] > 0 &&
                 ends[AGG_WHY_STOPPED] > 0 && ends[AGG_WHY_BUDGET] > 0 && ends[AGG_WHY_BLOCKED] > 0);

@@ -1,4 +1,4 @@
-/* What AS does with answers that are not what CSP would say. */
+/* How AS handles answers that an honest CSP would not send. */
 #include "link_pair.h"
 
 static void put_mark(sefl_buf *b, const mem_ledger *l)
@@ -6,7 +6,7 @@ static void put_mark(sefl_buf *b, const mem_ledger *l)
     CHECK_OK(ledger_head_write(b, &l->mark[l->n]));
 }
 
-/* A CSP that says these bytes, whatever it is asked. */
+/* A CSP that sends these bytes, whatever AS asks. */
 typedef struct parrot {
     sefl_buf bytes;
     size_t at;
@@ -94,7 +94,7 @@ static void answers_that_as_refuses(void **state)
     CHECK_STATUS(as_link_new(&l, &a.ch, &a.cfg), SEFL_EUNSUPPORTED);
     buf_clear(&a.x.bytes);
 
-    CHECK_OK(ledger_pay(&other, 9)); /* CSP's ledger ahead, forked, too far behind */
+    CHECK_OK(ledger_pay(&other, 9)); /* CSP's ledger is ahead, forked, or too far behind */
     as_begin(&a, w);
     welcome(&a.x, LINK_VERSION, &other, 0);
     CHECK_STATUS(as_link_new(&l, &a.ch, &a.cfg), SEFL_ESTATE);
@@ -134,7 +134,7 @@ static void answers_that_as_refuses(void **state)
         buf_reset(&b);
     }
 
-    /* GO for a round that is open; GO and then nothing; a KEPT of another mask */
+    /* GO for a revealed round; GO and then nothing; a KEPT of another mask */
     as_reveal o = { .round = 1, .attempt = 1, .clients = 3, .sum = w->sum };
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     put_mark(&b, &w->a.ledger);
@@ -168,7 +168,7 @@ static void answers_that_as_refuses(void **state)
     as_link_free(l);
     buf_clear(&a.x.bytes);
 
-    /* what CSP says no to, and how it is called here */
+    /* CSP's refusals and their status here */
     static const struct {
         unsigned code;
         sefl_status st;
@@ -205,7 +205,7 @@ static void answers_that_as_refuses(void **state)
 /* ---- sealed rounds ----------------------------------------------------------------------------- */
 
 /* A root over these leaves, as CSP would compute it. */
-static void root_of(uint8_t root[32], const world *w, const counted_leaf *leaves, uint32_t n)
+static void root_of(uint8_t root[32], const world *w, const round_entry *leaves, uint32_t n)
 {
     CHECK_OK(counted_root(root, &(counted_facts){ .task = w->t.id,
                                                   .round = 1,
@@ -215,7 +215,7 @@ static void root_of(uint8_t root[32], const world *w, const counted_leaf *leaves
                                                   .n = n }));
 }
 
-/* Keys and verdicts that are none of this round and set. */
+/* Keys and verdicts that do not belong to this round and set. */
 static void sealed_answers_that_as_refuses(void **state)
 {
     (void)state;
@@ -247,7 +247,7 @@ static void sealed_answers_that_as_refuses(void **state)
     x.h.key_bytes = 32;
     memcpy(x.h.key, seal_key_pub(key).p, 32);
     seal_key_free(key);
-    counted_leaf leaves[W_CLIENTS], two[2];
+    round_entry leaves[W_CLIENTS], two[2];
     as_set set = world_set(&x, leaves);
     two[0] = leaves[0], two[1] = leaves[2];
     for (int i = 0; i < 10; i++) {
@@ -284,7 +284,7 @@ static void sealed_answers_that_as_refuses(void **state)
     world_free(w);
 }
 
-/* What CSP must sign at the mark: who is in the sum of this round and opening. */
+/* What CSP must sign at the mark: who is in the sum of this round and reveal. */
 static void counted_that_as_refuses(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* AS's store in memory keeps the rules of as_store.h, which test_journals.c tries on a disk. */
+/* AS's store in memory follows the rules of as_store.h, which test_journals.c tests on disk. */
 #include "support/check.h"
 
 #include "sum/as_memory.h"
@@ -24,7 +24,8 @@ static void reveals(void **state)
     int64_t w[2] = { -3, 4 }, back[2];
     CHECK_STATUS(as_store_masked(&s, 3, &got), SEFL_ENOTFOUND);
     CHECK_OK(as_store_mask(&s, 3, &one));
-    CHECK_STATUS(as_store_mask(&s, 3, &one), SEFL_ESTATE); /* the attempt does not rise */
+    CHECK_STATUS(as_store_mask(&s, 3, &one),
+                 SEFL_ESTATE); /* the attempt number does not increase */
     one = a_mask(6, 2, 11);
     CHECK_STATUS(as_store_mask(&s, 3, &one), SEFL_ESTATE); /* another set */
     one = a_mask(6, 1, 9);

@@ -147,7 +147,34 @@ static void csp_rounds(void **state)
     buf_clear(&b);
 }
 
-/* A crash between the next header and the erasing of the round before: done at the next start. */
+/* A crash between the next header and the erasure of the previous round: the next start erases
+ * it. */
+/* Records that an earlier version wrote are refused by name, and nothing is changed. */
+static void csp_old_records(void **state)
+{
+    (void)state;
+    static const char *const old[] = { "statement", "digest", "refused 0" };
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+        desk d;
+        char name[24];
+        csp_round r, one = signed_round(1), two = signed_round(2);
+        snprintf(name, sizeof name, "old-%zu", i);
+        CHECK_OK(desk_open(&d, name));
+        CHECK_OK(csp_store_sign(&d.t, &one));
+        CHECK_OK(journal_fact_put(d.j, 1, old[i], span_of(digest, 32)));
+        desk_close(&d);
+        CHECK_STATUS(desk_open(&d, name), SEFL_EUNSUPPORTED);
+        assert_non_null(strstr(sefl_last_error(), "an earlier version of sefl"));
+        csp_store raw = csp_disk_store(&d.jc);
+        CHECK_OK(csp_store_get(&raw, 1, &r));
+        assert_int_equal(r.state, CSP_SIGNED);
+        CHECK_OK(csp_store_skip(&raw, 1, 0));
+        CHECK_OK(csp_store_sign(&raw, &two)); /* the round after it has none */
+        desk_again(&d, name);
+        desk_close(&d);
+    }
+}
+
 static void csp_forgets_later(void **state)
 {
     (void)state;
@@ -168,7 +195,7 @@ static void csp_forgets_later(void **state)
     desk_close(&d);
 }
 
-/* The journal deleted, or an old copy put back, while the ledger stays. */
+/* The journal is deleted, or an old copy restored, while the ledger stays. */
 static void csp_journal_lost(void **state)
 {
     (void)state;
@@ -206,8 +233,8 @@ static void check_key(desk *d, uint64_t round, const uint8_t *want)
         assert_memory_equal(got, want, sizeof got);
 }
 
-/* Made anew only before the header is signed; wiped when asked, and at the next start of a marked round
- * if a crash came before that; nothing of another task stays. */
+/* Generated again only before the header is signed; wiped on request, and at the next start if a
+ * crash prevented the wipe of a marked round; no key of another task remains. */
 static void csp_keys(void **state)
 {
     (void)state;
@@ -219,7 +246,7 @@ static void csp_keys(void **state)
     CHECK_OK(csp_store_key_make(&d.t, 1, kem_a));
     check_key(&d, 1, kem_a);
     CHECK_OK(csp_store_key_make(&d.t, 1, kem_b));
-    desk_again(&d, "keys"); /* the round is new: it may begin with this one */
+    desk_again(&d, "keys"); /* the round is new: it may start with this key */
     check_key(&d, 1, kem_b);
     CHECK_OK(csp_store_sign(&d.t, &one));
     CHECK_STATUS(csp_store_key_make(&d.t, 1, kem_a), SEFL_ESTATE);
@@ -235,7 +262,7 @@ static void csp_keys(void **state)
     desk_again(&d, "keys"); /* died before the wipe */
     check_key(&d, 1, NULL);
     CHECK_STATUS(csp_store_key_make(&d.t, 1, kem_a), SEFL_ESTATE);
-    check_kept(&d, 1, "output"); /* which has a key of its own */
+    check_kept(&d, 1, "output"); /* which has its own key */
 
     CHECK_OK(csp_store_key_make(&d.t, 2, kem_a));
     CHECK_OK(csp_store_sign(&d.t, &two));
@@ -280,7 +307,7 @@ static csp_set a_set(uint32_t from, uint32_t n, uint32_t m)
     for (uint32_t i = 0; i < n; i++) {
         s.kept[i].client[30] = (uint8_t)((from + i) >> 8);
         s.kept[i].client[31] = (uint8_t)(from + i);
-        store_u32(s.kept[i].units, i);
+        store_u32(s.kept[i].body, i);
     }
     for (uint32_t i = 0; i < m; i++)
         s.refused[i] = (head_refusal){ .index = i, .reason = (uint8_t)(1 + i % 8) };
@@ -325,7 +352,7 @@ static void csp_sets(void **state)
         CHECK_OK(csp_store_set_get(&d.t, round, &got));
         same_set(&got, one);
         csp_set_clear(&got);
-        if (round == 1) { /* opened, forgotten: who took part stays known */
+        if (round == 1) { /* revealed and erased: the participants stay recorded */
             CHECK_OK(csp_store_charge(&d.t, 1));
             CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("o"), digest));
             CHECK_OK(csp_store_set_get(&d.t, round, &got));
@@ -346,7 +373,7 @@ static void csp_sets(void **state)
         }
         CHECK_STATUS(csp_store_set_put(&d.t, round, one), SEFL_ESTATE);
     }
-    csp_set two = a_set(7, 2, 0); /* a client twice is a bug of ours: nothing of it stays */
+    csp_set two = a_set(7, 2, 0); /* a duplicate client is our own bug: nothing is stored */
     csp_round five = signed_round(5);
     memcpy(two.kept[1].client, two.kept[0].client, 32);
     CHECK_OK(csp_store_sign(&d.t, &five));
@@ -368,10 +395,10 @@ static void csp_vouchers(void **state)
     void *x = d.t.ctx;
     CHECK_STATUS(d.t.voucher_get(x, ann, &serial, key), SEFL_ENOTFOUND);
     CHECK_OK(d.t.voucher_put(x, ann, 5, kem_a));
-    CHECK_OK(d.t.voucher_put(x, ann, 5, kem_a));                  /* said again */
+    CHECK_OK(d.t.voucher_put(x, ann, 5, kem_a));                  /* sent again */
     CHECK_STATUS(d.t.voucher_put(x, ann, 5, kem_b), SEFL_ESTATE); /* the same serial, another key */
     CHECK_STATUS(d.t.voucher_put(x, ann, 4, kem_b), SEFL_ESTATE);
-    CHECK_STATUS(d.t.voucher_put(x, bob, 9, kem_a), SEFL_ESTATE); /* somebody else's key */
+    CHECK_STATUS(d.t.voucher_put(x, bob, 9, kem_a), SEFL_ESTATE); /* another client's key */
     CHECK_STATUS(d.t.voucher_get(x, bob, &serial, key), SEFL_ENOTFOUND);
     desk_again(&d, "vouchers"), x = d.t.ctx;
     CHECK_OK(d.t.voucher_get(x, ann, &serial, key));
@@ -379,8 +406,8 @@ static void csp_vouchers(void **state)
     assert_memory_equal(key, kem_a, sizeof key);
     CHECK_OK(d.t.voucher_put(x, ann, 6, kem_b)); /* a new one */
     CHECK_STATUS(d.t.voucher_put(x, ann, 5, kem_a), SEFL_ESTATE);
-    CHECK_STATUS(d.t.voucher_put(x, bob, 9, kem_a), SEFL_ESTATE); /* that somebody had once */
-    CHECK_OK(d.t.voucher_put(x, ann, 7, kem_a));                  /* but for its owner */
+    CHECK_STATUS(d.t.voucher_put(x, bob, 9, kem_a), SEFL_ESTATE); /* that another client had once */
+    CHECK_OK(d.t.voucher_put(x, ann, 7, kem_a));                  /* except for its owner */
     CHECK_OK(d.t.voucher_put(x, bob, 1, set_a));
     desk_close(&d);
     task other = the_task(); /* they outlive the task */
@@ -397,7 +424,7 @@ static void csp_vouchers(void **state)
     desk_close(&d);
 }
 
-/* A client that vouches for one key after the other does not fill the disk. */
+/* A client that keeps vouching for new keys cannot fill the disk. */
 static void csp_voucher_flood(void **state)
 {
     (void)state;
@@ -411,19 +438,19 @@ static void csp_voucher_flood(void **state)
         store_u32(key, i);
         CHECK_OK(d.t.voucher_put(x, ann, i, key));
     }
-    CHECK_OK(d.t.voucher_put(x, ann, UPLOAD_KEYS_MAX, key)); /* said again */
+    CHECK_OK(d.t.voucher_put(x, ann, UPLOAD_KEYS_MAX, key)); /* sent again */
     CHECK_OK(upload_key_forget(d.j, ann));
     CHECK_OK(d.t.voucher_put(x, ann, 1000, key)); /* one of those that it has had */
     store_u32(key, 5000);
     CHECK_STATUS(d.t.voucher_put(x, ann, 5000, key), SEFL_ESTATE);
-    CHECK_OK(d.t.voucher_put(x, bob, 1, key)); /* nobody else suffers */
+    CHECK_OK(d.t.voucher_put(x, bob, 1, key)); /* nobody else is affected */
     CHECK_OK(d.t.voucher_get(x, ann, &serial, key));
     assert_int_equal(serial, 1000);
     assert_int_equal(load_u32(key), UPLOAD_KEYS_MAX);
     desk_close(&d);
 }
 
-/* The head that a charge would lead to is the one it leads to. */
+/* The predicted head of a charge equals the head after it. */
 static void csp_charge_head(void **state)
 {
     (void)state;
@@ -444,7 +471,7 @@ static void csp_charge_head(void **state)
     desk_close(&d);
 }
 
-/* The steps of round 1: each is what CSP's folder holds at one moment. */
+/* The steps of round 1: each is the state of CSP's folder at one moment. */
 enum { EMPTY, SIGNED, MARKED, CHARGED, OPENED, NEXT_SIGNED, STEPS };
 
 static void one_step(desk *d, int step)
@@ -463,10 +490,10 @@ static void one_step(desk *d, int step)
         CHECK_OK(csp_store_sign(&d->t, &two));
 }
 
-/* A copy of the state folder of every step, put back at every later one, while the ledger stays: the
- * task is refused, or the round is skipped for good, or it is open with the output that it had; only
- * where nothing was charged, or the copy knows of the charge and nothing was opened, is it opened, and only
- * then does the copy's sealing key outlive the start. */
+/* A copy of the state folder from every step, restored at every later one, while the ledger stays:
+ * CSP refuses the task, or skips the round permanently, or the round is revealed with the same
+ * output. CSP reveals it only if nothing was charged, or if the copy has the charge and nothing was
+ * revealed; only then does the copy's sealing key survive the start. */
 static void csp_old_copies(void **state)
 {
     (void)state;
@@ -513,8 +540,8 @@ static void csp_old_copies(void **state)
     }
 }
 
-/* Died in the middle of an opening: after the charge it is opened then; after the note beside the
- * ledger it is open, with that output. */
+/* Died in the middle of a reveal: after the charge, the round is revealed at the next attempt;
+ * after the note beside the ledger, it is revealed with that output. */
 static void csp_opening_interrupted(void **state)
 {
     (void)state;
@@ -583,7 +610,7 @@ static void csp_faults(void **state)
             fault_disarm();
             assert_int_equal(hit, st != SEFL_OK);
             CHECK_OK(csp_store_get(&d.t, round, &now));
-            CHECK_OK(whole_round(&d, round, &s)); /* goes on */
+            CHECK_OK(whole_round(&d, round, &s)); /* continues */
             if (!hit)
                 break;
         }
@@ -700,19 +727,13 @@ static void as_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(csp_rounds),
-        cmocka_unit_test(csp_forgets_later),
-        cmocka_unit_test(csp_journal_lost),
-        cmocka_unit_test(csp_faults),
-        cmocka_unit_test(csp_keys),
-        cmocka_unit_test(csp_sets),
-        cmocka_unit_test(csp_vouchers),
-        cmocka_unit_test(csp_voucher_flood),
-        cmocka_unit_test(csp_charge_head),
-        cmocka_unit_test(csp_old_copies),
-        cmocka_unit_test(csp_opening_interrupted),
-        cmocka_unit_test(as_rounds),
-        cmocka_unit_test(as_faults),
+        cmocka_unit_test(csp_rounds),        cmocka_unit_test(csp_old_records),
+        cmocka_unit_test(csp_forgets_later), cmocka_unit_test(csp_journal_lost),
+        cmocka_unit_test(csp_faults),        cmocka_unit_test(csp_keys),
+        cmocka_unit_test(csp_sets),          cmocka_unit_test(csp_vouchers),
+        cmocka_unit_test(csp_voucher_flood), cmocka_unit_test(csp_charge_head),
+        cmocka_unit_test(csp_old_copies),    cmocka_unit_test(csp_opening_interrupted),
+        cmocka_unit_test(as_rounds),         cmocka_unit_test(as_faults),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

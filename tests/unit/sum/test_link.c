@@ -12,7 +12,7 @@
 static const char *const schemes[] = { "pad", "paillier" };
 static const task_noise modes[] = { TASK_NOISE_NONE, TASK_NOISE_OWN, TASK_NOISE_JOINT };
 
-/* Mean and standard deviation of what was added, against the law; exact without noise. */
+/* Mean and standard deviation of the noise against the law; exact without noise. */
 static void check_result(const world *w, const int64_t *got)
 {
     size_t n = w->t.values;
@@ -40,7 +40,7 @@ static void check_result(const world *w, const int64_t *got)
                  w->t.ahe.scheme->name, (int)w->t.noise, mean, sd, sigma);
 }
 
-/* What the same coins give in the clear: no encryption, no link, no journal. */
+/* The result of the same coins in the clear: no encryption, no link, no journal. */
 static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *out);
 
 static sefl_status replay_draw(void *ctx, int64_t *e, size_t first, size_t n)
@@ -123,7 +123,7 @@ static void one_round(const char *scheme, task_noise mode)
         replay(w, 1, 1, again);
         assert_memory_equal(got, again, sizeof got);
     }
-    /* a second opening: the same bytes, and the same numbers from what was kept */
+    /* a second reveal: the same bytes, and the same numbers from stored state */
     connect_(&c, w, NULL, false);
     CHECK_OK(world_round(w, &c, 1, &kept, again));
     disconnect(&c);
@@ -144,7 +144,8 @@ static void rounds_are_right(void **state)
             one_round(schemes[s], modes[m]);
 }
 
-/* Two rounds on one stream; what was kept goes with the next header, the last with the task. */
+/* Two rounds on one stream; the stored reply is erased with the next header, the last one at the
+ * end of the task. */
 static void rounds_follow(void **state)
 {
     (void)state;
@@ -167,7 +168,7 @@ static void rounds_follow(void **state)
         CHECK_OK(envelope_read(&env, buf_span(&both)));
         CHECK_OK(envelope_check(&env, SIGN_HEADER, &w->t.servers));
         CHECK_OK(as_link_ping(l));
-        if (r == 2) { /* too few came */
+        if (r == 2) { /* too few clients */
             CHECK_OK(as_link_skip(l, r, 1));
             CHECK_OK(as_link_skip(l, r, 1));
             continue;
@@ -196,8 +197,9 @@ static void rounds_follow(void **state)
     world_free(w);
 }
 
-/* The stream is cut at every message of either side, between two and inside one. Then a new connection
- * ends with one opening and one result; nothing was used twice (the journals look). */
+/* The stream is cut at every message of either side, between two and inside one. Then a new
+ * connection completes with one reveal and one result; nothing is used twice (the journals
+ * check). */
 static void any_cut_is_survived(void **state)
 {
     (void)state;
@@ -257,7 +259,8 @@ static void any_cut_is_survived(void **state)
     }
 }
 
-/* An output that changes on the way is refused, wherever it changes; what CSP kept is still right. */
+/* AS refuses an output that changes in transit, at any byte; CSP's stored reply is still
+ * correct. */
 static void changed_outputs_are_refused(void **state)
 {
     (void)state;
@@ -288,8 +291,8 @@ static void changed_outputs_are_refused(void **state)
     }
 }
 
-/* A CSP that says two things: facts of another opening are refused at once; after numbers that AS has used
- * others are never used. */
+/* A CSP that contradicts itself: AS refuses facts of another reveal at once, and never uses other
+ * numbers after it has used some. */
 static void one_reply_to_an_attempt(void **state)
 {
     (void)state;
@@ -326,7 +329,7 @@ static void one_reply_to_an_attempt(void **state)
     }
 }
 
-/* AS has shares that CSP lost, or never had: it takes others, for one charge and one opening. */
+/* AS has shares that CSP lost or never had: AS uses others, with one charge and one reveal. */
 static void shares_that_csp_does_not_have(void **state)
 {
     (void)state;
@@ -351,7 +354,7 @@ static void shares_that_csp_does_not_have(void **state)
     assert_int_equal(w->a.masks, 1);
     assert_int_equal(shares_pool_have(pools[0]), 60); /* of the session that both have */
     assert_int_equal(shares_pool_have(pools[1]), 60);
-    /* nobody makes more: the round cannot be opened, and nothing is charged for it */
+    /* no more shares are made: the round cannot be revealed, and is not charged */
     world_sum(w, 2);
     shares_pool_clear(pools[1]);
     connect_(&c, w, NULL, false);
@@ -364,7 +367,7 @@ static void shares_that_csp_does_not_have(void **state)
         shares_pool_free(pools[i]);
 }
 
-/* AS lost what an opening needs: the round is lost, the link goes on, the round can be given up. */
+/* AS lost what a reveal needs: the round is lost, the link continues, and AS can skip the round. */
 static void a_lost_mask_loses_the_round(void **state)
 {
     (void)state;
@@ -395,7 +398,7 @@ static void a_lost_mask_loses_the_round(void **state)
         round_header h = world_header(w, 2);
         CHECK_OK(as_link_key(l, &h));
         CHECK_OK(as_link_header(l, &both, &h));
-        assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_REVEALED); /* for ever */
+        assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_REVEALED); /* forever the same */
         CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO); /* erased by now */
         as_link_free(l);
         disconnect(&c);
@@ -404,8 +407,8 @@ static void a_lost_mask_loses_the_round(void **state)
     }
 }
 
-/* CSP came back with another key file: no head of the round opens, which is said as a lost key; the round can
- * be given up, and the next one has a key of the new root. */
+/* CSP restarts with another key file: no head of the round opens, which CSP reports as a lost key;
+ * AS can skip the round, and the next one has a key from the new root. */
 static void a_lost_root_loses_the_round(void **state)
 {
     (void)state;
@@ -450,7 +453,7 @@ static void a_lost_root_loses_the_round(void **state)
     world_free(w);
 }
 
-/* A failing disk at any moment, on either side: no result, and the next attempt is right. */
+/* A disk failure at any moment, on either side: no result, and the next attempt succeeds. */
 static void a_failing_disk_opens_nothing(void **state)
 {
     (void)state;
@@ -486,7 +489,8 @@ static void a_failing_disk_opens_nothing(void **state)
     }
 }
 
-/* Any allocation of either side fails: at most one opening, and the next connection has the result. */
+/* Any allocation on either side fails: at most one reveal, and the next connection gets the
+ * result. */
 static void a_failing_allocation_opens_once(void **state)
 {
     (void)state;

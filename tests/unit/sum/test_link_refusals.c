@@ -33,7 +33,7 @@ static void words_out_of_order(void **state)
     world_free(w);
 }
 
-/* CSP's own words, unknown words, frames that are none: the stream ends, and says why. */
+/* CSP's own messages, unknown messages, invalid frames: the stream ends with a reason. */
 static void words_that_end_the_stream(void **state)
 {
     (void)state;
@@ -75,7 +75,8 @@ static void words_that_end_the_stream(void **state)
     world_free(w);
 }
 
-/* Every question cut at every length, or a byte too long: the stream ends and nothing has changed. */
+/* Every question truncated at every length, or a byte too long: the stream ends and nothing has
+ * changed. */
 static void questions_of_another_length(void **state)
 {
     (void)state;
@@ -123,7 +124,7 @@ static void questions_of_another_length(void **state)
             }
             whole = b.n;
             CHECK_OK(wr_u8(&b, 0));
-            if (n == whole) { /* that one is right */
+            if (n == whole) { /* that one is valid */
                 disconnect(&c);
                 continue;
             }
@@ -189,7 +190,7 @@ static void another_version_or_task(void **state)
     world_free(w);
 }
 
-/* The legal differences of two ledgers, and all others. */
+/* The allowed differences of two ledgers, and all others. */
 static void ledgers_that_differ(void **state)
 {
     (void)state;
@@ -199,7 +200,7 @@ static void ledgers_that_differ(void **state)
     mem_ledger fork = { 0 };
     world_sum(w, 1);
 
-    CHECK_OK(ledger_pay(&w->a.ledger, 1)); /* AS ahead, no round to open */
+    CHECK_OK(ledger_pay(&w->a.ledger, 1)); /* AS ahead, no round to reveal */
     connect_(&c, w, NULL, false);
     put_hello(&b, w, &w->a.ledger, LINK_VERSION);
     assert_int_equal(say_buf(&c, LINK_HELLO, &b), LINK_NO_LEDGER);
@@ -209,7 +210,8 @@ static void ledgers_that_differ(void **state)
     greet(&c, w);
     sign_round(&c, w, 1);
     disconnect(&c);
-    CHECK_OK(ledger_pay(&w->a.ledger, 1)); /* AS ahead by the charge of the round to open: legal */
+    CHECK_OK(
+        ledger_pay(&w->a.ledger, 1)); /* AS ahead by the charge of the round to reveal: allowed */
     greet(&c, w);
     sign_round(&c, w, 1);
     disconnect(&c);
@@ -246,7 +248,7 @@ static void ledgers_that_differ(void **state)
     assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
     disconnect(&c);
 
-    /* AS charged, the opening never came: skipping charges CSP too */
+    /* AS charged, the reveal never came: SKIP charges CSP too */
     world_reset(w);
     greet(&c, w);
     sign_round(&c, w, 1);
@@ -292,7 +294,7 @@ static void headers_that_are_not_signed(void **state)
         assert_int_equal(say_buf(&c, LINK_HEADER, &b), LINK_NO_HEADER);
     }
     sign_round(&c, w, 1);
-    sign_round(&c, w, 1); /* the very same again */
+    sign_round(&c, w, 1); /* exactly the same again */
     other = h;
     other.model[7] ^= 1;
     put_header(&b, w, &other, w->as);
@@ -301,7 +303,7 @@ static void headers_that_are_not_signed(void **state)
     other.step_nano++;
     put_header(&b, w, &other, w->as);
     assert_int_equal(say_buf(&c, LINK_HEADER, &b), LINK_NO_HEADER);
-    other = world_header(w, 2); /* round 1 is still to open */
+    other = world_header(w, 2); /* round 1 is not revealed yet */
     put_header(&b, w, &other, w->as);
     assert_int_equal(say_buf(&c, LINK_HEADER, &b), LINK_NO_HEADER);
     for (uint64_t r = 1; r <= w->t.rounds; r++) { /* up to the task's last round */
@@ -327,7 +329,7 @@ static void headers_that_are_not_signed(void **state)
     world_free(w);
 }
 
-/* AS states more clients than CSP's operator has approved. */
+/* AS claims more clients than CSP's operator has approved. */
 static void more_than_were_approved(void **state)
 {
     (void)state;
@@ -346,7 +348,7 @@ static void more_than_were_approved(void **state)
     put_open(&b, w, &s, w->as);
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_LEDGER); /* only AS has not charged */
     disconnect(&c);
-    w->members = UINT64_MAX; /* a list that cannot be read opens nothing */
+    w->members = UINT64_MAX; /* with an unreadable list nothing is revealed */
     greet(&c, w);
     put_open(&b, w, &s, w->as);
     assert_int_equal(say_buf(&c, LINK_REVEAL, &b), LINK_NO_FAULT);
@@ -406,13 +408,13 @@ static void openings_that_are_refused(void **state)
     world_free(w);
 }
 
-/* CSP may hang up at the first byte that is wrong, before all are sent. */
+/* CSP may close the stream at the first wrong byte, before all are sent. */
 static void sent(sefl_status st)
 {
     assert_true(st == SEFL_OK || st == SEFL_ECLOSED);
 }
 
-/* After GO: pieces of the sum that are not what is due. Nothing opens, and the next attempt does. */
+/* After GO: wrong pieces of the sum. Nothing is revealed, and the next attempt succeeds. */
 static void sums_in_wrong_pieces(void **state)
 {
     (void)state;
@@ -423,7 +425,7 @@ static void sums_in_wrong_pieces(void **state)
     int64_t got[W_VALUES];
     const ahe_params *p = &w->t.ahe;
     uint8_t *bytes = calloc(ahe_body_bytes(p) + 1, 1);
-    memset(bytes, 0xff, ahe_body_bytes(p)); /* no ciphertext at all */
+    memset(bytes, 0xff, ahe_body_bytes(p)); /* not a ciphertext at all */
     world_sum(w, 1);
     for (int i = 0; i < 6; i++) {
         const uint32_t index = 1;
@@ -452,7 +454,7 @@ static void sums_in_wrong_pieces(void **state)
         case 4:
             sent(msg_begin(raw, LINK_SUM, index, UINT64_MAX));
             break;
-        default: /* right sizes, no ciphertext */
+        default: /* right sizes, but not a ciphertext */
             sent(msg_send(raw, LINK_SUM, 1, bytes, p->units * n));
         }
         (void)!channel_flush(raw);
@@ -473,7 +475,7 @@ static void sums_in_wrong_pieces(void **state)
     world_free(w);
 }
 
-/* The budget that ran out between header and opening. */
+/* The budget runs out between header and reveal. */
 static void budget_at_the_opening(void **state)
 {
     (void)state;
@@ -492,8 +494,8 @@ static void budget_at_the_opening(void **state)
     world_free(w);
 }
 
-/* Which shares an REVEAL may name: whole, here, not yet passed; and they are gone with GO, whatever happens
- * then. */
+/* Which shares a REVEAL may name: complete, present, not passed yet; GO erases them, whatever
+ * happens afterwards. */
 static void slices_are_taken_once(void **state)
 {
     (void)state;
@@ -550,7 +552,8 @@ static void slices_are_taken_once(void **state)
 
 /* ---- the machine alone ------------------------------------------------------------------------- */
 
-/* Gives the machine one message; the kind of its first reply, the code of a NO, 0: no reply. */
+/* Gives the state machine one message; returns the kind of its first reply, the code of a NO, or 0
+ * for no reply. */
 static uint32_t tell(csp *c, uint32_t kind, uint32_t index, sefl_buf *body, sefl_status want)
 {
     csp_replies out = { 0 };
@@ -603,7 +606,7 @@ static void machine_without_a_channel(void **state)
     assert_int_equal(tell(c, LINK_HELLO, 0, &b, SEFL_OK), LINK_WELCOME);
     CHECK_OK(wr_raw(&b, w->envelope.p, w->envelope.n));
     assert_int_equal(tell(c, LINK_TASK, 0, &b, SEFL_OK), LINK_YES);
-    put_open(&b, w, &said, w->as); /* a fault of CSP's store: told, and the stream ends */
+    put_open(&b, w, &said, w->as); /* a fault of CSP's store: reported, and the stream ends */
     assert_int_equal(tell(c, LINK_REVEAL, 0, &b, SEFL_EIO), LINK_NO_FAULT);
     assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
     assert_false(csp_is_done(c));

@@ -1,5 +1,5 @@
-/* Sealed rounds over the link: whose heads count, one set and one opening a round, keys that are wiped,
- * vouchers, and that AS's signature stands behind every order. */
+/* Sealed rounds over the link: which heads count, one set and one reveal per round, wiped keys,
+ * vouchers, and AS's signature on every order. */
 #include "link_sets.h"
 
 #include "base/ct.h"
@@ -35,7 +35,7 @@ static void keys_of_rounds(void **state)
     again = world_header(w, 1);
     assert_int_equal(ask_key(&c, &again), LINK_KEY);
     assert_memory_equal(h.key, again.key, h.key_bytes);
-    for (size_t i = 0; i < h.key_bytes; i += 7) { /* a key of AS's own choice */
+    for (size_t i = 0; i < h.key_bytes; i += 7) { /* a key that AS chose */
         other = h;
         other.key[i] ^= 1;
         put_header(&b, w, &other, w->as);
@@ -48,7 +48,7 @@ static void keys_of_rounds(void **state)
     assert_memory_equal(h.key, again.key, h.key_bytes);
     disconnect(&c);
 
-    /* lost key, lost round: never made anew */
+    /* lost key, lost round: never generated again */
     csp_store j = csp_memory_store(&w->c);
     CHECK_OK(csp_store_key_wipe(&j, 1));
     greet(&c, w);
@@ -155,7 +155,7 @@ static void heads_that_do_not_count(void **state)
         assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_VERDICT);
         assert_int_equal(v.kept, kind == 0 ? 3 : 2);
         assert_int_equal(v.reason[1], want[kind]);
-        /* two of two: below the threshold nothing is kept */
+        /* two of two: below the threshold CSP keeps nothing */
         disconnect(&c);
         world_reset(w);
         greet(&c, w);
@@ -176,7 +176,8 @@ static void heads_that_do_not_count(void **state)
     }
 }
 
-/* What is too little ends its round: skipped, key wiped, nothing charged, no second try, on no stream. */
+/* Too few clients end the round: skipped, key wiped, not charged, no second attempt on any
+ * stream. */
 static void too_few_end_the_round(void **state)
 {
     (void)state;
@@ -186,7 +187,7 @@ static void too_few_end_the_round(void **state)
         connection c;
         verdict v;
         uint32_t n =
-            kind == 0 ? 1 : 10; /* L - 1 names; one name as often as one likes; early heads too */
+            kind == 0 ? 1 : 10; /* L - 1 names; one name any number of times; early heads too */
         greet(&c, w);
         round_header h = begin_round(&c, w, 1);
         if (kind == 2) {
@@ -210,7 +211,7 @@ static void too_few_end_the_round(void **state)
         assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
         assert_int_equal(csp_seen_at(&w->c, 1).r.skip, CSP_SKIP_FEW);
         assert_int_equal(w->book.charges, 0);
-        world_sum(w, 2); /* and the next one is as ever */
+        world_sum(w, 2); /* and the next round is normal */
         h = begin_round(&c, w, 2);
         put_heads(&b, w, &h, 3);
         assert_int_equal(say_set(&c, w, 2, 3, &b, &v), LINK_VERDICT);
@@ -220,7 +221,7 @@ static void too_few_end_the_round(void **state)
     }
 }
 
-/* One client twice, too many names, a client that has had its rounds. */
+/* One client twice, too many names, a client that has reached its limit of rounds. */
 static void counts_and_limits(void **state)
 {
     (void)state;
@@ -251,7 +252,7 @@ static void counts_and_limits(void **state)
     h = begin_round(&c, w, 1);
     put_heads(&b, w, &h, 2);
     assert_int_equal(say_set(&c, w, 1, 2, &b, &v), LINK_VERDICT);
-    CHECK_OK(ledger_pay(&w->a.ledger, 1)); /* charged, and never opened: it counts */
+    CHECK_OK(ledger_pay(&w->a.ledger, 1)); /* charged and never revealed: it counts */
     put_skip(&b, w, 1);
     assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
     world_sum(w, 2);
@@ -271,8 +272,8 @@ static void counts_and_limits(void **state)
 
 /* ---- AS's TLS key alone ------------------------------------------------------------------------- */
 
-/* Whoever has a stream and not AS's signing key is not greeted, and without that nothing is heard, though it may
- * repeat all that AS has ever signed. */
+/* A peer without AS's signing key gets no WELCOME, and without it CSP accepts no message, even if
+ * the peer replays everything that AS has ever signed. */
 static void a_thief_of_the_tls_key(void **state)
 {
     (void)state;
@@ -304,7 +305,7 @@ static void a_thief_of_the_tls_key(void **state)
                 { .kind = LINK_LANE },
                 { .kind = LINK_FILL } };
     enum { ASKED = sizeof ask / sizeof ask[0] };
-    for (size_t i = 0; i < ASKED; i++) /* what AS itself would say now */
+    for (size_t i = 0; i < ASKED; i++) /* what AS itself would send now */
         switch (ask[i].kind) {
         case LINK_TASK:
             CHECK_OK(wr_raw(&ask[i].body, w->envelope.p, w->envelope.n));
@@ -346,7 +347,7 @@ static void a_thief_of_the_tls_key(void **state)
     assert_true(csp_seen_at(&w->c, 1).r.state == CSP_SIGNED && csp_seen_at(&w->c, 1).has_key &&
                 !csp_seen_at(&w->c, 1).has_set && !c.over);
     assert_int_equal(w->book.charges, 0);
-    greet(&c, w); /* AS goes on where it was */
+    greet(&c, w); /* AS continues where it was */
     put_heads(&b, w, &h, 3);
     assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_VERDICT);
     disconnect(&c);
@@ -356,7 +357,8 @@ static void a_thief_of_the_tls_key(void **state)
     world_free(w);
 }
 
-/* ---- one set a round --------------------------------------------------------------------------- */
+/* ---- one set per round
+ * ------------------------------------------------------------------------- */
 
 static void one_set_a_round(void **state)
 {
@@ -391,7 +393,7 @@ static void one_set_a_round(void **state)
     put_heads(&b, w, &h, 3);
     assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_NO_ORDER);
     w->client[2].units[0] ^= 1;
-    w->revoked = 7; /* a verdict is final: nothing is judged again */
+    w->revoked = 7; /* a verdict is final: nothing is checked again */
     put_heads(&b, w, &h, 3);
     assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_VERDICT);
     assert_memory_equal(&v, &first, sizeof v);
@@ -441,7 +443,7 @@ static void one_set_a_round(void **state)
     world_free(w);
 }
 
-/* What is no SET ends the stream; one that is refused leaves it in step. */
+/* An invalid SET ends the stream; a refused one leaves it in sync. */
 static void sets_out_of_form(void **state)
 {
     (void)state;
@@ -462,7 +464,7 @@ static void sets_out_of_form(void **state)
             CHECK_OK(wr_u8(&b, 0));
         CHECK_OK(link_send(raw, LINK_SET, buf_span(&b)));
         buf_reset(&b);
-        if (i == 4) { /* falling order */
+        if (i == 4) { /* descending order */
             buf_reset(&heads);
             put_head(&heads, w, 1, &h);
             put_head(&heads, w, 0, &h);
@@ -485,14 +487,15 @@ static void sets_out_of_form(void **state)
     put_heads(&heads, w, &h, 3);
     assert_int_equal(say_set(&c, w, 2, 3, &heads, &v), LINK_NO_HEADER); /* never signed */
     put_heads(&heads, w, &h, 3);
-    assert_int_equal(say_set(&c, w, 1, 3, &heads, &v), LINK_VERDICT); /* in step */
+    assert_int_equal(say_set(&c, w, 1, 3, &heads, &v), LINK_VERDICT); /* in sync */
     disconnect(&c);
     buf_clear(&b);
     buf_clear(&heads);
     world_free(w);
 }
 
-/* ---- openings ---------------------------------------------------------------------------------- */
+/* ---- reveals
+ * ----------------------------------------------------------------------------------- */
 
 static void openings_need_the_verdict(void **state)
 {
@@ -537,8 +540,8 @@ static void openings_need_the_verdict(void **state)
     world_free(w);
 }
 
-/* After the mark the key is gone, from the journal and from memory: no head of that round opens again,
- * not even for a CSP whose state says that it is not over. */
+/* After the mark the key is gone from the journal and from memory: no head of that round opens
+ * again, not even for a CSP whose state says that the round is not over. */
 static void keys_are_wiped(void **state)
 {
     (void)state;
@@ -596,7 +599,7 @@ static void keys_are_wiped(void **state)
     world_free(w);
 }
 
-/* AS cannot keep a key alive by silence. */
+/* AS cannot keep a key alive by staying silent. */
 static void keys_expire(void **state)
 {
     (void)state;
@@ -645,7 +648,7 @@ static void keys_expire(void **state)
         assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SKIPPED);
         assert_int_equal(csp_seen_at(&w->c, 1).r.skip, CSP_SKIP_EXPIRED);
         assert_false(csp_seen_at(&w->c, 1).has_key);
-        greet(&c, w); /* AS is a charge ahead for a round that CSP gave up: legal */
+        greet(&c, w); /* AS is one charge ahead for a round that CSP skipped: allowed */
         put_skip(&b, w, 1);
         assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
         assert_memory_equal(&w->a.ledger.mark[2], &w->book.mark[2], sizeof(ledger_head));
@@ -656,7 +659,7 @@ static void keys_expire(void **state)
     }
 }
 
-/* A task that ends within a round leaves no key behind, neither that round's nor the next one's. */
+/* A task that ends within a round leaves no key, neither that round's nor the next one's. */
 static void the_end_of_a_task_wipes_keys(void **state)
 {
     (void)state;
@@ -688,7 +691,8 @@ static void the_end_of_a_task_wipes_keys(void **state)
 
 /* ---- EARLY and the sum ------------------------------------------------------------------------- */
 
-/* Which heads went ahead, and which of them were not in the set, changes nothing in the sum. */
+/* The sum does not depend on which heads were sent early, nor on which of those were not in the
+ * set. */
 static void early_changes_nothing(void **state)
 {
     (void)state;
@@ -709,8 +713,8 @@ static void early_changes_nothing(void **state)
     pool_free(w->pool);
     world_free(w);
 
-    /* five go ahead, one of them twice with another upload; the set has the other two and one of them,
-     * and the task has no room for more than four at once */
+    /* five heads are sent early, one of them twice with another upload; the set has the other two
+     * and one of these, and the task allows at most four at once */
     w = sealed_world();
     w->t.clients_max = 5, w->t.ahe.pack.clients = 5;
     for (int i = W_CLIENTS; i < W_ALL; i++)
@@ -740,7 +744,7 @@ static void early_changes_nothing(void **state)
     CHECK_OK(as_link_early(l, 1, buf_span(&heads), refused, &refused_n));
     assert_int_equal(refused_n, 0);
     w_heads x = { .w = w, .h = h };
-    counted_leaf leaves[W_CLIENTS];
+    round_entry leaves[W_CLIENTS];
     as_set set = world_set(&x, leaves);
     CHECK_OK(as_link_set(l, &set, &v, NULL));
     assert_int_equal(v.kept, 3);
@@ -758,7 +762,7 @@ static void early_changes_nothing(void **state)
     world_free(w);
 }
 
-/* A client that is refused: AS takes its body off, and the sum is that of the others. */
+/* A refused client: AS subtracts its body, and the sum is that of the others. */
 static void refused_bodies_come_off(void **state)
 {
     (void)state;
@@ -787,7 +791,7 @@ static void refused_bodies_come_off(void **state)
         }
         w->revoked = 2; /* between EARLY and SET */
         w_heads x = { .w = w, .h = h };
-        counted_leaf leaves[W_CLIENTS];
+        round_entry leaves[W_CLIENTS];
         as_set set = world_set(&x, leaves);
         CHECK_OK(as_link_set(l, &set, &v, &few));
         assert_true(!few && v.kept == 2 && v.refused_n == 1);
@@ -812,12 +816,12 @@ static void refused_bodies_come_off(void **state)
             assert_true(got[i] <= 2 * w->t.ahe.pack.value_max &&
                         got[i] >= -2 * w->t.ahe.pack.value_max);
 
-        /* CSP signed who is in it, and a client can tell */
+        /* CSP signed who is in it, and a client can check it */
         CHECK_OK(envelope_read(&env, buf_span(&counted)));
         CHECK_OK(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, w->t.servers.csp));
         CHECK_OK(counted_statement_read(&said, env.content));
         assert_memory_equal(said.root, v.root, 32);
-        counted_leaf two[2] = { leaves[0], leaves[2] };
+        round_entry two[2] = { leaves[0], leaves[2] };
         counted_tree *tree;
         CHECK_OK(counted_tree_new(&tree, &(counted_facts){ .task = w->t.id,
                                                            .round = 1,
@@ -849,10 +853,10 @@ enum { MANY = 5200, MANY_VALUES = 4 }; /* more heads than fit one HEADS, and man
 typedef struct population {
     const world *w;
     round_header h;
-    counted_leaf *leaf;
+    round_entry *leaf;
     ahe_seed *seed;
     uint8_t *body;
-    sign_key *key; /* in the test one signs for all: a voucher each is what CSP asks for */
+    sign_key *key; /* in the test one key signs for all: CSP requires one voucher per client */
     seeded gen;
 } population;
 
@@ -871,7 +875,7 @@ static sefl_status population_head(void *ctx, uint32_t i, uint8_t *out)
                                     .task = x->w->t.id,
                                     .round = x->h.round,
                                     .client = x->leaf[i].client,
-                                    .units = x->leaf[i].units },
+                                    .units = x->leaf[i].body },
                      span_of(x->h.key, x->h.key_bytes), x->seed[i].seed, x->key, &rng);
 }
 
@@ -897,7 +901,8 @@ static int by_client(const void *a, const void *b)
     return memcmp(a, b, 32);
 }
 
-/* A third goes ahead, a seventh is refused in the end: the sum is that of the others, exactly. */
+/* A third of the heads are sent early, and CSP refuses a seventh at the end: the sum is exactly
+ * that of the others. */
 static void a_crowd(void **state)
 {
     (void)state;
@@ -934,7 +939,7 @@ static void a_crowd(void **state)
         ahe_upload_seed(a, up, &x.seed[i]);
         CHECK_OK(ahe_upload_units(a, up, body, v, a->units, NULL, NULL));
         ahe_upload_free(a, up);
-        blake3_of(x.leaf[i].units, span_of(body, bytes));
+        blake3_of(x.leaf[i].body, span_of(body, bytes));
         CHECK_OK(ahe_sum_begin(a, w->sum));
         CHECK_OK(ahe_sum_add_units(a, w->sum, 0, body, a->units, NULL));
         for (int k = 0; k < MANY_VALUES && not_every_seventh(NULL, x.leaf[i].client); k++)
@@ -993,7 +998,7 @@ static void a_crowd(void **state)
     world_free(w);
 }
 
-/* Below the threshold: AS learns that it is that, and the link goes on. */
+/* Below the threshold: AS learns the reason, and the link continues. */
 static void too_few_is_told(void **state)
 {
     (void)state;
@@ -1011,7 +1016,7 @@ static void too_few_is_told(void **state)
     CHECK_OK(as_link_header(l, &both, &h));
     w->revoked = 6;
     w_heads x = { .w = w, .h = h };
-    counted_leaf leaves[W_CLIENTS];
+    round_entry leaves[W_CLIENTS];
     as_set set = world_set(&x, leaves);
     CHECK_STATUS(as_link_set(l, &set, &v, &few), SEFL_ESTATE);
     assert_true(few && !as_link_dead(l));
@@ -1064,7 +1069,7 @@ static void vouchers(void **state)
     uint64_t serial;
     sha256_of(client, span_of("\1", 1));
     greet(&c, w);
-    put_voucher(&b, w, 1, 11, 5, 0); /* no member, or a signature that does not hold */
+    put_voucher(&b, w, 1, 11, 5, 0); /* not a member, or an invalid signature */
     assert_int_equal(say_buf(&c, LINK_VOUCH, &b), LINK_NO_ENROL);
     CHECK_STATUS(j.voucher_get(j.ctx, client, &serial, key), SEFL_ENOTFOUND);
     put_voucher(&b, w, 1, 11, 5, 1);
@@ -1191,7 +1196,7 @@ static void refusals_of_another_form(void **state)
         { "\0\0\0\0\0", 5, SEFL_EPROTO },                      /* no reason */
         { "\3\0\0\0\1", 5, SEFL_EPROTO },                      /* no such head */
         { "\1\0\0\0\1\1\0\0\0\1", 10, SEFL_EPROTO },           /* twice */
-        { "\1\0\0\0\1\0\0\0\0\1", 10, SEFL_EPROTO },           /* falling */
+        { "\1\0\0\0\1\0\0\0\0\1", 10, SEFL_EPROTO },           /* descending */
         { "\0\0\0\0", 4, SEFL_EPROTO },                        /* cut off */
         { "\0\0\0\0\1\1\0\0\0\1\2\0\0\0\1", 15, SEFL_EPROTO }, /* more than there is room */
     };
@@ -1215,7 +1220,7 @@ static void refusals_of_another_form(void **state)
         assert_string_not_equal(head_reason_text(reason), head_reason_text(0));
 }
 
-/* Thousands of clients, many of which begin with the same bytes. */
+/* Thousands of clients, many with the same first bytes. */
 static void a_table_of_clients(void **state)
 {
     (void)state;
@@ -1236,7 +1241,7 @@ static void a_table_of_clients(void **state)
         store_u32(client, i % 7);
         store_u32(client + 20, i);
         assert_int_equal(client_table_find(&t, client), i + 1);
-        assert_int_equal(load_u32(t.leaf[i].units), i + 1);
+        assert_int_equal(load_u32(t.leaf[i].body), i + 1);
     }
     store_u32(client + 20, 4711);
     assert_int_equal(client_table_find(&t, client), 0);

@@ -1,5 +1,6 @@
-/* The release check's bounds: a sum just below passes, one just above is blocked, in every noise mode;
- * the weight slot; numbers that are not finite; the warning about a signal that stands out. */
+/* The release check's bounds: a sum just below passes, one just above is blocked, in every noise
+ * mode; the weight slot; numbers that are not finite; the warning about an unusually large
+ * signal. */
 #include "sum/release_check.h"
 #include "support/check.h"
 
@@ -42,7 +43,7 @@ static void fill(const task *t, double norm, size_t over)
 static void expect(const task *t, double bound)
 {
     release_numbers n;
-    /* a percent of distance: integers, and in mode joint none that stands for 0 */
+    /* one percent of margin: values are integers, and in mode joint no integer represents 0 */
     for (size_t over = 1; over <= N; over = over == 1 ? 2 : over == 2 ? N : N + 1) {
         fill(t, 0.99 * bound, over);
         CHECK_OK(release_check_sum(&n, t, w, CLIENTS));
@@ -68,7 +69,7 @@ static void bounds(void **state)
         expect(&t, d * (m + z * joint));
         t.unit = TASK_UNIT_RECORD, t.records_max = 3;
         expect(&t, d * (3 * m + z * joint));
-        t.publish_count = false; /* the count may not be told, and the outcome is public */
+        t.publish_count = false; /* the count must stay secret, and the outcome is public */
         expect(&t, d * (3 * 50 + z * joint));
         t = of(TASK_NOISE_OWN, z);
         expect(&t, d * (m + z * own));
@@ -110,7 +111,8 @@ static void the_weight_slot(void **state)
     }
 }
 
-/* A client that takes the others' weight away makes the divisor small: the sum must be small as well. */
+/* A client that cancels the others' weight makes the divisor small: the sum must be small as
+ * well. */
 static void little_weight(void **state)
 {
     (void)state;
@@ -165,7 +167,7 @@ static void signals(void **state)
     assert_false(release_signals_add(&s, &t, 1, 1, &median));
     assert_false(release_signals_add(&s, &t, 2, 100, &median));
     assert_false(release_signals_add(&s, &t, 3, 2, &median));
-    assert_false(release_signals_add(&s, &t, 3, 1e9, &median)); /* carried out twice: once */
+    assert_false(release_signals_add(&s, &t, 3, 1e9, &median)); /* executed twice: counts once */
     assert_int_equal(s.n, 3);
     assert_false(release_signals_add(&s, &t, 4, 8, &median)); /* 1, 2, 100 */
     assert_true(median == 2);
@@ -176,7 +178,7 @@ static void signals(void **state)
     assert_int_equal(s.n, RELEASE_SIGNALS);
     assert_true(median == 3 && s.round[0] == 20 && s.round[9] == 29);
 
-    /* with noise, what noise alone makes of nothing is no signal */
+    /* with noise, the norm of the noise alone is not a signal */
     t = of(TASK_NOISE_OWN, 1);
     double floor = sqrt(2) * t.grid.d_sens * pow(2.0 * N, 0.25);
     s = (release_signals){ 0 };

@@ -29,7 +29,7 @@ static void text(void **state)
     CHECK_OK(wr_fmt(&s, " \r\n"));
     CHECK_OK(token_parse(&b, buf_span(&s)));
     s.n -= 3;
-    for (size_t i = 0; i < s.n; i++) { /* typing errors and cuts are noticed */
+    for (size_t i = 0; i < s.n; i++) { /* typing errors and truncation are detected */
         uint8_t old = s.p[i];
         s.p[i] = (uint8_t)(old == 'A' ? 'B' : 'A');
         CHECK_STATUS(token_parse(&b, buf_span(&s)), SEFL_EPROTO);
@@ -84,7 +84,8 @@ static void use(void **state)
     trust_free(t);
 }
 
-/* The key that used it may do so again for an hour from the first time, never beyond the token's end. */
+/* The key that used a token may repeat this for an hour after the first use, but not after the
+ * token expires. */
 static void repeats_end(void **state)
 {
     trust *t = list();
@@ -99,10 +100,10 @@ static void repeats_end(void **state)
     const uint8_t *pub = sign_key_pub(key);
     token_use(t, pub, mine, 5000);
     CHECK_OK(token_check(t, pub, "site", mine, 5000 + TOKEN_REPEAT_S - 1));
-    token_use(t, pub, mine, 5000 + TOKEN_REPEAT_S - 1); /* a repeat earns no further one */
+    token_use(t, pub, mine, 5000 + TOKEN_REPEAT_S - 1); /* a repetition does not extend the hour */
     CHECK_STATUS(token_check(t, pub, "site", mine, 5000 + TOKEN_REPEAT_S), SEFL_EAUTH);
     assert_non_null(strstr(sefl_last_error(), "used already"));
-    /* used near its end */
+    /* used shortly before it expires */
     CHECK_OK(token_list(t, &a, 10));
     token_use(t, pub, mine, 99990);
     CHECK_OK(token_check(t, pub, "site", mine, 99999));

@@ -1,5 +1,5 @@
-/* The trust list: what is written is read back, what is changed by hand is refused, writers wait for
- * each other, and a reader notices. */
+/* The trust list: what is written reads back the same, manual changes are refused, writers wait for
+ * each other, and a reader detects changes. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -147,7 +147,7 @@ static void files(void **state)
     trust_watch w = { .path = path };
     CHECK_STATUS(trust_edit_begin(&e, path), SEFL_ENOTFOUND);
     CHECK_STATUS(trust_read(&t, path), SEFL_ENOTFOUND);
-    assert_true(trust_watch_changed(&w)); /* gone is no reason to be silent */
+    assert_true(trust_watch_changed(&w)); /* a missing file is reported */
     CHECK_OK(trust_create(path));
     CHECK_STATUS(trust_create(path), SEFL_EEXIST);
     assert_true(trust_watch_changed(&w));
@@ -197,7 +197,7 @@ static void faults(void **state)
 }
 
 #if SEFL_FAULTS
-/* After a commit that failed, in_force tells which list is there: both happen. */
+/* After a failed commit, in_force says which list is in the file: both cases occur. */
 static void failed_commits(void **state)
 {
     (void)state;
@@ -232,7 +232,8 @@ static void failed_commits(void **state)
 }
 #endif
 
-/* What could not be read again is not written; a writer that sleeps keeps nobody for ever. */
+/* A list that could not be read back is not written; a sleeping writer does not block others
+ * forever. */
 static void commits(void **state)
 {
     (void)state;
@@ -249,7 +250,7 @@ static void commits(void **state)
     CHECK_OK(file_read(&after, list, 1 << 16));
     assert_int_equal(before.n, after.n);
     assert_memory_equal(before.p, after.p, before.n);
-    trust_edit second; /* flock knows two open files, not two processes */
+    trust_edit second; /* flock distinguishes open files, not processes */
     CHECK_STATUS(trust_edit_begin(&second, list), SEFL_ETIMEOUT);
     assert_non_null(strstr(sefl_last_error(), "held by another process"));
     trust_edit_end(&e);

@@ -1,4 +1,4 @@
-/* Known answers; every way the processor has against the definition, in any pieces. */
+/* Known answers; every implementation for this processor against the definition, in any pieces. */
 #include "support/check.h"
 
 #include "base/alloc.h"
@@ -47,7 +47,7 @@ static void known_answers(void **state)
     sefl_free(in);
 }
 
-/* One byte around every border of a chunk, up to where each level of the tree has been full. */
+/* One byte around every chunk boundary, until each level of the tree has been full. */
 static void lengths_around_chunks(void **state)
 {
     (void)state;

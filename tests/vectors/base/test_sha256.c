@@ -48,7 +48,7 @@ static void a_million_a(void **state)
     check_hex(d, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-/* Every length up to four blocks, cut at every place: one answer. */
+/* Every length up to four blocks, split at every position: the same answer. */
 static void any_split_gives_the_same(void **state)
 {
     (void)state;

@@ -119,7 +119,7 @@ static void paths_agree(void **state)
     }
 }
 
-/* The stream is one sequence: cut it anywhere, read it from anywhere. */
+/* The stream is one sequence: it can be split anywhere and read from anywhere. */
 static void prg_seeks(void **state)
 {
     (void)state;

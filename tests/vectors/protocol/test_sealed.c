@@ -31,7 +31,7 @@ static void same(const uint8_t got[32], const char *want)
 static void trees(void **state)
 {
     uint8_t task[32], seed[COUNTED_SEED], root[32], digest[32];
-    counted_leaf *leaves = calloc(700, sizeof *leaves);
+    round_entry *leaves = calloc(700, sizeof *leaves);
     (void)state;
     assert_non_null(leaves);
     memset(task, 0x11, sizeof task);
@@ -40,7 +40,7 @@ static void trees(void **state)
     for (unsigned i = 0; i < 700; i++) {
         leaves[i].client[30] = (uint8_t)((i + 1) >> 8);
         leaves[i].client[31] = (uint8_t)(i + 1);
-        sha256_of(leaves[i].units, span_of(leaves[i].client, 32));
+        sha256_of(leaves[i].body, span_of(leaves[i].client, 32));
     }
     for (size_t i = 0; i < sizeof counted_known / sizeof counted_known[0]; i++) {
         counted_facts f = { .task = task,

@@ -1,4 +1,4 @@
-/* Settings from nowhere: refused with a place, or read into what the schema allows. */
+/* Arbitrary settings: refused with line and column, or read into values that the schema allows. */
 #include "config/yaml/yaml.h"
 
 #include <stdlib.h>
@@ -23,10 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     settings_init(&s, schema);
     sefl_status st = yaml_read_over(&s, span_of(data, size), "fuzz.yml");
     if (st != SEFL_OK && strncmp(sefl_last_error(), "fuzz.yml:", 9) != 0)
-        abort(); /* an error without its place */
+        abort(); /* an error without line and column */
     for (size_t i = 0; i < s.count; i++)
         if (st != SEFL_OK && s.value[i])
-            abort(); /* half a file was taken */
+            abort(); /* part of a file was accepted */
     uint64_t block = settings_u64(&s, "model.block");
     if (block < 1 || block > 4096 || strlen(settings_text(&s, "hosts")) > 4096)
         abort();

@@ -1,7 +1,7 @@
-/* kill -9 at any moment. A child works on a journal and says after each step, through a pipe, that it
- * was acknowledged; it is killed; the next process opens the journal and finds all that was
- * acknowledged, and of the step that was under way all or nothing.
- *  - by_system_call: the parent follows the child with ptrace(2) and kills it at the n-th stop
+/* kill -9 at any moment. A child works on a journal and reports each acknowledged step through a
+ * pipe; the parent kills it; the next process opens the journal and finds everything that was
+ * acknowledged, and all or nothing of the interrupted step.  - by_system_call: the parent follows
+ * the child with ptrace(2) and kills it at the n-th stop
  *    (before and after each system call): a seeded sample of n, every n under SEFL_SOAK. The same
  *    trace shows what a power cut would need: at an acknowledgement every file that was written has
  *    been synced, and after the last rename, link or deletion a folder has.
@@ -166,7 +166,7 @@ static pid_t start(int *acks, uint64_t from, uint64_t to, bool traced)
     return pid;
 }
 
-/* Steps acknowledged in all. */
+/* Total number of acknowledged steps. */
 static size_t read_acks(int fd)
 {
     size_t n = 0;
@@ -181,7 +181,8 @@ static size_t read_acks(int fd)
 
 /* ---- what the next process finds ----------------------------------------------------------- */
 
-/* done: the highest lap in which this step was acknowledged. Found: that, or the one under way. */
+/* done: the highest lap in which this step was acknowledged. Found: that lap, or the interrupted
+ * one. */
 static void check_number(const char *what, uint64_t found, uint64_t done)
 {
     if (found != done && found != done + 1)
@@ -238,7 +239,7 @@ static sefl_status check_body(void *ctx, const journal_update *u)
     return SEFL_OK;
 }
 
-/* done[k]: laps in which step k was acknowledged. Returns the lap to go on with. */
+/* done[k]: laps in which step k was acknowledged. Returns the lap to continue with. */
 static uint64_t check_all(const uint64_t done[STEPS])
 {
     journal *j;
@@ -267,7 +268,7 @@ static uint64_t check_all(const uint64_t done[STEPS])
             check_number(name[i], b.n ? load_u64(b.p) : 0, done[k]);
         else if (st == SEFL_OK)
             assert_int_equal(load_u64(b.p), lap);
-        else /* never there, or its wipe was under way (its update was acknowledged) */
+        else /* never there, or its wipe was interrupted (its update was acknowledged) */
             assert_true(done[STEP_TEMPORARY] == done[STEP_WIPE] ||
                         done[STEP_UPDATE] == done[STEP_TEMPORARY]);
     }
@@ -276,7 +277,7 @@ static uint64_t check_all(const uint64_t done[STEPS])
     sefl_status got = journal_kem_get(j, 1 + at, kem);
     if (got == SEFL_OK) {
         assert_int_equal(load_u64(kem), at);
-    } else { /* never there, or its wipe was under way */
+    } else { /* never there, or its wipe was interrupted */
         assert_int_equal(got, SEFL_ENOTFOUND);
         assert_true(done[STEP_KEM] == done[STEP_KEM_WIPE] || done[STEP_UPDATE] == done[STEP_KEM]);
     }
@@ -298,8 +299,8 @@ static uint64_t check_all(const uint64_t done[STEPS])
     bodies found = { .path = (char *)b.p };
     CHECK_OK(journal_updates(j, 1, check_body, &found));
     check_number("updates", found.n, done[STEP_UPDATE]);
-    /* the child goes on where this one broke off: what was done but not acknowledged is done again,
-     * except the update, which is there */
+    /* the next child continues where this one stopped: it repeats steps that were done but not
+     * acknowledged, except the update, which is there */
     uint64_t next = done[STEP_WIPE] + 1;
     journal_update u;
     uint8_t client[32] = { 0 };
@@ -321,7 +322,7 @@ static uint64_t check_all(const uint64_t done[STEPS])
 typedef struct trace {
     ino_t dirty_file[64]; /* written, not synced */
     unsigned dirty;
-    bool names;           /* a name has changed and no folder was synced since */
+    bool names;           /* a name has changed and no folder was synced since then */
     unsigned stops, acks; /* system call stops, acknowledgements */
 } trace;
 
@@ -331,7 +332,7 @@ static bool counts(pid_t pid, uint64_t fd)
     snprintf(link, sizeof link, "/proc/%ld/fd/%llu", (long)pid, (unsigned long long)fd);
     ssize_t n = readlink(link, path, sizeof path - 1);
     path[n > 0 ? n : 0] = 0;
-    const char *shm = strstr(path, "-shm"); /* made anew after a crash */
+    const char *shm = strstr(path, "-shm"); /* created again after a crash */
     const char *lock = strstr(path, "/lock");
     return strstr(path, folder) && !(shm && !shm[4]) && !(lock && !lock[5]);
 }
@@ -384,7 +385,7 @@ static void look_at(trace *t, pid_t pid, struct __ptrace_syscall_info *entry)
 #ifdef SYS_rename
         names |= nr == SYS_rename || nr == SYS_link || nr == SYS_mkdir;
 #endif
-        if (nr == SYS_unlinkat) /* wipes; SQLite deletes files of no worth with unlink */
+        if (nr == SYS_unlinkat) /* wipes; SQLite deletes worthless files with unlink */
             names = true;
         t->names |= names;
     }
@@ -494,7 +495,7 @@ static void at_random(void **state)
         CHECK_OK(rng_below(&rng, &us, 2000));
         CHECK_OK(rng_below(&rng, &first, 3 * STEPS));
         pid_t pid = start(&acks, next, next + 1000, false);
-        for (uint64_t k = 0; k < first; k++) /* that far at least, however busy the machine is */
+        for (uint64_t k = 0; k < first; k++) /* at least this far, even on a busy machine */
             assert_int_equal(read(acks, &byte, 1), 1);
         usleep((useconds_t)us);
         kill(pid, SIGKILL);

@@ -27,7 +27,7 @@ static void good(settings *s, const char *text)
     CHECK_OK(yaml_read_over(s, span_of_str(text), "as.yml"));
 }
 
-/* The sentence, and that nothing was changed. */
+/* Checks the message, and that nothing changed. */
 static void bad(const char *text, const char *sentence)
 {
     settings s;
@@ -41,7 +41,7 @@ static void bad(const char *text, const char *sentence)
     settings_clear(&s);
 }
 
-/* libyaml words some sentences itself: place, and a part of them. */
+/* libyaml words some messages itself: checks the position and a part of the message. */
 static void bad_at(const char *text, const char *where, const char *part)
 {
     settings s;
@@ -78,7 +78,7 @@ static void nested_maps_become_keys_with_points(void **state)
     assert_string_equal(settings_text(&s, "hosts"), "one,127.0.0.1");
     assert_string_equal(s.origin[0], "as.yml:4:3");
 
-    /* a later file replaces, what it leaves out stays */
+    /* a later file replaces values; what it omits stays */
     good(&s, "model: { block: 16 }\nhosts: []\ntls:\n  cert: ''\n");
     assert_true(settings_u64(&s, "model.block") == 16);
     assert_string_equal(settings_text(&s, "model.kind"), "transformer");
@@ -108,49 +108,50 @@ static void errors_name_the_key_itself(void **state)
     bad("zzzzzz: 1\n", "as.yml:1:1: unknown setting \"zzzzzz\"");
     bad("zzzzzz: { a: 1 }\n", "as.yml:1:1: unknown setting \"zzzzzz\"");
     bad("zzzzzz: [ 1 ]\n", "as.yml:1:1: unknown setting \"zzzzzz\"");
-    /* the value is at fault, far away; the key's place is named */
+    /* the value is wrong, far away; the message names the position of the key */
     bad("verbose: true\nmodel: { kind: lstm,\n    block:\n\n      many }\n",
-        "as.yml:3:5: model.block wants a whole number from 1 to 4096, not \"many\"");
-    bad("verbose: yes\n", "as.yml:1:1: verbose wants true or false, not \"yes\"");
-    bad("model: 8\n", "as.yml:1:1: \"model\" is a group: its settings stand below it, indented");
+        "as.yml:3:5: model.block must be a whole number from 1 to 4096, not \"many\"");
+    bad("verbose: yes\n", "as.yml:1:1: verbose must be true or false, not \"yes\"");
+    bad("model: 8\n", "as.yml:1:1: \"model\" is a group: write its settings below it, indented");
     bad("model:\nverbose: true\n",
-        "as.yml:1:1: \"model\" is a group: its settings stand below it, indented");
-    bad("model:\n  block:\n    a: 3\n", "as.yml:2:3: \"model.block\" wants a value, not a map");
-    bad("model: { block: [1, 2] }\n", "as.yml:1:10: \"model.block\" wants one value, not a list");
+        "as.yml:1:1: \"model\" is a group: write its settings below it, indented");
+    bad("model:\n  block:\n    a: 3\n", "as.yml:2:3: \"model.block\" must be a value, not a map");
+    bad("model: { block: [1, 2] }\n", "as.yml:1:10: \"model.block\" must be one value, not a list");
     bad("model:\n  block:\n  kind: lstm\n",
-        "as.yml:2:3: \"model.block\" has no value (\"\" is an empty one)");
+        "as.yml:2:3: \"model.block\" has no value (write \"\" for an empty one)");
     bad("hosts: [ a, b: c ]\n",
-        "as.yml:1:1: an item of \"hosts\" is a map: only plain values can be");
-    bad("hosts: [ a, [b] ]\n", "as.yml:1:1: a list of \"hosts\" holds a list");
-    bad("hosts:\n  - a\n  - 'b,c'\n", "as.yml:1:1: an item of \"hosts\" is empty or holds a comma");
-    bad("listen: |\n  a\n  b\n", "as.yml:1:1: listen holds a control character");
-    bad("listen: \"a\\0b\"\n", "as.yml:1:1: listen holds a control character");
-    bad("verbose: true\nverbose: true\n", "as.yml:2:1: \"verbose\" is written twice");
-    bad("model: {block: 1}\nmodel: {kind: lstm}\n", "as.yml:2:1: \"model\" is written twice");
-    bad("model: {block: 1}\nmodel.block: 1\n", "as.yml:2:1: \"model.block\" is written twice");
+        "as.yml:1:1: an item of \"hosts\" is a map: only plain values are allowed");
+    bad("hosts: [ a, [b] ]\n", "as.yml:1:1: the list \"hosts\" contains a list");
+    bad("hosts:\n  - a\n  - 'b,c'\n",
+        "as.yml:1:1: an item of \"hosts\" is empty or contains a comma");
+    bad("listen: |\n  a\n  b\n", "as.yml:1:1: listen contains a control character");
+    bad("listen: \"a\\0b\"\n", "as.yml:1:1: listen contains a control character");
+    bad("verbose: true\nverbose: true\n", "as.yml:2:1: \"verbose\" is set twice");
+    bad("model: {block: 1}\nmodel: {kind: lstm}\n", "as.yml:2:1: \"model\" is set twice");
+    bad("model: {block: 1}\nmodel.block: 1\n", "as.yml:2:1: \"model.block\" is set twice");
 }
 
 static void what_yaml_can_do_and_settings_do_not(void **state)
 {
     (void)state;
-    bad("listen: &a x\n", "as.yml:1:1: anchors (&a) are not used here");
-    bad("&a listen: x\n", "as.yml:1:1: anchors (&a) are not used here");
-    bad("model: &m { block: 1 }\n", "as.yml:1:1: anchors (&m) are not used here");
-    bad("hosts: &h [ x ]\n", "as.yml:1:1: anchors (&h) are not used here");
-    bad("listen: *a\n", "as.yml:1:1: aliases (*a) are not used here");
-    bad("*a : x\n", "as.yml:1:1: aliases (*a) are not used here");
-    bad("verbose: !!bool true\n", "as.yml:1:1: tags (tag:yaml.org,2002:bool) are not used here");
-    bad("listen: ! x\n", "as.yml:1:1: tags (!) are not used here");
+    bad("listen: &a x\n", "as.yml:1:1: anchors (&a) are not supported");
+    bad("&a listen: x\n", "as.yml:1:1: anchors (&a) are not supported");
+    bad("model: &m { block: 1 }\n", "as.yml:1:1: anchors (&m) are not supported");
+    bad("hosts: &h [ x ]\n", "as.yml:1:1: anchors (&h) are not supported");
+    bad("listen: *a\n", "as.yml:1:1: aliases (*a) are not supported");
+    bad("*a : x\n", "as.yml:1:1: aliases (*a) are not supported");
+    bad("verbose: !!bool true\n", "as.yml:1:1: tags (tag:yaml.org,2002:bool) are not supported");
+    bad("listen: ! x\n", "as.yml:1:1: tags (!) are not supported");
     bad("listen: !!binary aGFsbG8=\n",
-        "as.yml:1:1: tags (tag:yaml.org,2002:binary) are not used here");
-    bad("%TAG ! tag:x,1:\n---\nlisten: x\n", "as.yml:1:1: tags (%TAG) are not used here");
-    bad("listen: x\n---\nverbose: true\n", "as.yml:2:1: a second document in one file");
-    bad("just words\n", "as.yml:1:1: settings are written \"key: value\"");
-    bad("- listen\n", "as.yml:1:1: settings are written \"key: value\"");
+        "as.yml:1:1: tags (tag:yaml.org,2002:binary) are not supported");
+    bad("%TAG ! tag:x,1:\n---\nlisten: x\n", "as.yml:1:1: tags (%TAG) are not supported");
+    bad("listen: x\n---\nverbose: true\n", "as.yml:2:1: more than one document in the file");
+    bad("just words\n", "as.yml:1:1: a setting must have the form \"key: value\"");
+    bad("- listen\n", "as.yml:1:1: a setting must have the form \"key: value\"");
     bad("? { a: b }\n: c\n", "as.yml:1:3: a map cannot be a key");
     bad("? [ a ]\n: c\n", "as.yml:1:3: a list cannot be a key");
-    bad("'': c\n", "as.yml:1:1: a key is empty");
-    bad("a b: c\n", "as.yml:1:1: a key holds white space or a control character");
+    bad("'': c\n", "as.yml:1:1: empty key");
+    bad("a b: c\n", "as.yml:1:1: a key contains white space or a control character");
     bad("<<: { listen: x }\n", "as.yml:1:1: unknown setting \"<<\"");
 }
 
@@ -158,7 +159,7 @@ static void broken_files(void **state)
 {
     (void)state;
     bad_at("listen: x\n\tverbose: true\n", "as.yml:2:1: ", "tab character");
-    bad_at("# \xc3\xa4\nlisten:\n\tx: 3\n", "as.yml:3:1: ", "a tab character; YAML is indented");
+    bad_at("# \xc3\xa4\nlisten:\n\tx: 3\n", "as.yml:3:1: ", "tab character: indent YAML");
     bad_at("listen: x\n  verbose: true\n", "as.yml:2:10: ", "mapping values are not allowed");
     bad_at("listen: \"x\n", "as.yml:", "unexpected end of stream");
     bad_at("model: { block: 1\n", "as.yml:", "did not find expected");
@@ -218,7 +219,8 @@ static void depth_is_bounded(void **state)
             assert_string_equal(settings_text(&s, deep[0].key), "x");
         } else {
             CHECK_STATUS(st, SEFL_EINVAL);
-            assert_string_equal(sefl_last_error(), "d.yml:1:62: maps are nested deeper than 16");
+            assert_string_equal(sefl_last_error(),
+                                "d.yml:1:62: more than 16 levels of nested maps");
         }
         buf_clear(&b);
     }

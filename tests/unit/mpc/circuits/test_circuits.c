@@ -104,7 +104,7 @@ static void sampler_costs(void **state)
     assert_int_equal(sampler_bits(&sampler_g44), 7);
 }
 
-/* Slots are used again: a chain of a thousand gates needs a handful. */
+/* Slots are reused: a chain of a thousand gates needs only a few. */
 static void slots_are_reused(void **state)
 {
     (void)state;
@@ -193,7 +193,7 @@ static void faults(void **state)
 {
     (void)state;
     circuit *c = NULL;
-    (void)c; /* without fault injection nothing below is left */
+    (void)c; /* the rest needs fault injection */
     TEST_FAULTS(FAULT_ALLOC, st = sampler_circuit(&c, &sampler_g44, 16), circuit_free(c));
     TEST_FAULTS(FAULT_ALLOC, st = sampler_offline(&c, &sampler_g44), circuit_free(c));
 }

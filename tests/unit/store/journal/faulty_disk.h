@@ -1,5 +1,6 @@
-/* faulty_disk: SQLite's files on a disk that fails when base/fault.h says so: a VFS around the system's
- * one, made the default, whose writes meet FAULT_WRITE (disk full) and whose syncs FAULT_SYNC.
+/* faulty_disk: SQLite's files on a disk that fails when base/fault.h says so: a VFS around the
+ * system's one, made the default, whose writes trigger FAULT_WRITE (disk full) and whose syncs
+ * trigger FAULT_SYNC.
  *
  *     faulty_disk_install();                    // once, before the first database is opened */
 #ifndef FAULTY_DISK_H
@@ -12,7 +13,7 @@
 
 typedef struct faulty_file {
     sqlite3_file base;
-    sqlite3_file *real; /* behind this struct */
+    sqlite3_file *real; /* after this struct */
 } faulty_file;
 
 static sqlite3_vfs *faulty_real_vfs;
@@ -29,7 +30,7 @@ static int faulty_read(sqlite3_file *f, void *p, int n, sqlite3_int64 at)
 }
 static int faulty_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
 {
-    if (fault_hit(FAULT_WRITE)) { /* half of it may have got there */
+    if (fault_hit(FAULT_WRITE)) { /* half of it may have been written */
         (void)FAULTY_REAL(f)->pMethods->xWrite(FAULTY_REAL(f), p, n / 2, at);
         return SQLITE_FULL;
     }

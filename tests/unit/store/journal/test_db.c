@@ -39,7 +39,7 @@ static void by_hand(const char *path, const char *sql)
     assert_int_equal(sqlite3_close(s), SQLITE_OK);
 }
 
-/* Version 1 of role "tester", as it was written when there was no version 2. */
+/* Version 1 of role "tester", as written before version 2 existed. */
 static const char version_1[] =
     "PRAGMA journal_mode=WAL; BEGIN;"
     "CREATE TABLE sefl_role(name TEXT NOT NULL);"
@@ -74,7 +74,7 @@ static void fresh(void **state)
     CHECK_STATUS(db_run(d, "SELECT 1", db_u64(1)), SEFL_EIO); /* a value too many */
     assert_int_equal(ask(d, "SELECT id FROM thing"), UINT64_MAX);
     db_close(d);
-    CHECK_OK(db_open(&d, path, "tester", steps, 3)); /* again: nothing runs twice */
+    CHECK_OK(db_open(&d, path, "tester", steps, 3)); /* again: no migration runs twice */
     assert_int_equal(ask(d, "SELECT size FROM thing"), 2);
     db_close(d);
     db_close(NULL);
@@ -126,7 +126,7 @@ static void migration(void **state)
     const char *path = folder_path("v1.db");
     db *d;
     by_hand(path, version_1);
-    /* a step that fails half-way leaves the version before, usable */
+    /* a step that fails halfway leaves the previous version usable */
     static const char *const bad[] = { "", "CREATE TABLE extra(x); CREATE TABLE thing(y)" };
     CHECK_STATUS(db_open(&d, path, "tester", bad, 2), SEFL_EIO);
     assert_null(d);
@@ -140,7 +140,7 @@ static void migration(void **state)
     assert_int_equal(ask(d, "SELECT count(*) FROM thing WHERE name='older'"), 1);
     db_close(d);
 
-    /* a later version is refused, and left alone */
+    /* a later version is refused and left untouched */
     CHECK_STATUS(db_open(&d, path, "tester", steps, 2), SEFL_EUNSUPPORTED);
     assert_non_null(strstr(sefl_last_error(), "version 3"));
     CHECK_OK(db_open(&d, path, "tester", steps, 3));
@@ -192,10 +192,10 @@ static void refused(void **state)
     CHECK_STATUS(db_open(&d, folder_path("link.db"), "tester", steps, 3), SEFL_EIO);
     CHECK_STATUS(db_open(&d, folder_path("no/such.db"), "tester", steps, 3), SEFL_EIO);
 
-    path = folder_put("empty.db", "", 0); /* its maker died at once */
+    path = folder_put("empty.db", "", 0); /* its creator died at once */
     CHECK_OK(db_open(&d, path, "tester", steps, 3));
     db_close(d);
-    path = folder_path("locked.db"); /* somebody else writes it, and does not stop */
+    path = folder_path("locked.db"); /* another writer holds it permanently */
     CHECK_OK(db_open(&d, path, "tester", steps, 3));
     CHECK_OK(db_run(d, "PRAGMA busy_timeout=10"));
     sqlite3 *s;

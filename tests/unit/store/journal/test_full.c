@@ -1,6 +1,6 @@
-/* A disk that fails: every n-th write (as if full) and every n-th sync, of SQLite's files and of ours,
- * and a limit on the size of files. What was acknowledged is there afterwards, the database is
- * sound, and work goes on. */
+/* A disk that fails: every n-th write (as if full) and every n-th sync, of SQLite's files and of
+ * ours, and a limit on the size of files. What was acknowledged is there afterwards, the database
+ * is sound, and work continues. */
 #include "support/check.h"
 #include "support/folder.h"
 #include "unit/store/journal/faulty_disk.h"
@@ -50,7 +50,7 @@ done:
     return st;
 }
 
-/* Number n of everything; tries each thing, whatever failed before. First failure. */
+/* Writes item n of every kind, even if an earlier one failed. Returns the first failure. */
 static sefl_status put_all(uint64_t n, acked *a, const sefl_rng *rng)
 {
     journal *j = NULL;
@@ -79,7 +79,7 @@ static uint64_t number(const sefl_buf *b, size_t at)
     return b->n >= at + 8 ? load_u64(b->p + at) : 0;
 }
 
-/* exact: nothing that was refused is there either. After a failed sync it may be. */
+/* exact: refused items must be absent. After a failed sync they may be there. */
 static void check_all(const acked *a, bool exact)
 {
     journal *j;
@@ -95,7 +95,7 @@ static void check_all(const acked *a, bool exact)
     buf_reset(&b);
     sefl_status st = journal_secret_get(j, 1, "secret", &b);
     assert_true(st == SEFL_OK || (st == SEFL_ENOTFOUND && a->secret == 0));
-    assert_true(number(&b, 0) >= a->secret); /* a rename whose folder was not synced stands */
+    assert_true(number(&b, 0) >= a->secret); /* a rename without a folder sync is still visible */
     buf_reset(&b);
     (void)!file_of(j, 1, "file", &b, 100);
     assert_true(number(&b, 0) >= a->file);
@@ -131,11 +131,11 @@ static void every_fault(fault_kind kind, const char *name)
         sefl_status st = put_all(++n, &a, &rng);
         bool hit = fault_was_hit();
         fault_disarm();
-        /* SQLite may do without a checkpoint, so that a run can succeed in spite of a fault */
+        /* SQLite may skip a checkpoint, so a run can succeed despite a fault */
         refused += st != SEFL_OK, kept += hit && st == SEFL_OK;
         assert_true(st == SEFL_OK || st == SEFL_EIO);
         check_all(&a, kind == FAULT_WRITE);
-        CHECK_OK(put_all(++n, &a, &rng)); /* goes on */
+        CHECK_OK(put_all(++n, &a, &rng)); /* continues */
         check_all(&a, true);
         if (!hit)
             break;

@@ -15,7 +15,7 @@
 
 static const uint8_t task_a[32] = { 1 }, task_b[32] = { 2 };
 
-/* A folder of its own for every test; open and the generator come with it. */
+/* A separate folder for every test, with an open journal and a generator. */
 typedef struct place {
     char folder[256];
     seeded gen;
@@ -91,7 +91,7 @@ static void rounds(void **state)
     CHECK_STATUS(journal_round_get(j, UINT64_MAX, &got), SEFL_ERANGE);
     journal_close(j);
 
-    /* a new task has rounds of its own; the older ones stay */
+    /* a new task has its own rounds; the older ones stay */
     j = opened(&p, task_b);
     CHECK_STATUS(journal_round_get(j, 7, &got), SEFL_ENOTFOUND);
     CHECK_OK(journal_round_put(j, &(journal_round){ .round = 1, .state = 9 }));
@@ -231,7 +231,7 @@ static void updates(void **state)
     journal_close(j);
 }
 
-/* Has a round before taken these units? */
+/* True if an earlier round has accepted these units. */
 static void bodies_before(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void bodies_before(void **state)
         bool there;
     } asks[] = {
         { 9, one.body, true }, { 9, two.body, true },  { 1, two.body, true },
-        { 9, other, false },   { 1, one.body, false }, /* this round is the caller's matter */
+        { 9, other, false },   { 1, one.body, false }, /* the caller checks this round */
     };
     for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
         bool there;
@@ -387,7 +387,7 @@ static void wiped(void **state)
     CHECK_OK(journal_round_wipe(j, 12345));
     CHECK_STATUS(journal_secret_get(j, 3, "mask", &b), SEFL_ENOTFOUND);
     journal_round r;
-    CHECK_OK(journal_round_get(j, 3, &r)); /* what is remembered stays */
+    CHECK_OK(journal_round_get(j, 3, &r)); /* stored facts stay */
     buf_reset(&b);
     CHECK_OK(journal_secret_get(j, 4, "mask", &b));
     assert_memory_equal(b.p, "other", 5);
@@ -409,8 +409,8 @@ static sefl_status keep_even(void *ctx, uint64_t round, bool *yes)
     return SEFL_OK;
 }
 
-/* Bytes of a sealing key: overwritten in place before they are deleted, also when they are replaced; zeros
- * are no key; a sweep leaves those that are needed, of this task alone. */
+/* Bytes of a sealing key are overwritten in place before they are deleted, even when they are
+ * replaced; zeros are not a key; a sweep keeps only the needed keys of this task. */
 static void kems(void **state)
 {
     (void)state;
@@ -444,7 +444,7 @@ static void kems(void **state)
         assert_memory_equal(got, i == 0 ? two : zeros, 32);
     }
     assert_false(file_exists(inside(&p, "task-1/round-1.kem")));
-    /* a wipe that was interrupted, one cut short, and one that was never finished */
+    /* an interrupted wipe, a truncated file, and an unfinished file */
     CHECK_OK(file_write_new(inside(&p, "task-1/round-1.kem"), span_of(zeros, 32), 0600));
     CHECK_STATUS(journal_kem_get(j, 1, got), SEFL_ENOTFOUND);
     CHECK_OK(file_write_atomic(inside(&p, "task-1/round-1.kem"), span_of(one, 5), 0600));
@@ -456,15 +456,15 @@ static void kems(void **state)
     for (uint64_t r = 2; r <= 5; r++)
         CHECK_OK(journal_kem_put(j, r, two));
     CHECK_OK(journal_kem_sweep(j, keep_even, &asked));
-    assert_int_equal(asked, 4); /* of the other task nobody is asked */
+    assert_int_equal(asked, 4); /* keys of the other task are wiped without asking */
     assert_false(file_exists(inside(&p, "task-1/round-1.kem")));
     for (uint64_t r = 2; r <= 5; r++)
         CHECK_STATUS(journal_kem_get(j, r, got), r % 2 ? SEFL_ENOTFOUND : SEFL_OK);
     journal_close(j);
 }
 
-/* What a wipe that was interrupted leaves, by hand; all states are reached for real in
- * property.journal.kill. */
+/* The state after an interrupted wipe, built by hand; property.journal.kill reaches all states for
+ * real. */
 static void wipe_is_finished(void **state)
 {
     (void)state;
@@ -525,7 +525,7 @@ static void refused(void **state)
 
 #define ZEROS "00000000000000000000000000000000000000000000000000000000000000" /* 31 bytes */
 
-/* Version 1 as its first program wrote it, kept as text: whatever later versions change, this opens. */
+/* Version 1 as its first program wrote it, kept as text: every later version must open it. */
 static const char version_1[] =
     "PRAGMA journal_mode=WAL; BEGIN;"
     "CREATE TABLE sefl_role(name TEXT NOT NULL);"
@@ -646,7 +646,7 @@ static sefl_status work(worker *w)
         journal_update u = update_of(1, w->id), got;
         u.round = i;
         SEFL_TRY(journal_update_put(w->j, &u));
-        /* two facts that hold together */
+        /* two facts of one transaction */
         uint8_t value[8];
         store_u64(value, round);
         SEFL_TRY(journal_begin(w->j));

@@ -80,7 +80,7 @@ static void tampering(void **state)
         check_closed(buf_span(&b), &(roundkey_place){ task, 7, "mas" }, key);
         check_closed(buf_span(&b), &(roundkey_place){ other, 7, "mask" }, key);
         check_closed(buf_span(&b), &at, other);
-        CHECK_OK(wr_u8(&b, 0)); /* something behind it */
+        CHECK_OK(wr_u8(&b, 0)); /* extra bytes after it */
         check_closed(buf_span(&b), &at, key);
     }
     /* two pieces swapped; pieces of two files under one key mixed */
@@ -124,14 +124,14 @@ static void on_disk(void **state)
     CHECK_OK(journal_secret_put(j, 1, "two", span_of_str("second secret"), &rng));
     CHECK_OK(journal_secret_put(j, 2, "one", span_of_str("third secret"), &rng));
     sefl_buf file = { 0 }, key1 = { 0 };
-    CHECK_OK(file_read(&file, one, 1000)); /* nothing of it in the clear */
+    CHECK_OK(file_read(&file, one, 1000)); /* none of it in the clear */
     assert_null(memmem(file.p, file.n, "secret", 6));
     CHECK_OK(file_write_atomic(two, buf_span(&file), 0600));
     CHECK_OK(file_write_atomic(far, buf_span(&file), 0600));
     CHECK_STATUS(journal_secret_get(j, 1, "two", &b), SEFL_ECRYPTO);
     CHECK_STATUS(journal_secret_get(j, 2, "one", &b), SEFL_ECRYPTO);
     CHECK_OK(file_read(&key1, k1, 32));
-    CHECK_OK(file_write_atomic(k2, buf_span(&key1), 0600)); /* with its key */
+    CHECK_OK(file_write_atomic(k2, buf_span(&key1), 0600)); /* together with its key */
     CHECK_STATUS(journal_secret_get(j, 2, "one", &b), SEFL_ECRYPTO);
     CHECK_OK(journal_secret_get(j, 1, "one", &b));
     assert_int_equal(b.n, 12);
@@ -139,7 +139,7 @@ static void on_disk(void **state)
     CHECK_STATUS(journal_secret_get(j, 1, "one", &b), SEFL_ECRYPTO);
     CHECK_OK(file_write_atomic(one, buf_span(&file), 0600));
     static const uint8_t zeros[33];
-    for (size_t n = 0; n <= 33; n += n == 0 ? 31 : 1) { /* a key that is none */
+    for (size_t n = 0; n <= 33; n += n == 0 ? 31 : 1) { /* an invalid key */
         CHECK_OK(file_write_atomic(k1, span_of(zeros, n), 0600));
         CHECK_STATUS(journal_secret_get(j, 1, "one", &b), SEFL_ECRYPTO);
         CHECK_STATUS(journal_secret_put(j, 1, "one", span_of_str("x"), &rng), SEFL_ECRYPTO);

@@ -74,7 +74,7 @@ static void in_pieces(void **state)
     spool_close(s);
     assert_int_equal(spool_have(f, hash, TOTAL), 100000);
 
-    CHECK_OK(spool_open(&s, f, hash, 0, TOTAL, NULL)); /* goes on */
+    CHECK_OK(spool_open(&s, f, hash, 0, TOTAL, NULL)); /* continues */
     assert_int_equal(spool_offset(s), 100000);
     CHECK_STATUS(spool_write(s, piece(0, TOTAL)), SEFL_EPROTO);
     CHECK_OK(spool_write(s, piece(100000, TOTAL)));
@@ -95,7 +95,7 @@ static void in_pieces(void **state)
     spool_close(NULL);
 }
 
-/* The hash leaves out the head in front, in whatever pieces it comes and wherever it breaks off. */
+/* The hash excludes the head, for any pieces and any point of interruption. */
 static void a_head_in_front(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void sweep(void **state)
     check_whole(f);
 }
 
-/* A disk that takes no more: a file size limit gives EFBIG, the fault hook ENOSPC. */
+/* A full disk: a file size limit gives EFBIG, the fault hook ENOSPC. */
 static void full(void **state)
 {
     (void)state;
@@ -225,7 +225,7 @@ static void full(void **state)
     CHECK_STATUS(spool_write(s, piece(100000, TOTAL)), SEFL_EIO); /* half of it fits */
     assert_int_equal(spool_have(f, hash, TOTAL), 100000);
     CHECK_STATUS(spool_write(s, piece(100000, TOTAL)), SEFL_EIO);
-    CHECK_OK(spool_write(s, piece(100000, 150000))); /* what fits goes on */
+    CHECK_OK(spool_write(s, piece(100000, 150000))); /* what fits continues */
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     CHECK_OK(spool_write(s, piece(150000, 200000)));
 #if SEFL_FAULTS
@@ -375,7 +375,7 @@ static size_t cached(const char *path, size_t bytes)
     return n * SPOOL_BLOCK;
 }
 
-/* Where the file system lets a write pass its cache, a body in a room does. */
+/* If the file system supports direct writes, a body in a room uses them. */
 static void a_room_passes_the_cache(void **state)
 {
     (void)state;
@@ -402,7 +402,7 @@ static void a_room_passes_the_cache(void **state)
     large_free(&l);
 }
 
-/* What breaks off goes on, then without the room: some of the bytes were never in it. */
+/* An interrupted upload resumes without the room: some of the bytes were never in it. */
 static void a_room_breaks_off(void **state)
 {
     (void)state;
@@ -434,7 +434,7 @@ static void a_room_breaks_off(void **state)
     large_free(&l);
 }
 
-/* A disk that takes no more: what stands in the part is the body's beginning, and it goes on from there. */
+/* A full disk: the part file has the start of the body, and the upload resumes from there. */
 static void a_room_and_a_full_disk(void **state)
 {
     (void)state;
@@ -489,7 +489,7 @@ done:
     return st;
 }
 
-/* Every write past the cache may fail (they are not possible on every file system), and any other. */
+/* Every direct write may fail (not every file system supports them), and so may any other. */
 static void room_faults(void **state)
 {
     (void)state;
