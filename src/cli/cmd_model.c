@@ -212,7 +212,7 @@ static sefl_status open_engine(wish *o)
                                                   .model = &o->meta.cfg,
                                                   .pool = o->p }));
     if (engine_fallback(o->e))
-        fprintf(stderr, "sefl model: on the processor: %s\n", engine_fallback(o->e));
+        fprintf(stderr, "sefl model: evaluating on the CPU: %s\n", engine_fallback(o->e));
     return engine_theta(o->e, o->theta);
 }
 

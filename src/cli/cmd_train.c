@@ -46,7 +46,7 @@ typedef struct session {
     pool *pool;
     engine *e;
     engine_cursor at_step;
-    float *theta; /* initial values, later a copy for the model's file */
+    float *theta; /* initial values, later a copy for the model file */
     model_meta meta;
     /* counted by this process, in total and in this epoch; per_epoch: steps in an epoch */
     uint64_t began_ns, epoch_ns, steps_here, per_epoch;
@@ -144,12 +144,12 @@ done:
     return st;
 }
 
-/* The model with its initial values, which the run starts from. */
+/* Sets the initial values that the run starts from. */
 static sefl_status first_values(session *s)
 {
     lm *m = NULL;
     lm_config small = s->cfg;
-    small.batch = small.steps = 1; /* it only makes numbers */
+    small.batch = small.steps = 1; /* this model only draws the values */
     SEFL_PASS(lm_new(&m, &small, NULL));
     lm_init(m, s->seed);
     memcpy(s->theta, lm_theta(m), lm_count(m) * sizeof *s->theta);
@@ -395,7 +395,7 @@ static sefl_status print_end(session *s)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* Steps until something else is due: on a GPU several at once. */
+/* Returns the number of steps until something else is due; a GPU runs several at once. */
 static uint64_t next_steps(const session *s)
 {
     const uint64_t done = s->at_step.done, every = s->checkpoint_steps;

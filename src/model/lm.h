@@ -111,7 +111,7 @@ void lm_state_reset(lm *m);
 nn_real *lm_state(lm *m, size_t *n);
 size_t lm_state_count(const lm_config *cfg);
 
-/* The key of the dropout's coins for a seed: that of seeded_init(seed, "dropout"). */
+/* Derives the dropout key from a seed, as seeded_init(seed, "dropout") does. */
 void lm_dropout_key(uint32_t key[8], uint64_t seed);
 
 /* Compute *loss, the negative log-likelihood summed over tokens, in nats. Both carry the state to the

@@ -37,7 +37,7 @@ typedef struct train_info {
     bool epoch_ended;
 } train_info;
 
-/* How a text of n words is read. */
+/* How training reads a text of n words. */
 typedef struct train_layout {
     uint32_t columns;
     size_t rows;              /* words in a column */
@@ -45,11 +45,11 @@ typedef struct train_layout {
 } train_layout;
 train_layout train_layout_of(size_t n, uint32_t columns, uint32_t steps);
 
-/* SEFL_EINVAL with what is wrong: settings, a text of fewer than two words, a batch that is larger
- * than the model's. */
+/* SEFL_EINVAL for invalid settings, a text of fewer than two words, or a batch larger than the
+ * model's maximum. */
 sefl_status train_check(const train_config *cfg, const lm_config *m, size_t n) SEFL_MUST_CHECK;
 
-/* Where training stands: completed epochs, next row of the text, completed steps. */
+/* Position in training: completed epochs, next row of the text, completed steps. */
 typedef struct train_cursor {
     uint64_t epoch, row, done;
 } train_cursor;

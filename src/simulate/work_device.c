@@ -1,11 +1,11 @@
 /* Design.
- *  1. Clients train side by side in the engine's slots, as many at a time as it has. Integers add up
- *     in any order, so clients of about as many steps share a group and no slot waits long. Floats
- *     add up in the order of the clients, so groups follow that order.
- *  2. In the clear the engine adds the updates up itself, with the coins that the clients on threads
- *     would use. With crypto full each update comes back and is rounded and encrypted on the pool,
- *     as many at a time as there are threads.
- *  3. An update that is not finite counts as diverged, as on the processor. */
+ *  1. Clients train in parallel in the engine's slots, in groups as large as the number of slots.
+ *     Integers may be added in any order, so clients with similar numbers of steps share a group and
+ *     no slot waits long. Floats are added in the order of the clients, so groups follow that order.
+ *  2. In the clear the engine adds the updates, with the same coins as the clients on threads. With
+ *     crypto full updates are read back, and the pool quantises and encrypts one per thread at a
+ *     time.
+ *  3. An update that is not finite counts as diverged, as on the CPU. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "roles/client/train.h"
@@ -54,7 +54,8 @@ static int by_steps(const void *a, const void *b)
     return x->member < y->member ? -1 : x->member > y->member;
 }
 
-/* Those who train, in their order; behind them those who upload zeros. Returns how many train. */
+/* Orders the turns: clients that train, then clients that upload zeros. Returns the number of clients
+ * that train. */
 static uint32_t put_in_order(work *w, uint32_t n)
 {
     uint32_t m = 0, rest = 0;
@@ -75,7 +76,7 @@ typedef struct group {
     work *w;
     work_turn *turn; /* slot i trains turn[i] */
     uint32_t n;
-    uint32_t before, all; /* clients, for progress */
+    uint32_t before, all; /* numbers of clients, for progress */
     uint64_t steps;
     const sefl_progress *progress;
 } group;
@@ -117,7 +118,8 @@ static void count(const group *g)
     g->w->added += g->n;
 }
 
-/* On the GPU. */
+/* ---- adding on the GPU ----------------------------------------------------------------------- */
+
 static engine_share share_of(const work *w, const work_turn *turn, uint32_t slot)
 {
     const uint32_t client = w->set[turn->member].client;
@@ -142,7 +144,8 @@ static sefl_status add_there(group *g)
         share[i] = share_of(w, &g->turn[i], i);
     sefl_status all = engine_sum_add(w->judge, share, g->n);
     SEFL_TRY(all == SEFL_ERANGE ? SEFL_OK : all);
-    for (uint32_t i = 0; all == SEFL_ERANGE && i < g->n; i++) { /* which of them is not finite? */
+    for (uint32_t i = 0; all == SEFL_ERANGE && i < g->n;
+         i++) { /* finds the update that is not finite */
         sefl_status one = engine_sum_add(w->judge, &share[i], 1);
         if (one == SEFL_ERANGE)
             g->turn[i].diverged = true;
@@ -155,7 +158,9 @@ done:
     return st;
 }
 
-/* On the pool: piece i has its update in lane i's v; what else it needs is its thread's. */
+/* ---- adding on the pool ---------------------------------------------------------------------- */
+
+/* Piece i reads its update from v of lane i; all other buffers are those of its thread. */
 static sefl_status piece(void *ctx, unsigned lane_number, size_t begin, size_t end)
 {
     sefl_status st = SEFL_OK;
@@ -227,7 +232,7 @@ static sefl_status sum_begin(work *w)
                                                      .s2 = g.s2 });
 }
 
-/* In the order of the clients: turns of floats are. */
+/* Adds the weights in the order of the clients, which is also the order of the turns for floats. */
 static double all_weights(const work *w, uint32_t n)
 {
     const work_turn *next = w->turns;
@@ -237,7 +242,7 @@ static double all_weights(const work *w, uint32_t n)
     return sum;
 }
 
-/* A client that was not drawn: it encrypts zeros. */
+/* Runs a client that was not drawn: it encrypts zeros. */
 static sefl_status zero_client(void *ctx, unsigned lane_number, size_t begin, size_t end)
 {
     const group *g = ctx;

@@ -1,4 +1,4 @@
-/* work_inside: what work.c (clients on threads) and work_device.c (clients on a GPU) share. */
+/* work_inside: declarations shared by work.c (clients on threads) and work_device.c (on a GPU). */
 #ifndef SIMULATE_WORK_INSIDE_H
 #define SIMULATE_WORK_INSIDE_H
 
@@ -8,9 +8,9 @@
 
 #include <pthread.h>
 
-/* A thread's own. */
+/* Buffers and times of one thread. */
 typedef struct lane {
-    engine *e; /* unit client, on the processor */
+    engine *e; /* unit client, on the CPU */
     lm *m;     /* unit record */
     float *v;
     int64_t *X, *one;
@@ -19,9 +19,9 @@ typedef struct lane {
     double train, encrypt, add;
 } lane;
 
-/* A client's place in the order of a GPU's round. */
+/* A client's turn in a round on a GPU. */
 typedef struct work_turn {
-    uint32_t member; /* of the set */
+    uint32_t member; /* index in the set */
     bool diverged;
     uint64_t steps;
 } work_turn;
@@ -33,9 +33,9 @@ struct work {
     const sefl_progress *stop;
     lane *lane;
     unsigned lanes;
-    engine *judge; /* for validation; device: it trains too */
-    /* a GPU */
-    bool device, device_sums; /* device_sums: it adds the updates up, in the clear */
+    engine *judge; /* engine for validation; device: trains too */
+    /* GPU */
+    bool device, device_sums; /* device_sums: the GPU adds the updates, in the clear */
     work_turn *turns;
     int64_t *sum;
     double device_seconds;
@@ -44,15 +44,15 @@ struct work {
     double weight;
     pthread_mutex_t lock;
     pthread_cond_t turn;
-    size_t next; /* piece that may add its floats */
+    size_t next; /* next piece that may add its floats */
     /* crypto full */
     const ahe_enc *enc;
     ahe_enc *own_enc;
     ahe_sum *closed;
-    round_entry *entry; /* of the set, by rising client, and ... */
+    round_entry *entry; /* the set, sorted by client */
     uint32_t entries;
-    uint8_t *heads; /* ... sealed: their heads */
-    /* of the round under way */
+    uint8_t *heads; /* sealed: heads of the set */
+    /* current round */
     round_header header;
     const float *theta;
     const population_member *set;
@@ -61,25 +61,27 @@ struct work {
 
 double work_thread_seconds(void);
 
-/* A piece of pool_run: the client set[begin], from text to sum. */
+/* Runs client set[begin], from text to sum, as a piece of pool_run. */
 sefl_status work_one_client(void *ctx, unsigned lane_number, size_t begin,
                             size_t end) SEFL_MUST_CHECK;
-/* The integers of update v into l->X; zeros of one that diverged. */
+/* Quantises update v into l->X; zeros if the client diverged. */
 sefl_status work_integers(const work *w, lane *l, uint32_t client, const float *v, bool diverged,
                           const sefl_rng *coins) SEFL_MUST_CHECK;
-/* Encrypts l->X where that is due and adds client set[piece]. */
+/* Adds client set[piece]; crypto full: encrypts l->X first. */
 sefl_status work_add(work *w, lane *l, size_t piece, bool diverged,
                      const sefl_coins *coins) SEFL_MUST_CHECK;
 
-/* FedAvg: a client's weight (of one that diverged as in the weight slot), the largest norm of an
- * update (0: no limit), and the sum. */
+/* Returns a client's FedAvg weight; with capped weights a diverged client has weight 0, as in the
+ * weight slot. */
 double work_weight(const work *w, uint32_t client, bool diverged);
+/* Returns the maximum L2 norm of an update; 0: no limit. */
 double work_clip(const work *w);
+/* Adds update v with its weight, clipped if there is a limit. */
 void work_add_floats(work *w, const float *v, uint32_t client, bool diverged);
 
-/* Opens the experiment's GPU, if it wants one and there is one. */
+/* Opens a GPU if the experiment asks for one and there is one. */
 sefl_status work_device_open(work *w) SEFL_MUST_CHECK;
-/* All n clients of the set. */
+/* Trains and adds all n clients of the set. */
 sefl_status work_device_round(work *w, uint32_t n, const sefl_progress *progress) SEFL_MUST_CHECK;
 
 #endif

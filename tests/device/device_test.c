@@ -1,9 +1,9 @@
-/* device_test: a GPU engine beside the processor's, slot by slot: losses, parameters, states, sums,
- * checkpoints, evaluation, determinism. Plain C without a test library, because it runs by hand on
+/* device_test: compares a GPU engine with the CPU engine, slot by slot: losses, parameters, states,
+ * sums, checkpoints, evaluation, determinism. Plain C without a test library, because it runs by hand on
  * machines that have a GPU and little else:
  *
  *     scripts/build-cuda --test build/cuda && build/cuda/device_test
- *     device_test [--large] [--precision bf16] [NAME]      NAME: only cases whose name has it
+ *     device_test [--large] [--precision bf16] [NAME]      NAME: only cases whose name contains it
  *
  * SEFL_CUDA_PLUGIN names the plugin. Exit 0: all passed; 1: a case failed; 2: no device. */
 #include "base/alloc.h"
@@ -325,7 +325,7 @@ static sefl_status part(engine *e, uint32_t slot, uint32_t which, float **out, s
     return n > 0 ? engine_read(e, slot, which, *out, n * sizeof **out) : SEFL_OK;
 }
 
-/* A part of a client after its steps on both engines. */
+/* Compares a part of a client after its steps on both engines. */
 static void compare_part(world *w, uint32_t slot, uint32_t which, const char *what, size_t n,
                          double most)
 {
@@ -337,7 +337,7 @@ static void compare_part(world *w, uint32_t slot, uint32_t which, const char *wh
     sefl_free(a), sefl_free(b);
 }
 
-/* Ten steps of all clients side by side, the losses of each step, then all parts. */
+/* Runs ten steps of all clients in parallel and compares each step's losses, then all parts. */
 static void train(world *w)
 {
     static engine_progress on_gpu[STEPS + 1][CLIENTS];
@@ -395,7 +395,7 @@ static void train(world *w)
     }
 }
 
-/* All clients with engine_train, up to the slots there are; the bytes of theta. */
+/* Trains n clients at once with engine_train and reads each theta into out. */
 static sefl_status all_at_once(world *w, uint32_t n, float *out)
 {
     engine_progress p[CLIENTS];
@@ -420,7 +420,7 @@ static void repeat(world *w)
     sefl_free(a), sefl_free(b);
 }
 
-/* Sums of what repeat left in the slots. */
+/* Compares sums of the updates that repeat left in the slots. */
 static void add_up(world *w, const engine_sum *how, const char *what)
 {
     uint32_t slots = engine_get_facts(w->gpu)->slots, n = w->clients < slots ? w->clients : slots;
@@ -509,7 +509,7 @@ static void sums(world *w)
     add_up(w, &how, "integer sum under a tight bound");
 }
 
-/* Half of the steps on the processor, the rest on the GPU, through a checkpoint. */
+/* Runs half of the steps on the CPU and the rest on the GPU, through a checkpoint. */
 static void checkpoint(world *w)
 {
     sefl_buf b = { 0 };
@@ -536,7 +536,7 @@ done:
     buf_clear(&b);
 }
 
-/* One slot diverges: it says so, the others have the bytes they had without it. */
+/* One slot diverges: it reports that, and the other slots' bytes do not change. */
 static void diverge(world *w)
 {
     engine_progress p[2];

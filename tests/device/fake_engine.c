@@ -1,8 +1,8 @@
-/* A GPU plugin without a GPU: every slot is a processor's engine, sums are the plain loops of
- * simulate/work.c. Tests open it in the place of libsefl_cuda.so (SEFL_CUDA_PLUGIN), so that the
- * loader and the whole grouped path of the simulator run everywhere.
+/* A GPU plugin without a GPU: every slot is a CPU engine, and sums are the plain loops of
+ * simulate/work.c. Tests open it instead of libsefl_cuda.so (SEFL_CUDA_PLUGIN), so that the plugin
+ * loader and the simulator's path for groups run on every machine.
  *
- * SEFL_FAKE_SLOTS: how many it has at most (4). SEFL_FAKE: "abi" (another version), "none" (no
+ * SEFL_FAKE_SLOTS: maximum number of slots (4). SEFL_FAKE: "abi" (another version), "none" (no
  * device), "lost" (the device fails at the third run). */
 #include "base/alloc.h"
 #include "model/engine/engine_inside.h"
@@ -33,7 +33,7 @@ static bool mood(const char *word)
     return now && strcmp(now, word) == 0;
 }
 
-/* The plugin has its own sentence: the host gets it by setup->note. */
+/* The plugin has its own copy of the message; setup->note passes it to the host. */
 static sefl_status told(const fake *f, sefl_status st)
 {
     if (st != SEFL_OK)
@@ -158,7 +158,7 @@ static void add_floats(fake *f, const engine_share *s)
         f->floats[i] += s->weight * scale * (double)f->delta[i];
 }
 
-/* The fraction with the smallest divisor whose quotient is w. */
+/* Finds the fraction with the smallest divisor whose quotient is w. */
 static dp_weight fraction(double w)
 {
     dp_weight f = { .items_cap = 1 };

@@ -154,7 +154,7 @@ static void print_summary(const simulate_result *r, unsigned warned)
            all->train_seconds, all->encrypt_seconds, all->sum_seconds, all->twopc_seconds,
            all->step_seconds, all->eval_seconds);
     if (*r->device && strcmp(r->device, "cpu") != 0)
-        printf("device      %s; train is its time\n", r->device);
+        printf("device      %s; train is GPU time\n", r->device);
     else if (all->train_seconds > 0)
         printf("rounds      %.1f s of processor time, %+.1f %% over training alone; %.1f s of wall "
                "time "

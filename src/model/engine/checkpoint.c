@@ -1,7 +1,7 @@
 /* Design of a checkpoint, little-endian:
  *     "SEFLTRN1" | bytes: settings in words | u64 epoch, row, steps | u64 n, n numbers: theta |
- *     u64 n, n: state of the text | u64 optimiser steps | u64 n, n: its memory | SHA-256 of it all
- * Numbers are stored as they lie in memory (IEEE 754, little-endian machines only). */
+ *     u64 n, n: carried state | u64 optimiser steps | u64 n, n: its state | SHA-256 of everything
+ * Numbers are stored as in memory (IEEE 754, little-endian machines only). */
 #include "base/hex.h"
 #include "base/sha256.h"
 #include "model/engine/engine_inside.h"
@@ -44,7 +44,7 @@ static sefl_status rd_reals(rd *r, sefl_span *out, size_t n)
 {
     uint64_t have;
     SEFL_PASS(rd_u64(r, &have));
-    SEFL_NEED(have == n, SEFL_EPROTO, "checkpoint: %llu numbers where %zu belong",
+    SEFL_NEED(have == n, SEFL_EPROTO, "checkpoint: %llu numbers instead of %zu",
               (unsigned long long)have, n);
     return rd_view(r, out, n * sizeof(float));
 }
@@ -74,7 +74,7 @@ sefl_status engine_save(engine *e, uint32_t slot, sefl_buf *out, const engine_jo
     return wr_raw(out, digest, sizeof digest);
 }
 
-/* The two descriptions are pairs "name value"; the first pair that differs is named. */
+/* Both descriptions are "name value" pairs; the message names the first pair that differs. */
 static sefl_status same_settings(sefl_span there, const char *here)
 {
     char copy[DESCRIPTION], a[64], b[64], name[64] = "model";
@@ -88,13 +88,13 @@ static sefl_status same_settings(sefl_span there, const char *here)
     while (sscanf(p, " %63s%n", a, &skip_a) == 1 && sscanf(q, " %63s%n", b, &skip_b) == 1) {
         if (strcmp(a, b) != 0)
             return sefl_fail(SEFL_EINVAL,
-                             "the checkpoint is of a run with other settings: %s is %s there, %s "
+                             "the checkpoint is from a run with other settings: %s is %s there, %s "
                              "here",
                              name, a, b);
         snprintf(name, sizeof name, "%s", a); /* a name, or a value just before the next name */
         p += skip_a, q += skip_b;
     }
-    return sefl_fail(SEFL_EINVAL, "the checkpoint is of a run with other settings");
+    return sefl_fail(SEFL_EINVAL, "the checkpoint is from a run with other settings");
 }
 
 static sefl_status write_part(engine *e, uint32_t slot, uint32_t part, sefl_span from)

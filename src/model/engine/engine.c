@@ -15,7 +15,7 @@ static void note(const char *message)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* What engine_setup points to, for the time of the call. */
+/* Memory that engine_setup points to during the call. */
 typedef struct plan {
     lm_param param[LM_MAX_PARAMS];
     engine_param out[LM_MAX_PARAMS];
@@ -94,10 +94,10 @@ sefl_status engine_new(engine **out, const engine_config *cfg)
     engine_cpu_setup setup = { .pool = cfg->pool };
     plan *p = NULL;
     SEFL_MAKE(engine, e, out);
-    SEFL_CHECK(is_word(device, ENGINE_DEVICES), SEFL_EINVAL, "device \"%.32s\": cpu, cuda or auto",
-               device);
+    SEFL_CHECK(is_word(device, ENGINE_DEVICES), SEFL_EINVAL,
+               "device \"%.32s\": must be cpu, cuda or auto", device);
     SEFL_CHECK(is_word(precision, ENGINE_PRECISIONS), SEFL_EINVAL,
-               "precision \"%.32s\": bf16 or fp32", precision);
+               "precision \"%.32s\": must be bf16 or fp32", precision);
     e->model = *cfg->model;
     SEFL_TRY(lm_config_check(&e->model));
     e->optim = cfg->optim;
@@ -216,7 +216,7 @@ sefl_status engine_train(engine *e, uint32_t n, engine_progress *out, const sefl
         for (uint32_t i = 0; i < n; i++) {
             now[i].words += out[i].words;
             now[i].loss += out[i].loss;
-            if (now[i].at.done == out[i].at.done) /* it stood still: what its last step said */
+            if (now[i].at.done == out[i].at.done) /* made no step: keep the norm of its last step */
                 now[i].norm = out[i].norm;
             out[i] = now[i];
             more = more || !(out[i].finished || out[i].diverged);
@@ -234,8 +234,8 @@ sefl_status engine_evaluate(engine *e, uint32_t slot, const uint32_t *words, siz
 {
     double loss = 0;
     uint64_t counted = 0;
-    SEFL_NEED(n >= 2 * LM_EVAL_BATCH, SEFL_EINVAL, "%zu words are too few to evaluate: at least %d",
-              n, 2 * LM_EVAL_BATCH);
+    SEFL_NEED(n >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
+              "%zu words are too few to evaluate: needs at least %d", n, 2 * LM_EVAL_BATCH);
     if (engine_is_device(e))
         SEFL_PASS(e->ops->evaluate(e->self, slot, words, n, text, &loss, &counted));
     else

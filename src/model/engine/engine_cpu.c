@@ -1,4 +1,4 @@
-/* The processor as an engine: one slot, which is a model and its trainer. */
+/* The CPU engine: its one slot is a model and its trainer. */
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "model/engine/engine_inside.h"
@@ -11,7 +11,7 @@
 typedef struct cpu {
     pool *pool;
     lm *m;
-    float *theta; /* of the engine; those of the slot are the model's */
+    float *theta; /* the engine's parameters; the model has the slot's */
     optim_config optim;
     trainer *t; /* NULL: not started */
     uint32_t *words;
@@ -132,7 +132,7 @@ static sefl_status cpu_run(void *self, uint32_t slots, uint64_t steps, engine_pr
     return SEFL_OK;
 }
 
-/* A part's place in memory. */
+/* Memory of a part. */
 typedef struct part {
     void *p;
     size_t bytes;
@@ -184,7 +184,7 @@ static sefl_status cpu_write(void *self, uint32_t slot, uint32_t which, const vo
     return SEFL_OK;
 }
 
-/* The engine's parameters take the place of the slot's; called twice, all is as before. */
+/* Swaps the engine's and the slot's parameters. */
 static void exchange(cpu *c)
 {
     nn_real *a = lm_theta(c->m);

@@ -1,4 +1,4 @@
-/* engine_inside: what the files of model/engine share. */
+/* engine_inside: declarations shared by the files of model/engine. */
 #ifndef MODEL_ENGINE_ENGINE_INSIDE_H
 #define MODEL_ENGINE_ENGINE_INSIDE_H
 
@@ -10,11 +10,11 @@ struct engine {
     lm_config model;
     optim_config optim;
     engine_facts facts;
-    size_t count, state_n, optim_n; /* values of theta, of the carried state, of the optimiser */
+    size_t count, state_n, optim_n; /* values in theta, carried state and optimiser state */
     char name[128], fallback[512];
 };
 
-/* engine_cpu's open gets this behind its engine_setup. */
+/* Setup for engine_cpu's open: engine_setup and the pool. */
 typedef struct engine_cpu_setup {
     engine_setup setup;
     pool *pool;
@@ -22,12 +22,12 @@ typedef struct engine_cpu_setup {
 
 extern const engine_ops engine_cpu;
 
-/* engine_cpu's evaluate, with a progress that may stop it. */
+/* Evaluates like engine_cpu's evaluate, with a progress that may stop it. */
 sefl_status engine_cpu_evaluate(void *self, uint32_t slot, const uint32_t *words, uint64_t n,
                                 double *loss, uint64_t *counted,
                                 const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Opens the plugin; it stays open for the life of the process. */
+/* Opens the plugin, which then stays open until the process ends. */
 sefl_status engine_plugin(const engine_ops **out) SEFL_MUST_CHECK;
 
 #endif

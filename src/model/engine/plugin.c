@@ -10,7 +10,7 @@
 
 #define PLUGIN "libsefl_cuda.so"
 
-/* The plugin's file; a bare name where the library path is to be searched. */
+/* Finds the plugin's file; a bare name stands for a search of the library path. */
 static void find(char out[PATH_MAX])
 {
     static const char *const places[] = { "", "../lib/sefl/" };
@@ -32,19 +32,20 @@ static void find(char out[PATH_MAX])
     snprintf(out, PATH_MAX, PLUGIN);
 }
 
-/* Its table, if it is of this version. */
+/* Reads the plugin's table and checks its version. */
 static sefl_status check(const engine_ops **out, void *handle, const char *path)
 {
     engine_entry *entry = NULL;
     void *symbol = dlsym(handle, ENGINE_SYMBOL);
-    SEFL_NEED(symbol, SEFL_EUNSUPPORTED, "%s is no GPU plugin of sefl: it has no %s", path,
-              ENGINE_SYMBOL);
+    SEFL_NEED(symbol, SEFL_EUNSUPPORTED, "%s is not a GPU plugin of sefl: it has no symbol %s",
+              path, ENGINE_SYMBOL);
     memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from object to function */
     const engine_ops *ops = entry();
-    SEFL_NEED(ops && ops->abi == ENGINE_ABI && ops->size == sizeof *ops, SEFL_EUNSUPPORTED,
-              "%s is of another version than this program (interface %u of %u bytes, wanted %d of "
-              "%zu): build both from the same source",
-              path, ops ? ops->abi : 0, ops ? ops->size : 0, ENGINE_ABI, sizeof *ops);
+    SEFL_NEED(
+        ops && ops->abi == ENGINE_ABI && ops->size == sizeof *ops, SEFL_EUNSUPPORTED,
+        "%s has another version than this program (interface %u with %u bytes instead of %d with "
+        "%zu): build both from the same source",
+        path, ops ? ops->abi : 0, ops ? ops->size : 0, ENGINE_ABI, sizeof *ops);
     *out = ops;
     return SEFL_OK;
 }

@@ -21,7 +21,7 @@ struct client_update {
     client_update_config c;
     ahe_enc *enc;  /* made in the first round, then kept */
     bool diverged; /* in the latest round */
-    bool told;     /* the log has the device */
+    bool told;     /* the device was logged */
 };
 
 /* One round's work. */
@@ -107,7 +107,7 @@ static sefl_status open_engine(work *w)
                                                   .model = &w->t->model,
                                                   .optim = w->t->optim,
                                                   .pool = u->c.pool }));
-    if (!u->told) /* once a process */
+    if (!u->told) /* once per process */
         log_info(u->c.log, "trains", lf_str("device", engine_name(w->e)),
                  lf_if(engine_fallback(w->e), lf_str("fallback", engine_fallback(w->e))));
     u->told = true;

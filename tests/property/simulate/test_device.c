@@ -1,5 +1,5 @@
-/* Clients in groups on a pretended GPU (tests/device/fake_engine.c) give the model of clients on
- * threads, bit for bit: whatever the protection, the number of slots, the clients' lengths. */
+/* Clients in groups on a pretended GPU (tests/device/fake_engine.c) give the same model as
+ * clients on threads, bit for bit, for any protection, number of slots and text lengths. */
 #include "runs.h"
 
 #include "base/buf.h"
@@ -50,7 +50,7 @@ static void test_same_model(void **state)
     }
 }
 
-/* Of different lengths, more clients than slots: groups by number of steps. */
+/* Texts of different lengths and more clients than slots: groups by number of steps. */
 static void test_lengths(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void test_lengths(void **state)
     }
 }
 
-/* The device is in the summary; a lost device is a sentence, and the run goes on behind it later. */
+/* The summary names the device. A lost device gives an error message, and the run can be resumed. */
 static void test_device_lost(void **state)
 {
     simulate_result r, whole;
@@ -115,7 +115,7 @@ static void test_no_device(void **state)
     assert_non_null(strstr(sefl_last_error(), "device: cpu"));
 }
 
-/* Told to stop between two pieces of training. */
+/* Stops between two pieces of training. */
 static void test_stop(void **state)
 {
     simulate_result r, whole;

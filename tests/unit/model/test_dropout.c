@@ -1,5 +1,5 @@
-/* Dropout's coins by their place: against a plain ChaCha20 of this file, and against numbers that
- * another program made (Python integers, from RFC 8439's definition). */
+/* Dropout coins by position: compared with a plain ChaCha20 in this file, and with numbers from an
+ * independent program (Python integers, written from RFC 8439). */
 #include "support/check.h"
 
 #include "base/alloc.h"
@@ -14,7 +14,7 @@ static uint32_t rol(uint32_t x, int n)
     return x << n | x >> (32 - n);
 }
 
-/* One block of RFC 8439 by its words. */
+/* Computes one block as RFC 8439 defines it. */
 static void chacha(uint32_t out[16], const uint32_t key[8], const uint32_t tail[4])
 {
     static const int at[8][4] = { { 0, 4, 8, 12 },  { 1, 5, 9, 13 },  { 2, 6, 10, 14 },
@@ -95,7 +95,7 @@ static void test_key(void **state)
         assert_int_equal(coin(key, 3, 1, i), want[i]);
 }
 
-/* The share that is dropped, and no relation between steps and sites. */
+/* Dropout drops the right share, independently in every step and site. */
 static void test_share(void **state)
 {
     enum { N = 100000 };

@@ -1,4 +1,4 @@
-/* The engine's interface over the processor, checkpoints, and how a GPU plugin is opened. */
+/* The engine on the CPU, its checkpoints, and opening a GPU plugin. */
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -115,7 +115,7 @@ static float *theta_of(run *r, uint32_t part)
     return v;
 }
 
-/* Every number is the trainer's. */
+/* Every number equals the trainer's. */
 static void test_is_the_trainer(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void test_stop(void **state)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-/* Stopped after any step and gone on with in a fresh engine: the same bytes. */
+/* Stopped after any step and resumed in a fresh engine: the same bytes. */
 static void test_resume(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void test_resume(void **state)
         }
 }
 
-/* Damaged, cut and foreign checkpoints are refused and change nothing. */
+/* Damaged, truncated and foreign checkpoints are refused and change nothing. */
 static void test_bad_checkpoints(void **state)
 {
     run r;
