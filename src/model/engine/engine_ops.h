@@ -148,7 +148,9 @@ typedef struct engine_ops {
     sefl_status (*sum_add)(void *self, const engine_share *share, uint32_t n);
     sefl_status (*sum_end)(void *self, void *out, size_t bytes);
 
-    /* Times since the last call, by kernel: up to *n entries; on != 0 starts measuring. NULL: none. */
+    /* Times since the last call, by kernel: up to *n entries; on != 0 starts measuring. NULL: none.
+     * Entries "ceiling: products" and "ceiling: memory" are no part of the sum: a large product and
+     * a long copy, measured beside it, for comparison. */
     sefl_status (*times)(void *self, int on, engine_time *out, uint32_t *n);
 } engine_ops;
 
