@@ -6,6 +6,15 @@
 #include <cuda_bf16.h>
 #include <stdint.h>
 
+/* Code for older GPUs has the kernels' bodies left out; see device.clusters. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define CLUSTERS        1
+#define CLUSTER_DIMS(n) __cluster_dims__(n, 1, 1)
+#else
+#define CLUSTERS 0
+#define CLUSTER_DIMS(n)
+#endif
+
 __device__ inline uint32_t shared_at(const void *p)
 {
     return (uint32_t)__cvta_generic_to_shared(p);

@@ -174,6 +174,7 @@ struct device {
     size_t parts;
     uint32_t *order, *rank; /* embedding: tokens sorted by word, [slots][tokens] */
 
+    bool clusters; /* the LSTM's cluster kernels run here; set by lstm_plan */
     lstm_layer lstm[32];
     tr_layer tr[32];
     float *tmp[4]; /* body scratch, [tokens][max(4H, 3E, F)] each; sized by the body's plan */

@@ -254,9 +254,10 @@ __device__ inline float fast_tanh(float x)
  * i, f and g, o: a thread then has all gates of unit g at columns 2q and 2q + 1. Column tiles do not
  * depend on each other, so each has its own barriers. */
 template <int KS, int PARTS, int TILES>
-__global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS * 32, 1)
+__global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
     cluster_forward(recurrence a)
 {
+#if CLUSTERS
     constexpr int ROW = 16 * KS + 8, THREADS = PARTS * GROUPS * 32;
     extern __shared__ __align__(16) char memory[];
     const slot &s = a.p.s[blockIdx.x / BLOCKS];
@@ -418,6 +419,7 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
         }
     }
     cluster_barrier(); /* shared memory lives until all peers have sent */
+#endif
 }
 
 /* ---- cluster path: backward ------------------------------------------------------------------ */
@@ -426,9 +428,10 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(PARTS *GROUPS *
  * at column tile (w + 16 i) / GROUPS, a thread has unit g at columns 2q and 2q + 1 as in forward.
  * Then warp w computes from the block's dgates the share of dh of units [16 w, 16 w + 16): the
  * groups 2w and 2w + 1. Result fragments lie as the owner's cells need them. */
-__global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32, 1)
+__global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(BACK_WARPS * 32, 1)
     cluster_backward(recurrence a)
 {
+#if CLUSTERS
     extern __shared__ __align__(16) char memory[];
     const slot &s = a.p.s[blockIdx.x / BLOCKS];
     slot_view<bf16>(&a, blockIdx.x / BLOCKS);
@@ -571,14 +574,24 @@ __global__ void __cluster_dims__(BLOCKS, 1, 1) __launch_bounds__(BACK_WARPS * 32
         }
     }
     cluster_barrier();
+#endif
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
+/* Whether the device runs native code with the kernels' bodies. Its number does not tell: a GPU newer
+ * than those of the build runs the code for older ones. */
+static bool has_clusters(void)
+{
+    cudaFuncAttributes at;
+    CU(cudaFuncGetAttributes(&at, (const void *)cluster_backward));
+    return at.ptxVersion >= 90;
+}
+
 static bool fits_cluster(const device *d, const pass &p)
 {
     int H = (int)d->set.hidden;
-    return d->bf && H % 8 == 0 && H <= CLUSTER_H && p.cols <= CLUSTER_COLS;
+    return d->clusters && d->bf && H % 8 == 0 && H <= CLUSTER_H && p.cols <= CLUSTER_COLS;
 }
 
 static void launch_cluster(device *d, void (*kernel)(recurrence), int threads, size_t bytes,
@@ -672,6 +685,7 @@ void lstm_plan(device *d, plan *p)
 {
     const size_t H = d->set.hidden, n = d->tokens, ld = ld_of((int)H);
     const size_t first = (size_t)d->G * d->state_cols; /* rows of carried state */
+    d->clusters = has_clusters();
     for (uint32_t i = 0; i < d->set.layers; i++) {
         lstm_layer &l = d->lstm[i];
         p->take(l.gates, n * 4 * H * sizeof(float));

@@ -149,7 +149,8 @@ typedef struct engine_ops {
     sefl_status (*sum_end)(void *self, void *out, size_t bytes);
 
     /* Reads the times since the last call by kernel: up to *n entries; on != 0 starts measuring. NULL
-     * if the engine does not measure. */
+     * if the engine does not measure. Entries "ceiling: products" and "ceiling: memory" do not count
+     * in the total: they are a large product and a long copy, measured for comparison. */
     sefl_status (*times)(void *self, int on, engine_time *out, uint32_t *n);
 } engine_ops;
 

@@ -56,11 +56,12 @@ sefl_status engine_plugin(const engine_ops **out)
     *out = NULL;
     find(path);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle && !strchr(path, '/'))
-        return sefl_fail(SEFL_EUNSUPPORTED,
-                         "the GPU plugin " PLUGIN " is not installed (scripts/build-cuda builds it "
-                         "on a machine with nvcc)");
-    SEFL_NEED(handle, SEFL_EUNSUPPORTED, "cannot open the GPU plugin: %s", dlerror());
+    const char *why = handle ? "" : dlerror();
+    SEFL_NEED(!strstr(why, PLUGIN ": cannot open shared object") || strchr(path, '/'),
+              SEFL_EUNSUPPORTED,
+              "the GPU plugin " PLUGIN " is not installed (scripts/build-cuda builds it on a "
+              "machine with nvcc)");
+    SEFL_NEED(handle, SEFL_EUNSUPPORTED, "cannot open the GPU plugin: %s", why);
     sefl_status st = check(out, handle, path);
     if (st != SEFL_OK)
         dlclose(handle);
