@@ -1,4 +1,4 @@
-/* cluster: instructions that CUDA C++ has no words for: shared memory of a cluster's blocks, barriers
+/* cluster: instructions that CUDA C++ does not offer: shared memory of a cluster's blocks, barriers
  * that count arriving bytes, products of bf16 matrices. sm_90. */
 #ifndef MODEL_CUDA_CLUSTER_CUH
 #define MODEL_CUDA_CLUSTER_CUH
@@ -20,7 +20,7 @@ __device__ inline uint32_t shared_at(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* The same place in the shared memory of the cluster's block `rank`. */
+/* Returns the same address in the shared memory of the cluster's block `rank`. */
 __device__ inline uint32_t peer_at(uint32_t at, int rank)
 {
     uint32_t to;
@@ -61,7 +61,7 @@ __device__ inline void full_wait(uint64_t *bar, uint32_t parity)
                  : "memory");
 }
 
-/* Barriers of this block are ready for its peers, after the next cluster_barrier. */
+/* Makes this block's barriers visible to its peers after the next cluster_barrier. */
 __device__ inline void full_publish(void)
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -25,7 +25,7 @@ template <int N> __device__ double block_sum(double x)
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 
-/* A thread makes one ChaCha20 block: 32 coins of 16 bits. */
+/* A thread computes one ChaCha20 block: 32 coins of 16 bits. */
 __global__ void mask_kernel(pass p, uint8_t *mask, int width, uint32_t site)
 {
     const slot &s = p.s[blockIdx.y];
@@ -84,7 +84,7 @@ __device__ inline size_t value_at(hankel h, int row, int col)
 
 enum { EXPAND_ROWS = 8 };
 
-/* A warp takes a row, a lane two neighbouring columns at a time (ld is even). */
+/* A warp handles one row; a lane handles two neighbouring columns at a time (ld is even). */
 template <class R>
 __global__ void expand_kernel(hankel h, R *dense, size_t size, int ld, const float *v, size_t stride)
 {
@@ -118,7 +118,7 @@ void expand(device *d, const pass &p, const weight &w, const float *theta, size_
     LAUNCHED();
 }
 
-/* Thread blocks take block rows; a thread adds up anti-diagonals, each entry is read once. */
+/* A thread block handles a block row; a thread adds anti-diagonals and reads each entry once. */
 __global__ void fold_kernel(hankel h, const float *dense, size_t size, int ld, float *v,
                             size_t stride)
 {
@@ -238,7 +238,7 @@ void embed(device *d, const pass &p, const float *theta, size_t theta_stride)
 }
 
 /* The tokens of each slot sorted by word, padding last; equal words keep their order. A token's
- * rank is the number of tokens before it: n^2 comparisons, little for a batch. */
+ * rank is the number of tokens before it: n^2 comparisons, cheap for a batch. */
 __global__ void sort_kernel(pass p, uint32_t *order)
 {
     __shared__ uint32_t keys[256];
@@ -339,7 +339,7 @@ __global__ void embed_back_kernel(pass p, embed_args a, const float *dx, const u
     }
     double total = block_sum<256>(squares);
     if (threadIdx.x == 0)
-        part[q] = add ? 0 : total; /* tied: the norm walks over the whole matrix */
+        part[q] = add ? 0 : total; /* tied: the norm covers the whole matrix */
 }
 
 static embed_args back_args(device *d)
@@ -374,7 +374,7 @@ __global__ void norm_kernel(const float *grad, size_t stride, size_t n, double *
         part[blockIdx.y * parts + blockIdx.x] = sum;
 }
 
-/* Sums up norm and loss and decides about the step. */
+/* Adds up norm and loss and decides whether the step is applied. */
 __global__ void settle_kernel(pass p, const double *part, size_t parts, const double *token_loss,
                               double beta1, double beta2)
 {

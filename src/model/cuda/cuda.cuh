@@ -1,8 +1,8 @@
-/* cuda: the inside of the GPU plugin: local training of many clients ("slots") in one step.
+/* cuda: internals of the GPU plugin, which trains many clients ("slots") in one step.
  *
- * All slots do the same step side by side. A matrix product is one strided-batched cuBLAS call over
+ * All slots run the same step in parallel. A matrix product is one strided-batched cuBLAS call over
  * the slots; everything else is a kernel of ours whose grid covers all slots. A step is captured
- * once as a CUDA graph and replayed: what differs from step to step (place in the text, learning
+ * once as a CUDA graph and replayed: what differs from step to step (position in the text, learning
  * rate, whether the slot still runs) is in device memory, struct slot, and the last kernel of a step
  * moves it on.
  *
@@ -41,12 +41,12 @@ struct failure {
     std::string text;
 };
 
-/* Throws with the CUDA or cuBLAS error's name. */
+/* Throw with the name of the CUDA or cuBLAS error. */
 void check_cuda(cudaError_t e, const char *what);
 void check_blas(cublasStatus_t s, const char *what);
 #define CU(call)   check_cuda((call), #call)
 #define BLAS(call) check_blas((call), #call)
-/* After a launch. */
+/* Checks a kernel launch. */
 #define LAUNCHED() check_cuda(cudaGetLastError(), __func__)
 
 /* One client in training; an array of them in device memory. */
@@ -142,7 +142,7 @@ struct device {
     engine_setup set;
     std::vector<engine_param> param;
     int G;        /* slots */
-    int B, T;     /* columns and steps of a slot's largest batch */
+    int B, T;     /* columns and steps of a slot's maximum batch */
     int top;      /* width that the decoder reads */
     bool bf;      /* real is bf16 */
     size_t tokens;/* room: tokens of all slots together, at least those of one evaluation pass */

@@ -169,7 +169,8 @@ static size_t bytes_for(device *d, int slots)
     return p.used;
 }
 
-/* As many slots as were asked for, if they fit into nine tenths of the free memory. */
+/* Allocates memory for the wanted number of slots, or fewer if nine tenths of the free memory are not
+ * enough. */
 static void take_memory(device *d)
 {
     size_t free_bytes, all;
@@ -206,7 +207,7 @@ static void close_device(void *self)
             cudaFree(w);
         for (timed &t : d->in->marks)
             cudaEventDestroy(t.at);
-        if (d->in->memory) { /* texts and parameters are their owner's */
+        if (d->in->memory) { /* texts and parameters are secret */
             cudaMemset(d->in->memory, 0, d->in->memory_bytes);
             cudaFree(d->in->memory);
         }
@@ -225,7 +226,7 @@ static void close_device(void *self)
 static void check_setup(const engine_setup *c)
 {
     if ((uint64_t)c->batch * c->steps > MAX_BATCH)
-        throw fails(SEFL_EUNSUPPORTED, "GPU: a batch of %u x %u words: at most %d", c->batch,
+        throw fails(SEFL_EUNSUPPORTED, "GPU: a batch of %u x %u words: needs at most %d", c->batch,
                     c->steps, MAX_BATCH);
     if (c->slots < 1)
         throw fails(SEFL_EINVAL, "GPU: no slots");
@@ -239,10 +240,10 @@ static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
     cudaError_t e = cudaGetDeviceCount(&devices);
     if (e != cudaSuccess || devices == 0)
         throw fails(SEFL_ENOTFOUND, "no usable GPU: %s",
-                    e == cudaSuccess ? "the driver shows none" : cudaGetErrorString(e));
+                    e == cudaSuccess ? "the driver reports none" : cudaGetErrorString(e));
     CU(cudaGetDeviceProperties(&prop, 0));
     if (prop.major < 8)
-        throw fails(SEFL_EUNSUPPORTED, "no usable GPU: %s has compute capability %d.%d, 8.0 is needed",
+        throw fails(SEFL_EUNSUPPORTED, "no usable GPU: %s has compute capability %d.%d, needs 8.0",
                     prop.name, prop.major, prop.minor);
     d->set = *setup;
     d->param.assign(setup->param, setup->param + setup->params);
@@ -310,12 +311,13 @@ static uint32_t *upload(device *d, const uint32_t *words, uint64_t n)
     for (uint64_t i = 0; i < n; i++)
         if (words[i] >= d->set.vocab) {
             cudaFree(to);
-            throw fails(SEFL_EINVAL, "word %u: the vocabulary has %u", words[i], d->set.vocab);
+            throw fails(SEFL_EINVAL, "word %u: the vocabulary has only %u words", words[i],
+                        d->set.vocab);
         }
     return to;
 }
 
-/* The words on the device: a named text is sent once. owner: the slot, for a text without name. */
+/* Returns the words on the device. A named text is sent once. owner: slot of an unnamed text. */
 static const uint32_t *words_of(device *d, int owner, const uint32_t *words, uint64_t n,
                                 uint64_t name)
 {
@@ -463,7 +465,7 @@ static void step(device *d, const pass &p)
     mark(d, "", 0, 0);
 }
 
-/* A step of so many slots as a graph, made at its first use. */
+/* Returns the graph of a step with this number of slots, created at its first use. */
 static cudaGraphExec_t graph_of(device *d, const pass &p)
 {
     auto at = d->in->graphs.find(p.slots);
@@ -527,7 +529,7 @@ __global__ void delta_kernel(float *out, const float *theta, const float *from, 
         out[i] = theta[i] - from[i];
 }
 
-/* Where a part is on the device, and its size in bytes. */
+/* Returns a part's device address and its size in bytes. */
 static char *part_at(device *d, uint32_t slot_number, uint32_t part, size_t *bytes)
 {
     size_t count = d->set.count, i = slot_number;
@@ -608,10 +610,10 @@ static void evaluate(device *d, uint32_t of, const uint32_t *words, uint64_t n, 
     s.words = words_of(d, e, words, n, name);
     s.rows = n / EVAL_COLUMNS;
     if (s.rows < 2)
-        throw fails(SEFL_EINVAL, "%llu words are too few to evaluate: at least %d",
+        throw fails(SEFL_EINVAL, "%llu words are too few to evaluate: needs at least %d",
                     (unsigned long long)n, 2 * EVAL_COLUMNS);
     s.real_cols = EVAL_COLUMNS;
-    /* LSTM: the columns' next rows; Transformer: windows are independent, read side by side */
+    /* LSTM: the columns' next rows; Transformer: windows are independent, read in parallel */
     int windows = lstm ? 1 : std::max(1, (int)(d->tokens / ((size_t)d->T * EVAL_COLUMNS)));
     s.cols = EVAL_COLUMNS * windows;
     s.window = lstm ? (uint32_t)(d->tokens / EVAL_COLUMNS) : d->T;

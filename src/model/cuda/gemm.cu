@@ -1,5 +1,5 @@
-/* Products of all slots, by cuBLAS. It counts columns first, so a row-major product y = x W^T is its
- * column-major y^T = W x^T. */
+/* Products of all slots, with cuBLAS. cuBLAS is column-major, so a row-major product y = x W^T is
+ * its y^T = W x^T. */
 #include "model/cuda/cuda.cuh"
 
 struct operand {

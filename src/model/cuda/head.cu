@@ -35,7 +35,7 @@ struct head_args {
     double *loss;
 };
 
-/* The decoder's biases, aligned; no word beyond the vocabulary has a probability. */
+/* Copies the decoder's biases, aligned; words beyond the vocabulary get probability 0. */
 __global__ void bias_kernel(float *to, int ld, const float *bias, size_t stride, int vocab)
 {
     int k = blockIdx.x * blockDim.x + threadIdx.x;
@@ -53,7 +53,7 @@ __device__ inline float larger(float4 z, float v)
     return larger(larger(z.x, z.y), larger(larger(z.z, z.w), v));
 }
 
-/* One token per thread block. HOLD: the row stays in registers, else it is read again. p.train:
+/* One token per thread block. HOLD: the row stays in registers, else it is read twice. p.train:
  * prob = (softmax - target) / tokens of the slot's batch, zeros for padding. */
 template <class R, bool HOLD> __global__ void __launch_bounds__(THREADS)
     softmax_kernel(pass p, head_args a, R *prob)

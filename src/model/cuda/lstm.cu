@@ -84,7 +84,7 @@ __device__ inline bool drops(const recurrence &a, const slot &s)
     return a.p.train && s.drop > 0;
 }
 
-/* What dropout multiplies element i of `out` by. */
+/* Returns dropout's factor for element i of `out`. */
 __device__ inline float kept(const recurrence &a, const slot &s, size_t i)
 {
     return !drops(a, s) ? 1 : a.mask[i] ? s.keep : 0;
@@ -283,7 +283,7 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
         }
         full_publish();
     }
-    /* What no cell writes: h of the carried state, the rows of padding, the ones column. */
+    /* Values that no cell writes: h of the carried state, the rows of padding, the ones column. */
     for (int i = rank * THREADS + threadIdx.x, chunks = a.ld / 8; i < (T + 1) * B * chunks;
          i += BLOCKS * THREADS) {
         int row = i / chunks, k = i % chunks * 8;
@@ -427,7 +427,7 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
 /* In a step the warps first do the cells: item i of warp w is the block's group (w + 16 i) % GROUPS
  * at column tile (w + 16 i) / GROUPS, a thread has unit g at columns 2q and 2q + 1 as in forward.
  * Then warp w computes from the block's dgates the share of dh of units [16 w, 16 w + 16): the
- * groups 2w and 2w + 1. Result fragments lie as the owner's cells need them. */
+ * groups 2w and 2w + 1. Result fragments have the layout that the owner's cells need. */
 __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(BACK_WARPS * 32, 1)
     cluster_backward(recurrence a)
 {

@@ -1,10 +1,10 @@
-/* Sums of clients' updates without a way through main memory.
+/* Sums of clients' updates on the device, without a copy to main memory.
  *
- * Integers are those of privacy/mechanism/quantise.c, bit for bit: the norm adds up blocks of 1,024
- * squares in order and the blocks in order (a float's square is exact in double, so it does not
- * matter who multiplies); every other step is one IEEE 754 operation, kept apart with __dmul_rn;
- * coordinate i takes bytes 8i .. 8i+7 of the client's coins. The rare second attempt (a sum of
- * squares above S2) is decided in integers too.
+ * The integers equal those of privacy/mechanism/quantise.c, bit for bit. The norm adds blocks of
+ * 1,024 squares in order, then the blocks in order (a float's square is exact in double, so it does
+ * not matter where it is computed). Every other step is one IEEE 754 operation, kept separate with
+ * __dmul_rn. Coordinate i uses bytes 8i .. 8i+7 of the client's coins. Integers also decide the rare
+ * second attempt (a sum of squares above S2).
  *
  * The integers of a slot are kept in its gradient's memory, which is zeroed afterwards. */
 #include "model/cuda/cuda.cuh"
@@ -57,7 +57,7 @@ __global__ void block_norms_kernel(deltas x, double *blocks, size_t n)
     blocks[blockIdx.y * n + b] = sum;
 }
 
-/* One thread adds in order what the block fetched. */
+/* One thread adds, in order, the values that the block loaded. */
 __global__ void norms_kernel(const double *blocks, size_t n, double *norms)
 {
     __shared__ double tile[1024];
@@ -100,7 +100,7 @@ struct quantise_args {
     int k; /* which share */
 };
 
-/* A thread takes one ChaCha20 block: the coins of eight coordinates. values: count, or one more. */
+/* A thread uses one ChaCha20 block: the coins of eight coordinates. values: count, or one more. */
 __global__ void quantise_kernel(deltas x, quantise_args a, const uint32_t *keys, int *X, int *last,
                                 size_t values, unsigned long long *squares)
 {
@@ -234,7 +234,7 @@ void sums_add(device *d, const engine_share *given, uint32_t given_n)
 {
     sums *s = d->sums;
     if (!s || given_n > (uint32_t)d->G)
-        throw failure{ SEFL_EINVAL, "GPU: no sum under way" };
+        throw failure{ SEFL_EINVAL, "GPU: no sum has begun" };
     std::vector<engine_share> share;
     std::vector<int> slot_of;
     std::vector<uint32_t> keys;
@@ -289,7 +289,7 @@ void sums_end(device *d, void *out, size_t bytes)
     sums *s = d->sums;
     size_t values = d->set.count + (s && s->how.integers && s->how.has_weight);
     if (!s || bytes != 8 * values)
-        throw failure{ SEFL_EINVAL, "GPU: a sum has another size" };
+        throw failure{ SEFL_EINVAL, "GPU: the sum has another size" };
     CU(cudaStreamSynchronize(d->stream));
     CU(cudaMemcpy(out, s->total, bytes, cudaMemcpyDeviceToHost));
 }

@@ -99,7 +99,7 @@ __global__ void attention_mask_kernel(pass p, int heads, uint8_t *mask, uint32_t
 }
 
 /* Rows of q, k or v (part 0, 1, 2) of this block's column and head, with their bias, dim | 1 apart:
- * neighbouring rows then lie in other banks. */
+ * neighbouring rows are then in different banks. */
 __device__ void load_rows(float *to, const pass &p, const attention &a, int part)
 {
     int b = blockIdx.x / a.heads, head = blockIdx.x % a.heads, ld = a.dim | 1;
