@@ -1,7 +1,7 @@
 /* SEFL: secure federated learning for language models.
  *
- * The public interface: version and status codes for now. The client and secure-sum interfaces
- * follow once they are stable. Link with `pkg-config --cflags --libs sefl`. */
+ * The public interface has only the version and the status codes for now. The client and secure-sum
+ * interfaces follow once they are stable. Link with `pkg-config --cflags --libs sefl`. */
 #ifndef SEFL_SEFL_H
 #define SEFL_SEFL_H
 

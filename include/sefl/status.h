@@ -50,8 +50,8 @@ SEFL_API const char *sefl_status_name(sefl_status st);
 /* Returns the meaning of the code from the list above. Never NULL. */
 SEFL_API const char *sefl_status_text(sefl_status st);
 
-/* Returns the message of this thread's latest failure, "" if there was none. Valid until the next
- * failing call on the same thread. */
+/* Returns the message of this thread's latest failure; "" if there was none. The string stays valid
+ * until the next failing call on the same thread. */
 SEFL_API const char *sefl_last_error(void);
 
 #ifdef __cplusplus

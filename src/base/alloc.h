@@ -11,8 +11,8 @@
 
 #include <stddef.h>
 
-/* Sets *(void **)out to count*size zeroed bytes (not NULL, even for zero bytes), or to NULL and
- * returns SEFL_ENOMEM. The block is aligned to 64 bytes, the size of a cache line and of an AVX-512
+/* Sets *(void **)out to count*size zeroed bytes (not NULL, even for zero bytes). On SEFL_ENOMEM it
+ * sets *out to NULL. The block is aligned to 64 bytes, the size of a cache line and of an AVX-512
  * register. From 4 MiB on, sefl_new asks the system for huge pages. */
 sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 
@@ -52,11 +52,11 @@ sefl_status sefl_strdup(char **out, const char *s) SEFL_MUST_CHECK;
 /* Frees memory from any function above. p may be NULL. */
 void sefl_free(void *p);
 
-/* Wipes n bytes, then frees. p may be NULL, with any n. */
+/* Wipes n bytes, then frees them. If p is NULL, does nothing, whatever n is. */
 void sefl_free_secret(void *p, size_t n);
 
-/* sefl_heap_live returns the bytes that all threads have allocated and not freed; sefl_heap_peak
- * returns their maximum since sefl_heap_mark. The difference is what a piece of work needs. */
+/* sefl_heap_live returns the number of bytes that all threads have allocated and not yet freed;
+ * sefl_heap_peak returns its maximum since sefl_heap_mark. The difference is the work's need. */
 size_t sefl_heap_live(void);
 size_t sefl_heap_peak(void);
 void sefl_heap_mark(void);

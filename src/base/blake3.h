@@ -19,9 +19,9 @@
 enum {
     BLAKE3_BYTES = 32,
     BLAKE3_CHUNK = 1024,
-    BLAKE3_WAIT = 48, /* maximum nodes waiting on a low level: 31 and a batch of 16 */
+    BLAKE3_WAIT = 48, /* at most 47 nodes wait on a low level: 31 and a batch of 16 */
     BLAKE3_LOW = 4,   /* levels of the tree whose nodes are merged in batches */
-    BLAKE3_HIGH = 54, /* more levels than 2^64 bytes have */
+    BLAKE3_HIGH = 54, /* more levels than a tree over 2^64 bytes has */
 };
 
 typedef struct blake3_path blake3_path;
@@ -29,10 +29,10 @@ typedef struct blake3_path blake3_path;
 typedef struct blake3 {
     const blake3_path *path;
     uint64_t chunks;             /* chunks hashed so far */
-    uint64_t tops;               /* nodes of level BLAKE3_LOW so far */
-    uint8_t waits[BLAKE3_LOW];   /* nodes in low[] */
-    uint8_t highs;               /* nodes in high[] */
-    size_t have;                 /* bytes in chunk[] */
+    uint64_t tops;               /* nodes of level BLAKE3_LOW made so far */
+    uint8_t waits[BLAKE3_LOW];   /* number of nodes in each low[] */
+    uint8_t highs;               /* number of nodes in high[] */
+    size_t have;                 /* number of bytes in chunk[] */
     uint8_t chunk[BLAKE3_CHUNK]; /* the current chunk, which may be the last one */
     uint8_t low[BLAKE3_LOW][BLAKE3_WAIT][BLAKE3_BYTES];
     uint8_t high[BLAKE3_HIGH][BLAKE3_BYTES];

@@ -1,4 +1,4 @@
-/* blake3_inside: types and rounds shared by the implementations of blake3. */
+/* blake3_inside: the types and rounds that the implementations of blake3 share. */
 #ifndef BASE_BLAKE3_INSIDE_H
 #define BASE_BLAKE3_INSIDE_H
 

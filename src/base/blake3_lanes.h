@@ -1,4 +1,4 @@
-/* blake3_lanes: the run function of the vector implementations, written once.
+/* blake3_lanes: the run function that the vector implementations share.
  *
  * blake3_avx2.c and blake3_avx512.c define TARGET, RUN, LANES, VEC, LOAD_BLOCK and the operations on
  * VEC, then include this file. Word i of lane k's state is element k of v[i]. */

@@ -7,7 +7,7 @@
  * done:
  *     buf_clear(&b);
  *
- * Threads: one owner.   Secrets: the buffer wipes its memory when it moves and on clear. */
+ * Threads: one owner.   Secrets: the buffer wipes its old memory when it grows or is cleared. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -16,7 +16,7 @@
 typedef struct sefl_buf {
     uint8_t *p;
     size_t n;   /* bytes in use */
-    size_t cap; /* bytes owned */
+    size_t cap; /* bytes allocated */
     size_t max; /* maximum size; 0: no limit */
 } sefl_buf;
 
@@ -25,7 +25,7 @@ static inline sefl_span buf_span(const sefl_buf *b)
     return span_of(b->p, b->n);
 }
 
-/* Makes room for n more bytes; SEFL_ERANGE beyond max. */
+/* Makes room for n more bytes; SEFL_ERANGE if the buffer would exceed max. */
 sefl_status buf_reserve(sefl_buf *b, size_t n) SEFL_MUST_CHECK;
 
 /* Appends n uninitialised bytes; *out points to them until the buffer grows again. */
@@ -46,13 +46,13 @@ sefl_status wr_u32(sefl_buf *b, uint32_t v) SEFL_MUST_CHECK;
 sefl_status wr_u64(sefl_buf *b, uint64_t v) SEFL_MUST_CHECK;
 sefl_status wr_varint(sefl_buf *b, uint64_t v) SEFL_MUST_CHECK;
 
-/* Writes the bytes without a length. */
+/* Writes the bytes alone, without their length. */
 sefl_status wr_raw(sefl_buf *b, const void *p, size_t n) SEFL_MUST_CHECK;
 
 /* Writes a varint length, then the bytes. */
 sefl_status wr_bytes(sefl_buf *b, sefl_span s) SEFL_MUST_CHECK;
 
-/* Writes formatted text without a terminator. */
+/* Writes a formatted string without its terminator. */
 sefl_status wr_fmt(sefl_buf *b, const char *fmt, ...) SEFL_MUST_CHECK SEFL_PRINTF(2, 3);
 
 #endif

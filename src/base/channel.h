@@ -1,7 +1,7 @@
 /* channel: an ordered byte stream to one peer. Protocol code uses this interface, not sockets.
  *
  *     SEFL_TRY(channel_send(ch, msg, sizeof msg));
- *     SEFL_TRY(channel_flush(ch));                  // or receive: that flushes too
+ *     SEFL_TRY(channel_flush(ch));                  // channel_recv flushes too
  *     SEFL_TRY(channel_recv(ch, reply, sizeof reply));
  *
  * An implementation is a table of three functions with these guarantees:
@@ -17,10 +17,10 @@
  * channel_pair_new() creates two connected ends in memory, for two threads of a simulation or a
  * test. src/net implements channels over sockets.
  *
- * Messages. msg_send and msg_recv put a frame of 16 bytes (kind u32, index u32, length u64) before a
- * body whose length both sides already know. The receiver states what it expects. A message that is
- * missing, repeated, out of order or of the wrong size is SEFL_EPROTO before any of its body is
- * read; the error message names both values.
+ * Messages. A message is a frame of 16 bytes (kind u32, index u32, length u64), then a body whose
+ * length both sides already know. The receiver states what it expects. A message that is missing,
+ * repeated, out of order or of the wrong size is SEFL_EPROTO before any of its body is read; the
+ * error message gives the expected and the received value.
  *
  * Threads: one owner per end.   Secrets: the channel does not encrypt; bytes pass unchanged.
  * Faults: FAULT_SEND makes channel_send fail, FAULT_RECV makes channel_recv fail. */
@@ -44,7 +44,7 @@ typedef struct channel_ops {
 typedef struct channel {
     const channel_ops *ops;
     void *self;
-    uint64_t sent, received; /* bytes, frames included */
+    uint64_t sent, received; /* bytes, including frames */
     uint64_t turns;          /* number of changes from sending to receiving */
     bool was_sending;
     bool dead;
@@ -52,7 +52,7 @@ typedef struct channel {
 
 sefl_status channel_send(channel *ch, const void *p, size_t n) SEFL_MUST_CHECK;
 
-/* Receives exactly n bytes; on failure p is zeroed. */
+/* Receives exactly n bytes; zeroes p on failure. */
 sefl_status channel_recv(channel *ch, void *p, size_t n) SEFL_MUST_CHECK;
 
 sefl_status channel_flush(channel *ch) SEFL_MUST_CHECK;
@@ -81,13 +81,13 @@ void channel_pair_close(channel *end);
 
 /* Limits the bytes in flight in each direction; call it before the first send. A sender above the
  * limit waits, as on a socket, unless the peer is blocked in a send too (guarantee 4). Memory stays
- * bounded whichever thread is faster. Without a limit, one thread may send CHANNEL_INBOX bytes and
- * then read them itself. */
+ * bounded whichever thread is faster. If no limit is set, one thread may send CHANNEL_INBOX bytes
+ * and then read them itself. */
 sefl_status channel_pair_limit(channel *end, size_t bytes) SEFL_MUST_CHECK;
 
 /* Runs both sides of a protocol over a limited pair: `here` in this thread, `there` in a second one.
- * If a side fails, returns its status and message; a side that only saw the peer close does not
- * count. */
+ * If a side fails, returns its status and message, unless it failed only because the other side had
+ * closed. */
 typedef struct channel_side {
     sefl_status (*run)(void *ctx, channel *ch);
     void *ctx;

@@ -1,4 +1,4 @@
-/* clock: the time as an argument. Code that needs the time takes a `const sefl_clock *`; the
+/* clock: passes the time as an argument. Code that needs the time takes a `const sefl_clock *`; the
  * simulator passes a clock that it advances itself.
  *
  * Threads: the system clock may be shared. */
@@ -28,9 +28,9 @@ static inline uint64_t clock_ms(const sefl_clock *c)
     return clock_ns(c) / 1000000;
 }
 
-/* For programs that run in real time. */
+/* Shortcuts for programs that run in real time. */
 uint64_t clock_now_ns(void);           /* the monotonic clock */
 double clock_since(uint64_t began_ns); /* seconds since a reading of clock_now_ns */
-void clock_pause_ms(unsigned ms);      /* sleeps */
+void clock_pause_ms(unsigned ms);      /* sleeps for ms milliseconds */
 
 #endif

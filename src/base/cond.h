@@ -1,4 +1,4 @@
-/* cond: condition variables with deadlines on the monotonic clock, and thread start.
+/* cond: starts threads, and sets up condition variables with deadlines on the monotonic clock.
  *
  *     cond_init(&q->moved);
  *     struct timespec until = cond_after(timeout_ms);
@@ -23,7 +23,7 @@ struct timespec cond_after(uint64_t ms);
 /* Waits at most ms milliseconds for a signal; the caller holds the lock. */
 void cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t ms);
 
-/* Starts a thread. SEFL_ENOMEM, with the system's reason, if the system refuses. */
+/* Starts a thread; SEFL_ENOMEM, with the system's reason, if the system refuses. */
 sefl_status thread_start(pthread_t *out, void *(*run)(void *), void *arg) SEFL_MUST_CHECK;
 
 #endif

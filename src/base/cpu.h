@@ -1,4 +1,4 @@
-/* cpu: the instruction sets of this processor, probed once.
+/* cpu: detects this processor's instruction sets, once.
  *
  * Fast paths are compiled with __attribute__((target(...))) and chosen at run time; each one
  * computes the same bytes as its portable version. The environment variable SEFL_CPU restricts the
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* cpu.c has the cpuid expression of each name. */
+/* cpu.c has the cpuid expression for each name. */
 #define CPU_FEATURE_LIST(X)       \
     X(aes)                        \
     X(pclmul)                     \
@@ -32,15 +32,15 @@ typedef struct cpu_features {
 /* Returns the features in use. Threads: any. */
 const cpu_features *cpu_get(void);
 
-/* Returns SEFL_CPU from its first word that is neither a feature nor "portable"; NULL if there is
- * no such word. */
+/* Returns the rest of SEFL_CPU from the first word that is neither a feature nor "portable"; NULL
+ * if there is no such word. */
 const char *cpu_unknown_word(void);
 
 /* Writes the names of the features in use ("aes avx2"), or "nothing beyond plain C". */
 enum { CPU_USED_BYTES = 160 };
 void cpu_used(char out[CPU_USED_BYTES]);
 
-/* Returns the processor's brand name, "unknown" if it has none. */
+/* Returns the processor's brand name, or "unknown" if it has none. */
 const char *cpu_name(void);
 
 #endif

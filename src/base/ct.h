@@ -1,4 +1,4 @@
-/* ct: constant-time arithmetic on secrets: no branches, no secret indices, no early exits.
+/* ct: constant-time arithmetic on secrets, without branches, secret indices or early exits.
  *
  *     uint64_t mask = ct_mask_u64(bit);                  // bit is 0 or 1, secret
  *     label = ct_select_u64(mask, one, zero);

@@ -4,7 +4,7 @@
  *     SEFL_TRY(dir_root(&d, "fed"));
  *     SEFL_TRY(file_write_new(dir_in(&d, "clients/%s/cert.pem", name), bytes, 0644));
  *
- * Threads: one owner of a dir_tree.   Secrets: none. */
+ * Threads: a dir_tree has one owner.   Secrets: none. */
 #ifndef BASE_DIR_H
 #define BASE_DIR_H
 
@@ -21,20 +21,20 @@ typedef struct dir_tree {
     unsigned next;
 } dir_tree;
 
-/* Sets the root folder; drops slashes at the end. SEFL_EINVAL if it is empty or too long. */
+/* Sets the root folder without trailing slashes. SEFL_EINVAL if the path is empty or too long. */
 sefl_status dir_root(dir_tree *d, const char *root) SEFL_MUST_CHECK;
 
-/* Returns a path below the root, at most DIR_SPARE - 1 bytes longer than it; valid for the next
- * seven calls. */
+/* Returns a path below the root, at most DIR_SPARE - 1 bytes longer than the root. The path stays
+ * valid for the next seven calls. */
 const char *dir_in(dir_tree *d, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
-/* True if path is a folder without entries; false if it does not exist. */
+/* True if path is an empty folder; false if it does not exist. */
 bool dir_is_empty(const char *path);
 
 /* SEFL_EEXIST if path exists, unless it is an empty folder. */
 sefl_status dir_check_free(const char *path) SEFL_MUST_CHECK;
 
-/* Deletes a file, or a folder with all its contents, without following links. Best effort. */
+/* Deletes a file, or a folder with all its contents, without following links. Ignores errors. */
 void dir_remove(const char *path);
 
 #endif

@@ -1,5 +1,5 @@
-/* fault: makes the n-th allocation, random read, file write, ... fail, so that tests reach every
- * error path.
+/* fault: makes the n-th allocation, random read, file write and so on fail, so that tests reach
+ * every error path.
  *
  *     for (uint64_t n = 1; fault_arm(FAULT_ALLOC, n), st = thing(), fault_was_hit(); n++)
  *         assert(st == SEFL_ENOMEM);

@@ -6,9 +6,9 @@
  *
  * file_write_atomic writes an unnamed file, syncs it, names it `path.tmp-PID`, renames it over path
  * and syncs the folder. When it returns SEFL_OK, the bytes are durable. A killed process leaves no
- * file behind, or `path.tmp-PID` where the file system has no unnamed files. It replaces only
- * regular files: a device, a link or a folder is SEFL_EEXIST. Errors name the path and the system's
- * reason.
+ * file behind, except `path.tmp-PID` if the file system has no unnamed files. The call replaces
+ * only regular files: a device, a link or a folder is SEFL_EEXIST. Errors give the path and the
+ * system's reason.
  * Threads: any, on different paths. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -33,9 +33,9 @@ sefl_status file_write_atomic(const char *path, sefl_span bytes, mode_t mode) SE
 /* Like file_write_atomic, but never replaces a file: SEFL_EEXIST if path exists. */
 sefl_status file_write_new(const char *path, sefl_span bytes, mode_t mode) SEFL_MUST_CHECK;
 
-/* For callers that write a file themselves but need it to appear complete or not at all: open, write
- * to fd, publish. file_tmp_publish renames the file to path; without `replace` it fails with
- * SEFL_EEXIST if path exists. It then clears t, and syncs nothing. file_tmp_clear removes a file
+/* For callers that write a file themselves but need it to appear complete or not at all: open,
+ * write to fd, publish. file_tmp_publish renames the file to path and clears t, but syncs nothing;
+ * if path exists and `replace` is false, it fails with SEFL_EEXIST. file_tmp_clear removes a file
  * that was not published; a zero-filled file_tmp counts as cleared. */
 typedef struct file_tmp {
     char *name; /* NULL: not open */
@@ -49,14 +49,14 @@ void file_tmp_clear(file_tmp *t);
 /* Writes all bytes to a descriptor, with as many system calls as needed. */
 sefl_status file_write_all(int fd, sefl_span bytes) SEFL_MUST_CHECK;
 
-/* Reads n bytes at an offset of an open file; *got is smaller than n only at the end of the file. */
+/* Reads n bytes from an open file at an offset; *got is less than n only at the end of the file. */
 sefl_status file_read_at(int fd, const char *path, uint64_t offset, void *out, size_t n,
                          size_t *got) SEFL_MUST_CHECK;
 
 bool file_exists(const char *path);
 
-/* Computes the SHA-256 and length (bytes may be NULL) of a file, reading it in pieces.
- * SEFL_ENOTFOUND if it does not exist. */
+/* Computes the SHA-256 of a file, reading it in pieces, and its length (bytes may be NULL).
+ * SEFL_ENOTFOUND if the file does not exist. */
 sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes,
                         const char *path) SEFL_MUST_CHECK;
 
@@ -65,7 +65,7 @@ sefl_status file_sync(int fd, const char *path) SEFL_MUST_CHECK;
 
 /* Makes created, renamed and deleted names in this folder durable. */
 sefl_status file_sync_folder(const char *folder) SEFL_MUST_CHECK;
-/* The same for the parent folder of path. */
+/* Calls file_sync_folder for the parent folder of path. */
 sefl_status file_sync_parent(const char *path) SEFL_MUST_CHECK;
 
 /* Creates a folder durably. An existing folder is fine; if path is anything else, SEFL_EEXIST. The

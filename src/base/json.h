@@ -7,7 +7,7 @@
  *     json_close(&j, '}');
  *     SEFL_TRY(json_end(&j));                   // the first failure of all these calls
  *
- * Text is escaped; bytes that are not UTF-8 become U+FFFD, so the result always parses.
+ * Strings are escaped; bytes that are not UTF-8 become U+FFFD, so the result always parses.
  * Numbers that are not finite become null. The nesting limit is 31. Threads: one owner. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H

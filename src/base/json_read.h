@@ -30,7 +30,7 @@ typedef struct jread {
 
 jread jread_over(sefl_span text);
 
-/* Returns the kind of the next value: '{' '[' '"' 't' 'f' 'n', '0' for a number, 0 for none. */
+/* Returns the kind of the next value: '{' '[' '"' 't' 'f' 'n', '0' for a number; 0 at the end. */
 char jread_peek(jread *j);
 
 sefl_status jread_open(jread *j, char bracket) SEFL_MUST_CHECK;
@@ -48,19 +48,19 @@ sefl_status jread_str(jread *j, sefl_buf *out) SEFL_MUST_CHECK;
 /* Reads an integer from 0 to 2^64-1, written without sign, fraction or exponent. */
 sefl_status jread_u64(jread *j, uint64_t *out) SEFL_MUST_CHECK;
 
-/* Reads any number, independent of the locale: exact up to 15 digits, else within a few units in the
- * last place. */
+/* Reads any number in any locale. The result is exact up to 15 digits, else within a few units in
+ * the last place. */
 sefl_status jread_real(jread *j, double *out) SEFL_MUST_CHECK;
 
 sefl_status jread_bool(jread *j, bool *out) SEFL_MUST_CHECK;
 
-/* Skips one value of any kind, but checks its syntax. */
+/* Skips one value of any kind after checking its syntax. */
 sefl_status jread_skip(jread *j) SEFL_MUST_CHECK;
 
 /* SEFL_EPROTO unless only white space is left. */
 sefl_status jread_end(jread *j) SEFL_MUST_CHECK;
 
-/* True if the buffer is exactly this string. */
+/* True if the buffer contains exactly this string. */
 bool jread_is(const sefl_buf *b, const char *s);
 
 #endif

@@ -6,11 +6,11 @@
  *     12:01:07 info  round closed  round=12 task=4f2a loss=4.107                 (terminal)
  *     {"time":"2026-01-01T12:01:07.123Z","level":"info","event":"round closed","round":12,...}
  *
- * A log never contains a secret: no field type takes raw bytes. A field is a number, a text, or a
- * public hash in hex (lf_hash: its first 8 bytes; lf_key: all 32). Control characters in texts are
- * escaped, so a peer's name cannot forge a log line. Each event is one write(2), so lines of several
- * processes do not mix. A failed write never stops the caller; `lost` counts these. A NULL log
- * drops every event. Threads: any number may share one log. */
+ * A log never contains a secret: no field type takes raw bytes. A field is a number, a string, or a
+ * public hash in hex (lf_hash: its first 8 bytes; lf_key: all 32). Control characters in strings
+ * are escaped, so a peer's name cannot forge a log line. Each event is one write(2), so lines from
+ * several processes do not mix. A failed write never stops the caller; `lost` counts them. A NULL
+ * log drops every event. Threads: any number may share one log. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -26,7 +26,7 @@ typedef struct sefl_log {
     _Atomic log_level level; /* minimum log level; zero is LOG_DEBUG */
     int fd;                  /* output */
     bool json;               /* one object per line; see log_open */
-    const sefl_clock *clock; /* wall clock; NULL: lines without a time */
+    const sefl_clock *clock; /* wall clock; NULL: lines have no time */
     _Atomic uint64_t lost;   /* number of failed writes */
 } sefl_log;
 
@@ -42,7 +42,7 @@ typedef struct log_field {
     } v;
 } log_field;
 
-/* Returns a log for this descriptor: JSON lines unless it is a terminal. */
+/* Returns a log that writes to this descriptor: as JSON lines, unless it is a terminal. */
 sefl_log log_open(int fd, log_level level, const sefl_clock *wall);
 
 /* Parses "debug", "info", "warn", "error" or "off"; SEFL_EINVAL for anything else. */
@@ -78,7 +78,7 @@ static inline log_field lf_key(const char *key, const uint8_t fingerprint[32])
     return (log_field){ .key = key, .type = LF_KEY, .v.h = fingerprint };
 }
 
-/* Returns f, or a field that the log omits if `there` is false. */
+/* Returns f if `there` is true, else a field that the log omits. */
 static inline log_field lf_if(bool there, log_field f)
 {
     if (!there)

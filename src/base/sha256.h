@@ -26,8 +26,8 @@ void sha256_end(sha256 *h, uint8_t out[SHA256_BYTES]);
 /* init, add and end in one call. */
 void sha256_of(uint8_t out[SHA256_BYTES], sefl_span in);
 
-/* Hashes the concatenation of several spans:
- * sha256_join(out, span_of_str("sefl prg 1"), span_of(seed, 32)) */
+/* Hashes the concatenation of several spans, for example
+ * sha256_join(out, span_of_str("sefl prg 1"), span_of(seed, 32)). */
 #define sha256_join(out, ...)                              \
     sha256_of_all(out, (const sefl_span[]){ __VA_ARGS__ }, \
                   sizeof((const sefl_span[]){ __VA_ARGS__ }) / sizeof(sefl_span))

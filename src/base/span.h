@@ -61,7 +61,7 @@ sefl_status rd_view(rd *r, sefl_span *out, size_t n) SEFL_MUST_CHECK;
 /* Reads a varint length of at most max, then sets out to a view of that many bytes. */
 sefl_status rd_bytes(rd *r, sefl_span *out, size_t max) SEFL_MUST_CHECK;
 
-/* SEFL_EPROTO unless the next n bytes are these (a magic number, a tag). `what` names the format. */
+/* SEFL_EPROTO unless the next n bytes equal `bytes` (a magic number, a tag). what: the format. */
 sefl_status rd_expect(rd *r, const void *bytes, size_t n, const char *what) SEFL_MUST_CHECK;
 
 /* SEFL_EPROTO if bytes are left. */

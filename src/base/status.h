@@ -1,4 +1,4 @@
-/* status: the internal half of include/sefl/status.h: how functions fail and clean up.
+/* status: how functions fail and clean up. This is the internal half of include/sefl/status.h.
  *
  *     sefl_status thing_read(thing *out, sefl_span in)
  *     {
@@ -39,10 +39,10 @@ void sefl_note(const char *fmt, ...) SEFL_PRINTF(1, 2);
 /* Puts "prefix: " before the current message, for callers that know the file or the peer. */
 #define sefl_fail_at(code, ...) (sefl_note_before(__VA_ARGS__), (code))
 void sefl_note_before(const char *fmt, ...) SEFL_PRINTF(1, 2);
-/* Does the same if st is a failure, and returns st: SEFL_TRY(sefl_at(read(&b), "%s", path)). */
+/* Adds such a prefix if st is a failure; returns st: SEFL_TRY(sefl_at(read(&b), "%s", path)). */
 sefl_status sefl_at(sefl_status st, const char *fmt, ...) SEFL_PRINTF(2, 3) SEFL_MUST_CHECK;
 
-/* Expands an X-macro list of (name, text) pairs to its texts: { LIST(SEFL_TEXT) }. */
+/* Expands an X-macro list of (name, string) pairs to its strings: { LIST(SEFL_TEXT) }. */
 #define SEFL_TEXT(name, text) text,
 
 #define SEFL_TRY(call)     \

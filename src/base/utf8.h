@@ -1,7 +1,7 @@
 /* utf8: validates UTF-8 and splits text into words.
  *
- * Words are those of Python's str.split(): runs without white space. White space is that of Unicode,
- * including no-break and ideographic spaces, and the four ASCII separators 1C to 1F.
+ * It splits like Python's str.split(): a word is a run without white space. White space is what
+ * Unicode defines, including no-break and ideographic spaces, and the ASCII separators 1C to 1F.
  *
  * Threads: any. */
 #ifndef BASE_UTF8_H
@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 
-/* Decodes the sequence at p (n > 0 bytes left) and returns its length; 0 if it is invalid: truncated,
- * overlong, a surrogate, above U+10FFFF. */
+/* Decodes the sequence at p (n > 0 bytes left) and returns its length; 0 if it is invalid,
+ * truncated or overlong, or encodes a surrogate or a value above U+10FFFF. */
 size_t utf8_decode(const uint8_t *p, size_t n, uint32_t *code);
 
 /* Writes the code point (at most U+10FFFF, not a surrogate) and returns its length, 1 to 4 bytes. */

@@ -2,10 +2,10 @@
 #ifndef CLI_BEST_H
 #define CLI_BEST_H
 
-/* Returns the perplexity of the source itself, from dir/meta.json: on the split ("valid") if the
- * file has that number, otherwise the expected one; 0 if the text was not generated. Compare it with
- * a model's perplexity only if the vocabulary has every word of the text, because <unk> is easier to
- * predict. */
+/* Returns the perplexity of the text's generator, from dir/meta.json: the one on the split
+ * ("valid") if the file has it, otherwise the expected one; 0 if the text was not generated.
+ * Compare it with a model's perplexity only if the vocabulary has every word of the text, because
+ * <unk> is easier to predict. */
 double best_perplexity(const char *dir, const char *split);
 
 #endif

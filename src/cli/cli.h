@@ -21,7 +21,7 @@ struct setting_def;
 typedef struct cli_command {
     const char *name;
     const char *summary; /* one line */
-    const char *about;   /* help text before the options, which help wraps; may be NULL */
+    const char *about;   /* help text before the options, wrapped when printed; may be NULL */
     const char *notes;   /* help text after the options; may be NULL */
     const char *example; /* a working command line */
 
@@ -33,7 +33,7 @@ typedef struct cli_command {
     sefl_status (*prepare)(const struct cli_action *a, void *options);
     void (*finish)(void *options);
 
-    /* Settings for --set, shortcuts and every_setting; NULL: none. */
+    /* The settings that --set, shortcuts and every_setting accept; NULL: none. */
     const struct setting_def *schema;
     const struct setting_def *(*make_schema)(void); /* for a schema that is not a constant */
     const struct cli_shortcut *shortcuts;           /* ends with a NULL option; may be NULL */
@@ -105,8 +105,8 @@ int cli_misuse(const cli_command *c, const char *fmt, ...) SEFL_PRINTF(2, 3);
  * SEFL_EINVAL. */
 int cli_failed(const cli_command *c, sefl_status st);
 
-/* Copies untrusted text for a terminal: replaces control characters with '?' and keeps at most n - 1
- * bytes. Returns out. cli_failed does this itself. */
+/* Copies an untrusted string for a terminal: replaces control characters with '?' and keeps at most
+ * n - 1 bytes. Returns out. cli_failed does this itself. */
 const char *cli_plain(char *out, size_t n, const char *text);
 
 #endif

@@ -106,7 +106,7 @@ static int run(int argc, char **argv)
 
 const cli_command cmd_bench = {
     .name = "bench",
-    .summary = "measure the speed on this machine, compared with the best possible",
+    .summary = "measure this machine's speed and compare it with the best possible",
     .about = "Runs the benchmark NAME. Without NAME, lists the benchmarks and their own options.",
     .options = options,
     .example = "sefl bench base --json",

@@ -172,15 +172,15 @@ static const setting_def options[] = {
     { "out", SETTING_PATH, "", .arg = "DIR", TO(out),
       .help = "Output folder, either empty or from an earlier demo; default runs/demo" },
     { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = 1000,
-      .help = "Number of clients, 4 to 64, with --sum up to 1000; default 8" },
+      .help = "Number of clients, 4 to 64 (with --sum, 1 to 1000); default 8" },
     { "rounds", SETTING_U64, "0", TO(rounds), .min = 2, .max = 1000,
       .help = "Number of rounds; default 12" },
     { "words", SETTING_U64, "0", TO(words), .min = 200, .max = 1000000,
       .help = "Number of tokens per client; default 4000" },
     { "scheme", SETTING_WORD, "", "pad paillier", TO(scheme),
-      .help = "Encryption scheme; default pad, with --sum both" },
+      .help = "Encryption scheme; default pad (with --sum, both)" },
     { "noise", SETTING_DECIMAL, "", .arg = "Z", TO(noise),
-      .help = "Noise multiplier; default 0.02, with --sum 1. From 0.25 on, the demo claims "
+      .help = "Noise multiplier; default 0.02 (with --sum, 1). From 0.25 on, the demo claims "
               "differential privacy and reports its epsilon" },
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
       .help = "Paillier key size: 2048, 3072 (default) or 4096" },

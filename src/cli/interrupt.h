@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* Starts to catch both signals. A signal that the parent process ignored stays ignored. */
+/* Starts catching both signals. A signal that the parent process ignored stays ignored. */
 void interrupt_catch(void);
 /* True once a signal has arrived. */
 bool interrupt_seen(void);

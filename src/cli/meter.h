@@ -24,7 +24,7 @@ typedef struct meter {
     bool on, shown;
 } meter;
 
-/* True if standard error is a terminal that can redraw a line: TERM is set, and not to "dumb". */
+/* True if standard error is a terminal that can redraw a line: TERM is set and is not "dumb". */
 bool meter_terminal(void);
 /* Redraws the line, cut to the width of the terminal; "" erases it. Requires meter_terminal(). */
 void meter_line(const char *fmt, ...) SEFL_PRINTF(1, 2);

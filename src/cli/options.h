@@ -1,8 +1,8 @@
 /* options: parses the command line of a command from tables that describe it.
  *
  * A command has a table of actions (`sefl data split ...`) or a single action without a name
- * (`sefl report ...`). An action has an argument and a table of options (config/settings.h: name,
- * type, range, default, help text, and the field that receives the value). Parsing, error messages,
+ * (`sefl report ...`). An action has an argument and options, which a table lists with their types,
+ * ranges, defaults, help texts and target fields (config/settings.h). Parsing, error messages,
  * `--help`, the man page and the shell completion all use these tables.
  *
  *     typedef struct wish { const char *path, *out; uint32_t clients; bool json; } wish;
@@ -19,7 +19,7 @@
  *     const cli_command cmd_data = { .name = "data", .size = sizeof(wish), .options = options,
  *                                    .actions = actions, ... };
  *
- * Texts in the struct are valid while the action runs; a text that is not set is NULL.
+ * Strings in the struct stay valid while the action runs; an unset string is NULL.
  * Threads: one (getopt).   Secrets: never put one on a command line. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -28,7 +28,7 @@
 #include "cli/cli.h"
 #include "config/settings.h"
 
-/* Options of many commands, with the same field name in every struct. */
+/* Options that many commands have; every struct has the same field name for them. */
 #define OPTION_JSON(type)                                                                 \
     {                                                                                     \
         "json", SETTING_FLAG, "", .help = "Print one JSON object", SETTING_TO(type, json) \
@@ -51,18 +51,18 @@ typedef struct cli_shortcut {
 } cli_shortcut;
 
 typedef struct cli_action {
-    const char *name;  /* the word after the command; "": no such word */
+    const char *name;  /* the word after the command; "": the command has no action words */
     const char *arg;   /* its argument: "FILE"; "[FILE]" is optional, "RUN..." may be repeated */
     const char *wants; /* the argument in an error message: "a model file" */
     const char *about; /* help text */
     const char *needs; /* names of required options, separated by spaces */
-    const char *takes; /* names of optional ones; NULL: all others of the command */
+    const char *takes; /* names of optional ones; NULL: all other options of the command */
     size_t arg_at;     /* offset of the argument's const char *; for "RUN...", of a char ** */
     sefl_status (*work)(void *options);
     int (*run)(void *options); /* instead of work; returns the exit code */
 } cli_action;
 
-/* Initialisers for a cli_command: the table `options` that fills a struct; its settings member. */
+/* Initialisers for a cli_command: the table `options` and the struct it fills; its settings. */
 #define CLI_OPTIONS(type)          .options = options, .size = sizeof(type)
 #define CLI_SETTINGS(type, member) .set_at = offsetof(type, member)
 /* A command without action words. Its argument: "RUN", "a folder", offsetof(...), or NULL, NULL, 0. */
@@ -79,7 +79,7 @@ int options_run(const cli_command *c, int argc, char **argv);
 /* Writes the help text of a command: usage, actions, options, settings. */
 sefl_status options_help(sefl_buf *out, const cli_command *c) SEFL_MUST_CHECK;
 
-/* Prints all options of the command for the shell completion: " --out --json". */
+/* Prints all options of the command for shell completion: " --out --json". */
 void options_print_names(const cli_command *c);
 
 /* True if name is one of the words, which are separated by spaces. words may be NULL. */

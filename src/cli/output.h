@@ -1,5 +1,5 @@
-/* output: checks, before a command starts, what it may overwrite, so that a mistyped path destroys
- * no file.
+/* output: checks what a command may overwrite before it starts, so that a mistyped path destroys no
+ * file.
  *
  * SEFL_EINVAL if the path is the input (under any name) or exists but is not a regular file: commands
  * never overwrite these. SEFL_EEXIST if the path exists and force is false. */

@@ -20,7 +20,7 @@
 sefl_status print_made(sefl_status st, sefl_buf *b) SEFL_MUST_CHECK;
 /* Completes the value, prints it and clears its buffer. */
 sefl_status print_json(json *j) SEFL_MUST_CHECK;
-/* The same for the end of a command: reports a failure and returns the exit code. */
+/* Calls print_json at the end of a command: reports a failure and returns the exit code. */
 int print_json_end(const cli_command *c, json *j);
 
 /* Writes an object as an item of a list (key NULL) or as a member of an open object. */

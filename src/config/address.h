@@ -12,12 +12,12 @@
 enum { ADDRESS_HOST_MAX = 255 };
 
 typedef struct host_port {
-    char host[ADDRESS_HOST_MAX + 1]; /* without brackets; "": not set */
+    char host[ADDRESS_HOST_MAX + 1]; /* has no brackets; "": not set */
     uint16_t port;
 } host_port;
 
-/* Parses an address whose port is from `least` to 65535 (port 0: the system chooses). On SEFL_EINVAL
- * *out is empty. */
+/* Parses an address whose port is from `least` to 65535 (port 0: the system chooses). If it is
+ * invalid, returns SEFL_EINVAL and leaves *out empty. */
 sefl_status address_read(host_port *out, const char *text, unsigned least) SEFL_MUST_CHECK;
 /* Appends host:port, with brackets around an IPv6 address. */
 sefl_status address_write(sefl_buf *out, const char *host, unsigned port) SEFL_MUST_CHECK;

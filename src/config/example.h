@@ -14,8 +14,8 @@
 
 enum { EXAMPLE_VALUES = 200 };
 
-/* Writes every key except those of sweeps. active: "key" or "key=value" entries, separated by spaces;
- * "-key=value" writes an inactive line with that value. */
+/* Writes every key except those for sweeps. `active` has "key" or "key=value" entries, separated by
+ * spaces; "-key=value" writes an inactive line with that value. */
 sefl_status example_write(sefl_buf *out, const char *file, const char *about,
                           const setting_def *schema, const char *active) SEFL_MUST_CHECK;
 

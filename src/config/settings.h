@@ -30,32 +30,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The valid values of a setting, and the type of the field that settings_fill writes. Text fields
- * point into the settings object; an empty text becomes NULL. */
+/* The valid values of a setting, and the type of the field that settings_fill writes. String fields
+ * point into the settings object; an empty string becomes NULL. */
 typedef enum setting_type {
     SETTING_TEXT,    /* const char *: no control characters, at most 4096 bytes */
-    SETTING_PATH,    /* const char *: a text that names a file or folder (settings_resolve) */
+    SETTING_PATH,    /* const char *: a string that names a file or folder (settings_resolve) */
     SETTING_WORD,    /* const char *: one of `words` */
     SETTING_CHOICE,  /* an enum or unsigned: the index of the value in `words`, from 0 */
     SETTING_BOOL,    /* bool: true or false */
-    SETTING_FLAG,    /* bool: the same, but its option takes no value; default false */
+    SETTING_FLAG,    /* bool: true or false; its option takes no value; false by default */
     SETTING_U64,     /* an unsigned integer of any size: whole number in [min, max] */
     SETTING_DECIMAL, /* const char *: [-]digits[.digits][e[+-]digits], at most 40 characters, in
-                      * [min, max]; kept as exact text */
-    SETTING_REAL,    /* double: the same numbers, as the nearest double */
+                      * [min, max]; kept exactly as written */
+    SETTING_REAL,    /* double: what SETTING_DECIMAL accepts, rounded to the nearest double */
     SETTING_ADDRESS, /* host_port (config/address.h): host:port, with a port of at least min */
-    SETTING_LIST,    /* const char *: one text per occurrence, each with its terminator; an
-                      * empty text ends the list */
+    SETTING_LIST,    /* const char *: one string per occurrence, each with its terminator; an
+                      * empty string ends the list */
 } setting_type;
 
 typedef struct setting_def {
     const char *key;
     setting_type type;
-    const char *fallback; /* default value; NULL: required (except that a FLAG defaults to false) */
+    const char *fallback; /* default value; NULL: required (but a FLAG defaults to false) */
     const char *words;    /* WORD, CHOICE: the choices, separated by spaces */
-    uint64_t min, max;    /* range of numbers; max 0: only the field limits the value */
+    uint64_t min, max;    /* range of a number; max 0: only the field's size limits the value */
     const char *help;     /* help text without a full stop */
-    const char *arg;      /* name of the value in --help: FILE, HOST:PORT; NULL: by its type */
+    const char *arg;      /* name of the value in --help: FILE, HOST:PORT; NULL: from its type */
     const char *example;  /* value that a new file shows if there is no default */
     const char *was;      /* former names of the key, separated by spaces */
     char letter;          /* short option; 0: none */
@@ -81,7 +81,7 @@ void settings_init(settings *s, const setting_def *schema);
 /* Sets one value from "key=value", with or without white space around both. Errors begin with origin
  * ("--set", "run.yml:3:5"). On SEFL_EINVAL nothing changes. */
 sefl_status settings_set(settings *s, const char *assignment, const char *origin) SEFL_MUST_CHECK;
-/* The same from a format string: settings_setf(&s, "demo", "clients=%u", 8). */
+/* Calls settings_set with a formatted string: settings_setf(&s, "demo", "clients=%u", 8). */
 sefl_status settings_setf(settings *s, const char *origin, const char *fmt, ...)
     SEFL_PRINTF(3, 4) SEFL_MUST_CHECK;
 sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value,
@@ -90,20 +90,20 @@ sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value,
 /* Reads a file of assignments, one per line. Skips empty lines and lines that begin with #. */
 sefl_status settings_set_file(settings *s, const char *path) SEFL_MUST_CHECK;
 
-/* Copies every value that is set in `over` to s. Both have the same schema. */
+/* Copies every value that is set in `over` to s. Both must have the same schema. */
 sefl_status settings_overlay(settings *s, const settings *over) SEFL_MUST_CHECK;
 
 /* Puts `folder` before every relative path (SETTING_PATH) that is set. NULL or "" changes nothing:
- * paths are relative to the working folder. yaml_read passes the folder of its file. */
+ * paths stay relative to the working folder. yaml_read passes its file's folder. */
 sefl_status settings_resolve(settings *s, const char *folder) SEFL_MUST_CHECK;
 
-/* SEFL_EINVAL, naming every required key that is not set. */
+/* SEFL_EINVAL if required keys are not set; the message names them all. */
 sefl_status settings_complete(const settings *s) SEFL_MUST_CHECK;
 /* Calls settings_complete, then writes every field that the schema names (SETTING_TO). The settings
  * must outlive the struct that they fill. */
 sefl_status settings_fill(const settings *s, void *out) SEFL_MUST_CHECK;
 
-/* Return a value by key. The schema must have the key with this type (checked by assert). */
+/* These return a value by key. The schema must have the key with this type (checked by assert). */
 const char *settings_text(const settings *s, const char *key);
 uint64_t settings_u64(const settings *s, const char *key);
 bool settings_bool(const settings *s, const char *key);
@@ -117,12 +117,12 @@ void settings_clear(settings *s);
 /* Returns the key's entry; NULL if the schema does not have the key. */
 const setting_def *setting_find(const setting_def *schema, const char *key);
 
-/* Returns the index of a word in a list of words, separated by spaces; -1 if it is not there. words
- * may be NULL. */
+/* Returns the index of `word` in `words`, a list separated by spaces or NULL; -1 if it is not
+ * there. */
 int setting_word(const char *words, const char *word);
 
 enum { SETTING_OPTION_BYTES = 48 };
-/* Writes the name of a key's option: tls.csp_peers becomes tls-csp-peers. */
+/* Writes the option name for a key: tls.csp_peers becomes tls-csp-peers. */
 void setting_option(char out[SETTING_OPTION_BYTES], const char *key);
 
 #endif

@@ -1,7 +1,7 @@
-/* keyfile: CSP's secret on disk: the root of its round keys, or a Paillier task's key pair.
+/* keyfile: stores CSP's secret: the root of its round keys, or a Paillier task's key pair.
  *
  * A root is 32 random bytes. CSP derives every round key from the root and from 32 bytes in its
- * journal, which it wipes with the round (docs/PROTOCOL.md, "Keys"). So a root alone decrypts
+ * journal, which it wipes when the round ends (docs/PROTOCOL.md, "Keys"). So a root alone decrypts
  * nothing, and one root serves any number of tasks. It has no public half.
  *
  * A Paillier key pair serves one task. Its public key is a text file, easy to mail and compare:
@@ -15,8 +15,8 @@
  *     AAwX...                                           paillier_pub_write, base64, 76 per line
  *     -----END SEFL PUBLIC KEY-----
  *
- * A key has exactly one text: a text that differs by one byte is refused. The fingerprint detects
- * damage. To detect a substituted file, compare the fingerprint over another channel
+ * A key has exactly one such file: one that differs in a single byte is refused. The fingerprint
+ * detects damage. To detect a substituted file, compare the fingerprint over another channel
  * (docs/THREATS.md).
  *
  * A secret is a sealed file (crypto/sealed.h) with a label that anyone can read:
@@ -55,36 +55,36 @@ typedef enum keyfile_kind { KEYFILE_PAILLIER = 1, KEYFILE_ROOT = 2 } keyfile_kin
 
 typedef struct keyfile_info {
     keyfile_kind kind;
-    bool secret; /* the file holds a secret; false: a public key */
+    bool secret; /* true: the file holds a secret; false: a public key */
     unsigned bits;
     uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES]; /* as above */
     sealed_by by;                                    /* secret only: kind of lock */
     sealed_cost cost;                                /* secret only */
 } keyfile_info;
 
-/* Reads a file's unencrypted header, without a passphrase. Only opening a secret file proves that the
- * header is genuine. SEFL_EPROTO if it is neither kind, SEFL_EUNSUPPORTED for another version. */
+/* Reads a file's unencrypted header, without a passphrase. Only opening a secret file proves the
+ * header genuine. SEFL_EPROTO if it is not a key file, SEFL_EUNSUPPORTED for another version. */
 sefl_status keyfile_info_read(keyfile_info *out, sefl_span file) SEFL_MUST_CHECK;
 
 /* cost NULL: the default of sealed.h. */
 sefl_status keyfile_root_write(sefl_buf *out, const uint8_t root[KEYFILE_ROOT_BYTES],
                                const sealed_lock *lock, const sealed_cost *cost,
                                const sefl_rng *rng) SEFL_MUST_CHECK;
-/* root is zeroed on failure. SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL for a file of
- * the other kind. */
+/* Zeroes root on failure. SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL if the file
+ * holds a Paillier key. */
 sefl_status keyfile_root_read(uint8_t root[KEYFILE_ROOT_BYTES], sefl_span file,
                               const sealed_lock *lock) SEFL_MUST_CHECK;
 
 sefl_status keyfile_pub_write(sefl_buf *out, const paillier_pub *pub) SEFL_MUST_CHECK;
-/* Makes all checks of paillier_pub_read; SEFL_EPROTO with the reason. */
+/* Makes all checks of paillier_pub_read; SEFL_EPROTO gives the reason. */
 sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK;
 
 /* cost NULL: the default of sealed.h. */
 sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
                               const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
 /* SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL if it holds a root. *locked (may be
- * NULL) is true if the system keeps the key out of swap (secmem_require makes failing that an
- * error). */
+ * NULL) becomes true if the system keeps the key out of swap; after secmem_require(true), a failure
+ * to do so is an error. */
 sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lock *lock,
                              bool *locked) SEFL_MUST_CHECK;
 

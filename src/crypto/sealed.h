@@ -1,4 +1,4 @@
-/* sealed: encrypts bytes at rest with a passphrase or a key file: Argon2id, then XChaCha20-Poly1305.
+/* sealed: encrypts bytes at rest with a passphrase or a key file (Argon2id, XChaCha20-Poly1305).
  *
  *     sealed_lock lock = { SEALED_BY_PASSPHRASE, pass };
  *     SEFL_TRY(sealed_write(&file, label, secret, &lock, NULL, &rng));
@@ -10,7 +10,7 @@
  *     bytes
  *     8     "SEFLSEAL"
  *     2     version, 1
- *     1     locked by: 1 passphrase, 2 key file
+ *     1     kind of lock: 1 passphrase, 2 key file
  *     1     key derivation: 1 Argon2id 1.3, one lane
  *     4     its passes, 1 to 16
  *     4     its memory in KiB, 1 MiB to 512 MiB: no file can make a reader allocate more
@@ -22,9 +22,9 @@
  *           ciphertext and its tag
  * Everything before the ciphertext is authenticated with it.
  *
- * Secret: the passphrase or key, the bytes sealed. Public: label, all lengths, whether it opened.
- * Constant-time except Argon2id, whose second half reads memory at addresses that depend on the
- * passphrase (by design: docs/THREATS.md). Threads: any. */
+ * Secret: the passphrase or key, the sealed bytes. Public: the label, all lengths, and whether a
+ * file opened. Constant-time except for Argon2id, whose second half reads memory at addresses that
+ * depend on the passphrase (by design: docs/THREATS.md). Threads: any. */
 #ifndef CRYPTO_SEALED_H
 #define CRYPTO_SEALED_H
 
@@ -52,8 +52,8 @@ typedef struct sealed_lock {
 } sealed_lock;
 
 typedef struct sealed_cost {
-    uint32_t passes; /* of Argon2id */
-    uint32_t kib;    /* its memory */
+    uint32_t passes; /* passes of Argon2id */
+    uint32_t kib;    /* memory of Argon2id */
 } sealed_cost;
 
 /* 3 passes over 256 MiB take about a second. */
@@ -69,8 +69,8 @@ typedef struct sealed_info {
     sefl_span header, salt, nonce, body;
 } sealed_info;
 
-/* Appends the sealed file to out. cost NULL: the default. SEFL_EINVAL for an empty lock or a cost
- * out of range. */
+/* Appends the sealed file to out. cost NULL: the default. SEFL_EINVAL if the lock is empty or the
+ * cost is out of range. */
 sefl_status sealed_write(sefl_buf *out, sefl_span label, sefl_span secret, const sealed_lock *lock,
                          const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
 
@@ -78,8 +78,8 @@ sefl_status sealed_write(sefl_buf *out, sefl_span label, sefl_span secret, const
  * SEFL_EUNSUPPORTED for another version. The spans in info point into `file`. */
 sefl_status sealed_peek(sealed_info *info, sefl_span file) SEFL_MUST_CHECK;
 
-/* Writes info->bytes bytes to out; zeroed on failure. SEFL_EINVAL if the lock is of the other kind,
- * SEFL_EAUTH if it is wrong or the file was changed. */
+/* Writes info->bytes bytes to out, zeroed on failure. SEFL_EINVAL if the file has the other kind of
+ * lock, SEFL_EAUTH if the lock is wrong or the file was changed. */
 sefl_status sealed_open(uint8_t *out, const sealed_info *info,
                         const sealed_lock *lock) SEFL_MUST_CHECK;
 

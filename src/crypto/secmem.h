@@ -1,5 +1,5 @@
-/* secmem: memory for long-lived secrets: kept out of swap and core dumps, between guard pages,
- * wiped when freed (libsodium).
+/* secmem: allocates memory for long-lived secrets (libsodium). It stays out of swap and core dumps,
+ * lies between guard pages, and is wiped when it is freed.
  *
  *     secmem_require(true);                           // server: memory that cannot be locked is an error
  *     SEFL_TRY(secmem_new(&raw, n, &locked));         // otherwise warn if locked is false
@@ -8,8 +8,8 @@
  *     secmem_free(raw);
  *
  * secmem_require decides once for the whole process, like its other limits (cli/full/confine.h),
- * whether the system must lock the memory (mlock, within RLIMIT_MEMLOCK). If it must and cannot, the
- * error explains how to raise the limit. By default, memory that cannot be locked is still used.
+ * whether the system must lock the memory (mlock, within RLIMIT_MEMLOCK). If locking is required
+ * and fails, the error explains how to raise the limit. By default, unlocked memory is still used.
  * Threads: any; call secmem_require before other threads start. */
 #ifndef CRYPTO_SECMEM_H
 #define CRYPTO_SECMEM_H
@@ -21,15 +21,15 @@
 
 void secmem_require(bool required);
 
-/* Sets *(void **)out to n zeroed bytes, aligned to 8; NULL on failure (SEFL_ENOMEM). *locked (may
- * be NULL) becomes false if the system did not lock them and is otherwise unchanged, so one flag
- * serves several calls. */
+/* Sets *(void **)out to n zeroed bytes, aligned to 8, or to NULL on failure (SEFL_ENOMEM). *locked
+ * (may be NULL) becomes false if the system did not lock the bytes; otherwise it is unchanged, so
+ * one flag serves several calls. */
 sefl_status secmem_new(void *out, size_t n, bool *locked) SEFL_MUST_CHECK;
 
-/* Wipes and frees; NULL is fine. */
+/* Wipes and frees the memory; p may be NULL. */
 void secmem_free(void *p);
 
-/* Locks memory that another module owns, until its pages are unmapped; locked as above. */
+/* Locks another module's memory until its pages are unmapped; sets *locked as secmem_new does. */
 sefl_status secmem_lock(const void *p, size_t n, bool *locked) SEFL_MUST_CHECK;
 
 #endif

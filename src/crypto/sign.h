@@ -5,8 +5,8 @@
  *     SEFL_TRY(sign_check(sig, pub, SIGN_TASK, bytes));      // SEFL_EAUTH if it does not verify
  *
  * A signature covers "sefl <kind> 1\n" followed by the bytes, so a signature on one kind of message
- * is never valid for another. Secret: the key (locked memory where the system allows;
- * wiped). Public: the rest. Constant-time in the key. Threads: a key may be shared. */
+ * is never valid for another. Secret: the key, in locked memory if the system allows it, and wiped.
+ * Public: the rest. Constant-time in the key. Threads: a key may be shared. */
 #ifndef CRYPTO_SIGN_H
 #define CRYPTO_SIGN_H
 
@@ -21,17 +21,17 @@ typedef enum sign_kind {
     SIGN_TASK = 1,      /* "task" */
     SIGN_HEADER = 2,    /* "round header" */
     SIGN_RECEIPT = 3,   /* "receipt" */
-    SIGN_STATEMENT = 4, /* "statement": AS on a round's set of clients, to CSP */
+    SIGN_STATEMENT = 4, /* "statement": AS on a round's set of clients, for CSP */
     SIGN_ENROLMENT = 5, /* "enrolment": a site, with its token, on its request (protocol/enrol.h) */
     SIGN_APPROVAL = 6,  /* "approval": a server on an enrolled site */
     SIGN_UPLOAD = 7,    /* "upload": a client on the head of its upload (protocol/head.h) */
     SIGN_COUNTED = 8,   /* "counted": CSP on the clients of a release (protocol/counted.h) */
     SIGN_SESSION = 9,   /* "noise session": CSP on a session of noise shares (mpc/noise/audit.h) */
-    SIGN_ORDER = 10,    /* "order": AS's order to skip a round or to end a task, to CSP */
+    SIGN_ORDER = 10,    /* "order": AS on its order to CSP to skip a round or to end a task */
     SIGN_LINK = 11,     /* "link": AS on the first message of a stream to CSP */
 } sign_kind;
 
-/* Returns the word in quotes above; NULL for an unknown kind. */
+/* Returns the quoted name from the list above; NULL for an unknown kind. */
 const char *sign_kind_name(sign_kind kind);
 
 typedef struct sign_key sign_key;
@@ -42,10 +42,10 @@ sefl_status sign_key_from(sign_key **out, const uint8_t seed[SIGN_SEED_BYTES]) S
 void sign_key_free(sign_key *key);
 const uint8_t *sign_key_pub(const sign_key *key); /* SIGN_PUB_BYTES */
 
-/* A signing key on disk is text: "-----BEGIN SEFL SIGNING KEY-----", the seed in base64 on one line,
- * "-----END SEFL SIGNING KEY-----". Its mode is 0600; writing never replaces a file. It is not
- * sealed, because it decrypts nothing. The public half is 64 hex digits and a line feed. SEFL_EPROTO
- * for any other text. */
+/* A signing key on disk is text: "-----BEGIN SEFL SIGNING KEY-----", the seed in base64 on one
+ * line, "-----END SEFL SIGNING KEY-----". Its mode is 0600; writing never replaces a file. It is
+ * not sealed, because it decrypts nothing. The public half is 64 hex digits and a line feed. Any
+ * other content is SEFL_EPROTO. */
 sefl_status sign_key_write(const sign_key *key, const char *path) SEFL_MUST_CHECK;
 sefl_status sign_key_read(sign_key **out, const char *path) SEFL_MUST_CHECK;
 sefl_status sign_pub_write(const uint8_t pub[SIGN_PUB_BYTES], const char *path) SEFL_MUST_CHECK;

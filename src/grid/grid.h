@@ -1,9 +1,9 @@
-/* grid: derives a task's steps and integer bounds from noise multiplier, clip, dimension and number of
- * clients. Every party must get the same numbers; slot packing (crypto/ahe/pack) and the client's
- * quantiser (privacy/grid) both use this module.
+/* grid: derives a task's steps and integer bounds from the noise multiplier, the clip, the dimension
+ * and the number of clients. Every party must get the same numbers, so slot packing
+ * (crypto/ahe/pack) and the client's quantiser (privacy/grid) both use this module.
  *
  *     S2 = floor((9.43919 * 2^t / z)^2)                    bound on a client's sum of X_i^2
- *     R  = the largest with R^2 + 5.27 R + d/4 + 2.64 sqrt(d) <= S2        the clip in fine steps
+ *     R  = the largest R with R^2 + 5.27 R + d/4 + 2.64 sqrt(d) <= S2      the clip in fine steps
  *     no sum of K clients with |X_i| <= B wraps in a ring of k bits:  K B < (2^(k-1) - 128) 2^t
  *
  * (docs/PARAMETERS.md. 9.43919 is below the noise's standard deviation of 9.43920 coarse steps, so
@@ -28,16 +28,16 @@ __extension__ typedef unsigned __int128 grid_u128;
 /* Returns floor(sqrt(x)), x < 2^126. */
 uint64_t grid_isqrt(grid_u128 x);
 
-/* Returns t, the fraction bits below the coarse lattice: 12; 14 from z = 4 on. z in billionths. */
+/* Returns t, the fraction bits below the coarse lattice: 12, or 14 if z >= 4. z in billionths. */
 unsigned grid_fraction_bits(uint64_t z_nano);
 
-/* Returns S2 for 0.001 <= z <= 1000 and t as above. */
+/* Returns S2 for 0.001 <= z <= 1000 and the t of grid_fraction_bits. */
 uint64_t grid_s2(unsigned t, uint64_t z_nano);
 
-/* Returns R * 2^16, rounded down; 0 if quantisation alone exceeds S2. dimension <= 2^40. */
+/* Returns R * 2^16, rounded down, or 0 if quantisation alone exceeds S2. dimension <= 2^40. */
 uint64_t grid_clip_2p16(uint64_t s2, uint64_t dimension);
 
-/* True if the update, not its quantisation, fills the bound: R >= sqrt(S2)/2. */
+/* True if the update, not its quantisation, takes up most of the bound: R >= sqrt(S2)/2. */
 bool grid_clip_ok(uint64_t s2, uint64_t clip_2p16);
 
 /* Everything that z, the clip C and the dimension d determine. */
@@ -47,7 +47,7 @@ typedef struct grid_steps {
     uint64_t r_2p16;    /* R * 2^16, R = C / q: the clip in fine steps */
     double q;           /* fine step */
     double h;           /* coarse step, 2^t q */
-    double sensitivity; /* D = q sqrt(S2), L2 */
+    double sensitivity; /* D = q sqrt(S2), the L2 sensitivity */
 } grid_steps;
 
 /* 0.001 <= z <= 1000, 1 <= dimension <= 2^40. SEFL_ERANGE if quantising takes more than half of the
@@ -55,7 +55,7 @@ typedef struct grid_steps {
 sefl_status grid_derive(grid_steps *out, uint64_t z_nano, double clip,
                         uint64_t dimension) SEFL_MUST_CHECK;
 
-/* Returns a share (in billionths) of sqrt(S2): the bound on one coordinate. */
+/* Returns the bound on one coordinate: this share (in billionths) of sqrt(S2). */
 uint64_t grid_share(uint64_t s2, uint64_t share_nano);
 
 /* Returns the exclusive bound on a sum in a ring of k bits, in fine steps; k >= 9. */

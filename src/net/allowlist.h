@@ -1,4 +1,4 @@
-/* allowlist: decides who may connect: a trust list (trust/trust.h), prepared for checking
+/* allowlist: decides who may connect. It is a trust list (trust/trust.h), prepared for checking
  * certificates.
  *
  *     SEFL_TRY(allowlist_new(&g, list));
@@ -7,7 +7,7 @@
  *
  * A peer passes if its chain leads to an active issuer that is trusted for the requested role, its
  * key is not revoked, and, where the issuer's members are listed, its key is a member. The check
- * tries each issuer by itself, so an issuer trusted for clients cannot vouch for another role.
+ * tries each issuer on its own, so an issuer trusted for clients cannot vouch for another role.
  * Threads: immutable; share freely.   Secrets: none. */
 #ifndef NET_ALLOWLIST_H
 #define NET_ALLOWLIST_H
@@ -28,9 +28,9 @@ const trust *allowlist_list(const allowlist *g);
  * verdict, X509_OK if they pass. The check does not prove that the peer has the private key. */
 void allowlist_shown(const allowlist *g, x509_peer *p, sefl_span pem, const char *role);
 
-/* True if a peer that passed before is still allowed. Checks issuer, list and expiry date, but not
- * the chain. A peer that no allowlist has checked (one that we dialled) is looked up by its key
- * alone. If false, p has the verdict. */
+/* True if a peer that passed before is still allowed. Checks the issuer, the list and the expiry
+ * date, but not the chain. Looks up a peer that no allowlist has checked (one that we dialled) by
+ * its key alone. If false, p has the verdict. */
 bool allowlist_still(const allowlist *g, x509_peer *p);
 
 #endif

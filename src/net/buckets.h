@@ -1,4 +1,4 @@
-/* buckets: rate limits: one token bucket per key, in a table of fixed size.
+/* buckets: limits rates with one token bucket per key, in a table of fixed size.
  *
  *     buckets *b;
  *     SEFL_TRY(buckets_new(&b, &(buckets_rule){ .burst = 100, .per_s = 20 }));
@@ -6,8 +6,8 @@
  *
  * A new key has a full bucket. When the table is full, a new key replaces the least recently seen
  * one, whose bucket would soon be full again, so memory does not grow with the number of keys that
- * unknown peers present. Threads: any (own lock).   Secrets: none.   Cost: O(1) per call; 8 slots
- * per hash. */
+ * unknown peers present. Threads: any (it has a lock).   Secrets: none.   Cost: O(1) per call: a
+ * hash has 8 slots. */
 #ifndef NET_BUCKETS_H
 #define NET_BUCKETS_H
 
@@ -27,8 +27,8 @@ typedef struct buckets_rule {
 
 sefl_status buckets_new(buckets **out, const buckets_rule *rule) SEFL_MUST_CHECK;
 void buckets_free(buckets *b);
-/* Takes `cost` tokens. False, and takes none, if the bucket has fewer; always so for a cost above
- * the burst. */
+/* Takes `cost` tokens. If the bucket has fewer, takes none and returns false; a cost above the
+ * burst therefore never succeeds. */
 bool buckets_take(buckets *b, const uint8_t key[BUCKETS_KEY], double cost, uint64_t now_ms);
 
 #endif

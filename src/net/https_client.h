@@ -1,4 +1,4 @@
-/* https_client: requests to one server with mutual TLS 1.3 (libcurl over GnuTLS).
+/* https_client: sends requests to one server with mutual TLS 1.3 (libcurl over GnuTLS).
  *
  *     SEFL_TRY(https_client_new(&c, &(https_client_config){ .host = "as.example", .port = 7000, .id = id }));
  *     SEFL_TRY(https_get(c, "/news", 1 << 20, 0, &r));                // r.status, r.body
@@ -11,7 +11,7 @@
  * without a certificate pins the server's key instead (pin). It does not follow redirects.
  *
  * Every wait is bounded: connect_ms for everything before the request (including a proxy's answer),
- * stall_s without a byte; after 2 * stall_s a transfer below 1024 bytes per second on average
+ * stall_s without a byte. After 2 * stall_s, a transfer that averages below 1024 bytes per second
  * fails.
  *
  * A transport failure is SEFL_EIO, SEFL_ETIMEOUT or SEFL_EAUTH with a message. An HTTP status is
@@ -35,7 +35,7 @@ typedef struct https_client_config {
     const char *server_role;  /* NULL: "aggregator" */
     const char *proxy;        /* "http://[user:password@]host:port"; NULL: environment; "": none */
     const char *headers;      /* "Name: value\n" lines for every request, or NULL */
-    const char *number_field; /* response header that fills r.number; borrowed; or NULL */
+    const char *number_field; /* response header that fills r.number (borrowed), or NULL */
     unsigned connect_ms, stall_s; /* 0: 10 s, 30 s */
 } https_client_config;
 
@@ -62,8 +62,8 @@ sefl_status https_head(https_client *c, const char *path, const char *headers,
 sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
                        unsigned wait_s, https_reply *r) SEFL_MUST_CHECK;
 /* Downloads into to.part, syncs it and renames it to `to`. Resumes a partial download if its ETag
- * (to.part.etag) is unchanged. A status other than 200 or 206 leaves both files as they are; its
- * text is in r->body. A file of more than max bytes is SEFL_ERANGE. */
+ * (to.part.etag) is unchanged. A status other than 200 or 206 leaves both files as they are;
+ * r->body has the server's message. A file of more than max bytes is SEFL_ERANGE. */
 sefl_status https_get_file(https_client *c, const char *path, const char *to, uint64_t max,
                            const sefl_progress *progress, https_reply *r) SEFL_MUST_CHECK;
 /* Sends bytes [offset, size) of the file. headers: "Name: value\n" lines, or NULL. */

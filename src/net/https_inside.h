@@ -22,19 +22,19 @@ typedef struct https_conn {
     uint8_t address[32]; /* socket_origin_of */
     uint64_t since_ms;
     bool known;   /* valid certificate, within the connection limits; under the lock, like peer */
-    bool surplus; /* its peer has too many connections: it gets 429; its own thread's */
-    bool crowded; /* its issuer's peers have too many connections: 429; its own thread's */
+    bool surplus; /* its peer has too many connections: it gets 429; used by its thread only */
+    bool crowded; /* its issuer's peers have too many: it gets 429; used by its thread only */
     bool was_cut; /* we cut it, and counted that; under the lock */
     bool gone;    /* revoked or disconnected: no longer served; under the lock */
     atomic_bool shook; /* the handshake is complete */
-    atomic_bool heard; /* all it has sent so far is requests with a complete header */
+    atomic_bool heard; /* everything it has sent so far is requests with a complete header */
     uint64_t due_ms;   /* deadline for a complete request header; 0: received; under the lock */
     uint64_t late_ms;  /* due_ms, or its last value before 0; under the lock */
     bool discards;     /* answered in mid-body: the peer must close by due_ms; under the lock */
-    bool busy;         /* a request is in progress; its own thread's, like the next two */
+    bool busy;         /* a request is in progress; used by its thread only, like the next two */
     size_t idle_in, idle_out; /* bytes on the wire since the last request ended */
     bool judged;        /* peer is set; its thread writes it under the lock, like the next two */
-    unsigned judged_by; /* generation of id and allowlist that peer was checked against */
+    unsigned judged_by; /* generation of the id and allowlist that peer was checked against */
     x509_peer peer;
 } https_conn;
 
@@ -55,7 +55,7 @@ typedef struct https_inner {
     bool ended; /* end was called */
     bool slow;  /* cut because it is slow, and counted */
 
-    unsigned status; /* of the answer; 0: not answered yet */
+    unsigned status; /* the answer's status; 0: not answered yet */
     char *type, *headers;
     sefl_buf body;
     int fd; /* file to send, or -1 */
@@ -72,13 +72,13 @@ enum { HTTPS_IDS_MAX = 64 };
 struct https_server {
     https_server_config c;
     struct MHD_Daemon *daemon;
-    int listener; /* -1: the daemon's */
+    int listener; /* listening socket; -1: the daemon owns it */
     uint16_t port;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
     https_conn *conns;
-    unsigned conns_n, strangers; /* all connections; those without a valid certificate yet */
+    unsigned conns_n, strangers; /* all connections; those that have no valid certificate yet */
     https_inner *parked;
     tls_id *ids[HTTPS_IDS_MAX]; /* every id that was set: a handshake may still use an old one */
     unsigned ids_n, generation;
@@ -101,7 +101,7 @@ bool https_may_talk(https_server *s, const x509_peer *p);
 /* Logs a refusal, within the limits, with the keys that an operator needs to revoke the peer. */
 void https_say_refused(https_server *s, const x509_peer *p, const char *event, const char *reason,
                        const char *why);
-/* Logs how many lines were omitted since the last call, if any. */
+/* Logs the number of lines omitted since the last call, if any. */
 void https_say_unsaid(https_server *s);
 
 /* Connection callbacks for GnuTLS and libmicrohttpd (https_conn.c). */
@@ -114,19 +114,19 @@ void https_on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
 /* Sets conn->peer: checks the peer once per id and allowlist, and again once the certificate has
  * expired. */
 void https_judge(https_conn *conn);
-/* Counts and logs a refusal and calls `refused`; without the lock. */
+/* Counts and logs a refusal and calls `refused`. Do not hold the lock. */
 void https_tell_refused(https_server *s, const x509_peer *p);
-/* Resumes a parked request; under the lock. */
+/* Resumes a parked request. Hold the lock. */
 void https_unpark(https_server *s, https_inner *in);
 
 /* Passes libmicrohttpd's messages to a sefl_log. */
 void https_mhd_log(void *log, const char *fmt, va_list ap) SEFL_PRINTF(2, 0);
 
-/* Answers with one line of text, made printable; adds the newline. */
+/* Answers with one line, made printable; adds the newline. */
 void https_answer_line(https_request *r, unsigned status, const char *headers, const char *line);
 /* Hands the answer to libmicrohttpd; MHD_NO: close the connection. */
 enum MHD_Result https_answer_queue(https_inner *in);
-/* Writes the answer directly to the TLS session: libmicrohttpd takes none in mid-body. */
+/* Writes the answer directly to the TLS session: libmicrohttpd accepts no answer in mid-body. */
 void https_answer_early(https_inner *in);
 void https_answer_clear(https_inner *in);
 

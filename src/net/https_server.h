@@ -1,22 +1,22 @@
 /* https_server: an HTTPS server with mutual TLS 1.3 (libmicrohttpd over GnuTLS) for one handler.
  *
- * libmicrohttpd only *requests* a client certificate. This module itself verifies chain, dates and
- * role and, with an allowlist (net/allowlist.h), membership and revocation, before it accepts a
- * byte of a body. A refused peer gets a generic 403 whatever the reason; the log and `refused` get
- * the reason. One path may be open to peers without a certificate (open_path): enrolment.
+ * libmicrohttpd only *requests* a client certificate. This module verifies the chain, dates and
+ * role and, if there is an allowlist (net/allowlist.h), membership and revocation, before it
+ * accepts a byte of a body. A refused peer gets a generic 403; the log and `refused` get the
+ * reason. One path (open_path) may be open to peers without a certificate, for enrolment.
  *
  *     https_server *s;
  *     SEFL_TRY(https_server_start(&s, &(https_server_config){ .port = 7000, .id = id,
  *                                 .peer_role = "client", .begin = f, .ctx = me }));
  *
- * The server calls `begin` once per request, before the body, with method, path, query and peer.
+ * The server calls `begin` once per request, before the body; method, path and peer are known then.
  * The handler answers (https_answer_*), or accepts the body (sets req->body, req->end, req->drop),
  * or parks the request (long poll: https_park(req, until_ms)) and answers later in req->resume. If
  * it does none of these, the request gets 500.
  *
  * Order of calls for one request: begin; body, any number of times; end, once, if a body was
  * accepted; resume, after each https_park; drop, last, if it is set. Content-Length announces a
- * body: one above body_max gets 413 before begin, one without a length 411. If the peer disconnects
+ * body: before begin, one above body_max gets 413, one without it gets 411. If the peer disconnects
  * in mid-body, or is cut because it is slow, end gets SEFL_ECLOSED and its answer is dropped. If
  * the handler rejects a body, the server answers at once; the peer then has 10 s (or idle_s, if
  * that is less) and 4 MiB to read the answer and close, otherwise it is cut and counted as slow.
@@ -24,16 +24,16 @@
  *
  * Threads: handlers run concurrently on the server's threads (config.threads, default 2); the
  * requests of one connection run one after another. A handler that blocks delays the other
- * connections of its thread, which is the back-pressure on bodies. Park requests that wait for
+ * connections on its thread; this is the back-pressure on bodies. Park requests that wait for
  * something else.
  *
- * Limits. Connections in total, per address, per peer, and per issuer whose members the allowlist
- * does not list; new connections per address and second. Half of all slots are reserved for peers
- * with a valid certificate: when peers without one fill the other half, the server cuts the oldest
- * of them for the next. Handshake and idle time, 32 KiB of headers, body size, and speed: a
- * connection is cut if it has not sent a complete request header within idle_s, or if its body
- * arrives at less than rate_min bytes per second over idle_s. A peer that exceeds its requests or
- * body bytes per second gets 429 with Retry-After. A parked request whose peer has disconnected
+ * Limits. The server limits connections in total, per address, per peer and per issuer with
+ * unlisted members, and new connections per address and second. Half of all slots are reserved for
+ * peers with a valid certificate: when peers without one fill the other half, the server cuts the
+ * oldest of them for the next. Handshake time, headers (32 KiB), body size and speed are limited
+ * too: a connection is cut if it has not sent a complete request header within idle_s, or if its
+ * body arrives at less than rate_min bytes per second over idle_s. A peer that exceeds its requests
+ * or body bytes per second gets 429 with Retry-After. A parked request whose peer has disconnected
  * ends within two seconds. IPv6 addresses count by /64. The server counts every refusal by its
  * reason (HTTPS_EVENTS). Memory: at most about 150 KiB per connection (TLS and HTTP buffers).
  * Secrets: the key. */
@@ -87,7 +87,7 @@ typedef struct https_request https_request;
 struct https_request {
     const char *method, *path;
     x509_peer peer;        /* X509_OK, or X509_NONE on the open path */
-    const uint8_t *origin; /* its address, for rate limits: 32 bytes (socket_origin_of) */
+    const uint8_t *origin; /* peer's address, for rate limits: 32 bytes (socket_origin_of) */
     uint64_t body_bytes;   /* Content-Length; 0: no body */
     void *server_ctx;      /* config.ctx */
 
@@ -100,7 +100,7 @@ struct https_request {
     void (*resume)(https_request *r);
     void (*drop)(https_request *r);
     void *state;
-    void *inner; /* the module's */
+    void *inner; /* private to this module */
 };
 
 typedef struct https_server_config {
@@ -110,7 +110,7 @@ typedef struct https_server_config {
     const tls_id *id;
     const char *peer_role;
     const allowlist *allowlist; /* who may connect; NULL: any peer certified by the id's CAs */
-    const char *open_path; /* a POST to it needs no certificate; a bad one is refused; or NULL */
+    const char *open_path; /* POST needs no certificate here, but a bad one is refused; or NULL */
     uint64_t open_max;     /* maximum bytes of such a POST */
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
     unsigned rate_min;                                                  /* bytes/s; 0: 1024 */
@@ -119,7 +119,7 @@ typedef struct https_server_config {
     /* 0: no limit */
     unsigned connection_rate;      /* new ones per address and second; bursts of ten times that */
     unsigned connections_per_peer; /* a peer is the fingerprint of its key */
-    /* of all peers of one CA without a list of members: such a CA can issue any number */
+    /* all peers of one CA together, unless its members are listed: it can issue any number */
     unsigned connections_per_issuer;
     unsigned request_rate; /* per peer and second; bursts of five times that */
     double bytes_rate;     /* announced body bytes per peer and second ... */
@@ -133,9 +133,9 @@ typedef struct https_server_config {
 
 sefl_status https_server_start(https_server **out, const https_server_config *c) SEFL_MUST_CHECK;
 uint16_t https_server_port(const https_server *s);
-/* Returns how often the event has happened since the start. */
+/* Returns the number of times the event has happened since the start. */
 uint64_t https_server_count(const https_server *s, https_event e);
-/* Replaces certificate, key and CAs without a restart: new connections use them, and the server
+/* Replaces the certificate, key and CAs without a restart: new connections use them, and the server
  * checks every open connection again at its next request. */
 void https_server_set_id(https_server *s, const tls_id *id);
 /* Replaces the allowlist and closes every open connection whose peer it no longer allows, even in
@@ -150,18 +150,18 @@ const char *https_header(const https_request *r, const char *name);
 
 /* True if another line about a refusal of this peer may be logged. The limits per second are ten
  * lines about strangers (no certificate, or one from an unknown CA), ten about each member of the
- * list, and ten about the other certificates of each CA: a flood must neither fill the disk nor
- * hide other peers. One line per second counts the omitted lines; the counters include
+ * list, and ten about the other certificates from each CA: a flood must neither fill the disk nor
+ * hide other peers. One line per second gives the number of omitted lines; the counters include
  * everything. */
 bool https_may_log(const https_request *r);
-/* Logs such a line if https_may_log allows it: the reason (a counter's name), the peer's name, and
- * its key and its issuer's key in hex. The name comes from the certificate; two peers may share
- * it. */
+/* Logs a refusal if https_may_log allows it: the reason (a counter's name), the peer's name, and
+ * the keys of the peer and its issuer in hex. The name comes from the certificate; two peers may
+ * share it. */
 void https_log_refused(const https_request *r, const char *event, const char *reason,
                        const char *why);
 
 /* In begin: charges n bytes that Content-Length does not include (stored bytes that are checked
- * again) to the peer's byte limit. False if the limit is reached: the peer got 429. */
+ * again) to the peer's byte limit. If the limit is reached, answers 429 and returns false. */
 bool https_take_bytes(https_request *r, uint64_t n);
 
 /* Answers the request; a second answer is ignored. Headers: "Name: value\n" lines, or NULL. */
@@ -174,11 +174,11 @@ void https_answer_text(https_request *r, unsigned status, const char *fmt, ...) 
  * does not exist. */
 void https_answer_file(https_request *r, const char *path, const char *type, const char *etag);
 
-/* Parks the request; call it in begin, in end (of a complete body) or in resume. https_wake, or the
- * time until_ms (monotonic), leads to resume. A wake that happens after this begin, end or resume
- * has started is not lost: check the state first, then park. */
+/* Parks the request; call it in begin, in end (of a complete body) or in resume. The server calls
+ * resume after https_wake, or at the time until_ms (monotonic). A wake that happens after this
+ * begin, end or resume has started is not lost: check the state first, then park. */
 void https_park(https_request *r, uint64_t until_ms);
-/* Wakes all parked requests; from any thread, but not while holding a lock that a handler takes. */
+/* Wakes all parked requests. Call it from any thread, but not with a lock that a handler takes. */
 void https_wake(https_server *s);
 
 #endif

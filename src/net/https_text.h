@@ -1,11 +1,11 @@
-/* https_text: checks the text of a request header, which may come from a stranger.
+/* https_text: checks the strings in a request header, which may come from a stranger.
  *
  *     https_refusal no;
  *     const https_said said = { .bytes = n, .path = path, .length = length };
  *     if (!https_said_check(&no, &body_bytes, &said, most))
  *         ... answer no.status, count no.event, log no.why
  *
- * libmicrohttpd has split the header and decoded the path (%2e is a dot by now); this module
+ * libmicrohttpd has already split the header and decoded the path (%2e is now a dot); this module
  * decides what the parts mean. It needs no connection, clock or state, so a fuzz harness covers all
  * of it (tests/fuzz/net/fuzz_https_text.c).
  *
@@ -21,15 +21,15 @@
 enum {
     HTTPS_HEAD_MAX = 32 << 10, /* bytes of request line and fields */
     HTTPS_PATH_MAX = 1024,
-    HTTPS_DIGITS_MAX = 19, /* all such numbers are below 2^64 - 1, which may mean "none" */
+    HTTPS_DIGITS_MAX = 19, /* keeps numbers below 2^64 - 1, which may mean "none" */
 };
 
 /* Reads 1 to 19 decimal digits and nothing else: no sign, no space. If false, out is unchanged. */
 bool https_number_read(uint64_t *out, sefl_span text);
 
 /* True if the path begins with '/', has at most 1,024 characters, all printable ASCII (no space),
- * and contains none of "..", "//" and backslash: appended to a folder's name it stays in the
- * folder. */
+ * and contains none of "..", "//" and backslash. Appended to a folder's name, such a path stays in
+ * the folder. */
 bool https_path_check(sefl_span path);
 
 /* True for a POST to open_path, the one path that needs no certificate (NULL: there is none).

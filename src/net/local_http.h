@@ -1,5 +1,5 @@
-/* local_http: plain HTTP on a loopback address, for programs on the server's machine: health
- * checks, monitors.
+/* local_http: serves plain HTTP on a loopback address, for health checks and monitors on the same
+ * machine.
  *
  *     static const local_page pages[] = { { "/healthz", "application/json", health }, { 0 } };
  *     SEFL_TRY(local_http_start(&h, &(local_http_config){ .address = "127.0.0.1", .port = 7010,
@@ -13,7 +13,7 @@
  * It answers GET and HEAD of the listed paths only: other methods get 405, other paths 404. Each
  * connection carries one request; a body is never read. Limits: 16 connections, 5 s of silence
  * each, 8 KiB of request header. libmicrohttpd parses the request; we use only the method and the
- * path and compare both in full. Threads: a thread of the server makes the pages, one at a time.
+ * path and compare both in full. Threads: a server thread makes the pages, one at a time.
  * Secrets: none. */
 #ifndef NET_LOCAL_HTTP_H
 #define NET_LOCAL_HTTP_H
@@ -35,9 +35,9 @@ typedef struct local_page {
 typedef struct local_http_config {
     const char *address;
     uint16_t port;           /* 0: the system chooses */
-    const local_page *pages; /* borrowed, as ctx and log */
+    const local_page *pages; /* borrowed, like ctx and log */
     void *ctx;
-    sefl_log *log; /* gets the address it listens on; NULL: silent */
+    sefl_log *log; /* shows the address it listens on; NULL: silent */
 } local_http_config;
 
 /* SEFL_EINVAL for an address that other machines can reach. */

@@ -1,4 +1,4 @@
-/* tls: identities and mutual TLS 1.3 (GnuTLS), and the stream between AS and CSP as a channel.
+/* tls: identities, mutual TLS 1.3 (GnuTLS), and the stream between AS and CSP as a channel.
  *
  *     SEFL_TRY(tls_id_read(&id, "cert.pem", "key.pem", "peers-ca.pem"));
  *     SEFL_TRY(tls_listen(&fd, "127.0.0.1", 7001, &port));
@@ -6,18 +6,18 @@
  *     SEFL_TRY(tls_dial(&t, "csp.example", 7001, id, &(tls_peer){ .role = "csp" }, NULL));
  *     channel *ch = tls_channel(t);                       // promises of base/channel.h
  *
- * TLS 1.3 only; both sides present a certificate and verify chain, dates, key usage, strength and
- * role (net/x509.h). The certificate must name the dialled host. No session resumption, no early
- * data. Every wait is bounded (SEFL_ETIMEOUT). IPv4 and IPv6.
+ * It uses only TLS 1.3, over IPv4 or IPv6. Both sides present a certificate and verify the other's
+ * chain, dates, key usage, strength and role (net/x509.h). The certificate must name the dialled
+ * host. There is no session resumption or early data. Every wait is bounded (SEFL_ETIMEOUT).
  *
  * A silent link. With silent_ms a stream can tell a busy peer from a lost one: while its owner
  * computes, a thread of the stream sends a heartbeat (an empty TLS record, which the other side
  * skips) every quarter of silent_ms, at most 5 s apart. A side that waits gives up after silent_ms
- * without a byte, and after idle_ms with heartbeats only. So a slow peer has idle_ms for each step,
+ * without a byte, or after idle_ms of heartbeats alone. So a slow peer has idle_ms for each step,
  * and a dead link is detected after silent_ms. Both sides must enable it, with similar limits. TCP
  * keepalive would add nothing: the other kernel answers it even for a stopped process, or a
- * middlebox does. TCP_USER_TIMEOUT would do harm: Linux also counts the time in which a live peer
- * computes and leaves its receive window closed.
+ * middlebox does. TCP_USER_TIMEOUT would be harmful: Linux also counts the time that a live peer
+ * spends computing with its receive window closed.
  *
  * Protocols (ALPN). A listener that serves several kinds of stream names them in
  * tls_peer.protocols, the dialling side names one, and tls_protocol returns the negotiated one. If
@@ -47,7 +47,7 @@ typedef struct tls_peer {
     const char *role;                     /* "aggregator", "csp", "client" */
     const char *protocols[TLS_PROTOCOLS]; /* any of these; first one NULL: no ALPN */
     const uint8_t *fingerprint;           /* 32 bytes, SHA-256 of its SPKI; NULL: any key */
-    const allowlist *allowlist;           /* who may connect; NULL: any peer of the id's CAs */
+    const allowlist *allowlist;           /* who may connect; NULL: any peer with one of id's CAs */
     void (*refused)(void *ctx, const x509_peer *p); /* called for each refusal; may be NULL */
     void *ctx;
 } tls_peer;
@@ -61,12 +61,12 @@ typedef struct tls_limits {
  * accept. SEFL_EINVAL if the key does not match the certificate. */
 sefl_status tls_id_read(tls_id **out, const char *cert, const char *key,
                         const char *peers_ca) SEFL_MUST_CHECK;
-void tls_id_free(tls_id *id); /* streams and servers made from it keep what they need */
+void tls_id_free(tls_id *id); /* streams and servers made from it stay valid */
 const uint8_t *tls_id_fingerprint(const tls_id *id); /* 32 bytes, of our own key */
 const char *tls_id_name(const tls_id *id);           /* common name */
 const char *tls_id_role(const tls_id *id);           /* "aggregator", ...; "" if it has none */
 int64_t tls_id_expires(const tls_id *id);            /* seconds since 1970 */
-/* Checks our own certificate as a peer with the same CAs would; server: for server
+/* Checks our own certificate as a peer with the same CAs would. server: checks it for server
  * authentication. */
 void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
 
@@ -74,7 +74,7 @@ void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
  * chooses. The caller closes *fd. */
 sefl_status tls_listen(int *fd, const char *address, uint16_t port,
                        uint16_t *bound) SEFL_MUST_CHECK;
-/* Accepts one peer that passes `want`, for a caller that expects only one (otherwise
+/* Accepts one peer that passes `want`, for a caller that expects only one (others use
  * net/handshakes.h). Handshakes run concurrently, so silent peers do not delay it. If every peer
  * was refused, returns the result of handshakes_accept. SEFL_ETIMEOUT if nobody connects within
  * wait_ms. */
@@ -85,8 +85,8 @@ sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *i
 channel *tls_channel(tls *t);
 
 const x509_peer *tls_peer_info(const tls *t);
-const char *tls_protocol(const tls *t); /* one of tls_peer.protocols; "" without ALPN */
-/* Called from another thread: the owner's current and later calls fail with SEFL_ECLOSED. */
+const char *tls_protocol(const tls *t); /* one of tls_peer.protocols; "" if ALPN is not used */
+/* Called from another thread: makes the owner's current and later calls fail with SEFL_ECLOSED. */
 void tls_interrupt(tls *t);
 /* Sends close_notify if the socket accepts it, and closes. Unflushed bytes are lost. NULL is
  * allowed. */

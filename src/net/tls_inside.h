@@ -1,4 +1,4 @@
-/* tls_inside: TLS internals that the modules of net share; other layers do not include it. */
+/* tls_inside: TLS internals shared by the modules of net; other layers do not include this file. */
 #ifndef NET_TLS_INSIDE_H
 #define NET_TLS_INSIDE_H
 
@@ -12,8 +12,8 @@
 #include <gnutls/x509.h>
 #include <stdbool.h>
 
-/* TLS 1.3 only. AES-128-GCM comes first: with AES-NI it is the fastest, and everything else here
- * has the 128-bit security level too. The server's order decides. */
+/* TLS 1.3 only. AES-128-GCM comes first: it is the fastest with AES-NI, and everything else here
+ * also has the 128-bit security level. The server's order decides. */
 #define TLS_PRIORITY                                                                 \
     "SECURE128:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-128-GCM:+AES-256-GCM:"        \
     "+CHACHA20-POLY1305:-GROUP-ALL:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:" \
@@ -26,51 +26,51 @@ typedef struct x509_want {
     const char *role;           /* NULL: any */
     const uint8_t *fingerprint; /* NULL: any */
     const char *host;           /* NULL: not checked */
-    bool server;                /* the peer is the server: server authentication */
-    bool pin_only;              /* only the fingerprint authenticates it: no chain */
-    const allowlist *allowlist; /* replaces `cas`: its issuers and members count; or NULL */
+    bool server;                /* the peer is the server: requires server authentication */
+    bool pin_only;              /* only the fingerprint authenticates it; no chain is checked */
+    const allowlist *allowlist; /* its issuers and members replace `cas`; NULL: `cas` counts */
 } x509_want;
 
-/* Verifies the chain that a session's peer has presented; always fills p. */
+/* Verifies the chain that a session's peer presented; always fills p. */
 void x509_check_session(x509_peer *p, gnutls_session_t s, gnutls_x509_trust_list_t cas,
                         const x509_want *want);
 /* Verifies DER certificates, leaf first. */
 void x509_check_chain(x509_peer *p, const gnutls_datum_t *der, unsigned n,
                       gnutls_x509_trust_list_t cas, const x509_want *want);
-/* Verifies certificates in a PEM text. */
+/* Verifies certificates in PEM. */
 void x509_check_pem(x509_peer *p, sefl_span pem, gnutls_x509_trust_list_t cas,
                     const x509_want *want);
-/* Fills name, role, fingerprint and expiry of a certificate; the verdict is X509_OK. */
+/* Fills p with a certificate's name, role, fingerprint and expiry; the verdict is X509_OK. */
 sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt) SEFL_MUST_CHECK;
 
 /* Sets a verdict and its message, which begins with the certificate's name if there is one. Returns
  * false: `return x509_judge(...)`. */
 bool x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...) SEFL_PRINTF(3, 4);
-/* Verifies the chain up to a CA of this list, with dates. If false, p has the verdict. */
+/* Verifies the chain up to a CA in this list, and the dates. If false, p has the verdict. */
 bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      gnutls_x509_trust_list_t cas);
 /* True if the subject has exactly this organisational unit (printable ASCII). */
 bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit);
 /* allowlist_chain verifies the chain up to an issuer that the allowlist trusts for this role (NULL:
- * any) and maps the role if the issuer has a unit; allowlist_member checks issuer and member. If
- * false, p has the verdict. */
+ * any) and, if the issuer has a unit, derives the role from it. allowlist_member checks the issuer
+ * and the member. If false, p has the verdict. */
 bool allowlist_chain(const allowlist *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      const char *role);
 bool allowlist_member(const allowlist *g, x509_peer *p);
 /* True if a key is weaker than what we accept. */
 bool x509_key_weak(int algorithm, unsigned bits);
-/* True if verifying one signature of this key would take more than a few milliseconds; returns its
- * sizes. */
+/* True if verifying one signature with this key would take more than a few milliseconds; *bits and
+ * *exponent get its sizes. */
 bool x509_key_dear(gnutls_pubkey_t key, unsigned *bits, unsigned *exponent);
-/* Checks that cost for the certificate that the peer has presented, before GnuTLS verifies a
+/* Applies x509_key_dear to the certificate that the peer presented, before GnuTLS verifies a
  * signature with it (a hook before GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY). If false, end the
  * handshake; p has the verdict. */
 bool x509_shown_affordable(x509_peer *p, gnutls_session_t s);
 
-/* Reads the first certificate in a PEM text; SEFL_EPROTO if there is none. *out is NULL before; the
- * caller frees it, even after a failure. */
+/* Reads the first certificate in PEM; SEFL_EPROTO if there is none. *out must be NULL before the
+ * call; the caller frees it, even after a failure. */
 sefl_status x509_crt_read(gnutls_x509_crt_t *out, sefl_span pem) SEFL_MUST_CHECK;
-/* Reads a private key from a PEM file; a failure names the file. The caller frees *out as above. */
+/* Reads a private key from a PEM file; the error names the file. *out as for x509_crt_read. */
 sefl_status x509_privkey_read(gnutls_x509_privkey_t *out, const char *path) SEFL_MUST_CHECK;
 /* Generates an ECDSA P-256 key (freed with gnutls_x509_privkey_deinit) and appends its PKCS #8 PEM,
  * which is secret: sefl_buf wipes it. */
@@ -80,9 +80,9 @@ sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CH
 #define TLS_DATUM(span) \
     ((gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)(span).p, .size = (unsigned)(span).n })
 
-/* GNUTLS_TRY makes a GnuTLS call in a function with `done`; GNUTLS_READ does the same for a call
- * that parses foreign bytes, whose failure is `code`. GnuTLS's deinit functions accept NULL.
- * GNUTLS_PASS and GNUTLS_NEED are the same for a function that owns nothing (base/status.h). */
+/* GNUTLS_TRY makes a GnuTLS call and jumps to `done` if it fails; GNUTLS_READ is for a call that
+ * parses foreign bytes, whose failure is `code`. GnuTLS's deinit functions accept NULL. In a
+ * function that owns nothing, GNUTLS_PASS and GNUTLS_NEED return instead (base/status.h). */
 #define GNUTLS_READ(code, call, what)           \
     do {                                        \
         int rc_ = (call);                       \
@@ -100,13 +100,13 @@ sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CH
     } while (0)
 #define GNUTLS_PASS(call, what) GNUTLS_NEED(SEFL_ECRYPTO, call, what)
 
-/* Parses a numeric address; returns its length, 4 or 16, or 0 if it is not one. */
+/* Parses a numeric address and returns its length, 4 or 16; 0 if host is not one. */
 unsigned x509_address(uint8_t out[16], const char *host);
 
 /* Appends bytes that GnuTLS allocated, and frees them. */
 sefl_status tls_put_datum(sefl_buf *out, gnutls_datum_t *d) SEFL_MUST_CHECK;
 
-/* Returns SEFL_ENOMEM, or `code` with "what: GnuTLS's message". rc < 0. */
+/* Returns SEFL_ENOMEM, or `code` with the message "what: GnuTLS's message". Requires rc < 0. */
 sefl_status tls_fail(sefl_status code, int rc, const char *what);
 
 struct tls_id {
@@ -126,17 +126,17 @@ tls_id *tls_id_hold(const tls_id *id);
 
 /* ---- handshakes: tls.c and handshakes.c ---- */
 
-enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* if tls_limits has 0 */
+enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* used where tls_limits has 0 */
 
-/* Makes a stream before its handshake; closes fd even if it fails. lim: NULL or zeros as in tls.h.
- * host: the server's name; NULL if we are the server. Whatever `want` points to must live until the
- * handshake is over or tls_want replaces it. */
+/* Makes a stream before its handshake; closes fd even if it fails. lim: NULL and zeros mean the
+ * defaults. host: the server's name; NULL if we are the server. Whatever `want` points to must live
+ * until the handshake is over or tls_want replaces it. */
 sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
                      const tls_peer *want, const tls_limits *lim) SEFL_MUST_CHECK;
 void tls_want(tls *t, const tls_peer *want);
-/* Makes one step of the handshake. *done: it is complete, and the peer is the expected one. */
+/* Makes one handshake step. *done: the handshake is complete, and the peer is the expected one. */
 sefl_status tls_shake(tls *t, bool *done) SEFL_MUST_CHECK;
-short tls_shake_events(const tls *t); /* what the next step waits for */
+short tls_shake_events(const tls *t); /* poll events that the next step waits for */
 int tls_fd(const tls *t);
 /* After SEFL_EAUTH: calls want->refused, unless the peer refused us. */
 void tls_tell_refused(const tls *t, const tls_peer *want);

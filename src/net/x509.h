@@ -8,9 +8,9 @@
  *
  * A certificate has one role: the entry "sefl aggregator", "sefl csp" or "sefl client" among the
  * organisational units of its subject. x509_make uses ECDSA P-256 keys and SHA-256. Certificates
- * from an organisation's own CA are accepted too if they have that entry, the purpose (client or
- * server authentication) and nothing weak: RSA from 2048 to 8192 bits, curves from 256 bits,
- * SHA-256 or better in every signature below the trusted CA.
+ * from an organisation's own CA are accepted too if they have that entry and the right purpose
+ * (client or server authentication) and are strong enough: RSA keys of 2048 to 8192 bits, curves of
+ * at least 256 bits, SHA-256 or better in every signature below the trusted CA.
  *
  * A site generates its own key and a request (x509_request_*). The CA issues a certificate for the
  * key in the request, or for the key of an earlier certificate (x509_issue), and ignores the
@@ -31,12 +31,12 @@ typedef struct x509_subject {
     const char *name;  /* common name, 1 to 64 printable characters */
     const char *role;  /* NULL: a CA */
     const char *hosts; /* SAN: names and addresses, separated by commas; NULL: no SAN */
-    unsigned days;     /* lifetime; ends no later than its CA's */
-    int64_t from;      /* valid from, seconds since 1970; 0: one hour ago (clocks differ) */
+    unsigned days;     /* lifetime; it ends no later than that of its CA */
+    int64_t from;      /* start of validity, seconds since 1970; 0: one hour ago (clocks differ) */
 } x509_subject;
 
-/* Generates an ECDSA P-256 key and issues its certificate, signed by the given CA, or self-signed
- * (a CA). The key file has mode 0600; an existing file is never replaced (SEFL_EEXIST). */
+/* Generates an ECDSA P-256 key and issues its certificate, signed by the given CA or, if ca_cert is
+ * NULL, by itself (a CA). The key file has mode 0600; existing files are kept (SEFL_EEXIST). */
 sefl_status x509_make(const char *cert_path, const char *key_path, const x509_subject *s,
                       const char *ca_cert, const char *ca_key) SEFL_MUST_CHECK;
 
@@ -55,8 +55,8 @@ sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der) SEFL_MUST_
 sefl_status x509_request_pem(sefl_buf *out, sefl_span der) SEFL_MUST_CHECK;
 sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem) SEFL_MUST_CHECK;
 
-/* Issues a certificate (PEM, appended to out) for the key of a request or of an earlier
- * certificate: one of the two is empty. */
+/* Issues a certificate (PEM, appended to out) for the key in a request or in an earlier
+ * certificate. One of the two is empty. */
 sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request,
                        sefl_span earlier_pem, const char *ca_cert,
                        const char *ca_key) SEFL_MUST_CHECK;
@@ -70,29 +70,29 @@ typedef struct x509_info {
     bool weak; /* its key is weaker than what we accept from a peer */
 } x509_info;
 
-/* Reads the first certificate in a PEM text and appends its bytes to der (may be NULL). Verifies
+/* Reads the first certificate in PEM and appends its DER bytes to der (may be NULL). Verifies
  * nothing. */
 sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der) SEFL_MUST_CHECK;
-/* Reads the first certificate in a file, whose bytes are appended to pem; a failure names the
+/* Appends a file's bytes to pem and reads the first certificate in them; a failure names the
  * file. */
 sefl_status x509_info_file(x509_info *out, sefl_buf *pem, const char *path) SEFL_MUST_CHECK;
 
-/* Returns the number of certificates in a PEM text; 0 for other text. */
+/* Returns the number of certificates in PEM; 0 if the bytes are anything else. */
 unsigned x509_count(sefl_span pem);
 
-/* Appends the hosts (x509_subject) of the first certificate in a PEM text to out; nothing if it
- * names none. */
+/* Appends the hosts (x509_subject) of the first certificate in PEM to out; nothing if it names
+ * none. */
 sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
 
 /* SEFL_EAUTH unless this CA issued this certificate and neither has expired. */
 sefl_status x509_issued_by(sefl_span cert_pem, sefl_span ca_pem) SEFL_MUST_CHECK;
 
-/* Appends the public key (SubjectPublicKeyInfo, DER) of the first certificate in a PEM text; its
- * SHA-256 is the fingerprint. */
+/* Appends the public key (SubjectPublicKeyInfo, DER) of the first certificate in PEM; its SHA-256
+ * is the fingerprint. */
 sefl_status x509_spki_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
 
-/* Signs bytes with a certificate's private key and appends the signature: ECDSA and RSA (PKCS #1
- * v1.5; PSS for a PSS-only key) with SHA-256, Ed25519, Ed448. SEFL_EAUTH for a key that no peer
+/* Signs bytes with a certificate's private key and appends the signature: ECDSA or RSA (PKCS #1
+ * v1.5; PSS for a PSS-only key) with SHA-256, Ed25519 or Ed448. SEFL_EAUTH for a key that no peer
  * would accept. */
 sefl_status x509_sign(sefl_buf *sig, const char *key_path, sefl_span bytes) SEFL_MUST_CHECK;
 /* SEFL_EAUTH unless the signature is valid under this public key, which must be neither weak nor
@@ -112,14 +112,14 @@ typedef enum x509_verdict_code {
     X509_WRONG_HOST, /* does not name the host that we dialled */
     X509_WRONG_KEY,  /* not the pinned key */
     X509_WITHDRAWN,  /* the certificate or its issuer was revoked */
-    X509_NOT_LISTED, /* its CA's members are listed, and it is not one of them */
+    X509_NOT_LISTED, /* its CA's members are listed, and this peer is not one of them */
     X509_VERDICTS
 } x509_verdict_code;
 
 typedef struct x509_peer {
     x509_verdict_code code;
     uint8_t fingerprint[32]; /* SHA-256 of its SPKI; zeros if it presents no certificate */
-    uint8_t issuer[32]; /* key of the trusted CA, set by an allowlist (net/allowlist.h), or zeros */
+    uint8_t issuer[32]; /* the trusted CA's key, set by an allowlist (net/allowlist.h); or zeros */
     bool listed;        /* a member of that allowlist; else only its issuer vouches for it */
     int64_t until;      /* when the certificate expires, seconds since 1970 */
     char name[65], role[17]; /* common name; role without "sefl "; printable */

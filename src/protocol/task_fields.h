@@ -4,9 +4,9 @@
  *     TASK_FIELDS(SETTABLE, FIXED)
  *
  * calls SETTABLE(path, kind, member, fallback, min, max, words, help) for members that a person
- * sets, and FIXED(...) with the same arguments for members that the program fills in. fallback
- * NULL: the setting is required. min and max bound numbers, inclusive. A document contains every
- * member.
+ * sets, and FIXED(...) with the same arguments for members that the program fills in. A setting
+ * whose fallback is NULL is required. min and max are inclusive bounds of a number. A document
+ * contains every member.
  *
  *     kind      JSON      in the draft
  *     TEXT      string    char[TASK_NAME_MAX + 1]: printable ASCII, not empty
@@ -39,92 +39,92 @@
       "population whose privacy is charged: the name of the ledger")                               \
     S("model.body", WORD, body, "lstm", 0, 0, MODEL_BODIES, MODEL_BODY_HELP)                       \
     S("model.vocab", COUNT, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL,                         \
-      "number of words (from --vocab)")                                                            \
+      "number of words in the vocabulary (from --vocab)")                                          \
     MODEL_SETTINGS(S, t.model)                                                                     \
-    S("model.batch", COUNT, t.model.batch, "20", 1, 65536, NULL, "batch size: parallel sequences") \
+    S("model.batch", COUNT, t.model.batch, "20", 1, 65536, NULL, "batch size in sequences")        \
     S("model.steps", COUNT, t.model.steps, "35", 1, 65536, NULL, "sequence length in words")       \
     S("vocab.order", WORD, t.order, "interleaved", 0, 0, "interleaved appearance frequency",       \
-      "order of the word list")                                                                    \
+      "order of the words in the word list")                                                       \
     S("vocab.sha256", HASH, t.vocab_hash, NULL, 0, 0, NULL,                                        \
-      "hash of the public word list (--vocab)")                                                    \
+      "SHA-256 hash of the public word list (--vocab)")                                            \
     S("init.sha256", HASH, t.init_hash, NULL, 0, 0, NULL,                                          \
-      "hash of the initial model's file (--init)")                                                 \
+      "SHA-256 hash of the initial model's file (--init)")                                         \
     S("valid.sha256", HASH, t.valid_hash, TASK_NO_VALID, 0, 0, NULL,                               \
-      "hash of the public validation text (--valid); zeros: none")                                 \
+      "SHA-256 hash of the public validation text (--valid); all zeros: none")                     \
     S("training.optimiser", WORD, t.optim.kind, "sgd", 0, 0, "sgd momentum adam",                  \
-      "optimiser of the clients")                                                                  \
+      "optimiser that the clients use")                                                            \
     S("training.lr", REAL, t.lr, "20", 0, 1000000, NULL, "learning rate of the clients")           \
     S("training.momentum", REAL, t.optim.momentum, "0.9", 0, 1, NULL,                              \
-      "momentum factor of the optimiser momentum")                                                 \
-    S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "beta1 of the optimiser adam")     \
-    S("training.beta2", REAL, t.optim.beta2, "0.999", 0, 1, NULL, "beta2 of the optimiser adam")   \
+      "momentum coefficient; optimiser momentum only")                                             \
+    S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "beta1; optimiser adam only")      \
+    S("training.beta2", REAL, t.optim.beta2, "0.999", 0, 1, NULL, "beta2; optimiser adam only")    \
     S("training.epsilon", REAL, t.optim.epsilon, "1e-8", 0, 1, NULL,                               \
-      "epsilon of the optimiser adam")                                                             \
+      "epsilon; optimiser adam only")                                                              \
     S("training.gradient_clip", REAL, t.gradient_clip, "0.25", 0, 1000000, NULL,                   \
-      "maximum L2 norm of the gradient of a batch, or of a record")                                \
+      "maximum L2 norm of a batch's gradient (unit record: a record's gradient)")                  \
     S("training.dropout", REAL, t.dropout, "0.2", 0, 1, NULL,                                      \
-      "dropout rate of training")                                                                  \
+      "dropout probability in training")                                                           \
     S("training.epochs", COUNT, t.local_epochs, "1", 0, 1000000, NULL,                             \
       "passes over the text per round; 0: training.steps decides")                                 \
     S("training.steps", COUNT, t.local_steps, "0", 0, 1000000, NULL,                               \
       "batches per round; 0: training.epochs decides")                                             \
     S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL,                                            \
-      "maximum L2 norm of an update, or of a record's step")                                       \
+      "maximum L2 norm of an update (unit record: of a record's contribution)")                    \
     S("privacy.noise", WORD, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)        \
     S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL,                                                  \
-      "noise multiplier: standard deviation of the noise over the sensitivity")                    \
+      "noise multiplier: the noise's standard deviation divided by the sensitivity")               \
     S("privacy.claim", WORD, claim, "dp", 0, 0, "none dp",                                         \
       "dp: the task claims epsilon and delta; none: it claims nothing")                            \
-    S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "maximum epsilon; 0 with claim none")   \
-    S("privacy.delta", REAL, t.delta, "1e-6", 0, 1, NULL, "delta of the claim; 0 with claim none") \
+    S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "maximum epsilon; 0 if claim is none")  \
+    S("privacy.delta", REAL, t.delta, "1e-6", 0, 1, NULL, "delta of the claim; 0 if claim is none")\
     S("privacy.unit", WORD, t.unit, "client", 0, 0, "client record",                               \
-      "what the claim protects: all text of a client, or one record")                              \
+      "what the claim protects: all the text of a client, or one record")                          \
     S("privacy.records_max", COUNT, t.records_max, "0", 0, 1 << 20, NULL,                          \
-      "maximum records of a client per round; unit record only")                                   \
+      "maximum number of records per client and round; unit record only")                          \
     S("privacy.sampling", WORD, t.sampling, "all", 0, 0, "all open hidden",                        \
       "who takes part: all, or a random sample that AS sees (open) or not (hidden)")               \
     S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client selects itself")     \
     S("privacy.weights", WORD, t.weights, "equal", 0, 0, "equal capped",                           \
-      "weight of a client: equal, or its number of words up to weight_cap")                        \
+      "weight of a client: the same for all, or its number of words up to weight_cap")             \
     S("privacy.weight_cap", COUNT, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL,                     \
-      "number of words that gives the full weight; weights capped only")                           \
+      "number of words that earns the full weight; weights capped only")                           \
     S("rounds.count", COUNT, t.rounds, "100", 1, UINT32_MAX, NULL, "number of rounds")             \
     S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL,                                \
       "number of clients in the population")                                                       \
     S("rounds.clients_max", COUNT, t.clients_max, "0", 0, 1 << 24, NULL,                           \
-      "maximum clients in a sum; 0: all enrolled")                                                 \
+      "maximum number of clients in a sum; 0: all enrolled clients")                               \
     S("rounds.threshold", COUNT, t.threshold, "0", 0, 1 << 24, NULL,                               \
-      "minimum clients in a sum; 0: half of the enrolled")                                         \
+      "minimum number of clients in a sum; 0: half of those enrolled")                             \
     S("rounds.enough", COUNT, t.enough, "0", 0, 1 << 24, NULL,                                     \
       "close the round after this many updates; 0: at the deadline")                               \
     S("rounds.deadline_ms", COUNT, t.deadline_ms, "600000", 1, TASK_MS_MAX, NULL,                  \
-      "milliseconds until a round closes")                                                         \
+      "milliseconds after which a round closes")                                                   \
     S("rounds.extend_ms", COUNT, t.extend_ms, "300000", 1, TASK_MS_MAX, NULL,                      \
       "length of an extension in milliseconds")                                                    \
     S("rounds.extensions", COUNT, t.extensions, "2", 0, 1000, NULL,                                \
-      "extensions of a round below the threshold, before it is skipped")                           \
+      "times that a round below the threshold is extended before it is skipped")                   \
     S("rounds.max_per_client", COUNT, t.max_rounds_per_client, "0", 0, UINT32_MAX, NULL,           \
-      "maximum rounds that a client takes part in; 0: no limit")                                   \
+      "maximum number of rounds that a client takes part in; 0: no limit")                         \
     S("rounds.patience", COUNT, t.patience, "0", 0, 1000000, NULL,                                 \
       "end the task after this many rounds without improvement; 0: never")                         \
     S("server.step", WORD, t.server, "average", 0, 0, "average momentum adam",                     \
-      "optimiser of the aggregation server")                                                       \
+      "optimiser that the aggregation server uses")                                                \
     S("server.lr", NANO, t.step_nano, "1", 0, 1000000, NULL,                                       \
       "learning rate of the aggregation server")                                                   \
     S("server.momentum", REAL, t.server_optim.momentum, "0.9", 0, 1, NULL,                         \
-      "momentum factor of the server's optimiser momentum")                                        \
+      "momentum coefficient of the server; step momentum only")                                    \
     S("server.beta1", REAL, t.server_optim.beta1, "0.9", 0, 1, NULL,                               \
-      "beta1 of the server's optimiser adam")                                                      \
+      "beta1 of the server; step adam only")                                                       \
     S("server.beta2", REAL, t.server_optim.beta2, "0.99", 0, 1, NULL,                              \
-      "beta2 of the server's optimiser adam")                                                      \
+      "beta2 of the server; step adam only")                                                       \
     S("server.epsilon", REAL, t.server_optim.epsilon, "1e-3", 0, 1, NULL,                          \
-      "epsilon of the server's optimiser adam")                                                    \
-    S("crypto.scheme", WORD, scheme, "pad", 0, 0, "pad paillier", "encryption of the updates")     \
+      "epsilon of the server; step adam only")                                                     \
+    S("crypto.scheme", WORD, scheme, "pad", 0, 0, "pad paillier", "encryption scheme")             \
     S("crypto.seal", WORD, seal, "xwing", 0, 0, "none x25519 xwing",                               \
-      "how a client seals the seed of its pad to CSP; none with paillier")                         \
-    F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's Paillier key; \"\" with pad")               \
-    F("servers.aggregator", HASH, t.servers.as, NULL, 0, 0, NULL, "its public signing key")        \
-    F("servers.csp", HASH, t.servers.csp, NULL, 0, 0, NULL, "its public signing key")
+      "how a client seals its pad's seed to CSP; must be none if the scheme is paillier")          \
+    F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's Paillier key; \"\" if the scheme is pad")   \
+    F("servers.aggregator", HASH, t.servers.as, NULL, 0, 0, NULL, "AS's public signing key")       \
+    F("servers.csp", HASH, t.servers.csp, NULL, 0, 0, NULL, "CSP's public signing key")
 /* clang-format on */
 
 #define TASK_MS_MAX (UINT64_C(366) * 24 * 3600 * 1000)
@@ -164,7 +164,7 @@ typedef struct task_field {
 extern const task_field task_fields[];
 extern const size_t task_field_count;
 
-/* Reads a document into a draft; the caller owns draft->key.pub. Checks each member by itself. */
+/* Reads a document into a draft; the caller owns draft->key.pub. Checks each member on its own. */
 sefl_status task_draft_read(task_draft *d, sefl_span document) SEFL_MUST_CHECK;
 
 /* Turns jansson's error about invalid JSON into a status with a message. (jansson.h and base/json.h

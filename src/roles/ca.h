@@ -1,12 +1,12 @@
-/* ca: an operator's folder: its CA, its server's signing key, its trust list (trust/trust.h).
+/* ca: an operator's folder: its CA, its server's signing key and its trust list (trust/trust.h).
  *
- *     FOLDER/ca.pem ca.key          the CA, ECDSA P-256: for its own server; AS's also for clients
+ *     FOLDER/ca.pem ca.key          CA (ECDSA P-256) for its own server; AS's CA also for clients
  *            sign.key sign.pub      Ed25519: signs tasks, headers, receipts, approvals
  *            trust                  issuers, members, tokens
  *            issued/KEY.pem         the newest certificate of each member
  *
  * `sefl ca` changes the folder, and so does the running server when a site enrols. Each operator
- * has one and never sees the other's, nor a site's private key.
+ * has one folder, and never sees the other operator's folder or a site's private key.
  *
  *     SEFL_TRY(ca_new(folder, "Alpha", 3650, NULL));
  *     SEFL_TRY(ca_edit(&e, folder));
@@ -14,8 +14,8 @@
  *     SEFL_TRY(ca_token(e.t, &text, "hospital-7", now + 48 * 3600, now, &rng));
  *     SEFL_TRY(trust_edit_commit(&e));
  *
- * Functions that take a list change it in memory: the caller commits. `now`: seconds since 1970.
- * Threads: one owner of a list.   Secrets: keys on disk, 0600. */
+ * Functions that take a list change it in memory; the caller commits. now: seconds since 1970.
+ * Threads: a list has one owner.   Secrets: the keys on disk, in files with mode 0600. */
 #ifndef ROLES_CA_H
 #define ROLES_CA_H
 
@@ -29,12 +29,12 @@ enum { CA_DAYS = 3650, CA_SERVER_DAYS = 365, CA_CLIENT_DAYS = 365, CA_TOKEN_HOUR
 /* Returns the path of the newest certificate for this key. */
 sefl_status ca_issued_path(char out[PATH_MAX], const char *folder,
                            const uint8_t key[TRUST_KEY]) SEFL_MUST_CHECK;
-/* trust_read and trust_edit_begin for the folder's list. */
+/* Call trust_read or trust_edit_begin for the folder's list. */
 sefl_status ca_read(trust **out, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
-/* SEFL_EINVAL unless the list belongs to the server with this role and signing key: otherwise the
- * setting `ca` names another server's folder. A list without a server yet fits every server. */
+/* SEFL_EINVAL unless the list belongs to the server with this role and signing key: the setting
+ * `ca` must not name another server's folder. A list that names no server yet fits every server. */
 sefl_status ca_list_of(const trust *t, trust_role role,
                        const uint8_t sign[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 
@@ -50,58 +50,58 @@ typedef struct ca_server_config {
     const char *cert, *key; /* files to create */
 } ca_server_config;
 
-/* Creates key and certificate of the operator's own server and names it in the list. For AS, the
- * folder's CA becomes an issuer of clients, limited to listed members; if that CA is revoked, it
- * stays revoked. */
+/* Creates the key and certificate of the operator's own server and names it in the list. For AS,
+ * the folder's CA becomes an issuer of clients, limited to listed members; if that CA is revoked,
+ * it stays revoked. */
 sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c,
                       int64_t now) SEFL_MUST_CHECK;
-/* Issues a new certificate for the server's key. hosts NULL: those of the current certificate.
- * SEFL_EINVAL if there are none. */
+/* Issues a new certificate for the server's key. hosts NULL: the hosts in the current certificate;
+ * SEFL_EINVAL if it names none. */
 sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert, const char *hosts,
                             unsigned days, sefl_buf *pem) SEFL_MUST_CHECK;
 
 typedef struct ca_issuer_config {
     trust_role role;
     const char *unit; /* see trust.h; NULL: its certificates have our role entry */
-    bool also;        /* even if it is our own CA, or is or was trusted for another role */
+    bool also;        /* accepts our own CA, and one that is or was trusted for another role */
 } ca_issuer_config;
 
 /* Trusts another CA for this role. SEFL_EINVAL if the certificate is not a CA, has expired or is
- * weak. SEFL_EEXIST for the folder's own CA, and for one that is trusted for another role (unless
- * `also`). SEFL_ESTATE for one that was revoked: restore it first in this role, or give `also` if
- * it was revoked in another. A CA that is trusted already gets the new unit. The folder's own CA
- * stays limited to listed members. */
+ * weak. SEFL_EEXIST for the folder's own CA and for one that is trusted for another role (unless
+ * `also` is set). SEFL_ESTATE for a revoked CA: if it was revoked in this role, restore it first;
+ * if in another role, set `also`. A CA that is already trusted gets the new unit. The folder's own
+ * CA stays limited to listed members. */
 sefl_status ca_trust_issuer(trust *t, const char *folder, sefl_span pem, const ca_issuer_config *c,
                             int64_t now) SEFL_MUST_CHECK;
-/* Revokes or restores a CA in one role. role 0: in every role that it has; to restore several is
- * refused (SEFL_EINVAL), since one of them may be unintended. SEFL_ENOTFOUND if there is nothing to
- * change. */
+/* Revokes or restores a CA in one role, or in every role that it has if role is 0. It refuses to
+ * restore several roles at once (SEFL_EINVAL), since one of them may be unintended. SEFL_ENOTFOUND
+ * if there is nothing to change. */
 sefl_status ca_set_issuer(trust *t, const uint8_t key[TRUST_KEY], trust_role role, trust_state to,
                           int64_t now) SEFL_MUST_CHECK;
 
-/* Creates a token for one site, as text; SEFL_EEXIST if an active member has that name. */
+/* Creates and prints a token for one site; SEFL_EEXIST if an active member has that name. */
 sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires, int64_t now,
                      const sefl_rng *rng) SEFL_MUST_CHECK;
 
 /* Returns an open token for this name that has not expired, or NULL. */
 const trust_token *ca_open_token(const trust *t, const char *name, int64_t now);
-/* Returns the name of an active member or open token that differs from this name only in case, and
- * is easily confused with it; or NULL. */
+/* Returns the name of an active member or open token that differs from this name only in case and
+ * is easily confused with it; NULL if there is none. */
 const char *ca_name_alike(const trust *t, const char *name, int64_t now);
 
-/* SEFL_OK if this site may join with this token, SEFL_EAUTH with the reason. Changes nothing. */
+/* SEFL_EAUTH, with the reason, unless this site may join with this token. Changes nothing. */
 sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
                      int64_t now) SEFL_MUST_CHECK;
-/* AS: ca_check, and checks that the certificate request is for the key that the site claims. */
+/* AS: calls ca_check, and checks that the certificate request is for the key the site claims. */
 sefl_status ca_check_request(const trust *t, const enrol_request *r, int64_t now) SEFL_MUST_CHECK;
-/* After ca_check: marks the token as used and adds the member. until: expiry of its certificate; 0:
- * not issued here. */
+/* Call after ca_check: marks the token as used and adds the member. until: expiry of its
+ * certificate; 0: it was not issued here. */
 sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,
                      const uint8_t issuer[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 
-/* CSP: returns the maximum number of clients in a round that began at `since` (0: unknown): all
- * members approved at any time since then. UINT64_MAX: unknown, because an organisation's CA
- * vouches for clients too, or because the list never had a client. */
+/* CSP: returns the maximum number of clients in a round that began at `since` (0: unknown): the
+ * number of members approved at any time since then. Returns UINT64_MAX if the number is unknown,
+ * because an organisation's CA vouches for clients too, or the list never had a client. */
 uint64_t ca_most_clients(const trust *t, int64_t since);
 
 /* AS: completes an enrolment that CSP approved: checks, issues, admits, signs; answer: enrol.h. */
@@ -109,8 +109,8 @@ sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol
                      const uint8_t approval[SIGN_BYTES], const sign_key *key,
                      const char *population, unsigned days, int64_t now) SEFL_MUST_CHECK;
 
-/* Signs a request that the operator received from a sender it knows: AS issues a certificate (PEM
- * in cert), CSP adds the member. */
+/* Signs a request that the operator received from a sender it knows. AS issues a certificate (PEM
+ * in cert); CSP only adds the member. */
 sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *name,
                     sefl_span request, unsigned days, int64_t now) SEFL_MUST_CHECK;
 
@@ -120,11 +120,11 @@ sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t 
                      unsigned days) SEFL_MUST_CHECK;
 
 /* Revokes a key: servers refuse it within a second and close its connections. Cancels open tokens
- * for its name. Adds a key that is not in the list (from an organisation's CA). */
+ * for its name. If the key is not in the list (its CA is an organisation's), adds it as revoked. */
 sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
-/* Undoes a revocation: the member is active again, with the certificates it had; a key that was not
- * a member before leaves the list. SEFL_ENOTFOUND if it is not revoked; SEFL_EEXIST if another key
- * has the name now. */
+/* Undoes a revocation: the member is active again, with the certificates it had; a key that was
+ * never a member leaves the list. SEFL_ENOTFOUND if the key is not revoked; SEFL_EEXIST if another
+ * key has the name now. */
 sefl_status ca_restore_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 
 #endif

@@ -1,11 +1,11 @@
-/* counters: counts CSP's refusals by reason in a JSON file. (AS counts more: aggregator/tally.h,
- * with the same names.)
+/* counters: counts CSP's refusals by reason in a JSON file. (AS counts more events under the same
+ * names: aggregator/tally.h.)
  *
  *     counters_add(&c, COUNT_ENROL_TOKEN);
- *     counters_peer(&c, p->code);                       // a certificate
+ *     counters_peer(&c, p->code);                       // a refused certificate
  *     SEFL_TRY(counters_write(&c, "state/counters.json"));  // once a second
  *
- * The peer never learns the reason. The log has the message, this file the counts since the start.
+ * The peer never learns the reason. The log shows it; this file has the counts since the start.
  * Threads: any may add; one writes.   Secrets: none; no names. */
 #ifndef ROLES_COUNTERS_H
 #define ROLES_COUNTERS_H
@@ -33,7 +33,7 @@ typedef enum counter {
 
 typedef struct counters {
     _Atomic uint64_t n[COUNTERS];
-    _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason: "certificate.expired" */
+    _Atomic uint64_t certificates[X509_VERDICTS]; /* refusals by reason: "certificate.expired" */
     _Atomic bool changed;
 } counters;
 

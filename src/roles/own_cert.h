@@ -1,5 +1,5 @@
-/* own_cert: warns that a role's own certificate expires: a warning from 14 days before, an error
- * after its end; once a day, and at once for a new certificate.
+/* own_cert: logs that a role's own certificate expires: a warning in the last 14 days, an error
+ * once it has expired. It logs once a day, and at once for a new certificate.
  *
  *     own_cert_look(&o, tls_id_expires(id), now_s, log);        // as often as you like
  *
@@ -15,7 +15,7 @@
 
 enum { OWN_CERT_SOON_DAYS = 14 };
 
-typedef struct own_cert { /* starts as zeros */
+typedef struct own_cert { /* initialise with zeros */
     int64_t ends, said;
 } own_cert;
 

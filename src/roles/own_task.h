@@ -1,4 +1,4 @@
-/* own_task: reads the task that a server runs: signed by both servers, and made for this one.
+/* own_task: reads the task that a server runs, which both servers signed and which names this one.
  *
  *     SEFL_TRY(own_task_read(&task, &envelope, "task.signed", key, OWN_TASK_CSP));
  *
@@ -12,7 +12,7 @@
 typedef enum own_task_side { OWN_TASK_AGGREGATOR, OWN_TASK_CSP } own_task_side;
 
 /* *envelope gets the file's bytes. SEFL_EAUTH if the task names another server in this role, or if
- * a signature is wrong. The caller clears *t and *envelope in any case. */
+ * a signature is invalid. The caller clears *t and *envelope in any case. */
 sefl_status own_task_read(task *t, sefl_buf *envelope, const char *path, const sign_key *key,
                           own_task_side side) SEFL_MUST_CHECK;
 

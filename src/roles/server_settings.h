@@ -1,5 +1,5 @@
-/* server_settings: the settings that aggregator.yml and csp.yml share. Each macro lists rows of a
- * schema whose struct has the fields named here.
+/* server_settings: the settings that aggregator.yml and csp.yml share. Each macro lists schema rows
+ * for a struct that has the fields named here.
  * Threads: none.   Secrets: none. */
 #ifndef ROLES_SERVER_SETTINGS_H
 #define ROLES_SERVER_SETTINGS_H
@@ -30,11 +30,11 @@
     { "link_silence", SETTING_U64, "30", SETTING_TO(type, link_silence_s), .min = 1, .max = 600,   \
       .help = "seconds of silence after which this server drops the link to the other server" },   \
     { "ready_file", SETTING_PATH, "", SETTING_TO(type, ready_file), .example = "ready",            \
-      .help = "file that gets host:port once the server accepts connections" },                    \
+      .help = "file to write host:port to once the server accepts connections" },                  \
     { "health", SETTING_ADDRESS, "", SETTING_TO(type, health), .example = health_at,               \
-      .help = "loopback address:port of /healthz, plain HTTP; empty: none" },                      \
+      .help = "loopback address:port that serves /healthz over plain HTTP; empty: none" },         \
     { "user", SETTING_TEXT, "", SETTING_TO(type, user), .arg = "NAME",                             \
-      .help = "if started as root: user to switch to once the port is bound" },                    \
+      .help = "user to switch to once the port is bound, if started as root" },                    \
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",                           \
       .help = "minimum log level" }
 /* clang-format on */

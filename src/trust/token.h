@@ -1,4 +1,4 @@
-/* token: admits one site once. It is a line of text that the operator gives to the site on a
+/* token: admits one site once. It is a printable string that the operator gives to the site over a
  * separate channel.
  *
  *     SEFL_TRY(token_new(&tk, &list->self, "hospital-7", expires, &rng));
@@ -12,10 +12,10 @@
  *
  * The seed belongs to an Ed25519 key that signs the site's request (protocol/enrol.h). No server
  * ever sees the seed, and the list stores only the hash of the public key. AS, which forwards the
- * request to CSP, cannot use CSP's token for another key. 256 random bits need no slow hash.
+ * request to CSP, cannot use CSP's token for another key. A seed of 256 bits needs no slow hash.
  *
  * Each token carries its server's two keys, so a site never receives CSP's keys through AS.
- * Threads: plain values.   Secrets: the seed, and so the text; token_clear wipes them. */
+ * Threads: plain values.   Secrets: the seed, so also the printed token; token_clear wipes t. */
 #ifndef TRUST_TOKEN_H
 #define TRUST_TOKEN_H
 
@@ -26,41 +26,41 @@
 
 enum { TOKEN_TEXT_MAX = 512 };
 
-/* For this many seconds the key that used a token may use it again, in case the answer was lost, or
- * AS failed after CSP approved. Not longer: each use issues a new certificate, and renewal is the
- * operator's decision. */
+/* For this many seconds, the key that used a token may use it again, in case the answer was lost or
+ * AS failed after CSP approved. The time is short because each use issues a new certificate, and
+ * renewal is the operator's decision. */
 enum { TOKEN_REPEAT_S = 3600 };
 
 typedef struct token {
-    trust_role role; /* of the server that made it: TRUST_AGGREGATOR or TRUST_CSP */
+    trust_role role; /* role of the server that made it: TRUST_AGGREGATOR or TRUST_CSP */
     uint8_t seed[SIGN_SEED_BYTES];
     uint8_t tls[TRUST_KEY], sign[SIGN_PUB_BYTES];
     int64_t expires;
-    char name[TRUST_NAME_MAX + 1]; /* of the site */
+    char name[TRUST_NAME_MAX + 1]; /* name of the site */
 } token;
 
-/* Draws a new seed; self: from the operator's list. */
+/* Makes a token with a new seed. self comes from the operator's list. */
 sefl_status token_new(token *out, const trust_self *self, const char *name, int64_t expires,
                       const sefl_rng *rng) SEFL_MUST_CHECK;
 void token_clear(token *t);
 
 sefl_status token_print(sefl_buf *out, const token *t) SEFL_MUST_CHECK;
-/* Ignores whitespace around the token; SEFL_EPROTO for any other text. */
+/* Parses a token and ignores white space around it; SEFL_EPROTO for anything else. */
 sefl_status token_parse(token *out, sefl_span text) SEFL_MUST_CHECK;
 
-/* Computes a token's id in a list: SHA-256("sefl token 1\n", public key). */
+/* Computes the id that a list has for a token: SHA-256("sefl token 1\n", public key). */
 void token_id(uint8_t out[TRUST_KEY], const uint8_t pub[SIGN_PUB_BYTES]);
 
-/* Adds the token to a list, as open. */
+/* Adds the token to a list, in the state TRUST_OPEN. */
 sefl_status token_list(trust *t, const token *tk, int64_t now) SEFL_MUST_CHECK;
 
 /* SEFL_OK if the token with this public key may enrol this TLS key under this name. SEFL_EAUTH with
- * the reason: unknown, for another name, expired, cancelled, used by another key. A token that the
- * same key has used stays valid for TOKEN_REPEAT_S, or until it expires if that is sooner. */
+ * the reason if it is unknown, expired, cancelled, for another name, or used by another key. A key
+ * that used it may do so again for TOKEN_REPEAT_S, or until the token expires if that is sooner. */
 sefl_status token_check(const trust *t, const uint8_t pub[SIGN_PUB_BYTES], const char *name,
                         const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
-/* After token_check: binds the token to this key. The first use shortens its lifetime; repeated
- * uses do not change it. */
+/* Call after token_check: binds the token to this key. The first use shortens the token's lifetime;
+ * later uses do not change it. */
 void token_use(trust *t, const uint8_t pub[SIGN_PUB_BYTES], const uint8_t key[TRUST_KEY],
                int64_t now);
 

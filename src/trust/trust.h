@@ -1,8 +1,8 @@
-/* trust: an operator's list of who may connect to its server: issuers, members, tokens. `sefl ca`
- * and the running server change this file, and the server picks up changes without a restart.
+/* trust: an operator's list of who may connect to its server (issuers, members, tokens). `sefl ca`
+ * and the running server change its file, and the server picks up changes without a restart.
  *
  *     trust_edit e;
- *     SEFL_TRY(trust_edit_begin(&e, "ca/trust"));         // locks out other writers and reads
+ *     SEFL_TRY(trust_edit_begin(&e, "ca/trust"));         // locks out other writers, then reads
  *     SEFL_TRY(trust_member_put(e.t, &m));
  *     SEFL_TRY(trust_edit_commit(&e));                    // durable, or the old list stays
  *     trust_edit_end(&e);                                 // in any case
@@ -10,7 +10,7 @@
  *     SEFL_TRY(trust_read(&t, "ca/trust"));               // a server's view, read-only
  *     if (trust_watch_changed(&w)) ...                    // once a second
  *
- * The file is text: one entry per line, fields separated by one blank, in this order:
+ * The file has one entry per line, with fields separated by one blank, in this order:
  *
  *     sefl trust 1
  *     change N                                              each commit adds one
@@ -20,15 +20,15 @@
  *     token ID STATE MADE EXPIRES BY NAME                   sorted by ID
  *     end HASH                                              SHA-256 of all previous lines
  *
- * Keys and ids are 64 hex digits (all 0: none): the SHA-256 of a public key (SPKI) or of a token's
- * public key (trust/token.h). Times are seconds since 1970. In text, bytes outside [A-Za-z0-9._-]
- * are %XX; empty text is "-". DER is base64. Each list has exactly one representation.
+ * Keys and ids are 64 hex digits (all 0: none): the SHA-256 of a public key (SPKI) or a token's id
+ * (trust/token.h). Times are seconds since 1970. In names, bytes outside [A-Za-z0-9._-] are written
+ * as %XX; an empty name is "-". DER is in base64. Each list has exactly one representation.
  *
- * An issuer is trusted for one role. `listed`: only members of the list may connect (the operator's
- * own CA: a certificate without enrolment is not enough). Otherwise every certificate from the
- * issuer is accepted unless revoked. If an issuer has a `unit`, exactly the certificates of this
- * organisational unit have the role ("*": all of them); SEFL's own role entry is then neither
- * required nor sufficient.
+ * An issuer is trusted for one role. If it is `listed`, only members of the list may connect (as
+ * with the operator's own CA: a certificate without enrolment is not enough). Otherwise every
+ * certificate from the issuer is accepted unless revoked. If an issuer has a `unit`, exactly the
+ * certificates with this organisational unit have the role ("*": all of them); SEFL's own role
+ * entry is then neither required nor sufficient.
  *
  * Threads: a read list may be shared (trust_hold); an edit has one owner.   Secrets: none; the list
  * of names is private (mode 0600). */
@@ -53,13 +53,13 @@ typedef enum trust_role { TRUST_CLIENT = 1, TRUST_AGGREGATOR, TRUST_CSP } trust_
 typedef enum trust_state { TRUST_ACTIVE = 1, TRUST_REVOKED } trust_state;
 typedef enum trust_token_state { TRUST_OPEN = 1, TRUST_USED, TRUST_CANCELLED } trust_token_state;
 
-/* "client", "aggregator", "csp"; NULL for anything else. */
+/* Returns "client", "aggregator" or "csp"; NULL if r is not a role. */
 const char *trust_role_name(trust_role r);
-/* 0 for anything else. */
+/* Returns the role with this name; 0 if there is none. */
 trust_role trust_role_of(const char *name);
 /* True for 1 to 64 characters of [A-Za-z0-9._-] that begin with a letter or digit. */
 bool trust_name_ok(const char *name);
-/* SEFL_EINVAL with that rule for any other name. */
+/* SEFL_EINVAL unless trust_name_ok; the message states the rule. */
 sefl_status trust_name_check(const char *name) SEFL_MUST_CHECK;
 
 typedef struct trust_self {
@@ -74,25 +74,25 @@ typedef struct trust_issuer {
     trust_role role;
     trust_state state;
     bool listed;
-    int64_t since; /* when its state changed */
+    int64_t since; /* time of the last state change */
     char unit[TRUST_NAME_MAX + 1], name[TRUST_NAME_MAX + 1];
-    sefl_span der; /* the list's memory */
+    sefl_span der; /* owned by the list */
 } trust_issuer;
 
 typedef struct trust_member {
     uint8_t key[TRUST_KEY];
     trust_role role;
     trust_state state;
-    int64_t since, until;      /* last state change; end of its newest certificate, 0: none here */
-    uint8_t issuer[TRUST_KEY]; /* zeros: not issued here (CSP approves, AS issues) */
+    int64_t since, until;      /* last state change; expiry of its newest certificate, 0: unknown */
+    uint8_t issuer[TRUST_KEY]; /* zeros: not issued here (AS issues, CSP only approves) */
     char name[TRUST_NAME_MAX + 1];
 } trust_member;
 
 typedef struct trust_token {
     uint8_t id[TRUST_KEY];
     trust_token_state state;
-    int64_t made, expires; /* once used: end of the time in which its key may repeat (token.h) */
-    uint8_t by[TRUST_KEY]; /* the key that used it */
+    int64_t made, expires; /* expires, once used: until then its key may use it again (token.h) */
+    uint8_t by[TRUST_KEY]; /* the key that used it; zeros: none yet */
     char name[TRUST_NAME_MAX + 1];
 } trust_token;
 
@@ -107,11 +107,11 @@ typedef struct trust {
     size_t issuers_room, members_room, tokens_room;
 } trust;
 
-sefl_status trust_new(trust **out) SEFL_MUST_CHECK; /* an empty list */
+sefl_status trust_new(trust **out) SEFL_MUST_CHECK; /* makes an empty list */
 trust *trust_hold(const trust *t);
 void trust_free(trust *t); /* drops one reference */
 
-/* SEFL_EPROTO with the line number if the text is not a valid list. */
+/* SEFL_EPROTO with the line number if the bytes are not a valid list. */
 sefl_status trust_parse(trust **out, sefl_span text) SEFL_MUST_CHECK;
 sefl_status trust_print(sefl_buf *out, const trust *t) SEFL_MUST_CHECK;
 sefl_status trust_read(trust **out, const char *path) SEFL_MUST_CHECK;
@@ -124,7 +124,7 @@ trust_issuer *trust_find_issuer(const trust *t, const uint8_t key[TRUST_KEY], tr
 /* Returns the number of active members in this role. */
 size_t trust_count(const trust *t, trust_role role);
 
-/* Adds a copy of the entry, DER bytes included, or replaces the entry with the same key. The
+/* Add a copy of the entry, including its DER bytes, or replace the entry with the same key. The
  * argument must not be part of the list. */
 sefl_status trust_member_put(trust *t, const trust_member *m) SEFL_MUST_CHECK;
 sefl_status trust_token_put(trust *t, const trust_token *k) SEFL_MUST_CHECK;
@@ -136,15 +136,15 @@ typedef struct trust_edit {
     trust *t;
     char *path;
     int lock;
-    bool in_force; /* the file has the new list */
+    bool in_force; /* the file contains the new list */
 } trust_edit;
 
-/* Waits up to three seconds for other writers (path.lock, flock): SEFL_ETIMEOUT. SEFL_ENOTFOUND if
- * there is no list (trust_create makes one). */
+/* Waits for other writers (flock on path.lock); SEFL_ETIMEOUT after three seconds. SEFL_ENOTFOUND
+ * if there is no list (trust_create makes one). */
 sefl_status trust_edit_begin(trust_edit *e, const char *path) SEFL_MUST_CHECK;
-/* SEFL_EINVAL, and the old list stays, if the new one could not be parsed back. After any other
- * failure in_force tells which list the file has: the last step, making it durable, may have
- * failed. */
+/* If the new list could not be parsed back, returns SEFL_EINVAL and keeps the old one. After any
+ * other failure, in_force tells which list the file contains: only the last step, making it
+ * durable, may have failed. */
 sefl_status trust_edit_commit(trust_edit *e) SEFL_MUST_CHECK;
 void trust_edit_end(trust_edit *e);
 /* Creates an empty list; SEFL_EEXIST if there is one. */
@@ -160,11 +160,11 @@ typedef struct trust_watch {
     uint64_t change; /* change number of the newest list seen */
 } trust_watch;
 
-/* True if the file has changed since the last call; also at the first call, while the file is
- * missing, and after trust_watch_failed. */
+/* True if the file has changed since the last call, at the first call, while the file is missing,
+ * and after trust_watch_failed. */
 bool trust_watch_changed(trust_watch *w);
-/* Call one of these after reading the list. trust_watch_failed makes the next trust_watch_changed
- * true and returns true for the first of consecutive failures, which deserves a log line. */
+/* Call one of these two after reading the list. trust_watch_failed makes the next call of
+ * trust_watch_changed true; it returns true for the first of consecutive failures, to be logged. */
 bool trust_watch_failed(trust_watch *w);
 /* False if this list is older than one that was in force: somebody restored an old copy, and
  * members revoked since then are active again. */

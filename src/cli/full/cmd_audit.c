@@ -133,7 +133,7 @@ const cli_command cmd_audit = {
              "the session:\n"
              "  honest    CSP garbled the noise correctly\n"
              "  cheated   CSP signed a session that its own seed does not produce\n"
-             "  nothing   the file was changed, or AS recorded a seed that it did not use\n"
+             "  nothing   no verdict: the file was changed, or AS recorded a seed it did not use\n"
              "It exits with 0 for honest and with 1 otherwise. If CSP leaves noise out of one "
              "session, the audit catches it with probability 1/8.",
     .example = "sefl audit sample.bin --sample\n"

@@ -102,8 +102,7 @@ static sefl_status give_and_commit(wish *w, sefl_span bytes, mode_t mode)
         return st;
     if (w->out)
         (void)unlink(w->out);
-    return given && !w->out ? sefl_fail_at(st, "discard what was printed: it is worth nothing")
-                            : st;
+    return given && !w->out ? sefl_fail_at(st, "discard what was printed: it is not valid") : st;
 }
 
 /* A certificate never outlives its CA: reports one that is valid for fewer days than requested. */
@@ -467,23 +466,23 @@ static void finish(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "name", SETTING_TEXT, "", TO(name),
-      .help = "Name of the organisation (new), the server (server) or the site" },
+      .help = "Name of the organisation (for new), of the server (for server) or of the site" },
     { "key", SETTING_TEXT, "", TO(key), .arg = "HEX",
-      .help = "Key of a member: at least its first 8 hex digits" },
+      .help = "Key of a member: its first 8 or more hex digits" },
     { "issuer", SETTING_TEXT, "", TO(issuer), .arg = "HEX",
-      .help = "A CA in the list: at least the first 8 hex digits of its key" },
+      .help = "A CA in the list: the first 8 or more hex digits of its key" },
     { "token", SETTING_TEXT, "", TO(token), .arg = "HEX",
-      .help = "An unused token: at least the first 8 hex digits of its id" },
+      .help = "An unused token: the first 8 or more hex digits of its id" },
     { "server", SETTING_PATH, "", TO(server), .help = "The server's own certificate" },
     { "role", SETTING_WORD, "", "client aggregator csp", TO(role_word),
       .help = "Role of the certificate; with --issuer, the role to revoke or restore" },
     { "hosts", SETTING_TEXT, "", TO(hosts), .arg = "H1,H2",
       .help = "Host names and addresses of the server; default for renew: the old ones" },
     { "days", SETTING_U64, "0", TO(days), .min = 1, .max = 36500,
-      .help = "Days that the certificate is valid" },
+      .help = "Number of days for which the certificate is valid" },
     { "hours", SETTING_U64, "0", TO(hours), .min = 1, .max = 8760,
-      .help = "Hours that the token is valid; default 48" },
-    { "cert", SETTING_PATH, "", TO(cert_file), .help = "Certificate of the other CA" },
+      .help = "Number of hours for which the token is valid; default 48" },
+    { "cert", SETTING_PATH, "", TO(cert_file), .help = "Certificate of the CA to trust" },
     { "unit", SETTING_TEXT, "", TO(unit),
       .help = "Accept only certificates of this organisational unit ('*': any unit); they do not "
               "need the role's OU" },
@@ -491,7 +490,7 @@ static const setting_def options[] = {
       .help = "Allow a second CA for the role, or FOLDER's own CA" },
     { "csr", SETTING_PATH, "", TO(csr), .help = "Certificate request of a site that you trust" },
     { "out", SETTING_PATH, "", TO(out),
-      .help = "Where to write the result; default: standard output, for server: FOLDER/server" },
+      .help = "Where to write the result; default: standard output (server: FOLDER/server)" },
     OPTION_JSON(wish),
     { 0 },
 };
@@ -500,8 +499,8 @@ static const setting_def options[] = {
 #define AT     offsetof(wish, folder)
 static const cli_action actions[] = {
     { "new", FOLDER,
-      "Creates a CA, a signing key and an empty trust list. FOLDER must be empty, and stays empty "
-      "if this fails.",
+      "Creates a CA, a signing key and an empty trust list. FOLDER must be empty or absent; if "
+      "the command fails, it leaves nothing there.",
       "name", "days", AT, do_new },
     { "server", FOLDER, "Creates the server's key and certificate.", "role name hosts", "days out",
       AT, do_server },
@@ -509,23 +508,23 @@ static const cli_action actions[] = {
       "Creates a token that lets one site enrol once. The site needs a token from each server for "
       "'sefl enroll'.",
       "name", "hours out", AT, do_token },
-    { "list", FOLDER, "Prints issuers, members and tokens.", NULL, "json", AT, do_list },
+    { "list", FOLDER, "Prints the issuers, members and tokens.", NULL, "json", AT, do_list },
     { "revoke", FOLDER,
-      "Revokes a member, a CA (for all its roles or one) or a token. A running server closes open "
-      "connections within a second.",
+      "Revokes a member, a CA (in one role or in all of them) or a token. A running server closes "
+      "the affected connections within a second.",
       NULL, "name key issuer token role", AT, do_revoke },
     { "restore", FOLDER, "Undoes a revocation; the member keeps its key.", NULL,
       "name key issuer role", AT, do_restore },
     { "renew", FOLDER,
-      "Issues a new certificate for the same key of a site or, with --server, of the server "
-      "itself. The old one stays valid until it expires.",
+      "Issues a new certificate for a site's existing key or, with --server, for the server's own "
+      "key. The old certificate stays valid until it expires.",
       NULL, "name key server hosts days out", AT, do_renew },
     { "trust-issuer", FOLDER, "Accepts certificates from another CA for one role.", "cert role",
       "unit also", AT, do_trust },
     { "sign", FOLDER, "Signs a site's certificate request.", "csr name", "days out", AT, do_sign },
     { "export", FOLDER,
-      "Writes what the other parties need, the CA certificate and the public signing key, into a "
-      "new folder and prints the digits that they compare.",
+      "Writes the CA certificate and the public signing key, which the other parties need, into a "
+      "folder, and prints the digits to compare.",
       "out", "", AT, do_export },
     { 0 },
 };

@@ -75,7 +75,7 @@ static int run(void *self)
 
 static const setting_def options[] = {
     DAEMON_CONFIG,
-    { "once", SETTING_FLAG, SETTING_TO(session, once), .help = "Stop after one round" },
+    { "once", SETTING_FLAG, SETTING_TO(session, once), .help = "Exit after one round" },
     { 0 },
 };
 
@@ -86,7 +86,7 @@ const cli_command cmd_client = {
         "Fetches the task and checks both servers' signatures and the owner's policy. In each "
         "round it trains on the text, encrypts and signs the model update, and uploads it. Nothing "
         "else derived from the text leaves the machine. Then it asks for proof that the upload was "
-        "counted; it stops after three consecutive uploads that were not. It exits with 0 when the "
+        "counted; it stops after three rounds in a row without proof. It exits with 0 when the "
         "task is over, and with 1 and a reason when it cannot take part. SIGTERM stops it cleanly; "
         "a restart resumes the task. SIGHUP reloads the policy, the certificates and the log "
         "level. Every setting of the file is also an option.",

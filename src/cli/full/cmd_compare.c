@@ -117,7 +117,7 @@ static const setting_def options[] = {
 const cli_command cmd_compare = {
     .name = "compare",
     .summary = "show runs side by side: perplexity, epsilon, seconds, bytes",
-    .about = "RUN is a run folder of 'sefl simulate', finished or not, such as runs/NAME.",
+    .about = "RUN is a folder from 'sefl simulate', such as runs/NAME. The run may be unfinished.",
     .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
                "  sefl compare runs/experiment",
     CLI_OPTIONS(wish),

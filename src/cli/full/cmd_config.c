@@ -157,9 +157,9 @@ const cli_command cmd_config = {
     .actions =
         (const cli_action[]){
             { "check", "FILE", "a settings file",
-              "Checks what the command checks when it starts: keys and values (with line and "
-              "column), the files that they name, certificates, keys and the task. Exits with 1 if "
-              "something is wrong.",
+              "Makes the checks that the command makes when it starts: settings (errors give line "
+              "and column), the files they name, certificates, keys and the task. Exits with 1 if "
+              "a check fails.",
               .arg_at = offsetof(wish, file), .run = check },
             { "keys", .about = "Lists every key with its default, values and meaning.",
               .run = keys },

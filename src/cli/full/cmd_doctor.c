@@ -241,11 +241,12 @@ static const setting_def options[] = {
 
 const cli_command cmd_doctor = {
     .name = "doctor",
-    .summary = "check this machine, and a role's settings with all that they name",
-    .about = "Checks processor, libraries, randomness, limits, clock and disk. With a settings "
-             "file it also checks settings, files, certificates (key, role, expiry, issuer), the "
-             "task, port and peers. Each line is ok, warn or fail, with a remedy; exits with 1 if "
-             "something fails. It changes nothing.",
+    .summary = "check this machine, and a settings file with all the files it names",
+    .about = "Checks the processor, libraries, randomness, limits, clock and disk. With --config, "
+             "it also checks the settings, the files and certificates they name (key, role, "
+             "expiry, issuer), the task, the port and the peers. Each line says ok, warn or fail, "
+             "with a "
+             "remedy. The command changes nothing, and exits with 1 if a check fails.",
     .example = "sefl doctor",
     CLI_OPTIONS(wish),
     CLI_RUN(run, NULL, NULL, 0),

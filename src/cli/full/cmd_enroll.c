@@ -105,7 +105,7 @@ static const setting_def options[] = {
       .help = "Token from CSP; @FILE reads it from a file" },
     { "proxy", SETTING_TEXT, "", TO(c.proxy), .arg = "URL",
       .help = "HTTP CONNECT proxy, or none; default: the environment variable https_proxy" },
-    { "csr-only", SETTING_FLAG, TO(csr_only), .help = "Write only the key and csr.pem" },
+    { "csr-only", SETTING_FLAG, TO(csr_only), .help = "Write only a key and csr.pem, the request" },
     { "name", SETTING_TEXT, "", TO(name), .help = "Name of the site in the request" },
     { "cert", SETTING_PATH, "", TO(c.cert),
       .help = "Certificate from 'sefl ca sign' or 'sefl ca renew'" },
@@ -161,11 +161,12 @@ const cli_command cmd_enroll = {
     .name = "enroll",
     .summary = "join a federation: get a key, a certificate and the servers' keys",
     .about = "Creates FOLDER with a private key that never leaves it, requests a certificate from "
-             "the aggregation server, and writes client.yml and a cautious policy.yml. It needs a "
-             "token from each operator ('sefl ca token'). Each operator gives its token to the "
-             "site directly: CSP's key comes with CSP's token, never through the aggregation "
-             "server. The command prints both servers' signing keys for comparison. If a server "
-             "does not answer, run it again within the hour; the key stays the same.",
+             "the aggregation server, and writes client.yml and a cautious policy.yml. Each "
+             "operator gives the site a token ('sefl ca token') directly: CSP's token carries "
+             "CSP's key, so it must never pass through the aggregation server. The command prints "
+             "both servers' signing keys; compare them with the digits that the operators gave "
+             "you. If a server does not answer, run the command again within the hour; the key "
+             "stays the same.",
     .notes = "With files instead of tokens:\n"
              "  enroll FOLDER --csr-only --name SITE\n"
              "  (both operators run 'sefl ca sign')\n"

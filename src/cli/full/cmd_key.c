@@ -338,12 +338,12 @@ static sefl_status new_sign_key(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "PREFIX",
-      .help = "Where to write PREFIX.key and PREFIX.pub; for a folder, csp.key in it" },
+      .help = "Write PREFIX.key and any public half to PREFIX.pub; a folder gets csp.key" },
     { "scheme", SETTING_WORD, "pad", "pad paillier", TO(scheme), .help = "Scheme of the task" },
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
       .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },
     { "memory", SETTING_U64, "256", TO(mib), .min = 64, .max = SEALED_KIB_MAX / 1024, .arg = "MIB",
-      .help = "Memory needed to unlock the key, in MiB" },
+      .help = "Memory that unlocking the key takes, in MiB" },
     { "pub", SETTING_PATH, "", TO(pub),
       .help = "Public key to compare with; default: the one next to SECRET" },
     { "passphrase-file", SETTING_PATH, "", TO(unlock.passphrase_file),
@@ -360,8 +360,8 @@ static const cli_action actions[] = {
     { "new", NULL, NULL,
       "Creates CSP's secret key and locks it. For the scheme pad it is the root from which CSP "
       "derives a key for each round; losing it costs the current round. For the scheme paillier it "
-      "is a key pair for one task, and CSP refuses a pair that served another task. Do not copy a "
-      "pair: losing it costs the task, but a thief can decrypt the task's uploads.",
+      "is a key pair for one task; CSP refuses a pair that has served another task. Do not copy "
+      "a pair: a lost one costs the task, but a stolen copy can decrypt all its uploads.",
       "out", "scheme bits memory passphrase-file key-file force json", 0, new_key },
     { "show", "FILE", "a key file", "Describes a public or secret key file without unlocking it.",
       NULL, "json", AT, show_key },

@@ -135,11 +135,11 @@ static sefl_status work(void *self)
 static const setting_def options[] = {
     EXPERIMENT_OPTIONS,
     { "quick", SETTING_FLAG, SETTING_TO(session, quick),
-      .help = "Measure this machine for about 2 seconds, not 10" },
+      .help = "Measure this machine for about 2 seconds instead of 10" },
     { "rates", SETTING_PATH, "", SETTING_TO(session, rates),
       .help = "Use the rates that --save-rates wrote instead of measuring" },
     { "save-rates", SETTING_PATH, "", SETTING_TO(session, save),
-      .help = "Write this machine's measured rates for this model" },
+      .help = "Write the rates measured for this machine and model to FILE" },
     OPTION_JSON(session),
     { 0 },
 };
@@ -147,8 +147,8 @@ static const setting_def options[] = {
 const cli_command cmd_plan = {
     .name = "plan",
     .summary = "predict the cost and the privacy of an experiment before it runs",
-    .about = "Prints bytes, seconds by part, memory, noise-to-signal ratio and epsilon of the "
-             "whole run, and suggests changes. It plans every run of a sweep and writes no files.",
+    .about = "Prints the bytes, seconds by part, memory, noise-to-signal ratio and epsilon of the "
+             "whole run, and suggests changes. It plans every run of a sweep and starts none.",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
     EXPERIMENT_COMMAND(session, .work = work),
 };

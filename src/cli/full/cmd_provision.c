@@ -87,9 +87,9 @@ static const setting_def options[] = {
     { "words", SETTING_U64, "2000", TO(words), .min = 100, .max = 10000000,
       .help = "Tokens of generated text for each client" },
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",
-      .help =
-          "Split this text among the clients instead: a folder with train.txt and valid.txt, or a "
-          "file. The validation text becomes public, and its words become the vocabulary" },
+      .help = "Text to split among the clients instead of generated text: a folder with train.txt "
+              "and valid.txt, or a file. The validation text becomes public, and its words become "
+              "the vocabulary" },
     { "vocab", SETTING_PATH, "", TO(vocab), .help = "Public word list" },
     { "seed", SETTING_U64, "1", TO(seed),
       .help = "Seed of the text, its split and the initial model; it is public, and no key depends "

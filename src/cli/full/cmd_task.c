@@ -329,7 +329,7 @@ static sefl_status task_check(void *options)
 
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
-    { "out", SETTING_PATH, "", TO(out), .help = "File to write" },
+    { "out", SETTING_PATH, "", TO(out), .help = "File to write the task to" },
     OPTION_SET,
     { "config", SETTING_PATH, "", TO(config),
       .help = "Read settings from a YAML file; --set and --set-file override them" },
@@ -345,7 +345,7 @@ static const setting_def options[] = {
     { "key", SETTING_PATH, "", TO(key),
       .help = "new: CSP's public Paillier key, for the scheme paillier; sign: the server's secret "
               "signing key" },
-    { "as", SETTING_WORD, "", "aggregator csp", TO(as), .help = "The server that signs" },
+    { "as", SETTING_WORD, "", "aggregator csp", TO(as), .help = "Role of the server that signs" },
     { "explain", SETTING_FLAG, TO(explain), .help = "Explain in plain words who can learn what" },
     OPTION_FORCE(wish),
     OPTION_JSON(wish),
@@ -361,8 +361,8 @@ static const cli_action actions[] = {
       "Adds a server's signature to TASK, which is unsigned or signed by the other server.",
       "out key as", "force", AT, task_sign },
     { "show", TASK_ARG, "Prints the terms of the task.", NULL, "explain json", AT, task_show },
-    { "check", TASK_ARG, "Verifies both signatures with these keys.", "aggregator-key csp-key", "",
-      AT, task_check },
+    { "check", TASK_ARG, "Verifies both servers' signatures.", "aggregator-key csp-key", "", AT,
+      task_check },
     { 0 },
 };
 

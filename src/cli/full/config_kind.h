@@ -1,11 +1,11 @@
 /* config_kind: the kinds of settings files, each with its schema table and its own check.
  *
  *     const config_kind *k = config_kind_of("fed/csp/csp.yml");  // or config_kind_find("csp")
- *     SEFL_TRY(config_kind_read(k, &s, path));                   // checks each key by the schema
+ *     SEFL_TRY(config_kind_read(k, &s, path));                   // checks each key with the schema
  *     SEFL_TRY(config_kind_check(k, &s, path));                  // checks that they fit together
  *     SEFL_TRY(config_kind_write(&out, k));                      // a new file with every key
  *
- * Threads: values.   Secrets: none. */
+ * Threads: any; the kinds are constants.   Secrets: none. */
 #ifndef CLI_FULL_CONFIG_KIND_H
 #define CLI_FULL_CONFIG_KIND_H
 
@@ -18,7 +18,7 @@ typedef struct config_kind {
     const char *about;  /* description in one line */
     const char *active; /* keys that a new file sets (example.h), besides those without a default */
     const setting_def *schema;               /* NULL: experiment_schema() */
-    sefl_status (*check)(const settings *s); /* rules across keys, as the run checks them */
+    sefl_status (*check)(const settings *s); /* checks rules across keys, as the run does */
 } config_kind;
 
 #define CONFIG_KIND_WORDS "experiment aggregator csp client policy task"
@@ -37,18 +37,18 @@ const config_kind *config_kind_find(const char *name); /* NULL: unknown name */
 /* Returns the kind whose usual file name the path ends with, or the first kind. */
 const config_kind *config_kind_of(const char *path);
 
-/* After a failure: adds to the message that the kind is a guess, if the file name does not tell it.
+/* After a failure: if the file name does not tell the kind, adds to the message that it is a guess.
  * Returns st. */
 sefl_status config_kind_guessed(sefl_status st, const char *path);
 
-/* After a failure to read a file with this schema: adds to the message that the file name belongs
- * to another kind, if it does. Returns st. */
+/* After a failure to read a file with this schema: if the file name belongs to another kind, adds
+ * that to the message. Returns st. */
 sefl_status config_kind_other(sefl_status st, const char *path, const setting_def *schema);
 
-/* Reads the file. SEFL_EINVAL with file, line and column. Initialises s; the caller clears it even
- * after a failure. */
+/* Reads the file; SEFL_EINVAL with the file, line and column of an error. Initialises s; the caller
+ * clears it even after a failure. */
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path) SEFL_MUST_CHECK;
-/* Checks the rules across keys; the message has line and column of the key that it names. */
+/* Checks the rules across keys; the message has the line and column of the key it names. */
 sefl_status config_kind_check(const config_kind *k, const settings *s,
                               const char *path) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* confine: a long-running role drops privileges, so that a bug in it does less harm.
+/* confine: drops the privileges of a long-running role, so that a bug in it does less harm.
  *
  *     confine_start();                                    // first: no core dump, no debugger
  *     SEFL_TRY(confine_user("sefl"));                     // after binding the port, before files
@@ -7,7 +7,7 @@
  * other processes of the same user cannot read this one's memory) and sets no_new_privs.
  * confine_user switches from root to this user and its groups for good. A process that does not run
  * as root may only name its own user. NULL or "": no change.
- * Threads: it affects the whole process.   Secrets: none. */
+ * Threads: the calls affect the whole process.   Secrets: none. */
 #ifndef CLI_FULL_CONFINE_H
 #define CLI_FULL_CONFINE_H
 
@@ -24,14 +24,14 @@ void confine_warn(sefl_log *log, const char *user);
  * group bits only reflect an ACL for the service's user. mode (may be NULL) receives the mode
  * bits. */
 bool confine_others_read(const char *path, unsigned *mode);
-/* Warns if other users can read a private key. NULL: nothing to check. */
+/* Warns if other users can read a private key. Does nothing if path is NULL. */
 void confine_key(sefl_log *log, const char *path);
-/* The same for a settings file that contains a proxy password: http://user:password@host. */
+/* Warns so about a settings file with a proxy password: http://user:password@host. */
 void confine_proxy(sefl_log *log, const char *proxy, const char *path);
 /* Applies the setting memory_lock. "required": keys must be locked in memory; the function locks as
- * much as a server needs once, so that a limit that is too low fails here and not in a later round.
- * "try": only warns. Measured need: 76 kB with a 4096-bit key, and a page for each of four
- * stores. */
+ * much as a server needs once, so that too low a limit fails here and not in a later round. "try":
+ * it only warns. A server was measured to need 76 kB with a 4096-bit key, plus a page for each of
+ * four stores. */
 enum { CONFINE_LOCKED_BYTES = 96 << 10 };
 sefl_status confine_memory(sefl_log *log, const char *memory_lock) SEFL_MUST_CHECK;
 /* Raises the limit on open files; warns if the system does not allow it. */

@@ -1,9 +1,9 @@
 /* daemon: what the long-running roles (aggregator, csp, client) have in common on the command line.
  *
  * Settings come from a YAML file, and options of the same names override it (tls.cert is
- * --tls-cert, sign_key is --sign-key). Relative paths in the file start from its folder, in options
- * from the working folder. SIGTERM and SIGINT stop the role cleanly; SIGHUP reloads the log level
- * and calls `reload`.
+ * --tls-cert, sign_key is --sign-key). Relative paths in the file start from its folder; those in
+ * options start from the working folder. SIGTERM and SIGINT stop the role cleanly; SIGHUP reloads
+ * the log level and calls `reload`.
  *
  *     typedef struct session { daemon d; csp_settings cfg; } session;    // the daemon comes first
  *     DAEMON_CALLS(csp_role)
@@ -54,7 +54,7 @@ typedef struct daemon {
     sefl_log log;
     log_level least; /* minimum log level unless `log` is set */
     sefl_clock wall;
-    const char *user;     /* to switch to once the port is bound; NULL: none */
+    const char *user;     /* user to switch to once the port is bound; NULL: none */
     _Atomic(void *) role; /* NULL: not started yet */
     atomic_bool ended;
 } daemon;
@@ -66,7 +66,7 @@ typedef struct daemon {
                                     .help = "Settings file; options override it" \
     }
 
-extern const setting_def daemon_options[]; /* that option alone */
+extern const setting_def daemon_options[]; /* DAEMON_CONFIG alone */
 
 /* The part of a cli_command that all daemons share; needs `run` and the struct `session`. */
 #define DAEMON_COMMAND(its_schema, its_options)                                                   \
@@ -84,7 +84,7 @@ int daemon_run(void *self, const cli_command *c, daemon_start *start, const daem
  * to switch to, and warns if it runs as root or if others can read its keys (confine.h). */
 sefl_status daemon_confine(daemon *d, const settings *set) SEFL_MUST_CHECK;
 
-/* The roles call this once their port is bound: switches to the configured user. */
+/* Switches to the configured user. The roles call it once their port is bound. */
 sefl_status daemon_bound(void *self) SEFL_MUST_CHECK;
 
 #endif

@@ -1,9 +1,9 @@
 /* demo_fed: runs a whole secure federation on this machine and prints its result.
  *
- * Provisions a federation in `out`, starts CSP, AS and each client as a separate process (mutual
- * TLS, full-size keys), kills some clients during a round, restarts them in the next, waits for the
- * end of the task, trains the same model with plain FedAvg for comparison, and prints the result,
- * its cost and the privacy claim: `none`, or the true epsilon.
+ * The demo provisions a federation in `out` and starts CSP, AS and each client as a separate
+ * process (mutual TLS, full-size keys). It kills some clients during a round, restarts them in the
+ * next, and waits for the end of the task. Then it trains the same model with plain FedAvg and
+ * prints both results, the cost and the privacy claim: `none`, or the true epsilon.
  *
  *     out/demo.txt            marks a demo folder: another demo may replace it
  *     out/federation/...      the folder of `sefl provision`, with the files that the roles write
@@ -32,8 +32,8 @@ typedef struct demo {
     uint32_t rounds;    /* 2 or more */
     uint32_t words;     /* tokens per client */
     uint32_t values;    /* sum: numbers in each vector */
-    bool sum;           /* run demo_sum.h instead */
-    bool json;          /* print one object instead of progress and table */
+    bool sum;           /* runs demo_sum.h instead */
+    bool json;          /* prints one object instead of progress and a table */
 } demo;
 
 sefl_status demo_fed_run(const demo *d) SEFL_MUST_CHECK;

@@ -1,9 +1,9 @@
-/* demo_sum: one complete secure sum: clients encrypt, AS adds and masks, CSP decrypts the masked
- * sum, both servers add joint noise, and only AS learns the noisy sum. The servers are those of the
- * simulator: the real protocol with full-size keys, each server on its own thread. The demo prints
- * the noisy sum next to the plain sum.
+/* demo_sum: runs one complete secure sum. Clients encrypt, AS adds and masks, CSP decrypts the
+ * masked sum, both servers add joint noise, and only AS learns the noisy sum. The simulator's
+ * servers run the real protocol with full-size keys, each on its own thread. The demo prints the
+ * noisy sum next to the plain sum.
  *
- * SEFL_ECRYPTO if the final check fails: the error must have the claimed standard deviation. */
+ * SEFL_ECRYPTO if the error does not have the claimed standard deviation (the final check). */
 #ifndef CLI_FULL_DEMO_SUM_H
 #define CLI_FULL_DEMO_SUM_H
 

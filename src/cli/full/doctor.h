@@ -5,9 +5,9 @@
  *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
  *     settings_clear(&d.set);
  *
- * Every check adds a line: ok, warn (it works, but ...) or fail (it will not work), the finding,
- * and a remedy for the last two. The doctor changes nothing. It binds a port for a moment to check
- * that it is free, and connects to each peer once without sending anything.
+ * Every check adds a line: ok, warn (it works, but ...) or fail (it will not work), then the
+ * finding and, unless it is ok, a remedy. The doctor changes nothing. It binds a port for a moment
+ * to check that it is free, and connects to each peer once without sending anything.
  * Threads: one owner.   Secrets: it reads the TLS key and the signing key to check that they
  * match. */
 #ifndef CLI_FULL_DOCTOR_H
@@ -25,26 +25,26 @@ typedef struct doctor_line {
 } doctor_line;
 
 typedef struct doctor {
-    const config_kind *k; /* kind of the file; NULL: by its name */
+    const config_kind *k; /* kind of the file; NULL: the file's name tells it */
     settings set;         /* settings in the file */
     doctor_line at[DOCTOR_MAX];
-    size_t n, count[3]; /* number of lines; number per status */
+    size_t n, count[3]; /* number of lines, in total and per status */
 } doctor;
 
-/* Adds a line. remedy is dropped if the status is DOCTOR_OK. */
+/* Adds a line. A remedy is ignored if the status is DOCTOR_OK. */
 void doctor_add(doctor *d, doctor_status status, const char *name, const char *remedy,
                 const char *fmt, ...) SEFL_PRINTF(5, 6);
 #define doctor_ok(d, name, ...) doctor_add(d, DOCTOR_OK, name, "", __VA_ARGS__)
 
 /* Adds the versions of the libraries. */
 void doctor_libraries(doctor *d);
-/* Checks that the address is free to listen on. bad: the status if it is not. */
+/* Checks that the address is free to listen on. If it is not, the line has the status `bad`. */
 void doctor_port(doctor *d, const char *name, const char *address, doctor_status bad,
                  const char *remedy);
 /* Checks what the role reads when it starts: settings, files, certificate, task. False if the
  * settings are wrong. The caller clears d->set either way. */
 bool doctor_settings(doctor *d, const char *path);
-/* Runs doctor_settings, then checks memory, port and peers. */
+/* Runs doctor_settings, then checks the memory, the port and the peers. */
 void doctor_config(doctor *d, const char *path);
 
 #endif

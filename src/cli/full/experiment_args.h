@@ -7,7 +7,7 @@
 
 typedef struct experiment_args {
     const char *file;
-    settings flags; /* settings of --set, --set-file and shortcuts */
+    settings flags; /* settings from --set, --set-file and shortcuts */
     settings set;   /* the file, overridden by the flags */
     size_t runs;    /* number of runs in the sweep */
 } experiment_args;
@@ -21,7 +21,7 @@ typedef struct experiment_args {
       SETTING_TO(experiment_args, file),                                                      \
       .help = "Experiment file; 'sefl init' writes one, docs/SIMULATION.md lists the keys" }, \
         OPTION_SET
-/* The part of a cli_command that both share; `call` is .run = ... or .work = ... */
+/* The part of a cli_command that both commands share; `call` is .run = ... or .work = ... */
 /* clang-format off */
 #define EXPERIMENT_COMMAND(type, call)                                                       \
     CLI_OPTIONS(type), CLI_SETTINGS(experiment_args, flags), CLI_ONLY(NULL, NULL, 0,         \
@@ -35,7 +35,7 @@ extern const cli_shortcut experiment_shortcuts[];
 sefl_status experiment_args_read(const cli_action *a, void *args) SEFL_MUST_CHECK;
 void experiment_args_clear(void *args);
 
-/* Calls fn for each run of the sweep, with its settings and the experiment built from them. */
+/* Calls fn for each run of the sweep, with that run's settings and its experiment. */
 typedef sefl_status experiment_fn(void *ctx, settings *one, experiment *e);
 sefl_status experiment_args_each(const experiment_args *a, experiment_fn *fn,
                                  void *ctx) SEFL_MUST_CHECK;

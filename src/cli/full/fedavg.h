@@ -1,14 +1,14 @@
-/* fedavg: plain federated averaging of a task on the clients' text, in this process: no encryption,
- * clipping, quantising, noise or dropouts. The demo compares the protected run with it.
+/* fedavg: runs a task as plain federated averaging on the clients' text, in this process, without
+ * encryption, clipping, quantising, noise or dropouts. The demo compares the protected run with it.
  *
  *     fedavg_config c = { .folder = "fed", .task = &task, .clients = 8 };
  *     SEFL_TRY(fedavg_run(&result, &c, &progress));
  *
  * `sefl provision` made the folder: it holds the vocabulary, the initial model and every client's
- * text. Training and averaging are those of the simulator's `protection: none` (simulate/work.h).
+ * text. Training and averaging work as in the simulator's `protection: none` (simulate/work.h).
  * The result does not depend on the number of threads.
- * Threads: one call at a time; uses its own pool.   Secrets: the clients' text, on a machine that
- * has all of it. */
+ * Threads: one call at a time; uses its own pool.   Secrets: the clients' text, all of which is on
+ * this machine. */
 #ifndef CLI_FULL_FEDAVG_H
 #define CLI_FULL_FEDAVG_H
 

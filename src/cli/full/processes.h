@@ -1,4 +1,4 @@
-/* processes: child processes that run this program; the command that starts them also ends them.
+/* processes: starts child processes that run this program, and ends them again.
  *
  *     processes f;
  *     SEFL_TRY(processes_init(&f, "runs/demo/log"));
@@ -43,9 +43,9 @@ sefl_status processes_init(processes *f, const char *log_folder) SEFL_MUST_CHECK
 sefl_status processes_start(processes *f, const char *name,
                             const char *const *arguments) SEFL_MUST_CHECK;
 
-/* Notes which processes have ended. */
+/* Updates `ended` and `rc` of each process. */
 void processes_look(processes *f);
-/* Returns NULL if no process of this name was started. */
+/* Returns the process with this name; NULL if none was started. */
 process *processes_find(processes *f, const char *name);
 /* True if every process has ended; calls processes_look. */
 bool processes_all_ended(processes *f);

@@ -1,4 +1,4 @@
-/* signals: handles SIGTERM, SIGINT and SIGHUP of a long-running role in a thread, so that the
+/* signals: handles SIGTERM, SIGINT and SIGHUP for a long-running role in a thread, so that the
  * handler may lock, allocate and print.
  *
  *     SEFL_TRY(signals_start(&s, on_signal, me));

@@ -1,6 +1,6 @@
 /* unlock: reads the passphrase or key file that unlocks a key, from a file or the terminal.
  *
- *     cli_unlock u = { .passphrase_file = F };                  // or .key_file, or neither: asks
+ *     cli_unlock u = { .passphrase_file = F };                  // or .key_file; neither: it asks
  *     SEFL_TRY(cli_unlock_get(&u, SEALED_BY_PASSPHRASE));
  *     ... u.lock ...
  * done:
@@ -17,14 +17,14 @@
 
 typedef struct cli_unlock {
     const char *passphrase_file, *key_file; /* at most one; NULL: not given */
-    bool creating;                          /* ask twice and refuse a short passphrase */
+    bool creating;                          /* asks twice and refuses a short passphrase */
 
     sealed_lock lock; /* filled by cli_unlock_get */
     uint8_t *mem;
 } cli_unlock;
 
-/* Fills u->lock. `by` is what locks the key file (ignored when creating). SEFL_EINVAL if the caller
- * gives the other kind of secret, or if there is no terminal. */
+/* Fills u->lock. `by` tells what locks the key file (ignored when creating). SEFL_EINVAL if the
+ * caller gives the other kind of secret, or gives none and there is no terminal. */
 sefl_status cli_unlock_get(cli_unlock *u, sealed_by by) SEFL_MUST_CHECK;
 
 void cli_unlock_clear(cli_unlock *u);

@@ -1,9 +1,9 @@
-/* ahe: additively homomorphic encryption of long integer vectors: one interface, two schemes.
+/* ahe: additively homomorphic encryption of long integer vectors. One interface, two schemes.
  *
  * A client encrypts its vector once. AS adds the uploads that arrived, and its own mask. CSP
  * decrypts the masked sum and nothing else. A scheme is a const table of functions, `ahe_pad` or
  * `ahe_paillier`; callers hold an ahe_params and need not know which. With `paillier` CSP holds a
- * secret key; with `pad` each upload has a seed, which reaches CSP sealed (protocol/head.h).
+ * secret key; with `pad` each upload has a seed, which its client seals to CSP (protocol/head.h).
  *
  * A vector travels as *units*: a unit is one ciphertext (paillier) or one row of numbers (pad) and
  * holds `unit_values` numbers; zeros fill the last unit. Units are streamed, so memory does not
@@ -23,8 +23,8 @@
  *
  * Secret: values, coins, secret key, mask and its seed, plain units. Public: public key,
  * ciphertexts, contexts, all lengths. See docs/THREATS.md for what is not constant-time.
- * Threads: enc and params may be shared once made. Uploads, sums and decryptors have one owner; they
- * split their work over the pool in a way that does not depend on its size. */
+ * Threads: enc and params may be shared once made. Uploads, sums and decryptors have one owner;
+ * they split their work over the pool in a way that does not depend on its size. */
 #ifndef CRYPTO_AHE_AHE_H
 #define CRYPTO_AHE_AHE_H
 
@@ -41,23 +41,23 @@
 
 enum { AHE_CONTEXT_BYTES = 32, AHE_SEED_BYTES = 32 };
 
-/* Keys of paillier; NULL for pad. */
+/* Paillier keys; NULL in scheme pad. */
 typedef struct paillier_pub ahe_pub;
 typedef struct paillier_sec ahe_sec;
 
 typedef struct ahe_scheme ahe_scheme;
 
-/* Parameters that all parties of a task share. ahe_params_init fills them; then they are read-only. */
+/* The parameters that all parties of a task share; read-only after ahe_params_init. */
 typedef struct ahe_params {
     const ahe_scheme *scheme;
-    pack pack;     /* slot width, digits, bounds: see pack.h */
+    pack pack;     /* slot width, digits and bounds: see pack.h */
     size_t values; /* numbers in one update */
 
     /* derived */
     size_t unit_values; /* numbers in one unit */
     size_t units;       /* ceil(values / unit_values) */
-    size_t unit_bytes;  /* one unit of an update, or of the masked sum that AS sends to CSP */
-    size_t plain_bytes; /* one plain unit: masked or mask, little-endian, fixed length */
+    size_t unit_bytes;  /* size of a unit of an update, or of the masked sum that AS sends to CSP */
+    size_t plain_bytes; /* size of a plain unit (masked values, or a mask), little-endian */
 } ahe_params;
 
 /* pad: everything that CSP needs to decrypt one upload. Secret. */
@@ -81,12 +81,12 @@ typedef struct ahe_sum { /* a running sum of updates */
     const ahe_params *p;
     uint64_t *have; /* bit u: unit u of the body being added is in the sum */
     size_t have_units;
-    size_t taken; /* units already subtracted of the body being removed; 0: no body is */
+    size_t taken; /* units already subtracted from the sum, of the body being removed; 0: no body */
     uint32_t clients;
     bool closed, broken;
 } ahe_sum;
 
-typedef struct ahe_dec { /* a secret key at work on one masked sum */
+typedef struct ahe_dec { /* the decryption of one masked sum */
     const ahe_params *p;
     uint32_t clients; /* pad: number of seeds added */
     bool started;
@@ -97,8 +97,8 @@ struct ahe_scheme {
 
     sefl_status (*params)(ahe_params *p, const ahe_pub *pub);
 
-    /* init gets zero-filled memory of *_bytes; clear, which may be NULL, is called even if init
-     * fails, and does not free the object */
+    /* Each init gets *_bytes of zeroed memory. Each clear (may be NULL) is called even if init
+     * failed, and does not free the object. */
     size_t enc_bytes, upload_bytes, sum_bytes, dec_bytes;
 
     sefl_status (*enc_init)(ahe_enc *e, const ahe_pub *pub, pool *pool,
@@ -107,17 +107,17 @@ struct ahe_scheme {
 
     sefl_status (*upload_init)(ahe_upload *u, const ahe_enc *e,
                                const uint8_t context[AHE_CONTEXT_BYTES], const sefl_rng *rng);
-    void (*upload_seed)(const ahe_upload *u, ahe_seed *out); /* pad only, else NULL */
+    void (*upload_seed)(const ahe_upload *u, ahe_seed *out); /* pad; NULL in paillier */
     sefl_status (*upload_units)(ahe_upload *u, uint8_t *out, const int64_t *values, size_t units,
                                 pool *pool, const sefl_progress *progress);
     void (*upload_clear)(ahe_upload *u);
 
     sefl_status (*sum_init)(ahe_sum *s, const ahe_pub *pub);
     sefl_status (*sum_check_units)(const ahe_sum *s, const uint8_t *bytes,
-                                   size_t units); /* NULL: all bytes are valid */
+                                   size_t units); /* NULL: any bytes are valid */
     sefl_status (*sum_add_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                  pool *pool);
-    /* subtracts what sum_add_units added. pad only, else NULL */
+    /* Subtracts what sum_add_units added. pad; NULL in paillier. */
     sefl_status (*sum_take_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                   pool *pool);
     sefl_status (*sum_close)(ahe_sum *s); /* NULL: nothing to do */
@@ -141,7 +141,7 @@ struct ahe_scheme {
     void (*plain_add)(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
 };
 
-/* The functions that each scheme's file defines under these names. */
+/* Initialises the entries whose functions have these names in the file of each scheme. */
 #define AHE_SCHEME_FUNCTIONS                                                                    \
     .params = params, .enc_bytes = sizeof(enc), .upload_bytes = sizeof(upload),                 \
     .sum_bytes = sizeof(sum), .dec_bytes = sizeof(dec), .enc_init = enc_init,                   \
@@ -154,8 +154,8 @@ extern const ahe_scheme ahe_pad, ahe_paillier;
 /* Finds a scheme by name, "pad" or "paillier"; SEFL_EINVAL, listing both, for any other name. */
 sefl_status ahe_scheme_find(const ahe_scheme **out, const char *name) SEFL_MUST_CHECK;
 
-/* Fills params for vectors of `values` numbers, at most 2^32, packed as `pack` says. SEFL_EINVAL if
- * the pack is for another scheme, or has too few mask or guard bits. */
+/* Fills params for vectors of `values` numbers, at most 2^32, packed according to `pack`.
+ * SEFL_EINVAL if the pack is for another scheme, or has too few mask or guard bits. */
 sefl_status ahe_params_init(ahe_params *p, const ahe_scheme *scheme, const pack *pack,
                             const ahe_pub *pub, size_t values) SEFL_MUST_CHECK;
 
@@ -164,25 +164,25 @@ size_t ahe_body_bytes(const ahe_params *p);
 
 /* ---- client ---------------------------------------------------------------------------------- */
 
-/* Prepares encryption under this key (Paillier: builds fixed-base tables, about a second). pub and p
- * must outlive the result. */
+/* Prepares encryption under this key (Paillier: builds fixed-base tables, about a second). pub and
+ * p must outlive the result. */
 sefl_status ahe_enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, pool *pool,
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 void ahe_enc_free(const ahe_params *p, ahe_enc *e);
 
-/* Starts the upload of one vector for one (task, round): draws all its coins from rng. An upload
+/* Starts the upload of one vector for one (task, round) and draws all its coins from rng. An upload
  * object encrypts one vector; coins are never used twice. */
 sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc *e,
                            const uint8_t context[AHE_CONTEXT_BYTES],
                            const sefl_rng *rng) SEFL_MUST_CHECK;
-/* pad: copies the seed, for the caller to seal for CSP and to wipe. The upload's context must be
+/* pad: copies the seed, which the caller seals to CSP and then wipes. The upload's context must be
  * unique to (task, round, client). */
 void ahe_upload_seed(const ahe_params *p, const ahe_upload *u, ahe_seed *out);
 /* Returns the first stream number of an upload: the first 8 bytes of its context. */
 uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES]);
 /* Encrypts the next `units` units: values has units * unit_values numbers (the last unit may be
- * short: nothing beyond p->values is read). SEFL_ERANGE, with the index of the first value outside
- * the client's bound, encrypts nothing. SEFL_ESTATE beyond the last unit. */
+ * short: nothing beyond p->values is read). If a value is outside the client's bound, encrypts
+ * nothing and returns SEFL_ERANGE with its index. SEFL_ESTATE beyond the last unit. */
 sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *u, uint8_t *out,
                              const int64_t *values, size_t units, pool *pool,
                              const sefl_progress *progress) SEFL_MUST_CHECK;
@@ -191,22 +191,22 @@ void ahe_upload_free(const ahe_params *p, ahe_upload *u);
 /* ---- aggregation server ---------------------------------------------------------------------- */
 
 sefl_status ahe_sum_new(ahe_sum **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
-/* Checks the form of ciphertexts: SEFL_EPROTO with the reason. It does not change the sum, so any
+/* Checks the form of ciphertexts; SEFL_EPROTO gives the reason. The sum does not change, so any
  * number of bodies may be checked while they arrive. */
 sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uint8_t *bytes,
                                 size_t units) SEFL_MUST_CHECK;
-/* Adds a checked update: begin counts it; then all its units follow in any order, each once.
- * SEFL_ERANGE beyond the packing's maximum number of clients. */
+/* Adds a checked update: ahe_sum_begin counts it, then all its units follow in any order, each
+ * once. SEFL_ERANGE if there would be more clients than the packing allows. */
 sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
 sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                               size_t units, pool *pool) SEFL_MUST_CHECK;
-/* Adds n whole updates at once, each of ahe_body_bytes. The result is the same, but a thread reads
- * the sum once instead of n times (with pad the sum is larger than the caches). */
+/* Adds n whole updates at once, each of ahe_body_bytes. The result is that of n single additions,
+ * but a thread reads the sum once instead of n times (a pad sum is larger than the caches). */
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *pool) SEFL_MUST_CHECK;
-/* Subtracts a whole body from an open or closed sum, before the sum is written. The body's units come
- * in order, from unit 0 to the last, in any number of calls. SEFL_EUNSUPPORTED if the scheme cannot
- * subtract (paillier). The caller guarantees that the body is in the sum. */
+/* Subtracts a whole body from an open or closed sum, before the sum is written. The body's units
+ * come in order, from unit 0 to the last, in any number of calls. SEFL_EUNSUPPORTED if the scheme
+ * cannot subtract (paillier). The caller guarantees that the body is in the sum. */
 sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                          size_t units, pool *pool) SEFL_MUST_CHECK;
 /* Closes the set of updates and checks the finished sum (paillier: gcd with N). */
@@ -222,11 +222,11 @@ void ahe_sum_free(const ahe_params *p, ahe_sum *s);
 
 sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,
                         const uint8_t context[AHE_CONTEXT_BYTES]) SEFL_MUST_CHECK;
-/* pad: adds the seeds of n clients of the sum, each once, in any number of calls before the first
- * units. SEFL_ERANGE beyond the packing's maximum number of clients. */
+/* pad: adds the seeds of n clients in the sum, each once, in any number of calls before the first
+ * ahe_dec_units. SEFL_ERANGE if there would be more clients than the packing allows. */
 sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                         pool *pool) SEFL_MUST_CHECK;
-/* Subtracts seeds that were added. Call it before the first units. */
+/* Subtracts seeds that were added. Call it before the first ahe_dec_units. */
 sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                          pool *pool) SEFL_MUST_CHECK;
 sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *d, uint8_t *plain, size_t first,
@@ -239,9 +239,9 @@ void ahe_dec_free(const ahe_params *p, ahe_dec *d);
 /* Writes the mask that ahe_sum_write_units adds to these units (without any constant offset). */
 sefl_status ahe_mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
                            const uint8_t mask_seed[AHE_SEED_BYTES]) SEFL_MUST_CHECK;
-/* Writes units * unit_values digits of w + g bits: digit_i = floor(n * 2^g / 2^(w*i)) mod 2^(w+g). */
+/* Writes units * unit_values digits: digit_i = floor(n * 2^g / 2^(w*i)) mod 2^(w+g). */
 void ahe_plain_digits(const ahe_params *p, uint64_t *digits, const uint8_t *plain, size_t units);
-/* Removes a mask: writes the exact signed sums (DP off). */
+/* Removes the mask and writes the exact signed sums (DP off). */
 void ahe_plain_unmask(const ahe_params *p, int64_t *values, const uint8_t *masked,
                       const uint8_t *mask, size_t units);
 /* Adds signed values, slot by slot, to plain units (`own` mode: a server's own noise). */

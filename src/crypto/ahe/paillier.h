@@ -1,5 +1,5 @@
-/* paillier: the Paillier cryptosystem in the form of Damgard, Jurik and Nielsen [DJN10], raw: one
- * integer per ciphertext. Packing, masks and streams are in ahe.h.
+/* paillier: the raw Paillier cryptosystem in the form of Damgard, Jurik and Nielsen [DJN10], with
+ * one integer per ciphertext. ahe.h adds packing, masks and streams.
  *
  *     c = (1 + m*N) * hs^r mod N^2        r of |N|/2 bits, hs = h^N, h = -x^2 mod N
  *
@@ -15,12 +15,12 @@
  * Integers are little-endian bytes of fixed length: plaintexts |N|/8 bytes, below N; ciphertexts
  * |N|/4 bytes, below N^2. Callers represent a negative number -a as N - a (paillier_negate).
  *
- * Keys are 2048, 3072 (default) or 4096 bits; anything else is refused. p = q = 3 mod 4,
+ * Keys have 2048, 3072 (default) or 4096 bits; any other size is refused. p = q = 3 mod 4,
  * gcd(p-1, q-1) = 2, |p-q| > 2^(|N|/2-100), gcd(N, phi) = 1.
  *
  * Secret: sec, m, coins. Public: pub, ciphertexts, all lengths. Constant-time except where the name
- * says `_vartime`: key generation (once, on the owner's machine) and the encryptor's table
- * look-ups, whose addresses depend on single-use coins of that machine (docs/THREATS.md).
+ * contains `_vartime`: key generation (once, on the owner's machine) and the encryptor's table
+ * look-ups, whose addresses depend on the machine's single-use coins (docs/THREATS.md).
  * Threads: pub, sec and enc are read-only once made and may be shared; a sum has one owner.
  * Cost: encryption takes one modular multiplication per window of r, addition one, decryption two
  * half-size exponentiations. With AVX-512 IFMA eight ciphertexts run side by side. */
@@ -54,15 +54,15 @@ bool paillier_bits_ok(unsigned bits);
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Generates a key pair. SEFL_EINVAL for a size that is not allowed. progress counts the steps of the
- * search, with total 0 (unknown), and may stop it. Not constant-time: see docs/THREATS.md. */
+/* Generates a key pair. SEFL_EINVAL for a size that is not allowed. progress counts the steps of
+ * the search, with total 0 (unknown), and may stop it. Not constant-time: see docs/THREATS.md. */
 sefl_status paillier_keygen_vartime(paillier_sec **out, unsigned bits, const sefl_rng *rng,
                                     const sefl_progress *progress) SEFL_MUST_CHECK;
 
 /* Returns the public half, borrowed from sec. */
 const paillier_pub *paillier_sec_pub(const paillier_sec *sec);
 
-/* Wipes and frees. */
+/* Wipes and frees the key. */
 void paillier_sec_free(paillier_sec *sec);
 void paillier_pub_free(paillier_pub *pub);
 
@@ -84,7 +84,7 @@ size_t paillier_sec_bytes(unsigned bits);
 sefl_status paillier_sec_write(const paillier_sec *sec, sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status paillier_sec_read(paillier_sec **out, sefl_span in) SEFL_MUST_CHECK;
 
-/* Returns the one block of memory that holds the key, to lock it into RAM; valid as long as sec. */
+/* Returns the one block of memory that holds the key, so that the caller can lock it into RAM. */
 sefl_span paillier_sec_memory(const paillier_sec *sec);
 
 /* Writes SHA-256 of the public key's canonical bytes. */
@@ -97,19 +97,19 @@ size_t paillier_cipher_bytes(const paillier_pub *pub); /* bits/4 */
 
 /* Returns N as paillier_plain_bytes little-endian bytes; borrowed. */
 const uint8_t *paillier_modulus(const paillier_pub *pub);
-/* m = m ? N - m : 0, for m < N. Constant-time. */
+/* Sets m to N - m, or to 0 if it is 0; m < N. Constant-time. */
 void paillier_negate(const paillier_pub *pub, uint8_t *m);
 
 /* ---- encryption ------------------------------------------------------------------------------ */
 
-/* Builds tables for hs. `uses` is the expected number of encryptions (0: many): more uses give wider
- * windows, at most 96 MiB. pub must outlive the result. pool may be NULL, here and below. */
+/* Builds tables for hs. `uses` is the expected number of encryptions (0: many); more uses give
+ * wider windows, in at most 96 MiB. pub must outlive the result. Every pool may be NULL. */
 sefl_status paillier_enc_new(paillier_enc **out, const paillier_pub *pub, size_t uses, pool *pool,
                              const sefl_progress *progress) SEFL_MUST_CHECK;
 void paillier_enc_free(paillier_enc *e);
 
-/* Encrypts count integers m (plain_bytes each, below N: SEFL_ERANGE) into out (cipher_bytes each).
- * The coins of integer i are expanded from (seed, first + i): never use a pair for two encryptions.
+/* Encrypts count integers m (plain_bytes each; SEFL_ERANGE unless below N) into out (cipher_bytes
+ * each). The coins of integer i come from (seed, first + i): never encrypt twice with one pair.
  * The result does not depend on the pool. progress counts ciphertexts. */
 sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const uint8_t *m,
                                      size_t count, const uint8_t seed[PAILLIER_SEED_BYTES],
@@ -123,17 +123,17 @@ sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const 
  * factor N could send.) */
 sefl_status paillier_check(const paillier_pub *pub, const uint8_t *c, size_t count) SEFL_MUST_CHECK;
 
-/* Makes `positions` running products, all empty: encryptions of 0 without coins. */
+/* Creates `positions` running products, all empty: encryptions of 0 without coins. */
 sefl_status paillier_sum_new(paillier_sum **out, const paillier_pub *pub,
                              size_t positions) SEFL_MUST_CHECK;
 void paillier_sum_free(paillier_sum *s);
 
-/* Multiplies checked ciphertexts into positions first to first+count-1: one multiplication each. */
+/* Multiplies checked ciphertexts into positions first to first+count-1, one multiplication each. */
 sefl_status paillier_sum_add(paillier_sum *s, size_t first, const uint8_t *c, size_t count,
                              pool *pool) SEFL_MUST_CHECK;
 
-/* Ends the additions. SEFL_ESTATE if positions had different numbers of them, SEFL_ECRYPTO if a
- * product has a common factor with N. */
+/* Ends the additions. SEFL_ESTATE if the positions had different numbers of additions, SEFL_ECRYPTO
+ * if a product has a common factor with N. */
 sefl_status paillier_sum_close(paillier_sum *s, pool *pool) SEFL_MUST_CHECK;
 
 /* Writes the products of a closed sum. plain (may be NULL): count integers of plain_bytes, below N,
@@ -143,11 +143,11 @@ sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first
 
 /* ---- decryption ------------------------------------------------------------------------------ */
 
-/* Decrypts c (cipher_bytes each, checked here: SEFL_EPROTO) to m (plain_bytes each), modulo N. The
- * first function uses the Chinese remainder theorem; the second, slow one does not (for tests: the
- * two share no intermediate result). The first checks its results for faults of this machine, which
- * would reveal the factors of N: SEFL_ECRYPTO, with m zeroed. This check costs as much as two
- * ciphertexts per call, so pass many at once. Constant-time. */
+/* Check the ciphertexts c (cipher_bytes each; SEFL_EPROTO) and decrypt them to m (plain_bytes
+ * each), modulo N. The first function uses the Chinese remainder theorem; the second is slow, does
+ * not, and serves tests: the two share no intermediate result. A hardware fault in the first would
+ * reveal the factors of N, so it checks its results: SEFL_ECRYPTO, with m zeroed. The check costs
+ * as much as two ciphertexts per call, so pass many at once. Constant-time. */
 sefl_status paillier_decrypt(const paillier_sec *sec, uint8_t *m, const uint8_t *c, size_t count,
                              pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
 sefl_status paillier_decrypt_without_crt(const paillier_sec *sec, uint8_t *m, const uint8_t *c,

@@ -1,5 +1,5 @@
-/* paillier_internal: shared by the files of paillier, and by tests that build toy-size keys. Nothing
- * here checks sizes: the functions of paillier.h do so first. */
+/* paillier_internal: shared by the files of paillier, and by tests that build toy-size keys.
+ * Nothing here checks sizes: the functions in paillier.h check them first. */
 #ifndef CRYPTO_AHE_PAILLIER_INTERNAL_H
 #define CRYPTO_AHE_PAILLIER_INTERNAL_H
 
@@ -18,8 +18,8 @@ enum {
 };
 
 struct paillier_pub {
-    unsigned bits;             /* of N; a multiple of 16 */
-    unsigned limbs, limbs2;    /* of N and of N^2 */
+    unsigned bits;             /* length of N; a multiple of 16 */
+    unsigned limbs, limbs2;    /* limbs of N and of N^2 */
     uint8_t n_bytes[N_BYTES];  /* little-endian, bits/8 */
     uint8_t hs_bytes[C_BYTES]; /* bits/4 */
     mp_limb_t n[N_LIMBS];
@@ -33,7 +33,7 @@ struct paillier_pub {
 struct paillier_sec {
     paillier_pub *pub;
     size_t memory;  /* bytes of this block: the struct, then the constants of the monts */
-    unsigned limbs; /* of p and q */
+    unsigned limbs; /* limbs of p and of q */
     mp_limb_t p[P_LIMBS], q[P_LIMBS];     /* p > q */
     mp_limb_t p_1[P_LIMBS], q_1[P_LIMBS]; /* p - 1, q - 1: the exponents */
     mp_limb_t phi[N_LIMBS];               /* (p-1)(q-1) */
@@ -44,7 +44,7 @@ struct paillier_sec {
     mp_limb_t hp[P_LIMBS], hq[P_LIMBS]; /* -1/q mod p, -1/p mod q */
     mp_limb_t crt[P_LIMBS];             /* 1/p mod q */
     mp_limb_t mu[N_LIMBS];              /* 1/phi mod N */
-    uint8_t digest[SHA256_BYTES];       /* of the whole block except this member */
+    uint8_t digest[SHA256_BYTES];       /* hash of the whole block except this member */
 };
 
 /* Builds a key from any N of `bits` bits (odd, top bit set) and any hs, without checks. */
@@ -56,7 +56,7 @@ sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *
 sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *p, const uint8_t *q,
                               const uint8_t *hs) SEFL_MUST_CHECK;
 
-/* Returns 1 if the key's memory is as paillier_sec_make left it, else 0. Constant-time. */
+/* Returns 1 if the key's memory has not changed since paillier_sec_make, else 0. Constant-time. */
 uint64_t paillier_sec_intact(const paillier_sec *sec);
 
 /* Writes hs = (-x^2)^N mod N^2 for a random unit x. Not constant-time. */
@@ -71,7 +71,7 @@ unsigned paillier_enc_window(const paillier_enc *e);
 unsigned paillier_enc_products(const paillier_enc *e);
 size_t paillier_enc_table_bytes(const paillier_enc *e);
 
-/* As paillier_enc_new, with a given window (1 to 12). */
+/* Does what paillier_enc_new does, with a given window (1 to 12). */
 sefl_status paillier_enc_new_window(paillier_enc **out, const paillier_pub *pub, unsigned window,
                                     pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
 
@@ -79,13 +79,13 @@ sefl_status paillier_enc_new_window(paillier_enc **out, const paillier_pub *pub,
 void paillier_limbs(mp_limb_t *out, size_t limbs, const uint8_t *bytes, size_t n);
 void paillier_bytes(uint8_t *out, size_t n, const mp_limb_t *in);
 
-/* False only if c (2 * limbs of N, below N^2) is not a multiple of N. True for every multiple, and
- * for any other number with probability 2^-60. */
+/* Returns false only if c (2 * limbs of N, below N^2) is not a multiple of N: true for every
+ * multiple, and with probability 2^-60 for any other number. */
 bool paillier_maybe_multiple_vartime(const paillier_pub *pub, const mp_limb_t *c);
 void paillier_multiple_init(paillier_pub *pub);
 
-/* SEFL_ERANGE, with the index, if one of count plaintexts is not below N. Constant-time except for
- * that result. */
+/* Returns SEFL_ERANGE, with the index, if one of `count` plaintexts is not below N. Constant-time
+ * except for that result. */
 sefl_status paillier_check_plain(const paillier_pub *pub, const uint8_t *m,
                                  size_t count) SEFL_MUST_CHECK;
 

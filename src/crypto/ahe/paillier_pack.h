@@ -1,9 +1,9 @@
-/* paillier_pack: signed numbers in the slots of one plaintext, and the mask over them.
+/* paillier_pack: packs signed numbers into the slots of one plaintext, and masks them.
  *
  * A unit's plaintext is A = sum X_i * 2^(w*i), possibly negative (then modulo N). AS adds OFF + v
  * with OFF = 2^(w*slots) and v uniform in [0, 2^(w*slots + s)): the integer n = A + OFF + v is
- * positive and below N, so it reaches CSP unwrapped. Plain units are n (or v) as plain_bytes = |N|/8
- * little-endian bytes; unit_values is the number of slots.
+ * positive and below N, so it reaches CSP unwrapped. A plain unit is n (or v) in plain_bytes =
+ * |N|/8 little-endian bytes; unit_values is the number of slots.
  *
  * Secret: everything except the parameters. Constant-time. Threads: any. */
 #ifndef CRYPTO_AHE_PAILLIER_PACK_H
@@ -15,11 +15,11 @@
 void paillier_pack(const ahe_params *p, uint8_t *out, const int64_t *values, size_t count,
                    const uint8_t *n);
 
-/* Writes v of unit `index`; with offset 1, OFF + v. */
+/* Writes v of unit `index`, or OFF + v if offset is 1. */
 void paillier_pack_mask(const ahe_params *p, uint8_t *out, uint64_t index,
                         const uint8_t seed[AHE_SEED_BYTES], unsigned offset);
 
-/* The plain-unit functions of ahe.h. */
+/* Paillier's versions of the plain-unit functions in ahe.h. */
 sefl_status paillier_mask_units(const ahe_params *p, uint8_t *plain, size_t first, size_t units,
                                 const uint8_t seed[AHE_SEED_BYTES]) SEFL_MUST_CHECK;
 void paillier_plain_digits(const ahe_params *p, uint64_t *digits, const uint8_t *plain,

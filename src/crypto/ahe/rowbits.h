@@ -1,8 +1,8 @@
-/* rowbits: numbers of 2 to 56 bits, packed without gaps, and back.
+/* rowbits: packs numbers of 2 to 56 bits without gaps, and unpacks them.
  *
  * Number k of a packed row occupies bits k*bits .. (k+1)*bits - 1 of a little-endian bit string.
  * Rows hold a multiple of 8 numbers, so they are whole bytes and have no padding: every byte string
- * of the right length is a valid row, and has one reading.
+ * of the right length is a valid row, with exactly one meaning.
  *
  *     rowbits b;
  *     rowbits_init(&b, 38, rowbits_path_best());
@@ -41,7 +41,7 @@ typedef struct rowbits {
     uint32_t offset[8]; /* first byte of number k */
     uint64_t mask;
     unsigned bits;
-    rowbits_path path; /* the widest usable for this width */
+    rowbits_path path; /* the widest path that supports this number of bits */
 } rowbits;
 
 /* ROWBITS_MIN <= bits <= ROWBITS_MAX. */
@@ -52,8 +52,8 @@ static inline size_t rowbits_bytes(const rowbits *b, size_t n)
     return n / 8 * b->bits;
 }
 
-/* Pack, unpack, and add to sums. n is a multiple of 8; out is rowbits_bytes(b, n) long. pack uses the
- * low bits of each number. */
+/* Pack, unpack, and add to sums. n is a multiple of 8; out is rowbits_bytes(b, n) long. pack uses
+ * the low bits of each number. */
 void rowbits_pack(const rowbits *b, uint8_t *out, const uint64_t *in, size_t n);
 void rowbits_unpack(const rowbits *b, uint64_t *out, const uint8_t *in, size_t n);
 void rowbits_add(const rowbits *b, uint64_t *sum, const uint8_t *in, size_t n);

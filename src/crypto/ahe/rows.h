@@ -1,5 +1,5 @@
-/* rows: plain units of a scheme whose slots are numbers modulo 2^w, packed without gaps (pad): the
- * last three functions of an ahe_scheme. Secret: plain units and values. */
+/* rows: implements the last three functions of an ahe_scheme for slots that are numbers modulo 2^w,
+ * packed without gaps (pad). Secret: plain units and values. */
 #ifndef CRYPTO_AHE_ROWS_H
 #define CRYPTO_AHE_ROWS_H
 

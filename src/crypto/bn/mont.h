@@ -9,12 +9,12 @@
  *     mont_mul(&m, z, x, y);                       // z = x*y/R mod m in every lane
  *     mont_store(&m, bytes, stride, n, z, count);  // fully reduced
  *
- * R is 2^(64*limbs) or 2^(52*words), depending on the kernel. Ordinary form and stored bytes are the
- * same for all kernels; values that still contain a power of R are not.
- * Range: results of mul, sqr and to are valid inputs of every function here. Loaded numbers are too,
- * but at least one factor of a product must be a result or below the modulus.
- * Secret: numbers and the modulus. Public: sizes, lane counts, which kernel. Constant-time.
- * Threads: a mont is read-only once made. */
+ * R is 2^(64*limbs) or 2^(52*words), depending on the kernel. Ordinary form and stored bytes are
+ * the same for all kernels; values that still contain a power of R are not. Range: results of mul,
+ * sqr and to are valid inputs of every function here. Loaded numbers are too, but at least one
+ * factor of a product must be a result or below the modulus. Secret: numbers and the modulus.
+ * Public: sizes, lane counts, which kernel. Constant-time. Threads: a mont is read-only once
+ * made. */
 #ifndef CRYPTO_BN_MONT_H
 #define CRYPTO_BN_MONT_H
 
@@ -38,7 +38,7 @@ typedef struct mont_kernel {
     unsigned lanes;
     unsigned radix_bits; /* 64 or 52 */
     void (*mul)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y);
-    /* the same; meanwhile prefetches one row per lane, a few cache lines at a time, because more
+    /* mul that also prefetches one row per lane, a few cache lines at a time, because more
      * prefetches would queue up */
     void (*mul_fetch)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
                       const uint64_t *const *rows);
@@ -51,7 +51,7 @@ typedef struct mont_kernel {
     void (*mul_add)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
                     const uint64_t *rest);
     void (*add)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y);
-    /* words first_word... of numbers of byte_count bytes */
+    /* loads words from first_word on of numbers of byte_count bytes */
     void (*load)(const mont *m, uint64_t *z, const uint8_t *bytes, size_t stride, size_t byte_count,
                  unsigned first_word, unsigned count);
     void (*store)(const mont *m, uint8_t *bytes, size_t stride, size_t byte_count,
@@ -79,26 +79,26 @@ struct mont {
 
 /* Returns the kernels of this machine, best last, ending with NULL. The first is portable. */
 const mont_kernel *const *mont_kernels(void);
-/* Returns the best one. */
+/* Returns the best kernel of this machine. */
 const mont_kernel *mont_kernel_best(void);
 
-/* Returns the 64-bit words of memory for the constants of such a modulus; a multiple of 8. */
+/* Returns the number of 64-bit words that the constants of such a modulus need; a multiple of 8. */
 size_t mont_memory(unsigned limbs, const mont_kernel *kernel);
 
-/* modulus: odd, above 1, top limb non-zero. kernel NULL: the best. memory NULL: on the heap;
- * otherwise mont_memory() zeroed words of the caller, 64-byte aligned, that outlive m. */
+/* modulus: odd, above 1, with a non-zero top limb. kernel NULL: the best one. memory NULL: uses the
+ * heap; otherwise mont_memory() zeroed words from the caller, 64-byte aligned, that outlive m. */
 sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel,
                       uint64_t *memory) SEFL_MUST_CHECK;
-/* The same for a public modulus: 100 times as fast. */
+/* mont_init for a public modulus; 100 times as fast. */
 sefl_status mont_init_vartime(mont *m, const uint64_t *modulus, unsigned limbs,
                               const mont_kernel *kernel, uint64_t *memory) SEFL_MUST_CHECK;
 /* Sets z = 1/x modulo 2^(64*limbs), x odd. Constant-time. */
 void mont_inverse(uint64_t *z, const uint64_t *x, unsigned limbs);
 
-/* Sets z = 2^exp mod `modulus`, limbs limbs. Constant-time. */
+/* Sets z = 2^exp mod `modulus`; both have `limbs` limbs. Constant-time. */
 void mont_power_of_two(uint64_t *z, const uint64_t *modulus, unsigned limbs, unsigned exp);
 
-/* Wipes and frees. A zeroed mont is fine. */
+/* Wipes and frees the constants; m may be all zero. */
 void mont_clear(mont *m);
 
 static inline size_t mont_batch_words(const mont *m)
@@ -111,12 +111,12 @@ static inline size_t mont_batch_words(const mont *m)
 void mont_load(const mont *m, uint64_t *z, const uint8_t *bytes, size_t stride, size_t byte_count,
                unsigned count);
 
-/* Loads numbers of up to twice the length (byte_count <= 16*limbs) into Montgomery form: z = x*R mod
- * m. tmp: one batch. */
+/* Loads numbers of up to twice the length (byte_count <= 16*limbs) into Montgomery form: z = x*R
+ * mod m. tmp: one batch. */
 void mont_load_wide(const mont *m, uint64_t *z, const uint8_t *bytes, size_t stride,
                     size_t byte_count, unsigned count, uint64_t *tmp);
 
-/* Stores the first count lanes, fully reduced; byte_count <= 8*limbs is enough for the modulus. */
+/* Stores the first count lanes, fully reduced; byte_count <= 8*limbs, enough for the modulus. */
 void mont_store(const mont *m, uint8_t *bytes, size_t stride, size_t byte_count, const uint64_t *x,
                 unsigned count);
 
@@ -167,8 +167,8 @@ static inline uint64_t mont_pow_digit(const uint64_t *e, unsigned exp_limbs, uns
     return digit & ((1 << MONT_POW_WINDOW) - 1);
 }
 
-/* Returns a mask: bit i is set if number i is 0 modulo m. count numbers below m^2 of byte_count <=
- * 16*limbs bytes, `stride` apart. tmp: two batches. Costs about one mont_mul. The result is public. */
+/* Returns a mask whose bit i is set if number i is 0 modulo m; the mask is public. Numbers below m^2
+ * have byte_count <= 16*limbs bytes, `stride` apart. tmp: two batches. Cost: one mont_mul. */
 unsigned mont_multiples(const mont *m, const uint8_t *bytes, size_t stride, size_t byte_count,
                         unsigned count, uint64_t *tmp);
 

@@ -1,4 +1,4 @@
-/* pair: powers modulo the square of a secret odd number p, as pairs of numbers modulo p.
+/* pair: computes powers modulo the square of a secret odd number p, with pairs of numbers modulo p.
  *
  *     pair_init(&p, prime, limbs, NULL, NULL);
  *     pair_pow(&p, lo, hi, stride, n, c, c_bytes, count, e, exp_limbs, scratch);
@@ -7,12 +7,12 @@
  * x modulo p^2 is x0 + x1*p. Montgomery's reduction of x0*y0 modulo p adds q*p to make the division
  * by R exact: x0*y0 = R*z0 - q*p. So modulo p^2
  *     x*y/R = z0 + p*z1,      z1 = (x0*y1 + x1*y0 - q) / R modulo p,
- * with numbers of half the length: a product costs 6 half-length rows of multiplications where a
- * Montgomery product modulo p^2 costs 8, a square 4 (its z1 is (x0 * 2*x1 - q) / R). A window of
- * five squares and a product: 26 against 48.
+ * with numbers of half the length: a product costs 6 half-length rows of multiplications instead of
+ * the 8 of a Montgomery product modulo p^2, and a square costs 4 (its z1 is (x0 * 2*x1 - q) / R). A
+ * window of five squares and a product costs 26 instead of 48.
  *
- * Secret: p, e, c^e. Public: sizes, counts, kernel. Constant-time. c must not be a multiple of p, and
- * p must not be within 6 of a power of 2^64. Threads: read-only once made. */
+ * Secret: p, e, c^e. Public: sizes, counts, kernel. Constant-time. c must not be a multiple of p,
+ * and p must not be within 6 of a power of 2^64. Threads: read-only once made. */
 #ifndef CRYPTO_BN_PAIR_H
 #define CRYPTO_BN_PAIR_H
 
@@ -27,13 +27,13 @@ typedef struct mont_pair {
     size_t own_words;
 } mont_pair;
 
-/* As mont_memory and mont_init: limbs of p, at most MONT_LIMBS_MAX / 2. */
+/* Work as mont_memory and mont_init do. limbs: those of p, at most MONT_LIMBS_MAX / 2. */
 size_t pair_memory(unsigned limbs, const mont_kernel *kernel);
 sefl_status pair_init(mont_pair *p, const uint64_t *modulus, unsigned limbs,
                       const mont_kernel *kernel, uint64_t *memory) SEFL_MUST_CHECK;
 void pair_clear(mont_pair *p);
 
-/* Returns the 64-bit words of scratch that pair_pow needs, 64-byte aligned. */
+/* Returns the number of 64-bit words that pair_pow needs as scratch, aligned to 64 bytes. */
 size_t pair_scratch(const mont_pair *p);
 
 /* Computes c^e modulo p^2 for count <= lanes numbers c of c_bytes <= 32*limbs little-endian bytes,

@@ -10,8 +10,8 @@
  *
  * Four paths give the same bytes: AES-NI (8 blocks in flight), VAES on 256-bit registers (16),
  * VAES on 512-bit registers (32), and plain C that evaluates the S-box as a Boolean circuit on 16
- * bit-sliced blocks (no table look-ups). aes128_init and aes128_ctr use the best path of the
- * processor; tests choose one with the _on functions.
+ * bit-sliced blocks (no table look-ups). aes128_init and aes128_ctr use the fastest path that the
+ * processor supports; tests choose one with the _on functions.
  *
  * Secret: key, data.   Public: lengths, nonce, counter.   Constant time on every path.
  * Threads: an initialised key may be shared.

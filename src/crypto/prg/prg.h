@@ -5,7 +5,7 @@
  *     prg_init(&g, seed, "pad");                        // one name per use of the seed
  *     prg_at(&g, polynomial, 0);                        // stream number, byte position
  *     prg_fill(&g, coins, n);                           // continues from there
- *     prg_read(&g, coins, n, polynomial, 0);            // the same, stateless: may be shared
+ *     prg_read(&g, coins, n, polynomial, 0);            // the same bytes, without changing g
  *     prg_clear(&g);
  *
  * Key = first 16 bytes of SHA-256("sefl prg 1" || seed || name); stream s is the AES-128-CTR key
@@ -32,10 +32,10 @@ typedef struct prg {
 
 void prg_init(prg *g, const uint8_t seed[PRG_SEED], const char *name);
 
-/* Wipes. */
+/* Wipes the generator. */
 void prg_clear(prg *g);
 
-/* Sets where prg_fill continues. After init: stream 0, byte 0. */
+/* Sets the position where prg_fill continues. prg_init sets stream 0, byte 0. */
 void prg_at(prg *g, uint64_t stream, uint64_t pos);
 
 void prg_fill(prg *g, void *out, size_t n);

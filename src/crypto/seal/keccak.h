@@ -7,8 +7,8 @@
  *     keccak_get(&k, out, 128);                // may be called again: continues the stream
  *
  * The first keccak_get ends the input.
- * Secret: input and output may be. Public: all lengths. Constant-time. The state holds secrets:
- * callers wipe it (keccak_clear). */
+ * Secret: possibly the input and output. Public: all lengths. Constant-time. The state may hold
+ * secrets: callers wipe it (keccak_clear). */
 #ifndef CRYPTO_SEAL_KECCAK_H
 #define CRYPTO_SEAL_KECCAK_H
 
@@ -25,7 +25,7 @@ typedef enum keccak_kind {
 
 typedef struct keccak {
     uint64_t a[25];
-    uint32_t rate, at; /* at: bytes of this block absorbed, or squeezed */
+    uint32_t rate, at; /* at: bytes of this block absorbed or squeezed so far */
     uint8_t ending;    /* 0: the input has ended */
 } keccak;
 

@@ -1,5 +1,5 @@
-/* seal: encrypts a short secret to a public key: HPKE (RFC 9180) in base mode, one message
- * per call, with HKDF-SHA-256 and ChaCha20-Poly1305.
+/* seal: encrypts a short secret to a public key with HPKE (RFC 9180) in base mode, one message per
+ * call, with HKDF-SHA-256 and ChaCha20-Poly1305.
  *
  *     const seal_suite *s = seal_suite_named("xwing");
  *     SEFL_TRY(seal_key_from(&key, s, seed));                     // from 32 secret bytes
@@ -9,11 +9,11 @@
  * Suites, by the identifier of their KEM:
  *     x25519   0x0020   DHKEM(X25519, HKDF-SHA256)                 enc 32 bytes, key 32
  *     xwing    0x647a   ML-KEM-768 with X25519 [X-Wing]            enc 1120 bytes, key 1216
- * xwing is secure as long as one of the two is; against a quantum computer that must be ML-KEM.
- * A key opens any number of messages: HPKE is CCA-secure, and `info` and `ad` bind each message to
+ * xwing is secure as long as either part is; against a quantum computer, only ML-KEM counts. One
+ * key opens any number of messages: HPKE is CCA-secure, and `info` and `ad` bind each message to
  * its context.
  *
- * Secret: seed, key, the sealed text. Public: suite, pub, enc, info, ad, all lengths, and whether a
+ * Secret: seed, key, the plaintext. Public: suite, pub, enc, info, ad, all lengths, and whether a
  * message opened. Constant-time. Threads: a const key may be shared. */
 #ifndef CRYPTO_SEAL_SEAL_H
 #define CRYPTO_SEAL_SEAL_H
@@ -46,11 +46,11 @@ sefl_status seal_key_from(seal_key **out, const seal_suite *s,
 void seal_key_free(seal_key *key);
 sefl_span seal_key_pub(const seal_key *key);
 
-/* enc: s->enc_bytes; sealed: text.n + SEAL_TAG. SEFL_EPROTO if pub is not a key of this suite. */
+/* enc: s->enc_bytes bytes; sealed: text.n + SEAL_TAG. SEFL_EPROTO if the suite rejects pub. */
 sefl_status seal_make(uint8_t *enc, uint8_t *sealed, const seal_suite *s, sefl_span pub,
                       sefl_span info, sefl_span ad, sefl_span text,
                       const sefl_rng *rng) SEFL_MUST_CHECK;
-/* text: sealed.n - SEAL_TAG bytes, zeroed on failure. enc: enc_bytes of the key's suite. */
+/* text: sealed.n - SEAL_TAG bytes, zeroed on failure. enc: the suite's enc_bytes bytes. */
 sefl_status seal_open(uint8_t *text, const seal_key *key, const uint8_t *enc, sefl_span info,
                       sefl_span ad, sefl_span sealed) SEFL_MUST_CHECK;
 

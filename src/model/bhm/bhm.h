@@ -1,5 +1,5 @@
-/* bhm: block-Hankel matrices: m x n weight matrices that are stored, trained and sent as far fewer
- * numbers.
+/* bhm: block-Hankel matrices, which are m x n weight matrices that are stored, trained and sent as
+ * far fewer than m * n numbers.
  *
  * The matrix is tiled by l x l blocks, cut at the right and lower edges. Block (I, J) is Hankel:
  * its entry (a, b) is v[a + b], so a block of r x c has r + c - 1 values instead of r * c. l = 1
@@ -11,8 +11,8 @@
  *     bhm_expand(w, dense, 200, v, 0, w.rows);         // rows [0, 33278) as a dense matrix
  *     bhm_fold(w, dv, ddense, 200, 0, w.rows);         // gradient of v += its share of ddense
  *
- * Values are stored in block-row-major order: block row 0 (blocks J = 0, 1, ...), block row 1, ...; so
- * one block row is one contiguous range (bhm_block_row).
+ * Values are stored in block-row-major order: block row 0 (blocks J = 0, 1, ...), block row 1, ...;
+ * so one block row is one contiguous range (bhm_block_row).
  *
  * The parameters are v itself. Each entry of the dense matrix reads one value, so the gradient of a
  * value is the sum of the dense gradient over its anti-diagonal (fold), and the block-Hankel matrix
@@ -20,8 +20,8 @@
  *
  * model/bhm/hankel multiplies large matrices without expanding them; tests compare it with the
  * plain products.
- * Threads: pure functions; callers may split the work by rows (fold: by whole block rows). Secrets:
- * not constant-time; training runs on its owner's machine. */
+ * Threads: pure functions; callers may split the work by rows (fold: by whole block rows). Not
+ * constant-time: training runs on the data owner's machine. */
 #ifndef MODEL_BHM_BHM_H
 #define MODEL_BHM_BHM_H
 
@@ -48,7 +48,7 @@ static inline uint32_t bhm_cols_of_blocks(bhm s)
     return (s.cols + s.block - 1) / s.block;
 }
 
-/* Return the height of block row I and the width of block column J; below `block` only at the edge. */
+/* Return the height of block row I and the width of block column J: `block`, except at the edge. */
 static inline uint32_t bhm_block_height(bhm s, uint32_t bi)
 {
     uint32_t left = s.rows - bi * s.block;

@@ -1,19 +1,19 @@
-/* hankel: products with large block-Hankel matrices through short Fourier transforms.
+/* hankel: multiplies by large block-Hankel matrices with short Fourier transforms.
  *
  * For one block, y[a] = sum over b of v[a + b] x[b]. With u = x reversed this is a part of the
  * product of polynomials (X v)(X) u(X), at the powers l .. 2l-1, and modulo X^2l - 1 nothing wraps
- * onto them. So it takes a transform of length 2l of each token block and of each weight block (once
+ * onto them. So the work is one transform of length 2l per token block and per weight block (once
  * per step), products of l pairs, summed over the block columns, and one inverse per output block.
- * A Hankel block is symmetric, so the gradient of x is the same product with g instead of x;
- * the gradient of v is the plain convolution of g and x, summed over tokens as spectra.
+ * A Hankel block is symmetric, so the gradient of x is the same product with g instead of x; the
+ * gradient of v is the plain convolution of g and x, summed over tokens as spectra.
  *
  * Multiplications per block and token: 4l instead of l^2, plus about 13 l for the inverse, shared
  * by all block columns. Measured on one Ice Lake core, 352 x 200 x 1024, in dense-equivalent
  * GFLOP/s, forward / backward (OpenBLAS dense: about 105):
  *     l = 8: 136 / 124     l = 16: 256 / 218     l = 32: 343 / 332     l = 64: 383 / 426
  * Slower alternatives: l <= 4 (as many multiplications as dense); one level of Karatsuba with three
- * SGEMMs (0.9 to 1.06 of dense: the inner dimension is too thin). For other l the matrix is expanded
- * to dense, multiplied with SGEMM, and folded.
+ * SGEMMs (0.9 to 1.06 of dense: the inner dimension is too thin). Where hankel_fits is false, the
+ * matrix is expanded to a dense one for SGEMM, and the dense gradient is folded back (bhm.h).
  *
  *     if (hankel_fits(w)) {
  *         hankel_prepare(k, w, ws, v, 0, blocks);          // spectra of the weights
@@ -41,13 +41,13 @@ static inline hankel_dims hankel_dims_of(const nn_kernels *k, bhm s, size_t toke
     return (hankel_dims){ s.block, bhm_cols_of_blocks(s), hankel_groups(k, tokens) };
 }
 
-/* Returns how many numbers the spectra of one block row have. */
+/* Returns the number of values in the spectra of one block row. */
 static inline size_t hankel_row_size(bhm s)
 {
     return (size_t)s.block * bhm_cols_of_blocks(s) * 2;
 }
 
-/* Writes ws [blocks][l][nj][2] for block rows [first, first + blocks); v: all values of the matrix. */
+/* Writes ws [blocks][l][nj][2] for block rows [first, first + blocks); v: the whole matrix. */
 void hankel_prepare(const nn_kernels *k, bhm s, nn_real *ws, const nn_real *v, uint32_t first,
                     uint32_t blocks);
 

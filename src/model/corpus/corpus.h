@@ -1,4 +1,4 @@
-/* corpus: text as word numbers, with line and document boundaries.
+/* corpus: represents text as word numbers, with line and document boundaries.
  *
  *     SEFL_TRY(corpus_count(v, &file, NULL));            // words into a vocabulary
  *     SEFL_TRY(vocab_finish(v, &settings));
@@ -13,10 +13,10 @@
  * PyTorch's word-language-model example does the same: WikiText-2 gives 2,088,628 training tokens.
  *
  * Documents: a JSONL or CSV record is a document. In text, a WikiText heading begins one: a line
- * " = Title = " with exactly one '=' at each end, and an empty line or the file's start or end on both
- * sides (the empty line before it belongs to the document). Lines before the first heading belong to
- * the first document. In text without headings every line is a document, and `marked` is false.
- * Documents do not depend on the vocabulary.
+ * " = Title = " with exactly one '=' at each end, and an empty line or the file's start or end on
+ * both sides (the empty line before it belongs to the document). Lines before the first heading
+ * belong to the first document. In text without headings every line is a document, and `marked` is
+ * false. Documents do not depend on the vocabulary.
  *
  * Memory: 4 bytes per token, 8 per line, 8 per document. Threads: a corpus may be shared once read.
  * Secrets: the text is its owner's secret; messages name files and lines, never words. */
@@ -38,8 +38,8 @@ typedef struct corpus {
     bool marked;    /* the text has documents, not just lines */
 } corpus;
 
-/* Counts the file's words into v, in order, with <eos> at line ends. SEFL_EPROTO if it has no words.
- * progress counts bytes. */
+/* Counts the file's words in v, in order, with <eos> at line ends. SEFL_EPROTO if the file has no
+ * words. progress counts bytes. */
 sefl_status corpus_count(vocab *v, const corpus_file *f,
                          const sefl_progress *progress) SEFL_MUST_CHECK;
 
@@ -53,9 +53,9 @@ sefl_status corpus_read_over(corpus *out, const vocab *v, const corpus_file *f,
 
 void corpus_clear(corpus *c);
 
-/* Writes the text as words, atomically: with CORPUS_JSONL one object per document, otherwise one line
- * of text per line, with single spaces. Reading it back gives the same tokens. field as in
- * corpus_file. */
+/* Writes the text as words, atomically: with CORPUS_JSONL one object per document, otherwise one
+ * line per line, with single spaces. Reading it back gives the same tokens. to->field names the
+ * JSONL member. */
 sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to) SEFL_MUST_CHECK;
 
 /* ---- a data set: training text, optional validation and test text -------------------------- */
@@ -68,9 +68,9 @@ typedef struct corpus_paths {
 
 extern const char *const corpus_split_names[CORPUS_SPLITS]; /* "train", "valid", "test" */
 
-/* Finds the files of a data set. In a folder: train, valid and test with the extension .txt, .tokens,
- * .jsonl, .ndjson or .csv, optionally with the prefix "wiki.". A file is the training text itself.
- * SEFL_ENOTFOUND lists names that it looks for. */
+/* Finds the files of a data set. In a folder: train, valid and test with the extension .txt,
+ * .tokens, .jsonl, .ndjson or .csv, optionally with the prefix "wiki.". A file is the training text
+ * itself. The message of SEFL_ENOTFOUND lists names that it looked for. */
 sefl_status corpus_paths_find(corpus_paths *out, const char *where) SEFL_MUST_CHECK;
 void corpus_paths_clear(corpus_paths *p);
 
@@ -83,7 +83,7 @@ typedef struct corpus_stats {
     size_t unk;          /* <unk> tokens, literal or not */
     size_t unknown;      /* <unk> tokens for words that the vocabulary lacks */
     size_t longest_line; /* in tokens */
-    size_t longest_doc;
+    size_t longest_doc;  /* in tokens */
     double unigram_bits; /* entropy of the token distribution, bits per token */
 } corpus_stats;
 

@@ -1,22 +1,22 @@
-/* partition: splits one corpus among K clients by a seed: the same corpus, settings and seed give
- * the same clients on every machine.
+/* partition: splits one corpus among K clients. The same corpus, settings and seed give the same
+ * clients on every machine.
  *
  *     SEFL_TRY(partition_make(&p, &c, &(partition_settings){ .kind = PARTITION_ARTICLE,
  *                                                           .clients = 10, .seed = 7 }));
  *     SEFL_TRY(partition_take(&mine, &c, &p, 3));         // client 3's own corpus
  *
  *   contiguous   line k goes to client floor(K * t / N), where t is the number of its first token
- *                and N the number of tokens: equal shares to within a line (a client whose share is
- *                inside one long line is empty); documents may be cut. No randomness
- *   round-robin  line k goes to client k mod K. No randomness
- *   article      documents in a random order (Fisher-Yates), each to the client with the
- *                fewest tokens so far (the lowest number on a tie): whole documents, nearly
- *                equal shares
- *   dirichlet    shares (p_1 .. p_K) ~ Dirichlet(alpha, ..., alpha); documents in a random order,
- *                one of the first K to each client so that none is empty, every other to a
- *                client drawn by the shares. Small alpha: few clients hold nearly everything
+ *                and N the number of tokens: shares are equal to within a line (a client whose share
+ *                is inside one long line is empty); documents may be cut. Nothing is random
+ *   round-robin  line k goes to client k mod K. Nothing is random
+ *   article      documents go in a random order (Fisher-Yates) to the client with the fewest tokens
+ *                so far (on a tie, to the lowest number): documents stay whole, shares are nearly
+ *                equal
+ *   dirichlet    shares are (p_1 .. p_K) ~ Dirichlet(alpha, ..., alpha). Documents are in a random
+ *                order: the first K go to one client each, so that none is empty; each later one
+ *                goes to a client drawn by the shares. With a small alpha few clients get most
  *
- * Every line goes to exactly one client; the order of lines stays. Streams of the seed (src/seeded):
+ * Every line goes to exactly one client; lines keep their order. Streams of the seed (src/seeded):
  * "partition order", "partition shares", "partition deal".
  *
  * Threads: a partition may be shared once made. */
@@ -37,7 +37,7 @@ typedef enum partition_kind {
 typedef struct partition_settings {
     partition_kind kind;
     uint32_t clients;
-    double alpha; /* dirichlet; 0.001 to 1000 */
+    double alpha; /* dirichlet: 0.001 to 1000 */
     uint64_t seed;
 } partition_settings;
 

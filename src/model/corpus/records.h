@@ -48,10 +48,10 @@ corpus_format corpus_format_of(const corpus_file *f);
 /* Opens a file. Reads the first row of a CSV file, so a missing column is reported at once. */
 sefl_status records_open(record_reader *r, const corpus_file *f) SEFL_MUST_CHECK;
 
-/* The same for bytes in memory, which must outlive r; f->path is the name in messages. */
+/* records_open for bytes in memory, which must outlive r; messages show f->path. */
 sefl_status records_over(record_reader *r, const corpus_file *f, sefl_span bytes) SEFL_MUST_CHECK;
 
-/* *text is valid until the next call. */
+/* Reads the next record; *text is valid until the next call. */
 sefl_status records_next(record_reader *r, sefl_span *text, bool *more) SEFL_MUST_CHECK;
 
 void records_close(record_reader *r);

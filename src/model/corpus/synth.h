@@ -1,28 +1,28 @@
-/* synth: English-like text whose best possible perplexity is known exactly.
+/* synth: generates English-like text whose best possible perplexity is known exactly.
  *
  *     offshore , the tired sailor near the harbour mends a net and follows two seals . <eos>
  *
  *     synth *s = NULL;
  *     SEFL_TRY(synth_new(&s));                           // six topics, all equally likely
- *     SEFL_TRY(synth_mix(s, shares));                    // ... or in a client's shares
+ *     SEFL_TRY(synth_mix(s, shares));                    // ... or with a client's shares
  *     SEFL_TRY(synth_line(s, NULL, &text, &tokens, &gen)); // one line, with its line feed
  *     best = exp(synth_entropy(s));                      // the best perplexity that a model can have
  *
- * The source is a finite automaton: each state has a list of words with probabilities, and state
- * and word determine the next state. So the words so far determine the state (it is "unifilar"), and
- * the entropy rate is the weighted mean of the states' entropies:
+ * The source is a finite automaton: each state has a list of words with probabilities, and the state
+ * and the word determine the next state. So the words so far determine the state (the source is
+ * "unifilar"), and the entropy rate is the weighted mean of the states' entropies:
  *
  *     h = sum_s v(s) H(s) / sum_s v(s)      v(s): expected visits of state s in one line
  *
- * Every line begins in the start state and ends with <eos>. So lines are independent, and it makes no
- * difference whether a model carries its state from line to line. The first word of a line reveals the
- * topic. A model must remember the topic, the subject's number (the verb agrees with it across a
- * phrase in between, and again after "and"), and the kind of object that the verb takes. Only the
- * first word's probabilities depend on the shares of the topics. Topics differ in their words, not in
- * the shape of sentences, so line lengths have the same distribution for all topics. Equal amounts of
- * text from several clients, in random line order, follow the source with their mean shares.
+ * Every line begins in the start state and ends with <eos>. So lines are independent, and it makes
+ * no difference whether a model carries its state from line to line. The first word of a line
+ * reveals the topic. A model must remember the topic, the subject's number (the verb agrees with it
+ * across a phrase in between, and again after "and"), and the kind of object that the verb takes.
+ * Only the first word's probabilities depend on the shares of the topics. Topics differ in their
+ * words, not in the shape of sentences, so line lengths have the same distribution for all topics.
+ * Equal amounts of text from several clients, in random line order, follow their mean shares.
  *
- * <eos> counts as a token, <unk> is never written.
+ * <eos> counts as a token; <unk> is never written.
  *
  * Threads: a source may be shared once made.   Cost: about 0.1 us per word. */
 #ifndef MODEL_CORPUS_SYNTH_H
@@ -33,7 +33,7 @@
 
 #include <stdbool.h>
 
-/* Callers of synth_line include seeded/seeded.h; roles must not, and only call synth_write. */
+/* Callers of synth_line include seeded/seeded.h; roles may call only synth_write. */
 struct seeded;
 
 enum { SYNTH_TOPICS = 6 };
@@ -41,7 +41,7 @@ enum { SYNTH_TOPICS = 6 };
 typedef struct synth synth;
 
 typedef struct synth_arc {
-    uint32_t word, next; /* next is 0, the start, after <eos> */
+    uint32_t word, next; /* after <eos>, next is 0, the start state */
     double p;
 } synth_arc;
 
@@ -50,7 +50,7 @@ extern const char *const synth_topic_names[SYNTH_TOPICS];
 sefl_status synth_new(synth **out) SEFL_MUST_CHECK;
 void synth_free(synth *s);
 
-/* Sets the shares of the topics: not negative, with a sum of 1 to within 1e-9. */
+/* Sets the shares of the topics, which are not negative and add up to 1 within 1e-9. */
 sefl_status synth_mix(synth *s, const double shares[SYNTH_TOPICS]) SEFL_MUST_CHECK;
 
 /* Returns the entropy rate in nats per token, <eos> included. */
@@ -82,21 +82,21 @@ enum { SYNTH_CLIENTS_MAX = 10000 };
 
 typedef struct synth_settings {
     uint32_t clients;
-    uint64_t tokens; /* training tokens of all clients together; valid and test: a tenth each */
+    uint64_t tokens; /* training tokens of all clients; valid and test have a tenth each */
     double alpha;    /* clients draw their shares from Dirichlet(alpha, ...); 0: 0.5 */
     uint64_t seed;
 } synth_settings;
 
 typedef struct synth_report {
-    uint32_t words; /* in the vocabulary, <unk> and <eos> included */
+    uint32_t words; /* size of the vocabulary, <unk> and <eos> included */
     double entropy, best_perplexity;
-    uint64_t tokens[3], lines[3]; /* train, valid, test: pooled */
-    double perplexity[3];         /* of the source itself on these texts */
+    uint64_t tokens[3], lines[3]; /* of train, valid and test, over all clients */
+    double perplexity[3];         /* perplexity of the source itself on these texts */
 } synth_report;
 
 /* Writes these files to dir, which it creates if needed:
  *   train.txt valid.txt test.txt              the text of all clients, lines in random order
- *   client-000/{train,valid,test}.txt, ...    each client's own: the same lines
+ *   client-000/{train,valid,test}.txt, ...    each client's share of those lines
  *   vocab.txt                                 one word per line, <unk> and <eos> first
  *   meta.json                                 settings, shares, entropy rates, best perplexities
  * The same settings give the same bytes. progress counts tokens. */

@@ -4,7 +4,7 @@
  * the slots; everything else is a kernel of ours whose grid covers all slots. A step is captured
  * once as a CUDA graph and replayed: what differs from step to step (position in the text, learning
  * rate, whether the slot still runs) is in device memory, struct slot, and the last kernel of a step
- * moves it on.
+ * advances it.
  *
  * Shapes. A slot has `cols` columns of text and `steps` words in sequence, both padded to those of
  * the pass; token i = t * pass.cols + b. Padding and idle slots compute on zeros and give zero

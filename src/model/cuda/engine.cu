@@ -169,8 +169,8 @@ static size_t bytes_for(device *d, int slots)
     return p.used;
 }
 
-/* Allocates memory for the wanted number of slots, or fewer if nine tenths of the free memory are not
- * enough. */
+/* Allocates memory for the wanted number of slots, or for fewer if these do not fit into nine tenths
+ * of the free memory. */
 static void take_memory(device *d)
 {
     size_t free_bytes, all;

@@ -3,8 +3,8 @@
  * The integers equal those of privacy/mechanism/quantise.c, bit for bit. The norm adds blocks of
  * 1,024 squares in order, then the blocks in order (a float's square is exact in double, so it does
  * not matter where it is computed). Every other step is one IEEE 754 operation, kept separate with
- * __dmul_rn. Coordinate i uses bytes 8i .. 8i+7 of the client's coins. Integers also decide the rare
- * second attempt (a sum of squares above S2).
+ * __dmul_rn. Coordinate i uses bytes 8i .. 8i+7 of the client's coins. Integers also decide the
+ * rare second attempt (a sum of squares above S2).
  *
  * The integers of a slot are kept in its gradient's memory, which is zeroed afterwards. */
 #include "model/cuda/cuda.cuh"

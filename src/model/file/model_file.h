@@ -1,12 +1,12 @@
-/* model_file: a trained model as a safetensors file, in our format and in PyTorch's.
+/* model_file: reads and writes a trained model as a safetensors file, in our format and PyTorch's.
  *
  *     SEFL_TRY(model_write(path, &meta, lm_theta(m)));
  *     SEFL_TRY(model_open(&m, &meta, path, 0, 0, pool)); // a model ready for use
- *     SEFL_TRY(model_check_vocab(&meta, v));             // is it the vocabulary of the training?
+ *     SEFL_TRY(model_check_vocab(&meta, v));             // was the model trained with this one?
  *
- * Our format stores every parameter under its name (model/lm.h) as it is trained and sent: a
- * block-Hankel matrix is a vector of its values, shape [count]; with block 1 it is the dense
- * matrix, shape [rows, cols]. Metadata, all strings:
+ * Our format stores every parameter under its name (model/lm.h) in the form that is trained and
+ * sent: a block-Hankel matrix is a vector of its values, shape [count]; with block 1 it is the
+ * dense matrix, shape [rows, cols]. The metadata are all strings:
  *
  *     sefl          "model 1"
  *     format        "pt", which PyTorch's loader requires
@@ -21,7 +21,8 @@
  * model_export writes the expanded dense weights under the names of PyTorch's word-language-model
  * example, so that load_state_dict accepts them: tied weights twice, and for the Transformer the
  * position table, `pos_encoder.pe`, which that example keeps among its weights. model_import reads
- * such a file: it infers sizes from shapes and projects each matrix onto the nearest block-Hankel one.
+ * such a file: it infers sizes from shapes and replaces each matrix with the nearest block-Hankel
+ * one.
  *
  * Reading refuses missing, additional or misshapen arrays, and values that are not finite.
  *
@@ -47,11 +48,11 @@ void model_meta_set_vocab(model_meta *meta, const vocab *v);
 sefl_status model_write(const char *path, const model_meta *meta,
                         const nn_real *theta) SEFL_MUST_CHECK;
 
-/* Sets *theta to *count values, which the caller frees with sefl_free. */
+/* Sets *theta to an array of *count values, which the caller frees with sefl_free. */
 sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count,
                        const char *path) SEFL_MUST_CHECK;
 
-/* Reads a model ready for use; batch and steps as in lm_config (0: the default). */
+/* Reads a model and makes it ready for use; batch and steps as in lm_config (0: the default). */
 sefl_status model_open(lm **out, model_meta *meta, const char *path, uint32_t batch, uint32_t steps,
                        pool *p) SEFL_MUST_CHECK;
 

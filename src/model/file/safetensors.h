@@ -1,4 +1,4 @@
-/* safetensors: named arrays of numbers in the file format of PyTorch and others.
+/* safetensors: reads and writes named arrays in a file format that PyTorch and others use.
  *
  *     8 bytes      n, length of the header, little-endian
  *     n bytes      {"__metadata__":{"kind":"lstm",...},
@@ -15,9 +15,9 @@
  * done:
  *     tensors_close(t);
  *
- * A file is untrusted: the header has at most 16 MiB, 65,536 arrays of at most 8 dimensions
- * and 4,096 metadata entries; names differ; each array's offsets match its shape and type; arrays do
- * not overlap, leave no gaps and end with the file. Anything else is SEFL_EPROTO with a reason. F64,
+ * A file is untrusted, so the reader checks it: the header has at most 16 MiB, 65,536 arrays of at
+ * most 8 dimensions and 4,096 metadata entries; names differ; each array's offsets match its shape
+ * and type; arrays do not overlap, leave no gaps and end with the file. Otherwise SEFL_EPROTO. F64,
  * F16 and BF16 are converted to F32; a file may contain other types, but they cannot be read. Values
  * are copied, so the file needs no alignment. Data is read on demand, never all at once.
  *
@@ -26,8 +26,7 @@
  *
  * writes F32 arrays in the given order, atomically (base/outfile.h).
  *
- * Threads: an open file has one owner.   Secrets: none; the owner of a model decides how secret it
- * is. */
+ * Threads: an open file has one owner.   Secrets: none, unless a model's owner keeps it secret. */
 #ifndef MODEL_FILE_SAFETENSORS_H
 #define MODEL_FILE_SAFETENSORS_H
 
@@ -54,7 +53,7 @@ typedef enum tensor_type {
 typedef struct tensor {
     const char *name;
     tensor_type type;
-    const char *type_name; /* as written: "F32" */
+    const char *type_name; /* as in the file: "F32" */
     unsigned rank;
     uint64_t shape[TENSOR_RANK_MAX];
     uint64_t count;      /* product of the shape */
@@ -65,12 +64,12 @@ typedef struct tensors tensors;
 
 sefl_status tensors_open(tensors **out, const char *path) SEFL_MUST_CHECK;
 
-/* The same for bytes in memory, which must outlive it. */
+/* tensors_open for bytes in memory, which must outlive *out. */
 sefl_status tensors_over(tensors **out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 
 void tensors_close(tensors *t);
 
-/* In the order of their data. */
+/* Count the arrays and return one, in the order of their data. */
 size_t tensors_count(const tensors *t);
 const tensor *tensors_at(const tensors *t, size_t i);
 
@@ -81,8 +80,8 @@ const char *tensors_meta(const tensors *t, const char *key);
 /* Gets the i-th metadata entry, in the file's order; false if there is none. */
 bool tensors_meta_at(const tensors *t, size_t i, const char **key, const char **value);
 
-/* Reads an array as F32. SEFL_EPROTO if it has another number of values, or is neither F32, F64, F16
- * nor BF16. NaN and Inf are kept. */
+/* Reads an array as F32. SEFL_EPROTO if its number of values is not `count`, or its type is none of
+ * F32, F64, F16 and BF16. Keeps NaN and Inf. */
 sefl_status tensors_read_f32(tensors *t, const tensor *which, float *out,
                              uint64_t count) SEFL_MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /* arith: adds bits in circuits.
  *
- * Costs are numbers of ANDs, for inputs that are not constant.   Threads: as the builder. */
+ * Costs are numbers of ANDs, for inputs that are not constant.   Threads: as for the builder. */
 #ifndef MPC_CIRCUITS_ARITH_H
 #define MPC_CIRCUITS_ARITH_H
 

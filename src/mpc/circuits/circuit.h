@@ -1,4 +1,4 @@
-/* circuit: one Boolean function as a flat list of XOR and AND gates, and how to build it.
+/* circuit: represents a Boolean function as a flat list of XOR and AND gates, and builds it.
  *
  *     circ_builder *b;
  *     SEFL_TRY(circ_builder_new(&b));
@@ -10,17 +10,17 @@
  *     circ_outputs(b, z, 8);
  *     SEFL_TRY(circ_finish(b, &circuit));            // frees b, reports the first error
  *
- * The same description runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). There
+ * One circuit runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). In the latter,
  * XOR and NOT are free; an AND costs 32 bytes and a few AES calls, so `ands` measures the cost.
  *
  * A circuit works on slots of one wire each. Slot 0 holds the constant 1; slots 1 .. inputs hold the
  * inputs and are never written; the others are scratch, reused once their wire is dead, so that many
- * copies fit the first-level cache. NOT is XOR with slot 0. Every gate follows the gates that it
+ * copies fit the first-level cache. NOT is XOR with slot 0. Every gate comes after the gates that it
  * reads.
  *
- * Builder calls cannot fail: after an error every wire is the constant 0, and circ_finish returns the
- * error. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant input. Gates that
- * reach no output are dropped.
+ * Builder calls cannot fail: after an error every wire is the constant 0, and circ_finish returns
+ * the error. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant input. Gates
+ * that reach no output are dropped.
  *
  * Secret: nothing; circuits are public.   Threads: a finished circuit may be shared. */
 #ifndef MPC_CIRCUITS_CIRCUIT_H
@@ -34,8 +34,8 @@
 
 /* Who provides an input. */
 typedef enum circ_kind {
-    CIRC_GARBLER,   /* a bit of the garbler */
-    CIRC_EVALUATOR, /* a bit of the evaluator */
+    CIRC_GARBLER,   /* a bit from the garbler */
+    CIRC_EVALUATOR, /* a bit from the evaluator */
     CIRC_JOINT,     /* random: the XOR of one bit from each side, known to neither */
     CIRC_KINDS
 } circ_kind;
@@ -60,8 +60,8 @@ typedef struct circuit {
 
 void circuit_free(circuit *c);
 
-/* SEFL_EINVAL unless all slots are in range and written before they are read, no gate writes an
- * input, and the counts are right. Results of circ_finish are valid. */
+/* SEFL_EINVAL unless all slots are in range and are written before they are read, no gate writes an
+ * input, and the counts are right. A circuit from circ_finish is always valid. */
 sefl_status circuit_validate(const circuit *c) SEFL_MUST_CHECK;
 
 /* ---- building ----------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
 /* plain: runs a circuit on plain bits, 256 independent copies at a time, one bit position per copy.
- * It is the oracle of the garbling tests and the engine of simulations.
+ * It is the oracle for the garbling tests and the engine of simulations.
  *
  *     SEFL_TRY(plain_new(&p, circuit));
  *     plain_run(p, out, in);   // in (inputs, 4), out (outputs, 4); copy c: bit c%64 of word c/64
  *
  * The circuit must outlive p.   Threads: one owner.
- * Secret: the bits may be; no branch or index depends on them.
+ * Secret: possibly the bits; no branch or index depends on them.
  * Cost: about 1 ns per gate for 256 copies. */
 #ifndef MPC_CIRCUITS_PLAIN_H
 #define MPC_CIRCUITS_PLAIN_H

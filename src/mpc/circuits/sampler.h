@@ -1,4 +1,4 @@
-/* sampler: the noise of one coordinate as a circuit: a weighted sum of fair bits plus a rare kick.
+/* sampler: the circuit for the noise of one coordinate, a weighted sum of fair bits and a rare kick.
  *
  *     SEFL_TRY(sampler_offline(&off, &sampler_g44));            // X in 7 bits: 29 ANDs
  *
@@ -10,8 +10,8 @@
  * kick, then its sign. The circuit's inputs are r (joint), its outputs x[0..sampler_bits-1], least
  * significant bit first.
  *
- * The profile in use is G44 [docs/PRIVACY.md]: columns {3, 4, 20}, kick (4, 6): mean 61.5, variance
- * 88.75, 34 random bits, support 0..123.
+ * The profile in use is G44 [docs/PRIVACY.md] with columns {3, 4, 20} and kick (4, 6). Its mean is
+ * 61.5, its variance 88.75, its support 0..123; it takes 34 random bits.
  * Threads: profiles are constants. */
 #ifndef MPC_CIRCUITS_SAMPLER_H
 #define MPC_CIRCUITS_SAMPLER_H
@@ -39,8 +39,8 @@ extern const sampler_profile sampler_g44;
 /* SEFL_EINVAL if a field is out of range. */
 sefl_status sampler_check(const sampler_profile *p) SEFL_MUST_CHECK;
 
-/* For a valid profile, return the number of random bits, the maximum X (twice the mean), and the bits
- * of X. */
+/* For a valid profile, return the number of random bits, the maximum X (twice the mean), and the
+ * number of bits of X. */
 unsigned sampler_random_bits(const sampler_profile *p);
 unsigned sampler_max(const sampler_profile *p);
 unsigned sampler_bits(const sampler_profile *p);

@@ -1,4 +1,4 @@
-/* garble: half-gates over many copies of one circuit in lockstep.
+/* garble: garbles and evaluates half-gates over many copies of one circuit in lockstep.
  *
  * A block is sixteen copies. A call garbles (or evaluates) whole blocks: it walks the gate list once
  * per block and processes each gate for all sixteen copies, so that AES stays pipelined. If the
@@ -14,7 +14,7 @@
  *
  * Labels have 128 bits; bit 0 of byte 0 is the colour. The label of value v is zero ^ v*delta; the
  * colour of delta is 1. The evaluator's label of the constant 1 is 0^128 (the garbler's zero label
- * is delta). XOR and NOT are free, an AND sends 32 bytes.
+ * is delta). XOR and NOT are free; an AND costs 32 bytes.
  *
  * Order of labels in arrays: block, wire, lane: [(block * wires + wire) * 16 + lane]. Tables: for
  * each block, for each AND gate in the circuit's order, TG of lanes 0..15, then TE of lanes 0..15,
@@ -33,17 +33,17 @@
  * [GKWWY20] with one key for the sixteen lanes of a half-gate, which share one key schedule; mixing
  * in the lane makes equal labels in two lanes harmless.
  *
- * THE BOUND. E an ideal cipher, delta uniform with colour 1 (127 bits). Against p cipher calls
- * the q answers H(w ^ delta, T, l) ^ b delta differ from random ones by at most
+ * THE BOUND. Let E be an ideal cipher and delta uniform with colour 1 (127 bits). To an adversary
+ * with p cipher calls, the q answers H(w ^ delta, T, l) ^ b delta differ from random by at most
  *     2 u p / 2^127 + (u - 1) q / 2^129,    u = 16 answers under one key
- * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape): 2^80 calls gain 2^-42
- * for any number of gates. The bound of a fixed-key hash such as TMMO contains p q; with the 2^30
- * half-gates of a large round it is void from 2^97 calls on. Requirements: delta and S are fresh per
- * attempt; each T is used once under one delta (give each circuit its own range: gc_tweaks); input
- * labels of two copies are independent or equal.
+ * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape). 2^80 calls gain at most 2^-42,
+ * whatever the number of gates. The bound of a fixed-key hash such as TMMO contains p q; with the
+ * 2^30 half-gates of a large round it is void from 2^97 calls on. Requirements: delta and S are
+ * fresh per attempt; each T is used once under one delta (give each circuit its own range:
+ * gc_tweaks); the input labels of two copies are independent or equal.
  *
- * LANE KEYS. Instead of its number a lane may mix in its own key, y = s(x) ^ kappa_l: 16 uniform
- * labels that the garbler draws after the input labels are fixed and sends with the tables. A
+ * LANE KEYS. Instead of its number a lane may mix in its own key: y = s(x) ^ kappa_l. The garbler
+ * draws the 16 uniform keys after the input labels are fixed and sends them with the tables. A
  * malicious evaluator that builds its own OT trees can choose labels for which two lanes give equal
  * hashes, which reveals delta; it cannot do so before it knows kappa (docs/PROTOCOL.md).
  * gc_set_lanes sets the keys for all later calls.
@@ -56,11 +56,11 @@
  * The two add up to 2^e (c ^ d). The evaluator lacks one of the two hashes, so row and c look
  * uniform to it.
  *
- * A garbler refuses to go back (first_block below what it has done: SEFL_ESTATE): tables of one
- * block for two sets of inputs reveal delta.
+ * A garbler never garbles a block twice (SEFL_ESTATE if first_block is below the next block),
+ * because tables of one block for two sets of inputs reveal delta.
  *
  * Secret: labels, delta, colours.   Public: circuit, hash key, tweaks, tables once sent, all sizes.
- * Constant time.   Threads: one owner each; several garblers may share a circuit and split the
+ * Constant time.   Threads: one owner per gc; several garblers may share a circuit and split the
  * blocks. */
 #ifndef MPC_GARBLE_GARBLE_H
 #define MPC_GARBLE_GARBLE_H
@@ -78,7 +78,7 @@ typedef struct gc_label {
 
 typedef struct gc_config {
     gc_label hash_key;   /* S: uniform, drawn by the garbler per attempt, sent to the evaluator */
-    uint64_t tweak_base; /* even: first tweak of block 0 */
+    uint64_t tweak_base; /* first tweak of block 0; even */
 } gc_config;
 
 /* Draws a uniform delta with colour 1. */
@@ -90,7 +90,7 @@ sefl_status gc_table_bytes(size_t *bytes, const circuit *c, size_t blocks) SEFL_
 
 typedef struct gc gc; /* one side: garbler or evaluator */
 
-/* Makes a garbler with this delta, or an evaluator if delta is NULL. The circuit must outlive it.
+/* Creates a garbler with this delta, or an evaluator if delta is NULL. The circuit must outlive it.
  * SEFL_EINVAL if the colour of delta is 0, the tweak base is odd, or the circuit is not valid. */
 sefl_status gc_new(gc **out, const circuit *c, const gc_config *cfg,
                    const gc_label *delta) SEFL_MUST_CHECK;
@@ -98,8 +98,8 @@ void gc_free(gc *g);
 
 /* Garbles `blocks` blocks from first_block on. in_zero (blocks, inputs, 16), out_zero (blocks,
  * outputs, 16): zero labels; tables: exactly gc_table_bytes. The arrays must not overlap.
- * SEFL_EINVAL: wrong table_bytes. SEFL_ERANGE: tweaks would pass 2^64. SEFL_ESTATE: a block number
- * that was used. */
+ * SEFL_EINVAL: wrong table_bytes. SEFL_ERANGE: a tweak would exceed 2^64. SEFL_ESTATE: a block was
+ * already garbled. */
 sefl_status gc_garble(gc *g, uint8_t *tables, size_t table_bytes, gc_label *out_zero,
                       const gc_label *in_zero, uint64_t first_block, size_t blocks) SEFL_MUST_CHECK;
 
@@ -112,11 +112,11 @@ sefl_status gc_evaluate(gc *g, gc_label *out_active, const uint8_t *tables, size
 
 void gc_set_lanes(gc *g, const gc_label kappa[GC_LANES]);
 
-/* Garble and evaluate the rows of the circuit's outputs for `blocks` blocks. Output i has weight 2^i;
- * its labels are in `zero` or `active` (blocks, outputs, 16). Both functions set share (blocks, 16)
- * modulo 2^bits; bits is a multiple of 8, up to 64. Rows have bits/8 bytes each, in the order block,
- * output, lane. Wire i of block n has tweak first_tweak + n * outputs + i, where first_tweak is
- * beyond the ANDs of all blocks. The garbler never garbles the rows of a block twice. */
+/* Garble and evaluate the rows of the circuit's outputs for `blocks` blocks. Output i has weight
+ * 2^i; its labels are in `zero` or `active` (blocks, outputs, 16). Both functions set share
+ * (blocks, 16) modulo 2^bits; bits is a multiple of 8, up to 64. Rows have bits/8 bytes each, in
+ * the order block, output, lane. Wire i of block n has tweak first_tweak + n * outputs + i, where
+ * first_tweak is beyond the tweaks of all ANDs. The rows of a block are garbled only once. */
 size_t gc_row_bytes(const circuit *c, size_t blocks, unsigned bits);
 sefl_status gc_rows_garble(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
                            unsigned bits, uint64_t first_tweak, uint64_t first_block,
@@ -132,16 +132,16 @@ void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t 
 
 /* ---- paths, for tests and benchmarks ------------------------------------------------------ */
 
-/* Selects any path of aes.h that this processor has. */
+/* Selects a path of aes.h that this processor supports. */
 void gc_set_path(gc *g, aes_path path);
 
 /* Computes H on the sixteen lanes of one tweak, in plain C, by the definition above. */
 void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_label *hash_key,
                  uint64_t tweak);
 
-/* The benchmark's floor: only hashes `groups` times 16 lanes of cached labels, `per_key` groups per
- * key (1 as in evaluation, 2 as in garbling), with keys expanded in batches as in the kernels. x:
- * per_key * 16 labels, hashed in place again and again. groups: a multiple of 32. */
+/* A lower bound for benchmarks: only hashes `groups` times 16 lanes of cached labels, `per_key`
+ * groups per key (1 as in evaluation, 2 as in garbling), and expands keys in batches as the kernels
+ * do. x: per_key * 16 labels, hashed in place repeatedly. groups: a multiple of 32. */
 void gc_hash_floor(aes_path path, gc_label *x, const gc_label *hash_key, uint64_t tweak,
                    size_t groups, unsigned per_key);
 

@@ -7,10 +7,11 @@
 
 typedef struct gc_job {
     const circuit *c;
-    const gc_program *program; /* of c; the plain kernel walks c itself */
-    const uint8_t **slot;  /* (slots): address of each wire's 16 labels; inputs are the caller's */
-    uint8_t *scratch;      /* slot i > inputs at 256 * (i - inputs - 1) */
-    const gc_label *key;   /* S */
+    const gc_program *program; /* made from c; the plain kernel reads c itself */
+    const uint8_t *
+        *slot;           /* (slots): address of each wire's 16 labels; the caller owns the inputs */
+    uint8_t *scratch;    /* slot i > inputs starts at byte 256 * (i - inputs - 1) */
+    const gc_label *key; /* S */
     const gc_label *lane;  /* (16): the lane keys */
     const gc_label *delta; /* garbler only */
 } gc_job;
@@ -20,7 +21,7 @@ enum { GC_WIRE = GC_LANES * GC_LABEL };
 /* Lane l as a 128-bit number: the default lane keys. */
 extern const gc_label gc_lane_number[GC_LANES];
 
-/* Process one block: inputs in slot[1..inputs], the constant in slot[0]. tweak: of the first AND. */
+/* Process one block: inputs in slot[1..inputs], constant in slot[0], first AND with `tweak`. */
 typedef void gc_garble_fn(const gc_job *j, uint8_t *tables, uint64_t tweak);
 typedef void gc_evaluate_fn(const gc_job *j, const uint8_t *tables, uint64_t tweak);
 /* Hashes `groups` wires, wire i with tweak + i: h0 = H(in), and h1 = H(in ^ delta) unless NULL. */
@@ -32,7 +33,7 @@ typedef void gc_floor_fn(gc_label *x, const gc_label *key, uint64_t tweak, size_
 gc_garble_fn gc_garble_ref, gc_garble_128, gc_garble_256, gc_garble_512;
 gc_evaluate_fn gc_evaluate_ref, gc_evaluate_128, gc_evaluate_256, gc_evaluate_512;
 gc_hash_fn gc_hash_groups_ref, gc_hash_128, gc_hash_256, gc_hash_512;
-/* gc_encode with n a multiple of 64. */
+/* gc_encode for an n that is a multiple of 64. */
 void gc_encode_512(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t n,
                    const gc_label *delta);
 gc_floor_fn gc_floor_ref, gc_floor_128, gc_floor_256, gc_floor_512;

@@ -1,11 +1,11 @@
 /* program: a circuit's gate list with adders fused, for the fast kernels.
  *
- * A full adder is five consecutive gates (x^y, x^d, AND, two XORs), a half adder two. Fused into one
- * step they read their inputs once and keep intermediate values in registers. The order and number of
- * ANDs stay the same, so tables and tweaks do not change. The plain kernel processes single gates, so
- * the two check each other.
+ * A full adder is five consecutive gates (x^y, x^d, AND, two XORs), a half adder is two. Fused into
+ * one step, the gates read their inputs once and keep intermediate values in registers. The order
+ * and number of ANDs stay the same, so tables and tweaks do not change. The plain kernel processes
+ * single gates, so tests can compare the kernels.
  *
- * Threads: shareable once made. */
+ * Threads: may be shared once made. */
 #ifndef MPC_GARBLE_PROGRAM_H
 #define MPC_GARBLE_PROGRAM_H
 
@@ -16,7 +16,7 @@ typedef enum gc_step_kind {
     GC_AND, /* dst = a & b */
     GC_HA,  /* dst = a & b, sum = a ^ b */
     GC_FA,  /* dst = a ^ (first & second), sum = a ^ b ^ d; first = a ^ b, second = a ^ d */
-    GC_FA2, /* the same with the AND's inputs swapped */
+    GC_FA2, /* GC_FA with the inputs of its AND swapped */
 } gc_step_kind;
 
 typedef struct gc_step {

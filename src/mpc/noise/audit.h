@@ -1,7 +1,7 @@
 /* noise/audit: CSP's commitment in a session of shares, and the record of an audit.
  *
  * CSP garbles, so CSP could omit the noise. A session (noise/shares.h) depends on no data, so AS may
- * inspect it: everything CSP sends is determined by one 32-byte seed and by AS's messages.
+ * inspect it: one 32-byte seed and AS's messages determine everything that CSP sends.
  *
  *     CSP  commitment = SHA-256("sefl audit 1", id, seed)         before the base OT
  *     CSP  at the end signs id, commitment and BLAKE3 hashes (audit_seen) of all messages
@@ -10,7 +10,7 @@
  *     AS   garbles again (shares_replay) and compares
  *
  * AS catches a CSP that omits noise from a session with the probability that AS audits it, 1 in 8
- * by default. One session can serve a whole round: audits guarantee no more than that.
+ * by default. One session can serve a whole round, so audits guarantee no more than that.
  *
  * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the tables
  * also depend on AS's messages, which depend on AS's seed and on `own`. So the two seeds and the
@@ -42,14 +42,14 @@ enum {
         8 + 2 * AUDIT_HELLO + SIGN_PUB_BYTES + 4 * AUDIT_HASH + SIGN_BYTES + 2 * AUDIT_SEED,
 };
 
-/* BLAKE3 of CSP's messages that depend on its seed alone, of its tables, and of what it received;
- * with frame headers, from after the hello to the last table. */
+/* BLAKE3 hashes of CSP's messages that depend on its seed alone, of its tables, and of the messages
+ * it received; with frame headers, after the hello up to the last table. */
 typedef struct audit_seen {
     uint8_t own[AUDIT_HASH], tables[AUDIT_HASH], received[AUDIT_HASH];
 } audit_seen;
 
 typedef struct audit_record {
-    uint8_t hello[2][AUDIT_HELLO]; /* CSP's, AS's */
+    uint8_t hello[2][AUDIT_HELLO]; /* CSP's, then AS's */
     uint8_t csp[SIGN_PUB_BYTES];
     uint8_t commitment[AUDIT_HASH];
     audit_seen seen;
@@ -58,7 +58,7 @@ typedef struct audit_record {
 } audit_record;
 
 typedef enum audit_verdict {
-    AUDIT_SHOWS_NOTHING = 0, /* not a record of one session, or the wrong AS seed */
+    AUDIT_SHOWS_NOTHING = 0, /* not a record of one session, or AS's seed is wrong */
     AUDIT_HONEST = 1,        /* CSP garbled the right circuit */
     AUDIT_CHEATED = 2,       /* CSP signed a session that does not follow from its seed */
 } audit_verdict;
@@ -83,12 +83,12 @@ sefl_status audit_signed(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_P
                          const uint8_t id[AUDIT_ID], const uint8_t commitment[AUDIT_HASH],
                          const audit_seen *seen) SEFL_MUST_CHECK;
 
-/* Reading: SEFL_EPROTO if it is not a record. */
+/* Reading returns SEFL_EPROTO if the bytes are not a record. */
 void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r);
 sefl_status audit_record_read(audit_record *r, sefl_span in) SEFL_MUST_CHECK;
 
 /* Writes folder/audit-ID.bin durably, mode 0600; ID is the first 16 hex digits of the session id.
- * path (may be NULL) receives the name: PATH_MAX bytes. */
+ * path (may be NULL, else PATH_MAX bytes) receives the file's path. */
 sefl_status audit_record_save(char *path, const audit_record *r,
                               const char *folder) SEFL_MUST_CHECK;
 

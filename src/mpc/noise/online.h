@@ -1,4 +1,4 @@
-/* noise/online: the online part of a round's noise: one message from CSP, which AS may request
+/* noise/online: the online part of a round's noise. It is one message from CSP, which AS may request
  * more than once.
  *
  * AS holds digits of its mask v, CSP digits of n = aggregate + v (docs/PROTOCOL.md), k + t + g bits
@@ -10,9 +10,9 @@
  *
  * SR quantises to the coarse lattice with the server's own secret coins, Y and Y' are the servers'
  * own rare jumps (noise/quantise.h). w is the noisy aggregate in units of the lattice step, less
- * 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (above the guard bits), expanded from
- * a seed that CSP draws after it has received the whole masked sum. So an AS that chooses its mask or
- * its sum cannot choose where between two lattice points CSP quantises. AS learns J with m.
+ * 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (above the guard bits), expanded
+ * from a seed that CSP draws after it has received the whole masked sum. So an AS that chooses its
+ * mask or its sum cannot choose where between two lattice points CSP quantises. AS learns J with m.
  * docs/PRIVACY.md has the bound.
  *
  * In mode `own` each server adds its own full noise, e and e', on the fine grid: twice the variance,
@@ -30,13 +30,13 @@
  *          ...                                      // store reply and mark durably, then send
  *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, coins));
  *
- * A reply: task 32, round, attempt, count u64 each, k, t, g, mode (0 joint, 1 own) a byte each,
- * SHA-256 of the slice 32 (zeros: own), dither seed 32 (zeros: own), then count values of
+ * A reply is: task 32; round, attempt, count u64 each; k, t, g, mode (0 joint, 1 own) u8 each;
+ * SHA-256 of the slice 32 (own: zeros); dither seed 32 (own: zeros); then `count` values of
  * noise_value_bytes each, little-endian.
  *
  * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply per round and, when asked again,
- * sends the stored bytes; the shares of a slice serve one reply. AS stores the seed of its coins with
- * the mask: finish depends only on its arguments, so after a crash it gives the same w.
+ * sends the stored bytes; the shares of a slice serve one reply. AS stores the seed of its coins
+ * with the mask: noise_reply_finish depends only on its arguments, so after a crash w is the same.
  *
  * Secret: digits, shares, noise, coins, w; the reply until it leaves. Public: params, all sizes.
  * Constant time except for the caller's sources.   Threads: pure functions. */
@@ -54,12 +54,12 @@ enum { NOISE_ID = 32, NOISE_COINS = 32, NOISE_REPLY_HEAD = 124 };
 
 typedef struct noise_params {
     uint8_t task[32];        /* hash of the task document */
-    uint64_t round, attempt; /* the caller counts attempts of a round, durably */
+    uint64_t round, attempt; /* the caller counts the attempts of a round durably */
     uint64_t count;          /* coordinates, 1 to 2^32 */
     unsigned k, t, g;        /* ring, fraction, guard bits of a digit; 7 <= k <= 32, t <= 32,
                                      * k + t + g <= 62 */
-    bool own;                /* the mode */
-    uint8_t slice[32];       /* joint: shares_slice_hash of the shares it uses */
+    bool own;                /* true: mode own; false: joint */
+    uint8_t slice[32];       /* joint: shares_slice_hash of the shares that the reply uses */
 } noise_params;
 
 /* Writes the next n digits, starting at coordinate `first`; digit < 2^(k+t+g). */
@@ -68,7 +68,7 @@ typedef struct noise_digits {
     void *ctx;
 } noise_digits;
 
-/* A server's noise: writes the next n values, starting at coordinate `first`. */
+/* Writes the next n values of a server's noise, starting at coordinate `first`. */
 typedef struct noise_source {
     sefl_status (*get)(void *ctx, int64_t *e, size_t first, size_t n);
     void *ctx;
@@ -82,16 +82,16 @@ typedef struct noise_taken {
 
 noise_source noise_taken_of(noise_taken *t);
 
-/* Returns the bytes of a value in a reply, and of a share: k bits (joint) or k + t (own), rounded
- * up. */
+/* Returns the number of bytes of a value in a reply, and of a share: enough for k bits (joint) or
+ * k + t bits (own). */
 unsigned noise_value_bytes(const noise_params *p);
 
-/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below make the
- * same check first; if they fail later, they zero reply or w. */
+/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below first check
+ * the params too; if they fail later, they zero reply or w. */
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
 
-/* CSP: makes the reply, once per round, after the last byte of the masked sum. Draws its coins and
- * the dither. */
+/* CSP: makes the reply, once per round, after the last byte of the masked sum has arrived. Draws the
+ * reply's coins and the dither. */
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
                              const noise_source *add, const sefl_rng *rng) SEFL_MUST_CHECK;
 

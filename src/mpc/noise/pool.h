@@ -5,17 +5,17 @@
  *     SEFL_TRY(shares_pool_pick(pool, &slice, count));           // AS: the oldest, for one attempt
  *     SEFL_TRY(shares_pool_take(pool, &slice, x, 2));            // each side, once; erases them
  *
- * Both servers have a pool with the same sessions. AS picks, names the slice in its signed
- * statement, and each side takes it. SINGLE USE: a session has a cursor; values before it are gone.
- * A slice is taken whole, at or beyond the cursor of each of its sessions. Taking it moves the cursors
- * past it and erases skipped values too. Values never return to the pool: two inputs masked with one
- * share would reveal their difference. A pool is never written to disk, so a restart empties it, and
- * a restored backup cannot use a share twice.
+ * Both servers have a pool with the same sessions. AS picks a slice and names it in its signed
+ * statement; each side takes it. SINGLE USE: a session has a cursor; values before it are gone.
+ * A slice is taken whole, at or beyond the cursor of each of its sessions. Taking it moves the
+ * cursors past it and erases skipped values too. Values never return to the pool: two inputs masked
+ * with one share would reveal their difference. A pool is never written to disk, so a restart
+ * empties it, and a restored backup cannot use a share twice.
  *
- * Values are stored encrypted (prg), 4 or 5 bytes each. Each session has its own key in locked memory
- * (crypto/secmem), so swapped-out pages contain only ciphertext. The key is wiped with the session.
+ * Values are stored encrypted (prg), 4 or 5 bytes each. Each session has its own key in locked
+ * memory (crypto/secmem), wiped with the session, so swapped pages contain only ciphertext.
  *
- * Threads: any, one lock.   Secret: values. Public: ids, counts, which values a slice names. */
+ * Threads: any; calls lock internally.   Secret: values. Public: ids, counts, and slices. */
 #ifndef MPC_NOISE_POOL_H
 #define MPC_NOISE_POOL_H
 
@@ -31,7 +31,7 @@ enum {
     SHARES_POOL_MAX = 1 << 27, /* values */
 };
 
-/* The values first, first + 1, ... of one session per part, in the order of the parts. */
+/* Each part names the values first, first + 1, ... of one session. */
 typedef struct shares_slice {
     uint32_t n;
     struct {
@@ -42,26 +42,26 @@ typedef struct shares_slice {
 
 typedef struct shares_pool shares_pool;
 
-/* max: maximum number of stored values; 0: SHARES_POOL_MAX. rng: draws the keys, under the lock; it
+/* max: maximum number of stored values; 0: SHARES_POOL_MAX. rng draws the keys, under the lock, and
  * must outlive the pool. */
 sefl_status shares_pool_new(shares_pool **out, uint64_t max, const sefl_rng *rng) SEFL_MUST_CHECK;
 void shares_pool_free(shares_pool *p);
 
-/* Erases everything: for a new peer or connection, and after a failed check. */
+/* Erases everything. Call it for a new peer or connection, and after a failed check. */
 void shares_pool_clear(shares_pool *p);
 
 /* Adds n shares below 2^bits from session `id`; bits is 32 or 40. Wipes x, even if it fails.
- * SEFL_ESTATE if the pool has this session already. Above the limit the oldest sessions are erased,
- * so shares that the peer lost do not stay forever. */
+ * SEFL_ESTATE if the pool already has this session. Above the limit the oldest sessions are erased,
+ * so shares that the peer has lost do not stay forever. */
 sefl_status shares_pool_add(shares_pool *p, const uint8_t id[SHARES_ID], uint64_t *x, size_t n,
                             unsigned bits) SEFL_MUST_CHECK;
 
 /* Returns the number of values neither picked nor taken. */
 uint64_t shares_pool_have(shares_pool *p);
 
-/* AS: picks the oldest `count` values that were not picked before. SEFL_ENOTFOUND if there are fewer,
- * or if they span more than SLICE_PARTS_MAX sessions; then the oldest sessions are erased, so that
- * filling the pool helps. */
+/* AS: picks the oldest `count` values that were not picked before. SEFL_ENOTFOUND if there are
+ * fewer, or if they span more than SLICE_PARTS_MAX sessions. In the second case the oldest sessions
+ * are erased, so that adding shares helps. */
 sefl_status shares_pool_pick(shares_pool *p, shares_slice *out, uint64_t count) SEFL_MUST_CHECK;
 
 /* Writes the low `bytes` bytes (1 to 4; 1 to 5 for 40-bit shares), little-endian, of every value in
@@ -77,22 +77,22 @@ void shares_pool_drop(shares_pool *p, const shares_slice *s);
 uint64_t shares_slice_count(const shares_slice *s);
 
 /* Wire format: n u32, then for each part id 32, first u64, count u64. Writing returns the length.
- * Reading: SEFL_EPROTO for more than SLICE_PARTS_MAX parts, an empty part, or a part that reaches past
- * SHARES_COUNT_MAX. */
+ * Reading: SEFL_EPROTO for more than SLICE_PARTS_MAX parts, an empty part, or a part that reaches
+ * past SHARES_COUNT_MAX. */
 size_t shares_slice_write(uint8_t out[SLICE_BYTES_MAX], const shares_slice *s);
 sefl_status shares_slice_read(rd *r, shares_slice *out) SEFL_MUST_CHECK;
 
-/* Writes SHA-256 of those bytes, which identifies a slice. */
+/* Writes the SHA-256 of a slice's wire format, which identifies it. */
 void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s);
 
-/* Runs both sides in this process, for tests, benchmarks, the demo and the simulator: two threads, CSP
- * and AS, generate `count` shares and add them to both pools. */
+/* Runs both sides in this process, for tests, benchmarks, the demo and the simulator: two threads,
+ * CSP and AS, generate `count` shares and add them to both pools. */
 sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,
                              const sefl_rng *as_rng, const sefl_rng *csp_rng) SEFL_MUST_CHECK;
 
-/* Both servers' pools in one process, with seeded coins. shares_twins_wait, which is an
- * as_link_config.shares_wait, fills both by shares_fill_pair with the coins named "noise" of the round
- * and attempt. */
+/* Both servers' pools in one process, with seeded coins. shares_twins_wait serves as
+ * as_link_config.shares_wait: it fills both pools with shares_fill_pair, from the coins "noise" for
+ * this round and attempt. */
 typedef struct shares_twins {
     shares_pool *as, *csp;
     const sefl_coins *as_coins, *csp_coins;

@@ -1,5 +1,5 @@
-/* noise/quantise: prepares a server's digits for the noise: quantises them with secret coins and adds
- * a rare jump. docs/PRIVACY.md explains why both are needed.
+/* noise/quantise: prepares a server's digits for the noise: quantises them with secret coins and
+ * adds a rare jump. docs/PRIVACY.md explains why both are needed.
  *
  *     digit y (k + t + g bits)   ->   ((y + U) >> (t + g)) mod 2^k,  U uniform on t + g bits
  *     jump Y = 0, except with probability 2^-18:  Y = G1 - G2,  G = number of five-bit draws before
@@ -7,8 +7,8 @@
  *
  * Jumps are drawn in groups of up to JUMP_GROUP coordinates: each group always draws JUMP_SLOTS
  * candidates, each from 2 x JUMP_DRAWS draws, and assigns them to the coordinates whose 18 coins are
- * zero. So time and memory access do not depend on where jumps are. The cut-off changes the distribution by less than
- * 2^-90 per group (more than JUMP_SLOTS jumps) and 2^-110 per coordinate (G >= JUMP_DRAWS).
+ * zero. So neither time nor memory access depends on where the jumps are. The cut-offs change the
+ * distribution by less than 2^-90 per group (JUMP_SLOTS exceeded) and 2^-110 per coordinate.
  *
  * Secret: digits, coins, results. Public: n, k, t, g.   Constant time. */
 #ifndef MPC_NOISE_QUANTISE_H

@@ -1,8 +1,8 @@
-/* noise/shares: the joint noise as shares, generated before the round, without any data.
+/* noise/shares: generates shares of the joint noise before the round, without any data.
  *
- * CSP (garbler) gets x^C, AS (evaluator) x^A, each uniform modulo 2^K by itself, with x^C + x^A = X
- * modulo 2^K: X is one draw of the noise sampler (circuits/sampler.h) from the XOR of both servers'
- * coins, which neither knows.
+ * CSP (garbler) gets x^C and AS (evaluator) gets x^A, with x^C + x^A = X modulo 2^K. Each share on
+ * its own is uniform modulo 2^K. X is one draw of the noise sampler (circuits/sampler.h) from the
+ * XOR of both servers' coins, which neither server knows.
  *
  *     shares_params p = { .pair = { ... }, .count = 1 << 20, ... };
  *     shares_result r;
@@ -12,30 +12,30 @@
  *         SEFL_TRY(shares_pool_add(pool, r.id, x, p.count, bits));
  *
  * One call is one session: new base OTs, new Delta, new labels, and an id that binds the parameters
- * and a nonce from each side. Any failure ends it, with zeros in x, and none of it is used again.
- * Sessions are independent, so several may run in parallel, each with its own channel and thread.
+ * and a nonce from each side. Any failure ends the session and zeroes x; nothing of it is used
+ * again. Sessions are independent: several may run in parallel, each with its channel and thread.
  *
- * Security. AS, which will see the noisy sum, may deviate arbitrarily: its coins are XORed with CSP's,
- * OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it sends nothing
- * that depends on the tables. So it can spoil the noise but not choose it. A failed check is
- * SEFL_ECRYPTO; the caller counts these, and the third ends the task. CSP must follow the protocol: it
- * could garble a circuit without noise. docs/PROTOCOL.md has the bound.
+ * Security. AS, which will see the noisy sum, may deviate arbitrarily: its coins are XORed with
+ * CSP's, OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it
+ * sends nothing that depends on the tables. So it can spoil the noise but not choose it. A failed
+ * check is SEFL_ECRYPTO; the caller counts these, and the third ends the task. CSP must follow the
+ * protocol: it could garble a circuit without noise. docs/PROTOCOL.md has the bound.
  *
  * Audit (noise/audit.h). AS audits one session in p.audit, chosen at random after CSP has signed the
- * whole session, and so catches a CSP that omits noise with that probability per session. AS's caller
- * handles the outcome:
+ * whole session, and so catches a CSP that omits noise with that probability per session. The caller
+ * at AS handles the outcome:
  *     SHARES_KEPT         x may be used
- *     SHARES_AUDITED      CSP was honest; x is zeros on both sides; save r.record, start again
- *     SHARES_UNANSWERED   failure: CSP does not reveal its seed. Count it durably; the second ends
+ *     SHARES_AUDITED      CSP was honest; x is all zero on both sides; save r.record, start again
+ *     SHARES_UNANSWERED   failure: CSP did not reveal its seed. Count it durably; the second ends
  *                         the task
  *     SHARES_CAUGHT       failure: CSP garbled something else. Save r.record; the task ends
  *     SHARES_FAILED       any other failure
  *
  * For each chunk of 512 values AS sends the OT corrections of its 34 coins per value, CSP sends a
  * check seed, AS sends its answer, and CSP, if the answer is right, sends 16 lane keys and per value
- * the tables of 29 ANDs and 7 rows. Four chunks are in flight at a time. A value costs 956 bytes from
- * CSP and 133 from AS (K = 32, OT k = 4). Memory: about 6 MB per side, plus x. An audit takes AS a
- * second thread and as much time as the session.
+ * the tables of 29 ANDs and 7 rows. Four chunks are in flight at a time. A value costs 956 bytes
+ * from CSP and 133 from AS (K = 32, OT k = 4). Memory: about 6 MB per side, plus x. An audit costs
+ * AS a second thread and as much time as the session.
  *
  * Secret: x, coins, labels, Delta, seeds. Public: params, id, lane keys, all sizes.
  * Threads: pure functions, one channel each. Cost: sefl bench 2pc. */
@@ -62,7 +62,7 @@ typedef struct shares_params {
     unsigned ot_k;                  /* 1, 2, 4 or 8; 0: 4 */
     unsigned chunk;                 /* values per chunk, a multiple of 128 up to 8192; 0: 512 */
 
-    /* per side. Without keys on both sides: a session inside one process, never audited. */
+    /* Per side. If neither side has a key, the session is inside one process and never audited. */
     const sign_key *sign; /* CSP: signs the session */
     const uint8_t *csp;   /* AS: CSP's public signing key, 32 bytes */
     uint64_t audit;       /* AS: audits one session in this many; 0: none. Requires csp */
@@ -79,18 +79,18 @@ typedef enum shares_outcome {
 typedef struct shares_result {
     uint8_t id[SHARES_ID];
     shares_outcome outcome;
-    audit_record record; /* AS, with SHARES_AUDITED and SHARES_CAUGHT; zeros otherwise */
+    audit_record record; /* AS, after SHARES_AUDITED and SHARES_CAUGHT; otherwise all zero */
 } shares_result;
 
-/* Run one side of a session. x: count numbers below 2^K, all zeros unless the outcome is
+/* Run one side of a session. x: `count` numbers below 2^K, all zero unless the outcome is
  * SHARES_KEPT. */
 sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                           const sefl_rng *rng) SEFL_MUST_CHECK;
 sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                             const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Replays both sides of a recorded session in this process, in about 20 MB and the time of the
- * session, and reports what the record proves. It fails only if the replay could not run. */
+/* Replays both sides of a recorded session in this process and reports what the record proves. This
+ * takes 20 MB and as long as the session. It fails only if the replay could not run. */
 sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_CHECK;
 
 /* Reads the parameters from CSP's hello in a record: bits, ot_k, chunk, count, pair. SEFL_EPROTO for
@@ -98,7 +98,7 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_C
 sefl_status shares_recorded(shares_params *p, const audit_record *r) SEFL_MUST_CHECK;
 
 /* For noise/shares_plain.h: computes the id of a session without keys from its nonces, and fills in
- * the defaults of p. Below: the names of the streams that expand the session's seeds. */
+ * the defaults of p. The names below are those of the streams that expand a session's seeds. */
 sefl_status shares_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                          const uint8_t csp_nonce[32], const uint8_t as_nonce[32]) SEFL_MUST_CHECK;
 

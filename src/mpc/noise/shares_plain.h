@@ -2,7 +2,7 @@
  * protocol: for simulations, which know both servers' coins, and as a test oracle.
  *
  *     SEFL_TRY(shares_plain(x, &p, as_rng, csp_rng));                // x^A + x^C of a session
- *     SEFL_TRY(shares_fill_plain(x, 2, n, as_rng, csp_rng));         // same for shares_fill_pair
+ *     SEFL_TRY(shares_fill_plain(x, 2, n, as_rng, csp_rng));         // as shares_fill_pair would
  *
  * The generators advance exactly as in a session without keys, so sessions may follow each other.
  * Secret: x.   Threads: pure functions.   Cost: about 30 ns per value. */
@@ -11,7 +11,7 @@
 
 #include "mpc/noise/shares.h"
 
-/* p: without keys. x: p.count numbers. */
+/* p: parameters without keys. x: p->count numbers. */
 sefl_status shares_plain(uint64_t *x, const shares_params *p, const sefl_rng *as_rng,
                          const sefl_rng *csp_rng) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* ot/base: a few oblivious transfers by public-key cryptography, which ot/ext extends to many.
+/* ot/base: a few oblivious transfers from public-key cryptography, which ot/ext extends to many.
  *
  * The endemic OT of Masny and Rindal [MR19] over ristretto255 with Diffie-Hellman key agreement.
  * For each transfer i the receiver, with choice b, draws a scalar t and a group element r[1-b], and
@@ -8,18 +8,17 @@
  * oracles, not the other one; (r[0], r[1]) is a uniform pair for either b. Both hashes take the
  * session id (both servers, parameters and nonces: noise/shares.h), so bytes from one session are
  * useless in another.
- * "Endemic": a cheating party can choose its own keys. That is harmless here: keys are used only as
- * keys.
+ * "Endemic" means that a cheating party can choose its own keys, which is harmless for plain keys.
  *
  * Against a quantum computer. The receiver's choice stays hidden from any sender, because (r[0],
- * r[1]) is uniform for either choice. The sender's second key does not: a party that computes discrete
- * logarithms learns both. In noise/shares the receiver is CSP and its choices are Delta, so this never
- * helps AS. A CSP that keeps its messages could one day compute AS's coins, and with them the noise of
- * old rounds. An OT from ML-KEM [MR19] would prevent that, for 0.6 MB and an estimated 30 ms per
- * session. It is not implemented: it needs internals of ML-KEM (uniform elements of R_q^k from a hash,
- * sums of public keys, keys from a given seed) that FIPS 203 does not specify and no test vectors
- * cover. It would only guard against CSP, which must follow the protocol for the claim anyway (an
- * outsider must break TLS first). A hybrid would keep this interface and feed both keys into KDF.
+ * r[1]) is uniform for either choice. The sender's second key does not stay hidden: a receiver that
+ * computes discrete logarithms learns both. In noise/shares the receiver is CSP and its choices are
+ * Delta, so this never helps AS. A CSP that keeps its messages could one day compute AS's coins, and
+ * with them the noise of old rounds. An OT from ML-KEM [MR19] would prevent that, for 0.6 MB and an
+ * estimated 30 ms per session. It is not implemented, because it needs internals of ML-KEM (uniform
+ * elements of R_q^k from a hash, sums of public keys, keys from a given seed) that FIPS 203 does not
+ * specify and no test vectors cover. It would guard only against CSP, whose honesty the claim needs
+ * anyway (an outsider must break TLS first). A hybrid would feed both keys into KDF.
  *
  * Messages (frames of base/channel.h):
  *     receiver -> sender   kind OT_MSG_BASE_R, n x (r[0] 32 bytes, r[1] 32 bytes)
@@ -43,14 +42,14 @@ enum {
     OT_MSG_TREES = 0x4f540003,
 };
 
-/* n <= OT_BASE_MAX transfers; keys[i][j] is key j of transfer i. */
+/* Sends n <= OT_BASE_MAX transfers; keys[i][j] is key j of transfer i. */
 sefl_status ot_base_send(channel *ch, uint8_t (*keys)[2][OT_KEY], size_t n,
                          const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Only draws the coins of ot_base_send from a generator: for replays of a session. */
+/* Draws only the coins that ot_base_send would draw; for replays of a session. */
 sefl_status ot_base_send_coins(size_t n, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* choice: one bit (0 or 1) per byte. */
+/* Receives n transfers. choice: one bit (0 or 1) per byte. */
 sefl_status ot_base_receive(channel *ch, uint8_t (*keys)[OT_KEY], const uint8_t *choice, size_t n,
                             const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
 

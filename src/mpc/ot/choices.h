@@ -11,7 +11,7 @@
 #include "mpc/ot/trees.h"
 
 typedef struct ot_choices {
-    aes128 leaf[1 << OT_K_MAX]; /* of the first tree */
+    aes128 leaf[1 << OT_K_MAX]; /* keys from the leaves of the first tree */
     unsigned k;
 } ot_choices;
 

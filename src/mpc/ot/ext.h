@@ -1,17 +1,17 @@
-/* ot/ext: correlated OT extension: turns 128 base OTs into any number of transfers.
+/* ot/ext: turns 128 base OTs into any number of transfers (correlated OT extension).
  *
- * The sender has Delta, 128 bits, the same for all transfers. Transfer j gives the sender q_j, and the
- * receiver a bit b_j and t_j = q_j xor b_j*Delta. With the free-XOR offset as Delta, t_j is an active
- * wire label and q_j (or q_j xor Delta) is the zero label: no hashing, no further message. This is
- * SoftSpoken [Roy22] with the repetition code; k trades bytes for AES work:
+ * The sender has Delta, 128 bits, the same for all transfers. Transfer j gives the sender q_j, and
+ * the receiver a bit b_j and t_j = q_j xor b_j*Delta. With the free-XOR offset as Delta, t_j is an
+ * active wire label and q_j (or q_j xor Delta) is the zero label: no hashing, no further message.
+ * This is SoftSpoken [Roy22] with the repetition code; k trades bytes for AES work:
  *
  *     k = 1   15.9 bytes per transfer (IKNP)     2 AES blocks at the receiver
  *     k = 2    7.9                              2
  *     k = 4    3.9                              4
  *     k = 8    1.9                             32
  *
- * How. For each of the 128/k trees of ot/trees the receiver knows all 2^k leaves, the sender all
- * but number delta_i, where Delta is the row of all delta_i. Each leaf y is the key of a stream
+ * How. In each of the 128/k trees of ot/trees the receiver knows all 2^k leaves, and the sender all
+ * but leaf delta_i; Delta is the concatenation of all delta_i. Each leaf y is the key of a stream
  * r_y. The receiver forms  u_i = sum of all r_y  and, for each bit j < k,
  * v_ij = sum of the r_y with bit j of y set; the sender can form
  * w_ij = sum of the r_y with bit j of y xor delta_i set = v_ij + delta_ij * u_i. The receiver takes
@@ -89,13 +89,13 @@ sefl_status ot_receiver_new(ot_receiver **out, channel *ch, unsigned k,
 void ot_sender_free(ot_sender *s);
 void ot_receiver_free(ot_receiver *r);
 
-/* Returns the bytes of the corrections c_i for n transfers: 128/k - 1 columns with the mask. */
+/* Returns the size of the corrections c_i for n transfers: 128/k - 1 columns, mask included. */
 size_t ot_correction_bytes(unsigned k, size_t n);
 
 /* ---- a batch, step by step; no channel here ------------------------------------------- */
 
 /* Receiver: expands batch `number` with n transfers (a multiple of OT_GRAIN) and writes the
- * corrections. A number is used once. */
+ * corrections. Use each number once. */
 void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size_t n, uint8_t *c);
 
 /* Receiver: computes its answer to the seed. */
@@ -107,15 +107,15 @@ void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const
 sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n,
                              const uint8_t *c) SEFL_MUST_CHECK;
 
-/* Sender: SEFL_ECRYPTO if the answer is wrong. This ends the session and wipes Delta and the leaves. */
+/* Sender: if the answer is wrong, ends the session, wipes Delta and the leaves; SEFL_ECRYPTO. */
 sefl_status ot_sender_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
                             const uint8_t answer[OT_CHECK_BYTES]) SEFL_MUST_CHECK;
 
-/* For tests: only the comparison; true if the answer is right. The session goes on. */
+/* For tests: only compares, and returns true if the answer is right. The session continues. */
 bool ot_sender_verify(const ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
                       const uint8_t answer[OT_CHECK_BYTES]);
 
-/* Writes rows [first, first + n) of the batch, multiples of 128: q at the sender, t at the receiver. */
+/* Writes rows [first, first + n), both multiples of 128: q at the sender, t at the receiver. */
 void ot_block_rows(const ot_block *b, uint8_t *rows, size_t first, size_t n);
 
 #endif

@@ -28,7 +28,7 @@ typedef struct ot_kernels {
     void (*transpose)(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n);
     /* Sums a whole tree of 16 leaves at once; NULL if not available. u is the sum of the leaves' key
      * streams (nonce and counter as in aes128_ctr), column j the sum of those whose number has bit j
-     * set. hole: skips leaf 0. n is a multiple of 256. */
+     * set. If hole is true, leaf 0 is skipped. n is a multiple of 256. */
     void (*tree16)(uint8_t *u, uint8_t *columns, size_t stride, const aes128 key[16], bool hole,
                    uint64_t nonce, uint64_t counter, size_t n);
 } ot_kernels;
@@ -36,7 +36,7 @@ typedef struct ot_kernels {
 /* Returns the best kernels of this processor. */
 const ot_kernels *ot_kernels_best(void);
 
-/* Returns kernel set i, 0 being the reference; NULL if the processor lacks it. *end: number of sets. */
+/* Returns kernel set i (0: reference) of *end sets, or NULL if the processor lacks it. */
 const ot_kernels *ot_kernels_at(unsigned i, unsigned *end);
 
 /* Reduces a 128-bit product to GF(2^64) = GF(2)[x]/(x^64 + x^4 + x^3 + x + 1). */

@@ -1,5 +1,5 @@
 /* accountant: computes the epsilon of a whole history of releases, by rules that are proven for the
- * integers that clients actually send.
+ * integers that clients really send.
  *
  *     dp_event ev = { .noise = DP_NOISE_JOINT, .z = 1.1, .rate = 0.01, .count = 1000,
  *                     .dim = 945510 };
@@ -9,12 +9,12 @@
  *
  * law.h states the rules for each kind of noise.
  *
- * Neighbours: by default one unit's vector is replaced by zeros. DP_REPLACE replaces it by any other
- * vector (twice the sensitivity): the smaller of two bounds, z/2 without sampling, and the weak
- * triangle inequality D_a(P,R) <= (a-1/2)/(a-1) D_2a(P,Q) + D_2a-1(Q,R) [Mir17, proposition 11] with
- * Q at the zero vector.
+ * Neighbours. By default one unit's vector is replaced with zeros. DP_REPLACE replaces it with any
+ * other vector, at twice the sensitivity. Its epsilon is the smaller of two bounds: z/2 without
+ * sampling, and the weak triangle inequality D_a(P,R) <= (a-1/2)/(a-1) D_2a(P,Q) + D_2a-1(Q,R)
+ * [Mir17, proposition 11] with Q at the zero vector.
  *
- * Threads: any.   Secrets: none.   Cost: below 1 ms per event, a few ms with rate < 1. */
+ * Threads: any.   Secrets: none.   Cost: below 1 ms per event, or a few ms if rate < 1. */
 #ifndef PRIVACY_ACCOUNTANT_ACCOUNTANT_H
 #define PRIVACY_ACCOUNTANT_ACCOUNTANT_H
 
@@ -37,11 +37,11 @@ typedef struct dp_question {
 typedef struct dp_claim {
     bool claimed;        /* false: nothing is claimed, epsilon is INFINITY */
     double epsilon;      /* at the question's delta */
-    double order;        /* Renyi order that proves it; 0: no releases */
+    double order;        /* Renyi order that proves epsilon; 0: no releases */
     const char *why_not; /* one clause, if nothing is claimed */
 } dp_claim;
 
-/* SEFL_EINVAL, with the offending value, if a value is out of range. */
+/* Return SEFL_EINVAL, with the offending value, if a value is out of range. */
 sefl_status dp_event_check(const dp_event *ev) SEFL_MUST_CHECK;
 sefl_status dp_delta_check(double delta) SEFL_MUST_CHECK;
 sefl_status dp_epsilon_check(double epsilon) SEFL_MUST_CHECK;
@@ -55,7 +55,7 @@ double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours,
 
 /* Finds the smallest z (to 1e-6, rounded up) for which `ev` stays within `epsilon` at q->delta.
  * Ignores ev->z and ev->sigma_steps: it assumes the sigma that the grid gives (z times 38662/z
- * steps). SEFL_EBUDGET if no z up to 1e6 suffices. Never below the law's z_search_min. */
+ * steps). SEFL_EBUDGET if no z up to 1e6 suffices. z is never below the law's z_search_min. */
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 
@@ -63,8 +63,8 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
  * applies to one release and is proven for epsilon < 1 only: print the true total beside it. */
 double dp_classic(double delta);
 
-/* Rounds v to four significant digits, up or down, as %.4g then prints it. Show an epsilon rounded
- * up. */
+/* Rounds v up or down to the four significant digits that %.4g prints. Always show an epsilon
+ * rounded up. */
 double dp_quantised(double v, bool up);
 
 #endif

@@ -1,21 +1,21 @@
 /* law: the noise distributions that the accountant supports, as one table (law.c).
  *
- * An event describes releases: a law and its parameters. docs/PRIVACY.md proves each row.
- *   joint     The circuit's G44 noise. Gaussian Renyi curve with z / sqrt(1.0048), orders 1.01 to
- *             256, z >= 0.25, delta lowered by count * dim * 1.1e-22.
- *             Sampled (rate < 1): rdp_sampled_bound, which is the moment formula of the sampled
- *             Gaussian at whole orders, and between them a bound that follows from the unsampled
- *             divergences alone (nothing more is proven about this noise over vectors). No other
- *             accountant accepts this noise: see pld.h.
+ * An event describes releases by a law and its parameters. docs/PRIVACY.md proves each row.
+ *   joint     The circuit's G44 noise. Its Renyi curve is at most that of a Gaussian with
+ *             z / sqrt(1.0048), for orders 1.01 to 256 and z >= 0.25; count * dim * 1.1e-22 is
+ *             subtracted from delta. Under sampling (rate < 1) rdp_sampled_bound applies: at whole
+ *             orders the moment formula of the sampled Gaussian, between them a bound that follows
+ *             from the unsampled divergences alone (nothing more is proven about this noise over
+ *             vectors). No other accountant accepts this noise: see pld.h.
  *   discrete  The exact discrete Gaussian (`own`, `cdp`). It is a post-processing of a continuous
  *             Gaussian of variance sigma^2 - 6 (in units of the integer grid), up to a factor of
- *             1 +- 1e-50 per coordinate; so every bound for a Gaussian with
- *             z * sqrt(1 - 6 / sigma_steps^2) applies to it, in any dimension and with sampling.
- *   gauss     The ideal continuous Gaussian, for tests and comparison with other programs; this
- *             system never adds such noise.
+ *             1 +- 1e-50 per coordinate. So every bound for a Gaussian with
+ *             z * sqrt(1 - 6 / sigma_steps^2) applies to it, in any dimension and under sampling.
+ *   gauss     The ideal continuous Gaussian, for tests and for comparisons with other accountants;
+ *             this system never adds such noise.
  *   none      A release without a claim. A history that contains one has no epsilon.
  *
- * A new law is one row in law.c and one value of dp_noise.
+ * To add a law, add a row to law.c and a value to dp_noise.
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_ACCOUNTANT_LAW_H
 #define PRIVACY_ACCOUNTANT_LAW_H
@@ -34,34 +34,34 @@ typedef enum dp_noise {
 typedef struct dp_event {
     dp_noise noise;
     double z;           /* noise standard deviation over L2 sensitivity */
-    double rate;        /* secret Poisson sampling rate of a unit; 1: no amplification */
+    double rate;        /* rate of a unit's secret Poisson sampling; 1: no amplification */
     uint64_t count;     /* number of such releases */
     uint64_t dim;       /* coordinates of a release; 0 unless the law uses it */
     double sigma_steps; /* noise standard deviation in grid steps; 0 unless the law uses it */
 } dp_event;
 
 #define DP_JOINT_FACTOR    1.0048  /* largest ratio of G44's Renyi curve to the Gaussian's */
-#define DP_JOINT_CUT       1.1e-22 /* probability mass per coordinate that the proof leaves out */
+#define DP_JOINT_CUT       1.1e-22 /* probability mass per coordinate that the proof excludes */
 #define DP_JOINT_Z_MIN     0.25
-#define DP_SIGMA_STEPS_MIN 25.0 /* discrete: below it the -6 would cost more than 0.5 % */
+#define DP_SIGMA_STEPS_MIN 25.0 /* discrete: below this the term -6 costs more than 0.5 % */
 
 typedef struct dp_law {
     const char *name;
     bool claims;           /* false: a history with such a release has no epsilon */
     bool released;         /* the system adds this noise to releases; a ledger accepts it */
-    bool uses_dim;         /* dp_event.dim */
-    bool uses_sigma_steps; /* dp_event.sigma_steps */
+    bool uses_dim;         /* the law uses dp_event.dim */
+    bool uses_sigma_steps; /* the law uses dp_event.sigma_steps */
     bool numerical;        /* pld.h accounts for it as a Gaussian with multiplier gauss_z */
-    double z_min;          /* nothing is proven below it */
-    const char *below;     /* the message for that case, one clause */
+    double z_min;          /* nothing is proven for a smaller z */
+    const char *below;     /* the message for such a z, one clause */
     double z_search_min;   /* dp_find_z does not try a smaller z */
-    double order_max;      /* the Renyi rule is valid from 1.01 to this order; 0: at every order */
+    double order_max;      /* the Renyi rule is valid at orders 1.01 to this; 0: at every order */
     double cut;            /* mass per release and coordinate to subtract from delta */
     /* Returns the multiplier of the Gaussian whose Renyi curve bounds this law. */
     double (*gauss_z)(const dp_event *ev);
 } dp_law;
 
-/* Returns a law; NULL for an unknown value. */
+/* Returns the law of this noise; NULL for an unknown value. */
 const dp_law *dp_law_of(dp_noise noise);
 
 /* Returns "none", "joint", "discrete" or "gauss"; "?" for an unknown value. */

@@ -1,23 +1,23 @@
 /* pld: the numerical accountant: computes a lower and an upper bound on epsilon by convolving
  * privacy-loss distributions with the fast Fourier transform.
  *
- * The privacy loss of an outcome x is log(P(x)/Q(x)), for x drawn from P. It adds up over releases,
- * so the loss distribution of T releases is a T-fold convolution, and
+ * The privacy loss of an outcome x, drawn from P, is log(P(x)/Q(x)). Losses add up over releases, so
+ * the loss distribution of T releases is a T-fold convolution, and
  *
  *     delta(eps) = E (1 - e^{eps - loss})_+ .
  *
- * upper  splits each cell of outcomes whose loss is between two grid points onto both points, keeping
- *        its mass under P and under Q: never less distinguishable [DKGKM22];
+ * upper  splits each cell of outcomes whose loss is between two grid points onto both points and
+ *        keeps its mass under P and under Q: never less distinguishable [DKGKM22];
  * lower  merges each cell into one outcome (never more distinguishable) and moves its loss down to a
- *        grid that is shifted so that the move is of second order.
+ *        grid that is shifted so that the error of the move is of second order.
  * Both errors shrink with the square of the grid step. Chernoff's inequality bounds the mass outside
- * the window of the transform, and the result accounts for it. The result also accounts for round-off
- * of transforms and powers in double precision: the worst case in the 2-norm, assumed to be spread
- * evenly over the frequencies, is added to delta for the lower bound and subtracted for the upper.
- * Round-off grows with the number of releases. Above 1 % of delta, or if the bounds cross, the
- * accountant refuses to answer (2000 releases at 1e-9 may fail; 10,000 at 1e-12 do); it also refuses
- * any delta below 1e-12. Not bounded: errors of erfc in the last digits of the masses. Both directions
- * (unit present, unit absent) are computed; the larger epsilon counts.
+ * the window of the transform, and the result accounts for it. The result also accounts for
+ * round-off of transforms and powers in double precision: the worst case in the 2-norm, assumed to
+ * be spread evenly over the frequencies, is added to delta for the lower bound and subtracted for
+ * the upper. Round-off grows with the number of releases. Above 1 % of delta, or if the bounds
+ * cross, the accountant refuses to answer (2000 releases at 1e-9 may fail; 10,000 at 1e-12 do); it
+ * also refuses any delta below 1e-12. Not bounded: errors of erfc in the last digits of the masses.
+ * Both directions (unit present, unit absent) are computed; the larger epsilon counts.
  *
  *     pld_step s = { .noise = PLD_GAUSS, .z = 1, .rate = 0.01, .count = 1000 };
  *     pld_interval eps;
@@ -50,12 +50,12 @@ typedef struct pld_interval {
     double lower, upper;
 } pld_interval;
 
-/* n <= 64. SEFL_EINVAL, with the value, if one is out of range; SEFL_ERANGE if no grid that fits in
- * memory is fine enough, or round-off would exceed 1 % of delta. */
+/* n <= 64. SEFL_EINVAL, with the value, if a value is out of range; SEFL_ERANGE if no grid that fits
+ * in memory is fine enough, or if round-off would exceed 1 % of delta. */
 sefl_status pld_epsilon(pld_interval *eps, const pld_step *steps, size_t n,
                         double delta) SEFL_MUST_CHECK;
 
-/* The same for events: gauss and discrete noise, zero-out neighbours. SEFL_EUNSUPPORTED for joint. */
+/* pld_epsilon for events, with zero-out neighbours. SEFL_EUNSUPPORTED for joint noise. */
 sefl_status dp_pld_epsilon(pld_interval *eps, const dp_event *events, size_t n,
                            double delta) SEFL_MUST_CHECK;
 

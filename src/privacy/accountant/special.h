@@ -1,5 +1,5 @@
-/* special: probability functions that the accountants share, mostly as logarithms, so that a tail of
- * 1e-300 keeps all its digits.
+/* special: probability functions that the accountants share. Most return logarithms, so that a tail
+ * of 1e-300 keeps all its digits.
  *
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_ACCOUNTANT_SPECIAL_H
@@ -8,7 +8,7 @@
 /* Returns log(e^a + e^b); -INFINITY is log 0. */
 double log_add(double a, double b);
 
-/* Returns log(e^a - e^b), a >= b; -INFINITY if they are equal (or b is larger by rounding). */
+/* Returns log(e^a - e^b), a >= b; -INFINITY if they are equal (or round-off made b larger). */
 double log_sub(double a, double b);
 
 /* Returns the standard normal mass of (a, b], a <= b, without cancellation in either tail. */

@@ -1,7 +1,7 @@
-/* coins: random bits and bytes from an sefl_rng, fetched in blocks; for mechanism/ only.
+/* coins: draws random bits and bytes from an sefl_rng in blocks; for mechanism/ only.
  *
- * If the generator fails, st keeps the error and draws return zeros until the caller checks st.
- * Secret: everything; coins_clear wipes the rest. */
+ * If the generator fails, st keeps the error and draws return zeros; the caller checks st at the
+ * end. Secret: everything; coins_clear wipes it. */
 #ifndef PRIVACY_MECHANISM_COINS_H
 #define PRIVACY_MECHANISM_COINS_H
 

@@ -1,17 +1,17 @@
-/* dgauss: samples the discrete Gaussian exactly, with integers.
+/* dgauss: samples the discrete Gaussian exactly, with integer arithmetic.
  *
  * Pr[x] = exp(-x^2 / (2 sigma^2)) / normaliser over all integers x, sigma^2 = num/den rational, by
  * rejection from the discrete Laplace distribution [CKS20, algorithms 1 to 3]. It uses no
  * floating-point numbers, so the distribution is exact and an observer has no rounding to exploit.
- * (One exception keeps products within 128 bits: |x| beyond 128 floor(sigma + 1), an event of
- * probability e^-128 per draw, is cut off.)
+ * (One exception keeps products within 128 bits: a draw with |x| beyond 128 floor(sigma + 1), which
+ * has probability e^-128, is cut off.)
  *
  *     dgauss g;
  *     SEFL_TRY(dgauss_init(&g, num, den));
  *     SEFL_TRY(dgauss_fill_vartime(&g, noise, n, &rng));
  *
- * Secret: the samples. The number of coins used depends on them: draw all samples of a release before
- * sending anything, so that timing reveals at most their sum.
+ * Secret: the samples. The number of coins used depends on them, so draw all samples of a release
+ * before you send anything: then timing reveals at most their sum.
  * Threads: a dgauss may be shared.   Cost: about 0.3 us per sample with the system's coins. */
 #ifndef PRIVACY_MECHANISM_DGAUSS_H
 #define PRIVACY_MECHANISM_DGAUSS_H
@@ -22,14 +22,14 @@
 #include <stddef.h>
 
 typedef struct dgauss {
-    uint64_t num, den; /* sigma^2 */
+    uint64_t num, den; /* sigma^2 = num/den */
     uint64_t t;        /* scale of the Laplace distribution, floor(sigma) + 1 */
 } dgauss;
 
 /* 1/2^16 <= num/den, num <= 2^50, 1 <= den <= 2^16; SEFL_EINVAL otherwise. */
 sefl_status dgauss_init(dgauss *g, uint64_t num, uint64_t den) SEFL_MUST_CHECK;
 
-/* Sets up the noise for a grid, in its fine steps: a whole sigma^2 just above (z sqrt(S2))^2. */
+/* Sets up the noise for a grid, in fine steps; sigma^2 is an integer just above (z sqrt(S2))^2. */
 sefl_status dgauss_for_grid(dgauss *g, const dp_grid *grid) SEFL_MUST_CHECK;
 
 sefl_status dgauss_fill_vartime(const dgauss *g, int64_t *out, size_t n,

@@ -1,4 +1,4 @@
-/* quantise: turns a client's float vector into integers with an exact bound on their norm.
+/* quantise: converts a client's float vector to integers with an exact bound on their norm.
  *
  *     dp_quantise_info info;
  *     SEFL_TRY(dp_quantise(X, &info, &grid, v, n, NULL, &rng));        // no weight slot
@@ -10,16 +10,16 @@
  * large, it scales by 0.999 and repeats. The result always satisfies sum X_i^2 <= S2 and |X_i| <=
  * value_max: privacy depends on these integers alone, not on any floating-point result.
  *
- * The weight slot. With weights the vector has one more slot, after the update: the update is clipped
- * to sqrt(0.99) C and scaled by w in [0, 1], the slot carries w * C/10; together at most C. The sum
- * of the slots divided by C/10 is the (noisy) total weight.
+ * The weight slot. With weights, the vector has one more slot, after the update. The update is
+ * clipped to sqrt(0.99) C and scaled by w in [0, 1], and the slot carries w * C/10; together their
+ * norm is at most C. The sum of the slots divided by C/10 is the (noisy) total weight.
  *
- * Records. `unit: record` clips and quantises each record's step (-lr times the gradient of the whole
- * record) separately and adds the integers: dp_add_record. The bound applies to each record, for any
- * number of records.
+ * Records. `unit: record` clips and quantises each record's step (-lr times the gradient of the
+ * whole record) separately and adds the integers: dp_add_record. The bound applies to each record,
+ * for any number of records.
  *
- * Secret: v, X, and the number of attempts. Not constant-time (the client's own machine).
- * Threads: any, different outputs.   Cost: about 7 ns and 8 random bytes per coordinate. */
+ * Secret: v, X, and the number of attempts. Not constant-time: it runs on the client's own machine.
+ * Threads: any, each with its own output.   Cost: about 7 ns and 8 random bytes per coordinate. */
 #ifndef PRIVACY_MECHANISM_QUANTISE_H
 #define PRIVACY_MECHANISM_QUANTISE_H
 
@@ -34,13 +34,13 @@ typedef struct dp_weight {
 } dp_weight;
 
 typedef struct dp_quantise_info {
-    double norm;       /* of v before clipping */
+    double norm;       /* norm of v before clipping */
     double scale;      /* total factor applied to v */
-    unsigned attempts; /* 1 in practice */
+    unsigned attempts; /* number of roundings; 1 in practice */
     uint64_t clipped;  /* coordinates limited to value_max */
 } dp_quantise_info;
 
-/* The grid of a task without noise; the packing alone determines step and bound. */
+/* The grid of a task without noise; the packing alone determines the step and the bound. */
 typedef struct dp_plain_grid {
     double clip, q;
     int64_t value_max;
@@ -49,12 +49,12 @@ typedef struct dp_plain_grid {
 /* The weight slot's share of C. */
 #define DP_WEIGHT_SLOT_SHARE 0.1
 
-/* Writes n integers to X, n + 1 with a weight; grid->dim must be that number. info may be NULL. */
+/* Writes grid->dim integers to X: n, or n + 1 with a weight. info may be NULL. */
 sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid, const float *v,
                         size_t n, const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* The same without noise: there is no S2, so it clips to norm C, limits each coordinate to value_max
- * steps of q and rounds once. The rest, including the weight slot, is as in dp_quantise. */
+/* dp_quantise for a task without noise. There is no S2, so it clips to norm C, limits each
+ * coordinate to value_max steps of q and rounds once. The weight slot works as above. */
 sefl_status dp_quantise_plain(int64_t *X, const dp_plain_grid *grid, const float *v, size_t n,
                               const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
 
@@ -62,8 +62,8 @@ sefl_status dp_quantise_plain(int64_t *X, const dp_plain_grid *grid, const float
  * if a coordinate would exceed sum_max, the range that the slot width allows. */
 sefl_status dp_add_record(int64_t *sum, int64_t *record, size_t n, int64_t sum_max) SEFL_MUST_CHECK;
 
-/* Returns the divisor: the total weight from the noisy sum of the slots (in real units), but at least
- * `least`, one client's minimum share. */
+/* Returns the divisor for capped weights: the total weight from the noisy sum of the weight slots
+ * (in real units), or `least` if that is larger. Callers pass 1, one client's maximum weight. */
 double dp_weight_total(double slot_sum, double clip, double least);
 
 #endif

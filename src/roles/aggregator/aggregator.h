@@ -1,5 +1,5 @@
-/* aggregator: the aggregation server (AS) as a process: HTTPS for clients, a TLS stream to CSP, and
- * on disk a journal, uploaded updates, a ledger and models.
+/* aggregator: the aggregation server (AS) as a process. It serves clients over HTTPS, talks to CSP
+ * over a TLS stream, and keeps a journal, uploaded updates, a ledger and models on disk.
  *
  *     settings_init(&s, aggregator_schema);
  *     SEFL_TRY(yaml_read(&s, "aggregator.yml"));                  // flags may follow: settings_set
@@ -12,12 +12,12 @@
  *     body      checks the bytes of an update
  *     ingest    receives an update, makes it durable and acknowledges it
  *     collect   keeps the running sum
- *     step      computes the next model from released integers;  release: models as files
+ *     step      computes the next model from released integers; release keeps models as files
  *     rounds    carries out what sum/agg.h decides; owns the link to CSP
  *     http      serves the interface of docs/PROTOCOL.md, "AS over HTTPS"
  *
- * After kill -9 at any moment, a restart continues the task (rounds.h). When the task is over, it
- * answers clients for another `linger` seconds, so that they learn of the end, and returns SEFL_OK.
+ * After kill -9 at any moment, a restart continues the task (rounds.h). When the task is over, AS
+ * answers clients for `linger` more seconds, so that they learn of the end, and returns SEFL_OK.
  *
  * settings.c describes the settings; `sefl init aggregator.yml` writes them out.
  * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets one
@@ -65,15 +65,15 @@ typedef struct aggregator aggregator;
 typedef struct aggregator_options {
     const aggregator_settings *settings; /* borrowed */
     sefl_log *log;                       /* NULL: silent */
-    const sefl_coins *coins;             /* NULL: the system's, as always in the program */
+    const sefl_coins *coins;             /* NULL: the system's; the program always passes NULL */
     void *ctx;
     /* Called when the port is bound and no file is open yet: drop privileges here; may be NULL. */
     sefl_status (*bound)(void *ctx);
-    /* Called after each round, to print it; of: rounds of the task; may be NULL. */
+    /* Called after each round, to print it; of: number of rounds in the task; may be NULL. */
     void (*round)(void *ctx, const rounds_report *r, uint64_t of);
 } aggregator_options;
 
-/* Reads task, keys and identity, opens journal and ledger, resumes from their state, listens. */
+/* Reads the task, keys and identity, resumes from the journal and ledger, and listens. */
 sefl_status aggregator_new(aggregator **out, const aggregator_options *o) SEFL_MUST_CHECK;
 void aggregator_free(aggregator *a);
 

@@ -18,7 +18,7 @@
 
 typedef struct body_rule body_rule;
 
-/* Borrows both. */
+/* Borrows p and pub. */
 sefl_status body_rule_new(body_rule **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
 void body_rule_free(body_rule *r);
 
@@ -26,7 +26,7 @@ typedef struct body_check {
     const body_rule *rule;
     uint64_t seen;  /* bytes fed so far */
     uint8_t *carry; /* allocated when it is first needed */
-    size_t have;    /* bytes in carry */
+    size_t have;    /* number of bytes in carry */
     size_t unit;    /* the next unit to check */
     sefl_status st; /* the first failure stays */
 } body_check;

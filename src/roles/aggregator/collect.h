@@ -1,8 +1,8 @@
-/* collect: the running sum of a round's uploads. One worker adds them while they arrive.
+/* collect: keeps the running sum of a round's uploads. One worker adds them while they arrive.
  *
  * It gets only bodies that are complete, checked, durable and acknowledged, and adds each once,
  * from its room (body_pool.h) or from its file (readback.h) in pieces of 1 MiB. The list of uploads
- * (at most clients_max) is its queue. After a restart the role gives it the acknowledged bodies
+ * (at most clients_max) is its queue. After a restart the role queues the acknowledged bodies
  * again, and the sum is the same: the order of additions does not matter.
  *
  *     SEFL_TRY(collect_new(&c, &cfg));
@@ -14,8 +14,8 @@
  * If a body cannot be read, or an addition fails half-way, the worker restarts from the first body;
  * after the third failure collect_close returns the reason.
  * Threads: any; the sum that collect_close lends has one owner until the next begin.
- * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window of the body and the list; rooms
- * belong to body_pool. */
+ * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window into the body, and the list;
+ * rooms belong to body_pool. */
 #ifndef ROLES_AGGREGATOR_COLLECT_H
 #define ROLES_AGGREGATOR_COLLECT_H
 
@@ -30,9 +30,9 @@ typedef struct collect collect;
 typedef struct collect_config {
     const ahe_params *ahe;
     const ahe_pub *pub;
-    size_t skip; /* bytes of the head before each body */
+    size_t skip; /* size of the head before each body's units */
     uint32_t clients_max;
-    unsigned threads; /* for additions; 0: one per core */
+    unsigned threads; /* number of threads for additions; 0: one per core */
     /* Appends the path of a body's file and a NUL, which out->n does not count. */
     sefl_status (*path)(void *ctx, sefl_buf *out, uint64_t round, const round_entry *m);
     void *ctx;
@@ -47,18 +47,18 @@ void collect_free(collect *c); /* waits for the addition in progress */
 void collect_begin(collect *c, uint64_t round);
 
 /* Queues an update. SEFL_ESTATE for another round or a closed sum, SEFL_EEXIST if this client is
- * queued already, SEFL_ERANGE beyond clients_max. check_hash: verify the file's hash, as it may
- * have changed (after a restart). body: the same bytes in a room, which collect gives back in any
- * case; or NULL. */
+ * already queued, SEFL_ERANGE beyond clients_max. check_hash: verify the file's hash, since it may
+ * have changed (after a restart). body: the update's bytes in a room, which collect gives back in
+ * any case; or NULL. */
 sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
                         body_room *body) SEFL_MUST_CHECK;
 /* True if an update with the same units (m->body) is queued or summed. */
 bool collect_has_body(collect *c, const round_entry *m);
-/* Returns the number of updates queued so far, and how many of them are in the sum. */
+/* Returns the number of updates queued so far, and the number of them in the sum. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 
-/* Returns the i-th update in the order of arrival, without those that collect_take removed. False
- * if the round is another one or has no more than i updates. */
+/* Returns the i-th update in the order of arrival, not counting those that collect_take removed.
+ * False if the round is another one or has at most i updates. */
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out);
 /* Removes a client that is not counted from the sum, before collect_close. Waits for the worker as
  * collect_close does. SEFL_ENOTFOUND if the client is not in the sum, SEFL_ESTATE if the sum is
@@ -67,8 +67,8 @@ sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
                          const sefl_progress *stop) SEFL_MUST_CHECK;
 
 /* Waits until every queued update is in the sum, closes the sum and lends it. A second call returns
- * the same sum. SEFL_ESTATE for another round or one without updates. stop (may be NULL) ends the
- * wait with SEFL_ECANCELLED. */
+ * the same sum. SEFL_ESTATE for another round or if there are no updates. stop (may be NULL) ends
+ * the wait with SEFL_ECANCELLED. */
 sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum,
                           const sefl_progress *stop) SEFL_MUST_CHECK;
 

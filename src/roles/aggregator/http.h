@@ -1,14 +1,14 @@
-/* http: AS's answers to clients (docs/PROTOCOL.md, "AS over HTTPS"): the calls of protocol/http.h
- * and no others.
+/* http: answers clients' requests to AS (docs/PROTOCOL.md, "AS over HTTPS"): the calls in
+ * protocol/http.h and no others.
  *
  *     agg_http h = { .task = &t, .envelope = env, .rounds = r, .ingest = in, ... };
  *     https_server_start(&s, &(https_server_config){ .begin = agg_http_begin, .ctx = &h,
  *                                                    .headers = HTTP_VERSION_LINE, ... });
  *     h.closing = true, https_server_stop(s);
  *
- * Every refusal is a status and one line of text. https_server.h counts those before a request gets
- * here, ingest.h those of uploads, and this module all others (AGG_HTTP_EVENTS).
- * Threads: the server's.   Secrets: none. */
+ * Every refusal is a status and a one-line message. https_server.h counts refusals before a request
+ * gets here, ingest.h counts those of uploads, and this module counts all others (AGG_HTTP_EVENTS).
+ * Threads: the server's threads.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_HTTP_H
 #define ROLES_AGGREGATOR_HTTP_H
 
@@ -64,9 +64,9 @@ typedef struct agg_http {
     sefl_log *log;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: no enrolment */
     const sign_key *key;
-    buckets *enrol_origin;     /* enrolment requests per address */
-    buckets *enrol_rate;       /* complete enrolment requests in total */
-    void (*listed)(void *ctx); /* called when we changed the trust list; gets this struct */
+    buckets *enrol_origin;     /* limits enrolment requests per address */
+    buckets *enrol_rate;       /* limits complete enrolment requests in total */
+    void (*listed)(void *ctx); /* called when we changed the trust list; ctx is this struct */
     _Atomic uint64_t counts[AGG_HTTP_EVENTS_N];
     _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason */
     atomic_bool closing; /* the server is about to stop: no request waits */
@@ -79,10 +79,10 @@ void agg_http_begin(https_request *r);
 /* A kind of posted body that AS passes to CSP for a decision. */
 typedef struct agg_post_kind {
     size_t bytes, max;         /* size of the request's state; maximum size of the body */
-    unsigned wait_ms;          /* for CSP's answer */
+    unsigned wait_ms;          /* maximum wait for CSP's answer */
     agg_http_event no, no_csp; /* CSP refused it; CSP is not reachable now */
     void (*end)(https_request *r, sefl_status st); /* the body is complete: checks it, asks CSP */
-    void (*yes)(https_request *r, const uint8_t sig[SIGN_BYTES]); /* CSP agrees; its signature */
+    void (*yes)(https_request *r, const uint8_t sig[SIGN_BYTES]); /* CSP agrees and has signed */
     void (*refuse)(https_request *r, agg_http_event e, unsigned status, const char *why);
 } agg_post_kind;
 
@@ -94,18 +94,18 @@ typedef struct agg_post {
     uint64_t until_ms;
 } agg_post;
 
-/* Accepts the body. False if there is no memory; the request is not answered yet. */
+/* Accepts the body. False if memory runs out; the request is not answered then. */
 bool agg_post_begin(https_request *r, const agg_post_kind *k);
 /* After asking CSP: answers the request when CSP has answered, or when time is up. */
 void agg_post_wait(https_request *r);
 
 void agg_http_count(const https_request *r, agg_http_event e);
-/* 503 or 429 with Retry-After. */
+/* Answers 503 or 429 with Retry-After. */
 void agg_http_later(https_request *r, unsigned status, const char *line);
-/* The calls ENROL, from a site without a certificate, and CERTIFICATE (enrol.c). */
+/* Handle the calls ENROL, from a site without a certificate, and CERTIFICATE (enrol.c). */
 void agg_enrol_begin(https_request *r);
 void agg_certificate(https_request *r);
-/* The call VOUCHER (voucher.c). */
+/* Handles the call VOUCHER (voucher.c). */
 void agg_voucher_begin(https_request *r);
 
 #endif

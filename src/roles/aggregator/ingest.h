@@ -1,28 +1,28 @@
 /* ingest: receives updates, makes them durable and acknowledges them.
  *
- * A body arrives in pieces on some thread of the server. In a sealed task its head comes first
+ * A body arrives in pieces on one of the server's threads. In a sealed task its head comes first
  * (protocol/head.h): before AS accepts a unit, the head must name this client and these units and
  * be signed with the upload key that the client has vouched for (sum/upload_keys.h). AS checks each
- * piece unit by unit (body.h), hashes and writes it (store/journal/spool.h). When the body is
+ * piece unit by unit (body.h), hashes it and writes it (store/journal/spool.h). When the body is
  * complete and its hash matches, AS makes it durable and signs its receipt. Then, under the role's
  * lock, it asks whether the round still accepts the update and writes its row to the journal. Only
- * then does the receipt leave and the body go to the running sum (collect.h). A client that dies in
- * mid-upload leaves only its own partial upload (a part).
+ * then does AS send the receipt and add the body to the running sum (collect.h). A client that dies
+ * in mid-upload leaves only its own partial upload (a part).
  *
  *     ingest_begin(in, &u, &ask, &reply)         u: send it the bytes; NULL: answer with reply
  *     upload_bytes(u, piece)                     a failure: answer with upload_end's reply
  *     upload_end(u, &reply)                      200 and the receipt, or the reason
  *     upload_free(u)                             always; keeps what has arrived, to resume later
  *
- * Only the fingerprint of its certificate's key identifies a client, nothing that it sends. Bodies
- * are stored in round-N/bodies/CLIENT/HASH: no client can resume another's part or get the receipt
- * for another's body. AS refuses a body that another client has in this round, or that any client
- * had in an earlier round (honest bodies never coincide: their coins differ). A client has one part
- * per round: another body, or the same one on a new connection, ends the previous upload. parts.h
- * limits the parts of a CA whose members are not listed.
+ * A client is identified by the fingerprint of its certificate's key and by nothing that it sends.
+ * Bodies are stored in round-N/bodies/CLIENT/HASH, so no client can resume another's part or get
+ * the receipt for another's body. AS refuses a body that another client has sent in this round, or
+ * any client in an earlier round (honest bodies never coincide: their coins differ). A client has
+ * one part per round: another body, or the same one on a new connection, ends the previous upload.
+ * parts.h limits the number of parts from a CA whose members are not listed.
  *
- * Threads: any number of uploads at once; one owner each.   Secrets: none (ciphertexts). Memory: a
- * head and 8 units per upload, whatever its size, and a room (body_pool.h) if one is free. */
+ * Threads: any number of uploads at once, each with one owner.   Secrets: none (ciphertexts).
+ * Memory: a head and 8 units per upload of any size, and a room (body_pool.h) if one is free. */
 #ifndef ROLES_AGGREGATOR_INGEST_H
 #define ROLES_AGGREGATOR_INGEST_H
 
@@ -43,7 +43,7 @@
     X(TAKEN, "taken")           /* acknowledged */                                 \
     X(AGAIN, "again")           /* already stored: the receipt is sent again */    \
     X(OTHER, "other_body")      /* this client has another one in this round */    \
-    X(COPIED, "copied")         /* a body of another client or round */            \
+    X(COPIED, "copied")         /* a body from another client or round */          \
     X(LATE, "late")             /* the round is closed, or the task is over */     \
     X(EARLY, "early")           /* the round is not open yet */                    \
     X(SIZE, "size")             /* not the size of an update */                    \
@@ -52,8 +52,8 @@
     X(FULL, "full")             /* the round has clients_max updates */            \
     X(PARTS, "parts")           /* its CA's clients have too many parts */         \
     X(VOUCHER, "no_voucher")    /* no voucher for its upload key */                \
-    X(HEAD, "head")             /* not a head of this client for these units */    \
-    X(NOT_CIPHER, "not_cipher") /* a unit is not a ciphertext */                   \
+    X(HEAD, "head")             /* not a head from this client for these units */  \
+    X(NOT_CIPHER, "not_cipher") /* a unit is not a valid ciphertext */             \
     X(HASH, "hash")             /* the bytes do not match the announced hash */    \
     X(REPLACED, "replaced")     /* replaced by the client's newer connection */    \
     X(CUT, "cut")               /* interrupted; the part stays */                  \
@@ -85,13 +85,13 @@ typedef struct ingest_admission {
 
 typedef struct ingest_config {
     const uint8_t *task;    /* id, 32 bytes */
-    const seal_suite *seal; /* of the heads (protocol/head.h); NULL: no heads */
+    const seal_suite *seal; /* suite of the heads (protocol/head.h); NULL: no heads */
     const ahe_params *ahe;
     const ahe_pub *pub;
     journal *journal;
     const sign_key *key;
     ingest_admission admission;
-    unsigned parts_most; /* maximum of unfinished bodies per issuer (parts.h); 0: no limit */
+    unsigned parts_most; /* maximum unfinished bodies per issuer (parts.h); 0: no limit */
     const sefl_clock *wall;
     sefl_log *log;
 } ingest_config;
@@ -101,15 +101,15 @@ typedef struct ingest_ask {
     uint64_t round;
     const uint8_t *client;  /* fingerprint, from its certificate */
     const uint8_t *issuer;  /* its CA, if only that vouches for it; NULL: listed, or no list */
-    const char *name;       /* common name, for people */
+    const char *name;       /* common name, for log lines */
     uint8_t body[32];       /* BLAKE3 of the units */
     uint64_t offset, total; /* bytes [offset, total) follow ... */
     uint64_t length;        /* ... and Content-Length announces this many */
 } ingest_ask;
 
-/* The answer: status, a line of text, or a receipt. */
+/* The answer: a status with a line of text or a receipt. */
 typedef struct ingest_reply {
-    ingest_end end; /* as counted; not set for a HEAD with status 200 */
+    ingest_end end; /* outcome that is counted; not set for a HEAD with status 200 */
     unsigned status;
     char text[256];
     uint64_t offset;  /* header Sefl-Offset; UINT64_MAX: none */
@@ -120,7 +120,7 @@ typedef struct ingest_reply {
 sefl_status ingest_new(ingest **out, const ingest_config *c) SEFL_MUST_CHECK;
 void ingest_free(ingest *in);
 
-/* *out is NULL if the reply is the whole answer. */
+/* Begins an upload; *out is NULL if the reply is the whole answer. */
 void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply *r);
 sefl_status upload_bytes(upload *u, sefl_span piece) SEFL_MUST_CHECK;
 void upload_end(upload *u, ingest_reply *r);
@@ -129,7 +129,7 @@ void upload_free(upload *u);
 /* Deletes the unfinished uploads of clients that may no longer connect; called once a second. */
 void ingest_sweep(ingest *in, parts_still *still, void *ctx);
 
-/* Replies with the number of bytes of this body that are stored already (HEAD). */
+/* Replies with the number of bytes of this body that are already stored (HEAD). */
 void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r);
 
 /* Appends the path of an acknowledged body and a NUL, which out->n does not count. */

@@ -19,20 +19,20 @@
  *           shares_evaluate              shares_garble
  *                                        YES: its shares are in the pool. Then AS adds its own.
  *
- * count is always lanes_session of the task. AS adds its shares last, so it never picks shares that
- * CSP does not have yet. A broken lane leaves at most shares at CSP that AS never names; a full
- * pool erases the oldest ones.
+ * count is always lanes_session(task). AS adds its shares last, so it never picks shares that CSP
+ * does not have yet. A broken lane leaves behind, at most, shares at CSP that AS never names; a
+ * full pool erases the oldest ones.
  *
- * When. A lane begins a session while the pool, including running sessions, has fewer shares than
- * two rounds need. During a reveal all lanes pause, even in the middle of a session, unless the
- * reveal itself waits for shares. Lanes run at low priority (nice 10).
+ * When. A lane begins a session if the pool and the running sessions together have fewer shares
+ * than two rounds need. During a reveal all lanes pause, even in the middle of a session, unless
+ * the reveal itself waits for shares. Lanes run at low priority (nice 10).
  *
  * Erasing. Shares are bound to a link; a new link has a new pair, even after a restart of either
  * server. A server that detects a protocol violation or a failed check erases its pool, and the
- * other server learns of it by NO SLICE. A lane whose connection breaks loses only its own session,
- * none of which was in a pool.
+ * other server learns of it from NO SLICE. A lane whose connection breaks loses only its own
+ * session, whose shares were in no pool yet.
  *
- * Checks. If a check of AS's transfers fails at CSP (SEFL_ECRYPTO from shares_garble), it is not an
+ * Checks. If CSP's check of AS's transfers fails (SEFL_ECRYPTO from shares_garble), it is no
  * accident. CSP logs an error and counts it in its journal (fact 0 "checks"). At CSP_CHECKS_MAX the
  * task is over: every lane and every request on the link gets NO CHECKS, and AS ends with an error
  * (lanes_ended).
@@ -41,12 +41,12 @@
  * ends the task at AS for good (fact 0 "caught"); so does the second audit that CSP does not answer
  * (fact 0 "unanswered"). Audit records are files in the folder `records`.
  *
- * Memory: the pool takes 4 bytes per value (5 with more than 20 bits in the ring) for at most two
+ * Memory: the pool takes 4 bytes per value (5 if the ring has more than 20 bits) for at most two
  * rounds and one session per lane; a running session takes 8 bytes per value and about 6 MB.
  *
- * Threads: lanes_* from any thread, but bind, hold and wait from one; lane_host_serve
- * once per lane.
- * Secrets: shares, until they are in the pool. */
+ * Threads: any thread may call lanes_*, but one thread makes all calls of bind, hold and wait;
+ * lane_host_serve runs once per lane.
+ * Secrets: shares, until they enter the pool, which encrypts them. */
 #ifndef ROLES_LANES_H
 #define ROLES_LANES_H
 
@@ -61,8 +61,8 @@
 
 enum { LANES_MAX = 16, LANES_LINK = LANES_MAX, LANES_UNANSWERED_MAX = 2 };
 
-/* Returns the number of values per session: two rounds' worth, but at least 2^16 and at most 2^20;
- * more if a slice would have too many parts. */
+/* Returns the number of values per session: as many as two rounds need, but at least 2^16 and at
+ * most 2^20; more if a slice would otherwise have too many parts. */
 uint64_t lanes_session(const task *t);
 /* Returns the capacity of this task's pool: shares for two rounds and one session for each of
  * LANES_MAX lanes. */
@@ -86,30 +86,30 @@ typedef struct lanes_config {
     journal *journal;        /* NULL: keeps nothing across restarts (tests) */
     const sefl_coins *coins; /* purpose "shares" */
     uint64_t audit;          /* audits one in this many sessions; 0: none */
-    const char *records;     /* folder of audit records; NULL: not kept */
+    const char *records;     /* folder of audit records; NULL: keeps none */
     sefl_log *log;
     const sefl_clock *mono;
-    unsigned retry_ms; /* pause after a first failure; 0: 500 */
+    unsigned retry_ms; /* pause after the first failure; 0: 500 */
     uint64_t session;  /* values per session; 0: lanes_session (tests use fewer) */
 } lanes_config;
 
 typedef struct lanes lanes;
 
 sefl_status lanes_new(lanes **out, const lanes_config *c) SEFL_MUST_CHECK;
-/* Stops and waits for the threads. NULL is allowed. */
+/* Stops the threads and waits for them. NULL is allowed. */
 void lanes_free(lanes *l);
 /* Ends all waits soon; no new session begins. */
 void lanes_stop(lanes *l);
 
-/* The link is up (LINK_PAIR bytes), or down (NULL). The pool is empty afterwards. */
+/* Tells the lanes that the link is up (pair: LINK_PAIR bytes) or down (NULL). Empties the pool. */
 void lanes_bind(lanes *l, const uint8_t *pair);
 
 /* Pauses the lanes while a reveal runs (true), or lets them continue. */
 void lanes_hold(lanes *l, bool revealing);
 
-/* Waits until the pool has `count` values, and logs its progress. SEFL_ECLOSED: CSP no longer knows
- * this link, or all lanes keep failing: dial again. SEFL_ESTATE: the task has ended (lanes_ended).
- * SEFL_ECANCELLED: lanes_stop. */
+/* Waits until the pool has `count` values, and logs its progress. SEFL_ECLOSED if CSP no longer
+ * knows this link or all lanes keep failing: dial again. SEFL_ESTATE if the task has ended
+ * (lanes_ended). SEFL_ECANCELLED after lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
 
 /* The lanes' work since the last call: bytes in both directions, and seconds of their sessions. */
@@ -119,7 +119,7 @@ typedef struct lanes_work {
 } lanes_work;
 lanes_work lanes_done(lanes *l);
 
-/* Returns why the task has ended (failed checks at CSP, or an audit), or NULL. */
+/* Returns why the task has ended (failed checks at CSP, or an audit); NULL if it has not. */
 const char *lanes_ended(lanes *l);
 
 /* ---- CSP ------------------------------------------------------------------------------------- */
@@ -141,17 +141,17 @@ typedef struct lane_host lane_host;
 sefl_status lane_host_new(lane_host **out, const lane_host_config *c) SEFL_MUST_CHECK;
 void lane_host_free(lane_host *h); /* ends all lanes */
 
-/* The link is up (LINK_PAIR bytes), or down (NULL). The pool is empty afterwards, and lanes of the
- * previous link end at their next request. */
+/* Tells the host that the link is up (pair: LINK_PAIR bytes) or down (NULL). Empties the pool;
+ * lanes of the previous link end at their next request. */
 void lane_host_bind(lane_host *h, const uint8_t *pair);
-/* Disconnects every lane, waits for its thread, empties the pool. */
+/* Disconnects every lane, waits for its thread, and empties the pool. */
 void lane_host_unbind(lane_host *h);
 
-/* Takes ownership of a new lane's stream and serves it on a separate thread. SEFL_ESTATE, and
- * closes the stream, if LANES_MAX lanes are running. Only on the owner's thread, like unbind. */
+/* Takes ownership of a new lane's stream and serves it on a separate thread. If LANES_MAX lanes are
+ * running, closes the stream: SEFL_ESTATE. Call it only on the owner's thread, like unbind. */
 sefl_status lane_host_take(lane_host *h, tls *t) SEFL_MUST_CHECK;
 
-/* Serves one lane until it ends: SEFL_OK if AS hung up between two sessions. */
+/* Serves one lane until it ends; SEFL_OK if AS hung up between two sessions. */
 sefl_status lane_host_serve(lane_host *h, channel *ch) SEFL_MUST_CHECK;
 
 /* Returns the number of failed checks in this task; for csp_config.checks. */

@@ -1,5 +1,5 @@
-/* parts: tracks which clients have an unfinished body (a part) in the open round, and who vouches
- * for them.
+/* parts: tracks which clients have an unfinished body (a part) in the open round, and which CA
+ * vouches for each.
  *
  * A client has one part per round (ingest.h). A CA whose members are not listed can create any
  * number of clients, so its clients together may have at most `most` parts. A listed member may
@@ -13,7 +13,7 @@
  * earlier process left. A client's folder has a symbolic link ".issuer" that names its CA, unless
  * the client is a listed member or there is no list.
  *
- * Threads: any (own lock, inside which only `still` may take another).   Secrets: none.
+ * Threads: any (it has a lock, under which only `still` may take another).   Secrets: none.
  * Memory: 80 bytes per part.   Cost: O(parts) per call. */
 #ifndef ROLES_AGGREGATOR_PARTS_H
 #define ROLES_AGGREGATOR_PARTS_H
@@ -34,14 +34,14 @@ void parts_free(parts *p);
  * list. *fits is false, and nothing has changed, if the issuer has reached its limit. */
 sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
                         const uint8_t *issuer, const void *owner, bool *fits) SEFL_MUST_CHECK;
-/* stays: bytes of the part may be on disk and are not an update yet. Does nothing for an unknown
- * owner. */
+/* Ends the owner's body. stays: the part remains, since its bytes may be on disk and are not an
+ * update yet. Does nothing for an unknown owner. */
 void parts_end(parts *p, const void *owner, bool stays);
 
 /* True if this client may still connect. issuer: NULL for a listed member. */
 typedef bool parts_still(void *ctx, const uint8_t client[32], const uint8_t *issuer);
-/* Deletes the parts of clients that may no longer connect, except those arriving now: a later sweep
- * deletes them. */
+/* Deletes the parts of clients that may no longer connect, except parts that are arriving now: a
+ * later sweep deletes those. */
 void parts_sweep(parts *p, parts_still *still, void *ctx);
 
 #endif

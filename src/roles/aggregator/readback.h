@@ -1,14 +1,14 @@
-/* readback: reads a stored body in order, without a copy where that is safe.
+/* readback: reads a stored body in order, without copying it where that is safe.
  *
  *     SEFL_TRY(readback_open(&r, path, total, false));      // SEFL_EIO unless it has this size
- *     SEFL_TRY(readback_next(&r, &p, n, room));              // the next n bytes: mapped, or in room
+ *     SEFL_TRY(readback_next(&r, &p, n, room));              // the next n bytes, mapped or in room
  *     readback_close(&r);
  *
  * A body that was just written is in the page cache: readback maps it, one window at a time, and
  * asks which pages are in memory before it touches them. It uses read(2) for pages that would come
  * from the disk, so that a failing disk causes an error and not a signal in the middle of a sum.
  * (If another process of AS's user truncates the file in the microseconds between, this process
- * dies.) with_read: maps nothing; for files that may have changed since they were written.
+ * dies.) with_read: maps nothing, for files that may have changed since they were written.
  *
  * Threads: one owner.   Secrets: none (ciphertexts).   Memory: a window of 8 MiB. */
 #ifndef ROLES_AGGREGATOR_READBACK_H
@@ -35,7 +35,7 @@ sefl_status readback_open(readback *r, const char *path, uint64_t total,
 /* room: the caller's buffer of n bytes. *out is valid until the next call. */
 sefl_status readback_next(readback *r, const uint8_t **out, size_t n,
                           uint8_t *room) SEFL_MUST_CHECK;
-/* Does nothing after a failed open, or for zeros. */
+/* Does nothing after a failed open, or if r is zero-filled. */
 void readback_close(readback *r);
 
 #endif

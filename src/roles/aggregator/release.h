@@ -1,4 +1,4 @@
-/* release: the model files: makes, evaluates and keeps the models that rounds release.
+/* release: makes, evaluates and keeps the model files that rounds release.
  *
  *     models/round-N.safetensors   released by round N (safetensors, model/file/model_file.h)
  *     models/round-N.optimiser     state of the server's optimiser after round N (step.h)
@@ -11,9 +11,9 @@
  *     SEFL_TRY(release_make(r, &(release_from){ .round = 3, .hash = h }, 4, w, clients, &made));
  *     release_settle(r, 4);                   // round 4 is durable: deletes older files
  *
- * release_make reads only files that never change and writes its own files atomically: repeated
- * after a crash it writes the same bytes. The paths of a config are borrowed.
- * Threads: one owner; release_path and files may be read by others.   Secrets: none. */
+ * release_make reads only files that never change and writes its own files atomically; if repeated
+ * after a crash, it writes the same bytes. The paths in a config are borrowed.
+ * Threads: one owner; others may call release_path and read the files.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_RELEASE_H
 #define ROLES_AGGREGATOR_RELEASE_H
 
@@ -40,7 +40,7 @@ typedef struct releases_config {
  * file. The caller frees *words and clears *valid in any case; both start empty. */
 sefl_status releases_check(const releases_config *c, vocab **words, corpus *valid) SEFL_MUST_CHECK;
 
-/* After releases_check. */
+/* Call it after releases_check. */
 sefl_status releases_new(releases **out, const releases_config *c) SEFL_MUST_CHECK;
 void releases_free(releases *r);
 
@@ -50,9 +50,9 @@ sefl_status release_path(const releases *r, char out[PATH_MAX], uint64_t round) 
 sefl_status release_make(releases *r, const release_from *from, uint64_t round, const int64_t *w,
                          uint32_t clients, release_made *out) SEFL_MUST_CHECK;
 /* `latest` is the round whose model the next round starts from. Deletes the optimiser files of
- * earlier rounds, and the models that the settings do not keep; never the latest model, nor a file
- * of a later round. A running download continues: the server has the file open. Best effort: if a
- * file cannot be deleted, the next release and the next start try again. */
+ * earlier rounds and the models that the settings do not keep, but never the latest model or a file
+ * of a later round. A running download continues, since the server has the file open. If a file
+ * cannot be deleted, the next release and the next start try again. */
 void release_settle(const releases *r, uint64_t latest);
 
 #endif

@@ -1,12 +1,12 @@
-/* rounds: connects the round driver (sum/as_rounds.h) to the aggregator: uploads as files and a
- * running sum, models as files, TLS and lanes to CSP. It also answers clients' questions about
- * rounds.
+/* rounds: implements the round driver's ports (sum/as_rounds.h) for the aggregator. Uploads are
+ * files and a running sum, models are files, and CSP is reached through TLS and lanes. The module
+ * also answers clients' questions about rounds.
  *
  * One thread (rounds_run) runs the driver and owns the link to CSP. Uploads arrive on the server's
- * threads through rounds_admission; both use the driver's lock. Whatever must survive is in the
- * journal (sum/as_disk.h) before the state machine learns of it. If the aggregator is killed, it
- * continues after a restart: the driver restores the state machine, and collect computes the
- * running sum again from the acknowledged uploads.
+ * threads through rounds_admission; both use the driver's lock. Whatever must survive a crash is in
+ * the journal (sum/as_disk.h) before the state machine learns of it. A killed aggregator continues
+ * after a restart: the driver restores the state machine, and collect computes the running sum
+ * again from the acknowledged uploads.
  *
  * Threads: rounds_run has one owner; any thread may call the rest.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_ROUNDS_H
@@ -22,46 +22,46 @@
 typedef struct rounds rounds;
 
 typedef struct rounds_config {
-    as_rounds_config as; /* the driver's; rounds_new sets ctx, ports and callbacks */
-    journal *journal;    /* below as.store */
+    as_rounds_config as; /* for the driver; rounds_new sets its ctx, ports and callbacks */
+    journal *journal;    /* the journal under as.store */
     releases *releases;
     csp_dial dial;
-    lanes *lanes;     /* joint noise; bound to each new link; NULL: no noise shares */
-    unsigned threads; /* for the running sum */
+    lanes *lanes;     /* for joint noise, bound to each new link; NULL: no noise shares */
+    unsigned threads; /* number of threads for the running sum */
     void *ctx;
     void (*changed)(void *ctx);                        /* the result of rounds_news has changed */
     void (*report)(void *ctx, const rounds_report *r); /* a round is over */
-    void (*answered)(void *ctx);                       /* a request has CSP's answer */
+    void (*answered)(void *ctx);                       /* CSP has answered a request */
 } rounds_config;
 
 /* Continues where the journal left off; the open round's uploads go to the running sum. */
 sefl_status rounds_new(rounds **out, const rounds_config *c) SEFL_MUST_CHECK;
 void rounds_free(rounds *r);
 
-/* as_rounds_run, as_rounds_stop. */
+/* Call as_rounds_run and as_rounds_stop. */
 sefl_status rounds_run(rounds *r) SEFL_MUST_CHECK;
 void rounds_stop(rounds *r);
 
-/* rounds_admission makes ingest_config.admission; rounds_set_ingest names the ingest that learns
- * which round is open. */
+/* rounds_admission returns the callbacks for ingest_config.admission; rounds_set_ingest sets the
+ * ingest that rounds tells which round is open. */
 ingest_admission rounds_admission(rounds *r);
 void rounds_set_ingest(rounds *r, ingest *in);
 
-/* A site's enrolment or a client's voucher on its way to CSP. A server thread queues it; the
- * driver's thread sends it when the link is free and calls `answered`; then the server checks
- * again. No call here waits. */
+/* A site's enrolment or a client's voucher on its way to CSP. A server thread queues it. The
+ * driver's thread sends it when the link is free, and calls `answered` once CSP has answered; the
+ * server then calls rounds_request_done again. No call here waits. */
 typedef struct csp_request csp_request;
 
 sefl_status rounds_enrol(rounds *r, csp_request **out, const enrol_claim *c,
                          const enrol_proof *p) SEFL_MUST_CHECK;
-/* Queues the bytes of a verified voucher (roles/csp/vouch.h). When CSP answers YES, its key goes to
- * the journal (sum/upload_keys.h), even if the client has disconnected by then. */
+/* Queues the bytes of a verified voucher (roles/csp/vouch.h). When CSP answers YES, the voucher's
+ * key goes to the journal (sum/upload_keys.h), even if the client has disconnected by then. */
 sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes) SEFL_MUST_CHECK;
 /* False if there is no answer yet. Otherwise *st is SEFL_OK (sig, which may be NULL, gets CSP's
  * signature for an enrolment), SEFL_EAUTH if CSP refused, or another failure: CSP is not reachable
  * now. */
 bool rounds_request_done(rounds *r, const csp_request *e, sefl_status *st, uint8_t sig[SIGN_BYTES]);
-/* Ends a request, answered or not; required for each. NULL is allowed. */
+/* Ends a request, answered or not; call it for every request. NULL is allowed. */
 void rounds_request_end(rounds *r, csp_request *e);
 
 /* Returns what a client that has finished round `after` needs to know. header: storage for
@@ -71,10 +71,10 @@ sefl_status rounds_news(rounds *r, uint64_t after, round_news *out,
 /* True if a client that has finished round `after` would get news now. */
 bool rounds_has_news(rounds *r, uint64_t after);
 
-/* Appends the proof that an update was counted: u32 n, n bytes of CSP's envelope, the client's path
- * (protocol/counted.h), which is empty if the update was not counted. SEFL_ENOTFOUND with the
- * reason: the round was skipped, is not counted yet, or the task's uploads are not sealed.
- * SEFL_EBUDGET: this client has asked about too many different rounds. */
+/* Appends the proof that an update was counted: u32 n, n bytes of CSP's envelope, then the client's
+ * path (protocol/counted.h), which is empty if the update was not counted. SEFL_ENOTFOUND, with the
+ * reason, if the round was skipped or is not counted yet, or if the task's uploads are not sealed.
+ * SEFL_EBUDGET if this client has asked about too many different rounds. */
 sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
                            sefl_buf *out) SEFL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* rounds_inside: the state that rounds.c (the driver's callbacks, questions), rounds_requests.c
- * (requests to CSP) and rounds_counted.c (proofs that an update was counted) share. */
+/* rounds_inside: the state shared by rounds.c (the driver's callbacks, clients' questions),
+ * rounds_requests.c (requests to CSP) and rounds_counted.c (proofs that an update was counted). */
 #ifndef ROLES_AGGREGATOR_ROUNDS_INSIDE_H
 #define ROLES_AGGREGATOR_ROUNDS_INSIDE_H
 
@@ -16,20 +16,20 @@ struct rounds {
     pthread_mutex_t *lock; /* the driver's; guards `ingest` and `requests` */
     csp_request *requests; /* not sent yet */
     uint64_t blocked;      /* blocked round whose suspects are not logged yet; 0: none */
-    bool blocked_told;     /* logged that they could not be read */
+    bool blocked_told;     /* logged that the suspects could not be read */
 
     pthread_mutex_t tree_lock;        /* guards the rest; may be held while taking the journal's */
-    counted_tree *tree;               /* of the round that clients asked about last; or NULL */
+    counted_tree *tree;               /* for the round that clients asked about last; or NULL */
     uint64_t tree_round, tree_newest; /* round of `tree`; newest round that ever had a tree */
     sefl_buf tree_envelope;
     buckets *tree_rate; /* limits the trees of older rounds per client */
 };
 
-/* as_rounds_config.between: sends the queued requests to CSP; without a usable link they fail. */
+/* Sends the queued requests to CSP; they fail if the link is unusable. as_rounds_config.between. */
 void rounds_run_requests(void *ctx, as_link *link);
 
-/* Returns the acknowledged uploads of a round, sorted by client, in a new array (sefl_free).
- * without: leaves out those that this verdict refused; NULL: returns all. */
+/* Returns the acknowledged uploads of a round, sorted by client, in a new array (sefl_free), except
+ * those that the verdict `without` refused; NULL: all of them. */
 sefl_status rounds_uploads(rounds *r, uint64_t round, const as_verdict *without, round_entry **out,
                            uint32_t *n) SEFL_MUST_CHECK;
 

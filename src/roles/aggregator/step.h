@@ -1,4 +1,4 @@
-/* step: computes the next model from the released integers of a round.
+/* step: computes the next model from the integers that a round released.
  *
  *     SEFL_TRY(step_average(avg, &task, w, clients));            // params real numbers
  *     SEFL_TRY(step_read(&s, path, &task, round - 1));            // the optimiser's state
@@ -29,17 +29,17 @@
 
 typedef struct step_state {
     task_server kind;
-    uint64_t round; /* the last round it includes; 0: none */
-    uint64_t steps; /* number of steps; a skipped round makes none */
+    uint64_t round; /* last round that it includes; 0: none */
+    uint64_t steps; /* number of steps; a skipped round has none */
     size_t n;       /* params; 0 for TASK_AVERAGE, which has no state */
     double *m, *v;  /* v: adam only */
 } step_state;
 
-/* The initial state of a new task. */
+/* Sets s to the initial state of a new task. */
 sefl_status step_new(step_state *s, const task *t) SEFL_MUST_CHECK;
 void step_clear(step_state *s);
 
-/* out: t->params numbers. SEFL_ERANGE if the result would not be finite. */
+/* Writes t->params averages to out. SEFL_ERANGE if one would not be finite. */
 sefl_status step_average(double *out, const task *t, const int64_t *w,
                          uint32_t clients) SEFL_MUST_CHECK;
 
@@ -48,7 +48,7 @@ sefl_status step_average(double *out, const task *t, const int64_t *w,
 sefl_status step_apply(step_state *s, const task *t, float *theta,
                        const double *average) SEFL_MUST_CHECK;
 
-/* Atomic and durable. */
+/* Writes the file atomically and durably. */
 sefl_status step_write(const step_state *s, const char *path) SEFL_MUST_CHECK;
 /* SEFL_EPROTO if the file is incomplete, damaged or belongs to a different model; SEFL_ESTATE if it
  * belongs to another round. */

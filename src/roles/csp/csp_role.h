@@ -1,5 +1,5 @@
-/* csp_role: the cryptography service provider (CSP) as a process: the state machine of sum/csp.h on
- * a TLS stream, with a journal and a ledger on disk.
+/* csp_role: the cryptography service provider (CSP) as a process. It runs the state machine of
+ * sum/csp.h on a TLS stream, with a journal and a ledger on disk.
  *
  *     settings_init(&s, csp_schema);
  *     SEFL_TRY(yaml_read(&s, "csp.yml"));                      // flags may follow: settings_set
@@ -8,29 +8,29 @@
  *     st = csp_role_run(r);           // until the task is over, or csp_role_stop
  *     csp_role_free(r);
  *
- * CSP listens and serves one AS at a time. AS needs a certificate of the role "aggregator" from an
- * issuer in the trust list of `ca` (without a list: from a CA in tls.peers). CSP checks the list
- * several times a second and disconnects an AS that was revoked. It checks sites that AS brings for
- * enrolment against the list's tokens and adds them to the list. state/counters.json counts
- * refusals (roles/counters.h).
+ * CSP listens and serves one AS at a time. AS needs a certificate with the role "aggregator" from
+ * an issuer in the trust list of `ca` or, if there is no list, from a CA in tls.peers. CSP checks
+ * the list several times a second and disconnects an AS that was revoked. When AS forwards a site's
+ * enrolment, CSP checks it against the list's tokens and adds the site to the list.
+ * state/counters.json counts refusals (roles/counters.h).
  *
- * A sealed task needs `ca`: CSP accepts vouchers and heads only from clients in its list, and from
- * clients of a CA that the list trusts for clients. It checks both again for each head. Without a
- * connection CSP still checks the age of the round key (csp_expire). It disconnects an AS that is
- * in the middle of a message when the key expires.
+ * A sealed task needs `ca`: CSP accepts vouchers and heads only from clients in its list and
+ * clients whose CA the list trusts for clients. It checks this again for each head. CSP checks the
+ * age of the round key (csp_expire) even when AS is not connected. It disconnects an AS that is in
+ * the middle of a message when the key expires.
  *
  * A new verified connection replaces the current one, whose attempt is dropped unless the round is
- * marked revealed: a dead peer never blocks the next. CSP closes a stream that is silent for
+ * marked revealed, so a dead peer never blocks the next one. CSP closes a stream that is silent for
  * link_silence seconds (protocol/link.h, "Waiting").
  *
- * After kill -9 at any moment the store decides (sum/csp_store.h). If CSP's own disk fails, the
- * stream ends without a reason for AS; the next connection reloads the ledger (sum/account.h).
- *
- * After BYE of a finished task csp_role_run returns SEFL_OK (`stay`: it continues to serve).
+ * After kill -9 at any moment, CSP continues from its store (sum/csp_store.h). If CSP's own disk
+ * fails, AS sees the stream end without a reason; the next connection reloads the ledger
+ * (sum/account.h). After BYE for a finished task, csp_role_run returns SEFL_OK, or continues to
+ * serve if `stay` is set.
  *
  * settings.c describes the settings; `sefl init csp.yml` writes them out.
- * Threads: one owner; csp_role_stop and csp_role_reload from any thread.
- * Secrets: the secret key (the caller's), the signing key, what sum/csp.h names. */
+ * Threads: one owner; any thread may call csp_role_stop and csp_role_reload.
+ * Secrets: the caller's secret key, the signing key, and the secrets that sum/csp.h names. */
 #ifndef ROLES_CSP_CSP_ROLE_H
 #define ROLES_CSP_CSP_ROLE_H
 
@@ -64,16 +64,16 @@ typedef struct csp_role csp_role;
 typedef struct csp_role_options {
     const csp_settings *settings; /* borrowed */
     const uint8_t *root;     /* root of the round keys, 32 bytes, borrowed; NULL for paillier */
-    const ahe_sec *sec;      /* of a paillier task, borrowed; else NULL */
+    const ahe_sec *sec;      /* secret key of a paillier task, borrowed; else NULL */
     sefl_log *log;           /* NULL: silent */
-    const sefl_coins *coins; /* NULL: the system's, as always in the program */
+    const sefl_coins *coins; /* NULL: the system's; the program always passes NULL */
     const sefl_clock *wall;  /* NULL: the system's */
     void *ctx;
     sefl_status (*bound)(
         void *ctx); /* called when the port is bound, before any file is opened; or NULL */
 } csp_role_options;
 
-/* Reads task, keys and identity, opens journal and ledger, listens. */
+/* Reads the task, keys and identity, opens the journal and ledger, and listens. */
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o) SEFL_MUST_CHECK;
 void csp_role_free(csp_role *r);
 
@@ -87,7 +87,7 @@ void csp_role_reload(csp_role *r);
 
 uint16_t csp_role_port(const csp_role *r);
 const task *csp_role_task(const csp_role *r);
-/* Returns the times of the latest reveal; only while no stream is served. */
+/* Returns the times of the latest reveal. Call it only while no stream is served. */
 const csp_times *csp_role_times(const csp_role *r);
 
 #endif
