@@ -383,14 +383,15 @@ static void set_next(slot *s)
 static void start(device *d, uint32_t i, const engine_job *j)
 {
     check_slot(d, i);
-    if (j->columns < 1 || (int)j->columns > d->B || j->steps < 1 || (int)j->steps > d->T ||
-        j->n / 2 < j->columns)
+    if (j->columns < 1 || (int)j->columns > d->B || j->steps < 1 || (int)j->steps > d->T || j->n < 2)
         throw fails(SEFL_EINVAL, "GPU: %llu words in %u columns, %u in sequence: room for %d x %d",
                     (unsigned long long)j->n, j->columns, j->steps, d->B, d->T);
+    /* A text too short for that many columns uses fewer, as model/train.h. */
+    uint32_t columns = (uint32_t)std::min((uint64_t)j->columns, j->n / 2);
     slot s = {};
     s.words = words_of(d, (int)i, j->words, j->n, j->text);
-    s.rows = j->n / j->columns;
-    s.cols = s.real_cols = j->columns;
+    s.rows = j->n / columns;
+    s.cols = s.real_cols = columns;
     s.window = j->steps;
     s.limit = j->limit ? j->limit : UINT64_MAX;
     s.lr = j->lr, s.decay = j->lr_decay > 0 ? j->lr_decay : 1, s.clip = j->clip;

@@ -190,6 +190,9 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
             y += att[t * T + j] * (mask[t * T + j] * s.keep) * two[t * ld + k];
         dqkv[(first + (size_t)j * p.cols) * ldd + 2 * a.e + head * a.dim + k] = to_real<R>(y);
     }
+    /* padding is zero: the product reads it, and what was there before may be infinite */
+    for (int i = threadIdx.x, pad = ldd - 3 * a.e; head == 0 && i < T * pad; i += blockDim.x)
+        dqkv[(first + (size_t)(i / pad) * p.cols) * ldd + 3 * a.e + i % pad] = to_real<R>(0.f);
     __syncthreads();
     /* scores: ds = att * (datt - sum att datt) / sqrt(dim), datt = dctx v^T through the dropout */
     for (int t = warp; t < T; t += WARPS) {
