@@ -1,6 +1,6 @@
 /* coins: a role's randomness, named by purpose. For every secret coin (encryption, masking,
  * quantising, OT, garbling, noise, sampling) a role requests a generator by purpose, round and
- * attempt, and uses it only for that.
+ * attempt, and uses it for nothing else.
  *
  *     sefl_rng rng;
  *     SEFL_TRY(coins_for(coins, &rng, "mask", round, attempt));

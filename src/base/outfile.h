@@ -7,9 +7,9 @@
  * done:
  *     outfile_abort(&o);                                 // does nothing after a commit
  *
- * For files too large to build in memory; file_write_atomic (base/file.h) is for small ones. Bytes
- * pass through a buffer of 256 KiB into an unnamed file (file_tmp). Commit syncs the file, gives it
- * a name, renames it to its path and syncs the folder.
+ * Use it for files too large to build in memory, and file_write_atomic (base/file.h) for small
+ * ones. Bytes pass through a 256 KiB buffer into an unnamed file (file_tmp). Commit syncs the file,
+ * gives it a name, renames it to its path and syncs the folder.
  *
  * Threads: one owner. */
 #ifndef BASE_OUTFILE_H
@@ -26,7 +26,7 @@ typedef struct outfile {
 
 sefl_status outfile_open(outfile *o, const char *path, mode_t mode) SEFL_MUST_CHECK;
 sefl_status outfile_put(outfile *o, const void *p, size_t n) SEFL_MUST_CHECK;
-/* Overwrites earlier bytes, for a header whose content is known only at the end. */
+/* Overwrites bytes written earlier, for a header whose content is known only at the end. */
 sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n) SEFL_MUST_CHECK;
 
 /* Publishes the complete file durably. */

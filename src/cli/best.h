@@ -1,4 +1,4 @@
-/* best: the best possible perplexity on generated text. */
+/* best: finds the best possible perplexity on generated text. */
 #ifndef CLI_BEST_H
 #define CLI_BEST_H
 

@@ -25,11 +25,11 @@ typedef struct cli_command {
     const char *notes;   /* help text after the options; may be NULL */
     const char *example; /* a working command line */
 
-    const struct cli_action *actions;  /* ends with a NULL name; "": no action word */
+    const struct cli_action *actions;  /* ends with a NULL name; a name "" means no action word */
     const struct setting_def *options; /* for all actions; ends with a NULL key; may be NULL */
     size_t size;                       /* size of the struct that the options fill */
 
-    /* Run before and after the action; may be NULL. finish runs even if prepare fails. */
+    /* They run before and after the action; may be NULL. finish runs even if prepare fails. */
     sefl_status (*prepare)(const struct cli_action *a, void *options);
     void (*finish)(void *options);
 
@@ -42,7 +42,7 @@ typedef struct cli_command {
     size_t set_at;      /* offset of the `settings` in the struct */
 
     bool interruptible;                /* SIGINT and SIGTERM stop it cleanly (interrupt.h) */
-    bool handles_keys;                 /* disables core files */
+    bool handles_keys;                 /* disables core dumps */
     bool never_misuse;                 /* every failure after parsing has exit code 1 */
     int (*run)(int argc, char **argv); /* NULL: options_run. argv[0] is the command's name */
 } cli_command;

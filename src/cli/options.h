@@ -38,7 +38,7 @@
         "force", SETTING_FLAG, "", .help = "Replace existing files", SETTING_TO(type, force) \
     }
 
-/* --set and --set-file, for commands with a schema. */
+/* The options --set and --set-file, for commands with a schema. */
 #define OPTION_SET                                                                              \
     { "set", SETTING_TEXT, "", .arg = "KEY=VALUE", .help = "Set one value; may be repeated" },  \
     {                                                                                           \
@@ -53,13 +53,13 @@ typedef struct cli_shortcut {
 typedef struct cli_action {
     const char *name;  /* the word after the command; "": the command has no action words */
     const char *arg;   /* its argument: "FILE"; "[FILE]" is optional, "RUN..." may be repeated */
-    const char *wants; /* the argument in an error message: "a model file" */
+    const char *wants; /* what an error message calls the argument: "a model file" */
     const char *about; /* help text */
     const char *needs; /* names of required options, separated by spaces */
     const char *takes; /* names of optional ones; NULL: all other options of the command */
     size_t arg_at;     /* offset of the argument's const char *; for "RUN...", of a char ** */
     sefl_status (*work)(void *options);
-    int (*run)(void *options); /* instead of work; returns the exit code */
+    int (*run)(void *options); /* called instead of work; returns the exit code */
 } cli_action;
 
 /* Initialisers for a cli_command: the table `options` and the struct it fills; its settings. */

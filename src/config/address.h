@@ -12,7 +12,7 @@
 enum { ADDRESS_HOST_MAX = 255 };
 
 typedef struct host_port {
-    char host[ADDRESS_HOST_MAX + 1]; /* has no brackets; "": not set */
+    char host[ADDRESS_HOST_MAX + 1]; /* has no brackets; "" if not set */
     uint16_t port;
 } host_port;
 

@@ -78,8 +78,8 @@ typedef struct settings {
 /* Borrows the schema, which has at most SETTINGS_MAX keys. */
 void settings_init(settings *s, const setting_def *schema);
 
-/* Sets one value from "key=value", with or without white space around both. Errors begin with origin
- * ("--set", "run.yml:3:5"). On SEFL_EINVAL nothing changes. */
+/* Sets one value from "key=value"; white space around the key and the value is allowed. Errors
+ * begin with `origin` ("--set", "run.yml:3:5"). If it returns SEFL_EINVAL, nothing has changed. */
 sefl_status settings_set(settings *s, const char *assignment, const char *origin) SEFL_MUST_CHECK;
 /* Calls settings_set with a formatted string: settings_setf(&s, "demo", "clients=%u", 8). */
 sefl_status settings_setf(settings *s, const char *origin, const char *fmt, ...)

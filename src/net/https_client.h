@@ -52,7 +52,7 @@ void https_client_free(https_client *c);
 /* Makes the current call and all later ones fail with SEFL_ECANCELLED. */
 void https_client_interrupt(https_client *c);
 
-/* wait_s: how long a long poll may stay silent, beyond stall_s. */
+/* Fetches at most max bytes. wait_s: how long a long poll may stay silent, beyond stall_s. */
 sefl_status https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
                       https_reply *r) SEFL_MUST_CHECK;
 /* headers: "Name: value\n" lines, or NULL. */

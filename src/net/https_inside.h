@@ -21,11 +21,11 @@ typedef struct https_conn {
     gnutls_session_t tls;
     uint8_t address[32]; /* socket_origin_of */
     uint64_t since_ms;
-    bool known;   /* valid certificate, within the connection limits; under the lock, like peer */
-    bool surplus; /* its peer has too many connections: it gets 429; used by its thread only */
-    bool crowded; /* its issuer's peers have too many: it gets 429; used by its thread only */
-    bool was_cut; /* we cut it, and counted that; under the lock */
-    bool gone;    /* revoked or disconnected: no longer served; under the lock */
+    bool known;        /* has a valid certificate, within the limits; under the lock, like peer */
+    bool surplus;      /* its peer has too many connections: it gets 429; used by its thread only */
+    bool crowded;      /* its issuer's peers have too many: it gets 429; used by its thread only */
+    bool was_cut;      /* we cut it, and counted that; under the lock */
+    bool gone;         /* revoked or disconnected: no longer served; under the lock */
     atomic_bool shook; /* the handshake is complete */
     atomic_bool heard; /* everything it has sent so far is requests with a complete header */
     uint64_t due_ms;   /* deadline for a complete request header; 0: received; under the lock */
@@ -53,7 +53,7 @@ typedef struct https_inner {
     uint64_t got, began_ms;
     size_t discarded;
     bool ended; /* end was called */
-    bool slow;  /* cut because it is slow, and counted */
+    bool slow;  /* cut because it was slow, and counted */
 
     unsigned status; /* the answer's status; 0: not answered yet */
     char *type, *headers;
@@ -124,7 +124,7 @@ void https_mhd_log(void *log, const char *fmt, va_list ap) SEFL_PRINTF(2, 0);
 
 /* Answers with one line, made printable; adds the newline. */
 void https_answer_line(https_request *r, unsigned status, const char *headers, const char *line);
-/* Hands the answer to libmicrohttpd; MHD_NO: close the connection. */
+/* Passes the answer to libmicrohttpd; MHD_NO closes the connection. */
 enum MHD_Result https_answer_queue(https_inner *in);
 /* Writes the answer directly to the TLS session: libmicrohttpd accepts no answer in mid-body. */
 void https_answer_early(https_inner *in);

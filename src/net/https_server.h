@@ -54,8 +54,8 @@
     X(REQUESTS, "requests")                    /* with a complete header */               \
     X(FULL, "connections_full")                /* refused: no free slot */                \
     X(ADDRESS_FULL, "connections_per_address") /* refused: the address is at its limit */ \
-    X(ADDRESS_RATE, "connection_rate")         /* refused: too many new per second */     \
-    X(STRANGER, "stranger_cut")                /* cut to free a slot for another */       \
+    X(ADDRESS_RATE, "connection_rate")         /* refused: too many new ones a second */  \
+    X(STRANGER, "stranger_cut")                /* cut to free a slot for another peer */  \
     X(HANDSHAKE, "handshake_failed")           /* ended before a request: garbage, cut */ \
     X(HANDSHAKE_SLOW, "handshake_slow")        /* ... or too slow */                      \
     X(HEADER_SLOW, "header_slow")              /* no complete request header in time */   \
@@ -91,10 +91,10 @@ struct https_request {
     uint64_t body_bytes;   /* Content-Length; 0: no body */
     void *server_ctx;      /* config.ctx */
 
-    /* Set by begin to accept a body. body: the next bytes; if it fails, the rest is not read and
-     * end gets the failure. end: the body is complete or has failed: answer now, or, if complete,
-     * park. resume: the request was woken, or its time is over: answer, or park again. drop: always
-     * last, answered or not: free `state`. */
+    /* begin sets these to accept a body. body gets the next bytes; if it fails, the rest is not
+     * read and end gets the failure. end: the body is complete or has failed; answer or, if it is
+     * complete, park. resume: the request was woken or its time is over; answer or park again.
+     * drop: always called last, answered or not; free `state`. */
     sefl_status (*body)(https_request *r, sefl_span bytes);
     void (*end)(https_request *r, sefl_status st);
     void (*resume)(https_request *r);
@@ -117,11 +117,11 @@ typedef struct https_server_config {
     uint64_t body_max;
     const char *headers; /* "Name: value\n" lines for every answer, or NULL */
     /* 0: no limit */
-    unsigned connection_rate;      /* new ones per address and second; bursts of ten times that */
-    unsigned connections_per_peer; /* a peer is the fingerprint of its key */
+    unsigned connection_rate;      /* new per address and second; bursts of ten times as many */
+    unsigned connections_per_peer; /* the fingerprint of its key identifies a peer */
     /* all peers of one CA together, unless its members are listed: it can issue any number */
     unsigned connections_per_issuer;
-    unsigned request_rate; /* per peer and second; bursts of five times that */
+    unsigned request_rate; /* per peer and second; bursts of five times as many */
     double bytes_rate;     /* announced body bytes per peer and second ... */
     double bytes_burst;    /* ... and in a burst */
     void (*begin)(https_request *r);
@@ -138,8 +138,8 @@ uint64_t https_server_count(const https_server *s, https_event e);
 /* Replaces the certificate, key and CAs without a restart: new connections use them, and the server
  * checks every open connection again at its next request. */
 void https_server_set_id(https_server *s, const tls_id *id);
-/* Replaces the allowlist and closes every open connection whose peer it no longer allows, even in
- * mid-request (calls `refused` for each). */
+/* Replaces the allowlist and closes every open connection whose peer it no longer allows, even
+ * during a request (calls `refused` for each). */
 void https_server_set_allowlist(https_server *s, const allowlist *g);
 /* Stops accepting connections, resumes parked requests, gives running requests 3 s to end, then
  * shuts down. NULL is allowed. */
@@ -167,7 +167,7 @@ bool https_take_bytes(https_request *r, uint64_t n);
 /* Answers the request; a second answer is ignored. Headers: "Name: value\n" lines, or NULL. */
 void https_answer(https_request *r, unsigned status, const char *type, const char *headers,
                   sefl_span body);
-/* Answers with one line of text and adds the newline. */
+/* Answers with a one-line message and adds the newline. */
 void https_answer_text(https_request *r, unsigned status, const char *fmt, ...) SEFL_PRINTF(3, 4);
 /* Answers with a file; supports Range (206, 416), If-Range and If-None-Match (304). etag: without
  * quotes. The file may be replaced by a rename or deleted meanwhile, but not changed. 404 if it

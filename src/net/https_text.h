@@ -19,7 +19,7 @@
 #include <stdbool.h>
 
 enum {
-    HTTPS_HEAD_MAX = 32 << 10, /* bytes of request line and fields */
+    HTTPS_HEAD_MAX = 32 << 10, /* bytes of the request line and all fields */
     HTTPS_PATH_MAX = 1024,
     HTTPS_DIGITS_MAX = 19, /* keeps numbers below 2^64 - 1, which may mean "none" */
 };
@@ -40,7 +40,7 @@ typedef struct https_said {
     size_t bytes;     /* bytes of the whole header */
     sefl_span path;   /* decoded, without the query */
     sefl_span coding; /* Transfer-Encoding; p NULL: missing */
-    sefl_span length; /* Content-Length; p NULL: missing, no body */
+    sefl_span length; /* Content-Length; p NULL: missing, so there is no body */
 } https_said;
 
 typedef struct https_refusal {

@@ -4,7 +4,7 @@
  *     SEFL_TRY(tls_listen(&fd, "127.0.0.1", 7001, &port));
  *     SEFL_TRY(tls_accept(&t, fd, id, &(tls_peer){ .role = "aggregator" }, wait_ms, NULL));
  *     SEFL_TRY(tls_dial(&t, "csp.example", 7001, id, &(tls_peer){ .role = "csp" }, NULL));
- *     channel *ch = tls_channel(t);                       // promises of base/channel.h
+ *     channel *ch = tls_channel(t);                       // guarantees: base/channel.h
  *
  * It uses only TLS 1.3, over IPv4 or IPv6. Both sides present a certificate and verify the other's
  * chain, dates, key usage, strength and role (net/x509.h). The certificate must name the dialled
@@ -41,20 +41,20 @@
 typedef struct tls_id tls_id;
 typedef struct tls tls;
 
-enum { TLS_PROTOCOLS = 2, TLS_PROTOCOL_MAX = 31 }; /* number of names; bytes of one */
+enum { TLS_PROTOCOLS = 2, TLS_PROTOCOL_MAX = 31 }; /* number of names; length of one */
 
 typedef struct tls_peer {
     const char *role;                     /* "aggregator", "csp", "client" */
     const char *protocols[TLS_PROTOCOLS]; /* any of these; first one NULL: no ALPN */
     const uint8_t *fingerprint;           /* 32 bytes, SHA-256 of its SPKI; NULL: any key */
-    const allowlist *allowlist;           /* who may connect; NULL: any peer with one of id's CAs */
+    const allowlist *allowlist;           /* who may connect; NULL: any peer of the id's CAs */
     void (*refused)(void *ctx, const x509_peer *p); /* called for each refusal; may be NULL */
     void *ctx;
 } tls_peer;
 
 typedef struct tls_limits {
     unsigned connect_ms, idle_ms; /* 0: 10 s, 120 s */
-    unsigned silent_ms;           /* 0: no heartbeats, only idle_ms applies */
+    unsigned silent_ms;           /* 0: there are no heartbeats, and only idle_ms applies */
 } tls_limits;
 
 /* Reads our certificate (followed by its intermediates), its key, and the CAs whose peers we
@@ -70,8 +70,8 @@ int64_t tls_id_expires(const tls_id *id);            /* seconds since 1970 */
  * authentication. */
 void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
 
-/* address: a numeric address or a name of this machine; "::" also accepts IPv4. port 0: the system
- * chooses. The caller closes *fd. */
+/* Listens on a numeric address or a name of this machine; "::" also accepts IPv4. port 0: the
+ * system chooses. The caller closes *fd. */
 sefl_status tls_listen(int *fd, const char *address, uint16_t port,
                        uint16_t *bound) SEFL_MUST_CHECK;
 /* Accepts one peer that passes `want`, for a caller that expects only one (others use

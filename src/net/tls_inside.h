@@ -76,7 +76,7 @@ sefl_status x509_privkey_read(gnutls_x509_privkey_t *out, const char *path) SEFL
  * which is secret: sefl_buf wipes it. */
 sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CHECK;
 
-/* A span as a datum that GnuTLS only reads. */
+/* Converts a span to a datum that GnuTLS only reads. */
 #define TLS_DATUM(span) \
     ((gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)(span).p, .size = (unsigned)(span).n })
 
@@ -112,7 +112,7 @@ sefl_status tls_fail(sefl_status code, int rc, const char *what);
 struct tls_id {
     _Atomic unsigned holders;
     char *cert_path, *key_path, *ca_path;
-    gnutls_certificate_credentials_t cred; /* our certificate, for GnuTLS's own selection */
+    gnutls_certificate_credentials_t cred; /* our certificate, if GnuTLS itself selects it */
     gnutls_x509_trust_list_t trust;
     gnutls_priority_t priority;
     gnutls_pcert_st chain[X509_CHAIN_MAX]; /* the same certificate, for a retrieve function */

@@ -48,10 +48,10 @@ sefl_status x509_request_make(sefl_buf *der, const char *key_path,
                               const char *name) SEFL_MUST_CHECK;
 /* Appends a certificate request for an existing key. */
 sefl_status x509_request_for(sefl_buf *der, const char *key_path, const char *name) SEFL_MUST_CHECK;
-/* Reads the fingerprint of the requesting key. SEFL_EPROTO if the bytes are not a request,
- * SEFL_EAUTH if that key did not sign it or is weak. */
+/* Reads the fingerprint of the key in a request. SEFL_EPROTO if the bytes are not a request,
+ * SEFL_EAUTH if that key is weak or did not sign the request. */
 sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der) SEFL_MUST_CHECK;
-/* Converts a request to PEM, and back. */
+/* These convert a request to PEM and back. */
 sefl_status x509_request_pem(sefl_buf *out, sefl_span der) SEFL_MUST_CHECK;
 sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem) SEFL_MUST_CHECK;
 

@@ -10,13 +10,13 @@
  *     FOLDER/clients/client-01/{client.yml,policy.yml,cert.pem,key.pem,peers.pem,
  *                    aggregator.pub,csp.pub,text/train.txt,ledger}, ...
  *
- * AS's CA issues the certificates of AS and the clients, CSP's CA issues CSP's. Each role trusts
- * only the CA of its peers. Clients enrol with tokens from both servers (provision_ids.h).
+ * AS's CA issues the certificates of AS and the clients; CSP's CA issues that of CSP. Each role
+ * trusts only its peers' CA. Clients enrol with tokens from both servers (provision_ids.h).
  *
- * Public files come from public data only: the word list from the text generator, the validation
- * text or a given list; the initial model from a public seed.
+ * Public files come from public data only: the word list comes from the text generator, the
+ * validation text or a given list; the initial model comes from a public seed.
  *
- * **For trials only.** All keys of all parties are in one folder: anyone who can read it can
+ * **For trials only.** The keys of all parties are in one folder: anyone who can read it can
  * decrypt every update. Real operators create their own keys, each on its own machine.
  *
  * It builds the folder next to FOLDER and renames it at the end, so a failure leaves nothing
@@ -32,15 +32,15 @@
 enum { PROVISION_CLIENTS_MAX = 1000, PROVISION_WORDS = 2000 };
 
 typedef struct provision_config {
-    const char *folder; /* must not exist, or be empty */
+    const char *folder; /* must be empty or not exist */
     uint32_t clients;   /* 0: 8 */
     unsigned key_bits;  /* scheme paillier; 0: 3072 */
     const char *data;   /* folder or file of text to split among the clients; NULL: generated */
     const char *vocab;  /* public word list; NULL: see above */
-    uint64_t words;     /* generated text: training tokens per client; 0: PROVISION_WORDS */
-    uint64_t seed;      /* public seed of generated text, the split and the initial model */
+    uint64_t words;     /* training tokens per client in generated text; 0: PROVISION_WORDS */
+    uint64_t seed;      /* public seed for generated text, the split and the initial model */
     uint16_t port_base; /* AS's port; CSP uses the next one. 0: the system chooses (ready files) */
-    const settings *task; /* the caller's terms, over task_schema */
+    const settings *task; /* the caller's settings for the task, with task_schema */
 } provision_config;
 
 typedef struct provision_report {
@@ -49,8 +49,8 @@ typedef struct provision_report {
     uint64_t update_bytes; /* size of an upload */
     uint32_t words;        /* size of the vocabulary */
     uint32_t clients;
-    uint64_t tokens_least, tokens_most; /* smallest and largest text of a client */
-    double best_perplexity; /* the text generator's own, on the validation text; 0: not generated */
+    uint64_t tokens_least, tokens_most; /* size of the smallest and the largest client text */
+    double best_perplexity;             /* the text generator's, on valid.txt; 0: not generated */
 } provision_report;
 
 /* Creates the federation. SEFL_EEXIST if the folder is not empty. progress counts steps. */

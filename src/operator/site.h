@@ -1,4 +1,4 @@
-/* site: creates a client's folder on the client's own machine: its key and certificate, both
+/* site: creates a client's folder on the client's own machine, with its key and certificate, both
  * servers' public keys, client.yml and policy.yml. The private key never leaves this folder.
  *
  *     SEFL_TRY(site_enrol(&(site_config){ .folder = "site", .server = { "as.example", 7000 },
@@ -32,7 +32,7 @@ typedef struct site_config {
     /* Sends the request to AS and appends the answer; NULL: HTTPS to `server`. */
     sefl_status (*ask)(void *ctx, sefl_span request, sefl_buf *answer);
     void *ctx;
-    /* site_install: PEM files, and public keys of sign_pub_write. site_renew: cert or NULL */
+    /* site_install: PEM files, and public keys from sign_pub_write. site_renew: cert, or NULL */
     const char *cert, *peers, *as_key, *csp_key;
 } site_config;
 
@@ -43,23 +43,23 @@ typedef struct site_report {
     uint8_t key[TRUST_KEY];
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
     int64_t until;
-    /* Warnings about files that existed before, or "": client.yml names another server, or the
-     * ledger belongs to another text. */
+    /* Warnings about existing files, or "": client.yml names another server, or the ledger belongs
+     * to another text. */
     char kept_settings[SITE_KEPT], kept_ledger[SITE_KEPT];
 } site_report;
 
-/* Enrols with both tokens. SEFL_EAUTH: AS or CSP refuses. SEFL_ETIMEOUT: try again later.
- * SEFL_EEXIST: the folder already has a certificate. */
+/* Enrols with both tokens. SEFL_EAUTH if AS or CSP refuses, SEFL_ETIMEOUT if the site should try
+ * again later, SEFL_EEXIST if the folder already has a certificate. */
 sefl_status site_enrol(const site_config *c, site_report *out) SEFL_MUST_CHECK;
 
 /* Writes key.pem and csr.pem; keeps an existing key. */
 sefl_status site_request(const char *folder, const char *name) SEFL_MUST_CHECK;
 
-/* Installs the files that the operators sent. SEFL_EEXIST as above. */
+/* Installs the files that the operators sent; SEFL_EEXIST if the folder has a certificate. */
 sefl_status site_install(const site_config *c, site_report *out) SEFL_MUST_CHECK;
 
-/* Replaces cert.pem if there is a newer certificate for our key, and sets *fresh. It comes from the
- * file c->cert that the operator sent or, after the operator has renewed it, from AS. AS does not
+/* Replaces cert.pem and sets *fresh if there is a newer certificate for our key: in c->cert, a file
+ * from the operator, or, if that is NULL, at AS, once the operator has renewed it. AS does not
  * serve a site whose certificate has expired. SEFL_EAUTH if it is for another key, CA or role. */
 sefl_status site_renew(const site_config *c, bool *fresh) SEFL_MUST_CHECK;
 

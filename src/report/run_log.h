@@ -1,8 +1,8 @@
-/* run_log: metrics.jsonl, a run's record of its rounds: one JSON object per line. An aggregator
- * (roles/aggregator/metrics.h) and the simulator write it; reports and comparisons read it. The
- * table below is the only list of its members.
+/* run_log: reads and writes metrics.jsonl, a run's record of its rounds, with one JSON object per
+ * line. An aggregator (roles/aggregator/metrics.h) and the simulator write it; reports and
+ * comparisons read it. The table below is the only list of its members.
  *
- *     run_line l = run_line_of(3);                             // every number NAN: unknown
+ *     run_line l = run_line_of(3);                             // every number is NAN (unknown)
  *     l.clients = 97, l.seconds = 4.1;
  *     SEFL_TRY(run_log_append(&bytes, "metrics.jsonl", &l));
  *     SEFL_TRY(run_log_read(&log, "metrics.jsonl"));
@@ -12,10 +12,10 @@
  *     {"round":3,"skipped":false,"clients":97,"perplexity":41.2,"seconds":4.1}
  *
  * Unknown numbers are left out; "blocked" is left out unless it is true. Readers skip members they
- * do not know, so that they can read files of a later version. A line that is not an object, has a
- * negative number, or whose round is not greater than the previous one is SEFL_EPROTO with its line
- * number. Bytes after the last line feed are still being written and are ignored.
- * Threads: values.   Secrets: none, the numbers are public. */
+ * do not know, so they can read files from a later version. SEFL_EPROTO, with the line number, if a
+ * line is not an object, has a negative number, or has a round <= the previous one. Bytes after the
+ * last line feed are still being written and are ignored.
+ * Threads: any; these are plain values.   Secrets: none; the numbers are public. */
 #ifndef REPORT_RUN_LOG_H
 #define REPORT_RUN_LOG_H
 
@@ -27,11 +27,11 @@
 
 enum { RUN_LOG_BYTES_MAX = 1 << 30 };
 
-/* Numbers of a line: how they add up, member, name in the file. COUNT: whole numbers, added. REAL:
- * added. LAST: the total is the latest value.
+/* The numbers of a line: kind, member, name in the file. The total of a COUNT (a whole number) or a
+ * REAL is the sum; that of a LAST is the latest value.
  *
  * seconds is wall time. A federation has ahead, open and release, in wall time. A simulation has
- * the others: train, encrypt (with clipping and quantising) and sum are CPU time of all clients
+ * the others: train, encrypt (with clipping and quantising) and sum are the CPU time of all clients
  * together; 2pc, step and eval are wall time; cpu is the CPU time of the whole process. */
 #define RUN_NUMBERS(X)                                                            \
     X(COUNT, clients, "clients")   /* clients whose update is in the sum */       \
@@ -59,9 +59,9 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
     X(REAL, virtual_seconds, "virtual_seconds")                                   \
     X(COUNT, up_bytes, "up_bytes")                                                \
     X(COUNT, down_bytes, "down_bytes")                                            \
-    X(COUNT, link_bytes, "link_bytes")   /* between the servers: all, or */       \
-    X(COUNT, ahead_bytes, "ahead_bytes") /* for noise shares made ahead, and */   \
-    X(COUNT, open_bytes, "open_bytes")   /* to reveal the sum */
+    X(COUNT, link_bytes, "link_bytes")   /* simulation: between the servers */    \
+    X(COUNT, ahead_bytes, "ahead_bytes") /* federation: for noise shares */       \
+    X(COUNT, open_bytes, "open_bytes")   /* federation: to reveal the sum */
 
 typedef struct run_line {
     uint64_t round;
@@ -71,7 +71,7 @@ typedef struct run_line {
 #undef RUN_MEMBER
 } run_line;
 
-/* The double at this offset (offsetof) of a struct: for tables of numbers. */
+/* Returns the double at this offset (offsetof) in a struct, for tables of numbers. */
 static inline double run_number_at(const void *record, size_t offset)
 {
     double x;
@@ -94,16 +94,16 @@ typedef struct run_log {
 } run_log;
 
 sefl_status run_log_read(run_log *out, const char *path) SEFL_MUST_CHECK;
-/* The same from memory; error messages begin with name. */
+/* Reads bytes in memory instead; error messages begin with `name`. */
 sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 void run_log_clear(run_log *l);
 
-/* Totals of all rounds; NAN where no line has the number. */
+/* Totals over all rounds; NAN if no line has the number. */
 typedef struct run_totals {
     uint64_t rounds, released, skipped, blocked;
-    run_line all;   /* clients and diverged: without skipped rounds */
+    run_line all;   /* clients and diverged do not include skipped rounds */
     double best;    /* lowest perplexity */
-    double collect; /* seconds without reveal and release */
+    double collect; /* seconds, minus those for reveal and release */
     double clients_least, clients_most;
     uint64_t best_round;
 } run_totals;
@@ -112,8 +112,8 @@ run_totals run_totals_none(void);
 void run_totals_add(run_totals *t, const run_line *l);
 run_totals run_log_totals(const run_log *l);
 
-/* Returns the number `key` of the object in `bytes` (summary.json); NAN if there is none, or if it
- * is not an object. */
+/* Returns the number `key` of the object in `bytes` (summary.json); NAN if there is none, or if the
+ * bytes are not an object. */
 double run_number(sefl_span bytes, const char *key);
 
 #endif

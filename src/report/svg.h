@@ -1,4 +1,4 @@
-/* svg: draws small charts as inline SVG for a page: lines or stacked bars over rounds.
+/* svg: draws small charts, with lines or stacked bars over rounds, as inline SVG for a page.
  *
  *     svg_chart c = { .title = "Perplexity", .unit = "", .n = n, .x = round,
  *                     .series = { { "validation", y } }, .count = 1, .log = true };
@@ -6,7 +6,7 @@
  *
  * NAN values are skipped. Colours are classes (c0, c1, ...) that the page's style defines. Each
  * point or bar has a <title>, which browsers show as a tooltip. The SVG has no external references.
- * Threads: values.   Secrets: none. */
+ * Threads: any; these are plain values.   Secrets: none. */
 #ifndef REPORT_SVG_H
 #define REPORT_SVG_H
 
@@ -24,20 +24,20 @@ typedef struct svg_series {
 
 typedef struct svg_chart {
     const char *title;
-    const char *unit; /* after numbers: "s"; "bytes" gives kB, MB, ... */
+    const char *unit; /* shown after numbers: "s"; "bytes" becomes kB, MB, ... */
     size_t n;
     const double *x; /* ascending */
     svg_series series[SVG_SERIES_MAX];
     size_t count;
-    bool bars; /* stacked; otherwise lines */
-    bool log;  /* lines: logarithmic where the values span a factor of 8 or more */
+    bool bars; /* draws stacked bars instead of lines */
+    bool log;  /* lines: uses a logarithmic axis if the values span a factor of 8 or more */
 } svg_chart;
 
 /* Appends the chart; nothing if there is no value to draw. */
 sefl_status svg_write(sefl_buf *out, const svg_chart *c) SEFL_MUST_CHECK;
 
-/* Appends text for HTML: & < > " ' become references; control characters and invalid UTF-8 become
- * U+FFFD. */
+/* Appends a string to HTML: & < > " ' become references; control characters and invalid UTF-8
+ * become U+FFFD. */
 sefl_status html_text(sefl_buf *out, const char *text) SEFL_MUST_CHECK;
 
 /* Writes a number for people, with about three digits: "1.2 MB" (unit "bytes"), "0.35 s", "107". */

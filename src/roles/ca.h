@@ -29,7 +29,7 @@ enum { CA_DAYS = 3650, CA_SERVER_DAYS = 365, CA_CLIENT_DAYS = 365, CA_TOKEN_HOUR
 /* Returns the path of the newest certificate for this key. */
 sefl_status ca_issued_path(char out[PATH_MAX], const char *folder,
                            const uint8_t key[TRUST_KEY]) SEFL_MUST_CHECK;
-/* Call trust_read or trust_edit_begin for the folder's list. */
+/* These call trust_read and trust_edit_begin for the folder's list. */
 sefl_status ca_read(trust **out, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
@@ -38,7 +38,7 @@ sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_list_of(const trust *t, trust_role role,
                        const uint8_t sign[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 
-/* Creates the folder, which must be empty or absent; after a failure it is empty or absent again.
+/* Creates the folder, which must be empty or not exist; after a failure it is so again.
  * sign_key: path for the signing key; NULL: FOLDER/sign.key. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days,
                    const char *sign_key) SEFL_MUST_CHECK;
@@ -62,7 +62,7 @@ sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert
 
 typedef struct ca_issuer_config {
     trust_role role;
-    const char *unit; /* see trust.h; NULL: its certificates have our role entry */
+    const char *unit; /* see trust.h; NULL: its certificates must have our role entry */
     bool also;        /* accepts our own CA, and one that is or was trusted for another role */
 } ca_issuer_config;
 
@@ -104,7 +104,7 @@ sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64
  * because an organisation's CA vouches for clients too, or the list never had a client. */
 uint64_t ca_most_clients(const trust *t, int64_t since);
 
-/* AS: completes an enrolment that CSP approved: checks, issues, admits, signs; answer: enrol.h. */
+/* AS: completes an enrolment that CSP approved, and appends the signed answer (enrol.h). */
 sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol_request *r,
                      const uint8_t approval[SIGN_BYTES], const sign_key *key,
                      const char *population, unsigned days, int64_t now) SEFL_MUST_CHECK;

@@ -7,7 +7,7 @@
  *      "rounds":40,"task":"..."}
  *
  * The status is 200 if the server is healthy, 503 if not. AS is healthy while the link to CSP is up
- * and after the task is over: without CSP no round begins or ends. CSP is healthy while it runs; it
+ * and once the task is over: without CSP no round begins or ends. CSP is healthy while it runs; it
  * waits for AS to dial, and the page shows whether AS is connected. Everything on the page is
  * public (the task, its round); nothing is about a single client. The setting `health` is a
  * loopback address (net/local_http.h explains why), or empty for no page.

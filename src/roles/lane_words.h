@@ -1,10 +1,10 @@
-/* lane_words: functions that both ends of a lane share (roles/aggregator/lanes.h). */
+/* lane_words: the functions that both ends of a lane (roles/aggregator/lanes.h) share. */
 #ifndef ROLES_LANE_WORDS_H
 #define ROLES_LANE_WORDS_H
 
 #include "roles/aggregator/lanes.h"
 
-/* Sets pair, count and bits of a session: the same on both sides. */
+/* Sets a session's pair, count and bits, which are the same on both sides. */
 void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR], uint64_t count);
 
 /* Receives CSP's answer: YES (*no is 0), or NO with its link_no. */
@@ -13,7 +13,7 @@ sefl_status lane_hear(channel *ch, uint16_t *no) SEFL_MUST_CHECK;
 /* Lowers the priority of the calling thread. */
 void lane_low_priority(void);
 
-/* Adds `more` to a count in the journal (fact 0 `name`), durably; 0: only reads it. */
+/* Adds `more` durably to a count in the journal (fact 0 `name`); 0: only reads it. */
 sefl_status lane_count(journal *j, const char *name, unsigned more,
                        unsigned *count) SEFL_MUST_CHECK;
 

@@ -19,7 +19,7 @@ typedef struct own_cert { /* initialise with zeros */
     int64_t ends, said;
 } own_cert;
 
-/* Logs a line if one is due, and returns true if so. Times are seconds since 1970. */
+/* Logs a line if one is due, and returns whether it did. Times are seconds since 1970. */
 bool own_cert_look(own_cert *o, int64_t ends, int64_t now, sefl_log *log);
 
 #endif

@@ -11,8 +11,8 @@
 
 typedef enum own_task_side { OWN_TASK_AGGREGATOR, OWN_TASK_CSP } own_task_side;
 
-/* *envelope gets the file's bytes. SEFL_EAUTH if the task names another server in this role, or if
- * a signature is invalid. The caller clears *t and *envelope in any case. */
+/* Reads the task; *envelope gets the file's bytes. SEFL_EAUTH if the task names another server in
+ * this role, or if a signature is invalid. The caller clears *t and *envelope in any case. */
 sefl_status own_task_read(task *t, sefl_buf *envelope, const char *path, const sign_key *key,
                           own_task_side side) SEFL_MUST_CHECK;
 

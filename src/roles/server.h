@@ -1,4 +1,4 @@
-/* server: code that the roles aggregator and csp share: the trust list and the ready file.
+/* server: code for the trust list and the ready file, which the roles aggregator and csp share.
  *
  * Threads: any; callers lock what they share.   Secrets: none. */
 #ifndef ROLES_SERVER_H
@@ -8,17 +8,17 @@
 #include "net/allowlist.h"
 #include "protocol/task.h"
 
-/* Reloads the trust list at w->path if it has changed, or if none was loaded yet (`first`). *out:
- * the new list; NULL: unchanged. *older: the list is older than a previous one, which is logged. If
- * the list cannot be read, the previous one stays in force. */
+/* Reloads the trust list at w->path if it has changed, or if none was loaded yet (`first`). *out is
+ * the new list, or NULL if it is unchanged. *older is true if the list is older than a previous
+ * one; the log shows that. If the list cannot be read, the previous one stays in force. */
 sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool first,
                              trust_role role, const sign_key *key, sefl_log *log) SEFL_MUST_CHECK;
 
-/* Writes the ready file, "host:port" and a newline, unless it is NULL, and logs that the server is
- * ready. */
+/* Writes "host:port" and a newline to the ready file, unless that is NULL, and logs that the server
+ * is ready. */
 sefl_status server_announce(const char *ready_file, const char *host, uint16_t port, const task *t,
                             sefl_log *log) SEFL_MUST_CHECK;
-/* Deletes the ready file: one from an earlier run misleads scripts. */
+/* Deletes the ready file: a file from an earlier run would mislead scripts. */
 void server_forget_ready(const char *ready_file);
 
 #endif

@@ -1,6 +1,6 @@
-/* account: a server's ledger for one task, with its head remembered in the server's journal.
+/* account: a server's ledger for one task; the server's journal remembers the ledger's head.
  *
- * account_charge is where a charge of either server becomes durable (through store/ledger.h).
+ * Either server makes its charges durable with account_charge (through store/ledger.h).
  *
  *     SEFL_TRY(account_open(&a, j, "state/../ledger", &task));
  *     SEFL_TRY(account_charge(a, round));                  // durable; or SEFL_EBUDGET
@@ -24,32 +24,32 @@
 
 typedef struct account account;
 
-/* What the operator can do about an old copy: the end of an error message. */
+/* What the operator can do about an old copy; ends an error message. */
 #define ACCOUNT_REMEDY                                                                        \
     "put the newest state of that server in place; if it is lost, end the task and create a " \
     "new one (docs/OPERATING.md, section 11)"
 
-/* Borrows the journal. NULL: the owner does not outlive the process (simulator), so the account
- * remembers neither head nor step. Fails as ledger_open does. */
+/* Borrows the journal. It is NULL if the owner does not outlive the process (simulator); then the
+ * account remembers neither head nor step. Fails as ledger_open does. */
 sefl_status account_open(account **out, journal *j, const char *ledger_path,
                          const task *t) SEFL_MUST_CHECK;
 void account_close(account *a);
 
-/* SEFL_OK: the charge is durable. Writes nothing if the round is already charged. */
+/* On SEFL_OK the charge is durable. Writes nothing if the round is already charged. */
 sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
 sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
 /* SEFL_ESTATE if a round after `last` is charged: a journal that ends with `last` is an old
  * copy. */
 sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
-/* Writes the latest step of this task durably, in place of the previous one, and reads it. Steps
- * are the server's own numbers and only grow. hash NULL: zeros. Step 0: there is no note. */
+/* Write the latest step of this task durably, in place of the previous one, and read it. Steps are
+ * the server's own numbers and only increase. hash NULL: zeros. Step 0: there is no note. */
 sefl_status account_note(account *a, uint64_t step,
                          const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
-/* What the population has spent; delta 0: the delta of its latest task. */
+/* Computes what the population has spent; delta 0: the delta of its latest task. */
 sefl_status account_spent(account *a, double delta, ledger_total *out) SEFL_MUST_CHECK;
 
-/* For csp_store and as_link_config. Valid as long as the account. */
+/* Returns a port for csp_store and as_link_config, valid as long as the account is. */
 ledger_port account_port(account *a);
 
 #endif

@@ -28,10 +28,10 @@
  * Noise shares (joint noise) belong to no round: the driver fills their pool in the background, and
  * REVEAL waits for missing ones.
  *
- * The machine gives an order once. The order is under way until an event ends it; meanwhile
+ * The machine gives an order once. The order is in progress until an event ends it; meanwhile
  * agg_next answers WAIT. One order that uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does
- * not (FREEZE, RELEASE) may be under way at the same time: the driver may dial while it writes the
- * set.
+ * not (FREEZE, RELEASE) may be in progress at the same time: the driver may dial while it writes
+ * the set.
  *
  *     order     ends with                       order     ends with
  *     DIAL      LINK_UP or LINK_DOWN            REVEAL    REVEALED, REVEAL_FAILED, LOST, BUDGET
@@ -39,17 +39,17 @@
  *     SKIP      SKIPPED                         RELEASE   RELEASED or BLOCKED
  *                                               FINISH    (nothing)
  *
- * LINK_DOWN fails the order that is under way on the link; the machine repeats it after a back-off
- * of half a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three
+ * LINK_DOWN fails the order in progress on the link; the machine repeats it after a back-off of half
+ * a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three
  * blocked rounds in a row (sum/release_check.h); skipped rounds between them do not count.
  *
- * BUDGET skips the round, of which nothing was revealed, and ends the task; while SIGNING it ends
- * the task at once. STOP drops a round that still collects, and completes a round whose set is
+ * BUDGET skips the round, of which nothing was revealed, and ends the task; in SIGNING it ends the
+ * task at once. STOP drops a round that is still collecting, and completes a round whose set is
  * frozen.
  *
  * agg_restore sets the phase from the store. The driver stores agg_remember whenever an event or
  * agg_next changed it, before it executes the next order; so no attempt number is used twice.
- * agg_admit decides about an upload.
+ * agg_admit decides whether an upload is accepted.
  * Threads: one owner (the driver locks).   Secrets: none. */
 #ifndef SUM_AGG_H
 #define SUM_AGG_H
@@ -90,7 +90,7 @@ typedef struct agg_event {
     agg_event_kind kind;
     uint64_t round;   /* except LINK_* and STOP; an event of another round is ignored */
     uint32_t clients; /* UPDATE: number of durable updates; FROZEN: clients in the set, never 0 */
-    bool has_perplexity; /* RELEASED: on the public validation text */
+    bool has_perplexity; /* RELEASED: perplexity on the public validation text is known */
     double perplexity;
 } agg_event;
 
@@ -126,7 +126,7 @@ typedef struct agg_order {
     agg_why why;
 } agg_order;
 
-/* The state for agg_restore; zero: a new task. Times are wall-clock milliseconds. */
+/* The state for agg_restore; all zero for a new task. Times are wall-clock milliseconds. */
 typedef struct agg_memory {
     agg_phase phase;
     uint64_t round, attempt;
@@ -161,11 +161,11 @@ uint64_t agg_deadline_ms(const agg *a); /* 0 unless COLLECTING */
 typedef enum agg_verdict {
     AGG_ADMIT,  /* accept the body */
     AGG_HAVE,   /* this body is already durable: send its receipt again */
-    AGG_OTHER,  /* another body of this client and round is durable: refuse */
+    AGG_OTHER,  /* another body from this client in this round is durable: refuse */
     AGG_LATE,   /* the round is closed or over */
     AGG_EARLY,  /* the round is not open yet */
-    AGG_SIZE,   /* not the size of this task's updates */
-    AGG_LIMIT,  /* this client took part max_rounds_per_client times */
+    AGG_SIZE,   /* the size is not that of this task's updates */
+    AGG_LIMIT,  /* this client has taken part in max_rounds_per_client rounds */
     AGG_FULL,   /* the round has clients_max clients */
     AGG_OVER,   /* the task is over */
     AGG_COPIED, /* another update has the same bytes (the caller detects that) */
@@ -175,7 +175,7 @@ const char *agg_verdict_text(agg_verdict v);
 typedef struct agg_upload {
     uint64_t round, bytes;
     uint8_t body[32];
-    bool have;             /* the store has an update of this client and round ... */
+    bool have;             /* the store has an update from this client in this round ... */
     uint8_t have_body[32]; /* ... with this hash */
     uint64_t rounds_taken; /* number of rounds of this task that already count this client */
 } agg_upload;

@@ -1,4 +1,4 @@
-/* as_disk: AS's store (sum/as_store.h) in the aggregator's journal.
+/* as_disk: implements AS's store (sum/as_store.h) in the aggregator's journal.
  *
  *     as_disk d = { .j = journal, .coins = &coins };      // both outlive it
  *     as_store s = as_disk_store(&d);
@@ -6,7 +6,7 @@
  * The store encrypts secrets under the round file key, which wipe destroys, with the coins "journal
  * mask", "journal reply" and "journal release". SET is a file of the round; every other record is a
  * fact.
- * Threads: as journal.h.   Secrets: MASK, REPLY, RELEASE. */
+ * Threads: as in journal.h.   Secrets: MASK, REPLY, RELEASE. */
 #ifndef SUM_AS_DISK_H
 #define SUM_AS_DISK_H
 
@@ -17,7 +17,7 @@ typedef struct as_disk {
     const sefl_coins *coins;
 } as_disk;
 
-/* Valid as long as d. */
+/* Returns the store, which is valid as long as d is. */
 as_store as_disk_store(as_disk *d);
 
 #endif

@@ -14,7 +14,7 @@ struct as_link {
     bool dead, ended;
     as_peer peer;
     unsigned no;        /* code of the latest NO */
-    client_table early; /* sealed tasks: heads of this round that CSP got with EARLY */
+    client_table early; /* sealed tasks: this round's heads that CSP got with EARLY */
     uint64_t early_round;
     link_msg m;
     sefl_buf out;
@@ -31,15 +31,15 @@ sefl_status as_ask(as_link *l, uint32_t question, sefl_span body, uint32_t want,
 /* Waits for the answer to a question that was already sent. */
 sefl_status as_answer(as_link *l, uint32_t question, uint32_t want, uint32_t or,
                       rd *r) SEFL_MUST_CHECK;
-/* A question whose answer has no body: YES, PONG. */
+/* Asks a question whose answer (YES, PONG) has no body. */
 sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body,
                           uint32_t want) SEFL_MUST_CHECK;
 
 /* Forgets which heads CSP got with EARLY. */
 void as_forget_early(as_link *l);
 
-/* Sealed tasks: reads COUNTED, checks it against task, round and root, and appends it to `out` (may
- * be NULL). id: the reveal's id; NULL: unknown. root NULL: reads COUNTED without a check. */
+/* Sealed tasks: reads COUNTED, checks it against the task, round and root, and appends it to `out`
+ * (may be NULL). id: the reveal's id; NULL: unknown. root NULL: does not check COUNTED. */
 sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, const uint8_t *id,
                                sefl_buf *out) SEFL_MUST_CHECK;
 

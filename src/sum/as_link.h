@@ -1,10 +1,10 @@
-/* as_link: the aggregation server's questions to CSP (protocol/link.h). Each is a call that
- * returns with the answer. One object per connection. After a failed stream, free it and dial
- * again; a later attempt uses nothing from a broken one.
+/* as_link: asks CSP the aggregation server's questions (protocol/link.h). Each question is a call
+ * that returns with the answer. There is one object per connection. After a failed stream, free it
+ * and dial again; a later attempt uses nothing from a failed one.
  *
  *     SEFL_TRY(as_link_new(&l, ch, &cfg));                    // HELLO, TASK; compares the ledgers
  *     SEFL_TRY(as_link_key(l, &header));                      // sealed: CSP's round key
- *     SEFL_TRY(as_link_header(l, &env, &header));             // signed by both
+ *     SEFL_TRY(as_link_header(l, &env, &header));             // signed by both servers
  *     SEFL_TRY(as_link_early(l, round, heads, refused, &n));  // sealed: as uploads arrive
  *     SEFL_TRY(as_link_set(l, &set, &verdict, &few));         // sealed: which uploads count
  *     SEFL_TRY(as_link_reveal(l, &reveal, &kept, w));         // w: task.values integers
@@ -14,12 +14,12 @@
  *
  * Every question compares the ledgers as link.h specifies. AS takes noise shares from the pool
  * before REVEAL, which names them; no other attempt uses them. After CSP's GO, AS draws the seeds
- * of mask and coins, fresh for every attempt. Seeds and shares are durable before the first byte of
+ * of the mask and the coins for each attempt. Seeds and shares are durable before the first byte of
  * the masked sum leaves; the digest of CSP's reply is durable before AS uses the reply. The result
  * depends only on these and the reply, so a KEPT answer after a crash gives the same result. AS
  * refuses a second reply to one attempt.
  *
- * Threads: one owner.   Secrets: mask, labels, w before it is released. */
+ * Threads: one owner.   Secrets: mask, labels, w until it is released. */
 #ifndef SUM_AS_LINK_H
 #define SUM_AS_LINK_H
 
@@ -35,10 +35,10 @@ typedef struct as_link_config {
     sefl_span envelope;
     const sign_key *key;
     const sefl_coins *coins; /* purpose "mask" */
-    ledger_port ledger;      /* AS's own; head and compare are used */
+    ledger_port ledger;      /* AS's own ledger; only head and compare are used */
     pool *pool;
     sefl_log *log;
-    const sefl_clock *clock; /* monotonic, for as_times; NULL: no times */
+    const sefl_clock *clock; /* monotonic, for as_times; NULL: times are not measured */
     /* Joint noise: the pool of shares that lanes fill (noise/pool.h), and a function that waits
      * until it has `count` shares for this attempt, or fails; NULL: nothing fills the pool. */
     shares_pool *shares;
@@ -55,24 +55,24 @@ void as_link_free(as_link *l);
 /* CSP's WELCOME: the highest rounds that CSP signed, revealed and skipped. */
 typedef struct as_peer {
     uint64_t signed_, revealed, skipped;
-    bool behind; /* its ledger was one charge behind ours */
+    bool behind; /* CSP's ledger was one charge behind AS's */
     uint8_t pair[LINK_PAIR];
 } as_peer;
 const as_peer *as_link_peer(const as_link *l);
 
-/* Sealed tasks, before the header: fills suite and key of h, whose round is set. Works for the next
- * round only, and returns the same key each time. SEFL_ECRYPTO: CSP has lost the key of a signed
- * round; skip that round. */
+/* Sealed tasks, before the header: fills in the suite and key of h, whose round is set. Works only
+ * for the next round, and always returns the same key for it. SEFL_ECRYPTO: CSP has lost the key of
+ * a signed round; skip that round. */
 sefl_status as_link_key(as_link *l, round_header *h) SEFL_MUST_CHECK;
 sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
                            const round_header *h) SEFL_MUST_CHECK;
 /* Sealed tasks: sends CSP the bytes of a client's voucher. SEFL_EAUTH: CSP refuses it. */
 sefl_status as_link_vouch(as_link *l, sefl_span bytes) SEFL_MUST_CHECK;
 
-/* Sealed tasks: sends whole heads of updates that have arrived, any number, back to back. CSP opens
- * them while clients still upload; as_link_set then sends only their names. refused: room for one
- * entry per head; the call fills the first *refused_n, sorted by index. A client's later head
- * replaces its earlier one. CSP forgets these heads when the link ends. */
+/* Sealed tasks: sends any number of whole heads of updates that have arrived, back to back. CSP
+ * opens them while clients still upload; as_link_set then sends only their names. refused: room for
+ * one entry per head; the call fills in the first *refused_n, sorted by index. A client's later
+ * head replaces its earlier one. CSP forgets these heads when the link ends. */
 sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refusal *refused,
                           size_t *refused_n) SEFL_MUST_CHECK;
 
@@ -106,13 +106,13 @@ sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason) SEFL_MUST_
  * stored output; SEFL_OK then means that CSP has recorded the end durably. */
 sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 
-/* How long the parts of a reveal took, in nanoseconds. */
+/* Durations of the parts of a reveal, in nanoseconds, and the bytes it moved. */
 typedef struct as_times {
-    uint64_t ask;            /* shares, then REVEAL to its answer: CSP charges */
+    uint64_t ask;            /* waiting for shares, then from REVEAL to its answer: CSP charges */
     uint64_t mask;           /* as_store_mask */
-    uint64_t write, send;    /* the masked sum: computing it; sending (waits for CSP) */
+    uint64_t write, send;    /* computing the masked sum; sending it (waits for CSP) */
     uint64_t wait;           /* until CSP's reply arrives: CSP decrypts, computes, stores */
-    uint64_t finish;         /* as_store_replied, and w from the reply */
+    uint64_t finish;         /* as_store_replied, then computing w from the reply */
     uint64_t sent, received; /* bytes on the stream */
 } as_times;
 
@@ -129,7 +129,7 @@ typedef struct as_reveal {
  * round in AS's ledger. The attempt must be larger than that of any mask in the store; the call
  * checks that. Calls shares_wait if shares are missing. w: task.values integers, zeros on failure.
  * The caller makes them durable before it publishes anything. Failures:
- *   SEFL_ECRYPTO   CSP kept an attempt whose mask is lost, sends a different reply than before, or
+ *   SEFL_ECRYPTO   CSP kept an attempt whose mask is lost, sent a different reply than before, or
  *                  has erased or skipped the round: skip the round; the charge stands
  *   SEFL_EBUDGET, SEFL_ESTATE   CSP refuses, with its reason; the link stays usable unless
  *                  as_link_dead is true

@@ -1,11 +1,11 @@
-/* as_memory: AS's store (sum/as_store.h) in memory, for the simulator, the demo, benches and tests.
+/* as_memory: keeps AS's store (sum/as_store.h) in memory: simulator, demo, benchmarks and tests.
  *
  *     as_memory m = { 0 };
  *     as_store s = as_memory_store(&m);
  *     as_memory_clear(&m);
  *
- * The store keeps the records of the whole task and of one round; a record of a later round
- * replaces that of the earlier one.
+ * The store keeps the records of the whole task and of one round; a later round's record replaces
+ * the earlier one.
  * Threads: one owner.   Secrets: mask, reply and release; wiped. */
 #ifndef SUM_AS_MEMORY_H
 #define SUM_AS_MEMORY_H
@@ -21,7 +21,7 @@ typedef struct as_memory {
     journal_round row;
 } as_memory;
 
-/* Valid as long as m. */
+/* Returns the store, which is valid as long as m is. */
 as_store as_memory_store(as_memory *m);
 void as_memory_clear(as_memory *m);
 

@@ -1,4 +1,4 @@
-/* as_rounds: the driver of AS's rounds. It executes the orders of sum/agg.h durably, one at a time:
+/* as_rounds: drives AS's rounds. It executes the orders of sum/agg.h durably, one at a time:
  * dial, sign, freeze, reveal, release, skip, finish. The aggregator, the simulator, `demo --sum`
  * and `sefl bench round` all use this driver and differ only in its ports.
  *
@@ -15,7 +15,7 @@
  *                                                     .uploads = &uploads, ... }));
  *     SEFL_TRY(as_rounds_run(r));              // until the task is over
  *
- * The driver guarantees, whenever a process or machine crashes:
+ * The driver guarantees, even if a process or machine crashes at any time:
  *   1. The machine's memory is in the store before the driver executes an order. So each attempt
  *      number is used once.
  *   2. An order's result is in the store before the machine learns of it. The driver may execute an
@@ -42,36 +42,35 @@ typedef struct as_rounds as_rounds;
 /* The stream to CSP. Entries after hang_up may be NULL. */
 typedef struct as_channel {
     sefl_status (*dial)(void *ctx, channel **out);
-    void (*hang_up)(void *ctx);                 /* does nothing without a stream */
+    void (*hang_up)(void *ctx);                 /* does nothing if there is no stream */
     void (*up)(void *ctx, const as_peer *peer); /* both servers agree on the task */
     void (*revealing)(void *ctx, bool on);      /* pauses the makers of noise shares while on */
     bool (*ended)(void *ctx);                   /* true: failed share checks ended the task */
     sefl_status (*shares_wait)(void *ctx, uint64_t round, uint64_t attempt, uint64_t count);
 } as_channel;
 
-/* Where uploads are. Entries marked * may be NULL where they are not needed. */
+/* Access to the uploads. Entries marked * may be NULL where they are not needed. */
 typedef struct as_uploads {
     /* Starts accepting uploads of this round into an empty sum. both: the header that both servers
-     * signed, valid until the next round. With the lock. */
+     * signed, valid until the next round. Called with the lock. */
     sefl_status (*accept)(void *ctx, const round_header *h, sefl_span both);
-    /* Stops accepting uploads. With or without the lock, any number of times. */
+    /* Stops accepting uploads. Called with or without the lock, any number of times. */
     void (*close)(void *ctx);
     /* *After a restart: adds a round's acknowledged uploads to the sum again and counts them. */
     sefl_status (*restore)(void *ctx, uint64_t round, uint32_t *clients);
     /* The round is closed: every acknowledged upload is in the sum, or about to be added. */
     sefl_status (*freeze)(void *ctx, uint64_t round);
     /* Returns the frozen set, sorted by client, in a new array (sefl_free); the same set every
-     * time.
-     * *set is NULL if there is no CSP (as_clear). */
+     * time. *set is NULL if there is no CSP (as_clear). */
     sefl_status (*set)(void *ctx, uint64_t round, round_entry **set, uint32_t *n);
-    /* *Sealed tasks: the i-th upload in the order of arrival; false: it has not arrived. */
+    /* *Sealed tasks: gets the i-th upload in the order of arrival; false: it has not arrived. */
     bool (*arrived)(void *ctx, uint64_t round, uint32_t i, round_entry *out);
     /* *Sealed tasks: writes the head of an upload, head_bytes(task.seal). */
     sefl_status (*head)(void *ctx, uint64_t round, const round_entry *e, uint8_t *out);
-    /* *Sealed tasks: CSP refuses this client's head. named: log the client by name. */
+    /* *Sealed tasks: CSP refused this client's head. named: log the client by name. */
     void (*refused)(void *ctx, uint64_t round, const char *when, const head_refusal *r,
                     const uint8_t client[32], bool named);
-    /* *Sealed tasks: subtracts a refused upload from the sum; SEFL_ENOTFOUND: it is not in it. */
+    /* *Sealed tasks: subtracts a refused upload from the sum; SEFL_ENOTFOUND: it is not there. */
     sefl_status (*take_off)(void *ctx, uint64_t round, const uint8_t client[32]);
     /* *Returns the closed sum of the set. SEFL_EIO, ECRYPTO, EPROTO, ERANGE: the sum is lost. */
     sefl_status (*sum)(void *ctx, uint64_t round, ahe_sum **out);
@@ -87,7 +86,7 @@ typedef struct as_uploads {
 
 typedef struct as_model {
     /* Makes the next model durable, or none if the release check blocks it (out->blocked).
-     * numbers.bound is 0 if there was no check. A repetition after a crash writes the same
+     * numbers.bound is 0 if there was no check. A second call after a crash writes the same
      * bytes. */
     sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out);
@@ -104,9 +103,9 @@ typedef struct as_rounds_config {
     const task *task;
     sefl_span envelope; /* the signed task */
     const sign_key *key;
-    const sefl_coins *coins; /* "mask", "tree" */
+    const sefl_coins *coins; /* purposes: "mask", "tree" */
     const as_store *store;
-    account *account; /* our ledger */
+    account *account; /* AS's ledger */
     void *ctx;        /* first argument of every port */
     const as_channel *channel;
     const as_uploads *uploads;
@@ -114,13 +113,14 @@ typedef struct as_rounds_config {
     const as_clear *clear; /* NULL: there is a CSP; else channel may be NULL */
     /* Waits until `until_ms` or an event; NULL: the driver waits and pings CSP. */
     sefl_status (*wait)(void *ctx, uint64_t until_ms);
-    /* Called before every order, with the link or NULL, to ask CSP other questions. May be NULL. */
+    /* Called before every order, with the link (NULL: there is none), so that the caller can ask CSP
+     * other questions. May be NULL. */
     void (*between)(void *ctx, as_link *link);
     void (*changed)(void *ctx);                        /* the phase has changed; may be NULL */
     void (*report)(void *ctx, const rounds_report *r); /* a round is over; may be NULL */
-    bool strict;               /* both servers are in this process: a failed link ends the run */
+    bool strict;               /* both servers run in this process: a failed link ends the run */
     const sefl_progress *stop; /* checked before every order; may be NULL */
-    shares_pool *shares;       /* joint noise */
+    shares_pool *shares;       /* joint noise: AS's pool */
     pool *pool;
     const sefl_clock *wall, *mono;
     sefl_log *log;
@@ -136,11 +136,11 @@ void as_rounds_free(as_rounds *r);
 sefl_status as_rounds_run(as_rounds *r) SEFL_MUST_CHECK;
 void as_rounds_stop(as_rounds *r);
 bool as_rounds_stopping(const as_rounds *r);
-/* Reports an event: as_rounds_run looks for work. With the lock. */
+/* Reports an event, so that as_rounds_run looks for work. Call it with the lock. */
 void as_rounds_wake(as_rounds *r);
 
-/* Sealed tasks, in the thread of as_rounds_run: sends CSP the heads of uploads that have arrived
- * since the last call (EARLY). The driver does so while it waits. */
+/* Sealed tasks, on the thread of as_rounds_run: sends CSP the heads of uploads that have arrived
+ * since the last call (EARLY). The driver does this while it waits. */
 sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
 
 /* The lock guards the machine; results of these calls are valid while the caller holds it. */
@@ -150,10 +150,10 @@ sefl_span
 as_rounds_header(const as_rounds *r); /* of the current round; empty before it is signed */
 release_from as_rounds_model(const as_rounds *r); /* the latest release */
 
-/* Number of clients in the sum of a closed round; sealed tasks: *refused is how many CSP
- * refused. */
+/* Returns the number of clients in the sum of a closed round; in sealed tasks *refused is the number
+ * of clients that CSP refused. */
 uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused);
-/* Returns NULL without a link. In the thread of as_rounds_run. */
+/* Returns the link, or NULL if there is none. Call it on the thread of as_rounds_run. */
 as_link *as_rounds_link(as_rounds *r);
 
 #endif

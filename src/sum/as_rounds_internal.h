@@ -15,24 +15,24 @@ struct as_rounds {
     pthread_mutex_t lock; /* guards the members from here to `stop` */
     pthread_cond_t event; /* an upload arrived, or as_rounds_stop */
     agg *a;
-    agg_memory stored;  /* the machine's memory as the store has it */
-    uint64_t noted;     /* the step that is noted beside the ledger */
-    journal_round row;  /* of the current round */
+    agg_memory stored;  /* the machine's memory as stored */
+    uint64_t noted;     /* the step noted beside the ledger */
+    journal_round row;  /* row of the current round */
     release_from model; /* the latest release */
-    sefl_buf header;    /* of the current round, once it is signed */
-    uint64_t events;    /* calls of as_rounds_wake since the start */
+    sefl_buf header;    /* header of the current round, once it is signed */
+    uint64_t events;    /* number of calls of as_rounds_wake */
     atomic_bool stop;   /* written under the lock, read without it */
 
     /* owned by the thread of as_rounds_run */
     as_link *link;
     uint64_t ping_at_ms;  /* monotonic */
     uint64_t seen;        /* `events` when the loop last looked */
-    unsigned refused;     /* reveals of this round that CSP refused in a row */
+    unsigned refused;     /* number of reveals of this round that CSP refused in a row */
     uint64_t early_round; /* sealed tasks: round whose heads went to CSP on this link; 0: none */
-    uint32_t early;       /* number of its uploads that were sent, in the order of arrival */
+    uint32_t early;       /* number of that round's heads sent, in the order of arrival */
     uint64_t early_at_ms; /* monotonic: when the next EARLY is due */
     uint64_t reveal_ns;   /* duration of the reveal */
-    as_times times;       /* durations of its parts */
+    as_times times;       /* durations of the reveal's parts */
     round_parts parts;
     release_signals signals;
 };
@@ -46,7 +46,7 @@ sefl_status as_rounds_remember(as_rounds *r) SEFL_MUST_CHECK;
 sefl_status as_rounds_tell(as_rounds *r, const agg_event *e) SEFL_MUST_CHECK;
 sefl_status as_rounds_say(as_rounds *r, agg_event_kind kind, uint64_t round) SEFL_MUST_CHECK;
 void as_rounds_changed(as_rounds *r);
-/* Waits for that time, or until as_rounds_stop. */
+/* Waits for `ms` milliseconds, or until as_rounds_stop. */
 void as_rounds_pause(as_rounds *r, unsigned ms);
 
 /* Frees the link, tells the machine, and logs the error message with `what`. */
@@ -55,14 +55,14 @@ void as_rounds_hang_up(as_rounds *r);
 
 /* Executes one order; a failure ends as_rounds_run. */
 sefl_status as_rounds_execute(as_rounds *r, const agg_order *o) SEFL_MUST_CHECK;
-/* Waits until `until_ms` or an event; pings CSP and sends heads meanwhile. */
+/* Waits until `until_ms` or an event; meanwhile pings CSP and sends heads. */
 sefl_status as_rounds_idle(as_rounds *r, uint64_t until_ms) SEFL_MUST_CHECK;
 
-/* Sealed tasks: sends EARLY if it is due. *wait_ms: time until the next call; 0: heads were
- * sent. */
+/* Sealed tasks: sends EARLY if it is due. Sets *wait_ms to the time until the next call, or to 0 if
+ * heads were sent. */
 sefl_status as_rounds_early(as_rounds *r, uint64_t *wait_ms) SEFL_MUST_CHECK;
-/* Sealed tasks: sends SET, stores the VERDICT and subtracts refused uploads from the sum; sets
- * count and root of `o`. few: CSP keeps fewer clients than the threshold. lost: a head is
+/* Sealed tasks: sends SET, stores the VERDICT and subtracts refused uploads from the sum; sets the
+ * count and root in `o`. few: CSP keeps fewer clients than the threshold. lost: a head is
  * unreadable. */
 sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost) SEFL_MUST_CHECK;
 

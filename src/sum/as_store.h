@@ -56,14 +56,14 @@ typedef enum as_record {
 typedef struct as_store {
     void *ctx;
     const char *place; /* for error messages: a folder, "memory" */
-    /* Inserts or replaces; durable on return. attempt selects the coins that encrypt a secret. */
+    /* Inserts or replaces a record durably. attempt selects the coins that encrypt a secret. */
     sefl_status (*put)(void *ctx, as_record what, uint64_t round, uint64_t attempt,
                        sefl_span bytes);
-    /* Appends to out; SEFL_ENOTFOUND. */
+    /* Appends the record to out; SEFL_ENOTFOUND if there is none. */
     sefl_status (*get)(void *ctx, as_record what, uint64_t round, sefl_buf *out);
     sefl_status (*row_put)(void *ctx, const journal_round *row);
     sefl_status (*row_get)(void *ctx, uint64_t round, journal_round *out);
-    /* MEMORY, MODEL and the row: all or none. */
+    /* Writes MEMORY, MODEL and the row: all or none. */
     sefl_status (*step)(void *ctx, const journal_round *row, sefl_span memory, sefl_span model);
     /* Destroys the secrets of a round, its set and its uploads; other records stay. */
     sefl_status (*wipe)(void *ctx, uint64_t round);
@@ -81,11 +81,11 @@ typedef struct as_mask {
     uint8_t set[32];
     uint8_t seed[AHE_SEED_BYTES]; /* seed of the mask */
     uint8_t coins[NOISE_COINS];   /* coins for everything else that AS draws for w */
-    uint8_t slice[SHA256_BYTES];  /* joint: the name of the slice; otherwise zeros */
+    uint8_t slice[SHA256_BYTES];  /* joint: hash of the slice; otherwise all zero */
     sefl_buf x;                   /* joint: the shares, noise_value_bytes each */
 } as_mask;
 
-/* Wipes. */
+/* Wipes the mask. */
 void as_mask_clear(as_mask *m);
 sefl_status as_mask_read(as_mask *out, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
@@ -94,14 +94,14 @@ sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
  * one: CSP never revealed the earlier one, or it would not have answered GO. SEFL_ESTATE: the
  * attempt does not increase, the set changes, or a seed or slice repeats. */
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
-/* Loads the latest mask of this round, which the caller clears; SEFL_ENOTFOUND. */
+/* Loads the latest mask of this round, which the caller clears; SEFL_ENOTFOUND if there is none. */
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;
 /* Stores the digest of CSP's reply to this attempt before AS uses the reply. SEFL_ESTATE: another
  * reply to this attempt is stored, so no mask and no shares are ever combined with two replies. */
 sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,
                              const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
 
-/* Stores and loads the released integers: `values` of them in w. Loading: SEFL_ENOTFOUND. */
+/* Store and load the `values` released integers in w. SEFL_ENOTFOUND if there are none to load. */
 sefl_status as_store_release(const as_store *s, uint64_t round, uint64_t attempt, const int64_t *w,
                              size_t values) SEFL_MUST_CHECK;
 sefl_status as_store_released(const as_store *s, uint64_t round, int64_t *w,
@@ -134,7 +134,7 @@ sefl_status as_store_step(const as_store *s, const journal_round *row, const agg
                           const release_from *model) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: a new task. */
 sefl_status as_store_memory(const as_store *s, agg_memory *out) SEFL_MUST_CHECK;
-/* In a new task: round 0 and `init`. */
+/* Loads the latest release; in a new task, round 0 and `init`. */
 sefl_status as_store_model(const as_store *s, release_from *out,
                            const uint8_t init[SHA256_BYTES]) SEFL_MUST_CHECK;
 sefl_status as_store_signals_put(const as_store *s, const release_signals *v) SEFL_MUST_CHECK;

@@ -1,6 +1,6 @@
 /* client_table: a hash table from a client's fingerprint to the units that it uploaded.
  *
- *     SEFL_TRY(client_table_put(&t, client, units, &i));      // appends, or replaces its units
+ *     SEFL_TRY(client_table_put(&t, client, units, &i));      // adds it, or replaces its units
  *     size_t at = client_table_find(&t, client);              // i + 1, or 0
  *
  * Fingerprints are hashes, so their first bytes select the slot.
@@ -13,10 +13,10 @@
 typedef struct client_table {
     round_entry *leaf; /* in the order of the first put */
     size_t n, room;
-    uint32_t *slot; /* index + 1, 0: free; 2 * room slots */
+    uint32_t *slot; /* 2 * room slots: index + 1, or 0 if free */
 } client_table;
 
-/* Returns the index + 1 of this client; 0: not in the table. */
+/* Returns the index of this client plus 1, or 0 if it is not in the table. */
 size_t client_table_find(const client_table *t, const uint8_t client[32]);
 sefl_status client_table_put(client_table *t, const uint8_t client[32], const uint8_t units[32],
                              size_t *index) SEFL_MUST_CHECK;

@@ -1,5 +1,5 @@
-/* csp: the cryptography service provider's side of a round, as a state machine without socket,
- * clock or disk.
+/* csp: the cryptography service provider's side of a round, as a state machine without a socket,
+ * clock or disk of its own.
  *
  * AS's message comes in, CSP's answers go out. A table in csp.c lists the messages that each phase
  * of a stream accepts. The store (csp_store.h) keeps the durable state. Roles, simulator, tests and
@@ -8,31 +8,31 @@
  *     csp *c;
  *     SEFL_TRY(csp_new(&c, &(csp_config){ .task = &t, .envelope = env, .root = root, .key = key,
  *                                         .store = s, .coins = &coins, .pool = pool, .log = lg }));
- *     while (accept) SEFL_TRY(csp_serve(c, channel));      // SEFL_ECLOSED, ...: next one
+ *     while (accept) st = csp_serve(c, channel);           // after a failure: the next stream
  *
  * These rules hold whatever AS sends:
  *   - CSP signs the header of the next round only if the previous round is revealed or skipped, the
- *     budget allows a charge and the task has that many rounds. It may repeat its signature on the
- *     same header, and never signs two headers of one round.
+ *     budget allows a charge and the task has that many rounds. It may sign the same header again,
+ *     but never signs two headers of one round.
  *   - CSP reveals a (task, round) once: first the charge becomes durable (csp_store_charge), then
- *     output and mark (csp_store_reveal), then the first byte leaves. After the mark CSP sends only
- *     those bytes.
+ *     the output and the mark (csp_store_reveal), then the first byte leaves. After the mark CSP
+ *     sends only those bytes.
  *   - CSP reveals only a set that AS has signed, with at least threshold and at most clients_max
  *     clients, in a round whose header CSP signed.
  *   - Sealed tasks (task.h): CSP reveals only the sum over clients that its operator approved and
  *     that each signed a head for this task and round, each counted once. It removes exactly those
- *     clients' pads from the sum that AS sends. It decides one set per round. It wipes the round
- *     key with the mark, and no later than a day after the round's last possible deadline.
+ *     clients' pads from the sum that AS sends. It decides on one set per round. It wipes the round
+ *     key once the mark is durable, at the latest a day after the round's last possible deadline.
  *   - Other tasks: if CSP has a client list, the set has no more clients than its operator
  *     approved. Up to that limit CSP trusts AS's count and records it with the output.
  *   - CSP never exceeds the rounds or the budget, and changes nothing while the ledgers disagree
  *     (link.h).
  *   - CSP writes nothing before it has verified AS's signature and compared both ledgers.
- *   - No attempt uses state from a broken one.
+ *   - No attempt uses state from a failed one.
  *
  * Threads: one owner.   Secrets: keys, seeds (locked), pads, plain units, noise; wiped.
  * Memory: the masked plain units (k + t bits per value), the shares and the reply (k or k + t bits
- * each); sealed tasks: the sum of pads (8 bytes per value) and about 200 bytes per client. */
+ * each); in sealed tasks also the sum of pads (8 bytes per value) and 200 bytes per client. */
 #ifndef SUM_CSP_H
 #define SUM_CSP_H
 
@@ -51,18 +51,18 @@ typedef struct csp_config {
     const task *task;
     sefl_span envelope;  /* the signed task, as stored */
     const ahe_sec *sec;  /* NULL for sealed tasks */
-    const uint8_t *root; /* sealed tasks: CSP_KEY_BYTES secret bytes of the key file; else NULL */
+    const uint8_t *root; /* sealed tasks: CSP_KEY_BYTES secret bytes from the key file; else NULL */
     const sign_key *key;
     const csp_store *store;
     const sefl_coins *coins; /* purposes: "kem", "pair", "reply" */
     pool *pool;
-    const sefl_progress *stop; /* checked for every unit that CSP decrypts; false ends the stream */
+    const sefl_progress *stop; /* called for every unit that CSP decrypts; false ends the stream */
     sefl_log *log;
     shares_pool *shares;     /* joint noise: the pool of shares that lanes fill (noise/pool.h) */
-    const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: no times */
+    const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: times are not measured */
     const sefl_clock *wall;  /* sealed tasks: expiry of round keys; NULL: keys never expire */
     /* Enrols a site whose token this operator issued: invalidates the token and records the member,
-     * durably. The machine has verified the proof. SEFL_EAUTH: refused, with the reason for the
+     * durably. The machine has verified the proof. SEFL_EAUTH if it refuses, with the reason for the
      * log. NULL: CSP enrols no sites. */
     sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
     void *enrol_ctx; /* also for members, vouch and member */
@@ -71,13 +71,13 @@ typedef struct csp_config {
      * client that was approved at any time in between counts. NULL: always unknown. */
     sefl_status (*members)(void *ctx, uint64_t round, bool begins, uint64_t *most);
     /* Sealed tasks. Checks that CSP's own list contains the voucher's SPKI (or a CA that the list
-     * trusts for clients issued its chain), and verifies the signature. SEFL_EAUTH: refused, with
-     * the reason for the log. */
+     * trusts for clients issued its chain), and verifies the signature. SEFL_EAUTH if it refuses,
+     * with the reason for the log. */
     sefl_status (*vouch)(void *ctx, const voucher *v);
     /* True if this client is still approved. Called for every head in EARLY and SET. */
     bool (*member)(void *ctx, const uint8_t client[32]);
-    /* A stream sent HELLO, and `pair` binds its lanes to it. Called on the thread of csp_serve. May
-     * be NULL. */
+    /* Called on the thread of csp_serve after a stream has sent HELLO; `pair` binds its lanes to it.
+     * May be NULL. */
     void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);
     /* Returns the number of failed checks of noise shares in this task; the role that runs the
      * lanes counts them durably. From CSP_CHECKS_MAX on, CSP signs and reveals nothing. NULL: there
@@ -90,14 +90,14 @@ typedef struct csp_config {
 typedef struct csp_times {
     uint64_t charge;
     uint64_t receive, decrypt; /* waiting for pieces of the sum; decrypting them */
-    uint64_t compute;          /* the reply */
-    uint64_t store;            /* csp_store.reveal */
-    uint64_t output;           /* sending it */
+    uint64_t compute;          /* computing the reply */
+    uint64_t store;            /* csp_store_reveal */
+    uint64_t output;           /* sending the output */
 } csp_times;
 
 typedef struct csp csp;
 
-/* SEFL_EINVAL if task, key or secret key do not belong together. */
+/* SEFL_EINVAL if the task, the signing key and the secret key do not belong together. */
 sefl_status csp_new(csp **out, const csp_config *c) SEFL_MUST_CHECK;
 void csp_free(csp *c);
 
@@ -108,19 +108,19 @@ typedef struct csp_replies {
     unsigned n;
 } csp_replies;
 
-/* Prepares for a new stream; drops all state of an attempt under way. */
+/* Prepares for a new stream and drops all state of an attempt in progress. */
 void csp_restart(csp *c);
-/* Handles one message from AS and replaces the contents of `out`. Send the replies in any case;
- * there are none after a piece of a longer message. SEFL_OK: continue until csp_is_done. Otherwise
- * end the stream. */
+/* Handles one message from AS and replaces the contents of `out`. Always send the replies; there are
+ * none after a piece of a longer message. SEFL_OK: continue until csp_is_done. Otherwise end the
+ * stream. */
 sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out) SEFL_MUST_CHECK;
 /* True once CSP has answered BYE: the stream is over. */
 bool csp_is_done(const csp *c);
 /* Wipes and frees the replies. */
 void csp_replies_clear(csp_replies *r);
 
-/* The loop over a channel. SEFL_OK after BYE. After any failure the machine is ready for the next
- * stream and keeps no state of the attempt that was under way. */
+/* Serves a stream until BYE (SEFL_OK). After any failure the machine is ready for the next stream
+ * and keeps no state of the attempt in progress. */
 sefl_status csp_serve(csp *c, channel *ch) SEFL_MUST_CHECK;
 
 /* Skips a round whose key has expired, and wipes the key. A key expires 24 hours after the latest
@@ -129,8 +129,8 @@ sefl_status csp_serve(csp *c, channel *ch) SEFL_MUST_CHECK;
 sefl_status csp_expire(csp *c) SEFL_MUST_CHECK;
 
 /* Returns when the current round key expires, by CSP's wall clock; 0: there is none. Any thread may
- * call it. At that time a role disconnects a peer that sends its message too slowly: csp_serve
- * would go on waiting for it. */
+ * call it. At that time a role disconnects a peer that is still sending a message, which csp_serve
+ * would otherwise wait for. */
 uint64_t csp_expires_ms(const csp *c);
 
 /* True if AS has ended the task. */

@@ -1,4 +1,4 @@
-/* csp_disk: CSP's store (csp_store.h) on a disk.
+/* csp_disk: implements CSP's store (csp_store.h) on disk.
  *
  *     SEFL_TRY(journal_open(&j, folder, "csp", task.id));
  *     SEFL_TRY(account_open(&a, j, ledger_path, &task));
@@ -6,13 +6,13 @@
  *     SEFL_TRY(csp_disk_open(&d, j, a, &coins));
  *     csp_store store = csp_disk_store(&d);
  *
- * OUTPUT is encrypted under the round file key of the journal, KEY is a file, and every other
- * record is a fact. csp_disk_open wipes what a crash left behind.
+ * OUTPUT is encrypted under the journal's round file key, KEY is a file of its own, and every other
+ * record is a fact. csp_disk_open wipes secrets that a crash left behind.
  *
  * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round key from them
  * and from the root in its key file. CSP wipes them once the round is revealed or skipped, at the
  * latest in csp_disk_open, which also wipes those of other tasks: a folder serves one task at a
- * time. The kept clients of a set stay as rows, which count the rounds of each client. Vouchers
+ * time. The kept clients of a set stay as rows, from which CSP counts each client's rounds. Vouchers
  * outlive the task.
  *
  * CSP writes store and ledger alternately, so that csp_disk_open detects an old copy of either one.
@@ -21,7 +21,7 @@
  *     3. OUTPUT, then REVEAL                 4. round and digest noted beside the ledger
  *     5. state CSP_REVEALED                  (only then the first byte of the output leaves)
  * csp_disk_open checks the last round if it is signed and not revealed:
- *     not charged, no note      no reveal had begun
+ *     not charged, no note      no reveal had started
  *     1, 2                      a crash before the reveal: AS will ask again
  *     1 to 4, digests match     a crash after the reveal: the round is revealed, with its output
  *     2 without 1, 4 without 3  the journal is an old copy, and the round may have been revealed:
@@ -42,7 +42,7 @@ typedef struct csp_disk {
     const sefl_coins *coins;
 } csp_disk;
 
-/* Borrows all three. coins: purpose "journal output". */
+/* Borrows the journal, the account and the coins (purpose "journal output"). */
 sefl_status csp_disk_open(csp_disk *d, journal *j, account *a,
                           const sefl_coins *coins) SEFL_MUST_CHECK;
 
@@ -52,7 +52,7 @@ sefl_status csp_disk_open(csp_disk *d, journal *j, account *a,
  * whose keys serve one round. */
 sefl_status csp_disk_bind_key(const csp_disk *d, const task *t) SEFL_MUST_CHECK;
 
-/* Valid as long as d. */
+/* Returns the store, which is valid as long as d is. */
 csp_store csp_disk_store(csp_disk *d);
 
 #endif

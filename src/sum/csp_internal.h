@@ -3,7 +3,7 @@
  *
  * How a handler ends:
  *     SEFL_OK                     it queued its replies with csp_reply
- *     csp_no                      it refuses the question: NO is queued, the stream continues
+ *     csp_no                      it refuses the question: it queued NO, the stream continues
  *     a failure through csp_own   CSP's own fault: csp_on queues NO FAULT, the stream ends
  *     any other failure           AS broke the format, or the stream failed: the stream ends */
 #ifndef SUM_CSP_INTERNAL_H
@@ -29,18 +29,18 @@ typedef struct csp_revealing csp_revealing;
 
 struct csp {
     csp_config c;
-    envelope own; /* looks into c.envelope */
+    envelope own; /* points into c.envelope */
     csp_phase phase;
     uint32_t asked;     /* kind of the current message */
-    uint32_t index;     /* its index */
-    csp_replies *out;   /* replies to it */
+    uint32_t index;     /* index of the current message */
+    csp_replies *out;   /* replies to the current message */
     bool refused;       /* CSP answered NO */
     bool fault;         /* CSP itself failed */
-    csp_gather *gather; /* sealed tasks: heads of a round on this stream (csp_set.h); NULL: none */
+    csp_gather *gather; /* sealed tasks: a round's heads on this stream (csp_set.h); NULL: none */
     csp_reading *reading;     /* phase HEADS: the SET */
     csp_revealing *revealing; /* phase SUM */
-    uint64_t live;            /* sealed tasks: the signed round that is not over; 0: none */
-    _Atomic uint64_t live_ms; /* when its key expires; 0: there is none. csp_expires_ms reads it */
+    uint64_t live;            /* sealed tasks: the signed round in progress; 0: none */
+    _Atomic uint64_t live_ms; /* expiry of the live round's key, for csp_expires_ms; 0: no key */
     bool over;
     uint64_t streams; /* number of streams that sent HELLO since csp_new */
     csp_times times;
@@ -48,40 +48,40 @@ struct csp {
 
 /* Queues a new reply and returns its body. */
 sefl_buf *csp_reply(csp *c, uint32_t kind);
-/* Queues a reply of CSP's ledger head and `more`. */
+/* Queues a reply that consists of CSP's ledger head and `more`. */
 sefl_status csp_reply_head(csp *c, uint32_t kind, sefl_span more) SEFL_MUST_CHECK;
 sefl_status csp_reply_yes(csp *c) SEFL_MUST_CHECK;
 
-/* Queues NO with this message (NULL: the code's text) in place of other replies, and logs it. Never
- * returns SEFL_OK. */
+/* Queues NO with this message (NULL: the code's message) in place of other replies, and logs it.
+ * Never returns SEFL_OK. */
 sefl_status csp_no(csp *c, link_no code, const char *sentence) SEFL_MUST_CHECK;
 /* Why CSP refuses questions about an unknown round. */
 #define CSP_NEVER_SIGNED "a round whose header was never signed"
-/* Queues NO LEDGER, with both lengths and which ledger is older. */
+/* Queues NO LEDGER with both lengths, and says which ledger is older. */
 sefl_status csp_no_ledger(csp *c, const ledger_head *theirs) SEFL_MUST_CHECK;
 
-/* Marks a failure as CSP's own: store, memory. Returns st. */
+/* Marks a failure as CSP's own (of its store or memory). Returns st. */
 sefl_status csp_own(csp *c, sefl_status st) SEFL_MUST_CHECK;
 
-/* NO unless this round's header is signed and the round is not skipped: *now is SIGNED or
- * REVEALED. */
+/* Queues NO unless this round's header is signed and the round is not skipped. On success now->state
+ * is CSP_SIGNED or CSP_REVEALED. */
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now) SEFL_MUST_CHECK;
-/* NO unless this round is the next to sign. */
+/* Queues NO unless this round is the next to sign. */
 sefl_status csp_in_turn(csp *c, uint64_t round) SEFL_MUST_CHECK;
-/* NO unless AS signed the envelope for this task. */
+/* Queues NO unless AS signed the envelope for this task. */
 sefl_status csp_from_as(csp *c, const envelope *env, sign_kind kind) SEFL_MUST_CHECK;
 
 /* True if both ledgers have the same head. */
 bool csp_ledgers_equal(csp *c, const ledger_head *peer);
 
-/* Sets the signed round that can be revealed until `until_ms`; 0, 0: none. */
+/* Sets the signed round, which can be revealed until `until_ms`; 0 and 0 if there is none. */
 void csp_set_live(csp *c, uint64_t round, uint64_t until_ms);
 /* Ends the round at CSP: wipes its heads and its key. */
 sefl_status csp_round_over(csp *c, uint64_t round) SEFL_MUST_CHECK;
 
 uint64_t csp_now(const csp *c);
 
-/* csp_reveal.c. */
+/* Defined in csp_reveal.c. */
 sefl_status csp_on_reveal(csp *c, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_sum(csp *c, rd *r) SEFL_MUST_CHECK;
 void csp_revealing_drop(csp *c);

@@ -1,4 +1,4 @@
-/* csp_memory: CSP's store (csp_store.h) in memory, for the simulator, benches and tests.
+/* csp_memory: keeps CSP's store (csp_store.h) in memory, for the simulator, benchmarks and tests.
  *
  *     csp_memory m = { .ledger = account_port(a) };
  *     csp_store s = csp_memory_store(&m);
@@ -13,22 +13,22 @@
 #include "sum/csp_store.h"
 
 typedef struct csp_memory_round {
-    journal_round row; /* state CSP_NEW: none */
+    journal_round row; /* state CSP_NEW: no row */
     bool has[CSP_RECORDS];
     sefl_buf record[CSP_RECORDS];
     sefl_buf kept;               /* kept clients of the set: round_entry, sorted by client */
-    unsigned reveals;            /* number of reveals, never above 1 */
-    unsigned wiped[CSP_RECORDS]; /* how often each record was wiped */
+    unsigned reveals;            /* number of reveals, at most 1 */
+    unsigned wiped[CSP_RECORDS]; /* number of times that each record was wiped */
 } csp_memory_round;
 
 typedef struct csp_memory {
     ledger_port ledger;
     uint64_t revealed_before, skipped_before; /* highest rounds of a resumed task */
-    unsigned fail;                            /* tests: the n-th writing call fails; 0: none */
-    unsigned calls;                           /* writing calls so far */
+    unsigned fail;                            /* tests: number of the write that fails; 0: none */
+    unsigned calls;                           /* number of writes so far */
     csp_memory_round **round;                 /* by number; NULL: no record */
     size_t rounds;
-    client_table vouched; /* client -> upload key (in place of the units) */
+    client_table vouched; /* client -> upload key (instead of the units) */
     client_table keys;    /* upload key -> client */
     uint64_t *serial;     /* serials of the vouchers, in the order of `vouched` */
     size_t serials;       /* capacity of `serial` */
@@ -36,7 +36,7 @@ typedef struct csp_memory {
 
 csp_store csp_memory_store(csp_memory *m);
 
-/* Returns all that the store has of a round, read-only; zeros: nothing. */
+/* Returns everything stored about a round, read-only; all zero if there is nothing. */
 const csp_memory_round *csp_memory_at(const csp_memory *m, uint64_t round);
 
 /* Wipes and frees; ledger, revealed_before and skipped_before stay. */

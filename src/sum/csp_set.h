@@ -2,9 +2,9 @@
  * the running sum of their pads, and the verdict on the SET. Internal to sum/csp*.c.
  *
  *     csp_on_early                while clients upload       seeds and pads into memory
- *     csp_on_set, csp_on_heads    once                       checks all heads; set durable; VERDICT
+ *     csp_on_set, csp_on_heads    once                       check all heads, store set; VERDICT
  *     gather_verdict, gather_dec                             for REVEAL
- *     gather_drop                 stream or round ends       wipes everything
+ *     gather_drop                 when stream or round ends  wipes everything
  *
  * None of this survives the stream: AS sends the heads again. The store has the durable part: the
  * 32 bytes of the round key and the set. */
@@ -23,12 +23,12 @@ sefl_status csp_on_heads(csp *c, rd *r) SEFL_MUST_CHECK;
 /* Wipes the SET that is being read. */
 void csp_reading_drop(csp *c);
 
-/* Derives the round key from the store's bytes. SEFL_ENOTFOUND: the store has none, or CSP runs
- * with another key file, whose root does not give the key in the signed header. */
+/* Derives the round key from the store's bytes. SEFL_ENOTFOUND: the store has none, or CSP uses
+ * another key file, whose root does not give the key in the signed header. */
 sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
 
-/* NO unless the header carries the key that CSP gave for its round (none in a task without a
- * seal). */
+/* Queues NO unless the header carries the key that CSP issued for its round (no key in a task
+ * without a seal). */
 sefl_status csp_header_key(csp *c, const round_header *h) SEFL_MUST_CHECK;
 
 /* Returns this stream's verdict on this round; NULL: there was no SET. */

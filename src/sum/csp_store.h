@@ -8,12 +8,12 @@
  *
  *     record      round   bytes
  *     OVER        0       AS ended the task
- *     HEADER      N       the header that CSP signs; the row, written next, is the mark
+ *     HEADER      N       the header that CSP signs; the row, written next, marks it signed
  *     CHARGING    N       CSP is about to charge this round
  *     SET         N       sealed tasks: digest 32, root 32, clients, kept, refused u32, then the
  *                         refused heads: index u32, reason u8
  *     REVEAL      N       id 32 of the reveal (link.h), digest 32 of the output, AS's statement
- *     SKIP        N       the reason, u32; the row, written next, is the mark
+ *     SKIP        N       the reason, u32; the row, written next, marks the round skipped
  *     KEY         N       secret, sealed tasks: the 32 random bytes of the round key
  *     OUTPUT      N       secret: the output
  *
@@ -86,21 +86,21 @@ typedef enum csp_record {
 typedef struct csp_store {
     void *ctx;
     ledger_port ledger; /* the machine reads it; only csp_store_charge charges */
-    /* Inserts or replaces; durable on return. */
+    /* Inserts or replaces a record durably. */
     sefl_status (*put)(void *ctx, csp_record what, uint64_t round, sefl_span bytes);
-    /* Appends to out; SEFL_ENOTFOUND. */
+    /* Appends the record to out; SEFL_ENOTFOUND if there is none. */
     sefl_status (*get)(void *ctx, csp_record what, uint64_t round, sefl_buf *out);
-    /* KEY and OUTPUT: overwrites, syncs, unlinks. Does nothing if there is none. */
+    /* Overwrites, syncs and unlinks KEY or OUTPUT. Does nothing if there is none. */
     sefl_status (*wipe)(void *ctx, csp_record what, uint64_t round);
     sefl_status (*row_put)(void *ctx, const journal_round *row);
     sefl_status (*row_get)(void *ctx, uint64_t round, journal_round *out);
-    /* The highest round in this state; 0: none. */
+    /* Sets *out to the highest round in this state; 0: none. */
     sefl_status (*highest)(void *ctx, csp_round_state state, uint64_t *out);
     /* Notes a reveal outside the store, to detect an old copy of the store. May be NULL. */
     sefl_status (*note)(void *ctx, uint64_t round, const uint8_t digest[SHA256_BYTES]);
 
     /* ---- sealed tasks only ---- */
-    /* SET and the kept clients: all or none. */
+    /* Writes SET and the kept clients: all or none. */
     sefl_status (*set_put)(void *ctx, uint64_t round, sefl_span set, const round_entry *kept,
                            uint32_t n);
     /* Loads the n kept clients, sorted by client. */
@@ -108,11 +108,11 @@ typedef struct csp_store {
     /* Counts the rounds of this task in which the client was kept, except rounds skipped without a
      * charge. */
     sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds);
-    /* Loads the client's upload key; SEFL_ENOTFOUND: no voucher. */
+    /* Loads the client's upload key; SEFL_ENOTFOUND if it has no voucher. */
     sefl_status (*voucher_get)(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES]);
-    /* Outlives the task. Repeating the latest serial and key is SEFL_OK and writes nothing;
-     * SEFL_ESTATE: the serial does not increase, or another client has that key. */
+    /* Stores a voucher, which outlives the task. Repeating the latest one is SEFL_OK and writes
+     * nothing. SEFL_ESTATE: the serial does not increase, or another client has that key. */
     sefl_status (*voucher_put)(void *ctx, const uint8_t client[32], uint64_t serial,
                                const uint8_t key[SIGN_PUB_BYTES]);
 } csp_store;
@@ -127,9 +127,9 @@ typedef struct csp_store {
 sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out) SEFL_MUST_CHECK;
 sefl_status csp_store_highest(const csp_store *s, csp_highest *out) SEFL_MUST_CHECK;
 sefl_status csp_store_sign(const csp_store *s, const csp_round *r) SEFL_MUST_CHECK;
-/* Makes CSP's charge durable. SEFL_OK if the round is already charged; SEFL_EBUDGET: refused. */
+/* Makes CSP's charge durable. SEFL_OK if the round is already charged; SEFL_EBUDGET if refused. */
 sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
-/* Writes OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Once per round, after its
+/* Writes OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Call it once per round, after the
  * charge. */
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement_envelope,
                              const uint8_t id[NOISE_ID], sefl_span output,
@@ -137,7 +137,7 @@ sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span state
 /* Loads what csp_store_reveal stored; appends to *output. SEFL_ENOTFOUND after csp_store_forget. */
 sefl_status csp_store_kept(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
                            sefl_buf *output, uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
-/* Writes the mark CSP_REVEALED of a round whose REVEAL, OUTPUT and note are durable. */
+/* Writes the mark CSP_REVEALED for a round whose REVEAL, OUTPUT and note are durable. */
 sefl_status csp_store_mark(const csp_store *s, const csp_round *now) SEFL_MUST_CHECK;
 sefl_status csp_store_skip(const csp_store *s, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
 /* Erases the output of a round that AS has released. The mark stays. */
@@ -146,21 +146,21 @@ sefl_status csp_store_forget(const csp_store *s, uint64_t round) SEFL_MUST_CHECK
 sefl_status csp_store_has(const csp_store *s, csp_record what, uint64_t round,
                           bool *out) SEFL_MUST_CHECK;
 
-/* Stores the bytes of the round key; replaces them only while the header is not signed. */
+/* Stores or replaces the round key's bytes. SEFL_ESTATE unless the round is CSP_NEW (not signed). */
 sefl_status csp_store_key_make(const csp_store *s, uint64_t round,
                                const uint8_t bytes[CSP_KEY_BYTES]) SEFL_MUST_CHECK;
-/* SEFL_ENOTFOUND: never stored, or wiped. */
+/* SEFL_ENOTFOUND if the bytes were never stored or are wiped. */
 sefl_status csp_store_key_get(const csp_store *s, uint64_t round,
                               uint8_t bytes[CSP_KEY_BYTES]) SEFL_MUST_CHECK;
 sefl_status csp_store_key_wipe(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
-/* Once per round. */
+/* Stores CSP's verdict on a SET, once per round. */
 sefl_status csp_store_set_put(const csp_store *s, uint64_t round, const csp_set *v) SEFL_MUST_CHECK;
-/* SEFL_ENOTFOUND: none yet. The caller clears *out. */
+/* SEFL_ENOTFOUND if there is no verdict yet. The caller clears *out. */
 sefl_status csp_store_set_get(const csp_store *s, uint64_t round, csp_set *out) SEFL_MUST_CHECK;
 
-/* "new", "signed", "revealed", "skipped"; "?" for any other number. */
+/* Returns "new", "signed", "revealed" or "skipped"; "?" for any other number. */
 const char *csp_state_name(unsigned state);
-/* Describes a CSP_SKIP_ reason; NULL for a reason of AS. */
+/* Describes a CSP_SKIP_ reason; NULL for a reason from AS. */
 const char *csp_skip_text(unsigned reason);
 
 void csp_set_clear(csp_set *s);

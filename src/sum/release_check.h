@@ -1,4 +1,4 @@
-/* release_check: whether honest clients and the noise can have produced a sum.
+/* release_check: checks whether honest clients and the noise could have produced a sum.
  *
  * No party sees a single update, so one client with a valid ciphertext can spoil the whole sum.
  * Before AS applies a sum, it compares the sum with the bounds for honest clients. R is the
@@ -17,11 +17,11 @@
  * the divisor small also makes the bound small. AS also blocks a model whose validation loss is
  * above RELEASE_LOSS_MAX or not finite.
  *
- *     st = release_check_sum(&n, &task, w, clients);      // SEFL_ERANGE: block; n has the numbers
+ *     st = release_check_sum(&n, &task, w, clients);      // SEFL_ERANGE: block; n: the numbers
  *     st = release_check_loss(loss);
  *
  * The check stops garbage. It does not stop a hostile vector of norm m D (docs/THREATS.md).
- * Threads: values.   Secrets: none: the result depends only on released numbers. */
+ * Threads: values.   Secrets: none; the result depends only on released numbers. */
 #ifndef PROTOCOL_RELEASE_CHECK_H
 #define PROTOCOL_RELEASE_CHECK_H
 
@@ -46,11 +46,11 @@ typedef struct release_from {
 
 typedef struct release_made {
     release_numbers numbers; /* the numbers of the release check */
-    bool blocked;            /* there is no model: `why`; the other members are empty */
+    bool blocked;            /* there is no model, for the reason `why`; other members are empty */
     char why[200];
     uint8_t hash[SHA256_BYTES]; /* hash of the new model's file */
     uint64_t bytes;             /* size of that file */
-    bool has_perplexity;        /* on the public validation text */
+    bool has_perplexity;        /* there is a public validation text */
     double perplexity;
 } release_made;
 

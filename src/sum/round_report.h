@@ -1,5 +1,5 @@
-/* round_report: the result of a round, for metrics and operators. It has only numbers that are
- * public.
+/* round_report: the result of a round, for metrics and operators. It contains only public
+ * numbers.
  *
  * Threads: values.   Secrets: none. */
 #ifndef SUM_ROUND_REPORT_H
@@ -10,8 +10,8 @@
 
 /* Nanoseconds that AS spends on the parts of a round after it closes. */
 typedef struct round_parts {
-    uint64_t freeze;  /* set and tree seed stored */
-    uint64_t set;     /* sealed tasks: SET to VERDICT */
+    uint64_t freeze;  /* storing the set and the tree seed */
+    uint64_t set;     /* sealed tasks: from SET to VERDICT */
     uint64_t sum;     /* waiting for the closed sum */
     uint64_t charge;  /* charging AS's ledger */
     uint64_t reveal;  /* as_link_reveal */
@@ -28,9 +28,9 @@ typedef struct rounds_report {
     uint32_t refused;     /* sealed tasks: uploads that CSP refused; with has_clients */
     uint64_t up_bytes;    /* size of all uploads; with has_clients */
     double seconds;       /* since the round opened */
-    double ahead_seconds; /* all lanes: time for noise shares made since the last release */
+    double ahead_seconds; /* time that all lanes spent on noise shares since the last release */
     double open_seconds, release_seconds;
-    uint64_t ahead_bytes, open_bytes; /* between AS and CSP, both directions; 0: fetched again */
+    uint64_t ahead_bytes, open_bytes; /* between AS and CSP in both directions; 0: fetched again */
     bool has_perplexity;
     double perplexity;
     bool has_epsilon; /* false: the task claims no epsilon */

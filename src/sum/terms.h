@@ -12,8 +12,8 @@
 
 ledger_terms terms_of_task(const task *t);
 
-/* For a client's own ledger. Under open sampling a client charges only the rounds that its coin
- * selected. Given that selection, participation is no longer random, so there is no
+/* Returns the terms for a client's own ledger. Under open sampling a client charges only the rounds
+ * that its coin selected. Given that selection, participation is no longer random, so there is no
  * amplification. */
 ledger_terms terms_of_client(const task *t);
 

@@ -14,7 +14,7 @@
  *
  *     sefl trust 1
  *     change N                                              each commit adds one
- *     self ROLE TLS-KEY SIGNING-KEY NAME                    whose list it is, if any
+ *     self ROLE TLS-KEY SIGNING-KEY NAME                    the list's server, if it has one
  *     issuer KEY ROLE STATE LISTED SINCE UNIT NAME DER
  *     member KEY ROLE STATE SINCE UNTIL ISSUER NAME         sorted by KEY
  *     token ID STATE MADE EXPIRES BY NAME                   sorted by ID

@@ -98,7 +98,7 @@ if [ -c /dev/full ]; then
 fi
 expect 1 small "$SEFL" ca token full --name site-2 --out t2; unchanged "token, list"
 [ ! -e t2 ] || fail "a token that no list knows"
-expect 1 small "$SEFL" ca token full --name site-2; says "worth nothing"; unchanged "token on stdout, list"
+expect 1 small "$SEFL" ca token full --name site-2; says "discard what was printed: it is not valid"; unchanged "token on stdout, list"
 expect 0 "$SEFL" enroll mailed --csr-only --name site-2
 expect 1 "$SEFL" ca sign full --csr mailed/csr.pem --name site-2 --out nowhere/c; unchanged "sign, --out"
 expect 1 small "$SEFL" ca sign full --csr mailed/csr.pem --name site-2 --out c2; unchanged "sign, list"

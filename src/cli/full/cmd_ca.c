@@ -484,10 +484,10 @@ static const setting_def options[] = {
       .help = "Number of hours for which the token is valid; default 48" },
     { "cert", SETTING_PATH, "", TO(cert_file), .help = "Certificate of the CA to trust" },
     { "unit", SETTING_TEXT, "", TO(unit),
-      .help = "Accept only certificates of this organisational unit ('*': any unit); they do not "
+      .help = "Accept only certificates from this organisational unit ('*': any unit); they do not "
               "need the role's OU" },
     { "also", SETTING_FLAG, TO(also),
-      .help = "Allow a second CA for the role, or FOLDER's own CA" },
+      .help = "Allow a second role for a CA, or a role for FOLDER's own CA" },
     { "csr", SETTING_PATH, "", TO(csr), .help = "Certificate request of a site that you trust" },
     { "out", SETTING_PATH, "", TO(out),
       .help = "Where to write the result; default: standard output (server: FOLDER/server)" },

@@ -123,8 +123,8 @@ static int keys(void *options)
 static void print_table(const char *title, const char *about, const setting_def *schema)
 {
     char values[EXAMPLE_VALUES];
-    printf("\n## %s\n\n%s.\n\n| key | default | values | meaning |\n|---|---|---|---|\n", title,
-           about);
+    printf("\n## %s\n\nKeys of %s.\n\n| key | default | values | meaning |\n|---|---|---|---|\n",
+           title, about);
     for (const setting_def *d = schema; d->key; d++) {
         if (is_sweep(d))
             continue;
@@ -139,11 +139,11 @@ static int table(void *options)
 {
     (void)options;
     printf(
-        "# Settings\n\nEvery key of every settings file and of `sefl train --set`. `sefl config "
-        "table` writes this page from the program's\nown tables, and a test compares the two.\n");
+        "# Settings\n\nThis page lists every key of every settings file and of `sefl train --set`. "
+        "`sefl config table` writes it\nfrom the program's tables, and a test compares the two.\n");
     for (const config_kind *k = config_kinds; k->name; k++)
         print_table(k->file, k->about, config_kind_schema(k));
-    print_table("sefl train", "settings of 'sefl train --set' and '--set-file'", cmd_train.schema);
+    print_table("sefl train", "'sefl train --set' and '--set-file'", cmd_train.schema);
     return CLI_DONE;
 }
 
@@ -157,14 +157,14 @@ const cli_command cmd_config = {
     .actions =
         (const cli_action[]){
             { "check", "FILE", "a settings file",
-              "Makes the checks that the command makes when it starts: settings (errors give line "
-              "and column), the files they name, certificates, keys and the task. Exits with 1 if "
-              "a check fails.",
+              "Runs the checks that a command runs when it reads this file: settings (errors give "
+              "line and column), the files they name, certificates, keys and the task. Exits "
+              "with 1 if a check fails.",
               .arg_at = offsetof(wish, file), .run = check },
             { "keys", .about = "Lists every key with its default, values and meaning.",
               .run = keys },
             { "table",
-              .about = "Writes docs/SETTINGS.md: the keys of all kinds as Markdown tables.",
+              .about = "Prints docs/SETTINGS.md: the keys of all kinds as Markdown tables.",
               .takes = "", .run = table },
             { 0 } },
 };

@@ -338,7 +338,7 @@ static sefl_status new_sign_key(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "PREFIX",
-      .help = "Write PREFIX.key and any public half to PREFIX.pub; a folder gets csp.key" },
+      .help = "Write PREFIX.key and, for a public half, PREFIX.pub; a folder gets csp.key" },
     { "scheme", SETTING_WORD, "pad", "pad paillier", TO(scheme), .help = "Scheme of the task" },
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
       .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },

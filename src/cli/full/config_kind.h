@@ -22,7 +22,7 @@ typedef struct config_kind {
 } config_kind;
 
 #define CONFIG_KIND_WORDS "experiment aggregator csp client policy task"
-/* --for KIND, for a struct with the member kind. */
+/* The option --for KIND, for a struct with the member `kind`. */
 #define CONFIG_KIND_OPTION(type)                                                                  \
     {                                                                                             \
         "for", SETTING_WORD, "", CONFIG_KIND_WORDS, SETTING_TO(type, kind),                       \

@@ -26,7 +26,7 @@ void confine_warn(sefl_log *log, const char *user);
 bool confine_others_read(const char *path, unsigned *mode);
 /* Warns if other users can read a private key. Does nothing if path is NULL. */
 void confine_key(sefl_log *log, const char *path);
-/* Warns so about a settings file with a proxy password: http://user:password@host. */
+/* Warns if others can read a settings file with a proxy password: http://user:password@host. */
 void confine_proxy(sefl_log *log, const char *proxy, const char *path);
 /* Applies the setting memory_lock. "required": keys must be locked in memory; the function locks as
  * much as a server needs once, so that too low a limit fails here and not in a later round. "try":

@@ -1,4 +1,4 @@
-/* daemon: what the long-running roles (aggregator, csp, client) have in common on the command line.
+/* daemon: the command-line code that the long-running roles (aggregator, csp, client) share.
  *
  * Settings come from a YAML file, and options of the same names override it (tls.cert is
  * --tls-cert, sign_key is --sign-key). Relative paths in the file start from its folder; those in
@@ -47,7 +47,7 @@ typedef struct daemon_calls {
     static const daemon_calls name##_calls = { call_run, call_stop, call_reload, call_free };
 
 typedef struct daemon {
-    const char *file; /* settings file; NULL: options only */
+    const char *file; /* settings file; NULL: there are only options */
     settings flags;   /* settings given as options */
 
     const daemon_calls *calls;
@@ -59,7 +59,7 @@ typedef struct daemon {
     atomic_bool ended;
 } daemon;
 
-/* -c FILE; the first option of every daemon. */
+/* The option -c FILE, the first one of every daemon. */
 #define DAEMON_CONFIG                                                            \
     {                                                                            \
         "config", SETTING_PATH, "", .letter = 'c', SETTING_TO(daemon, file),     \
@@ -73,7 +73,7 @@ extern const setting_def daemon_options[]; /* DAEMON_CONFIG alone */
     .options = its_options, .size = sizeof(session), .schema = its_schema, .every_setting = true, \
     .set_at = offsetof(session, d.flags), CLI_RUN(run, NULL, NULL, 0)
 
-/* Creates the role from its settings, which live until the role ends. The log is open. */
+/* Creates the role from its settings, which live until the role ends. The log is already open. */
 typedef sefl_status daemon_start(void *self, const settings *set, void **role);
 
 /* Runs the role; self begins with a daemon. Returns the exit code: CLI_MISUSE only if it fails

@@ -12,7 +12,7 @@ typedef struct experiment_args {
     size_t runs;    /* number of runs in the sweep */
 } experiment_args;
 
-/* -c FILE, --set and --set-file, for a struct that begins with an experiment_args. */
+/* The options -c FILE, --set and --set-file, for a struct that begins with an experiment_args. */
 #define EXPERIMENT_OPTIONS                                                                    \
     { "config",                                                                               \
       SETTING_PATH,                                                                           \

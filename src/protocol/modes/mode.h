@@ -36,8 +36,8 @@
 /* clang-format off */
 #define RELEASE_MODES(M)                                                                           \
     M(NONE, none, "none: no noise; everybody learns the exact average")                            \
-    M(JOINT, joint, "joint: both servers sample one noise together, and neither knows it")         \
-    M(OWN, own, "own: each server adds its own noise, twice the variance in total")
+    M(JOINT, joint, "joint: the servers draw the noise together, and neither of them knows it")    \
+    M(OWN, own, "own: each server adds its own noise, which doubles the variance")
 /* clang-format on */
 
 #define RELEASE_MODE_ENUM(NAME, name, text) TASK_NOISE_##NAME,

@@ -25,9 +25,9 @@
  *
  * The aggregator checks the trust list (roles/ca.h, trust/trust.h) every second: it disconnects a
  * revoked client and admits an enrolled one. Sites enrol at POST /v1/enroll (aggregator/enrol.c)
- * while the link to CSP is up. Without `ca` it accepts every client certificate from tls.peers and
- * can revoke none. Threads: one owner; aggregator_stop and aggregator_reload from any thread.
- * Secrets: the signing key, and masks. */
+ * while the link to CSP is up. If `ca` is not set, it accepts all clients of the CAs in tls.peers
+ * and can revoke none. Threads: one owner; any may call aggregator_stop and _reload.
+ * Secrets: the signing key and the masks. */
 #ifndef ROLES_AGGREGATOR_H
 #define ROLES_AGGREGATOR_H
 
@@ -57,7 +57,7 @@ typedef struct aggregator_settings {
     uint64_t audit;
 } aggregator_settings;
 
-/* SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
+/* Fills *out; SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
 sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct aggregator aggregator;

@@ -13,8 +13,8 @@
  *     body_pool_trim(rs);                       // gives free rooms back to the system
  *
  * Threads: any.   Secrets: none (ciphertexts).
- * Memory: at most the budget, outside the heap, allocated as bodies arrive; none if one body
- * exceeds it. */
+ * Memory: at most the budget, outside the heap, allocated as bodies arrive; none if a single body
+ * exceeds the budget. */
 #ifndef ROLES_AGGREGATOR_BODY_POOL_H
 #define ROLES_AGGREGATOR_BODY_POOL_H
 
@@ -29,16 +29,16 @@ typedef struct body_pool body_pool;
 typedef struct body_room body_room;
 
 sefl_status body_pool_new(body_pool **out, uint64_t body_bytes, size_t budget) SEFL_MUST_CHECK;
-/* Every room must have been given back. */
+/* The caller must have given back every room. */
 void body_pool_free(body_pool *rs);
 
-/* Returns NULL if no room is free, or if rs is NULL. */
+/* Takes a free room; NULL if there is none, or if rs is NULL. */
 body_room *body_pool_take(body_pool *rs);
 uint8_t *room_bytes(const body_room *r);
 void room_give(body_room *r); /* NULL is allowed */
 void body_pool_trim(body_pool *rs);
 
-/* Return the maximum number of rooms, and the number in use. */
+/* These return the maximum number of rooms and the number in use. */
 size_t body_pool_most(const body_pool *rs);
 size_t body_pool_taken(body_pool *rs);
 

@@ -23,26 +23,26 @@
 enum { AGG_HTTP_WAIT_MAX_S = 60 };
 
 /* X(name, counter's name) */
-#define AGG_HTTP_EVENTS(X)                                                           \
-    X(OLDER, "version_older")     /* admitted: an older minor version */             \
-    X(VERSION, "version_refused") /* 426 */                                          \
-    X(NO_PATH, "no_such_path")    /* 404 */                                          \
-    X(METHOD, "wrong_method")     /* 405 */                                          \
-    X(NUMBERS, "bad_numbers")     /* 400: query or header field */                   \
-    X(FAILED, "failed_here")      /* 500 */                                          \
-    X(ENROLLED, "enrol.enrolled")                                                    \
-    X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */           \
-    X(ENROL_RATE, "enrol.rate")     /* 429 */                                        \
-    X(ENROL_FORM, "enrol.form")     /* 400 */                                        \
-    X(ENROL_TOKEN, "enrol.refused") /* 403: token, name, key */                      \
-    X(ENROL_CSP, "enrol.csp")       /* 403: CSP refused it */                        \
-    X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP is not reachable now */              \
-    X(VOUCHED, "voucher.taken")                                                      \
-    X(VOUCHER_FORM, "voucher.form")       /* 400; 404 if the task needs none */      \
-    X(VOUCHER_REFUSED, "voucher.refused") /* 403: another client's, unsigned, old */ \
-    X(VOUCHER_CSP, "voucher.csp")         /* 403: CSP refused it */                  \
-    X(VOUCHER_LINK, "voucher.no_csp")     /* 503: CSP is not reachable now */        \
-    X(VOUCHER_OVER, "voucher.over")       /* 410: the task is over */                \
+#define AGG_HTTP_EVENTS(X)                                                        \
+    X(OLDER, "version_older")     /* admitted: an older minor version */          \
+    X(VERSION, "version_refused") /* 426 */                                       \
+    X(NO_PATH, "no_such_path")    /* 404 */                                       \
+    X(METHOD, "wrong_method")     /* 405 */                                       \
+    X(NUMBERS, "bad_numbers")     /* 400: in the query or a header field */       \
+    X(FAILED, "failed_here")      /* 500 */                                       \
+    X(ENROLLED, "enrol.enrolled")                                                 \
+    X(ENROL_OFF, "enrol.off")       /* 403: no trust list, or no CA key */        \
+    X(ENROL_RATE, "enrol.rate")     /* 429 */                                     \
+    X(ENROL_FORM, "enrol.form")     /* 400 */                                     \
+    X(ENROL_TOKEN, "enrol.refused") /* 403: invalid token, name or key */         \
+    X(ENROL_CSP, "enrol.csp")       /* 403: CSP refused it */                     \
+    X(ENROL_LINK, "enrol.no_csp")   /* 503: CSP is not reachable now */           \
+    X(VOUCHED, "voucher.taken")                                                   \
+    X(VOUCHER_FORM, "voucher.form")       /* 400; 404 if the task needs none */   \
+    X(VOUCHER_REFUSED, "voucher.refused") /* 403: not its own, unsigned or old */ \
+    X(VOUCHER_CSP, "voucher.csp")         /* 403: CSP refused it */               \
+    X(VOUCHER_LINK, "voucher.no_csp")     /* 503: CSP is not reachable now */     \
+    X(VOUCHER_OVER, "voucher.over")       /* 410: the task is over */             \
     X(LIST, "trust_list_unreadable") X(LIST_OLDER, "trust_list_older")
 
 typedef enum agg_http_event {
@@ -69,7 +69,7 @@ typedef struct agg_http {
     void (*listed)(void *ctx); /* called when we changed the trust list; ctx is this struct */
     _Atomic uint64_t counts[AGG_HTTP_EVENTS_N];
     _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason */
-    atomic_bool closing; /* the server is about to stop: no request waits */
+    atomic_bool closing; /* the server is about to stop: no request may wait */
 } agg_http;
 
 void agg_http_begin(https_request *r);
@@ -81,12 +81,12 @@ typedef struct agg_post_kind {
     size_t bytes, max;         /* size of the request's state; maximum size of the body */
     unsigned wait_ms;          /* maximum wait for CSP's answer */
     agg_http_event no, no_csp; /* CSP refused it; CSP is not reachable now */
-    void (*end)(https_request *r, sefl_status st); /* the body is complete: checks it, asks CSP */
+    void (*end)(https_request *r, sefl_status st); /* checks the complete body and asks CSP */
     void (*yes)(https_request *r, const uint8_t sig[SIGN_BYTES]); /* CSP agrees and has signed */
     void (*refuse)(https_request *r, agg_http_event e, unsigned status, const char *why);
 } agg_post_kind;
 
-/* The request's state, or its first member. */
+/* The state of a request, or the first member of that state. */
 typedef struct agg_post {
     const agg_post_kind *kind;
     sefl_buf body;
@@ -96,7 +96,7 @@ typedef struct agg_post {
 
 /* Accepts the body. False if memory runs out; the request is not answered then. */
 bool agg_post_begin(https_request *r, const agg_post_kind *k);
-/* After asking CSP: answers the request when CSP has answered, or when time is up. */
+/* Call it after asking CSP: answers the request when CSP has answered, or when the time is up. */
 void agg_post_wait(https_request *r);
 
 void agg_http_count(const https_request *r, agg_http_event e);

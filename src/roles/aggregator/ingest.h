@@ -39,25 +39,25 @@
 #include <pthread.h>
 
 /* How an upload ended: X(name, counter's name). */
-#define INGEST_END_LIST(X)                                                         \
-    X(TAKEN, "taken")           /* acknowledged */                                 \
-    X(AGAIN, "again")           /* already stored: the receipt is sent again */    \
-    X(OTHER, "other_body")      /* this client has another one in this round */    \
-    X(COPIED, "copied")         /* a body from another client or round */          \
-    X(LATE, "late")             /* the round is closed, or the task is over */     \
-    X(EARLY, "early")           /* the round is not open yet */                    \
-    X(SIZE, "size")             /* not the size of an update */                    \
-    X(OFFSET, "offset")         /* does not continue where the stored part ends */ \
-    X(LIMIT, "limit")           /* max_rounds_per_client */                        \
-    X(FULL, "full")             /* the round has clients_max updates */            \
-    X(PARTS, "parts")           /* its CA's clients have too many parts */         \
-    X(VOUCHER, "no_voucher")    /* no voucher for its upload key */                \
-    X(HEAD, "head")             /* not a head from this client for these units */  \
-    X(NOT_CIPHER, "not_cipher") /* a unit is not a valid ciphertext */             \
-    X(HASH, "hash")             /* the bytes do not match the announced hash */    \
-    X(REPLACED, "replaced")     /* replaced by the client's newer connection */    \
-    X(CUT, "cut")               /* interrupted; the part stays */                  \
-    X(DISK, "disk")             /* could not be written here */
+#define INGEST_END_LIST(X)                                                          \
+    X(TAKEN, "taken")           /* acknowledged */                                  \
+    X(AGAIN, "again")           /* already stored: the receipt is sent again */     \
+    X(OTHER, "other_body")      /* this client has another body in this round */    \
+    X(COPIED, "copied")         /* a body from another client or round */           \
+    X(LATE, "late")             /* the round is closed, or the task is over */      \
+    X(EARLY, "early")           /* the round is not open yet */                     \
+    X(SIZE, "size")             /* the size is not that of an update */             \
+    X(OFFSET, "offset")         /* does not continue where the stored part ends */  \
+    X(LIMIT, "limit")           /* the client reached max_rounds_per_client */      \
+    X(FULL, "full")             /* the round has clients_max updates */             \
+    X(PARTS, "parts")           /* its CA's clients have too many parts */          \
+    X(VOUCHER, "no_voucher")    /* there is no voucher for its upload key */        \
+    X(HEAD, "head")             /* the head is not this client's for these units */ \
+    X(NOT_CIPHER, "not_cipher") /* a unit is not a valid ciphertext */              \
+    X(HASH, "hash")             /* the bytes do not match the announced hash */     \
+    X(REPLACED, "replaced")     /* replaced by the client's newer connection */     \
+    X(CUT, "cut")               /* interrupted; the part stays */                   \
+    X(DISK, "disk")             /* AS could not write it */
 
 typedef enum ingest_end {
 #define INGEST_END_ENUM(name, text) INGEST_##name,

@@ -70,12 +70,12 @@ uint64_t lanes_pool_max(const task *t);
 
 /* ---- AS -------------------------------------------------------------------------------------- */
 
-/* How to connect to CSP: slots below lanes_config.count are lanes, LANES_LINK is the link. */
+/* How to connect to CSP. Numbers below lanes_config.count are lanes; LANES_LINK is the link. */
 typedef struct csp_dial {
     void *ctx;
     sefl_status (*dial)(void *ctx, unsigned lane, channel **out); /* on the lane's thread */
     void (*hang_up)(void *ctx, unsigned lane);   /* closes the stream, if there is one */
-    void (*interrupt)(void *ctx, unsigned lane); /* from another thread: its waits fail; or NULL */
+    void (*interrupt)(void *ctx, unsigned lane); /* any thread: makes its waits fail; or NULL */
 } csp_dial;
 
 typedef struct lanes_config {
@@ -84,7 +84,7 @@ typedef struct lanes_config {
     unsigned count; /* number of lanes, 1 to LANES_MAX; 0: 1 */
     csp_dial dial;
     journal *journal;        /* NULL: keeps nothing across restarts (tests) */
-    const sefl_coins *coins; /* purpose "shares" */
+    const sefl_coins *coins; /* used for the purpose "shares" */
     uint64_t audit;          /* audits one in this many sessions; 0: none */
     const char *records;     /* folder of audit records; NULL: keeps none */
     sefl_log *log;
@@ -98,7 +98,7 @@ typedef struct lanes lanes;
 sefl_status lanes_new(lanes **out, const lanes_config *c) SEFL_MUST_CHECK;
 /* Stops the threads and waits for them. NULL is allowed. */
 void lanes_free(lanes *l);
-/* Ends all waits soon; no new session begins. */
+/* Makes all waits end soon; no new session begins. */
 void lanes_stop(lanes *l);
 
 /* Tells the lanes that the link is up (pair: LINK_PAIR bytes) or down (NULL). Empties the pool. */
@@ -112,7 +112,7 @@ void lanes_hold(lanes *l, bool revealing);
  * (lanes_ended). SEFL_ECANCELLED after lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
 
-/* The lanes' work since the last call: bytes in both directions, and seconds of their sessions. */
+/* The lanes' work since the last call: bytes in both directions and duration of the sessions. */
 typedef struct lanes_work {
     uint64_t bytes;
     double seconds;
@@ -127,9 +127,9 @@ const char *lanes_ended(lanes *l);
 typedef struct lane_host_config {
     const task *task;
     shares_pool *pool;
-    const sign_key *key;     /* signs sessions */
+    const sign_key *key;     /* signs the sessions */
     journal *journal;        /* NULL: counts failed checks in memory (tests) */
-    const sefl_coins *coins; /* purpose "shares" */
+    const sefl_coins *coins; /* used for the purpose "shares" */
     sefl_log *log;
     uint64_t session; /* 0: lanes_session */
     void *ctx;

@@ -29,9 +29,9 @@ typedef struct parts parts;
 sefl_status parts_new(parts **out, unsigned most) SEFL_MUST_CHECK;
 void parts_free(parts *p);
 
-/* Registers a body of this client, in bodies/CLIENT; `owner` has it until parts_end. An earlier
- * body of the same client is the same part. issuer: NULL for a listed member, or if there is no
- * list. *fits is false, and nothing has changed, if the issuer has reached its limit. */
+/* Registers a body from this client, in bodies/CLIENT, for `owner` until parts_end. An earlier body
+ * from the same client is the same part. issuer: NULL for a listed member, or if there is no list.
+ * If the issuer has reached its limit, sets *fits to false and changes nothing. */
 sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
                         const uint8_t *issuer, const void *owner, bool *fits) SEFL_MUST_CHECK;
 /* Ends the owner's body. stays: the part remains, since its bytes may be on disk and are not an

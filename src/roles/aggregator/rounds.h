@@ -38,7 +38,7 @@ typedef struct rounds_config {
 sefl_status rounds_new(rounds **out, const rounds_config *c) SEFL_MUST_CHECK;
 void rounds_free(rounds *r);
 
-/* Call as_rounds_run and as_rounds_stop. */
+/* These call as_rounds_run and as_rounds_stop. */
 sefl_status rounds_run(rounds *r) SEFL_MUST_CHECK;
 void rounds_stop(rounds *r);
 
@@ -78,8 +78,8 @@ bool rounds_has_news(rounds *r, uint64_t after);
 sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
                            sefl_buf *out) SEFL_MUST_CHECK;
 
-/* Returns path and hash of the model that the current round starts from; SEFL_ENOTFOUND with the
- * reason for another round. latest: returns the latest release, whatever the round. */
+/* Returns the path and hash of the model that the current round starts from; SEFL_ENOTFOUND, with
+ * the reason, for any other round. latest: ignores `round` and returns the latest release. */
 sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_MAX],
                          uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 

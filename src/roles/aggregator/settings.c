@@ -31,7 +31,7 @@ const setting_def aggregator_schema[] = {
     { "models_keep", SETTING_U64, "20", TO(models_keep), .min = 2, .max = 1u << 30,
       .help = "number of most recent models to keep in that folder" },
     { "models_every", SETTING_U64, "100", TO(models_every), .max = 1u << 30,
-      .help = "which older models to keep: every n-th; 1: all, 0: none" },
+      .help = "keep one in this many older models; 1: all, 0: none" },
     SERVER_PROCESS(aggregator_settings, "127.0.0.1:7010"),
     { "connections", SETTING_U64, "512", TO(connections), .min = 1, .max = 65536,
       .help = "maximum number of client connections" },

@@ -31,7 +31,7 @@ typedef struct step_state {
     task_server kind;
     uint64_t round; /* last round that it includes; 0: none */
     uint64_t steps; /* number of steps; a skipped round has none */
-    size_t n;       /* params; 0 for TASK_AVERAGE, which has no state */
+    size_t n;       /* number of parameters; 0 for TASK_AVERAGE, which has no state */
     double *m, *v;  /* v: adam only */
 } step_state;
 

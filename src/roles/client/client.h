@@ -1,17 +1,17 @@
-/* client: one participant of a federation: fetches the task, trains on its text, uploads updates.
+/* client: takes part in a federation: fetches the task, trains on its text and uploads updates.
  *
  *     SEFL_TRY(client_new(&c, &(client_options){ .config = &cfg, .log = &lg }));
  *     st = client_run(c);          // until the task is over, or client_stop
  *     client_free(c);
  *
- * It makes outgoing connections only, to one host and port (net/https_client.h), and trusts what
- * both pinned servers signed. It carries out what protocol/participant.h decides:
+ * It makes only outgoing connections, to one host and port (net/https_client.h), and trusts only
+ * what both pinned servers signed. It carries out what protocol/participant.h decides:
  *
  *     task      verifies both signatures, then the owner's policy (policy_check; a refusal names the
- *               rule), then the ledger: refuses a task whose first round would exceed the owner's total
+ *               rule); checks in the ledger that the first round would not exceed the owner's total
  *     words     fetches the public word list, by the hash in the task; then reads the text
  *     round     verifies its header, signed by both; draws the sampling coin once and stores it
- *     model     fetches it, resuming a partial download, by the hash in the header
+ *     model     fetches the model by the hash in the header, resuming a partial download
  *     voucher   sealed tasks: its certificate vouches for its upload key (proof.h)
  *     training  update.h: the finished body is on disk and marked before its first byte leaves
  *     charge    charges its own ledger, durably, before the first byte of the body leaves
@@ -20,14 +20,14 @@
  *     counted   sealed tasks: once a later round begins, requests, verifies and keeps CSP's signed
  *               proof that the update was counted (proof.h)
  *
- * Nothing else leaves: no loss, count, norm or time. Logs and messages contain rounds, bytes,
- * hashes and file names, never words or values. If the task claims no differential privacy, the
- * line of every round says so.
+ * Nothing else leaves the client: no loss, count, norm or time. Logs and messages contain rounds,
+ * bytes, hashes and file names, never words or values. If the task claims no differential privacy,
+ * every round's line says so.
  *
- * Hidden sampling. Every client uploads in every round; one that was not drawn encrypts zeros. So
- * that the time of an upload does not reveal who trained, every client waits until a random moment
- * in the third quarter of the time left when it learned of the round (docs/THREATS.md lists what
- * remains visible).
+ * Hidden sampling. Every client uploads in every round; a client that was not drawn encrypts zeros.
+ * So that the time of an upload does not reveal who trained, every client waits until a random
+ * moment in the third quarter of the time left when it learned of the round (docs/THREATS.md lists
+ * what remains visible).
  *
  * After kill -9 at any moment, the next client_run continues (store.h). client_stop ends waits and
  * transfers at once and training at the next step; client_run then returns SEFL_OK.
@@ -48,8 +48,8 @@
  *         had no task that both pinned servers signed                     SEFL_EAUTH
  *     its own machine fails: disk, memory, text, state
  *
- * Memory: update.h. Threads: one owner; client_stop and client_reload from any thread.
- * Secrets: the text and the secrets of update.h. */
+ * Memory: update.h. Threads: one owner; any thread may call client_stop and client_reload.
+ * Secrets: the text and the secrets that update.h names. */
 #ifndef ROLES_CLIENT_H
 #define ROLES_CLIENT_H
 
@@ -65,39 +65,39 @@ enum { CLIENT_PATIENCE_MS = 24 * 3600 * 1000 };
 
 #define CLIENT_ROUND_DONE "done" /* the client has a receipt */
 
-/* The state that a terminal shows in one line. */
+/* The state that the program shows as one line on a terminal. */
 typedef struct client_view {
     const char *doing;    /* "waiting", "training", ... */
     uint64_t round;       /* 0: none yet */
     uint64_t rounds;      /* rounds of the task; 0: no task yet */
     uint64_t done, total; /* progress of the current work; 0, 0: unknown */
-    uint64_t bytes, ms;   /* CLIENT_ROUND_DONE: size of the upload; time since the round opened */
+    uint64_t bytes, ms;   /* CLIENT_ROUND_DONE: upload size; time since the round opened */
     bool no_claim;        /* the task claims no differential privacy */
 } client_view;
 
 typedef struct client_options {
     const client_config *config; /* borrowed */
     sefl_log *log;               /* NULL: silent */
-    bool once;                   /* stop after one round */
-    const sefl_coins *coins;     /* NULL: the system's, as always in the program */
+    bool once;                   /* stops after one round */
+    const sefl_coins *coins;     /* NULL: the system's; the program always passes NULL */
     void (*show)(void *ctx, const client_view *v);
     void *show_ctx;
     uint64_t patience_ms;     /* 0: CLIENT_PATIENCE_MS */
-    client_observer *observe; /* test programs only */
+    client_observer *observe; /* for test programs only */
     void *observe_ctx;
 } client_options;
 
-/* Reads policy and identity; makes no connection yet. */
+/* Reads the policy and identity; makes no connection yet. */
 sefl_status client_new(client **out, const client_options *o) SEFL_MUST_CHECK;
 void client_free(client *c);
 
-/* SEFL_OK when the task is over, or after client_stop. Otherwise the message says why it cannot
- * continue. */
+/* Runs until the task is over or client_stop is called: SEFL_OK. Otherwise the message says why the
+ * client cannot continue. */
 sefl_status client_run(client *c) SEFL_MUST_CHECK;
 
-/* From any thread, any number of times, but not after client_free has begun. */
+/* Call it from any thread, any number of times, but not once client_free has begun. */
 void client_stop(client *c);
-/* Reloads policy and certificates before the next step. */
+/* Reloads the policy and certificates before the next step. */
 void client_reload(client *c);
 
 #endif

@@ -13,7 +13,7 @@ const setting_def client_schema[] = {
     { "server", SETTING_ADDRESS, NULL, TO(server), .min = 1, .example = "as.example:7000",
       .help = "host:port of the aggregation server" },
     { "proxy", SETTING_TEXT, "environment", TO(proxy), .arg = "URL",
-      .help = "http://host:port of an HTTP CONNECT proxy, or none; environment: take it from "
+      .help = "HTTP CONNECT proxy (http://host:port), or none; environment: take it from "
               "https_proxy and no_proxy" },
     { "tls.cert", SETTING_PATH, NULL, TO(cert), .example = "cert.pem",
       .help = "this client's certificate" },

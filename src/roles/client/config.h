@@ -1,4 +1,4 @@
-/* client_config: client.yml and the owner's policy file.
+/* client_config: reads client.yml and the owner's policy file.
  *
  *     settings_init(&s, client_schema);
  *     SEFL_TRY(yaml_read(&s, "client.yml"));               // flags may follow: settings_set
@@ -16,9 +16,9 @@
  *     state: state
  *     ledger: ledger
  *
- * The client accepts tasks from the two servers whose signing keys client.yml names; it got CSP's
- * key over a channel that AS does not control. Paths are relative to the file's folder.
- * Threads: read-only once made.   Secrets: none (only paths of keys). */
+ * The client accepts tasks from the two servers whose signing keys client.yml names. CSP's key must
+ * arrive over a channel that AS does not control. Paths are relative to the file's folder.
+ * Threads: read-only once made.   Secrets: none (only the paths of keys). */
 #ifndef ROLES_CLIENT_CONFIG_H
 #define ROLES_CLIENT_CONFIG_H
 
@@ -32,7 +32,7 @@ extern const setting_def policy_schema[];
 
 /* The policy that an owner starts with ('sefl init', 'sefl enroll'; config/example.h). */
 #define POLICY_ABOUT \
-    "what the owner of a client's text agrees to; a task outside it is refused (docs/PRIVACY.md)"
+    "a text owner's policy: a client refuses every task that violates it (docs/PRIVACY.md)"
 #define POLICY_CAUTIOUS \
     "epsilon_per_task=3 epsilon_total=8 delta_max clients_min=5 noise_modes=joint claim_none"
 
@@ -48,14 +48,14 @@ typedef struct client_config {
     const char *device, *precision; /* model/engine/engine.h */
 } client_config;
 
-/* SEFL_EINVAL names the setting that is missing or wrong. Reads the two public keys. s must outlive
- * *out. */
+/* Fills *out and reads the two public keys; SEFL_EINVAL names the setting that is missing or wrong.
+ * s must outlive *out. */
 sefl_status client_config_make(client_config *out, const settings *s) SEFL_MUST_CHECK;
 
 sefl_status policy_read(policy *out, const char *path, const pinned *servers) SEFL_MUST_CHECK;
 sefl_status policy_make(policy *out, const settings *s, const pinned *servers) SEFL_MUST_CHECK;
-/* Puts file and line of a rule before the last error; only the file if the rule is a default.
- * */
+/* Puts the file and line of a rule before the last error message; only the file if the rule is a
+ * default. */
 void policy_note_line(const char *path, const char *rule);
 
 #endif

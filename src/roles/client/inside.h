@@ -1,4 +1,4 @@
-/* Internals of client.h: client.c sets a client up and runs it, round.c works through a round. */
+/* The internals of client.h: client.c sets up and runs a client; round.c works through a round. */
 #ifndef ROLES_CLIENT_INSIDE_H
 #define ROLES_CLIENT_INSIDE_H
 
@@ -21,14 +21,14 @@ struct client {
     sefl_clock clock; /* monotonic */
     pool *pool;
     tls_id *id;
-    https_client *net; /* replaced under lock */
+    https_client *net; /* replaced only under `lock` */
     uint8_t me[32];    /* fingerprint of its certificate's key */
     policy rules;
     own_cert own;
     uint64_t
-        refused_ms; /* since when the server has refused us or had no valid task; 0: it does not */
+        refused_ms; /* time since which AS has refused us or had no valid task; 0: it has not */
 
-    /* of the task */
+    /* state of the task */
     task t;
     bool has_task;
     ledger *book;
@@ -36,7 +36,7 @@ struct client {
     client_store *store;
     upload_key upload; /* sealed tasks */
     bool vouched;      /* AS has the voucher for it */
-    unsigned unproven; /* consecutive rounds in which AS did not answer about a proof */
+    unsigned unproven; /* consecutive rounds in which AS did not answer a request for a proof */
     uint64_t asked_in; /* the last round in which the client asked for proofs in vain */
     vocab *words;
     corpus text;
@@ -45,13 +45,13 @@ struct client {
     sefl_rng jitter;
     sefl_buf news; /* storage of the latest round_news */
 
-    /* of the round */
+    /* state of the round */
     round_header header;
     uint64_t upload_at_ms;          /* hidden sampling: earliest time of the upload */
     uint64_t moment_round;          /* the round for which this process has set upload_at_ms */
-    uint64_t began_ms, deadline_ms; /* latest known deadline; then the client asks AS again */
+    uint64_t began_ms, deadline_ms; /* deadline as last known; after it the client asks AS again */
     bool recheck;                   /* a header or round was invalid: check for another task */
-    uint64_t rounds_seen;           /* rounds that ended for this client in this run */
+    uint64_t rounds_seen;           /* number of rounds that ended for this client in this run */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -60,20 +60,20 @@ struct client {
 };
 
 uint64_t client_now(const client *c);
-log_field client_privacy(const client *c); /* the claim of the task */
+log_field client_privacy(const client *c); /* the task's privacy claim */
 bool client_stopped(const client *c);
-/* Waits until then, or until client_stop. */
+/* Waits until until_ms, or until client_stop is called. */
 void client_wait(client *c, uint64_t until_ms);
 void client_show_doing(client *c, const char *doing);
-/* Shows the progress, and ends the work after client_stop. */
+/* Returns a progress that shows how far the work is, and ends it after client_stop. */
 sefl_progress client_progress(client *c);
 
-/* After an answer other than ANSWER_OK: SEFL_OK to try again later, otherwise why the client ends
- * (client.h). */
+/* Call it after an answer other than ANSWER_OK. SEFL_OK: try again later; otherwise the reason why
+ * the client ends (client.h). */
 sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
 
-/* SEFL_EBUDGET if this round would exceed a budget; "policy: epsilon_total: ..." if it is the
- * owner's rule. */
+/* SEFL_EBUDGET if this round would exceed a budget; the message begins "policy: epsilon_total: " if
+ * the owner's rule set it. */
 sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;
 
 /* Carries out one order and reports the result to the participant. *new_task: AS has another

@@ -1,10 +1,10 @@
-/* client_net: a client's requests to AS, and what the answers mean.
+/* client_net: sends a client's requests to AS and interprets the answers.
  *
- * Each call returns a word: ANSWER_OK, ANSWER_AGAIN (network or server trouble: back off, then
+ * Each call sets a->word to ANSWER_OK, ANSWER_AGAIN (network or server trouble: back off, then
  * repeat), ANSWER_OVER (this round is over for this client: late, limit, refused bytes),
  * ANSWER_REFUSED (AS refuses this client: 401, 403; or the server's certificate is invalid),
- * ANSWER_UPGRADE (AS requires another version of this program: 426). `why` has AS's message, or
- * ours. A status other than SEFL_OK is a failure on this machine (memory, disk).
+ * ANSWER_UPGRADE (AS requires another version of this program: 426). `why` has AS's message, or our
+ * own. A status other than SEFL_OK is a failure on this machine (memory, disk).
  * Threads: one owner.   Secrets: none (ciphertexts). */
 #ifndef ROLES_CLIENT_NET_H
 #define ROLES_CLIENT_NET_H
@@ -30,12 +30,12 @@ typedef struct client_reply {
     char why[256];
 } client_reply;
 
-/* Appends the answer's bytes, at most max, to out. */
+/* Fetches t and appends the answer's bytes, at most max, to out. */
 sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const http_target *t,
                        size_t max) SEFL_MUST_CHECK;
 
-/* Asks AS for news of the rounds after `after`: AS answers at once if there is news, otherwise
- * within wait_s. Writes n only with ANSWER_OK; n points into scratch. SEFL_EPROTO for malformed
+/* Asks AS for news of the rounds after `after`. AS answers at once if there is news, otherwise
+ * within wait_s. Fills n, which points into scratch, only on ANSWER_OK. SEFL_EPROTO for malformed
  * news. */
 sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_buf *scratch,
                         uint64_t after, unsigned wait_s) SEFL_MUST_CHECK;
@@ -44,17 +44,17 @@ sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_
 sefl_status client_post(https_client *net, client_reply *a, const http_target *t, sefl_span bytes,
                         unsigned wait_s) SEFL_MUST_CHECK;
 
-/* Like client_get, into a file; resumes. Deletes a file with a wrong hash: ANSWER_AGAIN. */
+/* Downloads into a file, resuming a partial one. Deletes a file with a wrong hash: ANSWER_AGAIN. */
 sefl_status client_get_file(https_client *net, client_reply *a, const http_target *t,
                             const char *to, uint64_t max, const uint8_t hash[SHA256_BYTES],
                             const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Asks AS how many bytes of this body it has: *offset. */
+/* Asks AS for the number of bytes of this body that it has, and sets *offset to it. */
 sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,
                        const client_body *body) SEFL_MUST_CHECK;
 
-/* Sends the body from `offset` on, or from another offset if AS asks for it. With ANSWER_OK,
- * `receipt` is AS's answer, not verified yet. */
+/* Sends the body from `offset` on, or from another offset if AS asks for it. On ANSWER_OK,
+ * `receipt` is AS's answer, not yet verified. */
 sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, uint64_t offset,
                        uint64_t round, const char *file, const client_body *body,
                        const sefl_progress *progress) SEFL_MUST_CHECK;

@@ -1,4 +1,4 @@
-/* client_proof: posts the voucher of a sealed task's client, and verifies that its updates were
+/* client_proof: in a sealed task, posts the client's voucher and verifies that its updates were
  * counted.
  *
  * Voucher. The site's certificate vouches for the upload key (protocol/voucher.h). The client posts
@@ -9,16 +9,16 @@
  * that its update was counted: GET /v1/round/N/counted, u32 n, n bytes of an envelope that CSP
  * signed (SIGN_COUNTED), then the client's path (protocol/counted.h). It stores the outcome
  * (store.h). An update that was not counted (a miss) causes a warning: AS left it out, or CSP
- * refused its head. Three consecutive misses end the client (SEFL_EAUTH): it spends privacy budget
- * and its text does not count.
+ * refused its head. Three consecutive misses end the client (SEFL_EAUTH): it would spend privacy
+ * budget although its text does not count.
  *
  * Only AS claims that a round was skipped, so the client checks the headers, which CSP signs too: a
- * skipped round leaves the model unchanged. If round N + 1 starts from another model than round N,
- * round N was released, and "skipped" is a miss. (This needs the process that took part in N and
- * the header of N + 1: a later model may come from a round in between.) If AS sends news but never
- * answers about proofs, that is a miss from the third round on.
+ * skipped round leaves the model unchanged. If round N + 1 starts from a different model than round
+ * N, round N was released, and the answer "skipped" is a miss. (This works only in the process that
+ * took part in N, and with the header of N + 1: a later model may come from a round in between.) If
+ * AS sends news but never answers requests for proofs, that is a miss from the third round on.
  *
- * Part of client.h's internals.   Threads: the client's owner.   Secrets: none. */
+ * It is one of client.h's internals.   Threads: the client's owner.   Secrets: none. */
 #ifndef ROLES_CLIENT_PROOF_H
 #define ROLES_CLIENT_PROOF_H
 
@@ -26,13 +26,13 @@
 
 enum { CLIENT_MISSES_MAX = 3 };
 
-/* Creates and posts the voucher, unless AS has it from this run. Does nothing unless the task is
- * sealed. */
+/* Creates and posts the voucher, unless AS already has it from this run. Does nothing unless the
+ * task is sealed. */
 sefl_status client_vouch(client *c, client_reply *a) SEFL_MUST_CHECK;
 
-/* Requests the proofs of all rounds before that of the news (of all rounds, if the task is over)
- * whose outcome is unknown. SEFL_EAUTH: the third consecutive miss. If AS does not answer, the next
- * news tries again. */
+/* Requests the proof for each round whose outcome is unknown and that is earlier than the round in
+ * the news (for any such round, if the task is over). SEFL_EAUTH at the third consecutive miss. If
+ * AS does not answer, the client tries again at the next news. */
 sefl_status client_ask_counted(client *c, const round_news *n) SEFL_MUST_CHECK;
 
 /* SEFL_EAUTH unless CSP signed that this client's update (the hash of its units) is in the sum of

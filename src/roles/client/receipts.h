@@ -1,4 +1,4 @@
-/* receipts: a client's signed receipts, from all its tasks, in one append-only file.
+/* receipts: keeps a client's signed receipts, for all its tasks, in one append-only file.
  *
  *     SEFL_TRY(receipts_open(&r, "state/receipts"));
  *     SEFL_TRY(receipts_add(r, task, round, envelope));        // durable when it returns
@@ -9,12 +9,12 @@
  *
  *     n u32 | task 32 | round u64 | envelope of n bytes (protocol/signed.h) | SHA-256 of all that, 32
  *
- * receipts_open builds an index in memory: 16 bytes per record, two reads each. If a crash cut the
- * last record short, receipts_open truncates it: it was never acknowledged, and the client asks AS
- * for that receipt again. Any other damage is SEFL_EPROTO with the byte offset: receipts are
- * evidence, so nothing else is ever truncated. The receipt of the last round may be added again (if
- * the client died before its mark): it replaces itself. Threads: one owner; one process (store.h
- * has the lock).
+ * receipts_open builds an index in memory, with 16 bytes and two reads per record. If a crash cut
+ * the last record short, receipts_open truncates it: it was never acknowledged, and the client asks
+ * AS for that receipt again. Any other damage is SEFL_EPROTO with the byte offset: receipts are
+ * evidence, so nothing else is ever truncated. The receipt for the last round may be added again
+ * (if the client died before it set its mark) and then replaces itself. Threads: one owner, in one
+ * process (store.h has the lock).
  * Secrets: none. */
 #ifndef ROLES_RECEIPTS_H
 #define ROLES_RECEIPTS_H
@@ -27,8 +27,8 @@ enum { RECEIPTS_TASK = 32, RECEIPTS_ENVELOPE_MAX = 4096 };
 
 typedef struct receipts receipts;
 
-/* Creates an empty file if there is none, mode 0600; its name is durable once the caller has synced
- * the folder. */
+/* Opens the file, or creates an empty one with mode 0600, whose name is durable once the caller has
+ * synced the folder. */
 sefl_status receipts_open(receipts **out, const char *path) SEFL_MUST_CHECK;
 void receipts_close(receipts *r);
 
@@ -37,11 +37,11 @@ sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_
                          sefl_span envelope) SEFL_MUST_CHECK;
 
 size_t receipts_count(const receipts *r);
-/* Appends the i-th envelope, in the order of addition, to out, and returns its task and round (both
- * may be NULL). */
+/* Appends the i-th envelope, in the order of addition, to out, and returns its task and round
+ * (either may be NULL). */
 sefl_status receipts_at(const receipts *r, size_t i, uint8_t task[RECEIPTS_TASK], uint64_t *round,
                         sefl_buf *out) SEFL_MUST_CHECK;
-/* Appends the latest receipt of this round to out; SEFL_ENOTFOUND if there is none. */
+/* Appends the latest receipt for this round to out; SEFL_ENOTFOUND if there is none. */
 sefl_status receipts_find(const receipts *r, sefl_buf *out, const uint8_t task[RECEIPTS_TASK],
                           uint64_t round) SEFL_MUST_CHECK;
 

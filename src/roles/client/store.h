@@ -1,4 +1,4 @@
-/* client_store: a client's state folder: its current round, the finished body, the receipts.
+/* client_store: keeps a client's state folder: its current round, the finished body, the receipts.
  *
  *     folder/lock           held while the store is open: one process per folder
  *     folder/mark           the client's current state, replaced atomically (below)
@@ -6,28 +6,28 @@
  *     folder/model-N        the model that round N starts from; deleted after training
  *     folder/vocab.txt      the public words
  *     folder/receipts       the signed receipts of all rounds, one file (receipts.h)
- *     folder/counted        AS's answer about each receipt's proof that the update was counted
- *                           (protocol/counted.h), in the same format; a record is client_counted u8,
- *                           then the answer's bytes
+ *     folder/counted        AS's answers to requests for proofs that updates were counted
+ *                           (protocol/counted.h), in the same format as receipts; a record is
+ *                           client_counted u8, then the answer's bytes
  *     folder/upload.key     the key that signs uploads (upload_key.h)
  *
  *     SEFL_TRY(client_store_open(&s, folder, t->id, head_bytes(t->seal)));
  *     SEFL_TRY(client_store_draw(s, round, drawn));      // the sampling coin, once per round
  *     SEFL_TRY(client_store_begin(s));                    // a new attempt number, before any coin
  *     ...client_update_make into client_store_path(s, CLIENT_BODY)...
- *     SEFL_TRY(client_store_finish(s, &body));            // from here on these bytes may leave
+ *     SEFL_TRY(client_store_finish(s, &body));            // from here on these bytes may be sent
  *     SEFL_TRY(client_store_receipt(s, envelope));        // keeps it; deletes the body
  *     SEFL_TRY(client_store_counted(s, round, CLIENT_COUNTED, answer, &misses));     // once it is known
  *
  * Rules that survive kill -9 at any moment
  *   - The mark only moves forward: DRAWN, MAKING (attempt k), FINISHED, DONE; then a later round.
  *   - The client draws coins for quantising and encryption under a (round, attempt) that it marked
- *     before: never twice. It marks the sampling coin before anything depends on it.
- *   - A complete body without a mark (the client died between the two) is marked FINISHED when the store
- *     is opened. An incomplete one is deleted: it never left.
+ *     first, so never twice. It marks the sampling coin before anything depends on it.
+ *   - A complete body that is not marked (the client died in between) is marked FINISHED when the
+ *     store is opened. An incomplete body is deleted: none of it was sent.
  *   - A FINISHED body that is missing or changed is never made again, since its first bytes may have
- *     left: the round is DONE without a receipt (client_store_lost).
- *   - A new task begins without a mark; files of the old task are deleted, receipts stay.
+ *     been sent: the round is DONE without a receipt (client_store_lost).
+ *   - A new task begins without a mark; files of the old task are deleted, but receipts stay.
  *
  * The mark: "SEFLCLM2" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | body's units 32
  * | body's head 32 | body bytes u64 | SHA-256 of all that (update.h: client_body). An invalid mark
@@ -43,7 +43,7 @@ typedef enum client_phase {
     CLIENT_DRAWN,    /* the sampling coin is drawn */
     CLIENT_MAKING,   /* attempt `attempt` has begun */
     CLIENT_FINISHED, /* the body is complete */
-    CLIENT_DONE,     /* receipt, refusal, or not drawn: nothing more to do in this round */
+    CLIENT_DONE,     /* receipt, refusal, or not drawn: nothing is left to do in this round */
 } client_phase;
 
 typedef struct client_mark {
@@ -79,7 +79,7 @@ void client_store_close(client_store *s);
 const client_mark *client_store_mark(const client_store *s);
 /* True if a finished body was missing or changed when the store was opened. */
 bool client_store_lost(const client_store *s);
-/* Returns a path of the current round; valid until the store is closed or the round changes. */
+/* Returns a file's path in the current round; valid until the store closes or the round changes. */
 const char *client_store_path(client_store *s, client_file file);
 
 /* Each step is durable when it returns. SEFL_ESTATE for a step out of order. */
@@ -90,16 +90,16 @@ sefl_status client_store_receipt(client_store *s, sefl_span receipt) SEFL_MUST_C
 /* Ends the round for this client without a receipt. */
 sefl_status client_store_drop(client_store *s) SEFL_MUST_CHECK;
 
-/* Appends the receipt of a round of this task; SEFL_ENOTFOUND if there is none. */
+/* Appends the receipt for a round of this task; SEFL_ENOTFOUND if there is none. */
 sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out,
                                       uint64_t round) SEFL_MUST_CHECK;
 
-/* Finds the first round of this task below `before` that has a receipt and no outcome; 0: none. */
+/* Finds this task's first round below `before` that has a receipt but no outcome yet; 0: none. */
 sefl_status client_store_uncounted(const client_store *s, uint64_t before,
                                    uint64_t *round) SEFL_MUST_CHECK;
-/* Stores the outcome of a round with the bytes that prove it; rounds in ascending order. *misses:
- * number of consecutive misses in this task up to this round; CLIENT_SKIPPED and CLIENT_FORMER do
- * not change it. */
+/* Stores the outcome of a round with the bytes that prove it; call it for rounds in ascending
+ * order. Sets *misses to the number of consecutive misses in this task up to this round;
+ * CLIENT_SKIPPED and CLIENT_FORMER do not change it. */
 sefl_status client_store_counted(client_store *s, uint64_t round, client_counted what,
                                  sefl_span proof, unsigned *misses) SEFL_MUST_CHECK;
 #endif

@@ -56,7 +56,7 @@ typedef struct csp_settings {
     bool stay;
 } csp_settings;
 
-/* SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
+/* Fills *out; SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
 sefl_status csp_settings_make(csp_settings *out, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct csp_role csp_role;
@@ -78,7 +78,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o) SEFL_MUST_CH
 void csp_role_free(csp_role *r);
 
 /* Writes the ready file ("host:port" and a newline) and serves. If AS ended the task in an earlier
- * run of the process, it returns at once (unless `stay` is set). */
+ * run of the process, returns at once (unless `stay` is set). */
 sefl_status csp_role_run(csp_role *r) SEFL_MUST_CHECK;
 
 void csp_role_stop(csp_role *r);
