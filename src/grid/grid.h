@@ -1,5 +1,5 @@
-/* grid: derives a task's steps and integer bounds from the noise multiplier, the clip, the dimension
- * and the number of clients. Every party must get the same numbers, so slot packing
+/* grid: derives a task's steps and integer bounds from the noise multiplier, the clip, the
+ * dimension and the number of clients. Every party must get the same numbers, so slot packing
  * (crypto/ahe/pack) and the client's quantiser (privacy/grid) both use this module.
  *
  *     S2 = floor((9.43919 * 2^t / z)^2)                    bound on a client's sum of X_i^2

@@ -1,12 +1,12 @@
-/* counted: the proof that an update is in a release: a Merkle tree over the clients whose pads CSP
- * removed from the sum. CSP signs the root once per round; each client gets the path of its leaf.
+/* counted: proves with a Merkle tree that an update is in a release. Its leaves are the clients
+ * whose pads CSP removed from the sum. CSP signs the root each round; each client gets its path.
  *
  *     leaf    SHA-256(0 u8, "sefl leaf 1", task 32, round u64, client 32, units 32)
  *     node    SHA-256(1 u8, left 32, right 32)
  *     depth   ceil(log2 clients_max): 2^depth places, independent of the number of clients
- *     places  leaf i, sorted by client, is at place[i] of a shuffle by prg(tree seed, "counted
- *             places"): initially place[k] = k; for i = 0, 1, ...: swap place[i] with
- *             place[i + floor(x_i (2^depth - i) / 2^64)], x_i the i-th u64 of stream 0
+ *     places  leaf i, sorted by client, goes to place[i] of a shuffle by prg(tree seed, "counted
+ *             places"): start with place[k] = k; for i = 0, 1, ... swap place[i] with
+ *             place[i + floor(x_i (2^depth - i) / 2^64)], where x_i is the i-th u64 of stream 0
  *     filler  place k without a leaf has bytes 32 k to 32 k + 31 of prg(tree seed, "counted
  *             fillers"), stream 0
  *     path    siblings from the leaf up, depth * 32 | place u32
@@ -18,8 +18,8 @@
  *     SEFL_TRY(counted_tree_path(&out, tree, client));        // AS, which keeps the tree
  *     SEFL_TRY(counted_check(root, task, round, depth, &leaf, path));     // client
  *
- * counted_root needs 8 bytes and 2 hashes per place (10,000 clients: a few ms), a counted_tree 64
- * bytes per place.
+ * counted_root needs 8 bytes and 2 hashes per place (a few ms for 10,000 clients); a counted_tree
+ * needs 64 bytes per place.
  *
  *     statement  task 32 | round u64 | root 32 | id of the revealed output 32: SIGN_COUNTED, signed
  *                by CSP alone
@@ -49,7 +49,7 @@ typedef struct counted_facts {
 } counted_facts;
 
 unsigned counted_depth(uint32_t clients_max);
-/* Size of a path in bytes. */
+/* Returns the size of a path in bytes. */
 size_t counted_path_bytes(unsigned depth);
 
 /* SEFL_EINVAL if the facts are inconsistent. */
@@ -69,16 +69,16 @@ sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t,
 sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
                           unsigned depth, const round_entry *leaf, sefl_span path) SEFL_MUST_CHECK;
 
-/* What CSP signs with the mark, once per round. */
+/* What CSP signs once per round, after it has marked the round revealed. */
 typedef struct counted_statement {
     uint8_t task[32];
     uint64_t round;
     uint8_t root[SHA256_BYTES];
-    uint8_t id[32]; /* of the revealed output: link.h */
+    uint8_t id[32]; /* id of the revealed output: link.h */
 } counted_statement;
 
 void counted_statement_write(uint8_t out[COUNTED_STATEMENT_BYTES], const counted_statement *s);
-/* SEFL_EPROTO unless the length is right and the round above 0. */
+/* SEFL_EPROTO if the length is wrong or the round is 0. */
 sefl_status counted_statement_read(counted_statement *out, sefl_span in) SEFL_MUST_CHECK;
 
 #endif

@@ -1,13 +1,13 @@
-/* enrol: the messages with which a site joins a federation.
+/* enrol: the messages that a site and the servers exchange when the site joins a federation.
  *
- *     site    key, request for a certificate; each server's token signs the claim
+ *     site    creates a key and a certificate request; signs the claim with each server's token
  *     AS      checks its token; forwards the claim with CSP's token to CSP (link.h, ENROL)
  *     CSP     checks its token, records the member, signs the claim (APPROVED)
  *     AS      records the member, issues the certificate, signs the claim, answers
  *     site    verifies each server's signature with the key from that server's token
  *
- * All parties sign the claim: the site's key, under this name, for these two servers. AS cannot
- * reuse CSP's token: its signature is valid only for this key and name.
+ * All parties sign the claim, which binds the site's key and name to these two servers. AS cannot
+ * reuse CSP's token, whose signature is valid only for this key and name.
  *
  *     claim      site's key (SHA-256 of SPKI) 32 | AS's signing key 32 | CSP's signing key 32
  *                | name
@@ -17,8 +17,8 @@
  *     answer     "SEFLENA1" | CSP's signature on the claim (SIGN_APPROVAL) 64 | AS's 64
  *                | population, 1 to 64 bytes | certificate, PEM | AS's CA, PEM, at most 16 KiB each
  *
- * A varint length precedes name, population, request and PEM. The population is that of the
- * servers' ledgers. Names as in trust/trust.h.
+ * A varint length precedes each name, population, request and PEM. The population is that of the
+ * servers' ledgers. trust/trust.h defines valid names.
  * Threads: values; spans point into the input.   Secrets: none (tokens: trust/token.h). */
 #ifndef PROTOCOL_ENROL_H
 #define PROTOCOL_ENROL_H
@@ -73,8 +73,8 @@ typedef struct enrol_answer {
 
 /* Signs the claim with a token; SEFL_EINVAL if the token was issued for another name. */
 sefl_status enrol_prove(enrol_proof *out, const enrol_claim *c, const token *t) SEFL_MUST_CHECK;
-/* SEFL_EAUTH unless the proof's signature on the claim is valid. token_check identifies the
- * token. */
+/* SEFL_EAUTH unless the proof's signature on the claim is valid. To identify the token, use
+ * token_check. */
 sefl_status enrol_proof_check(const enrol_proof *p, const enrol_claim *c) SEFL_MUST_CHECK;
 
 sefl_status enrol_request_write(sefl_buf *out, const enrol_request *r) SEFL_MUST_CHECK;
@@ -85,7 +85,7 @@ sefl_status enrol_question_write(sefl_buf *out, const enrol_claim *c,
                                  const enrol_proof *p) SEFL_MUST_CHECK;
 sefl_status enrol_question_read(enrol_claim *c, enrol_proof *p, sefl_span in) SEFL_MUST_CHECK;
 
-/* Makes and verifies a server's signature on the claim. */
+/* Make and verify a server's signature on the claim. */
 sefl_status enrol_approve(uint8_t sig[SIGN_BYTES], const enrol_claim *c,
                           const sign_key *key) SEFL_MUST_CHECK;
 sefl_status enrol_approved(const uint8_t sig[SIGN_BYTES], const enrol_claim *c,

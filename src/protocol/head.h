@@ -4,13 +4,13 @@
  *     "SFH1" | suite u16 | 0 u16 | client 32 | units 32 | enc | sealed seed 48 | signature 64
  *
  *     client     fingerprint of its certificate's key
- *     units      BLAKE3 of the units, the rest of the body after the head; it names the upload
+ *     units      BLAKE3 of the units (the body after the head); it names the upload
  *     enc        32 bytes (x25519) or 1120 (xwing): crypto/seal/seal.h
  *     seal       info "sefl head 1" | task 32 | round u64, ad client 32 | units 32
  *     signature  SIGN_UPLOAD over task 32 | round u64 | the head before the signature
  *
- * A head has 216 bytes with x25519 and 1,304 with xwing. It does not contain task and round: a
- * reader knows them, and for a head of another task or round both the signature and the seal fail.
+ * A head has 216 bytes with x25519 and 1,304 with xwing. It contains neither task nor round: a
+ * reader knows them, and in a head of another task or round both the signature and the seal fail.
  *
  *     SEFL_TRY(head_make(out, &facts, csp_pub, seed, upload_key, &rng));     // client
  *     SEFL_TRY(head_read(&h, task->seal, in));                               // AS, CSP
@@ -20,7 +20,7 @@
  * The short form replaces, in a SET, a head that CSP already has (protocol/link.h): the first 72
  * bytes with suite 0.
  *
- * Secret: seed, keys. Public: the rest, and whether a head opened. Constant-time in the seed.
+ * Secret: seed, keys. Public: the rest, including whether a head opened. Constant-time in the seed.
  * Threads: values. */
 #ifndef PROTOCOL_HEAD_H
 #define PROTOCOL_HEAD_H
@@ -32,7 +32,7 @@
 
 enum {
     HEAD_SEED = 32,
-    HEAD_PREFIX = 72, /* up to enc; the short form */
+    HEAD_PREFIX = 72, /* bytes before enc; size of the short form */
     HEAD_MAX = HEAD_PREFIX + SEAL_ENC_MAX + HEAD_SEED + SEAL_TAG + SIGN_BYTES,
 };
 
@@ -51,11 +51,11 @@ typedef struct head {
     sefl_span bytes; /* the complete head, in the reader's input */
 } head;
 
-/* Size of a whole head; 0 for NULL: an upload without a seal has no head. */
+/* Returns the size of a whole head; 0 for NULL, because an upload without a seal has no head. */
 size_t head_bytes(const seal_suite *s);
 
-/* Reads one whole head of this suite; SEFL_EPROTO for anything else. Checks neither signature nor
- * seal. */
+/* Reads one whole head of this suite; SEFL_EPROTO for anything else. Checks neither the signature
+ * nor the seal. */
 sefl_status head_read(head *out, const seal_suite *want, sefl_span in) SEFL_MUST_CHECK;
 
 /* Reads the next head of a sequence, whole or short. */
@@ -67,12 +67,12 @@ sefl_status head_check(const head *h, const uint8_t task[32], uint64_t round,
 
 typedef struct head_facts {
     const seal_suite *suite;
-    const uint8_t *task; /* 32 bytes, as client and units */
+    const uint8_t *task; /* 32 bytes, like client and units */
     uint64_t round;
     const uint8_t *client, *units;
 } head_facts;
 
-/* out: head_bytes(f->suite). SEFL_EPROTO if csp_pub is not a key of the suite. */
+/* Writes head_bytes(f->suite) bytes. SEFL_EPROTO if csp_pub is not a key of the suite. */
 sefl_status head_make(uint8_t *out, const head_facts *f, sefl_span csp_pub,
                       const uint8_t seed[HEAD_SEED], const sign_key *upload_key,
                       const sefl_rng *rng) SEFL_MUST_CHECK;
@@ -80,8 +80,8 @@ sefl_status head_make(uint8_t *out, const head_facts *f, sefl_span csp_pub,
 /* Writes the short form. */
 void head_short(uint8_t out[HEAD_PREFIX], const uint8_t client[32], const uint8_t units[32]);
 
-/* Opens the seed of a whole head whose signature is verified; SEFL_EAUTH, and zeros, if the seal
- * does not open with this key for this task and round. */
+/* Opens the seed of a whole head whose signature is verified. SEFL_EAUTH, with seed zeroed, if the
+ * seal does not open with this key for this task and round. */
 sefl_status head_open(uint8_t seed[HEAD_SEED], const head *h, const seal_key *key,
                       const uint8_t task[32], uint64_t round) SEFL_MUST_CHECK;
 

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HTTP_HEALTH_PATH  "/healthz" /* also of the local page: roles/health.h */
+#define HTTP_HEALTH_PATH  "/healthz" /* also on the local page: roles/health.h */
 #define HTTP_ENROL_PATH   "/v1/enroll"
 #define HTTP_VERSION_NAME "Sefl-Version"
 
@@ -41,12 +41,12 @@
     X(CERTIFICATE, "GET", "/v1/certificate", "the asker's newest certificate, PEM") \
     X(ENROL, "POST", HTTP_ENROL_PATH, "answer of protocol/enrol.h")
 
-/* X(name, where, field): sefl's own fields, in requests or answers. */
-#define HTTP_FIELDS(X)                                                                            \
-    X(AFTER, "query", "after")         /* ROUND: highest round this client has completed */       \
-    X(WAIT, "query", "wait")           /* ROUND: seconds to wait, at most 60 */                   \
-    X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that are there, or where these begin */ \
-    X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */         \
+/* X(name, where, field): sefl's own fields in requests and answers. */
+#define HTTP_FIELDS(X)                                                                         \
+    X(AFTER, "query", "after")         /* ROUND: highest round this client has completed */    \
+    X(WAIT, "query", "wait")           /* ROUND: seconds to wait, at most 60 */                \
+    X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that AS has, or where these begin */ \
+    X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */      \
     X(VERSION, "header", HTTP_VERSION_NAME) /* the program's protocol, both ways: version.h */
 
 typedef enum http_call {
@@ -63,9 +63,9 @@ typedef enum http_field {
         HTTP_FIELDS_N
 } http_field;
 
-/* What every request and every answer carries. */
+/* The header line that every request and every answer carries. */
 #define HTTP_VERSION_LINE HTTP_VERSION_NAME ": " VERSION_TEXT "\n"
-/* In the message of a 404 to COUNTED: the round was skipped. */
+/* A 404 answer to COUNTED contains this word if the round was skipped. */
 #define HTTP_SKIPPED "skipped"
 
 enum { HTTP_PATH_MAX = 160 };
@@ -78,8 +78,8 @@ typedef struct http_target {
 
 typedef enum http_found { HTTP_FOUND, HTTP_NO_PATH, HTTP_NO_METHOD } http_found;
 
-/* Finds the call. HTTP_NO_METHOD: the path is in the list, but not with this method. A round is 1
- * or more, without leading zeros; hex digits are lower case. */
+/* Finds the call. HTTP_NO_METHOD: the list has the path, but not with this method. A round is at
+ * least 1 and has no leading zeros; hex digits are lower case. */
 http_found http_find(http_target *out, const char *method, const char *path);
 
 /* Writes the path of a call; returns out. */
@@ -88,7 +88,7 @@ char *http_path(char out[HTTP_PATH_MAX], const http_target *t);
 const char *http_field_name(http_field f);
 bool http_field_is_query(http_field f); /* otherwise a header */
 
-/* Reads at most 19 digits, without sign or leading zeros. False: any other text; out unchanged. */
+/* Reads at most 19 digits without a sign or leading zeros. False: anything else; out unchanged. */
 bool http_number_read(uint64_t *out, const char *text, size_t n);
 
 #endif

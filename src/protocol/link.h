@@ -1,6 +1,6 @@
 /* link: the messages between AS and CSP. AS asks and CSP answers on one stream; the long parts
- * (heads, the masked sum; on a lane the two-party computation) run on the same stream between a
- * question and its answer.
+ * (heads and the masked sum; on a lane, the two-party computation) travel on the same stream
+ * between a question and its answer.
  *
  * Every message has the frame of base/channel.h (kind u32, index u32, length u64). Control messages
  * have index 0 and bodies of at most LINK_BODY_MAX bytes; the reader refuses a longer one before it
@@ -47,32 +47,32 @@
  *
  * NO ends the question, not the stream; a message that breaks the format ends the stream. HELLO
  * comes first and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING
- * and BYE at any time after HELLO. BYE over = 1: the task has ended and AS published every release.
+ * and BYE may come any time after HELLO. BYE over = 1: the task is over, every release published.
  *
  * An order (SIGN_ORDER, AS alone): task 32 | round u64 | what u8 (1 skip, 2 over) | reason u8;
- * round and reason are 0 for over. CSP obeys an order only if AS's signature is valid: a peer with
- * nothing but the TLS key changes no state.
+ * round and reason are 0 for over. CSP obeys an order only if AS's signature is valid, so a peer
+ * that has only the TLS key cannot change any state.
  *
  * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, any number of EARLY, SET, REVEAL.
  * EARLY and each HEADS have at most LINK_HEADS_PIECE bytes of heads. HEADS may contain the short
  * form of a head that AS sent with EARLY on this stream and CSP did not refuse. CSP checks all
  * heads before it answers SET; the answer is durable, final, and the same for the same SET on any
- * stream. With fewer clients than the threshold CSP answers NO FEW and skips the round. CSP sends
- * NO to a SET after its last HEADS. REVEAL needs a VERDICT on the same stream, and its statement
- * names that root and count.
+ * stream. If fewer clients than the threshold are left, CSP answers NO FEW and skips the round. CSP
+ * sends NO to a SET after its last HEADS. REVEAL needs a VERDICT on the same stream, and its
+ * statement names that root and count.
  *
  * id of a revealed output: attempt u64, then the first 24 bytes of the set's hash.
  *
  * The two ledgers. AS charges a round durably before it sends REVEAL, and CSP charges it in REVEAL
  * before GO. So CSP's ledger equals AS's, or lacks AS's last charge: the charge of the highest
  * round that CSP signed, while CSP has neither revealed nor skipped that round. (A charge is one
- * record, the first of a task two.) Each message requires:
+ * record; a task's first charge is two.) Each message requires:
  *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round not revealed
  *     GO, KEPT        equal (CSP charges first)
  *     SKIP            equal, after CSP also makes AS's charge of that round: a charge without a
  *                     release may stand
  * In REVEAL and SKIP CSP computes the head after its charge, compares it, and only then writes.
- * Here a round that CSP skipped by itself (csp.h: its key expired) counts as not revealed. In any
+ * Here a round that CSP skipped on its own (csp.h: its key expired) counts as not revealed. In any
  * other case CSP answers NO LEDGER and does nothing. AS checks the head of every WELCOME, HEADER,
  * GO and KEPT in the same way and ends the stream if it does not fit (SEFL_ESTATE). If CSP is
  * ahead, or the ledgers fork, one of them was lost, rolled back or changed; the operators must find
@@ -82,9 +82,9 @@
  * Waiting. The protocol sends nothing while a server computes: CSP decrypts a piece of the sum for
  * about ten seconds (Paillier on two cores). Meanwhile the TLS layer sends heartbeats (net/tls.h),
  * so every wait has two limits. The link is lost if no byte arrives for `link_silence` seconds (a
- * setting of both servers, default 30). LINK_IDLE_MS is the maximum time that a responding peer may
- * take for one step. An idle AS tests the link with PING every 10 s, or sooner with a shorter
- * limit.
+ * setting of both servers, default 30). LINK_IDLE_MS is the longest that a live peer may take for
+ * one step. An idle AS tests the link with PING every 10 s, or more often if link_silence is
+ * shorter.
  *
  * Secret: the contents of the long parts. Threads: one owner per side. */
 #ifndef PROTOCOL_LINK_H
@@ -98,7 +98,7 @@
 
 #include <stdbool.h>
 
-/* ALPN names: the stream of this table, and one that makes noise shares. */
+/* ALPN names of the stream above and of a lane, a stream that makes noise shares. */
 #define LINK_ALPN "sefl-link"
 #define LANE_ALPN "sefl-lane"
 
@@ -107,7 +107,7 @@ enum {
     LINK_SUM_PIECE = 1 << 20,
     LINK_HEADS_PIECE = 1 << 20,
     LINK_SET_MAX = 1 << 20, /* clients in one SET */
-    LINK_IDLE_MS = 600000,  /* maximum time of a responding peer for one step */
+    LINK_IDLE_MS = 600000,  /* longest that a live peer may take for one step */
     LINK_PAIR = 32,
 };
 
@@ -178,17 +178,17 @@ typedef struct head_refusal {
     uint8_t reason; /* head_reason, not HEAD_KEPT */
 } head_refusal;
 
-/* Return the list's text; "an unknown reason" for an unknown number. */
+/* Return the list's message; "an unknown reason" for an unknown number. */
 const char *head_reason_text(unsigned reason);
 const char *link_no_text(unsigned code);
-/* "HELLO"; "?" for an unknown kind. */
+/* Returns a name such as "HELLO"; "?" for an unknown kind. */
 const char *link_kind_name(uint32_t kind);
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
 typedef struct link_msg {
     uint32_t kind;
-    uint32_t index; /* of a piece; 0 for control messages */
+    uint32_t index; /* number of a piece; 0 in control messages */
     sefl_buf body;  /* owned by the caller; free it with buf_clear */
 } link_msg;
 
@@ -199,9 +199,9 @@ sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
 /* Receives the next piece of a long part (SUM, HEADS) of this kind, with any index and at most
  * `max` bytes; otherwise SEFL_EPROTO, and the stream is dead. */
 sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max) SEFL_MUST_CHECK;
-/* Sends and flushes. */
+/* Sends a control message and flushes. */
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;
-/* Writes the body of NO. sentence NULL: the list's text. Truncates it after 400 bytes. */
+/* Writes the body of NO. sentence NULL: the list's message. Truncates it after 400 bytes. */
 sefl_status link_no_write(sefl_buf *out, link_no code, const char *sentence) SEFL_MUST_CHECK;
 sefl_status link_send_no(channel *ch, link_no code, const char *sentence) SEFL_MUST_CHECK;
 
@@ -222,17 +222,17 @@ sefl_status link_order_read(link_order *out, sefl_span in) SEFL_MUST_CHECK;
 /* ---- refusals ------------------------------------------------------------------------------ */
 
 sefl_status link_refusals_write(sefl_buf *out, const head_refusal *r, size_t n) SEFL_MUST_CHECK;
-/* Reads refusals up to the end: at most `room`, sorted by index below `heads`, reasons above 0;
- * SEFL_EPROTO otherwise. */
+/* Reads refusals up to the end. SEFL_EPROTO unless there are at most `room`, sorted by index, with
+ * indices below `heads` and reasons above 0. */
 sefl_status link_refusals_read(rd *r, head_refusal *out, size_t room, size_t *n,
                                uint32_t heads) SEFL_MUST_CHECK;
 
 /* ---- the masked sum in pieces ---------------------------------------------------------------- */
 
-/* Number of units in one SUM message; the last one may have fewer. */
+/* Returns the number of units in one SUM message; the last message may have fewer. */
 size_t link_sum_units(const ahe_params *p);
 
-/* Writes the id of a revealed output (above). */
+/* Writes the id of a revealed output (defined above). */
 void link_plain_id(uint8_t id[32], uint64_t attempt, const uint8_t set[32]);
 
 #endif

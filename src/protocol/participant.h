@@ -1,6 +1,6 @@
-/* participant: a client's decisions: which task it accepts, when it trains, uploads and stops. The
- * state machine owns no socket, clock, disk or key: events come in with the time, orders go out, as
- * in agg.h.
+/* participant: makes a client's decisions: which task it accepts, and when it trains, uploads and
+ * stops. The state machine owns no socket, clock, disk or key: events come in with the time, orders
+ * go out, as in agg.h.
  *
  *     POLL -> header checked -> [own coin] -> FETCH_MODEL -> TRAIN -> UPLOAD -> receipt checked ->
  *     POLL for the next round ... -> STOP
@@ -13,11 +13,11 @@
  *     UPLOAD        sends it, or the rest of it; checks the receipt   GOT_RECEIPT, or REFUSED
  *     SLEEP         waits until until_ms                             (nothing)
  *     STOP          ends: `why`                                      (nothing)
- * and FAILED after an error that may pass. participant_next repeats the order until an event
- * arrives.
+ * and FAILED after an error that may be temporary. participant_next repeats the order until an
+ * event arrives.
  *
  * The complete ciphertext of a round is durable before its first byte leaves (TRAINED). After a
- * restart participant_restore continues with UPLOAD of those bytes and never encrypts that round
+ * restart, participant_restore continues with UPLOAD of those bytes and never encrypts that round
  * again: the driver restores the highest round whose body it has, with or without a receipt. If the
  * deadline passes before TRAINED, the client drops its work; if AS extends the round, the client
  * starts again. The client retries a failure after 1 s, doubled up to 256 s; half of each pause is
@@ -30,22 +30,22 @@
 #include "protocol/round.h"
 #include "protocol/task.h"
 
-/* The owner's policy: the client refuses a task outside it with the rule's name. 0 or empty: no
- * rule, except for claim_none: a task without a claim is refused unless the policy allows it. */
+/* The owner's policy. The client refuses a task that breaks a rule, and names the rule. 0 or empty
+ * means no rule; but a task without a claim is refused unless allow_no_claim is true. */
 typedef struct policy {
     double epsilon_task;    /* epsilon_per_task: maximum target of a task */
     double epsilon_total;   /* epsilon_total: maximum over all tasks, checked with the ledger */
     double delta_max;       /* delta_max: maximum delta of a task that claims an epsilon */
-    uint32_t threshold_min; /* clients_min: minimum L */
+    uint32_t threshold_min; /* clients_min: minimum threshold L of a task */
     uint32_t noise_modes;   /* one bit per task_noise; 0: no rule */
-    bool allow_no_claim;    /* claim_none */
+    bool allow_no_claim;    /* claim_none: tasks without a claim are allowed */
     uint64_t rounds_max;    /* rounds_max: maximum rounds that a task may ask of this client */
     pinned servers;         /* allowed_servers */
 } policy;
 
-/* SEFL_EAUTH / SEFL_EINVAL with "policy: <rule>: ...": the task's value, the allowed value, and the
- * change that would accept the task. Sets *broken (may be NULL) to the rule's name then. This
- * function compares epsilon_total with the task's own target; the client's ledger adds earlier
+/* SEFL_EAUTH or SEFL_EINVAL with "policy: <rule>: ...", which gives the task's value, the allowed
+ * value, and the change that would accept the task; *broken (may be NULL) becomes the rule's name.
+ * This function compares epsilon_total with the task's own target; the client's ledger adds earlier
  * spending. */
 sefl_status policy_check(const policy *p, const task *t, const char **broken) SEFL_MUST_CHECK;
 
@@ -74,9 +74,9 @@ typedef enum round_word { ROUND_WAITING, ROUND_OPEN, ROUND_CLOSED, ROUND_OVER } 
 typedef struct round_news {
     round_word state;
     uint64_t round;
-    uint64_t left_ms; /* OPEN: until the deadline */
+    uint64_t left_ms; /* OPEN: time until the deadline */
     sefl_span header; /* OPEN: envelope with both signatures */
-    char why[128];    /* OVER */
+    char why[128];    /* OVER: reason why the task ended */
 } round_news;
 /* header points into scratch, which the caller owns. SEFL_EPROTO for any other format. */
 sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json) SEFL_MUST_CHECK;
@@ -94,8 +94,8 @@ typedef enum participant_event_kind {
 typedef struct participant_event {
     participant_event_kind kind;
     const round_news *news; /* GOT_NEWS */
-    bool drawn;             /* GOT_NEWS with an open round: this client's own coin (always true
-                             * without sampling); only the first coin of a round counts */
+    bool drawn;             /* GOT_NEWS of an open round: this client's coin (always true without
+                             * sampling); only the first coin of a round counts */
 } participant_event;
 
 typedef struct participant participant;
@@ -106,7 +106,7 @@ typedef struct participant participant;
 sefl_status participant_new(participant **out, const task *t, uint64_t rounds_done,
                             const sefl_rng *jitter) SEFL_MUST_CHECK;
 void participant_free(participant *m);
-/* Continues with a complete body of this round that is on disk. */
+/* Continues with this round's complete body on disk. receipt: its receipt is on disk too. */
 void participant_restore(participant *m, uint64_t round, bool receipt);
 
 /* Reads a header and checks both signatures, the task, the announced round, the task's step, and

@@ -2,7 +2,7 @@
  * and AS's statement about the frozen set (to CSP). Little-endian, in envelopes.
  *
  *     header     task 32 | round u64 | model hash 32 | step u64 (server step size, billionths)
- *                | suite u16 | length u16 | CSP's round key (0, 0 and no key without a seal)
+ *                | suite u16 | length u16 | CSP's round key (without a seal: 0, 0, no key)
  *     receipt    task 32 | round u64 | client fingerprint 32 | body hash 32 | bytes u64
  *     statement  task 32 | round u64 | attempt u64 | clients u32 | set hash 32
  *                | slice: the noise shares of this attempt (mpc/noise/pool.h; joint noise only)
@@ -61,7 +61,7 @@ enum {
 
 typedef struct round_header {
     ROUND_HEADER_FIELDS(ROUND_FIELD)
-    uint8_t key[SEAL_PUB_MAX]; /* zero after key_bytes */
+    uint8_t key[SEAL_PUB_MAX]; /* key_bytes bytes, then zeros */
 } round_header;
 
 typedef struct round_receipt {
@@ -73,8 +73,8 @@ typedef struct round_statement {
     shares_slice slice;
 } round_statement;
 
-/* Readers return SEFL_EPROTO unless the length is right and the round above 0; a header's key must
- * have the length of its suite. The writers of a header and of a statement return the length. */
+/* Readers return SEFL_EPROTO if the length is wrong or the round is 0. A header is also refused if
+ * its suite is unknown or its key has the wrong length. The size_t writers return the length. */
 size_t round_header_write(uint8_t out[HEADER_MAX], const round_header *h);
 sefl_status round_header_read(round_header *out, sefl_span in) SEFL_MUST_CHECK;
 void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *r);
@@ -82,16 +82,16 @@ sefl_status round_receipt_read(round_receipt *out, sefl_span in) SEFL_MUST_CHECK
 size_t round_statement_write(uint8_t out[STATEMENT_MAX], const round_statement *s);
 sefl_status round_statement_read(round_statement *out, sefl_span in) SEFL_MUST_CHECK;
 
-/* One upload of a set; its 64 bytes are also what the set's hash and file contain. */
+/* One upload in a set; the set's hash and file contain these 64 bytes. */
 typedef struct round_entry {
     uint8_t client[32]; /* fingerprint */
     uint8_t body[32];   /* BLAKE3 of its units: the name of the update */
 } round_entry;
 
-/* Orders by client, for qsort and bsearch. */
+/* Compares by client, for qsort and bsearch. */
 int round_entry_order(const void *a, const void *b);
 
-/* Sorts `members` by fingerprint and hashes them; SEFL_EINVAL if a client is there twice. */
+/* Sorts `members` by fingerprint and hashes them; SEFL_EINVAL if a client occurs twice. */
 sefl_status round_set_hash(uint8_t out[SHA256_BYTES], const uint8_t task[32], uint64_t round,
                            round_entry *members, uint32_t n) SEFL_MUST_CHECK;
 

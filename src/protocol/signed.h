@@ -1,4 +1,4 @@
-/* signed: an envelope of exact bytes and the signatures on them.
+/* signed: an envelope that contains exact bytes and the signatures on them.
  *
  *     bytes
  *     8     "SEFLSGN1"
@@ -9,10 +9,10 @@
  *     97 each   signer: 1 AS, 2 CSP | public key, 32 | Ed25519 signature, 64
  *
  *     SEFL_TRY(envelope_read(&env, in));                  // env.content points into `in`
- *     SEFL_TRY(envelope_check(&env, SIGN_TASK, &pinned));  // both servers' keys and signatures
+ *     SEFL_TRY(envelope_check(&env, SIGN_TASK, &pinned));  // verifies both servers' signatures
  *
- * The public key in an envelope only names the claimed signer; a reader verifies with the keys that
- * it has pinned.
+ * The public key in an envelope only names the claimed signer; a reader verifies with its pinned
+ * keys.
  * Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_SIGNED_H
 #define PROTOCOL_SIGNED_H
@@ -25,7 +25,7 @@ enum { ENVELOPE_CONTENT_MAX = 1 << 20, ENVELOPE_SIGNATURES_MAX = 4 };
 
 typedef enum signer { SIGNER_AS = 1, SIGNER_CSP = 2 } signer;
 
-/* "aggregator", "csp"; "?" for anything else. */
+/* Returns "aggregator" or "csp"; "?" for anything else. */
 const char *signer_name(unsigned who);
 
 typedef struct envelope_signature {
@@ -40,13 +40,13 @@ typedef struct envelope {
     envelope_signature by[ENVELOPE_SIGNATURES_MAX];
 } envelope;
 
-/* The identities that a party has pinned; also the order of both keys on the wire. */
+/* The server keys that a party has pinned, in their order on the wire. */
 typedef struct pinned {
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
 } pinned;
 
-/* SEFL_EPROTO for any other format: unknown kinds or signers, a signer twice, stray bytes. Verifies
- * no signature. out->content points into `in`. */
+/* SEFL_EPROTO for any other format: unknown kinds or signers, a repeated signer, stray bytes. Does
+ * not verify signatures. out->content points into `in`. */
 sefl_status envelope_read(envelope *out, sefl_span in) SEFL_MUST_CHECK;
 /* Appends the envelope to out. */
 sefl_status envelope_write(sefl_buf *out, const envelope *env) SEFL_MUST_CHECK;
@@ -57,7 +57,7 @@ sefl_status envelope_sign(envelope *env, signer who, const sign_key *key) SEFL_M
 /* SEFL_EAUTH unless the envelope has this kind and both servers' pinned keys signed it. */
 sefl_status envelope_check(const envelope *env, sign_kind kind, const pinned *p) SEFL_MUST_CHECK;
 
-/* The same for one server alone. */
+/* envelope_check for the signature of one server. */
 sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
                                const uint8_t pub[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 

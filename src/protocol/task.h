@@ -1,4 +1,4 @@
-/* task: the document that all parties of a federation agree on, and the values derived from it.
+/* task: reads the document that all parties of a federation agree on, and derives values from it.
  *
  * JSON (jansson), UTF-8, without floating-point numbers: decimals and 64-bit values are strings,
  * counts below 2^53 are integers; unknown, missing or repeated members are errors with the
@@ -35,25 +35,25 @@ typedef enum task_server { TASK_AVERAGE, TASK_MOMENTUM, TASK_ADAM } task_server;
 typedef struct task {
     uint8_t id[TASK_ID]; /* SHA-256 of the document's bytes */
     char name[TASK_NAME_MAX + 1];
-    char population[TASK_NAME_MAX + 1]; /* whose ledger */
+    char population[TASK_NAME_MAX + 1]; /* population whose ledger is charged */
 
-    lm_config model; /* model.batch and .steps too */
+    lm_config model; /* includes model.batch and model.steps */
     vocab_order order;
     uint8_t vocab_hash[SHA256_BYTES]; /* public word list, in its final order */
     uint8_t init_hash[SHA256_BYTES];  /* file of the initial model */
     uint8_t valid_hash[SHA256_BYTES]; /* file of the public validation text */
-    bool has_valid;                   /* there is one: valid_hash is not zero */
+    bool has_valid;                   /* there is a validation text: valid_hash is not zero */
 
     /* local training */
     optim_config optim;
     double lr, gradient_clip, dropout;
-    uint32_t local_epochs, local_steps; /* exactly one of them is above 0 */
+    uint32_t local_epochs, local_steps; /* exactly one of the two is above 0 */
 
     /* numbers and privacy */
     char clip[24], z[24];  /* decimals as written */
     task_noise noise;      /* task_mode(t) is the mode's table */
-    bool claim;            /* false: "claim": "none", no differential privacy claimed */
-    double epsilon, delta; /* the target; 0 without a claim */
+    bool claim;            /* false: "claim": "none", the task claims no privacy */
+    double epsilon, delta; /* the target; 0 if there is no claim */
     task_unit unit;
     uint32_t records_max; /* unit record: maximum records of a client per round; else 0 */
     task_sampling sampling;
@@ -66,7 +66,7 @@ typedef struct task {
     uint32_t clients_max; /* maximum clients in one sum */
     uint32_t enrolled;    /* number of clients in the population */
     uint32_t threshold;   /* L: minimum clients in a revealed sum */
-    uint32_t enough; /* over-selection: close after this many updates; 0: at the deadline only */
+    uint32_t enough; /* over-selection: close after this many updates; 0: only at the deadline */
     uint64_t deadline_ms, extend_ms;
     uint32_t extensions;
     uint64_t max_rounds_per_client; /* 0: no limit */
@@ -86,9 +86,9 @@ typedef struct task {
 
     /* derived */
     size_t params;      /* number of values in the model */
-    size_t values;      /* number of values in an update: params, and the weight slot if any */
+    size_t values;      /* number of values in an update: params, plus 1 with a weight slot */
     ahe_params ahe;     /* pack inside; unit record: value_max is records_max times the grid's */
-    dp_grid grid;       /* the same steps and bounds, for dp_quantise; zeros without noise */
+    dp_grid grid;       /* ahe's steps and bounds for dp_quantise; all zero if there is no noise */
     double sigma_steps; /* own: standard deviation of each server's noise in fine steps; else 0 */
     bool amplified;     /* the claim uses Poisson amplification: against everybody under hidden
                          * sampling, against all but the servers under open sampling */
@@ -102,39 +102,39 @@ typedef struct task {
 sefl_status task_read(task *out, sefl_span document) SEFL_MUST_CHECK;
 void task_clear(task *t);
 
-/* envelope_check(SIGN_TASK), then task_read; the document must name the pinned keys. Parses nothing
- * before both signatures are verified. */
+/* Calls envelope_check(SIGN_TASK), then task_read; the document must name the pinned keys. Parses
+ * nothing before both signatures are verified. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 
 /* True if each upload carries a seed that its client sealed to CSP and signed (protocol/head.h).
  * Then CSP sees who is in a sum and reveals no other sum; otherwise AS must follow the protocol. */
 bool task_is_sealed(const task *t);
 
-/* The AHE context of a round: SHA-256("sefl context 1", task id, round u64). */
+/* Writes the AHE context of a round: SHA-256("sefl context 1", task id, round u64). */
 void task_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round);
-/* The AHE context of one upload: SHA-256("sefl pad 1", task id, round u64, client) in a sealed
- * task, otherwise the round's. */
+/* Writes the AHE context of one upload: SHA-256("sefl pad 1", task id, round u64, client) in a
+ * sealed task, otherwise the round's context. */
 void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t round,
                          const uint8_t client[32]);
-/* Size of an update's body: its signed head (none without a seal), then the scheme's bytes. */
+/* Returns the size of an update's body: the signed head (if sealed) and the scheme's bytes. */
 size_t task_body_bytes(const task *t);
 
-/* The parameters of noise/online.h for this round and attempt, without the slice. */
+/* Returns the parameters of noise/online.h for this round and attempt, without the slice. */
 struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
-/* Size of CSP's output: a reply of noise/online.h, or the masked plain units (no noise). */
+/* Computes the size of CSP's output: a reply (noise/online.h), or masked plain units. */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
 /* Returns `count` releases of this task as an accountant's event, against observers who do not see
- * participation: rate is 1 unless t->amplified. Without a claim (noise none) all members except
- * count are zero, as in a ledger. Against a server the ledger's gate (store/ledger.h) uses rate 1
- * and min(count, max_rounds_per_client), unless sampling is hidden. A role makes its ledger_terms
- * from this event, id, sampling == TASK_HIDDEN, unit, max_rounds_per_client, epsilon and delta; if
- * the event's noise is none, all of them except the id are zero. */
+ * participation: rate is 1 unless t->amplified. If there is no claim (noise none), all members
+ * except count are zero, as in a ledger. Against a server the ledger's gate (store/ledger.h) uses
+ * rate 1 and min(count, max_rounds_per_client), unless sampling is hidden. A role makes its
+ * ledger_terms from this event, id, sampling == TASK_HIDDEN, unit, max_rounds_per_client, epsilon
+ * and delta; if the event's noise is none, all of them except the id are zero. */
 dp_event task_event(const task *t, uint64_t count);
 
-/* Returns the divisor for the sum of `clients` clients (weights equal): their number if
- * participation is public, else the constant rate * enrolled. NAN for capped weights, whose divisor
- * is the noisy total of the weight slot (dp_weight_total). */
+/* Returns the divisor for a sum over `clients` clients with equal weights: `clients` if the number
+ * of participants is public, otherwise the constant rate * enrolled. NAN for capped weights, whose
+ * divisor is the noisy total of the weight slot (dp_weight_total). */
 double task_divisor(const task *t, uint32_t clients);
 
 /* Explains a task to a data-protection officer: who can learn what, and with which guarantee. */

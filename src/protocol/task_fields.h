@@ -10,16 +10,16 @@
  *
  *     kind      JSON      in the draft
  *     TEXT      string    char[TASK_NAME_MAX + 1]: printable ASCII, not empty
- *     WORD      string    unsigned or an enum: which of `words`
+ *     WORD      string    unsigned or an enum: the index in `words`
  *     BOOL      boolean   bool
  *     COUNT     integer   uint32_t or uint64_t
  *     DECIMAL   string    char[24]: digits with at most one point, exact (pack_decimal)
- *     NANO      string    uint64_t: the same, in billionths
+ *     NANO      string    uint64_t: such a decimal, in billionths
  *     REAL      string    double: digits[.digits][e[+-]digits], the nearest double
  *     HASH      string    uint8_t[32]: 64 hex digits, lower case
  *     KEY       string    the public key's canonical bytes in base64, or empty
  *
- * Internal to protocol/task*.c and its tests. */
+ * Internal to protocol/task*.c and their tests. */
 #ifndef PROTOCOL_TASK_FIELDS_H
 #define PROTOCOL_TASK_FIELDS_H
 
@@ -28,7 +28,7 @@
 
 #define TASK_VERSION   2
 #define TASK_NO_VALID  "0000000000000000000000000000000000000000000000000000000000000000"
-#define TASK_COUNT_MAX (UINT64_C(1) << 53) /* integers in JSON stay exact for every reader */
+#define TASK_COUNT_MAX (UINT64_C(1) << 53) /* every JSON reader keeps such integers exact */
 
 /* clang-format off */
 #define TASK_FIELDS(S, F)                                                                          \

@@ -1,4 +1,4 @@
-/* task_make: a new task document from settings.
+/* task_make: creates a task document from settings.
  *
  *     settings_init(&s, task_schema);
  *     SEFL_TRY(settings_set(&s, "privacy.z=1.1", "--set"));
@@ -11,7 +11,7 @@
 #include "config/settings.h"
 #include "protocol/task.h"
 
-/* Keys of a new task as settings (config/settings.h): the schema of `sefl task new`. */
+/* The settings of a new task (config/settings.h): the schema of `sefl task new`. */
 extern const setting_def task_schema[];
 
 /* Fills the model from settings over task_schema (or an experiment's), for this number of words. */
@@ -20,8 +20,8 @@ void task_settings_model(lm_config *out, const settings *s, uint32_t words);
 /* True if the mode in privacy.noise adds noise. */
 bool task_settings_noisy(const settings *s);
 
-/* Writes the document from settings, CSP's Paillier key (unused with scheme pad, may be NULL) and
- * both servers' public signing keys, and checks it with task_read. */
+/* Writes the document from settings, CSP's Paillier key (NULL in scheme pad) and both servers'
+ * public signing keys, and checks it with task_read. */
 sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
                       const pinned *servers) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* update: the body of one update in memory: the head (sealed tasks), then the encrypted units.
+/* update: makes the body of one update in memory: the head (sealed tasks) and the encrypted units.
  *
  *     update_facts facts = { .task = &t, .header = &h, .enc = enc, ... };
  *     SEFL_TRY(update_make(body, units, &facts, X,
@@ -16,18 +16,18 @@
 
 typedef struct update_facts {
     const task *task;
-    const round_header *header; /* round; sealed tasks: CSP's round key */
+    const round_header *header; /* gives the round and, in sealed tasks, CSP's round key */
     const ahe_enc *enc;
     const uint8_t *client;      /* fingerprint, 32 bytes */
     const sign_key *upload_key; /* sealed tasks */
 } update_facts;
 
-/* Writes the head of a sealed update, head_bytes(task.seal): it seals the seed of `up`. */
+/* Writes the head of a sealed update, head_bytes(task.seal) bytes, with the sealed seed of `up`. */
 sefl_status update_head(uint8_t *out, const update_facts *f, const ahe_upload *up,
                         const uint8_t units[32], const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* units: BLAKE3 of the units, which names the update. X: task.ahe.units * unit_values integers;
- * integers after task.values are not read. SEFL_ERANGE for a value beyond the client's bound. */
+/* Makes the body; `units` becomes the BLAKE3 of its units, which names it. X has task.ahe.units *
+ * unit_values integers; the first task.values are read. SEFL_ERANGE if one exceeds the bound. */
 sefl_status update_make(uint8_t *body, uint8_t units[32], const update_facts *f, const int64_t *X,
                         pool *p, const sefl_progress *stop, const sefl_rng *rng) SEFL_MUST_CHECK;
 

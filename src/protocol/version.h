@@ -1,17 +1,17 @@
 /* version: the versions of the wire formats, and which of them can talk to each other.
  *
- * Clients and AS (HTTPS). A client sends `Sefl-Version: MAJOR.MINOR` with each request; one that
- * sends none speaks 1.0, which had no such field. The major number must be ours. The minor number
- * may be any from VERSION_MINOR_LOWEST, the oldest whose requests the tests replay, to one above
- * ours: a minor version only adds features, and older versions must not need them. AS answers any
- * other client with 426 and the accepted versions, whatever the request is, before it reads a byte
- * of a body. AS sends its own version in each answer.
- *     upgrade order: both servers, then the clients, in any order and at any time
+ * Clients and AS (HTTPS). A client sends `Sefl-Version: MAJOR.MINOR` with each request; a client
+ * that sends no version speaks 1.0, which had no such field. The major number must equal AS's. The
+ * minor number may be anything from VERSION_MINOR_LOWEST, the oldest whose requests the tests
+ * replay, to AS's plus one: a minor version only adds features, and older versions must not need
+ * them. AS answers any other client with 426 and the accepted versions, whatever the request is,
+ * before it reads a byte of a body. AS sends its own version in each answer.
+ *     upgrade order: both servers first, then the clients, in any order and at any time
  *
- *     2.0   the calls of protocol/http.h: the BLAKE3 of its units names an update; if the task
- *           seals seeds, an update has a sealed and signed head, and its client a voucher
+ *     2.0   the calls of protocol/http.h. The BLAKE3 of its units names an update. If the task
+ *           seals seeds, an update has a sealed and signed head, and its client has a voucher
  *
- * AS refuses clients of 1.x (other updates, other names for them).
+ * AS refuses 1.x clients, whose updates have another format and other names.
  *
  * AS and CSP (the link). HELLO offers a range of whole versions. CSP picks the highest that both
  * support, or answers NO VERSION with its own range.
@@ -29,7 +29,7 @@
 enum {
     VERSION_MAJOR = 2,
     VERSION_MINOR = 0,
-    VERSION_MINOR_LOWEST = 0, /* of accepted clients */
+    VERSION_MINOR_LOWEST = 0, /* oldest minor version that AS accepts */
     LINK_VERSION_LOWEST = 3,  /* 3: sealed rounds, signed orders, lanes */
     LINK_VERSION = 3,
     VERSION_SENTENCE = 160,
@@ -39,13 +39,13 @@ typedef struct version_number {
     uint16_t major, minor;
 } version_number;
 
-/* Reads "2.0": digits, a point, digits; at most 4 each, no leading zeros. NULL: 1.0.
- * SEFL_EPROTO. */
+/* Reads a version such as "2.0": digits, a point, digits, at most 4 each, no leading zeros. NULL
+ * means 1.0. SEFL_EPROTO for anything else. */
 sefl_status version_read(version_number *out, const char *text) SEFL_MUST_CHECK;
-/* True if a client of this version may take part; otherwise `why` names the accepted versions. */
+/* True if a client with this version may take part; otherwise `why` names the accepted versions. */
 bool version_takes(version_number v, char why[VERSION_SENTENCE]);
 
-/* Picks the link version for a peer with this range; 0: none, and `why` names both ranges. */
+/* Picks the link version for a peer with this range. If it returns 0, `why` names both ranges. */
 uint16_t version_link(uint16_t lowest, uint16_t highest, char why[VERSION_SENTENCE]);
 
 #endif

@@ -11,7 +11,7 @@
  *                 for a client whose key is in CSP's own list
  *
  * A client then signs its uploads with the upload key (Ed25519, 49 us per verification) instead of
- * the certificate's. A server accepts a voucher if it names both servers of the federation, the
+ * the certificate's key. A server accepts a voucher if it names both servers of the federation, the
  * SPKI is a member's, the signature is valid, the serial is above that of the client's last
  * voucher, and no other client has that upload key. This module reads and writes the bytes;
  * roles/csp/vouch.h, which may use net/, verifies the signature.
@@ -28,7 +28,7 @@
 
 enum {
     VOUCHER_MAX = 32 << 10,
-    VOUCHER_SPKI_MAX = 2048, /* RSA of 8192 bits: 1062 */
+    VOUCHER_SPKI_MAX = 2048, /* RSA with 8192 bits needs 1062 */
     VOUCHER_SIGNATURE_MAX = 2048,
 };
 
@@ -51,10 +51,10 @@ typedef struct voucher {
     sefl_span spki, signature, chain;
 } voucher;
 
-/* SEFL_EPROTO for any other format, or if client is not the SHA-256 of SPKI. Verifies no
- * signature. */
+/* SEFL_EPROTO for any other format, or if `client` is not the SHA-256 of the SPKI. Does not verify
+ * the signature. */
 sefl_status voucher_read(voucher *out, sefl_span in) SEFL_MUST_CHECK;
-/* Appends the voucher; computes client from SPKI and ignores v->client. SEFL_ERANGE: too long. */
+/* Appends the voucher; computes `client` from the SPKI, not v->client. SEFL_ERANGE if too long. */
 sefl_status voucher_write(sefl_buf *out, const voucher *v) SEFL_MUST_CHECK;
 
 /* Appends the bytes that the certificate's key signs. */

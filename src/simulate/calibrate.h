@@ -3,9 +3,9 @@
  *     SEFL_TRY(calibrate(&r, federation, pool, 8));                // takes about 8 seconds
  *     SEFL_TRY(rates_write(&buf, &r)); SEFL_TRY(rates_read(&r, "rates.txt"));
  *
- * Clients train for some steps (work.h). Then the driver of the rounds (servers.h) runs rounds over
- * zeros, with two sizes and two numbers of clients. Their timings separate the cost of a round, a
- * client and a value; base/alloc.h counts their memory. All rates are for this model, scheme and
+ * Clients train for some steps (work.h). Then the driver (servers.h) runs rounds whose updates are
+ * zeros, with two sizes and two numbers of clients. Their timings separate the costs per round, per
+ * client and per value; base/alloc.h counts their memory. All rates are for this model, scheme and
  * key.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_CALIBRATE_H
@@ -14,7 +14,7 @@
 #include "base/pool.h"
 #include "simulate/federation.h"
 
-/* name (with its unit), meaning. Clients' rates are for one core, servers' rates for the pool. */
+/* X(name with its unit, meaning). Clients' rates are for one core, servers' rates for the pool. */
 #define RATES_LIST(X)                                                             \
     X(train_us_token, "local training, per word of text")                         \
     X(round_ns_value, "a client's clipping and quantising, per value")            \
@@ -47,7 +47,7 @@ sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds) 
 
 /* Appends, for each rate, a comment line and "name=value". */
 sefl_status rates_write(sefl_buf *out, const rates *r) SEFL_MUST_CHECK;
-/* Reads that file. SEFL_EINVAL if a rate is missing. */
+/* Reads a file that rates_write made. SEFL_EINVAL if a rate is missing. */
 sefl_status rates_read(rates *out, const char *path) SEFL_MUST_CHECK;
 
 /* Returns the number of words that a client with this text trains on in a round. */

@@ -4,7 +4,7 @@
  *     SEFL_TRY(experiment_read(&s, "experiment.yml"));         // flags may follow: settings_set
  *     for (size_t i = 0; i < experiment_runs(&s); i++) {
  *         SEFL_TRY(experiment_run(&one, &s, i));               // run i of the sweep
- *         SEFL_TRY(experiment_make(&e, &one));                 // as numbers
+ *         SEFL_TRY(experiment_make(&e, &one));                 // checked, as a struct
  *
  *     name: lr-study                  # runs/lr-study, or runs/lr-study-training.lr=5, ...
  *     clients: 100                    protection: sefl             # none, cdp
@@ -46,7 +46,7 @@ typedef struct experiment {
     const char *data; /* "": generated text */
     const char *vocab;
     uint32_t vocab_words;
-    uint64_t words; /* generated text: training tokens per client */
+    uint64_t words; /* for generated text: training tokens per client */
     double alpha;
     partition_kind partition;
     bool data_public;
@@ -57,21 +57,21 @@ typedef struct experiment {
     bool clip_given;
 } experiment;
 
-/* Reads the file into s; error messages have file, line and column. */
+/* Reads the file into s; error messages show the file, line and column. */
 sefl_status experiment_read(settings *s, const char *path) SEFL_MUST_CHECK;
 
-/* Returns the number of runs: 1 without a sweep, 0 if there are more than EXPERIMENT_RUNS_MAX. */
+/* Returns the number of runs: 1 if there is no sweep, 0 if it exceeds EXPERIMENT_RUNS_MAX. */
 size_t experiment_runs(const settings *s);
-/* Initialises out (the caller clears it) with the settings of run i: no sweep keys, and a name that
- * shows its values. */
+/* Initialises out (the caller clears it) with the settings of run i. They have no sweep keys; the
+ * name shows the run's values. */
 sefl_status experiment_run(settings *out, const settings *s, size_t i) SEFL_MUST_CHECK;
 
-/* Fills out. SEFL_EINVAL names the settings that do not fit together. Paths from flags start from
- * the working folder. s must outlive out. */
+/* Fills in out. The message of SEFL_EINVAL names the settings that do not fit together. Paths from
+ * flags are relative to the working folder. s must outlive out. */
 sefl_status experiment_make(experiment *out, settings *s) SEFL_MUST_CHECK;
 
-/* Initialises out with settings for task_make: those of the experiment, those that the protection
- * requires, and these arguments. Hashes are hex; valid_hash is NULL without validation text. */
+/* Initialises out with settings for task_make: the experiment's, those the protection requires, and
+ * these arguments. Hashes are in hex; valid_hash is NULL if there is no validation text. */
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,
                             const char *vocab_hash, const char *init_hash,
                             const char *valid_hash) SEFL_MUST_CHECK;

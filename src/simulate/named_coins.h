@@ -6,8 +6,8 @@
  *     ...
  *     named_coins_replay(&gen, "CSP", 1, "noise", round, attempt);   // a fresh generator
  *
- * Anyone who knows the seed knows all coins: no real role ever uses them.
- * Threads: any number may draw. */
+ * Anyone who knows the seed knows all coins, so no real role ever uses them.
+ * Threads: any number of threads may draw. */
 #ifndef SIMULATE_NAMED_COINS_H
 #define SIMULATE_NAMED_COINS_H
 
@@ -16,12 +16,12 @@
 
 typedef struct named_coins named_coins;
 
-/* who: at most 63 characters. */
+/* who: a name of at most 63 characters. */
 sefl_status named_coins_new(named_coins **out, const char *who, uint64_t seed) SEFL_MUST_CHECK;
 void named_coins_free(named_coins *n);
 sefl_coins named_coins_of(named_coins *n);
 
-/* Initialises a generator that draws the same coins as those for this role and purpose. */
+/* Initialises a generator that draws this role's coins for this purpose again. */
 void named_coins_replay(seeded *out, const char *who, uint64_t seed, const char *purpose,
                         uint64_t round, uint64_t attempt);
 

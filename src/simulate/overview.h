@@ -1,4 +1,4 @@
-/* overview: summarises a run from the files in its folder, finished or not; `sefl compare` shows
+/* overview: summarises a run, finished or not, from the files in its folder; `sefl compare` shows
  * several runs side by side.
  *
  *     SEFL_TRY(overview_read(&o, "runs/first"));
@@ -13,7 +13,7 @@
 typedef struct overview {
     char name[EXPERIMENT_NAME_MAX + 1];
     char folder[PATH_MAX];
-    char text[2200]; /* describes the validation text; only runs with the same text compare */
+    char text[2200]; /* describes the validation text; only runs with the same one are compared */
     const char *protection;
     bool full;
     uint32_t clients;
@@ -23,7 +23,7 @@ typedef struct overview {
     run_totals t;
 } overview;
 
-/* Returns the mean per round that was not skipped, for a total of o->t; NAN if there is none. */
+/* Divides a total in o->t by the number of rounds that were not skipped; NAN if there are none. */
 double overview_mean(const overview *o, double total);
 
 /* SEFL_ENOTFOUND if the folder is not a run folder. */

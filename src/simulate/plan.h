@@ -6,11 +6,11 @@
  * Bytes follow from the task, seconds from rates (simulate/calibrate.h), epsilon from the
  * accountant. The number of participants is the average under sampling, dropout and stragglers.
  *
- * Noise and size. The noise norm divided by the largest possible norm of the sum is
+ * Noise ratio. The noise norm divided by the largest possible norm of the sum is
  * z * sqrt(d) / clients for any clip. Under hidden sampling only sampled clients count (the others
- * send zeros). With noise `own` both servers add noise: sqrt(2) times as much. Above 1 the noise
- * drowns the update; a run still learns at a third (PLAN_RATIO_GOOD), which gives the number of
- * clients that epsilon 8 needs.
+ * send zeros). With noise `own` both servers add noise, sqrt(2) times as much. At a ratio above 1
+ * the noise drowns the update; at a third (PLAN_RATIO_GOOD) a run still learns. That ratio gives
+ * the number of clients that epsilon 8 needs.
  *
  * Threads: pure functions.   Secrets: none. */
 #ifndef SIMULATE_PLAN_H
@@ -25,7 +25,7 @@
 
 enum { PLAN_WARNINGS = 12, PLAN_WARNING_MAX = 400 };
 
-/* Warnings that belong to the numbers. */
+/* Warnings to show with the numbers. */
 typedef struct plan_warnings {
     unsigned n;
     char text[PLAN_WARNINGS][PLAN_WARNING_MAX];
@@ -35,24 +35,24 @@ void plan_warn(plan_warnings *w, const char *fmt, ...) SEFL_PRINTF(2, 3);
 /* Adds a member "warnings" to the open object. */
 void plan_warnings_json(json *j, const plan_warnings *w);
 
-/* As in run_line: train, encrypt and sum are CPU time. */
+/* Seconds as in run_line: train, encrypt and sum are CPU time. */
 typedef struct plan_seconds {
     double train, encrypt, sum, twopc, step, eval, wall;
 } plan_seconds;
 
-/* Requirements of a claim (epsilon, delta) over all rounds of a task: joint noise z, and enough
- * clients per round that the noise does not drown their sum. */
+/* What a claim (epsilon, delta) over all rounds of a task requires: joint noise with this z, and
+ * enough clients per round that the noise does not drown their sum. */
 typedef struct plan_need {
     double epsilon, delta, z;
     uint64_t clients;   /* clients for a noise ratio of PLAN_RATIO_GOOD */
-    uint64_t no_larger; /* clients for PLAN_RATIO_BAD */
+    uint64_t no_larger; /* clients for a noise ratio of PLAN_RATIO_BAD */
 } plan_need;
 
 typedef struct plan {
     const char *protection, *crypto, *scheme;
     uint32_t clients; /* enrolled */
     double per_round; /* mean number of updates in a round */
-    double drawn;     /* the same, without the zeros of hidden sampling */
+    double drawn;     /* mean number of updates, without the zeros of hidden sampling */
     double asked;     /* clients that fetch the model */
     uint64_t rounds;  /* rounds that the budget allows, at most rounds_asked */
     uint64_t rounds_asked;
@@ -70,20 +70,20 @@ typedef struct plan {
     bool noise; /* the mode adds noise */
     bool claim;
     double z, noise_ratio; /* z sqrt(d) / drawn */
-    bool has_epsilon;      /* for all rounds, even without a claim */
+    bool has_epsilon;      /* epsilon over all rounds is known, even if nothing is claimed */
     double epsilon_server, epsilon_others, delta;
     bool unit_record; /* epsilons protect a record, not a client */
     const char *why_no_epsilon;
-    plan_need need; /* for PLAN_EPSILON; z 0: unknown */
+    plan_need need; /* what PLAN_EPSILON requires; z 0: unknown */
 
     plan_warnings warnings;
 } plan;
 
-/* Returns the noise norm divided by the largest norm of a sum of `drawn` clients; 0 without
+/* Returns the noise norm divided by the largest norm of a sum of `drawn` clients; 0 if there is no
  * noise. */
 double plan_noise_ratio(const federation *s, double drawn);
 
-/* Computes the requirements; fails if no z reaches epsilon. */
+/* Computes what the claim requires; fails if no z reaches epsilon. */
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
                          double delta) SEFL_MUST_CHECK;
 
@@ -91,7 +91,7 @@ enum { PLAN_NEED_TEXT = 128 };
 /* Writes "over these rounds needs z = 2.393 and about 1048 clients per round". */
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 
-/* Fills out. Scales text up if the federation has only some of the clients. */
+/* Fills in out. Scales the amount of text up if the federation has only some of the clients. */
 sefl_status plan_make(plan *out, const federation *s, const rates *r,
                       unsigned threads) SEFL_MUST_CHECK;
 

@@ -6,17 +6,17 @@
  *     next = population_next_ms(c);                            // the next event; UINT64_MAX: none
  *     SEFL_TRY(population_run(c, now_ms));                     // handles events due by now
  *     SEFL_TRY(population_close(c, now_ms));                   // AS closed the round
- *     n = population_set(c, &members);                         // admitted clients, by number
+ *     n = population_set(c, &members);                         // the admitted clients
  *
  * A client needs network.client_ms for a round, times a number drawn from [0.5, 1.5). Stragglers
  * (always the same clients) need `slowdown` times as long. The upload takes the last fifth of that
- * time. In each round a share `dropout` of the clients dies at a random moment and returns when the
- * next round opens. A dead client leaves no trace, like a process killed before its receipt.
+ * time. In each round a fraction `dropout` of the clients fails at a random moment and returns when
+ * the next round opens. A failed client leaves no trace, like a process killed before its receipt.
  *
- * No client trains here: the set is known before training starts, so no training is wasted.
+ * No client trains here. The set is known before training starts, so no training is wasted.
  *
- * Coins for sampling are those of the role (named coins "client-00001", purpose "sampling"); coins
- * of the network come from seeded streams. Threads: one owner.   Secrets: none. */
+ * Sampling uses the role's coins (named coins "client-00001", purpose "sampling"); the network uses
+ * seeded streams. Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_POPULATION_H
 #define SIMULATE_POPULATION_H
 
@@ -29,38 +29,38 @@ typedef struct population population;
 
 typedef struct population_member {
     uint32_t client;
-    bool zeros; /* hidden sampling did not draw it: it uploads zeros */
+    bool zeros; /* hidden sampling did not select this client, so it uploads zeros */
 } population_member;
 
 typedef struct population_counts {
-    uint32_t asked, late, dropped; /* clients that began this round, were too late, died */
+    uint32_t asked, late, dropped; /* clients that began this round, were too late, failed */
 } population_counts;
 
 /* Writes the name of a client's coins. */
 void population_who(char out[POPULATION_WHO_MAX], uint32_t client);
 
-/* taken: number of rounds that each client has been in, federation->clients entries; NULL:
- * zeros. */
+/* taken: number of rounds that each client has been in (s->clients entries); NULL if all are
+ * zero. */
 sefl_status population_new(population **out, const federation *s, agg *a,
                            const uint64_t *taken) SEFL_MUST_CHECK;
 void population_free(population *c);
 
-/* Announces a round that accepts updates, or an extended one. header: signed by both servers; the
- * caller keeps it until the next round. */
+/* Announces a round that accepts updates, or its extension. Both servers have signed the header;
+ * the caller keeps it until the next round. */
 sefl_status population_open(population *c, uint64_t round, sefl_span header,
                             uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* Closes the round: clients that are still working learn it and wait for the next round. So a round
+/* Closes the round: clients that are still working are told and wait for the next round. So a round
  * never depends on work left over from the previous one. */
 sefl_status population_close(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 
 uint64_t population_next_ms(const population *c);
 sefl_status population_run(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* Set and counts of the current round; returns the size of the set. */
+/* Return the size of the current round's set (and the set in *out), and the round's counts. */
 uint32_t population_set(population *c, const population_member **out);
 population_counts population_count(const population *c);
-/* Number of rounds that each client has been in, for a later population_new. */
+/* Returns the number of rounds that each client has been in, for a later population_new. */
 const uint64_t *population_taken(const population *c);
 
 #endif

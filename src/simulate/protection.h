@@ -4,7 +4,7 @@
  *     cdp    a trusted server sums quantised updates and adds the noise
  *     sefl   two servers, the task's release mode; with `crypto: full` the real cryptography
  *
- * Each protection is a row of the table in protection.c; no other code depends on which one it is.
+ * Each protection is a row of the table in protection.c; no other code tests which one it is.
  * Threads: const tables.   Secrets: none. */
 #ifndef SIMULATE_PROTECTION_H
 #define SIMULATE_PROTECTION_H
@@ -20,11 +20,11 @@ struct task;
 
 typedef struct protection {
     const char *name;
-    const char *noise; /* the task's privacy.noise; NULL: the experiment's */
-    const char *shown; /* name of the noise in `sefl compare`; NULL: the experiment's */
+    const char *noise; /* the task's privacy.noise; NULL: as in the experiment */
+    const char *shown; /* name of the noise in `sefl compare`; NULL: as in the experiment */
     bool quantises;    /* clients upload integers */
     bool two_servers;  /* AS and CSP: uploads are encrypted, crypto: full is possible */
-    /* Releases a sum in the clear, as in simulate/clear.h; NULL: it releases no integers. */
+    /* Releases a sum in the clear, as in simulate/clear.h; NULL if it releases no integers. */
     sefl_status (*release)(int64_t *out, const struct task *t, uint64_t seed, uint64_t round,
                            uint64_t attempt, const int64_t *sum);
 } protection;

@@ -1,14 +1,14 @@
-/* run_folder: runs/NAME, the files that a run writes and resumes from.
+/* run_folder: manages runs/NAME, the files that a run writes and resumes from.
  *
- *     config.yml                  the resolved experiment; defaults are comments
+ *     config.yml                  the resolved experiment, with defaults as comments
  *     metrics.jsonl               one object per round (report/run_log.h)
  *     model/round-N.safetensors   model released in round N; 0: the initial model
  *     model/best.safetensors, model/last.safetensors
- *     vocab.txt  ledger  log  summary.json (when it is over)
- *     state, optimiser-N          to resume; csp-ledger (crypto full)
+ *     vocab.txt  ledger  log  summary.json (when the run is over)
+ *     state, optimiser-N          for resuming; csp-ledger (crypto full)
  *
- * A run can resume from any point, because it writes in this order: model and optimiser of a round,
- * its line, then `state`. A resumed run cuts metrics.jsonl to the length in `state`.
+ * A run can resume from any point, because it writes in this order: a round's model and optimiser,
+ * its metrics line, then `state`. A resumed run cuts metrics.jsonl to the length in `state`.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_RUN_FOLDER_H
 #define SIMULATE_RUN_FOLDER_H
@@ -25,12 +25,12 @@ typedef struct run_state {
     bool over;
     uint64_t model_round,
         best_round;           /* rounds of the latest and the best model; 0: initial model */
-    uint64_t opened, skipped; /* last round that was revealed; that was skipped */
+    uint64_t opened, skipped; /* last revealed round; last skipped round */
     uint64_t now_ms;
     uint64_t metrics_bytes;
     uint64_t text;           /* federation_text of the training text; 0: not recorded */
-    double first_perplexity; /* of the initial model; 0: unknown */
-    uint64_t *taken;         /* rounds that each client has been in; owned */
+    double first_perplexity; /* perplexity of the initial model; 0: unknown */
+    uint64_t *taken;         /* number of rounds that each client has been in; owned */
     uint32_t clients;
 } run_state;
 
@@ -41,11 +41,11 @@ void run_state_clear(run_state *s);
 
 typedef struct run_folder {
     char root[PATH_MAX - 64];
-    int lock; /* -1: none */
+    int lock; /* descriptor; -1: none */
 } run_folder;
 
-/* Creates the folder and its parts and sets *fresh, or opens one of the same experiment.
- * SEFL_EEXIST: the folder is not a run's, or it holds another run that has finished a round; the
+/* Creates the run folder and sets *fresh, or opens an existing one if its config.yml is the same.
+ * SEFL_EEXIST: it is not a run folder, or it holds another run that has finished a round; the
  * message names the first setting that differs. SEFL_ESTATE: another process uses it. After
  * success, call run_folder_close. */
 sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, sefl_span config,
@@ -57,12 +57,12 @@ sefl_status run_folder_lock(int *lock, const char *folder) SEFL_MUST_CHECK;
 /* Returns root/name; valid until the fourth call after this one. */
 const char *run_path(const run_folder *f, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
-/* model/round-N.safetensors; valid as long as a run_path. */
+/* Returns the path of model/round-N.safetensors; valid as long as that of run_path. */
 const char *run_model_path(const run_folder *f, uint64_t round);
 /* Atomically makes model/NAME a hard link to the model of `round`. */
 sefl_status run_folder_link(const run_folder *f, const char *name, uint64_t round) SEFL_MUST_CHECK;
 
-/* Cuts metrics.jsonl to this length; SEFL_EPROTO if it is shorter. */
+/* Cuts metrics.jsonl to this length; SEFL_EPROTO if it is already shorter. */
 sefl_status run_metrics_cut(const run_folder *f, uint64_t bytes) SEFL_MUST_CHECK;
 
 #endif

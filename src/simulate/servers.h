@@ -1,5 +1,5 @@
 /* servers: runs both servers of a simulated federation in one process. AS is the driver of the
- * rounds (sum/as_rounds.h) with its store in memory. With `crypto: full` CSP serves on its own
+ * rounds (sum/as_rounds.h) with its store in memory. With `crypto: full`, CSP serves on its own
  * thread over a channel in memory, and both use the real cryptography; otherwise the driver
  * computes CSP's answers in the clear (simulate/clear.h). Coins are named "AS" and "CSP"; time is
  * virtual.
@@ -21,27 +21,27 @@ typedef struct servers servers;
 
 typedef struct servers_config {
     const federation *federation;
-    const char *as_ledger, *csp_ledger; /* files with equal content; csp_ledger: crypto full */
-    pool *pool;                         /* AS's pool; CSP creates its own of the same size */
+    const char *as_ledger, *csp_ledger; /* files with equal content; csp_ledger: only crypto full */
+    pool *pool;                         /* AS's pool; CSP creates one of the same size */
     sefl_log *log;
-    const sefl_progress *stop; /* as in simulate.h, or NULL: asked at every message, and by CSP */
-    agg_memory memory;         /* zero: a new run */
+    const sefl_progress *stop; /* as in simulate.h; asked at every message, also by CSP; or NULL */
+    agg_memory memory;         /* all zero for a new run */
     release_from model;
-    uint64_t opened, skipped; /* last round that was revealed; that was skipped. 0: none */
+    uint64_t opened, skipped; /* last revealed round; last skipped round. 0: none */
     uint64_t now_ms;
     void *ctx; /* for the functions below; only upload and release are required */
     sefl_status (*accept)(void *ctx, const round_header *h, sefl_span both);
-    /* The round is closed: fills `got` with the uploads of its set. */
+    /* Called when the round is closed: fills `got` with the uploads in its set. */
     sefl_status (*upload)(void *ctx, const round_header *h, work_got *got);
     sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out);
-    /* A round is over: called before the state machine's step (report) and after it (forget). */
+    /* Called when a round is over: report before the state machine's step, forget after it. */
     void (*report)(void *ctx, const rounds_report *r);
     sefl_status (*forget)(void *ctx, uint64_t round);
     /* Lowers *to to the time of the next event, if that is earlier. NULL: all uploads arrive at
      * once. */
     sefl_status (*next)(void *ctx, uint64_t *to);
-    sefl_status (*at)(void *ctx, uint64_t now_ms); /* time is now now_ms */
+    sefl_status (*at)(void *ctx, uint64_t now_ms); /* called when time advances to now_ms */
 } servers_config;
 
 sefl_status servers_new(servers **out, const servers_config *c) SEFL_MUST_CHECK;
@@ -51,7 +51,7 @@ sefl_status servers_run(servers *v) SEFL_MUST_CHECK;
 
 agg *servers_agg(servers *v);
 uint64_t servers_now_ms(const servers *v); /* virtual */
-/* Bytes between the servers in both directions, without the handshake. */
+/* Returns the bytes sent between the servers in both directions, without the handshake. */
 uint64_t servers_bytes(const servers *v);
 
 #endif

@@ -30,24 +30,24 @@ struct simulate_result;
 typedef struct simulate_config {
     settings *settings;  /* settings of one run, over experiment_schema */
     const char *runs;    /* folder of run folders */
-    federation_key *key; /* shared by several runs; NULL: this run creates its own */
+    federation_key *key; /* shared by several runs; NULL: this run creates its own key */
     void *ctx;
-    /* r has the rounds that were finished before, and the warnings so far. */
+    /* r contains the rounds finished by an earlier process, and the warnings so far. */
     void (*begin)(void *ctx, const federation *f, const struct simulate_result *r);
     void (*round)(void *ctx, const run_line *r);
     const sefl_progress
         *progress; /* counts clients of a round; may stop the run (SEFL_ECANCELLED) */
-    /* Asked in every small unit of work (work.h, servers.h), so that a run stops soon. Several
-     * threads may ask at once; the counts mean nothing. May be NULL. */
+    /* Called in every small unit of work (work.h, servers.h), so that a run stops soon. Several
+     * threads may call it at once; the counts mean nothing. May be NULL. */
     const sefl_progress *stop;
 } simulate_config;
 
 typedef struct simulate_result {
     char folder[PATH_MAX];
-    bool was_there; /* the run was finished before: nothing to do */
+    bool was_there; /* the run had already finished: nothing was done */
     run_totals t;
-    const char *why;         /* reason why the run ended */
-    double first_perplexity; /* of the initial model; 0: unknown */
+    const char *why;         /* why the run ended */
+    double first_perplexity; /* perplexity of the initial model; 0: unknown */
     double best_possible;    /* perplexity of the text generator itself; 0: unknown */
     uint8_t model[32];       /* SHA-256 of the last model's values */
     bool claim;
@@ -60,10 +60,10 @@ typedef struct simulate_result {
     plan_warnings warnings;
 } simulate_result;
 
-/* Runs, resumes or looks up a run. */
+/* Starts or resumes a run, or loads the result of a finished one. */
 sefl_status simulate_run(const simulate_config *c, simulate_result *out) SEFL_MUST_CHECK;
 
-/* Appends summary.json of a finished run. */
+/* Appends the contents of a finished run's summary.json. */
 sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r,
                                    const experiment *e) SEFL_MUST_CHECK;
 

@@ -1,7 +1,7 @@
-/* ledger: the privacy charges of a population, in an append-only file.
+/* ledger: records the privacy charges of a population in an append-only file.
  *
- * A server charges every release here, durably, before any part of it leaves the process;
- * ledger_charge makes the charge durable. Each server computes a charge from the signed task and
+ * A server charges every release here, before any part of it leaves the process; ledger_charge
+ * makes the charge durable. Each server computes a charge from the signed task and
  * its own round number, never from a message, so two servers that saw the same rounds have the same
  * bytes and can compare heads. A client keeps the ledger of its text with the same module
  * (text_ledger.h).
@@ -15,7 +15,7 @@
  *   - The key is (task, round). Charging it again is SEFL_OK, sets `already` and writes nothing. A
  *     charge pays for one release: only the same bytes may be sent again. New noise, or another
  *     aggregate, in a charged round would be a second release without a charge.
- *   - The ledger refuses the same task with other terms. Terms without meaning must be 0.
+ *   - The ledger refuses the same task with other terms. Terms that the noise does not use are 0.
  *   - One ledger per population; a new task continues it. The budget gate composes all charges. A
  *     charge beyond the target of the current task is SEFL_EBUDGET with the numbers, and writes
  *     nothing.
@@ -60,8 +60,8 @@
 
 enum {
     LEDGER_HASH_BYTES = 32,
-    LEDGER_HEAD_BYTES = 8 + LEDGER_HASH_BYTES, /* of ledger_head_write */
-    LEDGER_CHARGE_RECORDS = 2,                 /* for the first charge of a task; later ones: 1 */
+    LEDGER_HEAD_BYTES = 8 + LEDGER_HASH_BYTES, /* written by ledger_head_write */
+    LEDGER_CHARGE_RECORDS = 2,                 /* for a task's first charge; later ones add 1 */
     LEDGER_TASK_BYTES = 32,
     LEDGER_NAME_MAX = 200,
     LEDGER_TASKS_MAX = 4096
@@ -84,7 +84,7 @@ typedef struct ledger_terms {
     uint64_t dim;
     double sigma_steps;
     uint64_t max_rounds_per_client; /* 0: no limit */
-    double epsilon_max, delta;      /* the target; 0 for claim none */
+    double epsilon_max, delta;      /* the target; 0 if the task makes no claim */
 } ledger_terms;
 
 /* The state of a ledger: two ledgers with equal heads have the same bytes. */
@@ -96,7 +96,7 @@ typedef struct ledger_head {
 typedef enum ledger_order {
     LEDGER_SAME,
     LEDGER_PEER_BEHIND, /* the peer's head is one of our earlier heads */
-    LEDGER_PEER_AHEAD,  /* the peer has more records than we: did we lose some? */
+    LEDGER_PEER_AHEAD,  /* the peer has more records than we do: we may have lost some */
     LEDGER_FORKED,      /* the histories differ */
 } ledger_order;
 
@@ -106,7 +106,7 @@ typedef enum ledger_total_unit {
     LEDGER_TOTAL_MIXED,  /* both kinds: no claim */
 } ledger_total_unit;
 
-/* Composed over all tasks, for one delta. */
+/* The claims composed over all tasks, for one delta. */
 typedef struct ledger_total {
     double delta;
     dp_claim server, server_replace; /* against a server, or anyone who sees participation */
@@ -115,7 +115,7 @@ typedef struct ledger_total {
     uint64_t tasks, rounds;
 } ledger_total;
 
-/* Creates an empty ledger; SEFL_EEXIST if the path exists. Name: 1 to 200 printable ASCII bytes. */
+/* Creates an empty ledger; SEFL_EEXIST if the path exists. population: 1 to 200 printable ASCII. */
 sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CHECK;
 
 /* Opens a ledger for charging; population NULL: any. SEFL_ENOTFOUND if the file does not exist
@@ -130,8 +130,8 @@ sefl_status ledger_open_read(ledger **out, const char *path) SEFL_MUST_CHECK;
 
 void ledger_close(ledger *l);
 
-/* Charges one round; SEFL_OK: the charge is durable. *already (may be NULL): the round was already
- * charged. SEFL_ERANGE, with nothing written: the ledger is full (4096 tasks, 256 MiB). */
+/* Charges one round; on SEFL_OK the charge is durable. Sets *already (may be NULL) to whether the
+ * round was charged before. SEFL_ERANGE if the ledger is full (4096 tasks, 256 MiB). */
 sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
                           bool *already) SEFL_MUST_CHECK;
 
@@ -139,8 +139,8 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
 sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
                               uint64_t round) SEFL_MUST_CHECK;
 
-/* Computes the head after a charge of this round; the current head if it is already charged. The
- * same refusals; writes nothing. A server compares it with its peer's head before it charges. */
+/* Computes the head after a charge of this round, or the current head if it is already charged.
+ * Refuses what ledger_charge refuses; writes nothing. A server compares it with its peer's head. */
 sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
                               ledger_head *out) SEFL_MUST_CHECK;
 
@@ -156,7 +156,7 @@ size_t ledger_ignored(const ledger *l);
 
 /* True if this round is charged. */
 bool ledger_has(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t round);
-/* Number of charged rounds of this task. */
+/* Returns the number of charged rounds of this task. */
 uint64_t ledger_rounds(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES]);
 
 /* Computes the total spent. delta = 0: the delta of the latest task with a claim. */
@@ -172,7 +172,7 @@ void ledger_get_head(const ledger *l, ledger_head *out);
 ledger_order ledger_compare(const ledger *l, const ledger_head *peer);
 
 bool ledger_head_equal(const ledger_head *a, const ledger_head *b);
-/* The form on the wire and in a role's database: records u64, hash. */
+/* Write and read a head's form on the wire and in a role's database: records u64, hash. */
 sefl_status ledger_head_write(sefl_buf *out, const ledger_head *h) SEFL_MUST_CHECK;
 sefl_status ledger_head_read(rd *r, ledger_head *out) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* ledger_inside: shared by the ledger's files: its memory, and the budget gate. */
+/* ledger_inside: the state in memory and the budget gate, shared by the ledger's files. */
 #ifndef STORE_LEDGER_INSIDE_H
 #define STORE_LEDGER_INSIDE_H
 
@@ -12,12 +12,12 @@ typedef struct ledger_entry {
 } ledger_entry;
 
 struct ledger {
-    int fd; /* -1: read only */
+    int fd; /* -1: read-only */
     bool broken;
     char *path, *population;
     size_t size;        /* size of the verified part of the file */
     size_t last_append; /* offset of the last append */
-    size_t ignored;     /* bytes of an incomplete record after it, at open */
+    size_t ignored;     /* size of an incomplete last record when the file was opened */
     ledger_entry *tasks;
     size_t n_tasks, cap_tasks;
     uint8_t (*hashes)[LEDGER_HASH_BYTES]; /* hash after record i */
@@ -25,7 +25,7 @@ struct ledger {
 };
 
 /* SEFL_EBUDGET if one more round of task `at` (n_tasks: a new task) under these terms would exceed
- * their epsilon_max, or leave no claim. */
+ * their epsilon_max or void the claim. */
 sefl_status ledger_gate(const ledger *l, size_t at, const ledger_terms *terms,
                         uint64_t round) SEFL_MUST_CHECK;
 

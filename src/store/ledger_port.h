@@ -1,7 +1,7 @@
-/* ledger_port: a ledger as the secure sum of one task sees it.
+/* ledger_port: the part of a ledger that the secure sum of one task uses.
  *
  * The two servers compare heads in every round and charge a round before they release any part of
- * it. They need these functions for that, and not the ledger's file: account_port (sum/account.h).
+ * it. They need only these functions for that, not the ledger's file (sum/account.h: account_port).
  *
  *     ledger_port port = account_port(account);
  *     SEFL_TRY(port.charge(port.ctx, round));                  // SEFL_OK: the charge is durable
@@ -17,11 +17,11 @@ typedef struct ledger_port {
     sefl_status (*head)(void *ctx, ledger_head *out);
     /* A ledger that cannot be read agrees with no peer: LEDGER_FORKED. */
     ledger_order (*compare)(void *ctx, const ledger_head *peer);
-    /* As ledger_head_after. Refuses what charge refuses; writes nothing. */
+    /* Works as ledger_head_after does: refuses what charge refuses, and writes nothing. */
     sefl_status (*head_after)(void *ctx, uint64_t round, ledger_head *out);
-    /* As ledger_charge: SEFL_OK once the charge is durable. SEFL_EBUDGET: refused. */
+    /* Works as ledger_charge does: SEFL_OK once the charge is durable, SEFL_EBUDGET if refused. */
     sefl_status (*charge)(void *ctx, uint64_t round);
-    /* Sets *out to whether the round is charged, even where a charge would be refused. */
+    /* Sets *out to whether the round is charged, even if a new charge would be refused. */
     sefl_status (*has)(void *ctx, uint64_t round, bool *out);
 } ledger_port;
 

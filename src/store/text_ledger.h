@@ -1,7 +1,7 @@
-/* text_ledger: the ledger of an owner's text, across all populations that train on it.
+/* text_ledger: the ledger of an owner's text, for all populations that train on it.
  *
  *     SEFL_TRY(text_ledger_create("ledger", "text"));           // once, when the client enrols
- *     SEFL_TRY(text_ledger_open(&l, "ledger", "text"));         // then as any ledger (ledger.h)
+ *     SEFL_TRY(text_ledger_open(&l, "ledger", "text"));         // then use it as in ledger.h
  *
  * Two populations that train on one text both spend its privacy, so this ledger charges both, and
  * the budget gate adds them up. A file beside the text contains the ledger's random name:
@@ -9,17 +9,17 @@
  * including a new one in place of the old one.
  *
  * Not detected: a copy of the text or a link to one of its files elsewhere, a folder and a file
- * inside it used as two texts, an old copy of the ledger put back, or the file deleted by its
- * owner.
+ * inside it used as two texts, a restored old copy of the ledger, or a name file that the owner
+ * deleted.
  *
- * Threads: as ledger.h.   Secrets: none. */
+ * Threads: as in ledger.h.   Secrets: none. */
 #ifndef STORE_TEXT_LEDGER_H
 #define STORE_TEXT_LEDGER_H
 
 #include "store/ledger.h"
 
-/* Creates an empty ledger for an existing text. SEFL_EEXIST if the path exists; SEFL_ESTATE, and no
- * new ledger, if the text already has one. */
+/* Creates an empty ledger for an existing text. SEFL_EEXIST if the path exists; SEFL_ESTATE if the
+ * text already has a ledger. */
 sefl_status text_ledger_create(const char *path, const char *text) SEFL_MUST_CHECK;
 
 /* Opens the ledger for charging, as ledger_open does, and binds a text without a ledger to it.

@@ -39,9 +39,9 @@
  *     SKIP      SKIPPED                         RELEASE   RELEASED or BLOCKED
  *                                               FINISH    (nothing)
  *
- * LINK_DOWN fails the order in progress on the link; the machine repeats it after a back-off of half
- * a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three
- * blocked rounds in a row (sum/release_check.h); skipped rounds between them do not count.
+ * LINK_DOWN fails the order in progress on the link; the machine repeats it after a back-off of
+ * half a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three blocked
+ * rounds in a row (sum/release_check.h); skipped rounds between them do not count.
  *
  * BUDGET skips the round, of which nothing was revealed, and ends the task; in SIGNING it ends the
  * task at once. STOP drops a round that is still collecting, and completes a round whose set is

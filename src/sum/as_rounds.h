@@ -113,8 +113,8 @@ typedef struct as_rounds_config {
     const as_clear *clear; /* NULL: there is a CSP; else channel may be NULL */
     /* Waits until `until_ms` or an event; NULL: the driver waits and pings CSP. */
     sefl_status (*wait)(void *ctx, uint64_t until_ms);
-    /* Called before every order, with the link (NULL: there is none), so that the caller can ask CSP
-     * other questions. May be NULL. */
+    /* Called before every order, with the link (NULL: there is none), so that the caller can ask
+     * CSP other questions. May be NULL. */
     void (*between)(void *ctx, as_link *link);
     void (*changed)(void *ctx);                        /* the phase has changed; may be NULL */
     void (*report)(void *ctx, const rounds_report *r); /* a round is over; may be NULL */
@@ -146,12 +146,11 @@ sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
 /* The lock guards the machine; results of these calls are valid while the caller holds it. */
 pthread_mutex_t *as_rounds_lock(as_rounds *r);
 agg *as_rounds_agg(as_rounds *r);
-sefl_span
-as_rounds_header(const as_rounds *r); /* of the current round; empty before it is signed */
+sefl_span as_rounds_header(const as_rounds *r);   /* header of this round; empty until signed */
 release_from as_rounds_model(const as_rounds *r); /* the latest release */
 
-/* Returns the number of clients in the sum of a closed round; in sealed tasks *refused is the number
- * of clients that CSP refused. */
+/* Returns the number of clients in the sum of a closed round; in sealed tasks *refused is the
+ * number of clients that CSP refused. */
 uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused);
 /* Returns the link, or NULL if there is none. Call it on the thread of as_rounds_run. */
 as_link *as_rounds_link(as_rounds *r);

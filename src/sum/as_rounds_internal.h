@@ -40,7 +40,7 @@ struct as_rounds {
 uint64_t as_rounds_wall_ms(const as_rounds *r);
 /* Schedules the next ping one interval from now. */
 void as_rounds_linked_now(as_rounds *r);
-/* Stores the machine's memory, the round's row and the latest model in one step. With the lock. */
+/* Stores the machine's memory, the row and the latest model in one step. Call it with the lock. */
 sefl_status as_rounds_remember(as_rounds *r) SEFL_MUST_CHECK;
 /* Passes an event to the machine, then stores the machine's memory if it changed. */
 sefl_status as_rounds_tell(as_rounds *r, const agg_event *e) SEFL_MUST_CHECK;

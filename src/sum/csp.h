@@ -59,11 +59,11 @@ typedef struct csp_config {
     const sefl_progress *stop; /* called for every unit that CSP decrypts; false ends the stream */
     sefl_log *log;
     shares_pool *shares;     /* joint noise: the pool of shares that lanes fill (noise/pool.h) */
-    const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: times are not measured */
+    const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: nothing is timed */
     const sefl_clock *wall;  /* sealed tasks: expiry of round keys; NULL: keys never expire */
     /* Enrols a site whose token this operator issued: invalidates the token and records the member,
-     * durably. The machine has verified the proof. SEFL_EAUTH if it refuses, with the reason for the
-     * log. NULL: CSP enrols no sites. */
+     * durably. The machine has verified the proof. SEFL_EAUTH if it refuses, with the reason for
+     * the log. NULL: CSP enrols no sites. */
     sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
     void *enrol_ctx; /* also for members, vouch and member */
     /* Sets *most to the largest number of clients that this round can have; UINT64_MAX: unknown.
@@ -76,8 +76,8 @@ typedef struct csp_config {
     sefl_status (*vouch)(void *ctx, const voucher *v);
     /* True if this client is still approved. Called for every head in EARLY and SET. */
     bool (*member)(void *ctx, const uint8_t client[32]);
-    /* Called on the thread of csp_serve after a stream has sent HELLO; `pair` binds its lanes to it.
-     * May be NULL. */
+    /* Called on the thread of csp_serve after a stream has sent HELLO; `pair` binds its lanes to
+     * it. May be NULL. */
     void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);
     /* Returns the number of failed checks of noise shares in this task; the role that runs the
      * lanes counts them durably. From CSP_CHECKS_MAX on, CSP signs and reveals nothing. NULL: there
@@ -110,9 +110,9 @@ typedef struct csp_replies {
 
 /* Prepares for a new stream and drops all state of an attempt in progress. */
 void csp_restart(csp *c);
-/* Handles one message from AS and replaces the contents of `out`. Always send the replies; there are
- * none after a piece of a longer message. SEFL_OK: continue until csp_is_done. Otherwise end the
- * stream. */
+/* Handles one message from AS and replaces the contents of `out`. Always send the replies; there
+ * are none after a piece of a longer message. SEFL_OK: continue until csp_is_done. Otherwise end
+ * the stream. */
 sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out) SEFL_MUST_CHECK;
 /* True once CSP has answered BYE: the stream is over. */
 bool csp_is_done(const csp *c);

@@ -12,8 +12,8 @@
  * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round key from them
  * and from the root in its key file. CSP wipes them once the round is revealed or skipped, at the
  * latest in csp_disk_open, which also wipes those of other tasks: a folder serves one task at a
- * time. The kept clients of a set stay as rows, from which CSP counts each client's rounds. Vouchers
- * outlive the task.
+ * time. The kept clients of a set stay as rows, from which CSP counts each client's rounds.
+ * Vouchers outlive the task.
  *
  * CSP writes store and ledger alternately, so that csp_disk_open detects an old copy of either one.
  * A reveal has five steps, each durable before the next:

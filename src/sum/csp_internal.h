@@ -31,13 +31,13 @@ struct csp {
     csp_config c;
     envelope own; /* points into c.envelope */
     csp_phase phase;
-    uint32_t asked;     /* kind of the current message */
-    uint32_t index;     /* index of the current message */
-    csp_replies *out;   /* replies to the current message */
-    bool refused;       /* CSP answered NO */
-    bool fault;         /* CSP itself failed */
-    csp_gather *gather; /* sealed tasks: a round's heads on this stream (csp_set.h); NULL: none */
-    csp_reading *reading;     /* phase HEADS: the SET */
+    uint32_t asked;       /* kind of the current message */
+    uint32_t index;       /* index of the current message */
+    csp_replies *out;     /* replies to the current message */
+    bool refused;         /* CSP answered NO */
+    bool fault;           /* CSP itself failed */
+    csp_gather *gather;   /* sealed tasks: a round's heads on this stream (csp_set.h); NULL: none */
+    csp_reading *reading; /* phase HEADS: the SET */
     csp_revealing *revealing; /* phase SUM */
     uint64_t live;            /* sealed tasks: the signed round in progress; 0: none */
     _Atomic uint64_t live_ms; /* expiry of the live round's key, for csp_expires_ms; 0: no key */
@@ -63,8 +63,8 @@ sefl_status csp_no_ledger(csp *c, const ledger_head *theirs) SEFL_MUST_CHECK;
 /* Marks a failure as CSP's own (of its store or memory). Returns st. */
 sefl_status csp_own(csp *c, sefl_status st) SEFL_MUST_CHECK;
 
-/* Queues NO unless this round's header is signed and the round is not skipped. On success now->state
- * is CSP_SIGNED or CSP_REVEALED. */
+/* Queues NO unless this round's header is signed and the round is not skipped. On success
+ * now->state is CSP_SIGNED or CSP_REVEALED. */
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now) SEFL_MUST_CHECK;
 /* Queues NO unless this round is the next to sign. */
 sefl_status csp_in_turn(csp *c, uint64_t round) SEFL_MUST_CHECK;

@@ -63,7 +63,7 @@ typedef struct csp_highest {
 
 /* What CSP decided about a SET. Final. */
 typedef struct csp_set {
-    uint8_t digest[SHA256_BYTES]; /* of the whole SET: a repetition must match it */
+    uint8_t digest[SHA256_BYTES]; /* hash of the whole SET; a repeated SET must match */
     uint8_t root[SHA256_BYTES];   /* counted_root of the kept clients */
     uint32_t clients;             /* number in the SET: kept and refused */
     uint32_t kept_n, refused_n;
@@ -146,7 +146,7 @@ sefl_status csp_store_forget(const csp_store *s, uint64_t round) SEFL_MUST_CHECK
 sefl_status csp_store_has(const csp_store *s, csp_record what, uint64_t round,
                           bool *out) SEFL_MUST_CHECK;
 
-/* Stores or replaces the round key's bytes. SEFL_ESTATE unless the round is CSP_NEW (not signed). */
+/* Stores or replaces the round key's bytes. SEFL_ESTATE unless the round is still CSP_NEW. */
 sefl_status csp_store_key_make(const csp_store *s, uint64_t round,
                                const uint8_t bytes[CSP_KEY_BYTES]) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND if the bytes were never stored or are wiped. */

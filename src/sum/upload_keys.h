@@ -1,9 +1,9 @@
 /* upload_keys: stores each client's upload key (protocol/voucher.h) in a server's journal.
  *
  * Two kinds of lasting facts outlive a task. "voucher CLIENT" contains the latest voucher's serial
- * u64 and upload key 32, then the number of keys that the client has had, u32. "upload KEY" contains
- * the client that owns the key, permanently: no other client can take the key over. A client has at
- * most UPLOAD_KEYS_MAX keys, so that it cannot fill a server's disk.
+ * u64 and upload key 32, then the number of keys that the client has had, u32. "upload KEY"
+ * contains the client that owns the key, permanently: no other client can take the key over. A
+ * client has at most UPLOAD_KEYS_MAX keys, so that it cannot fill a server's disk.
  *
  *     SEFL_TRY(upload_key_put(j, v.client, v.serial, v.key));        // a checked voucher
  *     SEFL_TRY(upload_key_get(j, client, &serial, key));

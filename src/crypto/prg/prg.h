@@ -15,7 +15,7 @@
  * The bytes depend only on (seed, name, stream, position), not on the processor.
  *
  * Secret: seed, output.   Public: name, stream, position, lengths.   Constant time.
- * Threads: prg_read on a shared const prg is fine; prg_fill has one owner. */
+ * Threads: many may call prg_read on a shared const prg; prg_fill has one owner. */
 #ifndef CRYPTO_PRG_PRG_H
 #define CRYPTO_PRG_PRG_H
 

@@ -10,7 +10,7 @@
  *
  * A line becomes its words and `<eos>`; an empty line becomes `<eos>` alone. A word that the
  * vocabulary lacks becomes `<unk>` and counts as `unknown`; a literal <unk> in the text stays <unk>.
- * PyTorch's word-language-model example does the same: WikiText-2 gives 2,088,628 training tokens.
+ * PyTorch's word-language-model example does this too: WikiText-2 gives 2,088,628 training tokens.
  *
  * Documents: a JSONL or CSV record is a document. In text, a WikiText heading begins one: a line
  * " = Title = " with exactly one '=' at each end, and an empty line or the file's start or end on
@@ -47,7 +47,7 @@ sefl_status corpus_count(vocab *v, const corpus_file *f,
 sefl_status corpus_read(corpus *out, const vocab *v, const corpus_file *f,
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* The same from memory (tests, fuzzing); f->path is the name in messages. */
+/* corpus_read for bytes in memory (tests, fuzzing); messages show f->path. */
 sefl_status corpus_read_over(corpus *out, const vocab *v, const corpus_file *f,
                              sefl_span bytes) SEFL_MUST_CHECK;
 

@@ -8,9 +8,9 @@
  *     SEFL_TRY(synth_line(s, NULL, &text, &tokens, &gen)); // one line, with its line feed
  *     best = exp(synth_entropy(s));                      // the best perplexity that a model can have
  *
- * The source is a finite automaton: each state has a list of words with probabilities, and the state
- * and the word determine the next state. So the words so far determine the state (the source is
- * "unifilar"), and the entropy rate is the weighted mean of the states' entropies:
+ * The source is a finite automaton: each state has a list of words with probabilities, and the
+ * state and the word determine the next state. So the words so far determine the state (the source
+ * is "unifilar"), and the entropy rate is the weighted mean of the states' entropies:
  *
  *     h = sum_s v(s) H(s) / sum_s v(s)      v(s): expected visits of state s in one line
  *

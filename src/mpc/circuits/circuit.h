@@ -13,10 +13,10 @@
  * One circuit runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). In the latter,
  * XOR and NOT are free; an AND costs 32 bytes and a few AES calls, so `ands` measures the cost.
  *
- * A circuit works on slots of one wire each. Slot 0 holds the constant 1; slots 1 .. inputs hold the
- * inputs and are never written; the others are scratch, reused once their wire is dead, so that many
- * copies fit the first-level cache. NOT is XOR with slot 0. Every gate comes after the gates that it
- * reads.
+ * A circuit works on slots of one wire each. Slot 0 holds the constant 1; slots 1 .. inputs hold
+ * the inputs and are never written; the others are scratch, reused once their wire is dead, so that
+ * many copies fit the first-level cache. NOT is XOR with slot 0. Every gate comes after the gates
+ * that it reads.
  *
  * Builder calls cannot fail: after an error every wire is the constant 0, and circ_finish returns
  * the error. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant input. Gates

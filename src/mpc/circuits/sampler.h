@@ -1,4 +1,4 @@
-/* sampler: the circuit for the noise of one coordinate, a weighted sum of fair bits and a rare kick.
+/* sampler: the noise of one coordinate as a circuit that adds weighted fair bits and a rare kick.
  *
  *     SEFL_TRY(sampler_offline(&off, &sampler_g44));            // X in 7 bits: 29 ANDs
  *

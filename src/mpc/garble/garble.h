@@ -36,10 +36,10 @@
  * THE BOUND. Let E be an ideal cipher and delta uniform with colour 1 (127 bits). To an adversary
  * with p cipher calls, the q answers H(w ^ delta, T, l) ^ b delta differ from random by at most
  *     2 u p / 2^127 + (u - 1) q / 2^129,    u = 16 answers under one key
- * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape). 2^80 calls gain at most 2^-42,
- * whatever the number of gates. The bound of a fixed-key hash such as TMMO contains p q; with the
- * 2^30 half-gates of a large round it is void from 2^97 calls on. Requirements: delta and S are
- * fresh per attempt; each T is used once under one delta (give each circuit its own range:
+ * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape). 2^80 calls gain at most
+ * 2^-42, whatever the number of gates. The bound of a fixed-key hash such as TMMO contains p q;
+ * with the 2^30 half-gates of a large round it is void from 2^97 calls on. Requirements: delta and
+ * S are fresh per attempt; each T is used once under one delta (give each circuit its own range:
  * gc_tweaks); the input labels of two copies are independent or equal.
  *
  * LANE KEYS. Instead of its number a lane may mix in its own key: y = s(x) ^ kappa_l. The garbler

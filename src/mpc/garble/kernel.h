@@ -8,10 +8,9 @@
 typedef struct gc_job {
     const circuit *c;
     const gc_program *program; /* made from c; the plain kernel reads c itself */
-    const uint8_t *
-        *slot;           /* (slots): address of each wire's 16 labels; the caller owns the inputs */
-    uint8_t *scratch;    /* slot i > inputs starts at byte 256 * (i - inputs - 1) */
-    const gc_label *key; /* S */
+    const uint8_t **slot;  /* (slots): address of each wire's 16 labels; the caller owns inputs */
+    uint8_t *scratch;      /* slot i > inputs starts at byte 256 * (i - inputs - 1) */
+    const gc_label *key;   /* S */
     const gc_label *lane;  /* (16): the lane keys */
     const gc_label *delta; /* garbler only */
 } gc_job;

@@ -1,5 +1,5 @@
-/* noise/online: the online part of a round's noise. It is one message from CSP, which AS may request
- * more than once.
+/* noise/online: the online part of a round's noise. It is one message from CSP, which AS may
+ * request more than once.
  *
  * AS holds digits of its mask v, CSP digits of n = aggregate + v (docs/PROTOCOL.md), k + t + g bits
  * each. In mode `joint` CSP has shares x^C and AS has shares x^A of noise X that neither knows
@@ -86,12 +86,12 @@ noise_source noise_taken_of(noise_taken *t);
  * k + t bits (own). */
 unsigned noise_value_bytes(const noise_params *p);
 
-/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below first check
- * the params too; if they fail later, they zero reply or w. */
+/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below first
+ * check the params too; if they fail later, they zero reply or w. */
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
 
-/* CSP: makes the reply, once per round, after the last byte of the masked sum has arrived. Draws the
- * reply's coins and the dither. */
+/* CSP: makes the reply, once per round, after the last byte of the masked sum has arrived. Draws
+ * the reply's coins and the dither. */
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
                              const noise_source *add, const sefl_rng *rng) SEFL_MUST_CHECK;
 

@@ -13,7 +13,7 @@
  * empties it, and a restored backup cannot use a share twice.
  *
  * Values are stored encrypted (prg), 4 or 5 bytes each. Each session has its own key in locked
- * memory (crypto/secmem), wiped with the session, so swapped pages contain only ciphertext.
+ * memory (crypto/secmem), wiped when the session is erased, so swap contains only ciphertext.
  *
  * Threads: any; calls lock internally.   Secret: values. Public: ids, counts, and slices. */
 #ifndef MPC_NOISE_POOL_H

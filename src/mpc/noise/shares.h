@@ -21,9 +21,9 @@
  * check is SEFL_ECRYPTO; the caller counts these, and the third ends the task. CSP must follow the
  * protocol: it could garble a circuit without noise. docs/PROTOCOL.md has the bound.
  *
- * Audit (noise/audit.h). AS audits one session in p.audit, chosen at random after CSP has signed the
- * whole session, and so catches a CSP that omits noise with that probability per session. The caller
- * at AS handles the outcome:
+ * Audit (noise/audit.h). AS audits one session in p.audit, chosen at random after CSP has signed
+ * the whole session, and so catches a CSP that omits noise with that probability per session. The
+ * caller at AS handles the outcome:
  *     SHARES_KEPT         x may be used
  *     SHARES_AUDITED      CSP was honest; x is all zero on both sides; save r.record, start again
  *     SHARES_UNANSWERED   failure: CSP did not reveal its seed. Count it durably; the second ends

@@ -13,12 +13,12 @@
  * Against a quantum computer. The receiver's choice stays hidden from any sender, because (r[0],
  * r[1]) is uniform for either choice. The sender's second key does not stay hidden: a receiver that
  * computes discrete logarithms learns both. In noise/shares the receiver is CSP and its choices are
- * Delta, so this never helps AS. A CSP that keeps its messages could one day compute AS's coins, and
- * with them the noise of old rounds. An OT from ML-KEM [MR19] would prevent that, for 0.6 MB and an
- * estimated 30 ms per session. It is not implemented, because it needs internals of ML-KEM (uniform
- * elements of R_q^k from a hash, sums of public keys, keys from a given seed) that FIPS 203 does not
- * specify and no test vectors cover. It would guard only against CSP, whose honesty the claim needs
- * anyway (an outsider must break TLS first). A hybrid would feed both keys into KDF.
+ * Delta, so this never helps AS. A CSP that keeps its messages could one day compute AS's coins,
+ * and with them the noise of old rounds. An OT from ML-KEM [MR19] would prevent that, for 0.6 MB
+ * and an estimated 30 ms per session. It is not implemented, because it needs internals of ML-KEM
+ * (uniform elements of R_q^k from a hash, sums of public keys, keys from a given seed) that FIPS
+ * 203 does not specify and no test vectors cover. It would guard only against CSP, whose honesty
+ * the claim needs anyway (an outsider must break TLS first). A hybrid would feed KDF both keys.
  *
  * Messages (frames of base/channel.h):
  *     receiver -> sender   kind OT_MSG_BASE_R, n x (r[0] 32 bytes, r[1] 32 bytes)

@@ -1,4 +1,4 @@
-/* ot/trees: all-but-one OT with GGM trees: the peer learns every leaf of a tree except a secret one.
+/* ot/trees: all-but-one OT with GGM trees. The peer learns every leaf of a tree except one.
  *
  * The holder has trees of depth k, 2^k leaves each; the peer has a secret leaf number delta per
  * tree and learns all leaves but that one. There are 128/k trees, so k * 128/k = 128 base OTs
@@ -12,8 +12,8 @@
  * A holder that sends inconsistent sums could learn bits of delta from whether the peer continues.
  * So for each tree it sends T, the XOR of all tags, and the SHA-256 of all tags in order. The peer
  * fills in the missing tag from T and compares the hash: SEFL_ECRYPTO unless all trees match (Roy
- * 2022, section 6). What remains is one guess per tree, right with probability 2^-k each; in tree 0,
- * where bit 0 of Delta is 1 and public, 2^-(k-1).
+ * 2022, section 6). What remains is one guess per tree, right with probability 2^-k each; in tree
+ * 0, where bit 0 of Delta is 1 and public, 2^-(k-1).
  *
  * Message, holder -> peer, kind OT_MSG_TREES:
  *     128 x (left sum 16, right sum 16), base OT number = tree*k + (k - level)
@@ -43,8 +43,8 @@ sefl_status ot_trees_send(channel *ch, uint8_t (*leaf)[OT_KEY], unsigned k,
 sefl_status ot_first_tree(uint8_t (*leaf)[OT_KEY], unsigned k, const uint8_t session[OT_SESSION],
                           const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Runs the peer's side: leaf[tree << k | z], z = y xor the tree's delta; leaf z = 0 is all zero. Bit
- * tree*k + j of delta (bit 0 of byte 0 first) is bit j of the tree's leaf number. */
+/* Runs the peer's side: leaf[tree << k | z], z = y xor the tree's delta; leaf z = 0 is all zero.
+ * Bit tree*k + j of delta (bit 0 of byte 0 first) is bit j of the tree's leaf number. */
 sefl_status ot_trees_receive(channel *ch, uint8_t (*leaf)[OT_KEY], const uint8_t delta[OT_BITS / 8],
                              unsigned k, const uint8_t session[OT_SESSION],
                              const sefl_rng *rng) SEFL_MUST_CHECK;

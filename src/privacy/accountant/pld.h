@@ -1,8 +1,8 @@
 /* pld: the numerical accountant: computes a lower and an upper bound on epsilon by convolving
  * privacy-loss distributions with the fast Fourier transform.
  *
- * The privacy loss of an outcome x, drawn from P, is log(P(x)/Q(x)). Losses add up over releases, so
- * the loss distribution of T releases is a T-fold convolution, and
+ * The privacy loss of an outcome x, drawn from P, is log(P(x)/Q(x)). Losses add up over releases,
+ * so the loss distribution of T releases is a T-fold convolution, and
  *
  *     delta(eps) = E (1 - e^{eps - loss})_+ .
  *
@@ -50,8 +50,8 @@ typedef struct pld_interval {
     double lower, upper;
 } pld_interval;
 
-/* n <= 64. SEFL_EINVAL, with the value, if a value is out of range; SEFL_ERANGE if no grid that fits
- * in memory is fine enough, or if round-off would exceed 1 % of delta. */
+/* n <= 64. SEFL_EINVAL, with the value, if a value is out of range; SEFL_ERANGE if no grid that
+ * fits in memory is fine enough, or if round-off would exceed 1 % of delta. */
 sefl_status pld_epsilon(pld_interval *eps, const pld_step *steps, size_t n,
                         double delta) SEFL_MUST_CHECK;
 

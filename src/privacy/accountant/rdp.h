@@ -41,8 +41,8 @@ double rdp_sampled(double a, double z, double q);
  *     E (1-q+qL)^a = sum_k C(n,k) (1-q)^(n-k) q^k E L^k (1-q+qL)^f,
  *     E L^k (1-q+qL)^f <= M_k^(1-f) ((1-q) M_k + q M_{k+1})^f     (Jensen under L^k-weighting)
  *                      <= (1-q)^f M_k + q^f M_{k+f}               (f <= 1: subadditive)
- * and both right-hand sides increase with every M. At whole orders the bound is the exact formula of
- * the sampled Gaussian; between them it is slightly larger. */
+ * and both right-hand sides increase with every M. At whole orders the bound is the exact formula
+ * of the sampled Gaussian; between them it is slightly larger. */
 double rdp_sampled_bound(double a, double z, double q);
 
 /* The two methods of rdp_sampled, for tests: the sum for whole a >= 2, the integral for a > 1. */

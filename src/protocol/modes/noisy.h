@@ -1,7 +1,7 @@
-/* noisy: shared by the modes with noise: quantising on the task's grid, and the two halves of
- * mpc/noise/online.h over the units of an encrypted sum.
+/* noisy: functions that the modes with noise share. They quantise on the task's grid and apply the
+ * two halves of mpc/noise/online.h to the units of an encrypted sum.
  *
- * A mode defines what a server adds (noise_source) and calls these. Internal to protocol/modes. */
+ * A mode defines what a server adds (noise_source) and calls them. Internal to protocol/modes. */
 #ifndef PROTOCOL_MODES_NOISY_H
 #define PROTOCOL_MODES_NOISY_H
 

@@ -1,4 +1,4 @@
-/* db: SQLite with WAL, synchronous=FULL, foreign keys, one writer and a versioned schema.
+/* db: opens SQLite with WAL, synchronous=FULL, foreign keys, one writer and a versioned schema.
  *
  *     SEFL_TRY(db_open(&db, path, "aggregator", steps, nsteps));     // creates or migrates
  *     SEFL_TRY(db_begin(db));
@@ -51,8 +51,8 @@ sefl_status db_begin(db *d) SEFL_MUST_CHECK;
 sefl_status db_commit(db *d) SEFL_MUST_CHECK;
 void db_rollback(db *d); /* does nothing outside a transaction */
 
-/* Runs one statement and calls fn (may be NULL) for each result row, which db_col_* read; a failing
- * fn ends the call. args end with DB_END: use the macros. SEFL_EEXIST: a UNIQUE constraint
+/* Runs one statement and calls fn (may be NULL) for each result row, which db_col_* read. A failing
+ * fn ends the call. args end with DB_END; the macros add it. SEFL_EEXIST if a UNIQUE constraint
  * fails. */
 typedef struct db_row db_row;
 typedef sefl_status db_row_fn(void *ctx, const db_row *row);

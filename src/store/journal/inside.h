@@ -1,7 +1,7 @@
 /* inside: shared by the journal's files: journal.c (the database) and files.c (everything else).
  *
- * Two locks, taken in this order: `rows` (recursive: a transaction holds it), then `files`. No code
- * in files.c takes `rows`, so writing a large secret does not delay the receipt of an upload. */
+ * The two locks are taken in this order: `rows` (recursive: a transaction holds it), then `files`.
+ * No code in files.c takes `rows`, so writing a large secret does not delay a receipt. */
 #ifndef STORE_JOURNAL_INSIDE_H
 #define STORE_JOURNAL_INSIDE_H
 
@@ -14,14 +14,14 @@ struct journal {
     db *d;
     char *folder;
     int lock;         /* descriptor of folder/lock */
-    uint8_t task[32]; /* constant once the journal is open, like number */
-    uint64_t number;  /* number of the task: T */
+    uint8_t task[32]; /* constant while the journal is open, like `number` */
+    uint64_t number;  /* T, the number of the task */
     bool in_transaction;
     bool has_rows, has_files; /* which locks are initialised */
     pthread_mutex_t rows, files;
 };
 
-/* Refuses folders of tasks above `tasks`, completes wipes, deletes unfinished files. */
+/* Refuses folders of tasks above `tasks`, completes wipes and deletes unfinished files. */
 sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
 
 #endif

@@ -11,12 +11,12 @@
  *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // creates the folder, mode 0700
  *     SEFL_TRY(journal_round_put(j, &r));                         // durable on return
  *     SEFL_TRY(journal_secret_put(j, round, "mask", bytes, &rng)); // durable too
- *     SEFL_TRY(journal_round_wipe(j, round));                     // overwrites the key, deletes
+ *     SEFL_TRY(journal_round_wipe(j, round));                     // destroys the round's files
  *
  * One process writes (flock); a second one gets an error with the first one's process id. Round
  * numbers, 0 to 2^63 - 1, belong to the task given at open. Each task has its own rounds; to read
  * older ones, open the journal with their task. A folder with rounds that its database does not
- * know is SEFL_ESTATE: somebody deleted the database or put an older copy back. A failing disk
+ * know is SEFL_ESTATE: somebody deleted the database or restored an older copy. A failing disk
  * (full, read-only) is SEFL_EIO with the system's reason and changes nothing, with one exception:
  * after a failed *sync* of the database, the complete change may be present after the next start.
  * Overwriting a key on flash memory or a copy-on-write file system may leave a copy:
@@ -44,52 +44,52 @@ const char *journal_folder(const journal *j);
 
 typedef struct journal_round {
     uint64_t round;
-    unsigned state; /* a number of the role, stable: AS agg_phase, CSP csp_round_state, ... */
+    unsigned state; /* the role's own stable number: agg_phase at AS, csp_round_state at CSP */
     uint64_t attempt;
     uint64_t opened_ms, deadline_ms, closed_ms; /* wall clock; 0: not yet */
     uint32_t clients, extensions;
     bool skipped;
-    bool charged; /* skipped after its charge: its updates count (journal_client_rounds) */
+    bool charged; /* skipped after its charge, so its updates count (journal_client_rounds) */
     bool has_set, has_model;
     uint8_t set[SHA256_BYTES];   /* hash of the frozen set */
     uint8_t model[SHA256_BYTES]; /* hash of the model that the round began with */
 } journal_round;
 
-/* Inserts or replaces. */
+/* Inserts or replaces a row. */
 sefl_status journal_round_put(journal *j, const journal_round *r) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND if there is none. */
 sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out) SEFL_MUST_CHECK;
-/* The highest round; SEFL_ENOTFOUND if there is none. */
+/* Loads the highest round; SEFL_ENOTFOUND if there is none. */
 sefl_status journal_round_last(journal *j, journal_round *out) SEFL_MUST_CHECK;
-/* The highest round in this state; 0 if there is none. */
+/* Sets *out to the highest round in this state, or to 0 if there is none. */
 sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out) SEFL_MUST_CHECK;
 
 /* ---- facts: named bytes per round (0: of the whole task), at most 8 MiB ---------------------- */
 
-/* Inserts or replaces. */
+/* Inserts or replaces a fact. */
 sefl_status journal_fact_put(journal *j, uint64_t round, const char *name,
                              sefl_span value) SEFL_MUST_CHECK;
-/* Appends to out (NULL: only looks for it); SEFL_ENOTFOUND. */
+/* Appends the fact to out (NULL: only looks for it); SEFL_ENOTFOUND if there is none. */
 sefl_status journal_fact_get(journal *j, uint64_t round, const char *name,
                              sefl_buf *out) SEFL_MUST_CHECK;
-/* Reads a fact of exactly n bytes: SEFL_EPROTO for another length. */
+/* Reads a fact of exactly n bytes; SEFL_EPROTO if it has another length. */
 sefl_status journal_fact_fixed(journal *j, uint64_t round, const char *name, void *out,
                                size_t n) SEFL_MUST_CHECK;
 sefl_status journal_fact_has(journal *j, uint64_t round, const char *name,
                              bool *out) SEFL_MUST_CHECK;
 
-/* The same for facts of the folder, independent of the task (a ledger's head). */
+/* Write and read facts of the whole folder, independent of the task (such as a ledger's head). */
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value) SEFL_MUST_CHECK;
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
 
-/* Several puts (rounds, facts, updates) that take effect together or not at all:
+/* Make several puts (rounds, facts, updates) take effect together or not at all:
  *
  *     SEFL_TRY(journal_begin(j));               // other threads wait until commit or rollback
  *     SEFL_TRY(journal_round_put(j, &r));
  *     SEFL_TRY(journal_commit(j));
  * done:
  *     if (st != SEFL_OK)
- *         journal_rollback(j);                  // nothing to do after a failed begin or commit
+ *         journal_rollback(j);                  // does nothing after a failed begin or commit
  *
  * Files are not part of a transaction: put them first. Transactions do not nest: SEFL_ESTATE. */
 sefl_status journal_begin(journal *j) SEFL_MUST_CHECK;
@@ -98,11 +98,11 @@ void journal_rollback(journal *j);
 
 /* ---- large things of a round ----------------------------------------------------------------- */
 
-/* Writes the file completely and durably, or changes nothing; replaces a file of this name. */
+/* Writes or replaces the file completely and durably, or changes nothing. */
 sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
                                const sefl_rng *rng) SEFL_MUST_CHECK;
-/* Appends to out. SEFL_ENOTFOUND; SEFL_ECRYPTO if the file was changed, truncated or moved, or its
- * key is gone. */
+/* Appends the secret to out. SEFL_ENOTFOUND if there is none; SEFL_ECRYPTO if the file was changed,
+ * truncated or moved, or its key is gone. */
 sefl_status journal_secret_get(journal *j, uint64_t round, const char *name,
                                sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
@@ -111,18 +111,18 @@ sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
  * folder. out->p is a C string (out->n does not count the terminator). */
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
                          const char *name) SEFL_MUST_CHECK;
-/* Overwrites and syncs the round file key, then deletes the round's folder. May be repeated; the
- * next journal_open completes a wipe that a crash interrupted. Rows and facts stay. */
+/* Overwrites and syncs the round file key, then deletes the round's folder. May be called again;
+ * the next journal_open completes a wipe that a crash interrupted. Rows and facts stay. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 
 /* ---- CSP: the bytes of a round key ----------------------------------------------------------- */
 
 enum { JOURNAL_KEM = 32 };
 
-/* Durable; wipes earlier bytes first. SEFL_EINVAL for zeros, which mark a wiped key. */
+/* Stores the bytes durably, wiping earlier ones. SEFL_EINVAL for zeros, which mark a wiped key. */
 sefl_status journal_kem_put(journal *j, uint64_t round,
                             const uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
-/* SEFL_ENOTFOUND: never stored, or wiped. */
+/* SEFL_ENOTFOUND if the bytes were never stored or are wiped. */
 sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
 /* Overwrites the bytes with zeros, syncs and deletes them; does nothing if there are none. A crash
  * in between leaves zeros, which count as wiped. */
@@ -144,7 +144,7 @@ typedef struct journal_update {
 /* The body must be durable before the call. SEFL_EEXIST if this client has an update in this
  * round. */
 sefl_status journal_update_put(journal *j, const journal_update *u) SEFL_MUST_CHECK;
-/* SEFL_ENOTFOUND. */
+/* SEFL_ENOTFOUND if there is none. */
 sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
                                journal_update *out) SEFL_MUST_CHECK;
 typedef sefl_status journal_update_fn(void *ctx, const journal_update *u);
@@ -152,7 +152,7 @@ typedef sefl_status journal_update_fn(void *ctx, const journal_update *u);
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
                             void *ctx) SEFL_MUST_CHECK;
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
-/* Counts the rounds of this task that have an update of this client, except rounds skipped before
+/* Counts the rounds of this task that have an update from this client, except rounds skipped before
  * their charge. */
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
                                   uint64_t *out) SEFL_MUST_CHECK;

@@ -1,7 +1,7 @@
 /* roundkey: the round file key, and files encrypted under it. Internal to the journal.
  *
- * The key is in FOLDER/key, mode 0600, created with the first secret of the round. An encrypted
- * file:
+ * The key is in FOLDER/key, mode 0600, created with the first secret of the round. The format of an
+ * encrypted file is:
  *
  *     bytes
  *     8     "SEFLRND1"
@@ -31,20 +31,20 @@ typedef struct roundkey_place {
     const char *name;
 } roundkey_place;
 
-/* Reads a key file; SEFL_ENOTFOUND; SEFL_ECRYPTO if it is all zeros or has another length. */
+/* Reads a key file. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if it is zeroed or misshapen. */
 sefl_status roundkey_read(uint8_t key[ROUNDKEY_BYTES], const char *path) SEFL_MUST_CHECK;
-/* Reads the key of a round's folder; SEFL_ENOTFOUND; SEFL_ECRYPTO if it was overwritten. */
+/* Reads the key in a round's folder. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if wiped. */
 sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder) SEFL_MUST_CHECK;
-/* The same; creates the key durably if there is none. */
+/* Reads the key in a round's folder, or creates it durably if there is none. */
 sefl_status roundkey_make(uint8_t key[ROUNDKEY_BYTES], const char *folder,
                           const sefl_rng *rng) SEFL_MUST_CHECK;
-/* Overwrites the key (and an unfinished one) with zeros, durably; does nothing without a key. */
+/* Overwrites the key (and an unfinished one) with zeros, durably; does nothing if there is none. */
 sefl_status roundkey_wipe(const char *folder) SEFL_MUST_CHECK;
 /* Overwrites one key file with zeros, durably. dir: a folder's descriptor, or AT_FDCWD. */
 sefl_status roundkey_overwrite(int dir, const char *name) SEFL_MUST_CHECK;
-/* True if the key is all zeros: wiped. */
+/* True if the key is all zero, which means that it was wiped. */
 bool roundkey_is_zero(const uint8_t key[ROUNDKEY_BYTES]);
-/* Sets *out if a wipe has begun: the key file exists and is all zeros. */
+/* Sets *out to whether a wipe has begun: the key file exists and is all zero. */
 sefl_status roundkey_is_wiped(bool *out, const char *folder) SEFL_MUST_CHECK;
 
 /* Encrypts bytes and appends the file's contents to out; on failure out is unchanged. */

@@ -1,21 +1,21 @@
-/* spool: an upload that arrives in pieces, is hashed while it is written, and can be resumed.
+/* spool: writes an upload that arrives in pieces, hashes it meanwhile, and can resume it.
  *
- *     SEFL_TRY(spool_open(&s, folder, hash, 0, total, NULL)); // resumes a broken upload
+ *     SEFL_TRY(spool_open(&s, folder, hash, 0, total, NULL)); // resumes an interrupted upload
  *     spool_offset(s)                                       // the next byte
  *     SEFL_TRY(spool_write(s, bytes));
- *     SEFL_TRY(spool_finish(s));      // all there, hash right, fsynced, in place: folder/HASH
+ *     SEFL_TRY(spool_finish(s));      // checks length and hash, syncs, renames to folder/HASH
  *     spool_close(s);                 // before finish: the part stays, for resuming
  *
  * A part is folder/HASH.part. Reopening a part, or a complete body, reads it once to compute the
- * hash. SEFL_EAUTH when the bytes do not have the announced hash (BLAKE3): they are deleted.
- * spool_sweep deletes parts that were not written to for a long time; the caller limits their
- * number and total size.
+ * hash. If the bytes do not have the announced hash (BLAKE3), they are deleted (SEFL_EAUTH).
+ * spool_sweep deletes parts that have not changed for a long time; the caller limits their number
+ * and total size.
  *
  * A caller may provide room for the whole body; the spool then also copies the body there. It
  * writes the file one mebibyte at a time, bypassing the system's cache if the file system supports
- * that (O_DIRECT), since readers use the room. If the process dies, the client sends unwritten
- * bytes again.
- * Threads: one owner per spool; one spool per hash (SEFL_ESTATE while another has it, flock).
+ * that (O_DIRECT), because readers use the room. If the process dies, the client sends the
+ * unwritten bytes again.
+ * Threads: one owner per spool; one spool per hash (flock; SEFL_ESTATE while another is open).
  * Secrets: none (ciphertexts).   Memory: constant. */
 #ifndef STORE_JOURNAL_SPOOL_H
 #define STORE_JOURNAL_SPOOL_H
@@ -43,9 +43,9 @@ sefl_status spool_finish(spool *s) SEFL_MUST_CHECK;
  * for a resumed upload. */
 bool spool_in_room(const spool *s);
 void spool_close(spool *s);
-/* Returns the size of an existing part, 0 without one; `total` if the body is complete. */
+/* Returns the size of the part, 0 if there is none, or `total` if the body is complete. */
 uint64_t spool_have(const char *folder, const uint8_t hash[BLAKE3_BYTES], uint64_t total);
-/* Deletes parts older than age_s; counts the remaining parts and their bytes. */
+/* Deletes parts older than age_s seconds, and counts the remaining parts and their bytes. */
 sefl_status spool_sweep(const char *folder, uint64_t age_s, size_t *parts,
                         uint64_t *bytes) SEFL_MUST_CHECK;
 
