@@ -23,6 +23,8 @@ if(NOT SEFL_CORE_ONLY)
     endforeach()
     install(DIRECTORY ${CMAKE_BINARY_DIR}/systemd/ DESTINATION lib/systemd/system
         FILES_MATCHING PATTERN "*.service")
+    install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/sefl-client-gpu.conf
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/sefl)
     foreach(kind sysusers tmpfiles)
         install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/sefl.${kind} DESTINATION lib/${kind}.d RENAME sefl.conf)
     endforeach()

@@ -1,10 +1,14 @@
 /* Training speed: words per second for gradient and update, beside the time that SGEMM alone would
  * need for the same shapes on as many threads (OpenBLAS's own threading, measured in the same run).
- * With blocks larger than 1 the floor is still the dense one: a ratio below 1 beats it. */
+ * With blocks larger than 1 the floor is still the dense one: a ratio below 1 beats it.
+ *
+ * On a GPU: words per second of all clients, and for each kernel its share of the time and its rates,
+ * compared with those of a large product and a long copy. scripts/bench-pytorch.py measures PyTorch. */
 #include "bench/bench.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "model/engine/engine.h"
 #include "model/train.h"
 #include "seeded/seeded.h"
 
@@ -29,6 +33,8 @@ typedef struct options {
     const char *model;
     uint32_t block, vocab, batch, steps; /* block 0: 1 and 32 */
     bool adam;
+    const char *device, *precision; /* NULL: the CPU */
+    uint32_t clients;
 } options;
 
 static double now(void)
@@ -141,6 +147,19 @@ done:
     return st;
 }
 
+/* Draws many small numbers and few large ones, as in text. */
+static sefl_status make_words(uint32_t **out, uint32_t vocab, uint64_t seed)
+{
+    seeded g;
+    SEFL_PASS(sefl_new(out, WORDS, sizeof **out));
+    seeded_init(&g, seed, "bench train");
+    for (size_t i = 0; i < WORDS; i++) {
+        double u = seeded_unit(&g);
+        (*out)[i] = (uint32_t)(u * u * u * vocab);
+    }
+    return SEFL_OK;
+}
+
 static sefl_status measure(bench *b, const options *o, const char *model, uint32_t block)
 {
     sefl_status st = SEFL_OK;
@@ -153,23 +172,16 @@ static sefl_status measure(bench *b, const options *o, const char *model, uint32
     bench_timing time;
     double floor_s, flop;
     char name[96];
-    seeded g;
     SEFL_TRY(lm_config_check(&cfg));
     SEFL_TRY(gemm_floor(&cfg, b->threads, &floor_s, &flop));
     SEFL_TRY(pool_new(&p, b->threads));
     SEFL_TRY(lm_new(&j.m, &cfg, p));
     lm_init(j.m, 1);
-    SEFL_TRY(sefl_new(&words, WORDS, sizeof *words));
-    seeded_init(&g, 1, "bench train");
-    for (size_t i = 0; i < WORDS; i++) { /* many small numbers, few large ones, as in text */
-        double u = seeded_unit(&g);
-        words[i] = (uint32_t)(u * u * u * cfg.vocab);
-    }
+    SEFL_TRY(make_words(&words, cfg.vocab, 1));
     SEFL_TRY(trainer_new(&j.t, j.m, p,
                          &(train_config){ .lr = o->adam ? 0.001 : 1,
                                           .clip = 0.25,
                                           .dropout = 0.2,
-                                          .seed = 1,
                                           .optim.kind = o->adam ? OPTIM_ADAM : OPTIM_SGD },
                          words, WORDS));
     SEFL_TRY(bench_time(b, &time, one_step, &j));
@@ -226,6 +238,152 @@ done:
     return st;
 }
 
+/* ---- on a GPU -------------------------------------------------------------------------------- */
+
+enum { RUN_STEPS = 16, KERNELS_MAX = 64 };
+
+typedef struct gpu_job {
+    engine *e;
+    uint32_t clients;
+    engine_progress *out;
+    uint64_t words;
+} gpu_job;
+
+static sefl_status some_steps(void *ctx)
+{
+    gpu_job *j = ctx;
+    SEFL_PASS(engine_run(j->e, j->clients, RUN_STEPS, j->out));
+    for (uint32_t i = 0; i < j->clients; i++)
+        j->words += j->out[i].words;
+    return SEFL_OK;
+}
+
+static double rate_of(const engine_time *t, double amount)
+{
+    return t->seconds > 0 ? amount / t->seconds : 0;
+}
+
+/* Prints for each kernel its share of the time, its FLOP rate and its byte rate with their ceilings. */
+static sefl_status kernel_rows(bench *b, gpu_job *j, const char *what)
+{
+    engine_time t[KERNELS_MAX];
+    uint32_t n = KERNELS_MAX;
+    double all = 0, flop = 0, bytes = 0;
+    char name[128];
+    SEFL_PASS(engine_times(j->e, true, t, &n));
+    SEFL_PASS(some_steps(j));
+    n = KERNELS_MAX;
+    SEFL_PASS(engine_times(j->e, false, t, &n));
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(t[i].name, "ceiling: products") == 0)
+            flop = rate_of(&t[i], t[i].flop);
+        else if (strcmp(t[i].name, "ceiling: memory") == 0)
+            bytes = rate_of(&t[i], t[i].bytes);
+        else
+            all += t[i].seconds;
+    for (uint32_t i = 0; i < n; i++) {
+        if (strncmp(t[i].name, "ceiling: ", 9) == 0)
+            continue;
+        snprintf(name, sizeof name, "%s: %s", what, t[i].name);
+        bench_row(b, &(bench_result){
+                         .name = name, .value = 100 * t[i].seconds / all, .unit = "% of it" });
+        if (t[i].flop > 0)
+            bench_row(b, &(bench_result){ .name = name,
+                                          .value = 1e-12 * rate_of(&t[i], t[i].flop),
+                                          .unit = "TFLOP/s",
+                                          .floor = 1e-12 * flop,
+                                          .rate = true });
+        if (t[i].bytes > 0)
+            bench_row(b, &(bench_result){ .name = name,
+                                          .value = 1e-9 * rate_of(&t[i], t[i].bytes),
+                                          .unit = "GB/s",
+                                          .floor = 1e-9 * bytes,
+                                          .rate = true });
+    }
+    return SEFL_OK;
+}
+
+static sefl_status start_clients(gpu_job *j, const options *o, const lm_config *cfg)
+{
+    sefl_status st = SEFL_OK;
+    uint32_t *words = NULL;
+    for (uint32_t i = 0; i < j->clients; i++) {
+        engine_job client = { .n = WORDS,
+                              .text = 1 + i,
+                              .columns = cfg->batch,
+                              .steps = cfg->steps,
+                              .lr = o->adam ? 0.001 : 1,
+                              .clip = 0.25,
+                              .dropout = 0.2 };
+        SEFL_TRY(make_words(&words, cfg->vocab, i));
+        client.words = words;
+        lm_dropout_key(client.dropout_key, i);
+        SEFL_TRY(engine_start(j->e, i, &client));
+        sefl_free(words);
+        words = NULL;
+    }
+done:
+    sefl_free(words);
+    return st;
+}
+
+static sefl_status measure_gpu(bench *b, const options *o, const char *model, uint32_t block)
+{
+    sefl_status st = SEFL_OK;
+    lm_config cfg = {
+        .body = model, .vocab = o->vocab, .block = block, .batch = o->batch, .steps = o->steps
+    };
+    gpu_job j = { 0 };
+    lm *m = NULL;
+    bench_timing time;
+    char name[96], what[64];
+    SEFL_TRY(lm_config_check(&cfg));
+    SEFL_TRY(engine_new(&j.e, &(engine_config){ .device = o->device,
+                                                .precision = o->precision,
+                                                .model = &cfg,
+                                                .optim.kind = o->adam ? OPTIM_ADAM : OPTIM_SGD,
+                                                .slots = o->clients }));
+    const engine_facts *facts = engine_get_facts(j.e);
+    if (engine_fallback(j.e))
+        bench_note(b, "running on the CPU: %s", engine_fallback(j.e));
+    j.clients = o->clients < facts->slots ? o->clients : facts->slots;
+    SEFL_TRY(sefl_new(&j.out, j.clients, sizeof *j.out));
+    lm_config small = cfg;
+    small.batch = small.steps = 1;
+    SEFL_TRY(lm_new(&m, &small, NULL));
+    lm_init(m, 1);
+    SEFL_TRY(engine_theta(j.e, lm_theta(m)));
+    SEFL_TRY(start_clients(&j, o, &cfg));
+    snprintf(what, sizeof what, "%s l=%u", model, block);
+    bench_note(b, "%s: %s, %u clients at once", what, engine_name(j.e), j.clients);
+    SEFL_TRY(some_steps(&j));
+    SEFL_TRY(bench_time(b, &time, some_steps, &j));
+    shape s[40];
+    double flop = 0, tokens = (double)RUN_STEPS * cfg.batch * cfg.steps * j.clients;
+    for (size_t i = 0, n = shapes_of(&cfg, s); i < n; i++)
+        flop += 2.0 * s[i].m * s[i].n * s[i].k * s[i].times;
+    snprintf(name, sizeof name, "%s: training, %u clients", what, j.clients);
+    bench_row(b, &(bench_result){ .name = name,
+                                  .value = tokens / time.median_s,
+                                  .unit = "words/s",
+                                  .per_value = time.median_s / tokens,
+                                  .rate = true });
+    snprintf(name, sizeof name, "%s: dense-equivalent products", what);
+    bench_row(b, &(bench_result){ .name = name,
+                                  .value = 1e-12 * flop * RUN_STEPS * j.clients / time.median_s,
+                                  .unit = "TFLOP/s",
+                                  .rate = true });
+    SEFL_TRY(kernel_rows(b, &j, what));
+    snprintf(name, sizeof name, "%s: memory on the device", what);
+    bench_row(b,
+              &(bench_result){ .name = name, .value = (double)facts->memory / 1e6, .unit = "MB" });
+done:
+    lm_free(m);
+    engine_free(j.e);
+    sefl_free(j.out);
+    return st;
+}
+
 static sefl_status number(const char *option, const char *text, uint32_t max, uint32_t *out)
 {
     char *end;
@@ -238,17 +396,17 @@ static sefl_status number(const char *option, const char *text, uint32_t max, ui
 
 static sefl_status run(bench *b, int argc, char **argv)
 {
-    static const struct option longopts[] = { { "model", required_argument, NULL, 'm' },
-                                              { "block", required_argument, NULL, 'l' },
-                                              { "vocab", required_argument, NULL, 'v' },
-                                              { "batch", required_argument, NULL, 'b' },
-                                              { "steps", required_argument, NULL, 's' },
-                                              { "adam", no_argument, NULL, 'a' },
-                                              { 0 } };
+    static const struct option longopts[] = {
+        { "model", required_argument, NULL, 'm' },   { "block", required_argument, NULL, 'l' },
+        { "vocab", required_argument, NULL, 'v' },   { "batch", required_argument, NULL, 'b' },
+        { "steps", required_argument, NULL, 's' },   { "adam", no_argument, NULL, 'a' },
+        { "device", required_argument, NULL, 'd' },  { "precision", required_argument, NULL, 'p' },
+        { "clients", required_argument, NULL, 'c' }, { 0 }
+    };
     static const char *const models[] = { "lstm", "transformer" };
     static const uint32_t blocks[] = { 1, 32 };
     sefl_status st = SEFL_OK;
-    options o = { .vocab = 33278, .batch = 20, .steps = 35 };
+    options o = { .vocab = 33278, .batch = 20, .steps = 35, .clients = 10 };
     optind = 0, opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;)
         switch (c) {
@@ -272,18 +430,32 @@ static sefl_status run(bench *b, int argc, char **argv)
         case 'a':
             o.adam = true;
             break;
+        case 'd':
+            o.device = strcmp(optarg, "cpu") == 0 ? NULL : optarg;
+            break;
+        case 'p':
+            o.precision = optarg;
+            break;
+        case 'c':
+            SEFL_TRY(number("clients", optarg, 65536, &o.clients));
+            break;
         default:
             SEFL_CHECK(false, SEFL_EINVAL, "bench train does not take \"%.64s\"", argv[optind - 1]);
         }
     SEFL_CHECK(optind == argc, SEFL_EINVAL, "bench train takes no argument \"%.64s\"",
                argv[optind]);
-    bench_note(b, "batch %u x %u, vocabulary %u, %u thread%s; floor: SGEMM of the dense shapes",
-               o.batch, o.steps, o.vocab, b->threads, b->threads == 1 ? "" : "s");
+    if (o.device)
+        bench_note(b, "batch %u x %u, vocabulary %u; floor: a large product, a long copy", o.batch,
+                   o.steps, o.vocab);
+    else
+        bench_note(b, "batch %u x %u, vocabulary %u, %u thread%s; floor: SGEMM of the dense shapes",
+                   o.batch, o.steps, o.vocab, b->threads, b->threads == 1 ? "" : "s");
     for (size_t i = 0; i < 2; i++)
         for (size_t k = 0; k < 2; k++) {
             if ((o.model && strcmp(o.model, models[i]) != 0) || (o.block && k > 0))
                 continue;
-            SEFL_TRY(measure(b, &o, models[i], o.block ? o.block : blocks[k]));
+            SEFL_TRY((o.device ? measure_gpu : measure)(b, &o, models[i],
+                                                        o.block ? o.block : blocks[k]));
         }
 done:
     return st;
@@ -293,6 +465,9 @@ const bench_def bench_train = {
     "train", "training step of both language models, beside SGEMM of the same shapes",
     "           --model lstm|transformer   one of them\n"
     "           --block L                  Hankel block size (default: 1 and 32)\n"
-    "           --vocab N --batch N --steps N --adam",
+    "           --vocab N --batch N --steps N --adam\n"
+    "           --device cuda|auto         train on a GPU, as in sefl train\n"
+    "           --precision bf16|fp32      of products on a GPU (default bf16)\n"
+    "           --clients N                clients at once on a GPU (default 10)",
     run
 };

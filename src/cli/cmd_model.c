@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/print.h"
 #include "model/corpus/corpus.h"
+#include "model/engine/engine.h"
 #include "model/file/model_file.h"
 #include "model/file/safetensors.h"
 #include "seeded/seeded.h"
@@ -19,7 +20,7 @@
 #include <unistd.h>
 
 typedef struct wish {
-    const char *path, *out, *vocab, *order, *data, *split, *prompt, *field;
+    const char *path, *out, *vocab, *order, *data, *split, *prompt, *field, *device, *precision;
     lm_config cfg;
     corpus_format format;
     uint32_t words, threads;
@@ -30,6 +31,7 @@ typedef struct wish {
     /* opened by an action, closed by `finish` */
     vocab *v;
     lm *m;
+    engine *e;
     pool *p;
     tensors *t;
     nn_real *theta;
@@ -45,6 +47,7 @@ static void finish(void *options)
     wish *o = options;
     vocab_free(o->v);
     lm_free(o->m);
+    engine_free(o->e);
     pool_free(o->p);
     tensors_close(o->t);
     sefl_free(o->theta);
@@ -197,6 +200,22 @@ static sefl_status run_new(void *options)
 
 /* ---- eval ---------------------------------------------------------------------------------- */
 
+static sefl_status open_engine(wish *o)
+{
+    size_t count = 0;
+    SEFL_PASS(read_vocab(&o->v, o));
+    SEFL_PASS(model_read(&o->meta, &o->theta, &count, o->path));
+    SEFL_PASS(model_check_vocab(&o->meta, o->v));
+    SEFL_PASS(pool_new(&o->p, o->threads));
+    SEFL_PASS(engine_new(&o->e, &(engine_config){ .device = o->device,
+                                                  .precision = o->precision,
+                                                  .model = &o->meta.cfg,
+                                                  .pool = o->p }));
+    if (engine_fallback(o->e))
+        fprintf(stderr, "sefl model: evaluating on the CPU: %s\n", engine_fallback(o->e));
+    return engine_theta(o->e, o->theta);
+}
+
 static sefl_status run_eval(void *options)
 {
     wish *o = options;
@@ -210,10 +229,10 @@ static sefl_status run_eval(void *options)
         which = CORPUS_TRAIN; /* PATH is a single file */
     const char *text = o->paths.path[which];
     SEFL_NEED(text, SEFL_ENOTFOUND, "%s: there is no %s text", o->data, split);
-    SEFL_PASS(open_model(o, o->threads, 0));
+    SEFL_PASS(open_engine(o));
     SEFL_PASS(corpus_read(
         &o->c, o->v, &(corpus_file){ .path = text, .format = o->format, .field = o->field }, NULL));
-    SEFL_PASS(lm_evaluate(o->m, o->c.token, o->c.tokens, &mean, NULL));
+    SEFL_PASS(engine_evaluate(o->e, ENGINE_BASE, o->c.token, o->c.tokens, 0, &mean, NULL));
     const double best = best_perplexity(o->data, corpus_split_names[which]);
     const double unknown = 100.0 * (double)o->c.unknown / (double)o->c.tokens;
     if (o->json)
@@ -375,6 +394,10 @@ static const setting_def options[] = {
     { "seed", SETTING_U64, "0", TO(seed), .help = "The same seed gives the same output" },
     { "threads", SETTING_U64, "0", TO(threads), .min = 1, .max = 256,
       .help = "Number of threads; default one per core for eval, one for generate" },
+    { "device", SETTING_WORD, "cpu", ENGINE_DEVICES, TO(device),
+      .help = "Device to evaluate on; auto: a GPU if there is one, else the CPU" },
+    { "precision", SETTING_WORD, "bf16", ENGINE_PRECISIONS, TO(precision),
+      .help = "Precision of matrix products on a GPU; the CPU uses fp32" },
     { "out", SETTING_PATH, "", TO(out), .help = "File to write" },
     OPTION_FORCE(wish),
     OPTION_JSON(wish),
@@ -392,7 +415,7 @@ static const cli_action actions[] = {
     { "eval", FILE_ARG,
       "Computes the perplexity on a text in the same way as PyTorch's word_language_model example. "
       "Refuses a word list that does not belong to the model.",
-      "vocab data", "split format field threads json", AT, run_eval },
+      "vocab data", "split format field threads device precision json", AT, run_eval },
     { "generate", FILE_ARG, "Generates text with the model.", "vocab",
       "words prompt temperature seed threads json", AT, run_generate },
     { "export", FILE_ARG, "Writes dense weights with the array names of PyTorch's example.", "out",

@@ -1,6 +1,7 @@
 /* sefl train: trains a language model on one machine, without a federation. */
 #include "cli/options.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
@@ -9,6 +10,7 @@
 #include "cli/meter.h"
 #include "cli/print.h"
 #include "model/corpus/corpus.h"
+#include "model/engine/engine.h"
 #include "model/file/model_file.h"
 #include "model/lm_settings.h"
 #include "model/train.h"
@@ -29,8 +31,10 @@ typedef struct session {
     const char *list; /* word list; NULL: all words of the training text */
     vocab_settings order;
     lm_config cfg;
-    train_config how;
-    uint64_t epochs, max_steps, checkpoint_steps;
+    engine_job job;
+    optim_config optim;
+    const char *device, *precision;
+    uint64_t seed, epochs, max_steps, checkpoint_steps;
     unsigned threads;
 
     dir_tree at;      /* --out */
@@ -40,11 +44,12 @@ typedef struct session {
     corpus text[CORPUS_SPLITS];
     double best; /* perplexity of the source on the test text; 0: not known */
     pool *pool;
-    lm *m;
-    trainer *t;
+    engine *e;
+    engine_cursor at_step;
+    float *theta; /* initial values, later a copy for the model file */
     model_meta meta;
-    /* counted by this process, in total and in this epoch */
-    uint64_t began_ns, epoch_ns, steps_here;
+    /* counted by this process, in total and in this epoch; per_epoch: steps in an epoch */
+    uint64_t began_ns, epoch_ns, steps_here, per_epoch;
     size_t words_here, words_epoch;
     double loss_sum; /* over words_epoch */
 } session;
@@ -86,22 +91,26 @@ static const setting_def schema[] = {
       .was = "train.epochs", .help = "number of passes over the text" },
     { "training.max_steps", SETTING_U64, "0", TO(max_steps), .was = "train.max_steps",
       .help = "stop after this many batches; --resume continues; 0: no limit" },
-    { "training.lr", SETTING_REAL, "0", TO(how.lr), .was = "train.lr", .arg = "RATE",
+    { "training.lr", SETTING_REAL, "0", TO(job.lr), .was = "train.lr", .arg = "RATE",
       .help = "learning rate; 0: 20 (lstm) or 5 (transformer), 0.001 with adam" },
-    { "training.lr_decay", SETTING_REAL, "0.9", TO(how.lr_decay), .max = 1, .was = "train.lr_decay",
+    { "training.lr_decay", SETTING_REAL, "0.9", TO(job.lr_decay), .max = 1, .was = "train.lr_decay",
       .help = "factor applied to the learning rate after each epoch" },
-    { "training.gradient_clip", SETTING_REAL, "0.25", TO(how.clip), .was = "train.clip",
+    { "training.gradient_clip", SETTING_REAL, "0.25", TO(job.clip), .was = "train.clip",
       .help = "maximum L2 norm of a batch's gradient; 0: no limit" },
-    { "training.dropout", SETTING_REAL, "0.2", TO(how.dropout), .max = 1, .was = "train.dropout",
+    { "training.dropout", SETTING_REAL, "0.2", TO(job.dropout), .max = 1, .was = "train.dropout",
       .help = "dropout probability in training" },
-    { "training.optimiser", SETTING_CHOICE, "sgd", TO(how.optim.kind), .was = "train.optimiser",
+    { "training.optimiser", SETTING_CHOICE, "sgd", TO(optim.kind), .was = "train.optimiser",
       .words = "sgd momentum adam", .help = "optimiser" },
     { "training.checkpoint_steps", SETTING_U64, "0", TO(checkpoint_steps),
       .was = "train.checkpoint_steps", .help = "batches between checkpoints; 0: after each epoch" },
-    { "seed", SETTING_U64, "1", TO(how.seed), .was = "train.seed",
+    { "seed", SETTING_U64, "1", TO(seed), .was = "train.seed",
       .help = "seed of the initial weights and of dropout" },
     { "threads", SETTING_U64, "0", TO(threads), .max = 256, .was = "train.threads",
       .help = "number of threads; 0: one per core; does not change the result" },
+    { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
+      .help = ENGINE_DEVICE_HELP },
+    { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
+      .help = ENGINE_PRECISION_HELP },
     { 0 },
 };
 
@@ -135,18 +144,42 @@ done:
     return st;
 }
 
+/* Sets the initial values that the run starts from. */
+static sefl_status first_values(session *s)
+{
+    lm *m = NULL;
+    lm_config small = s->cfg;
+    small.batch = small.steps = 1; /* this model only draws the values */
+    SEFL_PASS(lm_new(&m, &small, NULL));
+    lm_init(m, s->seed);
+    memcpy(s->theta, lm_theta(m), lm_count(m) * sizeof *s->theta);
+    lm_free(m);
+    return engine_theta(s->e, s->theta);
+}
+
 static sefl_status build(session *s)
 {
     const corpus *text = &s->text[CORPUS_TRAIN];
-    train_config *how = &s->how;
+    engine_job *job = &s->job;
     s->cfg.vocab = vocab_size(s->words);
-    if (how->lr == 0) /* the learning rates of PyTorch's examples */
-        how->lr = how->optim.kind == OPTIM_ADAM ? 0.001 : strcmp(s->cfg.body, "lstm") == 0 ? 20 : 5;
+    if (job->lr == 0) /* the learning rates of PyTorch's examples */
+        job->lr = s->optim.kind == OPTIM_ADAM ? 0.001 : strcmp(s->cfg.body, "lstm") == 0 ? 20 : 5;
     SEFL_PASS(pool_new(&s->pool, s->threads));
-    SEFL_PASS(lm_new(&s->m, &s->cfg, s->pool));
-    lm_init(s->m, how->seed);
-    SEFL_PASS(trainer_new(&s->t, s->m, s->pool, how, text->token, text->tokens));
-    s->meta = (model_meta){ .cfg = *lm_get_config(s->m) };
+    SEFL_PASS(engine_new(&s->e, &(engine_config){ .device = s->device,
+                                                  .precision = s->precision,
+                                                  .model = &s->cfg,
+                                                  .optim = s->optim,
+                                                  .pool = s->pool }));
+    SEFL_PASS(lm_config_check(&s->cfg));
+    SEFL_PASS(sefl_new(&s->theta, engine_count(s->e), sizeof *s->theta));
+    SEFL_PASS(first_values(s));
+    job->words = text->token, job->n = text->tokens, job->text = 1 + CORPUS_TRAIN;
+    job->columns = s->cfg.batch, job->steps = s->cfg.steps;
+    job->lr_decay = job->lr_decay > 0 ? job->lr_decay : 1;
+    lm_dropout_key(job->dropout_key, s->seed);
+    SEFL_PASS(engine_start(s->e, 0, job));
+    s->per_epoch = train_layout_of(job->n, job->columns, job->steps).steps_per_epoch;
+    s->meta = (model_meta){ .cfg = s->cfg };
     model_meta_set_vocab(&s->meta, s->words);
     return SEFL_OK;
 }
@@ -201,7 +234,9 @@ static sefl_status open_out(session *s)
     if (s->resume || is_regular(words))
         SEFL_TRY(check_words(s, words));
     if (s->resume)
-        SEFL_TRY(trainer_load(s->t, buf_span(&b)));
+        SEFL_TRY(engine_load(s->e, 0, buf_span(&b), &s->job, s->seed));
+    if (s->resume)
+        SEFL_TRY(engine_read(s->e, 0, ENGINE_CURSOR, &s->at_step, sizeof s->at_step));
     SEFL_TRY(vocab_write(s->words, words, false));
 done:
     buf_clear(&b);
@@ -213,7 +248,7 @@ static sefl_status save_checkpoint(session *s)
     sefl_buf b = { 0 };
     if (!s->out)
         return SEFL_OK;
-    sefl_status st = trainer_save(s->t, &b);
+    sefl_status st = engine_save(s->e, 0, &b, &s->job, s->seed);
     if (st == SEFL_OK)
         st = file_write_atomic(dir_in(&s->at, "checkpoint"), buf_span(&b), 0666);
     buf_clear(&b);
@@ -222,8 +257,10 @@ static sefl_status save_checkpoint(session *s)
 
 static sefl_status save_model(session *s)
 {
-    return s->out ? model_write(dir_in(&s->at, "model.safetensors"), &s->meta, lm_theta(s->m))
-                  : SEFL_OK;
+    if (!s->out)
+        return SEFL_OK;
+    SEFL_PASS(engine_read(s->e, 0, ENGINE_THETA, s->theta, engine_count(s->e) * sizeof *s->theta));
+    return model_write(dir_in(&s->at, "model.safetensors"), &s->meta, s->theta);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -251,21 +288,21 @@ static double epoch_loss(const session *s)
 
 static uint64_t all_steps(const session *s)
 {
-    return trainer_steps_per_epoch(s->t) * s->epochs;
+    return s->per_epoch * s->epochs;
 }
 
-static void show_progress(session *s, const train_info *info)
+static void show_progress(session *s, const engine_progress *now)
 {
     if (!meter_due(&s->line))
         return;
-    uint64_t per = trainer_steps_per_epoch(s->t), steps = trainer_steps(s->t);
-    double mean = s->words_epoch ? epoch_loss(s) : info->loss;
+    uint64_t per = s->per_epoch, steps = s->at_step.done;
+    double mean = s->words_epoch ? epoch_loss(s) : now->loss / (double)now->words;
     char time[32];
     print_time(time,
                (double)(all_steps(s) - steps) * clock_since(s->began_ns) / (double)s->steps_here);
     meter_line("epoch %" PRIu64 "/%" PRIu64 "  step %" PRIu64 "/%" PRIu64
                "  loss %.3f  ppl %.1f  %.0f words/s  %s left",
-               trainer_epochs(s->t) + 1, s->epochs, steps % per, per, mean, exp(mean),
+               s->at_step.epoch + 1, s->epochs, steps % per, per, mean, exp(mean),
                rate(s->words_here, s->began_ns), time);
 }
 
@@ -276,28 +313,28 @@ static sefl_status evaluate(session *s, size_t split, double *mean)
     *mean = NAN;
     if (c->tokens < 2 * LM_EVAL_BATCH)
         return SEFL_OK;
-    return lm_evaluate(s->m, c->token, c->tokens, mean, NULL);
+    return engine_evaluate(s->e, 0, c->token, c->tokens, 1 + split, mean, NULL);
 }
 
-static sefl_status end_of_epoch(session *s, const train_info *info)
+static sefl_status end_of_epoch(session *s)
 {
     double valid, train = epoch_loss(s), speed = rate(s->words_epoch, s->epoch_ns);
+    const double lr = s->job.lr * pow(s->job.lr_decay, (double)(s->at_step.epoch - 1));
     char time[32];
     print_time(time, clock_since(s->epoch_ns));
     meter_stop(&s->line);
     SEFL_PASS(evaluate(s, CORPUS_VALID, &valid));
     if (s->json) {
-        SEFL_PASS(print_fields(lf_u64("epoch", trainer_epochs(s->t)),
-                               lf_u64("steps", trainer_steps(s->t)), lf_real("train_loss", train),
-                               lf_real("valid_loss", valid),
-                               lf_real("valid_perplexity", exp(valid)), lf_real("lr", info->lr),
+        SEFL_PASS(print_fields(lf_u64("epoch", s->at_step.epoch), lf_u64("steps", s->at_step.done),
+                               lf_real("train_loss", train), lf_real("valid_loss", valid),
+                               lf_real("valid_perplexity", exp(valid)), lf_real("lr", lr),
                                lf_real("words_per_second", speed)));
     } else {
-        printf("epoch %" PRIu64 "/%" PRIu64 "  loss %.3f  train ppl %.2f", trainer_epochs(s->t),
+        printf("epoch %" PRIu64 "/%" PRIu64 "  loss %.3f  train ppl %.2f", s->at_step.epoch,
                s->epochs, train, exp(train));
         if (!isnan(valid))
             printf("  valid ppl %.2f", exp(valid));
-        printf("  lr %g  %.0f words/s  %s\n", info->lr, speed, time);
+        printf("  lr %g  %.0f words/s  %s\n", lr, speed, time);
     }
     fflush(stdout);
     s->loss_sum = 0, s->words_epoch = 0;
@@ -308,20 +345,27 @@ static sefl_status end_of_epoch(session *s, const train_info *info)
 
 static void print_start(const session *s)
 {
-    const lm_config *c = lm_get_config(s->m);
+    const lm_config *c = &s->cfg;
+    const unsigned threads = pool_threads(s->pool);
+    char where[160];
     if (s->quiet)
         return;
+    if (engine_fallback(s->e))
+        fprintf(stderr, "sefl train: training on the CPU: %s\n", engine_fallback(s->e));
+    if (engine_is_device(s->e))
+        snprintf(where, sizeof where, "%s", engine_name(s->e));
+    else
+        snprintf(where, sizeof where, "%u thread%s", threads, threads == 1 ? "" : "s");
     fprintf(
         stderr,
         "sefl train: %s, %u words, embed %u, hidden %u, layers %u, block %u: %zu values  "
-        "(%u thread%s, seed %" PRIu64 ")\n"
+        "(%s, seed %" PRIu64 ")\n"
         "text: %zu words for training, %zu for validation, %zu for testing; %.0f MB of memory\n",
-        c->body, c->vocab, c->embed, c->hidden, c->layers, c->block, lm_count(s->m),
-        pool_threads(s->pool), pool_threads(s->pool) == 1 ? "" : "s", s->how.seed,
-        s->text[CORPUS_TRAIN].tokens, s->text[CORPUS_VALID].tokens, s->text[CORPUS_TEST].tokens,
-        (double)lm_memory(s->m) / 1e6);
+        c->body, c->vocab, c->embed, c->hidden, c->layers, c->block, engine_count(s->e), where,
+        s->seed, s->text[CORPUS_TRAIN].tokens, s->text[CORPUS_VALID].tokens,
+        s->text[CORPUS_TEST].tokens, (double)engine_get_facts(s->e)->memory / 1e6);
     if (s->resume)
-        fprintf(stderr, "resumed after step %" PRIu64 "\n", trainer_steps(s->t));
+        fprintf(stderr, "resumed after step %" PRIu64 "\n", s->at_step.done);
 }
 
 static sefl_status print_end(session *s)
@@ -351,22 +395,43 @@ static sefl_status print_end(session *s)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+/* Returns the number of steps until something else is due; a GPU runs several at once. */
+static uint64_t next_steps(const session *s)
+{
+    const uint64_t done = s->at_step.done, every = s->checkpoint_steps;
+    uint64_t n = engine_is_device(s->e) ? ENGINE_PIECE : 1,
+             left = s->per_epoch - done % s->per_epoch;
+    n = n < left ? n : left;
+    if (every > 0 && every - done % every < n)
+        n = every - done % every;
+    if (s->max_steps > 0 && s->max_steps - done < n)
+        n = s->max_steps - done;
+    return n;
+}
+
 static sefl_status steps(session *s)
 {
-    train_info info;
+    engine_progress now;
     s->line.on = !s->quiet && meter_terminal();
     s->began_ns = s->epoch_ns = clock_now_ns();
-    while (trainer_epochs(s->t) < s->epochs && !interrupt_seen() &&
-           (s->max_steps == 0 || trainer_steps(s->t) < s->max_steps)) {
-        SEFL_PASS(trainer_step(s->t, &info));
-        s->loss_sum += info.loss * (double)info.words;
-        s->words_here += info.words, s->words_epoch += info.words;
-        s->steps_here++;
-        if (info.epoch_ended)
-            SEFL_PASS(end_of_epoch(s, &info));
-        else if (s->checkpoint_steps > 0 && trainer_steps(s->t) % s->checkpoint_steps == 0)
+    while (s->at_step.epoch < s->epochs && !interrupt_seen() &&
+           (s->max_steps == 0 || s->at_step.done < s->max_steps)) {
+        SEFL_PASS(engine_run(s->e, 1, next_steps(s), &now));
+        SEFL_NEED(!now.diverged, SEFL_ERANGE,
+                  "step %" PRIu64
+                  ": loss or gradient is not a finite number: training has diverged "
+                  "(a smaller learning rate or a tighter gradient clip may help)",
+                  now.at.done + 1);
+        const bool epoch_ended = now.at.epoch > s->at_step.epoch;
+        s->loss_sum += now.loss;
+        s->words_here += now.words, s->words_epoch += now.words;
+        s->steps_here += now.at.done - s->at_step.done;
+        s->at_step = now.at;
+        if (epoch_ended)
+            SEFL_PASS(end_of_epoch(s));
+        else if (s->checkpoint_steps > 0 && s->at_step.done % s->checkpoint_steps == 0)
             SEFL_PASS(save_checkpoint(s));
-        show_progress(s, &info);
+        show_progress(s, &now);
     }
     return SEFL_OK;
 }
@@ -380,17 +445,16 @@ static sefl_status train(session *s)
     sefl_status st = steps(s);
     meter_stop(&s->line);
     SEFL_PASS(st);
-    if (trainer_epochs(s->t) < s->epochs) {
+    if (s->at_step.epoch < s->epochs) {
         SEFL_PASS(save_checkpoint(s));
         s->interrupted = interrupt_seen();
         SEFL_NEED(!s->interrupted, SEFL_ECANCELLED,
-                  "stopped by a signal after step %" PRIu64 " of %" PRIu64 "%s",
-                  trainer_steps(s->t), all_steps(s),
-                  s->out ? "" : "; without --out nothing is saved");
+                  "stopped by a signal after step %" PRIu64 " of %" PRIu64 "%s", s->at_step.done,
+                  all_steps(s), s->out ? "" : "; without --out nothing is saved");
         SEFL_PASS(save_model(s));
         if (!s->quiet)
-            fprintf(stderr, "stopped after step %" PRIu64 " of %" PRIu64 "%s\n",
-                    trainer_steps(s->t), all_steps(s), s->out ? "; --resume continues" : "");
+            fprintf(stderr, "stopped after step %" PRIu64 " of %" PRIu64 "%s\n", s->at_step.done,
+                    all_steps(s), s->out ? "; --resume continues" : "");
     }
     return print_end(s);
 }
@@ -436,8 +500,8 @@ static int run(void *options)
         rc = cli_failed(&cmd_train, st);
     if (s->interrupted && s->out)
         print_resume(s);
-    trainer_free(s->t);
-    lm_free(s->m);
+    engine_free(s->e);
+    sefl_free(s->theta);
     pool_free(s->pool);
     for (size_t i = 0; i < CORPUS_SPLITS; i++)
         corpus_clear(&s->text[i]);
@@ -473,6 +537,8 @@ const cli_command cmd_train = {
                                          { "lr", "training.lr" },
                                          { "seed", "seed" },
                                          { "threads", "threads" },
+                                         { "device", "device" },
+                                         { "precision", "precision" },
                                          { "vocab", "data.vocab" },
                                          { 0 } },
     .list_settings = true,

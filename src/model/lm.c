@@ -244,10 +244,22 @@ void lm_state_reset(lm *m)
     memset(m->state, 0, m->state_n * sizeof *m->state);
 }
 
+size_t lm_state_count(const lm_config *cfg)
+{
+    return find_body(cfg->body)->state_size(cfg);
+}
+
 nn_real *lm_state(lm *m, size_t *n)
 {
     *n = m->state_n;
     return m->state;
+}
+
+void lm_dropout_key(uint32_t key[8], uint64_t seed)
+{
+    seeded g;
+    seeded_init(&g, seed, "dropout");
+    memcpy(key, g.key, sizeof g.key);
 }
 
 /* ---- one pass -------------------------------------------------------------------------------- */
@@ -362,7 +374,8 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
     if (args) {
         SEFL_CHECK(args->dropout >= 0 && args->dropout < 1, SEFL_EINVAL,
                    "dropout %g: must be from 0 to below 1", args->dropout);
-        pass.drop = (nn_dropout){ .rate = args->dropout, .seed = args->seed, .step = args->step };
+        pass.drop = (nn_dropout){ .rate = args->dropout, .step = args->step };
+        memcpy(pass.drop.key, args->key, sizeof args->key);
         pass.backward_follows = true;
         if (!args->add)
             clear_gradient(m);

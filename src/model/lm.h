@@ -8,7 +8,7 @@
  *     SEFL_TRY(lm_new(&m, &(lm_config){ .body = "lstm", .vocab = 33278, .block = 32 }, pool));
  *     lm_init(m, seed);                                         // like PyTorch's example
  *     lm_state_reset(m);
- *     SEFL_TRY(lm_gradient(m, &batch, &(lm_gradient_args){ .dropout = 0.2, .seed = 1 }, &loss));
+ *     SEFL_TRY(lm_gradient(m, &batch, &(lm_gradient_args){ .dropout = 0.2 }, &loss));
  *     nn_real *theta = lm_theta(m), *grad = lm_grad(m);         // lm_count(m) values each
  *
  * All parameters are in one vector, which a federation sends. lm_param gives the offset of each
@@ -62,10 +62,11 @@ typedef struct lm_batch {
 } lm_batch;
 
 typedef struct lm_gradient_args {
-    double dropout;      /* rate in [0, 1) */
-    uint64_t seed, step; /* of the dropout: the same pair gives the same masks */
-    double scale;        /* gradient of scale * (sum of the tokens' losses); 0: 1 / tokens */
-    bool add;            /* add to the present gradient instead of replacing it */
+    double dropout;  /* rate in [0, 1) */
+    uint32_t key[8]; /* dropout key (lm_dropout_key) */
+    uint64_t step;   /* the same key and step give the same dropout masks */
+    double scale;    /* gradient of scale * (sum of the tokens' losses); 0: 1 / tokens */
+    bool add;        /* add to the present gradient instead of replacing it */
 } lm_gradient_args;
 
 typedef struct lm_span {
@@ -105,8 +106,13 @@ void lm_init(lm *m, uint64_t seed);
 
 /* Resets the state that the LSTM carries from batch to batch. */
 void lm_state_reset(lm *m);
-/* Returns the carried state as numbers, to save and restore it. */
+/* Returns the carried state as numbers, to save and restore it: for each layer of an LSTM h, then c,
+ * with max(batch, LM_EVAL_BATCH) columns each. lm_state_count returns their number without a model. */
 nn_real *lm_state(lm *m, size_t *n);
+size_t lm_state_count(const lm_config *cfg);
+
+/* Derives the dropout key from a seed, as seeded_init(seed, "dropout") does. */
+void lm_dropout_key(uint32_t key[8], uint64_t seed);
 
 /* Compute *loss, the negative log-likelihood summed over tokens, in nats. Both carry the state to the
  * next call. SEFL_ERANGE if the loss is not finite, or above LM_MAX_LOSS per word (a uniform guess

@@ -28,16 +28,26 @@ const char *optim_kind_name(optim_kind kind)
     return names[kind];
 }
 
+optim_config optim_filled(const optim_config *cfg)
+{
+    return (optim_config){ .kind = cfg->kind,
+                           .momentum = cfg->momentum != 0 ? cfg->momentum : 0.9,
+                           .beta1 = cfg->beta1 != 0 ? cfg->beta1 : 0.9,
+                           .beta2 = cfg->beta2 != 0 ? cfg->beta2 : 0.999,
+                           .epsilon = cfg->epsilon != 0 ? cfg->epsilon : 1e-8 };
+}
+
+size_t optim_state_count(optim_kind kind, size_t count)
+{
+    return kind == OPTIM_ADAM ? 2 * count : kind == OPTIM_MOMENTUM ? count : 0;
+}
+
 sefl_status optim_new(optim **out, const optim_config *cfg, size_t count)
 {
     SEFL_MAKE(optim, o, out);
-    o->cfg = *cfg;
+    o->cfg = optim_filled(cfg);
     o->count = count;
-    o->cfg.momentum = cfg->momentum != 0 ? cfg->momentum : 0.9;
-    o->cfg.beta1 = cfg->beta1 != 0 ? cfg->beta1 : 0.9;
-    o->cfg.beta2 = cfg->beta2 != 0 ? cfg->beta2 : 0.999;
-    o->cfg.epsilon = cfg->epsilon != 0 ? cfg->epsilon : 1e-8;
-    o->state_n = cfg->kind == OPTIM_ADAM ? 2 * count : cfg->kind == OPTIM_MOMENTUM ? count : 0;
+    o->state_n = optim_state_count(cfg->kind, count);
     SEFL_TRY(sefl_new(&o->state, o->state_n, sizeof *o->state));
     SEFL_HAND_OVER(out, o, optim_free);
 }

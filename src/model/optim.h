@@ -30,6 +30,10 @@ typedef struct optim optim;
 
 /* Returns "sgd", "momentum" or "adam". */
 const char *optim_kind_name(optim_kind kind);
+/* Returns the settings with defaults in place of zeros. */
+optim_config optim_filled(const optim_config *cfg);
+/* Returns the number of values in the state for a model of `count` values. */
+size_t optim_state_count(optim_kind kind, size_t count);
 
 sefl_status optim_new(optim **out, const optim_config *cfg, size_t count) SEFL_MUST_CHECK;
 void optim_free(optim *o);

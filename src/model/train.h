@@ -1,22 +1,21 @@
-/* train: the training loop (batches of continuous text, gradient, clip, step) and gradients of single
- * records.
+/* train: the training loop on the CPU (batches of continuous text, gradient, clip, step) and gradients
+ * of single records. The rest of the program trains through model/engine/engine.h, on any device.
  *
  *     SEFL_TRY(trainer_new(&t, m, pool, &(train_config){ .lr = 20, .clip = 0.25, .dropout = 0.2 },
  *                          words, n));
- *     while (trainer_epochs(t) < 5)
+ *     while (trainer_at(t)->epoch < 5)
  *         SEFL_TRY(trainer_step(t, &info));              // one batch
  *
  * As in PyTorch's word-language-model example, the text is cut into `batch` columns of equal length,
  * without the remainder. A step reads `steps` words of every column and carries the state to the next
  * step. An epoch begins with an empty state. A text too short for that many columns uses fewer.
  *
- * trainer_save writes everything that a later step depends on: continuing after trainer_load gives
- * the same bytes as an uninterrupted run.
+ * A later step depends only on theta, lm_state, trainer_optim and trainer_at: a trainer that has them
+ * restored continues with the same bytes as an uninterrupted run (model/engine/checkpoint.c).
  * Threads: one owner. Secrets: the text. */
 #ifndef MODEL_TRAIN_H
 #define MODEL_TRAIN_H
 
-#include "base/buf.h"
 #include "model/lm.h"
 #include "model/optim.h"
 
@@ -25,7 +24,7 @@ typedef struct train_config {
     double lr_decay; /* factor after each epoch; 0: 1 */
     double clip;     /* maximum L2 norm of a gradient; 0: no limit */
     double dropout;
-    uint64_t seed; /* of the dropout */
+    uint32_t key[8]; /* of the dropout: lm_dropout_key */
     optim_config optim;
     uint32_t batch, steps; /* batch size and sequence length; 0: the model's maximum */
 } train_config;
@@ -37,6 +36,23 @@ typedef struct train_info {
     size_t words;
     bool epoch_ended;
 } train_info;
+
+/* How training reads a text of n words. */
+typedef struct train_layout {
+    uint32_t columns;
+    size_t rows;              /* words in a column */
+    uint64_t steps_per_epoch; /* batches */
+} train_layout;
+train_layout train_layout_of(size_t n, uint32_t columns, uint32_t steps);
+
+/* SEFL_EINVAL for invalid settings, a text of fewer than two words, or a batch larger than the
+ * model's maximum. */
+sefl_status train_check(const train_config *cfg, const lm_config *m, size_t n) SEFL_MUST_CHECK;
+
+/* Position in training: completed epochs, next row of the text, completed steps. */
+typedef struct train_cursor {
+    uint64_t epoch, row, done;
+} train_cursor;
 
 typedef struct trainer trainer;
 
@@ -52,15 +68,10 @@ sefl_status trainer_step(trainer *t, train_info *info) SEFL_MUST_CHECK;
 sefl_status trainer_gradient(trainer *t, train_info *info) SEFL_MUST_CHECK;
 sefl_status trainer_update(trainer *t, train_info *info) SEFL_MUST_CHECK;
 
-uint64_t trainer_steps(const trainer *t);
-uint64_t trainer_epochs(const trainer *t);          /* completed */
-uint64_t trainer_steps_per_epoch(const trainer *t); /* batches */
-
-/* Appends a checkpoint, which begins with the run's settings as text. */
-sefl_status trainer_save(trainer *t, sefl_buf *out) SEFL_MUST_CHECK;
-/* Loads a checkpoint. SEFL_EPROTO, with t unchanged, unless it is complete and from a run with the
- * same settings. */
-sefl_status trainer_load(trainer *t, sefl_span in) SEFL_MUST_CHECK;
+/* Return the position and the optimiser, to read them and to set them when a run resumes. row is
+ * below the layout's rows. */
+train_cursor *trainer_at(trainer *t);
+optim *trainer_optim(trainer *t);
 
 /* Gradients of single records, for differential privacy per record: record r is the words
  * [border[r], border[r+1]), each predicted from those before it in the record, the first one from
@@ -69,11 +80,16 @@ sefl_status trainer_load(trainer *t, sefl_span in) SEFL_MUST_CHECK;
  * windows, and the windows' gradients are added. fn gets the gradient of the mean loss of each whole
  * record in turn, and may read it until it returns. A record whose loss is not finite, or above
  * LM_MAX_LOSS per word in one of its windows, has the loss INFINITY and no spans, and does not affect
- * the next. Empty records are SEFL_EINVAL. */
+ * the next. Empty records are SEFL_EINVAL. seed and step are those of the first record; later windows
+ * of a record draw different masks. */
+typedef struct train_records_args {
+    double dropout;
+    uint64_t seed, step;
+} train_records_args;
 typedef sefl_status train_record_fn(void *ctx, size_t record, const nn_real *grad,
                                     const lm_span *spans, size_t span_count, double loss);
 sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, size_t records,
-                          uint32_t before, const lm_gradient_args *args, train_record_fn *fn,
+                          uint32_t before, const train_records_args *args, train_record_fn *fn,
                           void *ctx) SEFL_MUST_CHECK;
 
 #endif

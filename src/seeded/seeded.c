@@ -51,8 +51,8 @@ enum { WIDE = 8 };
         c += d, b ^= c, b = WIDE_ROL(b, 7);  \
     } while (0)
 
-static inline __attribute__((always_inline)) void eight_blocks(uint8_t *out, const uint32_t key[8],
-                                                               uint64_t counter)
+static inline __attribute__((always_inline)) void
+eight_blocks(uint8_t *out, const uint32_t key[8], uint64_t counter, const uint32_t nonce[2])
 {
     static const uint32_t sigma[4] = { 0x61707865, 0x3320646e, 0x79622d32, 0x6b206574 };
     wide in[16], x[16];
@@ -62,7 +62,7 @@ static inline __attribute__((always_inline)) void eight_blocks(uint8_t *out, con
                        : i < 12  ? key[i - 4]
                        : i == 12 ? (uint32_t)(counter + (unsigned)j)
                        : i == 13 ? (uint32_t)((counter + (unsigned)j) >> 32)
-                                 : 0;
+                                 : nonce[i - 14];
     memcpy(x, in, sizeof x);
     for (int i = 0; i < 10; i++) {
         WIDE_QUARTER(x[0], x[4], x[8], x[12]);
@@ -81,28 +81,45 @@ static inline __attribute__((always_inline)) void eight_blocks(uint8_t *out, con
     }
 }
 
-static void eight_portable(uint8_t *out, const uint32_t key[8], uint64_t counter)
+static void eight_portable(uint8_t *out, const uint32_t key[8], uint64_t counter,
+                           const uint32_t nonce[2])
 {
-    eight_blocks(out, key, counter);
+    eight_blocks(out, key, counter, nonce);
 }
 
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static void eight_avx2(uint8_t *out, const uint32_t key[8],
-                                                       uint64_t counter)
+                                                       uint64_t counter, const uint32_t nonce[2])
 {
-    eight_blocks(out, key, counter);
+    eight_blocks(out, key, counter, nonce);
 }
 #endif
 
-static void eight(uint8_t *out, const uint32_t key[8], uint64_t counter)
+static void eight(uint8_t *out, const uint32_t key[8], uint64_t counter, const uint32_t nonce[2])
 {
 #if defined(__x86_64__)
     if (cpu_get()->avx2) {
-        eight_avx2(out, key, counter);
+        eight_avx2(out, key, counter, nonce);
         return;
     }
 #endif
-    eight_portable(out, key, counter);
+    eight_portable(out, key, counter, nonce);
+}
+
+void seeded_at(void *out, size_t n, const uint32_t key[8], const uint32_t nonce[2], uint64_t offset)
+{
+    uint8_t *p = out, block[64];
+    while (n > 0) {
+        size_t skip = offset % 64, take = 64 - skip < n ? 64 - skip : n;
+        if (skip == 0 && n >= 64 * WIDE) {
+            eight(p, key, offset / 64, nonce);
+            take = 64 * WIDE;
+        } else {
+            seeded_chacha20_block(block, key, offset / 64, nonce);
+            memcpy(p, block + skip, take);
+        }
+        p += take, n -= take, offset += take;
+    }
 }
 
 void seeded_init(seeded *g, uint64_t seed, const char *stream)
@@ -121,7 +138,7 @@ void seeded_fill(seeded *g, void *out, size_t n)
     uint8_t *p = out;
     while (n > 0) {
         if (g->used == 64 && n >= 64 * WIDE) {
-            eight(p, g->key, g->counter);
+            eight(p, g->key, g->counter, nonce);
             g->counter += WIDE;
             p += 64 * WIDE;
             n -= 64 * WIDE;

@@ -39,6 +39,11 @@ uint64_t seeded_below(seeded *g, uint64_t bound);
 /* Returns a uniform number in [0, 1), 53 bits. */
 double seeded_unit(seeded *g);
 
+/* Writes bytes [offset, offset + n) of the ChaCha20 stream with this key and these nonce words, so
+ * that dropout (model/nn/nn.h) finds its coins by position. The key is a generator's g.key. */
+void seeded_at(void *out, size_t n, const uint32_t key[8], const uint32_t nonce[2],
+               uint64_t offset);
+
 /* Computes one ChaCha20 block; public for its RFC test vector. The nonce is words 14 and 15. */
 void seeded_chacha20_block(uint8_t out[64], const uint32_t key[8], uint64_t counter,
                            const uint32_t nonce[2]);

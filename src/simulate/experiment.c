@@ -1,6 +1,7 @@
 #include "simulate/experiment.h"
 
 #include "config/yaml/yaml.h"
+#include "model/engine/engine.h"
 #include "protocol/task_make.h"
 
 #include <assert.h>
@@ -27,6 +28,10 @@ static const setting_def own[] = {
       .help = "number of clients; protection sefl needs two" },
     { "threads", SETTING_U64, "0", TO(threads), .max = 256,
       .help = "worker threads; 0: one per core; the result is the same" },
+    { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
+      .help = ENGINE_DEVICE_HELP },
+    { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
+      .help = ENGINE_PRECISION_HELP },
     { "data.path", SETTING_TEXT, "", .help = "folder or file of text; empty: generated text" },
     { "data.vocab", SETTING_TEXT, "",
       .help = "public word list; empty: the words of the training text" },
@@ -291,6 +296,9 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->clip_given = settings_given(s, "privacy.clip");
     SEFL_NEED(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
               "clients: the sum of one client is its update; protection sefl needs at least 2");
+    SEFL_NEED(!is(s, "device", "cuda") || !is(s, "privacy.unit", "record"), SEFL_EINVAL,
+              "device: cuda: privacy.unit: record needs the gradient of each single record, which "
+              "only the CPU computes: set device: cpu");
     SEFL_NEED(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g; it must be from 0.001 to 1000",
               out->alpha);
     SEFL_NEED(!*out->vocab || *out->data, SEFL_EINVAL,

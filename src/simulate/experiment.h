@@ -41,6 +41,7 @@ typedef struct experiment {
     unsigned key_bits;
     uint32_t clients;
     unsigned threads;
+    const char *device, *precision; /* model/engine/engine.h; borrowed; NULL: cpu, bf16 */
     /* data; strings borrowed from the settings */
     const char *data; /* "": generated text */
     const char *vocab;

@@ -295,7 +295,8 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     lm *m = NULL;
     SEFL_TRY(lm_new(&m, &t->model, NULL));
     bytes += (p->threads + (s->valid.tokens > 0)) * (double)lm_memory(m);
-    bytes += p->threads * 4 * d; /* a client's model */
+    bytes += (p->threads + (s->valid.tokens > 0)) * 4 * d; /* the round's model in each engine */
+    bytes += p->threads * 4 * d;                           /* a client's update */
     if (e->protection->quantises)
         bytes += p->threads * 8 * d; /* its integers */
     for (uint32_t i = 0; i < s->clients; i++)

@@ -456,6 +456,11 @@ static sefl_status set_up(sim *s)
     s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);
     SEFL_PASS(work_new(&s->work, s->federation, s->pool, NULL, s->c->stop));
+    const char *fallback = work_fallback(s->work);
+    snprintf(s->out->device, sizeof s->out->device, "%s", work_device(s->work));
+    snprintf(s->out->fallback, sizeof s->out->fallback, "%s", fallback ? fallback : "");
+    log_info(&s->log, "trains", lf_str("device", s->out->device),
+             lf_if(fallback, lf_str("fallback", fallback)));
     if (s->e.protection->quantises)
         SEFL_PASS(sefl_new(&s->average, t->params, sizeof *s->average));
     SEFL_PASS(take_up(s));

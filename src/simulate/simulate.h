@@ -55,6 +55,8 @@ typedef struct simulate_result {
     bool unit_record;      /* epsilons protect a record, not a client */
     uint64_t memory_bytes; /* largest resident set of the process */
     unsigned threads;
+    char device[128];   /* work_device; "" for a run that was already complete */
+    char fallback[512]; /* work_fallback, or "" */
     plan_warnings warnings;
 } simulate_result;
 

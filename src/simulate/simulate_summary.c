@@ -45,7 +45,8 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
         lf_u64("up_bytes", (uint64_t)sum(all->up_bytes)),
         lf_u64("down_bytes", (uint64_t)sum(all->down_bytes)),
         lf_u64("link_bytes", (uint64_t)sum(all->link_bytes)),
-        lf_u64("memory_bytes", r->memory_bytes), lf_u64("threads", r->threads));
+        lf_u64("memory_bytes", r->memory_bytes), lf_u64("threads", r->threads),
+        lf_if(*r->device, lf_str("device", r->device)));
     plan_warnings_json(&j, &r->warnings);
     json_close(&j, '}');
     return json_end(&j);

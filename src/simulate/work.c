@@ -1,52 +1,12 @@
-#include "simulate/work.h"
+#include "simulate/work_inside.h"
 
 #include "base/alloc.h"
 #include "roles/client/train.h"
-#include "simulate/named_coins.h"
 
 #include <assert.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Buffers and times of one thread. */
-typedef struct lane {
-    lm *m;
-    float *v;
-    int64_t *X, *one;
-    int64_t *sum;
-    uint8_t *body;
-    double train, encrypt, add;
-} lane;
-
-struct work {
-    const federation *s;
-    const task *t;
-    pool *pool;
-    const sefl_progress *stop;
-    lane *lane;
-    unsigned lanes;
-    lm *judge; /* model for validation */
-    /* none */
-    double *average;
-    double weight;
-    pthread_mutex_t lock;
-    pthread_cond_t turn;
-    size_t next; /* next piece that may add its floats */
-    /* crypto full */
-    const ahe_enc *enc;
-    ahe_enc *own_enc;
-    ahe_sum *closed;
-    round_entry *entry; /* the set, sorted by client */
-    uint32_t entries;
-    uint8_t *heads; /* sealed: heads of the set */
-    /* current round */
-    round_header header;
-    const float *theta;
-    const population_member *set;
-    uint32_t added, diverged;
-};
 
 double cpu_seconds(clockid_t which)
 {
@@ -55,7 +15,7 @@ double cpu_seconds(clockid_t which)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double thread_seconds(void)
+double work_thread_seconds(void)
 {
     return cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
@@ -65,9 +25,12 @@ static double thread_seconds(void)
 static sefl_status lane_init(work *w, lane *l)
 {
     const task *t = w->t;
-    SEFL_PASS(lm_new(&l->m, &t->model, NULL));
+    if (t->unit == TASK_UNIT_RECORD)
+        SEFL_PASS(lm_new(&l->m, &t->model, NULL));
+    else if (!w->device)
+        SEFL_PASS(engine_new(&l->e, &(engine_config){ .model = &t->model, .optim = t->optim }));
     SEFL_PASS(sefl_new(&l->v, t->params, sizeof *l->v));
-    if (!w->s->e->protection->quantises)
+    if (!w->s->e->protection->quantises || w->device_sums)
         return SEFL_OK;
     SEFL_PASS(sefl_new(&l->X, t->values, sizeof *l->X));
     if (t->unit == TASK_UNIT_RECORD)
@@ -86,6 +49,7 @@ sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *en
     w->stop = stop;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->turn, NULL);
+    SEFL_TRY(work_device_open(w));
     SEFL_TRY(sefl_new(&w->lane, pool_threads(p), sizeof *w->lane));
     for (; w->lanes < pool_threads(p); w->lanes++)
         SEFL_TRY(lane_init(w, &w->lane[w->lanes]));
@@ -113,6 +77,7 @@ void work_free(work *w)
         return;
     for (unsigned i = 0; w->lane && i < w->lanes; i++) {
         lane *l = &w->lane[i];
+        engine_free(l->e);
         lm_free(l->m);
         sefl_free(l->v);
         sefl_free(l->X);
@@ -121,7 +86,9 @@ void work_free(work *w)
         sefl_free(l->body);
     }
     sefl_free(w->lane);
-    lm_free(w->judge);
+    engine_free(w->judge);
+    sefl_free(w->turns);
+    sefl_free(w->sum);
     sefl_free(w->average);
     ahe_enc_free(&w->t->ahe, w->own_enc);
     ahe_sum_free(&w->t->ahe, w->closed);
@@ -134,13 +101,22 @@ void work_free(work *w)
 
 /* ---- one client ------------------------------------------------------------------------------ */
 
+sefl_status work_integers(const work *w, lane *l, uint32_t client, const float *v, bool diverged,
+                          const sefl_rng *coins)
+{
+    if (!diverged)
+        return client_train_round(l->X, w->t, &w->s->text[client], v, coins);
+    memset(l->X, 0, w->t->values * sizeof *l->X);
+    return SEFL_OK;
+}
+
 /* Trains one client. Clipping and quantising count as encryption, because plain training does not
  * need them. Sets *diverged if the result is only zeros. */
 static sefl_status train(const work *w, lane *l, bool *diverged, const population_member *who,
                          const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
-    double began = thread_seconds(), trained = 0;
+    double began = work_thread_seconds(), trained = 0;
     const task *t = w->t;
     const corpus *text = &w->s->text[who->client];
     bool integers = w->s->e->protection->quantises;
@@ -151,6 +127,7 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
                          .eos = vocab_eos(w->s->words),
                          .client = w->s->client[who->client],
                          .round = w->header.round,
+                         .e = l->e,
                          .m = l->m,
                          .progress = w->stop };
     SEFL_TRY(coins_for(coins, &rng, "round", w->header.round, 1));
@@ -160,27 +137,24 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
         memset(l->v, 0, t->params * sizeof *l->v);
         goto done;
     }
-    memcpy(lm_theta(l->m), w->theta, t->params * sizeof *w->theta);
-    lm_state_reset(l->m);
     if (t->unit == TASK_UNIT_RECORD) {
+        memcpy(lm_theta(l->m), w->theta, t->params * sizeof *w->theta);
         SEFL_TRY(client_train_records(&job, l->X, &zeroed, l->one, l->v, &rng));
         *diverged = zeroed == client_train_record_count(t, text);
         goto done;
     }
-    memcpy(l->v, w->theta, t->params * sizeof *w->theta);
+    SEFL_TRY(engine_theta(l->e, w->theta));
     st = client_train_local(&job, l->v);
     *diverged = st == SEFL_ERANGE;
     SEFL_TRY(*diverged ? SEFL_OK : st);
-    trained = thread_seconds();
-    if (integers && *diverged)
-        memset(l->X, 0, t->values * sizeof *l->X);
-    else if (integers)
-        SEFL_TRY(client_train_round(l->X, t, text, l->v, &rng));
+    trained = work_thread_seconds();
+    if (integers)
+        SEFL_TRY(work_integers(w, l, who->client, l->v, *diverged, &rng));
 done:
     if (trained == 0)
-        trained = thread_seconds();
+        trained = work_thread_seconds();
     l->train += trained - began;
-    l->encrypt += thread_seconds() - trained;
+    l->encrypt += work_thread_seconds() - trained;
     return st;
 }
 
@@ -223,39 +197,44 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
     return SEFL_OK;
 }
 
-/* Adds an update with its FedAvg weight, clipped if the experiment sets a norm. A diverged client
- * has weight 0, as in the weight slot. */
-static void add_floats(work *w, const lane *l, uint32_t client, bool diverged)
+double work_weight(const work *w, uint32_t client, bool diverged)
 {
     const task *t = w->t;
-    double weight = 1, scale = 1, square = 0;
-    if (t->weights == TASK_CAPPED) {
-        uint64_t n = w->s->text[client].tokens;
-        weight =
-            diverged ? 0 : (double)(n < t->weight_cap ? n : t->weight_cap) / (double)t->weight_cap;
-    }
-    if (w->s->e->clip_given) {
-        pack_nano clip = 0;
-        for (size_t i = 0; i < t->params; i++)
-            square += (double)l->v[i] * (double)l->v[i];
-        if (pack_decimal(&clip, t->clip) == SEFL_OK &&
-            sqrt(square) > (double)clip / (double)PACK_ONE)
-            scale = (double)clip / (double)PACK_ONE / sqrt(square);
-    }
+    const uint64_t n = w->s->text[client].tokens;
+    if (t->weights != TASK_CAPPED)
+        return 1;
+    return diverged ? 0 : (double)(n < t->weight_cap ? n : t->weight_cap) / (double)t->weight_cap;
+}
+
+double work_clip(const work *w)
+{
+    pack_nano clip = 0;
+    bool given = w->s->e->clip_given && pack_decimal(&clip, w->t->clip) == SEFL_OK;
+    return given ? (double)clip / (double)PACK_ONE : 0;
+}
+
+void work_add_floats(work *w, const float *v, uint32_t client, bool diverged)
+{
+    const task *t = w->t;
+    double weight = work_weight(w, client, diverged), clip = work_clip(w), scale = 1, square = 0;
+    for (size_t i = 0; clip > 0 && i < t->params; i++)
+        square += (double)v[i] * (double)v[i];
+    if (clip > 0 && sqrt(square) > clip)
+        scale = clip / sqrt(square);
     for (size_t i = 0; i < t->params; i++)
-        w->average[i] += weight * scale * (double)l->v[i];
+        w->average[i] += weight * scale * (double)v[i];
     w->weight += weight;
 }
 
-static sefl_status add(work *w, lane *l, size_t piece, bool diverged, const sefl_coins *coins)
+sefl_status work_add(work *w, lane *l, size_t piece, bool diverged, const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
     uint32_t client = w->set[piece].client;
-    double began = thread_seconds();
+    double began = work_thread_seconds();
     uint8_t units[32];
     if (w->s->e->full) {
         SEFL_PASS(encrypt(w, l, units, client, coins));
-        double now = thread_seconds();
+        double now = work_thread_seconds();
         l->encrypt += now - began;
         began = now;
     }
@@ -267,12 +246,12 @@ static sefl_status add(work *w, lane *l, size_t piece, bool diverged, const sefl
     } else if (w->average) {
         while (w->next != piece)
             pthread_cond_wait(&w->turn, &w->lock);
-        add_floats(w, l, client, diverged);
+        work_add_floats(w, l->v, client, diverged);
     }
     w->added += st == SEFL_OK;
     w->diverged += diverged;
     pthread_mutex_unlock(&w->lock);
-    l->add += thread_seconds() - began;
+    l->add += work_thread_seconds() - began;
     return st;
 }
 
@@ -287,7 +266,7 @@ static void pass_turn(work *w, size_t piece)
     pthread_mutex_unlock(&w->lock);
 }
 
-static sefl_status one_client(void *ctx, unsigned lane_number, size_t begin, size_t end)
+sefl_status work_one_client(void *ctx, unsigned lane_number, size_t begin, size_t end)
 {
     sefl_status st = SEFL_OK;
     work *w = ctx;
@@ -300,7 +279,7 @@ static sefl_status one_client(void *ctx, unsigned lane_number, size_t begin, siz
     SEFL_TRY(named_coins_new(&n, name, w->s->e->seed));
     sefl_coins coins = named_coins_of(n);
     SEFL_TRY(train(w, l, &diverged, &w->set[begin], &coins));
-    SEFL_TRY(add(w, l, begin, diverged, &coins));
+    SEFL_TRY(work_add(w, l, begin, diverged, &coins));
 done:
     named_coins_free(n);
     if (!w->s->e->protection->quantises)
@@ -316,7 +295,7 @@ static sefl_status begin(work *w, const round_header *h, const float *theta,
     const task *t = w->t;
     w->header = *h, w->theta = theta, w->set = set;
     w->added = w->diverged = 0;
-    w->next = 0, w->weight = 0;
+    w->next = 0, w->weight = w->device_seconds = 0;
     for (uint32_t i = 0; w->entry && i < n; i++)
         memcpy(w->entry[i].client, w->s->client[set[i].client], sizeof w->entry[i].client);
     w->entries = n;
@@ -338,7 +317,7 @@ static sefl_status begin(work *w, const round_header *h, const float *theta,
 static sefl_status finish(work *w, work_got *got)
 {
     const task *t = w->t;
-    double began = thread_seconds();
+    double began = work_thread_seconds();
     if (w->s->e->full) {
         SEFL_PASS(ahe_sum_close(&t->ahe, w->closed));
         got->closed = w->closed;
@@ -349,13 +328,15 @@ static sefl_status finish(work *w, work_got *got)
             w->average[i] /=
                 w->weight > 0 ? w->weight : 1; /* 0: all clients diverged, all values are zero */
         got->average = w->average;
+    } else if (w->device_sums) {
+        got->sum = w->sum;
     } else {
         for (unsigned k = 1; k < w->lanes; k++)
             for (size_t i = 0; i < t->values; i++)
                 w->lane[0].sum[i] += w->lane[k].sum[i];
         got->sum = w->lane[0].sum;
     }
-    got->add += thread_seconds() - began;
+    got->add += work_thread_seconds() - began;
     return SEFL_OK;
 }
 
@@ -364,9 +345,13 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
 {
     *got = (work_got){ 0 };
     SEFL_PASS(begin(w, header, theta, set, n));
-    SEFL_PASS(pool_run(w->pool, n, 1, one_client, w, progress));
+    if (w->device)
+        SEFL_PASS(work_device_round(w, n, progress));
+    else
+        SEFL_PASS(pool_run(w->pool, n, 1, work_one_client, w, progress));
     got->clients = w->added;
     got->diverged = w->diverged;
+    got->train = w->device_seconds;
     for (unsigned i = 0; i < w->lanes; i++) {
         got->train += w->lane[i].train;
         got->encrypt += w->lane[i].encrypt;
@@ -382,7 +367,19 @@ sefl_status work_evaluate(work *w, double *loss, const float *theta)
     if (v->tokens < 2 * LM_EVAL_BATCH)
         return SEFL_OK;
     if (!w->judge)
-        SEFL_PASS(lm_new(&w->judge, &w->t->model, w->pool));
-    memcpy(lm_theta(w->judge), theta, w->t->params * sizeof *theta);
-    return lm_evaluate(w->judge, v->token, v->tokens, loss, w->stop);
+        SEFL_PASS(
+            engine_new(&w->judge, &(engine_config){ .model = &w->t->model, .pool = w->pool }));
+    SEFL_PASS(engine_theta(w->judge, theta));
+    return engine_evaluate(w->judge, ENGINE_BASE, v->token, v->tokens, 1 + w->s->clients, loss,
+                           w->stop);
+}
+
+const char *work_device(const work *w)
+{
+    return w->device ? engine_name(w->judge) : "cpu";
+}
+
+const char *work_fallback(const work *w)
+{
+    return w->judge ? engine_fallback(w->judge) : NULL;
 }

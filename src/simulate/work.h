@@ -1,13 +1,18 @@
-/* work: computes the clients' part of a round on several threads. A thread works on one client at a
- * time, and a client's own work is sequential. Integers add exactly, and floats add in the order of
- * the clients, so the result is bit-identical for any number of threads.
+/* work: computes the clients' part of a round. On the CPU, threads share the clients: a thread works
+ * on one client at a time, and a client's own work is sequential. On a GPU (`device`, work_device.c)
+ * many clients train at once. Integers add exactly, and floats add in the order of the clients, so
+ * the result is bit-identical for any number of threads, and on a GPU for every repetition on the
+ * same device.
  *
  *     SEFL_TRY(work_new(&w, federation, pool, NULL, &stop));
  *     SEFL_TRY(work_round(w, &got, &header, theta, set, n, &progress));
  *     ...got.sum (cdp, sefl in the clear), got.average (none), got.closed (sefl, crypto full)...
  *
- * Memory, for a model of d values: per thread lm_memory and 12 d bytes, plus 8 d bytes if it adds
- * integers and one upload body with crypto full; 1.4 kB per client if uploads are sealed.
+ * Memory, for a model of d values: per thread an engine (engine_facts: lm_memory, 4 d bytes and a
+ * client's text) and 12 d bytes, plus 8 d bytes if it adds integers and one upload body with crypto
+ * full; 1.4 kB per client if uploads are sealed. With a GPU no thread has an engine; if the GPU adds
+ * the updates in the clear, a thread needs only 4 d bytes. The GPU's own memory is in engine_facts,
+ * for as many clients at a time as fit.
  * Threads: one owner; works on the pool.   Secrets: a simulation has none. */
 #ifndef SIMULATE_WORK_H
 #define SIMULATE_WORK_H
@@ -28,7 +33,8 @@ typedef struct work_got {
     ahe_sum *closed;        /* encrypted sum, closed, or NULL */
     const round_entry *set; /* crypto full: the set, sorted by client; else NULL */
     const uint8_t *heads;   /* sealed: heads of the set, head_bytes(task.seal) each; else NULL */
-    double train, encrypt, add; /* CPU seconds of all clients together */
+    double train, encrypt,
+        add; /* CPU seconds of all clients together; train: GPU seconds on a GPU */
 } work_got;
 
 /* Borrows all arguments. enc: encryption tables; NULL: creates them (crypto full). stop: as in
@@ -47,6 +53,11 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
 /* Sets *loss to the mean loss (log perplexity) on the validation text; NAN if the text is too
  * short. Uses the whole pool. */
 sefl_status work_evaluate(work *w, double *loss, const float *theta) SEFL_MUST_CHECK;
+
+/* Returns "cpu", or the GPU's name and precision. */
+const char *work_device(const work *w);
+/* Returns why `device: auto` chose the CPU, or NULL. */
+const char *work_fallback(const work *w);
 
 /* Returns CPU seconds: CLOCK_THREAD_CPUTIME_ID or CLOCK_PROCESS_CPUTIME_ID. */
 double cpu_seconds(clockid_t which);

@@ -88,6 +88,9 @@ static sefl_status plan_one(void *self, settings *one, experiment *e)
     plan *p = NULL;
     sefl_buf b = { 0 };
     meter m;
+    if (strcmp(e->device, "cpu") != 0)
+        fprintf(stderr, "sefl plan: times and memory are for device: cpu, not %s\n", e->device);
+    e->device = "cpu";
     sefl_progress progress = meter_start(&m, "measuring");
     SEFL_TRY(pool_new(&pl, e->threads));
     /* generated texts are alike: a few of them are enough */

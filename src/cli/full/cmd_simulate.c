@@ -37,20 +37,23 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     s->round = r->t.rounds;
     s->rounds_here = 0;
     s->warned = 0;
+    const bool gpu = strcmp(r->device, "cpu") != 0;
     if (s->quiet)
         return;
     meter_stop(&s->line);
+    if (*r->fallback)
+        fprintf(stderr, "sefl simulate: training on the CPU: %s\n", r->fallback);
     s->line.shown_ns = 0; /* shows progress of the first round at once */
     if (s->args.runs > 1)
         fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->args.runs);
     fprintf(stderr,
             "sefl simulate: %s: %" PRIu32 " clients, %" PRIu64
-            " words, %zu values, protection %s%s  (%u thread%s, seed %" PRIu64 ")\n",
+            " words, %zu values, protection %s%s  (%s%s%u thread%s, seed %" PRIu64 ")\n",
             e->name, e->clients, f->tokens, f->task.values, e->protection->name,
             !e->protection->two_servers ? ""
             : e->full                   ? ", crypto full"
                                         : ", crypto clear",
-            r->threads, r->threads == 1 ? "" : "s", e->seed);
+            gpu ? r->device : "", gpu ? ", " : "", r->threads, r->threads == 1 ? "" : "s", e->seed);
     if (!r->claim)
         fprintf(stderr, "no differential privacy claimed\n");
     if (r->t.rounds > 0)
@@ -150,7 +153,9 @@ static void print_summary(const simulate_result *r, unsigned warned)
            "%.1f\n",
            all->train_seconds, all->encrypt_seconds, all->sum_seconds, all->twopc_seconds,
            all->step_seconds, all->eval_seconds);
-    if (all->train_seconds > 0)
+    if (*r->device && strcmp(r->device, "cpu") != 0)
+        printf("device      %s; train is GPU time\n", r->device);
+    else if (all->train_seconds > 0)
         printf("rounds      %.1f s of processor time, %+.1f %% over training alone; %.1f s of wall "
                "time "
                "on %u thread%s\n",

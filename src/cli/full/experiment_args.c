@@ -1,6 +1,8 @@
 #include "cli/full/experiment_args.h"
 
-const cli_shortcut experiment_shortcuts[] = { { "threads", "threads" }, { 0 } };
+const cli_shortcut experiment_shortcuts[] = {
+    { "threads", "threads" }, { "device", "device" }, { "precision", "precision" }, { 0 }
+};
 
 sefl_status experiment_args_read(const cli_action *action, void *args)
 {

@@ -1,7 +1,6 @@
 #include "model/nn/nn.h"
 
 #include <cblas.h>
-#include <stdio.h>
 #include <string.h>
 
 /* OpenBLAS has it, other CBLAS libraries need not. */
@@ -153,27 +152,19 @@ bool nn_dropout_is_on(const nn_dropout *d)
 
 static sefl_status dropout_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
+    enum { ROUND = 1024 };
     const dropout_job *j = ctx;
     const nn_real keep = (nn_real)(65536.0 / (65536.0 - j->drop));
-    const unsigned high = j->drop >> 8, low = j->drop & 255;
-    char stream[96];
-    uint8_t coins[512], extra;
-    seeded g;
+    const uint32_t nonce[2] = { (uint32_t)j->d->step, j->d->site | (uint32_t)(j->d->step >> 32)
+                                                                       << 16 };
+    uint8_t coins[2 * ROUND];
     (void)lane;
-    snprintf(stream, sizeof stream, "dropout %llu %u %zu", (unsigned long long)j->d->step,
-             j->d->site, begin / DROPOUT_PIECE);
-    seeded_init(&g, j->d->seed, stream);
     for (size_t i = begin; i < end;) {
-        size_t m = end - i < sizeof coins ? end - i : sizeof coins;
+        size_t m = end - i < ROUND ? end - i : ROUND;
         nn_real *mask = j->mask + i;
-        seeded_fill(&g, coins, m);
+        seeded_at(coins, 2 * m, j->d->key, nonce, 2 * i);
         for (size_t k = 0; k < m; k++)
-            mask[k] = coins[k] < high ? 0 : keep;
-        for (size_t k = 0; k < m; k++) /* the lower byte matters for one in 256 only */
-            if (coins[k] == high) {
-                seeded_fill(&g, &extra, 1);
-                mask[k] = extra < low ? 0 : keep;
-            }
+            mask[k] = (coins[2 * k] | (unsigned)coins[2 * k + 1] << 8) < j->drop ? 0 : keep;
         for (size_t k = 0; j->x && k < m; k++)
             j->x[i + k] *= mask[k];
         i += m;

@@ -67,12 +67,17 @@ sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real 
                            const nn_real *dy, const nn_real *x, size_t n) SEFL_MUST_CHECK;
 
 /* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The mask is kept
- * for the backward pass, which is the same product. Each piece of the mask has its own stream of
- * coins, named by (seed, step, site, piece), so the mask does not depend on threads, and a resumed run
- * draws the same masks. rate = 0 changes nothing. */
+ * for the backward pass, which is the same product. rate = 0 changes nothing.
+ *
+ * Coins depend only on (key, step, site, position): the number of threads does not change a mask, a
+ * resumed run draws the same masks, and a GPU draws the same masks as the CPU. Element i uses the
+ * 16-bit number in bytes 2i, 2i + 1 (little-endian) of the ChaCha20 stream with this key, the block
+ * counter from 0 and the nonce words { step mod 2^32, site | step div 2^32 * 2^16 }. The element is
+ * dropped if the number is below rate * 65536. site < 2^16, step < 2^48. */
 typedef struct nn_dropout {
     double rate;
-    uint64_t seed, step;
+    uint32_t key[8];
+    uint64_t step;
     unsigned site; /* counts up within a pass */
 } nn_dropout;
 

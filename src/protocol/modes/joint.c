@@ -45,6 +45,7 @@ const release_mode mode_joint = {
     .value_jumps = 60,
     .deviation = deviation,
     .quantise = noisy_quantise,
+    .client_grid = noisy_grid,
     .reply = reply,
     .finish = finish,
     .value = value,

@@ -87,6 +87,8 @@ typedef struct release_mode {
      * capped. */
     sefl_status (*quantise)(int64_t *X, const struct task *t, const float *v,
                             const struct dp_weight *weight, const sefl_rng *coins);
+    /* Returns the grid that quantise uses: clip, q and value_max; s2 = 0: no bound. */
+    struct dp_grid (*client_grid)(const struct task *t);
     /* Fills the members of a task that only this mode uses; NULL: there are none. */
     sefl_status (*derive)(struct task *t);
     /* CSP: writes task_output_bytes. NULL: the masked plain units are the reply. */

@@ -70,6 +70,11 @@ static sefl_status get(void *ctx, uint64_t *digit, size_t first, size_t n)
 
 /* ---- the three parts ------------------------------------------------------------------------- */
 
+dp_grid noisy_grid(const task *t)
+{
+    return t->grid;
+}
+
 sefl_status noisy_quantise(int64_t *X, const task *t, const float *v, const dp_weight *weight,
                            const sefl_rng *coins)
 {

@@ -10,6 +10,7 @@
 #include "protocol/modes/mode.h"
 #include "protocol/task.h"
 
+dp_grid noisy_grid(const task *t);
 sefl_status noisy_quantise(int64_t *X, const task *t, const float *v, const dp_weight *weight,
                            const sefl_rng *coins) SEFL_MUST_CHECK;
 sefl_status noisy_reply(uint8_t *reply, const task *t, const mode_csp *in,

@@ -19,15 +19,21 @@ static double value(const task *t, int64_t w)
 
 /* The packing gives step and bound: q = C / 2^f exactly, so C is q * R. With unit record the slot
  * holds records_max vectors. */
-static sefl_status quantise(int64_t *X, const task *t, const float *v, const dp_weight *weight,
-                            const sefl_rng *coins)
+static dp_grid grid(const task *t)
 {
     const pack *p = &t->ahe.pack;
     int64_t records = t->unit == TASK_UNIT_RECORD && t->records_max > 0 ? t->records_max : 1;
-    dp_plain_grid g = { .clip = p->q * ((double)p->r_2p16 / 65536),
-                        .q = p->q,
-                        .value_max = p->value_max / records };
-    return dp_quantise_plain(X, &g, v, t->params, weight, coins);
+    return (dp_grid){ .clip = p->q * ((double)p->r_2p16 / 65536),
+                      .q = p->q,
+                      .value_max = p->value_max / records };
+}
+
+static sefl_status quantise(int64_t *X, const task *t, const float *v, const dp_weight *weight,
+                            const sefl_rng *coins)
+{
+    const dp_grid g = grid(t);
+    return dp_quantise_plain(X, &(dp_plain_grid){ g.clip, g.q, g.value_max }, v, t->params, weight,
+                             coins);
 }
 
 static sefl_status finish(int64_t *w, const task *t, sefl_span masked, const mode_as *in)
@@ -58,6 +64,7 @@ const release_mode mode_none = {
     .value_jumps = 10,
     .deviation = deviation,
     .quantise = quantise,
+    .client_grid = grid,
     .finish = finish,
     .value = value,
     .happens = "No noise is added.",

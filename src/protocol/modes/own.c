@@ -66,6 +66,7 @@ const release_mode mode_own = {
     .value_jumps = 10,
     .deviation = deviation,
     .quantise = noisy_quantise,
+    .client_grid = noisy_grid,
     .derive = derive,
     .reply = reply,
     .finish = finish,

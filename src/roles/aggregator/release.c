@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "model/engine/engine.h"
 #include "model/file/model_file.h"
 #include "roles/aggregator/step.h"
 
@@ -15,7 +16,7 @@
 
 struct releases {
     releases_config c;
-    lm *m; /* for validation; or NULL */
+    engine *judge; /* for validation; or NULL */
     corpus valid;
 };
 
@@ -63,7 +64,8 @@ sefl_status releases_new(releases **out, const releases_config *c)
     SEFL_TRY(releases_check(c, &words, &r->valid));
     SEFL_TRY(file_make_folder(c->models, 0755));
     if (c->valid)
-        SEFL_TRY(lm_new(&r->m, &c->task->model, c->pool));
+        SEFL_TRY(
+            engine_new(&r->judge, &(engine_config){ .model = &c->task->model, .pool = c->pool }));
     *out = r, r = NULL;
 done:
     vocab_free(words);
@@ -75,7 +77,7 @@ void releases_free(releases *r)
 {
     if (!r)
         return;
-    lm_free(r->m);
+    engine_free(r->judge);
     corpus_clear(&r->valid);
     sefl_free(r);
 }
@@ -182,12 +184,12 @@ static sefl_status keep_memory(const releases *r, step_state *s, uint64_t round)
 static sefl_status validate(releases *r, const float *theta, release_made *out)
 {
     double mean = NAN;
-    if (!r->m)
+    if (!r->judge)
         return SEFL_OK;
-    memcpy(lm_theta(r->m), theta, lm_count(r->m) * sizeof *theta);
-    lm_state_reset(r->m);
-    SEFL_PASS(sefl_at(lm_evaluate(r->m, r->valid.token, r->valid.tokens, &mean, NULL),
-                      "the new model on the validation text"));
+    SEFL_PASS(engine_theta(r->judge, theta));
+    SEFL_PASS(sefl_at(
+        engine_evaluate(r->judge, ENGINE_BASE, r->valid.token, r->valid.tokens, 0, &mean, NULL),
+        "the new model on the validation text"));
     SEFL_PASS(release_check_loss(mean));
     out->has_perplexity = true;
     out->perplexity = exp(mean);

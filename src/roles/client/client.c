@@ -380,6 +380,9 @@ static sefl_status get_ready(client *c)
                                                                .upload_key = c->upload.key,
                                                                .coins = &c->coins,
                                                                .pool = c->pool,
+                                                               .device = c->cfg->device,
+                                                               .precision = c->cfg->precision,
+                                                               .log = c->o.log,
                                                                .observe = c->o.observe,
                                                                .observe_ctx = c->o.observe_ctx }));
     const client_mark *mark = client_store_mark(c->store);

@@ -2,6 +2,7 @@
 
 #include "config/yaml/yaml.h"
 #include "crypto/sign.h"
+#include "model/engine/engine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +39,10 @@ const setting_def client_schema[] = {
       .help = "the privacy ledger of `text`, which covers all tasks" },
     { "threads", SETTING_U64, "0", TO(threads), .max = 256,
       .help = "worker threads; 0: one per core" },
+    { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
+      .help = ENGINE_DEVICE_HELP },
+    { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
+      .help = ENGINE_PRECISION_HELP },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",
       .help = "minimum log level" },
     { 0 },

@@ -45,6 +45,7 @@ typedef struct client_config {
     const char *policy, *text, *text_field, *state, *ledger;
     corpus_format text_format;
     unsigned threads;
+    const char *device, *precision; /* model/engine/engine.h */
 } client_config;
 
 /* Fills *out and reads the two public keys; SEFL_EINVAL names the setting that is missing or wrong.

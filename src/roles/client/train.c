@@ -37,41 +37,57 @@ static sefl_status tick(const client_train *c, uint64_t done, uint64_t total)
 
 /* ---- unit client ----------------------------------------------------------------------------- */
 
+engine_job client_train_job(const client_train *c)
+{
+    const task *t = c->task;
+    engine_job job = { .words = c->text->token,
+                       .n = c->text->tokens,
+                       .columns = t->model.batch,
+                       .steps = t->model.steps,
+                       .lr = t->lr,
+                       .clip = t->gradient_clip,
+                       .dropout = t->dropout };
+    const train_layout l = train_layout_of(job.n, job.columns, job.steps);
+    job.limit = t->local_epochs ? t->local_epochs * l.steps_per_epoch : t->local_steps;
+    lm_dropout_key(job.dropout_key, client_dropout_seed(t, c->round, c->client));
+    return job;
+}
+
+typedef struct local {
+    const client_train *c;
+    uint64_t steps;
+} local;
+
+static bool on_steps(void *self, uint64_t done, uint64_t total)
+{
+    const local *l = self;
+    (void)total;
+    return progress_report(l->c->progress, done, l->steps);
+}
+
 sefl_status client_train_local(const client_train *c, float *v)
 {
     sefl_status st = SEFL_OK;
     const task *t = c->task;
-    trainer *tr = NULL;
-    train_info info;
-    train_config tc = { .lr = t->lr,
-                        .clip = t->gradient_clip,
-                        .dropout = t->dropout,
-                        .seed = client_dropout_seed(t, c->round, c->client),
-                        .optim = t->optim };
-    SEFL_TRY(trainer_new(&tr, c->m, c->pool, &tc, c->text->token, c->text->tokens));
-    uint64_t steps =
-        t->local_epochs ? t->local_epochs * trainer_steps_per_epoch(tr) : t->local_steps;
-    for (uint64_t i = 0; i < steps; i++) {
-        st = trainer_step(tr, &info);
-        if (st == SEFL_ERANGE)
-            st = diverged(c->round);
-        if (st != SEFL_OK)
-            goto done;
-        SEFL_TRY(tick(c, i + 1, steps));
-    }
-    const nn_real *theta = lm_theta(c->m);
-    for (size_t i = 0; i < t->params; i++) {
-        v[i] = theta[i] - v[i];
-        if (!isfinite(v[i])) {
-            st = diverged(c->round);
-            goto done;
-        }
-    }
+    const engine_job job = client_train_job(c);
+    local l = { c, job.limit };
+    engine_progress how = { 0 };
+    SEFL_TRY(engine_start(c->e, 0, &job));
+    st = engine_train(c->e, 1, &how, &(sefl_progress){ on_steps, &l });
+    if (st == SEFL_ECANCELLED)
+        sefl_note("round %" PRIu64 ": stopped", c->round);
+    SEFL_TRY(st);
+    bool finite = !how.diverged;
+    if (finite)
+        SEFL_TRY(engine_read(c->e, 0, ENGINE_DELTA, v, t->params * sizeof *v));
+    for (size_t i = 0; finite && i < t->params; i++)
+        finite = isfinite(v[i]);
+    if (!finite)
+        st = diverged(c->round);
 done:
     if (st == SEFL_ERANGE)
         memset(v, 0, t->params * sizeof *v);
-    sefl_wipe(&info, sizeof info);
-    trainer_free(tr);
+    sefl_wipe(&how, sizeof how);
     return st;
 }
 
@@ -138,9 +154,9 @@ static sefl_status some_records(records *r, size_t from, size_t n, uint64_t step
     const client_train *c = r->c;
     const corpus *text = c->text;
     size_t *border = NULL;
-    lm_gradient_args args = { .dropout = c->task->dropout,
-                              .seed = client_dropout_seed(c->task, c->round, c->client),
-                              .step = step };
+    train_records_args args = { .dropout = c->task->dropout,
+                                .seed = client_dropout_seed(c->task, c->round, c->client),
+                                .step = step };
     SEFL_TRY(sefl_new(&border, n + 1, sizeof *border));
     for (size_t i = 0; i <= n; i++)
         border[i] = text->line[text->doc[from + i]];

@@ -1,7 +1,7 @@
 /* client_train: a client's computation in a round: from its text and the model to integers, before
  * encryption. roles/client/update.h encrypts them into a body; the simulator adds them up.
  *
- *     unit client   SEFL_TRY(client_train_local(&c, v));                  // v: theta, then the step
+ *     unit client   SEFL_TRY(client_train_local(&c, v));
  *                   SEFL_TRY(client_train_round(X, t, text, v, &coins));
  *     unit record   SEFL_TRY(client_train_records(&c, X, &zeroed, scratch, v, &coins));
  *
@@ -21,10 +21,10 @@
 #ifndef ROLES_CLIENT_TRAIN_H
 #define ROLES_CLIENT_TRAIN_H
 
-#include "base/pool.h"
 #include "base/progress.h"
 #include "base/random.h"
 #include "model/corpus/corpus.h"
+#include "model/engine/engine.h"
 #include "protocol/task.h"
 
 typedef struct client_train {
@@ -33,15 +33,18 @@ typedef struct client_train {
     uint32_t eos;          /* of the vocabulary */
     const uint8_t *client; /* 32 bytes: fingerprint of its certificate */
     uint64_t round;
-    lm *m;                         /* has the round's theta; afterwards the trained theta */
-    pool *pool;                    /* NULL: only the calling thread */
+    engine *e; /* unit client: has the round's theta (engine_theta); training uses slot 0 */
+    lm *m;     /* unit record: has the round's theta */
     const sefl_progress *progress; /* steps or records; may stop training (SEFL_ECANCELLED) */
 } client_train;
 
-/* Trains for local_epochs or local_steps. v: theta of the round, t->params values; becomes
- * theta_local - theta. SEFL_ERANGE: training diverged (trainer_step, or a step that is not finite);
- * v is then zeros, and the client uploads zeros, even in the weight slot. */
+/* Trains for local_epochs or local_steps. v: t->params values, becomes theta_local - theta.
+ * SEFL_ERANGE: training diverged (loss, gradient or a value of v is not finite); v is then zeros, and
+ * the client uploads zeros, even in the weight slot. */
 sefl_status client_train_local(const client_train *c, float *v) SEFL_MUST_CHECK;
+
+/* Returns that training as an engine's job with text 0. Does not use c->e. */
+engine_job client_train_job(const client_train *c);
 
 /* Clips and quantises stochastically: dp_quantise on the task's grid (weights: with the slot; no
  * noise: dp_quantise_plain). X: t->values integers. */

@@ -21,6 +21,7 @@ struct client_update {
     client_update_config c;
     ahe_enc *enc;  /* made in the first round, then kept */
     bool diverged; /* in the latest round */
+    bool told;     /* the device was logged */
 };
 
 /* One round's work. */
@@ -28,7 +29,8 @@ typedef struct work {
     client_update *u;
     const task *t;
     const client_job *job;
-    lm *m;
+    engine *e;     /* unit client */
+    lm *m;         /* unit record */
     float *global; /* the round's theta; then v */
     int64_t *X;    /* t->values */
     int64_t *one;  /* unit record: one record's integers */
@@ -97,6 +99,21 @@ static sefl_status same_model(const lm_config *file, const lm_config *wanted)
     return SEFL_OK;
 }
 
+static sefl_status open_engine(work *w)
+{
+    client_update *u = w->u;
+    SEFL_PASS(engine_new(&w->e, &(engine_config){ .device = u->c.device,
+                                                  .precision = u->c.precision,
+                                                  .model = &w->t->model,
+                                                  .optim = w->t->optim,
+                                                  .pool = u->c.pool }));
+    if (!u->told) /* once per process */
+        log_info(u->c.log, "trains", lf_str("device", engine_name(w->e)),
+                 lf_if(engine_fallback(w->e), lf_str("fallback", engine_fallback(w->e))));
+    u->told = true;
+    return engine_theta(w->e, w->global);
+}
+
 static sefl_status open_model(work *w)
 {
     uint8_t hash[SHA256_BYTES];
@@ -112,11 +129,19 @@ static sefl_status open_model(work *w)
               count, w->t->params);
     SEFL_NEED(!meta.has_vocab || memcmp(meta.vocab_hash, w->t->vocab_hash, SHA256_BYTES) == 0,
               SEFL_EPROTO, "the round's model has another vocabulary than the task");
-    if (!w->job->zeros) {
+    if (w->job->zeros)
+        return SEFL_OK;
+    if (w->t->unit == TASK_UNIT_RECORD) {
+        const char *device = w->u->c.device;
+        if (!w->u->told && device && strcmp(device, "cpu") != 0)
+            log_warn(w->u->c.log, "trains on the processor", lf_str("device", device),
+                     lf_str("why", "the task's unit is a record: each gradient is needed alone"));
+        w->u->told = true;
         SEFL_PASS(lm_new(&w->m, &w->t->model, w->u->c.pool));
         memcpy(lm_theta(w->m), w->global, count * sizeof(nn_real));
+        return SEFL_OK;
     }
-    return SEFL_OK;
+    return open_engine(w);
 }
 
 static void close_model(work *w)
@@ -126,7 +151,8 @@ static void close_model(work *w)
         sefl_wipe(lm_grad(w->m), lm_count(w->m) * sizeof(nn_real));
     }
     lm_free(w->m);
-    w->m = NULL;
+    engine_free(w->e);
+    w->m = NULL, w->e = NULL;
 }
 
 /* Reports the progress of training; the units follow it. */
@@ -148,8 +174,8 @@ static sefl_status train(work *w)
                          .eos = vocab_eos(c->words),
                          .client = c->client,
                          .round = w->job->header->round,
+                         .e = w->e,
                          .m = w->m,
-                         .pool = c->pool,
                          .progress = &progress };
     if (t->unit == TASK_UNIT_RECORD) {
         SEFL_PASS(sefl_new(&w->X, t->values, sizeof *w->X));

@@ -23,16 +23,17 @@
  * A body is made once: if the file exists, nothing is encrypted (SEFL_EEXIST). An interrupted
  * attempt has sent nothing; the next one uses a new attempt number, and so new coins.
  *
- * Memory, for d values of the model: during training what the model needs (lm_memory) and 4d bytes,
- * afterwards 12d (records: 24d) bytes and 1 MiB; between rounds only the key's tables (Paillier: at
- * most 96 MiB) and the caller's text: 4 bytes per word. Secret: text, v, X, coins, seed, upload
- * key; our copies are wiped. Not constant-time (the owner's own machine). Threads: one owner; works
- * on the pool. */
+ * Memory, for d values of the model: during training what the engine needs (engine_facts; on the CPU
+ * lm_memory, 4d bytes and a copy of the text) and 4d bytes, afterwards 12d (records: 24d) bytes and
+ * 1 MiB; between rounds only the key's tables (Paillier: at most 96 MiB) and the caller's text:
+ * 4 bytes per word. Secret: text, v, X, coins, seed, upload key; our copies are wiped. Not
+ * constant-time (the owner's own machine). Threads: one owner; works on the pool. */
 #ifndef ROLES_CLIENT_UPDATE_H
 #define ROLES_CLIENT_UPDATE_H
 
 #include "base/blake3.h"
 #include "base/coins.h"
+#include "base/log.h"
 #include "base/pool.h"
 #include "base/progress.h"
 #include "model/corpus/corpus.h"
@@ -50,7 +51,9 @@ typedef struct client_update_config {
     const uint8_t *client;      /* 32 bytes: fingerprint of its certificate */
     const sign_key *upload_key; /* sealed tasks; otherwise NULL */
     const sefl_coins *coins;
-    pool *pool; /* NULL: only the calling thread */
+    pool *pool;                     /* NULL: only the calling thread */
+    const char *device, *precision; /* as in model/engine/engine.h; records train on the CPU */
+    sefl_log *log;                  /* NULL: silent */
     client_observer *observe;
     void *observe_ctx;
 } client_update_config;

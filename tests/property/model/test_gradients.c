@@ -97,7 +97,7 @@ static double trial_gradient(trial *t, bool add)
     CHECK_OK(
         lm_gradient(t->m, &b,
                     &(lm_gradient_args){
-                        .dropout = t->v->dropout, .seed = 3, .step = 9, .scale = 1, .add = add },
+                        .dropout = t->v->dropout, .key = { 3 }, .step = 9, .scale = 1, .add = add },
                     &loss));
     return loss;
 }

@@ -84,13 +84,11 @@ static void expected_client(int64_t *X, uint64_t round, const sefl_rng *rng)
     train_info info;
     float *v = theta_of();
     CHECK_OK(model_open(&m, &(model_meta){ 0 }, fx.model, t->model.batch, t->model.steps, NULL));
-    CHECK_OK(trainer_new(
-        &tr, m, NULL,
-        &(train_config){
-            .lr = t->lr, .clip = t->gradient_clip, .dropout = t->dropout, .seed = seed_of(round) },
-        fx.text.token, fx.text.tokens));
-    while (t->local_epochs ? trainer_epochs(tr) < t->local_epochs
-                           : trainer_steps(tr) < t->local_steps)
+    train_config how = { .lr = t->lr, .clip = t->gradient_clip, .dropout = t->dropout };
+    lm_dropout_key(how.key, seed_of(round));
+    CHECK_OK(trainer_new(&tr, m, NULL, &how, fx.text.token, fx.text.tokens));
+    while (t->local_epochs ? trainer_at(tr)->epoch < t->local_epochs
+                           : trainer_at(tr)->done < t->local_steps)
         CHECK_OK(trainer_step(tr, &info));
     for (size_t i = 0; i < t->params; i++)
         v[i] = lm_theta(m)[i] - v[i];
@@ -123,13 +121,11 @@ static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
             for (size_t i = 0; i < part; i++)
                 input[i] = at + i == 0 ? vocab_eos(fx.words) : fx.text.token[from + at + i - 1];
             lm_batch b = { input, fx.text.token + from + at, (uint32_t)part, 1 };
-            CHECK_OK(lm_gradient(m, &b,
-                                 &(lm_gradient_args){ .dropout = t->dropout,
-                                                      .seed = seed_of(round) + at,
-                                                      .step = k,
-                                                      .scale = 1 / (double)len,
-                                                      .add = at > 0 },
-                                 &loss));
+            lm_gradient_args args = {
+                .dropout = t->dropout, .step = k, .scale = 1 / (double)len, .add = at > 0
+            };
+            lm_dropout_key(args.key, seed_of(round) + at);
+            CHECK_OK(lm_gradient(m, &b, &args, &loss));
         }
         const nn_real *g = lm_grad(m);
         for (size_t i = 0; i < t->params; i++)

@@ -1,0 +1,753 @@
+/* The plugin's table: memory, texts, slots, one step as a CUDA graph, evaluation. */
+#include "model/cuda/cuda.cuh"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+enum { EVAL_COLUMNS = 10, MAX_BATCH = 16384, WORKSPACE = 64 << 20 };
+enum { TEXT_ROOM_SHIFT = 32 }; /* texts kept on the device: up to 4 GiB, then all are dropped */
+
+struct text {
+    uint32_t *words;
+    uint64_t n;
+};
+
+struct timed {
+    std::string name;
+    double flop, bytes;
+    cudaEvent_t at;
+};
+
+/* What only this file needs. */
+struct inside {
+    char *memory, *workspace;
+    size_t memory_bytes;
+    std::map<uint64_t, text> texts; /* by name */
+    std::vector<uint32_t *> unnamed; /* by slot; the last one is the evaluation's */
+    uint64_t text_bytes;
+    std::map<int, cudaGraphExec_t> graphs; /* a step, by number of slots */
+    bool timing;
+    std::vector<timed> marks;
+    float *pinned; /* count floats */
+    float *scratch; /* count floats on the device */
+    slot *pinned_slots;
+};
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static failure fails(sefl_status st, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return failure{ st, text };
+}
+
+void check_cuda(cudaError_t e, const char *what)
+{
+    if (e == cudaSuccess)
+        return;
+    if (e == cudaErrorMemoryAllocation)
+        throw fails(SEFL_ENOMEM, "GPU: out of device memory");
+    throw fails(SEFL_EIO, "GPU: %s (%s)", cudaGetErrorString(e), what);
+}
+
+void check_blas(cublasStatus_t s, const char *what)
+{
+    if (s == CUBLAS_STATUS_SUCCESS)
+        return;
+    if (s == CUBLAS_STATUS_ALLOC_FAILED)
+        throw fails(SEFL_ENOMEM, "GPU: out of device memory (cuBLAS)");
+    throw fails(SEFL_EIO, "GPU: cuBLAS: %s (%s)", cublasGetStatusString(s), what);
+}
+
+/* Runs f; a failure becomes its status and message. */
+template <class F> static sefl_status guarded(void (*note)(const char *), F f)
+{
+    try {
+        f();
+        return SEFL_OK;
+    } catch (const failure &e) {
+        note(e.text.c_str());
+        return e.st;
+    } catch (const std::bad_alloc &) {
+        note("GPU: out of memory");
+        return SEFL_ENOMEM;
+    }
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void plan_weight(device *d, plan *p, weight *w, int param, int b, int b2)
+{
+    const engine_param &e = d->param[param];
+    int rows8 = (int)(e.rows + 7) / 8 * 8;
+    *w = { param, b, b2, (int)e.rows, (int)e.cols, (int)e.block, rows8, 0, NULL, NULL };
+    w->size = (size_t)rows8 * ld_of(w->cols);
+    p->take(w->dense, d->G * w->size * d->real);
+    p->take(w->grad, d->G * w->size * 4);
+}
+
+static void plan_body(device *d, plan *p)
+{
+    int at = 1; /* after the encoder */
+    for (uint32_t i = 0; i < d->set.layers; i++) {
+        if (d->set.body == ENGINE_LSTM) {
+            plan_weight(d, p, &d->lstm[i].ih, at, at + 2, at + 3);
+            plan_weight(d, p, &d->lstm[i].hh, at + 1, NULL_PARAM, NULL_PARAM);
+            at += 4;
+        } else {
+            tr_layer &l = d->tr[i];
+            weight *w[4] = { &l.qkv, &l.proj, &l.ff1, &l.ff2 };
+            for (int k = 0; k < 4; k++, at += 2)
+                plan_weight(d, p, w[k], at, at + 1, NULL_PARAM);
+            l.n1_w = at++, l.n1_b = at++, l.n2_w = at++, l.n2_b = at++;
+        }
+    }
+    int dec = d->set.tied ? 0 : at++;
+    plan_weight(d, p, &d->dec, dec, at, NULL_PARAM);
+    if (d->set.body == ENGINE_LSTM)
+        lstm_plan(d, p);
+    else
+        transformer_plan(d, p);
+}
+
+static void plan_all(device *d, plan *p)
+{
+    const engine_setup &c = d->set;
+    size_t n = d->tokens, e = c.embed, count = c.count, g = d->G;
+    p->take(d->theta0, 4 * count);
+    p->take(d->theta, 4 * g * count);
+    p->take(d->grad, 4 * g * count);
+    p->take(d->opt, 4 * g * d->opt_n);
+    p->take(d->state, 4 * g * d->state_n);
+    p->take(d->eval_state, 4 * d->state_n);
+    p->take(d->positions, c.positions ? 4 * e * c.steps : 0);
+    if (!c.positions)
+        d->positions = NULL;
+    p->take(d->x, n * ld_of(c.embed) * d->real);
+    d->xf = NULL;
+    if (c.body == ENGINE_TRANSFORMER)
+        p->take(d->xf, 4 * n * e);
+    p->take(d->x_mask, n * e);
+    p->take(d->top_out, n * ld_of(d->top) * d->real);
+    p->take(d->dtop, 4 * n * d->top);
+    p->take(d->dx, 4 * n * e);
+    p->take(d->logits, 4 * n * d->ldv);
+    p->take(d->bias, 4 * g * d->ldv);
+    if (d->bf)
+        p->take(d->prob, n * d->ldv * d->real);
+    else
+        d->prob = d->logits;
+    p->take(d->token_loss, 8 * n);
+    p->take(d->part, 8 * g * d->parts);
+    p->take(d->order, 4 * n);
+    p->take(d->slots, (g + 1) * sizeof(slot));
+    p->take(d->in->scratch, 4 * count);
+    plan_body(d, p);
+}
+
+static void set_sizes(device *d, int slots)
+{
+    const engine_setup &c = d->set;
+    size_t enc_end = c.tied ? 0 : d->param[0].offset + d->param[0].count;
+    d->G = slots;
+    d->tokens = (size_t)slots * std::max(d->B, (int)EVAL_COLUMNS) * d->T;
+    d->parts = (size_t)d->B * d->T + (c.count - enc_end + 8191) / 8192;
+}
+
+static size_t bytes_for(device *d, int slots)
+{
+    set_sizes(d, slots);
+    plan p = { NULL, 0 };
+    plan_all(d, &p);
+    return p.used;
+}
+
+/* Allocates memory for the wanted number of slots, or for fewer if these do not fit into nine tenths
+ * of the free memory. */
+static void take_memory(device *d)
+{
+    size_t free_bytes, all;
+    CU(cudaMemGetInfo(&free_bytes, &all));
+    free_bytes = free_bytes / 10 * 9;
+    int slots = (int)d->set.slots;
+    while (slots > 1 && bytes_for(d, slots) > free_bytes)
+        slots -= (slots + 7) / 8;
+    size_t need = bytes_for(d, slots);
+    if (need > free_bytes)
+        throw fails(SEFL_ENOMEM, "GPU: the model needs %.1f GB of device memory, %.1f GB are free",
+                    need / 1e9, free_bytes / 1e9);
+    CU(cudaMalloc(&d->in->memory, need));
+    CU(cudaMemsetAsync(d->in->memory, 0, need, d->stream));
+    d->in->memory_bytes = need;
+    plan p = { d->in->memory, 0 };
+    plan_all(d, &p);
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static void close_device(void *self)
+{
+    device *d = (device *)self;
+    if (!d)
+        return;
+    if (d->in) {
+        sums_free(d);
+        for (auto &g : d->in->graphs)
+            cudaGraphExecDestroy(g.second);
+        for (auto &t : d->in->texts)
+            cudaFree(t.second.words);
+        for (uint32_t *w : d->in->unnamed)
+            cudaFree(w);
+        for (timed &t : d->in->marks)
+            cudaEventDestroy(t.at);
+        if (d->in->memory) { /* texts and parameters are secret */
+            cudaMemset(d->in->memory, 0, d->in->memory_bytes);
+            cudaFree(d->in->memory);
+        }
+        cudaFree(d->in->workspace);
+        cudaFreeHost(d->in->pinned);
+        cudaFreeHost(d->in->pinned_slots);
+    }
+    if (d->blas)
+        cublasDestroy(d->blas);
+    if (d->stream)
+        cudaStreamDestroy(d->stream);
+    delete d->in;
+    delete d;
+}
+
+static void check_setup(const engine_setup *c)
+{
+    if ((uint64_t)c->batch * c->steps > MAX_BATCH)
+        throw fails(SEFL_EUNSUPPORTED, "GPU: a batch of %u x %u words: needs at most %d", c->batch,
+                    c->steps, MAX_BATCH);
+    if (c->slots < 1)
+        throw fails(SEFL_EINVAL, "GPU: no slots");
+}
+
+static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
+{
+    cudaDeviceProp prop;
+    int devices = 0;
+    check_setup(setup);
+    cudaError_t e = cudaGetDeviceCount(&devices);
+    if (e != cudaSuccess || devices == 0)
+        throw fails(SEFL_ENOTFOUND, "no usable GPU: %s",
+                    e == cudaSuccess ? "the driver reports none" : cudaGetErrorString(e));
+    CU(cudaGetDeviceProperties(&prop, 0));
+    if (prop.major < 8)
+        throw fails(SEFL_EUNSUPPORTED, "no usable GPU: %s has compute capability %d.%d, needs 8.0",
+                    prop.name, prop.major, prop.minor);
+    d->set = *setup;
+    d->param.assign(setup->param, setup->param + setup->params);
+    d->set.param = NULL;
+    d->B = (int)setup->batch, d->T = (int)setup->steps;
+    d->bf = setup->precision == ENGINE_BF16;
+    d->real = d->bf ? 2 : 4;
+    d->top = (int)(setup->body == ENGINE_LSTM ? setup->hidden : setup->embed);
+    d->ldv = (int)((setup->vocab + 7) / 8 * 8);
+    d->sms = prop.multiProcessorCount;
+    d->opt_n = setup->count * (setup->optimiser == ENGINE_ADAM       ? 2
+                               : setup->optimiser == ENGINE_MOMENTUM ? 1
+                                                                     : 0);
+    d->state_cols = std::max(d->B, (int)EVAL_COLUMNS);
+    d->state_n = setup->body == ENGINE_LSTM
+                     ? 2 * (size_t)d->state_cols * setup->hidden * setup->layers
+                     : 0;
+    CU(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking));
+    BLAS(cublasCreate(&d->blas));
+    BLAS(cublasSetStream(d->blas, d->stream));
+    CU(cudaMalloc(&d->in->workspace, WORKSPACE));
+    BLAS(cublasSetWorkspace(d->blas, d->in->workspace, WORKSPACE));
+    take_memory(d);
+    CU(cudaMallocHost(&d->in->pinned, 4 * setup->count));
+    CU(cudaMallocHost(&d->in->pinned_slots, (d->G + 1) * sizeof(slot)));
+    if (setup->positions)
+        CU(cudaMemcpyAsync(d->positions, setup->positions, 4ull * setup->embed * setup->steps,
+                           cudaMemcpyHostToDevice, d->stream));
+    CU(cudaStreamSynchronize(d->stream));
+    d->set.positions = NULL;
+    d->host.assign(d->G + 1, slot{});
+    d->in->unnamed.assign(d->G + 1, NULL);
+    snprintf(facts->device, sizeof facts->device, "%s", prop.name);
+    facts->slots = (uint32_t)d->G;
+    facts->memory = d->in->memory_bytes + WORKSPACE;
+}
+
+static sefl_status open_device(void **self, const engine_setup *setup, engine_facts *facts)
+{
+    device *d = new (std::nothrow) device();
+    *self = NULL;
+    if (!d || !(d->in = new (std::nothrow) inside())) {
+        delete d;
+        setup->note("GPU: out of memory");
+        return SEFL_ENOMEM;
+    }
+    sefl_status st = guarded(setup->note, [&] { open_it(d, setup, facts); });
+    if (st != SEFL_OK)
+        close_device(d);
+    else
+        *self = d;
+    return st;
+}
+
+/* ---- texts and slots ------------------------------------------------------------------------- */
+
+static uint32_t *upload(device *d, const uint32_t *words, uint64_t n)
+{
+    uint32_t *to = NULL;
+    CU(cudaMalloc(&to, 4 * n));
+    cudaError_t e = cudaMemcpy(to, words, 4 * n, cudaMemcpyHostToDevice);
+    if (e != cudaSuccess)
+        cudaFree(to);
+    CU(e);
+    for (uint64_t i = 0; i < n; i++)
+        if (words[i] >= d->set.vocab) {
+            cudaFree(to);
+            throw fails(SEFL_EINVAL, "word %u: the vocabulary has only %u words", words[i],
+                        d->set.vocab);
+        }
+    return to;
+}
+
+/* Returns the words on the device. A named text is sent once. owner: slot of an unnamed text. */
+static const uint32_t *words_of(device *d, int owner, const uint32_t *words, uint64_t n,
+                                uint64_t name)
+{
+    if (name == 0) {
+        uint32_t *to = upload(d, words, n);
+        cudaFree(d->in->unnamed[owner]);
+        return d->in->unnamed[owner] = to;
+    }
+    auto at = d->in->texts.find(name);
+    if (at != d->in->texts.end() && at->second.n == n)
+        return at->second.words;
+    bool busy = false;
+    for (const slot &s : d->host)
+        busy = busy || s.live;
+    if (!busy && d->in->text_bytes + 4 * n > 1ull << TEXT_ROOM_SHIFT) {
+        for (auto &t : d->in->texts)
+            cudaFree(t.second.words);
+        d->in->texts.clear();
+        d->in->text_bytes = 0;
+    }
+    uint32_t *to = upload(d, words, n);
+    d->in->texts[name] = { to, n };
+    d->in->text_bytes += 4 * n;
+    return to;
+}
+
+static void put_slot(device *d, int i)
+{
+    d->in->pinned_slots[i] = d->host[i];
+    CU(cudaMemcpyAsync(d->slots + i, d->in->pinned_slots + i, sizeof(slot), cudaMemcpyHostToDevice,
+                       d->stream));
+    CU(cudaStreamSynchronize(d->stream));
+}
+
+static void get_slots(device *d, int first, int n)
+{
+    CU(cudaMemcpyAsync(d->in->pinned_slots + first, d->slots + first, n * sizeof(slot),
+                       cudaMemcpyDeviceToHost, d->stream));
+    CU(cudaStreamSynchronize(d->stream));
+    std::copy(d->in->pinned_slots + first, d->in->pinned_slots + first + n, d->host.begin() + first);
+}
+
+static void set_theta(device *d, const float *theta)
+{
+    memcpy(d->in->pinned, theta, 4 * d->set.count);
+    CU(cudaMemcpyAsync(d->theta0, d->in->pinned, 4 * d->set.count, cudaMemcpyHostToDevice,
+                       d->stream));
+    CU(cudaStreamSynchronize(d->stream));
+}
+
+static void check_slot(device *d, uint32_t i)
+{
+    if (i >= (uint32_t)d->G)
+        throw fails(SEFL_EINVAL, "GPU: slot %u of %d", i, d->G);
+}
+
+static void set_next(slot *s)
+{
+    s->live = s->at.done < s->limit;
+    s->steps = s->live ? (uint32_t)std::min((uint64_t)s->window, s->rows - 1 - s->at.row) : 0;
+}
+
+static void start(device *d, uint32_t i, const engine_job *j)
+{
+    check_slot(d, i);
+    if (j->columns < 1 || (int)j->columns > d->B || j->steps < 1 || (int)j->steps > d->T || j->n < 2)
+        throw fails(SEFL_EINVAL, "GPU: %llu words in %u columns, %u in sequence: room for %d x %d",
+                    (unsigned long long)j->n, j->columns, j->steps, d->B, d->T);
+    /* A text too short for that many columns uses fewer, as model/train.h. */
+    uint32_t columns = (uint32_t)std::min((uint64_t)j->columns, j->n / 2);
+    slot s = {};
+    s.words = words_of(d, (int)i, j->words, j->n, j->text);
+    s.rows = j->n / columns;
+    s.cols = s.real_cols = columns;
+    s.window = j->steps;
+    s.limit = j->limit ? j->limit : UINT64_MAX;
+    s.lr = j->lr, s.decay = j->lr_decay > 0 ? j->lr_decay : 1, s.clip = j->clip;
+    s.drop = std::min((uint32_t)(j->dropout * 65536 + 0.5), 65535u);
+    s.keep = (float)(65536.0 / (65536.0 - s.drop));
+    memcpy(s.key, j->dropout_key, sizeof s.key);
+    set_next(&s);
+    d->host[i] = s;
+    size_t count = d->set.count;
+    CU(cudaMemcpyAsync(d->theta + i * count, d->theta0, 4 * count, cudaMemcpyDeviceToDevice,
+                       d->stream));
+    if (d->opt_n)
+        CU(cudaMemsetAsync(d->opt + i * d->opt_n, 0, 4 * d->opt_n, d->stream));
+    if (d->state_n)
+        CU(cudaMemsetAsync(d->state + i * d->state_n, 0, 4 * d->state_n, d->stream));
+    put_slot(d, (int)i);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+void mark(device *d, const char *name, double flop, double bytes)
+{
+    if (!d->in->timing)
+        return;
+    timed t = { name, flop, bytes, NULL };
+    CU(cudaEventCreate(&t.at));
+    CU(cudaEventRecord(t.at, d->stream));
+    d->in->marks.push_back(t);
+}
+
+static void each_weight(device *d, void (*f)(device *, const pass &, const weight &), const pass &p)
+{
+    for (uint32_t i = 0; i < d->set.layers; i++) {
+        if (d->set.body == ENGINE_LSTM) {
+            f(d, p, d->lstm[i].ih), f(d, p, d->lstm[i].hh);
+        } else {
+            const tr_layer &l = d->tr[i];
+            f(d, p, l.qkv), f(d, p, l.proj), f(d, p, l.ff1), f(d, p, l.ff2);
+        }
+    }
+    f(d, p, d->dec);
+}
+
+static void expand_own(device *d, const pass &p, const weight &w)
+{
+    expand(d, p, w, d->theta, d->set.count);
+}
+
+static void step(device *d, const pass &p)
+{
+    double values = 1.0 * p.slots * d->set.count;
+    mark(d, "expand", 0, 4 * values + d->real * (double)p.slots * d->dec.size);
+    each_weight(d, expand_own, p);
+    mark(d, "embedding", 0, 0);
+    embed(d, p, d->theta, d->set.count);
+    mark(d, "body forward", 0, 0);
+    if (d->set.body == ENGINE_LSTM)
+        lstm_forward(d, p, d->theta, d->set.count, d->state);
+    else
+        transformer_forward(d, p, d->theta, d->set.count);
+    head(d, p, d->theta, d->set.count);
+    mark(d, "body backward", 0, 0);
+    if (d->set.body == ENGINE_LSTM)
+        lstm_backward(d, p);
+    else
+        transformer_backward(d, p);
+    mark(d, "fold", 0, 4 * values + 4 * (double)p.slots * d->dec.size);
+    each_weight(d, fold, p);
+    mark(d, "embedding back", 0, 0);
+    embed_back(d, p);
+    update(d, p);
+    mark(d, "", 0, 0);
+}
+
+/* Returns the graph of a step with this number of slots, created at its first use. */
+static cudaGraphExec_t graph_of(device *d, const pass &p)
+{
+    auto at = d->in->graphs.find(p.slots);
+    if (at != d->in->graphs.end())
+        return at->second;
+    cudaGraph_t g = NULL;
+    cudaGraphExec_t exec = NULL;
+    CU(cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal));
+    try {
+        step(d, p);
+    } catch (...) {
+        cudaStreamEndCapture(d->stream, &g);
+        if (g)
+            cudaGraphDestroy(g);
+        throw;
+    }
+    CU(cudaStreamEndCapture(d->stream, &g));
+    cudaError_t e = cudaGraphInstantiate(&exec, g, 0);
+    cudaGraphDestroy(g);
+    CU(e);
+    return d->in->graphs[p.slots] = exec;
+}
+
+static void run(device *d, uint32_t slots, uint64_t steps, engine_progress *out)
+{
+    if (slots < 1 || slots > (uint32_t)d->G)
+        throw fails(SEFL_EINVAL, "GPU: %u slots of %d", slots, d->G);
+    pass p = { d->slots, (int)slots, d->B, d->T, d->B * d->T, true };
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < slots; i++) {
+        slot &s = d->host[i];
+        s.loss_sum = 0, s.words_sum = 0;
+        if (s.live)
+            most = std::max(most, s.limit - s.at.done);
+        d->in->pinned_slots[i] = s;
+    }
+    CU(cudaMemcpyAsync(d->slots, d->in->pinned_slots, slots * sizeof(slot), cudaMemcpyHostToDevice,
+                       d->stream));
+    most = std::min(most, steps);
+    cudaGraphExec_t graph = most > 0 && !d->in->timing ? graph_of(d, p) : NULL;
+    for (uint64_t i = 0; i < most; i++) {
+        if (d->in->timing)
+            step(d, p);
+        else
+            CU(cudaGraphLaunch(graph, d->stream));
+    }
+    get_slots(d, 0, (int)slots);
+    for (uint32_t i = 0; i < slots; i++) {
+        const slot &s = d->host[i];
+        out[i] = { s.at, s.words_sum, s.loss_sum, s.norm, !s.live && !s.diverged && s.rows > 0,
+                   s.diverged };
+    }
+}
+
+/* ---- reading and writing --------------------------------------------------------------------- */
+
+__global__ void delta_kernel(float *out, const float *theta, const float *from, size_t n)
+{
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
+         i += (size_t)gridDim.x * blockDim.x)
+        out[i] = theta[i] - from[i];
+}
+
+/* Returns a part's device address and its size in bytes. */
+static char *part_at(device *d, uint32_t slot_number, uint32_t part, size_t *bytes)
+{
+    size_t count = d->set.count, i = slot_number;
+    switch (part) {
+    case ENGINE_THETA:
+        return *bytes = 4 * count, (char *)(d->theta + i * count);
+    case ENGINE_STATE:
+        return *bytes = 4 * d->state_n, (char *)(d->state + i * d->state_n);
+    case ENGINE_OPTIM:
+        return *bytes = 4 * d->opt_n, (char *)(d->opt + i * d->opt_n);
+    default:
+        throw fails(SEFL_EINVAL, "GPU: no part %u", part);
+    }
+}
+
+static void check_bytes(size_t have, size_t want)
+{
+    if (have != want)
+        throw fails(SEFL_EINVAL, "GPU: %zu bytes for a part of %zu", have, want);
+}
+
+static void read_part(device *d, uint32_t i, uint32_t part, void *out, size_t bytes)
+{
+    size_t size = 4 * d->set.count;
+    check_slot(d, i);
+    if (part == ENGINE_CURSOR) {
+        check_bytes(bytes, sizeof(engine_cursor));
+        memcpy(out, &d->host[i].at, bytes);
+        return;
+    }
+    char *from = (char *)d->in->scratch;
+    if (part == ENGINE_DELTA)
+        delta_kernel<<<1024, 256, 0, d->stream>>>(d->in->scratch, d->theta + slot_theta(d, i),
+                                                  d->theta0, d->set.count);
+    else
+        from = part_at(d, i, part, &size);
+    check_bytes(bytes, size);
+    for (size_t at = 0, room = 4 * d->set.count; at < size; at += room) {
+        size_t n = std::min(room, size - at);
+        CU(cudaMemcpyAsync(d->in->pinned, from + at, n, cudaMemcpyDeviceToHost, d->stream));
+        CU(cudaStreamSynchronize(d->stream));
+        memcpy((char *)out + at, d->in->pinned, n);
+    }
+}
+
+static void write_part(device *d, uint32_t i, uint32_t part, const void *in, size_t bytes)
+{
+    size_t size;
+    check_slot(d, i);
+    if (part == ENGINE_CURSOR) {
+        check_bytes(bytes, sizeof(engine_cursor));
+        slot &s = d->host[i];
+        memcpy(&s.at, in, bytes);
+        if (s.rows == 0 || s.at.row + 1 >= s.rows)
+            throw fails(SEFL_EINVAL, "GPU: row %llu of %llu", (unsigned long long)s.at.row,
+                        (unsigned long long)s.rows);
+        set_next(&s);
+        put_slot(d, (int)i);
+        return;
+    }
+    char *to = part_at(d, i, part, &size);
+    check_bytes(bytes, size);
+    CU(cudaMemcpy(to, in, size, cudaMemcpyHostToDevice));
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------ */
+
+static void evaluate(device *d, uint32_t of, const uint32_t *words, uint64_t n, uint64_t name,
+                     double *loss, uint64_t *counted)
+{
+    bool lstm = d->set.body == ENGINE_LSTM;
+    int e = d->G;
+    if (of != UINT32_MAX)
+        check_slot(d, of);
+    const float *theta = of == UINT32_MAX ? d->theta0 : d->theta + slot_theta(d, (int)of);
+    slot &s = d->host[e];
+    s = {};
+    s.words = words_of(d, e, words, n, name);
+    s.rows = n / EVAL_COLUMNS;
+    if (s.rows < 2)
+        throw fails(SEFL_EINVAL, "%llu words are too few to evaluate: needs at least %d",
+                    (unsigned long long)n, 2 * EVAL_COLUMNS);
+    s.real_cols = EVAL_COLUMNS;
+    /* LSTM: the columns' next rows; Transformer: windows are independent, read in parallel */
+    int windows = lstm ? 1 : std::max(1, (int)(d->tokens / ((size_t)d->T * EVAL_COLUMNS)));
+    s.cols = EVAL_COLUMNS * windows;
+    s.window = lstm ? (uint32_t)(d->tokens / EVAL_COLUMNS) : d->T;
+    pass p = { d->slots + e, 1, (int)s.cols, (int)s.window, (int)(s.cols * s.window), false };
+    auto one = [](device *d, const pass &p, const weight &w, const float *theta) {
+        expand(d, p, w, theta, 0);
+    };
+    for (uint32_t i = 0; i < d->set.layers; i++) {
+        if (lstm) {
+            one(d, p, d->lstm[i].ih, theta), one(d, p, d->lstm[i].hh, theta);
+        } else {
+            const tr_layer &l = d->tr[i];
+            one(d, p, l.qkv, theta), one(d, p, l.proj, theta);
+            one(d, p, l.ff1, theta), one(d, p, l.ff2, theta);
+        }
+    }
+    one(d, p, d->dec, theta);
+    if (d->state_n)
+        CU(cudaMemsetAsync(d->eval_state, 0, 4 * d->state_n, d->stream));
+    for (uint64_t at = 0; at + 1 < s.rows; at += (uint64_t)windows * s.window) {
+        double sum = s.loss_sum;
+        uint64_t sum_words = s.words_sum;
+        s.at.row = at;
+        s.steps = lstm ? (uint32_t)std::min((uint64_t)s.window, s.rows - 1 - at) : s.window;
+        s.loss_sum = 0, s.words_sum = 0;
+        put_slot(d, e);
+        embed(d, p, theta, 0);
+        if (lstm)
+            lstm_forward(d, p, theta, 0, d->eval_state);
+        else
+            transformer_forward(d, p, theta, 0);
+        head(d, p, theta, 0);
+        add_losses(d, p);
+        get_slots(d, e, 1);
+        s.loss_sum += sum, s.words_sum += sum_words;
+    }
+    *loss = s.loss_sum;
+    *counted = s.words_sum;
+    s.live = 0;
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+static void times(device *d, int on, engine_time *out, uint32_t *n)
+{
+    uint32_t used = 0;
+    std::vector<timed> &m = d->in->marks;
+    CU(cudaStreamSynchronize(d->stream));
+    for (size_t i = 0; i + 1 < m.size(); i++) {
+        if (m[i].name.empty())
+            continue;
+        float ms = 0;
+        CU(cudaEventElapsedTime(&ms, m[i].at, m[i + 1].at));
+        uint32_t k = 0;
+        while (k < used && m[i].name != out[k].name)
+            k++;
+        if (k == *n)
+            continue;
+        if (k == used) {
+            out[used] = {};
+            snprintf(out[used++].name, sizeof out->name, "%s", m[i].name.c_str());
+        }
+        out[k].seconds += ms * 1e-3;
+        out[k].flop += m[i].flop;
+        out[k].bytes += m[i].bytes;
+    }
+    for (timed &t : m)
+        cudaEventDestroy(t.at);
+    m.clear();
+    d->in->timing = on != 0;
+    *n = used;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define ENTRY(call) guarded(((device *)self)->set.note, [&] { device *d = (device *)self; call; })
+
+static sefl_status ops_theta(void *self, const float *theta)
+{
+    return ENTRY(set_theta(d, theta));
+}
+
+static sefl_status ops_start(void *self, uint32_t slot, const engine_job *job)
+{
+    return ENTRY(start(d, slot, job));
+}
+
+static sefl_status ops_run(void *self, uint32_t slots, uint64_t steps, engine_progress *out)
+{
+    return ENTRY(run(d, slots, steps, out));
+}
+
+static sefl_status ops_read(void *self, uint32_t slot, uint32_t part, void *out, size_t bytes)
+{
+    return ENTRY(read_part(d, slot, part, out, bytes));
+}
+
+static sefl_status ops_write(void *self, uint32_t slot, uint32_t part, const void *in, size_t bytes)
+{
+    return ENTRY(write_part(d, slot, part, in, bytes));
+}
+
+static sefl_status ops_evaluate(void *self, uint32_t slot, const uint32_t *words, uint64_t n,
+                                uint64_t text, double *loss, uint64_t *counted)
+{
+    return ENTRY(evaluate(d, slot, words, n, text, loss, counted));
+}
+
+static sefl_status ops_sum_begin(void *self, const engine_sum *how)
+{
+    return ENTRY(sums_begin(d, how));
+}
+
+static sefl_status ops_sum_add(void *self, const engine_share *share, uint32_t n)
+{
+    return ENTRY(sums_add(d, share, n));
+}
+
+static sefl_status ops_sum_end(void *self, void *out, size_t bytes)
+{
+    return ENTRY(sums_end(d, out, bytes));
+}
+
+static sefl_status ops_times(void *self, int on, engine_time *out, uint32_t *n)
+{
+    return ENTRY(times(d, on, out, n));
+}
+
+extern "C" __attribute__((visibility("default"))) const engine_ops *sefl_engine(void)
+{
+    static const engine_ops ops = { ENGINE_ABI,   sizeof(engine_ops), "cuda",       open_device,
+                                    close_device, ops_theta,          ops_start,    ops_run,
+                                    ops_read,     ops_write,          ops_evaluate, ops_sum_begin,
+                                    ops_sum_add,  ops_sum_end,        ops_times };
+    return &ops;
+}

@@ -1,0 +1,273 @@
+#include "model/engine/engine.h"
+
+#include "base/alloc.h"
+#include "model/engine/engine_inside.h"
+#include "model/train.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static void note(const char *message)
+{
+    sefl_note("%s", message);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Memory that engine_setup points to during the call. */
+typedef struct plan {
+    lm_param param[LM_MAX_PARAMS];
+    engine_param out[LM_MAX_PARAMS];
+    float *positions;
+} plan;
+
+static sefl_status describe(engine_setup *s, plan *p, const lm_config *m, const optim_config *o)
+{
+    size_t n, count;
+    SEFL_PASS(lm_config_params(m, p->param, &n, &count));
+    for (size_t i = 0; i < n; i++) {
+        const lm_param *from = &p->param[i];
+        p->out[i] = (engine_param){ .offset = from->offset,
+                                    .count = from->count,
+                                    .rows = from->shape.rows,
+                                    .cols = from->shape.cols,
+                                    .block = from->shape.block };
+    }
+    bool transformer = strcmp(m->body, "transformer") == 0;
+    if (transformer) {
+        SEFL_PASS(sefl_new(&p->positions, (size_t)m->steps * m->embed, sizeof *p->positions));
+        for (size_t i = 0; i < (size_t)m->steps * m->embed; i++)
+            p->positions[i] = (float)lm_position(i / m->embed, i % m->embed, m->embed);
+    }
+    *s = (engine_setup){ .body = transformer ? ENGINE_TRANSFORMER : ENGINE_LSTM,
+                         .vocab = m->vocab,
+                         .embed = m->embed,
+                         .hidden = m->hidden,
+                         .layers = m->layers,
+                         .heads = m->heads,
+                         .tied = m->tied,
+                         .batch = m->batch,
+                         .steps = m->steps,
+                         .param = p->out,
+                         .params = (uint32_t)n,
+                         .count = count,
+                         .optimiser = (uint32_t)o->kind,
+                         .momentum = o->momentum,
+                         .beta1 = o->beta1,
+                         .beta2 = o->beta2,
+                         .epsilon = o->epsilon,
+                         .positions = p->positions,
+                         .note = note };
+    return SEFL_OK;
+}
+
+static sefl_status open_on(engine *e, const engine_ops *ops, const engine_cpu_setup *setup)
+{
+    void *self = NULL;
+    SEFL_PASS(ops->open(&self, &setup->setup, &e->facts));
+    e->ops = ops;
+    e->self = self;
+    return SEFL_OK;
+}
+
+static sefl_status open_device(engine *e, const engine_cpu_setup *setup)
+{
+    const engine_ops *ops;
+    SEFL_PASS(engine_plugin(&ops));
+    return open_on(e, ops, setup);
+}
+
+static bool is_word(const char *word, const char *list)
+{
+    size_t n = strlen(word);
+    for (const char *p = list; n > 0 && *p; p += strcspn(p, " "), p += *p == ' ')
+        if (strcspn(p, " ") == n && memcmp(p, word, n) == 0)
+            return true;
+    return false;
+}
+
+sefl_status engine_new(engine **out, const engine_config *cfg)
+{
+    const char *device = cfg->device ? cfg->device : "cpu";
+    const char *precision = cfg->precision ? cfg->precision : "bf16";
+    engine_cpu_setup setup = { .pool = cfg->pool };
+    plan *p = NULL;
+    SEFL_MAKE(engine, e, out);
+    SEFL_CHECK(is_word(device, ENGINE_DEVICES), SEFL_EINVAL,
+               "device \"%.32s\": must be cpu, cuda or auto", device);
+    SEFL_CHECK(is_word(precision, ENGINE_PRECISIONS), SEFL_EINVAL,
+               "precision \"%.32s\": must be bf16 or fp32", precision);
+    e->model = *cfg->model;
+    SEFL_TRY(lm_config_check(&e->model));
+    e->optim = cfg->optim;
+    SEFL_TRY(sefl_new(&p, 1, sizeof *p));
+    optim_config rates = optim_filled(&cfg->optim);
+    SEFL_TRY(describe(&setup.setup, p, &e->model, &rates));
+    setup.setup.slots = cfg->slots ? cfg->slots : 1;
+    setup.setup.precision = strcmp(precision, "fp32") == 0 ? ENGINE_FP32 : ENGINE_BF16;
+    e->count = setup.setup.count;
+    e->state_n = lm_state_count(&e->model);
+    e->optim_n = optim_state_count(e->optim.kind, e->count);
+    if (strcmp(device, "cpu") != 0) {
+        st = open_device(e, &setup);
+        if (st != SEFL_OK && strcmp(device, "cuda") == 0)
+            SEFL_TRY(sefl_at(st, "device cuda"));
+        if (st != SEFL_OK)
+            snprintf(e->fallback, sizeof e->fallback, "%s", sefl_last_error());
+    }
+    if (!e->ops)
+        SEFL_TRY(open_on(e, &engine_cpu, &setup));
+    st = SEFL_OK;
+    if (engine_is_device(e))
+        snprintf(e->name, sizeof e->name, "%.95s, %s", e->facts.device, precision);
+    else
+        snprintf(e->name, sizeof e->name, "cpu");
+    *out = e, e = NULL;
+done:
+    if (p)
+        sefl_free(p->positions);
+    sefl_free(p);
+    engine_free(e);
+    return st;
+}
+
+void engine_free(engine *e)
+{
+    if (e && e->ops)
+        e->ops->close(e->self);
+    sefl_free(e);
+}
+
+const engine_facts *engine_get_facts(const engine *e)
+{
+    return &e->facts;
+}
+
+bool engine_is_device(const engine *e)
+{
+    return e->ops != &engine_cpu;
+}
+
+const char *engine_name(const engine *e)
+{
+    return e->name;
+}
+
+const char *engine_fallback(const engine *e)
+{
+    return *e->fallback ? e->fallback : NULL;
+}
+
+size_t engine_count(const engine *e)
+{
+    return e->count;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+sefl_status engine_theta(engine *e, const float *theta)
+{
+    return e->ops->theta(e->self, theta);
+}
+
+sefl_status engine_start(engine *e, uint32_t slot, const engine_job *job)
+{
+    train_config how = { .lr = job->lr,
+                         .lr_decay = job->lr_decay,
+                         .clip = job->clip,
+                         .dropout = job->dropout,
+                         .batch = job->columns,
+                         .steps = job->steps };
+    assert(slot < e->facts.slots && job->columns > 0 && job->steps > 0);
+    SEFL_PASS(train_check(&how, &e->model, job->n));
+    engine_job filled = *job;
+    filled.lr_decay = job->lr_decay > 0 ? job->lr_decay : 1;
+    return e->ops->start(e->self, slot, &filled);
+}
+
+sefl_status engine_run(engine *e, uint32_t slots, uint64_t steps, engine_progress *out)
+{
+    assert(slots <= e->facts.slots);
+    return e->ops->run(e->self, slots, steps, out);
+}
+
+sefl_status engine_read(engine *e, uint32_t slot, uint32_t part, void *out, size_t bytes)
+{
+    return e->ops->read(e->self, slot, part, out, bytes);
+}
+
+sefl_status engine_write(engine *e, uint32_t slot, uint32_t part, const void *in, size_t bytes)
+{
+    return e->ops->write(e->self, slot, part, in, bytes);
+}
+
+sefl_status engine_train(engine *e, uint32_t n, engine_progress *out, const sefl_progress *progress)
+{
+    sefl_status st = SEFL_OK;
+    engine_progress *now = NULL;
+    uint64_t done, piece = engine_is_device(e) ? ENGINE_PIECE : 1;
+    bool more = true;
+    SEFL_TRY(sefl_new(&now, n, sizeof *now));
+    memset(out, 0, n * sizeof *out);
+    while (more) {
+        SEFL_TRY(engine_run(e, n, piece, now));
+        more = false, done = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            now[i].words += out[i].words;
+            now[i].loss += out[i].loss;
+            if (now[i].at.done == out[i].at.done) /* made no step: keep the norm of its last step */
+                now[i].norm = out[i].norm;
+            out[i] = now[i];
+            more = more || !(out[i].finished || out[i].diverged);
+            done += out[i].at.done;
+        }
+        SEFL_CHECK(progress_report(progress, done, 0), SEFL_ECANCELLED, "stopped");
+    }
+done:
+    sefl_free(now);
+    return st;
+}
+
+sefl_status engine_evaluate(engine *e, uint32_t slot, const uint32_t *words, size_t n,
+                            uint64_t text, double *mean, const sefl_progress *progress)
+{
+    double loss = 0;
+    uint64_t counted = 0;
+    SEFL_NEED(n >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
+              "%zu words are too few to evaluate: needs at least %d", n, 2 * LM_EVAL_BATCH);
+    if (engine_is_device(e))
+        SEFL_PASS(e->ops->evaluate(e->self, slot, words, n, text, &loss, &counted));
+    else
+        SEFL_PASS(engine_cpu_evaluate(e->self, slot, words, n, &loss, &counted, progress));
+    *mean = loss / (double)counted;
+    return SEFL_OK;
+}
+
+bool engine_can_sum(const engine *e)
+{
+    return e->ops->sum_begin && e->ops->sum_add && e->ops->sum_end;
+}
+
+sefl_status engine_sum_begin(engine *e, const engine_sum *how)
+{
+    return e->ops->sum_begin(e->self, how);
+}
+
+sefl_status engine_sum_add(engine *e, const engine_share *share, uint32_t n)
+{
+    return e->ops->sum_add(e->self, share, n);
+}
+
+sefl_status engine_sum_end(engine *e, void *out, size_t bytes)
+{
+    return e->ops->sum_end(e->self, out, bytes);
+}
+
+sefl_status engine_times(engine *e, bool on, engine_time *out, uint32_t *n)
+{
+    if (e->ops->times)
+        return e->ops->times(e->self, on, out, n);
+    *n = 0;
+    return SEFL_OK;
+}

@@ -1,0 +1,33 @@
+/* engine_inside: declarations shared by the files of model/engine. */
+#ifndef MODEL_ENGINE_ENGINE_INSIDE_H
+#define MODEL_ENGINE_ENGINE_INSIDE_H
+
+#include "model/engine/engine.h"
+
+struct engine {
+    const engine_ops *ops;
+    void *self;
+    lm_config model;
+    optim_config optim;
+    engine_facts facts;
+    size_t count, state_n, optim_n; /* values in theta, carried state and optimiser state */
+    char name[128], fallback[512];
+};
+
+/* Setup for engine_cpu's open: engine_setup and the pool. */
+typedef struct engine_cpu_setup {
+    engine_setup setup;
+    pool *pool;
+} engine_cpu_setup;
+
+extern const engine_ops engine_cpu;
+
+/* Evaluates like engine_cpu's evaluate, with a progress that may stop it. */
+sefl_status engine_cpu_evaluate(void *self, uint32_t slot, const uint32_t *words, uint64_t n,
+                                double *loss, uint64_t *counted,
+                                const sefl_progress *progress) SEFL_MUST_CHECK;
+
+/* Opens the plugin, which then stays open until the process ends. */
+sefl_status engine_plugin(const engine_ops **out) SEFL_MUST_CHECK;
+
+#endif

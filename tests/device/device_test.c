@@ -1,0 +1,607 @@
+/* device_test: compares a GPU engine with the CPU engine, slot by slot: losses, parameters, states,
+ * sums, checkpoints, evaluation, determinism. Plain C without a test library, because it runs by hand on
+ * machines that have a GPU and little else:
+ *
+ *     scripts/build-cuda --test build/cuda && build/cuda/device_test
+ *     device_test [--large] [--precision bf16] [NAME]      NAME: only cases whose name contains it
+ *
+ * SEFL_CUDA_PLUGIN names the plugin. Exit 0: all passed; 1: a case failed; 2: no device. */
+#include "base/alloc.h"
+#include "model/engine/engine.h"
+#include "model/train.h"
+#include "privacy/mechanism/quantise.h"
+#include "seeded/seeded.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CLIENTS = 6, STEPS = 10 };
+
+typedef struct kase {
+    const char *name;
+    lm_config model;
+    optim_kind optim;
+    double lr, dropout, clip;
+    uint32_t n[CLIENTS]; /* words of each client; 0: no client */
+    bool large;
+} kase;
+
+#define SOME                        \
+    {                               \
+        4000, 1500, 900, 700, 61, 5 \
+    }
+
+static const kase cases[] = {
+    { "lstm dense",
+      { .vocab = 500, .embed = 64, .hidden = 64, .batch = 8, .steps = 12 },
+      OPTIM_SGD,
+      5,
+      0,
+      0.25,
+      SOME },
+    { "lstm dense dropout",
+      { .vocab = 500, .embed = 64, .hidden = 64, .batch = 8, .steps = 12 },
+      OPTIM_SGD,
+      5,
+      0.2,
+      0.25,
+      SOME },
+    { "lstm block 32",
+      { .vocab = 500, .embed = 64, .hidden = 64, .block = 32, .batch = 8, .steps = 12 },
+      OPTIM_SGD,
+      5,
+      0.2,
+      0.25,
+      SOME },
+    { "lstm tied",
+      { .vocab = 300,
+        .embed = 48,
+        .hidden = 48,
+        .block = 4,
+        .tied = true,
+        .batch = 8,
+        .steps = 12 },
+      OPTIM_SGD,
+      5,
+      0.2,
+      0.25,
+      SOME },
+    { "lstm odd sizes",
+      { .vocab = 1003, .embed = 37, .hidden = 53, .layers = 3, .block = 7, .batch = 5, .steps = 9 },
+      OPTIM_SGD,
+      5,
+      0.3,
+      0.25,
+      SOME },
+    { "lstm odd dense",
+      { .vocab = 77, .embed = 33, .hidden = 29, .layers = 1, .batch = 13, .steps = 3 },
+      OPTIM_SGD,
+      2,
+      0.1,
+      0,
+      SOME },
+    { "lstm adam",
+      { .vocab = 500, .embed = 64, .hidden = 64, .block = 32, .batch = 8, .steps = 12 },
+      OPTIM_ADAM,
+      0.002,
+      0.2,
+      0.25,
+      SOME },
+    { "lstm momentum",
+      { .vocab = 500, .embed = 64, .hidden = 64, .batch = 8, .steps = 12 },
+      OPTIM_MOMENTUM,
+      0.3,
+      0.2,
+      0.25,
+      SOME },
+    { "transformer dense",
+      { .body = "transformer", .vocab = 500, .embed = 64, .hidden = 64, .batch = 8, .steps = 12 },
+      OPTIM_SGD,
+      1,
+      0,
+      0.25,
+      SOME },
+    { "transformer dense dropout",
+      { .body = "transformer", .vocab = 500, .embed = 64, .hidden = 64, .batch = 8, .steps = 12 },
+      OPTIM_SGD,
+      1,
+      0.2,
+      0.25,
+      SOME },
+    { "transformer block 32",
+      { .body = "transformer",
+        .vocab = 500,
+        .embed = 64,
+        .hidden = 96,
+        .block = 32,
+        .batch = 8,
+        .steps = 12 },
+      OPTIM_SGD,
+      1,
+      0.2,
+      0.25,
+      SOME },
+    { "transformer tied",
+      { .body = "transformer",
+        .vocab = 300,
+        .embed = 48,
+        .hidden = 30,
+        .block = 4,
+        .tied = true,
+        .batch = 8,
+        .steps = 12 },
+      OPTIM_SGD,
+      1,
+      0.2,
+      0.25,
+      SOME },
+    { "transformer odd sizes",
+      { .body = "transformer",
+        .vocab = 1003,
+        .embed = 39,
+        .heads = 3,
+        .hidden = 53,
+        .layers = 3,
+        .block = 7,
+        .batch = 5,
+        .steps = 9 },
+      OPTIM_SGD,
+      1,
+      0.3,
+      0.25,
+      SOME },
+    { "transformer adam",
+      { .body = "transformer",
+        .vocab = 500,
+        .embed = 64,
+        .hidden = 64,
+        .block = 32,
+        .batch = 8,
+        .steps = 12 },
+      OPTIM_ADAM,
+      0.002,
+      0.2,
+      0.25,
+      SOME },
+    { "lstm of the paper",
+      { .vocab = 33278, .batch = 20, .steps = 35 },
+      OPTIM_SGD,
+      20,
+      0.2,
+      0.25,
+      { 21000, 14000, 12000 },
+      true },
+    { "lstm of the paper, block 32",
+      { .vocab = 33278, .block = 32, .batch = 20, .steps = 35 },
+      OPTIM_SGD,
+      20,
+      0.2,
+      0.25,
+      { 21000, 14000, 12000 },
+      true },
+    { "transformer of the paper",
+      { .body = "transformer", .vocab = 33278, .batch = 20, .steps = 35 },
+      OPTIM_SGD,
+      5,
+      0.2,
+      0.25,
+      { 21000, 14000, 12000 },
+      true },
+    { "transformer of the paper, block 32",
+      { .body = "transformer", .vocab = 33278, .block = 32, .batch = 20, .steps = 35 },
+      OPTIM_SGD,
+      5,
+      0.2,
+      0.25,
+      { 21000, 14000, 12000 },
+      true },
+};
+
+typedef struct world {
+    const kase *k;
+    const char *precision;
+    lm_config model;
+    pool *pool;
+    float *theta;
+    size_t count;
+    uint32_t clients;
+    uint32_t *words[CLIENTS];
+    engine_job job[CLIENTS];
+    engine *gpu, *cpu; /* cpu: one slot, taken client by client */
+    int failed;
+} world;
+
+static void bad(world *w, const char *what, double got, double want)
+{
+    w->failed++;
+    printf("    FAILED %s: %.9g, wanted %.9g\n", what, got, want);
+}
+
+static void broke(world *w, const char *what)
+{
+    w->failed++;
+    printf("    FAILED %s: %s\n", what, sefl_last_error());
+}
+
+#define DO(call)                 \
+    do {                         \
+        if ((call) != SEFL_OK) { \
+            broke(w, #call);     \
+            return;              \
+        }                        \
+    } while (0)
+
+/* bf16 products: three significant digits. */
+static bool is_fp32(const world *w)
+{
+    return strcmp(w->precision, "fp32") == 0;
+}
+
+static void near(world *w, const char *what, double got, double want, double relative)
+{
+    if (!(fabs(got - want) <= relative * fmax(fabs(want), 1e-6)))
+        bad(w, what, got, want);
+}
+
+/* |got - want| over |want|, as vectors. */
+static double distance(const float *got, const float *want, size_t n)
+{
+    double off = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        off += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
+        size += (double)want[i] * want[i];
+    }
+    return sqrt(off) / (sqrt(size) + 1e-30);
+}
+
+static sefl_status world_open(world *w, const kase *k, const char *device, const char *precision)
+{
+    sefl_status st = SEFL_OK;
+    lm *m = NULL;
+    seeded g;
+    *w = (world){ .k = k, .precision = precision, .model = k->model };
+    SEFL_TRY(lm_config_check(&w->model));
+    SEFL_TRY(pool_new(&w->pool, 0));
+    lm_config small = w->model;
+    small.batch = small.steps = 1;
+    SEFL_TRY(lm_new(&m, &small, NULL));
+    lm_init(m, 11);
+    w->count = lm_count(m);
+    SEFL_TRY(sefl_new(&w->theta, w->count, sizeof *w->theta));
+    memcpy(w->theta, lm_theta(m), w->count * sizeof *w->theta);
+    for (; w->clients < CLIENTS && k->n[w->clients]; w->clients++) {
+        uint32_t c = w->clients, n = k->n[c];
+        SEFL_TRY(sefl_new(&w->words[c], n, sizeof **w->words));
+        seeded_init(&g, c, "text");
+        for (uint32_t i = 0; i < n; i++) {
+            double u = seeded_unit(&g);
+            w->words[c][i] = i > 0 && u < 0.6 ? (w->words[c][i - 1] * 3 + 1) % w->model.vocab
+                                              : (uint32_t)(u * u * u * w->model.vocab);
+        }
+        w->job[c] = (engine_job){ .words = w->words[c],
+                                  .n = n,
+                                  .text = c + 1,
+                                  .columns = w->model.batch,
+                                  .steps = w->model.steps,
+                                  .limit = STEPS,
+                                  .lr = k->lr,
+                                  .lr_decay = 0.9,
+                                  .clip = k->clip,
+                                  .dropout = k->dropout };
+        lm_dropout_key(w->job[c].dropout_key, c);
+    }
+    engine_config ec = { .device = device,
+                         .precision = precision,
+                         .model = &w->model,
+                         .optim.kind = k->optim,
+                         .slots = w->clients,
+                         .pool = w->pool };
+    SEFL_TRY(engine_new(&w->gpu, &ec));
+    ec.device = "cpu";
+    SEFL_TRY(engine_new(&w->cpu, &ec));
+    SEFL_TRY(engine_theta(w->gpu, w->theta));
+    SEFL_TRY(engine_theta(w->cpu, w->theta));
+done:
+    lm_free(m);
+    return st;
+}
+
+static void world_close(world *w)
+{
+    engine_free(w->gpu);
+    engine_free(w->cpu);
+    for (uint32_t c = 0; c < CLIENTS; c++)
+        sefl_free(w->words[c]);
+    sefl_free(w->theta);
+    pool_free(w->pool);
+}
+
+static sefl_status part(engine *e, uint32_t slot, uint32_t which, float **out, size_t n)
+{
+    SEFL_PASS(sefl_new(out, n, sizeof **out));
+    return n > 0 ? engine_read(e, slot, which, *out, n * sizeof **out) : SEFL_OK;
+}
+
+/* Compares a part of a client after its steps on both engines. */
+static void compare_part(world *w, uint32_t slot, uint32_t which, const char *what, size_t n,
+                         double most)
+{
+    float *a = NULL, *b = NULL;
+    if (part(w->gpu, slot, which, &a, n) != SEFL_OK || part(w->cpu, 0, which, &b, n) != SEFL_OK)
+        broke(w, what);
+    else if (!(distance(a, b, n) <= most))
+        bad(w, what, distance(a, b, n), 0);
+    sefl_free(a), sefl_free(b);
+}
+
+/* Runs ten steps of all clients in parallel and compares each step's losses, then all parts. */
+static void train(world *w)
+{
+    static engine_progress on_gpu[STEPS + 1][CLIENTS];
+    const double loss_most = is_fp32(w) ? 1e-4 : 2e-2, part_most = is_fp32(w) ? 2e-3 : 0.2;
+    uint32_t slots = engine_get_facts(w->gpu)->slots;
+    char what[64];
+    for (uint32_t from = 0; from < w->clients; from += slots) {
+        uint32_t n = w->clients - from < slots ? w->clients - from : slots;
+        for (uint32_t i = 0; i < n; i++)
+            DO(engine_start(w->gpu, i, &w->job[from + i]));
+        for (uint32_t s = 0; s <= STEPS; s++)
+            DO(engine_run(w->gpu, n, 1, on_gpu[s]));
+        for (uint32_t i = 0; i < n; i++) {
+            engine_progress p;
+            double mean[2];
+            DO(engine_start(w->cpu, 0, &w->job[from + i]));
+            for (uint32_t s = 0; s <= STEPS; s++) {
+                const engine_progress *g = &on_gpu[s][i];
+                DO(engine_run(w->cpu, 1, 1, &p));
+                snprintf(what, sizeof what, "client %u, step %u: loss", from + i, s + 1);
+                near(w, what, g->loss, p.loss, loss_most);
+                if (g->words != p.words || g->at.done != p.at.done || g->at.epoch != p.at.epoch ||
+                    g->at.row != p.at.row || g->at.optimiser_steps != p.at.optimiser_steps ||
+                    g->finished != p.finished || g->diverged != p.diverged) {
+                    snprintf(what, sizeof what, "client %u, step %u: cursor", from + i, s + 1);
+                    bad(w, what, (double)g->at.row, (double)p.at.row);
+                }
+                if (p.words > 0) {
+                    snprintf(what, sizeof what, "client %u, step %u: norm", from + i, s + 1);
+                    near(w, what, g->norm, p.norm, 20 * loss_most);
+                }
+            }
+            snprintf(what, sizeof what, "client %u: theta", from + i);
+            compare_part(w, i, ENGINE_THETA, what, w->count, part_most);
+            snprintf(what, sizeof what, "client %u: delta", from + i);
+            compare_part(w, i, ENGINE_DELTA, what, w->count, part_most);
+            snprintf(what, sizeof what, "client %u: state", from + i);
+            compare_part(w, i, ENGINE_STATE, what, lm_state_count(&w->model), 2 * part_most);
+            snprintf(what, sizeof what, "client %u: optimiser", from + i);
+            compare_part(w, i, ENGINE_OPTIM, what, optim_state_count(w->k->optim, w->count),
+                         part_most);
+            if (w->job[0].n >= 20) {
+                uint32_t slot[2] = { i, ENGINE_BASE };
+                for (int k = 0; k < 2; k++) {
+                    DO(engine_evaluate(w->gpu, slot[k], w->words[0], w->job[0].n - 3, 99, &mean[0],
+                                       NULL));
+                    DO(engine_evaluate(w->cpu, k == 0 ? 0 : ENGINE_BASE, w->words[0],
+                                       w->job[0].n - 3, 99, &mean[1], NULL));
+                    snprintf(what, sizeof what, "client %u: evaluation %d", from + i, k);
+                    near(w, what, mean[0], mean[1], loss_most);
+                }
+                compare_part(w, i, ENGINE_THETA, "theta after evaluation", w->count, part_most);
+            }
+        }
+    }
+}
+
+/* Trains n clients at once with engine_train and reads each theta into out. */
+static sefl_status all_at_once(world *w, uint32_t n, float *out)
+{
+    engine_progress p[CLIENTS];
+    for (uint32_t i = 0; i < n; i++)
+        SEFL_PASS(engine_start(w->gpu, i, &w->job[i]));
+    SEFL_PASS(engine_train(w->gpu, n, p, NULL));
+    for (uint32_t i = 0; i < n; i++)
+        SEFL_PASS(engine_read(w->gpu, i, ENGINE_THETA, out + i * w->count, w->count * sizeof *out));
+    return SEFL_OK;
+}
+
+static void repeat(world *w)
+{
+    uint32_t slots = engine_get_facts(w->gpu)->slots, n = w->clients < slots ? w->clients : slots;
+    float *a = NULL, *b = NULL;
+    if (sefl_new(&a, n * w->count, sizeof *a) != SEFL_OK ||
+        sefl_new(&b, n * w->count, sizeof *b) != SEFL_OK || all_at_once(w, n, a) != SEFL_OK ||
+        all_at_once(w, n, b) != SEFL_OK)
+        broke(w, "two runs");
+    else if (memcmp(a, b, n * w->count * sizeof *a) != 0)
+        bad(w, "two runs, same bytes", distance(a, b, n * w->count), 0);
+    sefl_free(a), sefl_free(b);
+}
+
+/* Compares sums of the updates that repeat left in the slots. */
+static void add_up(world *w, const engine_sum *how, const char *what)
+{
+    uint32_t slots = engine_get_facts(w->gpu)->slots, n = w->clients < slots ? w->clients : slots;
+    const size_t total = w->count + (how->integers ? how->has_weight : 0);
+    engine_share share[CLIENTS] = { 0 };
+    float *v = NULL;
+    double *want = NULL, *got = NULL;
+    int64_t *sum = NULL, *one = NULL;
+    sefl_status st = SEFL_OK;
+    if (!engine_can_sum(w->gpu)) {
+        printf("    the engine has no sums\n");
+        return;
+    }
+    SEFL_TRY(sefl_new(&v, w->count, sizeof *v));
+    SEFL_TRY(sefl_new(&want, total, sizeof *want));
+    SEFL_TRY(sefl_new(&got, total, sizeof *got));
+    SEFL_TRY(sefl_new(&sum, total, sizeof *sum));
+    SEFL_TRY(sefl_new(&one, total, sizeof *one));
+    for (uint32_t i = 0; i < n; i++) {
+        seeded g;
+        double square = 0, scale = 1;
+        dp_weight weight = { i + 1, n };
+        share[i] = (engine_share){ .slot = i, .zeros = i == 1, .weight = (i + 1.0) / n };
+        seeded_init(&g, i, "coins");
+        memcpy(share[i].coins, g.key, sizeof g.key);
+        if (share[i].zeros)
+            continue;
+        SEFL_TRY(engine_read(w->gpu, i, ENGINE_DELTA, v, w->count * sizeof *v));
+        sefl_rng rng = seeded_rng(&g);
+        dp_grid grid = {
+            .clip = how->clip, .dim = total, .q = how->q, .value_max = how->value_max, .s2 = how->s2
+        };
+        dp_plain_grid plain = { how->clip, how->q, how->value_max };
+        if (!how->integers) {
+            for (size_t k = 0; k < w->count; k++)
+                square += (double)v[k] * v[k];
+            if (how->clip > 0 && sqrt(square) > how->clip)
+                scale = how->clip / sqrt(square);
+            for (size_t k = 0; k < w->count; k++)
+                want[k] += share[i].weight * scale * v[k];
+            continue;
+        }
+        if (how->s2 > 0)
+            SEFL_TRY(
+                dp_quantise(one, NULL, &grid, v, w->count, how->has_weight ? &weight : NULL, &rng));
+        else
+            SEFL_TRY(dp_quantise_plain(one, &plain, v, w->count, how->has_weight ? &weight : NULL,
+                                       &rng));
+        for (size_t k = 0; k < total; k++)
+            sum[k] += one[k];
+    }
+    SEFL_TRY(engine_sum_begin(w->gpu, how));
+    SEFL_TRY(engine_sum_add(w->gpu, share, n / 2)); /* in two groups */
+    SEFL_TRY(engine_sum_add(w->gpu, share + n / 2, n - n / 2));
+    SEFL_TRY(engine_sum_end(w->gpu, how->integers ? (void *)one : (void *)got, total * 8));
+    for (size_t k = 0; k < total; k++) {
+        bool same = how->integers ? one[k] == sum[k]
+                                  : fabs(got[k] - want[k]) <= 1e-12 * fabs(want[k]) + 1e-18;
+        if (!same) {
+            bad(w, what, how->integers ? (double)one[k] : got[k],
+                how->integers ? (double)sum[k] : want[k]);
+            break;
+        }
+    }
+done:
+    if (st != SEFL_OK)
+        broke(w, what);
+    sefl_free(v), sefl_free(want), sefl_free(got), sefl_free(sum), sefl_free(one);
+}
+
+static void sums(world *w)
+{
+    add_up(w, &(engine_sum){ 0 }, "float sum");
+    add_up(w, &(engine_sum){ .clip = 0.05 }, "float sum, clipped");
+    engine_sum how = { .integers = 1, .clip = 0.5, .q = 0.5 / 65536, .value_max = 1 << 20 };
+    add_up(w, &how, "integer sum");
+    how.has_weight = 1;
+    add_up(w, &how, "integer sum with weights");
+    how.value_max = 40;
+    add_up(w, &how, "integer sum, limited coordinates");
+    how.value_max = 1 << 20;
+    how.s2 = (uint64_t)65536 * 65536 + 65536ull * 40;
+    add_up(w, &how, "integer sum under a bound");
+    how.s2 = (uint64_t)(0.98 * 65536) * (uint64_t)(0.98 * 65536); /* retries with a smaller scale */
+    how.has_weight = 0;
+    add_up(w, &how, "integer sum under a tight bound");
+}
+
+/* Runs half of the steps on the CPU and the rest on the GPU, through a checkpoint. */
+static void checkpoint(world *w)
+{
+    sefl_buf b = { 0 };
+    engine_job job = w->job[0];
+    engine_progress p;
+    sefl_status st = SEFL_OK;
+    job.limit = STEPS / 2;
+    SEFL_TRY(engine_start(w->cpu, 0, &job));
+    SEFL_TRY(engine_train(w->cpu, 1, &p, NULL));
+    SEFL_TRY(engine_save(w->cpu, 0, &b, &job, 0));
+    job.limit = STEPS;
+    SEFL_TRY(engine_start(w->cpu, 0, &job));
+    SEFL_TRY(engine_load(w->cpu, 0, buf_span(&b), &job, 0));
+    SEFL_TRY(engine_train(w->cpu, 1, &p, NULL));
+    SEFL_TRY(engine_start(w->gpu, 0, &job));
+    SEFL_TRY(engine_load(w->gpu, 0, buf_span(&b), &job, 0));
+    double want = p.loss;
+    SEFL_TRY(engine_train(w->gpu, 1, &p, NULL));
+    near(w, "loss after a checkpoint", p.loss, want, is_fp32(w) ? 1e-4 : 2e-2);
+    compare_part(w, 0, ENGINE_THETA, "theta after a checkpoint", w->count, is_fp32(w) ? 2e-3 : 0.2);
+done:
+    if (st != SEFL_OK)
+        broke(w, "checkpoint");
+    buf_clear(&b);
+}
+
+/* One slot diverges: it reports that, and the other slots' bytes do not change. */
+static void diverge(world *w)
+{
+    engine_progress p[2];
+    engine_job job[2] = { w->job[0], w->job[1] };
+    float *alone = NULL, *beside = NULL;
+    sefl_status st = SEFL_OK;
+    if (engine_get_facts(w->gpu)->slots < 2)
+        return;
+    for (int with = 0; with < 2; with++) {
+        job[1].lr = with ? 1e30 : w->k->lr;
+        job[1].clip = 0;
+        for (uint32_t i = 0; i < 2; i++)
+            SEFL_TRY(engine_start(w->gpu, i, &job[i]));
+        SEFL_TRY(engine_train(w->gpu, 2, p, NULL));
+        SEFL_TRY(part(w->gpu, 0, ENGINE_THETA, with ? &beside : &alone, w->count));
+    }
+    if (!p[1].diverged || p[0].diverged || p[1].at.done >= STEPS)
+        bad(w, "divergence noticed", p[1].diverged, 1);
+    if (memcmp(alone, beside, w->count * sizeof *alone) != 0)
+        bad(w, "the slot beside a diverged one", distance(beside, alone, w->count), 0);
+done:
+    if (st != SEFL_OK)
+        broke(w, "divergence");
+    sefl_free(alone), sefl_free(beside);
+}
+
+int main(int argc, char **argv)
+{
+    const char *only = "", *precision = "fp32";
+    bool large = false;
+    int failed = 0, ran = 0;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--large") == 0)
+            large = true;
+        else if (strcmp(argv[i], "--precision") == 0 && i + 1 < argc)
+            precision = argv[++i];
+        else
+            only = argv[i];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const kase *k = &cases[i];
+        world w;
+        struct timespec a, b;
+        if (!strstr(k->name, only) || (k->large && !large))
+            continue;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        if (world_open(&w, k, "cuda", precision) != SEFL_OK) {
+            printf("%s: %s\n", k->name, sefl_last_error());
+            world_close(&w);
+            return 2;
+        }
+        if (ran++ == 0)
+            printf("%s\n", engine_name(w.gpu));
+        printf("%s (%u slots, %.1f MB)\n", k->name, engine_get_facts(w.gpu)->slots,
+               (double)engine_get_facts(w.gpu)->memory / 1e6);
+        train(&w);
+        repeat(&w);
+        sums(&w);
+        checkpoint(&w);
+        diverge(&w);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        printf("  %s  %.1f s\n", w.failed ? "FAILED" : "passed",
+               (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec));
+        failed += w.failed > 0;
+        world_close(&w);
+    }
+    printf("%d cases, %d failed\n", ran, failed);
+    return failed > 0 || ran == 0;
+}
