@@ -1,5 +1,5 @@
-/* counted: proves with a Merkle tree that an update is in a release. Its leaves are the clients
- * whose pads CSP removed from the sum. CSP signs the root each round; each client gets its path.
+/* counted: proves to a client, with a Merkle tree, that its update is in a release. The leaves are
+ * the clients whose pads CSP removed from the sum. CSP signs the root; each client gets its path.
  *
  *     leaf    SHA-256(0 u8, "sefl leaf 1", task 32, round u64, client 32, units 32)
  *     node    SHA-256(1 u8, left 32, right 32)
@@ -7,7 +7,7 @@
  *     places  leaf i, sorted by client, goes to place[i] of a shuffle by prg(tree seed, "counted
  *             places"): start with place[k] = k; for i = 0, 1, ... swap place[i] with
  *             place[i + floor(x_i (2^depth - i) / 2^64)], where x_i is the i-th u64 of stream 0
- *     filler  place k without a leaf has bytes 32 k to 32 k + 31 of prg(tree seed, "counted
+ *     filler  an empty place k gets bytes 32 k to 32 k + 31 of prg(tree seed, "counted
  *             fillers"), stream 0
  *     path    siblings from the leaf up, depth * 32 | place u32
  *
@@ -24,8 +24,8 @@
  *     statement  task 32 | round u64 | root 32 | id of the revealed output 32: SIGN_COUNTED, signed
  *                by CSP alone
  *
- * Secret: the tree seed (kept from clients). Public: the rest. Threads: values; a const tree may be
- * shared. */
+ * Secret: the tree seed (clients must not learn it). Public: the rest. Threads: values; a const
+ * tree may be shared. */
 #ifndef PROTOCOL_COUNTED_H
 #define PROTOCOL_COUNTED_H
 
@@ -33,12 +33,12 @@
 
 enum {
     COUNTED_SEED = 32,
-    COUNTED_DEPTH_MAX = 24, /* clients_max of a task is at most 2^24 */
+    COUNTED_DEPTH_MAX = 24, /* a task's clients_max is at most 2^24 */
     COUNTED_PATH_MAX = COUNTED_DEPTH_MAX * SHA256_BYTES + 4,
     COUNTED_STATEMENT_BYTES = 104,
 };
 
-/* The inputs of a tree. */
+/* The data from which a tree is built. */
 typedef struct counted_facts {
     const uint8_t *task; /* 32 bytes */
     uint64_t round;
@@ -60,16 +60,16 @@ typedef struct counted_tree counted_tree;
 sefl_status counted_tree_new(counted_tree **out, const counted_facts *f) SEFL_MUST_CHECK;
 void counted_tree_free(counted_tree *t);
 const uint8_t *counted_tree_root(const counted_tree *t);
-/* Appends the path of a client; SEFL_ENOTFOUND: this client is not in the tree. */
+/* Appends a client's path; SEFL_ENOTFOUND if the client is not in the tree. */
 sefl_status counted_tree_path(sefl_buf *out, const counted_tree *t,
                               const uint8_t client[32]) SEFL_MUST_CHECK;
 
-/* SEFL_EAUTH unless the path leads from this leaf to the root; SEFL_EPROTO if it is not a path of
+/* SEFL_EAUTH unless the path leads from this leaf to the root; SEFL_EPROTO if the path does not fit
  * this depth. */
 sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[32], uint64_t round,
                           unsigned depth, const round_entry *leaf, sefl_span path) SEFL_MUST_CHECK;
 
-/* What CSP signs once per round, after it has marked the round revealed. */
+/* The statement that CSP signs once per round, after it has marked the round as revealed. */
 typedef struct counted_statement {
     uint8_t task[32];
     uint64_t round;

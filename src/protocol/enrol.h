@@ -7,7 +7,7 @@
  *     site    verifies each server's signature with the key from that server's token
  *
  * All parties sign the claim, which binds the site's key and name to these two servers. AS cannot
- * reuse CSP's token, whose signature is valid only for this key and name.
+ * reuse CSP's token: its signature is valid only for this key and name.
  *
  *     claim      site's key (SHA-256 of SPKI) 32 | AS's signing key 32 | CSP's signing key 32
  *                | name
@@ -17,8 +17,8 @@
  *     answer     "SEFLENA1" | CSP's signature on the claim (SIGN_APPROVAL) 64 | AS's 64
  *                | population, 1 to 64 bytes | certificate, PEM | AS's CA, PEM, at most 16 KiB each
  *
- * A varint length precedes each name, population, request and PEM. The population is that of the
- * servers' ledgers. trust/trust.h defines valid names.
+ * A varint length precedes each name, population, request and PEM. The population is the one whose
+ * ledger both servers keep. trust/trust.h defines valid names.
  * Threads: values; spans point into the input.   Secrets: none (tokens: trust/token.h). */
 #ifndef PROTOCOL_ENROL_H
 #define PROTOCOL_ENROL_H
@@ -73,19 +73,19 @@ typedef struct enrol_answer {
 
 /* Signs the claim with a token; SEFL_EINVAL if the token was issued for another name. */
 sefl_status enrol_prove(enrol_proof *out, const enrol_claim *c, const token *t) SEFL_MUST_CHECK;
-/* SEFL_EAUTH unless the proof's signature on the claim is valid. To identify the token, use
- * token_check. */
+/* SEFL_EAUTH unless the proof's signature on the claim is valid. Does not look up the token;
+ * token_check does. */
 sefl_status enrol_proof_check(const enrol_proof *p, const enrol_claim *c) SEFL_MUST_CHECK;
 
 sefl_status enrol_request_write(sefl_buf *out, const enrol_request *r) SEFL_MUST_CHECK;
-/* SEFL_EPROTO for any other format; verifies no signature. */
+/* SEFL_EPROTO if the format is wrong. Verifies no signature. */
 sefl_status enrol_request_read(enrol_request *out, sefl_span in) SEFL_MUST_CHECK;
 
 sefl_status enrol_question_write(sefl_buf *out, const enrol_claim *c,
                                  const enrol_proof *p) SEFL_MUST_CHECK;
 sefl_status enrol_question_read(enrol_claim *c, enrol_proof *p, sefl_span in) SEFL_MUST_CHECK;
 
-/* Make and verify a server's signature on the claim. */
+/* enrol_approve signs the claim for a server; enrol_approved verifies that signature. */
 sefl_status enrol_approve(uint8_t sig[SIGN_BYTES], const enrol_claim *c,
                           const sign_key *key) SEFL_MUST_CHECK;
 sefl_status enrol_approved(const uint8_t sig[SIGN_BYTES], const enrol_claim *c,

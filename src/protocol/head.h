@@ -1,24 +1,24 @@
-/* head: the start of a sealed upload: the seed of its pad, sealed to CSP's round key and signed
- * with the client's upload key (protocol/voucher.h).
+/* head: the start of a sealed upload. It contains the seed of the upload's pad, sealed to CSP's
+ * round key, and is signed with the client's upload key (protocol/voucher.h).
  *
  *     "SFH1" | suite u16 | 0 u16 | client 32 | units 32 | enc | sealed seed 48 | signature 64
  *
- *     client     fingerprint of its certificate's key
- *     units      BLAKE3 of the units (the body after the head); it names the upload
+ *     client     fingerprint of the key in the client's certificate
+ *     units      BLAKE3 of the units (the body after the head); this hash names the upload
  *     enc        32 bytes (x25519) or 1120 (xwing): crypto/seal/seal.h
  *     seal       info "sefl head 1" | task 32 | round u64, ad client 32 | units 32
  *     signature  SIGN_UPLOAD over task 32 | round u64 | the head before the signature
  *
- * A head has 216 bytes with x25519 and 1,304 with xwing. It contains neither task nor round: a
- * reader knows them, and in a head of another task or round both the signature and the seal fail.
+ * A head has 216 bytes with x25519 and 1,304 with xwing. It names neither its task nor its round:
+ * the reader knows both, and a head from another task or round fails both checks.
  *
  *     SEFL_TRY(head_make(out, &facts, csp_pub, seed, upload_key, &rng));     // client
  *     SEFL_TRY(head_read(&h, task->seal, in));                               // AS, CSP
  *     SEFL_TRY(head_check(&h, task_hash, round, upload_pub));
  *     SEFL_TRY(head_open(seed, &h, round_key, task_hash, round));            // CSP
  *
- * The short form replaces, in a SET, a head that CSP already has (protocol/link.h): the first 72
- * bytes with suite 0.
+ * In a SET, a short form replaces a head that CSP already has (protocol/link.h): the head's first
+ * 72 bytes, with suite 0.
  *
  * Secret: seed, keys. Public: the rest, including whether a head opened. Constant-time in the seed.
  * Threads: values. */
@@ -51,11 +51,11 @@ typedef struct head {
     sefl_span bytes; /* the complete head, in the reader's input */
 } head;
 
-/* Returns the size of a whole head; 0 for NULL, because an upload without a seal has no head. */
+/* Returns the size of a whole head. s NULL: 0, because an unsealed upload has no head. */
 size_t head_bytes(const seal_suite *s);
 
-/* Reads one whole head of this suite; SEFL_EPROTO for anything else. Checks neither the signature
- * nor the seal. */
+/* Reads one whole head of this suite; SEFL_EPROTO if the input is anything else. Checks neither the
+ * signature nor the seal. */
 sefl_status head_read(head *out, const seal_suite *want, sefl_span in) SEFL_MUST_CHECK;
 
 /* Reads the next head of a sequence, whole or short. */
@@ -80,8 +80,8 @@ sefl_status head_make(uint8_t *out, const head_facts *f, sefl_span csp_pub,
 /* Writes the short form. */
 void head_short(uint8_t out[HEAD_PREFIX], const uint8_t client[32], const uint8_t units[32]);
 
-/* Opens the seed of a whole head whose signature is verified. SEFL_EAUTH, with seed zeroed, if the
- * seal does not open with this key for this task and round. */
+/* Opens the seed in a whole head whose signature the caller has verified. SEFL_EAUTH, with seed
+ * zeroed, if the seal does not open with this key for this task and round. */
 sefl_status head_open(uint8_t seed[HEAD_SEED], const head *h, const seal_key *key,
                       const uint8_t task[32], uint64_t round) SEFL_MUST_CHECK;
 

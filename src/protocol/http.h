@@ -1,4 +1,4 @@
-/* http: the calls that clients make to AS, and the fields beside their bodies.
+/* http: the HTTP calls clients make to AS, and the query and header fields that go with them.
  *
  *     char path[HTTP_PATH_MAX];
  *     http_path(path, &(http_target){ .call = HTTP_ROUND_MODEL, .round = 3 }); // /v1/round/3/model
@@ -6,8 +6,8 @@
  *
  * AS and clients use only these two lists: AS dispatches with http_find, clients build every path
  * with http_path, and both get field names from http_field_name. tests/unit/protocol/test_schema.c
- * checks each entry, so that no field can carry a number computed from a client's text, and detects
- * any path or field name outside the lists.
+ * checks that no field can carry a number computed from a client's text, and finds any path or
+ * field name in the sources that is not in these lists.
  *
  * Threads: constants and values.   Secrets: none. */
 #ifndef PROTOCOL_HTTP_H
@@ -72,13 +72,13 @@ enum { HTTP_PATH_MAX = 160 };
 
 typedef struct http_target {
     http_call call;
-    uint64_t round;   /* where the path has N */
-    uint8_t hash[32]; /* where the path has HASH */
+    uint64_t round;   /* if the path contains N */
+    uint8_t hash[32]; /* if the path contains HASH */
 } http_target;
 
 typedef enum http_found { HTTP_FOUND, HTTP_NO_PATH, HTTP_NO_METHOD } http_found;
 
-/* Finds the call. HTTP_NO_METHOD: the list has the path, but not with this method. A round is at
+/* Finds the call. HTTP_NO_METHOD: the path is in the list, but not with this method. A round is at
  * least 1 and has no leading zeros; hex digits are lower case. */
 http_found http_find(http_target *out, const char *method, const char *path);
 
@@ -88,7 +88,7 @@ char *http_path(char out[HTTP_PATH_MAX], const http_target *t);
 const char *http_field_name(http_field f);
 bool http_field_is_query(http_field f); /* otherwise a header */
 
-/* Reads at most 19 digits without a sign or leading zeros. False: anything else; out unchanged. */
+/* Reads at most 19 digits, without a sign or leading zeros. Returns false for anything else. */
 bool http_number_read(uint64_t *out, const char *text, size_t n);
 
 #endif

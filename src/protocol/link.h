@@ -3,8 +3,8 @@
  * between a question and its answer.
  *
  * Every message has the frame of base/channel.h (kind u32, index u32, length u64). Control messages
- * have index 0 and bodies of at most LINK_BODY_MAX bytes; the reader refuses a longer one before it
- * reads it. `head` is a ledger's head: records u64, hash 32.
+ * have index 0 and bodies of at most LINK_BODY_MAX bytes; the reader refuses a longer body without
+ * reading it. `head` is a ledger's head: records u64, hash 32.
  *
  *   AS asks                                     CSP answers
  *   HELLO   u16 lowest, u16 highest version,    WELCOME  version u16, head, then the highest rounds
@@ -41,52 +41,52 @@
  *           AS's order
  *   any                                         NO       code u16 (link_no), message
  *
- * AS signs all of HELLO before the signature (SIGN_LINK). An attacker who has only AS's TLS key
- * learns nothing, cannot fix a set, and gets no lane on which to fail checks. pair: fresh random
- * bytes that bind the stream's lanes (roles/aggregator/lanes.h) to it.
+ * AS signs all of HELLO before the signature (SIGN_LINK). So an attacker who has only AS's TLS key
+ * learns nothing, cannot fix a set, and gets no lane on which to fail checks. `pair` is 32 fresh
+ * random bytes that bind lanes (roles/aggregator/lanes.h) to their stream.
  *
- * NO ends the question, not the stream; a message that breaks the format ends the stream. HELLO
- * comes first and once, then TASK, then the rest in any order that CSP's rules allow (csp.h); PING
- * and BYE may come any time after HELLO. BYE over = 1: the task is over, every release published.
+ * NO ends only the question; a malformed message ends the stream. HELLO comes first and once, then
+ * TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE may come any time
+ * after HELLO. BYE with over = 1 means that the task is over and every release is published.
  *
  * An order (SIGN_ORDER, AS alone): task 32 | round u64 | what u8 (1 skip, 2 over) | reason u8;
  * round and reason are 0 for over. CSP obeys an order only if AS's signature is valid, so a peer
  * that has only the TLS key cannot change any state.
  *
- * Sealed tasks (task.h: task_is_sealed). A round is KEY, HEADER, any number of EARLY, SET, REVEAL.
- * EARLY and each HEADS have at most LINK_HEADS_PIECE bytes of heads. HEADS may contain the short
- * form of a head that AS sent with EARLY on this stream and CSP did not refuse. CSP checks all
- * heads before it answers SET; the answer is durable, final, and the same for the same SET on any
- * stream. If fewer clients than the threshold are left, CSP answers NO FEW and skips the round. CSP
- * sends NO to a SET after its last HEADS. REVEAL needs a VERDICT on the same stream, and its
- * statement names that root and count.
+ * Sealed tasks (task.h: task_is_sealed). The messages of a round are KEY, HEADER, any number of
+ * EARLY, SET and REVEAL, in this order. Each EARLY and each HEADS carries at most LINK_HEADS_PIECE
+ * bytes of heads. HEADS may contain the short form of a head that AS sent with EARLY on this stream
+ * and CSP did not refuse. CSP checks all heads before it answers SET; the answer is durable, final,
+ * and the same for the same SET on any stream. If fewer clients than the threshold are left, CSP
+ * answers NO FEW and skips the round. CSP refuses a SET only after its last HEADS has arrived.
+ * REVEAL needs a VERDICT on the same stream, and its statement names that verdict's root and count.
  *
  * id of a revealed output: attempt u64, then the first 24 bytes of the set's hash.
  *
  * The two ledgers. AS charges a round durably before it sends REVEAL, and CSP charges it in REVEAL
- * before GO. So CSP's ledger equals AS's, or lacks AS's last charge: the charge of the highest
- * round that CSP signed, while CSP has neither revealed nor skipped that round. (A charge is one
+ * before GO. So CSP's ledger equals AS's or lacks only AS's last charge. That charge is then for
+ * the highest round that CSP signed, which CSP has neither revealed nor skipped. (A charge is one
  * record; a task's first charge is two.) Each message requires:
  *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round not revealed
  *     GO, KEPT        equal (CSP charges first)
  *     SKIP            equal, after CSP also makes AS's charge of that round: a charge without a
  *                     release may stand
  * In REVEAL and SKIP CSP computes the head after its charge, compares it, and only then writes.
- * Here a round that CSP skipped on its own (csp.h: its key expired) counts as not revealed. In any
- * other case CSP answers NO LEDGER and does nothing. AS checks the head of every WELCOME, HEADER,
- * GO and KEPT in the same way and ends the stream if it does not fit (SEFL_ESTATE). If CSP is
- * ahead, or the ledgers fork, one of them was lost, rolled back or changed; the operators must find
- * out which. AS also compares the rounds in WELCOME with its own journal: a server that knows less
- * than it told the other one has an old copy of its state.
+ * Here a round that CSP skipped on its own (csp.h: its key expired) counts as not revealed. If the
+ * heads do not meet these requirements, CSP answers NO LEDGER and does nothing. AS checks the head
+ * of every WELCOME, HEADER, GO and KEPT by the same rules and ends the stream if one fails
+ * (SEFL_ESTATE). If CSP is ahead, or the ledgers fork, one ledger was lost, rolled back or changed;
+ * the operators must find out which. AS also compares the rounds in WELCOME with its own journal: a
+ * server that knows less than it once told its peer is running on an old copy of its state.
  *
- * Waiting. The protocol sends nothing while a server computes: CSP decrypts a piece of the sum for
+ * Waiting. A server that is computing sends no message: decrypting one piece of the sum takes CSP
  * about ten seconds (Paillier on two cores). Meanwhile the TLS layer sends heartbeats (net/tls.h),
  * so every wait has two limits. The link is lost if no byte arrives for `link_silence` seconds (a
  * setting of both servers, default 30). LINK_IDLE_MS is the longest that a live peer may take for
  * one step. An idle AS tests the link with PING every 10 s, or more often if link_silence is
  * shorter.
  *
- * Secret: the contents of the long parts. Threads: one owner per side. */
+ * Secret: the contents of the long parts. Threads: one owner at each end. */
 #ifndef PROTOCOL_LINK_H
 #define PROTOCOL_LINK_H
 
@@ -98,7 +98,7 @@
 
 #include <stdbool.h>
 
-/* ALPN names of the stream above and of a lane, a stream that makes noise shares. */
+/* ALPN names of this stream, and of a lane, a stream on which the servers make noise shares. */
 #define LINK_ALPN "sefl-link"
 #define LANE_ALPN "sefl-lane"
 
@@ -178,7 +178,7 @@ typedef struct head_refusal {
     uint8_t reason; /* head_reason, not HEAD_KEPT */
 } head_refusal;
 
-/* Return the list's message; "an unknown reason" for an unknown number. */
+/* Return the message from the list above, or "an unknown reason" for an unknown number. */
 const char *head_reason_text(unsigned reason);
 const char *link_no_text(unsigned code);
 /* Returns a name such as "HELLO"; "?" for an unknown kind. */
@@ -192,12 +192,12 @@ typedef struct link_msg {
     sefl_buf body;  /* owned by the caller; free it with buf_clear */
 } link_msg;
 
-/* Receives the next control message. SEFL_EPROTO, and a dead stream, for any other kind (SUM,
- * PLAIN, REPLY and HEADS are not control messages), an index other than 0, or a body over the limit
- * (LINK_BODY_MAX; EARLY and VERDICT have their own). */
+/* Receives the next control message. SEFL_EPROTO, and a dead stream, for a kind that is not one
+ * (SUM, PLAIN, REPLY, HEADS), an index other than 0, or a body above the limit (LINK_BODY_MAX;
+ * EARLY and VERDICT have their own). */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
-/* Receives the next piece of a long part (SUM, HEADS) of this kind, with any index and at most
- * `max` bytes; otherwise SEFL_EPROTO, and the stream is dead. */
+/* Receives the next piece of a long part, of this kind (SUM, HEADS) and at most `max` bytes, with
+ * any index. For anything else: SEFL_EPROTO, and the stream is dead. */
 sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max) SEFL_MUST_CHECK;
 /* Sends a control message and flushes. */
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;
@@ -216,14 +216,14 @@ typedef struct link_order {
 } link_order;
 
 void link_order_write(uint8_t out[LINK_ORDER_BYTES], const link_order *o);
-/* SEFL_EPROTO for another length or an unknown order. */
+/* SEFL_EPROTO if the length is wrong or the order is unknown. */
 sefl_status link_order_read(link_order *out, sefl_span in) SEFL_MUST_CHECK;
 
 /* ---- refusals ------------------------------------------------------------------------------ */
 
 sefl_status link_refusals_write(sefl_buf *out, const head_refusal *r, size_t n) SEFL_MUST_CHECK;
-/* Reads refusals up to the end. SEFL_EPROTO unless there are at most `room`, sorted by index, with
- * indices below `heads` and reasons above 0. */
+/* Reads refusals up to the end of the input. SEFL_EPROTO unless there are at most `room`, sorted by
+ * index, with indices below `heads` and reasons above 0. */
 sefl_status link_refusals_read(rd *r, head_refusal *out, size_t room, size_t *n,
                                uint32_t heads) SEFL_MUST_CHECK;
 

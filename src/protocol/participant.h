@@ -1,6 +1,6 @@
 /* participant: makes a client's decisions: which task it accepts, and when it trains, uploads and
- * stops. The state machine owns no socket, clock, disk or key: events come in with the time, orders
- * go out, as in agg.h.
+ * stops. The state machine owns no socket, clock, disk or key; as in agg.h, it receives events with
+ * the current time and returns orders.
  *
  *     POLL -> header checked -> [own coin] -> FETCH_MODEL -> TRAIN -> UPLOAD -> receipt checked ->
  *     POLL for the next round ... -> STOP
@@ -13,15 +13,15 @@
  *     UPLOAD        sends it, or the rest of it; checks the receipt   GOT_RECEIPT, or REFUSED
  *     SLEEP         waits until until_ms                             (nothing)
  *     STOP          ends: `why`                                      (nothing)
- * and FAILED after an error that may be temporary. participant_next repeats the order until an
- * event arrives.
+ * After an error that may be temporary, the driver reports FAILED instead. participant_next repeats
+ * an order until an event arrives.
  *
  * The complete ciphertext of a round is durable before its first byte leaves (TRAINED). After a
  * restart, participant_restore continues with UPLOAD of those bytes and never encrypts that round
  * again: the driver restores the highest round whose body it has, with or without a receipt. If the
- * deadline passes before TRAINED, the client drops its work; if AS extends the round, the client
- * starts again. The client retries a failure after 1 s, doubled up to 256 s; half of each pause is
- * fixed and half random (the caller supplies the jitter's coins).
+ * deadline passes before TRAINED, the client drops its work; if AS then extends the round, the
+ * client starts over. The client retries a failure after 1 s, doubled up to 256 s; half of each
+ * pause is fixed and half random (the caller supplies the jitter's coins).
  * Threads: one owner.   Secrets: none. */
 #ifndef PROTOCOL_PARTICIPANT_H
 #define PROTOCOL_PARTICIPANT_H
@@ -30,8 +30,8 @@
 #include "protocol/round.h"
 #include "protocol/task.h"
 
-/* The owner's policy. The client refuses a task that breaks a rule, and names the rule. 0 or empty
- * means no rule; but a task without a claim is refused unless allow_no_claim is true. */
+/* The owner's policy. The client refuses a task that breaks a rule, and names the rule. A member
+ * that is 0 or empty sets no rule, except that a task without a claim needs allow_no_claim. */
 typedef struct policy {
     double epsilon_task;    /* epsilon_per_task: maximum target of a task */
     double epsilon_total;   /* epsilon_total: maximum over all tasks, checked with the ledger */
@@ -43,10 +43,10 @@ typedef struct policy {
     pinned servers;         /* allowed_servers */
 } policy;
 
-/* SEFL_EAUTH or SEFL_EINVAL with "policy: <rule>: ...", which gives the task's value, the allowed
- * value, and the change that would accept the task; *broken (may be NULL) becomes the rule's name.
- * This function compares epsilon_total with the task's own target; the client's ledger adds earlier
- * spending. */
+/* SEFL_EAUTH or SEFL_EINVAL if the task breaks a rule. The message, "policy: <rule>: ...", names
+ * the task's value, the allowed value, and the change that would accept the task; *broken (may be
+ * NULL) becomes the rule's name. This function compares epsilon_total with the task's own target;
+ * the client's ledger adds earlier spending. */
 sefl_status policy_check(const policy *p, const task *t, const char **broken) SEFL_MUST_CHECK;
 
 typedef enum participant_order_kind {
@@ -76,9 +76,9 @@ typedef struct round_news {
     uint64_t round;
     uint64_t left_ms; /* OPEN: time until the deadline */
     sefl_span header; /* OPEN: envelope with both signatures */
-    char why[128];    /* OVER: reason why the task ended */
+    char why[128];    /* OVER: why the task ended */
 } round_news;
-/* header points into scratch, which the caller owns. SEFL_EPROTO for any other format. */
+/* out->header points into scratch, which the caller owns. SEFL_EPROTO if the format is wrong. */
 sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json) SEFL_MUST_CHECK;
 sefl_status round_news_write(sefl_buf *out, const round_news *n) SEFL_MUST_CHECK;
 
@@ -100,13 +100,13 @@ typedef struct participant_event {
 
 typedef struct participant participant;
 
-/* The caller has checked the task (task_open, policy_check). rounds_done: number of rounds of this
- * task that this client took part in (its ledger), except one that still waits for its receipt. The
- * task must outlive the participant. */
+/* The caller has checked the task (task_open, policy_check). rounds_done is the number of this
+ * task's rounds in the client's ledger, not counting one whose receipt is still missing. The task
+ * must outlive the participant. */
 sefl_status participant_new(participant **out, const task *t, uint64_t rounds_done,
                             const sefl_rng *jitter) SEFL_MUST_CHECK;
 void participant_free(participant *m);
-/* Continues with this round's complete body on disk. receipt: its receipt is on disk too. */
+/* Continues with this round, whose complete body is on disk; receipt: so is its receipt. */
 void participant_restore(participant *m, uint64_t round, bool receipt);
 
 /* Reads a header and checks both signatures, the task, the announced round, the task's step, and

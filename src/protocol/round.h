@@ -1,17 +1,17 @@
 /* round: the signed documents of a round: its header (both servers), the receipt of an update (AS),
- * and AS's statement about the frozen set (to CSP). Little-endian, in envelopes.
+ * and AS's statement about the frozen set (to CSP). All are little-endian, in envelopes.
  *
  *     header     task 32 | round u64 | model hash 32 | step u64 (server step size, billionths)
- *                | suite u16 | length u16 | CSP's round key (without a seal: 0, 0, no key)
+ *                | suite u16 | length u16 | CSP's round key (in an unsealed task: 0, 0, no key)
  *     receipt    task 32 | round u64 | client fingerprint 32 | body hash 32 | bytes u64
  *     statement  task 32 | round u64 | attempt u64 | clients u32 | set hash 32
  *                | slice: the noise shares of this attempt (mpc/noise/pool.h; joint noise only)
  *
  * The set hash is SHA-256("sefl set 1", task, round u64, clients u32, then for each client, sorted
  * by fingerprint: fingerprint 32, body hash 32). In a sealed task it is the root of the tree of
- * counted clients (protocol/counted.h). A body hash is the name of the update: BLAKE3 of its units.
- * A client's fingerprint is the SHA-256 of the public key in its certificate (SPKI, DER). CSP gets
- * the statement's count even under hidden sampling; it is not published.
+ * counted clients (protocol/counted.h). A body hash, the BLAKE3 of an update's units, names the
+ * update. A client's fingerprint is the SHA-256 of the public key in its certificate (SPKI, DER).
+ * CSP gets the statement's count even under hidden sampling; it is not published.
  * Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_ROUND_H
 #define PROTOCOL_ROUND_H
@@ -31,8 +31,8 @@ enum {
 };
 
 /* The fields in wire order: X(type, name), types u16, u32, u64 and hash (32 bytes). These lists
- * generate structs, readers and writers, and the list that tests/unit/protocol/test_schema.c
- * compares with what a message may reveal about a client. */
+ * generate the structs, their readers and writers. tests/unit/protocol/test_schema.c compares them
+ * with what a message may reveal about a client. */
 #define ROUND_HEADER_FIELDS(X)                     \
     X(hash, task)                                  \
     X(u64, round)  /* from 1 */                    \
@@ -73,8 +73,8 @@ typedef struct round_statement {
     shares_slice slice;
 } round_statement;
 
-/* Readers return SEFL_EPROTO if the length is wrong or the round is 0. A header is also refused if
- * its suite is unknown or its key has the wrong length. The size_t writers return the length. */
+/* The readers return SEFL_EPROTO if the length is wrong or the round is 0. round_header_read also
+ * refuses an unknown suite or a key of the wrong length. The size_t writers return the length. */
 size_t round_header_write(uint8_t out[HEADER_MAX], const round_header *h);
 sefl_status round_header_read(round_header *out, sefl_span in) SEFL_MUST_CHECK;
 void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *r);

@@ -11,8 +11,8 @@
  *     SEFL_TRY(envelope_read(&env, in));                  // env.content points into `in`
  *     SEFL_TRY(envelope_check(&env, SIGN_TASK, &pinned));  // verifies both servers' signatures
  *
- * The public key in an envelope only names the claimed signer; a reader verifies with its pinned
- * keys.
+ * The public key in an envelope only says who claims to have signed; a reader verifies with its own
+ * pinned keys.
  * Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_SIGNED_H
 #define PROTOCOL_SIGNED_H
@@ -45,8 +45,8 @@ typedef struct pinned {
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
 } pinned;
 
-/* SEFL_EPROTO for any other format: unknown kinds or signers, a repeated signer, stray bytes. Does
- * not verify signatures. out->content points into `in`. */
+/* SEFL_EPROTO if the format is wrong: an unknown kind or signer, a repeated signer, stray bytes.
+ * Does not verify signatures. out->content points into `in`. */
 sefl_status envelope_read(envelope *out, sefl_span in) SEFL_MUST_CHECK;
 /* Appends the envelope to out. */
 sefl_status envelope_write(sefl_buf *out, const envelope *env) SEFL_MUST_CHECK;
@@ -54,10 +54,10 @@ sefl_status envelope_write(sefl_buf *out, const envelope *env) SEFL_MUST_CHECK;
 /* Adds this key's signature; SEFL_EEXIST if this signer has already signed. */
 sefl_status envelope_sign(envelope *env, signer who, const sign_key *key) SEFL_MUST_CHECK;
 
-/* SEFL_EAUTH unless the envelope has this kind and both servers' pinned keys signed it. */
+/* SEFL_EAUTH unless the envelope is of this kind and both pinned keys signed it. */
 sefl_status envelope_check(const envelope *env, sign_kind kind, const pinned *p) SEFL_MUST_CHECK;
 
-/* envelope_check for the signature of one server. */
+/* Does the same as envelope_check for one server's signature. */
 sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
                                const uint8_t pub[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 

@@ -1,15 +1,15 @@
 /* task: reads the document that all parties of a federation agree on, and derives values from it.
  *
- * JSON (jansson), UTF-8, without floating-point numbers: decimals and 64-bit values are strings,
- * counts below 2^53 are integers; unknown, missing or repeated members are errors with the
- * member's path. Both servers sign its exact bytes; its id is the SHA-256 of those bytes. A changed
- * task is a new task, on the same ledger.
+ * The document is JSON (jansson) in UTF-8 without floating-point numbers: decimals and 64-bit
+ * values are strings, counts up to 2^53 are integers. Members must be known and occur exactly once.
+ * Both servers sign the exact bytes; their SHA-256 is the task's id. A changed task is a new task,
+ * on the same ledger.
  *
  *     SEFL_TRY(task_read(&t, bytes));                       // parses and checks everything
  *     SEFL_TRY(task_open(&t, envelope bytes, &pinned));      // with both signatures first
- *     t.ahe, t.grid, t.values                                // derived; the same at every party
+ *     t.ahe, t.grid, t.values                                // derived; every party gets the same
  *
- * Threads: read-only once made.   Secrets: none. */
+ * Threads: read-only after task_read.   Secrets: none. */
 #ifndef PROTOCOL_TASK_H
 #define PROTOCOL_TASK_H
 
@@ -47,13 +47,13 @@ typedef struct task {
     /* local training */
     optim_config optim;
     double lr, gradient_clip, dropout;
-    uint32_t local_epochs, local_steps; /* exactly one of the two is above 0 */
+    uint32_t local_epochs, local_steps; /* exactly one of them is > 0 */
 
     /* numbers and privacy */
     char clip[24], z[24];  /* decimals as written */
     task_noise noise;      /* task_mode(t) is the mode's table */
     bool claim;            /* false: "claim": "none", the task claims no privacy */
-    double epsilon, delta; /* the target; 0 if there is no claim */
+    double epsilon, delta; /* the claim's target; 0 if there is no claim */
     task_unit unit;
     uint32_t records_max; /* unit record: maximum records of a client per round; else 0 */
     task_sampling sampling;
@@ -95,15 +95,15 @@ typedef struct task {
     bool publish_count; /* the number of participants is public: neither amplified nor hidden */
 } task;
 
-/* Parses, checks and derives. SEFL_EPROTO names the member; SEFL_EINVAL / SEFL_ERANGE for values
- * that do not fit together (threshold above clients_max, over-selection with an amplified claim,
- * a claim with joint noise below z = 0.25, a sum that could overflow, ...); the message begins with
- * the member. On failure *out is zeroed. The caller may clear out in any case. */
+/* Parses, checks and derives. SEFL_EPROTO for a malformed document; SEFL_EINVAL or SEFL_ERANGE for
+ * values that do not fit together (threshold above clients_max, over-selection with an amplified
+ * claim, a claim with joint noise below z = 0.25, a sum that could overflow, ...); the message
+ * names the member. On failure *out is zeroed. task_clear is safe in either case. */
 sefl_status task_read(task *out, sefl_span document) SEFL_MUST_CHECK;
 void task_clear(task *t);
 
-/* Calls envelope_check(SIGN_TASK), then task_read; the document must name the pinned keys. Parses
- * nothing before both signatures are verified. */
+/* Calls envelope_check(SIGN_TASK), then task_read, so nothing is parsed before both signatures are
+ * verified. The document must name the pinned keys. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 
 /* True if each upload carries a seed that its client sealed to CSP and signed (protocol/head.h).
@@ -124,12 +124,12 @@ struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t at
 /* Computes the size of CSP's output: a reply (noise/online.h), or masked plain units. */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
-/* Returns `count` releases of this task as an accountant's event, against observers who do not see
- * participation: rate is 1 unless t->amplified. If there is no claim (noise none), all members
+/* Returns `count` releases of this task as an accountant's event, as seen by observers who do not
+ * see participation: rate is 1 unless t->amplified. If there is no claim (noise none), all members
  * except count are zero, as in a ledger. Against a server the ledger's gate (store/ledger.h) uses
- * rate 1 and min(count, max_rounds_per_client), unless sampling is hidden. A role makes its
- * ledger_terms from this event, id, sampling == TASK_HIDDEN, unit, max_rounds_per_client, epsilon
- * and delta; if the event's noise is none, all of them except the id are zero. */
+ * rate 1 and min(count, max_rounds_per_client), unless sampling is hidden. terms_of_task
+ * (sum/terms.h) builds the ledger_terms from this event and from the task's id, sampling, unit,
+ * max_rounds_per_client, epsilon and delta. */
 dp_event task_event(const task *t, uint64_t count);
 
 /* Returns the divisor for a sum over `clients` clients with equal weights: `clients` if the number

@@ -5,8 +5,8 @@
  *
  * calls SETTABLE(path, kind, member, fallback, min, max, words, help) for members that a person
  * sets, and FIXED(...) with the same arguments for members that the program fills in. A setting
- * whose fallback is NULL is required. min and max are inclusive bounds of a number. A document
- * contains every member.
+ * whose fallback is NULL is required. A number must lie between min and max, inclusive. A document
+ * must contain every member.
  *
  *     kind      JSON      in the draft
  *     TEXT      string    char[TASK_NAME_MAX + 1]: printable ASCII, not empty
@@ -14,7 +14,7 @@
  *     BOOL      boolean   bool
  *     COUNT     integer   uint32_t or uint64_t
  *     DECIMAL   string    char[24]: digits with at most one point, exact (pack_decimal)
- *     NANO      string    uint64_t: such a decimal, in billionths
+ *     NANO      string    uint64_t: a decimal as above, in billionths
  *     REAL      string    double: digits[.digits][e[+-]digits], the nearest double
  *     HASH      string    uint8_t[32]: 64 hex digits, lower case
  *     KEY       string    the public key's canonical bytes in base64, or empty
@@ -28,7 +28,7 @@
 
 #define TASK_VERSION   2
 #define TASK_NO_VALID  "0000000000000000000000000000000000000000000000000000000000000000"
-#define TASK_COUNT_MAX (UINT64_C(1) << 53) /* every JSON reader keeps such integers exact */
+#define TASK_COUNT_MAX (UINT64_C(1) << 53) /* every JSON reader reads integers up to this exactly */
 
 /* clang-format off */
 #define TASK_FIELDS(S, F)                                                                          \
@@ -141,7 +141,7 @@ typedef enum task_kind {
     TASK_KIND_KEY,
 } task_kind;
 
-/* The document's values, before anything is derived. */
+/* The values in a document, before task_read derives others from them. */
 typedef struct task_draft {
     task t;
     uint32_t version;
@@ -164,7 +164,7 @@ typedef struct task_field {
 extern const task_field task_fields[];
 extern const size_t task_field_count;
 
-/* Reads a document into a draft; the caller owns draft->key.pub. Checks each member on its own. */
+/* Reads a document into a draft; the caller owns d->key.pub. Checks each member separately. */
 sefl_status task_draft_read(task_draft *d, sefl_span document) SEFL_MUST_CHECK;
 
 /* Turns jansson's error about invalid JSON into a status with a message. (jansson.h and base/json.h

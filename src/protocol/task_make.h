@@ -14,13 +14,13 @@
 /* The settings of a new task (config/settings.h): the schema of `sefl task new`. */
 extern const setting_def task_schema[];
 
-/* Fills the model from settings over task_schema (or an experiment's), for this number of words. */
+/* Fills *out from settings of task_schema or an experiment; the vocabulary has `words` words. */
 void task_settings_model(lm_config *out, const settings *s, uint32_t words);
 
 /* True if the mode in privacy.noise adds noise. */
 bool task_settings_noisy(const settings *s);
 
-/* Writes the document from settings, CSP's Paillier key (NULL in scheme pad) and both servers'
+/* Writes the document from settings, CSP's Paillier key (NULL for scheme pad) and both servers'
  * public signing keys, and checks it with task_read. */
 sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
                       const pinned *servers) SEFL_MUST_CHECK;

@@ -1,11 +1,11 @@
-/* update: makes the body of one update in memory: the head (sealed tasks) and the encrypted units.
+/* update: builds the body of one update in memory: the head (sealed tasks), then encrypted units.
  *
  *     update_facts facts = { .task = &t, .header = &h, .enc = enc, ... };
  *     SEFL_TRY(update_make(body, units, &facts, X,
  *                          pool, NULL, &rng));              // body: task_body_bytes(&t)
  *
- * For callers that keep a whole body in memory: the simulator, benchmarks, tests. A client writes
- * the same bytes to a file in pieces (roles/client/update.h).
+ * The simulator, benchmarks and tests use it; a client writes the same bytes to a file in pieces
+ * instead (roles/client/update.h).
  * Threads: pure; uses the pool's threads.   Secrets: X, the upload key, the rng's coins. */
 #ifndef PROTOCOL_UPDATE_H
 #define PROTOCOL_UPDATE_H
@@ -16,7 +16,7 @@
 
 typedef struct update_facts {
     const task *task;
-    const round_header *header; /* gives the round and, in sealed tasks, CSP's round key */
+    const round_header *header; /* contains the round and, in sealed tasks, CSP's round key */
     const ahe_enc *enc;
     const uint8_t *client;      /* fingerprint, 32 bytes */
     const sign_key *upload_key; /* sealed tasks */
@@ -26,8 +26,8 @@ typedef struct update_facts {
 sefl_status update_head(uint8_t *out, const update_facts *f, const ahe_upload *up,
                         const uint8_t units[32], const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Makes the body; `units` becomes the BLAKE3 of its units, which names it. X has task.ahe.units *
- * unit_values integers; the first task.values are read. SEFL_ERANGE if one exceeds the bound. */
+/* Writes the body and the BLAKE3 of its units, which names it. X has task.ahe.units * unit_values
+ * integers; the first task.values are read. SEFL_ERANGE if one exceeds the bound. */
 sefl_status update_make(uint8_t *body, uint8_t units[32], const update_facts *f, const int64_t *X,
                         pool *p, const sefl_progress *stop, const sefl_rng *rng) SEFL_MUST_CHECK;
 

@@ -1,11 +1,11 @@
-/* version: the versions of the wire formats, and which of them can talk to each other.
+/* version: the versions of the wire formats, and which versions work together.
  *
  * Clients and AS (HTTPS). A client sends `Sefl-Version: MAJOR.MINOR` with each request; a client
  * that sends no version speaks 1.0, which had no such field. The major number must equal AS's. The
  * minor number may be anything from VERSION_MINOR_LOWEST, the oldest whose requests the tests
- * replay, to AS's plus one: a minor version only adds features, and older versions must not need
- * them. AS answers any other client with 426 and the accepted versions, whatever the request is,
- * before it reads a byte of a body. AS sends its own version in each answer.
+ * replay, to AS's plus one: a minor version only adds features that older versions can do without.
+ * AS answers every request of any other client with 426 and the accepted versions, and reads no
+ * byte of its body. AS sends its own version in each answer.
  *     upgrade order: both servers first, then the clients, in any order and at any time
  *
  *     2.0   the calls of protocol/http.h. The BLAKE3 of its units names an update. If the task
@@ -39,13 +39,13 @@ typedef struct version_number {
     uint16_t major, minor;
 } version_number;
 
-/* Reads a version such as "2.0": digits, a point, digits, at most 4 each, no leading zeros. NULL
- * means 1.0. SEFL_EPROTO for anything else. */
+/* Reads a version such as "2.0": two numbers of at most 4 digits without leading zeros, and a point
+ * between them. NULL means 1.0. SEFL_EPROTO for anything else. */
 sefl_status version_read(version_number *out, const char *text) SEFL_MUST_CHECK;
 /* True if a client with this version may take part; otherwise `why` names the accepted versions. */
 bool version_takes(version_number v, char why[VERSION_SENTENCE]);
 
-/* Picks the link version for a peer with this range. If it returns 0, `why` names both ranges. */
+/* Picks the link version for a peer that offers this range; if 0, `why` names both ranges. */
 uint16_t version_link(uint16_t lowest, uint16_t highest, char why[VERSION_SENTENCE]);
 
 #endif

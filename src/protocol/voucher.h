@@ -7,17 +7,17 @@
  *     SPKI        the certificate's public key, DER, of any type
  *     signature   by that key (net/x509.h: x509_sign), over "sefl voucher 1\n" and all bytes before
  *                 the signature's length
- *     chain       the certificate and the intermediate certificates up to its CA, PEM; may be empty
+ *     chain       the certificate and the intermediates up to its CA, PEM; may be empty
  *                 for a client whose key is in CSP's own list
  *
  * A client then signs its uploads with the upload key (Ed25519, 49 us per verification) instead of
- * the certificate's key. A server accepts a voucher if it names both servers of the federation, the
- * SPKI is a member's, the signature is valid, the serial is above that of the client's last
- * voucher, and no other client has that upload key. This module reads and writes the bytes;
- * roles/csp/vouch.h, which may use net/, verifies the signature.
+ * the certificate's key. A server accepts a voucher that names both servers if its SPKI is a
+ * member's, its signature is valid, its serial exceeds the client's last one, and no other client
+ * has that upload key. This module reads and writes the bytes; roles/csp/vouch.h, which may use
+ * net/, verifies the signature.
  *
  *     SEFL_TRY(voucher_read(&v, in));               // spans point into `in`
- *     SEFL_TRY(voucher_to_sign(&buf, &v));          // what x509_sign and x509_verify take
+ *     SEFL_TRY(voucher_to_sign(&buf, &v));          // the input of x509_sign and x509_verify
  *
  * Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_VOUCHER_H
@@ -51,10 +51,11 @@ typedef struct voucher {
     sefl_span spki, signature, chain;
 } voucher;
 
-/* SEFL_EPROTO for any other format, or if `client` is not the SHA-256 of the SPKI. Does not verify
+/* SEFL_EPROTO if the format is wrong or `client` is not the SHA-256 of the SPKI. Does not verify
  * the signature. */
 sefl_status voucher_read(voucher *out, sefl_span in) SEFL_MUST_CHECK;
-/* Appends the voucher; computes `client` from the SPKI, not v->client. SEFL_ERANGE if too long. */
+/* Appends the voucher. Computes `client` from the SPKI; ignores v->client. SEFL_ERANGE: too
+ * long. */
 sefl_status voucher_write(sefl_buf *out, const voucher *v) SEFL_MUST_CHECK;
 
 /* Appends the bytes that the certificate's key signs. */

@@ -1,10 +1,9 @@
 /* ledger: records the privacy charges of a population in an append-only file.
  *
- * A server charges every release here, before any part of it leaves the process; ledger_charge
- * makes the charge durable. Each server computes a charge from the signed task and
- * its own round number, never from a message, so two servers that saw the same rounds have the same
- * bytes and can compare heads. A client keeps the ledger of its text with the same module
- * (text_ledger.h).
+ * A server charges every release before any part of it leaves the process; ledger_charge makes the
+ * charge durable. Each server computes a charge from the signed task and its own round number,
+ * never from a message, so two servers that saw the same rounds have the same bytes and can compare
+ * heads. A client keeps a ledger for its text in the same format (text_ledger.h).
  *
  *     SEFL_TRY(ledger_create(path, "hospital-notes"));              // once in a population's life
  *     SEFL_TRY(ledger_open(&l, path, "hospital-notes", NULL));
@@ -12,39 +11,40 @@
  *     ...release; if `already`: only the same bytes that were released (or kept) before...
  *
  * Rules
- *   - The key is (task, round). Charging it again is SEFL_OK, sets `already` and writes nothing. A
- *     charge pays for one release: only the same bytes may be sent again. New noise, or another
+ *   - A charge pays for one release of a (task, round). Charging it again is SEFL_OK, sets
+ *     `already` and writes nothing; only the same bytes may be sent again. New noise, or another
  *     aggregate, in a charged round would be a second release without a charge.
- *   - The ledger refuses the same task with other terms. Terms that the noise does not use are 0.
- *   - One ledger per population; a new task continues it. The budget gate composes all charges. A
+ *   - The ledger refuses a known task with different terms. Terms that a kind of noise does not use
+ *     are 0.
+ *   - A population has one ledger; new tasks continue it. The budget gate composes all charges. A
  *     charge beyond the target of the current task is SEFL_EBUDGET with the numbers, and writes
  *     nothing.
- *   - The gate bounds epsilon against a server, which sees who takes part: min(rounds,
- *     max_rounds_per_client) releases of a task, without amplification; with `hidden` sampling all
- *     its rounds, with amplification.
+ *   - The gate bounds epsilon against a server, which sees who takes part. It counts min(rounds,
+ *     max_rounds_per_client) releases per task without amplification; under `hidden` sampling it
+ *     counts all rounds, with amplification.
  *   - A task with `claim: none` (noise none) is charged without a target; from then on the
  *     population has no epsilon, and the ledger refuses a task that claims one.
- *   - Tasks that protect clients and tasks that protect records have no common total: a ledger with
- *     tasks of one kind refuses the other.
+ *   - Tasks that protect clients and tasks that protect records have no common total, so a ledger
+ *     with tasks of one kind refuses the other kind.
  *
  * What is detected. A changed, missing, repeated or reordered record breaks the hash chain, and
- * ledger_open refuses the file. It also refuses a changed length, which the file contains twice and
- * which must fit the record's type; at most one append may be unfinished. A truncated file looks
- * like an older one, and so does a file whose last append was overwritten with zeros. A head that
- * is stored elsewhere detects both: `remembered` at open (the caller's database), and the other
- * server's head, exchanged every round. These checks precede any change to the file. Not detected:
- * ledger and head rolled back together, or a ledger rewritten from its first record by an attacker
- * who also controls the other head.
+ * ledger_open refuses the file. It also refuses a changed length, since each length is stored twice
+ * and must fit the record's type. At most one append may be unfinished. A truncated file looks like
+ * an older one, and so does a file whose last append was overwritten with zeros. Heads stored
+ * elsewhere detect both: `remembered` at open (the caller's database), and the other server's head,
+ * exchanged every round. Open compares before it changes the file. Not detected: a ledger rolled
+ * back with its heads, or rewritten from its first record by an attacker who also controls the
+ * other server's head.
  *
  * Crashes. An incomplete record was never acknowledged: the next open truncates it (ledger_ignored
- * returns its size). A record that was written but perhaps not synced counts; open writes the last
- * append again and syncs it before anything relies on it. So a charge that was followed by a
- * release is never lost. A charge without a release may remain, which is the safe side. After a
- * failed write or sync the ledger refuses further work until it is reopened.
+ * returns its size). A record that was written but perhaps not synced counts: open writes the last
+ * append again and syncs it before anything relies on it. So no charge whose release left the
+ * process is ever lost. A charge without a release may remain, which is safe. After a failed write
+ * or sync the ledger refuses further work until it is reopened.
  *
  * File format (little-endian): "SEFLLDG2", then records
  *     u32 n | u32 ~n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
- * where the first previous is SHA-256("SEFLLDG2"), and body is a type byte and
+ * where the first "previous 32 bytes" are SHA-256("SEFLLDG2"), and a body is a type byte and
  *     1 population  varint length, name                                    the first record, once
  *     2 task        32 bytes id | u8 noise | u8 hidden | u8 unit | f64 z | f64 rate | u64 dim
  *                   | f64 sigma_steps | u64 max_rounds_per_client | f64 epsilon | f64 delta
@@ -61,7 +61,7 @@
 enum {
     LEDGER_HASH_BYTES = 32,
     LEDGER_HEAD_BYTES = 8 + LEDGER_HASH_BYTES, /* written by ledger_head_write */
-    LEDGER_CHARGE_RECORDS = 2,                 /* for a task's first charge; later ones add 1 */
+    LEDGER_CHARGE_RECORDS = 2,                 /* of a task's first charge; later ones add 1 */
     LEDGER_TASK_BYTES = 32,
     LEDGER_NAME_MAX = 200,
     LEDGER_TASKS_MAX = 4096
@@ -102,8 +102,8 @@ typedef enum ledger_order {
 
 typedef enum ledger_total_unit {
     LEDGER_TOTAL_CLIENT,
-    LEDGER_TOTAL_RECORD, /* every task with a claim protects records: no claim for clients */
-    LEDGER_TOTAL_MIXED,  /* both kinds: no claim */
+    LEDGER_TOTAL_RECORD, /* all tasks with a claim protect records: no claim for clients */
+    LEDGER_TOTAL_MIXED,  /* tasks of both kinds: no claim */
 } ledger_total_unit;
 
 /* The claims composed over all tasks, for one delta. */
@@ -115,7 +115,8 @@ typedef struct ledger_total {
     uint64_t tasks, rounds;
 } ledger_total;
 
-/* Creates an empty ledger; SEFL_EEXIST if the path exists. population: 1 to 200 printable ASCII. */
+/* Creates an empty ledger; SEFL_EEXIST if the path exists. population: 1 to 200 printable ASCII
+ * characters. */
 sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CHECK;
 
 /* Opens a ledger for charging; population NULL: any. SEFL_ENOTFOUND if the file does not exist
@@ -139,19 +140,19 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
 sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
                               uint64_t round) SEFL_MUST_CHECK;
 
-/* Computes the head after a charge of this round, or the current head if it is already charged.
- * Refuses what ledger_charge refuses; writes nothing. A server compares it with its peer's head. */
+/* Computes the head after a charge of this round, which a server compares with its peer's; the
+ * current head if it is already charged. Refuses what ledger_charge refuses; writes nothing. */
 sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
                               ledger_head *out) SEFL_MUST_CHECK;
 
-/* Checks that the total stays within epsilon_max: the budget gate alone, for the limit of a
- * client's owner instead of the task's. SEFL_EBUDGET with the numbers if not; SEFL_OK for a round
- * that is already charged, and for terms without a claim. Writes nothing. */
+/* Checks only the budget gate, with epsilon_max in place of the task's target: the limit that a
+ * client's owner sets. SEFL_EBUDGET with the numbers if the total would exceed it; SEFL_OK for a
+ * round that is already charged, and for terms without a claim. Writes nothing. */
 sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
                           double epsilon_max) SEFL_MUST_CHECK;
 
-/* Returns the size of an incomplete record after the last complete one, at open: ledger_open
- * truncates it, ledger_open_read leaves it. */
+/* Returns the size of the incomplete record that open found at the end of the file. ledger_open
+ * truncates such a record; ledger_open_read leaves it. */
 size_t ledger_ignored(const ledger *l);
 
 /* True if this round is charged. */

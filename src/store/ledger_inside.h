@@ -1,4 +1,4 @@
-/* ledger_inside: the state in memory and the budget gate, shared by the ledger's files. */
+/* ledger_inside: the ledger's state in memory and its budget gate, for the files of the ledger. */
 #ifndef STORE_LEDGER_INSIDE_H
 #define STORE_LEDGER_INSIDE_H
 
@@ -24,8 +24,8 @@ struct ledger {
     size_t n_records, cap_records;
 };
 
-/* SEFL_EBUDGET if one more round of task `at` (n_tasks: a new task) under these terms would exceed
- * their epsilon_max or void the claim. */
+/* SEFL_EBUDGET if one more round of task `at` (n_tasks: a new task) would exceed the epsilon_max of
+ * these terms or void the claim. */
 sefl_status ledger_gate(const ledger *l, size_t at, const ledger_terms *terms,
                         uint64_t round) SEFL_MUST_CHECK;
 

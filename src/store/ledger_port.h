@@ -1,7 +1,7 @@
-/* ledger_port: the part of a ledger that the secure sum of one task uses.
+/* ledger_port: the operations on a ledger that the secure sum of one task needs.
  *
  * The two servers compare heads in every round and charge a round before they release any part of
- * it. They need only these functions for that, not the ledger's file (sum/account.h: account_port).
+ * it. These functions suffice for that (sum/account.h: account_port); they hide the ledger's file.
  *
  *     ledger_port port = account_port(account);
  *     SEFL_TRY(port.charge(port.ctx, round));                  // SEFL_OK: the charge is durable
@@ -15,7 +15,7 @@
 typedef struct ledger_port {
     void *ctx;
     sefl_status (*head)(void *ctx, ledger_head *out);
-    /* A ledger that cannot be read agrees with no peer: LEDGER_FORKED. */
+    /* LEDGER_FORKED if our ledger cannot be read: it then agrees with no peer. */
     ledger_order (*compare)(void *ctx, const ledger_head *peer);
     /* Works as ledger_head_after does: refuses what charge refuses, and writes nothing. */
     sefl_status (*head_after)(void *ctx, uint64_t round, ledger_head *out);

@@ -1,16 +1,15 @@
-/* text_ledger: the ledger of an owner's text, for all populations that train on it.
+/* text_ledger: the ledger of an owner's text, which covers all populations that train on it.
  *
  *     SEFL_TRY(text_ledger_create("ledger", "text"));           // once, when the client enrols
  *     SEFL_TRY(text_ledger_open(&l, "ledger", "text"));         // then use it as in ledger.h
  *
- * Two populations that train on one text both spend its privacy, so this ledger charges both, and
- * the budget gate adds them up. A file beside the text contains the ledger's random name:
- * TEXT/.sefl-ledger for a folder, TEXT.sefl-ledger for a file. The client refuses any other ledger,
- * including a new one in place of the old one.
+ * Two populations that train on one text both spend its privacy, so this ledger records the charges
+ * of both, and the budget gate adds them up. A file beside the text contains the ledger's random
+ * name: TEXT/.sefl-ledger for a folder, TEXT.sefl-ledger for a file. The client refuses any other
+ * ledger, even a new one at the same path.
  *
  * Not detected: a copy of the text or a link to one of its files elsewhere, a folder and a file
- * inside it used as two texts, a restored old copy of the ledger, or a name file that the owner
- * deleted.
+ * inside it used as two texts, an old copy of the ledger, or the deletion of the name file.
  *
  * Threads: as in ledger.h.   Secrets: none. */
 #ifndef STORE_TEXT_LEDGER_H
@@ -23,8 +22,8 @@
 sefl_status text_ledger_create(const char *path, const char *text) SEFL_MUST_CHECK;
 
 /* Opens the ledger for charging, as ledger_open does, and binds a text without a ledger to it.
- * SEFL_ESTATE if the text has another ledger, or if this ledger belongs to a population (a
- * server's). */
+ * SEFL_ESTATE if the text has another ledger, or if this ledger is a server's (it belongs to a
+ * population). */
 sefl_status text_ledger_open(ledger **out, const char *path, const char *text) SEFL_MUST_CHECK;
 
 /* Checks whether text_ledger_open would succeed. Writes and locks nothing. */

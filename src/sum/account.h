@@ -1,16 +1,16 @@
-/* account: a server's ledger for one task; the server's journal remembers the ledger's head.
+/* account: charges one task in a server's ledger, and remembers the ledger's head in its journal.
  *
- * Either server makes its charges durable with account_charge (through store/ledger.h).
+ * Both servers charge only through account_charge, which makes the charge durable (store/ledger.h).
  *
  *     SEFL_TRY(account_open(&a, j, "state/../ledger", &task));
  *     SEFL_TRY(account_charge(a, round));                  // durable; or SEFL_EBUDGET
  *
  * The ledger must exist: `sefl provision` or the operator creates it, because creating one silently
- * would reset the budget. It must contain the head that the journal remembers; account_open refuses
- * a ledger that was rolled back or replaced. account_charge stores the new head in the journal
- * before it returns. A crash in between leaves an older head there, which the ledger contains too.
- * The journal can be an old copy as well, and its own folder cannot show that. So an account
- * compares the server's progress with two things outside that folder: the ledger's charges
+ * would reset the budget. It must contain the head that the journal remembers, so account_open
+ * refuses a ledger that was rolled back or replaced. account_charge stores the new head in the
+ * journal before it returns. A crash before that leaves an older head there, which the ledger
+ * contains too. The journal may also be an old copy, which nothing in its own folder reveals. So an
+ * account compares the server's progress with two things outside that folder: the ledger's charges
  * (account_knows), and the latest step of this task in a small file beside the ledger, PATH.latest
  * (account_note). After a failed write or sync the next call reloads the ledger, so work continues
  * once the disk has room again.
@@ -24,13 +24,13 @@
 
 typedef struct account account;
 
-/* What the operator can do about an old copy; ends an error message. */
+/* The end of an error message: what the operator can do about an old copy. */
 #define ACCOUNT_REMEDY                                                                        \
     "put the newest state of that server in place; if it is lost, end the task and create a " \
     "new one (docs/OPERATING.md, section 11)"
 
-/* Borrows the journal. It is NULL if the owner does not outlive the process (simulator); then the
- * account remembers neither head nor step. Fails as ledger_open does. */
+/* Borrows the journal. In the simulator, whose state ends with the process, j is NULL; the account
+ * then remembers neither head nor step. Fails as ledger_open does. */
 sefl_status account_open(account **out, journal *j, const char *ledger_path,
                          const task *t) SEFL_MUST_CHECK;
 void account_close(account *a);
@@ -41,8 +41,8 @@ sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
 /* SEFL_ESTATE if a round after `last` is charged: a journal that ends with `last` is an old
  * copy. */
 sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
-/* Write the latest step of this task durably, in place of the previous one, and read it. Steps are
- * the server's own numbers and only increase. hash NULL: zeros. Step 0: there is no note. */
+/* Durably replace the note of this task's latest step, and read it. Each server numbers its own
+ * steps, which only increase. hash NULL: zeros. Step 0: there is no note. */
 sefl_status account_note(account *a, uint64_t step,
                          const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;

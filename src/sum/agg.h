@@ -28,8 +28,8 @@
  * Noise shares (joint noise) belong to no round: the driver fills their pool in the background, and
  * REVEAL waits for missing ones.
  *
- * The machine gives an order once. The order is in progress until an event ends it; meanwhile
- * agg_next answers WAIT. One order that uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does
+ * The machine issues each order once. The order is in progress until an event ends it; until then
+ * agg_next returns WAIT. One order that uses the link (DIAL, SIGN, REVEAL, SKIP) and one that does
  * not (FREEZE, RELEASE) may be in progress at the same time: the driver may dial while it writes
  * the set.
  *
@@ -43,12 +43,12 @@
  * half a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three blocked
  * rounds in a row (sum/release_check.h); skipped rounds between them do not count.
  *
- * BUDGET skips the round, of which nothing was revealed, and ends the task; in SIGNING it ends the
- * task at once. STOP drops a round that is still collecting, and completes a round whose set is
+ * BUDGET skips the round, of which nothing has been revealed, and ends the task; in SIGNING it ends
+ * the task at once. STOP drops a round that is still collecting but completes one whose set is
  * frozen.
  *
- * agg_restore sets the phase from the store. The driver stores agg_remember whenever an event or
- * agg_next changed it, before it executes the next order; so no attempt number is used twice.
+ * agg_restore continues from a stored state. Whenever an event or agg_next changes the state, the
+ * driver stores agg_remember before it executes the next order, so no attempt number is used twice.
  * agg_admit decides whether an upload is accepted.
  * Threads: one owner (the driver locks).   Secrets: none. */
 #ifndef SUM_AGG_H
@@ -97,7 +97,7 @@ typedef struct agg_event {
 typedef enum agg_order_kind {
     AGG_WAIT,    /* do nothing until the next event or `until_ms` */
     AGG_DIAL,    /* connect to CSP */
-    AGG_SIGN,    /* get header `round` signed */
+    AGG_SIGN,    /* get the header of `round` signed */
     AGG_FREEZE,  /* write the set of `round` */
     AGG_REVEAL,  /* charge, then reveal `round` with `attempt` */
     AGG_RELEASE, /* apply the integers, write and publish the model */
@@ -141,13 +141,13 @@ typedef struct agg agg;
 /* The task must outlive the machine. */
 sefl_status agg_new(agg **out, const task *t) SEFL_MUST_CHECK;
 void agg_free(agg *a);
-/* Call this first. m->clients while COLLECTING: the number that the store counts now. SEFL_EINVAL
- * if m is not a state of this task. */
+/* Call this first. While COLLECTING, m->clients must be the number of uploads now in the store.
+ * SEFL_EINVAL if m is not a state of this task. */
 sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms) SEFL_MUST_CHECK;
 agg_memory agg_remember(const agg *a);
 
-/* SEFL_ESTATE, and no change, for an event that the current phase does not accept. An event of
- * another round is a late answer: SEFL_OK, and no change. */
+/* An event that the current phase does not accept is SEFL_ESTATE and changes nothing. An event of
+ * another round is a late answer: SEFL_OK, and nothing changes. */
 sefl_status agg_on(agg *a, const agg_event *e, uint64_t now_ms) SEFL_MUST_CHECK;
 agg_order agg_next(agg *a, uint64_t now_ms);
 
@@ -164,7 +164,7 @@ typedef enum agg_verdict {
     AGG_OTHER,  /* another body from this client in this round is durable: refuse */
     AGG_LATE,   /* the round is closed or over */
     AGG_EARLY,  /* the round is not open yet */
-    AGG_SIZE,   /* the size is not that of this task's updates */
+    AGG_SIZE,   /* this task's updates have another size */
     AGG_LIMIT,  /* this client has taken part in max_rounds_per_client rounds */
     AGG_FULL,   /* the round has clients_max clients */
     AGG_OVER,   /* the task is over */
@@ -180,8 +180,8 @@ typedef struct agg_upload {
     uint64_t rounds_taken; /* number of rounds of this task that already count this client */
 } agg_upload;
 
-/* The driver asks when an upload begins, and again just before it makes the upload durable: the
- * round may have closed or filled up in between. */
+/* The driver asks when an upload begins, and again just before it makes the upload durable, because
+ * the round may have closed or filled up meanwhile. */
 agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms);
 
 /* True if the link to CSP is up. */

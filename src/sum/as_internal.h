@@ -1,4 +1,4 @@
-/* as_internal: shared by as_link.c (questions, the reveal) and as_set.c (heads of sealed rounds).
+/* as_internal: what as_link.c (questions, the reveal) and as_set.c (heads of sealed rounds) share.
  * No other file includes it. */
 #ifndef PROTOCOL_AS_INTERNAL_H
 #define PROTOCOL_AS_INTERNAL_H
@@ -24,8 +24,8 @@ struct as_link {
 /* Marks the stream as failed if st is a failure. Returns st. */
 sefl_status as_alive(as_link *l, sefl_status st);
 
-/* Sends a question and waits for an answer of kind `want` or `or`; `r` then reads its body. NO is a
- * status and leaves the link usable. */
+/* Sends a question and waits for an answer of kind `want` or `or`; `r` then reads its body. NO
+ * becomes a status and leaves the link usable. */
 sefl_status as_ask(as_link *l, uint32_t question, sefl_span body, uint32_t want, uint32_t or,
                    rd *r) SEFL_MUST_CHECK;
 /* Waits for the answer to a question that was already sent. */
@@ -39,7 +39,7 @@ sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body,
 void as_forget_early(as_link *l);
 
 /* Sealed tasks: reads COUNTED, checks it against the task, round and root, and appends it to `out`
- * (may be NULL). id: the reveal's id; NULL: unknown. root NULL: does not check COUNTED. */
+ * (may be NULL). id: the reveal's id; NULL: unknown. root NULL: skips the check. */
 sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, const uint8_t *id,
                                sefl_buf *out) SEFL_MUST_CHECK;
 

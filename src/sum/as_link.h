@@ -9,15 +9,15 @@
  *     SEFL_TRY(as_link_set(l, &set, &verdict, &few));         // sealed: which uploads count
  *     SEFL_TRY(as_link_reveal(l, &reveal, &kept, w));         // w: task.values integers
  *
- * as_link_reveal returns the released integers w. The task's release mode defines their values:
+ * as_link_reveal returns the released integers w. The release mode defines their real values:
  *     joint   value = (w + 0.5) * h            own, none   value = w * q         (task.ahe.pack)
  *
- * Every question compares the ledgers as link.h specifies. AS takes noise shares from the pool
- * before REVEAL, which names them; no other attempt uses them. After CSP's GO, AS draws the seeds
- * of the mask and the coins for each attempt. Seeds and shares are durable before the first byte of
- * the masked sum leaves; the digest of CSP's reply is durable before AS uses the reply. The result
- * depends only on these and the reply, so a KEPT answer after a crash gives the same result. AS
- * refuses a second reply to one attempt.
+ * AS compares the ledgers as link.h specifies. It takes noise shares from the pool before REVEAL,
+ * which names them; no other attempt uses them. After CSP's GO, AS draws the attempt's seeds, of
+ * the mask and of its coins. Seeds and shares are durable before the first byte of the masked sum
+ * leaves; the digest of CSP's reply is durable before AS uses the reply. The result depends only on
+ * seeds, shares and reply, so a KEPT answer after a crash gives the same result. AS refuses a
+ * different second reply.
  *
  * Threads: one owner.   Secrets: mask, labels, w until it is released. */
 #ifndef SUM_AS_LINK_H
@@ -60,9 +60,9 @@ typedef struct as_peer {
 } as_peer;
 const as_peer *as_link_peer(const as_link *l);
 
-/* Sealed tasks, before the header: fills in the suite and key of h, whose round is set. Works only
- * for the next round, and always returns the same key for it. SEFL_ECRYPTO: CSP has lost the key of
- * a signed round; skip that round. */
+/* Sealed tasks, before the header: fills in the suite and key of h, whose round the caller has set.
+ * Works only for the next round, for which it always returns the same key. SEFL_ECRYPTO: CSP has
+ * lost the key of a signed round; skip that round. */
 sefl_status as_link_key(as_link *l, round_header *h) SEFL_MUST_CHECK;
 sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
                            const round_header *h) SEFL_MUST_CHECK;
@@ -70,7 +70,7 @@ sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
 sefl_status as_link_vouch(as_link *l, sefl_span bytes) SEFL_MUST_CHECK;
 
 /* Sealed tasks: sends any number of whole heads of updates that have arrived, back to back. CSP
- * opens them while clients still upload; as_link_set then sends only their names. refused: room for
+ * opens them while other clients upload; as_link_set then sends only short forms. refused: room for
  * one entry per head; the call fills in the first *refused_n, sorted by index. A client's later
  * head replaces its earlier one. CSP forgets these heads when the link ends. */
 sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refusal *refused,
@@ -88,9 +88,9 @@ typedef struct as_set {
     void *ctx;
 } as_set;
 
-/* Gets CSP's verdict on the set. It is final for this round: the same set gets the same verdict
- * again, on this link or a later one. Must precede as_link_reveal on each link; the reveal's
- * statement names the verdict's root (as its set) and its number of kept clients.
+/* Gets CSP's verdict on the set, which is final for this round: the same set gets the same verdict
+ * again, on this link or a later one. Call it on each link before as_link_reveal, whose statement
+ * names the verdict's root (as its set) and its number of kept clients.
  *   SEFL_ESTATE    CSP has decided another set of this round; or fewer clients than the threshold
  *                  are left (*few true; few may be NULL): CSP has skipped the round without a
  *                  charge
@@ -102,15 +102,15 @@ sefl_status as_link_ping(as_link *l) SEFL_MUST_CHECK;
 sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
                           const enrol_proof *p) SEFL_MUST_CHECK;
 sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
-/* Ends the stream. over: the task has ended and its last release is durable, so CSP erases its
- * stored output; SEFL_OK then means that CSP has recorded the end durably. */
+/* Ends the stream. over: the task has ended and its last release is durable, so CSP may erase its
+ * stored output; SEFL_OK means that CSP has recorded the end durably. */
 sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 
 /* Durations of the parts of a reveal, in nanoseconds, and the bytes it moved. */
 typedef struct as_times {
     uint64_t ask;            /* waiting for shares, then from REVEAL to its answer: CSP charges */
     uint64_t mask;           /* as_store_mask */
-    uint64_t write, send;    /* computing the masked sum; sending it (waits for CSP) */
+    uint64_t write, send;    /* computing the masked sum; sending it (limited by CSP) */
     uint64_t wait;           /* until CSP's reply arrives: CSP decrypts, computes, stores */
     uint64_t finish;         /* as_store_replied, then computing w from the reply */
     uint64_t sent, received; /* bytes on the stream */
@@ -127,8 +127,8 @@ typedef struct as_reveal {
 
 /* Reveals the round, or fetches the reply that CSP kept (*kept true). The caller has charged the
  * round in AS's ledger. The attempt must be larger than that of any mask in the store; the call
- * checks that. Calls shares_wait if shares are missing. w: task.values integers, zeros on failure.
- * The caller makes them durable before it publishes anything. Failures:
+ * checks that. Calls shares_wait if shares are missing. w: task.values integers, all zero on
+ * failure; the caller makes them durable before it publishes anything. Failures:
  *   SEFL_ECRYPTO   CSP kept an attempt whose mask is lost, sent a different reply than before, or
  *                  has erased or skipped the round: skip the round; the charge stands
  *   SEFL_EBUDGET, SEFL_ESTATE   CSP refuses, with its reason; the link stays usable unless

@@ -1,11 +1,11 @@
-/* as_memory: keeps AS's store (sum/as_store.h) in memory: simulator, demo, benchmarks and tests.
+/* as_memory: keeps AS's store (sum/as_store.h) in memory, for simulator, demo, benchmarks, tests.
  *
  *     as_memory m = { 0 };
  *     as_store s = as_memory_store(&m);
  *     as_memory_clear(&m);
  *
- * The store keeps the records of the whole task and of one round; a later round's record replaces
- * the earlier one.
+ * The store keeps the records of the whole task and one record of each other kind: a later round's
+ * record replaces an earlier round's.
  * Threads: one owner.   Secrets: mask, reply and release; wiped. */
 #ifndef SUM_AS_MEMORY_H
 #define SUM_AS_MEMORY_H

@@ -1,6 +1,6 @@
-/* as_rounds: drives AS's rounds. It executes the orders of sum/agg.h durably, one at a time:
- * dial, sign, freeze, reveal, release, skip, finish. The aggregator, the simulator, `demo --sum`
- * and `sefl bench round` all use this driver and differ only in its ports.
+/* as_rounds: drives AS's rounds. It executes the orders of sum/agg.h durably, one at a time: dial,
+ * sign, freeze, reveal, release, skip and finish. The aggregator, the simulator, `demo --sum` and
+ * `sefl bench round` all use this driver and differ only in its ports.
  *
  *     port        what it hides                  aggregator            simulator, demo
  *     store       durable state (as_store.h)     as_disk               as_memory
@@ -16,10 +16,10 @@
  *     SEFL_TRY(as_rounds_run(r));              // until the task is over
  *
  * The driver guarantees, even if a process or machine crashes at any time:
- *   1. The machine's memory is in the store before the driver executes an order. So each attempt
- *      number is used once.
- *   2. An order's result is in the store before the machine learns of it. The driver may execute an
- *      order twice: the second result is the same, or replaces the first one completely.
+ *   1. The machine's memory is in the store before the driver executes an order, so no attempt
+ *      number is used twice.
+ *   2. An order's result is in the store before the machine learns of it. If the driver executes an
+ *      order twice, the second result equals the first or replaces it completely.
  *   3. The charge is in AS's ledger before the masked sum leaves. The integers are in the store
  *      before AS publishes any part of them, and the model before AS wipes the round's secrets.
  *
@@ -49,7 +49,7 @@ typedef struct as_channel {
     sefl_status (*shares_wait)(void *ctx, uint64_t round, uint64_t attempt, uint64_t count);
 } as_channel;
 
-/* Access to the uploads. Entries marked * may be NULL where they are not needed. */
+/* Access to the uploads. An entry whose comment begins with * may be NULL if it is not needed. */
 typedef struct as_uploads {
     /* Starts accepting uploads of this round into an empty sum. both: the header that both servers
      * signed, valid until the next round. Called with the lock. */
@@ -60,10 +60,10 @@ typedef struct as_uploads {
     sefl_status (*restore)(void *ctx, uint64_t round, uint32_t *clients);
     /* The round is closed: every acknowledged upload is in the sum, or about to be added. */
     sefl_status (*freeze)(void *ctx, uint64_t round);
-    /* Returns the frozen set, sorted by client, in a new array (sefl_free); the same set every
-     * time. *set is NULL if there is no CSP (as_clear). */
+    /* Returns the frozen set, sorted by client, in a new array (free it with sefl_free); every call
+     * returns the same set. *set is NULL if there is no CSP (as_clear). */
     sefl_status (*set)(void *ctx, uint64_t round, round_entry **set, uint32_t *n);
-    /* *Sealed tasks: gets the i-th upload in the order of arrival; false: it has not arrived. */
+    /* *Sealed tasks: loads the i-th upload in order of arrival; false: it has not arrived yet. */
     bool (*arrived)(void *ctx, uint64_t round, uint32_t i, round_entry *out);
     /* *Sealed tasks: writes the head of an upload, head_bytes(task.seal). */
     sefl_status (*head)(void *ctx, uint64_t round, const round_entry *e, uint8_t *out);
@@ -136,14 +136,14 @@ void as_rounds_free(as_rounds *r);
 sefl_status as_rounds_run(as_rounds *r) SEFL_MUST_CHECK;
 void as_rounds_stop(as_rounds *r);
 bool as_rounds_stopping(const as_rounds *r);
-/* Reports an event, so that as_rounds_run looks for work. Call it with the lock. */
+/* Makes as_rounds_run look for work after an event. Call it while holding the lock. */
 void as_rounds_wake(as_rounds *r);
 
 /* Sealed tasks, on the thread of as_rounds_run: sends CSP the heads of uploads that have arrived
  * since the last call (EARLY). The driver does this while it waits. */
 sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
 
-/* The lock guards the machine; results of these calls are valid while the caller holds it. */
+/* The lock guards the machine; results of the next calls are valid while the caller holds it. */
 pthread_mutex_t *as_rounds_lock(as_rounds *r);
 agg *as_rounds_agg(as_rounds *r);
 sefl_span as_rounds_header(const as_rounds *r);   /* header of this round; empty until signed */

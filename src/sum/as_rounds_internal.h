@@ -15,12 +15,12 @@ struct as_rounds {
     pthread_mutex_t lock; /* guards the members from here to `stop` */
     pthread_cond_t event; /* an upload arrived, or as_rounds_stop */
     agg *a;
-    agg_memory stored;  /* the machine's memory as stored */
+    agg_memory stored;  /* the memory that the store has */
     uint64_t noted;     /* the step noted beside the ledger */
     journal_round row;  /* row of the current round */
     release_from model; /* the latest release */
     sefl_buf header;    /* header of the current round, once it is signed */
-    uint64_t events;    /* number of calls of as_rounds_wake */
+    uint64_t events;    /* number of calls to as_rounds_wake */
     atomic_bool stop;   /* written under the lock, read without it */
 
     /* owned by the thread of as_rounds_run */
@@ -62,7 +62,7 @@ sefl_status as_rounds_idle(as_rounds *r, uint64_t until_ms) SEFL_MUST_CHECK;
  * heads were sent. */
 sefl_status as_rounds_early(as_rounds *r, uint64_t *wait_ms) SEFL_MUST_CHECK;
 /* Sealed tasks: sends SET, stores the VERDICT and subtracts refused uploads from the sum; sets the
- * count and root in `o`. few: CSP keeps fewer clients than the threshold. lost: a head is
+ * count and root in `o`. *few: CSP keeps fewer clients than the threshold. *lost: a head is
  * unreadable. */
 sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost) SEFL_MUST_CHECK;
 

@@ -1,10 +1,10 @@
 /* as_store: the port to AS's durable state.
  *
  * The driver of the rounds (sum/as_rounds.h) and the reveal (sum/as_link.h) write each fact here
- * before anything depends on it. A store keeps named records and one row per round, and does not
- * interpret them. This module defines their contents and checks the rules for all stores. Two
- * stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h
- * (simulator, demo, benches, tests).
+ * before anything depends on it. A store keeps named records and one row per round but does not
+ * interpret them: this module defines their contents and checks the rules, for every store. Two
+ * stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h (simulator, demo,
+ * benches, tests).
  *
  *     record      round    bytes
  *     MEMORY      0        the machine's memory (agg_remember); written with the row and MODEL
@@ -15,8 +15,8 @@
  *     SET         N        the frozen set: client 32, body 32 each, sorted by client
  *     TREE        N        sealed tasks: the seed of the tree of round N (protocol/counted.h)
  *     VERDICT     N        sealed tasks: root 32, kept u32, refused u32, then index u32, reason u8
- *     COUNTED     N        sealed tasks: CSP's signature on the clients in the sum
- *     BLOCKED     N        the release check's reason to block round N
+ *     COUNTED     N        sealed tasks: CSP's signed statement about the clients in the sum
+ *     BLOCKED     N        why the release check blocked round N
  *     MASK        N        secret: attempt u64, set 32, seed 32, coins 32, slice 32, noise shares
  *     REPLY       N        secret: attempt u64, digest 32 of CSP's reply
  *     RELEASE     N        secret: the released integers, 8 bytes each
@@ -69,7 +69,7 @@ typedef struct as_store {
     sefl_status (*wipe)(void *ctx, uint64_t round);
 } as_store;
 
-/* Initialises all entries of a store whose file defines functions with these names. */
+/* Initialises all function entries, for a file that defines functions with these names. */
 #define AS_STORE_CALLS \
     .put = put, .get = get, .row_put = row_put, .row_get = row_get, .step = step, .wipe = wipe
 
@@ -91,8 +91,8 @@ sefl_status as_mask_read(as_mask *out, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
 
 /* Stores a mask before the first byte of the masked sum leaves. A later attempt replaces an earlier
- * one: CSP never revealed the earlier one, or it would not have answered GO. SEFL_ESTATE: the
- * attempt does not increase, the set changes, or a seed or slice repeats. */
+ * one, which CSP never revealed: otherwise CSP would not have answered GO. SEFL_ESTATE: the attempt
+ * does not increase, the set changes, or a seed or slice repeats. */
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
 /* Loads the latest mask of this round, which the caller clears; SEFL_ENOTFOUND if there is none. */
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;

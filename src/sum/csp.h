@@ -1,9 +1,10 @@
 /* csp: the cryptography service provider's side of a round, as a state machine without a socket,
  * clock or disk of its own.
  *
- * AS's message comes in, CSP's answers go out. A table in csp.c lists the messages that each phase
- * of a stream accepts. The store (csp_store.h) keeps the durable state. Roles, simulator, tests and
- * fuzzers drive the same machine, most of them through csp_serve, the loop over a channel:
+ * It receives AS's messages and returns CSP's answers. A table in csp.c lists the messages that
+ * each phase of a stream accepts. The store (csp_store.h) keeps the durable state. The role, the
+ * simulator, tests and fuzzers drive the same machine, mostly through csp_serve, the loop over a
+ * channel:
  *
  *     csp *c;
  *     SEFL_TRY(csp_new(&c, &(csp_config){ .task = &t, .envelope = env, .root = root, .key = key,
@@ -68,7 +69,7 @@ typedef struct csp_config {
     void *enrol_ctx; /* also for members, vouch and member */
     /* Sets *most to the largest number of clients that this round can have; UINT64_MAX: unknown.
      * The machine calls it when it signs the header (begins) and before it reveals the sum: every
-     * client that was approved at any time in between counts. NULL: always unknown. */
+     * client approved at any time between the two calls counts. NULL: always unknown. */
     sefl_status (*members)(void *ctx, uint64_t round, bool begins, uint64_t *most);
     /* Sealed tasks. Checks that CSP's own list contains the voucher's SPKI (or a CA that the list
      * trusts for clients issued its chain), and verifies the signature. SEFL_EAUTH if it refuses,
@@ -76,8 +77,7 @@ typedef struct csp_config {
     sefl_status (*vouch)(void *ctx, const voucher *v);
     /* True if this client is still approved. Called for every head in EARLY and SET. */
     bool (*member)(void *ctx, const uint8_t client[32]);
-    /* Called on the thread of csp_serve after a stream has sent HELLO; `pair` binds its lanes to
-     * it. May be NULL. */
+    /* Called on csp_serve's thread after HELLO; `pair` binds lanes to this stream. May be NULL. */
     void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);
     /* Returns the number of failed checks of noise shares in this task; the role that runs the
      * lanes counts them durably. From CSP_CHECKS_MAX on, CSP signs and reveals nothing. NULL: there
@@ -110,9 +110,9 @@ typedef struct csp_replies {
 
 /* Prepares for a new stream and drops all state of an attempt in progress. */
 void csp_restart(csp *c);
-/* Handles one message from AS and replaces the contents of `out`. Always send the replies; there
- * are none after a piece of a longer message. SEFL_OK: continue until csp_is_done. Otherwise end
- * the stream. */
+/* Handles one message from AS and replaces the contents of `out`. Send the replies in any case;
+ * there are none after a piece that others follow. SEFL_OK: continue until csp_is_done. Otherwise
+ * end the stream. */
 sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out) SEFL_MUST_CHECK;
 /* True once CSP has answered BYE: the stream is over. */
 bool csp_is_done(const csp *c);
@@ -128,9 +128,9 @@ sefl_status csp_serve(csp *c, channel *ch) SEFL_MUST_CHECK;
  * it has no stream. */
 sefl_status csp_expire(csp *c) SEFL_MUST_CHECK;
 
-/* Returns when the current round key expires, by CSP's wall clock; 0: there is none. Any thread may
- * call it. At that time a role disconnects a peer that is still sending a message, which csp_serve
- * would otherwise wait for. */
+/* Returns when the current round key expires, by CSP's wall clock; 0: there is no key. Any thread
+ * may call it. At that time a role disconnects a peer that is still sending, because csp_serve
+ * would wait for the rest of its message. */
 uint64_t csp_expires_ms(const csp *c);
 
 /* True if AS has ended the task. */

@@ -6,21 +6,21 @@
  *     SEFL_TRY(csp_disk_open(&d, j, a, &coins));
  *     csp_store store = csp_disk_store(&d);
  *
- * OUTPUT is encrypted under the journal's round file key, KEY is a file of its own, and every other
- * record is a fact. csp_disk_open wipes secrets that a crash left behind.
+ * The store encrypts OUTPUT under the journal's round file key and keeps KEY in a file of its own;
+ * every other record is a fact. csp_disk_open wipes secrets that a crash left behind.
  *
  * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round key from them
- * and from the root in its key file. CSP wipes them once the round is revealed or skipped, at the
- * latest in csp_disk_open, which also wipes those of other tasks: a folder serves one task at a
+ * and from the root in its key file. CSP wipes the bytes once the round is revealed or skipped, at
+ * the latest in csp_disk_open, which also wipes those of other tasks: a folder serves one task at a
  * time. The kept clients of a set stay as rows, from which CSP counts each client's rounds.
  * Vouchers outlive the task.
  *
- * CSP writes store and ledger alternately, so that csp_disk_open detects an old copy of either one.
- * A reveal has five steps, each durable before the next:
+ * CSP writes to the journal and the ledger in turn, so that csp_disk_open detects an old copy of
+ * either. A reveal has five steps, each durable before the next:
  *     1. CHARGING in the journal             2. the charge in the ledger: account_charge
  *     3. OUTPUT, then REVEAL                 4. round and digest noted beside the ledger
  *     5. state CSP_REVEALED                  (only then the first byte of the output leaves)
- * csp_disk_open checks the last round if it is signed and not revealed:
+ * If the last round is signed but not revealed, csp_disk_open looks at which steps are done:
  *     not charged, no note      no reveal had started
  *     1, 2                      a crash before the reveal: AS will ask again
  *     1 to 4, digests match     a crash after the reveal: the round is revealed, with its output
@@ -48,8 +48,8 @@ sefl_status csp_disk_open(csp_disk *d, journal *j, account *a,
 
 /* Binds a Paillier key to one task. The folder records the first task of each key permanently; any
  * other task is SEFL_ESTATE: AS could add an upload of the old task to a sum of the new one and get
- * a second noisy view of it, and one stolen key would decrypt both. Does nothing in a sealed task,
- * whose keys serve one round. */
+ * a second noisy view of that upload, and one stolen key would decrypt both tasks. Does nothing in
+ * a sealed task, where each key serves one round. */
 sefl_status csp_disk_bind_key(const csp_disk *d, const task *t) SEFL_MUST_CHECK;
 
 /* Returns the store, which is valid as long as d is. */

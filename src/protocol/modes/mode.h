@@ -1,7 +1,7 @@
-/* mode: how the sum of a round becomes public integers: who adds which noise.
+/* mode: how a round's sum becomes public integers, and who adds which noise to it.
  *
- * A task names one mode (privacy.noise). All behaviour that depends on the mode is in a const
- * table, so no other file branches on its name:
+ * A task names one mode (privacy.noise). Everything that depends on the mode is in a const table,
+ * so no other code branches on the mode's name:
  *
  *     const release_mode *m = task_mode(t);
  *     client   SEFL_TRY(m->quantise(X, t, v, weight, coins));
@@ -12,14 +12,14 @@
  * To add a mode:
  *   1. Write src/protocol/modes/NAME.c, which defines `const release_mode mode_NAME`.
  *   2. Append `M(NAME_IN_CAPITALS, NAME, "one clause of help")` to RELEASE_MODES.
- * Task documents, settings, help texts, client policies, `sefl task show --explain`, both servers, the
- * simulator and the accountant then know the mode. Two more steps may be needed: noise of a new
- * distribution needs a row in privacy/accountant/law.c, with its proof in docs/PRIVACY.md; and
- * the row privacy.noise of docs/PROTOCOL.md lists the words (e2e.doc_tables compares them).
+ * Task documents, settings, help texts, client policies, `sefl task show --explain`, both servers,
+ * the simulator and the accountant then know the mode. Also add the word to the row privacy.noise
+ * in docs/PROTOCOL.md (e2e.doc_tables compares them). If the noise has a new distribution, add a
+ * row to privacy/accountant/law.c and a proof to docs/PRIVACY.md.
  *
- * `sefl privacy plan --noise` works without a task and has its own words (cli/cmd_privacy.c).
+ * `sefl privacy plan --noise` needs no task and has its own list of words (cli/cmd_privacy.c).
  *
- * The list has the order of `task_noise`, which does not appear on the wire.
+ * The order of the list is that of `task_noise`, whose numbers never appear on the wire.
  *
  * Threads: const tables and pure functions.
  * Secret: the vectors, shares, coins and masks that the functions receive. */
@@ -62,7 +62,7 @@ typedef struct mode_csp {
     sefl_rng rng;          /* secret, fresh for this attempt */
 } mode_csp;
 
-/* What AS stored of the attempt that the reply answers. */
+/* What AS stored about the attempt to which CSP replied. */
 typedef struct mode_as {
     uint64_t round, attempt;
     const uint8_t *seed;  /* seed of the mask, AHE_SEED_BYTES */
@@ -73,28 +73,28 @@ typedef struct mode_as {
 
 typedef struct release_mode {
     const char *name;
-    dp_noise law; /* what the accountant charges for a release with a claim */
-    bool noisy;   /* privacy.z > 0, the task has a grid, and a claim is possible */
+    dp_noise law; /* the noise that the accountant charges for in a task with a claim */
+    bool noisy;   /* privacy.z must be > 0, the task has a grid, and it may make a claim */
     bool shares;  /* the servers make noise shares in advance; an attempt uses task.values */
 
     /* The size of the noise, for the checks of a release (sum/release_check.h) and for plans. */
-    unsigned noises;    /* number of independent noises of deviation z * sensitivity in a release */
+    unsigned noises;    /* independent noises in a release, each of deviation z * sensitivity */
     double norm_jumps;  /* added to the square of the noise's norm in units of z D */
     double value_jumps; /* bound on the noise of one released value, in standard deviations */
     double (*deviation)(const struct task *t); /* standard deviation of a value, in real units */
 
-    /* Client: n = task.params floats to task.values integers; weight NULL unless weights are
+    /* Client: turns task.params floats into task.values integers; weight NULL unless weights are
      * capped. */
     sefl_status (*quantise)(int64_t *X, const struct task *t, const float *v,
                             const struct dp_weight *weight, const sefl_rng *coins);
-    /* Returns the grid that quantise uses: clip, q and value_max; s2 = 0: no bound. */
+    /* Returns the grid on which quantise rounds: clip, q and value_max; s2 = 0: no bound. */
     struct dp_grid (*client_grid)(const struct task *t);
     /* Fills the members of a task that only this mode uses; NULL: there are none. */
     sefl_status (*derive)(struct task *t);
     /* CSP: writes task_output_bytes. NULL: the masked plain units are the reply. */
     sefl_status (*reply)(uint8_t *reply, const struct task *t, const mode_csp *in);
-    /* AS: computes task.values integers from its arguments alone, so a repetition after a crash
-     * gives the same w. */
+    /* AS: computes the task.values integers w from the arguments alone, so a second call after a
+     * crash computes the same w. */
     sefl_status (*finish)(int64_t *w, const struct task *t, sefl_span reply, const mode_as *in);
     /* Returns the real number that a released integer represents. */
     double (*value)(const struct task *t, int64_t w);

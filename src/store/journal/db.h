@@ -5,10 +5,10 @@
  *     SEFL_TRY(db_run(db, "INSERT INTO t VALUES(?,?,?)", db_u64(7), db_text("x"), db_blob(span)));
  *     SEFL_TRY(db_commit(db));                                        // durable on return
  *
- * steps[i] is the SQL that migrates version i to i + 1; each step and its version number change in
- * one transaction. db_open refuses, with the reason, a file of a later version, a file of another
- * role and a file that is not a database. A full disk is SEFL_EIO with "no space left": SQLite
- * rolls the transaction back, the file stays intact, and a later transaction may succeed.
+ * steps[i] is the SQL that migrates version i to i + 1; db_open applies each step and its version
+ * number in one transaction. It refuses, with the reason, a file with a later version, another
+ * role's file, and a file that is not a database. A full disk is SEFL_EIO with "no space left":
+ * SQLite rolls the transaction back, the file stays intact, and a later transaction may succeed.
  * Threads: one owner; callers lock.   Secrets: none in plaintext. */
 #ifndef STORE_JOURNAL_DB_H
 #define STORE_JOURNAL_DB_H
@@ -51,9 +51,9 @@ sefl_status db_begin(db *d) SEFL_MUST_CHECK;
 sefl_status db_commit(db *d) SEFL_MUST_CHECK;
 void db_rollback(db *d); /* does nothing outside a transaction */
 
-/* Runs one statement and calls fn (may be NULL) for each result row, which db_col_* read. A failing
- * fn ends the call. args end with DB_END; the macros add it. SEFL_EEXIST if a UNIQUE constraint
- * fails. */
+/* Runs one statement and calls fn (may be NULL) for each result row; fn reads it with db_col_*. If
+ * fn fails, the call ends. args end with DB_END; the macros add it. SEFL_EEXIST if a UNIQUE
+ * constraint fails. */
 typedef struct db_row db_row;
 typedef sefl_status db_row_fn(void *ctx, const db_row *row);
 sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn *fn,

@@ -1,4 +1,4 @@
-/* inside: shared by the journal's files: journal.c (the database) and files.c (everything else).
+/* inside: what journal.c (the database) and files.c (everything else) share.
  *
  * The two locks are taken in this order: `rows` (recursive: a transaction holds it), then `files`.
  * No code in files.c takes `rows`, so writing a large secret does not delay a receipt. */
@@ -21,7 +21,7 @@ struct journal {
     pthread_mutex_t rows, files;
 };
 
-/* Refuses folders of tasks above `tasks`, completes wipes and deletes unfinished files. */
+/* SEFL_ESTATE for a folder of a task above `tasks`. Completes wipes; deletes unfinished files. */
 sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
 
 #endif

@@ -13,15 +13,15 @@
  *     SEFL_TRY(journal_secret_put(j, round, "mask", bytes, &rng)); // durable too
  *     SEFL_TRY(journal_round_wipe(j, round));                     // destroys the round's files
  *
- * One process writes (flock); a second one gets an error with the first one's process id. Round
- * numbers, 0 to 2^63 - 1, belong to the task given at open. Each task has its own rounds; to read
- * older ones, open the journal with their task. A folder with rounds that its database does not
- * know is SEFL_ESTATE: somebody deleted the database or restored an older copy. A failing disk
- * (full, read-only) is SEFL_EIO with the system's reason and changes nothing, with one exception:
- * after a failed *sync* of the database, the complete change may be present after the next start.
- * Overwriting a key on flash memory or a copy-on-write file system may leave a copy:
- * docs/THREATS.md. Names of facts: 1 to 255 bytes. Names of files: at most 64 letters, digits, '.',
- * '_' and '-', no leading point; "key" is reserved.
+ * Only one process may open a folder (flock); a second one gets an error with the first one's
+ * process id. Round numbers, 0 to 2^63 - 1, belong to the task given at open. Each task has its own
+ * rounds; to read older ones, open the journal with their task. A folder with rounds that its
+ * database does not contain is SEFL_ESTATE: somebody deleted the database or restored an older
+ * copy. A failing disk (full, read-only) is SEFL_EIO with the system's reason and changes nothing,
+ * with one exception: after a failed *sync* of the database, the complete change may be present
+ * after the next start. On flash memory or a copy-on-write file system, an overwritten key may
+ * survive as a copy: docs/THREATS.md. Names of facts: 1 to 255 bytes. Names of files: at most 64
+ * letters, digits, '.', '_' and '-', no leading point; "key" is reserved.
  * Threads: calls lock internally; one process.   Secrets: the encrypted files, the keys. */
 #ifndef STORE_JOURNAL_JOURNAL_H
 #define STORE_JOURNAL_JOURNAL_H
@@ -49,7 +49,7 @@ typedef struct journal_round {
     uint64_t opened_ms, deadline_ms, closed_ms; /* wall clock; 0: not yet */
     uint32_t clients, extensions;
     bool skipped;
-    bool charged; /* skipped after its charge, so its updates count (journal_client_rounds) */
+    bool charged; /* skipped after its charge: its updates count in journal_client_rounds */
     bool has_set, has_model;
     uint8_t set[SHA256_BYTES];   /* hash of the frozen set */
     uint8_t model[SHA256_BYTES]; /* hash of the model that the round began with */
@@ -82,7 +82,7 @@ sefl_status journal_fact_has(journal *j, uint64_t round, const char *name,
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value) SEFL_MUST_CHECK;
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
 
-/* Make several puts (rounds, facts, updates) take effect together or not at all:
+/* With these, several puts (rounds, facts, updates) take effect together or not at all:
  *
  *     SEFL_TRY(journal_begin(j));               // other threads wait until commit or rollback
  *     SEFL_TRY(journal_round_put(j, &r));
@@ -91,12 +91,12 @@ sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEF
  *     if (st != SEFL_OK)
  *         journal_rollback(j);                  // does nothing after a failed begin or commit
  *
- * Files are not part of a transaction: put them first. Transactions do not nest: SEFL_ESTATE. */
+ * Files are not part of a transaction: put them first. Transactions do not nest (SEFL_ESTATE). */
 sefl_status journal_begin(journal *j) SEFL_MUST_CHECK;
 sefl_status journal_commit(journal *j) SEFL_MUST_CHECK;
 void journal_rollback(journal *j);
 
-/* ---- large things of a round ----------------------------------------------------------------- */
+/* ---- large files of a round ------------------------------------------------------------------ */
 
 /* Writes or replaces the file completely and durably, or changes nothing. */
 sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
@@ -125,7 +125,7 @@ sefl_status journal_kem_put(journal *j, uint64_t round,
 /* SEFL_ENOTFOUND if the bytes were never stored or are wiped. */
 sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM]) SEFL_MUST_CHECK;
 /* Overwrites the bytes with zeros, syncs and deletes them; does nothing if there are none. A crash
- * in between leaves zeros, which count as wiped. */
+ * before the deletion leaves zeros, which count as wiped. */
 sefl_status journal_kem_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 /* Wipes the bytes of every other task in the folder, and those of this task that `keep` rejects. */
 sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
@@ -152,8 +152,8 @@ typedef sefl_status journal_update_fn(void *ctx, const journal_update *u);
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
                             void *ctx) SEFL_MUST_CHECK;
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
-/* Counts the rounds of this task that have an update from this client, except rounds skipped before
- * their charge. */
+/* Counts this task's rounds with an update from this client, except rounds skipped before their
+ * charge. */
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
                                   uint64_t *out) SEFL_MUST_CHECK;
 /* Sets *out to whether another round of this task has the same units, from any client. */

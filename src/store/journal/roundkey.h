@@ -1,17 +1,17 @@
 /* roundkey: the round file key, and files encrypted under it. Internal to the journal.
  *
- * The key is in FOLDER/key, mode 0600, created with the first secret of the round. The format of an
- * encrypted file is:
+ * The key is stored in FOLDER/key, mode 0600, which is created with the first secret of the round.
+ * The format of an encrypted file is:
  *
  *     bytes
  *     8     "SEFLRND1"
- *     19    random bytes; the nonce of piece i: these bytes, i as u32, 1 for the last piece or 0
- *           pieces of 65,536 bytes (the last one: 0 to 65,536), each followed by its 16-byte tag
+ *     19    random bytes r; the nonce of piece i is r, i as u32, and 1 for the last piece, else 0
+ *           pieces of 65,536 bytes (the last has 0 to 65,536), each followed by its 16-byte tag
  *
  * XChaCha20-Poly1305 (libsodium) with "sefl round file 1", task, round and name as associated data:
- * a piece that was changed, reordered, cut off or moved to another name, round or task is
- * SEFL_ECRYPTO. (This is the STREAM construction. libsodium's own secretstream always draws its
- * header from the system; here the coins come in as an argument.)
+ * SEFL_ECRYPTO if a piece was changed, reordered, cut off, or moved to another name, round or task.
+ * (This is the STREAM construction. libsodium's own secretstream always draws its header from the
+ * system; here the coins come in as an argument.)
  *
  * Secret: key, bytes. Public: names, lengths.   Threads: callers lock. */
 #ifndef STORE_JOURNAL_ROUNDKEY_H
@@ -31,7 +31,7 @@ typedef struct roundkey_place {
     const char *name;
 } roundkey_place;
 
-/* Reads a key file. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if it is zeroed or misshapen. */
+/* Reads a key file. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if it is wiped or malformed. */
 sefl_status roundkey_read(uint8_t key[ROUNDKEY_BYTES], const char *path) SEFL_MUST_CHECK;
 /* Reads the key in a round's folder. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if wiped. */
 sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder) SEFL_MUST_CHECK;

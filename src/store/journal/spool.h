@@ -1,4 +1,4 @@
-/* spool: writes an upload that arrives in pieces, hashes it meanwhile, and can resume it.
+/* spool: writes an upload to disk as its pieces arrive, hashes it, and can resume it later.
  *
  *     SEFL_TRY(spool_open(&s, folder, hash, 0, total, NULL)); // resumes an interrupted upload
  *     spool_offset(s)                                       // the next byte
@@ -11,10 +11,10 @@
  * spool_sweep deletes parts that have not changed for a long time; the caller limits their number
  * and total size.
  *
- * A caller may provide room for the whole body; the spool then also copies the body there. It
- * writes the file one mebibyte at a time, bypassing the system's cache if the file system supports
- * that (O_DIRECT), because readers use the room. If the process dies, the client sends the
- * unwritten bytes again.
+ * A caller may provide room for the whole body; the spool then also copies the body there, and
+ * readers use the room instead of the file. The spool therefore writes the file past the system's
+ * cache if the file system allows it (O_DIRECT), one mebibyte at a time. If the process dies, the
+ * client sends the unwritten bytes again.
  * Threads: one owner per spool; one spool per hash (flock; SEFL_ESTATE while another is open).
  * Secrets: none (ciphertexts).   Memory: constant. */
 #ifndef STORE_JOURNAL_SPOOL_H
@@ -39,8 +39,7 @@ sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE
 uint64_t spool_offset(const spool *s);
 sefl_status spool_write(spool *s, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status spool_finish(spool *s) SEFL_MUST_CHECK;
-/* True if the spool fills the room, which then contains the whole body after spool_finish. False
- * for a resumed upload. */
+/* True if the room contains the whole body after spool_finish; false for a resumed upload. */
 bool spool_in_room(const spool *s);
 void spool_close(spool *s);
 /* Returns the size of the part, 0 if there is none, or `total` if the body is complete. */
