@@ -172,7 +172,7 @@ static const setting_def options[] = {
     { "out", SETTING_PATH, "", .arg = "DIR", TO(out),
       .help = "Output folder, either empty or from an earlier demo; default runs/demo" },
     { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = 1000,
-      .help = "Number of clients, 4 to 64 (with --sum, 1 to 1000); default 8" },
+      .help = "Number of clients, default 8; 4 to 64 unless --sum is given" },
     { "rounds", SETTING_U64, "0", TO(rounds), .min = 2, .max = 1000,
       .help = "Number of rounds; default 12" },
     { "words", SETTING_U64, "0", TO(words), .min = 200, .max = 1000000,

@@ -370,8 +370,8 @@ static const setting_def options[] = {
     { "public-count", SETTING_FLAG, TO(public_count),
       .help = "The number of participants is public, so sampling does not amplify privacy" },
     { "noise", SETTING_CHOICE, "joint", KINDS, TO(kind),
-      .help = "Source of the noise; joint: both servers draw it together; own: each server adds "
-              "its own; cdp: one trusted server" },
+      .help = "Source of the noise: both servers together (joint), each server separately (own), "
+              "or one trusted server (cdp)" },
     { "dim", SETTING_U64, "945510", TO(dim), .min = 1, .max = UINT64_C(1) << 32,
       .help = "Number of values in an update" },
     { "clip", SETTING_REAL, "1", TO(clip), .arg = "C", .help = "Maximum L2 norm of an update" },
@@ -390,8 +390,8 @@ static const setting_def options[] = {
 #define AT         offsetof(plan, ledger)
 static const cli_action actions[] = {
     { "plan", NULL, NULL,
-      "Prints the noise multiplier and two epsilons: one against a server or any observer of the "
-      "participants, which the budget gate uses, and one against everybody else.",
+      "Prints the noise multiplier and two epsilons: one against a server or anyone who can see "
+      "which clients take part (the budget gate uses this one), and one against everyone else.",
       "clients rounds delta",
       "sample-rate epsilon z max-rounds-per-client hidden public-count noise dim clip classic pld "
       "json",

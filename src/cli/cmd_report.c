@@ -91,7 +91,7 @@ static const setting_def options[] = {
       TO(out) },
     { "text", SETTING_FLAG, .help = "Print the summary only; write no page", TO(text) },
     { "json", SETTING_FLAG,
-      .help = "Print the summary as one JSON object; write a page only with --out", TO(json) },
+      .help = "Print the summary as one JSON object; --out also writes a page", TO(json) },
     { 0 },
 };
 

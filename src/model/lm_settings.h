@@ -16,11 +16,11 @@
 /* clang-format off */
 #define MODEL_SETTINGS(ROW, P)                                                                     \
     ROW("model.embed", COUNT, P.embed, "200", 1, 65536, NULL, "size of a word's vector")           \
-    ROW("model.hidden", COUNT, P.hidden, "200", 1, 65536, NULL, "size of a layer")                 \
+    ROW("model.hidden", COUNT, P.hidden, "200", 1, 65536, NULL, "size of a hidden layer")          \
     ROW("model.layers", COUNT, P.layers, "2", 1, LM_MAX_LAYERS, NULL, "number of layers")          \
-    ROW("model.heads", COUNT, P.heads, "2", 1, 65536, NULL, "attention heads; transformer only")   \
+    ROW("model.heads", COUNT, P.heads, "2", 1, 65536, NULL, "attention heads of a transformer")    \
     ROW("model.block", COUNT, P.block, "32", 1, BHM_MAX_BLOCK, NULL,                               \
-        "block size of the Hankel matrices; 1: dense")                                             \
+        "block size of the Hankel matrices; 1 means dense")                                        \
     ROW("model.tied", BOOL, P.tied, "false", 0, 0, NULL, "use the embedding as the decoder")
 /* clang-format on */
 

@@ -24,15 +24,15 @@
 
 #define SERVER_PROCESS(type, health_at)                                                            \
     { "memory_lock", SETTING_WORD, "required", .words = "required try",                            \
-      .help = "if the system cannot lock keys in memory (LimitMEMLOCK=): fail, or only warn" },    \
+      .help = "if keys cannot be locked in memory (LimitMEMLOCK=), required fails, try warns" },   \
     { "threads", SETTING_U64, "0", SETTING_TO(type, threads), .max = 256,                          \
-      .help = "worker threads; 0: one per core" },                                                 \
+      .help = "number of worker threads; 0 means one per core" },                                  \
     { "link_silence", SETTING_U64, "30", SETTING_TO(type, link_silence_s), .min = 1, .max = 600,   \
       .help = "seconds of silence after which this server drops the link to the other server" },   \
     { "ready_file", SETTING_PATH, "", SETTING_TO(type, ready_file), .example = "ready",            \
       .help = "file to write host:port to once the server accepts connections" },                  \
     { "health", SETTING_ADDRESS, "", SETTING_TO(type, health), .example = health_at,               \
-      .help = "loopback address:port that serves /healthz over plain HTTP; empty: none" },         \
+      .help = "loopback address:port for /healthz over plain HTTP; if empty, it is not served" },  \
     { "user", SETTING_TEXT, "", SETTING_TO(type, user), .arg = "NAME",                             \
       .help = "user to switch to once the port is bound, if started as root" },                    \
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",                           \

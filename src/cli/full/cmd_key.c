@@ -338,7 +338,7 @@ static sefl_status new_sign_key(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "PREFIX",
-      .help = "Write PREFIX.key and, for a public half, PREFIX.pub; a folder gets csp.key" },
+      .help = "Write PREFIX.key and, if there is a public half, PREFIX.pub; in a folder, csp.key" },
     { "scheme", SETTING_WORD, "pad", "pad paillier", TO(scheme), .help = "Scheme of the task" },
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
       .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },
@@ -377,7 +377,7 @@ static const cli_action actions[] = {
 const cli_command cmd_key = {
     .name = "key",
     .summary = "create, show or check CSP's secret key; create a signing key",
-    .notes = "Without --passphrase-file and --key-file, the command asks for a passphrase on the "
+    .notes = "Without --passphrase-file or --key-file, the command asks for a passphrase on the "
              "terminal.",
     .example = "head -c 32 /dev/urandom > csp.lock\n"
                "  sefl key new --out csp --key-file csp.lock\n"

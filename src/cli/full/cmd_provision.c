@@ -95,8 +95,8 @@ static const setting_def options[] = {
       .help = "Seed of the text, its split and the initial model; it is public, and no key depends "
               "on it" },
     { "port-base", SETTING_U64, "7000", TO(port_base), .max = 65534, .arg = "P",
-      .help = "The aggregation server listens on 127.0.0.1:P, CSP on P + 1. With 0 the system "
-              "chooses; the files aggregator/ready and csp/ready name the ports" },
+      .help = "The aggregation server listens on 127.0.0.1:P, CSP on P + 1. If P is 0, the "
+              "system chooses; the files aggregator/ready and csp/ready contain the ports" },
     OPTION_SET,
     OPTION_JSON(wish),
     { 0 },
@@ -110,8 +110,8 @@ const cli_command cmd_provision = {
         "Creates two certificate authorities, keys and settings files for an aggregation server, a "
         "CSP and clients, text, a vocabulary, an initial model and a task signed by both servers. "
         "FOLDER must be empty or not exist; a failure leaves nothing behind. All keys are in one "
-        "place: for trials and tests only. --set changes settings of the task as in 'sefl task "
-        "new'; defaults: a small LSTM, 5 rounds, and too little noise for any privacy claim.",
+        "folder, so use it for trials only. --set changes settings of the task as in 'sefl task "
+        "new'; the defaults are a small LSTM, 5 rounds and too little noise for any claim.",
     .example = "sefl provision trial --clients 4 --set rounds.count=3",
     CLI_OPTIONS(wish),
     .actions =

@@ -343,8 +343,8 @@ static const setting_def options[] = {
     { "valid", SETTING_PATH, "", TO(valid),
       .help = "Public text that the aggregation server validates models on" },
     { "key", SETTING_PATH, "", TO(key),
-      .help = "new: CSP's public Paillier key, for the scheme paillier; sign: the server's secret "
-              "signing key" },
+      .help = "For new, CSP's public Paillier key (scheme paillier only); for sign, the server's "
+              "secret signing key" },
     { "as", SETTING_WORD, "", "aggregator csp", TO(as), .help = "Role of the server that signs" },
     { "explain", SETTING_FLAG, TO(explain), .help = "Explain in plain words who can learn what" },
     OPTION_FORCE(wish),

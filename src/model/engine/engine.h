@@ -32,7 +32,7 @@
 
 /* Words and help of the settings `device` and `precision`. */
 #define ENGINE_DEVICES        "cpu cuda auto"
-#define ENGINE_DEVICE_HELP    "device to train on; auto: a GPU if there is one, else the CPU"
+#define ENGINE_DEVICE_HELP    "device to train on; auto uses a GPU if there is one, else the CPU"
 #define ENGINE_PRECISIONS     "bf16 fp32"
 #define ENGINE_PRECISION_HELP "precision of matrix products on a GPU; the CPU uses fp32"
 

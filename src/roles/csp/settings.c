@@ -6,7 +6,7 @@
 
 const setting_def csp_schema[] = {
     { "listen", SETTING_ADDRESS, NULL, TO(listen), .example = "0.0.0.0:7001",
-      .help = "address:port to listen on; port 0: the system chooses one" },
+      .help = "address:port to listen on; if the port is 0, the system chooses one" },
     SERVER_TLS(csp_settings),
     { "tls.peers", SETTING_PATH, NULL, TO(peers), .example = "peers.pem",
       .help = "the CA of the aggregation server" },
@@ -19,7 +19,7 @@ const setting_def csp_schema[] = {
     { "key_lock", SETTING_PATH, "", TO(key_lock), .example = "key.lock",
       .help = "the lock file that unlocks `key`" },
     { "passphrase_file", SETTING_PATH, "", TO(passphrase_file),
-      .help = "a file with the passphrase that unlocks `key`; without either, CSP prompts for it" },
+      .help = "file with the passphrase that unlocks `key`; CSP prompts if key_lock is empty too" },
     { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER",
       .help = "folder for the journal" },
     SERVER_PROCESS(csp_settings, "127.0.0.1:7011"),
