@@ -1,7 +1,7 @@
 /* SEFL: secure federated learning for language models.
  *
- * The public interface has only the version and the status codes for now. The client and secure-sum
- * interfaces follow once they are stable. Link with `pkg-config --cflags --libs sefl`. */
+ * For now, the public interface is the version and the status codes. The client and secure-sum
+ * interfaces will follow once they are stable. Link with `pkg-config --cflags --libs sefl`. */
 #ifndef SEFL_SEFL_H
 #define SEFL_SEFL_H
 

@@ -1,8 +1,8 @@
 /* status: how every SEFL function reports success or failure.
  *
- * A function that can fail returns a sefl_status; zero is success. A failure also leaves an error
- * message for people, one per thread: what is wrong, which value, and what was expected. The
- * message never contains a secret.
+ * A function that can fail returns a sefl_status; zero is success. A failure also records an error
+ * message for the calling thread: what is wrong, which value, and what was expected. The message
+ * never contains a secret.
  *
  *     sefl_status st = sefl_something(...);
  *     if (st != SEFL_OK)
@@ -44,7 +44,7 @@ typedef enum sefl_status {
 #undef SEFL_STATUS_ENUM
 } sefl_status;
 
-/* Returns the name ("SEFL_EPROTO"), or "SEFL_?" if st is not a status code. Never NULL. */
+/* Returns the code's name ("SEFL_EPROTO"), or "SEFL_?" if st is not a status code. Never NULL. */
 SEFL_API const char *sefl_status_name(sefl_status st);
 
 /* Returns the meaning of the code from the list above. Never NULL. */

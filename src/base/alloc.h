@@ -1,5 +1,5 @@
 /* alloc: the only source of heap memory. It checks sizes for overflow, zeroes the memory, and lets
- * tests make any allocation fail. Owners of secrets wipe before they free.
+ * tests make any allocation fail. A module wipes its secrets before it frees them.
  *
  *     SEFL_TRY(sefl_new(&table, count, sizeof *table));
  *
@@ -11,9 +11,9 @@
 
 #include <stddef.h>
 
-/* Sets *(void **)out to count*size zeroed bytes (not NULL, even for zero bytes). On SEFL_ENOMEM it
- * sets *out to NULL. The block is aligned to 64 bytes, the size of a cache line and of an AVX-512
- * register. From 4 MiB on, sefl_new asks the system for huge pages. */
+/* Points *(void **)out to count*size zeroed bytes; it is not NULL even for zero bytes. On
+ * SEFL_ENOMEM, *out is NULL. The block is aligned to 64 bytes, the size of a cache line and of an
+ * AVX-512 register. For 4 MiB or more, sefl_new asks the system for huge pages. */
 sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 
 /* Sets *out to NULL and *object to a new zeroed object: the first step of a constructor. */
@@ -39,14 +39,14 @@ sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
     return st
 
 /* Resizes *(void **)ptr, which is NULL or came from sefl_grow (not sefl_new), to size bytes. New
- * bytes are not zeroed. The old block is wiped and freed; on failure it stays unchanged. */
+ * bytes are not zeroed. On success the old block is wiped and freed; on failure it is unchanged. */
 sefl_status sefl_grow(void *ptr, size_t old_size, size_t size) SEFL_MUST_CHECK;
 
 /* Grows the array at *(void **)ptr to at least `want` items of `size` bytes. *cap is its capacity in
  * items, which at least doubles when the array grows. Start with NULL and 0. */
 sefl_status sefl_room(void *ptr, size_t *cap, size_t want, size_t size) SEFL_MUST_CHECK;
 
-/* Copies the string to the heap. */
+/* Sets *out to a copy of the string. */
 sefl_status sefl_strdup(char **out, const char *s) SEFL_MUST_CHECK;
 
 /* Frees memory from any function above. p may be NULL. */
@@ -55,8 +55,8 @@ void sefl_free(void *p);
 /* Wipes n bytes, then frees them. If p is NULL, does nothing, whatever n is. */
 void sefl_free_secret(void *p, size_t n);
 
-/* sefl_heap_live returns the number of bytes that all threads have allocated and not yet freed;
- * sefl_heap_peak returns its maximum since sefl_heap_mark. The difference is the work's need. */
+/* sefl_heap_live returns the number of bytes allocated and not yet freed, sefl_heap_peak its
+ * maximum since sefl_heap_mark. Peak minus live at the mark is what the work in between needed. */
 size_t sefl_heap_live(void);
 size_t sefl_heap_peak(void);
 void sefl_heap_mark(void);

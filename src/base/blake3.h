@@ -4,13 +4,13 @@
  *
  *     blake3 h;
  *     blake3_init(&h);
- *     blake3_add(&h, buf_span(&b));              // pieces of any size; from 16 KiB on they are fast
+ *     blake3_add(&h, buf_span(&b));              // any size; pieces of 16 KiB or more are fast
  *     blake3_end(&h, digest);                    // 32 bytes; h is wiped
  *
  * Only the plain mode is implemented: no keyed hash, no key derivation, no extended output.
  *
  * Threads: one owner.   Memory: 9 KiB for inputs of any length below 2^64 bytes.
- * Secret: the input, if it is one. Public: its length. Constant-time in the input. */
+ * Secret: possibly the input. Public: its length. Constant-time in the input. */
 #ifndef BASE_BLAKE3_H
 #define BASE_BLAKE3_H
 
@@ -21,7 +21,7 @@ enum {
     BLAKE3_CHUNK = 1024,
     BLAKE3_WAIT = 48, /* at most 47 nodes wait on a low level: 31 and a batch of 16 */
     BLAKE3_LOW = 4,   /* levels of the tree whose nodes are merged in batches */
-    BLAKE3_HIGH = 54, /* more levels than a tree over 2^64 bytes has */
+    BLAKE3_HIGH = 54, /* more levels than any tree over 2^64 bytes */
 };
 
 typedef struct blake3_path blake3_path;
@@ -48,8 +48,8 @@ void blake3_of(uint8_t out[BLAKE3_BYTES], sefl_span in);
 /* The reference version: the tree as the specification defines it, one block at a time. */
 void blake3_of_ref(uint8_t out[BLAKE3_BYTES], sefl_span in);
 
-/* For tests. Returns the name of implementation i (0 is the portable one), or NULL if this processor
- * does not have it. blake3_init_path initialises a hash that uses implementation i. */
+/* For tests. Returns the name of implementation i (0 is the portable one), or NULL if this
+ * processor does not support it. blake3_init_path initialises a hash that uses implementation i. */
 const char *blake3_path_name(unsigned i);
 void blake3_init_path(blake3 *h, unsigned i);
 

@@ -13,9 +13,9 @@ enum {
     BLAKE3_ROOT = 8,
 };
 
-/* n inputs of `blocks` whole blocks each, hashed in parallel, 1 <= n <= lanes. Lane i has the counter
- * `counter + i * step`. Every block has `flags`; the first block adds `first`, the last one `last`.
- * The output has 32 bytes per lane and may overlap the inputs. */
+/* Describes n inputs of `blocks` whole blocks each, to hash in parallel; 1 <= n <= lanes. Lane i
+ * has counter `counter + i * step`. Every block gets `flags`, the first also `first`, the last also
+ * `last`. The output has 32 bytes per lane and may overlap the inputs. */
 typedef struct blake3_work {
     const uint8_t *in[BLAKE3_LANES_MAX];
     size_t n, blocks;
@@ -36,7 +36,7 @@ void blake3_run_avx2(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w);
 void blake3_run_avx512(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w);
 #endif
 
-/* Seven rounds. Each line lists the message words in the order of use: line r + 1 is line r
+/* The seven rounds. Each line lists the message words in their order of use. Line r + 1 is line r,
  * reordered by the specification's permutation 2 6 3 10 7 0 4 13 1 11 12 5 9 14 15 8. */
 #define BLAKE3_ROUNDS(R)                                    \
     R(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) \

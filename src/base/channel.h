@@ -8,7 +8,7 @@
  *  1. send keeps the order and may buffer bytes until flush or recv;
  *  2. recv returns exactly n bytes or fails; it flushes first, so two peers cannot deadlock on
  *     each other's buffered bytes;
- *  3. no call blocks forever: if the peer is silent for too long, it returns SEFL_ETIMEOUT;
+ *  3. no call blocks forever: if the peer is silent for too long, the call returns SEFL_ETIMEOUT;
  *  4. a send does not wait for the peer to stop sending: while it is blocked, it reads incoming
  *     bytes into memory, up to CHANNEL_INBOX. Both peers may therefore have that many bytes in
  *     flight at once; the protocols here never have more.
@@ -82,12 +82,12 @@ void channel_pair_close(channel *end);
 /* Limits the bytes in flight in each direction; call it before the first send. A sender above the
  * limit waits, as on a socket, unless the peer is blocked in a send too (guarantee 4). Memory stays
  * bounded whichever thread is faster. If no limit is set, one thread may send CHANNEL_INBOX bytes
- * and then read them itself. */
+ * and then receive them at the other end. */
 sefl_status channel_pair_limit(channel *end, size_t bytes) SEFL_MUST_CHECK;
 
 /* Runs both sides of a protocol over a limited pair: `here` in this thread, `there` in a second one.
- * If a side fails, returns its status and message, unless it failed only because the other side had
- * closed. */
+ * If a side fails, returns its status and message; if that side failed only because the other had
+ * closed, returns the other's. */
 typedef struct channel_side {
     sefl_status (*run)(void *ctx, channel *ch);
     void *ctx;

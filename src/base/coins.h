@@ -6,7 +6,7 @@
  *     SEFL_TRY(coins_for(coins, &rng, "mask", round, attempt));
  *
  * coins_system() returns the system's generator for every purpose; the real aggregator, CSP and
- * client use only this one. A test program passes a table of seeded generators instead, so it can
+ * client use nothing else. A test program passes a table of seeded generators instead, so it can
  * replay every coin of a federation by name.
  * Threads: coins_system may be shared.   Secret: the output of the generators. */
 #ifndef BASE_COINS_H

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* cpu.c has the cpuid expression for each name. */
+/* cpu.c defines the cpuid expression for each name. */
 #define CPU_FEATURE_LIST(X)       \
     X(aes)                        \
     X(pclmul)                     \

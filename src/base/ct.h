@@ -1,13 +1,13 @@
-/* ct: constant-time arithmetic on secrets, without branches, secret indices or early exits.
+/* ct: constant-time arithmetic on secrets: no branch, index or early exit depends on one.
  *
  *     uint64_t mask = ct_mask_u64(bit);                  // bit is 0 or 1, secret
  *     label = ct_select_u64(mask, one, zero);
  *     CT_PUBLIC(&ok, sizeof ok);                         // the peer learns ok from our answer
  *
- * A value barrier hides from the compiler that a mask is 0 or -1, so that it cannot turn the
- * selection back into a branch. CT_SECRET and CT_PUBLIC do nothing in normal builds. In the `ctime`
- * build they mark memory as undefined or defined for valgrind, which then reports every branch or
- * address that depends on a secret. A comment gives the reason for every CT_PUBLIC.
+ * A value barrier hides from the compiler that a mask is 0 or -1; otherwise the compiler could turn
+ * the selection back into a branch. CT_SECRET and CT_PUBLIC do nothing in normal builds. In the
+ * `ctime` build they mark memory as undefined or defined for valgrind, which then reports every
+ * branch or address that depends on a secret. Every CT_PUBLIC has a comment that gives the reason.
  *
  * Secret: all values. Public: all lengths. */
 #ifndef BASE_CT_H

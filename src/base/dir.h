@@ -28,7 +28,7 @@ sefl_status dir_root(dir_tree *d, const char *root) SEFL_MUST_CHECK;
  * valid for the next seven calls. */
 const char *dir_in(dir_tree *d, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
-/* True if path is an empty folder; false if it does not exist. */
+/* True if path is a folder that exists and is empty. */
 bool dir_is_empty(const char *path);
 
 /* SEFL_EEXIST if path exists, unless it is an empty folder. */

@@ -21,8 +21,8 @@ typedef enum fault_kind {
     FAULT_SYNC,
     FAULT_SEND,
     FAULT_RECV,
-    FAULT_NAMELESS, /* the file system seems to lack unnamed files; no call fails */
-    FAULT_LOCK,     /* the system seems unable to lock memory */
+    FAULT_NAMELESS, /* the file system appears to lack unnamed files; no call fails */
+    FAULT_LOCK,     /* the system appears unable to lock memory */
     FAULT_COMPUTE,  /* an intermediate result is silently corrupted */
     FAULT_KINDS
 } fault_kind;
@@ -32,9 +32,9 @@ typedef enum fault_kind {
 void fault_arm(fault_kind kind, uint64_t nth);
 /* Disarms everything. */
 void fault_disarm(void);
-/* True if the armed fault occurred since fault_arm. */
+/* True if the fault armed by the last fault_arm has occurred. */
 bool fault_was_hit(void);
-/* A module calls this before the operation; true tells it to fail now. */
+/* A module calls this before each such operation. If it returns true, the operation must fail. */
 bool fault_hit(fault_kind kind);
 #else
 #define fault_hit(kind) (false)

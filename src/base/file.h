@@ -5,10 +5,10 @@
  *     SEFL_TRY(file_write_atomic(path, buf_span(&buf), 0600));
  *
  * file_write_atomic writes an unnamed file, syncs it, names it `path.tmp-PID`, renames it over path
- * and syncs the folder. When it returns SEFL_OK, the bytes are durable. A killed process leaves no
- * file behind, except `path.tmp-PID` if the file system has no unnamed files. The call replaces
- * only regular files: a device, a link or a folder is SEFL_EEXIST. Errors give the path and the
- * system's reason.
+ * and syncs the folder. When it returns SEFL_OK, the bytes are durable. A killed process may leave
+ * `path.tmp-PID` behind, but only if it dies just before the rename or if the file system has no
+ * unnamed files. The call replaces only regular files: SEFL_EEXIST for a device, link or folder.
+ * Error messages give the path and the system's reason.
  * Threads: any, on different paths. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Opens a file, or a pipe if `pipes`, for reading; *size is 0 for a pipe. SEFL_ENOTFOUND if it does
- * not exist, SEFL_EINVAL for a folder or a device. */
+/* Opens a file (or a pipe, if `pipes` is true) for reading; *size is 0 for a pipe. SEFL_ENOTFOUND
+ * if it does not exist, SEFL_EINVAL for a folder or a device. */
 sefl_status file_open(int *fd, uint64_t *size, const char *path, bool pipes) SEFL_MUST_CHECK;
 
 /* Appends the file to out. SEFL_ERANGE if it has more than max bytes, SEFL_ENOTFOUND if it does not
@@ -63,17 +63,17 @@ sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes,
 /* Syncs a descriptor with fsync; the path is for the error message. */
 sefl_status file_sync(int fd, const char *path) SEFL_MUST_CHECK;
 
-/* Makes created, renamed and deleted names in this folder durable. */
+/* Syncs a folder, so that files created, renamed or deleted in it stay so after a crash. */
 sefl_status file_sync_folder(const char *folder) SEFL_MUST_CHECK;
 /* Calls file_sync_folder for the parent folder of path. */
 sefl_status file_sync_parent(const char *path) SEFL_MUST_CHECK;
 
-/* Creates a folder durably. An existing folder is fine; if path is anything else, SEFL_EEXIST. The
+/* Creates a folder durably. An existing folder is fine; SEFL_EEXIST if path is anything else. The
  * parent must exist. */
 sefl_status file_make_folder(const char *folder, mode_t mode) SEFL_MUST_CHECK;
 
-/* Creates a private folder below $TMPDIR or /tmp and writes its path ("/tmp/PREFIX-x3Gk1z") to the n
- * bytes of out. On failure out is "". */
+/* Creates a private folder below $TMPDIR or /tmp and writes its path ("/tmp/PREFIX-x3Gk1z") to out,
+ * which has n bytes. On failure out is "". */
 sefl_status file_temp_folder(char *out, size_t n, const char *prefix) SEFL_MUST_CHECK;
 
 /* Formats a path; SEFL_EINVAL if it is too long. */

@@ -33,7 +33,7 @@ size_t hex_length(const char *text);
 /* Reads exactly 2n lower-case digits. If text is anything else, zeroes out and returns false. */
 bool hex_read(void *out, size_t n, const char *text);
 
-/* Like hex_read, but accepts either case; text has no terminator. */
+/* Like hex_read, but accepts either case; text needs no terminator. */
 bool hex_read_any(void *out, size_t n, sefl_span text);
 
 #endif

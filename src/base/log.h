@@ -6,11 +6,11 @@
  *     12:01:07 info  round closed  round=12 task=4f2a loss=4.107                 (terminal)
  *     {"time":"2026-01-01T12:01:07.123Z","level":"info","event":"round closed","round":12,...}
  *
- * A log never contains a secret: no field type takes raw bytes. A field is a number, a string, or a
- * public hash in hex (lf_hash: its first 8 bytes; lf_key: all 32). Control characters in strings
+ * A log never contains a secret: no field type accepts raw bytes. A field is a number, a string, or
+ * a public hash in hex (lf_hash: its first 8 bytes; lf_key: all 32). Control characters in strings
  * are escaped, so a peer's name cannot forge a log line. Each event is one write(2), so lines from
- * several processes do not mix. A failed write never stops the caller; `lost` counts them. A NULL
- * log drops every event. Threads: any number may share one log. */
+ * several processes do not mix. A failed write never stops the caller; `lost` counts such writes. A
+ * NULL log drops every event. Threads: any number may share one log. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -24,7 +24,7 @@ typedef enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF } log
 
 typedef struct sefl_log {
     _Atomic log_level level; /* minimum log level; zero is LOG_DEBUG */
-    int fd;                  /* output */
+    int fd;                  /* where the lines go */
     bool json;               /* one object per line; see log_open */
     const sefl_clock *clock; /* wall clock; NULL: lines have no time */
     _Atomic uint64_t lost;   /* number of failed writes */
@@ -42,7 +42,7 @@ typedef struct log_field {
     } v;
 } log_field;
 
-/* Returns a log that writes to this descriptor: as JSON lines, unless it is a terminal. */
+/* Returns a log that writes to this descriptor: text if it is a terminal, otherwise JSON lines. */
 sefl_log log_open(int fd, log_level level, const sefl_clock *wall);
 
 /* Parses "debug", "info", "warn", "error" or "off"; SEFL_EINVAL for anything else. */
@@ -72,7 +72,7 @@ static inline log_field lf_hash(const char *key, const uint8_t digest[32])
 {
     return (log_field){ .key = key, .type = LF_HASH, .v.h = digest };
 }
-/* A key fingerprint, in the form that `sefl ca revoke --key` accepts; all zeros (no key) become "". */
+/* A key fingerprint, as `sefl ca revoke --key` accepts it; 32 zero bytes (no key) become "". */
 static inline log_field lf_key(const char *key, const uint8_t fingerprint[32])
 {
     return (log_field){ .key = key, .type = LF_KEY, .v.h = fingerprint };
@@ -91,7 +91,7 @@ struct json;
 void log_fields_json(struct json *j, const log_field *fields);
 #define json_fields(j, ...) log_fields_json((j), LOG_FIELDS(__VA_ARGS__))
 
-/* Logs one event. LF_END ends the fields; use the macros below. */
+/* Logs one event; a field of type LF_END ends the list. Use the macros below. */
 void log_event(sefl_log *lg, log_level level, const char *event, const log_field *fields);
 
 /* The first entry is a placeholder that makes an empty list possible. */

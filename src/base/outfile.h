@@ -7,9 +7,9 @@
  * done:
  *     outfile_abort(&o);                                 // does nothing after a commit
  *
- * Use it for files too large to build in memory, and file_write_atomic (base/file.h) for small
- * ones. Bytes pass through a 256 KiB buffer into an unnamed file (file_tmp). Commit syncs the file,
- * gives it a name, renames it to its path and syncs the folder.
+ * Use this module for files too large to build in memory, and file_write_atomic (base/file.h) for
+ * small ones. Bytes pass through a 256 KiB buffer into an unnamed file (file_tmp). Commit syncs the
+ * file, gives it a name, renames it to its path and syncs the folder.
  *
  * Threads: one owner. */
 #ifndef BASE_OUTFILE_H

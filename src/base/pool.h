@@ -1,4 +1,4 @@
-/* pool: threads that share work in pieces. The split does not depend on the number of threads.
+/* pool: threads that divide work into pieces, in a way that does not depend on their number.
  *
  *     static sefl_status piece(void *ctx, unsigned lane, size_t begin, size_t end);
  *     SEFL_TRY(pool_new(&pool, 0));                     // 0: one thread per core
@@ -24,8 +24,8 @@ typedef struct pool pool;
 
 typedef sefl_status pool_fn(void *ctx, unsigned lane, size_t begin, size_t end);
 
-/* Creates a pool. threads: their number, including the caller, at most 256; 0: one per core that
- * this process may use. */
+/* Creates a pool. threads: the number of threads, including the caller, at most 256; 0: one per
+ * core that this process may use. */
 sefl_status pool_new(pool **out, unsigned threads) SEFL_MUST_CHECK;
 
 void pool_free(pool *p);

@@ -1,7 +1,7 @@
 /* progress: how a long call reports its progress. A NULL progress reports nothing.
  *
- * Any worker may call `report`, one at a time, with increasing `done`. If `report` returns false,
- * the work stops and fails with SEFL_ECANCELLED. */
+ * Workers call `report` one at a time, from any thread, with increasing `done`. If `report` returns
+ * false, the work stops and fails with SEFL_ECANCELLED. */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
 

@@ -24,7 +24,7 @@ typedef struct sefl_rng {
 
 sefl_rng rng_system(void);
 
-/* Fills out with n random bytes. On failure (SEFL_ERANDOM) zeroes out. */
+/* Fills out with n random bytes; on failure (SEFL_ERANDOM), fills it with zeros. */
 sefl_status rng_fill(const sefl_rng *rng, void *out, size_t n) SEFL_MUST_CHECK;
 
 /* Draws an exactly uniform number in [0, bound), bound > 0, by rejection sampling. The number of

@@ -5,7 +5,7 @@
  *     sha256_add(&h, buf_span(&b));
  *     sha256_end(&h, digest);                  // 32 bytes; h is wiped
  *
- * Secret: the input, if it is one. Public: its length. Constant-time in the input. */
+ * Secret: possibly the input. Public: its length. Constant-time in the input. */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H
 

@@ -6,7 +6,7 @@
  *     SEFL_TRY(rd_end(&r));                     // no bytes may follow the message
  *
  * Integers are little-endian. Varints are LEB128 with at most 10 bytes, in shortest form only (each
- * value has one encoding). No function reads past the end: if the input is too short, it returns
+ * value has one encoding). No function reads past the end: if too few bytes are left, it returns
  * SEFL_EPROTO and the reader does not move. The bytes must outlive the reader and its spans.
  *
  * Threads: any; these are plain values. */
@@ -61,7 +61,7 @@ sefl_status rd_view(rd *r, sefl_span *out, size_t n) SEFL_MUST_CHECK;
 /* Reads a varint length of at most max, then sets out to a view of that many bytes. */
 sefl_status rd_bytes(rd *r, sefl_span *out, size_t max) SEFL_MUST_CHECK;
 
-/* SEFL_EPROTO unless the next n bytes equal `bytes` (a magic number, a tag). what: the format. */
+/* SEFL_EPROTO unless the next n bytes equal `bytes` (such as a tag). `what` names the format. */
 sefl_status rd_expect(rd *r, const void *bytes, size_t n, const char *what) SEFL_MUST_CHECK;
 
 /* SEFL_EPROTO if bytes are left. */

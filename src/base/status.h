@@ -20,9 +20,9 @@
  *         return wr_u32(out, p->b);
  *     }
  *
- * No other macro contains a jump. SEFL_TRY and SEFL_CHECK need a local `st` and a label `done`; a
- * function uses them as soon as it has a local to release. The code that detects a failure writes
- * the error message; SEFL_TRY and SEFL_PASS keep it. */
+ * SEFL_TRY and SEFL_CHECK need a local `st` and jump to a label `done`; use them in any function
+ * that has something to release. SEFL_PASS and SEFL_NEED return. The code that detects a failure
+ * writes the error message; SEFL_TRY and SEFL_PASS keep it. */
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H
 
@@ -32,7 +32,7 @@
 #define SEFL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 /* Records the error message (cut at 511 bytes) and evaluates to the code:
- * `return sefl_fail(SEFL_EPROTO, "...")`. A macro, so that the compiler sees the code is a failure. */
+ * `return sefl_fail(SEFL_EPROTO, "...")`. It is a macro so that the compiler sees the code. */
 #define sefl_fail(code, ...) (sefl_note(__VA_ARGS__), (code))
 void sefl_note(const char *fmt, ...) SEFL_PRINTF(1, 2);
 

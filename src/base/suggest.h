@@ -1,4 +1,4 @@
-/* suggest: finds the name that a mistyped command, option or setting probably means.
+/* suggest: finds the command, option or setting that a mistyped name probably stands for.
  *
  * Threads: any. Cost: quadratic in the length, per candidate. */
 #ifndef BASE_SUGGEST_H

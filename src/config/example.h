@@ -3,8 +3,8 @@
  *     SEFL_TRY(example_write(&out, "policy.yml", "what the owner agrees to", schema, "a b=3"));
  *
  * "# text" is a comment. "#key: value" is a setting with its default value, or with the schema's
- * example if there is no default; deleting the # makes it active. Keys in `active` and required keys
- * have no #.
+ * example if there is no default; deleting the # makes it active. Required keys and the keys in
+ * `active` have no #.
  * Threads: any.   Secrets: none. */
 #ifndef CONFIG_EXAMPLE_H
 #define CONFIG_EXAMPLE_H
@@ -14,7 +14,7 @@
 
 enum { EXAMPLE_VALUES = 200 };
 
-/* Writes every key except those for sweeps. `active` has "key" or "key=value" entries, separated by
+/* Writes every key except sweep.*. `active` lists "key" or "key=value" entries, separated by
  * spaces; "-key=value" writes an inactive line with that value. */
 sefl_status example_write(sefl_buf *out, const char *file, const char *about,
                           const setting_def *schema, const char *active) SEFL_MUST_CHECK;

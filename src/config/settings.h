@@ -39,7 +39,7 @@ typedef enum setting_type {
     SETTING_CHOICE,  /* an enum or unsigned: the index of the value in `words`, from 0 */
     SETTING_BOOL,    /* bool: true or false */
     SETTING_FLAG,    /* bool: true or false; its option takes no value; false by default */
-    SETTING_U64,     /* an unsigned integer of any size: whole number in [min, max] */
+    SETTING_U64,     /* an unsigned integer of any size: a whole number in [min, max] */
     SETTING_DECIMAL, /* const char *: [-]digits[.digits][e[+-]digits], at most 40 characters, in
                       * [min, max]; kept exactly as written */
     SETTING_REAL,    /* double: what SETTING_DECIMAL accepts, rounded to the nearest double */
@@ -90,7 +90,7 @@ sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value,
 /* Reads a file of assignments, one per line. Skips empty lines and lines that begin with #. */
 sefl_status settings_set_file(settings *s, const char *path) SEFL_MUST_CHECK;
 
-/* Copies every value that is set in `over` to s. Both must have the same schema. */
+/* Copies to s every value that is set in `over`. Both must have the same schema. */
 sefl_status settings_overlay(settings *s, const settings *over) SEFL_MUST_CHECK;
 
 /* Puts `folder` before every relative path (SETTING_PATH) that is set. NULL or "" changes nothing:
@@ -103,7 +103,7 @@ sefl_status settings_complete(const settings *s) SEFL_MUST_CHECK;
  * must outlive the struct that they fill. */
 sefl_status settings_fill(const settings *s, void *out) SEFL_MUST_CHECK;
 
-/* These return a value by key. The schema must have the key with this type (checked by assert). */
+/* Return a value, or whether it was set. The schema must list the key with this type (assert). */
 const char *settings_text(const settings *s, const char *key);
 uint64_t settings_u64(const settings *s, const char *key);
 bool settings_bool(const settings *s, const char *key);
@@ -117,7 +117,7 @@ void settings_clear(settings *s);
 /* Returns the key's entry; NULL if the schema does not have the key. */
 const setting_def *setting_find(const setting_def *schema, const char *key);
 
-/* Returns the index of `word` in `words`, a list separated by spaces or NULL; -1 if it is not
+/* Returns the index of `word` in `words` (separated by spaces; may be NULL), or -1 if it is not
  * there. */
 int setting_word(const char *words, const char *word);
 

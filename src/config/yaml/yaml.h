@@ -1,9 +1,9 @@
 /* yaml: reads a YAML file into settings (config/settings.h), following the schema table.
  *
  * Nested maps become keys with dots: `model: { block: 8 }` and `model.block: 8` mean model.block=8.
- * Values are scalars; for SETTING_TEXT, a sequence of scalars becomes one value with commas.
- * Aliases, anchors, tags, several documents, duplicate keys and binary data are errors. Every error
- * names the file, line and column of the key, and suggests a name for an unknown key:
+ * Values are scalars; for SETTING_TEXT, a sequence of scalars becomes one value, joined with
+ * commas. Aliases, anchors, tags, several documents, duplicate keys and binary data are errors.
+ * Every error names the file, line and column of the key, and suggests a name for an unknown key:
  *
  *     as.yml:7:3: unknown setting "model.blok"; did you mean "model.block"?
  *
