@@ -3,10 +3,10 @@
  *     SEFL_TRY(calibrate(&r, federation, pool, 8));                // takes about 8 seconds
  *     SEFL_TRY(rates_write(&buf, &r)); SEFL_TRY(rates_read(&r, "rates.txt"));
  *
- * Clients train for some steps (work.h). Then the driver (servers.h) runs rounds whose updates are
- * zeros, with two sizes and two numbers of clients. Their timings separate the costs per round, per
- * client and per value; base/alloc.h counts their memory. All rates are for this model, scheme and
- * key.
+ * First, clients train for some steps (work.h). Then the driver (servers.h) runs rounds with zero
+ * updates of two sizes, from two numbers of clients. Their timings separate the costs per round,
+ * per client and per value; base/alloc.h counts their memory. The rates hold for this model, scheme
+ * and key only.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_CALIBRATE_H
 #define SIMULATE_CALIBRATE_H
@@ -45,9 +45,9 @@ typedef struct rates {
 /* Measures all rates in about `seconds`. */
 sefl_status calibrate(rates *out, const federation *s, pool *p, double seconds) SEFL_MUST_CHECK;
 
-/* Appends, for each rate, a comment line and "name=value". */
+/* Appends two lines for each rate: a comment and "name=value". */
 sefl_status rates_write(sefl_buf *out, const rates *r) SEFL_MUST_CHECK;
-/* Reads a file that rates_write made. SEFL_EINVAL if a rate is missing. */
+/* Reads a file in the format of rates_write. SEFL_EINVAL if a rate is missing. */
 sefl_status rates_read(rates *out, const char *path) SEFL_MUST_CHECK;
 
 /* Returns the number of words that a client with this text trains on in a round. */

@@ -14,10 +14,10 @@
  *     training: { epochs: 1, lr: 10 }
  *     sweep: { training.lr: [5, 10, 20] }
  *
- * The keys are those of a task (task_schema), except those that the simulator fills in (hashes,
- * vocabulary, enrolled), and the experiment's own. `sweep.KEY` takes a list of values for any key
- * except name, threads and models.keep; several lists give every combination. Relative paths start
- * from the folder of the file.
+ * The keys are the experiment's own and those of a task (task_schema), except the ones that the
+ * simulator fills in (hashes, vocabulary, enrolled). `sweep.KEY` lists values for any key except
+ * name, threads and models.keep; with several lists, every combination is a run. Paths are relative
+ * to the file's folder.
  *
  * Threads: the schema may be shared; settings have one owner.   Secrets: none. */
 #ifndef SIMULATE_EXPERIMENT_H
@@ -30,7 +30,7 @@
 
 enum { EXPERIMENT_CLIENTS_MAX = 10000, EXPERIMENT_RUNS_MAX = 1000, EXPERIMENT_NAME_MAX = 200 };
 
-/* All keys; ends with a NULL key. Sweep keys come last and begin with "sweep.". */
+/* Returns all keys, up to a NULL key. Sweep keys come last and begin with "sweep.". */
 const setting_def *experiment_schema(void);
 
 typedef struct experiment {
@@ -60,18 +60,18 @@ typedef struct experiment {
 /* Reads the file into s; error messages show the file, line and column. */
 sefl_status experiment_read(settings *s, const char *path) SEFL_MUST_CHECK;
 
-/* Returns the number of runs: 1 if there is no sweep, 0 if it exceeds EXPERIMENT_RUNS_MAX. */
+/* Returns the number of runs: 1 if there is no sweep, 0 if it is above EXPERIMENT_RUNS_MAX. */
 size_t experiment_runs(const settings *s);
-/* Initialises out (the caller clears it) with the settings of run i. They have no sweep keys; the
- * name shows the run's values. */
+/* Initialises out (the caller clears it) with the settings of run i. These contain no sweep keys;
+ * their name shows the run's values. */
 sefl_status experiment_run(settings *out, const settings *s, size_t i) SEFL_MUST_CHECK;
 
 /* Fills in out. The message of SEFL_EINVAL names the settings that do not fit together. Paths from
  * flags are relative to the working folder. s must outlive out. */
 sefl_status experiment_make(experiment *out, settings *s) SEFL_MUST_CHECK;
 
-/* Initialises out with settings for task_make: the experiment's, those the protection requires, and
- * these arguments. Hashes are in hex; valid_hash is NULL if there is no validation text. */
+/* Initialises out with settings for task_make, from the experiment, its protection's requirements
+ * and these arguments. Hashes are in hex; valid_hash is NULL if there is no validation text. */
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,
                             const char *vocab_hash, const char *init_hash,
                             const char *valid_hash) SEFL_MUST_CHECK;

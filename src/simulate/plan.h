@@ -3,14 +3,14 @@
  *     SEFL_TRY(plan_make(&p, federation, &rates, threads));
  *     p.up_bytes, p.round.train, p.epsilon_server, p.warnings.text[0], ...
  *
- * Bytes follow from the task, seconds from rates (simulate/calibrate.h), epsilon from the
- * accountant. The number of participants is the average under sampling, dropout and stragglers.
+ * Bytes follow from the task, seconds from measured rates (simulate/calibrate.h), and epsilon from
+ * the accountant. The number of participants is an average over sampling, dropout and stragglers.
  *
- * Noise ratio. The noise norm divided by the largest possible norm of the sum is
- * z * sqrt(d) / clients for any clip. Under hidden sampling only sampled clients count (the others
- * send zeros). With noise `own` both servers add noise, sqrt(2) times as much. At a ratio above 1
- * the noise drowns the update; at a third (PLAN_RATIO_GOOD) a run still learns. That ratio gives
- * the number of clients that epsilon 8 needs.
+ * Noise ratio. The noise norm divided by the largest possible norm of the sum is z * sqrt(d) /
+ * clients for any clip. Under hidden sampling only sampled clients count (the others send zeros).
+ * With noise `own` both servers add noise, which multiplies the ratio by sqrt(2). Above 1 the noise
+ * drowns the update; at a third (PLAN_RATIO_GOOD) a run still learns. The plan derives from
+ * PLAN_RATIO_GOOD how many clients epsilon 8 needs.
  *
  * Threads: pure functions.   Secrets: none. */
 #ifndef SIMULATE_PLAN_H
@@ -35,7 +35,7 @@ void plan_warn(plan_warnings *w, const char *fmt, ...) SEFL_PRINTF(2, 3);
 /* Adds a member "warnings" to the open object. */
 void plan_warnings_json(json *j, const plan_warnings *w);
 
-/* Seconds as in run_line: train, encrypt and sum are CPU time. */
+/* Durations as in run_line; train, encrypt and sum are CPU seconds. */
 typedef struct plan_seconds {
     double train, encrypt, sum, twopc, step, eval, wall;
 } plan_seconds;
@@ -53,7 +53,7 @@ typedef struct plan {
     uint32_t clients; /* enrolled */
     double per_round; /* mean number of updates in a round */
     double drawn;     /* mean number of updates, without the zeros of hidden sampling */
-    double asked;     /* clients that fetch the model */
+    double asked;     /* mean number of clients that fetch the model */
     uint64_t rounds;  /* rounds that the budget allows, at most rounds_asked */
     uint64_t rounds_asked;
     size_t values;
@@ -72,7 +72,7 @@ typedef struct plan {
     double z, noise_ratio; /* z sqrt(d) / drawn */
     bool has_epsilon;      /* epsilon over all rounds is known, even if nothing is claimed */
     double epsilon_server, epsilon_others, delta;
-    bool unit_record; /* epsilons protect a record, not a client */
+    bool unit_record; /* the epsilons are for a record, not a client */
     const char *why_no_epsilon;
     plan_need need; /* what PLAN_EPSILON requires; z 0: unknown */
 
@@ -83,7 +83,7 @@ typedef struct plan {
  * noise. */
 double plan_noise_ratio(const federation *s, double drawn);
 
-/* Computes what the claim requires; fails if no z reaches epsilon. */
+/* Computes what the claim requires; fails if no z achieves epsilon. */
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
                          double delta) SEFL_MUST_CHECK;
 

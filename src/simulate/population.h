@@ -8,15 +8,16 @@
  *     SEFL_TRY(population_close(c, now_ms));                   // AS closed the round
  *     n = population_set(c, &members);                         // the admitted clients
  *
- * A client needs network.client_ms for a round, times a number drawn from [0.5, 1.5). Stragglers
- * (always the same clients) need `slowdown` times as long. The upload takes the last fifth of that
- * time. In each round a fraction `dropout` of the clients fails at a random moment and returns when
- * the next round opens. A failed client leaves no trace, like a process killed before its receipt.
+ * A round takes a client network.client_ms times a number drawn from [0.5, 1.5). Stragglers (always
+ * the same clients) take `slowdown` times as long. The last fifth of the time is the upload. In
+ * each round a fraction `dropout` of the clients fails at a random moment and returns when the next
+ * round opens. A failed client leaves no trace, like a process killed before its receipt.
  *
- * No client trains here. The set is known before training starts, so no training is wasted.
+ * No client trains here. The simulator knows the set before training starts, so no training is
+ * wasted.
  *
- * Sampling uses the role's coins (named coins "client-00001", purpose "sampling"); the network uses
- * seeded streams. Threads: one owner.   Secrets: none. */
+ * Sampling draws named coins, as a real client would draw its own ("client-00001", purpose
+ * "sampling"); the network uses seeded streams. Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_POPULATION_H
 #define SIMULATE_POPULATION_H
 
@@ -39,28 +40,27 @@ typedef struct population_counts {
 /* Writes the name of a client's coins. */
 void population_who(char out[POPULATION_WHO_MAX], uint32_t client);
 
-/* taken: number of rounds that each client has been in (s->clients entries); NULL if all are
- * zero. */
+/* taken: the number of rounds in which each client took part (s->clients entries); NULL: all 0. */
 sefl_status population_new(population **out, const federation *s, agg *a,
                            const uint64_t *taken) SEFL_MUST_CHECK;
 void population_free(population *c);
 
-/* Announces a round that accepts updates, or its extension. Both servers have signed the header;
- * the caller keeps it until the next round. */
+/* Announces that a round accepts updates, or is extended. Both servers have signed the header,
+ * which the caller keeps until the next round. */
 sefl_status population_open(population *c, uint64_t round, sefl_span header,
                             uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* Closes the round: clients that are still working are told and wait for the next round. So a round
- * never depends on work left over from the previous one. */
+/* Closes the round: tells clients that are still working, which then wait for the next round. So no
+ * round depends on work left over from the previous one. */
 sefl_status population_close(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 
 uint64_t population_next_ms(const population *c);
 sefl_status population_run(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* Return the size of the current round's set (and the set in *out), and the round's counts. */
+/* population_set returns the size of the current round's set, and the set in *out. */
 uint32_t population_set(population *c, const population_member **out);
 population_counts population_count(const population *c);
-/* Returns the number of rounds that each client has been in, for a later population_new. */
+/* Returns the number of rounds in which each client took part, for a later population_new. */
 const uint64_t *population_taken(const population *c);
 
 #endif

@@ -1,10 +1,10 @@
-/* protection: defines what the servers of a simulated federation see and who adds the noise.
+/* protection: what the servers of a simulated federation see, and who adds the noise.
  *
  *     none   plain FedAvg: the server averages the clients' floats
  *     cdp    a trusted server sums quantised updates and adds the noise
- *     sefl   two servers, the task's release mode; with `crypto: full` the real cryptography
+ *     sefl   two servers with the task's release mode; `crypto: full`: with real cryptography
  *
- * Each protection is a row of the table in protection.c; no other code tests which one it is.
+ * Each protection is a row of the table in protection.c; no other code branches on its name.
  * Threads: const tables.   Secrets: none. */
 #ifndef SIMULATE_PROTECTION_H
 #define SIMULATE_PROTECTION_H
@@ -24,7 +24,7 @@ typedef struct protection {
     const char *shown; /* name of the noise in `sefl compare`; NULL: as in the experiment */
     bool quantises;    /* clients upload integers */
     bool two_servers;  /* AS and CSP: uploads are encrypted, crypto: full is possible */
-    /* Releases a sum in the clear, as in simulate/clear.h; NULL if it releases no integers. */
+    /* Releases a sum in the clear, as in simulate/clear.h; NULL if no integers are released. */
     sefl_status (*release)(int64_t *out, const struct task *t, uint64_t seed, uint64_t round,
                            uint64_t attempt, const int64_t *sum);
 } protection;

@@ -1,4 +1,4 @@
-/* run_folder: manages runs/NAME, the files that a run writes and resumes from.
+/* run_folder: manages runs/NAME, the folder that a run writes to and resumes from.
  *
  *     config.yml                  the resolved experiment, with defaults as comments
  *     metrics.jsonl               one object per round (report/run_log.h)
@@ -30,7 +30,7 @@ typedef struct run_state {
     uint64_t metrics_bytes;
     uint64_t text;           /* federation_text of the training text; 0: not recorded */
     double first_perplexity; /* perplexity of the initial model; 0: unknown */
-    uint64_t *taken;         /* number of rounds that each client has been in; owned */
+    uint64_t *taken;         /* number of rounds in which each client took part; owned */
     uint32_t clients;
 } run_state;
 
@@ -45,19 +45,19 @@ typedef struct run_folder {
 } run_folder;
 
 /* Creates the run folder and sets *fresh, or opens an existing one if its config.yml is the same.
- * SEFL_EEXIST: it is not a run folder, or it holds another run that has finished a round; the
- * message names the first setting that differs. SEFL_ESTATE: another process uses it. After
- * success, call run_folder_close. */
+ * SEFL_EEXIST: the folder is not a run folder, or it contains another run that has finished a
+ * round; the message names the first setting that differs. SEFL_ESTATE: another process uses it.
+ * After success, call run_folder_close. */
 sefl_status run_folder_open(run_folder *f, const char *runs, const char *name, sefl_span config,
                             bool *fresh) SEFL_MUST_CHECK;
 void run_folder_close(run_folder *f);
 /* Locks a folder for this process until the caller closes *lock, which is -1 if the folder cannot
  * be opened. SEFL_ESTATE: another process has locked it. */
 sefl_status run_folder_lock(int *lock, const char *folder) SEFL_MUST_CHECK;
-/* Returns root/name; valid until the fourth call after this one. */
+/* Returns root/NAME, which is valid until the fourth call after this one. */
 const char *run_path(const run_folder *f, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
-/* Returns the path of model/round-N.safetensors; valid as long as that of run_path. */
+/* Returns the path of model/round-N.safetensors, which is valid as long as run_path's result. */
 const char *run_model_path(const run_folder *f, uint64_t round);
 /* Atomically makes model/NAME a hard link to the model of `round`. */
 sefl_status run_folder_link(const run_folder *f, const char *name, uint64_t round) SEFL_MUST_CHECK;

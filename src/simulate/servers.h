@@ -21,10 +21,10 @@ typedef struct servers servers;
 
 typedef struct servers_config {
     const federation *federation;
-    const char *as_ledger, *csp_ledger; /* files with equal content; csp_ledger: only crypto full */
+    const char *as_ledger, *csp_ledger; /* files with equal content; csp_ledger: crypto full */
     pool *pool;                         /* AS's pool; CSP creates one of the same size */
     sefl_log *log;
-    const sefl_progress *stop; /* as in simulate.h; asked at every message, also by CSP; or NULL */
+    const sefl_progress *stop; /* as in simulate.h; called at every message, also by CSP; or NULL */
     agg_memory memory;         /* all zero for a new run */
     release_from model;
     uint64_t opened, skipped; /* last revealed round; last skipped round. 0: none */
@@ -38,7 +38,7 @@ typedef struct servers_config {
     /* Called when a round is over: report before the state machine's step, forget after it. */
     void (*report)(void *ctx, const rounds_report *r);
     sefl_status (*forget)(void *ctx, uint64_t round);
-    /* Lowers *to to the time of the next event, if that is earlier. NULL: all uploads arrive at
+    /* Sets *to to the time of the next event if that is earlier. NULL: all uploads arrive at
      * once. */
     sefl_status (*next)(void *ctx, uint64_t *to);
     sefl_status (*at)(void *ctx, uint64_t now_ms); /* called when time advances to now_ms */
@@ -51,7 +51,7 @@ sefl_status servers_run(servers *v) SEFL_MUST_CHECK;
 
 agg *servers_agg(servers *v);
 uint64_t servers_now_ms(const servers *v); /* virtual */
-/* Returns the bytes sent between the servers in both directions, without the handshake. */
+/* Returns the number of bytes that the servers have exchanged, without the handshake. */
 uint64_t servers_bytes(const servers *v);
 
 #endif

@@ -1,7 +1,7 @@
 /* simulate: runs a whole federation in one process. The state machines of AS, CSP and every client
- * (sum/agg.h, sum/csp.h, protocol/participant.h) run in virtual time; the clients really train; the
+ * (sum/agg.h, sum/csp.h, protocol/participant.h) run in virtual time. The clients really train. The
  * servers use the real cryptography over a channel in memory (crypto: full) or compute in the clear
- * (crypto: clear). Both give the same integers and therefore the same model, with any number of
+ * (crypto: clear). Either way the integers, and so the model, are the same, with any number of
  * threads and in every repetition.
  *
  *     SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one, .runs = "runs" }, &result));
@@ -14,8 +14,8 @@
  * Protection none averages the clients' floats. cdp sums the same integers as sefl, and a trusted
  * server adds one discrete Gaussian. sefl uses the task's release mode with two servers.
  *
- * A finished run is not repeated. An interrupted run resumes after its last round and produces the
- * same bytes. Threads: one owner.   Secrets: none: the seed is public. */
+ * A finished run is not repeated. An interrupted run resumes after its last finished round and ends
+ * with the same bytes. Threads: one owner.   Secrets: none: the seed is public. */
 #ifndef SIMULATE_SIMULATE_H
 #define SIMULATE_SIMULATE_H
 
@@ -36,15 +36,15 @@ typedef struct simulate_config {
     void (*begin)(void *ctx, const federation *f, const struct simulate_result *r);
     void (*round)(void *ctx, const run_line *r);
     const sefl_progress
-        *progress; /* counts clients of a round; may stop the run (SEFL_ECANCELLED) */
-    /* Called in every small unit of work (work.h, servers.h), so that a run stops soon. Several
-     * threads may call it at once; the counts mean nothing. May be NULL. */
+        *progress; /* counts a round's clients; may stop the run (SEFL_ECANCELLED) */
+    /* Called in every small unit of work (work.h, servers.h), so that a run can stop soon. Several
+     * threads may call it at once; its counts mean nothing. May be NULL. */
     const sefl_progress *stop;
 } simulate_config;
 
 typedef struct simulate_result {
     char folder[PATH_MAX];
-    bool was_there; /* the run had already finished: nothing was done */
+    bool was_there; /* the run had already finished, so nothing was done */
     run_totals t;
     const char *why;         /* why the run ended */
     double first_perplexity; /* perplexity of the initial model; 0: unknown */
@@ -52,8 +52,8 @@ typedef struct simulate_result {
     uint8_t model[32];       /* SHA-256 of the last model's values */
     bool claim;
     double epsilon_target, delta;
-    bool unit_record;      /* epsilons protect a record, not a client */
-    uint64_t memory_bytes; /* largest resident set of the process */
+    bool unit_record;      /* the epsilons are for a record, not a client */
+    uint64_t memory_bytes; /* peak resident memory of the process */
     unsigned threads;
     char device[128];   /* work_device; "" for a run that was already complete */
     char fallback[512]; /* work_fallback, or "" */

@@ -1,8 +1,7 @@
-/* work: computes the clients' part of a round. On the CPU, threads share the clients: a thread works
- * on one client at a time, and a client's own work is sequential. On a GPU (`device`, work_device.c)
- * many clients train at once. Integers add exactly, and floats add in the order of the clients, so
- * the result is bit-identical for any number of threads, and on a GPU for every repetition on the
- * same device.
+/* work: computes the clients' part of a round. On the CPU, each thread works on one client at a
+ * time, and one client's work is sequential. On a GPU (`device`, work_device.c) many clients train
+ * at once. Integers add exactly, and floats add in the order of the clients, so the result is
+ * bit-identical for any number of threads, and on a GPU for every repetition on the same device.
  *
  *     SEFL_TRY(work_new(&w, federation, pool, NULL, &stop));
  *     SEFL_TRY(work_round(w, &got, &header, theta, set, n, &progress));
@@ -10,9 +9,9 @@
  *
  * Memory, for a model of d values: per thread an engine (engine_facts: lm_memory, 4 d bytes and a
  * client's text) and 12 d bytes, plus 8 d bytes if it adds integers and one upload body with crypto
- * full; 1.4 kB per client if uploads are sealed. With a GPU no thread has an engine; if the GPU adds
- * the updates in the clear, a thread needs only 4 d bytes. The GPU's own memory is in engine_facts,
- * for as many clients at a time as fit.
+ * full; 1.4 kB per client if uploads are sealed. With a GPU no thread has an engine; if the GPU
+ * adds the updates in the clear, a thread needs only 4 d bytes. engine_facts has the GPU's own
+ * memory, for as many clients at a time as fit.
  * Threads: one owner; works on the pool.   Secrets: a simulation has none. */
 #ifndef SIMULATE_WORK_H
 #define SIMULATE_WORK_H
@@ -27,7 +26,7 @@ typedef struct work work;
 
 typedef struct work_got {
     uint32_t clients;       /* clients whose update was added, zeros included */
-    uint32_t diverged;      /* clients among them whose training diverged: they upload zeros */
+    uint32_t diverged;      /* those of them whose training diverged: they upload zeros */
     const int64_t *sum;     /* task.values integers, or NULL */
     const double *average;  /* weighted average of the updates, task.params values, or NULL */
     ahe_sum *closed;        /* encrypted sum, closed, or NULL */
@@ -37,20 +36,21 @@ typedef struct work_got {
         add; /* CPU seconds of all clients together; train: GPU seconds on a GPU */
 } work_got;
 
-/* Borrows all arguments. enc: encryption tables; NULL: creates them (crypto full). stop: as in
- * simulate.h, or NULL: asked after every training step, every unit of a ciphertext and every piece
- * of validation text. */
+/* Borrows all arguments. enc: encryption tables; NULL: creates them (crypto full). stop, as in
+ * simulate.h, may be NULL; it is called after every training step, every unit of a ciphertext and
+ * every piece of validation text. */
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
                      const sefl_progress *stop) SEFL_MUST_CHECK;
 void work_free(work *w);
 
 /* Trains the clients of the set and adds their updates. The pointers in `got` are valid until the
- * next call. header: the round, and the round key for sealed uploads. progress counts clients. */
+ * next call. header has the round and, for sealed uploads, the round key. progress counts
+ * clients. */
 sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
                        const population_member *set, uint32_t n,
                        const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Sets *loss to the mean loss (log perplexity) on the validation text; NAN if the text is too
+/* Sets *loss to the mean loss (log perplexity) on the validation text, or to NAN if the text is too
  * short. Uses the whole pool. */
 sefl_status work_evaluate(work *w, double *loss, const float *theta) SEFL_MUST_CHECK;
 
@@ -59,7 +59,7 @@ const char *work_device(const work *w);
 /* Returns why `device: auto` chose the CPU, or NULL. */
 const char *work_fallback(const work *w);
 
-/* Returns CPU seconds: CLOCK_THREAD_CPUTIME_ID or CLOCK_PROCESS_CPUTIME_ID. */
+/* Returns the time of CLOCK_THREAD_CPUTIME_ID or CLOCK_PROCESS_CPUTIME_ID in seconds. */
 double cpu_seconds(clockid_t which);
 
 #endif

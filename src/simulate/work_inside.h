@@ -33,7 +33,7 @@ struct work {
     const sefl_progress *stop;
     lane *lane;
     unsigned lanes;
-    engine *judge; /* engine for validation; device: trains too */
+    engine *judge; /* engine for validation; on a GPU it also trains */
     /* GPU */
     bool device, device_sums; /* device_sums: the GPU adds the updates, in the clear */
     work_turn *turns;
@@ -64,10 +64,10 @@ double work_thread_seconds(void);
 /* Runs client set[begin], from text to sum, as a piece of pool_run. */
 sefl_status work_one_client(void *ctx, unsigned lane_number, size_t begin,
                             size_t end) SEFL_MUST_CHECK;
-/* Quantises update v into l->X; zeros if the client diverged. */
+/* Quantises update v into l->X, which becomes zeros if the client diverged. */
 sefl_status work_integers(const work *w, lane *l, uint32_t client, const float *v, bool diverged,
                           const sefl_rng *coins) SEFL_MUST_CHECK;
-/* Adds client set[piece]; crypto full: encrypts l->X first. */
+/* Adds the update of client set[piece]; with crypto full, encrypts l->X first. */
 sefl_status work_add(work *w, lane *l, size_t piece, bool diverged,
                      const sefl_coins *coins) SEFL_MUST_CHECK;
 
@@ -79,7 +79,7 @@ double work_clip(const work *w);
 /* Adds update v with its weight, clipped if there is a limit. */
 void work_add_floats(work *w, const float *v, uint32_t client, bool diverged);
 
-/* Opens a GPU if the experiment asks for one and there is one. */
+/* Opens a GPU if the experiment requests one and one is available. */
 sefl_status work_device_open(work *w) SEFL_MUST_CHECK;
 /* Trains and adds all n clients of the set. */
 sefl_status work_device_round(work *w, uint32_t n, const sefl_progress *progress) SEFL_MUST_CHECK;

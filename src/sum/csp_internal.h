@@ -1,5 +1,5 @@
-/* csp_internal: shared by csp.c (the machine), csp_key.c and csp_set.c (sealed tasks) and
- * csp_reveal.c.
+/* csp_internal: what csp.c (the machine), csp_key.c and csp_set.c (sealed tasks) and csp_reveal.c
+ * share.
  *
  * How a handler ends:
  *     SEFL_OK                     it queued its replies with csp_reply
@@ -16,8 +16,8 @@
 /* The phase of a stream. */
 typedef enum csp_phase {
     CSP_START,   /* before HELLO */
-    CSP_GREETED, /* HELLO answered */
-    CSP_READY,   /* TASK answered */
+    CSP_GREETED, /* CSP has answered HELLO */
+    CSP_READY,   /* CSP has answered TASK */
     CSP_HEADS,   /* SET received; HEADS follow */
     CSP_SUM,     /* GO sent; SUM follows */
     CSP_BYE,     /* AS has sent BYE */
@@ -52,15 +52,15 @@ sefl_buf *csp_reply(csp *c, uint32_t kind);
 sefl_status csp_reply_head(csp *c, uint32_t kind, sefl_span more) SEFL_MUST_CHECK;
 sefl_status csp_reply_yes(csp *c) SEFL_MUST_CHECK;
 
-/* Queues NO with this message (NULL: the code's message) in place of other replies, and logs it.
- * Never returns SEFL_OK. */
+/* Queues NO with this sentence (NULL: the code's own) in place of other replies, and logs it. Never
+ * returns SEFL_OK. */
 sefl_status csp_no(csp *c, link_no code, const char *sentence) SEFL_MUST_CHECK;
-/* Why CSP refuses questions about an unknown round. */
+/* The reason for which CSP refuses questions about an unknown round. */
 #define CSP_NEVER_SIGNED "a round whose header was never signed"
 /* Queues NO LEDGER with both lengths, and says which ledger is older. */
 sefl_status csp_no_ledger(csp *c, const ledger_head *theirs) SEFL_MUST_CHECK;
 
-/* Marks a failure as CSP's own (of its store or memory). Returns st. */
+/* Marks a failure as CSP's own (its store or memory failed). Returns st. */
 sefl_status csp_own(csp *c, sefl_status st) SEFL_MUST_CHECK;
 
 /* Queues NO unless this round's header is signed and the round is not skipped. On success
@@ -74,9 +74,9 @@ sefl_status csp_from_as(csp *c, const envelope *env, sign_kind kind) SEFL_MUST_C
 /* True if both ledgers have the same head. */
 bool csp_ledgers_equal(csp *c, const ledger_head *peer);
 
-/* Sets the signed round, which can be revealed until `until_ms`; 0 and 0 if there is none. */
+/* Sets the live round, which can be revealed until `until_ms`; 0, 0: no round is live. */
 void csp_set_live(csp *c, uint64_t round, uint64_t until_ms);
-/* Ends the round at CSP: wipes its heads and its key. */
+/* Ends a round at CSP: wipes the round's heads and its key. */
 sefl_status csp_round_over(csp *c, uint64_t round) SEFL_MUST_CHECK;
 
 uint64_t csp_now(const csp *c);

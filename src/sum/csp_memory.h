@@ -16,9 +16,9 @@ typedef struct csp_memory_round {
     journal_round row; /* state CSP_NEW: no row */
     bool has[CSP_RECORDS];
     sefl_buf record[CSP_RECORDS];
-    sefl_buf kept;               /* kept clients of the set: round_entry, sorted by client */
+    sefl_buf kept;               /* the set's kept clients: round_entry each, sorted by client */
     unsigned reveals;            /* number of reveals, at most 1 */
-    unsigned wiped[CSP_RECORDS]; /* number of times that each record was wiped */
+    unsigned wiped[CSP_RECORDS]; /* how often each record was wiped */
 } csp_memory_round;
 
 typedef struct csp_memory {
@@ -39,7 +39,7 @@ csp_store csp_memory_store(csp_memory *m);
 /* Returns everything stored about a round, read-only; all zero if there is nothing. */
 const csp_memory_round *csp_memory_at(const csp_memory *m, uint64_t round);
 
-/* Wipes and frees; ledger, revealed_before and skipped_before stay. */
+/* Wipes and frees all records; keeps ledger, revealed_before and skipped_before. */
 void csp_memory_clear(csp_memory *m);
 
 #endif

@@ -1,13 +1,13 @@
-/* csp_set: the heads of a sealed round at CSP, on one stream: the round key, the seeds from EARLY,
- * the running sum of their pads, and the verdict on the SET. Internal to sum/csp*.c.
+/* csp_set: CSP's state for one sealed round on one stream: the round key, the seeds from EARLY, the
+ * running sum of their pads, and the verdict on the SET. Internal to sum/csp*.c.
  *
  *     csp_on_early                while clients upload       seeds and pads into memory
  *     csp_on_set, csp_on_heads    once                       check all heads, store set; VERDICT
  *     gather_verdict, gather_dec                             for REVEAL
  *     gather_drop                 when stream or round ends  wipes everything
  *
- * None of this survives the stream: AS sends the heads again. The store has the durable part: the
- * 32 bytes of the round key and the set. */
+ * None of this survives the stream: on the next one AS sends the heads again. The store keeps what
+ * is durable: the 32 bytes of the round key, and the set. */
 #ifndef SUM_CSP_SET_H
 #define SUM_CSP_SET_H
 
@@ -23,23 +23,23 @@ sefl_status csp_on_heads(csp *c, rd *r) SEFL_MUST_CHECK;
 /* Wipes the SET that is being read. */
 void csp_reading_drop(csp *c);
 
-/* Derives the round key from the store's bytes. SEFL_ENOTFOUND: the store has none, or CSP uses
- * another key file, whose root does not give the key in the signed header. */
+/* Derives the round key from the store's bytes. SEFL_ENOTFOUND: the store has no such bytes, or CSP
+ * now uses another key file, whose root yields a different key than the signed header names. */
 sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
 
-/* Queues NO unless the header carries the key that CSP issued for its round (no key in a task
- * without a seal). */
+/* Queues NO unless the header carries the key that CSP issued for its round (in an unsealed task:
+ * no key). */
 sefl_status csp_header_key(csp *c, const round_header *h) SEFL_MUST_CHECK;
 
 /* Returns this stream's verdict on this round; NULL: there was no SET. */
 const csp_set *gather_verdict(const csp *c, uint64_t round);
-/* Returns the decryptor with the pads of exactly the kept clients. */
+/* Returns the decryptor, which contains the pads of exactly the kept clients. */
 ahe_dec *gather_dec(const csp *c);
 
 /* Wipes all heads and pads. */
 void gather_drop(csp *c);
 
-/* Wipes the round key in memory and in the store, once the round's mark is durable. */
+/* Wipes the round key in memory and in the store. Call it once the round's mark is durable. */
 sefl_status csp_key_done(csp *c, uint64_t round) SEFL_MUST_CHECK;
 
 #endif

@@ -1,10 +1,10 @@
 /* csp_store: the port to CSP's durable state.
  *
  * The machine (csp.h) writes each fact here before anything depends on it. A store keeps named
- * records and one row per round, and does not interpret them. This module defines their contents
- * and checks the rules for all stores: CSP signs only a new round, and reveals or skips only a
- * signed one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h (a
- * role's journal) and csp_memory.h (simulator, benches, tests).
+ * records and one row per round but does not interpret them: this module defines their contents and
+ * checks the rules, for every store. CSP signs only a new round, and reveals or skips only a signed
+ * one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h (a role's
+ * journal) and csp_memory.h (simulator, benches, tests).
  *
  *     record      round   bytes
  *     OVER        0       AS ended the task
@@ -17,9 +17,9 @@
  *     KEY         N       secret, sealed tasks: the 32 random bytes of the round key
  *     OUTPUT      N       secret: the output
  *
- * The row is a journal_round: state, when CSP signed the header, and whether a skipped round is
- * charged. A reveal is csp_store_charge, then csp_store_reveal; only then the first byte of the
- * output leaves.
+ * The row is a journal_round: the state, the time when CSP signed the header, and whether a skipped
+ * round is charged. To reveal, call csp_store_charge, then csp_store_reveal; only then may the
+ * first byte of the output leave.
  * Threads: one owner.   Secrets: KEY and OUTPUT; wipe destroys them. */
 #ifndef SUM_CSP_STORE_H
 #define SUM_CSP_STORE_H
@@ -35,8 +35,8 @@ enum { CSP_KEY_BYTES = 32 };
 
 typedef enum csp_round_state {
     CSP_NEW = 0,
-    CSP_SIGNED = 1,   /* header signed */
-    CSP_REVEALED = 2, /* charged, output stored; permanent */
+    CSP_SIGNED = 1,   /* its header is signed */
+    CSP_REVEALED = 2, /* charged, and its output stored; permanent */
     CSP_SKIPPED = 3,  /* never revealed */
 } csp_round_state;
 
@@ -57,15 +57,15 @@ enum {
 
 /* The highest round in each state; 0: none. */
 typedef struct csp_highest {
-    uint64_t header; /* signed, whatever its state is now */
+    uint64_t header; /* its header was signed; it may be revealed or skipped by now */
     uint64_t revealed, skipped;
 } csp_highest;
 
-/* What CSP decided about a SET. Final. */
+/* CSP's verdict on a SET, which is final. */
 typedef struct csp_set {
     uint8_t digest[SHA256_BYTES]; /* hash of the whole SET; a repeated SET must match */
     uint8_t root[SHA256_BYTES];   /* counted_root of the kept clients */
-    uint32_t clients;             /* number in the SET: kept and refused */
+    uint32_t clients;             /* number of clients in the SET, kept or refused */
     uint32_t kept_n, refused_n;
     round_entry *kept;     /* sorted by client; owned */
     head_refusal *refused; /* sorted by index; owned */
@@ -85,7 +85,7 @@ typedef enum csp_record {
 
 typedef struct csp_store {
     void *ctx;
-    ledger_port ledger; /* the machine reads it; only csp_store_charge charges */
+    ledger_port ledger; /* the machine only reads it; csp_store_charge charges */
     /* Inserts or replaces a record durably. */
     sefl_status (*put)(void *ctx, csp_record what, uint64_t round, sefl_span bytes);
     /* Appends the record to out; SEFL_ENOTFOUND if there is none. */
@@ -108,7 +108,7 @@ typedef struct csp_store {
     /* Counts the rounds of this task in which the client was kept, except rounds skipped without a
      * charge. */
     sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds);
-    /* Loads the client's upload key; SEFL_ENOTFOUND if it has no voucher. */
+    /* Loads the client's upload key; SEFL_ENOTFOUND if the client has no voucher. */
     sefl_status (*voucher_get)(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES]);
     /* Stores a voucher, which outlives the task. Repeating the latest one is SEFL_OK and writes
@@ -123,7 +123,7 @@ typedef struct csp_store {
     .highest = highest, .set_put = set_put, .set_kept = set_kept, .taken = taken, \
     .voucher_get = voucher_get, .voucher_put = voucher_put
 
-/* Loads a round; state CSP_NEW if the store has no record of it. */
+/* Loads a round; its state is CSP_NEW if the store has no row for it. */
 sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out) SEFL_MUST_CHECK;
 sefl_status csp_store_highest(const csp_store *s, csp_highest *out) SEFL_MUST_CHECK;
 sefl_status csp_store_sign(const csp_store *s, const csp_round *r) SEFL_MUST_CHECK;

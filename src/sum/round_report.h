@@ -25,15 +25,15 @@ typedef struct rounds_report {
     bool blocked;     /* revealed and charged, but the release check blocked the sum */
     bool has_clients; /* false if participation is not public */
     uint32_t clients;
-    uint32_t refused;     /* sealed tasks: uploads that CSP refused; with has_clients */
-    uint64_t up_bytes;    /* size of all uploads; with has_clients */
-    double seconds;       /* since the round opened */
+    uint32_t refused;     /* sealed tasks: uploads that CSP refused; 0 unless has_clients */
+    uint64_t up_bytes;    /* size of all uploads; 0 unless has_clients */
+    double seconds;       /* time since the round opened */
     double ahead_seconds; /* time that all lanes spent on noise shares since the last release */
     double open_seconds, release_seconds;
     uint64_t ahead_bytes, open_bytes; /* between AS and CSP in both directions; 0: fetched again */
     bool has_perplexity;
     double perplexity;
-    bool has_epsilon; /* false: the task claims no epsilon */
+    bool has_epsilon; /* false if the task claims no epsilon */
     double epsilon_server, epsilon_others, epsilon_target;
     round_parts parts;
 } rounds_report;

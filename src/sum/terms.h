@@ -1,7 +1,7 @@
 /* terms: the privacy terms of a signed task, as its ledger stores them (store/ledger.h).
  *
  * Both servers compute the same terms from the same document, so their ledgers are identical byte
- * for byte. A task with `claim: none` has noise none, and all its terms except the task id are
+ * for byte. In a task with `claim: none`, the noise is none and every term except the task id is
  * zero.
  * Threads: values.   Secrets: none. */
 #ifndef ROLES_TERMS_H
@@ -13,8 +13,8 @@
 ledger_terms terms_of_task(const task *t);
 
 /* Returns the terms for a client's own ledger. Under open sampling a client charges only the rounds
- * that its coin selected. Given that selection, participation is no longer random, so there is no
- * amplification. */
+ * for which its coin selected it. In those rounds its participation is certain, so nothing is
+ * amplified. */
 ledger_terms terms_of_client(const task *t);
 
 #endif

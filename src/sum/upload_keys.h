@@ -1,9 +1,9 @@
 /* upload_keys: stores each client's upload key (protocol/voucher.h) in a server's journal.
  *
- * Two kinds of lasting facts outlive a task. "voucher CLIENT" contains the latest voucher's serial
- * u64 and upload key 32, then the number of keys that the client has had, u32. "upload KEY"
- * contains the client that owns the key, permanently: no other client can take the key over. A
- * client has at most UPLOAD_KEYS_MAX keys, so that it cannot fill a server's disk.
+ * Two kinds of facts outlive a task. "voucher CLIENT" contains the latest voucher's serial u64 and
+ * upload key 32, then the number of keys that the client has had, u32. "upload KEY" names the key's
+ * owner permanently, so that no other client can take the key over. A client may have
+ * UPLOAD_KEYS_MAX keys in its life, so it cannot fill a server's disk.
  *
  *     SEFL_TRY(upload_key_put(j, v.client, v.serial, v.key));        // a checked voucher
  *     SEFL_TRY(upload_key_get(j, client, &serial, key));
@@ -17,7 +17,7 @@
 
 enum { UPLOAD_KEYS_MAX = 256 };
 
-/* SEFL_ENOTFOUND: this client has no voucher. */
+/* SEFL_ENOTFOUND if this client has no voucher. */
 sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *serial,
                            uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 /* Checks whether upload_key_put would accept this voucher. Repeating the latest voucher is SEFL_OK
@@ -28,7 +28,8 @@ sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t seria
 /* Stores a voucher durably. Refuses what upload_key_fits refuses. */
 sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial,
                            const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
-/* AS: drops this client's voucher durably, because CSP has lost it; the client sends it again. */
+/* AS: forgets this client's voucher durably because CSP has lost it, so that the client resends
+ * it. */
 sefl_status upload_key_forget(journal *j, const uint8_t client[32]) SEFL_MUST_CHECK;
 
 #endif
