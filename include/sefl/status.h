@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* All codes: name, value, meaning. The values are stable: they appear in logs and exit reports. */
+/* All codes: (name, value, meaning). Values are stable: they appear in logs and exit reports. */
 #define SEFL_STATUS_LIST(X)                                       \
     X(OK, 0, "success")                                           \
     X(EINVAL, 1, "an argument or setting is invalid")             \

@@ -7,7 +7,7 @@
  *
  * A peer passes if its chain leads to an active issuer that is trusted for the requested role, its
  * key is not revoked, and, where the issuer's members are listed, its key is a member. The check
- * tries each issuer on its own, so an issuer trusted for clients cannot vouch for another role.
+ * tries each issuer separately, so an issuer trusted for clients cannot vouch for another role.
  * Threads: immutable; share freely.   Secrets: none. */
 #ifndef NET_ALLOWLIST_H
 #define NET_ALLOWLIST_H
@@ -30,7 +30,7 @@ void allowlist_shown(const allowlist *g, x509_peer *p, sefl_span pem, const char
 
 /* True if a peer that passed before is still allowed. Checks the issuer, the list and the expiry
  * date, but not the chain. Looks up a peer that no allowlist has checked (one that we dialled) by
- * its key alone. If false, p has the verdict. */
+ * its key alone. If it returns false, p has the verdict. */
 bool allowlist_still(const allowlist *g, x509_peer *p);
 
 #endif

@@ -4,10 +4,10 @@
  *     SEFL_TRY(buckets_new(&b, &(buckets_rule){ .burst = 100, .per_s = 20 }));
  *     if (!buckets_take(b, fingerprint, 1, now_ms)) ...         // over the limit: takes nothing
  *
- * A new key has a full bucket. When the table is full, a new key replaces the least recently seen
- * one, whose bucket would soon be full again, so memory does not grow with the number of keys that
- * unknown peers present. Threads: any (it has a lock).   Secrets: none.   Cost: O(1) per call: a
- * hash has 8 slots. */
+ * A new key starts with a full bucket. A key hashes to 8 slots; if all are in use, it replaces the
+ * least recently seen key there, whose bucket has had the most time to refill. Memory therefore
+ * does not grow with the number of keys that unknown peers present. Threads: any (it has a lock).
+ * Secrets: none. Cost: O(1) per call. */
 #ifndef NET_BUCKETS_H
 #define NET_BUCKETS_H
 

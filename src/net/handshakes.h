@@ -9,8 +9,8 @@
  * and unfinished handshakes continue in the next call. There are 64 slots. A new connection always
  * gets one: when all are in use, the oldest connection from the address with the most slots is
  * closed. A flood from a few addresses therefore closes its own connections; a flood from many must
- * open 64 connections while another peer's handshake runs to close that connection. An address is
- * an IPv4 address or the first 64 bits of an IPv6 address.
+ * open 64 connections during another peer's handshake to push that peer out. An address is an IPv4
+ * address or the first 64 bits of an IPv6 address.
  *
  * Threads: one owner.   Secrets: none.   Memory: 0.5 MiB of buffers per slot in use, of which a
  * handshake touches a few pages. */
@@ -26,10 +26,10 @@ void handshakes_free(handshakes *p); /* closes unfinished handshakes */
 
 /* Returns the next peer that passes the current `want`, no matter when it connected. Otherwise
  * returns the first failure. SEFL_EAUTH: a peer was refused, for the reason in the message
- * (want->refused is called for each). SEFL_EPROTO: it spoke another protocol. SEFL_ECLOSED: it
- * disconnected. SEFL_EIO: it did not finish within connect_ms, or lost its slot. SEFL_ETIMEOUT:
- * nothing happened within wait_ms. SEFL_ENOMEM, without waiting: there is no descriptor or memory
- * for a new connection; pause before the next call. */
+ * (want->refused is called for each). SEFL_EPROTO: a peer spoke another protocol. SEFL_ECLOSED: a
+ * peer disconnected. SEFL_EIO: a peer did not finish within connect_ms, or lost its slot.
+ * SEFL_ETIMEOUT: nothing happened within wait_ms. SEFL_ENOMEM, without waiting: there is no
+ * descriptor or memory for a new connection; pause before the next call. */
 sefl_status handshakes_accept(tls **out, handshakes *p, const tls_id *id, const tls_peer *want,
                               unsigned wait_ms, const tls_limits *lim) SEFL_MUST_CHECK;
 

@@ -10,14 +10,14 @@
  * checks the server's certificate against the id's peers_ca, the host name and the role. A client
  * without a certificate pins the server's key instead (pin). It does not follow redirects.
  *
- * Every wait is bounded: connect_ms for everything before the request (including a proxy's answer),
- * stall_s without a byte. After 2 * stall_s, a transfer that averages below 1024 bytes per second
- * fails.
+ * Every wait is bounded: everything before the request (including a proxy's answer) by connect_ms,
+ * and later silence by stall_s. A transfer that after 2 * stall_s averages below 1024 bytes per
+ * second fails.
  *
  * A transport failure is SEFL_EIO, SEFL_ETIMEOUT or SEFL_EAUTH with a message. An HTTP status is
- * not a failure: the caller checks r.status. File operations fail as in base/file.h. Every call
- * fills r, even if it fails; the caller clears it. Threads: one owner; https_client_interrupt from
- * any thread.   Secrets: the key. */
+ * not a failure: the caller checks r.status. Errors of file operations are those of base/file.h.
+ * Every call fills r, even if it fails; the caller clears it. Threads: one owner;
+ * https_client_interrupt from any thread.   Secrets: the key. */
 #ifndef NET_HTTPS_CLIENT_H
 #define NET_HTTPS_CLIENT_H
 
@@ -42,7 +42,7 @@ typedef struct https_client_config {
 typedef struct https_reply {
     unsigned status;
     sefl_buf body;   /* cleared by https_reply_clear; at most the caller's limit */
-    uint64_t number; /* value of number_field; UINT64_MAX: missing */
+    uint64_t number; /* value of number_field; UINT64_MAX if it is missing */
     char etag[80];
     uint64_t sent, received; /* body bytes */
 } https_reply;
@@ -62,8 +62,8 @@ sefl_status https_head(https_client *c, const char *path, const char *headers,
 sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
                        unsigned wait_s, https_reply *r) SEFL_MUST_CHECK;
 /* Downloads into to.part, syncs it and renames it to `to`. Resumes a partial download if its ETag
- * (to.part.etag) is unchanged. A status other than 200 or 206 leaves both files as they are;
- * r->body has the server's message. A file of more than max bytes is SEFL_ERANGE. */
+ * (to.part.etag) is unchanged; 416 makes it start over. Any other status except 200 and 206 changes
+ * no file, and r->body has the server's message. SEFL_ERANGE if the file exceeds max bytes. */
 sefl_status https_get_file(https_client *c, const char *path, const char *to, uint64_t max,
                            const sefl_progress *progress, https_reply *r) SEFL_MUST_CHECK;
 /* Sends bytes [offset, size) of the file. headers: "Name: value\n" lines, or NULL. */

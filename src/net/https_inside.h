@@ -12,9 +12,9 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-/* A connection, from accept to close. */
+/* A connection, from accept to close. "Under the lock" means the server's lock. */
 typedef struct https_conn {
-    struct https_conn *next; /* in the server's list; under its lock */
+    struct https_conn *next; /* in the server's list; under the lock */
     https_server *server;
     struct MHD_Connection *mhd;
     int fd;
@@ -24,10 +24,10 @@ typedef struct https_conn {
     bool known;        /* has a valid certificate, within the limits; under the lock, like peer */
     bool surplus;      /* its peer has too many connections: it gets 429; used by its thread only */
     bool crowded;      /* its issuer's peers have too many: it gets 429; used by its thread only */
-    bool was_cut;      /* we cut it, and counted that; under the lock */
+    bool was_cut;      /* we cut it and counted the cut; under the lock */
     bool gone;         /* revoked or disconnected: no longer served; under the lock */
     atomic_bool shook; /* the handshake is complete */
-    atomic_bool heard; /* everything it has sent so far is requests with a complete header */
+    atomic_bool heard; /* it has sent nothing so far but requests with a complete header */
     uint64_t due_ms;   /* deadline for a complete request header; 0: received; under the lock */
     uint64_t late_ms;  /* due_ms, or its last value before 0; under the lock */
     bool discards;     /* answered in mid-body: the peer must close by due_ms; under the lock */
@@ -111,7 +111,7 @@ int https_own_certificate(gnutls_session_t session, const struct gnutls_cert_ret
 enum MHD_Result https_on_accept(void *cls, const struct sockaddr *from, socklen_t n);
 void https_on_connection(void *cls, struct MHD_Connection *mhd, void **ctx,
                          enum MHD_ConnectionNotificationCode what);
-/* Sets conn->peer: checks the peer once per id and allowlist, and again once the certificate has
+/* Sets conn->peer: checks the peer once per id and allowlist, and again after the certificate has
  * expired. */
 void https_judge(https_conn *conn);
 /* Counts and logs a refusal and calls `refused`. Do not hold the lock. */

@@ -15,27 +15,27 @@
  * it does none of these, the request gets 500.
  *
  * Order of calls for one request: begin; body, any number of times; end, once, if a body was
- * accepted; resume, after each https_park; drop, last, if it is set. Content-Length announces a
- * body: before begin, one above body_max gets 413, one without it gets 411. If the peer disconnects
- * in mid-body, or is cut because it is slow, end gets SEFL_ECLOSED and its answer is dropped. If
- * the handler rejects a body, the server answers at once; the peer then has 10 s (or idle_s, if
- * that is less) and 4 MiB to read the answer and close, otherwise it is cut and counted as slow.
- * Paths have at most 1,024 printable characters, without "..", "//" or a backslash; others get 400.
+ * accepted; resume, after each https_park; drop, last, if it is set. A body needs a Content-Length:
+ * without one it gets 411, above body_max 413, both before begin. If the peer disconnects in
+ * mid-body, or is cut because it is slow, end gets SEFL_ECLOSED and its answer is dropped. If the
+ * handler rejects a body, the server answers at once; a peer that then sends over 4 MiB, or has not
+ * closed after 10 s (or idle_s, if that is less), is cut and counted as slow. Paths have at most
+ * 1,024 printable characters, without "..", "//" or a backslash; any other gets 400.
  *
  * Threads: handlers run concurrently on the server's threads (config.threads, default 2); the
  * requests of one connection run one after another. A handler that blocks delays the other
- * connections on its thread; this is the back-pressure on bodies. Park requests that wait for
- * something else.
+ * connections on its thread, which is the back-pressure on bodies. Park a request that waits for
+ * anything else.
  *
  * Limits. The server limits connections in total, per address, per peer and per issuer with
  * unlisted members, and new connections per address and second. Half of all slots are reserved for
  * peers with a valid certificate: when peers without one fill the other half, the server cuts the
- * oldest of them for the next. Handshake time, headers (32 KiB), body size and speed are limited
- * too: a connection is cut if it has not sent a complete request header within idle_s, or if its
- * body arrives at less than rate_min bytes per second over idle_s. A peer that exceeds its requests
- * or body bytes per second gets 429 with Retry-After. A parked request whose peer has disconnected
- * ends within two seconds. IPv6 addresses count by /64. The server counts every refusal by its
- * reason (HTTPS_EVENTS). Memory: at most about 150 KiB per connection (TLS and HTTP buffers).
+ * oldest to admit the next. Handshake time, headers (32 KiB), body size and speed are limited too:
+ * a connection is cut if it has not sent a complete request header within idle_s, or if its body
+ * arrives at less than rate_min bytes per second over idle_s. A peer over its limit of requests or
+ * body bytes per second gets 429 with Retry-After. A parked request whose peer has disconnected
+ * ends within two seconds. IPv6 addresses are counted by /64. The server counts every refusal by
+ * its reason (HTTPS_EVENTS). Memory: at most about 150 KiB per connection (TLS and HTTP buffers).
  * Secrets: the key. */
 #ifndef NET_HTTPS_SERVER_H
 #define NET_HTTPS_SERVER_H
@@ -48,7 +48,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Events of connections and requests before a handler runs: X(name, counter's name). */
+/* The events that the server counts: X(name, counter's name). */
 #define HTTPS_EVENTS(X)                                                                   \
     X(CONNECTED, "connections")                /* accepted */                             \
     X(REQUESTS, "requests")                    /* with a complete header */               \
@@ -106,22 +106,22 @@ struct https_request {
 typedef struct https_server_config {
     const char *address; /* NULL: "127.0.0.1" */
     uint16_t port;       /* 0: the system chooses */
-    const int *listener; /* a listening socket (tls_listen) on `port`, which we close; or NULL */
+    const int *listener; /* a listening socket (tls_listen) on `port`, which we then own; or NULL */
     const tls_id *id;
     const char *peer_role;
     const allowlist *allowlist; /* who may connect; NULL: any peer certified by the id's CAs */
     const char *open_path; /* POST needs no certificate here, but a bad one is refused; or NULL */
-    uint64_t open_max;     /* maximum bytes of such a POST */
+    uint64_t open_max;     /* maximum body size of such a POST */
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
     unsigned rate_min;                                                  /* bytes/s; 0: 1024 */
     uint64_t body_max;
     const char *headers; /* "Name: value\n" lines for every answer, or NULL */
     /* 0: no limit */
-    unsigned connection_rate;      /* new per address and second; bursts of ten times as many */
+    unsigned connection_rate;      /* new ones per address and second; bursts of ten times that */
     unsigned connections_per_peer; /* the fingerprint of its key identifies a peer */
-    /* all peers of one CA together, unless its members are listed: it can issue any number */
+    /* of all peers of one CA, unless its members are listed: a CA can certify any number */
     unsigned connections_per_issuer;
-    unsigned request_rate; /* per peer and second; bursts of five times as many */
+    unsigned request_rate; /* per peer and second; bursts of five times that */
     double bytes_rate;     /* announced body bytes per peer and second ... */
     double bytes_burst;    /* ... and in a burst */
     void (*begin)(https_request *r);
@@ -151,7 +151,7 @@ const char *https_header(const https_request *r, const char *name);
 /* True if another line about a refusal of this peer may be logged. The limits per second are ten
  * lines about strangers (no certificate, or one from an unknown CA), ten about each member of the
  * list, and ten about the other certificates from each CA: a flood must neither fill the disk nor
- * hide other peers. One line per second gives the number of omitted lines; the counters include
+ * hide other peers. Once a second, a line reports how many were omitted; the counters include
  * everything. */
 bool https_may_log(const https_request *r);
 /* Logs a refusal if https_may_log allows it: the reason (a counter's name), the peer's name, and
@@ -170,15 +170,15 @@ void https_answer(https_request *r, unsigned status, const char *type, const cha
 /* Answers with a one-line message and adds the newline. */
 void https_answer_text(https_request *r, unsigned status, const char *fmt, ...) SEFL_PRINTF(3, 4);
 /* Answers with a file; supports Range (206, 416), If-Range and If-None-Match (304). etag: without
- * quotes. The file may be replaced by a rename or deleted meanwhile, but not changed. 404 if it
- * does not exist. */
+ * quotes. While it is sent, the file may be deleted or replaced by a rename, but not changed. 404
+ * if it does not exist. */
 void https_answer_file(https_request *r, const char *path, const char *type, const char *etag);
 
 /* Parks the request; call it in begin, in end (of a complete body) or in resume. The server calls
  * resume after https_wake, or at the time until_ms (monotonic). A wake that happens after this
  * begin, end or resume has started is not lost: check the state first, then park. */
 void https_park(https_request *r, uint64_t until_ms);
-/* Wakes all parked requests. Call it from any thread, but not with a lock that a handler takes. */
+/* Wakes all parked requests, from any thread. Do not call it under a lock that a handler takes. */
 void https_wake(https_server *s);
 
 #endif

@@ -24,7 +24,7 @@ enum {
     HTTPS_DIGITS_MAX = 19, /* keeps numbers below 2^64 - 1, which may mean "none" */
 };
 
-/* Reads 1 to 19 decimal digits and nothing else: no sign, no space. If false, out is unchanged. */
+/* Reads 1 to 19 decimal digits and nothing else: no sign, no space. On false, out is unchanged. */
 bool https_number_read(uint64_t *out, sefl_span text);
 
 /* True if the path begins with '/', has at most 1,024 characters, all printable ASCII (no space),

@@ -10,7 +10,7 @@
  * otherwise), and a page must contain nothing that another user of this machine may not read. A
  * monitor elsewhere needs an agent on this machine, or a proxy that authenticates it.
  *
- * It answers GET and HEAD of the listed paths only: other methods get 405, other paths 404. Each
+ * It answers only GET and HEAD for the listed paths: other methods get 405, other paths 404. Each
  * connection carries one request; a body is never read. Limits: 16 connections, 5 s of silence
  * each, 8 KiB of request header. libmicrohttpd parses the request; we use only the method and the
  * path and compare both in full. Threads: a server thread makes the pages, one at a time.
@@ -37,7 +37,7 @@ typedef struct local_http_config {
     uint16_t port;           /* 0: the system chooses */
     const local_page *pages; /* borrowed, like ctx and log */
     void *ctx;
-    sefl_log *log; /* shows the address it listens on; NULL: silent */
+    sefl_log *log; /* gets the address and any failures; NULL: no log */
 } local_http_config;
 
 /* SEFL_EINVAL for an address that other machines can reach. */
@@ -45,7 +45,7 @@ sefl_status local_http_check(const char *address) SEFL_MUST_CHECK;
 
 sefl_status local_http_start(local_http **out, const local_http_config *c) SEFL_MUST_CHECK;
 uint16_t local_http_port(const local_http *h);
-/* Waits for a page in progress. NULL is allowed. */
+/* Stops the server after a page in progress. NULL is allowed. */
 void local_http_stop(local_http *h);
 
 #endif

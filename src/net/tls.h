@@ -10,13 +10,13 @@
  * chain, dates, key usage, strength and role (net/x509.h). The certificate must name the dialled
  * host. There is no session resumption or early data. Every wait is bounded (SEFL_ETIMEOUT).
  *
- * A silent link. With silent_ms a stream can tell a busy peer from a lost one: while its owner
- * computes, a thread of the stream sends a heartbeat (an empty TLS record, which the other side
- * skips) every quarter of silent_ms, at most 5 s apart. A side that waits gives up after silent_ms
- * without a byte, or after idle_ms of heartbeats alone. So a slow peer has idle_ms for each step,
- * and a dead link is detected after silent_ms. Both sides must enable it, with similar limits. TCP
- * keepalive would add nothing: the other kernel answers it even for a stopped process, or a
- * middlebox does. TCP_USER_TIMEOUT would be harmful: Linux also counts the time that a live peer
+ * A silent link. If silent_ms is set, a stream can tell a busy peer from a lost one: while its
+ * owner computes, a thread of the stream sends a heartbeat (an empty TLS record, which the other
+ * side skips) every quarter of silent_ms, at most 5 s apart. A side that is waiting gives up after
+ * silent_ms without a byte, or after idle_ms with only heartbeats. So a slow peer has idle_ms for
+ * each step, and a dead link is detected after silent_ms. Both sides must enable it, with similar
+ * limits. TCP keepalive would add nothing: the peer's kernel or a middlebox answers it even for a
+ * stopped process. TCP_USER_TIMEOUT would be harmful: Linux also counts the time that a live peer
  * spends computing with its receive window closed.
  *
  * Protocols (ALPN). A listener that serves several kinds of stream names them in
@@ -41,7 +41,7 @@
 typedef struct tls_id tls_id;
 typedef struct tls tls;
 
-enum { TLS_PROTOCOLS = 2, TLS_PROTOCOL_MAX = 31 }; /* number of names; length of one */
+enum { TLS_PROTOCOLS = 2, TLS_PROTOCOL_MAX = 31 }; /* maximum number of names, and length of one */
 
 typedef struct tls_peer {
     const char *role;                     /* "aggregator", "csp", "client" */
@@ -75,8 +75,8 @@ void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
 sefl_status tls_listen(int *fd, const char *address, uint16_t port,
                        uint16_t *bound) SEFL_MUST_CHECK;
 /* Accepts one peer that passes `want`, for a caller that expects only one (others use
- * net/handshakes.h). Handshakes run concurrently, so silent peers do not delay it. If every peer
- * was refused, returns the result of handshakes_accept. SEFL_ETIMEOUT if nobody connects within
+ * net/handshakes.h). Handshakes run concurrently, so silent peers do not delay it. If no peer
+ * passes, returns the last failure of handshakes_accept. SEFL_ETIMEOUT if nobody connects within
  * wait_ms. */
 sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
                        const tls_limits *lim) SEFL_MUST_CHECK;
@@ -88,8 +88,8 @@ const x509_peer *tls_peer_info(const tls *t);
 const char *tls_protocol(const tls *t); /* one of tls_peer.protocols; "" if ALPN is not used */
 /* Called from another thread: makes the owner's current and later calls fail with SEFL_ECLOSED. */
 void tls_interrupt(tls *t);
-/* Sends close_notify if the socket accepts it, and closes. Unflushed bytes are lost. NULL is
- * allowed. */
+/* Sends close_notify if the socket accepts it, and closes the stream. Unflushed bytes are lost.
+ * NULL is allowed. */
 void tls_close(tls *t);
 
 #endif

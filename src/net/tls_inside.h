@@ -12,8 +12,8 @@
 #include <gnutls/x509.h>
 #include <stdbool.h>
 
-/* TLS 1.3 only. AES-128-GCM comes first: it is the fastest with AES-NI, and everything else here
- * also has the 128-bit security level. The server's order decides. */
+/* TLS 1.3 only. AES-128-GCM comes first: it is the fastest with AES-NI, and the default key
+ * exchange and signatures also offer 128-bit security. The server's order decides. */
 #define TLS_PRIORITY                                                                 \
     "SECURE128:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-128-GCM:+AES-256-GCM:"        \
     "+CHACHA20-POLY1305:-GROUP-ALL:+GROUP-X25519:+GROUP-SECP256R1:+GROUP-SECP384R1:" \
@@ -28,7 +28,7 @@ typedef struct x509_want {
     const char *host;           /* NULL: not checked */
     bool server;                /* the peer is the server: requires server authentication */
     bool pin_only;              /* only the fingerprint authenticates it; no chain is checked */
-    const allowlist *allowlist; /* its issuers and members replace `cas`; NULL: `cas` counts */
+    const allowlist *allowlist; /* its issuers and members replace `cas`; NULL: `cas` applies */
 } x509_want;
 
 /* Verifies the chain that a session's peer presented; always fills p. */
@@ -46,7 +46,7 @@ sefl_status x509_describe(x509_peer *p, gnutls_x509_crt_t crt) SEFL_MUST_CHECK;
 /* Sets a verdict and its message, which begins with the certificate's name if there is one. Returns
  * false: `return x509_judge(...)`. */
 bool x509_judge(x509_peer *p, x509_verdict_code code, const char *fmt, ...) SEFL_PRINTF(3, 4);
-/* Verifies the chain up to a CA in this list, and the dates. If false, p has the verdict. */
+/* Verifies the chain up to a CA in `cas`, and the dates. If it returns false, p has the verdict. */
 bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      gnutls_x509_trust_list_t cas);
 /* True if the subject has exactly this organisational unit (printable ASCII). */
@@ -128,13 +128,13 @@ tls_id *tls_id_hold(const tls_id *id);
 
 enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* used where tls_limits has 0 */
 
-/* Makes a stream before its handshake; closes fd even if it fails. lim: NULL and zeros mean the
- * defaults. host: the server's name; NULL if we are the server. Whatever `want` points to must live
- * until the handshake is over or tls_want replaces it. */
+/* Creates a stream before its handshake; takes ownership of fd, even if it fails. lim: NULL and
+ * zeros mean the defaults. host: the server's name; NULL if we are the server. What `want` points
+ * to must live until the handshake is over or tls_want replaces it. */
 sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
                      const tls_peer *want, const tls_limits *lim) SEFL_MUST_CHECK;
 void tls_want(tls *t, const tls_peer *want);
-/* Makes one handshake step. *done: the handshake is complete, and the peer is the expected one. */
+/* Runs one step. *done becomes true when the handshake is complete and the peer is as expected. */
 sefl_status tls_shake(tls *t, bool *done) SEFL_MUST_CHECK;
 short tls_shake_events(const tls *t); /* poll events that the next step waits for */
 int tls_fd(const tls *t);

@@ -31,7 +31,7 @@ typedef struct x509_subject {
     const char *name;  /* common name, 1 to 64 printable characters */
     const char *role;  /* NULL: a CA */
     const char *hosts; /* SAN: names and addresses, separated by commas; NULL: no SAN */
-    unsigned days;     /* lifetime; it ends no later than that of its CA */
+    unsigned days;     /* lifetime; a certificate never outlives its CA */
     int64_t from;      /* start of validity, seconds since 1970; 0: one hour ago (clocks differ) */
 } x509_subject;
 
@@ -49,14 +49,14 @@ sefl_status x509_request_make(sefl_buf *der, const char *key_path,
 /* Appends a certificate request for an existing key. */
 sefl_status x509_request_for(sefl_buf *der, const char *key_path, const char *name) SEFL_MUST_CHECK;
 /* Reads the fingerprint of the key in a request. SEFL_EPROTO if the bytes are not a request,
- * SEFL_EAUTH if that key is weak or did not sign the request. */
+ * SEFL_EAUTH if the key is weak or too large, or did not sign the request. */
 sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der) SEFL_MUST_CHECK;
 /* These convert a request to PEM and back. */
 sefl_status x509_request_pem(sefl_buf *out, sefl_span der) SEFL_MUST_CHECK;
 sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem) SEFL_MUST_CHECK;
 
 /* Issues a certificate (PEM, appended to out) for the key in a request or in an earlier
- * certificate. One of the two is empty. */
+ * certificate; the caller leaves one of the two empty. */
 sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request,
                        sefl_span earlier_pem, const char *ca_cert,
                        const char *ca_key) SEFL_MUST_CHECK;
@@ -118,7 +118,7 @@ typedef enum x509_verdict_code {
 
 typedef struct x509_peer {
     x509_verdict_code code;
-    uint8_t fingerprint[32]; /* SHA-256 of its SPKI; zeros if it presents no certificate */
+    uint8_t fingerprint[32]; /* SHA-256 of its SPKI; zeros if it presented no certificate */
     uint8_t issuer[32]; /* the trusted CA's key, set by an allowlist (net/allowlist.h); or zeros */
     bool listed;        /* a member of that allowlist; else only its issuer vouches for it */
     int64_t until;      /* when the certificate expires, seconds since 1970 */

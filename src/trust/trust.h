@@ -10,7 +10,7 @@
  *     SEFL_TRY(trust_read(&t, "ca/trust"));               // a server's view, read-only
  *     if (trust_watch_changed(&w)) ...                    // once a second
  *
- * The file has one entry per line, with fields separated by one blank, in this order:
+ * The file has one entry per line, with fields separated by one space, in this order:
  *
  *     sefl trust 1
  *     change N                                              each commit adds one
@@ -30,8 +30,8 @@
  * certificates with this organisational unit have the role ("*": all of them); SEFL's own role
  * entry is then neither required nor sufficient.
  *
- * Threads: a read list may be shared (trust_hold); an edit has one owner.   Secrets: none; the list
- * of names is private (mode 0600). */
+ * Threads: a list from trust_read may be shared (trust_hold); an edit has one owner.   Secrets:
+ * none; the list of names is private (mode 0600). */
 #ifndef TRUST_TRUST_H
 #define TRUST_TRUST_H
 
@@ -91,7 +91,7 @@ typedef struct trust_member {
 typedef struct trust_token {
     uint8_t id[TRUST_KEY];
     trust_token_state state;
-    int64_t made, expires; /* expires, once used: until then its key may use it again (token.h) */
+    int64_t made, expires; /* after its first use, the same key may use it until `expires` */
     uint8_t by[TRUST_KEY]; /* the key that used it; zeros: none yet */
     char name[TRUST_NAME_MAX + 1];
 } trust_token;
@@ -143,8 +143,8 @@ typedef struct trust_edit {
  * if there is no list (trust_create makes one). */
 sefl_status trust_edit_begin(trust_edit *e, const char *path) SEFL_MUST_CHECK;
 /* If the new list could not be parsed back, returns SEFL_EINVAL and keeps the old one. After any
- * other failure, in_force tells which list the file contains: only the last step, making it
- * durable, may have failed. */
+ * other failure, in_force tells which list the file contains: if it is true, the file has the new
+ * list, which may not be durable. */
 sefl_status trust_edit_commit(trust_edit *e) SEFL_MUST_CHECK;
 void trust_edit_end(trust_edit *e);
 /* Creates an empty list; SEFL_EEXIST if there is one. */
@@ -163,10 +163,10 @@ typedef struct trust_watch {
 /* True if the file has changed since the last call, at the first call, while the file is missing,
  * and after trust_watch_failed. */
 bool trust_watch_changed(trust_watch *w);
-/* Call one of these two after reading the list. trust_watch_failed makes the next call of
- * trust_watch_changed true; it returns true for the first of consecutive failures, to be logged. */
+/* Call one of these two after reading the list. trust_watch_failed makes trust_watch_changed return
+ * true next time; it returns true itself only for the first failure in a row, to be logged. */
 bool trust_watch_failed(trust_watch *w);
-/* False if this list is older than one that was in force: somebody restored an old copy, and
+/* Returns false if this list is older than one seen before: somebody restored an old copy, in which
  * members revoked since then are active again. */
 bool trust_watch_good(trust_watch *w, uint64_t change);
 
