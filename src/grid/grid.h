@@ -10,8 +10,8 @@
  * rounding down never lowers z. 5.27 and 2.64 keep the probability that a quantised vector is
  * rejected below 2^-20. 128 coarse steps are reserved for the noise.)
  * The bounds use integers only (128 bits, floor), so all machines agree to the bit. Decimal settings
- * are whole billionths. The real steps are single IEEE 754 operations on those integers (a division,
- * a square root, a product, a shift of the exponent), so their bits agree too.
+ * are whole billionths. Each real step comes from single IEEE 754 operations on those integers (a
+ * division, a square root, a product, a shift of the exponent), so its bits agree too.
  * Threads: any.   Secrets: none. */
 #ifndef GRID_GRID_H
 #define GRID_GRID_H
@@ -50,8 +50,8 @@ typedef struct grid_steps {
     double sensitivity; /* D = q sqrt(S2), the L2 sensitivity */
 } grid_steps;
 
-/* 0.001 <= z <= 1000, 1 <= dimension <= 2^40. SEFL_ERANGE if quantising takes more than half of the
- * norm, SEFL_EINVAL if doubles cannot represent the steps of this clip. */
+/* 0.001 <= z <= 1000, 1 <= dimension <= 2^40. SEFL_ERANGE if quantising uses up more than half of
+ * the norm, SEFL_EINVAL if doubles cannot represent the steps of this clip. */
 sefl_status grid_derive(grid_steps *out, uint64_t z_nano, double clip,
                         uint64_t dimension) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* grid: derives the integers that clients send from clip, noise and dimension, with an exact bound.
+/* grid: derives the grid of the integers that clients send, with an exact bound on their norm.
  *
  * A client clips its vector to L2 norm C, quantises it stochastically to integers X_i with step q
  * and accepts the result if sum X_i^2 <= S2. The bound is exact, so the sensitivity is D = q *

@@ -10,13 +10,13 @@
  *     circ_outputs(b, z, 8);
  *     SEFL_TRY(circ_finish(b, &circuit));            // frees b, reports the first error
  *
- * One circuit runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). In the latter,
- * XOR and NOT are free; an AND costs 32 bytes and a few AES calls, so `ands` measures the cost.
+ * A circuit runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). When garbled, XOR
+ * and NOT are free; an AND costs 32 bytes and a few AES calls, so `ands` measures the cost.
  *
  * A circuit works on slots of one wire each. Slot 0 holds the constant 1; slots 1 .. inputs hold
  * the inputs and are never written; the others are scratch, reused once their wire is dead, so that
  * many copies fit the first-level cache. NOT is XOR with slot 0. Every gate comes after the gates
- * that it reads.
+ * whose results it reads.
  *
  * Builder calls cannot fail: after an error every wire is the constant 0, and circ_finish returns
  * the error. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant input. Gates
@@ -61,7 +61,7 @@ typedef struct circuit {
 void circuit_free(circuit *c);
 
 /* SEFL_EINVAL unless all slots are in range and are written before they are read, no gate writes an
- * input, and the counts are right. A circuit from circ_finish is always valid. */
+ * input, and the counts match. A circuit from circ_finish is always valid. */
 sefl_status circuit_validate(const circuit *c) SEFL_MUST_CHECK;
 
 /* ---- building ----------------------------------------------------------------------------- */

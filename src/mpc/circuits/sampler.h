@@ -21,7 +21,7 @@
 enum {
     SAMPLER_MAX_COLUMNS = 8,
     SAMPLER_MAX_COLUMN_BITS = 64,
-    SAMPLER_MAX_BITS = 32, /* above sampler_bits of any profile */
+    SAMPLER_MAX_BITS = 32, /* more than sampler_bits of any profile */
     SAMPLER_MAX_COINS =
         SAMPLER_MAX_COLUMNS * SAMPLER_MAX_COLUMN_BITS + 17, /* random bits per value */
 };
@@ -47,7 +47,7 @@ unsigned sampler_bits(const sampler_profile *p);
 
 sefl_status sampler_offline(circuit **out, const sampler_profile *p) SEFL_MUST_CHECK;
 
-/* Puts the bits whose sum is X into columns. r: sampler_random_bits(p) wires. */
+/* Puts the bits whose sum is X into cols. r: sampler_random_bits(p) wires. */
 void sampler_put(circ_builder *b, circ_columns *cols, const circ_wire *r, const sampler_profile *p);
 
 #endif

@@ -20,8 +20,8 @@
  * each block, for each AND gate in the circuit's order, TG of lanes 0..15, then TE of lanes 0..15,
  * 16 bytes each: 512 bytes per gate and block.
  *
- * THE GATE [ZRE15]. AND gate i of A in block n has tweaks T = tweak_base + 2 (n A + i) and T + 1.
- * A0, B0 are the inputs' zero labels, p is the colour, l the lane, D = delta:
+ * THE GATE [ZRE15]. AND gate i (of A gates) in block n has tweaks T = tweak_base + 2 (n A + i) and
+ * T + 1. A0, B0 are the inputs' zero labels, p is the colour, l the lane, D = delta:
  *     TG = H(A0, T, l)   ^ H(A0 ^ D, T, l)   ^ p(B0) D
  *     TE = H(B0, T+1, l) ^ H(B0 ^ D, T+1, l) ^ A0
  *     W0 = H(A0, T, l) ^ p(A0) TG  ^  H(B0, T+1, l) ^ p(B0) (TE ^ A0)
@@ -37,7 +37,7 @@
  * with p cipher calls, the q answers H(w ^ delta, T, l) ^ b delta differ from random by at most
  *     2 u p / 2^127 + (u - 1) q / 2^129,    u = 16 answers under one key
  * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape). 2^80 calls gain at most
- * 2^-42, whatever the number of gates. The bound of a fixed-key hash such as TMMO contains p q;
+ * 2^-42, whatever the number of gates. The bound of a fixed-key hash such as TMMO grows with p q;
  * with the 2^30 half-gates of a large round it is void from 2^97 calls on. Requirements: delta and
  * S are fresh per attempt; each T is used once under one delta (give each circuit its own range:
  * gc_tweaks); the input labels of two copies are independent or equal.
@@ -53,11 +53,11 @@
  * colour c, T a tweak used for nothing else, G_c the low K bits of H(L_c, T, l):
  *     garbler     sends row = G_0 - G_1 + 2^e (1 - 2d)           adds  2^e d - G_0   to its share
  *     evaluator   holds L_c, c its colour                        adds  G_c + c row   to its share
- * The two add up to 2^e (c ^ d). The evaluator lacks one of the two hashes, so row and c look
- * uniform to it.
+ * The two add up to 2^e (c ^ d). The evaluator cannot compute the other hash, G_(1-c), so row and c
+ * look uniform to it.
  *
- * A garbler never garbles a block twice (SEFL_ESTATE if first_block is below the next block),
- * because tables of one block for two sets of inputs reveal delta.
+ * A garbler never garbles a block twice (SEFL_ESTATE if first_block is not past all earlier
+ * blocks), because tables of one block for two sets of inputs reveal delta.
  *
  * Secret: labels, delta, colours.   Public: circuit, hash key, tweaks, tables once sent, all sizes.
  * Constant time.   Threads: one owner per gc; several garblers may share a circuit and split the

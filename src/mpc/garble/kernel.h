@@ -20,10 +20,10 @@ enum { GC_WIRE = GC_LANES * GC_LABEL };
 /* Lane l as a 128-bit number: the default lane keys. */
 extern const gc_label gc_lane_number[GC_LANES];
 
-/* Process one block: inputs in slot[1..inputs], constant in slot[0], first AND with `tweak`. */
+/* Process one block: the constant is in slot[0], the inputs follow, the first AND has `tweak`. */
 typedef void gc_garble_fn(const gc_job *j, uint8_t *tables, uint64_t tweak);
 typedef void gc_evaluate_fn(const gc_job *j, const uint8_t *tables, uint64_t tweak);
-/* Hashes `groups` wires, wire i with tweak + i: h0 = H(in), and h1 = H(in ^ delta) unless NULL. */
+/* Hashes `groups` wires, wire i with tweak + i: h0 = H(in), h1 = H(in ^ delta); h1 may be NULL. */
 typedef void gc_hash_fn(const gc_job *j, gc_label *h0, gc_label *h1, const gc_label *in,
                         uint64_t tweak, size_t groups);
 typedef void gc_floor_fn(gc_label *x, const gc_label *key, uint64_t tweak, size_t groups,

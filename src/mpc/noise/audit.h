@@ -10,16 +10,16 @@
  *     AS   garbles again (shares_replay) and compares
  *
  * AS catches a CSP that omits noise from a session with the probability that AS audits it, 1 in 8
- * by default. One session can serve a whole round, so audits guarantee no more than that.
+ * by default. One session can serve a whole round: audits guarantee no more for a round.
  *
  * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the tables
  * also depend on AS's messages, which depend on AS's seed and on `own`. So the two seeds and the
  * signature prove:
  *     own differs                    CSP did not follow its seed
- *     received differs               AS shows a seed that it did not use: nothing is proven
+ *     received differs               AS shows a seed that it did not use; nothing is proven
  *     the tables differ              CSP garbled something else
  *
- * The record of an audit, AUDIT_RECORD bytes. A changed record proves nothing:
+ * The record of an audit has AUDIT_RECORD bytes; a changed record proves nothing:
  *     "SEFLaud1" | CSP's hello 128 | AS's hello 128 | CSP's public signing key 32 | commitment 32 |
  *     own 32 | tables 32 | received 32 | signature 64 | CSP's seed 32 | AS's seed 32
  * The reader must know whose public key that is. No round uses a value from an audited session, so
@@ -43,7 +43,7 @@ enum {
 };
 
 /* BLAKE3 hashes of CSP's messages that depend on its seed alone, of its tables, and of the messages
- * it received; with frame headers, after the hello up to the last table. */
+ * it received. They include frame headers and run from after the hello to the last table. */
 typedef struct audit_seen {
     uint8_t own[AUDIT_HASH], tables[AUDIT_HASH], received[AUDIT_HASH];
 } audit_seen;
@@ -83,7 +83,7 @@ sefl_status audit_signed(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_P
                          const uint8_t id[AUDIT_ID], const uint8_t commitment[AUDIT_HASH],
                          const audit_seen *seen) SEFL_MUST_CHECK;
 
-/* Reading returns SEFL_EPROTO if the bytes are not a record. */
+/* audit_record_read returns SEFL_EPROTO if the bytes are not a record. */
 void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r);
 sefl_status audit_record_read(audit_record *r, sefl_span in) SEFL_MUST_CHECK;
 

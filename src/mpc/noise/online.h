@@ -8,7 +8,7 @@
  *     CSP   m_i = SR(digit_i(n) + J_i) + Y_i + x^C_i                      mod 2^k
  *     AS    w_i = m_i + x^A_i - SR(digit_i(v) + J_i) + Y'_i - 62          mod 2^k, signed
  *
- * SR quantises to the coarse lattice with the server's own secret coins, Y and Y' are the servers'
+ * SR quantises to the coarse lattice with the server's own secret coins; Y and Y' are the servers'
  * own rare jumps (noise/quantise.h). w is the noisy aggregate in units of the lattice step, less
  * 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (above the guard bits), expanded
  * from a seed that CSP draws after it has received the whole masked sum. So an AS that chooses its
@@ -16,8 +16,8 @@
  * docs/PRIVACY.md has the bound.
  *
  * In mode `own` each server adds its own full noise, e and e', on the fine grid: twice the variance,
- * but no shares. Both quantise the guard bits away with coins U and U'; otherwise these bits would
- * reveal the slots above them:
+ * but no shares. Both servers round off the guard bits with coins U and U'; otherwise these bits
+ * would reveal the slots above them:
  *
  *     CSP   reply_i = ((digit_i(n) + U) >> g) + e_i                       mod 2^(k+t)
  *     AS    w_i = reply_i - ((digit_i(v) + U') >> g), signed in k + t bits, + e'_i
@@ -30,8 +30,8 @@
  *          ...                                      // store reply and mark durably, then send
  *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, coins));
  *
- * A reply is: task 32; round, attempt, count u64 each; k, t, g, mode (0 joint, 1 own) u8 each;
- * SHA-256 of the slice 32 (own: zeros); dither seed 32 (own: zeros); then `count` values of
+ * A reply consists of task 32; round, attempt, count u64 each; k, t, g, mode (0 joint, 1 own) u8
+ * each; SHA-256 of the slice 32 (own: zeros); dither seed 32 (own: zeros); then `count` values of
  * noise_value_bytes each, little-endian.
  *
  * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply per round and, when asked again,
@@ -86,8 +86,8 @@ noise_source noise_taken_of(noise_taken *t);
  * k + t bits (own). */
 unsigned noise_value_bytes(const noise_params *p);
 
-/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below first
- * check the params too; if they fail later, they zero reply or w. */
+/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below check the
+ * params first, too; if they fail after that, they zero reply or w. */
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
 
 /* CSP: makes the reply, once per round, after the last byte of the masked sum has arrived. Draws

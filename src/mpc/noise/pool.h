@@ -6,11 +6,11 @@
  *     SEFL_TRY(shares_pool_take(pool, &slice, x, 2));            // each side, once; erases them
  *
  * Both servers have a pool with the same sessions. AS picks a slice and names it in its signed
- * statement; each side takes it. SINGLE USE: a session has a cursor; values before it are gone.
- * A slice is taken whole, at or beyond the cursor of each of its sessions. Taking it moves the
- * cursors past it and erases skipped values too. Values never return to the pool: two inputs masked
- * with one share would reveal their difference. A pool is never written to disk, so a restart
- * empties it, and a restored backup cannot use a share twice.
+ * statement; each side takes it. SINGLE USE: a session has a cursor; values before it have been
+ * erased. A slice is taken whole, at or beyond the cursor of each of its sessions. Taking it moves
+ * the cursors past it and erases skipped values too. Values never return to the pool: two inputs
+ * masked with one share would reveal their difference. A pool is never written to disk, so a
+ * restart empties it, and a restored backup cannot use a share twice.
  *
  * Values are stored encrypted (prg), 4 or 5 bytes each. Each session has its own key in locked
  * memory (crypto/secmem), wiped when the session is erased, so swap contains only ciphertext.
@@ -59,9 +59,9 @@ sefl_status shares_pool_add(shares_pool *p, const uint8_t id[SHARES_ID], uint64_
 /* Returns the number of values neither picked nor taken. */
 uint64_t shares_pool_have(shares_pool *p);
 
-/* AS: picks the oldest `count` values that were not picked before. SEFL_ENOTFOUND if there are
- * fewer, or if they span more than SLICE_PARTS_MAX sessions. In the second case the oldest sessions
- * are erased, so that adding shares helps. */
+/* AS: picks the oldest `count` values that were not picked before. While these span more than
+ * SLICE_PARTS_MAX sessions, erases the oldest session and tries again: small remainders must not
+ * block it. SEFL_ENOTFOUND if fewer values are left. */
 sefl_status shares_pool_pick(shares_pool *p, shares_slice *out, uint64_t count) SEFL_MUST_CHECK;
 
 /* Writes the low `bytes` bytes (1 to 4; 1 to 5 for 40-bit shares), little-endian, of every value in

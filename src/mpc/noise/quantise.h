@@ -1,4 +1,4 @@
-/* noise/quantise: prepares a server's digits for the noise: quantises them with secret coins and
+/* noise/quantise: prepares a server's digits for the noise. It quantises them with secret coins and
  * adds a rare jump. docs/PRIVACY.md explains why both are needed.
  *
  *     digit y (k + t + g bits)   ->   ((y + U) >> (t + g)) mod 2^k,  U uniform on t + g bits
@@ -6,9 +6,9 @@
  *     the first zero
  *
  * Jumps are drawn in groups of up to JUMP_GROUP coordinates: each group always draws JUMP_SLOTS
- * candidates, each from 2 x JUMP_DRAWS draws, and assigns them to the coordinates whose 18 coins are
- * zero. So neither time nor memory access depends on where the jumps are. The cut-offs change the
- * distribution by less than 2^-90 per group (JUMP_SLOTS exceeded) and 2^-110 per coordinate.
+ * candidates, each from 2 x JUMP_DRAWS draws, and assigns them to the coordinates whose 18 coins
+ * are all zero. So time and memory access do not depend on where the jumps are. The cut-offs change
+ * the distribution by less than 2^-90 per group (JUMP_SLOTS exceeded) and 2^-110 per coordinate.
  *
  * Secret: digits, coins, results. Public: n, k, t, g.   Constant time. */
 #ifndef MPC_NOISE_QUANTISE_H

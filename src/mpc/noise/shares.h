@@ -12,14 +12,14 @@
  *         SEFL_TRY(shares_pool_add(pool, r.id, x, p.count, bits));
  *
  * One call is one session: new base OTs, new Delta, new labels, and an id that binds the parameters
- * and a nonce from each side. Any failure ends the session and zeroes x; nothing of it is used
+ * and a nonce from each side. Any failure ends the session and zeroes x; nothing from it is used
  * again. Sessions are independent: several may run in parallel, each with its channel and thread.
  *
  * Security. AS, which will see the noisy sum, may deviate arbitrarily: its coins are XORed with
  * CSP's, OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it
  * sends nothing that depends on the tables. So it can spoil the noise but not choose it. A failed
  * check is SEFL_ECRYPTO; the caller counts these, and the third ends the task. CSP must follow the
- * protocol: it could garble a circuit without noise. docs/PROTOCOL.md has the bound.
+ * protocol: a dishonest CSP could garble a circuit without noise. docs/PROTOCOL.md has the bound.
  *
  * Audit (noise/audit.h). AS audits one session in p.audit, chosen at random after CSP has signed
  * the whole session, and so catches a CSP that omits noise with that probability per session. The

@@ -1,11 +1,11 @@
 /* ot/base: a few oblivious transfers from public-key cryptography, which ot/ext extends to many.
  *
- * The endemic OT of Masny and Rindal [MR19] over ristretto255 with Diffie-Hellman key agreement.
- * For each transfer i the receiver, with choice b, draws a scalar t and a group element r[1-b], and
- * sets  r[b] = t*G - H(i, 1-b, r[1-b]).  The sender draws a, sends A = a*G, and has the two keys
+ * This is the endemic OT of Masny and Rindal [MR19] over ristretto255 with Diffie-Hellman keys. For
+ * each transfer i the receiver, with choice b, draws a scalar t and a group element r[1-b], and
+ * sets r[b] = t*G - H(i, 1-b, r[1-b]). The sender draws a, sends A = a*G, and has the two keys
  *     key[j] = KDF(i, j, A, r[0], r[1], a*(r[j] + H(i, 1-j, r[1-j])));
  * the receiver knows key[b] = KDF(..., t*A) and, by the CDH assumption with H and KDF as random
- * oracles, not the other one; (r[0], r[1]) is a uniform pair for either b. Both hashes take the
+ * oracles, not the other one; (r[0], r[1]) is a uniform pair for either b. Both hashes include the
  * session id (both servers, parameters and nonces: noise/shares.h), so bytes from one session are
  * useless in another.
  * "Endemic" means that a cheating party can choose its own keys, which is harmless for plain keys.
@@ -14,11 +14,11 @@
  * r[1]) is uniform for either choice. The sender's second key does not stay hidden: a receiver that
  * computes discrete logarithms learns both. In noise/shares the receiver is CSP and its choices are
  * Delta, so this never helps AS. A CSP that keeps its messages could one day compute AS's coins,
- * and with them the noise of old rounds. An OT from ML-KEM [MR19] would prevent that, for 0.6 MB
- * and an estimated 30 ms per session. It is not implemented, because it needs internals of ML-KEM
+ * and with them the noise of old rounds. An OT from ML-KEM [MR19] would prevent that, at 0.6 MB and
+ * an estimated 30 ms per session. It is not implemented, because it needs internals of ML-KEM
  * (uniform elements of R_q^k from a hash, sums of public keys, keys from a given seed) that FIPS
  * 203 does not specify and no test vectors cover. It would guard only against CSP, whose honesty
- * the claim needs anyway (an outsider must break TLS first). A hybrid would feed KDF both keys.
+ * the claim needs anyway (an outsider must break TLS first). A hybrid would feed both keys to KDF.
  *
  * Messages (frames of base/channel.h):
  *     receiver -> sender   kind OT_MSG_BASE_R, n x (r[0] 32 bytes, r[1] 32 bytes)

@@ -1,8 +1,8 @@
 /* ot/kernels: the inner loops of OT extension, chosen at run time; only ot/ and tests include
  * this.
  *
- * All lengths are in bytes and multiples of 64 (transpose: of 16). All paths give the same bytes as
- * `ref`.
+ * All lengths are in bytes and multiples of 64 (transpose: of 16). All paths compute the same bytes
+ * as `ref`.
  * Secret: all data. Public: lengths, chi. Constant time. */
 #ifndef MPC_OT_KERNELS_H
 #define MPC_OT_KERNELS_H

@@ -1,5 +1,5 @@
 /* accountant: computes the epsilon of a whole history of releases, by rules that are proven for the
- * integers that clients really send.
+ * integers that clients actually send.
  *
  *     dp_event ev = { .noise = DP_NOISE_JOINT, .z = 1.1, .rate = 0.01, .count = 1000,
  *                     .dim = 945510 };
@@ -10,9 +10,9 @@
  * law.h states the rules for each kind of noise.
  *
  * Neighbours. By default one unit's vector is replaced with zeros. DP_REPLACE replaces it with any
- * other vector, at twice the sensitivity. Its epsilon is the smaller of two bounds: z/2 without
- * sampling, and the weak triangle inequality D_a(P,R) <= (a-1/2)/(a-1) D_2a(P,Q) + D_2a-1(Q,R)
- * [Mir17, proposition 11] with Q at the zero vector.
+ * other vector, at twice the sensitivity. At each order the divergence is the smaller of two
+ * bounds: that of z/2 without sampling, and the weak triangle inequality D_a(P,R) <= (a-1/2)/(a-1)
+ * D_2a(P,Q) + D_2a-1(Q,R) [Mir17, proposition 11] with Q at the zero vector.
  *
  * Threads: any.   Secrets: none.   Cost: below 1 ms per event, or a few ms if rate < 1. */
 #ifndef PRIVACY_ACCOUNTANT_ACCOUNTANT_H
@@ -38,7 +38,7 @@ typedef struct dp_claim {
     bool claimed;        /* false: nothing is claimed, epsilon is INFINITY */
     double epsilon;      /* at the question's delta */
     double order;        /* Renyi order that proves epsilon; 0: no releases */
-    const char *why_not; /* one clause, if nothing is claimed */
+    const char *why_not; /* the reason, one clause, if nothing is claimed */
 } dp_claim;
 
 /* Return SEFL_EINVAL, with the offending value, if a value is out of range. */
@@ -54,8 +54,8 @@ sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n,
 double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours, double order);
 
 /* Finds the smallest z (to 1e-6, rounded up) for which `ev` stays within `epsilon` at q->delta.
- * Ignores ev->z and ev->sigma_steps: it assumes the sigma that the grid gives (z times 38662/z
- * steps). SEFL_EBUDGET if no z up to 1e6 suffices. z is never below the law's z_search_min. */
+ * Ignores ev->z and ev->sigma_steps: it assumes a sigma of 38662 steps, the grid's value for z < 4.
+ * SEFL_EBUDGET if no z up to 1e6 suffices. z is never below the law's z_search_min. */
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* pld: the numerical accountant: computes a lower and an upper bound on epsilon by convolving
+/* pld: the numerical accountant. It computes a lower and an upper bound on epsilon by convolving
  * privacy-loss distributions with the fast Fourier transform.
  *
  * The privacy loss of an outcome x, drawn from P, is log(P(x)/Q(x)). Losses add up over releases,
@@ -14,16 +14,16 @@
  * the window of the transform, and the result accounts for it. The result also accounts for
  * round-off of transforms and powers in double precision: the worst case in the 2-norm, assumed to
  * be spread evenly over the frequencies, is added to delta for the lower bound and subtracted for
- * the upper. Round-off grows with the number of releases. Above 1 % of delta, or if the bounds
- * cross, the accountant refuses to answer (2000 releases at 1e-9 may fail; 10,000 at 1e-12 do); it
- * also refuses any delta below 1e-12. Not bounded: errors of erfc in the last digits of the masses.
+ * the upper. Round-off grows with the number of releases. If it exceeds 1 % of delta, or the bounds
+ * cross, pld refuses to answer (2000 releases at 1e-9 may fail; 10,000 at 1e-12 do); it also
+ * refuses any delta below 1e-12. Errors of erfc in the last digits of the masses are not bounded.
  * Both directions (unit present, unit absent) are computed; the larger epsilon counts.
  *
  *     pld_step s = { .noise = PLD_GAUSS, .z = 1, .rate = 0.01, .count = 1000 };
  *     pld_interval eps;
  *     SEFL_TRY(pld_epsilon(&eps, &s, 1, 1e-6));         // eps.lower <= truth <= eps.upper
  *
- * This module deliberately has no form for the circuit's joint noise: nothing is proven about its
+ * This module deliberately does not support the circuit's joint noise: nothing is proven about its
  * privacy-loss distribution over vectors. dp_pld_epsilon refuses such an event.
  *
  * Threads: any.   Secrets: none.   Cost: 0.1 to a few seconds, up to 300 MB. */

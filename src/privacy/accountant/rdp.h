@@ -7,10 +7,10 @@
  *     q = 1:   a / (2 z^2)                                                          [Mir17]
  *     q < 1:   log(A_a) / (a - 1),  A_a = E_{x ~ N(0,z^2)} (1 - q + q e^{(2x-1)/(2 z^2)})^a [MTZ19]
  *
- * The second is the larger of the two directions [MTZ19, theorem 5]. For whole orders A_a is a sum
- * of positive terms. For other orders it is integrated by the trapezoid rule over an integrand that
- * is never negative (the part of mean zero is subtracted first), so no digits cancel even if A_a -
- * 1 is 1e-15. The rule converges exponentially because the integrand is analytic in a strip.
+ * This A_a is the larger of the two directions [MTZ19, theorem 5]. For whole orders it is a sum of
+ * positive terms. For other orders it is integrated by the trapezoid rule over an integrand that is
+ * never negative (the part of mean zero is subtracted first), so no digits cancel even if A_a - 1
+ * is 1e-15. The rule converges exponentially because the integrand is analytic in a strip.
  *
  *     double tau = 100 * rdp_sampled(8, 1.1, 0.01);        // 100 rounds add up
  *     double eps = rdp_to_epsilon(DP_CONVERT_CKS, 8, tau, 1e-5);

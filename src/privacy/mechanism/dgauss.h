@@ -3,8 +3,8 @@
  * Pr[x] = exp(-x^2 / (2 sigma^2)) / normaliser over all integers x, sigma^2 = num/den rational, by
  * rejection from the discrete Laplace distribution [CKS20, algorithms 1 to 3]. It uses no
  * floating-point numbers, so the distribution is exact and an observer has no rounding to exploit.
- * (One exception keeps products within 128 bits: a draw with |x| beyond 128 floor(sigma + 1), which
- * has probability e^-128, is cut off.)
+ * (One exception keeps products within 128 bits: in the Laplace draw u + t*v, v stops at 128, a
+ * value it reaches with probability e^-128.)
  *
  *     dgauss g;
  *     SEFL_TRY(dgauss_init(&g, num, den));

@@ -4,15 +4,15 @@
  *     SEFL_TRY(dp_quantise(X, &info, &grid, v, n, NULL, &rng));        // no weight slot
  *
  * dp_quantise refuses a coordinate that is not finite, scales the vector down to L2 norm C, limits
- * each coordinate to value_max steps and rounds it to one of its two neighbours, unbiased (to 2^-64,
- * from 64 random bits per coordinate). Then it compares the sum of squares, in 128 bits, with S2. If
- * the sum is too large (probability below 2^-20), it rounds again with new coins; if it is still too
- * large, it scales by 0.999 and repeats. The result always satisfies sum X_i^2 <= S2 and |X_i| <=
+ * each coordinate to value_max steps and rounds it up or down at random, without bias (to 2^-64,
+ * from 64 random bits per coordinate). Then it compares the sum of squares, in 128 bits, with S2.
+ * If the sum is too large (probability below 2^-20), it rounds again with new coins; if that fails
+ * too, it scales by 0.999 and repeats. The result always satisfies sum X_i^2 <= S2 and |X_i| <=
  * value_max: privacy depends on these integers alone, not on any floating-point result.
  *
- * The weight slot. With weights, the vector has one more slot, after the update. The update is
- * clipped to sqrt(0.99) C and scaled by w in [0, 1], and the slot carries w * C/10; together their
- * norm is at most C. The sum of the slots divided by C/10 is the (noisy) total weight.
+ * The weight slot. A weighted vector has one more slot, after the update. The update is clipped to
+ * sqrt(0.99) C and scaled by w in [0, 1], and the slot carries w * C/10; together their norm is at
+ * most C. The sum of the slots divided by C/10 is the (noisy) total weight.
  *
  * Records. `unit: record` clips and quantises each record's step (-lr times the gradient of the
  * whole record) separately and adds the integers: dp_add_record. The bound applies to each record,
@@ -36,7 +36,7 @@ typedef struct dp_weight {
 typedef struct dp_quantise_info {
     double norm;       /* norm of v before clipping */
     double scale;      /* total factor applied to v */
-    unsigned attempts; /* number of roundings; 1 in practice */
+    unsigned attempts; /* number of attempts to round; almost always 1 */
     uint64_t clipped;  /* coordinates limited to value_max */
 } dp_quantise_info;
 
