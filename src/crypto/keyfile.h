@@ -15,9 +15,9 @@
  *     AAwX...                                           paillier_pub_write, base64, 76 per line
  *     -----END SEFL PUBLIC KEY-----
  *
- * A key has exactly one such file: one that differs in a single byte is refused. The fingerprint
- * detects damage. To detect a substituted file, compare the fingerprint over another channel
- * (docs/THREATS.md).
+ * Each key has exactly one valid file: a file that differs in a single byte is refused. The
+ * fingerprint detects damage. To detect a substituted file, compare the fingerprint over another
+ * channel (docs/THREATS.md).
  *
  * A secret is a sealed file (crypto/sealed.h) with a label that anyone can read:
  *
@@ -76,7 +76,7 @@ sefl_status keyfile_root_read(uint8_t root[KEYFILE_ROOT_BYTES], sefl_span file,
                               const sealed_lock *lock) SEFL_MUST_CHECK;
 
 sefl_status keyfile_pub_write(sefl_buf *out, const paillier_pub *pub) SEFL_MUST_CHECK;
-/* Makes all checks of paillier_pub_read; SEFL_EPROTO gives the reason. */
+/* Makes all the checks of paillier_pub_read; the message of SEFL_EPROTO gives the reason. */
 sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK;
 
 /* cost NULL: the default of sealed.h. */

@@ -3,7 +3,7 @@
  *     sealed_lock lock = { SEALED_BY_PASSPHRASE, pass };
  *     SEFL_TRY(sealed_write(&file, label, secret, &lock, NULL, &rng));
  *     ...
- *     SEFL_TRY(sealed_peek(&info, file));             // what anyone can read
+ *     SEFL_TRY(sealed_peek(&info, file));             // reads what anyone can read
  *     SEFL_TRY(secmem_new(&secret, info.bytes, NULL));
  *     SEFL_TRY(sealed_open(secret, &info, &lock));    // SEFL_EAUTH: wrong passphrase, or changed
  *
@@ -20,7 +20,7 @@
  *           the label: names the content; anyone can read it
  *     4     length of what follows, 16 to 1 MiB + 16
  *           ciphertext and its tag
- * Everything before the ciphertext is authenticated with it.
+ * Everything before the ciphertext is authenticated together with it.
  *
  * Secret: the passphrase or key, the sealed bytes. Public: the label, all lengths, and whether a
  * file opened. Constant-time except for Argon2id, whose second half reads memory at addresses that
@@ -53,7 +53,7 @@ typedef struct sealed_lock {
 
 typedef struct sealed_cost {
     uint32_t passes; /* passes of Argon2id */
-    uint32_t kib;    /* memory of Argon2id */
+    uint32_t kib;    /* memory of Argon2id, in KiB */
 } sealed_cost;
 
 /* 3 passes over 256 MiB take about a second. */

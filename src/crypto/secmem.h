@@ -1,5 +1,5 @@
-/* secmem: allocates memory for long-lived secrets (libsodium). It stays out of swap and core dumps,
- * lies between guard pages, and is wiped when it is freed.
+/* secmem: allocates memory for long-lived secrets (libsodium). The memory stays out of core dumps
+ * and, if locked, out of swap. It lies between guard pages and is wiped when it is freed.
  *
  *     secmem_require(true);                           // server: memory that cannot be locked is an error
  *     SEFL_TRY(secmem_new(&raw, n, &locked));         // otherwise warn if locked is false
@@ -7,7 +7,7 @@
  * done:
  *     secmem_free(raw);
  *
- * secmem_require decides once for the whole process, like its other limits (cli/full/confine.h),
+ * secmem_require sets, once for the whole process (as cli/full/confine.h does for other limits),
  * whether the system must lock the memory (mlock, within RLIMIT_MEMLOCK). If locking is required
  * and fails, the error explains how to raise the limit. By default, unlocked memory is still used.
  * Threads: any; call secmem_require before other threads start. */

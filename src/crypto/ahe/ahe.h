@@ -1,9 +1,9 @@
-/* ahe: additively homomorphic encryption of long integer vectors. One interface, two schemes.
+/* ahe: additively homomorphic encryption of long integer vectors, by one of two schemes.
  *
  * A client encrypts its vector once. AS adds the uploads that arrived, and its own mask. CSP
  * decrypts the masked sum and nothing else. A scheme is a const table of functions, `ahe_pad` or
- * `ahe_paillier`; callers hold an ahe_params and need not know which. With `paillier` CSP holds a
- * secret key; with `pad` each upload has a seed, which its client seals to CSP (protocol/head.h).
+ * `ahe_paillier`; callers hold an ahe_params and need not know which. In `paillier`, CSP has a
+ * secret key; in `pad`, each upload has a seed, which its client seals to CSP (protocol/head.h).
  *
  * A vector travels as *units*: a unit is one ciphertext (paillier) or one row of numbers (pad) and
  * holds `unit_values` numbers; zeros fill the last unit. Units are streamed, so memory does not
@@ -81,7 +81,7 @@ typedef struct ahe_sum { /* a running sum of updates */
     const ahe_params *p;
     uint64_t *have; /* bit u: unit u of the body being added is in the sum */
     size_t have_units;
-    size_t taken; /* units already subtracted from the sum, of the body being removed; 0: no body */
+    size_t taken; /* units of the body being removed that are already subtracted; 0: none */
     uint32_t clients;
     bool closed, broken;
 } ahe_sum;
@@ -181,8 +181,8 @@ void ahe_upload_seed(const ahe_params *p, const ahe_upload *u, ahe_seed *out);
 /* Returns the first stream number of an upload: the first 8 bytes of its context. */
 uint64_t ahe_seed_stream(const uint8_t context[AHE_CONTEXT_BYTES]);
 /* Encrypts the next `units` units: values has units * unit_values numbers (the last unit may be
- * short: nothing beyond p->values is read). If a value is outside the client's bound, encrypts
- * nothing and returns SEFL_ERANGE with its index. SEFL_ESTATE beyond the last unit. */
+ * short: nothing beyond p->values is read). If a value exceeds the client's bound, encrypts nothing
+ * and returns SEFL_ERANGE with the index. SEFL_ESTATE beyond the last unit. */
 sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *u, uint8_t *out,
                              const int64_t *values, size_t units, pool *pool,
                              const sefl_progress *progress) SEFL_MUST_CHECK;
@@ -200,8 +200,8 @@ sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uin
 sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
 sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                               size_t units, pool *pool) SEFL_MUST_CHECK;
-/* Adds n whole updates at once, each of ahe_body_bytes. The result is that of n single additions,
- * but a thread reads the sum once instead of n times (a pad sum is larger than the caches). */
+/* Adds n whole updates at once, each of ahe_body_bytes. The result equals that of n single
+ * additions, but a thread reads the sum once, not n times (a pad sum is larger than the caches). */
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *pool) SEFL_MUST_CHECK;
 /* Subtracts a whole body from an open or closed sum, before the sum is written. The body's units
@@ -209,10 +209,10 @@ sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *c
  * cannot subtract (paillier). The caller guarantees that the body is in the sum. */
 sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                          size_t units, pool *pool) SEFL_MUST_CHECK;
-/* Closes the set of updates and checks the finished sum (paillier: gcd with N). */
+/* Closes the set of updates and checks the finished sum (paillier: its gcd with N is 1). */
 sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
-/* Writes the masked sum. A seed serves one closed set: the same seed on another set would give CSP
- * the difference between the two. */
+/* Writes the masked sum. A seed serves one closed set: the same seed on another set would let CSP
+ * compute the difference between the two sums. */
 sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *s, uint8_t *out, size_t first,
                                 size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
                                 pool *pool) SEFL_MUST_CHECK;
@@ -222,8 +222,8 @@ void ahe_sum_free(const ahe_params *p, ahe_sum *s);
 
 sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,
                         const uint8_t context[AHE_CONTEXT_BYTES]) SEFL_MUST_CHECK;
-/* pad: adds the seeds of n clients in the sum, each once, in any number of calls before the first
- * ahe_dec_units. SEFL_ERANGE if there would be more clients than the packing allows. */
+/* pad: adds the seeds of n clients that are in the sum, each once, in any number of calls before
+ * the first ahe_dec_units. SEFL_ERANGE if there would be more clients than the packing allows. */
 sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, size_t n,
                         pool *pool) SEFL_MUST_CHECK;
 /* Subtracts seeds that were added. Call it before the first ahe_dec_units. */

@@ -38,7 +38,7 @@ enum {
     PACK_K_MIN = 12, /* smallest and largest ring of the noise circuit */
     PACK_K_MAX = 24,
     PACK_W_MAX = 48,      /* widest slot; a digit of w + g bits fits 64 */
-    PACK_S_PAILLIER = 80, /* a mask hides a sum within 2^-80 */
+    PACK_S_PAILLIER = 80, /* a mask hides a sum to within 2^-80 */
     PACK_G_PAILLIER = 16, /* more for very many coordinates and large z, see pack.c */
 };
 
@@ -55,12 +55,12 @@ typedef struct pack_config {
     pack_nano clip;     /* C, L2 norm of an update */
     pack_nano noise;    /* z, noise over sensitivity; 0: no noise */
 
-    /* With noise: maximum |coordinate| as a share of D. 0 selects it automatically: 1 (no clip) if
-     * the sum fits k = 16 without a clip, or if there are fewer than 400 coordinates; otherwise the
-     * share that the smallest k >= 16 allows, at least 0.17. */
+    /* With noise: maximum |coordinate| as a share of D. 0: chosen automatically. It is then 1 (no
+     * clip) if the unclipped sum fits k = 16 or there are fewer than 400 coordinates; otherwise it
+     * is the largest share that fits the smallest k >= 16 with room for at least 0.17. */
     pack_nano coordinate_clip;
     unsigned k;             /* with noise: ring width; 0: the smallest that fits */
-    unsigned fraction_bits; /* without noise: q = C / 2^fraction_bits; 0: chosen by dimension */
+    unsigned fraction_bits; /* without noise: q = C / 2^fraction_bits; 0: set from the dimension */
 } pack_config;
 
 typedef struct pack {
@@ -70,7 +70,7 @@ typedef struct pack {
     int64_t value_max; /* maximum |value| of a client; clients * value_max < 2^(w-1) */
 
     /* the grid; all zero unless pack_init made the pack */
-    uint64_t s2;        /* maximum of a client's sum of X_i^2; 0: no noise, so no such bound */
+    uint64_t s2;        /* maximum of a client's sum of X_i^2; 0: no noise, so no bound */
     uint64_t r_2p16;    /* R * 2^16: the clip in fine steps */
     double q;           /* one fine step: a client's X stands for x = q * X */
     double h;           /* one coarse step, 2^t * q */
@@ -88,7 +88,7 @@ sefl_status pack_init(pack *out, const pack_config *c) SEFL_MUST_CHECK;
 /* SEFL_EINVAL if the widths are inconsistent; SEFL_ERANGE unless clients * value_max < 2^(w-1). */
 sefl_status pack_check(const pack *p) SEFL_MUST_CHECK;
 
-/* Returns the number of slots in a plaintext of Paillier with N of `bits` bits. */
+/* Returns the number of slots in a Paillier plaintext, for an N of `bits` bits. */
 size_t pack_slots(const pack *p, unsigned bits);
 
 /* SEFL_ERANGE, with the index (first + i), if a value is outside [-value_max, value_max]; the

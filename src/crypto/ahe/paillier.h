@@ -20,7 +20,7 @@
  *
  * Secret: sec, m, coins. Public: pub, ciphertexts, all lengths. Constant-time except where the name
  * contains `_vartime`: key generation (once, on the owner's machine) and the encryptor's table
- * look-ups, whose addresses depend on the machine's single-use coins (docs/THREATS.md).
+ * look-ups, whose addresses depend on single-use coins (docs/THREATS.md).
  * Threads: pub, sec and enc are read-only once made and may be shared; a sum has one owner.
  * Cost: encryption takes one modular multiplication per window of r, addition one, decryption two
  * half-size exponentiations. With AVX-512 IFMA eight ciphertexts run side by side. */
@@ -71,7 +71,7 @@ void paillier_pub_free(paillier_pub *pub);
  * Reading checks that N has exactly `bits` bits, is odd, is not a perfect power and has no prime
  * factor below 2^16, and that 1 < hs < N^2, hs^2 != 1, gcd(hs, N) = 1. These checks detect
  * corruption. They do not prove that N has two large prime factors or that hs is an N-th residue:
- * CSP generates the key and could cheat there, but CSP may decrypt anyway. */
+ * CSP, which generates the key, could cheat in both ways, but CSP may decrypt anyway. */
 size_t paillier_pub_bytes(unsigned bits);
 sefl_status paillier_pub_write(const paillier_pub *pub, sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status paillier_pub_read(paillier_pub **out, sefl_span in) SEFL_MUST_CHECK;
@@ -87,7 +87,7 @@ sefl_status paillier_sec_read(paillier_sec **out, sefl_span in) SEFL_MUST_CHECK;
 /* Returns the one block of memory that holds the key, so that the caller can lock it into RAM. */
 sefl_span paillier_sec_memory(const paillier_sec *sec);
 
-/* Writes SHA-256 of the public key's canonical bytes. */
+/* Writes the SHA-256 of the public key's canonical bytes. */
 void paillier_pub_fingerprint(const paillier_pub *pub, uint8_t out[PAILLIER_FINGERPRINT_BYTES]);
 
 bool paillier_pub_equal(const paillier_pub *a, const paillier_pub *b);
@@ -103,7 +103,7 @@ void paillier_negate(const paillier_pub *pub, uint8_t *m);
 /* ---- encryption ------------------------------------------------------------------------------ */
 
 /* Builds tables for hs. `uses` is the expected number of encryptions (0: many); more uses give
- * wider windows, in at most 96 MiB. pub must outlive the result. Every pool may be NULL. */
+ * wider windows, up to 96 MiB of tables. pub must outlive the result. A pool may be NULL. */
 sefl_status paillier_enc_new(paillier_enc **out, const paillier_pub *pub, size_t uses, pool *pool,
                              const sefl_progress *progress) SEFL_MUST_CHECK;
 void paillier_enc_free(paillier_enc *e);
@@ -144,10 +144,10 @@ sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first
 /* ---- decryption ------------------------------------------------------------------------------ */
 
 /* Check the ciphertexts c (cipher_bytes each; SEFL_EPROTO) and decrypt them to m (plain_bytes
- * each), modulo N. The first function uses the Chinese remainder theorem; the second is slow, does
- * not, and serves tests: the two share no intermediate result. A hardware fault in the first would
- * reveal the factors of N, so it checks its results: SEFL_ECRYPTO, with m zeroed. The check costs
- * as much as two ciphertexts per call, so pass many at once. Constant-time. */
+ * each), modulo N. The first function uses the Chinese remainder theorem. The second does not; it
+ * is slow and serves tests, because the two share no intermediate result. A hardware fault in the
+ * first could reveal the factors of N, so it checks its results: SEFL_ECRYPTO, with m zeroed. The
+ * check costs as much as two ciphertexts per call, so pass many at once. Constant-time. */
 sefl_status paillier_decrypt(const paillier_sec *sec, uint8_t *m, const uint8_t *c, size_t count,
                              pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
 sefl_status paillier_decrypt_without_crt(const paillier_sec *sec, uint8_t *m, const uint8_t *c,

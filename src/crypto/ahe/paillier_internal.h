@@ -1,5 +1,5 @@
-/* paillier_internal: shared by the files of paillier, and by tests that build toy-size keys.
- * Nothing here checks sizes: the functions in paillier.h check them first. */
+/* paillier_internal: what the files of paillier share with each other and with tests of toy-size
+ * keys. Nothing here checks sizes: the functions in paillier.h check them first. */
 #ifndef CRYPTO_AHE_PAILLIER_INTERNAL_H
 #define CRYPTO_AHE_PAILLIER_INTERNAL_H
 
@@ -71,7 +71,7 @@ unsigned paillier_enc_window(const paillier_enc *e);
 unsigned paillier_enc_products(const paillier_enc *e);
 size_t paillier_enc_table_bytes(const paillier_enc *e);
 
-/* Does what paillier_enc_new does, with a given window (1 to 12). */
+/* Like paillier_enc_new, but with a given window (1 to 12). */
 sefl_status paillier_enc_new_window(paillier_enc **out, const paillier_pub *pub, unsigned window,
                                     pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
 

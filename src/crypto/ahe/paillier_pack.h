@@ -2,8 +2,8 @@
  *
  * A unit's plaintext is A = sum X_i * 2^(w*i), possibly negative (then modulo N). AS adds OFF + v
  * with OFF = 2^(w*slots) and v uniform in [0, 2^(w*slots + s)): the integer n = A + OFF + v is
- * positive and below N, so it reaches CSP unwrapped. A plain unit is n (or v) in plain_bytes =
- * |N|/8 little-endian bytes; unit_values is the number of slots.
+ * positive and below N, so CSP decrypts it without wrap-around. A plain unit is n (or v) in
+ * plain_bytes = |N|/8 little-endian bytes; unit_values is the number of slots.
  *
  * Secret: everything except the parameters. Constant-time. Threads: any. */
 #ifndef CRYPTO_AHE_PAILLIER_PACK_H

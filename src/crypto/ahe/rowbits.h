@@ -20,7 +20,7 @@
 
 enum { ROWBITS_MIN = 2, ROWBITS_MAX = 56 };
 
-/* Implementations for different vector units; every path gives the same bytes. */
+/* Implementations for different vector units; every path computes the same bytes. */
 typedef enum rowbits_path {
     ROWBITS_PORTABLE,
     ROWBITS_AVX2,

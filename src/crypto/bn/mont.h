@@ -10,7 +10,7 @@
  *     mont_store(&m, bytes, stride, n, z, count);  // fully reduced
  *
  * R is 2^(64*limbs) or 2^(52*words), depending on the kernel. Ordinary form and stored bytes are
- * the same for all kernels; values that still contain a power of R are not. Range: results of mul,
+ * the same for all kernels; values that still contain a power of R differ. Range: results of mul,
  * sqr and to are valid inputs of every function here. Loaded numbers are too, but at least one
  * factor of a product must be a result or below the modulus. Secret: numbers and the modulus.
  * Public: sizes, lane counts, which kernel. Constant-time. Threads: a mont is read-only once
@@ -77,7 +77,7 @@ struct mont {
     uint64_t *fix;      /* 1 - R mod m, in words, one lane */
 };
 
-/* Returns the kernels of this machine, best last, ending with NULL. The first is portable. */
+/* Returns the kernels of this machine, best last, then NULL. The first one is portable. */
 const mont_kernel *const *mont_kernels(void);
 /* Returns the best kernel of this machine. */
 const mont_kernel *mont_kernel_best(void);

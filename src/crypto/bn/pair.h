@@ -23,11 +23,11 @@ enum { PAIR_POWERS = 4 };
 typedef struct mont_pair {
     mont m;                       /* modulo p */
     uint64_t *power[PAIR_POWERS]; /* R^2 .. R^5 modulo p^2: two batches each */
-    uint64_t *own;                /* their memory, if pair_clear must free it; else NULL */
+    uint64_t *own;                /* memory of the powers, if pair_clear must free it; else NULL */
     size_t own_words;
 } mont_pair;
 
-/* Work as mont_memory and mont_init do. limbs: those of p, at most MONT_LIMBS_MAX / 2. */
+/* Like mont_memory and mont_init. limbs: the number of limbs of p, at most MONT_LIMBS_MAX / 2. */
 size_t pair_memory(unsigned limbs, const mont_kernel *kernel);
 sefl_status pair_init(mont_pair *p, const uint64_t *modulus, unsigned limbs,
                       const mont_kernel *kernel, uint64_t *memory) SEFL_MUST_CHECK;

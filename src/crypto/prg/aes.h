@@ -8,7 +8,7 @@
  * For a stream of coins use prg.h; to hash labels use mpc/garble/garble.h. Only those two and OT
  * extension use raw blocks.
  *
- * Four paths give the same bytes: AES-NI (8 blocks in flight), VAES on 256-bit registers (16),
+ * Four paths compute the same bytes: AES-NI (8 blocks in flight), VAES on 256-bit registers (16),
  * VAES on 512-bit registers (32), and plain C that evaluates the S-box as a Boolean circuit on 16
  * bit-sliced blocks (no table look-ups). aes128_init and aes128_ctr use the fastest path that the
  * processor supports; tests choose one with the _on functions.

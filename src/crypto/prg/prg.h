@@ -9,10 +9,10 @@
  *     prg_clear(&g);
  *
  * Key = first 16 bytes of SHA-256("sefl prg 1" || seed || name); stream s is the AES-128-CTR key
- * stream with nonce s. Different seeds, names and streams are independent under the usual
- * assumptions (SHA-256 as a key derivation, AES a pseudorandom permutation: advantage about
- * b^2 / 2^129 for b blocks under one key, so draw a new seed long before 2^40 blocks).
- * The bytes depend only on (seed, name, stream, position), not on the processor.
+ * stream with nonce s. The outputs for different seeds, names and streams are independent under the
+ * usual assumptions (SHA-256 as a key derivation, AES a pseudorandom permutation: advantage about
+ * b^2 / 2^129 for b blocks under one key, so draw a new seed long before 2^40 blocks). The bytes
+ * depend only on (seed, name, stream, position), not on the processor.
  *
  * Secret: seed, output.   Public: name, stream, position, lengths.   Constant time.
  * Threads: many may call prg_read on a shared const prg; prg_fill has one owner. */

@@ -107,7 +107,7 @@ void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const
 sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, size_t n,
                              const uint8_t *c) SEFL_MUST_CHECK;
 
-/* Sender: SEFL_ECRYPTO if the answer is wrong; the session ends, with Delta and leaves wiped. */
+/* Sender: SEFL_ECRYPTO if the answer is wrong; this ends the session and wipes its secrets. */
 sefl_status ot_sender_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
                             const uint8_t answer[OT_CHECK_BYTES]) SEFL_MUST_CHECK;
 

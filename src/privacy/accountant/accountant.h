@@ -59,8 +59,8 @@ double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours,
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 
-/* Returns z times epsilon in the classic calibration z = sqrt(2 ln(1.25/delta)) / epsilon [DR14]. It
- * applies to one release and is proven for epsilon < 1 only: print the true total beside it. */
+/* Returns z times epsilon in the classic calibration z = sqrt(2 ln(1.25/delta)) / epsilon [DR14].
+ * This holds for one release and is proven only for epsilon < 1: print the true total beside it. */
 double dp_classic(double delta);
 
 /* Rounds v up or down to the four significant digits that %.4g prints. Always show an epsilon
