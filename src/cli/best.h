@@ -2,9 +2,9 @@
 #ifndef CLI_BEST_H
 #define CLI_BEST_H
 
-/* Returns the perplexity of the text's generator, from dir/meta.json: the one on the split
- * ("valid") if the file has it, otherwise the expected one; 0 if the text was not generated.
- * Compare it with a model's perplexity only if the vocabulary has every word of the text, because
+/* Returns the perplexity of the text's generator, from dir/meta.json: its perplexity on the split
+ * ("valid") if the file contains that, otherwise the expected one; 0 if the text was not generated.
+ * Compare it with a model's perplexity only if the vocabulary contains every word of the text:
  * <unk> is easier to predict. */
 double best_perplexity(const char *dir, const char *split);
 

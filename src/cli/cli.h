@@ -2,8 +2,8 @@
  * to stderr. The exit code is 0 for success, 1 for failure, 2 for wrong usage.
  *
  * To add a command, write cmd_NAME.c with its `const cli_command cmd_NAME` and add NAME to one of
- * the lists below. Parsing, help, man page, completion and suggestions for mistyped words all use
- * its tables (options.h). */
+ * the lists below. Parsing, help, the man page, completion and suggestions for mistyped words all
+ * use the command's tables (options.h). */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -29,7 +29,7 @@ typedef struct cli_command {
     const struct setting_def *options; /* for all actions; ends with a NULL key; may be NULL */
     size_t size;                       /* size of the struct that the options fill */
 
-    /* They run before and after the action; may be NULL. finish runs even if prepare fails. */
+    /* Called before and after the action; may be NULL. finish is called even if prepare fails. */
     sefl_status (*prepare)(const struct cli_action *a, void *options);
     void (*finish)(void *options);
 

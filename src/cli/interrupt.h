@@ -1,4 +1,4 @@
-/* interrupt: lets long work stop cleanly on SIGINT and SIGTERM, not in the middle of a file.
+/* interrupt: lets long work stop cleanly after SIGINT or SIGTERM, not in the middle of a file.
  *
  *     interrupt_catch();
  *     while (!interrupt_seen())
@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* Starts catching both signals. A signal that the parent process ignored stays ignored. */
+/* Starts catching both signals. A signal that the parent process ignores stays ignored. */
 void interrupt_catch(void);
 /* True once a signal has arrived. */
 bool interrupt_seen(void);

@@ -7,7 +7,7 @@
  *     st = corpus_read(&c, v, &file, &p);        // SEFL_ECANCELLED after a signal
  *     meter_stop(&m);                            // erases the line
  *
- * A command that has more to show prints the line itself:
+ * A command that shows more than a count prints the line itself:
  *
  *     if (meter_due(&m))
  *         meter_line("round %u/%u  %.1f clients/s", ...);

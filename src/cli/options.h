@@ -1,9 +1,9 @@
-/* options: parses the command line of a command from tables that describe it.
+/* options: parses a command's arguments, as described by tables.
  *
- * A command has a table of actions (`sefl data split ...`) or a single action without a name
- * (`sefl report ...`). An action has an argument and options, which a table lists with their types,
- * ranges, defaults, help texts and target fields (config/settings.h). Parsing, error messages,
- * `--help`, the man page and the shell completion all use these tables.
+ * A command has a table of actions (`sefl data split ...`) or a single action without a name (`sefl
+ * report ...`). An action may have an argument, and has options, which a table lists with their
+ * types, ranges, defaults, help texts and target fields (config/settings.h). Parsing, error
+ * messages, `--help`, the man page and the shell completion all use these tables.
  *
  *     typedef struct wish { const char *path, *out; uint32_t clients; bool json; } wish;
  *     #define TO(member) SETTING_TO(wish, member)
@@ -28,7 +28,7 @@
 #include "cli/cli.h"
 #include "config/settings.h"
 
-/* Options that many commands have; every struct has the same field name for them. */
+/* Options that many commands have. Every command's struct names their members json and force. */
 #define OPTION_JSON(type)                                                                 \
     {                                                                                     \
         "json", SETTING_FLAG, "", .help = "Print one JSON object", SETTING_TO(type, json) \
@@ -65,7 +65,7 @@ typedef struct cli_action {
 /* Initialisers for a cli_command: the table `options` and the struct it fills; its settings. */
 #define CLI_OPTIONS(type)          .options = options, .size = sizeof(type)
 #define CLI_SETTINGS(type, member) .set_at = offsetof(type, member)
-/* A command without action words. Its argument: "RUN", "a folder", offsetof(...), or NULL, NULL, 0. */
+/* A command without action words. Argument: "RUN", "a folder", offsetof(...); or NULL, NULL, 0. */
 #define CLI_RUN(fn, arg, wants, at)  CLI_ONLY(arg, wants, at, .run = (fn))
 #define CLI_WORK(fn, arg, wants, at) CLI_ONLY(arg, wants, at, .work = (fn))
 /* clang-format off */

@@ -1,8 +1,8 @@
 /* output: checks what a command may overwrite before it starts, so that a mistyped path destroys no
  * file.
  *
- * SEFL_EINVAL if the path is the input (under any name) or exists but is not a regular file: commands
- * never overwrite these. SEFL_EEXIST if the path exists and force is false. */
+ * SEFL_EINVAL if the path is the input (under any name) or exists but is not a regular file: no
+ * command overwrites such a path. SEFL_EEXIST if the path exists and force is false. */
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
 

@@ -10,17 +10,17 @@
  *     FOLDER/clients/client-01/{client.yml,policy.yml,cert.pem,key.pem,peers.pem,
  *                    aggregator.pub,csp.pub,text/train.txt,ledger}, ...
  *
- * AS's CA issues the certificates of AS and the clients; CSP's CA issues that of CSP. Each role
- * trusts only its peers' CA. Clients enrol with tokens from both servers (provision_ids.h).
+ * AS's CA issues the certificates of AS and the clients; CSP's CA issues CSP's certificate. Each
+ * role trusts only its peers' CA. Clients enrol with tokens from both servers (provision_ids.h).
  *
- * Public files come from public data only: the word list comes from the text generator, the
- * validation text or a given list; the initial model comes from a public seed.
+ * All public files come from public data: the word list from the text generator, the validation
+ * text or a given list; the initial model from a public seed.
  *
  * **For trials only.** The keys of all parties are in one folder: anyone who can read it can
  * decrypt every update. Real operators create their own keys, each on its own machine.
  *
- * It builds the folder next to FOLDER and renames it at the end, so a failure leaves nothing
- * behind.
+ * provision_make builds the federation in a folder next to FOLDER, which it renames at the end, so
+ * a failure leaves nothing behind.
  * Threads: one call per folder.   Secrets: every key; files have mode 0600, folders 0700. */
 #ifndef ROLES_PROVISION_H
 #define ROLES_PROVISION_H
@@ -32,7 +32,7 @@
 enum { PROVISION_CLIENTS_MAX = 1000, PROVISION_WORDS = 2000 };
 
 typedef struct provision_config {
-    const char *folder; /* must be empty or not exist */
+    const char *folder; /* must be empty or must not exist */
     uint32_t clients;   /* 0: 8 */
     unsigned key_bits;  /* scheme paillier; 0: 3072 */
     const char *data;   /* folder or file of text to split among the clients; NULL: generated */
@@ -40,7 +40,7 @@ typedef struct provision_config {
     uint64_t words;     /* training tokens per client in generated text; 0: PROVISION_WORDS */
     uint64_t seed;      /* public seed for generated text, the split and the initial model */
     uint16_t port_base; /* AS's port; CSP uses the next one. 0: the system chooses (ready files) */
-    const settings *task; /* the caller's settings for the task, with task_schema */
+    const settings *task; /* the caller's settings for the task, over task_schema */
 } provision_config;
 
 typedef struct provision_report {

@@ -1,14 +1,14 @@
 /* provision_ids: creates the identities of a trial federation as real operators and sites do. It
- * makes two operators' folders (roles/ca.h), each of which trusts the other's CA for one role,
- * makes two tokens for every client, and enrols each client with them (operator/site.h).
+ * creates two operators' folders (roles/ca.h), each of which trusts the other's CA for one role,
+ * issues two tokens for every client, and enrols each client with its tokens (operator/site.h).
  *
  *     ca/aggregator  ca/csp          operators' folders, without the signing keys
  *     aggregator/    csp/            cert.pem key.pem peers.pem sign.key; AS: csp_peers.pem
  *     clients/NAME/                  cert.pem key.pem peers.pem aggregator.pub csp.pub ledger
  *     public/                        aggregator.pub csp.pub
  *
- * The folders of servers and clients must exist. If a client's folder has no settings files, they
- * are written as for a new site.
+ * The folders of servers and clients must exist. A client's folder without settings files gets
+ * those of a new site.
  * Threads: one call per root.   Secrets: every key. */
 #ifndef ROLES_PROVISION_IDS_H
 #define ROLES_PROVISION_IDS_H
@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-/* Names the clients client-01, client-02 and so on; the number has `width` digits. */
+/* Names the clients client-01, client-02 and so on, with `width` digits. */
 sefl_status provision_identities(const char *root, uint32_t clients,
                                  unsigned width) SEFL_MUST_CHECK;
 

@@ -6,8 +6,8 @@
  *
  * The site asks AS to enrol it (protocol/enrol.h). It recognises AS by the TLS key in AS's token,
  * and accepts the answer only if CSP signed it with the key in CSP's token. If enrolment fails
- * halfway (CSP is unreachable, the answer is lost), a second call continues with the same key, for
- * an hour (TOKEN_REPEAT_S) after a server has accepted its token.
+ * halfway (CSP is unreachable, the answer is lost), a second call continues with the same key; it
+ * may do so for an hour (TOKEN_REPEAT_S) after a server has accepted its token.
  *
  * Sites and operators may exchange files instead: site_request creates the key and a request, the
  * operators sign it (ca_sign), and site_install stores the certificate and the servers' public
@@ -32,7 +32,7 @@ typedef struct site_config {
     /* Sends the request to AS and appends the answer; NULL: HTTPS to `server`. */
     sefl_status (*ask)(void *ctx, sefl_span request, sefl_buf *answer);
     void *ctx;
-    /* site_install: PEM files, and public keys from sign_pub_write. site_renew: cert, or NULL */
+    /* site_install: PEM files and the servers' public keys. site_renew: only cert, or NULL */
     const char *cert, *peers, *as_key, *csp_key;
 } site_config;
 
@@ -43,8 +43,8 @@ typedef struct site_report {
     uint8_t key[TRUST_KEY];
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
     int64_t until;
-    /* Warnings about existing files, or "": client.yml names another server, or the ledger belongs
-     * to another text. */
+    /* Warnings about files that were kept, or "": client.yml names another server or no valid one;
+     * a client cannot use the ledger with this text. */
     char kept_settings[SITE_KEPT], kept_ledger[SITE_KEPT];
 } site_report;
 
@@ -58,9 +58,9 @@ sefl_status site_request(const char *folder, const char *name) SEFL_MUST_CHECK;
 /* Installs the files that the operators sent; SEFL_EEXIST if the folder has a certificate. */
 sefl_status site_install(const site_config *c, site_report *out) SEFL_MUST_CHECK;
 
-/* Replaces cert.pem and sets *fresh if there is a newer certificate for our key: in c->cert, a file
- * from the operator, or, if that is NULL, at AS, once the operator has renewed it. AS does not
- * serve a site whose certificate has expired. SEFL_EAUTH if it is for another key, CA or role. */
+/* Replaces cert.pem and sets *fresh if there is a newer certificate for our key. It comes from the
+ * file c->cert or, if that is NULL, from AS, which does not serve a site whose certificate has
+ * expired. SEFL_EAUTH if the certificate is for another key, CA or role. */
 sefl_status site_renew(const site_config *c, bool *fresh) SEFL_MUST_CHECK;
 
 #endif

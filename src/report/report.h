@@ -5,11 +5,11 @@
  *     SEFL_TRY(report_html(&out, &r));                  // one self-contained file
  *     report_close(&r);
  *
- * It uses the first of these files that the folder has: metrics.jsonl, state/metrics.jsonl (an
- * aggregator), aggregator/state/metrics.jsonl (a provisioned federation),
- * federation/aggregator/state/metrics.jsonl (a demo). If the folder has them, it also reads
- * summary.json (best_possible_perplexity, plain_perplexity, first_perplexity) and config.yml, which
- * it shows unchanged.
+ * It reads the first of these files that exists in the folder: metrics.jsonl, state/metrics.jsonl
+ * (an aggregator), aggregator/state/metrics.jsonl (a provisioned federation),
+ * federation/aggregator/state/metrics.jsonl (a demo). It also reads summary.json
+ * (best_possible_perplexity, plain_perplexity, first_perplexity), if there is one, and config.yml,
+ * which it shows unchanged.
  *
  * Threads: one owner.   Secrets: none; the numbers are public. */
 #ifndef REPORT_REPORT_H
@@ -21,13 +21,13 @@
 typedef struct report {
     char *name;                         /* the path as given */
     char *folder;                       /* where report.html belongs */
-    run_log log;                        /* at least one round */
+    run_log log;                        /* has at least one round */
     char *config;                       /* contents of config.yml; NULL: none */
     double first, plain, best_possible; /* perplexities; NAN: unknown */
 } report;
 
-/* Reads a run. SEFL_ENOTFOUND if there is no metrics.jsonl; SEFL_EPROTO if it has no rounds or an
- * invalid line. */
+/* Reads a run. SEFL_ENOTFOUND if there is no metrics.jsonl; SEFL_EPROTO if that contains no round
+ * or an invalid line. */
 sefl_status report_open(report *out, const char *run) SEFL_MUST_CHECK;
 void report_close(report *r);
 

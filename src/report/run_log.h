@@ -11,10 +11,10 @@
  *
  *     {"round":3,"skipped":false,"clients":97,"perplexity":41.2,"seconds":4.1}
  *
- * Unknown numbers are left out; "blocked" is left out unless it is true. Readers skip members they
- * do not know, so they can read files from a later version. SEFL_EPROTO, with the line number, if a
- * line is not an object, has a negative number, or has a round <= the previous one. Bytes after the
- * last line feed are still being written and are ignored.
+ * Writers omit unknown numbers, and "blocked" unless it is true. Readers skip members they do not
+ * know, so they can read files from a later version. SEFL_EPROTO, with the line number, if a line
+ * is not an object, has a negative number, or has a round <= the previous one. Bytes after the last
+ * line feed are still being written and are ignored.
  * Threads: any; these are plain values.   Secrets: none; the numbers are public. */
 #ifndef REPORT_RUN_LOG_H
 #define REPORT_RUN_LOG_H
@@ -28,11 +28,12 @@
 enum { RUN_LOG_BYTES_MAX = 1 << 30 };
 
 /* The numbers of a line: kind, member, name in the file. The total of a COUNT (a whole number) or a
- * REAL is the sum; that of a LAST is the latest value.
+ * REAL is the sum; the total of a LAST is its latest value.
  *
- * seconds is wall time. A federation has ahead, open and release, in wall time. A simulation has
- * the others: train, encrypt (with clipping and quantising) and sum are the CPU time of all clients
- * together; 2pc, step and eval are wall time; cpu is the CPU time of the whole process. */
+ * `seconds` is wall time. A federation alone has ahead, open and release, in wall time. A
+ * simulation has the rest: train, encrypt (with clipping and quantising) and sum are the CPU time
+ * of all clients together; 2pc, step and eval are wall time; cpu is the CPU time of the whole
+ * process. */
 #define RUN_NUMBERS(X)                                                            \
     X(COUNT, clients, "clients")   /* clients whose update is in the sum */       \
     X(COUNT, refused, "refused")   /* uploads that CSP refused */                 \
@@ -101,9 +102,9 @@ void run_log_clear(run_log *l);
 /* Totals over all rounds; NAN if no line has the number. */
 typedef struct run_totals {
     uint64_t rounds, released, skipped, blocked;
-    run_line all;   /* clients and diverged do not include skipped rounds */
+    run_line all;   /* its clients and diverged do not count skipped rounds */
     double best;    /* lowest perplexity */
-    double collect; /* seconds, minus those for reveal and release */
+    double collect; /* all.seconds minus those for reveal and release */
     double clients_least, clients_most;
     uint64_t best_round;
 } run_totals;
@@ -112,8 +113,8 @@ run_totals run_totals_none(void);
 void run_totals_add(run_totals *t, const run_line *l);
 run_totals run_log_totals(const run_log *l);
 
-/* Returns the number `key` of the object in `bytes` (summary.json); NAN if there is none, or if the
- * bytes are not an object. */
+/* Returns the number named `key` in the object `bytes` (summary.json); NAN if there is none, or if
+ * the bytes are no object. */
 double run_number(sefl_span bytes, const char *key);
 
 #endif

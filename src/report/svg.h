@@ -4,7 +4,7 @@
  *                     .series = { { "validation", y } }, .count = 1, .log = true };
  *     SEFL_TRY(svg_write(&out, &c));
  *
- * NAN values are skipped. Colours are classes (c0, c1, ...) that the page's style defines. Each
+ * Charts skip NAN values. Colours are classes (c0, c1, ...), which the page's style defines. Each
  * point or bar has a <title>, which browsers show as a tooltip. The SVG has no external references.
  * Threads: any; these are plain values.   Secrets: none. */
 #ifndef REPORT_SVG_H
@@ -24,7 +24,7 @@ typedef struct svg_series {
 
 typedef struct svg_chart {
     const char *title;
-    const char *unit; /* shown after numbers: "s"; "bytes" becomes kB, MB, ... */
+    const char *unit; /* follows the numbers, such as "s"; "bytes" becomes kB, MB, ... */
     size_t n;
     const double *x; /* ascending */
     svg_series series[SVG_SERIES_MAX];
@@ -33,7 +33,7 @@ typedef struct svg_chart {
     bool log;  /* lines: uses a logarithmic axis if the values span a factor of 8 or more */
 } svg_chart;
 
-/* Appends the chart; nothing if there is no value to draw. */
+/* Appends the chart, or nothing if there is no value to draw. */
 sefl_status svg_write(sefl_buf *out, const svg_chart *c) SEFL_MUST_CHECK;
 
 /* Appends a string to HTML: & < > " ' become references; control characters and invalid UTF-8

@@ -1,4 +1,4 @@
-/* ca: an operator's folder: its CA, its server's signing key and its trust list (trust/trust.h).
+/* ca: manages an operator's folder: its CA, its server's signing key, its trust list (trust.h).
  *
  *     FOLDER/ca.pem ca.key          CA (ECDSA P-256) for its own server; AS's CA also for clients
  *            sign.key sign.pub      Ed25519: signs tasks, headers, receipts, approvals
@@ -6,7 +6,7 @@
  *            issued/KEY.pem         the newest certificate of each member
  *
  * `sefl ca` changes the folder, and so does the running server when a site enrols. Each operator
- * has one folder, and never sees the other operator's folder or a site's private key.
+ * has its own folder and never sees the other operator's folder or a site's private key.
  *
  *     SEFL_TRY(ca_new(folder, "Alpha", 3650, NULL));
  *     SEFL_TRY(ca_edit(&e, folder));
@@ -29,7 +29,7 @@ enum { CA_DAYS = 3650, CA_SERVER_DAYS = 365, CA_CLIENT_DAYS = 365, CA_TOKEN_HOUR
 /* Returns the path of the newest certificate for this key. */
 sefl_status ca_issued_path(char out[PATH_MAX], const char *folder,
                            const uint8_t key[TRUST_KEY]) SEFL_MUST_CHECK;
-/* These call trust_read and trust_edit_begin for the folder's list. */
+/* ca_read calls trust_read for the folder's list; ca_edit calls trust_edit_begin. */
 sefl_status ca_read(trust **out, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
@@ -38,8 +38,8 @@ sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_list_of(const trust *t, trust_role role,
                        const uint8_t sign[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 
-/* Creates the folder, which must be empty or not exist; after a failure it is so again.
- * sign_key: path for the signing key; NULL: FOLDER/sign.key. */
+/* Creates the folder, which must be empty or not exist; a failure leaves no trace. sign_key: path
+ * for the signing key; NULL: FOLDER/sign.key. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days,
                    const char *sign_key) SEFL_MUST_CHECK;
 
@@ -50,20 +50,20 @@ typedef struct ca_server_config {
     const char *cert, *key; /* files to create */
 } ca_server_config;
 
-/* Creates the key and certificate of the operator's own server and names it in the list. For AS,
- * the folder's CA becomes an issuer of clients, limited to listed members; if that CA is revoked,
- * it stays revoked. */
+/* Creates the key and certificate of the operator's own server; the list then names the server. For
+ * AS, the folder's CA becomes an issuer of clients, limited to listed members; if that CA is
+ * revoked, it stays revoked. */
 sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c,
                       int64_t now) SEFL_MUST_CHECK;
 /* Issues a new certificate for the server's key. hosts NULL: the hosts in the current certificate;
- * SEFL_EINVAL if it names none. */
+ * SEFL_EINVAL if that names none. */
 sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert, const char *hosts,
                             unsigned days, sefl_buf *pem) SEFL_MUST_CHECK;
 
 typedef struct ca_issuer_config {
     trust_role role;
     const char *unit; /* see trust.h; NULL: its certificates must have our role entry */
-    bool also;        /* accepts our own CA, and one that is or was trusted for another role */
+    bool also;        /* accepts our own CA too, and one that is or was trusted for another role */
 } ca_issuer_config;
 
 /* Trusts another CA for this role. SEFL_EINVAL if the certificate is not a CA, has expired or is
@@ -73,9 +73,9 @@ typedef struct ca_issuer_config {
  * CA stays limited to listed members. */
 sefl_status ca_trust_issuer(trust *t, const char *folder, sefl_span pem, const ca_issuer_config *c,
                             int64_t now) SEFL_MUST_CHECK;
-/* Revokes or restores a CA in one role, or in every role that it has if role is 0. It refuses to
- * restore several roles at once (SEFL_EINVAL), since one of them may be unintended. SEFL_ENOTFOUND
- * if there is nothing to change. */
+/* Revokes or restores a CA in one role, or in every role that it has if role is 0. SEFL_EINVAL if
+ * that would restore several roles at once, since one of them may be unintended. SEFL_ENOTFOUND if
+ * there is nothing to change. */
 sefl_status ca_set_issuer(trust *t, const uint8_t key[TRUST_KEY], trust_role role, trust_state to,
                           int64_t now) SEFL_MUST_CHECK;
 
@@ -94,14 +94,14 @@ sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
                      int64_t now) SEFL_MUST_CHECK;
 /* AS: calls ca_check, and checks that the certificate request is for the key the site claims. */
 sefl_status ca_check_request(const trust *t, const enrol_request *r, int64_t now) SEFL_MUST_CHECK;
-/* Call after ca_check: marks the token as used and adds the member. until: expiry of its
- * certificate; 0: it was not issued here. */
+/* Call it after ca_check: marks the token as used and adds the member. until: expiry of the
+ * member's certificate; 0: not issued here. */
 sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,
                      const uint8_t issuer[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 
 /* CSP: returns the maximum number of clients in a round that began at `since` (0: unknown): the
- * number of members approved at any time since then. Returns UINT64_MAX if the number is unknown,
- * because an organisation's CA vouches for clients too, or the list never had a client. */
+ * number of members approved at any time since then. Returns UINT64_MAX if the number is unknown:
+ * an organisation's CA vouches for clients too, or the list has never had a client. */
 uint64_t ca_most_clients(const trust *t, int64_t since);
 
 /* AS: completes an enrolment that CSP approved, and appends the signed answer (enrol.h). */
@@ -120,7 +120,7 @@ sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t 
                      unsigned days) SEFL_MUST_CHECK;
 
 /* Revokes a key: servers refuse it within a second and close its connections. Cancels open tokens
- * for its name. If the key is not in the list (its CA is an organisation's), adds it as revoked. */
+ * for its name. Adds a key that is not in the list (an organisation's CA issued it) as revoked. */
 sefl_status ca_revoke_key(trust *t, const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
 /* Undoes a revocation: the member is active again, with the certificates it had; a key that was
  * never a member leaves the list. SEFL_ENOTFOUND if the key is not revoked; SEFL_EEXIST if another

@@ -5,8 +5,8 @@
  *     counters_peer(&c, p->code);                       // a refused certificate
  *     SEFL_TRY(counters_write(&c, "state/counters.json"));  // once a second
  *
- * The peer never learns the reason. The log shows it; this file has the counts since the start.
- * Threads: any may add; one writes.   Secrets: none; no names. */
+ * The peer never learns the reason; the log shows it. This file counts refusals since the start.
+ * Threads: any may add; one writes.   Secrets: none; the file contains no names. */
 #ifndef ROLES_COUNTERS_H
 #define ROLES_COUNTERS_H
 

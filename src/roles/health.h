@@ -1,4 +1,4 @@
-/* health: writes a server's page GET /healthz, which shows whether it is healthy, its round, and
+/* health: writes the page GET /healthz, which shows whether a server is healthy, its round, and
  * whether the other server is connected.
  *
  *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,
@@ -6,10 +6,10 @@
  *     {"role":"csp","healthy":true,"aggregator":false,"phase":"signed","round":3,
  *      "rounds":40,"task":"..."}
  *
- * The status is 200 if the server is healthy, 503 if not. AS is healthy while the link to CSP is up
- * and once the task is over: without CSP no round begins or ends. CSP is healthy while it runs; it
- * waits for AS to dial, and the page shows whether AS is connected. Everything on the page is
- * public (the task, its round); nothing is about a single client. The setting `health` is a
+ * The status is 200 if the server is healthy, 503 if not. AS is healthy while the link to CSP is
+ * up, since no round begins or ends without CSP, and once the task is over. CSP is healthy while it
+ * runs; it waits for AS to dial, and the page shows whether AS is connected. The page shows only
+ * public facts (the task, its round) and nothing about a single client. The setting `health` is a
  * loopback address (net/local_http.h explains why), or empty for no page.
  * Threads: any thread may call health_write.   Secrets: none. */
 #ifndef ROLES_HEALTH_H

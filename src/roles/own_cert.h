@@ -1,10 +1,10 @@
-/* own_cert: logs that a role's own certificate expires: a warning in the last 14 days, an error
- * once it has expired. It logs once a day, and at once for a new certificate.
+/* own_cert: logs a warning if a role's own certificate expires within 14 days, and an error once it
+ * has expired. It logs once a day, and at once for a new certificate.
  *
  *     own_cert_look(&o, tls_id_expires(id), now_s, log);        // as often as you like
  *
- * A peer that refuses an expired certificate sends only a generic error, so the role itself must
- * warn.
+ * A peer that refuses an expired certificate sends only a generic error, so the role must warn its
+ * own operator.
  * Threads: one owner.   Secrets: none. */
 #ifndef ROLES_OWN_CERT_H
 #define ROLES_OWN_CERT_H

@@ -1,4 +1,4 @@
-/* own_task: reads the task that a server runs, which both servers signed and which names this one.
+/* own_task: reads a server's task, which must name this server and be signed by both servers.
  *
  *     SEFL_TRY(own_task_read(&task, &envelope, "task.signed", key, OWN_TASK_CSP));
  *

@@ -1,4 +1,4 @@
-/* server: code for the trust list and the ready file, which the roles aggregator and csp share.
+/* server: the code for trust lists and ready files that the roles aggregator and csp share.
  *
  * Threads: any; callers lock what they share.   Secrets: none. */
 #ifndef ROLES_SERVER_H
@@ -9,8 +9,8 @@
 #include "protocol/task.h"
 
 /* Reloads the trust list at w->path if it has changed, or if none was loaded yet (`first`). *out is
- * the new list, or NULL if it is unchanged. *older is true if the list is older than a previous
- * one; the log shows that. If the list cannot be read, the previous one stays in force. */
+ * the new list, or NULL if it is unchanged. *older becomes true, with a log line, if the list is
+ * older than before. If the list cannot be read, the previous one stays in force. */
 sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool first,
                              trust_role role, const sign_key *key, sefl_log *log) SEFL_MUST_CHECK;
 

@@ -1,8 +1,8 @@
-/* seeded: a deterministic generator: the same seed gives the same coins. ChaCha20 (RFC 8439), keyed
- * with SHA-256 of the seed and a stream name.
+/* seeded: a deterministic generator of coins: ChaCha20 (RFC 8439), keyed with the SHA-256 of a seed
+ * and a stream name. The same seed and name give the same coins.
  *
- * For tests, the simulator and the learning side of model/ (initialisation, dropout, partition,
- * generated text). It is a separate target that crypto, mpc, privacy, protocol and roles do not
+ * Tests, the simulator and the learning side of model/ use it (initialisation, dropout, partition,
+ * generated text). It is a separate target, which crypto, mpc, privacy, protocol and roles do not
  * link, so a role's secret coins can only come from the system.
  *
  *     seeded gen;
@@ -44,7 +44,7 @@ double seeded_unit(seeded *g);
 void seeded_at(void *out, size_t n, const uint32_t key[8], const uint32_t nonce[2],
                uint64_t offset);
 
-/* Computes one ChaCha20 block; public for its RFC test vector. The nonce is words 14 and 15. */
+/* Computes one ChaCha20 block; public for the RFC's test vector. Words 14 and 15 are the nonce. */
 void seeded_chacha20_block(uint8_t out[64], const uint32_t key[8], uint64_t counter,
                            const uint32_t nonce[2]);
 

@@ -16,7 +16,7 @@ typedef struct config_kind {
     const char *name;   /* "aggregator" */
     const char *file;   /* usual file name: "aggregator.yml" */
     const char *about;  /* description in one line */
-    const char *active; /* keys that a new file sets (example.h), besides those without a default */
+    const char *active; /* keys that a new file sets, besides those without a default (example.h) */
     const setting_def *schema;               /* NULL: experiment_schema() */
     sefl_status (*check)(const settings *s); /* checks rules across keys, as the run does */
 } config_kind;
@@ -37,8 +37,8 @@ const config_kind *config_kind_find(const char *name); /* NULL: unknown name */
 /* Returns the kind whose usual file name the path ends with, or the first kind. */
 const config_kind *config_kind_of(const char *path);
 
-/* After a failure: if the file name does not tell the kind, adds to the message that it is a guess.
- * Returns st. */
+/* After a failure: if the kind is only a guess, because the file name does not tell it, adds that
+ * to the message. Returns st. */
 sefl_status config_kind_guessed(sefl_status st, const char *path);
 
 /* After a failure to read a file with this schema: if the file name belongs to another kind, adds
@@ -48,7 +48,7 @@ sefl_status config_kind_other(sefl_status st, const char *path, const setting_de
 /* Reads the file; SEFL_EINVAL with the file, line and column of an error. Initialises s; the caller
  * clears it even after a failure. */
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path) SEFL_MUST_CHECK;
-/* Checks the rules across keys; the message has the line and column of the key it names. */
+/* Checks the rules across keys; the message shows the line and column of the key it names. */
 sefl_status config_kind_check(const config_kind *k, const settings *s,
                               const char *path) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* confine: drops the privileges of a long-running role, so that a bug in it does less harm.
+/* confine: drops the privileges of a long-running role, so that a bug does less harm.
  *
  *     confine_start();                                    // first: no core dump, no debugger
  *     SEFL_TRY(confine_user("sefl"));                     // after binding the port, before files
@@ -28,13 +28,13 @@ bool confine_others_read(const char *path, unsigned *mode);
 void confine_key(sefl_log *log, const char *path);
 /* Warns if others can read a settings file with a proxy password: http://user:password@host. */
 void confine_proxy(sefl_log *log, const char *proxy, const char *path);
-/* Applies the setting memory_lock. "required": keys must be locked in memory; the function locks as
- * much as a server needs once, so that too low a limit fails here and not in a later round. "try":
- * it only warns. A server was measured to need 76 kB with a 4096-bit key, plus a page for each of
- * four stores. */
+/* Applies the setting memory_lock. "required": keys must be locked in memory. The function locks as
+ * much as a server needs once, so that too low a limit makes it fail now and not in a later round.
+ * "try": it only warns. A server was measured to need 76 kB with a 4096-bit key, plus a page for
+ * each of four stores. */
 enum { CONFINE_LOCKED_BYTES = 96 << 10 };
 sefl_status confine_memory(sefl_log *log, const char *memory_lock) SEFL_MUST_CHECK;
-/* Raises the limit on open files; warns if the system does not allow it. */
+/* Raises the limit on open files; warns if the system does not allow that. */
 void confine_files(sefl_log *log, unsigned wanted);
 
 #endif

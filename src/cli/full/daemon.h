@@ -1,9 +1,9 @@
 /* daemon: the command-line code that the long-running roles (aggregator, csp, client) share.
  *
- * Settings come from a YAML file, and options of the same names override it (tls.cert is
- * --tls-cert, sign_key is --sign-key). Relative paths in the file start from its folder; those in
- * options start from the working folder. SIGTERM and SIGINT stop the role cleanly; SIGHUP reloads
- * the log level and calls `reload`.
+ * Settings come from a YAML file; options of the same names override them (tls.cert is --tls-cert,
+ * sign_key is --sign-key). Paths in the file are relative to its folder, those in options to the
+ * working folder. SIGTERM and SIGINT stop the role cleanly; SIGHUP reloads the log level and calls
+ * `reload`.
  *
  *     typedef struct session { daemon d; csp_settings cfg; } session;    // the daemon comes first
  *     DAEMON_CALLS(csp_role)
@@ -47,7 +47,7 @@ typedef struct daemon_calls {
     static const daemon_calls name##_calls = { call_run, call_stop, call_reload, call_free };
 
 typedef struct daemon {
-    const char *file; /* settings file; NULL: there are only options */
+    const char *file; /* settings file; NULL: all settings come from options */
     settings flags;   /* settings given as options */
 
     const daemon_calls *calls;
@@ -59,7 +59,7 @@ typedef struct daemon {
     atomic_bool ended;
 } daemon;
 
-/* The option -c FILE, the first one of every daemon. */
+/* The option -c FILE, which every daemon lists first. */
 #define DAEMON_CONFIG                                                            \
     {                                                                            \
         "config", SETTING_PATH, "", .letter = 'c', SETTING_TO(daemon, file),     \
@@ -76,8 +76,8 @@ extern const setting_def daemon_options[]; /* DAEMON_CONFIG alone */
 /* Creates the role from its settings, which live until the role ends. The log is already open. */
 typedef sefl_status daemon_start(void *self, const settings *set, void **role);
 
-/* Runs the role; self begins with a daemon. Returns the exit code: CLI_MISUSE only if it fails
- * before the role runs. */
+/* Runs the role; self begins with a daemon. Returns the exit code, which is CLI_MISUSE only for
+ * failures before the role runs. */
 int daemon_run(void *self, const cli_command *c, daemon_start *start, const daemon_calls *calls);
 
 /* Prepares a server before it reads its keys: locks memory (setting memory_lock), stores the user

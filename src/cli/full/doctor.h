@@ -5,9 +5,9 @@
  *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
  *     settings_clear(&d.set);
  *
- * Every check adds a line: ok, warn (it works, but ...) or fail (it will not work), then the
+ * Every check adds a line: a status (ok; warn: it works, but ...; fail: it will not work), the
  * finding and, unless it is ok, a remedy. The doctor changes nothing. It binds a port for a moment
- * to check that it is free, and connects to each peer once without sending anything.
+ * to check that the port is free, and connects to each peer once without sending anything.
  * Threads: one owner.   Secrets: it reads the TLS key and the signing key to check that they
  * match. */
 #ifndef CLI_FULL_DOCTOR_H
@@ -25,7 +25,7 @@ typedef struct doctor_line {
 } doctor_line;
 
 typedef struct doctor {
-    const config_kind *k; /* kind of the file; NULL: the file's name tells it */
+    const config_kind *k; /* kind of the file; NULL: the file's name tells the kind */
     settings set;         /* settings in the file */
     doctor_line at[DOCTOR_MAX];
     size_t n, count[3]; /* number of lines, in total and per status */
@@ -38,7 +38,7 @@ void doctor_add(doctor *d, doctor_status status, const char *name, const char *r
 
 /* Adds the versions of the libraries. */
 void doctor_libraries(doctor *d);
-/* Checks that the address is free to listen on. If it is not, the line has the status `bad`. */
+/* Checks that the role can listen on the address; if not, the line has the status `bad`. */
 void doctor_port(doctor *d, const char *name, const char *address, doctor_status bad,
                  const char *remedy);
 /* Checks what the role reads when it starts: settings, files, certificate, task. False if the

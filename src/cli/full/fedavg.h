@@ -4,9 +4,9 @@
  *     fedavg_config c = { .folder = "fed", .task = &task, .clients = 8 };
  *     SEFL_TRY(fedavg_run(&result, &c, &progress));
  *
- * `sefl provision` made the folder: it holds the vocabulary, the initial model and every client's
- * text. Training and averaging work as in the simulator's `protection: none` (simulate/work.h).
- * The result does not depend on the number of threads.
+ * The folder, which `sefl provision` made, contains the vocabulary, the initial model and every
+ * client's text. Training and averaging work as in the simulator's `protection: none`
+ * (simulate/work.h). The result does not depend on the number of threads.
  * Threads: one call at a time; uses its own pool.   Secrets: the clients' text, all of which is on
  * this machine. */
 #ifndef CLI_FULL_FEDAVG_H

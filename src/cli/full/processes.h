@@ -8,10 +8,10 @@
  * done:
  *     processes_end(&f);                                    // SIGTERM, later SIGKILL; waits
  *
- * A process appends its output to LOG/NAME.log. Signals go only to a process id that fork returned
- * and waitpid has not yet reaped. If the caller dies, the kernel kills the processes
+ * Each process appends its output to LOG/NAME.log. Only processes that fork started and waitpid has
+ * not reaped get signals, by their id. If the caller dies, the kernel kills the processes
  * (PR_SET_PDEATHSIG).
- * Threads: the one that started the processes; it must live as long as they do. */
+ * Threads: only the one that started the processes, which must outlive them. */
 #ifndef CLI_FULL_PROCESSES_H
 #define CLI_FULL_PROCESSES_H
 
@@ -39,7 +39,7 @@ typedef struct processes {
 sefl_status processes_init(processes *f, const char *log_folder) SEFL_MUST_CHECK;
 
 /* Starts `sefl` with the arguments: the command first, NULL last. A process that has ended may be
- * started again under its name. */
+ * started again under the same name. */
 sefl_status processes_start(processes *f, const char *name,
                             const char *const *arguments) SEFL_MUST_CHECK;
 

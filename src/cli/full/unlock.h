@@ -23,8 +23,8 @@ typedef struct cli_unlock {
     uint8_t *mem;
 } cli_unlock;
 
-/* Fills u->lock. `by` tells what locks the key file (ignored when creating). SEFL_EINVAL if the
- * caller gives the other kind of secret, or gives none and there is no terminal. */
+/* Fills u->lock. `by` says what locks the key file (ignored when creating). SEFL_EINVAL if the
+ * caller gives the other kind of secret, or no secret while there is no terminal. */
 sefl_status cli_unlock_get(cli_unlock *u, sealed_by by) SEFL_MUST_CHECK;
 
 void cli_unlock_clear(cli_unlock *u);

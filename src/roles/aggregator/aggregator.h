@@ -13,11 +13,11 @@
  *     ingest    receives an update, makes it durable and acknowledges it
  *     collect   keeps the running sum
  *     step      computes the next model from released integers; release keeps models as files
- *     rounds    carries out what sum/agg.h decides; owns the link to CSP
+ *     rounds    executes what sum/agg.h decides; owns the link to CSP
  *     http      serves the interface of docs/PROTOCOL.md, "AS over HTTPS"
  *
- * After kill -9 at any moment, a restart continues the task (rounds.h). When the task is over, AS
- * answers clients for `linger` more seconds, so that they learn of the end, and returns SEFL_OK.
+ * After kill -9 at any moment, a restart continues the task (rounds.h). Once the task is over, AS
+ * answers clients for `linger` more seconds, so that they learn of the end.
  *
  * settings.c describes the settings; `sefl init aggregator.yml` writes them out.
  * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets one
@@ -25,8 +25,8 @@
  *
  * The aggregator checks the trust list (roles/ca.h, trust/trust.h) every second: it disconnects a
  * revoked client and admits an enrolled one. Sites enrol at POST /v1/enroll (aggregator/enrol.c)
- * while the link to CSP is up. If `ca` is not set, it accepts all clients of the CAs in tls.peers
- * and can revoke none. Threads: one owner; any may call aggregator_stop and _reload.
+ * while the link to CSP is up. If `ca` is not set, it accepts every client of a CA in tls.peers and
+ * can revoke none. Threads: one owner; any may call aggregator_stop and _reload.
  * Secrets: the signing key and the masks. */
 #ifndef ROLES_AGGREGATOR_H
 #define ROLES_AGGREGATOR_H
@@ -40,7 +40,7 @@
 
 extern const setting_def aggregator_schema[];
 
-/* The contents of aggregator.yml. The strings belong to the settings that filled it; NULL: not
+/* The contents of aggregator.yml. The `settings` that filled it own the strings; NULL means not
  * given. */
 typedef struct aggregator_settings {
     host_port listen, csp, health; /* health.host "": no health page (roles/health.h) */
@@ -65,9 +65,9 @@ typedef struct aggregator aggregator;
 typedef struct aggregator_options {
     const aggregator_settings *settings; /* borrowed */
     sefl_log *log;                       /* NULL: silent */
-    const sefl_coins *coins;             /* NULL: the system's; the program always passes NULL */
+    const sefl_coins *coins;             /* NULL: the system's; the program passes NULL */
     void *ctx;
-    /* Called when the port is bound and no file is open yet: drop privileges here; may be NULL. */
+    /* Called when the port is bound and no file is open yet, to drop privileges; may be NULL. */
     sefl_status (*bound)(void *ctx);
     /* Called after each round, to print it; of: number of rounds in the task; may be NULL. */
     void (*round)(void *ctx, const rounds_report *r, uint64_t of);

@@ -1,7 +1,7 @@
 /* body: checks the bytes of an update while they arrive, in pieces of any size.
  *
- * It checks the units of an update (crypto/ahe/ahe.h); ingest checks the head. Complete units are
- * checked in place; the rest of a piece waits in a small buffer for the next piece.
+ * It checks the units of an update (crypto/ahe/ahe.h); ingest checks the head. It checks complete
+ * units in place; a small buffer keeps the rest of a piece until the next piece arrives.
  *
  *     SEFL_TRY(body_rule_new(&rule, &task.ahe, task.pub));          // shared by all uploads
  *     body_check c = { .rule = rule };
@@ -28,10 +28,10 @@ typedef struct body_check {
     uint8_t *carry; /* allocated when it is first needed */
     size_t have;    /* number of bytes in carry */
     size_t unit;    /* the next unit to check */
-    sefl_status st; /* the first failure stays */
+    sefl_status st; /* the first failure, which stays */
 } body_check;
 
-/* SEFL_EPROTO for a unit that is not a ciphertext, SEFL_ERANGE for bytes beyond the end. */
+/* SEFL_EPROTO if a unit is not a ciphertext, SEFL_ERANGE if bytes follow the last unit. */
 sefl_status body_check_feed(body_check *c, sefl_span piece) SEFL_MUST_CHECK;
 /* SEFL_EPROTO if bytes are missing. */
 sefl_status body_check_end(const body_check *c) SEFL_MUST_CHECK;

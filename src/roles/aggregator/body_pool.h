@@ -1,10 +1,10 @@
-/* body_pool: lends memory (rooms) to update bodies on their way into the sum, so that AS need not
- * read them back.
+/* body_pool: lends memory (rooms) for update bodies on their way into the sum, so that AS need not
+ * read them back from disk.
  *
- * An upload that gets a free room stays in it while it is written to its file (spool.h). The room
- * goes with the acknowledged upload to the running sum (collect.h), which gives it back. An upload
- * without a room is written piece by piece and read back from its file, which is slower but gives
- * the same result. So slow senders that hold every room deny service to nobody.
+ * An upload that gets a free room stays in it while it is written to its file (spool.h). Once the
+ * upload is acknowledged, its room passes to the running sum (collect.h), which gives the room
+ * back. An upload without a room is written piece by piece and read back from its file, which is
+ * slower but gives the same result. So slow senders that occupy every room deny service to nobody.
  *
  *     SEFL_TRY(body_pool_new(&rs, body_bytes, BODY_POOL_BUDGET));
  *     body_room *r = body_pool_take(rs);        // NULL: no free room

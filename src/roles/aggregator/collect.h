@@ -1,9 +1,9 @@
 /* collect: keeps the running sum of a round's uploads. One worker adds them while they arrive.
  *
- * It gets only bodies that are complete, checked, durable and acknowledged, and adds each once,
- * from its room (body_pool.h) or from its file (readback.h) in pieces of 1 MiB. The list of uploads
- * (at most clients_max) is its queue. After a restart the role queues the acknowledged bodies
- * again, and the sum is the same: the order of additions does not matter.
+ * The worker gets only bodies that are complete, checked, durable and acknowledged. It adds each
+ * once, from its room (body_pool.h) or, in pieces of 1 MiB, from its file (readback.h). The list of
+ * uploads (at most clients_max) is its queue. After a restart the role queues the acknowledged
+ * bodies again, and the sum is the same, since the order of additions does not matter.
  *
  *     SEFL_TRY(collect_new(&c, &cfg));
  *     collect_begin(c, round);                               // starts an empty sum
@@ -47,9 +47,9 @@ void collect_free(collect *c); /* waits for the addition in progress */
 void collect_begin(collect *c, uint64_t round);
 
 /* Queues an update. SEFL_ESTATE for another round or a closed sum, SEFL_EEXIST if this client is
- * already queued, SEFL_ERANGE beyond clients_max. check_hash: verify the file's hash, since it may
- * have changed (after a restart). body: the update's bytes in a room, which collect gives back in
- * any case; or NULL. */
+ * already queued, SEFL_ERANGE beyond clients_max. check_hash: verifies the file's hash, because the
+ * file may have changed (after a restart). body: NULL, or the update's bytes in a room, which
+ * collect gives back in any case. */
 sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
                         body_room *body) SEFL_MUST_CHECK;
 /* True if an update with the same units (m->body) is queued or summed. */
@@ -60,7 +60,7 @@ void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 /* Returns the i-th update in the order of arrival, not counting those that collect_take removed.
  * False if the round is another one or has at most i updates. */
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out);
-/* Removes a client that is not counted from the sum, before collect_close. Waits for the worker as
+/* Before collect_close: removes from the sum a client that does not count. Waits for the worker as
  * collect_close does. SEFL_ENOTFOUND if the client is not in the sum, SEFL_ESTATE if the sum is
  * closed. If its body cannot be read, the worker computes the sum again without it. */
 sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],

@@ -7,7 +7,7 @@
  *     h.closing = true, https_server_stop(s);
  *
  * Every refusal is a status and a one-line message. https_server.h counts refusals before a request
- * gets here, ingest.h counts those of uploads, and this module counts all others (AGG_HTTP_EVENTS).
+ * gets here, ingest.h counts refused uploads, and this module counts the rest (AGG_HTTP_EVENTS).
  * Threads: the server's threads.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_HTTP_H
 #define ROLES_AGGREGATOR_HTTP_H
@@ -66,7 +66,7 @@ typedef struct agg_http {
     const sign_key *key;
     buckets *enrol_origin;     /* limits enrolment requests per address */
     buckets *enrol_rate;       /* limits complete enrolment requests in total */
-    void (*listed)(void *ctx); /* called when we changed the trust list; ctx is this struct */
+    void (*listed)(void *ctx); /* called when AS has changed the trust list; ctx is this struct */
     _Atomic uint64_t counts[AGG_HTTP_EVENTS_N];
     _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason */
     atomic_bool closing; /* the server is about to stop: no request may wait */
@@ -94,7 +94,7 @@ typedef struct agg_post {
     uint64_t until_ms;
 } agg_post;
 
-/* Accepts the body. False if memory runs out; the request is not answered then. */
+/* Accepts the body. Returns false, without answering, if memory runs out. */
 bool agg_post_begin(https_request *r, const agg_post_kind *k);
 /* Call it after asking CSP: answers the request when CSP has answered, or when the time is up. */
 void agg_post_wait(https_request *r);

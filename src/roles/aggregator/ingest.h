@@ -14,12 +14,12 @@
  *     upload_end(u, &reply)                      200 and the receipt, or the reason
  *     upload_free(u)                             always; keeps what has arrived, to resume later
  *
- * A client is identified by the fingerprint of its certificate's key and by nothing that it sends.
+ * AS identifies a client only by the fingerprint of its certificate's key, never by what it sends.
  * Bodies are stored in round-N/bodies/CLIENT/HASH, so no client can resume another's part or get
  * the receipt for another's body. AS refuses a body that another client has sent in this round, or
- * any client in an earlier round (honest bodies never coincide: their coins differ). A client has
- * one part per round: another body, or the same one on a new connection, ends the previous upload.
- * parts.h limits the number of parts from a CA whose members are not listed.
+ * that any client sent in an earlier round (honest bodies never coincide, because their coins
+ * differ). A client has one part per round: another body, or the same one on a new connection, ends
+ * the previous upload. parts.h limits the number of parts from a CA whose members are not listed.
  *
  * Threads: any number of uploads at once, each with one owner.   Secrets: none (ciphertexts).
  * Memory: a head and 8 units per upload of any size, and a room (body_pool.h) if one is free. */
@@ -42,7 +42,7 @@
 #define INGEST_END_LIST(X)                                                          \
     X(TAKEN, "taken")           /* acknowledged */                                  \
     X(AGAIN, "again")           /* already stored: the receipt is sent again */     \
-    X(OTHER, "other_body")      /* this client has another body in this round */    \
+    X(OTHER, "other_body")      /* this client sent another body in this round */   \
     X(COPIED, "copied")         /* a body from another client or round */           \
     X(LATE, "late")             /* the round is closed, or the task is over */      \
     X(EARLY, "early")           /* the round is not open yet */                     \
@@ -79,7 +79,7 @@ typedef struct ingest_admission {
     agg_verdict (*admit)(void *ctx, const agg_upload *u);
     /* True if another client has this body in this round, or any client had it in an earlier one. */
     bool (*has_body)(void *ctx, const round_entry *m);
-    /* The update is durable and acknowledged. body: its bytes, which the role gives back; or NULL. */
+    /* Called once the update is durable. body: NULL, or its room, which the role gives back. */
     void (*took)(void *ctx, uint64_t round, const round_entry *m, body_room *body);
 } ingest_admission;
 
@@ -100,16 +100,16 @@ typedef struct ingest_config {
 typedef struct ingest_ask {
     uint64_t round;
     const uint8_t *client;  /* fingerprint, from its certificate */
-    const uint8_t *issuer;  /* its CA, if only that vouches for it; NULL: listed, or no list */
+    const uint8_t *issuer;  /* its CA, if only the CA vouches for it; NULL: listed, or no list */
     const char *name;       /* common name, for log lines */
     uint8_t body[32];       /* BLAKE3 of the units */
     uint64_t offset, total; /* bytes [offset, total) follow ... */
     uint64_t length;        /* ... and Content-Length announces this many */
 } ingest_ask;
 
-/* The answer: a status with a line of text or a receipt. */
+/* The answer: a status, and a one-line message or a receipt. */
 typedef struct ingest_reply {
-    ingest_end end; /* outcome that is counted; not set for a HEAD with status 200 */
+    ingest_end end; /* the outcome to count; not set for a HEAD with status 200 */
     unsigned status;
     char text[256];
     uint64_t offset;  /* header Sefl-Offset; UINT64_MAX: none */

@@ -20,22 +20,22 @@
  *                                        YES: its shares are in the pool. Then AS adds its own.
  *
  * count is always lanes_session(task). AS adds its shares last, so it never picks shares that CSP
- * does not have yet. A broken lane leaves behind, at most, shares at CSP that AS never names; a
- * full pool erases the oldest ones.
+ * does not have yet. At worst, a broken lane leaves CSP with shares that AS never names; a full
+ * pool erases the oldest shares.
  *
  * When. A lane begins a session if the pool and the running sessions together have fewer shares
  * than two rounds need. During a reveal all lanes pause, even in the middle of a session, unless
  * the reveal itself waits for shares. Lanes run at low priority (nice 10).
  *
  * Erasing. Shares are bound to a link; a new link has a new pair, even after a restart of either
- * server. A server that detects a protocol violation or a failed check erases its pool, and the
- * other server learns of it from NO SLICE. A lane whose connection breaks loses only its own
- * session, whose shares were in no pool yet.
+ * server. A server that detects a protocol violation or a failed check erases its pool; the other
+ * server learns of this from NO SLICE. A lane whose connection breaks loses only its own session,
+ * whose shares were in no pool yet.
  *
- * Checks. If CSP's check of AS's transfers fails (SEFL_ECRYPTO from shares_garble), it is no
- * accident. CSP logs an error and counts it in its journal (fact 0 "checks"). At CSP_CHECKS_MAX the
- * task is over: every lane and every request on the link gets NO CHECKS, and AS ends with an error
- * (lanes_ended).
+ * Checks. CSP's check of AS's transfers (SEFL_ECRYPTO from shares_garble) never fails by accident.
+ * If it fails, CSP logs an error and counts the failure in its journal (fact 0 "checks"). At
+ * CSP_CHECKS_MAX the task is over: every lane and every request on the link gets NO CHECKS, and AS
+ * ends with an error (lanes_ended).
  *
  * Audits (noise/audit.h). AS audits one in `audit` sessions. An audit that reveals a wrong circuit
  * ends the task at AS for good (fact 0 "caught"); so does the second audit that CSP does not answer
@@ -44,8 +44,8 @@
  * Memory: the pool takes 4 bytes per value (5 if the ring has more than 20 bits) for at most two
  * rounds and one session per lane; a running session takes 8 bytes per value and about 6 MB.
  *
- * Threads: any thread may call lanes_*, but one thread makes all calls of bind, hold and wait;
- * lane_host_serve runs once per lane.
+ * Threads: any thread may call lanes_*, but only one may call bind, hold and wait; lane_host_serve
+ * runs once per lane.
  * Secrets: shares, until they enter the pool, which encrypts them. */
 #ifndef ROLES_LANES_H
 #define ROLES_LANES_H
@@ -98,7 +98,7 @@ typedef struct lanes lanes;
 sefl_status lanes_new(lanes **out, const lanes_config *c) SEFL_MUST_CHECK;
 /* Stops the threads and waits for them. NULL is allowed. */
 void lanes_free(lanes *l);
-/* Makes all waits end soon; no new session begins. */
+/* Makes all waits end soon, and lets no new session begin. */
 void lanes_stop(lanes *l);
 
 /* Tells the lanes that the link is up (pair: LINK_PAIR bytes) or down (NULL). Empties the pool. */
@@ -112,7 +112,7 @@ void lanes_hold(lanes *l, bool revealing);
  * (lanes_ended). SEFL_ECANCELLED after lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
 
-/* The lanes' work since the last call: bytes in both directions and duration of the sessions. */
+/* The lanes' work since the last call: bytes in both directions, and duration of the sessions. */
 typedef struct lanes_work {
     uint64_t bytes;
     double seconds;

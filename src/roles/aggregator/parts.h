@@ -13,7 +13,7 @@
  * earlier process left. A client's folder has a symbolic link ".issuer" that names its CA, unless
  * the client is a listed member or there is no list.
  *
- * Threads: any (it has a lock, under which only `still` may take another).   Secrets: none.
+ * Threads: any (there is one lock; while holding it, only `still` takes another).   Secrets: none.
  * Memory: 80 bytes per part.   Cost: O(parts) per call. */
 #ifndef ROLES_AGGREGATOR_PARTS_H
 #define ROLES_AGGREGATOR_PARTS_H
@@ -29,13 +29,13 @@ typedef struct parts parts;
 sefl_status parts_new(parts **out, unsigned most) SEFL_MUST_CHECK;
 void parts_free(parts *p);
 
-/* Registers a body from this client, in bodies/CLIENT, for `owner` until parts_end. An earlier body
- * from the same client is the same part. issuer: NULL for a listed member, or if there is no list.
- * If the issuer has reached its limit, sets *fits to false and changes nothing. */
+/* Registers a body from this client, in bodies/CLIENT, for `owner` until parts_end. It and an
+ * earlier body from the same client are one part. issuer: NULL for a listed member, or if there is
+ * no list. If the issuer has reached its limit, sets *fits to false and changes nothing. */
 sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
                         const uint8_t *issuer, const void *owner, bool *fits) SEFL_MUST_CHECK;
-/* Ends the owner's body. stays: the part remains, since its bytes may be on disk and are not an
- * update yet. Does nothing for an unknown owner. */
+/* Ends the owner's body. stays: the part remains registered, since it may have bytes on disk and is
+ * no update yet. Does nothing for an unknown owner. */
 void parts_end(parts *p, const void *owner, bool stays);
 
 /* True if this client may still connect. issuer: NULL for a listed member. */

@@ -3,9 +3,9 @@
  *     models/round-N.safetensors   released by round N (safetensors, model/file/model_file.h)
  *     models/round-N.optimiser     state of the server's optimiser after round N (step.h)
  *
- * Round N starts from the model of the latest released round before it; the first round starts from
- * the task's initial model, called round 0 here. A skipped round writes no model, and neither does
- * one that the release check blocks (sum/release_check.h).
+ * Round N starts from the model of the latest round before it that was released, or from the task's
+ * initial model, called round 0 here. A skipped round writes no model, nor does one that the
+ * release check blocks (sum/release_check.h).
  *
  *     SEFL_TRY(releases_new(&r, &cfg));       // checks init and word list against the task
  *     SEFL_TRY(release_make(r, &(release_from){ .round = 3, .hash = h }, 4, w, clients, &made));
@@ -37,7 +37,7 @@ typedef struct releases_config {
 } releases_config;
 
 /* Reads init, vocab and valid; SEFL_EAUTH if one is not the file that the task names. Changes no
- * file. The caller frees *words and clears *valid in any case; both start empty. */
+ * file. Both outputs start empty; the caller frees *words and clears *valid in any case. */
 sefl_status releases_check(const releases_config *c, vocab **words, corpus *valid) SEFL_MUST_CHECK;
 
 /* Call it after releases_check. */
@@ -51,8 +51,8 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
                          uint32_t clients, release_made *out) SEFL_MUST_CHECK;
 /* `latest` is the round whose model the next round starts from. Deletes the optimiser files of
  * earlier rounds and the models that the settings do not keep, but never the latest model or a file
- * of a later round. A running download continues, since the server has the file open. If a file
- * cannot be deleted, the next release and the next start try again. */
+ * of a later round. A download in progress continues, since the server has the file open. The next
+ * release and the next start retry any deletion that fails. */
 void release_settle(const releases *r, uint64_t latest);
 
 #endif

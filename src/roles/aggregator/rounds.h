@@ -3,10 +3,10 @@
  * also answers clients' questions about rounds.
  *
  * One thread (rounds_run) runs the driver and owns the link to CSP. Uploads arrive on the server's
- * threads through rounds_admission; both use the driver's lock. Whatever must survive a crash is in
- * the journal (sum/as_disk.h) before the state machine learns of it. A killed aggregator continues
- * after a restart: the driver restores the state machine, and collect computes the running sum
- * again from the acknowledged uploads.
+ * threads through rounds_admission; both use the driver's lock. Everything that must survive a
+ * crash is in the journal (sum/as_disk.h) before the state machine learns of it. So a killed
+ * aggregator continues after a restart: the driver restores the state machine, and collect
+ * recomputes the running sum from the acknowledged uploads.
  *
  * Threads: rounds_run has one owner; any thread may call the rest.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_ROUNDS_H
@@ -38,7 +38,7 @@ typedef struct rounds_config {
 sefl_status rounds_new(rounds **out, const rounds_config *c) SEFL_MUST_CHECK;
 void rounds_free(rounds *r);
 
-/* These call as_rounds_run and as_rounds_stop. */
+/* Call as_rounds_run and as_rounds_stop. */
 sefl_status rounds_run(rounds *r) SEFL_MUST_CHECK;
 void rounds_stop(rounds *r);
 
@@ -49,19 +49,19 @@ void rounds_set_ingest(rounds *r, ingest *in);
 
 /* A site's enrolment or a client's voucher on its way to CSP. A server thread queues it. The
  * driver's thread sends it when the link is free, and calls `answered` once CSP has answered; the
- * server then calls rounds_request_done again. No call here waits. */
+ * server then calls rounds_request_done again. None of these calls waits. */
 typedef struct csp_request csp_request;
 
 sefl_status rounds_enrol(rounds *r, csp_request **out, const enrol_claim *c,
                          const enrol_proof *p) SEFL_MUST_CHECK;
 /* Queues the bytes of a verified voucher (roles/csp/vouch.h). When CSP answers YES, the voucher's
- * key goes to the journal (sum/upload_keys.h), even if the client has disconnected by then. */
+ * key is stored in the journal (sum/upload_keys.h), even if the client has disconnected by then. */
 sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes) SEFL_MUST_CHECK;
 /* False if there is no answer yet. Otherwise *st is SEFL_OK (sig, which may be NULL, gets CSP's
- * signature for an enrolment), SEFL_EAUTH if CSP refused, or another failure: CSP is not reachable
- * now. */
+ * signature for an enrolment), SEFL_EAUTH if CSP refused, or another failure if CSP is not
+ * reachable now. */
 bool rounds_request_done(rounds *r, const csp_request *e, sefl_status *st, uint8_t sig[SIGN_BYTES]);
-/* Ends a request, answered or not; call it for every request. NULL is allowed. */
+/* Ends a request, whether answered or not; call it for every request. NULL is allowed. */
 void rounds_request_end(rounds *r, csp_request *e);
 
 /* Returns what a client that has finished round `after` needs to know. header: storage for

@@ -18,14 +18,14 @@ struct rounds {
     uint64_t blocked;      /* blocked round whose suspects are not logged yet; 0: none */
     bool blocked_told;     /* logged that the suspects could not be read */
 
-    pthread_mutex_t tree_lock;        /* guards the rest; take it before the journal's */
+    pthread_mutex_t tree_lock;        /* guards the rest; take it before the journal's lock */
     counted_tree *tree;               /* for the round that clients asked about last; or NULL */
     uint64_t tree_round, tree_newest; /* round of `tree`; newest round that ever had a tree */
     sefl_buf tree_envelope;
     buckets *tree_rate; /* limits the trees of older rounds that a client may ask for */
 };
 
-/* Sends the queued requests to CSP; they fail if the link is unusable. as_rounds_config.between. */
+/* as_rounds_config.between: sends the queued requests to CSP; they fail if the link is unusable. */
 void rounds_run_requests(void *ctx, as_link *link);
 
 /* Returns the acknowledged uploads of a round, sorted by client, in a new array (sefl_free), except

@@ -19,8 +19,8 @@
  *
  * The optimiser's state is a separate file with the round it belongs to and a hash:
  *     "SEFLOPT1" | kind u8 | round u64 | steps u64 | n u64 | m, v as f64 | SHA-256 of all before
- * It is written before the model of that round. After a crash in between, AS repeats the step from
- * the previous round's file, which is deleted only once the model's round is durably released.
+ * AS writes it before that round's model. After a crash between the two, AS repeats the step from
+ * the previous round's file, which it deletes only once the model's round is durably released.
  * Threads: one owner.   Secrets: none (released numbers). */
 #ifndef ROLES_AGGREGATOR_STEP_H
 #define ROLES_AGGREGATOR_STEP_H
@@ -29,8 +29,8 @@
 
 typedef struct step_state {
     task_server kind;
-    uint64_t round; /* last round that it includes; 0: none */
-    uint64_t steps; /* number of steps; a skipped round has none */
+    uint64_t round; /* last round included; 0: none */
+    uint64_t steps; /* number of steps so far; a skipped round makes none */
     size_t n;       /* number of parameters; 0 for TASK_AVERAGE, which has no state */
     double *m, *v;  /* v: adam only */
 } step_state;

@@ -2,10 +2,10 @@
  *
  *     {"connections":812,"handshake_failed":31, ... ,"certificate.revoked":2, ... ,"upload.taken":40, ...}
  *
- * It counts every refusal by its reason: of connections (https_server.h), certificates
- * (certificate.*), requests (http.h) and uploads (upload.*: ingest.h). Counts start with the
- * process; none is about a single client. AS rewrites the file about once a second after a change,
- * and at the end. It is not a journal: it may be lost. Threads: one owner.   Secrets: none. */
+ * It counts refused connections (https_server.h), certificates (certificate.*), requests (http.h)
+ * and uploads (upload.*: ingest.h), each by its reason. Counts start with the process; none is
+ * about a single client. AS rewrites the file about once a second after a change, and at the end.
+ * Losing the file does no harm. Threads: one owner.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_TALLY_H
 #define ROLES_AGGREGATOR_TALLY_H
 

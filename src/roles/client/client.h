@@ -5,7 +5,7 @@
  *     client_free(c);
  *
  * It makes only outgoing connections, to one host and port (net/https_client.h), and trusts only
- * what both pinned servers signed. It carries out what protocol/participant.h decides:
+ * what both pinned servers signed. It executes what protocol/participant.h decides:
  *
  *     task      verifies both signatures, then the owner's policy (policy_check; a refusal names the
  *               rule); checks in the ledger that the first round would not exceed the owner's total
@@ -26,8 +26,8 @@
  *
  * Hidden sampling. Every client uploads in every round; a client that was not drawn encrypts zeros.
  * So that the time of an upload does not reveal who trained, every client waits until a random
- * moment in the third quarter of the time left when it learned of the round (docs/THREATS.md lists
- * what remains visible).
+ * moment in the third quarter of the time that was left when it learned of the round
+ * (docs/THREATS.md lists what remains visible).
  *
  * After kill -9 at any moment, the next client_run continues (store.h). client_stop ends waits and
  * transfers at once and training at the next step; client_run then returns SEFL_OK.
@@ -46,7 +46,7 @@
  *     three consecutive updates were not counted, despite receipts        SEFL_EAUTH
  *     for CLIENT_PATIENCE_MS, a day, AS has refused every request, or has
  *         had no task that both pinned servers signed                     SEFL_EAUTH
- *     its own machine fails: disk, memory, text, state
+ *     its own machine fails (disk, memory, text, state)                   the failure's own status
  *
  * Memory: update.h. Threads: one owner; any thread may call client_stop and client_reload.
  * Secrets: the text and the secrets that update.h names. */
@@ -79,7 +79,7 @@ typedef struct client_options {
     const client_config *config; /* borrowed */
     sefl_log *log;               /* NULL: silent */
     bool once;                   /* stops after one round */
-    const sefl_coins *coins;     /* NULL: the system's; the program always passes NULL */
+    const sefl_coins *coins;     /* NULL: the system's; the program passes NULL */
     void (*show)(void *ctx, const client_view *v);
     void *show_ctx;
     uint64_t patience_ms;     /* 0: CLIENT_PATIENCE_MS */
@@ -91,8 +91,8 @@ typedef struct client_options {
 sefl_status client_new(client **out, const client_options *o) SEFL_MUST_CHECK;
 void client_free(client *c);
 
-/* Runs until the task is over or client_stop is called: SEFL_OK. Otherwise the message says why the
- * client cannot continue. */
+/* Runs until the task is over or client_stop is called (SEFL_OK). After a failure, the message says
+ * why the client cannot continue. */
 sefl_status client_run(client *c) SEFL_MUST_CHECK;
 
 /* Call it from any thread, any number of times, but not once client_free has begun. */

@@ -18,7 +18,7 @@
  *
  * The client accepts tasks from the two servers whose signing keys client.yml names. CSP's key must
  * arrive over a channel that AS does not control. Paths are relative to the file's folder.
- * Threads: read-only once made.   Secrets: none (only the paths of keys). */
+ * Threads: read-only after client_config_make.   Secrets: none (only the paths of keys). */
 #ifndef ROLES_CLIENT_CONFIG_H
 #define ROLES_CLIENT_CONFIG_H
 
@@ -36,7 +36,7 @@ extern const setting_def policy_schema[];
 #define POLICY_CAUTIOUS \
     "epsilon_per_task=3 epsilon_total=8 delta_max clients_min=5 noise_modes=joint claim_none"
 
-/* The contents of client.yml. The strings belong to the settings that filled it. */
+/* The contents of client.yml. The `settings` object that filled this struct owns its strings. */
 typedef struct client_config {
     host_port server;
     const char *proxy; /* NULL: from the environment; "": none */

@@ -1,4 +1,5 @@
-/* The internals of client.h: client.c sets up and runs a client; round.c works through a round. */
+/* inside: the state that client.c (sets up and runs a client) and round.c (executes a round)
+ * share. */
 #ifndef ROLES_CLIENT_INSIDE_H
 #define ROLES_CLIENT_INSIDE_H
 
@@ -22,7 +23,7 @@ struct client {
     pool *pool;
     tls_id *id;
     https_client *net; /* replaced only under `lock` */
-    uint8_t me[32];    /* fingerprint of its certificate's key */
+    uint8_t me[32];    /* fingerprint of this client's certificate key */
     policy rules;
     own_cert own;
     uint64_t
@@ -50,7 +51,7 @@ struct client {
     uint64_t upload_at_ms;          /* hidden sampling: earliest time of the upload */
     uint64_t moment_round;          /* the round for which this process has set upload_at_ms */
     uint64_t began_ms, deadline_ms; /* deadline as last known; after it the client asks AS again */
-    bool recheck;                   /* a header or round was invalid: check for another task */
+    bool recheck;                   /* a header or round was invalid: look for another task */
     uint64_t rounds_seen;           /* number of rounds that ended for this client in this run */
 
     pthread_mutex_t lock;
@@ -65,7 +66,7 @@ bool client_stopped(const client *c);
 /* Waits until until_ms, or until client_stop is called. */
 void client_wait(client *c, uint64_t until_ms);
 void client_show_doing(client *c, const char *doing);
-/* Returns a progress that shows how far the work is, and ends it after client_stop. */
+/* Returns a progress that shows how far the work is, and ends the work after client_stop. */
 sefl_progress client_progress(client *c);
 
 /* Call it after an answer other than ANSWER_OK. SEFL_OK: try again later; otherwise the reason why
@@ -73,11 +74,10 @@ sefl_progress client_progress(client *c);
 sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
 
 /* SEFL_EBUDGET if this round would exceed a budget; the message begins "policy: epsilon_total: " if
- * the owner's rule set it. */
+ * the owner set that budget. */
 sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;
 
-/* Carries out one order and reports the result to the participant. *new_task: AS has another
- * task. */
+/* Executes one order and reports the result to the participant. *new_task: AS has another task. */
 sefl_status client_obey(client *c, const participant_order *order, bool *new_task) SEFL_MUST_CHECK;
 
 #endif

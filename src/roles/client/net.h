@@ -3,8 +3,8 @@
  * Each call sets a->word to ANSWER_OK, ANSWER_AGAIN (network or server trouble: back off, then
  * repeat), ANSWER_OVER (this round is over for this client: late, limit, refused bytes),
  * ANSWER_REFUSED (AS refuses this client: 401, 403; or the server's certificate is invalid),
- * ANSWER_UPGRADE (AS requires another version of this program: 426). `why` has AS's message, or our
- * own. A status other than SEFL_OK is a failure on this machine (memory, disk).
+ * ANSWER_UPGRADE (AS requires another version of this program: 426). `why` contains AS's message,
+ * or the client's own. A status other than SEFL_OK is a failure on this machine (memory, disk).
  * Threads: one owner.   Secrets: none (ciphertexts). */
 #ifndef ROLES_CLIENT_NET_H
 #define ROLES_CLIENT_NET_H
@@ -49,7 +49,7 @@ sefl_status client_get_file(https_client *net, client_reply *a, const http_targe
                             const char *to, uint64_t max, const uint8_t hash[SHA256_BYTES],
                             const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Asks AS for the number of bytes of this body that it has, and sets *offset to it. */
+/* Sets *offset to the number of bytes of this body that AS has. */
 sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,
                        const client_body *body) SEFL_MUST_CHECK;
 

@@ -3,22 +3,22 @@
  *
  * Voucher. The site's certificate vouches for the upload key (protocol/voucher.h). The client posts
  * the voucher to AS in the first round of every run, before it fetches the model, and again when AS
- * refuses an update. AS and CSP keep it; posting the same one again changes nothing.
+ * refuses an update. AS and CSP keep the voucher; posting it again changes nothing.
  *
  * Counted. For each round with a receipt the client requests, once a later round begins, the proof
  * that its update was counted: GET /v1/round/N/counted, u32 n, n bytes of an envelope that CSP
  * signed (SIGN_COUNTED), then the client's path (protocol/counted.h). It stores the outcome
  * (store.h). An update that was not counted (a miss) causes a warning: AS left it out, or CSP
  * refused its head. Three consecutive misses end the client (SEFL_EAUTH): it would spend privacy
- * budget although its text does not count.
+ * budget in vain.
  *
- * Only AS claims that a round was skipped, so the client checks the headers, which CSP signs too: a
+ * Only AS says that a round was skipped, so the client compares headers, which CSP signs too: a
  * skipped round leaves the model unchanged. If round N + 1 starts from a different model than round
  * N, round N was released, and the answer "skipped" is a miss. (This works only in the process that
- * took part in N, and with the header of N + 1: a later model may come from a round in between.) If
- * AS sends news but never answers requests for proofs, that is a miss from the third round on.
+ * took part in N, and with the header of N + 1: a later model may come from a round after N.) If AS
+ * sends news but never answers requests for proofs, that is a miss from the third round on.
  *
- * It is one of client.h's internals.   Threads: the client's owner.   Secrets: none. */
+ * Internal to roles/client.   Threads: the client's owner.   Secrets: none. */
 #ifndef ROLES_CLIENT_PROOF_H
 #define ROLES_CLIENT_PROOF_H
 

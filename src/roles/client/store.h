@@ -1,4 +1,4 @@
-/* client_store: keeps a client's state folder: its current round, the finished body, the receipts.
+/* client_store: keeps a client's state on disk: its current round, the finished body, the receipts.
  *
  *     folder/lock           held while the store is open: one process per folder
  *     folder/mark           the client's current state, replaced atomically (below)
@@ -21,12 +21,12 @@
  *
  * Rules that survive kill -9 at any moment
  *   - The mark only moves forward: DRAWN, MAKING (attempt k), FINISHED, DONE; then a later round.
- *   - The client draws coins for quantising and encryption under a (round, attempt) that it marked
- *     first, so never twice. It marks the sampling coin before anything depends on it.
- *   - A complete body that is not marked (the client died in between) is marked FINISHED when the
- *     store is opened. An incomplete body is deleted: none of it was sent.
- *   - A FINISHED body that is missing or changed is never made again, since its first bytes may have
- *     been sent: the round is DONE without a receipt (client_store_lost).
+ *   - The client marks a (round, attempt) before it draws coins for quantising and encryption under
+ *     it, so never twice. It marks the sampling coin before anything depends on it.
+ *   - A complete body that is not marked (the client died before it could) is marked FINISHED when
+ *     the store is opened. An incomplete body is deleted: none of it was sent.
+ *   - A FINISHED body that is missing or changed is never made again, since its first bytes may
+ *     have been sent. The round is then DONE without a receipt (client_store_lost).
  *   - A new task begins without a mark; files of the old task are deleted, but receipts stay.
  *
  * The mark: "SEFLCLM2" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | body's units 32
@@ -43,7 +43,7 @@ typedef enum client_phase {
     CLIENT_DRAWN,    /* the sampling coin is drawn */
     CLIENT_MAKING,   /* attempt `attempt` has begun */
     CLIENT_FINISHED, /* the body is complete */
-    CLIENT_DONE,     /* receipt, refusal, or not drawn: nothing is left to do in this round */
+    CLIENT_DONE,     /* nothing is left to do in this round: receipt, refusal, or not drawn */
 } client_phase;
 
 typedef struct client_mark {
@@ -66,7 +66,7 @@ typedef enum client_counted {
     CLIENT_COUNTED = 1, /* CSP signed that it is in the sum */
     CLIENT_MISSED = 2,  /* it is not in the sum, or AS has no proof */
     CLIENT_SKIPPED = 3, /* AS claims that the round was skipped: nothing was released */
-    CLIENT_FORMER = 4,  /* the receipt names this client's former key: AS gives us no proof */
+    CLIENT_FORMER = 4,  /* the receipt names this client's former key: AS returns no proof for it */
 } client_counted;
 
 typedef struct client_store client_store;

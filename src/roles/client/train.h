@@ -1,5 +1,5 @@
-/* client_train: a client's computation in a round: from its text and the model to integers, before
- * encryption. roles/client/update.h encrypts them into a body; the simulator adds them up.
+/* client_train: computes, in a round, a client's integers from its text and the model.
+ * roles/client/update.h then encrypts them into a body; the simulator adds them up.
  *
  *     unit client   SEFL_TRY(client_train_local(&c, v));
  *                   SEFL_TRY(client_train_round(X, t, text, v, &coins));
@@ -9,11 +9,11 @@
  * line. If the text has more than records_max records, each round uses the next records_max of
  * them, cyclically. No record counts twice in a round.
  *
- * The content of one record must not change what the client does with the others, otherwise the
- * bound for a record does not hold. The records of a round, and their dropout masks, depend only on
- * the round, the number of records and their positions. Each record is quantised with fresh coins,
- * even one without a usable gradient, which adds zeros. The client continues whatever a record's
- * loss is.
+ * The content of one record must not change what the client does with the others; otherwise the
+ * privacy bound for a record would not hold. The records of a round, and their dropout masks,
+ * depend only on the round, the number of records and their positions. Each record is quantised
+ * with fresh coins, even one without a usable gradient, which adds zeros. No record's loss makes
+ * the client stop.
  *
  * The dropout seed is not secret: the first 8 bytes of SHA-256("sefl dropout 1", task id, round
  * u64, client). Results do not depend on the pool. Secret: text, v, X, coins. Not constant-time
@@ -30,7 +30,7 @@
 typedef struct client_train {
     const task *task;
     const corpus *text;
-    uint32_t eos;          /* of the vocabulary */
+    uint32_t eos;          /* number of <eos> in the vocabulary */
     const uint8_t *client; /* 32 bytes: fingerprint of its certificate */
     uint64_t round;
     engine *e; /* unit client: has the round's theta (engine_theta); training uses slot 0 */
@@ -43,19 +43,19 @@ typedef struct client_train {
  * the client uploads zeros, even in the weight slot. */
 sefl_status client_train_local(const client_train *c, float *v) SEFL_MUST_CHECK;
 
-/* Returns that training as an engine's job with text 0. Does not use c->e. */
+/* Returns the same training as an engine's job with text 0. Does not use c->e. */
 engine_job client_train_job(const client_train *c);
 
-/* Clips and quantises stochastically: dp_quantise on the task's grid (weights: with the slot; no
- * noise: dp_quantise_plain). X: t->values integers. */
+/* Clips v and quantises it stochastically to X, t->values integers, with dp_quantise on the task's
+ * grid (capped weights: with the slot; no noise: dp_quantise_plain). */
 sefl_status client_train_round(int64_t *X, const task *t, const corpus *text, const float *v,
                                const sefl_rng *coins) SEFL_MUST_CHECK;
 
 /* Makes one separate step for each record: limits its gradient g_r (train_records: over all of its
  * windows) to gradient_clip; clips v_r = -lr * g_r to the task's clip, quantises it and adds it to
  * X. A record counts as zeros if its loss is not finite or above LM_MAX_LOSS per word, or if g_r or
- * v_r is not finite. *zeroed: number of such records. X: zeros before, t->values; scratch and v:
- * t->params, overwritten. */
+ * v_r is not finite. *zeroed: number of such records. The caller zeroes X, t->values integers;
+ * scratch and v are overwritten. */
 sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zeroed,
                                  int64_t *scratch, float *v, const sefl_rng *coins) SEFL_MUST_CHECK;
 

@@ -20,8 +20,8 @@
  *      (protocol/head.h) before the units: the seed, sealed to CSP's round key, signed with the upload
  *      key. The file is synced before it is renamed to `body`, so a file of that name is always complete
  *
- * A body is made once: if the file exists, nothing is encrypted (SEFL_EEXIST). An interrupted
- * attempt has sent nothing; the next one uses a new attempt number, and so new coins.
+ * A body is made only once: if the file exists, nothing is encrypted (SEFL_EEXIST). An interrupted
+ * attempt has sent nothing; the next one has a new attempt number and so new coins.
  *
  * Memory, for d values of the model: during training what the engine needs (engine_facts; on the CPU
  * lm_memory, 4d bytes and a copy of the text) and 4d bytes, afterwards 12d (records: 24d) bytes and
@@ -71,7 +71,7 @@ typedef struct client_job {
 typedef struct client_body {
     uint8_t hash[BLAKE3_BYTES]; /* hash of the units, which names the update */
     uint8_t head[SHA256_BYTES]; /* SHA-256 of the head, which is empty unless the task is sealed */
-    uint64_t bytes;             /* of head and units */
+    uint64_t bytes;             /* size of the head and the units */
 } client_body;
 
 typedef struct client_update client_update;
@@ -89,8 +89,8 @@ sefl_status client_update_make(client_update *u, client_body *out,
  * records) is zeros. Only for the owner's log. */
 bool client_update_diverged(const client_update *u);
 
-/* Computes hashes and size of a body file; head_bytes: head_bytes(task.seal). SEFL_EPROTO for a
- * file that is shorter than the head. */
+/* Computes the hashes and size of a body file; head_bytes: head_bytes(task.seal). SEFL_EPROTO if
+ * the file is shorter than the head. */
 sefl_status client_body_of(client_body *out, const char *path, size_t head_bytes) SEFL_MUST_CHECK;
 bool client_body_same(const client_body *a, const client_body *b);
 

@@ -15,13 +15,13 @@
  * state/counters.json counts refusals (roles/counters.h).
  *
  * A sealed task needs `ca`: CSP accepts vouchers and heads only from clients in its list and
- * clients whose CA the list trusts for clients. It checks this again for each head. CSP checks the
+ * clients whose CA the list trusts for clients. It checks that again for each head. CSP checks the
  * age of the round key (csp_expire) even when AS is not connected. It disconnects an AS that is in
  * the middle of a message when the key expires.
  *
- * A new verified connection replaces the current one, whose attempt is dropped unless the round is
- * marked revealed, so a dead peer never blocks the next one. CSP closes a stream that is silent for
- * link_silence seconds (protocol/link.h, "Waiting").
+ * A new verified connection replaces the current one, so a dead peer never blocks the next one. The
+ * old attempt is dropped unless its round is marked revealed. CSP closes a stream that is silent
+ * for link_silence seconds (protocol/link.h, "Waiting").
  *
  * After kill -9 at any moment, CSP continues from its store (sum/csp_store.h). If CSP's own disk
  * fails, AS sees the stream end without a reason; the next connection reloads the ledger
@@ -43,7 +43,7 @@
 
 extern const setting_def csp_schema[];
 
-/* The contents of csp.yml. The strings belong to the settings that filled it; NULL: not given. */
+/* The contents of csp.yml. The `settings` that filled it own the strings; NULL: not given. */
 typedef struct csp_settings {
     host_port listen, health; /* health.host "": no health page (roles/health.h) */
     const char *cert, *tls_key, *peers;
@@ -66,7 +66,7 @@ typedef struct csp_role_options {
     const uint8_t *root;     /* root of the round keys, 32 bytes, borrowed; NULL for paillier */
     const ahe_sec *sec;      /* secret key of a paillier task, borrowed; else NULL */
     sefl_log *log;           /* NULL: silent */
-    const sefl_coins *coins; /* NULL: the system's; the program always passes NULL */
+    const sefl_coins *coins; /* NULL: the system's; the program passes NULL */
     const sefl_clock *wall;  /* NULL: the system's */
     void *ctx;
     sefl_status (*bound)(

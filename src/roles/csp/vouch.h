@@ -1,4 +1,4 @@
-/* vouch: creates and verifies vouchers (protocol/voucher.h), as far as this needs certificates.
+/* vouch: the operations on vouchers (protocol/voucher.h) that need certificates.
  *
  *     SEFL_TRY(vouch_make(&bytes, "cert.pem", "key.pem", upload_pub, &servers, serial)); // client
  *     SEFL_TRY(voucher_read(&v, bytes));                                                 // AS, CSP
@@ -26,8 +26,8 @@ sefl_status vouch_check(const voucher *v, const pinned *servers) SEFL_MUST_CHECK
  * only the list decides; any other key needs a chain to a CA that the list trusts for clients. Keep
  * *who for vouch_still. */
 sefl_status vouch_admit(x509_peer *who, const allowlist *g, const voucher *v) SEFL_MUST_CHECK;
-/* True if the client is still approved. A key that is not in the list needs `who` from its voucher;
- * NULL if there is no voucher. */
+/* True if the client is still approved. A key that is not in the list needs `who`, from its
+ * voucher; NULL: there is no voucher. */
 bool vouch_still(const allowlist *g, const uint8_t client[32], const x509_peer *who);
 
 #endif
