@@ -19,7 +19,7 @@ sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 /* Sets *out to NULL and *object to a new zeroed object: the first step of a constructor. */
 #define sefl_make(out, object) (*(out) = NULL, sefl_new((object), 1, sizeof **(object)))
 
-/* The frame of a constructor: *out stays NULL until the object is complete; a failure frees it.
+/* A constructor's frame: *out stays NULL until the object is complete; failure frees the object.
  *
  *     sefl_status thing_new(thing **out, size_t n)
  *     {
@@ -56,7 +56,7 @@ void sefl_free(void *p);
 void sefl_free_secret(void *p, size_t n);
 
 /* sefl_heap_live returns the number of bytes allocated and not yet freed, sefl_heap_peak its
- * maximum since sefl_heap_mark. Peak minus live at the mark is what the work in between needed. */
+ * maximum since sefl_heap_mark. Peak minus live at the mark is what the work since then needed. */
 size_t sefl_heap_live(void);
 size_t sefl_heap_peak(void);
 void sefl_heap_mark(void);

@@ -20,7 +20,7 @@
  * Messages. A message is a frame of 16 bytes (kind u32, index u32, length u64), then a body whose
  * length both sides already know. The receiver states what it expects. A message that is missing,
  * repeated, out of order or of the wrong size is SEFL_EPROTO before any of its body is read; the
- * error message gives the expected and the received value.
+ * error message contains the expected and the received value.
  *
  * Threads: one owner per end.   Secrets: the channel does not encrypt; bytes pass unchanged.
  * Faults: FAULT_SEND makes channel_send fail, FAULT_RECV makes channel_recv fail. */

@@ -7,7 +7,7 @@
  * A value barrier hides from the compiler that a mask is 0 or -1; otherwise the compiler could turn
  * the selection back into a branch. CT_SECRET and CT_PUBLIC do nothing in normal builds. In the
  * `ctime` build they mark memory as undefined or defined for valgrind, which then reports every
- * branch or address that depends on a secret. Every CT_PUBLIC has a comment that gives the reason.
+ * branch or address that depends on a secret. Every CT_PUBLIC has a comment that explains why.
  *
  * Secret: all values. Public: all lengths. */
 #ifndef BASE_CT_H

@@ -8,7 +8,7 @@
  * and syncs the folder. When it returns SEFL_OK, the bytes are durable. A killed process may leave
  * `path.tmp-PID` behind, but only if it dies just before the rename or if the file system has no
  * unnamed files. The call replaces only regular files: SEFL_EEXIST for a device, link or folder.
- * Error messages give the path and the system's reason.
+ * Error messages contain the path and the system's reason.
  * Threads: any, on different paths. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H

@@ -1,4 +1,4 @@
-/* json: writes one JSON value into a buffer, with commas and quotes in the right places.
+/* json: writes one JSON value into a buffer, and adds the commas and quotes.
  *
  *     json j = json_into(&buf);
  *     json_open(&j, '{');

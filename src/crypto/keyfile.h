@@ -57,7 +57,7 @@ typedef struct keyfile_info {
     keyfile_kind kind;
     bool secret; /* true: the file holds a secret; false: a public key */
     unsigned bits;
-    uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES]; /* as above */
+    uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES]; /* as in the formats above */
     sealed_by by;                                    /* secret only: kind of lock */
     sealed_cost cost;                                /* secret only */
 } keyfile_info;
@@ -76,7 +76,7 @@ sefl_status keyfile_root_read(uint8_t root[KEYFILE_ROOT_BYTES], sefl_span file,
                               const sealed_lock *lock) SEFL_MUST_CHECK;
 
 sefl_status keyfile_pub_write(sefl_buf *out, const paillier_pub *pub) SEFL_MUST_CHECK;
-/* Makes all the checks of paillier_pub_read; the message of SEFL_EPROTO gives the reason. */
+/* Makes all the checks of paillier_pub_read: SEFL_EPROTO, with the reason, if one fails. */
 sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK;
 
 /* cost NULL: the default of sealed.h. */

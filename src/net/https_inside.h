@@ -21,7 +21,7 @@ typedef struct https_conn {
     gnutls_session_t tls;
     uint8_t address[32]; /* socket_origin_of */
     uint64_t since_ms;
-    bool known;        /* has a valid certificate, within the limits; under the lock, like peer */
+    bool known;        /* certified, and within its limits; under the lock, like peer */
     bool surplus;      /* its peer has too many connections: it gets 429; used by its thread only */
     bool crowded;      /* its issuer's peers have too many: it gets 429; used by its thread only */
     bool was_cut;      /* we cut it and counted the cut; under the lock */
@@ -29,7 +29,7 @@ typedef struct https_conn {
     atomic_bool shook; /* the handshake is complete */
     atomic_bool heard; /* it has sent nothing so far but requests with a complete header */
     uint64_t due_ms;   /* deadline for a complete request header; 0: received; under the lock */
-    uint64_t late_ms;  /* due_ms, or its last value before 0; under the lock */
+    uint64_t late_ms;  /* due_ms, or its last non-zero value; under the lock */
     bool discards;     /* answered in mid-body: the peer must close by due_ms; under the lock */
     bool busy;         /* a request is in progress; used by its thread only, like the next two */
     size_t idle_in, idle_out; /* bytes on the wire since the last request ended */
@@ -122,7 +122,7 @@ void https_unpark(https_server *s, https_inner *in);
 /* Passes libmicrohttpd's messages to a sefl_log. */
 void https_mhd_log(void *log, const char *fmt, va_list ap) SEFL_PRINTF(2, 0);
 
-/* Answers with one line, made printable; adds the newline. */
+/* Makes the line printable, adds the newline and answers with it. */
 void https_answer_line(https_request *r, unsigned status, const char *headers, const char *line);
 /* Passes the answer to libmicrohttpd; MHD_NO closes the connection. */
 enum MHD_Result https_answer_queue(https_inner *in);

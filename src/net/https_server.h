@@ -54,12 +54,12 @@
     X(REQUESTS, "requests")                    /* with a complete header */               \
     X(FULL, "connections_full")                /* refused: no free slot */                \
     X(ADDRESS_FULL, "connections_per_address") /* refused: the address is at its limit */ \
-    X(ADDRESS_RATE, "connection_rate")         /* refused: too many new ones a second */  \
+    X(ADDRESS_RATE, "connection_rate")         /* refused: too many per second */         \
     X(STRANGER, "stranger_cut")                /* cut to free a slot for another peer */  \
-    X(HANDSHAKE, "handshake_failed")           /* ended before a request: garbage, cut */ \
-    X(HANDSHAKE_SLOW, "handshake_slow")        /* ... or too slow */                      \
+    X(HANDSHAKE, "handshake_failed")           /* ended during the handshake */           \
+    X(HANDSHAKE_SLOW, "handshake_slow")        /* handshake not complete in time */       \
     X(HEADER_SLOW, "header_slow")              /* no complete request header in time */   \
-    X(NOT_HTTP, "not_http")                    /* refused by libmicrohttpd's parser */    \
+    X(NOT_HTTP, "not_http")                    /* ended without a valid request */        \
     X(CERTIFICATE, "certificate")              /* 403 */                                  \
     X(PEER_FULL, "connections_per_peer")       /* 429 */                                  \
     X(ISSUER_FULL, "connections_per_issuer")   /* 429 */                                  \
@@ -92,9 +92,9 @@ struct https_request {
     void *server_ctx;      /* config.ctx */
 
     /* begin sets these to accept a body. body gets the next bytes; if it fails, the rest is not
-     * read and end gets the failure. end: the body is complete or has failed; answer or, if it is
-     * complete, park. resume: the request was woken or its time is over; answer or park again.
-     * drop: always called last, answered or not; free `state`. */
+     * read and end gets the failure. end runs when the body is complete or has failed; it answers
+     * or, if complete, parks. resume runs when the request is woken or its time is over; it answers
+     * or parks. drop always runs last and frees `state`. */
     sefl_status (*body)(https_request *r, sefl_span bytes);
     void (*end)(https_request *r, sefl_status st);
     void (*resume)(https_request *r);
@@ -116,14 +116,14 @@ typedef struct https_server_config {
     unsigned rate_min;                                                  /* bytes/s; 0: 1024 */
     uint64_t body_max;
     const char *headers; /* "Name: value\n" lines for every answer, or NULL */
-    /* 0: no limit */
+    /* A count or rate of 0 below means no limit. */
     unsigned connection_rate;      /* new ones per address and second; bursts of ten times that */
     unsigned connections_per_peer; /* the fingerprint of its key identifies a peer */
-    /* of all peers of one CA, unless its members are listed: a CA can certify any number */
+    /* Counts all peers of one CA, unless its members are listed: a CA can certify any number. */
     unsigned connections_per_issuer;
     unsigned request_rate; /* per peer and second; bursts of five times that */
-    double bytes_rate;     /* announced body bytes per peer and second ... */
-    double bytes_burst;    /* ... and in a burst */
+    double bytes_rate;     /* announced body bytes per peer and second */
+    double bytes_burst;    /* maximum number of such bytes in a burst */
     void (*begin)(https_request *r);
     void (*refused)(void *ctx, const x509_peer *p); /* called on any thread; may be NULL */
     void (*tick)(void *ctx); /* about once a second, on the server's watcher thread; may be NULL */

@@ -191,8 +191,8 @@ void ahe_upload_free(const ahe_params *p, ahe_upload *u);
 /* ---- aggregation server ---------------------------------------------------------------------- */
 
 sefl_status ahe_sum_new(ahe_sum **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
-/* Checks the form of ciphertexts; SEFL_EPROTO gives the reason. The sum does not change, so any
- * number of bodies may be checked while they arrive. */
+/* Checks the form of ciphertexts: SEFL_EPROTO, with the reason, if one is malformed. The sum does
+ * not change, so any number of bodies may be checked while they arrive. */
 sefl_status ahe_sum_check_units(const ahe_params *p, const ahe_sum *s, const uint8_t *bytes,
                                 size_t units) SEFL_MUST_CHECK;
 /* Adds a checked update: ahe_sum_begin counts it, then all its units follow in any order, each

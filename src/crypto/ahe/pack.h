@@ -15,7 +15,7 @@
  *     SEFL_TRY(pack_init(&p, &c));                    // SEFL_ERANGE: a sum does not fit
  *
  * The grid. A client sends integers X that represent x = q * X. In a task with noise, grid/grid.h
- * gives the step q; in a task without noise, q = C / 2^fraction_bits.
+ * derives the step q; in a task without noise, q = C / 2^fraction_bits.
  *
  * The bound. Every client has |X_i| <= value_max, the smaller of sqrt(S2) and the coordinate clip.
  * clients * value_max < (2^(k-1) - 128) * 2^t leaves room for the noise (except jumps), so no sum

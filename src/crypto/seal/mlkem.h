@@ -7,7 +7,7 @@
  *
  * Keys are stored expanded (the matrix A, and all vectors in the NTT domain), so a server that
  * decapsulates thousands of ciphertexts under one key expands A only once, which halves the work
- * for each. Decapsulation rejects implicitly (FIPS 203, 7.3): an invalid ciphertext gives a
+ * for each. Decapsulation rejects implicitly (FIPS 203, 7.3): an invalid ciphertext yields a
  * pseudorandom result. Secret: seed, coins, key, shared, and whether a ciphertext was valid.
  * Public: the rest. Constant-time: no branch, address or division depends on a secret; rejection
  * sampling reads public bytes only. Threads: a const key may be shared. Callers wipe keys. */

@@ -139,9 +139,9 @@ void gc_set_path(gc *g, aes_path path);
 void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_label *hash_key,
                  uint64_t tweak);
 
-/* A lower bound for benchmarks: only hashes `groups` times 16 lanes of cached labels, `per_key`
- * groups per key (1 as in evaluation, 2 as in garbling), and expands keys in batches as the kernels
- * do. x: per_key * 16 labels, hashed in place repeatedly. groups: a multiple of 32. */
+/* Measures a lower bound for benchmarks: only hashes `groups` times 16 lanes of cached labels, with
+ * `per_key` groups per key (1 as in evaluation, 2 as in garbling), and expands keys in batches as
+ * the kernels do. x: per_key * 16 labels, hashed in place repeatedly. groups: a multiple of 32. */
 void gc_hash_floor(aes_path path, gc_label *x, const gc_label *hash_key, uint64_t tweak,
                    size_t groups, unsigned per_key);
 

@@ -55,7 +55,7 @@ typedef struct dp_law {
     double z_min;          /* nothing is proven for a smaller z */
     const char *below;     /* the message for such a z, one clause */
     double z_search_min;   /* dp_find_z does not try a smaller z */
-    double order_max;      /* the Renyi rule is valid at orders 1.01 to this; 0: at every order */
+    double order_max;      /* the Renyi rule is valid from order 1.01 to this; 0: at every order */
     double cut;            /* mass per release and coordinate to subtract from delta */
     /* Returns the multiplier of the Gaussian whose Renyi curve bounds this law. */
     double (*gauss_z)(const dp_event *ev);

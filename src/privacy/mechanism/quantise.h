@@ -54,7 +54,7 @@ sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid,
                         size_t n, const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
 
 /* dp_quantise for a task without noise. There is no S2, so it clips to norm C, limits each
- * coordinate to value_max steps of q and rounds once. The weight slot works as above. */
+ * coordinate to value_max steps of q and rounds once. The weight slot works as in dp_quantise. */
 sefl_status dp_quantise_plain(int64_t *X, const dp_plain_grid *grid, const float *v, size_t n,
                               const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
 
