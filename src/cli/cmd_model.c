@@ -418,7 +418,7 @@ static const cli_action actions[] = {
       "vocab data", "split format field threads device precision json", AT, run_eval },
     { "generate", FILE_ARG, "Generates text with the model.", "vocab",
       "words prompt temperature seed threads json", AT, run_generate },
-    { "export", FILE_ARG, "Writes dense weights with the array names of PyTorch's example.", "out",
+    { "export", FILE_ARG, "Writes dense weights under the array names of PyTorch's example.", "out",
       "force json", AT, run_export },
     { "import", FILE_ARG,
       "Reads dense weights of PyTorch's example and projects each matrix onto block-Hankel form.",

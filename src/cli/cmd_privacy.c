@@ -364,7 +364,7 @@ static const setting_def options[] = {
       .help = "Noise multiplier (noise divided by sensitivity), instead of a target epsilon" },
     { "delta", SETTING_REAL, "0", TO(delta), .max = 1, .arg = "D", .help = "Target delta" },
     { "max-rounds-per-client", SETTING_U64, "0", TO(max_rounds), .min = 1, .max = 1000000000,
-      .help = "Limit enforced by AS and the client; it lowers the epsilon against a server" },
+      .help = "Most rounds that a client may join; a limit lowers the epsilon against a server" },
     { "hidden", SETTING_FLAG, TO(hidden),
       .help = "Every client uploads in each round; clients that are not sampled upload zeros" },
     { "public-count", SETTING_FLAG, TO(public_count),
@@ -400,7 +400,7 @@ static const cli_action actions[] = {
       "delta json", AT, .run = run_spent },
     { "new", LEDGER_ARG,
       "Creates an empty ledger before the first task: once per population for a server, once per "
-      "text for a client. A role never creates one itself, because that could reset the budget.",
+      "text for a client. A role never creates a ledger itself: that could reset the budget.",
       NULL, "population text", AT, .run = run_new },
     { 0 },
 };

@@ -24,7 +24,7 @@
 
 #define SERVER_PROCESS(type, health_at)                                                            \
     { "memory_lock", SETTING_WORD, "required", .words = "required try",                            \
-      .help = "if keys cannot be locked in memory (LimitMEMLOCK=), required fails, try warns" },   \
+      .help = "required refuses to start if keys cannot be locked in memory; try only warns" },    \
     { "threads", SETTING_U64, "0", SETTING_TO(type, threads), .max = 256,                          \
       .help = "number of worker threads; 0 means one per core" },                                  \
     { "link_silence", SETTING_U64, "30", SETTING_TO(type, link_silence_s), .min = 1, .max = 600,   \

@@ -128,7 +128,7 @@ static const setting_def options[] = {
 const cli_command cmd_audit = {
     .name = "audit",
     .summary = "replay the record of an audited noise session",
-    .about = "AS audits one noise session in 8 (setting 'audit' of the aggregator): CSP reveals "
+    .about = "By default AS audits one noise session in 8 (setting 'audit'): CSP reveals "
              "the seed of that session, and AS keeps a record. This command replays both sides of "
              "the session:\n"
              "  honest    CSP garbled the noise correctly\n"

@@ -137,7 +137,7 @@ static const setting_def options[] = {
     { "quick", SETTING_FLAG, SETTING_TO(session, quick),
       .help = "Measure this machine for about 2 seconds instead of 10" },
     { "rates", SETTING_PATH, "", SETTING_TO(session, rates),
-      .help = "Use the rates that --save-rates wrote instead of measuring" },
+      .help = "Use the rates in FILE, from --save-rates, instead of measuring" },
     { "save-rates", SETTING_PATH, "", SETTING_TO(session, save),
       .help = "Write the rates measured for this machine and model to FILE" },
     OPTION_JSON(session),

@@ -372,7 +372,7 @@ const cli_command cmd_task = {
     .notes = "These settings must be given: population, rounds.enrolled, and model.vocab, "
              "vocab.sha256 and init.sha256 unless --vocab and --init provide them. All others have "
              "defaults: scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds of "
-             "10 minutes. 'sefl config keys --for task' lists them.",
+             "10 minutes. 'sefl config keys --for task' lists all settings.",
     .example = "sefl task show --explain public/task.signed",
     CLI_OPTIONS(wish),
     .actions = actions,

@@ -13,13 +13,13 @@ typedef struct experiment_args {
 } experiment_args;
 
 /* The options -c FILE, --set and --set-file, for a struct that begins with an experiment_args. */
-#define EXPERIMENT_OPTIONS                                                                \
-    { "config",                                                                           \
-      SETTING_PATH,                                                                       \
-      "",                                                                                 \
-      .letter = 'c',                                                                      \
-      SETTING_TO(experiment_args, file),                                                  \
-      .help = "Experiment file; 'sefl init' writes one, 'sefl config keys' lists keys" }, \
+#define EXPERIMENT_OPTIONS                                                                      \
+    { "config",                                                                                 \
+      SETTING_PATH,                                                                             \
+      "",                                                                                       \
+      .letter = 'c',                                                                            \
+      SETTING_TO(experiment_args, file),                                                        \
+      .help = "Experiment file; 'sefl init' writes one, and docs/SETTINGS.md lists the keys" }, \
         OPTION_SET
 /* The part of a cli_command that both commands share; `call` is .run = ... or .work = ... */
 /* clang-format off */
