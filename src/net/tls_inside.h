@@ -53,7 +53,7 @@ bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
 bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit);
 /* allowlist_chain verifies the chain up to an issuer that the allowlist trusts for this role (NULL:
  * any) and, if the issuer has a unit, derives the role from it. allowlist_member checks the issuer
- * and the member. If false, p has the verdict. */
+ * and the member. If one returns false, p has the verdict. */
 bool allowlist_chain(const allowlist *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      const char *role);
 bool allowlist_member(const allowlist *g, x509_peer *p);
@@ -63,14 +63,14 @@ bool x509_key_weak(int algorithm, unsigned bits);
  * *exponent get its sizes. */
 bool x509_key_dear(gnutls_pubkey_t key, unsigned *bits, unsigned *exponent);
 /* Applies x509_key_dear to the certificate that the peer presented, before GnuTLS verifies a
- * signature with it (a hook before GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY). If false, end the
- * handshake; p has the verdict. */
+ * signature with it (a hook before GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY). If it returns false, end
+ * the handshake; p has the verdict. */
 bool x509_shown_affordable(x509_peer *p, gnutls_session_t s);
 
 /* Reads the first certificate in PEM; SEFL_EPROTO if there is none. *out must be NULL before the
  * call; the caller frees it, even after a failure. */
 sefl_status x509_crt_read(gnutls_x509_crt_t *out, sefl_span pem) SEFL_MUST_CHECK;
-/* Reads a private key from a PEM file; the error names the file. *out as for x509_crt_read. */
+/* Reads a private key from a PEM file; the error names the file. *out: see x509_crt_read. */
 sefl_status x509_privkey_read(gnutls_x509_privkey_t *out, const char *path) SEFL_MUST_CHECK;
 /* Generates an ECDSA P-256 key (freed with gnutls_x509_privkey_deinit) and appends its PKCS #8 PEM,
  * which is secret: sefl_buf wipes it. */
@@ -80,8 +80,8 @@ sefl_status x509_key_new(gnutls_x509_privkey_t *key, sefl_buf *pem) SEFL_MUST_CH
 #define TLS_DATUM(span) \
     ((gnutls_datum_t){ .data = (unsigned char *)(uintptr_t)(span).p, .size = (unsigned)(span).n })
 
-/* GNUTLS_TRY makes a GnuTLS call and jumps to `done` if it fails; GNUTLS_READ is for a call that
- * parses foreign bytes, whose failure is `code`. GnuTLS's deinit functions accept NULL. In a
+/* GNUTLS_TRY makes a GnuTLS call and jumps to `done` if it fails; GNUTLS_READ does so with the
+ * status `code`, for a call that parses foreign bytes. GnuTLS's deinit functions accept NULL. In a
  * function that owns nothing, GNUTLS_PASS and GNUTLS_NEED return instead (base/status.h). */
 #define GNUTLS_READ(code, call, what)           \
     do {                                        \
@@ -115,7 +115,7 @@ struct tls_id {
     gnutls_certificate_credentials_t cred; /* our certificate, if GnuTLS itself selects it */
     gnutls_x509_trust_list_t trust;
     gnutls_priority_t priority;
-    gnutls_pcert_st chain[X509_CHAIN_MAX]; /* the same certificate, for a retrieve function */
+    gnutls_pcert_st chain[X509_CHAIN_MAX]; /* our certificate again, for a retrieve function */
     unsigned chain_n;
     gnutls_privkey_t key;
     x509_peer self;
@@ -126,7 +126,7 @@ tls_id *tls_id_hold(const tls_id *id);
 
 /* ---- handshakes: tls.c and handshakes.c ---- */
 
-enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* used where tls_limits has 0 */
+enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* defaults of tls_limits */
 
 /* Creates a stream before its handshake; takes ownership of fd, even if it fails. lim: NULL and
  * zeros mean the defaults. host: the server's name; NULL if we are the server. What `want` points

@@ -73,7 +73,7 @@ typedef struct x509_info {
 /* Reads the first certificate in PEM and appends its DER bytes to der (may be NULL). Verifies
  * nothing. */
 sefl_status x509_info_read(x509_info *out, sefl_span pem, sefl_buf *der) SEFL_MUST_CHECK;
-/* Appends a file's bytes to pem and reads the first certificate in them; a failure names the
+/* Appends a file's bytes to pem and reads the first certificate in them; the error names the
  * file. */
 sefl_status x509_info_file(x509_info *out, sefl_buf *pem, const char *path) SEFL_MUST_CHECK;
 

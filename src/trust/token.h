@@ -1,4 +1,4 @@
-/* token: admits one site once. It is a printable string that the operator gives to the site over a
+/* token: a printable string that admits one site once. The operator sends it to the site over a
  * separate channel.
  *
  *     SEFL_TRY(token_new(&tk, &list->self, "hospital-7", expires, &rng));
@@ -15,7 +15,7 @@
  * request to CSP, cannot use CSP's token for another key. A seed of 256 bits needs no slow hash.
  *
  * Each token carries its server's two keys, so a site never receives CSP's keys through AS.
- * Threads: plain values.   Secrets: the seed, so also the printed token; token_clear wipes t. */
+ * Threads: plain values.   Secrets: the seed, and so the printed token; token_clear wipes t. */
 #ifndef TRUST_TOKEN_H
 #define TRUST_TOKEN_H
 

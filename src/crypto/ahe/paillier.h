@@ -76,7 +76,7 @@ size_t paillier_pub_bytes(unsigned bits);
 sefl_status paillier_pub_write(const paillier_pub *pub, sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status paillier_pub_read(paillier_pub **out, sefl_span in) SEFL_MUST_CHECK;
 
-/* Canonical bytes of the secret key, for the key file to seal; the buffer is a secret:
+/* Canonical bytes of the secret key, for the key file to seal; the buffer is secret:
  *     u16 bits | p, bits/16 bytes | q, bits/16 bytes | hs, bits/4 bytes
  * Reading is constant-time in p and q. It checks sizes, p = q = 3 mod 4, p > q, |p-q|, the public
  * key as above, and that hs decrypts to zero (so hs^(p-1) = 1 mod p^2, likewise for q). */
@@ -84,7 +84,7 @@ size_t paillier_sec_bytes(unsigned bits);
 sefl_status paillier_sec_write(const paillier_sec *sec, sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status paillier_sec_read(paillier_sec **out, sefl_span in) SEFL_MUST_CHECK;
 
-/* Returns the one block of memory that holds the key, so that the caller can lock it into RAM. */
+/* Returns the block of memory that contains the whole key, so that the caller can lock it. */
 sefl_span paillier_sec_memory(const paillier_sec *sec);
 
 /* Writes the SHA-256 of the public key's canonical bytes. */
@@ -97,7 +97,7 @@ size_t paillier_cipher_bytes(const paillier_pub *pub); /* bits/4 */
 
 /* Returns N as paillier_plain_bytes little-endian bytes; borrowed. */
 const uint8_t *paillier_modulus(const paillier_pub *pub);
-/* Sets m to N - m, or to 0 if it is 0; m < N. Constant-time. */
+/* Replaces m (below N) with N - m; 0 stays 0. Constant-time. */
 void paillier_negate(const paillier_pub *pub, uint8_t *m);
 
 /* ---- encryption ------------------------------------------------------------------------------ */
@@ -137,7 +137,7 @@ sefl_status paillier_sum_add(paillier_sum *s, size_t first, const uint8_t *c, si
 sefl_status paillier_sum_close(paillier_sum *s, pool *pool) SEFL_MUST_CHECK;
 
 /* Writes the products of a closed sum. plain (may be NULL): count integers of plain_bytes, below N,
- * which are added first, without coins. May be called any number of times. */
+ * which are added first, without coins. It may be called any number of times. */
 sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first, size_t count,
                                const uint8_t *plain, pool *pool) SEFL_MUST_CHECK;
 

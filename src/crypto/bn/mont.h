@@ -10,9 +10,9 @@
  *     mont_store(&m, bytes, stride, n, z, count);  // fully reduced
  *
  * R is 2^(64*limbs) or 2^(52*words), depending on the kernel. Ordinary form and stored bytes are
- * the same for all kernels; values that still contain a power of R differ. Range: results of mul,
- * sqr and to are valid inputs of every function here. Loaded numbers are too, but at least one
- * factor of a product must be a result or below the modulus. Secret: numbers and the modulus.
+ * the same for all kernels; values that still contain a power of R differ. Results of mul, sqr and
+ * to are valid inputs of every function here. Loaded numbers are too, but at least one factor of a
+ * product must be a result or below the modulus. Secret: numbers and the modulus.
  * Public: sizes, lane counts, which kernel. Constant-time. Threads: a mont is read-only once
  * made. */
 #ifndef CRYPTO_BN_MONT_H
@@ -51,7 +51,7 @@ typedef struct mont_kernel {
     void (*mul_add)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
                     const uint64_t *rest);
     void (*add)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y);
-    /* loads words from first_word on of numbers of byte_count bytes */
+    /* loads numbers of byte_count bytes, but only their words from first_word on */
     void (*load)(const mont *m, uint64_t *z, const uint8_t *bytes, size_t stride, size_t byte_count,
                  unsigned first_word, unsigned count);
     void (*store)(const mont *m, uint8_t *bytes, size_t stride, size_t byte_count,
@@ -67,12 +67,12 @@ struct mont {
     unsigned lanes, words; /* lanes of the kernel; words per lane */
     unsigned limbs;        /* 64-bit limbs of the modulus */
     uint64_t k;            /* -1/modulus mod 2^64 (or its low 52 bits) */
-    uint64_t *block;       /* everything below, one block, wiped by mont_clear */
+    uint64_t *block;       /* one block for everything below, wiped by mont_clear */
     size_t block_words;
     bool owned;         /* mont_clear frees the block */
     uint64_t *limb;     /* modulus in limbs */
     uint64_t *word;     /* modulus in words, one lane */
-    uint64_t *one;      /* batch: 1 (ordinary) */
+    uint64_t *one;      /* batch of ones in ordinary form */
     uint64_t *rr, *rrr; /* batches: R^2, R^3 mod m */
     uint64_t *fix;      /* 1 - R mod m, in words, one lane */
 };
@@ -85,11 +85,11 @@ const mont_kernel *mont_kernel_best(void);
 /* Returns the number of 64-bit words that the constants of such a modulus need; a multiple of 8. */
 size_t mont_memory(unsigned limbs, const mont_kernel *kernel);
 
-/* modulus: odd, above 1, with a non-zero top limb. kernel NULL: the best one. memory NULL: uses the
- * heap; otherwise mont_memory() zeroed words from the caller, 64-byte aligned, that outlive m. */
+/* modulus: odd, greater than 1, top limb not 0. kernel: NULL for the best one. memory: NULL to use
+ * the heap, or mont_memory() zeroed words, 64-byte aligned, that outlive m. */
 sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel,
                       uint64_t *memory) SEFL_MUST_CHECK;
-/* mont_init for a public modulus; 100 times as fast. */
+/* Like mont_init, for a public modulus; about 100 times as fast. */
 sefl_status mont_init_vartime(mont *m, const uint64_t *modulus, unsigned limbs,
                               const mont_kernel *kernel, uint64_t *memory) SEFL_MUST_CHECK;
 /* Sets z = 1/x modulo 2^(64*limbs), x odd. Constant-time. */

@@ -8,7 +8,7 @@
  *     gc_config cfg = { .hash_key = s, .tweak_base = 0 };      // s: drawn by the garbler, public
  *     SEFL_TRY(gc_new(&g, circuit, &cfg, &delta));             // delta: gc_delta_draw or OT
  *     SEFL_TRY(gc_garble(g, tables, n, out_zero, in_zero, first_block, blocks));
- *     ...                                                      // tables travel; labels by OT
+ *     ...                                                      // send the tables; labels go by OT
  *     SEFL_TRY(gc_new(&e, circuit, &cfg, NULL));
  *     SEFL_TRY(gc_evaluate(e, out_active, tables, n, in_active, first_block, blocks));
  *
@@ -16,9 +16,9 @@
  * colour of delta is 1. The evaluator's label of the constant 1 is 0^128 (the garbler's zero label
  * is delta). XOR and NOT are free; an AND costs 32 bytes.
  *
- * Order of labels in arrays: block, wire, lane: [(block * wires + wire) * 16 + lane]. Tables: for
- * each block, for each AND gate in the circuit's order, TG of lanes 0..15, then TE of lanes 0..15,
- * 16 bytes each: 512 bytes per gate and block.
+ * Labels in arrays are ordered by block, wire and lane: [(block * wires + wire) * 16 + lane].
+ * Tables: for each block, for each AND gate in the circuit's order, TG of lanes 0..15, then TE of
+ * lanes 0..15, 16 bytes each: 512 bytes per gate and block.
  *
  * THE GATE [ZRE15]. AND gate i (of A gates) in block n has tweaks T = tweak_base + 2 (n A + i) and
  * T + 1. A0, B0 are the inputs' zero labels, p is the colour, l the lane, D = delta:
@@ -71,7 +71,7 @@
 
 enum { GC_LANES = 16, GC_LABEL = 16, GC_AND_BYTES = 2 * GC_LABEL };
 
-/* 16 bytes, little-endian; colour is bit 0 of w[0]. */
+/* 16 bytes, little-endian; the colour is bit 0 of w[0]. */
 typedef struct gc_label {
     _Alignas(16) uint64_t w[2];
 } gc_label;
@@ -116,7 +116,7 @@ void gc_set_lanes(gc *g, const gc_label kappa[GC_LANES]);
  * 2^i; its labels are in `zero` or `active` (blocks, outputs, 16). Both functions set share
  * (blocks, 16) modulo 2^bits; bits is a multiple of 8, up to 64. Rows have bits/8 bytes each, in
  * the order block, output, lane. Wire i of block n has tweak first_tweak + n * outputs + i, where
- * first_tweak is beyond the tweaks of all ANDs. The rows of a block are garbled only once. */
+ * first_tweak is beyond the tweaks of all ANDs. Garble the rows of a block only once. */
 size_t gc_row_bytes(const circuit *c, size_t blocks, unsigned bits);
 sefl_status gc_rows_garble(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
                            unsigned bits, uint64_t first_tweak, uint64_t first_block,

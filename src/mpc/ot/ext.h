@@ -23,22 +23,22 @@
  * and 64 more that are discarded. When it has all c_i, the sender sends a random seed, which
  * expands to chi_1 .. chi_m in GF(2^64), m = n/64. For a column x of m + 1 words let
  *     R(x) = sum_{l <= m} chi_l x_l + x_{m+1}.
- * The receiver answers R(u_0) and SHA-256 of all R(v_ij); the sender checks
+ * The receiver answers with R(u_0) and the SHA-256 of all R(v_ij); the sender checks
  * R(v_ij) = R(w_ij) + delta_ij R(u_0), in all 128 columns.
  * R is linear and Pr[R(x) = 0] <= 2^-64 for every fixed x != 0, and the last word hides the rest.
  * Soundness. For any c_i that the receiver sends, the sender's columns are v_ij + delta_ij u'_i
- * with u'_i = u_i + c_i; if it is honest, u'_i = u_0 for all i. Except with probability (128/k
- * choose 2) * 2^-64 (2^-55 per batch at k = 4) R keeps different u'_i different. If the receiver
- * sends U for R(u_0) and V_ij for R(v_ij), the check is V_ij - R(v_ij) = delta_ij (R(u'_i) - U) for
- * all i, j: trivial for the trees with R(u'_i) = U, which then all carry the same u'_i, and for any
- * other tree true for one value of delta_i only: a guess, right with probability 2^-k. So a
- * receiver that passes was honest with some u, except in trees whose delta_i it guessed: no better
- * than guessing Delta piece by piece. A failed check ends the session permanently. (The tables of a
- * batch are sent only after its check. Bit 0 of Delta is 1 and public: 127 bits are secret.)
+ * with u'_i = u_i + c_i; if honest, u'_i = u_0 for all i. Except with probability (128/k choose 2)
+ * * 2^-64 (2^-55 per batch at k = 4) R keeps distinct u'_i distinct. If the receiver sends U for
+ * R(u_0) and V_ij for R(v_ij), the check is V_ij - R(v_ij) = delta_ij (R(u'_i) - U) for all i, j:
+ * trivial for the trees with R(u'_i) = U, which then all carry the same u'_i, and for any other
+ * tree true for one value of delta_i only: a guess, right with probability 2^-k. So a receiver that
+ * passes was honest with some u, except in trees whose delta_i it guessed: no better than guessing
+ * Delta piece by piece. A failed check ends the session permanently. (The tables of a batch are
+ * sent only after its check. Bit 0 of Delta is 1 and public: 127 bits are secret.)
  *
  * Streaming: transfers come in numbered batches. A batch is expanded in columns (ot_block), checked,
- * and transposed to rows. Its number is the nonce of the streams. Memory: 16 bytes per transfer of
- * the batch.
+ * and transposed to rows. The batch number is the nonce of the streams. Memory: 16 bytes per
+ * transfer of the batch.
  *
  *     SEFL_TRY(ot_sender_new(&s, ch, 4, delta, session, rng));
  *     SEFL_TRY(ot_receiver_new(&r, ch, 4, session, rng));      // the other side

@@ -11,8 +11,8 @@
  *
  * Neighbours. By default one unit's vector is replaced with zeros. DP_REPLACE replaces it with any
  * other vector, at twice the sensitivity. At each order the divergence is the smaller of two
- * bounds: that of z/2 without sampling, and the weak triangle inequality D_a(P,R) <= (a-1/2)/(a-1)
- * D_2a(P,Q) + D_2a-1(Q,R) [Mir17, proposition 11] with Q at the zero vector.
+ * bounds: that of z/2 without sampling, and the weak triangle inequality
+ * D_a(P,R) <= (a-1/2)/(a-1) D_2a(P,Q) + D_2a-1(Q,R) [Mir17, proposition 11], Q at the zero vector.
  *
  * Threads: any.   Secrets: none.   Cost: below 1 ms per event, or a few ms if rate < 1. */
 #ifndef PRIVACY_ACCOUNTANT_ACCOUNTANT_H

@@ -6,8 +6,8 @@
  *     fft_inverse(&plan, x);                            // the inverse, divided by n
  *     fft_clear(&plan);
  *
- * It uses plain radix 2 with a table of roots, each computed directly. The error is about log2(n) *
- * 1e-16 of the root mean square. Threads: a plan may be shared. Secrets: none. */
+ * It uses radix 2 and a table of roots, each computed directly. The error is about log2(n) * 1e-16
+ * of the root mean square. Threads: a plan may be shared. Secrets: none. */
 #ifndef PRIVACY_ACCOUNTANT_FFT_H
 #define PRIVACY_ACCOUNTANT_FFT_H
 
