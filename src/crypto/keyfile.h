@@ -1,7 +1,7 @@
-/* keyfile: stores CSP's secret: the root of its round keys, or a Paillier task's key pair.
+/* keyfile: stores a secret of CSP, the root of its round keys or a Paillier task's key pair.
  *
- * A root is 32 random bytes. CSP derives every round key from the root and from 32 bytes in its
- * journal, which it wipes when the round ends (docs/PROTOCOL.md, "Keys"). So a root alone decrypts
+ * A root is 32 random bytes. CSP derives every round key from the root and 32 bytes in its journal,
+ * and wipes those bytes when the round ends (docs/PROTOCOL.md, "Keys"). So a root alone decrypts
  * nothing, and one root serves any number of tasks. It has no public half.
  *
  * A Paillier key pair serves one task. Its public key is a text file, easy to mail and compare:
@@ -55,7 +55,7 @@ typedef enum keyfile_kind { KEYFILE_PAILLIER = 1, KEYFILE_ROOT = 2 } keyfile_kin
 
 typedef struct keyfile_info {
     keyfile_kind kind;
-    bool secret; /* true: the file holds a secret; false: a public key */
+    bool secret; /* true: the file contains a secret; false: a public key */
     unsigned bits;
     uint8_t fingerprint[PAILLIER_FINGERPRINT_BYTES]; /* as in the formats above */
     sealed_by by;                                    /* secret only: kind of lock */

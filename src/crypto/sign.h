@@ -16,7 +16,7 @@
 
 enum { SIGN_PUB_BYTES = 32, SIGN_BYTES = 64, SIGN_SEED_BYTES = 32 };
 
-/* Values are stable: envelopes contain them (protocol/signed.h). */
+/* Values are stable: envelopes contain them (protocol/signed.h). Comments: who signs what. */
 typedef enum sign_kind {
     SIGN_TASK = 1,      /* "task" */
     SIGN_HEADER = 2,    /* "round header" */

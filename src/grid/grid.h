@@ -4,7 +4,7 @@
  *
  *     S2 = floor((9.43919 * 2^t / z)^2)                    bound on a client's sum of X_i^2
  *     R  = the largest R with R^2 + 5.27 R + d/4 + 2.64 sqrt(d) <= S2      the clip in fine steps
- *     no sum of K clients with |X_i| <= B wraps in a ring of k bits:  K B < (2^(k-1) - 128) 2^t
+ *     no sum of K clients with |X_i| <= B wraps in a ring of k bits if K B < (2^(k-1) - 128) 2^t
  *
  * (docs/PARAMETERS.md. 9.43919 is below the noise's standard deviation of 9.43920 coarse steps, so
  * rounding down never lowers z. 5.27 and 2.64 keep the probability that a quantised vector is

@@ -36,7 +36,7 @@ typedef struct x509_subject {
 } x509_subject;
 
 /* Generates an ECDSA P-256 key and issues its certificate, signed by the given CA or, if ca_cert is
- * NULL, by itself (a CA). The key file has mode 0600; existing files are kept (SEFL_EEXIST). */
+ * NULL, self-signed (a CA). The key file has mode 0600; existing files are kept (SEFL_EEXIST). */
 sefl_status x509_make(const char *cert_path, const char *key_path, const x509_subject *s,
                       const char *ca_cert, const char *ca_key) SEFL_MUST_CHECK;
 

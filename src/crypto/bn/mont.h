@@ -167,8 +167,8 @@ static inline uint64_t mont_pow_digit(const uint64_t *e, unsigned exp_limbs, uns
     return digit & ((1 << MONT_POW_WINDOW) - 1);
 }
 
-/* Returns a mask whose bit i is set if number i is 0 modulo m; the mask is public. Numbers below
- * m^2 have byte_count <= 16*limbs bytes, `stride` apart. tmp: two batches. Cost: one mont_mul. */
+/* Returns a public mask: bit i is set if number i is 0 modulo m. The numbers are below m^2 and have
+ * byte_count <= 16*limbs bytes, `stride` apart. tmp: two batches. Cost: one mont_mul. */
 unsigned mont_multiples(const mont *m, const uint8_t *bytes, size_t stride, size_t byte_count,
                         unsigned count, uint64_t *tmp);
 

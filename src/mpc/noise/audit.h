@@ -1,4 +1,4 @@
-/* noise/audit: CSP's commitment in a session of shares, and the record of an audit.
+/* noise/audit: CSP's commitment in a session of noise shares, and the record of an audit.
  *
  * CSP garbles, so CSP could omit the noise. A session (noise/shares.h) depends on no data, so AS may
  * inspect it: one 32-byte seed and AS's messages determine everything that CSP sends.
@@ -10,11 +10,11 @@
  *     AS   garbles again (shares_replay) and compares
  *
  * AS catches a CSP that omits noise from a session with the probability that AS audits it, 1 in 8
- * by default. One session can serve a whole round: audits guarantee no more for a round.
+ * by default. One session can serve a whole round, so the probability per round is no higher.
  *
  * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the tables
- * also depend on AS's messages, which depend on AS's seed and on `own`. So the two seeds and the
- * signature prove:
+ * also depend on AS's messages, which depend on AS's seed and on `own`. So, given the two seeds and
+ * the signature, a difference means:
  *     own differs                    CSP did not follow its seed
  *     received differs               AS shows a seed that it did not use; nothing is proven
  *     the tables differ              CSP garbled something else
@@ -25,7 +25,7 @@
  * The reader must know whose public key that is. No round uses a value from an audited session, so
  * the seeds in the record reveal nothing about any round.
  *
- * Transcripts are hashed with BLAKE3, because a session moves a gigabyte per second.
+ * Transcripts are hashed with BLAKE3, because a session can transfer a gigabyte per second.
  *
  * Secret: seeds, until they are revealed. Public: the rest.   Threads: any. */
 #ifndef MPC_NOISE_AUDIT_H

@@ -11,9 +11,9 @@
  * SR quantises to the coarse lattice with the server's own secret coins; Y and Y' are the servers'
  * own rare jumps (noise/quantise.h). w is the noisy aggregate in units of the lattice step, less
  * 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (above the guard bits), expanded
- * from a seed that CSP draws after it has received the whole masked sum. So an AS that chooses its
- * mask or its sum cannot choose where between two lattice points CSP quantises. AS learns J with m.
- * docs/PRIVACY.md has the bound.
+ * from a seed that CSP draws after it has received the whole masked sum. So even an AS that chooses
+ * its mask or its sum cannot choose where between two lattice points CSP quantises. AS learns J
+ * along with m. docs/PRIVACY.md has the bound.
  *
  * In mode `own` each server adds its own full noise, e and e', on the fine grid: twice the variance,
  * but no shares. Both servers round off the guard bits with coins U and U'; otherwise these bits
@@ -82,7 +82,7 @@ typedef struct noise_taken {
 
 noise_source noise_taken_of(noise_taken *t);
 
-/* Returns the number of bytes of a value in a reply, and of a share: enough for k bits (joint) or
+/* Returns the size in bytes of a value in a reply, and of a share: enough for k bits (joint) or
  * k + t bits (own). */
 unsigned noise_value_bytes(const noise_params *p);
 

@@ -5,7 +5,7 @@
  *     SEFL_TRY(shares_pool_pick(pool, &slice, count));           // AS: the oldest, for one attempt
  *     SEFL_TRY(shares_pool_take(pool, &slice, x, 2));            // each side, once; erases them
  *
- * Both servers have a pool with the same sessions. AS picks a slice and names it in its signed
+ * The pools of both servers contain the same sessions. AS picks a slice and names it in its signed
  * statement; each side takes it. SINGLE USE: a session has a cursor; values before it have been
  * erased. A slice is taken whole, at or beyond the cursor of each of its sessions. Taking it moves
  * the cursors past it and erases skipped values too. Values never return to the pool: two inputs
@@ -77,8 +77,8 @@ void shares_pool_drop(shares_pool *p, const shares_slice *s);
 uint64_t shares_slice_count(const shares_slice *s);
 
 /* Wire format: n u32, then for each part id 32, first u64, count u64. Writing returns the length.
- * Reading: SEFL_EPROTO for more than SLICE_PARTS_MAX parts, an empty part, or a part that reaches
- * past SHARES_COUNT_MAX. */
+ * Reading returns SEFL_EPROTO for more than SLICE_PARTS_MAX parts, an empty part, or a part that
+ * reaches past SHARES_COUNT_MAX. */
 size_t shares_slice_write(uint8_t out[SLICE_BYTES_MAX], const shares_slice *s);
 sefl_status shares_slice_read(rd *r, shares_slice *out) SEFL_MUST_CHECK;
 

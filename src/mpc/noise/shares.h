@@ -72,8 +72,8 @@ typedef enum shares_outcome {
     SHARES_FAILED = 0,
     SHARES_KEPT,
     SHARES_AUDITED,
-    SHARES_UNANSWERED, /* AS */
-    SHARES_CAUGHT,     /* AS */
+    SHARES_UNANSWERED, /* AS only */
+    SHARES_CAUGHT,     /* AS only */
 } shares_outcome;
 
 typedef struct shares_result {

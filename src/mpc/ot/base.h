@@ -13,7 +13,7 @@
  * Against a quantum computer. The receiver's choice stays hidden from any sender, because (r[0],
  * r[1]) is uniform for either choice. The sender's second key does not stay hidden: a receiver that
  * computes discrete logarithms learns both. In noise/shares the receiver is CSP and its choices are
- * Delta, so this never helps AS. A CSP that keeps its messages could one day compute AS's coins,
+ * Delta, so this never helps AS. A CSP that keeps the messages could one day compute AS's coins,
  * and with them the noise of old rounds. An OT from ML-KEM [MR19] would prevent that, at 0.6 MB and
  * an estimated 30 ms per session. It is not implemented, because it needs internals of ML-KEM
  * (uniform elements of R_q^k from a hash, sums of public keys, keys from a given seed) that FIPS

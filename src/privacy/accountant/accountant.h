@@ -60,7 +60,7 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 
 /* Returns z times epsilon in the classic calibration z = sqrt(2 ln(1.25/delta)) / epsilon [DR14].
- * This holds for one release and is proven only for epsilon < 1: print the true total beside it. */
+ * The formula is proven only for one release with epsilon < 1: print the true total beside it. */
 double dp_classic(double delta);
 
 /* Rounds v up or down to the four significant digits that %.4g prints. Always show an epsilon

@@ -1,7 +1,7 @@
 /* law: the noise distributions that the accountant supports, as one table (law.c).
  *
  * An event describes releases by a law and its parameters. docs/PRIVACY.md proves each row.
- *   joint     The circuit's G44 noise. Its Renyi curve is at most that of a Gaussian with
+ *   joint     The circuit's G44 noise. Its Renyi curve is at most that of a Gaussian of multiplier
  *             z / sqrt(1.0048), for orders 1.01 to 256 and z >= 0.25; count * dim * 1.1e-22 is
  *             subtracted from delta. Under sampling (rate < 1) rdp_sampled_bound applies: at whole
  *             orders the moment formula of the sampled Gaussian, between them a bound that follows
@@ -9,7 +9,7 @@
  *             vectors). No other accountant accepts this noise: see pld.h.
  *   discrete  The exact discrete Gaussian (`own`, `cdp`). It is a post-processing of a continuous
  *             Gaussian of variance sigma^2 - 6 (in units of the integer grid), up to a factor of
- *             1 +- 1e-50 per coordinate. So every bound for a Gaussian with
+ *             1 +- 1e-50 per coordinate. So every bound for a Gaussian of multiplier
  *             z * sqrt(1 - 6 / sigma_steps^2) applies to it, in any dimension and under sampling.
  *   gauss     The ideal continuous Gaussian, for tests and for comparisons with other accountants;
  *             this system never adds such noise.

@@ -1,6 +1,6 @@
 /* dgauss: samples the discrete Gaussian exactly, with integer arithmetic.
  *
- * Pr[x] = exp(-x^2 / (2 sigma^2)) / normaliser over all integers x, sigma^2 = num/den rational, by
+ * It draws the integer x with Pr[x] = exp(-x^2 / (2 sigma^2)) / normaliser, sigma^2 = num/den, by
  * rejection from the discrete Laplace distribution [CKS20, algorithms 1 to 3]. It uses no
  * floating-point numbers, so the distribution is exact and an observer has no rounding to exploit.
  * (One exception keeps products within 128 bits: in the Laplace draw u + t*v, v stops at 128, a
@@ -11,7 +11,7 @@
  *     SEFL_TRY(dgauss_fill_vartime(&g, noise, n, &rng));
  *
  * Secret: the samples. The number of coins used depends on them, so draw all samples of a release
- * before you send anything: then timing reveals at most their sum.
+ * before you send anything: then timing reveals at most the total number of coins.
  * Threads: a dgauss may be shared.   Cost: about 0.3 us per sample with the system's coins. */
 #ifndef PRIVACY_MECHANISM_DGAUSS_H
 #define PRIVACY_MECHANISM_DGAUSS_H

@@ -3,12 +3,12 @@
  *     dp_quantise_info info;
  *     SEFL_TRY(dp_quantise(X, &info, &grid, v, n, NULL, &rng));        // no weight slot
  *
- * dp_quantise refuses a coordinate that is not finite, scales the vector down to L2 norm C, limits
- * each coordinate to value_max steps and rounds it up or down at random, without bias (to 2^-64,
- * from 64 random bits per coordinate). Then it compares the sum of squares, in 128 bits, with S2.
- * If the sum is too large (probability below 2^-20), it rounds again with new coins; if that fails
- * too, it scales by 0.999 and repeats. The result always satisfies sum X_i^2 <= S2 and |X_i| <=
- * value_max: privacy depends on these integers alone, not on any floating-point result.
+ * dp_quantise refuses a coordinate that is not finite, scales the vector to L2 norm at most C,
+ * limits each coordinate to value_max steps and rounds it up or down at random, without bias (to
+ * 2^-64, from 64 random bits per coordinate). Then it compares the sum of squares, in 128 bits,
+ * with S2. If the sum is too large (probability below 2^-20), it rounds again with new coins; if
+ * that fails too, it scales by 0.999 and repeats. The result always satisfies sum X_i^2 <= S2 and
+ * |X_i| <= value_max: privacy depends on these integers alone, not on any floating-point result.
  *
  * The weight slot. A weighted vector has one more slot, after the update. The update is clipped to
  * sqrt(0.99) C and scaled by w in [0, 1], and the slot carries w * C/10; together their norm is at
