@@ -42,8 +42,8 @@ sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
  * bytes are not zeroed. On success the old block is wiped and freed; on failure it is unchanged. */
 sefl_status sefl_grow(void *ptr, size_t old_size, size_t size) SEFL_MUST_CHECK;
 
-/* Grows the array at *(void **)ptr to at least `want` items of `size` bytes. *cap is its capacity in
- * items, which at least doubles when the array grows. Start with NULL and 0. */
+/* Grows the array at *(void **)ptr to at least `want` items of `size` bytes. *cap is its capacity
+ * in items, which at least doubles when the array grows. Start with NULL and 0. */
 sefl_status sefl_room(void *ptr, size_t *cap, size_t want, size_t size) SEFL_MUST_CHECK;
 
 /* Sets *out to a copy of the string. */

@@ -1,7 +1,7 @@
 /* blake3_lanes: the run function that the vector implementations share.
  *
- * blake3_avx2.c and blake3_avx512.c define TARGET, RUN, LANES, VEC, LOAD_BLOCK and the operations on
- * VEC, then include this file. Word i of lane k's state is element k of v[i]. */
+ * blake3_avx2.c and blake3_avx512.c define TARGET, RUN, LANES, VEC, LOAD_BLOCK and the operations
+ * on VEC, then include this file. Word i of lane k's state is element k of v[i]. */
 #include "base/blake3_inside.h"
 
 __attribute__((target(TARGET))) void RUN(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w)

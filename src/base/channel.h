@@ -73,9 +73,9 @@ sefl_status msg_expect(channel *ch, uint32_t kind, uint32_t index, uint64_t n,
 sefl_status msg_recv(channel *ch, uint32_t kind, uint32_t index, void *body, size_t n,
                      const char *what) SEFL_MUST_CHECK;
 
-/* Creates both ends of a stream in memory. A wait longer than timeout_ms is SEFL_ETIMEOUT. After one
- * end closes, the other reads the remaining bytes and then fails with SEFL_ECLOSED. Close each end
- * once with channel_pair_close; the second call frees the memory. */
+/* Creates both ends of a stream in memory. A wait longer than timeout_ms is SEFL_ETIMEOUT. After
+ * one end closes, the other reads the remaining bytes and then fails with SEFL_ECLOSED. Close each
+ * end once with channel_pair_close; the second call frees the memory. */
 sefl_status channel_pair_new(channel *a, channel *b, unsigned timeout_ms) SEFL_MUST_CHECK;
 void channel_pair_close(channel *end);
 
@@ -85,9 +85,9 @@ void channel_pair_close(channel *end);
  * and then receive them at the other end. */
 sefl_status channel_pair_limit(channel *end, size_t bytes) SEFL_MUST_CHECK;
 
-/* Runs both sides of a protocol over a limited pair: `here` in this thread, `there` in a second one.
- * If a side fails, returns its status and message; if that side failed only because the other had
- * closed, returns the other's. */
+/* Runs both sides of a protocol over a limited pair: `here` in this thread, `there` in a second
+ * one. If a side fails, returns its status and message; if that side failed only because the other
+ * had closed, returns the other's. */
 typedef struct channel_side {
     sefl_status (*run)(void *ctx, channel *ch);
     void *ctx;

@@ -28,7 +28,7 @@ typedef enum fault_kind {
 } fault_kind;
 
 #if SEFL_FAULTS
-/* Makes the nth operation of this kind from now fail (1: the next); 0 disarms. Resets all counters. */
+/* Makes the nth operation of this kind from now fail; 0 disarms. Resets all counters. */
 void fault_arm(fault_kind kind, uint64_t nth);
 /* Disarms everything. */
 void fault_disarm(void);

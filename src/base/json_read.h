@@ -39,7 +39,7 @@ sefl_status jread_open(jread *j, char bracket) SEFL_MUST_CHECK;
  * it closes the object and sets *more to false. */
 sefl_status jread_key(jread *j, sefl_buf *key, bool *more) SEFL_MUST_CHECK;
 
-/* Moves to the next item of the open array. At the end it closes the array and sets *more to false. */
+/* Moves to the next item of the open array. At the end, closes the array and clears *more. */
 sefl_status jread_item(jread *j, bool *more) SEFL_MUST_CHECK;
 
 /* Appends the string to out; if out is NULL, only checks it. */

@@ -5,9 +5,9 @@
  *     SEFL_TRY(pool_run(pool, n, 64, piece, &job, NULL));
  *
  * The pool splits [0, n) into pieces of `grain` items (the last may be shorter). Idle threads take
- * pieces in ascending order, so a result that depends only on [begin, end) is the same with 1 thread
- * and with 64. `lane` < pool_threads() selects scratch memory: two calls with the same lane never
- * overlap. A NULL pool runs everything in the calling thread.
+ * pieces in ascending order, so a result that depends only on [begin, end) is the same with 1
+ * thread and with 64. `lane` < pool_threads() selects scratch memory: two calls with the same lane
+ * never overlap. A NULL pool runs everything in the calling thread.
  *
  * If pieces fail, pool_run returns the status and message of the lowest failed piece and skips all
  * pieces that have not started.

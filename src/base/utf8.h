@@ -15,7 +15,7 @@
  * truncated or overlong, or encodes a surrogate or a value above U+10FFFF. */
 size_t utf8_decode(const uint8_t *p, size_t n, uint32_t *code);
 
-/* Writes the code point (at most U+10FFFF, not a surrogate) and returns its length, 1 to 4 bytes. */
+/* Writes a code point (at most U+10FFFF, no surrogate) and returns its length, 1 to 4 bytes. */
 size_t utf8_encode(uint8_t out[4], uint32_t code);
 
 /* Returns the number of bytes before the first NUL or invalid sequence; s.n if there is none. */

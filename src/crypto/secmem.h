@@ -1,7 +1,7 @@
 /* secmem: allocates memory for long-lived secrets (libsodium). The memory stays out of core dumps
  * and, if locked, out of swap. It lies between guard pages and is wiped when it is freed.
  *
- *     secmem_require(true);                           // server: memory that cannot be locked is an error
+ *     secmem_require(true);                           // server: fail if memory cannot be locked
  *     SEFL_TRY(secmem_new(&raw, n, &locked));         // otherwise warn if locked is false
  *     ...
  * done:

@@ -9,9 +9,9 @@
  * (docs/PARAMETERS.md. 9.43919 is below the noise's standard deviation of 9.43920 coarse steps, so
  * rounding down never lowers z. 5.27 and 2.64 keep the probability that a quantised vector is
  * rejected below 2^-20. 128 coarse steps are reserved for the noise.)
- * The bounds use integers only (128 bits, floor), so all machines agree to the bit. Decimal settings
- * are whole billionths. Each real step comes from single IEEE 754 operations on those integers (a
- * division, a square root, a product, a shift of the exponent), so its bits agree too.
+ * The bounds use integers only (128 bits, floor), so all machines agree to the bit. Decimal
+ * settings are whole billionths. Each real step comes from single IEEE 754 operations on those
+ * integers (a division, a square root, a product, a shift of the exponent), so its bits agree too.
  * Threads: any.   Secrets: none. */
 #ifndef GRID_GRID_H
 #define GRID_GRID_H

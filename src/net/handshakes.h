@@ -1,7 +1,7 @@
 /* handshakes: runs TLS handshakes on one listening port concurrently until the expected peer has
  * connected.
  *
- *     SEFL_TRY(handshakes_new(&p, fd));                          // fd: tls_listen; the caller keeps it
+ *     SEFL_TRY(handshakes_new(&p, fd));                          // fd: from tls_listen; not closed
  *     st = handshakes_accept(&t, p, id, &want, 200, &limits);    // in a loop
  *     handshakes_free(p);
  *

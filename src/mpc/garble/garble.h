@@ -1,8 +1,8 @@
 /* garble: garbles and evaluates half-gates over many copies of one circuit in lockstep.
  *
- * A block is sixteen copies. A call garbles (or evaluates) whole blocks: it walks the gate list once
- * per block and processes each gate for all sixteen copies, so that AES stays pipelined. If the
- * number of copies is not a multiple of 16, the caller pads the last block with copies that it
+ * A block is sixteen copies. A call garbles (or evaluates) whole blocks: it walks the gate list
+ * once per block and processes each gate for all sixteen copies, so that AES stays pipelined. If
+ * the number of copies is not a multiple of 16, the caller pads the last block with copies that it
  * ignores.
  *
  *     gc_config cfg = { .hash_key = s, .tweak_base = 0 };      // s: drawn by the garbler, public
@@ -84,7 +84,7 @@ typedef struct gc_config {
 /* Draws a uniform delta with colour 1. */
 sefl_status gc_delta_draw(gc_label *delta, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Compute the number of tweaks, and of table bytes, for `blocks` blocks. SEFL_ERANGE on overflow. */
+/* Compute the number of tweaks and of table bytes for `blocks` blocks. SEFL_ERANGE on overflow. */
 sefl_status gc_tweaks(uint64_t *tweaks, const circuit *c, uint64_t blocks) SEFL_MUST_CHECK;
 sefl_status gc_table_bytes(size_t *bytes, const circuit *c, size_t blocks) SEFL_MUST_CHECK;
 

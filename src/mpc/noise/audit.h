@@ -1,6 +1,6 @@
 /* noise/audit: CSP's commitment in a session of noise shares, and the record of an audit.
  *
- * CSP garbles, so CSP could omit the noise. A session (noise/shares.h) depends on no data, so AS may
+ * CSP garbles, so it could omit the noise. A session (noise/shares.h) depends on no data, so AS may
  * inspect it: one 32-byte seed and AS's messages determine everything that CSP sends.
  *
  *     CSP  commitment = SHA-256("sefl audit 1", id, seed)         before the base OT
@@ -12,9 +12,9 @@
  * AS catches a CSP that omits noise from a session with the probability that AS audits it, 1 in 8
  * by default. One session can serve a whole round, so the probability per round is no higher.
  *
- * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the tables
- * also depend on AS's messages, which depend on AS's seed and on `own`. So, given the two seeds and
- * the signature, a difference means:
+ * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the
+ * tables also depend on AS's messages, which depend on AS's seed and on `own`. So, given the two
+ * seeds and the signature, a difference means:
  *     own differs                    CSP did not follow its seed
  *     received differs               AS shows a seed that it did not use; nothing is proven
  *     the tables differ              CSP garbled something else

@@ -15,9 +15,9 @@
  * its mask or its sum cannot choose where between two lattice points CSP quantises. AS learns J
  * along with m. docs/PRIVACY.md has the bound.
  *
- * In mode `own` each server adds its own full noise, e and e', on the fine grid: twice the variance,
- * but no shares. Both servers round off the guard bits with coins U and U'; otherwise these bits
- * would reveal the slots above them:
+ * In mode `own` each server adds its own full noise, e and e', on the fine grid: twice the
+ * variance, but no shares. Both servers round off the guard bits with coins U and U'; otherwise
+ * these bits would reveal the slots above them:
  *
  *     CSP   reply_i = ((digit_i(n) + U) >> g) + e_i                       mod 2^(k+t)
  *     AS    w_i = reply_i - ((digit_i(v) + U') >> g), signed in k + t bits, + e'_i
@@ -34,7 +34,7 @@
  * each; SHA-256 of the slice 32 (own: zeros); dither seed 32 (own: zeros); then `count` values of
  * noise_value_bytes each, little-endian.
  *
- * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply per round and, when asked again,
+ * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply per round and, if asked again,
  * sends the stored bytes; the shares of a slice serve one reply. AS stores the seed of its coins
  * with the mask: noise_reply_finish depends only on its arguments, so after a crash w is the same.
  *

@@ -65,8 +65,8 @@ uint64_t shares_pool_have(shares_pool *p);
 sefl_status shares_pool_pick(shares_pool *p, shares_slice *out, uint64_t count) SEFL_MUST_CHECK;
 
 /* Writes the low `bytes` bytes (1 to 4; 1 to 5 for 40-bit shares), little-endian, of every value in
- * the slice to x, and erases the values. SEFL_ENOTFOUND if the pool does not have a session or value
- * (any more), SEFL_EINVAL if its shares have fewer bytes. On failure the pool is unchanged. */
+ * the slice to x, and erases the values. SEFL_ENOTFOUND if the pool lacks a session or value (or no
+ * longer has it), SEFL_EINVAL if its shares have fewer bytes. On failure the pool is unchanged. */
 sefl_status shares_pool_take(shares_pool *p, const shares_slice *s, uint8_t *x,
                              unsigned bytes) SEFL_MUST_CHECK;
 

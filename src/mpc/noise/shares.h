@@ -32,10 +32,10 @@
  *     SHARES_FAILED       any other failure
  *
  * For each chunk of 512 values AS sends the OT corrections of its 34 coins per value, CSP sends a
- * check seed, AS sends its answer, and CSP, if the answer is right, sends 16 lane keys and per value
- * the tables of 29 ANDs and 7 rows. Four chunks are in flight at a time. A value costs 956 bytes
- * from CSP and 133 from AS (K = 32, OT k = 4). Memory: about 6 MB per side, plus x. An audit costs
- * AS a second thread and as much time as the session.
+ * check seed, AS sends its answer, and CSP, if the answer is right, sends 16 lane keys and per
+ * value the tables of 29 ANDs and 7 rows. Four chunks are in flight at a time. A value costs 956
+ * bytes from CSP and 133 from AS (K = 32, OT k = 4). Memory: about 6 MB per side, plus x. An audit
+ * costs AS a second thread and as much time as the session.
  *
  * Secret: x, coins, labels, Delta, seeds. Public: params, id, lane keys, all sizes.
  * Threads: pure functions, one channel each. Cost: sefl bench 2pc. */
@@ -93,8 +93,8 @@ sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const 
  * takes 20 MB and as long as the session. It fails only if the replay could not run. */
 sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_CHECK;
 
-/* Reads the parameters from CSP's hello in a record: bits, ot_k, chunk, count, pair. SEFL_EPROTO for
- * another version. */
+/* Reads the parameters from CSP's hello in a record: bits, ot_k, chunk, count, pair. SEFL_EPROTO
+ * for another version. */
 sefl_status shares_recorded(shares_params *p, const audit_record *r) SEFL_MUST_CHECK;
 
 /* For noise/shares_plain.h: computes the id of a session without keys from its nonces, and fills in

@@ -36,9 +36,9 @@
  * Delta piece by piece. A failed check ends the session permanently. (The tables of a batch are
  * sent only after its check. Bit 0 of Delta is 1 and public: 127 bits are secret.)
  *
- * Streaming: transfers come in numbered batches. A batch is expanded in columns (ot_block), checked,
- * and transposed to rows. The batch number is the nonce of the streams. Memory: 16 bytes per
- * transfer of the batch.
+ * Streaming: transfers come in numbered batches. A batch is expanded in columns (ot_block),
+ * checked, and transposed to rows. The batch number is the nonce of the streams. Memory: 16 bytes
+ * per transfer of the batch.
  *
  *     SEFL_TRY(ot_sender_new(&s, ch, 4, delta, session, rng));
  *     SEFL_TRY(ot_receiver_new(&r, ch, 4, session, rng));      // the other side

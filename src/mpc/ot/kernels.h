@@ -26,9 +26,9 @@ typedef struct ot_kernels {
     /* 128 columns of `n` bytes at distance `stride` become 8n rows of 16 bytes: bit r of column c
      * goes to bit c of row r (bit 0 of byte 0 first). */
     void (*transpose)(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n);
-    /* Sums a whole tree of 16 leaves at once; NULL if not available. u is the sum of the leaves' key
-     * streams (nonce and counter as in aes128_ctr), column j the sum of those whose number has bit j
-     * set. If hole is true, leaf 0 is skipped. n is a multiple of 256. */
+    /* Sums a whole tree of 16 leaves at once; NULL if not available. u is the sum of the leaves'
+     * key streams (nonce and counter as in aes128_ctr), column j the sum of those whose number has
+     * bit j set. If hole is true, leaf 0 is skipped. n is a multiple of 256. */
     void (*tree16)(uint8_t *u, uint8_t *columns, size_t stride, const aes128 key[16], bool hole,
                    uint64_t nonce, uint64_t counter, size_t n);
 } ot_kernels;

@@ -8,10 +8,10 @@
  *
  * upper  splits each cell of outcomes whose loss is between two grid points onto both points and
  *        keeps its mass under P and under Q: never less distinguishable [DKGKM22];
- * lower  merges each cell into one outcome (never more distinguishable) and moves its loss down to a
- *        grid that is shifted so that the error of the move is of second order.
- * Both errors shrink with the square of the grid step. Chernoff's inequality bounds the mass outside
- * the window of the transform, and the result accounts for it. The result also accounts for
+ * lower  merges each cell into one outcome (never more distinguishable) and moves its loss down to
+ *        a grid that is shifted so that the error of the move is of second order.
+ * Both errors shrink with the square of the grid step. Chernoff's inequality bounds the mass
+ * outside the window of the transform, and the result accounts for it. The result also accounts for
  * round-off of transforms and powers in double precision: the worst case in the 2-norm, assumed to
  * be spread evenly over the frequencies, is added to delta for the lower bound and subtracted for
  * the upper. Round-off grows with the number of releases. If it exceeds 1 % of delta, or the bounds
