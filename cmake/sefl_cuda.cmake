@@ -8,8 +8,7 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/model/cuda/*.cu
 file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/model/cuda/*.cuh)
 find_program(SEFL_NVCC nvcc PATHS /usr/local/cuda/bin)
 
-if(NOT SEFL_CUDA)
-    message(STATUS "GPU plugin: off (SEFL_CUDA)")
+if(NOT SEFL_CUDA OR SEFL_SANITIZE OR SEFL_CTIME OR SEFL_FUZZ) # nothing of it would be checked there
     return()
 elseif(NOT SEFL_NVCC)
     message(STATUS "GPU plugin: not built, nvcc is not installed")
