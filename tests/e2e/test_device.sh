@@ -35,7 +35,7 @@ says '"unit":"TFLOP/s"'; says "training, 3 clients"
 for state in none abi; do
     export SEFL_FAKE=$state
     expect 1 eval_on --device cuda; says "device cuda: "
-    expect 0 eval_on --device auto; says "on the processor: "; says "${first##*: }"
+    expect 0 eval_on --device auto; says "on the CPU: "; says "${first##*: }"
 done
 unset SEFL_FAKE
 export SEFL_CUDA_PLUGIN="$dir/absent.so"
