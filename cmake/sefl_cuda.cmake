@@ -2,14 +2,13 @@
 # installed. The file is next to the program and does not link against it. scripts/build-cuda does the
 # same without CMake. SEFL_CUDA=OFF leaves it out.
 option(SEFL_CUDA "Build the GPU plugin if nvcc is installed" ON)
-set(SEFL_CUDA_ARCH "-gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90"
+set(SEFL_CUDA_ARCH "-gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80"
     CACHE STRING "nvcc's -gencode flags")
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/model/cuda/*.cu)
 file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/model/cuda/*.cuh)
 find_program(SEFL_NVCC nvcc PATHS /usr/local/cuda/bin)
 
-if(NOT SEFL_CUDA)
-    message(STATUS "GPU plugin: off (SEFL_CUDA)")
+if(NOT SEFL_CUDA OR SEFL_SANITIZE OR SEFL_CTIME OR SEFL_FUZZ) # nothing of it would be checked there
     return()
 elseif(NOT SEFL_NVCC)
     message(STATUS "GPU plugin: not built, nvcc is not installed")

@@ -1,6 +1,7 @@
 #include "simulate/work_inside.h"
 
 #include "base/alloc.h"
+#include "privacy/mechanism/quantise.h"
 #include "roles/client/train.h"
 
 #include <assert.h>
@@ -216,11 +217,9 @@ double work_clip(const work *w)
 void work_add_floats(work *w, const float *v, uint32_t client, bool diverged)
 {
     const task *t = w->t;
-    double weight = work_weight(w, client, diverged), clip = work_clip(w), scale = 1, square = 0;
-    for (size_t i = 0; clip > 0 && i < t->params; i++)
-        square += (double)v[i] * (double)v[i];
-    if (clip > 0 && sqrt(square) > clip)
-        scale = clip / sqrt(square);
+    double weight = work_weight(w, client, diverged), clip = work_clip(w), scale = 1, norm;
+    if (clip > 0 && dp_norm(&norm, v, t->params) == SEFL_OK && norm > clip)
+        scale = clip / norm;
     for (size_t i = 0; i < t->params; i++)
         w->average[i] += weight * scale * (double)v[i];
     w->weight += weight;

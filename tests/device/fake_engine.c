@@ -149,11 +149,9 @@ static sefl_status fake_sum_begin(void *self, const engine_sum *how)
 
 static void add_floats(fake *f, const engine_share *s)
 {
-    double square = 0, scale = 1;
-    for (size_t i = 0; f->how.clip > 0 && i < f->count; i++)
-        square += (double)f->delta[i] * (double)f->delta[i];
-    if (f->how.clip > 0 && sqrt(square) > f->how.clip)
-        scale = f->how.clip / sqrt(square);
+    double scale = 1, norm;
+    if (f->how.clip > 0 && dp_norm(&norm, f->delta, f->count) == SEFL_OK && norm > f->how.clip)
+        scale = f->how.clip / norm;
     for (size_t i = 0; i < f->count; i++)
         f->floats[i] += s->weight * scale * (double)f->delta[i];
 }

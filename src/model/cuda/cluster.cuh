@@ -96,22 +96,21 @@ __device__ inline void mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* b of two k-steps, or of one, from rows [8 columns][k] of shared memory. */
-__device__ inline void load_b2(uint32_t b[4], uint32_t rows, int row_bytes, int lane)
+/* b of two k-steps, or of one, from shared memory that holds it as 8 x 8 matrices one after the
+ * other: [k / 8][8 columns][k % 8]. */
+__device__ inline void load_b2(uint32_t b[4], uint32_t at, int lane)
 {
-    uint32_t at = rows + (lane & 7) * row_bytes + (lane >> 3) * 16;
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-                 : "r"(at)
+                 : "r"(at + lane * 16)
                  : "memory");
 }
 
-__device__ inline void load_b1(uint32_t b[2], uint32_t rows, int row_bytes, int lane)
+__device__ inline void load_b1(uint32_t b[2], uint32_t at, int lane)
 {
-    uint32_t at = rows + (lane & 7) * row_bytes + (lane >> 3 & 1) * 16;
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                  : "=r"(b[0]), "=r"(b[1])
-                 : "r"(at)
+                 : "r"(at + (lane & 15) * 16)
                  : "memory");
 }
 

@@ -407,7 +407,6 @@ static void start(device *d, uint32_t i, const engine_job *j)
         CU(cudaMemsetAsync(d->opt + i * d->opt_n, 0, 4 * d->opt_n, d->stream));
     if (d->state_n)
         CU(cudaMemsetAsync(d->state + i * d->state_n, 0, 4 * d->state_n, d->stream));
-    put_slot(d, (int)i);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -588,7 +587,6 @@ static void write_part(device *d, uint32_t i, uint32_t part, const void *in, siz
             throw fails(SEFL_EINVAL, "GPU: row %llu of %llu", (unsigned long long)s.at.row,
                         (unsigned long long)s.rows);
         set_next(&s);
-        put_slot(d, (int)i);
         return;
     }
     char *to = part_at(d, i, part, &size);
@@ -658,6 +656,58 @@ static void evaluate(device *d, uint32_t of, const uint32_t *words, uint64_t n, 
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
+/* The seconds of one call of f, the best of ten. */
+template <class F> static double seconds_of(device *d, F f)
+{
+    cudaEvent_t from, to;
+    float best = INFINITY, ms;
+    CU(cudaEventCreate(&from));
+    CU(cudaEventCreate(&to));
+    for (int i = 0; i < 12; i++) { /* two to warm up */
+        CU(cudaEventRecord(from, d->stream));
+        f();
+        CU(cudaEventRecord(to, d->stream));
+        CU(cudaEventSynchronize(to));
+        CU(cudaEventElapsedTime(&ms, from, to));
+        best = i < 2 ? best : std::min(best, ms);
+    }
+    cudaEventDestroy(from);
+    cudaEventDestroy(to);
+    return best * 1e-3;
+}
+
+/* What this GPU can do: a square product of random operands, and a copy. The logits
+ * serve as memory; every step overwrites them. */
+static uint32_t ceilings(device *d, engine_time *out, uint32_t room)
+{
+    size_t bytes = d->tokens * d->ldv * 4 / 3 / 256 * 256;
+    int side = std::min((int)sqrt((double)bytes / 4) / 128 * 128, 8192);
+    char *a = (char *)d->logits, *b = a + bytes, *c = b + bytes;
+    cudaDataType type = d->bf ? CUDA_R_16BF : CUDA_R_32F;
+    const float one = 1, zero = 0;
+    if (room < 2 || side < 1024)
+        return 0;
+    for (char *p : { a, b })
+        for (size_t at = 0; at < (size_t)side * side * d->real; at += 4 * d->set.count)
+            CU(cudaMemcpyAsync(p + at, d->theta0,
+                               std::min((size_t)side * side * d->real - at, 4 * (size_t)d->set.count),
+                               cudaMemcpyDeviceToDevice, d->stream));
+    out[0] = out[1] = {};
+    snprintf(out[0].name, sizeof out->name, "ceiling: products");
+    out[0].flop = 2.0 * side * side * side;
+    out[0].seconds = seconds_of(d, [&] {
+        BLAS(cublasGemmEx(d->blas, CUBLAS_OP_T, CUBLAS_OP_N, side, side, side, &one, a, type, side,
+                          b, type, side, &zero, c, CUDA_R_32F, side, CUBLAS_COMPUTE_32F,
+                          CUBLAS_GEMM_DEFAULT));
+    });
+    snprintf(out[1].name, sizeof out->name, "ceiling: memory");
+    out[1].bytes = 2.0 * bytes;
+    out[1].seconds = seconds_of(d, [&] {
+        CU(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, d->stream));
+    });
+    return 2;
+}
+
 static void times(device *d, int on, engine_time *out, uint32_t *n)
 {
     uint32_t used = 0;
@@ -665,7 +715,7 @@ static void times(device *d, int on, engine_time *out, uint32_t *n)
     CU(cudaStreamSynchronize(d->stream));
     for (size_t i = 0; i + 1 < m.size(); i++) {
         if (m[i].name.empty())
-            continue;
+            continue; /* the end of a step */
         float ms = 0;
         CU(cudaEventElapsedTime(&ms, m[i].at, m[i + 1].at));
         uint32_t k = 0;
@@ -684,6 +734,8 @@ static void times(device *d, int on, engine_time *out, uint32_t *n)
     for (timed &t : m)
         cudaEventDestroy(t.at);
     m.clear();
+    if (!on && d->in->timing)
+        used += ceilings(d, out + used, *n - used);
     d->in->timing = on != 0;
     *n = used;
 }

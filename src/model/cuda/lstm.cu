@@ -226,13 +226,13 @@ template <class R> static void plain_backward(device *d, const recurrence &a)
 /* ---- cluster path ---------------------------------------------------------------------------- */
 
 enum {
-    BLOCKS = 8,      /* of a cluster */
-    GROUPS = 4,      /* of eight units, that a block owns at most: number q + 8 i of rank q */
-    CLUSTER_H = 256, /* 8 * BLOCKS * GROUPS */
+    BLOCKS = 8, /* of a cluster; of four, twice as many are resident, but take twice the time */
+    GROUPS = 4, /* of eight units, that a block owns at most: number q + 8 i of rank q */
+    CLUSTER_H = 8 * BLOCKS * GROUPS,
     CLUSTER_COLS = 64,
     BACK_WARPS = CLUSTER_H / 16,
-    BACK_K = 32 * GROUPS,  /* gates of a block's units */
-    BACK_ROW = BACK_K + 8, /* an odd number of 16-byte units: rows start in different banks */
+    BACK_K = 32 * GROUPS, /* gates of a block's units */
+    BACK_TILE = BACK_K * 8,
     BACK_ITEMS = CLUSTER_COLS / 8 * GROUPS / BACK_WARPS /* cells of 8 units x 8 columns, per warp */
 };
 
@@ -258,7 +258,7 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
     cluster_forward(recurrence a)
 {
 #if CLUSTERS
-    constexpr int ROW = 16 * KS + 8, THREADS = PARTS * GROUPS * 32;
+    constexpr int TILE = 16 * KS * 8, THREADS = PARTS * GROUPS * 32;
     extern __shared__ __align__(16) char memory[];
     const slot &s = a.p.s[blockIdx.x / BLOCKS];
     slot_view<bf16>(&a, blockIdx.x / BLOCKS);
@@ -267,14 +267,15 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
     const int group = rank + BLOCKS * (warp % GROUPS), part = warp / GROUPS, groups = H / 8;
     const int peers = min((int)BLOCKS, groups), tiles = (B + 7) / 8;
     const int unit = group * 8 + lane / 4, col = lane % 4 * 2;
-    bf16 *hs = (bf16 *)memory; /* [2][tiles * 8][ROW]: h of the step before, zero beyond H */
-    uint64_t *full = (uint64_t *)(hs + 2 * tiles * 8 * ROW); /* [2][tiles] */
+    /* h of the step before, zero beyond H: [2][tiles][k / 8][8 columns][k % 8] */
+    bf16 *hs = (bf16 *)memory;
+    uint64_t *full = (uint64_t *)(hs + 2 * tiles * TILE); /* [2][tiles] */
     auto tile_bytes = [&](int tile) { return (uint32_t)(min(8, B - tile * 8) * H * 2); };
 
-    for (int i = threadIdx.x; i < tiles * 8 * ROW; i += THREADS) {
-        int b = i / ROW, k = i % ROW;
+    for (int i = threadIdx.x; i < tiles * TILE; i += THREADS) {
+        int b = i / TILE * 8 + i / 8 % 8, k = i % TILE / 64 * 8 + i % 8;
         hs[i] = __float2bfloat16(k < H ? carried(a, s, 0, b, k) : 0);
-        hs[tiles * 8 * ROW + i] = __float2bfloat16(0);
+        hs[tiles * TILE + i] = __float2bfloat16(0);
     }
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2 * tiles; i++) {
@@ -303,13 +304,13 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
     float bias[4] = {}, c[TILES][2] = {};
     /* Of tile i, loaded one step ahead: the input products, and whether dropout keeps. */
     float x[TILES][4][2] = {};
-    uint8_t coin[TILES][2] = {};
+    uint32_t coin[TILES][2] = {};
     const bool owner = group < groups, dropping = drops(a, s);
     const float keep = dropping ? s.keep : 1;
     auto fetch = [&](int i, int t) {
         for (int j = 0; j < 2; j++) {
             int b = (part + i * PARTS) * 8 + col + j;
-            size_t row = (size_t)t * B + b;
+            unsigned row = t * B + b;
             if (b >= B)
                 continue;
             for (int g = 0; g < 4; g++)
@@ -347,12 +348,9 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
             const int tile = part + i * PARTS;
-            float acc[2][4];
+            float acc[2][4] = {};
             if (tile >= tiles)
                 break;
-            for (int m = 0; m < 2; m++)
-                for (int r = 0; r < 4; r++)
-                    acc[m][r] = x[i][2 * m + r / 2][r % 2] + bias[2 * m + r / 2];
             if (t > 0) {
                 uint64_t *bar = full + now * tiles + tile;
                 full_wait(bar, (t - 1) / 2 & 1);
@@ -360,13 +358,13 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
                     full_arm(bar, tile_bytes(tile));
                 __syncwarp();
             }
-            uint32_t rows = shared_at(hs + (now * tiles + tile) * 8 * ROW), b[4];
+            uint32_t from = shared_at(hs + (now * tiles + tile) * TILE), b[4];
 #pragma unroll
             for (int ks = 0; ks < KS; ks += 2) {
                 if (ks + 1 < KS)
-                    load_b2(b, rows + ks * 32, ROW * 2, lane);
+                    load_b2(b, from + ks * 256, lane);
                 else
-                    load_b1(b, rows + ks * 32, ROW * 2, lane);
+                    load_b1(b, from + ks * 256, lane);
                 mma(acc[0], w[0][ks], b[0], b[1]);
                 mma(acc[1], w[1][ks], b[0], b[1]);
                 if (ks + 1 < KS) {
@@ -374,6 +372,9 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
                     mma(acc[1], w[1][ks + 1], b[2], b[3]);
                 }
             }
+            for (int m = 0; m < 2; m++)
+                for (int r = 0; r < 4; r++)
+                    acc[m][r] = acc[m][r] + bias[2 * m + r / 2] + x[i][2 * m + r / 2][r % 2];
             float h[2], out[2] = { coin[i][0] ? keep : 0, coin[i][1] ? keep : 0 };
             if (t + 1 < n)
                 fetch(i, t + 1);
@@ -386,28 +387,30 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(PARTS *GROUPS * 32, 1)
                 out[j] *= h[j];
             }
             /* the tile's h by columns: a thread has column g, units 2q and 2q + 1 */
-            uint32_t ht = transposed(pack(h[0], h[1])), ot = transposed(pack(out[0], out[1]));
+            uint32_t ht = transposed(pack(h[0], h[1]));
             if (t + 1 < n) {
                 uint32_t v[4];
-                int from = lane & 7, to = tile * 8 + from;
+                int row = lane & 7;
                 for (int k = 0; k < 4; k++)
-                    v[k] = __shfl_sync(~0u, ht, from * 4 + k);
-                uint32_t at = shared_at(hs + ((now ^ 1) * tiles * 8 + to) * ROW + group * 8);
+                    v[k] = __shfl_sync(~0u, ht, row * 4 + k);
+                uint32_t at =
+                    shared_at(hs + ((now ^ 1) * tiles + tile) * TILE + group * 64 + row * 8);
                 uint32_t bar = shared_at(full + (now ^ 1) * tiles + tile);
 #pragma unroll
                 for (int peer = lane >> 3; peer < BLOCKS; peer += 4)
-                    if (to < B && peer < peers)
+                    if (tile * 8 + row < B && peer < peers)
                         send16(peer_at(at, peer), v, peer_at(bar, peer));
             }
+            uint32_t ot = transposed(pack(out[0], out[1]));
             int b0 = tile * 8 + lane / 4;
             if (b0 < B) {
-                size_t row = (size_t)t * B + b0;
+                unsigned row = t * B + b0;
                 *(uint32_t *)((bf16 *)a.h + (row + B) * a.ld + group * 8 + col) = ht;
                 *(uint32_t *)((bf16 *)a.out + row * a.ld + group * 8 + col) = ot;
             }
             for (int j = 0; j < 2; j++) {
                 int b1 = tile * 8 + col + j;
-                size_t row = (size_t)t * B + b1;
+                unsigned row = t * B + b1;
                 if (b1 < B && t == n - 1)
                     carry(a, s, b1, unit, h[j], c[i][j]);
                 if (b1 < B && a.p.train) { /* backward follows */
@@ -441,11 +444,11 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(BACK_WARPS * 32, 1)
     const int owned = rank < groups ? (groups - rank + BLOCKS - 1) / BLOCKS : 0;
     const int col = lane % 4 * 2;
     float2 *got = (float2 *)memory; /* [2][BLOCKS: sender][GROUPS][tiles][32] */
-    bf16 *ds = (bf16 *)(got + 2 * BLOCKS * GROUPS * tiles * 32);  /* [2][tiles * 8][BACK_ROW] */
-    uint64_t *full = (uint64_t *)(ds + 2 * tiles * 8 * BACK_ROW); /* [2] */
+    bf16 *ds = (bf16 *)(got + 2 * BLOCKS * GROUPS * tiles * 32); /* [2][tiles][k / 8][8][k % 8] */
+    uint64_t *full = (uint64_t *)(ds + 2 * tiles * BACK_TILE);   /* [2] */
     const uint32_t step_bytes = (uint32_t)(peers * owned * 8 * ((B + 1) / 2) * sizeof(float2));
 
-    for (int i = threadIdx.x; i < 2 * tiles * 8 * BACK_ROW; i += BACK_WARPS * 32)
+    for (int i = threadIdx.x; i < 2 * tiles * BACK_TILE; i += BACK_WARPS * 32)
         ds[i] = __float2bfloat16(0); /* columns beyond B and groups not owned stay so */
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++) {
@@ -473,7 +476,7 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(BACK_WARPS * 32, 1)
     /* Of item i: c of this step, dc from the later one; then what a step reads, loaded one step ahead. */
     float c[BACK_ITEMS][2], dc[BACK_ITEMS][2] = {};
     float x[BACK_ITEMS][4][2] = {}, c_prev[BACK_ITEMS][2] = {}, dy[BACK_ITEMS][2] = {};
-    uint8_t coin[BACK_ITEMS][2] = {};
+    uint32_t coin[BACK_ITEMS][2] = {};
     const bool dropping = drops(a, s);
     const float keep = dropping ? s.keep : 1;
     auto item_at = [&](int i, int *g, int *tile) {
@@ -489,7 +492,7 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(BACK_WARPS * 32, 1)
                 int b = tile * 8 + col + j, unit = (rank + BLOCKS * g) * 8 + lane / 4;
                 if (!mine || b >= B)
                     continue;
-                size_t row = (size_t)t * B + b;
+                unsigned row = t * B + b;
                 for (int k = 0; k < 4; k++)
                     x[i][k][j] = a.gates[row * 4 * H + k * H + unit];
                 c_prev[i][j] = a.c[row * H + unit];
@@ -516,35 +519,39 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(BACK_WARPS * 32, 1)
             int g, tile;
             if (!item_at(i, &g, &tile))
                 break;
-            float d[2][4], dh[2];
-            for (int j = 0; j < 2; j++)
+            float d[2][4], dh[2], tanh_c[2];
+            for (int j = 0; j < 2; j++) { /* before the wait: in its shadow */
                 dh[j] = dy[i][j] * (coin[i][j] ? keep : 0);
+                tanh_c[j] = fast_tanh(c[i][j]);
+            }
             if (before >= 0) {
                 uint64_t *bar = full + (now ^ 1);
                 full_wait(bar, before >> 1 & 1);
                 if (i == 0 && threadIdx.x == 0)
                     full_arm(bar, step_bytes);
                 float2 sum = { 0, 0 };
-                for (int peer = 0; peer < peers && tile * 8 + col < B; peer++) {
-                    int from = ((now ^ 1) * BLOCKS + peer) * GROUPS + g;
-                    float2 v = got[(from * tiles + tile) * 32 + lane];
-                    sum.x += v.x, sum.y += v.y;
-                }
+#pragma unroll
+                for (int peer = 0; peer < BLOCKS; peer++)
+                    if (peer < peers && tile * 8 + col < B) {
+                        int from = ((now ^ 1) * BLOCKS + peer) * GROUPS + g;
+                        float2 v = got[(from * tiles + tile) * 32 + lane];
+                        sum.x += v.x, sum.y += v.y;
+                    }
                 dh[0] += sum.x, dh[1] += sum.y;
             }
             for (int j = 0; j < 2; j++) {
                 cell_back(d[j], &dc[i][j], dh[j], x[i][0][j], x[i][1][j], x[i][2][j], x[i][3][j],
-                          fast_tanh(c[i][j]), c_prev[i][j]);
+                          tanh_c[j], c_prev[i][j]);
                 c[i][j] = c_prev[i][j];
             }
             int b = tile * 8 + lane / 4;
-            bf16 *own = ds + (now * tiles * 8 + b) * BACK_ROW + g * 32 + col;
+            bf16 *own = ds + (now * tiles + tile) * BACK_TILE + g * 256 + lane * 2;
             bf16 *all =
                 (bf16 *)a.dgates + ((size_t)t * B + b) * 4 * H + (rank + BLOCKS * g) * 8 + col;
             for (int k = 0; k < 4; k++) {
                 uint32_t v = transposed(pack(d[0][k], d[1][k]));
                 if (b < B) {
-                    *(uint32_t *)(own + k * 8) = v;
+                    *(uint32_t *)(own + k * 64) = v;
                     *(uint32_t *)(all + k * H) = v;
                 }
             }
@@ -554,12 +561,12 @@ __global__ void CLUSTER_DIMS(BLOCKS) __launch_bounds__(BACK_WARPS * 32, 1)
         fetch(t - 1);
         __syncthreads();
         for (int tile = 0; tile < tiles && warp * 16 < H; tile++) {
-            uint32_t rows = shared_at(ds + (now * tiles + tile) * 8 * BACK_ROW), b[4];
+            uint32_t from = shared_at(ds + (now * tiles + tile) * BACK_TILE), b[4];
             float acc[2][4] = {}; /* two sums: a chain of dependent products waits on itself */
 #pragma unroll
             for (int ks = 0; ks < BACK_K / 16; ks += 2)
                 if (ks / 2 < owned) {
-                    load_b2(b, rows + ks * 32, BACK_ROW * 2, lane);
+                    load_b2(b, from + ks * 256, lane);
                     mma(acc[0], w[ks], b[0], b[1]);
                     mma(acc[1], w[ks + 1], b[2], b[3]);
                 }
@@ -591,7 +598,8 @@ static bool has_clusters(void)
 static bool fits_cluster(const device *d, const pass &p)
 {
     int H = (int)d->set.hidden;
-    return d->clusters && d->bf && H % 8 == 0 && H <= CLUSTER_H && p.cols <= CLUSTER_COLS;
+    return d->clusters && d->bf && H % 8 == 0 && H <= CLUSTER_H && p.cols <= CLUSTER_COLS &&
+           (size_t)p.tokens * 4 * H <= UINT32_MAX; /* the kernels count within a slot in 32 bits */
 }
 
 static void launch_cluster(device *d, void (*kernel)(recurrence), int threads, size_t bytes,
@@ -606,7 +614,7 @@ static void launch_cluster(device *d, void (*kernel)(recurrence), int threads, s
 template <int KS, int PARTS, int TILES> static void run_forward(device *d, const recurrence &a)
 {
     size_t tiles = (a.p.cols + 7) / 8;
-    size_t bytes = 2 * tiles * 8 * (16 * KS + 8) * sizeof(bf16) + 2 * tiles * sizeof(uint64_t);
+    size_t bytes = 2 * tiles * 16 * KS * 8 * sizeof(bf16) + 2 * tiles * sizeof(uint64_t);
     launch_cluster(d, cluster_forward<KS, PARTS, TILES>, PARTS * GROUPS * 32, bytes, a);
 }
 
@@ -614,7 +622,7 @@ static void run_backward(device *d, const recurrence &a)
 {
     size_t tiles = (a.p.cols + 7) / 8;
     size_t bytes = 2 * BLOCKS * GROUPS * tiles * 32 * sizeof(float2) +
-                   2 * tiles * 8 * BACK_ROW * sizeof(bf16) + 2 * sizeof(uint64_t);
+                   2 * tiles * BACK_TILE * sizeof(bf16) + 2 * sizeof(uint64_t);
     launch_cluster(d, cluster_backward, BACK_WARPS * 32, bytes, a);
 }
 

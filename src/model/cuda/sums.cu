@@ -43,18 +43,27 @@ __device__ inline float delta_at(const deltas &x, int k, size_t i)
     return x.theta[x.slot_of[k] * x.count + i] - x.theta0[i];
 }
 
+/* A warp takes 32 blocks, a lane adds up one of them in order; the warp fetches 32 values of each
+ * block at a time, so that loads are coalesced. */
 __global__ void block_norms_kernel(deltas x, double *blocks, size_t n)
 {
-    size_t b = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
-    if (b >= n)
-        return;
-    size_t end = min((b + 1) * NORM_BLOCK, x.count);
+    __shared__ float tile[32][33];
+    size_t first = (size_t)blockIdx.x * 32;
     double sum = 0;
-    for (size_t i = b * NORM_BLOCK; i < end; i++) {
-        double v = delta_at(x, blockIdx.y, i);
-        sum = __dadd_rn(sum, __dmul_rn(v, v));
+    for (int at = 0; at < NORM_BLOCK; at += 32) {
+        __syncwarp();
+        for (int b = 0; b < 32; b++) {
+            size_t i = (first + b) * NORM_BLOCK + at + threadIdx.x;
+            tile[b][threadIdx.x] = i < x.count ? delta_at(x, blockIdx.y, i) : 0;
+        }
+        __syncwarp();
+        for (int k = 0; k < 32; k++) { /* zeros beyond the end change no sum */
+            double v = tile[threadIdx.x][k];
+            sum = __dadd_rn(sum, __dmul_rn(v, v));
+        }
     }
-    blocks[blockIdx.y * n + b] = sum;
+    if (first + threadIdx.x < n)
+        blocks[blockIdx.y * n + first + threadIdx.x] = sum;
 }
 
 /* One thread adds, in order, the values that the block loaded. */
@@ -250,7 +259,7 @@ void sums_add(device *d, const engine_share *given, uint32_t given_n)
     CU(cudaMemcpyAsync(s->slot_of, slot_of.data(), 4 * n, cudaMemcpyHostToDevice, d->stream));
     CU(cudaMemcpyAsync(s->keys, keys.data(), 32 * n, cudaMemcpyHostToDevice, d->stream));
     deltas x = { d->theta, d->theta0, s->slot_of, count };
-    block_norms_kernel<<<dim3(div_up(blocks, 64), (unsigned)n), 64, 0, d->stream>>>(x, s->blocks,
+    block_norms_kernel<<<dim3(div_up(blocks, 32), (unsigned)n), 32, 0, d->stream>>>(x, s->blocks,
                                                                                    blocks);
     LAUNCHED();
     norms_kernel<<<(unsigned)n, 1024, 0, d->stream>>>(s->blocks, blocks, s->norms);

@@ -28,9 +28,7 @@ static u128 squares(const int64_t *X, size_t n)
     return sum;
 }
 
-/* L2 norm in double, in blocks: relative error below 1e-12 for 2^32 coordinates; names the first
- * coordinate that is not finite */
-static sefl_status norm_of(double *out, const float *v, size_t n)
+sefl_status dp_norm(double *out, const float *v, size_t n)
 {
     double total = 0;
     for (size_t at = 0; at < n; at += 1024) {
@@ -103,7 +101,7 @@ static sefl_status measure_of(measure *out, double clip, const float *v, size_t 
                               const dp_weight *weight)
 {
     double norm, share = 1, w = 1;
-    SEFL_PASS(norm_of(&norm, v, n));
+    SEFL_PASS(dp_norm(&norm, v, n));
     if (weight) {
         SEFL_NEED(weight->items_cap > 0, SEFL_EINVAL, "items_cap is 0: it must be at least 1");
         uint64_t items = weight->items < weight->items_cap ? weight->items : weight->items_cap;

@@ -49,6 +49,10 @@ typedef struct dp_plain_grid {
 /* The weight slot's share of C. */
 #define DP_WEIGHT_SLOT_SHARE 0.1
 
+/* Computes the L2 norm in double: blocks of 1,024 squares in order, then the blocks in order. The
+ * relative error is below 1e-12 for 2^32 coordinates. SEFL_EINVAL if a coordinate is not finite. */
+sefl_status dp_norm(double *out, const float *v, size_t n) SEFL_MUST_CHECK;
+
 /* Writes grid->dim integers to X: n, or n + 1 with a weight. info may be NULL. */
 sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid, const float *v,
                         size_t n, const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;

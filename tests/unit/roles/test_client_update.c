@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@ static int setup(void **state)
 {
     int rc = folder_make(state);
     fixture_make(&fx);
+    setenv("SEFL_CUDA_PLUGIN", FAKE_ENGINE, 1);
     return rc;
 }
 
@@ -176,6 +178,7 @@ static void body_holds_the_integers(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
         static test_coins coins, again;
+        static const char *const devices[] = { NULL, "auto", "cuda" }; /* a pretended GPU */
         int64_t *want = NULL, *got = NULL;
         seen watched = { 0 };
         client_update *u = NULL;
@@ -195,6 +198,7 @@ static void body_holds_the_integers(void **state)
                                                                 .client = fx.client,
                                                                 .upload_key = fx.upload,
                                                                 .coins = &c,
+                                                                .device = devices[k % 3],
                                                                 .observe = look,
                                                                 .observe_ctx = &watched }));
         const char *path = folder_path("body");
