@@ -57,7 +57,7 @@ sefl_status population_close(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 uint64_t population_next_ms(const population *c);
 sefl_status population_run(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* population_set returns the size of the current round's set, and the set in *out. */
+/* Returns the size of the current round's set, and the set in *out. */
 uint32_t population_set(population *c, const population_member **out);
 population_counts population_count(const population *c);
 /* Returns the number of rounds in which each client took part, for a later population_new. */
