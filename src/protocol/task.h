@@ -59,7 +59,7 @@ typedef struct task {
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;
-    uint64_t weight_cap; /* capped: number of words that gives the full weight; else 0 */
+    uint64_t weight_cap; /* capped: number of words that earns the full weight; else 0 */
 
     /* rounds */
     uint64_t rounds;

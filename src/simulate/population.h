@@ -8,10 +8,11 @@
  *     SEFL_TRY(population_close(c, now_ms));                   // AS closed the round
  *     n = population_set(c, &members);                         // the admitted clients
  *
- * A round takes a client network.client_ms times a number drawn from [0.5, 1.5). Stragglers (always
- * the same clients) take `slowdown` times as long. The last fifth of the time is the upload. In
- * each round a fraction `dropout` of the clients fails at a random moment and returns when the next
- * round opens. A failed client leaves no trace, like a process killed before its receipt.
+ * For a round, a client needs network.client_ms times a number drawn from [0.5, 1.5). Stragglers
+ * (always the same clients) need `slowdown` times as long. The last fifth of the time is the
+ * upload. In each round a fraction `dropout` of the clients fails at a random moment and returns
+ * when the next round opens. A failed client leaves no trace, like a process killed before its
+ * receipt.
  *
  * No client trains here. The simulator knows the set before training starts, so no training is
  * wasted.

@@ -90,8 +90,8 @@ typedef struct nn_kernels {
     void (*dense_join)(nn_real *sum, const nn_real *x, const nn_real *c, size_t cols, bool add);
 
     /* c (rows, ldc) += a (rows, lda) times B, 1 <= rows <= NN_ROWS; B is k x n packed in panels of
-     * NN_PANEL columns: panel p at b + p*k*NN_PANEL holds [k][NN_PANEL], zero beyond n. c needs
-     * room for only n columns. */
+     * NN_PANEL columns: panel p, at b + p*k*NN_PANEL, is [k][NN_PANEL], zero beyond n. c needs room
+     * for only n columns. */
     void (*panel_mul)(nn_real *c, size_t ldc, const nn_real *a, size_t lda, const nn_real *b,
                       unsigned rows, size_t k, size_t n);
 
