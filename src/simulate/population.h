@@ -9,10 +9,9 @@
  *     n = population_set(c, &members);                         // the admitted clients
  *
  * For a round, a client needs network.client_ms times a number drawn from [0.5, 1.5). Stragglers
- * (always the same clients) need `slowdown` times as long. The last fifth of the time is the
- * upload. In each round a fraction `dropout` of the clients fails at a random moment and returns
- * when the next round opens. A failed client leaves no trace, like a process killed before its
- * receipt.
+ * (always the same clients) need `slowdown` times as long. The last fifth is the upload. In each
+ * round a fraction `dropout` of the clients fails at a random moment and returns when the next
+ * round opens. Like a process killed before its receipt, such a client leaves no trace.
  *
  * No client trains here. The simulator knows the set before training starts, so no training is
  * wasted.

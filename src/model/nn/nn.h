@@ -40,8 +40,7 @@ typedef struct nn_work {
 size_t nn_gemm_room(size_t n, size_t k);
 /* Multiplies on the pool, with our own kernels; beta is 0 or 1. */
 sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g) SEFL_MUST_CHECK;
-/* Multiplies small matrices on the calling thread, with BLAS; k = 0 computes beta c; no bias, no
- * sums. */
+/* Multiplies small matrices with BLAS on this thread; k = 0 computes beta c; no bias, no sums. */
 void nn_gemm_1(const nn_gemm_args *g);
 
 /* A weight matrix prepared for a step: a dense copy, or the parameters themselves for l = 1. */
