@@ -1,8 +1,8 @@
 /* lm: a word-level language model: parameters, loss, gradient, evaluation, text.
  *
  * Two bodies share one interface: "lstm" (model/lstm.c) and "transformer" (model/transformer.c).
- * Around both: an embedding, dropout, and a decoder with softmax and cross-entropy (model/nn/head).
- * Every matrix is block-Hankel with one block size; 1 is dense.
+ * Both stand between an embedding with dropout and a decoder with softmax and cross-entropy
+ * (model/nn/head). All matrices are block-Hankel with the same block size; 1 means dense.
  *
  *     lm *m = NULL;
  *     SEFL_TRY(lm_new(&m, &(lm_config){ .body = "lstm", .vocab = 33278, .block = 32 }, pool));
@@ -11,12 +11,12 @@
  *     SEFL_TRY(lm_gradient(m, &batch, &(lm_gradient_args){ .dropout = 0.2 }, &loss));
  *     nn_real *theta = lm_theta(m), *grad = lm_grad(m);         // lm_count(m) values each
  *
- * All parameters are in one vector, which a federation sends. lm_param gives the offset of each
- * under the name that PyTorch's word-language-model example uses. The gradient has the same layout;
- * only values in lm_spans can differ from zero.
+ * All parameters are in one vector, which a federation sends. lm_params lists the offset of each,
+ * under its name in PyTorch's word-language-model example. The gradient has the same layout; only
+ * values in lm_spans can differ from zero.
  *
  * lm_new plans and allocates all memory. Threads: one owner; calls use the pool (may be NULL).
- * Results do not depend on its number of threads, only on the instruction set.
+ * Results do not depend on the pool's number of threads, only on the instruction set.
  * Secrets: the owner's training data; not constant-time. */
 #ifndef MODEL_LM_H
 #define MODEL_LM_H
@@ -26,7 +26,7 @@
 
 #include <stdbool.h>
 
-/* seeded/seeded.h: only lm_generate needs it, so roles can include this header without it. */
+/* Defined in seeded/seeded.h; only lm_generate needs it, so roles may include this header alone. */
 struct seeded;
 
 enum {
@@ -65,7 +65,7 @@ typedef struct lm_gradient_args {
     double dropout;  /* rate in [0, 1) */
     uint32_t key[8]; /* dropout key (lm_dropout_key) */
     uint64_t step;   /* the same key and step give the same dropout masks */
-    double scale;    /* gradient of scale * (sum of the tokens' losses); 0: 1 / tokens */
+    double scale;    /* factor of the sum of the tokens' losses; 0: 1 / tokens */
     bool add;        /* add to the present gradient instead of replacing it */
 } lm_gradient_args;
 
@@ -78,8 +78,8 @@ typedef struct lm lm;
 /* Fills in the defaults. SEFL_EINVAL, with the reason, if the configuration is not valid. */
 sefl_status lm_config_check(lm_config *cfg) SEFL_MUST_CHECK;
 
-/* Lists the parameters of such a model without building it: up to LM_MAX_PARAMS in params; *count is
- * the total number of values. */
+/* Lists the parameters of a model without building it: up to LM_MAX_PARAMS in params. *count
+ * becomes the total number of values. */
 sefl_status lm_config_params(const lm_config *cfg, lm_param *params, size_t *n,
                              size_t *count) SEFL_MUST_CHECK;
 
@@ -96,8 +96,8 @@ size_t lm_count(const lm *m);
 nn_real *lm_theta(lm *m);
 nn_real *lm_grad(lm *m);
 
-/* Returns the ranges of the gradient that the latest lm_gradient (and those it was added to) wrote, in
- * ascending order. The rest of the gradient is zero. */
+/* Returns the ranges that the latest lm_gradient (and those it added to) wrote, in ascending order.
+ * The rest of the gradient is zero. */
 const lm_span *lm_spans(const lm *m, size_t *n);
 
 /* Draws uniform initial values as PyTorch's example does: +-0.1 for embedding and decoder, 0 for the
@@ -106,25 +106,25 @@ void lm_init(lm *m, uint64_t seed);
 
 /* Resets the state that the LSTM carries from batch to batch. */
 void lm_state_reset(lm *m);
-/* Returns the carried state as numbers, to save and restore it: for each layer of an LSTM h, then c,
- * with max(batch, LM_EVAL_BATCH) columns each. lm_state_count returns their number without a model. */
+/* Returns the carried state as *n numbers, to save and restore it: h, then c, of each LSTM layer,
+ * with max(batch, LM_EVAL_BATCH) columns each. lm_state_count computes n without a model. */
 nn_real *lm_state(lm *m, size_t *n);
 size_t lm_state_count(const lm_config *cfg);
 
 /* Derives the dropout key from a seed, as seeded_init(seed, "dropout") does. */
 void lm_dropout_key(uint32_t key[8], uint64_t seed);
 
-/* Compute *loss, the negative log-likelihood summed over tokens, in nats. Both carry the state to the
- * next call. SEFL_ERANGE if the loss is not finite, or above LM_MAX_LOSS per word (a uniform guess
- * costs log(vocab), about 10): training has diverged, discard theta. */
+/* Compute *loss, the negative log-likelihood summed over tokens, in nats. Both functions carry the
+ * state to the next call. SEFL_ERANGE if the loss is not finite, or above LM_MAX_LOSS per word (a
+ * uniform guess costs log(vocab), about 10): training has diverged; discard theta. */
 sefl_status lm_loss(lm *m, const lm_batch *b, double *loss) SEFL_MUST_CHECK;
 sefl_status lm_gradient(lm *m, const lm_batch *b, const lm_gradient_args *args,
                         double *loss) SEFL_MUST_CHECK;
 
-/* Computes the mean negative log-likelihood per word of a text as PyTorch's example does: the text in
- * LM_EVAL_BATCH columns (without the remainder), with carried state. Afterwards it restores the
- * model's own state. Perplexity is the exponential of the mean. SEFL_EINVAL for fewer than 20 words.
- * progress (may be NULL) counts the words of a column. */
+/* Computes the mean negative log-likelihood per word of a text as PyTorch's example does: in
+ * LM_EVAL_BATCH columns (without the remainder), with carried state. Restores the model's own
+ * state. Perplexity is the exponential of the mean. SEFL_EINVAL for fewer than 20 words. progress
+ * (may be NULL) counts the words of a column. */
 sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean,
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 
@@ -140,7 +140,7 @@ typedef struct lm_times {
 } lm_times;
 lm_times lm_get_times(const lm *m);
 
-/* Returns the bytes of activations, parameters and scratch. */
+/* Returns the number of bytes that activations, parameters and scratch take. */
 size_t lm_memory(const lm *m);
 
 #endif

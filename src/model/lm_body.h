@@ -1,4 +1,4 @@
-/* lm_body: the interface of a model's body to lm.c; for model/lstm.c and model/transformer.c only. */
+/* lm_body: the internal interface between lm.c and a body (model/lstm.c, model/transformer.c). */
 #ifndef MODEL_LM_BODY_H
 #define MODEL_LM_BODY_H
 
@@ -15,8 +15,8 @@ typedef struct lm_linear {
 typedef struct lm_layer_lstm {
     size_t w_ih, w_hh, b_ih, b_hh; /* indices of params */
     nn_weight ih, hh;
-    nn_real *pack, *pack_back; /* hh in panels: transposed, and as it is */
-    nn_real *gates;            /* (T*B, 4H): before, then after activation, then their gradient */
+    nn_real *pack, *pack_back; /* hh in panels: transposed, and not */
+    nn_real *gates;            /* (T*B, 4H): before activation, then after it, then its gradient */
     nn_real *c, *h;            /* ((T+1)*B, H): the first B rows are the carried state */
     nn_real *tanh_c;           /* (T*B, H) */
     nn_real *in;               /* (T*B, inputs): input of the layer */
@@ -25,7 +25,7 @@ typedef struct lm_layer_lstm {
 } lm_layer_lstm;
 
 typedef struct lm_layer_tr {
-    lm_linear linear[4]; /* for qkv, for ctx, first and second of the feed-forward part */
+    lm_linear linear[4]; /* produce qkv; read ctx; the feed-forward part's first and second */
     size_t n1_w, n1_b, n2_w, n2_b;
     nn_real *x;          /* (N, E): input */
     nn_real *qkv;        /* (N, 3E) */
@@ -57,7 +57,7 @@ struct lm {
     nn_real *out, *dout; /* (N, H): input of the decoder */
     nn_real *state, *kept_state;
     size_t state_n;
-    uint8_t *touched; /* per block row of the embedding */
+    uint8_t *touched; /* one flag per block row of the embedding */
     lm_span *spans;
     size_t span_n, span_cap;
     lm_times times;
@@ -97,7 +97,7 @@ extern const lm_body lm_body_lstm, lm_body_transformer;
 size_t lm_add_matrix(lm *m, uint32_t rows, uint32_t cols, const char *fmt, ...) SEFL_PRINTF(4, 5);
 size_t lm_add_vector(lm *m, uint32_t n, const char *fmt, ...) SEFL_PRINTF(3, 4);
 
-/* Returns the number of columns that memory is planned for. */
+/* Returns the number of columns for which memory is planned. */
 static inline uint32_t lm_columns(const lm_config *cfg)
 {
     return cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH;
@@ -115,7 +115,7 @@ static inline nn_real *lm_grad_at(lm *m, size_t param)
 /* Fills a parameter with uniform values in [-range, range]. */
 void lm_fill_uniform(lm *m, size_t param, double range, seeded *g);
 
-/* The functions that each body's file defines under these names. */
+/* Initialises the functions, for a file that defines them under these names. */
 #define LM_BODY_FUNCTIONS                                                               \
     .check = check, .params = params, .width_out = width_out, .state_size = state_size, \
     .layout = layout, .init = init, .embed_scale = embed_scale, .forward = forward,     \

@@ -1,4 +1,4 @@
-/* lm_settings: one table of the settings for a model's shape. Tasks, experiments
+/* lm_settings: the table of settings for a model's shape. Tasks, experiments
  * (protocol/task_fields.h) and `sefl train` share its names, ranges and defaults.
  *
  *     MODEL_SETTINGS(ROW, t.model)

@@ -1,4 +1,4 @@
-/* optim: the optimiser: SGD, momentum or Adam, on the compressed parameter vector.
+/* optim: an optimiser (SGD, momentum or Adam) for the compressed parameter vector.
  *
  *     SEFL_TRY(optim_new(&o, &(optim_config){ .kind = OPTIM_SGD }, count));
  *     SEFL_TRY(optim_norm(o, pool, &norm, grad, spans, n));         // global L2 norm
@@ -6,10 +6,10 @@
  *
  *     sgd       theta -= lr g
  *     momentum  m = mu m + g;  theta -= lr m                                    (PyTorch's form)
- *     adam      Kingma and Ba's, with bias correction, no weight decay
+ *     adam      as by Kingma and Ba, with bias correction, without weight decay
  *
  * The gradient is zero outside the spans. SGD leaves the rest of theta unchanged; the other two
- * update all of it, because their state also moves parameters without a gradient.
+ * update all of theta, because their state also moves parameters whose gradient is zero.
  * Threads: one owner; results do not depend on the pool's threads. */
 #ifndef MODEL_OPTIM_H
 #define MODEL_OPTIM_H
@@ -38,15 +38,15 @@ size_t optim_state_count(optim_kind kind, size_t count);
 sefl_status optim_new(optim **out, const optim_config *cfg, size_t count) SEFL_MUST_CHECK;
 void optim_free(optim *o);
 
-/* Computes the L2 norm over the spans, in double and in a fixed order. SEFL_ERANGE if not finite. */
+/* Computes the L2 norm over the spans, in double and in a fixed order. SEFL_ERANGE: not finite. */
 sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, const lm_span *spans,
                        size_t n) SEFL_MUST_CHECK;
 
-/* Takes one step with learning rate lr and gradient scale * grad. */
+/* Makes one step with learning rate lr and gradient scale * grad. */
 sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, const lm_span *spans,
                        size_t n, double lr, double scale) SEFL_MUST_CHECK;
 
-/* Return the state, to save and restore: *n numbers (0 for SGD), and the number of steps taken. */
+/* Return the state, to save and restore it: *n numbers (SGD: 0), and the number of steps so far. */
 nn_real *optim_state(optim *o, size_t *n);
 uint64_t *optim_steps(optim *o);
 

@@ -6,12 +6,12 @@
  *     while (trainer_at(t)->epoch < 5)
  *         SEFL_TRY(trainer_step(t, &info));              // one batch
  *
- * As in PyTorch's word-language-model example, the text is cut into `batch` columns of equal length,
- * without the remainder. A step reads `steps` words of every column and carries the state to the next
- * step. An epoch begins with an empty state. A text too short for that many columns uses fewer.
+ * As in PyTorch's word-language-model example, the text is cut into `batch` columns of equal
+ * length, without the remainder. A step reads `steps` words of every column and carries the state
+ * to the next step. An epoch begins with an empty state. A short text uses fewer columns.
  *
- * A later step depends only on theta, lm_state, trainer_optim and trainer_at: a trainer that has them
- * restored continues with the same bytes as an uninterrupted run (model/engine/checkpoint.c).
+ * A step depends only on theta, lm_state, trainer_optim and trainer_at, so a trainer with these
+ * restored continues bit for bit like an uninterrupted run (model/engine/checkpoint.c).
  * Threads: one owner. Secrets: the text. */
 #ifndef MODEL_TRAIN_H
 #define MODEL_TRAIN_H
@@ -24,14 +24,14 @@ typedef struct train_config {
     double lr_decay; /* factor after each epoch; 0: 1 */
     double clip;     /* maximum L2 norm of a gradient; 0: no limit */
     double dropout;
-    uint32_t key[8]; /* of the dropout: lm_dropout_key */
+    uint32_t key[8]; /* dropout key (lm_dropout_key) */
     optim_config optim;
     uint32_t batch, steps; /* batch size and sequence length; 0: the model's maximum */
 } train_config;
 
 typedef struct train_info {
-    double loss; /* mean over the batch, nats per word */
-    double norm; /* of the gradient before the clip */
+    double loss; /* mean loss over the batch, in nats per word */
+    double norm; /* L2 norm of the gradient before the clip */
     double lr;
     size_t words;
     bool epoch_ended;
@@ -61,27 +61,27 @@ sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
                         const uint32_t *words, size_t n) SEFL_MUST_CHECK;
 void trainer_free(trainer *t);
 
-/* Trains on one batch. SEFL_ERANGE, with theta unchanged, if loss or gradient is not finite. */
+/* Trains on one batch. SEFL_ERANGE, with theta unchanged, if the loss or gradient is not finite. */
 sefl_status trainer_step(trainer *t, train_info *info) SEFL_MUST_CHECK;
 
-/* The gradient pass and the update of trainer_step separately, for benchmarks. */
+/* The two halves of trainer_step, gradient and update, for benchmarks. */
 sefl_status trainer_gradient(trainer *t, train_info *info) SEFL_MUST_CHECK;
 sefl_status trainer_update(trainer *t, train_info *info) SEFL_MUST_CHECK;
 
-/* Return the position and the optimiser, to read them and to set them when a run resumes. row is
- * below the layout's rows. */
+/* Return the position and the optimiser, to read them, or to set them when a run resumes (row < the
+ * layout's rows). */
 train_cursor *trainer_at(trainer *t);
 optim *trainer_optim(trainer *t);
 
-/* Gradients of single records, for differential privacy per record: record r is the words
- * [border[r], border[r+1]), each predicted from those before it in the record, the first one from
- * `before` (<eos>); the state is empty at its start. A record longer than the model's `steps` is
- * read in windows of that many words: the state is carried over, gradients do not flow between
- * windows, and the windows' gradients are added. fn gets the gradient of the mean loss of each whole
- * record in turn, and may read it until it returns. A record whose loss is not finite, or above
- * LM_MAX_LOSS per word in one of its windows, has the loss INFINITY and no spans, and does not affect
- * the next. Empty records are SEFL_EINVAL. seed and step are those of the first record; later windows
- * of a record draw different masks. */
+/* Computes the gradients of single records, for differential privacy per record. Record r is the
+ * words [border[r], border[r+1]); each word is predicted from the words before it in the record,
+ * the first one from `before` (<eos>). A record starts with an empty state. A record longer than
+ * the model's `steps` is read in windows of that many words: the state is carried over, gradients
+ * do not flow between windows, and the windows' gradients are added. fn gets the gradient of the
+ * mean loss of each whole record in turn, and may read it until it returns. If a record's loss is
+ * not finite, or exceeds LM_MAX_LOSS per word in any of its windows, fn gets the loss INFINITY and
+ * no spans; later records are not affected. Empty records are SEFL_EINVAL. seed and step are the
+ * first record's; a record's later windows draw other masks. */
 typedef struct train_records_args {
     double dropout;
     uint64_t seed, step;

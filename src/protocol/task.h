@@ -59,7 +59,7 @@ typedef struct task {
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;
-    uint64_t weight_cap; /* capped: number of words that gives the full weight; else 0 */
+    uint64_t weight_cap; /* capped: number of words that earns the full weight; else 0 */
 
     /* rounds */
     uint64_t rounds;
@@ -102,7 +102,7 @@ typedef struct task {
 sefl_status task_read(task *out, sefl_span document) SEFL_MUST_CHECK;
 void task_clear(task *t);
 
-/* Calls envelope_check(SIGN_TASK), then task_read, so nothing is parsed before both signatures are
+/* Calls envelope_check for SIGN_TASK, then task_read, so nothing is parsed before both signatures are
  * verified. The document must name the pinned keys. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 

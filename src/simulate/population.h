@@ -8,10 +8,10 @@
  *     SEFL_TRY(population_close(c, now_ms));                   // AS closed the round
  *     n = population_set(c, &members);                         // the admitted clients
  *
- * A round takes a client network.client_ms times a number drawn from [0.5, 1.5). Stragglers (always
- * the same clients) take `slowdown` times as long. The last fifth of the time is the upload. In
- * each round a fraction `dropout` of the clients fails at a random moment and returns when the next
- * round opens. A failed client leaves no trace, like a process killed before its receipt.
+ * For a round, a client needs network.client_ms times a number drawn from [0.5, 1.5). Stragglers
+ * (always the same clients) need `slowdown` times as long. The last fifth is the upload. In each
+ * round a fraction `dropout` of the clients fails at a random moment and returns when the next
+ * round opens. Like a process killed before its receipt, such a client leaves no trace.
  *
  * No client trains here. The simulator knows the set before training starts, so no training is
  * wasted.
@@ -57,7 +57,7 @@ sefl_status population_close(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 uint64_t population_next_ms(const population *c);
 sefl_status population_run(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* population_set returns the size of the current round's set, and the set in *out. */
+/* Returns the size of the current round's set, and the set in *out. */
 uint32_t population_set(population *c, const population_member **out);
 population_counts population_count(const population *c);
 /* Returns the number of rounds in which each client took part, for a later population_new. */

@@ -44,8 +44,7 @@ sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *en
 void work_free(work *w);
 
 /* Trains the clients of the set and adds their updates. The pointers in `got` are valid until the
- * next call. header has the round and, for sealed uploads, the round key. progress counts
- * clients. */
+ * next call. header: the round and, for sealed uploads, the round key. progress counts clients. */
 sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
                        const population_member *set, uint32_t n,
                        const sefl_progress *progress) SEFL_MUST_CHECK;

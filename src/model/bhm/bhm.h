@@ -1,10 +1,10 @@
-/* bhm: block-Hankel matrices, which are m x n weight matrices that are stored, trained and sent as
- * far fewer than m * n numbers.
+/* bhm: block-Hankel matrices: m x n weight matrices that are stored, trained and sent as far fewer
+ * than m * n numbers.
  *
- * The matrix is tiled by l x l blocks, cut at the right and lower edges. Block (I, J) is Hankel:
- * its entry (a, b) is v[a + b], so a block of r x c has r + c - 1 values instead of r * c. l = 1
- * is an ordinary dense matrix in row-major order, used without a copy. There is no padding: every
- * value is a parameter.
+ * The matrix is tiled by l x l blocks, which are cut off at the right and lower edges. Block (I, J)
+ * is Hankel: its entry (a, b) is v[a + b], so a block of r x c has r + c - 1 values instead of r *
+ * c. With l = 1 the matrix is an ordinary dense one in row-major order, used without a copy. There
+ * is no padding: every value is a parameter.
  *
  *     bhm w = { .rows = 33278, .cols = 200, .block = 32 };
  *     size_t n = bhm_count(w);                         // 433,666 values

@@ -4,14 +4,14 @@
  * product of polynomials (X v)(X) u(X), at the powers l .. 2l-1, and modulo X^2l - 1 nothing wraps
  * onto them. So the work is one transform of length 2l per token block and per weight block (once
  * per step), products of l pairs, summed over the block columns, and one inverse per output block.
- * A Hankel block is symmetric, so the gradient of x is the same product with g instead of x; the
- * gradient of v is the plain convolution of g and x, summed over tokens as spectra.
+ * A Hankel block is symmetric, so the gradient of x is the same product with g in place of x; that
+ * of v is the plain convolution of g and x, summed over tokens as spectra.
  *
  * Multiplications per block and token: 4l instead of l^2, plus about 13 l for the inverse, shared
  * by all block columns. Measured on one Ice Lake core, 352 x 200 x 1024, in dense-equivalent
  * GFLOP/s, forward / backward (OpenBLAS dense: about 105):
  *     l = 8: 136 / 124     l = 16: 256 / 218     l = 32: 343 / 332     l = 64: 383 / 426
- * Slower alternatives: l <= 4 (as many multiplications as dense); one level of Karatsuba with three
+ * Tried without gain: l <= 4 (as many multiplications as dense); one level of Karatsuba with three
  * SGEMMs (0.9 to 1.06 of dense: the inner dimension is too thin). Where hankel_fits is false, the
  * matrix is expanded to a dense one for SGEMM, and the dense gradient is folded back (bhm.h).
  *
@@ -51,7 +51,7 @@ static inline size_t hankel_row_size(bhm s)
 void hankel_prepare(const nn_kernels *k, bhm s, nn_real *ws, const nn_real *v, uint32_t first,
                     uint32_t blocks);
 
-/* Adds the gradient dws [blocks][l][nj][2] of those block rows to dv. */
+/* Adds the gradient dws [blocks][l][nj][2] of block rows [first, first + blocks) to dv. */
 void hankel_fold(const nn_kernels *k, bhm s, nn_real *dv, const nn_real *dws, uint32_t first,
                  uint32_t blocks);
 

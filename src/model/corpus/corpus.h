@@ -1,4 +1,4 @@
-/* corpus: represents text as word numbers, with line and document boundaries.
+/* corpus: a text as a sequence of word numbers, with line and document boundaries.
  *
  *     SEFL_TRY(corpus_count(v, &file, NULL));            // words into a vocabulary
  *     SEFL_TRY(vocab_finish(v, &settings));
@@ -9,8 +9,9 @@
  *     corpus_clear(&c);
  *
  * A line becomes its words and `<eos>`; an empty line becomes `<eos>` alone. A word that the
- * vocabulary lacks becomes `<unk>` and counts as `unknown`; a literal <unk> in the text stays <unk>.
- * PyTorch's word-language-model example does this too: WikiText-2 gives 2,088,628 training tokens.
+ * vocabulary lacks becomes `<unk>` and counts as `unknown`; a literal <unk> in the text stays
+ * <unk>. PyTorch's word-language-model example does the same (WikiText-2: 2,088,628 training
+ * tokens).
  *
  * Documents: a JSONL or CSV record is a document. In text, a WikiText heading begins one: a line
  * " = Title = " with exactly one '=' at each end, and an empty line or the file's start or end on
@@ -34,7 +35,7 @@ typedef struct corpus {
     size_t lines;
     size_t *doc; /* docs + 1: first line of each document, then `lines` */
     size_t docs;
-    size_t unknown; /* words that the vocabulary lacked */
+    size_t unknown; /* number of words that the vocabulary lacks */
     bool marked;    /* the text has documents, not just lines */
 } corpus;
 
@@ -47,15 +48,14 @@ sefl_status corpus_count(vocab *v, const corpus_file *f,
 sefl_status corpus_read(corpus *out, const vocab *v, const corpus_file *f,
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* corpus_read for bytes in memory (tests, fuzzing); messages show f->path. */
+/* Works like corpus_read on bytes in memory (tests, fuzzing); messages show f->path. */
 sefl_status corpus_read_over(corpus *out, const vocab *v, const corpus_file *f,
                              sefl_span bytes) SEFL_MUST_CHECK;
 
 void corpus_clear(corpus *c);
 
-/* Writes the text as words, atomically: with CORPUS_JSONL one object per document, otherwise one
- * line per line, with single spaces. Reading it back gives the same tokens. to->field names the
- * JSONL member. */
+/* Writes the text as words, atomically: with CORPUS_JSONL one object per document (member
+ * to->field), otherwise line by line, with single spaces. Reading it back gives the same tokens. */
 sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to) SEFL_MUST_CHECK;
 
 /* ---- a data set: training text, optional validation and test text -------------------------- */
@@ -69,8 +69,8 @@ typedef struct corpus_paths {
 extern const char *const corpus_split_names[CORPUS_SPLITS]; /* "train", "valid", "test" */
 
 /* Finds the files of a data set. In a folder: train, valid and test with the extension .txt,
- * .tokens, .jsonl, .ndjson or .csv, optionally with the prefix "wiki.". A file is the training text
- * itself. The message of SEFL_ENOTFOUND lists names that it looked for. */
+ * .tokens, .jsonl, .ndjson or .csv, optionally with the prefix "wiki.". A file is itself the
+ * training text. The message of SEFL_ENOTFOUND lists the expected names. */
 sefl_status corpus_paths_find(corpus_paths *out, const char *where) SEFL_MUST_CHECK;
 void corpus_paths_clear(corpus_paths *p);
 

@@ -1,4 +1,4 @@
-/* dirichlet: random shares that add up to 1; alpha sets how skewed they are.
+/* dirichlet: draws random shares that add up to 1; alpha controls how skewed they are.
  *
  * (p_1 .. p_n) ~ Dirichlet(alpha, ..., alpha): normalised Gamma(alpha) variates, by Marsaglia and
  * Tsang's method (A simple method for generating gamma variables, ACM TOMS 26, 2000). A small alpha

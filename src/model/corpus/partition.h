@@ -14,12 +14,12 @@
  *                equal
  *   dirichlet    shares are (p_1 .. p_K) ~ Dirichlet(alpha, ..., alpha). Documents are in a random
  *                order: the first K go to one client each, so that none is empty; each later one
- *                goes to a client drawn by the shares. With a small alpha few clients get most
+ *                goes to a client drawn by the shares. A small alpha gives most to few clients
  *
  * Every line goes to exactly one client; lines keep their order. Streams of the seed (src/seeded):
  * "partition order", "partition shares", "partition deal".
  *
- * Threads: a partition may be shared once made. */
+ * Threads: a finished partition may be shared. */
 #ifndef MODEL_CORPUS_PARTITION_H
 #define MODEL_CORPUS_PARTITION_H
 
@@ -60,7 +60,7 @@ sefl_status partition_take(corpus *out, const corpus *c, const partition *p,
                            uint32_t client) SEFL_MUST_CHECK;
 
 /* Measures how much a client's text differs from the whole corpus: the Jensen-Shannon divergence of
- * the two token distributions, in bits (0: the same, 1: nothing in common). */
+ * the two token distributions, in bits (0: equal, 1: nothing in common). */
 sefl_status partition_divergence(double *bits, const corpus *client, const corpus *whole,
                                  const vocab *v) SEFL_MUST_CHECK;
 

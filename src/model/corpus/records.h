@@ -14,8 +14,8 @@
  *          fields may contain commas, doubled quotes and line ends (returned as LF); every row has
  *          as many fields as the first
  *
- * Both parsers are strict: unknown syntax is SEFL_EPROTO with "file:line: ...", never a guess.
- * A record has at most LINES_MAX bytes.
+ * Both parsers are strict: they never guess; unknown syntax is SEFL_EPROTO with "file:line: ...". A
+ * record has at most LINES_MAX bytes.
  *
  * Threads: one owner. */
 #ifndef MODEL_CORPUS_RECORDS_H
@@ -45,10 +45,10 @@ sefl_status corpus_format_parse(corpus_format *out, const char *name) SEFL_MUST_
 
 corpus_format corpus_format_of(const corpus_file *f);
 
-/* Opens a file. Reads the first row of a CSV file, so a missing column is reported at once. */
+/* Opens a file. Reads a CSV file's first row, so that it reports a missing column at once. */
 sefl_status records_open(record_reader *r, const corpus_file *f) SEFL_MUST_CHECK;
 
-/* records_open for bytes in memory, which must outlive r; messages show f->path. */
+/* Works like records_open on bytes in memory, which must outlive r; messages show f->path. */
 sefl_status records_over(record_reader *r, const corpus_file *f, sefl_span bytes) SEFL_MUST_CHECK;
 
 /* Reads the next record; *text is valid until the next call. */

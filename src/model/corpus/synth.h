@@ -12,19 +12,19 @@
  * state and the word determine the next state. So the words so far determine the state (the source
  * is "unifilar"), and the entropy rate is the weighted mean of the states' entropies:
  *
- *     h = sum_s v(s) H(s) / sum_s v(s)      v(s): expected visits of state s in one line
+ *     h = sum_s v(s) H(s) / sum_s v(s)      v(s): expected visits to state s in one line
  *
  * Every line begins in the start state and ends with <eos>. So lines are independent, and it makes
  * no difference whether a model carries its state from line to line. The first word of a line
  * reveals the topic. A model must remember the topic, the subject's number (the verb agrees with it
- * across a phrase in between, and again after "and"), and the kind of object that the verb takes.
- * Only the first word's probabilities depend on the shares of the topics. Topics differ in their
- * words, not in the shape of sentences, so line lengths have the same distribution for all topics.
- * Equal amounts of text from several clients, in random line order, follow their mean shares.
+ * across a phrase, and again after "and"), and the kind of object that the verb takes. Only the
+ * first word's probabilities depend on the shares of the topics. Topics differ in their words, not
+ * in the shape of sentences, so line lengths have the same distribution for all topics. Equal
+ * amounts of text from several clients, in random line order, follow their mean shares.
  *
- * <eos> counts as a token; <unk> is never written.
+ * <eos> counts as a token; the text never contains <unk>.
  *
- * Threads: a source may be shared once made.   Cost: about 0.1 us per word. */
+ * Threads: any may read a source once its shares are set.   Cost: about 0.1 us per word. */
 #ifndef MODEL_CORPUS_SYNTH_H
 #define MODEL_CORPUS_SYNTH_H
 
@@ -90,7 +90,7 @@ typedef struct synth_settings {
 typedef struct synth_report {
     uint32_t words; /* size of the vocabulary, <unk> and <eos> included */
     double entropy, best_perplexity;
-    uint64_t tokens[3], lines[3]; /* of train, valid and test, over all clients */
+    uint64_t tokens[3], lines[3]; /* numbers in train, valid and test, over all clients */
     double perplexity[3];         /* perplexity of the source itself on these texts */
 } synth_report;
 

@@ -8,16 +8,16 @@
  *
  * vocab_read() reads a word list instead: one word per line, optionally with a tab and a count; the
  * line number minus one is the word's number. A finished vocabulary always contains `<unk>` and
- * `<eos>`: text without a literal <unk> gets it last; a word list without them gets both in front.
+ * `<eos>`: text without a literal <unk> gets it last; a word list without them gets both first.
  *
  * A federation uses a public list, or one built from public text: a vocabulary built from private
  * text reveals which words the text contains.
  *
- * Order matters, because rows in the same block of a block-Hankel matrix share values:
+ * The order matters, because rows in the same block of a block-Hankel matrix share values:
  *   interleaved  the word of frequency rank r goes to block r mod blocks, place r div blocks, where
  *                blocks = ceil(words / block); a short last block is skipped once it is full
- *   appearance   in order of appearance (in a word list: as listed)
- *   frequency    most frequent first; words with equal counts in order of appearance
+ *   appearance   in order of first appearance (in a word list: as listed) frequency    most
+ *   frequent first; words with equal counts in order of appearance
  *
  * The hash is SHA-256 of the words in order, each followed by a line feed: the `sha256sum` of the
  * file that vocab_write writes without counts.
@@ -37,7 +37,7 @@ typedef enum vocab_order { VOCAB_INTERLEAVED, VOCAB_APPEARANCE, VOCAB_FREQUENCY 
 typedef struct vocab_settings {
     vocab_order order;
     uint32_t block;     /* block size of the model, for VOCAB_INTERLEAVED; 0 means 1 */
-    uint32_t max_words; /* keep this many of the most frequent, with <unk> and <eos>; 0: all */
+    uint32_t max_words; /* keep this many of the most frequent, including <unk> and <eos>; 0: all */
     uint64_t min_count; /* keep words seen at least this often; counts of the rest go to <unk> */
 } vocab_settings;
 
@@ -49,7 +49,7 @@ const char *vocab_order_name(vocab_order order);
 sefl_status vocab_new(vocab **out) SEFL_MUST_CHECK;
 void vocab_free(vocab *v);
 
-/* Counts one occurrence of a word, which has no white space. Call it before vocab_finish. */
+/* Counts one occurrence of a word, which contains no white space. Call it before vocab_finish. */
 sefl_status vocab_count(vocab *v, sefl_span word) SEFL_MUST_CHECK;
 
 /* Puts the words in order. SEFL_EINVAL if only <unk> and <eos> would remain. */

@@ -1,12 +1,12 @@
-/* cluster: instructions that CUDA C++ does not offer: shared memory of a cluster's blocks, barriers
- * that count arriving bytes, products of bf16 matrices. sm_90. */
+/* cluster: sm_90 instructions that CUDA C++ does not offer: access to the shared memory of a
+ * cluster's blocks, barriers that count arriving bytes, and products of bf16 matrices. */
 #ifndef MODEL_CUDA_CLUSTER_CUH
 #define MODEL_CUDA_CLUSTER_CUH
 
 #include <cuda_bf16.h>
 #include <stdint.h>
 
-/* Code for older GPUs has the kernels' bodies left out; see device.clusters. */
+/* Code for older GPUs omits the kernels' bodies; see device.clusters. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define CLUSTERS        1
 #define CLUSTER_DIMS(n) __cluster_dims__(n, 1, 1)
@@ -35,8 +35,8 @@ __device__ inline void cluster_barrier(void)
                      : "memory");
 }
 
-/* A full-barrier's phase ends when one thread has armed it and that many bytes have arrived, in
- * either order. */
+/* A phase of a full-barrier ends when one thread has armed it with a number of bytes and that many
+ * bytes have arrived, in either order. */
 __device__ inline void full_init(uint64_t *bar)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_at(bar)) : "memory");
@@ -67,7 +67,7 @@ __device__ inline void full_publish(void)
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/* to, bar: addresses in a peer's shared memory. */
+/* Send 16 or 8 bytes; to and bar are addresses in a peer's shared memory. */
 __device__ inline void send16(uint32_t to, const uint32_t v[4], uint32_t bar)
 {
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], "
@@ -84,7 +84,7 @@ __device__ inline void send8(uint32_t to, float x, float y, uint32_t bar)
                  : "memory");
 }
 
-/* Fragments of m16n8k16. With g = lane / 4 and q = lane % 4 a thread has
+/* Fragments of m16n8k16. With g = lane / 4 and q = lane % 4, a thread has
  *   a: rows g, g + 8 at k = 2q, 2q + 1, then the same rows at k + 8;
  *   b: column g at k = 2q, 2q + 1, then at k + 8;
  *   c: row g at columns 2q, 2q + 1, then row g + 8. */
@@ -96,8 +96,8 @@ __device__ inline void mma(float c[4], const uint32_t a[4], uint32_t b0, uint32_
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* b of two k-steps, or of one, from shared memory that holds it as 8 x 8 matrices one after the
- * other: [k / 8][8 columns][k % 8]. */
+/* Load b for two k-steps, or for one, from shared memory that stores it as consecutive 8 x 8
+ * matrices: [k / 8][8 columns][k % 8]. */
 __device__ inline void load_b2(uint32_t b[4], uint32_t at, int lane)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -114,7 +114,7 @@ __device__ inline void load_b1(uint32_t b[2], uint32_t at, int lane)
                  : "memory");
 }
 
-/* An 8 x 8 matrix of bf16, of which a thread has row g, columns 2q and 2q + 1, transposed. */
+/* Transposes an 8 x 8 matrix of bf16, of which a thread has row g, columns 2q and 2q + 1. */
 __device__ inline uint32_t transposed(uint32_t x)
 {
     uint32_t y;

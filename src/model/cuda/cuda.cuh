@@ -2,22 +2,22 @@
  *
  * All slots run the same step in parallel. A matrix product is one strided-batched cuBLAS call over
  * the slots; everything else is a kernel of ours whose grid covers all slots. A step is captured
- * once as a CUDA graph and replayed: what differs from step to step (position in the text, learning
- * rate, whether the slot still runs) is in device memory, struct slot, and the last kernel of a step
- * advances it.
+ * once as a CUDA graph and replayed. What differs from step to step (position in the text, learning
+ * rate, whether the slot still runs) is in struct slot in device memory, which the last kernel of a
+ * step advances.
  *
- * Shapes. A slot has `cols` columns of text and `steps` words in sequence, both padded to those of
- * the pass; token i = t * pass.cols + b. Padding and idle slots compute on zeros and give zero
- * gradients (the gradient of a token without a target is zero, and nothing flows back from it).
+ * Shapes. A slot has `cols` columns of text and reads `steps` words in sequence; both are padded to
+ * those of the pass; token i = t * pass.cols + b. Padding and idle slots compute on zeros and have
+ * zero gradients (a token without a target has a zero gradient, and nothing flows back from it).
  *
  * Operands. `real` below is the type of matrix operands: bf16, or float in the fp32 mode; sums are
  * float. A matrix of activations of width k has rows of ld(k) = k + 1 rounded up to 8 elements:
- * element k is 1, the others beyond it 0, so that the product that gives a weight's gradient gives
- * the bias's in column k as well. A weight (rows x cols) is expanded for each step to `real`
+ * element k is 1 and the rest are 0, so that the product that computes a weight's gradient also
+ * computes the bias's, in column k. A weight (rows x cols) is expanded for each step to `real`
  * [rows][ld(cols)], zero beyond cols. Its dense gradient has the same shape in float and is folded
- * into the compressed one.
+ * into the compressed gradient.
  *
- * Determinism: no floating-point atomics; every sum has a fixed order.
+ * Determinism: there are no floating-point atomics, and every sum has a fixed order.
  *
  * Failures inside the plugin are C++ exceptions (struct failure); the table's functions catch them.
  * */
@@ -49,7 +49,7 @@ void check_blas(cublasStatus_t s, const char *what);
 /* Checks a kernel launch. */
 #define LAUNCHED() check_cuda(cudaGetLastError(), __func__)
 
-/* One client in training; an array of them in device memory. */
+/* One client in training; an array of slots is in device memory. */
 struct slot {
     const uint32_t *words; /* device memory; column c is words [c * rows, (c + 1) * rows) */
     uint64_t rows;
@@ -58,17 +58,17 @@ struct slot {
     uint32_t steps;        /* words in sequence of the present batch; 0: this slot idles */
     uint32_t real_cols;    /* columns of the text: cols, except when windows are read side by side:
                               column b is then window b / real_cols of column b % real_cols */
-    uint32_t drop;         /* dropped elements of 65536 */
+    uint32_t drop;         /* number of elements dropped in 65536 */
     float keep;            /* 65536 / (65536 - drop) */
-    uint32_t key[8];       /* dropout coins */
+    uint32_t key[8];       /* key of the dropout coins */
     engine_cursor at;
-    uint64_t limit; /* steps; UINT64_MAX: none */
+    uint64_t limit; /* maximum number of steps; UINT64_MAX: no limit */
     double lr, decay, clip;
     /* the present step */
-    double loss, norm;  /* sum over its tokens; of the gradient */
-    uint32_t tokens;    /* with a target */
+    double loss, norm;  /* sum of its tokens' losses; norm of the gradient */
+    uint32_t tokens;    /* number of tokens with a target */
     float step, scale;  /* learning rate; clip / norm, or 1 */
-    float adam_step, adam_root; /* with bias correction, as model/optim.c */
+    float adam_step, adam_root; /* with bias correction, as in model/optim.c */
     uint32_t diverged;
     /* since run() began */
     double loss_sum;
@@ -83,7 +83,7 @@ struct pass {
     bool train;
 };
 
-/* The index of a token's word in slot.words, or -1 where the token is padding. */
+/* Returns the index of a token's word in slot.words, or -1 if the token is padding. */
 __device__ inline long word_at(const slot &s, int t, int b)
 {
     if (b >= (int)s.cols || t >= (int)s.steps)
@@ -102,8 +102,8 @@ enum { NULL_PARAM = -1 };
 struct weight {
     int w, b, b2;          /* indices of params; b2: a second bias with the same gradient */
     int rows, cols, block;
-    int rows8;             /* rows rounded up to 8: products are fast with such sides only */
-    size_t size;           /* rows8 * ld_of(cols): elements from slot to slot */
+    int rows8;             /* rows rounded up to 8: products are fast only with such sides */
+    size_t size;           /* rows8 * ld_of(cols): number of elements from slot to slot */
     void *dense;           /* real [slots][rows8][ld_of(cols)], zero beyond rows */
     float *grad;           /* [slots][rows8][ld_of(cols)] */
 };
@@ -113,10 +113,10 @@ struct lstm_layer {
     float *gates;  /* [slots][tokens][4H]: x W_ih^T, then the activations i, f, g, o */
     /* c and h: room for d->tokens + G * max(B, 10) rows, so that an evaluation's long pass fits */
     float *c;      /* [slots][(T+1) * B][H]: the first B rows are the carried state */
-    void *h;       /* real [slots][(T+1) * B][ld(H)]: same; ones in column H */
+    void *h;       /* real [slots][(T+1) * B][ld(H)]: like c; ones in column H */
     void *in;      /* real [slots][tokens][ld(inputs)]: what the layer reads */
     void *out;     /* real [slots][tokens][ld(H)]: h after dropout; the next layer's `in` */
-    uint8_t *mask; /* [slots][tokens][H]: 1 where dropout keeps; of `out` */
+    uint8_t *mask; /* [slots][tokens][H]: 1 where dropout keeps an element of `out` */
     void *dgates;  /* real [slots][tokens][4H] */
 };
 
@@ -145,8 +145,8 @@ struct device {
     int B, T;     /* columns and steps of a slot's maximum batch */
     int top;      /* width that the decoder reads */
     bool bf;      /* real is bf16 */
-    size_t tokens;/* room: tokens of all slots together, at least those of one evaluation pass */
-    size_t real;  /* bytes of an operand */
+    size_t tokens;/* room for the tokens of all slots, at least for those of one evaluation pass */
+    size_t real;  /* size of an operand in bytes */
     cudaStream_t stream;
     cublasHandle_t blas;
     int sms;      /* multiprocessors */
@@ -174,15 +174,15 @@ struct device {
     size_t parts;
     uint32_t *order, *rank; /* embedding: tokens sorted by word, [slots][tokens] */
 
-    bool clusters; /* the LSTM's cluster kernels run here; set by lstm_plan */
+    bool clusters; /* the LSTM's cluster kernels run on this device; set by lstm_plan */
     lstm_layer lstm[32];
     tr_layer tr[32];
     float *tmp[4]; /* body scratch, [tokens][max(4H, 3E, F)] each; sized by the body's plan */
 
     slot *slots; /* device memory, [G + 1]: the last is for evaluation */
-    struct sums *sums; /* sums.cu; NULL: none under way */
+    struct sums *sums; /* sums.cu; NULL: no sum is under way */
     std::vector<slot> host;
-    /* ... engine.cu has more */
+    /* what only engine.cu uses */
     struct inside *in;
 };
 
@@ -191,7 +191,7 @@ static inline size_t slot_theta(const device *d, int s)
     return (size_t)s * d->set.count;
 }
 
-/* The time from here to the next mark belongs to `name`; does nothing unless times are measured. */
+/* Charges the time until the next mark to `name`; does nothing unless times are measured. */
 void mark(device *d, const char *name, double flop, double bytes);
 
 /* ---- products (gemm.cu), row-major, batched over p.slots ---- */
@@ -201,32 +201,32 @@ void gemm_forward(device *d, const pass &p, float *y, int ldy, size_t sy, const 
 /* dx [tokens][cols] (float, ldx apart) = dy [tokens][rows] (real, ldy apart) W */
 void gemm_dx(device *d, const pass &p, float *dx, int ldx, size_t sx, const void *dy, int ldy,
              size_t sy, const weight &w, int tokens);
-/* w.grad [rows][ld(cols)] (+= with add) dy^T x, the bias's gradient in column cols. */
+/* w.grad [rows][ld(cols)] = (or += with add) dy^T x; column cols is the bias's gradient. */
 void gemm_dw(device *d, const pass &p, const weight &w, const void *dy, int ldy, size_t sy,
              const void *x, size_t sx, int tokens, bool add);
 
 /* ---- common kernels (common.cu) ---- */
-/* mask [slots][tokens][width] from the coins of this site; element (t * cols + b) * width + k. */
+/* Draws mask [slots][tokens][width] with this site's coins; element (t * cols + b) * width + k. */
 void draw_mask(device *d, const pass &p, uint8_t *mask, int width, int site);
-/* expands the weight of every slot; folds w.grad into d->grad, biases too. */
+/* expand computes every slot's dense weight; fold compresses w.grad into d->grad, biases too. */
 void expand(device *d, const pass &p, const weight &w, const float *theta, size_t theta_stride);
 void fold(device *d, const pass &p, const weight &w);
 
-/* Embedded words of a pass into d->x (and d->xf), with dropout. */
+/* Writes a pass's embedded words to d->x (and d->xf), with dropout. */
 void embed(device *d, const pass &p, const float *theta, size_t theta_stride);
-/* The encoder's gradient from d->dx: rows of words that occurred, and their share of the norm. */
+/* From d->dx: the encoder's gradient in rows of words that occurred, and its share of the norm. */
 void embed_back(device *d, const pass &p);
-/* The rest of a training step once all gradients are there: norm, clip, optimiser, next batch. */
+/* Completes a training step once all gradients are there: norm, clip, optimiser, next batch. */
 void update(device *d, const pass &p);
 
 /* ---- decoder, softmax and cross-entropy (head.cu) ---- */
-/* top_out -> token_loss; training: dtop and the decoder's gradients. */
+/* Computes token_loss from top_out; in training also dtop and the decoder's gradients. */
 void head(device *d, const pass &p, const float *theta, size_t theta_stride);
 /* Adds the token losses of a pass to each slot's loss_sum and words_sum (evaluation). */
 void add_losses(device *d, const pass &p);
 
 /* ---- bodies ---- */
-/* Memory of a body: called twice, as model/nn/plan.h does: first counts, then hands out. */
+/* Memory of a body, planned in two passes as in model/nn/plan.h: counting, then handing out. */
 struct plan {
     char *base; /* NULL: counting */
     size_t used;
@@ -238,12 +238,12 @@ struct plan {
 };
 void lstm_plan(device *d, plan *p);        /* layers' arrays; weights are planned by the caller */
 void transformer_plan(device *d, plan *p);
-/* x -> top_out. Sites of dropout count up from 1 (0 is the embedding's). theta: the parameters of
- * slot 0, theta_stride from slot to slot (0 in an evaluation). state: of slot 0. */
+/* Compute top_out from x. Dropout sites count up from 1 (0 is the embedding's). theta: the
+ * parameters of slot 0, theta_stride from slot to slot (0 in an evaluation). state: slot 0's. */
 void lstm_forward(device *d, const pass &p, const float *theta, size_t theta_stride, float *state);
 void transformer_forward(device *d, const pass &p, const float *theta, size_t theta_stride);
-/* dtop -> dx, and the weights' gradients: dense ones of matrices in weight.grad, folded by the
- * caller; those of vectors that are no weight's bias directly in d->grad. */
+/* Compute dx and the weights' gradients from dtop: those of matrices, dense, in weight.grad, which
+ * the caller folds; those of vectors that are no weight's bias directly in d->grad. */
 void lstm_backward(device *d, const pass &p);
 void transformer_backward(device *d, const pass &p);
 
@@ -261,7 +261,7 @@ template <> __device__ inline bf16 to_real<bf16>(float x) { return __float2bfloa
 __device__ inline float from_real(float x) { return x; }
 __device__ inline float from_real(bf16 x) { return __bfloat162float(x); }
 
-/* Two or four neighbouring operands, aligned. */
+/* Store two or four neighbouring operands; `to` is aligned. */
 __device__ inline void store_pair(float *to, float a, float b)
 {
     *(float2 *)to = make_float2(a, b);
@@ -281,7 +281,7 @@ __device__ inline void store_four(bf16 *to, float4 x)
     *(uint2 *)to = *(const uint2 *)y;
 }
 
-/* One ChaCha20 block (RFC 8439 with a 64-bit counter), as seeded/seeded.h. */
+/* Computes one ChaCha20 block (RFC 8439 with a 64-bit counter), as in seeded/seeded.h. */
 __device__ inline void chacha_block(uint32_t out[16], const uint32_t *key, uint64_t counter,
                                     uint32_t n0, uint32_t n1)
 {

@@ -13,13 +13,13 @@
  *
  *     cpu    the CPU
  *     cuda   the GPU; engine_new fails with a message if plugin, driver or device is missing
- *     auto   the GPU if it works, else the CPU: engine_fallback returns the reason
+ *     auto   the GPU if it works, else the CPU; engine_fallback says why
  *
- * The plugin is $SEFL_CUDA_PLUGIN if set. Otherwise it is the first libsefl_cuda.so found in the
- * program's folder, in ../lib/sefl relative to it, or in the system's library path.
+ * The plugin is $SEFL_CUDA_PLUGIN if that is set. Otherwise it is the first libsefl_cuda.so in the
+ * program's folder, in ../lib/sefl relative to that, or in the system's library path.
  *
- * On one device the same calls give the same bytes. Results of different devices differ by float
- * rounding; with `precision: bf16` matrix products on the GPU are rounded to bfloat16.
+ * On one device the same calls give the same bytes. Results on different devices differ by float
+ * rounding; with `precision: bf16` the operands of matrix products on the GPU are bfloat16.
  * Memory: CPU: lm_memory, 4 bytes per value and 4 bytes per word. GPU: engine_facts.memory.
  * Threads: one owner; the CPU engine works on the pool.   Secrets: texts, parameters. */
 #ifndef MODEL_ENGINE_ENGINE_H
@@ -39,9 +39,9 @@
 typedef struct engine_config {
     const char *device;     /* one of ENGINE_DEVICES; NULL: "cpu" */
     const char *precision;  /* one of ENGINE_PRECISIONS, for a GPU; NULL: "bf16" */
-    const lm_config *model; /* batch and steps: maximum for every slot */
+    const lm_config *model; /* its batch and steps are the maximum for every slot */
     optim_config optim;     /* optimiser of every slot */
-    uint32_t slots;         /* wanted number of slots; 0: 1; engine_facts has the actual number */
+    uint32_t slots;         /* slots requested; 0: 1; engine_facts has the actual number */
     pool *pool;             /* for the CPU; NULL: only the calling thread */
 } engine_config;
 
@@ -56,11 +56,11 @@ const engine_facts *engine_get_facts(const engine *e);
 bool engine_is_device(const engine *e); /* false: the CPU */
 /* Returns "cpu" or, for example, "NVIDIA H200, bf16"; for reports. */
 const char *engine_name(const engine *e);
-/* Returns why `auto` chose the CPU; else NULL. */
+/* Returns why `auto` chose the CPU; NULL if it did not. */
 const char *engine_fallback(const engine *e);
 size_t engine_count(const engine *e); /* values in theta */
 
-/* Call the functions of engine_ops. engine_start checks the settings of the job. */
+/* These call the functions of engine_ops. engine_start also checks the settings of the job. */
 sefl_status engine_theta(engine *e, const float *theta) SEFL_MUST_CHECK;
 sefl_status engine_start(engine *e, uint32_t slot, const engine_job *job) SEFL_MUST_CHECK;
 sefl_status engine_run(engine *e, uint32_t slots, uint64_t steps,
@@ -70,22 +70,22 @@ sefl_status engine_read(engine *e, uint32_t slot, uint32_t part, void *out,
 sefl_status engine_write(engine *e, uint32_t slot, uint32_t part, const void *in,
                          size_t bytes) SEFL_MUST_CHECK;
 
-/* Runs slots [0, n) until each is finished or has diverged, in pieces of ENGINE_PIECE steps on a GPU
- * and of single steps on the CPU. out: n entries, with sums over the whole call. progress (may be
- * NULL) counts the steps of all slots and may stop training (SEFL_ECANCELLED). */
+/* Runs slots [0, n) until each has finished or diverged, ENGINE_PIECE steps at a time on a GPU and
+ * one at a time on the CPU. out: n entries, with sums over the whole call. progress (may be NULL)
+ * counts the steps of all slots and may stop training (SEFL_ECANCELLED). */
 enum { ENGINE_PIECE = 32 };
 sefl_status engine_train(engine *e, uint32_t n, engine_progress *out,
                          const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Computes the mean loss per word in nats as lm_evaluate does. slot ENGINE_BASE: with the parameters
- * of engine_theta. progress (may be NULL) is called only on the CPU; a GPU is fast enough without a
- * stop. */
+/* Computes the mean loss per word in nats as lm_evaluate does. slot ENGINE_BASE: with the
+ * parameters of engine_theta. progress (may be NULL) is called only on the CPU, because a GPU is
+ * fast enough. */
 #define ENGINE_BASE UINT32_MAX
 sefl_status engine_evaluate(engine *e, uint32_t slot, const uint32_t *words, size_t n,
                             uint64_t text, double *mean,
                             const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Add updates on the device. engine_can_sum: true if the device can; false on the CPU. */
+/* These add updates on the device, if engine_can_sum is true; it is false for the CPU. */
 bool engine_can_sum(const engine *e);
 sefl_status engine_sum_begin(engine *e, const engine_sum *how) SEFL_MUST_CHECK;
 sefl_status engine_sum_add(engine *e, const engine_share *share, uint32_t n) SEFL_MUST_CHECK;
@@ -94,14 +94,14 @@ sefl_status engine_sum_end(engine *e, void *out, size_t bytes) SEFL_MUST_CHECK;
 /* Reads times by kernel; *n = 0 if the engine does not measure them. */
 sefl_status engine_times(engine *e, bool on, engine_time *out, uint32_t *n) SEFL_MUST_CHECK;
 
-/* Appends a slot's checkpoint (model/engine/checkpoint.c): the run's settings as text, then everything
- * that a later step depends on. The format is the same on every device. seed: the seed of the
- * dropout key. */
+/* Appends a slot's checkpoint (model/engine/checkpoint.c): the run's settings as a string, then
+ * everything that a later step depends on. The format is the same on every device. seed: the seed
+ * of the dropout key. */
 sefl_status engine_save(engine *e, uint32_t slot, sefl_buf *out, const engine_job *job,
                         uint64_t seed) SEFL_MUST_CHECK;
-/* Loads a checkpoint after engine_start with the same job; on the same device training continues with
- * the same bytes. SEFL_EINVAL: the checkpoint is from a run with other settings. SEFL_EPROTO: it is
- * not a complete checkpoint. In both cases the slot is unchanged. */
+/* Loads a checkpoint after engine_start with the same job; on the same device training continues
+ * with the same bytes. SEFL_EINVAL: the checkpoint is from a run with other settings. SEFL_EPROTO:
+ * it is incomplete or no checkpoint. In both cases the slot is unchanged. */
 sefl_status engine_load(engine *e, uint32_t slot, sefl_span in, const engine_job *job,
                         uint64_t seed) SEFL_MUST_CHECK;
 

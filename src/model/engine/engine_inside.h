@@ -1,4 +1,4 @@
-/* engine_inside: declarations shared by the files of model/engine. */
+/* engine_inside: declarations that the files of model/engine share. */
 #ifndef MODEL_ENGINE_ENGINE_INSIDE_H
 #define MODEL_ENGINE_ENGINE_INSIDE_H
 
@@ -14,7 +14,7 @@ struct engine {
     char name[128], fallback[512];
 };
 
-/* Setup for engine_cpu's open: engine_setup and the pool. */
+/* What engine_cpu's open gets: an engine_setup and the pool. */
 typedef struct engine_cpu_setup {
     engine_setup setup;
     pool *pool;
@@ -22,7 +22,7 @@ typedef struct engine_cpu_setup {
 
 extern const engine_ops engine_cpu;
 
-/* Evaluates like engine_cpu's evaluate, with a progress that may stop it. */
+/* Does what engine_cpu's evaluate does, with a progress that may stop it. */
 sefl_status engine_cpu_evaluate(void *self, uint32_t slot, const uint32_t *words, uint64_t n,
                                 double *loss, uint64_t *counted,
                                 const sefl_progress *progress) SEFL_MUST_CHECK;

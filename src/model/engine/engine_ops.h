@@ -6,10 +6,10 @@
  * trains many slots in one step; the CPU has one slot per engine.
  *
  * The header is plain C and includes only the status codes of the project, so that the plugin
- * compiles with nvcc alone. engine_new compares `abi` and `size` when it opens the plugin: any change
- * below needs a new ENGINE_ABI.
+ * compiles with nvcc alone. engine_new compares `abi` and `size` when it opens the plugin, so any
+ * change below needs a new ENGINE_ABI.
  *
- * Failures: a function calls setup->note with the message, then returns a status.
+ * Failures: a function passes its message to setup->note, then returns a status.
  * Threads: one owner per engine.   Secrets: texts, parameters; not constant-time. */
 #ifndef MODEL_ENGINE_ENGINE_OPS_H
 #define MODEL_ENGINE_ENGINE_OPS_H
@@ -43,8 +43,8 @@ typedef struct engine_setup {
     const engine_param *param;
     uint32_t params;
     uint64_t count;     /* values in theta */
-    uint32_t slots;     /* wanted number; the engine may have fewer (engine_facts.slots) */
-    uint32_t precision; /* of matrix products on a GPU; sums are always in fp32 */
+    uint32_t slots;     /* requested number; the engine may have fewer (engine_facts.slots) */
+    uint32_t precision; /* precision of matrix products on a GPU; sums are always fp32 */
     uint32_t optimiser;
     double momentum, beta1, beta2, epsilon;
     const float *positions;            /* Transformer: (steps, embed), added to embedded words */
@@ -61,7 +61,7 @@ typedef struct engine_facts {
 typedef struct engine_job {
     const uint32_t *words; /* n words in main memory; needed only during the call */
     uint64_t n;
-    uint64_t text; /* identifies the text: the same number, the same words; 0: none */
+    uint64_t text; /* identifies the text: equal numbers mean equal words; 0: not identified */
     uint32_t columns, steps;
     uint64_t limit;      /* total number of steps; 0: no limit */
     double lr, lr_decay; /* lr_decay: factor after each epoch */
@@ -76,14 +76,14 @@ typedef struct engine_cursor {
     uint64_t optimiser_steps;
 } engine_cursor;
 
-/* Report of engine_ops.run for a slot; sums are over this call. */
+/* What engine_ops.run reports about a slot; sums are over one call. */
 typedef struct engine_progress {
     engine_cursor at;
     uint64_t words;
-    double loss;       /* sum over these words, in nats */
+    double loss;       /* sum of these words' losses, in nats */
     double norm;       /* L2 norm of the latest gradient, before the clip */
-    uint32_t finished; /* limit reached */
-    uint32_t diverged; /* loss or gradient was not finite: parameters as before that step */
+    uint32_t finished; /* the slot has reached its limit */
+    uint32_t diverged; /* loss or gradient was not finite; parameters are as before that step */
 } engine_progress;
 
 enum {               /* engine_ops.read and .write; floats unless stated */
@@ -98,7 +98,7 @@ enum {               /* engine_ops.read and .write; floats unless stated */
  * for the same floats and coins. */
 typedef struct engine_share {
     uint32_t slot;
-    uint32_t zeros;    /* adds zeros, even in the weight slot (a diverged client) */
+    uint32_t zeros;    /* nonzero: adds zeros, even in the weight slot (a diverged client) */
     double weight;     /* floats: weight of this client; integers: w of the weight slot */
     uint32_t coins[8]; /* integers: ChaCha20 key of the client's coins (seeded.h), from byte 0 */
 } engine_share;
@@ -108,7 +108,7 @@ typedef struct engine_sum {
     uint32_t integers;   /* 0: doubles, weight * min(1, clip / norm) * delta */
     double clip;         /* 0: no limit */
     double q;            /* integers: quantisation step */
-    uint32_t has_weight; /* integers: the weight slot follows the values */
+    uint32_t has_weight; /* integers: a weight slot follows the values */
     int64_t value_max;
     uint64_t s2; /* bound on the sum of squares; 0: no bound (no noise) */
 } engine_sum;
@@ -129,28 +129,29 @@ typedef struct engine_ops {
     /* Sets the parameters that start() begins with. */
     sefl_status (*theta)(void *self, const float *theta);
     sefl_status (*start)(void *self, uint32_t slot, const engine_job *job);
-    /* Runs up to `steps` steps in each of the slots [0, slots) that is started and neither finished
-     * nor diverged. out: one entry for each slot. */
+    /* Runs up to `steps` steps in each of the slots [0, slots) that has started and neither
+     * finished nor diverged. out: one entry for each slot. */
     sefl_status (*run)(void *self, uint32_t slots, uint64_t steps, engine_progress *out);
     sefl_status (*read)(void *self, uint32_t slot, uint32_t part, void *out, size_t bytes);
     sefl_status (*write)(void *self, uint32_t slot, uint32_t part, const void *in, size_t bytes);
 
-    /* Computes the sum of the words' losses in nats and the number of words as lm_evaluate does, with
-     * the engine's theta (slot = UINT32_MAX) or a slot's parameters. Leaves every slot unchanged. */
+    /* Computes, as lm_evaluate does, the sum of the words' losses in nats and the number of words,
+     * with the engine's theta (slot = UINT32_MAX) or a slot's parameters. Leaves every slot
+     * unchanged. */
     sefl_status (*evaluate)(void *self, uint32_t slot, const uint32_t *words, uint64_t n,
                             uint64_t text, double *loss, uint64_t *counted);
 
-    /* Add updates on the device; NULL if the engine cannot. The caller begins, adds once for each
-     * group of slots, in the order of the clients, and ends: sum_end writes `count` doubles or
-     * count (+ 1) int64 to main memory. sum_add: SEFL_ERANGE, with nothing added, if an update is not
-     * finite. */
+    /* Add updates on the device; NULL if the engine cannot. The caller begins, adds each group of
+     * slots, in the order of the clients, and ends. sum_end writes `count` doubles, or count int64
+     * (one more with a weight slot), to main memory. sum_add: SEFL_ERANGE, with nothing added, if
+     * an update is not finite. */
     sefl_status (*sum_begin)(void *self, const engine_sum *how);
     sefl_status (*sum_add)(void *self, const engine_share *share, uint32_t n);
     sefl_status (*sum_end)(void *self, void *out, size_t bytes);
 
-    /* Reads the times since the last call by kernel: up to *n entries; on != 0 starts measuring. NULL
-     * if the engine does not measure. Entries "ceiling: products" and "ceiling: memory" do not count
-     * in the total: they are a large product and a long copy, measured for comparison. */
+    /* Reads the times since the last call by kernel: up to *n entries; on != 0 starts measuring.
+     * NULL if the engine does not measure. "ceiling: products" and "ceiling: memory" are a large
+     * product and a long copy, which show the device's limits; the total excludes them. */
     sefl_status (*times)(void *self, int on, engine_time *out, uint32_t *n);
 } engine_ops;
 

@@ -1,4 +1,4 @@
-/* model_file: reads and writes a trained model as a safetensors file, in our format and PyTorch's.
+/* model_file: reads and writes a trained model as a safetensors file, in our format or PyTorch's.
  *
  *     SEFL_TRY(model_write(path, &meta, lm_theta(m)));
  *     SEFL_TRY(model_open(&m, &meta, path, 0, 0, pool)); // a model ready for use
@@ -6,7 +6,7 @@
  *
  * Our format stores every parameter under its name (model/lm.h) in the form that is trained and
  * sent: a block-Hankel matrix is a vector of its values, shape [count]; with block 1 it is the
- * dense matrix, shape [rows, cols]. The metadata are all strings:
+ * dense matrix, shape [rows, cols]. All metadata are strings:
  *
  *     sefl          "model 1"
  *     format        "pt", which PyTorch's loader requires
@@ -19,12 +19,12 @@
  *                   A file without it (saved by another program) is accepted.
  *
  * model_export writes the expanded dense weights under the names of PyTorch's word-language-model
- * example, so that load_state_dict accepts them: tied weights twice, and for the Transformer the
- * position table, `pos_encoder.pe`, which that example keeps among its weights. model_import reads
- * such a file: it infers sizes from shapes and replaces each matrix with the nearest block-Hankel
- * one.
+ * example, so that load_state_dict accepts them. It writes tied weights twice, and for the
+ * Transformer the position table `pos_encoder.pe`, which the example keeps among its weights.
+ * model_import reads such a file: it infers sizes from shapes and replaces each matrix with the
+ * nearest block-Hankel one.
  *
- * Reading refuses missing, additional or misshapen arrays, and values that are not finite.
+ * Readers refuse missing, additional or misshapen arrays, and values that are not finite.
  *
  * Threads: any.   Secrets: a model is as secret as its owner decides; this module prints no
  * values. */
@@ -44,7 +44,7 @@ typedef struct model_meta {
 /* Stores the vocabulary's order and hash in meta. */
 void model_meta_set_vocab(model_meta *meta, const vocab *v);
 
-/* Writes atomically and durably. lm_config_params gives the layout of theta. */
+/* Writes atomically and durably. lm_config_params describes the layout of theta. */
 sefl_status model_write(const char *path, const model_meta *meta,
                         const nn_real *theta) SEFL_MUST_CHECK;
 
@@ -63,8 +63,8 @@ sefl_status model_check_vocab(const model_meta *meta, const vocab *v) SEFL_MUST_
 sefl_status model_export(const char *path, const model_meta *meta,
                          const nn_real *theta) SEFL_MUST_CHECK;
 
-/* The caller sets block, heads and tied in meta->cfg, which the file does not determine; the rest is
- * filled in. *distance: norm of the change by projection, divided by the norm of all weights. */
+/* The caller sets block, heads and tied in meta->cfg, which the file does not determine; the call
+ * fills in the rest. *distance: norm of the projection's change, divided by that of all weights. */
 sefl_status model_import(model_meta *meta, nn_real **theta, size_t *count, double *distance,
                          const char *path) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* safetensors: reads and writes named arrays in a file format that PyTorch and others use.
+/* safetensors: reads and writes named arrays in the file format that PyTorch and others use.
  *
  *     8 bytes      n, length of the header, little-endian
  *     n bytes      {"__metadata__":{"kind":"lstm",...},
@@ -17,16 +17,16 @@
  *
  * A file is untrusted, so the reader checks it: the header has at most 16 MiB, 65,536 arrays of at
  * most 8 dimensions and 4,096 metadata entries; names differ; each array's offsets match its shape
- * and type; arrays do not overlap, leave no gaps and end with the file. Otherwise SEFL_EPROTO. F64,
- * F16 and BF16 are converted to F32; a file may contain other types, but they cannot be read. Values
- * are copied, so the file needs no alignment. Data is read on demand, never all at once.
+ * and type; arrays do not overlap, leave no gaps and end with the file. Otherwise SEFL_EPROTO. The
+ * reader converts F64, F16 and BF16 to F32; a file may contain other types, but these cannot be
+ * read. It copies values (files need no alignment) and reads data on demand, never all at once.
  *
  * Writing:
  *     SEFL_TRY(tensors_write(path, arrays, count, metas, meta_count));
  *
  * writes F32 arrays in the given order, atomically (base/outfile.h).
  *
- * Threads: an open file has one owner.   Secrets: none, unless a model's owner keeps it secret. */
+ * Threads: an open file has one owner.   Secrets: none, unless its owner keeps a model secret. */
 #ifndef MODEL_FILE_SAFETENSORS_H
 #define MODEL_FILE_SAFETENSORS_H
 
@@ -47,7 +47,7 @@ typedef enum tensor_type {
     TENSOR_F64,
     TENSOR_F16,
     TENSOR_BF16,
-    TENSOR_OTHER /* integers and booleans: known size, never read */
+    TENSOR_OTHER /* integers and booleans: their size is known, but they are never read */
 } tensor_type;
 
 typedef struct tensor {
@@ -64,12 +64,12 @@ typedef struct tensors tensors;
 
 sefl_status tensors_open(tensors **out, const char *path) SEFL_MUST_CHECK;
 
-/* tensors_open for bytes in memory, which must outlive *out. */
+/* Works like tensors_open on bytes in memory, which must outlive *out. */
 sefl_status tensors_over(tensors **out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 
 void tensors_close(tensors *t);
 
-/* Count the arrays and return one, in the order of their data. */
+/* Return the number of arrays, and the i-th array in the order of their data. */
 size_t tensors_count(const tensors *t);
 const tensor *tensors_at(const tensors *t, size_t i);
 
@@ -77,11 +77,11 @@ const tensor *tensors_at(const tensors *t, size_t i);
 const tensor *tensors_find(const tensors *t, const char *name);
 const char *tensors_meta(const tensors *t, const char *key);
 
-/* Gets the i-th metadata entry, in the file's order; false if there is none. */
+/* Returns the i-th metadata entry, in the file's order; false if there is none. */
 bool tensors_meta_at(const tensors *t, size_t i, const char **key, const char **value);
 
-/* Reads an array as F32. SEFL_EPROTO if its number of values is not `count`, or its type is none of
- * F32, F64, F16 and BF16. Keeps NaN and Inf. */
+/* Reads an array as F32. SEFL_EPROTO if it does not have `count` values, or if its type is not F32,
+ * F64, F16 or BF16. Keeps NaN and Inf. */
 sefl_status tensors_read_f32(tensors *t, const tensor *which, float *out,
                              uint64_t count) SEFL_MUST_CHECK;
 

@@ -1,21 +1,21 @@
-/* head: decoder, softmax and cross-entropy fused, in tiles.
+/* head: computes decoder, softmax and cross-entropy together, tile by tile.
  *
  *     logits = h W^T + bias        loss = sum over tokens of (log sum exp logits - logits[target])
  *
- * With 33,278 words the logits of a batch take 93 MB and two thirds of a step's arithmetic. They are
- * computed and used tile by tile: HEAD_GROUPS * W tokens (352 with AVX-512) at a time, cut by
- * vocabulary into slices that fit a core's cache. A tile stores exp(logit - max of its slice), which
- * gives both loss and gradient, so each exponential and each logit is computed once. The factor
- * exp(max - lse) / n that turns it into a gradient is applied to smaller operands: to the tokens for
- * dW, and to each slice's share of dx. So dx can be computed while the exponentials are in the cache.
+ * With 33,278 words the logits of a batch take 93 MB and two thirds of a step's arithmetic. They
+ * are computed and used tile by tile: HEAD_GROUPS * W tokens (352 with AVX-512) at a time, with the
+ * vocabulary cut into slices that fit a core's cache. A tile stores exp(logit - max of its slice),
+ * from which loss and gradient follow, so each logit and each exponential is computed once. The
+ * factor exp(max - lse) / n of the gradient is applied to smaller operands: to the tokens for dW,
+ * and to each slice's share of dx. So dx is computed while the exponentials are cached.
  *
  *     nn_head_layout(&h, w, max_tokens, threads, &plan);
  *     SEFL_TRY(nn_head_run(&h, pool, &(nn_head_job){ .x = hidden, .n = n, .target = ids,
  *                          .v = v, .bias = b, .loss = &sum,
  *                          .dx = dhidden, .dv = dv, .dbias = db, .scale = 1.0 / n }));
  *
- * Blocks of 8, 16, 32 or 64 use model/bhm/hankel; all others use our own dense products
- * (kernels_dense.inc) on expanded slices (l = 1: in place).
+ * Where hankel_fits is true, model/bhm/hankel multiplies; otherwise our own dense products do
+ * (kernels_dense.inc), on expanded slices (l = 1: in place).
  * Threads: one owner; uses the pool. Results do not depend on the number of threads. */
 #ifndef MODEL_NN_HEAD_H
 #define MODEL_NN_HEAD_H
@@ -54,13 +54,13 @@ typedef struct nn_head_job {
     const nn_real *v, *bias;
     double *loss; /* out: sum over tokens, in nats */
     nn_real *dx;  /* (n, cols), overwritten; NULL: forward only */
-    nn_real *dv;  /* its gradient: overwritten, or added to with `add` */
+    nn_real *dv;  /* gradient of v: overwritten, or added to if `add` is true */
     nn_real *dbias;
-    nn_real scale; /* of the gradient: 1/n for the mean */
+    nn_real scale; /* factor of the gradient: 1/n for the mean */
     bool add;
 } nn_head_job;
 
-/* k = NULL: the best kernels of this machine. force_dense: dense products only, for tests. */
+/* k NULL: the best kernels for this machine. force_dense: only dense products, for tests. */
 void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const nn_kernels *k,
                     bool force_dense, nn_plan *p);
 

@@ -1,17 +1,17 @@
 /* kernels: the inner loops of training, compiled per instruction set and chosen at run time.
  *
- * One source (kernels.inc) is compiled for AVX-512, for AVX2 with FMA, and for plain C with the
- * baseline's vectors. A "lane vector" is `width` adjacent numbers; [W] in a layout below means
- * W = width. Buffers with lane vectors are aligned to 64 bytes (nn_take does that).
+ * One source (kernels.inc) is compiled three times: for AVX-512, for AVX2 with FMA, and as plain C
+ * with the baseline's vectors. A "lane vector" is `width` adjacent numbers; [W] in a layout below
+ * means W = width. Buffers with lane vectors are aligned to 64 bytes (nn_take does that).
  *
  *     const nn_kernels *k = nn_kernels_get();          // honours SEFL_CPU
  *     k->softmax_row(y, bias, n, &max, &sum);
  *
- * The three give the same results up to rounding, not to the bit, because sums run in different
- * orders. A machine always uses the same path, so a run on it is reproducible.
+ * The three versions agree up to rounding, but not to the bit, because they add in different
+ * orders. A machine always uses the same version, so a run on it is reproducible.
  *
- * The Hankel kernels work on spectra: the real transform of length 2l of a block, as l pairs.
- * Pair 0 holds the two real bins, multiplied one by one; pairs 1 .. l-1 are complex. See
+ * The Hankel kernels work on spectra: the real transform of length 2l of a block, as l pairs. Pair
+ * 0 contains the two real bins, which are multiplied one by one; pairs 1 .. l-1 are complex. See
  * model/bhm/hankel.h for the mathematics. They exist for l = 8, 16, 32, 64. */
 #ifndef MODEL_NN_KERNELS_H
 #define MODEL_NN_KERNELS_H
@@ -62,7 +62,7 @@ typedef struct nn_kernels {
     /* Softmax with tokens in lanes: y [rows][W] += bias[row], then y = exp(y - max); max and sum
      * [W] out. */
     void (*softmax_lanes)(nn_real *y, const nn_real *bias, size_t rows, nn_real *max, nn_real *sum);
-    /* The same for one token whose logits are y[0 .. n), bias may be NULL. */
+    /* Softmax of one token, whose logits are y[0 .. n); bias may be NULL. */
     void (*softmax_row)(nn_real *y, const nn_real *bias, size_t n, nn_real *max, nn_real *sum);
 
     /* c (m, ldc) = (or +=) op(a) b with b (k, n) in panels of 2W columns: gemm_pack makes the one
@@ -89,9 +89,9 @@ typedef struct nn_kernels {
     /* sum [cols][2W] = (or +=) c [2W] times x [cols][2W] */
     void (*dense_join)(nn_real *sum, const nn_real *x, const nn_real *c, size_t cols, bool add);
 
-    /* c (rows, ldc) += a (rows, lda) times B, 1 <= rows <= NN_ROWS; B is k x n packed in panels
-     * of NN_PANEL columns: panel p at b + p*k*NN_PANEL holds [k][NN_PANEL], zero beyond n.
-     * c must have room for whole panels' columns up to n only. */
+    /* c (rows, ldc) += a (rows, lda) times B, 1 <= rows <= NN_ROWS; B is k x n packed in panels of
+     * NN_PANEL columns: panel p, at b + p*k*NN_PANEL, is [k][NN_PANEL], zero beyond n. c needs room
+     * for only n columns. */
     void (*panel_mul)(nn_real *c, size_t ldc, const nn_real *a, size_t lda, const nn_real *b,
                       unsigned rows, size_t k, size_t n);
 
@@ -99,12 +99,12 @@ typedef struct nn_kernels {
      * c, tanh_c, out (h each) are written. */
     void (*lstm_cell)(nn_real *gates, nn_real *c, nn_real *tanh_c, nn_real *out,
                       const nn_real *c_prev, size_t h);
-    /* Backward: gates (activations) become the gradient before activation; dc (h) is read as the
-     * gradient of c from the later step and left as that of c_prev. dout is the gradient of out. */
+    /* Backward: gates (activations) become the gradient before activation; dc (h) is the gradient
+     * of c from the later step, and becomes that of c_prev. dout is the gradient of out. */
     void (*lstm_cell_back)(nn_real *gates, nn_real *dc, const nn_real *dout, const nn_real *tanh_c,
                            const nn_real *c_prev, size_t h);
-    /* Layer norm of one row: xhat = (x - mean) / sqrt(var + 1e-5), y = gain xhat + shift; returns
-     * the factor. Backward: dx out, dgain and dshift added to. */
+    /* Layer norm of one row: xhat = (x - mean) / sqrt(var + 1e-5), y = gain xhat + shift; returns 1
+     * / sqrt(var + 1e-5). Backward: writes dx, adds to dgain and dshift. */
     nn_real (*norm_row)(nn_real *y, nn_real *xhat, const nn_real *x, size_t n, const nn_real *gain,
                         const nn_real *shift);
     void (*norm_row_back)(nn_real *dx, nn_real *dgain, nn_real *dshift, const nn_real *dy,

@@ -1,4 +1,4 @@
-/* The tables of model/nn/kernels.h, for the files that define and choose them. */
+/* Declares the tables of model/nn/kernels.h for the files that define and choose them. */
 #ifndef MODEL_NN_KERNELS_LIST_H
 #define MODEL_NN_KERNELS_LIST_H
 

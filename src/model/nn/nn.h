@@ -1,9 +1,9 @@
 /* nn: the layers that both models share, forward and backward, on the shared thread pool.
  *
- * Activations are row-major, one token per row. Work is split into pieces that depend on sizes only,
- * and a piece runs on one thread (so does BLAS, which computes the small products of attention), so
- * results do not depend on the number of threads. Functions add to gradients (`+=`) unless stated
- * otherwise. */
+ * Activations are row-major, one token per row. Work is split into pieces that depend only on
+ * sizes, and each piece runs on one thread (as does BLAS, which computes the small products of
+ * attention), so results do not depend on the number of threads. Functions add to gradients (`+=`)
+ * unless stated otherwise. */
 #ifndef MODEL_NN_NN_H
 #define MODEL_NN_NN_H
 
@@ -26,24 +26,24 @@ typedef struct nn_gemm_args {
     nn_real *c;
     size_t ldc;
     nn_real beta;
-    const nn_real *bias; /* n numbers that every row of c begins with, in place of beta c */
-    nn_real *sums;       /* with a.t: row sums of a are added to it, m numbers */
+    const nn_real *bias; /* n numbers from which every row of c starts, in place of beta c */
+    nn_real *sums;       /* if a.t: gets the row sums of a added, m numbers */
 } nn_gemm_args;
 
 /* Resources for the products of layers: threads, and room for one operand in panels. */
 typedef struct nn_work {
     pool *pool;
     nn_real *pack;       /* nn_gemm_room(n, k) of the largest product */
-    const nn_kernels *k; /* NULL: the best kernels of this machine */
+    const nn_kernels *k; /* NULL: the best kernels for this machine */
 } nn_work;
 
 size_t nn_gemm_room(size_t n, size_t k);
 /* Multiplies on the pool, with our own kernels; beta is 0 or 1. */
 sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g) SEFL_MUST_CHECK;
-/* Multiplies small matrices on the calling thread, with BLAS; k = 0 gives beta c; no bias, no sums. */
+/* Multiplies small matrices with BLAS on this thread; k = 0 computes beta c; no bias, no sums. */
 void nn_gemm_1(const nn_gemm_args *g);
 
-/* A weight matrix prepared for a step: dense for every block size; in place for l = 1. */
+/* A weight matrix prepared for a step: a dense copy, or the parameters themselves for l = 1. */
 typedef struct nn_weight {
     bhm shape;
     const nn_real *w; /* (rows, cols) */
@@ -52,7 +52,7 @@ typedef struct nn_weight {
 } nn_weight;
 
 void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p);
-/* Returns the room in nn_work.pack for all products of such a weight with n tokens. */
+/* Returns the room in nn_work.pack that the products of such a weight with n tokens need. */
 size_t nn_weight_room(bhm shape, size_t n);
 /* Expands v; for l = 1 the gradient goes to dv directly. */
 void nn_weight_begin(nn_weight *w, const nn_real *v, nn_real *dv);
@@ -66,8 +66,8 @@ sefl_status nn_linear(const nn_work *k, nn_real *y, const nn_real *x, size_t n, 
 sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real *dbias,
                            const nn_real *dy, const nn_real *x, size_t n) SEFL_MUST_CHECK;
 
-/* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The mask is kept
- * for the backward pass, which is the same product. rate = 0 changes nothing.
+/* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The caller keeps
+ * the mask for the backward pass, which is the same product. rate = 0 changes nothing.
  *
  * Coins depend only on (key, step, site, position): the number of threads does not change a mask, a
  * resumed run draws the same masks, and a GPU draws the same masks as the CPU. Element i uses the
@@ -90,7 +90,7 @@ void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size
 
 /* Adds a residual branch and normalises: x += branch, then for each row
  *     y = gain * (x - mean) / sqrt(var + 1e-5) + shift
- * xhat (n, cols) and rstd (n) are kept for backward. x is not needed afterwards. */
+ * The backward pass needs xhat (n, cols) and rstd (n), but not x. */
 typedef struct nn_norm {
     size_t n, cols;
     const nn_real *gain, *shift;
@@ -108,13 +108,13 @@ size_t nn_norm_scratch(size_t n, size_t cols);
 sefl_status nn_norm_forward(pool *p, const nn_norm *a) SEFL_MUST_CHECK;
 sefl_status nn_norm_backward(pool *p, const nn_norm *a) SEFL_MUST_CHECK;
 
-/* x = max(x, 0) (a NaN stays one); dx = 0 where y, after ReLU and dropout with this mask (NULL:
- * none), is not above 0, else dx * mask. */
+/* x = max(x, 0); a NaN stays NaN. Backward: y is the output after ReLU and dropout with this mask
+ * (NULL: no dropout); dx becomes dx * mask where y > 0, otherwise 0. */
 sefl_status nn_relu(pool *p, nn_real *x, size_t n) SEFL_MUST_CHECK;
 sefl_status nn_relu_back(pool *p, nn_real *dx, const nn_real *y, const nn_real *mask,
                          size_t n) SEFL_MUST_CHECK;
 
-/* Keeps OpenBLAS from starting threads; may be called again. */
+/* Keeps OpenBLAS from starting threads; may be called repeatedly. */
 void nn_blas_single_thread(void);
 
 /* Returns the name of the CBLAS in use. */

@@ -1,5 +1,5 @@
-/* plan: runs the same layout code twice: once to add up the memory it needs, once to hand it out from
- * one block of exactly that size.
+/* plan: runs the same layout code twice: first to add up the memory it needs, then to hand out
+ * memory from one block of exactly that size.
  *
  *     static void layout(thing *t, nn_plan *p) { t->x = nn_take(p, n, sizeof *t->x); ... }
  *     nn_plan p = { 0 };
@@ -17,8 +17,8 @@
 
 typedef struct nn_plan {
     uint8_t *memory; /* NULL: only count */
-    size_t need;     /* bytes; SIZE_MAX if they do not fit a size_t */
-    size_t used;
+    size_t need;     /* size of the block in bytes */
+    size_t used;     /* bytes so far; SIZE_MAX: too many for a size_t */
 } nn_plan;
 
 static inline void *nn_take(nn_plan *p, size_t count, size_t size)

@@ -40,7 +40,7 @@
 
 extern const setting_def aggregator_schema[];
 
-/* The contents of aggregator.yml. The `settings` that filled it own the strings; NULL means not
+/* The contents of aggregator.yml. The `settings` object that filled it owns the strings; NULL: not
  * given. */
 typedef struct aggregator_settings {
     host_port listen, csp, health; /* health.host "": no health page (roles/health.h) */

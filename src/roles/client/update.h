@@ -1,4 +1,4 @@
-/* client_update: turns a client's text and the model of a round into the finished ciphertext file.
+/* client_update: turns a client's text and a round's model into the finished ciphertext file.
  *
  *     SEFL_TRY(client_update_new(&u, &(client_update_config){ .task = t, .words = v, .text = &c,
  *                                                             .client = id, .coins = &coins }));
@@ -6,28 +6,27 @@
  *                                                          .body = "round-3.body" }));
  *     ...upload the file; body.hash and body.bytes name it...
  *
- * The steps, in this order; only the file leaves the process:
- *   1. check the model file's hash against the signed header, then the model against the task; the words
- *      were checked against the task's vocabulary when `u` was made
- *   2. unit client: local_epochs or local_steps of training; v = theta_local - theta_global
- *      unit record: one separate step for each record (roles/client/train.h)
- *   3. clip and quantise stochastically to integers X: dp_quantise on the task's grid with coins "round"
- *      (weights: with the slot; records: each separately, then added; no noise: dp_quantise_plain)
- *      zeros (hidden sampling, not drawn): X is zero without training, the rest is the same
- *      training diverged (unit client): X is zero, even the weight slot, the rest is the same: a client
- *      that stayed silent would reveal something about its text to everyone who counts uploads
- *   4. encrypt with coins "encrypt", unit by unit, into a temporary file; in a sealed task add the head
- *      (protocol/head.h) before the units: the seed, sealed to CSP's round key, signed with the upload
- *      key. The file is synced before it is renamed to `body`, so a file of that name is always complete
+ * client_update_make does this; only the file leaves the process:
+ *   1. It checks the model file's hash against the signed header, then the model against the task.
+ *      (client_update_new has checked the words against the task's vocabulary.)
+ *   2. Unit client: it trains for local_epochs or local_steps; v = theta_local - theta_global. Unit
+ *      record: it makes one separate step for each record (roles/client/train.h).
+ *   3. It clips v and quantises it stochastically to integers X, with coins "round" (train.h).
+ *      If hidden sampling did not draw the client, it does not train, and X is zero. If training
+ *      diverged (unit client), X is zero, even the weight slot: a client that stayed silent would
+ *      reveal something about its text to everyone who counts uploads.
+ *   4. It encrypts X unit by unit, with coins "encrypt", into a temporary file. In a sealed task
+ *      the head precedes the units (protocol/head.h). It syncs the file, then renames it to `body`,
+ *      so a file of that name is always complete.
  *
  * A body is made only once: if the file exists, nothing is encrypted (SEFL_EEXIST). An interrupted
  * attempt has sent nothing; the next one has a new attempt number and so new coins.
  *
- * Memory, for d values of the model: during training what the engine needs (engine_facts; on the CPU
- * lm_memory, 4d bytes and a copy of the text) and 4d bytes, afterwards 12d (records: 24d) bytes and
- * 1 MiB; between rounds only the key's tables (Paillier: at most 96 MiB) and the caller's text:
- * 4 bytes per word. Secret: text, v, X, coins, seed, upload key; our copies are wiped. Not
- * constant-time (the owner's own machine). Threads: one owner; works on the pool. */
+ * Memory, for a model of d values: during training 4d bytes and what the engine needs
+ * (engine_facts; on the CPU lm_memory, 4d bytes and a copy of the text); afterwards 12d (records:
+ * 24d) bytes and 1 MiB; between rounds only the key's tables (Paillier: at most 96 MiB) and the
+ * caller's text (4 bytes per word). Secret: text, v, X, coins, seed, upload key; our copies are
+ * wiped. Not constant-time (the owner's own machine). Threads: one owner; works on the pool. */
 #ifndef ROLES_CLIENT_UPDATE_H
 #define ROLES_CLIENT_UPDATE_H
 

@@ -1,7 +1,7 @@
 /* inside: what journal.c (the database) and files.c (everything else) share.
  *
- * The two locks are taken in this order: `rows` (recursive: a transaction holds it), then `files`.
- * No code in files.c takes `rows`, so writing a large secret does not delay a receipt. */
+ * A thread takes `rows` (recursive, held during a transaction) before `files`, never after it. No
+ * code in files.c takes `rows`, so writing a large secret does not delay a receipt. */
 #ifndef STORE_JOURNAL_INSIDE_H
 #define STORE_JOURNAL_INSIDE_H
 

@@ -46,13 +46,13 @@ static void a_silent_link_is_replaced(void **state)
     while (relay_connections(link) < 2) /* the link, and its lane */
         fed_pause();
     relay_mute_after(link, 300000);
-    await_text(&f, "AS", "peer silent for 1000 ms", 1); /* the lane, unless a ping was first */
+    await_text(&f, "AS", "the peer was silent for 1000 ms", 1); /* the lane, unless a ping was first */
 
-    static const char ping[] = "\"at\":\"ping\",\"why\":\"tls: peer silent";
+    static const char ping[] = "\"at\":\"ping\",\"why\":\"tls: the peer was silent";
     unsigned before = count_text(&f, "AS", ping);
     relay_mute_after(link, 0);
     await_text(&f, "AS", ping, before + 1);
-    await_text(&f, "CSP", "peer silent for 1000 ms", 1);
+    await_text(&f, "CSP", "the peer was silent for 1000 ms", 1);
 
     await_text(&f, "CSP", "\"aggregator connected\"", 2);
     for (uint64_t end = fed_now_ms() + 3000 * FED_SLOW; fed_now_ms() < end;)
@@ -60,7 +60,7 @@ static void a_silent_link_is_replaced(void **state)
     relay_mute_after(link, 6000); /* less than a masked sum */
     fed_start_client(&f, 0);
     fed_start_client(&f, 1);
-    await_text(&f, "AS", "\"at\":\"reveal\",\"why\":\"tls: peer silent", 1);
+    await_text(&f, "AS", "\"at\":\"reveal\",\"why\":\"tls: the peer was silent", 1);
 
     fed_finish(&f, 60 * FED_SLOW);
     assert_int_equal(verify(&f, &least, &most), 2);
