@@ -341,7 +341,10 @@ static void compare_part(world *w, uint32_t slot, uint32_t which, const char *wh
 static void train(world *w)
 {
     static engine_progress on_gpu[STEPS + 1][CLIENTS];
-    const double loss_most = is_fp32(w) ? 1e-4 : 2e-2, part_most = is_fp32(w) ? 2e-3 : 0.2;
+    const double loss_most = is_fp32(w) ? 1e-4 : 2e-2,
+                 part_most = !is_fp32(w)   ? 0.2
+                             : w->k->large ? 2e-2
+                                           : 2e-3; /* rounding grows with steps */
     uint32_t slots = engine_get_facts(w->gpu)->slots;
     char what[64];
     for (uint32_t from = 0; from < w->clients; from += slots) {

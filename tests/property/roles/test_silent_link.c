@@ -46,7 +46,8 @@ static void a_silent_link_is_replaced(void **state)
     while (relay_connections(link) < 2) /* the link, and its lane */
         fed_pause();
     relay_mute_after(link, 300000);
-    await_text(&f, "AS", "the peer was silent for 1000 ms", 1); /* the lane, unless a ping was first */
+    await_text(&f, "AS", "the peer was silent for 1000 ms",
+               1); /* the lane, unless a ping was first */
 
     static const char ping[] = "\"at\":\"ping\",\"why\":\"tls: the peer was silent";
     unsigned before = count_text(&f, "AS", ping);
