@@ -362,7 +362,7 @@ static const setting_def options[] = {
     { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = PARTITION_CLIENTS_MAX,
       .help = "Number of clients; default 4 for synth" },
     { "tokens", SETTING_U64, "200000", TO(tokens), .min = 1, .max = SYNTH_TOKENS_MAX,
-      .help = "Total number of training tokens of all clients" },
+      .help = "Total number of training tokens across all clients" },
     { "alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
       .help = "Dirichlet parameter; smaller values make clients differ more" },
     { "seed", SETTING_U64, "0", TO(seed), .help = "The same seed gives the same output" },

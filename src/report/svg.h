@@ -40,7 +40,7 @@ sefl_status svg_write(sefl_buf *out, const svg_chart *c) SEFL_MUST_CHECK;
  * become U+FFFD. */
 sefl_status html_text(sefl_buf *out, const char *text) SEFL_MUST_CHECK;
 
-/* Writes a number for people, with about three digits: "1.2 MB" (unit "bytes"), "0.35 s", "107". */
+/* Formats a number for human readers, to about three digits: "1.2 MB" (unit "bytes"), "0.35 s", "107". */
 void svg_number(char out[32], double v, const char *unit);
 
 #endif

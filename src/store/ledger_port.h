@@ -15,7 +15,7 @@
 typedef struct ledger_port {
     void *ctx;
     sefl_status (*head)(void *ctx, ledger_head *out);
-    /* LEDGER_FORKED if our ledger cannot be read: it then agrees with no peer. */
+    /* Also LEDGER_FORKED if our own ledger cannot be read: it then matches no peer's. */
     ledger_order (*compare)(void *ctx, const ledger_head *peer);
     /* Works as ledger_head_after does: refuses what charge refuses, and writes nothing. */
     sefl_status (*head_after)(void *ctx, uint64_t round, ledger_head *out);

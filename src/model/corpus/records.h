@@ -14,7 +14,8 @@
  *          fields may contain commas, doubled quotes and line ends (returned as LF); every row has
  *          as many fields as the first
  *
- * Both parsers are strict: they never guess; unknown syntax is SEFL_EPROTO with "file:line: ...". A
+ * Both parsers are strict: they never guess, and reject unknown syntax with SEFL_EPROTO and
+ * a message "file:line: ...". A
  * record has at most LINES_MAX bytes.
  *
  * Threads: one owner. */

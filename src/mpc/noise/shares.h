@@ -13,7 +13,7 @@
  *
  * One call is one session: new base OTs, new Delta, new labels, and an id that binds the parameters
  * and a nonce from each side. Any failure ends the session and zeroes x; nothing from it is used
- * again. Sessions are independent: several may run in parallel, each with its channel and thread.
+ * again. Sessions are independent: several may run in parallel, each on its own channel and thread.
  *
  * Security. AS, which will see the noisy sum, may deviate arbitrarily: its coins are XORed with
  * CSP's, OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it

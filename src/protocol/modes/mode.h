@@ -75,7 +75,7 @@ typedef struct release_mode {
     const char *name;
     dp_noise law; /* the noise that the accountant charges for in a task with a claim */
     bool noisy;   /* privacy.z must be > 0, the task has a grid, and it may make a claim */
-    bool shares;  /* the servers make noise shares in advance; an attempt uses task.values */
+    bool shares; /* the servers make noise shares in advance; an attempt uses task.values of them */
 
     /* The size of the noise, for the checks of a release (sum/release_check.h) and for plans. */
     unsigned noises;    /* independent noises in a release, each of deviation z * sensitivity */

@@ -60,7 +60,8 @@ void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 /* Returns the i-th update in the order of arrival, not counting those that collect_take removed.
  * False if the round is another one or has at most i updates. */
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out);
-/* Before collect_close: removes from the sum a client that does not count. Waits for the worker as
+/* Removes a client's update from the sum, for example because CSP refused its head; before
+ * collect_close. Waits for the worker as
  * collect_close does. SEFL_ENOTFOUND if the client is not in the sum, SEFL_ESTATE if the sum is
  * closed. If its body cannot be read, the worker computes the sum again without it. */
 sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
