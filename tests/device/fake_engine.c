@@ -110,7 +110,7 @@ static sefl_status fake_run(void *self, uint32_t slots, uint64_t steps, engine_p
 {
     fake *f = self;
     if (mood("lost") && ++f->runs == 3)
-        return told(f, sefl_fail(SEFL_EIO, "the device was lost"));
+        return told(f, sefl_fail(SEFL_ESTATE, "the device was lost"));
     for (uint32_t i = 0; i < slots; i++)
         SEFL_PASS(told(f, engine_cpu.run(f->slot[i], 1, steps, &out[i])));
     return SEFL_OK;

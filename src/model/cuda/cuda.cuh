@@ -149,6 +149,7 @@ struct device {
     size_t real;  /* size of an operand in bytes */
     cudaStream_t stream;
     cublasHandle_t blas;
+    size_t shared_most; /* bytes of shared memory that a thread block may have */
     int sms;      /* multiprocessors */
 
     float *theta0, *theta, *grad, *opt; /* [count]; [G][count]; [G][count]; [G][0, 1 or 2 counts] */
@@ -238,6 +239,8 @@ struct plan {
 };
 void lstm_plan(device *d, plan *p);        /* layers' arrays; weights are planned by the caller */
 void transformer_plan(device *d, plan *p);
+/* Throws SEFL_EUNSUPPORTED if the attention does not fit this GPU. */
+void transformer_check(const device *d);
 /* Compute top_out from x. Dropout sites count up from 1 (0 is the embedding's). theta: the
  * parameters of slot 0, theta_stride from slot to slot (0 in an evaluation). state: slot 0's. */
 void lstm_forward(device *d, const pass &p, const float *theta, size_t theta_stride, float *state);

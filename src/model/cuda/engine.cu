@@ -7,7 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
-enum { EVAL_COLUMNS = 10, MAX_BATCH = 16384, WORKSPACE = 64 << 20 };
+enum { EVAL_COLUMNS = 10, MAX_BATCH = 16384, MAX_SLOTS = 4096, WORKSPACE = 64 << 20 };
+enum { MAX_GRAPHS = 8 };
 enum { TEXT_ROOM_SHIFT = 32 }; /* texts kept on the device: up to 4 GiB, then all are dropped */
 
 struct text {
@@ -52,18 +53,20 @@ void check_cuda(cudaError_t e, const char *what)
 {
     if (e == cudaSuccess)
         return;
+    (void)cudaGetLastError(); /* or the next launch would seem to have failed */
     if (e == cudaErrorMemoryAllocation)
         throw fails(SEFL_ENOMEM, "GPU: out of device memory");
-    throw fails(SEFL_EIO, "GPU: %s (%s)", cudaGetErrorString(e), what);
+    throw fails(SEFL_ESTATE, "GPU: %s (%s)", cudaGetErrorString(e), what);
 }
 
 void check_blas(cublasStatus_t s, const char *what)
 {
     if (s == CUBLAS_STATUS_SUCCESS)
         return;
+    (void)cudaGetLastError();
     if (s == CUBLAS_STATUS_ALLOC_FAILED)
         throw fails(SEFL_ENOMEM, "GPU: out of device memory (cuBLAS)");
-    throw fails(SEFL_EIO, "GPU: cuBLAS: %s (%s)", cublasGetStatusString(s), what);
+    throw fails(SEFL_ESTATE, "GPU: cuBLAS: %s (%s)", cublasGetStatusString(s), what);
 }
 
 /* Runs f; a failure becomes its status and message. */
@@ -78,6 +81,9 @@ template <class F> static sefl_status guarded(void (*note)(const char *), F f)
     } catch (const std::bad_alloc &) {
         note("GPU: out of memory");
         return SEFL_ENOMEM;
+    } catch (...) {
+        note("GPU: an unknown failure");
+        return SEFL_ESTATE;
     }
 }
 
@@ -176,7 +182,7 @@ static void take_memory(device *d)
     size_t free_bytes, all;
     CU(cudaMemGetInfo(&free_bytes, &all));
     free_bytes = free_bytes / 10 * 9;
-    int slots = (int)d->set.slots;
+    int slots = (int)std::min(d->set.slots, (uint32_t)MAX_SLOTS);
     while (slots > 1 && bytes_for(d, slots) > free_bytes)
         slots -= (slots + 7) / 8;
     size_t need = bytes_for(d, slots);
@@ -212,6 +218,8 @@ static void close_device(void *self)
             cudaFree(d->in->memory);
         }
         cudaFree(d->in->workspace);
+        if (d->in->pinned)
+            explicit_bzero(d->in->pinned, 4 * d->set.count);
         cudaFreeHost(d->in->pinned);
         cudaFreeHost(d->in->pinned_slots);
     }
@@ -237,6 +245,7 @@ static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
     cudaDeviceProp prop;
     int devices = 0;
     check_setup(setup);
+    (void)cudaGetLastError();
     cudaError_t e = cudaGetDeviceCount(&devices);
     if (e != cudaSuccess || devices == 0)
         throw fails(SEFL_ENOTFOUND, "no usable GPU: %s",
@@ -254,6 +263,9 @@ static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
     d->top = (int)(setup->body == ENGINE_LSTM ? setup->hidden : setup->embed);
     d->ldv = (int)((setup->vocab + 7) / 8 * 8);
     d->sms = prop.multiProcessorCount;
+    d->shared_most = prop.sharedMemPerBlockOptin;
+    if (setup->body == ENGINE_TRANSFORMER)
+        transformer_check(d);
     d->opt_n = setup->count * (setup->optimiser == ENGINE_ADAM       ? 2
                                : setup->optimiser == ENGINE_MOMENTUM ? 1
                                                                      : 0);
@@ -304,7 +316,9 @@ static uint32_t *upload(device *d, const uint32_t *words, uint64_t n)
 {
     uint32_t *to = NULL;
     CU(cudaMalloc(&to, 4 * n));
-    cudaError_t e = cudaMemcpy(to, words, 4 * n, cudaMemcpyHostToDevice);
+    cudaError_t e = cudaMemcpyAsync(to, words, 4 * n, cudaMemcpyHostToDevice, d->stream);
+    if (e == cudaSuccess)
+        e = cudaStreamSynchronize(d->stream);
     if (e != cudaSuccess)
         cudaFree(to);
     CU(e);
@@ -473,6 +487,11 @@ static cudaGraphExec_t graph_of(device *d, const pass &p)
         return at->second;
     cudaGraph_t g = NULL;
     cudaGraphExec_t exec = NULL;
+    if (d->in->graphs.size() >= MAX_GRAPHS) { /* rounds of sampled clients differ in size */
+        for (auto &old : d->in->graphs)
+            cudaGraphExecDestroy(old.second);
+        d->in->graphs.clear();
+    }
     CU(cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal));
     try {
         step(d, p);
@@ -561,11 +580,13 @@ static void read_part(device *d, uint32_t i, uint32_t part, void *out, size_t by
         return;
     }
     char *from = (char *)d->in->scratch;
-    if (part == ENGINE_DELTA)
+    if (part == ENGINE_DELTA) {
         delta_kernel<<<1024, 256, 0, d->stream>>>(d->in->scratch, d->theta + slot_theta(d, i),
                                                   d->theta0, d->set.count);
-    else
+        LAUNCHED();
+    } else {
         from = part_at(d, i, part, &size);
+    }
     check_bytes(bytes, size);
     for (size_t at = 0, room = 4 * d->set.count; at < size; at += room) {
         size_t n = std::min(room, size - at);
@@ -591,7 +612,8 @@ static void write_part(device *d, uint32_t i, uint32_t part, const void *in, siz
     }
     char *to = part_at(d, i, part, &size);
     check_bytes(bytes, size);
-    CU(cudaMemcpy(to, in, size, cudaMemcpyHostToDevice));
+    CU(cudaMemcpyAsync(to, in, size, cudaMemcpyHostToDevice, d->stream)); /* after start()'s copies */
+    CU(cudaStreamSynchronize(d->stream));
 }
 
 /* ---- evaluation ------------------------------------------------------------------------------ */

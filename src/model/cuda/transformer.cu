@@ -9,7 +9,6 @@
 #include <algorithm>
 
 enum { ATTENTION_THREADS = 256, WARPS = ATTENTION_THREADS / 32, NORM_THREADS = 128 };
-enum { SHARED_MOST = 220 << 10 };
 
 static int up8(int n)
 {
@@ -231,12 +230,17 @@ static size_t attention_shared(const device *d)
 {
     int dim = (int)(d->set.embed / d->set.heads);
     size_t bytes = 4 * ((size_t)2 * d->T * (dim | 1) + (size_t)WARPS * (d->T + dim));
-    if (bytes > SHARED_MOST)
+    if (bytes > d->shared_most)
         throw failure{ SEFL_EUNSUPPORTED,
                        "GPU: attention over " + std::to_string(d->T) + " words with heads of " +
                            std::to_string(dim) + " values is too large for this engine: use fewer "
                            "model.steps, or the CPU" };
     return bytes;
+}
+
+void transformer_check(const device *d)
+{
+    (void)attention_shared(d);
 }
 
 /* ---- norms and ReLU -------------------------------------------------------------------------- */

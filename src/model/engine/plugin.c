@@ -14,7 +14,7 @@
 static void find(char out[PATH_MAX])
 {
     static const char *const places[] = { "", "../lib/sefl/" };
-    const char *given = getenv("SEFL_CUDA_PLUGIN");
+    const char *given = secure_getenv("SEFL_CUDA_PLUGIN");
     char program[PATH_MAX];
     if (given && *given) {
         snprintf(out, PATH_MAX, "%s%s", strchr(given, '/') ? "" : "./", given);

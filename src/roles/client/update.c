@@ -19,9 +19,9 @@ enum { WINDOW = 1 << 20 };
 
 struct client_update {
     client_update_config c;
-    ahe_enc *enc;  /* made in the first round, then kept */
-    bool diverged; /* in the latest round */
-    bool told;     /* the device was logged */
+    ahe_enc *enc;   /* made in the first round, then kept */
+    bool diverged;  /* in the latest round */
+    char told[160]; /* the device that the log names last */
 };
 
 /* One round's work. */
@@ -107,10 +107,10 @@ static sefl_status open_engine(work *w)
                                                   .model = &w->t->model,
                                                   .optim = w->t->optim,
                                                   .pool = u->c.pool }));
-    if (!u->told) /* once per process */
+    if (strcmp(u->told, engine_name(w->e)) != 0)
         log_info(u->c.log, "trains", lf_str("device", engine_name(w->e)),
                  lf_if(engine_fallback(w->e), lf_str("fallback", engine_fallback(w->e))));
-    u->told = true;
+    snprintf(u->told, sizeof u->told, "%s", engine_name(w->e));
     return engine_theta(w->e, w->global);
 }
 

@@ -84,7 +84,7 @@ static void test_device_lost(void **state)
     setenv("SEFL_FAKE_SLOTS", "9", 1);
     whole = must("whole", "device=cuda training.epochs=9");
     setenv("SEFL_FAKE", "lost", 1);
-    CHECK_STATUS(run(&r, "lost", "device=cuda training.epochs=9", NULL), SEFL_EIO);
+    CHECK_STATUS(run(&r, "lost", "device=cuda training.epochs=9", NULL), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "the device was lost"));
     unsetenv("SEFL_FAKE");
     CHECK_OK(run(&r, "lost", "device=cuda training.epochs=9", NULL));
