@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* secure_getenv */
 #include "base/file.h"
 #include "model/engine/engine_inside.h"
 
