@@ -134,10 +134,10 @@ static sefl_status open_model(work *w)
         return SEFL_OK;
     if (w->t->unit == TASK_UNIT_RECORD) {
         const char *device = w->u->c.device;
-        if (!w->u->told && device && strcmp(device, "cpu") != 0)
+        if (!w->u->told[0] && device && strcmp(device, "cpu") != 0)
             log_warn(w->u->c.log, "trains on the processor", lf_str("device", device),
                      lf_str("why", "the task's unit is a record: each gradient is needed alone"));
-        w->u->told = true;
+        snprintf(w->u->told, sizeof w->u->told, "cpu");
         SEFL_PASS(lm_new(&w->m, &w->t->model, w->u->c.pool));
         memcpy(lm_theta(w->m), w->global, count * sizeof(nn_real));
         return SEFL_OK;
