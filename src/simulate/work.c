@@ -380,5 +380,8 @@ const char *work_device(const work *w)
 
 const char *work_fallback(const work *w)
 {
+    const char *device = w->s->e->device;
+    if (w->t->unit == TASK_UNIT_RECORD && device && strcmp(device, "auto") == 0)
+        return "privacy.unit is record: each gradient is needed alone";
     return w->judge ? engine_fallback(w->judge) : NULL;
 }

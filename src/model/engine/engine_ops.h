@@ -54,7 +54,7 @@ typedef struct engine_setup {
 typedef struct engine_facts {
     char device[96]; /* "NVIDIA H200" */
     uint32_t slots;
-    uint64_t memory; /* bytes in use */
+    uint64_t memory; /* bytes in use, without texts and sums */
 } engine_facts;
 
 /* Text and training settings of a slot. */
