@@ -147,19 +147,22 @@ sefl_status pool_run(pool *p, size_t n, size_t grain, pool_fn *fn, void *ctx,
               .grain = grain,
               .pieces = n / grain + (n % grain != 0),
               .fail_piece = (size_t)-1 };
-    pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER, *lock = p ? &p->lock : &alone;
-    pthread_mutex_lock(lock);
-    if (p) {
+    if (!p) {
+        pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+        pthread_mutex_lock(&alone);
+        work(&alone, &j, 0);
+        pthread_mutex_unlock(&alone);
+    } else {
+        pthread_mutex_lock(&p->lock);
         p->job = &j;
         p->generation++;
         if (j.pieces > 1)
             pthread_cond_broadcast(&p->wake);
-    }
-    work(lock, &j, 0);
-    while (p && j.running > 0)
-        pthread_cond_wait(&p->over, lock);
-    if (p)
+        work(&p->lock, &j, 0);
+        while (j.running > 0)
+            pthread_cond_wait(&p->over, &p->lock);
         p->job = NULL;
-    pthread_mutex_unlock(lock);
+        pthread_mutex_unlock(&p->lock);
+    }
     return j.st == SEFL_OK ? SEFL_OK : sefl_fail(j.st, "%s", j.fail_text);
 }
