@@ -560,7 +560,7 @@ void https_server_set_id(https_server *s, const tls_id *id)
     pthread_mutex_lock(&s->lock);
     if (s->ids_n == HTTPS_IDS_MAX) { /* drop the oldest: its handshakes are long over */
         tls_id_free(s->ids[0]);
-        memmove(s->ids, s->ids + 1, --s->ids_n * sizeof *s->ids);
+        memmove(s->ids, s->ids + 1, --s->ids_n * sizeof(void *));
     }
     s->ids[s->ids_n++] = tls_id_hold(id);
     s->generation++;

@@ -26,8 +26,8 @@ static sefl_status place(csp_memory *m, uint64_t round, csp_memory_round **out)
     size_t n = m->rounds;
     SEFL_PASS(writing(m));
     SEFL_NEED(round < 1 << 24, SEFL_ERANGE, "round %" PRIu64 " is beyond this memory", round);
-    SEFL_PASS(sefl_room(&m->round, &m->rounds, round + 1, sizeof *m->round));
-    memset(m->round + n, 0, (m->rounds - n) * sizeof *m->round);
+    SEFL_PASS(sefl_room(&m->round, &m->rounds, round + 1, sizeof(void *)));
+    memset(m->round + n, 0, (m->rounds - n) * sizeof(void *));
     if (!m->round[round])
         SEFL_PASS(sefl_new(&m->round[round], 1, sizeof **m->round));
     *out = m->round[round];
