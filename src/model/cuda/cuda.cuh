@@ -150,7 +150,6 @@ struct device {
     cudaStream_t stream;
     cublasHandle_t blas;
     size_t shared_most; /* bytes of shared memory that a thread block may have */
-    int sms;      /* multiprocessors */
 
     float *theta0, *theta, *grad, *opt; /* [count]; [G][count]; [G][count]; [G][0, 1 or 2 counts] */
     size_t opt_n;                       /* per slot */
@@ -173,7 +172,7 @@ struct device {
     double *token_loss;     /* [slots][tokens] */
     double *part;           /* partial sums of squares, [G][parts] */
     size_t parts;
-    uint32_t *order, *rank; /* embedding: tokens sorted by word, [slots][tokens] */
+    uint32_t *order; /* embedding: tokens sorted by word, [slots][tokens] */
 
     bool clusters; /* the LSTM's cluster kernels run on this device; set by lstm_plan */
     lstm_layer lstm[32];

@@ -262,7 +262,6 @@ static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
     d->real = d->bf ? 2 : 4;
     d->top = (int)(setup->body == ENGINE_LSTM ? setup->hidden : setup->embed);
     d->ldv = (int)((setup->vocab + 7) / 8 * 8);
-    d->sms = prop.multiProcessorCount;
     d->shared_most = prop.sharedMemPerBlockOptin;
     if (setup->body == ENGINE_TRANSFORMER)
         transformer_check(d);
