@@ -79,6 +79,10 @@ static bool find_range(frame *f)
             sum += v;
             low = fmin(low, c->bars ? 0 : v);
             high = fmax(high, c->bars ? sum : v);
+            if (!c->bars && c->series[k].low) { /* fmin and fmax ignore NAN */
+                low = fmin(low, c->series[k].low[i]);
+                high = fmax(high, c->series[k].high[i]);
+            }
         }
     }
     if (!(low <= high))
@@ -112,9 +116,10 @@ static double y_of(const frame *f, double v)
 static double x_of(const frame *f, size_t i)
 {
     const svg_chart *c = f->c;
-    double wide = SVG_WIDTH - LEFT - RIGHT, first = c->x[0], last = c->x[c->n - 1];
-    if (c->bars)
+    double wide = SVG_WIDTH - LEFT - RIGHT;
+    if (c->bars || c->x_text)
         return LEFT + wide * ((double)i + 0.5) / (double)c->n;
+    double first = c->x[0], last = c->x[c->n - 1];
     return last > first ? LEFT + wide * (c->x[i] - first) / (last - first) : LEFT + wide / 2;
 }
 
@@ -151,17 +156,30 @@ static sefl_status y_axis(sefl_buf *out, const frame *f)
     return SEFL_OK;
 }
 
+static const char *x_name(const svg_chart *c)
+{
+    return c->x_name ? c->x_name : "round";
+}
+
+static sefl_status x_value(sefl_buf *out, const svg_chart *c, size_t i)
+{
+    return c->x_text ? html_text(out, c->x_text[i]) : wr_fmt(out, "%.0f", c->x[i]);
+}
+
 static sefl_status x_axis(sefl_buf *out, const frame *f)
 {
     const svg_chart *c = f->c;
-    size_t every = (c->n + 9) / 10;
-    for (size_t i = 0; i < c->n; i += every)
-        SEFL_PASS(wr_fmt(
-            out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n",
-            x_of(f, i), SVG_HEIGHT - BOTTOM + 16, c->x[i]));
-    SEFL_PASS(wr_fmt(out,
-                     "<text class=\"tick\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">round</text>\n",
+    size_t every = c->x_text ? 1 : (c->n + 9) / 10;
+    for (size_t i = 0; i < c->n; i += every) {
+        SEFL_PASS(wr_fmt(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
+                         x_of(f, i), SVG_HEIGHT - BOTTOM + 16));
+        SEFL_PASS(x_value(out, c, i));
+        SEFL_PASS(wr_fmt(out, "</text>\n"));
+    }
+    SEFL_PASS(wr_fmt(out, "<text class=\"tick\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
                      (LEFT + SVG_WIDTH - RIGHT) / 2, SVG_HEIGHT - 8));
+    SEFL_PASS(html_text(out, x_name(c)));
+    SEFL_PASS(wr_fmt(out, "</text>\n"));
     return wr_fmt(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT,
                   SVG_HEIGHT - BOTTOM, SVG_WIDTH - RIGHT, SVG_HEIGHT - BOTTOM);
 }
@@ -170,9 +188,27 @@ static sefl_status hint(sefl_buf *out, const frame *f, size_t k, size_t i)
 {
     char text[32];
     svg_number(text, f->c->series[k].y[i], f->c->unit);
-    SEFL_PASS(wr_fmt(out, "<title>round %.0f, ", f->c->x[i]));
+    SEFL_PASS(wr_fmt(out, "<title>"));
+    SEFL_PASS(html_text(out, x_name(f->c)));
+    SEFL_PASS(wr_fmt(out, " "));
+    SEFL_PASS(x_value(out, f->c, i));
+    SEFL_PASS(wr_fmt(out, ", "));
     SEFL_PASS(html_text(out, f->c->series[k].name));
     return wr_fmt(out, ": %s</title>", text);
+}
+
+/* Draws the vertical bars of a series that has them. */
+static sefl_status draw_spread(sefl_buf *out, const frame *f, size_t k)
+{
+    const svg_series *s = &f->c->series[k];
+    for (size_t i = 0; i < f->c->n && s->low; i++)
+        if (isfinite(s->y[i]) && isfinite(s->low[i]) && isfinite(s->high[i]) &&
+            (!f->log || s->low[i] > 0))
+            SEFL_PASS(wr_fmt(
+                out,
+                "<line class=\"line s%zu\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", k,
+                x_of(f, i), y_of(f, s->low[i]), x_of(f, i), y_of(f, s->high[i])));
+    return SEFL_OK;
 }
 
 static sefl_status draw_line(sefl_buf *out, const frame *f, size_t k)
@@ -191,6 +227,7 @@ static sefl_status draw_line(sefl_buf *out, const frame *f, size_t k)
     }
     if (open)
         SEFL_PASS(wr_fmt(out, "\"/>\n"));
+    SEFL_PASS(draw_spread(out, f, k));
     for (size_t i = 0; i < c->n && c->n <= 200 && !c->series[k].dashed; i++)
         if (isfinite(y[i])) {
             SEFL_PASS(wr_fmt(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\">", k,

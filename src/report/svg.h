@@ -1,4 +1,4 @@
-/* svg: draws small charts, with lines or stacked bars over rounds, as inline SVG for a page.
+/* svg: draws small charts, with lines or stacked bars over rounds or labels, as inline SVG.
  *
  *     svg_chart c = { .title = "Perplexity", .unit = "", .n = n, .x = round,
  *                     .series = { { "validation", y } }, .count = 1, .log = true };
@@ -20,13 +20,16 @@ typedef struct svg_series {
     const char *name;
     const double *y; /* n values */
     bool dashed;
+    const double *low, *high; /* lines: ends of a vertical bar at each point, n values; or NULL */
 } svg_series;
 
 typedef struct svg_chart {
     const char *title;
     const char *unit; /* follows the numbers, such as "s"; "bytes" becomes kB, MB, ... */
     size_t n;
-    const double *x; /* ascending */
+    const double *x;           /* ascending; may be NULL if x_text is set */
+    const char *x_name;        /* what x counts; NULL: "round" */
+    const char *const *x_text; /* n labels at equal distances, instead of the numbers x; or NULL */
     svg_series series[SVG_SERIES_MAX];
     size_t count;
     bool bars; /* draws stacked bars instead of lines */

@@ -1,0 +1,170 @@
+#include "paper/paper.h"
+
+#include "base/clock.h"
+#include "base/dir.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- the results folder ---------------------------------------------------------------------- */
+
+enum { SCALE_BYTES = 16 };
+#define SCALE_FILE "SCALE" /* contains paper_scale and a line feed */
+
+const char *paper_scale(const paper_options *o)
+{
+    return o->quick ? "QUICK" : "full";
+}
+
+/* Creates a folder and its parents. */
+static sefl_status make_folders(const char *folder)
+{
+    char path[PATH_MAX];
+    SEFL_PASS(file_path(path, "%s", folder));
+    for (char *p = path + 1; *p; p++)
+        if (*p == '/') {
+            *p = 0;
+            if (mkdir(path, 0777) != 0 && errno != EEXIST)
+                return sefl_fail(SEFL_EIO, "%s: %s", path, strerror(errno));
+            *p = '/';
+        }
+    return file_make_folder(path, 0777);
+}
+
+/* Reads the scale of an existing folder, or marks a new one. */
+static sefl_status check_scale(const paper_options *o)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    char path[PATH_MAX], want[SCALE_BYTES];
+    int n = snprintf(want, sizeof want, "%s\n", paper_scale(o));
+    SEFL_TRY(paper_path(path, o, SCALE_FILE));
+    if (!file_exists(path)) {
+        SEFL_CHECK(dir_is_empty(o->results), SEFL_EEXIST,
+                   "%s is not a results folder: it has files, but no file " SCALE_FILE, o->results);
+        SEFL_TRY(file_write_atomic(path, span_of(want, (size_t)n), 0666));
+    }
+    SEFL_TRY(file_read(&b, path, SCALE_BYTES));
+    SEFL_CHECK(b.n == (size_t)n && memcmp(b.p, want, b.n) == 0, SEFL_EEXIST,
+               "%s has %s results; %s results need a folder of their own (--results)", o->results,
+               o->quick ? "full" : "QUICK", paper_scale(o));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status paper_open(paper_options *o)
+{
+    char path[PATH_MAX];
+    o->began_ns = clock_now_ns();
+    SEFL_PASS(make_folders(o->results));
+    SEFL_PASS(check_scale(o));
+    SEFL_PASS(paper_path(path, o, "runs"));
+    return file_make_folder(path, 0777);
+}
+
+sefl_status paper_path(char out[PATH_MAX], const paper_options *o, const char *fmt, ...)
+{
+    char name[PATH_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    SEFL_NEED(n >= 0 && (size_t)n < sizeof name, SEFL_EINVAL, "a path is too long");
+    return file_path(out, "%s/%s", o->results, name);
+}
+
+sefl_status paper_write(const paper_options *o, const char *name, sefl_span bytes)
+{
+    char path[PATH_MAX];
+    SEFL_PASS(paper_path(path, o, "%s", name));
+    return file_write_atomic(path, bytes, 0666);
+}
+
+/* ---- the user -------------------------------------------------------------------------------- */
+
+void paper_say(const paper_options *o, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+    if (!o->say)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    o->say(o->ctx, line);
+}
+
+bool paper_too_late(const paper_options *o, double seconds)
+{
+    if (!progress_report(o->stop, 0, 0))
+        return true;
+    return o->minutes > 0 && clock_since(o->began_ns) + seconds >= 60 * o->minutes;
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+static const char style[] =
+    "<style>\n"
+    ".grid{stroke:#dfe3e8}.axis{stroke:#66707b}.bg{fill:#fff}\n"
+    ".tick{fill:#66707b;font-size:12px}.title{fill:#1b1f24;font-size:13px;font-weight:600}\n"
+    ".line{fill:none;stroke-width:2}.dash{stroke-dasharray:5 4}\n"
+    ".c0{fill:#2166ac}.c1{fill:#d6604d}.c2{fill:#4d9221}.c3{fill:#8073ac}.c4{fill:#b8860b}"
+    ".c5{fill:#35978f}\n"
+    ".s0{stroke:#2166ac}.s1{stroke:#d6604d}.s2{stroke:#4d9221}.s3{stroke:#8073ac}"
+    ".s4{stroke:#b8860b}.s5{stroke:#35978f}\n"
+    "</style>\n<rect width=\"100%\" height=\"100%\" class=\"bg\"/>\n";
+
+/* Appends the chart at this height; nothing if it has no value. */
+static sefl_status put_chart(sefl_buf *out, const paper_options *o, const svg_chart *c, double y,
+                             bool *drawn)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    char title[256];
+    svg_chart marked = *c;
+    snprintf(title, sizeof title, "%s%s", o->quick ? "QUICK: " : "", c->title);
+    marked.title = title;
+    SEFL_TRY(svg_write(&b, &marked));
+    *drawn = b.n > 0;
+    if (*drawn) {
+        SEFL_TRY(wr_fmt(out, "<svg x=\"10\" y=\"%.0f\" width=\"%d\" height=\"%d\">\n", y, SVG_WIDTH,
+                        SVG_HEIGHT));
+        SEFL_TRY(wr_raw(out, b.p, b.n));
+        SEFL_TRY(wr_fmt(out, "</svg>\n"));
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c, size_t n)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf charts = { 0 }, page = { 0 };
+    char file[128];
+    double height = 10;
+    bool drawn;
+    for (size_t i = 0; i < n; i++) {
+        SEFL_TRY(put_chart(&charts, o, &c[i], height, &drawn));
+        height += drawn ? SVG_HEIGHT + 15 : 0;
+    }
+    if (charts.n == 0)
+        goto done;
+    SEFL_TRY(wr_fmt(&page,
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
+                    "viewBox=\"0 0 %d %.0f\" font-family=\"sans-serif\">\n%s",
+                    SVG_WIDTH + 20, height, SVG_WIDTH + 20, height, style));
+    SEFL_TRY(wr_raw(&page, charts.p, charts.n));
+    SEFL_TRY(wr_fmt(&page, "</svg>\n"));
+    snprintf(file, sizeof file, "%s.svg", name);
+    SEFL_TRY(paper_write(o, file, buf_span(&page)));
+done:
+    buf_clear(&charts);
+    buf_clear(&page);
+    return st;
+}

@@ -1,0 +1,91 @@
+/* paper: repeats the evaluation of the paper and draws its figures beside the paper's values.
+ *
+ *     paper_options o = { .results = "results", .runs = "runs/results", .device = "cuda", ... };
+ *     SEFL_TRY(paper_open(&o));                       // the results folder, checked
+ *     SEFL_TRY(paper_runs(&o, PAPER_DROPOUT));        // runs what results/ lacks
+ *     SEFL_TRY(paper_draw(&o, PAPER_ALL));            // CSV and SVG from results/ alone
+ *
+ * The results folder is small and committed. It has one file per finished run (runs/NAME.json, see
+ * record.h), files of measurements (cost, CSR, projection), and a CSV and an SVG per figure. Run
+ * folders (simulate/run_folder.h) are elsewhere and may be deleted once the results are there.
+ *
+ * `quick` runs everything at small scale on a CPU. Quick results show that the code works, not what
+ * the paper claims: each output is marked QUICK, and a folder has quick results or full results,
+ * never both.
+ *
+ * Parts, in reading order: table (models and runs), record (the result of a run), runs (the loop),
+ * draw (figures of perplexity), reference (the paper's values); cost, csr, projection (measurements
+ * with their own files and figures).
+ * Threads: one owner.   Secrets: none: a simulation has none. */
+#ifndef PAPER_PAPER_H
+#define PAPER_PAPER_H
+
+#include "base/progress.h"
+#include "config/settings.h"
+#include "report/svg.h"
+
+#include <limits.h>
+
+/* Names of the figures, in the order of their bits. */
+#define PAPER_FIGURES "dropout blocks epsilon csr projection"
+enum {
+    PAPER_DROPOUT = 1,     /* perplexity against dropout */
+    PAPER_BLOCKS = 2,      /* perplexity, seconds and bytes against block size */
+    PAPER_EPSILON = 4,     /* perplexity against noise */
+    PAPER_CSR = 8,         /* index formats under additive encryption */
+    PAPER_PROJECTION = 16, /* training in compressed form against projected updates */
+    PAPER_ALL = 31,
+};
+
+typedef struct paper_options {
+    bool quick;
+    const char *data;    /* folder with train.txt, valid.txt, test.txt; NULL: generated text */
+    const char *results; /* folder of results */
+    const char *runs;    /* folder of run folders */
+    const char *device;  /* cuda, cpu or auto */
+    unsigned threads;    /* 0: one per core */
+    const char *version, *commit; /* of this program; results state them */
+    const settings *over;         /* settings (experiment.h) that replace the table's; NULL: none */
+    double minutes;               /* > 0: start nothing that is expected to end later than this */
+    unsigned shard, shards; /* do every shards-th piece of work, from number shard; shards 0: all */
+    void *ctx;
+    void (*say)(void *ctx, const char *line); /* one line for the user, without a line feed */
+    const sefl_progress *stop; /* called often, by any thread; false: stop with SEFL_ECANCELLED */
+    uint64_t began_ns;         /* paper_open sets it */
+} paper_options;
+
+/* Creates or checks the results folder and starts the clock of `minutes`. SEFL_EEXIST if the folder
+ * has results of the other scale, or is not a results folder. */
+sefl_status paper_open(paper_options *o) SEFL_MUST_CHECK;
+
+/* True if work that takes about `seconds` (0: unknown) should not start: o->minutes are over or
+ * would be, or the user wants to stop. */
+bool paper_too_late(const paper_options *o, double seconds);
+/* "QUICK" or "full": results state it. */
+const char *paper_scale(const paper_options *o);
+void paper_say(const paper_options *o, const char *fmt, ...) SEFL_PRINTF(2, 3);
+
+/* Formats the path of a file in the results folder. */
+sefl_status paper_path(char out[PATH_MAX], const paper_options *o, const char *fmt, ...)
+    SEFL_PRINTF(3, 4) SEFL_MUST_CHECK;
+/* Writes a file to the results folder atomically. */
+sefl_status paper_write(const paper_options *o, const char *name, sefl_span bytes) SEFL_MUST_CHECK;
+/* Writes n charts, one below the other, as the file NAME.svg. Writes nothing if they have no
+ * value. Adds QUICK to the titles where needed. */
+sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c,
+                      size_t n) SEFL_MUST_CHECK;
+
+/* Measure what the results folder lacks, and write result files of their own. Done already: they do
+ * nothing. SEFL_ECANCELLED after o->stop. */
+/* Seconds and bytes of a secure round with real cryptography, by block size (PAPER_BLOCKS). */
+sefl_status paper_cost(const paper_options *o) SEFL_MUST_CHECK;
+/* Index formats against BHM under additive encryption (PAPER_CSR). */
+sefl_status paper_csr(const paper_options *o) SEFL_MUST_CHECK;
+/* Training in compressed form against projected dense training, and kappa (PAPER_PROJECTION). */
+sefl_status paper_projection(const paper_options *o) SEFL_MUST_CHECK;
+/* Write the CSV and the SVG from the result files alone; nothing if there are none. */
+sefl_status paper_cost_draw(const paper_options *o) SEFL_MUST_CHECK;
+sefl_status paper_csr_draw(const paper_options *o) SEFL_MUST_CHECK;
+sefl_status paper_projection_draw(const paper_options *o) SEFL_MUST_CHECK;
+
+#endif
