@@ -11,12 +11,12 @@
 
 #include <stddef.h>
 
-/* Points *(void **)out to count*size zeroed bytes; it is not NULL even for zero bytes. On
- * SEFL_ENOMEM, *out is NULL. The block is aligned to 64 bytes, the size of a cache line and of an
- * AVX-512 register. For 4 MiB or more, sefl_new asks the system for huge pages. */
+/* Points *(void **)out to count*size zeroed bytes. On success the pointer is not NULL, even for
+ * zero bytes; on SEFL_ENOMEM it is NULL. The block is aligned to 64 bytes, the size of a cache line
+ * and of an AVX-512 register. For 4 MiB or more, sefl_new asks the system for huge pages. */
 sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 
-/* Sets *out to NULL and *object to a new zeroed object: the first step of a constructor. */
+/* Sets *out to NULL and *object to a new zeroed object; a constructor calls this first. */
 #define sefl_make(out, object) (*(out) = NULL, sefl_new((object), 1, sizeof **(object)))
 
 /* A constructor's frame: *out stays NULL until the object is complete; failure frees the object.
@@ -56,7 +56,8 @@ void sefl_free(void *p);
 void sefl_free_secret(void *p, size_t n);
 
 /* sefl_heap_live returns the number of bytes allocated and not yet freed, sefl_heap_peak its
- * maximum since sefl_heap_mark. Peak minus live at the mark is what the work since then needed. */
+ * maximum since sefl_heap_mark. Peak minus live bytes at the mark is the extra memory used
+ * since. */
 size_t sefl_heap_live(void);
 size_t sefl_heap_peak(void);
 void sefl_heap_mark(void);

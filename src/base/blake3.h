@@ -9,7 +9,7 @@
  *
  * Only the plain mode is implemented: no keyed hash, no key derivation, no extended output.
  *
- * Threads: one owner.   Memory: 9 KiB for inputs of any length below 2^64 bytes.
+ * Threads: one owner.   Memory: 9 KiB, for any input below 2^64 bytes.
  * Secret: possibly the input. Public: its length. Constant-time in the input. */
 #ifndef BASE_BLAKE3_H
 #define BASE_BLAKE3_H
@@ -19,8 +19,8 @@
 enum {
     BLAKE3_BYTES = 32,
     BLAKE3_CHUNK = 1024,
-    BLAKE3_WAIT = 48, /* at most 47 nodes wait on a low level: 31 and a batch of 16 */
-    BLAKE3_LOW = 4,   /* levels of the tree whose nodes are merged in batches */
+    BLAKE3_WAIT = 48, /* capacity of a low level, which holds at most 31 nodes and a batch of 16 */
+    BLAKE3_LOW = 4,   /* number of levels, from the leaves up, whose nodes are merged in batches */
     BLAKE3_HIGH = 54, /* more levels than any tree over 2^64 bytes */
 };
 
@@ -42,10 +42,10 @@ void blake3_init(blake3 *h);
 void blake3_add(blake3 *h, sefl_span in);
 void blake3_end(blake3 *h, uint8_t out[BLAKE3_BYTES]);
 
-/* init, add and end in one call. */
+/* Calls blake3_init, blake3_add and blake3_end. */
 void blake3_of(uint8_t out[BLAKE3_BYTES], sefl_span in);
 
-/* The reference version: the tree as the specification defines it, one block at a time. */
+/* The reference version, for tests: follows the specification's tree, one block at a time. */
 void blake3_of_ref(uint8_t out[BLAKE3_BYTES], sefl_span in);
 
 /* For tests. Returns the name of implementation i (0 is the portable one), or NULL if this

@@ -36,8 +36,8 @@ void blake3_run_avx2(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w);
 void blake3_run_avx512(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w);
 #endif
 
-/* The seven rounds. Each line lists the message words in their order of use. Line r + 1 is line r,
- * reordered by the specification's permutation 2 6 3 10 7 0 4 13 1 11 12 5 9 14 15 8. */
+/* The seven rounds. Line r lists the message words in the order in which round r uses them. The
+ * specification's permutation 2 6 3 10 7 0 4 13 1 11 12 5 9 14 15 8 maps each line to the next. */
 #define BLAKE3_ROUNDS(R)                                    \
     R(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) \
     R(2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8) \

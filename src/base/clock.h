@@ -12,10 +12,10 @@ typedef struct sefl_clock {
     void *self;
 } sefl_clock;
 
-/* The monotonic clock, for durations and deadlines; unrelated to the time of day. */
+/* Returns the monotonic clock, for durations and deadlines; it is unrelated to the time of day. */
 sefl_clock clock_monotonic(void);
 
-/* The wall clock in nanoseconds since 1970, for log lines and expiry dates. */
+/* Returns the wall clock (nanoseconds since 1970), for log lines and expiry dates. */
 sefl_clock clock_wall(void);
 
 static inline uint64_t clock_ns(const sefl_clock *c)

@@ -1,13 +1,13 @@
-/* coins: a role's randomness, named by purpose. For every secret coin (encryption, masking,
- * quantising, OT, garbling, noise, sampling) a role requests a generator by purpose, round and
- * attempt, and uses it for nothing else.
+/* coins: a role's secret random numbers, requested by purpose. For each purpose (encryption,
+ * masking, quantising, OT, garbling, noise, sampling), round and attempt, a role requests a
+ * generator of its own and uses it for nothing else.
  *
  *     sefl_rng rng;
  *     SEFL_TRY(coins_for(coins, &rng, "mask", round, attempt));
  *
  * coins_system() returns the system's generator for every purpose; the real aggregator, CSP and
- * client use nothing else. A test program passes a table of seeded generators instead, so it can
- * replay every coin of a federation by name.
+ * client use nothing else. A test program passes a table of seeded generators instead, so that it
+ * can reproduce every random number of a federation.
  * Threads: coins_system may be shared.   Secret: the output of the generators. */
 #ifndef BASE_COINS_H
 #define BASE_COINS_H

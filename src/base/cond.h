@@ -5,7 +5,7 @@
  *     while (!ready(q) && pthread_cond_timedwait(&q->moved, &q->lock, &until) == 0)
  *         ;
  *
- * Changing the time of day does not move a deadline.   Threads: any. */
+ * A change of the system's date or time does not move a deadline.   Threads: any. */
 #ifndef BASE_COND_H
 #define BASE_COND_H
 

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* cpu.c defines the cpuid expression for each name. */
+/* The features that cpu.c detects; cpu.c defines the cpuid test for each name. */
 #define CPU_FEATURE_LIST(X)       \
     X(aes)                        \
     X(pclmul)                     \
@@ -32,7 +32,7 @@ typedef struct cpu_features {
 /* Returns the features in use. Threads: any. */
 const cpu_features *cpu_get(void);
 
-/* Returns the rest of SEFL_CPU from the first word that is neither a feature nor "portable"; NULL
+/* Returns a pointer into SEFL_CPU, to the first word that is neither a feature nor "portable"; NULL
  * if there is no such word. */
 const char *cpu_unknown_word(void);
 

@@ -1,4 +1,4 @@
-/* ct: constant-time arithmetic on secrets: no branch, index or early exit depends on one.
+/* ct: constant-time operations: no branch, index or early exit depends on a secret.
  *
  *     uint64_t mask = ct_mask_u64(bit);                  // bit is 0 or 1, secret
  *     label = ct_select_u64(mask, one, zero);
@@ -7,7 +7,7 @@
  * A value barrier hides from the compiler that a mask is 0 or -1; otherwise the compiler could turn
  * the selection back into a branch. CT_SECRET and CT_PUBLIC do nothing in normal builds. In the
  * `ctime` build they mark memory as undefined or defined for valgrind, which then reports every
- * branch or address that depends on a secret. Every CT_PUBLIC has a comment that explains why.
+ * branch or address that depends on a secret. A comment justifies every CT_PUBLIC.
  *
  * Secret: all values. Public: all lengths. */
 #ifndef BASE_CT_H

@@ -30,11 +30,11 @@ typedef enum fault_kind {
 #if SEFL_FAULTS
 /* Makes the nth operation of this kind from now fail; 0 disarms. Resets all counters. */
 void fault_arm(fault_kind kind, uint64_t nth);
-/* Disarms everything. */
+/* Disarms the fault. */
 void fault_disarm(void);
 /* True if the fault armed by the last fault_arm has occurred. */
 bool fault_was_hit(void);
-/* A module calls this before each such operation. If it returns true, the operation must fail. */
+/* Modules call this before every operation of the kind; if it returns true, the operation fails. */
 bool fault_hit(fault_kind kind);
 #else
 #define fault_hit(kind) (false)

@@ -8,8 +8,8 @@
  *
  * The reader unescapes strings and joins surrogate pairs. It rejects lone surrogates, NUL, control
  * characters, invalid UTF-8, comments, trailing commas, leading zeros and more than 32 levels of
- * nesting. Errors are SEFL_EPROTO and begin with "byte N: ". Only the caller's buffers grow, never
- * beyond the size of the input.
+ * nesting. Errors are SEFL_EPROTO and begin with "byte N: ". The reader allocates only in the
+ * caller's buffers, which never exceed the size of the input.
  *
  * Threads: one owner. */
 #ifndef BASE_JSON_READ_H

@@ -24,7 +24,7 @@ typedef enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_OFF } log
 
 typedef struct sefl_log {
     _Atomic log_level level; /* minimum log level; zero is LOG_DEBUG */
-    int fd;                  /* where the lines go */
+    int fd;                  /* descriptor that receives the lines */
     bool json;               /* one object per line; see log_open */
     const sefl_clock *clock; /* wall clock; NULL: lines have no time */
     _Atomic uint64_t lost;   /* number of failed writes */

@@ -1,4 +1,4 @@
-/* pool: threads that divide work into pieces, in a way that does not depend on their number.
+/* pool: worker threads. The way the pool divides the work does not depend on the number of threads.
  *
  *     static sefl_status piece(void *ctx, unsigned lane, size_t begin, size_t end);
  *     SEFL_TRY(pool_new(&pool, 0));                     // 0: one thread per core

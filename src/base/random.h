@@ -6,8 +6,8 @@
  *     SEFL_TRY(rng_fill(&rng, key, sizeof key));
  *
  * The system generator is getrandom(2), which blocks until the kernel's generator is seeded; there
- * is no fallback. Each call is a system call, so code that needs millions of values draws a key
- * here and expands it (crypto/prg).
+ * is no fallback. Each call is a system call, so code that needs millions of values requests only a
+ * key and expands it (crypto/prg).
  * Threads: the system generator may be shared; a seeded one has one owner. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H

@@ -23,7 +23,7 @@ void sha256_init(sha256 *h);
 void sha256_add(sha256 *h, sefl_span in);
 void sha256_end(sha256 *h, uint8_t out[SHA256_BYTES]);
 
-/* init, add and end in one call. */
+/* Calls sha256_init, sha256_add and sha256_end. */
 void sha256_of(uint8_t out[SHA256_BYTES], sefl_span in);
 
 /* Hashes the concatenation of several spans, for example
@@ -33,7 +33,7 @@ void sha256_of(uint8_t out[SHA256_BYTES], sefl_span in);
                   sizeof((const sefl_span[]){ __VA_ARGS__ }) / sizeof(sefl_span))
 void sha256_of_all(uint8_t out[SHA256_BYTES], const sefl_span *part, size_t parts);
 
-/* The compression function; _ref is the reference version, for tests. */
+/* The compression function. Tests compare it with the reference version, sha256_blocks_ref. */
 void sha256_blocks_ref(uint32_t state[8], const uint8_t *p, size_t blocks);
 void sha256_blocks(uint32_t state[8], const uint8_t *p, size_t blocks);
 

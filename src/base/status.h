@@ -1,4 +1,4 @@
-/* status: how functions fail and clean up. This is the internal half of include/sefl/status.h.
+/* status: macros to report failures and clean up: the internal half of include/sefl/status.h.
  *
  *     sefl_status thing_read(thing *out, sefl_span in)
  *     {
@@ -11,7 +11,7 @@
  *         return st;
  *     }
  *
- * A function that owns nothing has nothing to release, so it returns immediately on failure:
+ * A function with nothing to release returns immediately on failure:
  *
  *     sefl_status pair_write(sefl_buf *out, const pair *p)
  *     {
@@ -32,14 +32,15 @@
 #define SEFL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 /* Records the error message (cut at 511 bytes) and evaluates to the code:
- * `return sefl_fail(SEFL_EPROTO, "...")`. It is a macro so that the compiler knows the code. */
+ * `return sefl_fail(SEFL_EPROTO, "...")`. It is a macro so that the compiler sees the code. */
 #define sefl_fail(code, ...) (sefl_note(__VA_ARGS__), (code))
 void sefl_note(const char *fmt, ...) SEFL_PRINTF(1, 2);
 
-/* Puts "prefix: " before the current message, for callers that know the file or the peer. */
+/* Puts "prefix: " before the current error message, for callers that know the file or the peer. */
 #define sefl_fail_at(code, ...) (sefl_note_before(__VA_ARGS__), (code))
 void sefl_note_before(const char *fmt, ...) SEFL_PRINTF(1, 2);
-/* Adds such a prefix if st is a failure; returns st: SEFL_TRY(sefl_at(read(&b), "%s", path)). */
+/* Adds a prefix to the message if st is a failure; returns st: SEFL_TRY(sefl_at(f(), "%s",
+ * path)). */
 sefl_status sefl_at(sefl_status st, const char *fmt, ...) SEFL_PRINTF(2, 3) SEFL_MUST_CHECK;
 
 /* Expands an X-macro list of (name, string) pairs to its strings: { LIST(SEFL_TEXT) }. */

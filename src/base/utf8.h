@@ -1,7 +1,7 @@
 /* utf8: validates UTF-8 and splits text into words.
  *
- * It splits like Python's str.split(): a word is a run without white space. White space is what
- * Unicode defines, including no-break and ideographic spaces, and the ASCII separators 1C to 1F.
+ * As in Python's str.split(), a word is a run of characters without white space. White space is
+ * every Unicode space, including no-break and ideographic ones, and ASCII 1C to 1F.
  *
  * Threads: any. */
 #ifndef BASE_UTF8_H

@@ -1,9 +1,9 @@
 /* settings: stores a program's settings as key=value pairs and checks them against a schema table.
  *
- * The command line (options, `--set key=value`, `--set-file FILE`) and the YAML reader, in builds
- * that have it, fill in the values. The schema describes each setting once: key, type, default,
- * range, help text, and the struct field that receives the value. Parsing, `--help`, `sefl init`,
- * `sefl config` and the tables in docs/ all use this table:
+ * The values come from the command line (options, `--set key=value`, `--set-file FILE`) and, in
+ * builds with the YAML reader, from YAML files. The schema describes each setting once: key, type,
+ * default, range, help text, and the struct field that receives the value. Parsing, `--help`, `sefl
+ * init`, `sefl config` and the tables in docs/ all use this table:
  *
  *     static const setting_def schema[] = {
  *         { "model.block", SETTING_U64, "32", SETTING_TO(run, block), .min = 1, .max = 4096,
@@ -21,7 +21,7 @@
  *     --set: model.block must be a whole number from 1 to 4096, not "x"
  *
  * A later value replaces an earlier one, except that SETTING_LIST collects all values.
- * Threads: one owner while values are set, then shared.   Secrets: never put one here. */
+ * Threads: one owner while values are set, then shared.   Secrets: not allowed here. */
 #ifndef CONFIG_SETTINGS_H
 #define CONFIG_SETTINGS_H
 
@@ -55,7 +55,7 @@ typedef struct setting_def {
     const char *words;    /* WORD, CHOICE: the choices, separated by spaces */
     uint64_t min, max;    /* range of a number; max 0: only the field's size limits the value */
     const char *help;     /* help text without a full stop */
-    const char *arg;      /* name of the value in --help: FILE, HOST:PORT; NULL: from its type */
+    const char *arg;      /* name of the value in --help: FILE, HOST:PORT; NULL: set by the type */
     const char *example;  /* value that a new file shows if there is no default */
     const char *was;      /* former names of the key, separated by spaces */
     char letter;          /* short option; 0: none */
@@ -63,7 +63,7 @@ typedef struct setting_def {
     size_t at, size;      /* SETTING_TO; size 0: no field */
 } setting_def;
 
-/* Names the field that receives the value. */
+/* Initialises a setting_def's `at` and `size` with the struct field that receives the value. */
 #define SETTING_TO(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)
 
 enum { SETTINGS_MAX = 256 };
@@ -75,7 +75,7 @@ typedef struct settings {
     char *origin[SETTINGS_MAX];
 } settings;
 
-/* Borrows the schema, which has at most SETTINGS_MAX keys. */
+/* The schema, of at most SETTINGS_MAX keys, must outlive the settings. */
 void settings_init(settings *s, const setting_def *schema);
 
 /* Sets one value from "key=value"; white space around the key and the value is allowed. Errors
@@ -94,7 +94,7 @@ sefl_status settings_set_file(settings *s, const char *path) SEFL_MUST_CHECK;
 sefl_status settings_overlay(settings *s, const settings *over) SEFL_MUST_CHECK;
 
 /* Puts `folder` before every relative path (SETTING_PATH) that is set. NULL or "" changes nothing:
- * paths stay relative to the working folder. yaml_read passes its file's folder. */
+ * paths stay relative to the working folder. yaml_read passes the folder of the YAML file. */
 sefl_status settings_resolve(settings *s, const char *folder) SEFL_MUST_CHECK;
 
 /* SEFL_EINVAL if required keys are not set; the message names them all. */
@@ -103,18 +103,19 @@ sefl_status settings_complete(const settings *s) SEFL_MUST_CHECK;
  * must outlive the struct that they fill. */
 sefl_status settings_fill(const settings *s, void *out) SEFL_MUST_CHECK;
 
-/* Return a value, or whether it was set. The schema must list the key with this type (assert). */
+/* Return a key's value; settings_given returns whether it was set. The schema must list the key
+ * with this type (assert). */
 const char *settings_text(const settings *s, const char *key);
 uint64_t settings_u64(const settings *s, const char *key);
 bool settings_bool(const settings *s, const char *key);
 bool settings_given(const settings *s, const char *key);
 /* Returns where the value was set ("run.yml:3:5", "--set"), or the key itself for a default. Error
- * messages about the value begin with this. */
+ * messages about the value begin with this string. */
 const char *settings_origin(const settings *s, const char *key);
 
 void settings_clear(settings *s);
 
-/* Returns the key's entry; NULL if the schema does not have the key. */
+/* Returns the schema's entry for the key; NULL if there is none. */
 const setting_def *setting_find(const setting_def *schema, const char *key);
 
 /* Returns the index of `word` in `words` (separated by spaces; may be NULL), or -1 if it is not

@@ -1,4 +1,4 @@
-/* keyfile: stores a secret of CSP, the root of its round keys or a Paillier task's key pair.
+/* keyfile: stores a secret of CSP: the root of its round keys, or the key pair of a Paillier task.
  *
  * A root is 32 random bytes. CSP derives every round key from the root and 32 bytes in its journal,
  * and wipes those bytes when the round ends (docs/PROTOCOL.md, "Keys"). So a root alone decrypts
@@ -62,16 +62,16 @@ typedef struct keyfile_info {
     sealed_cost cost;                                /* secret only */
 } keyfile_info;
 
-/* Reads a file's unencrypted header, without a passphrase. Only opening a secret file proves the
- * header genuine. SEFL_EPROTO if it is not a key file, SEFL_EUNSUPPORTED for another version. */
+/* Reads a file's plaintext header. It is authenticated only when a secret file is opened.
+ * SEFL_EPROTO if it is not a key file, SEFL_EUNSUPPORTED for another version. */
 sefl_status keyfile_info_read(keyfile_info *out, sefl_span file) SEFL_MUST_CHECK;
 
 /* cost NULL: the default of sealed.h. */
 sefl_status keyfile_root_write(sefl_buf *out, const uint8_t root[KEYFILE_ROOT_BYTES],
                                const sealed_lock *lock, const sealed_cost *cost,
                                const sefl_rng *rng) SEFL_MUST_CHECK;
-/* Zeroes root on failure. SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL if the file
- * holds a Paillier key. */
+/* Decrypts a root; zeroes it on failure. SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL
+ * if the file contains a Paillier key. */
 sefl_status keyfile_root_read(uint8_t root[KEYFILE_ROOT_BYTES], sefl_span file,
                               const sealed_lock *lock) SEFL_MUST_CHECK;
 
@@ -82,9 +82,9 @@ sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK
 /* cost NULL: the default of sealed.h. */
 sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
                               const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
-/* SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL if it holds a root. *locked (may be
- * NULL) becomes true if the system keeps the key out of swap; after secmem_require(true), a failure
- * to do so is an error. */
+/* SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL if it contains a root. *locked (may be
+ * NULL) becomes true if the key's memory is locked; after secmem_require(true), a failure to lock
+ * it is an error. */
 sefl_status keyfile_sec_read(paillier_sec **out, sefl_span file, const sealed_lock *lock,
                              bool *locked) SEFL_MUST_CHECK;
 

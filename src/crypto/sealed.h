@@ -3,7 +3,7 @@
  *     sealed_lock lock = { SEALED_BY_PASSPHRASE, pass };
  *     SEFL_TRY(sealed_write(&file, label, secret, &lock, NULL, &rng));
  *     ...
- *     SEFL_TRY(sealed_peek(&info, file));             // reads what anyone can read
+ *     SEFL_TRY(sealed_peek(&info, file));             // reads the public header
  *     SEFL_TRY(secmem_new(&secret, info.bytes, NULL));
  *     SEFL_TRY(sealed_open(secret, &info, &lock));    // SEFL_EAUTH: wrong passphrase, or changed
  *
@@ -13,7 +13,7 @@
  *     1     kind of lock: 1 passphrase, 2 key file
  *     1     key derivation: 1 Argon2id 1.3, one lane
  *     4     its passes, 1 to 16
- *     4     its memory in KiB, 1 MiB to 512 MiB: no file can make a reader allocate more
+ *     4     its memory in KiB, 1 MiB to 512 MiB, so that no file makes a reader allocate more
  *     16    salt
  *     24    nonce
  *     1     length of the label, at most 64
@@ -83,7 +83,7 @@ sefl_status sealed_peek(sealed_info *info, sefl_span file) SEFL_MUST_CHECK;
 sefl_status sealed_open(uint8_t *out, const sealed_info *info,
                         const sealed_lock *lock) SEFL_MUST_CHECK;
 
-/* The second half of sealed_open, without the expensive key derivation; for tests. */
+/* For tests: like sealed_open, with the derived key instead of the expensive key derivation. */
 sefl_status sealed_open_derived(uint8_t *out, const sealed_info *info,
                                 const uint8_t key[32]) SEFL_MUST_CHECK;
 

@@ -9,7 +9,7 @@
  *
  * secmem_require sets, once for the whole process (as cli/full/confine.h does for other limits),
  * whether the system must lock the memory (mlock, within RLIMIT_MEMLOCK). If locking is required
- * and fails, the error explains how to raise the limit. By default, unlocked memory is still used.
+ * and fails, the error explains how to raise the limit. By default, memory need not be locked.
  * Threads: any; call secmem_require before other threads start. */
 #ifndef CRYPTO_SECMEM_H
 #define CRYPTO_SECMEM_H
@@ -23,7 +23,7 @@ void secmem_require(bool required);
 
 /* Sets *(void **)out to n zeroed bytes, aligned to 8, or to NULL on failure (SEFL_ENOMEM). *locked
  * (may be NULL) becomes false if the system did not lock the bytes; otherwise it is unchanged, so
- * one flag serves several calls. */
+ * several calls can share one flag. */
 sefl_status secmem_new(void *out, size_t n, bool *locked) SEFL_MUST_CHECK;
 
 /* Wipes and frees the memory; p may be NULL. */

@@ -5,7 +5,7 @@
  *     SEFL_TRY(sign_check(sig, pub, SIGN_TASK, bytes));      // SEFL_EAUTH if it does not verify
  *
  * A signature covers "sefl <kind> 1\n" followed by the bytes, so a signature on one kind of message
- * is never valid for another. Secret: the key, in locked memory if the system allows it, and wiped.
+ * is never valid for another. Secret: the key (locked in memory if the system allows it; wiped).
  * Public: the rest. Constant-time in the key. Threads: a key may be shared. */
 #ifndef CRYPTO_SIGN_H
 #define CRYPTO_SIGN_H
@@ -16,7 +16,7 @@
 
 enum { SIGN_PUB_BYTES = 32, SIGN_BYTES = 64, SIGN_SEED_BYTES = 32 };
 
-/* Values are stable: envelopes contain them (protocol/signed.h). Comments: who signs what. */
+/* Comments: who signs what. Values are stable: signed envelopes (protocol/signed.h) store them. */
 typedef enum sign_kind {
     SIGN_TASK = 1,      /* "task" */
     SIGN_HEADER = 2,    /* "round header" */

@@ -6,12 +6,12 @@
  *     R  = the largest R with R^2 + 5.27 R + d/4 + 2.64 sqrt(d) <= S2      the clip in fine steps
  *     no sum of K clients with |X_i| <= B wraps in a ring of k bits if K B < (2^(k-1) - 128) 2^t
  *
- * (docs/PARAMETERS.md. 9.43919 is below the noise's standard deviation of 9.43920 coarse steps, so
- * rounding down never lowers z. 5.27 and 2.64 keep the probability that a quantised vector is
- * rejected below 2^-20. 128 coarse steps are reserved for the noise.)
+ * (docs/PARAMETERS.md derives these formulas. The noise's standard deviation is 9.43920 coarse
+ * steps; the smaller 9.43919 ensures that rounding never lowers z. 5.27 and 2.64 keep the
+ * probability that a quantised vector is rejected below 2^-20. The noise gets 128 coarse steps.)
  * The bounds use integers only (128 bits, floor), so all machines agree to the bit. Decimal
- * settings are whole billionths. Each real step comes from single IEEE 754 operations on those
- * integers (a division, a square root, a product, a shift of the exponent), so its bits agree too.
+ * settings are in whole billionths. Each real step results from single IEEE 754 operations on those
+ * integers (a division, a square root, a product, an exponent shift), so it is the same everywhere.
  * Threads: any.   Secrets: none. */
 #ifndef GRID_GRID_H
 #define GRID_GRID_H
@@ -40,7 +40,7 @@ uint64_t grid_clip_2p16(uint64_t s2, uint64_t dimension);
 /* True if the update, not its quantisation, takes up most of the bound: R >= sqrt(S2)/2. */
 bool grid_clip_ok(uint64_t s2, uint64_t clip_2p16);
 
-/* Everything that z, the clip C and the dimension d determine. */
+/* The values that follow from z, the clip C and the dimension d. */
 typedef struct grid_steps {
     unsigned t;         /* fraction bits below the coarse lattice */
     uint64_t s2;        /* bound on the sum of squares of a client's integers */
@@ -50,12 +50,12 @@ typedef struct grid_steps {
     double sensitivity; /* D = q sqrt(S2), the L2 sensitivity */
 } grid_steps;
 
-/* 0.001 <= z <= 1000, 1 <= dimension <= 2^40. SEFL_ERANGE if quantising uses up more than half of
- * the norm, SEFL_EINVAL if doubles cannot represent the steps of this clip. */
+/* Requires 0.001 <= z <= 1000 and 1 <= dimension <= 2^40. SEFL_ERANGE if quantising uses up more
+ * than half of the norm, SEFL_EINVAL if doubles cannot represent the steps of this clip. */
 sefl_status grid_derive(grid_steps *out, uint64_t z_nano, double clip,
                         uint64_t dimension) SEFL_MUST_CHECK;
 
-/* Returns the bound on one coordinate: this share (in billionths) of sqrt(S2). */
+/* Returns the bound on one coordinate: sqrt(S2) times share_nano billionths. */
 uint64_t grid_share(uint64_t s2, uint64_t share_nano);
 
 /* Returns the exclusive bound on a sum in a ring of k bits, in fine steps; k >= 9. */
@@ -63,7 +63,7 @@ grid_u128 grid_room(unsigned k, unsigned t);
 
 bool grid_fits(unsigned k, unsigned t, uint64_t clients, uint64_t value_max);
 
-/* Returns the smallest k >= from (from >= 9) that fits; at most 60. */
+/* Returns the smallest k from `from` (at least 9) to 60 for which grid_fits is true. */
 unsigned grid_smallest_k(unsigned from, unsigned t, uint64_t clients, uint64_t value_max);
 
 #endif

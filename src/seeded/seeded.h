@@ -1,17 +1,16 @@
-/* seeded: a deterministic generator of coins: ChaCha20 (RFC 8439), keyed with the SHA-256 of a seed
- * and a stream name. The same seed and name give the same coins.
+/* seeded: a deterministic random generator: ChaCha20 (RFC 8439), keyed with the SHA-256 of a seed
+ * and a stream name. The same seed and name give the same numbers.
  *
- * Tests, the simulator and the learning side of model/ use it (initialisation, dropout, partition,
- * generated text). It is a separate target, which crypto, mpc, privacy, protocol and roles do not
- * link, so a role's secret coins can only come from the system.
+ * Tests and the simulator use it, and model/ uses it for initialisation, dropout, partitions and
+ * generated text. It is a separate target, which crypto, mpc, privacy, protocol and roles do not
+ * link, so a role's secret random numbers can come only from the system.
  *
  *     seeded gen;
  *     seeded_init(&gen, 42, "dropout");        // independent streams by name
  *     sefl_rng rng = seeded_rng(&gen);
  *     double u = seeded_unit(&gen);
  *
- * Threads: one owner.   Cost: about 1 ns per byte; a third of that for long outputs (eight blocks at
- * a time). */
+ * Threads: one owner.   Cost: about 1 ns per byte; a third of that for long outputs. */
 #ifndef SEEDED_SEEDED_H
 #define SEEDED_SEEDED_H
 
@@ -28,7 +27,7 @@ void seeded_init(seeded *g, uint64_t seed, const char *stream);
 
 void seeded_fill(seeded *g, void *out, size_t n);
 
-/* Returns the generator as a source of coins; g must outlive it. */
+/* Returns g as a sefl_rng; g must outlive it. */
 sefl_rng seeded_rng(seeded *g);
 
 uint64_t seeded_u64(seeded *g);
@@ -36,11 +35,12 @@ uint64_t seeded_u64(seeded *g);
 /* Returns an exactly uniform number in [0, bound); bound > 0. */
 uint64_t seeded_below(seeded *g, uint64_t bound);
 
-/* Returns a uniform number in [0, 1), 53 bits. */
+/* Returns a uniform number in [0, 1) with 53 random bits. */
 double seeded_unit(seeded *g);
 
 /* Writes bytes [offset, offset + n) of the ChaCha20 stream with this key and these nonce words, so
- * that dropout (model/nn/nn.h) finds its coins by position. The key is a generator's g.key. */
+ * that dropout (model/nn/nn.h) can look up the bits of any position. The key is a generator's
+ * g.key. */
 void seeded_at(void *out, size_t n, const uint32_t key[8], const uint32_t nonce[2],
                uint64_t offset);
 

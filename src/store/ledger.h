@@ -2,45 +2,44 @@
  *
  * A server charges every release before any part of it leaves the process; ledger_charge makes the
  * charge durable. Each server computes a charge from the signed task and its own round number,
- * never from a message, so two servers that saw the same rounds have the same bytes and can compare
- * heads. A client keeps a ledger for its text in the same format (text_ledger.h).
+ * never from a message, so two servers with the same rounds have identical ledgers and can compare
+ * their heads. A client keeps a ledger for its text in the same format (text_ledger.h).
  *
- *     SEFL_TRY(ledger_create(path, "hospital-notes"));              // once in a population's life
+ *     SEFL_TRY(ledger_create(path, "hospital-notes"));              // once per population
  *     SEFL_TRY(ledger_open(&l, path, "hospital-notes", NULL));
  *     SEFL_TRY(ledger_charge(l, &terms, round, &already));          // SEFL_OK: durable
  *     ...release; if `already`: only the same bytes that were released (or kept) before...
  *
  * Rules
  *   - A charge pays for one release of a (task, round). Charging it again is SEFL_OK, sets
- *     `already` and writes nothing; only the same bytes may be sent again. New noise, or another
- *     aggregate, in a charged round would be a second release without a charge.
- *   - The ledger refuses a known task with different terms. Terms that a kind of noise does not use
- *     are 0.
+ *     `already` and writes nothing; only the same bytes may be sent again. Fresh noise or another
+ *     aggregate in a charged round would be a second, uncharged release.
+ *   - The ledger refuses a known task with different terms. A term that the kind of noise does not
+ *     use is 0.
  *   - A population has one ledger; new tasks continue it. The budget gate composes all charges. A
- *     charge beyond the target of the current task is SEFL_EBUDGET with the numbers, and writes
- *     nothing.
+ *     charge beyond the target of the current task fails with SEFL_EBUDGET and writes nothing.
  *   - The gate bounds epsilon against a server, which sees who takes part. It counts min(rounds,
  *     max_rounds_per_client) releases per task without amplification; under `hidden` sampling it
  *     counts all rounds, with amplification.
- *   - A task with `claim: none` (noise none) is charged without a target; from then on the
- *     population has no epsilon, and the ledger refuses a task that claims one.
- *   - Tasks that protect clients and tasks that protect records have no common total, so a ledger
+ *   - A task with `claim: none` (no noise) is charged without a target. From then on the population
+ *     has no epsilon, and the ledger refuses a task that claims one.
+ *   - Tasks that protect clients and tasks that protect records have no common epsilon, so a ledger
  *     with tasks of one kind refuses the other kind.
  *
- * What is detected. A changed, missing, repeated or reordered record breaks the hash chain, and
+ * Tampering. A changed, missing, repeated or reordered record breaks the hash chain, and
  * ledger_open refuses the file. It also refuses a changed length, since each length is stored twice
  * and must fit the record's type. At most one append may be unfinished. A truncated file looks like
  * an older one, and so does a file whose last append was overwritten with zeros. Heads stored
  * elsewhere detect both: `remembered` at open (the caller's database), and the other server's head,
- * exchanged every round. Open compares before it changes the file. Not detected: a ledger rolled
- * back with its heads, or rewritten from its first record by an attacker who also controls the
- * other server's head.
+ * exchanged every round. ledger_open compares the heads before it changes the file. Two attacks go
+ * undetected: rolling back the ledger together with the stored heads, and rewriting it from the
+ * first record while also controlling the other server's head.
  *
- * Crashes. An incomplete record was never acknowledged: the next open truncates it (ledger_ignored
- * returns its size). A record that was written but perhaps not synced counts: open writes the last
- * append again and syncs it before anything relies on it. So no charge whose release left the
- * process is ever lost. A charge without a release may remain, which is safe. After a failed write
- * or sync the ledger refuses further work until it is reopened.
+ * Crashes. An incomplete record was never acknowledged: ledger_open truncates it (ledger_ignored
+ * returns its size). A record that was written but perhaps not synced counts: ledger_open writes
+ * the last append again and syncs it before anything relies on it. So a crash never loses the
+ * charge of a release that left the process. It may leave a charge without a release, which is
+ * safe. After a failed write or sync the ledger refuses further work until it is reopened.
  *
  * File format (little-endian): "SEFLLDG2", then records
  *     u32 n | u32 ~n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
@@ -61,7 +60,7 @@
 enum {
     LEDGER_HASH_BYTES = 32,
     LEDGER_HEAD_BYTES = 8 + LEDGER_HASH_BYTES, /* written by ledger_head_write */
-    LEDGER_CHARGE_RECORDS = 2,                 /* of a task's first charge; later ones add 1 */
+    LEDGER_CHARGE_RECORDS = 2,                 /* appended by a task's first charge; later: 1 */
     LEDGER_TASK_BYTES = 32,
     LEDGER_NAME_MAX = 200,
     LEDGER_TASKS_MAX = 4096
@@ -140,8 +139,8 @@ sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
 sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
                               uint64_t round) SEFL_MUST_CHECK;
 
-/* Computes the head after a charge of this round, which a server compares with its peer's; the
- * current head if it is already charged. Refuses what ledger_charge refuses; writes nothing. */
+/* Computes the head that a charge of this round would give (the current head if it is charged
+ * already), for comparison with the peer's. Refuses what ledger_charge refuses; writes nothing. */
 sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
                               ledger_head *out) SEFL_MUST_CHECK;
 
@@ -173,7 +172,7 @@ void ledger_get_head(const ledger *l, ledger_head *out);
 ledger_order ledger_compare(const ledger *l, const ledger_head *peer);
 
 bool ledger_head_equal(const ledger_head *a, const ledger_head *b);
-/* Write and read a head's form on the wire and in a role's database: records u64, hash. */
+/* Write and read a head as the wire and a role's database store it: records u64, hash. */
 sefl_status ledger_head_write(sefl_buf *out, const ledger_head *h) SEFL_MUST_CHECK;
 sefl_status ledger_head_read(rd *r, ledger_head *out) SEFL_MUST_CHECK;
 

@@ -24,8 +24,8 @@ struct ledger {
     size_t n_records, cap_records;
 };
 
-/* SEFL_EBUDGET if one more round of task `at` (n_tasks: a new task) would exceed the epsilon_max of
- * these terms or void the claim. */
+/* SEFL_EBUDGET if one more round of task number `at` (n_tasks: a new task) would exceed the
+ * epsilon_max of these terms or invalidate the claim. */
 sefl_status ledger_gate(const ledger *l, size_t at, const ledger_terms *terms,
                         uint64_t round) SEFL_MUST_CHECK;
 

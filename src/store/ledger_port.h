@@ -1,7 +1,7 @@
 /* ledger_port: the operations on a ledger that the secure sum of one task needs.
  *
  * The two servers compare heads in every round and charge a round before they release any part of
- * it. These functions suffice for that (sum/account.h: account_port); they hide the ledger's file.
+ * it. This interface offers only that; account_port (sum/account.h) implements it.
  *
  *     ledger_port port = account_port(account);
  *     SEFL_TRY(port.charge(port.ctx, round));                  // SEFL_OK: the charge is durable
@@ -15,7 +15,7 @@
 typedef struct ledger_port {
     void *ctx;
     sefl_status (*head)(void *ctx, ledger_head *out);
-    /* Also LEDGER_FORKED if our own ledger cannot be read: it then matches no peer's. */
+    /* Also returns LEDGER_FORKED if our own ledger cannot be read. */
     ledger_order (*compare)(void *ctx, const ledger_head *peer);
     /* Works as ledger_head_after does: refuses what charge refuses, and writes nothing. */
     sefl_status (*head_after)(void *ctx, uint64_t round, ledger_head *out);

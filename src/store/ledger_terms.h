@@ -11,16 +11,16 @@ enum { LEDGER_TERMS_BYTES = LEDGER_TASK_BYTES + 3 + 7 * 8 };
 sefl_status ledger_terms_write(sefl_buf *b, const ledger_terms *t) SEFL_MUST_CHECK;
 sefl_status ledger_terms_read(rd *r, ledger_terms *t) SEFL_MUST_CHECK;
 
-/* The message of SEFL_EINVAL names the invalid term. A term that this kind of noise does not use
- * must be 0, so that equal tasks have equal bytes. */
+/* SEFL_EINVAL, naming the term, if one is invalid. A term that this kind of noise does not use must
+ * be 0, so that equal tasks have equal bytes. */
 sefl_status ledger_terms_check(const ledger_terms *t) SEFL_MUST_CHECK;
 
 /* Compares the terms by their bytes in the file. */
 sefl_status ledger_terms_equal(bool *equal, const ledger_terms *a,
                                const ledger_terms *b) SEFL_MUST_CHECK;
 
-/* Returns the event for this many rounds, as seen by a server (or anyone who sees participation) if
- * against_server is true, otherwise by everyone else. */
+/* Returns the accountant event for this many rounds. The adversary is a server (or anyone who sees
+ * participation) if against_server is true, otherwise everyone else. */
 dp_event ledger_terms_event(const ledger_terms *t, uint64_t rounds, bool against_server);
 
 #endif

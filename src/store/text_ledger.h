@@ -3,13 +3,13 @@
  *     SEFL_TRY(text_ledger_create("ledger", "text"));           // once, when the client enrols
  *     SEFL_TRY(text_ledger_open(&l, "ledger", "text"));         // then use it as in ledger.h
  *
- * Two populations that train on one text both spend its privacy, so this ledger records the charges
- * of both, and the budget gate adds them up. A file beside the text contains the ledger's random
- * name: TEXT/.sefl-ledger for a folder, TEXT.sefl-ledger for a file. The client refuses any other
- * ledger, even a new one at the same path.
+ * Two populations that train on the same text both spend its privacy budget, so this ledger records
+ * the charges of both, and the budget gate adds them up. A file beside the text contains the
+ * ledger's random name: TEXT/.sefl-ledger for a folder, TEXT.sefl-ledger for a file. The client
+ * refuses any other ledger, even a new one at the same path.
  *
- * Not detected: a copy of the text or a link to one of its files elsewhere, a folder and a file
- * inside it used as two texts, an old copy of the ledger, or the deletion of the name file.
+ * The ledger does not detect a copy of the text elsewhere, a link to one of its files, a folder and
+ * a file inside it used as two texts, an old copy of the ledger, or the deletion of the name file.
  *
  * Threads: as in ledger.h.   Secrets: none. */
 #ifndef STORE_TEXT_LEDGER_H

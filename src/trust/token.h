@@ -11,11 +11,11 @@
  *          | first 4 bytes of the SHA-256 of everything before
  *
  * The seed generates an Ed25519 key that signs the site's request (protocol/enrol.h). No server
- * ever sees the seed, and the list stores only the hash of the public key. AS, which forwards the
- * request to CSP, cannot use CSP's token for another key. A seed of 256 bits needs no slow hash.
+ * ever sees the seed, and the list stores only the hash of the public key. AS forwards the request
+ * to CSP but cannot use CSP's token for another key. A 256-bit seed needs no slow hash.
  *
  * Each token carries its server's two keys, so a site never receives CSP's keys through AS.
- * Threads: plain values.   Secrets: the seed, and so the printed token; token_clear wipes t. */
+ * Threads: any.   Secrets: the seed, and so the printed token; token_clear wipes t. */
 #ifndef TRUST_TOKEN_H
 #define TRUST_TOKEN_H
 
@@ -26,9 +26,9 @@
 
 enum { TOKEN_TEXT_MAX = 512 };
 
-/* For this many seconds, the key that used a token may use it again, in case the answer was lost or
- * AS failed after CSP approved. The time is short because each use issues a new certificate, and
- * renewal is the operator's decision. */
+/* For this many seconds, the key that used a token may use it again, in case the reply was lost or
+ * AS failed after CSP approved. The period is short because each use issues a new certificate, and
+ * only the operator may decide to renew one. */
 enum { TOKEN_REPEAT_S = 3600 };
 
 typedef struct token {
@@ -48,7 +48,7 @@ sefl_status token_print(sefl_buf *out, const token *t) SEFL_MUST_CHECK;
 /* Parses a token and ignores white space around it; SEFL_EPROTO for anything else. */
 sefl_status token_parse(token *out, sefl_span text) SEFL_MUST_CHECK;
 
-/* Computes the id by which a list knows a token: SHA-256("sefl token 1\n", public key). */
+/* Computes the id that a list stores for a token: SHA-256("sefl token 1\n", public key). */
 void token_id(uint8_t out[TRUST_KEY], const uint8_t pub[SIGN_PUB_BYTES]);
 
 /* Adds the token to a list, in the state TRUST_OPEN. */
@@ -59,8 +59,8 @@ sefl_status token_list(trust *t, const token *tk, int64_t now) SEFL_MUST_CHECK;
  * that used it may do so again for TOKEN_REPEAT_S, or until the token expires if that is sooner. */
 sefl_status token_check(const trust *t, const uint8_t pub[SIGN_PUB_BYTES], const char *name,
                         const uint8_t key[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
-/* Call after token_check: binds the token to this key. The first use shortens the token's lifetime
- * to at most TOKEN_REPEAT_S; later uses do not change it. */
+/* Binds the token to this key; call it after token_check. The first use shortens the token's
+ * lifetime to at most TOKEN_REPEAT_S; later uses do not change it. */
 void token_use(trust *t, const uint8_t pub[SIGN_PUB_BYTES], const uint8_t key[TRUST_KEY],
                int64_t now);
 

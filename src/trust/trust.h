@@ -2,10 +2,10 @@
  * and the running server change its file, and the server picks up changes without a restart.
  *
  *     trust_edit e;
- *     SEFL_TRY(trust_edit_begin(&e, "ca/trust"));         // locks out other writers, then reads
+ *     SEFL_TRY(trust_edit_begin(&e, "ca/trust"));         // locks the list, then reads it
  *     SEFL_TRY(trust_member_put(e.t, &m));
  *     SEFL_TRY(trust_edit_commit(&e));                    // durable, or the old list stays
- *     trust_edit_end(&e);                                 // in any case
+ *     trust_edit_end(&e);                                 // always, even after a failure
  *
  *     SEFL_TRY(trust_read(&t, "ca/trust"));               // a server's view, read-only
  *     if (trust_watch_changed(&w)) ...                    // once a second
@@ -24,11 +24,11 @@
  * (trust/token.h). Times are seconds since 1970. In names, bytes outside [A-Za-z0-9._-] are written
  * as %XX; an empty name is "-". DER is in base64. Each list has exactly one representation.
  *
- * An issuer is trusted for one role. If it is `listed`, only members of the list may connect (as
- * with the operator's own CA: a certificate without enrolment is not enough). Otherwise every
- * certificate from the issuer is accepted unless revoked. If an issuer has a `unit`, exactly the
- * certificates with this organisational unit have the role ("*": all of them); SEFL's own role
- * entry is then neither required nor sufficient.
+ * An issuer is trusted for one role. If it is `listed`, as the operator's own CA is, its
+ * certificates are accepted only for members of the list: a certificate without enrolment is not
+ * enough. Otherwise every certificate from the issuer is accepted unless revoked. If an issuer has
+ * a `unit`, exactly the certificates with this organisational unit have the role ("*": all of
+ * them); SEFL's own role entry is then neither required nor sufficient.
  *
  * Threads: a list from trust_read may be shared (trust_hold); an edit has one owner.   Secrets:
  * none; the list of names is private (mode 0600). */
@@ -116,7 +116,7 @@ sefl_status trust_parse(trust **out, sefl_span text) SEFL_MUST_CHECK;
 sefl_status trust_print(sefl_buf *out, const trust *t) SEFL_MUST_CHECK;
 sefl_status trust_read(trust **out, const char *path) SEFL_MUST_CHECK;
 
-/* These return NULL if there is no such entry. trust_find_name finds active members only. */
+/* Return NULL if there is no such entry. trust_find_name finds active members only. */
 trust_member *trust_find(const trust *t, const uint8_t key[TRUST_KEY]);
 trust_member *trust_find_name(const trust *t, const char *name);
 trust_token *trust_find_token(const trust *t, const uint8_t id[TRUST_KEY]);
@@ -139,12 +139,11 @@ typedef struct trust_edit {
     bool in_force; /* the file contains the new list */
 } trust_edit;
 
-/* Waits for other writers (flock on path.lock); SEFL_ETIMEOUT after three seconds. SEFL_ENOTFOUND
- * if there is no list (trust_create makes one). */
+/* Locks the list (flock on path.lock) and reads it; SEFL_ETIMEOUT if the lock is taken for three
+ * seconds. SEFL_ENOTFOUND if there is no list (trust_create makes one). */
 sefl_status trust_edit_begin(trust_edit *e, const char *path) SEFL_MUST_CHECK;
-/* If the new list could not be parsed back, returns SEFL_EINVAL and keeps the old one. After any
- * other failure, in_force tells which list the file contains: if it is true, the file has the new
- * list, which may not be durable. */
+/* Writes the new list. SEFL_EINVAL, with the old list kept, if the new one does not parse. After
+ * any other failure, in_force is true if the file has the new list, perhaps not durably. */
 sefl_status trust_edit_commit(trust_edit *e) SEFL_MUST_CHECK;
 void trust_edit_end(trust_edit *e);
 /* Creates an empty list; SEFL_EEXIST if there is one. */
@@ -163,11 +162,11 @@ typedef struct trust_watch {
 /* True if the file has changed since the last call, at the first call, while the file is missing,
  * and after trust_watch_failed. */
 bool trust_watch_changed(trust_watch *w);
-/* Call one of these two after reading the list. trust_watch_failed makes trust_watch_changed return
- * true next time; it returns true itself only for the first failure in a row, to be logged. */
+/* After reading the list, call trust_watch_good or trust_watch_failed. The latter makes the next
+ * trust_watch_changed return true; it returns true for the first failure in a row, to be logged. */
 bool trust_watch_failed(trust_watch *w);
-/* Returns false if this list is older than one seen before: somebody restored an old copy, in which
- * members revoked since then are active again. */
+/* Returns false if this list is older than one seen before. Then somebody restored an old copy, in
+ * which members revoked since are active again. */
 bool trust_watch_good(trust_watch *w, uint64_t change);
 
 #endif

@@ -5,9 +5,9 @@
  * `ahe_paillier`; callers hold an ahe_params and need not know which. In `paillier`, CSP has a
  * secret key; in `pad`, each upload has a seed, which its client seals to CSP (protocol/head.h).
  *
- * A vector travels as *units*: a unit is one ciphertext (paillier) or one row of numbers (pad) and
- * holds `unit_values` numbers; zeros fill the last unit. Units are streamed, so memory does not
- * grow with the vector.
+ * A vector is sent as *units*. A unit is one ciphertext (paillier) or one row of numbers (pad) and
+ * holds `unit_values` numbers; zeros fill the last unit. Functions process a few units at a time,
+ * so memory does not grow with the vector.
  *
  *     client   ahe_upload_new(&u, enc, context, &rng)        fresh coins; a context is one
  *                                                             (task, round[, client])
@@ -21,10 +21,10 @@
  *              ahe_mask_units                                 AS: its own mask as plain units
  *              ahe_plain_unmask                               AS, DP off: the exact sum
  *
- * Secret: values, coins, secret key, mask and its seed, plain units. Public: public key,
+ * Secret: values, random numbers, secret key, mask and its seed, plain units. Public: public key,
  * ciphertexts, contexts, all lengths. See docs/THREATS.md for what is not constant-time.
- * Threads: enc and params may be shared once made. Uploads, sums and decryptors have one owner;
- * they split their work over the pool in a way that does not depend on its size. */
+ * Threads: an ahe_enc and an ahe_params may be shared once made. Uploads, sums and decryptors have
+ * one owner; they split their work over the pool in a way that does not depend on its size. */
 #ifndef CRYPTO_AHE_AHE_H
 #define CRYPTO_AHE_AHE_H
 
@@ -66,12 +66,12 @@ typedef struct ahe_seed {
     uint64_t stream; /* ahe_seed_stream of the upload's context */
 } ahe_seed;
 
-/* The objects. A scheme's own structs begin with these; only ahe.c writes these members. */
-typedef struct ahe_enc { /* a public key made ready for encryption (tables) */
+/* The structs of a scheme begin with the following ones, whose members only ahe.c writes. */
+typedef struct ahe_enc { /* a public key with its precomputed tables */
     const ahe_params *p;
 } ahe_enc;
 
-typedef struct ahe_upload { /* one vector being encrypted, with its coins */
+typedef struct ahe_upload { /* the encryption of one vector, with its random numbers */
     const ahe_params *p;
     size_t next; /* first unit not encrypted yet */
     bool spent;
@@ -141,7 +141,7 @@ struct ahe_scheme {
     void (*plain_add)(const ahe_params *p, uint8_t *plain, const int64_t *values, size_t units);
 };
 
-/* Initialises the entries whose functions have these names in the file of each scheme. */
+/* Initialises a scheme's table from the functions and types with these names in the same file. */
 #define AHE_SCHEME_FUNCTIONS                                                                    \
     .params = params, .enc_bytes = sizeof(enc), .upload_bytes = sizeof(upload),                 \
     .sum_bytes = sizeof(sum), .dec_bytes = sizeof(dec), .enc_init = enc_init,                   \
@@ -170,8 +170,8 @@ sefl_status ahe_enc_new(ahe_enc **out, const ahe_pub *pub, const ahe_params *p, 
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 void ahe_enc_free(const ahe_params *p, ahe_enc *e);
 
-/* Starts the upload of one vector for one (task, round) and draws all its coins from rng. An upload
- * object encrypts one vector; coins are never used twice. */
+/* Starts the upload of one vector for one (task, round) and draws all its random numbers from rng.
+ * An upload object encrypts only one vector, so no random number is used twice. */
 sefl_status ahe_upload_new(ahe_upload **out, const ahe_params *p, const ahe_enc *e,
                            const uint8_t context[AHE_CONTEXT_BYTES],
                            const sefl_rng *rng) SEFL_MUST_CHECK;
@@ -201,7 +201,7 @@ sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
 sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                               size_t units, pool *pool) SEFL_MUST_CHECK;
 /* Adds n whole updates at once, each of ahe_body_bytes. The result equals that of n single
- * additions, but a thread reads the sum once, not n times (a pad sum is larger than the caches). */
+ * additions, but a thread reads the sum once, not n times. (A pad sum exceeds the caches.) */
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *pool) SEFL_MUST_CHECK;
 /* Subtracts a whole body from an open or closed sum, before the sum is written. The body's units
@@ -211,8 +211,8 @@ sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const ui
                          size_t units, pool *pool) SEFL_MUST_CHECK;
 /* Closes the set of updates and checks the finished sum (paillier: its gcd with N is 1). */
 sefl_status ahe_sum_close(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
-/* Writes the masked sum. A seed serves one closed set: the same seed on another set would let CSP
- * compute the difference between the two sums. */
+/* Writes the masked sum. Use a seed for one closed set only: with the same seed for another set,
+ * CSP could compute the difference between the two sums. */
 sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *s, uint8_t *out, size_t first,
                                 size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
                                 pool *pool) SEFL_MUST_CHECK;

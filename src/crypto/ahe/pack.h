@@ -1,10 +1,10 @@
 /* pack: derives the grid, widths and bounds of a task's slots, and proves that sums fit.
  *
  * Every party derives a pack from (clients, clip, noise, dimension, scheme) when it reads the task,
- * gets the same result, and refuses a task whose sum could overflow. The letters are those of
- * docs/PARAMETERS.md:
+ * gets the same result, and refuses a task whose sum could overflow. docs/PARAMETERS.md uses the
+ * same letters:
  *   k  ring width of the coarse lattice, the circuit's input      (16 usually)
- *   t  fraction bits below it                                      (12; 14 from z = 4 on)
+ *   t  fraction bits below that lattice                            (12; 14 from z = 4 on)
  *   w  slot width, k + t                                           (28)
  *   g  guard bits of the lower slot that a digit includes          (16 for paillier, else 0)
  *   s  mask headroom on top of a packed integer                    (80 for paillier)
@@ -18,8 +18,8 @@
  * derives the step q; in a task without noise, q = C / 2^fraction_bits.
  *
  * The bound. Every client has |X_i| <= value_max, the smaller of sqrt(S2) and the coordinate clip.
- * clients * value_max < (2^(k-1) - 128) * 2^t leaves room for the noise (except jumps), so no sum
- * wraps. A task without noise needs only clients * value_max < 2^(w-1).
+ * If clients * value_max < (2^(k-1) - 128) * 2^t, no sum wraps, because the noise (except jumps)
+ * stays below 128 coarse steps. A task without noise needs only clients * value_max < 2^(w-1).
  *
  * All machines get the same result: decimal settings are stored as whole billionths, and every
  * decision uses integer arithmetic (grid/grid.h).
@@ -37,9 +37,9 @@
 enum {
     PACK_K_MIN = 12, /* smallest and largest ring of the noise circuit */
     PACK_K_MAX = 24,
-    PACK_W_MAX = 48,      /* widest slot; a digit of w + g bits fits 64 */
-    PACK_S_PAILLIER = 80, /* a mask hides a sum to within 2^-80 */
-    PACK_G_PAILLIER = 16, /* more for very many coordinates and large z, see pack.c */
+    PACK_W_MAX = 48,      /* widest slot; a digit of w + g bits fits in 64 bits */
+    PACK_S_PAILLIER = 80, /* statistical security of a mask, in bits */
+    PACK_G_PAILLIER = 16, /* minimum; very many coordinates and a large z need more (pack.c) */
 };
 
 /* A decimal setting, in billionths: 1.5 is 1500000000. */

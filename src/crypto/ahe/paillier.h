@@ -15,15 +15,15 @@
  * Integers are little-endian bytes of fixed length: plaintexts |N|/8 bytes, below N; ciphertexts
  * |N|/4 bytes, below N^2. Callers represent a negative number -a as N - a (paillier_negate).
  *
- * Keys have 2048, 3072 (default) or 4096 bits; any other size is refused. p = q = 3 mod 4,
- * gcd(p-1, q-1) = 2, |p-q| > 2^(|N|/2-100), gcd(N, phi) = 1.
+ * Keys have 2048, 3072 (default) or 4096 bits; any other size is refused. The primes satisfy p = q
+ * = 3 mod 4, gcd(p-1, q-1) = 2, |p-q| > 2^(|N|/2-100) and gcd(N, phi) = 1.
  *
- * Secret: sec, m, coins. Public: pub, ciphertexts, all lengths. Constant-time except where the name
- * contains `_vartime`: key generation (once, on the owner's machine) and the encryptor's table
- * look-ups, whose addresses depend on single-use coins (docs/THREATS.md).
+ * Secret: sec, m, seed. Public: pub, ciphertexts, all lengths. Constant-time except where the name
+ * contains `_vartime`: key generation (once, on the owner's machine) and encryption, whose table
+ * look-ups depend on single-use random numbers (docs/THREATS.md).
  * Threads: pub, sec and enc are read-only once made and may be shared; a sum has one owner.
  * Cost: encryption takes one modular multiplication per window of r, addition one, decryption two
- * half-size exponentiations. With AVX-512 IFMA eight ciphertexts run side by side. */
+ * half-size exponentiations. AVX-512 IFMA processes eight ciphertexts at once. */
 #ifndef CRYPTO_AHE_PAILLIER_H
 #define CRYPTO_AHE_PAILLIER_H
 
@@ -102,15 +102,15 @@ void paillier_negate(const paillier_pub *pub, uint8_t *m);
 
 /* ---- encryption ------------------------------------------------------------------------------ */
 
-/* Builds tables for hs. `uses` is the expected number of encryptions (0: many); more uses give
- * wider windows, up to 96 MiB of tables. pub must outlive the result. A pool may be NULL. */
+/* Builds tables for hs. `uses` is the expected number of encryptions (0: many); more uses make
+ * wider windows worthwhile (at most 96 MiB). pub must outlive the result. pool may be NULL. */
 sefl_status paillier_enc_new(paillier_enc **out, const paillier_pub *pub, size_t uses, pool *pool,
                              const sefl_progress *progress) SEFL_MUST_CHECK;
 void paillier_enc_free(paillier_enc *e);
 
 /* Encrypts count integers m (plain_bytes each; SEFL_ERANGE unless below N) into out (cipher_bytes
- * each). The coins of integer i come from (seed, first + i): never encrypt twice with one pair.
- * The result does not depend on the pool. progress counts ciphertexts. */
+ * each). The randomness of integer i comes from (seed, first + i): never encrypt twice with the
+ * same pair. The result does not depend on the pool. progress counts ciphertexts. */
 sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const uint8_t *m,
                                      size_t count, const uint8_t seed[PAILLIER_SEED_BYTES],
                                      uint64_t first, pool *pool,
@@ -123,7 +123,7 @@ sefl_status paillier_encrypt_vartime(const paillier_enc *e, uint8_t *out, const 
  * factor N could send.) */
 sefl_status paillier_check(const paillier_pub *pub, const uint8_t *c, size_t count) SEFL_MUST_CHECK;
 
-/* Creates `positions` running products, all empty: encryptions of 0 without coins. */
+/* Creates `positions` running products, all 1 (an encryption of 0 without randomness). */
 sefl_status paillier_sum_new(paillier_sum **out, const paillier_pub *pub,
                              size_t positions) SEFL_MUST_CHECK;
 void paillier_sum_free(paillier_sum *s);
@@ -137,17 +137,17 @@ sefl_status paillier_sum_add(paillier_sum *s, size_t first, const uint8_t *c, si
 sefl_status paillier_sum_close(paillier_sum *s, pool *pool) SEFL_MUST_CHECK;
 
 /* Writes the products of a closed sum. plain (may be NULL): count integers of plain_bytes, below N,
- * which are added first, without coins. It may be called any number of times. */
+ * which are added first, without randomness. The function may be called any number of times. */
 sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first, size_t count,
                                const uint8_t *plain, pool *pool) SEFL_MUST_CHECK;
 
 /* ---- decryption ------------------------------------------------------------------------------ */
 
 /* Check the ciphertexts c (cipher_bytes each; SEFL_EPROTO) and decrypt them to m (plain_bytes
- * each), modulo N. The first function uses the Chinese remainder theorem. The second does not; it
- * is slow and serves tests, because the two share no intermediate result. A hardware fault in the
- * first could reveal the factors of N, so it checks its results: SEFL_ECRYPTO, with m zeroed. The
- * check costs as much as two ciphertexts per call, so pass many at once. Constant-time. */
+ * each), modulo N. paillier_decrypt uses the Chinese remainder theorem. A hardware fault could then
+ * reveal the factors of N, so the function checks its results: SEFL_ECRYPTO, with m zeroed, if one
+ * is wrong. The check costs as much as two ciphertexts per call, so pass many at once. The slow
+ * paillier_decrypt_without_crt, for tests, shares no intermediate result. Constant-time. */
 sefl_status paillier_decrypt(const paillier_sec *sec, uint8_t *m, const uint8_t *c, size_t count,
                              pool *pool, const sefl_progress *progress) SEFL_MUST_CHECK;
 sefl_status paillier_decrypt_without_crt(const paillier_sec *sec, uint8_t *m, const uint8_t *c,

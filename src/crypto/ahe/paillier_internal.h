@@ -1,5 +1,5 @@
-/* paillier_internal: what the files of paillier share with each other and with tests of toy-size
- * keys. Nothing here checks sizes: the functions in paillier.h check them first. */
+/* paillier_internal: declarations that the files of paillier and the tests of toy-size keys share.
+ * These functions check no sizes; the functions in paillier.h do that first. */
 #ifndef CRYPTO_AHE_PAILLIER_INTERNAL_H
 #define CRYPTO_AHE_PAILLIER_INTERNAL_H
 
@@ -47,12 +47,12 @@ struct paillier_sec {
     uint8_t digest[SHA256_BYTES];       /* hash of the whole block except this member */
 };
 
-/* Builds a key from any N of `bits` bits (odd, top bit set) and any hs, without checks. */
+/* Builds a public key from any odd N of exactly `bits` bits and any hs, without checks. */
 sefl_status paillier_pub_make(paillier_pub **out, unsigned bits, const uint8_t *n,
                               const uint8_t *hs) SEFL_MUST_CHECK;
 
-/* Builds a key from p > q and hs (bits/16, bits/16 and bits/4 bytes) without checking sizes or
- * primality. SEFL_EINVAL if an inverse does not exist, SEFL_EPROTO if p*q is one bit short. */
+/* Builds a secret key from p > q and hs (bits/16, bits/16 and bits/4 bytes) without checking sizes
+ * or primality. SEFL_EINVAL if an inverse does not exist, SEFL_EPROTO if p*q is one bit short. */
 sefl_status paillier_sec_make(paillier_sec **out, unsigned bits, const uint8_t *p, const uint8_t *q,
                               const uint8_t *hs) SEFL_MUST_CHECK;
 
@@ -79,8 +79,8 @@ sefl_status paillier_enc_new_window(paillier_enc **out, const paillier_pub *pub,
 void paillier_limbs(mp_limb_t *out, size_t limbs, const uint8_t *bytes, size_t n);
 void paillier_bytes(uint8_t *out, size_t n, const mp_limb_t *in);
 
-/* Returns false only if c (2 * limbs of N, below N^2) is not a multiple of N: true for every
- * multiple, and with probability 2^-60 for any other number. */
+/* Returns true for every multiple c of N (below N^2, twice the limbs of N); for any other number,
+ * returns true with probability 2^-60. */
 bool paillier_maybe_multiple_vartime(const paillier_pub *pub, const mp_limb_t *c);
 void paillier_multiple_init(paillier_pub *pub);
 

@@ -1,8 +1,8 @@
 /* rowbits: packs numbers of 2 to 56 bits without gaps, and unpacks them.
  *
  * Number k of a packed row occupies bits k*bits .. (k+1)*bits - 1 of a little-endian bit string.
- * Rows hold a multiple of 8 numbers, so they are whole bytes and have no padding: every byte string
- * of the right length is a valid row, with exactly one meaning.
+ * Rows hold a multiple of 8 numbers, so they end at a byte boundary and need no padding: every byte
+ * string of the right length is exactly one valid row.
  *
  *     rowbits b;
  *     rowbits_init(&b, 38, rowbits_path_best());
@@ -52,8 +52,8 @@ static inline size_t rowbits_bytes(const rowbits *b, size_t n)
     return n / 8 * b->bits;
 }
 
-/* Pack, unpack, and add to sums. n is a multiple of 8; out is rowbits_bytes(b, n) long. pack uses
- * the low bits of each number. */
+/* Pack numbers, unpack them, or add them to sums. n is a multiple of 8; a packed row has
+ * rowbits_bytes(b, n) bytes. rowbits_pack ignores the high bits of each number. */
 void rowbits_pack(const rowbits *b, uint8_t *out, const uint64_t *in, size_t n);
 void rowbits_unpack(const rowbits *b, uint64_t *out, const uint8_t *in, size_t n);
 void rowbits_add(const rowbits *b, uint64_t *sum, const uint8_t *in, size_t n);

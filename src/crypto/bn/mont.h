@@ -1,8 +1,8 @@
 /* mont: Montgomery arithmetic modulo an odd number of up to 8192 bits, on several numbers at once.
  *
  * A *batch* holds `lanes` numbers (8 in AVX-512 IFMA, 1 in the portable kernel), word by word:
- * x[word * lanes + lane]. Callers hold batches as 64-byte aligned arrays of mont_batch_words(m)
- * words and never look inside; rows (mont_gather, mont_scatter) are single lanes, for tables.
+ * x[word * lanes + lane]. To callers, a batch is an opaque 64-byte aligned array of
+ * mont_batch_words(m) words. A row (mont_gather, mont_scatter) is a single lane, for use in tables.
  *
  *     mont_init(&m, modulus, limbs, NULL, NULL);
  *     mont_load(&m, x, bytes, stride, n, count);   // ordinary form, any value below 2^(64*limbs)
@@ -10,9 +10,9 @@
  *     mont_store(&m, bytes, stride, n, z, count);  // fully reduced
  *
  * R is 2^(64*limbs) or 2^(52*words), depending on the kernel. Ordinary form and stored bytes are
- * the same for all kernels; values that still contain a power of R differ. Results of mul, sqr and
- * to are valid inputs of every function here. Loaded numbers are too, but at least one factor of a
- * product must be a result or below the modulus. Secret: numbers and the modulus.
+ * the same for all kernels; values that still contain a power of R differ. Results of mont_mul,
+ * mont_sqr and mont_to are valid inputs of every function. Loaded numbers are too, but at least one
+ * factor of a product must be such a result or below the modulus. Secret: numbers and the modulus.
  * Public: sizes, lane counts, which kernel. Constant-time. Threads: a mont is read-only once
  * made. */
 #ifndef CRYPTO_BN_MONT_H
@@ -38,8 +38,8 @@ typedef struct mont_kernel {
     unsigned lanes;
     unsigned radix_bits; /* 64 or 52 */
     void (*mul)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y);
-    /* mul that also prefetches one row per lane, a few cache lines at a time, because more
-     * prefetches would queue up */
+    /* mul that also prefetches one row per lane, a few cache lines at a time, since many prefetches
+     * would fill the queue */
     void (*mul_fetch)(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *y,
                       const uint64_t *const *rows);
     void (*sqr)(const mont *m, uint64_t *z, const uint64_t *x);
@@ -67,7 +67,7 @@ struct mont {
     unsigned lanes, words; /* lanes of the kernel; words per lane */
     unsigned limbs;        /* 64-bit limbs of the modulus */
     uint64_t k;            /* -1/modulus mod 2^64 (or its low 52 bits) */
-    uint64_t *block;       /* one block for everything below, wiped by mont_clear */
+    uint64_t *block;       /* memory of the pointers below; mont_clear wipes it */
     size_t block_words;
     bool owned;         /* mont_clear frees the block */
     uint64_t *limb;     /* modulus in limbs */
@@ -77,7 +77,7 @@ struct mont {
     uint64_t *fix;      /* 1 - R mod m, in words, one lane */
 };
 
-/* Returns the kernels of this machine, best last, then NULL. The first one is portable. */
+/* Returns a NULL-terminated list of this machine's kernels, from the portable to the best one. */
 const mont_kernel *const *mont_kernels(void);
 /* Returns the best kernel of this machine. */
 const mont_kernel *mont_kernel_best(void);
@@ -152,12 +152,12 @@ static inline void mont_gather(const mont *m, uint64_t *z, const uint64_t *const
 void mont_scatter(const mont *m, uint64_t *const *rows, const uint64_t *x, unsigned count);
 
 /* Sets z = x^e in Montgomery form (x = a*R gives a^e * R), with one exponent of exp_limbs limbs for
- * all lanes. Scans the whole table for each 5-bit window. scratch: MONT_POW_BATCHES batches. */
+ * all lanes. Reads the whole table for each 5-bit window. scratch: MONT_POW_BATCHES batches. */
 enum { MONT_POW_WINDOW = 5, MONT_POW_BATCHES = (1 << MONT_POW_WINDOW) + 1 };
 void mont_pow(const mont *m, uint64_t *z, const uint64_t *x, const uint64_t *e, unsigned exp_limbs,
               uint64_t *scratch);
 
-/* Returns window `i` of an exponent, counted from its low end. i is public, the digit is secret. */
+/* Returns window `i` of an exponent, counted from its low end. Secret: the result. */
 static inline uint64_t mont_pow_digit(const uint64_t *e, unsigned exp_limbs, unsigned i)
 {
     unsigned at = i * MONT_POW_WINDOW / 64, shift = i * MONT_POW_WINDOW % 64;

@@ -5,10 +5,10 @@
  *                                              // c^e = lo + hi*p modulo p^2, both below p
  *
  * x modulo p^2 is x0 + x1*p. Montgomery's reduction of x0*y0 modulo p adds q*p to make the division
- * by R exact: x0*y0 = R*z0 - q*p. So modulo p^2
+ * by R exact: x0*y0 = R*z0 - q*p. Hence, modulo p^2,
  *     x*y/R = z0 + p*z1,      z1 = (x0*y1 + x1*y0 - q) / R modulo p,
- * with numbers of half the length: a product costs 6 half-length rows of multiplications instead of
- * the 8 of a Montgomery product modulo p^2, and a square costs 4 (its z1 is (x0 * 2*x1 - q) / R). A
+ * with numbers of half the length. A product costs 6 half-length rows of multiplications; a
+ * Montgomery product modulo p^2 costs 8. A square costs 4, since its z1 is (x0 * 2*x1 - q) / R. A
  * window of five squares and a product costs 26 instead of 48.
  *
  * Secret: p, e, c^e. Public: sizes, counts, kernel. Constant-time. c must not be a multiple of p,
@@ -36,8 +36,8 @@ void pair_clear(mont_pair *p);
 /* Returns the number of 64-bit words that pair_pow needs as scratch, aligned to 64 bytes. */
 size_t pair_scratch(const mont_pair *p);
 
-/* Computes c^e modulo p^2 for count <= lanes numbers c of c_bytes <= 32*limbs little-endian bytes,
- * one after another. Writes the two digits of each as n bytes, `stride` apart. lo may be NULL. */
+/* Computes c^e modulo p^2 for count <= lanes adjacent numbers c of c_bytes <= 32*limbs bytes each.
+ * Writes the two digits of each power, n bytes each, `stride` apart. lo may be NULL. */
 void pair_pow(const mont_pair *p, uint8_t *lo, uint8_t *hi, size_t stride, size_t n,
               const uint8_t *c, size_t c_bytes, unsigned count, const uint64_t *e,
               unsigned exp_limbs, uint64_t *scratch);

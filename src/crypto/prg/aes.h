@@ -5,8 +5,8 @@
  *     aes128_ctr(&k, out, n, nonce, 0);             // n bytes of key stream
  *     sefl_wipe(&k, sizeof k);
  *
- * For a stream of coins use prg.h; to hash labels use mpc/garble/garble.h. Only those two and OT
- * extension use raw blocks.
+ * For a pseudorandom stream use prg.h; to hash wire labels use mpc/garble/garble.h. Only these two
+ * modules and OT extension encrypt raw blocks.
  *
  * Four paths compute the same bytes: AES-NI (8 blocks in flight), VAES on 256-bit registers (16),
  * VAES on 512-bit registers (32), and plain C that evaluates the S-box as a Boolean circuit on 16
@@ -32,8 +32,8 @@ typedef struct aes128 {
 
 void aes128_init(aes128 *k, const uint8_t key[AES_KEY]);
 
-/* Encrypts `blocks` independent blocks in plain C: the reference for code that interleaves AES with
- * other work. out and in may be equal, but must not overlap otherwise. */
+/* Encrypts `blocks` independent blocks in plain C. Tests of code that interleaves AES with other
+ * work use it as the reference. out and in may be equal, but must not overlap otherwise. */
 void aes128_ecb_soft(const aes128 *k, uint8_t *out, const uint8_t *in, size_t blocks);
 
 /* Writes n bytes of key stream: block i (i = counter, counter + 1, ...) is AES(nonce, i), both as

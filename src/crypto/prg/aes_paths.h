@@ -1,11 +1,11 @@
-/* aes_paths: the implementations that aes.c chooses from; only prg/ includes this. They process
- * whole groups of blocks; aes.c handles the rest. */
+/* aes_paths: the AES implementations that aes.c chooses from, internal to prg/. They process whole
+ * groups of blocks; aes.c handles the remaining blocks. */
 #ifndef CRYPTO_PRG_AES_PATHS_H
 #define CRYPTO_PRG_AES_PATHS_H
 
 #include "crypto/prg/aes.h"
 
-/* Plain C, which processes groups of 16 blocks. */
+/* The plain C implementation processes groups of 16 blocks. */
 enum { AES_SOFT_GROUP = 16 };
 void aes_soft_init(aes128 *k, const uint8_t key[AES_KEY]);
 void aes_soft_ecb(const aes128 *k, uint8_t *out, const uint8_t *in, size_t groups);

@@ -1,4 +1,4 @@
-/* prg: expands one short seed into a long stream of coins, readable from any position.
+/* prg: expands a short seed into a long pseudorandom stream that can be read from any position.
  *
  *     prg g;
  *     SEFL_TRY(rng_fill(rng, seed, sizeof seed));       // 32 bytes from the system
@@ -9,10 +9,10 @@
  *     prg_clear(&g);
  *
  * Key = first 16 bytes of SHA-256("sefl prg 1" || seed || name); stream s is the AES-128-CTR key
- * stream with nonce s. The outputs for different seeds, names and streams are independent under the
- * usual assumptions (SHA-256 as a key derivation, AES a pseudorandom permutation: advantage about
- * b^2 / 2^129 for b blocks under one key, so draw a new seed long before 2^40 blocks). The bytes
- * depend only on (seed, name, stream, position), not on the processor.
+ * stream with nonce s. The outputs for different seeds, names and streams are independent if
+ * SHA-256 is a good key derivation and AES a pseudorandom permutation. A distinguisher's advantage
+ * is about b^2 / 2^129 for b blocks under one key, so callers draw a new seed long before 2^40
+ * blocks. The bytes depend only on (seed, name, stream, position), not on the processor.
  *
  * Secret: seed, output.   Public: name, stream, position, lengths.   Constant time.
  * Threads: many may call prg_read on a shared const prg; prg_fill has one owner. */
@@ -43,7 +43,7 @@ void prg_fill(prg *g, void *out, size_t n);
 /* Writes n bytes of a stream, starting at byte pos. */
 void prg_read(const prg *g, void *out, size_t n, uint64_t stream, uint64_t pos);
 
-/* Returns the generator as a source of coins; g must outlive it. */
+/* Returns g as a sefl_rng; g must outlive it. */
 sefl_rng prg_rng(prg *g);
 
 #endif

@@ -1,4 +1,4 @@
-/* keccak: SHA-3 and SHAKE (FIPS 202), as ML-KEM and X-Wing need them.
+/* keccak: the SHA-3 and SHAKE functions (FIPS 202) that ML-KEM and X-Wing use.
  *
  *     keccak k;
  *     keccak_init(&k, KECCAK_SHAKE256);
@@ -8,14 +8,14 @@
  *
  * The first keccak_get ends the input.
  * Secret: possibly the input and output. Public: all lengths. Constant-time. The state may hold
- * secrets: callers wipe it (keccak_clear). */
+ * secrets, so callers wipe it with keccak_clear. */
 #ifndef CRYPTO_SEAL_KECCAK_H
 #define CRYPTO_SEAL_KECCAK_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The rate in bytes, and the bits appended to the message. */
+/* Each value combines the rate in bytes (low byte) with the suffix appended to the message. */
 typedef enum keccak_kind {
     KECCAK_SHAKE128 = 168 | 0x1f << 8,
     KECCAK_SHAKE256 = 136 | 0x1f << 8,

@@ -6,8 +6,8 @@
  *     mlkem_decap(shared2, &key, cipher);             // never fails: see below
  *
  * Keys are stored expanded (the matrix A, and all vectors in the NTT domain), so a server that
- * decapsulates thousands of ciphertexts under one key expands A only once, which halves the work
- * for each. Decapsulation rejects implicitly (FIPS 203, 7.3): an invalid ciphertext yields a
+ * decapsulates thousands of ciphertexts under one key expands A only once; this halves the work per
+ * ciphertext. Decapsulation rejects implicitly (FIPS 203, 7.3): an invalid ciphertext yields a
  * pseudorandom result. Secret: seed, coins, key, shared, and whether a ciphertext was valid.
  * Public: the rest. Constant-time: no branch, address or division depends on a secret; rejection
  * sampling reads public bytes only. Threads: a const key may be shared. Callers wipe keys. */
@@ -28,7 +28,7 @@ enum {
     MLKEM_SHARED = 32,
 };
 
-/* Coefficients modulo 3329, centred; each function states its range. */
+/* Centred coefficients modulo 3329; each function documents their range. */
 typedef struct mlkem_poly {
     int16_t c[MLKEM_N];
 } mlkem_poly;

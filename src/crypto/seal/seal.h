@@ -9,9 +9,9 @@
  * Suites, by the identifier of their KEM:
  *     x25519   0x0020   DHKEM(X25519, HKDF-SHA256)                 enc 32 bytes, key 32
  *     xwing    0x647a   ML-KEM-768 with X25519 [X-Wing]            enc 1120 bytes, key 1216
- * xwing is secure as long as either part is; against a quantum computer, only ML-KEM counts. One
- * key opens any number of messages: HPKE is CCA-secure, and `info` and `ad` bind each message to
- * its context.
+ * xwing is secure if either part is secure; against a quantum computer, it relies on ML-KEM alone.
+ * One key opens any number of messages: HPKE is CCA-secure, and `info` and `ad` bind each message
+ * to its context.
  *
  * Secret: seed, key, the plaintext. Public: suite, pub, enc, info, ad, all lengths, and whether a
  * message opened. Constant-time. Threads: a const key may be shared. */

@@ -39,7 +39,7 @@ static inline db_value db_blob(sefl_span s)
     return (db_value){ .type = DB_BLOB, .s = s };
 }
 
-/* The first entry exists only to allow an empty list. */
+/* The first entry is a placeholder that makes an empty list possible. */
 #define DB_VALUES(...) \
     ((const db_value[]){ { .type = DB_END }, ##__VA_ARGS__, { .type = DB_END } } + 1)
 
@@ -52,7 +52,7 @@ sefl_status db_commit(db *d) SEFL_MUST_CHECK;
 void db_rollback(db *d); /* does nothing outside a transaction */
 
 /* Runs one statement and calls fn (may be NULL) for each result row; fn reads it with db_col_*. If
- * fn fails, the call ends. args end with DB_END; the macros add it. SEFL_EEXIST if a UNIQUE
+ * fn fails, the call ends. args ends with DB_END, which the macros append. SEFL_EEXIST if a UNIQUE
  * constraint fails. */
 typedef struct db_row db_row;
 typedef sefl_status db_row_fn(void *ctx, const db_row *row);

@@ -1,4 +1,4 @@
-/* inside: what journal.c (the database) and files.c (everything else) share.
+/* inside: declarations shared by journal.c (the database) and files.c (all other files).
  *
  * A thread takes `rows` (recursive, held during a transaction) before `files`, never after it. No
  * code in files.c takes `rows`, so writing a large secret does not delay a receipt. */
@@ -21,7 +21,7 @@ struct journal {
     pthread_mutex_t rows, files;
 };
 
-/* SEFL_ESTATE for a folder of a task above `tasks`. Completes wipes; deletes unfinished files. */
+/* Completes wipes, deletes unfinished files. SEFL_ESTATE if a folder has a task above `tasks`. */
 sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /* journal: a role's record of its rounds, in one folder that survives kill -9.
  *
- *     folder/lock              locked by the process that uses the folder; contains its process id
+ *     folder/lock              the process that uses the folder locks this and writes its id here
  *     folder/journal.db        SQLite (store/journal/db.h): rounds, updates, small facts
  *     folder/task-T/round-N/   large files of round N of the T-th task, synced before they count:
  *         key                  32 bytes: the round file key, created with the round's first secret
@@ -13,15 +13,15 @@
  *     SEFL_TRY(journal_secret_put(j, round, "mask", bytes, &rng)); // durable too
  *     SEFL_TRY(journal_round_wipe(j, round));                     // destroys the round's files
  *
- * Only one process may open a folder (flock); a second one gets an error with the first one's
- * process id. Round numbers, 0 to 2^63 - 1, belong to the task given at open. Each task has its own
- * rounds; to read older ones, open the journal with their task. A folder with rounds that its
- * database does not contain is SEFL_ESTATE: somebody deleted the database or restored an older
- * copy. A failing disk (full, read-only) is SEFL_EIO with the system's reason and changes nothing,
- * with one exception: after a failed *sync* of the database, the complete change may be present
- * after the next start. On flash memory or a copy-on-write file system, an overwritten key may
- * survive as a copy: docs/THREATS.md. Names of facts: 1 to 255 bytes. Names of files: at most 64
- * letters, digits, '.', '_' and '-', no leading point; "key" is reserved.
+ * Only one process may open a folder (flock); a second one gets an error that names the first.
+ * Round numbers, 0 to 2^63 - 1, belong to the task given at open. Each task has its own rounds; to
+ * read older ones, open the journal with their task. If the folder has rounds that its database
+ * does not contain, somebody deleted the database or restored an older copy: SEFL_ESTATE. A failing
+ * disk (full, read-only) is SEFL_EIO with the system's reason and changes nothing, with one
+ * exception: after a failed *sync* of the database, the complete change may be present after the
+ * next start. On flash memory or a copy-on-write file system, an overwritten key may survive as a
+ * copy: docs/THREATS.md. Names of facts: 1 to 255 bytes. Names of files: at most 64 letters,
+ * digits, '.', '_' and '-', no leading point; "key" is reserved.
  * Threads: calls lock internally; one process.   Secrets: the encrypted files, the keys. */
 #ifndef STORE_JOURNAL_JOURNAL_H
 #define STORE_JOURNAL_JOURNAL_H
@@ -82,7 +82,7 @@ sefl_status journal_fact_has(journal *j, uint64_t round, const char *name,
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value) SEFL_MUST_CHECK;
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
 
-/* With these, several puts (rounds, facts, updates) take effect together or not at all:
+/* Transactions: several puts (rounds, facts, updates) take effect together or not at all.
  *
  *     SEFL_TRY(journal_begin(j));               // other threads wait until commit or rollback
  *     SEFL_TRY(journal_round_put(j, &r));
@@ -91,7 +91,7 @@ sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEF
  *     if (st != SEFL_OK)
  *         journal_rollback(j);                  // does nothing after a failed begin or commit
  *
- * Files are not part of a transaction: put them first. Transactions do not nest (SEFL_ESTATE). */
+ * Files are not part of a transaction: write them first. Transactions do not nest (SEFL_ESTATE). */
 sefl_status journal_begin(journal *j) SEFL_MUST_CHECK;
 sefl_status journal_commit(journal *j) SEFL_MUST_CHECK;
 void journal_rollback(journal *j);
@@ -141,8 +141,7 @@ typedef struct journal_update {
     uint64_t bytes, when_ms;
 } journal_update;
 
-/* The body must be durable before the call. SEFL_EEXIST if this client has an update in this
- * round. */
+/* Records an update whose body is durable. SEFL_EEXIST if the client has one in this round. */
 sefl_status journal_update_put(journal *j, const journal_update *u) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND if there is none. */
 sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
@@ -156,7 +155,7 @@ sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL
  * charge. */
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
                                   uint64_t *out) SEFL_MUST_CHECK;
-/* Sets *out to whether another round of this task has the same units, from any client. */
+/* Sets *out to whether any client uploaded the same units in another round of this task. */
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32],
                                 bool *out) SEFL_MUST_CHECK;
 

@@ -8,10 +8,10 @@
  *     19    random bytes r; the nonce of piece i is r, i as u32, and 1 for the last piece, else 0
  *           pieces of 65,536 bytes (the last has 0 to 65,536), each followed by its 16-byte tag
  *
- * XChaCha20-Poly1305 (libsodium) with "sefl round file 1", task, round and name as associated data:
- * SEFL_ECRYPTO if a piece was changed, reordered, cut off, or moved to another name, round or task.
- * (This is the STREAM construction. libsodium's own secretstream always draws its header from the
- * system; here the coins come in as an argument.)
+ * Each piece is encrypted with XChaCha20-Poly1305 (libsodium). The associated data are "sefl round
+ * file 1", task, round and name: SEFL_ECRYPTO if a piece was changed, reordered, cut off, or moved
+ * to another name, round or task. (This is the STREAM construction. libsodium's own secretstream
+ * always asks the system for random bytes; this module takes them from the rng argument.)
  *
  * Secret: key, bytes. Public: names, lengths.   Threads: callers lock. */
 #ifndef STORE_JOURNAL_ROUNDKEY_H

@@ -4,17 +4,17 @@
  *     spool_offset(s)                                       // the next byte
  *     SEFL_TRY(spool_write(s, bytes));
  *     SEFL_TRY(spool_finish(s));      // checks length and hash, syncs, renames to folder/HASH
- *     spool_close(s);                 // before finish: the part stays, for resuming
+ *     spool_close(s);                 // before spool_finish: keeps the part for later
  *
- * A part is folder/HASH.part. Reopening a part, or a complete body, reads it once to compute the
- * hash. If the bytes do not have the announced hash (BLAKE3), they are deleted (SEFL_EAUTH).
- * spool_sweep deletes parts that have not changed for a long time; the caller limits their number
- * and total size.
+ * The unfinished file is called a part: folder/HASH.part. Reopening a part, or a complete body,
+ * reads it once to compute the hash. If the bytes do not have the announced hash (BLAKE3), they are
+ * deleted (SEFL_EAUTH). spool_sweep deletes parts that have not changed for a long time; the caller
+ * limits their number and total size.
  *
  * A caller may provide room for the whole body; the spool then also copies the body there, and
- * readers use the room instead of the file. The spool therefore writes the file past the system's
- * cache if the file system allows it (O_DIRECT), one mebibyte at a time. If the process dies, the
- * client sends the unwritten bytes again.
+ * readers use the room instead of the file. The spool then bypasses the system's cache when it
+ * writes the file, if the file system allows it (O_DIRECT, 1 MiB at a time). If the process dies,
+ * the client sends the unwritten bytes again.
  * Threads: one owner per spool; one spool per hash (flock; SEFL_ESTATE while another is open).
  * Secrets: none (ciphertexts).   Memory: constant. */
 #ifndef STORE_JOURNAL_SPOOL_H
