@@ -2,10 +2,10 @@
  *
  * A client clips its vector to L2 norm C, quantises it stochastically to integers X_i with step q
  * and accepts the result if sum X_i^2 <= S2. The bound is exact, so the sensitivity is D = q *
- * sqrt(S2), which includes what quantising adds to the norm. The circuit's noise has a standard
- * deviation of 9.43920 coarse steps h = 2^t q, which is at least z D. grid/grid.h derives S2, R, q,
- * h and D for this module and for the slot packing. The ring width k is the smallest k >= 16 for
- * which no sum of `clients` vectors can wrap.
+ * sqrt(S2), including the norm that quantising adds. The circuit's noise has a standard deviation
+ * of 9.43920 coarse steps h = 2^t q, which is at least z D. grid/grid.h derives S2, R, q, h and D
+ * for this module and for the slot packing. The ring width k is the smallest k >= 16 for which no
+ * sum of `clients` vectors can wrap.
  *
  *     dp_grid g;
  *     SEFL_TRY(dp_grid_init(&g, &(dp_grid_config){ .z = 1, .clip = 1, .dim = 945510,
@@ -45,8 +45,8 @@ typedef struct dp_grid {
     int64_t value_max; /* bound on |X_i| */
 } dp_grid;
 
-/* SEFL_EINVAL, with the value, if a value is out of range; SEFL_ERANGE if there are too many
- * coordinates for this z, or if a sum could wrap even at k = 24. */
+/* SEFL_EINVAL if a setting is out of range; SEFL_ERANGE if there are too many coordinates for this
+ * z, or if a sum could wrap even at k = 24. */
 sefl_status dp_grid_init(dp_grid *g, const dp_grid_config *c) SEFL_MUST_CHECK;
 
 #endif

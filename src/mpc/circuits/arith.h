@@ -1,4 +1,4 @@
-/* arith: adds bits in circuits.
+/* arith: builds circuits that add bits.
  *
  * Costs are numbers of ANDs, for inputs that are not constant.   Threads: as for the builder. */
 #ifndef MPC_CIRCUITS_ARITH_H
@@ -9,7 +9,7 @@
 /* Adds three bits of one weight: returns the sum bit and sets *carry unless it is NULL. Cost: 1. */
 circ_wire circ_full_add(circ_builder *b, circ_wire *carry, circ_wire x, circ_wire y, circ_wire d);
 
-/* Bits waiting to be added, by weight: column c holds bits of weight 2^c. */
+/* The bits to be added, by weight: column c holds bits of weight 2^c. */
 typedef struct circ_columns circ_columns;
 
 sefl_status circ_columns_new(circ_columns **out, size_t k) SEFL_MUST_CHECK;

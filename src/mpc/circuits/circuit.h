@@ -13,10 +13,10 @@
  * A circuit runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). When garbled, XOR
  * and NOT are free; an AND costs 32 bytes and a few AES calls, so `ands` measures the cost.
  *
- * A circuit works on slots of one wire each. Slot 0 holds the constant 1; slots 1 .. inputs hold
- * the inputs and are never written; the others are scratch, reused once their wire is dead, so that
- * many copies fit the first-level cache. NOT is XOR with slot 0. Every gate comes after the gates
- * whose results it reads.
+ * A circuit works on slots, each of which holds one wire. Slot 0 holds the constant 1; slots 1 to
+ * `inputs` hold the inputs and are never written. The other slots are reused when their wire is no
+ * longer needed, so that many copies fit in the first-level cache. NOT is XOR with slot 0. Every
+ * gate comes after the gates whose results it reads.
  *
  * Builder calls cannot fail: after an error every wire is the constant 0, and circ_finish returns
  * the error. Constants are folded (x^x, x&x, x&~x, x&0, ...), so no AND has a constant input. Gates
@@ -85,7 +85,7 @@ circ_wire circ_not(circ_builder *b, circ_wire x);
 void circ_output(circ_builder *b, circ_wire w);
 void circ_outputs(circ_builder *b, const circ_wire *w, size_t n);
 
-/* Takes ownership of b, even if it fails. */
+/* Builds the circuit and frees b, even on failure. */
 sefl_status circ_finish(circ_builder *b, circuit **out) SEFL_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* plain: runs a circuit on plain bits, 256 independent copies at a time, one bit position per copy.
- * It is the oracle for the garbling tests and the engine of simulations.
+ * The garbling tests compare with it, and simulations use it.
  *
  *     SEFL_TRY(plain_new(&p, circuit));
  *     plain_run(p, out, in);   // in (inputs, 4), out (outputs, 4); copy c: bit c%64 of word c/64

@@ -1,10 +1,10 @@
-/* sampler: the noise of one coordinate as a circuit that adds weighted fair bits and a rare kick.
+/* sampler: a circuit that draws one coordinate's noise, a sum of weighted bits and a rare kick.
  *
  *     SEFL_TRY(sampler_offline(&off, &sampler_g44));            // X in 7 bits: 29 ANDs
  *
  * X = sum over columns c of 2^c * (number of ones among column[c] fair bits) + 2^a * (1 + K). K is
- * 0 except with probability 2^-m, when it is +1 or -1 with equal odds. X is never negative: the
- * receiver subtracts the mean.
+ * 0 except with probability 2^-m, when it is +1 or -1 with equal probability. X is never negative:
+ * the receiver subtracts the mean.
  *
  * The random bits r come in this order: column 0, column 1, ..., then m bits whose AND triggers the
  * kick, then its sign. The circuit's inputs are r (joint), its outputs x[0..sampler_bits-1], least
@@ -47,7 +47,7 @@ unsigned sampler_bits(const sampler_profile *p);
 
 sefl_status sampler_offline(circuit **out, const sampler_profile *p) SEFL_MUST_CHECK;
 
-/* Puts the bits whose sum is X into cols. r: sampler_random_bits(p) wires. */
+/* Appends to cols the bits whose sum is X. r: sampler_random_bits(p) wires. */
 void sampler_put(circ_builder *b, circ_columns *cols, const circ_wire *r, const sampler_profile *p);
 
 #endif

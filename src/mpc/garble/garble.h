@@ -1,4 +1,4 @@
-/* garble: garbles and evaluates half-gates over many copies of one circuit in lockstep.
+/* garble: garbles and evaluates many copies of one circuit in lockstep, with half-gates.
  *
  * A block is sixteen copies. A call garbles (or evaluates) whole blocks: it walks the gate list
  * once per block and processes each gate for all sixteen copies, so that AES stays pipelined. If
@@ -8,7 +8,7 @@
  *     gc_config cfg = { .hash_key = s, .tweak_base = 0 };      // s: drawn by the garbler, public
  *     SEFL_TRY(gc_new(&g, circuit, &cfg, &delta));             // delta: gc_delta_draw or OT
  *     SEFL_TRY(gc_garble(g, tables, n, out_zero, in_zero, first_block, blocks));
- *     ...                                                      // send the tables; labels go by OT
+ *     ...                                                      // send tables, and labels by OT
  *     SEFL_TRY(gc_new(&e, circuit, &cfg, NULL));
  *     SEFL_TRY(gc_evaluate(e, out_active, tables, n, in_active, first_block, blocks));
  *
@@ -33,31 +33,31 @@
  * [GKWWY20] with one key for the sixteen lanes of a half-gate, which share one key schedule; mixing
  * in the lane makes equal labels in two lanes harmless.
  *
- * THE BOUND. Let E be an ideal cipher and delta uniform with colour 1 (127 bits). To an adversary
- * with p cipher calls, the q answers H(w ^ delta, T, l) ^ b delta differ from random by at most
+ * THE BOUND. Let E be an ideal cipher and delta uniform with colour 1 (127 bits). With p cipher
+ * calls, an adversary distinguishes q answers H(w ^ delta, T, l) ^ b delta from random by at most
  *     2 u p / 2^127 + (u - 1) q / 2^129,    u = 16 answers under one key
- * (proof in docs/PROTOCOL.md; [GKWWY20] has a theorem of this shape). 2^80 calls gain at most
- * 2^-42, whatever the number of gates. The bound of a fixed-key hash such as TMMO grows with p q;
- * with the 2^30 half-gates of a large round it is void from 2^97 calls on. Requirements: delta and
- * S are fresh per attempt; each T is used once under one delta (give each circuit its own range:
- * gc_tweaks); the input labels of two copies are independent or equal.
+ * (proof in docs/PROTOCOL.md; [GKWWY20] has a similar theorem). With 2^80 calls the advantage is at
+ * most 2^-42, whatever the number of gates. The bound of a fixed-key hash such as TMMO grows with
+ * p*q; with the 2^30 half-gates of a large round it is void from 2^97 calls on. Requirements: delta
+ * and S are fresh per attempt; each T is used once under one delta (give each circuit its own
+ * range: gc_tweaks); the input labels of two copies are independent or equal.
  *
- * LANE KEYS. Instead of its number a lane may mix in its own key: y = s(x) ^ kappa_l. The garbler
+ * LANE KEYS. A lane may mix in its own key instead of its number: y = s(x) ^ kappa_l. The garbler
  * draws the 16 uniform keys after the input labels are fixed and sends them with the tables. A
  * malicious evaluator that builds its own OT trees can choose labels for which two lanes give equal
  * hashes, which reveals delta; it cannot do so before it knows kappa (docs/PROTOCOL.md).
  * gc_set_lanes sets the keys for all later calls.
  *
- * ROWS. An output wire of weight 2^e becomes a number shared by the two sides modulo 2^K, in place
- * of a decode bit [BMR16, projection gates]. d is the colour of its zero label, L_c its label of
- * colour c, T a tweak used for nothing else, G_c the low K bits of H(L_c, T, l):
+ * ROWS. A row converts an output wire of weight 2^e into shares modulo 2^K of its value, instead of
+ * decoding it [BMR16, projection gates]. d is the colour of its zero label, L_c its label of colour
+ * c, T a tweak used for nothing else, G_c the low K bits of H(L_c, T, l):
  *     garbler     sends row = G_0 - G_1 + 2^e (1 - 2d)           adds  2^e d - G_0   to its share
  *     evaluator   holds L_c, c its colour                        adds  G_c + c row   to its share
  * The two add up to 2^e (c ^ d). The evaluator cannot compute the other hash, G_(1-c), so row and c
  * look uniform to it.
  *
- * A garbler never garbles a block twice (SEFL_ESTATE if first_block is not past all earlier
- * blocks), because tables of one block for two sets of inputs reveal delta.
+ * A garbler never garbles a block twice (SEFL_ESTATE unless first_block is beyond all earlier
+ * blocks), because garbling one block for two sets of inputs would reveal delta.
  *
  * Secret: labels, delta, colours.   Public: circuit, hash key, tweaks, tables once sent, all sizes.
  * Constant time.   Threads: one owner per gc; several garblers may share a circuit and split the
@@ -135,13 +135,13 @@ void gc_encode(gc_label *out, const gc_label *zero, const uint8_t *bits, size_t 
 /* Selects a path of aes.h that this processor supports. */
 void gc_set_path(gc *g, aes_path path);
 
-/* Computes H on the sixteen lanes of one tweak, in plain C, by the definition above. */
+/* Computes H on the sixteen lanes of one tweak in plain C, exactly as defined above. */
 void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_label *hash_key,
                  uint64_t tweak);
 
-/* Measures a lower bound for benchmarks: only hashes `groups` times 16 lanes of cached labels, with
- * `per_key` groups per key (1 as in evaluation, 2 as in garbling), and expands keys in batches as
- * the kernels do. x: per_key * 16 labels, hashed in place repeatedly. groups: a multiple of 32. */
+/* Does only the hashing, as a lower bound for benchmarks: `groups` times 16 lanes of cached labels,
+ * with `per_key` groups per key (evaluation 1, garbling 2). It expands keys in batches as the
+ * kernels do. x: per_key * 16 labels, hashed in place. groups: a multiple of 32. */
 void gc_hash_floor(aes_path path, gc_label *x, const gc_label *hash_key, uint64_t tweak,
                    size_t groups, unsigned per_key);
 

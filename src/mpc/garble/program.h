@@ -1,9 +1,9 @@
 /* program: a circuit's gate list with adders fused, for the fast kernels.
  *
- * A full adder is five consecutive gates (x^y, x^d, AND, two XORs), and a half adder is two. Fused
- * into one step, the gates read their inputs once and keep intermediate values in registers. The
- * order and number of ANDs stay the same, so tables and tweaks do not change. The plain kernel
- * processes single gates, so tests can compare the kernels.
+ * A full adder is five consecutive gates (x^y, x^d, AND, two XORs), and a half adder is two. A
+ * fused step reads the inputs once and keeps intermediate values in registers. The order and number
+ * of ANDs stay the same, so tables and tweaks do not change. The plain kernel processes the unfused
+ * gates, and tests compare the other kernels with it.
  *
  * Threads: may be shared once made. */
 #ifndef MPC_GARBLE_PROGRAM_H

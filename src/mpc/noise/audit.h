@@ -1,7 +1,7 @@
 /* noise/audit: CSP's commitment in a session of noise shares, and the record of an audit.
  *
- * CSP garbles, so it could omit the noise. A session (noise/shares.h) depends on no data, so AS may
- * inspect it: one 32-byte seed and AS's messages determine everything that CSP sends.
+ * CSP garbles the circuit, so it could omit the noise. A session (noise/shares.h) depends on no
+ * data, so AS may inspect it: a 32-byte seed and AS's messages determine all messages of CSP.
  *
  *     CSP  commitment = SHA-256("sefl audit 1", id, seed)         before the base OT
  *     CSP  at the end signs id, commitment and BLAKE3 hashes (audit_seen) of all messages
@@ -9,21 +9,21 @@
  *     CSP  after AUDIT: drops its values, then reveals the seed
  *     AS   garbles again (shares_replay) and compares
  *
- * AS catches a CSP that omits noise from a session with the probability that AS audits it, 1 in 8
- * by default. One session can serve a whole round, so the probability per round is no higher.
+ * AS detects missing noise in a session if it audits that session, by default with probability 1/8.
+ * One session can supply a whole round, so the probability per round may be no higher.
  *
  * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the
  * tables also depend on AS's messages, which depend on AS's seed and on `own`. So, given the two
  * seeds and the signature, a difference means:
  *     own differs                    CSP did not follow its seed
- *     received differs               AS shows a seed that it did not use; nothing is proven
+ *     received differs               AS presents a seed that it did not use; nothing is proven
  *     the tables differ              CSP garbled something else
  *
  * The record of an audit has AUDIT_RECORD bytes; a changed record proves nothing:
  *     "SEFLaud1" | CSP's hello 128 | AS's hello 128 | CSP's public signing key 32 | commitment 32 |
  *     own 32 | tables 32 | received 32 | signature 64 | CSP's seed 32 | AS's seed 32
- * The reader must know whose public key that is. No round uses a value from an audited session, so
- * the seeds in the record reveal nothing about any round.
+ * The reader must know from another source that the public key is CSP's. No round uses a value from
+ * an audited session, so the seeds in the record reveal nothing about any round.
  *
  * Transcripts are hashed with BLAKE3, because a session can transfer a gigabyte per second.
  *
@@ -43,7 +43,7 @@ enum {
 };
 
 /* BLAKE3 hashes of CSP's messages that depend on its seed alone, of its tables, and of the messages
- * it received. They include frame headers and run from after the hello to the last table. */
+ * it received. They cover all frames from the first after the hello to the last table. */
 typedef struct audit_seen {
     uint8_t own[AUDIT_HASH], tables[AUDIT_HASH], received[AUDIT_HASH];
 } audit_seen;
@@ -58,7 +58,7 @@ typedef struct audit_record {
 } audit_record;
 
 typedef enum audit_verdict {
-    AUDIT_SHOWS_NOTHING = 0, /* not a record of one session, or AS's seed is wrong */
+    AUDIT_SHOWS_NOTHING = 0, /* the parts do not belong to one session, or AS's seed is wrong */
     AUDIT_HONEST = 1,        /* CSP garbled the right circuit */
     AUDIT_CHEATED = 2,       /* CSP signed a session that does not follow from its seed */
 } audit_verdict;

@@ -1,5 +1,5 @@
-/* noise/online: the online part of a round's noise. It is one message from CSP, which AS may
- * request more than once.
+/* noise/online: the online part of a round's noise: one message from CSP, which AS may request
+ * twice.
  *
  * AS holds digits of its mask v, CSP digits of n = aggregate + v (docs/PROTOCOL.md), k + t + g bits
  * each. In mode `joint` CSP has shares x^C and AS has shares x^A of noise X that neither knows
@@ -12,12 +12,12 @@
  * own rare jumps (noise/quantise.h). w is the noisy aggregate in units of the lattice step, less
  * 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (above the guard bits), expanded
  * from a seed that CSP draws after it has received the whole masked sum. So even an AS that chooses
- * its mask or its sum cannot choose where between two lattice points CSP quantises. AS learns J
- * along with m. docs/PRIVACY.md has the bound.
+ * its mask or its sum does not control where its value lies between two lattice points when CSP
+ * quantises it. AS learns J along with m. docs/PRIVACY.md has the bound.
  *
  * In mode `own` each server adds its own full noise, e and e', on the fine grid: twice the
- * variance, but no shares. Both servers round off the guard bits with coins U and U'; otherwise
- * these bits would reveal the slots above them:
+ * variance, but no shares. Both servers round off the guard bits with random U and U'; otherwise AS
+ * would learn the top bits of each sum without noise:
  *
  *     CSP   reply_i = ((digit_i(n) + U) >> g) + e_i                       mod 2^(k+t)
  *     AS    w_i = reply_i - ((digit_i(v) + U') >> g), signed in k + t bits, + e'_i
@@ -35,10 +35,10 @@
  * noise_value_bytes each, little-endian.
  *
  * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply per round and, if asked again,
- * sends the stored bytes; the shares of a slice serve one reply. AS stores the seed of its coins
- * with the mask: noise_reply_finish depends only on its arguments, so after a crash w is the same.
+ * sends the stored bytes; a slice's shares serve one reply. AS stores the seed of its coins with
+ * the mask, so w is the same after a crash: noise_reply_finish depends only on its arguments.
  *
- * Secret: digits, shares, noise, coins, w; the reply until it leaves. Public: params, all sizes.
+ * Secret: digits, shares, noise, coins, w; the reply until it is sent. Public: params, all sizes.
  * Constant time except for the caller's sources.   Threads: pure functions. */
 #ifndef MPC_NOISE_ONLINE_H
 #define MPC_NOISE_ONLINE_H
@@ -62,13 +62,13 @@ typedef struct noise_params {
     uint8_t slice[32];       /* joint: shares_slice_hash of the shares that the reply uses */
 } noise_params;
 
-/* Writes the next n digits, starting at coordinate `first`; digit < 2^(k+t+g). */
+/* get writes the next n digits, starting at coordinate `first`, each below 2^(k+t+g). */
 typedef struct noise_digits {
     sefl_status (*get)(void *ctx, uint64_t *digit, size_t first, size_t n);
     void *ctx;
 } noise_digits;
 
-/* Writes the next n values of a server's noise, starting at coordinate `first`. */
+/* get writes the next n values of a server's noise, starting at coordinate `first`. */
 typedef struct noise_source {
     sefl_status (*get)(void *ctx, int64_t *e, size_t first, size_t n);
     void *ctx;
@@ -86,8 +86,8 @@ noise_source noise_taken_of(noise_taken *t);
  * k + t bits (own). */
 unsigned noise_value_bytes(const noise_params *p);
 
-/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below check the
- * params first, too; if they fail after that, they zero reply or w. */
+/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below also check
+ * the params first; if they fail later, they zero reply or w. */
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
 
 /* CSP: makes the reply, once per round, after the last byte of the masked sum has arrived. Draws

@@ -1,5 +1,5 @@
-/* noise/quantise: prepares a server's digits for the noise. It quantises them with secret coins and
- * adds a rare jump. docs/PRIVACY.md explains why both are needed.
+/* noise/quantise: quantises a server's digits with secret coins and draws rare jumps, which the
+ * server adds to the result. docs/PRIVACY.md explains why both are needed.
  *
  *     digit y (k + t + g bits)   ->   ((y + U) >> (t + g)) mod 2^k,  U uniform on t + g bits
  *     jump Y = 0, except with probability 2^-18:  Y = G1 - G2,  G = number of five-bit draws before
@@ -7,8 +7,8 @@
  *
  * Jumps are drawn in groups of up to JUMP_GROUP coordinates: each group always draws JUMP_SLOTS
  * candidates, each from 2 x JUMP_DRAWS draws, and assigns them to the coordinates whose 18 coins
- * are all zero. So time and memory access do not depend on where the jumps are. The cut-offs change
- * the distribution by less than 2^-90 per group (JUMP_SLOTS exceeded) and 2^-110 per coordinate.
+ * are all zero. So time and memory accesses do not depend on the positions of the jumps. These
+ * limits change the distribution by less than 2^-90 per group and 2^-110 per coordinate.
  *
  * Secret: digits, coins, results. Public: n, k, t, g.   Constant time. */
 #ifndef MPC_NOISE_QUANTISE_H
@@ -18,7 +18,7 @@
 
 enum { JUMP_GROUP = 1024, JUMP_SLOTS = 8, JUMP_DRAWS = 2048, JUMP_RATE_BITS = 18 };
 
-/* out[i] = digit[i] quantised, below 2^k. k <= 32, k + t + g <= 62. */
+/* Sets out[i] to the quantised digit[i], below 2^k. k <= 32, k + t + g <= 62. */
 void noise_quantise(uint32_t *out, const uint64_t *digit, size_t n, unsigned k, unsigned t,
                     unsigned g, prg *coins);
 

@@ -17,13 +17,13 @@
  *
  * Security. AS, which will see the noisy sum, may deviate arbitrarily: its coins are XORed with
  * CSP's, OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it
- * sends nothing that depends on the tables. So it can spoil the noise but not choose it. A failed
- * check is SEFL_ECRYPTO; the caller counts these, and the third ends the task. CSP must follow the
+ * sends nothing that depends on the tables. So it can ruin the noise but not choose it. A failed
+ * check is SEFL_ECRYPTO; the caller counts them, and the third ends the task. CSP must follow the
  * protocol: a dishonest CSP could garble a circuit without noise. docs/PROTOCOL.md has the bound.
  *
- * Audit (noise/audit.h). AS audits one session in p.audit, chosen at random after CSP has signed
- * the whole session, and so catches a CSP that omits noise with that probability per session. The
- * caller at AS handles the outcome:
+ * Audit (noise/audit.h). After CSP has signed the whole session, AS decides at random whether to
+ * audit it, with probability 1/p.audit. With that probability it detects missing noise in a
+ * session. The caller at AS handles the outcome:
  *     SHARES_KEPT         x may be used
  *     SHARES_AUDITED      CSP was honest; x is all zero on both sides; save r.record, start again
  *     SHARES_UNANSWERED   failure: CSP did not reveal its seed. Count it durably; the second ends
@@ -62,7 +62,7 @@ typedef struct shares_params {
     unsigned ot_k;                  /* 1, 2, 4 or 8; 0: 4 */
     unsigned chunk;                 /* values per chunk, a multiple of 128 up to 8192; 0: 512 */
 
-    /* Per side. If neither side has a key, the session is inside one process and never audited. */
+    /* Per side. Without keys, both sides run in one process and there is no audit. */
     const sign_key *sign; /* CSP: signs the session */
     const uint8_t *csp;   /* AS: CSP's public signing key, 32 bytes */
     uint64_t audit;       /* AS: audits one session in this many; 0: none. Requires csp */
@@ -90,7 +90,7 @@ sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const 
                             const sefl_rng *rng) SEFL_MUST_CHECK;
 
 /* Replays both sides of a recorded session in this process and reports what the record proves. This
- * takes 20 MB and as long as the session. It fails only if the replay could not run. */
+ * takes 20 MB and as long as the session. Fails only if the replay cannot run. */
 sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_CHECK;
 
 /* Reads the parameters from CSP's hello in a record: bits, ot_k, chunk, count, pair. SEFL_EPROTO
@@ -98,7 +98,7 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r) SEFL_MUST_C
 sefl_status shares_recorded(shares_params *p, const audit_record *r) SEFL_MUST_CHECK;
 
 /* For noise/shares_plain.h: computes the id of a session without keys from its nonces, and fills in
- * the defaults of p. The names below are those of the streams that expand a session's seeds. */
+ * the defaults of p. The macros below name the streams that expand a session's seeds. */
 sefl_status shares_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                          const uint8_t csp_nonce[32], const uint8_t as_nonce[32]) SEFL_MUST_CHECK;
 

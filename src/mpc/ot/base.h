@@ -6,19 +6,19 @@
  *     key[j] = KDF(i, j, A, r[0], r[1], a*(r[j] + H(i, 1-j, r[1-j])));
  * the receiver knows key[b] = KDF(..., t*A) and, by the CDH assumption with H and KDF as random
  * oracles, not the other one; (r[0], r[1]) is a uniform pair for either b. Both hashes include the
- * session id (both servers, parameters and nonces: noise/shares.h), so bytes from one session are
- * useless in another.
- * "Endemic" means that a cheating party can choose its own keys, which is harmless for plain keys.
+ * session id, which binds both servers, the parameters and nonces (noise/shares.h), so messages
+ * from one session are useless in another. "Endemic" means that a cheating party can choose its own
+ * keys, which is harmless for plain keys.
  *
  * Against a quantum computer. The receiver's choice stays hidden from any sender, because (r[0],
  * r[1]) is uniform for either choice. The sender's second key does not stay hidden: a receiver that
- * computes discrete logarithms learns both. In noise/shares the receiver is CSP and its choices are
- * Delta, so this never helps AS. A CSP that keeps the messages could one day compute AS's coins,
- * and with them the noise of old rounds. An OT from ML-KEM [MR19] would prevent that, at 0.6 MB and
- * an estimated 30 ms per session. It is not implemented, because it needs internals of ML-KEM
- * (uniform elements of R_q^k from a hash, sums of public keys, keys from a given seed) that FIPS
- * 203 does not specify and no test vectors cover. It would guard only against CSP, whose honesty
- * the claim needs anyway (an outsider must break TLS first). A hybrid would feed both keys to KDF.
+ * computes discrete logarithms learns both. In noise/shares the receiver is CSP, and its choices
+ * are the bits of Delta, so this never helps AS. A CSP that stores the messages could one day
+ * compute AS's coins and the noise of old rounds. An OT from ML-KEM [MR19] would prevent that, at
+ * 0.6 MB and an estimated 30 ms per session. It is not implemented, because it needs internals of
+ * ML-KEM (uniform elements of R_q^k from a hash, sums of public keys, keys from a given seed) that
+ * FIPS 203 does not specify and no test vectors cover. It would protect only against CSP, whose
+ * honesty the privacy claim assumes anyway (an outsider must break TLS first).
  *
  * Messages (frames of base/channel.h):
  *     receiver -> sender   kind OT_MSG_BASE_R, n x (r[0] 32 bytes, r[1] 32 bytes)
@@ -46,7 +46,7 @@ enum {
 sefl_status ot_base_send(channel *ch, uint8_t (*keys)[2][OT_KEY], size_t n,
                          const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Draws only the coins that ot_base_send would draw; for replays of a session. */
+/* Advances rng exactly as ot_base_send does, for the replay of a session. */
 sefl_status ot_base_send_coins(size_t n, const sefl_rng *rng) SEFL_MUST_CHECK;
 
 /* Receives n transfers. choice: one bit (0 or 1) per byte. */

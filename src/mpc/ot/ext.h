@@ -1,8 +1,8 @@
 /* ot/ext: turns 128 base OTs into any number of transfers (correlated OT extension).
  *
  * The sender has Delta, 128 bits, the same for all transfers. Transfer j gives the sender q_j, and
- * the receiver a bit b_j and t_j = q_j xor b_j*Delta. With the free-XOR offset as Delta, t_j is an
- * active wire label and q_j (or q_j xor Delta) is the zero label: no hashing, no further message.
+ * the receiver a bit b_j and t_j = q_j xor b_j*Delta. If Delta is the free-XOR offset, t_j is an
+ * active wire label and q_j (or q_j xor Delta) the zero label, without hashing or further messages.
  * This is SoftSpoken [Roy22] with the repetition code; k trades bytes for AES work:
  *
  *     k = 1   15.9 bytes per transfer (IKNP)     2 AES blocks at the receiver
@@ -10,14 +10,13 @@
  *     k = 4    3.9                              4
  *     k = 8    1.9                             32
  *
- * How. In each of the 128/k trees of ot/trees the receiver knows all 2^k leaves, and the sender all
- * but leaf delta_i; Delta is the concatenation of all delta_i. Each leaf y is the key of a stream
- * r_y. The receiver forms  u_i = sum of all r_y  and, for each bit j < k,
- * v_ij = sum of the r_y with bit j of y set; the sender can form
- * w_ij = sum of the r_y with bit j of y xor delta_i set = v_ij + delta_ij * u_i. The receiver takes
- * b = u_0 as its random choices and sends c_i = u_i + u_0 for the other trees; the sender adds
- * delta_ij * c_i. Now w_ij = v_ij + delta_ij * b for all 128 columns; rows of w are q, rows of v
- * are t.
+ * Construction. In each of the 128/k trees of ot/trees the receiver knows all 2^k leaves, and the
+ * sender all but leaf delta_i; Delta is the concatenation of all delta_i. Each leaf y is the key of
+ * a stream r_y. The receiver forms u_i = sum of all r_y and, for each bit j < k, v_ij = sum of the
+ * r_y with bit j of y set; the sender can form w_ij = sum of the r_y with bit j of y xor delta_i
+ * set = v_ij + delta_ij * u_i. The receiver takes b = u_0 as its random choices and sends c_i = u_i
+ * + u_0 for the other trees; the sender adds delta_ij * c_i. Now w_ij = v_ij + delta_ij * b for all
+ * 128 columns; rows of w are q, rows of v are t.
  *
  * The check detects a receiver that sends wrong c_i to learn about Delta. A batch has n transfers
  * and 64 more that are discarded. When it has all c_i, the sender sends a random seed, which
@@ -25,16 +24,16 @@
  *     R(x) = sum_{l <= m} chi_l x_l + x_{m+1}.
  * The receiver answers with R(u_0) and the SHA-256 of all R(v_ij); the sender checks
  * R(v_ij) = R(w_ij) + delta_ij R(u_0), in all 128 columns.
- * R is linear and Pr[R(x) = 0] <= 2^-64 for every fixed x != 0, and the last word hides the rest.
+ * R is linear, Pr[R(x) = 0] <= 2^-64 for every fixed x != 0, and the last word masks the sum.
  * Soundness. For any c_i that the receiver sends, the sender's columns are v_ij + delta_ij u'_i
- * with u'_i = u_i + c_i; if honest, u'_i = u_0 for all i. Except with probability (128/k choose 2)
- * * 2^-64 (2^-55 per batch at k = 4) R keeps distinct u'_i distinct. If the receiver sends U for
- * R(u_0) and V_ij for R(v_ij), the check is V_ij - R(v_ij) = delta_ij (R(u'_i) - U) for all i, j:
- * trivial for the trees with R(u'_i) = U, which then all carry the same u'_i, and for any other
- * tree true for one value of delta_i only: a guess, right with probability 2^-k. So a receiver that
- * passes was honest with some u, except in trees whose delta_i it guessed: no better than guessing
- * Delta piece by piece. A failed check ends the session permanently. (The tables of a batch are
- * sent only after its check. Bit 0 of Delta is 1 and public: 127 bits are secret.)
+ * with u'_i = u_i + c_i; for an honest receiver, all u'_i = u_0. R keeps distinct u'_i distinct,
+ * except with probability (128/k choose 2) * 2^-64 (k = 4: 2^-55 per batch). If the receiver sends
+ * U for R(u_0) and V_ij for R(v_ij), the check is V_ij - R(v_ij) = delta_ij (R(u'_i) - U) for all
+ * i, j. It is trivial for the trees with R(u'_i) = U, which then all have the same u'_i. For any
+ * other tree it holds for only one value of delta_i, which a guess hits with probability 2^-k. So a
+ * receiver that passes was honest with some u, except in trees whose delta_i it guessed: no better
+ * than guessing Delta in pieces. A failed check ends the session permanently. (The tables of a
+ * batch are sent only after its check. Bit 0 of Delta is 1 and public: 127 bits are secret.)
  *
  * Streaming: transfers come in numbered batches. A batch is expanded in columns (ot_block),
  * checked, and transposed to rows. The batch number is the nonce of the streams. Memory: 16 bytes
@@ -46,7 +45,7 @@
  *     SEFL_TRY(ot_sender_extend(s, &b, number, n, c));         // sends a seed
  *     ot_receiver_answer(r, answer, &b, seed);                 // sends the answer
  *     SEFL_TRY(ot_sender_check(s, &b, seed, answer));
- *     ot_block_rows(&b, rows, 0, n);                           // q here, t there; choices: b.u
+ *     ot_block_rows(&b, rows, 0, n);                           // sender: q; receiver: t and b.u
  *
  * Secret: Delta, rows, columns, choices. Public: k, n, numbers, chi.   Constant time.
  * Threads: one owner; an expanded block may be read by many. */
@@ -98,7 +97,7 @@ size_t ot_correction_bytes(unsigned k, size_t n);
  * corrections. Use each number once. */
 void ot_receiver_extend(const ot_receiver *r, ot_block *b, uint64_t number, size_t n, uint8_t *c);
 
-/* Receiver: computes its answer to the seed. */
+/* Receiver: computes its answer to the sender's seed. */
 void ot_receiver_answer(const ot_receiver *r, uint8_t out[OT_CHECK_BYTES], const ot_block *b,
                         const uint8_t seed[OT_KEY]);
 
@@ -111,7 +110,7 @@ sefl_status ot_sender_extend(const ot_sender *s, ot_block *b, uint64_t number, s
 sefl_status ot_sender_check(ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
                             const uint8_t answer[OT_CHECK_BYTES]) SEFL_MUST_CHECK;
 
-/* For tests: only compares, and returns true if the answer is right. The session continues. */
+/* For tests: returns true if the answer is right. The session continues in either case. */
 bool ot_sender_verify(const ot_sender *s, const ot_block *b, const uint8_t seed[OT_KEY],
                       const uint8_t answer[OT_CHECK_BYTES]);
 

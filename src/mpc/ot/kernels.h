@@ -1,8 +1,7 @@
-/* ot/kernels: the inner loops of OT extension, chosen at run time; only ot/ and tests include
- * this.
+/* ot/kernels: the inner loops of OT extension, chosen at run time; internal to ot/ and its tests.
  *
- * All lengths are in bytes and multiples of 64 (transpose: of 16). All paths compute the same bytes
- * as `ref`.
+ * All lengths are in bytes and multiples of 64 (transpose: of 16). All kernel sets compute the same
+ * bytes.
  * Secret: all data. Public: lengths, chi. Constant time. */
 #ifndef MPC_OT_KERNELS_H
 #define MPC_OT_KERNELS_H
@@ -28,7 +27,7 @@ typedef struct ot_kernels {
     void (*transpose)(uint8_t *rows, const uint8_t *columns, size_t stride, size_t n);
     /* Sums a whole tree of 16 leaves at once; NULL if not available. u is the sum of the leaves'
      * key streams (nonce and counter as in aes128_ctr), column j the sum of those whose number has
-     * bit j set. If hole is true, leaf 0 is skipped. n is a multiple of 256. */
+     * bit j set. If hole is true, leaf 0 is omitted. n is a multiple of 256. */
     void (*tree16)(uint8_t *u, uint8_t *columns, size_t stride, const aes128 key[16], bool hole,
                    uint64_t nonce, uint64_t counter, size_t n);
 } ot_kernels;
@@ -36,7 +35,7 @@ typedef struct ot_kernels {
 /* Returns the best kernels of this processor. */
 const ot_kernels *ot_kernels_best(void);
 
-/* Returns kernel set i (0: reference) of *end sets, or NULL if the processor lacks it. */
+/* Returns set i of *end kernel sets (0: reference); NULL if this processor does not support it. */
 const ot_kernels *ot_kernels_at(unsigned i, unsigned *end);
 
 /* Reduces a 128-bit product to GF(2^64) = GF(2)[x]/(x^64 + x^4 + x^3 + x + 1). */

@@ -2,8 +2,8 @@
  *
  * The holder has trees of depth k with 2^k leaves each; the peer has a secret leaf number delta per
  * tree and learns all leaves but that one. There are 128/k trees, so k * 128/k = 128 base OTs for
- * every k. Level by level, the holder sends the XOR of all left and of all right children, each
- * hidden under one key of a base OT; the peer chooses the side that its path does not take.
+ * every k. For each level, the holder sends the XOR of all left and the XOR of all right children,
+ * each hidden by one key of a base OT; the peer chooses the side that its path does not take.
  *
  *     node     children = SHA-256("sefl ot node", session, tree, level, number, node), 16 + 16
  *     leaf     key      = SHA-256("sefl ot leaf", session, tree, number, node)[0..15]
@@ -12,8 +12,8 @@
  * A holder that sends inconsistent sums could learn bits of delta from whether the peer continues.
  * So for each tree it sends T, the XOR of all tags, and the SHA-256 of all tags in order. The peer
  * fills in the missing tag from T and compares the hash: SEFL_ECRYPTO unless all trees match (Roy
- * 2022, section 6). A cheating holder is left with one guess per tree, right with probability 2^-k
- * (in tree 0, where bit 0 of Delta is 1 and public, 2^-(k-1)).
+ * 2022, section 6). A cheating holder still has one guess per tree, which is right with probability
+ * 2^-k (in tree 0, where bit 0 of Delta is 1 and public, 2^-(k-1)).
  *
  * Message, holder -> peer, kind OT_MSG_TREES:
  *     128 x (left sum 16, right sum 16), base OT number = tree*k + (k - level)

@@ -1,4 +1,4 @@
-/* accountant: computes the epsilon of a whole history of releases, by rules that are proven for the
+/* accountant: computes the epsilon of a whole history of releases. Its bounds are proven for the
  * integers that clients actually send.
  *
  *     dp_event ev = { .noise = DP_NOISE_JOINT, .z = 1.1, .rate = 0.01, .count = 1000,
@@ -7,12 +7,12 @@
  *     SEFL_TRY(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = 1e-6 }));
  *     if (c.claimed) printf("epsilon %.3f\n", c.epsilon);         // else: nothing is claimed
  *
- * law.h states the rules for each kind of noise.
+ * law.h states the bounds for each kind of noise.
  *
- * Neighbours. By default one unit's vector is replaced with zeros. DP_REPLACE replaces it with any
- * other vector, at twice the sensitivity. At each order the divergence is the smaller of two
- * bounds: that of z/2 without sampling, and the weak triangle inequality
- * D_a(P,R) <= (a-1/2)/(a-1) D_2a(P,Q) + D_2a-1(Q,R) [Mir17, proposition 11], Q at the zero vector.
+ * Neighbours. By default, a neighbour has one unit's vector replaced with zeros. DP_REPLACE
+ * replaces it with any other vector, at twice the sensitivity. At each order the divergence is the
+ * smaller of two bounds: the divergence for z/2 without sampling, and the weak triangle inequality
+ * D_a(P,R) <= (a-1/2)/(a-1) D_2a(P,Q) + D_2a-1(Q,R) [Mir17, proposition 11] (Q: zero vector).
  *
  * Threads: any.   Secrets: none.   Cost: below 1 ms per event, or a few ms if rate < 1. */
 #ifndef PRIVACY_ACCOUNTANT_ACCOUNTANT_H
@@ -37,7 +37,7 @@ typedef struct dp_question {
 typedef struct dp_claim {
     bool claimed;        /* false: nothing is claimed, epsilon is INFINITY */
     double epsilon;      /* at the question's delta */
-    double order;        /* Renyi order that proves epsilon; 0: no releases */
+    double order;        /* Renyi order that gives epsilon; 0: no releases */
     const char *why_not; /* the reason, one clause, if nothing is claimed */
 } dp_claim;
 
@@ -46,7 +46,7 @@ sefl_status dp_event_check(const dp_event *ev) SEFL_MUST_CHECK;
 sefl_status dp_delta_check(double delta) SEFL_MUST_CHECK;
 sefl_status dp_epsilon_check(double epsilon) SEFL_MUST_CHECK;
 
-/* Computes the epsilon of n events together, in any adaptive order. n = 0: epsilon 0. */
+/* Computes the epsilon of the (adaptive) composition of n events. n = 0: epsilon 0. */
 sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n,
                        const dp_question *q) SEFL_MUST_CHECK;
 
@@ -59,8 +59,8 @@ double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours,
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 
-/* Returns z times epsilon in the classic calibration z = sqrt(2 ln(1.25/delta)) / epsilon [DR14].
- * The formula is proven only for one release with epsilon < 1: print the true total beside it. */
+/* Returns sqrt(2 ln(1.25/delta)), which is z times epsilon in the classic calibration [DR14]. It is
+ * proven only for one release with epsilon < 1: always print the true total as well. */
 double dp_classic(double delta);
 
 /* Rounds v up or down to the four significant digits that %.4g prints. Always show an epsilon

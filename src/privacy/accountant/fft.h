@@ -6,8 +6,8 @@
  *     fft_inverse(&plan, x);                            // the inverse, divided by n
  *     fft_clear(&plan);
  *
- * It uses radix 2 and a table of roots, each computed directly. The error is about log2(n) * 1e-16
- * of the root mean square. Threads: a plan may be shared. Secrets: none. */
+ * It uses radix 2 and a table of roots, each computed directly. The relative RMS error is about
+ * log2(n) * 1e-16. Threads: a plan may be shared. Secrets: none. */
 #ifndef PRIVACY_ACCOUNTANT_FFT_H
 #define PRIVACY_ACCOUNTANT_FFT_H
 
@@ -15,7 +15,7 @@
 
 #include <stddef.h>
 
-/* Not C's complex type: clang 14 with glibc lacks CMPLX, and its product checks for infinities. */
+/* C's complex type is slow (products check for infinities), and clang 14 with glibc lacks CMPLX. */
 typedef struct cplx {
     double re, im;
 } cplx;

@@ -1,12 +1,12 @@
 /* law: the noise distributions that the accountant supports, as one table (law.c).
  *
- * An event describes releases by a law and its parameters. docs/PRIVACY.md proves each row.
+ * An event describes releases by a law and its parameters. docs/PRIVACY.md proves each bound.
  *   joint     The circuit's G44 noise. Its Renyi curve is at most that of a Gaussian of multiplier
  *             z / sqrt(1.0048), for orders 1.01 to 256 and z >= 0.25; count * dim * 1.1e-22 is
  *             subtracted from delta. Under sampling (rate < 1) rdp_sampled_bound applies: at whole
  *             orders the moment formula of the sampled Gaussian, between them a bound that follows
- *             from the unsampled divergences alone (nothing more is proven about this noise over
- *             vectors). No other accountant accepts this noise: see pld.h.
+ *             from the unsampled divergences alone, since nothing more is proven about this noise
+ *             on vectors. No other accountant accepts this noise: see pld.h.
  *   discrete  The exact discrete Gaussian (`own`, `cdp`). It is a post-processing of a continuous
  *             Gaussian of variance sigma^2 - 6 (in units of the integer grid), up to a factor of
  *             1 +- 1e-50 per coordinate. So every bound for a Gaussian of multiplier
@@ -53,10 +53,10 @@ typedef struct dp_law {
     bool uses_sigma_steps; /* the law uses dp_event.sigma_steps */
     bool numerical;        /* pld.h accounts for it as a Gaussian with multiplier gauss_z */
     double z_min;          /* nothing is proven for a smaller z */
-    const char *below;     /* the message for such a z, one clause */
+    const char *below;     /* error message for a smaller z, one clause */
     double z_search_min;   /* dp_find_z does not try a smaller z */
-    double order_max;      /* the Renyi rule is valid from order 1.01 to this; 0: at every order */
-    double cut;            /* mass per release and coordinate to subtract from delta */
+    double order_max;      /* the Renyi bound holds from order 1.01 to this; 0: at every order */
+    double cut;            /* mass per release and coordinate that is subtracted from delta */
     /* Returns the multiplier of the Gaussian whose Renyi curve bounds this law. */
     double (*gauss_z)(const dp_event *ev);
 } dp_law;

@@ -7,9 +7,9 @@
  *     delta(eps) = E (1 - e^{eps - loss})_+ .
  *
  * upper  splits each cell of outcomes whose loss is between two grid points onto both points and
- *        keeps its mass under P and under Q: never less distinguishable [DKGKM22];
- * lower  merges each cell into one outcome (never more distinguishable) and moves its loss down to
- *        a grid that is shifted so that the error of the move is of second order.
+ *        keeps its mass under P and under Q, so P and Q stay as distinguishable or more [DKGKM22];
+ * lower  merges each cell into one outcome, so P and Q stay as distinguishable or less, and moves
+ *        its loss down to a grid that is shifted so that the resulting error is of second order.
  * Both errors shrink with the square of the grid step. Chernoff's inequality bounds the mass
  * outside the window of the transform, and the result accounts for it. The result also accounts for
  * round-off of transforms and powers in double precision: the worst case in the 2-norm, assumed to
@@ -17,7 +17,7 @@
  * the upper. Round-off grows with the number of releases. If it exceeds 1 % of delta, or the bounds
  * cross, pld refuses to answer (2000 releases at 1e-9 may fail; 10,000 at 1e-12 do); it also
  * refuses any delta below 1e-12. Errors of erfc in the last digits of the masses are not bounded.
- * Both directions (unit present, unit absent) are computed; the larger epsilon counts.
+ * The module computes both directions (unit present, unit absent) and returns the larger epsilon.
  *
  *     pld_step s = { .noise = PLD_GAUSS, .z = 1, .rate = 0.01, .count = 1000 };
  *     pld_interval eps;
@@ -50,12 +50,12 @@ typedef struct pld_interval {
     double lower, upper;
 } pld_interval;
 
-/* n <= 64. SEFL_EINVAL, with the value, if a value is out of range; SEFL_ERANGE if no grid that
- * fits in memory is fine enough, or if round-off would exceed 1 % of delta. */
+/* Computes the interval for n <= 64 steps together. SEFL_EINVAL if a value is out of range;
+ * SEFL_ERANGE if no grid that fits in memory is fine enough or round-off exceeds 1 % of delta. */
 sefl_status pld_epsilon(pld_interval *eps, const pld_step *steps, size_t n,
                         double delta) SEFL_MUST_CHECK;
 
-/* pld_epsilon for events, with zero-out neighbours. SEFL_EUNSUPPORTED for joint noise. */
+/* Like pld_epsilon, for events with zero-out neighbours. SEFL_EUNSUPPORTED for joint noise. */
 sefl_status dp_pld_epsilon(pld_interval *eps, const dp_event *events, size_t n,
                            double delta) SEFL_MUST_CHECK;
 

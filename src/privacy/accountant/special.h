@@ -1,5 +1,5 @@
 /* special: probability functions that the accountants share. Most return logarithms, so that a tail
- * of 1e-300 keeps all its digits.
+ * probability of 1e-300 loses no precision.
  *
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_ACCOUNTANT_SPECIAL_H

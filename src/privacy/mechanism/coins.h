@@ -1,4 +1,4 @@
-/* coins: draws random bits and bytes from an sefl_rng in blocks; for mechanism/ only.
+/* coins: draws random bits and bytes from a sefl_rng in blocks; internal to mechanism/.
  *
  * If the generator fails, st keeps the error and draws return zeros; the caller checks st at the
  * end. Secret: everything; coins_clear wipes it. */

@@ -8,15 +8,15 @@
  * 2^-64, from 64 random bits per coordinate). Then it compares the sum of squares, in 128 bits,
  * with S2. If the sum is too large (probability below 2^-20), it rounds again with new coins; if
  * that fails too, it scales by 0.999 and repeats. The result always satisfies sum X_i^2 <= S2 and
- * |X_i| <= value_max: privacy depends on these integers alone, not on any floating-point result.
+ * |X_i| <= value_max: privacy depends on these integers alone and not on floating-point results.
  *
- * The weight slot. A weighted vector has one more slot, after the update. The update is clipped to
+ * The weight slot. A weighted vector has an extra slot after the update. The update is clipped to
  * sqrt(0.99) C and scaled by w in [0, 1], and the slot carries w * C/10; together their norm is at
- * most C. The sum of the slots divided by C/10 is the (noisy) total weight.
+ * most C. The sum of these slots, divided by C/10, is the (noisy) total weight.
  *
- * Records. `unit: record` clips and quantises each record's step (-lr times the gradient of the
- * whole record) separately and adds the integers: dp_add_record. The bound applies to each record,
- * for any number of records.
+ * Records. With `unit: record`, the client clips and quantises each record's step (-lr times the
+ * gradient of the whole record) separately and adds the integers with dp_add_record. The bound
+ * applies to each record, for any number of records.
  *
  * Secret: v, X, and the number of attempts. Not constant-time: it runs on the client's own machine.
  * Threads: any, each with its own output.   Cost: about 7 ns and 8 random bytes per coordinate. */
@@ -49,7 +49,7 @@ typedef struct dp_plain_grid {
 /* The weight slot's share of C. */
 #define DP_WEIGHT_SLOT_SHARE 0.1
 
-/* Computes the L2 norm in double: blocks of 1,024 squares in order, then the blocks in order. The
+/* Computes the L2 norm in double: sums blocks of 1,024 squares in order, then the block sums. The
  * relative error is below 1e-12 for 2^32 coordinates. SEFL_EINVAL if a coordinate is not finite. */
 sefl_status dp_norm(double *out, const float *v, size_t n) SEFL_MUST_CHECK;
 
@@ -57,7 +57,7 @@ sefl_status dp_norm(double *out, const float *v, size_t n) SEFL_MUST_CHECK;
 sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid, const float *v,
                         size_t n, const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* dp_quantise for a task without noise. There is no S2, so it clips to norm C, limits each
+/* Like dp_quantise, for a task without noise. There is no S2, so it clips to norm C, limits each
  * coordinate to value_max steps of q and rounds once. The weight slot works as in dp_quantise. */
 sefl_status dp_quantise_plain(int64_t *X, const dp_plain_grid *grid, const float *v, size_t n,
                               const dp_weight *weight, const sefl_rng *rng) SEFL_MUST_CHECK;
