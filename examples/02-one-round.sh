@@ -7,13 +7,13 @@ dir=${1:-$(mktemp -d)}
 mkdir -p "$dir"
 fed=$dir/one-round
 
-# keys, certificates, generated text and the task, signed by both servers; port 0: the system chooses
+# creates keys, certificates, generated text and a task signed by both servers; with port 0 the system chooses the ports
 "$sefl" provision "$fed" --clients 3 --words 800 --set rounds.count=1 --port-base 0
 "$sefl" task show "$fed/public/task.signed" --explain | head -n 12
 
 pids=
 trap 'for p in $pids; do kill "$p" 2> /dev/null || :; done' EXIT INT TERM
-start() { # NAME ARGUMENTS...: runs in the background, with its log in a file
+start() { # NAME ARGUMENTS...: runs sefl in the background, with its log in a file
     log=$fed/$1.log
     shift
     "$sefl" "$@" > "$log" 2>&1 &
@@ -26,12 +26,12 @@ start aggregator aggregator --config "$fed/aggregator/aggregator.yml" --csp "$(r
 for c in 01 02 03; do
     start "client-$c" client --config "$fed/clients/client-$c/client.yml" --server "$(ready aggregator)"
 done
-for p in $pids; do wait "$p"; done # all exit by themselves when the task is over
+for p in $pids; do wait "$p"; done # all processes exit when the task is over
 pids=
 
-# before and after, on the public validation text
+# compares the models before and after the round on the public validation text
 for model in public/init.safetensors aggregator/models/round-1.safetensors; do
     "$sefl" model eval "$fed/$model" --vocab "$fed/public/vocab.txt" --data "$fed/public/valid.txt"
 done
-"$sefl" privacy spent "$fed/csp/ledger" # both servers and every client keep one
+"$sefl" privacy spent "$fed/csp/ledger" # both servers and every client keep a ledger
 "$sefl" report "$fed"

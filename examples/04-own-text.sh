@@ -1,6 +1,6 @@
 #!/bin/sh
-# Your own text: a folder with train.txt and valid.txt. The script splits the training text among clients, where it stays.
-# The validation text is public, and so is the word list, which comes from the validation text alone.
+# Train on your own text, a folder with train.txt and valid.txt. The script splits the training text among the clients.
+# The validation text is public, and so is the word list, which contains only words of the validation text.
 #
 #     examples/04-own-text.sh WORKFOLDER TEXTFOLDER
 set -eu
@@ -12,18 +12,18 @@ dir=${1:-$(mktemp -d)}
 mkdir -p "$dir"
 cd "$dir"
 
-if [ -z "$text" ]; then # none given: generate some
+if [ -z "$text" ]; then # no text was given: generate some
     text=text
     "$sefl" data synth --out text --clients 1 --tokens 8000 --seed 7 > /dev/null
     rm -r text/client-000
 fi
 "$sefl" data stats "$text"
 
-# 1. a federation of processes: keys, and one folder per client with its share
+# 1. prepare a federation of processes: keys, and one folder per client with its share of the text
 "$sefl" provision trial --clients 4 --data "$text" --set rounds.count=2
 wc -w trial/clients/*/text/train.*
 
-# 2. or the same text in the simulator
+# 2. or use the same text in the simulator
 cat > own.yml << END
 name: own
 data.path: $text
