@@ -1,8 +1,8 @@
 /* lm: a word-level language model: parameters, loss, gradient, evaluation, text.
  *
  * Two bodies share one interface: "lstm" (model/lstm.c) and "transformer" (model/transformer.c).
- * Both stand between an embedding with dropout and a decoder with softmax and cross-entropy
- * (model/nn/head). All matrices are block-Hankel with the same block size; 1 means dense.
+ * An embedding with dropout comes before the body, and a decoder with softmax and cross-entropy
+ * (model/nn/head) after it. All matrices are block-Hankel with the same block size; 1 means dense.
  *
  *     lm *m = NULL;
  *     SEFL_TRY(lm_new(&m, &(lm_config){ .body = "lstm", .vocab = 33278, .block = 32 }, pool));
@@ -11,9 +11,9 @@
  *     SEFL_TRY(lm_gradient(m, &batch, &(lm_gradient_args){ .dropout = 0.2 }, &loss));
  *     nn_real *theta = lm_theta(m), *grad = lm_grad(m);         // lm_count(m) values each
  *
- * All parameters are in one vector, which a federation sends. lm_params lists the offset of each,
- * under its name in PyTorch's word-language-model example. The gradient has the same layout; only
- * values in lm_spans can differ from zero.
+ * All parameters are in one vector, which a federation sends. lm_params lists their offsets and
+ * their names, which are those of PyTorch's word-language-model example. The gradient has the same
+ * layout; only values in lm_spans can differ from zero.
  *
  * lm_new plans and allocates all memory. Threads: one owner; calls use the pool (may be NULL).
  * Results do not depend on the pool's number of threads, only on the instruction set.
@@ -52,7 +52,7 @@ typedef struct lm_param {
     char name[72];
     bhm shape; /* a vector is n x 1 with block 1 */
     bool is_matrix;
-    size_t offset, count; /* position and number of values in theta */
+    size_t offset, count; /* position in theta; number of values */
 } lm_param;
 
 /* Words in time-major order, (steps, batch): column b is one continuous text. */
@@ -66,7 +66,7 @@ typedef struct lm_gradient_args {
     uint32_t key[8]; /* dropout key (lm_dropout_key) */
     uint64_t step;   /* the same key and step give the same dropout masks */
     double scale;    /* factor of the sum of the tokens' losses; 0: 1 / tokens */
-    bool add;        /* add to the present gradient instead of replacing it */
+    bool add;        /* adds to the current gradient instead of replacing it */
 } lm_gradient_args;
 
 typedef struct lm_span {
@@ -83,8 +83,8 @@ sefl_status lm_config_check(lm_config *cfg) SEFL_MUST_CHECK;
 sefl_status lm_config_params(const lm_config *cfg, lm_param *params, size_t *n,
                              size_t *count) SEFL_MUST_CHECK;
 
-/* Returns column j of the Transformer's vector for position t: sin or cos of t / 10000^(2 (j div 2) /
- * embed), as in PyTorch's example. */
+/* Returns column j of the Transformer's vector for position t, as in PyTorch's example: the sine or
+ * cosine of t / 10000^(2 (j div 2) / embed). */
 double lm_position(size_t t, size_t j, size_t embed);
 
 sefl_status lm_new(lm **out, const lm_config *cfg, pool *p) SEFL_MUST_CHECK;
@@ -96,12 +96,12 @@ size_t lm_count(const lm *m);
 nn_real *lm_theta(lm *m);
 nn_real *lm_grad(lm *m);
 
-/* Returns the ranges that the latest lm_gradient (and those it added to) wrote, in ascending order.
- * The rest of the gradient is zero. */
+/* Returns the ranges that the latest lm_gradient, and the calls it added to, wrote, in ascending
+ * order. The rest of the gradient is zero. */
 const lm_span *lm_spans(const lm *m, size_t *n);
 
-/* Draws uniform initial values as PyTorch's example does: +-0.1 for embedding and decoder, 0 for the
- * decoder's bias, PyTorch's defaults inside the body. */
+/* Draws uniform initial values as PyTorch's example does: +-0.1 for embedding and decoder,
+ * PyTorch's defaults inside the body. The decoder's bias is 0. */
 void lm_init(lm *m, uint64_t seed);
 
 /* Resets the state that the LSTM carries from batch to batch. */
@@ -122,7 +122,7 @@ sefl_status lm_gradient(lm *m, const lm_batch *b, const lm_gradient_args *args,
                         double *loss) SEFL_MUST_CHECK;
 
 /* Computes the mean negative log-likelihood per word of a text as PyTorch's example does: in
- * LM_EVAL_BATCH columns (without the remainder), with carried state. Restores the model's own
+ * LM_EVAL_BATCH columns (ignoring the remainder), with carried state. Restores the model's own
  * state. Perplexity is the exponential of the mean. SEFL_EINVAL for fewer than 20 words. progress
  * (may be NULL) counts the words of a column. */
 sefl_status lm_evaluate(lm *m, const uint32_t *words, size_t n, double *mean,

@@ -6,7 +6,7 @@
 #include "model/nn/head.h"
 #include "model/nn/nn.h"
 
-/* A dense layer: its two parameters, and its weight prepared for the current pass. */
+/* A linear layer: its two parameters, and its weight prepared for the current pass. */
 typedef struct lm_linear {
     size_t w, b; /* indices of params */
     nn_weight weight;
@@ -15,7 +15,7 @@ typedef struct lm_linear {
 typedef struct lm_layer_lstm {
     size_t w_ih, w_hh, b_ih, b_hh; /* indices of params */
     nn_weight ih, hh;
-    nn_real *pack, *pack_back; /* hh in panels: transposed, and not */
+    nn_real *pack, *pack_back; /* hh in panels: transposed, and as it is */
     nn_real *gates;            /* (T*B, 4H): before activation, then after it, then its gradient */
     nn_real *c, *h;            /* ((T+1)*B, H): the first B rows are the carried state */
     nn_real *tanh_c;           /* (T*B, H) */
@@ -25,7 +25,7 @@ typedef struct lm_layer_lstm {
 } lm_layer_lstm;
 
 typedef struct lm_layer_tr {
-    lm_linear linear[4]; /* produce qkv; read ctx; the feed-forward part's first and second */
+    lm_linear linear[4]; /* qkv; projection of ctx; the two feed-forward layers */
     size_t n1_w, n1_b, n2_w, n2_b;
     nn_real *x;          /* (N, E): input */
     nn_real *qkv;        /* (N, 3E) */
@@ -115,7 +115,7 @@ static inline nn_real *lm_grad_at(lm *m, size_t param)
 /* Fills a parameter with uniform values in [-range, range]. */
 void lm_fill_uniform(lm *m, size_t param, double range, seeded *g);
 
-/* Initialises the functions, for a file that defines them under these names. */
+/* Initialises a lm_body with the functions that have these names in the same file. */
 #define LM_BODY_FUNCTIONS                                                               \
     .check = check, .params = params, .width_out = width_out, .state_size = state_size, \
     .layout = layout, .init = init, .embed_scale = embed_scale, .forward = forward,     \

@@ -6,10 +6,10 @@
  *
  *     sgd       theta -= lr g
  *     momentum  m = mu m + g;  theta -= lr m                                    (PyTorch's form)
- *     adam      as by Kingma and Ba, with bias correction, without weight decay
+ *     adam      of Kingma and Ba, with bias correction, without weight decay
  *
  * The gradient is zero outside the spans. SGD leaves the rest of theta unchanged; the other two
- * update all of theta, because their state also moves parameters whose gradient is zero.
+ * update all of theta, because their state changes parameters even where the gradient is zero.
  * Threads: one owner; results do not depend on the pool's threads. */
 #ifndef MODEL_OPTIM_H
 #define MODEL_OPTIM_H

@@ -1,5 +1,5 @@
-/* real: the number type of the learning side, which is float. Tests also build the same sources
- * with double (SEFL_MODEL_DOUBLE=1), so that central differences are precise enough to check every
+/* real: the floating-point type of models, which is float. Tests also build the same sources with
+ * double (SEFL_MODEL_DOUBLE=1), so that central differences are precise enough to check every
  * gradient to 1e-7. */
 #ifndef MODEL_REAL_H
 #define MODEL_REAL_H

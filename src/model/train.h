@@ -1,5 +1,5 @@
-/* train: the training loop on the CPU (batches of continuous text, gradient, clip, step) and gradients
- * of single records. The rest of the program trains through model/engine/engine.h, on any device.
+/* train: trains on the CPU with batches of continuous text, and computes gradients of single
+ * records. Other modules train through model/engine/engine.h, which supports every device.
  *
  *     SEFL_TRY(trainer_new(&t, m, pool, &(train_config){ .lr = 20, .clip = 0.25, .dropout = 0.2 },
  *                          words, n));
@@ -7,8 +7,8 @@
  *         SEFL_TRY(trainer_step(t, &info));              // one batch
  *
  * As in PyTorch's word-language-model example, the text is cut into `batch` columns of equal
- * length, without the remainder. A step reads `steps` words of every column and carries the state
- * to the next step. An epoch begins with an empty state. A short text uses fewer columns.
+ * length, and the remainder is ignored. A step reads `steps` words of every column and carries the
+ * state to the next step. An epoch begins with an empty state. A short text uses fewer columns.
  *
  * A step depends only on theta, lm_state, trainer_optim and trainer_at, so a trainer with these
  * restored continues bit for bit like an uninterrupted run (model/engine/checkpoint.c).
@@ -37,7 +37,7 @@ typedef struct train_info {
     bool epoch_ended;
 } train_info;
 
-/* How training reads a text of n words. */
+/* How training divides a text of n words. */
 typedef struct train_layout {
     uint32_t columns;
     size_t rows;              /* words in a column */
@@ -56,7 +56,7 @@ typedef struct train_cursor {
 
 typedef struct trainer trainer;
 
-/* Borrows the model, the pool and the words. */
+/* The model, the pool and the words must outlive the trainer. */
 sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
                         const uint32_t *words, size_t n) SEFL_MUST_CHECK;
 void trainer_free(trainer *t);
@@ -80,8 +80,8 @@ optim *trainer_optim(trainer *t);
  * do not flow between windows, and the windows' gradients are added. fn gets the gradient of the
  * mean loss of each whole record in turn, and may read it until it returns. If a record's loss is
  * not finite, or exceeds LM_MAX_LOSS per word in any of its windows, fn gets the loss INFINITY and
- * no spans; later records are not affected. Empty records are SEFL_EINVAL. seed and step are the
- * first record's; a record's later windows draw other masks. */
+ * no spans; later records are not affected. Empty records are SEFL_EINVAL. seed and step are those
+ * of the first record's dropout; later windows of a record use other masks. */
 typedef struct train_records_args {
     double dropout;
     uint64_t seed, step;

@@ -9,14 +9,14 @@
  *     bhm w = { .rows = 33278, .cols = 200, .block = 32 };
  *     size_t n = bhm_count(w);                         // 433,666 values
  *     bhm_expand(w, dense, 200, v, 0, w.rows);         // rows [0, 33278) as a dense matrix
- *     bhm_fold(w, dv, ddense, 200, 0, w.rows);         // gradient of v += its share of ddense
+ *     bhm_fold(w, dv, ddense, 200, 0, w.rows);         // dv += gradient of v from ddense
  *
  * Values are stored in block-row-major order: block row 0 (blocks J = 0, 1, ...), block row 1, ...;
  * so one block row is one contiguous range (bhm_block_row).
  *
- * The parameters are v itself. Each entry of the dense matrix reads one value, so the gradient of a
- * value is the sum of the dense gradient over its anti-diagonal (fold), and the block-Hankel matrix
- * nearest to a dense one has the means over the anti-diagonals (project).
+ * The model's parameters are the values v. Each entry of the dense matrix reads one value, so the
+ * gradient of a value is the sum of the dense gradient over its anti-diagonal (fold), and the
+ * block-Hankel matrix nearest to a dense one has the means over the anti-diagonals (project).
  *
  * model/bhm/hankel multiplies large matrices without expanding them; tests compare it with the
  * plain products.

@@ -1,19 +1,19 @@
 /* hankel: multiplies by large block-Hankel matrices with short Fourier transforms.
  *
- * For one block, y[a] = sum over b of v[a + b] x[b]. With u = x reversed this is a part of the
- * product of polynomials (X v)(X) u(X), at the powers l .. 2l-1, and modulo X^2l - 1 nothing wraps
- * onto them. So the work is one transform of length 2l per token block and per weight block (once
- * per step), products of l pairs, summed over the block columns, and one inverse per output block.
- * A Hankel block is symmetric, so the gradient of x is the same product with g in place of x; that
- * of v is the plain convolution of g and x, summed over tokens as spectra.
+ * For one block, y[a] = sum over b of v[a + b] x[b]. With u = x reversed, these are the
+ * coefficients of X^l .. X^(2l-1) in the polynomial product X v(X) u(X), and reduction modulo X^2l
+ * - 1 does not change them. So the work is one transform of length 2l per token block and per
+ * weight block (once per step), products of l pairs, summed over the block columns, and one inverse
+ * per output block. A Hankel block is symmetric, so the gradient of x is the same product with g in
+ * place of x; that of v is the plain convolution of g and x, summed over tokens as spectra.
  *
  * Multiplications per block and token: 4l instead of l^2, plus about 13 l for the inverse, shared
  * by all block columns. Measured on one Ice Lake core, 352 x 200 x 1024, in dense-equivalent
  * GFLOP/s, forward / backward (OpenBLAS dense: about 105):
  *     l = 8: 136 / 124     l = 16: 256 / 218     l = 32: 343 / 332     l = 64: 383 / 426
- * Tried without gain: l <= 4 (as many multiplications as dense); one level of Karatsuba with three
- * SGEMMs (0.9 to 1.06 of dense: the inner dimension is too thin). Where hankel_fits is false, the
- * matrix is expanded to a dense one for SGEMM, and the dense gradient is folded back (bhm.h).
+ * Two ideas brought no gain: l <= 4 (as many multiplications as dense), and one Karatsuba level
+ * with three SGEMMs (0.9 to 1.06 of dense: the inner dimension is too small). If hankel_fits is
+ * false, callers expand the matrix for SGEMM and fold the gradient (bhm.h).
  *
  *     if (hankel_fits(w)) {
  *         hankel_prepare(k, w, ws, v, 0, blocks);          // spectra of the weights

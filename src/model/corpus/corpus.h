@@ -1,9 +1,9 @@
 /* corpus: a text as a sequence of word numbers, with line and document boundaries.
  *
- *     SEFL_TRY(corpus_count(v, &file, NULL));            // words into a vocabulary
+ *     SEFL_TRY(corpus_count(v, &file, NULL));            // counts the words
  *     SEFL_TRY(vocab_finish(v, &settings));
  *     SEFL_TRY(corpus_read(&c, v, &file, NULL));
- *     for (size_t i = c.line[k]; i < c.line[k + 1]; i++) // line k, its <eos> last
+ *     for (size_t i = c.line[k]; i < c.line[k + 1]; i++) // line k, including <eos>
  *         use(c.token[i]);
  * done:
  *     corpus_clear(&c);
@@ -36,7 +36,7 @@ typedef struct corpus {
     size_t *doc; /* docs + 1: first line of each document, then `lines` */
     size_t docs;
     size_t unknown; /* number of words that the vocabulary lacks */
-    bool marked;    /* the text has documents, not just lines */
+    bool marked;    /* true if records or headings mark the documents */
 } corpus;
 
 /* Counts the file's words in v, in order, with <eos> at line ends. SEFL_EPROTO if the file has no
@@ -48,7 +48,7 @@ sefl_status corpus_count(vocab *v, const corpus_file *f,
 sefl_status corpus_read(corpus *out, const vocab *v, const corpus_file *f,
                         const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Works like corpus_read on bytes in memory (tests, fuzzing); messages show f->path. */
+/* Like corpus_read, but reads bytes in memory (tests, fuzzing); messages show f->path. */
 sefl_status corpus_read_over(corpus *out, const vocab *v, const corpus_file *f,
                              sefl_span bytes) SEFL_MUST_CHECK;
 
@@ -68,9 +68,9 @@ typedef struct corpus_paths {
 
 extern const char *const corpus_split_names[CORPUS_SPLITS]; /* "train", "valid", "test" */
 
-/* Finds the files of a data set. In a folder: train, valid and test with the extension .txt,
- * .tokens, .jsonl, .ndjson or .csv, optionally with the prefix "wiki.". A file is itself the
- * training text. The message of SEFL_ENOTFOUND lists the expected names. */
+/* Finds the files of a data set. In a folder, they are train, valid and test with the extension
+ * .txt, .tokens, .jsonl, .ndjson or .csv, optionally with the prefix "wiki.". If `where` is a file,
+ * it is the training text. The message of SEFL_ENOTFOUND lists the expected names. */
 sefl_status corpus_paths_find(corpus_paths *out, const char *where) SEFL_MUST_CHECK;
 void corpus_paths_clear(corpus_paths *p);
 

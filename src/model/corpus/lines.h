@@ -7,10 +7,10 @@
  * done:
  *     lines_close(&in);
  *
- * A line ends with LF or CR LF, which is not part of the line; the last line may lack it. A byte
- * order mark at the start is dropped. Every line must be text: a NUL byte or invalid UTF-8 is
- * SEFL_EPROTO with "file:line: ...". The input may be a file or a pipe, not a folder or device.
- * Memory: one window that grows to the longest line, at most LINES_MAX.
+ * A line ends with LF or CR LF, which is not part of the line; the last line may lack it. The
+ * reader skips a byte order mark at the start. Every line must be text: a NUL byte or invalid UTF-8
+ * is SEFL_EPROTO with "file:line: ...". The input may be a file or a pipe, not a folder or device.
+ * Memory: one buffer that grows to the longest line, at most LINES_MAX.
  *
  * Threads: one owner.   Cost: about 1 GB/s. */
 #ifndef MODEL_CORPUS_LINES_H

@@ -6,7 +6,7 @@
  *     SEFL_TRY(partition_take(&mine, &c, &p, 3));         // client 3's own corpus
  *
  *   contiguous   line k goes to client floor(K * t / N), where t is the number of its first token
- *                and N the number of tokens: shares are equal to within a line (a client whose share
+ *                and N the number of tokens: shares are equal to within a line (a client whose part
  *                is inside one long line is empty); documents may be cut. Nothing is random
  *   round-robin  line k goes to client k mod K. Nothing is random
  *   article      documents go in a random order (Fisher-Yates) to the client with the fewest tokens
@@ -55,12 +55,12 @@ sefl_status partition_make(partition *out, const corpus *c,
                            const partition_settings *s) SEFL_MUST_CHECK;
 void partition_clear(partition *p);
 
-/* Copies one client's lines. A document keeps the lines that remain; empty documents are dropped. */
+/* Copies one client's lines, with the documents that contain them. */
 sefl_status partition_take(corpus *out, const corpus *c, const partition *p,
                            uint32_t client) SEFL_MUST_CHECK;
 
-/* Measures how much a client's text differs from the whole corpus: the Jensen-Shannon divergence of
- * the two token distributions, in bits (0: equal, 1: nothing in common). */
+/* Computes the Jensen-Shannon divergence between the token distributions of a client's text and of
+ * the whole corpus, in bits (0: equal, 1: nothing in common). */
 sefl_status partition_divergence(double *bits, const corpus *client, const corpus *whole,
                                  const vocab *v) SEFL_MUST_CHECK;
 

@@ -3,7 +3,7 @@
  *     record_reader in = { 0 };
  *     SEFL_TRY(records_open(&in, &(corpus_file){ .path = p, .format = CORPUS_CSV }));
  *     for (bool more; (st = records_next(&in, &text, &more)) == SEFL_OK && more;)
- *         use(text, in.line);                   // in.line: where the record begins
+ *         use(text, in.line);                   // in.line: first line of the record
  * done:
  *     records_close(&in);
  *
@@ -14,9 +14,8 @@
  *          fields may contain commas, doubled quotes and line ends (returned as LF); every row has
  *          as many fields as the first
  *
- * Both parsers are strict: they never guess, and reject unknown syntax with SEFL_EPROTO and
- * a message "file:line: ...". A
- * record has at most LINES_MAX bytes.
+ * Both parsers are strict: they reject invalid syntax with SEFL_EPROTO and a message that begins
+ * with "file:line: ". A record has at most LINES_MAX bytes.
  *
  * Threads: one owner. */
 #ifndef MODEL_CORPUS_RECORDS_H
@@ -46,10 +45,10 @@ sefl_status corpus_format_parse(corpus_format *out, const char *name) SEFL_MUST_
 
 corpus_format corpus_format_of(const corpus_file *f);
 
-/* Opens a file. Reads a CSV file's first row, so that it reports a missing column at once. */
+/* Opens a file. For CSV, also reads the first row, so that a missing column is reported at once. */
 sefl_status records_open(record_reader *r, const corpus_file *f) SEFL_MUST_CHECK;
 
-/* Works like records_open on bytes in memory, which must outlive r; messages show f->path. */
+/* Like records_open, but reads bytes in memory, which must outlive r; messages show f->path. */
 sefl_status records_over(record_reader *r, const corpus_file *f, sefl_span bytes) SEFL_MUST_CHECK;
 
 /* Reads the next record; *text is valid until the next call. */

@@ -4,13 +4,13 @@
  *
  *     synth *s = NULL;
  *     SEFL_TRY(synth_new(&s));                           // six topics, all equally likely
- *     SEFL_TRY(synth_mix(s, shares));                    // ... or with a client's shares
+ *     SEFL_TRY(synth_mix(s, shares));                    // or in a client's shares
  *     SEFL_TRY(synth_line(s, NULL, &text, &tokens, &gen)); // one line, with its line feed
- *     best = exp(synth_entropy(s));                      // the best perplexity that a model can have
+ *     best = exp(synth_entropy(s));                      // best perplexity of any model
  *
  * The source is a finite automaton: each state has a list of words with probabilities, and the
- * state and the word determine the next state. So the words so far determine the state (the source
- * is "unifilar"), and the entropy rate is the weighted mean of the states' entropies:
+ * state and the word determine the next state. So the previous words determine the state (the
+ * source is "unifilar"), and the entropy rate is the weighted mean of the states' entropies:
  *
  *     h = sum_s v(s) H(s) / sum_s v(s)      v(s): expected visits to state s in one line
  *
@@ -20,7 +20,7 @@
  * across a phrase, and again after "and"), and the kind of object that the verb takes. Only the
  * first word's probabilities depend on the shares of the topics. Topics differ in their words, not
  * in the shape of sentences, so line lengths have the same distribution for all topics. Equal
- * amounts of text from several clients, in random line order, follow their mean shares.
+ * amounts of text from several clients, shuffled, follow the mean of their shares.
  *
  * <eos> counts as a token; the text never contains <unk>.
  *
@@ -33,7 +33,8 @@
 
 #include <stdbool.h>
 
-/* Callers of synth_line include seeded/seeded.h; roles may call only synth_write. */
+/* Callers of synth_line include seeded/seeded.h. Roles, which cannot link it, call only
+ * synth_write. */
 struct seeded;
 
 enum { SYNTH_TOPICS = 6 };
@@ -59,8 +60,8 @@ double synth_entropy(const synth *s);
 /* Returns the expected number of tokens in a line, <eos> included. */
 double synth_line_tokens(const synth *s);
 
-/* Appends one line with its line feed to out and adds its tokens, <eos> included, to *tokens. shares
- * NULL: those of synth_mix. */
+/* Appends one line with its line feed to out and adds its tokens, <eos> included, to *tokens. If
+ * shares is NULL, uses those of synth_mix. */
 sefl_status synth_line(const synth *s, const double *shares, sefl_buf *out, uint64_t *tokens,
                        struct seeded *gen) SEFL_MUST_CHECK;
 
@@ -69,7 +70,7 @@ sefl_status synth_line(const synth *s, const double *shares, sefl_buf *out, uint
 sefl_status synth_score(const synth *s, sefl_span line, double *nats,
                         uint64_t *tokens) SEFL_MUST_CHECK;
 
-/* The automaton, for tests and for the vocabulary. */
+/* Access to the automaton, for tests and for the vocabulary. */
 uint32_t synth_words(const synth *s); /* including <eos> */
 const char *synth_word(const synth *s, uint32_t word);
 uint32_t synth_states(const synth *s);
@@ -90,8 +91,8 @@ typedef struct synth_settings {
 typedef struct synth_report {
     uint32_t words; /* size of the vocabulary, <unk> and <eos> included */
     double entropy, best_perplexity;
-    uint64_t tokens[3], lines[3]; /* numbers in train, valid and test, over all clients */
-    double perplexity[3];         /* perplexity of the source itself on these texts */
+    uint64_t tokens[3], lines[3]; /* in train, valid and test, over all clients */
+    double perplexity[3];         /* perplexity of these texts under the source itself */
 } synth_report;
 
 /* Writes these files to dir, which it creates if needed:

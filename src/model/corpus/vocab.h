@@ -8,7 +8,7 @@
  *
  * vocab_read() reads a word list instead: one word per line, optionally with a tab and a count; the
  * line number minus one is the word's number. A finished vocabulary always contains `<unk>` and
- * `<eos>`: text without a literal <unk> gets it last; a word list without them gets both first.
+ * `<eos>`: vocab_finish appends a missing <unk>, and vocab_read puts missing ones first.
  *
  * A federation uses a public list, or one built from public text: a vocabulary built from private
  * text reveals which words the text contains.
@@ -16,8 +16,8 @@
  * The order matters, because rows in the same block of a block-Hankel matrix share values:
  *   interleaved  the word of frequency rank r goes to block r mod blocks, place r div blocks, where
  *                blocks = ceil(words / block); a short last block is skipped once it is full
- *   appearance   in order of first appearance (in a word list: as listed) frequency    most
- *   frequent first; words with equal counts in order of appearance
+ *   appearance   in order of first appearance (in a word list: as listed)
+ *   frequency    most frequent first; words with equal counts in order of appearance
  *
  * The hash is SHA-256 of the words in order, each followed by a line feed: the `sha256sum` of the
  * file that vocab_write writes without counts.
@@ -37,8 +37,8 @@ typedef enum vocab_order { VOCAB_INTERLEAVED, VOCAB_APPEARANCE, VOCAB_FREQUENCY 
 typedef struct vocab_settings {
     vocab_order order;
     uint32_t block;     /* block size of the model, for VOCAB_INTERLEAVED; 0 means 1 */
-    uint32_t max_words; /* keep this many of the most frequent, including <unk> and <eos>; 0: all */
-    uint64_t min_count; /* keep words seen at least this often; counts of the rest go to <unk> */
+    uint32_t max_words; /* keeps only the most frequent words, <unk> and <eos> included; 0: all */
+    uint64_t min_count; /* keeps words seen at least this often; the others count as <unk> */
 } vocab_settings;
 
 typedef struct vocab vocab;
@@ -52,7 +52,7 @@ void vocab_free(vocab *v);
 /* Counts one occurrence of a word, which contains no white space. Call it before vocab_finish. */
 sefl_status vocab_count(vocab *v, sefl_span word) SEFL_MUST_CHECK;
 
-/* Puts the words in order. SEFL_EINVAL if only <unk> and <eos> would remain. */
+/* Selects and numbers the words. SEFL_EINVAL if only <unk> and <eos> would remain. */
 sefl_status vocab_finish(vocab *v, const vocab_settings *s) SEFL_MUST_CHECK;
 
 /* Reads a finished vocabulary from a word list. SEFL_EPROTO, with file and line, for an empty line,
@@ -74,7 +74,7 @@ uint64_t vocab_count_of(const vocab *v, uint32_t id);
 vocab_order vocab_order_of(const vocab *v);
 void vocab_hash(const vocab *v, uint8_t out[SHA256_BYTES]);
 
-/* Returns the number of the word with frequency rank r among n, in interleaved order. */
+/* Returns the number of the word with this frequency rank, out of n words, in interleaved order. */
 uint32_t vocab_interleave(uint32_t rank, uint32_t n, uint32_t block);
 
 #endif

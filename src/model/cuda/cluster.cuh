@@ -6,7 +6,7 @@
 #include <cuda_bf16.h>
 #include <stdint.h>
 
-/* Code for older GPUs omits the kernels' bodies; see device.clusters. */
+/* On older GPUs the cluster kernels have no body and are not used; see device.clusters. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define CLUSTERS        1
 #define CLUSTER_DIMS(n) __cluster_dims__(n, 1, 1)
@@ -35,8 +35,8 @@ __device__ inline void cluster_barrier(void)
                      : "memory");
 }
 
-/* A phase of a full-barrier ends when one thread has armed it with a number of bytes and that many
- * bytes have arrived, in either order. */
+/* A full-barrier counts arriving bytes. Its phase ends when one thread has armed it with a number
+ * of bytes and that many bytes have arrived, in either order. */
 __device__ inline void full_init(uint64_t *bar)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_at(bar)) : "memory");
@@ -84,7 +84,7 @@ __device__ inline void send8(uint32_t to, float x, float y, uint32_t bar)
                  : "memory");
 }
 
-/* Fragments of m16n8k16. With g = lane / 4 and q = lane % 4, a thread has
+/* Multiplies fragments (m16n8k16). With g = lane / 4 and q = lane % 4, a thread has
  *   a: rows g, g + 8 at k = 2q, 2q + 1, then the same rows at k + 8;
  *   b: column g at k = 2q, 2q + 1, then at k + 8;
  *   c: row g at columns 2q, 2q + 1, then row g + 8. */

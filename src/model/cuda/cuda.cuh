@@ -1,14 +1,14 @@
 /* cuda: internals of the GPU plugin, which trains many clients ("slots") in one step.
  *
  * All slots run the same step in parallel. A matrix product is one strided-batched cuBLAS call over
- * the slots; everything else is a kernel of ours whose grid covers all slots. A step is captured
- * once as a CUDA graph and replayed. What differs from step to step (position in the text, learning
- * rate, whether the slot still runs) is in struct slot in device memory, which the last kernel of a
- * step advances.
+ * the slots; everything else is one of our kernels, whose grid covers all slots. A step is captured
+ * once as a CUDA graph and replayed. The values that change from step to step (position in the
+ * text, learning rate, whether the slot still runs) are in struct slot in device memory; the last
+ * kernel of a step updates them.
  *
  * Shapes. A slot has `cols` columns of text and reads `steps` words in sequence; both are padded to
- * those of the pass; token i = t * pass.cols + b. Padding and idle slots compute on zeros and have
- * zero gradients (a token without a target has a zero gradient, and nothing flows back from it).
+ * the pass's; token i = t * pass.cols + b. Padding and idle slots compute on zeros and have zero
+ * gradients (a token without a target has a zero gradient, and nothing flows back from it).
  *
  * Operands. `real` below is the type of matrix operands: bf16, or float in the fp32 mode; sums are
  * float. A matrix of activations of width k has rows of ld(k) = k + 1 rounded up to 8 elements:
@@ -153,7 +153,7 @@ struct device {
 
     float *theta0, *theta, *grad, *opt; /* [count]; [G][count]; [G][count]; [G][0, 1 or 2 counts] */
     size_t opt_n;                       /* per slot */
-    float *state, *eval_state;          /* LSTM, [G][layers][2][columns][H] as lm_state; h, then c */
+    float *state, *eval_state;          /* LSTM: [G][layers][2][columns][H], as in lm_state */
     size_t state_n;                     /* per slot */
     int state_cols;                     /* max(batch, 10) */
     float *positions;
@@ -182,7 +182,7 @@ struct device {
     slot *slots; /* device memory, [G + 1]: the last is for evaluation */
     struct sums *sums; /* sums.cu; NULL: no sum is under way */
     std::vector<slot> host;
-    /* what only engine.cu uses */
+    /* used only by engine.cu */
     struct inside *in;
 };
 
@@ -191,7 +191,7 @@ static inline size_t slot_theta(const device *d, int s)
     return (size_t)s * d->set.count;
 }
 
-/* Charges the time until the next mark to `name`; does nothing unless times are measured. */
+/* Counts the time until the next mark under `name`; does nothing unless times are measured. */
 void mark(device *d, const char *name, double flop, double bytes);
 
 /* ---- products (gemm.cu), row-major, batched over p.slots ---- */
@@ -206,17 +206,17 @@ void gemm_dw(device *d, const pass &p, const weight &w, const void *dy, int ldy,
              const void *x, size_t sx, int tokens, bool add);
 
 /* ---- common kernels (common.cu) ---- */
-/* Draws mask [slots][tokens][width] with this site's coins; element (t * cols + b) * width + k. */
+/* Draws mask [slots][tokens][width] for this site; element (t * cols + b) * width + k. */
 void draw_mask(device *d, const pass &p, uint8_t *mask, int width, int site);
-/* expand computes every slot's dense weight; fold compresses w.grad into d->grad, biases too. */
+/* expand computes every slot's dense weight; fold compresses w.grad, with biases, into d->grad. */
 void expand(device *d, const pass &p, const weight &w, const float *theta, size_t theta_stride);
 void fold(device *d, const pass &p, const weight &w);
 
 /* Writes a pass's embedded words to d->x (and d->xf), with dropout. */
 void embed(device *d, const pass &p, const float *theta, size_t theta_stride);
-/* From d->dx: the encoder's gradient in rows of words that occurred, and its share of the norm. */
+/* Computes from d->dx the encoder's gradient for the words that occurred, and its norm's part. */
 void embed_back(device *d, const pass &p);
-/* Completes a training step once all gradients are there: norm, clip, optimiser, next batch. */
+/* Completes a training step after all gradients: norm, clip, optimiser, next batch. */
 void update(device *d, const pass &p);
 
 /* ---- decoder, softmax and cross-entropy (head.cu) ---- */
@@ -240,12 +240,12 @@ void lstm_plan(device *d, plan *p);        /* layers' arrays; weights are planne
 void transformer_plan(device *d, plan *p);
 /* Throws SEFL_EUNSUPPORTED if the attention does not fit this GPU. */
 void transformer_check(const device *d);
-/* Compute top_out from x. Dropout sites count up from 1 (0 is the embedding's). theta: the
- * parameters of slot 0, theta_stride from slot to slot (0 in an evaluation). state: slot 0's. */
+/* Compute top_out from x. Dropout sites count up from 1 (0 is the embedding's). theta and state are
+ * those of slot 0; theta_stride is the distance between slots (evaluation: 0). */
 void lstm_forward(device *d, const pass &p, const float *theta, size_t theta_stride, float *state);
 void transformer_forward(device *d, const pass &p, const float *theta, size_t theta_stride);
-/* Compute dx and the weights' gradients from dtop: those of matrices, dense, in weight.grad, which
- * the caller folds; those of vectors that are no weight's bias directly in d->grad. */
+/* Compute dx and all gradients from dtop. Gradients of matrices are dense, in weight.grad, and the
+ * caller folds them; those of vectors that are not a weight's bias are directly in d->grad. */
 void lstm_backward(device *d, const pass &p);
 void transformer_backward(device *d, const pass &p);
 
@@ -263,7 +263,7 @@ template <> __device__ inline bf16 to_real<bf16>(float x) { return __float2bfloa
 __device__ inline float from_real(float x) { return x; }
 __device__ inline float from_real(bf16 x) { return __bfloat162float(x); }
 
-/* Store two or four neighbouring operands; `to` is aligned. */
+/* Store two or four adjacent operands; `to` is aligned to their total size. */
 __device__ inline void store_pair(float *to, float a, float b)
 {
     *(float2 *)to = make_float2(a, b);

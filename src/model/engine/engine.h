@@ -13,7 +13,7 @@
  *
  *     cpu    the CPU
  *     cuda   the GPU; engine_new fails with a message if plugin, driver or device is missing
- *     auto   the GPU if it works, else the CPU; engine_fallback says why
+ *     auto   the GPU if it works, else the CPU; engine_fallback returns the reason
  *
  * The plugin is $SEFL_CUDA_PLUGIN if that is set. Otherwise it is the first libsefl_cuda.so in the
  * program's folder, in ../lib/sefl relative to that, or in the system's library path.
@@ -60,7 +60,7 @@ const char *engine_name(const engine *e);
 const char *engine_fallback(const engine *e);
 size_t engine_count(const engine *e); /* values in theta */
 
-/* These call the functions of engine_ops. engine_start also checks the settings of the job. */
+/* Call the engine's functions in engine_ops. engine_start also checks the settings of the job. */
 sefl_status engine_theta(engine *e, const float *theta) SEFL_MUST_CHECK;
 sefl_status engine_start(engine *e, uint32_t slot, const engine_job *job) SEFL_MUST_CHECK;
 sefl_status engine_run(engine *e, uint32_t slots, uint64_t steps,
@@ -77,21 +77,21 @@ enum { ENGINE_PIECE = 32 };
 sefl_status engine_train(engine *e, uint32_t n, engine_progress *out,
                          const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* Computes the mean loss per word in nats as lm_evaluate does. slot ENGINE_BASE: with the
- * parameters of engine_theta. progress (may be NULL) is called only on the CPU, because a GPU is
- * fast enough. */
+/* Computes the mean loss per word in nats as lm_evaluate does. With slot ENGINE_BASE, uses the
+ * parameters of engine_theta. progress (may be NULL) is called only on the CPU; a GPU finishes too
+ * fast to need it. */
 #define ENGINE_BASE UINT32_MAX
 sefl_status engine_evaluate(engine *e, uint32_t slot, const uint32_t *words, size_t n,
                             uint64_t text, double *mean,
                             const sefl_progress *progress) SEFL_MUST_CHECK;
 
-/* These add updates on the device, if engine_can_sum is true; it is false for the CPU. */
+/* Add updates on the device. Call these only if engine_can_sum is true; for the CPU it is false. */
 bool engine_can_sum(const engine *e);
 sefl_status engine_sum_begin(engine *e, const engine_sum *how) SEFL_MUST_CHECK;
 sefl_status engine_sum_add(engine *e, const engine_share *share, uint32_t n) SEFL_MUST_CHECK;
 sefl_status engine_sum_end(engine *e, void *out, size_t bytes) SEFL_MUST_CHECK;
 
-/* Reads times by kernel; *n = 0 if the engine does not measure them. */
+/* Reads the time of each kernel; sets *n to 0 if the engine does not measure. */
 sefl_status engine_times(engine *e, bool on, engine_time *out, uint32_t *n) SEFL_MUST_CHECK;
 
 /* Appends a slot's checkpoint (model/engine/checkpoint.c): the run's settings as a string, then
@@ -99,9 +99,9 @@ sefl_status engine_times(engine *e, bool on, engine_time *out, uint32_t *n) SEFL
  * of the dropout key. */
 sefl_status engine_save(engine *e, uint32_t slot, sefl_buf *out, const engine_job *job,
                         uint64_t seed) SEFL_MUST_CHECK;
-/* Loads a checkpoint after engine_start with the same job; on the same device training continues
- * with the same bytes. SEFL_EINVAL: the checkpoint is from a run with other settings. SEFL_EPROTO:
- * it is incomplete or no checkpoint. In both cases the slot is unchanged. */
+/* Loads a checkpoint after engine_start with the same job; on the same device, training continues
+ * bit for bit. SEFL_EINVAL: the checkpoint is from a run with other settings. SEFL_EPROTO: it is
+ * incomplete or no checkpoint. In both cases the slot is unchanged. */
 sefl_status engine_load(engine *e, uint32_t slot, sefl_span in, const engine_job *job,
                         uint64_t seed) SEFL_MUST_CHECK;
 

@@ -14,7 +14,7 @@ struct engine {
     char name[128], fallback[512];
 };
 
-/* What engine_cpu's open gets: an engine_setup and the pool. */
+/* The argument of engine_cpu.open: an engine_setup followed by the pool. */
 typedef struct engine_cpu_setup {
     engine_setup setup;
     pool *pool;
@@ -22,7 +22,7 @@ typedef struct engine_cpu_setup {
 
 extern const engine_ops engine_cpu;
 
-/* Does what engine_cpu's evaluate does, with a progress that may stop it. */
+/* Like engine_cpu.evaluate, with a progress that may stop it. */
 sefl_status engine_cpu_evaluate(void *self, uint32_t slot, const uint32_t *words, uint64_t n,
                                 double *loss, uint64_t *counted,
                                 const sefl_progress *progress) SEFL_MUST_CHECK;

@@ -5,9 +5,9 @@
  * reads its own text in batches as model/train.h describes, and ends with its own parameters. A GPU
  * trains many slots in one step; the CPU has one slot per engine.
  *
- * The header is plain C and includes only the status codes of the project, so that the plugin
- * compiles with nvcc alone. engine_new compares `abi` and `size` when it opens the plugin, so any
- * change below needs a new ENGINE_ABI.
+ * The header is plain C and includes no other header of the project except the status codes, so
+ * that the plugin compiles with nvcc alone. engine_new compares `abi` and `size` when it opens the
+ * plugin, so any change below needs a new ENGINE_ABI.
  *
  * Failures: a function passes its message to setup->note, then returns a status.
  * Threads: one owner per engine.   Secrets: texts, parameters; not constant-time. */
@@ -67,7 +67,7 @@ typedef struct engine_job {
     double lr, lr_decay; /* lr_decay: factor after each epoch */
     double clip;         /* maximum L2 norm of a gradient; 0: no limit */
     double dropout;
-    uint32_t dropout_key[8]; /* see nn_dropout: coins depend only on (key, step, site, position) */
+    uint32_t dropout_key[8]; /* key of the random bits; see nn_dropout */
 } engine_job;
 
 /* Position of a slot in its training. */
@@ -76,7 +76,7 @@ typedef struct engine_cursor {
     uint64_t optimiser_steps;
 } engine_cursor;
 
-/* What engine_ops.run reports about a slot; sums are over one call. */
+/* What engine_ops.run reports about a slot; words and loss are sums over one call. */
 typedef struct engine_progress {
     engine_cursor at;
     uint64_t words;
@@ -94,11 +94,11 @@ enum {               /* engine_ops.read and .write; floats unless stated */
        ENGINE_CURSOR /* an engine_cursor */
 };
 
-/* One client's share of a sum on the device. The integers equal those of privacy/mechanism/quantise.h
- * for the same floats and coins. */
+/* One client's share of a sum on the device. For the same floats and random bits, the integers
+ * equal those of privacy/mechanism/quantise.h. */
 typedef struct engine_share {
     uint32_t slot;
-    uint32_t zeros;    /* nonzero: adds zeros, even in the weight slot (a diverged client) */
+    uint32_t zeros;    /* nonzero: contributes only zeros (a diverged client) */
     double weight;     /* floats: weight of this client; integers: w of the weight slot */
     uint32_t coins[8]; /* integers: ChaCha20 key of the client's coins (seeded.h), from byte 0 */
 } engine_share;
@@ -141,17 +141,17 @@ typedef struct engine_ops {
     sefl_status (*evaluate)(void *self, uint32_t slot, const uint32_t *words, uint64_t n,
                             uint64_t text, double *loss, uint64_t *counted);
 
-    /* Add updates on the device; NULL if the engine cannot. The caller begins, adds each group of
-     * slots, in the order of the clients, and ends. sum_end writes `count` doubles, or count int64
-     * (one more with a weight slot), to main memory. sum_add: SEFL_ERANGE, with nothing added, if
-     * an update is not finite. */
+    /* Add updates on the device; NULL if the engine cannot. The caller calls sum_begin, then
+     * sum_add for each group of slots in the order of the clients, then sum_end. sum_end writes
+     * `count` doubles, or count int64 (one more with a weight slot), to main memory. sum_add:
+     * SEFL_ERANGE, with nothing added, if an update is not finite. */
     sefl_status (*sum_begin)(void *self, const engine_sum *how);
     sefl_status (*sum_add)(void *self, const engine_share *share, uint32_t n);
     sefl_status (*sum_end)(void *self, void *out, size_t bytes);
 
-    /* Reads the times since the last call by kernel: up to *n entries; on != 0 starts measuring.
-     * NULL if the engine does not measure. "ceiling: products" and "ceiling: memory" are a large
-     * product and a long copy, which show the device's limits; the total excludes them. */
+    /* Reads the time of each kernel since the last call, up to *n entries; on != 0 starts
+     * measuring. NULL if the engine does not measure. "ceiling: products" and "ceiling: memory" are
+     * a large product and a long copy, which show the device's limits; the total excludes them. */
     sefl_status (*times)(void *self, int on, engine_time *out, uint32_t *n);
 } engine_ops;
 

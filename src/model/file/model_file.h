@@ -2,11 +2,11 @@
  *
  *     SEFL_TRY(model_write(path, &meta, lm_theta(m)));
  *     SEFL_TRY(model_open(&m, &meta, path, 0, 0, pool)); // a model ready for use
- *     SEFL_TRY(model_check_vocab(&meta, v));             // was the model trained with this one?
+ *     SEFL_TRY(model_check_vocab(&meta, v));             // trained with this vocabulary?
  *
  * Our format stores every parameter under its name (model/lm.h) in the form that is trained and
- * sent: a block-Hankel matrix is a vector of its values, shape [count]; with block 1 it is the
- * dense matrix, shape [rows, cols]. All metadata are strings:
+ * sent. A block-Hankel matrix is stored as the vector of its values, shape [count]; with block 1,
+ * as the dense matrix, shape [rows, cols]. All metadata are strings:
  *
  *     sefl          "model 1"
  *     format        "pt", which PyTorch's loader requires
@@ -26,7 +26,7 @@
  *
  * Readers refuse missing, additional or misshapen arrays, and values that are not finite.
  *
- * Threads: any.   Secrets: a model is as secret as its owner decides; this module prints no
+ * Threads: any.   Secrets: the owner decides whether a model is secret; this module prints no
  * values. */
 #ifndef MODEL_FILE_MODEL_FILE_H
 #define MODEL_FILE_MODEL_FILE_H
@@ -56,15 +56,15 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count,
 sefl_status model_open(lm **out, model_meta *meta, const char *path, uint32_t batch, uint32_t steps,
                        pool *p) SEFL_MUST_CHECK;
 
-/* SEFL_EINVAL, with both hashes, if the model was trained with another vocabulary. If the model does
- * not record its vocabulary, only the size is checked. */
+/* SEFL_EINVAL, with both hashes, if the model was trained with another vocabulary. If the file does
+ * not record the vocabulary, only the size is checked. */
 sefl_status model_check_vocab(const model_meta *meta, const vocab *v) SEFL_MUST_CHECK;
 
 sefl_status model_export(const char *path, const model_meta *meta,
                          const nn_real *theta) SEFL_MUST_CHECK;
 
 /* The caller sets block, heads and tied in meta->cfg, which the file does not determine; the call
- * fills in the rest. *distance: norm of the projection's change, divided by that of all weights. */
+ * fills in the rest. *distance: norm of the change by projection, relative to the weights. */
 sefl_status model_import(model_meta *meta, nn_real **theta, size_t *count, double *distance,
                          const char *path) SEFL_MUST_CHECK;
 

@@ -18,15 +18,15 @@
  * A file is untrusted, so the reader checks it: the header has at most 16 MiB, 65,536 arrays of at
  * most 8 dimensions and 4,096 metadata entries; names differ; each array's offsets match its shape
  * and type; arrays do not overlap, leave no gaps and end with the file. Otherwise SEFL_EPROTO. The
- * reader converts F64, F16 and BF16 to F32; a file may contain other types, but these cannot be
- * read. It copies values (files need no alignment) and reads data on demand, never all at once.
+ * reader converts F64, F16 and BF16 to F32; it cannot read arrays of other types. Files need no
+ * alignment. The reader loads data on demand, never all at once.
  *
  * Writing:
  *     SEFL_TRY(tensors_write(path, arrays, count, metas, meta_count));
  *
  * writes F32 arrays in the given order, atomically (base/outfile.h).
  *
- * Threads: an open file has one owner.   Secrets: none, unless its owner keeps a model secret. */
+ * Threads: an open file has one owner.   Secrets: possibly the values. */
 #ifndef MODEL_FILE_SAFETENSORS_H
 #define MODEL_FILE_SAFETENSORS_H
 
@@ -64,7 +64,7 @@ typedef struct tensors tensors;
 
 sefl_status tensors_open(tensors **out, const char *path) SEFL_MUST_CHECK;
 
-/* Works like tensors_open on bytes in memory, which must outlive *out. */
+/* Like tensors_open, but reads bytes in memory, which must outlive *out. */
 sefl_status tensors_over(tensors **out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 
 void tensors_close(tensors *t);

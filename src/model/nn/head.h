@@ -2,20 +2,20 @@
  *
  *     logits = h W^T + bias        loss = sum over tokens of (log sum exp logits - logits[target])
  *
- * With 33,278 words the logits of a batch take 93 MB and two thirds of a step's arithmetic. They
- * are computed and used tile by tile: HEAD_GROUPS * W tokens (352 with AVX-512) at a time, with the
- * vocabulary cut into slices that fit a core's cache. A tile stores exp(logit - max of its slice),
- * from which loss and gradient follow, so each logit and each exponential is computed once. The
- * factor exp(max - lse) / n of the gradient is applied to smaller operands: to the tokens for dW,
- * and to each slice's share of dx. So dx is computed while the exponentials are cached.
+ * With 33,278 words the logits of a batch take 93 MB and two thirds of a step's arithmetic. This
+ * module computes and uses them tile by tile: HEAD_GROUPS * W tokens (352 with AVX-512) at a time,
+ * with the vocabulary cut into slices that fit in a core's cache. A tile stores exp(logit - max of
+ * its slice), from which loss and gradient follow, so each logit and each exponential is computed
+ * once. The factor exp(max - lse) / n of the gradient is applied to smaller operands: to the tokens
+ * for dW, and to each slice's share of dx. So dx is computed while the exponentials are cached.
  *
  *     nn_head_layout(&h, w, max_tokens, threads, &plan);
  *     SEFL_TRY(nn_head_run(&h, pool, &(nn_head_job){ .x = hidden, .n = n, .target = ids,
  *                          .v = v, .bias = b, .loss = &sum,
  *                          .dx = dhidden, .dv = dv, .dbias = db, .scale = 1.0 / n }));
  *
- * Where hankel_fits is true, model/bhm/hankel multiplies; otherwise our own dense products do
- * (kernels_dense.inc), on expanded slices (l = 1: in place).
+ * If hankel_fits is true, model/bhm/hankel multiplies; otherwise the dense kernels
+ * (kernels_dense.inc) multiply expanded slices (l = 1: in place).
  * Threads: one owner; uses the pool. Results do not depend on the number of threads. */
 #ifndef MODEL_NN_HEAD_H
 #define MODEL_NN_HEAD_H
@@ -60,7 +60,7 @@ typedef struct nn_head_job {
     bool add;
 } nn_head_job;
 
-/* k NULL: the best kernels for this machine. force_dense: only dense products, for tests. */
+/* k NULL selects the best kernels for this machine; force_dense only dense products, for tests. */
 void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const nn_kernels *k,
                     bool force_dense, nn_plan *p);
 

@@ -1,4 +1,4 @@
-/* Declares the tables of model/nn/kernels.h for the files that define and choose them. */
+/* kernels_list: declares the kernel tables, for the files that define and choose them. */
 #ifndef MODEL_NN_KERNELS_LIST_H
 #define MODEL_NN_KERNELS_LIST_H
 

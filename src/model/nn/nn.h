@@ -1,9 +1,9 @@
 /* nn: the layers that both models share, forward and backward, on the shared thread pool.
  *
  * Activations are row-major, one token per row. Work is split into pieces that depend only on
- * sizes, and each piece runs on one thread (as does BLAS, which computes the small products of
- * attention), so results do not depend on the number of threads. Functions add to gradients (`+=`)
- * unless stated otherwise. */
+ * sizes, and each piece runs on one thread, so results do not depend on the number of threads.
+ * BLAS, which computes the small products of attention, uses one thread too. Functions add to
+ * gradients (`+=`) unless stated otherwise. */
 #ifndef MODEL_NN_NN_H
 #define MODEL_NN_NN_H
 
@@ -26,11 +26,11 @@ typedef struct nn_gemm_args {
     nn_real *c;
     size_t ldc;
     nn_real beta;
-    const nn_real *bias; /* n numbers from which every row of c starts, in place of beta c */
-    nn_real *sums;       /* if a.t: gets the row sums of a added, m numbers */
+    const nn_real *bias; /* n numbers, added to every row in place of beta c */
+    nn_real *sums;       /* if a.t: m numbers, to which the row sums of a are added */
 } nn_gemm_args;
 
-/* Resources for the products of layers: threads, and room for one operand in panels. */
+/* Resources for matrix products: threads, and memory for one operand packed in panels. */
 typedef struct nn_work {
     pool *pool;
     nn_real *pack;       /* nn_gemm_room(n, k) of the largest product */
@@ -38,7 +38,7 @@ typedef struct nn_work {
 } nn_work;
 
 size_t nn_gemm_room(size_t n, size_t k);
-/* Multiplies on the pool, with our own kernels; beta is 0 or 1. */
+/* Multiplies on the pool, with the kernels of kernels.h; beta is 0 or 1. */
 sefl_status nn_gemm(const nn_work *w, const nn_gemm_args *g) SEFL_MUST_CHECK;
 /* Multiplies small matrices with BLAS on this thread; k = 0 computes beta c; no bias, no sums. */
 void nn_gemm_1(const nn_gemm_args *g);
@@ -54,31 +54,31 @@ typedef struct nn_weight {
 void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p);
 /* Returns the room in nn_work.pack that the products of such a weight with n tokens need. */
 size_t nn_weight_room(bhm shape, size_t n);
-/* Expands v; for l = 1 the gradient goes to dv directly. */
+/* Expands v. For l = 1, uses v itself, and the gradient is added directly to dv. */
 void nn_weight_begin(nn_weight *w, const nn_real *v, nn_real *dv);
-/* Folds the gradient into dv (nothing to do for l = 1). */
+/* Folds the dense gradient into dv; for l = 1, does nothing. */
 void nn_weight_end(nn_weight *w, nn_real *dv);
 
 /* y (n, rows) = x (n, cols) W^T + bias (NULL: none) */
 sefl_status nn_linear(const nn_work *k, nn_real *y, const nn_real *x, size_t n, const nn_weight *w,
                       const nn_real *bias) SEFL_MUST_CHECK;
-/* dx (n, cols) = dy W (NULL: not wanted); dW += dy^T x; dbias += column sums (NULL: none). */
+/* dx (n, cols) = dy W (may be NULL); dW += dy^T x; dbias += column sums of dy (may be NULL). */
 sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real *dbias,
                            const nn_real *dy, const nn_real *x, size_t n) SEFL_MUST_CHECK;
 
 /* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The caller keeps
  * the mask for the backward pass, which is the same product. rate = 0 changes nothing.
  *
- * Coins depend only on (key, step, site, position): the number of threads does not change a mask, a
- * resumed run draws the same masks, and a GPU draws the same masks as the CPU. Element i uses the
- * 16-bit number in bytes 2i, 2i + 1 (little-endian) of the ChaCha20 stream with this key, the block
- * counter from 0 and the nonce words { step mod 2^32, site | step div 2^32 * 2^16 }. The element is
- * dropped if the number is below rate * 65536. site < 2^16, step < 2^48. */
+ * The random bits depend only on (key, step, site, position), so masks are the same for any number
+ * of threads, in a resumed run, and on a GPU. Element i uses the 16-bit number in bytes 2i, 2i + 1
+ * (little-endian) of the ChaCha20 stream with this key, the block counter from 0 and the nonce
+ * words { step mod 2^32, site | step div 2^32 * 2^16 }. The element is dropped if the number is
+ * below rate * 65536. site < 2^16, step < 2^48. */
 typedef struct nn_dropout {
     double rate;
     uint32_t key[8];
     uint64_t step;
-    unsigned site; /* counts up within a pass */
+    unsigned site; /* number of the dropout layer within a pass */
 } nn_dropout;
 
 bool nn_dropout_is_on(const nn_dropout *d);
@@ -97,8 +97,8 @@ typedef struct nn_norm {
     nn_real *xhat, *rstd;
     nn_real *y, *x;        /* forward */
     const nn_real *branch; /* forward: (n, cols) */
-    /* backward: d, the gradient of y (first d += plus, where that is not NULL), becomes that of x;
-     * dbranch is d through the mask of the branch's dropout. */
+    /* backward: d is the gradient of y; `plus` (may be NULL) is added to it first. d becomes the
+     * gradient of x, and dbranch that of the branch before its dropout. */
     nn_real *d, *dgain, *dshift, *dbranch;
     const nn_real *plus, *mask; /* mask NULL: no dropout */
     nn_real *part;              /* scratch of nn_norm_scratch(n, cols) */

@@ -5,7 +5,7 @@
  *     nn_plan p = { 0 };
  *     layout(&t, &p);                                   // counts
  *     SEFL_TRY(nn_plan_get(&p, &memory));               // the caller frees it with sefl_free
- *     layout(&t, &p);                                   // hands out: zeroed, aligned to 64 bytes */
+ *     layout(&t, &p);                                   // hands out zeroed memory */
 #ifndef MODEL_NN_PLAN_H
 #define MODEL_NN_PLAN_H
 
@@ -18,7 +18,7 @@
 typedef struct nn_plan {
     uint8_t *memory; /* NULL: only count */
     size_t need;     /* size of the block in bytes */
-    size_t used;     /* bytes so far; SIZE_MAX: too many for a size_t */
+    size_t used;     /* bytes handed out; SIZE_MAX: too many for a size_t */
 } nn_plan;
 
 static inline void *nn_take(nn_plan *p, size_t count, size_t size)
