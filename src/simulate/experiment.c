@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,8 @@ static const setting_def own[] = {
       .help = "declare the text public: its words, and choices based on it, cost no privacy" },
     { "network.dropout", SETTING_REAL, "0", TO(dropout), .max = 1,
       .help = "probability that a client drops out of a round" },
+    { "network.exact", SETTING_BOOL, "false", TO(exact),
+      .help = "exactly the share network.dropout of the clients drops out of each round" },
     { "network.stragglers", SETTING_REAL, "0", TO(stragglers), .max = 1,
       .help = "probability that a client is a straggler in all rounds" },
     { "network.slowdown", SETTING_REAL, "5", TO(slowdown), .min = 1, .max = 1000000,
@@ -310,6 +313,11 @@ sefl_status experiment_make(experiment *out, settings *s)
               "Name a public word list, or set data.public: true if the text is public",
               out->data);
     return SEFL_OK;
+}
+
+uint32_t experiment_dropouts(const experiment *e)
+{
+    return (uint32_t)lround(e->dropout * e->clients);
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */

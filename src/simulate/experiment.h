@@ -52,6 +52,7 @@ typedef struct experiment {
     bool data_public;
     /* network and clients' machines, in virtual time */
     double dropout, stragglers, slowdown;
+    bool exact; /* the share `dropout` is exact in every round */
     uint64_t client_ms;
     uint64_t eval_every, models_keep;
     bool clip_given;
@@ -69,6 +70,9 @@ sefl_status experiment_run(settings *out, const settings *s, size_t i) SEFL_MUST
 /* Fills in out. The message of SEFL_EINVAL names the settings that do not fit together. Paths from
  * flags are relative to the working folder. s must outlive out. */
 sefl_status experiment_make(experiment *out, settings *s) SEFL_MUST_CHECK;
+
+/* Returns how many clients drop out of each round with network.exact: round(dropout * clients). */
+uint32_t experiment_dropouts(const experiment *e);
 
 /* Initialises out with settings for task_make, from the experiment, its protection's requirements
  * and these arguments. Hashes are in hex; valid_hash is NULL if there is no validation text. */

@@ -17,7 +17,7 @@ enum { VALID_LEAST = 2000 };
 typedef struct maker {
     federation *s;
     const federation_config *c;
-    sefl_buf text, valid; /* generated text */
+    sefl_buf text, valid, test; /* generated text */
 } maker;
 
 static sefl_status tick(const maker *m, uint32_t done)
@@ -37,11 +37,16 @@ static sefl_status some_lines(sefl_buf *out, const synth *source, const double *
     return SEFL_OK;
 }
 
-static void shares_of(double shares[SYNTH_TOPICS], const experiment *e, uint32_t i, seeded *gen)
+static void seed_stream(seeded *gen, const experiment *e, const char *what, uint32_t client)
 {
     char name[48];
-    snprintf(name, sizeof name, "simulated client %" PRIu32, i);
+    snprintf(name, sizeof name, "%s %" PRIu32, what, client);
     seeded_init(gen, e->seed, name);
+}
+
+static void shares_of(double shares[SYNTH_TOPICS], const experiment *e, uint32_t i, seeded *gen)
+{
+    seed_stream(gen, e, "simulated client", i);
     dirichlet_draw(shares, SYNTH_TOPICS, e->alpha, gen);
 }
 
@@ -106,15 +111,16 @@ static sefl_status generate(maker *m, const vocab_settings *vs)
         for (unsigned k = 0; k < SYNTH_TOPICS; k++)
             mean[k] += shares[k] / s->clients;
         SEFL_TRY(some_lines(&m->valid, source, shares, valid, &gen));
+        seed_stream(&gen, e, "simulated test text", i);
+        SEFL_TRY(some_lines(&m->test, source, shares, valid, &gen));
     }
     SEFL_TRY(generated_words(m, source, vs));
     SEFL_TRY(score(m, source, mean));
     SEFL_TRY(corpus_read_over(&s->valid, s->words, &name, buf_span(&m->valid)));
+    SEFL_TRY(corpus_read_over(&s->test, s->words, &name, buf_span(&m->test)));
     for (uint32_t i = 0; i < s->clients; i++) {
         shares_of(shares, e, i, &gen);
-        char stream[48];
-        snprintf(stream, sizeof stream, "simulated text %" PRIu32, i);
-        seeded_init(&gen, e->seed, stream);
+        seed_stream(&gen, e, "simulated text", i);
         buf_reset(&m->text);
         SEFL_TRY(some_lines(&m->text, source, shares, e->words, &gen));
         SEFL_TRY(corpus_read_over(&s->text[i], s->words, &name, buf_span(&m->text)));
@@ -145,9 +151,10 @@ static sefl_status deal(maker *m, const vocab_settings *vs)
         SEFL_TRY(vocab_finish(s->words, vs));
     }
     SEFL_TRY(corpus_read(&whole, s->words, &train, NULL));
-    if (paths.path[CORPUS_VALID])
-        SEFL_TRY(corpus_read(&s->valid, s->words,
-                             &(corpus_file){ .path = paths.path[CORPUS_VALID] }, NULL));
+    for (int k = CORPUS_VALID; k <= CORPUS_TEST; k++)
+        if (paths.path[k])
+            SEFL_TRY(corpus_read(k == CORPUS_VALID ? &s->valid : &s->test, s->words,
+                                 &(corpus_file){ .path = paths.path[k] }, NULL));
     st = partition_make(
         &p, &whole,
         &(partition_settings){
@@ -253,6 +260,30 @@ done:
     return st;
 }
 
+/* network.exact: fails if the clients that remain in a round are below the threshold. */
+static sefl_status check_dropout(const federation *s)
+{
+    const experiment *e = s->e;
+    const task *t = &s->task;
+    uint32_t failing = experiment_dropouts(e);
+    double left = e->clients - failing;
+    if (t->sampling == TASK_OPEN)
+        left *= t->rate;
+    if (!e->exact || left >= t->threshold)
+        return SEFL_OK;
+    SEFL_NEED(left >= 2, SEFL_EINVAL,
+              "network.exact: %" PRIu32 " of %" PRIu32 " clients drop out of every round, and a "
+              "round needs at least 2 uploads: use a smaller network.dropout",
+              failing, e->clients);
+    return sefl_fail(SEFL_EINVAL,
+                     "network.exact: %" PRIu32 " of %" PRIu32
+                     " clients drop out of every round, so "
+                     "%.6g upload%s, fewer than rounds.threshold (%" PRIu32 "). Set "
+                     "rounds.threshold to %.0f or less, or use a smaller network.dropout",
+                     failing, e->clients, left, t->sampling == TASK_OPEN ? " on average" : "",
+                     t->threshold, floor(left));
+}
+
 sefl_status federation_new(federation **out, const federation_config *c)
 {
     const experiment *e = c->experiment;
@@ -279,10 +310,12 @@ sefl_status federation_new(federation **out, const federation_config *c)
     SEFL_TRY(make_model(s, set, init));
     SEFL_TRY(make_keys(s, set, c->key, c->stop));
     SEFL_TRY(make_task(&m, init));
+    SEFL_TRY(check_dropout(s));
     *out = s, s = NULL;
 done:
     buf_clear(&m.text);
     buf_clear(&m.valid);
+    buf_clear(&m.test);
     federation_free(s);
     return st;
 }
@@ -326,6 +359,7 @@ uint64_t federation_text(const federation *s)
     for (uint32_t i = 0; i < s->clients; i++)
         add_text(&h, &s->text[i]);
     add_text(&h, &s->valid);
+    add_text(&h, &s->test);
     sha256_end(&h, digest);
     memcpy(&name, digest, sizeof name);
     return name ? name : 1;
@@ -346,6 +380,7 @@ void federation_free(federation *s)
     sefl_free(s->text);
     sefl_free(s->client);
     corpus_clear(&s->valid);
+    corpus_clear(&s->test);
     vocab_free(s->words);
     sefl_free(s->theta);
     if (s->own_sec)

@@ -9,9 +9,10 @@
  * The keys derive from the public seed, so they protect nothing; they never leave the process.
  *
  * Generated text (model/corpus/synth.h): each client mixes topics with shares drawn from
- * Dirichlet(alpha). The validation text is a tenth as long and comes from the same sources. Text
- * from data.path is split by data.partition. Its vocabulary is data.vocab, or the words of the
- * training text if the task claims nothing or the text is public (experiment.h checks that).
+ * Dirichlet(alpha). The validation text is a tenth as long and comes from the same sources; so does
+ * the test text. data.partition splits the training text of data.path among the clients. Its
+ * vocabulary is data.vocab, or the words of the training text if the task claims nothing or the
+ * text is public (experiment.h checks that).
  *
  * Memory: 4 bytes per token, 16 per line. Threads: read-only once created.   Secrets: none. */
 #ifndef SIMULATE_FEDERATION_H
@@ -31,6 +32,7 @@ typedef struct federation {
     corpus *text;           /* one per client; none is empty */
     uint8_t (*client)[32];  /* fingerprints */
     corpus valid;           /* has 0 tokens if there is no validation text */
+    corpus test;            /* has 0 tokens if there is no test text */
     double best_perplexity; /* the text generator's own, for the validation text; 0: unknown */
     uint64_t tokens;        /* number of tokens of all clients together */
     model_meta meta;
@@ -51,7 +53,7 @@ typedef struct federation_key {
 } federation_key;
 void federation_key_clear(federation_key *k);
 
-/* Returns a hash of every client's text and the validation text; never 0. */
+/* Returns a hash of every client's text, the validation text and the test text; never 0. */
 uint64_t federation_text(const federation *s);
 
 typedef struct federation_config {

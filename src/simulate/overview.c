@@ -83,6 +83,8 @@ sefl_status overview_read(overview *out, const char *folder)
     if (file_exists(run_path(&f, "state"))) {
         SEFL_TRY(run_state_read(&state, run_path(&f, "state")));
         out->over = state.over;
+        out->test_best = state.test_best;
+        out->test_last = state.test_last;
     }
 done:
     run_state_clear(&state);
@@ -107,8 +109,10 @@ sefl_status overview_json(sefl_buf *out, const overview *o)
         lf_u64("skipped", t->skipped), lf_u64("blocked", t->blocked),
         lf_if(t->best > 0, lf_real("last_perplexity", all->perplexity)),
         lf_if(t->best > 0, lf_real("best_perplexity", t->best)),
-        lf_if(t->best > 0, lf_u64("best_round", t->best_round)), lf_str("text", o->text),
-        lf_str("claim", o->claim ? "dp" : "none"),
+        lf_if(t->best > 0, lf_u64("best_round", t->best_round)),
+        lf_if(o->test_best > 0, lf_real("best_test_perplexity", o->test_best)),
+        lf_if(o->test_last > 0, lf_real("last_test_perplexity", o->test_last)),
+        lf_str("text", o->text), lf_str("claim", o->claim ? "dp" : "none"),
         lf_if(!isnan(all->epsilon_server), lf_real("epsilon_server", all->epsilon_server)),
         lf_if(!isnan(all->epsilon_others), lf_real("epsilon_others", all->epsilon_others)),
         lf_real("round_seconds", t->rounds ? all->seconds / (double)t->rounds : 0),

@@ -21,6 +21,7 @@ typedef struct overview {
     bool claim, over;
     uint64_t rounds_asked;
     run_totals t;
+    double test_best, test_last; /* test perplexity, as in run_state; 0: unknown */
 } overview;
 
 /* Divides a total in o->t by the number of rounds that were not skipped; NAN if there are none. */

@@ -26,6 +26,7 @@ typedef struct person {
     bool waiting; /* for the next round */
     bool slow;
     bool zeros, dies;
+    bool chosen;      /* network.exact: fails in this round */
     bool busy;        /* working on the open round */
     uint64_t busy_ms; /* time that it needs for this round */
     double dies_at;   /* time of death, as a share of busy_ms */
@@ -114,7 +115,24 @@ static void foresee(population *c, uint32_t i)
     double time = (double)e->client_ms * (0.5 + seeded_unit(&gen)) * (p->slow ? e->slowdown : 1);
     p->busy_ms = time < 1 ? 1 : time > 1e15 ? (uint64_t)1e15 : (uint64_t)time;
     p->dies = seeded_unit(&gen) < e->dropout;
+    if (e->exact)
+        p->dies = p->chosen;
     p->dies_at = seeded_unit(&gen);
+}
+
+/* network.exact: chooses the clients that fail in this round; every set of that size is equally
+ * likely. */
+static void choose(population *c)
+{
+    uint32_t left = experiment_dropouts(c->s->e), n = c->s->clients;
+    seeded gen;
+    char name[48];
+    snprintf(name, sizeof name, "dropouts %" PRIu64, c->round);
+    seeded_init(&gen, c->s->e->seed, name);
+    for (uint32_t i = 0; i < n; i++) {
+        c->p[i].chosen = seeded_unit(&gen) * (n - i) < left;
+        left -= c->p[i].chosen;
+    }
 }
 
 static sefl_status news(population *c, uint32_t i, uint64_t now)
@@ -285,6 +303,8 @@ sefl_status population_open(population *c, uint64_t round, sefl_span header, uin
     c->round = round;
     c->header = header;
     c->left_until = agg_deadline_ms(c->a);
+    if (fresh && c->s->e->exact)
+        choose(c);
     for (uint32_t i = 0; i < c->s->clients; i++) {
         person *p = &c->p[i];
         bool born = !p->m && fresh;

@@ -10,8 +10,9 @@
  *
  * For a round, a client needs network.client_ms times a number drawn from [0.5, 1.5). Stragglers
  * (always the same clients) need `slowdown` times as long. The last fifth is the upload. In each
- * round a fraction `dropout` of the clients fails at a random moment and returns when the next
- * round opens. Like a process killed before its receipt, such a client leaves no trace.
+ * round a client fails with probability `dropout`, at a random moment, and returns when the next
+ * round opens. With network.exact, experiment_dropouts random clients fail instead. Like a process
+ * killed before its receipt, such a client leaves no trace.
  *
  * No client trains here. The simulator knows the set before training starts, so no training is
  * wasted.

@@ -73,7 +73,9 @@ done:
 /* Doubles are stored as the integer of their bits, so that nothing is lost. */
 #define STATE_BITS(X)                              \
     X("best_perplexity_bits", agg.best_perplexity) \
-    X("first_perplexity_bits", first_perplexity)
+    X("first_perplexity_bits", first_perplexity)   \
+    X("test_best_bits", test_best)                 \
+    X("test_last_bits", test_last)
 
 sefl_status run_state_write(const run_state *s, const char *path)
 {

@@ -30,7 +30,9 @@ typedef struct run_state {
     uint64_t metrics_bytes;
     uint64_t text;           /* federation_text of the training text; 0: not recorded */
     double first_perplexity; /* perplexity of the initial model; 0: unknown */
-    uint64_t *taken;         /* number of rounds in which each client took part; owned */
+    double test_best,
+        test_last;   /* finished run: test perplexity of the best and the last model; 0: unknown */
+    uint64_t *taken; /* number of rounds in which each client took part; owned */
     uint32_t clients;
 } run_state;
 

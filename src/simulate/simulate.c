@@ -151,7 +151,11 @@ static sefl_status pass_time(void *ctx, uint64_t now_ms)
 static void warn_early(sim *s)
 {
     plan_warnings *w = &s->out->warnings;
-    const corpus *v = &s->federation->valid;
+    const corpus *v = &s->federation->valid, *t = &s->federation->test;
+    if (t->tokens > 0 && t->tokens < 2 * LM_EVAL_BATCH)
+        plan_warn(
+            w, "the test text has only %zu words, so test perplexity is not measured: it needs %d",
+            t->tokens, 2 * LM_EVAL_BATCH);
     if (v->tokens == 0)
         plan_warn(w,
                   "%s has no validation text, so perplexity is not measured: use a folder with "
@@ -487,6 +491,39 @@ static sefl_status look_back(sim *s)
     s->out->claim = !isnan(s->out->t.all.epsilon_server);
     s->out->why = agg_why_text(s->state.agg.why);
     s->out->first_perplexity = s->state.first_perplexity;
+    s->out->test_best = s->state.test_best;
+    s->out->test_last = s->state.test_last;
+done:
+    sefl_free(theta);
+    return st;
+}
+
+static sefl_status test_one(sim *s, double *perplexity, const float *theta)
+{
+    double loss;
+    SEFL_PASS(work_test(s->work, &loss, theta));
+    *perplexity = isfinite(loss) ? exp(loss) : 0;
+    return SEFL_OK;
+}
+
+/* Evaluates the last and the best model on the test text. */
+static sefl_status test(sim *s)
+{
+    sefl_status st = SEFL_OK;
+    float *theta = NULL;
+    size_t count;
+    model_meta meta;
+    SEFL_TRY(test_one(s, &s->state.test_last, s->theta));
+    if (s->state.best_round == s->state.model_round) {
+        s->state.test_best = s->state.best_round > 0 ? s->state.test_last : 0;
+    } else if (s->state.best_round > 0) {
+        SEFL_TRY(model_read(&meta, &theta, &count, run_path(&s->folder, "model/best.safetensors")));
+        SEFL_CHECK(count == s->t->params, SEFL_EPROTO, "%s has a model of another run",
+                   s->folder.root);
+        SEFL_TRY(test_one(s, &s->state.test_best, theta));
+    }
+    s->out->test_best = s->state.test_best;
+    s->out->test_last = s->state.test_last;
 done:
     sefl_free(theta);
     return st;
@@ -503,6 +540,7 @@ static sefl_status finish(sim *s)
     hash_model(s, s->out->model);
     s->out->memory_bytes = (uint64_t)used.ru_maxrss * 1024;
     warn_late(s);
+    SEFL_TRY(test(s));
     SEFL_TRY(simulate_summary_write(&b, s->out, &s->e));
     SEFL_TRY(wr_u8(&b, '\n'));
     SEFL_TRY(file_write_atomic(run_path(&s->folder, "summary.json"), buf_span(&b), 0666));

@@ -14,6 +14,9 @@
  * Protection none averages the clients' floats. cdp sums the same integers as sefl, and a trusted
  * server adds one discrete Gaussian. sefl uses the task's release mode with two servers.
  *
+ * When a run is over, the model of the best validation round and the last model are evaluated on
+ * the test text, if there is one. Nothing else reads that text.
+ *
  * A finished run is not repeated. An interrupted run resumes after its last finished round and ends
  * with the same bytes. Threads: one owner.   Secrets: none: the seed is public. */
 #ifndef SIMULATE_SIMULATE_H
@@ -49,6 +52,8 @@ typedef struct simulate_result {
     const char *why;         /* why the run ended */
     double first_perplexity; /* perplexity of the initial model; 0: unknown */
     double best_possible;    /* perplexity of the text generator itself; 0: unknown */
+    double test_best;        /* test perplexity of the best validation round's model; 0: unknown */
+    double test_last;        /* test perplexity of the last model; 0: unknown */
     uint8_t model[32];       /* SHA-256 of the last model's values */
     bool claim;
     double epsilon_target, delta;

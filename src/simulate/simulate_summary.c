@@ -30,6 +30,8 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
         lf_if(r->t.best > 0, lf_real("best_perplexity", r->t.best)),
         lf_if(r->t.best > 0, lf_u64("best_round", r->t.best_round)),
         lf_if(r->best_possible > 0, lf_real("best_possible_perplexity", r->best_possible)),
+        lf_if(r->test_best > 0, lf_real("best_test_perplexity", r->test_best)),
+        lf_if(r->test_last > 0, lf_real("last_test_perplexity", r->test_last)),
         lf_str("model_sha256", hex), lf_str("claim", r->claim ? "dp" : "none"),
         lf_if(claimed, lf_real("epsilon_server", all->epsilon_server)),
         lf_if(claimed, lf_real("epsilon_others", all->epsilon_others)),

@@ -359,9 +359,9 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
     return w->added > 0 ? finish(w, got) : SEFL_OK;
 }
 
-sefl_status work_evaluate(work *w, double *loss, const float *theta)
+/* id: names the text for the engine. */
+static sefl_status evaluate(work *w, double *loss, const float *theta, const corpus *v, uint64_t id)
 {
-    const corpus *v = &w->s->valid;
     *loss = NAN;
     if (v->tokens < 2 * LM_EVAL_BATCH)
         return SEFL_OK;
@@ -369,8 +369,17 @@ sefl_status work_evaluate(work *w, double *loss, const float *theta)
         SEFL_PASS(
             engine_new(&w->judge, &(engine_config){ .model = &w->t->model, .pool = w->pool }));
     SEFL_PASS(engine_theta(w->judge, theta));
-    return engine_evaluate(w->judge, ENGINE_BASE, v->token, v->tokens, 1 + w->s->clients, loss,
-                           w->stop);
+    return engine_evaluate(w->judge, ENGINE_BASE, v->token, v->tokens, id, loss, w->stop);
+}
+
+sefl_status work_evaluate(work *w, double *loss, const float *theta)
+{
+    return evaluate(w, loss, theta, &w->s->valid, 1 + w->s->clients);
+}
+
+sefl_status work_test(work *w, double *loss, const float *theta)
+{
+    return evaluate(w, loss, theta, &w->s->test, 2 + w->s->clients);
 }
 
 const char *work_device(const work *w)

@@ -6,6 +6,7 @@ set -eu
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 silent() { case $out in *"$1"*) fail "'$1' is in: $out" ;; *) ;; esac; }
 hash_of() { grep -o '"model_sha256":"[0-9a-f]*"' "runs/$1/summary.json"; }
+near() { awk -v a="$1" -v b="$2" 'BEGIN { d = a > b ? a - b : b - a; exit !(a > 0 && d < 1e-3 * a) }'; }
 cd "$dir"
 cat > e.yml <<'END'
 # an experiment
@@ -112,13 +113,40 @@ says "protection"; says "base-protection=cdp"; says "ppl best"
 [ "$(echo "$out" | awk '{ print length($0) }' | sort -u | wc -l)" -eq 1 ] || fail "not aligned: $out"
 silent "not comparable"
 expect 0 "$SEFL" compare runs/first runs/long; says "1 of the runs was measured on a different text than the first"
-expect 0 "$SEFL" compare --json runs/first; says '"best_perplexity":'
+expect 0 "$SEFL" compare --json runs/first; says '"best_perplexity":'; says '"best_test_perplexity":'
 printf 'sweep: { protection: [none, all] }\nname: half\ncrypto.key_bits: 2048\n' > half.yml
 expect 2 "$SEFL" simulate -c half.yml --set rounds.count=1 --set data.words=100; says "half.yml:1:"
 [ ! -e runs/half-protection=none ] || fail "a sweep with a bad value began"
 
-# private text: choosing among runs is not accounted
+# exactly half of the clients drop out of each round; a threshold above the rest is refused
+expect 0 "$SEFL" simulate -c e.yml --set name=exact --set network.dropout=0.5 --set network.exact=true
+says "round 2/2"; says "clients 2/4 (0 late, 2 dropped, 0 diverged)"
+expect 2 "$SEFL" simulate -c e.yml --set name=many --set network.dropout=0.5 --set network.exact=true \
+    --set rounds.threshold=3
+says "rounds.threshold to 2 or less"
+
+# the test text: the best and the last model, once the run is over; nothing else reads it
+test_of() { grep -o "\"$2_test_perplexity\":[0-9.e+]*" "runs/$1/summary.json" | cut -d: -f2; }
 "$SEFL" data synth --out text --clients 2 --tokens 3000 > /dev/null 2>&1
+expect 0 "$SEFL" simulate -c e.yml --set name=tested --set data.path=text --set rounds.count=3 --set training.lr=1
+says "test        "; says "at the end"
+for m in best last; do
+    expect 0 "$SEFL" model eval "runs/tested/model/$m.safetensors" --vocab runs/tested/vocab.txt --data text \
+        --split test --json
+    want=$(echo "$out" | sed 's/.*"perplexity":\([0-9.e+]*\).*/\1/')
+    near "$want" "$(test_of tested $m)" || fail "$m: model eval gives $want, the run $(test_of tested $m)"
+done
+cp -r text untested
+rm untested/test.txt
+expect 0 "$SEFL" simulate -c e.yml --set name=untested --set data.path=untested --set rounds.count=3 \
+    --set training.lr=1
+silent "test   "
+[ "$(hash_of tested)" = "$(hash_of untested)" ] || fail "the test text changed the model"
+expect 0 "$SEFL" compare runs/untested; silent "ppl test"
+expect 0 "$SEFL" compare runs/untested runs/tested; says "ppl test"
+[ "$(echo "$out" | awk '/ppl/ || /tested / { print length($0) }' | sort -u | wc -l)" -eq 1 ] || fail "not aligned: $out"
+
+# private text: choosing among runs is not accounted
 expect 0 "$SEFL" simulate -c e.yml --set name=own --set data.path=text --set sweep.training.lr=1,2
 says "choice not accounted"
 expect 0 "$SEFL" simulate -c e.yml --set name=public --set data.path=text --set data.public=true \

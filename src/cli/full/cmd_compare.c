@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 12, CELL = 224 };
+enum { COLUMNS = 13, TEST = 9, CELL = 224 }; /* TEST: shown if a run has it */
 
 typedef struct wish {
     char **run;
@@ -21,7 +21,8 @@ typedef char row[COLUMNS][CELL];
 
 static const char *const heads[COLUMNS] = { "run",      "protection", "clients",    "rounds",
                                             "z",        "eps server", "eps others", "ppl last",
-                                            "ppl best", "s/round",    "up/client",  "between" };
+                                            "ppl best", "ppl test",   "s/round",    "up/client",
+                                            "between" };
 
 static void number(char *cell, double v)
 {
@@ -51,18 +52,24 @@ static void fill(row r, const overview *o)
     }
     number(r[7], all->perplexity);
     number(r[8], t->best);
-    number(r[9], all->seconds / (double)t->rounds);
-    snprintf(r[10], CELL, "%s",
+    number(r[TEST], o->test_best > 0 ? o->test_best : o->test_last > 0 ? o->test_last : NAN);
+    number(r[10], all->seconds / (double)t->rounds);
+    snprintf(r[11], CELL, "%s",
              human_bytes(all->clients > 0 ? all->up_bytes / all->clients : 0).text);
-    snprintf(r[11], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
+    snprintf(r[12], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
 }
 
 /* Aligns names to the left and numbers to the right. */
 static void print_table(row *rows, size_t n)
 {
+    bool tested = false;
+    for (size_t i = 1; i < n; i++)
+        tested |= strcmp(rows[i][TEST], "-") != 0;
     for (size_t i = 0; i < n; i++) {
         for (size_t c = 0; c < COLUMNS; c++) {
             size_t width = 0;
+            if (c == TEST && !tested)
+                continue;
             for (size_t k = 0; k < n; k++)
                 width = strlen(rows[k][c]) > width ? strlen(rows[k][c]) : width;
             printf(c < 2 ? "%-*s" : "%*s", (int)width, rows[i][c]);
@@ -117,7 +124,8 @@ static const setting_def options[] = {
 const cli_command cmd_compare = {
     .name = "compare",
     .summary = "show runs side by side: perplexity, epsilon, seconds, bytes",
-    .about = "RUN is a folder from 'sefl simulate', such as runs/NAME. The run may be unfinished.",
+    .about = "RUN is a folder from 'sefl simulate', such as runs/NAME. The run may be unfinished. "
+             "'ppl test' is the test perplexity of the best validation round's model.",
     .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
                "  sefl compare runs/experiment",
     CLI_OPTIONS(wish),

@@ -141,6 +141,11 @@ static void print_summary(const simulate_result *r, unsigned warned)
             printf(", %.2f is the best possible", r->best_possible);
         printf("\n");
     }
+    if (r->test_best > 0)
+        printf("test        %.2f for the model of round %" PRIu64 ", %.2f at the end\n",
+               r->test_best, r->t.best_round, r->test_last);
+    else if (r->test_last > 0)
+        printf("test        %.2f at the end\n", r->test_last);
     if (!isnan(all->epsilon_server))
         printf("privacy     epsilon %.4g against a server, %.4g against others, at delta %g, for a "
                "%s (target %g)\n",

@@ -46,6 +46,8 @@ static void test_same_model(void **state)
         assert_true(cpu.t.all.diverged == few.t.all.diverged);
         assert_true(cpu.t.all.clients == all.t.all.clients);
         assert_true(cpu.t.all.loss == all.t.all.loss);
+        assert_true(cpu.test_best > 1 && cpu.test_best == all.test_best);
+        assert_true(cpu.test_last == few.test_last);
     }
 }
 

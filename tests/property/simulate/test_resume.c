@@ -6,6 +6,7 @@ static void goes_on(void **state)
     (void)state;
     static const char *const modes[] = {
         "server.step=momentum network.dropout=0.3 clients=8 rounds.threshold=2 rounds.count=4",
+        "network.dropout=0.5 network.exact=true clients=8 rounds.count=4",
         "crypto=full privacy.claim=dp privacy.z=1 privacy.epsilon=60 rounds.count=4",
         "protection=none models.keep=1 rounds.count=4 rounds.max_per_client=4",
     };
@@ -28,6 +29,8 @@ static void goes_on(void **state)
         CHECK_OK(run(&parts, name, modes[i], NULL)); /* nothing is left to do */
         assert_true(parts.was_there);
         same(&whole, &parts);
+        assert_true(parts.test_best > 1 && parts.test_best == whole.test_best);
+        assert_true(parts.test_last > 1 && parts.test_last == whole.test_last);
     }
 }
 

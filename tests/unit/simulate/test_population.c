@@ -145,6 +145,73 @@ static void some_die_some_are_slow(void **state)
     end(&r);
 }
 
+/* network.exact: the same number in every round, other clients each time. */
+static void exact_share(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dropout;
+        uint32_t left; /* of 30 clients */
+    } k[] = { { "0.75", 7 }, { "0.5", 15 }, { "0", 30 }, { "0.01", 30 }, { "0.02", 29 } };
+    enum { CLIENTS = 30, ROUNDS = 60 };
+    const population_member *set;
+    uint32_t came[CLIENTS] = { 0 };
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+        ring r;
+        char more[160];
+        snprintf(more, sizeof more,
+                 "clients=30 rounds.count=60 network.exact=true network.dropout=%s", k[i].dropout);
+        begin(&r, more);
+        for (int round = 0; round < (i == 1 ? ROUNDS : 8); round++) {
+            population_counts c;
+            bool skipped;
+            assert_int_equal(round_of(&r, &c, &skipped), k[i].left);
+            assert_false(skipped);
+            assert_int_equal(c.dropped, CLIENTS - k[i].left);
+            for (uint32_t m = 0; i == 1 && m < population_set(r.c, &set); m++)
+                came[set[m].client]++;
+        }
+        end(&r);
+    }
+    for (uint32_t i = 0; i < CLIENTS; i++) /* a coin of 1/2 in 60 rounds, five deviations */
+        assert_true(came[i] > 10 && came[i] < 50);
+}
+
+/* Settings with which no round could reach the threshold are refused. */
+static void exact_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more, *says; /* NULL: accepted */
+    } k[] = {
+        { "rounds.threshold=6", "so 5 upload, fewer than rounds.threshold (6). Set "
+                                "rounds.threshold to 5 or less" },
+        { "rounds.threshold=5", NULL },
+        { "", NULL },
+        { "network.exact=false rounds.threshold=6", NULL },
+        { "network.dropout=0.97", "a round needs at least 2 uploads" },
+        { "privacy.sampling=open privacy.rate=0.5 rounds.threshold=3", "so 2.5 upload on average" },
+    };
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+        settings s;
+        experiment e;
+        federation *f = NULL;
+        char text[256], *save = NULL;
+        settings_init(&s, experiment_schema());
+        snprintf(text, sizeof text,
+                 "clients=20 data.words=100 network.exact=true network.dropout=0.75 %s", k[i].more);
+        for (char *one = strtok_r(text, " ", &save); one; one = strtok_r(NULL, " ", &save))
+            CHECK_OK(settings_set(&s, one, "test"));
+        CHECK_OK(experiment_make(&e, &s));
+        federation_config c = { .experiment = &e, .settings = &s };
+        CHECK_STATUS(federation_new(&f, &c), k[i].says ? SEFL_EINVAL : SEFL_OK);
+        if (k[i].says && !strstr(sefl_last_error(), k[i].says))
+            fail_msg("%s", sefl_last_error());
+        federation_free(f);
+        settings_clear(&s);
+    }
+}
+
 static void sampling(void **state)
 {
     (void)state;
@@ -204,12 +271,8 @@ static void limits(void **state)
 }
 
 /* The same sets in the same rounds, for any starting round. */
-static void memoryless(void **state)
+static void memoryless_as(const char *more)
 {
-    (void)state;
-    static const char more[] =
-        "clients=50 rounds.count=9 network.dropout=0.2 network.stragglers=0.3 "
-        "network.slowdown=30";
     ring a, b;
     population_counts c;
     bool skipped;
@@ -231,12 +294,21 @@ static void memoryless(void **state)
     end(&b);
 }
 
+static void memoryless(void **state)
+{
+    (void)state;
+    memoryless_as("clients=50 rounds.count=9 network.dropout=0.2 network.stragglers=0.3 "
+                  "network.slowdown=30");
+    memoryless_as("clients=50 rounds.count=9 network.dropout=0.5 network.exact=true");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_comes), cmocka_unit_test(some_die_some_are_slow),
         cmocka_unit_test(sampling),        cmocka_unit_test(too_few),
         cmocka_unit_test(limits),          cmocka_unit_test(memoryless),
+        cmocka_unit_test(exact_share),     cmocka_unit_test(exact_refused),
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     federation_key_clear(&small_key);

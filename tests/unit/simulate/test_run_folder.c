@@ -170,6 +170,8 @@ static void states(void **state)
                     .metrics_bytes = 77,
                     .text = UINT64_MAX - 1,
                     .first_perplexity = 0.3,
+                    .test_best = 0.7,
+                    .test_last = 0.9,
                     .taken = taken,
                     .clients = 3 };
     run_state got;
@@ -182,6 +184,7 @@ static void states(void **state)
     assert_int_equal(got.model_round, 3);
     assert_int_equal(got.metrics_bytes, 77);
     assert_true(got.text == UINT64_MAX - 1 && got.first_perplexity == 0.3);
+    assert_true(got.test_best == 0.7 && got.test_last == 0.9);
     assert_int_equal(got.clients, 3);
     assert_memory_equal(got.taken, taken, sizeof taken);
     run_state_clear(&got);
