@@ -24,7 +24,7 @@
  *     statement  task 32 | round u64 | root 32 | id of the revealed output 32: SIGN_COUNTED, signed
  *                by CSP alone
  *
- * Secret: the tree seed (clients must not learn it). Public: the rest. Threads: values; a const
+ * Secret: the tree seed, which clients must not learn. Public: the rest. Threads: values; a const
  * tree may be shared. */
 #ifndef PROTOCOL_COUNTED_H
 #define PROTOCOL_COUNTED_H
@@ -38,7 +38,7 @@ enum {
     COUNTED_STATEMENT_BYTES = 104,
 };
 
-/* The data from which a tree is built. */
+/* The inputs of a tree. */
 typedef struct counted_facts {
     const uint8_t *task; /* 32 bytes */
     uint64_t round;
@@ -55,7 +55,7 @@ size_t counted_path_bytes(unsigned depth);
 /* SEFL_EINVAL if the facts are inconsistent. */
 sefl_status counted_root(uint8_t root[SHA256_BYTES], const counted_facts *f) SEFL_MUST_CHECK;
 
-/* The whole tree in memory, for paths. */
+/* A whole tree in memory, from which AS answers requests for paths. */
 typedef struct counted_tree counted_tree;
 sefl_status counted_tree_new(counted_tree **out, const counted_facts *f) SEFL_MUST_CHECK;
 void counted_tree_free(counted_tree *t);

@@ -17,8 +17,8 @@
  *     answer     "SEFLENA1" | CSP's signature on the claim (SIGN_APPROVAL) 64 | AS's 64
  *                | population, 1 to 64 bytes | certificate, PEM | AS's CA, PEM, at most 16 KiB each
  *
- * A varint length precedes each name, population, request and PEM. The population is the one whose
- * ledger both servers keep. trust/trust.h defines valid names.
+ * A varint length precedes each name, population, request and PEM. Both servers keep the ledger of
+ * the population. trust/trust.h defines valid names.
  * Threads: values; spans point into the input.   Secrets: none (tokens: trust/token.h). */
 #ifndef PROTOCOL_ENROL_H
 #define PROTOCOL_ENROL_H
@@ -73,8 +73,8 @@ typedef struct enrol_answer {
 
 /* Signs the claim with a token; SEFL_EINVAL if the token was issued for another name. */
 sefl_status enrol_prove(enrol_proof *out, const enrol_claim *c, const token *t) SEFL_MUST_CHECK;
-/* SEFL_EAUTH unless the proof's signature on the claim is valid. Does not look up the token;
- * token_check does. */
+/* SEFL_EAUTH unless the proof's signature on the claim is valid. token_check decides whether the
+ * token itself is valid. */
 sefl_status enrol_proof_check(const enrol_proof *p, const enrol_claim *c) SEFL_MUST_CHECK;
 
 sefl_status enrol_request_write(sefl_buf *out, const enrol_request *r) SEFL_MUST_CHECK;

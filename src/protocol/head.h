@@ -9,8 +9,8 @@
  *     seal       info "sefl head 1" | task 32 | round u64, ad client 32 | units 32
  *     signature  SIGN_UPLOAD over task 32 | round u64 | the head before the signature
  *
- * A head has 216 bytes with x25519 and 1,304 with xwing. It names neither its task nor its round:
- * the reader knows both, and a head from another task or round fails both checks.
+ * A head has 216 bytes with x25519 and 1,304 with xwing. It contains neither its task nor its
+ * round: the reader knows both, and with a wrong one neither signature nor seal verifies.
  *
  *     SEFL_TRY(head_make(out, &facts, csp_pub, seed, upload_key, &rng));     // client
  *     SEFL_TRY(head_read(&h, task->seal, in));                               // AS, CSP
@@ -51,7 +51,7 @@ typedef struct head {
     sefl_span bytes; /* the complete head, in the reader's input */
 } head;
 
-/* Returns the size of a whole head. s NULL: 0, because an unsealed upload has no head. */
+/* Returns the size of a whole head; 0 if s is NULL, because an unsealed upload has no head. */
 size_t head_bytes(const seal_suite *s);
 
 /* Reads one whole head of this suite; SEFL_EPROTO if the input is anything else. Checks neither the

@@ -2,12 +2,12 @@
  *
  *     char path[HTTP_PATH_MAX];
  *     http_path(path, &(http_target){ .call = HTTP_ROUND_MODEL, .round = 3 }); // /v1/round/3/model
- *     http_found f = http_find(&target, "GET", "/v1/round/3/model");           // and back
+ *     http_found f = http_find(&target, "GET", "/v1/round/3/model");           // the reverse
  *
- * AS and clients use only these two lists: AS dispatches with http_find, clients build every path
- * with http_path, and both get field names from http_field_name. tests/unit/protocol/test_schema.c
- * checks that no field can carry a number computed from a client's text, and finds any path or
- * field name in the sources that is not in these lists.
+ * AS and clients use only the two lists below: AS dispatches with http_find, clients build every
+ * path with http_path, and both get field names from http_field_name.
+ * tests/unit/protocol/test_schema.c checks that no field can carry a number computed from a
+ * client's text, and finds any path or field name in the sources that is not in these lists.
  *
  * Threads: constants and values.   Secrets: none. */
 #ifndef PROTOCOL_HTTP_H
@@ -41,12 +41,12 @@
     X(CERTIFICATE, "GET", "/v1/certificate", "the asker's newest certificate, PEM") \
     X(ENROL, "POST", HTTP_ENROL_PATH, "answer of protocol/enrol.h")
 
-/* X(name, where, field): sefl's own fields in requests and answers. */
-#define HTTP_FIELDS(X)                                                                         \
-    X(AFTER, "query", "after")         /* ROUND: highest round this client has completed */    \
-    X(WAIT, "query", "wait")           /* ROUND: seconds to wait, at most 60 */                \
-    X(OFFSET, "header", "Sefl-Offset") /* bytes of a body that AS has, or where these begin */ \
-    X(TOTAL, "header", "Sefl-Total")   /* bytes of the whole body: the task's constant */      \
+/* X(name, where, field): the fields that SEFL adds to requests and answers. */
+#define HTTP_FIELDS(X)                                                                           \
+    X(AFTER, "query", "after")              /* ROUND: highest round this client has completed */ \
+    X(WAIT, "query", "wait")                /* ROUND: seconds to wait, at most 60 */             \
+    X(OFFSET, "header", "Sefl-Offset")      /* bytes that AS has, or offset of this part */      \
+    X(TOTAL, "header", "Sefl-Total")        /* bytes of the whole body: the task's constant */   \
     X(VERSION, "header", HTTP_VERSION_NAME) /* the program's protocol, both ways: version.h */
 
 typedef enum http_call {
@@ -65,7 +65,7 @@ typedef enum http_field {
 
 /* The header line that every request and every answer carries. */
 #define HTTP_VERSION_LINE HTTP_VERSION_NAME ": " VERSION_TEXT "\n"
-/* A 404 answer to COUNTED contains this word if the round was skipped. */
+/* AS's 404 answer to COUNTED contains this word if the round was skipped. */
 #define HTTP_SKIPPED "skipped"
 
 enum { HTTP_PATH_MAX = 160 };

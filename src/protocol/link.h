@@ -24,7 +24,7 @@
  *                                                        ...; then CSP sends
  *                                                        joint, own: REPLY (noise/online.h)
  *                                                        none: PLAIN, the masked plain units
- *                                                        and in both the SHA-256 of that, 32
+ *                                                        and in both cases its SHA-256, 32
  *                                               or KEPT  (CSP has already revealed this round):
  *                                                        head, id 32, then the stored output
  *                                               and in a sealed task COUNTED: CSP's envelope
@@ -42,12 +42,12 @@
  *   any                                         NO       code u16 (link_no), message
  *
  * AS signs all of HELLO before the signature (SIGN_LINK). So an attacker who has only AS's TLS key
- * learns nothing, cannot fix a set, and gets no lane on which to fail checks. `pair` is 32 fresh
- * random bytes that bind lanes (roles/aggregator/lanes.h) to their stream.
+ * learns nothing, cannot determine a set, and gets no lane on which it could fail checks. `pair` is
+ * 32 fresh random bytes that bind lanes (roles/aggregator/lanes.h) to their stream.
  *
- * NO ends only the question; a malformed message ends the stream. HELLO comes first and once, then
- * TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE may come any time
- * after HELLO. BYE with over = 1 means that the task is over and every release is published.
+ * NO refuses one question; a malformed message ends the stream. HELLO comes first and once, then
+ * TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE may come at any
+ * time after HELLO. BYE with over = 1 means that the task is over and every release is published.
  *
  * An order (SIGN_ORDER, AS alone): task 32 | round u64 | what u8 (1 skip, 2 over) | reason u8;
  * round and reason are 0 for over. CSP obeys an order only if AS's signature is valid, so a peer
@@ -70,19 +70,20 @@
  *     HELLO, HEADER   equal; or AS ahead by one charge, and the highest signed round not revealed
  *     GO, KEPT        equal (CSP charges first)
  *     SKIP            equal, after CSP also makes AS's charge of that round: a charge without a
- *                     release may stand
- * In REVEAL and SKIP CSP computes the head after its charge, compares it, and only then writes.
- * Here a round that CSP skipped on its own (csp.h: its key expired) counts as not revealed. If the
- * heads do not meet these requirements, CSP answers NO LEDGER and does nothing. AS checks the head
- * of every WELCOME, HEADER, GO and KEPT by the same rules and ends the stream if one fails
- * (SEFL_ESTATE). If CSP is ahead, or the ledgers fork, one ledger was lost, rolled back or changed;
- * the operators must find out which. AS also compares the rounds in WELCOME with its own journal: a
- * server that knows less than it once told its peer is running on an old copy of its state.
+ *                     release is safe
+ * In REVEAL and SKIP, CSP computes the head after its charge and compares it with AS's before it
+ * writes the charge. A round that CSP skipped because its key expired (csp.h) counts here as not
+ * revealed. If the heads do not meet these requirements, CSP answers NO LEDGER and does nothing. AS
+ * checks the head of every WELCOME, HEADER, GO and KEPT by the same rules and ends the stream if
+ * one fails (SEFL_ESTATE). If CSP is ahead, or the ledgers fork, one ledger was lost, rolled back
+ * or changed; the operators must find out which. AS also compares the rounds in WELCOME with its
+ * own journal. A server with fewer rounds than it once reported is running on an old copy of its
+ * state.
  *
  * Waiting. A server that is computing sends no message: decrypting one piece of the sum takes CSP
  * about ten seconds (Paillier on two cores). Meanwhile the TLS layer sends heartbeats (net/tls.h),
  * so every wait has two limits. The link is lost if no byte arrives for `link_silence` seconds (a
- * setting of both servers, default 30). LINK_IDLE_MS is the longest that a live peer may take for
+ * setting of both servers, default 30). LINK_IDLE_MS limits the time that a live peer may take for
  * one step. An idle AS tests the link with PING every 10 s, or more often if link_silence is
  * shorter.
  *
@@ -107,7 +108,7 @@ enum {
     LINK_SUM_PIECE = 1 << 20,
     LINK_HEADS_PIECE = 1 << 20,
     LINK_SET_MAX = 1 << 20, /* clients in one SET */
-    LINK_IDLE_MS = 600000,  /* longest that a live peer may take for one step */
+    LINK_IDLE_MS = 600000,  /* longest time that a live peer may take for one step */
     LINK_PAIR = 32,
 };
 
@@ -129,7 +130,7 @@ typedef enum link_kind {
 } link_kind;
 enum { LINK_KINDS = LINK_AFTER - LINK_HELLO };
 
-/* Why CSP refuses. */
+/* The codes of NO: why CSP refuses a question. */
 #define LINK_NO_LIST(X)                                                               \
     X(VERSION, 1, "no common version")                                                \
     X(ORDER, 2, "not now")                                                            \
@@ -197,11 +198,11 @@ typedef struct link_msg {
  * EARLY and VERDICT have their own). */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
 /* Receives the next piece of a long part, of this kind (SUM, HEADS) and at most `max` bytes, with
- * any index. For anything else: SEFL_EPROTO, and the stream is dead. */
+ * any index. For any other message, returns SEFL_EPROTO and the stream is dead. */
 sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max) SEFL_MUST_CHECK;
 /* Sends a control message and flushes. */
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;
-/* Writes the body of NO. sentence NULL: the list's message. Truncates it after 400 bytes. */
+/* Writes the body of NO. If sentence is NULL, uses the list's message; cuts it after 400 bytes. */
 sefl_status link_no_write(sefl_buf *out, link_no code, const char *sentence) SEFL_MUST_CHECK;
 sefl_status link_send_no(channel *ch, link_no code, const char *sentence) SEFL_MUST_CHECK;
 

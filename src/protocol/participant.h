@@ -6,7 +6,7 @@
  *     POLL for the next round ... -> STOP
  *
  *     order         the driver                                       and reports
- *     POLL          asks for rounds after `round`                    GOT_NEWS
+ *     POLL          asks AS for a round after `round`                GOT_NEWS
  *     FETCH_MODEL   gets the model, compares its hash                GOT_MODEL
  *     TRAIN         trains, encrypts (zeros: encrypts zeros),        TRAINED
  *                   writes the complete body durably
@@ -21,7 +21,7 @@
  * again: the driver restores the highest round whose body it has, with or without a receipt. If the
  * deadline passes before TRAINED, the client drops its work; if AS then extends the round, the
  * client starts over. The client retries a failure after 1 s, doubled up to 256 s; half of each
- * pause is fixed and half random (the caller supplies the jitter's coins).
+ * pause is fixed and half random, drawn from the caller's `jitter`.
  * Threads: one owner.   Secrets: none. */
 #ifndef PROTOCOL_PARTICIPANT_H
 #define PROTOCOL_PARTICIPANT_H
@@ -33,18 +33,18 @@
 /* The owner's policy. The client refuses a task that breaks a rule, and names the rule. A member
  * that is 0 or empty sets no rule, except that a task without a claim needs allow_no_claim. */
 typedef struct policy {
-    double epsilon_task;    /* epsilon_per_task: maximum target of a task */
-    double epsilon_total;   /* epsilon_total: maximum over all tasks, checked with the ledger */
+    double epsilon_task;    /* epsilon_per_task: maximum epsilon of a task */
+    double epsilon_total;   /* epsilon_total: maximum epsilon of all tasks together */
     double delta_max;       /* delta_max: maximum delta of a task that claims an epsilon */
     uint32_t threshold_min; /* clients_min: minimum threshold L of a task */
     uint32_t noise_modes;   /* one bit per task_noise; 0: no rule */
     bool allow_no_claim;    /* claim_none: tasks without a claim are allowed */
-    uint64_t rounds_max;    /* rounds_max: maximum rounds that a task may ask of this client */
+    uint64_t rounds_max;    /* rounds_max: maximum number of rounds of this client in a task */
     pinned servers;         /* allowed_servers */
 } policy;
 
 /* SEFL_EAUTH or SEFL_EINVAL if the task breaks a rule. The message, "policy: <rule>: ...", names
- * the task's value, the allowed value, and the change that would accept the task; *broken (may be
+ * the task's value, the allowed value, and the change that would allow the task; *broken (may be
  * NULL) becomes the rule's name. This function compares epsilon_total with the task's own target;
  * the client's ledger adds earlier spending. */
 sefl_status policy_check(const policy *p, const task *t, const char **broken) SEFL_MUST_CHECK;
@@ -94,8 +94,8 @@ typedef enum participant_event_kind {
 typedef struct participant_event {
     participant_event_kind kind;
     const round_news *news; /* GOT_NEWS */
-    bool drawn;             /* GOT_NEWS of an open round: this client's coin (always true without
-                             * sampling); only the first coin of a round counts */
+    bool drawn;             /* GOT_NEWS of an open round: sampling selected this client (always
+                             * true without sampling); only a round's first value counts */
 } participant_event;
 
 typedef struct participant participant;
@@ -106,7 +106,8 @@ typedef struct participant participant;
 sefl_status participant_new(participant **out, const task *t, uint64_t rounds_done,
                             const sefl_rng *jitter) SEFL_MUST_CHECK;
 void participant_free(participant *m);
-/* Continues with this round, whose complete body is on disk; receipt: so is its receipt. */
+/* Continues with this round, whose body is complete on disk. receipt: true if its receipt is
+ * too. */
 void participant_restore(participant *m, uint64_t round, bool receipt);
 
 /* Reads a header and checks both signatures, the task, the announced round, the task's step, and

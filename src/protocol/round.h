@@ -11,7 +11,7 @@
  * by fingerprint: fingerprint 32, body hash 32). In a sealed task it is the root of the tree of
  * counted clients (protocol/counted.h). A body hash, the BLAKE3 of an update's units, names the
  * update. A client's fingerprint is the SHA-256 of the public key in its certificate (SPKI, DER).
- * CSP gets the statement's count even under hidden sampling; it is not published.
+ * CSP learns the number of clients even under hidden sampling, but nobody publishes it.
  * Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_ROUND_H
 #define PROTOCOL_ROUND_H
@@ -30,9 +30,9 @@ enum {
     STATEMENT_MAX = STATEMENT_FIXED + SLICE_BYTES_MAX
 };
 
-/* The fields in wire order: X(type, name), types u16, u32, u64 and hash (32 bytes). These lists
- * generate the structs, their readers and writers. tests/unit/protocol/test_schema.c compares them
- * with what a message may reveal about a client. */
+/* The fields in wire order: X(type, name), types u16, u32, u64 and hash (32 bytes). The lists
+ * generate the structs, their readers and writers. tests/unit/protocol/test_schema.c checks that
+ * they contain only what a message may reveal about a client. */
 #define ROUND_HEADER_FIELDS(X)                     \
     X(hash, task)                                  \
     X(u64, round)  /* from 1 */                    \

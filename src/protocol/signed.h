@@ -4,15 +4,15 @@
  *     8     "SEFLSGN1"
  *     1     kind (crypto/sign.h)
  *     4     length n of the content, little-endian, at most ENVELOPE_CONTENT_MAX
- *     n     the content: exactly the signed bytes; never serialised again
+ *     n     the content: the exact bytes that were signed, never re-encoded
  *     1     number of signatures, 0 to 4, each signer at most once
  *     97 each   signer: 1 AS, 2 CSP | public key, 32 | Ed25519 signature, 64
  *
  *     SEFL_TRY(envelope_read(&env, in));                  // env.content points into `in`
  *     SEFL_TRY(envelope_check(&env, SIGN_TASK, &pinned));  // verifies both servers' signatures
  *
- * The public key in an envelope only says who claims to have signed; a reader verifies with its own
- * pinned keys.
+ * The public key in an envelope shows only who claims to have signed. A reader verifies signatures
+ * with the keys that it has pinned.
  * Threads: values.   Secrets: none. */
 #ifndef PROTOCOL_SIGNED_H
 #define PROTOCOL_SIGNED_H
@@ -57,7 +57,7 @@ sefl_status envelope_sign(envelope *env, signer who, const sign_key *key) SEFL_M
 /* SEFL_EAUTH unless the envelope is of this kind and both pinned keys signed it. */
 sefl_status envelope_check(const envelope *env, sign_kind kind, const pinned *p) SEFL_MUST_CHECK;
 
-/* Does the same as envelope_check for one server's signature. */
+/* Like envelope_check, for one server's signature. */
 sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
                                const uint8_t pub[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 

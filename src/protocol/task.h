@@ -6,7 +6,7 @@
  * on the same ledger.
  *
  *     SEFL_TRY(task_read(&t, bytes));                       // parses and checks everything
- *     SEFL_TRY(task_open(&t, envelope bytes, &pinned));      // with both signatures first
+ *     SEFL_TRY(task_open(&t, envelope bytes, &pinned));      // verifies both signatures first
  *     t.ahe, t.grid, t.values                                // derived; every party gets the same
  *
  * Threads: read-only after task_read.   Secrets: none. */
@@ -50,7 +50,7 @@ typedef struct task {
     uint32_t local_epochs, local_steps; /* exactly one of them is > 0 */
 
     /* numbers and privacy */
-    char clip[24], z[24];  /* decimals as written */
+    char clip[24], z[24];  /* decimals as in the document */
     task_noise noise;      /* task_mode(t) is the mode's table */
     bool claim;            /* false: "claim": "none", the task claims no privacy */
     double epsilon, delta; /* the claim's target; 0 if there is no claim */
@@ -87,27 +87,27 @@ typedef struct task {
     /* derived */
     size_t params;      /* number of values in the model */
     size_t values;      /* number of values in an update: params, plus 1 with a weight slot */
-    ahe_params ahe;     /* pack inside; unit record: value_max is records_max times the grid's */
-    dp_grid grid;       /* ahe's steps and bounds for dp_quantise; all zero if there is no noise */
+    ahe_params ahe;     /* with unit record, its value_max is records_max times the grid's */
+    dp_grid grid;       /* steps and bounds for dp_quantise, as in ahe; all zero without noise */
     double sigma_steps; /* own: standard deviation of each server's noise in fine steps; else 0 */
     bool amplified;     /* the claim uses Poisson amplification: against everybody under hidden
                          * sampling, against all but the servers under open sampling */
     bool publish_count; /* the number of participants is public: neither amplified nor hidden */
 } task;
 
-/* Parses, checks and derives. SEFL_EPROTO for a malformed document; SEFL_EINVAL or SEFL_ERANGE for
- * values that do not fit together (threshold above clients_max, over-selection with an amplified
- * claim, a claim with joint noise below z = 0.25, a sum that could overflow, ...); the message
- * names the member. On failure *out is zeroed. task_clear is safe in either case. */
+/* Parses, checks and derives all members. SEFL_EPROTO for a malformed document; SEFL_EINVAL or
+ * SEFL_ERANGE for values that do not fit together (threshold above clients_max, over-selection with
+ * an amplified claim, a claim with joint noise below z = 0.25, a sum that could overflow, ...); the
+ * message names the member. On failure *out is zeroed. task_clear is safe in either case. */
 sefl_status task_read(task *out, sefl_span document) SEFL_MUST_CHECK;
 void task_clear(task *t);
 
-/* Calls envelope_check for SIGN_TASK, then task_read, so nothing is parsed before both signatures are
+/* Calls envelope_check for SIGN_TASK, then task_read: nothing is parsed before both signatures are
  * verified. The document must name the pinned keys. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 
 /* True if each upload carries a seed that its client sealed to CSP and signed (protocol/head.h).
- * Then CSP sees who is in a sum and reveals no other sum; otherwise AS must follow the protocol. */
+ * Then CSP knows who is in a sum and reveals no other; otherwise AS must follow the protocol. */
 bool task_is_sealed(const task *t);
 
 /* Writes the AHE context of a round: SHA-256("sefl context 1", task id, round u64). */
@@ -124,7 +124,7 @@ struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t at
 /* Computes the size of CSP's output: a reply (noise/online.h), or masked plain units. */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
-/* Returns `count` releases of this task as an accountant's event, as seen by observers who do not
+/* Returns the accountant's event for `count` releases of this task, against observers who do not
  * see participation: rate is 1 unless t->amplified. If there is no claim (noise none), all members
  * except count are zero, as in a ledger. Against a server the ledger's gate (store/ledger.h) uses
  * rate 1 and min(count, max_rounds_per_client), unless sampling is hidden. terms_of_task

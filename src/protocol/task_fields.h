@@ -28,7 +28,7 @@
 
 #define TASK_VERSION   2
 #define TASK_NO_VALID  "0000000000000000000000000000000000000000000000000000000000000000"
-#define TASK_COUNT_MAX (UINT64_C(1) << 53) /* every JSON reader reads integers up to this exactly */
+#define TASK_COUNT_MAX (UINT64_C(1) << 53) /* the limit for exact integers in JSON */
 
 /* clang-format off */
 #define TASK_FIELDS(S, F)                                                                          \
@@ -141,7 +141,7 @@ typedef enum task_kind {
     TASK_KIND_KEY,
 } task_kind;
 
-/* The values in a document, before task_read derives others from them. */
+/* The values in a document, from which task_read derives others. */
 typedef struct task_draft {
     task t;
     uint32_t version;
@@ -167,8 +167,8 @@ extern const size_t task_field_count;
 /* Reads a document into a draft; the caller owns d->key.pub. Checks each member separately. */
 sefl_status task_draft_read(task_draft *d, sefl_span document) SEFL_MUST_CHECK;
 
-/* Turns jansson's error about invalid JSON into a status with a message. (jansson.h and base/json.h
- * define the same names: no file includes both.) */
+/* Converts jansson's error about invalid JSON to a status with a message. (jansson.h and
+ * base/json.h define the same names, so no file may include both.) */
 struct json_error_t;
 sefl_status task_json_failed(const struct json_error_t *e, const char *what) SEFL_MUST_CHECK;
 

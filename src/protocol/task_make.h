@@ -14,7 +14,7 @@
 /* The settings of a new task (config/settings.h): the schema of `sefl task new`. */
 extern const setting_def task_schema[];
 
-/* Fills *out from settings of task_schema or an experiment; the vocabulary has `words` words. */
+/* Fills *out from the settings of a task or an experiment; the vocabulary has `words` words. */
 void task_settings_model(lm_config *out, const settings *s, uint32_t words);
 
 /* True if the mode in privacy.noise adds noise. */

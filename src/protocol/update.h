@@ -4,9 +4,9 @@
  *     SEFL_TRY(update_make(body, units, &facts, X,
  *                          pool, NULL, &rng));              // body: task_body_bytes(&t)
  *
- * The simulator, benchmarks and tests use it; a client writes the same bytes to a file in pieces
- * instead (roles/client/update.h).
- * Threads: pure; uses the pool's threads.   Secrets: X, the upload key, the rng's coins. */
+ * The simulator, benchmarks and tests use it. A client writes the same bytes to a file, piece by
+ * piece (roles/client/update.h).
+ * Threads: pure functions that use the pool. Secrets: X, the upload key, the rng's output. */
 #ifndef PROTOCOL_UPDATE_H
 #define PROTOCOL_UPDATE_H
 
@@ -26,8 +26,8 @@ typedef struct update_facts {
 sefl_status update_head(uint8_t *out, const update_facts *f, const ahe_upload *up,
                         const uint8_t units[32], const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Writes the body and the BLAKE3 of its units, which names it. X has task.ahe.units * unit_values
- * integers; the first task.values are read. SEFL_ERANGE if one exceeds the bound. */
+/* Writes the body, and the BLAKE3 of its units, which is the update's name. X has task.ahe.units *
+ * unit_values integers; the first task.values are read. SEFL_ERANGE if one exceeds the bound. */
 sefl_status update_make(uint8_t *body, uint8_t units[32], const update_facts *f, const int64_t *X,
                         pool *p, const sefl_progress *stop, const sefl_rng *rng) SEFL_MUST_CHECK;
 

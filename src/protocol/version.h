@@ -2,18 +2,18 @@
  *
  * Clients and AS (HTTPS). A client sends `Sefl-Version: MAJOR.MINOR` with each request; a client
  * that sends no version speaks 1.0, which had no such field. The major number must equal AS's. The
- * minor number may be anything from VERSION_MINOR_LOWEST, the oldest whose requests the tests
- * replay, to AS's plus one: a minor version only adds features that older versions can do without.
- * AS answers every request of any other client with 426 and the accepted versions, and reads no
- * byte of its body. AS sends its own version in each answer.
+ * minor number may be anything from VERSION_MINOR_LOWEST, the oldest one whose requests the tests
+ * replay, to AS's plus one: a new minor version adds only optional features. To any other version
+ * AS answers 426 with the accepted versions, and it does not read the body. AS sends its own
+ * version in each answer.
  *     upgrade order: both servers first, then the clients, in any order and at any time
  *
- *     2.0   the calls of protocol/http.h. The BLAKE3 of its units names an update. If the task
- *           seals seeds, an update has a sealed and signed head, and its client has a voucher
+ *     2.0   the calls of protocol/http.h. The BLAKE3 hash of its units is an update's name. If the
+ *           task seals seeds, an update has a sealed and signed head, and its client a voucher
  *
- * AS refuses 1.x clients, whose updates have another format and other names.
+ * AS refuses 1.x clients, whose updates have another format and another kind of name.
  *
- * AS and CSP (the link). HELLO offers a range of whole versions. CSP picks the highest that both
+ * AS and CSP (the link). HELLO offers a range of version numbers. CSP chooses the highest that both
  * support, or answers NO VERSION with its own range.
  *
  * Threads: constants and pure functions.   Secrets: none. */
@@ -39,13 +39,13 @@ typedef struct version_number {
     uint16_t major, minor;
 } version_number;
 
-/* Reads a version such as "2.0": two numbers of at most 4 digits without leading zeros, and a point
- * between them. NULL means 1.0. SEFL_EPROTO for anything else. */
+/* Reads a version such as "2.0": two numbers of at most 4 digits, without leading zeros, separated
+ * by a point. NULL means 1.0. SEFL_EPROTO for anything else. */
 sefl_status version_read(version_number *out, const char *text) SEFL_MUST_CHECK;
 /* True if a client with this version may take part; otherwise `why` names the accepted versions. */
 bool version_takes(version_number v, char why[VERSION_SENTENCE]);
 
-/* Picks the link version for a peer that offers this range; if 0, `why` names both ranges. */
+/* Returns the link version for a peer that offers this range, or 0, with both ranges in `why`. */
 uint16_t version_link(uint16_t lowest, uint16_t highest, char why[VERSION_SENTENCE]);
 
 #endif

@@ -11,10 +11,10 @@
  *                 for a client whose key is in CSP's own list
  *
  * A client then signs its uploads with the upload key (Ed25519, 49 us per verification) instead of
- * the certificate's key. A server accepts a voucher that names both servers if its SPKI is a
- * member's, its signature is valid, its serial exceeds the client's last one, and no other client
- * has that upload key. This module reads and writes the bytes; roles/csp/vouch.h, which may use
- * net/, verifies the signature.
+ * the certificate's key. A server accepts a voucher if it names both servers, its SPKI belongs to a
+ * member, its signature is valid, its serial exceeds the client's last one, and no other client has
+ * that upload key. This module reads and writes the bytes; roles/csp/vouch.h, which may use net/,
+ * verifies the signature.
  *
  *     SEFL_TRY(voucher_read(&v, in));               // spans point into `in`
  *     SEFL_TRY(voucher_to_sign(&buf, &v));          // the input of x509_sign and x509_verify

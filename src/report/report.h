@@ -1,6 +1,6 @@
-/* report: shows the results of a run as text and as one page with charts.
+/* report: shows the results of a run as text and as one HTML page with charts.
  *
- *     SEFL_TRY(report_open(&r, "runs/demo"));          // or an aggregator's folder, or a file
+ *     SEFL_TRY(report_open(&r, "runs/demo"));          // also an aggregator's folder or a file
  *     SEFL_TRY(report_text(&out, &r));                  // a few lines for a terminal
  *     SEFL_TRY(report_html(&out, &r));                  // one self-contained file
  *     report_close(&r);
@@ -20,7 +20,7 @@
 
 typedef struct report {
     char *name;                         /* the path as given */
-    char *folder;                       /* where report.html belongs */
+    char *folder;                       /* folder for report.html */
     run_log log;                        /* has at least one round */
     char *config;                       /* contents of config.yml; NULL: none */
     double first, plain, best_possible; /* perplexities; NAN: unknown */

@@ -30,8 +30,8 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
 /* The numbers of a line: kind, member, name in the file. The total of a COUNT (a whole number) or a
  * REAL is the sum; the total of a LAST is its latest value.
  *
- * `seconds` is wall time. A federation alone has ahead, open and release, in wall time. A
- * simulation has the rest: train, encrypt (with clipping and quantising) and sum are the CPU time
+ * `seconds` is wall time. Only a federation has ahead, open and release, in wall time. Only a
+ * simulation has the others: train, encrypt (with clipping and quantising) and sum are the CPU time
  * of all clients together; 2pc, step and eval are wall time; cpu is the CPU time of the whole
  * process. */
 #define RUN_NUMBERS(X)                                                            \
@@ -39,7 +39,7 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
     X(COUNT, refused, "refused")   /* uploads that CSP refused */                 \
     X(COUNT, asked, "asked")       /* clients that fetched the model */           \
     X(COUNT, late, "late")         /* clients that uploaded too late */           \
-    X(COUNT, dropped, "dropped")   /* clients that died during the round */       \
+    X(COUNT, dropped, "dropped")   /* clients that dropped out of the round */    \
     X(COUNT, diverged, "diverged") /* clients that diverged and uploaded zeros */ \
     X(LAST, perplexity, "perplexity")                                             \
     X(LAST, loss, "loss")                                                         \
@@ -86,7 +86,7 @@ sefl_status run_line_write(sefl_buf *out, const run_line *l) SEFL_MUST_CHECK;
 sefl_status run_line_read(run_line *out, sefl_span line) SEFL_MUST_CHECK;
 
 /* Appends the line durably, unless the last line is already for this round (the process died right
- * after it wrote the line). Cuts off a torn last line. Sets *bytes to the resulting file length. */
+ * after writing it). Removes an incomplete last line. Sets *bytes to the resulting file length. */
 sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l) SEFL_MUST_CHECK;
 
 typedef struct run_log {
@@ -99,12 +99,12 @@ sefl_status run_log_read(run_log *out, const char *path) SEFL_MUST_CHECK;
 sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 void run_log_clear(run_log *l);
 
-/* Totals over all rounds; NAN if no line has the number. */
+/* Totals over all rounds; a total is NAN if no line has the number. */
 typedef struct run_totals {
     uint64_t rounds, released, skipped, blocked;
-    run_line all;   /* its clients and diverged do not count skipped rounds */
+    run_line all;   /* its members clients and diverged exclude skipped rounds */
     double best;    /* lowest perplexity */
-    double collect; /* all.seconds minus those for reveal and release */
+    double collect; /* all.seconds without the seconds for reveal and release */
     double clients_least, clients_most;
     uint64_t best_round;
 } run_totals;
@@ -114,7 +114,7 @@ void run_totals_add(run_totals *t, const run_line *l);
 run_totals run_log_totals(const run_log *l);
 
 /* Returns the number named `key` in the object `bytes` (summary.json); NAN if there is none, or if
- * the bytes are no object. */
+ * the bytes are not an object. */
 double run_number(sefl_span bytes, const char *key);
 
 #endif

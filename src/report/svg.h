@@ -25,7 +25,7 @@ typedef struct svg_series {
 
 typedef struct svg_chart {
     const char *title;
-    const char *unit; /* follows the numbers, such as "s"; "bytes" becomes kB, MB, ... */
+    const char *unit; /* shown after the numbers, such as "s"; "bytes" becomes kB, MB, ... */
     size_t n;
     const double *x;           /* ascending; may be NULL if x_text is set */
     const char *x_name;        /* what x counts; NULL: "round" */
@@ -43,7 +43,7 @@ sefl_status svg_write(sefl_buf *out, const svg_chart *c) SEFL_MUST_CHECK;
  * become U+FFFD. */
 sefl_status html_text(sefl_buf *out, const char *text) SEFL_MUST_CHECK;
 
-/* Formats a number for human readers, to about three digits: "1.2 MB" (unit "bytes"), "0.35 s", "107". */
+/* Formats a number to about three digits, such as "1.2 MB" (unit "bytes"), "0.35 s" or "107". */
 void svg_number(char out[32], double v, const char *unit);
 
 #endif

@@ -1,7 +1,7 @@
-/* mode: how a round's sum becomes public integers, and who adds which noise to it.
+/* mode: defines how a round's sum becomes public integers, and who adds which noise to it.
  *
- * A task names one mode (privacy.noise). Everything that depends on the mode is in a const table,
- * so no other code branches on the mode's name:
+ * A task names one mode (privacy.noise). A const table contains everything that depends on the
+ * mode, so no other code tests its name:
  *
  *     const release_mode *m = task_mode(t);
  *     client   SEFL_TRY(m->quantise(X, t, v, weight, coins));
@@ -13,13 +13,13 @@
  *   1. Write src/protocol/modes/NAME.c, which defines `const release_mode mode_NAME`.
  *   2. Append `M(NAME_IN_CAPITALS, NAME, "one clause of help")` to RELEASE_MODES.
  * Task documents, settings, help texts, client policies, `sefl task show --explain`, both servers,
- * the simulator and the accountant then know the mode. Also add the word to the row privacy.noise
- * in docs/PROTOCOL.md (e2e.doc_tables compares them). If the noise has a new distribution, add a
- * row to privacy/accountant/law.c and a proof to docs/PRIVACY.md.
+ * the simulator and the accountant then support the mode. Also add the word to the row
+ * privacy.noise in docs/PROTOCOL.md (e2e.doc_tables compares them). If the noise has a new
+ * distribution, add a row to privacy/accountant/law.c and a proof to docs/PRIVACY.md.
  *
  * `sefl privacy plan --noise` needs no task and has its own list of words (cli/cmd_privacy.c).
  *
- * The order of the list is that of `task_noise`, whose numbers never appear on the wire.
+ * The list also defines the numbers of `task_noise`, which never appear on the wire.
  *
  * Threads: const tables and pure functions.
  * Secret: the vectors, shares, coins and masks that the functions receive. */
@@ -43,7 +43,7 @@
 #define RELEASE_MODE_ENUM(NAME, name, text) TASK_NOISE_##NAME,
 typedef enum task_noise { RELEASE_MODES(RELEASE_MODE_ENUM) RELEASE_MODE_COUNT } task_noise;
 
-/* "none joint own": the values of a setting. */
+/* "none joint own": the values of the setting privacy.noise. */
 #define RELEASE_MODE_WORD(NAME, name, text) " " #name
 #define RELEASE_MODE_WORDS                  (&(RELEASE_MODES(RELEASE_MODE_WORD))[1])
 /* The help of that setting, one clause per mode. */
@@ -59,10 +59,10 @@ typedef struct mode_csp {
     const uint8_t *plain;  /* the masked sum: all plain units (ahe.h) */
     const uint8_t *slice;  /* name of the noise shares, 32 bytes */
     const uint8_t *shares; /* NULL unless the mode uses shares */
-    sefl_rng rng;          /* secret, fresh for this attempt */
+    sefl_rng rng;          /* secret; fresh for this attempt */
 } mode_csp;
 
-/* What AS stored about the attempt to which CSP replied. */
+/* AS's inputs to finish: what it stored for the attempt to which CSP replied. */
 typedef struct mode_as {
     uint64_t round, attempt;
     const uint8_t *seed;  /* seed of the mask, AHE_SEED_BYTES */
@@ -79,7 +79,7 @@ typedef struct release_mode {
 
     /* The size of the noise, for the checks of a release (sum/release_check.h) and for plans. */
     unsigned noises;    /* independent noises in a release, each of deviation z * sensitivity */
-    double norm_jumps;  /* added to the square of the noise's norm in units of z D */
+    double norm_jumps;  /* added to the squared norm of the noise, in units of z D */
     double value_jumps; /* bound on the noise of one released value, in standard deviations */
     double (*deviation)(const struct task *t); /* standard deviation of a value, in real units */
 
