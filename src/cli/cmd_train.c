@@ -35,6 +35,7 @@ typedef struct session {
     optim_config optim;
     const char *device, *precision;
     uint64_t seed, epochs, max_steps, checkpoint_steps;
+    unsigned schedule;
     unsigned threads;
 
     dir_tree at;      /* --out */
@@ -95,6 +96,9 @@ static const setting_def schema[] = {
       .help = "learning rate; 0 means 0.001 for adam, else 20 (lstm) or 5 (transformer)" },
     { "training.lr_decay", SETTING_REAL, "0.9", TO(job.lr_decay), .max = 1, .was = "train.lr_decay",
       .help = "factor applied to the learning rate after each epoch" },
+    { "training.schedule", SETTING_CHOICE, "constant", TO(schedule),
+      .words = "constant linear cosine",
+      .help = "only constant: the other schedules are for the rounds of a task or an experiment" },
     { "training.gradient_clip", SETTING_REAL, "0.25", TO(job.clip), .was = "train.clip",
       .help = "maximum L2 norm of a batch's gradient; 0 means no limit" },
     { "training.dropout", SETTING_REAL, "0.2", TO(job.dropout), .max = 1, .was = "train.dropout",
@@ -438,6 +442,9 @@ static sefl_status steps(session *s)
 
 static sefl_status train(session *s)
 {
+    SEFL_NEED(s->schedule == 0, SEFL_EINVAL,
+              "training.schedule: only tasks and experiments have rounds; here training.lr_decay "
+              "changes the learning rate after each epoch");
     SEFL_PASS(read_text(s));
     SEFL_PASS(build(s));
     SEFL_PASS(open_out(s));

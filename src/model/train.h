@@ -20,7 +20,7 @@
 #include "model/optim.h"
 
 typedef struct train_config {
-    double lr;       /* required */
+    double lr;       /* 0: nothing is learned */
     double lr_decay; /* factor after each epoch; 0: 1 */
     double clip;     /* maximum L2 norm of a gradient; 0: no limit */
     double dropout;

@@ -34,6 +34,11 @@ static sefl_status check_optimiser(const optim_config *o, const char *group)
 static sefl_status check_training(const task *t)
 {
     SEFL_NEED(t->lr > 0, SEFL_EINVAL, "task: training.lr is 0: nothing would be learned");
+    SEFL_NEED(t->schedule != TASK_CONSTANT || t->lr_last == 0, SEFL_EINVAL,
+              "task: training.lr_last is %g: 0 where training.schedule is constant", t->lr_last);
+    SEFL_NEED(t->warmup < t->rounds, SEFL_EINVAL,
+              "task: training.warmup is %llu: below rounds.count (%llu)",
+              (unsigned long long)t->warmup, (unsigned long long)t->rounds);
     SEFL_NEED(t->dropout < 1, SEFL_EINVAL, "task: training.dropout is 1: below 1 is possible");
     SEFL_PASS(check_optimiser(&t->optim, "training"));
     SEFL_NEED((t->local_epochs == 0) != (t->local_steps == 0), SEFL_EINVAL,
@@ -388,6 +393,19 @@ sefl_status task_output_bytes(size_t *bytes, const task *t)
         return noise_reply_bytes(bytes, &p);
     *bytes = t->ahe.units * t->ahe.plain_bytes;
     return SEFL_OK;
+}
+
+double task_lr(const task *t, uint64_t round)
+{
+    const double pi = 3.14159265358979323846;
+    if (round <= t->warmup)
+        return t->lr * (double)round / (double)(t->warmup + 1);
+    const uint64_t after = round - t->warmup - 1, last = t->rounds - t->warmup - 1;
+    const double part = last == 0 ? 0 : after < last ? (double)after / (double)last : 1;
+    if (t->schedule == TASK_CONSTANT || part == 0)
+        return t->lr;
+    const double left = t->schedule == TASK_LINEAR ? 1 - part : (1 + cos(pi * part)) / 2;
+    return left * t->lr + (1 - left) * t->lr_last;
 }
 
 dp_event task_event(const task *t, uint64_t count)

@@ -30,6 +30,7 @@ enum { TASK_ID = 32, TASK_NAME_MAX = 64, TASK_BYTES_MAX = 64 << 10 };
 typedef enum task_sampling { TASK_ALL, TASK_OPEN, TASK_HIDDEN } task_sampling;
 typedef enum task_weights { TASK_EQUAL, TASK_CAPPED } task_weights;
 typedef enum task_unit { TASK_UNIT_CLIENT, TASK_UNIT_RECORD } task_unit;
+typedef enum task_schedule { TASK_CONSTANT, TASK_LINEAR, TASK_COSINE } task_schedule;
 typedef enum task_server { TASK_AVERAGE, TASK_MOMENTUM, TASK_ADAM } task_server;
 
 typedef struct task {
@@ -47,6 +48,9 @@ typedef struct task {
     /* local training */
     optim_config optim;
     double lr, gradient_clip, dropout;
+    task_schedule schedule;             /* task_lr */
+    double lr_last;                     /* 0 for TASK_CONSTANT */
+    uint64_t warmup;                    /* rounds; below `rounds` */
     uint32_t local_epochs, local_steps; /* exactly one of them is > 0 */
 
     /* numbers and privacy */
@@ -131,6 +135,12 @@ sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
  * (sum/terms.h) builds the ledger_terms from this event and from the task's id, sampling, unit,
  * max_rounds_per_client, epsilon and delta. */
 dp_event task_event(const task *t, uint64_t count);
+
+/* Returns the clients' learning rate in a round, with w = warmup and T = rounds: lr * round / (w + 1)
+ * in the first w rounds; then, from lr in round w + 1 to lr_last in round T, in equal steps (linear)
+ * or along half a period of a cosine; lr for constant. It depends on the task and the round only.
+ * (A single round after the warmup has lr.) */
+double task_lr(const task *t, uint64_t round);
 
 /* Returns the divisor for a sum over `clients` clients with equal weights: `clients` if the number
  * of participants is public, otherwise the constant rate * enrolled. NAN for capped weights, whose

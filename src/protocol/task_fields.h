@@ -54,6 +54,12 @@
     S("training.optimiser", WORD, t.optim.kind, "sgd", 0, 0, "sgd momentum adam",                  \
       "optimiser that the clients use")                                                            \
     S("training.lr", REAL, t.lr, "20", 0, 1000000, NULL, "learning rate of the clients")           \
+    S("training.schedule", WORD, t.schedule, "constant", 0, 0, "constant linear cosine",           \
+      "how the learning rate changes over the rounds, from lr to lr_last")                         \
+    S("training.lr_last", REAL, t.lr_last, "0", 0, 1000000, NULL,                                  \
+      "learning rate of the last round, for schedules linear and cosine")                          \
+    S("training.warmup", COUNT, t.warmup, "0", 0, UINT32_MAX, NULL,                                \
+      "number of rounds before the schedule, in which the learning rate increases to lr")          \
     S("training.momentum", REAL, t.optim.momentum, "0.9", 0, 1, NULL,                              \
       "coefficient of the optimiser momentum")                                                     \
     S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "beta1 of optimiser adam")         \

@@ -44,7 +44,7 @@ engine_job client_train_job(const client_train *c)
                        .n = c->text->tokens,
                        .columns = t->model.batch,
                        .steps = t->model.steps,
-                       .lr = t->lr,
+                       .lr = task_lr(t, c->round),
                        .clip = t->gradient_clip,
                        .dropout = t->dropout };
     const train_layout l = train_layout_of(job.n, job.columns, job.steps);
@@ -111,10 +111,10 @@ typedef struct records {
 
 /* Computes v = -lr * g, with g limited to gradient_clip; false, and zeros, if that is not
  * finite. */
-static bool step_of(float *v, const task *t, const nn_real *grad, const lm_span *spans,
+static bool step_of(float *v, const task *t, double lr, const nn_real *grad, const lm_span *spans,
                     size_t span_count)
 {
-    double square = 0, scale = t->lr;
+    double square = 0, scale = lr;
     bool finite = true;
     memset(v, 0, t->params * sizeof *v);
     for (size_t s = 0; s < span_count; s++)
@@ -140,7 +140,7 @@ static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, cons
     records *r = ctx;
     const task *t = r->c->task;
     (void)record;
-    if (!step_of(r->v, t, grad, spans, span_count) || !isfinite(loss))
+    if (!step_of(r->v, t, task_lr(t, r->c->round), grad, spans, span_count) || !isfinite(loss))
         r->zeroed++; /* quantised like the others: it uses its coins */
     SEFL_PASS(task_mode(t)->quantise(r->one, t, r->v, NULL, r->coins));
     SEFL_PASS(dp_add_record(r->X, r->one, t->params, t->ahe.pack.value_max));

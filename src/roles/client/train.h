@@ -38,7 +38,7 @@ typedef struct client_train {
     const sefl_progress *progress; /* steps or records; may stop training (SEFL_ECANCELLED) */
 } client_train;
 
-/* Trains for local_epochs or local_steps. v: t->params values, becomes theta_local - theta.
+/* Trains for local_epochs or local_steps with the round's learning rate (task_lr). v: t->params values, becomes theta_local - theta.
  * SEFL_ERANGE: training diverged (loss, gradient or a value of v is not finite); v is then zeros, and
  * the client uploads zeros, even in the weight slot. */
 sefl_status client_train_local(const client_train *c, float *v) SEFL_MUST_CHECK;
@@ -52,7 +52,7 @@ sefl_status client_train_round(int64_t *X, const task *t, const corpus *text, co
                                const sefl_rng *coins) SEFL_MUST_CHECK;
 
 /* Makes one separate step for each record: limits its gradient g_r (train_records: over all of its
- * windows) to gradient_clip; clips v_r = -lr * g_r to the task's clip, quantises it and adds it to
+ * windows) to gradient_clip; clips v_r = -lr * g_r (lr: task_lr) to the task's clip, quantises it and adds it to
  * X. A record counts as zeros if its loss is not finite or above LM_MAX_LOSS per word, or if g_r or
  * v_r is not finite. *zeroed: number of such records. The caller zeroes X, t->values integers;
  * scratch and v are overwritten. */

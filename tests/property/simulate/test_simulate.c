@@ -57,6 +57,33 @@ static void threads_do_not_matter(void **state)
     }
 }
 
+/* The learning rate of the last round is 0: that round changes nothing, on every path. */
+static void schedule_ends_at_zero(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {
+        "protection=none",
+        "protection=sefl privacy.noise=none",
+        "protection=sefl privacy.noise=none crypto=full training.optimiser=adam training.lr=0.01",
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char name[64], more[512];
+        snprintf(name, sizeof name, "schedule-one-%zu", i);
+        snprintf(more, sizeof more, "%s rounds.count=1", modes[i]);
+        simulate_result one = must(name, more);
+        snprintf(name, sizeof name, "schedule-two-%zu", i);
+        snprintf(more, sizeof more, "%s rounds.count=2 training.schedule=cosine", modes[i]);
+        simulate_result two = must(name, more);
+        assert_int_equal(two.t.rounds, 2);
+        assert_memory_equal(one.model, two.model, sizeof one.model);
+        snprintf(name, sizeof name, "schedule-small-%zu", i);
+        snprintf(more, sizeof more, "%s rounds.count=2 training.schedule=cosine %s", modes[i],
+                 "training.lr_last=0.001");
+        two = must(name, more);
+        assert_memory_not_equal(one.model, two.model, sizeof one.model); /* this can fail */
+    }
+}
+
 /* The budget ends a run; both servers' ledgers agree. */
 static void budget_ends_it(void **state)
 {
@@ -119,10 +146,13 @@ static void diverged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_is_clear),  cmocka_unit_test(threads_do_not_matter),
-
-        cmocka_unit_test(budget_ends_it), cmocka_unit_test(one_client),
-        cmocka_unit_test(drowned),        cmocka_unit_test(diverged),
+        cmocka_unit_test(full_is_clear),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(schedule_ends_at_zero),
+        cmocka_unit_test(budget_ends_it),
+        cmocka_unit_test(one_client),
+        cmocka_unit_test(drowned),
+        cmocka_unit_test(diverged),
     };
     return runs_end(cmocka_run_group_tests(tests, folder_make_quick, folder_remove));
 }

@@ -431,7 +431,7 @@ static void test_bad_settings(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         CHECK_STATUS(lm_new(&m, &bad[i], NULL), SEFL_EINVAL);
     CHECK_OK(lm_new(&m, &sizes[0], NULL));
-    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ 0 }, text, WORDS), SEFL_EINVAL);
+    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = -1 }, text, WORDS), SEFL_EINVAL);
     CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .clip = -1 }, text, WORDS),
                  SEFL_EINVAL);
     CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .dropout = 1 }, text, WORDS),

@@ -304,6 +304,8 @@ static void test_rules(void **state)
         { "privacy.weight_cap=7", 0, 0, 0, SEFL_EINVAL, "privacy.weight_cap" },
         { "training.epochs=0", 0, 0, 0, SEFL_EINVAL, "training.epochs" },
         { "training.epochs=1", "training.steps=1", 0, 0, SEFL_EINVAL, "training.epochs" },
+        { "training.lr_last=1", 0, 0, 0, SEFL_EINVAL, "training.lr_last" },
+        { "training.warmup=5", 0, 0, 0, SEFL_EINVAL, "training.warmup" },
         { "training.dropout=1", 0, 0, 0, SEFL_EINVAL, "training.dropout" },
         { "training.beta1=1", 0, 0, 0, SEFL_EINVAL, "training.momentum" },
         { "server.epsilon=0", 0, 0, 0, SEFL_EINVAL, "server.momentum" },
@@ -328,6 +330,38 @@ static void test_rules(void **state)
     CHECK_STATUS(sample_task(&t, NULL), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "two organisations"));
     sample_servers = kept;
+}
+
+/* The learning rate of every round, against values computed by hand. */
+static void test_learning_rate(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[3];
+        double lr[5];
+    } s[] = {
+        { { 0 }, { 8, 8, 8, 8, 8 } },
+        { { "training.schedule=linear", "training.lr_last=2" }, { 8, 6.5, 5, 3.5, 2 } },
+        { { "training.schedule=linear", "training.lr_last=16" }, { 8, 10, 12, 14, 16 } },
+        { { "training.schedule=linear" }, { 8, 6, 4, 2, 0 } },
+        { { "training.schedule=cosine", "training.lr_last=2" },
+          { 8, 7.121320343559643, 5, 2.878679656440357, 2 } },
+        { { "training.warmup=3" }, { 2, 4, 6, 8, 8 } },
+        { { "training.warmup=1", "training.schedule=linear", "training.lr_last=2" },
+          { 4, 8, 6, 4, 2 } },
+        { { "training.warmup=4", "training.schedule=cosine", "training.lr_last=2" },
+          { 1.6, 3.2, 4.8, 6.4, 8 } },
+    };
+    for (size_t i = 0; i < sizeof s / sizeof s[0]; i++) {
+        task t;
+        CHECK_OK(sample_task(&t, "training.lr=8", "rounds.count=5", s[i].set[0], s[i].set[1],
+                             s[i].set[2], NULL));
+        for (uint64_t r = 1; r <= 5; r++)
+            if (fabs(task_lr(&t, r) - s[i].lr[r - 1]) > 1e-14)
+                fail_msg("schedule %zu, round %d: %.17g", i, (int)r, task_lr(&t, r));
+        assert_true(task_lr(&t, 6) == task_lr(&t, 5));
+        task_clear(&t);
+    }
 }
 
 static void test_sampling_and_divisor(void **state)
@@ -592,6 +626,7 @@ int main(void)
         cmocka_unit_test(test_truncation),
         cmocka_unit_test(test_locale_changes_nothing),
         cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_learning_rate),
         cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),
         cmocka_unit_test(test_sealed),

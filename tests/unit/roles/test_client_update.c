@@ -78,6 +78,14 @@ static void round_as_said(int64_t *X, const float *v, const dp_weight *w, const 
     }
 }
 
+/* The learning rate of round 3 of 5: halfway under both schedules. */
+static double lr_of(uint64_t round)
+{
+    const task *t = &fx.t;
+    assert_true(t->schedule == TASK_CONSTANT || round == 3);
+    return t->schedule == TASK_CONSTANT ? t->lr : (t->lr + t->lr_last) / 2;
+}
+
 static void expected_client(int64_t *X, uint64_t round, const sefl_rng *rng)
 {
     const task *t = &fx.t;
@@ -86,7 +94,7 @@ static void expected_client(int64_t *X, uint64_t round, const sefl_rng *rng)
     train_info info;
     float *v = theta_of();
     CHECK_OK(model_open(&m, &(model_meta){ 0 }, fx.model, t->model.batch, t->model.steps, NULL));
-    train_config how = { .lr = t->lr, .clip = t->gradient_clip, .dropout = t->dropout };
+    train_config how = { .lr = lr_of(round), .clip = t->gradient_clip, .dropout = t->dropout };
     lm_dropout_key(how.key, seed_of(round));
     CHECK_OK(trainer_new(&tr, m, NULL, &how, fx.text.token, fx.text.tokens));
     while (t->local_epochs ? trainer_at(tr)->epoch < t->local_epochs
@@ -133,7 +141,7 @@ static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
         for (size_t i = 0; i < t->params; i++)
             norm += (double)g[i] * (double)g[i];
         norm = sqrt(norm);
-        double scale = norm > t->gradient_clip ? t->lr * (t->gradient_clip / norm) : t->lr;
+        double scale = lr_of(round) * (norm > t->gradient_clip ? t->gradient_clip / norm : 1);
         for (size_t i = 0; i < t->params; i++)
             v[i] = (float)(-scale * (double)g[i]);
         round_as_said(one, v, NULL, rng);
@@ -157,6 +165,11 @@ static const shape shapes[] = {
     { .scheme = "pad", .noise = TASK_NOISE_JOINT, .unit = TASK_UNIT_RECORD },
     { .scheme = "pad", .noise = TASK_NOISE_NONE, .unit = TASK_UNIT_RECORD },
     { .scheme = "paillier", .noise = TASK_NOISE_OWN, .unit = TASK_UNIT_RECORD },
+    { .scheme = "pad", .noise = TASK_NOISE_NONE, .schedule = TASK_LINEAR },
+    { .scheme = "pad",
+      .noise = TASK_NOISE_JOINT,
+      .unit = TASK_UNIT_RECORD,
+      .schedule = TASK_COSINE },
 };
 
 typedef struct seen {

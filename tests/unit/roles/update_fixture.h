@@ -23,6 +23,7 @@ typedef struct shape {
     task_unit unit;
     uint32_t epochs, steps; /* 0, 0: two epochs */
     double lr;              /* 0: 1 */
+    task_schedule schedule; /* over 5 rounds, to a fifth of lr */
 } shape;
 
 typedef struct fixture {
@@ -110,6 +111,7 @@ static inline void fixture_task(fixture *f, const shape *s)
     vocab_hash(f->words, t->vocab_hash);
     t->optim = (optim_config){ .kind = OPTIM_SGD };
     t->lr = s->lr > 0 ? s->lr : 1, t->gradient_clip = 0.25, t->dropout = 0.2;
+    t->schedule = s->schedule, t->lr_last = s->schedule ? t->lr / 5 : 0;
     t->local_epochs = s->epochs || s->steps ? s->epochs : 2, t->local_steps = s->steps;
     strcpy(t->clip, "0.5"), strcpy(t->z, s->noise == TASK_NOISE_NONE ? "0" : "0.5");
     t->noise = s->noise, t->weights = s->weights, t->unit = s->unit;
