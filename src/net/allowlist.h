@@ -1,5 +1,5 @@
-/* allowlist: decides who may connect. It is a trust list (trust/trust.h), prepared for checking
- * certificates.
+/* allowlist: decides which peers may connect. It is a trust list (trust/trust.h) prepared for
+ * checking certificates.
  *
  *     SEFL_TRY(allowlist_new(&g, list));
  *     https_server_set_allowlist(s, g);     // applies now; closes connections it no longer allows
@@ -8,7 +8,7 @@
  * A peer passes if its chain leads to an active issuer that is trusted for the requested role, its
  * key is not revoked, and, where the issuer's members are listed, its key is a member. The check
  * tries each issuer separately, so an issuer trusted for clients cannot vouch for another role.
- * Threads: immutable; share freely.   Secrets: none. */
+ * Threads: immutable, so any number may share it.   Secrets: none. */
 #ifndef NET_ALLOWLIST_H
 #define NET_ALLOWLIST_H
 
@@ -29,8 +29,8 @@ const trust *allowlist_list(const allowlist *g);
 void allowlist_shown(const allowlist *g, x509_peer *p, sefl_span pem, const char *role);
 
 /* True if a peer that passed before is still allowed. Checks the issuer, the list and the expiry
- * date, but not the chain. Looks up a peer that no allowlist has checked (one that we dialled) by
- * its key alone. If it returns false, p has the verdict. */
+ * date, but not the chain. A peer that no allowlist has checked (one that we dialled) is looked up
+ * by its key alone. If it returns false, p has the verdict. */
 bool allowlist_still(const allowlist *g, x509_peer *p);
 
 #endif

@@ -2,11 +2,11 @@
  *
  *     buckets *b;
  *     SEFL_TRY(buckets_new(&b, &(buckets_rule){ .burst = 100, .per_s = 20 }));
- *     if (!buckets_take(b, fingerprint, 1, now_ms)) ...         // over the limit: takes nothing
+ *     if (!buckets_take(b, fingerprint, 1, now_ms)) ...         // over the limit
  *
  * A new key starts with a full bucket. A key hashes to 8 slots; if all are in use, it replaces the
- * least recently seen key there, whose bucket has had the most time to refill. Memory therefore
- * does not grow with the number of keys that unknown peers present. Threads: any (it has a lock).
+ * least recently seen of their keys, whose bucket has had the most time to refill. So memory does
+ * not grow with the number of keys that unknown peers present. Threads: any; calls lock internally.
  * Secrets: none. Cost: O(1) per call. */
 #ifndef NET_BUCKETS_H
 #define NET_BUCKETS_H

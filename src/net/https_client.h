@@ -1,6 +1,7 @@
 /* https_client: sends requests to one server with mutual TLS 1.3 (libcurl over GnuTLS).
  *
- *     SEFL_TRY(https_client_new(&c, &(https_client_config){ .host = "as.example", .port = 7000, .id = id }));
+ *     https_client_config cfg = { .host = "as.example", .port = 7000, .id = id };
+ *     SEFL_TRY(https_client_new(&c, &cfg));
  *     SEFL_TRY(https_get(c, "/news", 1 << 20, 0, &r));                // r.status, r.body
  *     SEFL_TRY(https_get_file(c, "/model", file, max, NULL, &r));     // resumes with Range
  *     SEFL_TRY(https_put_file(c, "/update", file, offset, headers, NULL, &r));
@@ -10,9 +11,9 @@
  * checks the server's certificate against the id's peers_ca, the host name and the role. A client
  * without a certificate pins the server's key instead (pin). It does not follow redirects.
  *
- * Every wait is bounded: everything before the request (including a proxy's answer) by connect_ms,
- * and later silence by stall_s. A transfer that after 2 * stall_s averages below 1024 bytes per
- * second fails.
+ * Every wait is bounded: connect_ms limits everything before the request (including a proxy's
+ * answer), and stall_s limits later silence. A transfer fails if it averages below 1024 bytes per
+ * second after 2 * stall_s.
  *
  * A transport failure is SEFL_EIO, SEFL_ETIMEOUT or SEFL_EAUTH with a message. An HTTP status is
  * not a failure: the caller checks r.status. Errors of file operations are those of base/file.h.
@@ -52,13 +53,13 @@ void https_client_free(https_client *c);
 /* Makes the current call and all later ones fail with SEFL_ECANCELLED. */
 void https_client_interrupt(https_client *c);
 
-/* Fetches at most max bytes. wait_s: how long a long poll may stay silent, beyond stall_s. */
+/* Fetches at most max bytes. A long poll may stay silent for wait_s beyond stall_s. */
 sefl_status https_get(https_client *c, const char *path, size_t max, unsigned wait_s,
                       https_reply *r) SEFL_MUST_CHECK;
 /* headers: "Name: value\n" lines, or NULL. */
 sefl_status https_head(https_client *c, const char *path, const char *headers,
                        https_reply *r) SEFL_MUST_CHECK;
-/* Posts at most 64 KiB. wait_s: how long the answer may take, beyond stall_s. */
+/* Posts at most 64 KiB. The answer may take wait_s beyond stall_s. */
 sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
                        unsigned wait_s, https_reply *r) SEFL_MUST_CHECK;
 /* Downloads into to.part, syncs it and renames it to `to`. Resumes a partial download if its ETag

@@ -24,15 +24,15 @@ typedef struct https_conn {
     bool known;        /* certified, and within its limits; under the lock, like peer */
     bool surplus;      /* its peer has too many connections: it gets 429; used by its thread only */
     bool crowded;      /* its issuer's peers have too many: it gets 429; used by its thread only */
-    bool was_cut;      /* we cut it and counted the cut; under the lock */
+    bool was_cut;      /* the server closed and counted it; under the lock */
     bool gone;         /* revoked or disconnected: no longer served; under the lock */
     atomic_bool shook; /* the handshake is complete */
-    atomic_bool heard; /* it has sent nothing so far but requests with a complete header */
+    atomic_bool heard; /* so far, every request had a complete header */
     uint64_t due_ms;   /* deadline for a complete request header; 0: received; under the lock */
     uint64_t late_ms;  /* due_ms, or its last non-zero value; under the lock */
-    bool discards;     /* answered in mid-body: the peer must close by due_ms; under the lock */
+    bool discards;     /* answered during the body: the peer must close by due_ms; under the lock */
     bool busy;         /* a request is in progress; used by its thread only, like the next two */
-    size_t idle_in, idle_out; /* bytes on the wire since the last request ended */
+    size_t idle_in, idle_out; /* TLS bytes received and sent since the last request */
     bool judged;        /* peer is set; its thread writes it under the lock, like the next two */
     unsigned judged_by; /* generation of the id and allowlist that peer was checked against */
     x509_peer peer;
@@ -42,7 +42,7 @@ typedef enum https_phase {
     HTTPS_BEGIN,   /* begin has not returned yet */
     HTTPS_BODY,    /* the body is arriving */
     HTTPS_END,     /* the body is complete, or there is none */
-    HTTPS_DISCARD, /* answered in mid-body: the rest is discarded, within limits */
+    HTTPS_DISCARD, /* answered during the body: the rest is discarded, within limits */
 } https_phase;
 
 /* A request and its answer. */
@@ -53,7 +53,7 @@ typedef struct https_inner {
     uint64_t got, began_ms;
     size_t discarded;
     bool ended; /* end was called */
-    bool slow;  /* cut because it was slow, and counted */
+    bool slow;  /* closed because it was slow, and counted */
 
     unsigned status; /* the answer's status; 0: not answered yet */
     char *type, *headers;
@@ -126,7 +126,7 @@ void https_mhd_log(void *log, const char *fmt, va_list ap) SEFL_PRINTF(2, 0);
 void https_answer_line(https_request *r, unsigned status, const char *headers, const char *line);
 /* Passes the answer to libmicrohttpd; MHD_NO closes the connection. */
 enum MHD_Result https_answer_queue(https_inner *in);
-/* Writes the answer directly to the TLS session: libmicrohttpd accepts no answer in mid-body. */
+/* Writes the answer to the TLS session itself, since libmicrohttpd accepts none during a body. */
 void https_answer_early(https_inner *in);
 void https_answer_clear(https_inner *in);
 

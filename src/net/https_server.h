@@ -2,8 +2,8 @@
  *
  * libmicrohttpd only *requests* a client certificate. This module verifies the chain, dates and
  * role and, if there is an allowlist (net/allowlist.h), membership and revocation, before it
- * accepts a byte of a body. A refused peer gets a generic 403; the log and `refused` get the
- * reason. One path (open_path) may be open to peers without a certificate, for enrolment.
+ * accepts a byte of a body. A refused peer gets a generic 403; the reason goes to the log and to
+ * `refused`. One path (open_path) may be open to peers without a certificate, for enrolment.
  *
  *     https_server *s;
  *     SEFL_TRY(https_server_start(&s, &(https_server_config){ .port = 7000, .id = id,
@@ -16,26 +16,26 @@
  *
  * Order of calls for one request: begin; body, any number of times; end, once, if a body was
  * accepted; resume, after each https_park; drop, last, if it is set. A body needs a Content-Length:
- * without one it gets 411, above body_max 413, both before begin. If the peer disconnects in
- * mid-body, or is cut because it is slow, end gets SEFL_ECLOSED and its answer is dropped. If the
- * handler rejects a body, the server answers at once; a peer that then sends over 4 MiB, or has not
- * closed after 10 s (or idle_s, if that is less), is cut and counted as slow. Paths have at most
- * 1,024 printable characters, without "..", "//" or a backslash; any other gets 400.
+ * without one it gets 411, above body_max 413, both before begin. If the peer disconnects during
+ * the body, or the server disconnects a slow peer, end gets SEFL_ECLOSED and its answer is dropped.
+ * If the handler rejects a body, the server answers at once; a peer that then sends over 4 MiB, or
+ * has not closed after 10 s (or idle_s, if less), is disconnected and counted as slow. Paths have
+ * at most 1,024 printable characters, without "..", "//" or a backslash; any other gets 400.
  *
  * Threads: handlers run concurrently on the server's threads (config.threads, default 2); the
  * requests of one connection run one after another. A handler that blocks delays the other
- * connections on its thread, which is the back-pressure on bodies. Park a request that waits for
- * anything else.
+ * connections on its thread. This slows down incoming bodies, as intended; a request that waits for
+ * anything else should be parked.
  *
  * Limits. The server limits connections in total, per address, per peer and per issuer with
  * unlisted members, and new connections per address and second. Half of all slots are reserved for
- * peers with a valid certificate: when peers without one fill the other half, the server cuts the
- * oldest to admit the next. Handshake time, headers (32 KiB), body size and speed are limited too:
- * a connection is cut if it has not sent a complete request header within idle_s, or if its body
- * arrives at less than rate_min bytes per second over idle_s. A peer over its limit of requests or
- * body bytes per second gets 429 with Retry-After. A parked request whose peer has disconnected
- * ends within two seconds. IPv6 addresses are counted by /64. The server counts every refusal by
- * its reason (HTTPS_EVENTS). Memory: at most about 150 KiB per connection (TLS and HTTP buffers).
+ * peers with a valid certificate: when others fill the other half, the server closes the oldest of
+ * them to admit the next. Handshake time, headers (32 KiB), body size and speed are limited too:
+ * the server closes a connection without a complete request header within idle_s, or with a body
+ * slower than rate_min bytes per second over idle_s. A peer over its limit of requests or body
+ * bytes per second gets 429 with Retry-After. A parked request whose peer has disconnected ends
+ * within two seconds. IPv6 addresses are counted by /64. The server counts every refusal by its
+ * reason (HTTPS_EVENTS). Memory: at most about 150 KiB per connection (TLS and HTTP buffers).
  * Secrets: the key. */
 #ifndef NET_HTTPS_SERVER_H
 #define NET_HTTPS_SERVER_H
@@ -55,7 +55,7 @@
     X(FULL, "connections_full")                /* refused: no free slot */                \
     X(ADDRESS_FULL, "connections_per_address") /* refused: the address is at its limit */ \
     X(ADDRESS_RATE, "connection_rate")         /* refused: too many per second */         \
-    X(STRANGER, "stranger_cut")                /* cut to free a slot for another peer */  \
+    X(STRANGER, "stranger_cut")                /* closed to free a slot for another */    \
     X(HANDSHAKE, "handshake_failed")           /* ended during the handshake */           \
     X(HANDSHAKE_SLOW, "handshake_slow")        /* handshake not complete in time */       \
     X(HEADER_SLOW, "header_slow")              /* no complete request header in time */   \
@@ -69,8 +69,8 @@
     X(PATH, "bad_path")                        /* 400 */                                  \
     X(LENGTH, "no_length")                     /* 411; 400: not a number */               \
     X(TOO_LARGE, "body_too_large")             /* 413 */                                  \
-    X(BODY_SLOW, "body_slow")                  /* cut */                                  \
-    X(BODY_CUT, "body_cut")                    /* the peer disconnected in mid-body */
+    X(BODY_SLOW, "body_slow")                  /* body too slow: closed */                \
+    X(BODY_CUT, "body_cut")                    /* the peer disconnected during the body */
 
 typedef enum https_event {
 #define HTTPS_EVENT_ENUM(name, text) HTTPS_EVENT_##name,
@@ -106,11 +106,11 @@ struct https_request {
 typedef struct https_server_config {
     const char *address; /* NULL: "127.0.0.1" */
     uint16_t port;       /* 0: the system chooses */
-    const int *listener; /* a listening socket (tls_listen) on `port`, which we then own; or NULL */
+    const int *listener; /* NULL, or a socket that listens on `port`; the server will own it */
     const tls_id *id;
     const char *peer_role;
     const allowlist *allowlist; /* who may connect; NULL: any peer certified by the id's CAs */
-    const char *open_path; /* POST needs no certificate here, but a bad one is refused; or NULL */
+    const char *open_path; /* a POST here needs no certificate, but a bad one is refused; or NULL */
     uint64_t open_max;     /* maximum body size of such a POST */
     unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
     unsigned rate_min;                                                  /* bytes/s; 0: 1024 */
@@ -119,7 +119,7 @@ typedef struct https_server_config {
     /* A count or rate of 0 below means no limit. */
     unsigned connection_rate;      /* new ones per address and second; bursts of ten times that */
     unsigned connections_per_peer; /* the fingerprint of its key identifies a peer */
-    /* Counts all peers of one CA, unless its members are listed: a CA can certify any number. */
+    /* For all peers of a CA together, unless its members are listed: a CA can certify many. */
     unsigned connections_per_issuer;
     unsigned request_rate; /* per peer and second; bursts of five times that */
     double bytes_rate;     /* announced body bytes per peer and second */
@@ -151,8 +151,8 @@ const char *https_header(const https_request *r, const char *name);
 /* True if another line about a refusal of this peer may be logged. The limits per second are ten
  * lines about strangers (no certificate, or one from an unknown CA), ten about each member of the
  * list, and ten about the other certificates from each CA: a flood must neither fill the disk nor
- * hide other peers. Once a second, a line reports how many were omitted; the counters include
- * everything. */
+ * hide other peers. Once a second, a line reports how many lines were omitted; the counters include
+ * every event. */
 bool https_may_log(const https_request *r);
 /* Logs a refusal if https_may_log allows it: the reason (a counter's name), the peer's name, and
  * the keys of the peer and its issuer in hex. The name comes from the certificate; two peers may
@@ -160,8 +160,8 @@ bool https_may_log(const https_request *r);
 void https_log_refused(const https_request *r, const char *event, const char *reason,
                        const char *why);
 
-/* In begin: charges n bytes that Content-Length does not include (stored bytes that are checked
- * again) to the peer's byte limit. If the limit is reached, answers 429 and returns false. */
+/* Call it in begin. Charges n bytes that Content-Length does not include (stored bytes, which are
+ * read again) to the peer's byte limit. If the limit is reached, answers 429 and returns false. */
 bool https_take_bytes(https_request *r, uint64_t n);
 
 /* Answers the request; a second answer is ignored. Headers: "Name: value\n" lines, or NULL. */
@@ -175,8 +175,8 @@ void https_answer_text(https_request *r, unsigned status, const char *fmt, ...) 
 void https_answer_file(https_request *r, const char *path, const char *type, const char *etag);
 
 /* Parks the request; call it in begin, in end (of a complete body) or in resume. The server calls
- * resume after https_wake, or at the time until_ms (monotonic). A wake that happens after this
- * begin, end or resume has started is not lost: check the state first, then park. */
+ * resume after https_wake, or at the time until_ms (monotonic). Check the state first, then park: a
+ * wake that happens after this begin, end or resume started is not lost. */
 void https_park(https_request *r, uint64_t until_ms);
 /* Wakes all parked requests, from any thread. Do not call it under a lock that a handler takes. */
 void https_wake(https_server *s);

@@ -1,4 +1,4 @@
-/* https_text: checks the strings in a request header, which may come from a stranger.
+/* https_text: checks the strings in a request header, which may come from an unauthenticated peer.
  *
  *     https_refusal no;
  *     const https_said said = { .bytes = n, .path = path, .length = length };
@@ -21,15 +21,15 @@
 enum {
     HTTPS_HEAD_MAX = 32 << 10, /* bytes of the request line and all fields */
     HTTPS_PATH_MAX = 1024,
-    HTTPS_DIGITS_MAX = 19, /* keeps numbers below 2^64 - 1, which may mean "none" */
+    HTTPS_DIGITS_MAX = 19, /* keeps numbers below 2^64 - 1, which callers use for "none" */
 };
 
 /* Reads 1 to 19 decimal digits and nothing else: no sign, no space. On false, out is unchanged. */
 bool https_number_read(uint64_t *out, sefl_span text);
 
 /* True if the path begins with '/', has at most 1,024 characters, all printable ASCII (no space),
- * and contains none of "..", "//" and backslash. Appended to a folder's name, such a path stays in
- * the folder. */
+ * and contains none of "..", "//" and backslash. Appended to a folder's name, such a path cannot
+ * leave the folder. */
 bool https_path_check(sefl_span path);
 
 /* True for a POST to open_path, the one path that needs no certificate (NULL: there is none).
@@ -49,7 +49,7 @@ typedef struct https_refusal {
     char why[80]; /* a line without the newline */
 } https_refusal;
 
-/* True if the request may proceed, with a body of *body_bytes <= most. Otherwise *no gets the first
+/* True if the request may proceed, with a body of *body_bytes <= most. Otherwise *no has the first
  * failed check, in this order: header size (431), path (400), body without a length (411), length
  * that is not a number (400), length above `most` (413). Writes only one of *no and *body_bytes. */
 bool https_said_check(https_refusal *no, uint64_t *body_bytes, const https_said *h, uint64_t most);

@@ -8,12 +8,12 @@
  *
  * It uses no certificate and no encryption, so it listens only on 127.0.0.0/8 or ::1 (SEFL_EINVAL
  * otherwise), and a page must contain nothing that another user of this machine may not read. A
- * monitor elsewhere needs an agent on this machine, or a proxy that authenticates it.
+ * monitor on another machine needs an agent here, or a proxy that authenticates it.
  *
  * It answers only GET and HEAD for the listed paths: other methods get 405, other paths 404. Each
  * connection carries one request; a body is never read. Limits: 16 connections, 5 s of silence
- * each, 8 KiB of request header. libmicrohttpd parses the request; we use only the method and the
- * path and compare both in full. Threads: a server thread makes the pages, one at a time.
+ * each, 8 KiB of request header. libmicrohttpd parses the request; the server uses only the method
+ * and the path and compares both in full. Threads: a server thread makes the pages, one at a time.
  * Secrets: none. */
 #ifndef NET_LOCAL_HTTP_H
 #define NET_LOCAL_HTTP_H

@@ -27,11 +27,11 @@ void socket_origin(uint8_t out[SOCKET_ORIGIN], int fd);
 /* Accepts the next connection; SEFL_ETIMEOUT if there is none within wait_ms. */
 sefl_status socket_accept(int *out, int fd, unsigned wait_ms) SEFL_MUST_CHECK;
 
-/* Tries each address of the host until one answers, or until until_ms (socket_now_ms). */
+/* Tries each address of the host until one answers, at most until until_ms (socket_now_ms). */
 sefl_status socket_dial(int *out, const char *host, uint16_t port,
                         uint64_t until_ms) SEFL_MUST_CHECK;
 
-/* Polls one socket until until_ms; *seen is 0 if it timed out. */
+/* Polls one socket, at most until until_ms; *seen is 0 after a timeout. */
 sefl_status socket_wait(int fd, short events, uint64_t until_ms, short *seen) SEFL_MUST_CHECK;
 
 #endif

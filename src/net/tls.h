@@ -12,21 +12,21 @@
  *
  * A silent link. If silent_ms is set, a stream can tell a busy peer from a lost one: while its
  * owner computes, a thread of the stream sends a heartbeat (an empty TLS record, which the other
- * side skips) every quarter of silent_ms, at most 5 s apart. A side that is waiting gives up after
+ * side skips) every quarter of silent_ms, at most 5 s apart. A waiting side gives up after
  * silent_ms without a byte, or after idle_ms with only heartbeats. So a slow peer has idle_ms for
  * each step, and a dead link is detected after silent_ms. Both sides must enable it, with similar
  * limits. TCP keepalive would add nothing: the peer's kernel or a middlebox answers it even for a
- * stopped process. TCP_USER_TIMEOUT would be harmful: Linux also counts the time that a live peer
- * spends computing with its receive window closed.
+ * stopped process. TCP_USER_TIMEOUT would be harmful: Linux also counts the time in which a live
+ * peer computes with its receive window closed.
  *
  * Protocols (ALPN). A listener that serves several kinds of stream names them in
  * tls_peer.protocols, the dialling side names one, and tls_protocol returns the negotiated one. If
  * names are given, a peer that offers none of them is refused with SEFL_EPROTO.
  *
- * In TLS 1.3 the dialling side finishes before the other side has verified its certificate: a
- * refusal appears as SEFL_EAUTH (the peer's alert) or SEFL_ECLOSED in its first receive.
+ * In TLS 1.3 the dialling side finishes before the other side has verified its certificate: it sees
+ * a refusal in its first receive, as SEFL_EAUTH (the peer's alert) or SEFL_ECLOSED.
  * Threads: an id may be shared; a stream has one owner and its own heartbeat thread.
- * Secrets: keys (wiped by GnuTLS) and what is sent (wiped from our buffers). */
+ * Secrets: keys (wiped by GnuTLS) and the transferred bytes (wiped from our buffers). */
 #ifndef NET_TLS_H
 #define NET_TLS_H
 
@@ -74,9 +74,9 @@ void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
  * system chooses. The caller closes *fd. */
 sefl_status tls_listen(int *fd, const char *address, uint16_t port,
                        uint16_t *bound) SEFL_MUST_CHECK;
-/* Accepts one peer that passes `want`, for a caller that expects only one (others use
- * net/handshakes.h). Handshakes run concurrently, so silent peers do not delay it. If no peer
- * passes, returns the last failure of handshakes_accept. SEFL_ETIMEOUT if nobody connects within
+/* Accepts one peer that satisfies `want`, for a caller that expects only one; net/handshakes.h
+ * accepts many. Handshakes run concurrently, so silent peers do not delay it. If no peer passes,
+ * returns the last failure of handshakes_accept. SEFL_ETIMEOUT if nobody connects within
  * wait_ms. */
 sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want, unsigned wait_ms,
                        const tls_limits *lim) SEFL_MUST_CHECK;
@@ -86,7 +86,7 @@ channel *tls_channel(tls *t);
 
 const x509_peer *tls_peer_info(const tls *t);
 const char *tls_protocol(const tls *t); /* one of tls_peer.protocols; "" if ALPN is not used */
-/* Called from another thread: makes the owner's current and later calls fail with SEFL_ECLOSED. */
+/* Makes the owner's current and later calls fail with SEFL_ECLOSED. Any thread may call it. */
 void tls_interrupt(tls *t);
 /* Sends close_notify if the socket accepts it, and closes the stream. Unflushed bytes are lost.
  * NULL is allowed. */

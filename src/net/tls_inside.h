@@ -1,4 +1,4 @@
-/* tls_inside: TLS internals shared by the modules of net; other layers do not include this file. */
+/* tls_inside: TLS internals that the modules of net/ share. */
 #ifndef NET_TLS_INSIDE_H
 #define NET_TLS_INSIDE_H
 
@@ -57,10 +57,10 @@ bool x509_has_unit(gnutls_x509_crt_t crt, const char *unit);
 bool allowlist_chain(const allowlist *g, x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                      const char *role);
 bool allowlist_member(const allowlist *g, x509_peer *p);
-/* True if a key is weaker than what we accept. */
+/* True if a key is too weak to be accepted. */
 bool x509_key_weak(int algorithm, unsigned bits);
-/* True if verifying one signature with this key would take more than a few milliseconds; *bits and
- * *exponent get its sizes. */
+/* True if verifying one signature with this key would take more than a few milliseconds. Sets *bits
+ * and *exponent to the sizes of the key. */
 bool x509_key_dear(gnutls_pubkey_t key, unsigned *bits, unsigned *exponent);
 /* Applies x509_key_dear to the certificate that the peer presented, before GnuTLS verifies a
  * signature with it (a hook before GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY). If it returns false, end
@@ -115,7 +115,7 @@ struct tls_id {
     gnutls_certificate_credentials_t cred; /* our certificate, if GnuTLS itself selects it */
     gnutls_x509_trust_list_t trust;
     gnutls_priority_t priority;
-    gnutls_pcert_st chain[X509_CHAIN_MAX]; /* our certificate again, for a retrieve function */
+    gnutls_pcert_st chain[X509_CHAIN_MAX]; /* our certificate, for a callback that selects it */
     unsigned chain_n;
     gnutls_privkey_t key;
     x509_peer self;
@@ -128,13 +128,13 @@ tls_id *tls_id_hold(const tls_id *id);
 
 enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* defaults of tls_limits */
 
-/* Creates a stream before its handshake; takes ownership of fd, even if it fails. lim: NULL and
- * zeros mean the defaults. host: the server's name; NULL if we are the server. What `want` points
- * to must live until the handshake is over or tls_want replaces it. */
+/* Creates a stream before its handshake; takes ownership of fd, even if it fails. lim may be NULL;
+ * a limit of 0 means the default. host is the server's name, or NULL if we are the server. What
+ * `want` points to must live until the handshake is over or tls_want replaces it. */
 sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
                      const tls_peer *want, const tls_limits *lim) SEFL_MUST_CHECK;
 void tls_want(tls *t, const tls_peer *want);
-/* Runs one step. *done becomes true when the handshake is complete and the peer is as expected. */
+/* Runs one step of the handshake. Sets *done when it is complete and the peer is accepted. */
 sefl_status tls_shake(tls *t, bool *done) SEFL_MUST_CHECK;
 short tls_shake_events(const tls *t); /* poll events that the next step waits for */
 int tls_fd(const tls *t);

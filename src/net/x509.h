@@ -51,7 +51,7 @@ sefl_status x509_request_for(sefl_buf *der, const char *key_path, const char *na
 /* Reads the fingerprint of the key in a request. SEFL_EPROTO if the bytes are not a request,
  * SEFL_EAUTH if the key is weak or too large, or did not sign the request. */
 sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der) SEFL_MUST_CHECK;
-/* These convert a request to PEM and back. */
+/* Convert a request to PEM and back. */
 sefl_status x509_request_pem(sefl_buf *out, sefl_span der) SEFL_MUST_CHECK;
 sefl_status x509_request_from_pem(sefl_buf *der, sefl_span pem) SEFL_MUST_CHECK;
 
@@ -67,7 +67,7 @@ typedef struct x509_info {
     char name[65], role[17];
     int64_t from, until;
     bool is_ca;
-    bool weak; /* its key is weaker than what we accept from a peer */
+    bool weak; /* its key is too weak to be accepted from a peer */
 } x509_info;
 
 /* Reads the first certificate in PEM and appends its DER bytes to der (may be NULL). Verifies
@@ -80,8 +80,7 @@ sefl_status x509_info_file(x509_info *out, sefl_buf *pem, const char *path) SEFL
 /* Returns the number of certificates in PEM; 0 if the bytes are anything else. */
 unsigned x509_count(sefl_span pem);
 
-/* Appends the hosts (x509_subject) of the first certificate in PEM to out; nothing if it names
- * none. */
+/* Appends to out the hosts (x509_subject) that the first certificate in PEM names, if any. */
 sefl_status x509_hosts_read(sefl_buf *out, sefl_span pem) SEFL_MUST_CHECK;
 
 /* SEFL_EAUTH unless this CA issued this certificate and neither has expired. */

@@ -9,8 +9,8 @@
  * would reset the budget. It must contain the head that the journal remembers, so account_open
  * refuses a ledger that was rolled back or replaced. account_charge stores the new head in the
  * journal before it returns. A crash before that leaves an older head there, which the ledger
- * contains too. The journal may also be an old copy, which nothing in its own folder reveals. So an
- * account compares the server's progress with two things outside that folder: the ledger's charges
+ * contains too. The journal itself may be an old copy, which nothing in its own folder shows. So an
+ * account compares the server's progress with two records outside that folder: the ledger's charges
  * (account_knows), and the latest step of this task in a small file beside the ledger, PATH.latest
  * (account_note). After a failed write or sync the next call reloads the ledger, so work continues
  * once the disk has room again.
@@ -24,13 +24,13 @@
 
 typedef struct account account;
 
-/* The end of an error message: what the operator can do about an old copy. */
+/* The end of error messages about an old copy: what the operator can do. */
 #define ACCOUNT_REMEDY                                                                        \
     "put the newest state of that server in place; if it is lost, end the task and create a " \
     "new one (docs/OPERATING.md, section 11)"
 
-/* Borrows the journal. In the simulator, whose state ends with the process, j is NULL; the account
- * then remembers neither head nor step. Fails as ledger_open does. */
+/* The journal must outlive the account. The simulator, whose state ends with the process, passes
+ * NULL; the account then remembers neither head nor step. Fails as ledger_open does. */
 sefl_status account_open(account **out, journal *j, const char *ledger_path,
                          const task *t) SEFL_MUST_CHECK;
 void account_close(account *a);
@@ -41,8 +41,8 @@ sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
 /* SEFL_ESTATE if a round after `last` is charged: a journal that ends with `last` is an old
  * copy. */
 sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
-/* Durably replace the note of this task's latest step, and read it. Each server numbers its own
- * steps, which only increase. hash NULL: zeros. Step 0: there is no note. */
+/* Replace durably, and read, the note of this task's latest step. Each server numbers its own steps
+ * in increasing order. If hash is NULL, zeros are stored. Step 0 means that there is no note. */
 sefl_status account_note(account *a, uint64_t step,
                          const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;

@@ -1,8 +1,8 @@
-/* agg: the aggregation server's decisions: when a round opens, which uploads it admits, when the
- * round is closed, extended, skipped, revealed and released, and when the task ends. The state
- * machine owns no socket, clock, disk or key. Events come in with the time; orders go out, one at a
- * time. The driver (sum/as_rounds.h) executes each order durably before it reports back. Tests and
- * fuzzers drive the same functions.
+/* agg: makes the aggregation server's decisions: when a round opens, which uploads it admits, when
+ * the round is closed, extended, skipped, revealed and released, and when the task ends. The state
+ * machine owns no socket, clock, disk or key. It receives events with the current time and issues
+ * orders, one at a time. The driver (sum/as_rounds.h) executes each order durably before it reports
+ * back. Tests and fuzzers drive the same functions.
  *
  *     agg_order o = agg_next(a, now_ms);                 // what to do now
  *     ...execute o...
@@ -39,12 +39,12 @@
  *     SKIP      SKIPPED                         RELEASE   RELEASED or BLOCKED
  *                                               FINISH    (nothing)
  *
- * LINK_DOWN fails the order in progress on the link; the machine repeats it after a back-off of
+ * LINK_DOWN ends the order in progress on the link as failed; the machine repeats the order after
  * half a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three blocked
  * rounds in a row (sum/release_check.h); skipped rounds between them do not count.
  *
- * BUDGET skips the round, of which nothing has been revealed, and ends the task; in SIGNING it ends
- * the task at once. STOP drops a round that is still collecting but completes one whose set is
+ * BUDGET skips the round, from which nothing has been revealed, and ends the task; in SIGNING it
+ * ends the task at once. STOP drops a round that is still collecting but completes one whose set is
  * frozen.
  *
  * agg_restore continues from a stored state. Whenever an event or agg_next changes the state, the
@@ -141,7 +141,7 @@ typedef struct agg agg;
 /* The task must outlive the machine. */
 sefl_status agg_new(agg **out, const task *t) SEFL_MUST_CHECK;
 void agg_free(agg *a);
-/* Call this first. While COLLECTING, m->clients must be the number of uploads now in the store.
+/* Call agg_restore first. In COLLECTING, m->clients must be the number of uploads now in the store.
  * SEFL_EINVAL if m is not a state of this task. */
 sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms) SEFL_MUST_CHECK;
 agg_memory agg_remember(const agg *a);
@@ -180,8 +180,8 @@ typedef struct agg_upload {
     uint64_t rounds_taken; /* number of rounds of this task that already count this client */
 } agg_upload;
 
-/* The driver asks when an upload begins, and again just before it makes the upload durable, because
- * the round may have closed or filled up meanwhile. */
+/* Decides whether to accept an upload. The driver calls it when an upload begins, and again just
+ * before it makes the upload durable, because the round may have closed or filled up meanwhile. */
 agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms);
 
 /* True if the link to CSP is up. */

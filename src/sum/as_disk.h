@@ -3,9 +3,9 @@
  *     as_disk d = { .j = journal, .coins = &coins };      // both outlive it
  *     as_store s = as_disk_store(&d);
  *
- * The store encrypts secrets under the round file key, which wipe destroys; their coins are
+ * The store encrypts secrets under the round file key, which `wipe` destroys, with the coins
  * "journal mask", "journal reply" and "journal release". SET is a file of the round; every other
- * public record is a fact.
+ * public record is a fact of the journal.
  * Threads: as in journal.h.   Secrets: MASK, REPLY, RELEASE. */
 #ifndef SUM_AS_DISK_H
 #define SUM_AS_DISK_H

@@ -12,12 +12,12 @@
  * as_link_reveal returns the released integers w. The release mode defines their real values:
  *     joint   value = (w + 0.5) * h            own, none   value = w * q         (task.ahe.pack)
  *
- * AS compares the ledgers as link.h specifies. It takes noise shares from the pool before REVEAL,
- * which names them; no other attempt uses them. After CSP's GO, AS draws the attempt's seeds, of
- * the mask and of its coins. Seeds and shares are durable before the first byte of the masked sum
- * leaves; the digest of CSP's reply is durable before AS uses the reply. The result depends only on
- * seeds, shares and reply, so a KEPT answer after a crash gives the same result. AS refuses a
- * different second reply.
+ * AS compares the ledgers as link.h specifies. Before it sends REVEAL, which names the noise
+ * shares, AS takes them from the pool; no other attempt uses them. After CSP's GO, AS draws two
+ * seeds for the attempt: of the mask and of its coins. Seeds and shares are durable before the
+ * first byte of the masked sum leaves; the digest of CSP's reply is durable before AS uses the
+ * reply. The result depends only on seeds, shares and reply, so a KEPT answer after a crash gives
+ * the same result. AS refuses a different second reply.
  *
  * Threads: one owner.   Secrets: mask, labels, w until it is released. */
 #ifndef SUM_AS_LINK_H
@@ -61,7 +61,7 @@ typedef struct as_peer {
 const as_peer *as_link_peer(const as_link *l);
 
 /* Sealed tasks, before the header: fills in the suite and key of h, whose round the caller has set.
- * Works only for the next round, for which it always returns the same key. SEFL_ECRYPTO: CSP has
+ * Works only for the next round and always returns the same key for it. SEFL_ECRYPTO if CSP has
  * lost the key of a signed round; skip that round. */
 sefl_status as_link_key(as_link *l, round_header *h) SEFL_MUST_CHECK;
 sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
@@ -88,7 +88,7 @@ typedef struct as_set {
     void *ctx;
 } as_set;
 
-/* Gets CSP's verdict on the set, which is final for this round: the same set gets the same verdict
+/* Gets CSP's verdict on the set. It is final for this round: the same set gets the same verdict
  * again, on this link or a later one. Call it on each link before as_link_reveal, whose statement
  * names the verdict's root (as its set) and its number of kept clients.
  *   SEFL_ESTATE    CSP has decided another set of this round; or fewer clients than the threshold
@@ -108,7 +108,7 @@ sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 
 /* Durations of the parts of a reveal, in nanoseconds, and the bytes it moved. */
 typedef struct as_times {
-    uint64_t ask;            /* waiting for shares, then from REVEAL to its answer: CSP charges */
+    uint64_t ask;            /* waiting for shares, then for the answer to REVEAL (CSP charges) */
     uint64_t mask;           /* as_store_mask */
     uint64_t write, send;    /* computing the masked sum; sending it (limited by CSP) */
     uint64_t wait;           /* until CSP's reply arrives: CSP decrypts, computes, stores */
@@ -120,7 +120,7 @@ typedef struct as_reveal {
     uint64_t round, attempt;
     uint32_t clients;
     uint8_t set[32];
-    ahe_sum *sum; /* closed; NULL only to fetch the output that CSP kept */
+    ahe_sum *sum; /* closed; NULL to fetch an output that CSP kept */
     const as_store *store;
     sefl_buf *counted; /* sealed tasks: CSP's checked COUNTED envelope; NULL: not wanted */
 } as_reveal;

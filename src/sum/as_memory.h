@@ -1,11 +1,11 @@
-/* as_memory: keeps AS's store (sum/as_store.h) in memory, for simulator, demo, benchmarks, tests.
+/* as_memory: keeps AS's store (sum/as_store.h) in memory, for simulations, benchmarks and tests.
  *
  *     as_memory m = { 0 };
  *     as_store s = as_memory_store(&m);
  *     as_memory_clear(&m);
  *
- * The store keeps the records of the whole task and one record of each other kind: a later round's
- * record replaces an earlier round's.
+ * The store keeps the records of the whole task. Of every other kind it keeps one record, that of
+ * the latest round.
  * Threads: one owner.   Secrets: mask, reply and release; wiped. */
 #ifndef SUM_AS_MEMORY_H
 #define SUM_AS_MEMORY_H

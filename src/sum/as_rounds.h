@@ -18,12 +18,12 @@
  * The driver guarantees, even if a process or machine crashes at any time:
  *   1. The machine's memory is in the store before the driver executes an order, so no attempt
  *      number is used twice.
- *   2. An order's result is in the store before the machine learns of it. If the driver executes an
+ *   2. An order's result is in the store before the machine receives it. If the driver executes an
  *      order twice, the second result equals the first or replaces it completely.
  *   3. The charge is in AS's ledger before the masked sum leaves. The integers are in the store
  *      before AS publishes any part of them, and the model before AS wipes the round's secrets.
  *
- * Threads: as_rounds_run has one owner, which calls the ports without the lock unless a port says
+ * Threads: one thread calls as_rounds_run, which calls the ports without the lock unless stated
  * otherwise; any thread may call as_rounds_stop and as_rounds_wake.
  * Secrets: the integers between reveal and release. */
 #ifndef SUM_AS_ROUNDS_H
@@ -49,7 +49,7 @@ typedef struct as_channel {
     sefl_status (*shares_wait)(void *ctx, uint64_t round, uint64_t attempt, uint64_t count);
 } as_channel;
 
-/* Access to the uploads. An entry whose comment begins with * may be NULL if it is not needed. */
+/* Access to the uploads. An entry whose comment begins with * is optional and may be NULL. */
 typedef struct as_uploads {
     /* Starts accepting uploads of this round into an empty sum. both: the header that both servers
      * signed, valid until the next round. Called with the lock. */
@@ -58,7 +58,7 @@ typedef struct as_uploads {
     void (*close)(void *ctx);
     /* *After a restart: adds a round's acknowledged uploads to the sum again and counts them. */
     sefl_status (*restore)(void *ctx, uint64_t round, uint32_t *clients);
-    /* The round is closed: every acknowledged upload is in the sum, or about to be added. */
+    /* The round has closed: every acknowledged upload is in the sum or about to be added. */
     sefl_status (*freeze)(void *ctx, uint64_t round);
     /* Returns the frozen set, sorted by client, in a new array (free it with sefl_free); every call
      * returns the same set. *set is NULL if there is no CSP (as_clear). */
@@ -85,15 +85,15 @@ typedef struct as_uploads {
     .take_off = take_off, .sum = closed_sum, .forget = forget_uploads
 
 typedef struct as_model {
-    /* Makes the next model durable, or none if the release check blocks it (out->blocked).
+    /* Makes the next model durable, unless the release check blocks it (out->blocked).
      * numbers.bound is 0 if there was no check. A second call after a crash writes the same
      * bytes. */
     sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out);
-    void (*settle)(void *ctx, uint64_t latest); /* `latest` is durably the newest; may be NULL */
+    void (*settle)(void *ctx, uint64_t latest); /* round `latest`'s model is durable; may be NULL */
 } as_model;
 
-/* CSP's part in a federation without a CSP. */
+/* Replaces CSP in a federation without one. */
 typedef struct as_clear {
     sefl_status (*sign)(void *ctx, sefl_buf *both, round_header *h);
     sefl_status (*reveal)(void *ctx, uint64_t round, uint64_t attempt, int64_t *w);
@@ -110,8 +110,8 @@ typedef struct as_rounds_config {
     const as_channel *channel;
     const as_uploads *uploads;
     const as_model *model;
-    const as_clear *clear; /* NULL: there is a CSP; else channel may be NULL */
-    /* Waits until `until_ms` or an event; NULL: the driver waits and pings CSP. */
+    const as_clear *clear; /* NULL: there is a CSP; otherwise channel may be NULL */
+    /* Waits until `until_ms` or an event. If NULL, the driver itself waits and pings CSP. */
     sefl_status (*wait)(void *ctx, uint64_t until_ms);
     /* Called before every order, with the link (NULL: there is none), so that the caller can ask
      * CSP other questions. May be NULL. */
@@ -136,14 +136,14 @@ void as_rounds_free(as_rounds *r);
 sefl_status as_rounds_run(as_rounds *r) SEFL_MUST_CHECK;
 void as_rounds_stop(as_rounds *r);
 bool as_rounds_stopping(const as_rounds *r);
-/* Makes as_rounds_run look for work after an event. Call it while holding the lock. */
+/* Tells as_rounds_run that an event has happened. Call it while holding the lock. */
 void as_rounds_wake(as_rounds *r);
 
 /* Sealed tasks, on the thread of as_rounds_run: sends CSP the heads of uploads that have arrived
  * since the last call (EARLY). The driver does this while it waits. */
 sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
 
-/* The lock guards the machine; results of the next calls are valid while the caller holds it. */
+/* The lock guards the machine. Results of the next calls are valid while the caller holds it. */
 pthread_mutex_t *as_rounds_lock(as_rounds *r);
 agg *as_rounds_agg(as_rounds *r);
 sefl_span as_rounds_header(const as_rounds *r);   /* header of this round; empty until signed */

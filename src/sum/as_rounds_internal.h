@@ -1,5 +1,5 @@
 /* as_rounds_internal: the driver's state, shared by as_rounds.c (loop), as_orders.c (orders) and
- * as_heads.c (sealed tasks). No other file includes it. */
+ * as_heads.c (sealed tasks). */
 #ifndef SUM_AS_ROUNDS_INTERNAL_H
 #define SUM_AS_ROUNDS_INTERNAL_H
 
@@ -26,9 +26,9 @@ struct as_rounds {
     /* owned by the thread of as_rounds_run */
     as_link *link;
     uint64_t ping_at_ms;  /* monotonic */
-    uint64_t seen;        /* `events` when the loop last looked */
+    uint64_t seen;        /* value of `events` when the loop last checked it */
     unsigned refused;     /* number of reveals of this round that CSP refused in a row */
-    uint64_t early_round; /* sealed tasks: round whose heads went to CSP on this link; 0: none */
+    uint64_t early_round; /* sealed tasks: round whose heads were sent on this link; 0: none */
     uint32_t early;       /* number of that round's heads sent, in the order of arrival */
     uint64_t early_at_ms; /* monotonic: when the next EARLY is due */
     uint64_t reveal_ns;   /* duration of the reveal */

@@ -75,12 +75,12 @@ typedef struct as_store {
 
 /* ---- one reveal ------------------------------------------------------------------------------ */
 
-/* What AS needs to finish a reveal after a crash. */
+/* The values with which AS finishes a reveal after a crash. */
 typedef struct as_mask {
     uint64_t attempt;
     uint8_t set[32];
     uint8_t seed[AHE_SEED_BYTES]; /* seed of the mask */
-    uint8_t coins[NOISE_COINS];   /* coins for everything else that AS draws for w */
+    uint8_t coins[NOISE_COINS];   /* seed of all other random bits that AS draws for w */
     uint8_t slice[SHA256_BYTES];  /* joint: hash of the slice; otherwise all zero */
     sefl_buf x;                   /* joint: the shares, noise_value_bytes each */
 } as_mask;
@@ -91,13 +91,13 @@ sefl_status as_mask_read(as_mask *out, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
 
 /* Stores a mask before the first byte of the masked sum leaves. A later attempt replaces an earlier
- * one, which CSP never revealed: otherwise CSP would not have answered GO. SEFL_ESTATE: the attempt
- * does not increase, the set changes, or a seed or slice repeats. */
+ * one. CSP did not reveal the earlier one, or it would not have answered GO. SEFL_ESTATE: the
+ * attempt does not increase, the set changes, or a seed or slice repeats. */
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
 /* Loads the latest mask of this round, which the caller clears; SEFL_ENOTFOUND if there is none. */
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;
-/* Stores the digest of CSP's reply to this attempt before AS uses the reply. SEFL_ESTATE: another
- * reply to this attempt is stored, so no mask and no shares are ever combined with two replies. */
+/* Stores the digest of CSP's reply to this attempt before AS uses the reply. SEFL_ESTATE if another
+ * reply to this attempt is stored: AS never combines a mask and shares with two replies. */
 sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,
                              const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
 

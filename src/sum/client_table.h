@@ -3,7 +3,7 @@
  *     SEFL_TRY(client_table_put(&t, client, units, &i));      // adds it, or replaces its units
  *     size_t at = client_table_find(&t, client);              // i + 1, or 0
  *
- * Fingerprints are hashes, so their first bytes select the slot.
+ * Fingerprints are hashes already, so their first bytes select the slot.
  * Threads: one owner.   Secrets: none. */
 #ifndef PROTOCOL_CLIENT_TABLE_H
 #define PROTOCOL_CLIENT_TABLE_H

@@ -1,8 +1,8 @@
 /* csp: the cryptography service provider's side of a round, as a state machine without a socket,
  * clock or disk of its own.
  *
- * It receives AS's messages and returns CSP's answers. A table in csp.c lists the messages that
- * each phase of a stream accepts. The store (csp_store.h) keeps the durable state. The role, the
+ * It receives AS's messages and returns CSP's answers. A table in csp.c lists which messages each
+ * phase of a stream accepts. The store (csp_store.h) keeps the durable state. The role, the
  * simulator, tests and fuzzers drive the same machine, mostly through csp_serve, the loop over a
  * channel:
  *
@@ -20,12 +20,12 @@
  *     sends only those bytes.
  *   - CSP reveals only a set that AS has signed, with at least threshold and at most clients_max
  *     clients, in a round whose header CSP signed.
- *   - Sealed tasks (task.h): CSP reveals only the sum over clients that its operator approved and
- *     that each signed a head for this task and round, each counted once. It removes exactly those
+ *   - Sealed tasks (task.h): CSP reveals only a sum over clients that its operator approved. Each
+ *     of them signed a head for this task and round and counts once. It removes exactly those
  *     clients' pads from the sum that AS sends. It decides on one set per round. It wipes the round
  *     key once the mark is durable, at the latest a day after the round's last possible deadline.
  *   - Other tasks: if CSP has a client list, the set has no more clients than its operator
- *     approved. Up to that limit CSP trusts AS's count and records it with the output.
+ *     approved. Within that limit CSP trusts AS's count and records it with the output.
  *   - CSP never exceeds the rounds or the budget, and changes nothing while the ledgers disagree
  *     (link.h).
  *   - CSP writes nothing before it has verified AS's signature and compared both ledgers.
@@ -57,7 +57,7 @@ typedef struct csp_config {
     const csp_store *store;
     const sefl_coins *coins; /* purposes: "kem", "pair", "reply" */
     pool *pool;
-    const sefl_progress *stop; /* called for every unit that CSP decrypts; false ends the stream */
+    const sefl_progress *stop; /* reports each decrypted unit; false ends the stream */
     sefl_log *log;
     shares_pool *shares;     /* joint noise: the pool of shares that lanes fill (noise/pool.h) */
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: nothing is timed */
@@ -110,8 +110,8 @@ typedef struct csp_replies {
 
 /* Prepares for a new stream and drops all state of an attempt in progress. */
 void csp_restart(csp *c);
-/* Handles one message from AS and replaces the contents of `out`. Send the replies in any case;
- * there are none after a piece that others follow. SEFL_OK: continue until csp_is_done. Otherwise
+/* Handles one message from AS and replaces the contents of `out`. Always send the replies, if there
+ * are any (a piece gets none until the last). After SEFL_OK, continue until csp_is_done; otherwise
  * end the stream. */
 sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out) SEFL_MUST_CHECK;
 /* True once CSP has answered BYE: the stream is over. */
@@ -129,8 +129,8 @@ sefl_status csp_serve(csp *c, channel *ch) SEFL_MUST_CHECK;
 sefl_status csp_expire(csp *c) SEFL_MUST_CHECK;
 
 /* Returns when the current round key expires, by CSP's wall clock; 0: there is no key. Any thread
- * may call it. At that time a role disconnects a peer that is still sending, because csp_serve
- * would wait for the rest of its message. */
+ * may call it. At that time a role disconnects a peer that is still sending, since csp_serve would
+ * otherwise wait for the rest of the message. */
 uint64_t csp_expires_ms(const csp *c);
 
 /* True if AS has ended the task. */

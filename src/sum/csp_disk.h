@@ -11,23 +11,23 @@
  *
  * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round key from them
  * and from the root in its key file. CSP wipes the bytes once the round is revealed or skipped, at
- * the latest in csp_disk_open, which also wipes those of other tasks: a folder serves one task at a
- * time. The kept clients of a set stay as rows, from which CSP counts each client's rounds.
- * Vouchers outlive the task.
+ * the latest in csp_disk_open. That also wipes the bytes of other tasks, because a folder serves
+ * one task at a time. The kept clients of a set stay in the database, so that CSP can count each
+ * client's rounds. Vouchers outlive the task.
  *
- * CSP writes to the journal and the ledger in turn, so that csp_disk_open detects an old copy of
- * either. A reveal has five steps, each durable before the next:
+ * CSP writes to the journal and the ledger alternately, so that csp_disk_open detects an old copy
+ * of either one. A reveal has five steps, each durable before the next:
  *     1. CHARGING in the journal             2. the charge in the ledger: account_charge
  *     3. OUTPUT, then REVEAL                 4. round and digest noted beside the ledger
  *     5. state CSP_REVEALED                  (only then the first byte of the output leaves)
- * If the last round is signed but not revealed, csp_disk_open looks at which steps are done:
+ * If the last round is signed but not revealed, csp_disk_open checks which steps were completed:
  *     not charged, no note      no reveal had started
  *     1, 2                      a crash before the reveal: AS will ask again
  *     1 to 4, digests match     a crash after the reveal: the round is revealed, with its output
  *     2 without 1, 4 without 3  the journal is an old copy, and the round may have been revealed:
  *                               CSP skips it permanently (CSP_SKIP_OLD_STATE)
  * If the ledger has charged rounds whose header the journal does not have, csp_disk_open refuses
- * the task (SEFL_ESTATE). SEFL_EUNSUPPORTED: an earlier version wrote the last round's records.
+ * the task (SEFL_ESTATE). SEFL_EUNSUPPORTED if an earlier version wrote the last round.
  * Threads: one owner.   Secrets: output. */
 #ifndef SUM_CSP_DISK_H
 #define SUM_CSP_DISK_H
@@ -42,7 +42,7 @@ typedef struct csp_disk {
     const sefl_coins *coins;
 } csp_disk;
 
-/* Borrows the journal, the account and the coins (purpose "journal output"). */
+/* The journal, the account and the coins (purpose "journal output") must outlive d. */
 sefl_status csp_disk_open(csp_disk *d, journal *j, account *a,
                           const sefl_coins *coins) SEFL_MUST_CHECK;
 

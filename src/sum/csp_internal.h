@@ -1,7 +1,7 @@
-/* csp_internal: what csp.c (the machine), csp_key.c and csp_set.c (sealed tasks) and csp_reveal.c
- * share.
+/* csp_internal: declarations shared by csp.c (the machine), csp_key.c and csp_set.c (sealed tasks),
+ * and csp_reveal.c.
  *
- * How a handler ends:
+ * A handler ends in one of four ways:
  *     SEFL_OK                     it queued its replies with csp_reply
  *     csp_no                      it refuses the question: it queued NO, the stream continues
  *     a failure through csp_own   CSP's own fault: csp_on queues NO FAULT, the stream ends
@@ -52,12 +52,12 @@ sefl_buf *csp_reply(csp *c, uint32_t kind);
 sefl_status csp_reply_head(csp *c, uint32_t kind, sefl_span more) SEFL_MUST_CHECK;
 sefl_status csp_reply_yes(csp *c) SEFL_MUST_CHECK;
 
-/* Queues NO with this sentence (NULL: the code's own) in place of other replies, and logs it. Never
- * returns SEFL_OK. */
+/* Queues NO with this sentence (NULL: the code's message) in place of other replies, and logs it.
+ * Never returns SEFL_OK. */
 sefl_status csp_no(csp *c, link_no code, const char *sentence) SEFL_MUST_CHECK;
-/* The reason for which CSP refuses questions about an unknown round. */
+/* CSP's message when it refuses a question about an unknown round. */
 #define CSP_NEVER_SIGNED "a round whose header was never signed"
-/* Queues NO LEDGER with both lengths, and says which ledger is older. */
+/* Queues NO LEDGER with a message that gives both lengths and names the older ledger. */
 sefl_status csp_no_ledger(csp *c, const ledger_head *theirs) SEFL_MUST_CHECK;
 
 /* Marks a failure as CSP's own (its store or memory failed). Returns st. */
@@ -76,7 +76,7 @@ bool csp_ledgers_equal(csp *c, const ledger_head *peer);
 
 /* Sets the live round, which can be revealed until `until_ms`; 0, 0: no round is live. */
 void csp_set_live(csp *c, uint64_t round, uint64_t until_ms);
-/* Ends a round at CSP: wipes the round's heads and its key. */
+/* Ends a round at CSP: wipes its heads and its key. */
 sefl_status csp_round_over(csp *c, uint64_t round) SEFL_MUST_CHECK;
 
 uint64_t csp_now(const csp *c);

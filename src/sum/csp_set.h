@@ -6,8 +6,8 @@
  *     gather_verdict, gather_dec                             for REVEAL
  *     gather_drop                 when stream or round ends  wipes everything
  *
- * None of this survives the stream: on the next one AS sends the heads again. The store keeps what
- * is durable: the 32 bytes of the round key, and the set. */
+ * This state ends with the stream; on the next one AS sends the heads again. The store keeps only
+ * the 32 bytes of the round key, and the set. */
 #ifndef SUM_CSP_SET_H
 #define SUM_CSP_SET_H
 
@@ -23,8 +23,8 @@ sefl_status csp_on_heads(csp *c, rd *r) SEFL_MUST_CHECK;
 /* Wipes the SET that is being read. */
 void csp_reading_drop(csp *c);
 
-/* Derives the round key from the store's bytes. SEFL_ENOTFOUND: the store has no such bytes, or CSP
- * now uses another key file, whose root yields a different key than the signed header names. */
+/* Derives the round key from the store's bytes. SEFL_ENOTFOUND if the store does not have them, or
+ * if CSP now uses another key file, whose root does not yield the key in the signed header. */
 sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
 
 /* Queues NO unless the header carries the key that CSP issued for its round (in an unsealed task:

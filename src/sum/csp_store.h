@@ -8,12 +8,12 @@
  *
  *     record      round   bytes
  *     OVER        0       AS ended the task
- *     HEADER      N       the header that CSP signs; the row, written next, marks it signed
+ *     HEADER      N       the header that CSP signs; the row, written next, marks it as signed
  *     CHARGING    N       CSP is about to charge this round
  *     SET         N       sealed tasks: digest 32, root 32, clients, kept, refused u32, then the
  *                         refused heads: index u32, reason u8
  *     REVEAL      N       id 32 of the reveal (link.h), digest 32 of the output, AS's statement
- *     SKIP        N       the reason, u32; the row, written next, marks the round skipped
+ *     SKIP        N       the reason, u32; the row, written next, marks the round as skipped
  *     KEY         N       secret, sealed tasks: the 32 random bytes of the round key
  *     OUTPUT      N       secret: the output
  *
@@ -85,7 +85,7 @@ typedef enum csp_record {
 
 typedef struct csp_store {
     void *ctx;
-    ledger_port ledger; /* the machine only reads it; csp_store_charge charges */
+    ledger_port ledger; /* the machine only reads it; csp_store_charge writes */
     /* Inserts or replaces a record durably. */
     sefl_status (*put)(void *ctx, csp_record what, uint64_t round, sefl_span bytes);
     /* Appends the record to out; SEFL_ENOTFOUND if there is none. */
@@ -96,7 +96,7 @@ typedef struct csp_store {
     sefl_status (*row_get)(void *ctx, uint64_t round, journal_round *out);
     /* Sets *out to the highest round in this state; 0: none. */
     sefl_status (*highest)(void *ctx, csp_round_state state, uint64_t *out);
-    /* Notes a reveal outside the store, to detect an old copy of the store. May be NULL. */
+    /* Records a reveal outside the store, to detect an old copy of the store. May be NULL. */
     sefl_status (*note)(void *ctx, uint64_t round, const uint8_t digest[SHA256_BYTES]);
 
     /* ---- sealed tasks only ---- */

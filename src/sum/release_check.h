@@ -1,6 +1,6 @@
 /* release_check: checks whether honest clients and the noise could have produced a sum.
  *
- * No party sees a single update, so one client whose ciphertext is valid can still spoil the sum.
+ * No party sees a single update, so one client with a valid ciphertext can still ruin the sum.
  * Before AS applies a sum, it compares the sum with the bounds that honest clients keep. R is the
  * released vector in real units, d its length (including the weight slot), D the sensitivity, C the
  * clip:
@@ -9,18 +9,18 @@
  *     own     |R| <= m D + sqrt(2) z D (sqrt(d) + 7.5)              below 2^-40
  *     none    |R| <= m (C + q sqrt(d))                              never
  *
- * m is the number of clients, or clients_max if that number is not public, because everybody sees
- * whether a round was blocked; unit record: times records_max. 20000 allows for the rare jumps of
- * joint noise. The weight slot must be in [0, m] clients, plus or minus ten standard deviations of
- * the noise (joint: sixty, for the jumps; false alarm below 2^-40). With a weight slot, m D is at
- * most W C + m q sqrt(d), where W is the slot's total plus those deviations: a client that makes
- * the divisor small also makes the bound small. AS also blocks a model whose validation loss is
- * above RELEASE_LOSS_MAX or not finite.
+ * m is the number of clients, or clients_max if that number is not public (everybody sees whether a
+ * round was blocked). With unit record, m is multiplied by records_max. 20000 allows for the rare
+ * jumps of joint noise. The weight slot must be in [0, m] clients, plus or minus ten standard
+ * deviations of the noise (joint: sixty, for the jumps; false alarm below 2^-40). With a weight
+ * slot, m D is at most W C + m q sqrt(d), where W is the slot's total plus those deviations: a
+ * client that reduces the divisor also reduces the bound. AS also blocks a model whose validation
+ * loss is above RELEASE_LOSS_MAX or not finite.
  *
  *     st = release_check_sum(&n, &task, w, clients);      // SEFL_ERANGE: block; n: the numbers
  *     st = release_check_loss(loss);
  *
- * The check stops garbage, but not a hostile vector of norm m D (docs/THREATS.md).
+ * The check detects garbage, but not a hostile vector of norm m D (docs/THREATS.md).
  * Threads: values.   Secrets: none; the result depends only on released numbers. */
 #ifndef PROTOCOL_RELEASE_CHECK_H
 #define PROTOCOL_RELEASE_CHECK_H
@@ -46,7 +46,7 @@ typedef struct release_from {
 
 typedef struct release_made {
     release_numbers numbers; /* the numbers of the release check */
-    bool blocked;            /* there is no new model: `why` says why; other members are empty */
+    bool blocked;            /* no new model, for the reason in `why`; other members are empty */
     char why[200];
     uint8_t hash[SHA256_BYTES]; /* hash of the new model's file */
     uint64_t bytes;             /* size of that file */
@@ -68,8 +68,8 @@ typedef struct release_signals {
 } release_signals;
 
 /* Adds a round's signal, unless s already contains it. Returns true if the signal deserves a
- * warning: if it exceeds four times the median of the earlier signals (of at least three) and four
- * times the signal that noise alone suggests. */
+ * warning: it exceeds four times the median of at least three earlier signals, and four times the
+ * signal that noise alone would give. */
 bool release_signals_add(release_signals *s, const task *t, uint64_t round, double signal,
                          double *median);
 

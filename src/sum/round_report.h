@@ -1,5 +1,4 @@
-/* round_report: the result of a round, for metrics and operators. It contains only public
- * numbers.
+/* round_report: the result of a round in public numbers, for metrics and operators.
  *
  * Threads: values.   Secrets: none. */
 #ifndef SUM_ROUND_REPORT_H
@@ -30,7 +29,7 @@ typedef struct rounds_report {
     double seconds;       /* time since the round opened */
     double ahead_seconds; /* time that all lanes spent on noise shares since the last release */
     double open_seconds, release_seconds;
-    uint64_t ahead_bytes, open_bytes; /* between AS and CSP in both directions; 0: fetched again */
+    uint64_t ahead_bytes, open_bytes; /* between AS and CSP; open_bytes 0: fetched again */
     bool has_perplexity;
     double perplexity;
     bool has_epsilon; /* false if the task claims no epsilon */

@@ -13,8 +13,8 @@
 ledger_terms terms_of_task(const task *t);
 
 /* Returns the terms for a client's own ledger. Under open sampling a client charges only the rounds
- * for which its coin selected it. In those rounds its participation is certain, so nothing is
- * amplified. */
+ * for which it was selected. In those rounds its participation is certain, so there is no
+ * amplification. */
 ledger_terms terms_of_client(const task *t);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * Two kinds of facts outlive a task. "voucher CLIENT" contains the latest voucher's serial u64 and
  * upload key 32, then the number of keys that the client has had, u32. "upload KEY" names the key's
- * owner permanently, so that no other client can take the key over. A client may have
- * UPLOAD_KEYS_MAX keys in its life, so it cannot fill a server's disk.
+ * owner permanently, so that no other client can take the key over. A client may have at most
+ * UPLOAD_KEYS_MAX keys over time, so it cannot fill a server's disk.
  *
  *     SEFL_TRY(upload_key_put(j, v.client, v.serial, v.key));        // a checked voucher
  *     SEFL_TRY(upload_key_get(j, client, &serial, key));
@@ -28,8 +28,8 @@ sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t seria
 /* Stores a voucher durably. Refuses what upload_key_fits refuses. */
 sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial,
                            const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
-/* AS: forgets this client's voucher durably because CSP has lost it, so that the client resends
- * it. */
+/* AS: deletes this client's voucher durably because CSP has lost it; the client then sends it
+ * again. */
 sefl_status upload_key_forget(journal *j, const uint8_t client[32]) SEFL_MUST_CHECK;
 
 #endif
