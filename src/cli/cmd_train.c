@@ -105,6 +105,9 @@ static const setting_def schema[] = {
       .help = "dropout probability in training" },
     { "training.optimiser", SETTING_CHOICE, "sgd", TO(optim.kind), .was = "train.optimiser",
       .words = "sgd momentum adam", .help = "optimiser" },
+    { "training.weight_decay", SETTING_REAL, "0", TO(optim.weight_decay), .max = 1,
+      .help = "decoupled weight decay: each step also subtracts lr x weight_decay x the "
+              "parameters" },
     { "training.checkpoint_steps", SETTING_U64, "0", TO(checkpoint_steps),
       .was = "train.checkpoint_steps", .help = "batches between checkpoints; 0 means one epoch" },
     { "seed", SETTING_U64, "1", TO(seed), .was = "train.seed",

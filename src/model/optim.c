@@ -34,7 +34,8 @@ optim_config optim_filled(const optim_config *cfg)
                            .momentum = cfg->momentum != 0 ? cfg->momentum : 0.9,
                            .beta1 = cfg->beta1 != 0 ? cfg->beta1 : 0.9,
                            .beta2 = cfg->beta2 != 0 ? cfg->beta2 : 0.999,
-                           .epsilon = cfg->epsilon != 0 ? cfg->epsilon : 1e-8 };
+                           .epsilon = cfg->epsilon != 0 ? cfg->epsilon : 1e-8,
+                           .weight_decay = cfg->weight_decay };
 }
 
 size_t optim_state_count(optim_kind kind, size_t count)
@@ -145,6 +146,19 @@ sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, con
     return SEFL_OK;
 }
 
+static sefl_status decay_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const job *j = ctx;
+    const nn_real part = (nn_real)(j->lr * j->o->cfg.weight_decay);
+    (void)lane;
+    for (size_t c = begin; c < end; c++) {
+        nn_real *t = j->theta + j->o->chunk[c].offset;
+        for (size_t i = 0; i < j->o->chunk[c].count; i++)
+            t[i] -= part * t[i];
+    }
+    return SEFL_OK;
+}
+
 static void sgd(const job *j, size_t at, size_t n)
 {
     nn_real *restrict t = j->theta + at;
@@ -207,6 +221,10 @@ sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, c
 {
     job j = { .o = o, .theta = theta, .grad = grad, .lr = lr, .scale = scale };
     lm_span all = { 0, o->count };
+    if (o->cfg.weight_decay > 0) {
+        SEFL_PASS(cut(o, &all, 1));
+        SEFL_PASS(pool_run(p, o->chunks, 1, decay_piece, &j, NULL));
+    }
     SEFL_PASS(o->cfg.kind == OPTIM_SGD ? cut(o, spans, n) : cut(o, &all, 1));
     o->steps++;
     j.m_fix = 1 - pow(o->cfg.beta1, (double)o->steps);

@@ -6,10 +6,14 @@
  *
  *     sgd       theta -= lr g
  *     momentum  m = mu m + g;  theta -= lr m                                    (PyTorch's form)
- *     adam      of Kingma and Ba, with bias correction, without weight decay
+ *     adam      of Kingma and Ba, with bias correction
  *
- * The gradient is zero outside the spans. SGD leaves the rest of theta unchanged; the other two
- * update all of theta, because their state changes parameters even where the gradient is zero.
+ * Weight decay is decoupled, as in AdamW: before the step above, theta -= lr wd theta for all of
+ * theta, biases and the rows of absent words included. It changes neither gradient nor state.
+ *
+ * The gradient is zero outside the spans. Without weight decay, SGD leaves the rest of theta
+ * unchanged; the other two update all of theta, because their state changes parameters even where
+ * the gradient is zero.
  * Threads: one owner; results do not depend on the pool's threads. */
 #ifndef MODEL_OPTIM_H
 #define MODEL_OPTIM_H
@@ -24,6 +28,7 @@ typedef struct optim_config {
     double momentum;     /* 0: 0.9 */
     double beta1, beta2; /* 0: 0.9 and 0.999 */
     double epsilon;      /* 0: 1e-8 */
+    double weight_decay; /* wd; lr wd must be below 1 */
 } optim_config;
 
 typedef struct optim optim;

@@ -36,6 +36,10 @@ sefl_status train_check(const train_config *cfg, const lm_config *m, size_t n)
               "learning rate decay %g: must be above 0 and at most 1", cfg->lr_decay);
     SEFL_NEED(cfg->dropout >= 0 && cfg->dropout < 1, SEFL_EINVAL,
               "dropout %g: must be from 0 to below 1", cfg->dropout);
+    SEFL_NEED(cfg->optim.weight_decay >= 0 && cfg->lr * cfg->optim.weight_decay < 1, SEFL_EINVAL,
+              "weight decay %g: must not be negative, and below 1 when multiplied by the learning "
+              "rate (%g)",
+              cfg->optim.weight_decay, cfg->lr);
     SEFL_NEED(n >= 2, SEFL_EINVAL, "a text of %zu words: needs at least 2", n);
     SEFL_NEED(cfg->batch <= m->batch && cfg->steps <= m->steps, SEFL_EINVAL,
               "batch of %u x %u words: the model was planned for %u x %u", cfg->batch, cfg->steps,

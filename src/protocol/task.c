@@ -39,6 +39,9 @@ static sefl_status check_training(const task *t)
     SEFL_NEED(t->warmup < t->rounds, SEFL_EINVAL,
               "task: training.warmup is %llu: below rounds.count (%llu)",
               (unsigned long long)t->warmup, (unsigned long long)t->rounds);
+    SEFL_NEED(fmax(t->lr, t->lr_last) * t->optim.weight_decay < 1, SEFL_EINVAL,
+              "task: training.lr x training.weight_decay is %g: below 1 is possible",
+              fmax(t->lr, t->lr_last) * t->optim.weight_decay);
     SEFL_NEED(t->dropout < 1, SEFL_EINVAL, "task: training.dropout is 1: below 1 is possible");
     SEFL_PASS(check_optimiser(&t->optim, "training"));
     SEFL_NEED((t->local_epochs == 0) != (t->local_steps == 0), SEFL_EINVAL,
@@ -135,6 +138,9 @@ static sefl_status check_privacy(const task *t, pack_nano z)
         SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
                   "task: training.optimiser: unit record adds one clipped step for each record, "
                   "sgd only");
+        SEFL_NEED(t->optim.weight_decay == 0, SEFL_EINVAL,
+                  "task: training.weight_decay is %g: 0 where the unit is record",
+                  t->optim.weight_decay);
         SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
                   "task: privacy.weights is capped: unit record counts every record once");
     } else {

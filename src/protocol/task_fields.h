@@ -66,6 +66,8 @@
     S("training.beta2", REAL, t.optim.beta2, "0.999", 0, 1, NULL, "beta2 of optimiser adam")       \
     S("training.epsilon", REAL, t.optim.epsilon, "1e-8", 0, 1, NULL,                               \
       "epsilon of optimiser adam")                                                                 \
+    S("training.weight_decay", REAL, t.optim.weight_decay, "0", 0, 1, NULL,                        \
+      "decoupled weight decay: each step also subtracts lr x weight_decay x the parameters")       \
     S("training.gradient_clip", REAL, t.gradient_clip, "0.25", 0, 1000000, NULL,                   \
       "maximum L2 norm of a batch's gradient, or of a record's gradient for unit record")          \
     S("training.dropout", REAL, t.dropout, "0.2", 0, 1, NULL,                                      \

@@ -27,6 +27,7 @@ typedef struct kase {
     double lr, dropout, clip;
     uint32_t n[CLIENTS]; /* words of each client; 0: no client */
     bool large;
+    double weight_decay;
 } kase;
 
 #define SOME                        \
@@ -166,6 +167,33 @@ static const kase cases[] = {
       0.2,
       0.25,
       SOME },
+    { "lstm weight decay",
+      { .vocab = 500, .embed = 64, .hidden = 64, .block = 4, .batch = 8, .steps = 12 },
+      OPTIM_SGD,
+      5,
+      0.2,
+      0.25,
+      SOME,
+      false,
+      0.01 },
+    { "lstm tied weight decay",
+      { .vocab = 300, .embed = 48, .hidden = 48, .tied = true, .batch = 8, .steps = 12 },
+      OPTIM_MOMENTUM,
+      0.3,
+      0.2,
+      0.25,
+      SOME,
+      false,
+      0.1 },
+    { "transformer adam weight decay",
+      { .body = "transformer", .vocab = 500, .embed = 64, .hidden = 64, .batch = 8, .steps = 12 },
+      OPTIM_ADAM,
+      0.002,
+      0.2,
+      0.25,
+      SOME,
+      false,
+      1 },
     { "lstm of the paper",
       { .vocab = 33278, .batch = 20, .steps = 35 },
       OPTIM_SGD,
@@ -296,7 +324,7 @@ static sefl_status world_open(world *w, const kase *k, const char *device, const
     engine_config ec = { .device = device,
                          .precision = precision,
                          .model = &w->model,
-                         .optim.kind = k->optim,
+                         .optim = { .kind = k->optim, .weight_decay = k->weight_decay },
                          .slots = w->clients,
                          .pool = w->pool };
     SEFL_TRY(engine_new(&w->gpu, &ec));

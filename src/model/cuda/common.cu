@@ -376,7 +376,7 @@ __global__ void norm_kernel(const float *grad, size_t stride, size_t n, double *
 
 /* Adds up norm and loss and decides whether the step is applied. */
 __global__ void settle_kernel(pass p, const double *part, size_t parts, const double *token_loss,
-                              double beta1, double beta2)
+                              double beta1, double beta2, double weight_decay)
 {
     slot &s = p.s[blockIdx.x];
     if (s.steps == 0)
@@ -401,6 +401,7 @@ __global__ void settle_kernel(pass p, const double *part, size_t parts, const do
     double lr = s.lr * pow(s.decay, (double)s.at.epoch), steps = (double)s.at.optimiser_steps + 1;
     s.scale = (float)(s.clip > 0 && s.norm > s.clip ? s.clip / s.norm : 1);
     s.step = (float)lr;
+    s.shrink = (float)(lr * weight_decay);
     s.adam_step = (float)(lr / (1 - pow(beta1, steps)));
     s.adam_root = (float)(1 / sqrt(1 - pow(beta2, steps)));
 }
@@ -413,6 +414,7 @@ struct optimiser {
 __device__ inline void move(const slot &s, const optimiser &o, float &theta, float g, float *m,
                             float *v)
 {
+    theta = fmaf(-s.shrink, theta, theta);
     if (o.kind == ENGINE_SGD) {
         theta -= s.step * s.scale * g;
     } else if (o.kind == ENGINE_MOMENTUM) {
@@ -452,9 +454,9 @@ __global__ void move_kernel(pass p, optimiser o, float *theta, const float *grad
     }
 }
 
-/* The encoder's touched rows: SGD moves them here; then their gradient is cleared, so that it is
+/* The encoder's touched rows: moves them (moves = true), then clears their gradient, so that it is
  * zero outside the rows of the next batch. */
-__global__ void rows_kernel(pass p, hankel h, const uint32_t *order, bool sgd, optimiser o,
+__global__ void rows_kernel(pass p, hankel h, const uint32_t *order, bool moves, optimiser o,
                             float *theta, float *grad, size_t count)
 {
     const slot &s = p.s[blockIdx.y];
@@ -465,7 +467,7 @@ __global__ void rows_kernel(pass p, hankel h, const uint32_t *order, bool sgd, o
     size_t n = row_values(h, block_height(h, (int)row));
     size_t at = blockIdx.y * count + row * row_values(h, h.l);
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
-        if (sgd && !s.diverged) {
+        if (moves && !s.diverged) {
             float t = theta[at + i];
             move(s, o, t, grad[at + i], NULL, NULL);
             theta[at + i] = t;
@@ -501,23 +503,24 @@ void update(device *d, const pass &p)
     hankel h = { (int)e.rows, (int)e.cols, (int)e.block };
     optimiser o = { (int)c.optimiser, (float)c.momentum, (float)c.beta1, (float)c.beta2,
                     (float)c.epsilon };
-    bool sgd = c.optimiser == ENGINE_SGD, tied = c.tied != 0;
+    /* SGD without weight decay moves only the touched rows of the encoder. */
+    bool rows = c.optimiser == ENGINE_SGD && c.weight_decay == 0, tied = c.tied != 0;
     size_t first = tied ? 0 : e.offset + e.count, n = c.count - first;
     mark(d, "norm", 2.0 * n * p.slots, 4.0 * n * p.slots);
     norm_kernel<<<dim3(div_up(n, CHUNK), p.slots), 256, 0, d->stream>>>(
         d->grad + first, c.count, n, d->part + p.tokens, d->parts);
     LAUNCHED();
     settle_kernel<<<p.slots, 256, 0, d->stream>>>(p, d->part, d->parts, d->token_loss, c.beta1,
-                                                  c.beta2);
+                                                  c.beta2, c.weight_decay);
     LAUNCHED();
-    size_t from = sgd ? first : 0;
+    size_t from = rows ? first : 0;
     mark(d, "optimiser", 2.0 * (c.count - from) * p.slots, 12.0 * (c.count - from) * p.slots);
     move_kernel<<<dim3(div_up(c.count - from, MOVE * 256), p.slots), 256, 0, d->stream>>>(
         p, o, d->theta, d->grad, d->opt, c.count, d->opt_n, from);
     LAUNCHED();
     if (!tied) {
         rows_kernel<<<dim3(p.tokens, p.slots), 128, 0, d->stream>>>(
-            p, h, d->order, sgd, o, d->theta + e.offset, d->grad + e.offset, c.count);
+            p, h, d->order, rows, o, d->theta + e.offset, d->grad + e.offset, c.count);
         LAUNCHED();
     }
     advance_kernel<<<div_up(p.slots, 64), 64, 0, d->stream>>>(p);

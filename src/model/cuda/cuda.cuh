@@ -68,6 +68,7 @@ struct slot {
     double loss, norm;  /* sum of its tokens' losses; norm of the gradient */
     uint32_t tokens;    /* number of tokens with a target */
     float step, scale;  /* learning rate; clip / norm, or 1 */
+    float shrink;       /* learning rate times weight decay */
     float adam_step, adam_root; /* with bias correction, as in model/optim.c */
     uint32_t diverged;
     /* since run() began */

@@ -57,6 +57,7 @@ static sefl_status describe(engine_setup *s, plan *p, const lm_config *m, const 
                          .beta1 = o->beta1,
                          .beta2 = o->beta2,
                          .epsilon = o->epsilon,
+                         .weight_decay = o->weight_decay,
                          .positions = p->positions,
                          .note = note };
     return SEFL_OK;
@@ -177,6 +178,7 @@ sefl_status engine_start(engine *e, uint32_t slot, const engine_job *job)
                          .lr_decay = job->lr_decay,
                          .clip = job->clip,
                          .dropout = job->dropout,
+                         .optim = e->optim,
                          .batch = job->columns,
                          .steps = job->steps };
     assert(slot < e->facts.slots && job->columns > 0 && job->steps > 0);

@@ -53,7 +53,8 @@ static sefl_status cpu_open(void **self, const engine_setup *s, engine_facts *fa
                                .momentum = s->momentum,
                                .beta1 = s->beta1,
                                .beta2 = s->beta2,
-                               .epsilon = s->epsilon };
+                               .epsilon = s->epsilon,
+                               .weight_decay = s->weight_decay };
     SEFL_TRY(lm_new(&c->m, &cfg, c->pool));
     SEFL_TRY(sefl_new(&c->theta, lm_count(c->m), sizeof *c->theta));
     *facts =

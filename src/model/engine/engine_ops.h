@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { ENGINE_ABI = 1 };
+enum { ENGINE_ABI = 2 };
 
 enum { ENGINE_LSTM, ENGINE_TRANSFORMER };          /* engine_setup.body */
 enum { ENGINE_SGD, ENGINE_MOMENTUM, ENGINE_ADAM }; /* engine_setup.optimiser */
@@ -46,7 +46,7 @@ typedef struct engine_setup {
     uint32_t slots;     /* requested number; the engine may have fewer (engine_facts.slots) */
     uint32_t precision; /* precision of matrix products on a GPU; sums are always fp32 */
     uint32_t optimiser;
-    double momentum, beta1, beta2, epsilon;
+    double momentum, beta1, beta2, epsilon, weight_decay;
     const float *positions;            /* Transformer: (steps, embed), added to embedded words */
     void (*note)(const char *message); /* records the message of a failure */
 } engine_setup;

@@ -46,12 +46,14 @@ static const lm_config sizes[] = {
 typedef struct recipe {
     double lr, clip, dropout, decay;
     optim_kind kind;
+    double weight_decay;
 } recipe;
 
 static const recipe recipes[] = {
     { 2, 0.25, 0.2, 0.5, OPTIM_SGD },
     { 0.1, 0.5, 0.1, 0, OPTIM_MOMENTUM },
     { 0.01, 1, 0.2, 0, OPTIM_ADAM },
+    { 2, 0.25, 0.2, 0.5, OPTIM_SGD, 0.01 },
 };
 #define RECIPES (sizeof recipes / sizeof recipes[0])
 
@@ -78,8 +80,9 @@ static sefl_status run_open(run *r, size_t size, size_t how, unsigned threads)
                          .dropout = k->dropout } };
     lm_dropout_key(r->job.dropout_key, 3);
     SEFL_TRY(pool_new(&r->p, threads));
+    optim_config steps_by = { .kind = k->kind, .weight_decay = k->weight_decay };
     SEFL_TRY(engine_new(
-        &r->e, &(engine_config){ .model = &sizes[size], .optim.kind = k->kind, .pool = r->p }));
+        &r->e, &(engine_config){ .model = &sizes[size], .optim = steps_by, .pool = r->p }));
     r->bytes = engine_count(r->e) * sizeof *r->theta;
     SEFL_TRY(sefl_new(&r->theta, r->bytes, 1));
     SEFL_TRY(lm_new(&m, &sizes[size], NULL));
@@ -135,7 +138,8 @@ static void test_is_the_trainer(void **state)
                                  .lr_decay = recipes[k].decay,
                                  .clip = recipes[k].clip,
                                  .dropout = recipes[k].dropout,
-                                 .optim.kind = recipes[k].kind };
+                                 .optim = { .kind = recipes[k].kind,
+                                            .weight_decay = recipes[k].weight_decay } };
             lm_dropout_key(how.key, 3);
             CHECK_OK(trainer_new(&t, m, NULL, &how, text, WORDS));
             for (int s = 0; s < STEPS; s++) {

@@ -115,6 +115,48 @@ static void test_optimisers(void **state)
     assert_string_equal(optim_kind_name(OPTIM_ADAM), "adam");
 }
 
+/* Decoupled weight decay, against plain loops in double: every value decays, also those without a
+ * gradient; neither the gradient nor the state sees it; threads do not matter. */
+static void test_weight_decay(void **state)
+{
+    enum { N = 70000 }; /* several chunks */
+    static nn_real x[N], g[N];
+    static double want[N], m[N], v[N];
+    const lm_span span = { 100, 40000 };
+    const double lr = 0.05, wd = 0.3, scale = 0.5;
+    (void)state;
+    for (unsigned job = 0; job < 6; job++) {
+        optim_kind kind = (optim_kind)(job % 3);
+        pool *p = NULL;
+        optim *o;
+        if (job >= 3)
+            CHECK_OK(pool_new(&p, 3));
+        for (size_t i = 0; i < N; i++) {
+            bool in = i >= span.offset && i < span.offset + span.count;
+            x[i] = (nn_real)sin((double)i), g[i] = in ? (nn_real)cos((double)i) : 0;
+            want[i] = x[i], m[i] = v[i] = 0;
+        }
+        CHECK_OK(optim_new(&o, &(optim_config){ .kind = kind, .weight_decay = wd }, N));
+        for (int s = 1; s <= 3; s++) {
+            CHECK_OK(optim_step(o, p, x, g, &span, 1, lr, scale));
+            for (size_t i = 0; i < N; i++) {
+                double d = scale * g[i];
+                m[i] = kind == OPTIM_MOMENTUM ? 0.9 * m[i] + d : 0.9 * m[i] + 0.1 * d;
+                v[i] = 0.999 * v[i] + 0.001 * d * d;
+                double adam = m[i] / (1 - pow(0.9, s)) / (sqrt(v[i] / (1 - pow(0.999, s))) + 1e-8);
+                want[i] = want[i] * (1 - lr * wd) - lr * (kind == OPTIM_SGD        ? d
+                                                          : kind == OPTIM_MOMENTUM ? m[i]
+                                                                                   : adam);
+            }
+        }
+        for (size_t i = 0; i < N; i++)
+            if (fabs(x[i] - want[i]) > 2e-6)
+                fail_msg("optimiser %d, value %zu: %.9g, not %.9g", kind, i, (double)x[i], want[i]);
+        optim_free(o);
+        pool_free(p);
+    }
+}
+
 /* Training learns with every model and optimiser. */
 static void test_learning(void **state)
 {
@@ -439,6 +481,12 @@ static void test_bad_settings(void **state)
     CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .batch = 99 }, text, WORDS),
                  SEFL_EINVAL);
     CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1 }, text, 1), SEFL_EINVAL);
+    CHECK_STATUS(
+        trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .optim.weight_decay = -1 }, text, WORDS),
+        SEFL_EINVAL);
+    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 2, .optim.weight_decay = 0.5 },
+                             text, WORDS),
+                 SEFL_EINVAL);
     uint32_t word = VOCAB;
     CHECK_STATUS(lm_loss(m, &(lm_batch){ &word, text, 1, 1 }, &loss), SEFL_EINVAL);
     CHECK_STATUS(lm_loss(m, &(lm_batch){ text, &word, 1, 1 }, &loss), SEFL_EINVAL);
@@ -478,11 +526,12 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimisers),       cmocka_unit_test(test_learning),
-        cmocka_unit_test(test_threads_and_seed), cmocka_unit_test(test_divergence),
-        cmocka_unit_test(test_records),          cmocka_unit_test(test_poisoned_record),
-        cmocka_unit_test(test_evaluate),         cmocka_unit_test(test_generate),
-        cmocka_unit_test(test_bad_settings),     cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_optimisers),      cmocka_unit_test(test_weight_decay),
+        cmocka_unit_test(test_learning),        cmocka_unit_test(test_threads_and_seed),
+        cmocka_unit_test(test_divergence),      cmocka_unit_test(test_records),
+        cmocka_unit_test(test_poisoned_record), cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_generate),        cmocka_unit_test(test_bad_settings),
+        cmocka_unit_test(test_faults),
     };
     make_text();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,7 @@ static const review task_reviews[] = {
     { "training.beta1", AGREED, false },
     { "training.beta2", AGREED, false },
     { "training.epsilon", AGREED, false },
+    { "training.weight_decay", AGREED, true },  /* a coefficient */
     { "training.gradient_clip", AGREED, true }, /* a bound, not a gradient */
     { "training.dropout", AGREED, false },
     { "training.epochs", AGREED, true }, /* what clients shall do */
