@@ -13,8 +13,8 @@
  * AS's CA issues the certificates of AS and the clients; CSP's CA issues CSP's certificate. Each
  * role trusts only its peers' CA. Clients enrol with tokens from both servers (provision_ids.h).
  *
- * All public files come from public data: the word list from the text generator, the validation
- * text or a given list; the initial model from a public seed.
+ * All public files come from public data. The word list comes from the text generator, the
+ * validation text or a given list, and the initial model from a public seed.
  *
  * **For trials only.** The keys of all parties are in one folder: anyone who can read it can
  * decrypt every update. Real operators create their own keys, each on its own machine.
@@ -50,7 +50,7 @@ typedef struct provision_report {
     uint32_t words;        /* size of the vocabulary */
     uint32_t clients;
     uint64_t tokens_least, tokens_most; /* size of the smallest and the largest client text */
-    double best_perplexity;             /* the text generator's, on valid.txt; 0: not generated */
+    double best_perplexity;             /* of the text generator on valid.txt; 0: none */
 } provision_report;
 
 /* Creates the federation. SEFL_EEXIST if the folder is not empty. progress counts steps. */

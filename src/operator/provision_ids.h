@@ -1,6 +1,6 @@
-/* provision_ids: creates the identities of a trial federation as real operators and sites do. It
- * creates two operators' folders (roles/ca.h), each of which trusts the other's CA for one role,
- * issues two tokens for every client, and enrols each client with its tokens (operator/site.h).
+/* provision_ids: creates the identities of a trial federation in the same way as real operators and
+ * sites: two operators' folders (roles/ca.h), each of which trusts the other's CA for one role, and
+ * two tokens for every client, with which it enrols (operator/site.h).
  *
  *     ca/aggregator  ca/csp          operators' folders, without the signing keys
  *     aggregator/    csp/            cert.pem key.pem peers.pem sign.key; AS: csp_peers.pem

@@ -4,10 +4,10 @@
  *     SEFL_TRY(site_enrol(&(site_config){ .folder = "site", .server = { "as.example", 7000 },
  *                         .as_token = t1, .csp_token = t2 }, &report));
  *
- * The site asks AS to enrol it (protocol/enrol.h). It recognises AS by the TLS key in AS's token,
- * and accepts the answer only if CSP signed it with the key in CSP's token. If enrolment fails
- * halfway (CSP is unreachable, the answer is lost), a second call continues with the same key; it
- * may do so for an hour (TOKEN_REPEAT_S) after a server has accepted its token.
+ * The site asks AS to enrol it (protocol/enrol.h). It identifies AS by the TLS key in AS's token,
+ * and accepts the answer only if the key in CSP's token signed the claim. If enrolment fails
+ * halfway (CSP is unreachable, the answer is lost), a second call continues with the same key, up
+ * to an hour (TOKEN_REPEAT_S) after a server accepted its token.
  *
  * Sites and operators may exchange files instead: site_request creates the key and a request, the
  * operators sign it (ca_sign), and site_install stores the certificate and the servers' public
@@ -43,8 +43,8 @@ typedef struct site_report {
     uint8_t key[TRUST_KEY];
     uint8_t as[SIGN_PUB_BYTES], csp[SIGN_PUB_BYTES];
     int64_t until;
-    /* Warnings about files that were kept, or "": client.yml names another server or no valid one;
-     * a client cannot use the ledger with this text. */
+    /* Warnings about files that were kept, or "": client.yml names another server or none; the
+     * ledger does not belong to this text. */
     char kept_settings[SITE_KEPT], kept_ledger[SITE_KEPT];
 } site_report;
 

@@ -1,12 +1,12 @@
 /* ca: manages an operator's folder: its CA, its server's signing key, its trust list (trust.h).
  *
- *     FOLDER/ca.pem ca.key          CA (ECDSA P-256) for its own server; AS's CA also for clients
+ *     FOLDER/ca.pem ca.key          CA (ECDSA P-256) of its server, for AS also of clients
  *            sign.key sign.pub      Ed25519: signs tasks, headers, receipts, approvals
  *            trust                  issuers, members, tokens
  *            issued/KEY.pem         the newest certificate of each member
  *
  * `sefl ca` changes the folder, and so does the running server when a site enrols. Each operator
- * has its own folder and never sees the other operator's folder or a site's private key.
+ * has its own folder, and never sees the other's folder or a site's private key.
  *
  *     SEFL_TRY(ca_new(folder, "Alpha", 3650, NULL));
  *     SEFL_TRY(ca_edit(&e, folder));
@@ -14,7 +14,7 @@
  *     SEFL_TRY(ca_token(e.t, &text, "hospital-7", now + 48 * 3600, now, &rng));
  *     SEFL_TRY(trust_edit_commit(&e));
  *
- * Functions that take a list change it in memory; the caller commits. now: seconds since 1970.
+ * Functions that take a list change it in memory; the caller commits. Times: seconds since 1970.
  * Threads: a list has one owner.   Secrets: the keys on disk, in files with mode 0600. */
 #ifndef ROLES_CA_H
 #define ROLES_CA_H
@@ -33,13 +33,13 @@ sefl_status ca_issued_path(char out[PATH_MAX], const char *folder,
 sefl_status ca_read(trust **out, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
-/* SEFL_EINVAL unless the list belongs to the server with this role and signing key: the setting
- * `ca` must not name another server's folder. A list that names no server yet fits every server. */
+/* SEFL_EINVAL unless the list belongs to the server with this role and signing key, because the
+ * setting `ca` must not name another server's folder. A list without a server is accepted. */
 sefl_status ca_list_of(const trust *t, trust_role role,
                        const uint8_t sign[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 
-/* Creates the folder, which must be empty or not exist; a failure leaves no trace. sign_key: path
- * for the signing key; NULL: FOLDER/sign.key. */
+/* Creates the folder, which must be empty or not exist; a failure leaves nothing behind. sign_key
+ * is the path for the signing key; NULL: FOLDER/sign.key. */
 sefl_status ca_new(const char *folder, const char *name, unsigned days,
                    const char *sign_key) SEFL_MUST_CHECK;
 
@@ -51,19 +51,19 @@ typedef struct ca_server_config {
 } ca_server_config;
 
 /* Creates the key and certificate of the operator's own server; the list then names the server. For
- * AS, the folder's CA becomes an issuer of clients, limited to listed members; if that CA is
- * revoked, it stays revoked. */
+ * AS, the folder's CA becomes an issuer of clients, limited to listed members. A revoked CA stays
+ * revoked. */
 sefl_status ca_server(trust *t, const char *folder, const ca_server_config *c,
                       int64_t now) SEFL_MUST_CHECK;
-/* Issues a new certificate for the server's key. hosts NULL: the hosts in the current certificate;
- * SEFL_EINVAL if that names none. */
+/* Issues a new certificate for the server's key. If hosts is NULL, keeps the hosts of the current
+ * certificate; SEFL_EINVAL if that names none. */
 sefl_status ca_server_renew(const trust *t, const char *folder, const char *cert, const char *hosts,
                             unsigned days, sefl_buf *pem) SEFL_MUST_CHECK;
 
 typedef struct ca_issuer_config {
     trust_role role;
-    const char *unit; /* see trust.h; NULL: its certificates must have our role entry */
-    bool also;        /* accepts our own CA too, and one that is or was trusted for another role */
+    const char *unit; /* see trust.h; NULL: its certificates must have SEFL's role entry */
+    bool also;        /* allows the folder's own CA, and one that has or had another role */
 } ca_issuer_config;
 
 /* Trusts another CA for this role. SEFL_EINVAL if the certificate is not a CA, has expired or is
@@ -85,8 +85,8 @@ sefl_status ca_token(trust *t, sefl_buf *text, const char *name, int64_t expires
 
 /* Returns an open token for this name that has not expired, or NULL. */
 const trust_token *ca_open_token(const trust *t, const char *name, int64_t now);
-/* Returns the name of an active member or open token that differs from this name only in case and
- * is easily confused with it; NULL if there is none. */
+/* Returns the name of an active member or open token that differs from this name only in case, so
+ * that people may confuse them; NULL if there is none. */
 const char *ca_name_alike(const trust *t, const char *name, int64_t now);
 
 /* SEFL_EAUTH, with the reason, unless this site may join with this token. Changes nothing. */
@@ -94,7 +94,7 @@ sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
                      int64_t now) SEFL_MUST_CHECK;
 /* AS: calls ca_check, and checks that the certificate request is for the key the site claims. */
 sefl_status ca_check_request(const trust *t, const enrol_request *r, int64_t now) SEFL_MUST_CHECK;
-/* Call it after ca_check: marks the token as used and adds the member. until: expiry of the
+/* Marks the token as used and adds the member; call it after ca_check. until: expiry of the
  * member's certificate; 0: not issued here. */
 sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,
                      const uint8_t issuer[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;
@@ -109,8 +109,8 @@ sefl_status ca_enrol(trust *t, const char *folder, sefl_buf *answer, const enrol
                      const uint8_t approval[SIGN_BYTES], const sign_key *key,
                      const char *population, unsigned days, int64_t now) SEFL_MUST_CHECK;
 
-/* Signs a request that the operator received from a sender it knows. AS issues a certificate (PEM
- * in cert); CSP only adds the member. */
+/* Signs a request whose sender the operator has verified. AS issues a certificate (PEM in cert);
+ * CSP only adds the member. */
 sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *name,
                     sefl_span request, unsigned days, int64_t now) SEFL_MUST_CHECK;
 

@@ -1,11 +1,11 @@
-/* counters: counts CSP's refusals by reason in a JSON file. (AS counts more events under the same
- * names: aggregator/tally.h.)
+/* counters: counts CSP's refusals by reason in a JSON file. AS's file has the same names and more
+ * (aggregator/tally.h).
  *
  *     counters_add(&c, COUNT_ENROL_TOKEN);
  *     counters_peer(&c, p->code);                       // a refused certificate
  *     SEFL_TRY(counters_write(&c, "state/counters.json"));  // once a second
  *
- * The peer never learns the reason; the log shows it. This file counts refusals since the start.
+ * A refused peer never learns the reason; the log shows it. Counts start with the process.
  * Threads: any may add; one writes.   Secrets: none; the file contains no names. */
 #ifndef ROLES_COUNTERS_H
 #define ROLES_COUNTERS_H
@@ -37,7 +37,7 @@ typedef struct counters {
     _Atomic bool changed;
 } counters;
 
-/* Writes one counter; blanks in its name become underscores. */
+/* Writes one counter; spaces in its name become underscores. */
 void counters_put(json *j, const char *group, const char *name, uint64_t n);
 /* Writes the counters of refused certificates. */
 void counters_put_peers(json *j, const _Atomic uint64_t certificates[X509_VERDICTS]);

@@ -1,4 +1,4 @@
-/* health: writes the page GET /healthz, which shows whether a server is healthy, its round, and
+/* health: writes the page for GET /healthz, which shows whether a server is healthy, its round, and
  * whether the other server is connected.
  *
  *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,

@@ -4,7 +4,7 @@
 
 #include "roles/aggregator/lanes.h"
 
-/* Sets a session's pair, count and bits, which must be equal at both ends. */
+/* Sets the pair, count and bits of a session, which must be equal at both ends. */
 void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR], uint64_t count);
 
 /* Receives CSP's answer. *no is 0 for YES, or the link_no code of NO. */
@@ -13,7 +13,7 @@ sefl_status lane_hear(channel *ch, uint16_t *no) SEFL_MUST_CHECK;
 /* Lowers the priority of the calling thread. */
 void lane_low_priority(void);
 
-/* Adds `more` durably to the count in the journal's fact 0 `name`; more 0: only reads it. */
+/* Adds `more` durably to the count in the journal's fact 0 `name`; with 0, only reads it. */
 sefl_status lane_count(journal *j, const char *name, unsigned more,
                        unsigned *count) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* server: the code for trust lists and ready files that the roles aggregator and csp share.
+/* server: the code for trust lists and ready files that the aggregator and CSP share.
  *
  * Threads: any; callers lock what they share.   Secrets: none. */
 #ifndef ROLES_SERVER_H
@@ -18,7 +18,7 @@ sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool 
  * is ready. */
 sefl_status server_announce(const char *ready_file, const char *host, uint16_t port, const task *t,
                             sefl_log *log) SEFL_MUST_CHECK;
-/* Deletes the ready file: a file from an earlier run would mislead scripts. */
+/* Deletes the ready file, because one from an earlier run would mislead scripts. */
 void server_forget_ready(const char *ready_file);
 
 #endif

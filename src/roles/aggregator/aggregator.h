@@ -2,7 +2,7 @@
  * over a TLS stream, and keeps a journal, uploaded updates, a ledger and models on disk.
  *
  *     settings_init(&s, aggregator_schema);
- *     SEFL_TRY(yaml_read(&s, "aggregator.yml"));                  // flags may follow: settings_set
+ *     SEFL_TRY(yaml_read(&s, "aggregator.yml"));                  // then options: settings_set
  *     SEFL_TRY(aggregator_settings_make(&cfg, &s));
  *     SEFL_TRY(aggregator_new(&a, &(aggregator_options){ .settings = &cfg, .log = &lg }));
  *     st = aggregator_run(a);         // until the task is over, or aggregator_stop
@@ -17,9 +17,9 @@
  *     http      serves the interface of docs/PROTOCOL.md, "AS over HTTPS"
  *
  * After kill -9 at any moment, a restart continues the task (rounds.h). Once the task is over, AS
- * answers clients for `linger` more seconds, so that they learn of the end.
+ * answers clients for `linger` more seconds, so that they learn that it has ended.
  *
- * settings.c describes the settings; `sefl init aggregator.yml` writes them out.
+ * settings.c describes the settings; `sefl init aggregator.yml` writes a commented file.
  * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets one
  * line per round, with public numbers only.
  *

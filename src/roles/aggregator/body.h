@@ -1,11 +1,11 @@
 /* body: checks the bytes of an update while they arrive, in pieces of any size.
  *
- * It checks the units of an update (crypto/ahe/ahe.h); ingest checks the head. It checks complete
- * units in place; a small buffer keeps the rest of a piece until the next piece arrives.
+ * This module checks the units of an update (crypto/ahe/ahe.h); ingest checks the head. It checks
+ * complete units in place and keeps the rest of a piece in a small buffer.
  *
  *     SEFL_TRY(body_rule_new(&rule, &task.ahe, task.pub));          // shared by all uploads
  *     body_check c = { .rule = rule };
- *     SEFL_TRY(body_check_feed(&c, piece));                          // SEFL_EPROTO names unit and reason
+ *     SEFL_TRY(body_check_feed(&c, piece));                          // SEFL_EPROTO: invalid unit
  *     SEFL_TRY(body_check_end(&c));                                  // the update is complete
  *     body_check_clear(&c);
  *
@@ -18,7 +18,7 @@
 
 typedef struct body_rule body_rule;
 
-/* Borrows p and pub. */
+/* p and pub must outlive the rule. */
 sefl_status body_rule_new(body_rule **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
 void body_rule_free(body_rule *r);
 
@@ -28,7 +28,7 @@ typedef struct body_check {
     uint8_t *carry; /* allocated when it is first needed */
     size_t have;    /* number of bytes in carry */
     size_t unit;    /* the next unit to check */
-    sefl_status st; /* the first failure, which stays */
+    sefl_status st; /* the first failure; later calls return it again */
 } body_check;
 
 /* SEFL_EPROTO if a unit is not a ciphertext, SEFL_ERANGE if bytes follow the last unit. */

@@ -4,7 +4,7 @@
  * An upload that gets a free room stays in it while it is written to its file (spool.h). Once the
  * upload is acknowledged, its room passes to the running sum (collect.h), which gives the room
  * back. An upload without a room is written piece by piece and read back from its file, which is
- * slower but gives the same result. So slow senders that occupy every room deny service to nobody.
+ * slower but gives the same result. So slow senders cannot block other uploads.
  *
  *     SEFL_TRY(body_pool_new(&rs, body_bytes, BODY_POOL_BUDGET));
  *     body_room *r = body_pool_take(rs);        // NULL: no free room
@@ -38,7 +38,7 @@ uint8_t *room_bytes(const body_room *r);
 void room_give(body_room *r); /* NULL is allowed */
 void body_pool_trim(body_pool *rs);
 
-/* These return the maximum number of rooms and the number in use. */
+/* Return the maximum number of rooms, and the number in use. */
 size_t body_pool_most(const body_pool *rs);
 size_t body_pool_taken(body_pool *rs);
 

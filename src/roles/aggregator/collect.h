@@ -54,16 +54,16 @@ sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool c
                         body_room *body) SEFL_MUST_CHECK;
 /* True if an update with the same units (m->body) is queued or summed. */
 bool collect_has_body(collect *c, const round_entry *m);
-/* Returns the number of updates queued so far, and the number of them in the sum. */
+/* Sets *given to the number of updates queued so far, *summed to the number already added. */
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 
 /* Returns the i-th update in the order of arrival, not counting those that collect_take removed.
  * False if the round is another one or has at most i updates. */
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out);
-/* Removes a client's update from the sum, for example because CSP refused its head; before
- * collect_close. Waits for the worker as
- * collect_close does. SEFL_ENOTFOUND if the client is not in the sum, SEFL_ESTATE if the sum is
- * closed. If its body cannot be read, the worker computes the sum again without it. */
+/* Removes a client's update from the sum, for example because CSP refused its head. Call it before
+ * collect_close; it waits for the worker in the same way. SEFL_ENOTFOUND if the client is not in
+ * the sum, SEFL_ESTATE if the sum is closed. If its body cannot be read, the worker computes the
+ * sum again without it. */
 sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
                          const sefl_progress *stop) SEFL_MUST_CHECK;
 

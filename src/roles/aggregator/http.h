@@ -6,8 +6,8 @@
  *                                                    .headers = HTTP_VERSION_LINE, ... });
  *     h.closing = true, https_server_stop(s);
  *
- * Every refusal is a status and a one-line message. https_server.h counts refusals before a request
- * gets here, ingest.h counts refused uploads, and this module counts the rest (AGG_HTTP_EVENTS).
+ * Every refusal is a status and a one-line message. https_server.h counts refusals before a handler
+ * runs, ingest.h counts refused uploads, and this module counts the others (AGG_HTTP_EVENTS).
  * Threads: the server's threads.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_HTTP_H
 #define ROLES_AGGREGATOR_HTTP_H
@@ -96,7 +96,7 @@ typedef struct agg_post {
 
 /* Accepts the body. Returns false, without answering, if memory runs out. */
 bool agg_post_begin(https_request *r, const agg_post_kind *k);
-/* Call it after asking CSP: answers the request when CSP has answered, or when the time is up. */
+/* Answers the request when CSP has answered or the time is up; call it after asking CSP. */
 void agg_post_wait(https_request *r);
 
 void agg_http_count(const https_request *r, agg_http_event e);

@@ -7,19 +7,19 @@
  * complete and its hash matches, AS makes it durable and signs its receipt. Then, under the role's
  * lock, it asks whether the round still accepts the update and writes its row to the journal. Only
  * then does AS send the receipt and add the body to the running sum (collect.h). A client that dies
- * in mid-upload leaves only its own partial upload (a part).
+ * during an upload leaves only its own partial upload (a part).
  *
  *     ingest_begin(in, &u, &ask, &reply)         u: send it the bytes; NULL: answer with reply
- *     upload_bytes(u, piece)                     a failure: answer with upload_end's reply
+ *     upload_bytes(u, piece)                     after a failure, answer with upload_end's reply
  *     upload_end(u, &reply)                      200 and the receipt, or the reason
  *     upload_free(u)                             always; keeps what has arrived, to resume later
  *
- * AS identifies a client only by the fingerprint of its certificate's key, never by what it sends.
+ * AS identifies a client only by the fingerprint of its certificate's key, never by the upload.
  * Bodies are stored in round-N/bodies/CLIENT/HASH, so no client can resume another's part or get
  * the receipt for another's body. AS refuses a body that another client has sent in this round, or
- * that any client sent in an earlier round (honest bodies never coincide, because their coins
- * differ). A client has one part per round: another body, or the same one on a new connection, ends
- * the previous upload. parts.h limits the number of parts from a CA whose members are not listed.
+ * that any client sent in an earlier round (honest bodies are never equal: their coins differ). A
+ * client has one part per round: another body, or the same one on a new connection, ends the
+ * previous upload. parts.h limits the number of parts from a CA whose members are not listed.
  *
  * Threads: any number of uploads at once, each with one owner.   Secrets: none (ciphertexts).
  * Memory: a head and 8 units per upload of any size, and a room (body_pool.h) if one is free. */
@@ -77,9 +77,9 @@ typedef struct ingest_admission {
     pthread_mutex_t *lock;
     body_pool *body_pool; /* NULL: none */
     agg_verdict (*admit)(void *ctx, const agg_upload *u);
-    /* True if another client has this body in this round, or any client had it in an earlier one. */
+    /* True if another client has this body in this round, or any client had it in another one. */
     bool (*has_body)(void *ctx, const round_entry *m);
-    /* Called once the update is durable. body: NULL, or its room, which the role gives back. */
+    /* Called once the update is durable. body: its room, which the role gives back, or NULL. */
     void (*took)(void *ctx, uint64_t round, const round_entry *m, body_room *body);
 } ingest_admission;
 
@@ -103,13 +103,13 @@ typedef struct ingest_ask {
     const uint8_t *issuer;  /* its CA, if only the CA vouches for it; NULL: listed, or no list */
     const char *name;       /* common name, for log lines */
     uint8_t body[32];       /* BLAKE3 of the units */
-    uint64_t offset, total; /* bytes [offset, total) follow ... */
-    uint64_t length;        /* ... and Content-Length announces this many */
+    uint64_t offset, total; /* the request sends bytes [offset, total) */
+    uint64_t length;        /* Content-Length */
 } ingest_ask;
 
 /* The answer: a status, and a one-line message or a receipt. */
 typedef struct ingest_reply {
-    ingest_end end; /* the outcome to count; not set for a HEAD with status 200 */
+    ingest_end end; /* outcome, for the counters; not set for a HEAD with status 200 */
     unsigned status;
     char text[256];
     uint64_t offset;  /* header Sefl-Offset; UINT64_MAX: none */
@@ -136,7 +136,7 @@ void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r);
 sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round,
                              const round_entry *m) SEFL_MUST_CHECK;
 
-/* Ends every upload for another round at its next byte; 0: every upload. */
+/* Ends every upload for any other round at its next byte; round 0: every upload. */
 void ingest_only_round(ingest *in, uint64_t round);
 
 uint64_t ingest_count(const ingest *in, ingest_end e);

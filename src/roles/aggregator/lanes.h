@@ -10,8 +10,8 @@
  *           SEFL_TRY(lane_host_take(h, t));            // a lane has dialled
  *           lane_host_unbind(h);                       // the link is down
  *
- * A lane is one thread per server with its own stream (ALPN LANE_ALPN). AS dials, names the link
- * that the lane belongs to, and requests sessions one after another until the pool is full; then it
+ * A lane is one thread per server with its own stream (ALPN LANE_ALPN). AS dials, names the link to
+ * which the lane belongs, and requests one session after another until the pool is full. Then it
  * hangs up:
  *
  *     AS    LANE pair              CSP   YES, or NO: PAIR (another link), CHECKS (the task is over)
@@ -20,10 +20,10 @@
  *                                        YES: its shares are in the pool. Then AS adds its own.
  *
  * count is always lanes_session(task). AS adds its shares last, so it never picks shares that CSP
- * does not have yet. At worst, a broken lane leaves CSP with shares that AS never names; a full
- * pool erases the oldest shares.
+ * does not have yet. At worst, a broken lane leaves CSP with shares that AS never uses; a full pool
+ * erases its oldest shares.
  *
- * When. A lane begins a session if the pool and the running sessions together have fewer shares
+ * Timing. A lane begins a session if the pool and the running sessions together have fewer shares
  * than two rounds need. During a reveal all lanes pause, even in the middle of a session, unless
  * the reveal itself waits for shares. Lanes run at low priority (nice 10).
  *
@@ -38,8 +38,8 @@
  * ends with an error (lanes_ended).
  *
  * Audits (noise/audit.h). AS audits one in `audit` sessions. An audit that reveals a wrong circuit
- * ends the task at AS for good (fact 0 "caught"); so does the second audit that CSP does not answer
- * (fact 0 "unanswered"). Audit records are files in the folder `records`.
+ * ends the task at AS permanently (fact 0 "caught"); so does the second audit that CSP does not
+ * answer (fact 0 "unanswered"). Audit records are files in the folder `records`.
  *
  * Memory: the pool takes 4 bytes per value (5 if the ring has more than 20 bits) for at most two
  * rounds and one session per lane; a running session takes 8 bytes per value and about 6 MB.
@@ -70,7 +70,7 @@ uint64_t lanes_pool_max(const task *t);
 
 /* ---- AS -------------------------------------------------------------------------------------- */
 
-/* How to connect to CSP. Numbers below lanes_config.count are lanes; LANES_LINK is the link. */
+/* Connects to CSP. `lane` is the number of a lane, below lanes_config.count, or LANES_LINK. */
 typedef struct csp_dial {
     void *ctx;
     sefl_status (*dial)(void *ctx, unsigned lane, channel **out); /* on the lane's thread */
@@ -98,7 +98,7 @@ typedef struct lanes lanes;
 sefl_status lanes_new(lanes **out, const lanes_config *c) SEFL_MUST_CHECK;
 /* Stops the threads and waits for them. NULL is allowed. */
 void lanes_free(lanes *l);
-/* Makes all waits end soon, and lets no new session begin. */
+/* Ends all waits soon and prevents new sessions. */
 void lanes_stop(lanes *l);
 
 /* Tells the lanes that the link is up (pair: LINK_PAIR bytes) or down (NULL). Empties the pool. */

@@ -1,5 +1,5 @@
-/* metrics: writes the aggregator's lines in metrics.jsonl (report/run_log.h): only public numbers.
- * It omits the numbers of clients and upload bytes if the task does not publish participation.
+/* metrics: writes the aggregator's lines in metrics.jsonl (report/run_log.h), all of them public.
+ * If the task does not publish participation, it omits the numbers of clients and upload bytes.
  *
  *     {"round":3,"skipped":false,"clients":8,"perplexity":107.3,"epsilon_server":0.83,
  *      "epsilon_others":0.31,"epsilon_target":3,"seconds":12.4,"ahead_seconds":0.5,

@@ -1,14 +1,14 @@
-/* readback: reads a stored body from start to end, without copying it where that is safe.
+/* readback: reads a stored body from start to end, and avoids copies where that is safe.
  *
  *     SEFL_TRY(readback_open(&r, path, total, false));      // SEFL_EIO unless it has this size
  *     SEFL_TRY(readback_next(&r, &p, n, room));              // the next n bytes, mapped or in room
  *     readback_close(&r);
  *
- * A body that was just written is in the page cache: readback maps it, one window at a time, and
- * asks which pages are in memory before it touches them. It uses read(2) for pages that would come
- * from the disk, so that a failing disk causes an error and not a signal in the middle of a sum.
- * (If another process of AS's user truncates the file between check and use, this process dies.)
- * with_read: maps nothing, for files that may have changed since they were written.
+ * A body that was just written is in the page cache. readback maps it, one window at a time, and
+ * asks the kernel which pages are in memory before it touches them. It uses read(2) for pages that
+ * would come from the disk, so that a failing disk causes an error and not a signal during an
+ * addition. (If another process of AS's user truncates the file between check and use, this process
+ * dies.) with_read: maps nothing, for files that may have changed since they were written.
  *
  * Threads: one owner.   Secrets: none (ciphertexts).   Memory: a window of 8 MiB. */
 #ifndef ROLES_AGGREGATOR_READBACK_H

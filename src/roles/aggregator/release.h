@@ -4,15 +4,15 @@
  *     models/round-N.optimiser     state of the server's optimiser after round N (step.h)
  *
  * Round N starts from the model of the latest round before it that was released, or from the task's
- * initial model, called round 0 here. A skipped round writes no model, nor does one that the
- * release check blocks (sum/release_check.h).
+ * initial model, called round 0 here. A round that is skipped, or that the release check blocks
+ * (sum/release_check.h), writes no model.
  *
  *     SEFL_TRY(releases_new(&r, &cfg));       // checks init and word list against the task
  *     SEFL_TRY(release_make(r, &(release_from){ .round = 3, .hash = h }, 4, w, clients, &made));
  *     release_settle(r, 4);                   // round 4 is durable: deletes older files
  *
  * release_make reads only files that never change and writes its own files atomically; if repeated
- * after a crash, it writes the same bytes. The paths in a config are borrowed.
+ * after a crash, it writes the same bytes. The paths in a config must outlive the releases.
  * Threads: one owner; others may call release_path and read the files.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_RELEASE_H
 #define ROLES_AGGREGATOR_RELEASE_H
@@ -37,7 +37,7 @@ typedef struct releases_config {
 } releases_config;
 
 /* Reads init, vocab and valid; SEFL_EAUTH if one is not the file that the task names. Changes no
- * file. Both outputs start empty; the caller frees *words and clears *valid in any case. */
+ * file. Both outputs start empty; the caller always frees *words and clears *valid. */
 sefl_status releases_check(const releases_config *c, vocab **words, corpus *valid) SEFL_MUST_CHECK;
 
 /* Call it after releases_check. */

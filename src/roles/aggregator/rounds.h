@@ -4,7 +4,7 @@
  *
  * One thread (rounds_run) runs the driver and owns the link to CSP. Uploads arrive on the server's
  * threads through rounds_admission; both use the driver's lock. Everything that must survive a
- * crash is in the journal (sum/as_disk.h) before the state machine learns of it. So a killed
+ * crash is in the journal (sum/as_disk.h) before the state machine receives it. So a killed
  * aggregator continues after a restart: the driver restores the state machine, and collect
  * recomputes the running sum from the acknowledged uploads.
  *
@@ -34,7 +34,7 @@ typedef struct rounds_config {
     void (*answered)(void *ctx);                       /* CSP has answered a request */
 } rounds_config;
 
-/* Continues where the journal left off; the open round's uploads go to the running sum. */
+/* Continues from the journal's state; adds the open round's uploads to the running sum. */
 sefl_status rounds_new(rounds **out, const rounds_config *c) SEFL_MUST_CHECK;
 void rounds_free(rounds *r);
 
@@ -43,7 +43,7 @@ sefl_status rounds_run(rounds *r) SEFL_MUST_CHECK;
 void rounds_stop(rounds *r);
 
 /* rounds_admission returns the callbacks for ingest_config.admission; rounds_set_ingest sets the
- * ingest that rounds tells which round is open. */
+ * ingest to which rounds reports the open round. */
 ingest_admission rounds_admission(rounds *r);
 void rounds_set_ingest(rounds *r, ingest *in);
 
@@ -61,7 +61,7 @@ sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes) SEFL_MUS
  * signature for an enrolment), SEFL_EAUTH if CSP refused, or another failure if CSP is not
  * reachable now. */
 bool rounds_request_done(rounds *r, const csp_request *e, sefl_status *st, uint8_t sig[SIGN_BYTES]);
-/* Ends a request, whether answered or not; call it for every request. NULL is allowed. */
+/* Ends a request, answered or not; call it for every request. NULL is allowed. */
 void rounds_request_end(rounds *r, csp_request *e);
 
 /* Returns what a client that has finished round `after` needs to know. header: storage for
@@ -79,7 +79,7 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
                            sefl_buf *out) SEFL_MUST_CHECK;
 
 /* Returns the path and hash of the model that the current round starts from; SEFL_ENOTFOUND, with
- * the reason, for any other round. latest: ignores `round` and returns the latest release. */
+ * the reason, for any other round. latest: ignores `round` and uses the latest release. */
 sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_MAX],
                          uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 

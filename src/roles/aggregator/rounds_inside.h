@@ -16,7 +16,7 @@ struct rounds {
     pthread_mutex_t *lock; /* the driver's; guards `ingest` and `requests` */
     csp_request *requests; /* not sent yet */
     uint64_t blocked;      /* blocked round whose suspects are not logged yet; 0: none */
-    bool blocked_told;     /* logged that the suspects could not be read */
+    bool blocked_told;     /* a log line reported that the suspects could not be read */
 
     pthread_mutex_t tree_lock;        /* guards the rest; take it before the journal's lock */
     counted_tree *tree;               /* for the round that clients asked about last; or NULL */

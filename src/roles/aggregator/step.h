@@ -29,7 +29,7 @@
 
 typedef struct step_state {
     task_server kind;
-    uint64_t round; /* last round included; 0: none */
+    uint64_t round; /* the last round in the state; 0: none */
     uint64_t steps; /* number of steps so far; a skipped round makes none */
     size_t n;       /* number of parameters; 0 for TASK_AVERAGE, which has no state */
     double *m, *v;  /* v: adam only */

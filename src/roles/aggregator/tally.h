@@ -1,11 +1,11 @@
 /* tally: writes AS's counters to the file state/counters.json, for people and programs.
  *
- *     {"connections":812,"handshake_failed":31, ... ,"certificate.revoked":2, ... ,"upload.taken":40, ...}
+ *     {"connections":812, ... ,"certificate.revoked":2, ... ,"upload.taken":40, ...}
  *
  * It counts refused connections (https_server.h), certificates (certificate.*), requests (http.h)
- * and uploads (upload.*: ingest.h), each by its reason. Counts start with the process; none is
- * about a single client. AS rewrites the file about once a second after a change, and at the end.
- * Losing the file does no harm. Threads: one owner.   Secrets: none. */
+ * and uploads (upload.*: ingest.h), each by its reason. Counts start with the process, and no count
+ * concerns a single client. AS rewrites the file about once a second after a change, and at the
+ * end. Nothing depends on the file. Threads: one owner.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_TALLY_H
 #define ROLES_AGGREGATOR_TALLY_H
 

@@ -7,8 +7,8 @@
  * It makes only outgoing connections, to one host and port (net/https_client.h), and trusts only
  * what both pinned servers signed. It executes what protocol/participant.h decides:
  *
- *     task      verifies both signatures, then the owner's policy (policy_check; a refusal names the
- *               rule); checks in the ledger that the first round would not exceed the owner's total
+ *     task      verifies both signatures, then the owner's policy (policy_check; a refusal names
+ *               the rule); checks in the ledger that the first round would not exceed the total
  *     words     fetches the public word list, by the hash in the task; then reads the text
  *     round     verifies its header, signed by both; draws the sampling coin once and stores it
  *     model     fetches the model by the hash in the header, resuming a partial download
@@ -27,20 +27,20 @@
  * Hidden sampling. Every client uploads in every round; a client that was not drawn encrypts zeros.
  * So that the time of an upload does not reveal who trained, every client waits until a random
  * moment in the third quarter of the time that was left when it learned of the round
- * (docs/THREATS.md lists what remains visible).
+ * (docs/THREATS.md lists what is still visible).
  *
  * After kill -9 at any moment, the next client_run continues (store.h). client_stop ends waits and
  * transfers at once and training at the next step; client_run then returns SEFL_OK.
  *
- * When AS serves another task, the client starts over with it, on the same ledger.
+ * When AS serves another task, the client starts that task with the same ledger.
  *
- * Failures. The client retries whatever may be temporary, after pauses that double up to a minute:
- * no network, no DNS name, an invalid server certificate, a server that answers with errors,
- * refuses this client (a wrong clock, a revocation that is undone) or serves a garbled task. It
- * ends only when
+ * Failures. The client retries after every failure that may be temporary, with pauses that double
+ * up to a minute: no network, no DNS name, an invalid server certificate, or a server that answers
+ * with errors, refuses this client (a wrong clock, a revocation that is undone) or serves a
+ * malformed task. It ends only when
  *     the task is over, or this client took part as often as the task allows    SEFL_OK
  *     both servers signed a task that the owner's policy refuses, or that
- *         this program cannot read                                        SEFL_EINVAL, SEFL_EPROTO, ...
+ *         this program cannot read                                        SEFL_EINVAL, SEFL_EPROTO
  *     its own ledger allows no further round of the task                  SEFL_EBUDGET
  *     AS requires another version of this program (status 426)            SEFL_EUNSUPPORTED
  *     three consecutive updates were not counted, despite receipts        SEFL_EAUTH
@@ -91,11 +91,11 @@ typedef struct client_options {
 sefl_status client_new(client **out, const client_options *o) SEFL_MUST_CHECK;
 void client_free(client *c);
 
-/* Runs until the task is over or client_stop is called (SEFL_OK). After a failure, the message says
- * why the client cannot continue. */
+/* Runs until the task is over or client_stop is called (SEFL_OK). After a failure, the error
+ * message explains why the client cannot continue. */
 sefl_status client_run(client *c) SEFL_MUST_CHECK;
 
-/* Call it from any thread, any number of times, but not once client_free has begun. */
+/* Any thread may call it, any number of times, but not after client_free has begun. */
 void client_stop(client *c);
 /* Reloads the policy and certificates before the next step. */
 void client_reload(client *c);

@@ -1,23 +1,23 @@
 /* client_config: reads client.yml and the owner's policy file.
  *
  *     settings_init(&s, client_schema);
- *     SEFL_TRY(yaml_read(&s, "client.yml"));               // flags may follow: settings_set
+ *     SEFL_TRY(yaml_read(&s, "client.yml"));               // then options: settings_set
  *     SEFL_TRY(client_config_make(&c, &s));
  *     SEFL_TRY(policy_read(&p, c.policy, &c.servers));
  *
  *     # client.yml                            # policy.yml: what the owner of the text agrees to
- *     server: as.example:7000                 epsilon_per_task: 3      # maximum target; 0: no limit
+ *     server: as.example:7000                 epsilon_per_task: 3      # maximum; 0: no limit
  *     tls: { cert: cert.pem, key: key.pem,    epsilon_total: 8         # over all tasks
  *            peers: peers.pem }               clients_min: 5           # minimum threshold
  *     aggregator_key: aggregator.pub          noise_modes: [joint]     # of joint, own, none
- *     csp_key: csp.pub                        claim_none: false        # accept tasks without a claim
+ *     csp_key: csp.pub                        claim_none: false        # allow tasks without claim
  *     policy: policy.yml                      rounds_max: 40           # per task; 0: no limit
  *     text: text
  *     state: state
  *     ledger: ledger
  *
- * The client accepts tasks from the two servers whose signing keys client.yml names. CSP's key must
- * arrive over a channel that AS does not control. Paths are relative to the file's folder.
+ * The client accepts tasks from the two servers whose signing keys client.yml names. The owner must
+ * get CSP's key over a channel that AS does not control. Paths are relative to the file's folder.
  * Threads: read-only after client_config_make.   Secrets: none (only the paths of keys). */
 #ifndef ROLES_CLIENT_CONFIG_H
 #define ROLES_CLIENT_CONFIG_H
@@ -30,7 +30,7 @@
 extern const setting_def client_schema[];
 extern const setting_def policy_schema[];
 
-/* The policy that an owner starts with ('sefl init', 'sefl enroll'; config/example.h). */
+/* The policy of a new owner ('sefl init', 'sefl enroll'; config/example.h). */
 #define POLICY_ABOUT \
     "a text owner's policy: a client refuses every task that violates it (docs/PRIVACY.md)"
 #define POLICY_CAUTIOUS \

@@ -26,8 +26,7 @@ struct client {
     uint8_t me[32];    /* fingerprint of this client's certificate key */
     policy rules;
     own_cert own;
-    uint64_t
-        refused_ms; /* time since which AS has refused us or had no valid task; 0: it has not */
+    uint64_t refused_ms; /* when AS began to refuse us or to have no valid task; 0: it has not */
 
     /* state of the task */
     task t;
@@ -38,7 +37,7 @@ struct client {
     upload_key upload; /* sealed tasks */
     bool vouched;      /* AS has the voucher for it */
     unsigned unproven; /* consecutive rounds in which AS did not answer a request for a proof */
-    uint64_t asked_in; /* the last round in which the client asked for proofs in vain */
+    uint64_t asked_in; /* the last round in which a request for proofs got no answer */
     vocab *words;
     corpus text;
     client_update *update;
@@ -50,7 +49,7 @@ struct client {
     round_header header;
     uint64_t upload_at_ms;          /* hidden sampling: earliest time of the upload */
     uint64_t moment_round;          /* the round for which this process has set upload_at_ms */
-    uint64_t began_ms, deadline_ms; /* deadline as last known; after it the client asks AS again */
+    uint64_t began_ms, deadline_ms; /* last known deadline, after which the client asks AS again */
     bool recheck;                   /* a header or round was invalid: look for another task */
     uint64_t rounds_seen;           /* number of rounds that ended for this client in this run */
 
@@ -66,11 +65,11 @@ bool client_stopped(const client *c);
 /* Waits until until_ms, or until client_stop is called. */
 void client_wait(client *c, uint64_t until_ms);
 void client_show_doing(client *c, const char *doing);
-/* Returns a progress that shows how far the work is, and ends the work after client_stop. */
+/* Returns a progress that displays the work done, and ends the work after client_stop. */
 sefl_progress client_progress(client *c);
 
-/* Call it after an answer other than ANSWER_OK. SEFL_OK: try again later; otherwise the reason why
- * the client ends (client.h). */
+/* Decides what to do after an answer other than ANSWER_OK. SEFL_OK: try again later; otherwise the
+ * reason why the client ends (client.h). */
 sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
 
 /* SEFL_EBUDGET if this round would exceed a budget; the message begins "policy: epsilon_total: " if

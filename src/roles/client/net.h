@@ -1,6 +1,6 @@
 /* client_net: sends a client's requests to AS and interprets the answers.
  *
- * Each call sets a->word to ANSWER_OK, ANSWER_AGAIN (network or server trouble: back off, then
+ * Each call sets a->word to ANSWER_OK, ANSWER_AGAIN (network or server failure: back off, then
  * repeat), ANSWER_OVER (this round is over for this client: late, limit, refused bytes),
  * ANSWER_REFUSED (AS refuses this client: 401, 403; or the server's certificate is invalid),
  * ANSWER_UPGRADE (AS requires another version of this program: 426). `why` contains AS's message,
@@ -53,7 +53,7 @@ sefl_status client_get_file(https_client *net, client_reply *a, const http_targe
 sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uint64_t round,
                        const client_body *body) SEFL_MUST_CHECK;
 
-/* Sends the body from `offset` on, or from another offset if AS asks for it. On ANSWER_OK,
+/* Sends the body from `offset` on, or from another offset if AS requests it. On ANSWER_OK,
  * `receipt` is AS's answer, not yet verified. */
 sefl_status client_put(https_client *net, client_reply *a, sefl_buf *receipt, uint64_t offset,
                        uint64_t round, const char *file, const client_body *body,

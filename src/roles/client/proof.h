@@ -9,14 +9,14 @@
  * that its update was counted: GET /v1/round/N/counted, u32 n, n bytes of an envelope that CSP
  * signed (SIGN_COUNTED), then the client's path (protocol/counted.h). It stores the outcome
  * (store.h). An update that was not counted (a miss) causes a warning: AS left it out, or CSP
- * refused its head. Three consecutive misses end the client (SEFL_EAUTH): it would spend privacy
- * budget in vain.
+ * refused its head. Three consecutive misses end the client (SEFL_EAUTH): it would only waste
+ * privacy budget.
  *
- * Only AS says that a round was skipped, so the client compares headers, which CSP signs too: a
+ * Only AS reports that a round was skipped, so the client compares headers, which CSP signs too: a
  * skipped round leaves the model unchanged. If round N + 1 starts from a different model than round
- * N, round N was released, and the answer "skipped" is a miss. (This works only in the process that
- * took part in N, and with the header of N + 1: a later model may come from a round after N.) If AS
- * sends news but never answers requests for proofs, that is a miss from the third round on.
+ * N, round N was released, and the answer "skipped" is a miss. (This check requires the process
+ * that took part in N, and the header of N + 1: a later model may come from a round after N.) If AS
+ * sends news but never answers requests for proofs, each round from the third on is a miss.
  *
  * Internal to roles/client.   Threads: the client's owner.   Secrets: none. */
 #ifndef ROLES_CLIENT_PROOF_H

@@ -7,13 +7,13 @@
  *
  * The file is a sequence of records, little-endian:
  *
- *     n u32 | task 32 | round u64 | envelope of n bytes (protocol/signed.h) | SHA-256 of all that, 32
+ *     n u32 | task 32 | round u64 | envelope of n bytes (protocol/signed.h) | SHA-256 of these, 32
  *
  * receipts_open builds an index in memory, with 16 bytes and two reads per record. If a crash cut
  * the last record short, receipts_open removes it: it was never acknowledged, and the client asks
  * AS for that receipt again. Any other damage is SEFL_EPROTO with the byte offset: receipts are
- * evidence, so nothing else is ever removed. The receipt for the last round may be added again (if
- * the client died before it set its mark) and then replaces itself. Threads: one owner, in one
+ * evidence, so nothing else is ever removed. If the client died before it set its mark, it adds the
+ * receipt for the last round again, which then replaces the first copy. Threads: one owner, in one
  * process (store.h holds the lock).
  * Secrets: none. */
 #ifndef ROLES_RECEIPTS_H
@@ -32,7 +32,7 @@ typedef struct receipts receipts;
 sefl_status receipts_open(receipts **out, const char *path) SEFL_MUST_CHECK;
 void receipts_close(receipts *r);
 
-/* A failure leaves all earlier records intact, except one that this record replaces. */
+/* A failure leaves all earlier records intact, except one that the new record would replace. */
 sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_t round,
                          sefl_span envelope) SEFL_MUST_CHECK;
 

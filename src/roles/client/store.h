@@ -13,26 +13,26 @@
  *
  *     SEFL_TRY(client_store_open(&s, folder, t->id, head_bytes(t->seal)));
  *     SEFL_TRY(client_store_draw(s, round, drawn));      // the sampling coin, once per round
- *     SEFL_TRY(client_store_begin(s));                    // a new attempt number, before any coin
+ *     SEFL_TRY(client_store_begin(s));                    // a new attempt, before any coin
  *     ...client_update_make into client_store_path(s, CLIENT_BODY)...
  *     SEFL_TRY(client_store_finish(s, &body));            // from here on these bytes may be sent
  *     SEFL_TRY(client_store_receipt(s, envelope));        // keeps it; deletes the body
- *     SEFL_TRY(client_store_counted(s, round, CLIENT_COUNTED, answer, &misses));     // once it is known
+ *     SEFL_TRY(client_store_counted(s, round, CLIENT_COUNTED, answer, &misses));     // once known
  *
  * Rules that survive kill -9 at any moment
  *   - The mark only moves forward: DRAWN, MAKING (attempt k), FINISHED, DONE; then a later round.
- *   - The client marks a (round, attempt) before it draws coins for quantising and encryption under
- *     it, so never twice. It marks the sampling coin before anything depends on it.
- *   - A complete body that is not marked (the client died before it could) is marked FINISHED when
- *     the store is opened. An incomplete body is deleted: none of it was sent.
+ *   - The client marks a (round, attempt) before it draws coins for quantising and encryption, so
+ *     it never draws twice for one. It marks the sampling coin before anything depends on it.
+ *   - client_store_open marks a complete body as FINISHED if the client died before it could mark
+ *     it, and deletes an incomplete body, of which nothing was sent.
  *   - A FINISHED body that is missing or changed is never made again, since its first bytes may
  *     have been sent. The round is then DONE without a receipt (client_store_lost).
  *   - A new task begins without a mark; files of the old task are deleted, but receipts stay.
  *
  * The mark: "SEFLCLM2" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | body's units 32
  * | body's head 32 | body bytes u64 | SHA-256 of all that (update.h: client_body). An invalid mark
- * is an error, not a fresh start. Threads: one owner.   Secrets: whether this client was drawn
- * (under hidden sampling). */
+ * is an error; the client does not start afresh. Threads: one owner.   Secrets: whether this client
+ * was drawn (under hidden sampling). */
 #ifndef ROLES_CLIENT_STORE_H
 #define ROLES_CLIENT_STORE_H
 
@@ -43,7 +43,7 @@ typedef enum client_phase {
     CLIENT_DRAWN,    /* the sampling coin is drawn */
     CLIENT_MAKING,   /* attempt `attempt` has begun */
     CLIENT_FINISHED, /* the body is complete */
-    CLIENT_DONE,     /* nothing is left to do in this round: receipt, refusal, or not drawn */
+    CLIENT_DONE,     /* the round is finished: receipt, refusal, or not drawn */
 } client_phase;
 
 typedef struct client_mark {

@@ -1,4 +1,4 @@
-/* client_text: reads a client's own text, a file or a folder of files, with the public word list.
+/* client_text: reads a client's text, a file or a folder of files, with the public word list.
  *
  *     SEFL_TRY(client_text_read(&text, words, &(corpus_file){ .path = "text" }));
  *

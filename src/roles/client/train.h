@@ -1,4 +1,4 @@
-/* client_train: computes, in a round, a client's integers from its text and the model.
+/* client_train: computes a client's integers for a round from its text and the model.
  * roles/client/update.h then encrypts them into a body; the simulator adds them up.
  *
  *     unit client   SEFL_TRY(client_train_local(&c, v));
@@ -9,15 +9,14 @@
  * line. If the text has more than records_max records, each round uses the next records_max of
  * them, cyclically. No record counts twice in a round.
  *
- * The content of one record must not change what the client does with the others; otherwise the
- * privacy bound for a record would not hold. The records of a round, and their dropout masks,
- * depend only on the round, the number of records and their positions. Each record is quantised
- * with fresh coins, even one without a usable gradient, which adds zeros. No record's loss makes
- * the client stop.
+ * The content of one record must not affect how the client processes the others, or the privacy
+ * bound for a record would not hold. The records of a round, and their dropout masks, depend only
+ * on the round, the number of records and their positions. The client quantises each record with
+ * fresh coins, even one without a usable gradient, which adds zeros. No record stops the client.
  *
  * The dropout seed is not secret: the first 8 bytes of SHA-256("sefl dropout 1", task id, round
- * u64, client). Results do not depend on the pool. Secret: text, v, X, coins. Not constant-time
- * (the owner's own machine). Threads: one owner. */
+ * u64, client). Results do not depend on the pool. Secret: text, v, X, coins. Not constant-time (it
+ * runs on the owner's machine). Threads: one owner. */
 #ifndef ROLES_CLIENT_TRAIN_H
 #define ROLES_CLIENT_TRAIN_H
 
@@ -38,12 +37,13 @@ typedef struct client_train {
     const sefl_progress *progress; /* steps or records; may stop training (SEFL_ECANCELLED) */
 } client_train;
 
-/* Trains for local_epochs or local_steps with the round's learning rate (task_lr). v: t->params values, becomes theta_local - theta.
- * SEFL_ERANGE: training diverged (loss, gradient or a value of v is not finite); v is then zeros, and
- * the client uploads zeros, even in the weight slot. */
+/* Trains for local_epochs or local_steps with the round's learning rate (task_lr). Sets v,
+ * t->params values, to theta_local - theta. SEFL_ERANGE if training diverged (the loss, the
+ * gradient or a value of v is not finite); v is then zero, and the client uploads zeros, even in
+ * the weight slot. */
 sefl_status client_train_local(const client_train *c, float *v) SEFL_MUST_CHECK;
 
-/* Returns the same training as an engine's job with text 0. Does not use c->e. */
+/* Returns the engine job of the same training, with text 0. Does not use c->e. */
 engine_job client_train_job(const client_train *c);
 
 /* Clips v and quantises it stochastically to X, t->values integers, with dp_quantise on the task's
@@ -52,10 +52,10 @@ sefl_status client_train_round(int64_t *X, const task *t, const corpus *text, co
                                const sefl_rng *coins) SEFL_MUST_CHECK;
 
 /* Makes one separate step for each record: limits its gradient g_r (train_records: over all of its
- * windows) to gradient_clip; clips v_r = -lr * g_r (lr: task_lr) to the task's clip, quantises it and adds it to
- * X. A record counts as zeros if its loss is not finite or above LM_MAX_LOSS per word, or if g_r or
- * v_r is not finite. *zeroed: number of such records. The caller zeroes X, t->values integers;
- * scratch and v are overwritten. */
+ * windows) to gradient_clip; clips v_r = -lr * g_r (lr: task_lr) to the task's clip, quantises it
+ * and adds the result to X. A record counts as zeros if its loss is not finite or above LM_MAX_LOSS
+ * per word, or if g_r or v_r is not finite. *zeroed: number of such records. The caller zeroes X,
+ * t->values integers; scratch and v are overwritten. */
 sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zeroed,
                                  int64_t *scratch, float *v, const sefl_rng *coins) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* client_update: turns a client's text and a round's model into the finished ciphertext file.
+/* client_update: trains on a client's text in a round and writes the finished ciphertext file.
  *
  *     SEFL_TRY(client_update_new(&u, &(client_update_config){ .task = t, .words = v, .text = &c,
  *                                                             .client = id, .coins = &coins }));
@@ -6,14 +6,14 @@
  *                                                          .body = "round-3.body" }));
  *     ...upload the file; body.hash and body.bytes name it...
  *
- * client_update_make does this; only the file leaves the process:
+ * client_update_make works in four steps; only the file leaves the process:
  *   1. It checks the model file's hash against the signed header, then the model against the task.
  *      (client_update_new has checked the words against the task's vocabulary.)
  *   2. Unit client: it trains for local_epochs or local_steps; v = theta_local - theta_global. Unit
  *      record: it makes one separate step for each record (roles/client/train.h).
  *   3. It clips v and quantises it stochastically to integers X, with coins "round" (train.h).
  *      If hidden sampling did not draw the client, it does not train, and X is zero. If training
- *      diverged (unit client), X is zero, even the weight slot: a client that stayed silent would
+ *      diverged (unit client), X is zero, even the weight slot, because a missing upload would
  *      reveal something about its text to everyone who counts uploads.
  *   4. It encrypts X unit by unit, with coins "encrypt", into a temporary file. In a sealed task
  *      the head precedes the units (protocol/head.h). It syncs the file, then renames it to `body`,
@@ -26,7 +26,7 @@
  * (engine_facts; on the CPU lm_memory, 4d bytes and a copy of the text); afterwards 12d (records:
  * 24d) bytes and 1 MiB; between rounds only the key's tables (Paillier: at most 96 MiB) and the
  * caller's text (4 bytes per word). Secret: text, v, X, coins, seed, upload key; our copies are
- * wiped. Not constant-time (the owner's own machine). Threads: one owner; works on the pool. */
+ * wiped. Not constant-time (it runs on the owner's machine). Threads: one owner; uses the pool. */
 #ifndef ROLES_CLIENT_UPDATE_H
 #define ROLES_CLIENT_UPDATE_H
 
@@ -40,7 +40,7 @@
 #include "protocol/round.h"
 #include "protocol/task.h"
 
-/* Lets a test program see the integers before encryption. The sefl program never sets it. */
+/* Shows a test program the integers before encryption. The sefl program never sets it. */
 typedef void client_observer(void *ctx, uint64_t round, const int64_t *X, size_t n);
 
 typedef struct client_update_config {
@@ -75,8 +75,8 @@ typedef struct client_body {
 
 typedef struct client_update client_update;
 
-/* Borrows everything that the config points to. SEFL_EAUTH if the words are not the task's,
- * SEFL_EINVAL for a text that is too short to train on. */
+/* Everything that the config points to must outlive the result. SEFL_EAUTH if the words are not the
+ * task's, SEFL_EINVAL for a text that is too short to train on. */
 sefl_status client_update_new(client_update **out, const client_update_config *c) SEFL_MUST_CHECK;
 void client_update_free(client_update *u);
 

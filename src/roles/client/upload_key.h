@@ -1,6 +1,6 @@
 /* upload_key: the Ed25519 key that signs a client's uploads (protocol/head.h), and its serial.
  *
- *     SEFL_TRY(upload_key_open(&k, "state/upload.key", me, unix_ms, &rng));     // created at first use
+ *     SEFL_TRY(upload_key_open(&k, "state/upload.key", me, unix_ms, &rng));     // creates it
  *     SEFL_TRY(vouch_make(&voucher, cert, key, sign_key_pub(k.key), &servers, k.serial));
  *     upload_key_clear(&k);
  *
@@ -25,12 +25,12 @@
 typedef struct upload_key {
     sign_key *key;
     uint64_t serial;
-    bool made; /* just created: the key has signed nothing yet */
+    bool made; /* created by this call: it has signed nothing yet */
 } upload_key;
 
 /* Opens this client's key; creates one durably if there is no file, or if it belongs to another
  * client. The new serial is unix_ms, or one above the replaced serial if that is higher.
- * SEFL_EPROTO if the file is damaged; once its owner deletes it, the client creates a new key. */
+ * SEFL_EPROTO if the file is damaged; if its owner deletes it, the client creates a new key. */
 sefl_status upload_key_open(upload_key *out, const char *path, const uint8_t client[32],
                             uint64_t unix_ms, const sefl_rng *rng) SEFL_MUST_CHECK;
 void upload_key_clear(upload_key *k);

@@ -2,7 +2,7 @@
  * sum/csp.h on a TLS stream, with a journal and a ledger on disk.
  *
  *     settings_init(&s, csp_schema);
- *     SEFL_TRY(yaml_read(&s, "csp.yml"));                      // flags may follow: settings_set
+ *     SEFL_TRY(yaml_read(&s, "csp.yml"));                      // then options: settings_set
  *     SEFL_TRY(csp_settings_make(&cfg, &s));
  *     SEFL_TRY(csp_role_new(&r, &(csp_role_options){ .settings = &cfg, .root = root }));
  *     st = csp_role_run(r);           // until the task is over, or csp_role_stop
@@ -20,15 +20,15 @@
  * the middle of a message when the key expires.
  *
  * A new verified connection replaces the current one, so a dead peer never blocks the next one. The
- * old attempt is dropped unless its round is marked revealed. CSP closes a stream that is silent
- * for link_silence seconds (protocol/link.h, "Waiting").
+ * old connection's attempt is dropped unless its round is marked as revealed. CSP closes a stream
+ * that is silent for link_silence seconds (protocol/link.h, "Waiting").
  *
  * After kill -9 at any moment, CSP continues from its store (sum/csp_store.h). If CSP's own disk
- * fails, AS sees the stream end without a reason; the next connection reloads the ledger
+ * fails, the stream ends without telling AS a reason; the next connection reloads the ledger
  * (sum/account.h). After BYE for a finished task, csp_role_run returns SEFL_OK, or continues to
  * serve if `stay` is set.
  *
- * settings.c describes the settings; `sefl init csp.yml` writes them out.
+ * settings.c describes the settings; `sefl init csp.yml` writes a commented file.
  * Threads: one owner; any thread may call csp_role_stop and csp_role_reload.
  * Secrets: the caller's secret key, the signing key, and the secrets that sum/csp.h names. */
 #ifndef ROLES_CSP_CSP_ROLE_H
@@ -50,7 +50,7 @@ typedef struct csp_settings {
     const char
         *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who may connect */
     const char *sign_key, *task, *state, *ledger;
-    const char *key, *key_lock, *passphrase_file; /* the secret key file and what unlocks it */
+    const char *key, *key_lock, *passphrase_file; /* the secret key file, and its lock */
     const char *ready_file, *user;
     unsigned threads, link_silence_s;
     bool stay;

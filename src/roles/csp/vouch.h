@@ -13,8 +13,8 @@
 #include "net/allowlist.h"
 #include "protocol/voucher.h"
 
-/* Appends a voucher whose chain is the whole file cert_path. SEFL_EINVAL if the key does not match
- * the certificate. */
+/* Appends a voucher, with the whole file cert_path as its chain. SEFL_EINVAL if the key does not
+ * match the certificate. */
 sefl_status vouch_make(sefl_buf *out, const char *cert_path, const char *key_path,
                        const uint8_t upload_key[SIGN_PUB_BYTES], const pinned *servers,
                        uint64_t serial) SEFL_MUST_CHECK;
@@ -23,8 +23,8 @@ sefl_status vouch_make(sefl_buf *out, const char *cert_path, const char *key_pat
 sefl_status vouch_check(const voucher *v, const pinned *servers) SEFL_MUST_CHECK;
 
 /* SEFL_OK for an approved client, SEFL_EAUTH with the reason for any other. For a key in the list,
- * only the list decides; any other key needs a chain to a CA that the list trusts for clients. Keep
- * *who for vouch_still. */
+ * only the list decides; any other key needs a chain to a CA that the list trusts for clients. The
+ * caller keeps *who for vouch_still. */
 sefl_status vouch_admit(x509_peer *who, const allowlist *g, const voucher *v) SEFL_MUST_CHECK;
 /* True if the client is still approved. A key that is not in the list needs `who`, from its
  * voucher; NULL: there is no voucher. */
