@@ -354,6 +354,13 @@ static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, in
     return *handled ? not_revealed(r, order, st) : SEFL_OK;
 }
 
+void as_rounds_drop_released(as_rounds *r)
+{
+    if (r->released)
+        sefl_free_secret(r->released, r->t->values * sizeof *r->released);
+    r->released = NULL;
+}
+
 static sefl_status order_reveal(as_rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
@@ -390,6 +397,9 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     r->reveal_ns = t0 - began;
     if (r->link)
         r->times = *as_link_times(r->link);
+    as_rounds_drop_released(r);
+    r->released = w, w = NULL; /* saves order_release from reading them back */
+    r->released_in = o->round;
     SEFL_TRY(as_rounds_say(r, AGG_REVEALED, o->round));
 done:
     buf_clear(&counted);
@@ -453,17 +463,20 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     const task *t = r->t;
-    int64_t *w = NULL;
     release_made made = { 0 };
     uint64_t began = clock_ns(r->c.mono);
     rounds_report p = { .round = o->round,
                         .open_seconds = 1e-9 * (double)r->reveal_ns,
                         .open_bytes = r->times.sent + r->times.received };
-    SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
-    SEFL_TRY(as_store_released(r->store, o->round, w, t->values));
+    if (!r->released || r->released_in != o->round) { /* after a restart */
+        as_rounds_drop_released(r);
+        SEFL_PASS(sefl_new(&r->released, t->values, sizeof *r->released));
+        r->released_in = o->round;
+        SEFL_TRY(as_store_released(r->store, o->round, r->released, t->values));
+    }
     p.clients = as_rounds_kept(r, o->round, &p.refused);
     release_from from = r->model;
-    SEFL_TRY(r->c.model->release(r->c.ctx, &from, o->round, w, p.clients, &made));
+    SEFL_TRY(r->c.model->release(r->c.ctx, &from, o->round, r->released, p.clients, &made));
     SEFL_TRY(keep_check(r, o->round, &made));
     p.blocked = made.blocked;
     p.has_perplexity = made.has_perplexity;
@@ -495,7 +508,7 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
     r->reveal_ns = 0;
     r->times = (as_times){ 0 };
 done:
-    sefl_free_secret(w, t->values * sizeof *w);
+    as_rounds_drop_released(r);
     return st;
 }
 

@@ -176,6 +176,7 @@ void as_rounds_free(as_rounds *r)
 {
     if (!r)
         return;
+    as_rounds_drop_released(r);
     agg_free(r->a);
     buf_clear(&r->header);
     pthread_cond_destroy(&r->event);

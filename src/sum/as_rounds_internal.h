@@ -31,6 +31,8 @@ struct as_rounds {
     uint64_t early_round; /* sealed tasks: round whose heads were sent on this link; 0: none */
     uint32_t early;       /* number of that round's heads sent, in the order of arrival */
     uint64_t early_at_ms; /* monotonic: when the next EARLY is due */
+    int64_t *released;    /* integers of the latest reveal until their release; NULL: none */
+    uint64_t released_in; /* round of these integers */
     uint64_t reveal_ns;   /* duration of the reveal */
     as_times times;       /* durations of the reveal's parts */
     round_parts parts;
@@ -52,6 +54,8 @@ void as_rounds_pause(as_rounds *r, unsigned ms);
 /* Frees the link, tells the machine, and logs the error message with `what`. */
 sefl_status as_rounds_link_down(as_rounds *r, const char *what) SEFL_MUST_CHECK;
 void as_rounds_hang_up(as_rounds *r);
+/* Erases the integers of the latest reveal from memory. */
+void as_rounds_drop_released(as_rounds *r);
 
 /* Executes one order; a failure ends as_rounds_run. */
 sefl_status as_rounds_execute(as_rounds *r, const agg_order *o) SEFL_MUST_CHECK;
