@@ -100,7 +100,7 @@ static sefl_status reply_make(void *ctx)
     noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
     sefl_rng rng = rng_system();
-    return noise_reply_make(j->reply, &j->p, &d, &add, &rng);
+    return noise_reply_make(j->reply, &j->p, &d, &add, NULL, &rng);
 }
 
 static sefl_status reply_finish(void *ctx)
@@ -109,7 +109,7 @@ static sefl_status reply_finish(void *ctx)
     online_job *j = ctx;
     noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
-    return noise_reply_finish(j->w, &j->p, span_of(j->reply, j->bytes), &d, &add, coins);
+    return noise_reply_finish(j->w, &j->p, span_of(j->reply, j->bytes), &d, &add, NULL, coins);
 }
 
 /* Writes the joint noise over the digits. */
@@ -117,7 +117,7 @@ static sefl_status in_the_clear(void *ctx)
 {
     online_job *j = ctx;
     sefl_rng rng = rng_system();
-    return shares_plain(j->digit, &(shares_params){ .count = j->p.count }, &rng, &rng);
+    return shares_plain(j->digit, &(shares_params){ .count = j->p.count }, NULL, &rng, &rng);
 }
 
 static sefl_status online(bench *b)

@@ -132,20 +132,26 @@ void seeded_init(seeded *g, uint64_t seed, const char *stream)
         g->key[i] = load_u32(digest + 4 * i);
 }
 
+void seeded_piece(seeded *out, const seeded *g, uint64_t i)
+{
+    seeded piece = { .nonce = { (uint32_t)i, (uint32_t)(i >> 32) }, .used = 64 };
+    memcpy(piece.key, g->key, sizeof piece.key);
+    *out = piece;
+}
+
 void seeded_fill(seeded *g, void *out, size_t n)
 {
-    static const uint32_t nonce[2] = { 0, 0 };
     uint8_t *p = out;
     while (n > 0) {
         if (g->used == 64 && n >= 64 * WIDE) {
-            eight(p, g->key, g->counter, nonce);
+            eight(p, g->key, g->counter, g->nonce);
             g->counter += WIDE;
             p += 64 * WIDE;
             n -= 64 * WIDE;
             continue;
         }
         if (g->used == 64) {
-            seeded_chacha20_block(g->block, g->key, g->counter++, nonce);
+            seeded_chacha20_block(g->block, g->key, g->counter++, g->nonce);
             g->used = 0;
         }
         size_t take = 64 - g->used < n ? 64 - g->used : n;

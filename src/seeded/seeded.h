@@ -18,12 +18,17 @@
 
 typedef struct seeded {
     uint32_t key[8];
+    uint32_t nonce[2]; /* 0: the generator itself; otherwise one of its pieces */
     uint64_t counter;
     uint8_t block[64];
     unsigned used; /* bytes of block already returned */
 } seeded;
 
 void seeded_init(seeded *g, uint64_t seed, const char *stream);
+
+/* Initialises piece number i >= 1 of g's generator: an independent stream with the same key and
+ * nonce i, so that threads, or a GPU, draw the pieces in any order. */
+void seeded_piece(seeded *out, const seeded *g, uint64_t i);
 
 void seeded_fill(seeded *g, void *out, size_t n);
 

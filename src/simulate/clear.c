@@ -3,79 +3,96 @@
 #include "base/alloc.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/shares_plain.h"
-#include "privacy/mechanism/dgauss.h"
 #include "simulate/named_coins.h"
 
 #include <string.h>
 
+enum { UNITS = 16, PIECES = 64 }; /* per piece of pool_run */
+
 /* Computes the noise of this attempt: the sum of both servers' shares. */
-static sefl_status joint_noise(uint8_t *x, const task *t, uint64_t seed, const noise_params *p)
+static sefl_status joint_noise(uint8_t *x, const clear_facts *c, const noise_params *p)
 {
     seeded gen[2];
     sefl_rng rng[2];
     for (int i = 0; i < 2; i++) {
-        named_coins_replay(&gen[i], i ? "CSP" : "AS", seed, "noise", p->round, p->attempt);
+        named_coins_replay(&gen[i], i ? "CSP" : "AS", c->seed, "noise", p->round, p->attempt);
         rng[i] = seeded_rng(&gen[i]);
     }
-    return shares_fill_plain(x, noise_value_bytes(p), t->values, &rng[0], &rng[1]);
+    return shares_fill_plain(x, noise_value_bytes(p), c->task->values, c->pool, &rng[0], &rng[1]);
 }
 
-/* Computes the masked sum as CSP would decrypt it. */
-static sefl_status mask_sum(uint8_t *plain, const task *t, const int64_t *sum, const uint8_t *seed)
+typedef struct masking {
+    const task *t;
+    uint8_t *plain;
+    const int64_t *sum;
+    const uint8_t *seed;
+} masking;
+
+/* A piece of pool_run: units [begin, end) of the masked sum, as CSP would decrypt it. */
+static sefl_status mask_units(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     sefl_status st = SEFL_OK;
-    const ahe_params *p = &t->ahe;
-    int64_t *all = NULL;
-    SEFL_TRY(sefl_new(&all, p->units * p->unit_values, sizeof *all));
-    memcpy(all, sum, t->values * sizeof *sum);
-    SEFL_TRY(ahe_mask_units(p, plain, 0, p->units, seed));
-    ahe_plain_add(p, plain, all, p->units);
+    const masking *m = ctx;
+    const ahe_params *p = &m->t->ahe;
+    const size_t n = end - begin, at = begin * p->unit_values, left = m->t->values - at;
+    uint8_t *plain = m->plain + begin * p->plain_bytes;
+    int64_t *last = NULL; /* the end of the sum, with zeros to the end of its unit */
+    (void)lane;
+    SEFL_TRY(ahe_mask_units(p, plain, begin, n, m->seed));
+    if (left < n * p->unit_values) {
+        SEFL_TRY(sefl_new(&last, n * p->unit_values, sizeof *last));
+        memcpy(last, m->sum + at, left * sizeof *last);
+    }
+    ahe_plain_add(p, plain, last ? last : m->sum + at, n);
 done:
-    sefl_free(all);
+    sefl_free(last);
     return st;
 }
 
 /* Calls both servers' functions of the mode, one after the other. AS's shares are zeros: only the
  * sum of both servers' shares matters. */
-static sefl_status release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
-                           uint64_t attempt, const int64_t *sum, bool joint)
+static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *sum, bool joint)
 {
     sefl_status st = SEFL_OK;
+    const task *t = c->task;
     const release_mode *mode = task_mode(t);
     static const uint8_t slice[SHA256_BYTES];
-    noise_params p = task_noise_params(t, round, attempt);
+    noise_params p = task_noise_params(t, c->round, c->attempt);
     size_t units = t->ahe.units * t->ahe.plain_bytes, bytes, each = noise_value_bytes(&p);
     uint8_t *plain = NULL, *reply = NULL, *x[2] = { NULL, NULL };
     uint8_t mask[AHE_SEED_BYTES], coins[NOISE_COINS];
     seeded gen;
-    named_coins_replay(&gen, "AS", seed, "mask", round, attempt);
+    named_coins_replay(&gen, "AS", c->seed, "mask", c->round, c->attempt);
     seeded_fill(&gen, mask, sizeof mask);
     seeded_fill(&gen, coins, sizeof coins);
     SEFL_TRY(sefl_new(&plain, units, 1));
-    SEFL_TRY(mask_sum(plain, t, sum, mask));
+    SEFL_TRY(pool_run(c->pool, t->ahe.units, UNITS, mask_units,
+                      &(masking){ .t = t, .plain = plain, .sum = sum, .seed = mask }, NULL));
     for (int i = 0; i < 2 && mode->shares; i++)
         SEFL_TRY(sefl_new(&x[i], t->values, each));
     if (mode->shares && joint)
-        SEFL_TRY(joint_noise(x[1], t, seed, &p));
+        SEFL_TRY(joint_noise(x[1], c, &p));
     SEFL_TRY(task_output_bytes(&bytes, t));
     if (mode->reply) {
-        named_coins_replay(&gen, "CSP", seed, "reply", round, attempt);
+        named_coins_replay(&gen, "CSP", c->seed, "reply", c->round, c->attempt);
         SEFL_TRY(sefl_new(&reply, bytes, 1));
         SEFL_TRY(mode->reply(reply, t,
-                             &(mode_csp){ .round = round,
-                                          .attempt = attempt,
+                             &(mode_csp){ .round = c->round,
+                                          .attempt = c->attempt,
                                           .plain = plain,
                                           .slice = slice,
                                           .shares = x[1],
-                                          .rng = seeded_rng(&gen) }));
+                                          .rng = seeded_rng(&gen),
+                                          .pool = c->pool }));
     }
     SEFL_TRY(mode->finish(out, t, span_of(reply ? reply : plain, bytes),
-                          &(mode_as){ .round = round,
-                                      .attempt = attempt,
+                          &(mode_as){ .round = c->round,
+                                      .attempt = c->attempt,
                                       .seed = mask,
                                       .coins = coins,
                                       .slice = slice,
-                                      .shares = span_of(x[0], x[0] ? t->values * each : 0) }));
+                                      .shares = span_of(x[0], x[0] ? t->values * each : 0),
+                                      .pool = c->pool }));
 done:
     sefl_free(plain);
     sefl_free(reply);
@@ -84,31 +101,57 @@ done:
     return st;
 }
 
+/* ---- a trusted aggregator's noise ------------------------------------------------------------ */
+
+sefl_status clear_central_law(dgauss *g, uint32_t key[8], const clear_facts *c)
+{
+    seeded gen;
+    named_coins_replay(&gen, "AS", c->seed, "cdp", c->round, 1);
+    memcpy(key, gen.key, sizeof gen.key);
+    return dgauss_for_grid(g, &c->task->grid);
+}
+
+typedef struct central {
+    dgauss law;
+    seeded coins;
+    int64_t *out;
+    const int64_t *sum;
+    size_t values;
+} central;
+
+static sefl_status central_pieces(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const central *c = ctx;
+    (void)lane;
+    for (size_t piece = begin; piece < end; piece++) {
+        seeded gen;
+        size_t at = piece * CLEAR_PIECE, left = c->values - at;
+        size_t n = left < CLEAR_PIECE ? left : CLEAR_PIECE;
+        seeded_piece(&gen, &c->coins, 1 + piece);
+        sefl_rng rng = seeded_rng(&gen);
+        SEFL_PASS(dgauss_fill_vartime(&c->law, c->out + at, n, &rng));
+        for (size_t i = at; i < at + n; i++)
+            c->out[i] += c->sum[i];
+    }
+    return SEFL_OK;
+}
+
 /* ---- public ---------------------------------------------------------------------------------- */
 
-sefl_status clear_release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
-                          uint64_t attempt, const int64_t *sum)
+sefl_status clear_release(int64_t *out, const clear_facts *c, const int64_t *sum)
 {
-    return release(out, t, seed, round, attempt, sum, true);
+    return release(out, c, sum, true);
 }
 
-sefl_status clear_without_joint(int64_t *out, const task *t, uint64_t seed, uint64_t round,
-                                uint64_t attempt, const int64_t *sum)
+sefl_status clear_without_joint(int64_t *out, const clear_facts *c, const int64_t *sum)
 {
-    return release(out, t, seed, round, attempt, sum, false);
+    return release(out, c, sum, false);
 }
 
-sefl_status clear_central(int64_t *out, const task *t, uint64_t seed, uint64_t round,
-                          uint64_t attempt, const int64_t *sum)
+sefl_status clear_central(int64_t *out, const clear_facts *c, const int64_t *sum)
 {
-    dgauss g;
-    seeded gen;
-    (void)attempt;
-    SEFL_PASS(dgauss_for_grid(&g, &t->grid));
-    named_coins_replay(&gen, "AS", seed, "cdp", round, 1);
-    sefl_rng rng = seeded_rng(&gen);
-    SEFL_PASS(dgauss_fill_vartime(&g, out, t->values, &rng));
-    for (size_t i = 0; i < t->values; i++)
-        out[i] += sum[i];
-    return SEFL_OK;
+    central job = { .out = out, .sum = sum, .values = c->task->values };
+    SEFL_PASS(clear_central_law(&job.law, job.coins.key, c));
+    return pool_run(c->pool, (job.values + CLEAR_PIECE - 1) / CLEAR_PIECE, PIECES, central_pieces,
+                    &job, NULL);
 }

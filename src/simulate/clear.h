@@ -3,31 +3,45 @@
  * message or store: this process makes the noise shares itself and calls both servers' functions of
  * the release mode.
  *
- *     SEFL_TRY(clear_release(w, &task, seed, round, attempt, sum));
+ *     clear_facts c = { .task = &task, .seed = seed, .round = 3, .attempt = 1, .pool = pool };
+ *     SEFL_TRY(clear_release(w, &c, sum));
  *
  * The result is bit for bit what sum/as_link.h computes from ciphertexts of the same integers, with
  * the coins named_coins_new("AS", seed) and ("CSP", seed). Tests of the roles and of the simulator
  * compare the two.
  *
- * Memory: about 40 bytes per value. Threads: any.   Secrets: everything. */
+ * Memory: about 40 bytes per value. Threads: works on the pool; no result depends on its size.
+ * Secrets: everything. */
 #ifndef SIMULATE_CLEAR_H
 #define SIMULATE_CLEAR_H
 
+#include "base/pool.h"
+#include "privacy/mechanism/dgauss.h"
 #include "protocol/task.h"
 
-/* out and sum each have t->values integers (sum/as_link.h). */
-sefl_status clear_release(int64_t *out, const task *t, uint64_t seed, uint64_t round,
-                          uint64_t attempt, const int64_t *sum) SEFL_MUST_CHECK;
+/* Which release. */
+typedef struct clear_facts {
+    const task *task;
+    uint64_t seed, round, attempt;
+    pool *pool; /* NULL: this thread */
+} clear_facts;
+
+/* out and sum each have task->values integers (sum/as_link.h). */
+sefl_status clear_release(int64_t *out, const clear_facts *c, const int64_t *sum) SEFL_MUST_CHECK;
 
 /* Does what clear_release does for joint noise, but with 0 in place of X, the noise that the
  * servers sample together. A real release exceeds the result by X, 0 to 123, modulo 2^k. For tests
  * whose shares come from other coins. */
-sefl_status clear_without_joint(int64_t *out, const task *t, uint64_t seed, uint64_t round,
-                                uint64_t attempt, const int64_t *sum) SEFL_MUST_CHECK;
+sefl_status clear_without_joint(int64_t *out, const clear_facts *c,
+                                const int64_t *sum) SEFL_MUST_CHECK;
 
 /* Computes a trusted aggregator's release (protection cdp): the sum plus one discrete Gaussian on
- * the task's grid, from the coins ("AS", seed, "cdp", round, 1). Ignores attempt. */
-sefl_status clear_central(int64_t *out, const task *t, uint64_t seed, uint64_t round,
-                          uint64_t attempt, const int64_t *sum) SEFL_MUST_CHECK;
+ * the task's grid. Values [64 p, 64 p + 64) take their coins from piece 1 + p (seeded_piece) of the
+ * coins ("AS", seed, "cdp", round, 1), so that any thread, or a GPU (engine_ops.h, noise), draws
+ * the same integers. Ignores attempt. */
+enum { CLEAR_PIECE = 64 };
+sefl_status clear_central(int64_t *out, const clear_facts *c, const int64_t *sum) SEFL_MUST_CHECK;
+/* Computes the law of that noise and the key of its coins. */
+sefl_status clear_central_law(dgauss *g, uint32_t key[8], const clear_facts *c) SEFL_MUST_CHECK;
 
 #endif

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct task;
+struct clear_facts;
 
 #define PROTECTION_WORDS "none cdp sefl"
 
@@ -25,8 +25,7 @@ typedef struct protection {
     bool quantises;    /* clients upload integers */
     bool two_servers;  /* AS and CSP: uploads are encrypted, crypto: full is possible */
     /* Releases a sum in the clear, as in simulate/clear.h; NULL if no integers are released. */
-    sefl_status (*release)(int64_t *out, const struct task *t, uint64_t seed, uint64_t round,
-                           uint64_t attempt, const int64_t *sum);
+    sefl_status (*release)(int64_t *out, const struct clear_facts *c, const int64_t *sum);
 } protection;
 
 /* Returns NULL if the name is not in PROTECTION_WORDS. */

@@ -1,6 +1,7 @@
 #include "simulate/servers.h"
 
 #include "base/alloc.h"
+#include "simulate/clear.h"
 #include "simulate/named_coins.h"
 #include "sum/as_memory.h"
 #include "sum/csp_memory.h"
@@ -262,9 +263,10 @@ static sefl_status clear_reveal(void *ctx, uint64_t round, uint64_t attempt, int
 {
     const servers *v = ctx;
     const experiment *e = v->f->e;
-    return e->protection->release
-               ? e->protection->release(w, &v->f->task, e->seed, round, attempt, v->got.sum)
-               : SEFL_OK;
+    const clear_facts c = {
+        .task = &v->f->task, .seed = e->seed, .round = round, .attempt = attempt, .pool = v->c.pool
+    };
+    return e->protection->release ? e->protection->release(w, &c, v->got.sum) : SEFL_OK;
 }
 
 static const as_clear in_the_clear = { .sign = clear_sign, .reveal = clear_reveal };

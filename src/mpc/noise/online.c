@@ -1,5 +1,6 @@
 #include "mpc/noise/online.h"
 
+#include "base/alloc.h"
 #include "base/ct.h"
 #include "mpc/noise/quantise.h"
 
@@ -85,24 +86,27 @@ static void head(uint8_t out[NOISE_REPLY_HEAD], const noise_params *p)
         memcpy(out + 60, p->slice, sizeof p->slice);
 }
 
-/* How both servers quantise their digits. */
-typedef struct rounding {
+/* One server's half, for any number of threads: the coins of a group depend only on its number. */
+typedef struct half {
     const noise_params *p;
+    const noise_digits *digits;
+    const noise_source *add;
     prg coins, dither;
-} rounding;
+    uint8_t *reply;     /* CSP */
+    const uint8_t *got; /* AS */
+    int64_t *w;
+} half;
 
-static void rounding_init(rounding *r, const noise_params *p, const uint8_t coins[NOISE_COINS],
-                          const uint8_t dither[PRG_SEED])
+static void half_init(half *h, const uint8_t coins[NOISE_COINS], const uint8_t dither[PRG_SEED])
 {
-    r->p = p;
-    prg_init(&r->coins, coins, p->own ? "noise own" : "noise joint");
-    prg_init(&r->dither, dither, "dither");
+    prg_init(&h->coins, coins, h->p->own ? "noise own" : "noise joint");
+    prg_init(&h->dither, dither, "dither");
 }
 
-static void rounding_clear(rounding *r)
+static void half_clear(half *h)
 {
-    prg_clear(&r->coins);
-    prg_clear(&r->dither);
+    prg_clear(&h->coins);
+    prg_clear(&h->dither);
 }
 
 /* own: digit = (digit + U) >> g, U uniform on g bits. */
@@ -115,17 +119,18 @@ static void round_guard(uint64_t *digit, size_t n, unsigned g, prg *coins)
     sefl_wipe(u, sizeof u);
 }
 
-/* joint: digit = SR(digit + J) + sign Y. */
-static void round_joint(rounding *r, uint64_t *digit, size_t at, size_t n, int sign)
+/* joint: digit = SR(digit + J) + Y; AS subtracts Y'. */
+static void round_joint(const half *h, uint64_t *digit, size_t at, size_t n, prg *coins)
 {
-    const noise_params *p = r->p;
+    const noise_params *p = h->p;
     uint32_t rounded[GROUP], j[GROUP], low = (uint32_t)(((uint64_t)1 << p->t) - 1);
     int32_t jump[GROUP];
-    prg_read(&r->dither, j, n * sizeof *j, 0, at * sizeof *j);
+    const int sign = h->w ? -1 : 1;
+    prg_read(&h->dither, j, n * sizeof *j, 0, at * sizeof *j);
     for (size_t i = 0; i < n; i++)
         digit[i] += (uint64_t)(load_u32(&j[i]) & low) << p->g;
-    noise_quantise(rounded, digit, n, p->k, p->t, p->g, &r->coins);
-    noise_jumps(jump, n, &r->coins);
+    noise_quantise(rounded, digit, n, p->k, p->t, p->g, coins);
+    noise_jumps(jump, n, coins);
     for (size_t i = 0; i < n; i++)
         digit[i] = rounded[i] + (uint64_t)(int64_t)(sign * jump[i]);
     sefl_wipe(rounded, sizeof rounded);
@@ -133,50 +138,89 @@ static void round_joint(rounding *r, uint64_t *digit, size_t at, size_t n, int s
     sefl_wipe(jump, sizeof jump);
 }
 
-/* Gets n quantised digits, starting at `at`, and the values to add to them. */
-static sefl_status next(rounding *r, uint64_t *digit, int64_t *e, const noise_digits *from,
-                        const noise_source *add, size_t at, size_t n, int sign)
+/* Quantises n <= GROUP digits, starting at coordinate `at`, a multiple of GROUP. */
+static void quantise(const half *h, uint64_t *digit, size_t at, size_t n)
 {
-    SEFL_PASS(from->get(from->ctx, digit, at, n));
-    SEFL_PASS(add->get(add->ctx, e, at, n));
-    if (r->p->own)
-        round_guard(digit, n, r->p->g, &r->coins);
+    enum { OWN = 8, JOINT = 8 + 4 + 2 * JUMP_SLOTS * JUMP_DRAWS / GROUP }; /* coins a coordinate */
+    prg coins = h->coins;
+    prg_at(&coins, 0, (uint64_t)at * (h->p->own ? OWN : JOINT));
+    if (h->p->own)
+        round_guard(digit, n, h->p->g, &coins);
     else
-        round_joint(r, digit, at, n, sign);
-    return SEFL_OK;
+        round_joint(h, digit, at, n, &coins);
+    prg_clear(&coins);
+}
+
+/* CSP: writes n values of the reply. */
+static void put_reply(const half *h, size_t at, uint64_t *digit, const int64_t *e, size_t n)
+{
+    const unsigned bytes = noise_value_bytes(h->p);
+    const uint64_t ring = ((uint64_t)1 << value_bits(h->p)) - 1;
+    for (size_t i = 0; i < n; i++)
+        digit[i] = (digit[i] + (uint64_t)e[i]) & ring;
+    repack(h->reply + at * bytes, digit, n, bytes);
+}
+
+/* AS: computes n values of w. */
+static void put_result(const half *h, size_t at, const uint64_t *digit, const int64_t *e, size_t n)
+{
+    const unsigned bytes = noise_value_bytes(h->p), up = 64 - value_bits(h->p);
+    uint64_t got[GROUP];
+    int64_t *w = h->w + at;
+    unpack(got, h->got + at * bytes, n, bytes);
+    /* signed in that many bits: arithmetic shift */
+    if (h->p->own)
+        for (size_t i = 0; i < n; i++)
+            w[i] = ((int64_t)((got[i] - digit[i]) << up) >> up) + e[i];
+    else /* shares are inside the ring */
+        for (size_t i = 0; i < n; i++)
+            w[i] = (int64_t)((got[i] - digit[i] + (uint64_t)e[i] - MEAN) << up) >> up;
+}
+
+/* A piece of pool_run: coordinates [begin, end); begin is a multiple of NOISE_PIECE. */
+static sefl_status half_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    sefl_status st = SEFL_OK;
+    const half *h = ctx;
+    uint64_t *digit = NULL;
+    int64_t *e = NULL;
+    const size_t all = end - begin;
+    (void)lane;
+    SEFL_TRY(sefl_new(&digit, all, sizeof *digit));
+    SEFL_TRY(sefl_new(&e, all, sizeof *e));
+    SEFL_TRY(h->digits->get(h->digits->ctx, digit, begin, all));
+    SEFL_TRY(h->add->get(h->add->ctx, e, begin, all));
+    for (size_t i = 0; i < all; i += GROUP) {
+        size_t n = all - i < GROUP ? all - i : GROUP;
+        quantise(h, digit + i, begin + i, n);
+        if (h->w)
+            put_result(h, begin + i, digit + i, e + i, n);
+        else
+            put_reply(h, begin + i, digit + i, e + i, n);
+    }
+done:
+    sefl_free_secret(digit, all * sizeof *digit);
+    sefl_free_secret(e, all * sizeof *e);
+    return st;
 }
 
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
-                             const noise_source *add, const sefl_rng *rng)
+                             const noise_source *add, pool *threads, const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
-    uint64_t digit[GROUP], ring;
-    int64_t e[GROUP];
     uint8_t coins[NOISE_COINS] = { 0 };
-    unsigned bytes;
     size_t total;
-    rounding r = { 0 };
+    half h = { .p = p, .digits = masked, .add = add, .reply = reply + NOISE_REPLY_HEAD };
     SEFL_TRY(noise_reply_bytes(&total, p));
-    bytes = noise_value_bytes(p);
-    ring = ((uint64_t)1 << value_bits(p)) - 1;
     head(reply, p);
     SEFL_TRY(rng_fill(rng, coins, sizeof coins));
     if (!p->own)
         SEFL_TRY(rng_fill(rng, reply + SEED_AT, PRG_SEED));
-    rounding_init(&r, p, coins, reply + SEED_AT);
-    for (size_t at = 0; at < p->count; at += GROUP) {
-        size_t n = p->count - at < GROUP ? p->count - at : GROUP;
-        uint8_t *to = reply + NOISE_REPLY_HEAD + at * bytes;
-        SEFL_TRY(next(&r, digit, e, masked, add, at, n, 1));
-        for (size_t i = 0; i < n; i++)
-            digit[i] = (digit[i] + (uint64_t)e[i]) & ring;
-        repack(to, digit, n, bytes);
-    }
+    half_init(&h, coins, reply + SEED_AT);
+    SEFL_TRY(pool_run(threads, p->count, NOISE_PIECE, half_piece, &h, NULL));
 done:
-    rounding_clear(&r);
+    half_clear(&h);
     sefl_wipe(coins, sizeof coins);
-    sefl_wipe(digit, sizeof digit);
-    sefl_wipe(e, sizeof e);
     if (st != SEFL_OK && total > 0)
         sefl_wipe(reply, total);
     return st;
@@ -195,36 +239,19 @@ sefl_status noise_reply_check(const noise_params *p, sefl_span reply)
 }
 
 sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span reply,
-                               const noise_digits *mask, const noise_source *add,
+                               const noise_digits *mask, const noise_source *add, pool *threads,
                                const uint8_t coins[NOISE_COINS])
 {
     sefl_status st = SEFL_OK;
-    uint64_t digit[GROUP], got[GROUP];
-    int64_t e[GROUP];
-    unsigned bytes, up;
     size_t total;
-    rounding r = { 0 };
+    half h = { .p = p, .digits = mask, .add = add, .w = w };
     SEFL_TRY(noise_reply_bytes(&total, p));
     SEFL_TRY(noise_reply_check(p, reply));
-    bytes = noise_value_bytes(p);
-    up = 64 - value_bits(p); /* signed in that many bits: arithmetic shift */
-    rounding_init(&r, p, coins, reply.p + SEED_AT);
-    for (size_t at = 0; at < p->count; at += GROUP) {
-        size_t n = p->count - at < GROUP ? p->count - at : GROUP;
-        const uint8_t *m = reply.p + NOISE_REPLY_HEAD + at * bytes;
-        SEFL_TRY(next(&r, digit, e, mask, add, at, n, -1));
-        unpack(got, m, n, bytes);
-        if (p->own)
-            for (size_t i = 0; i < n; i++)
-                w[at + i] = ((int64_t)((got[i] - digit[i]) << up) >> up) + e[i];
-        else /* shares are inside the ring */
-            for (size_t i = 0; i < n; i++)
-                w[at + i] = (int64_t)((got[i] - digit[i] + (uint64_t)e[i] - MEAN) << up) >> up;
-    }
+    h.got = reply.p + NOISE_REPLY_HEAD;
+    half_init(&h, coins, reply.p + SEED_AT);
+    SEFL_TRY(pool_run(threads, p->count, NOISE_PIECE, half_piece, &h, NULL));
 done:
-    rounding_clear(&r);
-    sefl_wipe(digit, sizeof digit);
-    sefl_wipe(e, sizeof e);
+    half_clear(&h);
     if (st != SEFL_OK && total > 0)
         sefl_wipe(w, p->count * sizeof *w);
     return st;

@@ -26,9 +26,9 @@
  *                        .g = 16, .slice = { ... } };                 // the same on both sides
  *     CSP  noise_taken x = { shares, noise_value_bytes(&p) };
  *          noise_source add = noise_taken_of(&x);
- *          SEFL_TRY(noise_reply_make(reply, &p, &masked, &add, rng));
+ *          SEFL_TRY(noise_reply_make(reply, &p, &masked, &add, pool, rng));
  *          ...                                      // store reply and mark durably, then send
- *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, coins));
+ *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, pool, coins));
  *
  * A reply consists of task 32; round, attempt, count u64 each; k, t, g, mode (0 joint, 1 own) u8
  * each; SHA-256 of the slice 32 (own: zeros); dither seed 32 (own: zeros); then `count` values of
@@ -39,10 +39,12 @@
  * the mask, so w is the same after a crash: noise_reply_finish depends only on its arguments.
  *
  * Secret: digits, shares, noise, coins, w; the reply until it is sent. Public: params, all sizes.
- * Constant time except for the caller's sources.   Threads: pure functions. */
+ * Constant time except for the caller's sources.   Threads: pure functions; they work on the pool
+ * (NULL: this thread), and their result does not depend on its size. */
 #ifndef MPC_NOISE_ONLINE_H
 #define MPC_NOISE_ONLINE_H
 
+#include "base/pool.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "base/span.h"
@@ -62,13 +64,17 @@ typedef struct noise_params {
     uint8_t slice[32];       /* joint: shares_slice_hash of the shares that the reply uses */
 } noise_params;
 
-/* get writes the next n digits, starting at coordinate `first`, each below 2^(k+t+g). */
+/* Coordinates are read in pieces [first, first + n): first is a multiple of NOISE_PIECE, and n is
+ * NOISE_PIECE except in the last piece. Several threads of the pool may call `get` at once. */
+enum { NOISE_PIECE = 8192 };
+
+/* get writes n digits, starting at coordinate `first`, each below 2^(k+t+g). */
 typedef struct noise_digits {
     sefl_status (*get)(void *ctx, uint64_t *digit, size_t first, size_t n);
     void *ctx;
 } noise_digits;
 
-/* get writes the next n values of a server's noise, starting at coordinate `first`. */
+/* get writes n values of a server's noise, starting at coordinate `first`. */
 typedef struct noise_source {
     sefl_status (*get)(void *ctx, int64_t *e, size_t first, size_t n);
     void *ctx;
@@ -93,14 +99,15 @@ sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CH
 /* CSP: makes the reply, once per round, after the last byte of the masked sum has arrived. Draws
  * the reply's coins and the dither. */
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
-                             const noise_source *add, const sefl_rng *rng) SEFL_MUST_CHECK;
+                             const noise_source *add, pool *threads,
+                             const sefl_rng *rng) SEFL_MUST_CHECK;
 
 /* AS: SEFL_EPROTO if the reply is for another task, round, attempt, slice, mode or size. */
 sefl_status noise_reply_check(const noise_params *p, sefl_span reply) SEFL_MUST_CHECK;
 
 /* AS: checks the reply and computes w from it. */
 sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span reply,
-                               const noise_digits *mask, const noise_source *add,
+                               const noise_digits *mask, const noise_source *add, pool *threads,
                                const uint8_t coins[NOISE_COINS]) SEFL_MUST_CHECK;
 
 #endif

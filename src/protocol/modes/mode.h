@@ -26,6 +26,7 @@
 #ifndef PROTOCOL_MODES_MODE_H
 #define PROTOCOL_MODES_MODE_H
 
+#include "base/pool.h"
 #include "base/random.h"
 #include "base/span.h"
 #include "privacy/accountant/accountant.h"
@@ -60,6 +61,7 @@ typedef struct mode_csp {
     const uint8_t *slice;  /* name of the noise shares, 32 bytes */
     const uint8_t *shares; /* NULL unless the mode uses shares */
     sefl_rng rng;          /* secret; fresh for this attempt */
+    pool *pool;            /* NULL: this thread; no result depends on it */
 } mode_csp;
 
 /* AS's inputs to finish: what it stored for the attempt to which CSP replied. */
@@ -69,6 +71,7 @@ typedef struct mode_as {
     const uint8_t *coins; /* NOISE_COINS bytes */
     const uint8_t *slice;
     sefl_span shares; /* empty unless the mode uses shares */
+    pool *pool;       /* NULL: this thread; no result depends on it */
 } mode_as;
 
 typedef struct release_mode {

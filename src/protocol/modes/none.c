@@ -36,26 +36,37 @@ static sefl_status quantise(int64_t *X, const task *t, const float *v, const dp_
                              coins);
 }
 
-static sefl_status finish(int64_t *w, const task *t, sefl_span masked, const mode_as *in)
+typedef struct unmasking {
+    const ahe_params *p;
+    const uint8_t *masked, *seed;
+    int64_t *w;
+} unmasking;
+
+/* A piece of pool_run: units [begin, end). */
+static sefl_status unmask(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     sefl_status st = SEFL_OK;
-    const ahe_params *p = &t->ahe;
+    const unmasking *u = ctx;
+    const ahe_params *p = u->p;
+    const size_t n = end - begin, at = begin * p->unit_values, left = p->values - at;
     uint8_t *mask = NULL;
-    int64_t *one = NULL;
-    SEFL_TRY(sefl_new(&mask, 1, p->plain_bytes));
-    SEFL_TRY(sefl_new(&one, p->unit_values, sizeof *one));
-    for (size_t u = 0; u < p->units; u++) {
-        size_t at = u * p->unit_values, left = p->values - at;
-        SEFL_TRY(ahe_mask_units(p, mask, u, 1, in->seed));
-        ahe_plain_unmask(p, one, masked.p + u * p->plain_bytes, mask, 1);
-        memcpy(w + at, one, (left < p->unit_values ? left : p->unit_values) * sizeof *one);
-    }
+    int64_t *some = NULL;
+    (void)lane;
+    SEFL_TRY(sefl_new(&mask, n, p->plain_bytes));
+    SEFL_TRY(sefl_new(&some, n * p->unit_values, sizeof *some));
+    SEFL_TRY(ahe_mask_units(p, mask, begin, n, u->seed));
+    ahe_plain_unmask(p, some, u->masked + begin * p->plain_bytes, mask, n);
+    memcpy(u->w + at, some, (left < n * p->unit_values ? left : n * p->unit_values) * sizeof *some);
 done:
-    if (mask)
-        sefl_free_secret(mask, p->plain_bytes);
-    if (one)
-        sefl_free_secret(one, p->unit_values * sizeof *one);
+    sefl_free_secret(mask, n * p->plain_bytes);
+    sefl_free_secret(some, n * p->unit_values * sizeof *some);
     return st;
+}
+
+static sefl_status finish(int64_t *w, const task *t, sefl_span masked, const mode_as *in)
+{
+    unmasking u = { .p = &t->ahe, .masked = masked.p, .seed = in->seed, .w = w };
+    return pool_run(in->pool, t->ahe.units, 16, unmask, &u, NULL);
 }
 
 const release_mode mode_none = {

@@ -1,21 +1,32 @@
 /* Mode own: each server adds the exact discrete Gaussian of the task's grid with its own coins. */
+#include "base/ct.h"
 #include "crypto/prg/prg.h"
 #include "privacy/mechanism/dgauss.h"
 #include "protocol/modes/noisy.h"
 
 #include <math.h>
 
-/* A server's noise. Not constant time (dgauss.h). */
+/* A server's noise: a piece has its own stream. Not constant time (dgauss.h). */
 typedef struct own_noise {
     dgauss law;
-    sefl_rng rng;
+    prg coins;
 } own_noise;
+
+static sefl_status own_init(own_noise *o, const task *t, const uint8_t seed[PRG_SEED])
+{
+    prg_init(&o->coins, seed, "own noise");
+    return dgauss_for_grid(&o->law, &t->grid);
+}
 
 static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
 {
-    own_noise *o = ctx;
-    (void)first;
-    return dgauss_fill_vartime(&o->law, e, n, &o->rng);
+    const own_noise *o = ctx;
+    prg coins = o->coins;
+    prg_at(&coins, first / NOISE_PIECE, 0);
+    sefl_rng rng = prg_rng(&coins);
+    sefl_status st = dgauss_fill_vartime(&o->law, e, n, &rng);
+    prg_clear(&coins);
+    return st;
 }
 
 static sefl_status derive(task *t)
@@ -39,22 +50,28 @@ static double value(const task *t, int64_t w)
 
 static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
 {
-    own_noise o = { .rng = in->rng };
+    sefl_status st = SEFL_OK;
+    uint8_t seed[PRG_SEED];
+    own_noise o = { 0 };
     noise_source add = { .get = draw, .ctx = &o };
-    sefl_status st = dgauss_for_grid(&o.law, &t->grid);
-    return st == SEFL_OK ? noisy_reply(out, t, in, &add) : st;
+    SEFL_TRY(rng_fill(&in->rng, seed, sizeof seed));
+    SEFL_TRY(own_init(&o, t, seed));
+    SEFL_TRY(noisy_reply(out, t, in, &add));
+done:
+    prg_clear(&o.coins);
+    sefl_wipe(seed, sizeof seed);
+    return st;
 }
 
 static sefl_status finish(int64_t *w, const task *t, sefl_span in_reply, const mode_as *in)
 {
-    prg coins;
-    prg_init(&coins, in->coins, "own noise");
-    own_noise o = { .rng = prg_rng(&coins) };
+    sefl_status st = SEFL_OK;
+    own_noise o = { 0 };
     noise_source add = { .get = draw, .ctx = &o };
-    sefl_status st = dgauss_for_grid(&o.law, &t->grid);
-    if (st == SEFL_OK)
-        st = noisy_finish(w, t, in_reply, in, &add);
-    prg_clear(&coins);
+    SEFL_TRY(own_init(&o, t, in->coins));
+    SEFL_TRY(noisy_finish(w, t, in_reply, in, &add));
+done:
+    prg_clear(&o.coins);
     return st;
 }
 

@@ -139,13 +139,14 @@ static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
         CHECK_OK(journal_updates(as, round, verify_add, &b));
         uint64_t attempt = verify_attempt(other, f, round, b.clients);
         bool joint = f->t.noise == TASK_NOISE_JOINT;
+        clear_facts facts = { .task = &f->t, .seed = f->seed, .round = round, .attempt = attempt };
         if (round == 1 && f->t.noise != TASK_NOISE_NONE) { /* with other coins this does fail */
-            CHECK_OK((joint ? clear_without_joint : clear_release)(w, &f->t, f->seed + 1, round,
-                                                                   attempt, b.sum));
+            facts.seed = f->seed + 1;
+            CHECK_OK((joint ? clear_without_joint : clear_release)(w, &facts, b.sum));
+            facts.seed = f->seed;
             memcpy(other_w, w, f->t.values * sizeof *w);
         }
-        CHECK_OK((joint ? clear_without_joint : clear_release)(w, &f->t, f->seed, round, attempt,
-                                                               b.sum));
+        CHECK_OK((joint ? clear_without_joint : clear_release)(w, &facts, b.sum));
         assert_true(round > 1 || memcmp(w, other_w, f->t.values * sizeof *w) != 0);
         if (joint)
             find_noise(f, fed_path(f, "aggregator/models/round-%" PRIu64 ".safetensors", round),

@@ -170,7 +170,8 @@ static void take_off(const federation *s, const uint64_t *offset, double *out)
     noise_taken x = { m->x.p, noise_value_bytes(&np) };
     noise_source add = np.own ? (noise_source){ .get = no_noise } : noise_taken_of(&x);
     noise_digits mask = noise_digits_of(v);
-    CHECK_OK(noise_reply_finish(got, &np, csp_seen_at(&w->c, 1).output, &mask, &add, m->coins));
+    CHECK_OK(
+        noise_reply_finish(got, &np, csp_seen_at(&w->c, 1).output, &mask, &add, NULL, m->coins));
     for (size_t i = 0; i < D; i++) /* in fine steps */
         out[i] = np.own ? (double)got[i] : ((double)got[i] + 0.5) * (double)(1 << p->pack.t);
     free(plain), free(v), free(got);

@@ -90,9 +90,9 @@ static void both_noises_are_added(void **state)
         noise_digits dn = noise_digits_of(n), dv = noise_digits_of(v);
         CHECK_OK(noise_reply_bytes(&bytes, &p));
         assert_int_equal(bytes, REPLY);
-        CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ from, e[0] }, &rng));
+        CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ from, e[0] }, NULL, &rng));
         CHECK_OK(noise_reply_finish(w, &p, span_of(reply, REPLY), &dv,
-                                    &(noise_source){ from, e[1] }, coins));
+                                    &(noise_source){ from, e[1] }, NULL, coins));
         for (size_t i = 0; i < N; i++) {
             int64_t error = w[i] - sum[i] - e[0][i] - e[1][i];
             assert_true(g == 0 ? error == 0 : error >= -2 && error <= 2);
@@ -129,7 +129,7 @@ static void slots_below_do_not_show(void **state)
     for (int s = 0; s < 2; s++) {
         pack_digits(v, n[s], sum[s], 16, 2);
         noise_digits d = noise_digits_of(n[s]);
-        CHECK_OK(noise_reply_make(reply[s], &p, &d, &(noise_source){ from, e }, &rng));
+        CHECK_OK(noise_reply_make(reply[s], &p, &d, &(noise_source){ from, e }, NULL, &rng));
     }
     for (size_t i = 1; i < N; i++) {
         if (i % SLOTS == 0)
@@ -164,11 +164,11 @@ static void guard_bits_are_rounded_with_coins(void **state)
     for (size_t i = 0; i < N; i++)
         n[i] = 0x4000; /* a quarter of a fine step */
     for (int trial = 0; trial < TRIALS; trial++) {
-        CHECK_OK(noise_reply_make(reply, &p, &d, &none, &rng));
+        CHECK_OK(noise_reply_make(reply, &p, &d, &none, NULL, &rng));
         CHECK_OK(rng_fill(&rng, seed, sizeof seed));
         memset(nothing + NOISE_REPLY_HEAD, 0, N * 4);
         memcpy(nothing, reply, NOISE_REPLY_HEAD);
-        CHECK_OK(noise_reply_finish(w, &p, span_of(nothing, REPLY), &d, &none, seed));
+        CHECK_OK(noise_reply_finish(w, &p, span_of(nothing, REPLY), &d, &none, NULL, seed));
         for (size_t i = 0; i < N; i++) {
             assert_true(value_of(reply, i) <= 1 && (w[i] == 0 || w[i] == -1));
             up[0] += (int64_t)value_of(reply, i);
@@ -182,6 +182,7 @@ static void guard_bits_are_rounded_with_coins(void **state)
 static void failures_leave_nothing(void **state)
 {
     (void)state;
+    enum { MANY = NOISE_PIECE + 3000 };
     noise_params p = params(16);
     uint64_t n[N] = { 0 };
     int64_t w[N], none[N] = { 0 };
@@ -190,43 +191,45 @@ static void failures_leave_nothing(void **state)
     sefl_rng rng = rng_system();
     noise_digits d = noise_digits_of(n);
     noise_source good = { from, none }, bad_noise = { broken, NULL };
-    for (int own = 0; own < 2; own++) { /* the second group fails: more than one is needed */
-        static uint64_t many[3000];
-        static uint8_t long_reply[NOISE_REPLY_HEAD + 3000 * 4], zeros[sizeof long_reply];
-        static int64_t out[3000];
-        noise_params q = { .round = 4, .count = 3000, .k = 16, .t = 12, .g = 16, .own = own };
+    for (int own = 0; own < 2; own++) { /* the second piece fails */
+        static uint64_t many[MANY];
+        static uint8_t long_reply[NOISE_REPLY_HEAD + MANY * 4], zeros[sizeof long_reply];
+        static int64_t out[MANY];
+        noise_params q = { .round = 4, .count = MANY, .k = 16, .t = 12, .g = 16, .own = own };
         noise_digits dm = noise_digits_of(many);
         CHECK_OK(noise_reply_bytes(&bytes, &q));
         memset(long_reply, 1, sizeof long_reply);
-        CHECK_STATUS(noise_reply_make(long_reply, &q, &dm, &bad_noise, &rng), SEFL_ERANDOM);
+        CHECK_STATUS(noise_reply_make(long_reply, &q, &dm, &bad_noise, NULL, &rng), SEFL_ERANDOM);
         assert_memory_equal(long_reply, zeros, bytes);
-        static int64_t zero_noise[3000];
-        CHECK_OK(noise_reply_make(long_reply, &q, &dm, &(noise_source){ from, zero_noise }, &rng));
+        static int64_t zero_noise[MANY];
+        CHECK_OK(
+            noise_reply_make(long_reply, &q, &dm, &(noise_source){ from, zero_noise }, NULL, &rng));
         memset(out, 1, sizeof out);
         CHECK_STATUS(
-            noise_reply_finish(out, &q, span_of(long_reply, bytes), &dm, &bad_noise, coins),
+            noise_reply_finish(out, &q, span_of(long_reply, bytes), &dm, &bad_noise, NULL, coins),
             SEFL_ERANDOM);
-        assert_memory_equal(out, zeros, 3000);
+        assert_memory_equal(out, zeros, MANY);
         /* a reply of any other reveal, size or length is refused without a result */
         for (size_t i = 0; i < NOISE_REPLY_HEAD; i++) {
             bool seed = i >= NOISE_REPLY_HEAD - 32 && !own;
             long_reply[i] ^= 1;
             memset(out, 1, sizeof out);
             CHECK_STATUS(noise_reply_finish(out, &q, span_of(long_reply, bytes), &dm,
-                                            &(noise_source){ from, zero_noise }, coins),
+                                            &(noise_source){ from, zero_noise }, NULL, coins),
                          seed ? SEFL_OK : SEFL_EPROTO);
             if (!seed)
-                assert_memory_equal(out, zeros, 3000);
+                assert_memory_equal(out, zeros, MANY);
             long_reply[i] ^= 1;
         }
         CHECK_STATUS(noise_reply_check(&q, span_of(long_reply, bytes - 1)), SEFL_EPROTO);
         CHECK_STATUS(noise_reply_check(&q, span_of(long_reply, 0)), SEFL_EPROTO);
         CHECK_OK(noise_reply_check(&q, span_of(long_reply, bytes)));
     }
-    CHECK_OK(noise_reply_make(reply, &p, &d, &good, &rng));
+    CHECK_OK(noise_reply_make(reply, &p, &d, &good, NULL, &rng));
     memset(w, 1, sizeof w);
     p.round++;
-    CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, coins), SEFL_EPROTO);
+    CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, coins),
+                 SEFL_EPROTO);
     assert_memory_equal(w, zero, sizeof w);
 
     /* widths that no shift takes are refused before any shift (the sanitizer watches) */
@@ -237,9 +240,9 @@ static void failures_leave_nothing(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         p.k = bad[i][0], p.t = bad[i][1], p.g = bad[i][2];
         CHECK_STATUS(noise_reply_bytes(&bytes, &p), SEFL_EINVAL);
-        CHECK_STATUS(noise_reply_make(reply, &p, &d, &good, &rng), SEFL_EINVAL);
+        CHECK_STATUS(noise_reply_make(reply, &p, &d, &good, NULL, &rng), SEFL_EINVAL);
         CHECK_STATUS(noise_reply_check(&p, span_of(reply, REPLY)), SEFL_EINVAL);
-        CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, coins),
+        CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, coins),
                      SEFL_EINVAL);
     }
 }
@@ -298,17 +301,20 @@ static sefl_status copy_seed(void *self, void *out, size_t n)
 static void joint_is_the_formula(void **state)
 {
     (void)state;
-    enum { MANY = 2500 };
+    enum { MANY = NOISE_PIECE + 2500 };
     static const unsigned width[][3] = { { 16, 12, 16 }, { 16, 12, 0 },  { 20, 14, 16 },
                                          { 7, 0, 0 },    { 32, 12, 16 }, { 24, 32, 6 } };
     seeded gen;
+    pool *threads;
     test_seed(&gen, "joint");
+    CHECK_OK(pool_new(&threads, 3));
     for (size_t c = 0; c < sizeof width / sizeof *width; c++) {
         noise_params p = { .round = 7, .attempt = 2, .count = MANY, .slice = { 9 } };
         static uint64_t n[MANY], v[MANY], cs[MANY], as[MANY];
         static uint32_t x[MANY];
         static int64_t w[MANY], again[MANY];
         static uint8_t xa[MANY * 4], xc[MANY * 4], reply[NOISE_REPLY_HEAD + MANY * 4];
+        static uint8_t other[NOISE_REPLY_HEAD + MANY * 4];
         uint8_t next = 1, one[32], two[32], secret[32] = { 77 };
         sefl_rng rng = { copy_seed, &next };
         size_t bytes;
@@ -323,10 +329,10 @@ static void joint_is_the_formula(void **state)
         noise_source sa = noise_taken_of(&ta), sc = noise_taken_of(&tc);
         noise_digits dn = noise_digits_of(n), dv = noise_digits_of(v);
         CHECK_OK(noise_reply_bytes(&bytes, &p));
-        CHECK_OK(noise_reply_make(reply, &p, &dn, &sc, &rng));
+        CHECK_OK(noise_reply_make(reply, &p, &dn, &sc, NULL, &rng));
         memset(one, 1, sizeof one), memset(two, 2, sizeof two);
         assert_memory_equal(reply + NOISE_REPLY_HEAD - 32, two, 32);
-        CHECK_OK(noise_reply_finish(w, &p, span_of(reply, bytes), &dv, &sa, secret));
+        CHECK_OK(noise_reply_finish(w, &p, span_of(reply, bytes), &dv, &sa, NULL, secret));
         reference(cs, &p, n, one, two, 1);
         reference(as, &p, v, secret, two, -1);
         for (size_t i = 0; i < MANY; i++) {
@@ -335,13 +341,18 @@ static void joint_is_the_formula(void **state)
             assert_int_equal((uint64_t)w[i] & ring, want & ring);
             assert_true(w[i] >= -half && w[i] < half);
         }
-        /* the same seeds, the same w; other coins, another */
-        CHECK_OK(noise_reply_finish(again, &p, span_of(reply, bytes), &dv, &sa, secret));
+        /* the same seeds, the same reply and w with any number of threads; other coins, another */
+        next = 1;
+        memset(other, 0, sizeof other);
+        CHECK_OK(noise_reply_make(other, &p, &dn, &sc, threads, &rng));
+        assert_memory_equal(other, reply, bytes);
+        CHECK_OK(noise_reply_finish(again, &p, span_of(reply, bytes), &dv, &sa, threads, secret));
         assert_memory_equal(again, w, sizeof w);
         secret[0] ^= 1;
-        CHECK_OK(noise_reply_finish(again, &p, span_of(reply, bytes), &dv, &sa, secret));
+        CHECK_OK(noise_reply_finish(again, &p, span_of(reply, bytes), &dv, &sa, NULL, secret));
         assert_true(p.t + p.g == 0 || memcmp(again, w, sizeof w) != 0);
     }
+    pool_free(threads);
 }
 
 enum { LOW = -700, HIGH = 824, CELLS = HIGH - LOW };
@@ -412,9 +423,9 @@ static void joint_has_its_law(void **state)
         noise_source sa = noise_taken_of(&ta), sc = noise_taken_of(&tc);
         noise_digits d = noise_digits_of(digit);
         CHECK_OK(rng_fill(&rng, secret, sizeof secret));
-        CHECK_OK(noise_reply_make(reply, &p, &d, &sc, &rng));
+        CHECK_OK(noise_reply_make(reply, &p, &d, &sc, NULL, &rng));
         CHECK_OK(noise_reply_finish(w, &p, span_of(reply, NOISE_REPLY_HEAD + 2 * count), &d, &sa,
-                                    secret));
+                                    NULL, secret));
         for (size_t i = 0; i < count; i++) {
             int64_t at = w[i] + 62;
             assert_true(at >= LOW && at < HIGH);
@@ -446,7 +457,7 @@ static void replies_are_uniform(void **state)
     noise_taken tc = { xc, 2 };
     noise_source sc = noise_taken_of(&tc);
     noise_digits d = noise_digits_of(digit);
-    CHECK_OK(noise_reply_make(reply, &p, &d, &sc, &rng));
+    CHECK_OK(noise_reply_make(reply, &p, &d, &sc, NULL, &rng));
     for (size_t i = 0; i < MANY; i++)
         seen[reply[NOISE_REPLY_HEAD + 2 * i]]++;
     for (int i = 0; i < 256; i++)

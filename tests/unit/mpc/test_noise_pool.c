@@ -333,10 +333,12 @@ static void filled_by_a_pair(void **state)
 static void plain_is_the_sum(void **state)
 {
     (void)state;
-    static const size_t sizes[] = { 1, 16, 127, 128, 129, 511, 512, 513, 2000, 2049, 5000 };
+    static const size_t sizes[] = { 1, 16, 127, 128, 129, 511, 512, 513, 2000, 2049, 20000 };
     seeded g[2][2];
     sefl_rng rng[2][2], keys = rng_system();
     shares_pool *as, *csp;
+    pool *threads;
+    CHECK_OK(pool_new(&threads, 3));
     for (int i = 0; i < 4; i++) {
         seeded_init(&g[i / 2][i % 2], 5, i % 2 ? "CSP" : "AS");
         rng[i / 2][i % 2] = seeded_rng(&g[i / 2][i % 2]);
@@ -354,7 +356,7 @@ static void plain_is_the_sum(void **state)
         CHECK_OK(shares_pool_pick(as, &slice, n));
         CHECK_OK(shares_pool_take(as, &slice, x[0], BYTES));
         CHECK_OK(shares_pool_take(csp, &slice, x[1], BYTES));
-        CHECK_OK(shares_fill_plain(x[2], BYTES, n, &rng[1][0], &rng[1][1]));
+        CHECK_OK(shares_fill_plain(x[2], BYTES, n, s % 2 ? threads : NULL, &rng[1][0], &rng[1][1]));
         for (size_t i = 0; i < n; i++) {
             uint32_t v[3];
             for (int j = 0; j < 3; j++)
@@ -366,6 +368,7 @@ static void plain_is_the_sum(void **state)
             free(x[i]);
     }
     shares_pool_free(as);
+    pool_free(threads);
     shares_pool_free(csp);
 }
 
@@ -418,7 +421,7 @@ static void plain_at_other_parameters(void **state)
         CHECK_OK(g.st);
         channel_pair_close(&ch);
         channel_pair_close(&g.ch);
-        CHECK_OK(shares_plain(x[2], &params[i], &rng[2], &rng[3]));
+        CHECK_OK(shares_plain(x[2], &params[i], NULL, &rng[2], &rng[3]));
         for (size_t j = 0; j < N; j++)
             assert_int_equal((x[0][j] + x[1][j]) & ring, x[2][j]);
     }

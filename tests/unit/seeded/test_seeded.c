@@ -76,6 +76,25 @@ static void pinned_stream(void **state)
     assert_true(first == 0xc672e2abaf148b3cu && second == 0xf2f90f5815efd59cu);
 }
 
+/* A piece is ChaCha20 with the generator's key and the piece's number as its nonce. */
+static void pieces(void **state)
+{
+    (void)state;
+    static const uint64_t number[] = { 1, 2, UINT64_C(0x100000001) };
+    seeded g, piece;
+    uint8_t got[1000], want[1000];
+    test_seed(&g, "pieces");
+    (void)seeded_u64(&g); /* the generator's position does not matter */
+    for (int i = 0; i < 3; i++) {
+        const uint32_t nonce[2] = { (uint32_t)number[i], (uint32_t)(number[i] >> 32) };
+        seeded_piece(&piece, &g, number[i]);
+        seeded_fill(&piece, got, 7);
+        seeded_fill(&piece, got + 7, sizeof got - 7);
+        seeded_at(want, sizeof want, g.key, nonce, 0);
+        assert_memory_equal(got, want, sizeof got);
+    }
+}
+
 static void ranges(void **state)
 {
     (void)state;
@@ -96,7 +115,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rfc8439_block), cmocka_unit_test(same_seed_same_coins),
         cmocka_unit_test(long_pieces),   cmocka_unit_test(pinned_stream),
-        cmocka_unit_test(ranges),
+        cmocka_unit_test(pieces),        cmocka_unit_test(ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

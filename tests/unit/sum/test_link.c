@@ -47,10 +47,11 @@ static sefl_status replay_draw(void *ctx, int64_t *e, size_t first, size_t n)
 {
     struct {
         dgauss law;
-        sefl_rng rng;
+        prg coins;
     } *o = ctx;
-    (void)first;
-    return dgauss_fill_vartime(&o->law, e, n, &o->rng);
+    prg_at(&o->coins, first / NOISE_PIECE, 0);
+    sefl_rng rng = prg_rng(&o->coins);
+    return dgauss_fill_vartime(&o->law, e, n, &rng);
 }
 
 static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *out)
@@ -76,10 +77,10 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
     noise_taken taken[2] = { { x[0], each }, { x[1], each } };
     struct {
         dgauss law;
-        sefl_rng rng;
+        prg coins;
     } own;
     noise_source add[2];
-    prg as_coins;
+    uint8_t seed[PRG_SEED];
     size_t bytes;
     CHECK_OK(dgauss_for_grid(&own.law, &w->t.grid));
     for (int i = 0; i < 2; i++)
@@ -92,16 +93,19 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
             named_init(&g[i], i ? "CSP" : "AS", 1, "noise", round, attempt);
             rng[i] = seeded_rng(&g[i]);
         }
-        CHECK_OK(shares_fill_plain(x[1], each, np.count, &rng[0], &rng[1]));
+        CHECK_OK(shares_fill_plain(x[1], each, np.count, NULL, &rng[0], &rng[1]));
     }
     CHECK_OK(noise_reply_bytes(&bytes, &np));
     uint8_t *reply = calloc(bytes, 1);
     named_init(&gen, "CSP", 1, "reply", round, attempt);
-    own.rng = seeded_rng(&gen);
-    CHECK_OK(noise_reply_make(reply, &np, &dn, &add[1], &own.rng));
-    prg_init(&as_coins, coins, "own noise");
-    own.rng = prg_rng(&as_coins);
-    CHECK_OK(noise_reply_finish(out, &np, span_of(reply, bytes), &dv, &add[0], coins));
+    sefl_rng csp_rng = seeded_rng(&gen);
+    if (np.own) {
+        seeded_fill(&gen, seed, sizeof seed);
+        prg_init(&own.coins, seed, "own noise");
+    }
+    CHECK_OK(noise_reply_make(reply, &np, &dn, &add[1], NULL, &csp_rng));
+    prg_init(&own.coins, coins, "own noise");
+    CHECK_OK(noise_reply_finish(out, &np, span_of(reply, bytes), &dv, &add[0], NULL, coins));
     free(reply), free(x[0]), free(x[1]);
     free(v), free(m), free(sum), free(plain);
 }
