@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """PyTorch's training speed on this GPU for the shapes of `sefl bench train`, one JSON line per case:
 LSTM and Transformer, dense, 2 layers, embedding and hidden 200, dropout 0.2, gradient clip 0.25, SGD;
-eager and torch.compile; batch 20 (one client) and 200 (ten clients' words in one model).
+eager and torch.compile; fp32 and TF32 products; batch 20 (one client) and 200 (ten clients' words in
+one model). Compare fp32 with `precision: fp32`, and TF32 with `precision: bf16`.
 
     scripts/bench-pytorch.py [--batch 20,200] [--steps 35] [--vocab 33278] [--seconds 3] [--device cuda]
 """
 import argparse
+import itertools
 import json
 import math
 import time
@@ -104,27 +106,27 @@ def main():
     parser.add_argument("--vocab", type=int, default=33278)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--tf32", action="store_true", help="allow TF32 products, as bf16 mode rounds too")
     args = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = args.tf32
-    torch.backends.cudnn.allow_tf32 = args.tf32
     name = torch.cuda.get_device_name() if args.device == "cuda" else args.device
-    for kind in ("lstm", "transformer"):
-        for batch in (int(b) for b in args.batch.split(",")):
-            for compiled in (False, True):
-                line = {
-                    "bench": "pytorch",
-                    "case": f"{kind}: {'torch.compile' if compiled else 'eager'}, batch {batch}",
-                    "unit": "words/s",
-                    "tf32": args.tf32,
-                    "torch": torch.__version__,
-                    "device": name,
-                }
-                try:
-                    line["value"] = measure(kind, batch, compiled, args)
-                except Exception as why:  # torch.compile needs a compiler that may be missing
-                    line["failed"] = str(why).splitlines()[0]
-                print(json.dumps(line), flush=True)
+    kinds, batches = ("lstm", "transformer"), [int(b) for b in args.batch.split(",")]
+    for kind, batch, compiled, tf32 in itertools.product(kinds, batches, (False, True), (False, True)):
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        torch.backends.cudnn.allow_tf32 = tf32
+        torch.compiler.reset()  # compiled code depends on the precision
+        how = f"{'torch.compile' if compiled else 'eager'}, {'TF32' if tf32 else 'fp32'}"
+        line = {
+            "bench": "pytorch",
+            "case": f"{kind}: {how}, batch {batch}",
+            "unit": "words/s",
+            "tf32": tf32,
+            "torch": torch.__version__,
+            "device": name,
+        }
+        try:
+            line["value"] = measure(kind, batch, compiled, args)
+        except Exception as why:  # torch.compile needs a compiler that may be missing
+            line["failed"] = str(why).splitlines()[0]
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

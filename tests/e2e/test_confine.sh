@@ -60,6 +60,21 @@ for u in aggregator csp client@; do
     done
 done
 
+# the drop-in for a GPU: systemd accepts it, and it allows NVIDIA's devices only
+gpu=$SEFL_SOURCE/packaging/systemd/sefl-client-gpu.conf
+[ "$(grep "^DeviceAllow=" "$gpu")" = "DeviceAllow=char-nvidia* rw" ] || fail "$gpu allows other devices"
+if command -v systemd-analyze > /dev/null && systemd-analyze security --help | grep -q -- --offline; then
+    mkdir -p "$dir/gpu/sefl-client@x.service.d"
+    sed "s|@PREFIX@/bin/sefl|/bin/true|" "$SEFL_SOURCE/packaging/systemd/sefl-client@.service" \
+        > "$dir/gpu/sefl-client@x.service"
+    cp "$gpu" "$dir/gpu/sefl-client@x.service.d/gpu.conf"
+    verified=$(systemd-analyze verify --man=no "$dir/gpu/sefl-client@x.service" 2>&1) || fail "$gpu: $verified"
+    [ -z "$verified" ] || fail "$gpu: $verified"
+    systemd-analyze security --offline=yes --no-pager --threshold=16 "$dir/gpu/sefl-client@x.service" \
+        > "$dir/score" 2>&1 || fail "$gpu: $(tail -n 1 "$dir/score")"
+    grep -q "char-nvidia" "$dir/score" || fail "$gpu is not applied"
+fi
+
 # the first steps of docs/OPERATING.md under systemd, in a separate root
 sys=$dir/sys
 as_user() { # USER COMMAND...
