@@ -1,10 +1,10 @@
 /* bench: the common interface of all benchmarks.
  *
- * A benchmark measures cases and hands each to bench_row(); the harness prints a table, or with
+ * A benchmark measures cases and passes each to bench_row(), which prints a row of a table, or with
  * --json one object per line: bench, case, value, unit, per_value, floor, ratio, threads, commit,
- * cpu. The floor is the best that the machine's arithmetic allows for the same work, measured in the
- * same run; ratio is value over floor for times and sizes, floor over value for rates, so 1.0 is the
- * floor and larger is worse.
+ * cpu. The floor is the best that the machine's arithmetic allows for the same work, measured in
+ * the same run; ratio is value over floor for times and sizes, floor over value for rates, so 1.0
+ * is the floor and larger is worse.
  *
  *     static sefl_status run(bench *b, int argc, char **argv)
  *     {
@@ -32,7 +32,7 @@ typedef struct bench {
     unsigned threads;   /* --threads; default 1 */
     double min_seconds; /* minimum time to measure each case */
     unsigned rows_printed;
-    char head[256]; /* first line of the table; printed with the first row or note, so that refused
+    char head[256]; /* first line of the table, printed with the first row or note, so that refused
                      * options print no table */
 } bench;
 
@@ -45,7 +45,7 @@ typedef struct bench_result {
     const char *name;
     double value;
     const char *unit;
-    double per_value; /* the same per packed or processed value; 0: not applicable */
+    double per_value; /* value per packed or processed number; 0: not applicable */
     double floor;     /* in the unit of value; 0: none known */
     bool rate;        /* larger is better */
     unsigned threads; /* 0: 1 */

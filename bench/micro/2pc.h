@@ -5,18 +5,18 @@
 #include "bench/bench.h"
 #include "mpc/noise/shares.h"
 
-/* Garbles and evaluates the G44 sampler in memory on one core, on the best path or, with all_paths, on
- * every path of this processor. Reports M AND/s beside the floor (the AES blocks of the same hash in a
- * tight loop, measured in the same run). */
+/* Garbles and evaluates the G44 sampler in memory on one core, on the best path or, with all_paths,
+ * on every path of this processor. Reports M AND/s beside the floor: the AES blocks of the same
+ * hash in a tight loop, measured in the same run. */
 sefl_status bench_2pc_garble(bench *b, bool all_paths) SEFL_MUST_CHECK;
 
-/* Runs correlated OT extension in memory on one core. Reports M OT/s of sender and receiver (expansion,
- * check, rows) for every k of SoftSpoken; per value: bytes per OT. Floor: the AES blocks alone. */
+/* Runs correlated OT extension in memory on one core. Reports M OT/s of sender and receiver
+ * (expansion, check, rows) and bytes per OT for every k of SoftSpoken. Floor: AES alone. */
 sefl_status bench_2pc_ot(bench *b) SEFL_MUST_CHECK;
 
-/* Runs sessions of noise shares between processes on loopback, over TCP and over TLS. Reports values/s
- * of all lanes together, and CPU time and bytes per value. floor_s: seconds per value on the side with
- * more AES work. */
+/* Runs sessions of noise shares between processes on loopback, over TCP and over TLS. Reports
+ * values/s of all lanes together, and CPU time and bytes per value. floor_s: seconds of AES per
+ * value on the side with more AES work. */
 sefl_status bench_2pc_shares(bench *b, const shares_params *p, unsigned lanes,
                              double floor_s) SEFL_MUST_CHECK;
 

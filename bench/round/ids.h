@@ -1,4 +1,4 @@
-/* ids: certificates for benchmarks over TLS, in a separate folder below /tmp.
+/* ids: creates certificates for benchmarks over TLS, in a new folder below /tmp.
  *
  *     ids x;
  *     SEFL_TRY(ids_make(&x));

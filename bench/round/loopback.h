@@ -1,7 +1,7 @@
 /* loopback: a plain TCP stream between two processes on one machine, as a channel.
  *
- * Benchmarks compare TLS with it. It has no encryption and no authentication, so the product does
- * not contain it: the federation uses TLS.
+ * Benchmarks compare TLS with it. It has no encryption and no authentication, so only benchmarks
+ * use it; a federation uses TLS.
  *
  *     SEFL_TRY(socket_listen(&fd, "127.0.0.1", 0, &port));
  *     SEFL_TRY(loopback_accept(&lb, fd, 5000));              // one process
@@ -29,7 +29,7 @@ sefl_status loopback_dial(loopback **out, uint16_t port, unsigned timeout_ms) SE
 
 channel *loopback_channel(loopback *lb);
 
-/* Closes at once and drops buffered bytes, so flush first. NULL is fine. */
+/* Closes at once and drops buffered bytes, so flush first. NULL is allowed. */
 void loopback_close(loopback *lb);
 
 #endif

@@ -1,5 +1,5 @@
-/* uploaders: the clients of a provisioned federation, for benchmarks: their upload keys, vouchers
- * and, in every round, a different update per client.
+/* uploaders: simulates the clients of a provisioned federation for benchmarks: their upload keys,
+ * vouchers and, in every round, a different update per client.
  *
  *     SEFL_TRY(uploaders_new(&c, "fed", 8, &task));
  *     SEFL_TRY(uploaders_vouch(c, link, journal));                 // sealed tasks
@@ -16,7 +16,7 @@
 
 typedef struct uploaders uploaders;
 
-/* folder: made by provision_make for this number of clients. Borrows the task. */
+/* folder: from provision_make, for this number of clients. The task must outlive the result. */
 sefl_status uploaders_new(uploaders **out, const char *folder, uint32_t clients,
                           const task *t) SEFL_MUST_CHECK;
 void uploaders_free(uploaders *c);
@@ -25,7 +25,7 @@ void uploaders_free(uploaders *c);
 const uint8_t *uploaders_client(const uploaders *c, uint32_t i);
 const sign_key *uploaders_key(const uploaders *c, uint32_t i);
 
-/* Sends every voucher to CSP and stores it in AS's journal. link or j may be NULL: skips that part. */
+/* Sends every voucher to CSP and stores it in AS's journal; skips a part if its argument is NULL. */
 sefl_status uploaders_vouch(uploaders *c, as_link *link, journal *j) SEFL_MUST_CHECK;
 
 /* Makes client i's update. body: task_body_bytes; units: receives its hash. */

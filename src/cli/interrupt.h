@@ -1,4 +1,4 @@
-/* interrupt: lets long work stop cleanly after SIGINT or SIGTERM, not in the middle of a file.
+/* interrupt: lets long work stop cleanly after SIGINT or SIGTERM, and not in the middle of a file.
  *
  *     interrupt_catch();
  *     while (!interrupt_seen())

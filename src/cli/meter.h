@@ -7,11 +7,11 @@
  *     st = corpus_read(&c, v, &file, &p);        // SEFL_ECANCELLED after a signal
  *     meter_stop(&m);                            // erases the line
  *
- * A command that shows more than a count prints the line itself:
+ * A command that displays more than a count prints the line itself:
  *
  *     if (meter_due(&m))
  *         meter_line("round %u/%u  %.1f clients/s", ...);
- *     meter_stop(&m);                            // before printing anything else */
+ *     meter_stop(&m);                            // before any other output */
 #ifndef CLI_METER_H
 #define CLI_METER_H
 

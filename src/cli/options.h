@@ -1,9 +1,9 @@
-/* options: parses a command's arguments, as described by tables.
+/* options: parses a command's arguments according to tables.
  *
  * A command has a table of actions (`sefl data split ...`) or a single action without a name (`sefl
- * report ...`). An action may have an argument, and has options, which a table lists with their
- * types, ranges, defaults, help texts and target fields (config/settings.h). Parsing, error
- * messages, `--help`, the man page and the shell completion all use these tables.
+ * report ...`). An action may have an argument. A table lists its options with their types, ranges,
+ * defaults, help texts and target fields (config/settings.h). Parsing, error messages, `--help`,
+ * the man page and the shell completion all use these tables.
  *
  *     typedef struct wish { const char *path, *out; uint32_t clients; bool json; } wish;
  *     #define TO(member) SETTING_TO(wish, member)
@@ -20,7 +20,7 @@
  *                                    .actions = actions, ... };
  *
  * Strings in the struct stay valid while the action runs; an unset string is NULL.
- * Threads: one (getopt).   Secrets: never put one on a command line. */
+ * Threads: one (getopt).   Secrets: never on a command line. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -28,7 +28,7 @@
 #include "cli/cli.h"
 #include "config/settings.h"
 
-/* Options that many commands have. Every command's struct names their members json and force. */
+/* Options that many commands have. In every command's struct their members are json and force. */
 #define OPTION_JSON(type)                                                                 \
     {                                                                                     \
         "json", SETTING_FLAG, "", .help = "Print one JSON object", SETTING_TO(type, json) \
@@ -53,7 +53,7 @@ typedef struct cli_shortcut {
 typedef struct cli_action {
     const char *name;  /* the word after the command; "": the command has no action words */
     const char *arg;   /* its argument: "FILE"; "[FILE]" is optional, "RUN..." may be repeated */
-    const char *wants; /* what an error message calls the argument: "a model file" */
+    const char *wants; /* name of the argument in error messages: "a model file" */
     const char *about; /* help text */
     const char *needs; /* names of required options, separated by spaces */
     const char *takes; /* names of optional ones; NULL: all other options of the command */
@@ -62,7 +62,7 @@ typedef struct cli_action {
     int (*run)(void *options); /* called instead of work; returns the exit code */
 } cli_action;
 
-/* Initialisers for a cli_command: the table `options` and the struct it fills; its settings. */
+/* Initialisers for a cli_command: the table `options` and the struct that it fills; settings. */
 #define CLI_OPTIONS(type)          .options = options, .size = sizeof(type)
 #define CLI_SETTINGS(type, member) .set_at = offsetof(type, member)
 /* A command without action words. Argument: "RUN", "a folder", offsetof(...); or NULL, NULL, 0. */

@@ -1,5 +1,5 @@
-/* output: checks what a command may overwrite before it starts, so that a mistyped path destroys no
- * file.
+/* output: checks, before a command starts, which files it may overwrite, so that a mistyped path
+ * destroys no file.
  *
  * SEFL_EINVAL if the path is the input (under any name) or exists but is not a regular file: no
  * command overwrites such a path. SEFL_EEXIST if the path exists and force is false. */
@@ -13,8 +13,8 @@
 /* input may be NULL. */
 sefl_status output_check(const char *path, const char *input, bool force) SEFL_MUST_CHECK;
 
-/* SEFL_EEXIST if the folder has an entry that begins with prefix and force is false. The folder need
- * not exist. */
+/* SEFL_EEXIST if the folder has an entry that begins with prefix and force is false. A folder that
+ * does not exist is fine. */
 sefl_status output_check_folder(const char *dir, const char *prefix, bool force) SEFL_MUST_CHECK;
 
 #endif

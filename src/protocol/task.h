@@ -136,10 +136,10 @@ sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
  * max_rounds_per_client, epsilon and delta. */
 dp_event task_event(const task *t, uint64_t count);
 
-/* Returns the clients' learning rate in a round, with w = warmup and T = rounds: lr * round / (w + 1)
- * in the first w rounds; then, from lr in round w + 1 to lr_last in round T, in equal steps (linear)
- * or along half a period of a cosine; lr for constant. It depends on the task and the round only.
- * (A single round after the warmup has lr.) */
+/* Returns the clients' learning rate in a round. With w = warmup and T = rounds, it is
+ * lr * round / (w + 1) in the first w rounds. From round w + 1 to round T it is lr (constant), or it
+ * falls from lr to lr_last in equal steps (linear) or along half a period of a cosine. A single
+ * round after the warmup has lr. */
 double task_lr(const task *t, uint64_t round);
 
 /* Returns the divisor for a sum over `clients` clients with equal weights: `clients` if the number

@@ -4,9 +4,9 @@
  *     SEFL_TRY(rates_write(&buf, &r)); SEFL_TRY(rates_read(&r, "rates.txt"));
  *
  * First, clients train for some steps (work.h). Then the driver (servers.h) runs rounds with zero
- * updates of two sizes, from two numbers of clients. Their timings separate the costs per round,
- * per client and per value; base/alloc.h counts their memory. The rates hold for this model, scheme
- * and key only.
+ * updates of two sizes, from two numbers of clients. The timings separate the costs per round, per
+ * client and per value; base/alloc.h counts the memory. The rates are valid only for this model,
+ * scheme and key.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_CALIBRATE_H
 #define SIMULATE_CALIBRATE_H

@@ -1,14 +1,14 @@
 /* clear: computes a release in the clear. It takes the sum of the clients' integers, draws the
- * servers' noise from their named coins, and returns the released integers. There is no ciphertext,
- * message or store: this process makes the noise shares itself and calls both servers' functions of
- * the release mode.
+ * servers' noise from their named coins, and returns the released integers. It uses no ciphertext,
+ * message or store: it makes the noise shares itself and calls the release mode's functions for
+ * both servers.
  *
  *     clear_facts c = { .task = &task, .seed = seed, .round = 3, .attempt = 1, .pool = pool };
  *     SEFL_TRY(clear_release(w, &c, sum));
  *
- * The result is bit for bit what sum/as_link.h computes from ciphertexts of the same integers, with
- * the coins named_coins_new("AS", seed) and ("CSP", seed). Tests of the roles and of the simulator
- * compare the two.
+ * The result is bit-identical to what sum/as_link.h computes from ciphertexts of the same integers,
+ * with the coins named_coins_new("AS", seed) and ("CSP", seed). Tests of the roles and of the
+ * simulator compare the two.
  *
  * Memory: about 40 bytes per value. Threads: works on the pool; no result depends on its size.
  * Secrets: everything. */
@@ -19,19 +19,19 @@
 #include "privacy/mechanism/dgauss.h"
 #include "protocol/task.h"
 
-/* Which release. */
+/* Identifies a release. */
 typedef struct clear_facts {
     const task *task;
     uint64_t seed, round, attempt;
-    pool *pool; /* NULL: this thread */
+    pool *pool; /* NULL: only the calling thread */
 } clear_facts;
 
 /* out and sum each have task->values integers (sum/as_link.h). */
 sefl_status clear_release(int64_t *out, const clear_facts *c, const int64_t *sum) SEFL_MUST_CHECK;
 
-/* Does what clear_release does for joint noise, but with 0 in place of X, the noise that the
- * servers sample together. A real release exceeds the result by X, 0 to 123, modulo 2^k. For tests
- * whose shares come from other coins. */
+/* Like clear_release for joint noise, but with 0 in place of X, the noise that the servers sample
+ * together. A real release exceeds the result by X, 0 to 123, modulo 2^k. Used by tests whose
+ * shares come from other coins. */
 sefl_status clear_without_joint(int64_t *out, const clear_facts *c,
                                 const int64_t *sum) SEFL_MUST_CHECK;
 

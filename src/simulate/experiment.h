@@ -1,7 +1,7 @@
-/* experiment: reads a file that describes a simulated federation, and expands it into runs.
+/* experiment: reads a file that describes a simulated federation and expands it into runs.
  *
  *     settings_init(&s, experiment_schema());
- *     SEFL_TRY(experiment_read(&s, "experiment.yml"));         // flags may follow: settings_set
+ *     SEFL_TRY(experiment_read(&s, "experiment.yml"));         // then options: settings_set
  *     for (size_t i = 0; i < experiment_runs(&s); i++) {
  *         SEFL_TRY(experiment_run(&one, &s, i));               // run i of the sweep
  *         SEFL_TRY(experiment_make(&e, &one));                 // checked, as a struct
@@ -14,10 +14,10 @@
  *     training: { epochs: 1, lr: 10 }
  *     sweep: { training.lr: [5, 10, 20] }
  *
- * The keys are the experiment's own and those of a task (task_schema), except the ones that the
- * simulator fills in (hashes, vocabulary, enrolled). `sweep.KEY` lists values for any key except
- * name, threads and models.keep; with several lists, every combination is a run. Paths are relative
- * to the file's folder.
+ * A file may contain the experiment's own keys and those of a task (task_schema), except the ones
+ * that the simulator fills in (hashes, vocabulary, enrolled). `sweep.KEY` lists values for any key
+ * except name, threads and models.keep; with several lists, every combination is a run. Paths are
+ * relative to the file's folder.
  *
  * Threads: the schema may be shared; settings have one owner.   Secrets: none. */
 #ifndef SIMULATE_EXPERIMENT_H
@@ -30,7 +30,7 @@
 
 enum { EXPERIMENT_CLIENTS_MAX = 10000, EXPERIMENT_RUNS_MAX = 1000, EXPERIMENT_NAME_MAX = 200 };
 
-/* Returns all keys, up to a NULL key. Sweep keys come last and begin with "sweep.". */
+/* Returns a table of all keys, which ends with a NULL key. Sweep keys ("sweep.KEY") come last. */
 const setting_def *experiment_schema(void);
 
 typedef struct experiment {
@@ -63,12 +63,12 @@ sefl_status experiment_read(settings *s, const char *path) SEFL_MUST_CHECK;
 
 /* Returns the number of runs: 1 if there is no sweep, 0 if it is above EXPERIMENT_RUNS_MAX. */
 size_t experiment_runs(const settings *s);
-/* Initialises out (the caller clears it) with the settings of run i. These contain no sweep keys;
- * their name shows the run's values. */
+/* Initialises out (the caller clears it) with the settings of run i. They contain no sweep keys;
+ * the run's name shows its values. */
 sefl_status experiment_run(settings *out, const settings *s, size_t i) SEFL_MUST_CHECK;
 
 /* Fills in out. The message of SEFL_EINVAL names the settings that do not fit together. Paths from
- * flags are relative to the working folder. s must outlive out. */
+ * options are relative to the working folder. s must outlive out. */
 sefl_status experiment_make(experiment *out, settings *s) SEFL_MUST_CHECK;
 
 /* Returns how many clients drop out of each round with network.exact: round(dropout * clients). */

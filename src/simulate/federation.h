@@ -5,8 +5,8 @@
  *     f->text[3], f->client[3]                          // text and fingerprint of client 3
  *     f->task, f->envelope, f->theta                    // the task, its envelope, initial values
  *
- * The experiment determines all of this: the same settings give the same bytes on every machine.
- * The keys derive from the public seed, so they protect nothing; they never leave the process.
+ * The experiment determines everything: the same settings give the same bytes on every machine. The
+ * keys derive from the public seed, so they protect nothing; they never leave the process.
  *
  * Generated text (model/corpus/synth.h): each client mixes topics with shares drawn from
  * Dirichlet(alpha). The validation text is a tenth as long and comes from the same sources; so does
@@ -33,7 +33,7 @@ typedef struct federation {
     uint8_t (*client)[32];  /* fingerprints */
     corpus valid;           /* has 0 tokens if there is no validation text */
     corpus test;            /* has 0 tokens if there is no test text */
-    double best_perplexity; /* the text generator's own, for the validation text; 0: unknown */
+    double best_perplexity; /* of the text generator itself on the validation text; 0: unknown */
     uint64_t tokens;        /* number of tokens of all clients together */
     model_meta meta;
     float *theta;                     /* the initial model: task.params values */
@@ -60,7 +60,7 @@ typedef struct federation_config {
     const experiment *experiment; /* both outlive the federation */
     const settings *settings;
     uint32_t some;                 /* > 0: create text for only this many clients (sefl plan) */
-    federation_key *key;           /* used, or filled in if empty; NULL: creates its own */
+    federation_key *key;           /* used, or created if empty; NULL: creates its own */
     const sefl_progress *progress; /* counts clients' texts */
     const sefl_progress *stop;     /* as in simulate.h; called during key generation; or NULL */
 } federation_config;
@@ -70,7 +70,7 @@ sefl_status federation_upload_key(sign_key **out, const federation *s,
                                   uint32_t client) SEFL_MUST_CHECK;
 
 /* Sealed tasks in the clear: sets the header's suite and a valid key for it. Nobody seals with the
- * key, but clients check both. */
+ * key, but clients check the suite and the key. */
 sefl_status federation_round_key(const federation *s, round_header *h) SEFL_MUST_CHECK;
 
 /* Creates the texts, the model, the keys and the task. */

@@ -13,7 +13,7 @@
 typedef struct overview {
     char name[EXPERIMENT_NAME_MAX + 1];
     char folder[PATH_MAX];
-    char text[2200]; /* describes the validation text; runs are compared only if it is the same */
+    char text[2200]; /* describes the validation text; only runs with the same one are compared */
     const char *protection;
     bool full;
     uint32_t clients;

@@ -9,7 +9,7 @@
  * Noise ratio. The noise norm divided by the largest possible norm of the sum is z * sqrt(d) /
  * clients for any clip. Under hidden sampling only sampled clients count (the others send zeros).
  * With noise `own` both servers add noise, which multiplies the ratio by sqrt(2). Above 1 the noise
- * drowns the update; at a third (PLAN_RATIO_GOOD) a run still learns. The plan derives from
+ * is larger than the update; at a third (PLAN_RATIO_GOOD) a run still learns. The plan derives from
  * PLAN_RATIO_GOOD how many clients epsilon 8 needs.
  *
  * Threads: pure functions.   Secrets: none. */
@@ -41,7 +41,7 @@ typedef struct plan_seconds {
 } plan_seconds;
 
 /* What a claim (epsilon, delta) over all rounds of a task requires: joint noise with this z, and
- * enough clients per round that the noise does not drown their sum. */
+ * enough clients per round that their sum exceeds the noise. */
 typedef struct plan_need {
     double epsilon, delta, z;
     uint64_t clients;   /* clients for a noise ratio of PLAN_RATIO_GOOD */
@@ -91,7 +91,7 @@ enum { PLAN_NEED_TEXT = 128 };
 /* Writes "over these rounds needs z = 2.393 and about 1048 clients per round". */
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 
-/* Fills in out. Scales the amount of text up if the federation has only some of the clients. */
+/* Computes the plan. If the federation has texts for only some clients, scales their amount up. */
 sefl_status plan_make(plan *out, const federation *s, const rates *r,
                       unsigned threads) SEFL_MUST_CHECK;
 

@@ -11,14 +11,14 @@
  * For a round, a client needs network.client_ms times a number drawn from [0.5, 1.5). Stragglers
  * (always the same clients) need `slowdown` times as long. The last fifth is the upload. In each
  * round a client fails with probability `dropout`, at a random moment, and returns when the next
- * round opens. With network.exact, experiment_dropouts random clients fail instead. Like a process
- * killed before its receipt, such a client leaves no trace.
+ * round opens. With network.exact, experiment_dropouts random clients fail instead. Such a client
+ * has no effect on the round, like a process killed before its receipt.
  *
- * No client trains here. The simulator knows the set before training starts, so no training is
- * wasted.
+ * Clients do not train here. The simulator knows the set before training starts, so only clients in
+ * the set train.
  *
- * Sampling draws named coins, as a real client would draw its own ("client-00001", purpose
- * "sampling"); the network uses seeded streams. Threads: one owner.   Secrets: none. */
+ * Sampling draws each client's named coins ("client-00001", purpose "sampling") where a real client
+ * would draw its own; the network uses seeded streams. Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_POPULATION_H
 #define SIMULATE_POPULATION_H
 
@@ -35,7 +35,7 @@ typedef struct population_member {
 } population_member;
 
 typedef struct population_counts {
-    uint32_t asked, late, dropped; /* clients that began this round, were too late, failed */
+    uint32_t asked, late, dropped; /* clients that began, that were too late, that failed */
 } population_counts;
 
 /* Writes the name of a client's coins. */
@@ -51,14 +51,14 @@ void population_free(population *c);
 sefl_status population_open(population *c, uint64_t round, sefl_span header,
                             uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* Closes the round: tells clients that are still working, which then wait for the next round. So no
- * round depends on work left over from the previous one. */
+/* Closes the round: clients that are still working stop and wait for the next round. So no round
+ * depends on work left over from the previous one. */
 sefl_status population_close(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 
 uint64_t population_next_ms(const population *c);
 sefl_status population_run(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 
-/* Returns the size of the current round's set, and the set in *out. */
+/* Sets *out to the current round's set and returns its size. */
 uint32_t population_set(population *c, const population_member **out);
 population_counts population_count(const population *c);
 /* Returns the number of rounds in which each client took part, for a later population_new. */

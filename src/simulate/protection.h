@@ -1,8 +1,8 @@
-/* protection: what the servers of a simulated federation see, and who adds the noise.
+/* protection: defines what a simulated federation's servers see, and who adds the noise.
  *
  *     none   plain FedAvg: the server averages the clients' floats
  *     cdp    a trusted server sums quantised updates and adds the noise
- *     sefl   two servers with the task's release mode; `crypto: full`: with real cryptography
+ *     sefl   two servers with the task's release mode; with `crypto: full`, real cryptography
  *
  * Each protection is a row of the table in protection.c; no other code branches on its name.
  * Threads: const tables.   Secrets: none. */

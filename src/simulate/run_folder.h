@@ -8,7 +8,7 @@
  *     state, optimiser-N          for resuming; csp-ledger (crypto full)
  *
  * A run can resume from any point, because it writes in this order: a round's model and optimiser,
- * its metrics line, then `state`. A resumed run cuts metrics.jsonl to the length in `state`.
+ * its metrics line, then `state`. A resumed run truncates metrics.jsonl to the length in `state`.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_RUN_FOLDER_H
 #define SIMULATE_RUN_FOLDER_H
@@ -19,7 +19,7 @@
 
 #include <limits.h>
 
-/* The state that a run resumes from. */
+/* The state from which a run resumes. */
 typedef struct run_state {
     agg_memory agg;
     bool over;
@@ -64,7 +64,7 @@ const char *run_model_path(const run_folder *f, uint64_t round);
 /* Atomically makes model/NAME a hard link to the model of `round`. */
 sefl_status run_folder_link(const run_folder *f, const char *name, uint64_t round) SEFL_MUST_CHECK;
 
-/* Cuts metrics.jsonl to this length; SEFL_EPROTO if it is already shorter. */
+/* Truncates metrics.jsonl to this length; SEFL_EPROTO if it is already shorter. */
 sefl_status run_metrics_cut(const run_folder *f, uint64_t bytes) SEFL_MUST_CHECK;
 
 #endif

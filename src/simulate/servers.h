@@ -1,14 +1,14 @@
 /* servers: runs both servers of a simulated federation in one process. AS is the driver of the
  * rounds (sum/as_rounds.h) with its store in memory. With `crypto: full`, CSP serves on its own
  * thread over a channel in memory, and both use the real cryptography; otherwise the driver
- * computes CSP's answers in the clear (simulate/clear.h). Coins are named "AS" and "CSP"; time is
- * virtual.
+ * computes CSP's answers in the clear (simulate/clear.h). The servers' coins have the names "AS"
+ * and "CSP"; time is virtual.
  *
  *     SEFL_TRY(servers_new(&v, &(servers_config){ .federation = f, .upload = ..., ... }));
  *     SEFL_TRY(servers_run(v));                            // the whole task
  *
  * An interrupted run resumes after its last finished round: `memory`, `model`, `opened` and
- * `skipped` restore what both servers would remember.
+ * `skipped` restore the state of both servers.
  * Threads: one owner.   Secrets: a simulation has none. */
 #ifndef SIMULATE_SERVERS_H
 #define SIMULATE_SERVERS_H
@@ -24,7 +24,7 @@ typedef struct servers_config {
     const char *as_ledger, *csp_ledger; /* files with equal content; csp_ledger: crypto full */
     pool *pool;                         /* AS's pool; CSP creates one of the same size */
     sefl_log *log;
-    const sefl_progress *stop; /* as in simulate.h; called at every message, also by CSP; or NULL */
+    const sefl_progress *stop; /* as in simulate.h; called at every message; or NULL */
     agg_memory memory;         /* all zero for a new run */
     release_from model;
     uint64_t opened, skipped; /* last revealed round; last skipped round. 0: none */
@@ -35,7 +35,7 @@ typedef struct servers_config {
     sefl_status (*upload)(void *ctx, const round_header *h, work_got *got);
     sefl_status (*release)(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                            uint32_t clients, release_made *out);
-    /* Called when a round is over: report before the state machine's step, forget after it. */
+    /* Called when a round is over: report before the state machine advances, forget after it. */
     void (*report)(void *ctx, const rounds_report *r);
     sefl_status (*forget)(void *ctx, uint64_t round);
     /* Sets *to to the time of the next event if that is earlier. NULL: all uploads arrive at

@@ -1,8 +1,8 @@
 /* simulate: runs a whole federation in one process. The state machines of AS, CSP and every client
- * (sum/agg.h, sum/csp.h, protocol/participant.h) run in virtual time. The clients really train. The
- * servers use the real cryptography over a channel in memory (crypto: full) or compute in the clear
- * (crypto: clear). Either way the integers, and so the model, are the same, with any number of
- * threads and in every repetition.
+ * (sum/agg.h, sum/csp.h, protocol/participant.h) run in virtual time. The clients train as real
+ * ones do. The servers use the real cryptography over a channel in memory (crypto: full) or compute
+ * in the clear (crypto: clear). The integers, and so the model, are the same in both cases, with
+ * any number of threads and in every repetition.
  *
  *     SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one, .runs = "runs" }, &result));
  *
@@ -18,7 +18,7 @@
  * the test text, if there is one. Nothing else reads that text.
  *
  * A finished run is not repeated. An interrupted run resumes after its last finished round and ends
- * with the same bytes. Threads: one owner.   Secrets: none: the seed is public. */
+ * with the same bytes. Threads: one owner. Secrets: none (the seed is public). */
 #ifndef SIMULATE_SIMULATE_H
 #define SIMULATE_SIMULATE_H
 
@@ -35,13 +35,13 @@ typedef struct simulate_config {
     const char *runs;    /* folder of run folders */
     federation_key *key; /* shared by several runs; NULL: this run creates its own key */
     void *ctx;
-    /* r contains the rounds finished by an earlier process, and the warnings so far. */
+    /* r contains the rounds that an earlier process finished, and the warnings so far. */
     void (*begin)(void *ctx, const federation *f, const struct simulate_result *r);
     void (*round)(void *ctx, const run_line *r);
     const sefl_progress
         *progress; /* counts a round's clients; may stop the run (SEFL_ECANCELLED) */
     /* Called in every small unit of work (work.h, servers.h), so that a run can stop soon. Several
-     * threads may call it at once; its counts mean nothing. May be NULL. */
+     * threads may call it at once; its counts are meaningless. May be NULL. */
     const sefl_progress *stop;
 } simulate_config;
 

@@ -1,7 +1,7 @@
 /* work: computes the clients' part of a round. On the CPU, each thread works on one client at a
  * time, and one client's work is sequential. On a GPU (`device`, work_device.c) many clients train
  * at once. Integers add exactly, and floats add in the order of the clients, so the result is
- * bit-identical for any number of threads, and on a GPU for every repetition on the same device.
+ * bit-identical for any number of threads, and on a GPU in every repetition on the same device.
  *
  *     SEFL_TRY(work_new(&w, federation, pool, NULL, &stop));
  *     SEFL_TRY(work_round(w, &got, &header, theta, set, n, &progress));
@@ -26,7 +26,7 @@ typedef struct work work;
 
 typedef struct work_got {
     uint32_t clients;       /* clients whose update was added, zeros included */
-    uint32_t diverged;      /* those of them whose training diverged: they upload zeros */
+    uint32_t diverged;      /* those whose training diverged, so that they upload zeros */
     const int64_t *sum;     /* task.values integers, or NULL */
     const double *average;  /* weighted average of the updates, task.params values, or NULL */
     ahe_sum *closed;        /* encrypted sum, closed, or NULL */
@@ -36,9 +36,9 @@ typedef struct work_got {
         add; /* CPU seconds of all clients together; train: GPU seconds on a GPU */
 } work_got;
 
-/* Borrows all arguments. enc: encryption tables; NULL: creates them (crypto full). stop, as in
- * simulate.h, may be NULL; it is called after every training step, every unit of a ciphertext and
- * every piece of validation text. */
+/* All arguments must outlive w. enc: encryption tables; NULL: creates them (crypto full). stop, as
+ * in simulate.h, may be NULL; it is called after every training step, every unit of a ciphertext
+ * and every piece of validation text. */
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
                      const sefl_progress *stop) SEFL_MUST_CHECK;
 void work_free(work *w);

@@ -61,10 +61,10 @@ struct work {
 
 double work_thread_seconds(void);
 
-/* Runs client set[begin], from text to sum, as a piece of pool_run. */
+/* Trains client set[begin] and adds its update, as a piece of pool_run. */
 sefl_status work_one_client(void *ctx, unsigned lane_number, size_t begin,
                             size_t end) SEFL_MUST_CHECK;
-/* Quantises update v into l->X, which becomes zeros if the client diverged. */
+/* Quantises update v into l->X; if the client diverged, sets l->X to zeros. */
 sefl_status work_integers(const work *w, lane *l, uint32_t client, const float *v, bool diverged,
                           const sefl_rng *coins) SEFL_MUST_CHECK;
 /* Adds the update of client set[piece]; with crypto full, encrypts l->X first. */
@@ -79,7 +79,7 @@ double work_clip(const work *w);
 /* Adds update v with its weight, clipped if there is a limit. */
 void work_add_floats(work *w, const float *v, uint32_t client, bool diverged);
 
-/* Opens a GPU if the experiment requests one and one is available. */
+/* Opens a GPU if the experiment requests one and it is available. */
 sefl_status work_device_open(work *w) SEFL_MUST_CHECK;
 /* Trains and adds all n clients of the set. */
 sefl_status work_device_round(work *w, uint32_t n, const sefl_progress *progress) SEFL_MUST_CHECK;

@@ -1,5 +1,5 @@
-/* bhm_ref: the plain products of a block-Hankel matrix, which the fast paths are tested against.
- * n tokens, x: (n, cols), y and g: (n, rows), all packed:
+/* bhm_ref: the plain products of a block-Hankel matrix, with which tests compare the fast paths. n
+ * tokens, x: (n, cols), y and g: (n, rows), all packed:
  *     y = x W^T        dx = g W (overwritten)       dv += the gradient of W = g^T x, folded */
 #ifndef SUPPORT_BHM_REF_H
 #define SUPPORT_BHM_REF_H
@@ -13,7 +13,7 @@ static inline nn_real bhm_entry_ref(bhm s, const nn_real *v, uint32_t i, uint32_
     return v[bhm_block_at(s, i / s.block, j / s.block) + i % s.block + j % s.block];
 }
 
-/* y (n, rows) = x (n, cols) times the transpose of W, or of W transposed. */
+/* y (n, rows) = x (n, cols) W^T; if turned, W is transposed first. */
 static inline void bhm_product_ref(bhm s, nn_real *y, const nn_real *x, size_t n, const nn_real *v,
                                    bool turned)
 {

@@ -1,9 +1,9 @@
-/* check: what every test includes: cmocka, statuses that print both names, a printed seed.
+/* check: included by every test: cmocka, checks that print status names, seeded generators.
  *
  *     CHECK_OK(buf_reserve(&b, 10));
  *     CHECK_STATUS(rd_u8(&r, &v), SEFL_EPROTO);
  *     seeded gen;
- *     test_seed(&gen, "round trip");            // SEFL_TEST_SEED replays what is printed
+ *     test_seed(&gen, "round trip");            // prints the seed; SEFL_TEST_SEED sets it
  *     TEST_FAULTS(FAULT_ALLOC, st = thing(&out), thing_clear(&out)); */
 #ifndef SUPPORT_CHECK_H
 #define SUPPORT_CHECK_H
@@ -29,12 +29,12 @@ void check_status(sefl_status got, sefl_status want, const char *what, const cha
 /* Seeds a generator from SEFL_TEST_SEED, or from 1, and prints the seed. */
 void test_seed(seeded *g, const char *stream);
 
-/* How many times a long trial runs: `quick`, or `full` when SEFL_SOAK is set. */
+/* Returns the number of repetitions of a long test: `quick`, or `full` if SEFL_SOAK is set. */
 unsigned long test_count(unsigned long quick, unsigned long full);
 
-/* Makes the 1st, 2nd, ... operation of this kind fail until `body` (which sets the local `st`)
- * gets through without meeting the fault; each failing run must return a failure. `undo` releases
- * what a successful run made. Without SEFL_FAULTS it does nothing. */
+/* Runs `body`, which sets the local `st`, with the 1st, 2nd, ... operation of this kind failing,
+ * until a run does not reach the fault. Every run that reaches it must fail. `undo` releases the
+ * result of the successful run. Without SEFL_FAULTS the macro does nothing. */
 #if SEFL_FAULTS
 #define TEST_FAULTS(kind, body, undo)                                           \
     do {                                                                        \

@@ -1,6 +1,6 @@
-/* circ_blocks: circuits that only tests build: arithmetic on numbers of k bits, least significant
- * bit first, modulo 2^k, and the sampler with an addend. z may be x or y everywhere. Costs are ANDs
- * for inputs that are not constants. */
+/* circ_blocks: circuits that only tests build: arithmetic modulo 2^k on numbers of k bits, least
+ * significant bit first, and the sampler with an addend. z may equal x or y everywhere. Costs are
+ * numbers of ANDs for inputs that are not constant. */
 #ifndef SUPPORT_CIRC_BLOCKS_H
 #define SUPPORT_CIRC_BLOCKS_H
 
@@ -9,7 +9,7 @@
 
 enum { SAMPLER_MAX_RING = 32 };
 
-/* z = x + y + carry; y is negated first if neg. Returns the carry out if wanted, else a 0. */
+/* z = x + y + carry; if neg, inverts y first. Returns the carry out (0 unless carry_out). */
 static inline circ_wire circ_ripple(circ_builder *b, circ_wire *z, const circ_wire *x,
                                     const circ_wire *y, size_t k, circ_wire carry, bool neg,
                                     bool carry_out)
@@ -17,7 +17,7 @@ static inline circ_wire circ_ripple(circ_builder *b, circ_wire *z, const circ_wi
     for (size_t i = 0; i < k; i++) {
         circ_wire v = neg ? circ_not(b, y[i]) : y[i], u = x[i], next = circ_const(b, false);
         bool want = i + 1 < k || carry_out;
-        /* carry in front: where it is a constant the AND becomes x & y or x | y, one gate still */
+        /* carry first: if it is a constant, the AND becomes x & y or x | y, still one gate */
         circ_wire sum = circ_full_add(b, want ? &next : NULL, carry, u, v);
         if (z)
             z[i] = sum;

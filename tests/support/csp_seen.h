@@ -1,5 +1,5 @@
-/* csp_seen: reads what CSP's store in memory (sum/csp_memory.h) has of a round. Allocates nothing,
- * because a test may make any allocation fail. */
+/* csp_seen: reads a round's records in CSP's store in memory (sum/csp_memory.h). It allocates
+ * nothing, because a test may make any allocation fail. */
 #ifndef SUPPORT_CSP_SEEN_H
 #define SUPPORT_CSP_SEEN_H
 
@@ -10,10 +10,10 @@
 
 typedef struct csp_seen {
     csp_round r;
-    unsigned reveals, wiped; /* marks; keys */
+    unsigned reveals, wiped; /* number of reveals; number of wiped keys */
     bool has_key, has_set, forgotten, charged;
-    sefl_span statement, output; /* they point into the store */
-    csp_set set;                 /* its `kept` points into the store; refused is NULL */
+    sefl_span statement, output; /* point into the store */
+    csp_set set;                 /* `kept` points into the store; `refused` is NULL */
 } csp_seen;
 
 static inline csp_seen csp_seen_at(const csp_memory *m, uint64_t round)

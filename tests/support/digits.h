@@ -1,4 +1,4 @@
-/* digits: noise_digits over an array: noise_digits d = noise_digits_of(array). */
+/* digits: a noise_digits that reads an array: noise_digits d = noise_digits_of(array). */
 #ifndef SUPPORT_DIGITS_H
 #define SUPPORT_DIGITS_H
 

@@ -1,6 +1,6 @@
-/* exact: what is known in closed form about Gaussian releases, to test the accountants against.
+/* exact: closed formulas for Gaussian releases, with which tests compare the accountants.
  *
- * T adaptive releases with multiplier z and everybody taking part are exactly one release with
+ * T adaptive releases with multiplier z, without sampling, are equivalent to one release with
  * multiplier z / sqrt(T), so the exact formula also covers composition [BW18].
  *
  * Threads: any.   Secrets: none. */
@@ -12,31 +12,31 @@
 
 #include <math.h>
 
-/* log(erfc(x)), even where erfc underflows (x > 26). */
+/* Returns log(erfc(x)), even where erfc underflows (x > 26). */
 static inline double log_erfc(double x)
 {
     if (x < 20)
         return log(erfc(x));
-    /* asymptotic series in 1/(2 x^2); the first term left out is below 1e-13 at x = 20 */
+    /* asymptotic series in 1/(2 x^2); the first omitted term is below 1e-13 at x = 20 */
     double r = 1 / (2 * x * x);
     double s = 1 - r * (1 - 3 * r * (1 - 5 * r * (1 - 7 * r)));
     return -x * x - log(x * sqrt(M_PI)) + log(s);
 }
 
-/* log of the standard normal distribution function. */
+/* Returns the log of the standard normal distribution function. */
 static inline double log_ndtr(double x)
 {
     return log(0.5) + log_erfc(-x * M_SQRT1_2);
 }
 
-/* Exact delta of one release: Phi(1/(2z) - eps z) - e^eps Phi(-1/(2z) - eps z). */
+/* Returns the exact delta of one release: Phi(1/(2z) - eps z) - e^eps Phi(-1/(2z) - eps z). */
 static inline double gauss_delta(double z, double epsilon)
 {
     double m = 1 / (2 * z), e = epsilon * z;
     return exp(log_sub(log_ndtr(m - e), epsilon + log_ndtr(-m - e)));
 }
 
-/* Exact epsilon of one release, 0 if delta alone covers it. */
+/* Returns the exact epsilon of one release; 0 if delta alone suffices. */
 static inline double gauss_epsilon(double z, double delta)
 {
     if (gauss_delta(z, 0) <= delta)
@@ -56,13 +56,13 @@ static inline double gauss_epsilon(double z, double delta)
     return hi;
 }
 
-/* log of the factor in front of exp((a-1)(tau-eps)) */
+/* Returns the log of the factor before exp((a-1)(tau-eps)). */
 static inline double rdp_log_factor(dp_conversion how, double a)
 {
     return how == DP_CONVERT_CKS ? a * log1p(-1 / a) - log(a - 1) : 0;
 }
 
-/* The delta that order a and divergence tau prove at this epsilon; at most 1. */
+/* Returns the delta that order a and divergence tau prove at this epsilon; at most 1. */
 static inline double rdp_to_delta(dp_conversion how, double a, double tau, double epsilon)
 {
     double d = exp((a - 1) * (tau - epsilon) + rdp_log_factor(how, a));
@@ -76,10 +76,10 @@ static inline double zcdp_gauss(double z)
     return 1 / (2 * z * z);
 }
 
-/* The best epsilon over all orders, as DP_CONVERT_CKS. */
+/* Returns the smallest epsilon over all orders, converted by DP_CONVERT_CKS. */
 static inline double zcdp_to_epsilon(double rho, double delta)
 {
-    /* in b = log(a - 1) the function has one valley: golden section */
+    /* golden-section search: the function has one minimum in b = log(a - 1) */
     double lo = -20, hi = 40, g = (sqrt(5) - 1) / 2;
     for (int i = 0; i < 200; i++) {
         double m1 = hi - g * (hi - lo), m2 = lo + g * (hi - lo);

@@ -9,15 +9,15 @@
 #include <stddef.h>
 
 int folder_make(void **state);
-/* In memory if the system has /dev/shm, for tests that sync a thousand times. */
+/* Like folder_make, but in memory if the system has /dev/shm, for tests that sync very often. */
 int folder_make_quick(void **state);
 int folder_remove(void **state);
 const char *folder_path(const char *name);
-/* Writes a file and gives its path. */
+/* Writes a file and returns its path. */
 const char *folder_put(const char *name, const void *bytes, size_t n);
-/* Replaces a file or folder by a copy of another: paths, not names. */
+/* Replaces a file or folder by a copy of another; both arguments are paths. */
 void folder_copy(const char *to, const char *from);
-/* Number of files and folders in it, without hidden ones. */
+/* Returns the number of files and folders in the scratch folder, without hidden ones. */
 size_t folder_count(void);
 
 #endif

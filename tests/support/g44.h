@@ -1,13 +1,13 @@
-/* g44: the joint noise in the clear, as a reference for the circuit: the law that it samples, and
- * the whole path from a sum of integers to the released one, as both servers compute it in mpc/.
+/* g44: the joint noise in the clear, as a reference for the circuit: the distribution that it
+ * samples, and the whole computation of both servers in mpc/, from a sum to the released integers.
  *
  *     z = n + pop(r[0..2]) + 2 pop(r[3..6]) + 4 pop(r[7..26]) + 16 (1 + K)  mod 2^k
  *     K = 0 unless r[27..32] are all 1; then +1 if r[33] is 1, else -1
  *
  * X = z - n for n = 0: mean 61.5, variance 88.75, on 0..123. In addition each server adds its own
- * rare jump Y: 0, but with probability 2^-18 the difference of two geometric numbers (non-zero
- * 5-bit draws before the first zero one). The part that a server cannot remove is N = X - 61.5 +
- * Tri + Y: see docs/PRIVACY.md.
+ * rare jump Y. It is 0, except with probability 2^-18, when it is the difference of two geometric
+ * numbers (counts of non-zero 5-bit draws before the first zero). The part that a server cannot
+ * remove is N = X - 61.5 + Tri + Y (docs/PRIVACY.md).
  *
  * Secret: coins and samples; g44_jumps_vartime is not constant-time (its draws are rare and made in
  * advance). Threads: any. */
@@ -24,17 +24,17 @@
 enum {
     G44_RANDOM_BITS = 34,
     G44_VALUES = 124,       /* X is in 0..123 */
-    G44_OFFSET = 62,        /* subtracted outside; result = (w + 0.5) h */
+    G44_OFFSET = 62,        /* subtracted outside the circuit; result = (w + 0.5) h */
     G44_JUMP_LOG = 18,      /* a jump has probability 2^-18 */
     G44_JUMP_DRAW_BITS = 5, /* ratio 31/32 */
 };
 
-/* Columns of the circuit: how many fair bits of which weight */
+/* Columns of the circuit: number and weight of their fair bits. */
 static const struct {
     unsigned first, bits, weight;
 } g44_columns[] = { { 0, 3, 1 }, { 3, 4, 2 }, { 7, 20, 4 } };
 
-/* X from 34 random bits: bit i of r is r[i]. */
+/* Computes X from 34 random bits: bit i of r is r[i]. */
 static inline uint32_t g44_value(uint64_t r)
 {
     uint32_t x = 16;
@@ -47,7 +47,7 @@ static inline uint32_t g44_value(uint64_t r)
     return x;
 }
 
-/* Exact law of X: Pr[X = x] = out[x] / 2^34. The numbers add up to 2^34. */
+/* Computes the exact distribution of X: Pr[X = x] = out[x] / 2^34. The numbers add up to 2^34. */
 static inline void g44_law(uint64_t out[G44_VALUES])
 {
     uint64_t sum[G44_VALUES] = { 1 };
@@ -66,7 +66,7 @@ static inline void g44_law(uint64_t out[G44_VALUES])
     }
 }
 
-/* Pr[Y = y] / Pr[Y = y + 1] and so on follow from this: Pr[Y = y]. */
+/* Returns Pr[Y = y]. */
 static inline double g44_jump_probability(int64_t y)
 {
     /* difference of two geometric numbers of ratio r: r^|y| (1-r)/(1+r) */
@@ -91,8 +91,8 @@ static inline int32_t g44_jump(coins *c)
     return plus - g44_geometric(c);
 }
 
-/* n jumps. The generator gives 18 + 5 * (draws) bits each, in this order: 18 bits, all zero for a
- * jump; then G1's draws, then G2's. */
+/* Draws n jumps. Each takes 18 + 5 * (draws) bits from the generator, in this order: 18 bits, all
+ * zero for a jump; then the draws of G1, then those of G2. */
 static inline sefl_status g44_jumps_vartime(int32_t *out, size_t n, const sefl_rng *rng)
 {
     coins c;
@@ -114,14 +114,14 @@ typedef struct g44_coins {
     int32_t y_csp, y_as;  /* jumps */
 } g44_coins;
 
-/* SR(y) = ((y + U) >> bits) mod 2^k with U uniform on `bits` bits: rounds to the coarse lattice. */
+/* Rounds to the coarse lattice: SR(y) = ((y + U) >> bits) mod 2^k with U uniform on `bits` bits. */
 static inline uint32_t g44_round(uint64_t y, uint64_t u, unsigned bits, unsigned k)
 {
     return (uint32_t)((y + u) >> bits & ((UINT64_C(1) << k) - 1));
 }
 
-/* One coordinate: sum in fine steps -> w, the released value in coarse steps: result (w + 0.5) h.
- * Slot by slot (no carries), as the pad scheme does it. */
+/* Releases one coordinate: sum is in fine steps, the result w in coarse steps (value (w + 0.5) h).
+ * Works slot by slot, without carries, as the pad scheme does. */
 static inline int64_t g44_release_one(const dp_grid *g, int64_t sum, const g44_coins *c)
 {
     unsigned w = g->k + g->t;
@@ -134,7 +134,7 @@ static inline int64_t g44_release_one(const dp_grid *g, int64_t sum, const g44_c
     return out >> (g->k - 1) ? (int64_t)out - (int64_t)(ring + 1) : (int64_t)out;
 }
 
-/* A whole vector with coins from the generator. out[i] is w. */
+/* Releases a whole vector, with coins from the generator. out[i] is w. */
 static inline sefl_status g44_release_vartime(int64_t *out, const dp_grid *g, const int64_t *sum,
                                               size_t n, const sefl_rng *rng)
 {
@@ -143,7 +143,7 @@ static inline sefl_status g44_release_vartime(int64_t *out, const dp_grid *g, co
     uint64_t fine = (UINT64_C(1) << g->t) - 1;
     for (size_t i = 0; i < n; i++) {
         uint64_t a = coins_u64(&c), b = coins_u64(&c);
-        int32_t y_csp = g44_jump(&c); /* two statements: the coins have an order */
+        int32_t y_csp = g44_jump(&c); /* two statements, because the order of the draws matters */
         int32_t y_as = g44_jump(&c);
         g44_coins one = { .mask = a,
                           .u_csp = a >> 40 & fine,

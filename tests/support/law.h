@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* (n + X) mod 2^k; r[i] is 0 or 1, in the order of sampler.h. Not constant-time. */
+/* Returns (n + X) mod 2^k; r[i] is 0 or 1, in the order of sampler.h. Not constant-time. */
 static inline uint32_t law_value_vartime(const sampler_profile *p, unsigned k, uint32_t n,
                                          const uint8_t *r)
 {
@@ -27,8 +27,8 @@ static inline uint32_t law_value_vartime(const sampler_profile *p, unsigned k, u
     return (uint32_t)(z & ((1ULL << k) - 1));
 }
 
-/* count[x] for x = 0 .. sampler_max(p): how many of the 2^sampler_random_bits(p) equally likely
- * strings of coins give X = x. Exact integers; SEFL_ERANGE if a profile has more than 62 coins. */
+/* Sets count[x], for x = 0 .. sampler_max(p), to the number of the 2^sampler_random_bits(p) equally
+ * likely bit strings that give X = x. SEFL_ERANGE if a profile has more than 62 random bits. */
 static inline sefl_status law_pmf(const sampler_profile *p, uint64_t *count)
 {
     sefl_status st = SEFL_OK;
@@ -38,7 +38,7 @@ static inline sefl_status law_pmf(const sampler_profile *p, uint64_t *count)
     size_t max = sampler_max(p), top = 0, step = (size_t)1 << p->kick_a;
     memset(count, 0, (max + 1) * sizeof *count);
     count[0] = 1;
-    for (unsigned c = 0; c < p->columns; c++) /* one fair bit after the other */
+    for (unsigned c = 0; c < p->columns; c++) /* one fair bit at a time */
         for (unsigned i = 0; i < p->column[c]; i++) {
             top += (size_t)1 << c;
             for (size_t x = top + 1; x-- > (size_t)1 << c;)

@@ -1,4 +1,4 @@
-/* ledger_book: a bare ledger as a port (store/ledger_port.h), without an account. */
+/* ledger_book: a ledger_port (store/ledger_port.h) that uses a ledger without an account. */
 #ifndef SUPPORT_LEDGER_BOOK_H
 #define SUPPORT_LEDGER_BOOK_H
 

@@ -1,4 +1,4 @@
-/* paillier_copy: the public half of a key pair as a separate object, for keys of any size. */
+/* paillier_copy: copies the public half of a key pair, of any size, to a separate object. */
 #ifndef SUPPORT_PAILLIER_COPY_H
 #define SUPPORT_PAILLIER_COPY_H
 

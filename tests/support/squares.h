@@ -1,11 +1,11 @@
-/* squares: the sum of squares of integers, exactly. */
+/* squares: computes the exact sum of squares of integers. */
 #ifndef SUPPORT_SQUARES_H
 #define SUPPORT_SQUARES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The lower half of the sum; the upper half goes to *hi. */
+/* Returns the lower half of the sum and sets *hi to the upper half. */
 static inline uint64_t sum_of_squares(uint64_t *hi, const int64_t *X, size_t n)
 {
     unsigned __int128 sum = 0;

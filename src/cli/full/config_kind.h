@@ -2,7 +2,7 @@
  *
  *     const config_kind *k = config_kind_of("fed/csp/csp.yml");  // or config_kind_find("csp")
  *     SEFL_TRY(config_kind_read(k, &s, path));                   // checks each key with the schema
- *     SEFL_TRY(config_kind_check(k, &s, path));                  // checks that they fit together
+ *     SEFL_TRY(config_kind_check(k, &s, path));                  // checks them together
  *     SEFL_TRY(config_kind_write(&out, k));                      // a new file with every key
  *
  * Threads: any; the kinds are constants.   Secrets: none. */
@@ -18,7 +18,7 @@ typedef struct config_kind {
     const char *about;  /* description in one line */
     const char *active; /* keys that a new file sets, besides those without a default (example.h) */
     const setting_def *schema;               /* NULL: experiment_schema() */
-    sefl_status (*check)(const settings *s); /* checks rules across keys, as the run does */
+    sefl_status (*check)(const settings *s); /* checks rules across keys, as the role does */
 } config_kind;
 
 #define CONFIG_KIND_WORDS "experiment aggregator csp client policy task"
@@ -34,15 +34,15 @@ extern const config_kind config_kinds[];
 
 const setting_def *config_kind_schema(const config_kind *k);
 const config_kind *config_kind_find(const char *name); /* NULL: unknown name */
-/* Returns the kind whose usual file name the path ends with, or the first kind. */
+/* Returns the kind whose usual file name ends the path, or the first kind. */
 const config_kind *config_kind_of(const char *path);
 
-/* After a failure: if the kind is only a guess, because the file name does not tell it, adds that
- * to the message. Returns st. */
+/* After a failure: if the file name does not determine the kind, adds to the message that the kind
+ * is a guess. Returns st. */
 sefl_status config_kind_guessed(sefl_status st, const char *path);
 
-/* After a failure to read a file with this schema: if the file name belongs to another kind, adds
- * that to the message. Returns st. */
+/* After a failure to read a file with this schema: if the file name belongs to another kind, adds a
+ * note about it to the message. Returns st. */
 sefl_status config_kind_other(sefl_status st, const char *path, const setting_def *schema);
 
 /* Reads the file; SEFL_EINVAL with the file, line and column of an error. Initialises s; the caller

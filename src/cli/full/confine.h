@@ -1,12 +1,12 @@
-/* confine: drops the privileges of a long-running role, so that a bug does less harm.
+/* confine: drops the privileges of a long-running role, to limit the damage from a bug.
  *
- *     confine_start();                                    // first: no core dump, no debugger
+ *     confine_start();                                    // first: no core dumps, no debugger
  *     SEFL_TRY(confine_user("sefl"));                     // after binding the port, before files
  *
  * confine_start sets RLIMIT_CORE to 0, clears the dumpable flag (no keys or text in core dumps;
  * other processes of the same user cannot read this one's memory) and sets no_new_privs.
- * confine_user switches from root to this user and its groups for good. A process that does not run
- * as root may only name its own user. NULL or "": no change.
+ * confine_user switches permanently from root to this user and its groups. A process that does not
+ * run as root may name only its own user. NULL or "" changes nothing.
  * Threads: the calls affect the whole process.   Secrets: none. */
 #ifndef CLI_FULL_CONFINE_H
 #define CLI_FULL_CONFINE_H
@@ -29,9 +29,9 @@ void confine_key(sefl_log *log, const char *path);
 /* Warns if others can read a settings file with a proxy password: http://user:password@host. */
 void confine_proxy(sefl_log *log, const char *proxy, const char *path);
 /* Applies the setting memory_lock. "required": keys must be locked in memory. The function locks as
- * much as a server needs once, so that too low a limit makes it fail now and not in a later round.
- * "try": it only warns. A server was measured to need 76 kB with a 4096-bit key, plus a page for
- * each of four stores. */
+ * much memory as a server needs, so that a limit that is too low fails now and not in a later
+ * round. "try": it only warns. Measured need of a server: 76 kB with a 4096-bit key, plus a page
+ * for each of four stores. */
 enum { CONFINE_LOCKED_BYTES = 96 << 10 };
 sefl_status confine_memory(sefl_log *log, const char *memory_lock) SEFL_MUST_CHECK;
 /* Raises the limit on open files; warns if the system does not allow that. */

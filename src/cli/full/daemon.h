@@ -10,7 +10,7 @@
  *     static sefl_status start(void *self, const settings *set, void **role) { csp_role_new(...) }
  *     static int run(void *s) { return daemon_run(s, &cmd_csp, start, &csp_role_calls); }
  *
- * Threads: one caller; a separate thread handles signals.   Secrets: none belong here. */
+ * Threads: one caller; a separate thread handles signals. Secrets: none. */
 #ifndef CLI_FULL_DAEMON_H
 #define CLI_FULL_DAEMON_H
 
@@ -59,7 +59,7 @@ typedef struct daemon {
     atomic_bool ended;
 } daemon;
 
-/* The option -c FILE, which every daemon lists first. */
+/* The option -c FILE, the first option of every daemon. */
 #define DAEMON_CONFIG                                                            \
     {                                                                            \
         "config", SETTING_PATH, "", .letter = 'c', SETTING_TO(daemon, file),     \

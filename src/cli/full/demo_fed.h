@@ -10,8 +10,8 @@
  *     out/log/NAME.log        output of each process
  *     out/metrics.jsonl       one line per round; summary.json, report.html: see report/report.h
  *
- * A non-empty folder without the mark is SEFL_EEXIST. Every process ends when the demo ends, even
- * after a failure. */
+ * A non-empty folder without demo.txt is SEFL_EEXIST. When the demo ends, even by a failure, it
+ * ends every process. */
 #ifndef CLI_FULL_DEMO_FED_H
 #define CLI_FULL_DEMO_FED_H
 

@@ -3,7 +3,7 @@
  * servers run the real protocol with full-size keys, each on its own thread. The demo prints the
  * noisy sum next to the plain sum.
  *
- * SEFL_ECRYPTO if the final check fails: the error must have the claimed standard deviation. */
+ * SEFL_ECRYPTO if the difference of the two sums does not have the claimed standard deviation. */
 #ifndef CLI_FULL_DEMO_SUM_H
 #define CLI_FULL_DEMO_SUM_H
 

@@ -5,9 +5,9 @@
  *     for (size_t i = 0; i < d.n; i++) show(&d.at[i]);
  *     settings_clear(&d.set);
  *
- * Every check adds a line: a status (ok; warn: it works, but ...; fail: it will not work), the
- * finding and, unless it is ok, a remedy. The doctor changes nothing. It binds a port for a moment
- * to check that the port is free, and connects to each peer once without sending anything.
+ * Every check adds a line: a status (ok; warn: it works, but not well; fail: it will not work), the
+ * finding and, unless it is ok, a remedy. The doctor changes nothing. It binds a port briefly to
+ * check that the port is free, and connects to each peer once without sending anything.
  * Threads: one owner.   Secrets: it reads the TLS key and the signing key to check that they
  * match. */
 #ifndef CLI_FULL_DOCTOR_H
@@ -25,7 +25,7 @@ typedef struct doctor_line {
 } doctor_line;
 
 typedef struct doctor {
-    const config_kind *k; /* kind of the file; NULL: the file's name tells the kind */
+    const config_kind *k; /* kind of the file; NULL: derived from the file's name */
     settings set;         /* settings in the file */
     doctor_line at[DOCTOR_MAX];
     size_t n, count[3]; /* number of lines, in total and per status */

@@ -1,4 +1,4 @@
-/* processes: starts child processes that run this program, and ends them again.
+/* processes: starts child processes that run this program, and ends them.
  *
  *     processes f;
  *     SEFL_TRY(processes_init(&f, "runs/demo/log"));
@@ -8,10 +8,10 @@
  * done:
  *     processes_end(&f);                                    // SIGTERM, later SIGKILL; waits
  *
- * Each process appends its output to LOG/NAME.log. Only processes that fork started and waitpid has
- * not reaped get signals, by their id. If the caller dies, the kernel kills the processes
+ * Each process appends its output to LOG/NAME.log. Signals go only to child processes that have not
+ * been reaped, by their process id. If the caller dies, the kernel kills the processes
  * (PR_SET_PDEATHSIG).
- * Threads: only the one that started the processes, which must outlive them. */
+ * Threads: only the thread that started the processes, which must outlive them. */
 #ifndef CLI_FULL_PROCESSES_H
 #define CLI_FULL_PROCESSES_H
 
