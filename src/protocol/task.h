@@ -137,8 +137,8 @@ sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 dp_event task_event(const task *t, uint64_t count);
 
 /* Returns the clients' learning rate in a round. With w = warmup and T = rounds, it is
- * lr * round / (w + 1) in the first w rounds. From round w + 1 to round T it is lr (constant), or it
- * falls from lr to lr_last in equal steps (linear) or along half a period of a cosine. A single
+ * lr * round / (w + 1) in the first w rounds. From round w + 1 to round T it is lr (constant), or
+ * changes from lr to lr_last in equal steps (linear) or along half a period of a cosine. A single
  * round after the warmup has lr. */
 double task_lr(const task *t, uint64_t round);
 
