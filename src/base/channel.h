@@ -11,7 +11,7 @@
  *  3. no call blocks forever: if the peer is silent for too long, the call returns SEFL_ETIMEOUT;
  *  4. a send does not wait for the peer to stop sending: while it is blocked, it reads incoming
  *     bytes into memory, up to CHANNEL_INBOX. Both peers may therefore have that many bytes in
- *     flight at once; the protocols here never have more.
+ *     flight at once; our protocols never have more.
  * After a failure the stream is dead: every later call fails too.
  *
  * channel_pair_new() creates two connected ends in memory, for two threads of a simulation or a

@@ -4,8 +4,8 @@
  *     for (uint64_t n = 1; fault_arm(FAULT_ALLOC, n), st = thing(), fault_was_hit(); n++)
  *         assert(st == SEFL_ENOMEM);
  *
- * Compiled in only when SEFL_FAULTS is 1 (the dev, asan, tsan and fuzz builds); in a release build
- * fault_hit() is the constant false and the rest does not exist.
+ * Faults exist only if SEFL_FAULTS is 1 (the dev, asan, tsan and fuzz builds). In a release build
+ * fault_hit() is the constant false, and there are no other functions.
  * Threads: the counters are atomic; arm and disarm only while no other thread runs. */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H

@@ -63,7 +63,7 @@ sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes,
 /* Syncs a descriptor with fsync; the path is for the error message. */
 sefl_status file_sync(int fd, const char *path) SEFL_MUST_CHECK;
 
-/* Syncs a folder, so that files created, renamed or deleted in it stay so after a crash. */
+/* Syncs a folder, so that a crash does not undo creations, renames and deletions in it. */
 sefl_status file_sync_folder(const char *folder) SEFL_MUST_CHECK;
 /* Calls file_sync_folder for the parent folder of path. */
 sefl_status file_sync_parent(const char *path) SEFL_MUST_CHECK;

@@ -17,8 +17,8 @@
  *
  * A transport failure is SEFL_EIO, SEFL_ETIMEOUT or SEFL_EAUTH with a message. An HTTP status is
  * not a failure: the caller checks r.status. Errors of file operations are those of base/file.h.
- * Every call fills r, even if it fails; the caller clears it. Threads: one owner;
- * https_client_interrupt from any thread.   Secrets: the key. */
+ * Every call fills r, even if it fails; the caller clears it. Threads: one owner; any thread may
+ * call https_client_interrupt.   Secrets: the key. */
 #ifndef NET_HTTPS_CLIENT_H
 #define NET_HTTPS_CLIENT_H
 

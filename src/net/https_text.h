@@ -6,8 +6,8 @@
  *         ... answer no.status, count no.event, log no.why
  *
  * libmicrohttpd has already split the header and decoded the path (%2e is now a dot); this module
- * decides what the parts mean. It needs no connection, clock or state, so a fuzz harness covers all
- * of it (tests/fuzz/net/fuzz_https_text.c).
+ * interprets the parts. It needs no connection, clock or state, so a fuzz harness covers all of it
+ * (tests/fuzz/net/fuzz_https_text.c).
  *
  * Threads: any.   Secrets: none.   Cost: one pass over the path. */
 #ifndef NET_HTTPS_TEXT_H

@@ -21,7 +21,7 @@
 
 enum { X509_CHAIN_MAX = 8, X509_PEM_MAX = 1 << 20 };
 
-/* What a peer's certificate must satisfy. */
+/* The requirements on a peer's certificate. */
 typedef struct x509_want {
     const char *role;           /* NULL: any */
     const uint8_t *fingerprint; /* NULL: any */
@@ -129,8 +129,8 @@ tls_id *tls_id_hold(const tls_id *id);
 enum { TLS_CONNECT_MS = 10000, TLS_IDLE_MS = 120000 }; /* defaults of tls_limits */
 
 /* Creates a stream before its handshake; takes ownership of fd, even if it fails. lim may be NULL;
- * a limit of 0 means the default. host is the server's name, or NULL if we are the server. What
- * `want` points to must live until the handshake is over or tls_want replaces it. */
+ * a limit of 0 means the default. host is the server's name, or NULL if we are the server.
+ * `want` and its pointers must live until the handshake is over or tls_want replaces them. */
 sefl_status tls_wrap(tls **out, int fd, bool server, const char *host, const tls_id *id,
                      const tls_peer *want, const tls_limits *lim) SEFL_MUST_CHECK;
 void tls_want(tls *t, const tls_peer *want);

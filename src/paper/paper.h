@@ -1,22 +1,23 @@
-/* paper: repeats the evaluation of the paper and draws its figures beside the paper's values.
+/* paper: repeats the paper's evaluation and draws its figures with the paper's values for
+ * comparison.
  *
  *     paper_options o = { .results = "results", .runs = "runs/results", .device = "cuda", ... };
  *     SEFL_TRY(paper_open(&o));                       // the results folder, checked
- *     SEFL_TRY(paper_runs(&o, PAPER_DROPOUT));        // runs what results/ lacks
+ *     SEFL_TRY(paper_runs(&o, PAPER_DROPOUT));        // makes the missing runs
  *     SEFL_TRY(paper_draw(&o, PAPER_ALL));            // CSV and SVG from results/ alone
  *
  * The results folder is small and committed. It has one file per finished run (runs/NAME.json, see
  * record.h), files of measurements (cost, CSR, projection), and a CSV and an SVG per figure. Run
- * folders (simulate/run_folder.h) are elsewhere and may be deleted once the results are there.
+ * folders (simulate/run_folder.h) are elsewhere and may be deleted once their results are stored.
  *
- * `quick` runs everything at small scale on a CPU. Quick results show that the code works, not what
- * the paper claims: each output is marked QUICK, and a folder has quick results or full results,
- * never both.
+ * `quick` runs everything at small scale on a CPU. Quick results show only that the code works, and
+ * do not support the paper's claims: each output is marked QUICK, and a folder has quick results or
+ * full results, never both.
  *
  * Parts, in reading order: table (models and runs), record (the result of a run), runs (the loop),
  * draw (figures of perplexity), reference (the paper's values); cost, csr, projection (measurements
  * with their own files and figures).
- * Threads: one owner.   Secrets: none: a simulation has none. */
+ * Threads: one owner.   Secrets: none. */
 #ifndef PAPER_PAPER_H
 #define PAPER_PAPER_H
 
@@ -44,10 +45,11 @@ typedef struct paper_options {
     const char *runs;    /* folder of run folders */
     const char *device;  /* cuda, cpu or auto */
     unsigned threads;    /* 0: one per core */
-    const char *version, *commit; /* of this program; results state them */
+    const char *version, *commit; /* of this program, recorded in results */
     const settings *over;         /* settings (experiment.h) that replace the table's; NULL: none */
-    double minutes;               /* > 0: start nothing that is expected to end later than this */
-    unsigned shard, shards; /* do every shards-th piece of work, from number shard; shards 0: all */
+    double minutes; /* time limit, if > 0: work expected to end later does not start */
+    unsigned shard,
+        shards; /* does every shards-th piece of work, from number shard; shards 0: all */
     void *ctx;
     void (*say)(void *ctx, const char *line); /* one line for the user, without a line feed */
     const sefl_progress *stop; /* called often, by any thread; false: stop with SEFL_ECANCELLED */
@@ -58,10 +60,10 @@ typedef struct paper_options {
  * has results of the other scale, or is not a results folder. */
 sefl_status paper_open(paper_options *o) SEFL_MUST_CHECK;
 
-/* True if work that takes about `seconds` (0: unknown) should not start: o->minutes are over or
- * would be, or the user wants to stop. */
+/* True if work that takes about `seconds` (0: unknown) should not start, because it would exceed
+ * o->minutes or because the user wants to stop. */
 bool paper_too_late(const paper_options *o, double seconds);
-/* "QUICK" or "full": results state it. */
+/* Returns "QUICK" or "full", the scale that every result states. */
 const char *paper_scale(const paper_options *o);
 void paper_say(const paper_options *o, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
@@ -75,15 +77,15 @@ sefl_status paper_write(const paper_options *o, const char *name, sefl_span byte
 sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c,
                       size_t n) SEFL_MUST_CHECK;
 
-/* Measure what the results folder lacks, and write result files of their own. Done already: they do
- * nothing. SEFL_ECANCELLED after o->stop. */
+/* Measure what is missing in the results folder and write a result file each; do nothing if it
+ * exists. SEFL_ECANCELLED after o->stop. */
 /* Seconds and bytes of a secure round with real cryptography, by block size (PAPER_BLOCKS). */
 sefl_status paper_cost(const paper_options *o) SEFL_MUST_CHECK;
 /* Index formats against BHM under additive encryption (PAPER_CSR). */
 sefl_status paper_csr(const paper_options *o) SEFL_MUST_CHECK;
 /* Training in compressed form against projected dense training, and kappa (PAPER_PROJECTION). */
 sefl_status paper_projection(const paper_options *o) SEFL_MUST_CHECK;
-/* Write the CSV and the SVG from the result files alone; nothing if there are none. */
+/* Write the CSV and the SVG from the result files alone, or nothing if there are none. */
 sefl_status paper_cost_draw(const paper_options *o) SEFL_MUST_CHECK;
 sefl_status paper_csr_draw(const paper_options *o) SEFL_MUST_CHECK;
 sefl_status paper_projection_draw(const paper_options *o) SEFL_MUST_CHECK;

@@ -47,7 +47,7 @@
     X(WAIT, "query", "wait")                /* ROUND: seconds to wait, at most 60 */             \
     X(OFFSET, "header", "Sefl-Offset")      /* bytes that AS has, or offset of this part */      \
     X(TOTAL, "header", "Sefl-Total")        /* bytes of the whole body: the task's constant */   \
-    X(VERSION, "header", HTTP_VERSION_NAME) /* the program's protocol, both ways: version.h */
+    X(VERSION, "header", HTTP_VERSION_NAME) /* the sender's protocol version (version.h) */
 
 typedef enum http_call {
 #define HTTP_CALL_ENUM(name, method, path, answer) HTTP_##name,

@@ -11,10 +11,10 @@
  *
  *     {"round":3,"skipped":false,"clients":97,"perplexity":41.2,"seconds":4.1}
  *
- * Writers omit unknown numbers, and "blocked" unless it is true. Readers skip members they do not
- * know, so they can read files from a later version. SEFL_EPROTO, with the line number, if a line
- * is not an object, has a negative number, or has a round <= the previous one. Bytes after the last
- * line feed are still being written and are ignored.
+ * Writers omit unknown numbers, and "blocked" unless it is true. Readers skip unknown members, so
+ * they can read files from a later version. SEFL_EPROTO, with the line number, if a line is not an
+ * object, has a negative number, or has a round <= the previous one. Bytes after the last line feed
+ * are still being written and are ignored.
  * Threads: any; these are plain values.   Secrets: none; the numbers are public. */
 #ifndef REPORT_RUN_LOG_H
 #define REPORT_RUN_LOG_H

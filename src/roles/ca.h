@@ -115,7 +115,7 @@ sefl_status ca_sign(trust *t, const char *folder, sefl_buf *cert, const char *na
                     sefl_span request, unsigned days, int64_t now) SEFL_MUST_CHECK;
 
 /* Issues a new certificate for a member's key; the old one stays valid until it expires.
- * SEFL_ENOTFOUND if there is no such active member. */
+ * SEFL_ENOTFOUND if no active member has this key. */
 sefl_status ca_renew(trust *t, const char *folder, sefl_buf *pem, const uint8_t key[TRUST_KEY],
                      unsigned days) SEFL_MUST_CHECK;
 

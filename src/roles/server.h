@@ -1,6 +1,6 @@
 /* server: the code for trust lists and ready files that the aggregator and CSP share.
  *
- * Threads: any; callers lock what they share.   Secrets: none. */
+ * Threads: any; callers lock shared data.   Secrets: none. */
 #ifndef ROLES_SERVER_H
 #define ROLES_SERVER_H
 

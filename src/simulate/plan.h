@@ -40,8 +40,8 @@ typedef struct plan_seconds {
     double train, encrypt, sum, twopc, step, eval, wall;
 } plan_seconds;
 
-/* What a claim (epsilon, delta) over all rounds of a task requires: joint noise with this z, and
- * enough clients per round that their sum exceeds the noise. */
+/* The requirements of a claim (epsilon, delta) over all rounds of a task: joint noise with this z,
+ * and enough clients per round that their sum exceeds the noise. */
 typedef struct plan_need {
     double epsilon, delta, z;
     uint64_t clients;   /* clients for a noise ratio of PLAN_RATIO_GOOD */
@@ -74,7 +74,7 @@ typedef struct plan {
     double epsilon_server, epsilon_others, delta;
     bool unit_record; /* the epsilons are for a record, not a client */
     const char *why_no_epsilon;
-    plan_need need; /* what PLAN_EPSILON requires; z 0: unknown */
+    plan_need need; /* requirements of PLAN_EPSILON; z 0: unknown */
 
     plan_warnings warnings;
 } plan;
@@ -83,7 +83,7 @@ typedef struct plan {
  * noise. */
 double plan_noise_ratio(const federation *s, double drawn);
 
-/* Computes what the claim requires; fails if no z achieves epsilon. */
+/* Computes the requirements of the claim; fails if no z achieves epsilon. */
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
                          double delta) SEFL_MUST_CHECK;
 

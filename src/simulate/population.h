@@ -14,8 +14,8 @@
  * round opens. With network.exact, experiment_dropouts random clients fail instead. Such a client
  * has no effect on the round, like a process killed before its receipt.
  *
- * Clients do not train here. The simulator knows the set before training starts, so only clients in
- * the set train.
+ * Clients do not train in this module. The simulator knows the set before training starts, so only
+ * clients in the set train.
  *
  * Sampling draws each client's named coins ("client-00001", purpose "sampling") where a real client
  * would draw its own; the network uses seeded streams. Threads: one owner.   Secrets: none. */

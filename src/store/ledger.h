@@ -140,7 +140,7 @@ sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
                               uint64_t round) SEFL_MUST_CHECK;
 
 /* Computes the head that a charge of this round would give (the current head if it is charged
- * already), for comparison with the peer's. Refuses what ledger_charge refuses; writes nothing. */
+ * already), for comparison with the peer's. Fails if ledger_charge would; writes nothing. */
 sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
                               ledger_head *out) SEFL_MUST_CHECK;
 

@@ -17,9 +17,9 @@ typedef struct ledger_port {
     sefl_status (*head)(void *ctx, ledger_head *out);
     /* Also returns LEDGER_FORKED if our own ledger cannot be read. */
     ledger_order (*compare)(void *ctx, const ledger_head *peer);
-    /* Works as ledger_head_after does: refuses what charge refuses, and writes nothing. */
+    /* Like ledger_head_after: fails whenever `charge` would fail, and writes nothing. */
     sefl_status (*head_after)(void *ctx, uint64_t round, ledger_head *out);
-    /* Works as ledger_charge does: SEFL_OK once the charge is durable, SEFL_EBUDGET if refused. */
+    /* Like ledger_charge: SEFL_OK once the charge is durable, SEFL_EBUDGET if it is refused. */
     sefl_status (*charge)(void *ctx, uint64_t round);
     /* Sets *out to whether the round is charged, even if a new charge would be refused. */
     sefl_status (*has)(void *ctx, uint64_t round, bool *out);

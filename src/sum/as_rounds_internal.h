@@ -51,7 +51,7 @@ void as_rounds_changed(as_rounds *r);
 /* Waits for `ms` milliseconds, or until as_rounds_stop. */
 void as_rounds_pause(as_rounds *r, unsigned ms);
 
-/* Frees the link, tells the machine, and logs the error message with `what`. */
+/* Frees the link, reports LINK_DOWN to the machine, and logs the error message with `what`. */
 sefl_status as_rounds_link_down(as_rounds *r, const char *what) SEFL_MUST_CHECK;
 void as_rounds_hang_up(as_rounds *r);
 /* Erases the integers of the latest reveal from memory. */

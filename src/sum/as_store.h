@@ -1,10 +1,10 @@
 /* as_store: the port to AS's durable state.
  *
- * The driver of the rounds (sum/as_rounds.h) and the reveal (sum/as_link.h) write each fact here
- * before anything depends on it. A store keeps named records and one row per round but does not
- * interpret them: this module defines their contents and checks the rules, for every store. Two
+ * The driver of the rounds (sum/as_rounds.h) and the reveal (sum/as_link.h) write each fact to the
+ * store before anything depends on it. A store keeps named records and one row per round but does
+ * not interpret them: this module defines their contents and checks the rules, for every store. Two
  * stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h (simulator, demo,
- * benches, tests).
+ * benchmarks, tests).
  *
  *     record      round    bytes
  *     MEMORY      0        the machine's memory (agg_remember); written with the row and MODEL

@@ -71,9 +71,9 @@ typedef struct csp_config {
      * The machine calls it when it signs the header (begins) and before it reveals the sum: every
      * client approved at any time between the two calls counts. NULL: always unknown. */
     sefl_status (*members)(void *ctx, uint64_t round, bool begins, uint64_t *most);
-    /* Sealed tasks. Checks that CSP's own list contains the voucher's SPKI (or a CA that the list
-     * trusts for clients issued its chain), and verifies the signature. SEFL_EAUTH if it refuses,
-     * with the reason for the log. */
+    /* Sealed tasks. Verifies the voucher's signature, and checks that CSP's own list contains its
+     * SPKI or trusts the CA of its chain for clients. SEFL_EAUTH if it refuses, with the reason for
+     * the log. */
     sefl_status (*vouch)(void *ctx, const voucher *v);
     /* True if this client is still approved. Called for every head in EARLY and SET. */
     bool (*member)(void *ctx, const uint8_t client[32]);

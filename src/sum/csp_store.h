@@ -1,10 +1,10 @@
 /* csp_store: the port to CSP's durable state.
  *
- * The machine (csp.h) writes each fact here before anything depends on it. A store keeps named
- * records and one row per round but does not interpret them: this module defines their contents and
- * checks the rules, for every store. CSP signs only a new round, and reveals or skips only a signed
- * one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h (a role's
- * journal) and csp_memory.h (simulator, benches, tests).
+ * The machine (csp.h) writes each fact to the store before anything depends on it. A store keeps
+ * named records and one row per round but does not interpret them: this module defines their
+ * contents and checks the rules, for every store. CSP signs only a new round, and reveals or skips
+ * only a signed one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h
+ * (a role's journal) and csp_memory.h (simulator, benchmarks, tests).
  *
  *     record      round   bytes
  *     OVER        0       AS ended the task
@@ -134,7 +134,7 @@ sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement_envelope,
                              const uint8_t id[NOISE_ID], sefl_span output,
                              const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
-/* Loads what csp_store_reveal stored; appends to *output. SEFL_ENOTFOUND after csp_store_forget. */
+/* Loads the stored reveal; appends to *output. SEFL_ENOTFOUND after csp_store_forget. */
 sefl_status csp_store_kept(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
                            sefl_buf *output, uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
 /* Writes the mark CSP_REVEALED for a round whose REVEAL, OUTPUT and note are durable. */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Nanoseconds that AS spends on the parts of a round after it closes. */
+/* The time that AS spends on each part of a round after its close, in nanoseconds. */
 typedef struct round_parts {
     uint64_t freeze;  /* storing the set and the tree seed */
     uint64_t set;     /* sealed tasks: from SET to VERDICT */

@@ -1,6 +1,6 @@
 /* demo_table: prints the result of a demo: the perplexities side by side, the privacy claim, the
- * number of clients that a strong claim needs, the time and bytes of each part, what each party
- * saw, and the files.
+ * number of clients that a strong claim needs, the time and bytes of each part, each party's view,
+ * and the files.
  *
  * Threads: one caller.   Secrets: none. */
 #ifndef CLI_FULL_DEMO_TABLE_H

@@ -41,8 +41,8 @@ void doctor_libraries(doctor *d);
 /* Checks that the role can listen on the address; if not, the line has the status `bad`. */
 void doctor_port(doctor *d, const char *name, const char *address, doctor_status bad,
                  const char *remedy);
-/* Checks what the role reads when it starts: settings, files, certificate, task. False if the
- * settings are wrong. The caller clears d->set either way. */
+/* Checks everything that the role reads at its start: settings, files, certificate, task. False if
+ * the settings are wrong. The caller clears d->set either way. */
 bool doctor_settings(doctor *d, const char *path);
 /* Runs doctor_settings, then checks the memory, the port and the peers. */
 void doctor_config(doctor *d, const char *path);

@@ -2,8 +2,8 @@
  *
  * A client encrypts its vector once. AS adds the uploads that arrived, and its own mask. CSP
  * decrypts the masked sum and nothing else. A scheme is a const table of functions, `ahe_pad` or
- * `ahe_paillier`; callers hold an ahe_params and need not know which. In `paillier`, CSP has a
- * secret key; in `pad`, each upload has a seed, which its client seals to CSP (protocol/head.h).
+ * `ahe_paillier`; callers use either through an ahe_params. In `paillier`, CSP has a secret key; in
+ * `pad`, each upload has a seed, which its client seals to CSP (protocol/head.h).
  *
  * A vector is sent as *units*. A unit is one ciphertext (paillier) or one row of numbers (pad) and
  * holds `unit_values` numbers; zeros fill the last unit. Functions process a few units at a time,
@@ -22,7 +22,7 @@
  *              ahe_plain_unmask                               AS, DP off: the exact sum
  *
  * Secret: values, random numbers, secret key, mask and its seed, plain units. Public: public key,
- * ciphertexts, contexts, all lengths. See docs/THREATS.md for what is not constant-time.
+ * ciphertexts, contexts, all lengths. docs/THREATS.md lists what is not constant-time.
  * Threads: an ahe_enc and an ahe_params may be shared once made. Uploads, sums and decryptors have
  * one owner; they split their work over the pool in a way that does not depend on its size. */
 #ifndef CRYPTO_AHE_AHE_H

@@ -1,4 +1,4 @@
-/* vocab: the list of words that a model knows, each with its number.
+/* vocab: the vocabulary of a model: a list of words and their numbers.
  *
  *     vocab *v = NULL;
  *     SEFL_TRY(vocab_new(&v));

@@ -103,7 +103,7 @@ enum { NULL_PARAM = -1 };
 struct weight {
     int w, b, b2;          /* indices of params; b2: a second bias with the same gradient */
     int rows, cols, block;
-    int rows8;             /* rows rounded up to 8: products are fast only with such sides */
+    int rows8;             /* rows rounded up to a multiple of 8, which products need to be fast */
     size_t size;           /* rows8 * ld_of(cols): number of elements from slot to slot */
     void *dense;           /* real [slots][rows8][ld_of(cols)], zero beyond rows */
     float *grad;           /* [slots][rows8][ld_of(cols)] */

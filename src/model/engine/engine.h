@@ -100,8 +100,8 @@ sefl_status engine_times(engine *e, bool on, engine_time *out, uint32_t *n) SEFL
 sefl_status engine_save(engine *e, uint32_t slot, sefl_buf *out, const engine_job *job,
                         uint64_t seed) SEFL_MUST_CHECK;
 /* Loads a checkpoint after engine_start with the same job; on the same device, training continues
- * bit for bit. SEFL_EINVAL: the checkpoint is from a run with other settings. SEFL_EPROTO: it is
- * incomplete or no checkpoint. In both cases the slot is unchanged. */
+ * bit for bit. SEFL_EINVAL: the checkpoint is from a run with other settings. SEFL_EPROTO: the
+ * bytes are not a complete checkpoint. In both cases the slot is unchanged. */
 sefl_status engine_load(engine *e, uint32_t slot, sefl_span in, const engine_job *job,
                         uint64_t seed) SEFL_MUST_CHECK;
 

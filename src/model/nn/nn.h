@@ -52,7 +52,7 @@ typedef struct nn_weight {
 } nn_weight;
 
 void nn_weight_layout(nn_weight *w, bhm shape, nn_plan *p);
-/* Returns the room in nn_work.pack that the products of such a weight with n tokens need. */
+/* Returns the size of nn_work.pack for the products of a weight of this shape with n tokens. */
 size_t nn_weight_room(bhm shape, size_t n);
 /* Expands v. For l = 1, uses v itself, and the gradient is added directly to dv. */
 void nn_weight_begin(nn_weight *w, const nn_real *v, nn_real *dv);

@@ -1,5 +1,5 @@
 /* noise/shares_plain: computes the noise that two servers with given coins would share, without the
- * protocol. Simulations know both servers' coins and use it; tests use it as an oracle.
+ * protocol. Simulations, which know both servers' coins, use it; tests use it as an oracle.
  *
  *     SEFL_TRY(shares_plain(x, &p, pool, as_rng, csp_rng));          // x^A + x^C of a session
  *     SEFL_TRY(shares_fill_plain(x, 2, n, pool, as_rng, csp_rng));   // as shares_fill_pair would

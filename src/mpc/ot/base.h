@@ -4,8 +4,8 @@
  * each transfer i the receiver, with choice b, draws a scalar t and a group element r[1-b], and
  * sets r[b] = t*G - H(i, 1-b, r[1-b]). The sender draws a, sends A = a*G, and has the two keys
  *     key[j] = KDF(i, j, A, r[0], r[1], a*(r[j] + H(i, 1-j, r[1-j])));
- * the receiver knows key[b] = KDF(..., t*A) and, by the CDH assumption with H and KDF as random
- * oracles, not the other one; (r[0], r[1]) is a uniform pair for either b. Both hashes include the
+ * the receiver knows key[b] = KDF(..., t*A) but not the other key, by the CDH assumption with H and
+ * KDF as random oracles; (r[0], r[1]) is a uniform pair for either b. Both hashes include the
  * session id, which binds both servers, the parameters and nonces (noise/shares.h), so messages
  * from one session are useless in another. "Endemic" means that a cheating party can choose its own
  * keys, which is harmless for plain keys.

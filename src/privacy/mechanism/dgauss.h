@@ -3,8 +3,8 @@
  * It draws the integer x with Pr[x] = exp(-x^2 / (2 sigma^2)) / normaliser, sigma^2 = num/den, by
  * rejection from the discrete Laplace distribution [CKS20, algorithms 1 to 3]. It uses no
  * floating-point numbers, so the distribution is exact and an observer has no rounding to exploit.
- * (With one exception, which keeps products within 128 bits: in the Laplace draw u + t*v, v is
- * limited to 128, a value it reaches with probability e^-128.)
+ * (There is one exception, to keep products within 128 bits: in the Laplace draw u + t*v, v is
+ * limited to 128, which it reaches with probability e^-128.)
  *
  *     dgauss g;
  *     SEFL_TRY(dgauss_init(&g, num, den));

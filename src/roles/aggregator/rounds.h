@@ -8,7 +8,7 @@
  * aggregator continues after a restart: the driver restores the state machine, and collect
  * recomputes the running sum from the acknowledged uploads.
  *
- * Threads: rounds_run has one owner; any thread may call the rest.   Secrets: none. */
+ * Threads: rounds_run has one owner; any thread may call the other functions.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_ROUNDS_H
 #define ROLES_AGGREGATOR_ROUNDS_H
 
@@ -64,8 +64,8 @@ bool rounds_request_done(rounds *r, const csp_request *e, sefl_status *st, uint8
 /* Ends a request, answered or not; call it for every request. NULL is allowed. */
 void rounds_request_end(rounds *r, csp_request *e);
 
-/* Returns what a client that has finished round `after` needs to know. header: storage for
- * out->header; the caller clears it. */
+/* Returns the news for a client that has finished round `after`. header: storage for out->header;
+ * the caller clears it. */
 sefl_status rounds_news(rounds *r, uint64_t after, round_news *out,
                         sefl_buf *header) SEFL_MUST_CHECK;
 /* True if a client that has finished round `after` would get news now. */

@@ -18,8 +18,8 @@ struct rounds {
     uint64_t blocked;      /* blocked round whose suspects are not logged yet; 0: none */
     bool blocked_told;     /* a log line reported that the suspects could not be read */
 
-    pthread_mutex_t tree_lock;        /* guards the rest; take it before the journal's lock */
-    counted_tree *tree;               /* for the round that clients asked about last; or NULL */
+    pthread_mutex_t tree_lock; /* guards the members below; take it before the journal's lock */
+    counted_tree *tree;        /* for the round that clients asked about last; or NULL */
     uint64_t tree_round, tree_newest; /* round of `tree`; newest round that ever had a tree */
     sefl_buf tree_envelope;
     buckets *tree_rate; /* limits the trees of older rounds that a client may ask for */

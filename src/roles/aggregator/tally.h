@@ -11,7 +11,7 @@
 
 #include "roles/aggregator/http.h"
 
-/* Writes the counters unless they equal `last`; then copies what it wrote to `last`. */
+/* Writes the counters, and a copy of them to `last`, unless they equal `last`. */
 sefl_status tally_save(const char *path, sefl_buf *last, const https_server *s,
                        const agg_http *h) SEFL_MUST_CHECK;
 

@@ -5,7 +5,7 @@
  *     client_free(c);
  *
  * It makes only outgoing connections, to one host and port (net/https_client.h), and trusts only
- * what both pinned servers signed. It executes what protocol/participant.h decides:
+ * documents that both pinned servers signed. It executes the orders of protocol/participant.h:
  *
  *     task      verifies both signatures, then the owner's policy (policy_check; a refusal names
  *               the rule); checks in the ledger that the first round would not exceed the total
@@ -22,7 +22,7 @@
  *
  * Nothing else leaves the client: no loss, count, norm or time. Logs and messages contain rounds,
  * bytes, hashes and file names, never words or values. If the task claims no differential privacy,
- * every round's line says so.
+ * the log line of every round mentions that.
  *
  * Hidden sampling. Every client uploads in every round; a client that was not drawn encrypts zeros.
  * So that the time of an upload does not reveal who trained, every client waits until a random

@@ -30,9 +30,9 @@ enum { CLIENT_MISSES_MAX = 3 };
  * task is sealed. */
 sefl_status client_vouch(client *c, client_reply *a) SEFL_MUST_CHECK;
 
-/* Requests the proof for each round whose outcome is unknown and that is earlier than the round in
- * the news (for any such round, if the task is over). SEFL_EAUTH at the third consecutive miss. If
- * AS does not answer, the client tries again at the next news. */
+/* Requests the proof for each round with an unknown outcome that is earlier than the round in the
+ * news (or for all of them, if the task is over). SEFL_EAUTH at the third consecutive miss. If AS
+ * does not answer, the client tries again at the next news. */
 sefl_status client_ask_counted(client *c, const round_news *n) SEFL_MUST_CHECK;
 
 /* SEFL_EAUTH unless CSP signed that this client's update (the hash of its units) is in the sum of
