@@ -65,6 +65,7 @@ typedef struct cli_command {
     X(simulate)              \
     X(plan)                  \
     X(compare)               \
+    X(paper)                 \
     X(audit)                 \
     X(doctor)
 #endif

@@ -20,8 +20,7 @@ const char *paper_scale(const paper_options *o)
     return o->quick ? "QUICK" : "full";
 }
 
-/* Creates a folder and its parents. */
-static sefl_status make_folders(const char *folder)
+sefl_status paper_make_folder(const char *folder)
 {
     char path[PATH_MAX];
     SEFL_PASS(file_path(path, "%s", folder));
@@ -61,7 +60,7 @@ sefl_status paper_open(paper_options *o)
 {
     char path[PATH_MAX];
     o->began_ns = clock_now_ns();
-    SEFL_PASS(make_folders(o->results));
+    SEFL_PASS(paper_make_folder(o->results));
     SEFL_PASS(check_scale(o));
     SEFL_PASS(paper_path(path, o, "runs"));
     return file_make_folder(path, 0777);

@@ -28,14 +28,15 @@
 #include <limits.h>
 
 /* Names of the figures, in the order of their bits. */
-#define PAPER_FIGURES "dropout blocks epsilon csr projection"
+#define PAPER_FIGURES "dropout blocks epsilon cost csr projection"
 enum {
-    PAPER_DROPOUT = 1,     /* perplexity against dropout */
-    PAPER_BLOCKS = 2,      /* perplexity, seconds and bytes against block size */
-    PAPER_EPSILON = 4,     /* perplexity against noise */
-    PAPER_CSR = 8,         /* index formats under additive encryption */
-    PAPER_PROJECTION = 16, /* training in compressed form against projected updates */
-    PAPER_ALL = 31,
+    PAPER_DROPOUT = 1,     /* perplexity by dropout */
+    PAPER_BLOCKS = 2,      /* perplexity by block size */
+    PAPER_EPSILON = 4,     /* perplexity by noise */
+    PAPER_COST = 8,        /* seconds and bytes of a secure round by block size */
+    PAPER_CSR = 16,        /* index formats under additive encryption */
+    PAPER_PROJECTION = 32, /* training in compressed form against projected updates */
+    PAPER_ALL = 63,
 };
 
 typedef struct paper_options {
@@ -52,6 +53,8 @@ typedef struct paper_options {
         shards; /* does every shards-th piece of work, from number shard; shards 0: all */
     void *ctx;
     void (*say)(void *ctx, const char *line); /* one line for the user, without a line feed */
+    /* Called after each round of a run; perplexity 0: not measured. May be NULL. */
+    void (*round)(void *ctx, const char *name, uint64_t round, uint64_t rounds, double perplexity);
     const sefl_progress *stop; /* called often, by any thread; false: stop with SEFL_ECANCELLED */
     uint64_t began_ns;         /* paper_open sets it */
 } paper_options;
@@ -67,6 +70,11 @@ bool paper_too_late(const paper_options *o, double seconds);
 const char *paper_scale(const paper_options *o);
 void paper_say(const paper_options *o, const char *fmt, ...) SEFL_PRINTF(2, 3);
 
+/* Sets out to the folder of the runs' text, "" for generated text: o->data, or a copy of its
+ * beginning for quick runs. SEFL_EINVAL unless it has training, validation and test text. */
+sefl_status paper_text(char out[PATH_MAX], const paper_options *o) SEFL_MUST_CHECK;
+/* Creates a folder and its parents. */
+sefl_status paper_make_folder(const char *folder) SEFL_MUST_CHECK;
 /* Formats the path of a file in the results folder. */
 sefl_status paper_path(char out[PATH_MAX], const paper_options *o, const char *fmt, ...)
     SEFL_PRINTF(3, 4) SEFL_MUST_CHECK;
@@ -77,9 +85,19 @@ sefl_status paper_write(const paper_options *o, const char *name, sefl_span byte
 sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c,
                       size_t n) SEFL_MUST_CHECK;
 
+/* Does the runs of these figures that the results folder lacks, in the order of table.h, and counts
+ * those that are left because of o->minutes or another process. Several processes may share the
+ * folders: each takes the next run that nobody works on. SEFL_ECANCELLED after o->stop; the same
+ * call then resumes the interrupted run. SEFL_EEXIST if a result has other settings. */
+sefl_status paper_runs(const paper_options *o, unsigned figures, size_t *left) SEFL_MUST_CHECK;
+/* Says one line per run: its name, and its result if there is one. */
+sefl_status paper_list(const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
+/* Writes CSV files, figures and tables.md from the results folder alone. */
+sefl_status paper_draw(const paper_options *o) SEFL_MUST_CHECK;
+
 /* Measure what is missing in the results folder and write a result file each; do nothing if it
  * exists. SEFL_ECANCELLED after o->stop. */
-/* Seconds and bytes of a secure round with real cryptography, by block size (PAPER_BLOCKS). */
+/* Seconds and bytes of a secure round with real cryptography, by block size (PAPER_COST). */
 sefl_status paper_cost(const paper_options *o) SEFL_MUST_CHECK;
 /* Index formats against BHM under additive encryption (PAPER_CSR). */
 sefl_status paper_csr(const paper_options *o) SEFL_MUST_CHECK;

@@ -168,30 +168,43 @@ void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
         snprintf(out, PLAN_NEED_TEXT, "over these rounds is impossible with any noise");
 }
 
-static sefl_status privacy(plan *p, const federation *s)
+sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds)
 {
     const task *t = &s->task;
     dp_claim server, others;
+    dp_event ev = event_of(t);
+    *out = (plan_spent){ .delta = t->claim ? t->delta : PLAN_DELTA, .why = "there is no noise" };
+    if (!task_mode(t)->noisy)
+        return SEFL_OK;
+    out->why = "z is below 0.25, too little noise for any claim";
+    if (dp_event_check(&ev) != SEFL_OK)
+        return SEFL_OK;
+    SEFL_PASS(epsilon_of(&server, &others, t, ev, rounds, out->delta));
+    out->known = server.claimed && others.claimed;
+    out->server = server.epsilon;
+    out->others = others.epsilon;
+    if (!out->known)
+        out->why = server.why_not ? server.why_not : others.why_not;
+    return SEFL_OK;
+}
+
+static sefl_status privacy(plan *p, const federation *s)
+{
+    const task *t = &s->task;
+    plan_spent all;
+    SEFL_PASS(plan_spend(&all, s, t->rounds));
     p->noise = task_mode(t)->noisy;
     p->claim = t->claim;
-    p->delta = t->claim ? t->delta : 1e-6;
+    p->delta = all.delta;
     p->unit_record = t->unit == TASK_UNIT_RECORD;
     p->z = p->noise ? strtod(t->z, NULL) : 0;
-    p->why_no_epsilon = "there is no noise";
+    p->noise_ratio = plan_noise_ratio(s, p->drawn);
+    p->has_epsilon = all.known;
+    p->epsilon_server = all.server;
+    p->epsilon_others = all.others;
+    p->why_no_epsilon = all.why;
     dp_event ev = event_of(t);
     double both = noises(s);
-    if (p->noise) {
-        p->noise_ratio = plan_noise_ratio(s, p->drawn);
-        p->why_no_epsilon = "z is below 0.25, too little noise for any claim";
-        if (dp_event_check(&ev) == SEFL_OK) {
-            SEFL_PASS(epsilon_of(&server, &others, t, ev, t->rounds, p->delta));
-            p->has_epsilon = server.claimed && others.claimed;
-            p->epsilon_server = server.epsilon;
-            p->epsilon_others = others.epsilon;
-            if (!p->has_epsilon)
-                p->why_no_epsilon = server.why_not ? server.why_not : others.why_not;
-        }
-    }
     if (t->claim)
         SEFL_PASS(budget(p, t, &ev));
     if (plan_need_of(&p->need, t, PLAN_EPSILON, p->delta) != SEFL_OK)

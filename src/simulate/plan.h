@@ -22,6 +22,7 @@
 #define PLAN_RATIO_BAD  1.0
 #define PLAN_RATIO_GOOD (1.0 / 3)
 #define PLAN_EPSILON    8.0
+#define PLAN_DELTA      1e-6 /* where the task claims nothing */
 
 enum { PLAN_WARNINGS = 12, PLAN_WARNING_MAX = 400 };
 
@@ -82,6 +83,16 @@ typedef struct plan {
 /* Returns the noise norm divided by the largest norm of a sum of `drawn` clients; 0 if there is no
  * noise. */
 double plan_noise_ratio(const federation *s, double drawn);
+
+/* Both epsilons of a number of rounds. */
+typedef struct plan_spent {
+    bool known;
+    double server, others, delta;
+    const char *why; /* why they are not known */
+} plan_spent;
+
+/* Computes the epsilons of `rounds` releases, even if the task claims nothing. */
+sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds) SEFL_MUST_CHECK;
 
 /* Computes the requirements of the claim; fails if no z achieves epsilon. */
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,

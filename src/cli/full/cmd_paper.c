@@ -1,0 +1,186 @@
+/* sefl paper: repeats the paper's evaluation and draws its figures. */
+#include "cli/interrupt.h"
+#include "cli/meter.h"
+#include "cli/options.h"
+
+#include "build_info.h"
+#include "paper/paper.h"
+#include "sefl/sefl.h"
+#include "simulate/experiment.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct wish {
+    paper_options o;
+    settings flags; /* from --set */
+    unsigned figure;
+    const char *shard;
+    bool list, draw;
+    char runs[PATH_MAX];
+    meter line;
+} wish;
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static void say(void *ctx, const char *text)
+{
+    wish *w = ctx;
+    meter_stop(&w->line);
+    printf("%s%s\n", w->o.quick ? "QUICK  " : "", text);
+    fflush(stdout);
+}
+
+static void on_round(void *ctx, const char *name, uint64_t round, uint64_t rounds,
+                     double perplexity)
+{
+    wish *w = ctx;
+    if (meter_due(&w->line))
+        meter_line("%s  round %" PRIu64 "/%" PRIu64 "  valid %.2f", name, round, rounds,
+                   perplexity);
+}
+
+static bool go_on(void *self, uint64_t done, uint64_t total)
+{
+    (void)self, (void)done, (void)total;
+    return !interrupt_seen();
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+static bool is_tuned(const settings *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->value[i])
+            return true;
+    return false;
+}
+
+static sefl_status read_shard(paper_options *o, const char *text)
+{
+    unsigned i, n;
+    char rest;
+    if (!text)
+        return SEFL_OK;
+    SEFL_NEED(sscanf(text, "%4u/%4u%c", &i, &n, &rest) == 2 && i >= 1 && i <= n, SEFL_EINVAL,
+              "--shard must be I/N with I from 1 to N, such as 1/2, not \"%s\"", text);
+    o->shard = i - 1;
+    o->shards = n;
+    return SEFL_OK;
+}
+
+/* Completes the options that depend on others. */
+static sefl_status complete(wish *w, const sefl_progress *stop)
+{
+    paper_options *o = &w->o;
+    const bool tuned = is_tuned(&w->flags);
+    SEFL_NEED(!tuned || o->results, SEFL_EINVAL,
+              "--set changes the table's settings: give these results a folder (--results)");
+    SEFL_NEED(o->data || o->quick || w->draw || w->list, SEFL_EINVAL,
+              "the full runs need the text of WikiText-2: --data DIR with train.txt, valid.txt and "
+              "test.txt; --quick generates a little text");
+    SEFL_PASS(read_shard(o, w->shard));
+    if (!o->results)
+        o->results = o->quick ? "results-quick" : "results";
+    if (!o->runs) {
+        const char *slash = strrchr(o->results, '/');
+        snprintf(w->runs, sizeof w->runs, "runs/%s", slash ? slash + 1 : o->results);
+        o->runs = w->runs;
+    }
+    o->over = tuned ? &w->flags : NULL;
+    o->version = sefl_version();
+    o->commit = SEFL_BUILD_COMMIT;
+    o->ctx = w;
+    o->say = say;
+    o->round = on_round;
+    o->stop = stop;
+    return SEFL_OK;
+}
+
+static const struct measurement {
+    unsigned figure;
+    sefl_status (*measure)(const paper_options *o);
+    sefl_status (*draw)(const paper_options *o);
+} measurements[] = { { 0 } };
+
+static sefl_status all_work(const wish *w, unsigned figures)
+{
+    const paper_options *o = &w->o;
+    size_t left;
+    if (!w->draw)
+        SEFL_PASS(paper_runs(o, figures, &left));
+    SEFL_PASS(paper_draw(o));
+    for (const struct measurement *m = measurements; m->figure; m++) {
+        if (!w->draw && (m->figure & figures))
+            SEFL_PASS(m->measure(o));
+        SEFL_PASS(m->draw(o));
+    }
+    paper_say(o, "figures and tables are in %s", o->results);
+    return SEFL_OK;
+}
+
+static int run(void *self)
+{
+    wish *w = self;
+    const sefl_progress stop = { .report = go_on };
+    const unsigned figures = w->figure == 0 ? PAPER_ALL : 1U << (w->figure - 1);
+    w->line.on = meter_terminal();
+    sefl_status st = complete(w, &stop);
+    if (st == SEFL_OK)
+        st = w->list ? paper_list(&w->o, figures) : paper_open(&w->o);
+    if (st == SEFL_OK && !w->list)
+        st = all_work(w, figures);
+    meter_stop(&w->line);
+    if (st == SEFL_OK)
+        return CLI_DONE;
+    int rc = cli_failed(&cmd_paper, st);
+    if (st == SEFL_ECANCELLED)
+        fprintf(stderr, "run the same command again to resume after the last finished round\n");
+    return rc;
+}
+
+#define TO(member) SETTING_TO(wish, member)
+static const setting_def options[] = {
+    { "figure", SETTING_CHOICE, "all", .words = "all " PAPER_FIGURES, TO(figure),
+      .help = "What to run: perplexity by dropout, block size or noise (epsilon); cost of a secure "
+              "round; CSR against BHM; training in compressed form against projection" },
+    { "data", SETTING_PATH, "", .arg = "DIR", TO(o.data),
+      .help = "Folder of WikiText-2: train.txt, valid.txt, test.txt" },
+    { "quick", SETTING_FLAG, TO(o.quick),
+      .help = "Run everything at small scale on the CPU; results are marked QUICK" },
+    { "results", SETTING_PATH, "", .arg = "DIR", TO(o.results),
+      .help = "Folder for results; default: results, or results-quick" },
+    { "runs", SETTING_PATH, "", .arg = "DIR", TO(o.runs),
+      .help = "Folder for run folders; default: runs/NAME for --results .../NAME" },
+    { "device", SETTING_WORD, "auto", .words = "auto cuda cpu", TO(o.device),
+      .help = "Device to train on; auto uses a GPU if there is one" },
+    { "threads", SETTING_U64, "0", .max = 256, TO(o.threads),
+      .help = "Number of worker threads; 0 means one per core" },
+    { "minutes", SETTING_REAL, "0", .max = 100000, TO(o.minutes),
+      .help = "Start no run that is expected to end later than this; 0 means no limit" },
+    { "shard", SETTING_TEXT, "", .arg = "I/N", TO(shard),
+      .help = "Do every N-th run only, from the I-th on, to share the runs among machines" },
+    { "draw", SETTING_FLAG, TO(draw), .help = "Run nothing; draw all figures from the results" },
+    { "list", SETTING_FLAG, TO(list), .help = "Print the runs and the results that are there" },
+    OPTION_SET,
+    { 0 },
+};
+
+const cli_command cmd_paper = {
+    .name = "paper",
+    .summary = "repeat the paper's evaluation and draw its figures",
+    .about =
+        "Runs what the results folder lacks, in the order of the paper's importance, and draws "
+        "each "
+        "figure as CSV and SVG beside the paper's values. Running the same command again resumes. "
+        "Several processes on one machine may run the same command: each takes the next run that "
+        "nobody works on. --set changes settings of all runs, for tuning.",
+    .notes = "docs/REPRODUCTION.md describes the runs and the results.",
+    .example = "sefl paper --quick --figure dropout",
+    CLI_OPTIONS(wish),
+    CLI_SETTINGS(wish, flags),
+    CLI_RUN(run, NULL, NULL, 0),
+    .make_schema = experiment_schema,
+    .interruptible = true,
+};

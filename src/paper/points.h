@@ -1,0 +1,36 @@
+/* points: results with the same settings but for the seed, as one point of a figure.
+ *
+ *     SEFL_TRY(points_of(&p, &o, PAPER_DROPOUT));
+ *     const point *x = points_find(&p, &(paper_run){ .body = PAPER_LSTM, ... });
+ *
+ * Threads: one owner.   Secrets: none. */
+#ifndef PAPER_POINTS_H
+#define PAPER_POINTS_H
+
+#include "paper/record.h"
+
+/* Mean, standard deviation (of the sample; 0 for one value) and range. */
+typedef struct spread {
+    size_t n;
+    double mean, sd, low, high; /* NAN if n is 0 */
+} spread;
+
+typedef struct point {
+    paper_run run; /* its seed means nothing */
+    spread test, valid;
+    double values, classic_epsilon, epsilon_server, epsilon_others, noise_ratio; /* NAN: unknown */
+} point;
+
+typedef struct points {
+    point *at; /* in the order of the table; without points that have no result */
+    size_t n;
+} points;
+
+spread spread_of(const double *x, size_t n); /* ignores NAN */
+
+sefl_status points_of(points *out, const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
+void points_clear(points *p);
+/* Returns the point with these settings, whatever the seed and the figures; NULL: no result. */
+const point *points_find(const points *p, const paper_run *run);
+
+#endif

@@ -1,0 +1,23 @@
+/* reference: the numbers that the paper states about perplexity (Deng, Wang et al., "A secure and
+ * efficient federated learning framework for NLP" [DW21]).
+ *
+ * The figures of the paper are images without numbers; only its table and sentences can be quoted.
+ * Threads: const tables.   Secrets: none. */
+#ifndef PAPER_REFERENCE_H
+#define PAPER_REFERENCE_H
+
+#include "paper/table.h"
+
+/* Returns the test perplexity of the paper's dropout table; NAN for a rate that it does not have. */
+double reference_dropout(unsigned body, unsigned percent);
+
+/* "up to ... % better": the paper's claims for each model. */
+typedef struct reference_claim {
+    const char *what;
+    const char *protection; /* SEFL with BHM is compared with this protection, unpruned */
+    double percent[PAPER_BODIES];
+} reference_claim;
+extern const reference_claim reference_claims[];
+extern const size_t reference_claim_count;
+
+#endif

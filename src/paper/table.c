@@ -1,0 +1,242 @@
+#include "paper/table.h"
+
+#include "base/alloc.h"
+#include "simulate/experiment.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const paper_body_names[PAPER_BODIES] = { "lstm", "transformer" };
+
+/* ---- hyper-parameters ------------------------------------------------------------------------ */
+
+/* The settings of both models. The text is public: its words are the vocabulary, and its validation
+ * part chooses the round that is tested. */
+static const char *const common[] = {
+    "crypto=clear",       "data.partition=contiguous",
+    "data.public=true",   "model.embed=200",
+    "model.hidden=200",   "model.layers=2",
+    "model.batch=20",     "model.steps=35",
+    "training.epochs=1",  "training.dropout=0.2",
+    "rounds.count=40",    "rounds.threshold=2",
+    "privacy.claim=none", "models.keep=1",
+    "network.exact=true", NULL,
+};
+
+/* One list per model: it applies to every run of the model. */
+static const struct {
+    unsigned block; /* of the dropout table */
+    const char *set[24];
+} models[PAPER_BODIES] = {
+    [PAPER_LSTM] = { 8,
+                     { "training.optimiser=sgd", "training.lr=20", "training.gradient_clip=0.25",
+                       "privacy.clip=60", "server.step=momentum", "server.momentum=0.7",
+                       "server.lr=1", NULL } },
+    [PAPER_TRANSFORMER] = { 8,
+                            { "model.heads=2", "training.optimiser=adam", "training.lr=0.001",
+                              "training.gradient_clip=0.25", "privacy.clip=60",
+                              "server.step=average", "server.lr=1", NULL } },
+};
+
+/* What a quick run changes: it takes well below a second. */
+static const char *const quick_set[] = {
+    "data.words=400", "model.embed=16", "model.hidden=16", "model.layers=1",
+    "model.batch=4",  "model.steps=10", "rounds.count=3",  NULL,
+};
+
+unsigned paper_block(unsigned body)
+{
+    return models[body].block;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+enum { LIST = 8, BHM = 9999 }; /* BHM: paper_block */
+
+/* Every combination of the lists is a run; the lists end with 0 or NULL. Seeds vary slowest, then
+ * the lists from left to right, then the models. */
+typedef struct sweep {
+    unsigned figures;
+    uint64_t seed[LIST];
+    uint32_t clients, quick_clients;
+    const char *protection;
+    unsigned block[LIST];
+    int dropout[LIST]; /* percent, ends with -1 */
+    const char *z[LIST];
+} sweep;
+
+#define NO_DROPOUT \
+    {              \
+        0, -1      \
+    }
+#define NO_NOISE \
+    {            \
+        "0"      \
+    }
+/* Noise multipliers. With 10 clients the noise norm exceeds the largest sum from about z = 0.005 on
+ * (plan.h), so the grid is below the range in which noise `joint` has an epsilon (z >= 0.25), but
+ * for its last value. */
+#define Z_10                                                  \
+    {                                                         \
+        "0.001", "0.002", "0.005", "0.01", "0.03", "0.1", "1" \
+    }
+#define Z_1000                    \
+    {                             \
+        "0.03", "0.1", "0.3", "1" \
+    }
+
+static const sweep sweeps[] = {
+    /* the dropout table; at 90 %, 10 clients would leave one, whose sum is its update */
+    { PAPER_DROPOUT, { 1, 2, 3 }, 10, 10, "sefl", { BHM }, { 0, 25, 50, 75, -1 }, NO_NOISE },
+    { PAPER_DROPOUT, { 1, 2, 3 }, 20, 20, "sefl", { BHM }, { 90, -1 }, NO_NOISE },
+    { PAPER_BLOCKS, { 1 }, 10, 10, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
+    /* perplexity against noise */
+    { PAPER_EPSILON, { 1 }, 10, 10, "none", { 1, BHM }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, { 1 }, 10, 10, "sefl", { 1, BHM }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, { 1 }, 10, 10, "sefl", { BHM, 1 }, NO_DROPOUT, Z_10 },
+    { PAPER_EPSILON, { 1 }, 10, 10, "cdp", { 1 }, NO_DROPOUT, Z_10 },
+    { PAPER_EPSILON, { 1 }, 1000, 40, "none", { 1, BHM }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, { 1 }, 1000, 40, "sefl", { BHM, 1 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, { 1 }, 1000, 40, "sefl", { BHM, 1 }, NO_DROPOUT, Z_1000 },
+    { PAPER_EPSILON, { 1 }, 1000, 40, "cdp", { 1 }, NO_DROPOUT, Z_1000 },
+    /* the spread of the block sizes */
+    { PAPER_BLOCKS, { 2, 3 }, 10, 10, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
+};
+
+static bool same_run(const paper_run *a, const paper_run *b)
+{
+    char left[PAPER_NAME_BYTES], right[PAPER_NAME_BYTES];
+    paper_run_name(left, a);
+    paper_run_name(right, b);
+    return strcmp(left, right) == 0;
+}
+
+/* Adds a run, or its figures to those of a run that is there. */
+static sefl_status add(paper_table *t, const paper_run *r)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (same_run(&t->run[i], r)) {
+            t->run[i].figures |= r->figures;
+            return SEFL_OK;
+        }
+    SEFL_NEED(t->n < PAPER_RUNS_MAX, SEFL_ERANGE, "the table has more than %d runs",
+              PAPER_RUNS_MAX);
+    t->run[t->n++] = *r;
+    return SEFL_OK;
+}
+
+/* Adds run number i of a sweep with one seed; *more is false if there is none. */
+static sefl_status add_one(paper_table *t, const sweep *s, uint64_t seed, bool quick, size_t i,
+                           bool *more)
+{
+    size_t blocks = 0, drops = 0, zs = 0;
+    while (blocks < LIST && s->block[blocks])
+        blocks++;
+    while (drops < LIST && s->dropout[drops] >= 0)
+        drops++;
+    while (zs < LIST && s->z[zs])
+        zs++;
+    *more = i < blocks * drops * zs * PAPER_BODIES;
+    if (!*more)
+        return SEFL_OK;
+    const unsigned body = (unsigned)(i % PAPER_BODIES);
+    i /= PAPER_BODIES;
+    const char *z = s->z[i % zs];
+    i /= zs;
+    const int dropout = s->dropout[i % drops];
+    const unsigned block = s->block[i / drops];
+    return add(t, &(paper_run){ .figures = s->figures,
+                                .body = body,
+                                .protection = s->protection,
+                                .block = block == BHM ? paper_block(body) : block,
+                                .dropout = (unsigned)dropout,
+                                .z = z,
+                                .clients = quick ? s->quick_clients : s->clients,
+                                .seed = seed });
+}
+
+sefl_status paper_table_make(paper_table *out, bool quick, unsigned figures)
+{
+    sefl_status st = SEFL_OK;
+    paper_table t = { 0 };
+    SEFL_TRY(sefl_new(&t.run, PAPER_RUNS_MAX, sizeof *t.run));
+    for (size_t k = 0; k < sizeof sweeps / sizeof *sweeps; k++) {
+        const sweep *s = &sweeps[k];
+        for (size_t j = 0; (s->figures & figures) && j < LIST && s->seed[j]; j++) {
+            bool more = s->seed[j] <= 2 || !quick; /* two seeds show a spread */
+            for (size_t i = 0; more; i++)
+                SEFL_TRY(add_one(&t, s, s->seed[j], quick, i, &more));
+        }
+    }
+    *out = t, t = (paper_table){ 0 };
+done:
+    paper_table_clear(&t);
+    return st;
+}
+
+void paper_table_clear(paper_table *t)
+{
+    sefl_free(t->run);
+    *t = (paper_table){ 0 };
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+void paper_run_name(char out[PAPER_NAME_BYTES], const paper_run *r)
+{
+    snprintf(out, PAPER_NAME_BYTES, "%s-%s-b%u-d%u-z%s-n%" PRIu32 "-s%" PRIu64,
+             paper_body_names[r->body], r->protection, r->block, r->dropout, r->z, r->clients,
+             r->seed);
+}
+
+/* Protection none uses floats, which it neither clips nor quantises. */
+static sefl_status put_list(settings *s, const char *const *list, const paper_run *r)
+{
+    const bool plain = strcmp(r->protection, "none") == 0;
+    for (; *list; list++)
+        if (!plain || strncmp(*list, "privacy.", 8) != 0)
+            SEFL_PASS(settings_set(s, *list, "sefl paper"));
+    return SEFL_OK;
+}
+
+static sefl_status put_run(settings *s, const paper_run *r)
+{
+    static const char by[] = "sefl paper";
+    char name[PAPER_NAME_BYTES];
+    const bool noise = strcmp(r->z, "0") != 0, plain = strcmp(r->protection, "none") == 0;
+    paper_run_name(name, r);
+    SEFL_PASS(settings_setf(s, by, "name=%s", name));
+    SEFL_PASS(settings_setf(s, by, "model.body=%s", paper_body_names[r->body]));
+    SEFL_PASS(settings_setf(s, by, "model.block=%u", r->block));
+    SEFL_PASS(settings_setf(s, by, "protection=%s", r->protection));
+    SEFL_PASS(settings_setf(s, by, "network.dropout=%u.%02u", r->dropout / 100, r->dropout % 100));
+    SEFL_PASS(settings_setf(s, by, "clients=%" PRIu32, r->clients));
+    SEFL_PASS(settings_setf(s, by, "seed=%" PRIu64, r->seed));
+    if (plain)
+        return SEFL_OK;
+    SEFL_PASS(settings_setf(s, by, "privacy.noise=%s", noise ? "joint" : "none"));
+    return noise ? settings_setf(s, by, "privacy.z=%s", r->z) : SEFL_OK;
+}
+
+sefl_status paper_run_settings(settings *out, const paper_run *r, const paper_options *o)
+{
+    sefl_status st = SEFL_OK;
+    settings_init(out, experiment_schema());
+    SEFL_TRY(put_list(out, common, r));
+    SEFL_TRY(put_list(out, models[r->body].set, r));
+    if (o->quick)
+        SEFL_TRY(put_list(out, quick_set, r));
+    SEFL_TRY(put_run(out, r));
+    if (o->over)
+        SEFL_TRY(settings_overlay(out, o->over));
+    if (o->data)
+        SEFL_TRY(settings_setf(out, "--data", "data.path=%s", o->data));
+    if (o->device)
+        SEFL_TRY(settings_setf(out, "--device", "device=%s", o->device));
+    SEFL_TRY(settings_setf(out, "--threads", "threads=%u", o->threads));
+done:
+    if (st != SEFL_OK)
+        settings_clear(out);
+    return st;
+}

@@ -1,0 +1,51 @@
+/* table: the runs behind the paper's figures of perplexity, and the hyper-parameters of its two
+ * models.
+ *
+ *     SEFL_TRY(paper_table_make(&t, quick, PAPER_DROPOUT));
+ *     paper_run_name(name, &t.run[0]);                  // "lstm-sefl-b8-d25-z0-n10-s1"
+ *     SEFL_TRY(paper_run_settings(&s, &t.run[0], &o));  // an experiment (simulate/experiment.h)
+ *
+ * table.c lists the runs as sweeps, in the order in which they should be done: the dropout table,
+ * block sizes, the noise grid. Figures share runs: a run's name states what distinguishes it, and
+ * each name occurs once. There is one list of settings per model; only the values in the name
+ * differ between the runs of a model.
+ *
+ * Threads: const tables.   Secrets: none. */
+#ifndef PAPER_TABLE_H
+#define PAPER_TABLE_H
+
+#include "paper/paper.h"
+
+enum { PAPER_NAME_BYTES = 80, PAPER_RUNS_MAX = 512 };
+enum { PAPER_LSTM, PAPER_TRANSFORMER, PAPER_BODIES };
+extern const char *const paper_body_names[PAPER_BODIES]; /* "lstm", "transformer" */
+
+typedef struct paper_run {
+    unsigned figures;       /* figures that show it (paper.h) */
+    unsigned body;          /* PAPER_LSTM or PAPER_TRANSFORMER */
+    const char *protection; /* none, cdp or sefl */
+    unsigned block;
+    unsigned dropout; /* share of the clients that drop out of each round, in percent */
+    const char *z;    /* noise multiplier; "0": no noise */
+    uint32_t clients;
+    uint64_t seed;
+} paper_run;
+
+typedef struct paper_table {
+    paper_run *run;
+    size_t n;
+} paper_table;
+
+/* Lists the runs of these figures in order. */
+sefl_status paper_table_make(paper_table *out, bool quick, unsigned figures) SEFL_MUST_CHECK;
+void paper_table_clear(paper_table *t);
+
+/* Returns the block size of a model in the dropout table. */
+unsigned paper_block(unsigned body);
+
+void paper_run_name(char out[PAPER_NAME_BYTES], const paper_run *r);
+/* Initialises out, which the caller clears. o->over replaces values of the table. */
+sefl_status paper_run_settings(settings *out, const paper_run *r,
+                               const paper_options *o) SEFL_MUST_CHECK;
+
+#endif
