@@ -81,6 +81,8 @@ static sefl_status complete(wish *w, const sefl_progress *stop)
               "the full runs need the text of WikiText-2: --data DIR with train.txt, valid.txt and "
               "test.txt; --quick generates a little text");
     SEFL_PASS(read_shard(o, w->shard));
+    if (o->quick && strcmp(o->device, "auto") == 0)
+        o->device = "cpu";
     if (!o->results)
         o->results = o->quick ? "results-quick" : "results";
     if (!o->runs) {
@@ -154,7 +156,7 @@ static const setting_def options[] = {
     { "runs", SETTING_PATH, "", .arg = "DIR", TO(o.runs),
       .help = "Folder for run folders; default: runs/NAME for --results .../NAME" },
     { "device", SETTING_WORD, "auto", .words = "auto cuda cpu", TO(o.device),
-      .help = "Device to train on; auto uses a GPU if there is one" },
+      .help = "Device to train on; auto uses a GPU if there is one, and the CPU with --quick" },
     { "threads", SETTING_U64, "0", .max = 256, TO(o.threads),
       .help = "Number of worker threads; 0 means one per core" },
     { "minutes", SETTING_REAL, "0", .max = 100000, TO(o.minutes),
