@@ -48,6 +48,8 @@ static const setting_def own[] = {
       .help = "how the text of data.path is split among clients" },
     { "data.public", SETTING_BOOL, "false",
       .help = "declare the text public: its words, and choices based on it, cost no privacy" },
+    { "model.init", SETTING_TEXT, "",
+      .help = "model file to start from, trained on public text; empty for random values" },
     { "network.dropout", SETTING_REAL, "0", TO(dropout), .max = 1,
       .help = "probability that a client drops out of a round" },
     { "network.exact", SETTING_BOOL, "false", TO(exact),
@@ -150,7 +152,7 @@ const setting_def *experiment_schema(void)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static const char *const paths[] = { "data.path", "data.vocab", NULL };
+static const char *const paths[] = { "data.path", "data.vocab", "model.init", NULL };
 
 /* Makes a relative path absolute, from `folder` (NULL: the working folder). */
 static sefl_status absolute(settings *s, const char *key, const char *folder)
@@ -294,6 +296,7 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->key_bits = (unsigned)strtoul(settings_text(s, "crypto.key_bits"), NULL, 10);
     out->data = settings_text(s, "data.path");
     out->vocab = settings_text(s, "data.vocab");
+    out->init = settings_text(s, "model.init");
     SEFL_PASS(partition_kind_parse(&out->partition, settings_text(s, "data.partition")));
     out->data_public = !*out->data || settings_bool(s, "data.public");
     out->clip_given = settings_given(s, "privacy.clip");

@@ -45,6 +45,7 @@ typedef struct experiment {
     /* data; strings borrowed from the settings */
     const char *data; /* "": generated text */
     const char *vocab;
+    const char *init; /* model file to start from; "": random values */
     uint32_t vocab_words;
     uint64_t words; /* for generated text: training tokens per client */
     double alpha;

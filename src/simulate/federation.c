@@ -180,6 +180,22 @@ done:
 
 /* ---- model, keys, task ----------------------------------------------------------------------- */
 
+/* Copies the model of model.init into m, if it has the experiment's shape and vocabulary. */
+static sefl_status read_init(lm *m, const federation *s)
+{
+    sefl_status st = SEFL_OK;
+    model_meta meta;
+    float *theta = NULL;
+    size_t count;
+    SEFL_TRY(sefl_at(model_read(&meta, &theta, &count, s->e->init), "model.init"));
+    SEFL_TRY(sefl_at(model_check_vocab(&meta, s->words), "model.init: %s", s->e->init));
+    SEFL_TRY(sefl_at(model_check_shape(&meta, lm_get_config(m)), "model.init: %s", s->e->init));
+    memcpy(lm_theta(m), theta, count * sizeof *theta);
+done:
+    sefl_free(theta);
+    return st;
+}
+
 /* Hashes the initial values instead of a file; the caller writes the file, if any. */
 static sefl_status make_model(federation *s, const settings *set, char hash[2 * SHA256_BYTES + 1])
 {
@@ -191,6 +207,8 @@ static sefl_status make_model(federation *s, const settings *set, char hash[2 * 
     cfg.batch = cfg.steps = 1;
     SEFL_TRY(lm_new(&m, &cfg, NULL));
     lm_init(m, s->e->seed);
+    if (*s->e->init)
+        SEFL_TRY(read_init(m, s));
     s->meta.cfg = *lm_get_config(m);
     model_meta_set_vocab(&s->meta, s->words);
     SEFL_TRY(sefl_new(&s->theta, lm_count(m), sizeof *s->theta));

@@ -14,6 +14,9 @@
  * vocabulary is data.vocab, or the words of the training text if the task claims nothing or the
  * text is public (experiment.h checks that).
  *
+ * The initial model is random, or the file model.init if it has the experiment's shape and
+ * vocabulary.
+ *
  * Memory: 4 bytes per token, 16 per line. Threads: read-only once created.   Secrets: none. */
 #ifndef SIMULATE_FEDERATION_H
 #define SIMULATE_FEDERATION_H

@@ -68,7 +68,8 @@ done:
     X("skipped", skipped)                             \
     X("now_ms", now_ms)                               \
     X("metrics_bytes", metrics_bytes)                 \
-    X("text", text)
+    X("text", text)                                   \
+    X("init", init)
 
 /* Doubles are stored as the integer of their bits, so that nothing is lost. */
 #define STATE_BITS(X)                              \

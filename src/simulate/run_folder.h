@@ -29,6 +29,7 @@ typedef struct run_state {
     uint64_t now_ms;
     uint64_t metrics_bytes;
     uint64_t text;           /* federation_text of the training text; 0: not recorded */
+    uint64_t init;           /* hash of the initial model; 0: not recorded */
     double first_perplexity; /* perplexity of the initial model; 0: unknown */
     double test_best,
         test_last;   /* finished run: test perplexity of the best and the last model; 0: unknown */

@@ -152,6 +152,9 @@ static void warn_early(sim *s)
 {
     plan_warnings *w = &s->out->warnings;
     const corpus *v = &s->federation->valid, *t = &s->federation->test;
+    if (*s->e.init && s->t->claim && !s->e.data_public)
+        plan_warn(w, "no epsilon covers the text that model.init was trained on: it must be public "
+                     "text, and never text of these clients");
     if (t->tokens > 0 && t->tokens < 2 * LM_EVAL_BATCH)
         plan_warn(
             w, "the test text has only %zu words, so test perplexity is not measured: it needs %d",
@@ -392,12 +395,20 @@ static sefl_status add_up(sim *s)
 
 static sefl_status take_up(sim *s)
 {
-    uint64_t text = federation_text(s->federation);
+    uint64_t text = federation_text(s->federation), init;
+    uint8_t hash[SHA256_BYTES];
+    hash_model(s, hash); /* theta still has the initial values */
+    memcpy(&init, hash, sizeof init);
     SEFL_NEED(s->state.text == 0 || s->state.text == text, SEFL_EEXIST,
               "%s started with other text: data.path has changed since; choose another name, or "
               "remove it",
               s->folder.root);
+    SEFL_NEED(s->state.init == 0 || s->state.init == init, SEFL_EEXIST,
+              "%s started from another model: the file of model.init has changed since; choose "
+              "another name, or remove it",
+              s->folder.root);
     s->state.text = text;
+    s->state.init = init;
     SEFL_PASS(run_metrics_cut(&s->folder, s->state.metrics_bytes));
     if (s->state.agg.round == 0) { /* a new run */
         SEFL_PASS(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));

@@ -172,6 +172,27 @@ grep -q '"warnings":\["the validation text decides' runs/words/summary.json || f
 expect 0 "$SEFL" simulate -c e.yml --set name=open --set data.path=text --set data.public=true $dp
 silent "no epsilon covers"; says "the noise drowned the model"
 expect 0 "$SEFL" simulate -c e.yml --set name=quiet-noise --set training.lr=1; silent "warning:"
+# a public start: the run begins with its perplexity; under a claim a warning names the duty
+cp runs/tested/model/last.safetensors start.safetensors
+cp runs/tested/vocab.txt start.txt
+cat > start.yml <<'END'
+name: started
+clients: 4
+data: { path: text, vocab: start.txt }
+vocab.order: appearance                  # the list is in the model's order already
+model: { embed: 8, hidden: 8, init: start.safetensors }
+rounds: { count: 2 }
+END
+expect 0 "$SEFL" simulate -c start.yml; says "at the start"; silent "model.init"
+grep -q "^model.init: '/.*/start.safetensors'" runs/started/config.yml || fail "config.yml has no model.init"
+# shellcheck disable=SC2086
+expect 0 "$SEFL" simulate -c start.yml --set name=claimed $dp; says "warning: no epsilon covers the text that model.init"
+# shellcheck disable=SC2086
+expect 0 "$SEFL" simulate -c start.yml --set name=claimed-open --set data.public=true $dp; silent "model.init"
+expect 2 "$SEFL" simulate -c start.yml --set name=wide --set model.hidden=9
+says "start.safetensors: the model has hidden 8, the settings have model.hidden 9"
+expect 2 "$SEFL" simulate -c start.yml --set name=order --set vocab.order=interleaved; says "another vocabulary"
+expect 2 "$SEFL" simulate -c start.yml --set name=gone --set model.init=none.safetensors; says "model.init: none.safetensors"
 # a single file has no validation text
 expect 0 "$SEFL" simulate -c e.yml --set name=file --set data.path=text/train.txt --set rounds.count=1
 says "train.txt has no validation text, so perplexity is not measured"

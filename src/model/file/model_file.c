@@ -285,6 +285,26 @@ sefl_status model_check_vocab(const model_meta *meta, const vocab *v)
     return SEFL_OK;
 }
 
+sefl_status model_check_shape(const model_meta *meta, const lm_config *cfg)
+{
+    lm_config a = meta->cfg, b = *cfg;
+    uint32_t *have[6], *want[6];
+    SEFL_PASS(lm_config_check(&a));
+    SEFL_PASS(lm_config_check(&b));
+    sizes_of(have, &a);
+    sizes_of(want, &b);
+    SEFL_NEED(strcmp(a.body, b.body) == 0, SEFL_EINVAL,
+              "the model is of kind %s, the settings have model.body %s", a.body, b.body);
+    for (int i = 0; i < 6; i++)
+        SEFL_NEED(*have[i] == *want[i] ||
+                      (strcmp(size_names[i], "heads") == 0 && strcmp(a.body, "lstm") == 0),
+                  SEFL_EINVAL, "the model has %s %" PRIu32 ", the settings have model.%s %" PRIu32,
+                  size_names[i], *have[i], size_names[i], *want[i]);
+    SEFL_NEED(a.tied == b.tied, SEFL_EINVAL, "the model is %stied, the settings have model.tied %s",
+              a.tied ? "" : "not ", b.tied ? "true" : "false");
+    return SEFL_OK;
+}
+
 /* ---- PyTorch's ----------------------------------------------------------------------------- */
 
 /* (POSITIONS, 1, embed) */

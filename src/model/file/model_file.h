@@ -60,6 +60,9 @@ sefl_status model_open(lm **out, model_meta *meta, const char *path, uint32_t ba
  * not record the vocabulary, only the size is checked. */
 sefl_status model_check_vocab(const model_meta *meta, const vocab *v) SEFL_MUST_CHECK;
 
+/* SEFL_EINVAL, with the first setting that differs, unless the model has the shape of cfg. */
+sefl_status model_check_shape(const model_meta *meta, const lm_config *cfg) SEFL_MUST_CHECK;
+
 sefl_status model_export(const char *path, const model_meta *meta,
                          const nn_real *theta) SEFL_MUST_CHECK;
 

@@ -1,6 +1,8 @@
 /* An interrupted run ends with the same bytes; an existing run is not mixed with another. */
 #include "runs.h"
 
+#include "base/file.h"
+
 static void goes_on(void **state)
 {
     (void)state;
@@ -104,9 +106,48 @@ static void notices(void **state)
     CHECK_OK(run(&r, "refused", "rounds.count=1", NULL));
 }
 
+static void from_model(simulate_result *r, const char *name, const char *file, sefl_status want,
+                       stop *s)
+{
+    char more[1024];
+    snprintf(more, sizeof more, "rounds.count=3 model.init=%s", folder_path(file));
+    CHECK_STATUS(run(r, name, more, s), want);
+}
+
+/* model.init: a run starts where another one ended; a file that changed is noticed. */
+static void starts_from(void **state)
+{
+    (void)state;
+    simulate_result r;
+    sefl_buf file = { 0 };
+    stop s = { .rounds = 1 };
+    simulate_result first = must("begun", "rounds.count=2");
+    must("wider", "rounds.count=1 model.embed=9");
+    must("others", "rounds.count=1 data.words=9000");
+    from_model(&r, "after", "runs/begun/model/last.safetensors", SEFL_OK, NULL);
+    assert_true(r.first_perplexity == first.t.all.perplexity);
+    from_model(&r, "bad", "runs/wider/model/last.safetensors", SEFL_EINVAL, NULL);
+    assert_non_null(strstr(sefl_last_error(), "model.init: "));
+    assert_non_null(
+        strstr(sefl_last_error(), "model has embed 9, the settings have model.embed 8"));
+    from_model(&r, "bad", "runs/others/model/last.safetensors", SEFL_EINVAL, NULL);
+    assert_non_null(strstr(sefl_last_error(), "vocabulary"));
+    from_model(&r, "bad", "runs/begun/vocab.txt", SEFL_EPROTO, NULL);
+    CHECK_OK(file_read(&file, folder_path("runs/begun/model/last.safetensors"), 1 << 20));
+    folder_put("start", (const char *)file.p, file.n);
+    from_model(&r, "swapped", "start", SEFL_ECANCELLED, &s);
+    buf_reset(&file);
+    CHECK_OK(file_read(&file, folder_path("runs/begun/model/round-1.safetensors"), 1 << 20));
+    folder_put("start", (const char *)file.p, file.n);
+    from_model(&r, "swapped", "start", SEFL_EEXIST, NULL);
+    assert_non_null(strstr(sefl_last_error(), "the file of model.init has changed"));
+    buf_clear(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(goes_on), cmocka_unit_test(stops_soon),
-                                        cmocka_unit_test(keeps_apart), cmocka_unit_test(notices) };
+                                        cmocka_unit_test(keeps_apart), cmocka_unit_test(notices),
+                                        cmocka_unit_test(starts_from) };
     return runs_end(cmocka_run_group_tests(tests, folder_make_quick, folder_remove));
 }

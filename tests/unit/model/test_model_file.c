@@ -260,6 +260,47 @@ static void other_words(void **state)
     lm_free(m);
 }
 
+static void other_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says;
+        lm_config cfg;
+    } k[] = {
+        { "the model is of kind lstm, the settings have model.body transformer",
+          { .body = "transformer" } },
+        { "the model has vocab 37, the settings have model.vocab 38", { .vocab = 38 } },
+        { "the model has embed ", { .embed = 99 } },
+        { "the model has hidden ", { .hidden = 99 } },
+        { "the model has layers ", { .layers = 9 } },
+        { "the model has block 4, the settings have model.block 5", { .block = 5 } },
+        { "the model is not tied, the settings have model.tied true", { .tied = true } },
+    };
+    model_meta meta;
+    lm *m = some_model(&meta, "lstm", 4, false);
+    CHECK_OK(model_check_shape(&meta, lm_get_config(m)));
+    lm_config more = *lm_get_config(m);
+    more.heads = 7, more.batch = 3, more.steps = 5; /* not the shape of an LSTM */
+    CHECK_OK(model_check_shape(&meta, &more));
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+        lm_config c = *lm_get_config(m), d = k[i].cfg;
+        c.body = d.body ? d.body : c.body;
+        c.vocab = d.vocab ? d.vocab : c.vocab;
+        c.embed = d.embed ? d.embed : d.tied ? c.hidden : c.embed;
+        c.hidden = d.hidden ? d.hidden : c.hidden;
+        c.layers = d.layers ? d.layers : c.layers;
+        c.block = d.block ? d.block : c.block;
+        c.tied = d.tied;
+        model_meta mine = meta;
+        if (d.tied)
+            mine.cfg.embed = mine.cfg.hidden;
+        CHECK_STATUS(model_check_shape(&mine, &c), SEFL_EINVAL);
+        if (strncmp(sefl_last_error(), k[i].says, strlen(k[i].says)) != 0)
+            fail_msg("%s", sefl_last_error());
+    }
+    lm_free(m);
+}
+
 static void bad_imports(void **state)
 {
     (void)state;
@@ -319,8 +360,10 @@ static void faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips), cmocka_unit_test(dense_names), cmocka_unit_test(refused),
-        cmocka_unit_test(other_words), cmocka_unit_test(bad_imports), cmocka_unit_test(faults),
+        cmocka_unit_test(round_trips),  cmocka_unit_test(dense_names),
+        cmocka_unit_test(refused),      cmocka_unit_test(other_words),
+        cmocka_unit_test(other_shapes), cmocka_unit_test(bad_imports),
+        cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
