@@ -249,9 +249,13 @@ done:
 }
 
 const bench_def bench_2pc = {
-    "2pc", "OT, garbling, the joint noise over loopback TCP and TLS",
-    "           --coords N (1000000)  --part all|ot|garble|shares|online\n"
-    "           --ot-k 1|2|4|8 (4)  --chunk C (512)  --lanes L (1)  --all-paths",
+    "2pc", "oblivious transfer, garbling, and joint noise over loopback TCP and TLS",
+    "  --part WORD   all, ot, garble, shares or online (default all)\n"
+    "  --coords N    number of values in the noise vector (default 1000000)\n"
+    "  --ot-k N      parameter k of the OT extension: 1, 2, 4 or 8 (default 4)\n"
+    "  --chunk N     number of values per chunk, a multiple of 128 (default 512)\n"
+    "  --lanes N     number of connections that make shares at once (default 1)\n"
+    "  --all-paths   garble with every instruction set, not only with the fastest",
     run
 };
 

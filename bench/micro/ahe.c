@@ -98,10 +98,10 @@ done:
 
 const bench_def bench_ahe = {
     "ahe",
-    "additively homomorphic encryption, each step beside its floor",
-    "  --scheme NAME   only this scheme (default: all)\n"
-    "  --bits N        Paillier key: 2048, 3072 or 4096 (default 3072)\n"
-    "  --values N      also stream N values through one encryption; peak memory\n"
-    "  --clients N     clients in one sum (default 10000)",
+    "each step of additively homomorphic encryption, compared with its floor",
+    "  --scheme WORD   pad or paillier (default: both)\n"
+    "  --bits N        size of the Paillier key: 2048, 3072 (default) or 4096\n"
+    "  --values N      also encrypt N values as a stream and report the peak memory\n"
+    "  --clients N     number of clients in one sum (default 10000)",
     run,
 };

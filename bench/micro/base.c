@@ -118,4 +118,6 @@ done:
     return st;
 }
 
-const bench_def bench_base = { "base", "hash, copy and randomness rates of this machine", "", run };
+const bench_def bench_base = { "base",
+                               "how fast this machine hashes, copies and draws random bytes", "",
+                               run };

@@ -134,4 +134,6 @@ done:
     return st;
 }
 
-const bench_def bench_privacy = { "privacy", "quantising, noise, accountants, ledger", "", run };
+const bench_def bench_privacy = { "privacy",
+                                  "quantising, noise, privacy accountants and the ledger", "",
+                                  run };

@@ -462,12 +462,15 @@ done:
 }
 
 const bench_def bench_train = {
-    "train", "training step of both language models, beside SGEMM of the same shapes",
-    "           --model lstm|transformer   one of them\n"
-    "           --block L                  Hankel block size (default: 1 and 32)\n"
-    "           --vocab N --batch N --steps N --adam\n"
-    "           --device cuda|auto         train on a GPU, as in sefl train\n"
-    "           --precision bf16|fp32      of products on a GPU (default bf16)\n"
-    "           --clients N                clients at once on a GPU (default 10)",
+    "train", "one training step of each model, compared with SGEMM of the same shapes",
+    "  --model WORD       lstm or transformer (default: both)\n"
+    "  --block N          block size of the Hankel matrices (default: 1 and 32)\n"
+    "  --vocab N          number of words in the vocabulary (default 33278)\n"
+    "  --batch N          batch size in sequences (default 20)\n"
+    "  --steps N          sequence length in words (default 35)\n"
+    "  --adam             use Adam instead of SGD\n"
+    "  --device WORD      cpu, cuda or auto, as in sefl train (default cpu)\n"
+    "  --precision WORD   bf16 or fp32 for matrix products on a GPU (default bf16)\n"
+    "  --clients N        number of clients that train at once on a GPU (default 10)",
     run
 };

@@ -814,10 +814,10 @@ done:
 }
 
 const bench_def bench_ingest = {
-    "ingest", "what taking updates costs the aggregation server",
-    "  --scheme S     paillier or pad (default: both)\n"
-    "  --values N     numbers in an update (945510)\n"
-    "  --updates N    updates (200); the run stores them twice in $TMPDIR\n"
-    "  --connections N    that send at once (16)",
+    "ingest", "the aggregation server's cost of receiving updates",
+    "  --scheme WORD     pad or paillier (default: both)\n"
+    "  --values N        number of values in an update (default 945510)\n"
+    "  --updates N       number of updates, stored twice in $TMPDIR (default 200)\n"
+    "  --connections N   number of connections that send at once (default 16)",
     run
 };

@@ -306,4 +306,4 @@ done:
     return st;
 }
 
-const bench_def bench_net = { "net", "TLS stream, HTTPS upload, over loopback", "", run };
+const bench_def bench_net = { "net", "a TLS stream and an HTTPS upload over loopback", "", run };

@@ -933,20 +933,20 @@ static sefl_status run(bench *b, int argc, char **argv)
         else if (c == 'd')
             o.dir = value;
         else
-            return sefl_fail(SEFL_EINVAL, "round: what is %.64s?", argv[optind - 1]);
+            return sefl_fail(SEFL_EINVAL, "bench round does not take \"%.64s\"", argv[optind - 1]);
     }
     if (optind < argc)
-        return sefl_fail(SEFL_EINVAL, "round: what is %.64s?", argv[optind]);
+        return sefl_fail(SEFL_EINVAL, "bench round takes no argument \"%.64s\"", argv[optind]);
     return go(b, &o);
 }
 
 const bench_def bench_round = {
-    "round", "a round from its close to the new model: two processes, TLS, journals",
-    "  --scheme NAME   pad (default) or paillier\n"
-    "  --clients N     8; 2 to 1000, each with a different update\n"
-    "  --values N      the smallest LSTM at l = 32 with at least N (945510)\n"
-    "  --bits N        paillier: 2048, 3072 (default), 4096\n"
-    "  --rounds N      3; with paillier 1\n"
-    "  --dir DIR       folder for journals and models ($TMPDIR or /tmp)",
+    "round", "a round from its close to the new model, with two processes and TLS",
+    "  --scheme WORD   pad or paillier (default pad)\n"
+    "  --clients N     number of clients, 2 to 1000 (default 8)\n"
+    "  --values N      minimum number of values in the LSTM (default 945510)\n"
+    "  --bits N        size of the Paillier key: 2048, 3072 (default) or 4096\n"
+    "  --rounds N      number of rounds (default 3, or 1 with paillier)\n"
+    "  --dir DIR       folder for journals and models (default $TMPDIR or /tmp)",
     run
 };

@@ -18,13 +18,13 @@ static int list_benches(void)
 static const setting_def options[] = {
     { "threads", SETTING_U64, "1", .min = 1, .max = 256, .help = "Number of threads",
       SETTING_TO(bench, threads) },
-    { "seconds", SETTING_REAL, "0.5", .max = 3600, .arg = "S", .help = "Minimum time for each case",
+    { "seconds", SETTING_REAL, "0.5", .max = 3600, .arg = "S", .help = "Minimum time per case",
       SETTING_TO(bench, min_seconds) },
     { "json", SETTING_FLAG,
-      .help = "Print one JSON object per case: bench, case, value, unit, per_value, floor, ratio, "
-              "threads, commit, cpu. Ratio 1.0 is the floor; larger is worse",
+      .help = "Print each case as one JSON object; the member ratio compares the case with its "
+              "floor: 1.0 is the best possible, and larger is worse",
       SETTING_TO(bench, json) },
-    { "list", SETTING_FLAG, .help = "List the benchmarks and their own options" },
+    { "list", SETTING_FLAG, .help = "List the benchmarks and their options" },
     { 0 },
 };
 
@@ -107,7 +107,7 @@ static int run(int argc, char **argv)
 const cli_command cmd_bench = {
     .name = "bench",
     .summary = "measure this machine's speed and compare it with the best possible",
-    .about = "Runs the benchmark NAME. Without NAME, lists the benchmarks and their own options.",
+    .about = "Runs the benchmark NAME. Without NAME, lists the benchmarks and their options.",
     .options = options,
     .example = "sefl bench base --json",
     .actions = (const cli_action[]){ { "", "[NAME]" }, { 0 } },

@@ -344,23 +344,23 @@ static sefl_status run_synth(void *options)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "OUT", .help = "File or folder to write" },
     { "vocab", SETTING_PATH, "", TO(vocab),
-      .help = "Word list; other words count as unknown; default: the words of the training text" },
+      .help = "Word list; other words count as unknown. Default: the words of the training text" },
     { "order", SETTING_CHOICE, "interleaved", "interleaved appearance frequency", TO(words.order),
-      .help = "Order of the words" },
+      .help = "Order of the words in the list" },
     { "block", SETTING_U64, "32", TO(words.block), .min = 1, .max = 65536,
-      .help = "Block size of the model; used by the interleaved order" },
+      .help = "Block size of the model, on which the interleaved order depends" },
     { "max-words", SETTING_U64, "0", TO(words.max_words), .min = 3, .max = VOCAB_WORDS_MAX,
-      .help = "Keep the N most frequent words, including <unk> and <eos>" },
+      .help = "Keep only the N most frequent words, including <unk> and <eos>" },
     { "min-count", SETTING_U64, "0", TO(words.min_count),
-      .help = "Keep words that appear at least N times" },
+      .help = "Keep only words that appear at least N times" },
     { "counts", SETTING_FLAG, TO(counts), .help = "Write a tab and the count after each word" },
     { "list", SETTING_FLAG, TO(list),
-      .help = "PATH is a word list: one word per line, with or without counts" },
+      .help = "Read PATH as a word list: one word per line, with or without counts" },
     { "by", SETTING_CHOICE, "contiguous", "contiguous article round-robin dirichlet", TO(by),
-      .help = "How to split: contiguous and round-robin by lines; article and dirichlet by whole "
-              "documents, in nearly equal shares or in shares drawn from Dirichlet(alpha)" },
+      .help = "How to split the text: contiguous and round-robin by lines; article (nearly equal "
+              "shares) and dirichlet (shares drawn from Dirichlet(alpha)) by whole documents" },
     { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = PARTITION_CLIENTS_MAX,
-      .help = "Number of clients; default 4 for synth" },
+      .help = "Number of clients; required by split, 4 by default for synth" },
     { "tokens", SETTING_U64, "200000", TO(tokens), .min = 1, .max = SYNTH_TOKENS_MAX,
       .help = "Total number of training tokens across all clients" },
     { "alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
@@ -378,18 +378,18 @@ static const setting_def options[] = {
 #define PATH_ARG "PATH", "a file or folder"
 #define AT       offsetof(wish, where)
 static const cli_action actions[] = {
-    { "stats", PATH_ARG, "Prints the tokens, lines, documents and unknown words of each split.",
+    { "stats", PATH_ARG, "Counts the tokens, lines, documents and unknown words of each split.",
       NULL, "vocab format field json", AT, run_stats },
     { "vocab", PATH_ARG,
       "Writes the words of the training text, one per line. For a federation, use public text, "
       "because the list reveals which words the text contains.",
       "out", "order block max-words min-count counts list format field force json", AT, run_vocab },
     { "split", PATH_ARG,
-      "Splits the training text among clients: OUT/client-000/, OUT/client-001/, ...",
-      "out clients", "by alpha seed format field force json", AT, run_split },
+      "Splits the training text into one folder per client: OUT/client-000/, ...", "out clients",
+      "by alpha seed format field force json", AT, run_split },
     { "synth", NULL, NULL,
-      "Generates text with a known best possible perplexity: OUT/train.txt, valid.txt, test.txt, "
-      "client-000/, ..., vocab.txt and meta.json.",
+      "Generates text for which the best possible perplexity is known. Writes train.txt, "
+      "valid.txt, test.txt, client-000/, ..., vocab.txt and meta.json to OUT.",
       "out", "clients tokens alpha seed force json", 0, run_synth },
     { 0 },
 };
@@ -397,8 +397,8 @@ static const cli_action actions[] = {
 const cli_command cmd_data = {
     .name = "data",
     .summary = "count, split and generate training text; build vocabularies",
-    .about = "PATH is a folder with train.txt (and valid.txt, test.txt), or a file: plain text, "
-             ".jsonl with one JSON object per line, or .csv with one document per row.",
+    .about = "PATH is a folder with train.txt and, optionally, valid.txt and test.txt, or a file: "
+             "plain text, .jsonl with one JSON object per line, or .csv with one document per row.",
     .example = "sefl data synth --out text --clients 4 --tokens 100000 --seed 1",
     CLI_OPTIONS(wish),
     .actions = actions,

@@ -170,24 +170,24 @@ static int run(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", .arg = "DIR", TO(out),
-      .help = "Output folder, either empty or from an earlier demo; default runs/demo" },
+      .help = "Output folder: new, empty or from an earlier demo; default runs/demo" },
     { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = 1000,
-      .help = "Number of clients, default 8; 4 to 64 unless --sum is given" },
+      .help = "Number of clients; default 8. Without --sum, at least 4 and at most 64" },
     { "rounds", SETTING_U64, "0", TO(rounds), .min = 2, .max = 1000,
       .help = "Number of rounds; default 12" },
     { "words", SETTING_U64, "0", TO(words), .min = 200, .max = 1000000,
       .help = "Number of tokens per client; default 4000" },
     { "scheme", SETTING_WORD, "", "pad paillier", TO(scheme),
-      .help = "Encryption scheme; default pad (with --sum, both)" },
+      .help = "Encryption scheme; default pad. By default, --sum runs both schemes" },
     { "noise", SETTING_DECIMAL, "", .arg = "Z", TO(noise),
-      .help = "Noise multiplier; default 0.02 (with --sum, 1). From 0.25 on, the demo claims "
+      .help = "Noise multiplier; default 0.02, or 1 with --sum. With 0.25 or more, the demo claims "
               "differential privacy and reports its epsilon" },
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
       .help = "Paillier key size: 2048, 3072 (default) or 4096" },
     { "sum", SETTING_FLAG, TO(sum),
-      .help = "Only compute one secure sum of random vectors, with both servers as threads" },
+      .help = "Instead of training, compute one secure sum of random vectors in one process" },
     { "values", SETTING_U64, "0", TO(values), .min = 1, .max = 20000000,
-      .help = "Number of values in each vector of --sum; default 20000" },
+      .help = "Number of values in each vector that --sum adds; default 20000" },
     OPTION_JSON(wish),
     { 0 },
 };
@@ -218,8 +218,8 @@ const cli_command cmd_demo = {
         SEFL_CORE_ONLY
             ? "Tests the base layer on this machine. A core-only build has no federation."
             : "Generates keys and text, starts CSP, the aggregation server and the clients as "
-              "separate processes, trains a small LSTM in secure rounds, kills some clients on "
-              "the way and compares the result with plain FedAvg.",
+              "separate processes, trains a small LSTM in secure rounds, kills some clients during "
+              "the run and compares the result with plain FedAvg.",
     .example = "sefl demo",
     CLI_OPTIONS(wish),
     CLI_RUN(run, NULL, NULL, 0),

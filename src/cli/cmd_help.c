@@ -13,7 +13,7 @@ static void list_commands(void)
            sefl_version());
     for (size_t i = 0; cli_commands[i]; i++)
         printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-    printf("\n'sefl COMMAND --help' describes a command, with an example.\n");
+    printf("\n'sefl COMMAND --help' describes a command and shows an example.\n");
 }
 
 /* Prints text for roff: escapes a leading dot or quote and every backslash and hyphen. */
@@ -110,7 +110,7 @@ static int run(void *options)
 }
 
 static const setting_def options[] = {
-    { "man", SETTING_FLAG, .help = "Print the manual page as roff", SETTING_TO(wish, man) },
+    { "man", SETTING_FLAG, .help = "Print the manual page in roff format", SETTING_TO(wish, man) },
     { "completion", SETTING_FLAG, .help = "Print a completion script for bash",
       SETTING_TO(wish, completion) },
     { 0 },
@@ -118,7 +118,7 @@ static const setting_def options[] = {
 
 const cli_command cmd_help = {
     .name = "help",
-    .summary = "list the commands, or explain one",
+    .summary = "list the commands, or describe one command",
     .example = "sefl help bench",
     CLI_OPTIONS(wish),
     CLI_RUN(run, "[COMMAND]", NULL, offsetof(wish, command)),

@@ -359,16 +359,16 @@ static const setting_def options[] = {
     { "rounds", SETTING_U64, "0", TO(rounds), .min = 1, .max = 1000000000,
       .help = "Total number of rounds" },
     { "epsilon", SETTING_REAL, "0", TO(epsilon), .max = 1000000, .arg = "E",
-      .help = "Target epsilon; sefl computes the noise multiplier z for it" },
+      .help = "Target epsilon, for which the command computes the noise multiplier z" },
     { "z", SETTING_REAL, "0", TO(z), .max = 1000, .arg = "Z",
-      .help = "Noise multiplier (noise divided by sensitivity), instead of a target epsilon" },
+      .help = "Noise multiplier to use instead of a target epsilon" },
     { "delta", SETTING_REAL, "0", TO(delta), .max = 1, .arg = "D", .help = "Target delta" },
     { "max-rounds-per-client", SETTING_U64, "0", TO(max_rounds), .min = 1, .max = 1000000000,
-      .help = "Most rounds that a client may join; a limit lowers the epsilon against a server" },
+      .help = "Maximum rounds per client; a limit lowers the epsilon against a server" },
     { "hidden", SETTING_FLAG, TO(hidden),
-      .help = "Every client uploads in each round; clients that are not sampled upload zeros" },
+      .help = "Assume that every client uploads in each round; unsampled clients upload zeros" },
     { "public-count", SETTING_FLAG, TO(public_count),
-      .help = "The number of participants is public, so sampling does not amplify privacy" },
+      .help = "Assume a public number of participants, so that sampling does not amplify privacy" },
     { "noise", SETTING_CHOICE, "joint", KINDS, TO(kind),
       .help = "Source of the noise: both servers together (joint), each server separately (own), "
               "or one trusted server (cdp)" },
@@ -376,12 +376,12 @@ static const setting_def options[] = {
       .help = "Number of values in an update" },
     { "clip", SETTING_REAL, "1", TO(clip), .arg = "C", .help = "Maximum L2 norm of an update" },
     { "classic", SETTING_FLAG, TO(classic),
-      .help = "Compute z with the paper's formula; E is then the epsilon of one round" },
-    { "pld", SETTING_FLAG, TO(pld), .help = "Also run the numerical accountant (own and cdp)" },
+      .help = "Compute z with the original paper's formula; E is then the epsilon of one round" },
+    { "pld", SETTING_FLAG, TO(pld), .help = "Also run the PLD accountant (own or cdp noise)" },
     { "population", SETTING_TEXT, "", TO(population), .arg = "NAME",
-      .help = "Create a server's ledger for this population" },
+      .help = "Population whose privacy a server's new ledger records" },
     { "text", SETTING_PATH, "", TO(text), .arg = "TEXT",
-      .help = "Create a client's ledger for this text; TEXT/.sefl-ledger then names it" },
+      .help = "Text whose privacy a client's new ledger records; TEXT/.sefl-ledger names it" },
     OPTION_JSON(plan),
     { 0 },
 };
@@ -390,17 +390,17 @@ static const setting_def options[] = {
 #define AT         offsetof(plan, ledger)
 static const cli_action actions[] = {
     { "plan", NULL, NULL,
-      "Prints the noise multiplier and two epsilons: one against a server or anyone who can see "
-      "which clients take part (the budget gate uses this one), and one against everyone else.",
+      "Prints the noise multiplier and two epsilons: one against a server or anyone else who sees "
+      "which clients take part (the budget limits this one), and one against everyone else.",
       "clients rounds delta",
       "sample-rate epsilon z max-rounds-per-client hidden public-count noise dim clip classic pld "
       "json",
       0, .run = run_plan },
-    { "spent", LEDGER_ARG, "Prints the privacy budget that the tasks of a ledger have spent.", NULL,
+    { "spent", LEDGER_ARG, "Prints the privacy that each task in a ledger has spent.", NULL,
       "delta json", AT, .run = run_spent },
     { "new", LEDGER_ARG,
-      "Creates an empty ledger before the first task: once per population for a server, once per "
-      "text for a client. A role never creates a ledger itself: that could reset the budget.",
+      "Creates an empty ledger: one per population for a server, one per text for a client. "
+      "Servers and clients never create one themselves, because that could reset the budget.",
       NULL, "population text", AT, .run = run_new },
     { 0 },
 };

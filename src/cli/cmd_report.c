@@ -89,18 +89,18 @@ static int run(void *options)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", .help = "Write the page to FILE instead of RUN/report.html",
       TO(out) },
-    { "text", SETTING_FLAG, .help = "Print the summary only; write no page", TO(text) },
+    { "text", SETTING_FLAG, .help = "Print the summary, but do not write a page", TO(text) },
     { "json", SETTING_FLAG,
-      .help = "Print the summary as one JSON object; --out also writes a page", TO(json) },
+      .help = "Print the summary as JSON; write a page only if --out is given", TO(json) },
     { 0 },
 };
 
 const cli_command cmd_report = {
     .name = "report",
-    .summary = "summarise a run and write an HTML page about it",
-    .about = "Prints a summary of a run and writes one self-contained HTML page: perplexity, loss, "
-             "epsilon, participation, and the time and bytes of each part. RUN is the folder of a "
-             "run, of an aggregator or of a provisioned federation, or a metrics.jsonl file.",
+    .summary = "summarise a run and write an HTML report",
+    .about = "Prints a summary of a run and writes one HTML page with perplexity, loss, epsilon, "
+             "participation, and the time and bytes of each part of a round. RUN is the folder of "
+             "a run, of an aggregator or of a provisioned federation, or a metrics.jsonl file.",
     .example = "sefl report runs/demo",
     CLI_OPTIONS(wish),
     CLI_RUN(run, "RUN", "a folder such as runs/demo", offsetof(wish, run)),

@@ -29,9 +29,9 @@
 #include "config/settings.h"
 
 /* Options that many commands have. In every command's struct their members are json and force. */
-#define OPTION_JSON(type)                                                                 \
-    {                                                                                     \
-        "json", SETTING_FLAG, "", .help = "Print one JSON object", SETTING_TO(type, json) \
+#define OPTION_JSON(type)                                                                    \
+    {                                                                                        \
+        "json", SETTING_FLAG, "", .help = "Print the result as JSON", SETTING_TO(type, json) \
     }
 #define OPTION_FORCE(type)                                                                   \
     {                                                                                        \
@@ -39,10 +39,10 @@
     }
 
 /* The options --set and --set-file, for commands with a schema. */
-#define OPTION_SET                                                                              \
-    { "set", SETTING_TEXT, "", .arg = "KEY=VALUE", .help = "Set one value; may be repeated" },  \
-    {                                                                                           \
-        "set-file", SETTING_PATH, "", .help = "Read settings from FILE, one KEY=VALUE per line" \
+#define OPTION_SET                                                                               \
+    { "set", SETTING_TEXT, "", .arg = "KEY=VALUE", .help = "Set one setting; may be repeated" }, \
+    {                                                                                            \
+        "set-file", SETTING_PATH, "", .help = "Read settings from FILE, one KEY=VALUE per line"  \
     }
 
 /* A short option for a setting: --lr for training.lr. */

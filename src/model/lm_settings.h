@@ -11,17 +11,17 @@
 #include "model/lm.h"
 
 #define MODEL_BODIES    "lstm transformer"
-#define MODEL_BODY_HELP "kind of model"
+#define MODEL_BODY_HELP "model architecture"
 
 /* clang-format off */
 #define MODEL_SETTINGS(ROW, P)                                                                     \
-    ROW("model.embed", COUNT, P.embed, "200", 1, 65536, NULL, "size of a word's vector")           \
-    ROW("model.hidden", COUNT, P.hidden, "200", 1, 65536, NULL, "size of a hidden layer")          \
+    ROW("model.embed", COUNT, P.embed, "200", 1, 65536, NULL, "embedding size")                    \
+    ROW("model.hidden", COUNT, P.hidden, "200", 1, 65536, NULL, "hidden layer size")               \
     ROW("model.layers", COUNT, P.layers, "2", 1, LM_MAX_LAYERS, NULL, "number of layers")          \
     ROW("model.heads", COUNT, P.heads, "2", 1, 65536, NULL, "attention heads of a transformer")    \
     ROW("model.block", COUNT, P.block, "32", 1, BHM_MAX_BLOCK, NULL,                               \
-        "block size of the Hankel matrices; 1 means dense")                                        \
-    ROW("model.tied", BOOL, P.tied, "false", 0, 0, NULL, "use the embedding as the decoder")
+        "block size of the Hankel matrices; 1 means dense matrices")                               \
+    ROW("model.tied", BOOL, P.tied, "false", 0, 0, NULL, "tie the weights of embedding and decoder")
 /* clang-format on */
 
 #endif

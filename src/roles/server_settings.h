@@ -24,17 +24,17 @@
 
 #define SERVER_PROCESS(type, health_at)                                                            \
     { "memory_lock", SETTING_WORD, "required", .words = "required try",                            \
-      .help = "required refuses to start if keys cannot be locked in memory; try only warns" },    \
+      .help = "if keys cannot be locked in memory, required refuses to start; try only warns" },   \
     { "threads", SETTING_U64, "0", SETTING_TO(type, threads), .max = 256,                          \
       .help = "number of worker threads; 0 means one per core" },                                  \
     { "link_silence", SETTING_U64, "30", SETTING_TO(type, link_silence_s), .min = 1, .max = 600,   \
       .help = "seconds of silence after which this server drops the link to the other server" },   \
     { "ready_file", SETTING_PATH, "", SETTING_TO(type, ready_file), .example = "ready",            \
-      .help = "file to write host:port to once the server accepts connections" },                  \
+      .help = "file to which the server writes its host:port once it accepts connections" },       \
     { "health", SETTING_ADDRESS, "", SETTING_TO(type, health), .example = health_at,               \
-      .help = "loopback address:port for /healthz over plain HTTP; if empty, it is not served" },  \
+      .help = "loopback address:port that serves /healthz over plain HTTP; empty disables it" },   \
     { "user", SETTING_TEXT, "", SETTING_TO(type, user), .arg = "NAME",                             \
-      .help = "user to switch to once the port is bound, if started as root" },                    \
+      .help = "user to which a server started as root switches once its port is bound" },          \
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",                           \
       .help = "minimum log level" }
 /* clang-format on */

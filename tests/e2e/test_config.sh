@@ -9,7 +9,7 @@ cd "$dir"
 
 # ---- init and config -------------------------------------------------------------------------
 expect 0 "$SEFL" init; says "experiment.yml"
-expect 0 "$SEFL" config check experiment.yml; says "good"
+expect 0 "$SEFL" config check experiment.yml; says ": valid: "
 expect 1 "$SEFL" init; says "experiment.yml"
 expect 0 "$SEFL" init --force
 expect 2 "$SEFL" init --for nothing; says "--for must be one of"
@@ -22,7 +22,7 @@ for kind in experiment aggregator csp client policy task; do
     expect 0 "$SEFL" config keys --for $kind --json; says '[{"key":'
     sed 's/^#\([a-z0-9_.]*:\)/\1/' $kind.full > all.yml
     case $kind in
-    experiment | policy | task) expect 0 "$SEFL" config check all.yml --for $kind; says "good" ;;
+    experiment | policy | task) expect 0 "$SEFL" config check all.yml --for $kind; says ": valid: " ;;
     *)
         expect 1 "$SEFL" config check all.yml --for $kind
         printf '%s\n' "$out" | grep -v 'all.yml:[0-9]*:1: .*: No such file or directory$' && fail "$kind: $out"
@@ -64,7 +64,7 @@ expect 2 "$SEFL" doctor extra; says '"extra"'
 expect 2 "$SEFL" doctor --for csp; says "goes with -c"
 "$SEFL" provision fed --clients 2 --port-base $((20000 + $$ % 20000)) > /dev/null 2>&1 || fail provision
 for f in aggregator/aggregator csp/csp clients/client-01/client clients/client-01/policy; do
-    expect 0 "$SEFL" config check fed/$f.yml; says good
+    expect 0 "$SEFL" config check fed/$f.yml; says ": valid: "
     expect 0 "$SEFL" doctor -c fed/$f.yml; says "0 failures"
 done
 expect 0 "$SEFL" doctor -c fed/clients/client-01/client.yml; says "client-01"; says "issued by a CA of tls.peers"
@@ -93,7 +93,7 @@ cp kept.yml fed/clients/client-01/policy.yml
 sed 's|^csp_key: .*|csp_key: aggregator.pub|' fed/clients/client-01/client.yml > fed/clients/client-01/one.yml
 expect 1 "$SEFL" config check fed/clients/client-01/one.yml --for client; says "one.yml:"; says "must be two different parties"
 cp fed/csp/csp.yml fed/csp/wrong.yml
-expect 0 "$SEFL" config check fed/csp/wrong.yml --for csp; says good
+expect 0 "$SEFL" config check fed/csp/wrong.yml --for csp; says ": valid: "
 # a settings file given to the wrong role
 expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name, this file is for a cryptography"
 # a folder without text, text that is not UTF-8: doctor reports it before the client runs

@@ -128,14 +128,14 @@ static const setting_def options[] = {
 const cli_command cmd_audit = {
     .name = "audit",
     .summary = "replay the record of an audited noise session",
-    .about = "By default AS audits one noise session in 8 (setting 'audit'): CSP reveals "
-             "the seed of that session, and AS keeps a record. This command replays both sides of "
-             "the session:\n"
+    .about = "By default, AS audits one noise session in 8 (setting 'audit'): CSP reveals the seed "
+             "of the session, and AS keeps a record. This command replays both sides of the "
+             "session and prints its verdict:\n"
              "  honest    CSP garbled the noise correctly\n"
              "  cheated   CSP signed a session that its own seed does not produce\n"
-             "  nothing   no verdict: the file was changed, or AS recorded a seed it did not use\n"
-             "It exits with 0 for honest and with 1 otherwise. If CSP leaves noise out of one "
-             "session, the audit catches it with probability 1/8.",
+             "  nothing   the file was changed, or AS recorded a seed that it did not use\n"
+             "It exits with 0 for honest and with 1 otherwise. If CSP omits the noise of one "
+             "session, an audit detects it with probability 1/8.",
     .example = "sefl audit sample.bin --sample\n"
                "  sefl audit sample.bin",
     CLI_OPTIONS(wish),

@@ -466,31 +466,32 @@ static void finish(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "name", SETTING_TEXT, "", TO(name),
-      .help = "Name of the organisation (for new), of the server (for server) or of the site" },
+      .help =
+          "Name of the organisation (new), of the server (server) or of the site (other actions)" },
     { "key", SETTING_TEXT, "", TO(key), .arg = "HEX",
       .help = "Member whose key begins with these hex digits (8 or more)" },
     { "issuer", SETTING_TEXT, "", TO(issuer), .arg = "HEX",
       .help = "CA whose key begins with these hex digits (8 or more)" },
     { "token", SETTING_TEXT, "", TO(token), .arg = "HEX",
       .help = "Unused token whose id begins with these hex digits (8 or more)" },
-    { "server", SETTING_PATH, "", TO(server), .help = "The server's own certificate" },
+    { "server", SETTING_PATH, "", TO(server), .help = "Certificate of the server to renew" },
     { "role", SETTING_WORD, "", "client aggregator csp", TO(role_word),
-      .help = "Role of the certificate; with --issuer, the role to revoke or restore" },
+      .help = "Role that the certificate allows; with --issuer, the role to revoke or restore" },
     { "hosts", SETTING_TEXT, "", TO(hosts), .arg = "H1,H2",
-      .help = "Host names and addresses of the server; by default, renew keeps the old ones" },
+      .help = "Host names and addresses of the server; by default, renew keeps the current ones" },
     { "days", SETTING_U64, "0", TO(days), .min = 1, .max = 36500,
       .help = "Number of days for which the certificate is valid" },
     { "hours", SETTING_U64, "0", TO(hours), .min = 1, .max = 8760,
       .help = "Number of hours for which the token is valid; default 48" },
     { "cert", SETTING_PATH, "", TO(cert_file), .help = "Certificate of the CA to trust" },
     { "unit", SETTING_TEXT, "", TO(unit),
-      .help = "Organisational unit that the CA's certificates must have, instead of the role's "
-              "own; '*' accepts any unit" },
+      .help = "Organisational unit (OU) that the CA's certificates must have, if it is not the one "
+              "of the role; '*' accepts any unit" },
     { "also", SETTING_FLAG, TO(also),
-      .help = "Allow a second role for a CA, or a role for FOLDER's own CA" },
+      .help = "Allow a CA that already has another role, or the CA in FOLDER itself" },
     { "csr", SETTING_PATH, "", TO(csr), .help = "Certificate request of a site that you trust" },
     { "out", SETTING_PATH, "", TO(out),
-      .help = "Where to write the result; default: standard output, or FOLDER/server for server" },
+      .help = "File or folder to write; default: FOLDER/server for server, else standard output" },
     OPTION_JSON(wish),
     { 0 },
 };
@@ -499,19 +500,19 @@ static const setting_def options[] = {
 #define AT     offsetof(wish, folder)
 static const cli_action actions[] = {
     { "new", FOLDER,
-      "Creates a CA, a signing key and an empty trust list. FOLDER must be empty or absent; if "
+      "Creates a CA, a signing key and an empty trust list. FOLDER must be empty or not exist; if "
       "the command fails, it leaves nothing there.",
       "name", "days", AT, do_new },
-    { "server", FOLDER, "Creates the server's key and certificate.", "role name hosts", "days out",
-      AT, do_server },
+    { "server", FOLDER, "Creates the server's TLS key and certificate.", "role name hosts",
+      "days out", AT, do_server },
     { "token", FOLDER,
       "Creates a token that lets one site enrol once. The site needs a token from each server for "
       "'sefl enroll'.",
       "name", "hours out", AT, do_token },
-    { "list", FOLDER, "Prints the issuers, members and tokens.", NULL, "json", AT, do_list },
+    { "list", FOLDER, "Prints all issuers, members and tokens.", NULL, "json", AT, do_list },
     { "revoke", FOLDER,
-      "Revokes a member, a CA (in one role or in all of them) or a token. A running server closes "
-      "the affected connections within a second.",
+      "Revokes a member, a token, or a CA in one role or in all roles. A running server closes the "
+      "affected connections within a second.",
       NULL, "name key issuer token role", AT, do_revoke },
     { "restore", FOLDER, "Undoes a revocation; the member keeps its key.", NULL,
       "name key issuer role", AT, do_restore },
@@ -519,12 +520,12 @@ static const cli_action actions[] = {
       "Issues a new certificate for a site's existing key or, with --server, for the server's own "
       "key. The old certificate stays valid until it expires.",
       NULL, "name key server hosts days out", AT, do_renew },
-    { "trust-issuer", FOLDER, "Accepts certificates from another CA for one role.", "cert role",
+    { "trust-issuer", FOLDER, "Accepts the certificates of another CA for one role.", "cert role",
       "unit also", AT, do_trust },
     { "sign", FOLDER, "Signs a site's certificate request.", "csr name", "days out", AT, do_sign },
     { "export", FOLDER,
-      "Writes the CA certificate and the public signing key, which the other parties need, into a "
-      "folder, and prints the digits to compare.",
+      "Writes the CA certificate and the public signing key, which the other parties need, to a "
+      "folder, and prints the digits by which they can compare the keys.",
       "out", "", AT, do_export },
     { 0 },
 };
@@ -534,7 +535,7 @@ const cli_command cmd_ca = {
     .summary = "manage an operator's CA and its server's trust list",
     .about =
         "Each of the two operators has a FOLDER with a CA, the server's signing key and the trust "
-        "list. The running server (setting 'ca') applies changes to the list within a second.",
+        "list. A running server applies changes to the list within a second.",
     .example = "sefl ca token ops/as --name hospital-7 --hours 24",
     CLI_OPTIONS(wish),
     .actions = actions,

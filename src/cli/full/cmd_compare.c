@@ -117,15 +117,15 @@ done:
 }
 
 static const setting_def options[] = {
-    { "json", SETTING_FLAG, .help = "Print one JSON object per run", SETTING_TO(wish, json) },
+    { "json", SETTING_FLAG, .help = "Print each run as one JSON object", SETTING_TO(wish, json) },
     { 0 },
 };
 
 const cli_command cmd_compare = {
     .name = "compare",
     .summary = "show runs side by side: perplexity, epsilon, seconds, bytes",
-    .about = "RUN is a folder from 'sefl simulate', such as runs/NAME. The run may be unfinished. "
-             "'ppl test' is the test perplexity of the best validation round's model.",
+    .about = "RUN is a folder of 'sefl simulate', such as runs/NAME. The run may be unfinished. "
+             "'ppl test' is the test perplexity of the model with the best validation result.",
     .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
                "  sefl compare runs/experiment",
     CLI_OPTIONS(wish),

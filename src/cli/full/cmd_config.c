@@ -68,7 +68,7 @@ static int say(const wish *w, const doctor *d)
         return print_json_end(&cmd_config, &j);
     buf_clear(&b);
     if (good)
-        printf("%s: good: %s; sets %zu of %zu keys, the others have defaults\n", w->file,
+        printf("%s: valid: %s; sets %zu of %zu keys; the others have their defaults\n", w->file,
                d->k->about, given, all);
     return CLI_DONE;
 }
@@ -106,7 +106,7 @@ static int keys(void *options)
             continue;
         example_values(values, d);
         if (!w->json) {
-            printf("%-24s %-10s %s; %s\n", d->key, d->fallback ? d->fallback : "(needed)", values,
+            printf("%-24s %-10s %s; %s\n", d->key, d->fallback ? d->fallback : "required", values,
                    d->help);
             continue;
         }
@@ -131,7 +131,7 @@ static void print_table(const char *title, const char *about, const setting_def 
         example_values(values, d);
         const char *mark = d->fallback && *d->fallback ? "`" : "";
         printf("| `%s` | %s%s%s | %s | %s |\n", d->key, mark,
-               d->fallback ? d->fallback : "must be given", mark, values, d->help);
+               d->fallback ? d->fallback : "required", mark, values, d->help);
     }
 }
 
@@ -151,7 +151,7 @@ static const setting_def options[] = { CONFIG_KIND_OPTION(wish), OPTION_JSON(wis
 
 const cli_command cmd_config = {
     .name = "config",
-    .summary = "check a settings file, or list the keys that it may have",
+    .summary = "check a settings file, or list the keys that it can contain",
     .example = "sefl init experiment.yml && sefl config check experiment.yml",
     CLI_OPTIONS(wish),
     .actions =
@@ -164,7 +164,8 @@ const cli_command cmd_config = {
             { "keys", .about = "Lists every key with its default, values and meaning.",
               .run = keys },
             { "table",
-              .about = "Prints docs/SETTINGS.md: the keys of all kinds as Markdown tables.",
+              .about = "Prints the keys of all kinds of files as Markdown tables "
+                       "(docs/SETTINGS.md).",
               .takes = "", .run = table },
             { 0 } },
 };

@@ -242,11 +242,11 @@ static const setting_def options[] = {
 const cli_command cmd_doctor = {
     .name = "doctor",
     .summary = "check this machine, and a settings file with all the files it names",
-    .about = "Checks the processor, libraries, randomness, limits, clock and disk. With --config, "
-             "it also checks the settings, the files and certificates they name (key, role, "
-             "expiry, issuer), the task, the port and the peers. Each line says ok, warn or fail, "
-             "with a "
-             "remedy. The command changes nothing, and exits with 1 if a check fails.",
+    .about = "Checks the processor, libraries, random numbers, limits, clock and disk. With "
+             "--config, it also checks the settings, the files and certificates that they name "
+             "(key, role, expiry, issuer), the task, the port and the peers. Each line begins with "
+             "ok, warn or fail, and suggests a remedy. The command changes nothing and exits with "
+             "1 if a check fails.",
     .example = "sefl doctor",
     CLI_OPTIONS(wish),
     CLI_RUN(run, NULL, NULL, 0),

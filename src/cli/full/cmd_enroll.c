@@ -98,15 +98,17 @@ static const struct way {
 
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
-    { "server", SETTING_ADDRESS, "", TO(c.server), .min = 1, .help = "The aggregation server" },
+    { "server", SETTING_ADDRESS, "", TO(c.server), .min = 1,
+      .help = "Server that enrols the site" },
     { "aggregator-token", SETTING_TEXT, "", TO(as_token), .arg = "TOKEN",
-      .help = "Token from the aggregation server; @FILE reads it from a file" },
+      .help = "Token of the aggregation server's operator; @FILE reads the token from FILE" },
     { "csp-token", SETTING_TEXT, "", TO(csp_token), .arg = "TOKEN",
-      .help = "Token from CSP; @FILE reads it from a file" },
+      .help = "Token of CSP's operator; @FILE reads the token from FILE" },
     { "proxy", SETTING_TEXT, "", TO(c.proxy), .arg = "URL",
-      .help = "HTTP CONNECT proxy, or none; default: the environment variable https_proxy" },
-    { "csr-only", SETTING_FLAG, TO(csr_only), .help = "Write only a key and csr.pem, the request" },
-    { "name", SETTING_TEXT, "", TO(name), .help = "Name of the site in the request" },
+      .help = "HTTP CONNECT proxy, or none; default: the value of the environment variable "
+              "https_proxy" },
+    { "csr-only", SETTING_FLAG, TO(csr_only), .help = "Create only a key and a request, csr.pem" },
+    { "name", SETTING_TEXT, "", TO(name), .help = "Name of the site in the certificate request" },
     { "cert", SETTING_PATH, "", TO(c.cert),
       .help = "Certificate from 'sefl ca sign' or 'sefl ca renew'" },
     { "peers", SETTING_PATH, "", TO(c.peers),
@@ -114,7 +116,7 @@ static const setting_def options[] = {
     { "aggregator-key", SETTING_PATH, "", TO(c.as_key),
       .help = "Public signing key of the aggregation server" },
     { "csp-key", SETTING_PATH, "", TO(c.csp_key), .help = "Public signing key of CSP" },
-    { "renew", SETTING_FLAG, TO(renew), .help = "Install a newer certificate" },
+    { "renew", SETTING_FLAG, TO(renew), .help = "Renew the certificate of an enrolled site" },
     { 0 },
 };
 
@@ -160,14 +162,14 @@ static int run(void *args)
 const cli_command cmd_enroll = {
     .name = "enroll",
     .summary = "join a federation: get a key, a certificate and the servers' keys",
-    .about = "Creates FOLDER with a private key that never leaves it, requests a certificate from "
-             "the aggregation server, and writes client.yml and a cautious policy.yml. Each "
-             "operator gives the site a token ('sefl ca token') directly: CSP's token carries "
-             "CSP's key, so it must never pass through the aggregation server. The command prints "
-             "both servers' signing keys; compare them with the digits that the operators gave "
-             "you. If a server does not answer, run the command again within the hour; the key "
-             "stays the same.",
-    .notes = "With files instead of tokens:\n"
+    .about = "Creates FOLDER with a private key that never leaves this folder, requests a "
+             "certificate from the aggregation server, and writes client.yml and a cautious "
+             "policy.yml. Each operator gives the site a token ('sefl ca token') directly: CSP's "
+             "token contains CSP's key, so it must never pass through the aggregation server. The "
+             "command prints both servers' signing keys; compare them with the digits that the "
+             "operators gave you. If a server does not answer, run the command again within the "
+             "hour; the key stays the same.",
+    .notes = "To enrol with files instead of tokens:\n"
              "  enroll FOLDER --csr-only --name SITE\n"
              "  (both operators run 'sefl ca sign')\n"
              "  enroll FOLDER --cert FILE --peers FILE --aggregator-key FILE --csp-key FILE "

@@ -46,8 +46,8 @@ static const setting_def options[] = { CONFIG_KIND_OPTION(wish), OPTION_FORCE(wi
 const cli_command cmd_init = {
     .name = "init",
     .summary = "write a commented settings file to start from",
-    .about = "Writes FILE (default experiment.yml; - is standard output) with every key, its "
-             "default and its meaning. The keys come from the program's own tables.",
+    .about = "Writes FILE with every key, its default and its meaning. The default FILE is "
+             "experiment.yml; - means standard output.",
     .example = "sefl init experiment.yml",
     .never_misuse = true,
     CLI_OPTIONS(wish),

@@ -338,14 +338,15 @@ static sefl_status new_sign_key(void *options)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "PREFIX",
-      .help = "Write PREFIX.key and, if there is a public half, PREFIX.pub; in a folder, csp.key" },
+      .help =
+          "Write PREFIX.key and, for a key pair, PREFIX.pub; for a folder, PREFIX is FOLDER/csp" },
     { "scheme", SETTING_WORD, "pad", "pad paillier", TO(scheme), .help = "Scheme of the task" },
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
       .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },
     { "memory", SETTING_U64, "256", TO(mib), .min = 64, .max = SEALED_KIB_MAX / 1024, .arg = "MIB",
-      .help = "Memory needed to unlock the key, in MiB" },
+      .help = "Memory in MiB that unlocking the key takes" },
     { "pub", SETTING_PATH, "", TO(pub),
-      .help = "Public key to compare with; default: the one next to SECRET" },
+      .help = "Public key to compare with; by default, the .pub file beside SECRET" },
     { "passphrase-file", SETTING_PATH, "", TO(unlock.passphrase_file),
       .help = "Lock or unlock with the passphrase in FILE, one line of at least 12 characters" },
     { "key-file", SETTING_PATH, "", TO(unlock.key_file),
@@ -358,10 +359,10 @@ static const setting_def options[] = {
 #define AT offsetof(wish, file)
 static const cli_action actions[] = {
     { "new", NULL, NULL,
-      "Creates CSP's secret key and locks it. For the scheme pad it is the root from which CSP "
-      "derives a key for each round; losing it costs the current round. For the scheme paillier it "
-      "is a key pair for one task; CSP refuses a pair that has served another task. Do not copy "
-      "a pair: a lost one costs the task, but a stolen copy can decrypt all its uploads.",
+      "Creates CSP's secret key and locks it. For the scheme pad, it is the root from which CSP "
+      "derives a key for each round; if it is lost, the current round fails. For the scheme "
+      "paillier, it is a key pair for one task; CSP refuses a pair that has served another task. "
+      "Do not back up a pair: losing it ends the task, but a stolen copy can decrypt every upload.",
       "out", "scheme bits memory passphrase-file key-file force json", 0, new_key },
     { "show", "FILE", "a key file", "Describes a public or secret key file without unlocking it.",
       NULL, "json", AT, show_key },

@@ -137,18 +137,19 @@ static const setting_def options[] = {
     { "quick", SETTING_FLAG, SETTING_TO(session, quick),
       .help = "Measure this machine for about 2 seconds instead of 10" },
     { "rates", SETTING_PATH, "", SETTING_TO(session, rates),
-      .help = "Use the rates in FILE, from --save-rates, instead of measuring" },
+      .help = "Do not measure; use the rates that --save-rates wrote to FILE" },
     { "save-rates", SETTING_PATH, "", SETTING_TO(session, save),
-      .help = "Write the rates measured for this machine and model to FILE" },
+      .help = "Write the rates measured on this machine for this model to FILE" },
     OPTION_JSON(session),
     { 0 },
 };
 
 const cli_command cmd_plan = {
     .name = "plan",
-    .summary = "predict the cost and the privacy of an experiment before it runs",
-    .about = "Prints the bytes, seconds by part, memory, noise-to-signal ratio and epsilon of the "
-             "whole run, and suggests changes. It plans every run of a sweep and starts none.",
+    .summary = "predict the cost and the epsilon of an experiment before it runs",
+    .about = "Prints the bytes, memory, noise-to-signal ratio and epsilon of the whole run and the "
+             "seconds of each part, and suggests changes. It plans every run of a sweep, but "
+             "starts none.",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
     EXPERIMENT_COMMAND(session, .work = work),
 };

@@ -85,18 +85,18 @@ static const setting_def options[] = {
     { "bits", SETTING_U64, "0", TO(key_bits), .min = 1,
       .help = "Size of CSP's Paillier key: 2048, 3072 (default) or 4096" },
     { "words", SETTING_U64, "2000", TO(words), .min = 100, .max = 10000000,
-      .help = "Tokens of generated text for each client" },
+      .help = "Number of tokens of generated text per client" },
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",
       .help = "Text to split among the clients instead of generated text: a folder with train.txt "
               "and valid.txt, or a file. The validation text becomes public, and its words become "
               "the vocabulary" },
-    { "vocab", SETTING_PATH, "", TO(vocab), .help = "Public word list" },
+    { "vocab", SETTING_PATH, "", TO(vocab), .help = "Public word list to use as the vocabulary" },
     { "seed", SETTING_U64, "1", TO(seed),
-      .help = "Seed of the text, its split and the initial model; it is public, and no key depends "
-              "on it" },
+      .help = "Seed of the text, its split and the initial model; the seed is public, and no key "
+              "depends on it" },
     { "port-base", SETTING_U64, "7000", TO(port_base), .max = 65534, .arg = "P",
-      .help = "The aggregation server listens on 127.0.0.1:P, CSP on P + 1. If P is 0, the "
-              "system chooses; the files aggregator/ready and csp/ready contain the ports" },
+      .help = "The aggregation server listens on 127.0.0.1:P, CSP on P + 1. If P is 0, the system "
+              "chooses the ports and the servers write them to aggregator/ready and csp/ready" },
     OPTION_SET,
     OPTION_JSON(wish),
     { 0 },
@@ -109,9 +109,10 @@ const cli_command cmd_provision = {
     .about =
         "Creates two certificate authorities, keys and settings files for an aggregation server, a "
         "CSP and clients, text, a vocabulary, an initial model and a task signed by both servers. "
-        "FOLDER must be empty or not exist; a failure leaves nothing behind. All keys are in one "
-        "folder, so use it for trials only. --set changes settings of the task as in 'sefl task "
-        "new'; the defaults are a small LSTM, 5 rounds and too little noise for any claim.",
+        "FOLDER must be empty or not exist; if the command fails, it leaves nothing there. One "
+        "folder holds the keys of all parties, so use it for trials only. --set changes settings "
+        "of the task as in 'sefl task new'; by default, it trains a small LSTM for 5 rounds, with "
+        "too little noise to claim privacy.",
     .example = "sefl provision trial --clients 4 --set rounds.count=3",
     CLI_OPTIONS(wish),
     .actions =

@@ -251,10 +251,10 @@ static int run(void *self)
 static const setting_def options[] = {
     EXPERIMENT_OPTIONS,
     { "runs", SETTING_PATH, "runs", .arg = "DIR", SETTING_TO(session, runs),
-      .help = "Folder for the run folders" },
+      .help = "Folder in which each run gets its own folder" },
     { "json", SETTING_FLAG, SETTING_TO(session, json),
-      .help = "Print one JSON object per round and one per run" },
-    { "quiet", SETTING_FLAG, SETTING_TO(session, quiet), .help = "Print no progress" },
+      .help = "Print each round and each run as one JSON object" },
+    { "quiet", SETTING_FLAG, SETTING_TO(session, quiet), .help = "Do not print progress" },
     { 0 },
 };
 
@@ -263,7 +263,7 @@ const cli_command cmd_simulate = {
     .summary = "run a whole federation in one process, from an experiment file",
     .about =
         "A run writes config.yml, metrics.jsonl, model/, ledger, log and summary.json to DIR/NAME. "
-        "Running the same command again skips finished runs and resumes an interrupted one.",
+        "If you repeat the command, it skips finished runs and resumes an interrupted run.",
     .example = "echo 'clients: 20' > experiment.yml && sefl simulate -c experiment.yml",
     EXPERIMENT_COMMAND(session, .run = run),
 };

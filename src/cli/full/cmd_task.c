@@ -339,14 +339,16 @@ static const setting_def options[] = {
     { "vocab", SETTING_PATH, "", TO(vocab),
       .help = "Public word list, in the order of the model's rows" },
     { "init", SETTING_PATH, "", TO(init),
-      .help = "Public initial model; the task copies its sizes" },
+      .help = "Public initial model; the task takes the model's sizes from it" },
     { "valid", SETTING_PATH, "", TO(valid),
-      .help = "Public text that the aggregation server validates models on" },
+      .help = "Public text on which the aggregation server validates each model" },
     { "key", SETTING_PATH, "", TO(key),
       .help = "For new, CSP's public Paillier key (scheme paillier only); for sign, the server's "
               "secret signing key" },
     { "as", SETTING_WORD, "", "aggregator csp", TO(as), .help = "Role of the server that signs" },
-    { "explain", SETTING_FLAG, TO(explain), .help = "Explain in plain words who can learn what" },
+    { "explain", SETTING_FLAG, TO(explain),
+      .help = "Also explain who can learn what from the "
+              "training" },
     OPTION_FORCE(wish),
     OPTION_JSON(wish),
     { 0 },
@@ -358,7 +360,7 @@ static const cli_action actions[] = {
     { "new", NULL, NULL, "Creates a task from settings and files.", "out aggregator-key csp-key",
       "set set-file config vocab init valid key force", 0, task_new },
     { "sign", TASK_ARG,
-      "Adds a server's signature to TASK, which is unsigned or signed by the other server.",
+      "Adds a server's signature to TASK, which may already have the other server's signature.",
       "out key as", "force", AT, task_sign },
     { "show", TASK_ARG, "Prints the terms of the task.", NULL, "explain json", AT, task_show },
     { "check", TASK_ARG, "Verifies both servers' signatures.", "aggregator-key csp-key", "", AT,
@@ -369,10 +371,10 @@ static const cli_action actions[] = {
 const cli_command cmd_task = {
     .name = "task",
     .summary = "create, sign, show and check the task that a federation agrees on",
-    .notes = "These settings must be given: population, rounds.enrolled, and model.vocab, "
-             "vocab.sha256 and init.sha256 unless --vocab and --init provide them. All others have "
-             "defaults: scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, 100 rounds of "
-             "10 minutes. 'sefl config keys --for task' lists all settings.",
+    .notes = "The settings population and rounds.enrolled are required; so are model.vocab, "
+             "vocab.sha256 and init.sha256, unless --vocab and --init provide them. All others "
+             "have defaults, such as scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, "
+             "and 100 rounds of 10 minutes. 'sefl config keys --for task' lists all settings.",
     .example = "sefl task show --explain public/task.signed",
     CLI_OPTIONS(wish),
     .actions = actions,

@@ -37,8 +37,8 @@
 /* clang-format off */
 #define RELEASE_MODES(M)                                                                           \
     M(NONE, none, "none adds no noise, so everybody learns the exact average")                     \
-    M(JOINT, joint, "with joint the servers draw the noise together, but neither knows it")        \
-    M(OWN, own, "with own each server adds its own noise, which doubles the variance")
+    M(JOINT, joint, "with joint, the servers draw the noise together, but neither knows it")       \
+    M(OWN, own, "with own, each server adds its own noise, which doubles the variance")
 /* clang-format on */
 
 #define RELEASE_MODE_ENUM(NAME, name, text) TASK_NOISE_##NAME,
