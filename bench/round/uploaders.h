@@ -25,7 +25,7 @@ void uploaders_free(uploaders *c);
 const uint8_t *uploaders_client(const uploaders *c, uint32_t i);
 const sign_key *uploaders_key(const uploaders *c, uint32_t i);
 
-/* Sends every voucher to CSP and stores it in AS's journal. A NULL link or j skips that part. */
+/* Sends vouchers to CSP and stores them in AS's journal. If link or j is NULL, skips that part. */
 sefl_status uploaders_vouch(uploaders *c, as_link *link, journal *j) SEFL_MUST_CHECK;
 
 /* Makes client i's update. body: task_body_bytes; units: receives its hash. */

@@ -43,7 +43,7 @@ sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 sefl_status sefl_grow(void *ptr, size_t old_size, size_t size) SEFL_MUST_CHECK;
 
 /* Grows the array at *(void **)ptr to at least `want` items of `size` bytes. *cap is its capacity
- * in items, which at least doubles when the array grows. Start with NULL and 0. */
+ * in items, which at least doubles when the array grows. Initialise them with NULL and 0. */
 sefl_status sefl_room(void *ptr, size_t *cap, size_t want, size_t size) SEFL_MUST_CHECK;
 
 /* Sets *out to a copy of the string. */
@@ -56,8 +56,8 @@ void sefl_free(void *p);
 void sefl_free_secret(void *p, size_t n);
 
 /* sefl_heap_live returns the number of bytes allocated and not yet freed, sefl_heap_peak its
- * maximum since sefl_heap_mark. Peak minus live bytes at the mark is the extra memory used
- * since. */
+ * maximum since sefl_heap_mark. Peak minus live bytes at the mark is the extra memory used since
+ * then. */
 size_t sefl_heap_live(void);
 size_t sefl_heap_peak(void);
 void sefl_heap_mark(void);

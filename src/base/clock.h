@@ -1,5 +1,5 @@
-/* clock: time as an argument. Code that needs the time takes a `const sefl_clock *`; the simulator
- * passes a clock that it advances itself.
+/* clock: passes the time source as an argument. Code that needs the time takes a `const sefl_clock
+ * *`; the simulator passes a clock that it advances itself.
  *
  * Threads: the system clock may be shared. */
 #ifndef BASE_CLOCK_H

@@ -34,7 +34,7 @@ void fault_arm(fault_kind kind, uint64_t nth);
 void fault_disarm(void);
 /* True if the fault armed by the last fault_arm has occurred. */
 bool fault_was_hit(void);
-/* Modules call this before every operation of the kind; if it returns true, the operation fails. */
+/* A module calls this before an operation of this kind, which must fail if the result is true. */
 bool fault_hit(fault_kind kind);
 #else
 #define fault_hit(kind) (false)

@@ -25,7 +25,7 @@
 sefl_status file_open(int *fd, uint64_t *size, const char *path, bool pipes) SEFL_MUST_CHECK;
 
 /* Appends the file to out. SEFL_ERANGE if it has more than max bytes, SEFL_ENOTFOUND if it does not
- * exist, SEFL_EINVAL for a folder or a device. "-" is not special. */
+ * exist, SEFL_EINVAL for a folder or a device. The path "-" has no special meaning. */
 sefl_status file_read(sefl_buf *out, const char *path, size_t max) SEFL_MUST_CHECK;
 
 sefl_status file_write_atomic(const char *path, sefl_span bytes, mode_t mode) SEFL_MUST_CHECK;

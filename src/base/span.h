@@ -67,7 +67,7 @@ sefl_status rd_expect(rd *r, const void *bytes, size_t n, const char *what) SEFL
 /* SEFL_EPROTO if bytes are left. */
 sefl_status rd_end(const rd *r) SEFL_MUST_CHECK;
 
-/* Loads and stores little-endian integers at any address. */
+/* Load and store little-endian integers at any address. */
 static inline uint32_t load_u32(const void *p)
 {
     const uint8_t *b = p;

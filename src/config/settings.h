@@ -21,7 +21,7 @@
  *     --set: model.block must be a whole number from 1 to 4096, not "x"
  *
  * A later value replaces an earlier one, except that SETTING_LIST collects all values.
- * Threads: one owner while values are set, then shared.   Secrets: not allowed here. */
+ * Threads: one owner while values are set, then shared.   Secrets: never in settings. */
 #ifndef CONFIG_SETTINGS_H
 #define CONFIG_SETTINGS_H
 
@@ -55,7 +55,7 @@ typedef struct setting_def {
     const char *words;    /* WORD, CHOICE: the choices, separated by spaces */
     uint64_t min, max;    /* range of a number; max 0: only the field's size limits the value */
     const char *help;     /* help text without a full stop */
-    const char *arg;      /* name of the value in --help: FILE, HOST:PORT; NULL: set by the type */
+    const char *arg;      /* name of the value in --help: FILE, HOST:PORT; NULL: depends on type */
     const char *example;  /* value that a new file shows if there is no default */
     const char *was;      /* former names of the key, separated by spaces */
     char letter;          /* short option; 0: none */

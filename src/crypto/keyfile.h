@@ -76,7 +76,7 @@ sefl_status keyfile_root_read(uint8_t root[KEYFILE_ROOT_BYTES], sefl_span file,
                               const sealed_lock *lock) SEFL_MUST_CHECK;
 
 sefl_status keyfile_pub_write(sefl_buf *out, const paillier_pub *pub) SEFL_MUST_CHECK;
-/* Makes all the checks of paillier_pub_read: SEFL_EPROTO, with the reason, if one fails. */
+/* Performs all checks of paillier_pub_read: SEFL_EPROTO, with the reason, if one fails. */
 sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK;
 
 /* cost NULL: the default of sealed.h. */

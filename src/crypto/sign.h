@@ -16,7 +16,7 @@
 
 enum { SIGN_PUB_BYTES = 32, SIGN_BYTES = 64, SIGN_SEED_BYTES = 32 };
 
-/* Comments: who signs what. Values are stable: signed envelopes (protocol/signed.h) store them. */
+/* The comments name signer and content. Values are stable: envelopes (signed.h) store them. */
 typedef enum sign_kind {
     SIGN_TASK = 1,      /* "task" */
     SIGN_HEADER = 2,    /* "round header" */

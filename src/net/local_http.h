@@ -8,7 +8,7 @@
  *
  * It uses no certificate and no encryption, so it listens only on 127.0.0.0/8 or ::1 (SEFL_EINVAL
  * otherwise), and a page must contain nothing that another user of this machine may not read. A
- * monitor on another machine needs an agent here, or a proxy that authenticates it.
+ * monitor on another machine needs an agent on this one, or a proxy that authenticates it.
  *
  * It answers only GET and HEAD for the listed paths: other methods get 405, other paths 404. Each
  * connection carries one request; a body is never read. Limits: 16 connections, 5 s of silence

@@ -14,10 +14,10 @@
  * owner computes, a thread of the stream sends a heartbeat (an empty TLS record, which the other
  * side skips) every quarter of silent_ms, at most 5 s apart. A waiting side gives up after
  * silent_ms without a byte, or after idle_ms with only heartbeats. So a slow peer has idle_ms for
- * each step, and a dead link is detected after silent_ms. Both sides must enable it, with similar
- * limits. TCP keepalive would add nothing: the peer's kernel or a middlebox answers it even for a
- * stopped process. TCP_USER_TIMEOUT would be harmful: Linux also counts the time in which a live
- * peer computes with its receive window closed.
+ * each step, and a dead link is detected after silent_ms. Both sides must enable heartbeats, with
+ * similar limits. TCP keepalive would add nothing: the peer's kernel or a middlebox answers it even
+ * for a stopped process. TCP_USER_TIMEOUT would be harmful: Linux also counts the time in which a
+ * live peer computes with its receive window closed.
  *
  * Protocols (ALPN). A listener that serves several kinds of stream names them in
  * tls_peer.protocols, the dialling side names one, and tls_protocol returns the negotiated one. If

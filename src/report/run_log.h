@@ -102,7 +102,7 @@ void run_log_clear(run_log *l);
 /* Totals over all rounds; a total is NAN if no line has the number. */
 typedef struct run_totals {
     uint64_t rounds, released, skipped, blocked;
-    run_line all;   /* its members clients and diverged exclude skipped rounds */
+    run_line all;   /* its clients and diverged exclude skipped rounds */
     double best;    /* lowest perplexity */
     double collect; /* all.seconds without the seconds for reveal and release */
     double clients_least, clients_most;

@@ -92,7 +92,7 @@ const char *ca_name_alike(const trust *t, const char *name, int64_t now);
 /* SEFL_EAUTH, with the reason, unless this site may join with this token. Changes nothing. */
 sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
                      int64_t now) SEFL_MUST_CHECK;
-/* AS: calls ca_check, and checks that the certificate request is for the key the site claims. */
+/* AS: calls ca_check, and checks that the certificate request has the key of the claim. */
 sefl_status ca_check_request(const trust *t, const enrol_request *r, int64_t now) SEFL_MUST_CHECK;
 /* Marks the token as used and adds the member; call it after ca_check. until: expiry of the
  * member's certificate; 0: not issued here. */

@@ -9,8 +9,8 @@
 #include "protocol/task.h"
 
 /* Reloads the trust list at w->path if it has changed, or if none was loaded yet (`first`). *out is
- * the new list, or NULL if it is unchanged. *older becomes true, with a log line, if the list is
- * older than before. If the list cannot be read, the previous one stays in force. */
+ * the new list, or NULL if it is unchanged. If the list is older than before, sets *older and logs
+ * a line. If the list cannot be read, the previous one stays in force. */
 sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool first,
                              trust_role role, const sign_key *key, sefl_log *log) SEFL_MUST_CHECK;
 

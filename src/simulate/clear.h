@@ -41,7 +41,7 @@ sefl_status clear_without_joint(int64_t *out, const clear_facts *c,
  * the same integers. Ignores attempt. */
 enum { CLEAR_PIECE = 64 };
 sefl_status clear_central(int64_t *out, const clear_facts *c, const int64_t *sum) SEFL_MUST_CHECK;
-/* Computes the law of that noise and the key of its coins. */
+/* Computes the distribution of that noise and the key of its coins. */
 sefl_status clear_central_law(dgauss *g, uint32_t key[8], const clear_facts *c) SEFL_MUST_CHECK;
 
 #endif

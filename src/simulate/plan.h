@@ -102,7 +102,7 @@ enum { PLAN_NEED_TEXT = 128 };
 /* Writes "over these rounds needs z = 2.393 and about 1048 clients per round". */
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 
-/* Computes the plan. If the federation has texts for only some clients, scales their amount up. */
+/* Computes the plan. If the federation has texts for only some clients, extrapolates to all. */
 sefl_status plan_make(plan *out, const federation *s, const rates *r,
                       unsigned threads) SEFL_MUST_CHECK;
 

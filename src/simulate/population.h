@@ -9,10 +9,10 @@
  *     n = population_set(c, &members);                         // the admitted clients
  *
  * For a round, a client needs network.client_ms times a number drawn from [0.5, 1.5). Stragglers
- * (always the same clients) need `slowdown` times as long. The last fifth is the upload. In each
- * round a client fails with probability `dropout`, at a random moment, and returns when the next
- * round opens. With network.exact, experiment_dropouts random clients fail instead. Such a client
- * has no effect on the round, like a process killed before its receipt.
+ * (always the same clients) need `slowdown` times as long. The last fifth of that time is the
+ * upload. In each round a client fails with probability `dropout`, at a random moment, and returns
+ * when the next round opens. With network.exact, experiment_dropouts random clients fail instead.
+ * Such a client has no effect on the round, like a process killed before its receipt.
  *
  * Clients do not train in this module. The simulator knows the set before training starts, so only
  * clients in the set train.

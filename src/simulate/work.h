@@ -52,7 +52,7 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
 /* Sets *loss to the mean loss (log perplexity) on the validation text, or to NAN if the text is too
  * short. Uses the whole pool. */
 sefl_status work_evaluate(work *w, double *loss, const float *theta) SEFL_MUST_CHECK;
-/* Works like work_evaluate, on the test text. */
+/* Like work_evaluate, on the test text. */
 sefl_status work_test(work *w, double *loss, const float *theta) SEFL_MUST_CHECK;
 
 /* Returns "cpu", or the GPU's name and precision. */

@@ -135,7 +135,7 @@ void ledger_close(ledger *l);
 sefl_status ledger_charge(ledger *l, const ledger_terms *terms, uint64_t round,
                           bool *already) SEFL_MUST_CHECK;
 
-/* Checks whether ledger_charge would succeed, with the same refusals. Writes nothing. */
+/* Checks whether ledger_charge would succeed, and fails if not. Writes nothing. */
 sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
                               uint64_t round) SEFL_MUST_CHECK;
 

@@ -39,8 +39,8 @@
  *     SKIP      SKIPPED                         RELEASE   RELEASED or BLOCKED
  *                                               FINISH    (nothing)
  *
- * LINK_DOWN ends the order in progress on the link as failed; the machine repeats the order after
- * half a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three blocked
+ * LINK_DOWN makes the order in progress on the link fail; the machine repeats the order after half
+ * a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three blocked
  * rounds in a row (sum/release_check.h); skipped rounds between them do not count.
  *
  * BUDGET skips the round, from which nothing has been revealed, and ends the task; in SIGNING it
@@ -175,8 +175,8 @@ const char *agg_verdict_text(agg_verdict v);
 typedef struct agg_upload {
     uint64_t round, bytes;
     uint8_t body[32];
-    bool have;             /* the store has an update from this client in this round ... */
-    uint8_t have_body[32]; /* ... with this hash */
+    bool have;             /* the store has an update from this client in this round, */
+    uint8_t have_body[32]; /* with this hash */
     uint64_t rounds_taken; /* number of rounds of this task that already count this client */
 } agg_upload;
 

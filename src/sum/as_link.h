@@ -1,6 +1,6 @@
 /* as_link: asks CSP the aggregation server's questions (protocol/link.h). Each question is a call
  * that returns with the answer. There is one object per connection. After a failed stream, free it
- * and dial again; a later attempt uses nothing from a failed one.
+ * and dial again; a later attempt uses nothing from the failed one.
  *
  *     SEFL_TRY(as_link_new(&l, ch, &cfg));                    // HELLO, TASK; compares the ledgers
  *     SEFL_TRY(as_link_key(l, &header));                      // sealed: CSP's round key
@@ -14,7 +14,7 @@
  *
  * AS compares the ledgers as link.h specifies. Before it sends REVEAL, which names the noise
  * shares, AS takes them from the pool; no other attempt uses them. After CSP's GO, AS draws two
- * seeds for the attempt: of the mask and of its coins. Seeds and shares are durable before the
+ * seeds for the attempt: one of the mask, one of its coins. Seeds and shares are durable before the
  * first byte of the masked sum leaves; the digest of CSP's reply is durable before AS uses the
  * reply. The result depends only on seeds, shares and reply, so a KEPT answer after a crash gives
  * the same result. AS refuses a different second reply.
@@ -69,10 +69,10 @@ sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
 /* Sealed tasks: sends CSP the bytes of a client's voucher. SEFL_EAUTH: CSP refuses it. */
 sefl_status as_link_vouch(as_link *l, sefl_span bytes) SEFL_MUST_CHECK;
 
-/* Sealed tasks: sends any number of whole heads of updates that have arrived, back to back. CSP
- * opens them while other clients upload; as_link_set then sends only short forms. refused: room for
- * one entry per head; the call fills in the first *refused_n, sorted by index. A client's later
- * head replaces its earlier one. CSP forgets these heads when the link ends. */
+/* Sealed tasks: sends a sequence of whole heads, of updates that have arrived. CSP opens them while
+ * other clients upload; as_link_set then sends only short forms. refused: room for one entry per
+ * head; the call fills in the first *refused_n, sorted by index. A client's later head replaces its
+ * earlier one. CSP forgets these heads when the link ends. */
 sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refusal *refused,
                           size_t *refused_n) SEFL_MUST_CHECK;
 

@@ -4,8 +4,8 @@
  *     as_store s = as_memory_store(&m);
  *     as_memory_clear(&m);
  *
- * The store keeps the records of the whole task. Of every other kind it keeps one record, that of
- * the latest round.
+ * The store keeps the records of the whole task. Of every other kind it keeps only the latest
+ * round's record.
  * Threads: one owner.   Secrets: mask, reply and release; wiped. */
 #ifndef SUM_AS_MEMORY_H
 #define SUM_AS_MEMORY_H

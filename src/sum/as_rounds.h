@@ -44,7 +44,7 @@ typedef struct as_channel {
     sefl_status (*dial)(void *ctx, channel **out);
     void (*hang_up)(void *ctx);                 /* does nothing if there is no stream */
     void (*up)(void *ctx, const as_peer *peer); /* both servers agree on the task */
-    void (*revealing)(void *ctx, bool on);      /* pauses the makers of noise shares while on */
+    void (*revealing)(void *ctx, bool on);      /* while on, no noise shares are made */
     bool (*ended)(void *ctx);                   /* true: failed share checks ended the task */
     sefl_status (*shares_wait)(void *ctx, uint64_t round, uint64_t attempt, uint64_t count);
 } as_channel;
@@ -72,7 +72,8 @@ typedef struct as_uploads {
                     const uint8_t client[32], bool named);
     /* *Sealed tasks: subtracts a refused upload from the sum; SEFL_ENOTFOUND: it is not there. */
     sefl_status (*take_off)(void *ctx, uint64_t round, const uint8_t client[32]);
-    /* *Returns the closed sum of the set. SEFL_EIO, ECRYPTO, EPROTO, ERANGE: the sum is lost. */
+    /* *Returns the closed sum of the set. If it fails with SEFL_EIO, ECRYPTO, EPROTO or ERANGE, the
+     * sum is lost. */
     sefl_status (*sum)(void *ctx, uint64_t round, ahe_sum **out);
     /* Deletes the uploads of a round that is durably over. */
     sefl_status (*forget)(void *ctx, uint64_t round);
@@ -132,7 +133,7 @@ sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c) SEFL_MUST_
 void as_rounds_free(as_rounds *r);
 
 /* Runs until the task is over (SEFL_OK), as_rounds_stop or config.stop (SEFL_ECANCELLED), or a
- * failure that waiting does not fix: a store that cannot be written, ledgers that disagree. */
+ * permanent failure: a store that cannot be written, ledgers that disagree. */
 sefl_status as_rounds_run(as_rounds *r) SEFL_MUST_CHECK;
 void as_rounds_stop(as_rounds *r);
 bool as_rounds_stopping(const as_rounds *r);

@@ -62,9 +62,9 @@ typedef struct csp_config {
     shares_pool *shares;     /* joint noise: the pool of shares that lanes fill (noise/pool.h) */
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: nothing is timed */
     const sefl_clock *wall;  /* sealed tasks: expiry of round keys; NULL: keys never expire */
-    /* Enrols a site whose token this operator issued: invalidates the token and records the member,
-     * durably. The machine has verified the proof. SEFL_EAUTH if it refuses, with the reason for
-     * the log. NULL: CSP enrols no sites. */
+    /* Enrols a site whose token this operator issued: durably invalidates the token and records the
+     * member. The machine has verified the proof. SEFL_EAUTH if it refuses, with the reason for the
+     * log. NULL: CSP enrols no sites. */
     sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
     void *enrol_ctx; /* also for members, vouch and member */
     /* Sets *most to the largest number of clients that this round can have; UINT64_MAX: unknown.
@@ -110,9 +110,9 @@ typedef struct csp_replies {
 
 /* Prepares for a new stream and drops all state of an attempt in progress. */
 void csp_restart(csp *c);
-/* Handles one message from AS and replaces the contents of `out`. Always send the replies, if there
- * are any (a piece gets none until the last). After SEFL_OK, continue until csp_is_done; otherwise
- * end the stream. */
+/* Handles one message from AS and replaces the contents of `out`. Send the replies even after a
+ * failure (a piece gets none, except the last). After SEFL_OK, continue until csp_is_done;
+ * otherwise end the stream. */
 sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out) SEFL_MUST_CHECK;
 /* True once CSP has answered BYE: the stream is over. */
 bool csp_is_done(const csp *c);

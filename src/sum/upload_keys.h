@@ -25,7 +25,7 @@ sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *seria
  * had too many keys. */
 sefl_status upload_key_fits(journal *j, const uint8_t client[32], uint64_t serial,
                             const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
-/* Stores a voucher durably. Refuses what upload_key_fits refuses. */
+/* Stores a voucher durably. Fails if upload_key_fits would. */
 sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial,
                            const uint8_t key[SIGN_PUB_BYTES]) SEFL_MUST_CHECK;
 /* AS: deletes this client's voucher durably because CSP has lost it; the client then sends it

@@ -1,5 +1,5 @@
-/* token: a printable string that admits one site once. The operator sends it to the site over a
- * separate channel.
+/* token: a printable string with which one site can enrol once. The operator sends it to the site
+ * over a separate channel.
  *
  *     SEFL_TRY(token_new(&tk, &list->self, "hospital-7", expires, &rng));
  *     SEFL_TRY(token_print(&text, &tk));                   // for the site

@@ -1,5 +1,6 @@
-/* trust: an operator's list of who may connect to its server (issuers, members, tokens). `sefl ca`
- * and the running server change its file, and the server picks up changes without a restart.
+/* trust: an operator's list of parties that may connect to its server (issuers, members, tokens).
+ * `sefl ca` and the running server change its file, and the server picks up changes without a
+ * restart.
  *
  *     trust_edit e;
  *     SEFL_TRY(trust_edit_begin(&e, "ca/trust"));         // locks the list, then reads it
@@ -129,7 +130,7 @@ size_t trust_count(const trust *t, trust_role role);
 sefl_status trust_member_put(trust *t, const trust_member *m) SEFL_MUST_CHECK;
 sefl_status trust_token_put(trust *t, const trust_token *k) SEFL_MUST_CHECK;
 sefl_status trust_issuer_put(trust *t, const trust_issuer *i) SEFL_MUST_CHECK;
-/* Removes m, one of the list's members; the members after it move up. */
+/* Removes m, one of the list's members; later members move up by one. */
 void trust_member_drop(trust *t, trust_member *m);
 
 typedef struct trust_edit {
@@ -139,8 +140,8 @@ typedef struct trust_edit {
     bool in_force; /* the file contains the new list */
 } trust_edit;
 
-/* Locks the list (flock on path.lock) and reads it; SEFL_ETIMEOUT if the lock is taken for three
- * seconds. SEFL_ENOTFOUND if there is no list (trust_create makes one). */
+/* Locks the list (flock on path.lock) and reads it; SEFL_ETIMEOUT if another writer keeps the lock
+ * for three seconds. SEFL_ENOTFOUND if there is no list (trust_create makes one). */
 sefl_status trust_edit_begin(trust_edit *e, const char *path) SEFL_MUST_CHECK;
 /* Writes the new list. SEFL_EINVAL, with the old list kept, if the new one does not parse. After
  * any other failure, in_force is true if the file has the new list, perhaps not durably. */

@@ -1,5 +1,5 @@
-/* bhm_ref: the plain products of a block-Hankel matrix, with which tests compare the fast paths. n
- * tokens, x: (n, cols), y and g: (n, rows), all packed:
+/* bhm_ref: the plain products of a block-Hankel matrix, with which tests compare the fast paths.
+ * With n tokens, x is (n, cols), y and g are (n, rows), without gaps:
  *     y = x W^T        dx = g W (overwritten)       dv += the gradient of W = g^T x, folded */
 #ifndef SUPPORT_BHM_REF_H
 #define SUPPORT_BHM_REF_H

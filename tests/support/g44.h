@@ -55,7 +55,7 @@ static inline void g44_law(uint64_t out[G44_VALUES])
         for (unsigned b = 0; b < g44_columns[c].bits; b++)
             for (unsigned x = G44_VALUES; x-- > g44_columns[c].weight;) /* one bit more */
                 sum[x] += sum[x - g44_columns[c].weight];
-    /* the kick: of 128 settings of its 7 bits 126 give +16, one 0, one +32 */
+    /* the kick: of the 128 values of its 7 bits, 126 give +16, one 0, one +32 */
     memset(out, 0, G44_VALUES * sizeof *out);
     for (unsigned x = 0; x < G44_VALUES; x++) {
         if (x + 32 < G44_VALUES)

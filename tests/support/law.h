@@ -44,7 +44,7 @@ static inline sefl_status law_pmf(const sampler_profile *p, uint64_t *count)
             for (size_t x = top + 1; x-- > (size_t)1 << c;)
                 count[x] += count[x - ((size_t)1 << c)];
         }
-    /* the kick: of 2^(m+1) strings one adds 2 steps, one adds none, all others add one step */
+    /* the kick: of 2^(m+1) bit strings, one adds 2 steps, one adds none, the others add one */
     uint64_t others = (2ULL << p->kick_m) - 2;
     for (size_t x = max + 1; x-- > 0;) {
         uint64_t n = count[x];

@@ -7,8 +7,8 @@
  *
  * Each connection has its own pair of files; `up` contains the bytes that the connecting side sent.
  * The relay does not interpret the bytes and cannot decrypt TLS. It is a child process, so that a
- * test may fork while it runs, and accepts at most 1024 connections. Start it before any thread.
- * The relay keeps the caller's open descriptors open too until it is stopped. */
+ * test may fork while it runs, and accepts at most 1024 connections. Start it before the first
+ * thread. The relay keeps the caller's open descriptors open too until it is stopped. */
 #ifndef SUPPORT_RELAY_H
 #define SUPPORT_RELAY_H
 

@@ -29,9 +29,9 @@ void confine_key(sefl_log *log, const char *path);
 /* Warns if others can read a settings file with a proxy password: http://user:password@host. */
 void confine_proxy(sefl_log *log, const char *proxy, const char *path);
 /* Applies the setting memory_lock. "required": keys must be locked in memory. The function locks as
- * much memory as a server needs, so that a limit that is too low fails now and not in a later
- * round. "try": it only warns. Measured need of a server: 76 kB with a 4096-bit key, plus a page
- * for each of four stores. */
+ * much memory as a server needs, so that too low a limit causes a failure now and not in a later
+ * round. "try": it only warns. A server needs 76 kB (measured, 4096-bit key), plus a page for each
+ * of four stores. */
 enum { CONFINE_LOCKED_BYTES = 96 << 10 };
 sefl_status confine_memory(sefl_log *log, const char *memory_lock) SEFL_MUST_CHECK;
 /* Raises the limit on open files; warns if the system does not allow that. */

@@ -11,7 +11,7 @@
  *
  * Paths (SETTING_PATH) are relative to the file's folder. A file with an error changes no setting.
  * The limits are 1 MiB and 16 levels of nesting.
- * Threads: the settings have one owner.   Secrets: not allowed here. */
+ * Threads: the settings have one owner.   Secrets: never in settings. */
 #ifndef CONFIG_YAML_YAML_H
 #define CONFIG_YAML_YAML_H
 

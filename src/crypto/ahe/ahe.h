@@ -117,7 +117,7 @@ struct ahe_scheme {
                                    size_t units); /* NULL: any bytes are valid */
     sefl_status (*sum_add_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                  pool *pool);
-    /* Subtracts what sum_add_units added. pad; NULL in paillier. */
+    /* Subtracts units that sum_add_units added. pad; NULL in paillier. */
     sefl_status (*sum_take_units)(ahe_sum *s, size_t first, const uint8_t *bytes, size_t units,
                                   pool *pool);
     sefl_status (*sum_close)(ahe_sum *s); /* NULL: nothing to do */

@@ -13,8 +13,7 @@
  * the same for all kernels; values that still contain a power of R differ. Results of mont_mul,
  * mont_sqr and mont_to are valid inputs of every function. Loaded numbers are too, but at least one
  * factor of a product must be such a result or below the modulus. Secret: numbers and the modulus.
- * Public: sizes, lane counts, which kernel. Constant-time. Threads: a mont is read-only once
- * made. */
+ * Public: sizes, lane counts, the kernel. Constant-time. Threads: a mont is read-only once made. */
 #ifndef CRYPTO_BN_MONT_H
 #define CRYPTO_BN_MONT_H
 

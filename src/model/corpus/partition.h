@@ -14,7 +14,7 @@
  *                equal
  *   dirichlet    shares are (p_1 .. p_K) ~ Dirichlet(alpha, ..., alpha). Documents are in a random
  *                order: the first K go to one client each, so that none is empty; each later one
- *                goes to a client drawn by the shares. A small alpha gives most to few clients
+ *                goes to a client drawn by these shares. A small alpha favours few clients
  *
  * Every line goes to exactly one client; lines keep their order. Streams of the seed (src/seeded):
  * "partition order", "partition shares", "partition deal".

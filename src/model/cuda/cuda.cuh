@@ -7,8 +7,8 @@
  * kernel of a step updates them.
  *
  * Shapes. A slot has `cols` columns of text and reads `steps` words in sequence; both are padded to
- * the pass's; token i = t * pass.cols + b. Padding and idle slots compute on zeros and have zero
- * gradients (a token without a target has a zero gradient, and nothing flows back from it).
+ * the sizes of the pass; token i = t * pass.cols + b. Padding and idle slots compute on zeros and
+ * have zero gradients (a token without a target has a zero gradient).
  *
  * Operands. `real` below is the type of matrix operands: bf16, or float in the fp32 mode; sums are
  * float. A matrix of activations of width k has rows of ld(k) = k + 1 rounded up to 8 elements:
@@ -215,7 +215,7 @@ void fold(device *d, const pass &p, const weight &w);
 
 /* Writes a pass's embedded words to d->x (and d->xf), with dropout. */
 void embed(device *d, const pass &p, const float *theta, size_t theta_stride);
-/* Computes from d->dx the encoder's gradient for the words that occurred, and its norm's part. */
+/* Computes from d->dx the encoder's gradient for the occurring words, and its part of the norm. */
 void embed_back(device *d, const pass &p);
 /* Completes a training step after all gradients: norm, clip, optimiser, next batch. */
 void update(device *d, const pass &p);

@@ -30,7 +30,7 @@
 #include "model/engine/engine_ops.h"
 #include "model/optim.h"
 
-/* Words and help of the settings `device` and `precision`. */
+/* Values and help texts of the settings `device` and `precision`. */
 #define ENGINE_DEVICES        "cpu cuda auto"
 #define ENGINE_DEVICE_HELP    "device to train on; auto uses a GPU if there is one, else the CPU"
 #define ENGINE_PRECISIONS     "bf16 fp32"

@@ -16,10 +16,10 @@
  *     tensors_close(t);
  *
  * A file is untrusted, so the reader checks it: the header has at most 16 MiB, 65,536 arrays of at
- * most 8 dimensions and 4,096 metadata entries; names differ; each array's offsets match its shape
- * and type; arrays do not overlap, leave no gaps and end with the file. Otherwise SEFL_EPROTO. The
- * reader converts F64, F16 and BF16 to F32; it cannot read arrays of other types. Files need no
- * alignment. The reader loads data on demand, never all at once.
+ * most 8 dimensions and 4,096 metadata entries; names are unique; each array's offsets match its
+ * shape and type; arrays do not overlap, leave no gaps and end with the file. Otherwise
+ * SEFL_EPROTO. The reader converts F64, F16 and BF16 to F32; it cannot read arrays of other types.
+ * Files need no alignment. The reader loads data on demand, never all at once.
  *
  * Writing:
  *     SEFL_TRY(tensors_write(path, arrays, count, metas, meta_count));

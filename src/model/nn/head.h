@@ -60,7 +60,7 @@ typedef struct nn_head_job {
     bool add;
 } nn_head_job;
 
-/* k NULL selects the best kernels for this machine; force_dense only dense products, for tests. */
+/* If k is NULL, uses this machine's best kernels; force_dense uses only dense products (tests). */
 void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const nn_kernels *k,
                     bool force_dense, nn_plan *p);
 

@@ -15,11 +15,11 @@
 
 typedef struct nn_mat {
     const nn_real *p;
-    size_t ld; /* numbers from row to row */
+    size_t ld; /* distance between rows, in numbers */
     bool t;    /* stored transposed */
 } nn_mat;
 
-/* c (m, n) = a b + beta c, cut by rows of c; a is (m, k), b is (k, n). */
+/* c (m, n) = a b + beta c, split by rows of c; a is (m, k), b is (k, n). */
 typedef struct nn_gemm_args {
     size_t m, n, k;
     nn_mat a, b;

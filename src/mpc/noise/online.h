@@ -1,5 +1,5 @@
-/* noise/online: the online part of a round's noise: one message from CSP, which AS may request
- * twice.
+/* noise/online: the online part of a round's noise: one message from CSP, which AS may request more
+ * than once.
  *
  * AS holds digits of its mask v, CSP digits of n = aggregate + v (docs/PROTOCOL.md), k + t + g bits
  * each. In mode `joint` CSP has shares x^C and AS has shares x^A of noise X that neither knows

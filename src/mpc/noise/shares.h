@@ -17,9 +17,9 @@
  *
  * Security. AS, which will see the noisy sum, may deviate arbitrarily: its coins are XORed with
  * CSP's, OT checks fix its labels before CSP draws the lane keys of a chunk (garble.h), and it
- * sends nothing that depends on the tables. So it can ruin the noise but not choose it. A failed
- * check is SEFL_ECRYPTO; the caller counts them, and the third ends the task. CSP must follow the
- * protocol: a dishonest CSP could garble a circuit without noise. docs/PROTOCOL.md has the bound.
+ * sends nothing that depends on the tables. So AS can ruin the noise but not choose it. A failed
+ * check is SEFL_ECRYPTO; the caller counts failures, and the third ends the task. CSP must follow
+ * the protocol: it could garble a circuit without noise. docs/PROTOCOL.md has the bound.
  *
  * Audit (noise/audit.h). After CSP has signed the whole session, AS decides at random whether to
  * audit it, with probability 1/p.audit. With that probability it detects missing noise in a
@@ -38,7 +38,7 @@
  * costs AS a second thread and as much time as the session.
  *
  * Secret: x, coins, labels, Delta, seeds. Public: params, id, lane keys, all sizes.
- * Threads: pure functions, one channel each. Cost: sefl bench 2pc. */
+ * Threads: pure functions, one channel each. Cost: see `sefl bench 2pc`. */
 #ifndef MPC_NOISE_SHARES_H
 #define MPC_NOISE_SHARES_H
 

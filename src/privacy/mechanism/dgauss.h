@@ -10,8 +10,8 @@
  *     SEFL_TRY(dgauss_init(&g, num, den));
  *     SEFL_TRY(dgauss_fill_vartime(&g, noise, n, &rng));
  *
- * Secret: the samples. The number of random bits used depends on them, so draw all samples of a
- * release before you send anything: then timing reveals at most the total number of these bits.
+ * Secret: the samples. The number of random bits used depends on the samples, so draw all samples
+ * of a release before you send anything: then timing reveals at most the total number of bits.
  * Threads: a dgauss may be shared.   Cost: about 0.3 us per sample with the system's coins. */
 #ifndef PRIVACY_MECHANISM_DGAUSS_H
 #define PRIVACY_MECHANISM_DGAUSS_H

@@ -26,7 +26,7 @@
  * The aggregator checks the trust list (roles/ca.h, trust/trust.h) every second: it disconnects a
  * revoked client and admits an enrolled one. Sites enrol at POST /v1/enroll (aggregator/enrol.c)
  * while the link to CSP is up. If `ca` is not set, it accepts every client of a CA in tls.peers and
- * can revoke none. Threads: one owner; any may call aggregator_stop and _reload.
+ * cannot revoke any. Threads: one owner; any may call aggregator_stop and aggregator_reload.
  * Secrets: the signing key and the masks. */
 #ifndef ROLES_AGGREGATOR_H
 #define ROLES_AGGREGATOR_H

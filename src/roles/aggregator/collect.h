@@ -49,7 +49,7 @@ void collect_begin(collect *c, uint64_t round);
 /* Queues an update. SEFL_ESTATE for another round or a closed sum, SEFL_EEXIST if this client is
  * already queued, SEFL_ERANGE beyond clients_max. check_hash: verifies the file's hash, because the
  * file may have changed (after a restart). body: NULL, or the update's bytes in a room, which
- * collect gives back in any case. */
+ * collect always gives back. */
 sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
                         body_room *body) SEFL_MUST_CHECK;
 /* True if an update with the same units (m->body) is queued or summed. */
@@ -61,9 +61,9 @@ void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
  * False if the round is another one or has at most i updates. */
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out);
 /* Removes a client's update from the sum, for example because CSP refused its head. Call it before
- * collect_close; it waits for the worker in the same way. SEFL_ENOTFOUND if the client is not in
- * the sum, SEFL_ESTATE if the sum is closed. If its body cannot be read, the worker computes the
- * sum again without it. */
+ * collect_close; it also waits for the worker. SEFL_ENOTFOUND if the client is not in the sum,
+ * SEFL_ESTATE if the sum is closed. If its body cannot be read, the worker computes the sum again
+ * without it. */
 sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
                          const sefl_progress *stop) SEFL_MUST_CHECK;
 

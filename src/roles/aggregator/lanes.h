@@ -107,7 +107,7 @@ void lanes_bind(lanes *l, const uint8_t *pair);
 /* Pauses the lanes while a reveal runs (true), or lets them continue. */
 void lanes_hold(lanes *l, bool revealing);
 
-/* Waits until the pool has `count` values, and logs its progress. SEFL_ECLOSED if CSP no longer has
+/* Waits until the pool has `count` values, and logs the progress. SEFL_ECLOSED if CSP no longer has
  * this link or all lanes keep failing: dial again. SEFL_ESTATE if the task has ended (lanes_ended).
  * SEFL_ECANCELLED after lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;

@@ -47,7 +47,7 @@ void rounds_stop(rounds *r);
 ingest_admission rounds_admission(rounds *r);
 void rounds_set_ingest(rounds *r, ingest *in);
 
-/* A site's enrolment or a client's voucher on its way to CSP. A server thread queues it. The
+/* A site's enrolment or a client's voucher that AS forwards to CSP. A server thread queues it. The
  * driver's thread sends it when the link is free, and calls `answered` once CSP has answered; the
  * server then calls rounds_request_done again. None of these calls waits. */
 typedef struct csp_request csp_request;

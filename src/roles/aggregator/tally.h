@@ -1,4 +1,4 @@
-/* tally: writes AS's counters to the file state/counters.json, for people and programs.
+/* tally: writes AS's counters to the file state/counters.json, for operators and monitors.
  *
  *     {"connections":812, ... ,"certificate.revoked":2, ... ,"upload.taken":40, ...}
  *

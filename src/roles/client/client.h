@@ -30,7 +30,7 @@
  * (docs/THREATS.md lists what is still visible).
  *
  * After kill -9 at any moment, the next client_run continues (store.h). client_stop ends waits and
- * transfers at once and training at the next step; client_run then returns SEFL_OK.
+ * transfers at once, and training after the current step; client_run then returns SEFL_OK.
  *
  * When AS serves another task, the client starts that task with the same ledger.
  *

@@ -26,7 +26,7 @@ struct client {
     uint8_t me[32];    /* fingerprint of this client's certificate key */
     policy rules;
     own_cert own;
-    uint64_t refused_ms; /* when AS began to refuse us or to have no valid task; 0: it has not */
+    uint64_t refused_ms; /* since when AS has refused us or had no valid task; 0: it has not */
 
     /* state of the task */
     task t;

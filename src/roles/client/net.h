@@ -24,7 +24,7 @@ typedef enum client_answer {
 
 typedef struct client_reply {
     client_answer word;
-    bool transport; /* no answer: the connection failed */
+    bool transport; /* there is no answer: the connection failed */
     bool late;      /* 410: the round has closed */
     bool not_there; /* 404 */
     char why[256];

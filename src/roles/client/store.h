@@ -22,7 +22,7 @@
  * Rules that survive kill -9 at any moment
  *   - The mark only moves forward: DRAWN, MAKING (attempt k), FINISHED, DONE; then a later round.
  *   - The client marks a (round, attempt) before it draws coins for quantising and encryption, so
- *     it never draws twice for one. It marks the sampling coin before anything depends on it.
+ *     it draws them once per attempt. It marks the sampling coin before anything depends on it.
  *   - client_store_open marks a complete body as FINISHED if the client died before it could mark
  *     it, and deletes an incomplete body, of which nothing was sent.
  *   - A FINISHED body that is missing or changed is never made again, since its first bytes may
@@ -31,7 +31,7 @@
  *
  * The mark: "SEFLCLM2" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | body's units 32
  * | body's head 32 | body bytes u64 | SHA-256 of all that (update.h: client_body). An invalid mark
- * is an error; the client does not start afresh. Threads: one owner.   Secrets: whether this client
+ * is an error: the client does not start over. Threads: one owner.   Secrets: whether this client
  * was drawn (under hidden sampling). */
 #ifndef ROLES_CLIENT_STORE_H
 #define ROLES_CLIENT_STORE_H

@@ -12,7 +12,7 @@
  * The content of one record must not affect how the client processes the others, or the privacy
  * bound for a record would not hold. The records of a round, and their dropout masks, depend only
  * on the round, the number of records and their positions. The client quantises each record with
- * fresh coins, even one without a usable gradient, which adds zeros. No record stops the client.
+ * fresh coins, even one without a usable gradient, which adds zeros. No record can stop the client.
  *
  * The dropout seed is not secret: the first 8 bytes of SHA-256("sefl dropout 1", task id, round
  * u64, client). Results do not depend on the pool. Secret: text, v, X, coins. Not constant-time (it

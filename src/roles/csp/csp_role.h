@@ -15,7 +15,7 @@
  * state/counters.json counts refusals (roles/counters.h).
  *
  * A sealed task needs `ca`: CSP accepts vouchers and heads only from clients in its list and
- * clients whose CA the list trusts for clients. It checks that again for each head. CSP checks the
+ * clients whose CA the list trusts for clients. It repeats this check for each head. CSP checks the
  * age of the round key (csp_expire) even when AS is not connected. It disconnects an AS that is in
  * the middle of a message when the key expires.
  *

@@ -33,7 +33,7 @@ typedef struct roundkey_place {
 
 /* Reads a key file. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if it is wiped or malformed. */
 sefl_status roundkey_read(uint8_t key[ROUNDKEY_BYTES], const char *path) SEFL_MUST_CHECK;
-/* Reads the key in a round's folder. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if wiped. */
+/* Reads a round's key from its folder. SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if wiped. */
 sefl_status roundkey_get(uint8_t key[ROUNDKEY_BYTES], const char *folder) SEFL_MUST_CHECK;
 /* Reads the key in a round's folder, or creates it durably if there is none. */
 sefl_status roundkey_make(uint8_t key[ROUNDKEY_BYTES], const char *folder,
