@@ -19,7 +19,7 @@ typedef struct bench_ahe_options {
 pack bench_ahe_pack(const bench_ahe_options *o);
 
 /* Prints a row with the time per ciphertext in us and, if values > 0, a second row with the time
- * per value in ns. floor_us 0: no floor. */
+ * per value in ns. If floor_us is 0, there is no floor. */
 void bench_ahe_time(bench *b, const char *label, double us, double floor_us, double values,
                     unsigned threads);
 

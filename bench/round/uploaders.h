@@ -16,7 +16,7 @@
 
 typedef struct uploaders uploaders;
 
-/* folder: from provision_make, for this number of clients. The task must outlive the result. */
+/* provision_make made the folder for this number of clients. The task must outlive the result. */
 sefl_status uploaders_new(uploaders **out, const char *folder, uint32_t clients,
                           const task *t) SEFL_MUST_CHECK;
 void uploaders_free(uploaders *c);
@@ -28,7 +28,7 @@ const sign_key *uploaders_key(const uploaders *c, uint32_t i);
 /* Sends vouchers to CSP and stores them in AS's journal. If link or j is NULL, skips that part. */
 sefl_status uploaders_vouch(uploaders *c, as_link *link, journal *j) SEFL_MUST_CHECK;
 
-/* Makes client i's update. body: task_body_bytes; units: receives its hash. */
+/* Makes client i's update. body has task_body_bytes bytes; units receives its hash. */
 sefl_status uploaders_update(uploaders *c, uint8_t *body, uint8_t units[32], uint32_t i,
                              const round_header *h, const ahe_enc *enc, pool *p) SEFL_MUST_CHECK;
 /* uploaders_total returns the sum of the updates since uploaders_begin, task.values integers. */

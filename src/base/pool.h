@@ -24,8 +24,8 @@ typedef struct pool pool;
 
 typedef sefl_status pool_fn(void *ctx, unsigned lane, size_t begin, size_t end);
 
-/* Creates a pool. threads: the number of threads, including the caller, at most 256; 0: one per
- * core that this process may use. */
+/* Creates a pool of at most 256 threads, including the caller; 0 means one thread per core that
+ * this process may use. */
 sefl_status pool_new(pool **out, unsigned threads) SEFL_MUST_CHECK;
 
 void pool_free(pool *p);

@@ -66,7 +66,7 @@ typedef struct keyfile_info {
  * SEFL_EPROTO if it is not a key file, SEFL_EUNSUPPORTED for another version. */
 sefl_status keyfile_info_read(keyfile_info *out, sefl_span file) SEFL_MUST_CHECK;
 
-/* cost NULL: the default of sealed.h. */
+/* If cost is NULL, uses the default of sealed.h. */
 sefl_status keyfile_root_write(sefl_buf *out, const uint8_t root[KEYFILE_ROOT_BYTES],
                                const sealed_lock *lock, const sealed_cost *cost,
                                const sefl_rng *rng) SEFL_MUST_CHECK;
@@ -79,7 +79,7 @@ sefl_status keyfile_pub_write(sefl_buf *out, const paillier_pub *pub) SEFL_MUST_
 /* Performs all checks of paillier_pub_read: SEFL_EPROTO, with the reason, if one fails. */
 sefl_status keyfile_pub_read(paillier_pub **out, sefl_span file) SEFL_MUST_CHECK;
 
-/* cost NULL: the default of sealed.h. */
+/* If cost is NULL, uses the default of sealed.h. */
 sefl_status keyfile_sec_write(sefl_buf *out, const paillier_sec *sec, const sealed_lock *lock,
                               const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
 /* SEFL_EAUTH if the lock does not open the file, SEFL_EINVAL if it contains a root. *locked (may be

@@ -69,8 +69,8 @@ typedef struct sealed_info {
     sefl_span header, salt, nonce, body;
 } sealed_info;
 
-/* Appends the sealed file to out. cost NULL: the default. SEFL_EINVAL if the lock is empty or the
- * cost is out of range. */
+/* Appends the sealed file to out. If cost is NULL, uses the default. SEFL_EINVAL if the lock is
+ * empty or the cost is out of range. */
 sefl_status sealed_write(sefl_buf *out, sefl_span label, sefl_span secret, const sealed_lock *lock,
                          const sealed_cost *cost, const sefl_rng *rng) SEFL_MUST_CHECK;
 

@@ -66,12 +66,12 @@ const uint8_t *tls_id_fingerprint(const tls_id *id); /* 32 bytes, of our own key
 const char *tls_id_name(const tls_id *id);           /* common name */
 const char *tls_id_role(const tls_id *id);           /* "aggregator", ...; "" if it has none */
 int64_t tls_id_expires(const tls_id *id);            /* seconds since 1970 */
-/* Checks our own certificate as a peer with the same CAs would. server: checks it for server
- * authentication. */
+/* Checks our own certificate as a peer with the same CAs would. If server is true, checks it for
+ * server authentication. */
 void tls_id_check_own(const tls_id *id, x509_peer *out, bool server);
 
-/* Listens on a numeric address or a name of this machine; "::" also accepts IPv4. port 0: the
- * system chooses. The caller closes *fd. */
+/* Listens on a numeric address or a name of this machine; "::" also accepts IPv4. If port is 0, the
+ * system chooses one. The caller closes *fd. */
 sefl_status tls_listen(int *fd, const char *address, uint16_t port,
                        uint16_t *bound) SEFL_MUST_CHECK;
 /* Accepts one peer that satisfies `want`, for a caller that expects only one; net/handshakes.h

@@ -106,7 +106,7 @@ typedef struct participant participant;
 sefl_status participant_new(participant **out, const task *t, uint64_t rounds_done,
                             const sefl_rng *jitter) SEFL_MUST_CHECK;
 void participant_free(participant *m);
-/* Continues with this round, whose body is complete on disk. receipt: true if its receipt is
+/* Continues with this round, whose body is complete on disk. receipt is true if its receipt is
  * too. */
 void participant_restore(participant *m, uint64_t round, bool receipt);
 

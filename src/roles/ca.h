@@ -14,7 +14,7 @@
  *     SEFL_TRY(ca_token(e.t, &text, "hospital-7", now + 48 * 3600, now, &rng));
  *     SEFL_TRY(trust_edit_commit(&e));
  *
- * Functions that take a list change it in memory; the caller commits. Times: seconds since 1970.
+ * Functions that take a list change it in memory; the caller commits. Times are Unix seconds.
  * Threads: a list has one owner.   Secrets: the keys on disk, in files with mode 0600. */
 #ifndef ROLES_CA_H
 #define ROLES_CA_H
@@ -94,7 +94,7 @@ sefl_status ca_check(const trust *t, const enrol_claim *c, const enrol_proof *p,
                      int64_t now) SEFL_MUST_CHECK;
 /* AS: calls ca_check, and checks that the certificate request has the key of the claim. */
 sefl_status ca_check_request(const trust *t, const enrol_request *r, int64_t now) SEFL_MUST_CHECK;
-/* Marks the token as used and adds the member; call it after ca_check. until: expiry of the
+/* Marks the token as used and adds the member; call it after ca_check. until is the expiry of the
  * member's certificate; 0: not issued here. */
 sefl_status ca_admit(trust *t, const enrol_claim *c, const enrol_proof *p, int64_t until,
                      const uint8_t issuer[TRUST_KEY], int64_t now) SEFL_MUST_CHECK;

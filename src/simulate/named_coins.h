@@ -16,7 +16,7 @@
 
 typedef struct named_coins named_coins;
 
-/* who: a name of at most 63 characters. */
+/* who is a name of at most 63 characters. */
 sefl_status named_coins_new(named_coins **out, const char *who, uint64_t seed) SEFL_MUST_CHECK;
 void named_coins_free(named_coins *n);
 sefl_coins named_coins_of(named_coins *n);

@@ -41,7 +41,7 @@ typedef struct population_counts {
 /* Writes the name of a client's coins. */
 void population_who(char out[POPULATION_WHO_MAX], uint32_t client);
 
-/* taken: the number of rounds in which each client took part (s->clients entries); NULL: all 0. */
+/* taken has the number of rounds in which each of the s->clients took part; NULL: all 0. */
 sefl_status population_new(population **out, const federation *s, agg *a,
                            const uint64_t *taken) SEFL_MUST_CHECK;
 void population_free(population *c);

@@ -38,7 +38,7 @@ typedef struct servers_config {
     /* Called when a round is over: report before the state machine advances, forget after it. */
     void (*report)(void *ctx, const rounds_report *r);
     sefl_status (*forget)(void *ctx, uint64_t round);
-    /* Sets *to to the time of the next event if that is earlier. NULL: all uploads arrive at
+    /* Sets *to to the time of the next event if that is earlier. If NULL, all uploads arrive at
      * once. */
     sefl_status (*next)(void *ctx, uint64_t *to);
     sefl_status (*at)(void *ctx, uint64_t now_ms); /* called when time advances to now_ms */

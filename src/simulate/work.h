@@ -36,15 +36,15 @@ typedef struct work_got {
         add; /* CPU seconds of all clients together; train: GPU seconds on a GPU */
 } work_got;
 
-/* All arguments must outlive w. enc: encryption tables; NULL: creates them (crypto full). stop, as
- * in simulate.h, may be NULL; it is called after every training step, every unit of a ciphertext
- * and every piece of validation text. */
+/* All arguments must outlive w. enc has the encryption tables; if NULL, creates them (crypto full).
+ * stop, as in simulate.h, may be NULL; it is called after every training step, every unit of a
+ * ciphertext and every piece of validation text. */
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
                      const sefl_progress *stop) SEFL_MUST_CHECK;
 void work_free(work *w);
 
 /* Trains the clients of the set and adds their updates. The pointers in `got` are valid until the
- * next call. header: the round and, for sealed uploads, the round key. progress counts clients. */
+ * next call. header has the round and, if sealed, the round key. progress counts clients. */
 sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
                        const population_member *set, uint32_t n,
                        const sefl_progress *progress) SEFL_MUST_CHECK;

@@ -114,7 +114,7 @@ typedef struct ledger_total {
     uint64_t tasks, rounds;
 } ledger_total;
 
-/* Creates an empty ledger; SEFL_EEXIST if the path exists. population: 1 to 200 printable ASCII
+/* Creates an empty ledger; SEFL_EEXIST if the path exists. population has 1 to 200 printable ASCII
  * characters. */
 sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CHECK;
 
@@ -159,7 +159,7 @@ bool ledger_has(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t
 /* Returns the number of charged rounds of this task. */
 uint64_t ledger_rounds(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES]);
 
-/* Computes the total spent. delta = 0: the delta of the latest task with a claim. */
+/* Computes the total spent. If delta is 0, uses the delta of the latest task with a claim. */
 sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out) SEFL_MUST_CHECK;
 
 const char *ledger_population(const ledger *l);

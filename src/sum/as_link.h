@@ -70,7 +70,7 @@ sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
 sefl_status as_link_vouch(as_link *l, sefl_span bytes) SEFL_MUST_CHECK;
 
 /* Sealed tasks: sends a sequence of whole heads, of updates that have arrived. CSP opens them while
- * other clients upload; as_link_set then sends only short forms. refused: room for one entry per
+ * other clients upload; as_link_set then sends only short forms. refused has room for one entry per
  * head; the call fills in the first *refused_n, sorted by index. A client's later head replaces its
  * earlier one. CSP forgets these heads when the link ends. */
 sefl_status as_link_early(as_link *l, uint64_t round, sefl_span heads, head_refusal *refused,
@@ -102,8 +102,8 @@ sefl_status as_link_ping(as_link *l) SEFL_MUST_CHECK;
 sefl_status as_link_enrol(as_link *l, uint8_t sig[SIGN_BYTES], const enrol_claim *c,
                           const enrol_proof *p) SEFL_MUST_CHECK;
 sefl_status as_link_skip(as_link *l, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
-/* Ends the stream. over: the task has ended and its last release is durable, so CSP may erase its
- * stored output; SEFL_OK means that CSP has recorded the end durably. */
+/* Ends the stream. over means that the task has ended and its last release is durable, so CSP may
+ * erase its output; SEFL_OK means that CSP has recorded the end durably. */
 sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 
 /* Durations of the parts of a reveal, in nanoseconds, and the bytes it moved. */
@@ -127,7 +127,7 @@ typedef struct as_reveal {
 
 /* Reveals the round, or fetches the reply that CSP kept (*kept true). The caller has charged the
  * round in AS's ledger. The attempt must be larger than that of any mask in the store; the call
- * checks that. Calls shares_wait if shares are missing. w: task.values integers, all zero on
+ * checks that. Calls shares_wait if shares are missing. w has task.values integers, all zero on
  * failure; the caller makes them durable before it publishes anything. Failures:
  *   SEFL_ECRYPTO   CSP kept an attempt whose mask is lost, sent a different reply than before, or
  *                  has erased or skipped the round: skip the round; the charge stands

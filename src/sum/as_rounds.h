@@ -51,8 +51,8 @@ typedef struct as_channel {
 
 /* Access to the uploads. An entry whose comment begins with * is optional and may be NULL. */
 typedef struct as_uploads {
-    /* Starts accepting uploads of this round into an empty sum. both: the header that both servers
-     * signed, valid until the next round. Called with the lock. */
+    /* Starts accepting uploads of this round into an empty sum. both is the header that both
+     * servers signed, valid until the next round. Called with the lock. */
     sefl_status (*accept)(void *ctx, const round_header *h, sefl_span both);
     /* Stops accepting uploads. Called with or without the lock, any number of times. */
     void (*close)(void *ctx);
@@ -67,7 +67,7 @@ typedef struct as_uploads {
     bool (*arrived)(void *ctx, uint64_t round, uint32_t i, round_entry *out);
     /* *Sealed tasks: writes the head of an upload, head_bytes(task.seal). */
     sefl_status (*head)(void *ctx, uint64_t round, const round_entry *e, uint8_t *out);
-    /* *Sealed tasks: CSP refused this client's head. named: log the client by name. */
+    /* *Sealed tasks: CSP refused this client's head. If named is true, log the client's name. */
     void (*refused)(void *ctx, uint64_t round, const char *when, const head_refusal *r,
                     const uint8_t client[32], bool named);
     /* *Sealed tasks: subtracts a refused upload from the sum; SEFL_ENOTFOUND: it is not there. */

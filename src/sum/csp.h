@@ -64,12 +64,12 @@ typedef struct csp_config {
     const sefl_clock *wall;  /* sealed tasks: expiry of round keys; NULL: keys never expire */
     /* Enrols a site whose token this operator issued: durably invalidates the token and records the
      * member. The machine has verified the proof. SEFL_EAUTH if it refuses, with the reason for the
-     * log. NULL: CSP enrols no sites. */
+     * log. If NULL, CSP enrols no sites. */
     sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
     void *enrol_ctx; /* also for members, vouch and member */
     /* Sets *most to the largest number of clients that this round can have; UINT64_MAX: unknown.
      * The machine calls it when it signs the header (begins) and before it reveals the sum: every
-     * client approved at any time between the two calls counts. NULL: always unknown. */
+     * client approved at any time between the two calls counts. If NULL, the number is unknown. */
     sefl_status (*members)(void *ctx, uint64_t round, bool begins, uint64_t *most);
     /* Sealed tasks. Verifies the voucher's signature, and checks that CSP's own list contains its
      * SPKI or trusts the CA of its chain for clients. SEFL_EAUTH if it refuses, with the reason for
@@ -80,8 +80,8 @@ typedef struct csp_config {
     /* Called on csp_serve's thread after HELLO; `pair` binds lanes to this stream. May be NULL. */
     void (*paired)(void *ctx, const uint8_t pair[LINK_PAIR]);
     /* Returns the number of failed checks of noise shares in this task; the role that runs the
-     * lanes counts them durably. From CSP_CHECKS_MAX on, CSP signs and reveals nothing. NULL: there
-     * are no lanes. */
+     * lanes counts them durably. From CSP_CHECKS_MAX on, CSP signs and reveals nothing. If NULL,
+     * there are no lanes. */
     unsigned (*checks)(void *ctx);
     void *lanes_ctx; /* for paired and checks */
 } csp_config;

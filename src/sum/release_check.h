@@ -54,8 +54,8 @@ typedef struct release_made {
     double perplexity;
 } release_made;
 
-/* w: task.values released integers. SEFL_ERANGE if AS must not apply the sum; the message shows the
- * number and its bound. Fills *out in either case. */
+/* w has the task.values released integers. SEFL_ERANGE if AS must not apply the sum; the message
+ * shows the number and its bound. Fills *out in either case. */
 sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t *w,
                               uint32_t clients) SEFL_MUST_CHECK;
 sefl_status release_check_loss(double loss) SEFL_MUST_CHECK;

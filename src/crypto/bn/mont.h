@@ -84,8 +84,8 @@ const mont_kernel *mont_kernel_best(void);
 /* Returns the number of 64-bit words for the constants of a modulus, a multiple of 8. */
 size_t mont_memory(unsigned limbs, const mont_kernel *kernel);
 
-/* modulus is odd and greater than 1; its top limb is not 0. kernel: NULL for the best one. memory:
- * NULL to use the heap, or mont_memory() zeroed words, 64-byte aligned, that outlive m. */
+/* modulus is odd and greater than 1; its top limb is not 0. A NULL kernel means the best one.
+ * memory is NULL (heap), or mont_memory() zeroed words, 64-byte aligned, that outlive m. */
 sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel,
                       uint64_t *memory) SEFL_MUST_CHECK;
 /* Like mont_init, for a public modulus; about 100 times as fast. */

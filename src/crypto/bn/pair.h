@@ -27,7 +27,7 @@ typedef struct mont_pair {
     size_t own_words;
 } mont_pair;
 
-/* Like mont_memory and mont_init. limbs: the number of limbs of p, at most MONT_LIMBS_MAX / 2. */
+/* Like mont_memory and mont_init. p has `limbs` limbs, at most MONT_LIMBS_MAX / 2. */
 size_t pair_memory(unsigned limbs, const mont_kernel *kernel);
 sefl_status pair_init(mont_pair *p, const uint64_t *modulus, unsigned limbs,
                       const mont_kernel *kernel, uint64_t *memory) SEFL_MUST_CHECK;

@@ -71,8 +71,8 @@ sefl_status engine_write(engine *e, uint32_t slot, uint32_t part, const void *in
                          size_t bytes) SEFL_MUST_CHECK;
 
 /* Runs slots [0, n) until each has finished or diverged, ENGINE_PIECE steps at a time on a GPU and
- * one at a time on the CPU. out: n entries, with sums over the whole call. progress (may be NULL)
- * counts the steps of all slots and may stop training (SEFL_ECANCELLED). */
+ * one at a time on the CPU. out has n entries, with sums over the whole call. progress (may be
+ * NULL) counts the steps of all slots and may stop training (SEFL_ECANCELLED). */
 enum { ENGINE_PIECE = 32 };
 sefl_status engine_train(engine *e, uint32_t n, engine_progress *out,
                          const sefl_progress *progress) SEFL_MUST_CHECK;
@@ -95,7 +95,7 @@ sefl_status engine_sum_end(engine *e, void *out, size_t bytes) SEFL_MUST_CHECK;
 sefl_status engine_times(engine *e, bool on, engine_time *out, uint32_t *n) SEFL_MUST_CHECK;
 
 /* Appends a slot's checkpoint (model/engine/checkpoint.c): the run's settings as a string, then
- * everything that a later step depends on. The format is the same on every device. seed: the seed
+ * everything that a later step depends on. The format is the same on every device. seed is the seed
  * of the dropout key. */
 sefl_status engine_save(engine *e, uint32_t slot, sefl_buf *out, const engine_job *job,
                         uint64_t seed) SEFL_MUST_CHECK;

@@ -130,7 +130,7 @@ typedef struct engine_ops {
     sefl_status (*theta)(void *self, const float *theta);
     sefl_status (*start)(void *self, uint32_t slot, const engine_job *job);
     /* Runs up to `steps` steps in each of the slots [0, slots) that has started and neither
-     * finished nor diverged. out: one entry for each slot. */
+     * finished nor diverged. out has one entry per slot. */
     sefl_status (*run)(void *self, uint32_t slots, uint64_t steps, engine_progress *out);
     sefl_status (*read)(void *self, uint32_t slot, uint32_t part, void *out, size_t bytes);
     sefl_status (*write)(void *self, uint32_t slot, uint32_t part, const void *in, size_t bytes);
@@ -143,8 +143,8 @@ typedef struct engine_ops {
 
     /* Add updates on the device; NULL if the engine cannot. The caller calls sum_begin, then
      * sum_add for each group of slots in the order of the clients, then sum_end. sum_end writes
-     * `count` doubles, or count int64 (one more with a weight slot), to main memory. sum_add:
-     * SEFL_ERANGE, with nothing added, if an update is not finite. */
+     * `count` doubles, or count int64 (one more with a weight slot), to main memory. sum_add
+     * returns SEFL_ERANGE, with nothing added, if an update is not finite. */
     sefl_status (*sum_begin)(void *self, const engine_sum *how);
     sefl_status (*sum_add)(void *self, const engine_share *share, uint32_t n);
     sefl_status (*sum_end)(void *self, void *out, size_t bytes);

@@ -141,7 +141,7 @@ void gc_hash_ref(gc_label out[GC_LANES], const gc_label in[GC_LANES], const gc_l
 
 /* Performs only the hashing, as a lower bound for benchmarks: `groups` times 16 lanes of cached
  * labels, with `per_key` groups per key (evaluation 1, garbling 2). It expands keys in batches as
- * the kernels do. x: per_key * 16 labels, hashed in place. groups: a multiple of 32. */
+ * the kernels do. x has per_key * 16 labels, hashed in place. groups is a multiple of 32. */
 void gc_hash_floor(aes_path path, gc_label *x, const gc_label *hash_key, uint64_t tweak,
                    size_t groups, unsigned per_key);
 

@@ -42,8 +42,8 @@ typedef struct shares_slice {
 
 typedef struct shares_pool shares_pool;
 
-/* max: maximum number of stored values; 0: SHARES_POOL_MAX. rng draws the keys, under the lock, and
- * must outlive the pool. */
+/* The pool stores at most `max` values (0: SHARES_POOL_MAX). rng draws the keys, under the lock,
+ * and must outlive the pool. */
 sefl_status shares_pool_new(shares_pool **out, uint64_t max, const sefl_rng *rng) SEFL_MUST_CHECK;
 void shares_pool_free(shares_pool *p);
 

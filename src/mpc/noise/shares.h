@@ -82,7 +82,7 @@ typedef struct shares_result {
     audit_record record; /* AS, after SHARES_AUDITED and SHARES_CAUGHT; otherwise all zero */
 } shares_result;
 
-/* Run one side of a session. x: `count` numbers below 2^K, all zero unless the outcome is
+/* Run one side of a session. x gets `count` numbers below 2^K, all zero unless the outcome is
  * SHARES_KEPT. */
 sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                           const sefl_rng *rng) SEFL_MUST_CHECK;

@@ -13,7 +13,7 @@
 #include "base/pool.h"
 #include "mpc/noise/shares.h"
 
-/* p: parameters without keys. x: p->count numbers. */
+/* p has no keys; x has p->count numbers. */
 sefl_status shares_plain(uint64_t *x, const shares_params *p, pool *threads, const sefl_rng *as_rng,
                          const sefl_rng *csp_rng) SEFL_MUST_CHECK;
 

@@ -49,7 +49,7 @@ sefl_status ot_base_send(channel *ch, uint8_t (*keys)[2][OT_KEY], size_t n,
 /* Advances rng exactly as ot_base_send does, for the replay of a session. */
 sefl_status ot_base_send_coins(size_t n, const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* Receives n transfers. choice: one bit (0 or 1) per byte. */
+/* Receives n transfers. Each byte of choice is one bit, 0 or 1. */
 sefl_status ot_base_receive(channel *ch, uint8_t (*keys)[OT_KEY], const uint8_t *choice, size_t n,
                             const uint8_t session[OT_SESSION], const sefl_rng *rng) SEFL_MUST_CHECK;
 

@@ -46,7 +46,7 @@ sefl_status dp_event_check(const dp_event *ev) SEFL_MUST_CHECK;
 sefl_status dp_delta_check(double delta) SEFL_MUST_CHECK;
 sefl_status dp_epsilon_check(double epsilon) SEFL_MUST_CHECK;
 
-/* Computes the epsilon of the (adaptive) composition of n events. n = 0: epsilon 0. */
+/* Computes the epsilon of the (adaptive) composition of n events. Without events, epsilon is 0. */
 sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n,
                        const dp_question *q) SEFL_MUST_CHECK;
 
@@ -60,7 +60,7 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;
 
 /* Returns sqrt(2 ln(1.25/delta)), which is z times epsilon in the classic calibration [DR14]. It is
- * proven only for one release with epsilon < 1: always print the true total as well. */
+ * proven only for one release with epsilon < 1, so always print the true total as well. */
 double dp_classic(double delta);
 
 /* Rounds v up or down to the four significant digits that %.4g prints. Always show an epsilon

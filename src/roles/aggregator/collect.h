@@ -47,9 +47,9 @@ void collect_free(collect *c); /* waits for the addition in progress */
 void collect_begin(collect *c, uint64_t round);
 
 /* Queues an update. SEFL_ESTATE for another round or a closed sum, SEFL_EEXIST if this client is
- * already queued, SEFL_ERANGE beyond clients_max. check_hash: verifies the file's hash, because the
- * file may have changed (after a restart). body: NULL, or the update's bytes in a room, which
- * collect always gives back. */
+ * already queued, SEFL_ERANGE beyond clients_max. check_hash makes it verify the file's hash,
+ * because the file may have changed (after a restart). body: NULL, or the update's bytes in a room,
+ * which collect always gives back. */
 sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
                         body_room *body) SEFL_MUST_CHECK;
 /* True if an update with the same units (m->body) is queued or summed. */

@@ -25,12 +25,12 @@
 
 typedef struct parts parts;
 
-/* most: maximum number of parts per issuer; 0: no limit. */
+/* An issuer may have at most `most` parts; 0 means no limit. */
 sefl_status parts_new(parts **out, unsigned most) SEFL_MUST_CHECK;
 void parts_free(parts *p);
 
 /* Registers a body from this client, in bodies/CLIENT, for `owner` until parts_end. An earlier body
- * from the same client belongs to the same part. issuer: NULL for a listed member, or if there is
+ * from the same client belongs to the same part. issuer is NULL for a listed member, or if there is
  * no list. If the issuer has reached its limit, sets *fits to false and changes nothing. */
 sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint8_t client[32],
                         const uint8_t *issuer, const void *owner, bool *fits) SEFL_MUST_CHECK;
@@ -38,7 +38,7 @@ sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint
  * and is not an update yet. Does nothing for an unknown owner. */
 void parts_end(parts *p, const void *owner, bool stays);
 
-/* True if this client may still connect. issuer: NULL for a listed member. */
+/* True if this client may still connect. issuer is NULL for a listed member. */
 typedef bool parts_still(void *ctx, const uint8_t client[32], const uint8_t *issuer);
 /* Deletes the parts of clients that may no longer connect, except parts that are arriving now: a
  * later sweep deletes those. */

@@ -32,7 +32,7 @@ typedef struct readback {
 
 sefl_status readback_open(readback *r, const char *path, uint64_t total,
                           bool with_read) SEFL_MUST_CHECK;
-/* room: the caller's buffer of n bytes. *out is valid until the next call. */
+/* room is the caller's buffer of n bytes. *out is valid until the next call. */
 sefl_status readback_next(readback *r, const uint8_t **out, size_t n,
                           uint8_t *room) SEFL_MUST_CHECK;
 /* Does nothing after a failed open, or if r is zero-filled. */

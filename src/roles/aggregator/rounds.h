@@ -64,8 +64,8 @@ bool rounds_request_done(rounds *r, const csp_request *e, sefl_status *st, uint8
 /* Ends a request, answered or not; call it for every request. NULL is allowed. */
 void rounds_request_end(rounds *r, csp_request *e);
 
-/* Returns the news for a client that has finished round `after`. header: storage for out->header;
- * the caller clears it. */
+/* Returns the news for a client that has finished round `after`. header is the storage of
+ * out->header; the caller clears it. */
 sefl_status rounds_news(rounds *r, uint64_t after, round_news *out,
                         sefl_buf *header) SEFL_MUST_CHECK;
 /* True if a client that has finished round `after` would get news now. */
@@ -79,7 +79,7 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
                            sefl_buf *out) SEFL_MUST_CHECK;
 
 /* Returns the path and hash of the model that the current round starts from; SEFL_ENOTFOUND, with
- * the reason, for any other round. latest: ignores `round` and uses the latest release. */
+ * the reason, for any other round. With latest, uses the latest release and ignores round. */
 sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_MAX],
                          uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 

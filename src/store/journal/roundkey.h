@@ -40,7 +40,7 @@ sefl_status roundkey_make(uint8_t key[ROUNDKEY_BYTES], const char *folder,
                           const sefl_rng *rng) SEFL_MUST_CHECK;
 /* Overwrites the key (and an unfinished one) with zeros, durably; does nothing if there is none. */
 sefl_status roundkey_wipe(const char *folder) SEFL_MUST_CHECK;
-/* Overwrites one key file with zeros, durably. dir: a folder's descriptor, or AT_FDCWD. */
+/* Overwrites one key file with zeros, durably. dir is a folder's descriptor, or AT_FDCWD. */
 sefl_status roundkey_overwrite(int dir, const char *name) SEFL_MUST_CHECK;
 /* True if the key is all zero, which means that it was wiped. */
 bool roundkey_is_zero(const uint8_t key[ROUNDKEY_BYTES]);

@@ -31,9 +31,9 @@ enum { SPOOL_BLOCK = 4096 };
 /* Size of the room for a body of `total` bytes (less than 2^63). */
 #define SPOOL_ROOM(total) (((total) + SPOOL_BLOCK - 1) / SPOOL_BLOCK * SPOOL_BLOCK)
 
-/* skip: length of the head at the start of the body, which the hash does not cover. room: NULL, or
- * SPOOL_ROOM(total) bytes at a multiple of SPOOL_BLOCK; the caller owns them but must not touch
- * them before spool_close. */
+/* skip is the length of the head at the start of the body, which the hash does not cover. room is
+ * NULL, or SPOOL_ROOM(total) bytes at a multiple of SPOOL_BLOCK; the caller owns them but must not
+ * touch them before spool_close. */
 sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE3_BYTES],
                        uint64_t skip, uint64_t total, uint8_t *room) SEFL_MUST_CHECK;
 uint64_t spool_offset(const spool *s);
