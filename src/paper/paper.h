@@ -48,9 +48,8 @@ typedef struct paper_options {
     unsigned threads;    /* 0: one per core */
     const char *version, *commit; /* of this program, recorded in results */
     const settings *over;         /* settings (experiment.h) that replace the table's; NULL: none */
-    double minutes; /* time limit, if > 0: work expected to end later does not start */
-    unsigned shard,
-        shards; /* does every shards-th piece of work, from number shard; shards 0: all */
+    double minutes;         /* time limit, if > 0: work expected to end later does not start */
+    unsigned shard, shards; /* does every shards-th piece of work, from `shard`; shards 0: all */
     void *ctx;
     void (*say)(void *ctx, const char *line); /* one line for the user, without a line feed */
     /* Called after each round of a run; perplexity 0: not measured. May be NULL. */
@@ -85,18 +84,18 @@ sefl_status paper_write(const paper_options *o, const char *name, sefl_span byte
 sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c,
                       size_t n) SEFL_MUST_CHECK;
 
-/* Does the runs of these figures that the results folder lacks, in the order of table.h, and counts
+/* Makes the runs of these figures that have no result yet, in the order of table.h, and counts
  * those that are left because of o->minutes or another process. Several processes may share the
- * folders: each takes the next run that nobody works on. SEFL_ECANCELLED after o->stop; the same
- * call then resumes the interrupted run. SEFL_EEXIST if a result has other settings. */
+ * folders: each takes the next run that no other process works on. SEFL_ECANCELLED after o->stop;
+ * the same call then resumes the interrupted run. SEFL_EEXIST if a result has other settings. */
 sefl_status paper_runs(const paper_options *o, unsigned figures, size_t *left) SEFL_MUST_CHECK;
-/* Says one line per run: its name, and its result if there is one. */
+/* Prints one line per run: its name, and its result if there is one. */
 sefl_status paper_list(const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
 /* Writes CSV files, figures and tables.md from the results folder alone. */
 sefl_status paper_draw(const paper_options *o) SEFL_MUST_CHECK;
 
-/* Measure what is missing in the results folder and write a result file each; do nothing if it
- * exists. SEFL_ECANCELLED after o->stop. */
+/* Measure, and write one result file each; do nothing if the results folder already has it.
+ * SEFL_ECANCELLED after o->stop. */
 /* Seconds and bytes of a secure round with real cryptography, by block size (PAPER_COST). */
 sefl_status paper_cost(const paper_options *o) SEFL_MUST_CHECK;
 /* Index formats against BHM under additive encryption (PAPER_CSR). */

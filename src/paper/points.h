@@ -1,4 +1,4 @@
-/* points: results with the same settings but for the seed, as one point of a figure.
+/* points: combines results that differ only in their seeds to one point of a figure.
  *
  *     SEFL_TRY(points_of(&p, &o, PAPER_DROPOUT));
  *     const point *x = points_find(&p, &(paper_run){ .body = PAPER_LSTM, ... });
@@ -16,13 +16,13 @@ typedef struct spread {
 } spread;
 
 typedef struct point {
-    paper_run run; /* its seed means nothing */
+    paper_run run; /* its seed is meaningless */
     spread test, valid;
     double values, classic_epsilon, epsilon_server, epsilon_others, noise_ratio; /* NAN: unknown */
 } point;
 
 typedef struct points {
-    point *at; /* in the order of the table; without points that have no result */
+    point *at; /* in the order of the table; only points that have a result */
     size_t n;
 } points;
 
@@ -30,7 +30,7 @@ spread spread_of(const double *x, size_t n); /* ignores NAN */
 
 sefl_status points_of(points *out, const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
 void points_clear(points *p);
-/* Returns the point with these settings, whatever the seed and the figures; NULL: no result. */
+/* Returns the point with these settings, for any seed and figures; NULL if it has no result. */
 const point *points_find(const points *p, const paper_run *run);
 
 #endif

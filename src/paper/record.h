@@ -4,13 +4,13 @@
  *     SEFL_TRY(record_write(&o, &r));
  *     SEFL_TRY(records_read(&all, &o));                 // every file, sorted by name
  *
- * A record has what the run was (name, settings, seed, version, commit, device, a hash of the text)
- * and what came out: perplexities, seconds, bytes and privacy. Each run has a file of its own, so
- * that results of several processes and machines merge by copying. Readers skip unknown members.
+ * A record describes the run (name, settings, seed, version, commit, device, a hash of the text)
+ * and its results: perplexities, seconds, bytes and privacy. Each run has a file of its own, so
+ * that copying merges the results of several processes and machines. Readers skip unknown members.
  *
- * `epsilon_server` and `epsilon_others` are the true totals over all released rounds, NAN if none is
- * proven (then epsilon_why says why). `classic_epsilon` is what the paper's calibration calls the
- * epsilon of one round; no total follows from it.
+ * `epsilon_server` and `epsilon_others` are the true totals over all released rounds, or NAN, with
+ * a reason in epsilon_why, if none is proven. `classic_epsilon` is the epsilon of one round by the
+ * paper's calibration; no total follows from it.
  *
  * Threads: one owner.   Secrets: none. */
 #ifndef PAPER_RECORD_H
@@ -35,7 +35,8 @@ enum { RECORD_TEXT = 160 };
     X(model_sha256)
 
 /* best_round has the best validation perplexity; best_test is the test perplexity of its model.
- * first_valid: before training. values: integers in an update. noise_ratio: simulate/plan.h. */
+ * first_valid is from before training; values is the number of integers in an update; noise_ratio
+ * is that of simulate/plan.h. */
 #define RECORD_NUMBERS(X) \
     X(block)              \
     X(dropout)            \
@@ -72,7 +73,7 @@ typedef struct run_record {
 #define RECORD_MEMBER(name) double name; /* NAN: unknown */
     RECORD_NUMBERS(RECORD_MEMBER)
 #undef RECORD_MEMBER
-    sefl_buf settings; /* "key=value" lines: all that were set, but name, seed, paths and machine */
+    sefl_buf settings; /* "key=value" lines of all settings but name, seed, paths and machine */
     double *valid;     /* validation perplexity after each round; NAN: unknown */
     size_t valid_n;
 } run_record;

@@ -8,13 +8,13 @@
 
 #include "paper/table.h"
 
-/* Returns the test perplexity of the paper's dropout table; NAN for a rate that it does not have. */
+/* Returns the test perplexity in the paper's dropout table; NAN for a rate that is not there. */
 double reference_dropout(unsigned body, unsigned percent);
 
-/* "up to ... % better": the paper's claims for each model. */
+/* The paper's claims of the form "up to ... % better", for each model. */
 typedef struct reference_claim {
     const char *what;
-    const char *protection; /* SEFL with BHM is compared with this protection, unpruned */
+    const char *protection; /* compared with SEFL and BHM; itself unpruned */
     double percent[PAPER_BODIES];
 } reference_claim;
 extern const reference_claim reference_claims[];

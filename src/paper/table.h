@@ -5,9 +5,9 @@
  *     paper_run_name(name, &t.run[0]);                  // "lstm-sefl-b8-d25-z0-n10-s1"
  *     SEFL_TRY(paper_run_settings(&s, &t.run[0], &o));  // an experiment (simulate/experiment.h)
  *
- * table.c lists the runs as sweeps, in the order in which they should be done: the dropout table,
- * block sizes, the noise grid. Figures share runs: a run's name states what distinguishes it, and
- * each name occurs once. There is one list of settings per model; only the values in the name
+ * table.c lists the runs as sweeps, in the order in which they should run: the dropout table, block
+ * sizes, the noise grid. Figures share runs: a run's name contains all values that distinguish it,
+ * and each name occurs once. There is one list of settings per model; only the values in the name
  * differ between the runs of a model.
  *
  * Threads: const tables.   Secrets: none. */
