@@ -30,7 +30,8 @@
       s },
 #define ROW_S(...) ROW(true, __VA_ARGS__)
 #define ROW_F(...) ROW(false, __VA_ARGS__)
-const task_field task_fields[] = { TASK_FIELDS(ROW_S, ROW_F) };
+#define ROW_O(...)
+const task_field task_fields[] = { TASK_FIELDS(ROW_S, ROW_F, ROW_O) };
 enum { FIELDS = sizeof task_fields / sizeof task_fields[0] };
 const size_t task_field_count = FIELDS;
 

@@ -1,10 +1,11 @@
 /* task_fields: the list of members of a task document. The reader, the writer, the settings of
  * `sefl task new`, the tests and docs/PROTOCOL.md follow this list and its order.
  *
- *     TASK_FIELDS(SETTABLE, FIXED)
+ *     TASK_FIELDS(SETTABLE, FIXED, OTHER)
  *
  * calls SETTABLE(path, kind, member, fallback, min, max, words, help) for members that a person
- * sets, and FIXED(...) with the same arguments for members that the program fills in. A setting
+ * sets, FIXED(...) with the same arguments for members that the program fills in, and OTHER(...)
+ * for settings of `sefl task new` that decide a member without being one (no `member`). A setting
  * whose fallback is NULL is required. A number must lie between min and max, inclusive. A document
  * must contain every member.
  *
@@ -31,7 +32,7 @@
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* the limit for exact integers in JSON */
 
 /* clang-format off */
-#define TASK_FIELDS(S, F)                                                                          \
+#define TASK_FIELDS(S, F, O)                                                                       \
     F("sefl_task", COUNT, version, NULL, TASK_VERSION, TASK_VERSION, NULL,                         \
       "version of the task document")                                                              \
     S("name", TEXT, t.name, "task", 0, 0, NULL, "name of the task")                                \
@@ -81,6 +82,8 @@
     S("privacy.noise", WORD, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)        \
     S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL,                                                  \
       "noise multiplier: the noise's standard deviation divided by the sensitivity")               \
+    O("privacy.classic_epsilon", REAL, , "0", 0, 0, NULL,                                          \
+      "sets z from the classic formula for this epsilon of one round, at delta; 0 means unused")   \
     S("privacy.claim", WORD, claim, "dp", 0, 0, "none dp",                                         \
       "dp claims (epsilon, delta)-differential privacy; none makes no claim")                      \
     S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "maximum epsilon; 0 if claim is none")  \
@@ -95,7 +98,8 @@
     S("privacy.weights", WORD, t.weights, "equal", 0, 0, "equal capped",                           \
       "weight of a client: equal for all clients, or its number of words up to weight_cap")        \
     S("privacy.weight_cap", COUNT, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL,                     \
-      "number of words that gives a client the full weight, if privacy.weights is capped")         \
+      "number of words that gives a client the full weight, if privacy.weights is capped; 0, in "  \
+      "an experiment, means that of the largest client")                                           \
     S("rounds.count", COUNT, t.rounds, "100", 1, UINT32_MAX, NULL, "number of rounds")             \
     S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL,                                \
       "number of clients in the population")                                                       \

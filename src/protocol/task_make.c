@@ -3,10 +3,12 @@
 #include "protocol/task.h"
 
 #include "base/json.h"
+#include "privacy/accountant/accountant.h"
 #include "protocol/task_fields.h"
 #include "protocol/task_make.h"
 
 #include <assert.h>
+#include <math.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,7 @@
       .help = text },
 #define SET_F(...)
 
-const setting_def task_schema[] = { TASK_FIELDS(SET_S, SET_F){ 0 } };
+const setting_def task_schema[] = { TASK_FIELDS(SET_S, SET_F, SET_S){ 0 } };
 _Static_assert(sizeof task_schema / sizeof task_schema[0] <= SETTINGS_MAX + 1, "they fit");
 
 /* ---- values that follow from others if they are not set -------------------------------------- */
@@ -41,6 +43,7 @@ typedef struct maker {
     const ahe_pub *pub;
     const pinned *servers;
     char number[24];
+    char z[32]; /* of privacy.classic_epsilon; "": not given */
 } maker;
 
 static bool is(const settings *s, const char *key, const char *word)
@@ -66,6 +69,30 @@ bool task_settings_noisy(const settings *s)
     return m && m->noisy;
 }
 
+double task_settings_classic(const settings *s)
+{
+    return strtod(settings_text(s, "privacy.classic_epsilon"), NULL);
+}
+
+/* Sets m->z from privacy.classic_epsilon, rounded up to billionths. */
+static sefl_status classic(maker *m)
+{
+    const settings *s = m->s;
+    const double epsilon = task_settings_classic(s);
+    const double delta = strtod(settings_text(s, "privacy.delta"), NULL);
+    if (epsilon == 0)
+        return SEFL_OK;
+    SEFL_NEED(!settings_given(s, "privacy.z"), SEFL_EINVAL,
+              "privacy.classic_epsilon sets privacy.z: give one of the two");
+    SEFL_NEED(task_settings_noisy(s), SEFL_EINVAL,
+              "privacy.classic_epsilon sets the size of the noise, but privacy.noise is %s",
+              settings_text(s, "privacy.noise"));
+    SEFL_PASS(sefl_at(dp_epsilon_check(epsilon), "privacy.classic_epsilon"));
+    SEFL_PASS(sefl_at(dp_delta_check(delta), "privacy.classic_epsilon"));
+    snprintf(m->z, sizeof m->z, "%.9f", ceil(dp_classic(delta) / epsilon * 1e9) / 1e9);
+    return SEFL_OK;
+}
+
 /* The value of a settable member as it goes into the document. */
 static const char *value_of(maker *m, const char *path)
 {
@@ -85,8 +112,12 @@ static const char *value_of(maker *m, const char *path)
         n = n < 2 ? 2 : n;
     } else if (!given && strcmp(path, "crypto.seal") == 0 && !is(s, "crypto.scheme", "pad")) {
         return "none";
+    } else if (*m->z && strcmp(path, "privacy.z") == 0) {
+        return m->z;
     } else if (!given && strcmp(path, "privacy.z") == 0 && !task_settings_noisy(s)) {
         return "0";
+    } else if (*m->z && is(s, "privacy.claim", "none") && strcmp(path, "privacy.delta") == 0) {
+        return "0"; /* it is the formula's delta */
     } else if (!given && is(s, "privacy.claim", "none") &&
                (strcmp(path, "privacy.epsilon") == 0 || strcmp(path, "privacy.delta") == 0)) {
         return "0";
@@ -181,6 +212,7 @@ sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
     SEFL_TRY(settings_complete(s));
     SEFL_CHECK(pub || is(s, "crypto.scheme", "pad"), SEFL_EINVAL,
                "crypto.scheme is %s: it needs CSP's public key", settings_text(s, "crypto.scheme"));
+    SEFL_TRY(classic(&m));
     SEFL_TRY(wr_document(document, &m));
     SEFL_TRY(task_read(&t, span_of(document->p + before, document->n - before)));
 done:

@@ -281,6 +281,11 @@ static bool is(const settings *s, const char *key, const char *word)
     return strcmp(settings_text(s, key), word) == 0;
 }
 
+bool experiment_exact_weights(const settings *s)
+{
+    return is(s, "privacy.weights", "capped") && settings_u64(s, "privacy.weight_cap") == 0;
+}
+
 sefl_status experiment_make(experiment *out, settings *s)
 {
     const char *name = settings_text(s, "name");
@@ -300,6 +305,9 @@ sefl_status experiment_make(experiment *out, settings *s)
     SEFL_PASS(partition_kind_parse(&out->partition, settings_text(s, "data.partition")));
     out->data_public = !*out->data || settings_bool(s, "data.public");
     out->clip_given = settings_given(s, "privacy.clip");
+    out->classic_epsilon = out->protection->quantises ? task_settings_classic(s) : 0;
+    out->classic_delta =
+        out->classic_epsilon > 0 ? strtod(settings_text(s, "privacy.delta"), NULL) : 0;
     SEFL_NEED(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
               "clients: the sum of one client is its update; protection sefl needs at least 2");
     SEFL_NEED(!is(s, "device", "cuda") || !is(s, "privacy.unit", "record"), SEFL_EINVAL,
@@ -315,6 +323,11 @@ sefl_status experiment_make(experiment *out, settings *s)
               "data.vocab is not set: the words would come from %s, and no epsilon covers them. "
               "Name a public word list, or set data.public: true if the text is public",
               out->data);
+    SEFL_NEED(out->data_public || !out->protection->quantises || !is(s, "privacy.claim", "dp") ||
+                  !experiment_exact_weights(s),
+              SEFL_EINVAL,
+              "privacy.weight_cap is 0: the largest client's number of words is private, and no "
+              "epsilon covers it. Set a number, or set data.public: true if the text is public");
     return SEFL_OK;
 }
 
@@ -341,7 +354,7 @@ static bool follows(const settings *s, const char *key)
     if (strcmp(key, "training.epochs") == 0)
         return settings_given(s, "training.steps") || is(s, "privacy.unit", "record");
     if (strcmp(key, "privacy.z") == 0)
-        return !task_settings_noisy(s);
+        return !task_settings_noisy(s) || task_settings_classic(s) != 0;
     return false;
 }
 
@@ -349,8 +362,10 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
                             const char *vocab_hash, const char *init_hash, const char *valid_hash)
 {
     /* without noise these mean nothing, whatever the file sets for the other protections */
-    static const char *const of_noise[] = { "privacy.noise",   "privacy.claim", "privacy.z",
-                                            "privacy.epsilon", "privacy.delta", NULL };
+    static const char *const of_noise[] = {
+        "privacy.noise",   "privacy.claim", "privacy.z", "privacy.classic_epsilon",
+        "privacy.epsilon", "privacy.delta", NULL
+    };
     sefl_status st = SEFL_OK;
     uint64_t enrolled = e->clients < 2 ? 2 : e->clients;
     uint64_t most = settings_u64(s, "rounds.clients_max");

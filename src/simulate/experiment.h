@@ -57,6 +57,7 @@ typedef struct experiment {
     uint64_t client_ms;
     uint64_t eval_every, models_keep;
     bool clip_given;
+    double classic_epsilon, classic_delta; /* task_settings_classic; 0: the noise has another z */
 } experiment;
 
 /* Reads the file into s; error messages show the file, line and column. */
@@ -74,6 +75,10 @@ sefl_status experiment_make(experiment *out, settings *s) SEFL_MUST_CHECK;
 
 /* Returns how many clients drop out of each round with network.exact: round(dropout * clients). */
 uint32_t experiment_dropouts(const experiment *e);
+
+/* Returns whether the weights are exactly proportional to the clients' numbers of words: capped with
+ * weight_cap 0. The task's cap is then the largest client's number of words. */
+bool experiment_exact_weights(const settings *s);
 
 /* Initialises out with settings for task_make, from the experiment, its protection's requirements
  * and these arguments. Hashes are in hex; valid_hash is NULL if there is no validation text. */

@@ -264,6 +264,12 @@ static sefl_status make_task(maker *m, const char *init_hash)
     hex_write(valid_hex, digest, SHA256_BYTES);
     SEFL_PASS(experiment_task(&ts, m->c->settings, s->e, vocab_size(s->words), vocab_hex, init_hash,
                               s->valid.tokens > 0 ? valid_hex : NULL));
+    if (experiment_exact_weights(m->c->settings)) {
+        size_t most = 0;
+        for (uint32_t i = 0; i < s->clients; i++)
+            most = s->text[i].tokens > most ? s->text[i].tokens : most;
+        SEFL_TRY(settings_setf(&ts, "experiment", "privacy.weight_cap=%zu", most));
+    }
     SEFL_TRY(task_make(&document, &ts, s->sec ? paillier_sec_pub(s->sec) : NULL, &keys));
     envelope env = { .kind = SIGN_TASK, .content = buf_span(&document) };
     SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->as_key));

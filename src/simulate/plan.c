@@ -173,7 +173,10 @@ sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds)
     const task *t = &s->task;
     dp_claim server, others;
     dp_event ev = event_of(t);
-    *out = (plan_spent){ .delta = t->claim ? t->delta : PLAN_DELTA, .why = "there is no noise" };
+    *out = (plan_spent){ .delta = t->claim                  ? t->delta
+                                  : s->e->classic_delta > 0 ? s->e->classic_delta
+                                                            : PLAN_DELTA,
+                         .why = "there is no noise" };
     if (!task_mode(t)->noisy)
         return SEFL_OK;
     out->why = "z is below 0.25, too little noise for any claim";
@@ -188,6 +191,37 @@ sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds)
     return SEFL_OK;
 }
 
+sefl_status plan_classic_of(plan_classic *out, const federation *s, uint64_t rounds)
+{
+    *out = (plan_classic){ .epsilon = s->e->classic_epsilon, .rounds = rounds };
+    return out->epsilon > 0 ? plan_spend(&out->total, s, rounds) : SEFL_OK;
+}
+
+void plan_classic_text(char out[PLAN_CLASSIC_TEXT], const plan_classic *c)
+{
+    char total[128];
+    if (c->total.known)
+        snprintf(total, sizeof total, "epsilon %.4g against a server, %.4g against others",
+                 dp_quantised(c->total.server, true), dp_quantised(c->total.others, true));
+    else
+        snprintf(total, sizeof total, "no epsilon is proven");
+    snprintf(out, PLAN_CLASSIC_TEXT,
+             "epsilon %g for one round alone, at delta %g: not a claim%s; over %" PRIu64
+             " rounds %s",
+             c->epsilon, c->total.delta, c->epsilon < 1 ? "" : ", and not proven for epsilon >= 1",
+             c->rounds, total);
+}
+
+void plan_classic_json(json *j, const plan_classic *c)
+{
+    const plan_spent *t = &c->total;
+    if (c->epsilon > 0)
+        json_fields(j, lf_real("classic_epsilon", c->epsilon), lf_real("classic_delta", t->delta),
+                    lf_bool("classic_proven", c->epsilon < 1), lf_u64("total_rounds", c->rounds),
+                    lf_if(t->known, lf_real("total_epsilon_server", t->server)),
+                    lf_if(t->known, lf_real("total_epsilon_others", t->others)));
+}
+
 static sefl_status privacy(plan *p, const federation *s)
 {
     const task *t = &s->task;
@@ -196,6 +230,7 @@ static sefl_status privacy(plan *p, const federation *s)
     p->noise = task_mode(t)->noisy;
     p->claim = t->claim;
     p->delta = all.delta;
+    SEFL_PASS(plan_classic_of(&p->classic, s, t->rounds));
     p->unit_record = t->unit == TASK_UNIT_RECORD;
     p->z = p->noise ? strtod(t->z, NULL) : 0;
     p->noise_ratio = plan_noise_ratio(s, p->drawn);
@@ -398,6 +433,7 @@ sefl_status plan_json(sefl_buf *out, const plan *p)
                 lf_if(p->has_epsilon, lf_real("epsilon_others", p->epsilon_others)),
                 lf_real("delta", p->delta), lf_real("z_for_epsilon_8", p->need.z),
                 lf_u64("clients_for_epsilon_8", p->need.clients));
+    plan_classic_json(&j, &p->classic);
     plan_warnings_json(&j, &p->warnings);
     json_close(&j, '}');
     return json_end(&j);

@@ -22,7 +22,7 @@
 #define PLAN_RATIO_BAD  1.0
 #define PLAN_RATIO_GOOD (1.0 / 3)
 #define PLAN_EPSILON    8.0
-#define PLAN_DELTA      1e-6 /* where the task claims nothing */
+#define PLAN_DELTA      1e-6 /* where the task claims nothing and has no classic_epsilon */
 
 enum { PLAN_WARNINGS = 12, PLAN_WARNING_MAX = 400 };
 
@@ -48,6 +48,20 @@ typedef struct plan_need {
     uint64_t clients;   /* clients for a noise ratio of PLAN_RATIO_GOOD */
     uint64_t no_larger; /* clients for a noise ratio of PLAN_RATIO_BAD */
 } plan_need;
+
+/* Both epsilons of a number of rounds. */
+typedef struct plan_spent {
+    bool known;
+    double server, others, delta;
+    const char *why; /* why they are not known */
+} plan_spent;
+
+/* privacy.classic_epsilon, and beside it what the rounds really spend. */
+typedef struct plan_classic {
+    double epsilon; /* of one round alone, at total.delta; 0: the key is not set */
+    uint64_t rounds;
+    plan_spent total;
+} plan_classic;
 
 typedef struct plan {
     const char *protection, *crypto, *scheme;
@@ -76,6 +90,7 @@ typedef struct plan {
     bool unit_record; /* the epsilons are for a record, not a client */
     const char *why_no_epsilon;
     plan_need need; /* requirements of PLAN_EPSILON; z 0: unknown */
+    plan_classic classic;
 
     plan_warnings warnings;
 } plan;
@@ -83,13 +98,6 @@ typedef struct plan {
 /* Returns the noise norm divided by the largest norm of a sum of `drawn` clients; 0 if there is no
  * noise. */
 double plan_noise_ratio(const federation *s, double drawn);
-
-/* Both epsilons of a number of rounds. */
-typedef struct plan_spent {
-    bool known;
-    double server, others, delta;
-    const char *why; /* why they are not known */
-} plan_spent;
 
 /* Computes the epsilons of `rounds` releases, even if the task claims nothing. */
 sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds) SEFL_MUST_CHECK;
@@ -101,6 +109,17 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
 enum { PLAN_NEED_TEXT = 128 };
 /* Writes "over these rounds needs z = 2.393 and about 1048 clients per round". */
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
+
+/* Computes the totals of `rounds` rounds. */
+sefl_status plan_classic_of(plan_classic *out, const federation *s,
+                            uint64_t rounds) SEFL_MUST_CHECK;
+
+enum { PLAN_CLASSIC_TEXT = 320 };
+/* Writes "epsilon 1 for one round alone, at delta 1e-05: not a claim, and not proven for epsilon >=
+ * 1; over 50 rounds epsilon 7.37 against a server, 7.37 against others". */
+void plan_classic_text(char out[PLAN_CLASSIC_TEXT], const plan_classic *c);
+/* Adds the members to the open object if the key is set. */
+void plan_classic_json(json *j, const plan_classic *c);
 
 /* Computes the plan. If the federation has texts for only some clients, extrapolates to all. */
 sefl_status plan_make(plan *out, const federation *s, const rates *r,

@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -468,6 +469,8 @@ static sefl_status set_up(sim *s)
     s->out->epsilon_target = t->epsilon;
     s->out->delta = t->delta;
     s->out->unit_record = t->unit == TASK_UNIT_RECORD;
+    s->out->z = s->e.protection->quantises ? strtod(t->z, NULL) : 0;
+    s->out->weight_cap = t->weight_cap;
     s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);
     SEFL_PASS(work_new(&s->work, s->federation, s->pool, NULL, s->c->stop));
@@ -552,6 +555,8 @@ static sefl_status finish(sim *s)
     s->out->memory_bytes = (uint64_t)used.ru_maxrss * 1024;
     warn_late(s);
     SEFL_TRY(test(s));
+    SEFL_TRY(
+        plan_classic_of(&s->out->classic, s->federation, s->out->t.rounds - s->out->t.skipped));
     SEFL_TRY(simulate_summary_write(&b, s->out, &s->e));
     SEFL_TRY(wr_u8(&b, '\n'));
     SEFL_TRY(file_write_atomic(run_path(&s->folder, "summary.json"), buf_span(&b), 0666));

@@ -58,6 +58,9 @@ typedef struct simulate_result {
     bool claim;
     double epsilon_target, delta;
     bool unit_record;      /* the epsilons are for a record, not a client */
+    double z;              /* 0: no noise, or a run that was already complete */
+    uint64_t weight_cap;   /* 0: equal weights, or a run that was already complete */
+    plan_classic classic;  /* over the rounds that were not skipped */
     uint64_t memory_bytes; /* peak resident memory of the process */
     unsigned threads;
     char device[128];   /* work_device; "" for a run that was already complete */

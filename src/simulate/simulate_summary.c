@@ -36,8 +36,9 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
         lf_if(claimed, lf_real("epsilon_server", all->epsilon_server)),
         lf_if(claimed, lf_real("epsilon_others", all->epsilon_others)),
         lf_if(claimed, lf_real("epsilon_target", r->epsilon_target)),
-        lf_if(claimed, lf_real("delta", r->delta)), lf_real("seconds", sum(all->seconds)),
-        lf_real("train_seconds", sum(all->train_seconds)),
+        lf_if(claimed, lf_real("delta", r->delta)), lf_if(r->z > 0, lf_real("z", r->z)),
+        lf_if(r->weight_cap > 0, lf_u64("weight_cap", r->weight_cap)),
+        lf_real("seconds", sum(all->seconds)), lf_real("train_seconds", sum(all->train_seconds)),
         lf_real("encrypt_seconds", sum(all->encrypt_seconds)),
         lf_real("sum_seconds", sum(all->sum_seconds)),
         lf_real("2pc_seconds", sum(all->twopc_seconds)),
@@ -49,6 +50,7 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
         lf_u64("link_bytes", (uint64_t)sum(all->link_bytes)),
         lf_u64("memory_bytes", r->memory_bytes), lf_u64("threads", r->threads),
         lf_if(*r->device, lf_str("device", r->device)));
+    plan_classic_json(&j, &r->classic);
     plan_warnings_json(&j, &r->warnings);
     json_close(&j, '}');
     return json_end(&j);

@@ -32,7 +32,7 @@ static void print_seconds(const char *name, double s)
 
 static void print_plan(const plan *p, const char *name)
 {
-    char need[PLAN_NEED_TEXT];
+    char need[PLAN_NEED_TEXT], classic[PLAN_CLASSIC_TEXT];
     const bool sefl = strcmp(p->protection, "sefl") == 0;
     printf("%s: protection %s%s%s, %" PRIu32 " clients, about %.0f per round, %" PRIu64
            " rounds, %zu values\n",
@@ -72,6 +72,9 @@ static void print_plan(const plan *p, const char *name)
                p->claim ? "" : " (not claimed)");
     else
         printf("privacy     none: %s\n", p->why_no_epsilon);
+    plan_classic_text(classic, &p->classic);
+    if (p->classic.epsilon > 0)
+        printf("classic     %s\n", classic);
     plan_need_text(need, &p->need);
     printf("epsilon %g   %s\n", PLAN_EPSILON, need);
     for (unsigned i = 0; i < p->warnings.n; i++)

@@ -153,6 +153,14 @@ static void print_summary(const simulate_result *r, unsigned warned)
                r->delta, r->unit_record ? "record, not for a client" : "client", r->epsilon_target);
     else
         printf("privacy     no differential privacy claimed\n");
+    if (r->classic.epsilon > 0) {
+        char classic[PLAN_CLASSIC_TEXT];
+        plan_classic_text(classic, &r->classic);
+        printf("classic     %s\n", classic);
+    }
+    if (r->weight_cap > 0)
+        printf("weights     a client of %" PRIu64 " words or more has the full weight\n",
+               r->weight_cap);
     printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
            "eval "
            "%.1f\n",

@@ -2,6 +2,10 @@
  * second run; and how a run ends. */
 #include "runs.h"
 
+#include "base/alloc.h"
+#include "base/file.h"
+#include "roles/client/train.h"
+
 #include <math.h>
 
 static void full_is_clear(void **state)
@@ -84,6 +88,123 @@ static void schedule_ends_at_zero(void **state)
     }
 }
 
+/* weight_cap 0: the average of the updates, weighted by the clients' numbers of words, against a
+ * computation of its own; with quantised updates, within the error of quantising. */
+typedef struct weighted {
+    settings set;
+    experiment e;
+    federation *f;
+    double *want; /* the average */
+} weighted;
+
+static void weighted_average(weighted *w, const char *more)
+{
+    char text[2048], *save = NULL;
+    float *v = NULL;
+    double total = 0;
+    settings_init(&w->set, experiment_schema());
+    snprintf(text, sizeof text, "%s %s", tiny, more);
+    for (char *one = strtok_r(text, " ", &save); one; one = strtok_r(NULL, " ", &save))
+        CHECK_OK(settings_set(&w->set, one, "test"));
+    CHECK_OK(experiment_make(&w->e, &w->set));
+    CHECK_OK(federation_new(
+        &w->f, &(federation_config){ .experiment = &w->e, .settings = &w->set, .key = &key }));
+    const task *t = &w->f->task;
+    engine *e = NULL;
+    CHECK_OK(sefl_new(&v, t->params, sizeof *v));
+    CHECK_OK(sefl_new(&w->want, t->params, sizeof *w->want));
+    CHECK_OK(engine_new(&e, &(engine_config){ .model = &t->model, .optim = t->optim }));
+    for (uint32_t c = 0; c < w->f->clients; c++) {
+        const double words = (double)w->f->text[c].tokens;
+        client_train job = {
+            .task = t, .text = &w->f->text[c], .client = w->f->client[c], .round = 1, .e = e
+        };
+        CHECK_OK(engine_theta(e, w->f->theta));
+        CHECK_OK(client_train_local(&job, v));
+        for (size_t i = 0; i < t->params; i++)
+            w->want[i] += words * (double)v[i];
+        total += words;
+    }
+    for (size_t i = 0; i < t->params; i++)
+        w->want[i] /= total;
+    engine_free(e);
+    sefl_free(v);
+}
+
+/* Returns the largest difference between the model's change in the run's one round and `want`. */
+static double off(const weighted *w, const char *run)
+{
+    char path[256];
+    model_meta meta;
+    float *theta = NULL;
+    size_t n;
+    double most = 0;
+    snprintf(path, sizeof path, "runs/%s/model/last.safetensors", run);
+    CHECK_OK(model_read(&meta, &theta, &n, folder_path(path)));
+    assert_int_equal(n, w->f->task.params);
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)theta[i] - (double)w->f->theta[i] - w->want[i]));
+    sefl_free(theta);
+    return most;
+}
+
+static void exact_weights(void **state)
+{
+    (void)state;
+    static const char base[] = "clients=4 data.partition=dirichlet data.alpha=0.7 data.public=true "
+                               "rounds.count=1 training.lr=2 training.steps=5";
+    weighted w = { 0 };
+    sefl_buf b = { 0 };
+    char more[512], text[1536];
+    uint64_t words = 0, most = 0;
+    for (int i = 0; i < 80; i++)
+        CHECK_OK(wr_fmt(&b, "= %d =\n%s %s a%d b%d c%d\n", i, i % 3 ? "one two" : "three four five",
+                        i % 7 ? "six" : "seven eight nine ten one six", i, i % 5, i % 11));
+    CHECK_OK(file_write_atomic(folder_path("text.txt"), buf_span(&b), 0666));
+    buf_clear(&b);
+    snprintf(more, sizeof more, "%s data.path=%s", base, folder_path("text.txt"));
+    snprintf(text, sizeof text, "%s privacy.noise=none privacy.weights=capped", more);
+    weighted_average(&w, text);
+    for (uint32_t c = 0; c < 4; c++) {
+        const uint64_t n = w.f->text[c].tokens;
+        words += n, most = n > most ? n : most;
+    }
+    assert_int_equal(w.f->task.weight_cap, most);
+    assert_true(4 * most > 5 * (words / 4)); /* the clients' shares differ */
+
+    simulate_result r = must("exact-sefl", text);
+    assert_int_equal(r.weight_cap, most);
+    /* every client rounds each value, and its weight, by less than one step */
+    const double step = task_value(&w.f->task, 1), full = (double)words / (double)most;
+    double largest = 0;
+    for (size_t i = 0; i < w.f->task.params; i++)
+        largest = fmax(largest, fabs(w.want[i]));
+    double bound = 4 * step / full * (1 + largest / (0.1 * 8)) + 1e-6;
+    assert_true(bound < largest / 20);
+    if (off(&w, "exact-sefl") > bound)
+        fail_msg("off by %g, not within %g", off(&w, "exact-sefl"), bound);
+    snprintf(text, sizeof text, "%s protection=none privacy.weights=capped", more);
+    (void)must("exact-none", text);
+    assert_true(off(&w, "exact-none") < 1e-6);
+    snprintf(text, sizeof text, "%s protection=none", more); /* this can fail */
+    (void)must("exact-equal", text);
+    assert_true(off(&w, "exact-equal") > bound);
+    /* the summary has the cap */
+    CHECK_OK(file_read(&b, folder_path("runs/exact-sefl/summary.json"), 1 << 16));
+    CHECK_OK(wr_u8(&b, 0));
+    snprintf(text, sizeof text, "\"weight_cap\":%d,", (int)most);
+    assert_non_null(strstr((const char *)b.p, text));
+    buf_clear(&b);
+    /* the largest client's number of words is private */
+    snprintf(text, sizeof text, "%s data.public=false data.vocab=%s privacy.weights=capped %s",
+             more, folder_path("text.txt"), "privacy.claim=dp privacy.z=1 privacy.epsilon=40");
+    CHECK_STATUS(run(&r, "exact-claim", text, NULL), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "privacy.weight_cap"));
+    federation_free(w.f);
+    settings_clear(&w.set);
+    sefl_free(w.want);
+}
+
 /* The budget ends a run; both servers' ledgers agree. */
 static void budget_ends_it(void **state)
 {
@@ -149,6 +270,7 @@ int main(void)
         cmocka_unit_test(full_is_clear),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(schedule_ends_at_zero),
+        cmocka_unit_test(exact_weights),
         cmocka_unit_test(budget_ends_it),
         cmocka_unit_test(one_client),
         cmocka_unit_test(drowned),

@@ -368,6 +368,43 @@ static void test_learning_rate(void **state)
     }
 }
 
+/* The classic formula sets z; the document has only the z. */
+static void test_classic_epsilon(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b, *c, *says;
+    } bad[] = {
+        { "privacy.classic_epsilon=1", "privacy.z=1", 0, "privacy.z" },
+        { "privacy.classic_epsilon=1", "privacy.noise=none", "privacy.claim=none",
+          "privacy.noise" },
+        { "privacy.classic_epsilon=1", "privacy.delta=0", "privacy.claim=none", "delta" },
+        { "privacy.classic_epsilon=-1", 0, 0, "privacy.classic_epsilon" },
+        { "privacy.classic_epsilon=100", 0, 0, "claim none" }, /* a z too small for a claim */
+    };
+    task t;
+    sefl_buf doc = { 0 };
+    /* sqrt(2 ln(1.25 / 1e-5)) = 4.8448052626... */
+    CHECK_OK(sample_task(&t, "privacy.classic_epsilon=1", "privacy.delta=1e-5", "privacy.epsilon=9",
+                         NULL));
+    assert_string_equal(t.z, "4.844805263");
+    assert_true(t.claim && t.delta == 1e-5);
+    task_clear(&t);
+    CHECK_OK(sample_task(&t, "privacy.classic_epsilon=0.5", "privacy.delta=1e-5",
+                         "privacy.claim=none", NULL));
+    assert_string_equal(t.z, "9.689610526");
+    assert_true(!t.claim && t.delta == 0 && t.epsilon == 0);
+    task_clear(&t);
+    CHECK_OK(sample_document(&doc, "privacy.classic_epsilon=0.5", "privacy.claim=none", NULL));
+    assert_null(memmem(doc.p, doc.n, "classic", 7));
+    buf_clear(&doc);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        CHECK_STATUS(sample_task(&t, bad[i].a, bad[i].b, bad[i].c, NULL), SEFL_EINVAL);
+        if (!strstr(sefl_last_error(), bad[i].says))
+            fail_msg("%s", sefl_last_error());
+    }
+}
+
 static void test_sampling_and_divisor(void **state)
 {
     (void)state;
@@ -631,6 +668,7 @@ int main(void)
         cmocka_unit_test(test_locale_changes_nothing),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_learning_rate),
+        cmocka_unit_test(test_classic_epsilon),
         cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),
         cmocka_unit_test(test_sealed),

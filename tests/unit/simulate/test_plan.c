@@ -77,6 +77,38 @@ static void parts_add_up(void **state)
     small_federation_clear(&s);
 }
 
+/* The paper's calibration: z from the classic formula, and the true total beside it (the value of
+ * docs/PRIVACY.md, section 10). */
+static void classic(void **state)
+{
+    (void)state;
+    plan p;
+    char text[PLAN_CLASSIC_TEXT];
+    sefl_buf b = { 0 };
+    made(&p, "clients=10 privacy.classic_epsilon=1 privacy.delta=1e-5 rounds.count=50");
+    assert_true(fabs(p.z - 4.844805263) < 1e-9);
+    assert_true(p.classic.total.known && fabs(p.classic.total.server - 7.37) < 0.01);
+    assert_true(p.has_epsilon && p.epsilon_server == p.classic.total.server && p.delta == 1e-5);
+    plan_classic_text(text, &p.classic);
+    assert_non_null(strstr(text, "not a claim, and not proven for epsilon >= 1; over 50 rounds"));
+    CHECK_OK(plan_json(&b, &p));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((const char *)b.p, "\"classic_proven\":false"));
+    buf_clear(&b);
+    made(&p, "clients=10 privacy.classic_epsilon=0.5 privacy.delta=1e-5 rounds.count=50");
+    plan_classic_text(text, &p.classic);
+    assert_null(strstr(text, "not proven"));
+    assert_true(p.classic.total.server > 0.5); /* one round's epsilon is no total */
+    /* too little noise for any claim; other keys; no noise */
+    made(&p, "clients=10 privacy.classic_epsilon=30 privacy.delta=1e-5");
+    plan_classic_text(text, &p.classic);
+    assert_non_null(strstr(text, "no epsilon is proven"));
+    made(&p, "clients=10");
+    assert_true(p.classic.epsilon == 0 && p.delta == 1e-6);
+    made(&p, "clients=10 protection=none privacy.classic_epsilon=1");
+    assert_true(p.classic.epsilon == 0 && p.z == 0);
+}
+
 /* Words that a client trains on: an epoch of columns, and single steps. */
 static void words(void **state)
 {
@@ -254,13 +286,10 @@ static void memory_of_a_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_add_up),
-        cmocka_unit_test(words),
-        cmocka_unit_test(signal_of_the_drawn),
-        cmocka_unit_test(warnings),
-        cmocka_unit_test(epsilons),
-        cmocka_unit_test(rates_file),
-        cmocka_unit_test(measures),
+        cmocka_unit_test(parts_add_up),    cmocka_unit_test(classic),
+        cmocka_unit_test(words),           cmocka_unit_test(signal_of_the_drawn),
+        cmocka_unit_test(warnings),        cmocka_unit_test(epsilons),
+        cmocka_unit_test(rates_file),      cmocka_unit_test(measures),
         cmocka_unit_test(memory_of_a_run),
     };
     int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
