@@ -38,8 +38,7 @@ typedef struct simulate_config {
     /* r contains the rounds that an earlier process finished, and the warnings so far. */
     void (*begin)(void *ctx, const federation *f, const struct simulate_result *r);
     void (*round)(void *ctx, const run_line *r);
-    const sefl_progress
-        *progress; /* counts a round's clients; may stop the run (SEFL_ECANCELLED) */
+    const sefl_progress *progress; /* counts a round's clients; may stop the run */
     /* Called in every small unit of work (work.h, servers.h), so that a run can stop soon. Several
      * threads may call it at once; its counts are meaningless. May be NULL. */
     const sefl_progress *stop;

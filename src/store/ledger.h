@@ -36,7 +36,7 @@
  * first record while also controlling the other server's head.
  *
  * Crashes. An incomplete record was never acknowledged: ledger_open truncates it (ledger_ignored
- * returns its size). A record that was written but perhaps not synced counts: ledger_open writes
+ * returns its size). A record that was written but perhaps not synced is valid: ledger_open writes
  * the last append again and syncs it before anything relies on it. So a crash never loses the
  * charge of a release that left the process. It may leave a charge without a release, which is
  * safe. After a failed write or sync the ledger refuses further work until it is reopened.

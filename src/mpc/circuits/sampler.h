@@ -3,7 +3,7 @@
  *     SEFL_TRY(sampler_offline(&off, &sampler_g44));            // X in 7 bits: 29 ANDs
  *
  * X = sum over columns c of 2^c * (number of ones among column[c] fair bits) + 2^a * (1 + K). K is
- * 0 except with probability 2^-m, when it is +1 or -1 with equal probability. X is never negative:
+ * 0 except with probability 2^-m, when it is +1 or -1 with equal probability. X is never negative;
  * the receiver subtracts the mean.
  *
  * The random bits r come in this order: column 0, column 1, ..., then m bits whose AND triggers the

@@ -34,7 +34,7 @@
  * in the lane makes equal labels in two lanes harmless.
  *
  * THE BOUND. Let E be an ideal cipher and delta uniform with colour 1 (127 bits). With p cipher
- * calls, an adversary distinguishes q answers H(w ^ delta, T, l) ^ b delta from random by at most
+ * calls, an adversary's advantage over q answers H(w ^ delta, T, l) ^ b delta is at most
  *     2 u p / 2^127 + (u - 1) q / 2^129,    u = 16 answers under one key
  * (proof in docs/PROTOCOL.md; [GKWWY20] has a similar theorem). With 2^80 calls the advantage is at
  * most 2^-42, whatever the number of gates. The bound of a fixed-key hash such as TMMO grows with

@@ -45,8 +45,7 @@ extern const setting_def aggregator_schema[];
 typedef struct aggregator_settings {
     host_port listen, csp, health; /* health.host "": no health page (roles/health.h) */
     const char *cert, *tls_key, *peers, *csp_peers;
-    const char
-        *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who may connect */
+    const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who connects */
     const char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
     const char *valid, *ready_file, *user;
     uint64_t models_keep, models_every;

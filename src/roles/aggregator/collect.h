@@ -58,7 +58,7 @@ bool collect_has_body(collect *c, const round_entry *m);
 void collect_counts(collect *c, uint32_t *given, uint32_t *summed);
 
 /* Returns the i-th update in the order of arrival, not counting those that collect_take removed.
- * False if the round is another one or has at most i updates. */
+ * Returns false if the round is another one or has at most i updates. */
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out);
 /* Removes a client's update from the sum, for example because CSP refused its head. Call it before
  * collect_close; it also waits for the worker. SEFL_ENOTFOUND if the client is not in the sum,

@@ -61,10 +61,9 @@ typedef struct client_job {
     const round_header *header; /* verified (protocol/participant.h): round, model, CSP's key */
     uint64_t attempt;
     bool zeros;
-    const char *model; /* file that the round starts from */
-    const char *body;  /* file to create */
-    const sefl_progress
-        *progress; /* training steps, then units; may stop the job (SEFL_ECANCELLED) */
+    const char *model;             /* file that the round starts from */
+    const char *body;              /* file to create */
+    const sefl_progress *progress; /* training steps, then units; may stop the job */
 } client_job;
 
 typedef struct client_body {

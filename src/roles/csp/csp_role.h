@@ -47,8 +47,7 @@ extern const setting_def csp_schema[];
 typedef struct csp_settings {
     host_port listen, health; /* health.host "": no health page (roles/health.h) */
     const char *cert, *tls_key, *peers;
-    const char
-        *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who may connect */
+    const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who connects */
     const char *sign_key, *task, *state, *ledger;
     const char *key, *key_lock, *passphrase_file; /* the secret key file, and its lock */
     const char *ready_file, *user;
