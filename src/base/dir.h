@@ -21,8 +21,7 @@ typedef struct dir_tree {
     unsigned next;
 } dir_tree;
 
-/* Sets the root folder and drops its trailing slashes. SEFL_EINVAL if the path is empty or too
- * long. */
+/* Sets the root folder, without trailing slashes. SEFL_EINVAL if the path is empty or too long. */
 sefl_status dir_root(dir_tree *d, const char *root) SEFL_MUST_CHECK;
 
 /* Returns a path below the root, at most DIR_SPARE - 1 bytes longer than the root. The path stays

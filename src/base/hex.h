@@ -5,7 +5,7 @@
  *     SEFL_CHECK(hex_read(digest, sizeof digest, text), SEFL_EPROTO, "not 64 hex digits");
  *
  * Output is lower case. hex_read accepts only lower case, for strings that this program wrote and
- * values that must have one spelling. hex_read_any accepts either case, for what people type.
+ * values that must have one spelling. hex_read_any accepts either case, for user input.
  *
  * Threads: any; these are plain values.   Secrets: none; time and branches depend on the digits. */
 #ifndef BASE_HEX_H

@@ -8,10 +8,10 @@
  *
  * (docs/PARAMETERS.md derives these formulas. The noise's standard deviation is 9.43920 coarse
  * steps; the smaller 9.43919 ensures that rounding never lowers z. 5.27 and 2.64 keep the
- * probability that a quantised vector is rejected below 2^-20. 128 coarse steps are for the noise.)
- * The bounds use integers only (128 bits, floor), so all machines agree to the bit. Decimal
- * settings are in whole billionths. Each real step results from single IEEE 754 operations on those
- * integers (a division, a square root, a product, an exponent shift), so it is the same everywhere.
+ * probability that a quantised vector is rejected below 2^-20. 128 coarse steps are reserved for
+ * the noise.) The bounds use integers only (128 bits, floor), so all machines agree to the bit.
+ * Decimal settings are in whole billionths. Each real step results from single IEEE 754 operations
+ * on those integers (division, square root, product, exponent shift), so it is the same everywhere.
  * Threads: any.   Secrets: none. */
 #ifndef GRID_GRID_H
 #define GRID_GRID_H

@@ -102,8 +102,7 @@ typedef struct task {
 /* Parses and checks a document and derives members. SEFL_EPROTO for a malformed document;
  * SEFL_EINVAL or SEFL_ERANGE for values that do not fit together (threshold above clients_max,
  * over-selection with an amplified claim, a claim with joint noise below z = 0.25, a sum that could
- * overflow, ...); the message names the member. On failure *out is zeroed. task_clear is safe in
- * either case. */
+ * overflow, ...); the message names the member. On failure *out is zeroed. */
 sefl_status task_read(task *out, sefl_span document) SEFL_MUST_CHECK;
 void task_clear(task *t);
 

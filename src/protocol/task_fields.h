@@ -5,9 +5,9 @@
  *
  * calls SETTABLE(path, kind, member, fallback, min, max, words, help) for members that a person
  * sets, FIXED(...) with the same arguments for members that the program fills in, and OTHER(...)
- * for settings of `sefl task new` that decide a member without being one (no `member`). A setting
- * whose fallback is NULL is required. A number must lie between min and max, inclusive. A document
- * must contain every member.
+ * for settings of `sefl task new` that determine a member but are not members themselves (no
+ * `member`). A setting whose fallback is NULL is required. A number must lie between min and max,
+ * inclusive. A document must contain every member.
  *
  *     kind      JSON      in the draft
  *     TEXT      string    char[TASK_NAME_MAX + 1]: printable ASCII, not empty

@@ -163,8 +163,9 @@ typedef struct trust_watch {
 /* True if the file has changed since the last call, at the first call, while the file is missing,
  * and after trust_watch_failed. */
 bool trust_watch_changed(trust_watch *w);
-/* After reading the list, call trust_watch_good or trust_watch_failed. The latter makes the next
- * trust_watch_changed return true; it returns true for the first failure in a row, to be logged. */
+/* After reading the list, call trust_watch_good or trust_watch_failed. trust_watch_failed makes the
+ * next trust_watch_changed return true; it returns true for the first failure in a row, to be
+ * logged. */
 bool trust_watch_failed(trust_watch *w);
 /* Returns false if this list is older than one seen before. Then somebody restored an old copy, in
  * which members revoked since are active again. */

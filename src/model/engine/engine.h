@@ -20,7 +20,7 @@
  *
  * On one device the same calls give the same bytes. Results on different devices differ by float
  * rounding; with `precision: bf16` the operands of matrix products on the GPU are bfloat16.
- * Memory: CPU: lm_memory, 4 bytes per value and 4 bytes per word. GPU: engine_facts.memory.
+ * Memory: on the CPU lm_memory, 4 bytes per value and 4 per word; on a GPU engine_facts.memory.
  * Threads: one owner; the CPU engine works on the pool.   Secrets: texts, parameters. */
 #ifndef MODEL_ENGINE_ENGINE_H
 #define MODEL_ENGINE_ENGINE_H

@@ -10,9 +10,8 @@
  *     circ_outputs(b, z, 8);
  *     SEFL_TRY(circ_finish(b, &circuit));            // frees b, reports the first error
  *
- * A circuit runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). In a garbled
- * circuit, XOR and NOT are free; an AND costs 32 bytes and a few AES calls, so `ands` measures the
- * cost.
+ * A circuit runs in the clear (plain.h) or is garbled and evaluated (mpc/garble). Garbled XOR and
+ * NOT gates are free; an AND costs 32 bytes and a few AES calls, so `ands` measures the cost.
  *
  * A circuit works on slots, each of which holds one wire. Slot 0 holds the constant 1; slots 1 to
  * `inputs` hold the inputs and are never written. The other slots are reused when their wire is no

@@ -4,9 +4,9 @@
  *     SEFL_TRY(shares_plain(x, &p, pool, as_rng, csp_rng));          // x^A + x^C of a session
  *     SEFL_TRY(shares_fill_plain(x, 2, n, pool, as_rng, csp_rng));   // as shares_fill_pair would
  *
- * The generators advance exactly as in a session without keys, so sessions may follow each other.
+ * The generators advance exactly as in a session without keys, so sessions can follow each other.
  * Secret: x.   Threads: works on the pool (NULL: this thread); x does not depend on its size.
- * Cost: about 30 ns of a thread per value. */
+ * Cost: about 30 ns of CPU time per value. */
 #ifndef MPC_NOISE_SHARES_PLAIN_H
 #define MPC_NOISE_SHARES_PLAIN_H
 

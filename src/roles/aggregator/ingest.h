@@ -77,7 +77,7 @@ typedef struct ingest_admission {
     pthread_mutex_t *lock;
     body_pool *body_pool; /* NULL: none */
     agg_verdict (*admit)(void *ctx, const agg_upload *u);
-    /* True if another client has this body in this round, or any client had it in another one. */
+    /* True if another client sent this body in this round, or any client in another round. */
     bool (*has_body)(void *ctx, const round_entry *m);
     /* Called once the update is durable. body is its room, which the role gives back, or NULL. */
     void (*took)(void *ctx, uint64_t round, const round_entry *m, body_room *body);
