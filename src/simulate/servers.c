@@ -35,6 +35,8 @@ struct servers {
     csp_store csp_store;
     csp *csp;
     shares_twins twins; /* joint noise */
+    double shares_seconds;
+    as_times as_times; /* of the latest round */
 };
 
 static uint64_t virtual_ns(void *self)
@@ -116,7 +118,11 @@ static void link_up(void *ctx, const as_peer *peer)
 
 static sefl_status shares_wait(void *ctx, uint64_t round, uint64_t attempt, uint64_t count)
 {
-    return shares_twins_wait(&((servers *)ctx)->twins, round, attempt, count);
+    servers *v = ctx;
+    uint64_t began = clock_now_ns();
+    SEFL_PASS(shares_twins_wait(&v->twins, round, attempt, count));
+    v->shares_seconds += clock_since(began);
+    return SEFL_OK;
 }
 
 static const as_channel in_memory = {
@@ -230,6 +236,9 @@ static const as_model model = { .release = release };
 static void report(void *ctx, const rounds_report *r)
 {
     servers *v = ctx;
+    const as_link *link = as_rounds_link(v->rounds);
+    if (link)
+        v->as_times = *as_link_times(link);
     if (v->c.report)
         v->c.report(v->c.ctx, r);
 }
@@ -324,6 +333,7 @@ static sefl_status make_csp(servers *v)
                                               .coins = &v->csp_coins,
                                               .pool = v->csp_pool,
                                               .stop = c->stop,
+                                              .clock = &v->mono,
                                               .shares = v->twins.csp,
                                               .vouch = no_more_vouchers,
                                               .member = is_member }));
@@ -407,4 +417,14 @@ uint64_t servers_now_ms(const servers *v)
 uint64_t servers_bytes(const servers *v)
 {
     return v->as_end.sent + v->as_end.received - v->hello;
+}
+
+servers_times servers_get_times(const servers *v)
+{
+    servers_times t = { .as = v->as_times,
+                        .shares_seconds = v->shares_seconds,
+                        .shares_bytes = v->twins.bytes };
+    if (v->csp)
+        t.csp = *csp_get_times(v->csp);
+    return t;
 }

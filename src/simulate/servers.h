@@ -51,7 +51,18 @@ sefl_status servers_run(servers *v) SEFL_MUST_CHECK;
 
 agg *servers_agg(servers *v);
 uint64_t servers_now_ms(const servers *v); /* virtual */
-/* Returns the number of bytes that the servers have exchanged, without the handshake. */
+/* Returns the number of bytes that the servers have exchanged, without the handshake and without
+ * the noise shares. */
 uint64_t servers_bytes(const servers *v);
+
+/* Measurements of the latest reveal (crypto full), for reports of cost. */
+typedef struct servers_times {
+    as_times as; /* as.ask contains the time for the noise shares */
+    csp_times csp;
+    double shares_seconds; /* making the noise shares, both servers at once; all rounds */
+    uint64_t shares_bytes; /* bytes exchanged for them; all rounds */
+} servers_times;
+/* Call it after servers_run. */
+servers_times servers_get_times(const servers *v);
 
 #endif

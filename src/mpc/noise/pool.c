@@ -320,13 +320,14 @@ typedef struct side {
     shares_pool *pool;
     const sefl_rng *rng;
     bool garbles;
+    uint64_t bytes; /* sent and received */
 } side;
 
 /* In sessions of at most SHARES_COUNT_MAX. */
 static sefl_status fill_side(void *ctx, channel *ch)
 {
     sefl_status st = SEFL_OK;
-    const side *s = ctx;
+    side *s = ctx;
     shares_result made;
     uint64_t *x = NULL;
     size_t room = s->count < SHARES_COUNT_MAX ? s->count : SHARES_COUNT_MAX;
@@ -339,18 +340,27 @@ static sefl_status fill_side(void *ctx, channel *ch)
         done += p.count;
     }
 done:
+    s->bytes = ch->sent + ch->received;
     sefl_free_secret(x, room * sizeof *x);
     return st;
+}
+
+/* Adds the bytes exchanged to *bytes. */
+static sefl_status fill_both(uint64_t *bytes, side as, side csp)
+{
+    enum { TIMEOUT_MS = 600000, ROOM = 4 << 20 };
+    SEFL_PASS(channel_pair_run((channel_side){ fill_side, &as }, (channel_side){ fill_side, &csp },
+                               TIMEOUT_MS, ROOM));
+    *bytes += as.bytes;
+    return SEFL_OK;
 }
 
 sefl_status shares_fill_pair(shares_pool *as, shares_pool *csp, uint64_t count,
                              const sefl_rng *as_rng, const sefl_rng *csp_rng)
 {
-    enum { TIMEOUT_MS = 600000, ROOM = 4 << 20 };
-    side a = { .pool = as, .rng = as_rng, .count = count };
-    side c = { .pool = csp, .rng = csp_rng, .count = count, .garbles = true };
-    return channel_pair_run((channel_side){ fill_side, &a }, (channel_side){ fill_side, &c },
-                            TIMEOUT_MS, ROOM);
+    uint64_t bytes = 0;
+    return fill_both(&bytes, (side){ .pool = as, .rng = as_rng, .count = count },
+                     (side){ .pool = csp, .rng = csp_rng, .count = count, .garbles = true });
 }
 
 /* ---- both servers in one process ------------------------------------------------------------- */
@@ -372,9 +382,10 @@ void shares_twins_clear(shares_twins *t)
 
 sefl_status shares_twins_wait(void *twins, uint64_t round, uint64_t attempt, uint64_t count)
 {
-    const shares_twins *t = twins;
+    shares_twins *t = twins;
     sefl_rng as, csp;
     SEFL_PASS(coins_for(t->as_coins, &as, "noise", round, attempt));
     SEFL_PASS(coins_for(t->csp_coins, &csp, "noise", round, attempt));
-    return shares_fill_pair(t->as, t->csp, count, &as, &csp);
+    return fill_both(&t->bytes, (side){ .pool = t->as, .rng = &as, .count = count },
+                     (side){ .pool = t->csp, .rng = &csp, .count = count, .garbles = true });
 }

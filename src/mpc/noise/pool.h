@@ -97,6 +97,7 @@ typedef struct shares_twins {
     shares_pool *as, *csp;
     const sefl_coins *as_coins, *csp_coins;
     sefl_rng keys;
+    uint64_t bytes; /* bytes that the two sides have exchanged so far */
 } shares_twins;
 
 sefl_status shares_twins_init(shares_twins *t, const sefl_coins *as_coins,
