@@ -1,0 +1,590 @@
+#include "paper/cost.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/dir.h"
+#include "base/file.h"
+#include "paper/loop.h"
+#include "paper/sheet.h"
+#include "protocol/update.h"
+#include "roles/client/train.h"
+#include "seeded/seeded.h"
+#include "simulate/servers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    WORDS = 33278, /* of WikiText-2 */
+    QUICK_WORDS = 300,
+    CLIENTS = 10,
+    PAILLIER_CLIENTS = 2, /* each needs minutes at block size 1 */
+    QUICK_CLIENTS = 2,
+    RUNS = 10, /* as in the paper */
+    SLOW_RUNS = 3,
+    QUICK_RUNS = 2,
+    SEED = 1,
+    CASES_MAX = 20,
+    RUNS_MAX = 1000,
+};
+
+static const char *const columns[] = {
+    "model",   "block",    "scheme",     "key_bits",   "values",       "clients",
+    "threads", "run",      "seed",       "quantise_s", "encrypt_s",    "upload_s",
+    "add_s",   "open_s",   "shares_s",   "reveal_s",   "decrypt_s",    "total_s",
+    "run_s",   "up_bytes", "down_bytes", "link_bytes", "shares_bytes", NULL,
+};
+
+/* One run; the members are described in cost.h. */
+typedef struct parts {
+    double quantise, encrypt, upload, add, open, shares, reveal, decrypt, total, run;
+    double link_bytes, shares_bytes;
+} parts;
+
+typedef struct stage {
+    const paper_options *o;
+    settings set;
+    experiment e;
+    federation *f;
+    pool *pool;
+    char folder[256]; /* scratch */
+    char ledger[2][300];
+    loop *loop;
+    ahe_enc *enc;
+    ahe_sum *sum;
+    round_entry *entry; /* the uploads, sorted by client */
+    uint8_t *heads, *body, *there;
+    float *update;
+    int64_t *X, *total;
+    servers *servers;
+    parts p;
+    double collecting; /* seconds that the clients and AS's additions took */
+    uint64_t link_before;
+} stage;
+
+static double lap(uint64_t *t)
+{
+    double s = clock_since(*t);
+    *t = clock_now_ns();
+    return s;
+}
+
+void cost_mean(double *mean, double *spread, const double *v, size_t n)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += v[i];
+    *mean = n > 0 ? sum / (double)n : NAN;
+    for (size_t i = 0; i < n; i++)
+        squares += (v[i] - *mean) * (v[i] - *mean);
+    *spread = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+}
+
+/* ---- the federation -------------------------------------------------------------------------- */
+
+/* A word list of the wanted size, and a line of text for each client, which nobody trains on. */
+static sefl_status make_text(const stage *g, unsigned words, unsigned clients)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    char path[PATH_MAX];
+    for (unsigned i = 2; i < words; i++) /* <unk> and <eos> are added automatically */
+        SEFL_TRY(wr_fmt(&b, "w%u\n", i));
+    SEFL_TRY(file_path(path, "%s/words.txt", g->folder));
+    SEFL_TRY(file_write_new(path, buf_span(&b), 0600));
+    buf_reset(&b);
+    for (unsigned i = 0; i < 4 * clients; i++)
+        SEFL_TRY(wr_fmt(&b, " w2 w3 w4 w5 w6 w7 w8 w9 \n"));
+    SEFL_TRY(file_path(path, "%s/train.txt", g->folder));
+    SEFL_TRY(file_write_new(path, buf_span(&b), 0600));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status make_federation(stage *g, const cost_case *c, federation_key *key)
+{
+    static const char *const fixed[] = { "crypto=full",      "crypto.key_bits=3072",
+                                         "model.tied=false", "data.partition=contiguous",
+                                         "privacy.clip=1",   "privacy.noise=joint",
+                                         "privacy.z=1",      "privacy.claim=none",
+                                         "rounds.count=1" };
+    const bool quick = g->o->quick, pad = strcmp(c->scheme, "pad") == 0;
+    const unsigned clients = quick ? QUICK_CLIENTS : pad ? CLIENTS : PAILLIER_CLIENTS;
+    const unsigned side = quick ? 32 : 200;
+    SEFL_PASS(make_text(g, quick ? QUICK_WORDS : WORDS, clients));
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        SEFL_PASS(settings_set(&g->set, fixed[i], "paper"));
+    SEFL_PASS(settings_setf(&g->set, "paper", "seed=%d", SEED));
+    SEFL_PASS(settings_setf(&g->set, "paper", "clients=%u", clients));
+    SEFL_PASS(settings_setf(&g->set, "paper", "rounds.threshold=%u", clients));
+    SEFL_PASS(settings_setf(&g->set, "paper", "model.body=%s", c->model));
+    SEFL_PASS(settings_setf(&g->set, "paper", "model.embed=%u", side));
+    SEFL_PASS(settings_setf(&g->set, "paper", "model.hidden=%u", side));
+    SEFL_PASS(settings_setf(&g->set, "paper", "model.layers=%u", quick ? 1u : 2u));
+    SEFL_PASS(settings_setf(&g->set, "paper", "model.block=%u", c->block));
+    SEFL_PASS(settings_setf(&g->set, "paper", "crypto.scheme=%s", c->scheme));
+    SEFL_PASS(settings_setf(&g->set, "paper", "crypto.seal=%s", pad ? "xwing" : "none"));
+    SEFL_PASS(settings_setf(&g->set, "paper", "data.path=%s", g->folder));
+    SEFL_PASS(settings_setf(&g->set, "paper", "data.vocab=%s/words.txt", g->folder));
+    SEFL_PASS(experiment_make(&g->e, &g->set));
+    return federation_new(
+        &g->f, &(federation_config){
+                   .experiment = &g->e, .settings = &g->set, .key = key, .stop = g->o->stop });
+}
+
+static int by_fingerprint(const void *a, const void *b)
+{
+    return memcmp(a, b, 32);
+}
+
+static sefl_status stage_open(stage *g, const cost_case *c, federation_key *key)
+{
+    SEFL_PASS(file_temp_folder(g->folder, sizeof g->folder, "sefl-paper"));
+    for (int i = 0; i < 2; i++)
+        snprintf(g->ledger[i], sizeof g->ledger[i], "%s/ledger-%d", g->folder, i);
+    SEFL_PASS(make_federation(g, c, key));
+    const task *t = &g->f->task;
+    const uint32_t n = g->f->clients;
+    SEFL_PASS(pool_new(&g->pool, g->o->threads));
+    SEFL_PASS(loop_open(&g->loop, g->folder));
+    SEFL_PASS(ahe_enc_new(&g->enc, t->pub, &t->ahe, g->pool, g->o->stop));
+    SEFL_PASS(sefl_new(&g->entry, n, sizeof *g->entry));
+    SEFL_PASS(sefl_new(&g->heads, n, HEAD_MAX));
+    SEFL_PASS(sefl_new(&g->body, task_body_bytes(t), 1));
+    SEFL_PASS(sefl_new(&g->there, task_body_bytes(t), 1));
+    SEFL_PASS(sefl_new(&g->update, t->params, sizeof *g->update));
+    SEFL_PASS(sefl_new(&g->X, t->ahe.units * t->ahe.unit_values, sizeof *g->X));
+    SEFL_PASS(sefl_new(&g->total, t->values, sizeof *g->total));
+    qsort(g->f->client, n, sizeof *g->f->client, by_fingerprint); /* the order of a set */
+    return SEFL_OK;
+}
+
+static void stage_close(stage *g)
+{
+    servers_free(g->servers);
+    if (g->f) {
+        ahe_enc_free(&g->f->task.ahe, g->enc);
+        ahe_sum_free(&g->f->task.ahe, g->sum);
+    }
+    loop_close(g->loop);
+    sefl_free(g->entry), sefl_free(g->heads), sefl_free(g->body), sefl_free(g->there);
+    sefl_free(g->update), sefl_free(g->X), sefl_free(g->total);
+    federation_free(g->f);
+    pool_free(g->pool);
+    settings_clear(&g->set);
+    if (g->folder[0])
+        dir_remove(g->folder);
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
+
+/* Draws an update whose norm is about the clip, 1: uniform values. */
+static void draw_update(stage *g, uint32_t client)
+{
+    const size_t n = g->f->task.params;
+    const double side = sqrt(3 / (double)n);
+    seeded gen;
+    char name[48];
+    snprintf(name, sizeof name, "paper update %u", client);
+    seeded_init(&gen, SEED, name);
+    for (size_t i = 0; i < n; i++)
+        g->update[i] = (float)(side * (2 * seeded_unit(&gen) - 1));
+}
+
+static sefl_status one_client(stage *g, const round_header *h, uint32_t i)
+{
+    sefl_status st = SEFL_OK;
+    const task *t = &g->f->task;
+    const ahe_params *p = &t->ahe;
+    const size_t front = head_bytes(t->seal);
+    sefl_rng rng = rng_system();
+    sign_key *key = NULL;
+    double upload;
+    draw_update(g, i);
+    SEFL_TRY(federation_upload_key(&key, g->f, i));
+    uint64_t clock = clock_now_ns();
+    SEFL_TRY(client_train_round(g->X, t, &g->f->text[i], g->update, &rng));
+    g->p.quantise += lap(&clock);
+    SEFL_TRY(update_make(
+        g->body, g->entry[i].body,
+        &(update_facts){
+            .task = t, .header = h, .enc = g->enc, .client = g->f->client[i], .upload_key = key },
+        g->X, g->pool, g->o->stop, &rng));
+    g->p.encrypt += lap(&clock);
+    SEFL_TRY(loop_send(g->loop, &upload, g->there, g->body, task_body_bytes(t)));
+    g->p.upload += upload;
+    memcpy(g->entry[i].client, g->f->client[i], sizeof g->entry[i].client);
+    memcpy(g->heads + i * front, g->there, front);
+    lap(&clock);
+    SEFL_TRY(ahe_sum_check_units(p, g->sum, g->there + front, p->units));
+    SEFL_TRY(ahe_sum_begin(p, g->sum));
+    SEFL_TRY(ahe_sum_add_units(p, g->sum, 0, g->there + front, p->units, g->pool));
+    g->p.add += lap(&clock);
+    for (size_t v = 0; v < t->values; v++)
+        g->total[v] += g->X[v];
+done:
+    sign_key_free(key);
+    return st;
+}
+
+static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
+{
+    stage *g = ctx;
+    const task *t = &g->f->task;
+    const uint32_t n = g->f->clients;
+    uint64_t began = clock_now_ns();
+    ahe_sum_free(&t->ahe, g->sum), g->sum = NULL;
+    SEFL_PASS(ahe_sum_new(&g->sum, &t->ahe, t->pub));
+    memset(g->total, 0, t->values * sizeof *g->total);
+    for (uint32_t i = 0; i < n; i++)
+        SEFL_PASS(one_client(g, h, i));
+    uint64_t clock = clock_now_ns();
+    SEFL_PASS(ahe_sum_close(&t->ahe, g->sum));
+    g->p.add += lap(&clock);
+    *got = (work_got){ .clients = n,
+                       .closed = g->sum,
+                       .set = g->entry,
+                       .heads = task_is_sealed(t) ? g->heads : NULL };
+    g->link_before = servers_bytes(g->servers);
+    g->collecting = clock_since(began);
+    return SEFL_OK;
+}
+
+/* Checks that the release is the sum plus the claimed noise. */
+static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
+                            uint32_t clients, release_made *made)
+{
+    const stage *g = ctx;
+    const task *t = &g->f->task;
+    const double unit = (double)((uint64_t)1 << t->ahe.pack.t), n = (double)t->values;
+    const double want = DP_G44_SIGMA * DP_G44_SIGMA, slack = 0.02 + 6 * sqrt(2 / n);
+    double squares = 0;
+    (void)from, (void)round, (void)clients, (void)made;
+    for (size_t i = 0; i < t->values; i++) {
+        double e = (double)w[i] + 0.5 - (double)g->total[i] / unit;
+        squares += e * e;
+    }
+    SEFL_NEED(fabs(squares / n / want - 1) <= slack, SEFL_ECRYPTO,
+              "the noise has a variance of %.2f instead of %.2f", squares / n, want);
+    return SEFL_OK;
+}
+
+static void on_report(void *ctx, const rounds_report *r)
+{
+    stage *g = ctx;
+    g->p.open = 1e-9 * (double)(r->parts.freeze + r->parts.set) - g->collecting;
+    g->p.reveal = 1e-9 * (double)r->parts.reveal;
+    g->p.link_bytes = (double)(servers_bytes(g->servers) - g->link_before);
+}
+
+static sefl_status one_run(stage *g)
+{
+    const double n = g->f->clients;
+    const uint64_t began = clock_now_ns();
+    g->p = (parts){ 0 };
+    for (int i = 0; i < 2; i++) {
+        (void)unlink(g->ledger[i]);
+        SEFL_PASS(ledger_create(g->ledger[i], g->f->task.population));
+    }
+    servers_free(g->servers), g->servers = NULL;
+    SEFL_PASS(servers_new(&g->servers, &(servers_config){ .federation = g->f,
+                                                          .as_ledger = g->ledger[0],
+                                                          .csp_ledger = g->ledger[1],
+                                                          .pool = g->pool,
+                                                          .stop = g->o->stop,
+                                                          .ctx = g,
+                                                          .upload = upload_all,
+                                                          .release = take_sum,
+                                                          .report = on_report }));
+    SEFL_PASS(servers_run(g->servers));
+    const servers_times t = servers_get_times(g->servers);
+    parts *p = &g->p;
+    p->shares = t.shares_seconds;
+    p->shares_bytes = (double)t.shares_bytes;
+    p->reveal -= p->shares; /* the driver makes the shares when the reveal asks for them */
+    p->decrypt = 1e-9 * (double)t.csp.decrypt;
+    p->quantise /= n, p->encrypt /= n, p->upload /= n;
+    p->run = clock_since(began);
+    p->total = p->quantise + p->encrypt + p->upload + p->add + p->open + p->shares + p->reveal;
+    return SEFL_OK;
+}
+
+static sefl_status add_row(sheet *s, const stage *g, const cost_case *c)
+{
+    const task *t = &g->f->task;
+    const parts *p = &g->p;
+    return sheet_add(s, (sheet_cell[]){ sheet_text(c->model),
+                                        sheet_number(c->block),
+                                        sheet_text(c->scheme),
+                                        sheet_number(task_is_sealed(t) ? NAN : g->e.key_bits),
+                                        sheet_number((double)t->values),
+                                        sheet_number(g->f->clients),
+                                        sheet_number(pool_threads(g->pool)),
+                                        sheet_number((double)s->rows + 1),
+                                        sheet_number(SEED),
+                                        sheet_number(p->quantise),
+                                        sheet_number(p->encrypt),
+                                        sheet_number(p->upload),
+                                        sheet_number(p->add),
+                                        sheet_number(p->open),
+                                        sheet_number(p->shares),
+                                        sheet_number(p->reveal),
+                                        sheet_number(p->decrypt),
+                                        sheet_number(p->total),
+                                        sheet_number(p->run),
+                                        sheet_number((double)task_body_bytes(t)),
+                                        sheet_number(4 * (double)t->params),
+                                        sheet_number(p->link_bytes),
+                                        sheet_number(p->shares_bytes) });
+}
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+static sefl_status case_open(sheet *s, const paper_options *o, const cost_case *c)
+{
+    char name[SHEET_NAME_MAX + 1];
+    snprintf(name, sizeof name, "cost/%s-%u-%s", c->model, c->block, c->scheme);
+    return sheet_open(s, o, name, columns);
+}
+
+/* Estimates the seconds of a run from earlier runs, of this or another block size, which take time
+ * in proportion to their values; 0: there are none. */
+static sefl_status expect(double *seconds, const paper_options *o, const cost_case *c)
+{
+    static const unsigned from[] = { 0, 1, 4, 8, 16, 32 }; /* 0: the same */
+    *seconds = 0;
+    for (size_t i = 0; i < sizeof from / sizeof *from && *seconds == 0; i++) {
+        const double l = c->block, m = from[i] ? from[i] : c->block;
+        sheet s;
+        SEFL_PASS(case_open(&s, o, &(cost_case){ c->model, (unsigned)m, c->scheme }));
+        if (s.rows > 0)
+            *seconds =
+                sheet_get(&s, s.rows - 1, "run_s") * (2 * l - 1) / (l * l) * (m * m) / (2 * m - 1);
+        sheet_clear(&s);
+    }
+    return SEFL_OK;
+}
+
+sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned runs,
+                         federation_key *key)
+{
+    sefl_status st = SEFL_OK;
+    sheet s = { 0 };
+    stage g = { .o = o };
+    double expected;
+    settings_init(&g.set, experiment_schema());
+    SEFL_TRY(case_open(&s, o, c));
+    while (s.rows < runs) {
+        SEFL_TRY(expect(&expected, o, c));
+        if (paper_too_late(o, expected))
+            break;
+        if (!g.f)
+            SEFL_TRY(stage_open(&g, c, key));
+        SEFL_TRY(one_run(&g));
+        SEFL_TRY(add_row(&s, &g, c));
+        SEFL_TRY(sheet_save(&s, o));
+        paper_say(o, "cost  %-11s l = %-2u %-8s run %zu/%u  total %.3f s, encrypt %.3f s", c->model,
+                  c->block, c->scheme, s.rows, runs, g.p.total, g.p.encrypt);
+    }
+done:
+    stage_close(&g);
+    sheet_clear(&s);
+    return st;
+}
+
+/* Lists all cases, those that take longest last. */
+static size_t cases(cost_case out[CASES_MAX], bool quick)
+{
+    static const unsigned full[] = { 32, 16, 8, 4, 1 }, small[] = { 8, 1 };
+    static const char *const models[] = { "lstm", "transformer" };
+    static const char *const schemes[] = { "pad", "paillier" };
+    const unsigned *blocks = quick ? small : full;
+    const size_t many = quick ? 2 : 5;
+    size_t n = 0;
+    for (int s = 0; s < 2; s++)
+        for (size_t b = 0; b < many; b++)
+            for (int m = 0; m < 2; m++)
+                out[n++] = (cost_case){ models[m], blocks[b], schemes[s] };
+    return n;
+}
+
+static unsigned runs_of(const paper_options *o, const cost_case *c)
+{
+    if (o->quick)
+        return QUICK_RUNS;
+    return c->block == 1 && strcmp(c->scheme, "paillier") == 0 ? SLOW_RUNS : RUNS;
+}
+
+sefl_status paper_cost(const paper_options *o)
+{
+    sefl_status st = SEFL_OK;
+    federation_key key = { 0 };
+    cost_case c[CASES_MAX];
+    char folder[PATH_MAX];
+    const size_t n = cases(c, o->quick);
+    SEFL_TRY(paper_path(folder, o, "cost"));
+    SEFL_TRY(file_make_folder(folder, 0777));
+    for (size_t i = 0; i < n; i++)
+        if (o->shards == 0 || i % o->shards == o->shard)
+            SEFL_TRY(cost_measure(o, &c[i], runs_of(o, &c[i]), &key));
+done:
+    federation_key_clear(&key);
+    return st;
+}
+
+/* ---- the figure ------------------------------------------------------------------------------ */
+
+static const char *const summary_columns[] = {
+    "model",        "block",    "scheme",     "runs",       "clients",
+    "threads",      "values",   "quantise_s", "encrypt_s",  "encrypt_sd",
+    "upload_s",     "add_s",    "open_s",     "shares_s",   "reveal_s",
+    "decrypt_s",    "total_s",  "total_sd",   "speedup",    "encrypt_speedup",
+    "values_ratio", "up_bytes", "down_bytes", "link_bytes", "shares_bytes",
+    NULL,
+};
+
+static double mean_of(const sheet *s, const char *column, double *spread)
+{
+    double v[RUNS_MAX], mean, ignored;
+    size_t n = s->rows < RUNS_MAX ? s->rows : RUNS_MAX;
+    for (size_t i = 0; i < n; i++)
+        v[i] = sheet_get(s, i, column);
+    cost_mean(&mean, spread ? spread : &ignored, v, n);
+    return mean;
+}
+
+/* Adds the means of a case; base: the same case with block 1, empty if it was not measured. */
+static sefl_status summarise(sheet *out, const sheet *s, const sheet *base)
+{
+    double encrypt_sd, total_sd;
+    const double encrypt = mean_of(s, "encrypt_s", &encrypt_sd);
+    const double total = mean_of(s, "total_s", &total_sd);
+    const double values = mean_of(s, "values", NULL);
+    return sheet_add(out, (sheet_cell[]){ sheet_text(sheet_get_text(s, 0, "model")),
+                                          sheet_number(sheet_get(s, 0, "block")),
+                                          sheet_text(sheet_get_text(s, 0, "scheme")),
+                                          sheet_number((double)s->rows),
+                                          sheet_number(mean_of(s, "clients", NULL)),
+                                          sheet_number(mean_of(s, "threads", NULL)),
+                                          sheet_number(values),
+                                          sheet_number(mean_of(s, "quantise_s", NULL)),
+                                          sheet_number(encrypt),
+                                          sheet_number(encrypt_sd),
+                                          sheet_number(mean_of(s, "upload_s", NULL)),
+                                          sheet_number(mean_of(s, "add_s", NULL)),
+                                          sheet_number(mean_of(s, "open_s", NULL)),
+                                          sheet_number(mean_of(s, "shares_s", NULL)),
+                                          sheet_number(mean_of(s, "reveal_s", NULL)),
+                                          sheet_number(mean_of(s, "decrypt_s", NULL)),
+                                          sheet_number(total),
+                                          sheet_number(total_sd),
+                                          sheet_number(mean_of(base, "total_s", NULL) / total),
+                                          sheet_number(mean_of(base, "encrypt_s", NULL) / encrypt),
+                                          sheet_number(mean_of(base, "values", NULL) / values),
+                                          sheet_number(mean_of(s, "up_bytes", NULL)),
+                                          sheet_number(mean_of(s, "down_bytes", NULL)),
+                                          sheet_number(mean_of(s, "link_bytes", NULL)),
+                                          sheet_number(mean_of(s, "shares_bytes", NULL)) });
+}
+
+enum { SERIES = 4, BLOCKS = 5 };
+static const char *const series_names[SERIES] = { "LSTM, pad", "LSTM, paillier", "Transformer, pad",
+                                                  "Transformer, paillier" };
+static const double block_axis[BLOCKS] = { 1, 4, 8, 16, 32 };
+
+/* Fills y[series][block] with a column of the summary; NAN where nothing was measured. */
+static void collect(double y[SERIES][BLOCKS], const sheet *all, const char *column)
+{
+    for (int k = 0; k < SERIES; k++)
+        for (int b = 0; b < BLOCKS; b++)
+            y[k][b] = NAN;
+    for (size_t r = 0; r < all->rows; r++) {
+        int k = 2 * (strcmp(sheet_get_text(all, r, "model"), "lstm") != 0) +
+                (strcmp(sheet_get_text(all, r, "scheme"), "pad") != 0);
+        for (int b = 0; b < BLOCKS; b++)
+            if (sheet_get(all, r, "block") == block_axis[b])
+                y[k][b] = sheet_get(all, r, column);
+    }
+}
+
+static svg_chart chart_of(const char *title, const char *unit, double y[SERIES][BLOCKS])
+{
+    static const char *const labels[BLOCKS] = { "1", "4", "8", "16", "32" };
+    svg_chart c = { .title = title,
+                    .unit = unit,
+                    .n = BLOCKS,
+                    .x_name = "block size",
+                    .x_text = labels,
+                    .log = true };
+    for (c.count = 0; c.count < SERIES; c.count++)
+        c.series[c.count] = (svg_series){ .name = series_names[c.count], .y = y[c.count] };
+    return c;
+}
+
+static sefl_status draw(const paper_options *o, const sheet *all)
+{
+    double y[4][SERIES][BLOCKS], ratio[SERIES][BLOCKS], low[SERIES][BLOCKS], high[SERIES][BLOCKS];
+    collect(y[0], all, "total_s");
+    collect(y[1], all, "speedup");
+    collect(y[2], all, "encrypt_s");
+    collect(y[3], all, "up_bytes");
+    collect(ratio, all, "values_ratio");
+    svg_chart c[] = {
+        chart_of("Seconds of a secure round by block size: one client, the sum, 2PC", "s", y[0]),
+        chart_of("Speed-up of the round over block size 1", "x", y[1]),
+        chart_of("Seconds to encrypt one update by block size", "s", y[2]),
+        chart_of("Bytes of one upload by block size", "bytes", y[3]),
+    };
+    collect(high, all, "total_sd");
+    for (int k = 0; k < SERIES; k++) {
+        for (int b = 0; b < BLOCKS; b++) {
+            low[k][b] = y[0][k][b] - high[k][b];
+            high[k][b] += y[0][k][b];
+        }
+        c[0].series[k].low = low[k], c[0].series[k].high = high[k];
+    }
+    c[1].log = false;
+    c[1].series[c[1].count++] =
+        (svg_series){ .name = "ratio of value counts (LSTM)", .y = ratio[0], .dashed = true };
+    return paper_svg(o, "cost", c, sizeof c / sizeof *c);
+}
+
+static sefl_status summarise_all(sheet *all, const paper_options *o, const char *model,
+                                 const char *scheme)
+{
+    sefl_status st = SEFL_OK;
+    sheet s = { 0 }, base = { 0 };
+    SEFL_TRY(case_open(&base, o, &(cost_case){ model, 1, scheme }));
+    for (int b = 0; b < BLOCKS; b++) {
+        SEFL_TRY(case_open(&s, o, &(cost_case){ model, (unsigned)block_axis[b], scheme }));
+        if (s.rows > 0)
+            SEFL_TRY(summarise(all, &s, &base));
+        sheet_clear(&s);
+    }
+done:
+    sheet_clear(&s);
+    sheet_clear(&base);
+    return st;
+}
+
+sefl_status paper_cost_draw(const paper_options *o)
+{
+    sefl_status st = SEFL_OK;
+    sheet all;
+    sheet_new(&all, "cost", summary_columns);
+    SEFL_TRY(summarise_all(&all, o, "lstm", "pad"));
+    SEFL_TRY(summarise_all(&all, o, "lstm", "paillier"));
+    SEFL_TRY(summarise_all(&all, o, "transformer", "pad"));
+    SEFL_TRY(summarise_all(&all, o, "transformer", "paillier"));
+    if (all.rows == 0)
+        goto done;
+    SEFL_TRY(sheet_csv(&all, o));
+    SEFL_TRY(draw(o, &all));
+done:
+    sheet_clear(&all);
+    return st;
+}

@@ -1,0 +1,179 @@
+#include "paper/csr.h"
+
+#include "base/alloc.h"
+#include "crypto/ahe/ahe.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- supports -------------------------------------------------------------------------------- */
+
+/* Returns the k-th largest of n values, 1 <= k <= n, and reorders them (quickselect). */
+static float largest(float *v, size_t n, size_t k)
+{
+    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, want = (ptrdiff_t)k - 1;
+    while (low < high) {
+        const float pivot = v[low + (high - low) / 2];
+        ptrdiff_t i = low, j = high;
+        while (i <= j) {
+            while (v[i] > pivot)
+                i++;
+            while (v[j] < pivot)
+                j--;
+            if (i <= j) {
+                const float t = v[i];
+                v[i++] = v[j], v[j--] = t;
+            }
+        }
+        /* v[low..j] >= pivot, v[j+1..i-1] == pivot, v[i..high] <= pivot */
+        if (want <= j)
+            high = j;
+        else if (want >= i)
+            low = i;
+        else
+            break;
+    }
+    return v[want];
+}
+
+size_t csr_support(uint8_t *mask, const float *u, size_t n, size_t k, float *scratch)
+{
+    size_t nonzero = 0, kept = 0;
+    memset(mask, 0, n);
+    for (size_t i = 0; i < n; i++)
+        if (u[i] != 0)
+            scratch[nonzero++] = fabsf(u[i]);
+    if (k > nonzero)
+        k = nonzero;
+    if (k == 0)
+        return 0;
+    const float least = largest(scratch, nonzero, k);
+    for (size_t i = 0; i < n; i++)
+        kept += mask[i] = fabsf(u[i]) > least;
+    for (size_t i = 0; i < n && kept < k; i++)
+        if (fabsf(u[i]) == least)
+            mask[i] = 1, kept++;
+    return kept;
+}
+
+size_t csr_union(uint8_t *all, const uint8_t *mask, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += all[i] |= mask[i];
+    return count;
+}
+
+size_t csr_index_bytes(const uint8_t *mask, const lm_param *params, size_t n)
+{
+    size_t bytes = 0;
+    for (size_t p = 0; p < n; p++) {
+        const lm_param *a = &params[p];
+        const size_t rows = a->is_matrix ? a->shape.rows : 1;
+        const size_t cols = a->is_matrix ? a->shape.cols : a->count;
+        const size_t each = cols <= 256 ? 1 : cols <= 65536 ? 2 : 4;
+        bytes += 4 * (rows + 1);
+        for (size_t i = 0; i < a->count; i++)
+            bytes += mask[a->offset + i] ? each : 0;
+    }
+    return bytes;
+}
+
+double csr_support_bits(size_t n, size_t k)
+{
+    return (lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1)) / log(2);
+}
+
+double csr_energy(const float *u, const uint8_t *mask, size_t n)
+{
+    double all = 0, in = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double square = (double)u[i] * (double)u[i];
+        all += square;
+        in += mask[i] ? square : 0;
+    }
+    return all > 0 ? in / all : 1;
+}
+
+double csr_random_union(size_t n, double k, uint32_t clients)
+{
+    return 1 - pow(1 - k / (double)n, clients);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static sefl_status packing(pack *out, pack_scheme scheme, size_t n, uint32_t clients)
+{
+    return pack_init(out, &(pack_config){ .scheme = scheme,
+                                          .clients = clients,
+                                          .dimension = n,
+                                          .clip = PACK_ONE,
+                                          .noise = PACK_ONE });
+}
+
+sefl_status csr_pad_bytes(double *out, size_t n, uint32_t clients)
+{
+    pack p;
+    ahe_params a;
+    SEFL_PASS(packing(&p, PACK_PAD, n, clients));
+    SEFL_PASS(ahe_params_init(&a, &ahe_pad, &p, NULL, n));
+    *out = (double)ahe_body_bytes(&a);
+    return SEFL_OK;
+}
+
+sefl_status csr_paillier_bytes(double *out, size_t n, uint32_t clients, unsigned bits)
+{
+    pack p;
+    SEFL_PASS(packing(&p, PACK_PAILLIER, n, clients));
+    const size_t slots = pack_slots(&p, bits);
+    *out = csr_paillier_single_bytes((n + slots - 1) / slots, bits);
+    return SEFL_OK;
+}
+
+/* A ciphertext is a number modulo N^2. */
+double csr_paillier_single_bytes(size_t n, unsigned bits)
+{
+    return (double)n * (double)bits / 4;
+}
+
+/* ---- the blind sum --------------------------------------------------------------------------- */
+
+sefl_status csr_blind_init(csr_blind *b, size_t n, size_t k)
+{
+    *b = (csr_blind){ .n = n, .k = k };
+    SEFL_PASS(sefl_new(&b->by_rank, k, sizeof *b->by_rank));
+    SEFL_PASS(sefl_new(&b->right, n, sizeof *b->right));
+    return sefl_new(&b->first, n, 1);
+}
+
+void csr_blind_clear(csr_blind *b)
+{
+    sefl_free(b->by_rank);
+    sefl_free(b->right);
+    sefl_free(b->first);
+    *b = (csr_blind){ 0 };
+}
+
+void csr_blind_add(csr_blind *b, const float *u, const uint8_t *mask)
+{
+    size_t rank = 0;
+    if (b->clients++ == 0)
+        memcpy(b->first, mask, b->n);
+    for (size_t i = 0; i < b->n; i++)
+        if (mask[i]) {
+            b->by_rank[rank++] += (double)u[i];
+            b->right[i] += (double)u[i];
+        }
+}
+
+double csr_blind_error(const csr_blind *b)
+{
+    double error = 0, norm = 0;
+    size_t rank = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        const double got = b->first[i] ? b->by_rank[rank++] : 0;
+        error += (got - b->right[i]) * (got - b->right[i]);
+        norm += b->right[i] * b->right[i];
+    }
+    return sqrt(error / norm);
+}

@@ -1,0 +1,376 @@
+/* Measures index formats (paper/csr.h) on real local updates, in two rounds: the first gives the
+ * public mask, the second is measured. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "paper/compress.h"
+#include "paper/csr.h"
+#include "paper/locals.h"
+#include "paper/sheet.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SEED = 1, KEY_BITS = 3072, SETTINGS = 16, FEW = 10, STEPS = 11 };
+
+/* Numbers of clients at which the union is counted. */
+static const uint32_t steps[STEPS] = { 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000 };
+
+static const char *const format_columns[] = {
+    "size",         "format",     "seed",           "clients",   "params", "numbers",
+    "index_bytes",  "pad_bytes",  "paillier_bytes", "sum_error", "energy", "positions_seen",
+    "support_bits", "words_seen", "words",          NULL,
+};
+static const char *const union_columns[] = {
+    "size", "seed", "params", "kept", "clients", "union", "share", "random_share", NULL,
+};
+
+typedef struct size {
+    const char *name;
+    const char *set[SETTINGS]; /* up to NULL */
+} size;
+
+/* clang-format off */
+static const size quick = { "quick",
+    { "clients=30", "data.words=200", "model.embed=16", "model.hidden=16", "model.layers=1",
+      "model.batch=5", "model.steps=20", "model.block=8", "training.lr=10" } };
+static const size small = { "small",
+    { "clients=1000", "data.words=2000", "data.vocab_words=2000", "model.embed=32",
+      "model.hidden=32", "model.layers=1", "model.batch=10", "model.steps=35", "model.block=32",
+      "training.lr=20" } };
+/* the paper's model; local training is limited so that a CPU can do it */
+static const size whole = { "paper",
+    { "clients=10", "model.embed=200", "model.hidden=200", "model.layers=2", "model.batch=20",
+      "model.steps=35", "model.block=32", "training.lr=20", "training.dropout=0.2",
+      "training.steps=100" } };
+/* clang-format on */
+
+typedef struct measure {
+    const paper_options *o;
+    const size *size;
+    locals l;
+    compress *c;
+    size_t n, k; /* entries of an update; entries kept */
+    sheet formats, unions;
+    float *theta, *scratch, *v, *wide;
+    double *average;
+    uint8_t *mask, *all, *shared; /* a client's support; the union; AS's mask */
+    uint8_t *seen;                /* words of a client's text */
+    csr_blind blind;
+    size_t few_union; /* union of the first FEW clients */
+    uint32_t few;
+    /* sums over the clients of the second round */
+    double kept, index_bytes, bits, own, common, bhm, words_seen, words;
+} measure;
+
+static sefl_status open_all(measure *m)
+{
+    char seed[32];
+    const char *set[SETTINGS + 2] = { NULL };
+    size_t n = 0;
+    for (; m->size->set[n]; n++)
+        set[n] = m->size->set[n];
+    snprintf(seed, sizeof seed, "seed=%d", SEED);
+    set[n] = seed;
+    SEFL_PASS(locals_open(&m->l, m->o, set, 1));
+    SEFL_PASS(compress_new(&m->c, &m->l.f->task.model));
+    m->n = m->c->dense_count, m->k = m->c->hankel_count;
+    m->few = m->l.f->clients < FEW ? m->l.f->clients : FEW;
+    SEFL_PASS(sefl_new(&m->theta, m->n, sizeof *m->theta));
+    SEFL_PASS(sefl_new(&m->scratch, m->n, sizeof *m->scratch));
+    SEFL_PASS(sefl_new(&m->v, m->k, sizeof *m->v));
+    SEFL_PASS(sefl_new(&m->wide, m->n, sizeof *m->wide));
+    SEFL_PASS(sefl_new(&m->average, m->n, sizeof *m->average));
+    SEFL_PASS(sefl_new(&m->mask, m->n, 1));
+    SEFL_PASS(sefl_new(&m->all, m->n, 1));
+    SEFL_PASS(sefl_new(&m->shared, m->n, 1));
+    SEFL_PASS(sefl_new(&m->seen, m->l.t.model.vocab, 1));
+    return csr_blind_init(&m->blind, m->n, m->k);
+}
+
+static void close_all(measure *m)
+{
+    locals_close(&m->l);
+    compress_free(m->c);
+    sheet_clear(&m->formats);
+    sheet_clear(&m->unions);
+    sefl_free(m->theta), sefl_free(m->scratch), sefl_free(m->v), sefl_free(m->wide);
+    sefl_free(m->average), sefl_free(m->mask), sefl_free(m->all), sefl_free(m->shared);
+    sefl_free(m->seen);
+    csr_blind_clear(&m->blind);
+}
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+static sefl_status first_round(void *ctx, uint32_t client, const float *u)
+{
+    measure *m = ctx;
+    (void)client;
+    for (size_t i = 0; i < m->n; i++)
+        m->average[i] += (double)u[i] / m->l.f->clients;
+    return SEFL_OK;
+}
+
+/* Counts the words of the client's text, and those of them whose row of the embedding (the first
+ * parameter) has an entry in the support: the gradient of every other row is zero. */
+static void count_words(measure *m, uint32_t client)
+{
+    const corpus *text = &m->l.f->text[client];
+    const lm_param *e = &m->c->dense[0];
+    memset(m->seen, 0, e->shape.rows);
+    for (size_t i = 0; i < text->tokens; i++)
+        m->seen[text->token[i]] = 1;
+    for (uint32_t w = 0; w < e->shape.rows; w++) {
+        const uint8_t *row = m->mask + e->offset + (size_t)w * e->shape.cols;
+        m->words += m->seen[w];
+        m->words_seen += memchr(row, 1, e->shape.cols) != NULL;
+    }
+}
+
+static sefl_status add_union(measure *m, uint32_t clients, size_t count)
+{
+    const double kept = m->kept / clients;
+    return sheet_add(&m->unions,
+                     (sheet_cell[]){ sheet_text(m->size->name), sheet_number(SEED),
+                                     sheet_number((double)m->n), sheet_number(kept),
+                                     sheet_number(clients), sheet_number((double)count),
+                                     sheet_number((double)count / (double)m->n),
+                                     sheet_number(csr_random_union(m->n, kept, clients)) });
+}
+
+static sefl_status second_round(void *ctx, uint32_t client, const float *u)
+{
+    measure *m = ctx;
+    const double norm = compress_norm(u, m->n);
+    const size_t kept = csr_support(m->mask, u, m->n, m->k, m->scratch);
+    SEFL_NEED(norm > 0, SEFL_ERANGE, "a client's update is zero");
+    m->kept += (double)kept;
+    m->index_bytes += (double)csr_index_bytes(m->mask, m->c->dense, m->c->n);
+    m->bits += csr_support_bits(m->n, kept);
+    m->own += csr_energy(u, m->mask, m->n);
+    m->common += csr_energy(u, m->shared, m->n);
+    compress_project(m->c, m->v, u);
+    compress_expand(m->c, m->wide, m->v);
+    const double left = compress_norm(m->wide, m->n) / norm;
+    m->bhm += left * left;
+    count_words(m, client);
+    if (client < m->few)
+        csr_blind_add(&m->blind, u, m->mask);
+    const size_t count = csr_union(m->all, m->mask, m->n);
+    if (client + 1 == m->few)
+        m->few_union = count;
+    for (int i = 0; i < STEPS; i++)
+        if (client + 1 == steps[i])
+            SEFL_PASS(add_union(m, steps[i], count));
+    return SEFL_OK;
+}
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+typedef struct format {
+    const char *name;
+    double numbers, index, pad, paillier, error, energy, positions, bits, words;
+} format;
+
+static sefl_status add_format(measure *m, const format *f)
+{
+    const double clients = m->l.f->clients;
+    return sheet_add(
+        &m->formats,
+        (sheet_cell[]){ sheet_text(m->size->name), sheet_text(f->name), sheet_number(SEED),
+                        sheet_number(clients), sheet_number((double)m->n), sheet_number(f->numbers),
+                        sheet_number(f->index), sheet_number(f->pad), sheet_number(f->paillier),
+                        sheet_number(f->error), sheet_number(f->energy), sheet_number(f->positions),
+                        sheet_number(f->bits), sheet_number(f->words),
+                        sheet_number(m->words / clients) });
+}
+
+/* Fills in the bytes of an upload of f->numbers numbers, all packed. */
+static sefl_status packed(format *f, uint32_t clients)
+{
+    SEFL_PASS(csr_pad_bytes(&f->pad, (size_t)f->numbers, clients));
+    return csr_paillier_bytes(&f->paillier, (size_t)f->numbers, clients, KEY_BITS);
+}
+
+static sefl_status add_formats(measure *m)
+{
+    const uint32_t clients = m->l.f->clients;
+    const double n = clients, kept = round(m->kept / n), words = m->words_seen / n;
+    const double index = m->index_bytes / n;
+    format f[] = {
+        { .name = "dense", .numbers = (double)m->n, .energy = 1 },
+        { .name = "csr-clear",
+          .numbers = kept,
+          .index = index,
+          .energy = m->own / n,
+          .positions = kept,
+          .bits = m->bits / n,
+          .words = words },
+        { .name = "csr-hidden",
+          .numbers = 2 * kept, /* an index is encrypted like a value */
+          .error = csr_blind_error(&m->blind),
+          .energy = NAN },
+        { .name = "union",
+          .numbers = (double)m->few_union,
+          .energy = NAN,
+          .positions = kept, /* whoever computes the union sees each support */
+          .bits = m->bits / n,
+          .words = words },
+        { .name = "mask", .numbers = (double)m->k, .energy = m->common / n },
+        { .name = "bhm", .numbers = (double)m->k, .energy = m->bhm / n },
+    };
+    for (size_t i = 0; i < sizeof f / sizeof *f; i++) {
+        SEFL_PASS(packed(&f[i], clients));
+        if (strcmp(f[i].name, "csr-clear") ==
+            0) { /* CSP needs the indices too; nothing is packed */
+            f[i].pad += 2 * index;
+            f[i].paillier = csr_paillier_single_bytes((size_t)kept, KEY_BITS) + index;
+        }
+        SEFL_PASS(add_format(m, &f[i]));
+    }
+    return SEFL_OK;
+}
+
+/* ---- public ---------------------------------------------------------------------------------- */
+
+static sefl_status sheets_open(sheet *formats, sheet *unions, const paper_options *o, const size *z)
+{
+    char name[SHEET_NAME_MAX + 1];
+    snprintf(name, sizeof name, "csr/%s-union", z->name);
+    SEFL_PASS(sheet_open(unions, o, name, union_columns));
+    snprintf(name, sizeof name, "csr/%s", z->name);
+    return sheet_open(formats, o, name, format_columns);
+}
+
+static sefl_status measure_size(const paper_options *o, const size *z)
+{
+    sefl_status st = SEFL_OK;
+    measure m = { .o = o, .size = z };
+    const uint64_t began = clock_now_ns();
+    SEFL_TRY(sheets_open(&m.formats, &m.unions, o, z));
+    if (m.formats.rows > 0 || paper_too_late(o, 0))
+        goto done;
+    sheet_clear(&m.unions); /* an interrupted measurement starts again */
+    SEFL_TRY(open_all(&m));
+    compress_expand(m.c, m.theta, m.l.f->theta);
+    SEFL_TRY(locals_round(&m.l, 1, m.theta, first_round, &m));
+    for (size_t i = 0; i < m.n; i++) {
+        m.wide[i] = (float)m.average[i];
+        m.theta[i] += m.wide[i];
+    }
+    (void)csr_support(m.shared, m.wide, m.n, m.k, m.scratch);
+    SEFL_TRY(locals_round(&m.l, 2, m.theta, second_round, &m));
+    SEFL_TRY(add_formats(&m));
+    SEFL_TRY(sheet_save(&m.unions, o));
+    SEFL_TRY(sheet_save(&m.formats, o));
+    paper_say(o, "csr  %s: %zu of %zu values kept; the union of %u clients has %.0f %%; %.1f s",
+              z->name, m.k, m.n, m.few, 100 * (double)m.few_union / (double)m.n,
+              clock_since(began));
+done:
+    close_all(&m);
+    return st;
+}
+
+sefl_status paper_csr(const paper_options *o)
+{
+    char folder[PATH_MAX];
+    SEFL_PASS(paper_path(folder, o, "csr"));
+    SEFL_PASS(file_make_folder(folder, 0777));
+    if (o->quick)
+        return measure_size(o, &quick);
+    SEFL_PASS(measure_size(o, &small));
+    if (!o->data)
+        return SEFL_OK; /* generated text has too few words for the paper's model */
+    return measure_size(o, &whole);
+}
+
+enum { SIZES = 3, FORMATS = 6 };
+
+typedef struct figure {
+    double share[SIZES][STEPS], random[SIZES][STEPS], pad[SIZES][FORMATS], paillier[SIZES][FORMATS];
+} figure;
+
+static void collect(figure *f, int at, const sheet *formats, const sheet *unions)
+{
+    for (int i = 0; i < STEPS; i++)
+        f->share[at][i] = f->random[at][i] = NAN;
+    for (int i = 0; i < FORMATS; i++)
+        f->pad[at][i] = f->paillier[at][i] = NAN;
+    for (size_t r = 0; r < unions->rows; r++)
+        for (int i = 0; i < STEPS; i++)
+            if (sheet_get(unions, r, "clients") == steps[i]) {
+                f->share[at][i] = 100 * sheet_get(unions, r, "share");
+                f->random[at][i] = 100 * sheet_get(unions, r, "random_share");
+            }
+    for (size_t r = 0; r < formats->rows && r < FORMATS; r++) {
+        f->pad[at][r] = sheet_get(formats, r, "pad_bytes");
+        f->paillier[at][r] = sheet_get(formats, r, "paillier_bytes");
+    }
+}
+
+static sefl_status draw(const paper_options *o, const figure *f)
+{
+    static const char *const clients[STEPS] = { "1",  "2",   "3",   "5",   "10",  "20",
+                                                "50", "100", "200", "500", "1000" };
+    static const char *const formats[FORMATS] = { "dense",    "CSR, clear", "CSR, hidden",
+                                                  "union 10", "mask",       "BHM" };
+    const int first = o->quick ? 0 : 1;
+    const char *const name = o->quick ? "measured" : "measured, small model";
+    const svg_chart c[] = {
+        { .title = "Share of all positions in the union of the clients' supports",
+          .unit = "%",
+          .n = STEPS,
+          .x_name = "clients",
+          .x_text = clients,
+          .series = { { .name = name, .y = f->share[first] },
+                      { .name = "measured, the paper's LSTM", .y = f->share[2] },
+                      { .name = "random supports", .y = f->random[first], .dashed = true } },
+          .count = 3 },
+        { .title = "Bytes of one upload by format",
+          .unit = "bytes",
+          .n = FORMATS,
+          .x_name = "format",
+          .x_text = formats,
+          .series = { { .name = "pad", .y = f->pad[isnan(f->pad[2][0]) ? first : 2] },
+                      { .name = "paillier", .y = f->paillier[isnan(f->pad[2][0]) ? first : 2] } },
+          .count = 2,
+          .log = true },
+    };
+    return paper_svg(o, "csr", c, sizeof c / sizeof *c);
+}
+
+static sefl_status append(sheet *all, const sheet *s)
+{
+    for (size_t r = 0; r < s->rows; r++)
+        SEFL_PASS(sheet_add(all, sheet_row(s, r)));
+    return SEFL_OK;
+}
+
+sefl_status paper_csr_draw(const paper_options *o)
+{
+    sefl_status st = SEFL_OK;
+    const size *const sizes[SIZES] = { &quick, &small, &whole };
+    sheet formats = { 0 }, unions = { 0 }, all_formats, all_unions;
+    figure f;
+    sheet_new(&all_formats, "csr", format_columns);
+    sheet_new(&all_unions, "csr-union", union_columns);
+    for (int i = 0; i < SIZES; i++) {
+        SEFL_TRY(sheets_open(&formats, &unions, o, sizes[i]));
+        collect(&f, i, &formats, &unions);
+        SEFL_TRY(append(&all_formats, &formats));
+        SEFL_TRY(append(&all_unions, &unions));
+        sheet_clear(&formats), sheet_clear(&unions);
+    }
+    if (all_formats.rows == 0)
+        goto done;
+    SEFL_TRY(sheet_csv(&all_formats, o));
+    SEFL_TRY(sheet_csv(&all_unions, o));
+    SEFL_TRY(draw(o, &f));
+done:
+    sheet_clear(&formats);
+    sheet_clear(&unions);
+    sheet_clear(&all_formats);
+    sheet_clear(&all_unions);
+    return st;
+}

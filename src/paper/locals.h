@@ -1,0 +1,53 @@
+/* locals: trains the clients of a small federation in the clear and hands out each client's update,
+ * for measurements on the updates themselves.
+ *
+ *     SEFL_TRY(locals_open(&l, o, (const char *[]){ "clients=10", "model.block=8", NULL }, 1));
+ *     SEFL_TRY(locals_round(&l, 1, theta, on_update, ctx));       // l.params values in theta
+ *     SEFL_TRY(locals_perplexity(&l, &perplexity, theta));
+ *     locals_close(&l);
+ *
+ * Text, vocabulary and training are those of `sefl simulate` with these settings (experiment.h). The
+ * word order is that of model.block; the model that trains has the block size given to locals_open.
+ * Threads: one owner.   Secrets: none. */
+#ifndef PAPER_LOCALS_H
+#define PAPER_LOCALS_H
+
+#include "base/pool.h"
+#include "model/engine/engine.h"
+#include "paper/paper.h"
+#include "simulate/federation.h"
+
+typedef struct locals {
+    const paper_options *o;
+    settings set;
+    experiment e;
+    federation *f;
+    task
+        t; /* the federation's, with the block size of the model that trains; borrows its members */
+    size_t params;
+    pool *pool;
+    engine *engine;
+    float *update;
+    engine_progress *done;
+    uint32_t slots;
+} locals;
+
+/* Called for each client in order; u: its update, l->params values, valid during the call. */
+typedef sefl_status locals_fn(void *ctx, uint32_t client, const float *u);
+
+/* set: settings, up to NULL; o->data adds data.path. Close l even if it fails. */
+sefl_status locals_open(locals *l, const paper_options *o, const char *const *set,
+                        uint32_t block) SEFL_MUST_CHECK;
+void locals_close(locals *l);
+
+/* Trains every client from theta. SEFL_ERANGE if one diverges. */
+sefl_status locals_round(locals *l, uint64_t round, const float *theta, locals_fn *each,
+                         void *ctx) SEFL_MUST_CHECK;
+
+/* Computes the perplexity on the validation text. SEFL_EINVAL if there is none. */
+sefl_status locals_perplexity(locals *l, double *out, const float *theta) SEFL_MUST_CHECK;
+
+/* True if o->device is a GPU that works. */
+bool locals_has_gpu(const paper_options *o);
+
+#endif

@@ -1,0 +1,27 @@
+/* loop: sends uploads over a mutual TLS 1.3 stream on loopback, to time the transfer alone. AS's end
+ * is a thread that receives the bytes into memory and answers with one byte.
+ *
+ *     SEFL_TRY(loop_open(&l, folder));                  // makes certificates in the folder
+ *     SEFL_TRY(loop_send(l, &seconds, there, here, n)); // from the first byte to the answer
+ *     loop_close(l);
+ *
+ * Threads: one owner.   Secrets: none; the keys are thrown away with the folder. */
+#ifndef PAPER_LOOP_H
+#define PAPER_LOOP_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct loop loop;
+
+/* The folder is the caller's, who removes it. */
+sefl_status loop_open(loop **out, const char *folder) SEFL_MUST_CHECK;
+void loop_close(loop *l);
+
+/* Copies n bytes from `from` to `to` over the stream. After a failure, close the loop. */
+sefl_status loop_send(loop *l, double *seconds, uint8_t *to, const uint8_t *from,
+                      size_t n) SEFL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,316 @@
+/* Three ways to train one model in a federation with plain averages:
+ *     dense        the model is dense (block size 1), and so is the update
+ *     compressed   the model is block-Hankel; clients train its values directly
+ *     projected    the model is block-Hankel; clients train it as a dense model, and each sends its
+ *                  update projected onto block-Hankel matrices: means over the anti-diagonals
+ * compressed and projected start from the same model and send the same number of values. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "paper/compress.h"
+#include "paper/locals.h"
+#include "paper/sheet.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const columns[] = {
+    "size",       "block", "method",    "seed",      "clients",       "round",  "values",
+    "perplexity", "kappa", "kappa_max", "kappa_sum", "kappa_sum_max", "energy", NULL,
+};
+
+enum { SEED = 1, SETTINGS = 16 };
+
+typedef struct size {
+    const char *name;
+    unsigned rounds;
+    const char *set[SETTINGS]; /* up to NULL */
+} size;
+
+/* clang-format off */
+static const size quick = { "quick", 2,
+    { "clients=2", "data.words=1400", "model.embed=16", "model.hidden=16", "model.layers=1",
+      "model.batch=5", "model.steps=20", "training.lr=10" } };
+static const size small = { "small", 5,
+    { "clients=4", "data.words=50000", "data.vocab_words=4000", "model.embed=64",
+      "model.hidden=64", "model.layers=2", "model.batch=20", "model.steps=35", "training.steps=60",
+      "training.dropout=0.2", "training.lr=20" } };
+/* the paper's model, on a GPU */
+static const size whole = { "paper", 10,
+    { "clients=10", "data.words=200000", "model.embed=200", "model.hidden=200", "model.layers=2",
+      "model.batch=20", "model.steps=35", "training.epochs=1", "training.dropout=0.2",
+      "training.lr=20" } };
+/* clang-format on */
+
+typedef struct run {
+    const paper_options *o;
+    const size *size;
+    unsigned block;
+    const char *method;
+    bool projected;
+    locals l;
+    compress *c;
+    sheet s;
+    float *theta; /* of the model that trains: l.params values */
+    float *v;     /* an update's block-Hankel values */
+    float *wide;  /* a dense update */
+    double *sum;  /* of the updates that clients send */
+    size_t count; /* values that a client sends */
+    /* over the clients of a round */
+    double kappa, kappa_max, kappa_sum, kappa_sum_max, energy;
+} run;
+
+/* ---- one client ------------------------------------------------------------------------------ */
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Measures a dense update u and leaves its projection in v. */
+static void project(run *r, const float *u)
+{
+    const compress *c = r->c;
+    const double norm = compress_norm(u, c->dense_count);
+    compress_fold(c, r->v, u);
+    const double sum = compress_norm(r->v, c->hankel_count) / norm;
+    compress_project(c, r->v, u);
+    const double mean = compress_norm(r->v, c->hankel_count) / norm;
+    compress_expand(c, r->wide, r->v);
+    const double left = compress_norm(r->wide, c->dense_count) / norm;
+    r->kappa += mean, r->kappa_max = larger(r->kappa_max, mean);
+    r->kappa_sum += sum, r->kappa_sum_max = larger(r->kappa_sum_max, sum);
+    r->energy += left * left;
+}
+
+static sefl_status on_update(void *ctx, uint32_t client, const float *u)
+{
+    run *r = ctx;
+    const compress *c = r->c;
+    const float *sent = u;
+    (void)client;
+    SEFL_NEED(compress_norm(u, r->l.params) > 0, SEFL_ERANGE, "a client's update is zero");
+    if (r->projected) {
+        project(r, u);
+        sent = r->v;
+    } else {
+        compress_expand(c, r->wide, u);
+        const double kappa =
+            compress_norm(u, c->hankel_count) / compress_norm(r->wide, c->dense_count);
+        r->kappa += kappa, r->kappa_max = larger(r->kappa_max, kappa);
+        r->energy += 1;
+    }
+    for (size_t i = 0; i < r->count; i++)
+        r->sum[i] += (double)sent[i];
+    return SEFL_OK;
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+static sefl_status run_open(run *r)
+{
+    char block[32], seed[32];
+    const char *set[SETTINGS + 3] = { NULL };
+    size_t n = 0;
+    for (; r->size->set[n]; n++)
+        set[n] = r->size->set[n];
+    snprintf(block, sizeof block, "model.block=%u", r->block);
+    snprintf(seed, sizeof seed, "seed=%d", SEED);
+    set[n++] = block, set[n] = seed;
+    SEFL_PASS(locals_open(&r->l, r->o, set, r->projected ? 1 : r->block));
+    SEFL_PASS(compress_new(&r->c, &r->l.f->task.model));
+    r->count = r->c->hankel_count;
+    SEFL_PASS(sefl_new(&r->theta, r->l.params, sizeof *r->theta));
+    SEFL_PASS(sefl_new(&r->v, r->count, sizeof *r->v));
+    SEFL_PASS(sefl_new(&r->wide, r->c->dense_count, sizeof *r->wide));
+    SEFL_PASS(sefl_new(&r->sum, r->count, sizeof *r->sum));
+    if (r->projected)
+        compress_expand(r->c, r->theta, r->l.f->theta);
+    else
+        memcpy(r->theta, r->l.f->theta, r->l.params * sizeof *r->theta);
+    return SEFL_OK;
+}
+
+static void run_close(run *r)
+{
+    locals_close(&r->l);
+    compress_free(r->c);
+    sefl_free(r->theta), sefl_free(r->v), sefl_free(r->wide), sefl_free(r->sum);
+    sheet_clear(&r->s);
+}
+
+static sefl_status add_row(run *r, unsigned round)
+{
+    const double n = r->l.f->clients;
+    double perplexity;
+    SEFL_PASS(locals_perplexity(&r->l, &perplexity, r->theta));
+    const bool any = round > 0;
+    return sheet_add(
+        &r->s, (sheet_cell[]){ sheet_text(r->size->name), sheet_number(r->block),
+                               sheet_text(r->method), sheet_number(SEED), sheet_number(n),
+                               sheet_number(round), sheet_number((double)r->count),
+                               sheet_number(perplexity), sheet_number(any ? r->kappa / n : NAN),
+                               sheet_number(any ? r->kappa_max : NAN),
+                               sheet_number(any && r->projected ? r->kappa_sum / n : NAN),
+                               sheet_number(any && r->projected ? r->kappa_sum_max : NAN),
+                               sheet_number(any ? r->energy / n : NAN) });
+}
+
+static sefl_status one_round(run *r, unsigned round)
+{
+    const double n = r->l.f->clients;
+    r->kappa = r->kappa_max = r->kappa_sum = r->kappa_sum_max = r->energy = 0;
+    memset(r->sum, 0, r->count * sizeof *r->sum);
+    SEFL_PASS(locals_round(&r->l, round, r->theta, on_update, r));
+    for (size_t i = 0; i < r->count; i++)
+        r->v[i] = (float)(r->sum[i] / n);
+    const float *step = r->v;
+    if (r->projected) {
+        compress_expand(r->c, r->wide, r->v);
+        step = r->wide;
+    }
+    for (size_t i = 0; i < r->l.params; i++)
+        r->theta[i] += step[i];
+    return add_row(r, round);
+}
+
+/* Runs and saves what the results folder lacks. Adds the seconds that it took to *took. */
+static sefl_status one_run(const paper_options *o, const size *z, unsigned block, bool projected,
+                           double *took)
+{
+    sefl_status st = SEFL_OK;
+    char name[SHEET_NAME_MAX + 1];
+    const uint64_t began = clock_now_ns();
+    run r = { .o = o, .size = z, .block = block, .projected = projected };
+    r.method = block == 1 ? "dense" : projected ? "projected" : "compressed";
+    snprintf(name, sizeof name, "projection/%s-%u-%s", z->name, block, r.method);
+    SEFL_TRY(sheet_open(&r.s, o, name, columns));
+    if (r.s.rows > 0 || paper_too_late(o, *took))
+        goto done;
+    SEFL_TRY(run_open(&r));
+    SEFL_TRY(add_row(&r, 0));
+    for (unsigned i = 1; i <= z->rounds; i++)
+        SEFL_TRY(one_round(&r, i));
+    SEFL_TRY(sheet_save(&r.s, o));
+    *took = clock_since(began);
+    paper_say(o, "projection  %s l = %-2u %-10s perplexity %.1f  kappa %.3f  %.1f s", z->name,
+              block, r.method, sheet_get(&r.s, z->rounds, "perplexity"),
+              sheet_get(&r.s, z->rounds, "kappa"), *took);
+done:
+    run_close(&r);
+    return st;
+}
+
+/* ---- public ---------------------------------------------------------------------------------- */
+
+static const unsigned all_blocks[] = { 1, 4, 8, 16, 32 };
+enum { BLOCKS = sizeof all_blocks / sizeof *all_blocks };
+
+static bool wanted(const paper_options *o, unsigned block)
+{
+    return !o->quick || block == 1 || block == 8;
+}
+
+sefl_status paper_projection(const paper_options *o)
+{
+    char folder[PATH_MAX];
+    const size *z = o->quick ? &quick : locals_has_gpu(o) ? &whole : &small;
+    double took = 0;
+    SEFL_PASS(paper_path(folder, o, "projection"));
+    SEFL_PASS(file_make_folder(folder, 0777));
+    for (unsigned i = 0, piece = 0; i < BLOCKS; i++)
+        for (int projected = 0; projected < (all_blocks[i] == 1 ? 1 : 2); projected++, piece++)
+            if (wanted(o, all_blocks[i]) && (o->shards == 0 || piece % o->shards == o->shard))
+                SEFL_PASS(one_run(o, z, all_blocks[i], projected, &took));
+    return SEFL_OK;
+}
+
+enum { DENSE, COMPRESSED, PROJECTED, METHODS };
+
+/* The last rounds of a size's runs; NAN where nothing was measured. */
+typedef struct last {
+    double perplexity[METHODS][BLOCKS], kappa[METHODS][BLOCKS], fold[BLOCKS], root[BLOCKS];
+} last;
+
+static sefl_status collect(last *out, sheet *all, const paper_options *o, const size *z)
+{
+    static const char *const methods[METHODS] = { "dense", "compressed", "projected" };
+    sefl_status st = SEFL_OK;
+    sheet s = { 0 };
+    char name[SHEET_NAME_MAX + 1];
+    for (int b = 0; b < BLOCKS; b++) {
+        out->fold[b] = NAN;
+        out->root[b] = sqrt(all_blocks[b]);
+        for (int m = 0; m < METHODS; m++) {
+            out->perplexity[m][b] = out->kappa[m][b] = NAN;
+            snprintf(name, sizeof name, "projection/%s-%u-%s", z->name, all_blocks[b], methods[m]);
+            SEFL_TRY(sheet_open(&s, o, name, columns));
+            for (size_t r = 0; r < s.rows; r++)
+                SEFL_TRY(sheet_add(all, sheet_row(&s, r)));
+            if (s.rows > 0) {
+                out->perplexity[m][b] = sheet_get(&s, s.rows - 1, "perplexity");
+                out->kappa[m][b] = sheet_get(&s, s.rows - 1, "kappa");
+            }
+            if (s.rows > 0 && m == PROJECTED)
+                out->fold[b] = sheet_get(&s, s.rows - 1, "kappa_sum");
+            sheet_clear(&s);
+        }
+    }
+    for (int b = 1; b < BLOCKS; b++) /* a line across the chart */
+        out->perplexity[DENSE][b] = out->perplexity[DENSE][0];
+done:
+    sheet_clear(&s);
+    return st;
+}
+
+static sefl_status draw(const paper_options *o, const last *l, const char *file)
+{
+    static const char *const labels[BLOCKS] = { "1", "4", "8", "16", "32" };
+    const svg_chart c[] = {
+        { .title = "Perplexity after the last round: compressed training and projected updates",
+          .unit = "",
+          .n = BLOCKS,
+          .x_name = "block size",
+          .x_text = labels,
+          .series = { { .name = "dense", .y = l->perplexity[DENSE], .dashed = true },
+                      { .name = "compressed", .y = l->perplexity[COMPRESSED] },
+                      { .name = "projected", .y = l->perplexity[PROJECTED] } },
+          .count = METHODS,
+          .log = true },
+        { .title = "Scaling factor kappa of an update, mean over the clients",
+          .unit = "",
+          .n = BLOCKS,
+          .x_name = "block size",
+          .x_text = labels,
+          .series = { { .name = "compressed", .y = l->kappa[COMPRESSED] },
+                      { .name = "projected: means", .y = l->kappa[PROJECTED] },
+                      { .name = "sums", .y = l->fold },
+                      { .name = "bound of sums", .y = l->root, .dashed = true } },
+          .count = 4,
+          .log = true },
+    };
+    return paper_svg(o, file, c, sizeof c / sizeof *c);
+}
+
+sefl_status paper_projection_draw(const paper_options *o)
+{
+    sefl_status st = SEFL_OK;
+    const size *const sizes[] = { &quick, &small, &whole };
+    sheet all = { 0 };
+    last l;
+    char file[64];
+    sheet_new(&all, "projection", columns);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t before = all.rows;
+        SEFL_TRY(collect(&l, &all, o, sizes[i]));
+        snprintf(file, sizeof file, "projection-%s", sizes[i]->name);
+        if (all.rows > before)
+            SEFL_TRY(draw(o, &l, file));
+    }
+    if (all.rows > 0)
+        SEFL_TRY(sheet_csv(&all, o));
+done:
+    sheet_clear(&all);
+    return st;
+}

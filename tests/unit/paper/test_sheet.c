@@ -1,0 +1,97 @@
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/file.h"
+#include "paper/sheet.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const columns[] = { "model", "block", "seconds", NULL };
+
+static paper_options options(char path[PATH_MAX], bool quick)
+{
+    snprintf(path, PATH_MAX, "%s", folder_path("."));
+    return (paper_options){ .quick = quick, .results = path, .version = "1.2", .commit = "abc" };
+}
+
+static void put(const paper_options *o, const char *text)
+{
+    CHECK_OK(paper_write(o, "t.json", span_of_str(text)));
+}
+
+static void round_trip(void **state)
+{
+    (void)state;
+    char path[PATH_MAX], file[PATH_MAX];
+    paper_options o = options(path, false);
+    sefl_buf csv = { 0 };
+    sheet s;
+    CHECK_OK(sheet_open(&s, &o, "t", columns)); /* no file yet */
+    assert_int_equal(s.rows, 0);
+    CHECK_OK(
+        sheet_add(&s, (sheet_cell[]){ sheet_text("lstm"), sheet_number(8), sheet_number(0.1) }));
+    CHECK_OK(
+        sheet_add(&s, (sheet_cell[]){ sheet_text("lstm"), sheet_number(1), sheet_number(NAN) }));
+    CHECK_OK(sheet_save(&s, &o));
+    sheet_clear(&s);
+    o.commit = "def"; /* a later program adds a row */
+    CHECK_OK(sheet_open(&s, &o, "t", columns));
+    assert_int_equal(s.rows, 2);
+    assert_true(sheet_get(&s, 0, "seconds") == 0.1);
+    assert_true(isnan(sheet_get(&s, 1, "seconds")));
+    assert_string_equal(sheet_get_text(&s, 1, "model"), "lstm");
+    CHECK_OK(sheet_save(&s, &o));
+    assert_string_equal(s.commits, "abc def");
+    CHECK_OK(sheet_csv(&s, &o));
+    CHECK_OK(paper_path(file, &o, "t.csv"));
+    CHECK_OK(file_read(&csv, file, 1000));
+    const char want[] = "model,block,seconds,scale\nlstm,8,0.1,full\nlstm,1,,full\n";
+    assert_int_equal(csv.n, sizeof want - 1);
+    assert_memory_equal(csv.p, want, csv.n);
+    buf_clear(&csv);
+    sheet_clear(&s);
+    o.quick = true; /* quick and full results never mix */
+    CHECK_STATUS(sheet_open(&s, &o, "t", columns), SEFL_EPROTO);
+}
+
+static void bad_files(void **state)
+{
+    (void)state;
+    char path[PATH_MAX];
+    paper_options o = options(path, false);
+    static const char *const bad[] = {
+        "",
+        "{",
+        "[]",
+        "{}",
+        "{\"scale\":\"full\"}",
+        "{\"scale\":\"QUICK\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[]}",
+        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\"],\"rows\":[]}",
+        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"time\"],\"rows\":[]}",
+        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\",\"x\"],\"rows\":[]}",
+        "{\"scale\":\"full\",\"rows\":[],\"columns\":[\"model\",\"block\",\"seconds\"]}",
+        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[1,2]]}",
+        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[1,2,3,4]]}",
+        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[\"\",2,3]]}",
+        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[{},2,3]]}",
+        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],"
+        "\"rows\":[[\"a string that is longer than a cell can be\",2,3]]}",
+        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[]} x",
+    };
+    sheet s;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        put(&o, bad[i]);
+        CHECK_STATUS(sheet_open(&s, &o, "t", columns), SEFL_EPROTO);
+        assert_null(s.cell);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(bad_files),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
