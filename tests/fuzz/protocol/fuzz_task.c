@@ -34,6 +34,8 @@ static void try_task(sefl_span document)
         must(!t.claim || t.noise != TASK_NOISE_NONE);
         must(t.weights == TASK_CAPPED || task_divisor(&t, t.threshold) > 0);
         must(!t.amplified || !t.publish_count);
+        for (uint64_t r = 1; r <= t.rounds; r += t.rounds / 7 + 1)
+            must(task_lr(&t, r) >= 0 && isfinite(task_lr(&t, r)));
         if (some(document.p, document.n, 32)) /* it computes epsilon, for milliseconds */
             must(task_explain(&words, &t) == SEFL_OK);
     }
