@@ -32,7 +32,7 @@ typedef struct site_config {
     /* Sends the request to AS and appends the answer; NULL: HTTPS to `server`. */
     sefl_status (*ask)(void *ctx, sefl_span request, sefl_buf *answer);
     void *ctx;
-    /* site_install: PEM files and the servers' public keys. site_renew: only cert, or NULL */
+    /* site_install: PEM files and the servers' public keys. site_renew uses only cert (or NULL) */
     const char *cert, *peers, *as_key, *csp_key;
 } site_config;
 

@@ -15,7 +15,7 @@ struct as_rounds {
     pthread_mutex_t lock; /* guards the members from here to `stop` */
     pthread_cond_t event; /* an upload arrived, or as_rounds_stop */
     agg *a;
-    agg_memory stored;  /* the memory that the store has */
+    agg_memory stored;  /* the machine's memory as stored */
     uint64_t noted;     /* the step noted beside the ledger */
     journal_round row;  /* row of the current round */
     release_from model; /* the latest release */

@@ -47,9 +47,9 @@ sefl_status csp_disk_open(csp_disk *d, journal *j, account *a,
                           const sefl_coins *coins) SEFL_MUST_CHECK;
 
 /* Binds a Paillier key to one task. The folder records the first task of each key permanently; any
- * other task is SEFL_ESTATE: AS could add an upload of the old task to a sum of the new one and get
- * a second noisy view of that upload, and one stolen key would decrypt both tasks. Does nothing in
- * a sealed task, where each key serves one round. */
+ * other task is SEFL_ESTATE. Otherwise AS could add an upload of the old task to a sum of the new
+ * one and get a second noisy view of it, and one stolen key would decrypt both tasks. Does nothing
+ * in a sealed task, where each key serves one round. */
 sefl_status csp_disk_bind_key(const csp_disk *d, const task *t) SEFL_MUST_CHECK;
 
 /* Returns the store, which is valid as long as d is. */

@@ -13,9 +13,9 @@
  * <unk>. PyTorch's word-language-model example does the same (WikiText-2: 2,088,628 training
  * tokens).
  *
- * Documents: a JSONL or CSV record is a document. In text, a WikiText heading begins one: a line
- * " = Title = " with exactly one '=' at each end, and an empty line or the file's start or end on
- * both sides (the empty line before it belongs to the document). Lines before the first heading
+ * Documents: a JSONL or CSV record is a document. In text, a WikiText heading begins a document: a
+ * line " = Title = " with exactly one '=' at each end, and an empty line or the file's start or end
+ * on both sides. The empty line before it belongs to the document. Lines before the first heading
  * belong to the first document. In text without headings every line is a document, and `marked` is
  * false. Documents do not depend on the vocabulary.
  *

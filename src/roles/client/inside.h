@@ -76,7 +76,7 @@ sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
  * the owner set that budget. */
 sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;
 
-/* Executes one order and reports the result to the participant. *new_task: AS has another task. */
+/* Executes one order and reports the result to the participant. *new_task: AS has a new task. */
 sefl_status client_obey(client *c, const participant_order *order, bool *new_task) SEFL_MUST_CHECK;
 
 #endif

@@ -7,7 +7,7 @@
  *
  * Counted. For each round with a receipt the client requests, once a later round begins, the proof
  * that its update was counted: GET /v1/round/N/counted, u32 n, n bytes of an envelope that CSP
- * signed (SIGN_COUNTED), then the client's path (protocol/counted.h). It stores the outcome
+ * signed (SIGN_COUNTED), then the client's path (protocol/counted.h). The client stores the outcome
  * (store.h). An update that was not counted (a miss) causes a warning: AS left it out, or CSP
  * refused its head. Three consecutive misses end the client (SEFL_EAUTH): it would only waste
  * privacy budget.
