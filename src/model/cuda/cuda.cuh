@@ -104,7 +104,7 @@ struct weight {
     int w, b, b2;          /* indices of params; b2: a second bias with the same gradient */
     int rows, cols, block;
     int rows8;             /* rows rounded up to a multiple of 8, which products need to be fast */
-    size_t size;           /* rows8 * ld_of(cols): number of elements from slot to slot */
+    size_t size;           /* rows8 * ld_of(cols): distance between slots, in elements */
     void *dense;           /* real [slots][rows8][ld_of(cols)], zero beyond rows */
     float *grad;           /* [slots][rows8][ld_of(cols)] */
 };

@@ -47,7 +47,7 @@ typedef struct nn_kernels {
     void (*hankel_weights)(unsigned l, nn_real *spec, const nn_real *v);
     /* The inverse: spec [l][2][W] -> conv [2l][W], a cyclic convolution, factors included. */
     void (*hankel_unweights)(unsigned l, nn_real *conv, const nn_real *spec);
-    /* Transform a reversed x [l][W] to spec [l][2][W]; spec to the upper half of the inverse. */
+    /* Transform a reversed x [l][W] to spec [l][2][W], and spec to its inverse's upper half. */
     void (*hankel_forward_transform)(unsigned l, nn_real *spec, const nn_real *x);
     void (*hankel_inverse_transform)(unsigned l, nn_real *y, const nn_real *spec);
     /* Computes ys [groups][ni*l][W], the products of the ni block rows of ws [ni][l][nj][2] with xs

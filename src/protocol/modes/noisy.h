@@ -1,7 +1,7 @@
 /* noisy: functions that the modes with noise share. They quantise on the task's grid and apply the
  * two halves of mpc/noise/online.h to the units of an encrypted sum.
  *
- * A mode passes the noise that a server adds as a noise_source. Internal to protocol/modes. */
+ * A mode passes a server's noise to them as a noise_source. Internal to protocol/modes. */
 #ifndef PROTOCOL_MODES_NOISY_H
 #define PROTOCOL_MODES_NOISY_H
 
