@@ -5,14 +5,14 @@
  *     compress_project(c, v, dense);                   // v: c->hankel_count values
  *     double kappa = compress_norm(v, c->hankel_count) / compress_norm(dense, c->dense_count);
  *
- * The paper's compression T takes an update of norm C to one of norm at most kappa C, which is the
+ * The paper's compression T maps an update of norm C to one of norm at most kappa C, which is the
  * sensitivity that the noise must cover. For an update u of the dense model:
  *     project   T(u) = means over the anti-diagonals: the nearest block-Hankel update. kappa <= 1
  *     fold      T(u) = sums over the anti-diagonals: the gradient of a compressed model.
  *               kappa <= sqrt(l)
- * Both bounds are reached: by a corner of a block, and by a constant anti-diagonal of length l. For
- * an update v of a compressed model, the dense update is expand(v), and
- * ||v|| / ||expand(v)|| is from 1/sqrt(l) to 1.
+ * A corner of a block reaches the first bound, a constant anti-diagonal of length l the second. For
+ * an update v of a compressed model, the dense update is expand(v), and ||v|| / ||expand(v)|| is
+ * from 1/sqrt(l) to 1.
  *
  * Vectors (biases, layer norms) are not compressed. Threads: const once made.   Secrets: none. */
 #ifndef PAPER_COMPRESS_H

@@ -1,4 +1,4 @@
-/* cost: seconds and bytes of a secure round by block size, with real cryptography at full key size.
+/* cost: measures seconds and bytes of a secure round by block size, with full-size keys.
  *
  * One run is one round of the product's own driver (simulate/servers.h, crypto full): every client
  * quantises and encrypts a random update of the largest permitted norm, alone on all threads, and
@@ -16,13 +16,13 @@
  *     shares_s      both servers make the noise shares: the two-party computation, before the data
  *     reveal_s      AS masks and sends the sum, CSP decrypts and replies, AS removes the mask
  *     decrypt_s     CSP's decryption, a part of reveal_s
- *     total_s       all of these, for one client's encryption and upload
+ *     total_s       the sum of these, with one client's encryption and upload
  *     run_s         the whole run, with every client's encryption and upload in turn
  *     up_bytes, down_bytes     of one client: its upload, and the model it fetches as 32-bit floats
  *     link_bytes, shares_bytes between the servers: to reveal the sum, and for the noise shares
  *
  * Memory: about 60 bytes per value; the dense LSTM has 14 million. Threads: one owner.
- * Secrets: none: a simulation has none. */
+ * Secrets: none. */
 #ifndef PAPER_COST_H
 #define PAPER_COST_H
 
@@ -35,12 +35,12 @@ typedef struct cost_case {
     const char *scheme; /* pad or paillier */
 } cost_case;
 
-/* Runs the case until its file has `runs` runs. The Paillier key is taken from `key` or put there.
- * Stops early, with SEFL_OK, when o->minutes are over. */
+/* Runs the case until its file has `runs` runs. Uses the Paillier key in `key`, or creates it
+ * there. Stops early, with SEFL_OK, when o->minutes are over. */
 sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned runs,
                          federation_key *key) SEFL_MUST_CHECK;
 
-/* Sets *mean and *spread, the standard deviation of n numbers (0 for n < 2). */
+/* Computes the mean and the standard deviation (*spread, 0 for n < 2) of n numbers. */
 void cost_mean(double *mean, double *spread, const double *v, size_t n);
 
 #endif

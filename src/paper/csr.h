@@ -1,8 +1,8 @@
-/* csr: index formats under additive encryption, against block-Hankel matrices (BHM).
+/* csr: compares index formats under additive encryption with block-Hankel matrices (BHM).
  *
- * Magnitude pruning keeps the k largest entries of an update, so each client keeps other positions:
- * its support. A compressed-sparse-row (CSR) upload has k values and their indices. Additive
- * encryption adds values slot by slot, so a sum of such uploads needs more than addition:
+ * Magnitude pruning keeps the k largest entries of an update. Their positions, the support, differ
+ * from client to client. A compressed-sparse-row (CSR) upload has k values and their indices.
+ * Additive encryption adds values slot by slot, so a sum of such uploads needs more than addition:
  *     csr-clear    the indices are sent in the clear: AS adds value by value. Paillier then needs a
  *                  ciphertext for each value, because packed values cannot be moved; with pads, CSP
  *                  needs the indices too. Both see the support
@@ -16,7 +16,7 @@
  * share of the updates' squared norm (energy) that reaches the sum.
  *
  * k is the number of values of the block-Hankel model of the same shape.
- * Threads: pure functions.   Secrets: none: a simulation has none. */
+ * Threads: pure functions.   Secrets: none. */
 #ifndef PAPER_CSR_H
 #define PAPER_CSR_H
 
@@ -24,8 +24,8 @@
 #include "model/lm.h"
 
 /* Sets mask[i] to 1 for the k entries of largest magnitude that are not zero, and to 0 for the
- * others; of equal magnitudes, the lower index goes first. scratch: n values. Returns the number of
- * entries kept, at most k. */
+ * others; of equal magnitudes, it prefers the lower index. scratch has room for n values. Returns
+ * the number of entries kept, at most k. */
 size_t csr_support(uint8_t *mask, const float *u, size_t n, size_t k, float *scratch);
 
 /* Adds the entries of mask to `all` and returns the number of entries in `all`. */
@@ -47,18 +47,18 @@ double csr_energy(const float *u, const uint8_t *mask, size_t n);
 double csr_random_union(size_t n, double k, uint32_t clients);
 
 /* Compute the bytes of an upload of n numbers, without its head, for sums over `clients` clients:
- * packed into pads; packed into Paillier ciphertexts of an N of `bits` bits; one number in each such
+ * packed into pads; packed into Paillier ciphertexts of an N of `bits` bits; one number in each
  * ciphertext. */
 sefl_status csr_pad_bytes(double *out, size_t n, uint32_t clients) SEFL_MUST_CHECK;
 sefl_status csr_paillier_bytes(double *out, size_t n, uint32_t clients,
                                unsigned bits) SEFL_MUST_CHECK;
 double csr_paillier_single_bytes(size_t n, unsigned bits);
 
-/* The sum of CSR uploads whose indices AS cannot read. Each client's values are added by their rank
- * in its support; the result is read with the indices of the first client. */
+/* The sum of CSR uploads whose indices AS cannot read. AS adds each client's values by their rank
+ * in its support and reads the result with the indices of the first client. */
 typedef struct csr_blind {
     size_t n, k;
-    double *by_rank; /* k: what addition gives */
+    double *by_rank; /* k: the result of the addition */
     double *right;   /* n: the sum of the pruned updates */
     uint8_t *first;  /* n: support of the first client */
     uint32_t clients;
@@ -67,7 +67,7 @@ sefl_status csr_blind_init(csr_blind *b, size_t n, size_t k) SEFL_MUST_CHECK;
 void csr_blind_clear(csr_blind *b);
 /* mask has at most k entries. */
 void csr_blind_add(csr_blind *b, const float *u, const uint8_t *mask);
-/* Returns the norm of the error over the norm of the right sum. */
+/* Returns the norm of the error divided by the norm of the correct sum. */
 double csr_blind_error(const csr_blind *b);
 
 #endif

@@ -1,13 +1,14 @@
-/* locals: trains the clients of a small federation in the clear and hands out each client's update,
- * for measurements on the updates themselves.
+/* locals: trains the clients of a small federation in the clear and passes on each client's update,
+ * for measurements of the updates themselves.
  *
  *     SEFL_TRY(locals_open(&l, o, (const char *[]){ "clients=10", "model.block=8", NULL }, 1));
  *     SEFL_TRY(locals_round(&l, 1, theta, on_update, ctx));       // l.params values in theta
  *     SEFL_TRY(locals_perplexity(&l, &perplexity, theta));
  *     locals_close(&l);
  *
- * Text, vocabulary and training are those of `sefl simulate` with these settings (experiment.h). The
- * word order is that of model.block; the model that trains has the block size given to locals_open.
+ * Text, vocabulary and training are those of `sefl simulate` with these settings (experiment.h).
+ * The word order is that of model.block; the model that trains has the block size given to
+ * locals_open.
  * Threads: one owner.   Secrets: none. */
 #ifndef PAPER_LOCALS_H
 #define PAPER_LOCALS_H
@@ -22,8 +23,7 @@ typedef struct locals {
     settings set;
     experiment e;
     federation *f;
-    task
-        t; /* the federation's, with the block size of the model that trains; borrows its members */
+    task t; /* the federation's task, with the block size of the model that trains */
     size_t params;
     pool *pool;
     engine *engine;
@@ -32,10 +32,10 @@ typedef struct locals {
     uint32_t slots;
 } locals;
 
-/* Called for each client in order; u: its update, l->params values, valid during the call. */
+/* Called for each client in order; u is its update, l->params values, valid during the call. */
 typedef sefl_status locals_fn(void *ctx, uint32_t client, const float *u);
 
-/* set: settings, up to NULL; o->data adds data.path. Close l even if it fails. */
+/* set is a NULL-terminated list of settings; o->data adds data.path. Always close l. */
 sefl_status locals_open(locals *l, const paper_options *o, const char *const *set,
                         uint32_t block) SEFL_MUST_CHECK;
 void locals_close(locals *l);

@@ -1,11 +1,11 @@
-/* loop: sends uploads over a mutual TLS 1.3 stream on loopback, to time the transfer alone. AS's end
- * is a thread that receives the bytes into memory and answers with one byte.
+/* loop: sends uploads over a mutual TLS 1.3 stream on loopback, to time the transfer alone. The
+ * other end is a thread that receives the bytes into memory and answers with one byte.
  *
  *     SEFL_TRY(loop_open(&l, folder));                  // makes certificates in the folder
  *     SEFL_TRY(loop_send(l, &seconds, there, here, n)); // from the first byte to the answer
  *     loop_close(l);
  *
- * Threads: one owner.   Secrets: none; the keys are thrown away with the folder. */
+ * Threads: one owner.   Secrets: none; the keys serve one measurement. */
 #ifndef PAPER_LOOP_H
 #define PAPER_LOOP_H
 
@@ -16,7 +16,7 @@
 
 typedef struct loop loop;
 
-/* The folder is the caller's, who removes it. */
+/* The caller owns the folder and removes it. */
 sefl_status loop_open(loop **out, const char *folder) SEFL_MUST_CHECK;
 void loop_close(loop *l);
 

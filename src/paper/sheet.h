@@ -1,5 +1,5 @@
-/* sheet: a table of measurements in the results folder, as a JSON file that states where its
- * numbers come from, and as CSV for spreadsheets.
+/* sheet: a table of measurements in the results folder, as a JSON file that records the origin of
+ * its numbers, and as CSV for spreadsheets.
  *
  *     static const char *const columns[] = { "model", "block", "seconds", NULL };
  *     sheet s;
@@ -47,8 +47,8 @@ sheet_cell sheet_text(const char *text);
 
 /* Makes an empty sheet. */
 void sheet_new(sheet *s, const char *name, const char *const *columns);
-/* Reads results/NAME.json if it exists; otherwise the sheet is empty. SEFL_EPROTO, with the path, if
- * the file is no sheet with these columns and this scale. */
+/* Reads results/NAME.json if it exists; otherwise the sheet is empty. SEFL_EPROTO, with the path,
+ * if the file is not a sheet with these columns and this scale. */
 sefl_status sheet_open(sheet *s, const paper_options *o, const char *name,
                        const char *const *columns) SEFL_MUST_CHECK;
 void sheet_clear(sheet *s);
@@ -56,7 +56,7 @@ void sheet_clear(sheet *s);
 /* Appends a row of `width` cells. */
 sefl_status sheet_add(sheet *s, const sheet_cell *row) SEFL_MUST_CHECK;
 const sheet_cell *sheet_row(const sheet *s, size_t row);
-/* Returns a number by the name of its column, which exists (assert). */
+/* Returns the number in the column of this name, which must exist (assert). */
 double sheet_get(const sheet *s, size_t row, const char *column);
 const char *sheet_get_text(const sheet *s, size_t row, const char *column);
 

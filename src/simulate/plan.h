@@ -49,14 +49,14 @@ typedef struct plan_need {
     uint64_t no_larger; /* clients for a noise ratio of PLAN_RATIO_BAD */
 } plan_need;
 
-/* Both epsilons of a number of rounds. */
+/* The two epsilons of a number of rounds. */
 typedef struct plan_spent {
     bool known;
     double server, others, delta;
     const char *why; /* why they are not known */
 } plan_spent;
 
-/* privacy.classic_epsilon, and beside it what the rounds really spend. */
+/* privacy.classic_epsilon, and the epsilons that the rounds really spend. */
 typedef struct plan_classic {
     double epsilon; /* of one round alone, at total.delta; 0: the key is not set */
     uint64_t rounds;
@@ -118,7 +118,7 @@ enum { PLAN_CLASSIC_TEXT = 320 };
 /* Writes "epsilon 1 for one round alone, at delta 1e-05: not a claim, and not proven for epsilon >=
  * 1; over 50 rounds epsilon 7.37 against a server, 7.37 against others". */
 void plan_classic_text(char out[PLAN_CLASSIC_TEXT], const plan_classic *c);
-/* Adds the members to the open object if the key is set. */
+/* If the key is set, adds the members to the open object. */
 void plan_classic_json(json *j, const plan_classic *c);
 
 /* Computes the plan. If the federation has texts for only some clients, extrapolates to all. */

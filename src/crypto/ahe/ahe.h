@@ -201,8 +201,7 @@ sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s) SEFL_MUST_CHECK;
 sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, const uint8_t *bytes,
                               size_t units, pool *pool) SEFL_MUST_CHECK;
 /* Adds n whole updates at once, each of ahe_body_bytes. The result equals that of n single
- * additions, but a thread reads the sum once, not n times. (A pad sum is larger than the
- * caches.) */
+ * additions, but a thread reads the sum once, not n times. (A pad sum exceeds the caches.) */
 sefl_status ahe_sum_add_bodies(const ahe_params *p, ahe_sum *s, const uint8_t *const *bodies,
                                size_t n, pool *pool) SEFL_MUST_CHECK;
 /* Subtracts a whole body from an open or closed sum, before the sum is written. The body's units
