@@ -46,7 +46,7 @@ sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
 sefl_status account_note(account *a, uint64_t step,
                          const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
-/* Computes the privacy loss of the population so far at this delta (0: its latest task's). */
+/* Computes the population's privacy loss so far at this delta (0: that of its latest task). */
 sefl_status account_spent(account *a, double delta, ledger_total *out) SEFL_MUST_CHECK;
 
 /* Returns a port for csp_store and as_link_config, valid as long as the account is. */

@@ -86,7 +86,7 @@ typedef struct release_mode {
     double value_jumps; /* bound on the noise of one released value, in standard deviations */
     double (*deviation)(const struct task *t); /* standard deviation of a value, in real units */
 
-    /* Client: turns task.params floats into task.values integers; weight NULL unless weights are
+    /* Client: turns task.params floats into task.values integers; weight is NULL unless weights are
      * capped. */
     sefl_status (*quantise)(int64_t *X, const struct task *t, const float *v,
                             const struct dp_weight *weight, const sefl_rng *coins);

@@ -68,7 +68,7 @@ typedef struct aggregator_options {
     void *ctx;
     /* Called when the port is bound and no file is open yet, to drop privileges; may be NULL. */
     sefl_status (*bound)(void *ctx);
-    /* Called after each round, to print it; of: number of rounds in the task; may be NULL. */
+    /* Called after each round to print it; the task has `of` rounds; may be NULL. */
     void (*round)(void *ctx, const rounds_report *r, uint64_t of);
 } aggregator_options;
 
