@@ -152,9 +152,10 @@ sefl_status paper_runs(const paper_options *o, unsigned figures, size_t *left)
         if (is_mine(o, i))
             SEFL_TRY(one_run(&s, &s.table.run[i]));
     if (s.late > 0)
-        paper_say(o, "%zu runs are left: they would end after %g minutes", s.late, o->minutes);
+        paper_say(o, "%zu run%s left: %s would end after %g minutes", s.late,
+                  s.late == 1 ? "" : "s", s.late == 1 ? "it" : "they", o->minutes);
     if (s.busy > 0)
-        paper_say(o, "%zu runs are left to other processes", s.busy);
+        paper_say(o, "other processes had %zu of the runs", s.busy);
     *left = s.late + s.busy;
 done:
     paper_table_clear(&s.table);

@@ -86,6 +86,7 @@ if [ "$SEFL_CORE_ONLY" = 0 ]; then
     misuse simulate
     misuse plan
     misuse compare
+    misuse paper
     misuse demo stray
     misuse config
     misuse config check

@@ -1,0 +1,76 @@
+#!/bin/sh
+# sefl paper: all figures at small scale, on generated text and on text of a folder; resuming, sharing, misuse.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+[ -z "${SEFL_SANITIZE:-}" ] || exit 0 # two minutes of training
+# shellcheck source=tests/e2e/e2e.lib.sh
+. "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
+cd "$dir"
+
+# ---- misuse
+expect 2 "$SEFL" paper; says "--data DIR"
+expect 2 "$SEFL" paper --figure block; says "figure"
+expect 2 "$SEFL" paper --quick --shard 0/2; says "--shard must be I/N"
+expect 2 "$SEFL" paper --quick --shard 3/2; says "--shard must be I/N"
+expect 2 "$SEFL" paper --quick --set training.lr=1; says "--results"
+expect 2 "$SEFL" paper --quick --set training.lrr=1 --results x; says "training.lr"
+mkdir text
+echo "a b c" > text/train.txt
+expect 2 "$SEFL" paper --quick --data text; says "no valid text"
+expect 0 "$SEFL" paper --list; says "0 of "
+[ ! -e results ] || fail "--list wrote something"
+
+# ---- all figures; a run that was stopped resumes
+expect 0 "$SEFL" paper --quick --figure dropout --shard 1/4; says "figures and tables are in results-quick"
+n=$(find results-quick/runs -name '*.json' | wc -l)
+[ "$n" -eq 5 ] || fail "$n runs in a shard of 20"
+began=$(date +%s)
+expect 0 "$SEFL" paper --quick
+took=$(($(date +%s) - began))
+echo "sefl paper --quick took $took seconds"
+case $out in *lstm-sefl-b8-d0-z0-n10-s1*) fail "repeated a finished run" ;; esac
+for f in dropout blocks epsilon claims runs; do
+    head -n 2 "results-quick/$f.csv" | tail -n 1 | grep -q QUICK || fail "$f.csv is not marked"
+done
+for f in dropout blocks epsilon-10 epsilon-40; do
+    grep -q 'QUICK: ' "results-quick/$f.svg" || fail "$f.svg is not marked"
+done
+grep -q QUICK results-quick/tables.md || fail "tables.md is not marked"
+grep -l '"scale":"full"' results-quick/runs/*.json && fail "a run is not marked"
+out=$(cat results-quick/runs/lstm-cdp-b1-d0-z0.1-n10-s1.json)
+json
+says '"classic_epsilon":52.9'
+says '"epsilon_server":'
+out=$(cat results-quick/runs/lstm-sefl-b8-d0-z0.1-n10-s1.json)
+says '"epsilon_why":'
+
+# ---- the figures come from the results alone
+cp -r results-quick kept
+rm -f results-quick/*.csv results-quick/*.svg results-quick/tables.md
+rm -rf runs
+expect 0 "$SEFL" paper --quick --draw
+diff -r kept results-quick || fail "drawn from the results, the figures differ"
+expect 0 "$SEFL" paper --quick; says "figures and tables"
+[ "$(echo "$out" | wc -l)" -eq 1 ] || fail "repeated finished runs: $out"
+
+# ---- quick and full results do not mix; other settings need another folder
+expect 1 "$SEFL" paper --results results-quick --draw; says "has QUICK results"
+expect 1 "$SEFL" paper --quick --figure dropout --set training.lr=1 --results results-quick; says "training.lr=20 there"
+mkdir foreign
+echo mine > foreign/file
+expect 1 "$SEFL" paper --quick --results foreign; says "is not a results folder"
+
+# ---- text of a folder: two processes share the runs
+expect 0 "$SEFL" data synth --out text2 --tokens 60000
+"$SEFL" paper --quick --data text2 --results shared --figure dropout > other 2>&1 &
+other=$!
+expect 0 "$SEFL" paper --quick --data text2 --results shared --figure dropout
+wait $other || fail "$(cat other)"
+[ -s runs/shared/text/train.txt ] || fail "no cut text"
+expect 0 "$SEFL" paper --quick --results shared --figure dropout --list; says "20 of 20 runs are done"
+
+# ---- a time limit: a run that is expected to end too late does not start
+rm shared/runs/lstm-sefl-b8-d25-z0-n10-s1.json
+rm -rf runs
+expect 0 "$SEFL" paper --quick --data text2 --results shared --figure dropout --minutes 0.05
+says "1 run left: it would end after 0.05 minutes"

@@ -1,0 +1,120 @@
+#include "support/check.h"
+
+#include "paper/points.h"
+#include "paper/reference.h"
+#include "simulate/experiment.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t count(const paper_table *t, unsigned figure, unsigned body)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += (t->run[i].figures & figure) != 0 && t->run[i].body == body;
+    return n;
+}
+
+/* Every run has a name of its own and settings that the simulator accepts. */
+static void runs_are_valid(void **state)
+{
+    (void)state;
+    for (int quick = 0; quick < 2; quick++) {
+        paper_table t;
+        const paper_options o = { .quick = quick, .device = "cpu" };
+        CHECK_OK(paper_table_make(&t, quick, PAPER_ALL));
+        assert_true(t.n > 100 && t.n <= PAPER_RUNS_MAX);
+        for (size_t i = 0; i < t.n; i++) {
+            char name[PAPER_NAME_BYTES], other[PAPER_NAME_BYTES];
+            settings s;
+            experiment e;
+            paper_run_name(name, &t.run[i]);
+            for (size_t k = 0; k < i; k++) {
+                paper_run_name(other, &t.run[k]);
+                assert_string_not_equal(name, other);
+            }
+            CHECK_OK(paper_run_settings(&s, &t.run[i], &o));
+            CHECK_OK(experiment_make(&e, &s));
+            assert_string_equal(e.name, name);
+            assert_int_equal(e.clients, t.run[i].clients);
+            assert_int_equal(e.seed, t.run[i].seed);
+            assert_int_equal(settings_u64(&s, "model.block"), t.run[i].block);
+            assert_string_equal(e.protection->name, t.run[i].protection);
+            assert_true(fabs(e.dropout - t.run[i].dropout / 100.0) < 1e-12);
+            /* a round needs two uploads */
+            assert_true(!e.exact || e.clients - experiment_dropouts(&e) >= 2);
+            assert_string_equal(settings_text(&s, "privacy.claim"), "none");
+            assert_int_equal(e.clip_given, e.protection->quantises);
+            settings_clear(&s);
+        }
+        paper_table_clear(&t);
+    }
+}
+
+/* The dropout table comes first, and has three seeds at every rate of the paper. */
+static void dropout_comes_first(void **state)
+{
+    (void)state;
+    paper_table t, all;
+    CHECK_OK(paper_table_make(&t, false, PAPER_DROPOUT));
+    CHECK_OK(paper_table_make(&all, false, PAPER_ALL));
+    assert_int_equal(t.n, 30);
+    for (unsigned body = 0; body < PAPER_BODIES; body++) {
+        assert_int_equal(count(&t, PAPER_DROPOUT, body), 15);
+        assert_int_equal(count(&all, PAPER_DROPOUT, body), 15);
+        assert_int_equal(count(&all, PAPER_BLOCKS, body), 15);
+    }
+    for (size_t i = 0; i < t.n; i++) {
+        char a[PAPER_NAME_BYTES], b[PAPER_NAME_BYTES];
+        paper_run_name(a, &t.run[i]);
+        paper_run_name(b, &all.run[i]);
+        assert_string_equal(a, b);
+        assert_int_equal(t.run[i].block, paper_block(t.run[i].body));
+    }
+    paper_table_clear(&t);
+    paper_table_clear(&all);
+    assert_true(reference_dropout(PAPER_LSTM, 25) == 178.45);
+    assert_true(reference_dropout(PAPER_TRANSFORMER, 75) == 310.12);
+    assert_true(isnan(reference_dropout(PAPER_LSTM, 90)));
+}
+
+/* --set replaces values of the table. */
+static void overrides(void **state)
+{
+    (void)state;
+    paper_table t;
+    settings over, s;
+    paper_options o = { .over = &over, .device = "cpu" };
+    settings_init(&over, experiment_schema());
+    CHECK_OK(settings_set(&over, "training.lr=3", "--set"));
+    CHECK_OK(paper_table_make(&t, false, PAPER_DROPOUT));
+    CHECK_OK(paper_run_settings(&s, &t.run[0], &o));
+    assert_string_equal(settings_text(&s, "training.lr"), "3");
+    settings_clear(&s);
+    settings_clear(&over);
+    paper_table_clear(&t);
+}
+
+static void spreads(void **state)
+{
+    (void)state;
+    const double x[] = { 3, NAN, 1, 2 };
+    spread s = spread_of(x, 4);
+    assert_int_equal(s.n, 3);
+    assert_true(s.mean == 2 && s.sd == 1 && s.low == 1 && s.high == 3);
+    s = spread_of(x, 1);
+    assert_true(s.n == 1 && s.mean == 3 && s.sd == 0);
+    s = spread_of(x + 1, 1);
+    assert_true(s.n == 0 && isnan(s.mean) && isnan(s.low));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_are_valid),
+        cmocka_unit_test(dropout_comes_first),
+        cmocka_unit_test(overrides),
+        cmocka_unit_test(spreads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
