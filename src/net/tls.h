@@ -10,7 +10,7 @@
  * chain, dates, key usage, strength and role (net/x509.h). The certificate must name the dialled
  * host. There is no session resumption or early data. Every wait is bounded (SEFL_ETIMEOUT).
  *
- * A silent link. If silent_ms is set, a stream can tell a busy peer from a lost one: while its
+ * A silent link. If silent_ms is set, a stream can tell a busy peer from a lost one. While its
  * owner computes, a thread of the stream sends a heartbeat (an empty TLS record, which the other
  * side skips) every quarter of silent_ms, at most 5 s apart. A waiting side gives up after
  * silent_ms without a byte, or after idle_ms with only heartbeats. So a slow peer has idle_ms for

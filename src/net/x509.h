@@ -9,7 +9,7 @@
  * A certificate has one role: the entry "sefl aggregator", "sefl csp" or "sefl client" among the
  * organisational units of its subject. x509_make uses ECDSA P-256 keys and SHA-256. Certificates
  * from an organisation's own CA are accepted too if they have that entry and the right purpose
- * (client or server authentication) and are strong enough: RSA keys of 2048 to 8192 bits, curves of
+ * (client or server authentication). They must be strong: RSA keys of 2048 to 8192 bits, curves of
  * at least 256 bits, SHA-256 or better in every signature below the trusted CA.
  *
  * A site generates its own key and a request (x509_request_*). The CA issues a certificate for the

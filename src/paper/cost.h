@@ -1,8 +1,8 @@
 /* cost: measures seconds and bytes of a secure round by block size, with full-size keys.
  *
- * One run is one round of the product's own driver (simulate/servers.h, crypto full): every client
+ * One run is one round of the product's own driver (simulate/servers.h, crypto full). Every client
  * quantises and encrypts a random update of the largest permitted norm, alone on all threads, and
- * sends it over TLS 1.3 on loopback (paper/loop.h); AS adds the uploads; AS and CSP make noise
+ * sends it over TLS 1.3 on loopback (paper/loop.h). AS adds the uploads. AS and CSP make noise
  * shares by two-party computation and reveal the noisy sum. The run fails unless the released
  * integers are the sum plus noise of the claimed variance.
  *

@@ -11,8 +11,8 @@
  * have zero gradients (a token without a target has a zero gradient).
  *
  * Operands. `real` below is the type of matrix operands: bf16, or float in the fp32 mode; sums are
- * float. A matrix of activations of width k has rows of ld(k) = k + 1 rounded up to 8 elements:
- * element k is 1 and the rest are 0, so that the product that computes a weight's gradient also
+ * float. A matrix of activations of width k has rows of ld(k) = k + 1 rounded up to 8 elements.
+ * Element k is 1 and the others are 0, so that the product that computes a weight's gradient also
  * computes the bias's, in column k. A weight (rows x cols) is expanded for each step to `real`
  * [rows][ld(cols)], zero beyond cols. Its dense gradient has the same shape in float and is folded
  * into the compressed gradient.

@@ -18,9 +18,9 @@ void circ_columns_free(circ_columns *c);
 /* Appends a bit of weight 2^column, column < k; at most 128 bits in one column. */
 void circ_columns_put(circ_columns *c, size_t column, circ_wire w);
 
-/* Sets z[0..k-1] to the sum of all bits mod 2^k by carry-save reduction, column by column: while a
+/* Sets z[0..k-1] to the sum of all bits mod 2^k by carry-save reduction, column by column. While a
  * column has three bits or more, its first three become a sum bit at its end and a carry in the
- * next column (1 AND each); two bits are added in the same way. This order is part of the sampler's
+ * next column (1 AND each). Two bits are added in the same way. This order is part of the sampler's
  * definition, because garbled tables depend on it. Empties the columns. */
 void circ_columns_sum(circ_builder *b, circ_columns *c, circ_wire *z);
 

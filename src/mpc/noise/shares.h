@@ -31,11 +31,11 @@
  *     SHARES_CAUGHT       failure: CSP garbled something else. Save r.record; the task ends
  *     SHARES_FAILED       any other failure
  *
- * For each chunk of 512 values AS sends the OT corrections of its 34 coins per value, CSP sends a
- * check seed, AS sends its answer, and CSP, if the answer is right, sends 16 lane keys and per
- * value the tables of 29 ANDs and 7 rows. Four chunks are in flight at a time. A value costs 956
- * bytes from CSP and 133 from AS (K = 32, OT k = 4). Memory: about 6 MB per side, plus x. An audit
- * costs AS a second thread and as much time as the session.
+ * For each chunk of 512 values AS sends the OT corrections of its 34 coins per value. CSP sends a
+ * check seed, and AS answers. If the answer is right, CSP sends 16 lane keys and, per value, the
+ * tables of 29 ANDs and 7 rows. Four chunks are in flight at a time. A value costs 956 bytes from
+ * CSP and 133 from AS (K = 32, OT k = 4). Memory: about 6 MB per side, plus x. An audit costs AS a
+ * second thread and as much time as the session.
  *
  * Secret: x, coins, labels, Delta, seeds. Public: params, id, lane keys, all sizes.
  * Threads: pure functions, one channel each. Cost: see `sefl bench 2pc`. */

@@ -13,7 +13,7 @@
  * Construction. In each of the 128/k trees of ot/trees the receiver knows all 2^k leaves, and the
  * sender all but leaf delta_i; Delta is the concatenation of all delta_i. Each leaf y is the key of
  * a stream r_y. The receiver forms u_i = sum of all r_y and, for each bit j < k, v_ij = sum of the
- * r_y with bit j of y set; the sender can form w_ij = sum of the r_y with bit j of y xor delta_i
+ * r_y with bit j of y set. The sender can form w_ij = sum of the r_y with bit j of y xor delta_i
  * set = v_ij + delta_ij * u_i. The receiver takes b = u_0 as its random choices and sends c_i = u_i
  * + u_0 for the other trees; the sender adds delta_ij * c_i. Now w_ij = v_ij + delta_ij * b for all
  * 128 columns; rows of w are q, rows of v are t.

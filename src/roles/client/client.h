@@ -35,9 +35,9 @@
  * When AS serves another task, the client starts that task with the same ledger.
  *
  * Failures. The client retries after every failure that may be temporary, with pauses that double
- * up to a minute: no network, no DNS name, an invalid server certificate, or a server that answers
- * with errors, refuses this client (a wrong clock, a revocation that is undone) or serves a
- * malformed task. It ends only when
+ * up to a minute. Examples are no network, no DNS name, an invalid server certificate, and a server
+ * that answers with errors, refuses this client (a wrong clock, a revocation that is undone) or
+ * serves a malformed task. It ends only when
  *     the task is over, or this client took part as often as the task allows    SEFL_OK
  *     both servers signed a task that the owner's policy refuses, or that
  *         this program cannot read                                        SEFL_EINVAL, SEFL_EPROTO
