@@ -125,7 +125,8 @@ static sefl_status info_model(wish *o, json *j)
         json_fields(j, lf_str("model", c->body), lf_u64("vocab", c->vocab),
                     lf_u64("embed", c->embed), lf_u64("hidden", c->hidden),
                     lf_u64("layers", c->layers), lf_u64("heads", c->heads),
-                    lf_u64("block", c->block), lf_bool("tied", c->tied),
+                    lf_u64("block", c->block), lf_u64("block_embed", c->block_embed),
+                    lf_u64("block_decoder", c->block_decoder), lf_bool("tied", c->tied),
                     lf_str("vocab_order", order), lf_str("vocab_sha256", hash),
                     lf_u64("parameters", count), lf_real("norm", sqrt(squares)));
         return SEFL_OK;
@@ -134,7 +135,10 @@ static sefl_status info_model(wish *o, json *j)
            c->embed, c->hidden, c->layers);
     if (strcmp(c->body, "transformer") == 0)
         printf(", %u heads", c->heads);
-    printf(", block %u%s\n", c->block, c->tied ? ", tied" : "");
+    printf(", block %u", c->block);
+    if (c->block_embed != c->block || c->block_decoder != c->block)
+        printf(" (embedding %u, decoder %u)", c->block_embed, c->block_decoder);
+    printf("%s\n", c->tied ? ", tied" : "");
     printf("vocabulary %s %s\n", *order ? order : "unknown", hash);
     printf("parameters %zu, norm %.6g, all finite\n", count, sqrt(squares));
     return SEFL_OK;
@@ -375,6 +379,10 @@ static const setting_def options[] = {
       .help = "Number of attention heads of a transformer; default 2" },
     { "block", SETTING_U64, "0", TO(cfg.block), .min = 1, .max = BHM_MAX_BLOCK,
       .help = "Block size of the Hankel matrices; default 1, which means dense matrices" },
+    { "block-embed", SETTING_U64, "0", TO(cfg.block_embed), .min = 1, .max = BHM_MAX_BLOCK,
+      .help = "Block size of the embedding; default --block" },
+    { "block-decoder", SETTING_U64, "0", TO(cfg.block_decoder), .min = 1, .max = BHM_MAX_BLOCK,
+      .help = "Block size of the decoder; default --block" },
     { "tied", SETTING_FLAG, TO(cfg.tied),
       .help = "Share the weights of the decoder and the embedding" },
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",
@@ -411,7 +419,8 @@ static const cli_action actions[] = {
       "Prints the sizes, vocabulary and arrays of a safetensors file and checks every value.", NULL,
       "json", AT, run_info },
     { "new", FILE_ARG, "Writes an untrained model, the starting point of a federation.", "vocab",
-      "order model embed hidden layers heads block tied seed force json", AT, run_new },
+      "order model embed hidden layers heads block block-embed block-decoder tied seed force json",
+      AT, run_new },
     { "eval", FILE_ARG,
       "Computes the perplexity on a text in the same way as PyTorch's word_language_model example. "
       "Refuses a word list that does not belong to the model.",
@@ -422,7 +431,7 @@ static const cli_action actions[] = {
       "force json", AT, run_export },
     { "import", FILE_ARG,
       "Reads dense weights of PyTorch's example and projects each matrix onto block-Hankel form.",
-      "out", "block heads tied vocab order force json", AT, run_import },
+      "out", "block block-embed block-decoder heads tied vocab order force json", AT, run_import },
     { 0 },
 };
 

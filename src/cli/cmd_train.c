@@ -129,7 +129,7 @@ static sefl_status read_text(session *s)
     corpus_paths paths = { 0 };
     corpus_file file = s->file;
     sefl_progress p = meter_start(&s->line, "reading text");
-    s->order.block = s->cfg.block;
+    s->order.block = lm_config_word_block(&s->cfg);
     SEFL_TRY(corpus_paths_find(&paths, s->file.path));
     file.path = paths.path[CORPUS_TRAIN];
     if (s->list) {

@@ -43,8 +43,16 @@ sefl_status lm_config_check(lm_config *cfg)
               "embedding %u, hidden %u: at most 65536", cfg->embed, cfg->hidden);
     SEFL_NEED(cfg->layers <= LM_MAX_LAYERS, SEFL_EINVAL, "%u layers: at most %d", cfg->layers,
               LM_MAX_LAYERS);
-    SEFL_NEED(cfg->block <= BHM_MAX_BLOCK, SEFL_EINVAL, "block %u: at most %d", cfg->block,
-              BHM_MAX_BLOCK);
+    uint32_t *blocks[] = { &cfg->block, &cfg->block_embed, &cfg->block_decoder };
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        if (*blocks[i] == 0)
+            *blocks[i] = cfg->block;
+        SEFL_NEED(*blocks[i] <= BHM_MAX_BLOCK, SEFL_EINVAL, "block %u: at most %d", *blocks[i],
+                  BHM_MAX_BLOCK);
+    }
+    SEFL_NEED(!cfg->tied || cfg->block_embed == cfg->block_decoder, SEFL_EINVAL,
+              "tied embedding and decoder are one matrix: block_embed is %u, block_decoder %u",
+              cfg->block_embed, cfg->block_decoder);
     SEFL_NEED((uint64_t)cfg->batch * cfg->steps <= LM_MAX_TOKENS, SEFL_EINVAL,
               "batch %u x %u: at most %d words", cfg->batch, cfg->steps, LM_MAX_TOKENS);
     SEFL_NEED(!cfg->tied || body->width_out(cfg) == cfg->embed, SEFL_EINVAL,
@@ -83,15 +91,33 @@ size_t lm_add_vector(lm *m, uint32_t n, const char *fmt, ...)
     return i;
 }
 
+/* Adds a matrix whose rows are words. */
+static size_t add_words(lm *m, uint32_t cols, uint32_t block, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    size_t i = add_param(m, (bhm){ m->cfg.vocab, cols, block }, true, fmt, ap);
+    va_end(ap);
+    return i;
+}
+
 static void add_params(lm *m)
 {
-    m->width_out = m->body->width_out(&m->cfg);
-    m->enc = lm_add_matrix(m, m->cfg.vocab, m->cfg.embed, "encoder.weight");
+    const lm_config *c = &m->cfg;
+    m->width_out = m->body->width_out(c);
+    m->enc = add_words(m, c->embed, c->block_embed, "encoder.weight");
     m->body->params(m);
-    m->dec_w = m->cfg.tied
-                   ? m->enc
-                   : lm_add_matrix(m, m->cfg.vocab, (uint32_t)m->width_out, "decoder.weight");
+    m->dec_w = m->enc;
+    if (!c->tied)
+        m->dec_w = add_words(m, (uint32_t)m->width_out, c->block_decoder, "decoder.weight");
     m->dec_b = lm_add_vector(m, m->cfg.vocab, "decoder.bias");
+}
+
+uint32_t lm_config_word_block(const lm_config *cfg)
+{
+    uint32_t a = cfg->block_embed ? cfg->block_embed : cfg->block;
+    uint32_t b = cfg->block_decoder ? cfg->block_decoder : cfg->block;
+    return a > b ? a : b;
 }
 
 sefl_status lm_config_params(const lm_config *cfg, lm_param *params, size_t *n, size_t *count)

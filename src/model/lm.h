@@ -2,7 +2,8 @@
  *
  * Two bodies share one interface: "lstm" (model/lstm.c) and "transformer" (model/transformer.c).
  * An embedding with dropout comes before the body, and a decoder with softmax and cross-entropy
- * (model/nn/head) after it. All matrices are block-Hankel with the same block size; 1 means dense.
+ * (model/nn/head) after it. All matrices are block-Hankel; 1 means dense. Embedding and decoder may
+ * have other block sizes than the body.
  *
  *     lm *m = NULL;
  *     SEFL_TRY(lm_new(&m, &(lm_config){ .body = "lstm", .vocab = 33278, .block = 32 }, pool));
@@ -38,14 +39,15 @@ enum {
 };
 
 typedef struct lm_config {
-    const char *body;       /* "lstm" or "transformer"; NULL: "lstm" */
-    uint32_t vocab;         /* number of words; required */
-    uint32_t embed, hidden; /* 0: 200 */
-    uint32_t layers;        /* 0: 2 */
-    uint32_t heads;         /* transformer; 0: 2 */
-    uint32_t block;         /* 0: 1 */
-    bool tied;              /* decoder.weight is encoder.weight; needs equal sizes */
-    uint32_t batch, steps;  /* maximum batch size and sequence length; 0: 20 and 35 */
+    const char *body;                    /* "lstm" or "transformer"; NULL: "lstm" */
+    uint32_t vocab;                      /* number of words; required */
+    uint32_t embed, hidden;              /* 0: 200 */
+    uint32_t layers;                     /* 0: 2 */
+    uint32_t heads;                      /* transformer; 0: 2 */
+    uint32_t block;                      /* of the body's matrices; 0: 1 */
+    uint32_t block_embed, block_decoder; /* 0: block; equal if tied */
+    bool tied;                           /* decoder.weight is encoder.weight; needs equal sizes */
+    uint32_t batch, steps;               /* maximum batch size and sequence length; 0: 20 and 35 */
 } lm_config;
 
 typedef struct lm_param {
@@ -77,6 +79,10 @@ typedef struct lm lm;
 
 /* Fills in the defaults. SEFL_EINVAL, with the reason, if the configuration is not valid. */
 sefl_status lm_config_check(lm_config *cfg) SEFL_MUST_CHECK;
+
+/* Returns the block size for the interleaved order of the words: the larger one of embedding and
+ * decoder, so that frequent words share a block in neither. */
+uint32_t lm_config_word_block(const lm_config *cfg);
 
 /* Lists the parameters of a model without building it: up to LM_MAX_PARAMS in params. *count
  * becomes the total number of values. */

@@ -21,6 +21,10 @@
     ROW("model.heads", COUNT, P.heads, "2", 1, 65536, NULL, "attention heads of a transformer")    \
     ROW("model.block", COUNT, P.block, "32", 1, BHM_MAX_BLOCK, NULL,                               \
         "block size of the Hankel matrices; 1 means dense matrices")                               \
+    ROW("model.block_embed", COUNT, P.block_embed, "0", 0, BHM_MAX_BLOCK, NULL,                    \
+        "block size of the embedding; 0 means model.block")                                        \
+    ROW("model.block_decoder", COUNT, P.block_decoder, "0", 0, BHM_MAX_BLOCK, NULL,                \
+        "block size of the decoder; 0 means model.block")                                          \
     ROW("model.tied", BOOL, P.tied, "false", 0, 0, NULL, "tie the weights of embedding and decoder")
 /* clang-format on */
 

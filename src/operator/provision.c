@@ -283,7 +283,9 @@ done:
 /* Counts words only in public text: the validation text. */
 static sefl_status make_vocab(build *b)
 {
-    vocab_settings s = { .block = (uint32_t)settings_u64(&b->task, "model.block") };
+    lm_config cfg;
+    task_settings_model(&cfg, &b->task, 0);
+    vocab_settings s = { .block = lm_config_word_block(&cfg) };
     SEFL_PASS(vocab_order_parse(&s.order, settings_text(&b->task, "vocab.order")));
     if (b->c->vocab) {
         SEFL_PASS(vocab_read(&b->v, b->c->vocab, &s));

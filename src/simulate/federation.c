@@ -314,8 +314,9 @@ sefl_status federation_new(federation **out, const federation_config *c)
     const settings *set = c->settings;
     maker m = { .c = c };
     char init[2 * SHA256_BYTES + 1];
-    vocab_settings vs = { .block = (uint32_t)settings_u64(set, "model.block"),
-                          .max_words = e->vocab_words };
+    lm_config cfg;
+    task_settings_model(&cfg, set, 0);
+    vocab_settings vs = { .block = lm_config_word_block(&cfg), .max_words = e->vocab_words };
     SEFL_MAKE(federation, s, out);
     m.s = s;
     s->e = e;

@@ -30,6 +30,18 @@ for kind in lstm transformer; do
     expect 0 "$SEFL" model info "$m"; says "$kind, 420 words"; says "encoder.weight"; says "all finite"
     expect 0 "$SEFL" model info "$m" --json; says '"block":8'; json
 
+    # block sizes of their own for embedding and decoder, to PyTorch's names and back
+    expect 0 "$SEFL" model new "$m.mixed" --vocab "$words" --model $kind --embed 20 --hidden 24 --block 8 \
+        --block-embed 16 --block-decoder 1
+    expect 0 "$SEFL" model info "$m.mixed"; says "block 8 (embedding 16, decoder 1)"
+    expect 0 "$SEFL" model info "$m.mixed" --json; says '"block_embed":16,"block_decoder":1'; json
+    expect 0 "$SEFL" model export "$m.mixed" --out "$m.mixed.dense"
+    expect 0 "$SEFL" model import "$m.mixed.dense" --out "$m.again" --block 8 --block-embed 16 --block-decoder 1
+    cmp -s "$m.mixed" "$m.again" || fail "export and import changed the mixed model"
+    expect 2 "$SEFL" model new "$m.mixed" --vocab "$words" --model $kind --embed 20 --hidden 20 --block 8 \
+        --block-embed 16 --tied --force
+    says "block_embed is 16, block_decoder 8"
+
     # nearly uniform before training: about as many choices as words
     expect 0 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s"; says "source: perplexity"
     expect 0 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s" --split test --json; json

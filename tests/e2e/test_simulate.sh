@@ -190,7 +190,7 @@ expect 0 "$SEFL" simulate -c start.yml --set name=claimed $dp; says "warning: no
 # shellcheck disable=SC2086
 expect 0 "$SEFL" simulate -c start.yml --set name=claimed-open --set data.public=true $dp; silent "model.init"
 expect 2 "$SEFL" simulate -c start.yml --set name=wide --set model.hidden=9
-says "start.safetensors: the model has hidden 8, the settings have model.hidden 9"
+says "start.safetensors: model.hidden is 9, but the model has 8"
 expect 2 "$SEFL" simulate -c start.yml --set name=order --set vocab.order=interleaved; says "another vocabulary"
 expect 2 "$SEFL" simulate -c start.yml --set name=gone --set model.init=none.safetensors; says "model.init: none.safetensors"
 # a single file has no validation text

@@ -107,6 +107,14 @@ static sefl_status fill_number(settings *s, const char *key, uint64_t v, const c
     return fill(s, key, text, file);
 }
 
+/* A block size that equals model.block is 0 in the task, unless it is given. */
+static sefl_status fill_block(settings *s, const char *key, uint32_t v, const lm_config *cfg,
+                              const char *file)
+{
+    bool usual = v == cfg->block && settings_u64(s, key) == 0;
+    return fill_number(s, key, usual ? 0 : v, file);
+}
+
 /* Reads the word list as it is: one line per row of the model. */
 static sefl_status take_vocab(wish *w, uint8_t hash[32])
 {
@@ -140,6 +148,8 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
     SEFL_PASS(fill(s, "model.body", meta.cfg.body, w->init));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         SEFL_PASS(fill_number(s, sizes[i].key, sizes[i].value, w->init));
+    SEFL_PASS(fill_block(s, "model.block_embed", meta.cfg.block_embed, &meta.cfg, w->init));
+    SEFL_PASS(fill_block(s, "model.block_decoder", meta.cfg.block_decoder, &meta.cfg, w->init));
     SEFL_PASS(fill(s, "model.tied", meta.cfg.tied ? "true" : "false", w->init));
     if (meta.has_vocab) {
         SEFL_PASS(fill(s, "vocab.order", vocab_order_name(meta.order), w->init));

@@ -22,14 +22,16 @@ static void describe(char out[DESCRIPTION], const engine *e, const engine_job *j
     sha256_of(digest, span_of(j->words, j->n * sizeof *j->words));
     hex_write(text, digest, 8);
     snprintf(out, DESCRIPTION,
-             "%s vocab %u embed %u hidden %u layers %u heads %u block %u tied %d batch %u steps %u "
+             "%s vocab %u embed %u hidden %u layers %u heads %u block %u block_embed %u "
+             "block_decoder %u tied %d batch %u steps %u "
              "rows %zu text %s lr %.17g lr_decay %.17g clip %.17g dropout %.17g seed %llu "
              "optimiser %s momentum "
              "%.17g beta1 %.17g beta2 %.17g epsilon %.17g weight_decay %.17g",
-             c->body, c->vocab, c->embed, c->hidden, c->layers, c->heads, c->block, c->tied,
-             l.columns, j->steps, l.rows, text, j->lr, j->lr_decay > 0 ? j->lr_decay : 1, j->clip,
-             j->dropout, (unsigned long long)seed, optim_kind_name(o->kind), o->momentum, o->beta1,
-             o->beta2, o->epsilon, o->weight_decay);
+             c->body, c->vocab, c->embed, c->hidden, c->layers, c->heads, c->block, c->block_embed,
+             c->block_decoder, c->tied, l.columns, j->steps, l.rows, text, j->lr,
+             j->lr_decay > 0 ? j->lr_decay : 1, j->clip, j->dropout, (unsigned long long)seed,
+             optim_kind_name(o->kind), o->momentum, o->beta1, o->beta2, o->epsilon,
+             o->weight_decay);
 }
 
 static sefl_status wr_part(sefl_buf *out, engine *e, uint32_t slot, uint32_t part, size_t n)

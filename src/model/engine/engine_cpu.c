@@ -36,13 +36,16 @@ static sefl_status cpu_open(void **self, const engine_setup *s, engine_facts *fa
 {
     sefl_status st = SEFL_OK;
     cpu *c = NULL;
+    const uint32_t dec = s->tied ? 0 : s->params - 2; /* after the body; its bias is last */
     const lm_config cfg = { .body = s->body == ENGINE_LSTM ? "lstm" : "transformer",
                             .vocab = s->vocab,
                             .embed = s->embed,
                             .hidden = s->hidden,
                             .layers = s->layers,
                             .heads = s->heads,
-                            .block = s->param[0].block,
+                            .block = s->param[1].block,
+                            .block_embed = s->param[0].block,
+                            .block_decoder = s->param[dec].block,
                             .tied = s->tied,
                             .batch = s->batch,
                             .steps = s->steps };

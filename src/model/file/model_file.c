@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { METAS = 13, POSITIONS = 5000 }; /* rows of PyTorch's table */
+enum { METAS = 15, SIZES = 8, REQUIRED = 6, POSITIONS = 5000 }; /* rows of PyTorch's table */
 
 void model_meta_set_vocab(model_meta *meta, const vocab *v)
 {
@@ -51,29 +51,32 @@ static sefl_status check_finite(const float *v, uint64_t n, const char *path, co
 /* ---- metadata ------------------------------------------------------------------------------ */
 
 typedef struct meta_text {
-    char number[6][16], hash[2 * SHA256_BYTES + 1];
+    char number[SIZES][16], hash[2 * SHA256_BYTES + 1];
     tensor_meta list[METAS];
     size_t n;
 } meta_text;
 
-static const char *const size_names[6] = { "vocab", "embed", "hidden", "layers", "heads", "block" };
+/* The last two are in the file only if they differ from block. */
+static const char *const size_names[SIZES] = { "vocab", "embed", "hidden",      "layers",
+                                               "heads", "block", "block_embed", "block_decoder" };
 
-static void sizes_of(uint32_t *out[6], lm_config *c)
+static uint32_t *size_at(lm_config *c, int i)
 {
-    uint32_t *at[6] = { &c->vocab, &c->embed, &c->hidden, &c->layers, &c->heads, &c->block };
-    memcpy(out, at, sizeof at);
+    uint32_t *at[SIZES] = { &c->vocab, &c->embed, &c->hidden,      &c->layers,
+                            &c->heads, &c->block, &c->block_embed, &c->block_decoder };
+    return at[i];
 }
 
 static void put_meta(meta_text *t, const model_meta *meta, const char *kind)
 {
     lm_config cfg = meta->cfg;
-    uint32_t *size[6];
-    sizes_of(size, &cfg);
     t->list[t->n++] = (tensor_meta){ "sefl", kind };
     t->list[t->n++] = (tensor_meta){ "format", "pt" };
     t->list[t->n++] = (tensor_meta){ "model", cfg.body };
-    for (int i = 0; i < 6; i++) {
-        snprintf(t->number[i], sizeof t->number[i], "%" PRIu32, *size[i]);
+    for (int i = 0; i < SIZES; i++) {
+        if (i >= REQUIRED && *size_at(&cfg, i) == cfg.block)
+            continue;
+        snprintf(t->number[i], sizeof t->number[i], "%" PRIu32, *size_at(&cfg, i));
         t->list[t->n++] = (tensor_meta){ size_names[i], t->number[i] };
     }
     t->list[t->n++] = (tensor_meta){ "tied", cfg.tied ? "true" : "false" };
@@ -113,7 +116,6 @@ static sefl_status get_vocab(model_meta *meta, const tensors *t, const char *pat
 
 static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path)
 {
-    uint32_t *size[6];
     const char *kind = tensors_meta(t, "sefl"), *tied = tensors_meta(t, "tied");
     *meta = (model_meta){ 0 };
     SEFL_NEED(kind && strncmp(kind, "model ", 6) == 0, SEFL_EPROTO,
@@ -122,10 +124,11 @@ static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path
               "%s: format \"%.32s\" is not supported; this program reads \"model 1\"", path, kind);
     meta->cfg.body = tensors_meta(t, "model");
     SEFL_NEED(meta->cfg.body, SEFL_EPROTO, "%s: the kind of model is missing", path);
-    sizes_of(size, &meta->cfg);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < SIZES; i++) {
         const char *text = tensors_meta(t, size_names[i]);
-        SEFL_NEED(text && parse_u32(text, size[i]), SEFL_EPROTO,
+        if (!text && i >= REQUIRED)
+            continue;
+        SEFL_NEED(text && parse_u32(text, size_at(&meta->cfg, i)), SEFL_EPROTO,
                   "%s: metadata \"%s\" is not a number above 0", path, size_names[i]);
     }
     SEFL_NEED(tied && (strcmp(tied, "true") == 0 || strcmp(tied, "false") == 0), SEFL_EPROTO,
@@ -288,20 +291,18 @@ sefl_status model_check_vocab(const model_meta *meta, const vocab *v)
 sefl_status model_check_shape(const model_meta *meta, const lm_config *cfg)
 {
     lm_config a = meta->cfg, b = *cfg;
-    uint32_t *have[6], *want[6];
     SEFL_PASS(lm_config_check(&a));
     SEFL_PASS(lm_config_check(&b));
-    sizes_of(have, &a);
-    sizes_of(want, &b);
-    SEFL_NEED(strcmp(a.body, b.body) == 0, SEFL_EINVAL,
-              "the model is of kind %s, the settings have model.body %s", a.body, b.body);
-    for (int i = 0; i < 6; i++)
-        SEFL_NEED(*have[i] == *want[i] ||
-                      (strcmp(size_names[i], "heads") == 0 && strcmp(a.body, "lstm") == 0),
-                  SEFL_EINVAL, "the model has %s %" PRIu32 ", the settings have model.%s %" PRIu32,
-                  size_names[i], *have[i], size_names[i], *want[i]);
-    SEFL_NEED(a.tied == b.tied, SEFL_EINVAL, "the model is %stied, the settings have model.tied %s",
-              a.tied ? "" : "not ", b.tied ? "true" : "false");
+    SEFL_NEED(strcmp(a.body, b.body) == 0, SEFL_EINVAL, "model.body is %s, but the model has %s",
+              b.body, a.body);
+    for (int i = 0; i < SIZES; i++) {
+        bool used = strcmp(size_names[i], "heads") != 0 || strcmp(a.body, "transformer") == 0;
+        SEFL_NEED(!used || *size_at(&a, i) == *size_at(&b, i), SEFL_EINVAL,
+                  "model.%s is %" PRIu32 ", but the model has %" PRIu32, size_names[i],
+                  *size_at(&b, i), *size_at(&a, i));
+    }
+    SEFL_NEED(a.tied == b.tied, SEFL_EINVAL, "model.tied is %s, but the model has %s",
+              b.tied ? "true" : "false", a.tied ? "true" : "false");
     return SEFL_OK;
 }
 
@@ -482,9 +483,11 @@ sefl_status model_import(model_meta *meta, nn_real **theta, size_t *count, doubl
     tensors *t = NULL;
     layout l = { 0 };
     nn_real *v = NULL;
-    model_meta found = {
-        .cfg = { .block = meta->cfg.block, .heads = meta->cfg.heads, .tied = meta->cfg.tied }
-    };
+    model_meta found = { .cfg = { .block = meta->cfg.block,
+                                  .block_embed = meta->cfg.block_embed,
+                                  .block_decoder = meta->cfg.block_decoder,
+                                  .heads = meta->cfg.heads,
+                                  .tied = meta->cfg.tied } };
     double changed = 0, norm = 0;
     SEFL_TRY(tensors_open(&t, path));
     SEFL_TRY(guess_config(&found.cfg, t, path));

@@ -12,6 +12,7 @@
  *     format        "pt", which PyTorch's loader requires
  *     model         "lstm" or "transformer"
  *     vocab embed hidden layers heads block       whole numbers
+ *     block_embed block_decoder                   whole numbers; missing if equal to block
  *     tied          "true" or "false"
  *     vocab_order   "interleaved", "appearance" or "frequency"; "" if unknown
  *     vocab_sha256  64 hex digits (model/corpus/vocab.h); "" if unknown
@@ -66,7 +67,7 @@ sefl_status model_check_shape(const model_meta *meta, const lm_config *cfg) SEFL
 sefl_status model_export(const char *path, const model_meta *meta,
                          const nn_real *theta) SEFL_MUST_CHECK;
 
-/* The caller sets block, heads and tied in meta->cfg, which the file does not determine; the call
+/* The caller sets the block sizes, heads and tied in meta->cfg, which the file does not determine; the call
  * fills in the rest. *distance: norm of the change by projection, relative to the weights. */
 sefl_status model_import(model_meta *meta, nn_real **theta, size_t *count, double *distance,
                          const char *path) SEFL_MUST_CHECK;

@@ -87,19 +87,6 @@ static sefl_status tick(work *w, uint64_t n)
 
 /* ---- the model of the round ------------------------------------------------------------------ */
 
-static sefl_status same_model(const lm_config *file, const lm_config *wanted)
-{
-    lm_config a = *file, b = *wanted;
-    SEFL_PASS(lm_config_check(&a));
-    SEFL_PASS(lm_config_check(&b));
-    bool heads = strcmp(b.body, "transformer") == 0; /* not used by other models */
-    SEFL_NEED(strcmp(a.body, b.body) == 0 && a.vocab == b.vocab && a.embed == b.embed &&
-                  a.hidden == b.hidden && a.layers == b.layers && a.block == b.block &&
-                  a.tied == b.tied && (!heads || a.heads == b.heads),
-              SEFL_EPROTO, "the round's model does not have the task's kind or size");
-    return SEFL_OK;
-}
-
 static sefl_status open_engine(work *w)
 {
     client_update *u = w->u;
@@ -125,7 +112,8 @@ static sefl_status open_model(work *w)
               "the model of round %" PRIu64 " is not the one that the servers signed",
               w->job->header->round);
     SEFL_PASS(model_read(&meta, &w->global, &count, w->job->model));
-    SEFL_PASS(same_model(&meta.cfg, &w->t->model));
+    if (model_check_shape(&meta, &w->t->model) != SEFL_OK)
+        return sefl_fail_at(SEFL_EPROTO, "the round's model does not have the task's shape");
     SEFL_NEED(count == w->t->params, SEFL_EPROTO, "the model has %zu values, the task's model %zu",
               count, w->t->params);
     SEFL_NEED(!meta.has_vocab || memcmp(meta.vocab_hash, w->t->vocab_hash, SHA256_BYTES) == 0,

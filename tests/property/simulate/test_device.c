@@ -18,6 +18,7 @@ static const char *const kinds[] = {
      "training.optimiser=adam training.lr=0.01 training.weight_decay=0.1"),
     "protection=sefl crypto=full",
     "protection=sefl crypto=full privacy.sampling=hidden privacy.rate=0.6 rounds.threshold=2",
+    "protection=sefl model.block_embed=1 model.block_decoder=4",
     ("protection=sefl crypto=full privacy.noise=none privacy.weights=capped "
      "privacy.weight_cap=250 model.body=transformer"),
 };

@@ -128,8 +128,7 @@ static void starts_from(void **state)
     assert_true(r.first_perplexity == first.t.all.perplexity);
     from_model(&r, "bad", "runs/wider/model/last.safetensors", SEFL_EINVAL, NULL);
     assert_non_null(strstr(sefl_last_error(), "model.init: "));
-    assert_non_null(
-        strstr(sefl_last_error(), "model has embed 9, the settings have model.embed 8"));
+    assert_non_null(strstr(sefl_last_error(), "model.embed is 8, but the model has 9"));
     from_model(&r, "bad", "runs/others/model/last.safetensors", SEFL_EINVAL, NULL);
     assert_non_null(strstr(sefl_last_error(), "vocabulary"));
     from_model(&r, "bad", "runs/begun/vocab.txt", SEFL_EPROTO, NULL);

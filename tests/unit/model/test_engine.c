@@ -40,6 +40,23 @@ static const lm_config sizes[] = {
       .block = 8,
       .batch = 6,
       .steps = 9 },
+    { .vocab = VOCAB,
+      .embed = 12,
+      .hidden = 10,
+      .block = 4,
+      .block_embed = 8,
+      .block_decoder = 1,
+      .batch = 6,
+      .steps = 9 },
+    { .body = "transformer",
+      .vocab = VOCAB,
+      .embed = 12,
+      .hidden = 10,
+      .block = 1,
+      .block_embed = 2,
+      .block_decoder = 8,
+      .batch = 6,
+      .steps = 9 },
 };
 #define SIZES (sizeof sizes / sizeof sizes[0])
 

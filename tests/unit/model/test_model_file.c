@@ -88,6 +88,52 @@ static void round_trips(void **state)
     vocab_free(v);
 }
 
+/* Embedding and decoder with block sizes of their own: to a file and back, to PyTorch and back. */
+static void mixed_blocks(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++)
+        for (int tied = 0; tied < 2; tied++) {
+            lm_config cfg = { .body = kind ? "transformer" : "lstm",
+                              .vocab = 37,
+                              .embed = 10,
+                              .hidden = 10,
+                              .block = 2,
+                              .block_embed = 7,
+                              .block_decoder = tied ? 7 : 1,
+                              .tied = tied };
+            model_meta meta, back;
+            lm *m = NULL;
+            nn_real *theta = NULL;
+            size_t count = 0, n;
+            double distance = -1;
+            CHECK_OK(lm_new(&m, &cfg, NULL));
+            lm_init(m, 5);
+            const lm_param *p = lm_params(m, &n);
+            assert_int_equal(p[0].shape.block, 7);
+            assert_int_equal(p[1].shape.block, 2);
+            assert_true(tied || p[n - 2].shape.block == 1);
+            meta = (model_meta){ .cfg = *lm_get_config(m) };
+            CHECK_OK(model_write(folder_path("m"), &meta, lm_theta(m)));
+            CHECK_OK(model_read(&back, &theta, &count, folder_path("m")));
+            assert_int_equal(count, lm_count(m));
+            assert_memory_equal(theta, lm_theta(m), count * sizeof *theta);
+            CHECK_OK(model_check_shape(&back, &cfg));
+            sefl_free(theta);
+            CHECK_OK(model_export(folder_path("d"), &meta, lm_theta(m)));
+            back = (model_meta){ .cfg = { .block = 2,
+                                          .block_embed = 7,
+                                          .block_decoder = cfg.block_decoder,
+                                          .tied = tied } };
+            CHECK_OK(model_import(&back, &theta, &count, &distance, folder_path("d")));
+            assert_int_equal(count, lm_count(m));
+            assert_memory_equal(theta, lm_theta(m), count * sizeof *theta);
+            assert_true(distance == 0);
+            sefl_free(theta);
+            lm_free(m);
+        }
+}
+
 /* Names and shapes that PyTorch's example has, and values where they belong. */
 static void dense_names(void **state)
 {
@@ -158,14 +204,17 @@ static sefl_status read_changed(const change *c)
     size_t n = 0, mn = 0, count;
     nn_real *theta = NULL;
     const char *key, *value;
+    bool there = false;
     CHECK_OK(model_write(folder_path("base"), &meta, lm_theta(m)));
     CHECK_OK(tensors_open(&t, folder_path("base")));
     for (size_t i = 0; tensors_meta_at(t, i, &key, &value); i++) {
         if (c->key && strcmp(key, c->key) == 0)
-            value = c->value;
+            value = c->value, there = true;
         if (value)
             metas[mn++] = (tensor_meta){ key, value };
     }
+    if (c->key && c->value && !there)
+        metas[mn++] = (tensor_meta){ c->key, c->value };
     for (size_t i = 0; i < tensors_count(t); i++) {
         const tensor *x = tensors_at(t, i);
         if (c->drop && strcmp(x->name, c->drop) == 0)
@@ -219,6 +268,9 @@ static void refused(void **state)
         { { .key = "hidden", .value = "999999999" }, SEFL_EPROTO, "at most 65536" },
         { { .key = "block" }, SEFL_EPROTO, "\"block\" is not a number" },
         { { .key = "block", .value = "5" }, SEFL_EPROTO, "is not a vector of" },
+        { { .key = "block_embed", .value = "0" }, SEFL_EPROTO, "\"block_embed\" is not a number" },
+        { { .key = "block_decoder", .value = "5" }, SEFL_EPROTO, "is not a vector of" },
+        { { .key = "block_decoder", .value = "99999" }, SEFL_EPROTO, "at most" },
         { { .key = "layers", .value = "3" }, SEFL_EPROTO, "arrays, this model has" },
         { { .key = "tied", .value = "yes" }, SEFL_EPROTO, "\"tied\"" },
         { { .key = "vocab_sha256", .value = "12" }, SEFL_EPROTO, "64 hex digits" },
@@ -267,14 +319,15 @@ static void other_shapes(void **state)
         const char *says;
         lm_config cfg;
     } k[] = {
-        { "the model is of kind lstm, the settings have model.body transformer",
-          { .body = "transformer" } },
-        { "the model has vocab 37, the settings have model.vocab 38", { .vocab = 38 } },
-        { "the model has embed ", { .embed = 99 } },
-        { "the model has hidden ", { .hidden = 99 } },
-        { "the model has layers ", { .layers = 9 } },
-        { "the model has block 4, the settings have model.block 5", { .block = 5 } },
-        { "the model is not tied, the settings have model.tied true", { .tied = true } },
+        { "model.body is transformer, but the model has lstm", { .body = "transformer" } },
+        { "model.vocab is 38, but the model has 37", { .vocab = 38 } },
+        { "model.embed is 99, but the model has ", { .embed = 99 } },
+        { "model.hidden is 99, but the model has ", { .hidden = 99 } },
+        { "model.layers is 9, but the model has ", { .layers = 9 } },
+        { "model.block is 5, but the model has 4", { .block = 5 } },
+        { "model.block_embed is 5, but the model has 4", { .block_embed = 5 } },
+        { "model.block_decoder is 1, but the model has 4", { .block_decoder = 1 } },
+        { "model.tied is true, but the model has false", { .tied = true } },
     };
     model_meta meta;
     lm *m = some_model(&meta, "lstm", 4, false);
@@ -290,6 +343,8 @@ static void other_shapes(void **state)
         c.hidden = d.hidden ? d.hidden : c.hidden;
         c.layers = d.layers ? d.layers : c.layers;
         c.block = d.block ? d.block : c.block;
+        c.block_embed = d.block_embed ? d.block_embed : c.block_embed;
+        c.block_decoder = d.block_decoder ? d.block_decoder : c.block_decoder;
         c.tied = d.tied;
         model_meta mine = meta;
         if (d.tied)
@@ -362,8 +417,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trips),  cmocka_unit_test(dense_names),
         cmocka_unit_test(refused),      cmocka_unit_test(other_words),
-        cmocka_unit_test(other_shapes), cmocka_unit_test(bad_imports),
-        cmocka_unit_test(faults),
+        cmocka_unit_test(other_shapes), cmocka_unit_test(mixed_blocks),
+        cmocka_unit_test(bad_imports),  cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

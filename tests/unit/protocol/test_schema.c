@@ -96,6 +96,8 @@ static const review task_reviews[] = {
     { "model.layers", AGREED, false },
     { "model.heads", AGREED, false },
     { "model.block", AGREED, false },
+    { "model.block_embed", AGREED, false },
+    { "model.block_decoder", AGREED, false },
     { "model.tied", AGREED, false },
     { "model.batch", AGREED, false },
     { "model.steps", AGREED, true }, /* sequence length of a batch */

@@ -304,6 +304,7 @@ static void test_rules(void **state)
         { "privacy.weight_cap=7", 0, 0, 0, SEFL_EINVAL, "privacy.weight_cap" },
         { "training.epochs=0", 0, 0, 0, SEFL_EINVAL, "training.epochs" },
         { "training.epochs=1", "training.steps=1", 0, 0, SEFL_EINVAL, "training.epochs" },
+        { "model.tied=true", "model.block_embed=2", 0, 0, SEFL_EINVAL, "block_embed is 2" },
         { "training.lr_last=1", 0, 0, 0, SEFL_EINVAL, "training.lr_last" },
         { "training.warmup=5", 0, 0, 0, SEFL_EINVAL, "training.warmup" },
         { "training.lr=20", "training.weight_decay=0.05", 0, 0, SEFL_EINVAL,
