@@ -21,7 +21,7 @@
  *     up_bytes, down_bytes     of one client: its upload, and the model it fetches as 32-bit floats
  *     link_bytes, shares_bytes between the servers: to reveal the sum, and for the noise shares
  *
- * Memory: about 60 bytes per value; the dense LSTM has 14 million. Threads: one owner.
+ * Memory: about 80 bytes per value; the dense LSTM has 14 million. Threads: one owner.
  * Secrets: none. */
 #ifndef PAPER_COST_H
 #define PAPER_COST_H

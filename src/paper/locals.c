@@ -11,10 +11,12 @@ enum { SLOTS_MAX = 64 };
 
 static sefl_status open_federation(locals *l, const char *const *set)
 {
+    char text[PATH_MAX];
     settings_init(&l->set, experiment_schema());
     SEFL_PASS(settings_set(&l->set, "protection=none", "paper"));
-    if (l->o->data) {
-        SEFL_PASS(settings_setf(&l->set, "paper", "data.path=%s", l->o->data));
+    SEFL_PASS(paper_text(text, l->o));
+    if (*text) {
+        SEFL_PASS(settings_setf(&l->set, "paper", "data.path=%s", text));
         SEFL_PASS(settings_set(&l->set, "data.public=true", "paper"));
         SEFL_PASS(settings_set(&l->set, "data.partition=contiguous", "paper"));
     }

@@ -268,7 +268,7 @@ static sefl_status draw(const paper_options *o, const last *l, const char *file)
 {
     static const char *const labels[BLOCKS] = { "1", "4", "8", "16", "32" };
     const svg_chart c[] = {
-        { .title = "Perplexity after the last round: compressed training and projected updates",
+        { .title = "Perplexity after the last round",
           .unit = "",
           .n = BLOCKS,
           .x_name = "block size",

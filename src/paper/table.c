@@ -31,8 +31,8 @@ static const struct {
 } models[PAPER_BODIES] = {
     [PAPER_LSTM] = { 8,
                      { "training.optimiser=sgd", "training.lr=20", "training.schedule=cosine",
-                       "training.lr_last=2", "training.gradient_clip=0.25", "privacy.clip=60", "server.step=momentum", "server.momentum=0.7",
-                       "server.lr=1", NULL } },
+                       "training.lr_last=2", "training.gradient_clip=0.25", "privacy.clip=60",
+                       "server.step=momentum", "server.momentum=0.7", "server.lr=1", NULL } },
     [PAPER_TRANSFORMER] = { 8,
                             { "model.heads=2", "training.optimiser=adam", "training.lr=0.001",
                               "training.gradient_clip=0.25", "privacy.clip=60",

@@ -29,12 +29,18 @@ expect 0 "$SEFL" paper --quick
 took=$(($(date +%s) - began))
 echo "sefl paper --quick took $took seconds"
 case $out in *lstm-sefl-b8-d0-z0-n10-s1*) fail "repeated a finished run" ;; esac
-for f in dropout blocks epsilon claims runs; do
+for f in dropout blocks epsilon claims runs cost csr csr-union projection; do
     head -n 2 "results-quick/$f.csv" | tail -n 1 | grep -q QUICK || fail "$f.csv is not marked"
 done
-for f in dropout blocks epsilon-10 epsilon-40; do
+for f in dropout blocks epsilon-10 epsilon-40 cost csr projection-quick; do
     grep -q 'QUICK: ' "results-quick/$f.svg" || fail "$f.svg is not marked"
 done
+for f in cost/lstm-1-paillier csr/quick projection/quick-8-projected; do
+    out=$(cat "results-quick/$f.json")
+    json
+    says '"scale":"QUICK"'
+done
+[ "$(grep -c . results-quick/cost.csv)" -eq 9 ] || fail "cost.csv does not have 8 cases"
 grep -q QUICK results-quick/tables.md || fail "tables.md is not marked"
 grep -l '"scale":"full"' results-quick/runs/*.json && fail "a run is not marked"
 out=$(cat results-quick/runs/lstm-cdp-b1-d0-z0.1-n10-s1.json)
@@ -67,6 +73,9 @@ other=$!
 expect 0 "$SEFL" paper --quick --data text2 --results shared --figure dropout
 wait $other || fail "$(cat other)"
 [ -s runs/shared/text/train.txt ] || fail "no cut text"
+for f in csr projection; do
+    expect 0 "$SEFL" paper --quick --data text2 --results shared --figure $f; says "$f  quick"
+done
 expect 0 "$SEFL" paper --quick --results shared --figure dropout --list; says "20 of 20 runs are done"
 
 # ---- a time limit: a run that is expected to end too late does not start

@@ -104,7 +104,12 @@ static const struct measurement {
     unsigned figure;
     sefl_status (*measure)(const paper_options *o);
     sefl_status (*draw)(const paper_options *o);
-} measurements[] = { { 0 } };
+} measurements[] = {
+    { PAPER_CSR, paper_csr, paper_csr_draw },
+    { PAPER_PROJECTION, paper_projection, paper_projection_draw },
+    { PAPER_COST, paper_cost, paper_cost_draw }, /* the longest */
+    { 0 },
+};
 
 static sefl_status all_work(const wish *w, unsigned figures)
 {
