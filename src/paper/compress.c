@@ -12,7 +12,7 @@ sefl_status compress_new(compress **out, const lm_config *cfg)
     size_t n;
     SEFL_MAKE(compress, c, out);
     SEFL_TRY(lm_config_params(cfg, c->hankel, &c->n, &c->hankel_count));
-    one.block = 1;
+    one.block = one.block_embed = one.block_decoder = 1;
     SEFL_TRY(lm_config_params(&one, c->dense, &n, &c->dense_count));
     assert(n == c->n);
     SEFL_HAND_OVER(out, c, compress_free);

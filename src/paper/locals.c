@@ -36,7 +36,7 @@ sefl_status locals_open(locals *l, const paper_options *o, const char *const *se
     *l = (locals){ .o = o };
     SEFL_TRY(open_federation(l, set));
     l->t = l->f->task;
-    l->t.model.block = block;
+    l->t.model.block = l->t.model.block_embed = l->t.model.block_decoder = block;
     SEFL_TRY(sefl_new(&params, LM_MAX_PARAMS, sizeof *params));
     SEFL_TRY(lm_config_params(&l->t.model, params, &n, &l->params));
     l->t.params = l->t.values = l->params;

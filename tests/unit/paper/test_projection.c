@@ -90,6 +90,21 @@ static void properties(void **state)
     assert_null(c);
 }
 
+/* The dense model has no block-Hankel matrix, whatever block sizes the other one has. */
+static void own_blocks(void **state)
+{
+    (void)state;
+    lm_config cfg = tiny;
+    compress *c;
+    cfg.block_embed = 8, cfg.block_decoder = 2;
+    CHECK_OK(compress_new(&c, &cfg));
+    for (size_t i = 0; i < c->n; i++)
+        assert_int_equal(c->dense[i].shape.block, 1);
+    assert_int_equal(c->hankel[matrix_of(c, "encoder.weight")].shape.block, 8);
+    assert_int_equal(c->hankel[matrix_of(c, "decoder.weight")].shape.block, 2);
+    compress_free(c);
+}
+
 /* Reads a number of a line that begins with `start`. */
 static double number(const char *csv, const char *start, int column)
 {
@@ -143,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kappa_bounds),
         cmocka_unit_test(properties),
+        cmocka_unit_test(own_blocks),
         cmocka_unit_test(figure),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
