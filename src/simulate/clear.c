@@ -1,8 +1,10 @@
 #include "simulate/clear.h"
 
 #include "base/alloc.h"
+#include "model/engine/engine_ops.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/shares_plain.h"
+#include "privacy/mechanism/dgauss.h"
 #include "simulate/named_coins.h"
 
 #include <string.h>
@@ -50,7 +52,7 @@ done:
 }
 
 /* Calls both servers' functions of the mode, one after the other. AS's shares are zeros: only the
- * sum of both servers' shares matters. */
+ * sum of both servers' shares matters. Without noise AS releases the exact sum. */
 static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *sum, bool joint)
 {
     sefl_status st = SEFL_OK;
@@ -62,6 +64,10 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
     uint8_t *plain = NULL, *reply = NULL, *x[2] = { NULL, NULL };
     uint8_t mask[AHE_SEED_BYTES], coins[NOISE_COINS];
     seeded gen;
+    if (!mode->noisy) {
+        memcpy(out, sum, t->values * sizeof *out);
+        return SEFL_OK;
+    }
     named_coins_replay(&gen, "AS", c->seed, "mask", c->round, c->attempt);
     seeded_fill(&gen, mask, sizeof mask);
     seeded_fill(&gen, coins, sizeof coins);
@@ -103,14 +109,6 @@ done:
 
 /* ---- a trusted aggregator's noise ------------------------------------------------------------ */
 
-sefl_status clear_central_law(dgauss *g, uint32_t key[8], const clear_facts *c)
-{
-    seeded gen;
-    named_coins_replay(&gen, "AS", c->seed, "cdp", c->round, 1);
-    memcpy(key, gen.key, sizeof gen.key);
-    return dgauss_for_grid(g, &c->task->grid);
-}
-
 typedef struct central {
     dgauss law;
     seeded coins;
@@ -125,8 +123,8 @@ static sefl_status central_pieces(void *ctx, unsigned lane, size_t begin, size_t
     (void)lane;
     for (size_t piece = begin; piece < end; piece++) {
         seeded gen;
-        size_t at = piece * CLEAR_PIECE, left = c->values - at;
-        size_t n = left < CLEAR_PIECE ? left : CLEAR_PIECE;
+        size_t at = piece * ENGINE_NOISE_PIECE, left = c->values - at;
+        size_t n = left < ENGINE_NOISE_PIECE ? left : ENGINE_NOISE_PIECE;
         seeded_piece(&gen, &c->coins, 1 + piece);
         sefl_rng rng = seeded_rng(&gen);
         SEFL_PASS(dgauss_fill_vartime(&c->law, c->out + at, n, &rng));
@@ -150,8 +148,24 @@ sefl_status clear_without_joint(int64_t *out, const clear_facts *c, const int64_
 
 sefl_status clear_central(int64_t *out, const clear_facts *c, const int64_t *sum)
 {
-    central job = { .out = out, .sum = sum, .values = c->task->values };
-    SEFL_PASS(clear_central_law(&job.law, job.coins.key, c));
-    return pool_run(c->pool, (job.values + CLEAR_PIECE - 1) / CLEAR_PIECE, PIECES, central_pieces,
-                    &job, NULL);
+    engine_noise n;
+    SEFL_PASS(clear_central_noise(&n, c));
+    central job = { .law = { .num = n.num, .den = n.den, .t = n.t },
+                    .out = out,
+                    .sum = sum,
+                    .values = c->task->values };
+    memcpy(job.coins.key, n.key, sizeof n.key);
+    return pool_run(c->pool, (job.values + ENGINE_NOISE_PIECE - 1) / ENGINE_NOISE_PIECE, PIECES,
+                    central_pieces, &job, NULL);
+}
+
+sefl_status clear_central_noise(engine_noise *out, const clear_facts *c)
+{
+    dgauss g;
+    seeded gen;
+    SEFL_PASS(dgauss_for_grid(&g, &c->task->grid));
+    named_coins_replay(&gen, "AS", c->seed, "cdp", c->round, 1);
+    *out = (engine_noise){ .num = g.num, .den = g.den, .t = g.t };
+    memcpy(out->key, gen.key, sizeof out->key);
+    return SEFL_OK;
 }

@@ -16,8 +16,9 @@
 #define SIMULATE_CLEAR_H
 
 #include "base/pool.h"
-#include "privacy/mechanism/dgauss.h"
 #include "protocol/task.h"
+
+struct engine_noise;
 
 /* Identifies a release. */
 typedef struct clear_facts {
@@ -36,12 +37,10 @@ sefl_status clear_without_joint(int64_t *out, const clear_facts *c,
                                 const int64_t *sum) SEFL_MUST_CHECK;
 
 /* Computes a trusted aggregator's release (protection cdp): the sum plus one discrete Gaussian on
- * the task's grid. Values [64 p, 64 p + 64) take their coins from piece 1 + p (seeded_piece) of the
- * coins ("AS", seed, "cdp", round, 1), so that any thread, or a GPU (engine_ops.h, noise), draws
- * the same integers. Ignores attempt. */
-enum { CLEAR_PIECE = 64 };
+ * the task's grid, from the coins ("AS", seed, "cdp", round, 1) in the pieces of engine_noise, so
+ * that any thread, or a GPU, draws the same integers. Ignores attempt. */
 sefl_status clear_central(int64_t *out, const clear_facts *c, const int64_t *sum) SEFL_MUST_CHECK;
 /* Computes the distribution of that noise and the key of its coins. */
-sefl_status clear_central_law(dgauss *g, uint32_t key[8], const clear_facts *c) SEFL_MUST_CHECK;
+sefl_status clear_central_noise(struct engine_noise *out, const clear_facts *c) SEFL_MUST_CHECK;
 
 #endif

@@ -10,7 +10,8 @@ static const protection protections[] = {
       .noise = "own", /* for its grid; the trusted server adds noise once, not twice */
       .shown = "central",
       .quantises = true,
-      .release = clear_central },
+      .release = clear_central,
+      .central = clear_central_noise },
     { .name = "sefl", .quantises = true, .two_servers = true, .release = clear_release },
 };
 

@@ -329,6 +329,7 @@ static sefl_status finish(work *w, work_got *got)
         got->average = w->average;
     } else if (w->device_sums) {
         got->sum = w->sum;
+        got->noisy = w->s->e->protection->central != NULL;
     } else {
         for (unsigned k = 1; k < w->lanes; k++)
             for (size_t i = 0; i < t->values; i++)

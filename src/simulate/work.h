@@ -28,6 +28,7 @@ typedef struct work_got {
     uint32_t clients;       /* clients whose update was added, zeros included */
     uint32_t diverged;      /* those whose training diverged, so that they upload zeros */
     const int64_t *sum;     /* task.values integers, or NULL */
+    bool noisy;             /* cdp on a GPU: the sum contains the server's noise */
     const double *average;  /* weighted average of the updates, task.params values, or NULL */
     ahe_sum *closed;        /* encrypted sum, closed, or NULL */
     const round_entry *set; /* crypto full: the set, sorted by client; else NULL */

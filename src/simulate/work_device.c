@@ -2,13 +2,14 @@
  *  1. Clients train in parallel in the engine's slots, in groups as large as the number of slots.
  *     Integers may be added in any order, so clients with similar numbers of steps share a group and
  *     no slot waits long. Floats are added in the order of the clients, so groups follow that order.
- *  2. In the clear the engine adds the updates, with the same coins as the clients on threads. With
- *     crypto full updates are read back, and the pool quantises and encrypts one per thread at a
- *     time.
+ *  2. In the clear the engine adds the updates, with the same coins as the clients on threads, and
+ *     a trusted server's noise. With crypto full updates are read back, and the pool quantises and
+ *     encrypts one per thread at a time.
  *  3. An update that is not finite counts as diverged, as on the CPU. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "roles/client/train.h"
+#include "simulate/clear.h"
 #include "simulate/work_inside.h"
 
 #include <math.h>
@@ -232,6 +233,18 @@ static sefl_status sum_begin(work *w)
                                                      .s2 = g.s2 });
 }
 
+/* Adds the noise of a trusted server. */
+static sefl_status add_noise(work *w)
+{
+    const experiment *e = w->s->e;
+    engine_noise n;
+    if (!e->protection->central)
+        return SEFL_OK;
+    SEFL_PASS(e->protection->central(
+        &n, &(clear_facts){ .task = w->t, .seed = e->seed, .round = w->header.round }));
+    return engine_sum_noise(w->judge, &n);
+}
+
 /* Adds the weights in the order of the clients, which is also the order of the turns for floats. */
 static double all_weights(const work *w, uint32_t n)
 {
@@ -271,6 +284,8 @@ sefl_status work_device_round(work *w, uint32_t n, const sefl_progress *progress
         SEFL_PASS(pool_run(w->pool, rest.n, 1, zero_client, &rest, NULL));
     else
         count(&rest);
+    if (w->device_sums)
+        SEFL_PASS(add_noise(w));
     if (w->device_sums)
         SEFL_PASS(integers
                       ? engine_sum_end(w->judge, w->sum, w->t->values * sizeof *w->sum)

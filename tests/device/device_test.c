@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "model/engine/engine.h"
 #include "model/train.h"
+#include "privacy/mechanism/dgauss.h"
 #include "privacy/mechanism/quantise.h"
 #include "seeded/seeded.h"
 
@@ -480,8 +481,56 @@ static void repeat(world *w)
     sefl_free(a), sefl_free(b);
 }
 
-/* Compares sums of the updates that repeat left in the slots. */
-static void add_up(world *w, const engine_sum *how, const char *what)
+/* Adds the noise that engine_noise describes. */
+static sefl_status plain_noise(int64_t *sum, size_t total, const engine_noise *how)
+{
+    const dgauss law = { .num = how->num, .den = how->den, .t = how->t };
+    seeded coins = { 0 }, piece;
+    memcpy(coins.key, how->key, sizeof coins.key);
+    for (size_t at = 0, p = 1; at < total; at += ENGINE_NOISE_PIECE, p++) {
+        int64_t x[ENGINE_NOISE_PIECE];
+        size_t n = total - at < ENGINE_NOISE_PIECE ? total - at : ENGINE_NOISE_PIECE;
+        seeded_piece(&piece, &coins, p);
+        sefl_rng rng = seeded_rng(&piece);
+        SEFL_PASS(dgauss_fill_vartime(&law, x, n, &rng));
+        for (size_t i = 0; i < n; i++)
+            sum[at + i] += x[i];
+    }
+    return SEFL_OK;
+}
+
+/* Adds client i's update v as the CPU would: to want as doubles, or to sum as integers. `one` has
+ * room for the integers. */
+static sefl_status plain_update(const world *w, const engine_sum *how, const engine_share *share,
+                                dp_weight weight, const float *v, int64_t *one, double *want,
+                                int64_t *sum)
+{
+    const size_t total = w->count + how->has_weight;
+    const dp_weight *slot = how->has_weight ? &weight : NULL;
+    seeded g = { .used = 64 };
+    memcpy(g.key, share->coins, sizeof g.key);
+    sefl_rng rng = seeded_rng(&g);
+    dp_grid grid = {
+        .clip = how->clip, .dim = total, .q = how->q, .value_max = how->value_max, .s2 = how->s2
+    };
+    dp_plain_grid plain = { how->clip, how->q, how->value_max };
+    if (!how->integers) {
+        double norm;
+        SEFL_PASS(dp_norm(&norm, v, w->count));
+        const double scale = how->clip > 0 && norm > how->clip ? how->clip / norm : 1;
+        for (size_t k = 0; k < w->count; k++)
+            want[k] += share->weight * scale * v[k];
+        return SEFL_OK;
+    }
+    SEFL_PASS(how->s2 > 0 ? dp_quantise(one, NULL, &grid, v, w->count, slot, &rng)
+                          : dp_quantise_plain(one, &plain, v, w->count, slot, &rng));
+    for (size_t k = 0; k < total; k++)
+        sum[k] += one[k];
+    return SEFL_OK;
+}
+
+/* Compares sums of the updates that repeat left in the slots; noise: NULL for none. */
+static void add_up(world *w, const engine_sum *how, const engine_noise *noise, const char *what)
 {
     uint32_t slots = engine_get_facts(w->gpu)->slots, n = w->clients < slots ? w->clients : slots;
     const size_t total = w->count + (how->integers ? how->has_weight : 0);
@@ -501,39 +550,21 @@ static void add_up(world *w, const engine_sum *how, const char *what)
     SEFL_TRY(sefl_new(&one, total, sizeof *one));
     for (uint32_t i = 0; i < n; i++) {
         seeded g;
-        double scale = 1, norm;
-        dp_weight weight = { i + 1, n };
         share[i] = (engine_share){ .slot = i, .zeros = i == 1, .weight = (i + 1.0) / n };
         seeded_init(&g, i, "coins");
         memcpy(share[i].coins, g.key, sizeof g.key);
         if (share[i].zeros)
             continue;
         SEFL_TRY(engine_read(w->gpu, i, ENGINE_DELTA, v, w->count * sizeof *v));
-        sefl_rng rng = seeded_rng(&g);
-        dp_grid grid = {
-            .clip = how->clip, .dim = total, .q = how->q, .value_max = how->value_max, .s2 = how->s2
-        };
-        dp_plain_grid plain = { how->clip, how->q, how->value_max };
-        if (!how->integers) {
-            SEFL_TRY(dp_norm(&norm, v, w->count));
-            if (how->clip > 0 && norm > how->clip)
-                scale = how->clip / norm;
-            for (size_t k = 0; k < w->count; k++)
-                want[k] += share[i].weight * scale * v[k];
-            continue;
-        }
-        if (how->s2 > 0)
-            SEFL_TRY(
-                dp_quantise(one, NULL, &grid, v, w->count, how->has_weight ? &weight : NULL, &rng));
-        else
-            SEFL_TRY(dp_quantise_plain(one, &plain, v, w->count, how->has_weight ? &weight : NULL,
-                                       &rng));
-        for (size_t k = 0; k < total; k++)
-            sum[k] += one[k];
+        SEFL_TRY(plain_update(w, how, &share[i], (dp_weight){ i + 1, n }, v, one, want, sum));
     }
+    if (noise)
+        SEFL_TRY(plain_noise(sum, total, noise));
     SEFL_TRY(engine_sum_begin(w->gpu, how));
     SEFL_TRY(engine_sum_add(w->gpu, share, n / 2)); /* in two groups */
     SEFL_TRY(engine_sum_add(w->gpu, share + n / 2, n - n / 2));
+    if (noise)
+        SEFL_TRY(engine_sum_noise(w->gpu, noise));
     SEFL_TRY(engine_sum_end(w->gpu, how->integers ? (void *)one : (void *)got, total * 8));
     for (size_t k = 0; k < total; k++) {
         bool same = how->integers ? one[k] == sum[k]
@@ -552,20 +583,34 @@ done:
 
 static void sums(world *w)
 {
-    add_up(w, &(engine_sum){ 0 }, "float sum");
-    add_up(w, &(engine_sum){ .clip = 0.05 }, "float sum, clipped");
+    add_up(w, &(engine_sum){ 0 }, NULL, "float sum");
+    add_up(w, &(engine_sum){ .clip = 0.05 }, NULL, "float sum, clipped");
     engine_sum how = { .integers = 1, .clip = 0.5, .q = 0.5 / 65536, .value_max = 1 << 20 };
-    add_up(w, &how, "integer sum");
+    add_up(w, &how, NULL, "integer sum");
     how.has_weight = 1;
-    add_up(w, &how, "integer sum with weights");
+    add_up(w, &how, NULL, "integer sum with weights");
     how.value_max = 40;
-    add_up(w, &how, "integer sum, limited coordinates");
+    add_up(w, &how, NULL, "integer sum, limited coordinates");
     how.value_max = 1 << 20;
     how.s2 = (uint64_t)65536 * 65536 + 65536ull * 40;
-    add_up(w, &how, "integer sum under a bound");
+    add_up(w, &how, NULL, "integer sum under a bound");
     how.s2 = (uint64_t)(0.98 * 65536) * (uint64_t)(0.98 * 65536); /* retries with a smaller scale */
     how.has_weight = 0;
-    add_up(w, &how, "integer sum under a tight bound");
+    add_up(w, &how, NULL, "integer sum under a tight bound");
+    static const uint64_t variance[][2] = {
+        { 1, 1 }, { 3, 65536 }, { 1000003, 1 }, { UINT64_C(1) << 50, 3 }
+    };
+    for (size_t i = 0; i < sizeof variance / sizeof variance[0]; i++) {
+        dgauss law;
+        engine_noise noise = { .key = { 1, 2, 3, 4, 5, 6, 7, (uint32_t)i } };
+        how.has_weight = i % 2;
+        if (dgauss_init(&law, variance[i][0], variance[i][1]) != SEFL_OK) {
+            broke(w, "noise");
+            return;
+        }
+        noise.num = law.num, noise.den = law.den, noise.t = law.t;
+        add_up(w, &how, &noise, "integer sum with noise");
+    }
 }
 
 /* Runs half of the steps on the CPU and the rest on the GPU, through a checkpoint. */

@@ -6,6 +6,7 @@
  * device), "lost" (the device fails at the third run). */
 #include "base/alloc.h"
 #include "model/engine/engine_inside.h"
+#include "privacy/mechanism/dgauss.h"
 #include "privacy/mechanism/quantise.h"
 #include "seeded/seeded.h"
 
@@ -214,6 +215,25 @@ static sefl_status fake_sum_add(void *self, const engine_share *share, uint32_t 
     return SEFL_OK;
 }
 
+static sefl_status fake_sum_noise(void *self, const engine_noise *how)
+{
+    fake *f = self;
+    const dgauss law = { .num = how->num, .den = how->den, .t = how->t };
+    const size_t total = f->count + f->how.has_weight;
+    seeded coins = { 0 }, piece;
+    memcpy(coins.key, how->key, sizeof coins.key);
+    for (size_t at = 0, p = 1; at < total; at += ENGINE_NOISE_PIECE, p++) {
+        int64_t x[ENGINE_NOISE_PIECE];
+        size_t n = total - at < ENGINE_NOISE_PIECE ? total - at : ENGINE_NOISE_PIECE;
+        seeded_piece(&piece, &coins, p);
+        sefl_rng rng = seeded_rng(&piece);
+        SEFL_PASS(told(f, dgauss_fill_vartime(&law, x, n, &rng)));
+        for (size_t i = 0; i < n; i++)
+            f->integers[at + i] += x[i];
+    }
+    return SEFL_OK;
+}
+
 static sefl_status fake_sum_end(void *self, void *out, size_t bytes)
 {
     fake *f = self;
@@ -250,6 +270,7 @@ const engine_ops *sefl_engine(void)
                                       .evaluate = fake_evaluate,
                                       .sum_begin = fake_sum_begin,
                                       .sum_add = fake_sum_add,
+                                      .sum_noise = fake_sum_noise,
                                       .sum_end = fake_sum_end,
                                       .times = fake_times };
     static engine_ops other;

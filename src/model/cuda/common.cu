@@ -29,25 +29,11 @@ template <int N> __device__ double block_sum(double x)
 __global__ void mask_kernel(pass p, uint8_t *mask, int width, uint32_t site)
 {
     const slot &s = p.s[blockIdx.y];
-    uint64_t block = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
-    uint64_t i = 32 * block, n = (uint64_t)s.cols * s.steps * width;
-    if (i >= n)
-        return;
     mask += (size_t)blockIdx.y * p.tokens * width;
-    uint32_t x[16];
-    if (s.drop > 0)
-        chacha_block(x, s.key, block, (uint32_t)s.at.done,
-                     site | (uint32_t)(s.at.done >> 32) << 16);
-#pragma unroll
-    for (int k = 0; k < 32; k++) {
-        uint64_t at = i + k;
-        if (at >= n)
-            return;
-        uint32_t coin = x[k / 2] >> (k % 2 * 16) & 0xffff;
+    fill_mask(s, mask, (uint64_t)s.cols * s.steps * width, site, [&](uint64_t at) {
         uint64_t token = at / width;
-        uint64_t to = token / s.cols * p.cols + token % s.cols;
-        mask[to * width + at % width] = s.drop == 0 || coin >= s.drop;
-    }
+        return (token / s.cols * p.cols + token % s.cols) * width + at % width;
+    });
 }
 
 void draw_mask(device *d, const pass &p, uint8_t *mask, int width, int site)

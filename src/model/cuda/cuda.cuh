@@ -254,8 +254,11 @@ void transformer_backward(device *d, const pass &p);
 struct sums;
 void sums_begin(device *d, const engine_sum *how);
 void sums_add(device *d, const engine_share *share, uint32_t n);
+void sums_noise(device *d, const engine_noise *how);
 void sums_end(device *d, void *out, size_t bytes);
 void sums_free(device *d);
+/* Adds noise to `values` integers (noise.cu). */
+void noise_add(device *d, long long *total, size_t values, const engine_noise *how);
 
 /* ---- small device helpers ---- */
 template <class R> __device__ inline R to_real(float x);
@@ -314,6 +317,27 @@ __device__ inline void chacha_block(uint32_t out[16], const uint32_t *key, uint6
 #pragma unroll
     for (int i = 0; i < 16; i++)
         out[i] += in[i];
+}
+
+/* Draws a thread's 32 of n dropout coins, one ChaCha20 block (nn_dropout), and writes them to
+ * mask[to(i)]: 1 keeps a value. */
+template <class To>
+__device__ inline void fill_mask(const slot &s, uint8_t *mask, uint64_t n, uint32_t site, To to)
+{
+    uint64_t block = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x, i = 32 * block;
+    if (i >= n)
+        return;
+    uint32_t x[16];
+    if (s.drop > 0)
+        chacha_block(x, s.key, block, (uint32_t)s.at.done,
+                     site | (uint32_t)(s.at.done >> 32) << 16);
+#pragma unroll
+    for (int k = 0; k < 32; k++) {
+        if (i + k >= n)
+            return;
+        uint32_t coin = x[k / 2] >> (k % 2 * 16) & 0xffff;
+        mask[to(i + k)] = s.drop == 0 || coin >= s.drop;
+    }
 }
 
 #endif

@@ -806,6 +806,11 @@ static sefl_status ops_sum_add(void *self, const engine_share *share, uint32_t n
     return ENTRY(sums_add(d, share, n));
 }
 
+static sefl_status ops_sum_noise(void *self, const engine_noise *how)
+{
+    return ENTRY(sums_noise(d, how));
+}
+
 static sefl_status ops_sum_end(void *self, void *out, size_t bytes)
 {
     return ENTRY(sums_end(d, out, bytes));
@@ -821,6 +826,6 @@ extern "C" __attribute__((visibility("default"))) const engine_ops *sefl_engine(
     static const engine_ops ops = { ENGINE_ABI,   sizeof(engine_ops), "cuda",       open_device,
                                     close_device, ops_theta,          ops_start,    ops_run,
                                     ops_read,     ops_write,          ops_evaluate, ops_sum_begin,
-                                    ops_sum_add,  ops_sum_end,        ops_times };
+                                    ops_sum_add,  ops_sum_noise,      ops_sum_end,  ops_times };
     return &ops;
 }

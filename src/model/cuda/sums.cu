@@ -293,6 +293,14 @@ void sums_add(device *d, const engine_share *given, uint32_t given_n)
     CU(cudaStreamSynchronize(d->stream));
 }
 
+void sums_noise(device *d, const engine_noise *how)
+{
+    sums *s = d->sums;
+    if (!s || !s->how.integers || how->t == 0 || how->den == 0)
+        throw failure{ SEFL_EINVAL, "GPU: no sum of integers has begun, or it has no noise" };
+    noise_add(d, (long long *)s->total, d->set.count + (s->how.has_weight != 0), how);
+}
+
 void sums_end(device *d, void *out, size_t bytes)
 {
     sums *s = d->sums;

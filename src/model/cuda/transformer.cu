@@ -77,24 +77,11 @@ struct attention {
 __global__ void attention_mask_kernel(pass p, int heads, uint8_t *mask, uint32_t site)
 {
     const slot &s = p.s[blockIdx.y];
-    uint64_t block = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
-    uint64_t i = 32 * block, square = (uint64_t)s.steps * s.steps, n = square * s.cols * heads;
-    if (i >= n)
-        return;
+    const uint64_t square = (uint64_t)s.steps * s.steps;
     mask += (size_t)blockIdx.y * p.cols * heads * p.steps * p.steps;
-    uint32_t x[16];
-    if (s.drop > 0)
-        chacha_block(x, s.key, block, (uint32_t)s.at.done,
-                     site | (uint32_t)(s.at.done >> 32) << 16);
-#pragma unroll
-    for (int k = 0; k < 32; k++) {
-        uint64_t at = i + k;
-        if (at >= n)
-            return;
-        uint32_t coin = x[k / 2] >> (k % 2 * 16) & 0xffff;
-        uint64_t piece = at / square, t = at % square / s.steps, j = at % s.steps;
-        mask[(piece * p.steps + t) * p.steps + j] = s.drop == 0 || coin >= s.drop;
-    }
+    fill_mask(s, mask, square * s.cols * heads, site, [&](uint64_t at) {
+        return (at / square * p.steps + at % square / s.steps) * p.steps + at % s.steps;
+    });
 }
 
 /* Rows of q, k or v (part 0, 1, 2) of this block's column and head, with their bias, dim | 1 apart:

@@ -248,7 +248,7 @@ sefl_status engine_evaluate(engine *e, uint32_t slot, const uint32_t *words, siz
 
 bool engine_can_sum(const engine *e)
 {
-    return e->ops->sum_begin && e->ops->sum_add && e->ops->sum_end;
+    return e->ops->sum_begin && e->ops->sum_add && e->ops->sum_noise && e->ops->sum_end;
 }
 
 sefl_status engine_sum_begin(engine *e, const engine_sum *how)
@@ -259,6 +259,11 @@ sefl_status engine_sum_begin(engine *e, const engine_sum *how)
 sefl_status engine_sum_add(engine *e, const engine_share *share, uint32_t n)
 {
     return e->ops->sum_add(e->self, share, n);
+}
+
+sefl_status engine_sum_noise(engine *e, const engine_noise *how)
+{
+    return e->ops->sum_noise(e->self, how);
 }
 
 sefl_status engine_sum_end(engine *e, void *out, size_t bytes)

@@ -89,6 +89,7 @@ sefl_status engine_evaluate(engine *e, uint32_t slot, const uint32_t *words, siz
 bool engine_can_sum(const engine *e);
 sefl_status engine_sum_begin(engine *e, const engine_sum *how) SEFL_MUST_CHECK;
 sefl_status engine_sum_add(engine *e, const engine_share *share, uint32_t n) SEFL_MUST_CHECK;
+sefl_status engine_sum_noise(engine *e, const engine_noise *how) SEFL_MUST_CHECK;
 sefl_status engine_sum_end(engine *e, void *out, size_t bytes) SEFL_MUST_CHECK;
 
 /* Reads the time of each kernel; sets *n to 0 if the engine does not measure. */

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { ENGINE_ABI = 2 };
+enum { ENGINE_ABI = 3 };
 
 enum { ENGINE_LSTM, ENGINE_TRANSFORMER };          /* engine_setup.body */
 enum { ENGINE_SGD, ENGINE_MOMENTUM, ENGINE_ADAM }; /* engine_setup.optimiser */
@@ -113,6 +113,15 @@ typedef struct engine_sum {
     uint64_t s2; /* bound on the sum of squares; 0: no bound (no noise) */
 } engine_sum;
 
+/* A trusted server's noise for a sum of integers: one discrete Gaussian per value, bit for bit that
+ * of privacy/mechanism/dgauss.h. Values [64 p, 64 p + 64) take their coins from piece 1 + p of the
+ * key (seeded.h, seeded_piece). */
+enum { ENGINE_NOISE_PIECE = 64 };
+typedef struct engine_noise {
+    uint64_t num, den, t; /* as in dgauss */
+    uint32_t key[8];
+} engine_noise;
+
 /* Time of one kernel, for `sefl bench train`. */
 typedef struct engine_time {
     char name[40];
@@ -147,6 +156,8 @@ typedef struct engine_ops {
      * returns SEFL_ERANGE, with nothing added, if an update is not finite. */
     sefl_status (*sum_begin)(void *self, const engine_sum *how);
     sefl_status (*sum_add)(void *self, const engine_share *share, uint32_t n);
+    /* Adds noise to a sum of integers, between the last sum_add and sum_end. */
+    sefl_status (*sum_noise)(void *self, const engine_noise *how);
     sefl_status (*sum_end)(void *self, void *out, size_t bytes);
 
     /* Reads the time of each kernel since the last call, up to *n entries; on != 0 starts

@@ -1,7 +1,9 @@
 /* Releases in the clear: the number of threads changes no integer. */
 #include "small_federation.h"
 
+#include "model/engine/engine_ops.h"
 #include "mpc/noise/online.h"
+#include "privacy/mechanism/dgauss.h"
 #include "seeded/seeded.h"
 #include "simulate/clear.h"
 #include "simulate/named_coins.h"
@@ -59,26 +61,28 @@ static void central_pieces(void **state)
 {
     (void)state;
     small_federation f;
-    dgauss law, expected;
+    dgauss law;
+    engine_noise noise;
     seeded coins, piece;
-    uint32_t key[8];
     small_federation_make(&f, "protection=cdp");
     const task *t = &f.s->task;
     clear_facts c = { .task = t, .seed = 9, .round = 4, .attempt = 3 };
-    int64_t *zeros = calloc(t->values, sizeof *zeros), *got = calloc(t->values, sizeof *got), x[64];
+    int64_t *zeros = calloc(t->values, sizeof *zeros), *got = calloc(t->values, sizeof *got),
+            x[ENGINE_NOISE_PIECE];
     assert_true(zeros && got);
     CHECK_OK(clear_central(got, &c, zeros));
-    CHECK_OK(clear_central_law(&law, key, &c));
-    CHECK_OK(dgauss_for_grid(&expected, &t->grid));
-    assert_memory_equal(&law, &expected, sizeof law);
+    CHECK_OK(clear_central_noise(&noise, &c));
+    CHECK_OK(dgauss_for_grid(&law, &t->grid));
+    assert_true(noise.num == law.num && noise.den == law.den && noise.t == law.t);
     named_coins_replay(&coins, "AS", 9, "cdp", 4, 1);
-    assert_memory_equal(key, coins.key, sizeof key);
-    for (size_t p = 0; p * CLEAR_PIECE < t->values; p++) {
-        size_t left = t->values - p * CLEAR_PIECE, n = left < CLEAR_PIECE ? left : CLEAR_PIECE;
+    assert_memory_equal(noise.key, coins.key, sizeof noise.key);
+    for (size_t p = 0; p * ENGINE_NOISE_PIECE < t->values; p++) {
+        size_t left = t->values - p * ENGINE_NOISE_PIECE,
+               n = left < ENGINE_NOISE_PIECE ? left : ENGINE_NOISE_PIECE;
         seeded_piece(&piece, &coins, 1 + p);
         sefl_rng rng = seeded_rng(&piece);
         CHECK_OK(dgauss_fill_vartime(&law, x, n, &rng));
-        assert_memory_equal(got + p * CLEAR_PIECE, x, n * sizeof *x);
+        assert_memory_equal(got + p * ENGINE_NOISE_PIECE, x, n * sizeof *x);
     }
     free(zeros), free(got);
     small_federation_clear(&f);
