@@ -1,68 +1,11 @@
 /* Optimisers, the training loop, records, and what happens when training diverges. */
-#include "support/check.h"
+#include "rule_text.h"
 
 #include "base/alloc.h"
 #include "model/train.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { WORDS = 700, VOCAB = 41 };
-
-static uint32_t text[WORDS];
-
-/* Words that mostly follow a rule, so that there is something to learn. */
-static void make_text(void)
-{
-    seeded g;
-    seeded_init(&g, 5, "text");
-    for (size_t i = 0; i < WORDS; i++)
-        text[i] = i > 0 && seeded_unit(&g) < 0.9 ? (text[i - 1] * 3 + 1) % VOCAB
-                                                 : (uint32_t)seeded_below(&g, VOCAB);
-}
-
-static const lm_config sizes[] = {
-    { .body = "lstm",
-      .vocab = VOCAB,
-      .embed = 12,
-      .hidden = 10,
-      .block = 4,
-      .batch = 6,
-      .steps = 9 },
-    { .body = "lstm",
-      .vocab = VOCAB,
-      .embed = 12,
-      .hidden = 12,
-      .block = 1,
-      .batch = 7,
-      .steps = 5,
-      .tied = true },
-    { .body = "transformer",
-      .vocab = VOCAB,
-      .embed = 12,
-      .hidden = 10,
-      .block = 8,
-      .batch = 6,
-      .steps = 9 },
-    { .vocab = VOCAB,
-      .embed = 12,
-      .hidden = 10,
-      .block = 4,
-      .block_embed = 8,
-      .block_decoder = 1,
-      .batch = 6,
-      .steps = 9 },
-    { .body = "transformer",
-      .vocab = VOCAB,
-      .embed = 12,
-      .hidden = 10,
-      .block = 1,
-      .block_embed = 2,
-      .block_decoder = 8,
-      .batch = 6,
-      .steps = 9 },
-};
-#define SIZES (sizeof sizes / sizeof sizes[0])
 
 static const train_config recipes[] = {
     { .lr = 2, .clip = 0.25, .dropout = 0.2, .key = { 3 }, .lr_decay = 0.5 },
