@@ -18,6 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* 1 if this machine stores integers and floats in the order of files and messages, so that whole
+ * arrays can be read and written as they are. */
+#define SEFL_LITTLE_ENDIAN (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+
 typedef struct sefl_span {
     const uint8_t *p;
     size_t n;

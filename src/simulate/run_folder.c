@@ -92,6 +92,7 @@ sefl_status run_state_write(const run_state *s, const char *path)
     STATE_BITS(PUT_BITS)
 #undef PUT
 #undef PUT_BITS
+    json_key(&j, "device"), json_str(&j, s->device);
     json_key(&j, "taken"), json_open(&j, '[');
     for (uint32_t i = 0; i < s->clients; i++)
         json_u64(&j, s->taken[i]);
@@ -122,6 +123,18 @@ static sefl_status read_taken(jread *j, run_state *s)
     return SEFL_OK;
 }
 
+static sefl_status read_device(jread *j, run_state *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { .max = sizeof s->device - 1 };
+    SEFL_TRY(jread_str(j, &b));
+    memcpy(s->device, b.p ? b.p : (const uint8_t *)"", b.n);
+    s->device[b.n] = '\0';
+done:
+    buf_clear(&b);
+    return st;
+}
+
 static sefl_status read_member(jread *j, const sefl_buf *key, run_state *s)
 {
     uint64_t v;
@@ -142,6 +155,8 @@ static sefl_status read_member(jread *j, const sefl_buf *key, run_state *s)
     STATE_BITS(GET_BITS)
 #undef GET
 #undef GET_BITS
+    if (jread_is(key, "device"))
+        return read_device(j, s);
     return jread_is(key, "taken") ? read_taken(j, s) : jread_skip(j);
 }
 

@@ -32,8 +32,9 @@ typedef struct run_state {
     uint64_t init;           /* hash of the initial model; 0: not recorded */
     double first_perplexity; /* perplexity of the initial model; 0: unknown */
     double test_best,
-        test_last;   /* finished run: test perplexity of the best and the last model; 0: unknown */
-    uint64_t *taken; /* number of rounds in which each client took part; owned */
+        test_last;    /* finished run: test perplexity of the best and the last model; 0: unknown */
+    char device[128]; /* work_device: the device that trains this run; "": not recorded */
+    uint64_t *taken;  /* number of rounds in which each client took part; owned */
     uint32_t clients;
 } run_state;
 

@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SYNC_SECONDS 5.0
+
 typedef struct sim {
     const simulate_config *c;
     experiment e;
@@ -35,6 +37,8 @@ typedef struct sim {
     sefl_clock wall;
     sefl_log log;
     int log_fd;
+    enum { SYNC_UNDECIDED, SYNC_NOW, SYNC_SKIP } sync; /* of this round's files */
+    uint64_t synced_ns;
     uint64_t opened_at, deadline, began_ns, link_before;
     double cpu_before;
     float *theta;
@@ -86,9 +90,23 @@ done:
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
+/* Decides once per round whether its files are synced: at most every SYNC_SECONDS, because a sync
+ * takes longer than a short round. After a power failure, a run with short rounds may have to start
+ * over: its state may be newer than its model. */
+static void choose_sync(sim *s)
+{
+    if (s->sync == SYNC_UNDECIDED)
+        s->sync = clock_since(s->synced_ns) < SYNC_SECONDS ? SYNC_SKIP : SYNC_NOW;
+    file_sync_skip(s->sync == SYNC_SKIP);
+}
+
 /* Starts a round where the previous one ended. */
 static void begin_round(sim *s)
 {
+    file_sync_skip(false);
+    if (s->sync != SYNC_SKIP)
+        s->synced_ns = clock_now_ns();
+    s->sync = SYNC_UNDECIDED;
     s->began_ns = clock_now_ns();
     s->cpu_before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
     s->link_before = servers_bytes(s->servers);
@@ -258,6 +276,7 @@ static sefl_status keep(void *ctx, uint64_t round)
     population_counts n = population_count(s->population);
     uint64_t body = s->e.protection->two_servers ? task_body_bytes(t) : 4 * t->values;
     (void)round;
+    choose_sync(s);
     SEFL_PASS(s->failed);
     s->r.asked = n.asked, s->r.late = n.late, s->r.dropped = n.dropped;
     s->r.up_bytes = s->r.clients * (double)body;
@@ -292,9 +311,10 @@ static sefl_status measure_model(sim *s, uint64_t round)
     return SEFL_OK;
 }
 
-static sefl_status write_model(sim *s, uint64_t round)
+static sefl_status write_model(sim *s, uint64_t round, uint8_t hash[SHA256_BYTES])
 {
-    SEFL_PASS(model_write(run_model_path(&s->folder, round), &s->federation->meta, s->theta));
+    SEFL_PASS(
+        model_write_hash(run_model_path(&s->folder, round), &s->federation->meta, s->theta, hash));
     SEFL_PASS(run_folder_link(&s->folder, "last.safetensors", round));
     return measure_model(s, round);
 }
@@ -359,6 +379,7 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
     sim *s = ctx;
     uint64_t began = clock_now_ns();
     (void)from;
+    choose_sync(s);
     sefl_status st = advance(s, round, w, clients, &out->numbers);
     if (st == SEFL_ERANGE) {
         out->blocked = true;
@@ -367,7 +388,7 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
     }
     SEFL_PASS(st);
     s->step.round = round;
-    SEFL_PASS(write_model(s, round));
+    SEFL_PASS(write_model(s, round, out->hash));
     SEFL_PASS(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, round)));
     s->last_model = s->state.model_round;
     s->state.model_round = round;
@@ -375,7 +396,6 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
     double best = agg_remember(servers_agg(s->servers)).best_perplexity;
     out->has_perplexity = s->r.perplexity > 0;
     out->perplexity = s->r.perplexity;
-    hash_model(s, out->hash);
     if (out->has_perplexity && (best == 0 || out->perplexity < best)) {
         SEFL_PASS(run_folder_link(&s->folder, "best.safetensors", round));
         s->state.best_round = round;
@@ -410,10 +430,15 @@ static sefl_status take_up(sim *s)
               s->folder.root);
     s->state.text = text;
     s->state.init = init;
+    SEFL_NEED(!*s->state.device || strcmp(s->state.device, s->out->device) == 0, SEFL_EEXIST,
+              "%s was trained on %s, but would continue on %s, which gives another model: continue "
+              "it with the same device and precision, choose another name, or remove it",
+              s->folder.root, s->state.device, s->out->device);
+    snprintf(s->state.device, sizeof s->state.device, "%s", s->out->device);
     SEFL_PASS(run_metrics_cut(&s->folder, s->state.metrics_bytes));
     if (s->state.agg.round == 0) { /* a new run */
         SEFL_PASS(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));
-        SEFL_PASS(write_model(s, 0));
+        SEFL_PASS(write_model(s, 0, hash));
         return step_new(&s->step, s->t);
     }
     SEFL_NEED(s->state.clients == s->federation->clients, SEFL_EPROTO,
@@ -543,6 +568,18 @@ done:
     return st;
 }
 
+/* Syncs the last model, whose round may not have been synced. */
+static sefl_status sync_model(const sim *s)
+{
+    const char *path = run_model_path(&s->folder, s->state.model_round);
+    int fd = -1;
+    uint64_t size;
+    SEFL_PASS(file_open(&fd, &size, path, false));
+    sefl_status st = file_sync(fd, path);
+    close(fd);
+    return st;
+}
+
 static sefl_status finish(sim *s)
 {
     sefl_status st = SEFL_OK;
@@ -560,6 +597,7 @@ static sefl_status finish(sim *s)
     SEFL_TRY(simulate_summary_write(&b, s->out, &s->e));
     SEFL_TRY(wr_u8(&b, '\n'));
     SEFL_TRY(file_write_atomic(run_path(&s->folder, "summary.json"), buf_span(&b), 0666));
+    SEFL_TRY(sync_model(s));
     s->state.over = true;
     s->state.clients = s->federation->clients;
     SEFL_TRY(run_state_write(&s->state, run_path(&s->folder, "state")));
@@ -571,6 +609,7 @@ done:
 
 static void clear(sim *s)
 {
+    file_sync_skip(false);
     servers_free(s->servers);
     population_free(s->population);
     work_free(s->work);

@@ -140,6 +140,8 @@ sefl_status as_store_release(const as_store *s, uint64_t round, uint64_t attempt
 {
     sefl_status st = SEFL_OK;
     uint8_t *bytes = NULL;
+    if (SEFL_LITTLE_ENDIAN)
+        return s->put(s->ctx, AS_RELEASE, round, attempt, span_of(w, 8 * values));
     SEFL_TRY(sefl_new(&bytes, values, 8));
     for (size_t i = 0; i < values; i++)
         store_u64(bytes + 8 * i, (uint64_t)w[i]);

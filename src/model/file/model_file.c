@@ -139,11 +139,26 @@ static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path
     return st == SEFL_EINVAL ? sefl_fail_at(SEFL_EPROTO, "%s", path) : st;
 }
 
-static void values_hash(char out[2 * SHA256_BYTES + 1], const float *values, size_t n)
+static void values_hash(char out[2 * SHA256_BYTES + 1], uint8_t digest[SHA256_BYTES],
+                        const float *values, size_t n)
 {
-    uint8_t digest[SHA256_BYTES];
     sha256_of(digest, span_of(values, n * sizeof *values));
     hex_write(out, digest, SHA256_BYTES);
+}
+
+/* Points *out to theta, or to a copy in *own if models compute in double. */
+static sefl_status as_floats(const float **out, float **own, const nn_real *theta, size_t n)
+{
+#if SEFL_MODEL_DOUBLE
+    SEFL_PASS(sefl_new(own, n, sizeof **own));
+    for (size_t i = 0; i < n; i++)
+        (*own)[i] = (float)theta[i];
+    *out = *own;
+#else
+    (void)own, (void)n;
+    *out = theta;
+#endif
+    return SEFL_OK;
 }
 
 /* ---- our own file -------------------------------------------------------------------------- */
@@ -156,31 +171,37 @@ static void shape_of(const lm_param *p, unsigned *rank, uint64_t shape[TENSOR_RA
     shape[1] = dense ? p->shape.cols : 0;
 }
 
-sefl_status model_write(const char *path, const model_meta *given, const nn_real *theta)
+sefl_status model_write(const char *path, const model_meta *meta, const nn_real *theta)
+{
+    uint8_t hash[SHA256_BYTES];
+    return model_write_hash(path, meta, theta, hash);
+}
+
+sefl_status model_write_hash(const char *path, const model_meta *given, const nn_real *theta,
+                             uint8_t hash[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
     model_meta meta = *given;
     layout l = { 0 };
     tensor_out *out = NULL;
-    float *values = NULL;
+    const float *values;
+    float *own = NULL;
     meta_text text = { 0 };
     char all[2 * SHA256_BYTES + 1];
     SEFL_TRY(layout_of(&l, &meta.cfg));
     SEFL_TRY(sefl_new(&out, l.n, sizeof *out));
-    SEFL_TRY(sefl_new(&values, l.count, sizeof *values));
-    for (size_t i = 0; i < l.count; i++)
-        values[i] = (float)theta[i];
+    SEFL_TRY(as_floats(&values, &own, theta, l.count));
     for (size_t i = 0; i < l.n; i++) {
         out[i].name = l.param[i].name;
         out[i].values = values + l.param[i].offset;
         shape_of(&l.param[i], &out[i].rank, out[i].shape);
     }
     put_meta(&text, &meta, "model 1");
-    values_hash(all, values, l.count);
+    values_hash(all, hash, values, l.count);
     text.list[text.n++] = (tensor_meta){ "values_sha256", all };
     SEFL_TRY(tensors_write(path, out, l.n, text.list, text.n));
 done:
-    sefl_free(values);
+    sefl_free(own);
     sefl_free(out);
     layout_clear(&l);
     return st;
@@ -210,8 +231,8 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const c
     model_meta found;
     layout l = { 0 };
     float *values = NULL;
-    nn_real *v = NULL;
     char have[2 * SHA256_BYTES + 1];
+    uint8_t digest[SHA256_BYTES];
     SEFL_TRY(tensors_open(&t, path));
     SEFL_TRY(get_meta(&found, t, path));
     SEFL_TRY(layout_of(&l, &found.cfg));
@@ -225,7 +246,6 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const c
         SEFL_TRY(find_array(&x, t, path, l.param[i].name, rank, shape));
     }
     SEFL_TRY(sefl_new(&values, l.count, sizeof *values));
-    SEFL_TRY(sefl_new(&v, l.count, sizeof *v));
     for (size_t i = 0; i < l.n; i++) {
         const lm_param *p = &l.param[i];
         float *to = values + p->offset;
@@ -233,16 +253,19 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const c
         SEFL_TRY(check_finite(to, p->count, path, p->name));
     }
     const char *want = tensors_meta(t, "values_sha256");
-    values_hash(have, values, l.count);
+    values_hash(have, digest, values, l.count);
     SEFL_CHECK(!want || strcmp(want, have) == 0, SEFL_EPROTO,
                "%s: the file is damaged: its values do not match their hash", path);
+#if SEFL_MODEL_DOUBLE
+    SEFL_TRY(sefl_new(theta, l.count, sizeof **theta));
     for (size_t i = 0; i < l.count; i++)
-        v[i] = values[i];
+        (*theta)[i] = values[i];
+#else
+    *theta = values, values = NULL;
+#endif
     *meta = found;
     *count = l.count;
-    *theta = v, v = NULL;
 done:
-    sefl_free(v);
     sefl_free(values);
     layout_clear(&l);
     tensors_close(t);

@@ -32,6 +32,7 @@
 #ifndef MODEL_FILE_MODEL_FILE_H
 #define MODEL_FILE_MODEL_FILE_H
 
+#include "base/sha256.h"
 #include "model/corpus/vocab.h"
 #include "model/lm.h"
 
@@ -48,6 +49,9 @@ void model_meta_set_vocab(model_meta *meta, const vocab *v);
 /* Writes atomically and durably. lm_config_params describes the layout of theta. */
 sefl_status model_write(const char *path, const model_meta *meta,
                         const nn_real *theta) SEFL_MUST_CHECK;
+/* Like model_write; also returns values_sha256, the SHA-256 of the values as floats. */
+sefl_status model_write_hash(const char *path, const model_meta *meta, const nn_real *theta,
+                             uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 
 /* Sets *theta to an array of *count values, which the caller frees with sefl_free. */
 sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count,

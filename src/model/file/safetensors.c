@@ -420,6 +420,8 @@ sefl_status tensors_read_f32(tensors *t, const tensor *which, float *out, uint64
               which->name, which->type_name);
     if (count == 0)
         return SEFL_OK;
+    if (SEFL_LITTLE_ENDIAN && which->type == TENSOR_F32)
+        return read_at(t, out, 4 * count, t->data + which->begin);
     size_t size = (size_t)((which->end - which->begin) / count), most = sizeof piece / size;
     for (uint64_t i = 0; i < count;) {
         size_t n = count - i < most ? (size_t)(count - i) : most;
@@ -504,6 +506,8 @@ static sefl_status put_values(outfile *o, const tensor_out *a)
     uint64_t count = 1;
     for (unsigned k = 0; k < a->rank; k++)
         count *= a->shape[k];
+    if (SEFL_LITTLE_ENDIAN)
+        return outfile_put(o, a->values, 4 * count);
     for (uint64_t i = 0; i < count;) {
         size_t n = 0;
         for (; n < sizeof piece / 4 && i < count; n++, i++) {

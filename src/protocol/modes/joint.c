@@ -8,9 +8,11 @@ static double deviation(const task *t)
     return t->grid.sigma;
 }
 
-static double value(const task *t, int64_t w)
+static void values(double *out, const task *t, const int64_t *w, size_t n)
 {
-    return ((double)w + 0.5) * t->ahe.pack.h;
+    const double h = t->ahe.pack.h;
+    for (size_t i = 0; i < n; i++)
+        out[i] = ((double)w[i] + 0.5) * h;
 }
 
 static unsigned share_bytes(const task *t)
@@ -48,7 +50,7 @@ const release_mode mode_joint = {
     .client_grid = noisy_grid,
     .reply = reply,
     .finish = finish,
-    .value = value,
+    .values = values,
     .happens = "Both servers together add noise that neither of them knows, and only then AS "
                "learns the sum.",
     .as_never = ", the exact sum, the noise",

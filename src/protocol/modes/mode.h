@@ -99,8 +99,8 @@ typedef struct release_mode {
     /* AS: computes the task.values integers w from the arguments alone, so a second call after a
      * crash computes the same w. */
     sefl_status (*finish)(int64_t *w, const struct task *t, sefl_span reply, const mode_as *in);
-    /* Returns the real number that a released integer represents. */
-    double (*value)(const struct task *t, int64_t w);
+    /* Writes the real numbers that n released integers represent. */
+    void (*values)(double *out, const struct task *t, const int64_t *w, size_t n);
 
     /* sefl task show --explain */
     const char *happens;   /* who adds noise, and what AS learns */
@@ -119,7 +119,8 @@ sefl_status release_modes_parse(uint32_t *set, const char *what, const char *lis
 
 const release_mode *task_mode(const struct task *t);
 
-/* Returns the real number that a released integer represents: task_mode(t)->value(t, w). */
+/* Writes the real numbers that n released integers represent: task_mode(t)->values. */
+void task_values(double *out, const struct task *t, const int64_t *w, size_t n);
 double task_value(const struct task *t, int64_t w);
 
 #endif

@@ -50,7 +50,14 @@ const release_mode *task_mode(const task *t)
     return release_modes[t->noise];
 }
 
+void task_values(double *out, const task *t, const int64_t *w, size_t n)
+{
+    task_mode(t)->values(out, t, w, n);
+}
+
 double task_value(const task *t, int64_t w)
 {
-    return task_mode(t)->value(t, w);
+    double v;
+    task_values(&v, t, &w, 1);
+    return v;
 }

@@ -12,9 +12,11 @@ static double deviation(const task *t)
     return 0;
 }
 
-static double value(const task *t, int64_t w)
+static void values(double *out, const task *t, const int64_t *w, size_t n)
 {
-    return (double)w * t->ahe.pack.q;
+    const double q = t->ahe.pack.q;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (double)w[i] * q;
 }
 
 /* The packing gives step and bound: q = C / 2^f exactly, so C is q * R. With unit record the slot
@@ -77,7 +79,7 @@ const release_mode mode_none = {
     .quantise = quantise,
     .client_grid = grid,
     .finish = finish,
-    .value = value,
+    .values = values,
     .happens = "No noise is added.",
     .as_never = "",
     .csp_never = "",

@@ -43,9 +43,11 @@ static double deviation(const task *t)
     return sqrt(2) * t->sigma_steps * t->grid.q;
 }
 
-static double value(const task *t, int64_t w)
+static void values(double *out, const task *t, const int64_t *w, size_t n)
 {
-    return (double)w * t->ahe.pack.q;
+    const double q = t->ahe.pack.q;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (double)w[i] * q;
 }
 
 static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
@@ -87,7 +89,7 @@ const release_mode mode_own = {
     .derive = derive,
     .reply = reply,
     .finish = finish,
-    .value = value,
+    .values = values,
     .happens = "Each server adds its own noise; AS learns the sum with both.",
     .as_never = ", the exact sum, CSP's noise",
     .csp_never = "",

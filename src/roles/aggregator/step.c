@@ -62,10 +62,13 @@ sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t 
     }
     SEFL_NEED(isfinite(divisor) && divisor > 0, SEFL_ERANGE,
               "the sum of the round cannot be divided by %g", divisor);
+    task_values(out, t, w, t->params);
+    bool good = true;
     for (size_t i = 0; i < t->params; i++) {
-        out[i] = task_value(t, w[i]) / divisor;
-        SEFL_NEED(isfinite(out[i]), SEFL_ERANGE, "value %zu of the average is not finite", i);
+        out[i] /= divisor;
+        good &= fabs(out[i]) <= DBL_MAX;
     }
+    SEFL_NEED(good, SEFL_ERANGE, "a value of the average is not finite");
     return SEFL_OK;
 }
 
@@ -88,36 +91,61 @@ static double or_else(double v, double usual)
     return v == 0 ? usual : v;
 }
 
+/* What a step needs; d: directions of some values, from average a. */
+typedef struct rates {
+    double mu, b1, b2, eps, c1, c2;
+} rates;
+
+static void momentum(const rates *r, double *d, double *m, const double *a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = m[i] = r->mu * m[i] + a[i];
+}
+
+static void adam(const rates *r, double *d, double *m, double *v, const double *a, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        m[i] = r->b1 * m[i] + (1 - r->b1) * a[i];
+        v[i] = r->b2 * v[i] + (1 - r->b2) * (a[i] * a[i]);
+        d[i] = (m[i] / r->c1) / (sqrt(v[i] / r->c2) + r->eps);
+    }
+}
+
+/* Adds lr d to some values; false if one is no longer finite. */
+static bool add_step(float *theta, double lr, const double *d, size_t n)
+{
+    bool good = true;
+    for (size_t i = 0; i < n; i++) {
+        double next = (double)theta[i] + lr * d[i];
+        good &= fabs(next) <= FLT_MAX;
+        theta[i] = (float)next;
+    }
+    return good;
+}
+
 sefl_status step_apply(step_state *s, const task *t, float *theta, const double *average)
 {
+    enum { SOME = 1024 };
     const optim_config *o = &t->server_optim;
-    double lr = t->server_lr, mu = or_else(o->momentum, 0.9);
-    double b1 = or_else(o->beta1, 0.9), b2 = or_else(o->beta2, 0.999);
-    double eps = or_else(o->epsilon, 1e-8);
+    double d[SOME], lr = t->server_lr;
     SEFL_NEED(s->kind == t->server && (vectors(s->kind) == 0 || s->n == t->params), SEFL_EINVAL,
               "the optimiser's state belongs to another task");
     s->steps++;
-    double c1 = 1 - power(b1, s->steps), c2 = 1 - power(b2, s->steps);
-    for (size_t i = 0; i < t->params; i++) {
-        double a = average[i], d = 0;
-        switch (s->kind) {
-        case TASK_AVERAGE:
-            d = a;
-            break;
-        case TASK_MOMENTUM:
-            d = s->m[i] = mu * s->m[i] + a;
-            break;
-        case TASK_ADAM:
-            s->m[i] = b1 * s->m[i] + (1 - b1) * a;
-            s->v[i] = b2 * s->v[i] + (1 - b2) * (a * a);
-            d = (s->m[i] / c1) / (sqrt(s->v[i] / c2) + eps);
-            break;
-        }
-        double next = (double)theta[i] + lr * d;
-        SEFL_NEED(isfinite(next) && fabs(next) <= FLT_MAX, SEFL_ERANGE,
-                  "value %zu of the model is not finite after this round", i);
-        theta[i] = (float)next;
+    rates r = { .mu = or_else(o->momentum, 0.9),
+                .b1 = or_else(o->beta1, 0.9),
+                .b2 = or_else(o->beta2, 0.999),
+                .eps = or_else(o->epsilon, 1e-8) };
+    r.c1 = 1 - power(r.b1, s->steps), r.c2 = 1 - power(r.b2, s->steps);
+    bool good = true;
+    for (size_t at = 0; at < t->params; at += SOME) {
+        const size_t n = t->params - at < SOME ? t->params - at : SOME;
+        if (s->kind == TASK_MOMENTUM)
+            momentum(&r, d, s->m + at, average + at, n);
+        else if (s->kind == TASK_ADAM)
+            adam(&r, d, s->m + at, s->v + at, average + at, n);
+        good &= add_step(theta + at, lr, s->kind == TASK_AVERAGE ? average + at : d, n);
     }
+    SEFL_NEED(good, SEFL_ERANGE, "a value of the model is not finite after this round");
     return SEFL_OK;
 }
 

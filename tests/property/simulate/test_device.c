@@ -117,6 +117,23 @@ static void test_no_device(void **state)
     assert_non_null(strstr(sefl_last_error(), "device: cpu"));
 }
 
+/* A run does not continue on another device: its model would depend on where it was interrupted. */
+static void test_other_device(void **state)
+{
+    simulate_result r;
+    stop s = { .rounds = 1 };
+    (void)state;
+    setenv("SEFL_FAKE_SLOTS", "9", 1);
+    CHECK_STATUS(run(&r, "moved", "device=auto precision=fp32", &s), SEFL_ECANCELLED);
+    setenv("SEFL_FAKE", "none", 1);
+    CHECK_STATUS(run(&r, "moved", "device=auto precision=fp32", NULL), SEFL_EEXIST);
+    assert_non_null(strstr(sefl_last_error(), "was trained on a pretended GPU, fp32, but"));
+    assert_non_null(strstr(sefl_last_error(), "would continue on cpu"));
+    unsetenv("SEFL_FAKE");
+    CHECK_OK(run(&r, "moved", "device=auto precision=fp32", NULL));
+    assert_string_equal(r.device, "a pretended GPU, fp32");
+}
+
 /* Stops between two pieces of training. */
 static void test_stop(void **state)
 {
@@ -135,9 +152,9 @@ static void test_stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_model),  cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_device_lost), cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_same_model),   cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_device_lost),  cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_other_device), cmocka_unit_test(test_stop),
     };
     setenv("SEFL_CUDA_PLUGIN", FAKE_ENGINE, 1);
     return runs_end(cmocka_run_group_tests(tests, folder_make_quick, folder_remove));

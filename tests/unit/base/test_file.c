@@ -123,6 +123,15 @@ static void folders(void **state)
     CHECK_STATUS(file_sync_folder(path_in("plain")), SEFL_EIO);
     CHECK_STATUS(file_sync(-1, "nothing"), SEFL_EIO);
     TEST_FAULTS(FAULT_SYNC, st = file_sync_folder(path_in("folder")), (void)0);
+#if SEFL_FAULTS
+    file_sync_skip(true); /* nothing is synced, so no sync fails */
+    fault_arm(FAULT_SYNC, 1);
+    CHECK_OK(file_write_atomic(path_in("unsynced"), span_of_str("x"), 0600));
+    assert_false(fault_was_hit());
+    fault_disarm();
+    file_sync_skip(false);
+    assert_true(file_exists(path_in("unsynced")));
+#endif
     assert_int_equal(rmdir(path_in("folder")), 0);
     assert_int_equal(unlink(path_in("plain")), 0);
 }

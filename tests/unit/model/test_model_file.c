@@ -54,9 +54,12 @@ static void round_trips(void **state)
                 nn_real *theta = NULL;
                 size_t count = 0;
                 double distance = -1;
+                uint8_t hash[SHA256_BYTES], want[SHA256_BYTES];
                 model_meta_set_vocab(&meta, v);
                 const char *path = folder_path("m"), *dense = folder_path("d");
-                CHECK_OK(model_write(path, &meta, lm_theta(m)));
+                CHECK_OK(model_write_hash(path, &meta, lm_theta(m), hash));
+                sha256_of(want, span_of(lm_theta(m), lm_count(m) * sizeof(float)));
+                assert_memory_equal(hash, want, sizeof hash);
                 CHECK_OK(model_read(&back, &theta, &count, path));
                 assert_int_equal(count, lm_count(m));
                 assert_memory_equal(theta, lm_theta(m), count * sizeof *theta);

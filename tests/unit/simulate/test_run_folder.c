@@ -172,6 +172,7 @@ static void states(void **state)
                     .first_perplexity = 0.3,
                     .test_best = 0.7,
                     .test_last = 0.9,
+                    .device = "a GPU, \"fp32\"",
                     .taken = taken,
                     .clients = 3 };
     run_state got;
@@ -185,6 +186,7 @@ static void states(void **state)
     assert_int_equal(got.metrics_bytes, 77);
     assert_true(got.text == UINT64_MAX - 1 && got.first_perplexity == 0.3);
     assert_true(got.test_best == 0.7 && got.test_last == 0.9);
+    assert_string_equal(got.device, "a GPU, \"fp32\"");
     assert_int_equal(got.clients, 3);
     assert_memory_equal(got.taken, taken, sizeof taken);
     run_state_clear(&got);
@@ -194,6 +196,10 @@ static void states(void **state)
     CHECK_STATUS(run_state_read(&got, folder_put("bad2", "{\"phase\":1,", 11)), SEFL_EPROTO);
     static const char twice[] = "{\"phase\":1,\"round\":1,\"taken\":[1],\"taken\":[1,2,3]}";
     CHECK_STATUS(run_state_read(&got, folder_put("bad3", twice, sizeof twice - 1)), SEFL_EPROTO);
+    char wide[256];
+    int n = snprintf(wide, sizeof wide, "{\"phase\":1,\"round\":1,\"device\":\"%0128d\"}", 0);
+    CHECK_STATUS(run_state_read(&got, folder_put("bad4", wide, (size_t)n)), SEFL_ERANGE);
+    CHECK_STATUS(run_state_read(&got, folder_put("bad5", "{\"device\":7}", 12)), SEFL_EPROTO);
     TEST_FAULTS(FAULT_ALLOC, st = run_state_read(&got, folder_path("state")),
                 run_state_clear(&got));
 }
