@@ -449,7 +449,7 @@ static const char *const summary_columns[] = {
 
 static double mean_of(const sheet *s, const char *column, double *spread)
 {
-    double v[RUNS_MAX], mean, ignored;
+    double v[RUNS_MAX] = { 0 }, mean, ignored;
     size_t n = s->rows < RUNS_MAX ? s->rows : RUNS_MAX;
     for (size_t i = 0; i < n; i++)
         v[i] = sheet_get(s, i, column);

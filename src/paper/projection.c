@@ -296,12 +296,13 @@ static sefl_status draw(const paper_options *o, const last *l, const char *file)
 sefl_status paper_projection_draw(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
-    const size *const sizes[] = { &quick, &small, &whole };
+    enum { SIZES = 3 };
+    const size *const sizes[SIZES] = { &quick, &small, &whole };
     sheet all = { 0 };
     last l;
     char file[64];
     sheet_new(&all, "projection", columns);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < SIZES; i++) {
         const size_t before = all.rows;
         SEFL_TRY(collect(&l, &all, o, sizes[i]));
         snprintf(file, sizeof file, "projection-%s", sizes[i]->name);
