@@ -63,9 +63,9 @@ sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes,
 /* Syncs a descriptor with fsync; the path is for the error message. */
 sefl_status file_sync(int fd, const char *path) SEFL_MUST_CHECK;
 
-/* While skip is true, file_sync and all functions here that sync do nothing in this thread. For a
- * program whose files can be regenerated, such as the simulator: a kill loses nothing, but a power
- * failure may. */
+/* While skip is true, this thread's calls to file_sync and to functions that sync skip the sync.
+ * For programs whose files can be regenerated, such as the simulator: killing the process loses
+ * nothing, but a power failure may. */
 void file_sync_skip(bool skip);
 
 /* Syncs a folder, so that a crash does not undo creations, renames and deletions in it. */

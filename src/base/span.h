@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 1 if this machine stores integers and floats in the order of files and messages, so that whole
- * arrays can be read and written as they are. */
+/* 1 if this machine stores integers and floats in the byte order of files and messages, so that
+ * whole arrays need no conversion. */
 #define SEFL_LITTLE_ENDIAN (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
 
 typedef struct sefl_span {

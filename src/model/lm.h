@@ -2,8 +2,8 @@
  *
  * Two bodies share one interface: "lstm" (model/lstm.c) and "transformer" (model/transformer.c).
  * An embedding with dropout comes before the body, and a decoder with softmax and cross-entropy
- * (model/nn/head) after it. All matrices are block-Hankel; 1 means dense. Embedding and decoder may
- * have other block sizes than the body.
+ * (model/nn/head) after it. All matrices are block-Hankel (block size 1: dense). Embedding and
+ * decoder may have other block sizes than the body.
  *
  *     lm *m = NULL;
  *     SEFL_TRY(lm_new(&m, &(lm_config){ .body = "lstm", .vocab = 33278, .block = 32 }, pool));
@@ -81,7 +81,7 @@ typedef struct lm lm;
 sefl_status lm_config_check(lm_config *cfg) SEFL_MUST_CHECK;
 
 /* Returns the block size for the interleaved order of the words: the larger one of embedding and
- * decoder, so that frequent words share a block in neither. */
+ * decoder, so that frequent words share a block in neither matrix. */
 uint32_t lm_config_word_block(const lm_config *cfg);
 
 /* Lists the parameters of a model without building it: up to LM_MAX_PARAMS in params. *count

@@ -20,9 +20,9 @@ void task_settings_model(lm_config *out, const settings *s, uint32_t words);
 /* True if the mode in privacy.noise adds noise. */
 bool task_settings_noisy(const settings *s);
 
-/* Returns privacy.classic_epsilon: the epsilon of one round from which task_make sets z by the classic
- * formula, z = dp_classic(privacy.delta) / epsilon; 0: not used. It is no claim: the formula covers
- * one round, and is proven only below 1. The document has the z, not this setting. */
+/* Returns privacy.classic_epsilon, the epsilon of one round from which task_make sets z by the
+ * classic formula z = dp_classic(privacy.delta) / epsilon; 0: not used. It is not a claim: the
+ * formula covers one round and is proven only below 1. The document has z, not this setting. */
 double task_settings_classic(const settings *s);
 
 /* Writes the document from settings, CSP's Paillier key (NULL for scheme pad) and both servers'

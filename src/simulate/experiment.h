@@ -76,7 +76,7 @@ sefl_status experiment_make(experiment *out, settings *s) SEFL_MUST_CHECK;
 /* Returns how many clients drop out of each round with network.exact: round(dropout * clients). */
 uint32_t experiment_dropouts(const experiment *e);
 
-/* Returns whether the weights are exactly proportional to the clients' numbers of words: capped with
+/* True if the weights are exactly proportional to the clients' numbers of words: capped with
  * weight_cap 0. The task's cap is then the largest client's number of words. */
 bool experiment_exact_weights(const settings *s);
 

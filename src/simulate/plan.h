@@ -22,7 +22,7 @@
 #define PLAN_RATIO_BAD  1.0
 #define PLAN_RATIO_GOOD (1.0 / 3)
 #define PLAN_EPSILON    8.0
-#define PLAN_DELTA      1e-6 /* where the task claims nothing and has no classic_epsilon */
+#define PLAN_DELTA      1e-6 /* used if the task claims nothing and has no classic_epsilon */
 
 enum { PLAN_WARNINGS = 12, PLAN_WARNING_MAX = 400 };
 
@@ -53,7 +53,7 @@ typedef struct plan_need {
 typedef struct plan_spent {
     bool known;
     double server, others, delta;
-    const char *why; /* why they are not known */
+    const char *why; /* reason if they are unknown */
 } plan_spent;
 
 /* privacy.classic_epsilon, and the epsilons that the rounds really spend. */

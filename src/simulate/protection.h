@@ -27,8 +27,8 @@ typedef struct protection {
     bool two_servers;  /* AS and CSP: uploads are encrypted, crypto: full is possible */
     /* Releases a sum in the clear, as in simulate/clear.h; NULL if no integers are released. */
     sefl_status (*release)(int64_t *out, const struct clear_facts *c, const int64_t *sum);
-    /* Computes the noise that `release` adds, for a GPU that adds it to its sum; NULL: a GPU
-     * cannot. */
+    /* Computes the noise that `release` adds, so that a GPU can add it to its sum; NULL: not
+     * possible. */
     sefl_status (*central)(struct engine_noise *out, const struct clear_facts *c);
 } protection;
 

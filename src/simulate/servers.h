@@ -55,11 +55,11 @@ uint64_t servers_now_ms(const servers *v); /* virtual */
  * the noise shares. */
 uint64_t servers_bytes(const servers *v);
 
-/* Measurements of the latest reveal (crypto full), for reports of cost. */
+/* Measurements of the latest reveal (crypto full), for cost reports. */
 typedef struct servers_times {
     as_times as; /* as.ask contains the time for the noise shares */
     csp_times csp;
-    double shares_seconds; /* making the noise shares, both servers at once; all rounds */
+    double shares_seconds; /* making the noise shares at both servers together; all rounds */
     uint64_t shares_bytes; /* bytes exchanged for them; all rounds */
 } servers_times;
 /* Call it after servers_run. */

@@ -319,8 +319,8 @@ __device__ inline void chacha_block(uint32_t out[16], const uint32_t *key, uint6
         out[i] += in[i];
 }
 
-/* Draws a thread's 32 of n dropout coins, one ChaCha20 block (nn_dropout), and writes them to
- * mask[to(i)]: 1 keeps a value. */
+/* Draws this thread's 32 of the n dropout bits, one ChaCha20 block (nn_dropout), and writes them to
+ * mask[to(i)]; 1 keeps a value. */
 template <class To>
 __device__ inline void fill_mask(const slot &s, uint8_t *mask, uint64_t n, uint32_t site, To to)
 {

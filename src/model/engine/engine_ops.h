@@ -113,9 +113,9 @@ typedef struct engine_sum {
     uint64_t s2; /* bound on the sum of squares; 0: no bound (no noise) */
 } engine_sum;
 
-/* A trusted server's noise for a sum of integers: one discrete Gaussian per value, bit for bit that
- * of privacy/mechanism/dgauss.h. Values [64 p, 64 p + 64) take their coins from piece 1 + p of the
- * key (seeded.h, seeded_piece). */
+/* A trusted server's noise for a sum of integers: one discrete Gaussian per value, bit-identical to
+ * privacy/mechanism/dgauss.h. Values [64 p, 64 p + 64) take their coins from piece 1 + p of the key
+ * (seeded.h, seeded_piece). */
 enum { ENGINE_NOISE_PIECE = 64 };
 typedef struct engine_noise {
     uint64_t num, den, t; /* as in dgauss */

@@ -71,8 +71,8 @@ sefl_status model_check_shape(const model_meta *meta, const lm_config *cfg) SEFL
 sefl_status model_export(const char *path, const model_meta *meta,
                          const nn_real *theta) SEFL_MUST_CHECK;
 
-/* The caller sets the block sizes, heads and tied in meta->cfg, which the file does not determine; the call
- * fills in the rest. *distance: norm of the change by projection, relative to the weights. */
+/* The caller sets the block sizes, heads and tied in meta->cfg, which the file does not determine;
+ * the call fills in the rest. *distance: relative change of the weights by the projection. */
 sefl_status model_import(model_meta *meta, nn_real **theta, size_t *count, double *distance,
                          const char *path) SEFL_MUST_CHECK;
 
