@@ -127,7 +127,7 @@ sefl_status step_apply(step_state *s, const task *t, float *theta, const double 
 {
     enum { SOME = 1024 };
     const optim_config *o = &t->server_optim;
-    double d[SOME], lr = t->server_lr;
+    double d[SOME] = { 0 }, lr = t->server_lr;
     SEFL_NEED(s->kind == t->server && (vectors(s->kind) == 0 || s->n == t->params), SEFL_EINVAL,
               "the optimiser's state belongs to another task");
     s->steps++;
