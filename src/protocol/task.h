@@ -111,7 +111,8 @@ void task_clear(task *t);
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 
 /* True if each upload carries a seed that its client sealed to CSP and signed (protocol/head.h).
- * Then CSP knows who is in a sum and reveals no other; otherwise AS must follow the protocol. */
+ * Then CSP knows a sum's clients and reveals no other sum; otherwise AS must follow the
+ * protocol. */
 bool task_is_sealed(const task *t);
 
 /* Writes the AHE context of a round: SHA-256("sefl context 1", task id, round u64). */
