@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Table "Comparison of the impact of dropout rate" [DW21, section Result Analysis]. */
+/* Table "Comparison of the impact of dropout rate" (section Result Analysis of the paper). */
 static const struct {
     unsigned percent;
     double perplexity[PAPER_BODIES];
@@ -21,7 +21,7 @@ double reference_dropout(unsigned body, unsigned percent)
     return NAN;
 }
 
-/* [DW21, section Result Analysis]: "improves the accuracy by up to 11% and 15% over the CDP-FL
+/* (section Result Analysis of the paper): "improves the accuracy by up to 11% and 15% over the CDP-FL
  * method", "19.3%, and 12.8% accuracy improvement ... in contrast to the unoptimized". */
 const reference_claim reference_claims[] = {
     { "SEFL with BHM against CDP-FL", "cdp", { 11, 15 } },

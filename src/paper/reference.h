@@ -1,5 +1,4 @@
-/* reference: the numbers that the paper states about perplexity (Deng, Wang et al., "A secure and
- * efficient federated learning framework for NLP" [DW21]).
+/* reference: the numbers that the paper states about perplexity (docs/REFERENCES.md names it).
  *
  * The figures of the paper are images without numbers; only its table and sentences can be quoted.
  * Threads: const tables.   Secrets: none. */

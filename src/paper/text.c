@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* Bytes of each part that a quick run uses. */
-static const size_t quick_bytes[CORPUS_SPLITS] = { 100000, 20000, 20000 };
+static const size_t quick_bytes[CORPUS_SPLITS] = { 60000, 10000, 10000 };
 
 /* Copies whole lines from the beginning of a file. */
 static sefl_status copy_head(const char *folder, const char *name, const char *from, size_t most)
