@@ -11,7 +11,7 @@ sefl_status buf_reserve(sefl_buf *b, size_t n)
 {
     size_t want, cap;
     if (__builtin_add_overflow(b->n, n, &want) || (b->max && want > b->max))
-        return sefl_fail(SEFL_ERANGE, "buffer of %zu bytes cannot take %zu more (limit %zu)", b->n,
+        return sefl_fail(SEFL_ERANGE, "buffer of %zu bytes cannot hold %zu more (limit %zu)", b->n,
                          n, b->max);
     if (want <= b->cap)
         return SEFL_OK;

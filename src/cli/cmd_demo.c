@@ -141,9 +141,9 @@ static sefl_status federation(demo *d, bool *accepted)
     d->out = d->out ? d->out : "runs/demo";
     d->scheme = d->scheme ? d->scheme : "pad";
     d->noise = d->noise ? d->noise : "0.02";
-    SEFL_NEED(!d->values, SEFL_EINVAL, "--values needs --sum");
+    SEFL_NEED(!d->values, SEFL_EINVAL, "--values requires --sum");
     SEFL_NEED(!d->bits || strcmp(d->scheme, "paillier") == 0, SEFL_EINVAL,
-              "--bits needs --scheme paillier");
+              "--bits requires --scheme paillier");
     usual(&d->bits, 3072), usual(&d->clients, 8), usual(&d->rounds, 12), usual(&d->words, 4000);
     SEFL_NEED(d->clients >= 4 && d->clients <= DEMO_CLIENTS_MAX, SEFL_EINVAL,
               "--clients must be 4 to %d, not %u", DEMO_CLIENTS_MAX, d->clients);
@@ -214,12 +214,11 @@ static const setting_def options[] = { { 0 } };
 const cli_command cmd_demo = {
     .name = "demo",
     .summary = "run a whole secure federation on this machine",
-    .about =
-        SEFL_CORE_ONLY
-            ? "Tests the base layer on this machine. A core-only build has no federation."
-            : "Generates keys and text, starts CSP, the aggregation server and the clients as "
-              "separate processes, trains a small LSTM in secure rounds, kills some clients during "
-              "the run and compares the result with plain FedAvg.",
+    .about = SEFL_CORE_ONLY
+                 ? "Tests the base layer on this machine. A core-only build has no federation."
+                 : "Generates keys and text, starts CSP, the aggregation server and the clients as "
+                   "separate processes, trains a small LSTM in secure rounds, kills some clients "
+                   "during the run and compares the result with plain FedAvg.",
     .example = "sefl demo",
     CLI_OPTIONS(wish),
     CLI_RUN(run, NULL, NULL, 0),

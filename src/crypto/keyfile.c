@@ -66,7 +66,7 @@ static sefl_status unarmour(uint8_t raw[RAW_MAX], size_t *n, sefl_span file)
     SEFL_CHECK(rc == 0 && *n >= 2, SEFL_EPROTO, "public key: its text is not base64");
     SEFL_TRY(armour(&again, span_of(raw, *n)));
     SEFL_CHECK(again.n == file.n && memcmp(again.p, file.p, file.n) == 0, SEFL_EPROTO,
-               "public key: the file was changed: its text does not match its fingerprint");
+               "public key: the file was changed: the key does not match its fingerprint");
 done:
     buf_clear(&again);
     return st;

@@ -124,7 +124,7 @@ bool allowlist_member(const allowlist *g, x509_peer *p)
     if (m && m->state != TRUST_ACTIVE)
         return x509_judge(p, X509_WITHDRAWN, "revoked");
     if (i && i->listed && (!m || m->role != i->role))
-        return x509_judge(p, X509_NOT_LISTED, "not in our list of members");
+        return x509_judge(p, X509_NOT_LISTED, "not in this server's list of members");
     return true;
 }
 

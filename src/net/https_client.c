@@ -185,7 +185,7 @@ static sefl_status file_begin(call *k)
 {
     if (status_of(k->c) == 206) {
         SEFL_NEED(k->at > 0 && k->content_from == k->at, SEFL_EPROTO,
-                  "https: the server sent a range from %llu, requested %llu",
+                  "https: the server sent a range from byte %llu instead of %llu",
                   (unsigned long long)k->content_from, (unsigned long long)k->at);
     } else {
         SEFL_NEED(ftruncate(k->fd, 0) == 0 && lseek(k->fd, 0, SEEK_SET) == 0, SEFL_EIO,
@@ -205,13 +205,13 @@ static sefl_status take(call *k, sefl_span bytes)
     unsigned status = status_of(k->c);
     if (!k->to || (status != 200 && status != 206)) {
         SEFL_NEED(bytes.n <= k->r->body.max - k->r->body.n, SEFL_ERANGE,
-                  "https: an answer of more than %zu bytes", k->r->body.max);
+                  "https: the answer has more than %zu bytes", k->r->body.max);
         return wr_raw(&k->r->body, bytes.p, bytes.n);
     }
     if (!k->begun)
         SEFL_PASS(file_begin(k));
     SEFL_NEED(bytes.n <= k->max && k->at <= k->max - bytes.n, SEFL_ERANGE,
-              "https: a file of more than %llu bytes", (unsigned long long)k->max);
+              "https: the file has more than %llu bytes", (unsigned long long)k->max);
     SEFL_PASS(file_write_all(k->fd, bytes));
     k->at += bytes.n;
     return SEFL_OK;
@@ -240,7 +240,7 @@ static size_t on_read(char *to, size_t one, size_t n, void *ctx)
     while (got < 0 && errno == EINTR);
     if (got < 0 || (got == 0 && room > 0)) {
         call_fail(k, sefl_fail(SEFL_EIO, "cannot read the file to send: %s",
-                               got < 0 ? strerror(errno) : "it became shorter"));
+                               got < 0 ? strerror(errno) : "the file became shorter"));
         return CURL_READFUNC_ABORT;
     }
     k->at += (uint64_t)got;

@@ -302,8 +302,8 @@ static enum MHD_Result settle(https_server *s, https_inner *in)
         in->r.resume(&in->r);
     }
     if (in->status == 0) {
-        log_error(s->c.log, "request without an answer", lf_str("path", in->r.path));
-        https_answer_text(&in->r, 500, "the server made no answer");
+        log_error(s->c.log, "request received no answer", lf_str("path", in->r.path));
+        https_answer_text(&in->r, 500, "the server produced no answer");
     }
     return https_answer_queue(in);
 }
@@ -358,7 +358,7 @@ static enum MHD_Result body_failed(https_server *s, https_inner *in, sefl_status
     uint64_t idle_ms = 1000ull * s->c.idle_s;
     end_body(in, st);
     if (in->status == 0)
-        https_answer_text(&in->r, 500, "the server made no answer");
+        https_answer_text(&in->r, 500, "the server produced no answer");
     https_answer_early(in);
     in->phase = HTTPS_DISCARD;
     pthread_mutex_lock(&s->lock);

@@ -46,7 +46,7 @@ static enum MHD_Result answer_page(local_http *h, struct MHD_Connection *conn, c
     if (p->make(h->c.ctx, &body, &status) == SEFL_OK) {
         rc = answer(conn, status, p->type, buf_span(&body));
     } else {
-        log_error(h->c.log, "page not made", lf_str("path", p->path),
+        log_error(h->c.log, "page not created", lf_str("path", p->path),
                   lf_str("why", sefl_last_error()));
         rc = answer_text(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "failed; see the server's log\n");
     }

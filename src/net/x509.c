@@ -18,21 +18,20 @@ sefl_status tls_fail(sefl_status code, int rc, const char *what)
         rc == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
         return sefl_fail(
             code,
-            "%s: not a PEM file of the required kind (certificate: "
-            "-----BEGIN CERTIFICATE-----, key: -----BEGIN PRIVATE KEY-----, request: "
-            "-----BEGIN NEW CERTIFICATE REQUEST-----). Give the right file, or convert "
-            "a DER file with openssl",
+            "%s: not a PEM file of the required kind (certificate: -----BEGIN CERTIFICATE-----, "
+            "key: -----BEGIN PRIVATE KEY-----, request: -----BEGIN NEW CERTIFICATE REQUEST-----). "
+            "Give the right file, or convert a DER file with openssl",
             what);
     if (rc == GNUTLS_E_BASE64_DECODING_ERROR || rc == GNUTLS_E_ASN1_DER_ERROR ||
         rc == GNUTLS_E_ASN1_TAG_ERROR || rc == GNUTLS_E_ASN1_DER_OVERFLOW)
         return sefl_fail(code, "%s: damaged (%s). Create or copy it again", what,
                          gnutls_strerror(rc));
     if (rc == GNUTLS_E_DECRYPTION_FAILED)
-        return sefl_fail(code,
-                         "%s: encrypted with a passphrase, which a server cannot enter at start. "
-                         "Remove it (openssl pkey -in OLD -out NEW) and protect the file with mode "
-                         "0600",
-                         what);
+        return sefl_fail(
+            code,
+            "%s: encrypted with a passphrase, which a server cannot enter at start. Remove it "
+            "(openssl pkey -in OLD -out NEW) and protect the file with mode 0600",
+            what);
     return sefl_fail(code, "%s: %s", what, gnutls_strerror(rc));
 }
 
@@ -276,7 +275,7 @@ sefl_status x509_make(const char *cert_path, const char *key_path, const x509_su
     bool own = !s->role;
     SEFL_TRY(check_subject(s));
     SEFL_CHECK(own == !ca_cert && own == !ca_key, SEFL_EINVAL,
-               own ? "certificate: a CA signs itself" : "certificate: no CA given to sign it");
+               own ? "certificate: a CA signs itself" : "certificate: a CA must sign it");
     SEFL_CHECK(!file_exists(cert_path), SEFL_EEXIST, "%s exists already", cert_path);
     SEFL_CHECK(!file_exists(key_path), SEFL_EEXIST, "%s exists already", key_path);
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
@@ -326,7 +325,7 @@ sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request, 
     gnutls_pubkey_t key = NULL;
     SEFL_TRY(check_subject(s));
     SEFL_CHECK(s->role != NULL && (request.n == 0) != (earlier.n == 0), SEFL_EINVAL,
-               "certificate: it needs a role, and a request or an earlier certificate");
+               "certificate: it needs a role and either a request or an earlier certificate");
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
     GNUTLS_TRY(gnutls_pubkey_init(&key), "certificate");
     SEFL_TRY(key_of(key, request, earlier));

@@ -270,7 +270,7 @@ static bool judge_date(x509_peer *p, x509_verdict_code code, const char *what, t
     return x509_judge(p, code, "%s %s", what, date);
 }
 
-static const char too_early[] = "are both clocks right? It is valid from";
+static const char too_early[] = "check both clocks: it is valid from";
 
 bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, gnutls_x509_trust_list_t cas)
 {
@@ -344,7 +344,7 @@ static void check_imported(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                    want->server ? "server" : "client");
     } else if (want->role && !p->role[0]) {
         x509_judge(p, X509_WRONG_ROLE,
-                   "none of its organisational units gives it the role \"%s\" here", want->role);
+                   "none of its organisational units allows the role \"%s\" here", want->role);
     } else if (want->role && strcmp(p->role, want->role) != 0) {
         x509_judge(p, X509_WRONG_ROLE, "role \"%s\" instead of \"%s\"", p->role, want->role);
     } else if (want->fingerprint &&
@@ -364,11 +364,12 @@ void x509_check_chain(x509_peer *p, const gnutls_datum_t *der, unsigned n,
     int rc = 0;
     memset(p, 0, sizeof *p);
     if (!der || n == 0) {
-        x509_judge(p, X509_NONE, "no certificate shown");
+        x509_judge(p, X509_NONE, "the peer presented no certificate");
         return;
     }
     if (n > X509_CHAIN_MAX) {
-        x509_judge(p, X509_MALFORMED, "a chain of %u, at most %d", n, X509_CHAIN_MAX);
+        x509_judge(p, X509_MALFORMED, "the chain has %u certificates, at most %d are allowed", n,
+                   X509_CHAIN_MAX);
         return;
     }
     for (unsigned i = 0; i < n && rc >= 0; i++) {
@@ -391,7 +392,7 @@ void x509_check_pem(x509_peer *p, sefl_span pem, gnutls_x509_trust_list_t cas,
     unsigned n = X509_CHAIN_MAX;
     memset(p, 0, sizeof *p);
     if (pem.n == 0) {
-        x509_judge(p, X509_NONE, "no certificate shown");
+        x509_judge(p, X509_NONE, "the peer presented no certificate");
         return;
     }
     int rc = gnutls_x509_crt_list_import(crt, &n, &TLS_DATUM(pem), GNUTLS_X509_FMT_PEM,

@@ -136,7 +136,8 @@ static sefl_status make_key(build *b)
     sefl_buf sec_file = { 0 }, pub_file = { 0 };
     bool pair = !is(b, "crypto.scheme", "pad");
     SEFL_CHECK(pair || !b->c->key_bits, SEFL_EINVAL,
-               "a key of %u bits is for scheme paillier; with pad CSP has a root key: leave it out",
+               "a key of %u bits is for the scheme paillier; omit --bits with pad, where CSP has a "
+               "root key",
                b->c->key_bits);
     SEFL_TRY(rng_fill(&rng, lock, sizeof lock));
     if (pair) {

@@ -57,13 +57,13 @@ static void places_clear(places *p)
 static sefl_status facts_check(const counted_facts *f)
 {
     SEFL_NEED(f->clients_max >= 1 && f->clients_max <= (uint32_t)1 << COUNTED_DEPTH_MAX,
-              SEFL_EINVAL, "counted: a tree for %u clients, 1 to 2^%d", f->clients_max,
+              SEFL_EINVAL, "counted: %u clients do not fit: a tree has 1 to 2^%d", f->clients_max,
               COUNTED_DEPTH_MAX);
     SEFL_NEED(f->n <= f->clients_max, SEFL_EINVAL, "counted: %u clients of at most %u", f->n,
               f->clients_max);
     for (uint32_t i = 1; i < f->n; i++)
         SEFL_NEED(memcmp(f->leaves[i - 1].client, f->leaves[i].client, 32) < 0, SEFL_EINVAL,
-                  "counted: client %u is out of order, or there twice", i);
+                  "counted: client %u is out of order or listed twice", i);
     return SEFL_OK;
 }
 
@@ -221,8 +221,7 @@ sefl_status counted_check(const uint8_t root[SHA256_BYTES], const uint8_t task[3
     uint8_t hash[SHA256_BYTES];
     assert(depth <= COUNTED_DEPTH_MAX);
     SEFL_NEED(path.n == counted_path_bytes(depth), SEFL_EPROTO,
-              "counted: a path of %zu bytes, this task's have %zu", path.n,
-              counted_path_bytes(depth));
+              "counted: the path has %zu bytes instead of %zu", path.n, counted_path_bytes(depth));
     uint32_t place = load_u32(path.p + path.n - 4);
     SEFL_NEED(place >> depth == 0, SEFL_EPROTO, "counted: place %u of %u", place,
               (uint32_t)1 << depth);

@@ -28,9 +28,10 @@ sefl_status head_next(head *out, const seal_suite *want, rd *r)
     SEFL_PASS(rd_expect(&p, mark, sizeof mark, "the head of an update"));
     SEFL_PASS(rd_u16(&p, &suite));
     SEFL_PASS(rd_u16(&p, &zero));
-    SEFL_NEED(zero == 0, SEFL_EPROTO, "the head of an update: %u where 0 belongs", zero);
+    SEFL_NEED(zero == 0, SEFL_EPROTO, "the head of an update: a reserved field is %u instead of 0",
+              zero);
     SEFL_NEED(suite == want->id || suite == 0, SEFL_EPROTO,
-              "the head of an update is sealed with suite 0x%04x, this task's is %s (0x%04x)",
+              "the head of an update is sealed with suite 0x%04x, but this task uses %s (0x%04x)",
               suite, want->name, want->id);
     SEFL_PASS(rd_raw(&p, h.client, sizeof h.client));
     SEFL_PASS(rd_raw(&p, h.units, sizeof h.units));
@@ -48,7 +49,7 @@ sefl_status head_read(head *out, const seal_suite *want, sefl_span in)
     rd r = rd_over(in);
     *out = h;
     SEFL_PASS(head_next(&h, want, &r));
-    SEFL_NEED(h.suite != NULL, SEFL_EPROTO, "the head of an update: no seal in it");
+    SEFL_NEED(h.suite != NULL, SEFL_EPROTO, "the head of an update has no seal");
     SEFL_PASS(rd_end(&r));
     *out = h;
     return SEFL_OK;
@@ -76,7 +77,7 @@ sefl_status head_check(const head *h, const uint8_t task[32], uint64_t round,
                        const uint8_t upload_key[SIGN_PUB_BYTES])
 {
     uint8_t message[SIGNED_MAX];
-    SEFL_NEED(h->suite != NULL, SEFL_EAUTH, "the head of an update: no signature in it");
+    SEFL_NEED(h->suite != NULL, SEFL_EAUTH, "the head of an update has no signature");
     size_t n = to_sign(message, task, round, h->bytes.p, h->bytes.n);
     return sign_check(h->bytes.p + h->bytes.n - SIGN_BYTES, upload_key, SIGN_UPLOAD,
                       span_of(message, n));
@@ -121,7 +122,7 @@ sefl_status head_open(uint8_t seed[HEAD_SEED], const head *h, const seal_key *ke
 {
     uint8_t info[INFO];
     memset(seed, 0, HEAD_SEED);
-    SEFL_NEED(h->suite != NULL, SEFL_EAUTH, "the head of an update: no seal in it");
+    SEFL_NEED(h->suite != NULL, SEFL_EAUTH, "the head of an update has no seal");
     info_of(info, task, round);
     return seal_open(seed, key, h->bytes.p + HEAD_PREFIX, span_of(info, sizeof info),
                      span_of(h->bytes.p + AD_AT, 64),

@@ -56,13 +56,13 @@ static sefl_status receive(channel *ch, link_msg *m, uint32_t piece, uint64_t ma
     bool control = kind - LINK_HELLO < LINK_KINDS && kind != LINK_SUM && kind != LINK_PLAIN &&
                    kind != LINK_REPLY && kind != LINK_HEADS;
     SEFL_CHECK(piece ? kind == piece : control, SEFL_EPROTO,
-               "link: message kind 0x%08x (%s) comes where %s is expected", kind,
-               link_kind_name(kind), piece ? link_kind_name(piece) : "a question or an answer");
-    SEFL_CHECK(piece || index == 0, SEFL_EPROTO, "link: %s has the index %u, wanted 0",
+               "link: received message kind 0x%08x (%s), expected %s", kind, link_kind_name(kind),
+               piece ? link_kind_name(piece) : "a question or an answer");
+    SEFL_CHECK(piece || index == 0, SEFL_EPROTO, "link: %s has the index %u instead of 0",
                link_kind_name(kind), index);
     max = piece ? max : body_max(kind);
-    SEFL_CHECK(n <= max, SEFL_EPROTO, "link: %s of %llu bytes, at most %llu", link_kind_name(kind),
-               (unsigned long long)n, (unsigned long long)max);
+    SEFL_CHECK(n <= max, SEFL_EPROTO, "link: %s has %llu bytes, at most %llu are allowed",
+               link_kind_name(kind), (unsigned long long)n, (unsigned long long)max);
     SEFL_TRY(buf_extend(&m->body, &body, (size_t)n));
     if (n > 0)
         SEFL_TRY(channel_recv(ch, body, (size_t)n));

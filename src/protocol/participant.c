@@ -137,9 +137,10 @@ sefl_status participant_on(participant *m, const participant_event *e, uint64_t 
 {
     SEFL_NEED((unsigned)e->kind <= PARTICIPANT_FAILED, SEFL_EINVAL, "unknown event %d",
               (int)e->kind);
-    SEFL_NEED(e->kind != PARTICIPANT_GOT_NEWS || e->news, SEFL_EINVAL, "news without news");
-    SEFL_NEED(phases[m->phase].events >> e->kind & 1, SEFL_ESTATE, "event %d is not known while %s",
-              (int)e->kind, phases[m->phase].name);
+    SEFL_NEED(e->kind != PARTICIPANT_GOT_NEWS || e->news, SEFL_EINVAL,
+              "the round news are missing");
+    SEFL_NEED(phases[m->phase].events >> e->kind & 1, SEFL_ESTATE,
+              "event %d is not allowed in the phase %s", (int)e->kind, phases[m->phase].name);
     switch (e->kind) {
     case PARTICIPANT_GOT_NEWS:
         return got_news(m, e, now_ms);
@@ -225,15 +226,17 @@ sefl_status participant_header_check(const task *t, round_header *out, sefl_span
     SEFL_PASS(round_header_read(&h, env.content));
     SEFL_NEED(memcmp(h.task, t->id, sizeof h.task) == 0, SEFL_EAUTH,
               "the header of round %llu belongs to another task", (unsigned long long)round);
-    SEFL_NEED(h.round == round, SEFL_EAUTH, "a header of round %llu where %llu was announced",
+    SEFL_NEED(h.round == round, SEFL_EAUTH,
+              "the header is for round %llu, but round %llu was announced",
               (unsigned long long)h.round, (unsigned long long)round);
-    SEFL_NEED(h.round <= t->rounds, SEFL_EAUTH, "a header of round %llu in a task of %llu rounds",
+    SEFL_NEED(h.round <= t->rounds, SEFL_EAUTH,
+              "the header is for round %llu, but the task has %llu rounds",
               (unsigned long long)h.round, (unsigned long long)t->rounds);
     SEFL_NEED(h.step_nano == t->step_nano, SEFL_EAUTH,
               "the header of round %llu has another step size than the task",
               (unsigned long long)round);
     SEFL_NEED(h.suite == (t->seal ? t->seal->id : 0), SEFL_EAUTH,
-              "the header of round %llu has no key of CSP of the kind that the task names (%s)",
+              "the header of round %llu has no key of CSP for the seal that the task names (%s)",
               (unsigned long long)round, t->seal ? t->seal->name : "none");
     *out = h;
     return SEFL_OK;

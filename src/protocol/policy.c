@@ -28,7 +28,7 @@ static sefl_status check_servers(const policy *p, const task *t, const char **br
     return refuse(SEFL_EAUTH, broken, "allowed_servers",
                   "compare both servers' keys with their operators before you change "
                   "aggregator_key or csp_key of client.yml",
-                  "the task's %s is not the one that is allowed", as ? "csp" : "aggregator");
+                  "the task's %s has another key than the pinned one", as ? "csp" : "aggregator");
 }
 
 static sefl_status check_noise(const policy *p, const task *t, const char **broken)
@@ -43,7 +43,7 @@ static sefl_status check_noise(const policy *p, const task *t, const char **brok
                 (size_t)snprintf(allowed + at, sizeof allowed - at, " %s", release_modes[i]->name);
     return refuse(SEFL_EINVAL, broken, "noise_modes",
                   "adding it accepts the task" RELEASE_MODES(RELEASE_MODE_CLAUSE),
-                  "the task's noise is %s, allowed:%s", task_mode(t)->name, allowed);
+                  "the task's noise is %s; the policy allows%s", task_mode(t)->name, allowed);
 }
 
 static bool above(double value, double limit) /* a limit of 0: none */
@@ -58,37 +58,37 @@ sefl_status policy_check(const policy *p, const task *t, const char **broken)
     SEFL_PASS(check_servers(p, t, broken));
     if (!t->claim && !p->allow_no_claim)
         return refuse(SEFL_EINVAL, broken, "claim_none",
-                      "claim_none: true accepts it, and then no epsilon bounds what the released "
+                      "claim_none: true accepts it, but then no epsilon bounds what the released "
                       "models reveal about this client's text",
-                      "the task claims no differential privacy, the policy wants a claim");
+                      "the task claims no differential privacy, but the policy requires a claim");
     SEFL_PASS(check_noise(p, t, broken));
     if (t->claim && above(t->epsilon, p->epsilon_task))
         return refuse(SEFL_EINVAL, broken, "epsilon_per_task",
-                      "a larger epsilon_per_task accepts it, and lets the released models reveal "
+                      "a larger epsilon_per_task accepts it, but lets the released models reveal "
                       "more about this client's text",
-                      "the task's target is %g, at most %g is allowed", t->epsilon,
+                      "the task's target is %g; at most %g is allowed", t->epsilon,
                       p->epsilon_task);
     if (t->claim && above(t->delta, p->delta_max)) /* beside a large delta no epsilon means much */
-        return refuse(SEFL_EINVAL, broken, "delta_max",
-                      "a larger delta_max accepts it; delta is the chance that the epsilon does "
-                      "not hold",
-                      "the task's delta is %g, at most %g is allowed", t->delta, p->delta_max);
+        return refuse(
+            SEFL_EINVAL, broken, "delta_max",
+            "a larger delta_max accepts it; delta is the probability that epsilon does not hold",
+            "the task's delta is %g; at most %g is allowed", t->delta, p->delta_max);
     if (t->claim && above(t->epsilon, p->epsilon_total))
         return refuse(SEFL_EINVAL, broken, "epsilon_total",
-                      "a larger epsilon_total accepts it, and lets all tasks together reveal more "
+                      "a larger epsilon_total accepts it, but lets all tasks together reveal more "
                       "about this client's text",
-                      "the task's target alone is %g, at most %g is allowed over all tasks",
+                      "the task's target alone is %g; at most %g is allowed over all tasks",
                       t->epsilon, p->epsilon_total);
     if (t->threshold < p->threshold_min)
         return refuse(SEFL_EINVAL, broken, "clients_min",
-                      "a smaller clients_min accepts it, and this client's update is hidden among "
+                      "a smaller clients_min accepts it, but then hides this client's update among "
                       "fewer others",
-                      "the task reveals sums of %u clients, at least %u are wanted", t->threshold,
+                      "the task reveals sums of %u clients; at least %u are required", t->threshold,
                       p->threshold_min);
     if (p->rounds_max > 0 && rounds > p->rounds_max)
         return refuse(SEFL_EINVAL, broken, "rounds_max",
                       "a larger rounds_max accepts it; each round reveals a little more",
-                      "the task may ask a client for %llu rounds, at most %llu are allowed",
+                      "the task may ask a client for %llu rounds; at most %llu are allowed",
                       (unsigned long long)rounds, (unsigned long long)p->rounds_max);
     return SEFL_OK;
 }

@@ -55,12 +55,13 @@ sefl_status round_header_read(round_header *out, sefl_span in)
     const uint8_t *p = in.p;
     *out = v;
     SEFL_NEED(in.n >= HEADER_FIXED && in.n <= HEADER_MAX, SEFL_EPROTO,
-              "round header of %zu bytes: %d to %d are possible", in.n, HEADER_FIXED, HEADER_MAX);
+              "round header: %zu bytes, but it must have %d to %d", in.n, HEADER_FIXED, HEADER_MAX);
     ROUND_HEADER_FIELDS(READ)
     const seal_suite *s = v.suite ? seal_suite_of(v.suite) : NULL;
     SEFL_NEED(s || v.suite == 0, SEFL_EPROTO, "round header: unknown seal 0x%04x", v.suite);
     SEFL_NEED(v.key_bytes == (s ? s->pub_bytes : 0) && in.n == HEADER_FIXED + (size_t)v.key_bytes,
-              SEFL_EPROTO, "round header of %zu bytes with a key of %u", in.n, v.key_bytes);
+              SEFL_EPROTO, "round header: %zu bytes do not fit a key of %u bytes", in.n,
+              v.key_bytes);
     if (v.key_bytes > 0)
         memcpy(v.key, p, v.key_bytes);
     SEFL_NEED(v.round >= 1, SEFL_EPROTO, "round header: rounds count from 1");
@@ -73,7 +74,7 @@ sefl_status round_receipt_read(round_receipt *out, sefl_span in)
     round_receipt v = { 0 };
     const uint8_t *p = in.p;
     *out = v;
-    SEFL_NEED(in.n == RECEIPT_BYTES, SEFL_EPROTO, "receipt of %zu bytes: %d are wanted", in.n,
+    SEFL_NEED(in.n == RECEIPT_BYTES, SEFL_EPROTO, "receipt: %zu bytes instead of %d", in.n,
               RECEIPT_BYTES);
     ROUND_RECEIPT_FIELDS(READ)
     SEFL_NEED(v.round >= 1, SEFL_EPROTO, "receipt: rounds count from 1");
@@ -86,7 +87,7 @@ sefl_status round_statement_read(round_statement *out, sefl_span in)
     round_statement v = { 0 };
     const uint8_t *p = in.p;
     *out = v;
-    SEFL_NEED(in.n >= STATEMENT_FIXED, SEFL_EPROTO, "statement of %zu bytes: %d are wanted", in.n,
+    SEFL_NEED(in.n >= STATEMENT_FIXED, SEFL_EPROTO, "statement: %zu bytes instead of %d", in.n,
               STATEMENT_FIXED);
     ROUND_STATEMENT_FIELDS(READ)
     rd r = rd_over(span_of(p, in.n - STATEMENT_FIXED));

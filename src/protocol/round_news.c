@@ -45,7 +45,7 @@ static sefl_status check_members(json_t *root)
 {
     const char *name;
     json_t *v;
-    SEFL_NEED(json_is_object(root), SEFL_EPROTO, "round news: an object is wanted");
+    SEFL_NEED(json_is_object(root), SEFL_EPROTO, "round news: expected an object");
     json_object_foreach(root, name, v)
     {
         bool known = false;
@@ -88,14 +88,15 @@ sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json)
     SEFL_TRY(get_number(&n.left_ms, root, "left_ms"));
     SEFL_TRY(get_text(&why, root, "why", sizeof n.why - 1));
     for (const char *c = why; *c; c++)
-        SEFL_CHECK(*c >= 0x20 && *c < 0x7f, SEFL_EPROTO, "round news: why is not printable ASCII");
+        SEFL_CHECK(*c >= 0x20 && *c < 0x7f, SEFL_EPROTO,
+                   "round news: the field why is not printable ASCII");
     memcpy(n.why, why, strlen(why) + 1);
 
     SEFL_TRY(get_text(&header, root, "header", ENVELOPE_MAX * 4 / 3 + 4));
     SEFL_CHECK((n.state == ROUND_OPEN) == (*header != 0), SEFL_EPROTO,
-               "round news: an open round has a header, and nothing else has");
+               "round news: an open round must have a header, and other states must not");
     SEFL_CHECK(n.state == ROUND_OPEN ? n.round >= 1 : n.left_ms == 0, SEFL_EPROTO,
-               "round news: round and left_ms do not go with the state");
+               "round news: round and left_ms do not match the state");
     SEFL_TRY(buf_extend(scratch, &raw, ENVELOPE_MAX));
     SEFL_CHECK(sodium_base642bin(raw, ENVELOPE_MAX, header, strlen(header), NULL, &got, NULL,
                                  sodium_base64_VARIANT_ORIGINAL) == 0,

@@ -25,7 +25,8 @@ sefl_status envelope_read(envelope *out, sefl_span in)
     env.kind = (sign_kind)kind;
     SEFL_PASS(rd_u32(&r, &n));
     SEFL_NEED(n <= ENVELOPE_CONTENT_MAX, SEFL_EPROTO,
-              "signed document: a content of %u bytes, at most %d", n, ENVELOPE_CONTENT_MAX);
+              "signed document: the content has %u bytes, at most %d are allowed", n,
+              ENVELOPE_CONTENT_MAX);
     SEFL_PASS(rd_view(&r, &env.content, n));
     SEFL_PASS(rd_u8(&r, &count));
     SEFL_NEED(count <= ENVELOPE_SIGNATURES_MAX, SEFL_EPROTO,
@@ -38,7 +39,7 @@ sefl_status envelope_read(envelope *out, sefl_span in)
                   "signed document: unknown signer %u", s->signer);
         for (unsigned j = 0; j < i; j++)
             SEFL_NEED(env.by[j].signer != s->signer, SEFL_EPROTO,
-                      "signed document: two signatures of the %s", signer_name(s->signer));
+                      "signed document: the %s signed it twice", signer_name(s->signer));
         SEFL_PASS(rd_raw(&r, s->pub, sizeof s->pub));
         SEFL_PASS(rd_raw(&r, s->sig, sizeof s->sig));
     }
@@ -52,7 +53,9 @@ sefl_status envelope_write(sefl_buf *out, const envelope *env)
     sefl_status st = SEFL_OK;
     size_t before = out->n;
     SEFL_CHECK(env->content.n <= ENVELOPE_CONTENT_MAX && env->count <= ENVELOPE_SIGNATURES_MAX,
-               SEFL_ERANGE, "a signed document of %zu bytes and %u signatures: at most %d and %d",
+               SEFL_ERANGE,
+               "a signed document of %zu bytes and %u signatures is too large: at most %d and %d "
+               "are allowed",
                env->content.n, env->count, ENVELOPE_CONTENT_MAX, ENVELOPE_SIGNATURES_MAX);
     SEFL_TRY(wr_raw(out, magic, sizeof magic));
     SEFL_TRY(wr_u8(out, (uint8_t)env->kind));
@@ -82,7 +85,7 @@ sefl_status envelope_sign(envelope *env, signer who, const sign_key *key)
 {
     envelope_signature s = { .signer = (uint8_t)who };
     SEFL_NEED(who == SIGNER_AS || who == SIGNER_CSP, SEFL_EINVAL, "unknown signer %d", (int)who);
-    SEFL_NEED(!find(env, who), SEFL_EEXIST, "the %s has signed this %s already", signer_name(who),
+    SEFL_NEED(!find(env, who), SEFL_EEXIST, "the %s has already signed this %s", signer_name(who),
               sign_kind_name(env->kind));
     SEFL_NEED(env->count < ENVELOPE_SIGNATURES_MAX, SEFL_ERANGE, "no room for a signature");
     memcpy(s.pub, sign_key_pub(key), sizeof s.pub);
@@ -96,7 +99,7 @@ sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
 {
     const envelope_signature *s = find(env, who);
     const char *want = sign_kind_name(kind), *is = sign_kind_name(env->kind);
-    SEFL_NEED(env->kind == kind, SEFL_EAUTH, "a signed %s, where a %s is wanted", is ? is : "?",
+    SEFL_NEED(env->kind == kind, SEFL_EAUTH, "this is a signed %s, not a %s", is ? is : "?",
               want ? want : "?");
     SEFL_NEED(s != NULL, SEFL_EAUTH, "this %s is not signed by the %s", want, signer_name(who));
     SEFL_NEED(memcmp(s->pub, pub, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,

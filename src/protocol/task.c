@@ -27,7 +27,7 @@ static sefl_status check_optimiser(const optim_config *o, const char *group)
     SEFL_NEED(o->momentum > 0 && o->momentum < 1 && o->beta1 > 0 && o->beta1 < 1 && o->beta2 > 0 &&
                   o->beta2 < 1 && o->epsilon > 0,
               SEFL_EINVAL,
-              "task: %s.momentum, beta1 and beta2 lie between 0 and 1, epsilon above 0", group);
+              "task: %s.momentum, beta1, beta2 must be between 0 and 1, epsilon above 0", group);
     return SEFL_OK;
 }
 
@@ -35,26 +35,27 @@ static sefl_status check_training(const task *t)
 {
     SEFL_NEED(t->lr > 0, SEFL_EINVAL, "task: training.lr is 0: nothing would be learned");
     SEFL_NEED(t->schedule != TASK_CONSTANT || t->lr_last == 0, SEFL_EINVAL,
-              "task: training.lr_last is %g: 0 where training.schedule is constant", t->lr_last);
+              "task: training.lr_last is %g: must be 0 for a constant schedule", t->lr_last);
     SEFL_NEED(t->warmup < t->rounds, SEFL_EINVAL,
-              "task: training.warmup is %llu: below rounds.count (%llu)",
+              "task: training.warmup is %llu: must be below rounds.count (%llu)",
               (unsigned long long)t->warmup, (unsigned long long)t->rounds);
     SEFL_NEED(fmax(t->lr, t->lr_last) * t->optim.weight_decay < 1, SEFL_EINVAL,
-              "task: training.lr x training.weight_decay is %g: below 1 is possible",
+              "task: training.lr x training.weight_decay is %g: must be below 1",
               fmax(t->lr, t->lr_last) * t->optim.weight_decay);
-    SEFL_NEED(t->dropout < 1, SEFL_EINVAL, "task: training.dropout is 1: below 1 is possible");
+    SEFL_NEED(t->dropout < 1, SEFL_EINVAL, "task: training.dropout is 1: must be below 1");
     SEFL_PASS(check_optimiser(&t->optim, "training"));
     SEFL_NEED((t->local_epochs == 0) != (t->local_steps == 0), SEFL_EINVAL,
-              "task: one of training.epochs and training.steps is 0, the other one counts");
+              "task: exactly one of training.epochs and training.steps must be above 0");
     SEFL_NEED(t->step_nano > 0, SEFL_EINVAL, "task: server.lr is 0: nothing would be learned");
     return check_optimiser(&t->server_optim, "server");
 }
 
 static sefl_status check_rounds(const task *t)
 {
-    SEFL_NEED(t->threshold >= 2, SEFL_EINVAL,
-              "task: rounds.threshold is %u: at least 2, the sum of one is that one's update",
-              t->threshold);
+    SEFL_NEED(
+        t->threshold >= 2, SEFL_EINVAL,
+        "task: rounds.threshold is %u: must be at least 2: the sum of one update is that update",
+        t->threshold);
     SEFL_NEED(t->threshold <= t->clients_max, SEFL_EINVAL,
               "task: rounds.threshold is %u, above rounds.clients_max (%u): no round could be "
               "opened",
@@ -63,13 +64,13 @@ static sefl_status check_rounds(const task *t)
               "task: rounds.threshold is %u, above rounds.enrolled (%u): no round could be opened",
               t->threshold, t->enrolled);
     SEFL_NEED(t->patience == 0 || t->has_valid, SEFL_EINVAL,
-              "task: rounds.patience is %u, but valid.sha256 names no validation text: the text "
-              "that may end the task must be in it",
+              "task: rounds.patience is %u, but valid.sha256 names no validation text: a text that "
+              "can end the task must be part of it",
               t->patience);
     SEFL_NEED(t->enough == 0 || (t->enough >= t->threshold && t->enough <= t->clients_max),
               SEFL_EINVAL,
-              "task: rounds.enough is %u: 0, or from rounds.threshold (%u) to rounds.clients_max "
-              "(%u)",
+              "task: rounds.enough is %u: must be 0, or from rounds.threshold (%u) to "
+              "rounds.clients_max (%u)",
               t->enough, t->threshold, t->clients_max);
     return SEFL_OK;
 }
@@ -80,22 +81,23 @@ static sefl_status check_sampling(const task *t, pack_nano rate)
 {
     if (t->sampling == TASK_ALL) {
         SEFL_NEED(rate == PACK_ONE, SEFL_EINVAL,
-                  "task: privacy.rate is %g: it is 1 where sampling is all", share(rate));
+                  "task: privacy.rate is %g: must be 1 if privacy.sampling is all", share(rate));
         return SEFL_OK;
     }
     SEFL_NEED(rate > 0 && rate < PACK_ONE, SEFL_EINVAL,
-              "task: privacy.rate is %g: between 0 and 1 under sampling", share(rate));
-    SEFL_NEED(t->clients_max >= t->enrolled, SEFL_EINVAL,
-              "task: rounds.clients_max is %u: under sampling a round has room for every enrolled "
-              "client (%u)",
-              t->clients_max, t->enrolled);
+              "task: privacy.rate is %g: with sampling, it must be between 0 and 1", share(rate));
+    SEFL_NEED(
+        t->clients_max >= t->enrolled, SEFL_EINVAL,
+        "task: rounds.clients_max is %u: with sampling, it must allow every enrolled client (%u)",
+        t->clients_max, t->enrolled);
     if (t->sampling == TASK_HIDDEN) {
-        SEFL_NEED(t->enough == 0, SEFL_EINVAL,
-                  "task: rounds.enough is %u: under hidden sampling a round closes at its deadline",
-                  t->enough);
+        SEFL_NEED(
+            t->enough == 0, SEFL_EINVAL,
+            "task: rounds.enough is %u: with hidden sampling, a round closes only at its deadline",
+            t->enough);
         SEFL_NEED(t->max_rounds_per_client == 0 || t->max_rounds_per_client >= t->rounds,
                   SEFL_EINVAL,
-                  "task: rounds.max_per_client is %llu: under hidden sampling every client uploads "
+                  "task: rounds.max_per_client is %llu: with hidden sampling, every client uploads "
                   "in every round",
                   (unsigned long long)t->max_rounds_per_client);
     } else {
@@ -111,44 +113,44 @@ static sefl_status check_privacy(const task *t, pack_nano z)
 {
     const release_mode *m = task_mode(t);
     if (!m->noisy) {
-        SEFL_NEED(z == 0, SEFL_EINVAL, "task: privacy.z is %s: 0 where noise is none", t->z);
+        SEFL_NEED(z == 0, SEFL_EINVAL, "task: privacy.z is %s: must be 0 without noise", t->z);
         SEFL_NEED(!t->claim, SEFL_EINVAL,
-                  "task: privacy.claim is dp: without noise the task must say claim none");
+                  "task: privacy.claim is dp: without noise the task must claim none");
     } else {
-        SEFL_NEED(z > 0, SEFL_EINVAL, "task: privacy.z is 0: above 0, or noise none");
+        SEFL_NEED(z > 0, SEFL_EINVAL, "task: privacy.z is 0: must be above 0 with noise");
     }
     if (t->claim) {
         SEFL_NEED(share(z) >= dp_law_of(m->law)->z_min, SEFL_EINVAL,
-                  "task: privacy.z is %s: below %g nothing can be claimed for %s noise, the "
-                  "task must say claim none",
+                  "task: privacy.z is %s: below %g nothing can be claimed for %s noise, so the "
+                  "task must claim none",
                   t->z, dp_law_of(m->law)->z_min, m->name);
         SEFL_PASS(sefl_at(dp_epsilon_check(t->epsilon), "task: privacy"));
         SEFL_PASS(sefl_at(dp_delta_check(t->delta), "task: privacy"));
     } else {
         SEFL_NEED(t->epsilon == 0 && t->delta == 0, SEFL_EINVAL,
-                  "task: privacy.epsilon and privacy.delta are 0 where the claim is none");
+                  "task: privacy.epsilon and privacy.delta must be 0 if privacy.claim is none");
     }
     if (t->unit == TASK_UNIT_RECORD) {
-        SEFL_NEED(m->noisy, SEFL_EINVAL, "task: privacy.unit is record: that needs noise");
+        SEFL_NEED(m->noisy, SEFL_EINVAL, "task: privacy.unit is record: this unit requires noise");
         SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
-                  "task: privacy.records_max is 0: most records of a client and round, above 0");
+                  "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
         SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
-                  "task: training.steps is %u: unit record is one local step a round",
+                  "task: training.steps is %u: must be 1 if privacy.unit is record",
                   t->local_steps);
         SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
-                  "task: training.optimiser: unit record adds one clipped step for each record, "
-                  "sgd only");
+                  "task: training.optimiser: must be sgd if privacy.unit is record");
         SEFL_NEED(t->optim.weight_decay == 0, SEFL_EINVAL,
-                  "task: training.weight_decay is %g: 0 where the unit is record",
+                  "task: training.weight_decay is %g: must be 0 if privacy.unit is record",
                   t->optim.weight_decay);
         SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
-                  "task: privacy.weights is capped: unit record counts every record once");
+                  "task: privacy.weights is capped: must be equal if privacy.unit is record");
     } else {
         SEFL_NEED(t->records_max == 0, SEFL_EINVAL,
-                  "task: privacy.records_max is %u: 0 where the unit is client", t->records_max);
+                  "task: privacy.records_max is %u: must be 0 if privacy.unit is client",
+                  t->records_max);
     }
     SEFL_NEED((t->weights == TASK_CAPPED) == (t->weight_cap > 0), SEFL_EINVAL,
-              "task: privacy.weight_cap is %llu: above 0 for capped weights, else 0",
+              "task: privacy.weight_cap is %llu: must be above 0 for capped weights, else 0",
               (unsigned long long)t->weight_cap);
     return SEFL_OK;
 }
@@ -180,7 +182,7 @@ static sefl_status derive_pack(pack *out, const task *t, pack_scheme scheme, pac
         .scheme = records ? PACK_PAILLIER : scheme, .dimension = t->values, .clip = clip, .noise = z
     };
     SEFL_NEED(vectors <= 1 << 24, SEFL_ERANGE,
-              "privacy.records_max x rounds.clients_max is %llu: at most 2^24",
+              "privacy.records_max x rounds.clients_max is %llu: must be at most 2^24",
               (unsigned long long)vectors);
     c.clients = (uint32_t)vectors;
     SEFL_PASS(pack_init(out, &c));
@@ -206,7 +208,7 @@ static sefl_status derive_grid(task *t, pack_nano clip, pack_nano z)
         &(dp_grid_config){ .z = share(z), .clip = share(clip), .dim = t->values, .clients = 1 }));
     SEFL_NEED(t->grid.t == p->t && t->grid.s2 == p->s2 && t->grid.r_2p16 == p->r_2p16 &&
                   t->grid.q == p->q && t->grid.h == p->h && t->grid.d_sens == p->sensitivity,
-              SEFL_ECRYPTO, "grid and packing do not agree: this machine computes wrongly");
+              SEFL_ECRYPTO, "grid and packing disagree: this machine made an arithmetic error");
     t->grid.clients = t->clients_max * records;
     t->grid.k = p->k;
     t->grid.value_max = p->value_max / (int64_t)records;
@@ -226,8 +228,8 @@ static sefl_status check_claim(const task *t)
     SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
     SEFL_NEED(c.claimed, SEFL_EINVAL, "privacy.claim is dp: %s", c.why_not ? c.why_not : "?");
     SEFL_NEED(c.epsilon <= t->epsilon, SEFL_ERANGE,
-              "privacy.epsilon is %g: the first round alone costs %.3f; more noise (privacy.z), a "
-              "larger target, or claim none",
+              "privacy.epsilon is %g: the first round alone costs %.3f; use more noise "
+              "(privacy.z), a larger epsilon, or claim none",
               t->epsilon, c.epsilon);
     return SEFL_OK;
 }
@@ -239,10 +241,11 @@ static sefl_status derive_keys(task *t, const task_draft *d, pack_scheme scheme)
     bool pad = scheme == PACK_PAD;
     SEFL_NEED(pad == (d->seal != 0), SEFL_EINVAL, "task: crypto.seal is %s: %s",
               seals[d->seal] ? seals[d->seal] : "none",
-              pad ? "x25519 or xwing where the scheme is pad"
-                  : "none where the scheme has a public key");
+              pad ? "it must be x25519 or xwing if the scheme is pad"
+                  : "it must be none if the scheme is paillier");
     SEFL_NEED(pad == (t->pub == NULL), SEFL_EPROTO, "task: crypto.key is %s",
-              pad ? "given: empty where the scheme is pad" : "empty: this scheme needs CSP's key");
+              pad ? "set: must be empty if the scheme is pad"
+                  : "empty: this scheme needs CSP's public key");
     if (pad)
         t->seal = seal_suite_named(seals[d->seal]);
     return SEFL_OK;
@@ -278,13 +281,14 @@ static sefl_status derive(task *t, const task_draft *d)
                                                         : OPTIM_ADAM;
     SEFL_PASS(pack_decimal(&clip, t->clip));
     SEFL_PASS(pack_decimal(&z, t->z));
-    SEFL_NEED(clip > 0, SEFL_EINVAL, "task: privacy.clip is 0: above 0");
+    SEFL_NEED(clip > 0, SEFL_EINVAL, "task: privacy.clip is 0: must be above 0");
     SEFL_PASS(check_training(t));
     SEFL_PASS(check_rounds(t));
     SEFL_PASS(check_sampling(t, d->rate));
     SEFL_PASS(check_privacy(t, z));
     SEFL_NEED(memcmp(t->servers.as, t->servers.csp, sizeof t->servers.as) != 0, SEFL_EINVAL,
-              "task: servers.aggregator and servers.csp have one key: two organisations, two keys");
+              "task: servers.aggregator and servers.csp are the same key: the servers must be "
+              "different parties");
     t->amplified = t->claim && t->sampling != TASK_ALL && t->enough == 0;
     t->publish_count = t->sampling != TASK_HIDDEN && !t->amplified;
 

@@ -77,33 +77,34 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
 {
     SEFL_PASS(wr_fmt(
         out,
-        "TASK \"%s\" for the population \"%s\"\n\n"
+        "TASK \"%s\" for the population \"%s\"\n"
+        "\n"
         "What happens\n"
-        "  A language model (%s, %zu numbers) is trained in up to %llu rounds on text that "
-        "stays where it is.\n"
-        "  In each round a client trains on its own text, encrypts the change of the model "
-        "and sends that one\n"
-        "  message to the aggregation server (AS). %s\n"
-        "  AS adds the encrypted messages of at least %u and at most %u clients; it has no "
-        "key to open them.\n"
-        "  CSP, which has the key, only ever receives the sum under a mask that AS drew.\n",
+        "  A language model (%s, %zu values) is trained in up to %llu rounds. The text stays with "
+        "its owners.\n"
+        "  In each round a client trains on its own text, encrypts the change of the model and "
+        "sends only\n"
+        "  this update to the aggregation server (AS). %s\n"
+        "  AS adds the encrypted updates of at least %u and at most %u clients; it has no key to "
+        "decrypt them.\n"
+        "  CSP, which has the key, receives only the sum, hidden by a mask that AS drew.\n",
         t->name, t->population, t->model.body, t->params, (unsigned long long)t->rounds,
-        task_is_sealed(t) ? "The key is in it, sealed for the cryptography service provider\n"
-                            "  (CSP) and signed by the client."
-                          : "The key is that of the cryptography service provider (CSP).",
+        task_is_sealed(t) ? "The client seals the key to the\n"
+                            "  cryptography service provider (CSP) and signs it."
+                          : "The public key belongs to the\n  cryptography service provider (CSP).",
         t->threshold, t->clients_max));
     if (task_is_sealed(t))
         SEFL_PASS(wr_fmt(out,
-                         "  CSP opens a sum only if at least %u clients that its operator approved "
-                         "signed for it, each once.\n",
+                         "  CSP decrypts a sum only if at least %u clients that its operator "
+                         "approved have signed their keys.\n",
                          t->threshold));
     SEFL_PASS(wr_fmt(out, "  %s\n", task_mode(t)->happens));
     SEFL_PASS(wr_fmt(
-        out, "  The words of the model, its first version and the text that AS validates it with "
-             "come from "
-             "public\n"
-             "  files, named here by their hashes.\n"
-             "  No loss, word count, vocabulary or gradient norm of a client's text is sent.\n\n"));
+        out, "  The vocabulary, the initial model and the text on which AS validates each model "
+             "are public files,\n"
+             "  listed below with their hashes.\n"
+             "  A client sends no loss, word count, vocabulary or gradient norm of its text.\n"
+             "\n"));
     SEFL_PASS(hex_line(out, "this task", t->id));
     SEFL_PASS(hex_line(out, "word list", t->vocab_hash));
     SEFL_PASS(hex_line(out, "first model", t->init_hash));
@@ -123,27 +124,27 @@ static sefl_status cheating_as(sefl_buf *out, const task *t)
     if (!task_is_sealed(t))
         return wr_fmt(
             out,
-            "  an AS that cheats  MAY LEARN ONE CLIENT'S UPDATE, unseen: with %s all that "
-            "is claimed here\n"
-            "                     needs an AS that follows the protocol\n",
+            "  an AS that cheats  MAY LEARN ONE CLIENT'S UPDATE, undetected: with %s, every claim "
+            "on this\n"
+            "                     page requires an AS that follows the protocol\n",
             t->ahe.scheme->name);
     if (!task_mode(t)->noisy)
         return wr_fmt(out,
-                      "  an AS that cheats  learns the exact sum of at least %u clients that it "
-                      "names, its own among them\n",
+                      "  an AS that cheats  learns the exact sum of %u or more clients of its "
+                      "choice, including its own\n",
                       t->threshold);
-    return wr_fmt(out,
-                  "  an AS that cheats  may spoil the result; %s, as long as CSP follows the "
-                  "protocol\n",
-                  t->claim ? "the guarantee below holds against it too" : "learns no exact sum");
+    return wr_fmt(
+        out, "  an AS that cheats  may spoil the result; %s, as long as CSP follows the protocol\n",
+        t->claim ? "the guarantee below holds against it too" : "learns no exact sum");
 }
 
 static sefl_status who_learns_what(sefl_buf *out, const task *t)
 {
     const release_mode *mode = task_mode(t);
-    const char *limit = !mode->noisy ? "which may show what one client has: see below"
-                        : t->claim   ? "about one client no more than the guarantee below allows"
-                                     : "nothing is claimed about what that shows of one client";
+    const char *limit = !mode->noisy ? "which may reveal the text of one client: see below"
+                        : t->claim
+                            ? "they reveal about one client at most what the guarantee below allows"
+                            : "the task does not claim how little they reveal about one client";
     SEFL_PASS(wr_fmt(out,
                      "\nWho can learn what\n"
                      "  another client     the model after each round; %s\n"
@@ -154,31 +155,31 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
                "  AS                 who takes part%s, when, and the %s average of each round;\n"
                "                     %s\n"
                "                     never: one client's update%s\n",
-               t->sampling == TASK_HIDDEN ? " in the task (not who was drawn)" : "",
+               t->sampling == TASK_HIDDEN ? " in the task (but not who is sampled)" : "",
                mode->noisy ? "noisy" : "exact", limit, mode->as_never));
     SEFL_PASS(wr_fmt(out,
                      "  CSP                %s; the model, if it owns a client\n"
                      "                     never: one client's update, the sum%s\n",
-                     !task_is_sealed(t) ? "how many clients AS says there are"
+                     !task_is_sealed(t) ? "the number of clients that AS states"
                      : t->sampling == TASK_HIDDEN
-                         ? "who takes part in each round (not who was drawn)"
+                         ? "who takes part in each round (but not who is sampled)"
                          : "who takes part in each round",
                      mode->csp_never));
     SEFL_PASS(wr_fmt(
-        out, "  an eavesdropper    who takes part, sizes and times of messages (sizes are the "
-             "same for all)\n"
-             "  AS and CSP united, or one with the other's disk, backup or TLS key\n"
-             "                     EVERY UPDATE. The protection rests on two organisations that "
-             "do not collude\n"
+        out, "  an eavesdropper    who takes part, and the sizes (equal for all clients) and times "
+             "of messages\n"
+             "  AS and CSP together, or one with the other's disk, backup or TLS key\n"
+             "                     EVERY UPDATE. The protection requires that the two servers do "
+             "not collude\n"
              "  a hostile client   may spoil the result; learns no key and no other update\n"));
     SEFL_PASS(cheating_as(out, t));
     if (!mode->noisy)
-        SEFL_PASS(
-            wr_fmt(out,
-                   "\n  NO NOISE: AS learns the exact average, and so does every client. With "
-                   "%u clients in a sum, a party\n  that knows the others' updates can compute "
-                   "the last one.\n",
-                   t->threshold));
+        SEFL_PASS(wr_fmt(out,
+                         "\n"
+                         "  NO NOISE: AS and every client learn the exact average. In a sum of %u "
+                         "clients, a party that knows\n"
+                         "  all updates but one can compute the last one.\n",
+                         t->threshold));
     return SEFL_OK;
 }
 
@@ -188,45 +189,48 @@ static sefl_status one_claim(sefl_buf *out, const char *who, const dp_claim c[2]
         return wr_fmt(out, "    %-44s no differential privacy claimed\n", who);
     SEFL_PASS(wr_fmt(out, "    %-44s %.3f", who, up(c[0].epsilon)));
     if (c[1].claimed)
-        SEFL_PASS(
-            wr_fmt(out, "   (if its data were replaced by any other: %.3f)\n", up(c[1].epsilon)));
+        SEFL_PASS(wr_fmt(out, "   (if other data replaced it: %.3f)\n", up(c[1].epsilon)));
     else
-        SEFL_PASS(wr_fmt(out, "   (if its data were replaced by any other: no claim)\n"));
+        SEFL_PASS(wr_fmt(out, "   (if other data replaced it: no claim)\n"));
     return SEFL_OK;
 }
 
 static sefl_status no_guarantee(sefl_buf *out, const task *t)
 {
-    return wr_fmt(out,
-                  "  NONE: no differential privacy claimed. Both servers sign this sentence with "
-                  "the task.\n%s"
-                  "  A population whose ledger has such a task has no epsilon any more.\n",
-                  task_mode(t)->noisy ? "  There is noise, but no statement about what it hides.\n"
-                                      : "");
+    return wr_fmt(
+        out,
+        "  NONE: no differential privacy claimed. Both servers sign this statement with "
+        "the task.\n"
+        "%s  After such a task, no epsilon can be stated for this population any more.\n",
+        task_mode(t)->noisy
+            ? "  The sum carries noise, but nothing is claimed about what the noise hides.\n"
+            : "");
 }
 
 static sefl_status sampling_claim(sefl_buf *out, const task *t)
 {
     if (t->sampling == TASK_ALL)
-        return wr_fmt(out, "  Every client may take part in every round: no amplification by "
+        return wr_fmt(out, "  Every client may take part in every round, so no amplification by "
                            "sampling is claimed.\n");
     if (t->sampling == TASK_HIDDEN)
         return wr_fmt(
             out,
-            "  Each client takes part with probability %g by a coin of its own, and sends "
-            "encrypted zeros otherwise:\n"
-            "  nobody, AS included, sees the coin, so this holds against AS too.\n",
+            "  Each client draws in secret whether it takes part (probability %g); if not, it "
+            "uploads\n"
+            "  encrypted zeros. Nobody else learns the draw, so the smaller number holds against "
+            "AS too.\n",
             t->rate);
     if (t->amplified)
         return wr_fmt(out,
-                      "  Each client takes part with probability %g by a coin of its own. AS sees "
-                      "who came, so the smaller\n"
+                      "  Each client takes part with probability %g, drawn on its own. AS sees who "
+                      "takes part, so the smaller\n"
                       "  number holds only against others, and only because the number of "
                       "participants is not published.\n",
                       t->rate);
     return wr_fmt(out,
                   "  Each client takes part with probability %g, but a round closes after %u "
-                  "uploads: no amplification\n  is claimed, against nobody.\n",
+                  "uploads, so no amplification\n"
+                  "  by sampling is claimed.\n",
                   t->rate, t->enough);
 }
 
@@ -239,29 +243,28 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
     SEFL_PASS(wr_fmt(
         out,
         "  Differential privacy with epsilon at most %g at delta %g, for %s:\n"
-        "  what anybody concludes from the models changes in probability by at most a factor "
-        "e^epsilon (but for\n"
-        "  delta) whether that data was there or zeros in its place. The ledgers of both "
-        "servers and of each\n"
-        "  client stop the task at this target; a new task continues from what the ledger has "
-        "spent.\n",
+        "  if that data were replaced by zeros, the probability of any conclusion from the models "
+        "would change\n"
+        "  by at most a factor of e^epsilon, plus delta. The ledgers of both servers and of each "
+        "client stop\n"
+        "  the task at this target; a new task adds to what the ledger has already recorded.\n",
         t->epsilon, t->delta,
-        t->unit == TASK_UNIT_RECORD ? "one record of a client" : "all that one client has"));
-    SEFL_PASS(wr_fmt(out,
-                     "  The target allows %llu of the %llu rounds%s. After those, epsilon is\n",
-                     (unsigned long long)s->rounds, (unsigned long long)t->rounds,
-                     s->rounds < t->rounds ? ": the task will end there" : ""));
-    SEFL_PASS(one_claim(out, "against a server, or who sees who takes part", s->server));
+        t->unit == TASK_UNIT_RECORD ? "one record of a client" : "all text of one client"));
+    SEFL_PASS(wr_fmt(
+        out, "  The target allows %llu of the %llu rounds%s. After these rounds, epsilon is\n",
+        (unsigned long long)s->rounds, (unsigned long long)t->rounds,
+        s->rounds < t->rounds ? ": the task will end there" : ""));
+    SEFL_PASS(one_claim(out, "against a server, or who sees the participants", s->server));
     SEFL_PASS(one_claim(out, "against everybody else", s->others));
     if (t->max_rounds_per_client > 0)
-        SEFL_PASS(
-            wr_fmt(out,
-                   "  No client takes part in more than %llu rounds; AS and the client enforce "
-                   "that.\n",
-                   (unsigned long long)t->max_rounds_per_client));
+        SEFL_PASS(wr_fmt(
+            out,
+            "  No client takes part in more than %llu rounds; AS and the client enforce that.\n",
+            (unsigned long long)t->max_rounds_per_client));
     SEFL_PASS(sampling_claim(out, t));
     return wr_fmt(
-        out, "  How it is proven, and what it leaves out: docs/PRIVACY.md, docs/THREATS.md.\n");
+        out,
+        "  docs/PRIVACY.md contains the proof; docs/THREATS.md lists what it does not cover.\n");
 }
 
 /* The law of sizes: noise norm over the largest possible norm of the sum. */
@@ -276,11 +279,12 @@ static sefl_status usefulness(sefl_buf *out, const task *t)
     double ratio = spread / (cohort * records);
     return wr_fmt(
         out,
-        "\nWhat it costs\n"
-        "  noise over signal %.3g: the noise is %s than the largest signal that %.4g clients%s "
-        "can give\n"
-        "  (z x sqrt(numbers) / clients, whatever the clip). A round with noise no larger "
-        "than that signal\n  needs %.0f clients%s\n",
+        "\n"
+        "What it costs\n"
+        "  noise over signal %.3g: the noise is %s than the largest possible sum of %.4g "
+        "clients%s\n"
+        "  (z x sqrt(values) / clients, for any clip). For noise no larger than that sum, a round\n"
+        "  needs %.0f clients%s\n",
         ratio, ratio > 1 ? "LARGER" : "smaller", cohort,
         records > 1 ? " with all their records" : "", ceil(spread / records),
         ratio > 1 ? ": expect little learning." : ".");

@@ -48,7 +48,7 @@ static sefl_status put_count(task_draft *d, const task_field *f, uint64_t v)
 {
     uint32_t small = (uint32_t)v;
     SEFL_NEED(v >= f->min && (f->max == 0 || v <= f->max), SEFL_EPROTO,
-              "task: %s is %llu: %llu to %llu are possible", f->path, (unsigned long long)v,
+              "task: %s is %llu: must be from %llu to %llu", f->path, (unsigned long long)v,
               (unsigned long long)f->min, (unsigned long long)f->max);
     if (f->size == sizeof small)
         put(d, f, &small, sizeof small);
@@ -69,7 +69,8 @@ static sefl_status put_word(task_draft *d, const task_field *f, const char *text
         }
         p += len + (p[len] == ' ');
     }
-    return sefl_fail(SEFL_EPROTO, "task: %s is \"%.32s\": one of: %s", f->path, text, f->words);
+    return sefl_fail(SEFL_EPROTO, "task: %s is \"%.32s\": must be one of: %s", f->path, text,
+                     f->words);
 }
 
 static sefl_status put_nano(task_draft *d, const task_field *f, const char *text)
@@ -77,8 +78,8 @@ static sefl_status put_nano(task_draft *d, const task_field *f, const char *text
     pack_nano v;
     if (pack_decimal(&v, text) != SEFL_OK)
         return sefl_fail_at(SEFL_EPROTO, "task: %s", f->path);
-    SEFL_NEED(f->max == 0 || v <= f->max * PACK_ONE, SEFL_EPROTO, "task: %s is %s: at most %llu",
-              f->path, text, (unsigned long long)f->max);
+    SEFL_NEED(f->max == 0 || v <= f->max * PACK_ONE, SEFL_EPROTO,
+              "task: %s is %s: must be at most %llu", f->path, text, (unsigned long long)f->max);
     if (f->kind == TASK_KIND_DECIMAL) {
         SEFL_NEED(strlen(text) < f->size, SEFL_EPROTO, "task: %s has more than %zu characters",
                   f->path, f->size - 1);
@@ -114,9 +115,10 @@ static sefl_status put_real(task_draft *d, const task_field *f, const char *text
     locale_t c = (locale_t)0;
     double v;
     SEFL_CHECK(is_real(text), SEFL_EPROTO,
-               "task: %s is \"%.32s\": a decimal number such as 0.25 or 1e-6", f->path, text);
+               "task: %s is \"%.32s\": must be a decimal number such as 0.25 or 1e-6", f->path,
+               text);
     c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    SEFL_CHECK(c, SEFL_ENOMEM, "out of memory: a locale");
+    SEFL_CHECK(c, SEFL_ENOMEM, "out of memory for a locale");
     errno = 0;
     v = strtod_l(text, NULL, c);
     SEFL_CHECK(errno == 0 && (f->max == 0 || v <= (double)f->max), SEFL_EPROTO,
@@ -156,11 +158,11 @@ static sefl_status put_key(task_draft *d, const task_field *f, const char *text)
 static sefl_status put_text(task_draft *d, const task_field *f, const char *text)
 {
     size_t n = strlen(text);
-    SEFL_NEED(n >= 1 && n < f->size, SEFL_EPROTO, "task: %s has %zu characters: 1 to %zu", f->path,
-              n, f->size - 1);
+    SEFL_NEED(n >= 1 && n < f->size, SEFL_EPROTO, "task: %s has %zu characters: must have 1 to %zu",
+              f->path, n, f->size - 1);
     for (size_t i = 0; i < n; i++)
         SEFL_NEED(text[i] >= 0x20 && text[i] < 0x7f, SEFL_EPROTO,
-                  "task: %s holds a character that is not printable ASCII", f->path);
+                  "task: %s contains a character that is not printable ASCII", f->path);
     put(d, f, text, n + 1);
     return SEFL_OK;
 }
@@ -171,16 +173,16 @@ static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v
               "task: %s is a floating-point number: decimals are written as strings", f->path);
     if (f->kind == TASK_KIND_COUNT) {
         SEFL_NEED(json_is_integer(v) && json_integer_value(v) >= 0, SEFL_EPROTO,
-                  "task: %s wants a whole number", f->path);
+                  "task: %s must be a whole number", f->path);
         return put_count(d, f, (uint64_t)json_integer_value(v));
     }
     if (f->kind == TASK_KIND_BOOL) {
         bool b = json_is_true(v);
-        SEFL_NEED(json_is_boolean(v), SEFL_EPROTO, "task: %s wants true or false", f->path);
+        SEFL_NEED(json_is_boolean(v), SEFL_EPROTO, "task: %s must be true or false", f->path);
         put(d, f, &b, sizeof b);
         return SEFL_OK;
     }
-    SEFL_NEED(json_is_string(v), SEFL_EPROTO, "task: %s wants a string", f->path);
+    SEFL_NEED(json_is_string(v), SEFL_EPROTO, "task: %s must be a string", f->path);
     SEFL_NEED(json_string_length(v) <= TEXT_MAX, SEFL_EPROTO, "task: %s is too long", f->path);
     const char *text = json_string_value(v);
     switch (f->kind) {
@@ -256,7 +258,7 @@ static sefl_status read_object(task_draft *d, json_t *object, const char *group,
     const char *name;
     json_t *v;
     char path[128];
-    SEFL_NEED(json_is_object(object), SEFL_EPROTO, "task: %s wants an object",
+    SEFL_NEED(json_is_object(object), SEFL_EPROTO, "task: %s must be an object",
               *group ? group : "the document");
     json_object_foreach(object, name, v)
     {
@@ -283,7 +285,7 @@ sefl_status task_draft_read(task_draft *d, sefl_span document)
 
     *d = (task_draft){ 0 };
     SEFL_CHECK(document.n >= 1 && document.n <= TASK_BYTES_MAX, SEFL_EPROTO,
-               "task: a document of %zu bytes: 1 to %d are possible", document.n, TASK_BYTES_MAX);
+               "task: the document has %zu bytes: must have 1 to %d", document.n, TASK_BYTES_MAX);
     root = json_loadb((const char *)document.p, document.n, JSON_REJECT_DUPLICATES, &e);
     if (!root) {
         st = task_json_failed(
@@ -293,15 +295,15 @@ sefl_status task_draft_read(task_draft *d, sefl_span document)
     const json_t *version = json_object_get(root, "sefl_task");
     SEFL_CHECK(!json_is_integer(version) || json_integer_value(version) == TASK_VERSION,
                SEFL_EUNSUPPORTED,
-               "task: a document of version %lld: this program reads version %d; make and sign a "
-               "new one ('sefl task new', 'sefl task sign')",
+               "task: a document of version %lld, but this program reads version %d: create and "
+               "sign a new task ('sefl task new', 'sefl task sign')",
                (long long)json_integer_value(version), TASK_VERSION);
     SEFL_TRY(read_object(d, root, "", seen));
     for (size_t i = 0; i < FIELDS; i++)
-        SEFL_CHECK(
-            seen[i], SEFL_EPROTO,
-            "task: member %s is missing: another version of sefl made it; make and sign a new one",
-            task_fields[i].path);
+        SEFL_CHECK(seen[i], SEFL_EPROTO,
+                   "task: member %s is missing: another version of sefl wrote this task; create "
+                   "and sign a new one",
+                   task_fields[i].path);
 done:
     json_decref(root);
     return st;

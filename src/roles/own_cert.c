@@ -10,10 +10,10 @@ bool own_cert_look(own_cert *o, int64_t ends, int64_t now, sefl_log *log)
     o->ends = ends, o->said = now;
     if (ends <= now)
         log_error(log,
-                  "our certificate has expired, and peers refuse it: renew it with the same key",
+                  "own certificate has expired, and peers refuse it: renew it with the same key",
                   lf_u64("days_ago", (uint64_t)(now - ends) / DAY_S));
     else
-        log_warn(log, "our certificate expires soon: renew it with the same key",
+        log_warn(log, "own certificate expires soon: renew it with the same key",
                  lf_u64("days", (uint64_t)(ends - now) / DAY_S));
     return true;
 }

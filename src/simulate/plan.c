@@ -179,7 +179,7 @@ sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds)
                          .why = "there is no noise" };
     if (!task_mode(t)->noisy)
         return SEFL_OK;
-    out->why = "z is below 0.25, too little noise for any claim";
+    out->why = "z is below 0.25: too little noise to claim differential privacy";
     if (dp_event_check(&ev) != SEFL_OK)
         return SEFL_OK;
     SEFL_PASS(epsilon_of(&server, &others, t, ev, rounds, out->delta));
@@ -274,8 +274,8 @@ static void privacy_warnings(plan *p, const federation *s)
     if (p->claim && p->noise_ratio <= PLAN_RATIO_BAD && p->has_epsilon &&
         p->epsilon_server > 2 * PLAN_EPSILON)
         plan_warn(w,
-                  "epsilon %.0f protects little: epsilon %g over these rounds needs z = %.2f and "
-                  "about %" PRIu64 " clients",
+                  "an epsilon of %.0f protects little: epsilon %g over these rounds needs z = %.2f "
+                  "and about %" PRIu64 " clients",
                   p->epsilon_server, PLAN_EPSILON, p->need.z, n);
     if (!p->claim && p->noise && p->noise_ratio <= PLAN_RATIO_BAD &&
         s->e->clients < p->need.clients)

@@ -125,7 +125,7 @@ static sefl_status apply_task(ledger *l, rd *r)
     ledger_entry t = { 0 };
     SEFL_PASS(ledger_terms_read(r, &t.terms));
     SEFL_PASS(ledger_terms_check(&t.terms));
-    SEFL_NEED(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "it has a task twice");
+    SEFL_NEED(find_task(l, t.terms.task) == l->n_tasks, SEFL_EPROTO, "it contains a task twice");
     SEFL_NEED(l->n_tasks < LEDGER_TASKS_MAX, SEFL_ERANGE, "more than %d tasks", LEDGER_TASKS_MAX);
     SEFL_PASS(sefl_room(&l->tasks, &l->cap_tasks, l->n_tasks + 1, sizeof *l->tasks));
     l->tasks[l->n_tasks++] = t;
@@ -434,7 +434,8 @@ static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t
 {
     *already = false;
     SEFL_NEED(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
-              l->fd < 0 ? "opened for reading only" : "unusable after a failure, open it again");
+              l->fd < 0 ? "opened for reading only"
+                        : "it cannot be used after a failure: open it again");
     SEFL_PASS(ledger_terms_check(terms));
     *at = find_task(l, terms->task);
     bool is_new = *at == l->n_tasks;

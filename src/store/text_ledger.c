@@ -40,14 +40,13 @@ static sefl_status compare(const char *mark, const char *name, const char *path,
     sefl_buf b = { 0 };
     SEFL_TRY(file_read(&b, mark, MARK_MAX));
     SEFL_TRY(wr_u8(&b, 0));
-    SEFL_CHECK(
-        is_name((const char *)b.p), SEFL_EPROTO,
-        "%s does not begin with the name of a ledger (text- and %d hex digits): put it back; "
-        "'sefl privacy spent LEDGER' shows the name",
-        mark, 2 * NAME_BYTES);
+    SEFL_CHECK(is_name((const char *)b.p), SEFL_EPROTO,
+               "%s does not begin with the name of a ledger (text- and %d hex digits): put it "
+               "back; 'sefl privacy spent LEDGER' shows the name",
+               mark, 2 * NAME_BYTES);
     SEFL_CHECK(strncmp((const char *)b.p, name, NAME_CHARS) == 0, SEFL_ESTATE,
-               "%s is charged to the ledger %.*s (%s says so), and %s is %s: one text has one "
-               "ledger, whatever populations it joins; set `ledger` to that one",
+               "%s is charged to the ledger %.*s (named in %s), but %s is %s: one text has one "
+               "ledger for all populations; set `ledger` to that ledger",
                text, NAME_CHARS, (const char *)b.p, mark, path, name);
 done:
     buf_clear(&b);
@@ -63,8 +62,10 @@ static sefl_status bind(const char *name, const char *path, const char *text)
     SEFL_TRY(mark_path(mark, text));
     if (!file_exists(mark)) {
         SEFL_TRY(wr_fmt(&b,
-                        "%s\n# The name of the one ledger that this text's privacy is charged to. "
-                        "Keep this file:\n# docs/PRIVACY.md.\n",
+                        "%s\n"
+                        "# The name of the only ledger that records the privacy of this text. Keep "
+                        "this file\n"
+                        "# (docs/PRIVACY.md).\n",
                         name));
         st = file_write_new(mark, buf_span(&b), 0644);
         if (st != SEFL_OK && st != SEFL_EEXIST) {

@@ -192,7 +192,7 @@ sefl_status as_link_header(as_link *l, sefl_buf *both, const round_header *h)
     SEFL_PASS(as_alive(l, envelope_read(&got, rest)));
     SEFL_PASS(as_alive(l, envelope_check(&got, SIGN_HEADER, &l->c.task->servers)));
     if (got.content.n != n || memcmp(got.content.p, bytes, n) != 0)
-        return as_alive(l, sefl_fail(SEFL_EPROTO, "CSP signed a header that AS did not send"));
+        return as_alive(l, sefl_fail(SEFL_EPROTO, "CSP signed another header than AS sent"));
     return wr_raw(both, rest.p, rest.n);
 }
 
@@ -371,8 +371,8 @@ static sefl_status fetch(one_reveal *op, const uint8_t id[NOISE_ID])
     st = as_store_masked(o->store, o->round, &op->m);
     link_plain_id(want, op->m.attempt, o->set);
     if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(id, want, NOISE_ID) != 0))
-        st =
-            lost("CSP kept a reveal whose mask is not here (our state is damaged, or an old copy)");
+        st = lost("CSP has revealed a sum whose mask is not here (this server's state is damaged, "
+                  "or an old copy)");
     SEFL_TRY(st);
     st = finish(op, buf_span(&output), digest);
     if (st == SEFL_EPROTO)
@@ -396,7 +396,7 @@ static sefl_status take_shares(one_reveal *op)
     do {
         if (shares_pool_have(shares) < count) {
             SEFL_NEED(l->c.shares_wait, SEFL_ESTATE,
-                      "there are no noise shares, and nothing makes them");
+                      "there are no noise shares, and no lane makes them");
             SEFL_PASS(l->c.shares_wait(l->c.shares_ctx, op->o->round, op->o->attempt, count));
         }
         st = shares_pool_pick(shares, &op->slice, count);
@@ -417,9 +417,9 @@ static sefl_status check_attempt(const as_reveal *o)
     if (st == SEFL_ENOTFOUND)
         return SEFL_OK;
     if (st == SEFL_OK && o->attempt <= used)
-        return sefl_fail(SEFL_EINVAL, "round %llu: attempt %llu, but %llu has a mask already",
-                         (unsigned long long)o->round, (unsigned long long)o->attempt,
-                         (unsigned long long)used);
+        return sefl_fail(
+            SEFL_EINVAL, "round %llu: attempt %llu, but attempt %llu already has a mask",
+            (unsigned long long)o->round, (unsigned long long)o->attempt, (unsigned long long)used);
     return st;
 }
 
@@ -454,7 +454,8 @@ static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
         st = as_ask(l, LINK_REVEAL, buf_span(&l->out), LINK_GO, LINK_KEPT, r);
         if (!shares || l->no != LINK_NO_SLICE)
             break;
-        log_warn(l->c.log, "CSP does not have our noise shares", lf_u64("round", op->o->round));
+        log_warn(l->c.log, "CSP does not have the noise shares that AS names",
+                 lf_u64("round", op->o->round));
         shares_pool_drop(l->c.shares, &op->slice);
     }
     return st;

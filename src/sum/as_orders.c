@@ -172,7 +172,7 @@ static sefl_status not_signed(as_rounds *r, uint64_t round, sefl_status why)
     if (r->c.strict)
         return why;
     if (why == SEFL_ECRYPTO) {
-        log_error(r->c.log, "round lost before it began", lf_u64("round", round),
+        log_error(r->c.log, "round skipped before it began", lf_u64("round", round),
                   lf_str("why", sefl_last_error()));
         return as_rounds_say(r, AGG_LOST, round);
     }
@@ -445,7 +445,7 @@ static sefl_status keep_check(as_rounds *r, uint64_t round, const release_made *
     const release_numbers *n = &made->numbers;
     double median;
     if (made->blocked) {
-        log_error(r->c.log, "release blocked, the model stays as it was", lf_u64("round", round),
+        log_error(r->c.log, "release blocked; the model stays unchanged", lf_u64("round", round),
                   lf_real("norm", n->norm), lf_real("bound", n->bound), lf_str("why", made->why));
         return r->store->put(r->store->ctx, AS_BLOCKED, round, 0, span_of_str(made->why));
     }

@@ -32,7 +32,8 @@ sefl_status as_link_key(as_link *l, round_header *h)
     SEFL_PASS(as_alive(l, rd_u64(&r, &round)));
     SEFL_PASS(as_alive(l, rd_u16(&r, &suite)));
     if (round != h->round || suite != s->id || r.left != s->pub_bytes)
-        return as_alive(l, sefl_fail(SEFL_EPROTO, "CSP's key has another round or another suite"));
+        return as_alive(l,
+                        sefl_fail(SEFL_EPROTO, "CSP's key is for another round or another suite"));
     h->suite = suite;
     h->key_bytes = (uint16_t)s->pub_bytes;
     memset(h->key, 0, sizeof h->key);
@@ -146,7 +147,7 @@ static sefl_status check_root(const as_link *l, const as_set *s, const as_verdic
                                                   .leaves = kept,
                                                   .n = n }));
     SEFL_CHECK(memcmp(root, v->root, sizeof root) == 0, SEFL_EPROTO,
-               "CSP's verdict has another root than the clients that it kept");
+               "the root in CSP's verdict does not match the clients that CSP kept");
 done:
     sefl_free(kept);
     return st;
@@ -178,8 +179,8 @@ sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few)
     if (few)
         *few = false;
     SEFL_TRY(must_be_sealed(l));
-    SEFL_CHECK(s->clients >= 1 && s->clients <= LINK_SET_MAX, SEFL_EINVAL, "a set of %u clients",
-               s->clients);
+    SEFL_CHECK(s->clients >= 1 && s->clients <= LINK_SET_MAX, SEFL_EINVAL,
+               "a set cannot have %u clients", s->clients);
     SEFL_CHECK(!l->dead, SEFL_ECLOSED, LINK_FAILED);
     SEFL_TRY(as_alive(l, send_set(l, s)));
     l->no = 0;
@@ -205,7 +206,7 @@ sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, 
     envelope env;
     counted_statement s;
     SEFL_PASS(link_recv(l->ch, &l->m));
-    SEFL_NEED(l->m.kind == LINK_COUNTED, SEFL_EPROTO, "CSP sends %s, wanted COUNTED",
+    SEFL_NEED(l->m.kind == LINK_COUNTED, SEFL_EPROTO, "CSP sends %s, expected COUNTED",
               link_kind_name(l->m.kind));
     if (!root)
         return SEFL_OK;
@@ -215,6 +216,6 @@ sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, 
     SEFL_NEED(s.round == round && memcmp(s.task, l->c.task->id, sizeof s.task) == 0 &&
                   memcmp(s.root, root, sizeof s.root) == 0 &&
                   (!id || memcmp(s.id, id, sizeof s.id) == 0),
-              SEFL_EPROTO, "CSP signed another set than the one that it kept");
+              SEFL_EPROTO, "CSP signed another set than it kept");
     return out ? wr_raw(out, l->m.body.p, l->m.body.n) : SEFL_OK;
 }

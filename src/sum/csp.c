@@ -114,7 +114,7 @@ sefl_status csp_in_turn(csp *c, uint64_t round)
         SEFL_PASS(csp_own(c, csp_store_get(s, top.header, &before)));
         if (before.state != CSP_REVEALED && before.state != CSP_SKIPPED)
             return csp_no(c, LINK_NO_HEADER,
-                          "the round before is neither revealed nor skipped here");
+                          "CSP has neither revealed nor skipped the previous round");
     }
     sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);
     if (st == SEFL_EBUDGET)
@@ -439,7 +439,7 @@ static sefl_status give_up_keys(csp *c, unsigned reason)
     SEFL_PASS(csp_store_highest(s, &top));
     if (round != 0) {
         SEFL_PASS(csp_store_skip(s, round, reason));
-        log_warn(c->c.log, "the task ends within a round: skipped", lf_u64("round", round));
+        log_warn(c->c.log, "the task ends during a round: round skipped", lf_u64("round", round));
         SEFL_PASS(csp_round_over(c, round));
     }
     return csp_store_key_wipe(s, top.header + 1);
@@ -452,7 +452,7 @@ static sefl_status on_bye(csp *c, rd *r)
     link_order order;
     uint8_t over;
     SEFL_PASS(rd_u8(r, &over));
-    SEFL_NEED(over <= 1, SEFL_EPROTO, "link: BYE %u, wanted 0 or 1", over);
+    SEFL_NEED(over <= 1, SEFL_EPROTO, "link: BYE %u, expected 0 or 1", over);
     if (!over) {
         SEFL_PASS(rd_end(r));
         c->phase = CSP_BYE;
@@ -627,7 +627,7 @@ static sefl_status report_old_state(csp *c)
         log_error(c->c.log, "an old copy of the state was put back: round skipped",
                   lf_u64("round", top.header), lf_str("why", csp_skip_text(CSP_SKIP_OLD_STATE)),
                   lf_str("remedy", "never restore the state folder; the charge of this round "
-                                   "stands, the task goes on with the next one"));
+                                   "stands, and the task continues with the next round"));
     return SEFL_OK;
 }
 
@@ -659,7 +659,7 @@ static sefl_status check_keys(const csp_config *cfg)
                   "csp: a sealed task needs a list of clients, and this server has none");
     } else {
         SEFL_NEED(cfg->sec && paillier_pub_equal(paillier_sec_pub(cfg->sec), t->pub), SEFL_EINVAL,
-                  "csp: the task's public key is not the one of our secret key");
+                  "csp: the task's public key does not belong to CSP's secret key");
     }
     return SEFL_OK;
 }
@@ -671,7 +671,7 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
     SEFL_TRY(envelope_read(&c->own, cfg->envelope));
     SEFL_TRY(envelope_check(&c->own, SIGN_TASK, &cfg->task->servers));
     SEFL_CHECK(memcmp(sign_key_pub(cfg->key), cfg->task->servers.csp, SIGN_PUB_BYTES) == 0,
-               SEFL_EINVAL, "csp: the task names another signing key of CSP than ours");
+               SEFL_EINVAL, "csp: the task names another signing key for CSP than `sign_key`");
     SEFL_TRY(check_keys(cfg));
     SEFL_TRY(csp_store_has(cfg->store, CSP_OVER, 0, &c->over));
     SEFL_TRY(report_old_state(c));

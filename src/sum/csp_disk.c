@@ -245,9 +245,9 @@ sefl_status csp_disk_bind_key(const csp_disk *d, const task *t)
     SEFL_TRY(st);
     hex_write(other, b.p, b.n < 8 ? b.n : 8);
     SEFL_CHECK(b.n == sizeof t->id && memcmp(b.p, t->id, sizeof t->id) == 0, SEFL_ESTATE,
-               "the secret key %.16s... has served task %s, and a key serves one task: make a new "
-               "one ('sefl key new --scheme paillier'), name its public half in the new task "
-               "('sefl task new --key') and have both servers sign that",
+               "the secret key %.16s... has served task %s, and a key serves one task: create a "
+               "new key ('sefl key new --scheme paillier'), name its public half in the new task "
+               "('sefl task new --key') and have both servers sign the task",
                name + 4, other);
 done:
     buf_clear(&b);

@@ -191,7 +191,7 @@ sefl_status csp_on_sum(csp *c, rd *r)
     uint8_t *plain;
     c->times.receive += came - o->since;
     SEFL_NEED(c->index == ++o->pieces && r->left == n * p->unit_bytes, SEFL_EPROTO,
-              "link: SUM %u of %zu bytes, wanted SUM %u of %zu", c->index, r->left, o->pieces,
+              "link: SUM %u of %zu bytes, expected SUM %u of %zu", c->index, r->left, o->pieces,
               n * p->unit_bytes);
     SEFL_PASS(buf_extend(&o->plain, &plain, n * p->plain_bytes));
     SEFL_PASS(ahe_dec_units(p, o->own ? o->own : gather_dec(c), plain, o->units, r->p, n, c->c.pool,

@@ -336,9 +336,9 @@ sefl_status csp_on_early(csp *c, rd *r)
               "link: EARLY with %zu bytes of heads of %zu", r->left, one);
     SEFL_PASS(csp_must_have(c, round, &now));
     if (now.state == CSP_REVEALED)
-        return csp_no(c, LINK_NO_REVEALED, "this round is revealed");
+        return csp_no(c, LINK_NO_REVEALED, "this round is already revealed");
     if (c->gather && c->gather->round == round && c->gather->decided)
-        return csp_no(c, LINK_NO_ORDER, "the set of this round is fixed");
+        return csp_no(c, LINK_NO_ORDER, "the set of this round is already fixed");
     sefl_status st = gather_for(c, round);
     if (st == SEFL_ENOTFOUND)
         return csp_no(c, LINK_NO_KEY, NULL);
@@ -395,7 +395,7 @@ static sefl_status next_head(csp_reading *s, rd *r, look *l)
     const csp_gather *g = c->gather;
     sefl_span bytes;
     *l = (look){ 0 };
-    SEFL_NEED(r->left >= HEAD_PREFIX, SEFL_EPROTO, "link: a head is cut off");
+    SEFL_NEED(r->left >= HEAD_PREFIX, SEFL_EPROTO, "link: a head is truncated");
     bool shortened = r->p[4] == 0 && r->p[5] == 0;
     SEFL_PASS(rd_view(r, &bytes, shortened ? HEAD_PREFIX : head_bytes(suite)));
     SEFL_NEED(s->seen == 0 || memcmp(bytes.p + 8, s->last, 32) >= 0, SEFL_EPROTO,

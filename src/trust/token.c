@@ -139,9 +139,9 @@ sefl_status token_check(const trust *t, const uint8_t pub[SIGN_PUB_BYTES], const
               k->name, name);
     SEFL_NEED(k->state != TRUST_CANCELLED, SEFL_EAUTH, "token: cancelled");
     SEFL_NEED(k->state != TRUST_USED || memcmp(k->by, key, TRUST_KEY) == 0, SEFL_EAUTH,
-              "token: used already, by another key");
+              "token: already used by another key");
     SEFL_NEED(now < k->expires, SEFL_EAUTH,
-              k->state == TRUST_USED ? "token: used already, and too long ago for a repeat"
+              k->state == TRUST_USED ? "token: already used, too long ago to repeat the request"
                                      : "token: expired");
     return SEFL_OK;
 }

@@ -547,8 +547,8 @@ sefl_status trust_edit_commit(trust_edit *e)
     snprintf(why, sizeof why, "%s", sefl_last_error());
     e->in_force = trust_read(&now, e->path) == SEFL_OK && now && now->change == e->t->change;
     trust_free(now);
-    return sefl_fail(st, "%s%s", e->in_force ? "changed, but it may not survive a power cut: " : "",
-                     why);
+    return sefl_fail(st, "%s%s",
+                     e->in_force ? "changed, but a power failure may undo the change: " : "", why);
 }
 
 void trust_edit_end(trust_edit *e)

@@ -61,7 +61,7 @@ expect 2 "$SEFL" config check a --for x; says "--for must be one of"
 expect 0 "$SEFL" doctor; says "entropy"; says "GnuTLS"; says "0 failures"
 expect 0 "$SEFL" doctor --json; says '"fail":0,"checks":[{"name":"cpu"'
 expect 2 "$SEFL" doctor extra; says '"extra"'
-expect 2 "$SEFL" doctor --for csp; says "goes with -c"
+expect 2 "$SEFL" doctor --for csp; says "requires -c"
 "$SEFL" provision fed --clients 2 --port-base $((20000 + $$ % 20000)) > /dev/null 2>&1 || fail provision
 for f in aggregator/aggregator csp/csp clients/client-01/client clients/client-01/policy; do
     expect 0 "$SEFL" config check fed/$f.yml; says ": valid: "

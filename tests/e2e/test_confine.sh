@@ -190,7 +190,7 @@ if [ -z "${SEFL_SANITIZE:-}" ] && $drop true 2> /dev/null; then
         { grep -v "^memory_lock" "$fed/$r/$r.yml"; [ $r = csp ] || echo "csp: 127.0.0.1:1"; } > "$fed/$r/earnest.yml"
         "$SEFL" config keys --for $r | grep -q "memory_lock.*required" || fail "memory_lock is not required by default"
         expect 1 sh -c "ulimit -l 0; exec $drop \"\$0\" \"\$@\"" "$SEFL" doctor -c "$fed/$r/earnest.yml" --for $r
-        says "the role will not start"
+        says "the server will not start"
     done
     # the amount tried at start is at least the amount that a running server has locked
     tried=$(echo "$out" | sed -n 's/.* \([0-9]*\) kB for keys cannot be locked.*/\1/p')

@@ -126,7 +126,7 @@ expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role client
 expect 1 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator; says "already trusted for the role client"
 expect 0 "$SEFL" ca trust-issuer half --cert pub/aggregator-ca.pem --role aggregator --also
 key=$(sed -n 's/^issuer \([0-9a-f]*\) client .*/\1/p' half/trust)
-expect 2 "$SEFL" ca revoke half --name x --role client; says "goes with --issuer"
+expect 2 "$SEFL" ca revoke half --name x --role client; says "requires --issuer"
 expect 0 "$SEFL" ca revoke half --issuer "$key" --role client
 roles() { "$SEFL" ca list half | sed -n 's/^issuer *[0-9a-f]* *\([a-z]*\) *\([a-z]*\) .*/\1 \2/p' | tr '\n' ' '; }
 [ "$(roles)" = "revoked client active aggregator " ] || fail "one role revoked: $(roles)"
@@ -224,7 +224,7 @@ fed_done other-site 20
 
 # a token used twice, by another key
 expect 1 enroll thief --aggregator-token @t.as --csp-token @t.csp; says "403"
-grep -q "used already" "$dir/log/aggregator" || fail "no reason in the log"
+grep -q "already used" "$dir/log/aggregator" || fail "no reason in the log"
 # tokens from one server only
 token "$as_ca" --name site-5 > t5.as
 token "$csp_ca" --name site-5 > t5.csp
@@ -306,7 +306,7 @@ expect 1 "$SEFL" ca renew "$as_ca" --name nobody
 "$SEFL" ca renew "$as_ca" --name site-5 --days 90 > /dev/null 2>&1
 expect 0 enroll s5 --renew
 expect 1 "$SEFL" enroll site-4 --renew --cert s5/cert.pem; says "another key than key.pem" # as a file, and nobody is asked
-expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "does not go with the other options"
+expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "cannot be combined with the other options"
 cp -r site-4 by-mail
 expect 0 "$SEFL" enroll by-mail --renew --cert renewed.pem; says "no newer certificate"
 cp renewed.pem by-mail/cert.pem

@@ -47,7 +47,7 @@ printf 'one\t5\ntwo\t3\n' > counted.txt
 expect 2 "$SEFL" task new --out t.json $keys --vocab counted.txt $both; says "final form"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set crypto.scheme=paillier; says "public key"
 expect 1 "$SEFL" task new --out t.json $keys --key $p/csp.pub $files $both --set crypto.scheme=paillier; says "csp.pub"
-expect 2 "$SEFL" task new --out t.json --aggregator-key $p/csp.pub --csp-key $p/csp.pub $files $both; says "two organisations"
+expect 2 "$SEFL" task new --out t.json --aggregator-key $p/csp.pub --csp-key $p/csp.pub $files $both; says "must be different parties"
 # the task names the text that may end it
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.patience=3; says "valid.sha256 names no validation text"
 [ ! -e t.json ] || fail "t.json was left behind"
@@ -71,7 +71,7 @@ grep -q "$(sha256sum $p/vocab.txt | cut -d' ' -f1)" t.json || fail "the hash of 
 # sealed updates need no key in the task; a Paillier task names CSP's
 grep -q '"key": ""' t.json || fail "a key in a sealed task"
 expect 0 "$SEFL" key new --out pair --scheme paillier --bits 2048 --memory 64 --key-file f/csp/key.lock
-expect 2 "$SEFL" task new --out x.json $keys --key pair.pub $files $both; says "--key goes with"
+expect 2 "$SEFL" task new --out x.json $keys --key pair.pub $files $both; says "--key requires"
 expect 0 "$SEFL" task new --out paper.json $keys --key pair.pub $files $both --set crypto.scheme=paillier
 expect 0 "$SEFL" task show paper.json; says "paillier under 2048 bits"
 expect 0 "$SEFL" task show t.json; says "pad sealed with xwing"
@@ -105,20 +105,20 @@ expect 1 "$SEFL" task show real.json; says "floating-point"
 
 # in plain words
 expect 0 "$SEFL" task show --explain t.signed
-says "Who can learn what"; says "AS and CSP united"; says "EVERY UPDATE"; says "epsilon at most 20"
-says "against a server"; says "against everybody else"; says "replaced by any other"; says "noise over signal"
+says "Who can learn what"; says "AS and CSP together"; says "EVERY UPDATE"; says "epsilon at most 20"
+says "against a server"; says "against everybody else"; says "other data replaced it"; says "noise over signal"
 says_not "no differential privacy claimed"
 expect 0 "$SEFL" task new --out off.json $keys $files $both --set privacy.noise=none --set privacy.claim=none
-expect 0 "$SEFL" task show --explain off.json; says "AS learns the exact average"; says "no differential privacy claimed"
+expect 0 "$SEFL" task show --explain off.json; says "learn the exact average"; says "no differential privacy claimed"
 expect 0 "$SEFL" task show off.json; says "no differential privacy claimed"
 expect 0 "$SEFL" task show --json off.json; says "no differential privacy claimed"
 expect 0 "$SEFL" task sign --key f/csp/sign.key --as csp --out off.signed off.json; says "no differential privacy claimed"
 expect 0 "$SEFL" task new --out low.json $keys $files $both --set privacy.z=0.1 --set privacy.claim=none
-expect 0 "$SEFL" task show --explain low.json; says "no differential privacy claimed"; says "but no statement about what it hides"
+expect 0 "$SEFL" task show --explain low.json; says "no differential privacy claimed"; says "nothing is claimed about what the noise hides"
 expect 0 "$SEFL" task new --out open.json $keys $files $both --set privacy.sampling=open --set privacy.rate=0.1 --set privacy.z=2
 expect 0 "$SEFL" task show --explain open.json; says "only against others"; says "not published"
 expect 0 "$SEFL" task new --out early.json $keys $files $both --set privacy.sampling=open --set privacy.rate=0.1 --set privacy.z=2 --set rounds.enough=80
 expect 0 "$SEFL" task show --explain early.json; says "no amplification"
 expect 0 "$SEFL" task new --out hidden.json $keys $files $both --set privacy.sampling=hidden --set privacy.rate=0.1 --set privacy.z=2
-expect 0 "$SEFL" task show --explain hidden.json; says "encrypted zeros"; says "AS included"
+expect 0 "$SEFL" task show --explain hidden.json; says "encrypted zeros"; says "against AS too"
 echo "all good"

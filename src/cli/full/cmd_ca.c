@@ -429,7 +429,7 @@ static sefl_status check_one(const wish *w)
         n += about[i] != NULL;
     SEFL_NEED(n <= 1, SEFL_EINVAL,
               "give only one of --name, --key, --issuer, --token and --server");
-    SEFL_NEED(!w->role || w->issuer, SEFL_EINVAL, "--role goes with --issuer");
+    SEFL_NEED(!w->role || w->issuer, SEFL_EINVAL, "--role requires --issuer");
     return SEFL_OK;
 }
 
@@ -533,9 +533,8 @@ static const cli_action actions[] = {
 const cli_command cmd_ca = {
     .name = "ca",
     .summary = "manage an operator's CA and its server's trust list",
-    .about =
-        "Each of the two operators has a FOLDER with a CA, the server's signing key and the trust "
-        "list. A running server applies changes to the list within a second.",
+    .about = "Each of the two operators has a FOLDER with a CA, the server's signing key and the "
+             "trust list. A running server applies changes to the list within a second.",
     .example = "sefl ca token ops/as --name hospital-7 --hours 24",
     CLI_OPTIONS(wish),
     .actions = actions,

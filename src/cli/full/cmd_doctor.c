@@ -50,8 +50,8 @@ static void check_cpu(doctor *d)
     cpu_used(used);
     const bool fast = f->aes && f->avx2;
     doctor_add(d, fast ? DOCTOR_OK : DOCTOR_WARN, "cpu",
-               "results are the same, but a server needs a processor with AES and AVX2 to be fast "
-               "(or unset SEFL_CPU)",
+               "the results are the same, but a server is slow without AES and AVX2 (if SEFL_CPU "
+               "is set, unset it)",
                "%s: %s%s", cpu_name(), used, fast ? "" : "; slow");
     doctor_ok(d, "cores", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
 }
@@ -64,7 +64,8 @@ static void check_entropy(doctor *d)
         doctor_add(d, DOCTOR_FAIL, "entropy",
                    "the kernel must provide randomness: see getrandom(2)", "%s", sefl_last_error());
     else if (ct_eq_bytes(a, b, sizeof a))
-        doctor_add(d, DOCTOR_FAIL, "entropy", "do not use this machine", "two draws are equal");
+        doctor_add(d, DOCTOR_FAIL, "entropy", "do not generate keys on this machine",
+                   "two random draws are equal");
     else
         doctor_ok(d, "entropy", "the system's random generator works");
 }
@@ -212,7 +213,7 @@ static int run(void *options)
     const wish *w = options;
     doctor *d = NULL;
     if (w->kind && !w->file)
-        return cli_misuse(&cmd_doctor, "--for goes with -c FILE");
+        return cli_misuse(&cmd_doctor, "--for requires -c FILE");
     sefl_status st = sefl_new(&d, 1, sizeof *d);
     if (st != SEFL_OK)
         return cli_failed(&cmd_doctor, st);

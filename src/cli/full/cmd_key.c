@@ -170,7 +170,7 @@ done:
 
 static sefl_status new_root(wish *s, const sealed_cost *cost, const sefl_rng *rng)
 {
-    SEFL_NEED(s->bits == 0, SEFL_EINVAL, "--bits goes with --scheme paillier");
+    SEFL_NEED(s->bits == 0, SEFL_EINVAL, "--bits requires --scheme paillier");
     SEFL_PASS(cli_unlock_get(&s->unlock, SEALED_BY_PASSPHRASE));
     SEFL_PASS(new_root_memory(s));
     SEFL_PASS(rng_fill(rng, s->root, KEYFILE_ROOT_BYTES));
@@ -282,14 +282,14 @@ static sefl_status check_pair(wish *s)
     warn_unlocked(locked);
     SEFL_PASS(keyfile_check(s->sec, &rng));
     SEFL_PASS(find_public(s));
-    s->verdict = "opens, decrypts what it encrypts; no public key file to compare";
+    s->verdict = "unlocked; it decrypts what it encrypts; there is no public key file to compare";
     if (!*s->public_path)
         return SEFL_OK;
     SEFL_PASS(read_key_file(&s->pub_file, s->public_path));
     SEFL_PASS(sefl_at(keyfile_pub_read(&s->public, buf_span(&s->pub_file)), "%s", s->public_path));
     SEFL_NEED(paillier_pub_equal(s->public, paillier_sec_pub(s->sec)), SEFL_ECRYPTO,
               "%s is not the public half of %s", s->public_path, s->file);
-    s->verdict = "opens, decrypts what it encrypts, the public key matches";
+    s->verdict = "unlocked; it decrypts what it encrypts, and the public key matches";
     return SEFL_OK;
 }
 

@@ -154,7 +154,7 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
     if (meta.has_vocab) {
         SEFL_PASS(fill(s, "vocab.order", vocab_order_name(meta.order), w->init));
         SEFL_NEED(!w->vocab || memcmp(meta.vocab_hash, vocab_hash_, 32) == 0, SEFL_EINVAL,
-                  "%s belongs to another word list than %s", w->init, w->vocab);
+                  "%s was trained with another word list than %s", w->init, w->vocab);
         SEFL_PASS(fill(s, "vocab.sha256", hex_write(hex, meta.vocab_hash, 32), w->init));
     }
     return fill_hash(s, "init.sha256", w->init, hash);
@@ -175,7 +175,7 @@ static sefl_status take_config(wish *w)
 static sefl_status read_pub(wish *w)
 {
     SEFL_NEED(strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
-              "--key goes with --set crypto.scheme=paillier: in a pad task CSP derives a key for "
+              "--key requires --set crypto.scheme=paillier: in a pad task, CSP derives a key for "
               "each round");
     SEFL_PASS(file_read(&w->file, w->key, KEYFILE_BYTES_MAX));
     return sefl_at(keyfile_pub_read(&w->pub, buf_span(&w->file)), "%s", w->key);
@@ -357,8 +357,7 @@ static const setting_def options[] = {
               "secret signing key" },
     { "as", SETTING_WORD, "", "aggregator csp", TO(as), .help = "Role of the server that signs" },
     { "explain", SETTING_FLAG, TO(explain),
-      .help = "Also explain who can learn what from the "
-              "training" },
+      .help = "Also explain who can learn what from the training" },
     OPTION_FORCE(wish),
     OPTION_JSON(wish),
     { 0 },

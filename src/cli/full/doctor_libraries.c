@@ -28,9 +28,9 @@ void doctor_libraries(doctor *d)
               major, minor, patch);
     if (gnutls_check_version("3.7.0") == NULL)
         doctor_add(d, DOCTOR_FAIL, "gnutls", "install GnuTLS 3.7 or later",
-                   "%s is too old for our use of TLS 1.3", gnutls_check_version(NULL));
+                   "%s is too old for TLS 1.3 as SEFL uses it", gnutls_check_version(NULL));
     if (OPENSSL_version_major() != OPENSSL_VERSION_MAJOR)
         doctor_add(d, DOCTOR_FAIL, "openssl", "rebuild on this machine: make clean; make",
-                   "this machine has OpenSSL %u, the program was built for %d",
+                   "this machine has OpenSSL %u, but the program was built for OpenSSL %d",
                    OPENSSL_version_major(), OPENSSL_VERSION_MAJOR);
 }

@@ -115,7 +115,8 @@ sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *u, uint8_t *out,
     SEFL_NEED(!u->spent, SEFL_ESTATE, "this upload failed before: its coins are spent");
     SEFL_NEED(units >= 1, SEFL_EINVAL, "no units to encrypt");
     SEFL_NEED(units <= p->units - u->next, SEFL_ESTATE,
-              "%zu units after the first %zu, the vector has %zu", units, u->next, p->units);
+              "%zu units after the first %zu do not fit: the vector has %zu", units, u->next,
+              p->units);
     size_t first = u->next * p->unit_values, n = units * p->unit_values;
     if (n > p->values - first)
         n = p->values - first;
@@ -176,7 +177,7 @@ static sefl_status check_open(const ahe_sum *s)
 
 static sefl_status check_whole(const ahe_sum *s)
 {
-    SEFL_NEED(s->taken == 0, SEFL_ESTATE, "an update is subtracted only up to unit %zu of %zu",
+    SEFL_NEED(s->taken == 0, SEFL_ESTATE, "only %zu of %zu units of an update have been subtracted",
               s->taken, s->p->units);
     SEFL_NEED(s->have_units == s->p->units, SEFL_ESTATE,
               "update %u of the sum has %zu of its %zu units", s->clients, s->have_units,
@@ -189,7 +190,7 @@ sefl_status ahe_sum_begin(const ahe_params *p, ahe_sum *s)
     SEFL_PASS(check_open(s));
     SEFL_PASS(check_whole(s));
     SEFL_NEED(s->clients < p->pack.clients, SEFL_ERANGE,
-              "the sum has its %u updates: one more could overflow", s->clients);
+              "the sum already has its maximum of %u updates", s->clients);
     s->clients++;
     s->have_units = 0;
     memset(s->have, 0, (p->units + 63) / 64 * sizeof *s->have);
@@ -200,11 +201,11 @@ sefl_status ahe_sum_add_units(const ahe_params *p, ahe_sum *s, size_t first, con
                               size_t units, pool *threads)
 {
     SEFL_PASS(check_open(s));
-    SEFL_NEED(s->clients > 0, SEFL_ESTATE, "units of an update that was not begun");
+    SEFL_NEED(s->clients > 0, SEFL_ESTATE, "these units belong to an update that was not begun");
     SEFL_PASS(check_units(p, first, units));
     for (size_t u = first; u < first + units; u++)
         SEFL_NEED(!(s->have[u / 64] >> (u % 64) & 1), SEFL_ESTATE,
-                  "unit %zu of update %u is in the sum already", u, s->clients);
+                  "unit %zu of update %u is already in the sum", u, s->clients);
     s->broken = true; /* until all of them are in */
     SEFL_PASS(p->scheme->sum_add_units(s, first, bytes, units, threads));
     s->broken = false;
@@ -246,8 +247,8 @@ sefl_status ahe_sum_take(const ahe_params *p, ahe_sum *s, size_t first, const ui
     SEFL_NEED(s->have_units == p->units && s->clients > 0, SEFL_ESTATE,
               "no whole update is in the sum");
     SEFL_PASS(check_units(p, first, units));
-    SEFL_NEED(first == s->taken, SEFL_ESTATE, "unit %zu to subtract, the next one is %zu", first,
-              s->taken);
+    SEFL_NEED(first == s->taken, SEFL_ESTATE, "cannot subtract unit %zu: the next one is %zu",
+              first, s->taken);
     s->broken = true;
     SEFL_PASS(p->scheme->sum_take_units(s, first, bytes, units, threads));
     s->broken = false;
@@ -273,7 +274,7 @@ sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *s, uint8_t *out, s
                                 pool *threads)
 {
     SEFL_NEED(!s->broken && s->clients > 0, SEFL_ESTATE,
-              "the sum holds no update, or only part of one");
+              "the sum has no update, or only a part of one");
     SEFL_NEED(s->closed, SEFL_ESTATE, "the sum is still open: close it before it is masked");
     SEFL_PASS(check_whole(s));
     SEFL_PASS(check_units(p, first, units));
@@ -310,7 +311,7 @@ sefl_status ahe_dec_add(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds, 
                         pool *threads)
 {
     SEFL_NEED(p->scheme->dec_add, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
-    SEFL_NEED(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
+    SEFL_NEED(!d->started, SEFL_ESTATE, "seeds must come before the first units of the sum");
     SEFL_NEED(n <= p->pack.clients - d->clients, SEFL_ERANGE,
               "%u seeds are in this sum: %zu more could overflow", d->clients, n);
     SEFL_PASS(p->scheme->dec_add(d, seeds, n, threads));
@@ -322,8 +323,9 @@ sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds,
                          pool *threads)
 {
     SEFL_NEED(p->scheme->dec_take, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
-    SEFL_NEED(!d->started, SEFL_ESTATE, "seeds after the first units of the sum");
-    SEFL_NEED(n <= d->clients, SEFL_ERANGE, "%zu seeds to take off a sum of %u", n, d->clients);
+    SEFL_NEED(!d->started, SEFL_ESTATE, "seeds must come before the first units of the sum");
+    SEFL_NEED(n <= d->clients, SEFL_ERANGE, "cannot remove %zu seeds from a sum of %u", n,
+              d->clients);
     SEFL_PASS(p->scheme->dec_take(d, seeds, n, threads));
     d->clients -= (uint32_t)n;
     return SEFL_OK;
@@ -334,7 +336,7 @@ sefl_status ahe_dec_units(const ahe_params *p, ahe_dec *d, uint8_t *plain, size_
                           const sefl_progress *progress)
 {
     SEFL_NEED(!p->scheme->dec_add || d->clients > 0, SEFL_ESTATE,
-              "units of a sum before its seeds");
+              "units of the sum must come after its seeds");
     SEFL_PASS(check_units(p, first, units));
     d->started = true;
     return p->scheme->dec_units(d, plain, first, bytes, units, threads, progress);

@@ -87,8 +87,8 @@ static sefl_status choose_width(pack *p, const pack_config *c)
         }
     }
     SEFL_NEED(k <= PACK_K_MAX && grid_fits(k, p->t, c->clients, value_max), SEFL_ERANGE,
-              "%u clients of |value| <= %llu need %u bits, the slot has %u: fewer clients, a "
-              "smaller coordinate clip or more noise",
+              "%u clients with |value| <= %llu need %u bits, but the slot has %u: use fewer "
+              "clients, a smaller coordinate clip or more noise",
               c->clients, (unsigned long long)value_max,
               grid_smallest_k(PACK_K_MIN, p->t, c->clients, value_max) + p->t,
               (c->k ? c->k : PACK_K_MAX) + p->t);
@@ -111,15 +111,15 @@ static unsigned derive_g(uint64_t s2, uint64_t dimension)
 static sefl_status init_noise(pack *p, const pack_config *c)
 {
     SEFL_NEED(c->noise >= Z_MIN && c->noise <= Z_MAX, SEFL_EINVAL,
-              "noise multiplier %.9g: 0.001 to 1000, or 0 for none",
+              "noise multiplier %.9g: must be 0.001 to 1000, or 0 for no noise",
               (double)c->noise / (double)PACK_ONE);
     SEFL_NEED(c->coordinate_clip <= PACK_ONE, SEFL_EINVAL,
-              "coordinate clip of %.9g of the sensitivity: at most 1",
+              "coordinate clip of %.9g of the sensitivity: must be at most 1",
               (double)c->coordinate_clip / (double)PACK_ONE);
     SEFL_NEED(c->k == 0 || (c->k >= PACK_K_MIN && c->k <= PACK_K_MAX), SEFL_EINVAL,
-              "ring width k = %u: %d to %d", c->k, PACK_K_MIN, PACK_K_MAX);
+              "ring width k = %u: must be %d to %d", c->k, PACK_K_MIN, PACK_K_MAX);
     SEFL_NEED(c->fraction_bits == 0, SEFL_EINVAL,
-              "fraction bits are for a task without noise: the noise decides them here");
+              "only a task without noise sets fraction bits: here the noise determines them");
 
     grid_steps g;
     SEFL_PASS(grid_derive(&g, c->noise, (double)c->clip / (double)PACK_ONE, c->dimension));
@@ -149,11 +149,11 @@ static sefl_status init_plain(pack *p, const pack_config *c)
     unsigned f = c->fraction_bits ? c->fraction_bits : derive_fraction(c->dimension, c->clients);
     SEFL_NEED(c->k == 0 && c->coordinate_clip == 0, SEFL_EINVAL,
               "ring width and coordinate clip belong to a task with noise");
-    SEFL_NEED(f <= 40, SEFL_EINVAL, "%u fraction bits: at most 40", f);
+    SEFL_NEED(f <= 40, SEFL_EINVAL, "%u fraction bits: must be at most 40", f);
     p->w = f + bit_length(c->clients) + 1;
     SEFL_NEED(p->w <= PACK_W_MAX, SEFL_ERANGE,
-              "%u clients of |value| <= %llu need %u bits, the slot has %d", c->clients, 1ULL << f,
-              p->w, PACK_W_MAX);
+              "%u clients with |value| <= %llu need %u bits, but the slot has %d", c->clients,
+              1ULL << f, p->w, PACK_W_MAX);
     p->k = p->w;
     p->value_max = (int64_t)1 << f;
     p->r_2p16 = (uint64_t)1 << (f + 16);
@@ -172,8 +172,8 @@ sefl_status pack_init(pack *out, const pack_config *c)
     SEFL_NEED(c->clients >= 1, SEFL_EINVAL, "a task has at least one client");
     SEFL_NEED(c->dimension >= 1 && c->dimension <= DIM_MAX, SEFL_EINVAL,
               "%llu coordinates: must be 1 to 2^40", (unsigned long long)c->dimension);
-    SEFL_NEED(c->clip >= 1 && c->clip <= C_MAX, SEFL_EINVAL, "clip %.9g: 0.000000001 to 9 million",
-              (double)c->clip / (double)PACK_ONE);
+    SEFL_NEED(c->clip >= 1 && c->clip <= C_MAX, SEFL_EINVAL,
+              "clip %.9g: must be 0.000000001 to 9 million", (double)c->clip / (double)PACK_ONE);
     if (c->noise > 0)
         SEFL_PASS(init_noise(&p, c));
     else
@@ -190,12 +190,14 @@ sefl_status pack_check(const pack *p)
     SEFL_NEED(p->w >= 2 && p->w <= PACK_W_MAX && p->k <= p->w && p->t == p->w - p->k, SEFL_EINVAL,
               "slots of %u bits for k = %u and t = %u: 2 to %d, their sum", p->w, p->k, p->t,
               PACK_W_MAX);
-    SEFL_NEED(p->w + p->g <= 64, SEFL_EINVAL, "digits of %u + %u bits: at most 64", p->w, p->g);
+    SEFL_NEED(p->w + p->g <= 64, SEFL_EINVAL, "digits of %u + %u bits: must be at most 64 bits",
+              p->w, p->g);
     SEFL_NEED(p->clients >= 1 && p->value_max >= 1, SEFL_EINVAL,
-              "%u clients of |value| <= %lld: nothing to add", p->clients, (long long)p->value_max);
+              "%u clients with |value| <= %lld: there is nothing to add", p->clients,
+              (long long)p->value_max);
     u128 sum = (u128)p->clients * (uint64_t)p->value_max;
     SEFL_NEED(sum < (u128)1 << (p->w - 1), SEFL_ERANGE,
-              "%u clients of |value| <= %lld need %u bits, the slot has %u", p->clients,
+              "%u clients with |value| <= %lld need %u bits, but the slot has %u", p->clients,
               (long long)p->value_max, bit_length(sum) + 1, p->w);
     return SEFL_OK;
 }

@@ -109,7 +109,7 @@ static sefl_status x25519_dh(uint8_t out[X], const uint8_t scalar[X], const uint
 {
     int bad = crypto_scalarmult_curve25519(out, scalar, point);
     CT_PUBLIC(&bad, sizeof bad); /* a property of the point, which is public */
-    SEFL_NEED(bad == 0, SEFL_EPROTO, "X25519 key: a point of small order");
+    SEFL_NEED(bad == 0, SEFL_EPROTO, "X25519 key: the point has small order");
     return SEFL_OK;
 }
 
@@ -317,9 +317,9 @@ sefl_status seal_open(uint8_t *text, const seal_key *k, const uint8_t *enc, sefl
     uint8_t shared[HASH], key[AEAD_KEY], nonce[AEAD_NONCE];
     if (sealed.n >= SEAL_TAG)
         memset(text, 0, sealed.n - SEAL_TAG);
-    SEFL_CHECK(sealed.n >= SEAL_TAG, SEFL_EAUTH, "sealed message: %zu bytes", sealed.n);
+    SEFL_CHECK(sealed.n >= SEAL_TAG, SEFL_EAUTH, "sealed message: %zu bytes are too few", sealed.n);
     SEFL_CHECK(kem_of(k->suite)->decap(shared, enc, k) == SEFL_OK, SEFL_EAUTH,
-               "sealed message: not under a key of this suite");
+               "the message is not sealed to a key of this suite");
     schedule(key, nonce, k->suite->id, shared, info);
     /* libsodium branches on the tag comparison, which is public: it is our result. The
      * cipher itself is checked with a secret key in seal_make. */

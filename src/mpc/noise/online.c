@@ -234,7 +234,7 @@ sefl_status noise_reply_check(const noise_params *p, sefl_span reply)
     head(want, p);
     SEFL_NEED(reply.n == total && memcmp(reply.p, want, p->own ? sizeof want : SEED_AT) == 0,
               SEFL_EPROTO,
-              "noise reply: for another task, round, attempt, size, or other noise shares");
+              "the noise reply is for another task, round, attempt, size or slice of noise shares");
     return SEFL_OK;
 }
 

@@ -138,7 +138,7 @@ sefl_status shares_pool_add(shares_pool *p, const uint8_t id[SHARES_ID], uint64_
     SEFL_CHECK(n >= 1 && n <= SHARES_COUNT_MAX && n <= p->max && (bits == 32 || bits == 40),
                SEFL_EINVAL, "shares: %zu values of %u bits do not fit a pool of %llu values", n,
                bits, (unsigned long long)p->max);
-    SEFL_CHECK(!find(p, id), SEFL_ESTATE, "shares: this session is in the pool already");
+    SEFL_CHECK(!find(p, id), SEFL_ESTATE, "shares: this session is already in the pool");
     SEFL_TRY(batch_new(&b, id, x, n, bits, p->rng));
     for (const batch *o = p->first; o; o = o->next)
         have += o->n;
@@ -193,8 +193,8 @@ sefl_status shares_pool_pick(shares_pool *p, shares_slice *out, uint64_t count)
     while ((got = gather(p, out, count)) < count && out->n == SLICE_PARTS_MAX)
         unlink_batch(p, find(p, out->part[0].id));
     SEFL_CHECK(got == count && count > 0, SEFL_ENOTFOUND,
-               "the round needs %llu noise shares, the pool has %llu", (unsigned long long)count,
-               (unsigned long long)got);
+               "the round needs %llu noise shares, but the pool has %llu",
+               (unsigned long long)count, (unsigned long long)got);
     for (uint32_t i = 0; i < out->n; i++)
         find(p, out->part[i].id)->picked = out->part[i].first + out->part[i].count;
 done:
@@ -220,7 +220,7 @@ static void open_part(batch *b, uint8_t *x, unsigned bytes, uint64_t first, uint
 static sefl_status is_here(const shares_pool *p, const shares_slice *s, unsigned bytes)
 {
     SEFL_NEED(s->n >= 1 && s->n <= SLICE_PARTS_MAX && bytes >= 1, SEFL_EINVAL,
-              "a slice of %u parts, %u bytes a value", s->n, bytes);
+              "a slice of %u parts with %u bytes per value is not valid", s->n, bytes);
     for (uint32_t i = 0; i < s->n; i++) {
         const batch *b = find(p, s->part[i].id);
         SEFL_NEED(b, SEFL_ENOTFOUND, "the pool does not have this session of noise shares");
@@ -230,8 +230,8 @@ static sefl_status is_here(const shares_pool *p, const shares_slice *s, unsigned
                 cursor = s->part[j].first + s->part[j].count;
         SEFL_NEED(count >= 1 && first >= cursor && first <= b->n && count <= b->n - first,
                   SEFL_ENOTFOUND, "these noise shares are used up, or were never made");
-        SEFL_NEED(bytes <= b->bytes, SEFL_EINVAL, "noise shares have %u bytes, the round needs %u",
-                  b->bytes, bytes);
+        SEFL_NEED(bytes <= b->bytes, SEFL_EINVAL,
+                  "noise shares have %u bytes, but the round needs %u", b->bytes, bytes);
     }
     return SEFL_OK;
 }

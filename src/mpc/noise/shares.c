@@ -213,7 +213,7 @@ static sefl_status hello_read(shares_params *p, const uint8_t in[HELLO], char ro
     if (ok)
         hello_write(again, p, role, true, in + NONCE);
     SEFL_NEED(ok && memcmp(again, in, HELLO) == 0, SEFL_EPROTO,
-              "shares: not a session of this version");
+              "shares: the session has another version");
     return SEFL_OK;
 }
 
@@ -421,7 +421,7 @@ static sefl_status garbler_close(garbler *g, channel *ch, bool *audit)
     SEFL_PASS(msg_send(ch, MSG_CLOSE, 0, &close, sizeof close));
     SEFL_PASS(msg_recv(ch, MSG_VERDICT, 0, &want, sizeof want, "shares verdict"));
     SEFL_NEED(want == KEEP || (want == AUDIT && s->p.sign), SEFL_EPROTO,
-              "shares: AS sent %u, neither KEEP nor AUDIT", want);
+              "shares: AS sent %u, expected KEEP or AUDIT", want);
     *audit = want == AUDIT;
     return SEFL_OK;
 }
@@ -561,7 +561,7 @@ static sefl_status evaluator_close(evaluator *e, audit_record *r, channel *ch, b
     tap_seen(s->tap, &r->seen, 'E');
     SEFL_PASS(msg_recv(ch, MSG_CLOSE, 0, &close, sizeof close, "shares close"));
     SEFL_NEED(memcmp(&close.seen, &r->seen, sizeof r->seen) == 0, SEFL_EPROTO,
-              "shares: CSP signed other messages than AS received");
+              "shares: CSP signed different messages than AS received");
     if (s->p.csp) {
         SEFL_PASS(audit_signed(close.signature, s->p.csp, s->id, s->commitment, &r->seen));
         memcpy(r->csp, s->p.csp, sizeof r->csp);
@@ -677,7 +677,8 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r)
     shares_params p, other;
     audit_seen seen;
     uint8_t id[AUDIT_ID], commitment[AUDIT_HASH];
-    *out = (audit_finding){ AUDIT_SHOWS_NOTHING, "the hellos are not those of one session" };
+    *out =
+        (audit_finding){ AUDIT_SHOWS_NOTHING, "the two hellos do not belong to the same session" };
     sefl_status st = hello_read(&p, r->hello[0], 'G');
     if (st == SEFL_OK)
         st = hello_read(&other, r->hello[1], 'E');

@@ -51,8 +51,8 @@ const release_mode mode_joint = {
     .reply = reply,
     .finish = finish,
     .values = values,
-    .happens = "Both servers together add noise that neither of them knows, and only then AS "
-               "learns the sum.",
+    .happens = "Both servers together add noise that neither of them knows, and only then does AS "
+               "learn the sum.",
     .as_never = ", the exact sum, the noise",
     .csp_never = ", the noise",
 };

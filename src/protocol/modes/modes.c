@@ -39,7 +39,7 @@ sefl_status release_modes_parse(uint32_t *set, const char *what, const char *lis
         if (n > 0)
             found |= UINT32_C(1) << i;
     }
-    SEFL_NEED(found, SEFL_EINVAL, "%s is empty: no task could be accepted", what);
+    SEFL_NEED(found, SEFL_EINVAL, "%s is empty, so the client would refuse every task", what);
     *set = found;
     return SEFL_OK;
 }

@@ -90,7 +90,7 @@ const release_mode mode_own = {
     .reply = reply,
     .finish = finish,
     .values = values,
-    .happens = "Each server adds its own noise; AS learns the sum with both.",
+    .happens = "Each server adds its own noise; AS learns the sum with the noise of both servers.",
     .as_never = ", the exact sum, CSP's noise",
     .csp_never = "",
 };

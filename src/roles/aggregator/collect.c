@@ -262,7 +262,7 @@ sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool c
     sefl_status st = SEFL_OK;
     pthread_mutex_lock(&c->lock);
     SEFL_CHECK(round != 0 && round == c->round && !c->closed, SEFL_ESTATE,
-               "no sum of round %llu is open", (unsigned long long)round);
+               "the sum of round %llu is not open", (unsigned long long)round);
     SEFL_CHECK(c->given < c->c.clients_max, SEFL_ERANGE,
                "the sum already has %u clients, the maximum", c->given);
     for (uint32_t i = 0; i < c->given; i++)

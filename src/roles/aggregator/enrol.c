@@ -90,7 +90,7 @@ static sefl_status check(const agg_http *h, const site *s)
     sefl_status st = SEFL_OK;
     trust *t = NULL;
     SEFL_CHECK(memcmp(&s->q.claim.servers, &h->task->servers, sizeof s->q.claim.servers) == 0,
-               SEFL_EAUTH, "the site is configured for other servers than this task's");
+               SEFL_EAUTH, "the site is configured for servers other than those of this task");
     SEFL_TRY(ca_read(&t, h->ca));
     SEFL_TRY(ca_check_request(t, &s->q, now_s(h)));
 done:
@@ -154,7 +154,7 @@ void agg_enrol_begin(https_request *r)
     } else if (!has_room(h->enrol_origin, r->origin, clock_ms(h->mono))) {
         refuse(r, AGG_HTTP_ENROL_RATE, 429, "too many enrolment requests from one address");
     } else if (r->body_bytes == 0) {
-        refuse(r, AGG_HTTP_ENROL_FORM, 400, "an empty body");
+        refuse(r, AGG_HTTP_ENROL_FORM, 400, "the body is empty");
     } else if (rounds_over(h->rounds, &why)) {
         refuse(r, AGG_HTTP_ENROL_LINK, 503, "the task is over: CSP can no longer be asked");
     } else if (!agg_post_begin(r, &kind)) {

@@ -222,7 +222,7 @@ static sefl_status hear_yes(lane *x)
     if (st != SEFL_OK || no == 0)
         return st;
     if (no == LINK_NO_CHECKS)
-        end_task(l, "CSP ended it: too many checks of our transfers failed there");
+        end_task(l, "CSP ended the task: too many checks of AS's transfers failed");
     pthread_mutex_lock(&l->lock);
     if (no == LINK_NO_PAIR && x->generation == l->generation)
         l->stale = true;
@@ -447,7 +447,8 @@ sefl_status lanes_wait(lanes *l, uint64_t count)
         SEFL_CHECK(!l->ended[0], SEFL_ESTATE, "no noise shares: %s", l->ended);
         if (have >= count)
             break;
-        SEFL_CHECK(l->bound && !l->stale, SEFL_ECLOSED, "no noise shares: CSP has another link");
+        SEFL_CHECK(l->bound && !l->stale, SEFL_ECLOSED,
+                   "no noise shares: the link to CSP has changed");
         SEFL_CHECK(l->failures < TRIES * l->c.count, SEFL_ECLOSED,
                    "no noise shares: all lanes keep failing");
         if (now - said >= SAY_MS) {

@@ -29,7 +29,7 @@ static bool admission_has_body(void *ctx, const round_entry *m)
     bool before = false;
     if (journal_body_before(r->c.journal, agg_round(as_rounds_agg(r->driver)), m->body, &before) !=
         SEFL_OK)
-        log_error(r->c.as.log, "bodies not looked up", lf_str("why", sefl_last_error()));
+        log_error(r->c.as.log, "cannot look up stored bodies", lf_str("why", sefl_last_error()));
     return before || collect_has_body(r->collect, m);
 }
 
@@ -210,7 +210,7 @@ static void upload_refused(void *ctx, uint64_t round, const char *when, const he
                  lf_str("why", head_reason_text(why->reason)));
     }
     if (why->reason == HEAD_VOUCHER && upload_key_forget(r->c.journal, client) != SEFL_OK)
-        log_error(r->c.as.log, "voucher not forgotten", lf_str("why", sefl_last_error()));
+        log_error(r->c.as.log, "voucher not deleted", lf_str("why", sefl_last_error()));
 }
 
 static bool keep_waiting(void *self, uint64_t done, uint64_t total)
@@ -366,7 +366,7 @@ static void tell_suspects(rounds *r)
 {
     bool failed = r->blocked > 0 && name_suspects(r, r->blocked) != SEFL_OK;
     if (failed && !r->blocked_told)
-        log_error(r->c.as.log, "clients of blocked rounds not read, trying again",
+        log_error(r->c.as.log, "cannot read the clients of blocked rounds; trying again",
                   lf_str("why", sefl_last_error()));
     r->blocked_told = failed;
     r->blocked = failed ? r->blocked : 0;

@@ -206,8 +206,7 @@ sefl_status client_goes_on(client *c, const client_reply *a)
         return SEFL_OK;
     return sefl_fail(SEFL_EAUTH,
                      "refused for %" PRIu64
-                     " hours: %s; ask the server's operator, then restart the "
-                     "client",
+                     " hours: %s; ask the server's operator, then restart the client",
                      patience / 3600000, a->why);
 }
 
@@ -305,9 +304,8 @@ static sefl_status open_ledger(client *c)
 {
     sefl_status st = text_ledger_open(&c->book, c->cfg->ledger, c->cfg->text);
     if (st == SEFL_ENOTFOUND && !file_exists(c->cfg->ledger))
-        sefl_note_before(
-            "this client's ledger is missing ('sefl enroll' created it): restore it, or "
-            "set `ledger` to its path");
+        sefl_note_before("this client's ledger is missing ('sefl enroll' created it): restore it, "
+                         "or set `ledger` to its path");
     return st;
 }
 
@@ -326,7 +324,7 @@ static sefl_status open_upload_key(client *c)
         return SEFL_OK;
     log_info(c->o.log, "upload key created", lf_u64("serial", c->upload.serial));
     if (mark->phase == CLIENT_FINISHED) {
-        log_warn(c->o.log, "a finished update is dropped: it was signed with another upload key",
+        log_warn(c->o.log, "dropped a finished update that was signed with another upload key",
                  lf_u64("round", mark->round));
         SEFL_PASS(client_store_drop(c->store));
     }
@@ -347,8 +345,10 @@ static sefl_status accept_task(client *c)
     log_info(c->o.log, "task accepted", lf_str("name", c->t.name), lf_hash("task", c->t.id),
              lf_u64("rounds", c->t.rounds), client_privacy(c));
     if (client_store_lost(c->store))
-        log_error(c->o.log, "a finished update was lost or changed on disk: it is not made again",
-                  lf_u64("round", client_store_mark(c->store)->round));
+        log_error(
+            c->o.log,
+            "a finished update was lost or changed on disk; the client does not compute it again",
+            lf_u64("round", client_store_mark(c->store)->round));
     return SEFL_OK;
 }
 
@@ -363,7 +363,7 @@ static sefl_status get_words(client *c, client_reply *a)
 static sefl_status get_ready(client *c)
 {
     sefl_progress p = client_progress(c);
-    SEFL_PASS(fetch(c, get_words, "fetching the words"));
+    SEFL_PASS(fetch(c, get_words, "fetching the vocabulary"));
     SEFL_PASS(vocab_read(&c->words, client_store_path(c->store, CLIENT_VOCAB),
                          &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     client_show_doing(c, "reading the text");

@@ -18,14 +18,14 @@ sefl_status client_vouch(client *c, client_reply *a)
     *a = (client_reply){ .word = ANSWER_OK };
     if (!task_is_sealed(&c->t) || c->vouched)
         return SEFL_OK;
-    client_show_doing(c, "showing the upload key");
+    client_show_doing(c, "sending the upload key to CSP for a voucher");
     SEFL_TRY(vouch_make(&bytes, c->cfg->cert, c->cfg->key, sign_key_pub(c->upload.key),
                         &c->cfg->servers, c->upload.serial));
     SEFL_TRY(
         client_post(c->net, a, &(http_target){ .call = HTTP_VOUCHER }, buf_span(&bytes), VOUCH_S));
     c->vouched = a->word == ANSWER_OK;
     if (c->vouched)
-        log_debug(c->o.log, "upload key vouched for", lf_u64("serial", c->upload.serial));
+        log_debug(c->o.log, "CSP vouches for the upload key", lf_u64("serial", c->upload.serial));
 done:
     buf_clear(&bytes);
     return st;
@@ -49,7 +49,7 @@ sefl_status client_counted_check(const task *t, sefl_span answer, uint64_t round
     SEFL_PASS(counted_statement_read(&s, env.content));
     SEFL_NEED(memcmp(s.task, t->id, TASK_ID) == 0 && s.round == round, SEFL_EAUTH,
               "the proof is for another task or round");
-    SEFL_NEED(r.left > 0, SEFL_EAUTH, "it is not among the updates that CSP signed as counted");
+    SEFL_NEED(r.left > 0, SEFL_EAUTH, "the update is not among those that CSP signed as counted");
     memcpy(leaf.client, me, sizeof leaf.client);
     memcpy(leaf.body, units, sizeof leaf.body);
     return counted_check(s.root, t->id, round, counted_depth(t->clients_max), &leaf,
@@ -96,7 +96,7 @@ static sefl_status keep(client *c, uint64_t round, client_counted what, sefl_spa
     else if (what == CLIENT_SKIPPED)
         log_info(c->o.log, "the server reports that the round was skipped", lf_u64("round", round));
     else if (what == CLIENT_FORMER)
-        log_info(c->o.log, "no proof requested: the receipt is for this client's former key",
+        log_info(c->o.log, "no proof requested: the receipt is for a former key of this client",
                  lf_u64("round", round));
     else
         log_warn(c->o.log, "update not counted, although the server gave a receipt",

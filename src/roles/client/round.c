@@ -18,8 +18,9 @@ static sefl_status tell(client *c, participant_event_kind kind)
  * clients than there are. */
 static sefl_status leave_round(client *c, log_level level, const char *why)
 {
-    LOG_AT(c->o.log, level, "round without us", lf_u64("round", client_store_mark(c->store)->round),
-           lf_str("why", why), client_privacy(c));
+    LOG_AT(c->o.log, level, "round continues without this client",
+           lf_u64("round", client_store_mark(c->store)->round), lf_str("why", why),
+           client_privacy(c));
     SEFL_PASS(client_store_drop(c->store));
     c->rounds_seen++;
     return tell(c, PARTICIPANT_REFUSED);
@@ -63,7 +64,7 @@ static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
     if (a.word != ANSWER_OK) {
         st = not_ok(c, &a, false);
     } else if (task_open(&t, buf_span(&b), &c->cfg->servers) != SEFL_OK) {
-        st = try_later(c, LOG_WARN, "task not understood", client_store_mark(c->store)->round);
+        st = try_later(c, LOG_WARN, "cannot parse the task", client_store_mark(c->store)->round);
     } else {
         c->recheck = false;
         *same = memcmp(t.id, c->t.id, TASK_ID) == 0;
@@ -125,7 +126,7 @@ static sefl_status ask_news(client *c, round_news *n, uint64_t after, bool *told
     sefl_status st = client_news(c->net, &a, n, &c->news, after, POLL_S);
     *told = st == SEFL_OK && a.word == ANSWER_OK;
     if (st == SEFL_EPROTO)
-        return try_later(c, LOG_WARN, "news not understood", after + 1);
+        return try_later(c, LOG_WARN, "cannot parse the round news", after + 1);
     if (*told)
         c->refused_ms = 0;
     return st != SEFL_OK || *told ? st : not_ok(c, &a, false);
@@ -164,7 +165,7 @@ static sefl_status on_news(client *c, const round_news *n)
     if (n->state == ROUND_OPEN && n->round < mark->round) {
         /* the header may be a valid old one, replayed. Rounds only increase: the coin and the
          * attempts on disk belong to a later round. */
-        log_error(c->o.log, "an old round is announced", lf_u64("round", n->round),
+        log_error(c->o.log, "the server announces an old round", lf_u64("round", n->round),
                   lf_u64("begun", mark->round));
         return tell(c, PARTICIPANT_FAILED);
     }
@@ -240,7 +241,7 @@ static bool still_open(client *c)
         told ? n.left_ms : 4 * (client_now(c) - began); /* most of the time it trains */
     c->deadline_ms = from_now(c, later > ASK_AGAIN_MS ? later : ASK_AGAIN_MS);
     if (told && open)
-        log_info(c->o.log, "round goes on", lf_u64("round", round), lf_u64("left_ms", n.left_ms));
+        log_info(c->o.log, "round continues", lf_u64("round", round), lf_u64("left_ms", n.left_ms));
     return open;
 }
 
@@ -261,8 +262,8 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     client_show_doing(c, "training");
     if (ledger_has(c->book, c->t.id, round)) /* only finished bodies are charged: lost its mark */
         return leave_round(c, LOG_WARN,
-                           "this round was charged before and its update is missing: some of its "
-                           "bytes may have left, so it is not made again");
+                           "this round is already charged and its update is missing: parts of it "
+                           "may have been sent, so the client does not compute it again");
     SEFL_PASS(client_store_begin(c->store));
     client_job job = { .header = &c->header,
                        .attempt = client_store_mark(c->store)->attempt,
@@ -275,7 +276,7 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     else
         st = client_update_make(c->update, &body, &job);
     if (st == SEFL_ECANCELLED && !client_stopped(c))
-        return leave_round(c, LOG_INFO, "it closed while this client trained");
+        return leave_round(c, LOG_INFO, "the round closed while this client trained");
     if (st == SEFL_EIO) /* a full disk may have room later; with new coins */
         return try_later(c, LOG_ERROR, "update not written", round);
     SEFL_PASS(st);
@@ -299,10 +300,10 @@ static sefl_status wait_for_moment(client *c)
     if (c->upload_at_ms == 0)
         return SEFL_OK;
     if (now > c->upload_at_ms) {
-        log_warn(c->o.log, "late upload: its time may reveal that this client trained",
+        log_warn(c->o.log, "the upload is late: its time may reveal that this client trained",
                  lf_u64("late_ms", now - c->upload_at_ms));
     } else {
-        client_show_doing(c, "waiting for its moment");
+        client_show_doing(c, "waiting for the time to upload");
         client_wait(c, c->upload_at_ms);
     }
     c->upload_at_ms = 0;
@@ -325,7 +326,7 @@ static sefl_status like_everybody(client *c, uint64_t round, bool *go)
         return SEFL_OK;
     *go = n.state == ROUND_OPEN && n.round == round;
     return *go ? choose_moment(c, round, n.left_ms)
-               : leave_round(c, LOG_WARN, "it is over; this client was away");
+               : leave_round(c, LOG_WARN, "the round ended while this client was offline");
 }
 
 static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,

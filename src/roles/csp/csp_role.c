@@ -318,8 +318,7 @@ static sefl_status read_identity(csp_role *r)
     SEFL_PASS(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
     SEFL_NEED(c->ca || !task_is_sealed(&r->task), SEFL_EINVAL,
               "this task's updates are sealed, so CSP needs its own list of clients: set `ca` to a "
-              "folder "
-              "made by 'sefl ca new'");
+              "folder of 'sefl ca new'");
     if (!c->ca)
         log_warn(o->log, "no trust list (ca): certificates cannot be revoked, sites cannot enrol");
     SEFL_PASS(file_path(r->list_path, "%s/trust", c->ca ? c->ca : ""));
@@ -441,9 +440,9 @@ static sefl_status begin_lane(csp_role *r, tls *t)
 {
     sefl_status st = SEFL_OK;
     SEFL_CHECK(r->lanes && r->serving && !atomic_load(&r->served), SEFL_ESTATE,
-               "a lane without a link");
+               "a lane was opened without a link");
     SEFL_CHECK(memcmp(tls_peer_info(t)->fingerprint, tls_peer_info(r->t)->fingerprint, 32) == 0,
-               SEFL_EAUTH, "a lane from another peer than the link's");
+               SEFL_EAUTH, "a lane comes from another peer than the link");
     return lane_host_take(r->lanes, t); /* it owns the stream, even after a failure */
 done:
     tls_close(t);

@@ -355,7 +355,7 @@ sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
 sefl_status journal_update_put(journal *j, const journal_update *u)
 {
     SEFL_NEED(memchr(u->name, 0, sizeof u->name) != NULL, SEFL_EINVAL,
-              "a client's name is too long");
+              "the client's name is too long");
     sefl_status st =
         rows(j, u->round, NULL, NULL, "INSERT INTO body VALUES(?,?,?,?,?,?,?)", db_u64(j->number),
              db_u64(u->round), db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),

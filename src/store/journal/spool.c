@@ -63,7 +63,7 @@ static sefl_status open_part(spool *s)
         s->fd = open(s->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
         SEFL_CHECK(s->fd >= 0, SEFL_EIO, "cannot open %s: %s", s->part, strerror(errno));
         SEFL_CHECK(flock(s->fd, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE,
-                   "these bytes are arriving on another connection");
+                   "another connection is already uploading these bytes");
         SEFL_CHECK(fstat(s->fd, &mine) == 0 && S_ISREG(mine.st_mode), SEFL_EIO, "%s is not a file",
                    s->part);
         if (stat(s->part, &named) == 0 && named.st_ino == mine.st_ino &&
@@ -72,7 +72,7 @@ static sefl_status open_part(spool *s)
         close(s->fd); /* finished, or thrown away, in the meantime */
         s->fd = -1;
     }
-    st = sefl_fail(SEFL_ESTATE, "these bytes are arriving on another connection");
+    st = sefl_fail(SEFL_ESTATE, "another connection is already uploading these bytes");
 done:
     if (s->fd >= 0)
         close(s->fd);
@@ -140,7 +140,7 @@ static sefl_status take_whole(spool *s)
     int fd = open(s->whole, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
     SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", s->whole, strerror(errno));
     SEFL_CHECK(fstat(fd, &sb) == 0 && S_ISREG(sb.st_mode) && (uint64_t)sb.st_size == s->total,
-               SEFL_EINVAL, "%s is there with %jd bytes, not %" PRIu64, s->whole,
+               SEFL_EINVAL, "%s already exists with %jd bytes, not %" PRIu64, s->whole,
                (intmax_t)sb.st_size, s->total);
     SEFL_TRY(hash_file(s, fd, s->whole));
     SEFL_CHECK(s->offset == s->total, SEFL_EIO, "%s has changed", s->whole);
@@ -258,7 +258,7 @@ static sefl_status gather(spool *s, sefl_span bytes)
 
 sefl_status spool_write(spool *s, sefl_span bytes)
 {
-    SEFL_NEED(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
+    SEFL_NEED(!s->broken, SEFL_ESTATE, "%s cannot be used after a failure: open it again", s->part);
     SEFL_NEED(bytes.n <= s->total - s->offset, SEFL_EPROTO,
               "more bytes than the %" PRIu64 " that were announced", s->total);
     if (bytes.n == 0)
@@ -275,7 +275,8 @@ sefl_status spool_finish(spool *s)
 {
     sefl_status st = SEFL_OK;
     bool unsure = false; /* whether the part's bytes are good */
-    SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s: unusable after a failure, open it again", s->part);
+    SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s cannot be used after a failure: open it again",
+               s->part);
     SEFL_CHECK(s->offset == s->total, SEFL_ESTATE, "%" PRIu64 " of %" PRIu64 " bytes are here",
                s->offset, s->total);
     if (s->fd >= 0) {

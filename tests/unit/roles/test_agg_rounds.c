@@ -738,7 +738,7 @@ static void unusable_models(void **state)
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.reports, 3);
     assert_int_equal(failing_gets, 0);
-    assert_int_equal(aw_logged(&w, "clients of blocked rounds not read", "told to fail"), 1);
+    assert_int_equal(aw_logged(&w, "cannot read the clients of blocked rounds", "told to fail"), 1);
     for (unsigned r = 0; r < 3; r++)
         assert_true(w.report[r].blocked && !w.report[r].has_perplexity);
     assert_int_equal(aw_logged(&w, "release blocked", "loss is "), 3);

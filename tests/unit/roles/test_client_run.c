@@ -328,7 +328,7 @@ static void an_old_round_said_again(void **state)
     CHECK_OK(client_store_draw(st, 2, false));
     client_store_close(st);
     CHECK_OK(client_run(s->c));
-    assert_non_null(strstr(log_of(s), "an old round is announced"));
+    assert_non_null(strstr(log_of(s), "the server announces an old round"));
     assert_int_equal(s->as.receipts, 1);
     assert_int_equal(s->as.put_round, 2);
     assert_int_equal(s->made, 1);

@@ -129,7 +129,8 @@ static void a_machine_that_is_too_slow(void **state)
         assert_int_equal(s->made, 1); /* the update of the closed round was not finished */
         assert_int_equal(charged(s), 1);
         char *log = log_of(s);
-        const char *says = closes ? "it closed while this client trained" : "round goes on";
+        const char *says =
+            closes ? "the round closed while this client trained" : "round continues";
         if (!strstr(log, says))
             fail_msg("the log does not say \"%s\":\n%s", says, log);
         end(s);

@@ -1064,7 +1064,7 @@ static void a_key_serves_one_task(void **state)
     next.cfg.state = s.cfg.state, next.cfg.ledger = s.cfg.ledger;
     CHECK_STATUS(csp_role_new(&r, &(csp_role_options){ .settings = &next.cfg, .sec = sec }),
                  SEFL_ESTATE);
-    assert_non_null(strstr(sefl_last_error(), "a key serves one task: make a new one"));
+    assert_non_null(strstr(sefl_last_error(), "a key serves one task: create a new key"));
     next.cfg.state = state_, next.cfg.ledger = ledger_;
     CHECK_OK(csp_role_new(&r, &(csp_role_options){ .settings = &s.cfg, .sec = sec }));
     csp_role_free(r);

@@ -102,7 +102,7 @@ static void repeats_end(void **state)
     CHECK_OK(token_check(t, pub, "site", mine, 5000 + TOKEN_REPEAT_S - 1));
     token_use(t, pub, mine, 5000 + TOKEN_REPEAT_S - 1); /* a repetition does not extend the hour */
     CHECK_STATUS(token_check(t, pub, "site", mine, 5000 + TOKEN_REPEAT_S), SEFL_EAUTH);
-    assert_non_null(strstr(sefl_last_error(), "used already"));
+    assert_non_null(strstr(sefl_last_error(), "already used"));
     /* used shortly before it expires */
     CHECK_OK(token_list(t, &a, 10));
     token_use(t, pub, mine, 99990);

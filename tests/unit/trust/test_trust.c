@@ -221,7 +221,7 @@ static void failed_commits(void **state)
         assert_int_equal(now->change == before, !e.in_force);
         assert_int_equal(trust_find(now, m.key) != NULL, e.in_force);
         if (hit)
-            assert_int_equal(strstr(sefl_last_error(), "power cut") != NULL, e.in_force);
+            assert_int_equal(strstr(sefl_last_error(), "power failure") != NULL, e.in_force);
         old += hit && !e.in_force, new += hit &&e.in_force;
         trust_free(now);
         trust_edit_end(&e);
