@@ -1,4 +1,3 @@
-/* sefl data: statistics of text, vocabularies, text split for clients, generated text. */
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hex.h"

@@ -1,4 +1,3 @@
-/* sefl model: create, inspect and evaluate model files, generate text, exchange with PyTorch. */
 #include "base/alloc.h"
 #include "base/hex.h"
 #include "base/json.h"

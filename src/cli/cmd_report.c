@@ -1,4 +1,3 @@
-/* sefl report: summarises a run as text and as an HTML page. */
 #include "cli/options.h"
 #include "cli/print.h"
 

@@ -1,4 +1,3 @@
-/* sefl train: trains a language model on one machine, without a federation. */
 #include "cli/options.h"
 
 #include "base/alloc.h"

@@ -70,10 +70,9 @@ sefl_status sealed_write(sefl_buf *out, sefl_span label, sefl_span secret, const
     if (!cost)
         cost = &sealed_cost_default;
     SEFL_TRY(check_lock(lock));
-    SEFL_CHECK(
-        cost_ok(cost), SEFL_EINVAL,
-        "key derivation with %u passes over %u KiB: must be 1 to %d passes over %d to %d KiB",
-        cost->passes, cost->kib, SEALED_PASSES_MAX, SEALED_KIB_MIN, SEALED_KIB_MAX);
+    SEFL_CHECK(cost_ok(cost), SEFL_EINVAL,
+               "key derivation with %u passes over %u KiB: must be 1 to %d over %d to %d KiB",
+               cost->passes, cost->kib, SEALED_PASSES_MAX, SEALED_KIB_MIN, SEALED_KIB_MAX);
     SEFL_CHECK(label.n <= SEALED_LABEL_MAX && secret.n <= SEALED_BYTES_MAX, SEFL_EINVAL,
                "sealing %zu bytes with a label of %zu: at most %d and %d", secret.n, label.n,
                SEALED_BYTES_MAX, SEALED_LABEL_MAX);
@@ -127,14 +126,13 @@ sefl_status sealed_peek(sealed_info *info, sefl_span file)
     SEFL_PASS(rd_u32(&r, &tmp.cost.passes));
     SEFL_PASS(rd_u32(&r, &tmp.cost.kib));
     SEFL_NEED(cost_ok(&tmp.cost), SEFL_EPROTO,
-              "sealed file: key derivation with %u passes over %u KiB: must be 1 to %d passes over "
-              "%d to %d KiB are accepted",
+              "sealed file: key derivation with %u passes over %u KiB: must be 1 to %d over %d to "
+              "%d KiB are accepted",
               tmp.cost.passes, tmp.cost.kib, SEALED_PASSES_MAX, SEALED_KIB_MIN, SEALED_KIB_MAX);
     SEFL_PASS(rd_view(&r, &tmp.salt, SALT));
     SEFL_PASS(rd_view(&r, &tmp.nonce, NONCE));
     SEFL_PASS(rd_u8(&r, &label));
-    SEFL_NEED(label <= SEALED_LABEL_MAX, SEFL_EPROTO,
-              "sealed file: a label of %u bytes is too long", label);
+    SEFL_NEED(label <= SEALED_LABEL_MAX, SEFL_EPROTO, "sealed file: a label has %u bytes", label);
     SEFL_PASS(rd_view(&r, &tmp.label, label));
     SEFL_PASS(rd_u32(&r, &body));
     SEFL_NEED(body >= TAG && body <= SEALED_BYTES_MAX + TAG, SEFL_EPROTO,

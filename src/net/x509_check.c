@@ -368,7 +368,7 @@ void x509_check_chain(x509_peer *p, const gnutls_datum_t *der, unsigned n,
         return;
     }
     if (n > X509_CHAIN_MAX) {
-        x509_judge(p, X509_MALFORMED, "the chain has %u certificates, at most %d are allowed", n,
+        x509_judge(p, X509_MALFORMED, "the chain has %u certificates (at most %d)", n,
                    X509_CHAIN_MAX);
         return;
     }

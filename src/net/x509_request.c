@@ -67,8 +67,8 @@ sefl_status x509_request_read(uint8_t fingerprint[32], sefl_span der)
     GNUTLS_TRY(gnutls_pubkey_init(&key), "request");
     rc = gnutls_pubkey_import_x509_crq(key, crq, 0);
     SEFL_CHECK(rc >= 0 && !x509_key_dear(key, &bits, &exponent), SEFL_EAUTH,
-               "request: a key of %u bits with an exponent of %u bits costs too much to verify",
-               bits, exponent);
+               "request: a %u-bit key with a %u-bit exponent costs too much to verify", bits,
+               exponent);
     GNUTLS_READ(SEFL_EAUTH, gnutls_x509_crq_verify(crq, 0), "request: not signed by its key");
     rc = gnutls_x509_crq_get_key_id(crq, GNUTLS_KEYID_USE_SHA256, fingerprint, &n);
     if (rc < 0 || n != 32)

@@ -20,8 +20,8 @@ static sefl_status algorithm(gnutls_sign_algorithm_t *out, gnutls_pubkey_t key)
     SEFL_NEED(!x509_key_weak(pk, bits), SEFL_EAUTH,
               "signature: a weak key (P-256, RSA-2048 or better)");
     SEFL_NEED(!x509_key_dear(key, &bits, &exponent), SEFL_EAUTH,
-              "signature: a key of %u bits with an exponent of %u bits costs too much to verify",
-              bits, exponent);
+              "signature: a %u-bit key with a %u-bit exponent costs too much to verify", bits,
+              exponent);
     for (size_t i = 0; i < sizeof by_key / sizeof *by_key; i++)
         if (by_key[i].key == pk) {
             *out = by_key[i].sign;

@@ -135,10 +135,10 @@ static sefl_status make_key(build *b)
     sealed_lock l = { .by = SEALED_BY_KEY_FILE, .secret = span_of(lock, sizeof lock) };
     sefl_buf sec_file = { 0 }, pub_file = { 0 };
     bool pair = !is(b, "crypto.scheme", "pad");
-    SEFL_CHECK(pair || !b->c->key_bits, SEFL_EINVAL,
-               "a key of %u bits is for the scheme paillier; omit --bits with pad, where CSP has a "
-               "root key",
-               b->c->key_bits);
+    SEFL_CHECK(
+        pair || !b->c->key_bits, SEFL_EINVAL,
+        "a key of %u bits is for the scheme paillier: omit --bits, because pad has a root key",
+        b->c->key_bits);
     SEFL_TRY(rng_fill(&rng, lock, sizeof lock));
     if (pair) {
         unsigned bits = b->c->key_bits ? b->c->key_bits : PAILLIER_BITS_DEFAULT;

@@ -7,7 +7,7 @@ static const char mark[4] = "SFH1", place[11] = "sefl head 1";
 enum {
     SEALED = HEAD_SEED + SEAL_TAG,
     INFO = sizeof place + 32 + 8,
-    AD_AT = 8, /* client and units stand together: the ad */
+    AD_AT = 8, /* client and units are adjacent: the associated data */
     SIGNED_MAX = 32 + 8 + HEAD_MAX - SIGN_BYTES,
 };
 _Static_assert(AD_AT + 64 == HEAD_PREFIX, "client and units end the prefix");
@@ -28,8 +28,7 @@ sefl_status head_next(head *out, const seal_suite *want, rd *r)
     SEFL_PASS(rd_expect(&p, mark, sizeof mark, "the head of an update"));
     SEFL_PASS(rd_u16(&p, &suite));
     SEFL_PASS(rd_u16(&p, &zero));
-    SEFL_NEED(zero == 0, SEFL_EPROTO, "the head of an update: a reserved field is %u instead of 0",
-              zero);
+    SEFL_NEED(zero == 0, SEFL_EPROTO, "the head of an update: reserved field is %u", zero);
     SEFL_NEED(suite == want->id || suite == 0, SEFL_EPROTO,
               "the head of an update is sealed with suite 0x%04x, but this task uses %s (0x%04x)",
               suite, want->name, want->id);
@@ -55,7 +54,7 @@ sefl_status head_read(head *out, const seal_suite *want, sefl_span in)
     return SEFL_OK;
 }
 
-/* What is signed: task, round, and the head before the signature. Gives its length. */
+/* Writes what is signed: task, round, and the head before the signature. Returns its length. */
 static size_t to_sign(uint8_t out[SIGNED_MAX], const uint8_t task[32], uint64_t round,
                       const uint8_t *h, size_t bytes)
 {

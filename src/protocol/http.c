@@ -41,7 +41,7 @@ bool http_number_read(uint64_t *out, const char *text, size_t n)
     return true;
 }
 
-/* Part by part; `at` and `path` stand behind a slash, or at the beginning. */
+/* Compares part by part; `at` and `path` point behind a slash, or to the beginning. */
 static bool path_is(http_target *out, const char *at, const char *path)
 {
     for (;; at++, path++) {

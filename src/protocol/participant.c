@@ -1,6 +1,6 @@
 /* A client's decisions. Invariants:
  *   1. A client flips a round's coin once and trains it at most once; rounds only grow (`done`).
- *   2. Once TRAINED, only UPLOAD of those bytes, until a receipt or a refusal.
+ *   2. Once TRAINED, the only order is to UPLOAD those bytes, until a receipt or a refusal.
  *   3. The client retries every failure after a pause; only OVER and the task's own limits stop it.
  *   4. Under hidden sampling a client that was not selected does the same work with zeros. */
 #include "protocol/participant.h"
@@ -41,7 +41,7 @@ static void stopped(participant *m, const char *why)
     snprintf(m->why, sizeof m->why, "%s", why);
 }
 
-/* Between half of ms and ms, so that clients that failed together do not come back together. */
+/* Draws a time from ms / 2 to ms, so that clients that failed together do not retry together. */
 static sefl_status pause_ms(participant *m, uint64_t ms, uint64_t now)
 {
     uint64_t extra = 0;
@@ -115,10 +115,10 @@ static sefl_status got_news(participant *m, const participant_event *e, uint64_t
         break;
     }
     worked(m, P_POLL);
-    return pause_ms(m, POLL_PAUSE_MS, now); /* AS does the waiting; this is for one that does not */
+    return pause_ms(m, POLL_PAUSE_MS, now); /* in case AS answers at once */
 }
 
-/* Each phase: its order, its name, and the events that it knows. */
+/* Each phase: its order, its name, and the events that it accepts. */
 #define ON(event) (1u << PARTICIPANT_##event)
 static const struct {
     participant_order_kind order;
@@ -137,10 +137,9 @@ sefl_status participant_on(participant *m, const participant_event *e, uint64_t 
 {
     SEFL_NEED((unsigned)e->kind <= PARTICIPANT_FAILED, SEFL_EINVAL, "unknown event %d",
               (int)e->kind);
-    SEFL_NEED(e->kind != PARTICIPANT_GOT_NEWS || e->news, SEFL_EINVAL,
-              "the round news are missing");
-    SEFL_NEED(phases[m->phase].events >> e->kind & 1, SEFL_ESTATE,
-              "event %d is not allowed in the phase %s", (int)e->kind, phases[m->phase].name);
+    SEFL_NEED(e->kind != PARTICIPANT_GOT_NEWS || e->news, SEFL_EINVAL, "the news are missing");
+    SEFL_NEED(phases[m->phase].events >> e->kind & 1, SEFL_ESTATE, "event %d is invalid while %s",
+              (int)e->kind, phases[m->phase].name);
     switch (e->kind) {
     case PARTICIPANT_GOT_NEWS:
         return got_news(m, e, now_ms);
@@ -226,12 +225,11 @@ sefl_status participant_header_check(const task *t, round_header *out, sefl_span
     SEFL_PASS(round_header_read(&h, env.content));
     SEFL_NEED(memcmp(h.task, t->id, sizeof h.task) == 0, SEFL_EAUTH,
               "the header of round %llu belongs to another task", (unsigned long long)round);
-    SEFL_NEED(h.round == round, SEFL_EAUTH,
-              "the header is for round %llu, but round %llu was announced",
+    SEFL_NEED(h.round == round, SEFL_EAUTH, "header of round %llu, but round %llu was announced",
               (unsigned long long)h.round, (unsigned long long)round);
     SEFL_NEED(h.round <= t->rounds, SEFL_EAUTH,
-              "the header is for round %llu, but the task has %llu rounds",
-              (unsigned long long)h.round, (unsigned long long)t->rounds);
+              "header of round %llu, but the task has %llu rounds", (unsigned long long)h.round,
+              (unsigned long long)t->rounds);
     SEFL_NEED(h.step_nano == t->step_nano, SEFL_EAUTH,
               "the header of round %llu has another step size than the task",
               (unsigned long long)round);

@@ -68,7 +68,7 @@ sefl_status policy_check(const policy *p, const task *t, const char **broken)
                       "more about this client's text",
                       "the task's target is %g; at most %g is allowed", t->epsilon,
                       p->epsilon_task);
-    if (t->claim && above(t->delta, p->delta_max)) /* beside a large delta no epsilon means much */
+    if (t->claim && above(t->delta, p->delta_max)) /* with a large delta, no epsilon means much */
         return refuse(
             SEFL_EINVAL, broken, "delta_max",
             "a larger delta_max accepts it; delta is the probability that epsilon does not hold",

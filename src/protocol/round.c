@@ -60,8 +60,7 @@ sefl_status round_header_read(round_header *out, sefl_span in)
     const seal_suite *s = v.suite ? seal_suite_of(v.suite) : NULL;
     SEFL_NEED(s || v.suite == 0, SEFL_EPROTO, "round header: unknown seal 0x%04x", v.suite);
     SEFL_NEED(v.key_bytes == (s ? s->pub_bytes : 0) && in.n == HEADER_FIXED + (size_t)v.key_bytes,
-              SEFL_EPROTO, "round header: %zu bytes do not fit a key of %u bytes", in.n,
-              v.key_bytes);
+              SEFL_EPROTO, "round header: %zu bytes with a key of %u", in.n, v.key_bytes);
     if (v.key_bytes > 0)
         memcpy(v.key, p, v.key_bytes);
     SEFL_NEED(v.round >= 1, SEFL_EPROTO, "round header: rounds count from 1");

@@ -89,7 +89,7 @@ sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json)
     SEFL_TRY(get_text(&why, root, "why", sizeof n.why - 1));
     for (const char *c = why; *c; c++)
         SEFL_CHECK(*c >= 0x20 && *c < 0x7f, SEFL_EPROTO,
-                   "round news: the field why is not printable ASCII");
+                   "round news: `why` is not printable ASCII");
     memcpy(n.why, why, strlen(why) + 1);
 
     SEFL_TRY(get_text(&header, root, "header", ENVELOPE_MAX * 4 / 3 + 4));

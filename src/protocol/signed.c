@@ -25,8 +25,7 @@ sefl_status envelope_read(envelope *out, sefl_span in)
     env.kind = (sign_kind)kind;
     SEFL_PASS(rd_u32(&r, &n));
     SEFL_NEED(n <= ENVELOPE_CONTENT_MAX, SEFL_EPROTO,
-              "signed document: the content has %u bytes, at most %d are allowed", n,
-              ENVELOPE_CONTENT_MAX);
+              "signed document: content of %u bytes, at most %d", n, ENVELOPE_CONTENT_MAX);
     SEFL_PASS(rd_view(&r, &env.content, n));
     SEFL_PASS(rd_u8(&r, &count));
     SEFL_NEED(count <= ENVELOPE_SIGNATURES_MAX, SEFL_EPROTO,
@@ -53,9 +52,7 @@ sefl_status envelope_write(sefl_buf *out, const envelope *env)
     sefl_status st = SEFL_OK;
     size_t before = out->n;
     SEFL_CHECK(env->content.n <= ENVELOPE_CONTENT_MAX && env->count <= ENVELOPE_SIGNATURES_MAX,
-               SEFL_ERANGE,
-               "a signed document of %zu bytes and %u signatures is too large: at most %d and %d "
-               "are allowed",
+               SEFL_ERANGE, "signed document of %zu bytes, %u signatures: at most %d and %d",
                env->content.n, env->count, ENVELOPE_CONTENT_MAX, ENVELOPE_SIGNATURES_MAX);
     SEFL_TRY(wr_raw(out, magic, sizeof magic));
     SEFL_TRY(wr_u8(out, (uint8_t)env->kind));

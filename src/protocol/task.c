@@ -1,8 +1,8 @@
 /* The rules between the members of a task, and the values derived from them.
  *
- * Each rule is one line that names the member it is about. Everything derived comes from integers
- * and decimals of the document by fixed rules (crypto/ahe/pack.h, privacy/grid.h), so that all
- * parties hold the same. */
+ * Each rule is one line that names the member it is about. Fixed rules (crypto/ahe/pack.h,
+ * privacy/grid.h) derive everything else from the document's integers and decimals, so that all
+ * parties compute the same values. */
 #include "protocol/task.h"
 
 #include "base/alloc.h"
@@ -75,8 +75,8 @@ static sefl_status check_rounds(const task *t)
     return SEFL_OK;
 }
 
-/* system.md section 7: a coin of the client's own, unseen; a count that is not told; and nothing
- * that closes or fills a round early where amplification is claimed */
+/* Amplification by sampling (docs/PRIVACY.md) requires that each client draws its own secret coin,
+ * that the number of participants is not published, and that nothing closes a round early. */
 static sefl_status check_sampling(const task *t, pack_nano rate)
 {
     if (t->sampling == TASK_ALL) {

@@ -40,7 +40,7 @@ static sefl_status epsilon_of(dp_claim *out, const task *t, uint64_t rounds, boo
     return dp_epsilon(out, &ev, 1, &(dp_question){ .delta = t->delta, .neighbours = n });
 }
 
-/* The most rounds within the target: epsilon grows with them. */
+/* Counts the rounds that the target allows: epsilon grows with each round. */
 static sefl_status count_rounds(story *s)
 {
     uint64_t low = 0, high = s->t->rounds + 1;
@@ -267,7 +267,7 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
         "  docs/PRIVACY.md contains the proof; docs/THREATS.md lists what it does not cover.\n");
 }
 
-/* The law of sizes: noise norm over the largest possible norm of the sum. */
+/* Compares the norm of the noise with the largest possible norm of the sum. */
 static sefl_status usefulness(sefl_buf *out, const task *t)
 {
     if (!task_mode(t)->noisy)

@@ -1,8 +1,8 @@
 /* Reads a task document by the list of its members (task_fields.h).
  *
  * jansson parses: no duplicate members, no NUL in strings, nothing after the document. Then every
- * member of the tree must be in the list and every entry of the list in the tree. Each value is
- * checked alone here; how they fit together is task.c's. Numbers are integers: a real number
+ * member of the tree must be in the list and every entry of the list in the tree. This file checks
+ * each value alone; task.c checks how the values fit together. Numbers are integers: a real number
  * anywhere is an error, even where the list wants a string. */
 #define _GNU_SOURCE /* strtod_l */
 #include "protocol/task_fields.h"
@@ -213,7 +213,7 @@ sefl_status task_json_failed(const json_error_t *e, const char *what)
     if (json_error_code(e) == json_error_out_of_memory)
         return sefl_fail(SEFL_ENOMEM, "out of memory: %s", what);
     char text[JSON_ERROR_TEXT_LENGTH];
-    snprintf(text, sizeof text, "%s", e->text); /* it quotes the input: nothing for a terminal */
+    snprintf(text, sizeof text, "%s", e->text); /* it quotes the input: not for a terminal */
     for (char *c = text; *c; c++)
         if (*c < 0x20 || *c > 0x7e)
             *c = '?';

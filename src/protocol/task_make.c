@@ -107,7 +107,7 @@ static const char *value_of(maker *m, const char *path)
         pack_nano rate = PACK_ONE;
         if (is(s, "privacy.sampling", "open") &&
             pack_decimal(&rate, settings_text(s, "privacy.rate")) != SEFL_OK)
-            rate = PACK_ONE; /* the reader will say what is wrong with it */
+            rate = PACK_ONE; /* task_read reports what is wrong with it */
         n = (uint64_t)((double)enrolled * ((double)rate / (double)PACK_ONE)) / 2;
         n = n < 2 ? 2 : n;
     } else if (!given && strcmp(path, "crypto.seal") == 0 && !is(s, "crypto.scheme", "pad")) {
@@ -182,7 +182,7 @@ static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
     }
 }
 
-/* One member a line; members of a group ("model.") stand together in the list. */
+/* Writes one member per line; members of a group ("model.") are together in the list. */
 static sefl_status wr_document(sefl_buf *out, maker *m)
 {
     char group[64] = "";

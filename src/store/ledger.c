@@ -226,7 +226,7 @@ static size_t unwritten(sefl_span at, size_t from)
     return border < at.n && all_zero(at.p + border, at.n - border) ? border : at.n;
 }
 
-/* Verifies and takes in the whole file; l->size is then where the complete records end. */
+/* Verifies and loads the whole file; l->size is then where the complete records end. */
 static sefl_status replay(ledger *l, sefl_span file)
 {
     bool task_before = false;
@@ -297,7 +297,7 @@ static sefl_status append(ledger *l, sefl_span bytes)
     SEFL_PASS(seek_to(l, l->size));
     sefl_status st = file_write_all(l->fd, bytes);
     if (st != SEFL_OK) {
-        l->broken = ftruncate(l->fd, (off_t)l->size) != 0; /* take a torn record back */
+        l->broken = ftruncate(l->fd, (off_t)l->size) != 0; /* remove an incomplete record */
         return sefl_fail_at(st, "%s", l->path);
     }
     SEFL_PASS(sync_file(l));
@@ -434,8 +434,7 @@ static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t
 {
     *already = false;
     SEFL_NEED(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
-              l->fd < 0 ? "opened for reading only"
-                        : "it cannot be used after a failure: open it again");
+              l->fd < 0 ? "opened for reading only" : "it failed before: open it again");
     SEFL_PASS(ledger_terms_check(terms));
     *at = find_task(l, terms->task);
     bool is_new = *at == l->n_tasks;

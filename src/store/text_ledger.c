@@ -53,7 +53,7 @@ done:
     return st;
 }
 
-/* The ledger of this name is the text's, from now on or as before. */
+/* Makes the ledger of this name the text's, if it is not yet. */
 static sefl_status bind(const char *name, const char *path, const char *text)
 {
     sefl_status st = SEFL_OK;

@@ -454,8 +454,7 @@ static sefl_status ask_reveal(one_reveal *op, bool shares, rd *r)
         st = as_ask(l, LINK_REVEAL, buf_span(&l->out), LINK_GO, LINK_KEPT, r);
         if (!shares || l->no != LINK_NO_SLICE)
             break;
-        log_warn(l->c.log, "CSP does not have the noise shares that AS names",
-                 lf_u64("round", op->o->round));
+        log_warn(l->c.log, "CSP does not have these noise shares", lf_u64("round", op->o->round));
         shares_pool_drop(l->c.shares, &op->slice);
     }
     return st;

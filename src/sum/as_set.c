@@ -32,8 +32,7 @@ sefl_status as_link_key(as_link *l, round_header *h)
     SEFL_PASS(as_alive(l, rd_u64(&r, &round)));
     SEFL_PASS(as_alive(l, rd_u16(&r, &suite)));
     if (round != h->round || suite != s->id || r.left != s->pub_bytes)
-        return as_alive(l,
-                        sefl_fail(SEFL_EPROTO, "CSP's key is for another round or another suite"));
+        return as_alive(l, sefl_fail(SEFL_EPROTO, "CSP's key is for another round or suite"));
     h->suite = suite;
     h->key_bytes = (uint16_t)s->pub_bytes;
     memset(h->key, 0, sizeof h->key);

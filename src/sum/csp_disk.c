@@ -146,7 +146,7 @@ csp_store csp_disk_store(csp_disk *d)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Does the journal have the output of this digest, whole? */
+/* Checks whether the journal has the complete output of this digest. */
 static sefl_status has_output(const csp_store *s, uint64_t round,
                               const uint8_t digest[SHA256_BYTES], bool *has)
 {

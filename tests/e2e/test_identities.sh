@@ -306,7 +306,7 @@ expect 1 "$SEFL" ca renew "$as_ca" --name nobody
 "$SEFL" ca renew "$as_ca" --name site-5 --days 90 > /dev/null 2>&1
 expect 0 enroll s5 --renew
 expect 1 "$SEFL" enroll site-4 --renew --cert s5/cert.pem; says "another key than key.pem" # as a file, and nobody is asked
-expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "cannot be combined with the other options"
+expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "cannot be used with the other options"
 cp -r site-4 by-mail
 expect 0 "$SEFL" enroll by-mail --renew --cert renewed.pem; says "no newer certificate"
 cp renewed.pem by-mail/cert.pem

@@ -1,4 +1,3 @@
-/* sefl aggregator: runs the aggregation server of a federation. */
 #include "cli/full/confine.h"
 #include "cli/full/daemon.h"
 

@@ -1,4 +1,3 @@
-/* sefl audit: replays the record of an audited noise session. */
 #include "base/hex.h"
 #include "cli/options.h"
 #include "cli/print.h"

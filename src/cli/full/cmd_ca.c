@@ -1,4 +1,3 @@
-/* sefl ca: manages an operator's folder: its CA, its server's keys and the trust list. */
 #include "base/hex.h"
 #include "cli/full/ca_print.h"
 #include "cli/options.h"

@@ -1,4 +1,3 @@
-/* sefl client: trains on the text of this machine as a member of a federation. */
 #include "cli/full/confine.h"
 #include "cli/full/daemon.h"
 #include "cli/meter.h"

@@ -1,4 +1,3 @@
-/* sefl compare: shows runs side by side. */
 #include "cli/options.h"
 #include "cli/print.h"
 

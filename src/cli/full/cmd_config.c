@@ -1,4 +1,3 @@
-/* sefl config: checks a settings file and lists the keys that it may have. */
 #include "cli/full/doctor.h"
 #include "cli/options.h"
 #include "cli/print.h"

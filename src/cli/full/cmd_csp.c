@@ -1,4 +1,3 @@
-/* sefl csp: runs the cryptography service provider of a federation. */
 #include "cli/full/confine.h"
 #include "cli/full/daemon.h"
 #include "cli/full/unlock.h"

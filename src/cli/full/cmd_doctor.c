@@ -1,4 +1,3 @@
-/* sefl doctor: checks this machine and, if given, a role's settings file. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -64,8 +63,7 @@ static void check_entropy(doctor *d)
         doctor_add(d, DOCTOR_FAIL, "entropy",
                    "the kernel must provide randomness: see getrandom(2)", "%s", sefl_last_error());
     else if (ct_eq_bytes(a, b, sizeof a))
-        doctor_add(d, DOCTOR_FAIL, "entropy", "do not generate keys on this machine",
-                   "two random draws are equal");
+        doctor_add(d, DOCTOR_FAIL, "entropy", "do not use this machine", "two random draws agree");
     else
         doctor_ok(d, "entropy", "the system's random generator works");
 }

@@ -1,4 +1,3 @@
-/* sefl enroll: a site joins a federation with a token from each server. */
 #include "base/hex.h"
 #include "cli/full/ca_print.h"
 #include "cli/options.h"
@@ -152,8 +151,7 @@ static int run(void *args)
     for (const setting_def *d = options; d->key; d++)
         if (is_given(w, d) && !options_listed(y->chosen_by, d->key) &&
             !options_listed(y->needs, d->key) && !options_listed(y->takes, d->key))
-            return cli_misuse(&cmd_enroll, "--%s cannot be combined with the other options",
-                              d->key);
+            return cli_misuse(&cmd_enroll, "--%s cannot be used with the other options", d->key);
     if (w->c.proxy && strcmp(w->c.proxy, "none") == 0)
         w->c.proxy = "";
     sefl_status st = y->run(w);

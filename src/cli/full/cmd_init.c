@@ -1,4 +1,3 @@
-/* sefl init: writes a new settings file with a comment for every key. */
 #include "cli/full/config_kind.h"
 #include "cli/options.h"
 #include "cli/output.h"

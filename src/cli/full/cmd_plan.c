@@ -1,4 +1,3 @@
-/* sefl plan: predicts the cost and privacy of an experiment before it runs. */
 #include "cli/full/experiment_args.h"
 #include "cli/meter.h"
 #include "cli/print.h"

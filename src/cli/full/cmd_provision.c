@@ -1,4 +1,3 @@
-/* sefl provision: creates a whole federation in one folder, for trials and tests. */
 #include "base/hex.h"
 #include "cli/meter.h"
 #include "cli/options.h"

@@ -1,4 +1,3 @@
-/* sefl simulate: runs the federation of an experiment file in one process. */
 #include "cli/full/experiment_args.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"

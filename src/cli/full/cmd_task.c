@@ -1,4 +1,3 @@
-/* sefl task: creates, signs, shows and checks the document that a federation agrees on. */
 #include "base/hex.h"
 #include "cli/options.h"
 #include "cli/output.h"

@@ -57,8 +57,7 @@ static void check_file(doctor *d, const char *key, const char *path)
         doctor_add(d, DOCTOR_FAIL, key, "put the file there, or change the setting", "%s: %s", path,
                    strerror(errno));
     else if (access(path, R_OK) != 0)
-        doctor_add(d, DOCTOR_FAIL, key,
-                   "make it readable for the user who runs the server or client",
+        doctor_add(d, DOCTOR_FAIL, key, "let the user who runs this role read it",
                    "%s cannot be read", path);
     else if (setting_word(secret, key) >= 0 && (sb.st_mode & 077))
         doctor_add(d, DOCTOR_WARN, key, "run chmod 600", "other users can read %s (mode %03o)",
@@ -214,8 +213,7 @@ static void check_named(doctor *d)
     policy p;
     trust *list = NULL;
     if (rules)
-        passed(d, policy_read(&p, rules, &(pinned){ 0 }), "policy",
-               "correct the error in this file");
+        passed(d, policy_read(&p, rules, &(pinned){ 0 }), "policy", "correct this file");
     if (ca && file_path(path, "%s/trust", ca) == SEFL_OK)
         passed(d, trust_read(&list, path), "ca", "name the folder of 'sefl ca new'");
     if (user && !getpwnam(user))

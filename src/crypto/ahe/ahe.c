@@ -115,8 +115,7 @@ sefl_status ahe_upload_units(const ahe_params *p, ahe_upload *u, uint8_t *out,
     SEFL_NEED(!u->spent, SEFL_ESTATE, "this upload failed before: its coins are spent");
     SEFL_NEED(units >= 1, SEFL_EINVAL, "no units to encrypt");
     SEFL_NEED(units <= p->units - u->next, SEFL_ESTATE,
-              "%zu units after the first %zu do not fit: the vector has %zu", units, u->next,
-              p->units);
+              "%zu units after the first %zu: the vector has only %zu", units, u->next, p->units);
     size_t first = u->next * p->unit_values, n = units * p->unit_values;
     if (n > p->values - first)
         n = p->values - first;
@@ -324,8 +323,7 @@ sefl_status ahe_dec_take(const ahe_params *p, ahe_dec *d, const ahe_seed *seeds,
 {
     SEFL_NEED(p->scheme->dec_take, SEFL_EINVAL, "%s: this scheme has no seeds", p->scheme->name);
     SEFL_NEED(!d->started, SEFL_ESTATE, "seeds must come before the first units of the sum");
-    SEFL_NEED(n <= d->clients, SEFL_ERANGE, "cannot remove %zu seeds from a sum of %u", n,
-              d->clients);
+    SEFL_NEED(n <= d->clients, SEFL_ERANGE, "%zu seeds to remove from a sum of %u", n, d->clients);
     SEFL_PASS(p->scheme->dec_take(d, seeds, n, threads));
     d->clients -= (uint32_t)n;
     return SEFL_OK;

@@ -190,11 +190,9 @@ sefl_status pack_check(const pack *p)
     SEFL_NEED(p->w >= 2 && p->w <= PACK_W_MAX && p->k <= p->w && p->t == p->w - p->k, SEFL_EINVAL,
               "slots of %u bits for k = %u and t = %u: 2 to %d, their sum", p->w, p->k, p->t,
               PACK_W_MAX);
-    SEFL_NEED(p->w + p->g <= 64, SEFL_EINVAL, "digits of %u + %u bits: must be at most 64 bits",
-              p->w, p->g);
+    SEFL_NEED(p->w + p->g <= 64, SEFL_EINVAL, "digits have %u + %u bits: at most 64", p->w, p->g);
     SEFL_NEED(p->clients >= 1 && p->value_max >= 1, SEFL_EINVAL,
-              "%u clients with |value| <= %lld: there is nothing to add", p->clients,
-              (long long)p->value_max);
+              "%u clients, |value| <= %lld: nothing to add", p->clients, (long long)p->value_max);
     u128 sum = (u128)p->clients * (uint64_t)p->value_max;
     SEFL_NEED(sum < (u128)1 << (p->w - 1), SEFL_ERANGE,
               "%u clients with |value| <= %lld need %u bits, but the slot has %u", p->clients,

@@ -118,8 +118,7 @@ static sefl_status check_pub(unsigned bits, const uint8_t *n, const uint8_t *hs)
     SEFL_CHECK(!mpz_perfect_power_p(N), SEFL_EPROTO, "paillier key: N is a perfect power");
     mpz_mul(t, H, H);
     mpz_mod(t, t, N2);
-    SEFL_CHECK(mpz_cmp_ui(t, 1) != 0, SEFL_EPROTO,
-               "paillier key: hs^2 is 1, so the ciphertexts would not be random");
+    SEFL_CHECK(mpz_cmp_ui(t, 1) != 0, SEFL_EPROTO, "paillier key: hs^2 is 1: no randomness");
     mpz_gcd(t, H, N);
     SEFL_CHECK(mpz_cmp_ui(t, 1) == 0, SEFL_EPROTO, "paillier key: hs has a common factor with N");
 done:

@@ -2,9 +2,9 @@
  *
  * With CRT [Pai99, section 7]: modulo p^2, c^(p-1) = 1 + m*(p-1)*N, because every power of hs has
  * order dividing p-1 there; so m mod p = L_p(c^(p-1)) * hp mod p with L_p(u) = (u-1)/p, the second
- * digit of u in base p (bn/pair.h), and
- * hp = ((p-1)*q)^-1 = -1/q mod p. The same for q, then Garner.
- * Without: m = L_N(c^phi) / phi mod N; four times the work, for tests.
+ * digit of u in base p (bn/pair.h), and hp = ((p-1)*q)^-1 = -1/q mod p. The same holds for q;
+ * Garner's method combines both. Without CRT, for tests: m = L_N(c^phi) / phi mod N, four times the
+ * work.
  *
  * Faults. A plaintext that is right modulo one prime only reveals N's factors to its reader
  * [BDL97]. So every call decrypts two extra ciphertexts, usually in idle lanes:

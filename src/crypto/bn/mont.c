@@ -2,7 +2,7 @@
  *
  * The portable kernel is built on GMP's mpn_addmul_1, the adx kernel on rows of mulx with two carry
  * chains (1.6 times as fast); neither has a branch or address that depends on data; tests/ctime
- * watches that. Their numbers are always below m. */
+ * checks that. Their numbers are always below m. */
 #include "crypto/bn/mont.h"
 
 #include "base/alloc.h"

@@ -677,8 +677,7 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r)
     shares_params p, other;
     audit_seen seen;
     uint8_t id[AUDIT_ID], commitment[AUDIT_HASH];
-    *out =
-        (audit_finding){ AUDIT_SHOWS_NOTHING, "the two hellos do not belong to the same session" };
+    *out = (audit_finding){ AUDIT_SHOWS_NOTHING, "the two hellos are from different sessions" };
     sefl_status st = hello_read(&p, r->hello[0], 'G');
     if (st == SEFL_OK)
         st = hello_read(&other, r->hello[1], 'E');

@@ -191,7 +191,7 @@ sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n, const dp
             order_max = fmin(order_max, law->order_max);
             cut += (double)ev->count * (double)ev->dim * law->cut;
         } else if (ev->rate < 1) {
-            /* what the integral costs grows as order / z^2, and little noise needs small orders */
+            /* the cost of the integral grows as order / z^2, and little noise needs small orders */
             double most = 20000 * fmin(ev->z / 4, ev->z * ev->z / 2);
             order_max = fmin(order_max, fmax(8, fmin(1024, most)));
         }

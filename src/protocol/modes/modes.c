@@ -1,4 +1,4 @@
-/* The list of modes, and what it answers. */
+/* The list of release modes, and lookups in it. */
 #include "protocol/modes/mode.h"
 
 #include "protocol/task.h"

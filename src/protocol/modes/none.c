@@ -1,4 +1,4 @@
-/* Mode none: AS takes its mask off and has the exact sum. No claim is possible. */
+/* Mode none: AS removes its mask and has the exact sum. No claim is possible. */
 #include "base/alloc.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"

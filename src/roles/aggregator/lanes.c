@@ -447,8 +447,7 @@ sefl_status lanes_wait(lanes *l, uint64_t count)
         SEFL_CHECK(!l->ended[0], SEFL_ESTATE, "no noise shares: %s", l->ended);
         if (have >= count)
             break;
-        SEFL_CHECK(l->bound && !l->stale, SEFL_ECLOSED,
-                   "no noise shares: the link to CSP has changed");
+        SEFL_CHECK(l->bound && !l->stale, SEFL_ECLOSED, "no noise shares: CSP has a new link");
         SEFL_CHECK(l->failures < TRIES * l->c.count, SEFL_ECLOSED,
                    "no noise shares: all lanes keep failing");
         if (now - said >= SAY_MS) {

@@ -44,8 +44,7 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
                                                        .leaves = set,
                                                        .n = n }));
     SEFL_CHECK(memcmp(counted_tree_root(tree), v.root, sizeof v.root) == 0, SEFL_EPROTO,
-               "journal: the clients of round %" PRIu64 " differ from those that were counted",
-               round);
+               "journal: the clients of round %" PRIu64 " are not the counted ones", round);
     counted_tree_free(r->tree);
     buf_clear(&r->tree_envelope);
     r->tree = tree, tree = NULL;

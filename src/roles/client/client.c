@@ -210,8 +210,7 @@ sefl_status client_goes_on(client *c, const client_reply *a)
                      patience / 3600000, a->why);
 }
 
-/* Backs off before there is a participant to decide: the same rule, longer each time, with
- * jitter. */
+/* Backs off while there is no participant yet: the same rule, longer each time, with jitter. */
 static sefl_status back_off(client *c, unsigned failures, const client_reply *a)
 {
     static const struct {
@@ -345,10 +344,9 @@ static sefl_status accept_task(client *c)
     log_info(c->o.log, "task accepted", lf_str("name", c->t.name), lf_hash("task", c->t.id),
              lf_u64("rounds", c->t.rounds), client_privacy(c));
     if (client_store_lost(c->store))
-        log_error(
-            c->o.log,
-            "a finished update was lost or changed on disk; the client does not compute it again",
-            lf_u64("round", client_store_mark(c->store)->round));
+        log_error(c->o.log,
+                  "a finished update was lost or changed on disk: it is not computed again",
+                  lf_u64("round", client_store_mark(c->store)->round));
     return SEFL_OK;
 }
 

@@ -82,8 +82,7 @@ static sefl_status read_mark(client_store *s, bool *same)
     if (st == SEFL_ENOTFOUND)
         return SEFL_OK;
     SEFL_TRY(st);
-    SEFL_CHECK(b.n == BODY_BYTES + SHA256_BYTES, SEFL_EPROTO,
-               "%s is not the state file of a client", path);
+    SEFL_CHECK(b.n == BODY_BYTES + SHA256_BYTES, SEFL_EPROTO, "%s is not a client's state", path);
     sha256_of(digest, span_of(b.p, BODY_BYTES));
     SEFL_CHECK(memcmp(digest, b.p + BODY_BYTES, SHA256_BYTES) == 0, SEFL_EPROTO,
                "%s was changed: its hash does not match", path);

@@ -115,7 +115,7 @@ static void refused(void *ctx, const x509_peer *p)
               lf_str("name", p->name), lf_key("key", p->fingerprint)); /* say_refused has why */
 }
 
-/* csp_config's: on the serving thread. */
+/* A callback of csp_config, on the serving thread. */
 static sefl_status enrol(void *ctx, const enrol_claim *c, const enrol_proof *p)
 {
     sefl_status st = SEFL_OK;
@@ -145,8 +145,8 @@ static sefl_status list_now(csp_role *r, trust **out)
     return *out ? SEFL_OK : sefl_fail(SEFL_ESTATE, "csp: no trust list could be read yet");
 }
 
-/* csp_config's: on the serving thread. A client that was revoked after the round began still
- * counts. */
+/* A callback of csp_config, on the serving thread. A client that was revoked after the round began
+ * still counts. */
 static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *most)
 {
     csp_role *r = ctx;
@@ -161,7 +161,7 @@ static sefl_status members(void *ctx, uint64_t round, bool begins, uint64_t *mos
     return SEFL_OK;
 }
 
-/* csp_config's: on the serving thread. */
+/* A callback of csp_config, on the serving thread. */
 static void paired(void *ctx, const uint8_t pair[LINK_PAIR])
 {
     lane_host_bind(((csp_role *)ctx)->lanes, pair);
@@ -207,7 +207,7 @@ static void vouched_name(char out[VOUCHED_NAME], const uint8_t client[32])
     snprintf(out, VOUCHED_NAME, "vouched %s", hex_write(hex, client, 32));
 }
 
-/* csp_config's: on the serving thread. */
+/* A callback of csp_config, on the serving thread. */
 static sefl_status vouch(void *ctx, const voucher *v)
 {
     sefl_status st = SEFL_OK;
@@ -251,7 +251,7 @@ static allowlist *newest_allowlist(csp_role *r)
     return g;
 }
 
-/* csp_config's: on the serving thread. */
+/* A callback of csp_config, on the serving thread. */
 static bool member(void *ctx, const uint8_t client[32])
 {
     csp_role *r = ctx;

@@ -68,9 +68,8 @@ sefl_status vouch_admit(x509_peer *who, const allowlist *g, const voucher *v)
         who->listed = true;
         return SEFL_OK;
     }
-    SEFL_NEED(
-        v->chain.n > 0, SEFL_EAUTH,
-        "voucher: its key is not in this server's list of members, and it has no certificate");
+    SEFL_NEED(v->chain.n > 0, SEFL_EAUTH,
+              "voucher: its key is not in the list of members, and it has no certificate");
     allowlist_shown(g, who, v->chain, "client");
     SEFL_NEED(who->code == X509_OK, SEFL_EAUTH, "voucher: %s", who->why);
     SEFL_NEED(memcmp(who->fingerprint, v->client, sizeof who->fingerprint) == 0, SEFL_EAUTH,

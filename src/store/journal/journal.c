@@ -81,7 +81,7 @@ static sefl_status lock_folder(journal *j)
         who[got > 0 ? strspn(who, "0123456789") : 0] = 0;
         SEFL_NEED(false, SEFL_ESTATE, "%s is in use by process %s", j->folder, who[0] ? who : "?");
     }
-    /* for people: if it cannot be written, the lock holds all the same */
+    /* for people only: the lock holds even if this cannot be written */
     int n = snprintf(who, sizeof who, "%ld\n", (long)getpid());
     if (ftruncate(j->lock, 0) != 0 || pwrite(j->lock, who, (size_t)n, 0) != n)
         errno = 0;
@@ -100,7 +100,7 @@ static sefl_status make_locks(journal *j)
     return SEFL_OK;
 }
 
-/* This task's number, a new one if it is new. The row is durable before a folder of that number. */
+/* Returns this task's number, new for a new task. The row is durable before the folder exists. */
 static sefl_status enter_task(journal *j, const uint8_t task[32])
 {
     uint64_t tasks = 0, number = 0;

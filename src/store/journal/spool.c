@@ -69,7 +69,7 @@ static sefl_status open_part(spool *s)
         if (stat(s->part, &named) == 0 && named.st_ino == mine.st_ino &&
             named.st_dev == mine.st_dev)
             return SEFL_OK;
-        close(s->fd); /* finished, or thrown away, in the meantime */
+        close(s->fd); /* finished or deleted meanwhile */
         s->fd = -1;
     }
     st = sefl_fail(SEFL_ESTATE, "another connection is already uploading these bytes");
@@ -132,7 +132,7 @@ static sefl_status end_hash(spool *s)
                : sefl_fail(SEFL_EAUTH, "the bytes do not have the hash that was announced");
 }
 
-/* The body is there already. */
+/* The body is already complete. */
 static sefl_status take_whole(spool *s)
 {
     sefl_status st = SEFL_OK;
@@ -202,7 +202,7 @@ static sefl_status put(spool *s, uint64_t at, sefl_span bytes)
     return st;
 }
 
-/* The next n bytes, whole blocks, past the system's cache. False: nothing was written. */
+/* Writes the next n bytes, whole blocks, bypassing the page cache. False: nothing was written. */
 static bool put_direct(spool *s, size_t n)
 {
     sefl_span bytes = span_of(s->room + s->written, n);
@@ -212,14 +212,13 @@ static bool put_direct(spool *s, size_t n)
     (void)fcntl(s->fd, F_SETFL, 0);
     if (got == (ssize_t)n)
         return true;
-    /* no such writes here, or a disk that fails: the plain way tells which */
+    /* not supported here, or the disk fails: an ordinary write shows which */
     if (got > 0 && lseek(s->fd, (off_t)s->written, SEEK_SET) != (off_t)s->written)
         s->broken = true;
     return false;
 }
 
-/* Writes what has gathered. Bytes that were taken and cannot be written are lost: it is broken
- * then. */
+/* Writes the collected bytes. If they cannot be written, they are lost and the spool is broken. */
 static sefl_status leave(spool *s)
 {
     sefl_status st = SEFL_OK;
@@ -258,7 +257,7 @@ static sefl_status gather(spool *s, sefl_span bytes)
 
 sefl_status spool_write(spool *s, sefl_span bytes)
 {
-    SEFL_NEED(!s->broken, SEFL_ESTATE, "%s cannot be used after a failure: open it again", s->part);
+    SEFL_NEED(!s->broken, SEFL_ESTATE, "%s failed before: open it again", s->part);
     SEFL_NEED(bytes.n <= s->total - s->offset, SEFL_EPROTO,
               "more bytes than the %" PRIu64 " that were announced", s->total);
     if (bytes.n == 0)
@@ -275,8 +274,7 @@ sefl_status spool_finish(spool *s)
 {
     sefl_status st = SEFL_OK;
     bool unsure = false; /* whether the part's bytes are good */
-    SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s cannot be used after a failure: open it again",
-               s->part);
+    SEFL_CHECK(!s->broken, SEFL_ESTATE, "%s failed before: open it again", s->part);
     SEFL_CHECK(s->offset == s->total, SEFL_ESTATE, "%" PRIu64 " of %" PRIu64 " bytes are here",
                s->offset, s->total);
     if (s->fd >= 0) {
@@ -286,8 +284,8 @@ sefl_status spool_finish(spool *s)
         }
         unsure = s->broken = true; /* until it is in place: what fails below cannot be repeated */
         SEFL_TRY(end_hash(s));
-        /* after a failed sync the kernel may take pages for clean that it never wrote: such a part
-         * must not be read again, let alone synced "successfully" */
+        /* after a failed sync the kernel may treat pages as clean that it never wrote: such a part
+         * must not be read or synced again */
         SEFL_TRY(file_sync(s->fd, s->part));
         SEFL_CHECK(rename(s->part, s->whole) == 0, SEFL_EIO, "cannot rename %s: %s", s->part,
                    strerror(errno));
