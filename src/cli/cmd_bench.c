@@ -18,7 +18,7 @@ static int list_benches(void)
 static const setting_def options[] = {
     { "threads", SETTING_U64, "1", .min = 1, .max = 256, .help = "Number of threads",
       SETTING_TO(bench, threads) },
-    { "seconds", SETTING_REAL, "0.5", .max = 3600, .arg = "S", .help = "Minimum time per case",
+    { "seconds", SETTING_REAL, "0.5", .max = 3600, .arg = "S", .help = "Minimum seconds per case",
       SETTING_TO(bench, min_seconds) },
     { "json", SETTING_FLAG,
       .help = "Print each case as one JSON object; the member ratio compares the case with its "

@@ -97,7 +97,7 @@ static const setting_def schema[] = {
       .help = "factor that multiplies the learning rate after each epoch" },
     { "training.schedule", SETTING_CHOICE, "constant", TO(schedule),
       .words = "constant linear cosine",
-      .help = "only constant: the other schedules are for the rounds of a task or an experiment" },
+      .help = "must be constant; the other schedules apply to the rounds of a task or experiment" },
     { "training.gradient_clip", SETTING_REAL, "0.25", TO(job.clip), .was = "train.clip",
       .help = "maximum L2 norm of a batch's gradient; 0 means no limit" },
     { "training.dropout", SETTING_REAL, "0.2", TO(job.dropout), .max = 1, .was = "train.dropout",

@@ -60,7 +60,7 @@
     S("training.lr_last", REAL, t.lr_last, "0", 0, 1000000, NULL,                                  \
       "learning rate of the last round, for schedules linear and cosine")                          \
     S("training.warmup", COUNT, t.warmup, "0", 0, UINT32_MAX, NULL,                                \
-      "number of rounds before the schedule, in which the learning rate increases to lr")          \
+      "number of warm-up rounds, in which the learning rate increases to lr")                      \
     S("training.momentum", REAL, t.optim.momentum, "0.9", 0, 1, NULL,                              \
       "coefficient of the clients' momentum optimiser")                                            \
     S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "beta1 of the clients' Adam")      \

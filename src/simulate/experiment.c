@@ -53,7 +53,7 @@ static const setting_def own[] = {
     { "network.dropout", SETTING_REAL, "0", TO(dropout), .max = 1,
       .help = "probability that a client drops out of a round" },
     { "network.exact", SETTING_BOOL, "false", TO(exact),
-      .help = "exactly the share network.dropout of the clients drops out of each round" },
+      .help = "whether exactly the share network.dropout of the clients drops out of each round" },
     { "network.stragglers", SETTING_REAL, "0", TO(stragglers), .max = 1,
       .help = "probability that a client is a straggler in all rounds" },
     { "network.slowdown", SETTING_REAL, "5", TO(slowdown), .min = 1, .max = 1000000,

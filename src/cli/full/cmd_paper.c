@@ -153,14 +153,15 @@ static int run(void *self)
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
     { "figure", SETTING_CHOICE, "all", .words = "all " PAPER_FIGURES, TO(figure),
-      .help = "What to run: perplexity by dropout, block size or noise (epsilon); cost of a secure "
-              "round; CSR against BHM; training in compressed form against projection" },
+      .help =
+          "What to measure: perplexity by dropout, block size or noise (epsilon), the cost of a "
+          "secure round, CSR against BHM, or training in compressed form against projection" },
     { "data", SETTING_PATH, "", .arg = "DIR", TO(o.data),
-      .help = "Folder of WikiText-2: train.txt, valid.txt, test.txt" },
+      .help = "Folder with WikiText-2 as train.txt, valid.txt and test.txt" },
     { "quick", SETTING_FLAG, TO(o.quick),
       .help = "Run everything at small scale on the CPU; results are marked QUICK" },
     { "results", SETTING_PATH, "", .arg = "DIR", TO(o.results),
-      .help = "Folder for results; default: results, or results-quick" },
+      .help = "Folder for results; default: results, or results-quick with --quick" },
     { "runs", SETTING_PATH, "", .arg = "DIR", TO(o.runs),
       .help = "Folder for run folders; default: runs/NAME for --results .../NAME" },
     { "device", SETTING_WORD, "auto", .words = "auto cuda cpu", TO(o.device),
@@ -168,11 +169,11 @@ static const setting_def options[] = {
     { "threads", SETTING_U64, "0", .max = 256, TO(o.threads),
       .help = "Number of worker threads; 0 means one per core" },
     { "minutes", SETTING_REAL, "0", .max = 100000, TO(o.minutes),
-      .help = "Start no run that is expected to end later than this; 0 means no limit" },
+      .help = "Do not start a run that would end after this many minutes; 0 means no limit" },
     { "shard", SETTING_TEXT, "", .arg = "I/N", TO(shard),
-      .help = "Do every N-th run only, from the I-th on, to share the runs among machines" },
-    { "draw", SETTING_FLAG, TO(draw), .help = "Run nothing; draw all figures from the results" },
-    { "list", SETTING_FLAG, TO(list), .help = "Print the runs and the results that are there" },
+      .help = "Do only every N-th run, beginning with run I, to divide the runs among machines" },
+    { "draw", SETTING_FLAG, TO(draw), .help = "Draw all figures without a new run" },
+    { "list", SETTING_FLAG, TO(list), .help = "List the runs and their results so far" },
     OPTION_SET,
     { 0 },
 };
@@ -180,12 +181,11 @@ static const setting_def options[] = {
 const cli_command cmd_paper = {
     .name = "paper",
     .summary = "repeat the paper's evaluation and draw its figures",
-    .about =
-        "Runs what the results folder lacks, in the order of the paper's importance, and draws "
-        "each "
-        "figure as CSV and SVG beside the paper's values. Running the same command again resumes. "
-        "Several processes on one machine may run the same command: each takes the next run that "
-        "nobody works on. --set changes settings of all runs, for tuning.",
+    .about = "Does the runs that the results folder lacks, the most important ones first, and "
+             "draws each figure as CSV and SVG, together with the paper's values. If you repeat "
+             "the command, it resumes. Several processes on one machine may run the same command: "
+             "each takes the next run that no other process has taken. --set changes a setting of "
+             "all runs, for tuning.",
     .notes = "docs/REPRODUCTION.md describes the runs and the results.",
     .example = "sefl paper --quick --figure dropout",
     CLI_OPTIONS(wish),
