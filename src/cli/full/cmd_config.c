@@ -154,17 +154,17 @@ const cli_command cmd_config = {
     .example = "sefl init experiment.yml && sefl config check experiment.yml",
     CLI_OPTIONS(wish),
     .actions =
-        (const cli_action[]){
-            { "check", "FILE", "a settings file",
-              "Runs the checks that a command runs when it reads this file: settings (errors give "
-              "line and column), the files they name, certificates, keys and the task. Exits "
-              "with 1 if a check fails.",
-              .arg_at = offsetof(wish, file), .run = check },
-            { "keys", .about = "Lists every key with its default, values and meaning.",
-              .run = keys },
-            { "table",
-              .about = "Prints the keys of all kinds of files as Markdown tables "
-                       "(docs/SETTINGS.md).",
-              .takes = "", .run = table },
-            { 0 } },
+        (const cli_action[]){ { "check", "FILE", "a settings file",
+                                "Runs the same checks as the command that reads the file: settings "
+                                "(errors name line and column), the files that they name, "
+                                "certificates, keys and the task. Exits with 1 if a check fails.",
+                                .arg_at = offsetof(wish, file), .run = check },
+                              { "keys",
+                                .about = "Lists every key with its default, values and meaning.",
+                                .run = keys },
+                              { "table",
+                                .about = "Prints the keys of all kinds of files as Markdown tables "
+                                         "(docs/SETTINGS.md).",
+                                .takes = "", .run = table },
+                              { 0 } },
 };

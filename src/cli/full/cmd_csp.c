@@ -73,11 +73,11 @@ static int run(void *self)
 const cli_command cmd_csp = {
     .name = "csp",
     .summary = "run the cryptography service provider of a federation",
-    .about = "Holds the secret key, waits for the aggregation server (mutual TLS) and helps to "
-             "reveal each round's sum once, but never below the threshold, beyond the privacy "
-             "budget or while the two ledgers disagree. It exits with 0 when the task is over. "
-             "SIGTERM stops it cleanly; a restart resumes the task. SIGHUP reloads the "
-             "certificates and the log level. Every setting of the file is also an option.",
+    .about = "Holds the secret key, waits for the aggregation server (mutual TLS) and helps it to "
+             "reveal each round's sum once. Refuses a sum below the threshold or beyond the "
+             "privacy budget, and any sum while the two ledgers disagree. It exits with 0 when the "
+             "task is over. SIGTERM stops it cleanly; a restart resumes the task. SIGHUP reloads "
+             "the certificates and the log level. Every setting of the file is also an option.",
     .example = "sefl csp -c csp/csp.yml",
     DAEMON_COMMAND(csp_schema, daemon_options),
 };

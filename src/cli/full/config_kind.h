@@ -23,10 +23,10 @@ typedef struct config_kind {
 
 #define CONFIG_KIND_WORDS "experiment aggregator csp client policy task"
 /* The option --for KIND, for a struct with the member `kind`. */
-#define CONFIG_KIND_OPTION(type)                                                             \
-    {                                                                                        \
-        "for", SETTING_WORD, "", CONFIG_KIND_WORDS, SETTING_TO(type, kind),                  \
-            .help = "Kind of the file; default: by its name (csp.yml, ...), else experiment" \
+#define CONFIG_KIND_OPTION(type)                                                                 \
+    {                                                                                            \
+        "for", SETTING_WORD, "", CONFIG_KIND_WORDS, SETTING_TO(type, kind),                      \
+            .help = "Kind of file; by default, its name decides (csp.yml, ...), else experiment" \
     }
 
 /* All kinds. Ends with a NULL name; the first is the default. */

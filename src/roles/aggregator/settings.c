@@ -43,9 +43,10 @@ const setting_def aggregator_schema[] = {
       .help = "maximum number of connections from the clients of a CA whose members the trust list "
               "does not name; 0 means a quarter of `connections`" },
     { "connection_rate", SETTING_U64, "50", TO(connection_rate), .min = 1, .max = 100000,
-      .help = "new connections per second from one address; a burst may have ten times as many" },
+      .help =
+          "limit of new connections per second and address; a burst may be ten times as large" },
     { "request_rate", SETTING_U64, "20", TO(request_rate), .min = 1, .max = 100000,
-      .help = "requests per second from one client; a burst may have five times as many" },
+      .help = "limit of requests per second and client; a burst may be five times as large" },
     { "idle", SETTING_U64, "60", TO(idle_s), .min = 1, .max = 3600,
       .help = "seconds after which the server closes a silent or slow connection" },
     { "rate_min", SETTING_U64, "1024", TO(rate_min), .min = 1, .max = 1 << 30,
@@ -55,7 +56,7 @@ const setting_def aggregator_schema[] = {
     { "lanes", SETTING_U64, "1", TO(lanes), .min = 1, .max = LANES_MAX,
       .help = "number of threads that make noise shares, each with its own connection to CSP" },
     { "audit", SETTING_U64, "8", TO(audit), .max = 1u << 30,
-      .help = "audit one in this many noise sessions; 0 audits none" },
+      .help = "audit one noise session in this many; 0 audits none" },
     { 0 },
 };
 

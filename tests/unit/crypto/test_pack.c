@@ -194,7 +194,7 @@ static void test_without_noise(void **state)
     c.fraction_bits = 40;
     c.clients = 1000;
     CHECK_STATUS(pack_init(&p, &c), SEFL_ERANGE);
-    assert_non_null(strstr(sefl_last_error(), "need 51 bits, the slot has 48"));
+    assert_non_null(strstr(sefl_last_error(), "need 51 bits, but the slot has 48"));
     c.fraction_bits = 41;
     CHECK_STATUS(pack_init(&p, &c), SEFL_EINVAL);
 }
@@ -207,8 +207,9 @@ static void test_refusals(void **state)
     c.k = 16; /* the width in the task is used or refused, never widened */
     c.coordinate_clip = PACK_ONE;
     CHECK_STATUS(pack_init(&p, &c), SEFL_ERANGE);
-    assert_non_null(strstr(sefl_last_error(),
-                           "10000 clients of |value| <= 77325 need 31 bits, the slot has 28"));
+    assert_non_null(
+        strstr(sefl_last_error(),
+               "10000 clients with |value| <= 77325 need 31 bits, but the slot has 28"));
     assert_int_equal(p.w, 0);
     c.k = 16, c.coordinate_clip = 0; /* the default clip makes it fit */
     CHECK_OK(pack_init(&p, &c));
@@ -253,7 +254,7 @@ static void test_check(void **state)
     CHECK_OK(pack_check(&p));
     p.value_max = 13422; /* 10000 * 13422 = 134220000 > 2^27 = 134217728 */
     CHECK_STATUS(pack_check(&p), SEFL_ERANGE);
-    assert_non_null(strstr(sefl_last_error(), "need 29 bits, the slot has 28"));
+    assert_non_null(strstr(sefl_last_error(), "need 29 bits, but the slot has 28"));
     p = good, p.value_max = INT64_MAX;
     CHECK_STATUS(pack_check(&p), SEFL_ERANGE);
     p = good, p.value_max = -1;

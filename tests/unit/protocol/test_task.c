@@ -162,7 +162,7 @@ static void test_strict_form(void **state)
         { "\"name\": \"sample\"", "\"name\": \"\xff\"", "unable to decode", SEFL_EPROTO },
         { "\"name\": \"sample\"", "\"model.block\": 4", "unknown member", SEFL_EPROTO },
         { "\"model\": {", "\"modell\": {", "unknown member modell", SEFL_EPROTO },
-        { "\"sefl_task\": 2", "\"sefl_task\": 1", "of version 1: this program reads version 2",
+        { "\"sefl_task\": 2", "\"sefl_task\": 1", "of version 1, but this program reads version 2",
           SEFL_EUNSUPPORTED },
         { "\"sefl_task\": 2", "\"sefl_task\": 3", "version 3", SEFL_EUNSUPPORTED },
         { "\"sefl_task\": 2", "\"sefl_task\": \"2\"", "sefl_task", SEFL_EPROTO },

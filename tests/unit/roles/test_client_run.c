@@ -363,7 +363,7 @@ static void a_charged_round_is_not_made_again(void **state)
     assert_int_equal(s->as.receipts, 0);
     assert_false(s->as.changed);
     assert_int_equal(charged(s), 1);
-    assert_non_null(strstr(log_of(s), "charged before"));
+    assert_non_null(strstr(log_of(s), "already charged"));
     end(s);
 }
 
