@@ -48,7 +48,7 @@ static const setting_def own[] = {
       .help = "how the text of data.path is split among clients" },
     { "data.public", SETTING_BOOL, "false",
       .help =
-          "whether the text is public, so that its words and choices based on it cost no privacy" },
+          "whether the text is public: its words and choices based on it then cost no privacy" },
     { "model.init", SETTING_TEXT, "",
       .help = "model file to start from, trained on public text; if empty, random initial values" },
     { "network.dropout", SETTING_REAL, "0", TO(dropout), .max = 1,

@@ -43,10 +43,9 @@ const setting_def aggregator_schema[] = {
       .help = "maximum number of connections from the clients of a CA whose members the trust list "
               "does not name; 0 means a quarter of `connections`" },
     { "connection_rate", SETTING_U64, "50", TO(connection_rate), .min = 1, .max = 100000,
-      .help =
-          "limit of new connections per second and address; a burst may be ten times as large" },
+      .help = "limit of new connections per second and address; a burst may be ten times that" },
     { "request_rate", SETTING_U64, "20", TO(request_rate), .min = 1, .max = 100000,
-      .help = "limit of requests per second and client; a burst may be five times as large" },
+      .help = "limit of requests per second and client; a burst may be five times that" },
     { "idle", SETTING_U64, "60", TO(idle_s), .min = 1, .max = 3600,
       .help = "seconds after which the server closes a silent or slow connection" },
     { "rate_min", SETTING_U64, "1024", TO(rate_min), .min = 1, .max = 1 << 30,
