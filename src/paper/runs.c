@@ -140,8 +140,12 @@ static bool is_mine(const paper_options *o, size_t i)
 sefl_status paper_runs(const paper_options *o, unsigned figures, size_t *left)
 {
     sefl_status st = SEFL_OK;
-    session s = { .o = o };
+    char text[PATH_MAX];
+    paper_options with_text = *o;
+    session s = { .o = &with_text };
     *left = 0;
+    SEFL_TRY(paper_text(text, o));
+    with_text.data = *text ? text : NULL;
     SEFL_TRY(paper_table_make(&s.table, o->quick, figures));
     SEFL_TRY(paper_make_folder(o->runs));
     for (size_t i = 0; i < s.table.n; i++)

@@ -18,7 +18,7 @@ typedef struct wish {
     unsigned figure;
     const char *shard;
     bool list, draw;
-    char runs[PATH_MAX], text[PATH_MAX];
+    char runs[PATH_MAX];
     meter line;
 } wish;
 
@@ -111,15 +111,12 @@ static const struct measurement {
     { 0 },
 };
 
-static sefl_status all_work(wish *w, unsigned figures)
+static sefl_status all_work(const wish *w, unsigned figures)
 {
-    paper_options *o = &w->o;
+    const paper_options *o = &w->o;
     size_t left;
-    if (!w->draw) {
-        SEFL_PASS(paper_text(w->text, o));
-        o->data = *w->text ? w->text : NULL;
+    if (!w->draw)
         SEFL_PASS(paper_runs(o, figures, &left));
-    }
     SEFL_PASS(paper_draw(o));
     for (const struct measurement *m = measurements; m->figure; m++) {
         if (!w->draw && (m->figure & figures) && o->shard == 0)
