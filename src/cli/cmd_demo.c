@@ -178,7 +178,7 @@ static const setting_def options[] = {
     { "words", SETTING_U64, "0", TO(words), .min = 200, .max = 1000000,
       .help = "Number of tokens per client; default 4000" },
     { "scheme", SETTING_WORD, "", "pad paillier", TO(scheme),
-      .help = "Encryption scheme; default pad. By default, --sum runs both schemes" },
+      .help = "Encryption scheme; default pad, or both schemes with --sum" },
     { "noise", SETTING_DECIMAL, "", .arg = "Z", TO(noise),
       .help = "Noise multiplier; default 0.02, or 1 with --sum. With 0.25 or more, the demo claims "
               "differential privacy and reports its epsilon" },
