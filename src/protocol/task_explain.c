@@ -107,7 +107,7 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
              "\n"));
     SEFL_PASS(hex_line(out, "this task", t->id));
     SEFL_PASS(hex_line(out, "word list", t->vocab_hash));
-    SEFL_PASS(hex_line(out, "first model", t->init_hash));
+    SEFL_PASS(hex_line(out, "initial model", t->init_hash));
     if (t->has_valid)
         SEFL_PASS(hex_line(out, "validation text", t->valid_hash));
     if (t->pub) {
@@ -141,10 +141,10 @@ static sefl_status cheating_as(sefl_buf *out, const task *t)
 static sefl_status who_learns_what(sefl_buf *out, const task *t)
 {
     const release_mode *mode = task_mode(t);
-    const char *limit = !mode->noisy ? "which may reveal the text of one client: see below"
+    const char *limit = !mode->noisy ? "this may reveal what one client has: see below"
                         : t->claim
-                            ? "they reveal about one client at most what the guarantee below allows"
-                            : "the task does not claim how little they reveal about one client";
+                            ? "this reveals about one client at most what the guarantee allows"
+                            : "what this reveals about one client is not bounded";
     SEFL_PASS(wr_fmt(out,
                      "\nWho can learn what\n"
                      "  another client     the model after each round; %s\n"
@@ -217,8 +217,8 @@ static sefl_status sampling_claim(sefl_buf *out, const task *t)
             out,
             "  Each client draws in secret whether it takes part (probability %g); if not, it "
             "uploads\n"
-            "  encrypted zeros. Nobody else learns the draw, so the smaller number holds against "
-            "AS too.\n",
+            "  encrypted zeros. Nobody else learns the draw, so the amplification holds against AS "
+            "too.\n",
             t->rate);
     if (t->amplified)
         return wr_fmt(out,
@@ -254,7 +254,7 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
         out, "  The target allows %llu of the %llu rounds%s. After these rounds, epsilon is\n",
         (unsigned long long)s->rounds, (unsigned long long)t->rounds,
         s->rounds < t->rounds ? ": the task will end there" : ""));
-    SEFL_PASS(one_claim(out, "against a server, or who sees the participants", s->server));
+    SEFL_PASS(one_claim(out, "against a server or observer of participants", s->server));
     SEFL_PASS(one_claim(out, "against everybody else", s->others));
     if (t->max_rounds_per_client > 0)
         SEFL_PASS(wr_fmt(
