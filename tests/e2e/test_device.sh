@@ -55,3 +55,12 @@ expect 2 "$SEFL" simulate -c "$dir/e.yml" --device cuda --set privacy.unit=recor
 says "device: cpu"
 expect 0 "$SEFL" plan --quick -c "$dir/e.yml" --device cuda; says "device: cpu, not cuda"
 expect 0 "$SEFL" init "$dir/client.yml"; grep -q "device: cpu" "$dir/client.yml" || fail "client.yml has no device"
+
+# measurements of the paper: clients in many slots at once
+cd "$dir"
+for f in csr projection; do
+    for device in cpu cuda; do
+        expect 0 "$SEFL" paper --quick --figure $f --device $device --results paper-$device
+    done
+    cmp paper-cpu/$f.csv paper-cuda/$f.csv || fail "$f differs on the GPU"
+done
