@@ -244,8 +244,8 @@ const cli_command cmd_doctor = {
     .about = "Checks the processor, libraries, random numbers, limits, clock and disk. With "
              "--config, it also checks the settings, the files and certificates that they name "
              "(key, role, expiry, issuer), the task, the port and the peers. Each line begins with "
-             "ok, warn or fail, and suggests a remedy. The command changes nothing and exits with "
-             "1 if a check fails.",
+             "ok, warn or fail; warnings and failures suggest a remedy. The command changes "
+             "nothing and exits with 1 if a check fails.",
     .example = "sefl doctor",
     CLI_OPTIONS(wish),
     CLI_RUN(run, NULL, NULL, 0),
