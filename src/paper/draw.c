@@ -100,11 +100,13 @@ typedef struct line {
     double y[X_MAX], low[X_MAX], high[X_MAX];
 } line;
 
+/* A figure shows a model that is worse than the untrained one, or that the release check blocked,
+ * as the untrained one, which would be kept instead (fmin ignores NAN). */
 static void set(line *l, size_t i, const point *p)
 {
-    l->y[i] = p ? p->test.mean : NAN;
-    l->low[i] = p ? p->test.low : NAN;
-    l->high[i] = p ? p->test.high : NAN;
+    l->y[i] = p ? fmin(p->test.mean, p->untrained) : NAN;
+    l->low[i] = p ? fmin(p->test.low, p->untrained) : NAN;
+    l->high[i] = p ? fmin(p->test.high, p->untrained) : NAN;
 }
 
 static svg_series series(const char *name, const line *l, bool dashed)
@@ -275,10 +277,12 @@ static sefl_status table_noise(sefl_buf *md, const points *p, unsigned body, uin
             SEFL_PASS(wr_fmt(md, " none claimed |"));
         for (size_t a = 0; a < APPROACHES; a++) {
             const point *x = at_noise(p, a, body, z[i], clients);
-            if (x && x->test.n > 0)
+            if (!x)
+                SEFL_PASS(wr_fmt(md, " - |"));
+            else if (x->test.mean < x->untrained)
                 SEFL_PASS(wr_fmt(md, " %.2f |", x->test.mean));
             else
-                SEFL_PASS(wr_fmt(md, " - |"));
+                SEFL_PASS(wr_fmt(md, " nothing learned |"));
         }
         SEFL_PASS(wr_fmt(md, "\n"));
     }
@@ -300,8 +304,10 @@ static sefl_status draw_noise(const paper_options *o, const points *p, uint32_t 
         const double classic = any ? any->classic_epsilon : NAN;
         if (isnan(classic))
             snprintf(text[i], sizeof text[i], "%.16s", strcmp(z[i], "0") == 0 ? "no noise" : z[i]);
+        else if (classic >= 1000)
+            snprintf(text[i], sizeof text[i], "%.16s/%.1fk", z[i], classic / 1000);
         else
-            snprintf(text[i], sizeof text[i], "%.16s (%.3g)", z[i], classic);
+            snprintf(text[i], sizeof text[i], "%.16s/%.3g", z[i], classic);
         labels[i] = text[i];
     }
     for (unsigned b = 0; b < PAPER_BODIES; b++) {
@@ -311,7 +317,7 @@ static sefl_status draw_noise(const paper_options *o, const points *p, uint32_t 
         c[b] = (svg_chart){ .title = title[b],
                             .unit = "",
                             .n = n,
-                            .x_name = "noise multiplier z (classic epsilon of one round)",
+                            .x_name = "noise multiplier z / classic epsilon of one round",
                             .x_text = labels,
                             .log = true };
         for (size_t a = 0; a < APPROACHES; a++) {
@@ -345,25 +351,66 @@ done:
 
 /* ---- the paper's claims ---------------------------------------------------------------------- */
 
+/* True if the model learned: its perplexity is below a tenth of the untrained model's. Noise that
+ * destroys a model makes any ratio of perplexities large, so such points are not compared. */
+static bool learned(const point *p)
+{
+    return p && p->test.mean < p->untrained / 10;
+}
+
+/* Returns the unpruned point to compare with; NULL if p is not SEFL with BHM, or nothing is there. */
+static const point *unpruned(const points *all, const point *p, const char *protection)
+{
+    paper_run run = p->run;
+    if (strcmp(run.protection, "sefl") != 0 || run.block == 1)
+        return NULL;
+    run.protection = protection, run.block = 1;
+    return points_find(all, &run);
+}
+
 /* Returns the largest relative gain, in percent, of SEFL with BHM over the unpruned `other` at the
  * same noise and number of clients; *where is that point. NAN: nothing to compare. */
 static double best_gain(const points *p, const char *other, unsigned body, const point **where)
 {
     double best = NAN;
     for (size_t i = 0; i < p->n; i++) {
-        const point *bhm = &p->at[i];
-        paper_run run = bhm->run;
-        if (run.body != body || strcmp(run.protection, "sefl") != 0 || run.block == 1)
+        const point *bhm = &p->at[i], *dense = unpruned(p, bhm, other);
+        if (bhm->run.body != body || !learned(bhm) || !learned(dense))
             continue;
-        run.protection = other, run.block = 1;
-        const point *dense = points_find(p, &run);
-        const double gain = dense ? 100 * (1 - bhm->test.mean / dense->test.mean) : NAN;
-        if (!isnan(gain) && !(gain <= best)) {
+        const double gain = 100 * (1 - bhm->test.mean / dense->test.mean);
+        if (!(gain <= best)) {
             best = gain;
             *where = bhm;
         }
     }
     return best;
+}
+
+/* Writes crossing.csv: for each noise, which of unpruned SEFL and SEFL with BHM is better. */
+static sefl_status write_crossing(const paper_options *o)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    points p = { 0 };
+    SEFL_TRY(points_of(&p, o, PAPER_EPSILON));
+    SEFL_TRY(wr_fmt(&b, "scale,model,clients,z,block,test_unpruned,test_bhm,better\n"));
+    for (size_t i = 0; i < p.n; i++) {
+        const point *bhm = &p.at[i], *dense = unpruned(&p, bhm, "sefl");
+        if (!dense || dense->test.n == 0 || bhm->test.n == 0)
+            continue;
+        SEFL_TRY(wr_fmt(&b, "%s,%s,%" PRIu32 ",%s,%u,%.10g,%.10g,%s\n", paper_scale(o),
+                        paper_body_names[bhm->run.body], bhm->run.clients, bhm->run.z,
+                        bhm->run.block, dense->test.mean, bhm->test.mean,
+                        !learned(bhm) && !learned(dense)    ? "neither learned"
+                        : bhm->test.mean < dense->test.mean ? "bhm"
+                                                            : "unpruned"));
+    }
+    if (p.n > 0)
+        SEFL_TRY(paper_write(o, "crossing.csv", buf_span(&b)));
+done:
+    buf_clear(&b);
+    points_clear(&p);
+    return st;
 }
 
 static sefl_status write_claims(const paper_options *o, sefl_buf *md)
@@ -373,8 +420,11 @@ static sefl_status write_claims(const paper_options *o, sefl_buf *md)
     points p = { 0 };
     SEFL_TRY(points_of(&p, o, PAPER_BLOCKS | PAPER_EPSILON));
     SEFL_TRY(wr_fmt(&b, "scale,claim,model,paper_percent,percent,block,z,clients\n"));
-    SEFL_TRY(wr_fmt(md, "\n## Largest relative gain in perplexity\n\n| claim | model | the paper | "
-                        "here | at |\n|---|---|---|---|---|\n"));
+    SEFL_TRY(wr_fmt(md,
+                    "\n## Largest relative gain in perplexity\n\nOf points at which both models "
+                    "learned: their perplexity is below a tenth of the untrained model's.\n\n| "
+                    "claim | model | the paper | "
+                    "here | at |\n|---|---|---|---|---|\n"));
     for (size_t i = 0; i < reference_claim_count; i++)
         for (unsigned body = 0; body < PAPER_BODIES; body++) {
             const reference_claim *c = &reference_claims[i];
@@ -410,6 +460,7 @@ sefl_status paper_draw(const paper_options *o)
     SEFL_TRY(draw_blocks(o, &md));
     SEFL_TRY(draw_epsilon(o, &md));
     SEFL_TRY(write_claims(o, &md));
+    SEFL_TRY(write_crossing(o));
     SEFL_TRY(paper_write(o, "tables.md", buf_span(&md)));
 done:
     buf_clear(&md);

@@ -51,6 +51,7 @@ static bool summarise(point *out, const paper_run *run, const records *all)
         if (!is_of(r, run))
             continue;
         test[n] = r->best_test, valid[n++] = r->best_valid;
+        out->untrained = r->first_valid;
         out->values = r->values;
         out->classic_epsilon = r->classic_epsilon;
         out->epsilon_server = r->epsilon_server;

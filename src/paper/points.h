@@ -18,6 +18,7 @@ typedef struct spread {
 typedef struct point {
     paper_run run; /* its seed is meaningless */
     spread test, valid;
+    double untrained; /* validation perplexity of the initial model; NAN: unknown */
     double values, classic_epsilon, epsilon_server, epsilon_others, noise_ratio; /* NAN: unknown */
 } point;
 

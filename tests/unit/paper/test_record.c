@@ -30,6 +30,7 @@ static run_record sample(const paper_options *o, const paper_run *run, double te
     snprintf(r.device, sizeof r.device, "a \"device\", new");
     r.block = run->block, r.dropout = run->dropout, r.clients = run->clients;
     r.seed = (double)run->seed;
+    r.first_valid = 5000;
     r.best_test = test, r.best_valid = test + 1.0 / 3, r.up_bytes = 4e9;
     CHECK_OK(wr_fmt(&r.settings, "clients=10\ntraining.lr=20\n"));
     r.valid = malloc(3 * sizeof *r.valid); /* freed below, not by record_clear */
@@ -153,9 +154,13 @@ static void draws(void **state)
     put(&o, &run, 300);
     run.block = 8;
     put(&o, &run, 240);
+    run.z = "0.1"; /* neither learned: not compared */
+    put(&o, &run, 4000);
+    run.block = 1;
+    put(&o, &run, 1e18);
     points p;
     CHECK_OK(points_of(&p, &o, PAPER_ALL));
-    assert_int_equal(p.n, 3);
+    assert_int_equal(p.n, 5);
     const point *x = points_find(&p, &first);
     assert_non_null(x);
     assert_int_equal(x->test.n, 2);
@@ -171,6 +176,11 @@ static void draws(void **state)
     CHECK_OK(file_read(&b, path, 1 << 20));
     CHECK_OK(wr_u8(&b, 0));
     assert_non_null(strstr((char *)b.p, "unpruned SEFL\",lstm,19.3,20,8,0.01,10\n"));
+    buf_clear(&b);
+    CHECK_OK(paper_path(path, &o, "crossing.csv"));
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "QUICK,lstm,10,0.01,8,300,240,bhm\n"));
     buf_clear(&b);
     static const char *const figures[] = { "dropout.svg", "blocks.svg", "epsilon-10.svg" };
     for (size_t i = 0; i < 3; i++) {
