@@ -417,6 +417,7 @@ static sefl_status write_claims(const paper_options *o, sefl_buf *md)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    size_t rows = 0;
     points p = { 0 };
     SEFL_TRY(points_of(&p, o, PAPER_BLOCKS | PAPER_EPSILON));
     SEFL_TRY(wr_fmt(&b, "scale,claim,model,paper_percent,percent,block,z,clients\n"));
@@ -432,6 +433,7 @@ static sefl_status write_claims(const paper_options *o, sefl_buf *md)
             const double gain = best_gain(&p, c->protection, body, &x);
             if (isnan(gain) || !x)
                 continue;
+            rows++;
             SEFL_TRY(wr_fmt(&b, "%s,\"%s\",%s,%g,%.6g,%u,%s,%" PRIu32 "\n", paper_scale(o), c->what,
                             paper_body_names[body], c->percent[body], gain, x->run.block, x->run.z,
                             x->run.clients));
@@ -440,7 +442,8 @@ static sefl_status write_claims(const paper_options *o, sefl_buf *md)
                             c->what, titles[body], c->percent[body], gain, x->run.block, x->run.z,
                             x->run.clients));
         }
-    SEFL_TRY(paper_write(o, "claims.csv", buf_span(&b)));
+    if (rows > 0)
+        SEFL_TRY(paper_write(o, "claims.csv", buf_span(&b)));
 done:
     buf_clear(&b);
     points_clear(&p);
