@@ -358,7 +358,7 @@ static bool learned(const point *p)
     return p && p->test.mean < p->untrained / 10;
 }
 
-/* Returns the unpruned point to compare with; NULL if p is not SEFL with BHM, or nothing is there. */
+/* Returns the unpruned point to compare with; NULL if there is none, or p is not SEFL with BHM. */
 static const point *unpruned(const points *all, const point *p, const char *protection)
 {
     paper_run run = p->run;

@@ -21,7 +21,7 @@ double reference_dropout(unsigned body, unsigned percent)
     return NAN;
 }
 
-/* (section Result Analysis of the paper): "improves the accuracy by up to 11% and 15% over the CDP-FL
+/* Section Result Analysis of the paper: "improves the accuracy by up to 11% and 15% over the CDP-FL
  * method", "19.3%, and 12.8% accuracy improvement ... in contrast to the unoptimized". */
 const reference_claim reference_claims[] = {
     { "SEFL with BHM against CDP-FL", "cdp", { 11, 15 } },

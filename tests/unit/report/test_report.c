@@ -297,6 +297,32 @@ static void test_text(void **state)
     CHECK_STATUS(report_open(&r, folder), SEFL_EPROTO);
 }
 
+/* Labels instead of numbers on the x axis, and bars that show a spread. */
+static void test_labels(void **state)
+{
+    (void)state;
+    static const double y[] = { 100, 120 }, low[] = { 90, NAN }, high[] = { 115, NAN };
+    static const char *const text[] = { "0 <%>", "25 %" };
+    svg_chart c = { .title = "t",
+                    .unit = "",
+                    .n = 2,
+                    .x_text = text,
+                    .x_name = "dropout",
+                    .series = { { .name = "a", .y = y, .low = low, .high = high } },
+                    .count = 1 };
+    sefl_buf b = { 0 };
+    CHECK_OK(svg_write(&b, &c));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, ">0 &lt;%&gt;</text>"));
+    assert_non_null(strstr((char *)b.p, ">dropout</text>"));
+    assert_non_null(strstr((char *)b.p, "<title>dropout 25 %, a: 120</title>"));
+    const char *bar = strstr((char *)b.p, "<line class=\"line s0\"");
+    assert_non_null(bar);
+    assert_null(strstr(bar + 1, "<line class=\"line s0\"")); /* none where it is unknown */
+    assert_null(strstr((char *)b.p, "round"));
+    buf_clear(&b);
+}
+
 static void test_numbers_for_people(void **state)
 {
     (void)state;
@@ -346,7 +372,7 @@ int main(void)
         cmocka_unit_test(test_number), cmocka_unit_test(test_checker),
         cmocka_unit_test(test_page),   cmocka_unit_test(test_small_pages),
         cmocka_unit_test(test_text),   cmocka_unit_test(test_numbers_for_people),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_labels), cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
