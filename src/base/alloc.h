@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-/* Points *(void **)out to count*size zeroed bytes. On success the pointer is not NULL, even for
+/* Allocates count*size zeroed bytes and stores their address in *(void **)out. On success the pointer is not NULL, even for
  * zero bytes; on SEFL_ENOMEM it is NULL. The block is aligned to 64 bytes, the size of a cache line
  * and of an AVX-512 register. For 4 MiB or more, sefl_new asks the system for huge pages. */
 sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;

@@ -31,7 +31,7 @@
 #define SEFL_MUST_CHECK   __attribute__((warn_unused_result))
 #define SEFL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* Records the error message (cut at 511 bytes) and evaluates to the code:
+/* Records the error message (truncated to 511 bytes) and evaluates to the code:
  * `return sefl_fail(SEFL_EPROTO, "...")`. As a macro, it lets the compiler see the code. */
 #define sefl_fail(code, ...) (sefl_note(__VA_ARGS__), (code))
 void sefl_note(const char *fmt, ...) SEFL_PRINTF(1, 2);

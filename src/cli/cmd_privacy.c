@@ -137,7 +137,7 @@ static void plan_text(const plan *p)
                p->max_rounds, p->cohort, drawn);
     printf("%-34s %.10g%s\n", "noise multiplier z", z_shown(p->z),
            p->classic ? "   (classic formula, as in the paper)" : "");
-    text_epsilon("epsilon against a server", p->server, p->delta, "   <- the budget gate");
+    text_epsilon("epsilon against a server", p->server, p->delta, "   <- limited by the budget");
     text_epsilon("epsilon against others", p->others, p->delta, "");
     if (p->rate < 1 && !p->public_count)
         printf("%-34s the number of participants is never published (divisor: rate x enrolled, or "
@@ -362,7 +362,10 @@ static const setting_def options[] = {
       .help = "Target epsilon, for which the command computes the noise multiplier z" },
     { "z", SETTING_REAL, "0", TO(z), .max = 1000, .arg = "Z",
       .help = "Noise multiplier to use instead of a target epsilon" },
-    { "delta", SETTING_REAL, "0", TO(delta), .max = 1, .arg = "D", .help = "Target delta" },
+    { "delta", SETTING_REAL, "0", TO(delta), .arg = "D",
+      .help =
+          "Delta of the guarantee, above 0 and below 1; 'spent' uses the delta of the latest claim "
+          "by default" },
     { "max-rounds-per-client", SETTING_U64, "0", TO(max_rounds), .min = 1, .max = 1000000000,
       .help = "Maximum rounds per client; a limit lowers the epsilon against a server" },
     { "hidden", SETTING_FLAG, TO(hidden),

@@ -142,8 +142,8 @@ static sefl_status limits(sefl_buf *out, const entry *e)
     const setting_def *d = e->def;
     const bool number =
         d->type == SETTING_U64 || d->type == SETTING_DECIMAL || d->type == SETTING_REAL;
-    const bool none = d->type == SETTING_U64 && d->min > 0 && d->fallback &&
-                      strcmp(d->fallback, "0") == 0; /* 0 means "not set" */
+    const bool none = (d->type == SETTING_U64 ? d->min > 0 : d->type == SETTING_REAL && !d->max) &&
+                      d->fallback && strcmp(d->fallback, "0") == 0; /* 0 means "not set" */
     const bool says = d->fallback && *d->fallback && !is_flag(e) && !none;
     SEFL_PASS(wr_fmt(out, " ("));
     const size_t before = out->n;

@@ -107,7 +107,7 @@ static const struct sum {
         offsetof(run_line, member), name, unit \
     }
     SUM(seconds, "all rounds", "s"),
-    SUM(ahead_seconds, "2PC ahead of the data", "s"),
+    SUM(ahead_seconds, "2PC before uploads", "s"),
     SUM(open_seconds, "reveal", "s"),
     SUM(release_seconds, "release", "s"),
     SUM(train_seconds, "training", "s"),

@@ -8,7 +8,7 @@
 #include "net/allowlist.h"
 #include "protocol/task.h"
 
-/* Reloads the trust list at w->path if it has changed, or if none was loaded yet (`first`). *out is
+/* Loads the trust list at w->path if the file has changed, or if `first` is true. *out is
  * the new list, or NULL if it is unchanged. If the list is older than before, sets *older and logs
  * a line. If the list cannot be read, the previous one stays in force. */
 sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool first,

@@ -16,7 +16,7 @@
  *     aggregate in a charged round would be a second, uncharged release.
  *   - The ledger refuses a known task with different terms. A term that the kind of noise does not
  *     use is 0.
- *   - A population has one ledger; new tasks continue it. The budget gate composes all charges. A
+ *   - A population has one ledger; new tasks continue it. The budget check composes all charges. A
  *     charge beyond the target of the current task fails with SEFL_EBUDGET and writes nothing.
  *   - The gate bounds epsilon against a server, which sees who takes part. It counts min(rounds,
  *     max_rounds_per_client) releases per task without amplification; under `hidden` sampling it
@@ -144,7 +144,7 @@ sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms,
 sefl_status ledger_head_after(const ledger *l, const ledger_terms *terms, uint64_t round,
                               ledger_head *out) SEFL_MUST_CHECK;
 
-/* Checks only the budget gate, with epsilon_max in place of the task's target: the limit that a
+/* Checks only the budget check, with epsilon_max in place of the task's target: the limit that a
  * client's owner sets. SEFL_EBUDGET with the numbers if the total would exceed it; SEFL_OK for a
  * round that is already charged, and for terms without a claim. Writes nothing. */
 sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t round,
@@ -172,7 +172,8 @@ void ledger_get_head(const ledger *l, ledger_head *out);
 ledger_order ledger_compare(const ledger *l, const ledger_head *peer);
 
 bool ledger_head_equal(const ledger_head *a, const ledger_head *b);
-/* Write and read a head as the wire and a role's database store it: records u64, hash. */
+/* Write and read a head in the format of messages and of a role's database: the number of records
+ * (u64), then the hash. */
 sefl_status ledger_head_write(sefl_buf *out, const ledger_head *h) SEFL_MUST_CHECK;
 sefl_status ledger_head_read(rd *r, ledger_head *out) SEFL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* ledger_inside: the ledger's state in memory and its budget gate, for the files of the ledger. */
+/* ledger_inside: the ledger's state in memory and its budget check, for the files of the ledger. */
 #ifndef STORE_LEDGER_INSIDE_H
 #define STORE_LEDGER_INSIDE_H
 

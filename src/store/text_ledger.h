@@ -4,7 +4,7 @@
  *     SEFL_TRY(text_ledger_open(&l, "ledger", "text"));         // then use it as in ledger.h
  *
  * Two populations that train on the same text both spend its privacy budget, so this ledger records
- * the charges of both, and the budget gate adds them up. A file beside the text contains the
+ * the charges of both, and the budget check adds them up. A file beside the text contains the
  * ledger's random name: TEXT/.sefl-ledger for a folder, TEXT.sefl-ledger for a file. The client
  * refuses any other ledger, even a new one at the same path.
  *

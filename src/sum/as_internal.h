@@ -38,8 +38,8 @@ sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body,
 /* Forgets which heads CSP got with EARLY. */
 void as_forget_early(as_link *l);
 
-/* Sealed tasks: reads COUNTED, checks it against the task, round and root, and appends it to `out`
- * (may be NULL). id is the reveal's id, or NULL if unknown. If root is NULL, it is not checked. */
+/* Sealed tasks: receives COUNTED. Unless root is NULL, checks CSP's signature, the task, the round, the
+ * root and (unless it is NULL) the reveal's id, and appends the message to `out` (may be NULL). */
 sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, const uint8_t *id,
                                sefl_buf *out) SEFL_MUST_CHECK;
 

@@ -13,12 +13,12 @@ plan() { # CODE option...: a good plan with these options added
 plan 0 --epsilon 8 --sample-rate 0.1
 says_not "WARNING"
 says "epsilon against a server"; says "epsilon against others"; says "replacement"
-says "budget gate"; says "classic formula"; says "not a total"; says "smallest cohort"
+says "limited by the budget"; says "classic formula"; says "not a total"; says "smallest cohort"
 says "z                 6.909"
 says_not "PLD"
 plan 0 --epsilon 8 --sample-rate 0.1 --json; says '"server":{"claimed":true'; says '"others":{'
 says '"z":6.909'
-plan 0 --z 0.2; says "no differential privacy claimed"; says_not "budget gate"
+plan 0 --z 0.2; says "no differential privacy claimed"; says_not "limited by the budget"
 plan 0 --z 0.2 --json; says '"claimed":false,"epsilon":null,"statement":"no differential privacy claimed"'
 plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 5
 says "WARNING"; says "150 clients on average, not 300"; says "(150 per round"
@@ -50,7 +50,7 @@ for z in 0.7 1.3 2.9 11; do
         /PLD/ { seen++; if ($11 + 0 > l + 0 || $13 + 0 < u + 0) exit 1 }
         END { if (seen != 2) exit 1 }' || fail "rounded the wrong way at z $z: $exact $out"
 done
-plan 0 --z 0.2 --noise cdp; says "budget gate"
+plan 0 --z 0.2 --noise cdp; says "limited by the budget"
 plan 0 --z 1 --noise cdp --pld; says "PLD"
 plan 0 --epsilon 0.5 --classic; says "classic formula, as in the paper"
 plan 0 --epsilon 2 --sample-rate 0.01 --hidden; says "hidden"

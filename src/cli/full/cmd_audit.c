@@ -132,7 +132,8 @@ const cli_command cmd_audit = {
              "session and prints its verdict:\n"
              "  honest    CSP garbled the noise correctly\n"
              "  cheated   CSP signed a session that its own seed does not produce\n"
-             "  nothing   the file was changed, or AS recorded a seed that it did not use\n"
+             "  nothing   the record proves nothing: the file was changed, or AS recorded a seed\n"
+             "            that it did not use\n"
              "It exits with 0 for honest and with 1 otherwise. If CSP omits the noise of one "
              "session, an audit detects it with probability 1/8.",
     .example = "sefl audit sample.bin --sample\n"

@@ -86,7 +86,8 @@ const cli_command cmd_client = {
         "round it trains on the text, encrypts and signs the model update, and uploads it. Nothing "
         "else derived from the text leaves the machine. Then it asks for proof that the upload was "
         "counted; it stops after three rounds in a row without proof. It exits with 0 when the "
-        "task is over, and with 1 and a reason when it cannot take part. SIGTERM stops it cleanly; "
+        "task is over. If it cannot take part, it prints the reason and exits with 1. SIGTERM "
+        "stops it cleanly; "
         "a restart resumes the task. SIGHUP reloads the policy, the certificates and the log "
         "level. Every setting of the file is also an option.",
     .notes = "The policy sets the limits that the owner of the text accepts: epsilon_per_task, "

@@ -151,8 +151,10 @@ static int run(void *self)
 static const setting_def options[] = {
     { "figure", SETTING_CHOICE, "all", .words = "all " PAPER_FIGURES, TO(figure),
       .help =
-          "What to measure: perplexity by dropout, block size or noise (epsilon), the cost of a "
-          "secure round, CSR against BHM, or training in compressed form against projection" },
+          "What to measure: perplexity by dropout, by block size (blocks) or by noise (epsilon); "
+          "the "
+          "cost of a secure round; sparse updates (csr) or projected updates (projection) against "
+          "block-Hankel matrices" },
     { "data", SETTING_PATH, "", .arg = "DIR", TO(o.data),
       .help = "Folder with WikiText-2 as train.txt, valid.txt and test.txt" },
     { "quick", SETTING_FLAG, TO(o.quick),

@@ -277,7 +277,7 @@ static void show_text(const task *t, const envelope *env)
         t->model.body, t->model.vocab, t->model.embed, t->model.hidden, t->model.layers,
         t->model.block, t->params);
     printf("word list    %s\n", hex_write(hex, t->vocab_hash, 32));
-    printf("first model  %s\n", hex_write(hex, t->init_hash, 32));
+    printf("initial      %s\n", hex_write(hex, t->init_hash, 32));
     printf("validation   %s\n", t->has_valid ? hex_write(hex, t->valid_hash, 32) : "none");
     printf("update       %zu values, %s", t->values, t->ahe.scheme->name);
     if (t->pub)

@@ -97,8 +97,8 @@ struct ahe_scheme {
 
     sefl_status (*params)(ahe_params *p, const ahe_pub *pub);
 
-    /* Each init gets *_bytes of zeroed memory. Each clear (may be NULL) is called even if init
-     * failed, and does not free the object. */
+    /* Each init gets *_bytes of zeroed memory. Each clear undoes its init, even one that
+     * failed, without freeing that memory. It may be NULL, except sum_clear. */
     size_t enc_bytes, upload_bytes, sum_bytes, dec_bytes;
 
     sefl_status (*enc_init)(ahe_enc *e, const ahe_pub *pub, pool *pool,

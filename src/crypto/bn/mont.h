@@ -1,7 +1,7 @@
 /* mont: Montgomery arithmetic modulo an odd number of up to 8192 bits, on several numbers at once.
  *
  * A *batch* holds `lanes` numbers (8 in AVX-512 IFMA, 1 in the portable kernel), word by word:
- * x[word * lanes + lane]. To callers, a batch is an opaque 64-byte aligned array of
+ * x[word * lanes + lane]. To callers, a batch is an opaque 64-byte-aligned array of
  * mont_batch_words(m) words. A row (mont_gather, mont_scatter) is a single lane, for use in tables.
  *
  *     mont_init(&m, modulus, limbs, NULL, NULL);
@@ -85,7 +85,7 @@ const mont_kernel *mont_kernel_best(void);
 size_t mont_memory(unsigned limbs, const mont_kernel *kernel);
 
 /* modulus is odd and greater than 1; its top limb is not 0. A NULL kernel means the best one.
- * memory is NULL (heap), or mont_memory() zeroed words, 64-byte aligned, that outlive m. */
+ * memory is NULL (heap), or mont_memory() zeroed words, 64-byte-aligned, that outlive m. */
 sefl_status mont_init(mont *m, const uint64_t *modulus, unsigned limbs, const mont_kernel *kernel,
                       uint64_t *memory) SEFL_MUST_CHECK;
 /* Like mont_init, for a public modulus; about 100 times as fast. */

@@ -17,7 +17,7 @@ typedef struct gc_job {
 
 enum { GC_WIRE = GC_LANES * GC_LABEL };
 
-/* The default lane keys: entry l is the number l, in 128 bits. */
+/* The default lane keys: entry l is l as a 128-bit number. */
 extern const gc_label gc_lane_number[GC_LANES];
 
 /* Process one block. slot[0] has the constant 1; the inputs follow. The first AND uses `tweak`. */
