@@ -4,7 +4,7 @@
  * store before anything depends on it. A store keeps named records and one row per round but does
  * not interpret them: this module defines their contents and checks the rules, for every store. Two
  * stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h (simulator, demo,
- * benchmarks, tests).
+ * the demo, tests).
  *
  *     record      round    bytes
  *     MEMORY      0        the machine's memory (agg_remember); written with the row and MODEL

@@ -1,4 +1,4 @@
-/* csp_memory: keeps CSP's store (csp_store.h) in memory, for the simulator, benchmarks and tests.
+/* csp_memory: keeps CSP's store (csp_store.h) in memory, for the simulator, the demo and tests.
  *
  *     csp_memory m = { .ledger = account_port(a) };
  *     csp_store s = csp_memory_store(&m);

@@ -4,7 +4,7 @@
  * named records and one row per round but does not interpret them: this module defines their
  * contents and checks the rules, for every store. CSP signs only a new round, and reveals or skips
  * only a signed one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h
- * (a role's journal) and csp_memory.h (simulator, benchmarks, tests).
+ * (a role's journal) and csp_memory.h (simulator, demo, tests).
  *
  *     record      round   bytes
  *     OVER        0       AS ended the task
