@@ -387,7 +387,7 @@ static const setting_def options[] = {
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",
       .help = "Text file, or folder that contains train.txt, valid.txt or test.txt" },
     { "split", SETTING_WORD, "", "train valid test", TO(split),
-      .help = "Text in the folder to evaluate; default valid" },
+      .help = "Which text of the folder to evaluate; default valid" },
     { "format", SETTING_CHOICE, "auto", "auto text jsonl csv", TO(format),
       .help = "Format of the text; auto chooses by the file's extension" },
     { "field", SETTING_TEXT, "text", TO(field), .arg = "NAME",
@@ -422,7 +422,7 @@ static const cli_action actions[] = {
       AT, run_new },
     { "eval", FILE_ARG,
       "Computes the perplexity on a text in the same way as PyTorch's word_language_model example. "
-      "Refuses a word list that does not belong to the model.",
+      "Refuses a vocabulary that does not belong to the model.",
       "vocab data", "split format field threads device precision json", AT, run_eval },
     { "generate", FILE_ARG, "Generates text with the model.", "vocab",
       "words prompt temperature seed threads json", AT, run_generate },

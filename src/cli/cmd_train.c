@@ -112,7 +112,7 @@ static const setting_def schema[] = {
     { "seed", SETTING_U64, "1", TO(seed), .was = "train.seed",
       .help = "seed of the initial weights and of dropout" },
     { "threads", SETTING_U64, "0", TO(threads), .max = 256, .was = "train.threads",
-      .help = "number of threads, which never changes the result; 0 means one per core" },
+      .help = "number of threads, which does not affect the result; 0 means one per core" },
     { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
       .help = ENGINE_DEVICE_HELP },
     { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,

@@ -39,10 +39,10 @@
     }
 
 /* The options --set and --set-file, for commands with a schema. */
-#define OPTION_SET                                                                               \
-    { "set", SETTING_TEXT, "", .arg = "KEY=VALUE", .help = "Set one setting; may be repeated" }, \
-    {                                                                                            \
-        "set-file", SETTING_PATH, "", .help = "Read settings from FILE, one KEY=VALUE per line"  \
+#define OPTION_SET                                                                                \
+    { "set", SETTING_TEXT, "", .arg = "KEY=VALUE", .help = "Set KEY to VALUE; may be repeated" }, \
+    {                                                                                             \
+        "set-file", SETTING_PATH, "", .help = "Read settings from FILE, one KEY=VALUE per line"   \
     }
 
 /* A short option for a setting: --lr for training.lr. */

@@ -28,7 +28,7 @@ static const setting_def own[] = {
     { "clients", SETTING_U64, "8", TO(clients), .min = 1, .max = EXPERIMENT_CLIENTS_MAX,
       .help = "number of clients; at least 2 if protection is sefl" },
     { "threads", SETTING_U64, "0", TO(threads), .max = 256,
-      .help = "number of worker threads, which never changes the result; 0 means one per core" },
+      .help = "number of worker threads, which does not affect the result; 0 means one per core" },
     { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
       .help = ENGINE_DEVICE_HELP },
     { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,

@@ -172,8 +172,8 @@ void ledger_get_head(const ledger *l, ledger_head *out);
 ledger_order ledger_compare(const ledger *l, const ledger_head *peer);
 
 bool ledger_head_equal(const ledger_head *a, const ledger_head *b);
-/* Write and read a head in the format of messages and of a role's database: the number of records
- * (u64), then the hash. */
+/* Write and read a head as it is encoded in messages and in a role's database: the number of
+ * records (u64), then the hash. */
 sefl_status ledger_head_write(sefl_buf *out, const ledger_head *h) SEFL_MUST_CHECK;
 sefl_status ledger_head_read(rd *r, ledger_head *out) SEFL_MUST_CHECK;
 

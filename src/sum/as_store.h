@@ -3,8 +3,8 @@
  * The driver of the rounds (sum/as_rounds.h) and the reveal (sum/as_link.h) write each fact to the
  * store before anything depends on it. A store keeps named records and one row per round but does
  * not interpret them: this module defines their contents and checks the rules, for every store. Two
- * stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h (simulator, demo,
- * the demo, tests).
+ * stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h (simulator,
+ * demo, tests).
  *
  *     record      round    bytes
  *     MEMORY      0        the machine's memory (agg_remember); written with the row and MODEL

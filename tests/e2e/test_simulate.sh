@@ -233,11 +233,11 @@ expect 0 "$SEFL" plan --rates rates.txt -c e.yml --set privacy.claim=dp --set pr
 says "for a record, not for a client"; says " / records_max)"
 
 # the classic calibration of one round is printed beside the true total, by the plan and by the run
-classic="--set privacy.classic_epsilon=2 --set privacy.delta=1e-5"
-expect 0 "$SEFL" plan --rates rates.txt -c e.yml $classic
+printf 'privacy.classic_epsilon=2\nprivacy.delta=1e-5\n' > classic.txt
+expect 0 "$SEFL" plan --rates rates.txt -c e.yml --set-file classic.txt
 says "classic     epsilon 2 for one round alone, at delta 1e-05: not a claim, and not proven for epsilon >= 1; over"
-expect 0 "$SEFL" simulate -c e.yml --set name=classic $classic --set rounds.count=2 --quiet
+expect 0 "$SEFL" simulate -c e.yml --set name=classic --set-file classic.txt --set rounds.count=2 --quiet
 says "not proven for epsilon >= 1; over 2 rounds epsilon"
 grep -q '"z":2.42240' runs/classic/summary.json || fail "no z: $(cat runs/classic/summary.json)"
 grep -q '"total_epsilon_server":' runs/classic/summary.json || fail "no total: $(cat runs/classic/summary.json)"
-expect 2 "$SEFL" simulate -c e.yml --set name=both $classic --set privacy.z=1; says "privacy.classic_epsilon"
+expect 2 "$SEFL" simulate -c e.yml --set name=both --set-file classic.txt --set privacy.z=1; says "privacy.classic_epsilon"

@@ -161,13 +161,15 @@ static int run(void *args)
 const cli_command cmd_enroll = {
     .name = "enroll",
     .summary = "join a federation: get a key, a certificate and the servers' keys",
-    .about = "Creates FOLDER with a private key that never leaves this folder, requests a "
-             "certificate from the aggregation server, and writes client.yml and a cautious "
-             "policy.yml. Each operator gives the site a token ('sefl ca token') directly: CSP's "
-             "token contains CSP's key, so it must never pass through the aggregation server. The "
-             "command prints both servers' signing keys; compare them with the digits that the "
-             "operators gave you. If a server does not answer, run the command again within the "
-             "hour; the key stays the same.",
+    .about =
+        "Creates FOLDER with a private key that never leaves this folder, requests a "
+        "certificate from the aggregation server, and writes client.yml and a cautious "
+        "policy.yml. Each operator makes a token with 'sefl ca token' and gives it to the site "
+        "directly. CSP's token carries CSP's public keys. It must never pass through the "
+        "aggregation server, which could replace those keys and read the updates. The "
+        "command prints both servers' signing keys; compare them with the digits that the "
+        "operators gave you. If a server does not answer, run the command again within the "
+        "hour; the key stays the same.",
     .notes = "To enrol with files instead of tokens:\n"
              "  enroll FOLDER --csr-only --name SITE\n"
              "  (both operators run 'sefl ca sign')\n"

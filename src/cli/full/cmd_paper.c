@@ -151,10 +151,9 @@ static int run(void *self)
 static const setting_def options[] = {
     { "figure", SETTING_CHOICE, "all", .words = "all " PAPER_FIGURES, TO(figure),
       .help =
-          "What to measure: perplexity by dropout, by block size (blocks) or by noise (epsilon); "
-          "the "
-          "cost of a secure round; sparse updates (csr) or projected updates (projection) against "
-          "block-Hankel matrices" },
+          "What to measure: perplexity by dropout (dropout), block size (blocks) or noise "
+          "(epsilon); the cost of a secure round (cost); or block-Hankel matrices compared with "
+          "sparse updates (csr) or projected updates (projection)" },
     { "data", SETTING_PATH, "", .arg = "DIR", TO(o.data),
       .help = "Folder with WikiText-2 as train.txt, valid.txt and test.txt" },
     { "quick", SETTING_FLAG, TO(o.quick),

@@ -149,10 +149,9 @@ static const setting_def options[] = {
 const cli_command cmd_plan = {
     .name = "plan",
     .summary = "predict the cost and the epsilon of an experiment before it runs",
-    .about =
-        "Predicts the bytes, the seconds of each step and the noise-to-signal ratio of a round, "
-        "and the time, memory and epsilon of the whole run. Warns of problems and suggests "
-        "changes. It plans every run of a sweep, but starts none.",
+    .about = "Predicts, for one round, the bytes transferred, the time of each step and the "
+             "noise-to-signal ratio; for the whole run, the time, memory and epsilon. Warns of "
+             "problems and suggests changes. It plans every run of a sweep, but starts none.",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
     EXPERIMENT_COMMAND(session, .work = work),
 };

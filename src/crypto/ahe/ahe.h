@@ -97,8 +97,9 @@ struct ahe_scheme {
 
     sefl_status (*params)(ahe_params *p, const ahe_pub *pub);
 
-    /* Each init gets *_bytes of zeroed memory. Each clear undoes its init, even one that
-     * failed, without freeing that memory. It may be NULL, except sum_clear. */
+    /* Each init function gets this much zeroed memory (enc_init gets enc_bytes, and so on). Each
+     * clear function undoes its init, even one that failed, but does not free that memory. A
+     * scheme may leave a clear function NULL, except sum_clear. */
     size_t enc_bytes, upload_bytes, sum_bytes, dec_bytes;
 
     sefl_status (*enc_init)(ahe_enc *e, const ahe_pub *pub, pool *pool,

@@ -4,7 +4,7 @@
  * gets the same result, and refuses a task whose sum could overflow. docs/PARAMETERS.md uses the
  * same letters:
  *   k  ring width of the coarse lattice, the circuit's input      (16 usually)
- *   t  fraction bits below that lattice                            (12; 14 from z = 4 on)
+ *   t  fraction bits below that lattice                            (12, or 14 if z >= 4)
  *   w  slot width, k + t                                           (28)
  *   g  guard bits of the lower slot that a digit includes          (16 for paillier, else 0)
  *   s  mask headroom on top of a packed integer                    (80 for paillier)
