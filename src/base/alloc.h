@@ -11,9 +11,10 @@
 
 #include <stddef.h>
 
-/* Allocates count*size zeroed bytes and stores their address in *(void **)out. On success the pointer is not NULL, even for
- * zero bytes; on SEFL_ENOMEM it is NULL. The block is aligned to 64 bytes, the size of a cache line
- * and of an AVX-512 register. For 4 MiB or more, sefl_new asks the system for huge pages. */
+/* Allocates count*size zeroed bytes and stores their address in *(void **)out. On success the
+ * pointer is not NULL, even for zero bytes; on SEFL_ENOMEM it is NULL. The block is aligned to 64
+ * bytes, the size of a cache line and of an AVX-512 register. For 4 MiB or more, sefl_new asks the
+ * system for huge pages. */
 sefl_status sefl_new(void *out, size_t count, size_t size) SEFL_MUST_CHECK;
 
 /* Sets *out to NULL and *object to a new zeroed object; a constructor calls this first. */

@@ -383,7 +383,7 @@ static const setting_def options[] = {
     { "block-decoder", SETTING_U64, "0", TO(cfg.block_decoder), .min = 1, .max = BHM_MAX_BLOCK,
       .help = "Block size of the decoder; default: the value of --block" },
     { "tied", SETTING_FLAG, TO(cfg.tied),
-      .help = "Share the weights of the decoder and the embedding" },
+      .help = "Share the weights between the embedding and the decoder" },
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",
       .help = "Text file, or folder that contains train.txt, valid.txt or test.txt" },
     { "split", SETTING_WORD, "", "train valid test", TO(split),

@@ -25,7 +25,8 @@
         "block size of the embedding; 0 means model.block")                                        \
     ROW("model.block_decoder", COUNT, P.block_decoder, "0", 0, BHM_MAX_BLOCK, NULL,                \
         "block size of the decoder; 0 means model.block")                                          \
-    ROW("model.tied", BOOL, P.tied, "false", 0, 0, NULL, "share the weights between the embedding and the decoder")
+    ROW("model.tied", BOOL, P.tied, "false", 0, 0, NULL,                                           \
+        "share the weights between the embedding and the decoder")
 /* clang-format on */
 
 #endif

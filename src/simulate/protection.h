@@ -4,8 +4,8 @@
  *     cdp    a trusted server sums quantised updates and adds the noise
  *     sefl   two servers with the task's release mode; with `crypto: full`, real cryptography
  *
- * Each protection is a row of the table in protection.c; no other code in src/simulate branches on its name.
- * Threads: const tables.   Secrets: none. */
+ * Each protection is a row of the table in protection.c; no other code in src/simulate branches on
+ * its name. Threads: const tables.   Secrets: none. */
 #ifndef SIMULATE_PROTECTION_H
 #define SIMULATE_PROTECTION_H
 

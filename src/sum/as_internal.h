@@ -38,9 +38,9 @@ sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body,
 /* Forgets which heads CSP got with EARLY. */
 void as_forget_early(as_link *l);
 
-/* Sealed tasks: receives COUNTED. If root is NULL, discards it. Otherwise checks CSP's signature, the
- * task, the round, the root and, if id is not NULL, the reveal's id; then appends the message to
- * `out`, unless that is NULL. */
+/* Sealed tasks: receives COUNTED. If root is NULL, discards it. Otherwise checks CSP's signature,
+ * the task, the round, the root and, if id is not NULL, the reveal's id; then appends the message
+ * to `out`, unless that is NULL. */
 sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, const uint8_t *id,
                                sefl_buf *out) SEFL_MUST_CHECK;
 

@@ -151,9 +151,10 @@ static int run(void *self)
 static const setting_def options[] = {
     { "figure", SETTING_CHOICE, "all", .words = "all " PAPER_FIGURES, TO(figure),
       .help =
-          "What to measure: perplexity by dropout (dropout), block size (blocks) or noise "
-          "(epsilon); the cost of a secure round (cost); or block-Hankel matrices compared with "
-          "sparse updates (csr) or projected updates (projection)" },
+          "What to measure: perplexity by share of clients that drop out (dropout), block size "
+          "(blocks) or noise (epsilon); the cost of a secure round (cost); block-Hankel compared "
+          "with sparse updates (csr); training in block-Hankel form compared with projecting dense "
+          "updates (projection)" },
     { "data", SETTING_PATH, "", .arg = "DIR", TO(o.data),
       .help = "Folder with WikiText-2 as train.txt, valid.txt and test.txt" },
     { "quick", SETTING_FLAG, TO(o.quick),

@@ -97,9 +97,10 @@ struct ahe_scheme {
 
     sefl_status (*params)(ahe_params *p, const ahe_pub *pub);
 
-    /* Each init function gets this much zeroed memory (enc_init gets enc_bytes, and so on). Each
-     * clear function undoes its init, even one that failed, but does not free that memory. A
-     * scheme may leave a clear function NULL, except sum_clear. */
+    /* Each init function gets this much memory (enc_init gets enc_bytes, and so on), zeroed except
+     * for the common struct at its start, whose p is set. Each clear function undoes its init, even
+     * if the init failed or was never called, but does not free that memory. A scheme may leave a
+     * clear function NULL, except sum_clear. */
     size_t enc_bytes, upload_bytes, sum_bytes, dec_bytes;
 
     sefl_status (*enc_init)(ahe_enc *e, const ahe_pub *pub, pool *pool,

@@ -1,7 +1,7 @@
 /* mode: defines how a round's sum becomes public integers, and who adds which noise to it.
  *
- * Each task selects one mode with its privacy.noise setting. A const table contains everything that depends on the
- * mode, so no other code tests its name:
+ * Each task selects one mode with its privacy.noise setting. A const table contains everything that
+ * depends on the mode, so no other code tests its name:
  *
  *     const release_mode *m = task_mode(t);
  *     client   SEFL_TRY(m->quantise(X, t, v, weight, coins));

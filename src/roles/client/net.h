@@ -44,7 +44,8 @@ sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_
 sefl_status client_post(https_client *net, client_reply *a, const http_target *t, sefl_span bytes,
                         unsigned wait_s) SEFL_MUST_CHECK;
 
-/* Downloads to a file, resuming a partial download. Deletes a file with a wrong hash: ANSWER_AGAIN. */
+/* Downloads to a file, resuming a partial download. Deletes a file with a wrong hash and returns
+ * ANSWER_AGAIN. */
 sefl_status client_get_file(https_client *net, client_reply *a, const http_target *t,
                             const char *to, uint64_t max, const uint8_t hash[SHA256_BYTES],
                             const sefl_progress *progress) SEFL_MUST_CHECK;
