@@ -28,8 +28,8 @@ train_layout train_layout_of(size_t n, uint32_t columns, uint32_t steps)
 
 sefl_status train_check(const train_config *cfg, const lm_config *m, size_t n)
 {
-    SEFL_NEED(cfg->lr >= 0 && isfinite(cfg->lr), SEFL_EINVAL,
-              "learning rate %g: must not be negative", cfg->lr);
+    SEFL_NEED(cfg->lr > 0 && isfinite(cfg->lr), SEFL_EINVAL, "learning rate %g: must be above 0",
+              cfg->lr);
     SEFL_NEED(cfg->clip >= 0 && isfinite(cfg->clip), SEFL_EINVAL,
               "gradient clip %g: must be above 0, or 0 for none", cfg->clip);
     SEFL_NEED(cfg->lr_decay >= 0 && cfg->lr_decay <= 1, SEFL_EINVAL,

@@ -36,6 +36,8 @@ static sefl_status check_training(const task *t)
     SEFL_NEED(t->lr > 0, SEFL_EINVAL, "task: training.lr is 0: nothing would be learned");
     SEFL_NEED(t->schedule != TASK_CONSTANT || t->lr_last == 0, SEFL_EINVAL,
               "task: training.lr_last is %g: must be 0 for a constant schedule", t->lr_last);
+    SEFL_NEED(t->schedule == TASK_CONSTANT || t->lr_last > 0, SEFL_EINVAL,
+              "task: training.lr_last is 0: the last round would learn nothing; set it above 0");
     SEFL_NEED(t->warmup < t->rounds, SEFL_EINVAL,
               "task: training.warmup is %llu: must be below rounds.count (%llu)",
               (unsigned long long)t->warmup, (unsigned long long)t->rounds);

@@ -3,6 +3,7 @@
 #include "base/cpu.h"
 #include "base/sha256.h"
 
+#include <assert.h>
 #include <string.h>
 
 static uint32_t rol(uint32_t x, int n)
@@ -134,6 +135,7 @@ void seeded_init(seeded *g, uint64_t seed, const char *stream)
 
 void seeded_piece(seeded *out, const seeded *g, uint64_t i)
 {
+    assert(i >= 1); /* piece 0 would repeat g */
     seeded piece = { .nonce = { (uint32_t)i, (uint32_t)(i >> 32) }, .used = 64 };
     memcpy(piece.key, g->key, sizeof piece.key);
     *out = piece;

@@ -523,6 +523,8 @@ static sefl_status look_back(sim *s)
     model_meta meta;
     float *theta = NULL;
     size_t count;
+    SEFL_TRY(
+        run_metrics_cut(&s->folder, s->state.metrics_bytes)); /* SEFL_EPROTO if lines are lost */
     SEFL_TRY(add_up(s));
     SEFL_TRY(model_read(&meta, &theta, &count, run_path(&s->folder, "model/last.safetensors")));
     sha256_of(s->out->model, span_of(theta, count * sizeof *theta));
@@ -568,16 +570,24 @@ done:
     return st;
 }
 
-/* Syncs the last model, whose round may not have been synced. */
-static sefl_status sync_model(const sim *s)
+static sefl_status sync_path(const char *path)
 {
-    const char *path = run_model_path(&s->folder, s->state.model_round);
     int fd = -1;
     uint64_t size;
     SEFL_PASS(file_open(&fd, &size, path, false));
     sefl_status st = file_sync(fd, path);
     close(fd);
     return st;
+}
+
+/* Syncs what the last rounds wrote and may not have synced. */
+static sefl_status sync_run(const sim *s)
+{
+    SEFL_PASS(sync_path(run_path(&s->folder, "metrics.jsonl")));
+    SEFL_PASS(sync_path(run_model_path(&s->folder, s->state.model_round)));
+    if (s->state.best_round > 0)
+        SEFL_PASS(sync_path(run_path(&s->folder, "model/best.safetensors")));
+    return file_sync_folder(run_path(&s->folder, "model"));
 }
 
 static sefl_status finish(sim *s)
@@ -597,7 +607,7 @@ static sefl_status finish(sim *s)
     SEFL_TRY(simulate_summary_write(&b, s->out, &s->e));
     SEFL_TRY(wr_u8(&b, '\n'));
     SEFL_TRY(file_write_atomic(run_path(&s->folder, "summary.json"), buf_span(&b), 0666));
-    SEFL_TRY(sync_model(s));
+    SEFL_TRY(sync_run(s));
     s->state.over = true;
     s->state.clients = s->federation->clients;
     SEFL_TRY(run_state_write(&s->state, run_path(&s->folder, "state")));

@@ -318,6 +318,7 @@ static sefl_status finish(one_reveal *op, sefl_span output, const uint8_t digest
                    .attempt = m->attempt,
                    .seed = m->seed,
                    .coins = m->coins,
+                   .pool = op->l->c.pool,
                    .slice = m->slice,
                    .shares = buf_span(&m->x) };
     uint64_t began = now(op->l);

@@ -142,7 +142,8 @@ static sefl_status make_reply(csp *c, sefl_buf *out)
                     .attempt = o->s.attempt,
                     .plain = o->plain.p,
                     .slice = slice,
-                    .shares = o->x };
+                    .shares = o->x,
+                    .pool = c->c.pool };
     uint64_t began = csp_now(c);
     shares_slice_hash(slice, &o->s.slice);
     SEFL_PASS(task_output_bytes(&bytes, c->c.task));

@@ -22,6 +22,17 @@ struct releases {
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
+/* Fails unless the initial model has the shape that the task describes: no client could use it. */
+static sefl_status check_shape(const releases_config *c)
+{
+    model_meta meta;
+    nn_real *theta = NULL;
+    size_t count;
+    SEFL_PASS(model_read(&meta, &theta, &count, c->init));
+    sefl_free(theta);
+    return sefl_at(model_check_shape(&meta, &c->task->model), "%s", c->init);
+}
+
 /* SEFL_EAUTH unless the file is the one that the task names. */
 static sefl_status check_hash(const char *path, const uint8_t want[SHA256_BYTES], const char *what)
 {
@@ -36,6 +47,7 @@ sefl_status releases_check(const releases_config *c, vocab **words, corpus *vali
 {
     uint8_t hash[SHA256_BYTES];
     SEFL_PASS(check_hash(c->init, c->task->init_hash, "initial model"));
+    SEFL_PASS(check_shape(c));
     /* the list is in its final order: a word's line is its number */
     SEFL_PASS(vocab_read(words, c->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     vocab_hash(*words, hash);

@@ -61,8 +61,8 @@ static void threads_do_not_matter(void **state)
     }
 }
 
-/* The learning rate of the last round is 0: that round changes nothing, on every path. */
-static void schedule_ends_at_zero(void **state)
+/* The learning rate of the last round is tiny: that round changes nothing, on every path. */
+static void schedule_ends_near_zero(void **state)
 {
     (void)state;
     static const char *const modes[] = {
@@ -76,7 +76,8 @@ static void schedule_ends_at_zero(void **state)
         snprintf(more, sizeof more, "%s rounds.count=1", modes[i]);
         simulate_result one = must(name, more);
         snprintf(name, sizeof name, "schedule-two-%zu", i);
-        snprintf(more, sizeof more, "%s rounds.count=2 training.schedule=cosine", modes[i]);
+        snprintf(more, sizeof more, "%s rounds.count=2 training.schedule=cosine %s", modes[i],
+                 "training.lr_last=1e-30"); /* too small to change a float */
         simulate_result two = must(name, more);
         assert_int_equal(two.t.rounds, 2);
         assert_memory_equal(one.model, two.model, sizeof one.model);
@@ -269,7 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_is_clear),
         cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(schedule_ends_at_zero),
+        cmocka_unit_test(schedule_ends_near_zero),
         cmocka_unit_test(exact_weights),
         cmocka_unit_test(budget_ends_it),
         cmocka_unit_test(one_client),
