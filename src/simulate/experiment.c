@@ -1,6 +1,5 @@
 #include "simulate/experiment.h"
 
-#include "config/yaml/yaml.h"
 #include "model/engine/engine.h"
 #include "protocol/task_make.h"
 
@@ -33,8 +32,8 @@ static const setting_def own[] = {
       .help = ENGINE_DEVICE_HELP },
     { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
       .help = ENGINE_PRECISION_HELP },
-    { "data.path", SETTING_TEXT, "", .help = "text file or folder; if empty, text is generated" },
-    { "data.vocab", SETTING_TEXT, "",
+    { "data.path", SETTING_PATH, "", .help = "text file or folder; if empty, text is generated" },
+    { "data.vocab", SETTING_PATH, "",
       .help = "public word list; if empty, the words of the training text are used" },
     { "data.vocab_words", SETTING_U64, "0", TO(vocab_words), .max = VOCAB_WORDS_MAX,
       .help = "number of most frequent words to keep; 0 keeps all" },
@@ -49,7 +48,7 @@ static const setting_def own[] = {
     { "data.public", SETTING_BOOL, "false",
       .help =
           "whether the text is public: its words and choices based on it then cost no privacy" },
-    { "model.init", SETTING_TEXT, "",
+    { "model.init", SETTING_PATH, "",
       .help = "model file to start from, trained on public text; if empty, random initial values" },
     { "network.dropout", SETTING_REAL, "0", TO(dropout), .max = 1,
       .help = "probability that a client drops out of a round" },
@@ -155,27 +154,19 @@ const setting_def *experiment_schema(void)
 
 static const char *const paths[] = { "data.path", "data.vocab", "model.init", NULL };
 
-/* Makes a relative path absolute, from `folder` (NULL: the working folder). */
-static sefl_status absolute(settings *s, const char *key, const char *folder)
+/* Makes paths absolute, from the working folder; fails if a file is missing. */
+static sefl_status absolute(settings *s)
 {
-    const char *value = settings_text(s, key);
-    char joined[2 * PATH_MAX], full[PATH_MAX];
-    if (!*value || *value == '/')
-        return SEFL_OK;
-    snprintf(joined, sizeof joined, "%s%s%s", folder ? folder : "", folder ? "/" : "", value);
-    if (!realpath(joined, full))
-        return sefl_fail(SEFL_EINVAL, "%s: %s: %s", key, joined, strerror(errno));
-    return settings_set_pair(s, span_of_str(key), span_of_str(full), key);
-}
-
-sefl_status experiment_read(settings *s, const char *path)
-{
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    SEFL_PASS(yaml_read(s, path));
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    for (const char *const *key = paths; *key; key++)
-        SEFL_PASS(absolute(s, *key, slash == path ? "/" : folder));
+    char full[PATH_MAX];
+    for (const char *const *key = paths; *key; key++) {
+        const char *value = settings_text(s, *key);
+        if (!*value)
+            continue;
+        if (!realpath(value, full))
+            return sefl_fail(SEFL_EINVAL, "%s: %s: %s", *key, value, strerror(errno));
+        if (*value != '/')
+            SEFL_PASS(settings_set_pair(s, span_of_str(*key), span_of_str(full), *key));
+    }
     return SEFL_OK;
 }
 
@@ -188,7 +179,8 @@ sefl_status experiment_write(sefl_buf *out, const settings *s)
         const char *v = settings_text(s, d->key);
         bool given = s->value[i] != NULL;
         SEFL_PASS(wr_fmt(out, "%s%s: ", given ? "" : "# ", d->key));
-        if (d->type == SETTING_TEXT) { /* in single quotes only the quote itself is doubled */
+        if (d->type == SETTING_TEXT ||
+            d->type == SETTING_PATH) { /* in single quotes only the quote itself is doubled */
             SEFL_PASS(wr_fmt(out, "'"));
             for (; *v; v++)
                 SEFL_PASS(wr_fmt(out, *v == '\'' ? "''" : "%c", *v));
@@ -295,8 +287,7 @@ sefl_status experiment_make(experiment *out, settings *s)
     SEFL_NEED(*name && *name != '.' && !strchr(name, '/') && strlen(name) <= EXPERIMENT_NAME_MAX,
               SEFL_EINVAL, "name: \"%.40s\" is not a valid folder name", name);
     snprintf(out->name, sizeof out->name, "%s", name);
-    for (const char *const *key = paths; *key; key++)
-        SEFL_PASS(absolute(s, *key, NULL));
+    SEFL_PASS(absolute(s));
     out->protection = protection_named(settings_text(s, "protection"));
     out->full = out->protection->two_servers && is(s, "crypto", "full");
     out->key_bits = (unsigned)strtoul(settings_text(s, "crypto.key_bits"), NULL, 10);

@@ -1,7 +1,7 @@
 /* experiment: reads a file that describes a simulated federation and expands it into runs.
  *
  *     settings_init(&s, experiment_schema());
- *     SEFL_TRY(experiment_read(&s, "experiment.yml"));         // then options: settings_set
+ *     SEFL_TRY(yaml_read(&s, "experiment.yml"));               // then options: settings_set
  *     for (size_t i = 0; i < experiment_runs(&s); i++) {
  *         SEFL_TRY(experiment_run(&one, &s, i));               // run i of the sweep
  *         SEFL_TRY(experiment_make(&e, &one));                 // checked, as a struct
@@ -59,9 +59,6 @@ typedef struct experiment {
     bool clip_given;
     double classic_epsilon, classic_delta; /* task_settings_classic; 0: the noise has another z */
 } experiment;
-
-/* Reads the file into s; error messages show the file, line and column. */
-sefl_status experiment_read(settings *s, const char *path) SEFL_MUST_CHECK;
 
 /* Returns the number of runs: 1 if there is no sweep, 0 if it is above EXPERIMENT_RUNS_MAX. */
 size_t experiment_runs(const settings *s);

@@ -45,6 +45,10 @@ expect 0 "$SEFL" config check experiment.yml --json; says '"ok":true'
 # rules over several keys, of the experiment and of the task that it creates, with the line of the key
 printf 'clients: 4\nprivacy.epsilon: 3\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: task: privacy.epsilon'
+for key in data.path model.init; do # files that the run would read
+    printf 'clients: 4\n%s: /nonexistent\n' $key > bad.yml
+    expect 1 "$SEFL" config check bad.yml; says "bad.yml:2:1: $key: /nonexistent: No such file"
+done
 printf 'protection: sefl\nclients: 1\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: clients: the sum of one client'
 printf 'rounds.enrolled: 10\nrounds.threshold: 11\n' > task.yml

@@ -114,7 +114,7 @@ says "against others"; says "9f03e9bea321be02"
 expect 0 "$SEFL" privacy spent "$ledger" --json; says '"tasks":[{"task":"000102'
 expect 0 "$SEFL" privacy spent "$ledger" --delta 1e-9; says "at delta 1e-09"
 expect 2 "$SEFL" privacy spent "$ledger" --delta 2
-says "--delta must be"; says 'not "2"'
+says "--delta must be above 0 and below 1"
 { cat "$ledger"; printf '\003'; } > "$dir/unfinished"
 expect 0 "$SEFL" privacy spent "$dir/unfinished"
 says "ignored 1 bytes of an unfinished record"; says "for a client"

@@ -67,8 +67,8 @@ static int say(const wish *w, const doctor *d)
         return print_json_end(&cmd_config, &j);
     buf_clear(&b);
     if (good)
-        printf("%s: valid: %s; sets %zu of %zu keys; the others have their defaults\n", w->file,
-               d->k->about, given, all);
+        printf("%s: valid: %s; sets %zu of %zu keys%s\n", w->file, d->k->about, given, all,
+               given < all ? "; the others have their defaults" : "");
     return CLI_DONE;
 }
 

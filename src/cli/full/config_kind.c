@@ -164,7 +164,7 @@ sefl_status config_kind_other(sefl_status st, const char *path, const setting_de
 sefl_status config_kind_read(const config_kind *k, settings *s, const char *path)
 {
     settings_init(s, config_kind_schema(k));
-    SEFL_PASS(k->check == check_experiment ? experiment_read(s, path) : yaml_read(s, path));
+    SEFL_PASS(yaml_read(s, path));
     /* options of 'sefl task new' complete a task */
     return k->check == check_task ? SEFL_OK : sefl_at(settings_complete(s), "%s", path);
 }

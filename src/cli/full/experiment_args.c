@@ -1,5 +1,7 @@
 #include "cli/full/experiment_args.h"
 
+#include "config/yaml/yaml.h"
+
 const cli_shortcut experiment_shortcuts[] = {
     { "threads", "threads" }, { "device", "device" }, { "precision", "precision" }, { 0 }
 };
@@ -9,7 +11,7 @@ sefl_status experiment_args_read(const cli_action *action, void *args)
     experiment_args *a = args;
     (void)action;
     settings_init(&a->set, experiment_schema());
-    SEFL_PASS(experiment_read(&a->set, a->file));
+    SEFL_PASS(yaml_read(&a->set, a->file));
     SEFL_PASS(settings_overlay(&a->set, &a->flags));
     a->runs = experiment_runs(&a->set);
     SEFL_NEED(a->runs > 0, SEFL_EINVAL, "the sweep has more than %d runs", EXPERIMENT_RUNS_MAX);

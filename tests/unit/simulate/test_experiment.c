@@ -128,20 +128,23 @@ static void paths(void **state)
 {
     (void)state;
     settings s;
+    experiment e;
     char folder[PATH_MAX], want[2 * PATH_MAX];
     snprintf(folder, sizeof folder, "%s", folder_path("sub"));
     assert_int_equal(mkdir(folder, 0700), 0);
     folder_put("sub/text.txt", "a b c\n", 6);
     static const char text[] = "data: { path: text.txt }\n";
     settings_init(&s, experiment_schema());
-    CHECK_OK(experiment_read(&s, folder_put("sub/e.yml", text, sizeof text - 1)));
+    CHECK_OK(yaml_read(&s, folder_put("sub/e.yml", text, sizeof text - 1)));
+    CHECK_OK(experiment_make(&e, &s));
     assert_non_null(realpath(folder, want));
     strcat(want, "/text.txt");
     assert_string_equal(settings_text(&s, "data.path"), want);
     settings_clear(&s);
     static const char none[] = "data: { path: none.txt }\n";
     settings_init(&s, experiment_schema());
-    CHECK_STATUS(experiment_read(&s, folder_put("sub/f.yml", none, sizeof none - 1)), SEFL_EINVAL);
+    CHECK_OK(yaml_read(&s, folder_put("sub/f.yml", none, sizeof none - 1)));
+    CHECK_STATUS(experiment_make(&e, &s), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "data.path"));
     settings_clear(&s);
 }
