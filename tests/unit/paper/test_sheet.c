@@ -75,8 +75,8 @@ static void bad_files(void **state)
         "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[1,2,3,4]]}",
         "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[\"\",2,3]]}",
         "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[{},2,3]]}",
-        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],"
-        "\"rows\":[[\"a string that is longer than a cell can be\",2,3]]}",
+        ("{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],"
+         "\"rows\":[[\"a string that is longer than a cell can be\",2,3]]}"),
         "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[]} x",
     };
     sheet s;
