@@ -5,6 +5,7 @@
 #include "base/dir.h"
 #include "base/file.h"
 #include "paper/loop.h"
+#include "paper/points.h"
 #include "paper/sheet.h"
 #include "protocol/update.h"
 #include "roles/client/train.h"
@@ -70,17 +71,6 @@ static double lap(uint64_t *t)
     double s = clock_since(*t);
     *t = clock_now_ns();
     return s;
-}
-
-void cost_mean(double *mean, double *spread, const double *v, size_t n)
-{
-    double sum = 0, squares = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += v[i];
-    *mean = n > 0 ? sum / (double)n : NAN;
-    for (size_t i = 0; i < n; i++)
-        squares += (v[i] - *mean) * (v[i] - *mean);
-    *spread = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
 }
 
 /* ---- the federation -------------------------------------------------------------------------- */
@@ -447,14 +437,16 @@ static const char *const summary_columns[] = {
     NULL,
 };
 
-static double mean_of(const sheet *s, const char *column, double *spread)
+static double mean_of(const sheet *s, const char *column, double *sd)
 {
-    double v[RUNS_MAX] = { 0 }, mean, ignored;
+    double v[RUNS_MAX] = { 0 };
     size_t n = s->rows < RUNS_MAX ? s->rows : RUNS_MAX;
     for (size_t i = 0; i < n; i++)
         v[i] = sheet_get(s, i, column);
-    cost_mean(&mean, spread ? spread : &ignored, v, n);
-    return mean;
+    const spread of = spread_of(v, n);
+    if (sd)
+        *sd = of.sd;
+    return of.mean;
 }
 
 /* Adds the means of a case; base: the same case with block 1, empty if it was not measured. */

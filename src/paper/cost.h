@@ -40,7 +40,4 @@ typedef struct cost_case {
 sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned runs,
                          federation_key *key) SEFL_MUST_CHECK;
 
-/* Computes the mean and the standard deviation (*spread, 0 for n < 2) of n numbers. */
-void cost_mean(double *mean, double *spread, const double *v, size_t n);
-
 #endif

@@ -214,7 +214,7 @@ static sefl_status add_formats(measure *m)
         { .name = "union",
           .numbers = (double)m->few_union,
           .energy = NAN,
-          .positions = kept, /* whoever computes the union sees each support */
+          .positions = kept, /* the party that computes the union sees each support */
           .bits = m->bits / n,
           .words = words },
         { .name = "mask", .numbers = (double)m->k, .energy = m->common / n },

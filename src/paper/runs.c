@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct session {
     const paper_options *o;
@@ -96,6 +97,19 @@ done:
     return st;
 }
 
+/* True if another process works on the current run. */
+static bool is_busy(const session *s)
+{
+    char folder[PATH_MAX];
+    int lock = -1;
+    if (file_path(folder, "%s/%s", s->o->runs, s->name) != SEFL_OK)
+        return false;
+    const bool busy = run_folder_lock(&lock, folder) == SEFL_ESTATE;
+    if (lock >= 0)
+        close(lock);
+    return busy;
+}
+
 /* Does the run unless its result is there. */
 static sefl_status one_run(session *s, const paper_run *run)
 {
@@ -116,10 +130,15 @@ static sefl_status one_run(session *s, const paper_run *run)
         s->late++;
         goto done;
     }
-    st = do_run(s, run, &set);
-    if (st == SEFL_ESTATE) { /* another process has it */
-        s->busy++;
-        st = SEFL_OK;
+    for (int tries = 0; tries < 2; tries++) {
+        st = do_run(s, run, &set);
+        if (st != SEFL_ESTATE)
+            break;
+        if (is_busy(s)) {
+            s->busy++;
+            st = SEFL_OK;
+            break;
+        } /* the other process has ended: its result is there; or the GPU failed: try once more */
     }
 done:
     if (st != SEFL_OK)

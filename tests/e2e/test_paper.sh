@@ -24,6 +24,8 @@ expect 0 "$SEFL" paper --list; says "0 of "
 expect 0 "$SEFL" paper --quick --figure dropout --shard 1/4; says "figures and tables are in results-quick"
 n=$(find results-quick/runs -name '*.json' | wc -l)
 [ "$n" -eq 5 ] || fail "$n runs in a shard of 20"
+expect 0 "$SEFL" paper --quick --figure projection --shard 2/2 --results second
+ls second/projection* > /dev/null || fail "the second shard has no part of the projections"
 began=$(date +%s)
 expect 0 "$SEFL" paper --quick
 took=$(($(date +%s) - began))

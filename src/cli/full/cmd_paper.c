@@ -104,10 +104,11 @@ static const struct measurement {
     unsigned figure;
     sefl_status (*measure)(const paper_options *o);
     sefl_status (*draw)(const paper_options *o);
+    bool divides; /* divides its work among shards; otherwise the first shard does it */
 } measurements[] = {
-    { PAPER_CSR, paper_csr, paper_csr_draw },
-    { PAPER_PROJECTION, paper_projection, paper_projection_draw },
-    { PAPER_COST, paper_cost, paper_cost_draw }, /* the longest */
+    { PAPER_CSR, paper_csr, paper_csr_draw, false },
+    { PAPER_PROJECTION, paper_projection, paper_projection_draw, true },
+    { PAPER_COST, paper_cost, paper_cost_draw, true }, /* the longest */
     { 0 },
 };
 
@@ -119,7 +120,7 @@ static sefl_status all_work(const wish *w, unsigned figures)
         SEFL_PASS(paper_runs(o, figures, &left));
     SEFL_PASS(paper_draw(o));
     for (const struct measurement *m = measurements; m->figure; m++) {
-        if (!w->draw && (m->figure & figures) && o->shard == 0)
+        if (!w->draw && (m->figure & figures) && (m->divides || o->shard == 0))
             SEFL_PASS(m->measure(o));
         SEFL_PASS(m->draw(o));
     }

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "model/lm.h"
 #include "paper/cost.h"
+#include "paper/points.h"
 #include "paper/sheet.h"
 
 #include <math.h>
@@ -13,13 +14,11 @@
 static void means(void **state)
 {
     (void)state;
-    double mean, spread;
-    cost_mean(&mean, &spread, (double[]){ 1, 2, 3, 6 }, 4);
-    assert_true(mean == 3 && fabs(spread - sqrt(14.0 / 3)) < 1e-15);
-    cost_mean(&mean, &spread, (double[]){ 5 }, 1);
-    assert_true(mean == 5 && spread == 0);
-    cost_mean(&mean, &spread, NULL, 0);
-    assert_true(isnan(mean));
+    spread s = spread_of((double[]){ 1, 2, 3, 6 }, 4);
+    assert_true(s.mean == 3 && fabs(s.sd - sqrt(14.0 / 3)) < 1e-15);
+    s = spread_of((double[]){ 5 }, 1);
+    assert_true(s.mean == 5 && s.sd == 0);
+    assert_true(isnan(spread_of(NULL, 0).mean));
 }
 
 static double read_back(const paper_options *o, size_t row, const char *column, size_t *rows)
