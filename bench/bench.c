@@ -1,6 +1,5 @@
 #include "bench/bench.h"
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/json.h"
@@ -10,6 +9,20 @@
 #include <stdlib.h>
 
 enum { MAX_BATCHES = 1000 };
+
+const setting_def bench_options[] = { BENCH_OPTIONS, { 0 } };
+
+sefl_status bench_prepare(const cli_command *c, const cli_action *a, void *options)
+{
+    bench *b = options;
+    (void)a;
+    SEFL_NEED(b->min_seconds > 0, SEFL_EINVAL, "--seconds must be above 0");
+    b->name = c->name + sizeof "bench"; /* after "bench " */
+    b->out = stdout;
+    snprintf(b->head, sizeof b->head, "sefl %s  commit %s  %s", c->name, SEFL_BUILD_COMMIT,
+             cpu_name());
+    return SEFL_OK;
+}
 
 static int by_value(const void *a, const void *b)
 {

@@ -1,13 +1,11 @@
 #include "bench/bench.h"
 
-#include <stddef.h>
-
-extern const bench_def bench_base, bench_privacy, bench_train;
+extern const cli_command bench_base, bench_privacy, bench_train;
 #if !SEFL_CORE_ONLY
-extern const bench_def bench_ahe, bench_2pc, bench_net, bench_round, bench_ingest;
+extern const cli_command bench_ahe, bench_2pc, bench_net, bench_round, bench_ingest;
 #endif
 
-const bench_def *const bench_list[] = {
+const cli_command *const bench_list[] = {
     &bench_base,
 #if !SEFL_CORE_ONLY
     &bench_ahe,   &bench_2pc,     &bench_net, &bench_round, &bench_ingest,

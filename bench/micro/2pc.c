@@ -9,14 +9,13 @@
 #include "mpc/noise/online.h"
 #include "mpc/noise/shares_plain.h"
 
-#include <errno.h>
-#include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
+    bench b;
     shares_params p;
-    const char *part;
+    enum part { ALL, OT, GARBLE, SHARES, ONLINE } part;
+    unsigned ot_log; /* p.ot_k is 2^ot_log */
     unsigned lanes;
     bool all_paths;
 } options;
@@ -156,107 +155,55 @@ done:
     return st;
 }
 
-static sefl_status number(const char *text, unsigned long long min, unsigned long long max,
-                          const char *what, unsigned long long *out)
+static bool wants(const options *o, enum part part)
 {
-    char *end;
-    errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *out < min || *out > max)
-        return sefl_fail(SEFL_EINVAL, "%s must be %llu to %llu, not \"%.32s\"", what, min, max,
-                         text);
-    return SEFL_OK;
+    return o->part == ALL || o->part == part;
 }
 
-static sefl_status parse(options *o, int argc, char **argv)
+static sefl_status run(void *ctx)
 {
-    static const struct option longs[] = {
-        { "coords", required_argument, NULL, 'n' },
-        { "ot-k", required_argument, NULL, 'k' },
-        { "chunk", required_argument, NULL, 'c' },
-        { "part", required_argument, NULL, 'p' },
-        { "all-paths", no_argument, NULL, 'a' },
-        { "lanes", required_argument, NULL, 'l' },
-        { 0 },
-    };
-    sefl_status st = SEFL_OK;
-    unsigned long long v;
-    int opt;
-    *o = (options){ .p = { .count = 1000000 }, .part = "all", .lanes = 1 };
-    optind = 1;
-    opterr = 0;
-    while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        switch (opt) {
-        case 'n':
-            SEFL_TRY(number(optarg, 1, SHARES_COUNT_MAX, "--coords", &v));
-            o->p.count = v;
-            break;
-        case 'k':
-            SEFL_TRY(number(optarg, 1, 8, "--ot-k", &v));
-            o->p.ot_k = (unsigned)v;
-            break;
-        case 'c':
-            SEFL_TRY(number(optarg, 128, 8192, "--chunk", &v));
-            o->p.chunk = (unsigned)v;
-            break;
-        case 'l':
-            SEFL_TRY(number(optarg, 1, 64, "--lanes", &v));
-            o->lanes = (unsigned)v;
-            break;
-        case 'p':
-            o->part = optarg;
-            break;
-        case 'a':
-            o->all_paths = true;
-            break;
-        default:
-            SEFL_CHECK(false, SEFL_EINVAL, "bench 2pc: unknown option %s", argv[optind - 1]);
-        }
-    }
-    SEFL_CHECK(optind == argc, SEFL_EINVAL, "bench 2pc takes no argument \"%s\"", argv[optind]);
-    SEFL_CHECK(strcmp(o->part, "all") == 0 || strcmp(o->part, "ot") == 0 ||
-                   strcmp(o->part, "garble") == 0 || strcmp(o->part, "online") == 0 ||
-                   strcmp(o->part, "shares") == 0,
-               SEFL_EINVAL, "--part must be all, ot, garble, shares or online, not \"%.32s\"",
-               o->part);
-done:
-    return st;
-}
-
-static sefl_status run(bench *b, int argc, char **argv)
-{
-    sefl_status st = SEFL_OK;
-    options o;
+    options *o = ctx;
+    bench *b = &o->b;
     double floor;
-    bool all;
-    SEFL_TRY(parse(&o, argc, argv));
-    SEFL_CHECK(b->threads <= 1, SEFL_EINVAL,
-               "bench 2pc: --threads %u: each lane has one thread per side; use --lanes instead",
-               b->threads);
-    all = strcmp(o.part, "all") == 0;
-    if (all || strcmp(o.part, "ot") == 0)
-        SEFL_TRY(bench_2pc_ot(b));
-    if (all || strcmp(o.part, "garble") == 0)
-        SEFL_TRY(bench_2pc_garble(b, o.all_paths));
-    if (all || strcmp(o.part, "shares") == 0) {
-        SEFL_TRY(shares_floor(b, &floor));
-        SEFL_TRY(bench_2pc_shares(b, &o.p, o.lanes, floor));
+    SEFL_NEED(b->threads <= 1, SEFL_EINVAL,
+              "--threads %u: each lane has one thread per side; use --lanes instead", b->threads);
+    SEFL_NEED(o->p.chunk % SHARES_ALIGN == 0, SEFL_EINVAL, "--chunk %u is not a multiple of %d",
+              o->p.chunk, SHARES_ALIGN);
+    o->p.ot_k = 1u << o->ot_log;
+    if (wants(o, OT))
+        SEFL_PASS(bench_2pc_ot(b));
+    if (wants(o, GARBLE))
+        SEFL_PASS(bench_2pc_garble(b, o->all_paths));
+    if (wants(o, SHARES)) {
+        SEFL_PASS(shares_floor(b, &floor));
+        SEFL_PASS(bench_2pc_shares(b, &o->p, o->lanes, floor));
     }
-    if (all || strcmp(o.part, "online") == 0)
-        SEFL_TRY(online(b));
-done:
-    return st;
+    return wants(o, ONLINE) ? online(b) : SEFL_OK;
 }
 
-const bench_def bench_2pc = {
-    "2pc", "oblivious transfer, garbling, and joint noise over loopback TCP and TLS",
-    "  --part WORD   all, ot, garble, shares or online (default all)\n"
-    "  --coords N    number of values in the noise vector (default 1000000)\n"
-    "  --ot-k N      parameter k of the OT extension: 1, 2, 4 or 8 (default 4)\n"
-    "  --chunk N     number of values per chunk, a multiple of 128 (default 512)\n"
-    "  --lanes N     number of connections that make shares at once (default 1)\n"
-    "  --all-paths   garble with every instruction set, not only with the fastest",
-    run
+#define TO(member) SETTING_TO(options, member)
+static const setting_def table[] = {
+    { "part", SETTING_CHOICE, "all", TO(part), .words = "all ot garble shares online",
+      .help = "Part to measure" },
+    { "coords", SETTING_U64, "1000000", TO(p.count), .min = 1, .max = SHARES_COUNT_MAX,
+      .help = "Number of values in the noise vector" },
+    { "ot-k", SETTING_CHOICE, "4", TO(ot_log), .words = "1 2 4 8", .arg = "N",
+      .help = "Parameter k of the OT extension" },
+    { "chunk", SETTING_U64, "512", TO(p.chunk), .min = SHARES_ALIGN, .max = 8192,
+      .help = "Number of values per chunk, a multiple of 128" },
+    { "lanes", SETTING_U64, "1", TO(lanes), .min = 1, .max = BENCH_2PC_LANES_MAX,
+      .help = "Number of connections that make shares at once" },
+    { "all-paths", SETTING_FLAG, TO(all_paths),
+      .help = "Garble with every instruction set, not only with the fastest" },
+    BENCH_OPTIONS,
+    { 0 },
+};
+
+const cli_command bench_2pc = {
+    .name = "bench 2pc",
+    .summary = "oblivious transfer, garbling, and joint noise over TCP and TLS",
+    .example = "sefl bench 2pc --part ot",
+    BENCH_COMMAND(options, table, run),
 };
 
 #endif

@@ -5,6 +5,8 @@
 #include "bench/bench.h"
 #include "mpc/noise/shares.h"
 
+enum { BENCH_2PC_LANES_MAX = 64 };
+
 /* Garbles and evaluates the G44 sampler in memory on one core, on the best path or, with all_paths,
  * on every path of this processor. Reports M AND/s beside the floor: the AES blocks of the same
  * hash in a tight loop, measured in the same run. */

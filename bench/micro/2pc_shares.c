@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 60000, LANES_MAX = 64 };
+enum { TIMEOUT_MS = 60000, LANES_MAX = BENCH_2PC_LANES_MAX };
 
 typedef struct plan {
     shares_params p;
@@ -190,8 +190,6 @@ sefl_status bench_2pc_shares(bench *b, const shares_params *p, unsigned lanes, d
     sefl_rng rng = rng_system();
     ids x = { 0 };
     plan pl = { .p = *p, .lanes = lanes };
-    SEFL_CHECK(lanes >= 1 && lanes <= LANES_MAX, SEFL_EINVAL, "%u lanes: must be 1 to %d", lanes,
-               LANES_MAX);
     SEFL_TRY(sign_key_new(&pl.key, &rng));
     SEFL_TRY(ids_make(&x));
     bench_note(b,

@@ -1,8 +1,6 @@
 /* sefl bench ahe: the cost of encryption, each figure beside its floor. */
 #include "bench/micro/ahe.h"
 
-#include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 
 pack bench_ahe_pack(const bench_ahe_options *o)
@@ -31,77 +29,38 @@ static const struct {
     { "pad", bench_ahe_pad },
 };
 
-static sefl_status number(unsigned long long *out, const char *what, const char *text,
-                          unsigned long long min, unsigned long long max)
+static sefl_status run(void *options)
 {
-    char *end;
-    *out = strtoull(text, &end, 10);
-    if (end == text || *end || *text == '-' || *out < min || *out > max)
-        return sefl_fail(SEFL_EINVAL, "bench ahe: %s must be %llu to %llu, not \"%.32s\"", what,
-                         min, max, text);
-    return SEFL_OK;
-}
-
-static sefl_status run(bench *b, int argc, char **argv)
-{
-    static const struct option longopts[] = { { "scheme", required_argument, NULL, 's' },
-                                              { "bits", required_argument, NULL, 'b' },
-                                              { "values", required_argument, NULL, 'v' },
-                                              { "clients", required_argument, NULL, 'c' },
-                                              { NULL, 0, NULL, 0 } };
     sefl_status st = SEFL_OK;
-    bench_ahe_options o = { .bits = 3072, .clients = 10000 };
-    pool *workers = NULL;
-    unsigned long long v;
-    bool known = false;
-    int opt;
-    optind = 0, opterr = 0;
-    while ((opt = getopt_long(argc, argv, "", longopts, NULL)) != -1) {
-        switch (opt) {
-        case 's':
-            o.scheme = optarg;
-            break;
-        case 'b':
-            SEFL_TRY(number(&v, "--bits", optarg, 1, 65536));
-            o.bits = (unsigned)v;
-            break;
-        case 'v':
-            SEFL_TRY(number(&v, "--values", optarg, 1, 1000000000));
-            o.values = (size_t)v;
-            break;
-        case 'c':
-            SEFL_TRY(number(&v, "--clients", optarg, 1, 1000000));
-            o.clients = (unsigned)v;
-            break;
-        default:
-            st = sefl_fail(SEFL_EINVAL,
-                           "bench ahe: no option %.40s, or its value is missing; 'sefl bench' "
-                           "lists them",
-                           argv[optind > 1 ? optind - 1 : 1]);
-            goto done;
-        }
-    }
-    SEFL_CHECK(optind == argc, SEFL_EINVAL, "bench ahe takes no argument \"%s\"", argv[optind]);
-    if (b->threads > 1)
-        SEFL_TRY(pool_new(&workers, b->threads));
-    o.pool = workers;
+    bench_ahe_options *o = options;
+    o->bits = 2048 + 1024 * o->key;
+    if (o->b.threads > 1)
+        SEFL_TRY(pool_new(&o->pool, o->b.threads));
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
-        if (!o.scheme || strcmp(o.scheme, schemes[i].name) == 0) {
-            known = true;
-            SEFL_TRY(schemes[i].run(b, &o));
-        }
-    SEFL_CHECK(known, SEFL_EINVAL, "bench ahe: unknown scheme \"%.32s\"", o.scheme);
+        if (!o->scheme || strcmp(o->scheme, schemes[i].name) == 0)
+            SEFL_TRY(schemes[i].run(&o->b, o));
 done:
-    pool_free(workers);
+    pool_free(o->pool);
     return st;
 }
 
-const bench_def bench_ahe = {
-    "ahe",
-    "each step of additively homomorphic encryption, compared with its floor",
-    "  --scheme WORD   pad or paillier (default: both)\n"
-    "  --bits N        size of the Paillier key: 2048, 3072 (default) or 4096\n"
-    "  --values N      also encrypt N values as a stream and report the peak memory\n"
-    "  --clients N     number of clients in one sum (default 10000)",
-    run,
+#define TO(member) SETTING_TO(bench_ahe_options, member)
+static const setting_def table[] = {
+    { "scheme", SETTING_WORD, "", TO(scheme), .words = "pad paillier",
+      .help = "Scheme to measure; both if not given" },
+    { "bits", SETTING_CHOICE, "3072", TO(key), .words = "2048 3072 4096", .arg = "N",
+      .help = "Size of the Paillier key" },
+    { "values", SETTING_U64, "0", TO(values), .min = 1, .max = 1000000000,
+      .help = "Also encrypt N values as a stream and report the peak memory" },
+    { "clients", SETTING_U64, "10000", TO(clients), .min = 1, .max = 1000000,
+      .help = "Number of clients in one sum" },
+    BENCH_OPTIONS,
+    { 0 },
+};
+
+const cli_command bench_ahe = {
+    .name = "bench ahe",
+    .summary = "each step of homomorphic encryption, compared with its floor",
+    .example = "sefl bench ahe --scheme pad",
+    BENCH_COMMAND(bench_ahe_options, table, run),
 };

@@ -2,14 +2,14 @@
 #ifndef BENCH_MICRO_AHE_H
 #define BENCH_MICRO_AHE_H
 
+#include "base/pool.h"
 #include "bench/bench.h"
 #include "crypto/ahe/pack.h"
 
-#include <stddef.h>
-
 typedef struct bench_ahe_options {
+    bench b;
     const char *scheme; /* NULL: all */
-    unsigned bits;      /* size of the Paillier key */
+    unsigned key, bits; /* size of the Paillier key: 2048 + 1024 key */
     size_t values;      /* number of values in a whole encryption; 0: skip that case */
     unsigned clients;   /* number of clients in the packing */
     pool *pool;         /* b->threads threads; NULL: one */

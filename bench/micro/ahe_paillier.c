@@ -24,7 +24,7 @@ enum { UNITS = 64 }; /* ciphertexts per measured call: eight batches */
 typedef struct job {
     paillier_sec *sec;
     const paillier_pub *pub;
-    ahe_params p;
+    ahe_params p, longer; /* longer: of enc, for a long vector */
     ahe_enc *enc;
     paillier_enc *raw_enc;
     paillier_sum *sum;
@@ -302,50 +302,58 @@ done:
     return st;
 }
 
-sefl_status bench_ahe_paillier(bench *b, const bench_ahe_options *o)
+/* Measures the key generation and the table of fixed powers. products: multiplications for one
+ * encryption. */
+static sefl_status key_rows(bench *b, job *j, unsigned *products)
 {
-    sefl_status st = SEFL_OK;
-    job j = { 0 };
     bench_timing t;
-    mpz_inits(j.r, j.n, j.n2, j.t, NULL);
-    SEFL_TRY(set_up(&j, o));
-    double n = (double)j.p.unit_values, lanes = j.pub->mod_n2.lanes;
-    bench_note(b, "paillier %u: %zu values a ciphertext, kernel %s", o->bits, j.p.unit_values,
-               j.pub->mod_n2.kernel->name);
-
-    SEFL_TRY(bench_time(b, &t, keygen, &j));
+    char name[96];
+    sefl_clock clock = clock_monotonic();
+    SEFL_PASS(bench_time(b, &t, keygen, j));
     bench_row(
         b, &(bench_result){ .name = "key generation, median", .value = t.median_s, .unit = "s" });
-    sefl_clock clock = clock_monotonic();
     uint64_t t0 = clock_ns(&clock);
-    SEFL_TRY(paillier_enc_new(&j.raw_enc, j.pub, 0, NULL, NULL));
+    SEFL_PASS(paillier_enc_new(&j->raw_enc, j->pub, 0, NULL, NULL));
     double build = (double)(clock_ns(&clock) - t0) * 1e-9;
-    char name[96];
-    snprintf(name, sizeof name, "table: %u-bit windows, %.0f MB", paillier_enc_window(j.raw_enc),
-             (double)paillier_enc_table_bytes(j.raw_enc) * 1e-6);
+    snprintf(name, sizeof name, "table: %u-bit windows, %.0f MB", paillier_enc_window(j->raw_enc),
+             (double)paillier_enc_table_bytes(j->raw_enc) * 1e-6);
     bench_row(b, &(bench_result){ .name = name, .value = build, .unit = "s" });
-    unsigned products = paillier_enc_products(j.raw_enc);
-    paillier_enc_free(j.raw_enc);
-    j.raw_enc = NULL;
+    *products = paillier_enc_products(j->raw_enc);
+    paillier_enc_free(j->raw_enc);
+    j->raw_enc = NULL;
+    return SEFL_OK;
+}
 
-    /* the encryptor of a long vector, used for UNITS of it */
-    ahe_params longer = j.p;
-    longer.units = 1000000;
-    SEFL_TRY(ahe_enc_new(&j.enc, j.pub, &longer, o->pool, NULL));
-    SEFL_TRY(encrypt(&j));
-    mont_load(&j.pub->mod_n2, j.x, j.c, j.p.unit_bytes, j.p.unit_bytes, j.pub->mod_n2.lanes);
-    memcpy(j.y, j.x, MONT_BATCH_MAX * 8);
-    SEFL_TRY(openssl_set_up(&j));
+/* Makes the encryptor of a long vector, which is used for UNITS of it, and the inputs of the
+ * floors. */
+static sefl_status encryptor(job *j, pool *workers)
+{
+    j->longer = j->p;
+    j->longer.units = 1000000;
+    SEFL_PASS(ahe_enc_new(&j->enc, j->pub, &j->longer, workers, NULL));
+    SEFL_PASS(encrypt(j));
+    mont_load(&j->pub->mod_n2, j->x, j->c, j->p.unit_bytes, j->p.unit_bytes, j->pub->mod_n2.lanes);
+    memcpy(j->y, j->x, MONT_BATCH_MAX * 8);
+    return openssl_set_up(j);
+}
 
-    /* scale: calls of the floor function per measured call */
+/* Multiplications in a call of multiply(). */
+static double per_call(const job *j)
+{
+    return (double)j->pub->mod_n2.lanes * UNITS;
+}
+
+static sefl_status encrypt_rows(bench *b, job *j, unsigned products)
+{
+    char name[96];
     pair q;
-    double per_mul = lanes * UNITS; /* multiplications in a call of multiply() */
-    SEFL_TRY(time_pair(b, &q, encrypt, multiply, UNITS * (double)products / per_mul, &j));
-    double mul = q.floor_s / per_mul * 1e6, enc = q.value_s / UNITS * 1e6;
-    bench_ahe_time(b, "multiplication modulo N^2", mul, 0, 0, 1);
+    const double n = (double)j->p.unit_values;
+    SEFL_PASS(time_pair(b, &q, encrypt, multiply, UNITS * (double)products / per_call(j), j));
+    double us = q.value_s / UNITS * 1e6;
+    bench_ahe_time(b, "multiplication modulo N^2", q.floor_s / per_call(j) * 1e6, 0, 0, 1);
     snprintf(name, sizeof name, "encrypt (floor: %u multiplications)", products);
-    bench_ahe_time(b, name, enc, enc / q.ratio, n, 1);
-    SEFL_TRY(time_pair(b, &q, textbook, encrypt, 1, &j));
+    bench_ahe_time(b, name, us, us / q.ratio, n, 1);
+    SEFL_PASS(time_pair(b, &q, textbook, encrypt, 1, j));
     bench_ahe_time(b, "textbook r^N mod N^2, mpz_powm", q.value_s * 1e6, 0, 0, 1);
     bench_row(b, &(bench_result){ .name = "  over encrypt, per ciphertext",
                                   .value = q.ratio * UNITS,
@@ -355,35 +363,58 @@ sefl_status bench_ahe_paillier(bench *b, const bench_ahe_options *o)
                                   .value = q.ratio * UNITS * n,
                                   .unit = "times",
                                   .rate = true });
-    SEFL_TRY(time_pair(b, &q, check, multiply, UNITS / per_mul, &j));
+    return SEFL_OK;
+}
+
+/* Measures fn, which processes UNITS ciphertexts, beside `scale` calls of its floor. */
+static sefl_status pair_row(bench *b, job *j, const char *name, sefl_status (*fn)(void *),
+                            sefl_status (*floor_fn)(void *), double scale)
+{
+    pair q;
+    SEFL_PASS(time_pair(b, &q, fn, floor_fn, scale, j));
     double us = q.value_s / UNITS * 1e6;
-    bench_ahe_time(b, "check on arrival (floor: one multiplication)", us, us / q.ratio, n, 1);
-    SEFL_TRY(time_pair(b, &q, add, multiply, UNITS / per_mul, &j));
-    us = q.value_s / UNITS * 1e6;
-    bench_ahe_time(b, "add (floor: one multiplication)", us, us / q.ratio, n, 1);
-    SEFL_TRY(time_pair(b, &q, decrypt, openssl_halves, UNITS, &j));
-    double dec = q.value_s / UNITS * 1e6;
-    bench_ahe_time(b, "decrypt (floor: OpenSSL's two halves)", dec, dec / q.ratio, n, 1);
+    bench_ahe_time(b, name, us, us / q.ratio, (double)j->p.unit_values,
+                   j->workers ? b->threads : 1);
+    return SEFL_OK;
+}
+
+/* Measures the same on all threads; the floor is a perfect split. */
+static sefl_status thread_rows(bench *b, job *j, pool *workers)
+{
+    j->workers = workers;
+    SEFL_PASS(encrypt(j)); /* the sum has overwritten the ciphertexts */
+    SEFL_PASS(pair_row(b, j, "encrypt (floor: one thread's / threads)", encrypt, encrypt_alone,
+                       1.0 / b->threads));
+    return pair_row(b, j, "decrypt (floor: one thread's / threads)", decrypt, decrypt_alone,
+                    1.0 / b->threads);
+}
+
+sefl_status bench_ahe_paillier(bench *b, const bench_ahe_options *o)
+{
+    sefl_status st = SEFL_OK;
+    job j = { 0 };
+    unsigned products;
+    mpz_inits(j.r, j.n, j.n2, j.t, NULL);
+    SEFL_TRY(set_up(&j, o));
+    bench_note(b, "paillier %u: %zu values a ciphertext, kernel %s", o->bits, j.p.unit_values,
+               j.pub->mod_n2.kernel->name);
+    SEFL_TRY(key_rows(b, &j, &products));
+    SEFL_TRY(encryptor(&j, o->pool));
+    SEFL_TRY(encrypt_rows(b, &j, products));
+    const double one = UNITS / per_call(&j); /* multiplication per ciphertext */
+    SEFL_TRY(pair_row(b, &j, "check on arrival (floor: one multiplication)", check, multiply, one));
+    SEFL_TRY(pair_row(b, &j, "add (floor: one multiplication)", add, multiply, one));
+    SEFL_TRY(
+        pair_row(b, &j, "decrypt (floor: OpenSSL's two halves)", decrypt, openssl_halves, UNITS));
     SEFL_TRY(paillier_sum_close(j.sum, o->pool));
-    SEFL_TRY(time_pair(b, &q, write_sum, multiply, 2 * UNITS / per_mul, &j));
-    us = q.value_s / UNITS * 1e6;
-    bench_ahe_time(b, "mask and write (floor: two multiplications)", us, us / q.ratio, n, 1);
+    SEFL_TRY(pair_row(b, &j, "mask and write (floor: two multiplications)", write_sum, multiply,
+                      2 * one));
     bench_row(b, &(bench_result){ .name = "bytes a value (floor: 2w/8)",
-                                  .value = (double)j.p.unit_bytes / n,
+                                  .value = (double)j.p.unit_bytes / (double)j.p.unit_values,
                                   .unit = "bytes",
                                   .floor = 2 * j.p.pack.w / 8.0 });
-    if (o->pool) { /* the same on all threads; the floor is a perfect split */
-        j.workers = o->pool;
-        SEFL_TRY(encrypt(&j)); /* the sum has overwritten the ciphertexts */
-        SEFL_TRY(time_pair(b, &q, encrypt, encrypt_alone, 1.0 / b->threads, &j));
-        us = q.value_s / UNITS * 1e6;
-        bench_ahe_time(b, "encrypt (floor: one thread's / threads)", us, us / q.ratio, n,
-                       b->threads);
-        SEFL_TRY(time_pair(b, &q, decrypt, decrypt_alone, 1.0 / b->threads, &j));
-        us = q.value_s / UNITS * 1e6;
-        bench_ahe_time(b, "decrypt (floor: one thread's / threads)", us, us / q.ratio, n,
-                       b->threads);
-    }
+    if (o->pool)
+        SEFL_TRY(thread_rows(b, &j, o->pool));
     if (o->values > 0)
         SEFL_TRY(stream(b, &j, o));
 done:

@@ -82,7 +82,7 @@ static sefl_status system_random(void *ctx)
     return rng_fill(&rng, j->a, SMALL);
 }
 
-static sefl_status run(bench *b, int argc, char **argv)
+static sefl_status run(void *options)
 {
     static const struct {
         const char *name;
@@ -99,8 +99,8 @@ static sefl_status run(bench *b, int argc, char **argv)
         { "system randomness (getrandom)", system_random, SMALL },
     };
     sefl_status st = SEFL_OK;
+    bench *b = options;
     job j = { 0 };
-    SEFL_CHECK(argc == 1, SEFL_EINVAL, "bench base takes no argument \"%s\"", argv[1]);
     SEFL_TRY(sefl_new(&j.a, LARGE, 1));
     SEFL_TRY(sefl_new(&j.b, LARGE, 1));
     seeded_init(&j.gen, 1, "bench");
@@ -118,6 +118,9 @@ done:
     return st;
 }
 
-const bench_def bench_base = { "base",
-                               "how fast this machine hashes, copies and draws random bytes", "",
-                               run };
+const cli_command bench_base = {
+    .name = "bench base",
+    .summary = "how fast this machine hashes, copies and draws random bytes",
+    .example = "sefl bench base --json",
+    BENCH_COMMAND(bench, bench_options, run),
+};

@@ -71,7 +71,7 @@ static sefl_status charge(void *ctx)
     return ledger_charge(j->book, &j->terms, j->round++, NULL);
 }
 
-static sefl_status run(bench *b, int argc, char **argv)
+static sefl_status measure(bench *b, job *j)
 {
     static const struct {
         const char *name;
@@ -86,6 +86,23 @@ static sefl_status run(bench *b, int argc, char **argv)
         { "numerical epsilon, sampled", numerical, 1, 1e3, "ms", false },
         { "ledger charge, synced", charge, 1, 1e3, "ms", false },
     };
+    bench_timing t;
+    SEFL_PASS(bench_time(b, &t, eight_bytes, j));
+    double floor_ns = t.median_s / N * 1e9;
+    bench_row(b, &(bench_result){
+                     .name = "8 random bytes (getrandom)", .value = floor_ns, .unit = "ns" });
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        SEFL_PASS(bench_time(b, &t, cases[i].fn, j));
+        bench_row(b, &(bench_result){ .name = cases[i].name,
+                                      .value = t.median_s / cases[i].per * cases[i].scale,
+                                      .unit = cases[i].unit,
+                                      .floor = cases[i].coins ? floor_ns : 0 });
+    }
+    return SEFL_OK;
+}
+
+static sefl_status run(void *options)
+{
     sefl_status st = SEFL_OK;
     job j = { .rng = rng_system(),
               .terms = { .noise = DP_NOISE_JOINT,
@@ -95,8 +112,6 @@ static sefl_status run(bench *b, int argc, char **argv)
                          .epsilon_max = 1e6,
                          .delta = 1e-6 } };
     char dir[256] = "", path[300] = "";
-    bench_timing t;
-    SEFL_CHECK(argc == 1, SEFL_EINVAL, "bench privacy takes no argument \"%s\"", argv[1]);
     SEFL_TRY(sefl_new(&j.v, N, sizeof *j.v));
     SEFL_TRY(sefl_new(&j.x, N, sizeof *j.x));
     SEFL_TRY(sefl_new(&j.out, N, sizeof *j.out));
@@ -110,17 +125,7 @@ static sefl_status run(bench *b, int argc, char **argv)
     snprintf(path, sizeof path, "%s/ledger", dir);
     SEFL_TRY(ledger_create(path, "bench"));
     SEFL_TRY(ledger_open(&j.book, path, "bench", NULL));
-    SEFL_TRY(bench_time(b, &t, eight_bytes, &j));
-    double floor_ns = t.median_s / N * 1e9;
-    bench_row(b, &(bench_result){
-                     .name = "8 random bytes (getrandom)", .value = floor_ns, .unit = "ns" });
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        SEFL_TRY(bench_time(b, &t, cases[i].fn, &j));
-        bench_row(b, &(bench_result){ .name = cases[i].name,
-                                      .value = t.median_s / cases[i].per * cases[i].scale,
-                                      .unit = cases[i].unit,
-                                      .floor = cases[i].coins ? floor_ns : 0 });
-    }
+    SEFL_TRY(measure(options, &j));
 done:
     ledger_close(j.book);
     if (*path) {
@@ -134,6 +139,9 @@ done:
     return st;
 }
 
-const bench_def bench_privacy = { "privacy",
-                                  "quantising, noise, privacy accountants and the ledger", "",
-                                  run };
+const cli_command bench_privacy = {
+    .name = "bench privacy",
+    .summary = "quantising, noise, privacy accountants and the ledger",
+    .example = "sefl bench privacy",
+    BENCH_COMMAND(bench, bench_options, run),
+};

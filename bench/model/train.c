@@ -13,8 +13,6 @@
 #include "seeded/seeded.h"
 
 #include <cblas.h>
-#include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -30,12 +28,22 @@ typedef struct shape {
 } shape;
 
 typedef struct options {
-    const char *model;
+    bench b;
+    const char *model;                   /* NULL: both */
     uint32_t block, vocab, batch, steps; /* block 0: 1 and 32 */
     bool adam;
-    const char *device, *precision; /* NULL: the CPU */
+    const char *device, *precision;
     uint32_t clients;
 } options;
+
+/* Prints a row with the name "WHAT: NAME". */
+static void row(bench *b, const char *what, const char *name, bench_result r)
+{
+    char label[128];
+    snprintf(label, sizeof label, "%s: %s", what, name);
+    r.name = label;
+    bench_row(b, &r);
+}
 
 static double now(void)
 {
@@ -160,24 +168,48 @@ static sefl_status make_words(uint32_t **out, uint32_t vocab, uint64_t seed)
     return SEFL_OK;
 }
 
-static sefl_status measure(bench *b, const options *o, const char *model, uint32_t block)
+/* Prints each part's share of the time, and the memory. values: words in a step. */
+static void part_rows(bench *b, const job *j, const char *what, double values)
+{
+    const lm_times t = lm_get_times(j->m);
+    const struct {
+        const char *name;
+        double s;
+    } parts[] = { { "embedding", t.embed },
+                  { "body forward", t.body_forward },
+                  { "decoder and softmax, both ways", t.head },
+                  { "body backward", t.body_backward },
+                  { "clip and update", j->update_s } };
+    double all = 0;
+    struct rusage use;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        all += parts[i].s;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        row(b, what, parts[i].name,
+            (bench_result){ .value = 100 * parts[i].s / all,
+                            .unit = "% of it",
+                            .per_value = parts[i].s / (double)j->steps / values,
+                            .threads = b->threads });
+    getrusage(RUSAGE_SELF, &use);
+    row(b, what, "model memory",
+        (bench_result){ .value = (double)lm_memory(j->m) / 1e6, .unit = "MB" });
+    row(b, what, "peak of the process",
+        (bench_result){ .value = (double)use.ru_maxrss / 1e3, .unit = "MB" });
+}
+
+static sefl_status measure(bench *b, const options *o, const lm_config *cfg, const char *what)
 {
     sefl_status st = SEFL_OK;
-    lm_config cfg = {
-        .body = model, .vocab = o->vocab, .block = block, .batch = o->batch, .steps = o->steps
-    };
     pool *p = NULL;
     uint32_t *words = NULL;
     job j = { 0 };
     bench_timing time;
     double floor_s, flop;
-    char name[96];
-    SEFL_TRY(lm_config_check(&cfg));
-    SEFL_TRY(gemm_floor(&cfg, b->threads, &floor_s, &flop));
+    SEFL_TRY(gemm_floor(cfg, b->threads, &floor_s, &flop));
     SEFL_TRY(pool_new(&p, b->threads));
-    SEFL_TRY(lm_new(&j.m, &cfg, p));
+    SEFL_TRY(lm_new(&j.m, cfg, p));
     lm_init(j.m, 1);
-    SEFL_TRY(make_words(&words, cfg.vocab, 1));
+    SEFL_TRY(make_words(&words, cfg->vocab, 1));
     SEFL_TRY(trainer_new(&j.t, j.m, p,
                          &(train_config){ .lr = o->adam ? 0.001 : 1,
                                           .clip = 0.25,
@@ -185,51 +217,21 @@ static sefl_status measure(bench *b, const options *o, const char *model, uint32
                                           .optim.kind = o->adam ? OPTIM_ADAM : OPTIM_SGD },
                          words, WORDS));
     SEFL_TRY(bench_time(b, &time, one_step, &j));
-    double n = (double)cfg.batch * cfg.steps, step_s = time.median_s;
-    snprintf(name, sizeof name, "%s l=%u: training step", model, block);
-    bench_row(b, &(bench_result){ .name = name,
-                                  .value = n / step_s,
-                                  .unit = "words/s",
-                                  .per_value = step_s / n,
-                                  .floor = n / floor_s,
-                                  .rate = true,
-                                  .threads = b->threads });
-    snprintf(name, sizeof name, "%s l=%u: dense-equivalent products", model, block);
-    bench_row(b, &(bench_result){ .name = name,
-                                  .value = flop / step_s * 1e-9,
-                                  .unit = "GFLOP/s",
-                                  .floor = flop / floor_s * 1e-9,
-                                  .rate = true,
-                                  .threads = b->threads });
-    lm_times t = lm_get_times(j.m);
-    double steps = (double)j.steps;
-    struct {
-        const char *part;
-        double s;
-    } parts[] = { { "embedding", t.embed },
-                  { "body forward", t.body_forward },
-                  { "decoder and softmax, both ways", t.head },
-                  { "body backward", t.body_backward },
-                  { "clip and update", j.update_s } };
-    double all = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        all += parts[i].s;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        snprintf(name, sizeof name, "%s l=%u: %s", model, block, parts[i].part);
-        bench_row(b, &(bench_result){ .name = name,
-                                      .value = 100 * parts[i].s / all,
-                                      .unit = "% of it",
-                                      .per_value = parts[i].s / steps / n,
-                                      .threads = b->threads });
-    }
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    snprintf(name, sizeof name, "%s l=%u: model memory", model, block);
-    bench_row(b,
-              &(bench_result){ .name = name, .value = (double)lm_memory(j.m) / 1e6, .unit = "MB" });
-    snprintf(name, sizeof name, "%s l=%u: peak of the process", model, block);
-    bench_row(b,
-              &(bench_result){ .name = name, .value = (double)use.ru_maxrss / 1e3, .unit = "MB" });
+    double n = (double)cfg->batch * cfg->steps, step_s = time.median_s;
+    row(b, what, "training step",
+        (bench_result){ .value = n / step_s,
+                        .unit = "words/s",
+                        .per_value = step_s / n,
+                        .floor = n / floor_s,
+                        .rate = true,
+                        .threads = b->threads });
+    row(b, what, "dense-equivalent products",
+        (bench_result){ .value = flop / step_s * 1e-9,
+                        .unit = "GFLOP/s",
+                        .floor = flop / floor_s * 1e-9,
+                        .rate = true,
+                        .threads = b->threads });
+    part_rows(b, &j, what, n);
 done:
     trainer_free(j.t);
     lm_free(j.m);
@@ -269,7 +271,6 @@ static sefl_status kernel_rows(bench *b, gpu_job *j, const char *what)
     engine_time t[KERNELS_MAX];
     uint32_t n = KERNELS_MAX;
     double all = 0, flop = 0, bytes = 0;
-    char name[128];
     SEFL_PASS(engine_times(j->e, true, t, &n));
     SEFL_PASS(some_steps(j));
     n = KERNELS_MAX;
@@ -284,21 +285,20 @@ static sefl_status kernel_rows(bench *b, gpu_job *j, const char *what)
     for (uint32_t i = 0; i < n; i++) {
         if (strncmp(t[i].name, "ceiling: ", 9) == 0)
             continue;
-        snprintf(name, sizeof name, "%s: %s", what, t[i].name);
-        bench_row(b, &(bench_result){
-                         .name = name, .value = 100 * t[i].seconds / all, .unit = "% of it" });
+        row(b, what, t[i].name,
+            (bench_result){ .value = 100 * t[i].seconds / all, .unit = "% of it" });
         if (t[i].flop > 0)
-            bench_row(b, &(bench_result){ .name = name,
-                                          .value = 1e-12 * rate_of(&t[i], t[i].flop),
-                                          .unit = "TFLOP/s",
-                                          .floor = 1e-12 * flop,
-                                          .rate = true });
+            row(b, what, t[i].name,
+                (bench_result){ .value = 1e-12 * rate_of(&t[i], t[i].flop),
+                                .unit = "TFLOP/s",
+                                .floor = 1e-12 * flop,
+                                .rate = true });
         if (t[i].bytes > 0)
-            bench_row(b, &(bench_result){ .name = name,
-                                          .value = 1e-9 * rate_of(&t[i], t[i].bytes),
-                                          .unit = "GB/s",
-                                          .floor = 1e-9 * bytes,
-                                          .rate = true });
+            row(b, what, t[i].name,
+                (bench_result){ .value = 1e-9 * rate_of(&t[i], t[i].bytes),
+                                .unit = "GB/s",
+                                .floor = 1e-9 * bytes,
+                                .rate = true });
     }
     return SEFL_OK;
 }
@@ -327,20 +327,16 @@ done:
     return st;
 }
 
-static sefl_status measure_gpu(bench *b, const options *o, const char *model, uint32_t block)
+static sefl_status measure_gpu(bench *b, const options *o, const lm_config *cfg, const char *what)
 {
     sefl_status st = SEFL_OK;
-    lm_config cfg = {
-        .body = model, .vocab = o->vocab, .block = block, .batch = o->batch, .steps = o->steps
-    };
     gpu_job j = { 0 };
     lm *m = NULL;
     bench_timing time;
-    char name[96], what[64];
-    SEFL_TRY(lm_config_check(&cfg));
+    char name[64];
     SEFL_TRY(engine_new(&j.e, &(engine_config){ .device = o->device,
                                                 .precision = o->precision,
-                                                .model = &cfg,
+                                                .model = cfg,
                                                 .optim.kind = o->adam ? OPTIM_ADAM : OPTIM_SGD,
                                                 .slots = o->clients }));
     const engine_facts *facts = engine_get_facts(j.e);
@@ -348,35 +344,32 @@ static sefl_status measure_gpu(bench *b, const options *o, const char *model, ui
         bench_note(b, "running on the CPU: %s", engine_fallback(j.e));
     j.clients = o->clients < facts->slots ? o->clients : facts->slots;
     SEFL_TRY(sefl_new(&j.out, j.clients, sizeof *j.out));
-    lm_config small = cfg;
+    lm_config small = *cfg;
     small.batch = small.steps = 1;
     SEFL_TRY(lm_new(&m, &small, NULL));
     lm_init(m, 1);
     SEFL_TRY(engine_theta(j.e, lm_theta(m)));
-    SEFL_TRY(start_clients(&j, o, &cfg));
-    snprintf(what, sizeof what, "%s l=%u", model, block);
+    SEFL_TRY(start_clients(&j, o, cfg));
     bench_note(b, "%s: %s, %u clients at once", what, engine_name(j.e), j.clients);
     SEFL_TRY(some_steps(&j));
     SEFL_TRY(bench_time(b, &time, some_steps, &j));
     shape s[40];
-    double flop = 0, tokens = (double)RUN_STEPS * cfg.batch * cfg.steps * j.clients;
-    for (size_t i = 0, n = shapes_of(&cfg, s); i < n; i++)
+    double flop = 0, tokens = (double)RUN_STEPS * cfg->batch * cfg->steps * j.clients;
+    for (size_t i = 0, n = shapes_of(cfg, s); i < n; i++)
         flop += 2.0 * s[i].m * s[i].n * s[i].k * s[i].times;
-    snprintf(name, sizeof name, "%s: training, %u clients", what, j.clients);
-    bench_row(b, &(bench_result){ .name = name,
-                                  .value = tokens / time.median_s,
-                                  .unit = "words/s",
-                                  .per_value = time.median_s / tokens,
-                                  .rate = true });
-    snprintf(name, sizeof name, "%s: dense-equivalent products", what);
-    bench_row(b, &(bench_result){ .name = name,
-                                  .value = 1e-12 * flop * RUN_STEPS * j.clients / time.median_s,
-                                  .unit = "TFLOP/s",
-                                  .rate = true });
+    snprintf(name, sizeof name, "training, %u clients", j.clients);
+    row(b, what, name,
+        (bench_result){ .value = tokens / time.median_s,
+                        .unit = "words/s",
+                        .per_value = time.median_s / tokens,
+                        .rate = true });
+    row(b, what, "dense-equivalent products",
+        (bench_result){ .value = 1e-12 * flop * RUN_STEPS * j.clients / time.median_s,
+                        .unit = "TFLOP/s",
+                        .rate = true });
     SEFL_TRY(kernel_rows(b, &j, what));
-    snprintf(name, sizeof name, "%s: memory on the device", what);
-    bench_row(b,
-              &(bench_result){ .name = name, .value = (double)facts->memory / 1e6, .unit = "MB" });
+    row(b, what, "memory on the device",
+        (bench_result){ .value = (double)facts->memory / 1e6, .unit = "MB" });
 done:
     lm_free(m);
     engine_free(j.e);
@@ -384,93 +377,61 @@ done:
     return st;
 }
 
-static sefl_status number(const char *option, const char *text, uint32_t max, uint32_t *out)
+static sefl_status run(void *ctx)
 {
-    char *end;
-    unsigned long v = strtoul(text, &end, 10);
-    if (end == text || *end || v < 1 || v > max)
-        return sefl_fail(SEFL_EINVAL, "--%s must be 1 to %u, not \"%.32s\"", option, max, text);
-    *out = (uint32_t)v;
+    static const char *const models[] = { "lstm", "transformer" };
+    static const uint32_t blocks[] = { 1, 32 };
+    options *o = ctx;
+    bench *b = &o->b;
+    const bool cpu = strcmp(o->device, "cpu") == 0;
+    if (cpu)
+        bench_note(b, "batch %u x %u, vocabulary %u, %u thread%s; floor: SGEMM of the dense shapes",
+                   o->batch, o->steps, o->vocab, b->threads, b->threads == 1 ? "" : "s");
+    else
+        bench_note(b, "batch %u x %u, vocabulary %u; floor: a large product, a long copy", o->batch,
+                   o->steps, o->vocab);
+    for (size_t i = 0; i < 4; i++) {
+        char what[64];
+        lm_config cfg = { .body = models[i / 2],
+                          .vocab = o->vocab,
+                          .block = o->block ? o->block : blocks[i % 2],
+                          .batch = o->batch,
+                          .steps = o->steps };
+        if ((o->model && strcmp(o->model, cfg.body) != 0) || (o->block && i % 2 > 0))
+            continue;
+        SEFL_PASS(lm_config_check(&cfg));
+        snprintf(what, sizeof what, "%s l=%u", cfg.body, cfg.block);
+        SEFL_PASS((cpu ? measure : measure_gpu)(b, o, &cfg, what));
+    }
     return SEFL_OK;
 }
 
-static sefl_status run(bench *b, int argc, char **argv)
-{
-    static const struct option longopts[] = {
-        { "model", required_argument, NULL, 'm' },   { "block", required_argument, NULL, 'l' },
-        { "vocab", required_argument, NULL, 'v' },   { "batch", required_argument, NULL, 'b' },
-        { "steps", required_argument, NULL, 's' },   { "adam", no_argument, NULL, 'a' },
-        { "device", required_argument, NULL, 'd' },  { "precision", required_argument, NULL, 'p' },
-        { "clients", required_argument, NULL, 'c' }, { 0 }
-    };
-    static const char *const models[] = { "lstm", "transformer" };
-    static const uint32_t blocks[] = { 1, 32 };
-    sefl_status st = SEFL_OK;
-    options o = { .vocab = 33278, .batch = 20, .steps = 35, .clients = 10 };
-    optind = 0, opterr = 0;
-    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;)
-        switch (c) {
-        case 'm':
-            o.model = optarg;
-            SEFL_CHECK(strcmp(optarg, "lstm") == 0 || strcmp(optarg, "transformer") == 0,
-                       SEFL_EINVAL, "--model must be lstm or transformer, not \"%.32s\"", optarg);
-            break;
-        case 'l':
-            SEFL_TRY(number("block", optarg, BHM_MAX_BLOCK, &o.block));
-            break;
-        case 'v':
-            SEFL_TRY(number("vocab", optarg, BHM_MAX_SIDE, &o.vocab));
-            break;
-        case 'b':
-            SEFL_TRY(number("batch", optarg, 65536, &o.batch));
-            break;
-        case 's':
-            SEFL_TRY(number("steps", optarg, 65536, &o.steps));
-            break;
-        case 'a':
-            o.adam = true;
-            break;
-        case 'd':
-            o.device = strcmp(optarg, "cpu") == 0 ? NULL : optarg;
-            break;
-        case 'p':
-            o.precision = optarg;
-            break;
-        case 'c':
-            SEFL_TRY(number("clients", optarg, 65536, &o.clients));
-            break;
-        default:
-            SEFL_CHECK(false, SEFL_EINVAL, "bench train does not take \"%.64s\"", argv[optind - 1]);
-        }
-    SEFL_CHECK(optind == argc, SEFL_EINVAL, "bench train takes no argument \"%.64s\"",
-               argv[optind]);
-    if (o.device)
-        bench_note(b, "batch %u x %u, vocabulary %u; floor: a large product, a long copy", o.batch,
-                   o.steps, o.vocab);
-    else
-        bench_note(b, "batch %u x %u, vocabulary %u, %u thread%s; floor: SGEMM of the dense shapes",
-                   o.batch, o.steps, o.vocab, b->threads, b->threads == 1 ? "" : "s");
-    for (size_t i = 0; i < 2; i++)
-        for (size_t k = 0; k < 2; k++) {
-            if ((o.model && strcmp(o.model, models[i]) != 0) || (o.block && k > 0))
-                continue;
-            SEFL_TRY((o.device ? measure_gpu : measure)(b, &o, models[i],
-                                                        o.block ? o.block : blocks[k]));
-        }
-done:
-    return st;
-}
+#define TO(member) SETTING_TO(options, member)
+static const setting_def table[] = {
+    { "model", SETTING_WORD, "", TO(model), .words = "lstm transformer",
+      .help = "Model to train; both if not given" },
+    { "block", SETTING_U64, "0", TO(block), .min = 1, .max = BHM_MAX_BLOCK,
+      .help = "Block size of the Hankel matrices; 1 and 32 if not given" },
+    { "vocab", SETTING_U64, "33278", TO(vocab), .min = 1, .max = BHM_MAX_SIDE,
+      .help = "Number of words in the vocabulary" },
+    { "batch", SETTING_U64, "20", TO(batch), .min = 1, .max = 65536,
+      .help = "Batch size in sequences" },
+    { "steps", SETTING_U64, "35", TO(steps), .min = 1, .max = 65536,
+      .help = "Sequence length in words" },
+    { "adam", SETTING_FLAG, TO(adam), .help = "Use Adam instead of SGD" },
+    { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
+      .help = ENGINE_DEVICE_HELP },
+    { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
+      .help = ENGINE_PRECISION_HELP },
+    { "clients", SETTING_U64, "10", TO(clients), .min = 1, .max = 65536,
+      .help = "Number of clients that train at once on a GPU" },
+    BENCH_OPTIONS,
+    { 0 },
+};
 
-const bench_def bench_train = {
-    "train", "one training step of each model, compared with SGEMM of the same shapes",
-    "  --model WORD       lstm or transformer (default: both)\n"
-    "  --block N          block size of the Hankel matrices (default: 1 and 32)\n"
-    "  --vocab N          number of words in the vocabulary (default 33278)\n"
-    "  --batch N          batch size in sequences (default 20)\n"
-    "  --steps N          sequence length in words (default 35)\n"
-    "  --adam             use Adam instead of SGD\n"
-    "  --device WORD      cpu, cuda or auto, as in sefl train (default cpu)\n"
-    "  --precision WORD   bf16 or fp32 for matrix products on a GPU (default bf16)\n"
-    "  --clients N        number of clients that train at once on a GPU (default 10)",
-    run
+const cli_command bench_train = {
+    .name = "bench train",
+    .summary = "one training step of each model, compared with dense SGEMM",
+    .example = "sefl bench train --model lstm --threads 2",
+    BENCH_COMMAND(options, table, run),
 };

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "crypto/ahe/paillier_internal.h"
 #include "crypto/seal/seal.h"
 #include "net/https_client.h"
@@ -39,7 +40,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -55,6 +55,7 @@ static const uint8_t task_id[32] = "sefl bench ingest", round_seed[SEAL_SEED] = 
 enum { BITS = 3072, ROUND = 1, CONNECTIONS_MAX = 256, TURNS = 5 };
 
 typedef struct options {
+    bench b;
     const char *scheme; /* NULL: both */
     size_t values;
     unsigned long updates, connections;
@@ -67,7 +68,7 @@ typedef struct plan {
     ahe_params p;
     const seal_suite *seal; /* NULL: no heads */
     size_t bytes;           /* of a body */
-    char dir[64];
+    char dir[112];
 } plan;
 
 /* A server process's report after each turn: totals since its start. */
@@ -240,8 +241,7 @@ static sefl_status write_turned(const plan *pl, const uint8_t *body, const seal_
     SEFL_TRY(write_units(&w, first + 1 + turn, p->units - 1 - turn));
     SEFL_TRY(write_units(&w, first + 1, turn));
     blake3_end(&w.h, hash);
-    for (int k = 0; k < BLAKE3_BYTES; k++)
-        snprintf(hex + 2 * k, 3, "%02x", hash[k]);
+    hex_write(hex, hash, sizeof hash);
     if (pl->seal)
         SEFL_TRY(write_head(pl, w.fd, i, hash, round_key));
 done:
@@ -344,9 +344,12 @@ typedef struct taker {
     const plan *pl;
     pthread_mutex_t lock;
     journal *journal;
+    sign_key *key;
     body_pool *body_pool;
     collect *collect;
+    ingest *ingest;
     agg_http http;
+    sefl_clock mono, wall;
     uint64_t bodies;
 } taker;
 
@@ -466,52 +469,56 @@ static sefl_status all_summed(taker *t)
     return sefl_fail(SEFL_ETIMEOUT, "the running sum does not get on");
 }
 
+/* Opens AS: the part of a taker that the floor lacks. */
+static sefl_status open_as(taker *t)
+{
+    const plan *pl = t->pl;
+    sefl_rng rng = rng_system();
+    char path[160];
+    t->mono = clock_monotonic();
+    t->wall = clock_wall();
+    SEFL_PASS(sign_key_new(&t->key, &rng));
+    SEFL_PASS(journal_open(&t->journal, in(pl, path, "state"), "aggregator", task_id));
+    SEFL_PASS(body_pool_new(&t->body_pool, pl->bytes, BODY_POOL_BUDGET));
+    SEFL_PASS(collect_new(&t->collect, &(collect_config){ .ahe = &pl->p,
+                                                          .body_pool = t->body_pool,
+                                                          .pub = pl->pub,
+                                                          .skip = head_bytes(pl->seal),
+                                                          .clients_max = (uint32_t)pl->o.updates,
+                                                          .path = path_of,
+                                                          .ctx = t }));
+    SEFL_PASS(ingest_new(&t->ingest, &(ingest_config){ .task = task_id,
+                                                       .seal = pl->seal,
+                                                       .ahe = &pl->p,
+                                                       .pub = pl->pub,
+                                                       .journal = t->journal,
+                                                       .key = t->key,
+                                                       .admission = { .ctx = t,
+                                                                      .lock = &t->lock,
+                                                                      .body_pool = t->body_pool,
+                                                                      .admit = admit,
+                                                                      .has_body = has_body,
+                                                                      .took = took },
+                                                       .wall = &t->wall }));
+    if (pl->seal)
+        SEFL_PASS(know_vouchers(pl, t->journal));
+    collect_begin(t->collect, ROUND);
+    ingest_only_round(t->ingest, ROUND);
+    t->http.ingest = t->ingest;
+    t->http.mono = &t->mono;
+    return SEFL_OK;
+}
+
 static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
 {
     sefl_status st = SEFL_OK;
     taker t = { .pl = pl };
     tls_id *id = NULL;
-    ingest *ing = NULL;
-    sign_key *key = NULL;
     https_server *server = NULL;
-    sefl_rng rng = rng_system();
-    sefl_clock mono = clock_monotonic(), wall = clock_wall();
     char path[160], byte;
     pthread_mutex_init(&t.lock, NULL);
     SEFL_TRY(identity(pl, &id, "server"));
-    if (floor_only) {
-        SEFL_TRY(file_make_folder(in(pl, path, "floor"), 0700));
-    } else {
-        SEFL_TRY(sign_key_new(&key, &rng));
-        SEFL_TRY(journal_open(&t.journal, in(pl, path, "state"), "aggregator", task_id));
-        SEFL_TRY(body_pool_new(&t.body_pool, pl->bytes, BODY_POOL_BUDGET));
-        SEFL_TRY(collect_new(&t.collect, &(collect_config){ .ahe = &pl->p,
-                                                            .body_pool = t.body_pool,
-                                                            .pub = pl->pub,
-                                                            .skip = head_bytes(pl->seal),
-                                                            .clients_max = (uint32_t)pl->o.updates,
-                                                            .path = path_of,
-                                                            .ctx = &t }));
-        SEFL_TRY(ingest_new(&ing, &(ingest_config){ .task = task_id,
-                                                    .seal = pl->seal,
-                                                    .ahe = &pl->p,
-                                                    .pub = pl->pub,
-                                                    .journal = t.journal,
-                                                    .key = key,
-                                                    .admission = { .ctx = &t,
-                                                                   .lock = &t.lock,
-                                                                   .body_pool = t.body_pool,
-                                                                   .admit = admit,
-                                                                   .has_body = has_body,
-                                                                   .took = took },
-                                                    .wall = &wall }));
-        if (pl->seal)
-            SEFL_TRY(know_vouchers(pl, t.journal));
-        collect_begin(t.collect, ROUND);
-        ingest_only_round(ing, ROUND);
-        t.http.ingest = ing;
-        t.http.mono = &mono;
-    }
+    SEFL_TRY(floor_only ? file_make_folder(in(pl, path, "floor"), 0700) : open_as(&t));
     SEFL_TRY(https_server_start(
         &server, &(https_server_config){ .id = id,
                                          .peer_role = "client",
@@ -532,11 +539,11 @@ done:
     if (st != SEFL_OK)
         fprintf(stderr, "sefl bench ingest: %s\n", sefl_last_error());
     https_server_stop(server);
-    ingest_free(ing);
+    ingest_free(t.ingest);
     collect_free(t.collect);
     body_pool_free(t.body_pool);
     journal_close(t.journal);
-    sign_key_free(key);
+    sign_key_free(t.key);
     tls_id_free(id);
     pthread_mutex_destroy(&t.lock);
     return st;
@@ -703,7 +710,7 @@ static void print_rows(bench *b, const plan *pl, const result *ours, const resul
     bench_row(b, &(bench_result){ .name = name, .value = ours->peak_mb, .unit = "MB" });
 }
 
-static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, const char *scheme)
+static sefl_status run_scheme(options *o, const ahe_pub *pub, const char *scheme)
 {
     sefl_status st = SEFL_OK, made;
     plan pl = { .o = *o, .pub = pub };
@@ -714,7 +721,7 @@ static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, co
     double mults = 0;
     uint64_t wall_ns = 0;
     sefl_clock mono = clock_monotonic();
-    bool pad = strcmp(scheme, "pad") == 0, has_dir = false;
+    bool pad = strcmp(scheme, "pad") == 0;
     pack pk;
     SEFL_TRY(ahe_scheme_find(&s, scheme));
     SEFL_TRY(pack_init(&pk, &(pack_config){ .scheme = pad ? PACK_PAD : PACK_PAILLIER,
@@ -730,10 +737,7 @@ static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, co
         "--updates %lu: a body of %zu units can be put in %lu orders, and the server takes each "
         "once; more --values make more units",
         o->updates, pl.p.units, bodies_max(&pl.p));
-    const char *tmp = getenv("TMPDIR");
-    snprintf(pl.dir, sizeof pl.dir, "%.40s/sefl-ingest-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    SEFL_CHECK(mkdtemp(pl.dir), SEFL_EIO, "no folder %s: %s", pl.dir, strerror(errno));
-    has_dir = true;
+    SEFL_TRY(file_temp_folder(pl.dir, sizeof pl.dir, "sefl-ingest"));
     SEFL_TRY(make_identities(&pl));
     SEFL_TRY(start(&gen, &pl, 0));
     SEFL_TRY(start_server(&pl, &ours, false));
@@ -752,72 +756,51 @@ static sefl_status run_scheme(bench *b, const options *o, const ahe_pub *pub, co
     }
     SEFL_CHECK(ours.r.bodies == o->updates, SEFL_ESTATE, "%" PRIu64 " of %lu updates arrived",
                ours.r.bodies, o->updates);
-    print_rows(b, &pl, &ours.r, &bare.r, mults / TURNS, 1e-9 * (double)wall_ns);
+    print_rows(&o->b, &pl, &ours.r, &bare.r, mults / TURNS, 1e-9 * (double)wall_ns);
 done:
     pool_free(workers);
     end_peer(&bare.peer); /* the last first: it holds ends of the others' pipes */
     end_peer(&ours.peer);
     end_peer(&gen);
-    if (has_dir)
+    if (*pl.dir)
         dir_remove(pl.dir);
     return st;
 }
 
-static sefl_status number(unsigned long *out, const char *option, unsigned long max)
-{
-    char *end;
-    unsigned long v = strtoul(optarg, &end, 10);
-    if (*optarg < '0' || *optarg > '9' || *end || v == 0 || v > max)
-        return sefl_fail(SEFL_EINVAL, "--%s must be a whole number from 1 to %lu", option, max);
-    *out = v;
-    return SEFL_OK;
-}
-
-static sefl_status run(bench *b, int argc, char **argv)
+static sefl_status run(void *ctx)
 {
     sefl_status st = SEFL_OK;
-    static const struct option longopts[] = { { "scheme", required_argument, NULL, 's' },
-                                              { "values", required_argument, NULL, 'v' },
-                                              { "updates", required_argument, NULL, 'u' },
-                                              { "connections", required_argument, NULL, 'c' },
-                                              { 0 } };
-    options o = { .updates = 200, .connections = 16 };
-    unsigned long values = 945510;
+    options *o = ctx;
     paillier_sec *sec = NULL;
     sefl_rng rng = rng_system();
-    const ahe_scheme *s;
-    opterr = 0, optind = 1;
-    for (int c; (c = getopt_long(argc, argv, "", longopts, NULL)) != -1;) {
-        if (c == 's')
-            o.scheme = optarg;
-        else if (c == 'v')
-            SEFL_TRY(number(&values, "values", 100000000));
-        else if (c == 'u')
-            SEFL_TRY(number(&o.updates, "updates", 10000));
-        else if (c == 'c')
-            SEFL_TRY(number(&o.connections, "connections", CONNECTIONS_MAX));
-        else
-            SEFL_CHECK(false, SEFL_EINVAL, "unknown option %s", argv[optind - 1]);
-    }
-    o.values = values;
-    if (o.scheme)
-        SEFL_TRY(ahe_scheme_find(&s, o.scheme));
-    if (!o.scheme || strcmp(o.scheme, "pad") == 0)
-        SEFL_TRY(run_scheme(b, &o, NULL, "pad"));
-    if (!o.scheme || strcmp(o.scheme, "paillier") == 0) {
+    if (!o->scheme || strcmp(o->scheme, "pad") == 0)
+        SEFL_TRY(run_scheme(o, NULL, "pad"));
+    if (!o->scheme || strcmp(o->scheme, "paillier") == 0) {
         SEFL_TRY(paillier_keygen_vartime(&sec, BITS, &rng, NULL));
-        SEFL_TRY(run_scheme(b, &o, paillier_sec_pub(sec), "paillier"));
+        SEFL_TRY(run_scheme(o, paillier_sec_pub(sec), "paillier"));
     }
 done:
     paillier_sec_free(sec);
     return st;
 }
 
-const bench_def bench_ingest = {
-    "ingest", "the aggregation server's cost of receiving updates",
-    "  --scheme WORD     pad or paillier (default: both)\n"
-    "  --values N        number of values in an update (default 945510)\n"
-    "  --updates N       number of updates, stored twice in $TMPDIR (default 200)\n"
-    "  --connections N   number of connections that send at once (default 16)",
-    run
+#define TO(member) SETTING_TO(options, member)
+static const setting_def table[] = {
+    { "scheme", SETTING_WORD, "", TO(scheme), .words = "pad paillier",
+      .help = "Scheme to measure; both if not given" },
+    { "values", SETTING_U64, "945510", TO(values), .min = 1, .max = 100000000,
+      .help = "Number of values in an update" },
+    { "updates", SETTING_U64, "200", TO(updates), .min = 1, .max = 10000,
+      .help = "Number of updates, stored twice in $TMPDIR" },
+    { "connections", SETTING_U64, "16", TO(connections), .min = 1, .max = CONNECTIONS_MAX,
+      .help = "Number of connections that send at once" },
+    BENCH_OPTIONS,
+    { 0 },
+};
+
+const cli_command bench_ingest = {
+    .name = "bench ingest",
+    .summary = "the aggregation server's cost of receiving updates",
+    .example = "sefl bench ingest --scheme pad",
+    BENCH_COMMAND(options, table, run),
 };

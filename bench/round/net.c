@@ -282,13 +282,13 @@ static void row(bench *b, const char *name, double bytes, double s, double floor
                                   .rate = true });
 }
 
-static sefl_status run(bench *b, int argc, char **argv)
+static sefl_status run(void *options)
 {
     sefl_status st = SEFL_OK;
+    bench *b = options;
     ids x = { { 0 }, NULL, NULL, NULL };
     cost plain, secure, up;
     const double stream_bytes = (double)PIECE * PIECES, up_bytes = (double)UPLOAD_BYTES;
-    SEFL_CHECK(argc == 1, SEFL_EINVAL, "bench net takes no argument \"%s\"", argv[1]);
     SEFL_TRY(ids_make(&x));
     bench_note(b, "two processes over loopback; cpu: bytes for a second of that process' time");
     SEFL_TRY(stream(&x, false, &plain));
@@ -306,4 +306,9 @@ done:
     return st;
 }
 
-const bench_def bench_net = { "net", "a TLS stream and an HTTPS upload over loopback", "", run };
+const cli_command bench_net = {
+    .name = "bench net",
+    .summary = "a TLS stream and an HTTPS upload over loopback",
+    .example = "sefl bench net",
+    BENCH_COMMAND(bench, bench_options, run),
+};

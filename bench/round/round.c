@@ -24,7 +24,6 @@
 #include "sum/as_rounds.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -47,8 +46,9 @@ enum {
 };
 
 typedef struct options {
+    bench b;
     const char *scheme, *dir;
-    unsigned bits;
+    unsigned key; /* size of the Paillier key: 2048 + 1024 key */
     size_t values;
     unsigned rounds; /* 0: three, with paillier one */
     uint32_t clients;
@@ -224,16 +224,17 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
     SEFL_TRY(settings_set(&s, enrolled, "bench"));
     SEFL_TRY(settings_set(&s, count, "bench"));
     SEFL_TRY(settings_set(&s, scheme, "--scheme"));
-    SEFL_TRY(provision_make(
-        &report,
-        &(provision_config){ .folder = folder,
-                             .clients = o->clients,
-                             .key_bits = strcmp(o->scheme, "paillier") == 0 ? o->bits : 0,
-                             .vocab = words_file,
-                             .data = text,
-                             .seed = 1,
-                             .task = &s },
-        NULL));
+    SEFL_TRY(provision_make(&report,
+                            &(provision_config){ .folder = folder,
+                                                 .clients = o->clients,
+                                                 .key_bits = strcmp(o->scheme, "paillier") == 0
+                                                                 ? 2048 + 1024 * o->key
+                                                                 : 0,
+                                                 .vocab = words_file,
+                                                 .data = text,
+                                                 .seed = 1,
+                                                 .task = &s },
+                            NULL));
 done:
     buf_clear(&list);
     settings_clear(&s);
@@ -857,14 +858,18 @@ done:
     return st;
 }
 
-static sefl_status go(bench *b, const options *o)
+static sefl_status run(void *ctx)
 {
     sefl_status st = SEFL_OK;
+    const char *tmp = getenv("TMPDIR");
+    options *o = ctx;
     char top[TOP_MAX], folder[TOP_MAX + 8];
     int to[2] = { -1, -1 }, from[2] = { -1, -1 }, status = 0;
     pid_t child = -1;
     bool made = false;
-    SEFL_CHECK(o->dir && strlen(o->dir) < TOP_MAX - 32, SEFL_EINVAL, "--dir: a path too long");
+    if (!o->dir)
+        o->dir = tmp && *tmp ? tmp : "/tmp";
+    SEFL_NEED(strlen(o->dir) < TOP_MAX - 32, SEFL_EINVAL, "--dir: the path is too long");
     snprintf(top, sizeof top, "%s/sefl-round-XXXXXX", o->dir);
     SEFL_CHECK(mkdtemp(top), SEFL_EIO, "cannot make a folder in %s: %s", o->dir, strerror(errno));
     made = true;
@@ -875,13 +880,13 @@ static sefl_status go(bench *b, const options *o)
     SEFL_CHECK(child >= 0, SEFL_EIO, "fork: %s", strerror(errno));
     if (child == 0) {
         close(to[1]), close(from[0]);
-        st = csp_process(folder, b->threads, to[0], from[1]);
+        st = csp_process(folder, o->b.threads, to[0], from[1]);
         if (st != SEFL_OK)
             fprintf(stderr, "CSP: %s\n", sefl_last_error());
         _exit(st == SEFL_OK ? 0 : 1);
     }
     close(to[0]), close(from[1]), to[0] = from[1] = -1;
-    st = as_process(b, o, top, folder, child, to[1], from[0]);
+    st = as_process(&o->b, o, top, folder, child, to[1], from[0]);
 done:
     for (int i = 0; i < 2; i++) {
         if (to[i] >= 0)
@@ -900,53 +905,27 @@ done:
     return st;
 }
 
-static sefl_status run(bench *b, int argc, char **argv)
-{
-    static const struct option longopts[] = { { "scheme", required_argument, NULL, 's' },
-                                              { "values", required_argument, NULL, 'v' },
-                                              { "bits", required_argument, NULL, 'b' },
-                                              { "rounds", required_argument, NULL, 'r' },
-                                              { "dir", required_argument, NULL, 'd' },
-                                              { "clients", required_argument, NULL, 'c' },
-                                              { 0 } };
-    const char *tmp = getenv("TMPDIR");
-    options o = { .scheme = "pad",
-                  .dir = tmp && *tmp ? tmp : "/tmp",
-                  .bits = 3072,
-                  .values = VALUES,
-                  .clients = CLIENTS };
-    opterr = 0;
-    optind = 1;
-    for (int c; (c = getopt_long(argc, argv, ":", longopts, NULL)) != -1;) {
-        const char *value = optarg ? optarg : "";
-        unsigned long n = strtoul(value, NULL, 10);
-        if (c == 's' && (strcmp(value, "pad") == 0 || strcmp(value, "paillier") == 0))
-            o.scheme = value;
-        else if (c == 'v' && n >= 1000 && n <= 20000000)
-            o.values = n;
-        else if (c == 'b' && paillier_bits_ok((unsigned)n))
-            o.bits = (unsigned)n;
-        else if (c == 'r' && n >= 1 && n <= ROUNDS_MAX)
-            o.rounds = (unsigned)n;
-        else if (c == 'c' && n >= 2 && n <= PROVISION_CLIENTS_MAX)
-            o.clients = (uint32_t)n;
-        else if (c == 'd')
-            o.dir = value;
-        else
-            return sefl_fail(SEFL_EINVAL, "bench round does not take \"%.64s\"", argv[optind - 1]);
-    }
-    if (optind < argc)
-        return sefl_fail(SEFL_EINVAL, "bench round takes no argument \"%.64s\"", argv[optind]);
-    return go(b, &o);
-}
+#define TO(member) SETTING_TO(options, member)
+static const setting_def table[] = {
+    { "scheme", SETTING_WORD, "pad", TO(scheme), .words = "pad paillier",
+      .help = "Encryption scheme" },
+    { "clients", SETTING_U64, "8", TO(clients), .min = 2, .max = PROVISION_CLIENTS_MAX,
+      .help = "Number of clients" },
+    { "values", SETTING_U64, "945510", TO(values), .min = 1000, .max = 20000000,
+      .help = "Minimum number of values in the LSTM" },
+    { "bits", SETTING_CHOICE, "3072", TO(key), .words = "2048 3072 4096", .arg = "N",
+      .help = "Size of the Paillier key" },
+    { "rounds", SETTING_U64, "0", TO(rounds), .min = 1, .max = ROUNDS_MAX,
+      .help = "Number of rounds; if not given, 3 with pad and 1 with paillier" },
+    { "dir", SETTING_PATH, "", TO(dir), .arg = "DIR",
+      .help = "Folder for journals and models; if not given, $TMPDIR or /tmp" },
+    BENCH_OPTIONS,
+    { 0 },
+};
 
-const bench_def bench_round = {
-    "round", "a round from its close to the new model, with two processes and TLS",
-    "  --scheme WORD   pad or paillier (default pad)\n"
-    "  --clients N     number of clients, 2 to 1000 (default 8)\n"
-    "  --values N      minimum number of values in the LSTM (default 945510)\n"
-    "  --bits N        size of the Paillier key: 2048, 3072 (default) or 4096\n"
-    "  --rounds N      number of rounds (default 3, or 1 with paillier)\n"
-    "  --dir DIR       folder for journals and models (default $TMPDIR or /tmp)",
-    run
+const cli_command bench_round = {
+    .name = "bench round",
+    .summary = "a round from its close to the new model: two processes, TLS",
+    .example = "sefl bench round --clients 8",
+    BENCH_COMMAND(options, table, run),
 };

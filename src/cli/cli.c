@@ -7,28 +7,39 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { COMMANDS_MAX = 64 }; /* of which cli_unknown chooses */
+
 #define ENTRY(name) &cmd_##name,
 const cli_command *const cli_commands[] = { CLI_COMMANDS(ENTRY) NULL };
 #undef ENTRY
 
-const cli_command *cli_find(const char *name)
+const char *cli_word(const cli_command *c)
 {
-    for (size_t i = 0; cli_commands[i]; i++)
-        if (strcmp(cli_commands[i]->name, name) == 0)
-            return cli_commands[i];
-    return NULL;
+    const char *space = strrchr(c->name, ' ');
+    return space ? space + 1 : c->name;
 }
 
-int cli_unknown(const char *word)
+const cli_command *cli_find(const cli_command *parent, const char *word)
 {
-    const char *names[sizeof cli_commands / sizeof cli_commands[0]] = { 0 };
-    for (size_t i = 0; cli_commands[i]; i++)
-        names[i] = cli_commands[i]->name;
+    const cli_command *const *c = parent ? parent->commands : cli_commands;
+    while (*c && strcmp(cli_word(*c), word) != 0)
+        c++;
+    return *c;
+}
+
+int cli_unknown(const cli_command *parent, const char *word)
+{
+    const cli_command *const *c = parent ? parent->commands : cli_commands;
+    const char *names[COMMANDS_MAX + 1] = { 0 };
+    for (size_t i = 0; c[i] && i < COMMANDS_MAX; i++)
+        names[i] = cli_word(c[i]);
     const char *near = suggest_name(word, names);
+    fprintf(stderr, "sefl%s%s: unknown command \"%.64s\"; ", parent ? " " : "",
+            parent ? parent->name : "", word);
     if (near)
-        fprintf(stderr, "sefl: unknown command \"%.64s\"; did you mean '%s'?\n", word, near);
+        fprintf(stderr, "did you mean '%s'?\n", near);
     else
-        fprintf(stderr, "sefl: unknown command \"%.64s\"; 'sefl help' lists them\n", word);
+        fprintf(stderr, "'sefl %s' lists them\n", parent ? parent->name : "help");
     return CLI_MISUSE;
 }
 

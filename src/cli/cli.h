@@ -3,7 +3,8 @@
  *
  * To add a command, write cmd_NAME.c with its `const cli_command cmd_NAME` and add NAME to one of
  * the lists below. Parsing, help, the man page, completion and suggestions for mistyped words all
- * use the command's tables (options.h). */
+ * use the command's tables (options.h). A command may have commands of its own: `sefl bench` has
+ * one for each benchmark (bench/bench.h). */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -19,18 +20,20 @@ struct cli_shortcut;
 struct setting_def;
 
 typedef struct cli_command {
-    const char *name;
+    const char *name;    /* "bench"; "bench round" for a command of `sefl bench` */
     const char *summary; /* one line */
     const char *about;   /* help text before the options, wrapped when printed; may be NULL */
     const char *notes;   /* help text after the options; may be NULL */
     const char *example; /* a working command line */
 
+    const struct cli_command *const
+        *commands;                     /* commands of its own; ends with NULL; may be NULL */
     const struct cli_action *actions;  /* ends with a NULL name; a name "" means no action word */
     const struct setting_def *options; /* for all actions; ends with a NULL key; may be NULL */
     size_t size;                       /* size of the struct that the options fill */
 
     /* Called before and after the action; may be NULL. finish is called even if prepare fails. */
-    sefl_status (*prepare)(const struct cli_action *a, void *options);
+    sefl_status (*prepare)(const struct cli_command *c, const struct cli_action *a, void *options);
     void (*finish)(void *options);
 
     /* The settings that --set, shortcuts and every_setting accept; NULL: none. */
@@ -41,10 +44,9 @@ typedef struct cli_command {
     bool list_settings; /* --help lists the whole schema */
     size_t set_at;      /* offset of the `settings` in the struct */
 
-    bool interruptible;                /* SIGINT and SIGTERM stop it cleanly (interrupt.h) */
-    bool handles_keys;                 /* disables core dumps */
-    bool never_misuse;                 /* every failure after parsing has exit code 1 */
-    int (*run)(int argc, char **argv); /* NULL: options_run. argv[0] is the command's name */
+    bool interruptible; /* SIGINT and SIGTERM stop it cleanly (interrupt.h) */
+    bool handles_keys;  /* disables core dumps */
+    bool never_misuse;  /* every failure after parsing has exit code 1 */
 } cli_command;
 
 /* Commands that need more libraries than libc, libm and CBLAS; their files are in src/cli/full. */
@@ -90,11 +92,15 @@ CLI_COMMANDS(CLI_DECLARE)
 /* Ends with NULL. */
 extern const cli_command *const cli_commands[];
 
-/* Returns the command of that name; NULL if there is none. */
-const cli_command *cli_find(const char *name);
+/* Returns the last word of the command's name: "round" for "bench round". */
+const char *cli_word(const cli_command *c);
+
+/* Returns the command of that name; NULL if there is none. parent: the command whose commands are
+ * searched; NULL: the program. */
+const cli_command *cli_find(const cli_command *parent, const char *word);
 
 /* Reports an unknown command and suggests a similar name; returns CLI_MISUSE. */
-int cli_unknown(const char *word);
+int cli_unknown(const cli_command *parent, const char *word);
 
 /* Prints the command's help to stdout. */
 void cli_print_help(const cli_command *c);

@@ -1,6 +1,5 @@
 #include "cli/options.h"
 
-#include "bench/bench.h"
 #include "sefl/sefl.h"
 
 #include <stdio.h>
@@ -32,40 +31,58 @@ static void roff(const char *s)
     }
 }
 
+static void man_command(const cli_command *c)
+{
+    sefl_buf text = { 0 };
+    printf(".SS sefl %s\n", c->name);
+    roff(c->summary);
+    printf(".\n.PP\n.nf\n.in 0\n"); /* keep lines of up to 80 columns unchanged */
+    if (options_help(&text, c) == SEFL_OK && wr_u8(&text, 0) == SEFL_OK)
+        roff((const char *)text.p);
+    printf("\nexample:\n  ");
+    roff(c->example);
+    printf("\n.in\n.fi\n");
+    buf_clear(&text);
+    for (size_t i = 0; c->commands && c->commands[i]; i++)
+        man_command(c->commands[i]);
+}
+
 static void man_page(void)
 {
     printf(".TH SEFL 1 \"\" \"SEFL %s\" \"User Commands\"\n.SH NAME\n"
            "sefl \\- secure federated learning for language models\n"
            ".SH SYNOPSIS\n.B sefl\n.I COMMAND\n[options]\n.SH COMMANDS\n",
            sefl_version());
-    for (size_t i = 0; cli_commands[i]; i++) {
-        const cli_command *c = cli_commands[i];
-        sefl_buf text = { 0 };
-        printf(".SS sefl %s\n", c->name);
-        roff(c->summary);
-        printf(".\n.PP\n.nf\n.in 0\n"); /* keep lines of up to 80 columns unchanged */
-        if (options_help(&text, c) == SEFL_OK && wr_u8(&text, 0) == SEFL_OK)
-            roff((const char *)text.p);
-        printf("\nexample:\n  ");
-        roff(c->example);
-        printf("\n.in\n.fi\n");
-        buf_clear(&text);
-    }
+    for (size_t i = 0; cli_commands[i]; i++)
+        man_command(cli_commands[i]);
     printf(".SH EXIT STATUS\n0: success. 1: failure. 2: wrong usage.\n"
            ".SH ENVIRONMENT\n.TP\n.B SEFL_CPU\nInstruction sets to use, such as aes,avx2; "
            "portable uses none.\n");
 }
 
+static void complete_options(const cli_command *c, int indent)
+{
+    printf("%*s%s) options='--help", indent, "", cli_word(c));
+    options_print_names(c);
+    printf("'");
+}
+
 static void complete_command(const cli_command *c)
 {
-    printf("    %s) options='--help", c->name);
-    options_print_names(c);
-    printf(c == &cmd_help ? "' actions=$commands'" : "' actions='");
-    for (size_t i = 0; c == &cmd_bench && bench_list[i]; i++)
-        printf("%s ", bench_list[i]->name);
+    complete_options(c, 4);
+    printf(c == &cmd_help ? " actions=$commands'" : " actions='");
+    for (size_t i = 0; c->commands && c->commands[i]; i++)
+        printf("%s ", cli_word(c->commands[i]));
     for (const cli_action *a = c->actions; a->name; a++)
         printf("%s ", a->name);
-    printf("' ;;\n");
+    printf("'");
+    if (c->commands)
+        printf("\n        case ${COMP_WORDS[2]} in\n");
+    for (size_t i = 0; c->commands && c->commands[i]; i++) {
+        complete_options(c->commands[i], 8);
+        printf(" ;;\n");
+    }
+    printf(c->commands ? "        esac ;;\n" : " ;;\n");
 }
 
 static void completion(void)
@@ -95,9 +112,9 @@ typedef struct wish {
 static int run(void *options)
 {
     const wish *w = options;
-    const cli_command *c = w->command ? cli_find(w->command) : NULL;
+    const cli_command *c = w->command ? cli_find(NULL, w->command) : NULL;
     if (w->command && !c)
-        return cli_unknown(w->command);
+        return cli_unknown(NULL, w->command);
     if (w->man)
         man_page();
     else if (w->completion)

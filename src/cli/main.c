@@ -33,14 +33,21 @@ int main(int argc, char **argv)
         fprintf(stderr,
                 "sefl: SEFL_CPU: \"%.40s\" is not an instruction set; 'sefl version' lists them\n",
                 cpu_unknown_word());
-    const cli_command *c = cli_find(word);
+    const cli_command *c = cli_find(NULL, word);
     if (!c)
-        return cli_unknown(word);
-    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
+        return cli_unknown(NULL, word);
+    argc--, argv++;
+    if (c->commands && argc > 1 && argv[1][0] != '-') {
+        const cli_command *parent = c;
+        c = cli_find(parent, argv[1]);
+        if (!c)
+            return cli_unknown(parent, argv[1]);
+        argc--, argv++;
+    }
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             cli_print_help(c);
             return flush_stdout(c->name, CLI_DONE);
         }
-    argc--, argv++;
-    return flush_stdout(c->name, c->run ? c->run(argc, argv) : options_run(c, argc, argv));
+    return flush_stdout(c->name, options_run(c, argc, argv));
 }

@@ -215,6 +215,16 @@ static sefl_status help_options(sefl_buf *out, const cli_command *c, const entry
     return SEFL_OK;
 }
 
+sefl_status options_list(sefl_buf *out, const cli_command *c, const cli_command *parent)
+{
+    entry e[OPTIONS_MAX];
+    size_t n = collect(e, c, &any_action), own = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!setting_find(parent->options, e[i].def->key))
+            e[own++] = e[i];
+    return help_options(out, c, e, own);
+}
+
 /* Writes "sefl data split PATH --out DIR [options]". */
 static sefl_status help_usage(sefl_buf *out, const cli_command *c, const cli_action *a)
 {
@@ -428,7 +438,7 @@ static int run_action(const parse *p, void *to)
     int rc = CLI_DONE;
     sefl_status st = settings_fill(&p->own, to);
     if (st == SEFL_OK && c->prepare)
-        st = c->prepare(p->a, to);
+        st = c->prepare(c, p->a, to);
     if (st == SEFL_OK && p->a->run)
         rc = p->a->run(to);
     else if (st == SEFL_OK)

@@ -79,6 +79,10 @@ int options_run(const cli_command *c, int argc, char **argv);
 /* Writes the help text of a command: usage, actions, options, settings. */
 sefl_status options_help(sefl_buf *out, const cli_command *c) SEFL_MUST_CHECK;
 
+/* Writes the help of the options that c has and its parent lacks. */
+sefl_status options_list(sefl_buf *out, const cli_command *c,
+                         const cli_command *parent) SEFL_MUST_CHECK;
+
 /* Prints all options of the command for shell completion: " --out --json". */
 void options_print_names(const cli_command *c);
 

@@ -21,8 +21,11 @@ has round "paillier close to release, median" s
 has ingest "pad: AS (floor: receive, hash, write, sync)" "ms CPU"
 "$SEFL" bench ahe --scheme pad --seconds 0.001 --json > "$dir/out"
 has ahe "xwing: CSP's work a client, bar 450 us" us
-for wrong in "--clients 1" "--clients 1001" "--values 1" "--scheme lwe"; do
-    # shellcheck disable=SC2086 # two words
-    ! "$SEFL" bench round $wrong > /dev/null 2>&1 || fail "bench round takes $wrong"
+for wrong in "round --clients 1" "round --clients 1001" "round --clients 8x" "round --values 1" "round --scheme lwe" \
+    "round --bits 2049" "2pc --ot-k 3" "2pc --chunk 200" "2pc --part no" "ingest --updates 0" "ahe --bits 1024"; do
+    rc=0
+    # shellcheck disable=SC2086 # several words
+    "$SEFL" bench $wrong > "$dir/out" 2>&1 || rc=$?
+    [ "$rc" -eq 2 ] || { cat "$dir/out"; fail "bench $wrong exits $rc"; }
 done
 [ -z "$(find "$dir" -name 'sefl-*')" ] || fail "a benchmark leaves its folder"

@@ -19,29 +19,32 @@ narrow() { # WHAT FILE: no line is wider than 80 columns
     wide=$(awk 'length > 80' "$2")
     [ -z "$wide" ] || fail "$1 has lines of more than 80 columns: $wide"
 }
+described() { # INDENT COMMAND...: has a help with an example, and its options are in the man page and the completion
+    indent=$1
+    shift
+    for word; do :; done # the last one
+    "$SEFL" "$@" --help > help 2> err
+    [ ! -s err ] || fail "sefl $* --help talks: $(cat err)"
+    grep -q '^example:' help || fail "sefl $* --help has no example"
+    sed -n '/^example:/,$p' help | grep -q "sefl $*" || fail "the example of $* is another command"
+    grep -q "^\.SS sefl $*\$" page || fail "the man page lacks $*"
+    line=$(sed -n "s/^$indent$word) //p" completion)
+    [ -n "$line" ] || fail "the completion lacks $*"
+    sed '/^example:/,$d' help | grep -o -- '\(^\|[ (\[]\)--[a-z][a-z0-9-]*' | grep -o -- '--[a-z0-9-]*' | sort -u > options || :
+    while read -r o; do
+        case $line in *"$o"*) ;; *) fail "the completion of $* lacks $o" ;; esac
+        grep -qF -- "$(printf %s "$o" | sed 's/-/\\-/g')" page || fail "the man page lacks $o of $*"
+        asked=$((asked + 1))
+    done < options
+    narrow "sefl $* --help" help
+}
 asked=0
 commands=$("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 "$SEFL" help --man > page
 "$SEFL" help --completion > completion
 [ "$(echo "$commands" | wc -l)" -ge 8 ] || fail "the list of commands: $commands"
 for c in $commands; do
-    # ---- help ---------------------------------------------------------------------------------
-    "$SEFL" "$c" --help > help 2> err
-    [ ! -s err ] || fail "sefl $c --help talks: $(cat err)"
-    grep -q '^example:' help || fail "sefl $c --help has no example"
-    sed -n '/^example:/,$p' help | grep -q "sefl $c" || fail "the example of $c is another command"
-    # ---- man page and completion ----------------------------------------------------------------
-    grep -q "^\.SS sefl $c\$" page || fail "the man page lacks $c"
-    line=$(sed -n "s/^    $c) //p" completion)
-    [ -n "$line" ] || fail "the completion lacks $c"
-    sed '/^example:/,$d' help | grep -o -- '\(^\|[ (\[]\)--[a-z][a-z0-9-]*' | grep -o -- '--[a-z0-9-]*' | sort -u > options || :
-    while read -r o; do
-        case $line in *"$o"*) ;; *) fail "the completion of $c lacks $o" ;; esac
-        grep -qF -- "$(printf %s "$o" | sed 's/-/\\-/g')" page || fail "the man page lacks $o of $c"
-        asked=$((asked + 1))
-    done < options
-    narrow "sefl $c --help" help
-    # ---- wrong usage -----------------------------------------------------------------------------
+    described '    ' "$c"
     misuse "$c" --no-such-option
     if [ "$c" != help ]; then grep -q "sefl $c" err || fail "sefl $c --no-such-option: $(cat err)"; fi
     for a in $(printf %s "$line" | sed -n "s/.* actions='\([^']*\)'.*/\1/p"); do
@@ -54,6 +57,12 @@ done
 narrow "sefl help" list
 "$SEFL" bench --list > list
 narrow "sefl bench --list" list
+for b in $("$SEFL" bench --list | awk '/^[a-z0-9]/ { print $1 }'); do
+    described '        ' bench "$b"
+    grep -q -- --seconds help || fail "sefl bench $b --help lacks --seconds"
+    misuse bench "$b" --threads 2x
+    misuse bench "$b" stray
+done
 if MANWIDTH=80 man -l page 2> err > shown && grep -q SYNOPSIS shown; then # skipped if man is not installed
     [ ! -s err ] || fail "man -l: $(cat err)"
     narrow "the man page" shown
@@ -74,6 +83,9 @@ misuse privacy spent
 misuse bench nothing
 misuse bench --list base
 misuse bench --list --json
+misuse bench --json base
+misuse bench train --clients 8x
+misuse bench train --model gru
 misuse help a b
 if [ "$SEFL_CORE_ONLY" = 0 ]; then
     for c in aggregator csp client; do misuse $c; done

@@ -432,9 +432,10 @@ static sefl_status check_one(const wish *w)
     return SEFL_OK;
 }
 
-static sefl_status prepare(const cli_action *a, void *options)
+static sefl_status prepare(const cli_command *c, const cli_action *a, void *options)
 {
     wish *w = options;
+    (void)c;
     sefl_clock wall = clock_wall();
     w->e.lock = -1;
     w->now = (int64_t)(clock_ms(&wall) / 1000);

@@ -6,10 +6,10 @@ const cli_shortcut experiment_shortcuts[] = {
     { "threads", "threads" }, { "device", "device" }, { "precision", "precision" }, { 0 }
 };
 
-sefl_status experiment_args_read(const cli_action *action, void *args)
+sefl_status experiment_args_read(const cli_command *c, const cli_action *action, void *args)
 {
     experiment_args *a = args;
-    (void)action;
+    (void)c, (void)action;
     settings_init(&a->set, experiment_schema());
     SEFL_PASS(yaml_read(&a->set, a->file));
     SEFL_PASS(settings_overlay(&a->set, &a->flags));

@@ -32,7 +32,8 @@ typedef struct experiment_args {
 extern const cli_shortcut experiment_shortcuts[];
 
 /* Reads the file of a struct that begins with an experiment_args. */
-sefl_status experiment_args_read(const cli_action *a, void *args) SEFL_MUST_CHECK;
+sefl_status experiment_args_read(const cli_command *c, const cli_action *a,
+                                 void *args) SEFL_MUST_CHECK;
 void experiment_args_clear(void *args);
 
 /* Calls fn for each run of the sweep, with that run's settings and its experiment. */
