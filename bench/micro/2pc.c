@@ -122,7 +122,7 @@ static sefl_status in_the_clear(void *ctx)
 static sefl_status online(bench *b)
 {
     sefl_status st = SEFL_OK;
-    online_job j = { .p = { .count = 1 << 18, .k = 16, .t = 12, .g = 16 } };
+    online_job j = { .p = { .count = 1 << 18, .k = 16, .t = 12, .g = 16, .shape = &noise_joint } };
     const double n = (double)j.p.count;
     bench_timing make, finish, clear;
     SEFL_TRY(noise_reply_bytes(&j.bytes, &j.p));

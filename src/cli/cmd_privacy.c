@@ -16,22 +16,12 @@
 
 /* ---- plan ---------------------------------------------------------------------------------- */
 
-/* The choices of --noise. own: two servers add noise separately; cdp: one trusted server does. */
-#define KINDS "joint own cdp"
-static const struct {
-    const char *name;
-    dp_noise law;
-    unsigned noises;
-} kinds[] = { { "joint", DP_NOISE_JOINT, 1 },
-              { "own", DP_NOISE_DISCRETE, 2 },
-              { "cdp", DP_NOISE_DISCRETE, 1 } };
-
 typedef struct plan {
     /* options */
     uint64_t clients, rounds, dim, max_rounds; /* max_rounds 0: no limit */
     double rate, epsilon, delta, clip, z;      /* epsilon or z is 0 */
     bool hidden, public_count, pld, classic, json;
-    unsigned kind;
+    unsigned source;                        /* in dp_sources */
     const char *ledger, *population, *text; /* for spent and new */
     /* results */
     dp_claim server[2], others[2]; /* zero-out, replacement */
@@ -43,7 +33,7 @@ typedef struct plan {
 
 static dp_event event_of(const plan *p, bool against_server)
 {
-    dp_event ev = { .noise = kinds[p->kind].law,
+    dp_event ev = { .noise = dp_sources[p->source].law,
                     .z = p->z,
                     .rate = p->rate,
                     .count = p->rounds,
@@ -86,7 +76,7 @@ static sefl_status compute(plan *p)
     SEFL_PASS(dp_grid_init(
         &p->grid,
         &(dp_grid_config){ .z = p->z, .clip = p->clip, .dim = p->dim, .clients = p->clients }));
-    double spread = p->z * sqrt((double)p->dim * kinds[p->kind].noises);
+    double spread = p->z * sqrt((double)p->dim * dp_sources[p->source].noises);
     p->noise_over_signal = spread / p->cohort;
     p->least_cohort = ceil(spread);
     return SEFL_OK;
@@ -130,7 +120,7 @@ static void plan_text(const plan *p)
            p->rate, p->cohort, p->hidden ? ", hidden" : "", p->rounds);
     if (p->max_rounds > 0)
         printf(", each client in at most %" PRIu64, p->max_rounds);
-    printf(", %s noise\n", kinds[p->kind].name);
+    printf(", %s noise\n", dp_sources[p->source].name);
     if (p->cohort < drawn)
         printf("WARNING: with at most %" PRIu64 " rounds per client, a round has %.4g clients on "
                "average, not %.4g\n",
@@ -181,7 +171,7 @@ static sefl_status plan_json(const plan *p)
     json_open(&j, '{');
     json_fields(&j, lf_u64("clients", p->clients), lf_real("sample_rate", p->rate),
                 lf_u64("rounds", p->rounds), lf_u64("max_rounds_per_client", p->max_rounds),
-                lf_str("noise", kinds[p->kind].name), lf_bool("hidden", p->hidden),
+                lf_str("noise", dp_sources[p->source].name), lf_bool("hidden", p->hidden),
                 lf_bool("public_count", p->public_count), lf_real("delta", p->delta),
                 lf_real("z", p->z));
     json_claims(&j, p->server, p->others);
@@ -205,7 +195,7 @@ static sefl_status plan_json(const plan *p)
 /* Returns what is wrong with the combination of options; NULL if it is valid. */
 static const char *misuse_of(const plan *p)
 {
-    const dp_law *law = dp_law_of(kinds[p->kind].law);
+    const dp_law *law = dp_law_of(dp_sources[p->source].law);
     return !(p->rate > 0)                    ? "--sample-rate is 0: it must be above 0"
            : !(p->delta > 0 && p->delta < 1) ? "--delta must be above 0 and below 1"
            : !(p->clip > 0)                  ? "--clip is 0: it must be above 0"
@@ -372,9 +362,8 @@ static const setting_def options[] = {
       .help = "Assume that every client uploads in each round; unsampled clients upload zeros" },
     { "public-count", SETTING_FLAG, TO(public_count),
       .help = "Assume a public number of participants, so that sampling does not amplify privacy" },
-    { "noise", SETTING_CHOICE, "joint", KINDS, TO(kind),
-      .help = "Source of the noise: both servers together (joint), each server separately (own), "
-              "or one trusted server (cdp)" },
+    { "noise", SETTING_CHOICE, "joint", DP_SOURCE_WORDS, TO(source),
+      .help = "Source of the noise" DP_SOURCE_HELP },
     { "dim", SETTING_U64, "945510", TO(dim), .min = 1, .max = UINT64_C(1) << 32,
       .help = "Number of values in an update" },
     { "clip", SETTING_REAL, "1", TO(clip), .arg = "C", .help = "Maximum L2 norm of an update" },

@@ -122,10 +122,11 @@ static sefl_status check_privacy(const task *t, pack_nano z)
         SEFL_NEED(z > 0, SEFL_EINVAL, "task: privacy.z is 0: must be above 0 with noise");
     }
     if (t->claim) {
-        SEFL_NEED(share(z) >= dp_law_of(m->law)->z_min, SEFL_EINVAL,
+        const double least = dp_law_of(m->source->law)->z_min;
+        SEFL_NEED(share(z) >= least, SEFL_EINVAL,
                   "task: privacy.z is %s: below %g nothing can be claimed for %s noise, so the "
                   "task must claim none",
-                  t->z, dp_law_of(m->law)->z_min, m->name);
+                  t->z, least, m->name);
         SEFL_PASS(sefl_at(dp_epsilon_check(t->epsilon), "task: privacy"));
         SEFL_PASS(sefl_at(dp_delta_check(t->delta), "task: privacy"));
     } else {
@@ -386,14 +387,13 @@ size_t task_body_bytes(const task *t)
 
 noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
 {
-    const release_mode *m = task_mode(t);
     noise_params p = { .round = round,
                        .attempt = attempt,
                        .count = t->values,
                        .k = t->ahe.pack.k,
                        .t = t->ahe.pack.t,
                        .g = t->ahe.pack.g,
-                       .own = m->noisy && !m->shares };
+                       .shape = task_mode(t)->shape };
     memcpy(p.task, t->id, sizeof p.task);
     return p;
 }
@@ -422,9 +422,10 @@ double task_lr(const task *t, uint64_t round)
 
 dp_event task_event(const task *t, uint64_t count)
 {
-    dp_noise law = task_mode(t)->law;
     if (!t->claim)
         return (dp_event){ .count = count };
+    const dp_source *source = task_mode(t)->source;
+    const dp_noise law = source ? source->law : DP_NOISE_NONE;
     return (dp_event){ .noise = law,
                        .z = t->grid.z,
                        .rate = t->amplified ? t->rate : 1,

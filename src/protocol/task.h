@@ -124,7 +124,8 @@ void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t
 /* Returns the size of an update's body: the signed head (if sealed) and the scheme's bytes. */
 size_t task_body_bytes(const task *t);
 
-/* Returns the parameters of noise/online.h for this round and attempt, without the slice. */
+/* Returns the parameters of noise/online.h for this round and attempt, without the slice. The shape
+ * is NULL if the mode has none. */
 struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
 /* Computes the size of CSP's output: a reply (noise/online.h), or masked plain units. */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;

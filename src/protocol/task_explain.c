@@ -275,7 +275,7 @@ static sefl_status usefulness(sefl_buf *out, const task *t)
     double most = t->enrolled < t->clients_max ? t->enrolled : t->clients_max;
     double cohort = t->sampling == TASK_ALL ? most : t->rate * t->enrolled;
     double records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
-    double spread = t->grid.z * sqrt((double)t->values) * sqrt(task_mode(t)->noises);
+    double spread = t->grid.z * sqrt((double)t->values) * sqrt(task_mode(t)->source->noises);
     double ratio = spread / (cohort * records);
     return wr_fmt(
         out,

@@ -60,7 +60,8 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
     const release_mode *mode = task_mode(t);
     static const uint8_t slice[SHA256_BYTES];
     noise_params p = task_noise_params(t, c->round, c->attempt);
-    size_t units = t->ahe.units * t->ahe.plain_bytes, bytes, each = noise_value_bytes(&p);
+    size_t units = t->ahe.units * t->ahe.plain_bytes, bytes;
+    const size_t each = mode->shares ? noise_value_bytes(&p) : 0;
     uint8_t *plain = NULL, *reply = NULL, *x[2] = { NULL, NULL };
     uint8_t mask[AHE_SEED_BYTES], coins[NOISE_COINS];
     seeded gen;

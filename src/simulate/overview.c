@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "config/yaml/yaml.h"
+#include "protocol/modes/mode.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -41,8 +42,9 @@ static void take_config(overview *o, const settings *s)
     snprintf(o->scheme, sizeof o->scheme, "%.15s", settings_text(s, "crypto.scheme"));
     snprintf(o->noise, sizeof o->noise, "%.15s",
              p->shown ? p->shown : settings_text(s, "privacy.noise"));
+    const release_mode *mode = release_mode_named(span_of_str(o->noise));
     snprintf(o->z, sizeof o->z, "%.40s",
-             strcmp(o->noise, "none") == 0 ? "0" : settings_text(s, "privacy.z"));
+             mode && !mode->noisy ? "0" : settings_text(s, "privacy.z"));
     snprintf(o->block, sizeof o->block, "%.20s", settings_text(s, "model.block"));
 }
 

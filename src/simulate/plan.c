@@ -121,8 +121,8 @@ static sefl_status budget(plan *p, const task *t, const dp_event *ev)
 /* Returns the growth of the noise if two servers add it; a trusted server adds it once. */
 static double noises(const federation *s)
 {
-    unsigned n = task_mode(&s->task)->noises;
-    return n > 1 && s->e->protection->two_servers ? sqrt(n) : 1;
+    const dp_source *source = task_mode(&s->task)->source;
+    return source && s->e->protection->two_servers ? sqrt(source->noises) : 1;
 }
 
 /* Returns the number of clipped contributions per client: one, or one per record. */

@@ -214,11 +214,11 @@ static sefl_status take_slice(csp *c)
     const task *t = c->c.task;
     noise_params p = task_noise_params(t, o->s.round, o->s.attempt);
     bool joint = task_mode(t)->shares;
-    unsigned bytes = noise_value_bytes(&p);
     if (shares_slice_count(&o->s.slice) != (joint ? t->values : 0))
         return csp_no(c, LINK_NO_SLICE, "the slice does not have the length of the vector");
     if (!joint)
         return SEFL_OK;
+    const unsigned bytes = noise_value_bytes(&p);
     SEFL_PASS(sefl_new(&o->x, t->values, bytes));
     o->x_bytes = t->values * bytes;
     if (!c->c.shares || shares_pool_take(c->c.shares, &o->s.slice, o->x, bytes) != SEFL_OK)

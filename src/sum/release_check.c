@@ -22,7 +22,7 @@ static double norm_bound(const task *t, double m, double total, double clip)
     double honest = total * clip + m * t->ahe.pack.q * root;
     if (!mode->noisy)
         return honest;
-    double noise = sqrt(mode->noises) * t->grid.z * t->grid.d_sens;
+    double noise = sqrt(mode->source->noises) * t->grid.z * t->grid.d_sens;
     return fmin(honest, m * t->grid.d_sens) + noise * sqrt(far * far + mode->norm_jumps);
 }
 

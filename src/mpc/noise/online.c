@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { GROUP = JUMP_GROUP, MEAN = 62, SEED_AT = NOISE_REPLY_HEAD - PRG_SEED };
+enum { GROUP = JUMP_GROUP, SEED_AT = NOISE_REPLY_HEAD - PRG_SEED };
 
 /* Unpacks n numbers of `bytes` bytes each. A ring of 16 bits has two bytes. */
 static void unpack(uint64_t *out, const uint8_t *p, size_t n, unsigned bytes)
@@ -51,7 +51,7 @@ noise_source noise_taken_of(noise_taken *t)
 
 static unsigned value_bits(const noise_params *p)
 {
-    return p->own ? p->k + p->t : p->k;
+    return p->shape->fraction ? p->k + p->t : p->k;
 }
 
 unsigned noise_value_bytes(const noise_params *p)
@@ -62,6 +62,7 @@ unsigned noise_value_bytes(const noise_params *p)
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p)
 {
     *bytes = 0;
+    SEFL_NEED(p->shape, SEFL_EINVAL, "noise: the params have no shape");
     SEFL_NEED(p->count >= 1 && p->count <= (uint64_t)1 << 32, SEFL_EINVAL,
               "noise: %llu coordinates: must be 1 to 2^32", (unsigned long long)p->count);
     SEFL_NEED(p->k >= sampler_bits(&sampler_g44) && p->k <= 32 && p->t <= 32 && p->g <= 62 &&
@@ -81,8 +82,8 @@ static void head(uint8_t out[NOISE_REPLY_HEAD], const noise_params *p)
     store_u64(out + 32, p->round);
     store_u64(out + 40, p->attempt);
     store_u64(out + 48, p->count);
-    store_u32(out + 56, p->k | p->t << 8 | p->g << 16 | (uint32_t)p->own << 24);
-    if (!p->own)
+    store_u32(out + 56, p->k | p->t << 8 | p->g << 16 | (uint32_t)p->shape->wire << 24);
+    if (p->shape->slice)
         memcpy(out + 60, p->slice, sizeof p->slice);
 }
 
@@ -99,7 +100,7 @@ typedef struct half {
 
 static void half_init(half *h, const uint8_t coins[NOISE_COINS], const uint8_t dither[PRG_SEED])
 {
-    prg_init(&h->coins, coins, h->p->own ? "noise own" : "noise joint");
+    prg_init(&h->coins, coins, h->p->shape->coins);
     prg_init(&h->dither, dither, "dither");
 }
 
@@ -109,45 +110,25 @@ static void half_clear(half *h)
     prg_clear(&h->dither);
 }
 
-/* own: digit = (digit + U) >> g, U uniform on g bits. */
-static void round_guard(uint64_t *digit, size_t n, unsigned g, prg *coins)
+/* Adds J above the guard bits. */
+static void add_dither(const half *h, uint64_t *digit, size_t at, size_t n)
 {
-    uint64_t u[GROUP], low = ((uint64_t)1 << g) - 1;
-    prg_fill(coins, u, n * sizeof *u);
-    for (size_t i = 0; i < n; i++)
-        digit[i] = (digit[i] + (load_u64(&u[i]) & low)) >> g;
-    sefl_wipe(u, sizeof u);
-}
-
-/* joint: digit = SR(digit + J) + Y; AS subtracts Y'. */
-static void round_joint(const half *h, uint64_t *digit, size_t at, size_t n, prg *coins)
-{
-    const noise_params *p = h->p;
-    uint32_t rounded[GROUP], j[GROUP], low = (uint32_t)(((uint64_t)1 << p->t) - 1);
-    int32_t jump[GROUP];
-    const int sign = h->w ? -1 : 1;
+    uint32_t j[GROUP], low = (uint32_t)(((uint64_t)1 << h->p->t) - 1);
     prg_read(&h->dither, j, n * sizeof *j, 0, at * sizeof *j);
     for (size_t i = 0; i < n; i++)
-        digit[i] += (uint64_t)(load_u32(&j[i]) & low) << p->g;
-    noise_quantise(rounded, digit, n, p->k, p->t, p->g, coins);
-    noise_jumps(jump, n, coins);
-    for (size_t i = 0; i < n; i++)
-        digit[i] = rounded[i] + (uint64_t)(int64_t)(sign * jump[i]);
-    sefl_wipe(rounded, sizeof rounded);
+        digit[i] += (uint64_t)(load_u32(&j[i]) & low) << h->p->g;
     sefl_wipe(j, sizeof j);
-    sefl_wipe(jump, sizeof jump);
 }
 
 /* Quantises n <= GROUP digits, starting at coordinate `at`, a multiple of GROUP. */
 static void quantise(const half *h, uint64_t *digit, size_t at, size_t n)
 {
-    enum { OWN = 8, JOINT = 8 + 4 + 2 * JUMP_SLOTS * JUMP_DRAWS / GROUP }; /* coins a coordinate */
+    const noise_shape *shape = h->p->shape;
     prg coins = h->coins;
-    prg_at(&coins, 0, (uint64_t)at * (h->p->own ? OWN : JOINT));
-    if (h->p->own)
-        round_guard(digit, n, h->p->g, &coins);
-    else
-        round_joint(h, digit, at, n, &coins);
+    prg_at(&coins, 0, (uint64_t)at * shape->coin_bytes);
+    if (shape->dither)
+        add_dither(h, digit, at, n);
+    shape->quantise(digit, n, h->p, h->w ? -1 : 1, &coins);
     prg_clear(&coins);
 }
 
@@ -164,17 +145,10 @@ static void put_reply(const half *h, size_t at, uint64_t *digit, const int64_t *
 /* AS: computes n values of w. */
 static void put_result(const half *h, size_t at, const uint64_t *digit, const int64_t *e, size_t n)
 {
-    const unsigned bytes = noise_value_bytes(h->p), up = 64 - value_bits(h->p);
+    const unsigned bytes = noise_value_bytes(h->p);
     uint64_t got[GROUP];
-    int64_t *w = h->w + at;
     unpack(got, h->got + at * bytes, n, bytes);
-    /* signed in that many bits: arithmetic shift */
-    if (h->p->own)
-        for (size_t i = 0; i < n; i++)
-            w[i] = ((int64_t)((got[i] - digit[i]) << up) >> up) + e[i];
-    else /* shares are inside the ring */
-        for (size_t i = 0; i < n; i++)
-            w[i] = (int64_t)((got[i] - digit[i] + (uint64_t)e[i] - MEAN) << up) >> up;
+    h->p->shape->result(h->w + at, got, digit, e, n, 64 - value_bits(h->p));
 }
 
 /* A piece of pool_run: coordinates [begin, end); begin is a multiple of NOISE_PIECE. */
@@ -214,7 +188,7 @@ sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_
     SEFL_TRY(noise_reply_bytes(&total, p));
     head(reply, p);
     SEFL_TRY(rng_fill(rng, coins, sizeof coins));
-    if (!p->own)
+    if (p->shape->dither)
         SEFL_TRY(rng_fill(rng, reply + SEED_AT, PRG_SEED));
     half_init(&h, coins, reply + SEED_AT);
     SEFL_TRY(pool_run(threads, p->count, NOISE_PIECE, half_piece, &h, NULL));
@@ -232,8 +206,8 @@ sefl_status noise_reply_check(const noise_params *p, sefl_span reply)
     size_t total;
     SEFL_PASS(noise_reply_bytes(&total, p));
     head(want, p);
-    SEFL_NEED(reply.n == total && memcmp(reply.p, want, p->own ? sizeof want : SEED_AT) == 0,
-              SEFL_EPROTO,
+    const size_t known = p->shape->dither ? SEED_AT : NOISE_REPLY_HEAD; /* CSP chooses the seed */
+    SEFL_NEED(reply.n == total && memcmp(reply.p, want, known) == 0, SEFL_EPROTO,
               "the noise reply is for another task, round, attempt, size or slice of noise shares");
     return SEFL_OK;
 }

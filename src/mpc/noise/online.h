@@ -23,16 +23,19 @@
  *     AS    w_i = reply_i - ((digit_i(v) + U') >> g), signed in k + t bits, + e'_i
  *
  *     noise_params p = { .task = { ... }, .round = 12, .attempt = 1, .count = n, .k = 16, .t = 12,
- *                        .g = 16, .slice = { ... } };                 // the same on both sides
+ *                        .g = 16, .shape = &noise_joint, .slice = { ... } };  // on both sides
  *     CSP  noise_taken x = { shares, noise_value_bytes(&p) };
  *          noise_source add = noise_taken_of(&x);
  *          SEFL_TRY(noise_reply_make(reply, &p, &masked, &add, pool, rng));
  *          ...                                      // store reply and mark durably, then send
  *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, pool, coins));
  *
- * A reply consists of task 32; round, attempt, count u64 each; k, t, g, mode (0 joint, 1 own) u8
- * each; SHA-256 of the slice 32 (own: zeros); dither seed 32 (own: zeros); then `count` values of
- * noise_value_bytes each, little-endian.
+ * A shape, noise_joint or noise_own (shapes.c), contains everything that differs between the modes.
+ * A new release mode that computes something else defines another shape.
+ *
+ * A reply consists of task 32; round, attempt, count u64 each; k, t, g, the shape's wire byte (0
+ * joint, 1 own) u8 each; SHA-256 of the slice 32 (own: zeros); dither seed 32 (own: zeros); then
+ * `count` values of noise_value_bytes each, little-endian.
  *
  * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply per round and, if asked again,
  * sends the stored bytes; a slice's shares serve one reply. AS stores the seed of its coins with
@@ -48,21 +51,45 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #include "base/span.h"
+#include "crypto/prg/prg.h"
 #include "mpc/circuits/sampler.h"
 
 #include <stdbool.h>
 
 enum { NOISE_ID = 32, NOISE_COINS = 32, NOISE_REPLY_HEAD = 124 };
 
+typedef struct noise_shape noise_shape;
+
 typedef struct noise_params {
-    uint8_t task[32];        /* hash of the task document */
-    uint64_t round, attempt; /* the caller counts the attempts of a round durably */
-    uint64_t count;          /* coordinates, 1 to 2^32 */
-    unsigned k, t, g;        /* ring, fraction, guard bits of a digit; 7 <= k <= 32, t <= 32,
-                                     * k + t + g <= 62 */
-    bool own;                /* true: mode own; false: joint */
-    uint8_t slice[32];       /* joint: shares_slice_hash of the shares that the reply uses */
+    uint8_t task[32];         /* hash of the task document */
+    uint64_t round, attempt;  /* the caller counts the attempts of a round durably */
+    uint64_t count;           /* coordinates, 1 to 2^32 */
+    unsigned k, t, g;         /* ring, fraction, guard bits of a digit; 7 <= k <= 32, t <= 32,
+                               * k + t + g <= 62 */
+    const noise_shape *shape; /* what the servers compute; must be set */
+    uint8_t slice[32];        /* joint: shares_slice_hash of the shares that the reply uses */
 } noise_params;
+
+/* What the servers compute from their digits, and what a reply contains. The functions are constant
+ * time and work on a group of n <= JUMP_GROUP coordinates (noise/quantise.h). */
+struct noise_shape {
+    uint8_t wire;      /* identifies the shape in a reply; unique */
+    bool fraction;     /* values have k + t bits and count fine steps; false: k bits, coarse */
+    bool slice;        /* the reply names the slice of shares that it uses */
+    bool dither;       /* CSP draws a seed for J, which both servers add to their digits */
+    const char *coins; /* label of a server's coins; unique */
+    /* Bytes of coins per coordinate: `quantise` uses at most JUMP_GROUP times as many per group. */
+    unsigned coin_bytes;
+    /* Quantises the digits, which already contain J, in place. sign is 1 at CSP and -1 at AS,
+     * which subtracts its quantised digits. */
+    void (*quantise)(uint64_t *digit, size_t n, const noise_params *p, int sign, prg *coins);
+    /* AS: computes w from CSP's values, AS's quantised digits and AS's noise e. up is 64 - the
+     * bits of a value: a shift by `up` to the left and back makes a value of the ring signed. */
+    void (*result)(int64_t *w, const uint64_t *got, const uint64_t *digit, const int64_t *e,
+                   size_t n, unsigned up);
+};
+
+extern const noise_shape noise_joint, noise_own;
 
 /* Coordinates are read in pieces [first, first + n): first is a multiple of NOISE_PIECE, and n is
  * NOISE_PIECE except in the last piece. Several threads of the pool may call `get` at once. */
@@ -88,12 +115,12 @@ typedef struct noise_taken {
 
 noise_source noise_taken_of(noise_taken *t);
 
-/* Returns the size in bytes of a value in a reply, and of a share: enough for k bits (joint) or
- * k + t bits (own). */
+/* Returns the size in bytes of a value in a reply, and of a share: enough for the bits of a value.
+ * p->shape must be set. */
 unsigned noise_value_bytes(const noise_params *p);
 
-/* Computes the size of a reply. SEFL_EINVAL for params out of range. The functions below also check
- * the params first; if they fail later, they zero reply or w. */
+/* Computes the size of a reply. SEFL_EINVAL for params out of range or without a shape. The
+ * functions below also check the params first; if they fail later, they zero reply or w. */
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
 
 /* CSP: makes the reply, once per round, after the last byte of the masked sum has arrived. Draws
@@ -102,7 +129,7 @@ sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_
                              const noise_source *add, pool *threads,
                              const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* AS: SEFL_EPROTO if the reply is for another task, round, attempt, slice, mode or size. */
+/* AS: SEFL_EPROTO if the reply is for another task, round, attempt, slice, shape or size. */
 sefl_status noise_reply_check(const noise_params *p, sefl_span reply) SEFL_MUST_CHECK;
 
 /* AS: checks the reply and computes w from it. */

@@ -44,6 +44,9 @@ static const dp_law laws[] = {
                          .gauss_z = same_z },
 };
 
+#define SOURCE(NAME, name, law, noises, text) [DP_SOURCE_##NAME] = { #name, law, noises },
+const dp_source dp_sources[DP_SOURCE_COUNT] = { DP_SOURCES(SOURCE) };
+
 const dp_law *dp_law_of(dp_noise noise)
 {
     return (unsigned)noise < sizeof laws / sizeof *laws ? &laws[noise] : NULL;

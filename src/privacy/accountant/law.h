@@ -16,6 +16,9 @@
  *   none      A release without a claim. A history that contains one has no epsilon.
  *
  * To add a law, add a row to law.c and a value to dp_noise.
+ *
+ * DP_SOURCES lists who adds noise of which law. A release mode (protocol/modes) names its row, and
+ * `sefl privacy plan --noise` accepts every row.
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_ACCOUNTANT_LAW_H
 #define PRIVACY_ACCOUNTANT_LAW_H
@@ -60,6 +63,32 @@ typedef struct dp_law {
     /* Returns the multiplier of the Gaussian whose Renyi curve bounds this law. */
     double (*gauss_z)(const dp_event *ev);
 } dp_law;
+
+/* S(NAME, name, law, independent noises in a release, one sentence of help) */
+/* clang-format off */
+#define DP_SOURCES(S)                                                                              \
+    S(JOINT, joint, DP_NOISE_JOINT, 1, "With joint, the servers draw the noise together")          \
+    S(OWN, own, DP_NOISE_DISCRETE, 2, "With own, each server adds its own noise")                  \
+    S(CDP, cdp, DP_NOISE_DISCRETE, 1, "With cdp, one trusted server adds the noise")
+/* clang-format on */
+
+#define DP_SOURCE_ENUM(NAME, name, law, noises, text) DP_SOURCE_##NAME,
+enum { DP_SOURCES(DP_SOURCE_ENUM) DP_SOURCE_COUNT };
+
+/* "joint own cdp" */
+#define DP_SOURCE_WORD(NAME, name, law, noises, text) " " #name
+#define DP_SOURCE_WORDS                               (&(DP_SOURCES(DP_SOURCE_WORD))[1])
+/* The sentences of help, after a first one and without the last full stop. */
+#define DP_SOURCE_SENTENCE(NAME, name, law, noises, text) ". " text
+#define DP_SOURCE_HELP                                    DP_SOURCES(DP_SOURCE_SENTENCE)
+
+typedef struct dp_source {
+    const char *name;
+    dp_noise law;    /* what the accountant charges for */
+    unsigned noises; /* independent noises in a release, each of deviation z * sensitivity */
+} dp_source;
+
+extern const dp_source dp_sources[DP_SOURCE_COUNT];
 
 /* Returns the law of this noise; NULL for an unknown value. */
 const dp_law *dp_law_of(dp_noise noise);

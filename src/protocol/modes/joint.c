@@ -5,7 +5,7 @@
 
 static double deviation(const task *t)
 {
-    return t->grid.sigma;
+    return DP_G44_SIGMA * t->ahe.pack.h;
 }
 
 static void values(double *out, const task *t, const int64_t *w, size_t n)
@@ -39,10 +39,10 @@ static sefl_status finish(int64_t *w, const task *t, sefl_span in_reply, const m
 
 const release_mode mode_joint = {
     .name = "joint",
-    .law = DP_NOISE_JOINT,
     .noisy = true,
     .shares = true,
-    .noises = 1,
+    .source = &dp_sources[DP_SOURCE_JOINT],
+    .shape = &noise_joint,
     .norm_jumps = 20000, /* rare jumps of the noise: sum/release_check.h */
     .value_jumps = 60,
     .deviation = deviation,

@@ -14,10 +14,12 @@
  *   2. Append `M(NAME_IN_CAPITALS, NAME, "one clause of help")` to RELEASE_MODES.
  * Task documents, settings, help texts, client policies, `sefl task show --explain`, both servers,
  * the simulator and the accountant then support the mode. Also add the word to the row
- * privacy.noise in docs/PROTOCOL.md (e2e.doc_tables compares them). If the noise has a new
- * distribution, add a row to privacy/accountant/law.c and a proof to docs/PRIVACY.md.
+ * privacy.noise in docs/PROTOCOL.md (e2e.doc_tables compares them).
  *
- * `sefl privacy plan --noise` needs no task and has its own list of words (cli/cmd_privacy.c).
+ * A table names its row of DP_SOURCES (privacy/accountant/law.h), which `sefl privacy plan --noise`
+ * uses too; a mode that adds noise in a new way needs a new row. If that noise has a new
+ * distribution, add a row to privacy/accountant/law.c and a proof to docs/PRIVACY.md. A table also
+ * names the shape of CSP's reply: one of mpc/noise/online.h, or a const noise_shape in NAME.c.
  *
  * The list also defines the numbers of `task_noise`, which never appear on the wire.
  *
@@ -53,6 +55,7 @@ typedef enum task_noise { RELEASE_MODES(RELEASE_MODE_ENUM) RELEASE_MODE_COUNT } 
 
 struct task;
 struct dp_weight;
+struct noise_shape;
 
 /* CSP's inputs to a reply. */
 typedef struct mode_csp {
@@ -76,12 +79,12 @@ typedef struct mode_as {
 
 typedef struct release_mode {
     const char *name;
-    dp_noise law; /* the noise that the accountant charges for in a task with a claim */
-    bool noisy;   /* privacy.z must be > 0, the task has a grid, and it may make a claim */
+    bool noisy;  /* privacy.z must be > 0, the task has a grid, and it may make a claim */
     bool shares; /* the servers make noise shares in advance; an attempt uses task.values of them */
+    const dp_source *source;         /* the noise, as the accountant sees it; NULL unless noisy */
+    const struct noise_shape *shape; /* of a reply (mpc/noise/online.h); NULL if `reply` is NULL */
 
     /* The size of the noise, for the checks of a release (sum/release_check.h) and for plans. */
-    unsigned noises;    /* independent noises in a release, each of deviation z * sensitivity */
     double norm_jumps;  /* added to the squared norm of the noise, in units of z D */
     double value_jumps; /* bound on the noise of one released value, in standard deviations */
     double (*deviation)(const struct task *t); /* standard deviation of a value, in real units */
@@ -94,7 +97,7 @@ typedef struct release_mode {
     struct dp_grid (*client_grid)(const struct task *t);
     /* Fills the members of a task that only this mode uses; NULL: there are none. */
     sefl_status (*derive)(struct task *t);
-    /* CSP: writes task_output_bytes. NULL: the masked plain units are the reply. */
+    /* CSP: writes task_output_bytes, in `shape`. NULL: the masked plain units are the reply. */
     sefl_status (*reply)(uint8_t *reply, const struct task *t, const mode_csp *in);
     /* AS: computes the task.values integers w from the arguments alone, so a second call after a
      * crash computes the same w. */

@@ -73,7 +73,6 @@ static sefl_status finish(int64_t *w, const task *t, sefl_span masked, const mod
 
 const release_mode mode_none = {
     .name = "none",
-    .law = DP_NOISE_NONE,
     .value_jumps = 10,
     .deviation = deviation,
     .quantise = quantise,

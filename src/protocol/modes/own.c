@@ -79,9 +79,9 @@ done:
 
 const release_mode mode_own = {
     .name = "own",
-    .law = DP_NOISE_DISCRETE,
     .noisy = true,
-    .noises = 2,
+    .source = &dp_sources[DP_SOURCE_OWN],
+    .shape = &noise_own,
     .value_jumps = 10,
     .deviation = deviation,
     .quantise = noisy_quantise,

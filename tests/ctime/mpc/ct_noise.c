@@ -46,7 +46,9 @@ int main(void)
     noise_digits d = noise_digits_of(digit);
     noise_taken x = { taken, 2 };
     for (int own = 0; own < 2; own++) {
-        noise_params np = { .count = N, .k = 16, .t = 12, .g = 16, .own = own };
+        noise_params np = {
+            .count = N, .k = 16, .t = 12, .g = 16, .shape = own ? &noise_own : &noise_joint
+        };
         noise_source add = own ? (noise_source){ zero_noise, NULL } : noise_taken_of(&x);
         size_t bytes;
         if (noise_reply_bytes(&bytes, &np) != SEFL_OK ||

@@ -36,7 +36,7 @@ static void reply(bool own, bool right, sefl_span in)
                              .k = 16,
                              .t = 12,
                              .g = 16,
-                             .own = own,
+                             .shape = own ? &noise_own : &noise_joint,
                              .slice = "slice" };
     uint64_t v[N] = { 0 };
     int64_t w[N];

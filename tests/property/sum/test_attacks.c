@@ -168,12 +168,13 @@ static void take_off(const federation *s, const uint64_t *offset, double *out)
     noise_params np = task_noise_params(&w->t, 1, m->attempt);
     memcpy(np.slice, m->slice, sizeof np.slice);
     noise_taken x = { m->x.p, noise_value_bytes(&np) };
-    noise_source add = np.own ? (noise_source){ .get = no_noise } : noise_taken_of(&x);
+    noise_source add =
+        task_mode(&w->t)->shares ? noise_taken_of(&x) : (noise_source){ .get = no_noise };
     noise_digits mask = noise_digits_of(v);
     CHECK_OK(
         noise_reply_finish(got, &np, csp_seen_at(&w->c, 1).output, &mask, &add, NULL, m->coins));
     for (size_t i = 0; i < D; i++) /* in fine steps */
-        out[i] = np.own ? (double)got[i] : ((double)got[i] + 0.5) * (double)(1 << p->pack.t);
+        out[i] = task_value(&w->t, got[i]) / p->pack.q;
     free(plain), free(v), free(got);
 }
 

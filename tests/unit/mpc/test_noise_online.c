@@ -31,7 +31,7 @@ static sefl_status broken(void *ctx, int64_t *e, size_t first, size_t n)
 static noise_params params(unsigned g)
 {
     return (noise_params){
-        .round = 4, .attempt = 1, .count = N, .k = 16, .t = 12, .g = g, .own = true
+        .round = 4, .attempt = 1, .count = N, .k = 16, .t = 12, .g = g, .shape = &noise_own
     };
 }
 
@@ -191,11 +191,14 @@ static void failures_leave_nothing(void **state)
     sefl_rng rng = rng_system();
     noise_digits d = noise_digits_of(n);
     noise_source good = { from, none }, bad_noise = { broken, NULL };
+    static const noise_shape *const shapes[] = { &noise_joint, &noise_own };
     for (int own = 0; own < 2; own++) { /* the second piece fails */
         static uint64_t many[MANY];
         static uint8_t long_reply[NOISE_REPLY_HEAD + MANY * 4], zeros[sizeof long_reply];
         static int64_t out[MANY];
-        noise_params q = { .round = 4, .count = MANY, .k = 16, .t = 12, .g = 16, .own = own };
+        noise_params q = {
+            .round = 4, .count = MANY, .k = 16, .t = 12, .g = 16, .shape = shapes[own]
+        };
         noise_digits dm = noise_digits_of(many);
         CHECK_OK(noise_reply_bytes(&bytes, &q));
         memset(long_reply, 1, sizeof long_reply);
@@ -245,6 +248,79 @@ static void failures_leave_nothing(void **state)
         CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, coins),
                      SEFL_EINVAL);
     }
+    p = params(16);
+    p.shape = NULL;
+    CHECK_STATUS(noise_reply_bytes(&bytes, &p), SEFL_EINVAL);
+    CHECK_STATUS(noise_reply_make(reply, &p, &d, &good, NULL, &rng), SEFL_EINVAL);
+    CHECK_STATUS(noise_reply_check(&p, span_of(reply, REPLY)), SEFL_EINVAL);
+    CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, coins),
+                 SEFL_EINVAL);
+}
+
+/* ---- a shape from elsewhere ------------------------------------------------------------------ */
+
+static void keep_digits(uint64_t *digit, size_t n, const noise_params *p, int sign,
+                        prg *shape_coins)
+{
+    uint8_t coin[JUMP_GROUP];
+    prg_fill(shape_coins, coin, n);
+    for (size_t i = 0; i < n; i++) /* AS subtracts: CSP's 100 minus AS's -3 */
+        digit[i] = (digit[i] >> (p->t + p->g)) + (sign > 0 ? 100 : (uint64_t)-3) + coin[i];
+}
+
+static void add_all(int64_t *w, const uint64_t *got, const uint64_t *digit, const int64_t *e,
+                    size_t n, unsigned up)
+{
+    for (size_t i = 0; i < n; i++)
+        w[i] = (int64_t)((got[i] - digit[i] + (uint64_t)e[i]) << up) >> up;
+}
+
+static sefl_status same_coins(void *self, void *out, size_t n)
+{
+    (void)self;
+    memcpy(out, coins, n < sizeof coins ? n : sizeof coins);
+    return SEFL_OK;
+}
+
+/* A release mode may bring its own shape: neither a dither nor a slice, and its own coins, of which
+ * each group of coordinates has its own part. */
+static void any_shape_works(void **state)
+{
+    (void)state;
+    enum { MANY = NOISE_PIECE + 1500 };
+    static const noise_shape shape = { .wire = 7,
+                                       .coins = "noise test",
+                                       .coin_bytes = 1,
+                                       .quantise = keep_digits,
+                                       .result = add_all };
+    static uint64_t n[MANY], v[MANY];
+    static int64_t e[2][MANY], w[MANY];
+    static uint8_t reply[NOISE_REPLY_HEAD + 2 * MANY], coin[MANY], zeros[64];
+    noise_params p = { .count = MANY, .k = 16, .t = 12, .g = 16, .shape = &shape, .slice = { 1 } };
+    noise_digits dn = noise_digits_of(n), dv = noise_digits_of(v);
+    sefl_rng rng = { same_coins, NULL };
+    prg g;
+    for (size_t i = 0; i < MANY; i++) {
+        n[i] = (uint64_t)(i % 5000) << 28, v[i] = (uint64_t)(i % 7) << 28;
+        e[0][i] = (int64_t)(i % 11) - 5, e[1][i] = (int64_t)(i % 13) - 6;
+    }
+    CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ from, e[0] }, NULL, &rng));
+    assert_int_equal(reply[59], 7);
+    assert_memory_equal(reply + 60, zeros, 64);
+    prg_init(&g, coins, "noise test");
+    prg_fill(&g, coin, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        uint64_t want = i % 5000 + 100 + coin[i] + (uint64_t)e[0][i];
+        const uint8_t *at = reply + NOISE_REPLY_HEAD + 2 * i;
+        assert_int_equal(at[0] | at[1] << 8, want & 0xffff);
+    }
+    /* both servers have the same coins here, so they cancel */
+    CHECK_OK(noise_reply_finish(w, &p, span_of(reply, sizeof reply), &dv,
+                                &(noise_source){ from, e[1] }, NULL, coins));
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(w[i], (int64_t)(i % 5000) - (int64_t)(i % 7) + 103 + e[0][i] + e[1][i]);
+    p.shape = &noise_joint; /* a reply of another shape is refused */
+    CHECK_STATUS(noise_reply_check(&p, span_of(reply, sizeof reply)), SEFL_EPROTO);
 }
 
 /* ---- joint ----------------------------------------------------------------------------------- */
@@ -309,7 +385,9 @@ static void joint_is_the_formula(void **state)
     test_seed(&gen, "joint");
     CHECK_OK(pool_new(&threads, 3));
     for (size_t c = 0; c < sizeof width / sizeof *width; c++) {
-        noise_params p = { .round = 7, .attempt = 2, .count = MANY, .slice = { 9 } };
+        noise_params p = {
+            .round = 7, .attempt = 2, .count = MANY, .shape = &noise_joint, .slice = { 9 }
+        };
         static uint64_t n[MANY], v[MANY], cs[MANY], as[MANY];
         static uint32_t x[MANY];
         static int64_t w[MANY], again[MANY];
@@ -413,7 +491,9 @@ static void joint_has_its_law(void **state)
          i++) /* two roundings at one uniform place f: f(1-f) up, so down */
         wide[i] = law[i] * (1 - 2.0 / 6) + (law[i - 1] + law[i + 1]) / 6;
     for (int run = 0; run < 4; run++) {
-        noise_params p = { .count = count, .k = 16, .t = run ? 12 : 0, .g = run ? 16 : 0 };
+        noise_params p = {
+            .count = count, .k = 16, .t = run ? 12 : 0, .g = run ? 16 : 0, .shape = &noise_joint
+        };
         uint64_t seen[CELLS] = { 0 };
         double mean = 0, df;
         for (size_t i = 0; i < count; i++) /* AS's place: on the lattice, beside it, between */
@@ -452,7 +532,7 @@ static void replies_are_uniform(void **state)
     static uint32_t x[MANY];
     static uint8_t xa[2 * MANY], xc[2 * MANY], reply[NOISE_REPLY_HEAD + 2 * MANY];
     double even[256], df;
-    noise_params p = { .count = MANY, .k = 16, .t = 12, .g = 16 };
+    noise_params p = { .count = MANY, .k = 16, .t = 12, .g = 16, .shape = &noise_joint };
     plain_shares(&gen, x, xa, xc, MANY, 2);
     noise_taken tc = { xc, 2 };
     noise_source sc = noise_taken_of(&tc);
@@ -473,6 +553,7 @@ int main(void)
         cmocka_unit_test(slots_below_do_not_show),
         cmocka_unit_test(guard_bits_are_rounded_with_coins),
         cmocka_unit_test(failures_leave_nothing),
+        cmocka_unit_test(any_shape_works),
         cmocka_unit_test(joint_is_the_formula),
         cmocka_unit_test(joint_has_its_law),
         cmocka_unit_test(replies_are_uniform),

@@ -489,6 +489,35 @@ static void test_noise_modes(void **state)
     }
 }
 
+/* A mode's table is whole, and no two modes share a word, a shape's byte or its coins. */
+static void test_mode_tables(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < RELEASE_MODE_COUNT; i++) {
+        const release_mode *m = release_modes[i];
+        assert_ptr_equal(release_mode_named(span_of_str(m->name)), m);
+        assert_true(m->deviation && m->quantise && m->client_grid && m->finish && m->values);
+        assert_true(m->noisy == (m->source != NULL) && !m->reply == !m->shape);
+        assert_true(!m->shares || m->shape->slice);
+        if (m->source)
+            assert_true(dp_law_of(m->source->law)->claims && m->source->noises >= 1);
+        for (unsigned j = 0; j < i && m->shape; j++) {
+            const noise_shape *other = release_modes[j]->shape;
+            assert_true(!other || other == m->shape ||
+                        (other->wire != m->shape->wire && strcmp(other->coins, m->shape->coins)));
+        }
+    }
+    assert_null(release_mode_named(span_of_str("cdp")));
+    task t;
+    CHECK_OK(sample_task(&t, NULL));
+    assert_ptr_equal(task_noise_params(&t, 1, 1).shape, &noise_joint);
+    assert_true(task_mode(&t)->deviation(&t) == t.grid.sigma);
+    task_clear(&t);
+    CHECK_OK(sample_task(&t, "privacy.noise=own", NULL));
+    assert_ptr_equal(task_noise_params(&t, 1, 1).shape, &noise_own);
+    task_clear(&t);
+}
+
 static bool has(const sefl_buf *b, const char *text)
 {
     return memmem(b->p, b->n, text, strlen(text)) != NULL;
@@ -672,6 +701,7 @@ int main(void)
         cmocka_unit_test(test_classic_epsilon),
         cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),
+        cmocka_unit_test(test_mode_tables),
         cmocka_unit_test(test_sealed),
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_explain),

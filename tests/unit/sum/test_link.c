@@ -82,11 +82,12 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
     noise_source add[2];
     uint8_t seed[PRG_SEED];
     size_t bytes;
+    const bool shares = task_mode(&w->t)->shares;
     CHECK_OK(dgauss_for_grid(&own.law, &w->t.grid));
     for (int i = 0; i < 2; i++)
         add[i] =
-            np.own ? (noise_source){ .get = replay_draw, .ctx = &own } : noise_taken_of(&taken[i]);
-    if (!np.own) {
+            shares ? noise_taken_of(&taken[i]) : (noise_source){ .get = replay_draw, .ctx = &own };
+    if (shares) {
         seeded g[2];
         sefl_rng rng[2];
         for (int i = 0; i < 2; i++) {
@@ -99,7 +100,7 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
     uint8_t *reply = calloc(bytes, 1);
     named_init(&gen, "CSP", 1, "reply", round, attempt);
     sefl_rng csp_rng = seeded_rng(&gen);
-    if (np.own) {
+    if (!shares) {
         seeded_fill(&gen, seed, sizeof seed);
         prg_init(&own.coins, seed, "own noise");
     }

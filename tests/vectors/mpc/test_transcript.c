@@ -78,6 +78,18 @@ static sefl_status add_share(void *ctx, int64_t *e, size_t first, size_t n)
     return SEFL_OK;
 }
 
+static void check_digest(const uint8_t digest[SHA256_BYTES], const char *known, unsigned ot_k,
+                         int d)
+{
+    char text[65];
+    for (int i = 0; i < SHA256_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    if (getenv("SEFL_PRINT_DIGESTS"))
+        printf("%u %d %s\n", ot_k, d, text);
+    else
+        assert_string_equal(text, known);
+}
+
 static void transcript_is_known(void **state)
 {
     (void)state;
@@ -126,9 +138,14 @@ static void transcript_is_known(void **state)
         int64_t w[N];
         uint8_t reply[NOISE_REPLY_HEAD + 2 * N], coins[NOISE_COINS] = { 7 };
         seeded gen;
-        noise_params p = {
-            .task = { 1, 2, 3 }, .round = 12, .attempt = 1, .count = N, .k = 16, .t = 12, .g = 16
-        };
+        noise_params p = { .task = { 1, 2, 3 },
+                           .round = 12,
+                           .attempt = 1,
+                           .count = N,
+                           .k = 16,
+                           .t = 12,
+                           .g = 16,
+                           .shape = &noise_joint };
         for (size_t i = 0; i < N; i++) {
             mask[i] = i * 0x9e3779b97f4a7c15u >> 20;
             masked[i] = (mask[i] + ((uint64_t)i << 28)) & (((uint64_t)1 << 44) - 1);
@@ -144,21 +161,59 @@ static void transcript_is_known(void **state)
             assert_true(w[i] > (int64_t)i - 120 && w[i] < (int64_t)i + 120);
         sha256_of(digest[4], span_of(reply, sizeof reply));
         digest_numbers(digest[5], (const uint64_t *)w);
-        for (int d = 0; d < 6; d++) {
-            char text[65];
-            for (int i = 0; i < SHA256_BYTES; i++)
-                snprintf(text + 2 * i, 3, "%02x", digest[d][i]);
-            if (getenv("SEFL_PRINT_DIGESTS"))
-                printf("%u %d %s\n", known[k].ot_k, d, text);
-            else
-                assert_string_equal(text, known[k].digest[d]);
-        }
+        for (int d = 0; d < 6; d++)
+            check_digest(digest[d], known[k].digest[d], known[k].ot_k, d);
     }
+}
+
+static sefl_status add_known(void *ctx, int64_t *e, size_t first, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        e[i] = *(const int64_t *)ctx * ((int64_t)((first + i) * 7919 % 40001) - 20000);
+    return SEFL_OK;
+}
+
+/* Mode own: CSP's reply and AS's result. */
+static void own_is_known(void **state)
+{
+    (void)state;
+    static const char *const known[] = {
+        "ce574cd7b5615d183d49bfac32381d9042162d0417efe8e9cdb1cc30d44284a2",
+        "8c58b9129ca8cd2abda29c7d05b6162155ca4a4511263d53cfe620862b54ec5b"
+    };
+    uint64_t mask[N], masked[N];
+    int64_t w[N], times[SIDES] = { 1, -3 };
+    uint8_t reply[NOISE_REPLY_HEAD + 4 * N], coins[NOISE_COINS] = { 7 }, digest[2][SHA256_BYTES];
+    seeded gen;
+    noise_params p = { .task = { 1, 2, 3 },
+                       .round = 12,
+                       .attempt = 1,
+                       .count = N,
+                       .k = 16,
+                       .t = 12,
+                       .g = 16,
+                       .shape = &noise_own,
+                       .slice = { 9 } };
+    for (size_t i = 0; i < N; i++) {
+        mask[i] = i * 0x9e3779b97f4a7c15u >> 20;
+        masked[i] = (mask[i] + ((uint64_t)i << 28)) & (((uint64_t)1 << 44) - 1);
+    }
+    seeded_init(&gen, 2024, "reply");
+    sefl_rng rng = seeded_rng(&gen);
+    noise_digits dn = noise_digits_of(masked), dv = noise_digits_of(mask);
+    CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ add_known, &times[1] }, NULL, &rng));
+    CHECK_OK(noise_reply_finish(w, &p, span_of(reply, sizeof reply), &dv,
+                                &(noise_source){ add_known, &times[0] }, NULL, coins));
+    sha256_of(digest[0], span_of(reply, sizeof reply));
+    digest_numbers(digest[1], (const uint64_t *)w);
+    for (int d = 0; d < 2; d++)
+        check_digest(digest[d], known[d], 0, d);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(transcript_is_known) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(transcript_is_known),
+                                        cmocka_unit_test(own_is_known) };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     if (argc > 1)
         return rc;
