@@ -662,16 +662,16 @@ static sefl_status closed_sum(void *ctx, uint64_t round, ahe_sum **sum)
 /* Checks that the release is the sum plus the claimed noise. */
 static sefl_status check(const as_side *a)
 {
-    double unit = (double)((uint64_t)1 << a->t.ahe.pack.t), squares = 0;
+    double sigma = task_mode(&a->t)->deviation(&a->t), squares = 0;
     const int64_t *total = uploaders_total(a->all);
     for (size_t i = 0; i < a->t.values; i++) {
-        double e = (double)a->w[i] + 0.5 - (double)total[i] / unit;
+        double e = (task_value(&a->t, a->w[i]) - (double)total[i] * a->t.ahe.pack.q) / sigma;
         squares += e * e;
     }
-    double var = squares / (double)a->t.values, want = DP_G44_SIGMA * DP_G44_SIGMA;
-    if (var < 0.95 * want || var > 1.05 * want)
-        return sefl_fail(SEFL_ECRYPTO, "the noise has a variance of %.2f instead of %.2f", var,
-                         want);
+    double ratio = squares / (double)a->t.values;
+    if (ratio < 0.95 || ratio > 1.05)
+        return sefl_fail(SEFL_ECRYPTO,
+                         "the variance of the noise is %.3f times the variance claimed", ratio);
     return SEFL_OK;
 }
 

@@ -250,16 +250,16 @@ static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round,
 {
     const stage *g = ctx;
     const task *t = &g->f->task;
-    const double unit = (double)((uint64_t)1 << t->ahe.pack.t), n = (double)t->values;
-    const double want = DP_G44_SIGMA * DP_G44_SIGMA, slack = 0.02 + 6 * sqrt(2 / n);
+    const double sigma = task_mode(t)->deviation(t), n = (double)t->values;
+    const double slack = 0.02 + 6 * sqrt(2 / n);
     double squares = 0;
     (void)from, (void)round, (void)clients, (void)made;
     for (size_t i = 0; i < t->values; i++) {
-        double e = (double)w[i] + 0.5 - (double)g->total[i] / unit;
+        double e = (task_value(t, w[i]) - (double)g->total[i] * t->ahe.pack.q) / sigma;
         squares += e * e;
     }
-    SEFL_NEED(fabs(squares / n / want - 1) <= slack, SEFL_ECRYPTO,
-              "the noise has a variance of %.2f instead of %.2f", squares / n, want);
+    SEFL_NEED(fabs(squares / n - 1) <= slack, SEFL_ECRYPTO,
+              "the variance of the noise is %.3f times the variance claimed", squares / n);
     return SEFL_OK;
 }
 

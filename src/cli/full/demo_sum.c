@@ -233,12 +233,12 @@ static void print_report(const stage *g)
 
 static sefl_status compare(const stage *g)
 {
-    const pack *p = &g->s->task.ahe.pack;
-    double h = p->h, sigma = 9.4392 * h, sum = 0, squares = 0, most = 0, signal = 0;
+    const task *t = &g->s->task;
+    double sigma = task_mode(t)->deviation(t), sum = 0, squares = 0, most = 0, signal = 0;
     const size_t n = g->d->values;
     printf("\n  coordinate    plain sum    noisy sum    difference\n");
     for (size_t i = 0; i < n; i++) {
-        double exact = (double)g->plain[i] * p->q, noisy = ((double)g->w[i] + 0.5) * h;
+        double exact = (double)g->plain[i] * t->ahe.pack.q, noisy = task_value(t, g->w[i]);
         double e = (noisy - exact) / sigma;
         sum += e;
         squares += e * e;
