@@ -409,21 +409,23 @@ static unsigned runs_of(const paper_options *o, const cost_case *c)
     return c->block == 1 && strcmp(c->scheme, "paillier") == 0 ? SLOW_RUNS : RUNS;
 }
 
-sefl_status paper_cost(const paper_options *o)
+static sefl_status measure_all(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
     federation_key key = { 0 };
     cost_case c[CASES_MAX];
-    char folder[PATH_MAX];
     const size_t n = cases(c, o->quick);
-    SEFL_TRY(paper_path(folder, o, "cost"));
-    SEFL_TRY(file_make_folder(folder, 0777));
     for (size_t i = 0; i < n; i++)
         if (o->shards == 0 || i % o->shards == o->shard)
             SEFL_TRY(cost_measure(o, &c[i], runs_of(o, &c[i]), &key));
 done:
     federation_key_clear(&key);
     return st;
+}
+
+sefl_status paper_cost(const paper_options *o)
+{
+    return paper_alone(o, "cost", measure_all);
 }
 
 /* ---- the figure ------------------------------------------------------------------------------ */

@@ -2,7 +2,6 @@
  * public mask, the second is measured. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "paper/compress.h"
 #include "paper/csr.h"
 #include "paper/locals.h"
@@ -272,17 +271,19 @@ done:
     return st;
 }
 
-sefl_status paper_csr(const paper_options *o)
+static sefl_status measure_all(const paper_options *o)
 {
-    char folder[PATH_MAX];
-    SEFL_PASS(paper_path(folder, o, "csr"));
-    SEFL_PASS(file_make_folder(folder, 0777));
     if (o->quick)
         return measure_size(o, &quick);
     SEFL_PASS(measure_size(o, &small));
     if (!o->data)
         return SEFL_OK; /* generated text has too few words for the paper's model */
     return measure_size(o, &whole);
+}
+
+sefl_status paper_csr(const paper_options *o)
+{
+    return o->shard == 0 ? paper_alone(o, "csr", measure_all) : SEFL_OK;
 }
 
 enum { SIZES = 3, FORMATS = 6 };

@@ -1,6 +1,7 @@
 /* Draws the figures of perplexity from the results folder alone: a CSV and an SVG per figure,
  * claims.csv, runs.csv and tables.md. */
 #include "base/alloc.h"
+#include "paper/limit.h"
 #include "paper/points.h"
 #include "paper/reference.h"
 
@@ -25,10 +26,10 @@ static sefl_status put(sefl_buf *out, double v)
 static sefl_status put_point(sefl_buf *out, const paper_options *o, const point *p)
 {
     const paper_run *r = &p->run;
-    const bool table = r->protection[0] == 's' && strcmp(r->z, "0") == 0;
-    SEFL_PASS(wr_fmt(out, "%s,%s,%s,%u,%u,%" PRIu32 ",%s", paper_scale(o),
+    const bool table = r->protection[0] == 's' && strcmp(r->z, "0") == 0 && !r->variant;
+    SEFL_PASS(wr_fmt(out, "%s,%s,%s,%u,%u,%" PRIu32 ",%s,%s", paper_scale(o),
                      paper_body_names[r->body], r->protection, r->block, r->dropout, r->clients,
-                     r->z));
+                     r->z, r->variant ? r->variant->name : ""));
     const double numbers[] = { p->values,         p->noise_ratio,    p->classic_epsilon,
                                p->epsilon_server, p->epsilon_others, (double)p->test.n,
                                p->test.mean,      p->test.sd,        p->test.low,
@@ -48,9 +49,10 @@ static sefl_status write_points(const paper_options *o, const char *name, const 
     sefl_buf b = { 0 };
     if (p->n == 0)
         return SEFL_OK;
-    SEFL_TRY(wr_fmt(&b, "scale,model,protection,block,dropout_percent,clients,z,values,noise_ratio,"
-                        "classic_epsilon_of_a_round,epsilon_server,epsilon_others,seeds,test,"
-                        "test_sd,test_low,test_high,valid,paper_test\n"));
+    SEFL_TRY(wr_fmt(
+        &b, "scale,model,protection,block,dropout_percent,clients,z,variant,values,"
+            "noise_ratio,classic_epsilon_of_a_round,epsilon_server,epsilon_others,seeds,test,"
+            "test_sd,test_low,test_high,valid,paper_test\n"));
     for (size_t i = 0; i < p->n; i++)
         SEFL_TRY(put_point(&b, o, &p->at[i]));
     SEFL_TRY(paper_write(o, name, buf_span(&b)));
@@ -349,6 +351,187 @@ done:
     return st;
 }
 
+/* ---- a public start -------------------------------------------------------------------------- */
+
+/* The variants of the figure; the first is the public model itself, which needs no noise. */
+static const struct {
+    const char *name, *variant;
+} starts[] = {
+    { "public text alone", "public" },
+    { "random start", "rest" },
+    { "public start", "start" },
+    { "public start, clip 1", "start-clip1" },
+};
+enum { STARTS = sizeof starts / sizeof *starts };
+
+static const point *at_start(const points *p, size_t k, unsigned body, const char *z,
+                             uint32_t clients)
+{
+    paper_run run = { .body = body,
+                      .protection = "sefl",
+                      .block = paper_block(body),
+                      .z = z,
+                      .clients = clients,
+                      .variant = paper_variant_named(starts[k].variant) };
+    if (k == 0)
+        run = paper_run_public(&run);
+    return points_find(p, &run);
+}
+
+/* Appends the row of a noise multiplier; nothing if it has no run. */
+static sefl_status row_start(sefl_buf *md, const points *p, unsigned body, const char *z,
+                             uint32_t clients)
+{
+    const point *x[STARTS], *any = NULL;
+    for (size_t k = 0; k < STARTS; k++) {
+        x[k] = at_start(p, k, body, z, clients);
+        any = k > 0 && x[k] ? x[k] : any;
+    }
+    if (!any)
+        return SEFL_OK;
+    SEFL_PASS(wr_fmt(md, "| %s | %" PRIu32 " | %s |", titles[body], clients, z));
+    SEFL_PASS(isnan(any->classic_epsilon) ? wr_fmt(md, " - |")
+                                          : wr_fmt(md, " %.4g |", any->classic_epsilon));
+    SEFL_PASS(isnan(any->epsilon_server) ? wr_fmt(md, " none claimed |")
+                                         : wr_fmt(md, " %.4g |", any->epsilon_server));
+    for (size_t k = 0; k < STARTS; k++)
+        SEFL_PASS(x[k] && x[k]->test.n > 0 ? wr_fmt(md, " %.2f |", x[k]->test.mean)
+                                           : wr_fmt(md, " - |"));
+    return wr_fmt(md, "\n");
+}
+
+static sefl_status draw_starts(const paper_options *o, const points *p)
+{
+    line l[PAPER_BODIES][STARTS];
+    svg_chart c[PAPER_BODIES];
+    const char *z[X_MAX];
+    const size_t n = list_z(z, p, 10);
+    for (unsigned b = 0; b < PAPER_BODIES; b++) {
+        c[b] = (svg_chart){ .title = b == PAPER_LSTM
+                                         ? "LSTM, 10 clients: test perplexity by start"
+                                         : "Transformer, 10 clients: test perplexity by start",
+                            .unit = "",
+                            .n = n,
+                            .x_name = "noise multiplier z",
+                            .x_text = z,
+                            .log = true };
+        for (size_t k = 0; k < STARTS - 1; k++) { /* clip 1 has runs of more clients only */
+            for (size_t i = 0; i < n; i++)
+                set(&l[b][k], i, at_start(p, k, b, z[i], 10));
+            c[b].series[c[b].count++] = series(starts[k].name, &l[b][k], k == 0);
+        }
+    }
+    return paper_svg(o, "start", c, PAPER_BODIES);
+}
+
+static sefl_status draw_start(const paper_options *o, sefl_buf *md)
+{
+    sefl_status st = SEFL_OK;
+    points p = { 0 };
+    const uint32_t clients[] = { 10, o->quick ? 40 : 1000 };
+    const char *z[X_MAX];
+    SEFL_TRY(points_of(&p, o, PAPER_START));
+    SEFL_TRY(write_points(o, "start.csv", &p));
+    SEFL_TRY(wr_fmt(md, "\n## Test perplexity by start\n\n| model | clients | z | classic epsilon "
+                        "of a round | true total against a server |"));
+    for (size_t k = 0; k < STARTS; k++)
+        SEFL_TRY(wr_fmt(md, " %s |", starts[k].name));
+    SEFL_TRY(wr_fmt(md, "\n|---|---|---|---|---|---|---|---|---|\n"));
+    for (unsigned b = 0; b < PAPER_BODIES; b++)
+        for (size_t k = 0; k < 2; k++) {
+            const size_t n = list_z(z, &p, clients[k]);
+            for (size_t i = 0; i < n; i++)
+                SEFL_TRY(row_start(md, &p, b, z[i], clients[k]));
+        }
+    if (p.n > 0)
+        SEFL_TRY(draw_starts(o, &p));
+done:
+    points_clear(&p);
+    return st;
+}
+
+/* ---- other settings of the models ------------------------------------------------------------ */
+
+static sefl_status draw_models(const paper_options *o, sefl_buf *md)
+{
+    sefl_status st = SEFL_OK;
+    points p = { 0 };
+    SEFL_TRY(points_of(&p, o, PAPER_MODELS));
+    SEFL_TRY(write_points(o, "models.csv", &p));
+    SEFL_TRY(wr_fmt(md,
+                    "\n## Test perplexity by setting\n\n| model | block size | setting | "
+                    "values | test | against block size %u of the table "
+                    "|\n|---|---|---|---|---|---|\n",
+                    paper_block(PAPER_LSTM)));
+    for (unsigned body = 0; body < PAPER_BODIES; body++) {
+        const point *base = points_find(&p, &(paper_run){ .body = body,
+                                                          .protection = "sefl",
+                                                          .block = paper_block(body),
+                                                          .z = "0",
+                                                          .clients = 10 });
+        for (size_t i = 0; i < p.n; i++) {
+            const point *x = &p.at[i];
+            if (x->run.body != body)
+                continue;
+            SEFL_TRY(wr_fmt(md, "| %s | %u | %s | %.0f |", titles[body], x->run.block,
+                            x->run.variant ? x->run.variant->name : "as in the table", x->values));
+            SEFL_TRY(put_cell(md, x));
+            if (base && x->test.n > 0)
+                SEFL_TRY(wr_fmt(md, " %+.1f %% |\n", 100 * (x->test.mean / base->test.mean - 1)));
+            else
+                SEFL_TRY(wr_fmt(md, " - |\n"));
+        }
+    }
+done:
+    points_clear(&p);
+    return st;
+}
+
+/* ---- the real cryptography ------------------------------------------------------------------- */
+
+/* Writes full.csv: the hash of the last model with crypto full and with crypto clear. */
+static sefl_status draw_full(const paper_options *o, sefl_buf *md)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    records all = { 0 };
+    paper_table t = { 0 };
+    size_t rows = 0;
+    SEFL_TRY(records_read(&all, o));
+    SEFL_TRY(paper_table_make(&t, o->quick, PAPER_FULL));
+    SEFL_TRY(wr_fmt(&b, "scale,model,dropout_percent,z,rounds,clear_sha256,full_sha256,equal\n"));
+    SEFL_TRY(wr_fmt(md,
+                    "\n## The real cryptography against runs in the clear\n\n| model | dropout "
+                    "| z | rounds | SHA-256 of the model | equal |\n|---|---|---|---|---|---|\n"));
+    for (size_t i = 0; i < t.n; i++) {
+        paper_run run = t.run[i];
+        char name[PAPER_NAME_BYTES];
+        paper_run_name(name, &run);
+        const run_record *clear = records_find(&all, name);
+        run.variant = paper_variant_named("full2");
+        paper_run_name(name, &run);
+        const run_record *full = records_find(&all, name);
+        if (!clear || !full || clear == full)
+            continue;
+        const char *equal =
+            strcmp(clear->model_sha256, full->model_sha256) == 0 && *full->model_sha256 ? "yes"
+                                                                                        : "no";
+        SEFL_TRY(wr_fmt(&b, "%s,%s,%u,%s,%.0f,%s,%s,%s\n", paper_scale(o),
+                        paper_body_names[run.body], run.dropout, run.z, full->rounds,
+                        clear->model_sha256, full->model_sha256, equal));
+        SEFL_TRY(wr_fmt(md, "| %s | %u %% | %s | %.0f | %.16s... | %s |\n", titles[run.body],
+                        run.dropout, run.z, full->rounds, full->model_sha256, equal));
+        rows++;
+    }
+    if (rows > 0)
+        SEFL_TRY(paper_write(o, "full.csv", buf_span(&b)));
+done:
+    buf_clear(&b);
+    records_clear(&all);
+    paper_table_clear(&t);
+    return st;
+}
+
 /* ---- the paper's claims ---------------------------------------------------------------------- */
 
 /* True if the model learned: its perplexity is below a tenth of the untrained model's. Noise that
@@ -462,6 +645,10 @@ sefl_status paper_draw(const paper_options *o)
     SEFL_TRY(draw_dropout(o, &md));
     SEFL_TRY(draw_blocks(o, &md));
     SEFL_TRY(draw_epsilon(o, &md));
+    SEFL_TRY(limit_draw(o, &md));
+    SEFL_TRY(draw_start(o, &md));
+    SEFL_TRY(draw_models(o, &md));
+    SEFL_TRY(draw_full(o, &md));
     SEFL_TRY(write_claims(o, &md));
     SEFL_TRY(write_crossing(o));
     SEFL_TRY(paper_write(o, "tables.md", buf_span(&md)));

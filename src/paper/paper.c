@@ -3,12 +3,14 @@
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
+#include "simulate/run_folder.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- the results folder ---------------------------------------------------------------------- */
 
@@ -82,6 +84,25 @@ sefl_status paper_write(const paper_options *o, const char *name, sefl_span byte
     char path[PATH_MAX];
     SEFL_PASS(paper_path(path, o, "%s", name));
     return file_write_atomic(path, bytes, 0666);
+}
+
+sefl_status paper_alone(const paper_options *o, const char *name,
+                        sefl_status (*work)(const paper_options *o))
+{
+    char folder[PATH_MAX];
+    int lock;
+    SEFL_PASS(paper_path(folder, o, "%s", name));
+    SEFL_PASS(file_make_folder(folder, 0777));
+    sefl_status st = run_folder_lock(&lock, folder);
+    if (st == SEFL_OK) {
+        st = work(o);
+    } else if (st == SEFL_ESTATE) {
+        paper_say(o, "%s: another process measures it", name);
+        st = SEFL_OK;
+    }
+    if (lock >= 0)
+        close(lock);
+    return st;
 }
 
 /* ---- the user -------------------------------------------------------------------------------- */

@@ -15,8 +15,8 @@
  * full results, never both.
  *
  * Parts, in reading order: table (models and runs), record (the result of a run), runs (the loop),
- * draw (figures of perplexity), reference (the paper's values); cost, csr, projection (measurements
- * with their own files and figures).
+ * draw (figures of perplexity), limit (the most noise), reference (the paper's values); cost, csr,
+ * projection (measurements with their own files and figures).
  * Threads: one owner.   Secrets: none. */
 #ifndef PAPER_PAPER_H
 #define PAPER_PAPER_H
@@ -28,7 +28,7 @@
 #include <limits.h>
 
 /* Names of the figures, in the order of their bits. */
-#define PAPER_FIGURES "dropout blocks epsilon cost csr projection"
+#define PAPER_FIGURES "dropout blocks epsilon cost csr projection noise start models full"
 enum {
     PAPER_DROPOUT = 1,     /* perplexity by dropout */
     PAPER_BLOCKS = 2,      /* perplexity by block size */
@@ -36,7 +36,11 @@ enum {
     PAPER_COST = 8,        /* seconds and bytes of a secure round by block size */
     PAPER_CSR = 16,        /* index formats under additive encryption */
     PAPER_PROJECTION = 32, /* training in compressed form against projected updates */
-    PAPER_ALL = 63,
+    PAPER_NOISE = 64,      /* the most noise at which the dropout table's figures hold */
+    PAPER_START = 128,     /* a start from a model of public text against a random start */
+    PAPER_MODELS = 256,    /* the models with one setting changed */
+    PAPER_FULL = 512,      /* the real cryptography against the same run in the clear */
+    PAPER_ALL = 1023,
 };
 
 typedef struct paper_options {
@@ -72,6 +76,14 @@ void paper_say(const paper_options *o, const char *fmt, ...) SEFL_PRINTF(2, 3);
 /* Sets out to the folder of the runs' text, "" for generated text: o->data, or a copy of its
  * beginning for quick runs. SEFL_EINVAL unless it has training, validation and test text. */
 sefl_status paper_text(char out[PATH_MAX], const paper_options *o) SEFL_MUST_CHECK;
+/* Splits the text of o->data (NULL: generates some) for a public start: RUNS/split/public has the
+ * first tenth of the training text, RUNS/split/rest has the rest; both have the validation and the
+ * test text. RUNS/split/words.txt lists the words of the whole training text. */
+sefl_status paper_split(const paper_options *o) SEFL_MUST_CHECK;
+/* Calls work(o) while this process alone holds the results folder NAME, which it creates if needed.
+ * If another process holds it, says so and returns SEFL_OK. */
+sefl_status paper_alone(const paper_options *o, const char *name,
+                        sefl_status (*work)(const paper_options *o)) SEFL_MUST_CHECK;
 /* Creates a folder and its parents. */
 sefl_status paper_make_folder(const char *folder) SEFL_MUST_CHECK;
 /* Formats the path of a file in the results folder. */
@@ -89,13 +101,14 @@ sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart 
  * folders: each takes the next run that no other process works on. SEFL_ECANCELLED after o->stop;
  * the same call then resumes the interrupted run. SEFL_EEXIST if a result has other settings. */
 sefl_status paper_runs(const paper_options *o, unsigned figures, size_t *left) SEFL_MUST_CHECK;
-/* Prints one line per run: its name, and its result if there is one. */
+/* Prints one line per run: its name, and its result if there is one; then, for each figure, the
+ * runs that are left and the seconds of a GPU that they take. */
 sefl_status paper_list(const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
 /* Writes CSV files, figures and tables.md from the results folder alone. */
 sefl_status paper_draw(const paper_options *o) SEFL_MUST_CHECK;
 
-/* Measure, and write one result file each; do nothing if the results folder already has it.
- * SEFL_ECANCELLED after o->stop. */
+/* Measure, and write one result file each; do nothing if the results folder already has it, or if
+ * another process measures the same. SEFL_ECANCELLED after o->stop. */
 /* Seconds and bytes of a secure round with real cryptography, by block size (PAPER_COST). */
 sefl_status paper_cost(const paper_options *o) SEFL_MUST_CHECK;
 /* Index formats against BHM under additive encryption (PAPER_CSR). */

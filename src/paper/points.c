@@ -30,14 +30,15 @@ static bool same_point(const paper_run *a, const paper_run *b)
 {
     return a->body == b->body && strcmp(a->protection, b->protection) == 0 &&
            a->block == b->block && a->dropout == b->dropout && strcmp(a->z, b->z) == 0 &&
-           a->clients == b->clients;
+           a->clients == b->clients && a->variant == b->variant;
 }
 
-static bool is_of(const run_record *r, const paper_run *run)
+bool points_is_of(const run_record *r, const paper_run *run)
 {
     return strcmp(r->body, paper_body_names[run->body]) == 0 &&
            strcmp(r->protection, run->protection) == 0 && r->block == run->block &&
-           r->dropout == run->dropout && strcmp(r->z, run->z) == 0 && r->clients == run->clients;
+           r->dropout == run->dropout && strcmp(r->z, run->z) == 0 && r->clients == run->clients &&
+           strcmp(r->variant, run->variant ? run->variant->name : "") == 0;
 }
 
 /* Summarises the records of the run's settings; false if there is none. */
@@ -48,7 +49,7 @@ static bool summarise(point *out, const paper_run *run, const records *all)
     *out = (point){ .run = *run };
     for (size_t i = 0; i < all->n; i++) {
         const run_record *r = &all->at[i];
-        if (!is_of(r, run))
+        if (!points_is_of(r, run))
             continue;
         test[n] = r->best_test, valid[n++] = r->best_valid;
         out->untrained = r->first_valid;

@@ -29,6 +29,8 @@ typedef struct points {
 
 spread spread_of(const double *x, size_t n); /* ignores NAN */
 
+/* True if the record has the settings of the run, with any seed. */
+bool points_is_of(const run_record *r, const paper_run *run);
 sefl_status points_of(points *out, const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
 void points_clear(points *p);
 /* Returns the point with these settings, for any seed and figures; NULL if it has no result. */

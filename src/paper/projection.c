@@ -6,7 +6,6 @@
  * compressed and projected start from the same model and send the same number of values. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "paper/compress.h"
 #include "paper/locals.h"
 #include "paper/sheet.h"
@@ -212,18 +211,20 @@ static bool wanted(const paper_options *o, unsigned block)
     return !o->quick || block == 1 || block == 8;
 }
 
-sefl_status paper_projection(const paper_options *o)
+static sefl_status measure_all(const paper_options *o)
 {
-    char folder[PATH_MAX];
     const size *z = o->quick ? &quick : locals_has_gpu(o) ? &whole : &small;
     double took = 0;
-    SEFL_PASS(paper_path(folder, o, "projection"));
-    SEFL_PASS(file_make_folder(folder, 0777));
     for (unsigned i = 0, piece = 0; i < BLOCKS; i++)
         for (int projected = 0; projected < (all_blocks[i] == 1 ? 1 : 2); projected++, piece++)
             if (wanted(o, all_blocks[i]) && (o->shards == 0 || piece % o->shards == o->shard))
                 SEFL_PASS(one_run(o, z, all_blocks[i], projected, &took));
     return SEFL_OK;
+}
+
+sefl_status paper_projection(const paper_options *o)
+{
+    return paper_alone(o, "projection", measure_all);
 }
 
 enum { DENSE, COMPRESSED, PROJECTED, METHODS };

@@ -39,8 +39,8 @@ void record_clear(run_record *r)
 /* Settings that do not change the result, or that the record states elsewhere. */
 static bool is_left_out(const char *key)
 {
-    static const char *const keys[] = { "name",        "seed",      "threads",   "device",
-                                        "models.keep", "data.path", "data.vocab" };
+    static const char *const keys[] = { "name",        "seed",      "threads",    "device",
+                                        "models.keep", "data.path", "data.vocab", "model.init" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i], key) == 0)
             return true;
@@ -258,6 +258,14 @@ void records_clear(records *r)
     *r = (records){ 0 };
 }
 
+const run_record *records_find(const records *r, const char *name)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (strcmp(r->at[i].name, name) == 0)
+            return &r->at[i];
+    return NULL;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(((const run_record *)a)->name, ((const run_record *)b)->name);
@@ -408,6 +416,7 @@ sefl_status record_collect(run_record *out, const paper_options *o, const paper_
     snprintf(r.body, sizeof r.body, "%s", paper_body_names[run->body]);
     snprintf(r.protection, sizeof r.protection, "%s", run->protection);
     snprintf(r.z, sizeof r.z, "%s", run->z);
+    snprintf(r.variant, sizeof r.variant, "%s", run->variant ? run->variant->name : "");
     snprintf(r.version, sizeof r.version, "%s", o->version ? o->version : "");
     snprintf(r.commit, sizeof r.commit, "%s", o->commit ? o->commit : "");
     r.block = (double)settings_u64(s, "model.block"); /* --set may have changed it */

@@ -26,6 +26,7 @@ enum { RECORD_TEXT = 160 };
     X(body)             \
     X(protection)       \
     X(z)                \
+    X(variant)          \
     X(version)          \
     X(commit)           \
     X(device)           \
@@ -34,9 +35,9 @@ enum { RECORD_TEXT = 160 };
     X(epsilon_why)      \
     X(model_sha256)
 
-/* best_round has the best validation perplexity; best_test is the test perplexity of its model.
- * first_valid is from before training; values is the number of integers in an update; noise_ratio
- * is that of simulate/plan.h. */
+/* variant names that of the run, or is "". best_round has the best validation perplexity; best_test
+ * is the test perplexity of its model. first_valid is from before training; values is the number of
+ * integers in an update; noise_ratio is that of simulate/plan.h. */
 #define RECORD_NUMBERS(X) \
     X(block)              \
     X(dropout)            \
@@ -97,5 +98,7 @@ sefl_status record_check(const run_record *r, const settings *s) SEFL_MUST_CHECK
 /* Reads all records of the results folder. SEFL_EPROTO if one is damaged or of the other scale. */
 sefl_status records_read(records *out, const paper_options *o) SEFL_MUST_CHECK;
 void records_clear(records *r);
+/* Returns the record of the run with this name; NULL if there is none. */
+const run_record *records_find(const records *r, const char *name);
 
 #endif

@@ -1,7 +1,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "paper/record.h"
+#include "paper/limit.h"
 #include "simulate/simulate.h"
 
 #include <inttypes.h>
@@ -9,12 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { FIGURES = 10 };
+_Static_assert(PAPER_ALL == (1 << FIGURES) - 1, "one bit per figure");
+
 typedef struct session {
     const paper_options *o;
     paper_table table;
     char name[PAPER_NAME_BYTES]; /* of the current run */
     uint64_t rounds;
     size_t busy, late; /* runs of other processes; runs that would end too late */
+    bool split;        /* paper_split is done */
 } session;
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -26,27 +30,34 @@ static int alike(const run_record *r, const paper_run *run, bool cpu)
         (strcmp(r->device, "cpu") == 0) != cpu)
         return 0;
     return 1 + (r->block == run->block) + (r->clients == run->clients) +
-           (strcmp(r->protection, run->protection) == 0) + (r->dropout == run->dropout);
+           (strcmp(r->protection, run->protection) == 0) + (r->dropout == run->dropout) +
+           (strcmp(r->variant, run->variant ? run->variant->name : "") == 0);
 }
 
-/* Returns the expected seconds of a run: those of the most similar finished run; 0: unknown. */
-static double expected(const paper_options *o, const paper_run *run)
+/* Returns the expected seconds of a run, from the rounds of the most similar finished run; 0:
+ * unknown. */
+static double expected(const paper_options *o, const records *all, const paper_run *run,
+                       uint64_t rounds)
 {
-    records all = { 0 };
     int best = 0;
-    double seconds = 0;
+    double seconds = 0; /* of a round */
     const bool cpu = o->device && strcmp(o->device, "cpu") == 0;
-    if (o->minutes <= 0 || records_read(&all, o) != SEFL_OK)
-        return 0;
-    for (size_t i = 0; i < all.n; i++) {
-        const int how = alike(&all.at[i], run, cpu);
-        if (how > best || (how == best && how > 0 && all.at[i].seconds > seconds)) {
+    for (size_t i = 0; i < all->n; i++) {
+        const run_record *r = &all->at[i];
+        const int how = r->rounds > 0 ? alike(r, run, cpu) : 0;
+        if (how > best || (how == best && how > 0 && r->seconds / r->rounds > seconds)) {
             best = how;
-            seconds = all.at[i].seconds;
+            seconds = r->seconds / r->rounds;
         }
     }
-    records_clear(&all);
-    return best ? 1.1 * seconds + 5 : 0; /* reading text takes seconds */
+    return best ? 1.1 * seconds * (double)rounds + 5 : 0; /* reading text takes seconds */
+}
+
+/* Returns the seconds that a run takes on an H200 of its own, going by 35 s for 40 rounds of 10
+ * clients; 1,000 clients take longer. */
+static double gpu_seconds(const paper_run *run, uint64_t rounds)
+{
+    return 35.0 / 40 * (double)rounds * (100 - run->dropout) / 100;
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
@@ -74,11 +85,15 @@ static void say_result(const paper_options *o, const run_record *r)
               r->best_valid, r->best_round, r->rounds, r->seconds);
 }
 
+/* Makes the run, and its record if it has none. */
 static sefl_status do_run(session *s, const paper_run *run, settings *set)
 {
     sefl_status st = SEFL_OK;
     simulate_result *result = NULL;
     run_record r = { 0 };
+    char path[PATH_MAX];
+    paper_run_name(s->name, run);
+    SEFL_TRY(paper_path(path, s->o, "runs/%s.json", s->name));
     SEFL_TRY(sefl_new(&result, 1, sizeof *result));
     SEFL_TRY(simulate_run(&(simulate_config){ .settings = set,
                                               .runs = s->o->runs,
@@ -88,6 +103,8 @@ static sefl_status do_run(session *s, const paper_run *run, settings *set)
                                               .progress = s->o->stop,
                                               .stop = s->o->stop },
                           result));
+    if (file_exists(path))
+        goto done;
     SEFL_TRY(record_collect(&r, s->o, run, set, result->folder));
     SEFL_TRY(record_write(s->o, &r));
     say_result(s->o, &r);
@@ -110,6 +127,68 @@ static bool is_busy(const session *s)
     return busy;
 }
 
+/* Sets the part of the text that a variant trains on, with the words of the whole text. */
+static sefl_status put_text(session *s, const paper_run *run, settings *set)
+{
+    const paper_part part = run->variant ? run->variant->text : PAPER_TEXT_ALL;
+    if (part == PAPER_TEXT_ALL)
+        return SEFL_OK;
+    if (!s->split)
+        SEFL_PASS(paper_split(s->o));
+    s->split = true;
+    SEFL_PASS(settings_setf(set, "sefl paper", "data.path=%s/split/%s", s->o->runs,
+                            part == PAPER_TEXT_PUBLIC ? "public" : "rest"));
+    return settings_setf(set, "sefl paper", "data.vocab=%s/split/words.txt", s->o->runs);
+}
+
+/* Sets the initial model of a variant. It stays in its run folder, so that another machine makes it
+ * again. */
+static sefl_status put_start(session *s, const paper_run *run, settings *set)
+{
+    sefl_status st = SEFL_OK;
+    char model[PATH_MAX], name[PAPER_NAME_BYTES];
+    settings of_public;
+    if (!run->variant || !run->variant->start)
+        return SEFL_OK;
+    const paper_run public = paper_run_public(run);
+    paper_run_name(name, &public);
+    SEFL_PASS(paper_run_settings(&of_public, &public, s->o));
+    SEFL_TRY(put_text(s, &public, &of_public));
+    SEFL_TRY(do_run(s, &public, &of_public)); /* does nothing if it is finished */
+    SEFL_TRY(file_path(model, "%s/%s/model/best.safetensors", s->o->runs, name));
+    SEFL_TRY(settings_setf(set, "sefl paper", "model.init=%s", model));
+done:
+    settings_clear(&of_public);
+    return st;
+}
+
+static sefl_status make_run(session *s, const paper_run *run, settings *set)
+{
+    SEFL_PASS(put_text(s, run, set));
+    SEFL_PASS(put_start(s, run, set));
+    return do_run(s, run, set);
+}
+
+/* Sets *wanted to false if there is no need for the run now: its limit is known, or it would end
+ * too late. */
+static sefl_status is_wanted(session *s, const paper_run *run, const settings *set, bool *wanted)
+{
+    sefl_status st = SEFL_OK;
+    records all = { 0 };
+    const uint64_t rounds = settings_u64(set, "rounds.count");
+    if (s->o->minutes > 0 || run->figures == PAPER_NOISE)
+        SEFL_TRY(records_read(&all, s->o));
+    *wanted = run->figures != PAPER_NOISE || !limit_is_known(&all, run);
+    if (!*wanted || !paper_too_late(s->o, expected(s->o, &all, run, rounds)))
+        goto done;
+    SEFL_CHECK(progress_report(s->o->stop, 0, 0), SEFL_ECANCELLED, "stopped");
+    *wanted = false;
+    s->late++;
+done:
+    records_clear(&all);
+    return st;
+}
+
 /* Does the run unless its result is there. */
 static sefl_status one_run(session *s, const paper_run *run)
 {
@@ -117,6 +196,7 @@ static sefl_status one_run(session *s, const paper_run *run)
     settings set;
     run_record r = { 0 };
     char path[PATH_MAX];
+    bool wanted;
     SEFL_PASS(paper_run_settings(&set, run, s->o));
     paper_run_name(s->name, run);
     SEFL_TRY(paper_path(path, s->o, "runs/%s.json", s->name));
@@ -125,13 +205,11 @@ static sefl_status one_run(session *s, const paper_run *run)
         SEFL_TRY(record_check(&r, &set));
         goto done;
     }
-    if (paper_too_late(s->o, expected(s->o, run))) {
-        SEFL_CHECK(progress_report(s->o->stop, 0, 0), SEFL_ECANCELLED, "stopped");
-        s->late++;
+    SEFL_TRY(is_wanted(s, run, &set, &wanted));
+    if (!wanted)
         goto done;
-    }
     for (int tries = 0; tries < 2; tries++) {
-        st = do_run(s, run, &set);
+        st = make_run(s, run, &set);
         if (st != SEFL_ESTATE)
             break;
         if (is_busy(s)) {
@@ -181,28 +259,64 @@ done:
     return st;
 }
 
+/* Says for each figure how many runs are left; left and seconds are by bit. */
+static void say_left(const paper_options *o, const size_t *left, const double *seconds)
+{
+    const char *name = PAPER_FIGURES;
+    for (size_t bit = 0; *name; bit++) {
+        const int n = (int)strcspn(name, " ");
+        if (left[bit] > 0)
+            paper_say(o, "%.*s: %zu left, about %.0f s of an H200", n, name, left[bit],
+                      seconds[bit]);
+        name += n + (name[n] == ' ');
+    }
+}
+
+/* Counts a run that has no result. */
+static sefl_status count_left(const paper_options *o, const paper_run *run, size_t *left,
+                              double *seconds)
+{
+    settings set;
+    SEFL_PASS(paper_run_settings(&set, run, o));
+    for (unsigned bit = 0; bit < FIGURES; bit++)
+        if (run->figures >> bit & 1) {
+            left[bit]++;
+            seconds[bit] += gpu_seconds(run, settings_u64(&set, "rounds.count"));
+        }
+    settings_clear(&set);
+    return SEFL_OK;
+}
+
 sefl_status paper_list(const paper_options *o, unsigned figures)
 {
     sefl_status st = SEFL_OK;
     paper_table t = { 0 };
+    records all = { 0 };
     char name[PAPER_NAME_BYTES], path[PATH_MAX];
-    size_t done_runs = 0;
+    size_t done_runs = 0, unneeded = 0, left[FIGURES] = { 0 };
+    double seconds[FIGURES] = { 0 };
+    SEFL_TRY(paper_path(path, o, "runs"));
+    if (file_exists(path))
+        SEFL_TRY(records_read(&all, o));
     SEFL_TRY(paper_table_make(&t, o->quick, figures));
     for (size_t i = 0; i < t.n; i++) {
-        run_record r = { 0 };
         paper_run_name(name, &t.run[i]);
-        SEFL_TRY(paper_path(path, o, "runs/%s.json", name));
-        if (!file_exists(path)) {
+        const run_record *r = records_find(&all, name);
+        if (r) {
+            say_result(o, r);
+            done_runs++;
+        } else if (t.run[i].figures == PAPER_NOISE && limit_is_known(&all, &t.run[i])) {
+            unneeded++;
+        } else {
             paper_say(o, "%s", name);
-            continue;
+            SEFL_TRY(count_left(o, &t.run[i], left, seconds));
         }
-        SEFL_TRY(record_read(&r, path));
-        say_result(o, &r);
-        record_clear(&r);
-        done_runs++;
     }
-    paper_say(o, "%zu of %zu runs are done", done_runs, t.n);
+    if (!o->quick)
+        say_left(o, left, seconds);
+    paper_say(o, "%zu of %zu runs are done", done_runs, t.n - unneeded);
 done:
+    records_clear(&all);
     paper_table_clear(&t);
     return st;
 }

@@ -51,25 +51,100 @@ unsigned paper_block(unsigned body)
     return models[body].block;
 }
 
+/* ---- variants -------------------------------------------------------------------------------- */
+
+#define BOTH(...)                         \
+    {                                     \
+        { __VA_ARGS__ }, { __VA_ARGS__ }, \
+    }
+
+/* clang-format off */
+enum {
+    PUBLIC = 1, REST, START, START_CLIP, CLEAR, FULL, TIED, SERVER_ADAM, LINEAR, CONSTANT, COSINE,
+    WARMUP, ROUNDS_80, WORDS_32, EMBED_32, DECODER_32, WORDS_8, FREQUENCY, APPEARANCE, VARIANTS
+};
+/* clang-format on */
+
+/* A variant that has settings for one model only has no run of the other. */
+static const paper_variant variants[VARIANTS] = {
+    /* the public start */
+    [PUBLIC] = { "public", PAPER_TEXT_PUBLIC },
+    [REST] = { "rest", PAPER_TEXT_REST },
+    [START] = { "start", PAPER_TEXT_REST, .start = true },
+    /* much noise ruins the start unless the clip, and so the noise, is small */
+    [START_CLIP] = { "start-clip1", PAPER_TEXT_REST, .start = true, BOTH("privacy.clip=1") },
+    /* the real cryptography, for two rounds, and the same run in the clear */
+    [CLEAR] = { "clear2", .set = BOTH("rounds.count=2") },
+    [FULL] = { "full2", .set = BOTH("rounds.count=2", "crypto=full") },
+    /* better models */
+    [TIED] = { "tied", .set = BOTH("model.tied=true") },
+    [SERVER_ADAM] = { "server-adam", .set = BOTH("server.step=adam", "server.lr=0.01") },
+    [LINEAR] = { "linear", .set = { { "training.schedule=linear" },
+                                    { "training.schedule=linear", "training.lr_last=0.0001" } } },
+    [CONSTANT] = { "constant", .set = { { "training.schedule=constant", "training.lr_last=0" } } },
+    [COSINE] = { "cosine", .set = { [PAPER_TRANSFORMER] = { "training.schedule=cosine",
+                                                            "training.lr_last=0.0001" } } },
+    [WARMUP] = { "warmup", .set = BOTH("training.warmup=2") },
+    [ROUNDS_80] = { "rounds80", .set = BOTH("rounds.count=80") },
+    /* block sizes of the embedding and the decoder; the body has the run's block size */
+    [WORDS_32] = { "words32", .set = BOTH("model.block_embed=32", "model.block_decoder=32") },
+    [EMBED_32] = { "embed32", .set = BOTH("model.block_embed=32") },
+    [DECODER_32] = { "decoder32", .set = BOTH("model.block_decoder=32") },
+    [WORDS_8] = { "words8", .set = BOTH("model.block_embed=8", "model.block_decoder=8") },
+    [FREQUENCY] = { "frequency", .set = BOTH("vocab.order=frequency") },
+    [APPEARANCE] = { "appearance", .set = BOTH("vocab.order=appearance") },
+};
+
+const paper_variant *paper_variant_named(const char *name)
+{
+    for (size_t i = 1; i < VARIANTS; i++)
+        if (strcmp(variants[i].name, name) == 0)
+            return &variants[i];
+    return NULL;
+}
+
+paper_run paper_run_public(const paper_run *r)
+{
+    return (paper_run){ .figures = PAPER_START,
+                        .body = r->body,
+                        .protection = "none",
+                        .block = r->block,
+                        .z = "0",
+                        .clients = 1,
+                        .seed = r->seed,
+                        .variant = &variants[PUBLIC] };
+}
+
+static bool is_for(unsigned variant, unsigned body)
+{
+    const paper_variant *v = &variants[variant];
+    return v->set[body][0] || !v->set[PAPER_BODIES - 1 - body][0];
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-enum { LIST = 8, BHM = 9999 }; /* BHM: paper_block */
+enum { LIST = 14, BHM = 9999 }; /* BHM: paper_block */
 
 /* Every combination of the lists is a run; the lists end with 0 or NULL. Seeds vary slowest, then
  * the lists from left to right, then the models. */
 typedef struct sweep {
     unsigned figures;
     uint64_t seed[LIST];
-    uint32_t clients, quick_clients;
+    uint32_t clients, quick_clients; /* quick_clients 0: not in quick mode */
     const char *protection;
     unsigned block[LIST];
     int dropout[LIST]; /* percent, ends with -1 */
     const char *z[LIST];
+    unsigned variant[LIST]; /* empty: no variant */
 } sweep;
 
 #define NO_DROPOUT \
     {              \
         0, -1      \
+    }
+#define PAPER_RATES       \
+    {                     \
+        0, 25, 50, 75, -1 \
     }
 #define NO_NOISE \
     {            \
@@ -86,10 +161,16 @@ typedef struct sweep {
     {                             \
         "0.03", "0.1", "0.3", "1" \
     }
+/* A total epsilon of 8 over 40 rounds at delta = 1e-6 (dp_find_z: 4.369916). */
+#define Z_EPSILON_8 \
+    {               \
+        "4.37"      \
+    }
 
+/* clang-format off */
 static const sweep sweeps[] = {
     /* the dropout table; at 90 %, 10 clients would leave one, whose sum is its update */
-    { PAPER_DROPOUT, { 1, 2, 3 }, 10, 10, "sefl", { BHM }, { 0, 25, 50, 75, -1 }, NO_NOISE },
+    { PAPER_DROPOUT, { 1, 2, 3 }, 10, 10, "sefl", { BHM }, PAPER_RATES, NO_NOISE },
     { PAPER_DROPOUT, { 1, 2, 3 }, 20, 20, "sefl", { BHM }, { 90, -1 }, NO_NOISE },
     { PAPER_BLOCKS, { 1 }, 10, 10, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
     /* perplexity against noise */
@@ -97,6 +178,29 @@ static const sweep sweeps[] = {
     { PAPER_EPSILON, { 1 }, 10, 10, "sefl", { 1, BHM }, NO_DROPOUT, NO_NOISE },
     { PAPER_EPSILON, { 1 }, 10, 10, "sefl", { BHM, 1 }, NO_DROPOUT, Z_10 },
     { PAPER_EPSILON, { 1 }, 10, 10, "cdp", { 1 }, NO_DROPOUT, Z_10 },
+    /* the most noise of each cell of the dropout table, by bisection: a run that finished runs
+     * decide is not made (limit.h) */
+    { PAPER_NOISE, { 1 }, 10, 10, "sefl", { BHM }, PAPER_RATES, { "0.001" } },
+    { PAPER_NOISE, { 1 }, 10, 10, "sefl", { BHM }, PAPER_RATES, { "0.005", "0.0002" } },
+    { PAPER_NOISE, { 1 }, 10, 0, "sefl", { BHM }, PAPER_RATES,
+      { "0.01", "0.002", "0.0005", "0.0001" } },
+    /* a public start */
+    { PAPER_START, { 1 }, 1, 1, "none", { BHM }, NO_DROPOUT, NO_NOISE, { PUBLIC } },
+    { PAPER_START, { 1 }, 10, 10, "sefl", { BHM }, NO_DROPOUT, { "0", "0.002", "0.01", "0.1" },
+      { REST, START } },
+    /* the real cryptography */
+    { PAPER_FULL, { 1 }, 10, 10, "sefl", { BHM }, { 0, 75, -1 }, NO_NOISE, { CLEAR, FULL } },
+    { PAPER_FULL, { 1 }, 10, 10, "sefl", { BHM }, NO_DROPOUT, { "0.01" }, { CLEAR, FULL } },
+    /* better models */
+    { PAPER_MODELS, { 1 }, 10, 10, "sefl", { BHM, 32 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_MODELS, { 1 }, 10, 10, "sefl", { BHM }, NO_DROPOUT, NO_NOISE,
+      { TIED, SERVER_ADAM, LINEAR, CONSTANT, COSINE, WARMUP, ROUNDS_80, WORDS_32, EMBED_32,
+        DECODER_32, FREQUENCY, APPEARANCE } },
+    { PAPER_MODELS, { 1 }, 10, 10, "sefl", { 32 }, NO_DROPOUT, NO_NOISE, { WORDS_8 } },
+    /* many clients */
+    { PAPER_START, { 1 }, 1000, 40, "sefl", { BHM }, NO_DROPOUT, Z_EPSILON_8,
+      { REST, START, START_CLIP } },
+    { PAPER_EPSILON, { 1 }, 1000, 40, "sefl", { BHM }, NO_DROPOUT, Z_EPSILON_8 },
     { PAPER_EPSILON, { 1 }, 1000, 40, "none", { 1, BHM }, NO_DROPOUT, NO_NOISE },
     { PAPER_EPSILON, { 1 }, 1000, 40, "sefl", { BHM, 1 }, NO_DROPOUT, NO_NOISE },
     { PAPER_EPSILON, { 1 }, 1000, 40, "sefl", { BHM, 1 }, NO_DROPOUT, Z_1000 },
@@ -104,6 +208,7 @@ static const sweep sweeps[] = {
     /* the spread of the block sizes */
     { PAPER_BLOCKS, { 2, 3 }, 10, 10, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
 };
+/* clang-format on */
 
 static bool same_run(const paper_run *a, const paper_run *b)
 {
@@ -131,22 +236,29 @@ static sefl_status add(paper_table *t, const paper_run *r)
 static sefl_status add_one(paper_table *t, const sweep *s, uint64_t seed, bool quick, size_t i,
                            bool *more)
 {
-    size_t blocks = 0, drops = 0, zs = 0;
+    size_t blocks = 0, drops = 0, zs = 0, many = 0;
     while (blocks < LIST && s->block[blocks])
         blocks++;
     while (drops < LIST && s->dropout[drops] >= 0)
         drops++;
     while (zs < LIST && s->z[zs])
         zs++;
-    *more = i < blocks * drops * zs * PAPER_BODIES;
+    while (many < LIST && s->variant[many])
+        many++;
+    many = many > 0 ? many : 1;
+    *more = i < blocks * drops * zs * many * PAPER_BODIES;
     if (!*more)
         return SEFL_OK;
     const unsigned body = (unsigned)(i % PAPER_BODIES);
     i /= PAPER_BODIES;
+    const unsigned variant = s->variant[i % many];
+    i /= many;
     const char *z = s->z[i % zs];
     i /= zs;
     const int dropout = s->dropout[i % drops];
     const unsigned block = s->block[i / drops];
+    if (variant && !is_for(variant, body))
+        return SEFL_OK;
     return add(t, &(paper_run){ .figures = s->figures,
                                 .body = body,
                                 .protection = s->protection,
@@ -154,7 +266,8 @@ static sefl_status add_one(paper_table *t, const sweep *s, uint64_t seed, bool q
                                 .dropout = (unsigned)dropout,
                                 .z = z,
                                 .clients = quick ? s->quick_clients : s->clients,
-                                .seed = seed });
+                                .seed = seed,
+                                .variant = variant ? &variants[variant] : NULL });
 }
 
 sefl_status paper_table_make(paper_table *out, bool quick, unsigned figures)
@@ -165,7 +278,8 @@ sefl_status paper_table_make(paper_table *out, bool quick, unsigned figures)
     for (size_t k = 0; k < sizeof sweeps / sizeof *sweeps; k++) {
         const sweep *s = &sweeps[k];
         for (size_t j = 0; (s->figures & figures) && j < LIST && s->seed[j]; j++) {
-            bool more = s->seed[j] <= 2 || !quick; /* two seeds show a spread */
+            /* two seeds show a spread */
+            bool more = !quick || (s->seed[j] <= 2 && s->quick_clients > 0);
             for (size_t i = 0; more; i++)
                 SEFL_TRY(add_one(&t, s, s->seed[j], quick, i, &more));
         }
@@ -186,9 +300,9 @@ void paper_table_clear(paper_table *t)
 
 void paper_run_name(char out[PAPER_NAME_BYTES], const paper_run *r)
 {
-    snprintf(out, PAPER_NAME_BYTES, "%s-%s-b%u-d%u-z%s-n%" PRIu32 "-s%" PRIu64,
+    snprintf(out, PAPER_NAME_BYTES, "%s-%s-b%u-d%u-z%s-n%" PRIu32 "-s%" PRIu64 "%s%s",
              paper_body_names[r->body], r->protection, r->block, r->dropout, r->z, r->clients,
-             r->seed);
+             r->seed, r->variant ? "-" : "", r->variant ? r->variant->name : "");
 }
 
 /* Protection none uses floats, which it neither clips nor quantises. */
@@ -226,6 +340,8 @@ sefl_status paper_run_settings(settings *out, const paper_run *r, const paper_op
     settings_init(out, experiment_schema());
     SEFL_TRY(put_list(out, common, r));
     SEFL_TRY(put_list(out, models[r->body].set, r));
+    if (r->variant)
+        SEFL_TRY(put_list(out, r->variant->set[r->body], r));
     if (o->quick)
         SEFL_TRY(put_list(out, quick_set, r));
     SEFL_TRY(put_run(out, r));

@@ -6,9 +6,10 @@
  *     SEFL_TRY(paper_run_settings(&s, &t.run[0], &o));  // an experiment (simulate/experiment.h)
  *
  * table.c lists the runs as sweeps, in the order in which they should run: the dropout table, block
- * sizes, the noise grid. Figures share runs: a run's name contains all values that distinguish it,
- * and each name occurs once. There is one list of settings per model; only the values in the name
- * differ between the runs of a model.
+ * sizes, noise, the public start, other models, 1,000 clients, more seeds. Figures share runs: a
+ * run's name contains all values that distinguish it, and each name occurs once. There is one list
+ * of settings per model. The runs of a model differ only in the values in their names; a variant
+ * has a name too, which stands for its settings, text or start ("lstm-...-s1-tied").
  *
  * Threads: const tables.   Secrets: none. */
 #ifndef PAPER_TABLE_H
@@ -16,9 +17,19 @@
 
 #include "paper/paper.h"
 
-enum { PAPER_NAME_BYTES = 80, PAPER_RUNS_MAX = 512 };
+enum { PAPER_NAME_BYTES = 80, PAPER_RUNS_MAX = 512, PAPER_VARIANT_SETTINGS = 4 };
 enum { PAPER_LSTM, PAPER_TRANSFORMER, PAPER_BODIES };
 extern const char *const paper_body_names[PAPER_BODIES]; /* "lstm", "transformer" */
+
+typedef enum paper_part { PAPER_TEXT_ALL, PAPER_TEXT_PUBLIC, PAPER_TEXT_REST } paper_part;
+
+/* How a run differs from the others of its model. */
+typedef struct paper_variant {
+    const char *name;
+    paper_part text; /* of the training text (paper_split) */
+    bool start;      /* starts from the model of paper_run_public */
+    const char *set[PAPER_BODIES][PAPER_VARIANT_SETTINGS]; /* up to NULL */
+} paper_variant;
 
 typedef struct paper_run {
     unsigned figures;       /* figures that show it (paper.h) */
@@ -29,6 +40,7 @@ typedef struct paper_run {
     const char *z;    /* noise multiplier; "0": no noise */
     uint32_t clients;
     uint64_t seed;
+    const paper_variant *variant; /* NULL: none */
 } paper_run;
 
 typedef struct paper_table {
@@ -42,6 +54,11 @@ void paper_table_clear(paper_table *t);
 
 /* Returns the block size of a model in the dropout table. */
 unsigned paper_block(unsigned body);
+
+/* Returns the variant of this name; NULL if there is none. */
+const paper_variant *paper_variant_named(const char *name);
+/* Returns the run that trains, on the public part of the text, the model from which r starts. */
+paper_run paper_run_public(const paper_run *r);
 
 void paper_run_name(char out[PAPER_NAME_BYTES], const paper_run *r);
 /* Initialises out, which the caller clears. o->over replaces values of the table. */

@@ -1,12 +1,27 @@
 #include "base/file.h"
 #include "model/corpus/corpus.h"
+#include "model/corpus/synth.h"
 #include "paper/paper.h"
 
 #include <string.h>
 #include <unistd.h>
 
+enum { GENERATED_TOKENS = 12000 };
+#define TEXT_MAX    ((size_t)1 << 30)
+#define PUBLIC_PART 10 /* one in this many bytes is public */
+
 /* Bytes of each part that a quick run uses. */
 static const size_t quick_bytes[CORPUS_SPLITS] = { 60000, 10000, 10000 };
+
+/* Writes a part of a data set; its format is that of the file `from`. */
+static sefl_status write_part(const char *folder, const char *name, const char *from,
+                              sefl_span bytes)
+{
+    char path[PATH_MAX];
+    const char *dot = strrchr(from, '.');
+    SEFL_PASS(file_path(path, "%s/%s%s", folder, name, dot ? dot : ".txt"));
+    return file_write_atomic(path, bytes, 0666);
+}
 
 /* Copies whole lines from the beginning of a file. */
 static sefl_status copy_head(const char *folder, const char *name, const char *from, size_t most)
@@ -17,15 +32,12 @@ static sefl_status copy_head(const char *folder, const char *name, const char *f
     uint64_t size;
     size_t got;
     int fd = -1;
-    char path[PATH_MAX];
-    const char *dot = strrchr(from, '.');
     SEFL_TRY(file_open(&fd, &size, from, false));
     SEFL_TRY(buf_extend(&b, &p, most));
     SEFL_TRY(file_read_at(fd, from, 0, p, most, &got));
     while (got == most && got > 0 && p[got - 1] != '\n' && most > 0)
         most = --got;
-    SEFL_TRY(file_path(path, "%s/%s%s", folder, name, dot ? dot : ".txt"));
-    SEFL_TRY(file_write_atomic(path, span_of(p, got), 0666));
+    SEFL_TRY(write_part(folder, name, from, span_of(p, got)));
 done:
     if (fd >= 0)
         close(fd);
@@ -54,6 +66,71 @@ sefl_status paper_text(char out[PATH_MAX], const paper_options *o)
     SEFL_TRY(paper_make_folder(out));
     for (int k = 0; k < CORPUS_SPLITS; k++)
         SEFL_TRY(copy_head(out, corpus_split_names[k], paths.path[k], quick_bytes[k]));
+done:
+    corpus_paths_clear(&paths);
+    return st;
+}
+
+/* ---- a public part --------------------------------------------------------------------------- */
+
+/* Writes the training text in two parts, and the other texts to both folders. */
+static sefl_status split_texts(const corpus_paths *paths, const char *public, const char *rest)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    for (int k = 0; k < CORPUS_SPLITS; k++) {
+        const char *name = corpus_split_names[k], *from = paths->path[k];
+        buf_reset(&b);
+        SEFL_TRY(file_read(&b, from, TEXT_MAX));
+        size_t cut = b.n / PUBLIC_PART;
+        while (cut < b.n && (cut == 0 || b.p[cut - 1] != '\n'))
+            cut++;
+        const bool train = k == CORPUS_TRAIN;
+        SEFL_TRY(write_part(public, name, from, span_of(b.p, train ? cut : b.n)));
+        cut = train ? cut : 0;
+        SEFL_TRY(write_part(rest, name, from, span_of(b.p + cut, b.n - cut)));
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* Lists the words of the training text with their counts, by frequency. */
+static sefl_status write_words(const char *path, const char *train)
+{
+    sefl_status st = SEFL_OK;
+    vocab *v = NULL;
+    SEFL_TRY(vocab_new(&v));
+    SEFL_TRY(corpus_count(v, &(corpus_file){ .path = train }, NULL));
+    SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_FREQUENCY }));
+    SEFL_TRY(vocab_write(v, path, true));
+done:
+    vocab_free(v);
+    return st;
+}
+
+sefl_status paper_split(const paper_options *o)
+{
+    sefl_status st = SEFL_OK;
+    corpus_paths paths = { 0 };
+    char text[PATH_MAX], public[PATH_MAX], rest[PATH_MAX], words[PATH_MAX];
+    SEFL_TRY(file_path(text, "%s/split/all", o->runs));
+    SEFL_TRY(file_path(public, "%s/split/public", o->runs));
+    SEFL_TRY(file_path(rest, "%s/split/rest", o->runs));
+    SEFL_TRY(file_path(words, "%s/split/words.txt", o->runs));
+    SEFL_TRY(paper_make_folder(public));
+    SEFL_TRY(paper_make_folder(rest));
+    if (!o->data) {
+        synth_report r;
+        const synth_settings s = { .clients = 1, .tokens = GENERATED_TOKENS, .seed = 1 };
+        SEFL_TRY(synth_write(text, &s, &r, NULL));
+    }
+    SEFL_TRY(corpus_paths_find(&paths, o->data ? o->data : text));
+    SEFL_CHECK(corpus_format_of(&(corpus_file){ .path = paths.path[CORPUS_TRAIN] }) != CORPUS_CSV,
+               SEFL_EINVAL, "--data: %s is a table, which has no line to split at: use text",
+               paths.path[CORPUS_TRAIN]);
+    SEFL_TRY(split_texts(&paths, public, rest));
+    SEFL_TRY(write_words(words, paths.path[CORPUS_TRAIN]));
 done:
     corpus_paths_clear(&paths);
     return st;

@@ -31,10 +31,10 @@ expect 0 "$SEFL" paper --quick
 took=$(($(date +%s) - began))
 echo "sefl paper --quick took $took seconds"
 case $out in *lstm-sefl-b8-d0-z0-n10-s1*) fail "repeated a finished run" ;; esac
-for f in dropout blocks epsilon crossing runs cost csr csr-union projection; do
+for f in dropout blocks epsilon crossing runs cost csr csr-union projection start models full; do
     head -n 2 "results-quick/$f.csv" | tail -n 1 | grep -q QUICK || fail "$f.csv is not marked"
 done
-for f in dropout blocks epsilon-10 epsilon-40 cost csr projection-quick; do
+for f in dropout blocks epsilon-10 epsilon-40 cost csr projection-quick start; do
     grep -q 'QUICK: ' "results-quick/$f.svg" || fail "$f.svg is not marked"
 done
 for f in cost/lstm-1-paillier csr/quick projection/quick-8-projected; do
@@ -43,6 +43,7 @@ for f in cost/lstm-1-paillier csr/quick projection/quick-8-projected; do
     says '"scale":"QUICK"'
 done
 [ "$(grep -c . results-quick/cost.csv)" -eq 9 ] || fail "cost.csv does not have 8 cases"
+[ "$(grep -c ',yes$' results-quick/full.csv)" -eq 6 ] || fail "a run with crypto full differs from the one in the clear"
 grep -q QUICK results-quick/tables.md || fail "tables.md is not marked"
 grep -l '"scale":"full"' results-quick/runs/*.json && fail "a run is not marked"
 out=$(cat results-quick/runs/lstm-cdp-b1-d0-z0.1-n10-s1.json)
@@ -60,6 +61,15 @@ expect 0 "$SEFL" paper --quick --draw
 diff -r kept results-quick || fail "drawn from the results, the figures differ"
 expect 0 "$SEFL" paper --quick; says "figures and tables"
 [ "$(echo "$out" | wc -l)" -eq 1 ] || fail "repeated finished runs: $out"
+
+# ---- a start from a public model: a machine that lacks the model makes it again, and its result stays
+rm -rf runs
+rm results-quick/runs/lstm-sefl-b8-d0-z0.002-n10-s1-start.json
+expect 0 "$SEFL" paper --quick --figure start; says "lstm-sefl-b8-d0-z0.002-n10-s1-start"
+for f in lstm-none-b8-d0-z0-n1-s1-public lstm-sefl-b8-d0-z0.002-n10-s1-start; do
+    hash=$(sed 's/.*"model_sha256":"\([0-9a-f]*\)".*/\1/' kept/runs/$f.json)
+    grep -q "\"model_sha256\":\"$hash\"" results-quick/runs/$f.json || fail "$f has another model"
+done
 
 # ---- quick and full results do not mix; other settings need another folder
 expect 1 "$SEFL" paper --results results-quick --draw; says "has QUICK results"

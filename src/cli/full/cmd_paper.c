@@ -104,11 +104,10 @@ static const struct measurement {
     unsigned figure;
     sefl_status (*measure)(const paper_options *o);
     sefl_status (*draw)(const paper_options *o);
-    bool divides; /* divides its work among shards; otherwise the first shard does it */
 } measurements[] = {
-    { PAPER_CSR, paper_csr, paper_csr_draw, false },
-    { PAPER_PROJECTION, paper_projection, paper_projection_draw, true },
-    { PAPER_COST, paper_cost, paper_cost_draw, true }, /* the longest */
+    { PAPER_CSR, paper_csr, paper_csr_draw },
+    { PAPER_PROJECTION, paper_projection, paper_projection_draw },
+    { PAPER_COST, paper_cost, paper_cost_draw }, /* the longest */
     { 0 },
 };
 
@@ -120,7 +119,7 @@ static sefl_status all_work(const wish *w, unsigned figures)
         SEFL_PASS(paper_runs(o, figures, &left));
     SEFL_PASS(paper_draw(o));
     for (const struct measurement *m = measurements; m->figure; m++) {
-        if (!w->draw && (m->figure & figures) && (m->divides || o->shard == 0))
+        if (!w->draw && (m->figure & figures))
             SEFL_PASS(m->measure(o));
         SEFL_PASS(m->draw(o));
     }
@@ -155,7 +154,10 @@ static const setting_def options[] = {
           "What to measure: perplexity by share of clients that drop out (dropout), block size "
           "(blocks) or noise (epsilon); the cost of a secure round (cost); block-Hankel compared "
           "with sparse updates (csr); training in block-Hankel form compared with projecting dense "
-          "updates (projection)" },
+          "updates (projection); the most noise at which the paper's dropout table holds (noise); "
+          "a "
+          "start from a model of public text (start); other settings of the models (models); the "
+          "real cryptography compared with runs in the clear (full)" },
     { "data", SETTING_PATH, "", .arg = "DIR", TO(o.data),
       .help = "Folder with WikiText-2 as train.txt, valid.txt and test.txt" },
     { "quick", SETTING_FLAG, TO(o.quick),
@@ -173,7 +175,8 @@ static const setting_def options[] = {
     { "shard", SETTING_TEXT, "", .arg = "I/N", TO(shard),
       .help = "Do only every N-th run, beginning with run I, to divide the runs among machines" },
     { "draw", SETTING_FLAG, TO(draw), .help = "Draw all figures without a new run" },
-    { "list", SETTING_FLAG, TO(list), .help = "List the runs and their results so far" },
+    { "list", SETTING_FLAG, TO(list),
+      .help = "List the runs, their results so far and what is left" },
     OPTION_SET,
     { 0 },
 };

@@ -27,10 +27,12 @@ static run_record sample(const paper_options *o, const paper_run *run, double te
     snprintf(r.body, sizeof r.body, "%s", paper_body_names[run->body]);
     snprintf(r.protection, sizeof r.protection, "%s", run->protection);
     snprintf(r.z, sizeof r.z, "%s", run->z);
+    snprintf(r.variant, sizeof r.variant, "%s", run->variant ? run->variant->name : "");
+    snprintf(r.model_sha256, sizeof r.model_sha256, "%.0f", test);
     snprintf(r.device, sizeof r.device, "a \"device\", new");
     r.block = run->block, r.dropout = run->dropout, r.clients = run->clients;
     r.seed = (double)run->seed;
-    r.first_valid = 5000;
+    r.first_valid = 5000, r.rounds = 2;
     r.best_test = test, r.best_valid = test + 1.0 / 3, r.up_bytes = 4e9;
     CHECK_OK(wr_fmt(&r.settings, "clients=10\ntraining.lr=20\n"));
     r.valid = malloc(3 * sizeof *r.valid); /* freed below, not by record_clear */
@@ -158,9 +160,19 @@ static void draws(void **state)
     put(&o, &run, 4000);
     run.block = 1;
     put(&o, &run, 1e18);
+    run = first, run.variant = paper_variant_named("tied"); /* not of the dropout table */
+    put(&o, &run, 120);
+    run.variant = paper_variant_named("clear2"); /* the last model has the same hash, or not */
+    put(&o, &run, 400);
+    run.variant = paper_variant_named("full2");
+    put(&o, &run, 400);
+    run.dropout = 75;
+    put(&o, &run, 401);
+    run.variant = paper_variant_named("clear2");
+    put(&o, &run, 402);
     points p;
     CHECK_OK(points_of(&p, &o, PAPER_ALL));
-    assert_int_equal(p.n, 5);
+    assert_int_equal(p.n, 10);
     const point *x = points_find(&p, &first);
     assert_non_null(x);
     assert_int_equal(x->test.n, 2);
@@ -169,7 +181,7 @@ static void draws(void **state)
     CHECK_OK(paper_draw(&o));
     CHECK_OK(file_read(&b, path, 1 << 20));
     CHECK_OK(wr_u8(&b, 0));
-    assert_non_null(strstr((char *)b.p, "\nQUICK,lstm,sefl,8,0,10,0,"));
+    assert_non_null(strstr((char *)b.p, "\nQUICK,lstm,sefl,8,0,10,0,,"));
     assert_non_null(strstr((char *)b.p, ",2,152,2.828427125,150,154,152.3333333,177.41\n"));
     buf_clear(&b);
     CHECK_OK(paper_path(path, &o, "claims.csv"));
@@ -181,6 +193,17 @@ static void draws(void **state)
     CHECK_OK(file_read(&b, path, 1 << 20));
     CHECK_OK(wr_u8(&b, 0));
     assert_non_null(strstr((char *)b.p, "QUICK,lstm,10,0.01,8,300,240,bhm\n"));
+    buf_clear(&b);
+    CHECK_OK(paper_path(path, &o, "full.csv"));
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "lstm,0,0,2,400,400,yes\n"));
+    assert_non_null(strstr((char *)b.p, "lstm,75,0,2,402,401,no\n"));
+    buf_clear(&b);
+    CHECK_OK(paper_path(path, &o, "models.csv"));
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "\nQUICK,lstm,sefl,8,0,10,0,tied,"));
     buf_clear(&b);
     static const char *const figures[] = { "dropout.svg", "blocks.svg", "epsilon-10.svg" };
     for (size_t i = 0; i < 3; i++) {

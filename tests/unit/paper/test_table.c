@@ -41,8 +41,8 @@ static void runs_are_valid(void **state)
             assert_int_equal(settings_u64(&s, "model.block"), t.run[i].block);
             assert_string_equal(e.protection->name, t.run[i].protection);
             assert_true(fabs(e.dropout - t.run[i].dropout / 100.0) < 1e-12);
-            /* a round needs two uploads */
-            assert_true(!e.exact || e.clients - experiment_dropouts(&e) >= 2);
+            /* a round of several clients needs two uploads */
+            assert_true(e.clients == 1 || e.clients - experiment_dropouts(&e) >= 2);
             assert_string_equal(settings_text(&s, "privacy.claim"), "none");
             assert_int_equal(e.clip_given, e.protection->quantises);
             settings_clear(&s);
@@ -78,6 +78,58 @@ static void dropout_comes_first(void **state)
     assert_true(isnan(reference_dropout(PAPER_LSTM, 90)));
 }
 
+static bool has(const paper_table *t, const char *name)
+{
+    char other[PAPER_NAME_BYTES];
+    for (size_t i = 0; i < t->n; i++) {
+        paper_run_name(other, &t->run[i]);
+        if (strcmp(other, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A variant changes its settings and its name; a start follows the run that makes its model. */
+static void variants(void **state)
+{
+    (void)state;
+    paper_table t;
+    const paper_options o = { .device = "cpu" };
+    CHECK_OK(paper_table_make(&t, false, PAPER_MODELS));
+    assert_true(has(&t, "lstm-sefl-b8-d0-z0-n10-s1"));
+    assert_true(has(&t, "lstm-sefl-b8-d0-z0-n10-s1-constant"));
+    assert_false(has(&t, "transformer-sefl-b8-d0-z0-n10-s1-constant"));
+    assert_true(has(&t, "transformer-sefl-b8-d0-z0-n10-s1-cosine"));
+    assert_false(has(&t, "lstm-sefl-b8-d0-z0-n10-s1-cosine"));
+    assert_true(has(&t, "lstm-sefl-b32-d0-z0-n10-s1-words8"));
+    for (size_t i = 0; i < t.n; i++) {
+        const paper_run *r = &t.run[i];
+        settings s;
+        CHECK_OK(paper_run_settings(&s, r, &o));
+        const bool tied = r->variant == paper_variant_named("tied");
+        const bool long_run = r->variant == paper_variant_named("rounds80");
+        assert_string_equal(settings_text(&s, "model.tied"), tied ? "true" : "false");
+        assert_int_equal(settings_u64(&s, "rounds.count"), long_run ? 80 : 40);
+        settings_clear(&s);
+    }
+    paper_table_clear(&t);
+    assert_null(paper_variant_named("none"));
+
+    CHECK_OK(paper_table_make(&t, false, PAPER_START));
+    for (size_t i = 0; i < t.n; i++)
+        if (t.run[i].variant->start) {
+            char want[PAPER_NAME_BYTES], name[PAPER_NAME_BYTES];
+            const paper_run public = paper_run_public(&t.run[i]);
+            size_t k = 0;
+            paper_run_name(want, &public);
+            do
+                paper_run_name(name, &t.run[k]);
+            while (strcmp(want, name) != 0 && ++k < i);
+            assert_true(k < i);
+        }
+    paper_table_clear(&t);
+}
+
 /* --set replaces values of the table. */
 static void overrides(void **state)
 {
@@ -111,9 +163,8 @@ static void spreads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_valid),
-        cmocka_unit_test(dropout_comes_first),
-        cmocka_unit_test(overrides),
+        cmocka_unit_test(runs_are_valid), cmocka_unit_test(dropout_comes_first),
+        cmocka_unit_test(variants),       cmocka_unit_test(overrides),
         cmocka_unit_test(spreads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,36 @@
+/* limit: the largest noise multiplier z at which a figure of the paper's dropout table still holds.
+ *
+ *     limit l = limit_of(&all, &run);              // from the finished runs; run.z does not matter
+ *     l.holds, l.fails                             // the records on both sides of the limit
+ *     if (limit_is_known(&all, &run)) ...          // no need to make this run
+ *     SEFL_TRY(limit_draw(&o, &md));               // noise.csv, and a table of Markdown
+ *
+ * A figure holds if the test perplexity is at most the paper's value for this model and dropout
+ * rate. We assume that more noise is never better. The table (table.c) lists the noise multipliers
+ * in the order of a bisection, and limit_is_known skips those that finished runs decide, so three
+ * runs find the limit among seven values.
+ *
+ * limit_draw adds the number of clients at which the same noise ratio (simulate/plan.h) has a total
+ * epsilon of 8. The ratio is z sqrt(values) / clients, so this number is clients * z8 / z, where z8
+ * is the z of that total. The result is an extrapolation, and says so, unless a finished run with a
+ * total of at most 8 reaches the figure.
+ *
+ * Threads: one owner.   Secrets: none. */
+#ifndef PAPER_LIMIT_H
+#define PAPER_LIMIT_H
+
+#include "paper/record.h"
+
+typedef struct limit {
+    const run_record *holds; /* largest z below every failure; NULL: none */
+    const run_record *fails; /* smallest z of a failure; NULL: none */
+} limit;
+
+/* Uses the records that differ from the run only in z and seed. */
+limit limit_of(const records *all, const paper_run *run);
+/* True if the run has noise and limit_of says whether it holds: its z is not between the two. */
+bool limit_is_known(const records *all, const paper_run *run);
+
+sefl_status limit_draw(const paper_options *o, sefl_buf *md) SEFL_MUST_CHECK;
+
+#endif

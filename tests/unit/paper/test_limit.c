@@ -1,0 +1,146 @@
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/file.h"
+#include "paper/limit.h"
+#include "paper/reference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The noise multipliers of the table, ascending. */
+static const char *const grid[] = { "0",     "0.0001", "0.0002", "0.0005",
+                                    "0.001", "0.002",  "0.005",  "0.01" };
+enum { GRID = sizeof grid / sizeof *grid, ROOM = 16 };
+
+static run_record result(const paper_run *run, double test)
+{
+    run_record r = { 0 };
+#define NONE(name) r.name = NAN;
+    RECORD_NUMBERS(NONE)
+#undef NONE
+    paper_run_name(r.name, run);
+    snprintf(r.scale, sizeof r.scale, "full");
+    snprintf(r.body, sizeof r.body, "%s", paper_body_names[run->body]);
+    snprintf(r.protection, sizeof r.protection, "%s", run->protection);
+    snprintf(r.z, sizeof r.z, "%s", run->z);
+    r.block = run->block, r.dropout = run->dropout, r.clients = run->clients;
+    r.seed = (double)run->seed;
+    r.best_test = test, r.delta = 1e-6;
+    r.rounds = 40, r.skipped = 0, r.values = 3306378;
+    return r;
+}
+
+static const paper_run cell = {
+    .protection = "sefl", .block = 8, .dropout = 25, .z = "0", .clients = 10, .seed = 1
+};
+
+/* Whatever the limit is, the runs of the table find it, three per cell, in the table's order. */
+static void bisects(void **state)
+{
+    (void)state;
+    const double want = reference_dropout(PAPER_LSTM, 25);
+    paper_table t;
+    CHECK_OK(paper_table_make(&t, false, PAPER_NOISE));
+    for (size_t last = 0; last < GRID; last++) { /* the last value that holds */
+        run_record at[ROOM];
+        records all = { .at = at };
+        at[all.n++] = result(&cell, want);
+        for (size_t i = 0; i < t.n; i++) {
+            const paper_run *r = &t.run[i];
+            if (r->body != PAPER_LSTM || r->dropout != 25 || limit_is_known(&all, r))
+                continue;
+            assert_true(all.n < ROOM);
+            const bool holds = strtod(r->z, NULL) <= strtod(grid[last], NULL);
+            at[all.n++] = result(r, holds ? want - 1 : want + 1);
+        }
+        assert_int_equal(all.n, 1 + 3);
+        const limit l = limit_of(&all, &cell);
+        assert_non_null(l.holds);
+        assert_string_equal(l.holds->z, grid[last]);
+        if (last + 1 < GRID)
+            assert_string_equal(l.fails->z, grid[last + 1]);
+        else
+            assert_null(l.fails);
+    }
+    paper_table_clear(&t);
+}
+
+/* Other runs do not count; a run without a test perplexity fails. */
+static void ignores_others(void **state)
+{
+    (void)state;
+    paper_run run = cell;
+    run_record at[ROOM];
+    records all = { .at = at };
+    run.z = "0.001", run.dropout = 50;
+    at[all.n++] = result(&run, 1);
+    run = cell, run.z = "0.001", run.clients = 1000;
+    at[all.n++] = result(&run, 1);
+    run = cell, run.z = "0.001";
+    at[all.n++] = result(&run, 1);
+    snprintf(at[all.n - 1].variant, sizeof at->variant, "tied");
+    limit l = limit_of(&all, &cell);
+    assert_null(l.holds);
+    assert_null(l.fails);
+    assert_false(limit_is_known(&all, &run));
+    at[all.n++] = result(&run, NAN);
+    l = limit_of(&all, &cell);
+    assert_null(l.holds);
+    assert_non_null(l.fails);
+    assert_true(limit_is_known(&all, &run));
+}
+
+/* noise.csv says the price in epsilon, and how many clients a total of 8 needs. */
+static void draws(void **state)
+{
+    (void)state;
+    char folder[PATH_MAX], path[PATH_MAX];
+    sefl_buf md = { 0 }, b = { 0 };
+    snprintf(folder, sizeof folder, "%s", folder_path("drawn"));
+    paper_options o = { .results = folder };
+    CHECK_OK(paper_open(&o));
+    CHECK_OK(limit_draw(&o, &md)); /* nothing there */
+    CHECK_OK(paper_path(path, &o, "noise.csv"));
+    assert_false(file_exists(path));
+    paper_run run = cell;
+    run.z = "0.002";
+    run_record r = result(&run, 170);
+    r.classic_epsilon = 2649;
+    CHECK_OK(record_write(&o, &r));
+    run.z = "0.005";
+    r = result(&run, 300);
+    CHECK_OK(record_write(&o, &r));
+    CHECK_OK(limit_draw(&o, &md));
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    /* 10 clients * 4.369916 / 0.002 */
+    assert_non_null(strstr((char *)b.p,
+                           "full,lstm,8,25,10,178.45,0.002,170,,2649,none claimed,0.005"
+                           ",300,4.369916"));
+    assert_non_null(strstr((char *)b.p, ",21850,extrapolated\n"));
+    buf_clear(&b);
+    /* a run of enough clients that claims 8 settles it */
+    run = cell, run.z = "4.37", run.clients = 9000;
+    r = result(&run, 178);
+    r.epsilon_server = 7.99;
+    CHECK_OK(record_write(&o, &r));
+    CHECK_OK(limit_draw(&o, &md));
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, ",9000,simulated\n"));
+    buf_clear(&b);
+    buf_clear(&md);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bisects),
+        cmocka_unit_test(ignores_others),
+        cmocka_unit_test(draws),
+    };
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
+}
