@@ -395,7 +395,7 @@ static sefl_status row_start(sefl_buf *md, const points *p, unsigned body, const
     SEFL_PASS(isnan(any->epsilon_server) ? wr_fmt(md, " none claimed |")
                                          : wr_fmt(md, " %.4g |", any->epsilon_server));
     for (size_t k = 0; k < STARTS; k++)
-        SEFL_PASS(x[k] && x[k]->test.n > 0 ? wr_fmt(md, " %.2f |", x[k]->test.mean)
+        SEFL_PASS(x[k] && x[k]->test.n > 0 ? wr_fmt(md, " %.5g |", x[k]->test.mean)
                                            : wr_fmt(md, " - |"));
     return wr_fmt(md, "\n");
 }

@@ -134,7 +134,7 @@ static sefl_status put_md(sefl_buf *md, const paper_run *run, const limit *l, co
                                            : wr_fmt(md, " - |"));
     SEFL_PASS(isfinite(r->epsilon_server) ? wr_fmt(md, " %.4g |", r->epsilon_server)
                                           : wr_fmt(md, " none claimed |"));
-    SEFL_PASS(l->fails ? wr_fmt(md, " %s (%.2f) |", l->fails->z, l->fails->best_test)
+    SEFL_PASS(l->fails ? wr_fmt(md, " %s (%.5g) |", l->fails->z, l->fails->best_test)
                        : wr_fmt(md, " - |"));
     return isfinite(n->clients) ? wr_fmt(md, " %.0f (%s) |\n", n->clients, n->how)
                                 : wr_fmt(md, " unknown |\n");

@@ -266,8 +266,9 @@ static void say_left(const paper_options *o, const size_t *left, const double *s
     for (size_t bit = 0; *name; bit++) {
         const int n = (int)strcspn(name, " ");
         if (left[bit] > 0)
-            paper_say(o, "%.*s: %zu left, about %.0f s of an H200", n, name, left[bit],
-                      seconds[bit]);
+            paper_say(o, "%.*s: %zu left, about %.0f s of an H200%s", n, name, left[bit],
+                      seconds[bit],
+                      1U << bit == PAPER_NOISE ? "; the bisection skips most of them" : "");
         name += n + (name[n] == ' ');
     }
 }

@@ -184,6 +184,7 @@ static const sweep sweeps[] = {
     { PAPER_NOISE, { 1 }, 10, 10, "sefl", { BHM }, PAPER_RATES, { "0.005", "0.0002" } },
     { PAPER_NOISE, { 1 }, 10, 0, "sefl", { BHM }, PAPER_RATES,
       { "0.01", "0.002", "0.0005", "0.0001" } },
+    { PAPER_NOISE, { 1 }, 10, 0, "sefl", { BHM }, PAPER_RATES, { "0.03", "0.1" } },
     /* a public start */
     { PAPER_START, { 1 }, 1, 1, "none", { BHM }, NO_DROPOUT, NO_NOISE, { PUBLIC } },
     { PAPER_START, { 1 }, 10, 10, "sefl", { BHM }, NO_DROPOUT, { "0", "0.002", "0.01", "0.1" },

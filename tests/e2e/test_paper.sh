@@ -30,7 +30,7 @@ began=$(date +%s)
 expect 0 "$SEFL" paper --quick
 took=$(($(date +%s) - began))
 echo "sefl paper --quick took $took seconds"
-case $out in *lstm-sefl-b8-d0-z0-n10-s1*) fail "repeated a finished run" ;; esac
+case $out in *"lstm-sefl-b8-d0-z0-n10-s1 "*) fail "repeated a finished run" ;; esac
 for f in dropout blocks epsilon crossing runs cost csr csr-union projection start models full; do
     head -n 2 "results-quick/$f.csv" | tail -n 1 | grep -q QUICK || fail "$f.csv is not marked"
 done
