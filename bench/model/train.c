@@ -419,10 +419,9 @@ static const setting_def table[] = {
     { "steps", SETTING_U64, "35", TO(steps), .min = 1, .max = 65536,
       .help = "Sequence length in words" },
     { "adam", SETTING_FLAG, TO(adam), .help = "Use Adam instead of SGD" },
-    { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
-      .help = ENGINE_DEVICE_HELP },
-    { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
-      .help = ENGINE_PRECISION_HELP },
+    /* clang-format off */
+    ENGINE_DEVICE(SETTING_ROW)
+    /* clang-format on */
     { "clients", SETTING_U64, "10", TO(clients), .min = 1, .max = 65536,
       .help = "Number of clients that train at once on a GPU" },
     BENCH_OPTIONS,

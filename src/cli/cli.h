@@ -24,7 +24,8 @@ typedef struct cli_command {
     const char *summary; /* one line */
     const char *about;   /* help text before the options, wrapped when printed; may be NULL */
     const char *notes;   /* help text after the options; may be NULL */
-    const char *example; /* a working command line */
+    const struct setting_def *noted; /* settings of another file, listed after notes; may be NULL */
+    const char *example;             /* a working command line */
 
     const struct cli_command *const
         *commands;                     /* commands of its own; ends with NULL; may be NULL */

@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -30,11 +31,14 @@ typedef struct session {
     const char *list; /* word list; NULL: all words of the training text */
     vocab_settings order;
     lm_config cfg;
+    struct {
+        optim_config optim;
+        double lr, gradient_clip, dropout;
+        unsigned schedule;
+    } how;
     engine_job job;
-    optim_config optim;
     const char *device, *precision;
     uint64_t seed, epochs, max_steps, checkpoint_steps;
-    unsigned schedule;
     unsigned threads;
 
     dir_tree at;      /* --out */
@@ -56,67 +60,25 @@ typedef struct session {
 
 #define TO(member) SETTING_TO(session, member)
 
-#define ROW_COUNT  SETTING_U64
-#define ROW_BOOL   SETTING_BOOL
-#define ROW(name, kind, member, value, least, most, choices, text) \
-    {                                                              \
-        name,         ROW_##kind,  value,        .words = choices, \
-        .min = least, .max = most, .help = text, TO(member)        \
-    },
-
-/* A setting that tasks (protocol/task_fields.h) and experiments also have has the same name here. */
+/* Tasks and experiments share most settings (model/lm_settings.h). */
 static const setting_def schema[] = {
-    { "data.path", SETTING_PATH, NULL, TO(file.path), .arg = "PATH",
-      .help = "folder with train, valid and test text (.txt, .jsonl, .csv), or a file" },
-    { "data.format", SETTING_CHOICE, "guess", TO(file.format), .words = "guess text jsonl csv",
-      .help = "format of the text; guess chooses by the file's extension" },
-    { "data.field", SETTING_TEXT, "text", TO(file.field), .arg = "NAME",
-      .help = "JSON member or CSV column that contains the text" },
-    { "data.vocab", SETTING_PATH, "", TO(list),
-      .help = "word list; if empty, all words of the training text are used" },
-    { "data.vocab_words", SETTING_U64, "0", TO(order.max_words), .max = VOCAB_WORDS_MAX,
-      .was = "data.max_words", .help = "maximum vocabulary size in words; 0 means no limit" },
-    { "vocab.order", SETTING_CHOICE, "interleaved", TO(order.order), .was = "data.order",
-      .words = "interleaved appearance frequency", .help = "order of the words in the vocabulary" },
-    { "model.body", SETTING_WORD, "lstm", TO(cfg.body), .words = MODEL_BODIES, .was = "model.kind",
-      .help = MODEL_BODY_HELP },
     /* clang-format off */
-    MODEL_SETTINGS(ROW, cfg)
+    RUN_SEED(SETTING_ROW)
+    ENGINE_SETTINGS(SETTING_ROW)
+    DATA_SETTINGS(SETTING_ROW, file.path, NULL, list, order.max_words)
+    TEXT_FORMAT(SETTING_ROW, "data.", file.format, file.field)
+    VOCAB_ORDER(SETTING_ROW, order.order)
+    MODEL_BODY(SETTING_ROW, WORD, cfg.body)
+    MODEL_SETTINGS(SETTING_ROW, cfg)
+    TRAINING_RATE(SETTING_ROW, how)
+    TRAINING_EPOCHS(SETTING_ROW, how, epochs, "5", 1)
     /* clang-format on */
-    { "model.batch", SETTING_U64, "20", TO(cfg.batch), .min = 1, .max = 65536, .was = "train.batch",
-      .help = "batch size in sequences" },
-    { "model.steps", SETTING_U64, "35", TO(cfg.steps), .min = 1, .max = 65536, .was = "train.bptt",
-      .help = "sequence length in words" },
-    { "training.epochs", SETTING_U64, "5", TO(epochs), .min = 1, .max = 1000000,
-      .was = "train.epochs", .help = "number of passes over the text" },
     { "training.max_steps", SETTING_U64, "0", TO(max_steps), .was = "train.max_steps",
       .help = "stop after this many batches (--resume continues the run); 0 means no limit" },
-    { "training.lr", SETTING_REAL, "0", TO(job.lr), .was = "train.lr", .arg = "RATE",
-      .help = "learning rate; 0 means 0.001 for adam, else 20 for lstm and 5 for transformer" },
     { "training.lr_decay", SETTING_REAL, "0.9", TO(job.lr_decay), .max = 1, .was = "train.lr_decay",
       .help = "factor that multiplies the learning rate after each epoch" },
-    { "training.schedule", SETTING_CHOICE, "constant", TO(schedule),
-      .words = "constant linear cosine",
-      .help = "must be constant; the other schedules apply to the rounds of a task or experiment" },
-    { "training.gradient_clip", SETTING_REAL, "0.25", TO(job.clip), .was = "train.clip",
-      .help = "maximum L2 norm of a batch's gradient; 0 means no limit" },
-    { "training.dropout", SETTING_REAL, "0.2", TO(job.dropout), .max = 1, .was = "train.dropout",
-      .help = "dropout probability during training" },
-    { "training.optimiser", SETTING_CHOICE, "sgd", TO(optim.kind), .was = "train.optimiser",
-      .words = "sgd momentum adam", .help = "optimiser to train with" },
-    { "training.weight_decay", SETTING_REAL, "0", TO(optim.weight_decay), .max = 1,
-      .help = "decoupled weight decay: each step also subtracts lr x weight_decay x the "
-              "parameters" },
     { "training.checkpoint_steps", SETTING_U64, "0", TO(checkpoint_steps),
       .was = "train.checkpoint_steps", .help = "batches between checkpoints; 0 means one epoch" },
-    { "seed", SETTING_U64, "1", TO(seed), .was = "train.seed",
-      .help = "seed of the initial weights and of dropout" },
-    { "threads", SETTING_U64, "0", TO(threads), .max = 256, .was = "train.threads",
-      .help = "number of threads, which does not affect the result; 0 means one per core" },
-    { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
-      .help = ENGINE_DEVICE_HELP },
-    { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
-      .help = ENGINE_PRECISION_HELP },
     { 0 },
 };
 
@@ -168,13 +130,15 @@ static sefl_status build(session *s)
     const corpus *text = &s->text[CORPUS_TRAIN];
     engine_job *job = &s->job;
     s->cfg.vocab = vocab_size(s->words);
-    if (job->lr == 0) /* the learning rates of PyTorch's examples */
-        job->lr = s->optim.kind == OPTIM_ADAM ? 0.001 : strcmp(s->cfg.body, "lstm") == 0 ? 20 : 5;
+    job->lr = s->how.lr;
+    if (job->lr == 0)
+        job->lr = atof(optim_usual_lr(optim_kind_name(s->how.optim.kind), s->cfg.body));
+    job->clip = s->how.gradient_clip, job->dropout = s->how.dropout;
     SEFL_PASS(pool_new(&s->pool, s->threads));
     SEFL_PASS(engine_new(&s->e, &(engine_config){ .device = s->device,
                                                   .precision = s->precision,
                                                   .model = &s->cfg,
-                                                  .optim = s->optim,
+                                                  .optim = s->how.optim,
                                                   .pool = s->pool }));
     SEFL_PASS(lm_config_check(&s->cfg));
     SEFL_PASS(sefl_new(&s->theta, engine_count(s->e), sizeof *s->theta));
@@ -444,7 +408,7 @@ static sefl_status steps(session *s)
 
 static sefl_status train(session *s)
 {
-    SEFL_NEED(s->schedule == 0, SEFL_EINVAL,
+    SEFL_NEED(s->how.schedule == 0, SEFL_EINVAL,
               "training.schedule: only tasks and experiments have rounds; here training.lr_decay "
               "changes the learning rate after each epoch");
     SEFL_PASS(read_text(s));

@@ -225,6 +225,14 @@ sefl_status options_list(sefl_buf *out, const cli_command *c, const cli_command 
     return help_options(out, c, e, own);
 }
 
+static sefl_status help_settings(sefl_buf *out, const cli_command *c, const setting_def *schema)
+{
+    for (const setting_def *d = schema; d && d->key; d++)
+        SEFL_PASS(
+            help_line(out, c, &(entry){ .def = d, .is_setting = true }, d->key, COLUMN_MAX + 2));
+    return SEFL_OK;
+}
+
 /* Writes "sefl data split PATH --out DIR [options]". */
 static sefl_status help_usage(sefl_buf *out, const cli_command *c, const cli_action *a)
 {
@@ -296,16 +304,15 @@ sefl_status options_help(sefl_buf *out, const cli_command *c)
         SEFL_PASS(wr_fmt(out, "\noptions of several actions:\n"));
         SEFL_PASS(help_options(out, c, e, shared));
     }
-    if (c->list_settings)
+    if (c->list_settings) {
         SEFL_PASS(wr_fmt(out, "\nsettings for --set and --set-file:\n"));
-    for (const setting_def *d = schema_of(c); c->list_settings && d->key; d++)
-        SEFL_PASS(
-            help_line(out, c, &(entry){ .def = d, .is_setting = true }, d->key, COLUMN_MAX + 2));
+        SEFL_PASS(help_settings(out, c, schema_of(c)));
+    }
     if (c->notes) {
         SEFL_PASS(wr_fmt(out, "\n"));
         SEFL_PASS(wrap(out, 0, 0, c->notes));
     }
-    return SEFL_OK;
+    return help_settings(out, c, c->noted);
 }
 
 /* ---- parsing --------------------------------------------------------------------------------- */

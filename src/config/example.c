@@ -113,7 +113,7 @@ sefl_status example_write(sefl_buf *out, const char *file, const char *about,
         const wish w = wish_of(active, d->key);
         char scratch[24];
         const sefl_span v = shown(d, &w, scratch);
-        if (strncmp(d->key, "sweep.", 6) == 0)
+        if (d->unlisted)
             continue;
         if (!before || !same_group(before->key, d->key))
             SEFL_PASS(wr_fmt(out, "\n"));

@@ -14,7 +14,7 @@
 
 enum { EXAMPLE_VALUES = 200 };
 
-/* Writes every key except sweep.*. `active` lists "key" or "key=value" entries, separated by
+/* Writes every key that is not unlisted. `active` lists "key" or "key=value" entries, separated by
  * spaces; "-key=value" writes an inactive line with that value. */
 sefl_status example_write(sefl_buf *out, const char *file, const char *about,
                           const setting_def *schema, const char *active) SEFL_MUST_CHECK;

@@ -60,11 +60,22 @@ typedef struct setting_def {
     const char *was;      /* former names of the key, separated by spaces */
     char letter;          /* short option; 0: none */
     bool lines;           /* TEXT: newlines and tabs are allowed */
+    bool secret;          /* PATH: only the owner may read the file */
+    bool created;         /* PATH: the program creates it when it first needs it */
+    bool unlisted;        /* lists of keys and new files leave it out */
     size_t at, size;      /* SETTING_TO; size 0: no field */
 } setting_def;
 
 /* Initialises a setting_def's `at` and `size` with the struct field that receives the value. */
 #define SETTING_TO(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)
+
+/* Makes an entry from a row of a list that several schemas share (model/lm_settings.h). TO(member)
+ * is SETTING_TO for the struct that the schema fills. */
+/* clang-format off */
+#define SETTING_ROW(name, kind, member, value, least, most, choices, ...)                          \
+    { name, SETTING_##kind, value, .words = choices, .min = least, .max = most, TO(member),        \
+      .help = __VA_ARGS__ },
+/* clang-format on */
 
 enum { SETTINGS_MAX = 256 };
 

@@ -28,6 +28,11 @@ const char *optim_kind_name(optim_kind kind)
     return names[kind];
 }
 
+const char *optim_usual_lr(const char *kind, const char *body)
+{
+    return strcmp(kind, "adam") == 0 ? "0.001" : strcmp(body, "lstm") == 0 ? "20" : "5";
+}
+
 optim_config optim_filled(const optim_config *cfg)
 {
     return (optim_config){ .kind = cfg->kind,

@@ -35,6 +35,8 @@ typedef struct optim optim;
 
 /* Returns "sgd", "momentum" or "adam". */
 const char *optim_kind_name(optim_kind kind);
+/* Returns the learning rate that PyTorch's examples use for this optimiser and body of a model. */
+const char *optim_usual_lr(const char *kind, const char *body);
 /* Returns the settings with defaults in place of zeros. */
 optim_config optim_filled(const optim_config *cfg);
 /* Returns the number of values in the state for a model of `count` values. */

@@ -39,12 +39,8 @@ void record_clear(run_record *r)
 /* Settings that do not change the result, or that the record states elsewhere. */
 static bool is_left_out(const char *key)
 {
-    static const char *const keys[] = { "name",        "seed",      "threads",    "device",
-                                        "models.keep", "data.path", "data.vocab", "model.init" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(keys[i], key) == 0)
-            return true;
-    return false;
+    return setting_word("name seed threads device models.keep data.path data.vocab model.init",
+                        key) >= 0;
 }
 
 static sefl_status write_settings(sefl_buf *out, const settings *s)

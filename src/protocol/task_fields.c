@@ -18,15 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW(s, path, kind, member, fallback, min, max, words, help) \
-    { path,                                                         \
-      TASK_KIND_##kind,                                             \
-      offsetof(task_draft, member),                                 \
-      sizeof(((task_draft *)0)->member),                            \
-      min,                                                          \
-      max,                                                          \
-      words,                                                        \
-      help,                                                         \
+#define ROW(s, path, kind, member, fallback, min, max, words, ...) \
+    { path,                                                        \
+      TASK_KIND_##kind,                                            \
+      offsetof(task_draft, member),                                \
+      sizeof(((task_draft *)0)->member),                           \
+      min,                                                         \
+      max,                                                         \
+      words,                                                       \
       s },
 #define ROW_S(...) ROW(true, __VA_ARGS__)
 #define ROW_F(...) ROW(false, __VA_ARGS__)
@@ -171,7 +170,7 @@ static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v
 {
     SEFL_NEED(!json_is_real(v), SEFL_EPROTO,
               "task: %s is a floating-point number: decimals are written as strings", f->path);
-    if (f->kind == TASK_KIND_COUNT) {
+    if (f->kind == TASK_KIND_U64) {
         SEFL_NEED(json_is_integer(v) && json_integer_value(v) >= 0, SEFL_EPROTO,
                   "task: %s must be a whole number", f->path);
         return put_count(d, f, (uint64_t)json_integer_value(v));
@@ -188,7 +187,7 @@ static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v
     switch (f->kind) {
     case TASK_KIND_TEXT:
         return put_text(d, f, text);
-    case TASK_KIND_WORD:
+    case TASK_KIND_CHOICE:
         return put_word(d, f, text);
     case TASK_KIND_DECIMAL:
     case TASK_KIND_NANO:
@@ -200,7 +199,7 @@ static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v
     case TASK_KIND_KEY:
         return put_key(d, f, text);
     case TASK_KIND_BOOL:
-    case TASK_KIND_COUNT:
+    case TASK_KIND_U64:
         break;
     }
     return SEFL_OK;

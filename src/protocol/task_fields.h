@@ -11,9 +11,9 @@
  *
  *     kind      JSON      in the draft
  *     TEXT      string    char[TASK_NAME_MAX + 1]: printable ASCII, not empty
- *     WORD      string    unsigned or an enum: the index in `words`
+ *     CHOICE    string    unsigned or an enum: the index in `words`
  *     BOOL      boolean   bool
- *     COUNT     integer   uint32_t or uint64_t
+ *     U64       integer   uint32_t or uint64_t
  *     DECIMAL   string    char[24]: digits with at most one point, exact (pack_decimal)
  *     NANO      string    uint64_t: a decimal as above, in billionths
  *     REAL      string    double: digits[.digits][e[+-]digits], the nearest double
@@ -32,107 +32,88 @@
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* the limit for exact integers in JSON */
 
 /* clang-format off */
+#define TASK_OPTIMISER(S, group, P, whose, usual_beta2, usual_epsilon)                             \
+    S(group "momentum", REAL, P.momentum, "0.9", 0, 1, NULL,                                       \
+      "coefficient of " whose " momentum optimiser")                                               \
+    S(group "beta1", REAL, P.beta1, "0.9", 0, 1, NULL, "beta1 of " whose " Adam")                  \
+    S(group "beta2", REAL, P.beta2, usual_beta2, 0, 1, NULL, "beta2 of " whose " Adam")            \
+    S(group "epsilon", REAL, P.epsilon, usual_epsilon, 0, 1, NULL, "epsilon of " whose " Adam")
+
 #define TASK_FIELDS(S, F, O)                                                                       \
-    F("sefl_task", COUNT, version, NULL, TASK_VERSION, TASK_VERSION, NULL,                         \
+    F("sefl_task", U64, version, NULL, TASK_VERSION, TASK_VERSION, NULL,                           \
       "version of the task document")                                                              \
     S("name", TEXT, t.name, "task", 0, 0, NULL, "name of the task")                                \
     S("population", TEXT, t.population, NULL, 0, 0, NULL,                                          \
       "population whose privacy the task spends; its ledger has the same name")                    \
-    S("model.body", WORD, body, "lstm", 0, 0, MODEL_BODIES, MODEL_BODY_HELP)                       \
-    S("model.vocab", COUNT, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL,                         \
+    MODEL_BODY(S, CHOICE, body)                                                                    \
+    S("model.vocab", U64, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL,                           \
       "number of words in the vocabulary; --vocab sets it")                                        \
     MODEL_SETTINGS(S, t.model)                                                                     \
-    S("model.batch", COUNT, t.model.batch, "20", 1, 65536, NULL, "batch size in sequences")        \
-    S("model.steps", COUNT, t.model.steps, "35", 1, 65536, NULL, "sequence length in words")       \
-    S("vocab.order", WORD, t.order, "interleaved", 0, 0, "interleaved appearance frequency",       \
-      "order of the words in the word list")                                                       \
+    VOCAB_ORDER(S, t.order)                                                                        \
     S("vocab.sha256", HASH, t.vocab_hash, NULL, 0, 0, NULL,                                        \
       "SHA-256 hash of the public word list; --vocab sets it")                                     \
     S("init.sha256", HASH, t.init_hash, NULL, 0, 0, NULL,                                          \
       "SHA-256 hash of the initial model's file; --init sets it")                                  \
     S("valid.sha256", HASH, t.valid_hash, TASK_NO_VALID, 0, 0, NULL,                               \
       "SHA-256 hash of the public validation text; --valid sets it; zeros if there is none")       \
-    S("training.optimiser", WORD, t.optim.kind, "sgd", 0, 0, "sgd momentum adam",                  \
-      "optimiser that the clients use")                                                            \
-    S("training.lr", REAL, t.lr, "20", 0, 1000000, NULL, "learning rate of the clients")           \
-    S("training.schedule", WORD, t.schedule, "constant", 0, 0, "constant linear cosine",           \
-      "how the learning rate changes over the rounds, from lr to lr_last")                         \
+    TRAINING_RATE(S, t)                                                                            \
     S("training.lr_last", REAL, t.lr_last, "0", 0, 1000000, NULL,                                  \
       "learning rate of the last round, for schedules linear and cosine")                          \
-    S("training.warmup", COUNT, t.warmup, "0", 0, UINT32_MAX, NULL,                                \
+    S("training.warmup", U64, t.warmup, "0", 0, UINT32_MAX, NULL,                                  \
       "number of warm-up rounds, in which the learning rate increases to lr")                      \
-    S("training.momentum", REAL, t.optim.momentum, "0.9", 0, 1, NULL,                              \
-      "coefficient of the clients' momentum optimiser")                                            \
-    S("training.beta1", REAL, t.optim.beta1, "0.9", 0, 1, NULL, "beta1 of the clients' Adam")      \
-    S("training.beta2", REAL, t.optim.beta2, "0.999", 0, 1, NULL, "beta2 of the clients' Adam")    \
-    S("training.epsilon", REAL, t.optim.epsilon, "1e-8", 0, 1, NULL,                               \
-      "epsilon of the clients' Adam")                                                              \
-    S("training.weight_decay", REAL, t.optim.weight_decay, "0", 0, 1, NULL,                        \
-      "decoupled weight decay: each step also subtracts lr x weight_decay x the parameters")       \
-    S("training.gradient_clip", REAL, t.gradient_clip, "0.25", 0, 1000000, NULL,                   \
-      "maximum L2 norm of the gradient of a batch (of a record, if privacy.unit is record)")       \
-    S("training.dropout", REAL, t.dropout, "0.2", 0, 1, NULL,                                      \
-      "dropout probability during training")                                                       \
-    S("training.epochs", COUNT, t.local_epochs, "1", 0, 1000000, NULL,                             \
-      "number of passes over the text per round; 0 if training.steps is set")                      \
-    S("training.steps", COUNT, t.local_steps, "0", 0, 1000000, NULL,                               \
+    TASK_OPTIMISER(S, "training.", t.optim, "the clients'", "0.999", "1e-8")                       \
+    TRAINING_EPOCHS(S, t, t.local_epochs, "1", 0)                                                  \
+    S("training.steps", U64, t.local_steps, "0", 0, 1000000, NULL,                                 \
       "number of batches per round; 0 if training.epochs is set")                                  \
     S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL,                                            \
       "maximum L2 norm of an update (of one record's part, if privacy.unit is record)")            \
-    S("privacy.noise", WORD, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)        \
+    S("privacy.noise", CHOICE, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)      \
     S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL,                                                  \
       "noise multiplier: the noise's standard deviation divided by the sensitivity")               \
     O("privacy.classic_epsilon", REAL, , "0", 0, 0, NULL,                                          \
       "sets z from the classic formula for this epsilon of one round, at delta; 0 means unused")   \
-    S("privacy.claim", WORD, claim, "dp", 0, 0, "none dp",                                         \
+    S("privacy.claim", CHOICE, claim, "dp", 0, 0, "none dp",                                       \
       "dp claims (epsilon, delta)-differential privacy; none makes no claim")                      \
     S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "maximum epsilon; 0 if claim is none")  \
     S("privacy.delta", REAL, t.delta, "1e-6", 0, 1, NULL, "delta of the claim; 0 if claim is none")\
-    S("privacy.unit", WORD, t.unit, "client", 0, 0, "client record",                               \
+    S("privacy.unit", CHOICE, t.unit, "client", 0, 0, "client record",                             \
       "what the claim protects: all text of a client, or a single record")                         \
-    S("privacy.records_max", COUNT, t.records_max, "0", 0, 1 << 20, NULL,                          \
+    S("privacy.records_max", U64, t.records_max, "0", 0, 1 << 20, NULL,                            \
       "maximum number of records per client and round, if privacy.unit is record")                 \
-    S("privacy.sampling", WORD, t.sampling, "all", 0, 0, "all open hidden",                        \
+    S("privacy.sampling", CHOICE, t.sampling, "all", 0, 0, "all open hidden",                      \
       "which clients take part: all, or a sample that AS sees (open) or cannot see (hidden)")      \
     S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client is sampled")         \
-    S("privacy.weights", WORD, t.weights, "equal", 0, 0, "equal capped",                           \
+    S("privacy.weights", CHOICE, t.weights, "equal", 0, 0, "equal capped",                         \
       "weight of a client: equal for all clients, or its number of words up to weight_cap")        \
-    S("privacy.weight_cap", COUNT, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL,                     \
+    S("privacy.weight_cap", U64, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL,                       \
       "number of words that gives a client the full weight, if privacy.weights is capped; 0, in "  \
       "an experiment, means that of the largest client")                                           \
-    S("rounds.count", COUNT, t.rounds, "100", 1, UINT32_MAX, NULL, "number of rounds")             \
-    S("rounds.enrolled", COUNT, t.enrolled, NULL, 2, 1 << 24, NULL,                                \
+    S("rounds.count", U64, t.rounds, "100", 1, UINT32_MAX, NULL, "number of rounds")               \
+    S("rounds.enrolled", U64, t.enrolled, NULL, 2, 1 << 24, NULL,                                  \
       "number of clients in the population")                                                       \
-    S("rounds.clients_max", COUNT, t.clients_max, "0", 0, 1 << 24, NULL,                           \
+    S("rounds.clients_max", U64, t.clients_max, "0", 0, 1 << 24, NULL,                             \
       "maximum number of clients in a sum; 0 means all enrolled clients")                          \
-    S("rounds.threshold", COUNT, t.threshold, "0", 0, 1 << 24, NULL,                               \
+    S("rounds.threshold", U64, t.threshold, "0", 0, 1 << 24, NULL,                                 \
       "minimum number of clients in a sum; 0 means half of the enrolled clients")                  \
-    S("rounds.enough", COUNT, t.enough, "0", 0, 1 << 24, NULL,                                     \
+    S("rounds.enough", U64, t.enough, "0", 0, 1 << 24, NULL,                                       \
       "number of updates that closes a round early; 0 means that it never closes early")           \
-    S("rounds.deadline_ms", COUNT, t.deadline_ms, "600000", 1, TASK_MS_MAX, NULL,                  \
+    S("rounds.deadline_ms", U64, t.deadline_ms, "600000", 1, TASK_MS_MAX, NULL,                    \
       "milliseconds after which a round closes")                                                   \
-    S("rounds.extend_ms", COUNT, t.extend_ms, "300000", 1, TASK_MS_MAX, NULL,                      \
+    S("rounds.extend_ms", U64, t.extend_ms, "300000", 1, TASK_MS_MAX, NULL,                        \
       "milliseconds by which a round below the threshold is extended")                             \
-    S("rounds.extensions", COUNT, t.extensions, "2", 0, 1000, NULL,                                \
+    S("rounds.extensions", U64, t.extensions, "2", 0, 1000, NULL,                                  \
       "number of times a round below the threshold is extended before it is skipped")              \
-    S("rounds.max_per_client", COUNT, t.max_rounds_per_client, "0", 0, UINT32_MAX, NULL,           \
+    S("rounds.max_per_client", U64, t.max_rounds_per_client, "0", 0, UINT32_MAX, NULL,             \
       "maximum number of rounds in which a client takes part; 0 means no limit")                   \
-    S("rounds.patience", COUNT, t.patience, "0", 0, 1000000, NULL,                                 \
+    S("rounds.patience", U64, t.patience, "0", 0, 1000000, NULL,                                   \
       "end the task after this many rounds without improvement; 0 means never")                    \
-    S("server.step", WORD, t.server, "average", 0, 0, "average momentum adam",                     \
+    S("server.step", CHOICE, t.server, "average", 0, 0, "average momentum adam",                   \
       "optimiser that the aggregation server uses")                                                \
     S("server.lr", NANO, t.step_nano, "1", 0, 1000000, NULL,                                       \
       "learning rate of the aggregation server")                                                   \
-    S("server.momentum", REAL, t.server_optim.momentum, "0.9", 0, 1, NULL,                         \
-      "coefficient of the server's momentum optimiser")                                            \
-    S("server.beta1", REAL, t.server_optim.beta1, "0.9", 0, 1, NULL,                               \
-      "beta1 of the server's Adam")                                                                \
-    S("server.beta2", REAL, t.server_optim.beta2, "0.99", 0, 1, NULL,                              \
-      "beta2 of the server's Adam")                                                                \
-    S("server.epsilon", REAL, t.server_optim.epsilon, "1e-3", 0, 1, NULL,                          \
-      "epsilon of the server's Adam")                                                              \
-    S("crypto.scheme", WORD, scheme, "pad", 0, 0, "pad paillier", "encryption scheme")             \
-    S("crypto.seal", WORD, seal, "xwing", 0, 0, "none x25519 xwing",                               \
+    TASK_OPTIMISER(S, "server.", t.server_optim, "the server's", "0.99", "1e-3")                   \
+    S("crypto.scheme", CHOICE, scheme, "pad", 0, 0, "pad paillier", "encryption scheme")           \
+    S("crypto.seal", CHOICE, seal, "xwing", 0, 0, "none x25519 xwing",                             \
       "how a client seals its pad's seed to CSP; must be none if the scheme is paillier")          \
     F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's Paillier key; \"\" if the scheme is pad")   \
     F("servers.aggregator", HASH, t.servers.as, NULL, 0, 0, NULL, "AS's public signing key")       \
@@ -143,9 +124,9 @@
 
 typedef enum task_kind {
     TASK_KIND_TEXT,
-    TASK_KIND_WORD,
+    TASK_KIND_CHOICE,
     TASK_KIND_BOOL,
-    TASK_KIND_COUNT,
+    TASK_KIND_U64,
     TASK_KIND_DECIMAL,
     TASK_KIND_NANO,
     TASK_KIND_REAL,
@@ -169,7 +150,7 @@ typedef struct task_field {
     task_kind kind;
     size_t offset, size; /* in a task_draft */
     uint64_t min, max;
-    const char *words, *help;
+    const char *words;
     bool settable;
 } task_field;
 

@@ -15,25 +15,12 @@
 
 /* ---- settings, from the list of members ------------------------------------------------------ */
 
-#define TYPE_TEXT    SETTING_TEXT
-#define TYPE_WORD    SETTING_WORD
-#define TYPE_BOOL    SETTING_BOOL
-#define TYPE_COUNT   SETTING_U64
-#define TYPE_DECIMAL SETTING_DECIMAL
-#define TYPE_NANO    SETTING_DECIMAL
-#define TYPE_REAL    SETTING_DECIMAL
-#define TYPE_HASH    SETTING_TEXT
-#define SET_S(path, kind, member, usual, least, most, choices, text) \
-    { .key = path,                                                   \
-      .type = TYPE_##kind,                                           \
-      .fallback = usual,                                             \
-      .words = choices,                                              \
-      .min = least,                                                  \
-      .max = most,                                                   \
-      .help = text },
+#define SETTING_NANO SETTING_DECIMAL
+#define SETTING_HASH SETTING_TEXT
+#define TO(member)   .size = 0 /* the document is written from the texts */
 #define SET_F(...)
 
-const setting_def task_schema[] = { TASK_FIELDS(SET_S, SET_F, SET_S){ 0 } };
+const setting_def task_schema[] = { TASK_FIELDS(SETTING_ROW, SET_F, SETTING_ROW){ 0 } };
 _Static_assert(sizeof task_schema / sizeof task_schema[0] <= SETTINGS_MAX + 1, "they fit");
 
 /* ---- values that follow from others if they are not set -------------------------------------- */
@@ -53,11 +40,8 @@ static bool is(const settings *s, const char *key, const char *word)
 
 void task_settings_model(lm_config *out, const settings *s, uint32_t words)
 {
-    *out = (lm_config){ .body = settings_text(s, "model.body"),
-                        .vocab = words,
-                        .batch = (uint32_t)settings_u64(s, "model.batch"),
-                        .steps = (uint32_t)settings_u64(s, "model.steps") };
-#define GET_COUNT(key)             (uint32_t) settings_u64(s, key)
+    *out = (lm_config){ .body = settings_text(s, "model.body"), .vocab = words };
+#define GET_U64(key)               (uint32_t) settings_u64(s, key)
 #define GET_BOOL(key)              settings_bool(s, key)
 #define GET(key, kind, field, ...) field = GET_##kind(key);
     MODEL_SETTINGS(GET, (*out))
@@ -110,6 +94,9 @@ static const char *value_of(maker *m, const char *path)
             rate = PACK_ONE; /* task_read reports what is wrong with it */
         n = (uint64_t)((double)enrolled * ((double)rate / (double)PACK_ONE)) / 2;
         n = n < 2 ? 2 : n;
+    } else if (strcmp(path, "training.lr") == 0 && strspn(v, "0.") == strcspn(v, "eE")) { /* 0 */
+        return optim_usual_lr(settings_text(s, "training.optimiser"),
+                              settings_text(s, "model.body"));
     } else if (!given && strcmp(path, "crypto.seal") == 0 && !is(s, "crypto.scheme", "pad")) {
         return "none";
     } else if (*m->z && strcmp(path, "privacy.z") == 0) {
@@ -165,14 +152,14 @@ static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
 {
     if (f->settable) {
         const char *v = value_of(m, f->path);
-        if (f->kind == TASK_KIND_COUNT) /* "007" is no number in JSON */
+        if (f->kind == TASK_KIND_U64) /* "007" is no number in JSON */
             return wr_fmt(out, "%llu", strtoull(v, NULL, 10));
         if (f->kind == TASK_KIND_BOOL)
             return wr_fmt(out, "%s", v);
         return wr_string(out, v);
     }
     switch (f->kind) {
-    case TASK_KIND_COUNT:
+    case TASK_KIND_U64:
         return wr_fmt(out, "%d", TASK_VERSION);
     case TASK_KIND_KEY:
         return is(m->s, "crypto.scheme", "pad") ? wr_string(out, "") : wr_key(out, m->pub);

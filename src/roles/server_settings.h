@@ -12,11 +12,11 @@
     { "tls.cert", SETTING_PATH, NULL, SETTING_TO(type, cert), .example = "cert.pem",               \
       .help = "this server's certificate" },                                                       \
     { "tls.key", SETTING_PATH, NULL, SETTING_TO(type, tls_key), .example = "key.pem",              \
-      .help = "the certificate's private key" }
+      .secret = true, .help = "the certificate's private key" }
 
 #define SERVER_TASK(type)                                                                          \
     { "sign_key", SETTING_PATH, NULL, SETTING_TO(type, sign_key), .example = "sign.key",           \
-      .help = "this server's signing key" },                                                       \
+      .secret = true, .help = "this server's signing key" },                                       \
     { "task", SETTING_PATH, NULL, SETTING_TO(type, task), .example = "../public/task.signed",      \
       .help = "the task, signed by both servers" },                                                \
     { "ledger", SETTING_PATH, NULL, SETTING_TO(type, ledger), .example = "ledger",                 \
@@ -30,6 +30,7 @@
     { "link_silence", SETTING_U64, "30", SETTING_TO(type, link_silence_s), .min = 1, .max = 600,   \
       .help = "seconds of silence after which this server drops the link to the other server" },   \
     { "ready_file", SETTING_PATH, "", SETTING_TO(type, ready_file), .example = "ready",            \
+      .created = true,                                                                             \
       .help = "file to which the server writes its host:port once it accepts connections" },       \
     { "health", SETTING_ADDRESS, "", SETTING_TO(type, health), .example = health_at,               \
       .help = "loopback address:port that serves /healthz over plain HTTP; empty disables it" },   \

@@ -1,6 +1,7 @@
 #include "simulate/experiment.h"
 
 #include "model/engine/engine.h"
+#include "model/lm_settings.h"
 #include "protocol/task_make.h"
 
 #include <assert.h>
@@ -17,7 +18,8 @@
 /* Keys that an experiment adds to those of a task; `name` replaces the task's. */
 static const setting_def own[] = {
     { "name", SETTING_TEXT, "experiment", .help = "name of the run and of its folder" },
-    { "seed", SETTING_U64, "1", TO(seed), .help = "seed of all random numbers" },
+    /* clang-format off */
+    RUN_SEED(SETTING_ROW)
     { "protection", SETTING_WORD, "sefl", .words = PROTECTION_WORDS,
       .help = "sefl runs secure rounds; none is plain FedAvg; cdp trusts one server to add noise" },
     { "crypto", SETTING_WORD, "clear", .words = "clear full",
@@ -26,17 +28,9 @@ static const setting_def own[] = {
       .help = "size of a Paillier key" },
     { "clients", SETTING_U64, "8", TO(clients), .min = 1, .max = EXPERIMENT_CLIENTS_MAX,
       .help = "number of clients; at least 2 if protection is sefl" },
-    { "threads", SETTING_U64, "0", TO(threads), .max = 256,
-      .help = "number of worker threads, which does not affect the result; 0 means one per core" },
-    { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
-      .help = ENGINE_DEVICE_HELP },
-    { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
-      .help = ENGINE_PRECISION_HELP },
-    { "data.path", SETTING_PATH, "", .help = "text file or folder; if empty, text is generated" },
-    { "data.vocab", SETTING_PATH, "",
-      .help = "public word list; if empty, the words of the training text are used" },
-    { "data.vocab_words", SETTING_U64, "0", TO(vocab_words), .max = VOCAB_WORDS_MAX,
-      .help = "number of most frequent words to keep; 0 keeps all" },
+    ENGINE_SETTINGS(SETTING_ROW)
+    DATA_SETTINGS(SETTING_ROW, data, "", vocab, vocab_words)
+    /* clang-format on */
     { "data.words", SETTING_U64, "2000", TO(words), .min = 100, .max = 10000000,
       .help = "number of training tokens per client in generated text" },
     { "data.alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
@@ -68,28 +62,17 @@ static const setting_def own[] = {
 };
 
 /* Task keys that the simulator fills in. */
-static const char *const filled_in[] = {
-    "name",        "population",   "model.vocab",     "vocab.sha256",
-    "init.sha256", "valid.sha256", "rounds.enrolled", NULL
-};
+static const char filled_in[] = "name population model.vocab vocab.sha256 init.sha256 valid.sha256 "
+                                "rounds.enrolled";
 
 /* Defaults that differ from a task's: a small model, short rounds, weak noise and no claim. */
-static const char *const usual[] = { "model.embed=48",
-                                     "model.hidden=48",
-                                     "model.layers=1",
-                                     "model.block=8",
-                                     "model.batch=5",
-                                     "model.steps=20",
-                                     "training.epochs=1",
-                                     "training.dropout=0",
-                                     "privacy.claim=none",
-                                     "privacy.clip=8",
-                                     "privacy.z=0.02",
-                                     "rounds.count=10",
-                                     "rounds.deadline_ms=60000",
-                                     "rounds.extend_ms=60000",
-                                     "rounds.extensions=1",
-                                     NULL };
+static const char *const usual[] = {
+    "model.embed=48",         "model.hidden=48",     "model.layers=1",
+    "model.block=8",          "model.batch=5",       "model.steps=20",
+    "training.dropout=0",     "privacy.claim=none",  "privacy.clip=8",
+    "privacy.z=0.02",         "rounds.count=10",     "rounds.deadline_ms=60000",
+    "rounds.extend_ms=60000", "rounds.extensions=1", NULL,
+};
 
 /* Returns the experiment's default for a task key; NULL: the task's. */
 static const char *usual_value(const char *key)
@@ -105,14 +88,6 @@ static setting_def all[SETTINGS_MAX + 1];
 static char sweep_names[SETTINGS_MAX][48];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool listed(const char *const *list, const char *key)
-{
-    for (; *list; list++)
-        if (strcmp(*list, key) == 0)
-            return true;
-    return false;
-}
-
 static bool is_sweep(const char *key)
 {
     return strncmp(key, "sweep.", 6) == 0;
@@ -120,12 +95,12 @@ static bool is_sweep(const char *key)
 
 static void build(void)
 {
-    static const char *const fixed[] = { "name", "threads", "models.keep", NULL };
+    static const char fixed[] = "name threads models.keep";
     size_t n = 0, names = 0;
     for (const setting_def *d = own; d->key; d++)
         all[n++] = *d;
     for (const setting_def *d = task_schema; d->key; d++) {
-        if (listed(filled_in, d->key))
+        if (setting_word(filled_in, d->key) >= 0)
             continue;
         all[n] = *d;
         if (usual_value(d->key))
@@ -134,11 +109,12 @@ static void build(void)
     }
     size_t keys = n;
     for (size_t i = 0; i < keys; i++) {
-        if (listed(fixed, all[i].key))
+        if (setting_word(fixed, all[i].key) >= 0)
             continue;
         char *name = sweep_names[names++];
         snprintf(name, sizeof sweep_names[0], "sweep.%s", all[i].key);
-        all[n++] = (setting_def){ name, SETTING_TEXT, "", .help = "values, separated by commas" };
+        all[n++] = (setting_def){ name, SETTING_TEXT, "", .unlisted = true,
+                                  .help = "values, separated by commas" };
     }
     assert(n <= SETTINGS_MAX);
     all[n] = (setting_def){ 0 };
@@ -152,20 +128,18 @@ const setting_def *experiment_schema(void)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static const char *const paths[] = { "data.path", "data.vocab", "model.init", NULL };
-
 /* Makes paths absolute, from the working folder; fails if a file is missing. */
 static sefl_status absolute(settings *s)
 {
     char full[PATH_MAX];
-    for (const char *const *key = paths; *key; key++) {
-        const char *value = settings_text(s, *key);
+    for (const setting_def *d = s->schema; d->key; d++) {
+        const char *value = d->type == SETTING_PATH ? settings_text(s, d->key) : "";
         if (!*value)
             continue;
         if (!realpath(value, full))
-            return sefl_fail(SEFL_EINVAL, "%s: %s: %s", *key, value, strerror(errno));
+            return sefl_fail(SEFL_EINVAL, "%s: %s: %s", d->key, value, strerror(errno));
         if (*value != '/')
-            SEFL_PASS(settings_set_pair(s, span_of_str(*key), span_of_str(full), *key));
+            SEFL_PASS(settings_set_pair(s, span_of_str(d->key), span_of_str(full), d->key));
     }
     return SEFL_OK;
 }
@@ -343,29 +317,24 @@ static sefl_status put_u64(settings *s, const char *key, uint64_t value)
 /* True for a key whose default depends on another key: task_make chooses it. */
 static bool follows(const settings *s, const char *key)
 {
-    if (strcmp(key, "training.epochs") == 0)
-        return settings_given(s, "training.steps") || is(s, "privacy.unit", "record");
-    if (strcmp(key, "privacy.z") == 0)
-        return !task_settings_noisy(s) || task_settings_classic(s) != 0;
-    return false;
+    return strcmp(key, "privacy.z") == 0 &&
+           (!task_settings_noisy(s) || task_settings_classic(s) != 0);
 }
 
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,
                             const char *vocab_hash, const char *init_hash, const char *valid_hash)
 {
     /* without noise these mean nothing, whatever the file sets for the other protections */
-    static const char *const of_noise[] = {
-        "privacy.noise",   "privacy.claim", "privacy.z", "privacy.classic_epsilon",
-        "privacy.epsilon", "privacy.delta", NULL
-    };
+    static const char of_noise[] = "privacy.noise privacy.claim privacy.z privacy.classic_epsilon "
+                                   "privacy.epsilon privacy.delta";
     sefl_status st = SEFL_OK;
     uint64_t enrolled = e->clients < 2 ? 2 : e->clients;
     uint64_t most = settings_u64(s, "rounds.clients_max");
     settings_init(out, task_schema);
     for (size_t i = 0; i < s->count; i++) {
         const char *key = s->schema[i].key;
-        if (!setting_find(task_schema, key) || listed(filled_in, key) ||
-            (!e->protection->quantises && listed(of_noise, key)))
+        if (!setting_find(task_schema, key) || setting_word(filled_in, key) >= 0 ||
+            (!e->protection->quantises && setting_word(of_noise, key) >= 0))
             continue;
         if (s->value[i])
             SEFL_TRY(
@@ -394,4 +363,27 @@ done:
     if (st != SEFL_OK)
         settings_clear(out);
     return st;
+}
+
+sefl_status experiment_fit(const experiment *e, task *t)
+{
+    uint32_t failing = experiment_dropouts(e);
+    double left = e->clients - failing;
+    if (e->clients < 2) /* a task needs two clients, but a baseline may have one */
+        t->threshold = t->enough = t->clients_max = t->enrolled = 1;
+    if (t->sampling == TASK_OPEN)
+        left *= t->rate;
+    if (!e->exact || left >= t->threshold)
+        return SEFL_OK;
+    SEFL_NEED(left >= 2, SEFL_EINVAL,
+              "network.exact: %" PRIu32 " of %" PRIu32 " clients drop out of every round, and a "
+              "round needs at least 2 uploads: use a smaller network.dropout",
+              failing, e->clients);
+    return sefl_fail(SEFL_EINVAL,
+                     "network.exact: %" PRIu32 " of %" PRIu32
+                     " clients drop out of every round, so "
+                     "%.6g upload%s, fewer than rounds.threshold (%" PRIu32 "). Set "
+                     "rounds.threshold to %.0f or less, or use a smaller network.dropout",
+                     failing, e->clients, left, t->sampling == TASK_OPEN ? " on average" : "",
+                     t->threshold, floor(left));
 }

@@ -83,6 +83,11 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
                             const char *vocab_hash, const char *init_hash,
                             const char *valid_hash) SEFL_MUST_CHECK;
 
+struct task;
+/* Fits the task to the experiment: a baseline may have one client, although a task needs two.
+ * SEFL_EINVAL if network.exact leaves too few clients in a round. */
+sefl_status experiment_fit(const experiment *e, struct task *t) SEFL_MUST_CHECK;
+
 /* Writes the settings as a file that reproduces the run: every key with its value, except
  * `threads`, which does not change the result. */
 sefl_status experiment_write(sefl_buf *out, const settings *s) SEFL_MUST_CHECK;

@@ -276,36 +276,11 @@ static sefl_status make_task(maker *m, const char *init_hash)
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, s->csp_key));
     SEFL_TRY(envelope_write(&s->envelope, &env));
     SEFL_TRY(task_open(&s->task, buf_span(&s->envelope), &keys));
-    if (s->e->clients < 2) /* a task needs two clients, but a baseline may have one */
-        s->task.threshold = s->task.enough = s->task.clients_max = s->task.enrolled = 1;
+    SEFL_TRY(experiment_fit(s->e, &s->task));
 done:
     settings_clear(&ts);
     buf_clear(&document);
     return st;
-}
-
-/* network.exact: fails if the clients that remain in a round are below the threshold. */
-static sefl_status check_dropout(const federation *s)
-{
-    const experiment *e = s->e;
-    const task *t = &s->task;
-    uint32_t failing = experiment_dropouts(e);
-    double left = e->clients - failing;
-    if (t->sampling == TASK_OPEN)
-        left *= t->rate;
-    if (!e->exact || left >= t->threshold)
-        return SEFL_OK;
-    SEFL_NEED(left >= 2, SEFL_EINVAL,
-              "network.exact: %" PRIu32 " of %" PRIu32 " clients drop out of every round, and a "
-              "round needs at least 2 uploads: use a smaller network.dropout",
-              failing, e->clients);
-    return sefl_fail(SEFL_EINVAL,
-                     "network.exact: %" PRIu32 " of %" PRIu32
-                     " clients drop out of every round, so "
-                     "%.6g upload%s, fewer than rounds.threshold (%" PRIu32 "). Set "
-                     "rounds.threshold to %.0f or less, or use a smaller network.dropout",
-                     failing, e->clients, left, t->sampling == TASK_OPEN ? " on average" : "",
-                     t->threshold, floor(left));
 }
 
 sefl_status federation_new(federation **out, const federation_config *c)
@@ -335,7 +310,6 @@ sefl_status federation_new(federation **out, const federation_config *c)
     SEFL_TRY(make_model(s, set, init));
     SEFL_TRY(make_keys(s, set, c->key, c->stop));
     SEFL_TRY(make_task(&m, init));
-    SEFL_TRY(check_dropout(s));
     *out = s, s = NULL;
 done:
     buf_clear(&m.text);

@@ -51,6 +51,19 @@ for key in data.path model.init; do # files that the run would read
 done
 printf 'protection: sefl\nclients: 1\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: clients: the sum of one client'
+printf 'clients: 4\nnetwork: { dropout: 0.5, exact: true }\nrounds.threshold: 3\n' > bad.yml
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:26: network.exact: 2 of 4 clients drop out'; says "to 2 or less"
+# what the run takes from its text is not an error here
+printf 'clients: 4\nnetwork: { dropout: 0.5, exact: true }\nprivacy.weights: capped\nrounds.patience: 3\n' > good.yml
+expect 0 "$SEFL" config check good.yml
+printf 'a b c\n' > alone.txt
+printf 'rounds.patience: 3\ndata.path: alone.txt\n' > bad.yml
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:1:1: task: rounds.patience is 3'
+printf 'clients: 1\nprotection: none\nnetwork.exact: true\n' > good.yml
+expect 0 "$SEFL" config check good.yml
+for key in $("$SEFL" config keys --for policy | cut -d' ' -f1); do
+    expect 0 "$SEFL" client --help; says "  $key "
+done
 printf 'rounds.enrolled: 10\nrounds.threshold: 11\n' > task.yml
 expect 1 "$SEFL" config check task.yml; says 'task.yml:2:1: '
 printf 'clients: [\n' > bad.yml

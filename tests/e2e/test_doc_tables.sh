@@ -12,8 +12,8 @@ section() { awk -v from="$1" '/^## / { on = 0 } index($0, from) == 1 { on = 1 } 
 same() { diff -u "$dir/code" "$dir/doc" || fail "$1 differ between $2 and $doc"; }
 
 # members of a task, in their order; "`a.b`, `.c`" names a.b and a.c
-sed -e '/MODEL_SETTINGS(S/r src/model/lm_settings.h' src/protocol/task_fields.h |
-    sed -n 's/^    \([SF]\|ROW\)("\([a-z0-9_.]*\)".*/\2/p' > "$dir/code"
+printf '#include "protocol/task_fields.h"\nTASK_FIELDS(M, M, O)\n' | "${CC:-cc}" -E -P -xc -Isrc -Iinclude - |
+    sed 's/" "//g' | grep -oE '\bM\("[a-z0-9_.]+"' | cut -d'"' -f2 > "$dir/code"
 [ -s "$dir/code" ] || fail "no members of a task were found"
 section '## The task' | awk -F'|' '/^\| `/ {
         n = split($2, part, ",")
@@ -73,6 +73,15 @@ same "calls" http.h
 # every key of every settings file
 "$SEFL" config table > "$dir/code"
 diff -u docs/SETTINGS.md "$dir/code" || fail "docs/SETTINGS.md is old: 'sefl config table > docs/SETTINGS.md'"
+
+# a setting that train, tasks and experiments share has one description; defaults may differ, and `name` is their own
+awk -F' [|] ' '/^## / { on = /train|task|experiment/ }
+    on && /^[|] `/ && !/^[|] `name`/ {
+        if ($1 in meaning) n++
+        if ($1 in meaning && meaning[$1] != $4) { print $1, $4, meaning[$1]; bad = 1 }
+        meaning[$1] = $4
+    }
+    END { exit bad || n < 80 }' "$dir/code" || fail "a shared setting has two descriptions"
 
 # files that the documents name exist: by path, or by the end of a path
 git ls-files > "$dir/files" 2> /dev/null || find . -type f > "$dir/files"

@@ -118,4 +118,5 @@ expect 2 "$SEFL" train --data "$dir/text" --resume; says "--out"
 # diverging training stops with a reason
 # shellcheck disable=SC2086
 expect 1 "$SEFL" train $small --set training.optimiser=sgd --set training.gradient_clip=0 \
-    --lr 100000000000000000000; says "diverged"
+    --lr 1000000; says "diverged"
+expect 2 "$SEFL" train --data "$dir/text" --lr 1000001; says "from 0 to 1000000"

@@ -90,9 +90,9 @@ const cli_command cmd_client = {
         "stops it cleanly; "
         "a restart resumes the task. SIGHUP reloads the policy, the certificates and the log "
         "level. Every setting of the file is also an option.",
-    .notes = "The policy sets the limits that the owner of the text accepts: epsilon_per_task, "
-             "epsilon_total, delta_max, clients_min, noise_modes, claim_none and rounds_max. 'sefl "
-             "init policy.yml' writes a commented policy.",
+    .notes = "The policy sets the limits that the owner of the text accepts. 'sefl init "
+             "policy.yml' writes a commented policy with these settings:",
+    .noted = policy_schema,
     .example = "sefl client -c clients/client-01/client.yml",
     DAEMON_COMMAND(client_schema, options),
 };

@@ -15,11 +15,6 @@ typedef struct wish {
     bool json;
 } wish;
 
-static bool is_sweep(const setting_def *d)
-{
-    return strncmp(d->key, "sweep.", 6) == 0;
-}
-
 /* ---- check --------------------------------------------------------------------------------- */
 
 /* Writes "csp.yml:3:1: tls.cert: ..."; the line about the settings already names its place. */
@@ -44,7 +39,7 @@ static int say(const wish *w, const doctor *d)
     sefl_buf b = { 0 };
     json j = json_into(&b);
     for (size_t i = 0; i < d->set.count; i++)
-        if (!is_sweep(&d->set.schema[i]))
+        if (!d->set.schema[i].unlisted)
             given += d->set.value[i] != NULL, all++;
     json_open(&j, '{');
     json_fields(&j, lf_str("file", w->file), lf_str("kind", d->k->name), lf_bool("ok", good),
@@ -101,7 +96,7 @@ static int keys(void *options)
     if (w->json)
         json_open(&j, '[');
     for (const setting_def *d = config_kind_schema(k); d->key; d++) {
-        if (is_sweep(d))
+        if (d->unlisted)
             continue;
         example_values(values, d);
         if (!w->json) {
@@ -125,7 +120,7 @@ static void print_table(const char *title, const char *about, const setting_def 
     printf("\n## %s\n\nKeys of %s.\n\n| key | default | values | meaning |\n|---|---|---|---|\n",
            title, about);
     for (const setting_def *d = schema; d->key; d++) {
-        if (is_sweep(d))
+        if (d->unlisted)
             continue;
         example_values(values, d);
         const char *mark = d->fallback && *d->fallback ? "`" : "";

@@ -3,6 +3,7 @@
 #include "cli/full/experiment_args.h"
 #include "config/example.h"
 #include "config/yaml/yaml.h"
+#include "model/corpus/corpus.h"
 #include "protocol/task_make.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
@@ -13,17 +14,23 @@
 
 /* ---- the kinds ----------------------------------------------------------------------------- */
 
-/* Checks that the terms make a valid task. Hashes and keys are placeholders here. */
-static sefl_status check_terms(settings *terms)
+/* Checks that the terms make a valid task, of this experiment if e is not NULL. Hashes and keys are
+ * placeholders here. */
+static sefl_status check_terms(settings *terms, const experiment *e)
 {
     sefl_status st = SEFL_OK;
     sefl_buf document = { 0 };
+    task t = { 0 };
     if (strcmp(settings_text(terms, "crypto.scheme"), "paillier") == 0) { /* there is no key yet */
         SEFL_TRY(settings_set(terms, "crypto.scheme=pad", "crypto.scheme"));
         SEFL_TRY(settings_set(terms, "crypto.seal=xwing", "crypto.seal"));
     }
     SEFL_TRY(task_make(&document, terms, NULL, &(pinned){ .as = { 1 }, .csp = { 2 } }));
+    SEFL_TRY(task_read(&t, buf_span(&document)));
+    if (e)
+        SEFL_TRY(experiment_fit(e, &t));
 done:
+    task_clear(&t);
     buf_clear(&document);
     return st;
 }
@@ -34,11 +41,19 @@ enum { SOME_WORDS = 10000 };
 static sefl_status check_run(void *ctx, settings *one, experiment *e)
 {
     settings terms;
+    corpus_paths paths = { 0 };
     (void)ctx;
     settings_init(&terms, task_schema);
-    sefl_status st = experiment_task(&terms, one, e, SOME_WORDS, SOME_HASH, SOME_HASH, NULL);
+    /* generated text includes a validation text */
+    bool valid =
+        !*e->data || (corpus_paths_find(&paths, e->data) == SEFL_OK && paths.path[CORPUS_VALID]);
+    sefl_status st =
+        experiment_task(&terms, one, e, SOME_WORDS, SOME_HASH, SOME_HASH, valid ? SOME_HASH : NULL);
+    if (st == SEFL_OK && experiment_exact_weights(one)) /* the run sets it from the text */
+        st = settings_set(&terms, "privacy.weight_cap=1", "experiment");
     if (st == SEFL_OK)
-        st = check_terms(&terms);
+        st = check_terms(&terms, e);
+    corpus_paths_clear(&paths);
     settings_clear(&terms);
     return st;
 }
@@ -83,7 +98,7 @@ static sefl_status check_task(const settings *s)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!settings_given(s, others[i][0]))
             SEFL_TRY(settings_setf(&terms, others[i][0], "%s=%s", others[i][0], others[i][1]));
-    SEFL_TRY(check_terms(&terms));
+    SEFL_TRY(check_terms(&terms, NULL));
 done:
     settings_clear(&terms);
     return st;

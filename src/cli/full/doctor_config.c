@@ -49,9 +49,9 @@ static bool passed(doctor *d, sefl_status st, const char *key, const char *remed
 
 /* ---- files ------------------------------------------------------------------------------ */
 
-static void check_file(doctor *d, const char *key, const char *path)
+static void check_file(doctor *d, const setting_def *def)
 {
-    static const char secret[] = "tls.key sign_key key key_lock passphrase_file";
+    const char *key = def->key, *path = value_of(d, key);
     struct stat sb;
     if (stat(path, &sb) != 0)
         doctor_add(d, DOCTOR_FAIL, key, "put the file there, or change the setting", "%s: %s", path,
@@ -59,7 +59,7 @@ static void check_file(doctor *d, const char *key, const char *path)
     else if (access(path, R_OK) != 0)
         doctor_add(d, DOCTOR_FAIL, key, "let the user who runs this role read it",
                    "%s cannot be read", path);
-    else if (setting_word(secret, key) >= 0 && (sb.st_mode & 077))
+    else if (def->secret && (sb.st_mode & 077))
         doctor_add(d, DOCTOR_WARN, key, "run chmod 600", "other users can read %s (mode %03o)",
                    path, (unsigned)(sb.st_mode & 0777));
     else
@@ -68,11 +68,9 @@ static void check_file(doctor *d, const char *key, const char *path)
 
 static void check_files(doctor *d)
 {
-    /* the role creates these when it first needs them */
-    static const char later[] = "state models ready_file";
     for (const setting_def *def = d->set.schema; def->key; def++)
-        if (def->type == SETTING_PATH && value_of(d, def->key) && setting_word(later, def->key) < 0)
-            check_file(d, def->key, value_of(d, def->key));
+        if (def->type == SETTING_PATH && value_of(d, def->key) && !def->created)
+            check_file(d, def);
 }
 
 /* ---- text ------------------------------------------------------------------------------- */

@@ -30,11 +30,22 @@
 #include "model/engine/engine_ops.h"
 #include "model/optim.h"
 
-/* Values and help texts of the settings `device` and `precision`. */
-#define ENGINE_DEVICES        "cpu cuda auto"
-#define ENGINE_DEVICE_HELP    "device to train on; auto uses a GPU if there is one, else the CPU"
-#define ENGINE_PRECISIONS     "bf16 fp32"
-#define ENGINE_PRECISION_HELP "precision of matrix products on a GPU; the CPU uses fp32"
+#define ENGINE_DEVICES    "cpu cuda auto"
+#define ENGINE_PRECISIONS "bf16 fp32"
+
+/* Rows for the members threads, device and precision (model/lm_settings.h). */
+/* clang-format off */
+#define ENGINE_SETTINGS(ROW)                                                                       \
+    ROW("threads", U64, threads, "0", 0, 256, NULL,                                                \
+        "number of worker threads, which does not affect the result; 0 means one per core",        \
+        .was = "train.threads")                                                                    \
+    ENGINE_DEVICE(ROW)
+#define ENGINE_DEVICE(ROW)                                                                         \
+    ROW("device", WORD, device, "cpu", 0, 0, ENGINE_DEVICES,                                       \
+        "device to train on; auto uses a GPU if there is one, else the CPU")                       \
+    ROW("precision", WORD, precision, "bf16", 0, 0, ENGINE_PRECISIONS,                             \
+        "precision of matrix products on a GPU; the CPU uses fp32")
+/* clang-format on */
 
 typedef struct engine_config {
     const char *device;     /* one of ENGINE_DEVICES; NULL: "cpu" */

@@ -3,6 +3,7 @@
 #include "config/yaml/yaml.h"
 #include "crypto/sign.h"
 #include "model/engine/engine.h"
+#include "model/lm_settings.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ const setting_def client_schema[] = {
               "variables https_proxy and no_proxy" },
     { "tls.cert", SETTING_PATH, NULL, TO(cert), .example = "cert.pem",
       .help = "this client's certificate" },
-    { "tls.key", SETTING_PATH, NULL, TO(key), .example = "key.pem",
+    { "tls.key", SETTING_PATH, NULL, TO(key), .example = "key.pem", .secret = true,
       .help = "the certificate's private key" },
     { "tls.peers", SETTING_PATH, NULL, TO(peers), .example = "peers.pem",
       .help = "the CA of the aggregation server" },
@@ -29,20 +30,14 @@ const setting_def client_schema[] = {
       .help = "the text owner's policy, which decides which tasks the client accepts" },
     { "text", SETTING_PATH, NULL, TO(text), .example = "text", .arg = "PATH",
       .help = "file or folder with the text to train on" },
-    { "text_format", SETTING_CHOICE, "guess", TO(text_format), .words = "guess text jsonl csv",
-      .help = "format of the text; guess chooses by the file's extension" },
-    { "text_field", SETTING_TEXT, "text", TO(text_field), .arg = "NAME",
-      .help = "JSON member or CSV column that contains the text" },
-    { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER",
+    /* clang-format off */
+    TEXT_FORMAT(SETTING_ROW, "text_", text_format, text_field)
+    { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER", .created = true,
       .help = "folder for rounds in progress, the upload key, receipts and proofs" },
     { "ledger", SETTING_PATH, NULL, TO(ledger), .example = "ledger",
       .help = "the privacy ledger of `text`, shared by all tasks" },
-    { "threads", SETTING_U64, "0", TO(threads), .max = 256,
-      .help = "number of worker threads; 0 means one per core" },
-    { "device", SETTING_WORD, "cpu", TO(device), .words = ENGINE_DEVICES,
-      .help = ENGINE_DEVICE_HELP },
-    { "precision", SETTING_WORD, "bf16", TO(precision), .words = ENGINE_PRECISIONS,
-      .help = ENGINE_PRECISION_HELP },
+    ENGINE_SETTINGS(SETTING_ROW)
+    /* clang-format on */
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",
       .help = "minimum log level" },
     { 0 },

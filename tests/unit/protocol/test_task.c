@@ -251,6 +251,31 @@ static void test_locale_changes_nothing(void **state)
 
 /* ---- the rules ------------------------------------------------------------------------------- */
 
+/* training.lr: 0 becomes the usual learning rate of the optimiser and the body. */
+static void test_usual_learning_rate(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        double lr;
+    } k[] = {
+        { NULL, NULL, 20 },
+        { "training.lr=0.00e1", NULL, 20 },
+        { "training.optimiser=momentum", NULL, 20 },
+        { "training.optimiser=adam", "training.lr=0", 0.001 },
+        { "model.body=transformer", NULL, 5 },
+        { "model.body=transformer", "training.optimiser=adam", 0.001 },
+        { "training.lr=0.00e1", "training.lr=0.5", 0.5 },
+        { "training.lr=1e-3", NULL, 1e-3 },
+    };
+    for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+        task t;
+        CHECK_OK(sample_task(&t, k[i].a, k[i].b, NULL));
+        assert_true(t.lr == k[i].lr);
+        task_clear(&t);
+    }
+}
+
 /* Up to four assignments that make an invalid task, and the word that the refusal must contain. */
 static void test_rules(void **state)
 {
@@ -696,6 +721,7 @@ int main(void)
         cmocka_unit_test(test_strict_form),
         cmocka_unit_test(test_truncation),
         cmocka_unit_test(test_locale_changes_nothing),
+        cmocka_unit_test(test_usual_learning_rate),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_learning_rate),
         cmocka_unit_test(test_classic_epsilon),

@@ -73,6 +73,7 @@ static void wrong_files(void **state)
         { "network: { dropout: 1.5 }\n", "network.dropout" },
         { "data: { partition: sorted }\n", "data.partition must be one of" },
         { "vocab.sha256: abc\n", "unknown setting" }, /* the simulator sets these */
+        { "train.lr: 5\n", "train.lr is now called training.lr" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         settings s;
