@@ -1,22 +1,22 @@
 /* Ingest: the aggregation server's cost of receiving updates, in processor time of its process.
  *
  * There are three processes. This one generates the key and prints; a generator makes update bodies
- * and sends them over mutual TLS on `connections` parallel connections; a server receives them. There
- * are two servers:
+ * and sends them over mutual TLS on `connections` parallel connections; a server receives them.
+ * There are two servers:
  *   ingest   roles/aggregator unchanged: bodies are checked, hashed, spooled, synced, acknowledged
  *            with a signed receipt in the journal, and added to the running sum
- *   floor    the same HTTPS server, which only hashes the bytes (pad only), writes them to a file and
- *            syncs it
+ *   floor    the same HTTPS server, which only hashes the bytes (pad only), writes them to a file
+ *            and syncs it
  * They take turns, with a part of the updates each, so that other load on the machine affects both.
  * A server's processor time (user and system, all threads) counts from the first byte to the last
  * body in the sum; the generator's does not. For paillier the floor is one multiplication modulo
  * N^2 per ciphertext (mont_mul in a tight loop on every core at once); for pad it is the floor
  * server.
  *
- * Bodies are real encryptions: one is encrypted, and the others are its units in another order, which
- * are valid updates with different bytes; those of pad have a separate sealed and signed head. A
- * client may send one update per round, so here (and only here) the server trusts a header that names
- * the client. It has all clients' vouchers from the start. */
+ * Bodies are real encryptions: one is encrypted, and the others are its units in another order,
+ * which are valid updates with different bytes; those of pad have a separate sealed and signed
+ * head. A client may send one update per round, so here (and only here) the server trusts a header
+ * that names the client. It has all clients' vouchers from the start. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
@@ -223,14 +223,13 @@ done:
     return st;
 }
 
-/* Body number i. */
+/* Writes body number i, and the hash of its units. */
 static sefl_status write_turned(const plan *pl, const uint8_t *body, const seal_key *round_key,
-                                unsigned long i, const char *path, char hex[65])
+                                unsigned long i, const char *path, uint8_t hash[BLAKE3_BYTES])
 {
     sefl_status st = SEFL_OK;
     const ahe_params *p = &pl->p;
     size_t first = i % p->units, turn = i / p->units;
-    uint8_t hash[BLAKE3_BYTES];
     writer w = { .p = p, .units = body };
     w.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     SEFL_CHECK(w.fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
@@ -241,7 +240,6 @@ static sefl_status write_turned(const plan *pl, const uint8_t *body, const seal_
     SEFL_TRY(write_units(&w, first + 1 + turn, p->units - 1 - turn));
     SEFL_TRY(write_units(&w, first + 1, turn));
     blake3_end(&w.h, hash);
-    hex_write(hex, hash, sizeof hash);
     if (pl->seal)
         SEFL_TRY(write_head(pl, w.fd, i, hash, round_key));
 done:
@@ -256,7 +254,8 @@ static void *send_all(void *arg)
     const plan *pl = s->pl;
     sefl_status st = SEFL_OK;
     https_reply r = { 0 };
-    char path[160], name[40], hex[65], url[128], headers[128];
+    char path[160], name[40], url[HTTP_PATH_MAX], headers[128];
+    http_target to = { .call = HTTP_UPDATE, .round = ROUND };
     snprintf(name, sizeof name, "sender-%lu", s->number);
     in(pl, path, name);
     if (!s->client) {
@@ -266,11 +265,10 @@ static void *send_all(void *arg)
                             .host = "127.0.0.1", .port = s->o.port, .id = s->tls, .proxy = "" }));
     }
     for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
-        SEFL_TRY(write_turned(pl, s->body, s->round_key, i, path, hex));
+        SEFL_TRY(write_turned(pl, s->body, s->round_key, i, path, to.hash));
         snprintf(headers, sizeof headers, HTTP_VERSION_LINE "%s: %zu\n" NUMBER ": %lu\n",
                  http_field_name(HTTP_TOTAL_FIELD), pl->bytes, i);
-        snprintf(url, sizeof url, "/v1/round/%d/update/%s", ROUND, hex);
-        SEFL_TRY(https_put_file(s->client, url, path, 0, headers, NULL, &r));
+        SEFL_TRY(https_put_file(s->client, http_path(url, &to), path, 0, headers, NULL, &r));
         SEFL_CHECK(r.status == 200, SEFL_EPROTO, "update %lu: status %u: %.*s", i, r.status,
                    (int)r.body.n, (const char *)r.body.p);
         https_reply_clear(&r);

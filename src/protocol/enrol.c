@@ -1,39 +1,51 @@
 #include "protocol/enrol.h"
 
+#include "protocol/fields.h"
+
 #include <string.h>
 
 static const char request_mark[8] = "SEFLENR1", answer_mark[8] = "SEFLENA1";
 
-static sefl_status claim_write(sefl_buf *out, const enrol_claim *c)
-{
-    SEFL_PASS(wr_raw(out, c->key, sizeof c->key));
-    SEFL_PASS(wr_raw(out, &c->servers, sizeof c->servers));
-    return wr_bytes(out, span_of_str(c->name));
-}
-
-static sefl_status claim_read(enrol_claim *c, rd *r)
+static sefl_status name_read(char out[TRUST_NAME_MAX + 1], rd *r, size_t max)
 {
     sefl_span name;
-    *c = (enrol_claim){ 0 };
-    SEFL_PASS(rd_raw(r, c->key, sizeof c->key));
-    SEFL_PASS(rd_raw(r, &c->servers, sizeof c->servers));
-    SEFL_PASS(rd_bytes(r, &name, TRUST_NAME_MAX));
-    memcpy(c->name, name.p, name.n);
-    SEFL_NEED(strlen(c->name) == name.n && trust_name_ok(c->name), SEFL_EPROTO,
+    SEFL_PASS(rd_bytes(r, &name, max));
+    memcpy(out, name.p, name.n);
+    SEFL_NEED(strlen(out) == name.n && trust_name_ok(out), SEFL_EPROTO,
               "enrolment: the site's name is not valid");
     return SEFL_OK;
 }
 
-static sefl_status proof_write(sefl_buf *out, const enrol_proof *p)
+#define FIELD_WRITE_name(x)      wr_bytes(out, span_of_str(x))
+#define FIELD_WRITE_claim(x)     claim_write(out, &(x))
+#define FIELD_WRITE_proof(x)     proof_write(out, &(x))
+#define FIELD_READ_name(x, max)  name_read(x, r, max)
+#define FIELD_READ_claim(x, max) claim_read(&(x), r)
+#define FIELD_READ_proof(x, max) proof_read(&(x), r)
+
+static sefl_status claim_write(sefl_buf *out, const enrol_claim *v)
 {
-    SEFL_PASS(wr_raw(out, p->pub, sizeof p->pub));
-    return wr_raw(out, p->sig, sizeof p->sig);
+    ENROL_CLAIM_FIELDS(FIELD_WRITE)
+    return SEFL_OK;
 }
 
-static sefl_status proof_read(enrol_proof *p, rd *r)
+static sefl_status claim_read(enrol_claim *v, rd *r)
 {
-    sefl_status st = rd_raw(r, p->pub, sizeof p->pub);
-    return st == SEFL_OK ? rd_raw(r, p->sig, sizeof p->sig) : st;
+    *v = (enrol_claim){ 0 };
+    ENROL_CLAIM_FIELDS(FIELD_READ)
+    return SEFL_OK;
+}
+
+static sefl_status proof_write(sefl_buf *out, const enrol_proof *v)
+{
+    ENROL_PROOF_FIELDS(FIELD_WRITE)
+    return SEFL_OK;
+}
+
+static sefl_status proof_read(enrol_proof *v, rd *r)
+{
+    ENROL_PROOF_FIELDS(FIELD_READ)
+    return SEFL_OK;
 }
 
 /* ---- signatures ------------------------------------------------------------------------------ */
@@ -93,29 +105,24 @@ sefl_status enrol_approved(const uint8_t sig[SIGN_BYTES], const enrol_claim *c,
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-sefl_status enrol_request_write(sefl_buf *out, const enrol_request *r)
+sefl_status enrol_request_write(sefl_buf *out, const enrol_request *v)
 {
-    SEFL_NEED(r->csr.n <= ENROL_CSR_MAX, SEFL_ERANGE, "enrolment: a request of %zu bytes",
-              r->csr.n);
+    SEFL_NEED(v->csr.n <= ENROL_CSR_MAX, SEFL_ERANGE, "enrolment: a request of %zu bytes",
+              v->csr.n);
     SEFL_PASS(wr_raw(out, request_mark, sizeof request_mark));
-    SEFL_PASS(claim_write(out, &r->claim));
-    SEFL_PASS(proof_write(out, &r->as));
-    SEFL_PASS(proof_write(out, &r->csp));
-    return wr_bytes(out, r->csr);
+    ENROL_REQUEST_FIELDS(FIELD_WRITE)
+    return SEFL_OK;
 }
 
 sefl_status enrol_request_read(enrol_request *out, sefl_span in)
 {
-    enrol_request q = { 0 };
-    rd r = rd_over(in);
-    *out = q;
-    SEFL_PASS(rd_expect(&r, request_mark, sizeof request_mark, "an enrolment request"));
-    SEFL_PASS(claim_read(&q.claim, &r));
-    SEFL_PASS(proof_read(&q.as, &r));
-    SEFL_PASS(proof_read(&q.csp, &r));
-    SEFL_PASS(rd_bytes(&r, &q.csr, ENROL_CSR_MAX));
-    SEFL_PASS(rd_end(&r));
-    *out = q;
+    enrol_request got = { 0 }, *v = &got;
+    rd reader = rd_over(in), *r = &reader;
+    *out = got;
+    SEFL_PASS(rd_expect(r, request_mark, sizeof request_mark, "an enrolment request"));
+    ENROL_REQUEST_FIELDS(FIELD_READ)
+    SEFL_PASS(rd_end(r));
+    *out = got;
     return SEFL_OK;
 }
 
@@ -133,36 +140,29 @@ sefl_status enrol_question_read(enrol_claim *c, enrol_proof *p, sefl_span in)
     return rd_end(&r);
 }
 
-sefl_status enrol_answer_write(sefl_buf *out, const enrol_answer *a)
+sefl_status enrol_answer_write(sefl_buf *out, const enrol_answer *v)
 {
-    SEFL_NEED(a->population.n >= 1 && a->population.n <= ENROL_POPULATION_MAX, SEFL_ERANGE,
-              "enrolment: a population's name of %zu bytes", a->population.n);
-    SEFL_NEED(a->certificate.n <= ENROL_PEM_MAX && a->ca.n <= ENROL_PEM_MAX, SEFL_ERANGE,
+    SEFL_NEED(v->population.n >= 1 && v->population.n <= ENROL_POPULATION_MAX, SEFL_ERANGE,
+              "enrolment: a population's name of %zu bytes", v->population.n);
+    SEFL_NEED(v->certificate.n <= ENROL_PEM_MAX && v->ca.n <= ENROL_PEM_MAX, SEFL_ERANGE,
               "enrolment: a certificate of more than %d bytes", ENROL_PEM_MAX);
     SEFL_PASS(wr_raw(out, answer_mark, sizeof answer_mark));
-    SEFL_PASS(wr_raw(out, a->csp, sizeof a->csp));
-    SEFL_PASS(wr_raw(out, a->as, sizeof a->as));
-    SEFL_PASS(wr_bytes(out, a->population));
-    SEFL_PASS(wr_bytes(out, a->certificate));
-    return wr_bytes(out, a->ca);
+    ENROL_ANSWER_FIELDS(FIELD_WRITE)
+    return SEFL_OK;
 }
 
 sefl_status enrol_answer_read(enrol_answer *out, sefl_span in)
 {
-    enrol_answer a = { 0 };
-    rd r = rd_over(in);
-    *out = a;
-    SEFL_PASS(rd_expect(&r, answer_mark, sizeof answer_mark, "an enrolment's answer"));
-    SEFL_PASS(rd_raw(&r, a.csp, sizeof a.csp));
-    SEFL_PASS(rd_raw(&r, a.as, sizeof a.as));
-    SEFL_PASS(rd_bytes(&r, &a.population, ENROL_POPULATION_MAX));
-    for (size_t i = 0; i < a.population.n; i++)
-        SEFL_NEED(a.population.p[i] >= 0x20 && a.population.p[i] < 0x7f, SEFL_EPROTO,
+    enrol_answer got = { 0 }, *v = &got;
+    rd reader = rd_over(in), *r = &reader;
+    *out = got;
+    SEFL_PASS(rd_expect(r, answer_mark, sizeof answer_mark, "an enrolment's answer"));
+    ENROL_ANSWER_FIELDS(FIELD_READ)
+    SEFL_PASS(rd_end(r));
+    for (size_t i = 0; i < v->population.n; i++)
+        SEFL_NEED(v->population.p[i] >= 0x20 && v->population.p[i] < 0x7f, SEFL_EPROTO,
                   "enrolment: the population's name is not printable");
-    SEFL_NEED(a.population.n > 0, SEFL_EPROTO, "enrolment: no population");
-    SEFL_PASS(rd_bytes(&r, &a.certificate, ENROL_PEM_MAX));
-    SEFL_PASS(rd_bytes(&r, &a.ca, ENROL_PEM_MAX));
-    SEFL_PASS(rd_end(&r));
-    *out = a;
+    SEFL_NEED(v->population.n > 0, SEFL_EPROTO, "enrolment: no population");
+    *out = got;
     return SEFL_OK;
 }

@@ -11,6 +11,8 @@ enum {
     SIGNED_MAX = 32 + 8 + HEAD_MAX - SIGN_BYTES,
 };
 _Static_assert(AD_AT + 64 == HEAD_PREFIX, "client and units end the prefix");
+#define SIZE_OF(name, bytes) +(bytes)
+_Static_assert(sizeof mark HEAD_FIELDS(SIZE_OF) == HEAD_MAX, "the list has every field");
 
 size_t head_bytes(const seal_suite *s)
 {

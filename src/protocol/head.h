@@ -36,14 +36,15 @@ enum {
     HEAD_MAX = HEAD_PREFIX + SEAL_ENC_MAX + HEAD_SEED + SEAL_TAG + SIGN_BYTES,
 };
 
-/* The fields in wire order, for tests/unit/protocol/test_schema.c. */
-#define HEAD_FIELDS(X) \
-    X(suite)           \
-    X(client)          \
-    X(units)           \
-    X(enc)             \
-    X(sealed_seed)     \
-    X(signature)
+/* The fields in wire order after the mark, with their bytes. head.c checks its sizes against this
+ * list; tests/unit/protocol/test_schema.c reviews it. */
+#define HEAD_FIELDS(X)                                \
+    X(suite, 4) /* u16, and a zero u16 */             \
+    X(client, 32)                                     \
+    X(units, 32)                                      \
+    X(enc, SEAL_ENC_MAX) /* with the longest suite */ \
+    X(sealed_seed, HEAD_SEED + SEAL_TAG)              \
+    X(signature, SIGN_BYTES)
 
 typedef struct head {
     const seal_suite *suite; /* NULL: the short form */

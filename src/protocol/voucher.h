@@ -32,16 +32,18 @@ enum {
     VOUCHER_SIGNATURE_MAX = 2048,
 };
 
-/* The fields in wire order, for tests/unit/protocol/test_schema.c. */
-#define VOUCHER_FIELDS(X) \
-    X(client)             \
-    X(key)                \
-    X(servers_as)         \
-    X(servers_csp)        \
-    X(serial)             \
-    X(spki)               \
-    X(signature)          \
-    X(chain)
+/* The fields in wire order after the mark (protocol/fields.h): voucher.c reads and writes by these
+ * lists, and tests/unit/protocol/test_schema.c reviews them. */
+#define VOUCHER_SIGNED_FIELDS(X)        \
+    X(raw, client, 32)                  \
+    X(raw, key, SIGN_PUB_BYTES)         \
+    X(raw, servers.as, SIGN_PUB_BYTES)  \
+    X(raw, servers.csp, SIGN_PUB_BYTES) \
+    X(u64, serial, 8)                   \
+    X(bytes16, spki, VOUCHER_SPKI_MAX)
+#define VOUCHER_MORE_FIELDS(X)                   \
+    X(bytes16, signature, VOUCHER_SIGNATURE_MAX) \
+    X(bytes32, chain, VOUCHER_MAX)
 
 typedef struct voucher {
     uint8_t client[32];

@@ -17,6 +17,7 @@
 #include "protocol/task_fields.h"
 #include "protocol/voucher.h"
 
+#include <regex.h>
 #include <stdlib.h>
 
 /* The origin of a value. Deliberately, there is no entry for "from a client's text". */
@@ -257,53 +258,94 @@ static void blank_comments(char *p)
     }
 }
 
-/* True if the code spells one of our paths or fields itself instead of using the list. */
-static const char *past_the_list(const char *file, const char *code)
+/* Code that may name a field: field() gets its names from the list, AS's answers have fields of
+ * HTTP itself, and in the benchmark every update is from another client. */
+static const struct {
+    const char *file, *code;
+} exempt[] = {
+    { "/roles/aggregator/http.c", "? https_query(r, name) : https_header(r, name);\n}" },
+    { "/roles/aggregator/http.c", "\"ETag: \\\"%s\\\"\\n\"" },
+    { "/roles/aggregator/http.c", "\"Retry-After: " },
+    { "/roles/aggregator/", "\"Cache-Control: no-store\\n\"" },
+    { "/bench/round/ingest.c", "\"Sefl-Bench-Client\"" },
+    { "/bench/round/ingest.c", "https_header(r, NUMBER)" },
+};
+/* Messages begin with these words, which are no fields. */
+static const char words[] =
+    " CSP LSTM Next OpenSSL QUICK TMPDIR Transformer WARNING fork pipe policy sefl ";
+
+/* Returns the first text in the code that is one of our paths or fields, or may be a new one: a
+ * literal line "Name: ...", in lower case too where the file uses HTTP; NULL if there is none.
+ * Overwrites what is exempt; met[i] counts the uses of exempt[i]. */
+static const char *past_the_list(const char *file, char *code, size_t *met)
 {
-    static const char *const ours[] = { "\"/v1", "/v1/", "\"/healthz", "Sefl-" };
-    bool dispatches = strstr(file, "/roles/aggregator/http.c") != NULL;
-    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+    static const char *const ours[] = { "\"/v1", "/v1/",          "\"/healthz",
+                                        "Sefl-", "https_header(", "https_query(" };
+    static char name[80];
+    blank_comments(code);
+    const bool net = strstr(file, "/src/net/") != NULL, http = strstr(code, "https_") != NULL;
+    regmatch_t at[3];
+    regex_t line;
+    for (size_t i = 0; i < sizeof exempt / sizeof exempt[0]; i++)
+        for (char *p; strstr(file, exempt[i].file) && (p = strstr(code, exempt[i].code)); met[i]++)
+            memset(p, ' ', strlen(exempt[i].code));
+    for (size_t i = 0; i < (net ? 4 : sizeof ours / sizeof ours[0]); i++)
         if (strstr(code, ours[i]))
             return ours[i];
-    if (!strstr(file, "/src/net/") && !dispatches && strstr(code, "https_header("))
-        return "https_header";
-    if (!strstr(file, "/src/net/") && !dispatches && strstr(code, "https_query("))
-        return "https_query";
-    return NULL;
+    if (http && !net && strstr(file, "/src/") && strstr(code, "\"/"))
+        return "a path";
+    assert_int_equal(regcomp(&line, "(\"|\\\\n)([A-Z][A-Za-z0-9-]*):[ %]",
+                             REG_EXTENDED | (http ? REG_ICASE : 0)),
+                     0);
+    name[0] = 0;
+    for (; !net && regexec(&line, code, 3, at, 0) == 0; code += at[0].rm_eo) {
+        snprintf(name, sizeof name, " %.*s ", (int)(at[2].rm_eo - at[2].rm_so), code + at[2].rm_so);
+        if (!strstr(words, name))
+            break;
+        name[0] = 0;
+    }
+    regfree(&line);
+    return name[0] ? name : NULL;
 }
 
 static void test_nothing_past_the_list(void **state)
 {
     (void)state;
-    char command[512], file[512];
-    snprintf(command, sizeof command, "find '%s/src' -name '*.[ch]'", SEFL_SOURCE_DIR);
+    char command[1024], file[512];
+    size_t files = 0, met[sizeof exempt / sizeof exempt[0]] = { 0 };
+    snprintf(command, sizeof command, "find '%s/src' '%s/bench' '%s/include' -name '*.[ch]'",
+             SEFL_SOURCE_DIR, SEFL_SOURCE_DIR, SEFL_SOURCE_DIR);
     FILE *f = popen(command, "r");
     assert_non_null(f);
-    size_t files = 0;
     while (fgets(file, sizeof file, f)) {
         sefl_buf b = { 0 };
         file[strcspn(file, "\n")] = 0;
-        if (strstr(file, "/protocol/http.h"))
+        if (strstr(file, "/src/protocol/http.h"))
             continue;
         CHECK_OK(file_read(&b, file, 1 << 22));
         CHECK_OK(wr_u8(&b, 0));
-        blank_comments((char *)b.p);
-        const char *what = past_the_list(file, (const char *)b.p);
+        const char *what = past_the_list(file, (char *)b.p, met);
         if (what)
-            fail_msg("%s: %s stands outside the lists of protocol/http.h", file, what);
+            fail_msg("%s: %s is not from the lists of protocol/http.h", file, what);
         buf_clear(&b);
         files++;
     }
     pclose(f);
     assert_true(files > 100);
-    /* the search can fail */
-    char made[] = "get(\"/v1/loss\"); /* \"/v1/task\" */";
-    blank_comments(made);
-    assert_non_null(past_the_list("x.c", made));
-    char fine[] = "a(\"b\"); /* GET /v1/task, Sefl-Total */ // \"/v1\"\n";
-    blank_comments(fine);
-    assert_null(past_the_list("x.c", fine));
-    assert_non_null(past_the_list("/src/roles/x.c", "https_header(r, \"Loss\")"));
+    for (size_t i = 0; i < sizeof met / sizeof met[0]; i++)
+        if (met[i] == 0)
+            fail_msg("%s: nothing needs the exemption of %s", exempt[i].file, exempt[i].code);
+            /* the search can fail */
+#define BAD(file, code)  assert_non_null(past_the_list(file, (char[]){ code }, met))
+#define FINE(file, code) assert_null(past_the_list(file, (char[]){ code }, met))
+    BAD("x.c", "get(\"/v1/loss\"); /* \"/v1/task\" */");
+    FINE("x.c", "a(\"b\"); /* GET /v1/task, Sefl-Total */ // \"/v1\"\n");
+    BAD("/src/roles/x.c", "https_header(r, \"Loss\")");
+    BAD("/src/roles/aggregator/http.c", "https_header(r, \"Loss\")");
+    BAD("/src/roles/client/net.c", "f(h, \"X-Loss: %f\\n\", loss)");
+    BAD("/src/roles/client/net.c", "https_head(n, p, \"a b\\nloss: 3\")");
+    BAD("/src/roles/client/net.c", "https_get(n, \"/loss\")");
+    FINE("/src/roles/client/net.c", "https_get(n, p); f(\"%s: %d\", name)");
 }
 
 static void test_http(void **state)
@@ -365,18 +407,14 @@ static const review link_reviews[] = {
 
 /* Messages of protocol/enrol.h: keys, names, signatures. */
 static const review enrol_reviews[] = {
-    { "claim_key", IDENTITY, false },
-    { "claim_as", PUBLIC, false },
-    { "claim_csp", PUBLIC, false },
-    { "claim_name", IDENTITY, false },
-    { "proof_pub", IDENTITY, false },
-    { "proof_sig", IDENTITY, false },
-    { "csr", IDENTITY, false },
-    { "approval_csp", IDENTITY, false },
-    { "approval_as", IDENTITY, false },
-    { "certificate", IDENTITY, false },
-    { "ca", PUBLIC, false },
-    { "population", AGREED, false },
+    { "claim key", IDENTITY, false },          { "claim servers.as", PUBLIC, false },
+    { "claim servers.csp", PUBLIC, false },    { "claim name", IDENTITY, false },
+    { "proof pub", IDENTITY, false },          { "proof sig", IDENTITY, false },
+    { "request claim", IDENTITY, false },      { "request as", IDENTITY, false }, /* two proofs */
+    { "request csp", IDENTITY, false },        { "request csr", IDENTITY, false },
+    { "answer csp", IDENTITY, false }, /* two signatures */
+    { "answer as", IDENTITY, false },          { "answer population", AGREED, false },
+    { "answer certificate", IDENTITY, false }, { "answer ca", PUBLIC, false },
 };
 
 /* The head of a sealed update: fresh coins, and a hash of ciphertext. */
@@ -387,7 +425,7 @@ static const review head_reviews[] = {
 
 static const review voucher_reviews[] = {
     { "client", IDENTITY, false },   { "key", IDENTITY, false },
-    { "servers_as", PUBLIC, false }, { "servers_csp", PUBLIC, false },
+    { "servers.as", PUBLIC, false }, { "servers.csp", PUBLIC, false },
     { "serial", WORDS, false }, /* when the key was made */
     { "spki", IDENTITY, false },     { "signature", IDENTITY, false },
     { "chain", IDENTITY, false },
@@ -398,10 +436,11 @@ static void test_head_and_voucher(void **state)
     (void)state;
     WALK(h, head_reviews);
     WALK(v, voucher_reviews);
-#define OF_HEAD(field) meet(&h, #field);
+#define OF_HEAD(field, bytes) meet(&h, #field);
     HEAD_FIELDS(OF_HEAD)
-#define OF_VOUCHER(field) meet(&v, #field);
-    VOUCHER_FIELDS(OF_VOUCHER)
+#define OF_VOUCHER(type, field, max) meet(&v, #field);
+    VOUCHER_SIGNED_FIELDS(OF_VOUCHER)
+    VOUCHER_MORE_FIELDS(OF_VOUCHER)
     leave(&h);
     leave(&v);
 }
@@ -410,8 +449,14 @@ static void test_enrolment(void **state)
 {
     (void)state;
     WALK(w, enrol_reviews);
-#define ENROLMENT(field) meet(&w, #field);
-    ENROL_FIELDS(ENROLMENT)
+#define OF_CLAIM(type, field, max) meet(&w, "claim " #field);
+    ENROL_CLAIM_FIELDS(OF_CLAIM)
+#define OF_PROOF(type, field, max) meet(&w, "proof " #field);
+    ENROL_PROOF_FIELDS(OF_PROOF)
+#define OF_REQUEST(type, field, max) meet(&w, "request " #field);
+    ENROL_REQUEST_FIELDS(OF_REQUEST)
+#define OF_ANSWER(type, field, max) meet(&w, "answer " #field);
+    ENROL_ANSWER_FIELDS(OF_ANSWER)
     leave(&w);
 }
 
