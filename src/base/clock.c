@@ -36,6 +36,13 @@ uint64_t clock_now_ns(void)
     return monotonic_ns(NULL);
 }
 
+double clock_lap(uint64_t *t)
+{
+    double s = clock_since(*t);
+    *t = clock_now_ns();
+    return s;
+}
+
 double clock_since(uint64_t began_ns)
 {
     return 1e-9 * (double)(clock_now_ns() - began_ns);

@@ -31,6 +31,7 @@ static inline uint64_t clock_ms(const sefl_clock *c)
 /* Shortcuts for programs that run in real time. */
 uint64_t clock_now_ns(void);           /* the monotonic clock */
 double clock_since(uint64_t began_ns); /* seconds since a reading of clock_now_ns */
+double clock_lap(uint64_t *t);         /* clock_since(*t), and sets *t to now */
 void clock_pause_ms(unsigned ms);      /* sleeps for ms milliseconds */
 
 #endif

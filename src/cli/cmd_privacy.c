@@ -84,12 +84,12 @@ static sefl_status compute(plan *p)
 
 static double up(double v)
 {
-    return dp_quantised(v, true);
+    return dp_four_digits(v, true);
 }
 
 static double down(double v)
 {
-    return dp_quantised(v, false);
+    return dp_four_digits(v, false);
 }
 
 /* Rounds z up to six decimal places, so that a copied number gives at least as much noise. */

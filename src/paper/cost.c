@@ -45,7 +45,7 @@ typedef struct parts {
     double link_bytes, shares_bytes;
 } parts;
 
-typedef struct stage {
+typedef struct cost_run {
     const paper_options *o;
     settings set;
     experiment e;
@@ -64,19 +64,12 @@ typedef struct stage {
     parts p;
     double collecting; /* seconds that the clients and AS's additions took */
     uint64_t link_before;
-} stage;
-
-static double lap(uint64_t *t)
-{
-    double s = clock_since(*t);
-    *t = clock_now_ns();
-    return s;
-}
+} cost_run;
 
 /* ---- the federation -------------------------------------------------------------------------- */
 
 /* A word list of the wanted size, and a line of text for each client, which nobody trains on. */
-static sefl_status make_text(const stage *g, unsigned words, unsigned clients)
+static sefl_status make_text(const cost_run *g, unsigned words, unsigned clients)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -95,7 +88,7 @@ done:
     return st;
 }
 
-static sefl_status make_federation(stage *g, const cost_case *c, federation_key *key)
+static sefl_status make_federation(cost_run *g, const cost_case *c, federation_key *key)
 {
     static const char *const fixed[] = { "crypto=full",      "crypto.key_bits=3072",
                                          "model.tied=false", "data.partition=contiguous",
@@ -131,7 +124,7 @@ static int by_fingerprint(const void *a, const void *b)
     return memcmp(a, b, 32);
 }
 
-static sefl_status stage_open(stage *g, const cost_case *c, federation_key *key)
+static sefl_status cost_run_open(cost_run *g, const cost_case *c, federation_key *key)
 {
     SEFL_PASS(file_temp_folder(g->folder, sizeof g->folder, "sefl-paper"));
     for (int i = 0; i < 2; i++)
@@ -153,7 +146,7 @@ static sefl_status stage_open(stage *g, const cost_case *c, federation_key *key)
     return SEFL_OK;
 }
 
-static void stage_close(stage *g)
+static void cost_run_close(cost_run *g)
 {
     servers_free(g->servers);
     if (g->f) {
@@ -173,7 +166,7 @@ static void stage_close(stage *g)
 /* ---- one run --------------------------------------------------------------------------------- */
 
 /* Draws an update whose norm is about the clip, 1: uniform values. */
-static void draw_update(stage *g, uint32_t client)
+static void draw_update(cost_run *g, uint32_t client)
 {
     const size_t n = g->f->task.params;
     const double side = sqrt(3 / (double)n);
@@ -185,7 +178,7 @@ static void draw_update(stage *g, uint32_t client)
         g->update[i] = (float)(side * (2 * seeded_unit(&gen) - 1));
 }
 
-static sefl_status one_client(stage *g, const round_header *h, uint32_t i)
+static sefl_status one_client(cost_run *g, const round_header *h, uint32_t i)
 {
     sefl_status st = SEFL_OK;
     const task *t = &g->f->task;
@@ -198,22 +191,22 @@ static sefl_status one_client(stage *g, const round_header *h, uint32_t i)
     SEFL_TRY(federation_upload_key(&key, g->f, i));
     uint64_t clock = clock_now_ns();
     SEFL_TRY(client_train_round(g->X, t, &g->f->text[i], g->update, &rng));
-    g->p.quantise += lap(&clock);
+    g->p.quantise += clock_lap(&clock);
     SEFL_TRY(update_make(
         g->body, g->entry[i].body,
         &(update_facts){
             .task = t, .header = h, .enc = g->enc, .client = g->f->client[i], .upload_key = key },
         g->X, g->pool, g->o->stop, &rng));
-    g->p.encrypt += lap(&clock);
+    g->p.encrypt += clock_lap(&clock);
     SEFL_TRY(loop_send(g->loop, &upload, g->there, g->body, task_body_bytes(t)));
     g->p.upload += upload;
     memcpy(g->entry[i].client, g->f->client[i], sizeof g->entry[i].client);
     memcpy(g->heads + i * front, g->there, front);
-    lap(&clock);
+    clock_lap(&clock);
     SEFL_TRY(ahe_sum_check_units(p, g->sum, g->there + front, p->units));
     SEFL_TRY(ahe_sum_begin(p, g->sum));
     SEFL_TRY(ahe_sum_add_units(p, g->sum, 0, g->there + front, p->units, g->pool));
-    g->p.add += lap(&clock);
+    g->p.add += clock_lap(&clock);
     for (size_t v = 0; v < t->values; v++)
         g->total[v] += g->X[v];
 done:
@@ -223,7 +216,7 @@ done:
 
 static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
 {
-    stage *g = ctx;
+    cost_run *g = ctx;
     const task *t = &g->f->task;
     const uint32_t n = g->f->clients;
     uint64_t began = clock_now_ns();
@@ -234,7 +227,7 @@ static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
         SEFL_PASS(one_client(g, h, i));
     uint64_t clock = clock_now_ns();
     SEFL_PASS(ahe_sum_close(&t->ahe, g->sum));
-    g->p.add += lap(&clock);
+    g->p.add += clock_lap(&clock);
     *got = (work_got){ .clients = n,
                        .closed = g->sum,
                        .set = g->entry,
@@ -248,7 +241,7 @@ static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
 static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                             uint32_t clients, release_made *made)
 {
-    const stage *g = ctx;
+    const cost_run *g = ctx;
     const task *t = &g->f->task;
     const double sigma = task_mode(t)->deviation(t), n = (double)t->values;
     const double slack = 0.02 + 6 * sqrt(2 / n);
@@ -265,13 +258,13 @@ static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round,
 
 static void on_report(void *ctx, const rounds_report *r)
 {
-    stage *g = ctx;
+    cost_run *g = ctx;
     g->p.open = 1e-9 * (double)(r->parts.freeze + r->parts.set) - g->collecting;
     g->p.reveal = 1e-9 * (double)r->parts.reveal;
     g->p.link_bytes = (double)(servers_bytes(g->servers) - g->link_before);
 }
 
-static sefl_status one_run(stage *g)
+static sefl_status one_run(cost_run *g)
 {
     const double n = g->f->clients;
     const uint64_t began = clock_now_ns();
@@ -303,7 +296,7 @@ static sefl_status one_run(stage *g)
     return SEFL_OK;
 }
 
-static sefl_status add_row(sheet *s, const stage *g, const cost_case *c)
+static sefl_status add_row(sheet *s, const cost_run *g, const cost_case *c)
 {
     const task *t = &g->f->task;
     const parts *p = &g->p;
@@ -364,7 +357,7 @@ sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned ru
 {
     sefl_status st = SEFL_OK;
     sheet s = { 0 };
-    stage g = { .o = o };
+    cost_run g = { .o = o };
     double expected;
     settings_init(&g.set, experiment_schema());
     SEFL_TRY(case_open(&s, o, c));
@@ -373,7 +366,7 @@ sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned ru
         if (paper_too_late(o, expected))
             break;
         if (!g.f)
-            SEFL_TRY(stage_open(&g, c, key));
+            SEFL_TRY(cost_run_open(&g, c, key));
         SEFL_TRY(one_run(&g));
         SEFL_TRY(add_row(&s, &g, c));
         SEFL_TRY(sheet_save(&s, o));
@@ -381,7 +374,7 @@ sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned ru
                   c->block, c->scheme, s.rows, runs, g.p.total, g.p.encrypt);
     }
 done:
-    stage_close(&g);
+    cost_run_close(&g);
     sheet_clear(&s);
     return st;
 }

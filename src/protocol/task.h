@@ -132,10 +132,10 @@ sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
 /* Returns the accountant's event for `count` releases of this task, against observers who do not
  * see participation: rate is 1 unless t->amplified. If there is no claim (noise none), all members
- * except count are zero, as in a ledger. Against a server the ledger's gate (store/ledger.h) uses
- * rate 1 and min(count, max_rounds_per_client), unless sampling is hidden. terms_of_task
- * (sum/terms.h) builds the ledger_terms from this event and from the task's id, sampling, unit,
- * max_rounds_per_client, epsilon and delta. */
+ * except count are zero, as in a ledger. Against a server the ledger's budget check
+ * (store/ledger.h) uses rate 1 and min(count, max_rounds_per_client), unless sampling is hidden.
+ * terms_of_task (sum/terms.h) builds the ledger_terms from this event and from the task's id,
+ * sampling, unit, max_rounds_per_client, epsilon and delta. */
 dp_event task_event(const task *t, uint64_t count);
 
 /* Returns the clients' learning rate in a round. With w = warmup and T = rounds, it is

@@ -202,7 +202,7 @@ void plan_classic_text(char out[PLAN_CLASSIC_TEXT], const plan_classic *c)
     char total[128];
     if (c->total.known)
         snprintf(total, sizeof total, "epsilon %.4g against a server, %.4g against others",
-                 dp_quantised(c->total.server, true), dp_quantised(c->total.others, true));
+                 dp_four_digits(c->total.server, true), dp_four_digits(c->total.others, true));
     else
         snprintf(total, sizeof total, "no epsilon is proven");
     snprintf(out, PLAN_CLASSIC_TEXT,

@@ -451,7 +451,7 @@ static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t
               "population \"%s\" has had %d tasks: no more fit into its ledger", l->population,
               LEDGER_TASKS_MAX);
     SEFL_NEED(l->size + APPEND_MAX <= FILE_MAX, SEFL_ERANGE, "ledger %s is full", l->path);
-    return ledger_gate(l, *at, terms, round);
+    return ledger_check_budget(l, *at, terms, round);
 }
 
 sefl_status ledger_may_charge(const ledger *l, const ledger_terms *terms, uint64_t round)
@@ -543,7 +543,7 @@ sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t r
     if (at < l->n_tasks && charged(&l->tasks[at], round))
         return SEFL_OK;
     limited.epsilon_max = epsilon_max;
-    return ledger_gate(l, at, &limited, round);
+    return ledger_check_budget(l, at, &limited, round);
 }
 
 bool ledger_has(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t round)

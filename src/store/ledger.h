@@ -18,9 +18,9 @@
  *     use is 0.
  *   - A population has one ledger; new tasks continue it. The budget check composes all charges. A
  *     charge beyond the target of the current task fails with SEFL_EBUDGET and writes nothing.
- *   - The gate bounds epsilon against a server, which sees who takes part. It counts min(rounds,
- *     max_rounds_per_client) releases per task without amplification; under `hidden` sampling it
- *     counts all rounds, with amplification.
+ *   - The budget check bounds epsilon against a server, which sees who takes part. It counts
+ *     min(rounds, max_rounds_per_client) releases per task without amplification; under `hidden`
+ *     sampling it counts all rounds, with amplification.
  *   - A task with `claim: none` (no noise) is charged without a target. From then on the population
  *     has no epsilon, and the ledger refuses a task that claims one.
  *   - Tasks that protect clients and tasks that protect records have no common epsilon, so a ledger

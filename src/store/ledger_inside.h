@@ -26,7 +26,7 @@ struct ledger {
 
 /* SEFL_EBUDGET if one more round of task number `at` (n_tasks: a new task) would exceed the
  * epsilon_max of these terms or invalidate the claim. */
-sefl_status ledger_gate(const ledger *l, size_t at, const ledger_terms *terms,
-                        uint64_t round) SEFL_MUST_CHECK;
+sefl_status ledger_check_budget(const ledger *l, size_t at, const ledger_terms *terms,
+                                uint64_t round) SEFL_MUST_CHECK;
 
 #endif

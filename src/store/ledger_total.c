@@ -89,7 +89,7 @@ sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
     return SEFL_OK;
 }
 
-/* ---- the gate ------------------------------------------------------------------------------ */
+/* ---- the budget check --------------------------------------------------------------------- */
 
 /* for printing with four places: never less than it is */
 static double up4(double epsilon)
@@ -97,7 +97,8 @@ static double up4(double epsilon)
     return ceil(epsilon * 1e4) / 1e4;
 }
 
-sefl_status ledger_gate(const ledger *l, size_t at, const ledger_terms *terms, uint64_t round)
+sefl_status ledger_check_budget(const ledger *l, size_t at, const ledger_terms *terms,
+                                uint64_t round)
 {
     dp_claim now, then;
     if (!dp_noise_claims(terms->noise))

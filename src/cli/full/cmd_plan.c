@@ -66,7 +66,7 @@ static void print_plan(const plan *p, const char *name)
     if (p->has_epsilon)
         printf("privacy     epsilon %.4g against a server, %.4g against others, over %" PRIu64
                " rounds at delta %g, for a %s%s\n",
-               dp_quantised(p->epsilon_server, true), dp_quantised(p->epsilon_others, true),
+               dp_four_digits(p->epsilon_server, true), dp_four_digits(p->epsilon_others, true),
                p->rounds_asked, p->delta, p->unit_record ? "record, not for a client" : "client",
                p->claim ? "" : " (not claimed)");
     else

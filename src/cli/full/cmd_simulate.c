@@ -148,7 +148,7 @@ static void print_summary(const simulate_result *r, unsigned warned)
     if (!isnan(all->epsilon_server))
         printf("privacy     epsilon %.4g against a server, %.4g against others, at delta %g, for a "
                "%s (target %g)\n",
-               dp_quantised(all->epsilon_server, true), dp_quantised(all->epsilon_others, true),
+               dp_four_digits(all->epsilon_server, true), dp_four_digits(all->epsilon_others, true),
                r->delta, r->unit_record ? "record, not for a client" : "client", r->epsilon_target);
     else
         printf("privacy     no differential privacy claimed\n");

@@ -38,7 +38,7 @@ enum { POLL_MS = 25, READY_S = 60, GRACE_MS = 15000 };
 static const char mark_text[] = "'sefl demo' created this folder. The next demo may replace it.\n"
                                 "It contains all keys of all parties: it protects nobody.\n";
 
-typedef struct stage {
+typedef struct fed_demo {
     const demo *d;
     dir_tree at; /* the demo's folder */
     int lock;    /* lock on the folder; -1: none */
@@ -54,7 +54,7 @@ typedef struct stage {
     uint64_t began_ns;
     meter line; /* progress line */
     demo_result result;
-} stage;
+} fed_demo;
 
 /* All clients train at once on the available cores; a slow machine extends the round. */
 static uint64_t deadline_ms(const demo *d)
@@ -62,8 +62,8 @@ static uint64_t deadline_ms(const demo *d)
     return 4000 + (uint64_t)d->words * d->clients / 4;
 }
 
-static void talk(const stage *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
-static void talk(const stage *s, const char *fmt, ...)
+static void talk(const fed_demo *s, const char *fmt, ...) SEFL_PRINTF(2, 3);
+static void talk(const fed_demo *s, const char *fmt, ...)
 {
     va_list ap;
     if (s->d->json)
@@ -89,7 +89,7 @@ static sefl_status make_folders(const char *path)
     return SEFL_OK;
 }
 
-static sefl_status prepare_folder(stage *s)
+static sefl_status prepare_folder(fed_demo *s)
 {
     /* files of a demo; nothing else is ever removed */
     static const char *const ours[] = { "federation", "log", "metrics.jsonl", "summary.json",
@@ -130,7 +130,7 @@ static sefl_status set_privacy(settings *s, const demo *d)
     return settings_setf(s, "demo", "privacy.epsilon=%.6f", c.epsilon * 1.0001 + 1e-6);
 }
 
-static sefl_status make_federation(stage *s, const sefl_progress *p)
+static sefl_status make_federation(fed_demo *s, const sefl_progress *p)
 {
     static const char *const fixed[] = {
         "name=demo",         "population=demo",     "model.embed=64", "model.hidden=64",
@@ -174,14 +174,14 @@ static sefl_status check_interrupt(void)
                             : SEFL_OK;
 }
 
-static sefl_status ended_early(stage *s, const process *one)
+static sefl_status ended_early(fed_demo *s, const process *one)
 {
     return sefl_fail(SEFL_ECLOSED, "%s ended with %d: see %s", one->name, one->rc,
                      dir_in(&s->at, "log/%s.log", one->name));
 }
 
 /* Waits until the role has written its ready file and reads "host:port" from it. */
-static sefl_status wait_ready(stage *s, const char *role, char at[64])
+static sefl_status wait_ready(fed_demo *s, const char *role, char at[64])
 {
     sefl_buf line = { 0 };
     const char *ready = dir_in(&s->at, "federation/%s/ready", role);
@@ -207,7 +207,7 @@ static void client_name(char out[PROCESSES_NAME_MAX], uint32_t i)
     snprintf(out, PROCESSES_NAME_MAX, "client-%02" PRIu32, i + 1);
 }
 
-static sefl_status start_client(stage *s, uint32_t i)
+static sefl_status start_client(fed_demo *s, uint32_t i)
 {
     char name[PROCESSES_NAME_MAX];
     client_name(name, i);
@@ -217,7 +217,7 @@ static sefl_status start_client(stage *s, uint32_t i)
         (const char *[]){ "client", "--config", config, "--server", s->at_as, NULL });
 }
 
-static sefl_status start_all(stage *s)
+static sefl_status start_all(fed_demo *s)
 {
     char at_csp[64] = "";
     SEFL_PASS(processes_init(&s->parties, dir_in(&s->at, "log")));
@@ -237,7 +237,7 @@ static sefl_status start_all(stage *s)
 
 /* ---- rounds -------------------------------------------------------------------------------- */
 
-static void show_round(stage *s, const run_line *r)
+static void show_round(fed_demo *s, const run_line *r)
 {
     meter_stop(&s->line);
     talk(s, "round %2" PRIu64 "/%" PRIu32, r->round, s->d->rounds);
@@ -255,7 +255,7 @@ static void show_round(stage *s, const run_line *r)
 }
 
 /* Kills the last clients with kill -9 while they train for the round. */
-static void lose_clients(stage *s)
+static void lose_clients(fed_demo *s)
 {
     char name[PROCESSES_NAME_MAX];
     uint32_t from = s->d->clients - s->lost;
@@ -271,7 +271,7 @@ static void lose_clients(stage *s)
          from + 1, s->d->clients, s->lost_round);
 }
 
-static sefl_status return_clients(stage *s)
+static sefl_status return_clients(fed_demo *s)
 {
     for (uint32_t i = s->d->clients - s->lost; i < s->d->clients; i++)
         SEFL_PASS(start_client(s, i));
@@ -281,7 +281,7 @@ static sefl_status return_clients(stage *s)
 }
 
 /* Prints new rounds, kills and restarts clients when it is time, and detects failed processes. */
-static sefl_status look(stage *s)
+static sefl_status look(fed_demo *s)
 {
     const char *metrics = dir_in(&s->at, METRICS);
     SEFL_PASS(check_interrupt());
@@ -306,7 +306,7 @@ static sefl_status look(stage *s)
     return SEFL_OK;
 }
 
-static sefl_status watch(stage *s)
+static sefl_status watch(fed_demo *s)
 {
     const uint64_t began = clock_now_ns();
     const double limit = 60 + 3e-3 * (double)(deadline_ms(s->d) + 15000) * (double)s->d->rounds;
@@ -323,7 +323,7 @@ static sefl_status watch(stage *s)
 }
 
 /* Waits until every party has learned that the task is over and has exited. */
-static sefl_status wait_end(stage *s)
+static sefl_status wait_end(fed_demo *s)
 {
     for (uint64_t began = clock_now_ns(); 1e3 * clock_since(began) < GRACE_MS;) {
         bool over = processes_all_ended(&s->parties);
@@ -337,7 +337,7 @@ static sefl_status wait_end(stage *s)
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static sefl_status write_report(stage *s)
+static sefl_status write_report(fed_demo *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -363,7 +363,7 @@ done:
     return st;
 }
 
-static sefl_status compare(stage *s, const sefl_progress *p)
+static sefl_status compare(fed_demo *s, const sefl_progress *p)
 {
     uint64_t began = clock_now_ns();
     SEFL_PASS(fedavg_run(&s->result.plain,
@@ -375,7 +375,7 @@ static sefl_status compare(stage *s, const sefl_progress *p)
     return SEFL_OK;
 }
 
-static void tell_made(const stage *s)
+static void tell_made(const fed_demo *s)
 {
     const demo *d = s->d;
     char key[48];
@@ -393,7 +393,7 @@ static void tell_made(const stage *s)
          s->made.values, d->scheme, d->noise);
 }
 
-static sefl_status play(stage *s)
+static sefl_status run_demo(fed_demo *s)
 {
     const demo *d = s->d;
     SEFL_PASS(prepare_folder(s));
@@ -418,7 +418,7 @@ static sefl_status play(stage *s)
     s->result.best = s->made.best_perplexity;
     s->result.update_bytes = s->made.update_bytes;
     SEFL_PASS(write_report(s));
-    return demo_table(&s->result, &(demo_scene){ .out = s->at.root,
+    return demo_table(&s->result, &(demo_facts){ .out = s->at.root,
                                                  .task = &s->t,
                                                  .clients = d->clients,
                                                  .lost = s->lost,
@@ -429,7 +429,7 @@ static sefl_status play(stage *s)
 
 sefl_status demo_fed_run(const demo *d)
 {
-    stage *s = NULL;
+    fed_demo *s = NULL;
     SEFL_PASS(sefl_new(&s, 1, sizeof *s));
     s->d = d;
     s->lock = -1;
@@ -437,7 +437,7 @@ sefl_status demo_fed_run(const demo *d)
     s->lost = (d->clients * 3 + 7) / 8; /* three of eight, rounded up */
     s->lost_round = d->rounds / 2 + 1;
     interrupt_catch();
-    sefl_status st = play(s);
+    sefl_status st = run_demo(s);
     meter_stop(&s->line);
     processes_end(&s->parties);
     run_log_clear(&s->rounds);

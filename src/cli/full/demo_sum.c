@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct stage {
+typedef struct sum_demo {
     const demo *d;
     settings set;
     experiment e;
@@ -31,18 +31,11 @@ typedef struct stage {
     int64_t *x, *plain, *w;
     double key_s, encrypt_s, add_s, reveal_s;
     uint64_t clock, link_bytes; /* time, and bytes between the servers, when all uploads were in */
-} stage;
+} sum_demo;
 
-static double seconds_since(uint64_t *t)
-{
-    double s = clock_since(*t);
-    *t = clock_now_ns();
-    return s;
-}
+/* ---- the federation -------------------------------------------------------------------------- */
 
-/* ---- the stage ------------------------------------------------------------------------------- */
-
-static sefl_status make_scene(stage *g)
+static sefl_status make_federation(sum_demo *g)
 {
     const demo *d = g->d;
     sefl_rng rng = rng_system();
@@ -62,7 +55,7 @@ static sefl_status make_scene(stage *g)
 }
 
 /* Changes the task to vectors of d->values numbers from d->clients clients. */
-static sefl_status change_task(stage *g)
+static sefl_status change_task(sum_demo *g)
 {
     const demo *d = g->d;
     task *t = &g->s->task;
@@ -84,7 +77,7 @@ static int by_fingerprint(const void *a, const void *b)
     return memcmp(a, b, 32);
 }
 
-static sefl_status prepare(stage *g)
+static sefl_status prepare(sum_demo *g)
 {
     task *t = &g->s->task;
     const unsigned n = g->d->clients;
@@ -104,7 +97,7 @@ static sefl_status prepare(stage *g)
     return SEFL_OK;
 }
 
-static void clear(stage *g)
+static void clear(sum_demo *g)
 {
     servers_free(g->servers);
     if (g->folder[0])
@@ -121,10 +114,10 @@ static void clear(stage *g)
     settings_clear(&g->set);
 }
 
-/* ---- the play -------------------------------------------------------------------------------- */
+/* ---- the round ------------------------------------------------------------------------------- */
 
 /* Draws a client's vector: uniform integers whose norm is just below the task's bound. */
-static sefl_status draw_vector(stage *g, const sefl_rng *rng)
+static sefl_status draw_vector(sum_demo *g, const sefl_rng *rng)
 {
     const pack *p = &g->s->task.ahe.pack;
     int64_t most = (int64_t)(sqrt(2.7 * (double)p->s2 / (double)g->d->values));
@@ -143,7 +136,7 @@ static sefl_status draw_vector(stage *g, const sefl_rng *rng)
 static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
 {
     sefl_status st = SEFL_OK;
-    stage *g = ctx;
+    sum_demo *g = ctx;
     const task *t = &g->s->task;
     const ahe_params *p = &t->ahe;
     const size_t front = head_bytes(t->seal);
@@ -152,29 +145,29 @@ static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
     uint8_t *body = NULL;
     uint64_t clock = 0;
     SEFL_TRY(sefl_new(&body, task_body_bytes(t), 1));
-    seconds_since(&clock);
+    clock_lap(&clock);
     SEFL_TRY(ahe_enc_new(&g->enc, t->pub, p, g->pool, NULL));
     SEFL_TRY(ahe_sum_new(&g->sum, p, t->pub));
-    g->encrypt_s = seconds_since(&clock);
+    g->encrypt_s = clock_lap(&clock);
     for (uint32_t i = 0; i < g->d->clients; i++) {
         const uint8_t *client = g->s->client[i];
         round_entry *e = &g->set_of[i];
         SEFL_TRY(draw_vector(g, &rng));
         SEFL_TRY(federation_upload_key(&key, g->s, i));
-        seconds_since(&clock);
+        clock_lap(&clock);
         SEFL_TRY(update_make(
             body, e->body,
             &(update_facts){
                 .task = t, .header = h, .enc = g->enc, .client = client, .upload_key = key },
             g->x, NULL, NULL, &rng));
-        g->encrypt_s += seconds_since(&clock);
+        g->encrypt_s += clock_lap(&clock);
         sign_key_free(key), key = NULL;
         memcpy(e->client, client, 32);
         memcpy(g->heads + i * front, body, front);
         SEFL_TRY(ahe_sum_check_units(p, g->sum, body + front, p->units));
         SEFL_TRY(ahe_sum_begin(p, g->sum));
         SEFL_TRY(ahe_sum_add_units(p, g->sum, 0, body + front, p->units, g->pool));
-        g->add_s += seconds_since(&clock);
+        g->add_s += clock_lap(&clock);
     }
     SEFL_TRY(ahe_sum_close(p, g->sum));
     *got = (work_got){ .clients = g->d->clients,
@@ -182,7 +175,7 @@ static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
                        .set = g->set_of,
                        .heads = task_is_sealed(t) ? g->heads : NULL };
     g->link_bytes = servers_bytes(g->servers);
-    seconds_since(&g->clock);
+    clock_lap(&g->clock);
 done:
     sign_key_free(key);
     sefl_free(body);
@@ -192,16 +185,16 @@ done:
 static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                             uint32_t clients, release_made *made)
 {
-    stage *g = ctx;
+    sum_demo *g = ctx;
     (void)from, (void)round, (void)clients, (void)made;
-    g->reveal_s = seconds_since(&g->clock);
+    g->reveal_s = clock_lap(&g->clock);
     g->link_bytes = servers_bytes(g->servers) - g->link_bytes;
     memcpy(g->w, w, g->s->task.values * sizeof *w);
     return SEFL_OK;
 }
 
 /* Runs one round of the driver (simulate/servers.h), with one thread for CSP and one for AS. */
-static sefl_status run_round(stage *g)
+static sefl_status run_round(sum_demo *g)
 {
     SEFL_PASS(servers_new(&g->servers, &(servers_config){ .federation = g->s,
                                                           .as_ledger = g->ledger[0],
@@ -213,7 +206,7 @@ static sefl_status run_round(stage *g)
     return servers_run(g->servers);
 }
 
-static void print_report(const stage *g)
+static void print_report(const sum_demo *g)
 {
     const task *t = &g->s->task;
     if (task_is_sealed(t))
@@ -231,7 +224,7 @@ static void print_report(const stage *g)
            g->add_s, g->reveal_s, (double)g->link_bytes / (double)t->values);
 }
 
-static sefl_status compare(const stage *g)
+static sefl_status compare(const sum_demo *g)
 {
     const task *t = &g->s->task;
     double sigma = task_mode(t)->deviation(t), sum = 0, squares = 0, most = 0, signal = 0;
@@ -264,12 +257,12 @@ static sefl_status compare(const stage *g)
 sefl_status demo_sum_run(const demo *d)
 {
     sefl_status st = SEFL_OK;
-    stage g = { .d = d };
+    sum_demo g = { .d = d };
     uint64_t clock = 0;
     settings_init(&g.set, experiment_schema());
-    seconds_since(&clock);
-    SEFL_TRY(make_scene(&g));
-    g.key_s = seconds_since(&clock);
+    clock_lap(&clock);
+    SEFL_TRY(make_federation(&g));
+    g.key_s = clock_lap(&clock);
     SEFL_TRY(change_task(&g));
     uint64_t claim_limit = grid_s2(12, GRID_BILLION / 4); /* z below 0.25: no claim is proven */
     printf("secure sum with %s: %u client%s, %u numbers each, noise multiplier %s%s\n", d->scheme,

@@ -17,12 +17,12 @@
 
 /* Returns the number of clients at which the average has as little noise per value, z * clip /
  * clients, as in this run. */
-static double as_here(const demo_scene *s, const plan_need *n)
+static double as_here(const demo_facts *s, const plan_need *n)
 {
     return ceil(n->z / strtod(s->task->z, NULL) * s->clients);
 }
 
-static void model_path(char out[64], const demo_scene *s)
+static void model_path(char out[64], const demo_facts *s)
 {
     uint64_t last = 0;
     for (size_t i = 0; i < s->rounds->n; i++)
@@ -32,7 +32,7 @@ static void model_path(char out[64], const demo_scene *s)
 }
 
 /* Returns the size of a model file. Every client that starts a round fetches one. */
-static double model_bytes(const demo_scene *s)
+static double model_bytes(const demo_facts *s)
 {
     char path[4096];
     struct stat sb;
@@ -40,7 +40,7 @@ static double model_bytes(const demo_scene *s)
     return stat(path, &sb) == 0 ? (double)sb.st_size : NAN;
 }
 
-static void print_perplexity(const demo_result *r, const demo_scene *s, const run_totals *t)
+static void print_perplexity(const demo_result *r, const demo_facts *s, const run_totals *t)
 {
     char after[40];
     snprintf(after, sizeof after, "after %" PRIu64 " secure rounds", t->released);
@@ -54,7 +54,7 @@ static void print_perplexity(const demo_result *r, const demo_scene *s, const ru
            r->plain.after, r->best);
 }
 
-static void print_privacy(const demo_scene *s, const run_totals *t, const plan_need *n)
+static void print_privacy(const demo_facts *s, const run_totals *t, const plan_need *n)
 {
     char need[PLAN_NEED_TEXT];
     plan_need_text(need, n);
@@ -74,7 +74,7 @@ static void print_privacy(const demo_scene *s, const run_totals *t, const plan_n
         n->epsilon, need, n->delta, as_here(s, n), n->no_larger, s->clients);
 }
 
-static void print_cost(const demo_result *r, const demo_scene *s, const run_totals *t)
+static void print_cost(const demo_result *r, const demo_facts *s, const run_totals *t)
 {
     const double size = model_bytes(s), one = (double)r->update_bytes;
     printf("\npart (all rounds)                     seconds       bytes\n"
@@ -93,7 +93,7 @@ static void print_cost(const demo_result *r, const demo_scene *s, const run_tota
            r->plain_seconds, r->seconds);
 }
 
-static void print_rest(const demo_scene *s)
+static void print_rest(const demo_facts *s)
 {
     char model[64];
     const char *o = s->out;
@@ -113,7 +113,7 @@ static void print_rest(const demo_scene *s)
            me, o, model, o, me, o, me, o, me, o, me);
 }
 
-static sefl_status say_json(const demo_result *r, const demo_scene *s, const run_totals *t,
+static sefl_status say_json(const demo_result *r, const demo_facts *s, const run_totals *t,
                             const plan_need *n)
 {
     sefl_buf b = { 0 };
@@ -143,7 +143,7 @@ static sefl_status say_json(const demo_result *r, const demo_scene *s, const run
     return print_json(&j);
 }
 
-sefl_status demo_table(const demo_result *r, const demo_scene *s)
+sefl_status demo_table(const demo_result *r, const demo_facts *s)
 {
     run_totals t = run_log_totals(s->rounds);
     plan_need n;

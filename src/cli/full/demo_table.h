@@ -16,15 +16,15 @@ typedef struct demo_result {
     uint64_t update_bytes;
 } demo_result;
 
-typedef struct demo_scene {
+typedef struct demo_facts {
     const char *out;
     const task *task;
     uint32_t clients, lost;
     uint64_t lost_round;
     const run_log *rounds;
     bool json;
-} demo_scene;
+} demo_facts;
 
-sefl_status demo_table(const demo_result *r, const demo_scene *s) SEFL_MUST_CHECK;
+sefl_status demo_table(const demo_result *r, const demo_facts *s) SEFL_MUST_CHECK;
 
 #endif

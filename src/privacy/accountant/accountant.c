@@ -260,7 +260,7 @@ double dp_classic(double delta)
     return sqrt(2 * log(1.25 / delta));
 }
 
-double dp_quantised(double v, bool up)
+double dp_four_digits(double v, bool up)
 {
     if (!(v > 0) || !isfinite(v))
         return v;

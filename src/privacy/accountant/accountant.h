@@ -65,6 +65,6 @@ double dp_classic(double delta);
 
 /* Rounds v up or down to the four significant digits that %.4g prints. Always show an epsilon
  * rounded up. */
-double dp_quantised(double v, bool up);
+double dp_four_digits(double v, bool up);
 
 #endif

@@ -305,8 +305,8 @@ static double epsilon_of(const double *mass, size_t n, double base, double h, do
     return 0;
 }
 
-/* Round-off of a composition, as mass: first the norms |F_i| of the transforms with what each may be
- * wrong by (the worst case of a transform's relative error in the 2-norm, taken as spread evenly
+/* Round-off of a composition, as mass: first the norms |F_i| of the transforms with what each may
+ * be wrong by (the worst case of a transform's relative error in the 2-norm, taken as spread evenly
  * over the frequencies), then what becomes of it under powers, products and the way back. By
  * Parseval and Cauchy-Schwarz the sum of all errors of the masses is at most the 2-norm of the
  * errors of their transform. */

@@ -185,7 +185,7 @@ static void stops_at_the_target(void **state)
     assert_true(total.others.epsilon <= total.server.epsilon);
     ledger_close(l);
 
-    /* hidden sampling: the gate uses the amplified epsilon */
+    /* hidden sampling: the budget check uses the amplified epsilon */
     fresh(&l);
     t = terms(3);
     t.hidden = true;
