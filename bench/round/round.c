@@ -1,7 +1,7 @@
-/* Measures a round from its closing to the new model: AS in this process, CSP in a second one, mutual
- * TLS over loopback between them, full-size keys, and journals, ledgers and models on disk. Before the
- * clock starts: vouchers, noise shares through a lane, a different update per client, added to the sum
- * as on arrival, and the heads of sealed updates through EARLY. */
+/* Measures a round from its closing to the new model: AS in this process, CSP in a second one,
+ * mutual TLS over loopback between them, full-size keys, and journals, ledgers and models on disk.
+ * Before the clock starts: vouchers, noise shares through a lane, a different update per client,
+ * added to the sum as on arrival, and the heads of sealed updates through EARLY. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
@@ -21,7 +21,7 @@
 #include "roles/csp/csp_role.h"
 #include "sum/account.h"
 #include "sum/as_disk.h"
-#include "sum/as_rounds.h"
+#include "sum/as_memory.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -66,6 +66,8 @@ typedef struct parts {
 } parts;
 
 typedef struct as_side {
+    as_uploads_memory up; /* first: the driver's ports share ctx */
+    as_uploads uploads;
     char folder[TOP_MAX + 8], store[PATH_BYTES];
     task t;
     sefl_buf envelope;
@@ -98,7 +100,6 @@ typedef struct as_side {
     uint8_t pair[LINK_PAIR];
     uint8_t *body, *heads; /* heads: one after the other */
     round_entry *set;      /* the uploads of the round, sorted by client */
-    uint32_t arrived;
     round_header header;
     parts *part; /* of the round under way, of `parts` */
     parts parts[ROUNDS_MAX];
@@ -526,14 +527,9 @@ static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span bo
     as_side *a = ctx;
     (void)both;
     a->header = *h;
-    a->arrived = 0;
+    a->up = (as_uploads_memory){ 0 };
     a->part = &a->parts[h->round - 1];
     return a->failed;
-}
-
-static void close_uploads(void *ctx)
-{
-    (void)ctx;
 }
 
 /* Adds every client's upload to the sum and keeps its head. */
@@ -552,7 +548,11 @@ static sefl_status collect_all(as_side *a)
         SEFL_TRY(ahe_sum_add_units(p, a->sum, 0, a->body + each, p->units, a->pool));
         memcpy(a->heads + i * each, a->body, each);
     }
-    a->arrived = a->clients;
+    a->up = (as_uploads_memory){ .clients = a->clients,
+                                 .set = a->set,
+                                 .heads = a->heads,
+                                 .head_bytes = each,
+                                 .closed = a->sum };
 done:
     return st;
 }
@@ -565,7 +565,7 @@ static sefl_status wait_until(void *ctx, uint64_t until_ms)
     agg *machine = as_rounds_agg(a->rounds);
     uint64_t t, now;
     double cpu[2];
-    if (agg_get_phase(machine) == AGG_COLLECTING && a->arrived == 0) {
+    if (agg_get_phase(machine) == AGG_COLLECTING && a->up.clients == 0) {
         cpu_both(a, cpu);
         SEFL_TRY(as_fill(a, a->part));
         cpu_since(a, a->part->cpu_offline, cpu);
@@ -604,59 +604,6 @@ static sefl_status freeze(void *ctx, uint64_t round)
     a->bytes_before = link_bytes(a);
     a->began = clock_ns(&a->clock);
     return ahe_sum_close(&a->t.ahe, a->sum);
-}
-
-static sefl_status upload_set(void *ctx, uint64_t round, round_entry **set, uint32_t *n)
-{
-    const as_side *a = ctx;
-    (void)round;
-    *n = a->clients;
-    sefl_status st = sefl_new(set, *n, sizeof **set);
-    if (st == SEFL_OK)
-        memcpy(*set, a->set, *n * sizeof **set);
-    return st;
-}
-
-static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *out)
-{
-    const as_side *a = ctx;
-    (void)round;
-    if (i < a->arrived)
-        *out = a->set[i];
-    return i < a->arrived;
-}
-
-static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
-{
-    const as_side *a = ctx;
-    size_t each = head_bytes(a->t.seal);
-    (void)round;
-    const round_entry *at = bsearch(e, a->set, a->clients, sizeof *e, round_entry_order);
-    if (!at)
-        return sefl_fail(SEFL_EINVAL, "no such upload");
-    memcpy(out, a->heads + (size_t)(at - a->set) * each, each);
-    return SEFL_OK;
-}
-
-static void upload_refused(void *ctx, uint64_t round, const char *when, const head_refusal *r,
-                           const uint8_t client[32], bool named)
-{
-    (void)round, (void)client, (void)named;
-    ((as_side *)ctx)->failed =
-        sefl_fail(SEFL_ECRYPTO, "CSP refuses a head (%s): %s", when, head_reason_text(r->reason));
-}
-
-static sefl_status take_off(void *ctx, uint64_t round, const uint8_t client[32])
-{
-    (void)round, (void)client;
-    return ((as_side *)ctx)->failed;
-}
-
-static sefl_status closed_sum(void *ctx, uint64_t round, ahe_sum **sum)
-{
-    (void)round;
-    *sum = ((as_side *)ctx)->sum;
-    return SEFL_OK;
 }
 
 /* Checks that the release is the sum plus the claimed noise. */
@@ -708,22 +655,14 @@ static sefl_status forget(void *ctx, uint64_t round)
     return a->failed;
 }
 
-static const as_uploads uploads = { .accept = accept_uploads,
-                                    .close = close_uploads,
-                                    .freeze = freeze,
-                                    .set = upload_set,
-                                    .arrived = upload_arrived,
-                                    .head = upload_head,
-                                    .refused = upload_refused,
-                                    .take_off = take_off,
-                                    .sum = closed_sum,
-                                    .forget = forget };
 static const as_model model = { .release = make_release };
 
 static sefl_status as_run(as_side *a)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(as_lanes(a));
+    a->uploads = as_uploads_memory_calls(
+        (as_uploads){ .accept = accept_uploads, .freeze = freeze, .forget = forget });
     SEFL_TRY(as_rounds_new(&a->rounds, &(as_rounds_config){ .task = &a->t,
                                                             .envelope = buf_span(&a->envelope),
                                                             .key = a->key,
@@ -732,7 +671,7 @@ static sefl_status as_run(as_side *a)
                                                             .account = a->account,
                                                             .ctx = a,
                                                             .channel = &over_tls,
-                                                            .uploads = &uploads,
+                                                            .uploads = &a->uploads,
                                                             .model = &model,
                                                             .wait = wait_until,
                                                             .between = vouch,

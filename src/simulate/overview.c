@@ -45,7 +45,12 @@ static void take_config(overview *o, const settings *s)
     const release_mode *mode = release_mode_named(span_of_str(o->noise));
     snprintf(o->z, sizeof o->z, "%.40s",
              mode && !mode->noisy ? "0" : settings_text(s, "privacy.z"));
-    snprintf(o->block, sizeof o->block, "%.20s", settings_text(s, "model.block"));
+    static const char *const blocks[] = { "model.block", "model.block_embed",
+                                          "model.block_decoder" };
+    const bool one = is(s, blocks[1], "0") && is(s, blocks[2], "0");
+    for (size_t i = 0, n = 0; i < (one ? 1 : 3); i++)
+        n += (size_t)snprintf(o->block + n, sizeof o->block - n, "%s%.20s", i > 0 ? "/" : "",
+                              settings_text(s, blocks[is(s, blocks[i], "0") ? 0 : i]));
 }
 
 double overview_mean(const overview *o, double total)

@@ -17,7 +17,8 @@ typedef struct overview {
     const char *protection;
     bool full;
     uint32_t clients;
-    char scheme[16], noise[16], z[48], block[24];
+    char scheme[16], noise[16], z[48];
+    char block[72]; /* "8", or "8/1/8": model.block, block_embed, block_decoder, if one is set */
     bool claim, over;
     uint64_t rounds_asked;
     run_totals t;

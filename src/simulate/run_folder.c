@@ -64,7 +64,7 @@ done:
     X("over", over)                                   \
     X("model_round", model_round)                     \
     X("best_round", best_round)                       \
-    X("opened", opened)                               \
+    X("revealed", revealed)                           \
     X("skipped", skipped)                             \
     X("now_ms", now_ms)                               \
     X("metrics_bytes", metrics_bytes)                 \
@@ -152,6 +152,7 @@ static sefl_status read_member(jread *j, const sefl_buf *key, run_state *s)
         return SEFL_OK;                   \
     }
     STATE(GET)
+    GET("opened", revealed) /* its name in older runs */
     STATE_BITS(GET_BITS)
 #undef GET
 #undef GET_BITS

@@ -24,8 +24,8 @@ typedef struct run_state {
     agg_memory agg;
     bool over;
     uint64_t model_round,
-        best_round;           /* rounds of the latest and the best model; 0: initial model */
-    uint64_t opened, skipped; /* last revealed round; last skipped round */
+        best_round;             /* rounds of the latest and the best model; 0: initial model */
+    uint64_t revealed, skipped; /* last revealed round; last skipped round */
     uint64_t now_ms;
     uint64_t metrics_bytes;
     uint64_t text;           /* federation_text of the training text; 0: not recorded */

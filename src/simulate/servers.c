@@ -7,12 +7,13 @@
 #include "sum/csp_memory.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { TIMEOUT_MS = 600000, UNDER_WAY = 4 << 20 };
 
 struct servers {
+    as_uploads_memory up; /* first: the driver's ports share ctx */
+    as_uploads uploads;
     servers_config c;
     const federation *f;
     sefl_clock wall, mono; /* virtual; real */
@@ -136,17 +137,13 @@ static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span bo
     servers *v = ctx;
     v->header = *h;
     v->got = (work_got){ 0 };
+    v->up = (as_uploads_memory){ 0 };
     if (v->c.accept)
         return v->c.accept(v->c.ctx, h, both);
     return agg_on(
         as_rounds_agg(v->rounds),
         &(agg_event){ .kind = AGG_UPDATE, .round = h->round, .clients = v->f->task.threshold },
         v->c.now_ms);
-}
-
-static void close_uploads(void *ctx)
-{
-    (void)ctx;
 }
 
 /* The set is known: its clients train now. CSP gets the heads as if clients were uploading. */
@@ -156,62 +153,12 @@ static sefl_status freeze(void *ctx, uint64_t round)
     SEFL_PASS(v->c.upload(v->c.ctx, &v->header, &v->got));
     log_info(v->c.log, "clients trained", lf_u64("round", round), lf_u64("clients", v->got.clients),
              lf_u64("diverged", v->got.diverged));
+    v->up = (as_uploads_memory){ .clients = v->got.clients,
+                                 .set = v->got.set,
+                                 .heads = v->got.heads,
+                                 .head_bytes = head_bytes(v->f->task.seal),
+                                 .closed = v->got.closed };
     return as_rounds_send_heads(v->rounds);
-}
-
-static sefl_status upload_set(void *ctx, uint64_t round, round_entry **set, uint32_t *n)
-{
-    const servers *v = ctx;
-    (void)round;
-    *n = v->got.clients;
-    *set = NULL;
-    if (!v->got.set || *n == 0)
-        return SEFL_OK;
-    SEFL_PASS(sefl_new(set, *n, sizeof **set));
-    memcpy(*set, v->got.set, *n * sizeof **set);
-    return SEFL_OK;
-}
-
-static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *out)
-{
-    const servers *v = ctx;
-    (void)round;
-    if (!v->got.heads || i >= v->got.clients)
-        return false;
-    *out = v->got.set[i];
-    return true;
-}
-
-static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
-{
-    const servers *v = ctx;
-    size_t each = head_bytes(v->f->task.seal);
-    const round_entry *at = bsearch(e, v->got.set, v->got.clients, sizeof *e, round_entry_order);
-    SEFL_NEED(at, SEFL_EINVAL, "round %" PRIu64 ": no such upload", round);
-    memcpy(out, v->got.heads + (size_t)(at - v->got.set) * each, each);
-    return SEFL_OK;
-}
-
-/* Should not happen: simulated uploads are valid. */
-static void upload_refused(void *ctx, uint64_t round, const char *when, const head_refusal *r,
-                           const uint8_t client[32], bool named)
-{
-    (void)client, (void)named;
-    log_error(((servers *)ctx)->c.log, "CSP refuses an upload", lf_u64("round", round),
-              lf_str("at", when), lf_str("why", head_reason_text(r->reason)));
-}
-
-static sefl_status take_off(void *ctx, uint64_t round, const uint8_t client[32])
-{
-    (void)ctx, (void)client;
-    return sefl_fail(SEFL_ECRYPTO, "round %" PRIu64 ": CSP refuses an upload", round);
-}
-
-static sefl_status closed_sum(void *ctx, uint64_t round, ahe_sum **sum)
-{
-    (void)round;
-    *sum = ((servers *)ctx)->got.closed;
-    return SEFL_OK;
 }
 
 static sefl_status forget_uploads(void *ctx, uint64_t round)
@@ -219,8 +166,6 @@ static sefl_status forget_uploads(void *ctx, uint64_t round)
     servers *v = ctx;
     return v->c.forget ? v->c.forget(v->c.ctx, round) : SEFL_OK;
 }
-
-static const as_uploads uploads = { AS_UPLOADS_CALLS };
 
 /* ---- the driver's ports: model, time, CSP in the clear --------------------------------------- */
 
@@ -325,7 +270,7 @@ static sefl_status make_csp(servers *v)
     SEFL_PASS(pool_new(&v->csp_pool, pool_threads(c->pool)));
     SEFL_PASS(account_open(&v->csp_account, NULL, c->csp_ledger, &f->task));
     v->csp_memory = (csp_memory){ .ledger = account_port(v->csp_account),
-                                  .revealed_before = c->opened,
+                                  .revealed_before = c->revealed,
                                   .skipped_before = c->skipped };
     v->csp_store = csp_memory_store(&v->csp_memory);
     SEFL_PASS(csp_new(&v->csp, &(csp_config){ .task = &f->task,
@@ -360,6 +305,8 @@ sefl_status servers_new(servers **out, const servers_config *c)
         SEFL_TRY(make_csp(v));
     SEFL_TRY(account_open(&v->as_account, NULL, c->as_ledger, &f->task));
     v->as_store = as_memory_store(&v->as_memory);
+    v->uploads = as_uploads_memory_calls(
+        (as_uploads){ .accept = accept_uploads, .freeze = freeze, .forget = forget_uploads });
     SEFL_TRY(as_store_step(&v->as_store, &(journal_round){ 0 }, &c->memory, &c->model));
     SEFL_TRY(
         as_rounds_new(&v->rounds, &(as_rounds_config){ .task = &f->task,
@@ -370,7 +317,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
                                                        .account = v->as_account,
                                                        .ctx = v,
                                                        .channel = &in_memory,
-                                                       .uploads = &uploads,
+                                                       .uploads = &v->uploads,
                                                        .model = &model,
                                                        .clear = f->e->full ? NULL : &in_the_clear,
                                                        .wait = wait_until,

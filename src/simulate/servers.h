@@ -7,7 +7,7 @@
  *     SEFL_TRY(servers_new(&v, &(servers_config){ .federation = f, .upload = ..., ... }));
  *     SEFL_TRY(servers_run(v));                            // the whole task
  *
- * An interrupted run resumes after its last finished round: `memory`, `model`, `opened` and
+ * An interrupted run resumes after its last finished round: `memory`, `model`, `revealed` and
  * `skipped` restore the state of both servers.
  * Threads: one owner.   Secrets: a simulation has none. */
 #ifndef SIMULATE_SERVERS_H
@@ -27,7 +27,7 @@ typedef struct servers_config {
     const sefl_progress *stop; /* as in simulate.h; called at every message; or NULL */
     agg_memory memory;         /* all zero for a new run */
     release_from model;
-    uint64_t opened, skipped; /* last revealed round; last skipped round. 0: none */
+    uint64_t revealed, skipped; /* last revealed round; last skipped round. 0: none */
     uint64_t now_ms;
     void *ctx; /* for the functions below; only upload and release are required */
     sefl_status (*accept)(void *ctx, const round_header *h, sefl_span both);

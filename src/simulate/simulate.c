@@ -247,7 +247,7 @@ static void report(void *ctx, const rounds_report *p)
         s->r.epsilon_target = p->epsilon_target;
     }
     if (!p->skipped) {
-        s->state.opened = p->round;
+        s->state.revealed = p->round;
         return;
     }
     s->r.clients = 0;
@@ -459,7 +459,7 @@ static sefl_status make_servers(sim *s)
                          .stop = s->c->stop,
                          .memory = s->state.agg,
                          .model = { .round = s->state.model_round },
-                         .opened = s->state.opened,
+                         .revealed = s->state.revealed,
                          .skipped = s->state.skipped,
                          .now_ms = s->state.now_ms,
                          .ctx = s,

@@ -1,7 +1,8 @@
 /* Design.
  *  1. Clients train in parallel in the engine's slots, in groups as large as the number of slots.
- *     Integers may be added in any order, so clients with similar numbers of steps share a group and
- *     no slot waits long. Floats are added in the order of the clients, so groups follow that order.
+ *     Integers may be added in any order, so clients with similar numbers of steps share a group
+ *     and no slot waits long. Floats are added in the order of the clients, so groups follow that
+ *     order.
  *  2. In the clear the engine adds the updates, with the same coins as the clients on threads, and
  *     a trusted server's noise. With crypto full updates are read back, and the pool quantises and
  *     encrypts one per thread at a time.
@@ -55,8 +56,8 @@ static int by_steps(const void *a, const void *b)
     return x->member < y->member ? -1 : x->member > y->member;
 }
 
-/* Orders the turns: clients that train, then clients that upload zeros. Returns the number of clients
- * that train. */
+/* Orders the turns: clients that train, then clients that upload zeros. Returns the number of
+ * clients that train. */
 static uint32_t put_in_order(work *w, uint32_t n)
 {
     uint32_t m = 0, rest = 0;

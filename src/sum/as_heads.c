@@ -5,6 +5,7 @@
 #include "base/ct.h"
 #include "protocol/head.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { EARLY_MS = 200, EARLY_HEADS = 256, REFUSED_NAMED = 20, REFUSED_MANY = 100 };
@@ -67,7 +68,7 @@ static sefl_status send_some(as_rounds *r, uint32_t *n)
     if (st != SEFL_OK) /* the SET sends them all */
         log_warn(r->c.log, "CSP refuses heads before the set", lf_u64("round", r->early_round),
                  lf_str("why", sefl_last_error()));
-    for (size_t i = 0; i < refused_n; i++)
+    for (size_t i = 0; r->c.uploads->refused && i < refused_n; i++)
         r->c.uploads->refused(r->c.ctx, r->early_round, "upload", &refused[i],
                               of[refused[i].index].client, i < REFUSED_NAMED);
     as_rounds_linked_now(r);
@@ -126,7 +127,7 @@ static sefl_status give_head(void *ctx, uint32_t i, uint8_t *out)
 static void tell_refused(as_rounds *r, uint64_t round, const round_entry *set, uint32_t n,
                          const as_verdict *v)
 {
-    for (uint32_t i = 0; i < v->refused_n; i++)
+    for (uint32_t i = 0; r->c.uploads->refused && i < v->refused_n; i++)
         r->c.uploads->refused(r->c.ctx, round, "set", &v->refused[i],
                               set[v->refused[i].index].client, i < REFUSED_NAMED);
     if ((uint64_t)v->refused_n * REFUSED_MANY > n)
@@ -142,6 +143,9 @@ static sefl_status take_off(as_rounds *r, uint64_t round, const round_entry *set
 {
     sefl_status st = SEFL_OK;
     for (uint32_t i = 0; i < v->refused_n; i++) {
+        SEFL_NEED(r->c.uploads->take_off, SEFL_ECRYPTO,
+                  "round %" PRIu64 ": CSP refuses an upload: %s", round,
+                  head_reason_text(v->refused[i].reason));
         st = r->c.uploads->take_off(r->c.ctx, round, set[v->refused[i].index].client);
         SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     }

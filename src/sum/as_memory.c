@@ -1,6 +1,10 @@
 #include "sum/as_memory.h"
 
+#include "base/alloc.h"
+
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 static sefl_status put(void *ctx, as_record what, uint64_t round, uint64_t attempt, sefl_span bytes)
 {
@@ -65,4 +69,57 @@ void as_memory_clear(as_memory *m)
     for (int i = 0; i < AS_RECORDS; i++)
         buf_clear(&m->record[i].bytes);
     *m = (as_memory){ 0 };
+}
+
+/* ---- uploads --------------------------------------------------------------------------------- */
+
+static sefl_status upload_set(void *ctx, uint64_t round, round_entry **out, uint32_t *n)
+{
+    const as_uploads_memory *m = ctx;
+    (void)round;
+    *n = m->clients;
+    *out = NULL;
+    if (!m->set || *n == 0)
+        return SEFL_OK;
+    SEFL_PASS(sefl_new(out, *n, sizeof **out));
+    memcpy(*out, m->set, *n * sizeof **out);
+    return SEFL_OK;
+}
+
+static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *out)
+{
+    const as_uploads_memory *m = ctx;
+    (void)round;
+    if (!m->heads || i >= m->clients)
+        return false;
+    *out = m->set[i];
+    return true;
+}
+
+static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
+{
+    const as_uploads_memory *m = ctx;
+    const round_entry *at = bsearch(e, m->set, m->clients, sizeof *e, round_entry_order);
+    SEFL_NEED(at, SEFL_EINVAL, "round %" PRIu64 ": no such upload", round);
+    memcpy(out, m->heads + (size_t)(at - m->set) * m->head_bytes, m->head_bytes);
+    return SEFL_OK;
+}
+
+static sefl_status closed_sum(void *ctx, uint64_t round, ahe_sum **out)
+{
+    (void)round;
+    *out = ((as_uploads_memory *)ctx)->closed;
+    return SEFL_OK;
+}
+
+static void close_uploads(void *ctx)
+{
+    (void)ctx;
+}
+
+as_uploads as_uploads_memory_calls(as_uploads own)
+{
+    own.close = close_uploads, own.set = upload_set, own.arrived = upload_arrived;
+    own.head = upload_head, own.sum = closed_sum;
+    return own;
 }

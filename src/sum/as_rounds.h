@@ -5,7 +5,7 @@
  *     port        what it hides                  aggregator            simulator, demo
  *     store       durable state (as_store.h)     as_disk               as_memory
  *     channel     the stream to CSP              TLS, lanes            a pair of ends in memory
- *     uploads     where clients' uploads are     files, running sum    arrays
+ *     uploads     where clients' uploads are     files, running sum    as_memory
  *     model       the next model                 files                 files, or none
  *     clear       CSP's part, without a CSP      none                  crypto clear, none, cdp
  *     wait        how time passes                a condition           virtual time
@@ -70,7 +70,8 @@ typedef struct as_uploads {
     /* *Sealed tasks: CSP refused this client's head. If named is true, log the client's name. */
     void (*refused)(void *ctx, uint64_t round, const char *when, const head_refusal *r,
                     const uint8_t client[32], bool named);
-    /* *Sealed tasks: subtracts a refused upload from the sum; SEFL_ENOTFOUND: it is not there. */
+    /* *Sealed tasks: subtracts a refused upload from the sum; SEFL_ENOTFOUND: it is not there. If
+     * NULL, a refused upload is a permanent failure. */
     sefl_status (*take_off)(void *ctx, uint64_t round, const uint8_t client[32]);
     /* *Returns the closed sum of the set. If it fails with SEFL_EIO, ECRYPTO, EPROTO or ERANGE, the
      * sum is lost. */
@@ -78,12 +79,6 @@ typedef struct as_uploads {
     /* Deletes the uploads of a round that is durably over. */
     sefl_status (*forget)(void *ctx, uint64_t round);
 } as_uploads;
-
-/* Initialises all entries except `restore`, for a file that defines functions with these names. */
-#define AS_UPLOADS_CALLS                                                                   \
-    .accept = accept_uploads, .close = close_uploads, .freeze = freeze, .set = upload_set, \
-    .arrived = upload_arrived, .head = upload_head, .refused = upload_refused,             \
-    .take_off = take_off, .sum = closed_sum, .forget = forget_uploads
 
 typedef struct as_model {
     /* Makes the next model durable, unless the release check blocks it (out->blocked).

@@ -142,7 +142,7 @@ expect 0 "$SEFL" simulate -c e.yml --set name=untested --set data.path=untested 
     --set training.lr=1
 silent "test   "
 [ "$(hash_of tested)" = "$(hash_of untested)" ] || fail "the test text changed the model"
-expect 0 "$SEFL" compare runs/untested; silent "ppl test"
+expect 0 "$SEFL" compare runs/untested; says "block"; silent "ppl test"
 expect 0 "$SEFL" compare runs/untested runs/tested; says "ppl test"
 [ "$(echo "$out" | awk '/ppl/ || /tested / { print length($0) }' | sort -u | wc -l)" -eq 1 ] || fail "not aligned: $out"
 

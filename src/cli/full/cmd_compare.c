@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 13, TEST = 9, CELL = 224 }; /* TEST: shown if a run has it */
+enum { COLUMNS = 14, TEST = 10, CELL = 224 }; /* TEST: shown if a run has it */
 
 typedef struct wish {
     char **run;
@@ -18,10 +18,10 @@ typedef struct wish {
 
 typedef char row[COLUMNS][CELL];
 
-static const char *const heads[COLUMNS] = { "run",      "protection", "clients",    "rounds",
-                                            "z",        "eps server", "eps others", "ppl last",
-                                            "ppl best", "ppl test",   "s/round",    "up/client",
-                                            "between" };
+static const char *const heads[COLUMNS] = { "run",       "protection", "clients",    "rounds",
+                                            "block",     "z",          "eps server", "eps others",
+                                            "ppl last",  "ppl best",   "ppl test",   "s/round",
+                                            "up/client", "between" };
 
 static void number(char *cell, double v)
 {
@@ -41,21 +41,22 @@ static void fill(row r, const overview *o)
     snprintf(r[2], CELL, "%.4g/%" PRIu32, isnan(clients) ? 0 : clients, o->clients);
     snprintf(r[3], CELL, "%" PRIu64 "/%" PRIu64 "%s", t->released, o->rounds_asked,
              o->over ? "" : " ...");
-    snprintf(r[4], CELL, "%s", o->z);
+    snprintf(r[4], CELL, "%s", o->block);
+    snprintf(r[5], CELL, "%s", o->z);
     if (o->claim) {
-        number(r[5], all->epsilon_server);
-        number(r[6], all->epsilon_others);
+        number(r[6], all->epsilon_server);
+        number(r[7], all->epsilon_others);
     } else {
-        snprintf(r[5], CELL, "none");
         snprintf(r[6], CELL, "none");
+        snprintf(r[7], CELL, "none");
     }
-    number(r[7], all->perplexity);
-    number(r[8], t->best);
+    number(r[8], all->perplexity);
+    number(r[9], t->best);
     number(r[TEST], o->test_best > 0 ? o->test_best : o->test_last > 0 ? o->test_last : NAN);
-    number(r[10], all->seconds / (double)t->rounds);
-    snprintf(r[11], CELL, "%s",
+    number(r[11], all->seconds / (double)t->rounds);
+    snprintf(r[12], CELL, "%s",
              human_bytes(all->clients > 0 ? all->up_bytes / all->clients : 0).text);
-    snprintf(r[12], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
+    snprintf(r[13], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
 }
 
 /* Aligns names to the left and numbers to the right. */
@@ -124,6 +125,7 @@ const cli_command cmd_compare = {
     .name = "compare",
     .summary = "show runs side by side: perplexity, epsilon, seconds, bytes",
     .about = "RUN is a folder of 'sefl simulate', such as runs/NAME. The run may be unfinished. "
+             "'block' is model.block; 8/1/8 adds model.block_embed and model.block_decoder. "
              "'ppl test' is the test perplexity of the model with the best validation result.",
     .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
                "  sefl compare runs/experiment",

@@ -242,7 +242,17 @@ static sefl_status forget_uploads(void *ctx, uint64_t round)
     return SEFL_OK;
 }
 
-static const as_uploads uploads = { .restore = restore_uploads, AS_UPLOADS_CALLS };
+static const as_uploads uploads = { .accept = accept_uploads,
+                                    .close = close_uploads,
+                                    .restore = restore_uploads,
+                                    .freeze = freeze,
+                                    .set = upload_set,
+                                    .arrived = upload_arrived,
+                                    .head = upload_head,
+                                    .refused = upload_refused,
+                                    .take_off = take_off,
+                                    .sum = closed_sum,
+                                    .forget = forget_uploads };
 
 /* ---- the driver's callbacks: model, channel -------------------------------------------------- */
 

@@ -164,7 +164,7 @@ static void states(void **state)
                              .best_perplexity = 0.1 + 0.2 },
                     .model_round = 3,
                     .best_round = 2,
-                    .opened = 3,
+                    .revealed = 3,
                     .skipped = 1,
                     .now_ms = 12345,
                     .metrics_bytes = 77,
@@ -200,6 +200,9 @@ static void states(void **state)
     int n = snprintf(wide, sizeof wide, "{\"phase\":1,\"round\":1,\"device\":\"%0128d\"}", 0);
     CHECK_STATUS(run_state_read(&got, folder_put("bad4", wide, (size_t)n)), SEFL_ERANGE);
     CHECK_STATUS(run_state_read(&got, folder_put("bad5", "{\"device\":7}", 12)), SEFL_EPROTO);
+    static const char older[] = "{\"phase\":1,\"round\":4,\"opened\":3}";
+    CHECK_OK(run_state_read(&got, folder_put("older", older, sizeof older - 1)));
+    assert_int_equal(got.revealed, 3);
     TEST_FAULTS(FAULT_ALLOC, st = run_state_read(&got, folder_path("state")),
                 run_state_clear(&got));
 }
@@ -213,8 +216,9 @@ static void overviews(void **state)
     overview o;
     run_line r = sample;
     sefl_buf b = { 0 };
-    CHECK_OK(run_folder_open(&f, folder_path("runs"), "c",
-                             span_of_str("name: c\nclients: 100\nprivacy.claim: dp\n"), &fresh));
+    CHECK_OK(run_folder_open(
+        &f, folder_path("runs"), "c",
+        span_of_str("name: c\nclients: 100\nprivacy.claim: dp\nmodel.block_embed: 1\n"), &fresh));
     r.round = 1, r.perplexity = 50;
     CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
     r.round = 2, r.perplexity = 40, r.clients = 99, r.up_bytes = floor(99 * r.up_bytes / 97);
@@ -230,6 +234,7 @@ static void overviews(void **state)
     assert_true(fabs(overview_mean(&o, o.t.all.clients) - 293.0 / 3) < 1e-9);
     assert_true(o.t.all.epsilon_server == 2.5);
     assert_string_equal(o.text, "generated, seed 1, 100 clients, 2000 words, alpha 0.5");
+    assert_string_equal(o.block, "8/1/8");
     CHECK_OK(overview_json(&b, &o));
     buf_clear(&b);
     run_folder_close(&f);
