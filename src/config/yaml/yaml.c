@@ -1,5 +1,5 @@
-/* Walks libyaml's events with a stack of open maps; each entry is the length of the path outside the
- * map. Invariants:
+/* Walks libyaml's events with a stack of open maps; each entry is the length of the path outside
+ * the map. Invariants:
  *   1. The walk fills a private settings object and hands it over at the end: a file with an error
  *      in its last line changes nothing.
  *   2. The walk looks up a key when its value begins, so it rejects an unknown map before it reads
@@ -138,8 +138,16 @@ static sefl_status on_value(walk *w, const yaml_event_t *e)
                   !find(w, w->path),
               SEFL_EINVAL, "%s: \"%s\" has no value (write \"\" for an empty one)", w->origin,
               w->path);
-    if (!w->in_list)
-        return set(w, v);
+    if (!w->in_list) {
+        sefl_status st = set(w, v);
+        const bool lines = e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+                           e->end_mark.line > e->start_mark.line;
+        SEFL_NEED(st != SEFL_EINVAL || !lines || !find(w, w->path), SEFL_EINVAL,
+                  "%s: line %zu continues the value of \"%s\", because it is indented more; indent "
+                  "all settings of a group alike",
+                  w->origin, e->end_mark.line + 1, w->path);
+        return st;
+    }
     SEFL_NEED(v.n > 0 && !memchr(v.p, ',', v.n), SEFL_EINVAL,
               "%s: an item of \"%s\" is empty or contains a comma", w->origin, w->path);
     return wr_fmt(&w->list, "%s%.*s", w->items++ ? "," : "", (int)v.n, (const char *)v.p);
@@ -271,6 +279,8 @@ static sefl_status syntax_error(walk *w, sefl_span bytes)
     const char *problem = p->problem ? p->problem : "not YAML";
     if (p->error == YAML_SCANNER_ERROR && is_tab(bytes, at))
         return sefl_fail(SEFL_EINVAL, "%s: tab character: indent YAML with spaces", w->origin);
+    if (strstr(problem, "mapping values are not allowed"))
+        problem = "a colon inside a value: use quotes, or indent all settings of a group alike";
     if (p->context)
         return sefl_fail(SEFL_EINVAL, "%s: %s (%s)", w->origin, problem, p->context);
     return sefl_fail(SEFL_EINVAL, "%s: %s", w->origin, problem);

@@ -160,7 +160,9 @@ static void broken_files(void **state)
     (void)state;
     bad_at("listen: x\n\tverbose: true\n", "as.yml:2:1: ", "tab character");
     bad_at("# \xc3\xa4\nlisten:\n\tx: 3\n", "as.yml:3:1: ", "tab character: indent YAML");
-    bad_at("listen: x\n  verbose: true\n", "as.yml:2:10: ", "mapping values are not allowed");
+    bad_at("listen: x\n  verbose: true\n", "as.yml:2:10: ", "indent all settings of a group alike");
+    bad_at("model:\n  kind: lstm\n   block: 3\n", "as.yml:2:3: line 3 continues the value of ",
+           "indent all settings of a group alike");
     bad_at("listen: \"x\n", "as.yml:", "unexpected end of stream");
     bad_at("model: { block: 1\n", "as.yml:", "did not find expected");
     bad_at("verbose: true\nlisten: a\xff\n", "as.yml:2:10: ", "UTF-8");
