@@ -76,7 +76,7 @@ format:
 format-check:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format --dry-run -Werror
 
-## lint      static checks: cppcheck, clang-tidy, shellcheck
+## lint      static checks: lengths, cppcheck, clang-tidy, shellcheck
 lint:
 	@scripts/bootstrap --dev
 	@scripts/build dev $(JOBS)

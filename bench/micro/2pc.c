@@ -75,7 +75,7 @@ static sefl_status shares_floor(bench *b, double *whole_s)
     return st;
 }
 
-/* ---- online: two pure functions, the reply is the only message --------------------------------- */
+/* ---- online: two pure functions, the reply is the only message ------------------------------- */
 
 typedef struct online_job {
     noise_params p;

@@ -1,7 +1,7 @@
-/* The pad scheme beside its floors, measured in the same run: AES is a key stream of the same length;
- * memory is reading and writing 8 bytes per value. Also the cost of a head: making it (floor: sealing
- * and signing), checking its signature (floor: Ed25519), opening its seal (floor: one X25519). The
- * updates have 945,510 values; client, AS and CSP each process one per client. */
+/* The pad scheme beside its floors, measured in the same run: AES is a key stream of the same
+ * length; memory is reading and writing 8 bytes per value. Also the cost of a head: making it
+ * (floor: sealing and signing), checking its signature (floor: Ed25519), opening its seal (floor:
+ * one X25519). The updates have 945,510 values; client, AS and CSP each process one per client. */
 #include "bench/micro/ahe.h"
 
 #include "base/alloc.h"

@@ -40,8 +40,8 @@ typedef struct job {
 } job;
 
 /* Times a function and its floor in turn and takes the median of both and of their ratio, so that
- * other load on the machine affects both equally. scale: calls of the floor function per call of fn.
- * With one thread the clock is that thread's processor time, with several it is the wall clock. */
+ * other load on the machine affects both equally. scale: calls of the floor function per call of
+ * fn. The clock is the processor time of one thread, or the wall clock with several threads. */
 typedef struct pair {
     double value_s, floor_s, ratio; /* for one call of fn; ratio = value / (floor * scale) */
 } pair;

@@ -55,8 +55,8 @@ static sefl_status hash(void *ctx)
     return SEFL_OK;
 }
 
-/* Times work and floor in turn and takes the best time of each, so that on a shared machine both see
- * the same quiet moments. Seconds per call. */
+/* Times work and floor in turn and takes the best time of each, so that on a shared machine both
+ * see the same quiet moments. Seconds per call. */
 static sefl_status in_turns(bench *b, job *j, sefl_status (*work)(void *), unsigned per_key,
                             double *work_s, double *floor_s)
 {

@@ -2,8 +2,9 @@
  * need for the same shapes on as many threads (OpenBLAS's own threading, measured in the same run).
  * With blocks larger than 1 the floor is still the dense one: a ratio below 1 beats it.
  *
- * On a GPU: words per second of all clients, and for each kernel its share of the time and its rates,
- * compared with those of a large product and a long copy. scripts/bench-pytorch.py measures PyTorch. */
+ * On a GPU: words per second of all clients, and for each kernel its share of the time and its
+ * rates, compared with those of a large product and a long copy. scripts/bench-pytorch.py measures
+ * PyTorch. */
 #include "bench/bench.h"
 
 #include "base/alloc.h"
@@ -265,7 +266,7 @@ static double rate_of(const engine_time *t, double amount)
     return t->seconds > 0 ? amount / t->seconds : 0;
 }
 
-/* Prints for each kernel its share of the time, its FLOP rate and its byte rate with their ceilings. */
+/* Prints each kernel's share of the time, its FLOP rate and its byte rate, with their ceilings. */
 static sefl_status kernel_rows(bench *b, gpu_job *j, const char *what)
 {
     engine_time t[KERNELS_MAX];

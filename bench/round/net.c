@@ -1,5 +1,5 @@
-/* The links of a federation over loopback, between two processes: the stream between AS and CSP beside
- * plain TCP, and the server's cost of an upload beside a bare TLS stream. */
+/* The links of a federation over loopback, between two processes: the stream between AS and CSP
+ * beside plain TCP, and the server's cost of an upload beside a bare TLS stream. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 #include "bench/round/ids.h"
@@ -50,8 +50,8 @@ static double now_s(void)
 
 /* ---- a stream ---------------------------------------------------------------------------- */
 
-/* A child process: forked before this process starts threads, gets the port later, and reports its CPU
- * seconds. */
+/* A child process: forked before this process starts threads, gets the port later, and reports its
+ * CPU seconds. */
 typedef sefl_status child_fn(const ids *x, uint16_t port, bool secure);
 
 typedef struct child {

@@ -113,7 +113,7 @@ void blake3_of_ref(uint8_t out[BLAKE3_BYTES], sefl_span in)
     subtree_ref(out, in, 0, BLAKE3_ROOT);
 }
 
-/* ---- implementations -------------------------------------------------------------------------- */
+/* ---- implementations ------------------------------------------------------------------------- */
 
 static void run_portable(uint8_t (*out)[BLAKE3_BYTES], const blake3_work *w)
 {

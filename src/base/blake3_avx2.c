@@ -43,7 +43,7 @@ AVX2 void load_words(__m256i m[8], const uint8_t *const in[LANES], size_t at)
 #define STORE(p, x)           _mm256_storeu_si256((__m256i *)(p), x)
 #define ADD                   _mm256_add_epi32
 #define XOR                   _mm256_xor_si256
-#define ROR(x, n)             _mm256_or_si256(_mm256_srli_epi32(x, n), _mm256_slli_epi32(x, 32 - (n)))
+#define ROR(x, n)             XOR(_mm256_srli_epi32(x, n), _mm256_slli_epi32(x, 32 - (n)))
 #define ROR16(x)              SHUFFLE(x, 0x01000302)
 #define ROR8(x)               SHUFFLE(x, 0x00030201)
 #define LOAD_BLOCK(m, in, at) (load_words(m, in, at), load_words((m) + 8, in, (at) + 32))

@@ -1,5 +1,5 @@
-/* The pair in memory. One lock covers both directions. Each direction is a ring buffer that grows up
- * to `limit` bytes, or up to CHANNEL_INBOX while both ends are blocked in a send. */
+/* The pair in memory. One lock covers both directions. Each direction is a ring buffer that grows
+ * up to `limit` bytes, or up to CHANNEL_INBOX while both ends are blocked in a send. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/channel.h"

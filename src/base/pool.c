@@ -1,6 +1,6 @@
 /* Design. One job at a time; workers sleep on `wake` between jobs; a new job has a new generation
- * number. Threads claim pieces under the mutex: a piece is at least tens of microseconds of work, so
- * the cost of the lock is negligible, and the invariants are simple:
+ * number. Threads claim pieces under the mutex: a piece is at least tens of microseconds of work,
+ * so the cost of the lock is negligible, and the invariants are simple:
  *  1. next..pieces are unclaimed; `running` counts the claimed pieces that are not finished.
  *  2. The job is over when next has reached the end (or a failure moved it there) and running is 0.
  *  3. fail_piece is the lowest failed piece so far; fail_text is its message. */

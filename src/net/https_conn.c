@@ -102,10 +102,10 @@ static int on_handshake(gnutls_session_t session, unsigned type, unsigned when, 
 /* ---- what is read and written ------------------------------------------------------------
  * libmicrohttpd itself refuses bytes that it cannot parse: it answers, or closes, and tells nobody.
  * Before a connection's first request, such a connection ends with `heard` false. After a good
- * request the wire shows it: more bytes came in than a close_notify, without a request; or more went
- * out, without an answer from us (bad bytes arrived together with a good request). note_idle counts
- * both while no request is in progress. It misses bytes that arrive together with a good request and
- * lead only to a close. */
+ * request the wire shows it: more bytes came in than a close_notify, without a request; or more
+ * went out, without an answer from us (bad bytes arrived together with a good request). note_idle
+ * counts both while no request is in progress. It misses bytes that arrive together with a good
+ * request and lead only to a close. */
 
 enum { GOODBYE_BYTES = 24 /* a close_notify as TLS 1.3 seals it: 5 + 2 + 1 + 16 */ };
 

@@ -1,5 +1,5 @@
-/* Design. libmicrohttpd polls, speaks TLS and parses; this module verifies peers, calls the handlers
- * in their order (https_server.h), parks requests, and enforces time limits.
+/* Design. libmicrohttpd polls, speaks TLS and parses; this module verifies peers, calls the
+ * handlers in their order (https_server.h), parks requests, and enforces time limits.
  *  1. Connections are in a list from accept to close. A watcher thread wakes parked requests when
  *     their time comes, and shuts down connections that are late with a request header. Other than
  *     that, only https_wake and https_server_set_allowlist touch another thread's connection.
@@ -7,10 +7,10 @@
  *     runs. libmicrohttpd's own lock is taken inside it (suspend, resume), never the other way.
  *  3. No wake is lost: `wakes` is read before a handler runs, and a request that then wants to park
  *     is resumed at once if the number has changed meanwhile.
- *  4. libmicrohttpd accepts an answer only before the body or after it. If a body fails in the middle,
- *     the owning thread writes the answer directly to the TLS session and discards further bytes until
- *     the peer has read the answer and closes, within DISCARD_BYTES and DISCARD_MS; then the watcher
- *     cuts the connection even if it still sends.
+ *  4. libmicrohttpd accepts an answer only before the body or after it. If a body fails in the
+ *     middle, the owning thread writes the answer directly to the TLS session and discards further
+ *     bytes until the peer has read the answer and closes, within DISCARD_BYTES and DISCARD_MS;
+ *     then the watcher cuts the connection even if it still sends.
  *  5. poll, not epoll: with epoll this version of libmicrohttpd keeps treating a socket as readable
  *     while a handshake waits, and spins. Parked requests are not polled: the watcher checks every
  *     second whether their peers have disconnected. */
@@ -333,7 +333,7 @@ static enum MHD_Result first_call(https_server *s, struct MHD_Connection *mhd, c
     pthread_mutex_unlock(&s->lock);
     if (admit(s, in)) {
         if (in->r.body_bytes == 0)
-            return MHD_YES; /* begin runs in the next call: answering now would close the connection */
+            return MHD_YES; /* begin runs in the next call: an answer now closes the connection */
         s->c.begin(&in->r);
     }
     if (in->status == 0 && !in->park_wanted && in->r.body && in->r.end) {

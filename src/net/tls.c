@@ -1,17 +1,17 @@
-/* Design. The socket is non-blocking; waits use poll(2). GnuTLS works on our two buffers of encrypted
- * bytes and never on the socket:
- *  1. out[out_at, out_n) is encrypted and waits for the kernel. GnuTLS's push function appends to it;
- *     there is always room, since put_record drains it first if need be (RECORD_ROOM).
+/* Design. The socket is non-blocking; waits use poll(2). GnuTLS works on our two buffers of
+ * encrypted bytes and never on the socket:
+ *  1. out[out_at, out_n) is encrypted and waits for the kernel. GnuTLS's push function appends to
+ *     it; there is always room, since put_record drains it first if need be (RECORD_ROOM).
  *  2. raw[raw_at, raw_n) came from the kernel and waits for GnuTLS's pull function: one system call
  *     for many records, where GnuTLS itself would need two for each.
  *  3. held[0, held_n) collects small sends until they fill a record, or until flush.
  *  4. in[in_at, in_n) is decrypted but not yet requested: the rest of a record, and what a blocked
  *     send read ahead, up to CHANNEL_INBOX.
  *  5. The keeper thread sends heartbeats. It uses the stream only while it holds `lock`, and never
- *     waits for it: an owner that holds the lock is inside send, recv or flush, where it either moves
- *     bytes or waits for the peer, and a peer that we wait for does not wait for us.
- *  6. A wait to send also receives while there is room, so that two peers that both send cannot block
- *     each other.
+ *     waits for it: an owner that holds the lock is inside send, recv or flush, where it either
+ *     moves bytes or waits for the peer, and a peer that we wait for does not wait for us.
+ *  6. A wait to send also receives while there is room, so that two peers that both send cannot
+ *     block each other.
  *
  * GnuTLS's own AES-GCM encrypts about 2.8 GB/s in records of 16 KiB: a quarter of the time of noise
  * shares over TLS. OpenSSL reaches 4.3 GB/s and libipsec-mb 12 GB/s, but GnuTLS ignores replacement

@@ -1,6 +1,6 @@
-/* Design. Three arrays, grown by sefl_room; members and tokens are sorted by their 32 bytes, so that
- * a server finds a peer by bisection. The reader accepts exactly what the printer prints: after
- * parsing, the list is printed again and compared. */
+/* Design. Three arrays, grown by sefl_room; members and tokens are sorted by their 32 bytes, so
+ * that a server finds a peer by bisection. The reader accepts exactly what the printer prints:
+ * after parsing, the list is printed again and compared. */
 #define _GNU_SOURCE
 #include "trust/trust.h"
 

@@ -98,8 +98,8 @@ static sefl_status choose_width(pack *p, const pack_config *c)
 }
 
 /* Carries between slots move a digit by at most 2^-g fine steps, an update's image by at most
- * sqrt(dimension) * 2^-g. That is kept below 10^-5 of the sensitivity, a quarter of the margin between
- * the computed Renyi factor 1.00472 and the 1.0048 that the accountant uses. */
+ * sqrt(dimension) * 2^-g. That is kept below 10^-5 of the sensitivity, a quarter of the margin
+ * between the computed Renyi factor 1.00472 and the 1.0048 that the accountant uses. */
 static unsigned derive_g(uint64_t s2, uint64_t dimension)
 {
     unsigned g = PACK_G_PAILLIER;

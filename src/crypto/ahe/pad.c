@@ -2,15 +2,15 @@
  * row of 2048 numbers of w bits; AS adds rows, CSP, which has every seed, subtracts the sum of the
  * pads.
  *
- *     G(seed), unit u:   2048 numbers of w bits, the first bytes of stream n0 + u of prg(seed, "pad");
- *                        n0 = the first 8 bytes of the upload's context
+ *     G(seed), unit u:   2048 numbers of w bits, the first bytes of stream n0 + u of prg(seed,
+ *                        "pad"); n0 = the first 8 bytes of the upload's context
  *
  * A context is unique to (task, round, client), so even equal seeds of two clients use different
- * streams, and an exhaustive key search never covers two uploads at once. Sums are exact: there are no
- * errors to correct and no carries between slots, and every byte string of the right length is a unit.
+ * streams, and an exhaustive key search never covers two uploads at once. Sums are exact: there are
+ * no errors to correct and no carries between slots; any byte string of the right length is a unit.
  *
- * ahe.c checks the order of calls, ranges and counts. Memory: an upload takes 48 KiB per thread while
- * it runs; a sum and a decryptor take 8 bytes per value. */
+ * ahe.c checks the order of calls, ranges and counts. Memory: an upload takes 48 KiB per thread
+ * while it runs; a sum and a decryptor take 8 bytes per value. */
 #include "crypto/ahe/ahe.h"
 
 #include "base/alloc.h"

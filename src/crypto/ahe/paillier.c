@@ -1,8 +1,8 @@
 /* Keys: building, validating, reading, writing. Key generation is in paillier_keygen.c.
  *
  * A public key is checked in variable time (it is public) with GMP's mpz; a secret key only with
- * mpn_sec_* and our own constant-time code. Reading a secret key declassifies the result of each check
- * (a refused key is not used), N and hs (the public key). */
+ * mpn_sec_* and our own constant-time code. Reading a secret key declassifies the result of each
+ * check (a refused key is not used), N and hs (the public key). */
 #include "crypto/ahe/paillier_internal.h"
 
 #include "base/alloc.h"

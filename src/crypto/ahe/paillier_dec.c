@@ -9,8 +9,8 @@
  * Faults. A plaintext that is right modulo one prime only reveals N's factors to its reader
  * [BDL97]. So every call decrypts two extra ciphertexts, usually in idle lanes:
  *   1. 1 + K*N for a known K, a new one per call. Its plaintext must be K.
- *   2. the product of all, including the first. Its plaintext must be the sum of theirs modulo N. This
- *      detects a fault in one of them, and in several unless the errors cancel modulo p or q.
+ *   2. the product of all, including the first. Its plaintext must be the sum of theirs modulo N.
+ *      This detects a fault in one of them, and in several unless the errors cancel modulo p or q.
  * An error in the stored key may affect all plaintexts in the same linear way, which cancels in the
  * second test and usually shows in the first; the key's digest, which is compared after every call,
  * always detects it. Cost: two ciphertexts per call, two multiplications modulo N^2 for
@@ -84,8 +84,8 @@ typedef struct dec_job {
     size_t scratch_words;
 } dec_job;
 
-/* Returns ciphertexts begin to end - 1 of a job as one array. room: for a piece that crosses the end
- * of the caller's. */
+/* Returns ciphertexts begin to end - 1 of a job as one array. room: for a piece that crosses the
+ * end of the caller's. */
 static const uint8_t *side_by_side(const dec_job *j, uint8_t *room, size_t begin, size_t end)
 {
     size_t bytes = j->k->pub->bits / 4;

@@ -6,7 +6,7 @@
  * ciphertexts whose rows are gathered into lanes; a multiplication prefetches the rows of the next
  * one.
  *
- * The row read depends on r, so an observer of this machine's caches could learn it: hence _vartime.
+ * The row read depends on r, so an observer of this machine's caches could learn r (_vartime).
  */
 #include "crypto/ahe/paillier_internal.h"
 
@@ -49,8 +49,8 @@ static unsigned choose_window(const mont *m, unsigned exp_bits, size_t uses)
 {
     unsigned best = 1;
     double least = 0, count = uses ? (double)uses : 1e6;
-    /* seconds per multiplication, as measured: 0.07 ns per pair of digits and lane with IFMA, 0.6 ns
-     * per pair of limbs otherwise (each pair twice: product and reduction) */
+    /* seconds per multiplication, as measured: 0.07 ns per pair of digits and lane with IFMA, 0.6
+     * ns per pair of limbs otherwise (each pair twice: product and reduction) */
     double mul = (double)m->words * m->words * 2 * (m->lanes > 1 ? 0.07e-9 : 0.6e-9);
     for (unsigned w = 1; w <= WINDOW_MAX && w <= exp_bits; w++) {
         double n = windows_of(exp_bits, w);

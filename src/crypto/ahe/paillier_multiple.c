@@ -1,19 +1,18 @@
-/* Tests whether a ciphertext is a multiple of N. Every arriving ciphertext is tested, so the test must
- * cost less than the multiplication that follows. Ciphertexts are public: time may depend on them.
+/* Tests whether a ciphertext is a multiple of N. Every arriving ciphertext is tested, so the test
+ * must cost less than the multiplication after it. Time may depend on ciphertexts: they are public.
  *
  * If c = kN with k < N, then k can be computed from either end (exact division): its low words are
  * those of c * (1/N mod 2^64...), its high words those of c * floor(2^(128 n) / N). One word in the
  * middle, w, must agree. One word of a product follows from its column and the two below it; the
- * carry from lower columns is less than (n + 2) * 2^64 in units of the lowest one, so it changes w by
- * at most 1. With n limbs, t = n/2, columns of about
- * n/2 products:
+ * carry from lower columns is less than (n + 2) * 2^64 in units of the lowest one, so it changes w
+ * by at most 1. With n limbs, t = n/2, columns of about n/2 products:
  *
  *     x = word t of c * inverse, columns t-2 to t                          x in { w, w-1 }
  *     y = word t of k' = floor(c * reciprocal / 2^(128 n)), which is k or k-1, three columns again:
  *                                                                          y in { w, w-1, w-2 }
  *
- * So a multiple always has x - y in -1..2 modulo 2^64; any other number does with probability 2^-62.
- * A number that looks like a multiple is then divided exactly. Six columns are 3n products,
+ * So a multiple always has x - y in -1..2 modulo 2^64; any other number does with probability
+ * 2^-62. A number that looks like a multiple is then divided exactly. Six columns are 3n products,
  * against 8n^2 for one multiplication modulo N^2. (paillier_sum.c has the exact test, which stays
  * the reference.) */
 #include "crypto/ahe/paillier_internal.h"

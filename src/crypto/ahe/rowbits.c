@@ -3,9 +3,9 @@
  *   portable   number k: 8 bytes from its first one, shifted and masked (bits <= 56: they suffice)
  *   avx2       the same for pairs: 16 bytes from the first of the even number, a byte shuffle, a
  *              shift for each number
- *   avx512     for eight: a shuffle of 16-bit words puts each number's four words in its lane. Packing
- *              reverses that for even and odd numbers separately, because neighbours share a word
- *              but numbers two apart do not: 16 <= bits, and bits + 15 <= 64 */
+ *   avx512     for eight: a shuffle of 16-bit words puts each number's four words in its lane.
+ *              Packing reverses that for even and odd numbers separately, because neighbours share
+ *              a word but numbers two apart do not: 16 <= bits, and bits + 15 <= 64 */
 #include "crypto/ahe/rowbits.h"
 
 #include "base/cpu.h"

@@ -1,9 +1,9 @@
 /* Eight Montgomery products at once with vpmadd52luq / vpmadd52huq.
  *
  * Digits have 52 bits, one per 64-bit lane, so sums of up to 2^12 partial products need no carry:
- * with at most 160 digits a column collects 4 * 160 of them, below 2^62. Rows are processed four at a
- * time: the four low columns give the four quotient digits, the other columns are independent
- * of each other (sixteen multiplications each, two accumulators, operands in a sliding window), so
+ * with at most 160 digits a column collects 4 * 160 of them, below 2^62. Rows are processed four at
+ * a time: the four low columns give the four quotient digits, the other columns are independent of
+ * each other (sixteen multiplications each, two accumulators, operands in a sliding window), so
  * that the multipliers stay busy. The carry chain runs once, at the end.
  *
  * Range: R is at least 2^8 times the modulus m. A product is x*y/R + m' with m' <= m: below 1.1m

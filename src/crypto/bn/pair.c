@@ -59,8 +59,8 @@ static void mul_low(const mont *m, uint64_t *z, const uint64_t *x, const uint64_
     memcpy(z, z0, mont_batch_words(m) * sizeof *z);
 }
 
-/* z += x. If the kernel keeps numbers below p, a sum that it reduced (then it is smaller than z was)
- * carries into the second digit. */
+/* z += x. If the kernel keeps numbers below p, a sum that it reduced (then it is smaller than z
+ * was) carries into the second digit. */
 static void add(const mont *m, uint64_t *z, const uint64_t *x, uint64_t *work)
 {
     const size_t n = batch(m);

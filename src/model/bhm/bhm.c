@@ -62,8 +62,8 @@ void bhm_fold(bhm s, nn_real *dv, const nn_real *ddense, size_t ld, uint32_t row
     }
 }
 
-/* In double, the mean of equal floats is exactly that float, so projecting an expanded matrix returns
- * its values. */
+/* In double, the mean of equal floats is exactly that float, so projecting an expanded matrix
+ * returns its values. */
 void bhm_project(bhm s, nn_real *v, const nn_real *dense, size_t ld)
 {
     for (uint32_t bi = 0; bi < bhm_rows_of_blocks(s); bi++)

@@ -1,6 +1,6 @@
 /* Design.
- *  1. Weight blocks are transformed W at a time, one block per lane; gathering and scattering take a
- *     few per cent of a training step.
+ *  1. Weight blocks are transformed W at a time, one block per lane; gathering and scattering take
+ *     a few per cent of a training step.
  *  2. A cut block is a full one with zeros: in v beyond its r + c - 1 values, in x beyond its c
  *     columns. Rows beyond r are computed and ignored; their gradient must be passed as zero. */
 #include "model/bhm/hankel.h"

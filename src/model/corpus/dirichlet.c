@@ -8,8 +8,8 @@ static double normal(seeded *g)
     return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * seeded_unit(g));
 }
 
-/* Draws the log of a Gamma(a, 1) variate: the method needs a >= 1, so it draws Gamma(a + 1) and uses
- * Gamma(a) = Gamma(a + 1) * U^(1/a). In logarithms, because U^(1/a) underflows for small a. */
+/* Draws the log of a Gamma(a, 1) variate: the method needs a >= 1, so it draws Gamma(a + 1) and
+ * uses Gamma(a) = Gamma(a + 1) * U^(1/a). In logarithms, because U^(1/a) underflows for small a. */
 static double log_gamma_variate(seeded *g, double a)
 {
     double d = a + 1 - 1.0 / 3, k = 1 / sqrt(9 * d);

@@ -1,10 +1,10 @@
 /* Design.
  *  1. A slice is a range of words. Only one piece of work at a time touches its data (its logits in
  *     the tile, its rows of W, dW, dbias, its share of dx).
- *  2. dx is a sum over slices: each slice stores its share, and a second pass adds the shares in the
- *     order of slices. So no result depends on which thread ran what.
- *  3. Tokens that pad the last group of lanes have the factor zero and change nothing; rows that pad
- *     the last block are zeroed before use. */
+ *  2. dx is a sum over slices: each slice stores its share, and a second pass adds the shares in
+ *     the order of slices. So no result depends on which thread ran what.
+ *  3. Tokens that pad the last group of lanes have the factor zero and change nothing; rows that
+ *     pad the last block are zeroed before use. */
 #include "model/nn/head.h"
 
 #include "model/bhm/hankel.h"

@@ -1,7 +1,7 @@
 /* Sessions are a list, oldest first. In each, values before `taken` are zeros (their key stream is
  * never used again), and values before `picked` belong to an attempt of AS. taken may pass picked:
- * values that a slice skipped are lost. A session leaves the list, with its key, when its last value
- * is taken. */
+ * values that a slice skipped are lost. A session leaves the list, with its key, when its last
+ * value is taken. */
 #include "mpc/noise/pool.h"
 
 #include "base/alloc.h"
@@ -204,8 +204,8 @@ done:
     return st;
 }
 
-/* Writes the low `bytes` bytes of values [first, first + n) in the clear, then erases everything up to
- * there. */
+/* Writes the low `bytes` bytes of values [first, first + n) in the clear, then erases everything up
+ * to there. */
 static void open_part(batch *b, uint8_t *x, unsigned bytes, uint64_t first, uint64_t n)
 {
     uint8_t *at = b->sealed + first * b->bytes;

@@ -75,7 +75,7 @@ struct aggregator {
     own_cert own; /* checked by the server's watcher */
 };
 
-/* ---- what rounds.h asks for ------------------------------------------------------------------- */
+/* ---- what rounds.h asks for ------------------------------------------------------------------ */
 
 static void refused(void *ctx, const x509_peer *p)
 {
@@ -308,7 +308,7 @@ static void listed(void *ctx)
     look_at_list(of_http(ctx));
 }
 
-/* ---- start ------------------------------------------------------------------------------------ */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static sefl_status open_store(aggregator *a)
 {
@@ -530,7 +530,7 @@ void aggregator_free(aggregator *a)
     sefl_free(a);
 }
 
-/* ---- at work ---------------------------------------------------------------------------------- */
+/* ---- at work --------------------------------------------------------------------------------- */
 
 /* Keeps answering for a while, so that clients learn that the task is over. */
 static void linger(aggregator *a)

@@ -1,8 +1,8 @@
 /* Design.
  *  1. member[0..given) is the set; [0..summed) is in the sum. Only the worker touches the sum until
  *     collect_close has seen summed == given and set `closed`.
- *  2. `epoch` changes with every begin: a worker that was busy with the sum of another epoch discards
- *     its result (it owns that sum by then).
+ *  2. `epoch` changes with every begin: a worker that was busy with the sum of another epoch
+ *     discards its result (it owns that sum by then).
  *  3. A failed addition spoils the sum: the worker restarts it from 0, at most TRIES times. */
 #include "roles/aggregator/collect.h"
 

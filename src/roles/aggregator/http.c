@@ -136,7 +136,7 @@ static void get_counted(https_request *r, const http_target *t)
     buf_clear(&proof);
 }
 
-/* ---- the current round ------------------------------------------------------------------------ */
+/* ---- the current round ----------------------------------------------------------------------- */
 
 typedef struct poll_state {
     uint64_t after, until_ms;
@@ -203,7 +203,7 @@ static void get_round(https_request *r)
         resume_round(r);
 }
 
-/* ---- updates ---------------------------------------------------------------------------------- */
+/* ---- updates --------------------------------------------------------------------------------- */
 
 /* Resuming and reconnecting are normal; a failure of our disk is logged already. */
 static void log_reply(const https_request *r, const ingest_reply *reply)
@@ -294,7 +294,7 @@ static void put_update(https_request *r, const http_target *t)
         bad_numbers(r, HTTP_TOTAL_FIELD, HTTP_OFFSET_FIELD);
         return;
     }
-    /* AS hashes and checks the stored part again, so a client that resumes byte by byte pays for it */
+    /* AS hashes and checks the stored part again, so a client pays for resuming byte by byte */
     if (!https_take_bytes(r, ask.offset))
         return;
     ingest_begin(h->ingest, &u, &ask, &reply);
@@ -322,7 +322,7 @@ static void head_update(https_request *r, const http_target *t)
     send_reply(r, &reply);
 }
 
-/* ---- posts that need CSP's decision ------------------------------------------------------------ */
+/* ---- posts that need CSP's decision ---------------------------------------------------------- */
 
 static sefl_status post_bytes(https_request *r, sefl_span bytes)
 {
@@ -378,7 +378,7 @@ void agg_post_wait(https_request *r)
     post_resume(r);
 }
 
-/* ---- dispatch ---------------------------------------------------------------------------------- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 /* True if AS accepts the client's version. */
 static bool version_fits(https_request *r)

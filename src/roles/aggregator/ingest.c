@@ -1,10 +1,11 @@
 /* Design.
- *  1. A thread holds an upload's mutex while it processes bytes, never while it waits for the network.
- *     Order of locks: the list of uploads, an upload, the role, the journal; parts.h's, the aggregator's.
+ *  1. A thread holds an upload's mutex while it processes bytes, never while it waits for the
+ *     network. Order of locks: the list of uploads, an upload, the role, the journal; parts.h's,
+ *     the aggregator's.
  *  2. A client has one unfinished upload per round: a new one ends the earlier ones, under their
  *     mutexes, before it asks for admission. So drop_others deletes only unacknowledged bodies.
- *  3. Nothing is acknowledged before spool_finish; journal_update_put happens under the role's lock,
- *     after a second admission check: a round that has closed meanwhile accepts nothing. */
+ *  3. Nothing is acknowledged before spool_finish; journal_update_put happens under the role's
+ *     lock, after a second admission check: a round that has closed meanwhile accepts nothing. */
 #include "roles/aggregator/ingest.h"
 
 #include "base/alloc.h"

@@ -47,7 +47,7 @@ void parts_free(parts *p)
     sefl_free(p);
 }
 
-/* ---- the disk ---------------------------------------------------------------------------------- */
+/* ---- the disk -------------------------------------------------------------------------------- */
 
 static sefl_status path_of(char out[PATH_MAX], const char *bodies, const uint8_t client[32],
                            const char *tail)
@@ -82,7 +82,7 @@ static bool read_issuer(uint8_t out[32], const char *bodies, const uint8_t clien
     return hex_read(out, 32, hex);
 }
 
-/* ---- the table; all of it under the lock ------------------------------------------------------- */
+/* ---- the table; all of it under the lock ----------------------------------------------------- */
 
 static part *find(parts *p, const uint8_t client[32])
 {
