@@ -1,5 +1,5 @@
-/* as_memory: keeps AS's store (sum/as_store.h) and a round's uploads (as_uploads of sum/as_rounds.h)
- * in memory, for simulations, benchmarks and tests.
+/* as_memory: keeps AS's store (sum/as_store.h) and a round's uploads (as_uploads in as_rounds.h) in
+ * memory, for simulations, benchmarks and tests.
  *
  *     as_memory m = { 0 };
  *     as_store s = as_memory_store(&m);
