@@ -25,7 +25,6 @@
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
-#include "base/hex.h"
 #include "crypto/ahe/paillier_internal.h"
 #include "crypto/seal/seal.h"
 #include "net/https_client.h"
