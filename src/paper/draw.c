@@ -26,10 +26,11 @@ static sefl_status put(sefl_buf *out, double v)
 static sefl_status put_point(sefl_buf *out, const paper_options *o, const point *p)
 {
     const paper_run *r = &p->run;
-    const bool table = r->protection[0] == 's' && strcmp(r->z, "0") == 0 && !r->variant;
-    SEFL_PASS(wr_fmt(out, "%s,%s,%s,%u,%u,%" PRIu32 ",%s,%s", paper_scale(o),
+    const bool table = r->protection[0] == 's' && strcmp(r->z, "0") == 0 && !r->variant &&
+                       r->rounds == paper_rounds(o->quick, PAPER_ROUNDS);
+    SEFL_PASS(wr_fmt(out, "%s,%s,%s,%u,%u,%" PRIu32 ",%u,%s,%s", paper_scale(o),
                      paper_body_names[r->body], r->protection, r->block, r->dropout, r->clients,
-                     r->z, r->variant ? r->variant->name : ""));
+                     r->rounds, r->z, r->variant ? r->variant->name : ""));
     const double numbers[] = { p->values,         p->noise_ratio,    p->classic_epsilon,
                                p->epsilon_server, p->epsilon_others, (double)p->test.n,
                                p->test.mean,      p->test.sd,        p->test.low,
@@ -50,7 +51,7 @@ static sefl_status write_points(const paper_options *o, const char *name, const 
     if (p->n == 0)
         return SEFL_OK;
     SEFL_TRY(wr_fmt(
-        &b, "scale,model,protection,block,dropout_percent,clients,z,variant,values,"
+        &b, "scale,model,protection,block,dropout_percent,clients,rounds,z,variant,values,"
             "noise_ratio,classic_epsilon_of_a_round,epsilon_server,epsilon_others,seeds,test,"
             "test_sd,test_low,test_high,valid,paper_test\n"));
     for (size_t i = 0; i < p->n; i++)
@@ -459,21 +460,24 @@ static sefl_status draw_models(const paper_options *o, sefl_buf *md)
     SEFL_TRY(points_of(&p, o, PAPER_MODELS));
     SEFL_TRY(write_points(o, "models.csv", &p));
     SEFL_TRY(wr_fmt(md,
-                    "\n## Test perplexity by setting\n\n| model | block size | setting | "
-                    "values | test | against block size %u of the table "
-                    "|\n|---|---|---|---|---|---|\n",
-                    paper_block(PAPER_LSTM)));
+                    "\n## Test perplexity by setting\n\n| model | block size | rounds | setting | "
+                    "values | test | against block size %u and %u rounds "
+                    "|\n|---|---|---|---|---|---|---|\n",
+                    paper_block(PAPER_LSTM), paper_rounds(o->quick, PAPER_ROUNDS_SHORT)));
     for (unsigned body = 0; body < PAPER_BODIES; body++) {
-        const point *base = points_find(&p, &(paper_run){ .body = body,
-                                                          .protection = "sefl",
-                                                          .block = paper_block(body),
-                                                          .z = "0",
-                                                          .clients = 10 });
+        const point *base =
+            points_find(&p, &(paper_run){ .body = body,
+                                          .protection = "sefl",
+                                          .block = paper_block(body),
+                                          .z = "0",
+                                          .clients = 10,
+                                          .rounds = paper_rounds(o->quick, PAPER_ROUNDS_SHORT) });
         for (size_t i = 0; i < p.n; i++) {
             const point *x = &p.at[i];
             if (x->run.body != body)
                 continue;
-            SEFL_TRY(wr_fmt(md, "| %s | %u | %s | %.0f |", titles[body], x->run.block,
+            SEFL_TRY(wr_fmt(md, "| %s | %u | %u | %s | %.0f |", titles[body], x->run.block,
+                            x->run.rounds,
                             x->run.variant ? x->run.variant->name : "as in the table", x->values));
             SEFL_TRY(put_cell(md, x));
             if (base && x->test.n > 0)
@@ -508,7 +512,7 @@ static sefl_status draw_full(const paper_options *o, sefl_buf *md)
         char name[PAPER_NAME_BYTES];
         paper_run_name(name, &run);
         const run_record *clear = records_find(&all, name);
-        run.variant = paper_variant_named("full2");
+        run.variant = paper_variant_named("full");
         paper_run_name(name, &run);
         const run_record *full = records_find(&all, name);
         if (!clear || !full || clear == full)

@@ -164,7 +164,8 @@ sefl_status limit_draw(const paper_options *o, sefl_buf *md)
                                     .block = paper_block(body),
                                     .dropout = percent[i],
                                     .z = "0",
-                                    .clients = 10 };
+                                    .clients = 10,
+                                    .rounds = paper_rounds(o->quick, PAPER_ROUNDS_SHORT) };
             const limit l = limit_of(&all, &run);
             if (!l.holds || (z_of(l.holds) == 0 && !l.fails)) /* no run with noise */
                 continue;

@@ -8,7 +8,7 @@
  * A figure holds if the test perplexity is at most the paper's value for this model and dropout
  * rate. We assume that more noise is never better. The table (table.c) lists the noise multipliers
  * in the order of a bisection, and limit_is_known skips those that finished runs decide, so three
- * runs find the limit among the seven values up to 0.01. Larger values follow only if 0.01 holds.
+ * runs find the limit among the seven values up to 0.03. A larger one follows only if 0.03 holds.
  *
  * limit_draw adds the number of clients at which the same noise ratio (simulate/plan.h) has a total
  * epsilon of 8. The ratio is z sqrt(values) / clients, so this number is clients * z8 / z, where z8

@@ -26,11 +26,13 @@ spread spread_of(const double *x, size_t n)
     return s;
 }
 
+/* If b has rounds 0, a may have any number of rounds. */
 static bool same_point(const paper_run *a, const paper_run *b)
 {
     return a->body == b->body && strcmp(a->protection, b->protection) == 0 &&
            a->block == b->block && a->dropout == b->dropout && strcmp(a->z, b->z) == 0 &&
-           a->clients == b->clients && a->variant == b->variant;
+           a->clients == b->clients && (b->rounds == 0 || a->rounds == b->rounds) &&
+           a->variant == b->variant;
 }
 
 bool points_is_of(const run_record *r, const paper_run *run)
@@ -38,6 +40,7 @@ bool points_is_of(const run_record *r, const paper_run *run)
     return strcmp(r->body, paper_body_names[run->body]) == 0 &&
            strcmp(r->protection, run->protection) == 0 && r->block == run->block &&
            r->dropout == run->dropout && strcmp(r->z, run->z) == 0 && r->clients == run->clients &&
+           r->planned == run->rounds &&
            strcmp(r->variant, run->variant ? run->variant->name : "") == 0;
 }
 

@@ -33,7 +33,8 @@ spread spread_of(const double *x, size_t n); /* ignores NAN */
 bool points_is_of(const run_record *r, const paper_run *run);
 sefl_status points_of(points *out, const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
 void points_clear(points *p);
-/* Returns the point with these settings, for any seed and figures; NULL if it has no result. */
+/* Returns the point with these settings, for any seed and figures, and for any number of rounds if
+ * run->rounds is 0; NULL if it has no result. */
 const point *points_find(const points *p, const paper_run *run);
 
 #endif

@@ -417,6 +417,7 @@ sefl_status record_collect(run_record *out, const paper_options *o, const paper_
     snprintf(r.commit, sizeof r.commit, "%s", o->commit ? o->commit : "");
     r.block = (double)settings_u64(s, "model.block"); /* --set may have changed it */
     r.clients = (double)settings_u64(s, "clients");
+    r.planned = run->rounds;
     r.seed = (double)settings_u64(s, "seed");
     r.dropout = run->dropout;
     SEFL_TRY(write_settings(&r.settings, s));

@@ -36,8 +36,7 @@ static int alike(const run_record *r, const paper_run *run, bool cpu)
 
 /* Returns the expected seconds of a run, from the rounds of the most similar finished run; 0:
  * unknown. */
-static double expected(const paper_options *o, const records *all, const paper_run *run,
-                       uint64_t rounds)
+static double expected(const paper_options *o, const records *all, const paper_run *run)
 {
     int best = 0;
     double seconds = 0; /* of a round */
@@ -50,14 +49,14 @@ static double expected(const paper_options *o, const records *all, const paper_r
             seconds = r->seconds / r->rounds;
         }
     }
-    return best ? 1.1 * seconds * (double)rounds + 5 : 0; /* reading text takes seconds */
+    return best ? 1.1 * seconds * run->rounds + 5 : 0; /* reading text takes seconds */
 }
 
 /* Returns the seconds that a run takes on an H200 of its own, going by 35 s for 40 rounds of 10
  * clients; 1,000 clients take longer. */
-static double gpu_seconds(const paper_run *run, uint64_t rounds)
+static double gpu_seconds(const paper_run *run)
 {
-    return 35.0 / 40 * (double)rounds * (100 - run->dropout) / 100;
+    return 35.0 / 40 * run->rounds * (100 - run->dropout) / 100;
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
@@ -171,15 +170,14 @@ static sefl_status make_run(session *s, const paper_run *run, settings *set)
 
 /* Sets *wanted to false if there is no need for the run now: its limit is known, or it would end
  * too late. */
-static sefl_status is_wanted(session *s, const paper_run *run, const settings *set, bool *wanted)
+static sefl_status is_wanted(session *s, const paper_run *run, bool *wanted)
 {
     sefl_status st = SEFL_OK;
     records all = { 0 };
-    const uint64_t rounds = settings_u64(set, "rounds.count");
     if (s->o->minutes > 0 || run->figures == PAPER_NOISE)
         SEFL_TRY(records_read(&all, s->o));
     *wanted = run->figures != PAPER_NOISE || !limit_is_known(&all, run);
-    if (!*wanted || !paper_too_late(s->o, expected(s->o, &all, run, rounds)))
+    if (!*wanted || !paper_too_late(s->o, expected(s->o, &all, run)))
         goto done;
     SEFL_CHECK(progress_report(s->o->stop, 0, 0), SEFL_ECANCELLED, "stopped");
     *wanted = false;
@@ -205,7 +203,7 @@ static sefl_status one_run(session *s, const paper_run *run)
         SEFL_TRY(record_check(&r, &set));
         goto done;
     }
-    SEFL_TRY(is_wanted(s, run, &set, &wanted));
+    SEFL_TRY(is_wanted(s, run, &wanted));
     if (!wanted)
         goto done;
     for (int tries = 0; tries < 2; tries++) {
@@ -274,18 +272,13 @@ static void say_left(const paper_options *o, const size_t *left, const double *s
 }
 
 /* Counts a run that has no result. */
-static sefl_status count_left(const paper_options *o, const paper_run *run, size_t *left,
-                              double *seconds)
+static void count_left(const paper_run *run, size_t *left, double *seconds)
 {
-    settings set;
-    SEFL_PASS(paper_run_settings(&set, run, o));
     for (unsigned bit = 0; bit < FIGURES; bit++)
         if (run->figures >> bit & 1) {
             left[bit]++;
-            seconds[bit] += gpu_seconds(run, settings_u64(&set, "rounds.count"));
+            seconds[bit] += gpu_seconds(run);
         }
-    settings_clear(&set);
-    return SEFL_OK;
 }
 
 sefl_status paper_list(const paper_options *o, unsigned figures)
@@ -310,7 +303,7 @@ sefl_status paper_list(const paper_options *o, unsigned figures)
             unneeded++;
         } else {
             paper_say(o, "%s", name);
-            SEFL_TRY(count_left(o, &t.run[i], left, seconds));
+            count_left(&t.run[i], left, seconds);
         }
     }
     if (!o->quick)

@@ -14,14 +14,21 @@ const char *const paper_body_names[PAPER_BODIES] = { "lstm", "transformer" };
 /* The settings of both models. The text is public: its words are the vocabulary, and its validation
  * part chooses the round that is tested. */
 static const char *const common[] = {
-    "crypto=clear",       "data.partition=contiguous",
-    "data.public=true",   "model.embed=200",
-    "model.hidden=200",   "model.layers=2",
-    "model.batch=20",     "model.steps=35",
-    "training.epochs=1",  "training.dropout=0.2",
-    "rounds.count=40",    "rounds.threshold=2",
-    "privacy.claim=none", "models.keep=1",
-    "network.exact=true", NULL,
+    "crypto=clear",
+    "data.partition=contiguous",
+    "data.public=true",
+    "model.embed=200",
+    "model.hidden=200",
+    "model.layers=2",
+    "model.batch=20",
+    "model.steps=35",
+    "training.epochs=1",
+    "training.dropout=0.2",
+    "rounds.threshold=2",
+    "privacy.claim=none",
+    "models.keep=1",
+    "network.exact=true",
+    NULL,
 };
 
 /* One list per model: it applies to every run of the model. */
@@ -39,16 +46,30 @@ static const struct {
                               "server.step=average", "server.lr=1", NULL } },
 };
 
+/* Of 1,000 clients, each has a hundredth of the text of one of 10, and takes about 3 steps a round:
+ * its update is shorter. */
+enum { MANY_CLIENTS = 40 };
+static const char *const many_set[PAPER_BODIES][2] = {
+    [PAPER_LSTM] = { "privacy.clip=10" },
+    [PAPER_TRANSFORMER] = { "privacy.clip=4" },
+};
+
+enum { QUICK_ROUNDS = 3, PATIENCE = 8 };
+
 /* What a quick run changes: it takes well below a second. */
 static const char *const quick_set[] = {
-    "data.words=400",  "data.vocab_words=800", "model.embed=16",
-    "model.hidden=16", "model.layers=1",       "model.batch=4",
-    "model.steps=10",  "rounds.count=3",       NULL,
+    "data.words=400", "data.vocab_words=800", "model.embed=16", "model.hidden=16",
+    "model.layers=1", "model.batch=4",        "model.steps=10", NULL,
 };
 
 unsigned paper_block(unsigned body)
 {
     return models[body].block;
+}
+
+unsigned paper_rounds(bool quick, unsigned rounds)
+{
+    return quick ? QUICK_ROUNDS : rounds;
 }
 
 /* ---- variants -------------------------------------------------------------------------------- */
@@ -61,7 +82,7 @@ unsigned paper_block(unsigned body)
 /* clang-format off */
 enum {
     PUBLIC = 1, REST, START, START_CLIP, CLEAR, FULL, TIED, SERVER_ADAM, LINEAR, CONSTANT, COSINE,
-    WARMUP, ROUNDS_80, WORDS_32, EMBED_32, DECODER_32, WORDS_8, FREQUENCY, APPEARANCE, VARIANTS
+    WARMUP, WORDS_32, EMBED_32, DECODER_32, WORDS_8, FREQUENCY, APPEARANCE, VARIANTS
 };
 /* clang-format on */
 
@@ -73,9 +94,9 @@ static const paper_variant variants[VARIANTS] = {
     [START] = { "start", PAPER_TEXT_REST, .start = true },
     /* much noise ruins the start unless the clip, and so the noise, is small */
     [START_CLIP] = { "start-clip1", PAPER_TEXT_REST, .start = true, BOTH("privacy.clip=1") },
-    /* the real cryptography, for two rounds, and the same run in the clear */
-    [CLEAR] = { "clear2", .set = BOTH("rounds.count=2") },
-    [FULL] = { "full2", .set = BOTH("rounds.count=2", "crypto=full") },
+    /* the real cryptography, and the same run in the clear */
+    [CLEAR] = { "clear" },
+    [FULL] = { "full", .set = BOTH("crypto=full") },
     /* better models */
     [TIED] = { "tied", .set = BOTH("model.tied=true") },
     [SERVER_ADAM] = { "server-adam", .set = BOTH("server.step=adam", "server.lr=0.01") },
@@ -85,7 +106,6 @@ static const paper_variant variants[VARIANTS] = {
     [COSINE] = { "cosine", .set = { [PAPER_TRANSFORMER] = { "training.schedule=cosine",
                                                             "training.lr_last=0.0001" } } },
     [WARMUP] = { "warmup", .set = BOTH("training.warmup=2") },
-    [ROUNDS_80] = { "rounds80", .set = BOTH("rounds.count=80") },
     /* block sizes of the embedding and the decoder; the body has the run's block size */
     [WORDS_32] = { "words32", .set = BOTH("model.block_embed=32", "model.block_decoder=32") },
     [EMBED_32] = { "embed32", .set = BOTH("model.block_embed=32") },
@@ -111,6 +131,7 @@ paper_run paper_run_public(const paper_run *r)
                         .block = r->block,
                         .z = "0",
                         .clients = 1,
+                        .rounds = r->rounds,
                         .seed = r->seed,
                         .variant = &variants[PUBLIC] };
 }
@@ -131,6 +152,7 @@ typedef struct sweep {
     unsigned figures;
     uint64_t seed[LIST];
     uint32_t clients, quick_clients; /* quick_clients 0: not in quick mode */
+    unsigned rounds;
     const char *protection;
     unsigned block[LIST];
     int dropout[LIST]; /* percent, ends with -1 */
@@ -153,61 +175,67 @@ typedef struct sweep {
 /* Noise multipliers. With 10 clients the noise norm exceeds the largest sum from about z = 0.005 on
  * (plan.h), so the grid is below the range in which noise `joint` has an epsilon (z >= 0.25), but
  * for its last value. */
-#define Z_10                                                  \
-    {                                                         \
-        "0.001", "0.002", "0.005", "0.01", "0.03", "0.1", "1" \
+#define Z_10                                           \
+    {                                                  \
+        "0.002", "0.005", "0.001", "0.01", "0.02", "1" \
     }
-#define Z_1000                    \
-    {                             \
-        "0.03", "0.1", "0.3", "1" \
+#define Z_1000     \
+    {              \
+        "0.1", "1" \
     }
-/* A total epsilon of 8 over 40 rounds at delta = 1e-6 (dp_find_z: 4.369916). */
+/* A total epsilon of 8 over 20 rounds at delta = 1e-6 (dp_find_z: 3.089998). */
 #define Z_EPSILON_8 \
     {               \
-        "4.37"      \
+        "3.09"      \
     }
 
 /* clang-format off */
+enum { LONG = PAPER_ROUNDS, SHORT = PAPER_ROUNDS_SHORT };
 static const sweep sweeps[] = {
     /* the dropout table; at 90 %, 10 clients would leave one, whose sum is its update */
-    { PAPER_DROPOUT, { 1, 2, 3 }, 10, 10, "sefl", { BHM }, PAPER_RATES, NO_NOISE },
-    { PAPER_DROPOUT, { 1, 2, 3 }, 20, 20, "sefl", { BHM }, { 90, -1 }, NO_NOISE },
-    { PAPER_BLOCKS, { 1 }, 10, 10, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_DROPOUT, { 1, 2, 3 }, 10, 10, LONG, "sefl", { BHM }, PAPER_RATES, NO_NOISE },
+    { PAPER_DROPOUT, { 1, 2, 3 }, 20, 20, LONG, "sefl", { BHM }, { 90, -1 }, NO_NOISE },
+    { PAPER_BLOCKS, { 1 }, 10, 10, LONG, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
     /* perplexity against noise */
-    { PAPER_EPSILON, { 1 }, 10, 10, "none", { 1, BHM }, NO_DROPOUT, NO_NOISE },
-    { PAPER_EPSILON, { 1 }, 10, 10, "sefl", { 1, BHM }, NO_DROPOUT, NO_NOISE },
-    { PAPER_EPSILON, { 1 }, 10, 10, "sefl", { BHM, 1 }, NO_DROPOUT, Z_10 },
-    { PAPER_EPSILON, { 1 }, 10, 10, "cdp", { 1 }, NO_DROPOUT, Z_10 },
+    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "sefl", { BHM }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "sefl", { BHM }, NO_DROPOUT, Z_10 },
+    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "sefl", { 1 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "sefl", { 1 }, NO_DROPOUT, Z_10 },
+    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "none", { 1 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "cdp", { 1 }, NO_DROPOUT, Z_10 },
     /* the most noise of each cell of the dropout table, by bisection: a run that finished runs
      * decide is not made (limit.h) */
-    { PAPER_NOISE, { 1 }, 10, 10, "sefl", { BHM }, PAPER_RATES, { "0.001" } },
-    { PAPER_NOISE, { 1 }, 10, 10, "sefl", { BHM }, PAPER_RATES, { "0.005", "0.0002" } },
-    { PAPER_NOISE, { 1 }, 10, 0, "sefl", { BHM }, PAPER_RATES,
-      { "0.01", "0.002", "0.0005", "0.0001" } },
-    { PAPER_NOISE, { 1 }, 10, 0, "sefl", { BHM }, PAPER_RATES, { "0.03", "0.1" } },
-    /* a public start */
-    { PAPER_START, { 1 }, 1, 1, "none", { BHM }, NO_DROPOUT, NO_NOISE, { PUBLIC } },
-    { PAPER_START, { 1 }, 10, 10, "sefl", { BHM }, NO_DROPOUT, { "0", "0.002", "0.01", "0.1" },
-      { REST, START } },
+    { PAPER_NOISE, { 1 }, 10, 10, SHORT, "sefl", { BHM }, PAPER_RATES, { "0.005" } },
+    { PAPER_NOISE, { 1 }, 10, 10, SHORT, "sefl", { BHM }, PAPER_RATES, { "0.02", "0.002" } },
+    { PAPER_NOISE, { 1 }, 10, 0, SHORT, "sefl", { BHM }, PAPER_RATES,
+      { "0.03", "0.01", "0.003", "0.001" } },
+    { PAPER_NOISE, { 1 }, 10, 0, SHORT, "sefl", { BHM }, PAPER_RATES, { "0.1" } },
     /* the real cryptography */
-    { PAPER_FULL, { 1 }, 10, 10, "sefl", { BHM }, { 0, 75, -1 }, NO_NOISE, { CLEAR, FULL } },
-    { PAPER_FULL, { 1 }, 10, 10, "sefl", { BHM }, NO_DROPOUT, { "0.01" }, { CLEAR, FULL } },
-    /* better models */
-    { PAPER_MODELS, { 1 }, 10, 10, "sefl", { BHM, 32 }, NO_DROPOUT, NO_NOISE },
-    { PAPER_MODELS, { 1 }, 10, 10, "sefl", { BHM }, NO_DROPOUT, NO_NOISE,
-      { TIED, SERVER_ADAM, LINEAR, CONSTANT, COSINE, WARMUP, ROUNDS_80, WORDS_32, EMBED_32,
-        DECODER_32, FREQUENCY, APPEARANCE } },
-    { PAPER_MODELS, { 1 }, 10, 10, "sefl", { 32 }, NO_DROPOUT, NO_NOISE, { WORDS_8 } },
-    /* many clients */
-    { PAPER_START, { 1 }, 1000, 40, "sefl", { BHM }, NO_DROPOUT, Z_EPSILON_8,
+    { PAPER_FULL, { 1 }, 10, 10, 2, "sefl", { BHM }, { 0, 75, -1 }, NO_NOISE, { CLEAR, FULL } },
+    { PAPER_FULL, { 1 }, 10, 10, 2, "sefl", { BHM }, NO_DROPOUT, { "0.01" }, { CLEAR, FULL } },
+    /* a public start */
+    { PAPER_START, { 1 }, 1, 1, SHORT, "none", { BHM }, NO_DROPOUT, NO_NOISE, { PUBLIC } },
+    { PAPER_START, { 1 }, 10, 10, SHORT, "sefl", { BHM }, NO_DROPOUT, { "0", "0.002", "0.01" },
+      { REST, START } },
+    { PAPER_START, { 1 }, 1000, 40, SHORT, "sefl", { BHM }, NO_DROPOUT, Z_EPSILON_8,
       { REST, START, START_CLIP } },
-    { PAPER_EPSILON, { 1 }, 1000, 40, "sefl", { BHM }, NO_DROPOUT, Z_EPSILON_8 },
-    { PAPER_EPSILON, { 1 }, 1000, 40, "none", { 1, BHM }, NO_DROPOUT, NO_NOISE },
-    { PAPER_EPSILON, { 1 }, 1000, 40, "sefl", { BHM, 1 }, NO_DROPOUT, NO_NOISE },
-    { PAPER_EPSILON, { 1 }, 1000, 40, "sefl", { BHM, 1 }, NO_DROPOUT, Z_1000 },
-    { PAPER_EPSILON, { 1 }, 1000, 40, "cdp", { 1 }, NO_DROPOUT, Z_1000 },
+    /* better models */
+    { PAPER_MODELS, { 1 }, 10, 10, SHORT, "sefl", { BHM, 32 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_MODELS, { 1 }, 10, 10, SHORT, "sefl", { BHM }, NO_DROPOUT, NO_NOISE,
+      { TIED, SERVER_ADAM, LINEAR, CONSTANT, COSINE, WARMUP, WORDS_32, EMBED_32, DECODER_32,
+        FREQUENCY, APPEARANCE } },
+    { PAPER_MODELS, { 1 }, 10, 10, SHORT, "sefl", { 32 }, NO_DROPOUT, NO_NOISE, { WORDS_8 } },
+    { PAPER_MODELS, { 1 }, 10, 10, LONG, "sefl", { BHM }, NO_DROPOUT, NO_NOISE },
+    { PAPER_MODELS, { 1 }, 10, 10, 2 * LONG, "sefl", { BHM }, NO_DROPOUT, NO_NOISE },
+    /* many clients */
+    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "sefl", { BHM }, NO_DROPOUT, Z_EPSILON_8 },
+    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "sefl", { BHM }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "none", { 1 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "sefl", { BHM, 1 }, NO_DROPOUT, Z_1000 },
+    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "cdp", { 1 }, NO_DROPOUT, Z_1000 },
+    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "sefl", { 1 }, NO_DROPOUT, NO_NOISE },
     /* the spread of the block sizes */
-    { PAPER_BLOCKS, { 2, 3 }, 10, 10, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_BLOCKS, { 2, 3 }, 10, 10, LONG, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
 };
 /* clang-format on */
 
@@ -267,6 +295,7 @@ static sefl_status add_one(paper_table *t, const sweep *s, uint64_t seed, bool q
                                 .dropout = (unsigned)dropout,
                                 .z = z,
                                 .clients = quick ? s->quick_clients : s->clients,
+                                .rounds = paper_rounds(quick, s->rounds),
                                 .seed = seed,
                                 .variant = variant ? &variants[variant] : NULL });
 }
@@ -301,9 +330,9 @@ void paper_table_clear(paper_table *t)
 
 void paper_run_name(char out[PAPER_NAME_BYTES], const paper_run *r)
 {
-    snprintf(out, PAPER_NAME_BYTES, "%s-%s-b%u-d%u-z%s-n%" PRIu32 "-s%" PRIu64 "%s%s",
+    snprintf(out, PAPER_NAME_BYTES, "%s-%s-b%u-d%u-z%s-n%" PRIu32 "-r%u-s%" PRIu64 "%s%s",
              paper_body_names[r->body], r->protection, r->block, r->dropout, r->z, r->clients,
-             r->seed, r->variant ? "-" : "", r->variant ? r->variant->name : "");
+             r->rounds, r->seed, r->variant ? "-" : "", r->variant ? r->variant->name : "");
 }
 
 /* Protection none uses floats, which it neither clips nor quantises. */
@@ -328,7 +357,10 @@ static sefl_status put_run(settings *s, const paper_run *r)
     SEFL_PASS(settings_setf(s, by, "protection=%s", r->protection));
     SEFL_PASS(settings_setf(s, by, "network.dropout=%u.%02u", r->dropout / 100, r->dropout % 100));
     SEFL_PASS(settings_setf(s, by, "clients=%" PRIu32, r->clients));
+    SEFL_PASS(settings_setf(s, by, "rounds.count=%u", r->rounds));
     SEFL_PASS(settings_setf(s, by, "seed=%" PRIu64, r->seed));
+    if (noise) /* noise can ruin a model, and further rounds do not help it */
+        SEFL_PASS(settings_setf(s, by, "rounds.patience=%u", PATIENCE));
     if (plain)
         return SEFL_OK;
     SEFL_PASS(settings_setf(s, by, "privacy.noise=%s", noise ? "joint" : "none"));
@@ -341,6 +373,8 @@ sefl_status paper_run_settings(settings *out, const paper_run *r, const paper_op
     settings_init(out, experiment_schema());
     SEFL_TRY(put_list(out, common, r));
     SEFL_TRY(put_list(out, models[r->body].set, r));
+    if (r->clients >= MANY_CLIENTS)
+        SEFL_TRY(put_list(out, many_set[r->body], r));
     if (r->variant)
         SEFL_TRY(put_list(out, r->variant->set[r->body], r));
     if (o->quick)

@@ -2,7 +2,7 @@
  * models.
  *
  *     SEFL_TRY(paper_table_make(&t, quick, PAPER_DROPOUT));
- *     paper_run_name(name, &t.run[0]);                  // "lstm-sefl-b8-d25-z0-n10-s1"
+ *     paper_run_name(name, &t.run[0]);                  // "lstm-sefl-b8-d25-z0-n10-r40-s1"
  *     SEFL_TRY(paper_run_settings(&s, &t.run[0], &o));  // an experiment (simulate/experiment.h)
  *
  * table.c lists the runs as sweeps, in the order in which they should run: the dropout table, block
@@ -18,6 +18,8 @@
 #include "paper/paper.h"
 
 enum { PAPER_NAME_BYTES = 80, PAPER_RUNS_MAX = 512, PAPER_VARIANT_SETTINGS = 4 };
+/* Rounds of the dropout table and the block sizes, and of the other figures, which have more runs. */
+enum { PAPER_ROUNDS = 40, PAPER_ROUNDS_SHORT = 20 };
 enum { PAPER_LSTM, PAPER_TRANSFORMER, PAPER_BODIES };
 extern const char *const paper_body_names[PAPER_BODIES]; /* "lstm", "transformer" */
 
@@ -39,6 +41,7 @@ typedef struct paper_run {
     unsigned dropout; /* share of the clients that drop out of each round, in percent */
     const char *z;    /* noise multiplier; "0": no noise */
     uint32_t clients;
+    unsigned rounds; /* a run with noise ends earlier if it stops improving */
     uint64_t seed;
     const paper_variant *variant; /* NULL: none */
 } paper_run;
@@ -54,6 +57,8 @@ void paper_table_clear(paper_table *t);
 
 /* Returns the block size of a model in the dropout table. */
 unsigned paper_block(unsigned body);
+/* Returns the rounds of a run; quick runs have few. */
+unsigned paper_rounds(bool quick, unsigned rounds);
 
 /* Returns the variant of this name; NULL if there is none. */
 const paper_variant *paper_variant_named(const char *name);

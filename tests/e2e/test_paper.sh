@@ -30,7 +30,7 @@ began=$(date +%s)
 expect 0 "$SEFL" paper --quick
 took=$(($(date +%s) - began))
 echo "sefl paper --quick took $took seconds"
-case $out in *"lstm-sefl-b8-d0-z0-n10-s1 "*) fail "repeated a finished run" ;; esac
+case $out in *"lstm-sefl-b8-d0-z0-n10-r3-s1 "*) fail "repeated a finished run" ;; esac
 for f in dropout blocks epsilon crossing runs cost csr csr-union projection start models full; do
     head -n 2 "results-quick/$f.csv" | tail -n 1 | grep -q QUICK || fail "$f.csv is not marked"
 done
@@ -46,11 +46,11 @@ done
 [ "$(grep -c ',yes$' results-quick/full.csv)" -eq 6 ] || fail "a run with crypto full differs from the one in the clear"
 grep -q QUICK results-quick/tables.md || fail "tables.md is not marked"
 grep -l '"scale":"full"' results-quick/runs/*.json && fail "a run is not marked"
-out=$(cat results-quick/runs/lstm-cdp-b1-d0-z0.1-n10-s1.json)
+out=$(cat results-quick/runs/lstm-cdp-b1-d0-z1-n10-r3-s1.json)
 json
-says '"classic_epsilon":52.9'
+says '"classic_epsilon":5.29'
 says '"epsilon_server":'
-out=$(cat results-quick/runs/lstm-sefl-b8-d0-z0.1-n10-s1.json)
+out=$(cat results-quick/runs/lstm-sefl-b8-d0-z0.01-n10-r3-s1.json)
 says '"epsilon_why":'
 
 # ---- the figures come from the results alone
@@ -64,9 +64,9 @@ expect 0 "$SEFL" paper --quick; says "figures and tables"
 
 # ---- a start from a public model: a machine that lacks the model makes it again, and its result stays
 rm -rf runs
-rm results-quick/runs/lstm-sefl-b8-d0-z0.002-n10-s1-start.json
-expect 0 "$SEFL" paper --quick --figure start; says "lstm-sefl-b8-d0-z0.002-n10-s1-start"
-for f in lstm-none-b8-d0-z0-n1-s1-public lstm-sefl-b8-d0-z0.002-n10-s1-start; do
+rm results-quick/runs/lstm-sefl-b8-d0-z0.002-n10-r3-s1-start.json
+expect 0 "$SEFL" paper --quick --figure start; says "lstm-sefl-b8-d0-z0.002-n10-r3-s1-start"
+for f in lstm-none-b8-d0-z0-n1-r3-s1-public lstm-sefl-b8-d0-z0.002-n10-r3-s1-start; do
     hash=$(sed 's/.*"model_sha256":"\([0-9a-f]*\)".*/\1/' kept/runs/$f.json)
     grep -q "\"model_sha256\":\"$hash\"" results-quick/runs/$f.json || fail "$f has another model"
 done
@@ -91,7 +91,7 @@ done
 expect 0 "$SEFL" paper --quick --results shared --figure dropout --list; says "20 of 20 runs are done"
 
 # ---- a time limit: a run that is expected to end too late does not start
-rm shared/runs/lstm-sefl-b8-d25-z0-n10-s1.json
+rm shared/runs/lstm-sefl-b8-d25-z0-n10-r3-s1.json
 rm -rf runs
 expect 0 "$SEFL" paper --quick --data text2 --results shared --figure dropout --minutes 0.05
 says "1 run left: it would end after 0.05 minutes"

@@ -31,6 +31,7 @@ static run_record sample(const paper_options *o, const paper_run *run, double te
     snprintf(r.model_sha256, sizeof r.model_sha256, "%.0f", test);
     snprintf(r.device, sizeof r.device, "a \"device\", new");
     r.block = run->block, r.dropout = run->dropout, r.clients = run->clients;
+    r.planned = run->rounds;
     r.seed = (double)run->seed;
     r.first_valid = 5000, r.rounds = 2;
     r.best_test = test, r.best_valid = test + 1.0 / 3, r.up_bytes = 4e9;
@@ -51,7 +52,7 @@ static void put(const paper_options *o, const paper_run *run, double test)
 }
 
 static const paper_run first = {
-    .protection = "sefl", .block = 8, .z = "0", .clients = 10, .seed = 1
+    .protection = "sefl", .block = 8, .z = "0", .clients = 10, .rounds = 3, .seed = 1
 };
 
 static void round_trip(void **state)
@@ -62,7 +63,7 @@ static void round_trip(void **state)
     paper_options o = options(folder, false);
     CHECK_OK(paper_open(&o));
     put(&o, &first, 177.4103125);
-    CHECK_OK(paper_path(path, &o, "runs/lstm-sefl-b8-d0-z0-n10-s1.json"));
+    CHECK_OK(paper_path(path, &o, "runs/lstm-sefl-b8-d0-z0-n10-r3-s1.json"));
     run_record r, want = sample(&o, &first, 177.4103125);
     CHECK_OK(record_read(&r, path));
 #define SAME(member) assert_string_equal(r.member, want.member);
@@ -104,7 +105,7 @@ static void damaged(void **state)
     sefl_buf b = { 0 };
     run_record r;
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/runs/lstm-sefl-b8-d0-z0-n10-s1.json", folder_path("trip"));
+    snprintf(path, sizeof path, "%s/runs/lstm-sefl-b8-d0-z0-n10-r3-s1.json", folder_path("trip"));
     CHECK_OK(file_read(&b, path, 1 << 20));
     for (size_t n = 0; n + 2 < b.n; n++)
         CHECK_STATUS(record_read(&r, folder_put("cut", b.p, n)), SEFL_EPROTO);
@@ -156,19 +157,19 @@ static void draws(void **state)
     put(&o, &run, 300);
     run.block = 8;
     put(&o, &run, 240);
-    run.z = "0.1"; /* neither learned: not compared */
+    run.z = "1"; /* neither learned: not compared */
     put(&o, &run, 4000);
     run.block = 1;
     put(&o, &run, 1e18);
     run = first, run.variant = paper_variant_named("tied"); /* not of the dropout table */
     put(&o, &run, 120);
-    run.variant = paper_variant_named("clear2"); /* the last model has the same hash, or not */
+    run.variant = paper_variant_named("clear"); /* the last model has the same hash, or not */
     put(&o, &run, 400);
-    run.variant = paper_variant_named("full2");
+    run.variant = paper_variant_named("full");
     put(&o, &run, 400);
     run.dropout = 75;
     put(&o, &run, 401);
-    run.variant = paper_variant_named("clear2");
+    run.variant = paper_variant_named("clear");
     put(&o, &run, 402);
     points p;
     CHECK_OK(points_of(&p, &o, PAPER_ALL));
@@ -181,7 +182,7 @@ static void draws(void **state)
     CHECK_OK(paper_draw(&o));
     CHECK_OK(file_read(&b, path, 1 << 20));
     CHECK_OK(wr_u8(&b, 0));
-    assert_non_null(strstr((char *)b.p, "\nQUICK,lstm,sefl,8,0,10,0,,"));
+    assert_non_null(strstr((char *)b.p, "\nQUICK,lstm,sefl,8,0,10,3,0,,"));
     assert_non_null(strstr((char *)b.p, ",2,152,2.828427125,150,154,152.3333333,177.41\n"));
     buf_clear(&b);
     CHECK_OK(paper_path(path, &o, "claims.csv"));
@@ -203,7 +204,7 @@ static void draws(void **state)
     CHECK_OK(paper_path(path, &o, "models.csv"));
     CHECK_OK(file_read(&b, path, 1 << 20));
     CHECK_OK(wr_u8(&b, 0));
-    assert_non_null(strstr((char *)b.p, "\nQUICK,lstm,sefl,8,0,10,0,tied,"));
+    assert_non_null(strstr((char *)b.p, "\nQUICK,lstm,sefl,8,0,10,3,0,tied,"));
     buf_clear(&b);
     static const char *const figures[] = { "dropout.svg", "blocks.svg", "epsilon-10.svg" };
     for (size_t i = 0; i < 3; i++) {

@@ -39,6 +39,8 @@ static void runs_are_valid(void **state)
             assert_int_equal(e.clients, t.run[i].clients);
             assert_int_equal(e.seed, t.run[i].seed);
             assert_int_equal(settings_u64(&s, "model.block"), t.run[i].block);
+            assert_int_equal(settings_u64(&s, "rounds.count"), t.run[i].rounds);
+            assert_int_equal(settings_u64(&s, "rounds.patience") > 0, strcmp(t.run[i].z, "0") != 0);
             assert_string_equal(e.protection->name, t.run[i].protection);
             assert_true(fabs(e.dropout - t.run[i].dropout / 100.0) < 1e-12);
             /* a round of several clients needs two uploads */
@@ -96,20 +98,19 @@ static void variants(void **state)
     paper_table t;
     const paper_options o = { .device = "cpu" };
     CHECK_OK(paper_table_make(&t, false, PAPER_MODELS));
-    assert_true(has(&t, "lstm-sefl-b8-d0-z0-n10-s1"));
-    assert_true(has(&t, "lstm-sefl-b8-d0-z0-n10-s1-constant"));
-    assert_false(has(&t, "transformer-sefl-b8-d0-z0-n10-s1-constant"));
-    assert_true(has(&t, "transformer-sefl-b8-d0-z0-n10-s1-cosine"));
-    assert_false(has(&t, "lstm-sefl-b8-d0-z0-n10-s1-cosine"));
-    assert_true(has(&t, "lstm-sefl-b32-d0-z0-n10-s1-words8"));
+    assert_true(has(&t, "lstm-sefl-b8-d0-z0-n10-r20-s1"));
+    assert_true(has(&t, "lstm-sefl-b8-d0-z0-n10-r20-s1-constant"));
+    assert_false(has(&t, "transformer-sefl-b8-d0-z0-n10-r20-s1-constant"));
+    assert_true(has(&t, "transformer-sefl-b8-d0-z0-n10-r20-s1-cosine"));
+    assert_false(has(&t, "lstm-sefl-b8-d0-z0-n10-r20-s1-cosine"));
+    assert_true(has(&t, "lstm-sefl-b32-d0-z0-n10-r20-s1-words8"));
     for (size_t i = 0; i < t.n; i++) {
         const paper_run *r = &t.run[i];
         settings s;
         CHECK_OK(paper_run_settings(&s, r, &o));
         const bool tied = r->variant == paper_variant_named("tied");
-        const bool long_run = r->variant == paper_variant_named("rounds80");
         assert_string_equal(settings_text(&s, "model.tied"), tied ? "true" : "false");
-        assert_int_equal(settings_u64(&s, "rounds.count"), long_run ? 80 : 40);
+        assert_int_equal(settings_u64(&s, "rounds.count"), r->rounds);
         settings_clear(&s);
     }
     paper_table_clear(&t);
