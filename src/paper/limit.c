@@ -104,18 +104,19 @@ static sefl_status put(sefl_buf *out, double v)
     return isfinite(v) ? wr_fmt(out, ",%.10g", v) : wr_fmt(out, ",");
 }
 
+/* If no z holds, l->holds is NULL and l->fails is not. */
 static sefl_status put_csv(sefl_buf *out, const paper_options *o, const paper_run *run,
                            const limit *l, const need *n)
 {
     const run_record *r = l->holds;
     SEFL_PASS(wr_fmt(out, "%s,%s,%u,%u,%" PRIu32 ",%.2f,%s", paper_scale(o),
                      paper_body_names[run->body], run->block, run->dropout, run->clients,
-                     reference_dropout(run->body, run->dropout), r->z));
-    SEFL_PASS(put(out, r->best_test));
-    SEFL_PASS(put(out, r->noise_ratio));
-    SEFL_PASS(put(out, r->classic_epsilon));
-    if (isfinite(r->epsilon_server))
-        SEFL_PASS(put(out, r->epsilon_server));
+                     reference_dropout(run->body, run->dropout), r ? r->z : "none"));
+    SEFL_PASS(put(out, r ? r->best_test : NAN));
+    SEFL_PASS(put(out, r ? r->noise_ratio : NAN));
+    SEFL_PASS(put(out, r ? r->classic_epsilon : NAN));
+    if (!r || isfinite(r->epsilon_server))
+        SEFL_PASS(put(out, r ? r->epsilon_server : NAN));
     else
         SEFL_PASS(wr_fmt(out, ",none claimed"));
     SEFL_PASS(wr_fmt(out, ",%s", l->fails ? l->fails->z : ""));
@@ -128,8 +129,12 @@ static sefl_status put_csv(sefl_buf *out, const paper_options *o, const paper_ru
 static sefl_status put_md(sefl_buf *md, const paper_run *run, const limit *l, const need *n)
 {
     const run_record *r = l->holds;
-    SEFL_PASS(wr_fmt(md, "| %s, %u %% | %.2f | %s | %.2f |", paper_body_names[run->body],
-                     run->dropout, reference_dropout(run->body, run->dropout), r->z, r->best_test));
+    SEFL_PASS(wr_fmt(md, "| %s, %u %% | %.2f |", paper_body_names[run->body], run->dropout,
+                     reference_dropout(run->body, run->dropout)));
+    if (!r)
+        return wr_fmt(md, " none | - | - | - | %s (%.5g) | unknown |\n", l->fails->z,
+                      l->fails->best_test);
+    SEFL_PASS(wr_fmt(md, " %s | %.2f |", r->z, r->best_test));
     SEFL_PASS(isfinite(r->classic_epsilon) ? wr_fmt(md, " %.4g |", r->classic_epsilon)
                                            : wr_fmt(md, " - |"));
     SEFL_PASS(isfinite(r->epsilon_server) ? wr_fmt(md, " %.4g |", r->epsilon_server)
@@ -153,10 +158,11 @@ sefl_status limit_draw(const paper_options *o, sefl_buf *md)
                         "z_for_epsilon_8,clients_for_epsilon_8,how\n"));
     SEFL_TRY(wr_fmt(md,
                     "\n## The most noise at which the paper's figures hold\n\nOne seed, 10 "
-                    "clients.\n\n| model, dropout | the paper | "
+                    "clients, %u rounds.\n\n| model, dropout | the paper | "
                     "largest z | test | classic epsilon of a round | true total against a server | "
                     "smallest z that fails (test) | clients for a total epsilon of 8 "
-                    "|\n|---|---|---|---|---|---|---|---|\n"));
+                    "|\n|---|---|---|---|---|---|---|---|\n",
+                    paper_rounds(o->quick, PAPER_ROUNDS_SHORT)));
     for (unsigned body = 0; body < PAPER_BODIES; body++)
         for (size_t i = 0; i < sizeof percent / sizeof *percent; i++) {
             const paper_run run = { .body = body,
@@ -167,9 +173,10 @@ sefl_status limit_draw(const paper_options *o, sefl_buf *md)
                                     .clients = 10,
                                     .rounds = paper_rounds(o->quick, PAPER_ROUNDS_SHORT) };
             const limit l = limit_of(&all, &run);
-            if (!l.holds || (z_of(l.holds) == 0 && !l.fails)) /* no run with noise */
+            if (!l.fails && (!l.holds || z_of(l.holds) == 0)) /* no run with noise */
                 continue;
-            const need n = need_of(&all, &run, l.holds);
+            const need n = l.holds ? need_of(&all, &run, l.holds)
+                                   : (need){ .z = NAN, .clients = NAN, .how = "unknown" };
             SEFL_TRY(put_csv(&b, o, &run, &l, &n));
             SEFL_TRY(put_md(md, &run, &l, &n));
             rows++;

@@ -130,6 +130,15 @@ static void draws(void **state)
                            ",300,3.089998"));
     assert_non_null(strstr((char *)b.p, ",15450,extrapolated\n"));
     buf_clear(&b);
+    /* where every noise fails, the row says so */
+    run = cell, run.dropout = 75, run.z = "0.001";
+    r = result(&run, 240);
+    CHECK_OK(record_write(&o, &r));
+    CHECK_OK(limit_draw(&o, &md));
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "full,lstm,8,75,10,194.82,none,,,,,0.001,240,,,unknown\n"));
+    buf_clear(&b);
     /* a run of enough clients that claims 8 settles it */
     run = cell, run.z = "3.09", run.clients = 9000;
     r = result(&run, 178);
