@@ -184,14 +184,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world_reset(w);
     tape t = { 0 };
     channel ch = { .ops = &tape_ops, .self = &t };
-    connection none = { .w = w };
     as_store j = mem_as_journal(&w->a);
-    as_link_config cfg = world_as(&none);
-    sefl_coins coins = { .get = named_get, .self = &w->coins[0] };
+    as_link_config cfg = world_as(w);
     as_link *l;
     rd r = rd_over(span_of(data, size));
     uint8_t how = take(&r);
-    cfg.coins = &coins;
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     if (how & 2)
         CHECK_OK(ma_mask(&w->a, 1, &(as_mask){ .attempt = 5, .seed = { 5 }, .coins = { 5 } }));

@@ -208,7 +208,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tape t = { 0 };
     channel ch = { .ops = &tape_ops, .self = &t };
     csp_store j = csp_memory_store(&w->c);
-    sefl_coins coins = { .get = named_get, .self = &w->coins[1] };
     mem_ledger as = { 0 };
     csp *c;
     rd r = rd_over(span_of(data, size));
@@ -219,7 +218,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                         .sec = w->sec,
                                         .key = w->csp,
                                         .store = &j,
-                                        .coins = &coins,
+                                        .coins = &w->named[1],
                                         .enrol = let_in }));
     enrolled = 0;
     sefl_status st = csp_serve(c, &ch);

@@ -1,16 +1,17 @@
 /* kill -9 of both servers at any moment of whole rounds, on their real journals and ledgers. A
- * child runs AS and CSP as two threads over a pair in memory, round after round: key, header,
- * heads, set, charge, reveal, result durable, secrets of the round wiped; every coin is the
- * system's. The parent kills it at a seeded moment, and the next child continues. At any moment:  -
- * what CSP once marked as revealed never changes: one distinct output per round, sent again
- * unchanged;  - an output implies a charge in both ledgers; at the end both have one charge per
- * round and agree;  - without noise the result is the plain sum; a durable result is never computed
- * again;  - a result implies that the round's sealing key is gone, a signed round that it is there;
- * the verdict on a
- *    set is the same in every life;
+ * child runs AS, with the driver of the rounds (sum/as_rounds.h), and CSP as two threads over a
+ * pair in memory, until the task is over; every coin is the system's. The parent kills it at a
+ * seeded moment, and the next child continues. At any moment:
+ *  - what CSP once marked as revealed never changes: one distinct output per round, sent again
+ *    unchanged;
+ *  - an output implies a charge in both ledgers; at the end both have one charge per round and
+ *    agree;
+ *  - without noise the result is the plain sum; a result that is released twice is the same;
+ *  - a result implies that the round's sealing key is gone, a signed round that it is there; the
+ *    verdict on a set is the same in every life;
  *  - nothing stands in the way of the next start. */
 #include "support/folder.h"
-#include "unit/sum/link_pair.h"
+#include "unit/sum/link_rounds.h"
 
 #include "base/file.h"
 #include "sum/account.h"
@@ -35,8 +36,7 @@ static const char *at(const char *fmt, unsigned long long n)
     return out;
 }
 
-/* ---- one server's journal and ledger
- * ---------------------------------------------------------- */
+/* ---- one server's journal and ledger --------------------------------------------------------- */
 
 typedef struct books {
     journal *j;
@@ -89,138 +89,83 @@ static void progress(void)
         _exit(7);
 }
 
-typedef struct server {
-    csp *c;
-    channel ch;
-} server;
+typedef struct life {
+    world_run x; /* first */
+    federation *f;
+} life;
 
-static void *serve_csp(void *arg)
+/* The round's clients have its seeds and units from now on. */
+static void load_updates(federation *f, uint64_t round)
 {
-    server *s = arg;
-    MUST(csp_serve(s->c, &s->ch));
-    return NULL;
-}
-
-/* The root of the round's set, all of which is kept. */
-static void set_root(const world *w, uint64_t round, uint8_t out[32])
-{
-    round_entry leaves[W_CLIENTS];
-    w_heads x = { .w = w, .h = world_header(w, round) };
-    as_set set = world_set(&x, leaves);
-    MUST(counted_root(out, &(counted_facts){ .task = w->t.id,
-                                             .round = round,
-                                             .tree_seed = w->tree_seed,
-                                             .clients_max = w->t.clients_max,
-                                             .leaves = set.leaves,
-                                             .n = W_CLIENTS }));
-}
-
-static void one_round(federation *f, as_link *l, const as_store *t, books *as, uint64_t round)
-{
-    world *w = f->w;
-    sefl_buf both = { 0 };
-    round_header h = world_header(w, round);
-    int64_t result[W_VALUES];
-    as_mask before = { 0 };
-    bool kept;
-    bool sealed = task_is_sealed(&w->t), is_open = as_link_peer(l)->revealed >= round;
-    uint8_t want[32];
     for (int i = 0; i < W_CLIENTS; i++) {
-        w->client[i].seed = f->update[round][i].seed;
-        memcpy(w->client[i].units, f->update[round][i].units, 32);
+        f->w->client[i].seed = f->update[round][i].seed;
+        memcpy(f->w->client[i].units, f->update[round][i].units, 32);
     }
-    if (sealed && !is_open) {
-        MUST(as_link_key(l, &h));
-        progress();
-    }
-    if (!sealed || !is_open) {
-        MUST(as_link_header(l, &both, &h));
-        progress();
-    }
-    if (sealed)
-        set_root(w, round, want);
-    if (sealed && !is_open) {
-        MUST(world_verdict(w, l, &h));
-        if (memcmp(want, w->set, 32) != 0)
-            must(SEFL_ESTATE, "another verdict");
-        progress();
-    }
-    if (sealed)
-        memcpy(w->set, want, 32);
-    MUST(account_charge(as->a, round));
+}
+
+static void open_round(void *me, const round_header *h)
+{
+    life *l = me;
+    load_updates(l->f, h->round);
+    world_run_open(me, h);
+    l->x.run.up.closed = l->f->sums[h->round];
+}
+
+static sefl_status before_record(void *me, as_record what, uint64_t round, uint64_t attempt,
+                                 sefl_span bytes)
+{
+    (void)me, (void)what, (void)round, (void)attempt, (void)bytes;
     progress();
-    sefl_status st = as_store_masked(t, round, &before);
-    if (st != SEFL_ENOTFOUND)
-        MUST(st);
-    as_reveal o = { .round = round,
-                    .attempt = before.attempt + 1,
-                    .clients = W_CLIENTS,
-                    .sum = f->sums[round],
-                    .store = t };
-    memcpy(o.set, w->set, sizeof o.set);
-    MUST(as_link_reveal(l, &o, &kept, result));
+    return SEFL_OK;
+}
+
+static void after_step(void *me)
+{
+    (void)me;
     progress();
-    MUST(file_write_new(at("released-%llu", round), span_of(result, w->t.values * sizeof *result),
-                        0600));
-    progress();
-    buf_clear(&both);
-    as_mask_clear(&before);
+}
+
+/* A kill between the file and the machine's step: the driver releases the same result again. */
+static sefl_status release(void *me, uint64_t round, const int64_t *w)
+{
+    sefl_span result = span_of(w, ((const life *)me)->f->w->t.values * sizeof *w);
+    sefl_buf before = { 0 };
+    if (!file_exists(at("released-%llu", round)))
+        return file_write_new(at("released-%llu", round), result, 0600);
+    MUST(file_read(&before, at("released-%llu", round), result.n));
+    if (before.n != result.n || memcmp(before.p, result.p, result.n) != 0)
+        must(SEFL_ESTATE, "another result");
+    buf_clear(&before);
+    return SEFL_OK;
 }
 
 static void child(federation *f)
 {
     world *w = f->w;
     books as, cs;
-    as_disk disk;
     csp_disk jc;
-    sefl_coins coins = coins_system();
-    server s = { 0 };
-    channel mine;
-    pthread_t thread;
-    as_link *l;
-    shares_twins twins;
-    MUST(shares_twins_init(&twins, &coins, &coins));
+    life l;
+    as_run *run = &l.x.run;
+    w->named[0] = w->named[1] = coins_system();
+    MUST(shares_twins_init(&w->twins, &w->named[0], &w->named[1]));
+    w->shares[0] = w->twins.as, w->shares[1] = w->twins.csp;
     MUST(books_open(&as, "aggregator", &w->t));
     MUST(books_open(&cs, "csp", &w->t));
-    disk = (as_disk){ .j = as.j, .coins = &coins };
-    MUST(csp_disk_open(&jc, cs.j, cs.a, &coins));
-    as_store ta = as_disk_store(&disk);
+    as_disk disk = { .j = as.j, .coins = &w->named[0] };
+    MUST(csp_disk_open(&jc, cs.j, cs.a, &w->named[1]));
     csp_store tc = csp_disk_store(&jc);
     for (int i = 0; i < W_CLIENTS && task_is_sealed(&w->t); i++)
         MUST(tc.voucher_put(tc.ctx, w->client[i].id, 1, sign_key_pub(w->client[i].key)));
     progress();
-    MUST(channel_pair_new(&mine, &s.ch, 60000));
-    MUST(csp_new(&s.c, &(csp_config){ .task = &w->t,
-                                      .envelope = buf_span(&w->envelope),
-                                      .sec = w->sec,
-                                      .root = w->sec ? NULL : w->root,
-                                      .key = w->csp,
-                                      .store = &tc,
-                                      .coins = &coins,
-                                      .shares = twins.csp,
-                                      .enrol_ctx = w,
-                                      .vouch = world_voucher,
-                                      .member = world_member }));
-    if (pthread_create(&thread, NULL, serve_csp, &s) != 0)
-        _exit(8);
-    MUST(as_link_new(&l, &mine,
-                     &(as_link_config){ .task = &w->t,
-                                        .envelope = buf_span(&w->envelope),
-                                        .key = w->as,
-                                        .coins = &coins,
-                                        .shares = twins.as,
-                                        .shares_wait = shares_twins_wait,
-                                        .shares_ctx = &twins,
-                                        .ledger = account_port(as.a) }));
-    progress();
-    for (uint64_t round = 1; round <= ROUNDS; round++) {
-        if (!file_exists(at("released-%llu", round)))
-            one_round(f, l, &ta, &as, round);
-        MUST(journal_round_wipe(as.j, round));
-        progress();
-    }
-    MUST(as_link_bye(l, true));
-    pthread_join(thread, NULL);
+    w->disk = &tc;
+    world_run_init(&l.x, w);
+    l.f = f;
+    run->under = as_disk_store(&disk);
+    run->c.account = as.a;
+    run->c.changed = after_step;
+    run->open = open_round, run->put = before_record, run->release = release;
+    MUST(as_run_all(run));
+    MUST(l.x.c.st); /* CSP's */
     progress();
     _exit(0); /* like another kill: nothing is closed */
 }
@@ -229,12 +174,47 @@ static void child(federation *f)
 
 /* Hash of (id, output) of a revealed round; zeros if it is not revealed or its output is erased. */
 typedef struct seen {
-    bool opened[ROUNDS + 1], forgotten[ROUNDS + 1];
+    bool opened[ROUNDS + 1], forgotten[ROUNDS + 1], decided[ROUNDS + 1];
     uint8_t output[ROUNDS + 1][32];
+    uint8_t root[ROUNDS + 1][32]; /* of the verdict */
 } seen;
 
-static void look(const world *w, seen *s)
+/* AS has CSP's verdict: it keeps the whole set, and is the same in every life. */
+static void look_at_verdict(federation *f, const as_store *t, uint64_t round, seen *s)
 {
+    const world *w = f->w;
+    sefl_coins none = { 0 };
+    round_entry leaves[W_CLIENTS];
+    uint8_t seed[COUNTED_SEED], want[32];
+    as_verdict v;
+    sefl_status st = as_store_verdict_get(t, round, &v);
+    if (st == SEFL_ENOTFOUND) {
+        assert_false(s->decided[round]);
+        return;
+    }
+    CHECK_OK(st);
+    load_updates(f, round);
+    w_heads x = { .w = w };
+    (void)world_set(&x, leaves);
+    CHECK_OK(as_store_tree(t, round, &none, seed)); /* drawn before the verdict */
+    CHECK_OK(counted_root(want, &(counted_facts){ .task = w->t.id,
+                                                  .round = round,
+                                                  .tree_seed = seed,
+                                                  .clients_max = w->t.clients_max,
+                                                  .leaves = leaves,
+                                                  .n = W_CLIENTS }));
+    assert_int_equal(v.kept, W_CLIENTS);
+    assert_memory_equal(v.root, want, 32);
+    if (s->decided[round])
+        assert_memory_equal(v.root, s->root[round], 32);
+    memcpy(s->root[round], v.root, 32);
+    s->decided[round] = true;
+    as_verdict_clear(&v);
+}
+
+static void look(federation *f, seen *s)
+{
+    const world *w = f->w;
     books as, cs;
     csp_disk jc;
     sefl_coins coins = coins_system();
@@ -245,6 +225,8 @@ static void look(const world *w, seen *s)
                      file_exists(at("csp/task-1/round-%llu.kem", round)));
     CHECK_OK(csp_disk_open(&jc, cs.j, cs.a, &coins));
     csp_store t = csp_disk_store(&jc);
+    as_disk disk = { .j = as.j, .coins = &coins };
+    as_store ta = as_disk_store(&disk);
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         csp_round r;
         bool charged[2];
@@ -259,6 +241,8 @@ static void look(const world *w, seen *s)
             assert_int_equal(csp_store_key_get(&t, round, key),
                              r.state == CSP_SIGNED ? SEFL_OK : SEFL_ENOTFOUND);
         }
+        if (task_is_sealed(&w->t))
+            look_at_verdict(f, &ta, round, s);
         if (r.state != CSP_REVEALED) {
             assert_true(!s->opened[round] && !file_exists(at("released-%llu", round)));
             continue;
@@ -343,6 +327,7 @@ static void run_federation(const char *name, const char *scheme, task_noise nois
     federation f = { .w = world_new(scheme, noise, 120) };
     unsigned kills = 0;
     snprintf(f.w->t.population, sizeof f.w->t.population, "people");
+    f.w->t.rounds = ROUNDS;
     for (uint64_t r = 1; r <= ROUNDS; r++) {
         world_sum(f.w, r);
         f.sums[r] = f.w->sum, f.w->sum = NULL;
@@ -367,7 +352,7 @@ static void run_federation(const char *name, const char *scheme, task_noise nois
             CHECK_OK(rng_below(rng, &us, noise == TASK_NOISE_JOINT ? 15000 : 1500));
             done = run_child(&f, steps + (i & 1), us);
             kills += !done;
-            look(f.w, &s);
+            look(&f, &s);
         }
         check_end(&f);
     }

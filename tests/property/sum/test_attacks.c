@@ -8,10 +8,12 @@
  * cheating AS under `paillier` reads the victim's update in one round, as docs/THREATS.md says. */
 #define LINK_PAIR_VALUES  20480
 #define LINK_PAIR_CLIENTS 32767
+#include "unit/sum/link_rounds.h"
 #include "unit/sum/link_sets.h"
 
 #include "mpc/noise/online.h"
 #include "support/digits.h"
+#include "support/folder.h"
 
 #include <math.h>
 
@@ -115,16 +117,58 @@ static double largest_correlation(const federation *s, const double *a)
 
 /* ---- a malicious aggregation server ---------------------------------------------------------- */
 
-typedef struct mounted {
-    const federation *s;
-    round_header h;
-    int of[W_ALL]; /* leaf i is client of[i] */
-} mounted;
+/* AS's driver with a sum of the attacker's choice, and both servers' ledgers. */
+typedef struct attack {
+    world_run x; /* first */
+    as_memory memory;
+    account *books[2]; /* AS, CSP */
+} attack;
 
-static sefl_status mounted_head(void *ctx, uint32_t i, uint8_t *out)
+/* Keeps the mask, which take_off needs after the round. */
+static sefl_status keep_mask(void *me, as_record what, uint64_t round, uint64_t attempt,
+                             sefl_span bytes)
 {
-    const mounted *m = ctx;
-    return world_head_try(m->s->w, m->of[i], &m->h, out);
+    world *w = ((attack *)me)->x.w;
+    if (what != AS_MASK)
+        return SEFL_OK;
+    w->attempt = attempt;
+    return ma_put(&w->a, what, round, attempt, bytes);
+}
+
+/* Reveals round 1: the heads and the count of the clients in `set`, and this sum. CSP charges
+ * once. */
+static void attack_run(attack *m, world *w, unsigned set, ahe_sum *sum, int64_t *got)
+{
+    static unsigned ledgers;
+    as_run *run = &m->x.run;
+    ledger_total total;
+    snprintf(w->t.population, sizeof w->t.population, "people");
+    m->memory = (as_memory){ 0 };
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ledger-%u", ++ledgers);
+        CHECK_OK(ledger_create(folder_path(name), w->t.population));
+        CHECK_OK(account_open(&m->books[i], NULL, folder_path(name), &w->t));
+    }
+    w->c.ledger = account_port(m->books[1]);
+    world_run_init(&m->x, w);
+    m->x.who = set;
+    run->under = as_memory_store(&m->memory);
+    run->c.account = m->books[0];
+    run->put = keep_mask;
+    run->up.closed = sum;
+    run->w = got;
+    CHECK_OK(as_run_until(run, 2, AGG_SIGNING));
+    CHECK_OK(account_spent(m->books[1], 0, &total));
+    assert_int_equal(total.rounds, 1);
+}
+
+static void attack_end(attack *m)
+{
+    m->x.w->c.ledger = mem_port(&m->x.w->book);
+    account_close(m->books[0]);
+    account_close(m->books[1]);
+    as_memory_clear(&m->memory);
 }
 
 /* A sum that contains these slots, whatever they are. */
@@ -183,58 +227,29 @@ static void take_off(const federation *s, const uint64_t *offset, double *out)
 static void mount(federation *s, const char *name, unsigned set, const uint64_t *slot)
 {
     world *w = s->w;
-    connection c;
-    as_link *l;
-    as_verdict v;
-    sefl_buf both = { 0 };
-    bool kept;
-    mounted m = { .s = s, .h = world_header(w, 1) };
-    round_entry leaf[W_ALL];
-    uint32_t n = 0;
+    attack m;
     uint64_t *offset = malloc(s->n * sizeof *offset);
     int64_t *honest = malloc(D * sizeof *honest), *total = calloc(D, sizeof *total);
     double *got = malloc(D * sizeof *got), *raw = malloc(D * sizeof *raw), var = 0, mean = 0;
+    ahe_sum *sum = sum_of(s, slot);
 
     world_reset(w);
     w->coins[0].seed = w->coins[1].seed = ++s->runs; /* different noise every time */
     memcpy(offset, slot, s->n * sizeof *offset);
     for (int i = 0; i < W_ALL; i++)
         if (set >> i & 1) {
-            memcpy(leaf[n].client, w->client[i].id, 32);
-            memcpy(leaf[n].body, w->client[i].units, 32);
-            m.of[n++] = i;
             for (size_t k = 0; k < s->n; k++)
                 offset[k] -= s->c[i][k];
             for (size_t k = 0; k < D; k++)
                 total[k] += s->x[i][k];
         }
-    connect_(&c, w, NULL, false);
-    as_link_config cfg = world_as(&c);
-    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
-    CHECK_OK(as_link_key(l, &m.h));
-    CHECK_OK(as_link_header(l, &both, &m.h));
-    as_set as = { .round = 1,
-                  .clients = n,
-                  .leaves = leaf,
-                  .tree_seed = w->tree_seed,
-                  .head = mounted_head,
-                  .ctx = &m };
-    CHECK_OK(as_link_set(l, &as, &v, NULL));
-    assert_int_equal(v.kept, n);
-    CHECK_OK(ledger_pay(&w->a.ledger, 1));
-    as_reveal o = {
-        .round = 1, .attempt = ++w->attempt, .clients = n, .sum = sum_of(s, slot), .store = &c.as
-    };
-    memcpy(o.set, v.root, 32);
-    CHECK_OK(as_link_reveal(l, &o, &kept, honest));
-    assert_int_equal(w->book.charges, 1);
-    as_verdict_clear(&v);
-    as_link_free(l);
-    disconnect(&c);
+    attack_run(&m, w, set, sum, honest);
+    assert_int_equal(csp_seen_at(&w->c, 1).set.kept_n, __builtin_popcount(set));
 
     for (size_t i = 0; i < D; i++)
         raw[i] = (double)honest[i];
     take_off(s, offset, got);
+    attack_end(&m);
     double worst = largest_correlation(s, got), as_it_came = largest_correlation(s, raw);
     print_message("%s: correlation %.4f, as it came %.4f\n", name, worst, as_it_came);
     assert_true(worst < TELLS_NOTHING);
@@ -248,8 +263,7 @@ static void mount(federation *s, const char *name, unsigned set, const uint64_t 
     double sigma = sqrt((double)w->t.grid.s2); /* z = 1 */
     assert_true(fabs(mean) < 6 * sigma / sqrt(D));
     assert_true(fabs(var / (sigma * sigma) - 1) < 6 * sqrt(2.0 / D));
-    ahe_sum_free(&w->t.ahe, o.sum);
-    buf_clear(&both);
+    ahe_sum_free(&w->t.ahe, sum);
     free(offset), free(honest), free(total), free(got), free(raw);
 }
 
@@ -313,8 +327,7 @@ static void sums_of_its_choice_own(void **state)
     sums_of_its_choice(TASK_NOISE_OWN);
 }
 
-/* ---- sets of missing clients
- * ------------------------------------------------------------------- */
+/* ---- sets of missing clients ----------------------------------------------------------------- */
 
 static void nothing_came_of_it(const world *w)
 {
@@ -502,10 +515,7 @@ static void paillier_needs_an_honest_server(void **state)
         double *a = malloc(D * sizeof *a);
         uint8_t *body = malloc(ahe_body_bytes(p)), context[AHE_CONTEXT_BYTES];
         ahe_upload *up;
-        connection c;
-        as_link *l;
-        sefl_buf both = { 0 };
-        bool kept;
+        attack m;
         w->t.threshold = LEAST;
         CHECK_OK(ahe_enc_new(&w->enc, w->t.pub, p, NULL, NULL));
         task_upload_context(context, &w->t, 1, w->client[0].id);
@@ -518,27 +528,13 @@ static void paillier_needs_an_honest_server(void **state)
         CHECK_OK(ahe_sum_add_units(p, w->sum, 0, body, p->units, NULL));
         CHECK_OK(ahe_sum_close(p, w->sum));
 
-        connect_(&c, w, NULL, false);
-        as_link_config cfg = world_as(&c);
-        round_header h = world_header(w, 1);
-        CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
-        CHECK_OK(as_link_header(l, &both, &h));
-        CHECK_OK(ledger_pay(&w->a.ledger, 1));
-        as_reveal o = { .round = 1,
-                        .attempt = ++w->attempt,
-                        .clients = LEAST, /* as AS claims */
-                        .sum = w->sum,
-                        .store = &c.as };
-        memcpy(o.set, w->set, 32);
-        CHECK_OK(as_link_reveal(l, &o, &kept, got));
-        as_link_free(l);
-        disconnect(&c);
+        attack_run(&m, w, 7, w->sum, got); /* of three clients, as AS claims */
+        attack_end(&m);
         for (size_t i = 0; i < D; i++)
             a[i] = (double)got[i];
         double r = correlation(a, x);
         print_message("paillier, one body 32,767 times: correlation %.4f\n", r);
         assert_true(r > 0.99);
-        buf_clear(&both);
         free(x), free(got), free(a), free(body);
         world_free(w);
     }
@@ -552,5 +548,5 @@ int main(void)
         cmocka_unit_test(sets_that_are_not_there),
         cmocka_unit_test(paillier_needs_an_honest_server),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

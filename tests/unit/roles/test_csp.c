@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "crypto/ahe/paillier.h"
 #include "protocol/task_make.h"
+#include "support/as_run.h"
 #include "support/check.h"
 #include "support/folder.h"
 
@@ -15,7 +16,6 @@
 #include "roles/lane_words.h"
 #include "store/ledger.h"
 #include "sum/as_disk.h"
-#include "sum/as_link.h"
 #include "sum/csp_disk.h"
 
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ enum { CLIENTS = 3 };
 
 static paillier_sec *sec;
 static sign_key *as_key, *csp_key;
-static const uint8_t root[CSP_KEY_BYTES] = { 0x55 }, tree_seed[COUNTED_SEED] = { 7 };
+static const uint8_t root[CSP_KEY_BYTES] = { 0x55 };
 
 /* ---- a federation's two servers in a folder ------------------------------------------------------- */
 
@@ -45,14 +45,17 @@ typedef struct member {
     uint8_t key[32]; /* fingerprint */
     sign_key *upload;
     uint8_t *body, units[32];
-    bool counts; /* its values are in `total` */
+    bool counts; /* its values are in the sum and in `total` */
 } member;
 
 typedef struct site {
+    as_run run;             /* first: AS's driver */
     char dir[64];           /* name in the scratch folder */
     member client[CLIENTS]; /* sorted by fingerprint */
     round_header header;
+    uint64_t made; /* the round of their updates */
     round_entry leaves[CLIENTS];
+    uint8_t heads[CLIENTS * HEAD_MAX];
     settings set; /* owns the texts of cfg */
     csp_settings cfg;
     task t;
@@ -77,7 +80,15 @@ typedef struct site {
     as_disk disk;
     as_store table;
     sefl_coins coins;
-    uint64_t attempt;
+    tls *tls;
+    as_peer peer; /* at the latest dial */
+    bool vouched;
+    head_refusal refused; /* the latest in a set */
+    unsigned refusals, refused_early;
+    /* what AS does wrong */
+    as_record crash;                   /* before it stores this record; 0: never */
+    void (*misbehave)(struct site *s); /* when round 1 collects, or before the crash */
+    bool hangs;                        /* instead of closing its stream */
 } site;
 
 static char *in(const site *s, const char *name)
@@ -148,22 +159,24 @@ static void make_task(site *s, const char *scheme, const char *noise)
     settings_clear(&set);
 }
 
+static int64_t value_of(const site *s, int client, size_t i)
+{
+    return (int64_t)((i * 7 + (size_t)client * 13 + s->header.round) % 101) - 50;
+}
+
 /* Each client's update of this round, for CSP's key in s->header. */
 static void make_updates(site *s)
 {
     const ahe_params *p = &s->t.ahe;
+    const size_t front = head_bytes(s->t.seal);
     sefl_rng rng = rng_system();
-    size_t n = p->units * p->unit_values;
-    int64_t *x = calloc(n, sizeof *x);
+    int64_t *x = calloc(p->units * p->unit_values, sizeof *x);
     ahe_enc *enc;
-    memset(s->total, 0, s->t.values * sizeof *s->total);
     CHECK_OK(ahe_enc_new(&enc, s->t.pub, p, NULL, NULL));
     for (int c = 0; c < CLIENTS; c++) {
         member *m = &s->client[c];
-        for (size_t i = 0; i < s->t.values; i++) {
-            x[i] = (int64_t)((i * 7 + (size_t)c * 13 + s->header.round) % 101) - 50;
-            s->total[i] += m->counts ? x[i] : 0;
-        }
+        for (size_t i = 0; i < s->t.values; i++)
+            x[i] = value_of(s, c, i);
         free(m->body);
         m->body = malloc(task_body_bytes(&s->t));
         CHECK_OK(update_make(m->body, m->units,
@@ -175,7 +188,9 @@ static void make_updates(site *s)
                              x, NULL, NULL, &rng));
         memcpy(s->leaves[c].client, m->key, 32);
         memcpy(s->leaves[c].body, m->units, 32);
+        memcpy(s->heads + (size_t)c * front, m->body, front);
     }
+    s->made = s->header.round;
     ahe_enc_free(p, enc);
     free(x);
 }
@@ -186,13 +201,17 @@ static void make_sum(site *s)
     const ahe_params *p = &s->t.ahe;
     ahe_sum_free(p, s->sum);
     CHECK_OK(ahe_sum_new(&s->sum, p, s->t.pub));
+    memset(s->total, 0, s->t.values * sizeof *s->total);
     for (int c = 0; c < CLIENTS; c++)
         if (s->client[c].counts) {
+            for (size_t i = 0; i < s->t.values; i++)
+                s->total[i] += value_of(s, c, i);
             CHECK_OK(ahe_sum_begin(p, s->sum));
             CHECK_OK(ahe_sum_add_units(p, s->sum, 0, s->client[c].body + head_bytes(s->t.seal),
                                        p->units, NULL));
         }
     CHECK_OK(ahe_sum_close(p, s->sum));
+    s->run.up.closed = s->sum;
 }
 
 /* ---- CSP's list ------------------------------------------------------------------------------------ */
@@ -351,12 +370,6 @@ static void open_lanes(site *s)
                                                    .mono = &s->mono }));
 }
 
-static sefl_status wait_for_shares(void *ctx, uint64_t round, uint64_t attempt, uint64_t count)
-{
-    (void)round, (void)attempt;
-    return lanes_wait(ctx, count);
-}
-
 static void site_open_as(site *s)
 {
     if (s->t.noise == TASK_NOISE_JOINT)
@@ -366,6 +379,9 @@ static void site_open_as(site *s)
     CHECK_OK(account_open(&s->a, s->j, path, &s->t));
     s->disk = (as_disk){ .j = s->j, .coins = &s->coins };
     s->table = as_disk_store(&s->disk);
+    s->run.under = s->table;
+    s->run.c.account = s->a;
+    s->run.c.shares = s->shares;
     free(folder), free(path);
 }
 
@@ -380,6 +396,8 @@ static void site_close_as(site *s)
     account_close(s->a);
     journal_close(s->j);
 }
+
+static void driver_begin(site *s);
 
 static void site_begin_with(site *s, const char *dir, const char *scheme, const char *noise)
 {
@@ -435,6 +453,7 @@ static void site_begin_with(site *s, const char *dir, const char *scheme, const 
     CHECK_OK(tls_id_read(&s->id, p[0], p[1], p[2]));
     for (int i = 0; i < 3; i++)
         free(p[i]);
+    driver_begin(s);
     site_open_as(s);
 }
 
@@ -503,16 +522,13 @@ static tls *dial(site *s, const tls_id *id)
 
 static sefl_status greet_as(site *s, as_link **l, tls *t, const sign_key *key)
 {
-    sefl_status st =
-        as_link_new(l, tls_channel(t),
-                    &(as_link_config){ .task = &s->t,
-                                       .envelope = buf_span(&s->envelope),
-                                       .key = key,
-                                       .coins = &s->coins,
-                                       .ledger = account_port(s->a),
-                                       .shares = s->shares,
-                                       .shares_wait = s->lanes ? wait_for_shares : NULL,
-                                       .shares_ctx = s->lanes });
+    sefl_status st = as_link_new(l, tls_channel(t),
+                                 &(as_link_config){ .task = &s->t,
+                                                    .envelope = buf_span(&s->envelope),
+                                                    .key = key,
+                                                    .coins = &s->coins,
+                                                    .ledger = account_port(s->a),
+                                                    .shares = s->shares });
     if (st == SEFL_OK && s->lanes)
         lanes_bind(s->lanes, as_link_peer(*l)->pair);
     return st;
@@ -521,49 +537,6 @@ static sefl_status greet_as(site *s, as_link **l, tls *t, const sign_key *key)
 static sefl_status greet(site *s, as_link **l, tls *t)
 {
     return greet_as(s, l, t, as_key);
-}
-
-/* KEY and HEADER. */
-static void sign_header(site *s, as_link *l, uint64_t round)
-{
-    sefl_buf both = { 0 };
-    s->header = (round_header){ .round = round, .step_nano = 1, .model = { (uint8_t)round } };
-    memcpy(s->header.task, s->t.id, sizeof s->header.task);
-    CHECK_OK(as_link_key(l, &s->header));
-    CHECK_OK(as_link_header(l, &both, &s->header));
-    buf_clear(&both);
-}
-
-static sefl_status head_of(void *ctx, uint32_t i, uint8_t *out)
-{
-    const site *s = ctx;
-    memcpy(out, s->client[i].body, head_bytes(s->t.seal));
-    return SEFL_OK;
-}
-
-static sefl_status send_set(site *s, as_link *l, as_verdict *v, bool *few)
-{
-    return as_link_set(l,
-                       &(as_set){ .round = s->header.round,
-                                  .clients = CLIENTS,
-                                  .leaves = s->leaves,
-                                  .tree_seed = tree_seed,
-                                  .head = head_of,
-                                  .ctx = s },
-                       v, few);
-}
-
-/* EARLY with the first `n` clients: all are valid. */
-static void send_early(site *s, as_link *l, int n)
-{
-    sefl_buf heads = { 0 };
-    head_refusal no[CLIENTS];
-    size_t refused = 99;
-    for (int c = 0; c < n; c++)
-        CHECK_OK(wr_raw(&heads, s->client[c].body, head_bytes(s->t.seal)));
-    CHECK_OK(as_link_early(l, s->header.round, buf_span(&heads), no, &refused));
-    assert_int_equal(refused, 0);
-    buf_clear(&heads);
 }
 
 static void vouch_all(site *s, as_link *l)
@@ -576,28 +549,150 @@ static void vouch_all(site *s, as_link *l)
     buf_clear(&b);
 }
 
-static void open_round(site *s, as_link *l, bool want_kept, int64_t *w)
+/* ---- the driver's ports and hooks ------------------------------------------------------------ */
+
+static sefl_status dial_csp(void *ctx, channel **out)
 {
-    bool kept;
+    site *s = ctx;
+    s->tls = dial(s, s->id);
+    *out = tls_channel(s->tls);
+    return SEFL_OK;
+}
+
+static void hang_up(void *ctx)
+{
+    site *s = ctx;
+    if (s->hangs)
+        return;
+    tls_close(s->tls);
+    s->tls = NULL;
+}
+
+static void link_up(void *ctx, const as_peer *peer)
+{
+    site *s = ctx;
+    s->peer = *peer;
+    if (s->lanes)
+        lanes_bind(s->lanes, peer->pair);
+}
+
+static sefl_status wait_for_shares(void *ctx, uint64_t round, uint64_t attempt, uint64_t count)
+{
+    (void)round, (void)attempt;
+    return lanes_wait(((site *)ctx)->lanes, count);
+}
+
+static void open_round(void *me, const round_header *h)
+{
+    site *s = me;
+    s->header = *h;
+    if (s->made != h->round) {
+        for (int c = 0; c < CLIENTS; c++)
+            s->client[c].counts = true;
+        make_updates(s);
+    }
+    make_sum(s);
+    s->run.up.clients = CLIENTS, s->run.up.set = s->leaves;
+    s->run.up.heads = s->heads, s->run.up.head_bytes = head_bytes(s->t.seal);
+}
+
+static void between(void *me, as_link *link)
+{
+    site *s = me;
+    if (link && !s->vouched) {
+        vouch_all(s, link);
+        s->vouched = true;
+    }
+    if (link && s->misbehave && as_run_is_at(&s->run, 1, AGG_COLLECTING))
+        s->misbehave(s);
+}
+
+static void refused(void *me, uint64_t round, const char *when, const head_refusal *r,
+                    const uint8_t client[32], bool named)
+{
+    site *s = me;
+    (void)round, (void)client, (void)named;
+    if (strcmp(when, "set") != 0) {
+        s->refused_early++;
+        return;
+    }
+    s->refused = *r;
+    s->refusals++;
+}
+
+static sefl_status crash(void)
+{
+    return sefl_fail(SEFL_EIO, "test: crash");
+}
+
+static sefl_status take_off(void *me, uint64_t round, const uint8_t client[32])
+{
+    site *s = me;
+    (void)round;
+    for (int c = 0; c < CLIENTS; c++)
+        if (memcmp(s->client[c].key, client, 32) == 0)
+            s->client[c].counts = false;
+    make_sum(s);
+    return s->crash == AS_VERDICT ? crash() : SEFL_OK; /* it is stored */
+}
+
+static sefl_status before_record(void *me, as_record what, uint64_t round, uint64_t attempt,
+                                 sefl_span bytes)
+{
+    site *s = me;
+    (void)round, (void)attempt;
+    if (what == AS_HEADER)
+        CHECK_OK(as_run_header(&s->header, bytes));
+    if (what != s->crash || what == AS_VERDICT)
+        return SEFL_OK;
+    for (size_t i = 0; what == AS_RELEASE && i < s->t.values; i++)
+        s->got[i] = (int64_t)load_u64(bytes.p + 8 * i);
+    if (s->misbehave)
+        s->misbehave(s);
+    return crash();
+}
+
+static void driver_begin(site *s)
+{
+    static const as_channel to_csp = {
+        .dial = dial_csp, .hang_up = hang_up, .up = link_up, .shares_wait = wait_for_shares
+    };
+    s->run.c = (as_rounds_config){ .task = &s->t,
+                                   .envelope = buf_span(&s->envelope),
+                                   .key = as_key,
+                                   .coins = &s->coins,
+                                   .channel = &to_csp,
+                                   .strict = true };
+    s->run.w = s->got;
+    s->run.open = open_round;
+    s->run.put = before_record;
+    s->run.between = between;
+    s->run.refused = refused;
+    s->run.take_off = take_off;
+}
+
+/* Until AS dies before it stores this record; AS_VERDICT: after. */
+static void run_to_crash(site *s, as_record before)
+{
+    s->crash = before;
+    CHECK_STATUS(as_run_all(&s->run), SEFL_EIO);
+    assert_string_equal(sefl_last_error(), "test: crash");
+    s->crash = 0;
+}
+
+/* CSP kept those that count, and signed that. */
+static void check_counted(const site *s, uint64_t round)
+{
     as_verdict v;
     counted_statement said;
     envelope env;
     sefl_buf counted = { 0 };
     uint32_t n = 0;
-    CHECK_OK(send_set(s, l, &v, NULL));
     for (int c = 0; c < CLIENTS; c++)
         n += s->client[c].counts;
+    CHECK_OK(as_store_verdict_get(&s->table, round, &v));
     assert_int_equal(v.kept, n);
-    as_reveal o = { .round = s->header.round,
-                    .attempt = ++s->attempt,
-                    .clients = v.kept,
-                    .sum = s->sum,
-                    .store = &s->table,
-                    .counted = &counted };
-    memcpy(o.set, v.root, sizeof o.set);
-    CHECK_OK(account_charge(s->a, s->header.round));
-    CHECK_OK(as_link_reveal(l, &o, &kept, w));
-    assert_int_equal(kept, want_kept);
+    CHECK_OK(s->table.get(s->table.ctx, AS_COUNTED, round, &counted));
     CHECK_OK(envelope_read(&env, buf_span(&counted)));
     CHECK_OK(envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, s->t.servers.csp));
     CHECK_OK(counted_statement_read(&said, env.content));
@@ -608,6 +703,34 @@ static void open_round(site *s, as_link *l, bool want_kept, int64_t *w)
 
 /* ---- tests ---------------------------------------------------------------------------------------- */
 
+/* Round 2 is signed, and its key there: the operator ends the task. */
+static void end_in_round_2(void *me, as_link *link)
+{
+    site *s = me;
+    if (!link || !as_run_is_at(&s->run, 2, AGG_COLLECTING))
+        return;
+    char *kem = in(s, "csp/task-1/round-2.kem");
+    assert_true(file_exists(kem));
+    CHECK_OK(as_run_event(&s->run, AGG_STOP));
+    free(kem);
+}
+
+/* CSP's ledger has the records of AS's. */
+static void check_ledgers(const site *s)
+{
+    ledger_head a, c = { 0 };
+    journal *j;
+    account *other;
+    CHECK_OK(account_port(s->a).head(s->a, &a));
+    CHECK_OK(journal_open(&j, s->cfg.state, "csp", s->t.id));
+    CHECK_OK(account_open(&other, j, s->cfg.ledger, &s->t));
+    CHECK_OK(account_port(other).head(other, &c));
+    assert_true(a.records == c.records && a.records == 3); /* population, task, one charge */
+    assert_memory_equal(a.hash, c.hash, sizeof a.hash);
+    account_close(other);
+    journal_close(j);
+}
+
 /* Revealed once; both servers die and restart: the same numbers from their stored state. */
 static void rounds_survive_both(void **state)
 {
@@ -615,23 +738,17 @@ static void rounds_survive_both(void **state)
     static const char *const modes[] = { "none", "own", "joint" };
     for (int m = 0; m < 3; m++) {
         site s;
-        as_link *l;
-        tls *t;
-        ledger_head a, c = { 0 };
         site_begin(&s, modes[m], modes[m]);
+        char *ready = in(&s, "ready"), *kem = in(&s, "csp/task-1/round-1.kem");
+        char *kem2 = in(&s, "csp/task-1/round-2.kem");
         csp_up(&s);
-        char *ready = in(&s, "ready");
-        t = dial(&s, s.id);
-        CHECK_OK(greet(&s, &l, t));
+        s.run.early = 2;
+        run_to_crash(&s, AS_RELEASE);
         assert_true(file_exists(ready));
-        vouch_all(&s, l);
-        sign_header(&s, l, 1);
-        make_updates(&s);
-        make_sum(&s);
-        send_early(&s, l, 2);
-        open_round(&s, l, false, s.got);
-        char *kem = in(&s, "csp/task-1/round-1.kem"), *kem2 = in(&s, "csp/task-1/round-2.kem");
+        assert_int_equal(s.peer.revealed, 0);
+        assert_int_equal(s.refused_early, 0);
         assert_false(file_exists(kem)); /* wiped before the output left */
+        check_counted(&s, 1);
         if (m == 0)
             assert_memory_equal(s.got, s.total, s.t.values * sizeof *s.got);
         for (size_t i = 0; m == 2 && i < s.t.values;
@@ -639,44 +756,23 @@ static void rounds_survive_both(void **state)
             double off = (double)s.got[i] + 0.5 - ldexp((double)s.total[i], -(int)s.t.ahe.pack.t);
             assert_true(off > -66 && off < 66);
         }
-        as_link_free(l);
-        tls_close(t);
         csp_down(&s, true);
         assert_false(file_exists(ready));
         site_close_as(&s);
 
         site_open_as(&s);
         csp_up(&s);
-        t = dial(&s, s.id);
-        CHECK_OK(greet(&s, &l, t));
-        open_round(&s, l, true, s.again);
+        s.run.w = s.again;
+        s.run.between = end_in_round_2;
+        CHECK_OK(as_run_all(&s.run));
+        assert_int_equal(s.peer.revealed, 1); /* CSP sent what it had kept */
         assert_memory_equal(s.got, s.again, s.t.values * sizeof *s.got);
-        sign_header(&s, l, 2); /* round 1 is released */
-        assert_true(file_exists(kem2));
-        CHECK_OK(as_link_skip(l, 2, 1));
+        check_counted(&s, 1);
         assert_false(file_exists(kem2));
-        as_link_free(l);
-        tls_close(t);
-
-        t = dial(&s, s.id); /* the task is over: CSP ends by itself */
-        CHECK_OK(greet(&s, &l, t));
-        CHECK_OK(as_link_bye(l, true));
-        CHECK_OK(channel_flush(tls_channel(t)));
-        as_link_free(l);
-        tls_close(t);
+        csp_down(&s, false); /* the task is over: CSP ends by itself */
+        csp_up(&s);          /* it remembers that the task is over */
         csp_down(&s, false);
-        csp_up(&s); /* it remembers that the task is over */
-        csp_down(&s, false);
-        CHECK_OK(account_port(s.a).head(s.a, &a));
-        journal *j;
-        account *other;
-        CHECK_OK(journal_open(&j, s.cfg.state, "csp", s.t.id));
-        CHECK_OK(account_open(&other, j, s.cfg.ledger, &s.t));
-        CHECK_OK(account_port(other).head(other, &c));
-        assert_true(a.records == c.records && a.records == 3); /* population, task, one charge */
-        assert_memory_equal(a.hash, c.hash, sizeof a.hash);
-        account_close(other);
-        journal_close(j);
+        check_ledgers(&s);
         free(ready), free(kem), free(kem2);
         site_end(&s);
     }
@@ -690,18 +786,25 @@ static void the_newest_connection_is_served(void **state)
     as_link *l[2], *none;
     tls *t[2], *wrong;
     tls_id *id;
+    uint8_t byte;
     site_begin(&s, "newest", "none");
     csp_up(&s);
-    t[0] = dial(&s, s.id);
-    CHECK_OK(greet(&s, &l[0], t[0]));
-    vouch_all(&s, l[0]);
-    sign_header(&s, l[0], 1);
-    make_updates(&s);
-    make_sum(&s);
-    send_early(&s, l[0], 3); /* and says nothing more */
-    t[1] = dial(&s, s.id);
-    CHECK_OK(greet(&s, &l[1], t[1]));
-    open_round(&s, l[1], false, s.got); /* early heads from the other stream are discarded */
+    s.run.early = 3;
+    s.hangs = true;
+    run_to_crash(&s, AS_SET); /* all heads are sent; and AS says nothing more */
+    tls *old = s.tls;
+    s.run.early = 0;
+    s.hangs = false;
+    CHECK_OK(as_run_until(&s.run, 2, AGG_SIGNING)); /* CSP discards heads of the other stream */
+    check_counted(&s, 1);
+    assert_memory_equal(s.got, s.total, s.t.values * sizeof *s.got);
+    assert_int_not_equal(channel_recv(tls_channel(old), &byte, 1), SEFL_OK);
+    tls_close(old);
+
+    for (int i = 0; i < 2; i++) {
+        t[i] = dial(&s, s.id);
+        CHECK_OK(greet(&s, &l[i], t[i]));
+    }
     assert_int_not_equal(as_link_ping(l[0]), SEFL_OK);
     assert_true(as_link_dead(l[0]));
     CHECK_OK(as_link_ping(l[1]));
@@ -845,8 +948,9 @@ static sefl_status bent_flush(void *self)
 
 static const channel_ops bent_ops = { bent_send, bent_recv, bent_flush };
 
-static void cheat(site *s, const uint8_t pair[LINK_PAIR])
+static void cheat(site *s)
 {
+    const uint8_t *pair = s->peer.pair;
     tls *lane;
     uint64_t count = lanes_session(&s->t), *x = calloc(count, sizeof *x);
     uint8_t bytes[8];
@@ -876,16 +980,10 @@ static void three_failed_checks_end_the_task(void **state)
     tls *t;
     sefl_buf both = { 0 };
     site_begin(&s, "checks", "joint");
+    s.misbehave = cheat;
     for (int i = 0; i < CSP_CHECKS_MAX; i++) {
         csp_up(&s);
-        t = dial(&s, s.id);
-        CHECK_OK(greet(&s, &l, t));
-        if (i == 0)
-            vouch_all(&s, l);
-        sign_header(&s, l, 1); /* the same each time */
-        cheat(&s, as_link_peer(l)->pair);
-        as_link_free(l);
-        tls_close(t);
+        run_to_crash(&s, AS_HEADER); /* CSP signs the same one each time */
         csp_down(&s, true);
     }
     csp_up(&s);
@@ -1093,11 +1191,13 @@ static void drop_member(trust *t, const site *s, int which)
     trust_member_drop(t, trust_find(t, s->client[which].key));
 }
 
-static void refused_is(const as_verdict *v, uint32_t index, head_reason why)
+/* CSP refused one client of the latest set. */
+static void refused_is(site *s, uint32_t index, head_reason why)
 {
-    assert_int_equal(v->refused_n, 1);
-    assert_int_equal(v->refused[0].index, index);
-    assert_int_equal(v->refused[0].reason, why);
+    assert_int_equal(s->refusals, 1);
+    assert_int_equal(s->refused.index, index);
+    assert_int_equal(s->refused.reason, why);
+    s->refusals = 0;
 }
 
 /* CSP accepts a voucher from a member, immediately after the list changes, or from a client whose
@@ -1174,59 +1274,50 @@ static void vouchers(void **state)
     site_end(&s);
 }
 
+static void revoke_1(void *me)
+{
+    change_list(me, put_out, 1);
+    usleep(700000); /* reloaded several times per second */
+}
+
+static void lose_round_1(void *me, as_link *link)
+{
+    site *s = me;
+    if (link && as_run_is_at(&s->run, 1, AGG_REVEALING))
+        CHECK_OK(as_run_event(&s->run, AGG_LOST));
+}
+
 /* Revoked between EARLY and SET: the list in force at SET decides. A client of a trusted CA counts
  * as long as the CA is trusted. */
 static void members_are_asked_for_each_head(void **state)
 {
     (void)state;
     site s;
-    as_link *l;
-    as_verdict v;
     site_begin(&s, "members", "none");
     change_list(&s, trust_sites, 2); /* client 2 is not a member: its CA vouches for it */
     csp_up(&s);
-    tls *t = dial(&s, s.id);
-    CHECK_OK(greet(&s, &l, t));
-    vouch_all(&s, l);
-    sign_header(&s, l, 1);
-    make_updates(&s);
-    send_early(&s, l, 3);
-    change_list(&s, put_out, 1);
-    usleep(700000); /* reloaded several times per second */
-    CHECK_OK(send_set(&s, l, &v, NULL));
-    refused_is(&v, 1, HEAD_MEMBER);
-    as_verdict_clear(&v);
-    s.client[1].counts = false;
-    make_updates(&s); /* only for `total`: heads of these bodies are others */
-    as_link_free(l);
-    tls_close(t);
+    s.run.early = 3;
+    s.run.frozen = revoke_1;
+    run_to_crash(&s, AS_VERDICT);
+    assert_int_equal(s.refused_early, 0);
+    refused_is(&s, 1, HEAD_MEMBER);
     csp_down(&s, true);
 
     csp_up(&s); /* the verdict stands: another set for the round is refused */
-    t = dial(&s, s.id);
-    CHECK_OK(greet(&s, &l, t));
-    CHECK_STATUS(send_set(&s, l, &v, NULL), SEFL_ESTATE);
-    if (as_link_dead(l)) {
-        as_link_free(l), tls_close(t);
-        t = dial(&s, s.id);
-        CHECK_OK(greet(&s, &l, t));
-    }
-    CHECK_OK(as_link_skip(l, 1, 1));
+    s.made = 0; /* other bodies */
+    s.run.frozen = NULL;
+    CHECK_STATUS(as_run_until(&s.run, 2, AGG_SIGNING), SEFL_ESTATE);
 
     change_list(&s, admit, 1);
     change_list(&s, distrust_sites, 0);
     usleep(700000);
-    sign_header(&s, l, 2);
-    s.client[1].counts = true, s.client[2].counts = false;
-    make_updates(&s);
-    make_sum(&s);
-    CHECK_OK(send_set(&s, l, &v, NULL));
-    refused_is(&v, 2, HEAD_MEMBER);
-    as_verdict_clear(&v);
-    open_round(&s, l, false, s.got);
+    s.run.early = 0;
+    s.run.between = lose_round_1;
+    CHECK_OK(as_run_until(&s.run, 3, AGG_SIGNING));
+    refused_is(&s, 2, HEAD_MEMBER);
+    check_counted(&s, 2);
+    assert_true(s.client[1].counts && !s.client[2].counts);
     assert_memory_equal(s.got, s.total, s.t.values * sizeof *s.got);
-    as_link_free(l);
-    tls_close(t);
     csp_down(&s, true);
     site_end(&s);
 }
@@ -1236,30 +1327,17 @@ static void keys_that_are_gone(void **state)
 {
     (void)state;
     site s;
-    as_link *l;
-    tls *t;
     site_begin(&s, "gone", "none");
     char *kem = in(&s, "csp/task-1/round-1.kem"), *kem2 = in(&s, "csp/task-1/round-2.kem");
     csp_up(&s);
-    t = dial(&s, s.id);
-    CHECK_OK(greet(&s, &l, t));
-    vouch_all(&s, l);
-    sign_header(&s, l, 1);
-    make_updates(&s);
-    as_link_free(l);
-    tls_close(t);
+    CHECK_OK(as_run_until(&s.run, 1, AGG_COLLECTING));
     csp_down(&s, true);
     assert_int_equal(unlink(kem), 0);
     csp_up(&s);
-    t = dial(&s, s.id);
-    CHECK_OK(greet(&s, &l, t));
-    as_verdict v;
-    CHECK_STATUS(send_set(&s, l, &v, NULL), SEFL_ECRYPTO);
-    CHECK_OK(as_link_skip(l, 1, 1));
-    sign_header(&s, l, 2);
+    CHECK_STATUS(as_run_until(&s.run, 2, AGG_COLLECTING), SEFL_ECRYPTO);
+    s.run.c.strict = false; /* AS skips the round */
+    CHECK_OK(as_run_until(&s.run, 2, AGG_COLLECTING));
     assert_true(file_exists(kem2));
-    as_link_free(l);
-    tls_close(t);
     csp_down(&s, true);
 
     journal *j; /* signed long ago */
@@ -1274,15 +1352,33 @@ static void keys_that_are_gone(void **state)
     for (int i = 0; i < 500 && file_exists(kem2); i++)
         usleep(10000);
     assert_false(file_exists(kem2));
-    t = dial(&s, s.id);
-    CHECK_OK(greet(&s, &l, t));
-    assert_int_equal(as_link_peer(l)->skipped, 2);
-    sign_header(&s, l, 3);
-    as_link_free(l);
-    tls_close(t);
+    CHECK_OK(as_run_until(&s.run, 3, AGG_COLLECTING));
+    assert_int_equal(s.peer.skipped, 2);
     csp_down(&s, true);
     free(kem), free(kem2);
     site_end(&s);
+}
+
+/* A message that never ends: a byte now and then, until round 1's key is gone. */
+static void talk_slowly(site *s)
+{
+    uint8_t frame[MSG_HEADER] = { 0 }, byte = 0;
+    char *kem = in(s, "csp/task-1/round-1.kem");
+    channel *ch = tls_channel(s->tls);
+    assert_true(file_exists(kem));
+    store_u32(frame, LINK_EARLY);
+    store_u64(frame + 8, LINK_HEADS_PIECE);
+    CHECK_OK(channel_send(ch, frame, sizeof frame));
+    CHECK_OK(channel_flush(ch));
+    wall_ahead_ns = UINT64_C(1000000) * (s->t.deadline_ms + s->t.extensions * s->t.extend_ms) +
+                    UINT64_C(25) * 3600 * 1000000000;
+    for (int i = 0; i < 500 && file_exists(kem); i++) {
+        if (channel_send(ch, &byte, 1) == SEFL_OK)
+            (void)!channel_flush(ch);
+        usleep(10000);
+    }
+    assert_false(file_exists(kem));
+    free(kem);
 }
 
 /* AS cannot keep a key alive by a message that never ends. */
@@ -1291,38 +1387,17 @@ static void a_slow_message_keeps_no_key(void **state)
     (void)state;
     site s;
     as_link *l;
-    tls *t;
-    uint8_t frame[MSG_HEADER] = { 0 }, byte = 0;
     site_begin(&s, "slow", "none");
-    char *kem = in(&s, "csp/task-1/round-1.kem");
     csp_up(&s);
-    t = dial(&s, s.id);
-    CHECK_OK(greet(&s, &l, t));
-    vouch_all(&s, l);
-    sign_header(&s, l, 1);
-    store_u32(frame, LINK_EARLY);
-    store_u64(frame + 8, LINK_HEADS_PIECE);
-    channel *ch = tls_channel(t);
-    CHECK_OK(channel_send(ch, frame, sizeof frame));
-    CHECK_OK(channel_flush(ch));
-    wall_ahead_ns = UINT64_C(1000000) * (s.t.deadline_ms + s.t.extensions * s.t.extend_ms) +
-                    UINT64_C(25) * 3600 * 1000000000;
-    for (int i = 0; i < 500 && file_exists(kem); i++) { /* a byte now and then */
-        if (channel_send(ch, &byte, 1) == SEFL_OK)
-            (void)!channel_flush(ch);
-        usleep(10000);
-    }
-    assert_false(file_exists(kem));
-    as_link_free(l);
-    tls_close(t);
-    t = dial(&s, s.id);
+    s.misbehave = talk_slowly;
+    CHECK_OK(as_run_until(&s.run, 1, AGG_COLLECTING));
+    tls *t = dial(&s, s.id);
     CHECK_OK(greet(&s, &l, t));
     assert_int_equal(as_link_peer(l)->skipped, 1);
     as_link_free(l);
     tls_close(t);
     csp_down(&s, true);
     wall_ahead_ns = 0;
-    free(kem);
     site_end(&s);
 }
 

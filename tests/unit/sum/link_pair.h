@@ -333,6 +333,7 @@ typedef struct world {
     mem_as a;
     csp_memory c;
     mem_ledger book;      /* CSP's */
+    csp_store *disk;      /* CSP's store instead of c; then wires check nothing */
     named_coins coins[2]; /* 0: AS, 1: CSP */
     uint64_t attempt;
     uint64_t
@@ -572,6 +573,8 @@ typedef struct wire {
 static inline void wire_watch(wire *x, uint32_t kind)
 {
     world *w = x->w;
+    if (w->disk)
+        return;
     if (x->side == 1 && (kind == LINK_REPLY || kind == LINK_PLAIN)) {
         csp_store j = csp_memory_store(&w->c);
         csp_highest top;
@@ -638,7 +641,6 @@ typedef struct connection {
     char said[300];
     bool over;
     csp_store journal;
-    sefl_coins coins[2];
     as_store as;
     sefl_clock wall;
 } connection;
@@ -690,10 +692,8 @@ static inline uint64_t world_wall(void *self)
 static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
 {
     *c = (connection){ .w = w, .wall = { world_wall, w } };
-    c->journal = csp_memory_store(&w->c);
+    c->journal = w->disk ? *w->disk : csp_memory_store(&w->c);
     c->as = mem_as_journal(&w->a);
-    for (int i = 0; i < 2; i++)
-        c->coins[i] = (sefl_coins){ .get = named_get, .self = &w->coins[i] };
     CHECK_OK(channel_pair_new(&c->wire[0].inner, &c->wire[1].inner, 60000));
     for (int i = 0; i < 2; i++) {
         c->wire[i].w = w, c->wire[i].side = i, c->wire[i].half = half;
@@ -711,7 +711,7 @@ static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool
                                                 .member = world_member,
                                                 .key = w->csp,
                                                 .store = &c->journal,
-                                                .coins = &c->coins[1],
+                                                .coins = &w->named[1],
                                                 .shares = w->shares[1],
                                                 .enrol_ctx = w,
                                                 .members = w->members ? world_members : NULL }));
@@ -728,13 +728,12 @@ static inline void disconnect(connection *c)
         free(c->wire[i].msg);
 }
 
-static inline as_link_config world_as(connection *c)
+static inline as_link_config world_as(world *w)
 {
-    world *w = c->w;
     return (as_link_config){ .task = &w->t,
                              .envelope = buf_span(&w->envelope),
                              .key = w->as,
-                             .coins = &c->coins[0],
+                             .coins = &w->named[0],
                              .shares = w->shares[0],
                              .shares_wait = w->shares[0] == w->twins.as ? shares_twins_wait : NULL,
                              .shares_ctx = &w->twins,
@@ -808,7 +807,7 @@ static inline sefl_status world_round(world *w, connection *c, uint64_t round, b
 {
     sefl_status st = SEFL_OK;
     as_link *l = NULL;
-    as_link_config cfg = world_as(c);
+    as_link_config cfg = world_as(w);
     sefl_buf both = { 0 };
     round_header h = world_header(w, round);
     *kept = false;

@@ -59,20 +59,16 @@ typedef struct as_case {
     world *w;
     parrot x;
     channel ch;
-    sefl_coins coins;
     as_store journal;
     as_link_config cfg;
 } as_case;
 
 static void as_begin(as_case *a, world *w)
 {
-    connection none = { .w = w };
     *a = (as_case){ .w = w };
     a->ch = (channel){ .ops = &parrot_ops, .self = &a->x };
-    a->coins = (sefl_coins){ .get = named_get, .self = &w->coins[0] };
     a->journal = mem_as_journal(&w->a);
-    a->cfg = world_as(&none);
-    a->cfg.coins = &a->coins;
+    a->cfg = world_as(w);
 }
 
 static void answers_that_as_refuses(void **state)

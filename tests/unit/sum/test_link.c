@@ -160,7 +160,7 @@ static void rounds_follow(void **state)
     as_link *l;
     sefl_buf both = { 0 };
     connect_(&c, w, NULL, false);
-    as_link_config cfg = world_as(&c);
+    as_link_config cfg = world_as(w);
     CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
     for (uint64_t r = 1; r <= 3; r++) {
         round_header h = world_header(w, r);
@@ -389,7 +389,7 @@ static void a_lost_mask_loses_the_round(void **state)
         disconnect(&c);
         w->a.lose = true;
         connect_(&c, w, NULL, false);
-        as_link_config cfg = world_as(&c);
+        as_link_config cfg = world_as(w);
         CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
         const as_peer *p = as_link_peer(l);
         assert_true(p->signed_ == 1 && p->revealed == 1 && p->skipped == 0 && !p->behind);
@@ -429,7 +429,7 @@ static void a_lost_root_loses_the_round(void **state)
     size_t n;
     world_sum(w, 1);
     connect_(&c, w, NULL, false);
-    as_link_config cfg = world_as(&c);
+    as_link_config cfg = world_as(w);
     CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
     CHECK_OK(as_link_key(l, &h));
     CHECK_OK(as_link_header(l, &both, &h));
@@ -438,7 +438,7 @@ static void a_lost_root_loses_the_round(void **state)
 
     w->root[0] ^= 1;
     connect_(&c, w, NULL, false);
-    cfg = world_as(&c);
+    cfg = world_as(w);
     CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
     CHECK_STATUS(as_link_key(l, &again), SEFL_ECRYPTO);
     world_head(w, 0, &h, early);

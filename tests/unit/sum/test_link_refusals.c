@@ -574,7 +574,6 @@ static void machine_without_a_channel(void **state)
     (void)state;
     world *w = world_new("paillier", TASK_NOISE_NONE, 40);
     csp_store store = csp_memory_store(&w->c);
-    sefl_coins coins = { .get = named_get, .self = &w->coins[1] };
     sefl_buf b = { 0 };
     csp *c;
     CHECK_OK(csp_new(&c, &(csp_config){ .task = &w->t,
@@ -582,7 +581,7 @@ static void machine_without_a_channel(void **state)
                                         .sec = w->sec,
                                         .key = w->csp,
                                         .store = &store,
-                                        .coins = &coins,
+                                        .coins = &w->named[1],
                                         .pool = w->pool }));
     assert_int_equal(tell(c, LINK_PING, 0, &b, SEFL_OK), LINK_NO_ORDER);
     assert_int_equal(tell(c, LINK_SUM, 1, &b, SEFL_EPROTO), 0);

@@ -636,7 +636,7 @@ static void keys_expire(void **state)
                                                      .member = world_member,
                                                      .key = w->csp,
                                                      .store = &c.journal,
-                                                     .coins = &c.coins[1] }));
+                                                     .coins = &w->named[1] }));
             if (how == 1) {
                 CHECK_OK(csp_expire(server));
                 assert_true(csp_seen_at(&w->c, 1).has_key);
@@ -725,7 +725,7 @@ static void early_changes_nothing(void **state)
     size_t refused_n;
     as_verdict v;
     connect_(&c, w, NULL, false);
-    as_link_config cfg = world_as(&c);
+    as_link_config cfg = world_as(w);
     CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
     round_header h = world_header(w, 1);
     CHECK_OK(as_link_key(l, &h));
@@ -779,7 +779,7 @@ static void refused_bodies_come_off(void **state)
         envelope env;
         counted_statement said;
         connect_(&c, w, NULL, false);
-        as_link_config cfg = world_as(&c);
+        as_link_config cfg = world_as(w);
         CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
         round_header h = world_header(w, 1);
         CHECK_OK(as_link_key(l, &h));
@@ -955,7 +955,7 @@ static void a_crowd(void **state)
     connect_(&c, w, NULL, false);
     c.journal.voucher_get = same_key;
     w->member = everybody;
-    as_link_config cfg = world_as(&c);
+    as_link_config cfg = world_as(w);
     CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
     x.h = world_header(w, 1);
     CHECK_OK(as_link_key(l, &x.h));
@@ -1009,7 +1009,7 @@ static void too_few_is_told(void **state)
     sefl_buf both = { 0 };
     bool few = false;
     connect_(&c, w, NULL, false);
-    as_link_config cfg = world_as(&c);
+    as_link_config cfg = world_as(w);
     CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
     round_header h = world_header(w, 1);
     CHECK_OK(as_link_key(l, &h));
