@@ -124,7 +124,7 @@ sefl_status engine_load(engine *e, uint32_t slot, sefl_span in, const engine_job
     SEFL_PASS(rd_u64(&r, &at.epoch));
     SEFL_PASS(rd_u64(&r, &at.row));
     SEFL_PASS(rd_u64(&r, &at.done));
-    SEFL_NEED(at.row + 1 < rows, SEFL_EPROTO, "checkpoint: row %llu of %zu",
+    SEFL_NEED(at.row < rows - 1, SEFL_EPROTO, "checkpoint: row %llu of %zu",
               (unsigned long long)at.row, rows);
     SEFL_PASS(rd_reals(&r, &theta, e->count));
     SEFL_PASS(rd_reals(&r, &state, e->state_n));

@@ -16,7 +16,8 @@
  *     auto   the GPU if it works, else the CPU; engine_fallback returns the reason
  *
  * The plugin is $SEFL_CUDA_PLUGIN if that is set. Otherwise it is the first libsefl_cuda.so in the
- * program's folder, in ../lib/sefl relative to that, or in the system's library path.
+ * program's folder, in ../lib/sefl relative to that, or in the system's library path. A file that
+ * other users may write, or that belongs to another user, is refused.
  *
  * On one device the same calls give the same bytes. Results on different devices differ by float
  * rounding; with `precision: bf16` the operands of matrix products on the GPU are bfloat16.

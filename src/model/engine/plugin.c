@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PLUGIN "libsefl_cuda.so"
@@ -33,6 +34,24 @@ static void find(char out[PATH_MAX])
     snprintf(out, PATH_MAX, PLUGIN);
 }
 
+/* Refuses a file that another user may have written: the plugin runs inside this program. */
+static sefl_status check_owner(const char *path)
+{
+    struct stat file, program;
+    if (!strchr(path, '/') || stat(path, &file) != 0)
+        return SEFL_OK; /* in the library path, or absent: dlopen says so */
+    SEFL_NEED(
+        file.st_uid == 0 || file.st_uid == geteuid() ||
+            (stat("/proc/self/exe", &program) == 0 && file.st_uid == program.st_uid),
+        SEFL_EUNSUPPORTED,
+        "the GPU plugin %s belongs to user %u: it must belong to root, to the program's owner "
+        "or to the user who runs the program",
+        path, (unsigned)file.st_uid);
+    SEFL_NEED(!(file.st_mode & S_IWOTH), SEFL_EUNSUPPORTED,
+              "the GPU plugin %s can be written by every user: run chmod o-w on it", path);
+    return SEFL_OK;
+}
+
 /* Reads the plugin's table and checks its version. */
 static sefl_status check(const engine_ops **out, void *handle, const char *path)
 {
@@ -56,6 +75,7 @@ sefl_status engine_plugin(const engine_ops **out)
     char path[PATH_MAX];
     *out = NULL;
     find(path);
+    SEFL_PASS(check_owner(path));
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const char *why = handle ? "" : dlerror();
     SEFL_NEED(!strstr(why, PLUGIN ": cannot open shared object") || strchr(path, '/'),

@@ -3,12 +3,14 @@
 #include "support/folder.h"
 
 #include "base/alloc.h"
+#include "base/sha256.h"
 #include "model/engine/engine.h"
 #include "model/train.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct recipe {
     double lr, clip, dropout, decay;
@@ -238,6 +240,18 @@ static void test_resume(void **state)
         }
 }
 
+/* Returns the offset of a checkpoint's row: after magic, settings and epoch. */
+static size_t row_at(const sefl_buf *b)
+{
+    rd r = rd_over(buf_span(b));
+    sefl_span s;
+    uint64_t epoch;
+    CHECK_OK(rd_view(&r, &s, 8));
+    CHECK_OK(rd_bytes(&r, &s, 1024));
+    CHECK_OK(rd_u64(&r, &epoch));
+    return b->n - rd_left(&r);
+}
+
 /* Damaged, truncated and foreign checkpoints are refused and change nothing. */
 static void test_bad_checkpoints(void **state)
 {
@@ -265,6 +279,18 @@ static void test_bad_checkpoints(void **state)
     CHECK_STATUS(engine_load(r.e, 0, buf_span(&at), &r.job, 3), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "text is "));
     text[WORDS / 2] ^= 1;
+    static const uint64_t rows[] = { UINT64_MAX, UINT64_MAX - 1, WORDS };
+    for (size_t i = 0; i < 3; i++) { /* a row outside the text, with the right hash */
+        sefl_buf forged = { 0 };
+        CHECK_OK(wr_raw(&forged, at.p, at.n - SHA256_BYTES));
+        store_u64(forged.p + row_at(&at), rows[i]);
+        uint8_t digest[SHA256_BYTES];
+        sha256_of(digest, buf_span(&forged));
+        CHECK_OK(wr_raw(&forged, digest, sizeof digest));
+        CHECK_STATUS(engine_load(r.e, 0, buf_span(&forged), &r.job, 3), SEFL_EPROTO);
+        assert_non_null(strstr(sefl_last_error(), "checkpoint: row "));
+        buf_clear(&forged);
+    }
     float *after = theta_of(&r, ENGINE_THETA);
     assert_memory_equal(before, after, r.bytes);
     CHECK_OK(engine_load(r.e, 0, buf_span(&at), &r.job, 3));
@@ -323,6 +349,8 @@ static void test_plugin(void **state)
     refused(SEFL_EUNSUPPORTED, "cannot open");
     setenv("SEFL_CUDA_PLUGIN", folder_put("garbage.so", "no library", 10), 1);
     refused(SEFL_EUNSUPPORTED, "garbage.so");
+    assert_int_equal(chmod(folder_path("garbage.so"), 0666), 0);
+    refused(SEFL_EUNSUPPORTED, "can be written by every user");
     setenv("SEFL_CUDA_PLUGIN", "libm.so.6", 1); /* a name without a folder is of this folder */
     refused(SEFL_EUNSUPPORTED, "./libm.so.6");
     setenv("SEFL_CUDA_PLUGIN", FAKE_ENGINE, 1);
