@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """PyTorch's training speed on this GPU for the shapes of `sefl bench train`, one JSON line per case:
 LSTM and Transformer, dense, 2 layers, embedding and hidden 200, dropout 0.2, gradient clip 0.25, SGD;
-eager and torch.compile; fp32 and TF32 products; batch 20 (one client) and 200 (ten clients' words in
-one model). Compare fp32 with `precision: fp32`, and TF32 with `precision: bf16`.
+eager and torch.compile; fp32, TF32 and bf16 (autocast) products; batch 20 (one client) and 200 (ten
+clients' words in one model). Compare fp32 with `precision: fp32`, TF32 and bf16 with `precision: bf16`.
 
-    scripts/bench-pytorch.py [--batch 20,200] [--steps 35] [--vocab 33278] [--seconds 3] [--device cuda]
+    scripts/bench-pytorch.py [--batch 20,200] [--precision fp32,TF32,bf16] [--steps 35] [--vocab 33278]
+                             [--seconds 3] [--device cuda]
 """
 import argparse
 import itertools
@@ -51,7 +52,7 @@ class Transformer(nn.Module):
         return self.decoder(self.body(self.drop(x), mask=self.mask)), state
 
 
-def measure(kind, batch, compiled, args):
+def measure(kind, batch, compiled, precision, args):
     torch.manual_seed(1)
     device = torch.device(args.device)
     width, layers, dropout = 200, 2, 0.2
@@ -74,8 +75,9 @@ def measure(kind, batch, compiled, args):
         model.zero_grad(set_to_none=True)
         if state is not None:
             state = tuple(s.detach() for s in state)
-        out, state = run(text[at : at + args.steps], state)
-        loss = loss_of(out.view(-1, args.vocab), text[at + 1 : at + 1 + args.steps].reshape(-1))
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            out, state = run(text[at : at + args.steps], state)
+            loss = loss_of(out.view(-1, args.vocab), text[at + 1 : at + 1 + args.steps].reshape(-1))
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 0.25)
         with torch.no_grad():
@@ -102,6 +104,7 @@ def measure(kind, batch, compiled, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--batch", default="20,200")
+    parser.add_argument("--precision", default="fp32,TF32,bf16")
     parser.add_argument("--steps", type=int, default=35)
     parser.add_argument("--vocab", type=int, default=33278)
     parser.add_argument("--seconds", type=float, default=3)
@@ -109,21 +112,22 @@ def main():
     args = parser.parse_args()
     name = torch.cuda.get_device_name() if args.device == "cuda" else args.device
     kinds, batches = ("lstm", "transformer"), [int(b) for b in args.batch.split(",")]
-    for kind, batch, compiled, tf32 in itertools.product(kinds, batches, (False, True), (False, True)):
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        torch.backends.cudnn.allow_tf32 = tf32
+    precisions = args.precision.split(",")
+    for kind, batch, compiled, precision in itertools.product(kinds, batches, (False, True), precisions):
+        torch.backends.cuda.matmul.allow_tf32 = precision == "TF32"
+        torch.backends.cudnn.allow_tf32 = precision == "TF32"
         torch.compiler.reset()  # compiled code depends on the precision
-        how = f"{'torch.compile' if compiled else 'eager'}, {'TF32' if tf32 else 'fp32'}"
+        how = f"{'torch.compile' if compiled else 'eager'}, {precision}"
         line = {
             "bench": "pytorch",
             "case": f"{kind}: {how}, batch {batch}",
             "unit": "words/s",
-            "tf32": tf32,
+            "precision": precision,
             "torch": torch.__version__,
             "device": name,
         }
         try:
-            line["value"] = measure(kind, batch, compiled, args)
+            line["value"] = measure(kind, batch, compiled, precision, args)
         except Exception as why:  # torch.compile needs a compiler that may be missing
             line["failed"] = str(why).splitlines()[0]
         print(json.dumps(line), flush=True)

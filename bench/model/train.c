@@ -249,7 +249,6 @@ typedef struct gpu_job {
     engine *e;
     uint32_t clients;
     engine_progress *out;
-    uint64_t words;
 } gpu_job;
 
 static sefl_status some_steps(void *ctx)
@@ -257,7 +256,8 @@ static sefl_status some_steps(void *ctx)
     gpu_job *j = ctx;
     SEFL_PASS(engine_run(j->e, j->clients, RUN_STEPS, j->out));
     for (uint32_t i = 0; i < j->clients; i++)
-        j->words += j->out[i].words;
+        SEFL_NEED(!j->out[i].diverged, SEFL_ERANGE, "client %u diverged: its steps do not count",
+                  i);
     return SEFL_OK;
 }
 
