@@ -1,0 +1,162 @@
+/* The CSP role: which clients' vouchers it accepts, and whose heads count. */
+#define _GNU_SOURCE
+#include "csp_site.h"
+
+static void trust_sites(trust *t, const site *s, int which)
+{
+    trust_ca(t, s, "ca-sites", TRUST_CLIENT);
+    trust_member_drop(t, trust_find(t, s->client[which].key));
+}
+
+static void distrust_sites(trust *t, const site *s, int arg)
+{
+    (void)s, (void)arg;
+    for (size_t i = 0; i < t->issuers; i++)
+        if (t->issuer[i].role == TRUST_CLIENT)
+            t->issuer[i].state = TRUST_REVOKED;
+}
+
+static void drop_member(trust *t, const site *s, int which)
+{
+    trust_member_drop(t, trust_find(t, s->client[which].key));
+}
+
+/* CSP refused one client of the latest set. */
+static void refused_is(site *s, uint32_t index, head_reason why)
+{
+    assert_int_equal(s->refusals, 1);
+    assert_int_equal(s->refused.index, index);
+    assert_int_equal(s->refused.reason, why);
+    s->refusals = 0;
+}
+
+/* CSP accepts a voucher from a member, immediately after the list changes, or from a client whose
+ * CA it trusts; it refuses others, old serials and a key that another client has. */
+static void vouchers(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    sefl_buf b = { 0 };
+    site_begin(&s, "vouchers", "none");
+    change_list(&s, drop_member, 0);
+    csp_up(&s);
+    tls *t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    voucher_of(&b, &s, 0, 5);
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
+    change_list(&s, admit, 0);
+    CHECK_OK(as_link_vouch(l, buf_span(&b)));
+    CHECK_OK(as_link_vouch(l, buf_span(&b))); /* sent again */
+    b.p[100] ^= 1;
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
+    sign_key *mine = s.client[0].upload;
+    s.client[0].upload = s.client[1].upload; /* another key */
+    voucher_of(&b, &s, 0, 4);
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH); /* an old serial */
+    s.client[0].upload = mine;
+    sign_key *hers = s.client[1].upload;
+    s.client[1].upload = mine;
+    voucher_of(&b, &s, 1, 9);
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH); /* another client's key */
+    s.client[1].upload = hers;
+
+    change_list(&s, drop_member, 2);
+    voucher_of(&b, &s, 2, 1);
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
+    change_list(&s, admit, 2);
+    change_list(&s, trust_sites, 2);
+    CHECK_OK(as_link_vouch(l, buf_span(&b)));
+    CHECK_OK(as_link_ping(l));
+
+    /* a client that a CA vouches for: an old voucher does not change what the newest one's certificate said */
+    sefl_buf newer = { 0 }, noted = { 0 };
+    voucher_of(&newer, &s, 2, 3);
+    CHECK_OK(as_link_vouch(l, buf_span(&newer)));
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    char name[80] = "vouched ";
+    static const uint8_t mark[40] = { 1, 2, 3 };
+    for (int i = 0; i < 32; i++)
+        snprintf(name + 8 + 2 * i, 3, "%02x", s.client[2].key[i]);
+    journal *j;
+    CHECK_OK(journal_open(&j, s.cfg.state, "csp", s.t.id));
+    CHECK_OK(journal_lasting_get(j, name, &noted)); /* it was recorded */
+    CHECK_OK(journal_lasting_put(j, name, span_of(mark, sizeof mark)));
+    journal_close(j);
+    csp_up(&s);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH);
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    CHECK_OK(journal_open(&j, s.cfg.state, "csp", s.t.id));
+    buf_clear(&noted);
+    CHECK_OK(journal_lasting_get(j, name, &noted));
+    assert_int_equal(noted.n, sizeof mark);
+    assert_memory_equal(noted.p, mark, sizeof mark);
+    journal_close(j);
+    buf_clear(&newer);
+    buf_clear(&noted);
+    buf_clear(&b);
+    site_end(&s);
+}
+
+static void revoke_1(void *me)
+{
+    change_list(me, put_out, 1);
+    usleep(700000); /* reloaded several times per second */
+}
+
+static void lose_round_1(void *me, as_link *link)
+{
+    site *s = me;
+    if (link && as_run_is_at(&s->run, 1, AGG_REVEALING))
+        CHECK_OK(as_run_event(&s->run, AGG_LOST));
+}
+
+/* Revoked between EARLY and SET: the list in force at SET decides. A client of a trusted CA counts
+ * as long as the CA is trusted. */
+static void members_are_asked_for_each_head(void **state)
+{
+    (void)state;
+    site s;
+    site_begin(&s, "members", "none");
+    change_list(&s, trust_sites, 2); /* client 2 is not a member: its CA vouches for it */
+    csp_up(&s);
+    s.run.early = 3;
+    s.run.frozen = revoke_1;
+    run_to_crash(&s, AS_VERDICT);
+    assert_int_equal(s.refused_early, 0);
+    refused_is(&s, 1, HEAD_MEMBER);
+    csp_down(&s, true);
+
+    csp_up(&s); /* the verdict stands: another set for the round is refused */
+    s.made = 0; /* other bodies */
+    s.run.frozen = NULL;
+    CHECK_STATUS(as_run_until(&s.run, 2, AGG_SIGNING), SEFL_ESTATE);
+
+    change_list(&s, admit, 1);
+    change_list(&s, distrust_sites, 0);
+    usleep(700000);
+    s.run.early = 0;
+    s.run.between = lose_round_1;
+    CHECK_OK(as_run_until(&s.run, 3, AGG_SIGNING));
+    refused_is(&s, 2, HEAD_MEMBER);
+    check_counted(&s, 2);
+    assert_true(s.client[1].counts && !s.client[2].counts);
+    assert_memory_equal(s.got, s.total, s.t.values * sizeof *s.got);
+    csp_down(&s, true);
+    site_end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vouchers),
+        cmocka_unit_test(members_are_asked_for_each_head),
+    };
+    return cmocka_run_group_tests(tests, site_keys, site_keys_free);
+}

@@ -1,0 +1,366 @@
+/* The CSP role: its connections. Peers that hang, cheat or are strangers, and lanes. */
+#define _GNU_SOURCE
+#include "csp_site.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+
+/* A peer that hangs does not block the next one; nor do unknown peers. */
+static void the_newest_connection_is_served(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l[2], *none;
+    tls *t[2], *wrong;
+    uint8_t byte;
+    site_begin(&s, "newest", "none");
+    csp_up(&s);
+    s.run.early = 3;
+    s.hangs = true;
+    run_to_crash(&s, AS_SET); /* all heads are sent; and AS says nothing more */
+    tls *old = s.tls;
+    s.run.early = 0;
+    s.hangs = false;
+    CHECK_OK(as_run_until(&s.run, 2, AGG_SIGNING)); /* CSP discards heads of the other stream */
+    check_counted(&s, 1);
+    assert_memory_equal(s.got, s.total, s.t.values * sizeof *s.got);
+    assert_int_not_equal(channel_recv(tls_channel(old), &byte, 1), SEFL_OK);
+    tls_close(old);
+
+    for (int i = 0; i < 2; i++) {
+        t[i] = dial(&s, s.id);
+        CHECK_OK(greet(&s, &l[i], t[i]));
+    }
+    assert_int_not_equal(as_link_ping(l[0]), SEFL_OK);
+    assert_true(as_link_dead(l[0]));
+    CHECK_OK(as_link_ping(l[1]));
+
+    static const char *const names[] = { "client", "stranger" };
+    for (int i = 0; i < 2; i++) { /* another role; another CA */
+        tls_id *id = identity(&s, names[i]);
+        sefl_status st = tls_dial(&wrong, "127.0.0.1", csp_role_port(s.role), id,
+                                  &(tls_peer){ .role = "csp", .protocols = { LINK_ALPN } },
+                                  &(tls_limits){ .idle_ms = 20000 });
+        if (st == SEFL_OK) { /* told at the first receive: TLS 1.3 */
+            st = greet(&s, &none, wrong);
+            tls_close(wrong);
+        }
+        assert_int_not_equal(st, SEFL_OK);
+        tls_id_free(id);
+        CHECK_OK(as_link_ping(l[1])); /* the current connection stays */
+    }
+    csp_role_reload(s.role);
+    usleep(500000);
+    CHECK_OK(as_link_ping(l[1]));
+    for (int i = 0; i < 2; i++)
+        as_link_free(l[i]), tls_close(t[i]);
+    csp_down(&s, true);
+    site_end(&s);
+}
+
+/* A message that never ends: a byte now and then, until round 1's key is gone. */
+static void talk_slowly(site *s)
+{
+    uint8_t frame[MSG_HEADER] = { 0 }, byte = 0;
+    char *kem = in(s, "csp/task-1/round-1.kem");
+    channel *ch = tls_channel(s->tls);
+    assert_true(file_exists(kem));
+    store_u32(frame, LINK_EARLY);
+    store_u64(frame + 8, LINK_HEADS_PIECE);
+    CHECK_OK(channel_send(ch, frame, sizeof frame));
+    CHECK_OK(channel_flush(ch));
+    wall_ahead_ns = UINT64_C(1000000) * (s->t.deadline_ms + s->t.extensions * s->t.extend_ms) +
+                    UINT64_C(25) * 3600 * 1000000000;
+    for (int i = 0; i < 500 && file_exists(kem); i++) {
+        if (channel_send(ch, &byte, 1) == SEFL_OK)
+            (void)!channel_flush(ch);
+        usleep(10000);
+    }
+    assert_false(file_exists(kem));
+    free(kem);
+}
+
+/* AS cannot keep a key alive by a message that never ends. */
+static void a_slow_message_keeps_no_key(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    site_begin(&s, "slow", "none");
+    csp_up(&s);
+    s.misbehave = talk_slowly;
+    CHECK_OK(as_run_until(&s.run, 1, AGG_COLLECTING));
+    tls *t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    assert_int_equal(as_link_peer(l)->skipped, 1);
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    wall_ahead_ns = 0;
+    site_end(&s);
+}
+
+/* ---- lanes ---------------------------------------------------------------------------------------- */
+
+/* Sends LANE with this identity; CSP's answer: 0 if it closes, LINK_YES, or a link_no. */
+static unsigned ask_lane(site *s, const tls_id *id, const uint8_t pair[LINK_PAIR], tls **out)
+{
+    tls *t;
+    uint16_t no = 0;
+    CHECK_OK(tls_dial(&t, "127.0.0.1", csp_role_port(s->role), id,
+                      &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } },
+                      &(tls_limits){ .idle_ms = 20000 }));
+    sefl_status st = link_send(tls_channel(t), LINK_LANE, span_of(pair, LINK_PAIR));
+    if (st == SEFL_OK)
+        st = lane_hear(tls_channel(t), &no);
+    unsigned said = st != SEFL_OK ? 0 : no ? no : LINK_YES;
+    if (said == LINK_YES && out)
+        *out = t;
+    else
+        tls_close(t);
+    return said;
+}
+
+static void lanes_belong_to_the_link(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    tls *t, *lane;
+    uint8_t pair[LINK_PAIR] = { 0 }, byte;
+    site_begin(&s, "lanes", "joint");
+    make_cert(&s, "as2", "aggregator", "ca-as");
+    tls_id *other = identity(&s, "as2");
+    site_close_as(&s); /* its own lanes would be in the way */
+    task_noise real = s.t.noise;
+    s.t.noise = TASK_NOISE_NONE;
+    site_open_as(&s);
+    s.t.noise = real;
+    csp_up(&s);
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), 0); /* no link */
+    t = dial(&s, s.id);
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR); /* it has sent nothing yet */
+    CHECK_STATUS(greet_as(&s, &l, t, csp_key),
+                 SEFL_EAUTH); /* AS's TLS key without its signing key */
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR);
+    CHECK_OK(greet(&s, &l, t));
+    memcpy(pair, as_link_peer(l)->pair, sizeof pair);
+    assert_int_equal(ask_lane(&s, other, pair, NULL),
+                     0); /* another peer, though it knows the pair */
+    pair[31] ^= 1;
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR);
+    pair[31] ^= 1;
+    assert_int_equal(ask_lane(&s, s.id, pair, &lane), LINK_YES);
+    CHECK_OK(as_link_ping(l)); /* lanes do not affect it */
+    as_link_free(l);
+    tls_close(t);
+    assert_int_not_equal(channel_recv(tls_channel(lane), &byte, 1), SEFL_OK); /* closed with it */
+    tls_close(lane);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    assert_memory_not_equal(as_link_peer(l)->pair, pair, sizeof pair);
+    assert_int_equal(ask_lane(&s, s.id, pair, NULL), LINK_NO_PAIR); /* of the link before */
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    tls_id_free(other);
+    site_end(&s);
+}
+
+/* AS's OT corrections, changed in transit. */
+typedef struct bent {
+    channel *inner;
+} bent;
+
+static sefl_status bent_send(void *self, const void *p, size_t n)
+{
+    if (n < 10000)
+        return channel_send(((bent *)self)->inner, p, n);
+    uint8_t *copy = malloc(n);
+    memcpy(copy, p, n);
+    for (size_t i = 0; i < n;
+         i += 61) /* in every tree: a change in one passes where Delta has zeros */
+        copy[i] ^= 1;
+    sefl_status st = channel_send(((bent *)self)->inner, copy, n);
+    free(copy);
+    return st;
+}
+
+static sefl_status bent_recv(void *self, void *p, size_t n)
+{
+    return channel_recv(((bent *)self)->inner, p, n);
+}
+
+static sefl_status bent_flush(void *self)
+{
+    return channel_flush(((bent *)self)->inner);
+}
+
+static const channel_ops bent_ops = { bent_send, bent_recv, bent_flush };
+
+static void cheat(site *s)
+{
+    const uint8_t *pair = s->peer.pair;
+    tls *lane;
+    uint64_t count = lanes_session(&s->t), *x = calloc(count, sizeof *x);
+    uint8_t bytes[8];
+    uint16_t no;
+    shares_result r;
+    shares_params p = { .csp = s->t.servers.csp };
+    sefl_rng rng = rng_system();
+    assert_int_equal(ask_lane(s, s->id, pair, &lane), LINK_YES);
+    store_u64(bytes, count);
+    CHECK_OK(link_send(tls_channel(lane), LINK_FILL, span_of(bytes, sizeof bytes)));
+    CHECK_OK(lane_hear(tls_channel(lane), &no));
+    assert_int_equal(no, 0);
+    lane_params(&p, &s->t, pair, count);
+    bent b = { tls_channel(lane) };
+    channel ch = { .ops = &bent_ops, .self = &b };
+    assert_int_not_equal(shares_evaluate(&r, x, &ch, &p, &rng), SEFL_OK);
+    tls_close(lane);
+    free(x);
+}
+
+/* Counted over restarts; the third one ends the task at both. */
+static void three_failed_checks_end_the_task(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    tls *t;
+    sefl_buf both = { 0 };
+    site_begin(&s, "checks", "joint");
+    s.misbehave = cheat;
+    for (int i = 0; i < CSP_CHECKS_MAX; i++) {
+        csp_up(&s);
+        run_to_crash(&s, AS_HEADER); /* CSP signs the same one each time */
+        csp_down(&s, true);
+    }
+    csp_up(&s);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    assert_int_equal(ask_lane(&s, s.id, as_link_peer(l)->pair, NULL), LINK_NO_CHECKS);
+    CHECK_STATUS(lanes_wait(s.lanes, s.t.values), SEFL_ESTATE);
+    assert_non_null(lanes_ended(s.lanes));
+    assert_false(as_link_ended(l));
+    CHECK_STATUS(as_link_header(l, &both, &s.header), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "too many failed checks"));
+    assert_true(as_link_ended(l));
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    buf_clear(&both);
+    site_end(&s);
+}
+
+/* ---- strangers -------------------------------------------------------------------------------- */
+
+/* Strangers at the port, one after the other: a few log lines, not one each. */
+static void strangers_do_not_fill_the_disk(void **state)
+{
+    (void)state;
+    site s;
+    sefl_buf b = { 0 };
+    unsigned lines = 0;
+    site_begin(&s, "strangers", "none");
+    char *path = in(&s, "log");
+    sefl_log lg = { .level = LOG_INFO, .fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600) };
+    s.log = &lg;
+    csp_up(&s);
+    for (int i = 0; i < 60; i++) {
+        struct sockaddr_in to = { .sin_family = AF_INET,
+                                  .sin_port = htons(csp_role_port(s.role)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        char answer[64];
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+        assert_int_equal(send(fd, "no handshake at all", 19, MSG_NOSIGNAL), 19);
+        while (recv(fd, answer, sizeof answer, 0) > 0) /* until CSP closes the connection */
+            ;
+        close(fd);
+    }
+    csp_down(&s, true);
+    close(lg.fd);
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    for (size_t i = 0; i + 18 < b.n; i++)
+        lines += memcmp(b.p + i, "connection refused", 18) == 0;
+    assert_in_range(lines, 5, 40);
+    buf_clear(&b);
+    free(path);
+    site_end(&s);
+}
+
+/* No file descriptor is left: CSP waits instead of spinning, reports it once, and continues. */
+static void descriptors_run_out(void **state)
+{
+    (void)state;
+    site s;
+    sefl_buf b = { 0 };
+    unsigned lines = 0;
+    site_begin(&s, "descriptors", "none");
+    char *path = in(&s, "log");
+    sefl_log lg = { .level = LOG_INFO, .fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600) };
+    s.log = &lg;
+    csp_up(&s);
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons(csp_role_port(s.role)),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    for (int i = 0; i < 500 && b.n == 0; i++) { /* its files are closed when it says "ready" */
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+        CHECK_OK(file_read(&b, path, 1 << 20));
+        if (!memmem(b.p, b.n, "ready", 5))
+            buf_reset(&b);
+    }
+    assert_true(b.n > 0);
+    buf_reset(&b);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), next = dup(fd);
+    struct rlimit was, low;
+    char answer[64];
+    assert_true(fd >= 0 && next >= 0 && getrlimit(RLIMIT_NOFILE, &was) == 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = 20 },
+                                sizeof(struct timeval)),
+                     0);
+    close(next);
+    low = (struct rlimit){ .rlim_cur = (rlim_t)next, .rlim_max = was.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    clock_t before = clock();
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    nanosleep(&(struct timespec){ .tv_sec = 1, .tv_nsec = 200000000 }, NULL);
+    double spent = (double)(clock() - before) / CLOCKS_PER_SEC;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    assert_true(spent < 0.6); /* of 1.2 s */
+    assert_int_equal(send(fd, "no handshake at all", 19, MSG_NOSIGNAL), 19);
+    ssize_t n;
+    do { /* it is accepted now, and refused */
+        n = recv(fd, answer, sizeof answer, 0);
+    } while (n > 0);
+    assert_true(n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK));
+    close(fd);
+    csp_down(&s, true);
+    close(lg.fd);
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    for (size_t i = 0; i + 33 < b.n; i++)
+        lines += memcmp(b.p + i, "no connection can be accepted now", 33) == 0;
+    assert_int_equal(lines, 1);
+    buf_clear(&b);
+    free(path);
+    site_end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_newest_connection_is_served),
+        cmocka_unit_test(a_slow_message_keeps_no_key),
+        cmocka_unit_test(lanes_belong_to_the_link),
+        cmocka_unit_test(three_failed_checks_end_the_task),
+        cmocka_unit_test(strangers_do_not_fill_the_disk),
+        cmocka_unit_test(descriptors_run_out),
+    };
+    return cmocka_run_group_tests(tests, site_keys, site_keys_free);
+}
