@@ -225,7 +225,7 @@ static sefl_status sum_begin(work *w)
 {
     if (!w->s->e->protection->quantises)
         return engine_sum_begin(w->judge, &(engine_sum){ .clip = work_clip(w) });
-    const dp_grid g = task_mode(w->t)->client_grid(w->t);
+    const dp_grid g = task_client_grid(w->t);
     return engine_sum_begin(w->judge, &(engine_sum){ .integers = 1,
                                                      .clip = g.clip,
                                                      .q = g.q,

@@ -8,13 +8,6 @@ static double deviation(const task *t)
     return DP_G44_SIGMA * t->ahe.pack.h;
 }
 
-static void values(double *out, const task *t, const int64_t *w, size_t n)
-{
-    const double h = t->ahe.pack.h;
-    for (size_t i = 0; i < n; i++)
-        out[i] = ((double)w[i] + 0.5) * h;
-}
-
 static unsigned share_bytes(const task *t)
 {
     noise_params p = task_noise_params(t, 1, 1);
@@ -41,16 +34,14 @@ const release_mode mode_joint = {
     .name = "joint",
     .noisy = true,
     .shares = true,
+    .coarse = true,
     .source = &dp_sources[DP_SOURCE_JOINT],
     .shape = &noise_joint,
     .norm_jumps = 20000, /* rare jumps of the noise: sum/release_check.h */
     .value_jumps = 60,
     .deviation = deviation,
-    .quantise = noisy_quantise,
-    .client_grid = noisy_grid,
     .reply = reply,
     .finish = finish,
-    .values = values,
     .happens = "Both servers together add noise that neither of them knows, and only then does AS "
                "learn the sum.",
     .as_never = ", the exact sum, the noise",

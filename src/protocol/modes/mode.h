@@ -4,7 +4,7 @@
  * depends on the mode, so no other code tests its name:
  *
  *     const release_mode *m = task_mode(t);
- *     client   SEFL_TRY(m->quantise(X, t, v, weight, coins));
+ *     client   SEFL_TRY(task_quantise(X, t, v, weight, coins));
  *     CSP      SEFL_TRY(m->reply(reply, t, &csp));           // from the masked sum
  *     AS       SEFL_TRY(m->finish(w, t, reply, &as));        // the released integers
  *              real = task_value(t, w[i]);
@@ -80,6 +80,7 @@ typedef struct mode_as {
 typedef struct release_mode {
     const char *name;
     bool noisy;  /* privacy.z must be > 0, the task has a grid, and it may make a claim */
+    bool coarse; /* a released integer w represents (w + 1/2) h, not w q (crypto/ahe/pack.h) */
     bool shares; /* the servers make noise shares in advance; an attempt uses task.values of them */
     const dp_source *source;         /* the noise, as the accountant sees it; NULL unless noisy */
     const struct noise_shape *shape; /* of a reply (mpc/noise/online.h); NULL if `reply` is NULL */
@@ -89,12 +90,6 @@ typedef struct release_mode {
     double value_jumps; /* bound on the noise of one released value, in standard deviations */
     double (*deviation)(const struct task *t); /* standard deviation of a value, in real units */
 
-    /* Client: turns task.params floats into task.values integers; weight is NULL unless weights are
-     * capped. */
-    sefl_status (*quantise)(int64_t *X, const struct task *t, const float *v,
-                            const struct dp_weight *weight, const sefl_rng *coins);
-    /* Returns the grid on which quantise rounds: clip, q and value_max; s2 = 0: no bound. */
-    struct dp_grid (*client_grid)(const struct task *t);
     /* Fills the members of a task that only this mode uses; NULL: there are none. */
     sefl_status (*derive)(struct task *t);
     /* CSP: writes task_output_bytes, in `shape`. NULL: the masked plain units are the reply. */
@@ -102,8 +97,6 @@ typedef struct release_mode {
     /* AS: computes the task.values integers w from the arguments alone, so a second call after a
      * crash computes the same w. */
     sefl_status (*finish)(int64_t *w, const struct task *t, sefl_span reply, const mode_as *in);
-    /* Writes the real numbers that n released integers represent. */
-    void (*values)(double *out, const struct task *t, const int64_t *w, size_t n);
 
     /* sefl task show --explain */
     const char *happens;   /* who adds noise, and what AS learns */
@@ -122,7 +115,14 @@ sefl_status release_modes_parse(uint32_t *set, const char *what, const char *lis
 
 const release_mode *task_mode(const struct task *t);
 
-/* Writes the real numbers that n released integers represent: task_mode(t)->values. */
+/* Returns the grid on which clients quantise: clip, q and value_max; s2 = 0: no bound. */
+struct dp_grid task_client_grid(const struct task *t);
+/* Turns task.params floats into task.values integers of that grid; weight is NULL unless weights
+ * are capped. */
+sefl_status task_quantise(int64_t *X, const struct task *t, const float *v,
+                          const struct dp_weight *weight, const sefl_rng *coins) SEFL_MUST_CHECK;
+
+/* Writes the real numbers that n released integers represent. */
 void task_values(double *out, const struct task *t, const int64_t *w, size_t n);
 double task_value(const struct task *t, int64_t w);
 

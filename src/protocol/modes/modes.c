@@ -1,6 +1,7 @@
 /* The list of release modes, and lookups in it. */
 #include "protocol/modes/mode.h"
 
+#include "privacy/mechanism/quantise.h"
 #include "protocol/task.h"
 
 #include <assert.h>
@@ -50,9 +51,35 @@ const release_mode *task_mode(const task *t)
     return release_modes[t->noise];
 }
 
+/* Without noise, the packing gives step and bound: q = C / 2^f exactly, so C is q * R. With unit
+ * record the slot holds records_max vectors. */
+dp_grid task_client_grid(const task *t)
+{
+    const pack *p = &t->ahe.pack;
+    int64_t records = t->unit == TASK_UNIT_RECORD && t->records_max > 0 ? t->records_max : 1;
+    if (task_mode(t)->noisy)
+        return t->grid;
+    return (dp_grid){ .clip = p->q * ((double)p->r_2p16 / 65536),
+                      .q = p->q,
+                      .value_max = p->value_max / records };
+}
+
+sefl_status task_quantise(int64_t *X, const task *t, const float *v, const dp_weight *weight,
+                          const sefl_rng *coins)
+{
+    const dp_grid g = task_client_grid(t);
+    if (task_mode(t)->noisy)
+        return dp_quantise(X, NULL, &g, v, t->params, weight, coins);
+    return dp_quantise_plain(X, &(dp_plain_grid){ g.clip, g.q, g.value_max }, v, t->params, weight,
+                             coins);
+}
+
 void task_values(double *out, const task *t, const int64_t *w, size_t n)
 {
-    task_mode(t)->values(out, t, w, n);
+    const bool coarse = task_mode(t)->coarse;
+    const double step = coarse ? t->ahe.pack.h : t->ahe.pack.q, shift = coarse ? 0.5 : 0;
+    for (size_t i = 0; i < n; i++)
+        out[i] = ((double)w[i] + shift) * step;
 }
 
 double task_value(const task *t, int64_t w)

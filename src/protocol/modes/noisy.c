@@ -36,18 +36,7 @@ done:
     return st;
 }
 
-/* ---- the three parts ------------------------------------------------------------------------- */
-
-dp_grid noisy_grid(const task *t)
-{
-    return t->grid;
-}
-
-sefl_status noisy_quantise(int64_t *X, const task *t, const float *v, const dp_weight *weight,
-                           const sefl_rng *coins)
-{
-    return dp_quantise(X, NULL, &t->grid, v, t->params, weight, coins);
-}
+/* ---- the two halves -------------------------------------------------------------------------- */
 
 sefl_status noisy_reply(uint8_t *reply, const task *t, const mode_csp *in, const noise_source *add)
 {

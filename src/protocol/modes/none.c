@@ -1,6 +1,5 @@
 /* Mode none: AS removes its mask and has the exact sum. No claim is possible. */
 #include "base/alloc.h"
-#include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task.h"
 
@@ -10,32 +9,6 @@ static double deviation(const task *t)
 {
     (void)t;
     return 0;
-}
-
-static void values(double *out, const task *t, const int64_t *w, size_t n)
-{
-    const double q = t->ahe.pack.q;
-    for (size_t i = 0; i < n; i++)
-        out[i] = (double)w[i] * q;
-}
-
-/* The packing gives step and bound: q = C / 2^f exactly, so C is q * R. With unit record the slot
- * holds records_max vectors. */
-static dp_grid grid(const task *t)
-{
-    const pack *p = &t->ahe.pack;
-    int64_t records = t->unit == TASK_UNIT_RECORD && t->records_max > 0 ? t->records_max : 1;
-    return (dp_grid){ .clip = p->q * ((double)p->r_2p16 / 65536),
-                      .q = p->q,
-                      .value_max = p->value_max / records };
-}
-
-static sefl_status quantise(int64_t *X, const task *t, const float *v, const dp_weight *weight,
-                            const sefl_rng *coins)
-{
-    const dp_grid g = grid(t);
-    return dp_quantise_plain(X, &(dp_plain_grid){ g.clip, g.q, g.value_max }, v, t->params, weight,
-                             coins);
 }
 
 typedef struct unmasking {
@@ -75,10 +48,7 @@ const release_mode mode_none = {
     .name = "none",
     .value_jumps = 10,
     .deviation = deviation,
-    .quantise = quantise,
-    .client_grid = grid,
     .finish = finish,
-    .values = values,
     .happens = "No noise is added.",
     .as_never = "",
     .csp_never = "",

@@ -43,13 +43,6 @@ static double deviation(const task *t)
     return sqrt(2) * t->sigma_steps * t->grid.q;
 }
 
-static void values(double *out, const task *t, const int64_t *w, size_t n)
-{
-    const double q = t->ahe.pack.q;
-    for (size_t i = 0; i < n; i++)
-        out[i] = (double)w[i] * q;
-}
-
 static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
 {
     sefl_status st = SEFL_OK;
@@ -84,12 +77,9 @@ const release_mode mode_own = {
     .shape = &noise_own,
     .value_jumps = 10,
     .deviation = deviation,
-    .quantise = noisy_quantise,
-    .client_grid = noisy_grid,
     .derive = derive,
     .reply = reply,
     .finish = finish,
-    .values = values,
     .happens = "Each server adds its own noise; AS learns the sum with the noise of both servers.",
     .as_never = ", the exact sum, CSP's noise",
     .csp_never = "",

@@ -95,7 +95,7 @@ sefl_status client_train_round(int64_t *X, const task *t, const corpus *text, co
                                const sefl_rng *coins)
 {
     dp_weight weight = { .items = text->tokens, .items_cap = t->weight_cap };
-    return task_mode(t)->quantise(X, t, v, t->weights == TASK_CAPPED ? &weight : NULL, coins);
+    return task_quantise(X, t, v, t->weights == TASK_CAPPED ? &weight : NULL, coins);
 }
 
 /* ---- unit record ----------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, cons
     (void)record;
     if (!step_of(r->v, t, task_lr(t, r->c->round), grad, spans, span_count) || !isfinite(loss))
         r->zeroed++; /* quantised like the others: it uses its coins */
-    SEFL_PASS(task_mode(t)->quantise(r->one, t, r->v, NULL, r->coins));
+    SEFL_PASS(task_quantise(r->one, t, r->v, NULL, r->coins));
     SEFL_PASS(dp_add_record(r->X, r->one, t->params, t->ahe.pack.value_max));
     return tick(r->c, ++r->done, r->total);
 }
