@@ -10,16 +10,10 @@
 
 enum { CHUNK = 1 << 15 };
 
-struct optim {
-    optim_config cfg;
-    size_t count;
-    nn_real *state; /* m, then v */
-    size_t state_n;
-    uint64_t steps;
-    lm_span *chunk;
-    double *sum;
-    size_t chunks, cap;
-};
+typedef struct optim_chunk {
+    lm_span span;
+    double sum;
+} optim_chunk;
 
 static const char *const names[] = { "sgd", "momentum", "adam" };
 
@@ -48,35 +42,19 @@ size_t optim_state_count(optim_kind kind, size_t count)
     return kind == OPTIM_ADAM ? 2 * count : kind == OPTIM_MOMENTUM ? count : 0;
 }
 
-sefl_status optim_new(optim **out, const optim_config *cfg, size_t count)
+sefl_status optim_init(optim *o, const optim_config *cfg, size_t count)
 {
-    SEFL_MAKE(optim, o, out);
-    o->cfg = optim_filled(cfg);
-    o->count = count;
-    o->state_n = optim_state_count(cfg->kind, count);
-    SEFL_TRY(sefl_new(&o->state, o->state_n, sizeof *o->state));
-    SEFL_HAND_OVER(out, o, optim_free);
+    *o = (optim){ .cfg = optim_filled(cfg),
+                  .count = count,
+                  .state_n = optim_state_count(cfg->kind, count) };
+    return sefl_new(&o->state, o->state_n, sizeof *o->state);
 }
 
-void optim_free(optim *o)
+void optim_clear(optim *o)
 {
-    if (!o)
-        return;
     sefl_free(o->state);
     sefl_free(o->chunk);
-    sefl_free(o->sum);
-    sefl_free(o);
-}
-
-nn_real *optim_state(optim *o, size_t *n)
-{
-    *n = o->state_n;
-    return o->state;
-}
-
-uint64_t *optim_steps(optim *o)
-{
-    return &o->steps;
+    *o = (optim){ 0 };
 }
 
 static sefl_status cut(optim *o, const lm_span *spans, size_t n)
@@ -86,19 +64,13 @@ static sefl_status cut(optim *o, const lm_span *spans, size_t n)
         assert(spans[i].offset + spans[i].count <= o->count);
         need += (spans[i].count + CHUNK - 1) / CHUNK;
     }
-    if (need > o->cap) {
-        sefl_free(o->chunk), o->chunk = NULL;
-        sefl_free(o->sum), o->sum = NULL;
-        o->cap = 0;
-        SEFL_PASS(sefl_new(&o->chunk, need + need / 4, sizeof *o->chunk));
-        SEFL_PASS(sefl_new(&o->sum, need + need / 4, sizeof *o->sum));
-        o->cap = need + need / 4;
-    }
+    SEFL_PASS(sefl_room(&o->chunk, &o->cap, need, sizeof *o->chunk));
     o->chunks = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t at = 0; at < spans[i].count; at += CHUNK) {
             size_t left = spans[i].count - at;
-            o->chunk[o->chunks++] = (lm_span){ spans[i].offset + at, left < CHUNK ? left : CHUNK };
+            o->chunk[o->chunks++].span =
+                (lm_span){ spans[i].offset + at, left < CHUNK ? left : CHUNK };
         }
     return SEFL_OK;
 }
@@ -115,8 +87,8 @@ static sefl_status norm_piece(void *ctx, unsigned lane, size_t begin, size_t end
     const job *j = ctx;
     (void)lane;
     for (size_t c = begin; c < end; c++) {
-        const nn_real *g = j->grad + j->o->chunk[c].offset;
-        size_t n = j->o->chunk[c].count, i = 0;
+        const nn_real *g = j->grad + j->o->chunk[c].span.offset;
+        size_t n = j->o->chunk[c].span.count, i = 0;
         double total = 0;
         while (i < n) { /* short float sums in lanes, long ones in double */
             nn_real s[16] = { 0 };
@@ -129,7 +101,7 @@ static sefl_status norm_piece(void *ctx, unsigned lane, size_t begin, size_t end
             for (size_t k = 0; k < 16; k++)
                 total += s[k];
         }
-        j->o->sum[c] = total;
+        j->o->chunk[c].sum = total;
     }
     return SEFL_OK;
 }
@@ -143,7 +115,7 @@ sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, con
     SEFL_PASS(cut(o, spans, n));
     SEFL_PASS(pool_run(p, o->chunks, 1, norm_piece, &j, NULL));
     for (size_t i = 0; i < o->chunks; i++)
-        sum += o->sum[i];
+        sum += o->chunk[i].sum;
     SEFL_NEED(isfinite(sum), SEFL_ERANGE,
               "the gradient is not finite: training has diverged (a smaller learning rate or a "
               "tighter gradient clip may help)");
@@ -157,8 +129,9 @@ static sefl_status decay_piece(void *ctx, unsigned lane, size_t begin, size_t en
     const nn_real part = (nn_real)(j->lr * j->o->cfg.weight_decay);
     (void)lane;
     for (size_t c = begin; c < end; c++) {
-        nn_real *t = j->theta + j->o->chunk[c].offset;
-        for (size_t i = 0; i < j->o->chunk[c].count; i++)
+        const lm_span s = j->o->chunk[c].span;
+        nn_real *t = j->theta + s.offset;
+        for (size_t i = 0; i < s.count; i++)
             t[i] -= part * t[i];
     }
     return SEFL_OK;
@@ -205,7 +178,7 @@ static sefl_status step_piece(void *ctx, unsigned lane, size_t begin, size_t end
     const job *j = ctx;
     (void)lane;
     for (size_t c = begin; c < end; c++) {
-        lm_span s = j->o->chunk[c];
+        const lm_span s = j->o->chunk[c].span;
         switch (j->o->cfg.kind) {
         case OPTIM_SGD:
             sgd(j, s.offset, s.count);

@@ -1,8 +1,8 @@
 /* optim: an optimiser (SGD, momentum or Adam) for the compressed parameter vector.
  *
- *     SEFL_TRY(optim_new(&o, &(optim_config){ .kind = OPTIM_SGD }, count));
- *     SEFL_TRY(optim_norm(o, pool, &norm, grad, spans, n));         // global L2 norm
- *     SEFL_TRY(optim_step(o, pool, theta, grad, spans, n, lr, norm > clip ? clip / norm : 1));
+ *     SEFL_TRY(optim_init(&o, &(optim_config){ .kind = OPTIM_SGD }, count));
+ *     SEFL_TRY(optim_norm(&o, pool, &norm, grad, spans, n));        // global L2 norm
+ *     SEFL_TRY(optim_step(&o, pool, theta, grad, spans, n, lr, norm > clip ? clip / norm : 1));
  *
  *     sgd       theta -= lr g
  *     momentum  m = mu m + g;  theta -= lr m                                    (PyTorch's form)
@@ -31,7 +31,15 @@ typedef struct optim_config {
     double weight_decay; /* wd; lr wd must be below 1 */
 } optim_config;
 
-typedef struct optim optim;
+typedef struct optim {
+    optim_config cfg; /* filled */
+    size_t count;     /* values of theta */
+    nn_real *state;   /* momentum: m; adam: m, then v */
+    size_t state_n;
+    uint64_t steps; /* made so far */
+    struct optim_chunk *chunk;
+    size_t chunks, cap;
+} optim;
 
 /* Returns "sgd", "momentum" or "adam". */
 const char *optim_kind_name(optim_kind kind);
@@ -42,8 +50,10 @@ optim_config optim_filled(const optim_config *cfg);
 /* Returns the number of values in the state for a model of `count` values. */
 size_t optim_state_count(optim_kind kind, size_t count);
 
-sefl_status optim_new(optim **out, const optim_config *cfg, size_t count) SEFL_MUST_CHECK;
-void optim_free(optim *o);
+/* On failure there is nothing to clear. A run resumes if `state` and `steps` are set to earlier
+ * values. */
+sefl_status optim_init(optim *o, const optim_config *cfg, size_t count) SEFL_MUST_CHECK;
+void optim_clear(optim *o);
 
 /* Computes the L2 norm over the spans, in double and in a fixed order. SEFL_ERANGE: not finite. */
 sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, const lm_span *spans,
@@ -52,9 +62,5 @@ sefl_status optim_norm(optim *o, pool *p, double *norm, const nn_real *grad, con
 /* Makes one step with learning rate lr and gradient scale * grad. */
 sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, const lm_span *spans,
                        size_t n, double lr, double scale) SEFL_MUST_CHECK;
-
-/* Return the state, to save and restore it: *n numbers (SGD: 0), and the number of steps so far. */
-nn_real *optim_state(optim *o, size_t *n);
-uint64_t *optim_steps(optim *o);
 
 #endif

@@ -9,13 +9,13 @@ struct trainer {
     lm *m;
     pool *pool;
     train_config cfg;
-    optim *opt;
+    optim opt;
     const uint32_t *words;
     size_t rows; /* words in a column */
     uint32_t columns, steps;
     train_cursor at;
-    uint32_t *input, *target;
-    size_t batch_steps; /* of the gradient that waits for its update */
+    uint32_t *input, *target; /* in one block */
+    size_t batch_steps;       /* of the gradient that waits for its update */
 };
 
 train_layout train_layout_of(size_t n, uint32_t columns, uint32_t steps)
@@ -62,9 +62,9 @@ sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
     t->steps = cfg->steps ? cfg->steps : mc->steps;
     train_layout l = train_layout_of(n, t->columns, t->steps);
     t->columns = l.columns, t->rows = l.rows;
-    SEFL_TRY(sefl_new(&t->input, (size_t)t->columns * t->steps, sizeof *t->input));
-    SEFL_TRY(sefl_new(&t->target, (size_t)t->columns * t->steps, sizeof *t->target));
-    SEFL_TRY(optim_new(&t->opt, &t->cfg.optim, lm_count(m)));
+    SEFL_TRY(sefl_new(&t->input, 2 * (size_t)t->columns * t->steps, sizeof *t->input));
+    t->target = t->input + (size_t)t->columns * t->steps;
+    SEFL_TRY(optim_init(&t->opt, &t->cfg.optim, lm_count(m)));
     SEFL_HAND_OVER(out, t, trainer_free);
 }
 
@@ -73,8 +73,7 @@ void trainer_free(trainer *t)
     if (!t)
         return;
     sefl_free(t->input);
-    sefl_free(t->target);
-    optim_free(t->opt);
+    optim_clear(&t->opt);
     sefl_free(t);
 }
 
@@ -85,7 +84,7 @@ train_cursor *trainer_at(trainer *t)
 
 optim *trainer_optim(trainer *t)
 {
-    return t->opt;
+    return &t->opt;
 }
 
 sefl_status trainer_gradient(trainer *t, train_info *info)
@@ -113,10 +112,10 @@ sefl_status trainer_update(trainer *t, train_info *info)
 {
     size_t n;
     const lm_span *spans = lm_spans(t->m, &n);
-    SEFL_PASS(optim_norm(t->opt, t->pool, &info->norm, lm_grad(t->m), spans, n));
+    SEFL_PASS(optim_norm(&t->opt, t->pool, &info->norm, lm_grad(t->m), spans, n));
     double scale = t->cfg.clip > 0 && info->norm > t->cfg.clip ? t->cfg.clip / info->norm : 1;
     SEFL_PASS(
-        optim_step(t->opt, t->pool, lm_theta(t->m), lm_grad(t->m), spans, n, info->lr, scale));
+        optim_step(&t->opt, t->pool, lm_theta(t->m), lm_grad(t->m), spans, n, info->lr, scale));
     t->at.done++;
     t->at.row += t->batch_steps;
     info->epoch_ended = t->at.row + 1 >= t->rows;

@@ -77,7 +77,7 @@ typedef struct task {
     uint32_t patience;              /* stop after this many rounds without improvement; 0: never */
 
     /* server step: theta += server_lr * average, or momentum or Adam with that average as the
-     * (negative) gradient: optim_new(&o, &t.server_optim, t.params) with lr server_lr */
+     * (negative) gradient: optim_init(&o, &t.server_optim, t.params) with lr server_lr */
     task_server server;
     double server_lr;
     uint64_t step_nano; /* server_lr in billionths, as in the round header */

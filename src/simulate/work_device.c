@@ -79,15 +79,13 @@ typedef struct group {
     work_turn *turn; /* slot i trains turn[i] */
     uint32_t n;
     uint32_t before, all; /* numbers of clients, for progress */
-    uint64_t steps;
     const sefl_progress *progress;
 } group;
 
 static bool on_steps(void *self, uint64_t done, uint64_t total)
 {
     const group *g = self;
-    const double share = g->steps > 0 ? (double)done / (double)g->steps : 1;
-    (void)total;
+    const double share = total > 0 ? (double)done / (double)total : 1;
     return progress_report(g->w->stop, 0, 0) &&
            progress_report(g->progress, g->before + (uint64_t)(share * g->n), g->all);
 }
@@ -101,7 +99,6 @@ static sefl_status train(group *g)
     SEFL_TRY(sefl_new(&out, g->n, sizeof *out));
     for (uint32_t i = 0; i < g->n; i++) {
         engine_job job = job_of(w, &w->set[g->turn[i].member]);
-        g->steps += job.limit;
         SEFL_TRY(engine_start(w->judge, i, &job));
     }
     SEFL_TRY(engine_train(w->judge, g->n, out, &(sefl_progress){ on_steps, g }));

@@ -56,11 +56,39 @@ static void fake_close(void *self)
     sefl_free(f);
 }
 
+static lm_config model_of(const engine_setup *s)
+{
+    const uint32_t dec = s->tied ? 0 : s->params - 2; /* after the body; its bias is last */
+    return (lm_config){ .body = s->body == ENGINE_LSTM ? "lstm" : "transformer",
+                        .vocab = s->vocab,
+                        .embed = s->embed,
+                        .hidden = s->hidden,
+                        .layers = s->layers,
+                        .heads = s->heads,
+                        .block = s->param[1].block,
+                        .block_embed = s->param[0].block,
+                        .block_decoder = s->param[dec].block,
+                        .tied = s->tied,
+                        .batch = s->batch,
+                        .steps = s->steps };
+}
+
+static optim_config optim_of(const engine_setup *s)
+{
+    return (optim_config){ .kind = (optim_kind)s->optimiser,
+                           .momentum = s->momentum,
+                           .beta1 = s->beta1,
+                           .beta2 = s->beta2,
+                           .epsilon = s->epsilon,
+                           .weight_decay = s->weight_decay };
+}
+
 static sefl_status open_slots(fake *f, const engine_setup *setup, engine_facts *facts)
 {
     const char *most = getenv("SEFL_FAKE_SLOTS");
     const uint32_t limit = most ? (uint32_t)strtoul(most, NULL, 10) : 4;
-    const engine_cpu_setup own = { .setup = *setup };
+    const lm_config model = model_of(setup);
+    const engine_cpu_setup own = { .setup = *setup, .model = &model, .optim = optim_of(setup) };
     SEFL_NEED(!mood("none"), SEFL_ENOTFOUND, "no GPU was found");
     SEFL_PASS(sefl_new(&f->floats, f->count, sizeof *f->floats));
     SEFL_PASS(sefl_new(&f->integers, f->count + 1, sizeof *f->integers));

@@ -2,7 +2,6 @@
 
 #include "base/alloc.h"
 #include "model/engine/engine_inside.h"
-#include "model/train.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -92,7 +91,7 @@ sefl_status engine_new(engine **out, const engine_config *cfg)
 {
     const char *device = cfg->device ? cfg->device : "cpu";
     const char *precision = cfg->precision ? cfg->precision : "bf16";
-    engine_cpu_setup setup = { .pool = cfg->pool };
+    engine_cpu_setup setup = { .optim = cfg->optim, .pool = cfg->pool };
     plan *p = NULL;
     SEFL_MAKE(engine, e, out);
     SEFL_CHECK(is_word(device, ENGINE_DEVICES), SEFL_EINVAL,
@@ -101,6 +100,7 @@ sefl_status engine_new(engine **out, const engine_config *cfg)
                "precision \"%.32s\": must be bf16 or fp32", precision);
     e->model = *cfg->model;
     SEFL_TRY(lm_config_check(&e->model));
+    setup.model = &e->model;
     e->optim = cfg->optim;
     SEFL_TRY(sefl_new(&p, 1, sizeof *p));
     optim_config rates = optim_filled(&cfg->optim);
@@ -119,7 +119,7 @@ sefl_status engine_new(engine **out, const engine_config *cfg)
     }
     if (!e->ops)
         SEFL_TRY(open_on(e, &engine_cpu, &setup));
-    st = SEFL_OK;
+    SEFL_TRY(sefl_new(&e->limit, e->facts.slots, sizeof *e->limit));
     if (engine_is_device(e))
         snprintf(e->name, sizeof e->name, "%.95s, %s", e->facts.device, precision);
     else
@@ -135,8 +135,11 @@ done:
 
 void engine_free(engine *e)
 {
-    if (e && e->ops)
+    if (!e)
+        return;
+    if (e->ops)
         e->ops->close(e->self);
+    sefl_free(e->limit);
     sefl_free(e);
 }
 
@@ -174,17 +177,12 @@ sefl_status engine_theta(engine *e, const float *theta)
 
 sefl_status engine_start(engine *e, uint32_t slot, const engine_job *job)
 {
-    train_config how = { .lr = job->lr,
-                         .lr_decay = job->lr_decay,
-                         .clip = job->clip,
-                         .dropout = job->dropout,
-                         .optim = e->optim,
-                         .batch = job->columns,
-                         .steps = job->steps };
+    const train_config how = engine_train_config(job, &e->optim);
     assert(slot < e->facts.slots && job->columns > 0 && job->steps > 0);
     SEFL_PASS(train_check(&how, &e->model, job->n));
     engine_job filled = *job;
     filled.lr_decay = job->lr_decay > 0 ? job->lr_decay : 1;
+    e->limit[slot] = job->limit;
     return e->ops->start(e->self, slot, &filled);
 }
 
@@ -208,10 +206,12 @@ sefl_status engine_train(engine *e, uint32_t n, engine_progress *out, const sefl
 {
     sefl_status st = SEFL_OK;
     engine_progress *now = NULL;
-    uint64_t done, piece = engine_is_device(e) ? ENGINE_PIECE : 1;
+    uint64_t done, total = 0, piece = engine_is_device(e) ? ENGINE_PIECE : 1;
     bool more = true;
     SEFL_TRY(sefl_new(&now, n, sizeof *now));
     memset(out, 0, n * sizeof *out);
+    for (uint32_t i = 0; i < n; i++)
+        total += e->limit[i];
     while (more) {
         SEFL_TRY(engine_run(e, n, piece, now));
         more = false, done = 0;
@@ -224,7 +224,7 @@ sefl_status engine_train(engine *e, uint32_t n, engine_progress *out, const sefl
             more = more || !(out[i].finished || out[i].diverged);
             done += out[i].at.done;
         }
-        SEFL_CHECK(progress_report(progress, done, 0), SEFL_ECANCELLED, "stopped");
+        SEFL_CHECK(progress_report(progress, done, total), SEFL_ECANCELLED, "stopped");
     }
 done:
     sefl_free(now);

@@ -84,7 +84,8 @@ sefl_status engine_write(engine *e, uint32_t slot, uint32_t part, const void *in
 
 /* Runs slots [0, n) until each has finished or diverged, ENGINE_PIECE steps at a time on a GPU and
  * one at a time on the CPU. out has n entries, with sums over the whole call. progress (may be
- * NULL) counts the steps of all slots and may stop training (SEFL_ECANCELLED). */
+ * NULL) counts the steps of all slots, out of the sum of their limits, and may stop training
+ * (SEFL_ECANCELLED). */
 enum { ENGINE_PIECE = 32 };
 sefl_status engine_train(engine *e, uint32_t n, engine_progress *out,
                          const sefl_progress *progress) SEFL_MUST_CHECK;

@@ -2,7 +2,6 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "model/engine/engine_inside.h"
-#include "model/train.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,29 +35,12 @@ static sefl_status cpu_open(void **self, const engine_setup *s, engine_facts *fa
 {
     sefl_status st = SEFL_OK;
     cpu *c = NULL;
-    const uint32_t dec = s->tied ? 0 : s->params - 2; /* after the body; its bias is last */
-    const lm_config cfg = { .body = s->body == ENGINE_LSTM ? "lstm" : "transformer",
-                            .vocab = s->vocab,
-                            .embed = s->embed,
-                            .hidden = s->hidden,
-                            .layers = s->layers,
-                            .heads = s->heads,
-                            .block = s->param[1].block,
-                            .block_embed = s->param[0].block,
-                            .block_decoder = s->param[dec].block,
-                            .tied = s->tied,
-                            .batch = s->batch,
-                            .steps = s->steps };
+    const engine_cpu_setup *own = (const void *)s;
     *self = NULL;
     SEFL_TRY(sefl_new(&c, 1, sizeof *c));
-    c->pool = ((const engine_cpu_setup *)(const void *)s)->pool;
-    c->optim = (optim_config){ .kind = (optim_kind)s->optimiser,
-                               .momentum = s->momentum,
-                               .beta1 = s->beta1,
-                               .beta2 = s->beta2,
-                               .epsilon = s->epsilon,
-                               .weight_decay = s->weight_decay };
-    SEFL_TRY(lm_new(&c->m, &cfg, c->pool));
+    c->pool = own->pool;
+    c->optim = own->optim;
+    SEFL_TRY(lm_new(&c->m, own->model, c->pool));
     SEFL_TRY(sefl_new(&c->theta, lm_count(c->m), sizeof *c->theta));
     *facts =
         (engine_facts){ .slots = 1, .memory = lm_memory(c->m) + lm_count(c->m) * sizeof *c->theta };
@@ -76,18 +58,24 @@ static sefl_status cpu_theta(void *self, const float *theta)
     return SEFL_OK;
 }
 
-static sefl_status cpu_start(void *self, uint32_t slot, const engine_job *job)
+train_config engine_train_config(const engine_job *job, const optim_config *o)
 {
-    cpu *c = self;
     train_config how = { .lr = job->lr,
                          .lr_decay = job->lr_decay,
                          .clip = job->clip,
                          .dropout = job->dropout,
-                         .optim = c->optim,
+                         .optim = *o,
                          .batch = job->columns,
                          .steps = job->steps };
-    (void)slot;
     memcpy(how.key, job->dropout_key, sizeof how.key);
+    return how;
+}
+
+static sefl_status cpu_start(void *self, uint32_t slot, const engine_job *job)
+{
+    cpu *c = self;
+    const train_config how = engine_train_config(job, &c->optim);
+    (void)slot;
     trainer_free(c->t);
     c->t = NULL;
     SEFL_PASS(sefl_room(&c->words, &c->words_cap, job->n, sizeof *c->words));
@@ -108,7 +96,7 @@ static bool finished(const cpu *c)
 static engine_cursor cursor(const cpu *c)
 {
     const train_cursor *at = trainer_at(c->t);
-    return (engine_cursor){ at->epoch, at->row, at->done, *optim_steps(trainer_optim(c->t)) };
+    return (engine_cursor){ at->epoch, at->row, at->done, trainer_optim(c->t)->steps };
 }
 
 static sefl_status cpu_run(void *self, uint32_t slots, uint64_t steps, engine_progress *out)
@@ -144,11 +132,14 @@ typedef struct part {
 
 static sefl_status part_of(part *out, cpu *c, uint32_t which, size_t bytes)
 {
-    size_t n = lm_count(c->m);
     SEFL_NEED(c->t, SEFL_ESTATE, "engine: the slot has not started");
-    nn_real *p = which == ENGINE_STATE   ? lm_state(c->m, &n)
-                 : which == ENGINE_OPTIM ? optim_state(trainer_optim(c->t), &n)
-                                         : lm_theta(c->m);
+    const optim *o = trainer_optim(c->t);
+    nn_real *p = lm_theta(c->m);
+    size_t n = lm_count(c->m);
+    if (which == ENGINE_STATE)
+        p = lm_state(c->m, &n);
+    else if (which == ENGINE_OPTIM)
+        p = o->state, n = o->state_n;
     *out = (part){ p, which == ENGINE_CURSOR ? sizeof(engine_cursor) : n * sizeof *p };
     SEFL_NEED(bytes == out->bytes, SEFL_EINVAL, "engine: part %u has %zu bytes, not %zu", which,
               out->bytes, bytes);
@@ -181,7 +172,7 @@ static sefl_status cpu_write(void *self, uint32_t slot, uint32_t which, const vo
     if (which == ENGINE_CURSOR) {
         const engine_cursor *from = in;
         *trainer_at(c->t) = (train_cursor){ from->epoch, from->row, from->done };
-        *optim_steps(trainer_optim(c->t)) = from->optimiser_steps;
+        trainer_optim(c->t)->steps = from->optimiser_steps;
     } else {
         memcpy(at.p, in, bytes);
     }

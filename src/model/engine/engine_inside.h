@@ -3,6 +3,7 @@
 #define MODEL_ENGINE_ENGINE_INSIDE_H
 
 #include "model/engine/engine.h"
+#include "model/train.h"
 
 struct engine {
     const engine_ops *ops;
@@ -11,16 +12,22 @@ struct engine {
     optim_config optim;
     engine_facts facts;
     size_t count, state_n, optim_n; /* values in theta, carried state and optimiser state */
+    uint64_t *limit;                /* steps of each slot; 0: no limit */
     char name[128], fallback[512];
 };
 
-/* The argument of engine_cpu.open: an engine_setup followed by the pool. */
+/* The argument of engine_cpu.open: an engine_setup followed by what only the CPU uses. */
 typedef struct engine_cpu_setup {
     engine_setup setup;
+    const lm_config *model;
+    optim_config optim;
     pool *pool;
 } engine_cpu_setup;
 
 extern const engine_ops engine_cpu;
+
+/* The settings of a job for a trainer. */
+train_config engine_train_config(const engine_job *job, const optim_config *o);
 
 /* Like engine_cpu.evaluate, with a progress that may stop it. */
 sefl_status engine_cpu_evaluate(void *self, uint32_t slot, const uint32_t *words, uint64_t n,

@@ -90,7 +90,7 @@ enum {               /* engine_ops.read and .write; floats unless stated */
        ENGINE_THETA, /* the slot's parameters: count values */
        ENGINE_DELTA, /* the slot's parameters minus the engine's theta; read only */
        ENGINE_STATE, /* carried LSTM state, as lm_state orders it */
-       ENGINE_OPTIM, /* the optimiser's state, as optim_state orders it */
+       ENGINE_OPTIM, /* the optimiser's state, in the order of optim.h */
        ENGINE_CURSOR /* an engine_cursor */
 };
 

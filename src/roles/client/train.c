@@ -53,27 +53,14 @@ engine_job client_train_job(const client_train *c)
     return job;
 }
 
-typedef struct local {
-    const client_train *c;
-    uint64_t steps;
-} local;
-
-static bool on_steps(void *self, uint64_t done, uint64_t total)
-{
-    const local *l = self;
-    (void)total;
-    return progress_report(l->c->progress, done, l->steps);
-}
-
 sefl_status client_train_local(const client_train *c, float *v)
 {
     sefl_status st = SEFL_OK;
     const task *t = c->task;
     const engine_job job = client_train_job(c);
-    local l = { c, job.limit };
     engine_progress how = { 0 };
     SEFL_TRY(engine_start(c->e, 0, &job));
-    st = engine_train(c->e, 1, &how, &(sefl_progress){ on_steps, &l });
+    st = engine_train(c->e, 1, &how, c->progress);
     if (st == SEFL_ECANCELLED)
         sefl_note("round %" PRIu64 ": stopped", c->round);
     SEFL_TRY(st);

@@ -55,13 +55,13 @@ static void test_optimisers(void **state)
     (void)state;
     for (int kind = OPTIM_SGD; kind <= OPTIM_ADAM; kind++) {
         nn_real x[3] = { 1, 1, 1 };
-        optim *o;
+        optim o;
         double norm;
-        CHECK_OK(optim_new(&o, &(optim_config){ .kind = (optim_kind)kind }, 3));
-        CHECK_OK(optim_norm(o, NULL, &norm, g, &span, 1));
+        CHECK_OK(optim_init(&o, &(optim_config){ .kind = (optim_kind)kind }, 3));
+        CHECK_OK(optim_norm(&o, NULL, &norm, g, &span, 1));
         assert_true(fabs(norm - sqrt(5)) < 1e-6);
         for (int i = 0; i < 2; i++)
-            CHECK_OK(optim_step(o, NULL, x, g, &span, 1, 0.1, 0.5));
+            CHECK_OK(optim_step(&o, NULL, x, g, &span, 1, 0.1, 0.5));
         double want = kind == OPTIM_SGD        ? 1 - 0.1
                       : kind == OPTIM_MOMENTUM ? 1 - 0.05 - 0.05 * 1.9
                                                : 1 - 0.2; /* Adam: each step is lr long */
@@ -69,8 +69,8 @@ static void test_optimisers(void **state)
         assert_true(fabs(x[1] - (kind == OPTIM_ADAM ? 1.2 : 1 + 2 * (1 - want))) < 1e-5);
         assert_true(x[2] == 1);
         nn_real bad[3] = { 1, NAN, 0 };
-        CHECK_STATUS(optim_norm(o, NULL, &norm, bad, &span, 1), SEFL_ERANGE);
-        optim_free(o);
+        CHECK_STATUS(optim_norm(&o, NULL, &norm, bad, &span, 1), SEFL_ERANGE);
+        optim_clear(&o);
     }
     assert_string_equal(optim_kind_name(OPTIM_ADAM), "adam");
 }
@@ -88,7 +88,7 @@ static void test_weight_decay(void **state)
     for (unsigned job = 0; job < 6; job++) {
         optim_kind kind = (optim_kind)(job % 3);
         pool *p = NULL;
-        optim *o;
+        optim o;
         if (job >= 3)
             CHECK_OK(pool_new(&p, 3));
         for (size_t i = 0; i < N; i++) {
@@ -96,9 +96,9 @@ static void test_weight_decay(void **state)
             x[i] = (nn_real)sin((double)i), g[i] = in ? (nn_real)cos((double)i) : 0;
             want[i] = x[i], m[i] = v[i] = 0;
         }
-        CHECK_OK(optim_new(&o, &(optim_config){ .kind = kind, .weight_decay = wd }, N));
+        CHECK_OK(optim_init(&o, &(optim_config){ .kind = kind, .weight_decay = wd }, N));
         for (int s = 1; s <= 3; s++) {
-            CHECK_OK(optim_step(o, p, x, g, &span, 1, lr, scale));
+            CHECK_OK(optim_step(&o, p, x, g, &span, 1, lr, scale));
             for (size_t i = 0; i < N; i++) {
                 double d = scale * g[i];
                 m[i] = kind == OPTIM_MOMENTUM ? 0.9 * m[i] + d : 0.9 * m[i] + 0.1 * d;
@@ -112,7 +112,7 @@ static void test_weight_decay(void **state)
         for (size_t i = 0; i < N; i++)
             if (fabs(x[i] - want[i]) > 2e-6)
                 fail_msg("optimiser %d, value %zu: %.9g, not %.9g", kind, i, (double)x[i], want[i]);
-        optim_free(o);
+        optim_clear(&o);
         pool_free(p);
     }
 }
