@@ -17,16 +17,6 @@ sefl_log log_open(int fd, log_level level, const sefl_clock *wall)
     return (sefl_log){ .level = level, .fd = fd, .json = !isatty(fd), .clock = wall };
 }
 
-sefl_status log_level_parse(log_level *out, const char *name)
-{
-    for (int i = LOG_DEBUG; i <= LOG_OFF; i++)
-        if (strcmp(name, level_name[i]) == 0) {
-            *out = (log_level)i;
-            return SEFL_OK;
-        }
-    return sefl_fail(SEFL_EINVAL, "log level \"%.32s\": use debug, info, warn, error or off", name);
-}
-
 enum { HEX_MAX = 65 };
 
 /* Returns the text of a string, hash or key. */

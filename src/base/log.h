@@ -45,9 +45,6 @@ typedef struct log_field {
 /* Returns a log that writes to this descriptor: text if it is a terminal, otherwise JSON lines. */
 sefl_log log_open(int fd, log_level level, const sefl_clock *wall);
 
-/* Parses "debug", "info", "warn", "error" or "off"; SEFL_EINVAL for anything else. */
-sefl_status log_level_parse(log_level *out, const char *name) SEFL_MUST_CHECK;
-
 static inline log_field lf_u64(const char *key, uint64_t v)
 {
     return (log_field){ .key = key, .type = LF_U64, .v.u = v };

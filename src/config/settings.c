@@ -443,6 +443,13 @@ bool settings_bool(const settings *s, const char *key)
     return strcmp(settings_text(s, key), "true") == 0;
 }
 
+unsigned settings_choice(const settings *s, const char *key)
+{
+    int i = setting_word(s->schema[at(s, key)].words, settings_text(s, key));
+    assert(i >= 0);
+    return (unsigned)i;
+}
+
 bool settings_given(const settings *s, const char *key)
 {
     return s->value[at(s, key)] != NULL;

@@ -119,6 +119,7 @@ sefl_status settings_fill(const settings *s, void *out) SEFL_MUST_CHECK;
 const char *settings_text(const settings *s, const char *key);
 uint64_t settings_u64(const settings *s, const char *key);
 bool settings_bool(const settings *s, const char *key);
+unsigned settings_choice(const settings *s, const char *key); /* the index of a value in `words` */
 bool settings_given(const settings *s, const char *key);
 /* Returns where the value was set ("run.yml:3:5", "--set"), or the key itself for a default. Error
  * messages about the value begin with this string. */

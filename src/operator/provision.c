@@ -286,8 +286,8 @@ static sefl_status make_vocab(build *b)
 {
     lm_config cfg;
     task_settings_model(&cfg, &b->task, 0);
-    vocab_settings s = { .block = lm_config_word_block(&cfg) };
-    SEFL_PASS(vocab_order_parse(&s.order, settings_text(&b->task, "vocab.order")));
+    vocab_settings s = { .order = (vocab_order)settings_choice(&b->task, "vocab.order"),
+                         .block = lm_config_word_block(&cfg) };
     if (b->c->vocab) {
         SEFL_PASS(vocab_read(&b->v, b->c->vocab, &s));
     } else {

@@ -36,7 +36,7 @@ static const setting_def own[] = {
     { "data.alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
       .help = "Dirichlet parameter of the topics (generated text) or of the clients' shares "
               "(partition dirichlet); smaller values make clients differ more" },
-    { "data.partition", SETTING_WORD, "article",
+    { "data.partition", SETTING_CHOICE, "article", TO(partition),
       .words = "contiguous article round-robin dirichlet",
       .help = "how the text of data.path is split among clients" },
     { "data.public", SETTING_BOOL, "false",
@@ -268,7 +268,6 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->data = settings_text(s, "data.path");
     out->vocab = settings_text(s, "data.vocab");
     out->init = settings_text(s, "model.init");
-    SEFL_PASS(partition_kind_parse(&out->partition, settings_text(s, "data.partition")));
     out->data_public = !*out->data || settings_bool(s, "data.public");
     out->clip_given = settings_given(s, "privacy.clip");
     out->classic_epsilon = out->protection->quantises ? task_settings_classic(s) : 0;

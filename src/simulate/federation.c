@@ -291,12 +291,13 @@ sefl_status federation_new(federation **out, const federation_config *c)
     char init[2 * SHA256_BYTES + 1];
     lm_config cfg;
     task_settings_model(&cfg, set, 0);
-    vocab_settings vs = { .block = lm_config_word_block(&cfg), .max_words = e->vocab_words };
+    vocab_settings vs = { .order = (vocab_order)settings_choice(set, "vocab.order"),
+                          .block = lm_config_word_block(&cfg),
+                          .max_words = e->vocab_words };
     SEFL_MAKE(federation, s, out);
     m.s = s;
     s->e = e;
     s->clients = c->some > 0 && c->some < e->clients ? c->some : e->clients;
-    SEFL_TRY(vocab_order_parse(&vs.order, settings_text(set, "vocab.order")));
     SEFL_TRY(sefl_new(&s->text, s->clients, sizeof *s->text));
     SEFL_TRY(sefl_new(&s->client, s->clients, sizeof *s->client));
     for (uint32_t i = 0; i < s->clients; i++) {

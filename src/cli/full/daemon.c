@@ -19,8 +19,7 @@ static sefl_status read_settings(const daemon *d, settings *out)
 
 static log_level level_of(const daemon *d, const settings *s)
 {
-    log_level level = LOG_INFO;
-    (void)!log_level_parse(&level, settings_text(s, "log")); /* the schema has checked it */
+    log_level level = (log_level)settings_choice(s, "log");
     return level > d->least || settings_given(s, "log") ? level : d->least;
 }
 

@@ -110,11 +110,10 @@ static void check_text(doctor *d, const char *key)
 {
     corpus c = { 0 };
     corpus_file f = { .path = value_of(d, key), .field = value_of(d, "text_field") };
-    const char *format = value_of(d, "text_format");
     if (!f.path || !file_exists(f.path))
         return; /* check_files has reported it */
-    if (format && strcmp(format, "guess") != 0 && corpus_format_parse(&f.format, format) != SEFL_OK)
-        return; /* the schema has refused such a value */
+    if (setting_find(d->set.schema, "text_format"))
+        f.format = (corpus_format)settings_choice(&d->set, "text_format");
     if (passed(d, read_text(&c, d, key, &f), key,
                "put text there: UTF-8, in .txt, .tokens, .jsonl, .ndjson or .csv files"))
         doctor_ok(d, key, "%zu words in %zu lines, all UTF-8", c.tokens - c.lines, c.lines);

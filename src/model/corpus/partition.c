@@ -8,22 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const names[] = { "contiguous", "article", "round-robin", "dirichlet" };
-
-sefl_status partition_kind_parse(partition_kind *out, const char *name)
-{
-    for (int i = 0; i < 4; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (partition_kind)i;
-            return SEFL_OK;
-        }
-    return sefl_fail(SEFL_EINVAL,
-                     "partition \"%.64s\" must be contiguous, article, round-robin or dirichlet",
-                     name);
-}
-
 const char *partition_kind_name(partition_kind kind)
 {
+    static const char *const names[] = { "contiguous", "article", "round-robin", "dirichlet" };
     return names[kind];
 }
 

@@ -47,7 +47,6 @@ typedef struct partition {
     size_t lines;
 } partition;
 
-sefl_status partition_kind_parse(partition_kind *out, const char *name) SEFL_MUST_CHECK;
 const char *partition_kind_name(partition_kind kind);
 
 /* SEFL_EINVAL if there are more clients than lines (or documents, if these stay whole). */

@@ -10,17 +10,6 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-sefl_status corpus_format_parse(corpus_format *out, const char *name)
-{
-    static const char *const names[] = { "auto", "text", "jsonl", "csv" };
-    for (int i = 0; i < 4; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (corpus_format)i;
-            return SEFL_OK;
-        }
-    return sefl_fail(SEFL_EINVAL, "format \"%.64s\" is none of auto, text, jsonl, csv", name);
-}
-
 corpus_format corpus_format_of(const corpus_file *f)
 {
     if (f->format != CORPUS_GUESS)

@@ -40,9 +40,6 @@ typedef struct record_reader {
     sefl_buf text, key;
 } record_reader;
 
-/* Parses "auto", "text", "jsonl" or "csv"; SEFL_EINVAL otherwise. */
-sefl_status corpus_format_parse(corpus_format *out, const char *name) SEFL_MUST_CHECK;
-
 corpus_format corpus_format_of(const corpus_file *f);
 
 /* Opens a file. For CSV, also reads the first row, so that a missing column is reported at once. */

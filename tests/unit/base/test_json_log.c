@@ -110,17 +110,6 @@ static void log_counts_what_it_lost(void **state)
     close(fd);
 }
 
-static void log_levels(void **state)
-{
-    (void)state;
-    log_level l = LOG_OFF;
-    CHECK_OK(log_level_parse(&l, "debug"));
-    assert_int_equal(l, LOG_DEBUG);
-    CHECK_OK(log_level_parse(&l, "off"));
-    CHECK_STATUS(log_level_parse(&l, "loud"), SEFL_EINVAL);
-    assert_non_null(strstr(sefl_last_error(), "loud"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,7 +117,6 @@ int main(void)
         cmocka_unit_test(json_reports_the_first_failure),
         cmocka_unit_test(log_forms),
         cmocka_unit_test(log_counts_what_it_lost),
-        cmocka_unit_test(log_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,7 +185,8 @@ static void fields_of_a_struct(void **state)
     assert_string_equal(b.word, "a");
     assert_true(b.colour == BLUE && !b.yes && b.flag && b.port == 65535 && b.count == 1000);
     assert_true(b.large == UINT64_MAX && b.real == 1e-3 && b.untouched == 5);
-    assert_true(settings_bool(&s, "flag"));
+    assert_true(settings_bool(&s, "flag") && settings_choice(&s, "colour") == BLUE);
+    assert_true(settings_choice(&s, "word") == 0);
     assert_string_equal(b.exact, "1.50");
     assert_string_equal(b.listen.host, "::1");
     assert_int_equal(b.listen.port, 65535);
