@@ -318,6 +318,24 @@ sefl_status jread_end(jread *j)
     return look(j) < 0 ? SEFL_OK : bad(j, "unexpected data after the value");
 }
 
+sefl_status jread_document(sefl_span text, jread_member *member, void *ctx)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf key = { 0 };
+    jread j = jread_over(text);
+    SEFL_TRY(jread_open(&j, '{'));
+    for (bool more;;) {
+        SEFL_TRY(jread_key(&j, &key, &more));
+        if (!more)
+            break;
+        SEFL_TRY(member(ctx, &j, &key));
+    }
+    SEFL_TRY(jread_end(&j));
+done:
+    buf_clear(&key);
+    return st;
+}
+
 bool jread_is(const sefl_buf *b, const char *s)
 {
     return b->n == strlen(s) && (b->n == 0 || memcmp(b->p, s, b->n) == 0);

@@ -60,6 +60,10 @@ sefl_status jread_skip(jread *j) SEFL_MUST_CHECK;
 /* SEFL_EPROTO unless only white space is left. */
 sefl_status jread_end(jread *j) SEFL_MUST_CHECK;
 
+/* Reads a text that is one object. Calls `member` after each key, to read or skip the value. */
+typedef sefl_status jread_member(void *ctx, jread *j, const sefl_buf *key);
+sefl_status jread_document(sefl_span text, jread_member *member, void *ctx) SEFL_MUST_CHECK;
+
 /* True if the buffer contains exactly this string. */
 bool jread_is(const sefl_buf *b, const char *s);
 

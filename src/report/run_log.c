@@ -81,8 +81,9 @@ static sefl_status read_whole(jread *j, const char *key, double least, double *v
 }
 
 /* The file has null for a number that is not finite. */
-static sefl_status read_member(jread *j, const sefl_buf *key, run_line *r)
+static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 {
+    run_line *r = ctx;
     double v;
     if (jread_is(key, "skipped"))
         return jread_bool(j, &r->skipped);
@@ -107,27 +108,15 @@ static sefl_status read_member(jread *j, const sefl_buf *key, run_line *r)
 
 sefl_status run_line_read(run_line *out, sefl_span line)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf key = { 0 };
     jread j = jread_over(line);
     run_line r = run_line_of(0);
-    bool more;
-    SEFL_CHECK(jread_peek(&j) == '{', SEFL_EPROTO,
-               "not a line of metrics.jsonl, which has one JSON object per round: pass a run "
-               "folder or that file");
-    SEFL_TRY(jread_open(&j, '{'));
-    for (;;) {
-        SEFL_TRY(jread_key(&j, &key, &more));
-        if (!more)
-            break;
-        SEFL_TRY(read_member(&j, &key, &r));
-    }
-    SEFL_TRY(jread_end(&j));
-    SEFL_CHECK(r.round > 0, SEFL_EPROTO, "\"round\" is missing");
+    SEFL_NEED(jread_peek(&j) == '{', SEFL_EPROTO,
+              "not a line of metrics.jsonl, which has one JSON object per round: pass a run "
+              "folder or that file");
+    SEFL_PASS(jread_document(line, read_member, &r));
+    SEFL_NEED(r.round > 0, SEFL_EPROTO, "\"round\" is missing");
     *out = r;
-done:
-    buf_clear(&key);
-    return st;
+    return SEFL_OK;
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */

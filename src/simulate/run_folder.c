@@ -135,8 +135,9 @@ done:
     return st;
 }
 
-static sefl_status read_member(jread *j, const sefl_buf *key, run_state *s)
+static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 {
+    run_state *s = ctx;
     uint64_t v;
 #define GET(name, member)                                                              \
     if (jread_is(key, name)) {                                                         \
@@ -164,27 +165,17 @@ static sefl_status read_member(jread *j, const sefl_buf *key, run_state *s)
 sefl_status run_state_read(run_state *out, const char *path)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 }, key = { 0 };
+    sefl_buf b = { 0 };
     run_state s = { 0 };
-    bool more;
     *out = (run_state){ 0 };
     SEFL_TRY(file_read(&b, path, STATE_MAX));
-    jread j = jread_over(buf_span(&b));
-    SEFL_TRY(jread_open(&j, '{'));
-    for (;;) {
-        SEFL_TRY(jread_key(&j, &key, &more));
-        if (!more)
-            break;
-        SEFL_TRY(read_member(&j, &key, &s));
-    }
-    SEFL_TRY(jread_end(&j));
+    SEFL_TRY(jread_document(buf_span(&b), read_member, &s));
     SEFL_CHECK(s.agg.phase < AGG_PHASES && s.agg.round >= 1, SEFL_EPROTO,
                "%s is not the state of a run", path);
     *out = s, s = (run_state){ 0 };
 done:
     run_state_clear(&s);
     buf_clear(&b);
-    buf_clear(&key);
     return st;
 }
 

@@ -369,11 +369,12 @@ sefl_status journal_update_put(journal *j, const journal_update *u)
 typedef struct update_walk {
     journal_update_fn *fn;
     void *ctx;
+    bool found; /* any row */
 } update_walk;
 
 static sefl_status walk_update(void *ctx, const db_row *row)
 {
-    const update_walk *w = ctx;
+    update_walk *w = ctx;
     journal_update u = { .round = db_col_u64(row, 0),
                          .bytes = db_col_u64(row, 4),
                          .when_ms = db_col_u64(row, 5) };
@@ -383,40 +384,33 @@ static sefl_status walk_update(void *ctx, const db_row *row)
         memcpy(u.name, name.p, name.n);
     SEFL_PASS(take_fixed(row, 1, u.client, sizeof u.client));
     SEFL_PASS(take_fixed(row, 3, u.body, sizeof u.body));
+    w->found = true;
     return w->fn(w->ctx, &u);
 }
 
 #define SELECT_UPDATE \
     "SELECT round, client, name, hash, bytes, when_ms FROM body WHERE task = ? AND round = ? "
 
-typedef struct update_found {
-    bool found;
-    journal_update *u;
-} update_found;
-
 static sefl_status take_update(void *ctx, const journal_update *u)
 {
-    update_found *f = ctx;
-    f->found = true;
-    *f->u = *u;
+    *(journal_update *)ctx = *u;
     return SEFL_OK;
 }
 
 sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[32],
                                journal_update *out)
 {
-    update_found f = { .u = out };
-    SEFL_PASS(rows(j, round, walk_update, (&(update_walk){ take_update, &f }),
-                   SELECT_UPDATE "AND client = ?", db_u64(j->number), db_u64(round),
-                   db_blob(span_of(client, 32))));
-    SEFL_NEED(f.found, SEFL_ENOTFOUND, "round %" PRIu64 " has no update of this client", round);
+    update_walk w = { .fn = take_update, .ctx = out };
+    SEFL_PASS(rows(j, round, walk_update, &w, SELECT_UPDATE "AND client = ?", db_u64(j->number),
+                   db_u64(round), db_blob(span_of(client, 32))));
+    SEFL_NEED(w.found, SEFL_ENOTFOUND, "round %" PRIu64 " has no update of this client", round);
     return SEFL_OK;
 }
 
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn, void *ctx)
 {
-    return rows(j, round, walk_update, (&(update_walk){ fn, ctx }), SELECT_UPDATE "ORDER BY client",
-                db_u64(j->number), db_u64(round));
+    return rows(j, round, walk_update, (&(update_walk){ .fn = fn, .ctx = ctx }),
+                SELECT_UPDATE "ORDER BY client", db_u64(j->number), db_u64(round));
 }
 
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
