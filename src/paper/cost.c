@@ -53,7 +53,7 @@ typedef struct cost_run {
     pool *pool;
     char folder[256]; /* scratch */
     char ledger[2][300];
-    loop *loop;
+    loop loop;
     ahe_enc *enc;
     ahe_sum *sum;
     round_entry *entry; /* the uploads, sorted by client */
@@ -153,7 +153,7 @@ static void cost_run_close(cost_run *g)
         ahe_enc_free(&g->f->task.ahe, g->enc);
         ahe_sum_free(&g->f->task.ahe, g->sum);
     }
-    loop_close(g->loop);
+    loop_close(&g->loop);
     sefl_free(g->entry), sefl_free(g->heads), sefl_free(g->body), sefl_free(g->there);
     sefl_free(g->update), sefl_free(g->X), sefl_free(g->total);
     federation_free(g->f);
@@ -198,7 +198,7 @@ static sefl_status one_client(cost_run *g, const round_header *h, uint32_t i)
             .task = t, .header = h, .enc = g->enc, .client = g->f->client[i], .upload_key = key },
         g->X, g->pool, g->o->stop, &rng));
     g->p.encrypt += clock_lap(&clock);
-    SEFL_TRY(loop_send(g->loop, &upload, g->there, g->body, task_body_bytes(t)));
+    SEFL_TRY(loop_send(&g->loop, &upload, g->there, g->body, task_body_bytes(t)));
     g->p.upload += upload;
     memcpy(g->entry[i].client, g->f->client[i], sizeof g->entry[i].client);
     memcpy(g->heads + i * front, g->there, front);
@@ -478,10 +478,9 @@ static sefl_status summarise(sheet *out, const sheet *s, const sheet *base)
                                           sheet_number(mean_of(s, "shares_bytes", NULL)) });
 }
 
-enum { SERIES = 4, BLOCKS = 5 };
+enum { SERIES = 4, BLOCKS = PAPER_BLOCK_SIZES };
 static const char *const series_names[SERIES] = { "LSTM, pad", "LSTM, paillier", "Transformer, pad",
                                                   "Transformer, paillier" };
-static const double block_axis[BLOCKS] = { 1, 4, 8, 16, 32 };
 
 /* Fills y[series][block] with a column of the summary; NAN where nothing was measured. */
 static void collect(double y[SERIES][BLOCKS], const sheet *all, const char *column)
@@ -493,23 +492,17 @@ static void collect(double y[SERIES][BLOCKS], const sheet *all, const char *colu
         int k = 2 * (strcmp(sheet_get_text(all, r, "model"), "lstm") != 0) +
                 (strcmp(sheet_get_text(all, r, "scheme"), "pad") != 0);
         for (int b = 0; b < BLOCKS; b++)
-            if (sheet_get(all, r, "block") == block_axis[b])
+            if (sheet_get(all, r, "block") == paper_block_sizes[b])
                 y[k][b] = sheet_get(all, r, column);
     }
 }
 
 static svg_chart chart_of(const char *title, const char *unit, double y[SERIES][BLOCKS])
 {
-    static const char *const labels[BLOCKS] = { "1", "4", "8", "16", "32" };
-    svg_chart c = { .title = title,
-                    .unit = unit,
-                    .n = BLOCKS,
-                    .x_name = "block size",
-                    .x_text = labels,
-                    .log = true };
-    for (c.count = 0; c.count < SERIES; c.count++)
-        c.series[c.count] = (svg_series){ .name = series_names[c.count], .y = y[c.count] };
-    return c;
+    svg_series s[SERIES];
+    for (int k = 0; k < SERIES; k++)
+        s[k] = (svg_series){ .name = series_names[k], .y = y[k] };
+    return paper_block_chart(title, unit, s, SERIES);
 }
 
 static sefl_status draw(const paper_options *o, const sheet *all)
@@ -550,7 +543,7 @@ static sefl_status summarise_all(sheet *all, const paper_options *o, const char 
     sheet s = { 0 }, base = { 0 };
     SEFL_TRY(case_open(&base, o, &(cost_case){ model, 1, scheme }));
     for (int b = 0; b < BLOCKS; b++) {
-        SEFL_TRY(case_open(&s, o, &(cost_case){ model, (unsigned)block_axis[b], scheme }));
+        SEFL_TRY(case_open(&s, o, &(cost_case){ model, paper_block_sizes[b], scheme }));
         if (s.rows > 0)
             SEFL_TRY(summarise(all, &s, &base));
         sheet_clear(&s);

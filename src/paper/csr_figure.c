@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SEED = 1, KEY_BITS = 3072, SETTINGS = 16, FEW = 10, STEPS = 11 };
+enum { KEY_BITS = 3072, FEW = 10, STEPS = 11 };
 
 /* Numbers of clients at which the union is counted. */
 static const uint32_t steps[STEPS] = { 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000 };
@@ -25,21 +25,16 @@ static const char *const union_columns[] = {
     "size", "seed", "params", "kept", "clients", "union", "share", "random_share", NULL,
 };
 
-typedef struct size {
-    const char *name;
-    const char *set[SETTINGS]; /* up to NULL */
-} size;
-
 /* clang-format off */
-static const size quick = { "quick",
+static const locals_size quick = { "quick",
     { "clients=30", "data.words=200", "model.embed=16", "model.hidden=16", "model.layers=1",
       "model.batch=5", "model.steps=20", "model.block=8", "training.lr=10" } };
-static const size small = { "small",
+static const locals_size small = { "small",
     { "clients=1000", "data.words=2000", "data.vocab_words=2000", "model.embed=32",
       "model.hidden=32", "model.layers=1", "model.batch=10", "model.steps=35", "model.block=32",
       "training.lr=20" } };
 /* the paper's model; local training is limited so that a CPU can do it */
-static const size whole = { "paper",
+static const locals_size whole = { "paper",
     { "clients=10", "model.embed=200", "model.hidden=200", "model.layers=2", "model.batch=20",
       "model.steps=35", "model.block=32", "training.lr=20", "training.dropout=0.2",
       "training.steps=100" } };
@@ -47,7 +42,7 @@ static const size whole = { "paper",
 
 typedef struct measure {
     const paper_options *o;
-    const size *size;
+    const locals_size *size;
     locals l;
     compress *c;
     size_t n, k; /* entries of an update; entries kept */
@@ -65,14 +60,7 @@ typedef struct measure {
 
 static sefl_status open_all(measure *m)
 {
-    char seed[32];
-    const char *set[SETTINGS + 2] = { NULL };
-    size_t n = 0;
-    for (; m->size->set[n]; n++)
-        set[n] = m->size->set[n];
-    snprintf(seed, sizeof seed, "seed=%d", SEED);
-    set[n] = seed;
-    SEFL_PASS(locals_open(&m->l, m->o, set, 1));
+    SEFL_PASS(locals_open(&m->l, m->o, m->size, NULL, 1));
     SEFL_PASS(compress_new(&m->c, &m->l.f->task.model));
     m->n = m->c->dense_count, m->k = m->c->hankel_count;
     m->few = m->l.f->clients < FEW ? m->l.f->clients : FEW;
@@ -131,7 +119,7 @@ static sefl_status add_union(measure *m, uint32_t clients, size_t count)
 {
     const double kept = m->kept / clients;
     return sheet_add(&m->unions,
-                     (sheet_cell[]){ sheet_text(m->size->name), sheet_number(SEED),
+                     (sheet_cell[]){ sheet_text(m->size->name), sheet_number(LOCALS_SEED),
                                      sheet_number((double)m->n), sheet_number(kept),
                                      sheet_number(clients), sheet_number((double)count),
                                      sheet_number((double)count / (double)m->n),
@@ -177,7 +165,7 @@ static sefl_status add_format(measure *m, const format *f)
     const double clients = m->l.f->clients;
     return sheet_add(
         &m->formats,
-        (sheet_cell[]){ sheet_text(m->size->name), sheet_text(f->name), sheet_number(SEED),
+        (sheet_cell[]){ sheet_text(m->size->name), sheet_text(f->name), sheet_number(LOCALS_SEED),
                         sheet_number(clients), sheet_number((double)m->n), sheet_number(f->numbers),
                         sheet_number(f->index), sheet_number(f->pad), sheet_number(f->paillier),
                         sheet_number(f->error), sheet_number(f->energy), sheet_number(f->positions),
@@ -233,7 +221,8 @@ static sefl_status add_formats(measure *m)
 
 /* ---- public ---------------------------------------------------------------------------------- */
 
-static sefl_status sheets_open(sheet *formats, sheet *unions, const paper_options *o, const size *z)
+static sefl_status sheets_open(sheet *formats, sheet *unions, const paper_options *o,
+                               const locals_size *z)
 {
     char name[SHEET_NAME_MAX + 1];
     snprintf(name, sizeof name, "csr/%s-union", z->name);
@@ -242,7 +231,7 @@ static sefl_status sheets_open(sheet *formats, sheet *unions, const paper_option
     return sheet_open(formats, o, name, format_columns);
 }
 
-static sefl_status measure_size(const paper_options *o, const size *z)
+static sefl_status measure_size(const paper_options *o, const locals_size *z)
 {
     sefl_status st = SEFL_OK;
     measure m = { .o = o, .size = z };
@@ -341,17 +330,10 @@ static sefl_status draw(const paper_options *o, const figure *f)
     return paper_svg(o, "csr", c, sizeof c / sizeof *c);
 }
 
-static sefl_status append(sheet *all, const sheet *s)
-{
-    for (size_t r = 0; r < s->rows; r++)
-        SEFL_PASS(sheet_add(all, sheet_row(s, r)));
-    return SEFL_OK;
-}
-
 sefl_status paper_csr_draw(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
-    const size *const sizes[SIZES] = { &quick, &small, &whole };
+    const locals_size *const sizes[SIZES] = { &quick, &small, &whole };
     sheet formats = { 0 }, unions = { 0 }, all_formats, all_unions;
     figure f;
     sheet_new(&all_formats, "csr", format_columns);
@@ -359,8 +341,8 @@ sefl_status paper_csr_draw(const paper_options *o)
     for (int i = 0; i < SIZES; i++) {
         SEFL_TRY(sheets_open(&formats, &unions, o, sizes[i]));
         collect(&f, i, &formats, &unions);
-        SEFL_TRY(append(&all_formats, &formats));
-        SEFL_TRY(append(&all_unions, &unions));
+        SEFL_TRY(sheet_append(&all_formats, &formats));
+        SEFL_TRY(sheet_append(&all_unions, &unions));
         sheet_clear(&formats), sheet_clear(&unions);
     }
     if (all_formats.rows == 0)

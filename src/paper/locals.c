@@ -9,7 +9,7 @@
 
 enum { SLOTS_MAX = 64 };
 
-static sefl_status open_federation(locals *l, const char *const *set)
+static sefl_status open_federation(locals *l, const locals_size *z, const char *more)
 {
     char text[PATH_MAX];
     settings_init(&l->set, experiment_schema());
@@ -20,21 +20,25 @@ static sefl_status open_federation(locals *l, const char *const *set)
         SEFL_PASS(settings_set(&l->set, "data.public=true", "paper"));
         SEFL_PASS(settings_set(&l->set, "data.partition=contiguous", "paper"));
     }
-    for (; *set; set++)
+    for (const char *const *set = z->set; *set; set++)
         SEFL_PASS(settings_set(&l->set, *set, "paper"));
+    if (more)
+        SEFL_PASS(settings_set(&l->set, more, "paper"));
+    SEFL_PASS(settings_setf(&l->set, "paper", "seed=%d", LOCALS_SEED));
     SEFL_PASS(experiment_make(&l->e, &l->set));
     return federation_new(
         &l->f,
         &(federation_config){ .experiment = &l->e, .settings = &l->set, .stop = l->o->stop });
 }
 
-sefl_status locals_open(locals *l, const paper_options *o, const char *const *set, uint32_t block)
+sefl_status locals_open(locals *l, const paper_options *o, const locals_size *z, const char *more,
+                        uint32_t block)
 {
     sefl_status st = SEFL_OK;
     lm_param *params = NULL;
     size_t n;
     *l = (locals){ .o = o };
-    SEFL_TRY(open_federation(l, set));
+    SEFL_TRY(open_federation(l, z, more));
     l->t = l->f->task;
     l->t.model.block = l->t.model.block_embed = l->t.model.block_decoder = block;
     SEFL_TRY(sefl_new(&params, LM_MAX_PARAMS, sizeof *params));

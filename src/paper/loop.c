@@ -1,6 +1,5 @@
 #include "paper/loop.h"
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "net/tls.h"
@@ -11,15 +10,10 @@
 
 enum { WAIT_MS = 30000 };
 
-struct loop {
-    tls_id *id[2]; /* AS, client */
-    tls *as, *client;
-    int fd; /* the listener; -1: none */
-};
-
 /* AS's half of a call, on its own thread. */
 typedef struct half {
     loop *l;
+    int listener;
     uint8_t *to;
     size_t n;
     sefl_status st;
@@ -43,8 +37,8 @@ static sefl_status make_id(tls_id **out, const char *folder, const char *role)
 static void *accept_client(void *arg)
 {
     half *h = arg;
-    h->st = tls_accept(&h->l->as, h->l->fd, h->l->id[0], &(tls_peer){ .role = "client" }, WAIT_MS,
-                       NULL);
+    h->st = tls_accept(&h->l->as, h->listener, h->l->as_id, &(tls_peer){ .role = "client" },
+                       WAIT_MS, NULL);
     return NULL;
 }
 
@@ -60,36 +54,35 @@ static void *receive(void *arg)
     return NULL;
 }
 
-sefl_status loop_open(loop **out, const char *folder)
+sefl_status loop_open(loop *l, const char *folder)
 {
+    sefl_status st = SEFL_OK;
     uint16_t port;
     pthread_t thread;
-    SEFL_MAKE(loop, l, out);
-    half h = { .l = l };
-    l->fd = -1;
-    SEFL_TRY(make_id(&l->id[0], folder, "aggregator"));
-    SEFL_TRY(make_id(&l->id[1], folder, "client"));
-    SEFL_TRY(tls_listen(&l->fd, "127.0.0.1", 0, &port));
+    half h = { .l = l, .listener = -1 };
+    *l = (loop){ 0 };
+    SEFL_TRY(make_id(&l->as_id, folder, "aggregator"));
+    SEFL_TRY(make_id(&l->client_id, folder, "client"));
+    SEFL_TRY(tls_listen(&h.listener, "127.0.0.1", 0, &port));
     SEFL_CHECK(pthread_create(&thread, NULL, accept_client, &h) == 0, SEFL_ENOMEM, "no thread");
-    st = tls_dial(&l->client, "127.0.0.1", port, l->id[1], &(tls_peer){ .role = "aggregator" },
+    st = tls_dial(&l->client, "127.0.0.1", port, l->client_id, &(tls_peer){ .role = "aggregator" },
                   NULL);
     pthread_join(thread, NULL);
     SEFL_TRY(st);
     SEFL_CHECK(h.st == SEFL_OK, h.st, "loopback: the TLS handshake failed");
-    SEFL_HAND_OVER(out, l, loop_close);
+done:
+    if (h.listener >= 0)
+        close(h.listener);
+    return st;
 }
 
 void loop_close(loop *l)
 {
-    if (!l)
-        return;
     tls_close(l->client);
     tls_close(l->as);
-    for (int i = 0; i < 2; i++)
-        tls_id_free(l->id[i]);
-    if (l->fd >= 0)
-        close(l->fd);
-    sefl_free(l);
+    tls_id_free(l->client_id);
+    tls_id_free(l->as_id);
+    *l = (loop){ 0 };
 }
 
 sefl_status loop_send(loop *l, double *seconds, uint8_t *to, const uint8_t *from, size_t n)

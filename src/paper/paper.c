@@ -162,6 +162,22 @@ done:
     return st;
 }
 
+const unsigned paper_block_sizes[PAPER_BLOCK_SIZES] = { 1, 4, 8, 16, 32 };
+
+svg_chart paper_block_chart(const char *title, const char *unit, const svg_series *series, size_t n)
+{
+    static const char *const labels[PAPER_BLOCK_SIZES] = { "1", "4", "8", "16", "32" };
+    svg_chart c = { .title = title,
+                    .unit = unit,
+                    .n = PAPER_BLOCK_SIZES,
+                    .x_name = "block size",
+                    .x_text = labels,
+                    .count = n,
+                    .log = true };
+    memcpy(c.series, series, n * sizeof *series);
+    return c;
+}
+
 sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c, size_t n)
 {
     sefl_status st = SEFL_OK;

@@ -91,6 +91,12 @@ sefl_status paper_path(char out[PATH_MAX], const paper_options *o, const char *f
     SEFL_PRINTF(3, 4) SEFL_MUST_CHECK;
 /* Writes a file to the results folder atomically. */
 sefl_status paper_write(const paper_options *o, const char *name, sefl_span bytes) SEFL_MUST_CHECK;
+/* Block sizes that figures compare, and a chart of n series over them, on a logarithmic axis. */
+enum { PAPER_BLOCK_SIZES = 5 };
+extern const unsigned paper_block_sizes[PAPER_BLOCK_SIZES];
+svg_chart paper_block_chart(const char *title, const char *unit, const svg_series *series,
+                            size_t n);
+
 /* Writes n charts, one below the other, as the file NAME.svg. Writes nothing if they have no
  * value. Adds QUICK to the titles where needed. */
 sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c,

@@ -19,32 +19,24 @@ static const char *const columns[] = {
     "perplexity", "kappa", "kappa_max", "kappa_sum", "kappa_sum_max", "energy", NULL,
 };
 
-enum { SEED = 1, SETTINGS = 16 };
-
-typedef struct size {
-    const char *name;
-    unsigned rounds;
-    const char *set[SETTINGS]; /* up to NULL */
-} size;
-
 /* clang-format off */
-static const size quick = { "quick", 2,
+static const locals_size quick = { "quick",
     { "clients=2", "data.words=1400", "model.embed=16", "model.hidden=16", "model.layers=1",
-      "model.batch=5", "model.steps=20", "training.lr=10" } };
-static const size small = { "small", 5,
+      "model.batch=5", "model.steps=20", "training.lr=10" }, 2 };
+static const locals_size small = { "small",
     { "clients=4", "data.words=50000", "data.vocab_words=4000", "model.embed=64",
       "model.hidden=64", "model.layers=2", "model.batch=20", "model.steps=35", "training.steps=60",
-      "training.dropout=0.2", "training.lr=20" } };
+      "training.dropout=0.2", "training.lr=20" }, 5 };
 /* the paper's model, on a GPU */
-static const size whole = { "paper", 10,
+static const locals_size whole = { "paper",
     { "clients=10", "data.words=200000", "model.embed=200", "model.hidden=200", "model.layers=2",
       "model.batch=20", "model.steps=35", "training.epochs=1", "training.dropout=0.2",
-      "training.lr=20" } };
+      "training.lr=20" }, 10 };
 /* clang-format on */
 
 typedef struct run {
     const paper_options *o;
-    const size *size;
+    const locals_size *size;
     unsigned block;
     const char *method;
     bool projected;
@@ -109,15 +101,9 @@ static sefl_status on_update(void *ctx, uint32_t client, const float *u)
 
 static sefl_status run_open(run *r)
 {
-    char block[32], seed[32];
-    const char *set[SETTINGS + 3] = { NULL };
-    size_t n = 0;
-    for (; r->size->set[n]; n++)
-        set[n] = r->size->set[n];
+    char block[32];
     snprintf(block, sizeof block, "model.block=%u", r->block);
-    snprintf(seed, sizeof seed, "seed=%d", SEED);
-    set[n++] = block, set[n] = seed;
-    SEFL_PASS(locals_open(&r->l, r->o, set, r->projected ? 1 : r->block));
+    SEFL_PASS(locals_open(&r->l, r->o, r->size, block, r->projected ? 1 : r->block));
     SEFL_PASS(compress_new(&r->c, &r->l.f->task.model));
     r->count = r->c->hankel_count;
     SEFL_PASS(sefl_new(&r->theta, r->l.params, sizeof *r->theta));
@@ -147,7 +133,7 @@ static sefl_status add_row(run *r, unsigned round)
     const bool any = round > 0;
     return sheet_add(
         &r->s, (sheet_cell[]){ sheet_text(r->size->name), sheet_number(r->block),
-                               sheet_text(r->method), sheet_number(SEED), sheet_number(n),
+                               sheet_text(r->method), sheet_number(LOCALS_SEED), sheet_number(n),
                                sheet_number(round), sheet_number((double)r->count),
                                sheet_number(perplexity), sheet_number(any ? r->kappa / n : NAN),
                                sheet_number(any ? r->kappa_max : NAN),
@@ -175,8 +161,8 @@ static sefl_status one_round(run *r, unsigned round)
 }
 
 /* Runs and saves what the results folder lacks. Adds the seconds that it took to *took. */
-static sefl_status one_run(const paper_options *o, const size *z, unsigned block, bool projected,
-                           double *took)
+static sefl_status one_run(const paper_options *o, const locals_size *z, unsigned block,
+                           bool projected, double *took)
 {
     sefl_status st = SEFL_OK;
     char name[SHEET_NAME_MAX + 1];
@@ -203,8 +189,7 @@ done:
 
 /* ---- public ---------------------------------------------------------------------------------- */
 
-static const unsigned all_blocks[] = { 1, 4, 8, 16, 32 };
-enum { BLOCKS = sizeof all_blocks / sizeof *all_blocks };
+enum { BLOCKS = PAPER_BLOCK_SIZES };
 
 static bool wanted(const paper_options *o, unsigned block)
 {
@@ -213,12 +198,14 @@ static bool wanted(const paper_options *o, unsigned block)
 
 static sefl_status measure_all(const paper_options *o)
 {
-    const size *z = o->quick ? &quick : locals_has_gpu(o) ? &whole : &small;
+    const locals_size *z = o->quick ? &quick : locals_has_gpu(o) ? &whole : &small;
     double took = 0;
     for (unsigned i = 0, piece = 0; i < BLOCKS; i++)
-        for (int projected = 0; projected < (all_blocks[i] == 1 ? 1 : 2); projected++, piece++)
-            if (wanted(o, all_blocks[i]) && (o->shards == 0 || piece % o->shards == o->shard))
-                SEFL_PASS(one_run(o, z, all_blocks[i], projected, &took));
+        for (int projected = 0; projected < (paper_block_sizes[i] == 1 ? 1 : 2);
+             projected++, piece++)
+            if (wanted(o, paper_block_sizes[i]) &&
+                (o->shards == 0 || piece % o->shards == o->shard))
+                SEFL_PASS(one_run(o, z, paper_block_sizes[i], projected, &took));
     return SEFL_OK;
 }
 
@@ -234,7 +221,7 @@ typedef struct last {
     double perplexity[METHODS][BLOCKS], kappa[METHODS][BLOCKS], fold[BLOCKS], root[BLOCKS];
 } last;
 
-static sefl_status collect(last *out, sheet *all, const paper_options *o, const size *z)
+static sefl_status collect(last *out, sheet *all, const paper_options *o, const locals_size *z)
 {
     static const char *const methods[METHODS] = { "dense", "compressed", "projected" };
     sefl_status st = SEFL_OK;
@@ -242,13 +229,13 @@ static sefl_status collect(last *out, sheet *all, const paper_options *o, const 
     char name[SHEET_NAME_MAX + 1];
     for (int b = 0; b < BLOCKS; b++) {
         out->fold[b] = NAN;
-        out->root[b] = sqrt(all_blocks[b]);
+        out->root[b] = sqrt(paper_block_sizes[b]);
         for (int m = 0; m < METHODS; m++) {
             out->perplexity[m][b] = out->kappa[m][b] = NAN;
-            snprintf(name, sizeof name, "projection/%s-%u-%s", z->name, all_blocks[b], methods[m]);
+            snprintf(name, sizeof name, "projection/%s-%u-%s", z->name, paper_block_sizes[b],
+                     methods[m]);
             SEFL_TRY(sheet_open(&s, o, name, columns));
-            for (size_t r = 0; r < s.rows; r++)
-                SEFL_TRY(sheet_add(all, sheet_row(&s, r)));
+            SEFL_TRY(sheet_append(all, &s));
             if (s.rows > 0) {
                 out->perplexity[m][b] = sheet_get(&s, s.rows - 1, "perplexity");
                 out->kappa[m][b] = sheet_get(&s, s.rows - 1, "kappa");
@@ -267,29 +254,20 @@ done:
 
 static sefl_status draw(const paper_options *o, const last *l, const char *file)
 {
-    static const char *const labels[BLOCKS] = { "1", "4", "8", "16", "32" };
+    const svg_series perplexity[] = {
+        { .name = "dense", .y = l->perplexity[DENSE], .dashed = true },
+        { .name = "compressed", .y = l->perplexity[COMPRESSED] },
+        { .name = "projected", .y = l->perplexity[PROJECTED] },
+    };
+    const svg_series kappa[] = {
+        { .name = "compressed", .y = l->kappa[COMPRESSED] },
+        { .name = "projected: means", .y = l->kappa[PROJECTED] },
+        { .name = "sums", .y = l->fold },
+        { .name = "bound of sums", .y = l->root, .dashed = true },
+    };
     const svg_chart c[] = {
-        { .title = "Perplexity after the last round",
-          .unit = "",
-          .n = BLOCKS,
-          .x_name = "block size",
-          .x_text = labels,
-          .series = { { .name = "dense", .y = l->perplexity[DENSE], .dashed = true },
-                      { .name = "compressed", .y = l->perplexity[COMPRESSED] },
-                      { .name = "projected", .y = l->perplexity[PROJECTED] } },
-          .count = METHODS,
-          .log = true },
-        { .title = "Scaling factor kappa of an update, mean over the clients",
-          .unit = "",
-          .n = BLOCKS,
-          .x_name = "block size",
-          .x_text = labels,
-          .series = { { .name = "compressed", .y = l->kappa[COMPRESSED] },
-                      { .name = "projected: means", .y = l->kappa[PROJECTED] },
-                      { .name = "sums", .y = l->fold },
-                      { .name = "bound of sums", .y = l->root, .dashed = true } },
-          .count = 4,
-          .log = true },
+        paper_block_chart("Perplexity after the last round", "", perplexity, METHODS),
+        paper_block_chart("Scaling factor kappa of an update, mean over the clients", "", kappa, 4),
     };
     return paper_svg(o, file, c, sizeof c / sizeof *c);
 }
@@ -298,7 +276,7 @@ sefl_status paper_projection_draw(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
     enum { SIZES = 3 };
-    const size *const sizes[SIZES] = { &quick, &small, &whole };
+    const locals_size *const sizes[SIZES] = { &quick, &small, &whole };
     sheet all = { 0 };
     last l;
     char file[64];

@@ -170,10 +170,17 @@ sefl_status sheet_add(sheet *s, const sheet_cell *row)
     return SEFL_OK;
 }
 
-const sheet_cell *sheet_row(const sheet *s, size_t row)
+static const sheet_cell *sheet_row(const sheet *s, size_t row)
 {
     assert(row < s->rows);
     return s->cell + row * s->width;
+}
+
+sefl_status sheet_append(sheet *s, const sheet *from)
+{
+    for (size_t r = 0; r < from->rows; r++)
+        SEFL_PASS(sheet_add(s, sheet_row(from, r)));
+    return SEFL_OK;
 }
 
 static const sheet_cell *cell_of(const sheet *s, size_t row, const char *column)

@@ -55,7 +55,8 @@ void sheet_clear(sheet *s);
 
 /* Appends a row of `width` cells. */
 sefl_status sheet_add(sheet *s, const sheet_cell *row) SEFL_MUST_CHECK;
-const sheet_cell *sheet_row(const sheet *s, size_t row);
+/* Appends the rows of another sheet with the same columns. */
+sefl_status sheet_append(sheet *s, const sheet *from) SEFL_MUST_CHECK;
 /* Returns the number in the column of this name, which must exist (assert). */
 double sheet_get(const sheet *s, size_t row, const char *column);
 const char *sheet_get_text(const sheet *s, size_t row, const char *column);
