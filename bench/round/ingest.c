@@ -519,7 +519,7 @@ static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
     SEFL_TRY(https_server_start(
         &server, &(https_server_config){ .id = id,
                                          .peer_role = "client",
-                                         .connections_per_address = CONNECTIONS_MAX,
+                                         .limits.per_address = CONNECTIONS_MAX,
                                          .body_max = pl->bytes,
                                          .begin = floor_only ? begin_floor : begin_ingest,
                                          .ctx = floor_only ? (void *)&t : (void *)&t.http }));

@@ -354,10 +354,10 @@ static sefl_status as_models(as_side *a)
     static char p[4][PATH_BYTES]; /* borrowed by releases */
     return releases_new(&a->models,
                         &(releases_config){ .task = &a->t,
-                                            .models = at(a, p[0], "aggregator/models"),
-                                            .init = at(a, p[1], "public/init.safetensors"),
-                                            .vocab = at(a, p[2], "public/vocab.txt"),
-                                            .valid = at(a, p[3], "public/valid.txt"),
+                                            .files.models = at(a, p[0], "aggregator/models"),
+                                            .files.init = at(a, p[1], "public/init.safetensors"),
+                                            .files.vocab = at(a, p[2], "public/vocab.txt"),
+                                            .files.valid = at(a, p[3], "public/valid.txt"),
                                             .pool = a->pool });
 }
 

@@ -174,9 +174,9 @@ enum MHD_Result https_on_accept(void *cls, const struct sockaddr *from, socklen_
     pthread_mutex_lock(&s->lock);
     for (const https_conn *c = s->conns; c; c = c->next)
         same += memcmp(c->address, address, sizeof address) == 0;
-    full = s->conns_n >= s->c.connections_max;
-    bool share = same >= s->c.connections_per_address;
-    if (!full && !share && s->strangers >= (s->c.connections_max + 1) / 2)
+    full = s->conns_n >= s->c.limits.connections;
+    bool share = same >= s->c.limits.per_address;
+    if (!full && !share && s->strangers >= (s->c.limits.connections + 1) / 2)
         cut_oldest_stranger(s);
     pthread_mutex_unlock(&s->lock);
     if (full || share)
@@ -186,7 +186,7 @@ enum MHD_Result https_on_accept(void *cls, const struct sockaddr *from, socklen_
 
 static uint64_t handshake_ms(const https_server *s)
 {
-    return s->c.idle_s < HANDSHAKE_MS / 1000 ? 1000ull * s->c.idle_s : HANDSHAKE_MS;
+    return s->c.limits.idle_s < HANDSHAKE_MS / 1000 ? 1000ull * s->c.limits.idle_s : HANDSHAKE_MS;
 }
 
 static void conn_started(https_server *s, struct MHD_Connection *mhd, void **ctx)
@@ -293,8 +293,8 @@ static void settle_peer(https_conn *conn, const x509_peer *peer)
         siblings += are_siblings(&c->peer, peer);
     }
     conn->peer = *peer;
-    conn->surplus = s->c.connections_per_peer > 0 && same > s->c.connections_per_peer;
-    conn->crowded = s->c.connections_per_issuer > 0 && siblings > s->c.connections_per_issuer;
+    conn->surplus = s->c.limits.per_peer > 0 && same > s->c.limits.per_peer;
+    conn->crowded = s->c.limits.per_issuer > 0 && siblings > s->c.limits.per_issuer;
     bool known = good && !conn->surplus && !conn->crowded;
     s->strangers += (unsigned)conn->known;
     s->strangers -= (unsigned)known;

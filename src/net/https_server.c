@@ -213,13 +213,14 @@ static bool admit_peer(https_server *s, https_inner *in, bool open)
         https_answer_text(r, 403, "certificate not accepted");
     else if (in->conn->surplus)
         refuse(in, HTTPS_EVENT_PEER_FULL, 429, "this client already has %u connections",
-               s->c.connections_per_peer);
+               s->c.limits.per_peer);
     else if (in->conn->crowded)
         refuse(in, HTTPS_EVENT_ISSUER_FULL, 429, "clients of your CA already have %u connections",
-               s->c.connections_per_issuer);
+               s->c.limits.per_issuer);
     else if (s->peer_rate && r->peer.code == X509_OK &&
              !buckets_take(s->peer_rate, r->peer.fingerprint, 1, in->began_ms))
-        refuse(in, HTTPS_EVENT_PEER_RATE, 429, "at most %u requests per second", s->c.request_rate);
+        refuse(in, HTTPS_EVENT_PEER_RATE, 429, "at most %u requests per second",
+               s->c.limits.request_rate);
     return in->status == 0;
 }
 
@@ -355,7 +356,7 @@ static void end_body(https_inner *in, sefl_status st)
 static enum MHD_Result body_failed(https_server *s, https_inner *in, sefl_status st)
 {
     https_conn *conn = in->conn;
-    uint64_t idle_ms = 1000ull * s->c.idle_s;
+    uint64_t idle_ms = 1000ull * s->c.limits.idle_s;
     end_body(in, st);
     if (in->status == 0)
         https_answer_text(&in->r, 500, "the server produced no answer");
@@ -376,7 +377,7 @@ static enum MHD_Result body_call(https_server *s, https_inner *in, const char *p
     }
     uint64_t ms = socket_now_ms() - in->began_ms;
     in->got += n;
-    if (ms > 1000ull * s->c.idle_s && in->got < ms / 1000 * s->c.rate_min) {
+    if (ms > 1000ull * s->c.limits.idle_s && in->got < ms / 1000 * s->c.limits.rate_min) {
         https_count(s, HTTPS_EVENT_BODY_SLOW);
         in->slow = true;
         char why[80];
@@ -452,7 +453,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **ctx,
     if (in->conn->discards && !in->conn->was_cut && now >= in->conn->late_ms)
         https_count(s, HTTPS_EVENT_BODY_SLOW);
     in->conn->discards = false;
-    in->conn->due_ms = in->conn->late_ms = now + 1000ull * s->c.idle_s;
+    in->conn->due_ms = in->conn->late_ms = now + 1000ull * s->c.limits.idle_s;
     s->requests--;
     if (s->requests == 0)
         pthread_cond_broadcast(&s->changed);
@@ -493,8 +494,9 @@ static sefl_status start_daemon(https_server *s)
         MHD_OPTION_NOTIFY_CONNECTION, https_on_connection, s, MHD_OPTION_NOTIFY_COMPLETED,
         on_completed, s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_CONNECTION_LIMIT,
-        (c->connections_max + 8) * c->threads, /* on_accept counts; this is shared by the threads */
-        MHD_OPTION_CONNECTION_TIMEOUT, c->idle_s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        (c->limits.connections + 8) *
+            c->threads, /* on_accept counts; this is shared by the threads */
+        MHD_OPTION_CONNECTION_TIMEOUT, c->limits.idle_s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         c->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, c->threads, MHD_OPTION_END);
     SEFL_NEED(s->daemon, SEFL_EIO, "https: the server cannot start on port %u", s->port);
     s->listener = -1; /* the daemon's now */
@@ -517,8 +519,9 @@ static sefl_status make_buckets(https_server *s)
 {
     const https_server_config *c = &s->c;
     SEFL_PASS(make_bucket(&s->lines, LINES_PER_S, LINES_PER_S));
-    SEFL_PASS(make_bucket(&s->address_rate, 10.0 * c->connection_rate, c->connection_rate));
-    SEFL_PASS(make_bucket(&s->peer_rate, 5.0 * c->request_rate, c->request_rate));
+    SEFL_PASS(
+        make_bucket(&s->address_rate, 10.0 * c->limits.connection_rate, c->limits.connection_rate));
+    SEFL_PASS(make_bucket(&s->peer_rate, 5.0 * c->limits.request_rate, c->limits.request_rate));
     return make_bucket(&s->peer_bytes, c->bytes_burst, c->bytes_rate);
 }
 
@@ -530,10 +533,10 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
     s->c = *c;
     s->listener = c->listener ? *c->listener : -1; /* closed here, whatever happens */
     s->c.threads = or_default(c->threads, 2);
-    s->c.connections_max = or_default(c->connections_max, 512);
-    s->c.connections_per_address = or_default(c->connections_per_address, 64);
-    s->c.idle_s = or_default(c->idle_s, 60);
-    s->c.rate_min = or_default(c->rate_min, 1024);
+    s->c.limits.connections = or_default(c->limits.connections, 512);
+    s->c.limits.per_address = or_default(c->limits.per_address, 64);
+    s->c.limits.idle_s = or_default(c->limits.idle_s, 60);
+    s->c.limits.rate_min = or_default(c->limits.rate_min, 1024);
     SEFL_CHECK(c->id && c->begin && c->peer_role, SEFL_EINVAL,
                "https: a server needs an identity, a peer role and a handler");
     SEFL_TRY(make_buckets(s));

@@ -103,6 +103,18 @@ struct https_request {
     void *inner; /* private to this module */
 };
 
+/* A count or rate of 0 means no limit unless stated. */
+typedef struct https_limits {
+    unsigned connections;     /* 0: 512 */
+    unsigned per_address;     /* connections; 0: 64 */
+    unsigned per_peer;        /* connections; the fingerprint of its key identifies a peer */
+    unsigned per_issuer;      /* connections of all peers of a CA whose members are not listed */
+    unsigned connection_rate; /* new ones per address and second; bursts of ten times that */
+    unsigned request_rate;    /* per peer and second; bursts of five times that */
+    unsigned idle_s;          /* 0: 60 */
+    unsigned rate_min;        /* bytes/s; 0: 1024 */
+} https_limits;
+
 typedef struct https_server_config {
     const char *address; /* NULL: "127.0.0.1" */
     uint16_t port;       /* 0: the system chooses */
@@ -112,18 +124,12 @@ typedef struct https_server_config {
     const allowlist *allowlist; /* who may connect; NULL: any peer certified by the id's CAs */
     const char *open_path; /* a POST here needs no certificate, but a bad one is refused; or NULL */
     uint64_t open_max;     /* maximum body size of such a POST */
-    unsigned threads, connections_max, connections_per_address, idle_s; /* 0: 2, 512, 64, 60 */
-    unsigned rate_min;                                                  /* bytes/s; 0: 1024 */
+    unsigned threads;      /* 0: 2 */
+    https_limits limits;
     uint64_t body_max;
     const char *headers; /* "Name: value\n" lines for every answer, or NULL */
-    /* A count or rate of 0 below means no limit. */
-    unsigned connection_rate;      /* new ones per address and second; bursts of ten times that */
-    unsigned connections_per_peer; /* the fingerprint of its key identifies a peer */
-    /* For all peers of a CA together, unless its members are listed: a CA can certify many. */
-    unsigned connections_per_issuer;
-    unsigned request_rate; /* per peer and second; bursts of five times that */
-    double bytes_rate;     /* announced body bytes per peer and second */
-    double bytes_burst;    /* maximum number of such bytes in a burst */
+    double bytes_rate;   /* announced body bytes per peer and second; 0: no limit */
+    double bytes_burst;  /* maximum number of such bytes in a burst */
     void (*begin)(https_request *r);
     void (*refused)(void *ctx, const x509_peer *p); /* called on any thread; may be NULL */
     void (*tick)(void *ctx); /* about once a second, on the server's watcher thread; may be NULL */

@@ -38,15 +38,15 @@ static enum MHD_Result answer_text(struct MHD_Connection *conn, unsigned status,
     return answer(conn, status, "text/plain; charset=utf-8", span_of_str(line));
 }
 
-static enum MHD_Result answer_page(local_http *h, struct MHD_Connection *conn, const local_page *p)
+static enum MHD_Result answer_page(local_http *h, struct MHD_Connection *conn)
 {
     sefl_buf body = { 0 };
     unsigned status = MHD_HTTP_OK;
     enum MHD_Result rc;
-    if (p->make(h->c.ctx, &body, &status) == SEFL_OK) {
-        rc = answer(conn, status, p->type, buf_span(&body));
+    if (h->c.make(h->c.ctx, &body, &status) == SEFL_OK) {
+        rc = answer(conn, status, "application/json", buf_span(&body));
     } else {
-        log_error(h->c.log, "page not created", lf_str("path", p->path),
+        log_error(h->c.log, "page not created", lf_str("path", h->c.path),
                   lf_str("why", sefl_last_error()));
         rc = answer_text(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "failed; see the server's log\n");
     }
@@ -60,15 +60,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
                                   size_t *data_n, void **ctx)
 {
     local_http *h = cls;
-    const local_page *p = h->c.pages;
     (void)version, (void)data, (void)data_n, (void)ctx;
-    while (p->path && strcmp(p->path, path) != 0)
-        p++;
-    if (!p->path)
+    if (strcmp(h->c.path, path) != 0)
         return answer_text(conn, MHD_HTTP_NOT_FOUND, "no such path\n");
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return answer_text(conn, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n");
-    return answer_page(h, conn, p);
+    return answer_page(h, conn);
 }
 
 sefl_status local_http_check(const char *address)

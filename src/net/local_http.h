@@ -1,19 +1,18 @@
-/* local_http: serves plain HTTP on a loopback address, for health checks and monitors on the same
- * machine.
+/* local_http: serves one page over plain HTTP on a loopback address, for health checks and monitors
+ * on the same machine.
  *
- *     static const local_page pages[] = { { "/healthz", "application/json", health }, { 0 } };
- *     SEFL_TRY(local_http_start(&h, &(local_http_config){ .address = "127.0.0.1", .port = 7010,
- *                                                         .pages = pages, .ctx = me }));
+ *     SEFL_TRY(local_http_start(&h, &(local_http_config){
+ *         .address = "127.0.0.1", .port = 7010, .path = "/healthz", .make = health, .ctx = me }));
  *     local_http_stop(h);
  *
  * It uses no certificate and no encryption, so it listens only on 127.0.0.0/8 or ::1 (SEFL_EINVAL
- * otherwise), and a page must contain nothing that another user of this machine may not read. A
+ * otherwise), and the page must contain nothing that another user of this machine may not read. A
  * monitor on another machine needs an agent on this one, or a proxy that authenticates it.
  *
- * It answers only GET and HEAD for the listed paths: other methods get 405, other paths 404. Each
+ * It answers only GET and HEAD for the path: other methods get 405, other paths 404. Each
  * connection carries one request; a body is never read. Limits: 16 connections, 5 s of silence
  * each, 8 KiB of request header. libmicrohttpd parses the request; the server uses only the method
- * and the path and compares both in full. Threads: a server thread makes the pages, one at a time.
+ * and the path and compares both in full. Threads: a server thread makes the page, one at a time.
  * Secrets: none. */
 #ifndef NET_LOCAL_HTTP_H
 #define NET_LOCAL_HTTP_H
@@ -25,17 +24,15 @@
 
 typedef struct local_http local_http;
 
-typedef struct local_page {
-    const char *path; /* NULL: end of the list */
-    const char *type; /* Content-Type */
-    /* Appends the page to body; may change *status from 200. A failure is logged and gets 500. */
-    sefl_status (*make)(void *ctx, sefl_buf *body, unsigned *status);
-} local_page;
+/* Appends the page, a JSON text, to body; may change *status from 200. A failure is logged and gets
+ * 500. */
+typedef sefl_status local_page(void *ctx, sefl_buf *body, unsigned *status);
 
 typedef struct local_http_config {
     const char *address;
-    uint16_t port;           /* 0: the system chooses */
-    const local_page *pages; /* borrowed, like ctx and log */
+    uint16_t port; /* 0: the system chooses */
+    const char *path;
+    local_page *make;
     void *ctx;
     sefl_log *log; /* gets the address and any failures; NULL: no log */
 } local_http_config;

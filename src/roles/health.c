@@ -1,13 +1,26 @@
 #include "roles/health.h"
 
 #include "base/json.h"
-#include "base/log.h"
-#include "net/local_http.h"
+#include "protocol/http.h"
 
 sefl_status health_check(const host_port *a, const settings *s)
 {
     sefl_status st = *a->host ? local_http_check(a->host) : SEFL_OK;
     return sefl_at(st, "%s: health", settings_origin(s, "health"));
+}
+
+sefl_status health_start(local_http **out, const host_port *a, local_page *make, void *ctx,
+                         sefl_log *log)
+{
+    *out = NULL;
+    if (!*a->host)
+        return SEFL_OK;
+    return local_http_start(out, &(local_http_config){ .address = a->host,
+                                                       .port = a->port,
+                                                       .path = HTTP_HEALTH_PATH,
+                                                       .make = make,
+                                                       .ctx = ctx,
+                                                       .log = log });
 }
 
 sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)

@@ -1,4 +1,4 @@
-/* health: writes the page for GET /healthz, which shows whether a server is healthy, its round, and
+/* health: serves the page for GET /healthz, which shows whether a server is healthy, its round, and
  * whether the other server is connected.
  *
  *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,
@@ -17,7 +17,12 @@
 
 #include "config/address.h"
 #include "config/settings.h"
+#include "net/local_http.h"
 #include "protocol/task.h"
+
+/* Serves the page that `make` writes with health_write; *out is NULL if the setting is empty. */
+sefl_status health_start(local_http **out, const host_port *a, local_page *make, void *ctx,
+                         sefl_log *log) SEFL_MUST_CHECK;
 
 /* Checks the value of the setting `health`: empty, or a loopback address. */
 sefl_status health_check(const host_port *a, const settings *s) SEFL_MUST_CHECK;

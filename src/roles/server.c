@@ -37,6 +37,8 @@ sefl_status server_announce(const char *ready_file, const char *host, uint16_t p
     SEFL_TRY(wr_fmt(&line, "\n"));
     if (ready_file)
         SEFL_TRY(file_write_atomic(ready_file, buf_span(&line), 0644));
+    if (!t->claim)
+        log_warn(log, "this task claims no differential privacy");
     log_info(log, "ready", lf_str("host", host), lf_u64("port", port), lf_hash("task", t->id));
 done:
     buf_clear(&line);

@@ -15,7 +15,7 @@ sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool 
                              trust_role role, const sign_key *key, sefl_log *log) SEFL_MUST_CHECK;
 
 /* Writes "host:port" and a newline to the ready file, unless that is NULL, and logs that the server
- * is ready. */
+ * is ready; a warning comes first if the task claims no differential privacy. */
 sefl_status server_announce(const char *ready_file, const char *host, uint16_t port, const task *t,
                             sefl_log *log) SEFL_MUST_CHECK;
 /* Deletes the ready file, because one from an earlier run would mislead scripts. */

@@ -61,16 +61,12 @@ static sefl_status start(void *self, const settings *set, void **out)
     sefl_log *log = &s->d.log;
     SEFL_PASS(aggregator_settings_make(&s->cfg, set));
     SEFL_PASS(daemon_confine(&s->d, set));
-    confine_files(log, 2 * s->cfg.connections + OWN_FILES); /* each may write an upload file */
+    confine_files(log,
+                  2 * s->cfg.limits.connections + OWN_FILES); /* each may write an upload file */
     SEFL_PASS(aggregator_new(
         &role,
         &(aggregator_options){
             .settings = &s->cfg, .log = log, .ctx = s, .bound = daemon_bound, .round = on_round }));
-    const task *t = aggregator_task(role);
-    if (!t->claim)
-        log_warn(log, "this task claims no differential privacy");
-    if (!task_mode(t)->noisy)
-        log_warn(log, "no noise: this server learns the exact average of every round");
     *out = role;
     return SEFL_OK;
 }

@@ -55,8 +55,6 @@ static sefl_status start(void *self, const settings *set, void **out)
                                                        .log = log,
                                                        .ctx = s,
                                                        .bound = daemon_bound }));
-    if (!csp_role_task(role)->claim)
-        log_warn(log, "this task claims no differential privacy");
     *out = role;
     return SEFL_OK;
 }

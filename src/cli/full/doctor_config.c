@@ -171,9 +171,9 @@ static void check_released(doctor *d, const task *t)
     corpus valid = { 0 };
     passed(d,
            releases_check(&(releases_config){ .task = t,
-                                              .init = value_of(d, "init"),
-                                              .vocab = value_of(d, "vocab"),
-                                              .valid = value_of(d, "valid") },
+                                              .files.init = value_of(d, "init"),
+                                              .files.vocab = value_of(d, "vocab"),
+                                              .files.valid = value_of(d, "valid") },
                           &words, &valid),
            "task", "name the files that the task was created from");
     corpus_clear(&valid);

@@ -4,7 +4,6 @@
 #include "base/cond.h"
 #include "base/file.h"
 #include "net/https_server.h"
-#include "net/local_http.h"
 #include "net/tls.h"
 #include "protocol/enrol.h"
 #include "protocol/http.h"
@@ -317,14 +316,8 @@ static sefl_status open_store(aggregator *a)
     SEFL_PASS(account_open(&a->account, a->journal, c->ledger, &a->task));
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
     a->store = as_disk_store(&a->disk);
-    return releases_new(&a->releases, &(releases_config){ .task = &a->task,
-                                                          .models = c->models,
-                                                          .init = c->init,
-                                                          .vocab = c->vocab,
-                                                          .valid = c->valid,
-                                                          .keep = c->models_keep,
-                                                          .every = c->models_every,
-                                                          .pool = a->pool });
+    return releases_new(&a->releases,
+                        &(releases_config){ .task = &a->task, .files = c->files, .pool = a->pool });
 }
 
 static sefl_status make_lanes(aggregator *a)
@@ -396,8 +389,8 @@ static sefl_status serve(aggregator *a)
                           .envelope = buf_span(&a->envelope),
                           .rounds = a->rounds,
                           .ingest = a->ingest,
-                          .vocab = c->vocab,
-                          .init = c->init,
+                          .vocab = c->files.vocab,
+                          .init = c->files.init,
                           .wall = &a->wall,
                           .mono = &a->mono,
                           .ca = c->ca,
@@ -421,16 +414,9 @@ static sefl_status serve(aggregator *a)
                                                       .open_path = c->ca ? HTTP_ENROL_PATH : NULL,
                                                       .open_max = ENROL_REQUEST_MAX,
                                                       .threads = SERVER_THREADS,
-                                                      .connections_max = c->connections,
-                                                      .connections_per_address = c->per_address,
-                                                      .connection_rate = c->connection_rate,
-                                                      .connections_per_peer = c->per_client,
-                                                      .connections_per_issuer = c->per_issuer,
-                                                      .request_rate = c->request_rate,
+                                                      .limits = c->limits,
                                                       .bytes_burst = BODIES_BURST * rate,
                                                       .bytes_rate = rate,
-                                                      .idle_s = c->idle_s,
-                                                      .rate_min = c->rate_min,
                                                       .body_max = task_body_bytes(&a->task),
                                                       .headers = HTTP_VERSION_LINE,
                                                       .tick = every_second,
@@ -450,9 +436,6 @@ static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
     n.healthy = n.peer_is_there || phase == AGG_DONE;
     return health_write(body, status, &n);
 }
-
-static const local_page local_pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
-                                          { 0 } };
 
 sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
 {
@@ -485,12 +468,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_TRY(make_lanes(a));
     SEFL_TRY(make_rounds(a));
     SEFL_TRY(serve(a));
-    if (*c->health.host)
-        SEFL_TRY(local_http_start(&a->local, &(local_http_config){ .address = c->health.host,
-                                                                   .port = c->health.port,
-                                                                   .pages = local_pages,
-                                                                   .ctx = a,
-                                                                   .log = o->log }));
+    SEFL_TRY(health_start(&a->local, &c->health, healthz, a, o->log));
     SEFL_HAND_OVER(out, a, aggregator_free);
 }
 
@@ -545,8 +523,10 @@ static void linger(aggregator *a)
 sefl_status aggregator_run(aggregator *a)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(server_announce(a->o.settings->ready_file, a->o.settings->listen.host,
-                             aggregator_port(a), &a->task, a->o.log));
+    if (!task_mode(&a->task)->noisy)
+        log_warn(a->o.log, "no noise: this server learns the exact average of every round");
+    SEFL_TRY(server_announce(a->o.settings->ready_file, a->o.settings->listen.host, a->port,
+                             &a->task, a->o.log));
     if (atomic_load(&a->stop))
         rounds_stop(a->rounds);
     st = rounds_run(a->rounds);
@@ -584,14 +564,4 @@ void aggregator_reload(aggregator *a)
     pthread_mutex_unlock(&a->lock);
     tls_id_free(old);
     log_info(a->o.log, "certificates reloaded");
-}
-
-uint16_t aggregator_port(const aggregator *a)
-{
-    return https_server_port(a->server);
-}
-
-const task *aggregator_task(const aggregator *a)
-{
-    return &a->task;
 }

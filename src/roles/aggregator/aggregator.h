@@ -35,7 +35,9 @@
 #include "base/log.h"
 #include "config/address.h"
 #include "config/settings.h"
+#include "net/https_server.h"
 #include "protocol/task.h"
+#include "roles/aggregator/release.h"
 #include "sum/round_report.h"
 
 extern const setting_def aggregator_schema[];
@@ -46,13 +48,11 @@ typedef struct aggregator_settings {
     host_port listen, csp, health; /* health.host "": no health page (roles/health.h) */
     const char *cert, *tls_key, *peers, *csp_peers;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who connects */
-    const char *sign_key, *task, *vocab, *init, *state, *models, *ledger;
-    const char *valid, *ready_file, *user;
-    uint64_t models_keep, models_every;
-    unsigned threads, connections, linger_s;
-    unsigned per_address, per_client, per_issuer, connection_rate, request_rate, idle_s, rate_min;
-    unsigned link_silence_s;
-    unsigned lanes;
+    const char *sign_key, *task, *state, *ledger;
+    const char *ready_file, *user;
+    release_files files;
+    https_limits limits;
+    unsigned threads, linger_s, link_silence_s, lanes;
     uint64_t audit;
 } aggregator_settings;
 
@@ -83,8 +83,5 @@ sefl_status aggregator_run(aggregator *a) SEFL_MUST_CHECK;
 void aggregator_stop(aggregator *a);
 /* Reloads the certificates; keeps the old ones if a file is wrong. */
 void aggregator_reload(aggregator *a);
-
-uint16_t aggregator_port(const aggregator *a);
-const task *aggregator_task(const aggregator *a);
 
 #endif

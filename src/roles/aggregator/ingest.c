@@ -32,7 +32,7 @@ enum { HEX = 64, READ_PIECE = 256 << 10, RETRY_FULL_S = 30, RETRY_PARTS_S = 30, 
 struct ingest {
     ingest_config c;
     body_rule *rule;
-    parts *parts;
+    parts parts;
     uint64_t skip, total; /* bytes of a head; of head and body */
     pthread_mutex_t live_lock;
     upload *live;
@@ -163,8 +163,8 @@ sefl_status ingest_new(ingest **out, const ingest_config *c)
     in->skip = head_bytes(c->seal);
     in->total = in->skip + ahe_body_bytes(c->ahe);
     pthread_mutex_init(&in->live_lock, NULL);
+    parts_init(&in->parts, c->parts_most);
     SEFL_TRY(body_rule_new(&in->rule, c->ahe, c->pub));
-    SEFL_TRY(parts_new(&in->parts, c->parts_most));
     SEFL_HAND_OVER(out, in, ingest_free);
 }
 
@@ -173,7 +173,7 @@ void ingest_free(ingest *in)
     if (!in)
         return;
     body_rule_free(in->rule);
-    parts_free(in->parts);
+    parts_clear(&in->parts);
     pthread_mutex_destroy(&in->live_lock);
     sefl_free(in);
 }
@@ -185,7 +185,7 @@ void ingest_only_round(ingest *in, uint64_t round)
 
 void ingest_sweep(ingest *in, parts_still *still, void *ctx)
 {
-    parts_sweep(in->parts, still, ctx);
+    parts_sweep(&in->parts, still, ctx);
 }
 
 uint64_t ingest_count(const ingest *in, ingest_end e)
@@ -422,8 +422,8 @@ static bool takes_part(ingest *in, upload *u, const ingest_ask *ask, ingest_repl
     sefl_buf bodies = { 0 };
     bool fits = false;
     SEFL_TRY(journal_path(in->c.journal, &bodies, u->round, "bodies"));
-    SEFL_TRY(parts_begin(in->parts, u->round, (const char *)bodies.p, u->who.client, ask->issuer, u,
-                         &fits));
+    SEFL_TRY(parts_begin(&in->parts, u->round, (const char *)bodies.p, u->who.client, ask->issuer,
+                         u, &fits));
     u->stays = fits;
     if (fits) /* spool.h makes the client's folder below it */
         SEFL_TRY(file_make_folder((const char *)bodies.p, 0700));
@@ -663,7 +663,7 @@ void upload_free(upload *u)
     if (!u->over)
         atomic_fetch_add(&in->counts[INGEST_CUT], 1);
     close_spool(u);
-    parts_end(in->parts, u, u->stays);
+    parts_end(&in->parts, u, u->stays);
     body_check_clear(&u->check);
     buf_clear(&u->reply.receipt);
     pthread_mutex_destroy(&u->lock);

@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,31 +19,17 @@ typedef struct part {
     const void *owner; /* NULL: not arriving now */
 } part;
 
-struct parts {
-    pthread_mutex_t lock;
-    unsigned most;
-    uint64_t round;
-    char *bodies; /* the round's folder */
-    part *at;
-    size_t n, room;
-};
-
-sefl_status parts_new(parts **out, unsigned most)
+void parts_init(parts *p, unsigned most)
 {
-    SEFL_PASS(sefl_new(out, 1, sizeof **out));
-    (*out)->most = most;
-    pthread_mutex_init(&(*out)->lock, NULL);
-    return SEFL_OK;
+    *p = (parts){ .most = most };
+    pthread_mutex_init(&p->lock, NULL);
 }
 
-void parts_free(parts *p)
+void parts_clear(parts *p)
 {
-    if (!p)
-        return;
     pthread_mutex_destroy(&p->lock);
     sefl_free(p->bodies);
     sefl_free(p->at);
-    sefl_free(p);
 }
 
 /* ---- the disk -------------------------------------------------------------------------------- */

@@ -20,14 +20,23 @@
 
 #include "base/status.h"
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-typedef struct parts parts;
+typedef struct parts {
+    pthread_mutex_t lock;
+    unsigned most;
+    uint64_t round;
+    char *bodies; /* the round's folder */
+    struct part *at;
+    size_t n, room;
+} parts;
 
 /* An issuer may have at most `most` parts; 0 means no limit. */
-sefl_status parts_new(parts **out, unsigned most) SEFL_MUST_CHECK;
-void parts_free(parts *p);
+void parts_init(parts *p, unsigned most);
+void parts_clear(parts *p);
 
 /* Registers a body from this client, in bodies/CLIENT, for `owner` until parts_end. An earlier body
  * from the same client belongs to the same part. issuer is NULL for a listed member, or if there is

@@ -28,9 +28,9 @@ static sefl_status check_shape(const releases_config *c)
     model_meta meta;
     nn_real *theta = NULL;
     size_t count;
-    SEFL_PASS(model_read(&meta, &theta, &count, c->init));
+    SEFL_PASS(model_read(&meta, &theta, &count, c->files.init));
     sefl_free(theta);
-    return sefl_at(model_check_shape(&meta, &c->task->model), "%s", c->init);
+    return sefl_at(model_check_shape(&meta, &c->task->model), "%s", c->files.init);
 }
 
 /* SEFL_EAUTH unless the file is the one that the task names. */
@@ -46,25 +46,25 @@ static sefl_status check_hash(const char *path, const uint8_t want[SHA256_BYTES]
 sefl_status releases_check(const releases_config *c, vocab **words, corpus *valid)
 {
     uint8_t hash[SHA256_BYTES];
-    SEFL_PASS(check_hash(c->init, c->task->init_hash, "initial model"));
+    SEFL_PASS(check_hash(c->files.init, c->task->init_hash, "initial model"));
     SEFL_PASS(check_shape(c));
     /* the list is in its final order: a word's line is its number */
-    SEFL_PASS(vocab_read(words, c->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_PASS(vocab_read(words, c->files.vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     vocab_hash(*words, hash);
     SEFL_NEED(memcmp(hash, c->task->vocab_hash, sizeof hash) == 0, SEFL_EAUTH,
-              "%s is not the word list that the task names", c->vocab);
-    SEFL_NEED(c->valid || !c->task->has_valid, SEFL_EINVAL,
+              "%s is not the word list that the task names", c->files.vocab);
+    SEFL_NEED(c->files.valid || !c->task->has_valid, SEFL_EINVAL,
               "the task names a validation text (valid.sha256): set `valid` to its file");
-    if (!c->valid)
+    if (!c->files.valid)
         return SEFL_OK;
     SEFL_NEED(c->task->has_valid, SEFL_EAUTH,
               "%s: the task names no validation text: leave `valid` out, or make a task with "
               "'sefl task new --valid'",
-              c->valid);
-    SEFL_PASS(check_hash(c->valid, c->task->valid_hash, "validation text (valid.sha256)"));
-    SEFL_PASS(corpus_read(valid, *words, &(corpus_file){ .path = c->valid }, NULL));
+              c->files.valid);
+    SEFL_PASS(check_hash(c->files.valid, c->task->valid_hash, "validation text (valid.sha256)"));
+    SEFL_PASS(corpus_read(valid, *words, &(corpus_file){ .path = c->files.valid }, NULL));
     SEFL_NEED(valid->tokens >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
-              "%s: %zu words are too few to validate with", c->valid, valid->tokens);
+              "%s: %zu words are too few to validate with", c->files.valid, valid->tokens);
     return SEFL_OK;
 }
 
@@ -74,8 +74,8 @@ sefl_status releases_new(releases **out, const releases_config *c)
     SEFL_MAKE(releases, r, out);
     r->c = *c;
     SEFL_TRY(releases_check(c, &words, &r->valid));
-    SEFL_TRY(file_make_folder(c->models, 0755));
-    if (c->valid)
+    SEFL_TRY(file_make_folder(c->files.models, 0755));
+    if (c->files.valid)
         SEFL_TRY(
             engine_new(&r->judge, &(engine_config){ .model = &c->task->model, .pool = c->pool }));
     *out = r, r = NULL;
@@ -99,13 +99,13 @@ void releases_free(releases *r)
 sefl_status release_path(const releases *r, char out[PATH_MAX], uint64_t round)
 {
     if (round == 0)
-        return file_path(out, "%s", r->c.init);
-    return file_path(out, "%s/round-%" PRIu64 ".safetensors", r->c.models, round);
+        return file_path(out, "%s", r->c.files.init);
+    return file_path(out, "%s/round-%" PRIu64 ".safetensors", r->c.files.models, round);
 }
 
 static sefl_status memory_path(const releases *r, char out[PATH_MAX], uint64_t round)
 {
-    return file_path(out, "%s/round-%" PRIu64 ".optimiser", r->c.models, round);
+    return file_path(out, "%s/round-%" PRIu64 ".optimiser", r->c.files.models, round);
 }
 
 /* True if this is the name of a model or of an optimiser's state; returns its round. */
@@ -129,7 +129,7 @@ static int by_round(const void *a, const void *b)
 static sefl_status keep_from(const releases *r, DIR *d, uint64_t latest, uint64_t *out)
 {
     sefl_status st = SEFL_OK;
-    uint64_t *rounds = NULL, round, keep = r->c.keep;
+    uint64_t *rounds = NULL, round, keep = r->c.files.keep;
     size_t n = 0, room = 0;
     bool model;
     *out = 0;
@@ -155,7 +155,7 @@ void release_settle(const releases *r, uint64_t latest)
     char path[PATH_MAX];
     uint64_t from, round;
     bool model;
-    DIR *d = opendir(r->c.models);
+    DIR *d = opendir(r->c.files.models);
     if (!d)
         return; /* the next release tries again */
     if (keep_from(r, d, latest, &from) != SEFL_OK)
@@ -163,9 +163,9 @@ void release_settle(const releases *r, uint64_t latest)
     rewinddir(d);
     for (struct dirent *e; (e = readdir(d)) != NULL;) {
         if (!round_of(e->d_name, &round, &model) || round >= (model ? from : latest) ||
-            (model && r->c.every > 0 && round % r->c.every == 0))
+            (model && r->c.files.every > 0 && round % r->c.files.every == 0))
             continue;
-        if (snprintf(path, sizeof path, "%s/%s", r->c.models, e->d_name) < (int)sizeof path)
+        if (snprintf(path, sizeof path, "%s/%s", r->c.files.models, e->d_name) < (int)sizeof path)
             unlink(path);
     }
     closedir(d);

@@ -25,14 +25,18 @@
 
 typedef struct releases releases;
 
-typedef struct releases_config {
-    const task *task;
+typedef struct release_files {
     const char *models; /* folder, created if it does not exist */
     const char *init;   /* the initial model's file */
     const char *vocab;  /* the public word list */
     const char *valid;  /* the public validation text that the task names; NULL if it names none */
     uint64_t keep;      /* number of latest models to keep; 0: all */
     uint64_t every;     /* also keeps older models whose round is a multiple of this; 0: none */
+} release_files;
+
+typedef struct releases_config {
+    const task *task;
+    release_files files;
     pool *pool;
 } releases_config;
 

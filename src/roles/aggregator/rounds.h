@@ -38,7 +38,7 @@ typedef struct rounds_config {
 sefl_status rounds_new(rounds **out, const rounds_config *c) SEFL_MUST_CHECK;
 void rounds_free(rounds *r);
 
-/* Call as_rounds_run and as_rounds_stop. */
+/* rounds_run calls as_rounds_run; rounds_stop ends it, the link and the lanes. */
 sefl_status rounds_run(rounds *r) SEFL_MUST_CHECK;
 void rounds_stop(rounds *r);
 

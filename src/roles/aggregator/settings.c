@@ -18,37 +18,37 @@ const setting_def aggregator_schema[] = {
     { "ca", SETTING_PATH, "", TO(ca), .example = "../ca/aggregator", .arg = "FOLDER",
       .help = "folder of 'sefl ca new' whose trust list admits clients; if empty, tls.peers does" },
     SERVER_TASK(aggregator_settings),
-    { "vocab", SETTING_PATH, NULL, TO(vocab), .example = "../public/vocab.txt",
+    { "vocab", SETTING_PATH, NULL, TO(files.vocab), .example = "../public/vocab.txt",
       .help = "the public word list" },
-    { "init", SETTING_PATH, NULL, TO(init), .example = "../public/init.safetensors",
+    { "init", SETTING_PATH, NULL, TO(files.init), .example = "../public/init.safetensors",
       .help = "the initial model" },
-    { "valid", SETTING_PATH, "", TO(valid), .example = "../public/valid.txt",
+    { "valid", SETTING_PATH, "", TO(files.valid), .example = "../public/valid.txt",
       .help = "the public validation text; empty if the task names none" },
     { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER", .created = true,
       .help = "folder for the journal and the uploads" },
-    { "models", SETTING_PATH, NULL, TO(models), .example = "models", .arg = "FOLDER",
+    { "models", SETTING_PATH, NULL, TO(files.models), .example = "models", .arg = "FOLDER",
       .created = true, .help = "folder for released models" },
-    { "models_keep", SETTING_U64, "20", TO(models_keep), .min = 2, .max = 1u << 30,
+    { "models_keep", SETTING_U64, "20", TO(files.keep), .min = 2, .max = 1u << 30,
       .help = "number of most recent models to keep" },
-    { "models_every", SETTING_U64, "100", TO(models_every), .max = 1u << 30,
+    { "models_every", SETTING_U64, "100", TO(files.every), .max = 1u << 30,
       .help = "keep one in this many older models; 1 keeps all, 0 keeps none" },
     SERVER_PROCESS(aggregator_settings, "127.0.0.1:7010"),
-    { "connections", SETTING_U64, "512", TO(connections), .min = 1, .max = 65536,
+    { "connections", SETTING_U64, "512", TO(limits.connections), .min = 1, .max = 65536,
       .help = "maximum number of client connections" },
-    { "per_address", SETTING_U64, "128", TO(per_address), .min = 1, .max = 65536,
+    { "per_address", SETTING_U64, "128", TO(limits.per_address), .min = 1, .max = 65536,
       .help = "maximum number of connections from one address" },
-    { "per_client", SETTING_U64, "8", TO(per_client), .min = 1, .max = 1024,
+    { "per_client", SETTING_U64, "8", TO(limits.per_peer), .min = 1, .max = 1024,
       .help = "maximum number of connections from one client" },
-    { "per_issuer", SETTING_U64, "0", TO(per_issuer), .max = 65536,
+    { "per_issuer", SETTING_U64, "0", TO(limits.per_issuer), .max = 65536,
       .help = "maximum number of connections from the clients of a CA whose members the trust list "
               "does not name; 0 means a quarter of `connections`" },
-    { "connection_rate", SETTING_U64, "50", TO(connection_rate), .min = 1, .max = 100000,
+    { "connection_rate", SETTING_U64, "50", TO(limits.connection_rate), .min = 1, .max = 100000,
       .help = "limit of new connections per second and address; a burst may be ten times that" },
-    { "request_rate", SETTING_U64, "20", TO(request_rate), .min = 1, .max = 100000,
+    { "request_rate", SETTING_U64, "20", TO(limits.request_rate), .min = 1, .max = 100000,
       .help = "limit of requests per second and client; a burst may be five times that" },
-    { "idle", SETTING_U64, "60", TO(idle_s), .min = 1, .max = 3600,
+    { "idle", SETTING_U64, "60", TO(limits.idle_s), .min = 1, .max = 3600,
       .help = "seconds after which the server closes a silent or slow connection" },
-    { "rate_min", SETTING_U64, "1024", TO(rate_min), .min = 1, .max = 1 << 30,
+    { "rate_min", SETTING_U64, "1024", TO(limits.rate_min), .min = 1, .max = 1 << 30,
       .help = "minimum upload speed in bytes per second" },
     { "linger", SETTING_U64, "30", TO(linger_s), .max = 86400,
       .help = "seconds for which the server keeps answering after the task has ended" },
@@ -65,8 +65,8 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
     *out = c;
     SEFL_PASS(settings_fill(s, &c));
     SEFL_PASS(health_check(&c.health, s));
-    if (c.per_issuer == 0)
-        c.per_issuer = (c.connections + 3) / 4;
+    if (c.limits.per_issuer == 0)
+        c.limits.per_issuer = (c.limits.connections + 3) / 4;
     *out = c;
     return SEFL_OK;
 }

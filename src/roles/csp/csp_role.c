@@ -8,8 +8,6 @@
 #include "base/cond.h"
 #include "base/hex.h"
 #include "net/handshakes.h"
-#include "net/local_http.h"
-#include "protocol/http.h"
 #include "roles/aggregator/lanes.h"
 #include "roles/ca.h"
 #include "roles/counters.h"
@@ -301,9 +299,6 @@ static bool goes_on(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&r->ending) && !atomic_load(&r->stop);
 }
 
-static const local_page local_pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
-                                          { 0 } };
-
 /* Reads the identity: keys, task, certificates and the trust list. */
 static sefl_status read_identity(csp_role *r)
 {
@@ -381,12 +376,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     server_forget_ready(c->ready_file);
     SEFL_TRY(read_identity(r));
     SEFL_TRY(make_csp(r));
-    if (*c->health.host)
-        SEFL_TRY(local_http_start(&r->local, &(local_http_config){ .address = c->health.host,
-                                                                   .port = c->health.port,
-                                                                   .pages = local_pages,
-                                                                   .ctx = r,
-                                                                   .log = o->log }));
+    SEFL_TRY(health_start(&r->local, &c->health, healthz, r, o->log));
     SEFL_HAND_OVER(out, r, csp_role_free);
 }
 
@@ -605,11 +595,6 @@ void csp_role_reload(csp_role *r)
 uint16_t csp_role_port(const csp_role *r)
 {
     return r->port;
-}
-
-const task *csp_role_task(const csp_role *r)
-{
-    return &r->task;
 }
 
 const csp_times *csp_role_times(const csp_role *r)

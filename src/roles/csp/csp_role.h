@@ -85,7 +85,6 @@ void csp_role_stop(csp_role *r);
 void csp_role_reload(csp_role *r);
 
 uint16_t csp_role_port(const csp_role *r);
-const task *csp_role_task(const csp_role *r);
 /* Returns the times of the latest reveal. Call it only while no stream is served. */
 const csp_times *csp_role_times(const csp_role *r);
 

@@ -241,7 +241,7 @@ static int setup(void **state)
                                                                  .open_path = "/v1/enroll",
                                                                  .open_max = 100,
                                                                  .body_max = 10000,
-                                                                 .connections_per_issuer = 3,
+                                                                 .limits.per_issuer = 3,
                                                                  .begin = begin,
                                                                  .refused = refused,
                                                                  .log = &logged }));

@@ -46,8 +46,8 @@ static void serve(unsigned idle_s)
     CHECK_OK(https_server_start(&server, &(https_server_config){ .id = as,
                                                                  .peer_role = "client",
                                                                  .threads = 1,
-                                                                 .idle_s = idle_s,
-                                                                 .rate_min = 1000,
+                                                                 .limits.idle_s = idle_s,
+                                                                 .limits.rate_min = 1000,
                                                                  .body_max = 5000000,
                                                                  .begin = begin }));
 }

@@ -506,7 +506,7 @@ static void limits_on_connections(void **state)
     https_server *first = server;
     https_server_config k = config();
     raw_tls c[4];
-    k.threads = 1, k.connections_per_address = 3, k.idle_s = 1;
+    k.threads = 1, k.limits.per_address = 3, k.limits.idle_s = 1;
     CHECK_OK(https_server_start(&server, &k));
     for (int i = 0; i < 3; i++)
         with_client(&c[i]);
@@ -542,7 +542,7 @@ static void limits_of_a_peer(void **state)
     raw_tls c[3];
     unsigned refused_n = 0;
     const char *get = "HEAD /none HTTP/1.1\r\nHost: x\r\n\r\n";
-    k.threads = 2, k.connections_per_peer = 2, k.request_rate = 4, k.bytes_burst = 6000;
+    k.threads = 2, k.limits.per_peer = 2, k.limits.request_rate = 4, k.bytes_burst = 6000;
     CHECK_OK(https_server_start(&server, &k));
     for (int i = 0; i < 3; i++) {
         with_client(&c[i]);
@@ -587,7 +587,7 @@ static void strangers_make_place(void **state)
     raw_tls c;
     int fd[12];
     char byte;
-    k.threads = 2, k.connections_max = 8, k.connections_per_address = 100;
+    k.threads = 2, k.limits.connections = 8, k.limits.per_address = 100;
     CHECK_OK(https_server_start(&server, &k));
     for (int i = 0; i < 12; i++) {
         fd[i] = raw_connect(https_server_port(server));
@@ -610,7 +610,7 @@ static void strangers_make_place(void **state)
     https_server_stop(server);
     server = first;
     /* and a limit on new connections from one address */
-    k.connection_rate = 1, k.connections_max = 0;
+    k.limits.connection_rate = 1, k.limits.connections = 0;
     first = server;
     CHECK_OK(https_server_start(&server, &k));
     for (int i = 0; i < 12; i++) {
@@ -631,7 +631,7 @@ static void slow_senders_are_cut(void **state)
     https_server *first = server;
     https_server_config k = config();
     raw_tls c;
-    k.threads = 1, k.idle_s = 1, k.rate_min = 1000;
+    k.threads = 1, k.limits.idle_s = 1, k.limits.rate_min = 1000;
     CHECK_OK(https_server_start(&server, &k));
     const char *head = "PUT /put HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n";
     int closed = site.ended_closed;

@@ -23,14 +23,13 @@ static sefl_status page(void *ctx, sefl_buf *body, unsigned *status)
     return wr_fmt(body, "{\"healthy\":true}\n");
 }
 
-static const local_page pages[] = { { "/healthz", "application/json", page }, { 0 } };
-
 static local_http *start(pages_ctx *p)
 {
     local_http *h;
     *p = (pages_ctx){ .status = 200 };
     CHECK_OK(local_http_start(
-        &h, &(local_http_config){ .address = "127.0.0.1", .pages = pages, .ctx = p }));
+        &h, &(local_http_config){
+                .address = "127.0.0.1", .path = "/healthz", .make = page, .ctx = p }));
     return h;
 }
 
@@ -143,10 +142,11 @@ static void this_machine_alone(void **state)
     pages_ctx p = { 0 };
     local_http *h;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        CHECK_STATUS(
-            local_http_start(
-                &h, &(local_http_config){ .address = others[i], .pages = pages, .ctx = &p }),
-            SEFL_EINVAL);
+        CHECK_STATUS(local_http_start(&h, &(local_http_config){ .address = others[i],
+                                                                .path = "/healthz",
+                                                                .make = page,
+                                                                .ctx = &p }),
+                     SEFL_EINVAL);
         assert_null(h);
         assert_non_null(strstr(sefl_last_error(), "loopback"));
     }
@@ -154,7 +154,8 @@ static void this_machine_alone(void **state)
     CHECK_STATUS(
         local_http_start(&(local_http *){ NULL }, &(local_http_config){ .address = "127.0.0.1",
                                                                         .port = local_http_port(h),
-                                                                        .pages = pages }),
+                                                                        .path = "/healthz",
+                                                                        .make = page }),
         SEFL_EIO); /* the port is in use */
     local_http_stop(h);
     local_http_stop(NULL);

@@ -418,15 +418,15 @@ static inline sefl_status aw_try_open(agg_world *w)
                              .retry_ms = 5,
                              .session = A_SESSION }));
     SEFL_TRY(releases_new(
-        &w->rel,
-        &(releases_config){ .task = &w->t,
-                            .models = aw_path(w, w->models, "models"),
-                            .init = aw_path(w, w->init, "init.safetensors"),
-                            .vocab = aw_path(w, w->words, "vocab.txt"),
-                            .valid = w->t.has_valid ? aw_path(w, w->valid, "valid.txt") : NULL,
-                            .keep = w->keep,
-                            .every = w->every,
-                            .pool = w->pool }));
+        &w->rel, &(releases_config){ .task = &w->t,
+                                     .files.models = aw_path(w, w->models, "models"),
+                                     .files.init = aw_path(w, w->init, "init.safetensors"),
+                                     .files.vocab = aw_path(w, w->words, "vocab.txt"),
+                                     .files.valid =
+                                         w->t.has_valid ? aw_path(w, w->valid, "valid.txt") : NULL,
+                                     .files.keep = w->keep,
+                                     .files.every = w->every,
+                                     .pool = w->pool }));
     SEFL_TRY(rounds_new(
         &w->r, &(rounds_config){ .as = { .task = &w->t,
                                          .envelope = buf_span(&w->envelope),

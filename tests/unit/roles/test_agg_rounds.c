@@ -122,13 +122,13 @@ static void validation_text(void **state)
                                span_of_str("j i h g f e d c b a\nj i h g f e d c b a\n"), 0644));
     CHECK_STATUS(aw_try_open(&w), SEFL_EAUTH);
     assert_non_null(strstr(sefl_last_error(), "valid.txt is not the validation text"));
-    releases_config c = {
-        .task = &w.t, .models = w.models, .init = w.init, .vocab = w.words, .pool = w.pool
-    };
+    releases_config c = { .task = &w.t,
+                          .files = { .models = w.models, .init = w.init, .vocab = w.words },
+                          .pool = w.pool };
     CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "set `valid` to its file"));
     w.t.has_valid = false;
-    c.valid = path;
+    c.files.valid = path;
     CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EAUTH);
     assert_non_null(strstr(sefl_last_error(), "the task names no validation text"));
     w.t.model.block_embed *= 2; /* no client could use an initial model of another shape */
