@@ -801,7 +801,53 @@ done:
     return st;
 }
 
-/* Everything that AS does for one round on one connection: hello, header, charge, reveal. */
+/* ---- AS's questions, for tests of as_link; whole rounds are in link_rounds.h ------------------- */
+
+/* A link on a new connection. */
+static inline as_link *world_link(world *w, connection *c)
+{
+    as_link *l;
+    as_link_config cfg = world_as(w);
+    connect_(c, w, NULL, false);
+    CHECK_OK(as_link_new(&l, &c->ch[0], &cfg));
+    return l;
+}
+
+/* KEY and HEADER; both gets the header as the servers signed it. */
+static inline sefl_status world_sign(const world *w, as_link *l, round_header *h, sefl_buf *both)
+{
+    if (task_is_sealed(&w->t))
+        SEFL_PASS(as_link_key(l, h));
+    buf_reset(both);
+    return as_link_header(l, both, h);
+}
+
+static inline round_header world_signed(const world *w, as_link *l, uint64_t round)
+{
+    round_header h = world_header(w, round);
+    sefl_buf both = { 0 };
+    CHECK_OK(world_sign(w, l, &h, &both));
+    buf_clear(&both);
+    return h;
+}
+
+/* Charges the round and reveals the sum of w->set, with the next attempt. */
+static inline sefl_status world_reveal(world *w, connection *c, as_link *l, uint64_t round,
+                                       uint32_t clients, sefl_buf *counted, bool *kept,
+                                       int64_t *result)
+{
+    SEFL_PASS(ledger_pay(&w->a.ledger, round));
+    as_reveal o = { .round = round,
+                    .attempt = ++w->attempt,
+                    .clients = clients,
+                    .sum = w->sum,
+                    .store = &c->as,
+                    .counted = counted };
+    memcpy(o.set, w->set, sizeof o.set);
+    return as_link_reveal(l, &o, kept, result);
+}
+
+/* All questions of one round on this connection. */
 static inline sefl_status world_round(world *w, connection *c, uint64_t round, bool *kept,
                                       int64_t *result)
 {
@@ -814,22 +860,12 @@ static inline sefl_status world_round(world *w, connection *c, uint64_t round, b
     memset(result, 0, w->t.values * sizeof *result);
     SEFL_TRY(as_link_new(&l, &c->ch[0], &cfg));
     bool sealed = task_is_sealed(&w->t), is_open = as_link_peer(l)->revealed >= round;
-    if (sealed && !is_open)
-        SEFL_TRY(as_link_key(l, &h));
     if (!sealed || !is_open)
-        SEFL_TRY(as_link_header(l, &both, &h));
+        SEFL_TRY(world_sign(w, l, &h, &both));
     if (sealed && !is_open)
         SEFL_TRY(world_verdict(w, l, &h));
-    SEFL_TRY(ledger_pay(&w->a.ledger, round));
-    as_reveal o = { .round = round,
-                    .attempt = ++w->attempt,
-                    .clients = W_CLIENTS,
-                    .sum = w->sum,
-                    .store = &c->as };
-    memcpy(o.set, w->set, sizeof o.set);
     buf_reset(&both);
-    o.counted = &both;
-    SEFL_TRY(as_link_reveal(l, &o, kept, result));
+    SEFL_TRY(world_reveal(w, c, l, round, W_CLIENTS, &both, kept, result));
     if (sealed)
         assert_true(both.n > COUNTED_STATEMENT_BYTES);
 done:

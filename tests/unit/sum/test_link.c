@@ -157,18 +157,14 @@ static void rounds_follow(void **state)
     world *w = world_new("pad", TASK_NOISE_JOINT, 40);
     int64_t got[W_VALUES];
     connection c;
-    as_link *l;
     sefl_buf both = { 0 };
-    connect_(&c, w, NULL, false);
-    as_link_config cfg = world_as(w);
-    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+    w->attempt = 5;
+    as_link *l = world_link(w, &c);
     for (uint64_t r = 1; r <= 3; r++) {
         round_header h = world_header(w, r);
         bool kept;
         world_sum(w, r);
-        buf_reset(&both);
-        CHECK_OK(as_link_key(l, &h));
-        CHECK_OK(as_link_header(l, &both, &h));
+        CHECK_OK(world_sign(w, l, &h, &both));
         envelope env;
         CHECK_OK(envelope_read(&env, buf_span(&both)));
         CHECK_OK(envelope_check(&env, SIGN_HEADER, &w->t.servers));
@@ -178,14 +174,8 @@ static void rounds_follow(void **state)
             CHECK_OK(as_link_skip(l, r, 1));
             continue;
         }
-        w->attempt = 5 + r;
         CHECK_OK(world_verdict(w, l, &h));
-        CHECK_OK(ledger_pay(&w->a.ledger, r));
-        as_reveal o = {
-            .round = r, .attempt = 5 + r, .clients = W_CLIENTS, .sum = w->sum, .store = &c.as
-        };
-        memcpy(o.set, w->set, sizeof o.set);
-        CHECK_OK(as_link_reveal(l, &o, &kept, got));
+        CHECK_OK(world_reveal(w, &c, l, r, W_CLIENTS, NULL, &kept, got));
         assert_false(kept);
         check_result(w, got);
         assert_int_equal(csp_seen_at(&w->c, 1).forgotten, r > 1);
@@ -380,17 +370,13 @@ static void a_lost_mask_loses_the_round(void **state)
         world *w = world_new("pad", modes[m], 40);
         int64_t got[W_VALUES];
         connection c;
-        as_link *l;
         bool kept;
-        sefl_buf both = { 0 };
         world_sum(w, 1);
         connect_(&c, w, NULL, false);
         CHECK_OK(world_round(w, &c, 1, &kept, got));
         disconnect(&c);
         w->a.lose = true;
-        connect_(&c, w, NULL, false);
-        as_link_config cfg = world_as(w);
-        CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+        as_link *l = world_link(w, &c);
         const as_peer *p = as_link_peer(l);
         assert_true(p->signed_ == 1 && p->revealed == 1 && p->skipped == 0 && !p->behind);
         as_reveal o = { .round = 1, .attempt = ++w->attempt, .clients = 3, .store = &c.as };
@@ -400,14 +386,11 @@ static void a_lost_mask_loses_the_round(void **state)
             assert_int_equal(got[i], 0);
         assert_false(as_link_dead(l));
         CHECK_OK(as_link_skip(l, 1, 2));
-        round_header h = world_header(w, 2);
-        CHECK_OK(as_link_key(l, &h));
-        CHECK_OK(as_link_header(l, &both, &h));
+        (void)world_signed(w, l, 2);
         assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_REVEALED); /* forever the same */
         CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO); /* erased by now */
         as_link_free(l);
         disconnect(&c);
-        buf_clear(&both);
         world_free(w);
     }
 }
@@ -420,26 +403,19 @@ static void a_lost_root_loses_the_round(void **state)
     world *w = world_new("pad", TASK_NOISE_NONE, 40);
     int64_t got[W_VALUES];
     connection c;
-    as_link *l;
     bool kept;
-    sefl_buf both = { 0 };
-    round_header h = world_header(w, 1), again = h;
+    round_header again = world_header(w, 1);
     uint8_t early[HEAD_MAX];
     head_refusal refused[1];
     size_t n;
     world_sum(w, 1);
-    connect_(&c, w, NULL, false);
-    as_link_config cfg = world_as(w);
-    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
-    CHECK_OK(as_link_key(l, &h));
-    CHECK_OK(as_link_header(l, &both, &h));
+    as_link *l = world_link(w, &c);
+    round_header h = world_signed(w, l, 1);
     as_link_free(l);
     disconnect(&c);
 
     w->root[0] ^= 1;
-    connect_(&c, w, NULL, false);
-    cfg = world_as(w);
-    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
+    l = world_link(w, &c);
     CHECK_STATUS(as_link_key(l, &again), SEFL_ECRYPTO);
     world_head(w, 0, &h, early);
     CHECK_STATUS(as_link_early(l, 1, span_of(early, head_bytes(w->t.seal)), refused, &n),
@@ -454,7 +430,6 @@ static void a_lost_root_loses_the_round(void **state)
     CHECK_OK(world_round(w, &c, 2, &kept, got));
     check_result(w, got);
     disconnect(&c);
-    buf_clear(&both);
     world_free(w);
 }
 

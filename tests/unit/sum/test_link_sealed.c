@@ -719,17 +719,12 @@ static void early_changes_nothing(void **state)
     w->t.clients_max = 5, w->t.ahe.pack.clients = 5;
     for (int i = W_CLIENTS; i < W_ALL; i++)
         memset(w->client[i].units, i, 32);
-    as_link *l;
-    sefl_buf heads = { 0 }, both = { 0 };
+    sefl_buf heads = { 0 };
     head_refusal refused[8];
     size_t refused_n;
     as_verdict v;
-    connect_(&c, w, NULL, false);
-    as_link_config cfg = world_as(w);
-    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
-    round_header h = world_header(w, 1);
-    CHECK_OK(as_link_key(l, &h));
-    CHECK_OK(as_link_header(l, &both, &h));
+    as_link *l = world_link(w, &c);
+    round_header h = world_signed(w, l, 1);
     w_client second = w->client[1];
     memset(w->client[1].units, 0x55, 32); /* an upload that is replaced */
     w->client[1].seed.seed[0] ^= 1;
@@ -748,17 +743,13 @@ static void early_changes_nothing(void **state)
     as_set set = world_set(&x, leaves);
     CHECK_OK(as_link_set(l, &set, &v, NULL));
     assert_int_equal(v.kept, 3);
-    CHECK_OK(ledger_pay(&w->a.ledger, 1));
-    as_reveal o = { .round = 1, .attempt = 1, .clients = 3, .sum = w->sum, .store = &c.as };
-    memcpy(o.set, v.root, 32);
-    w->attempt = 1;
-    CHECK_OK(as_link_reveal(l, &o, &kept, got));
+    memcpy(w->set, v.root, 32);
+    CHECK_OK(world_reveal(w, &c, l, 1, 3, NULL, &kept, got));
     assert_memory_equal(got, w->total, VALUES * sizeof *got);
     as_verdict_clear(&v);
     as_link_free(l);
     disconnect(&c);
     buf_clear(&heads);
-    buf_clear(&both);
     world_free(w);
 }
 
@@ -771,19 +762,14 @@ static void refused_bodies_come_off(void **state)
         int64_t got[W_VALUES];
         connection c;
         bool kept, few;
-        as_link *l;
-        sefl_buf both = { 0 }, counted = { 0 }, path = { 0 }, heads = { 0 };
+        sefl_buf counted = { 0 }, path = { 0 }, heads = { 0 };
         as_verdict v;
         head_refusal refused[4];
         size_t n;
         envelope env;
         counted_statement said;
-        connect_(&c, w, NULL, false);
-        as_link_config cfg = world_as(w);
-        CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
-        round_header h = world_header(w, 1);
-        CHECK_OK(as_link_key(l, &h));
-        CHECK_OK(as_link_header(l, &both, &h));
+        as_link *l = world_link(w, &c);
+        round_header h = world_signed(w, l, 1);
         if (early) {
             put_heads(&heads, w, &h, 3);
             CHECK_OK(as_link_early(l, 1, buf_span(&heads), refused, &n));
@@ -797,16 +783,8 @@ static void refused_bodies_come_off(void **state)
         assert_true(!few && v.kept == 2 && v.refused_n == 1);
         assert_true(v.refused[0].index == 1 && v.refused[0].reason == HEAD_MEMBER);
         CHECK_OK(ahe_sum_take(&w->t.ahe, w->sum, 0, w->client[1].body, w->t.ahe.units, NULL));
-        CHECK_OK(ledger_pay(&w->a.ledger, 1));
-        as_reveal o = { .round = 1,
-                        .attempt = 1,
-                        .clients = 2,
-                        .sum = w->sum,
-                        .store = &c.as,
-                        .counted = &counted };
-        memcpy(o.set, v.root, 32);
-        w->attempt = 1;
-        CHECK_OK(as_link_reveal(l, &o, &kept, got));
+        memcpy(w->set, v.root, 32);
+        CHECK_OK(world_reveal(w, &c, l, 1, 2, &counted, &kept, got));
         /* the other two are the sum, whatever the third was */
         int64_t first = 0;
         for (size_t i = 0; i < VALUES; i++)
@@ -838,7 +816,6 @@ static void refused_bodies_come_off(void **state)
         as_verdict_clear(&v);
         as_link_free(l);
         disconnect(&c);
-        buf_clear(&both);
         buf_clear(&counted);
         buf_clear(&path);
         buf_clear(&heads);
@@ -947,7 +924,7 @@ static void a_crowd(void **state)
     }
     connection c;
     as_link *l;
-    sefl_buf both = { 0 }, early = { 0 };
+    sefl_buf early = { 0 };
     head_refusal *refused = calloc(MANY, sizeof *refused);
     size_t n;
     as_verdict v;
@@ -957,9 +934,7 @@ static void a_crowd(void **state)
     w->member = everybody;
     as_link_config cfg = world_as(w);
     CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
-    x.h = world_header(w, 1);
-    CHECK_OK(as_link_key(l, &x.h));
-    CHECK_OK(as_link_header(l, &both, &x.h));
+    x.h = world_signed(w, l, 1);
     for (uint32_t i = 0; i < MANY; i += 3) {
         uint8_t *at;
         CHECK_OK(buf_extend(&early, &at, head_bytes(w->t.seal)));
@@ -982,16 +957,12 @@ static void a_crowd(void **state)
         CHECK_OK(ahe_sum_take(a, w->sum, 0, x.body + v.refused[i].index * bytes, a->units, NULL));
     }
     CHECK_OK(ahe_sum_close(a, w->sum));
-    CHECK_OK(ledger_pay(&w->a.ledger, 1));
-    as_reveal o = { .round = 1, .attempt = 1, .clients = v.kept, .sum = w->sum, .store = &c.as };
-    memcpy(o.set, v.root, 32);
-    w->attempt = 1;
-    CHECK_OK(as_link_reveal(l, &o, &kept, got));
+    memcpy(w->set, v.root, 32);
+    CHECK_OK(world_reveal(w, &c, l, 1, v.kept, NULL, &kept, got));
     assert_memory_equal(got, total, sizeof got);
     as_verdict_clear(&v);
     as_link_free(l);
     disconnect(&c);
-    buf_clear(&both);
     buf_clear(&early);
     free(refused), free(x.leaf), free(x.seed), free(x.body);
     pool_free(w->pool);
@@ -1004,16 +975,10 @@ static void too_few_is_told(void **state)
     (void)state;
     world *w = sealed_world();
     connection c;
-    as_link *l;
     as_verdict v;
-    sefl_buf both = { 0 };
     bool few = false;
-    connect_(&c, w, NULL, false);
-    as_link_config cfg = world_as(w);
-    CHECK_OK(as_link_new(&l, &c.ch[0], &cfg));
-    round_header h = world_header(w, 1);
-    CHECK_OK(as_link_key(l, &h));
-    CHECK_OK(as_link_header(l, &both, &h));
+    as_link *l = world_link(w, &c);
+    round_header h = world_signed(w, l, 1);
     w->revoked = 6;
     w_heads x = { .w = w, .h = h };
     round_entry leaves[W_CLIENTS];
@@ -1024,7 +989,6 @@ static void too_few_is_told(void **state)
     assert_int_equal(w->book.charges, 0);
     as_link_free(l);
     disconnect(&c);
-    buf_clear(&both);
     world_free(w);
 }
 
