@@ -139,6 +139,8 @@ struct tr_layer {
     float *outf; /* the same in float: the next layer's `x` */
 };
 
+enum { MAX_LAYERS = 32 }; /* LM_MAX_LAYERS */
+
 struct device {
     engine_setup set;
     std::vector<engine_param> param;
@@ -176,8 +178,8 @@ struct device {
     uint32_t *order; /* embedding: tokens sorted by word, [slots][tokens] */
 
     bool clusters; /* the LSTM's cluster kernels run on this device; set by lstm_plan */
-    lstm_layer lstm[32];
-    tr_layer tr[32];
+    lstm_layer lstm[MAX_LAYERS];
+    tr_layer tr[MAX_LAYERS];
     float *tmp[4]; /* body scratch, [tokens][max(4H, 3E, F)] each; sized by the body's plan */
 
     slot *slots; /* device memory, [G + 1]: the last is for evaluation */
@@ -191,6 +193,9 @@ static inline size_t slot_theta(const device *d, int s)
 {
     return (size_t)s * d->set.count;
 }
+
+/* Zeroes and frees device memory; NULL is fine. */
+void free_secret(void *p, size_t bytes);
 
 /* Counts the time until the next mark under `name`; does nothing unless times are measured. */
 void mark(device *d, const char *name, double flop, double bytes);

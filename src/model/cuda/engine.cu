@@ -27,7 +27,7 @@ struct inside {
     char *memory, *workspace;
     size_t memory_bytes;
     std::map<uint64_t, text> texts; /* by name */
-    std::vector<uint32_t *> unnamed; /* by slot; the last one is the evaluation's */
+    std::vector<text> unnamed;      /* by slot; the last one is the evaluation's */
     uint64_t text_bytes;
     std::map<int, cudaGraphExec_t> graphs; /* a step, by number of slots */
     bool timing;
@@ -198,28 +198,51 @@ static void take_memory(device *d)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
+void free_secret(void *p, size_t bytes)
+{
+    if (p)
+        cudaMemset(p, 0, bytes);
+    cudaFree(p); /* waits for the memset */
+}
+
+static void free_text(text *t)
+{
+    free_secret(t->words, 4 * t->n);
+    *t = {};
+}
+
+static void free_texts(device *d)
+{
+    for (auto &t : d->in->texts)
+        free_text(&t.second);
+    d->in->texts.clear();
+    d->in->text_bytes = 0;
+}
+
+/* Texts, parameters and everything computed from them are secret. */
 static void close_device(void *self)
 {
     device *d = (device *)self;
     if (!d)
         return;
     if (d->in) {
+        if (d->stream) /* after a failure, kernels may still run and write */
+            cudaStreamSynchronize(d->stream);
         sums_free(d);
         for (auto &g : d->in->graphs)
             cudaGraphExecDestroy(g.second);
-        for (auto &t : d->in->texts)
-            cudaFree(t.second.words);
-        for (uint32_t *w : d->in->unnamed)
-            cudaFree(w);
+        free_texts(d);
+        for (text &t : d->in->unnamed)
+            free_text(&t);
         for (timed &t : d->in->marks)
             cudaEventDestroy(t.at);
-        if (d->in->memory) { /* texts and parameters are secret */
-            cudaMemset(d->in->memory, 0, d->in->memory_bytes);
-            cudaFree(d->in->memory);
-        }
-        cudaFree(d->in->workspace);
+        free_secret(d->in->memory, d->in->memory_bytes);
+        free_secret(d->in->workspace, WORKSPACE);
         if (d->in->pinned)
             explicit_bzero(d->in->pinned, 4 * d->set.count);
+        if (d->in->pinned_slots)
+            explicit_bzero(d->in->pinned_slots, (d->G + 1) * sizeof(slot));
+        explicit_bzero(d->host.data(), d->host.size() * sizeof(slot));
         cudaFreeHost(d->in->pinned);
         cudaFreeHost(d->in->pinned_slots);
     }
@@ -236,8 +259,8 @@ static void check_setup(const engine_setup *c)
     if ((uint64_t)c->batch * c->steps > MAX_BATCH)
         throw fails(SEFL_EUNSUPPORTED, "GPU: a batch of %u x %u words: needs at most %d", c->batch,
                     c->steps, MAX_BATCH);
-    if (c->slots < 1)
-        throw fails(SEFL_EINVAL, "GPU: no slots");
+    if (c->slots < 1 || c->layers > MAX_LAYERS)
+        throw fails(SEFL_EINVAL, "GPU: %u slots, %u layers", c->slots, c->layers);
 }
 
 static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
@@ -286,7 +309,7 @@ static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
     CU(cudaStreamSynchronize(d->stream));
     d->set.positions = NULL;
     d->host.assign(d->G + 1, slot{});
-    d->in->unnamed.assign(d->G + 1, NULL);
+    d->in->unnamed.assign(d->G + 1, text{});
     snprintf(facts->device, sizeof facts->device, "%s", prop.name);
     facts->slots = (uint32_t)d->G;
     facts->memory = d->in->memory_bytes + WORKSPACE;
@@ -311,23 +334,21 @@ static sefl_status open_device(void **self, const engine_setup *setup, engine_fa
 
 /* ---- texts and slots ------------------------------------------------------------------------- */
 
-static uint32_t *upload(device *d, const uint32_t *words, uint64_t n)
+static text upload(device *d, const uint32_t *words, uint64_t n)
 {
-    uint32_t *to = NULL;
-    CU(cudaMalloc(&to, 4 * n));
-    cudaError_t e = cudaMemcpyAsync(to, words, 4 * n, cudaMemcpyHostToDevice, d->stream);
+    text t = { NULL, n };
+    for (uint64_t i = 0; i < n; i++)
+        if (words[i] >= d->set.vocab)
+            throw fails(SEFL_EINVAL, "word %u: the vocabulary has only %u words", words[i],
+                        d->set.vocab);
+    CU(cudaMalloc(&t.words, 4 * n));
+    cudaError_t e = cudaMemcpyAsync(t.words, words, 4 * n, cudaMemcpyHostToDevice, d->stream);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(d->stream);
     if (e != cudaSuccess)
-        cudaFree(to);
+        free_text(&t);
     CU(e);
-    for (uint64_t i = 0; i < n; i++)
-        if (words[i] >= d->set.vocab) {
-            cudaFree(to);
-            throw fails(SEFL_EINVAL, "word %u: the vocabulary has only %u words", words[i],
-                        d->set.vocab);
-        }
-    return to;
+    return t;
 }
 
 /* Returns the words on the device. A named text is sent once. owner: slot of an unnamed text. */
@@ -335,26 +356,26 @@ static const uint32_t *words_of(device *d, int owner, const uint32_t *words, uin
                                 uint64_t name)
 {
     if (name == 0) {
-        uint32_t *to = upload(d, words, n);
-        cudaFree(d->in->unnamed[owner]);
-        return d->in->unnamed[owner] = to;
+        text t = upload(d, words, n);
+        free_text(&d->in->unnamed[owner]);
+        return (d->in->unnamed[owner] = t).words;
     }
     auto at = d->in->texts.find(name);
-    if (at != d->in->texts.end() && at->second.n == n)
+    if (at != d->in->texts.end() && at->second.n != n)
+        throw fails(SEFL_EINVAL, "GPU: text %llu has %llu words, and had %llu",
+                    (unsigned long long)name, (unsigned long long)n,
+                    (unsigned long long)at->second.n);
+    if (at != d->in->texts.end())
         return at->second.words;
     bool busy = false;
     for (const slot &s : d->host)
         busy = busy || s.live;
-    if (!busy && d->in->text_bytes + 4 * n > 1ull << TEXT_ROOM_SHIFT) {
-        for (auto &t : d->in->texts)
-            cudaFree(t.second.words);
-        d->in->texts.clear();
-        d->in->text_bytes = 0;
-    }
-    uint32_t *to = upload(d, words, n);
-    d->in->texts[name] = { to, n };
+    if (!busy && d->in->text_bytes + 4 * n > 1ull << TEXT_ROOM_SHIFT)
+        free_texts(d);
+    text t = upload(d, words, n);
+    d->in->texts[name] = t;
     d->in->text_bytes += 4 * n;
-    return to;
+    return t.words;
 }
 
 static void put_slot(device *d, int i)
@@ -602,10 +623,12 @@ static void write_part(device *d, uint32_t i, uint32_t part, const void *in, siz
     if (part == ENGINE_CURSOR) {
         check_bytes(bytes, sizeof(engine_cursor));
         slot &s = d->host[i];
-        memcpy(&s.at, in, bytes);
-        if (s.rows == 0 || s.at.row + 1 >= s.rows)
-            throw fails(SEFL_EINVAL, "GPU: row %llu of %llu", (unsigned long long)s.at.row,
+        engine_cursor at;
+        memcpy(&at, in, bytes);
+        if (s.rows == 0 || at.row >= s.rows - 1)
+            throw fails(SEFL_EINVAL, "GPU: row %llu of %llu", (unsigned long long)at.row,
                         (unsigned long long)s.rows);
+        s.at = at;
         set_next(&s);
         return;
     }

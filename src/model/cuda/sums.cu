@@ -159,13 +159,14 @@ void sums_free(device *d)
     sums *s = d->sums;
     if (!s)
         return;
-    cudaFree(s->total);
-    cudaFree(s->blocks);
-    cudaFree(s->norms);
-    cudaFree(s->squares);
-    cudaFree(s->slot_of);
-    cudaFree(s->factors);
-    cudaFree(s->keys);
+    size_t g = d->G, n = div_up(d->set.count, NORM_BLOCK);
+    free_secret(s->total, 8 * s->values);
+    free_secret(s->blocks, 8 * g * n);
+    free_secret(s->norms, 8 * g);
+    free_secret(s->squares, 16 * g);
+    free_secret(s->slot_of, 8 * g);
+    free_secret(s->factors, 8 * g);
+    free_secret(s->keys, 32 * g);
     delete s;
     d->sums = NULL;
 }
@@ -193,8 +194,9 @@ void sums_begin(device *d, const engine_sum *how)
     CU(cudaMemsetAsync(d->sums->total, 0, 8 * values, d->stream));
 }
 
-/* Integers of all shares, in their slots' gradient memory; `last` has the weight slots. */
-static void quantise(device *d, const deltas &x, const std::vector<engine_share> &share,
+/* Integers of all shares, in their slots' gradient memory; `last` has the weight slots. false: an
+ * update has no vector within the bound. */
+static bool quantise(device *d, const deltas &x, const std::vector<engine_share> &share,
                      const std::vector<double> &norm, int *last)
 {
     sums *s = d->sums;
@@ -211,7 +213,7 @@ static void quantise(device *d, const deltas &x, const std::vector<engine_share>
     }
     for (unsigned attempt = 1; !open.empty(); attempt++) {
         if (attempt > ATTEMPTS_MAX)
-            throw failure{ SEFL_ESTATE, "GPU: no vector within the bound" };
+            return false;
         CU(cudaMemsetAsync(s->squares, 0, 16 * n, d->stream));
         for (int k : open) {
             if (attempt > 2)
@@ -237,6 +239,7 @@ static void quantise(device *d, const deltas &x, const std::vector<engine_share>
         }
         open = again;
     }
+    return true;
 }
 
 void sums_add(device *d, const engine_share *given, uint32_t given_n)
@@ -248,7 +251,9 @@ void sums_add(device *d, const engine_share *given, uint32_t given_n)
     std::vector<int> slot_of;
     std::vector<uint32_t> keys;
     for (uint32_t i = 0; i < given_n; i++)
-        if (!given[i].zeros) {
+        if (given[i].slot >= (uint32_t)d->G) {
+            throw failure{ SEFL_EINVAL, "GPU: no slot " + std::to_string(given[i].slot) };
+        } else if (!given[i].zeros) {
             share.push_back(given[i]);
             slot_of.push_back((int)given[i].slot);
             keys.insert(keys.end(), given[i].coins, given[i].coins + 8);
@@ -283,14 +288,18 @@ void sums_add(device *d, const engine_share *given, uint32_t given_n)
         return;
     }
     int *last = s->slot_of + d->G;
-    quantise(d, x, share, norm, last);
-    add_integers_kernel<<<grid, 256, 0, d->stream>>>((long long *)s->total, d->grad, s->slot_of,
-                                                     count, last, count + (s->how.has_weight != 0),
-                                                     (int)n);
-    LAUNCHED();
+    const bool within = quantise(d, x, share, norm, last);
+    if (within) {
+        add_integers_kernel<<<grid, 256, 0, d->stream>>>((long long *)s->total, d->grad, s->slot_of,
+                                                         count, last,
+                                                         count + (s->how.has_weight != 0), (int)n);
+        LAUNCHED();
+    }
     for (size_t k = 0; k < n; k++)
         CU(cudaMemsetAsync(d->grad + share[k].slot * count, 0, 4 * count, d->stream));
     CU(cudaStreamSynchronize(d->stream));
+    if (!within)
+        throw failure{ SEFL_ESTATE, "GPU: quantising: no vector within the bound" };
 }
 
 void sums_noise(device *d, const engine_noise *how)
