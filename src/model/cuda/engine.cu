@@ -266,10 +266,18 @@ static void check_setup(const engine_setup *c)
 static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
 {
     cudaDeviceProp prop;
-    int devices = 0;
+    int devices = 0, driver = 0;
     check_setup(setup);
     (void)cudaGetLastError();
     cudaError_t e = cudaGetDeviceCount(&devices);
+    if (e == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess) {
+        if (driver == 0)
+            throw fails(SEFL_ENOTFOUND, "no usable GPU: no NVIDIA driver is installed");
+        throw fails(SEFL_ENOTFOUND,
+                    "no usable GPU: the NVIDIA driver supports CUDA %d.%d, the plugin needs %d.%d",
+                    driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+                    CUDART_VERSION % 1000 / 10);
+    }
     if (e != cudaSuccess || devices == 0)
         throw fails(SEFL_ENOTFOUND, "no usable GPU: %s",
                     e == cudaSuccess ? "the driver reports none" : cudaGetErrorString(e));
