@@ -37,7 +37,8 @@ enum { RECORD_TEXT = 160 };
 
 /* variant names that of the run, or is "". best_round has the best validation perplexity; best_test
  * is the test perplexity of its model. first_valid is from before training; values is the number of
- * integers in an update; planned is the number of rounds in the run's name; noise_ratio is that of simulate/plan.h. */
+ * integers in an update; planned is the number of rounds in the run's name; noise_ratio is that of
+ * simulate/plan.h. */
 #define RECORD_NUMBERS(X) \
     X(block)              \
     X(dropout)            \

@@ -18,7 +18,7 @@
 #include "paper/paper.h"
 
 enum { PAPER_NAME_BYTES = 80, PAPER_RUNS_MAX = 512, PAPER_VARIANT_SETTINGS = 4 };
-/* Rounds of the dropout table and the block sizes, and of the other figures, which have more runs. */
+/* Rounds of the dropout table and of the block sizes; rounds of the other figures. */
 enum { PAPER_ROUNDS = 40, PAPER_ROUNDS_SHORT = 20 };
 enum { PAPER_LSTM, PAPER_TRANSFORMER, PAPER_BODIES };
 extern const char *const paper_body_names[PAPER_BODIES]; /* "lstm", "transformer" */
