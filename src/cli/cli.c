@@ -31,7 +31,7 @@ int cli_unknown(const cli_command *parent, const char *word)
 {
     const cli_command *const *c = parent ? parent->commands : cli_commands;
     const char *names[COMMANDS_MAX + 1] = { 0 };
-    for (size_t i = 0; c[i] && i < COMMANDS_MAX; i++)
+    for (size_t i = 0; i < COMMANDS_MAX && c[i]; i++)
         names[i] = cli_word(c[i]);
     const char *near = suggest_name(word, names);
     fprintf(stderr, "sefl%s%s: unknown command \"%.64s\"; ", parent ? " " : "",
