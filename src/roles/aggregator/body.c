@@ -8,32 +8,19 @@
 
 enum { GROUP = 8, GROUP_BYTES = 16 << 10 };
 
-struct body_rule {
-    const ahe_params *p;
-    ahe_params small; /* the same scheme and packing for one group */
-    ahe_sum *sum;     /* empty, only for checks */
-    size_t group;     /* units checked together */
-    size_t carry_bytes;
-};
-
-sefl_status body_rule_new(body_rule **out, const ahe_params *p, const ahe_pub *pub)
+sefl_status body_rule_init(body_rule *r, const ahe_params *p, const ahe_pub *pub)
 {
-    SEFL_MAKE(body_rule, r, out);
-    r->p = p;
-    r->group = p->unit_bytes * GROUP <= GROUP_BYTES ? GROUP : 1;
-    SEFL_TRY(ahe_params_init(&r->small, p->scheme, &p->pack, pub, r->group * p->unit_values));
-    SEFL_TRY(ahe_sum_new(&r->sum, &r->small, pub));
+    *r = (body_rule){ .p = p, .group = p->unit_bytes * GROUP <= GROUP_BYTES ? GROUP : 1 };
     r->carry_bytes = r->group * p->unit_bytes;
-    SEFL_HAND_OVER(out, r, body_rule_free);
+    SEFL_PASS(ahe_params_init(&r->small, p->scheme, &p->pack, pub, r->group * p->unit_values));
+    return ahe_sum_new(&r->sum, &r->small, pub);
 }
 
-void body_rule_free(body_rule *r)
+void body_rule_clear(body_rule *r)
 {
-    if (!r)
-        return;
     if (r->sum)
         ahe_sum_free(&r->small, r->sum);
-    sefl_free(r);
+    *r = (body_rule){ 0 };
 }
 
 /* Finds the bad unit and names it. */

@@ -3,8 +3,8 @@
  * This module checks the units of an update (crypto/ahe/ahe.h); ingest checks the head. It checks
  * complete units in place and keeps the rest of a piece in a small buffer.
  *
- *     SEFL_TRY(body_rule_new(&rule, &task.ahe, task.pub));          // shared by all uploads
- *     body_check c = { .rule = rule };
+ *     SEFL_TRY(body_rule_init(&rule, &task.ahe, task.pub));         // shared by all uploads
+ *     body_check c = { .rule = &rule };
  *     SEFL_TRY(body_check_feed(&c, piece));                          // SEFL_EPROTO: invalid unit
  *     SEFL_TRY(body_check_end(&c));                                  // the update is complete
  *     body_check_clear(&c);
@@ -16,11 +16,17 @@
 
 #include "crypto/ahe/ahe.h"
 
-typedef struct body_rule body_rule;
+typedef struct body_rule {
+    const ahe_params *p;
+    ahe_params small; /* the same scheme and packing for one group */
+    ahe_sum *sum;     /* empty, only for checks */
+    size_t group;     /* units checked together */
+    size_t carry_bytes;
+} body_rule;
 
-/* p and pub must outlive the rule. */
-sefl_status body_rule_new(body_rule **out, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
-void body_rule_free(body_rule *r);
+/* p and pub must outlive the rule, which stays where it is. On failure there is nothing to clear. */
+sefl_status body_rule_init(body_rule *r, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
+void body_rule_clear(body_rule *r);
 
 typedef struct body_check {
     const body_rule *rule;

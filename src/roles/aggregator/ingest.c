@@ -31,7 +31,7 @@ enum { HEX = 64, READ_PIECE = 256 << 10, RETRY_FULL_S = 30, RETRY_PARTS_S = 30, 
 
 struct ingest {
     ingest_config c;
-    body_rule *rule;
+    body_rule rule;
     parts parts;
     uint64_t skip, total; /* bytes of a head; of head and body */
     pthread_mutex_t live_lock;
@@ -164,7 +164,7 @@ sefl_status ingest_new(ingest **out, const ingest_config *c)
     in->total = in->skip + ahe_body_bytes(c->ahe);
     pthread_mutex_init(&in->live_lock, NULL);
     parts_init(&in->parts, c->parts_most);
-    SEFL_TRY(body_rule_new(&in->rule, c->ahe, c->pub));
+    SEFL_TRY(body_rule_init(&in->rule, c->ahe, c->pub));
     SEFL_HAND_OVER(out, in, ingest_free);
 }
 
@@ -172,7 +172,7 @@ void ingest_free(ingest *in)
 {
     if (!in)
         return;
-    body_rule_free(in->rule);
+    body_rule_clear(&in->rule);
     parts_clear(&in->parts);
     pthread_mutex_destroy(&in->live_lock);
     sefl_free(in);
@@ -475,7 +475,7 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
     u->in = in;
     u->round = ask->round;
     u->reply.offset = UINT64_MAX;
-    u->check.rule = in->rule;
+    u->check.rule = &in->rule;
     u->who = who_asks(ask);
     snprintf(u->name, sizeof u->name, "%s", ask->name ? ask->name : "");
     pthread_mutex_init(&u->lock, NULL);

@@ -18,13 +18,13 @@ static void whole_bodies_pass(void **state)
     (void)state;
     for (size_t s = 0; s < 2; s++) {
         bodies b;
-        body_rule *rule;
+        body_rule rule;
         uint8_t hash[32];
         bodies_make(&b, schemes[s], 5000, 10);
-        CHECK_OK(body_rule_new(&rule, &b.p, b.pub));
+        CHECK_OK(body_rule_init(&rule, &b.p, b.pub));
         uint8_t *body = bodies_body(&b, 0, hash);
         for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-            body_check c = { .rule = rule };
+            body_check c = { .rule = &rule };
             size_t n = ahe_body_bytes(&b.p);
             CHECK_OK(feed(&c, body, n - 1, pieces[i]));
             CHECK_STATUS(body_check_end(&c), SEFL_EPROTO);
@@ -35,7 +35,7 @@ static void whole_bodies_pass(void **state)
             body_check_clear(&c);
         }
         sefl_free(body);
-        body_rule_free(rule);
+        body_rule_clear(&rule);
         bodies_free(&b);
     }
 }
@@ -44,17 +44,17 @@ static void bad_units_are_named(void **state)
 {
     (void)state;
     bodies b;
-    body_rule *rule;
+    body_rule rule;
     uint8_t hash[32];
     char want[64];
     bodies_make(&b, "paillier", 5000, 10);
-    CHECK_OK(body_rule_new(&rule, &b.p, b.pub));
+    CHECK_OK(body_rule_init(&rule, &b.p, b.pub));
     assert_true(b.p.units > 20 && b.p.units % 8 != 0);
     size_t bad[] = { 0, 7, 8, 13, b.p.units - 1 };
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
         for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
             uint8_t *body = bodies_body(&b, 0, hash);
-            body_check c = { .rule = rule };
+            body_check c = { .rule = &rule };
             bodies_spoil(&b, body, bad[k]);
             CHECK_STATUS(feed(&c, body, ahe_body_bytes(&b.p), pieces[i]), SEFL_EPROTO);
             snprintf(want, sizeof want, "unit %zu of %zu: ", bad[k], b.p.units);
@@ -66,7 +66,7 @@ static void bad_units_are_named(void **state)
             if (i > 4)
                 break;
         }
-    body_rule_free(rule);
+    body_rule_clear(&rule);
     bodies_free(&b);
 }
 
@@ -77,13 +77,13 @@ static void memory_can_run_out(void **state)
     uint8_t hash[32];
     bodies_make(&b, "paillier", 500, 10);
     uint8_t *body = bodies_body(&b, 0, hash);
-    body_rule *rule = NULL;
-    TEST_FAULTS(FAULT_ALLOC, st = body_rule_new(&rule, &b.p, b.pub), body_rule_free(rule));
-    CHECK_OK(body_rule_new(&rule, &b.p, b.pub));
+    body_rule rule;
+    TEST_FAULTS(FAULT_ALLOC, st = body_rule_init(&rule, &b.p, b.pub), body_rule_clear(&rule));
+    CHECK_OK(body_rule_init(&rule, &b.p, b.pub));
     body_check c;
-    TEST_FAULTS(FAULT_ALLOC, (c = (body_check){ .rule = rule }, st = feed(&c, body, 700, 7)),
+    TEST_FAULTS(FAULT_ALLOC, (c = (body_check){ .rule = &rule }, st = feed(&c, body, 700, 7)),
                 body_check_clear(&c));
-    body_rule_free(rule);
+    body_rule_clear(&rule);
     sefl_free(body);
     bodies_free(&b);
 }
