@@ -24,7 +24,7 @@ typedef struct body_rule {
     size_t carry_bytes;
 } body_rule;
 
-/* p and pub must outlive the rule, which stays where it is. On failure there is nothing to clear. */
+/* p and pub must outlive the rule, which must not be moved. After a failure, nothing is left. */
 sefl_status body_rule_init(body_rule *r, const ahe_params *p, const ahe_pub *pub) SEFL_MUST_CHECK;
 void body_rule_clear(body_rule *r);
 
