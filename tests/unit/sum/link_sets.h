@@ -5,6 +5,16 @@
 
 #include "link_say.h"
 
+enum { SEALED_VALUES = 40 };
+
+/* A sealed task whose clients have uploaded for round 1. */
+static inline world *sealed_world(void)
+{
+    world *w = world_new("pad", TASK_NOISE_NONE, SEALED_VALUES);
+    world_sum(w, 1);
+    return w;
+}
+
 static inline uint32_t ask_key(connection *c, round_header *h)
 {
     link_msg m = { 0 };
