@@ -32,7 +32,7 @@ static paillier_sec *sec; /* only tasks with Paillier need it */
 static sign_key *as_key, *csp_key;
 static const uint8_t root[CSP_KEY_BYTES] = { 0x55 };
 
-/* ---- a federation's two servers in a folder ------------------------------------------------------- */
+/* ---- a federation's two servers in a folder -------------------------------------------------- */
 
 /* A client and its update of the current round. */
 typedef struct member {
@@ -222,7 +222,7 @@ static inline void make_sum(site *s)
     s->run.up.closed = s->sum;
 }
 
-/* ---- CSP's list ------------------------------------------------------------------------------------ */
+/* ---- CSP's list ------------------------------------------------------------------------------ */
 
 static inline void trust_ca(trust *t, const site *s, const char *name, trust_role role)
 {
@@ -707,7 +707,7 @@ static inline void check_counted(const site *s, uint64_t round)
     buf_clear(&counted);
 }
 
-/* ---- a group of tests ------------------------------------------------------------------------- */
+/* ---- a group of tests ------------------------------------------------------------------------ */
 
 static inline int site_keys(void **state)
 {

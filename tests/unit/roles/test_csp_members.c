@@ -69,7 +69,8 @@ static void vouchers(void **state)
     CHECK_OK(as_link_vouch(l, buf_span(&b)));
     CHECK_OK(as_link_ping(l));
 
-    /* a client that a CA vouches for: an old voucher does not change what the newest one's certificate said */
+    /* a client that a CA vouches for: an old voucher does not change what the newest one's
+     * certificate said */
     sefl_buf newer = { 0 }, noted = { 0 };
     voucher_of(&newer, &s, 2, 3);
     CHECK_OK(as_link_vouch(l, buf_span(&newer)));

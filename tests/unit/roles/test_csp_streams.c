@@ -105,7 +105,7 @@ static void a_slow_message_keeps_no_key(void **state)
     site_end(&s);
 }
 
-/* ---- lanes ---------------------------------------------------------------------------------------- */
+/* ---- lanes ----------------------------------------------------------------------------------- */
 
 /* Sends LANE with this identity; CSP's answer: 0 if it closes, LINK_YES, or a link_no. */
 static unsigned ask_lane(site *s, const tls_id *id, const uint8_t pair[LINK_PAIR], tls **out)
@@ -258,7 +258,7 @@ static void three_failed_checks_end_the_task(void **state)
     site_end(&s);
 }
 
-/* ---- strangers -------------------------------------------------------------------------------- */
+/* ---- strangers ------------------------------------------------------------------------------- */
 
 /* Strangers at the port, one after the other: a few log lines, not one each. */
 static void strangers_do_not_fill_the_disk(void **state)

@@ -1,5 +1,5 @@
-/* link_books: ledgers and AS's store in memory, which check what they are told, and coins that can be
- * replayed by name, for link_pair.h. */
+/* link_books: ledgers and AS's store in memory, which check what they are told, and coins that can
+ * be replayed by name, for link_pair.h. */
 #ifndef TESTS_LINK_BOOKS_H
 #define TESTS_LINK_BOOKS_H
 
@@ -50,7 +50,7 @@ enum { W_VALUES = LINK_PAIR_VALUES, W_MARKS = 64, W_MASKS = 64 };
 #endif
 enum { W_ROUNDS = 8, W_CLIENTS = 3, W_ALL = 5, W_COINS = 256 };
 
-/* ---- ledger -------------------------------------------------------------------------------- */
+/* ---- ledger ---------------------------------------------------------------------------------- */
 
 typedef struct mem_ledger {
     ledger_head mark[W_MARKS]; /* [0]: empty */
@@ -118,7 +118,7 @@ static inline ledger_order ledger_look(const mem_ledger *l, const ledger_head *p
     return peer->records == l->n ? LEDGER_SAME : LEDGER_PEER_BEHIND;
 }
 
-/* ---- journals ------------------------------------------------------------------------------ */
+/* ---- journals -------------------------------------------------------------------------------- */
 
 /* CSP's ledger; its journal is csp_memory. */
 static inline sefl_status mb_charge(void *ctx, uint64_t round)
@@ -274,7 +274,7 @@ static inline as_store mem_as_journal(mem_as *m)
     return (as_store){ .ctx = m, .place = "test", .put = ma_put, .get = ma_get };
 }
 
-/* ---- coins that can be replayed by name ------------------------------------------------------- */
+/* ---- coins that can be replayed by name ------------------------------------------------------ */
 
 typedef struct named_coins {
     const char *who;

@@ -7,7 +7,7 @@
 
 #include "link_books.h"
 
-/* ---- a world ----------------------------------------------------------------------------------- */
+/* ---- a world --------------------------------------------------------------------------------- */
 
 typedef struct w_client {
     uint8_t id[32];
@@ -32,8 +32,7 @@ typedef struct world {
     csp_store *disk;      /* CSP's store instead of c; then wires check nothing */
     named_coins coins[2]; /* 0: AS, 1: CSP */
     uint64_t attempt;
-    uint64_t
-        members; /* number that CSP has approved; 0: it has no list, UINT64_MAX: the list cannot be read */
+    uint64_t members;       /* that CSP has approved; 0: no list, UINT64_MAX: it cannot be read */
     uint64_t began;         /* the round whose start CSP was told */
     sefl_coins named[2];    /* of coins */
     shares_twins twins;     /* makes noise shares as they are needed */
@@ -249,7 +248,7 @@ static inline void world_free(world *w)
     free(w);
 }
 
-/* ---- a connection ------------------------------------------------------------------------------ */
+/* ---- a connection ---------------------------------------------------------------------------- */
 
 typedef struct wire {
     channel inner;
@@ -497,7 +496,7 @@ done:
     return st;
 }
 
-/* ---- AS's questions, for tests of as_link; whole rounds are in link_rounds.h ------------------- */
+/* ---- AS's questions, for tests of as_link; whole rounds are in link_rounds.h ----------------- */
 
 /* A link on a new connection. */
 static inline as_link *world_link(world *w, connection *c)

@@ -4,8 +4,8 @@
 
 #include "link_pair.h"
 
-/* Sends a question and gives the answer's kind; NO is its code (all codes are below all kinds), and a
- * stream that ended is 0. */
+/* Sends a question and gives the answer's kind; NO is its code (all codes are below all kinds), and
+ * a stream that ended is 0. */
 static inline uint32_t say(connection *c, uint32_t kind, sefl_span body)
 {
     link_msg m = { 0 };

@@ -198,7 +198,7 @@ static void answers_that_as_refuses(void **state)
     world_free(w);
 }
 
-/* ---- sealed rounds ----------------------------------------------------------------------------- */
+/* ---- sealed rounds --------------------------------------------------------------------------- */
 
 /* A root over these leaves, as CSP would compute it. */
 static void root_of(uint8_t root[32], const world *w, const round_entry *leaves, uint32_t n)

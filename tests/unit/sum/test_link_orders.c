@@ -1,7 +1,7 @@
 /* Sealed rounds over the link: vouchers, AS's signature on every order, and small readers. */
 #include "link_sets.h"
 
-/* ---- AS's TLS key alone ------------------------------------------------------------------------- */
+/* ---- AS's TLS key alone ---------------------------------------------------------------------- */
 
 /* A peer without AS's signing key gets no WELCOME, and without it CSP accepts no message, even if
  * the peer replays everything that AS has ever signed. */
@@ -88,7 +88,7 @@ static void a_thief_of_the_tls_key(void **state)
     world_free(w);
 }
 
-/* ---- vouchers ---------------------------------------------------------------------------------- */
+/* ---- vouchers -------------------------------------------------------------------------------- */
 
 static void put_voucher(sefl_buf *b, const world *w, uint8_t spki, uint8_t key, uint64_t serial,
                         uint8_t good)
@@ -142,7 +142,7 @@ static void vouchers(void **state)
     world_free(w);
 }
 
-/* ---- orders ------------------------------------------------------------------------------------ */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
 /* SKIP and BYE without AS's signature on them change nothing, and charge nothing. */
 static void orders_are_signed(void **state)
@@ -223,7 +223,7 @@ static void orders_are_signed(void **state)
     }
 }
 
-/* ---- small readers ----------------------------------------------------------------------------- */
+/* ---- small readers --------------------------------------------------------------------------- */
 
 static void refusals_of_another_form(void **state)
 {

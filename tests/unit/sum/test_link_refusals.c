@@ -4,7 +4,7 @@
 static const uint32_t asked[] = { LINK_HELLO, LINK_TASK, LINK_HEADER, LINK_REVEAL,
                                   LINK_SKIP,  LINK_PING, LINK_BYE };
 
-/* ---- order and form ---------------------------------------------------------------------------- */
+/* ---- order and form -------------------------------------------------------------------------- */
 
 static void words_out_of_order(void **state)
 {
@@ -142,7 +142,7 @@ static void questions_of_another_length(void **state)
     world_free(w);
 }
 
-/* ---- HELLO and TASK ------------------------------------------------------------------------------ */
+/* ---- HELLO and TASK -------------------------------------------------------------------------- */
 
 static void another_version_or_task(void **state)
 {
@@ -269,7 +269,7 @@ static void ledgers_that_differ(void **state)
     world_free(w);
 }
 
-/* ---- HEADER, REVEAL -------------------------------------------------------------------------------- */
+/* ---- HEADER, REVEAL -------------------------------------------------------------------------- */
 
 static void headers_that_are_not_signed(void **state)
 {
@@ -550,7 +550,7 @@ static void slices_are_taken_once(void **state)
     world_free(w);
 }
 
-/* ---- the machine alone ------------------------------------------------------------------------- */
+/* ---- the machine alone ----------------------------------------------------------------------- */
 
 /* Gives the state machine one message; returns the kind of its first reply, the code of a NO, or 0
  * for no reply. */

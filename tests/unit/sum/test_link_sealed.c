@@ -1,7 +1,7 @@
 /* Sealed rounds over the link: which heads count, one set and one reveal per round, wiped keys. */
 #include "link_sets.h"
 
-/* ---- keys and headers -------------------------------------------------------------------------- */
+/* ---- keys and headers ------------------------------------------------------------------------ */
 
 static void keys_of_rounds(void **state)
 {
@@ -68,7 +68,7 @@ static void keys_of_rounds(void **state)
     world_free(w);
 }
 
-/* ---- heads ------------------------------------------------------------------------------------- */
+/* ---- heads ----------------------------------------------------------------------------------- */
 
 /* Heads that are not a member's of this round, in EARLY and in SET. */
 static void heads_that_do_not_count(void **state)
@@ -258,7 +258,7 @@ static void counts_and_limits(void **state)
     world_free(w);
 }
 
-/* ---- one set per round ------------------------------------------------------------------------- */
+/* ---- one set per round ----------------------------------------------------------------------- */
 
 static void one_set_a_round(void **state)
 {
@@ -394,7 +394,7 @@ static void sets_out_of_form(void **state)
     world_free(w);
 }
 
-/* ---- reveals ----------------------------------------------------------------------------------- */
+/* ---- reveals --------------------------------------------------------------------------------- */
 
 static void openings_need_the_verdict(void **state)
 {

@@ -1,7 +1,7 @@
 /* Sums of sealed rounds through as_link: early heads, refused clients, thousands of clients. */
 #include "link_sets.h"
 
-/* ---- EARLY and the sum ------------------------------------------------------------------------- */
+/* ---- EARLY and the sum ----------------------------------------------------------------------- */
 
 /* The sum does not depend on which heads were sent early, nor on which of those were not in the
  * set. */
@@ -135,7 +135,7 @@ static void refused_bodies_come_off(void **state)
     }
 }
 
-/* ---- thousands --------------------------------------------------------------------------------- */
+/* ---- thousands ------------------------------------------------------------------------------- */
 
 enum { MANY = 5200, MANY_VALUES = 4 }; /* more heads than fit one HEADS, and many batches */
 
