@@ -20,11 +20,20 @@ function(sefl_layer name)
         return() # the folder appears when it has content
     endif()
 
-    # the layer's include root: a folder that holds only a link to it
+    # the layer's include root: a folder that holds only a link to it, or links to all but EXCLUDE
     set(root ${CMAKE_BINARY_DIR}/roots/${name})
-    get_filename_component(parent ${root}/${L_PATH} DIRECTORY)
-    file(MAKE_DIRECTORY ${parent})
-    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${L_PATH} ${root}/${L_PATH} SYMBOLIC)
+    file(REMOVE_RECURSE ${root})
+    set(links ${L_PATH})
+    if(L_EXCLUDE)
+        file(GLOB links CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src
+            ${CMAKE_SOURCE_DIR}/src/${L_PATH}/*)
+        list(REMOVE_ITEM links ${L_EXCLUDE})
+    endif()
+    foreach(link ${links})
+        get_filename_component(parent ${root}/${link} DIRECTORY)
+        file(MAKE_DIRECTORY ${parent})
+        file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${link} ${root}/${link} SYMBOLIC)
+    endforeach()
 
     add_library(sefl_${name} STATIC ${sources})
     target_link_libraries(sefl_${name} PRIVATE sefl_flags ${L_LIBS})

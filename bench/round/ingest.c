@@ -34,8 +34,8 @@
 #include "protocol/version.h"
 #include "roles/aggregator/collect.h"
 #include "roles/aggregator/http.h"
+#include "store/disk/upload_keys.h"
 #include "store/journal/journal.h"
-#include "sum/upload_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>

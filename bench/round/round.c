@@ -19,8 +19,8 @@
 #include "roles/aggregator/lanes.h"
 #include "roles/aggregator/release.h"
 #include "roles/csp/csp_role.h"
-#include "sum/account.h"
-#include "sum/as_disk.h"
+#include "store/disk/account_disk.h"
+#include "store/disk/as_disk.h"
 #include "sum/as_memory.h"
 
 #include <errno.h>
@@ -336,7 +336,7 @@ static sefl_status as_begin(as_side *a, unsigned threads)
                          at(a, p[1], "aggregator/key.pem"),
                          at(a, p[2], "aggregator/csp_peers.pem")));
     SEFL_TRY(journal_open(&a->j, at(a, p[0], "aggregator/state"), "aggregator", a->t.id));
-    SEFL_TRY(account_open(&a->account, a->j, at(a, p[0], "aggregator/ledger"), &a->t));
+    SEFL_TRY(account_disk_open(&a->account, a->j, at(a, p[0], "aggregator/ledger"), &a->t));
     a->disk = (as_disk){ .j = a->j, .coins = &a->coins };
     a->table = as_disk_store(&a->disk);
     SEFL_TRY(uploaders_new(&a->all, a->folder, a->clients, &a->t));

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "roles/csp/vouch.h"
-#include "sum/upload_keys.h"
+#include "store/disk/upload_keys.h"
 
 #include <inttypes.h>
 #include <stdio.h>

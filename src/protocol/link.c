@@ -85,12 +85,22 @@ sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t ma
     return receive(ch, m, kind, max);
 }
 
-sefl_status link_send(channel *ch, uint32_t kind, sefl_span body)
+static sefl_status send_flush(channel *ch, uint32_t kind, uint32_t index, sefl_span body)
 {
-    SEFL_PASS(msg_begin(ch, kind, 0, body.n));
+    SEFL_PASS(msg_begin(ch, kind, index, body.n));
     if (body.n > 0)
         SEFL_PASS(channel_send(ch, body.p, body.n));
     return channel_flush(ch);
+}
+
+sefl_status link_send_msg(channel *ch, const link_msg *m)
+{
+    return send_flush(ch, m->kind, m->index, buf_span(&m->body));
+}
+
+sefl_status link_send(channel *ch, uint32_t kind, sefl_span body)
+{
+    return send_flush(ch, kind, 0, body);
 }
 
 sefl_status link_no_write(sefl_buf *out, link_no code, const char *sentence)

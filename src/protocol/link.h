@@ -197,10 +197,11 @@ typedef struct link_msg {
  * (SUM, PLAIN, REPLY, HEADS), an index other than 0, or a body above the limit (LINK_BODY_MAX;
  * EARLY and VERDICT have their own). */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
-/* Receives the next piece of a long part, of this kind (SUM, HEADS) and at most `max` bytes, with
- * any index. For any other message, returns SEFL_EPROTO and the stream is dead. */
+/* Receives the next piece of a long part, of this kind (SUM, HEADS; REPLY and PLAIN are one piece)
+ * and at most `max` bytes, with any index. For any other message, returns SEFL_EPROTO and the stream is dead. */
 sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max) SEFL_MUST_CHECK;
-/* Sends a control message and flushes. */
+/* Sends a message, or a control message of this kind, and flushes. */
+sefl_status link_send_msg(channel *ch, const link_msg *m) SEFL_MUST_CHECK;
 sefl_status link_send(channel *ch, uint32_t kind, sefl_span body) SEFL_MUST_CHECK;
 /* Writes the body of NO. If sentence is NULL, uses the list's message; cuts it after 400 bytes. */
 sefl_status link_no_write(sefl_buf *out, link_no code, const char *sentence) SEFL_MUST_CHECK;

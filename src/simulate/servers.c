@@ -307,7 +307,7 @@ sefl_status servers_new(servers **out, const servers_config *c)
     v->as_store = as_memory_store(&v->as_memory);
     v->uploads = as_uploads_memory_calls(
         (as_uploads){ .accept = accept_uploads, .freeze = freeze, .forget = forget_uploads });
-    SEFL_TRY(as_store_step(&v->as_store, &(journal_round){ 0 }, &c->memory, &c->model));
+    SEFL_TRY(as_store_step(&v->as_store, &(as_row){ 0 }, &c->memory, &c->model));
     SEFL_TRY(
         as_rounds_new(&v->rounds, &(as_rounds_config){ .task = &f->task,
                                                        .envelope = buf_span(&f->envelope),

@@ -11,7 +11,8 @@
 enum { NOTE_BYTES = 32 + 8 + SHA256_BYTES };
 
 struct account {
-    journal *j;        /* NULL: the account remembers neither head nor step */
+    account_memory m;
+    bool remembers;    /* false: neither head nor step */
     ledger *l;         /* NULL: must be reopened */
     char *path, *note; /* PATH.latest: task 32, step u64, hash 32 */
     char population[TASK_NAME_MAX + 1];
@@ -26,9 +27,9 @@ static sefl_status recall(const account *a, ledger_head *out, bool *any)
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     *any = false;
-    if (!a->j)
+    if (!a->remembers)
         return SEFL_OK;
-    st = journal_lasting_get(a->j, a->fact, &b);
+    st = a->m.get(a->m.ctx, a->fact, &b);
     if (st == SEFL_ENOTFOUND) {
         st = SEFL_OK;
         goto done;
@@ -50,14 +51,14 @@ static sefl_status remember(const account *a)
     ledger_head now, before;
     bool any;
     sefl_buf b = { 0 };
-    if (!a->j)
+    if (!a->remembers)
         return SEFL_OK;
     ledger_get_head(a->l, &now);
     SEFL_TRY(recall(a, &before, &any));
     if (any && before.records == now.records)
         goto done; /* the ledger contains it, so the hashes are equal */
     SEFL_TRY(ledger_head_write(&b, &now));
-    SEFL_TRY(journal_lasting_put(a->j, a->fact, buf_span(&b)));
+    SEFL_TRY(a->m.put(a->m.ctx, a->fact, buf_span(&b)));
 done:
     buf_clear(&b);
     return st;
@@ -72,7 +73,7 @@ static sefl_status ready(account *a)
         return SEFL_OK;
     SEFL_PASS(recall(a, &head, &any));
     sefl_status st = ledger_open(&a->l, a->path, a->population, any ? &head : NULL);
-    if (st == SEFL_ESTATE) /* of another population, or older than the journal */
+    if (st == SEFL_ESTATE) /* of another population, or older than the remembered head */
         st = sefl_fail(st,
                        "%s; put the newest ledger of population \"%s\" in place; if it is lost, "
                        "a copy of the other server's (docs/OPERATING.md, section 13)",
@@ -88,10 +89,13 @@ static void drop(account *a)
 
 /* ---- public -------------------------------------------------------------------------------- */
 
-sefl_status account_open(account **out, journal *j, const char *ledger_path, const task *t)
+sefl_status account_open(account **out, const account_memory *m, const char *ledger_path,
+                         const task *t)
 {
     SEFL_MAKE(account, a, out);
-    a->j = j;
+    a->remembers = m;
+    if (m)
+        a->m = *m;
     a->terms = terms_of_task(t);
     snprintf(a->population, sizeof a->population, "%s", t->population);
     snprintf(a->fact, sizeof a->fact, "ledger of %s", t->population);
@@ -150,14 +154,14 @@ sefl_status account_knows(account *a, uint64_t last)
               "%s has charged %" PRIu64 " rounds of this task, but %s has only %" PRIu64
               " of them: it was deleted, or an old copy was put back. A round could be released "
               "twice: " ACCOUNT_REMEDY,
-              a->path, charged, a->j ? journal_folder(a->j) : "this process", known);
+              a->path, charged, a->remembers ? a->m.place : "this process", known);
     return SEFL_OK;
 }
 
 sefl_status account_note(account *a, uint64_t step, const uint8_t hash[SHA256_BYTES])
 {
     uint8_t bytes[NOTE_BYTES] = { 0 };
-    if (!a->j)
+    if (!a->remembers)
         return SEFL_OK;
     memcpy(bytes, a->terms.task, 32);
     store_u64(bytes + 32, step);
@@ -172,7 +176,7 @@ sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]
     sefl_buf b = { 0 };
     *step = 0;
     memset(hash, 0, SHA256_BYTES);
-    if (!a->j)
+    if (!a->remembers)
         return SEFL_OK;
     st = file_read(&b, a->note, NOTE_BYTES);
     if (st == SEFL_ENOTFOUND) {

@@ -1,25 +1,25 @@
-/* account: charges one task in a server's ledger, and remembers the ledger's head in its journal.
+/* account: charges one task in a server's ledger, and remembers the ledger's head outside it.
  *
  * Both servers charge only through account_charge, which makes the charge durable (store/ledger.h).
  *
- *     SEFL_TRY(account_open(&a, j, "state/../ledger", &task));
+ *     SEFL_TRY(account_open(&a, &memory, "state/../ledger", &task));
  *     SEFL_TRY(account_charge(a, round));                  // durable; or SEFL_EBUDGET
  *
  * The ledger must exist: `sefl provision` or the operator creates it, because creating one silently
- * would reset the budget. It must contain the head that the journal remembers, so account_open
- * refuses a ledger that was rolled back or replaced. account_charge stores the new head in the
- * journal before it returns. A crash before that leaves an older head there, which the ledger
- * contains too. The journal itself may be an old copy, which nothing in its own folder shows. So an
- * account compares the server's progress with two records outside that folder: the ledger's charges
- * (account_knows), and the latest step of this task in a small file beside the ledger, PATH.latest
- * (account_note). After a failed write or sync the next call reloads the ledger, so work continues
- * once the disk has room again.
+ * would reset the budget. It must contain the head that the server's store remembers, so
+ * account_open refuses a ledger that was rolled back or replaced. account_charge stores the new
+ * head there before it returns. A crash before that leaves an older head, which the ledger contains
+ * too. The store itself may be an old copy, which nothing in it shows. So an account compares the
+ * server's progress with two records outside the store: the ledger's charges (account_knows), and
+ * the latest step of this task in a small file beside the ledger, PATH.latest (account_note).
+ * After a failed write or sync the next call reloads the ledger, so work continues once the disk
+ * has room again.
  * Threads: one owner.   Secrets: none. */
 #ifndef SUM_ACCOUNT_H
 #define SUM_ACCOUNT_H
 
+#include "base/buf.h"
 #include "protocol/task.h"
-#include "store/journal/journal.h"
 #include "store/ledger_port.h"
 
 typedef struct account account;
@@ -29,17 +29,27 @@ typedef struct account account;
     "put the newest state of that server in place; if it is lost, end the task and create a " \
     "new one (docs/OPERATING.md, section 11)"
 
-/* The journal must outlive the account. The simulator, whose state ends with the process, passes
- * NULL; the account then remembers neither head nor step. Fails as ledger_open does. */
-sefl_status account_open(account **out, journal *j, const char *ledger_path,
+/* Where the account remembers heads: named bytes that outlive the task. store/disk/account_disk.h
+ * keeps them in a server's journal. */
+typedef struct account_memory {
+    void *ctx;
+    const char *place; /* for error messages: a folder */
+    /* Inserts or replaces durably. */
+    sefl_status (*put)(void *ctx, const char *name, sefl_span value);
+    /* Appends to out; SEFL_ENOTFOUND if there is none. */
+    sefl_status (*get)(void *ctx, const char *name, sefl_buf *out);
+} account_memory;
+
+/* What m refers to must outlive the account. The simulator, whose state ends with the process,
+ * passes NULL; the account then remembers neither head nor step. Fails as ledger_open does. */
+sefl_status account_open(account **out, const account_memory *m, const char *ledger_path,
                          const task *t) SEFL_MUST_CHECK;
 void account_close(account *a);
 
 /* On SEFL_OK the charge is durable. Writes nothing if the round is already charged. */
 sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;
 sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
-/* SEFL_ESTATE if a round after `last` is charged: a journal that ends with `last` is an old
- * copy. */
+/* SEFL_ESTATE if a round after `last` is charged: a store that ends with `last` is an old copy. */
 sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
 /* Replace durably, and read, the note of this task's latest step. Each server numbers its own steps
  * in increasing order. If hash is NULL, zeros are stored. Step 0 means that there is no note. */

@@ -1,47 +1,123 @@
-/* as_internal: declarations shared by as_link.c (questions, the reveal) and as_set.c (heads of
- * sealed rounds). */
-#ifndef PROTOCOL_AS_INTERNAL_H
-#define PROTOCOL_AS_INTERNAL_H
+/* as_internal: declarations shared by as_link.c (the machine), as_set.c (heads of sealed rounds)
+ * and as_reveal.c.
+ *
+ * The call that asks writes the question's body to l->out and ends with as_ask. The handler of an
+ * answer ends in one of four ways:
+ *     SEFL_OK                      the question is answered
+ *     SEFL_OK after as_queue       another question follows
+ *     SEFL_OK after setting phase  AS sends pieces, or waits for another message
+ *     a failure                    the question has failed; the stream too, unless l->in_step */
+#ifndef SUM_AS_INTERNAL_H
+#define SUM_AS_INTERNAL_H
 
 #include "sum/as_link.h"
 #include "sum/client_table.h"
 
-#define LINK_FAILED "the link to CSP has already failed"
+typedef enum as_phase {
+    AS_IDLE,  /* no question is in progress */
+    AS_ASK,   /* the question in l->out must be sent */
+    AS_HEADS, /* SET is sent; HEADS follow */
+    AS_SUM,   /* CSP answered GO; SUM follows */
+    AS_WAIT,  /* for CSP's answer to l->asked */
+} as_phase;
+
+/* EARLY in progress. */
+typedef struct as_heading {
+    sefl_span heads;
+    size_t at, n; /* the heads of the current EARLY: its first one, their number */
+    head_refusal *refused;
+    size_t *refused_n;
+} as_heading;
+
+/* SET in progress. */
+typedef struct as_setting {
+    const as_set *s;
+    uint32_t next; /* leaf */
+    as_verdict *out;
+    bool *few; /* may be NULL */
+} as_setting;
+
+/* REVEAL in progress. */
+typedef struct as_revealing {
+    const as_reveal *o; /* NULL: none */
+    bool *kept;
+    int64_t *w;
+    bool again;  /* CSP has revealed the round before */
+    bool shares; /* the attempt needs noise shares */
+    int tries;
+    shares_slice slice;
+    as_mask m;
+    uint8_t id[NOISE_ID];
+    size_t unit;    /* next unit of SUM */
+    uint64_t since; /* start of the part that as_times measures */
+    sefl_status st; /* why the output is unusable; COUNTED follows */
+    char why[200];
+} as_revealing;
 
 struct as_link {
     as_link_config c;
-    channel *ch;
+    channel *ch; /* NULL: the caller carries the messages */
     bool dead, ended;
-    as_peer peer;
-    unsigned no;        /* code of the latest NO */
+    as_phase phase;
+    uint32_t asked;     /* question in progress; LINK_SUM, LINK_COUNTED: the parts of a reveal */
+    uint32_t got;       /* kind of CSP's message */
+    bool in_step;       /* the stream stays usable although the question has failed */
+    link_msg out;       /* to CSP */
+    link_msg in;        /* from CSP, if there is a channel */
     client_table early; /* sealed tasks: this round's heads that CSP got with EARLY */
     uint64_t early_round;
-    link_msg m;
-    sefl_buf out;
+    as_peer peer;
     as_times times;
+    /* The question in progress; what its pointers refer to is the caller's. */
+    round_header *header; /* KEY */
+    sefl_buf *both;       /* HEADER */
+    uint8_t sent[HEADER_MAX];
+    size_t sent_n;
+    uint8_t *signature; /* ENROL */
+    const enrol_claim *claim;
+    as_heading heading;
+    as_setting setting;
+    as_revealing revealing;
 };
 
-/* Marks the stream as failed if st is a failure. Returns st. */
-sefl_status as_alive(as_link *l, sefl_status st);
+/* Begins a question: empties l->out. SEFL_ECLOSED after a failed stream; SEFL_ESTATE if another
+ * question is in progress. */
+sefl_status as_begin(as_link *l) SEFL_MUST_CHECK;
+/* Sends the question in l->out next. */
+void as_queue(as_link *l, uint32_t question);
+/* Queues the question; if there is a channel, drives it and returns with the answer. */
+sefl_status as_ask(as_link *l, uint32_t question) SEFL_MUST_CHECK;
+/* Ends the question in progress. Returns st. */
+sefl_status as_end(as_link *l, sefl_status st);
 
-/* Sends a question and waits for an answer of kind `want` or `or`; `r` then reads its body. NO
- * becomes a status and leaves the link usable. */
-sefl_status as_ask(as_link *l, uint32_t question, sefl_span body, uint32_t want, uint32_t or,
-                   rd *r) SEFL_MUST_CHECK;
-/* Waits for the answer to a question that was already sent. */
-sefl_status as_answer(as_link *l, uint32_t question, uint32_t want, uint32_t or,
-                      rd *r) SEFL_MUST_CHECK;
-/* Asks a question whose answer (YES, PONG) has no body. */
-sefl_status as_ask_simple(as_link *l, uint32_t question, sefl_span body,
-                          uint32_t want) SEFL_MUST_CHECK;
+/* Appends our ledger's head to l->out. */
+sefl_status as_put_mark(as_link *l) SEFL_MUST_CHECK;
+/* Reads CSP's ledger head. It must equal ours or, unless `equal`, lack our last charge. */
+sefl_status as_check_mark(as_link *l, rd *r, bool equal) SEFL_MUST_CHECK;
+uint64_t as_now(const as_link *l);
 
+/* Defined in as_set.c. */
+sefl_status as_on_key(as_link *l, rd *r) SEFL_MUST_CHECK;
+sefl_status as_on_early(as_link *l, rd *r) SEFL_MUST_CHECK;
+sefl_status as_on_verdict(as_link *l, rd *r) SEFL_MUST_CHECK;
+/* CSP refuses the SET with this code of NO. */
+void as_set_refused(as_link *l, unsigned code);
+/* Sets *out to the next HEADS; if there are no more, the phase to AS_WAIT. */
+sefl_status as_next_heads(as_link *l, const link_msg **out) SEFL_MUST_CHECK;
 /* Forgets which heads CSP got with EARLY. */
 void as_forget_early(as_link *l);
 
-/* Sealed tasks: receives COUNTED. If root is NULL, discards it. Otherwise checks CSP's signature,
- * the task, the round, the root and, if id is not NULL, the reveal's id; then appends the message
- * to `out`, unless that is NULL. */
-sefl_status as_receive_counted(as_link *l, uint64_t round, const uint8_t *root, const uint8_t *id,
-                               sefl_buf *out) SEFL_MUST_CHECK;
+/* Defined in as_reveal.c. */
+sefl_status as_on_reveal(as_link *l, rd *r) SEFL_MUST_CHECK;
+sefl_status as_on_output(as_link *l, rd *r) SEFL_MUST_CHECK;
+sefl_status as_on_counted(as_link *l, rd *r) SEFL_MUST_CHECK;
+/* CSP does not have the named shares (it lost them, or never got them), st: names others. */
+sefl_status as_other_shares(as_link *l, sefl_status st) SEFL_MUST_CHECK;
+/* Sets *out to the next SUM; if there are no more, the phase to AS_WAIT. */
+sefl_status as_next_sum(as_link *l, const link_msg **out) SEFL_MUST_CHECK;
+/* The kind and the length of the message with CSP's output. */
+sefl_status as_output_form(const as_link *l, uint32_t *kind, size_t *bytes) SEFL_MUST_CHECK;
+/* Wipes w after a failure, and the mask. */
+void as_reveal_end(as_link *l, sefl_status st);
 
 #endif

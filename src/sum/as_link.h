@@ -1,6 +1,8 @@
-/* as_link: asks CSP the aggregation server's questions (protocol/link.h). Each question is a call
- * that returns with the answer. There is one object per connection. After a failed stream, free it
- * and dial again; a later attempt uses nothing from the failed one.
+/* as_link: the aggregation server's end of the link (protocol/link.h), as a state machine without a
+ * socket, clock or disk of its own.
+ *
+ * Each call below asks CSP one question. A link with a channel drives the question over it, and the
+ * call returns with the answer:
  *
  *     SEFL_TRY(as_link_new(&l, ch, &cfg));                    // HELLO, TASK; compares the ledgers
  *     SEFL_TRY(as_link_key(l, &header));                      // sealed: CSP's round key
@@ -8,6 +10,21 @@
  *     SEFL_TRY(as_link_early(l, round, heads, refused, &n));  // sealed: as uploads arrive
  *     SEFL_TRY(as_link_set(l, &set, &verdict, &few));         // sealed: which uploads count
  *     SEFL_TRY(as_link_reveal(l, &reveal, &kept, w));         // w: task.values integers
+ *
+ * Without a channel (ch is NULL), a call only begins its question, and the caller carries the
+ * messages; the pointers that it passed stay valid until the question ends:
+ *
+ *     SEFL_TRY(as_link_ping(l));
+ *     while (!as_link_is_idle(l)) {
+ *         SEFL_TRY(as_link_next(l, &out));
+ *         if (out) { ...send *out...; continue; }             // NULL: AS waits for CSP
+ *         ...receive `in`...
+ *         SEFL_TRY(as_link_on(l, &in));                       // fails as the call would
+ *     }
+ *
+ * There is one object per connection. After a failed stream, free it and dial again; a later
+ * attempt uses nothing from the failed one. A table in as_link.c lists the answers to each
+ * question.
  *
  * as_link_reveal returns the released integers w. The release mode defines their real values:
  *     joint   value = (w + 0.5) * h            own, none   value = w * q         (task.ahe.pack)
@@ -48,9 +65,25 @@ typedef struct as_link_config {
 
 typedef struct as_link as_link;
 
-/* Greets CSP and sends the task. SEFL_ESTATE if the ledgers do not agree. */
+/* Greets CSP and sends the task. SEFL_ESTATE if the ledgers do not agree. The channel must outlive
+ * the link; NULL: the caller carries the messages. */
 sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *c) SEFL_MUST_CHECK;
+/* Ends the question in progress, too. */
 void as_link_free(as_link *l);
+
+/* ---- without a channel ----------------------------------------------------------------------- */
+
+/* Sets *out to the next message for CSP, which is valid until the next call on this link. NULL:
+ * there is none; if a question is in progress, it waits for CSP's message. After a failure, which
+ * also ends the question, the stream is out of step. */
+sefl_status as_link_next(as_link *l, const link_msg **out) SEFL_MUST_CHECK;
+/* Handles CSP's message; call it after as_link_next has set *out to NULL. A failure ends the
+ * question with the status that its call documents. */
+sefl_status as_link_on(as_link *l, const link_msg *in) SEFL_MUST_CHECK;
+/* True if no question is in progress. */
+bool as_link_is_idle(const as_link *l);
+
+/* ---- questions ------------------------------------------------------------------------------- */
 
 /* CSP's WELCOME: the highest rounds that CSP signed, revealed and skipped. */
 typedef struct as_peer {

@@ -26,13 +26,13 @@ static sefl_status get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
     return wr_raw(out, m->record[what].bytes.p, m->record[what].bytes.n);
 }
 
-static sefl_status row_put(void *ctx, const journal_round *row)
+static sefl_status row_put(void *ctx, const as_row *row)
 {
     ((as_memory *)ctx)->row = *row;
     return SEFL_OK;
 }
 
-static sefl_status row_get(void *ctx, uint64_t round, journal_round *out)
+static sefl_status row_get(void *ctx, uint64_t round, as_row *out)
 {
     const as_memory *m = ctx;
     if (m->row.round != round)
@@ -41,7 +41,7 @@ static sefl_status row_get(void *ctx, uint64_t round, journal_round *out)
     return SEFL_OK;
 }
 
-static sefl_status step(void *ctx, const journal_round *row, sefl_span memory, sefl_span model)
+static sefl_status step(void *ctx, const as_row *row, sefl_span memory, sefl_span model)
 {
     SEFL_PASS(put(ctx, AS_MEMORY, 0, 0, memory));
     SEFL_PASS(put(ctx, AS_MODEL, 0, 0, model));

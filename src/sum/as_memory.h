@@ -24,7 +24,7 @@ typedef struct as_memory {
         uint64_t round;
         sefl_buf bytes;
     } record[AS_RECORDS];
-    journal_round row;
+    as_row row;
 } as_memory;
 
 /* Returns the store, which is valid as long as m is. */

@@ -205,9 +205,8 @@ static sefl_status order_sign(as_rounds *r, const agg_order *o)
     r->header = both, both = (sefl_buf){ 0 };
     st = agg_on(r->a, &(agg_event){ .kind = AGG_SIGNED, .round = o->round }, as_rounds_wall_ms(r));
     if (st == SEFL_OK) {
-        r->row = (journal_round){ .round = o->round,
-                                  .opened_ms = as_rounds_wall_ms(r),
-                                  .has_model = true };
+        r->row =
+            (as_row){ .round = o->round, .opened_ms = as_rounds_wall_ms(r), .has_model = true };
         memcpy(r->row.model, r->model.hash, sizeof r->row.model);
         st = r->c.uploads->accept(r->c.ctx, &h, buf_span(&r->header));
     }
@@ -521,7 +520,7 @@ static sefl_status order_skip(as_rounds *r, const agg_order *o)
         return as_rounds_link_down(r, "skip");
     pthread_mutex_lock(&r->lock);
     p.clients = agg_remember(r->a).clients;
-    journal_round row = r->row;
+    as_row row = r->row;
     pthread_mutex_unlock(&r->lock);
     /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the
      * ledger counts it as a release of its clients */

@@ -42,7 +42,7 @@ sefl_status as_rounds_remember(as_rounds *r)
 {
     agg_memory m = agg_remember(r->a);
     if (r->row.round != m.round)
-        r->row = (journal_round){ .round = m.round };
+        r->row = (as_row){ .round = m.round };
     r->row.state = m.phase;
     r->row.attempt = m.attempt;
     r->row.deadline_ms = m.deadline_ms;
@@ -66,7 +66,7 @@ static sefl_status check_age(as_rounds *r, const agg_memory *m)
     SEFL_PASS(account_has(r->c.account, m->round, &charged));
     SEFL_NEED(!charged || m->phase >= AGG_REVEALING, SEFL_ESTATE,
               "an old copy of %s was put back: round %" PRIu64
-              " is charged, but the journal still has it as %s; " ACCOUNT_REMEDY,
+              " is charged, but this server's store still has it as %s; " ACCOUNT_REMEDY,
               r->store->place, m->round, agg_phase_name(m->phase));
     SEFL_PASS(account_noted(r->c.account, &r->noted, hash));
     SEFL_NEED(r->noted <= step_of(m), SEFL_ESTATE,
@@ -124,7 +124,7 @@ static sefl_status restore_round(as_rounds *r, agg_memory *m)
     r->row.round = m->round;
     SEFL_PASS(or_none(s->get(s->ctx, AS_HEADER, m->round, &r->header)));
     SEFL_NEED(m->phase != AGG_COLLECTING || r->header.n > 0, SEFL_EPROTO,
-              "journal: round %" PRIu64 " collects without a header", m->round);
+              "store: round %" PRIu64 " collects without a header", m->round);
     if (m->phase >= AGG_COLLECTING && m->phase <= AGG_REVEALING) {
         SEFL_PASS(r->c.uploads->restore(r->c.ctx, m->round, &clients));
         m->clients = m->phase == AGG_REVEALING ? m->clients : clients;

@@ -17,7 +17,7 @@ struct as_rounds {
     agg *a;
     agg_memory stored;  /* the machine's memory as stored */
     uint64_t noted;     /* the step noted beside the ledger */
-    journal_round row;  /* row of the current round */
+    as_row row;         /* row of the current round */
     release_from model; /* the latest release */
     sefl_buf header;    /* header of the current round, once it is signed */
     uint64_t events;    /* number of calls to as_rounds_wake */

@@ -8,7 +8,7 @@
 
 enum { MEMORY_VERSION = 2, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16 };
 
-#define DAMAGED(what) "journal: the " what " of round %" PRIu64 " is damaged"
+#define DAMAGED(what) "store: the " what " of round %" PRIu64 " is damaged"
 
 static sefl_status put(const as_store *s, as_record what, uint64_t round, uint64_t attempt,
                        const sefl_buf *b)
@@ -261,7 +261,7 @@ static sefl_status memory_read(agg_memory *m, sefl_span in)
     *m = (agg_memory){ 0 };
     SEFL_PASS(rd_u8(&r, &version));
     SEFL_NEED(version >= 1 && version <= MEMORY_VERSION, SEFL_EUNSUPPORTED,
-              "journal: memory of a round of version %u; this program knows 1 to %d", version,
+              "store: memory of a round of version %u; this program knows 1 to %d", version,
               MEMORY_VERSION);
     SEFL_PASS(rd_u8(&r, &phase));
     SEFL_PASS(rd_u8(&r, &why));
@@ -281,7 +281,7 @@ static sefl_status memory_read(agg_memory *m, sefl_span in)
     return SEFL_OK;
 }
 
-sefl_status as_store_step(const as_store *s, const journal_round *row, const agg_memory *m,
+sefl_status as_store_step(const as_store *s, const as_row *row, const agg_memory *m,
                           const release_from *model)
 {
     sefl_status st = SEFL_OK;
@@ -313,7 +313,7 @@ sefl_status as_store_model(const as_store *s, release_from *out, const uint8_t i
     st = s->get(s->ctx, AS_MODEL, 0, &b);
     bool is_new = st == SEFL_ENOTFOUND;
     SEFL_TRY(is_new ? SEFL_OK : st);
-    SEFL_CHECK(is_new || b.n == MODEL_BYTES, SEFL_EPROTO, "journal: no mark of the latest model");
+    SEFL_CHECK(is_new || b.n == MODEL_BYTES, SEFL_EPROTO, "store: no mark of the latest model");
     out->round = is_new ? 0 : load_u64(b.p);
     memcpy(out->hash, is_new ? init : b.p + 8, SHA256_BYTES);
 done:
@@ -339,7 +339,7 @@ sefl_status as_store_signals(const as_store *s, release_signals *out)
     st = s->get(s->ctx, AS_SIGNALS, 0, &b);
     SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     SEFL_CHECK(b.n % SIGNAL_BYTES == 0 && b.n / SIGNAL_BYTES <= RELEASE_SIGNALS, SEFL_EPROTO,
-               "journal: %zu bytes of signals", b.n);
+               "store: %zu bytes of signals", b.n);
     for (; out->n < b.n / SIGNAL_BYTES; out->n++) {
         out->round[out->n] = load_u64(b.p + SIGNAL_BYTES * out->n);
         out->signal[out->n] = double_of(load_u64(b.p + SIGNAL_BYTES * out->n + 8));

@@ -3,7 +3,7 @@
  * The driver of the rounds (sum/as_rounds.h) and the reveal (sum/as_link.h) write each fact to the
  * store before anything depends on it. A store keeps named records and one row per round but does
  * not interpret them: this module defines their contents and checks the rules, for every store. Two
- * stores exist: sum/as_disk.h (the aggregator's journal) and sum/as_memory.h (simulator,
+ * stores exist: store/disk/as_disk.h (the aggregator's journal) and sum/as_memory.h (simulator,
  * demo, tests).
  *
  *     record      round    bytes
@@ -32,7 +32,6 @@
 #include "mpc/noise/online.h"
 #include "protocol/counted.h"
 #include "protocol/link.h"
-#include "store/journal/journal.h"
 #include "sum/agg.h"
 #include "sum/release_check.h"
 
@@ -53,6 +52,19 @@ typedef enum as_record {
     AS_RECORDS
 } as_record;
 
+/* The row of a round. */
+typedef struct as_row {
+    uint64_t round;
+    agg_phase state;
+    uint64_t attempt;
+    uint64_t opened_ms, deadline_ms, closed_ms; /* wall clock; 0: not yet */
+    uint32_t clients, extensions;
+    bool skipped, charged; /* charged: set only if the round was skipped after its charge */
+    bool has_set, has_model;
+    uint8_t set[SHA256_BYTES];   /* hash of the frozen set */
+    uint8_t model[SHA256_BYTES]; /* hash of the model that the round began with */
+} as_row;
+
 typedef struct as_store {
     void *ctx;
     const char *place; /* for error messages: a folder, "memory" */
@@ -61,10 +73,10 @@ typedef struct as_store {
                        sefl_span bytes);
     /* Appends the record to out; SEFL_ENOTFOUND if there is none. */
     sefl_status (*get)(void *ctx, as_record what, uint64_t round, sefl_buf *out);
-    sefl_status (*row_put)(void *ctx, const journal_round *row);
-    sefl_status (*row_get)(void *ctx, uint64_t round, journal_round *out);
+    sefl_status (*row_put)(void *ctx, const as_row *row);
+    sefl_status (*row_get)(void *ctx, uint64_t round, as_row *out);
     /* Writes MEMORY, MODEL and the row: all or none. */
-    sefl_status (*step)(void *ctx, const journal_round *row, sefl_span memory, sefl_span model);
+    sefl_status (*step)(void *ctx, const as_row *row, sefl_span memory, sefl_span model);
     /* Destroys the secrets of a round, its set and its uploads; other records stay. */
     sefl_status (*wipe)(void *ctx, uint64_t round);
 } as_store;
@@ -130,7 +142,7 @@ sefl_status as_store_tree(const as_store *s, uint64_t round, const sefl_coins *c
 
 /* ---- the whole task -------------------------------------------------------------------------- */
 
-sefl_status as_store_step(const as_store *s, const journal_round *row, const agg_memory *m,
+sefl_status as_store_step(const as_store *s, const as_row *row, const agg_memory *m,
                           const release_from *model) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: a new task. */
 sefl_status as_store_memory(const as_store *s, agg_memory *out) SEFL_MUST_CHECK;

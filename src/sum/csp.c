@@ -576,7 +576,7 @@ static sefl_status receive(const csp *c, channel *ch, link_msg *in)
 static sefl_status send_replies(channel *ch, const csp_replies *out)
 {
     for (unsigned i = 0; i < out->n; i++)
-        SEFL_PASS(link_send(ch, out->m[i].kind, buf_span(&out->m[i].body)));
+        SEFL_PASS(link_send_msg(ch, &out->m[i]));
     return SEFL_OK;
 }
 

@@ -67,7 +67,7 @@ static sefl_status wipe(void *ctx, csp_record what, uint64_t round)
     return SEFL_OK;
 }
 
-static sefl_status row_put(void *ctx, const journal_round *row)
+static sefl_status row_put(void *ctx, const csp_row *row)
 {
     csp_memory_round *at;
     SEFL_PASS(place(ctx, row->round, &at));
@@ -76,7 +76,7 @@ static sefl_status row_put(void *ctx, const journal_round *row)
     return SEFL_OK;
 }
 
-static sefl_status row_get(void *ctx, uint64_t round, journal_round *out)
+static sefl_status row_get(void *ctx, uint64_t round, csp_row *out)
 {
     const csp_memory *m = ctx;
     *out = csp_memory_at(m, round)->row;
@@ -136,7 +136,7 @@ static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
     *rounds = 0;
     for (uint64_t r = 1; r < m->rounds; r++) {
         const csp_memory_round *at = csp_memory_at(m, r);
-        *rounds += at->kept.n > 0 && (!at->row.skipped || at->row.charged) &&
+        *rounds += at->kept.n > 0 && (at->row.state != CSP_SKIPPED || at->row.charged) &&
                    bsearch(&of, at->kept.p, at->kept.n / sizeof of, sizeof of, round_entry_order);
     }
     return SEFL_OK;

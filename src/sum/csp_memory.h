@@ -13,7 +13,7 @@
 #include "sum/csp_store.h"
 
 typedef struct csp_memory_round {
-    journal_round row; /* state CSP_NEW: no row */
+    csp_row row; /* state CSP_NEW: no row */
     bool has[CSP_RECORDS];
     sefl_buf record[CSP_RECORDS];
     sefl_buf kept;               /* the set's kept clients: round_entry each, sorted by client */

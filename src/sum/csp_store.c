@@ -72,7 +72,7 @@ static sefl_status unless_missing(sefl_status st)
 
 sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out)
 {
-    journal_round row;
+    csp_row row;
     csp_round got = { .round = round };
     uint8_t why[4] = { 0 };
     *out = got;
@@ -84,7 +84,7 @@ sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out)
     SEFL_NEED(row.state >= CSP_SIGNED && row.state <= CSP_SKIPPED, SEFL_EPROTO,
               "round %" PRIu64 " has state %u", round, row.state);
     got.state = (csp_round_state)row.state;
-    got.signed_ms = row.opened_ms;
+    got.signed_ms = row.signed_ms;
     st = get_header(s, round, &got.header);
     SEFL_PASS(got.state == CSP_SIGNED ? st : unless_missing(st));
     if (got.state == CSP_SKIPPED)
@@ -121,12 +121,8 @@ static sefl_status must_be(const csp_store *s, uint64_t round, csp_round_state w
  * the clients in its set. */
 static sefl_status put_state(const csp_store *s, const csp_round *now, csp_round_state state)
 {
-    journal_round row = { .round = now->round,
-                          .state = state,
-                          .opened_ms = now->signed_ms,
-                          .skipped = state == CSP_SKIPPED,
-                          .has_model = true };
-    if (row.skipped)
+    csp_row row = { .round = now->round, .state = state, .signed_ms = now->signed_ms };
+    if (state == CSP_SKIPPED)
         SEFL_PASS(s->ledger.has(s->ledger.ctx, now->round, &row.charged));
     memcpy(row.model, now->header.model, sizeof row.model);
     return s->row_put(s->ctx, &row);

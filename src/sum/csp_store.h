@@ -3,8 +3,8 @@
  * The machine (csp.h) writes each fact to the store before anything depends on it. A store keeps
  * named records and one row per round but does not interpret them: this module defines their
  * contents and checks the rules, for every store. CSP signs only a new round, and reveals or skips
- * only a signed one; any other call is SEFL_ESTATE and writes nothing. Two stores exist: csp_disk.h
- * (a role's journal) and csp_memory.h (simulator, demo, tests).
+ * only a signed one; any other call is SEFL_ESTATE and writes nothing. Two stores exist:
+ * store/disk/csp_disk.h (CSP's journal) and csp_memory.h (simulator, demo, tests).
  *
  *     record      round   bytes
  *     OVER        0       AS ended the task
@@ -17,8 +17,7 @@
  *     KEY         N       secret, sealed tasks: the 32 random bytes of the round key
  *     OUTPUT      N       secret: the output
  *
- * The row is a journal_round: the state, the time when CSP signed the header, and whether a skipped
- * round is charged. To reveal, call csp_store_charge, then csp_store_reveal; only then may the
+ * To reveal, call csp_store_charge, then csp_store_reveal; only then may the
  * first byte of the output leave.
  * Threads: one owner.   Secrets: KEY and OUTPUT; wipe destroys them. */
 #ifndef SUM_CSP_STORE_H
@@ -28,7 +27,6 @@
 #include "protocol/counted.h"
 #include "protocol/link.h"
 #include "protocol/round.h"
-#include "store/journal/journal.h"
 #include "store/ledger_port.h"
 
 enum { CSP_KEY_BYTES = 32 };
@@ -83,6 +81,15 @@ typedef enum csp_record {
     CSP_RECORDS
 } csp_record;
 
+/* The row of a round. */
+typedef struct csp_row {
+    uint64_t round;
+    unsigned state; /* csp_round_state, not CSP_NEW */
+    uint64_t signed_ms;
+    bool charged;                /* skipped after its charge: `taken` counts the round */
+    uint8_t model[SHA256_BYTES]; /* the model in the header */
+} csp_row;
+
 typedef struct csp_store {
     void *ctx;
     ledger_port ledger; /* the machine only reads it; csp_store_charge writes */
@@ -92,8 +99,8 @@ typedef struct csp_store {
     sefl_status (*get)(void *ctx, csp_record what, uint64_t round, sefl_buf *out);
     /* Overwrites, syncs and unlinks KEY or OUTPUT. Does nothing if there is none. */
     sefl_status (*wipe)(void *ctx, csp_record what, uint64_t round);
-    sefl_status (*row_put)(void *ctx, const journal_round *row);
-    sefl_status (*row_get)(void *ctx, uint64_t round, journal_round *out);
+    sefl_status (*row_put)(void *ctx, const csp_row *row);
+    sefl_status (*row_get)(void *ctx, uint64_t round, csp_row *out);
     /* Sets *out to the highest round in this state; 0: none. */
     sefl_status (*highest)(void *ctx, csp_round_state state, uint64_t *out);
     /* Records a reveal outside the store, to detect an old copy of the store. May be NULL. */

@@ -89,19 +89,19 @@ static inline sefl_status as_run_get(void *ctx, as_record what, uint64_t round, 
     return s->get(s->ctx, what, round, out);
 }
 
-static inline sefl_status as_run_row_put(void *ctx, const journal_round *row)
+static inline sefl_status as_run_row_put(void *ctx, const as_row *row)
 {
     const as_store *s = &((as_run *)ctx)->under;
     return s->row_put(s->ctx, row);
 }
 
-static inline sefl_status as_run_row_get(void *ctx, uint64_t round, journal_round *out)
+static inline sefl_status as_run_row_get(void *ctx, uint64_t round, as_row *out)
 {
     const as_store *s = &((as_run *)ctx)->under;
     return s->row_get(s->ctx, round, out);
 }
 
-static inline sefl_status as_run_step(void *ctx, const journal_round *row, sefl_span memory,
+static inline sefl_status as_run_step(void *ctx, const as_row *row, sefl_span memory,
                                       sefl_span model)
 {
     const as_store *s = &((as_run *)ctx)->under;

@@ -22,7 +22,7 @@ static inline csp_seen csp_seen_at(const csp_memory *m, uint64_t round)
     csp_store s = csp_memory_store((csp_memory *)(uintptr_t)m);
     csp_seen v = { .r = { .round = round,
                           .state = (csp_round_state)at->row.state,
-                          .signed_ms = at->row.opened_ms },
+                          .signed_ms = at->row.signed_ms },
                    .reveals = at->reveals,
                    .wiped = at->wiped[CSP_KEY],
                    .has_key = at->has[CSP_KEY],

@@ -19,9 +19,9 @@
 #include "protocol/task.h"
 #include "roles/client/receipts.h"
 #include "roles/client/store.h"
+#include "store/disk/csp_disk.h"
 #include "store/journal/journal.h"
 #include "store/ledger.h"
-#include "sum/csp_disk.h"
 
 #include <dirent.h>
 #include <inttypes.h>

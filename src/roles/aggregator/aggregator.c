@@ -14,7 +14,8 @@
 #include "roles/own_cert.h"
 #include "roles/own_task.h"
 #include "roles/server.h"
-#include "sum/as_disk.h"
+#include "store/disk/account_disk.h"
+#include "store/disk/as_disk.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -313,7 +314,7 @@ static sefl_status open_store(aggregator *a)
 {
     const aggregator_settings *c = a->o.settings;
     SEFL_PASS(journal_open(&a->journal, c->state, "aggregator", a->task.id));
-    SEFL_PASS(account_open(&a->account, a->journal, c->ledger, &a->task));
+    SEFL_PASS(account_disk_open(&a->account, a->journal, c->ledger, &a->task));
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
     a->store = as_disk_store(&a->disk);
     return releases_new(&a->releases,

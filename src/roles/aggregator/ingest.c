@@ -13,8 +13,8 @@
 #include "base/hex.h"
 #include "protocol/head.h"
 #include "protocol/signed.h"
+#include "store/disk/upload_keys.h"
 #include "store/journal/spool.h"
-#include "sum/upload_keys.h"
 
 #include <dirent.h>
 #include <errno.h>

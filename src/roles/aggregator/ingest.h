@@ -2,12 +2,12 @@
  *
  * A body arrives in pieces on one of the server's threads. In a sealed task its head comes first
  * (protocol/head.h): before AS accepts a unit, the head must name this client and these units and
- * be signed with the upload key that the client has vouched for (sum/upload_keys.h). AS checks each
- * piece unit by unit (body.h), hashes it and writes it (store/journal/spool.h). When the body is
- * complete and its hash matches, AS makes it durable and signs its receipt. Then, under the role's
- * lock, it asks whether the round still accepts the update and writes its row to the journal. Only
- * then does AS send the receipt and add the body to the running sum (collect.h). A client that dies
- * during an upload leaves only its own partial upload (a part).
+ * be signed with the upload key that the client has vouched for (store/disk/upload_keys.h). AS
+ * checks each piece unit by unit (body.h), hashes it and writes it (store/journal/spool.h). When
+ * the body is complete and its hash matches, AS makes it durable and signs its receipt. Then, under
+ * the role's lock, it asks whether the round still accepts the update and writes its row to the
+ * journal. Only then does AS send the receipt and add the body to the running sum (collect.h). A
+ * client that dies during an upload leaves only its own partial upload (a part).
  *
  *     ingest_begin(in, &u, &ask, &reply)         u: send it the bytes; NULL: answer with reply
  *     upload_bytes(u, piece)                     after a failure, answer with upload_end's reply

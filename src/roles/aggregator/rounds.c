@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "protocol/head.h"
-#include "sum/upload_keys.h"
+#include "store/disk/upload_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  *
  * One thread (rounds_run) runs the driver and owns the link to CSP. Uploads arrive on the server's
  * threads through rounds_admission; both use the driver's lock. Everything that must survive a
- * crash is in the journal (sum/as_disk.h) before the state machine receives it. So a killed
+ * crash is in the journal (store/disk/as_disk.h) before the state machine receives it. So a killed
  * aggregator continues after a restart: the driver restores the state machine, and collect
  * recomputes the running sum from the acknowledged uploads.
  *
@@ -55,7 +55,8 @@ typedef struct csp_request csp_request;
 sefl_status rounds_enrol(rounds *r, csp_request **out, const enrol_claim *c,
                          const enrol_proof *p) SEFL_MUST_CHECK;
 /* Queues the bytes of a verified voucher (roles/csp/vouch.h). When CSP answers YES, the voucher's
- * key is stored in the journal (sum/upload_keys.h), even if the client has disconnected by then. */
+ * key is stored in the journal (store/disk/upload_keys.h), even if the client has disconnected by
+ * then. */
 sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes) SEFL_MUST_CHECK;
 /* False if there is no answer yet. Otherwise *st is SEFL_OK (sig, which may be NULL, gets CSP's
  * signature for an enrolment), SEFL_EAUTH if CSP refused, or another failure if CSP is not

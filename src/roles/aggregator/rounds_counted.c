@@ -22,7 +22,7 @@ static sefl_status load_tree(rounds *r, uint64_t round, const uint8_t asks[32])
     uint32_t n = 0;
     uint8_t seed[COUNTED_SEED];
     counted_tree *tree = NULL;
-    journal_round row;
+    as_row row;
     if (r->tree && r->tree_round == round)
         return SEFL_OK;
     st = store->row_get(store->ctx, round, &row);

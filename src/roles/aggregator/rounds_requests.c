@@ -2,7 +2,7 @@
 #include "roles/aggregator/rounds_inside.h"
 
 #include "base/alloc.h"
-#include "sum/upload_keys.h"
+#include "store/disk/upload_keys.h"
 
 #include <string.h>
 

@@ -16,8 +16,8 @@
 #include "roles/own_cert.h"
 #include "roles/own_task.h"
 #include "roles/server.h"
-#include "sum/csp_disk.h"
-#include "sum/upload_keys.h"
+#include "store/disk/csp_disk.h"
+#include "store/disk/upload_keys.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -329,7 +329,7 @@ static sefl_status make_csp(csp_role *r)
     const csp_settings *c = o->settings;
     SEFL_PASS(pool_new(&r->pool, c->threads));
     SEFL_PASS(journal_open(&r->journal, c->state, "csp", r->task.id));
-    SEFL_PASS(account_open(&r->account, r->journal, c->ledger, &r->task));
+    SEFL_PASS(account_disk_open(&r->account, r->journal, c->ledger, &r->task));
     SEFL_PASS(csp_disk_open(&r->disk, r->journal, r->account, &r->coins));
     r->store = csp_disk_store(&r->disk);
     SEFL_PASS(make_lanes(r));

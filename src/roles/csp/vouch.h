@@ -5,7 +5,8 @@
  *     SEFL_TRY(vouch_check(&v, &servers));
  *     SEFL_TRY(vouch_admit(&who, allowlist, &v));                                        // CSP
  *
- * sum/upload_keys.h checks that the serial increases and that no other client has the upload key.
+ * store/disk/upload_keys.h checks that the serial increases and that no other client has the upload
+ * key.
  * Threads: any.   Secrets: the certificate's private key, in its file. */
 #ifndef ROLES_VOUCH_H
 #define ROLES_VOUCH_H

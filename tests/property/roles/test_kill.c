@@ -14,9 +14,8 @@
 #include "unit/sum/link_rounds.h"
 
 #include "base/file.h"
-#include "sum/account.h"
-#include "sum/as_disk.h"
-#include "sum/csp_disk.h"
+#include "store/disk/as_disk.h"
+#include "store/disk/csp_disk.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -50,7 +49,7 @@ static sefl_status books_open(books *b, const char *role, const task *t)
     snprintf(path, sizeof path, "%s/%s.ledger", root, role);
     *b = (books){ 0 };
     SEFL_TRY(journal_open(&b->j, at(role, 0), role, t->id));
-    SEFL_TRY(account_open(&b->a, b->j, path, t));
+    SEFL_TRY(account_disk_open(&b->a, b->j, path, t));
 done:
     return st;
 }

@@ -13,9 +13,10 @@
 #include "protocol/update.h"
 #include "roles/aggregator/rounds.h"
 #include "roles/aggregator/step.h"
-#include "sum/as_disk.h"
+#include "store/disk/account_disk.h"
+#include "store/disk/as_disk.h"
+#include "store/disk/upload_keys.h"
 #include "sum/terms.h"
-#include "sum/upload_keys.h"
 #include "support/folder.h"
 #include "support/ledger_book.h"
 
@@ -399,7 +400,7 @@ static inline sefl_status aw_try_open(agg_world *w)
     char path[300];
     w->ended = false;
     SEFL_TRY(journal_open(&w->j, aw_path(w, path, "state"), "aggregator", w->t.id));
-    SEFL_TRY(account_open(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
+    SEFL_TRY(account_disk_open(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
     w->disk = (as_disk){ .j = w->j, .coins = &w->coins_table };
     w->store = as_disk_store(&w->disk);
     if (w->watch_journal)

@@ -17,9 +17,9 @@
 #include "roles/csp/csp_role.h"
 #include "roles/csp/vouch.h"
 #include "roles/lane_words.h"
+#include "store/disk/as_disk.h"
+#include "store/disk/csp_disk.h"
 #include "store/ledger.h"
-#include "sum/as_disk.h"
-#include "sum/csp_disk.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -384,7 +384,7 @@ static inline void site_open_as(site *s)
         open_lanes(s);
     char *folder = in(s, "as"), *path = in(s, "as.ledger");
     CHECK_OK(journal_open(&s->j, folder, "aggregator", s->t.id));
-    CHECK_OK(account_open(&s->a, s->j, path, &s->t));
+    CHECK_OK(account_disk_open(&s->a, s->j, path, &s->t));
     s->disk = (as_disk){ .j = s->j, .coins = &s->coins };
     s->table = as_disk_store(&s->disk);
     s->run.under = s->table;

@@ -4,8 +4,8 @@
 #include "protocol/head.h"
 #include "protocol/signed.h"
 #include "roles/aggregator/ingest.h"
+#include "store/disk/upload_keys.h"
 #include "store/journal/spool.h"
-#include "sum/upload_keys.h"
 #include "support/folder.h"
 
 #include <pthread.h>

@@ -885,7 +885,7 @@ static void set_csp_back(agg_world *w)
 }
 
 /* The link breaks before the first byte of the output leaves. */
-static sefl_status mark_and_cut(void *ctx, const journal_round *row)
+static sefl_status mark_and_cut(void *ctx, const csp_row *row)
 {
     csp_memory *m = ctx;
     agg_world *w = (agg_world *)((char *)m - offsetof(agg_world, mc));

@@ -24,7 +24,7 @@ static void check_ledgers(const site *s)
     account *other;
     CHECK_OK(account_port(s->a).head(s->a, &a));
     CHECK_OK(journal_open(&j, s->cfg.state, "csp", s->t.id));
-    CHECK_OK(account_open(&other, j, s->cfg.ledger, &s->t));
+    CHECK_OK(account_disk_open(&other, j, s->cfg.ledger, &s->t));
     CHECK_OK(account_port(other).head(other, &c));
     assert_true(a.records == c.records && a.records == 3); /* population, task, one charge */
     assert_memory_equal(a.hash, c.hash, sizeof a.hash);

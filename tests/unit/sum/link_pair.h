@@ -383,19 +383,12 @@ static inline uint64_t world_wall(void *self)
     return ((const world *)self)->wall_ms * 1000000;
 }
 
-/* CSP serves; the test uses c->ch[0]. cut[side]: see wire. */
-static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
+/* Both servers' stores and coins, and CSP's machine. */
+static inline void connection_init(connection *c, world *w)
 {
     *c = (connection){ .w = w, .wall = { world_wall, w } };
     c->journal = w->disk ? *w->disk : csp_memory_store(&w->c);
     c->as = mem_as_journal(&w->a);
-    CHECK_OK(channel_pair_new(&c->wire[0].inner, &c->wire[1].inner, 60000));
-    for (int i = 0; i < 2; i++) {
-        c->wire[i].w = w, c->wire[i].side = i, c->wire[i].half = half;
-        c->wire[i].cut = cut ? cut[i] : 0;
-        sha256_init(&c->wire[i].transcript);
-        c->ch[i] = (channel){ .ops = &wire_ops, .self = &c->wire[i] };
-    }
     CHECK_OK(csp_new(&c->server, &(csp_config){ .task = &w->t,
                                                 .envelope = buf_span(&w->envelope),
                                                 .sec = w->sec,
@@ -410,6 +403,19 @@ static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool
                                                 .shares = w->shares[1],
                                                 .enrol_ctx = w,
                                                 .members = w->members ? world_members : NULL }));
+}
+
+/* CSP serves; the test uses c->ch[0]. cut[side]: see wire. */
+static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
+{
+    connection_init(c, w);
+    CHECK_OK(channel_pair_new(&c->wire[0].inner, &c->wire[1].inner, 60000));
+    for (int i = 0; i < 2; i++) {
+        c->wire[i].w = w, c->wire[i].side = i, c->wire[i].half = half;
+        c->wire[i].cut = cut ? cut[i] : 0;
+        sha256_init(&c->wire[i].transcript);
+        c->ch[i] = (channel){ .ops = &wire_ops, .self = &c->wire[i] };
+    }
     assert_int_equal(pthread_create(&c->thread, NULL, serve, c), 0);
 }
 

@@ -2,8 +2,8 @@
 #include "support/folder.h"
 
 #include "base/file.h"
+#include "store/disk/account_disk.h"
 #include "store/ledger_terms.h"
-#include "sum/account.h"
 #include "sum/terms.h"
 
 #include <math.h>
@@ -77,7 +77,7 @@ static sefl_status books_open(books *b, const char *name, const task *t)
     snprintf(path, sizeof path, "%s.ledger", folder_path(name));
     *b = (books){ 0 };
     SEFL_TRY(journal_open(&b->j, folder_path(name), "csp", t->id));
-    SEFL_TRY(account_open(&b->a, b->j, path, t));
+    SEFL_TRY(account_disk_open(&b->a, b->j, path, t));
 done:
     return st;
 }

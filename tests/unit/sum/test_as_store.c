@@ -82,7 +82,7 @@ static void whole_task(void **state)
                got;
     release_from model, of = { .round = 3, .hash = { 8 } };
     release_signals signals = { .n = 1, .round = { 3 }, .signal = { 0.25 } }, read;
-    journal_round row = { .round = 4, .clients = 9 }, there;
+    as_row row = { .round = 4, .clients = 9 }, there;
     CHECK_STATUS(as_store_memory(&s, &got), SEFL_ENOTFOUND);
     CHECK_OK(as_store_model(&s, &model, init));
     assert_true(model.round == 0 && model.hash[0] == 7);

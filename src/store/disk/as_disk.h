@@ -7,9 +7,10 @@
  * "journal mask", "journal reply" and "journal release". SET is a file of the round; every other
  * public record is a fact of the journal.
  * Threads: as in journal.h.   Secrets: MASK, REPLY, RELEASE. */
-#ifndef SUM_AS_DISK_H
-#define SUM_AS_DISK_H
+#ifndef STORE_DISK_AS_DISK_H
+#define STORE_DISK_AS_DISK_H
 
+#include "store/journal/journal.h"
 #include "sum/as_store.h"
 
 typedef struct as_disk {

@@ -9,8 +9,8 @@
  *     SEFL_TRY(upload_key_get(j, client, &serial, key));
  *
  * Threads: any (the journal locks).   Secrets: none. */
-#ifndef ROLES_UPLOAD_KEYS_H
-#define ROLES_UPLOAD_KEYS_H
+#ifndef STORE_DISK_UPLOAD_KEYS_H
+#define STORE_DISK_UPLOAD_KEYS_H
 
 #include "crypto/sign.h"
 #include "store/journal/journal.h"

@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "sum/as_disk.h"
-#include "sum/csp_disk.h"
-#include "sum/upload_keys.h"
+#include "store/disk/as_disk.h"
+#include "store/disk/csp_disk.h"
+#include "store/disk/upload_keys.h"
 
 #include <string.h>
 
@@ -37,7 +37,7 @@ static sefl_status desk_open(desk *d, const char *name)
     if (!file_exists(path))
         SEFL_TRY(ledger_create(path, "people"));
     SEFL_TRY(journal_open(&d->j, folder_path(name), "csp", t.id));
-    SEFL_TRY(account_open(&d->a, d->j, path, &t));
+    SEFL_TRY(account_disk_open(&d->a, d->j, path, &t));
     SEFL_TRY(csp_disk_open(&d->jc, d->j, d->a, &d->coins));
     d->t = csp_disk_store(&d->jc);
 done:
@@ -292,7 +292,7 @@ static void csp_keys(void **state)
     other.id[0] = 99;
     d = (desk){ .coins = coins_system() };
     CHECK_OK(journal_open(&d.j, folder_path("keys"), "csp", other.id));
-    CHECK_OK(account_open(&d.a, d.j, second, &other));
+    CHECK_OK(account_disk_open(&d.a, d.j, second, &other));
     CHECK_OK(csp_disk_open(&d.jc, d.j, d.a, &d.coins));
     assert_false(file_exists(first));
     desk_close(&d);
@@ -416,7 +416,7 @@ static void csp_vouchers(void **state)
     char book[300];
     snprintf(book, sizeof book, "%s.ledger", folder_path("vouchers"));
     CHECK_OK(journal_open(&d.j, folder_path("vouchers"), "csp", other.id));
-    CHECK_OK(account_open(&d.a, d.j, book, &other));
+    CHECK_OK(account_disk_open(&d.a, d.j, book, &other));
     CHECK_OK(csp_disk_open(&d.jc, d.j, d.a, &d.coins));
     d.t = csp_disk_store(&d.jc);
     CHECK_OK(d.t.voucher_get(d.t.ctx, ann, &serial, key));

@@ -1,9 +1,9 @@
-#include "sum/csp_disk.h"
+#include "store/disk/csp_disk.h"
 
 #include "base/ct.h"
 #include "base/hex.h"
 #include "crypto/keyfile.h"
-#include "sum/upload_keys.h"
+#include "store/disk/upload_keys.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -53,14 +53,27 @@ static sefl_status wipe(void *ctx, csp_record what, uint64_t round)
     return (what == CSP_KEY ? journal_kem_wipe : journal_round_wipe)(of(ctx), round);
 }
 
-static sefl_status row_put(void *ctx, const journal_round *row)
+static sefl_status row_put(void *ctx, const csp_row *row)
 {
-    return journal_round_put(of(ctx), row);
+    journal_round to = { .round = row->round,
+                         .state = row->state,
+                         .opened_ms = row->signed_ms,
+                         .skipped = row->state == CSP_SKIPPED,
+                         .charged = row->charged,
+                         .has_model = true };
+    memcpy(to.model, row->model, sizeof to.model);
+    return journal_round_put(of(ctx), &to);
 }
 
-static sefl_status row_get(void *ctx, uint64_t round, journal_round *out)
+static sefl_status row_get(void *ctx, uint64_t round, csp_row *out)
 {
-    return journal_round_get(of(ctx), round, out);
+    journal_round from;
+    SEFL_PASS(journal_round_get(of(ctx), round, &from));
+    *out = (csp_row){
+        .round = round, .state = from.state, .signed_ms = from.opened_ms, .charged = from.charged
+    };
+    memcpy(out->model, from.model, sizeof out->model);
+    return SEFL_OK;
 }
 
 static sefl_status highest(void *ctx, csp_round_state state, uint64_t *out)

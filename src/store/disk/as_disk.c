@@ -1,6 +1,7 @@
-#include "sum/as_disk.h"
+#include "store/disk/as_disk.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum kind { FACT, A_FILE, SECRET };
 
@@ -42,23 +43,53 @@ static sefl_status get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
                                        : journal_secret_get)(d->j, round, records[what].name, out);
 }
 
-static sefl_status row_put(void *ctx, const journal_round *row)
+static sefl_status row_put(void *ctx, const as_row *row)
 {
-    return journal_round_put(((const as_disk *)ctx)->j, row);
+    journal_round to = { .round = row->round,
+                         .state = row->state,
+                         .attempt = row->attempt,
+                         .opened_ms = row->opened_ms,
+                         .deadline_ms = row->deadline_ms,
+                         .closed_ms = row->closed_ms,
+                         .clients = row->clients,
+                         .extensions = row->extensions,
+                         .skipped = row->skipped,
+                         .charged = row->charged,
+                         .has_set = row->has_set,
+                         .has_model = row->has_model };
+    memcpy(to.set, row->set, sizeof to.set);
+    memcpy(to.model, row->model, sizeof to.model);
+    return journal_round_put(((const as_disk *)ctx)->j, &to);
 }
 
-static sefl_status row_get(void *ctx, uint64_t round, journal_round *out)
+static sefl_status row_get(void *ctx, uint64_t round, as_row *out)
 {
-    return journal_round_get(((const as_disk *)ctx)->j, round, out);
+    journal_round from;
+    SEFL_PASS(journal_round_get(((const as_disk *)ctx)->j, round, &from));
+    *out = (as_row){ .round = from.round,
+                     .state = (agg_phase)from.state,
+                     .attempt = from.attempt,
+                     .opened_ms = from.opened_ms,
+                     .deadline_ms = from.deadline_ms,
+                     .closed_ms = from.closed_ms,
+                     .clients = from.clients,
+                     .extensions = from.extensions,
+                     .skipped = from.skipped,
+                     .charged = from.charged,
+                     .has_set = from.has_set,
+                     .has_model = from.has_model };
+    memcpy(out->set, from.set, sizeof out->set);
+    memcpy(out->model, from.model, sizeof out->model);
+    return SEFL_OK;
 }
 
-static sefl_status step(void *ctx, const journal_round *row, sefl_span memory, sefl_span model)
+static sefl_status step(void *ctx, const as_row *row, sefl_span memory, sefl_span model)
 {
     sefl_status st = SEFL_OK;
     journal *j = ((const as_disk *)ctx)->j;
     SEFL_TRY(journal_begin(j));
     SEFL_TRY(journal_fact_put(j, 0, records[AS_MEMORY].name, memory));
-    SEFL_TRY(journal_round_put(j, row));
+    SEFL_TRY(row_put(ctx, row));
     SEFL_TRY(journal_fact_put(j, 0, records[AS_MODEL].name, model));
     SEFL_TRY(journal_commit(j));
 done:

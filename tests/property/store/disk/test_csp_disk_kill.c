@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "sum/csp_disk.h"
+#include "store/disk/csp_disk.h"
 
 #include <signal.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static sefl_status desk_open(desk *d)
     task t = the_task();
     *d = (desk){ .coins = coins_system() };
     SEFL_TRY(journal_open(&d->j, folder, "csp", t.id));
-    SEFL_TRY(account_open(&d->a, d->j, book, &t));
+    SEFL_TRY(account_disk_open(&d->a, d->j, book, &t));
     SEFL_TRY(csp_disk_open(&d->jc, d->j, d->a, &d->coins));
     d->t = csp_disk_store(&d->jc);
 done:

@@ -1,7 +1,7 @@
-/* csp_disk: implements CSP's store (csp_store.h) on disk.
+/* csp_disk: implements CSP's store (sum/csp_store.h) on disk.
  *
  *     SEFL_TRY(journal_open(&j, folder, "csp", task.id));
- *     SEFL_TRY(account_open(&a, j, ledger_path, &task));
+ *     SEFL_TRY(account_disk_open(&a, j, ledger_path, &task));
  *     csp_disk d;
  *     SEFL_TRY(csp_disk_open(&d, j, a, &coins));
  *     csp_store store = csp_disk_store(&d);
@@ -29,11 +29,10 @@
  * If the ledger has charged rounds whose header the journal does not have, csp_disk_open refuses
  * the task (SEFL_ESTATE). SEFL_EUNSUPPORTED if an earlier version wrote the last round.
  * Threads: one owner.   Secrets: output. */
-#ifndef SUM_CSP_DISK_H
-#define SUM_CSP_DISK_H
+#ifndef STORE_DISK_CSP_DISK_H
+#define STORE_DISK_CSP_DISK_H
 
-#include "store/journal/journal.h"
-#include "sum/account.h"
+#include "store/disk/account_disk.h"
 #include "sum/csp_store.h"
 
 typedef struct csp_disk {

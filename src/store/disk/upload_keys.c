@@ -1,4 +1,4 @@
-#include "sum/upload_keys.h"
+#include "store/disk/upload_keys.h"
 
 #include "base/hex.h"
 
