@@ -29,7 +29,7 @@ static const lm_body *find_body(const char *name)
 sefl_status lm_config_check(lm_config *cfg)
 {
     const lm_body *body = find_body(cfg->body ? cfg->body : "lstm");
-    SEFL_NEED(body, SEFL_EINVAL, "model \"%.32s\": must be lstm or transformer", cfg->body);
+    SEFL_NEED(body, SEFL_EINVAL, "model.body is \"%.32s\": must be lstm or transformer", cfg->body);
     cfg->body = body->name;
     uint32_t *sizes[] = { &cfg->embed, &cfg->hidden, &cfg->layers, &cfg->heads,
                           &cfg->block, &cfg->batch,  &cfg->steps };
@@ -38,25 +38,28 @@ sefl_status lm_config_check(lm_config *cfg)
         if (*sizes[i] == 0)
             *sizes[i] = usual[i];
     SEFL_NEED(cfg->vocab >= 2 && cfg->vocab <= BHM_MAX_SIDE, SEFL_EINVAL,
-              "vocabulary of %u words: must be 2 to %d", cfg->vocab, BHM_MAX_SIDE);
+              "model.vocab is %u: must be from 2 to %d", cfg->vocab, BHM_MAX_SIDE);
     SEFL_NEED(cfg->embed <= 65536 && cfg->hidden <= 65536, SEFL_EINVAL,
-              "embedding %u, hidden %u: at most 65536", cfg->embed, cfg->hidden);
-    SEFL_NEED(cfg->layers <= LM_MAX_LAYERS, SEFL_EINVAL, "%u layers: at most %d", cfg->layers,
-              LM_MAX_LAYERS);
+              "model.embed is %u, model.hidden %u: each must be at most 65536", cfg->embed,
+              cfg->hidden);
+    SEFL_NEED(cfg->layers <= LM_MAX_LAYERS, SEFL_EINVAL, "model.layers is %u: must be at most %d",
+              cfg->layers, LM_MAX_LAYERS);
     uint32_t *blocks[] = { &cfg->block, &cfg->block_embed, &cfg->block_decoder };
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         if (*blocks[i] == 0)
             *blocks[i] = cfg->block;
-        SEFL_NEED(*blocks[i] <= BHM_MAX_BLOCK, SEFL_EINVAL, "block %u: at most %d", *blocks[i],
-                  BHM_MAX_BLOCK);
+        SEFL_NEED(*blocks[i] <= BHM_MAX_BLOCK, SEFL_EINVAL, "model.block is %u: must be at most %d",
+                  *blocks[i], BHM_MAX_BLOCK);
     }
     SEFL_NEED(!cfg->tied || cfg->block_embed == cfg->block_decoder, SEFL_EINVAL,
-              "tied embedding and decoder are one matrix: block_embed is %u, block_decoder %u",
+              "model.tied: embedding and decoder are one matrix, but model.block_embed is %u and "
+              "model.block_decoder is %u",
               cfg->block_embed, cfg->block_decoder);
     SEFL_NEED((uint64_t)cfg->batch * cfg->steps <= LM_MAX_TOKENS, SEFL_EINVAL,
-              "batch %u x %u: at most %d words", cfg->batch, cfg->steps, LM_MAX_TOKENS);
+              "model.batch x model.steps is %u x %u: must be at most %d words", cfg->batch,
+              cfg->steps, LM_MAX_TOKENS);
     SEFL_NEED(!cfg->tied || body->width_out(cfg) == cfg->embed, SEFL_EINVAL,
-              "tied embeddings need hidden = embed, not %u and %u", cfg->hidden, cfg->embed);
+              "model.tied: model.hidden (%u) must equal model.embed (%u)", cfg->hidden, cfg->embed);
     return body->check(cfg);
 }
 

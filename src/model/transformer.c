@@ -16,10 +16,11 @@
 static sefl_status check(const lm_config *cfg)
 {
     SEFL_NEED(cfg->embed % cfg->heads == 0, SEFL_EINVAL,
-              "transformer: %u heads do not divide an embedding of %u", cfg->heads, cfg->embed);
+              "model.heads is %u: must divide model.embed (%u)", cfg->heads, cfg->embed);
     /* BLAS counts in int: the stride between steps of one column must fit */
     SEFL_NEED((uint64_t)lm_columns(cfg) * 3 * cfg->embed <= INT32_MAX, SEFL_EINVAL,
-              "transformer: batch %u with embedding %u is too wide", cfg->batch, cfg->embed);
+              "model.batch x model.embed is %u x %u: too large for a transformer", cfg->batch,
+              cfg->embed);
     return SEFL_OK;
 }
 

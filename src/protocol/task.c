@@ -59,11 +59,11 @@ static sefl_status check_rounds(const task *t)
         "task: rounds.threshold is %u: must be at least 2: the sum of one update is that update",
         t->threshold);
     SEFL_NEED(t->threshold <= t->clients_max, SEFL_EINVAL,
-              "task: rounds.threshold is %u, above rounds.clients_max (%u): no round could be "
-              "opened",
+              "task: rounds.threshold is %u, above rounds.clients_max (%u): no round could "
+              "succeed",
               t->threshold, t->clients_max);
     SEFL_NEED(t->threshold <= t->enrolled, SEFL_EINVAL,
-              "task: rounds.threshold is %u, above rounds.enrolled (%u): no round could be opened",
+              "task: rounds.threshold is %u, above rounds.enrolled (%u): no round could succeed",
               t->threshold, t->enrolled);
     SEFL_NEED(t->patience == 0 || t->has_valid, SEFL_EINVAL,
               "task: rounds.patience is %u, but valid.sha256 names no validation text: a text that "
@@ -166,8 +166,8 @@ static sefl_status derive_model(task *t)
     lm_param *params = NULL;
     size_t n;
     SEFL_TRY(sefl_new(&params, LM_MAX_PARAMS, sizeof *params));
-    SEFL_TRY(sefl_at(lm_config_check(&t->model), "task: model"));
-    SEFL_TRY(sefl_at(lm_config_params(&t->model, params, &n, &t->params), "task: model"));
+    SEFL_TRY(sefl_at(lm_config_check(&t->model), "task"));
+    SEFL_TRY(sefl_at(lm_config_params(&t->model, params, &n, &t->params), "task"));
     t->values = t->params + (t->weights == TASK_CAPPED);
 done:
     sefl_free(params);

@@ -282,12 +282,14 @@ sefl_status experiment_make(experiment *out, settings *s)
               out->alpha);
     SEFL_NEED(!*out->vocab || *out->data, SEFL_EINVAL,
               "data.vocab is for text of data.path: generated text has its own words");
-    SEFL_NEED(out->data_public || *out->vocab || !out->protection->quantises ||
-                  !is(s, "privacy.claim", "dp"),
-              SEFL_EINVAL,
-              "data.vocab is not set: the words would come from %s, and no epsilon covers them. "
-              "Name a public word list, or set data.public: true if the text is public",
-              out->data);
+    SEFL_NEED(
+        out->data_public || *out->vocab || !out->protection->quantises ||
+            !is(s, "privacy.claim", "dp"),
+        SEFL_EINVAL,
+        "privacy.claim is dp, but data.vocab is not set: the words would come from %s, and no "
+        "epsilon covers them. Name a public word list, or set data.public: true if the text is "
+        "public",
+        out->data);
     SEFL_NEED(out->data_public || !out->protection->quantises || !is(s, "privacy.claim", "dp") ||
                   !experiment_exact_weights(s),
               SEFL_EINVAL,

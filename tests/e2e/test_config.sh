@@ -53,6 +53,21 @@ printf 'protection: sefl\nclients: 1\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: clients: the sum of one client'
 printf 'clients: 4\nnetwork: { dropout: 0.5, exact: true }\nrounds.threshold: 3\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:26: network.exact: 2 of 4 clients drop out'; says "to 2 or less"
+for key in 'model.body: transformer, heads: 5' 'model.tied: true, hidden: 40' 'model.batch: 65536, steps: 65536'; do
+    printf 'clients: 4\nmodel: { %s }\n' "${key#model.}" > bad.yml
+    expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:'; says ': task: model.'
+done
+for bits in 2048 3072 4096; do
+    printf 'crypto: full\ncrypto.scheme: paillier\ncrypto.key_bits: %s\n' $bits > good.yml
+    expect 0 "$SEFL" config check good.yml
+done
+printf 'crypto.scheme: paillier\ncrypto.seal: xwing\n' > bad.yml
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: task: crypto.seal is xwing: it must be none'
+printf 'a\nb\nc\n' > words.txt
+printf 'model.init: words.txt\n' > bad.yml # no model
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:1:1: model.init: words.txt: has 6 bytes: too short'
+mkdir list && printf 'data.path: words.txt\ndata.vocab: list\n' > bad.yml
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: data.vocab: list is a folder'
 # what the run takes from its text is not an error here
 printf 'clients: 4\nnetwork: { dropout: 0.5, exact: true }\nprivacy.weights: capped\nrounds.patience: 3\n' > good.yml
 expect 0 "$SEFL" config check good.yml

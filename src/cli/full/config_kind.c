@@ -3,6 +3,7 @@
 #include "cli/full/experiment_args.h"
 #include "config/example.h"
 #include "config/yaml/yaml.h"
+#include "crypto/ahe/paillier.h"
 #include "model/corpus/corpus.h"
 #include "protocol/task_make.h"
 #include "roles/aggregator/aggregator.h"
@@ -14,6 +15,16 @@
 
 /* ---- the kinds ----------------------------------------------------------------------------- */
 
+/* Creates a public key that nobody can decrypt for: hs = 2, and N = 2^bits - 117, which for every
+ * permitted number of bits is odd and has no factor below 2^16. */
+static sefl_status some_key(ahe_pub **out, unsigned bits)
+{
+    uint8_t raw[2 + 3 * 4096 / 8] = { (uint8_t)bits, (uint8_t)(bits >> 8), 256 - 117 };
+    memset(raw + 3, 0xff, bits / 8 - 1);
+    raw[2 + bits / 8] = 2;
+    return paillier_pub_read(out, span_of(raw, 2 + 3 * (bits / 8)));
+}
+
 /* Checks that the terms make a valid task, of this experiment if e is not NULL. Hashes and keys are
  * placeholders here. */
 static sefl_status check_terms(settings *terms, const experiment *e)
@@ -21,15 +32,15 @@ static sefl_status check_terms(settings *terms, const experiment *e)
     sefl_status st = SEFL_OK;
     sefl_buf document = { 0 };
     task t = { 0 };
-    if (strcmp(settings_text(terms, "crypto.scheme"), "paillier") == 0) { /* there is no key yet */
-        SEFL_TRY(settings_set(terms, "crypto.scheme=pad", "crypto.scheme"));
-        SEFL_TRY(settings_set(terms, "crypto.seal=xwing", "crypto.seal"));
-    }
-    SEFL_TRY(task_make(&document, terms, NULL, &(pinned){ .as = { 1 }, .csp = { 2 } }));
+    ahe_pub *pub = NULL;
+    if (strcmp(settings_text(terms, "crypto.scheme"), "paillier") == 0)
+        SEFL_TRY(some_key(&pub, e ? e->key_bits : PAILLIER_BITS_DEFAULT));
+    SEFL_TRY(task_make(&document, terms, pub, &(pinned){ .as = { 1 }, .csp = { 2 } }));
     SEFL_TRY(task_read(&t, buf_span(&document)));
     if (e)
         SEFL_TRY(experiment_fit(e, &t));
 done:
+    paillier_pub_free(pub);
     task_clear(&t);
     buf_clear(&document);
     return st;

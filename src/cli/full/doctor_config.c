@@ -2,19 +2,23 @@
  * read its secrets. */
 #include "cli/full/doctor.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/full/confine.h"
 #include "config/address.h"
 #include "crypto/keyfile.h"
 #include "crypto/secmem.h"
+#include "model/file/model_file.h"
 #include "net/socket.h"
 #include "net/tls.h"
+#include "protocol/task_make.h"
 #include "roles/aggregator/release.h"
 #include "roles/client/config.h"
 #include "roles/client/text.h"
 #include "roles/own_cert.h"
 #include "roles/own_task.h"
+#include "simulate/experiment.h"
 #include "store/text_ledger.h"
 #include "trust/trust.h"
 
@@ -118,6 +122,33 @@ static void check_text(doctor *d, const char *key)
                "put text there: UTF-8, in .txt, .tokens, .jsonl, .ndjson or .csv files"))
         doctor_ok(d, key, "%zu words in %zu lines, all UTF-8", c.tokens - c.lines, c.lines);
     corpus_clear(&c);
+}
+
+/* Reads an experiment's word list and first model as the run will. */
+static void check_start(doctor *d)
+{
+    const char *list = value_of(d, "data.vocab"), *init = value_of(d, "model.init");
+    const char *remedy = "name a model of this vocabulary and shape";
+    vocab *words = NULL;
+    nn_real *theta = NULL;
+    model_meta meta;
+    lm_config cfg;
+    size_t count;
+    task_settings_model(&cfg, &d->set, 0);
+    vocab_settings vs = { .order = (vocab_order)settings_choice(&d->set, "vocab.order"),
+                          .block = lm_config_word_block(&cfg),
+                          .max_words = (uint32_t)settings_u64(&d->set, "data.vocab_words") };
+    if (list)
+        passed(d, vocab_read(&words, list, &vs), "data.vocab",
+               "name a file with one word per line");
+    if (init && passed(d, model_read(&meta, &theta, &count, init), "model.init", remedy) &&
+        experiment_runs(&d->set) == 1) { /* a sweep may change the shape */
+        cfg.vocab = meta.cfg.vocab;
+        if (passed(d, model_check_shape(&meta, &cfg), "model.init", remedy) && words)
+            passed(d, model_check_vocab(&meta, words), "model.init", remedy);
+    }
+    sefl_free(theta);
+    vocab_free(words);
 }
 
 /* Checks that a client's ledger belongs to its text. */
@@ -358,6 +389,8 @@ bool doctor_settings(doctor *d, const char *path)
     check_text(d, "text");
     check_text(d, "valid");
     check_text(d, "data.path");
+    if (is_role(d, "experiment"))
+        check_start(d);
     check_ledger(d);
     if (!all_there)
         return true;
