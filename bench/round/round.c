@@ -15,6 +15,7 @@
 #include "model/lm.h"
 #include "net/tls.h"
 #include "operator/provision.h"
+#include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
 #include "roles/aggregator/lanes.h"
 #include "roles/aggregator/release.h"

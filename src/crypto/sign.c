@@ -4,6 +4,7 @@
 #include "base/ct.h"
 #include "base/file.h"
 #include "base/hex.h"
+#include "base/random.h"
 #include "crypto/secmem.h"
 
 #include <sodium.h>

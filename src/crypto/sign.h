@@ -10,9 +10,9 @@
 #ifndef CRYPTO_SIGN_H
 #define CRYPTO_SIGN_H
 
-#include "base/buf.h"
-#include "base/random.h"
 #include "base/span.h"
+
+struct sefl_rng; /* base/random.h */
 
 enum { SIGN_PUB_BYTES = 32, SIGN_BYTES = 64, SIGN_SEED_BYTES = 32 };
 
@@ -36,7 +36,7 @@ const char *sign_kind_name(sign_kind kind);
 
 typedef struct sign_key sign_key;
 
-sefl_status sign_key_new(sign_key **out, const sefl_rng *rng) SEFL_MUST_CHECK;
+sefl_status sign_key_new(sign_key **out, const struct sefl_rng *rng) SEFL_MUST_CHECK;
 /* Derives a key from a seed; the same seed gives the same key. */
 sefl_status sign_key_from(sign_key **out, const uint8_t seed[SIGN_SEED_BYTES]) SEFL_MUST_CHECK;
 void sign_key_free(sign_key *key);

@@ -24,6 +24,7 @@
 
 #include "base/pool.h"
 #include "model/bhm/bhm.h"
+#include "model/config.h"
 
 #include <stdbool.h>
 
@@ -32,23 +33,9 @@ struct seeded;
 
 enum {
     LM_MAX_PARAMS = 512,
-    LM_MAX_LAYERS = 32,
-    LM_MAX_TOKENS = 1 << 20, /* batch * steps */
     LM_MAX_LOSS = 1000,
     LM_EVAL_BATCH = 10, /* evaluation batch size of PyTorch's example */
 };
-
-typedef struct lm_config {
-    const char *body;                    /* "lstm" or "transformer"; NULL: "lstm" */
-    uint32_t vocab;                      /* number of words; required */
-    uint32_t embed, hidden;              /* 0: 200 */
-    uint32_t layers;                     /* 0: 2 */
-    uint32_t heads;                      /* transformer; 0: 2 */
-    uint32_t block;                      /* of the body's matrices; 0: 1 */
-    uint32_t block_embed, block_decoder; /* 0: block; equal if tied */
-    bool tied;                           /* decoder.weight is encoder.weight; needs equal sizes */
-    uint32_t batch, steps;               /* maximum batch size and sequence length; 0: 20 and 35 */
-} lm_config;
 
 typedef struct lm_param {
     char name[72];

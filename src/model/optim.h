@@ -19,17 +19,8 @@
 #define MODEL_OPTIM_H
 
 #include "base/pool.h"
+#include "model/config.h"
 #include "model/lm.h"
-
-typedef enum optim_kind { OPTIM_SGD, OPTIM_MOMENTUM, OPTIM_ADAM } optim_kind;
-
-typedef struct optim_config {
-    optim_kind kind;
-    double momentum;     /* 0: 0.9 */
-    double beta1, beta2; /* 0: 0.9 and 0.999 */
-    double epsilon;      /* 0: 1e-8 */
-    double weight_decay; /* wd; lr wd must be below 1 */
-} optim_config;
 
 typedef struct optim {
     optim_config cfg; /* filled */

@@ -7,6 +7,7 @@
 #include "paper/loop.h"
 #include "paper/points.h"
 #include "paper/sheet.h"
+#include "protocol/modes/mode.h"
 #include "protocol/update.h"
 #include "roles/client/train.h"
 #include "seeded/seeded.h"

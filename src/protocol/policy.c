@@ -1,3 +1,4 @@
+#include "protocol/modes/mode.h"
 #include "protocol/participant.h"
 
 #include <stdarg.h>

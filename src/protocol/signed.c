@@ -1,5 +1,7 @@
 #include "protocol/signed.h"
 
+#include "base/buf.h"
+
 #include <stdbool.h>
 #include <string.h>
 

@@ -17,9 +17,10 @@
 #ifndef PROTOCOL_SIGNED_H
 #define PROTOCOL_SIGNED_H
 
-#include "base/buf.h"
 #include "base/span.h"
 #include "crypto/sign.h"
+
+struct sefl_buf; /* base/buf.h */
 
 enum { ENVELOPE_CONTENT_MAX = 1 << 20, ENVELOPE_SIGNATURES_MAX = 4 };
 
@@ -49,7 +50,7 @@ typedef struct pinned {
  * Does not verify signatures. out->content points into `in`. */
 sefl_status envelope_read(envelope *out, sefl_span in) SEFL_MUST_CHECK;
 /* Appends the envelope to out. */
-sefl_status envelope_write(sefl_buf *out, const envelope *env) SEFL_MUST_CHECK;
+sefl_status envelope_write(struct sefl_buf *out, const envelope *env) SEFL_MUST_CHECK;
 
 /* Adds this key's signature; SEFL_EEXIST if this signer has already signed. */
 sefl_status envelope_sign(envelope *env, signer who, const sign_key *key) SEFL_MUST_CHECK;

@@ -6,10 +6,13 @@
 #include "protocol/task.h"
 
 #include "base/alloc.h"
+#include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
 #include "crypto/seal/seal.h"
 #include "mpc/noise/online.h"
+#include "privacy/accountant/accountant.h"
 #include "protocol/head.h"
+#include "protocol/modes/mode.h"
 #include "protocol/task_fields.h"
 
 #include <math.h>

@@ -13,15 +13,14 @@
 #ifndef PROTOCOL_TASK_H
 #define PROTOCOL_TASK_H
 
-#include "base/buf.h"
-#include "crypto/ahe/ahe.h"
-#include "model/corpus/vocab.h"
-#include "model/lm.h"
-#include "model/optim.h"
+#include "base/sha256.h"
+#include "crypto/ahe/params.h"
+#include "model/config.h"
 #include "privacy/grid.h"
-#include "protocol/modes/mode.h"
+#include "protocol/modes/names.h"
 #include "protocol/signed.h"
 
+struct dp_event;     /* privacy/accountant/law.h */
 struct noise_params; /* mpc/noise/online.h */
 struct seal_suite;   /* crypto/seal/seal.h */
 
@@ -136,7 +135,7 @@ sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
  * (store/ledger.h) uses rate 1 and min(count, max_rounds_per_client), unless sampling is hidden.
  * terms_of_task (sum/terms.h) builds the ledger_terms from this event and from the task's id,
  * sampling, unit, max_rounds_per_client, epsilon and delta. */
-dp_event task_event(const task *t, uint64_t count);
+struct dp_event task_event(const task *t, uint64_t count);
 
 /* Returns the clients' learning rate in a round. With w = warmup and T = rounds, it is
  * lr * round / (w + 1) in the first w rounds. From round w + 1 to round T it is lr (constant), or
@@ -150,6 +149,6 @@ double task_lr(const task *t, uint64_t round);
 double task_divisor(const task *t, uint32_t clients);
 
 /* Explains a task to a data-protection officer: who can learn what, and with which guarantee. */
-sefl_status task_explain(sefl_buf *out, const task *t) SEFL_MUST_CHECK;
+sefl_status task_explain(struct sefl_buf *out, const task *t) SEFL_MUST_CHECK;
 
 #endif

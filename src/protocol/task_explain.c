@@ -2,7 +2,10 @@
  * of all tasks (docs/THREATS.md has the same table) or chosen by a member of this one. Epsilons are
  * rounded up. */
 #include "base/hex.h"
+#include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
+#include "privacy/accountant/accountant.h"
+#include "protocol/modes/mode.h"
 #include "protocol/task.h"
 
 #include <math.h>

@@ -24,6 +24,7 @@
 #ifndef PROTOCOL_TASK_FIELDS_H
 #define PROTOCOL_TASK_FIELDS_H
 
+#include "model/corpus/vocab.h"
 #include "model/lm_settings.h"
 #include "protocol/task.h"
 

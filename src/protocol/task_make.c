@@ -1,5 +1,7 @@
 #include "base/hex.h"
 #include "crypto/ahe/paillier.h"
+#include "model/optim.h"
+#include "protocol/modes/mode.h"
 #include "protocol/task.h"
 
 #include "base/json.h"

@@ -8,6 +8,7 @@
 #ifndef PROTOCOL_TASK_MAKE_H
 #define PROTOCOL_TASK_MAKE_H
 
+#include "base/buf.h"
 #include "config/settings.h"
 #include "protocol/task.h"
 

@@ -2,6 +2,7 @@
 
 #include "base/blake3.h"
 #include "base/ct.h"
+#include "crypto/ahe/ahe.h"
 
 sefl_status update_head(uint8_t *out, const update_facts *f, const ahe_upload *up,
                         const uint8_t units[32], const sefl_rng *rng)

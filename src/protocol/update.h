@@ -10,6 +10,7 @@
 #ifndef PROTOCOL_UPDATE_H
 #define PROTOCOL_UPDATE_H
 
+#include "crypto/ahe/ahe.h"
 #include "protocol/head.h"
 #include "protocol/round.h"
 #include "protocol/task.h"

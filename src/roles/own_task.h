@@ -6,6 +6,7 @@
 #ifndef ROLES_OWN_TASK_H
 #define ROLES_OWN_TASK_H
 
+#include "base/buf.h"
 #include "crypto/sign.h"
 #include "protocol/task.h"
 

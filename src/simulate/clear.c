@@ -1,10 +1,12 @@
 #include "simulate/clear.h"
 
 #include "base/alloc.h"
+#include "crypto/ahe/ahe.h"
 #include "model/engine/engine_ops.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/shares_plain.h"
 #include "privacy/mechanism/dgauss.h"
+#include "protocol/modes/mode.h"
 #include "simulate/named_coins.h"
 
 #include <string.h>

@@ -1,8 +1,10 @@
 #include "simulate/plan.h"
 
 #include "base/log.h"
+#include "crypto/ahe/ahe.h"
 #include "privacy/accountant/accountant.h"
 #include "protocol/head.h"
+#include "protocol/modes/mode.h"
 
 #include <inttypes.h>
 #include <math.h>

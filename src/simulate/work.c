@@ -1,3 +1,4 @@
+#include "crypto/ahe/ahe.h"
 #include "simulate/work_inside.h"
 
 #include "base/alloc.h"

@@ -17,6 +17,7 @@
 #define SIMULATE_WORK_H
 
 #include "base/pool.h"
+#include "crypto/ahe/ahe.h"
 #include "protocol/update.h"
 #include "simulate/population.h"
 

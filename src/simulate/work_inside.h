@@ -2,6 +2,7 @@
 #ifndef SIMULATE_WORK_INSIDE_H
 #define SIMULATE_WORK_INSIDE_H
 
+#include "crypto/ahe/ahe.h"
 #include "model/engine/engine.h"
 #include "simulate/named_coins.h"
 #include "simulate/work.h"

@@ -2,6 +2,7 @@
  * round on the same stream. */
 #include "base/alloc.h"
 #include "base/ct.h"
+#include "protocol/modes/mode.h"
 #include "sum/as_internal.h"
 
 #include <stdio.h>

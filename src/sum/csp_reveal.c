@@ -6,6 +6,7 @@
  * After the mark CSP only repeats the output from the store. */
 #include "base/alloc.h"
 #include "base/sha256.h"
+#include "protocol/modes/mode.h"
 #include "sum/csp_set.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 #include "sum/release_check.h"
 #include "privacy/mechanism/quantise.h"
+#include "protocol/modes/mode.h"
 
 #include <math.h>
 #include <string.h>

@@ -26,7 +26,7 @@ section '## The task' | awk -F'|' '/^\| `/ {
 same "members of a task" task_fields.h
 
 # names of the release modes
-sed -n '/define RELEASE_MODES/,/^$/s/^    M([A-Z]*, \([a-z]*\),.*/\1/p' src/protocol/modes/mode.h > "$dir/code"
+sed -n '/define RELEASE_MODES/,/^$/s/^    M([A-Z]*, \([a-z]*\),.*/\1/p' src/protocol/modes/names.h > "$dir/code"
 [ "$(wc -l < "$dir/code")" -ge 3 ] || fail "the release modes were not found"
 # shellcheck disable=SC2016
 section '## The task' | awk -F'|' '/^\| `privacy.noise`/ { print $5 }' | grep -oE '[a-z]+' > "$dir/doc"

@@ -1,6 +1,7 @@
 #include "cli/full/confine.h"
 #include "cli/full/daemon.h"
 
+#include "protocol/modes/mode.h"
 #include "roles/aggregator/aggregator.h"
 
 #include <inttypes.h>

@@ -6,9 +6,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "config/yaml/yaml.h"
+#include "crypto/ahe/ahe.h"
 #include "crypto/keyfile.h"
 #include "crypto/seal/seal.h"
 #include "model/file/model_file.h"
+#include "protocol/modes/mode.h"
 #include "protocol/task.h"
 #include "protocol/task_make.h"
 

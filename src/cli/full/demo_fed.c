@@ -17,6 +17,7 @@
 #include "cli/print.h"
 #include "crypto/seal/seal.h"
 #include "operator/provision.h"
+#include "privacy/accountant/accountant.h"
 #include "protocol/task_make.h"
 #include "report/report.h"
 #include "simulate/run_folder.h"

@@ -8,6 +8,7 @@
 #include "base/dir.h"
 #include "base/file.h"
 #include "grid/grid.h"
+#include "protocol/modes/mode.h"
 #include "simulate/servers.h"
 
 #include <math.h>

@@ -28,37 +28,15 @@
 #ifndef CRYPTO_AHE_AHE_H
 #define CRYPTO_AHE_AHE_H
 
-#include "base/buf.h"
 #include "base/pool.h"
 #include "base/progress.h"
 #include "base/random.h"
 #include "base/span.h"
-#include "crypto/ahe/pack.h"
+#include "crypto/ahe/params.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum { AHE_CONTEXT_BYTES = 32, AHE_SEED_BYTES = 32 };
-
-/* Paillier keys; NULL in scheme pad. */
-typedef struct paillier_pub ahe_pub;
-typedef struct paillier_sec ahe_sec;
-
-typedef struct ahe_scheme ahe_scheme;
-
-/* The parameters that all parties of a task share; read-only after ahe_params_init. */
-typedef struct ahe_params {
-    const ahe_scheme *scheme;
-    pack pack;     /* slot width, digits and bounds: see pack.h */
-    size_t values; /* numbers in one update */
-
-    /* derived */
-    size_t unit_values; /* numbers in one unit */
-    size_t units;       /* ceil(values / unit_values) */
-    size_t unit_bytes;  /* size of a unit of an update, or of the masked sum that AS sends to CSP */
-    size_t plain_bytes; /* size of a plain unit (masked values, or a mask), little-endian */
-} ahe_params;
 
 /* pad: everything that CSP needs to decrypt one upload. Secret. */
 typedef struct ahe_seed {

@@ -27,12 +27,11 @@
 #define MODEL_CORPUS_VOCAB_H
 
 #include "base/sha256.h"
+#include "model/config.h"
 
 #include <stdbool.h>
 
 enum { VOCAB_WORDS_MAX = 1 << 24 };
-
-typedef enum vocab_order { VOCAB_INTERLEAVED, VOCAB_APPEARANCE, VOCAB_FREQUENCY } vocab_order;
 
 typedef struct vocab_settings {
     vocab_order order;

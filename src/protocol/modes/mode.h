@@ -11,7 +11,7 @@
  *
  * To add a mode:
  *   1. Write src/protocol/modes/NAME.c, which defines `const release_mode mode_NAME`.
- *   2. Append `M(NAME_IN_CAPITALS, NAME, "one clause of help")` to RELEASE_MODES.
+ *   2. Append `M(NAME_IN_CAPITALS, NAME, "one clause of help")` to the list in names.h.
  * Task documents, settings, help texts, client policies, `sefl task show --explain`, both servers,
  * the simulator and the accountant then support the mode. Also add the word to the row
  * privacy.noise in docs/PROTOCOL.md (e2e.doc_tables compares them).
@@ -21,8 +21,6 @@
  * distribution, add a row to privacy/accountant/law.c and a proof to docs/PRIVACY.md. A table also
  * names the shape of CSP's reply: one of mpc/noise/online.h, or a const noise_shape in NAME.c.
  *
- * The list also defines the numbers of `task_noise`, which never appear on the wire.
- *
  * Threads: const tables and pure functions.
  * Secret: the vectors, shares, coins and masks that the functions receive. */
 #ifndef PROTOCOL_MODES_MODE_H
@@ -31,27 +29,11 @@
 #include "base/pool.h"
 #include "base/random.h"
 #include "base/span.h"
-#include "privacy/accountant/accountant.h"
+#include "privacy/accountant/law.h"
+#include "protocol/modes/names.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-/* clang-format off */
-#define RELEASE_MODES(M)                                                                           \
-    M(NONE, none, "none adds no noise, so everybody learns the exact average")                     \
-    M(JOINT, joint, "with joint, the servers draw the noise together, but neither knows it")       \
-    M(OWN, own, "with own, each server adds its own noise, which doubles the variance")
-/* clang-format on */
-
-#define RELEASE_MODE_ENUM(NAME, name, text) TASK_NOISE_##NAME,
-typedef enum task_noise { RELEASE_MODES(RELEASE_MODE_ENUM) RELEASE_MODE_COUNT } task_noise;
-
-/* "none joint own": the values of the setting privacy.noise. */
-#define RELEASE_MODE_WORD(NAME, name, text) " " #name
-#define RELEASE_MODE_WORDS                  (&(RELEASE_MODES(RELEASE_MODE_WORD))[1])
-/* The help of that setting, one clause per mode. */
-#define RELEASE_MODE_CLAUSE(NAME, name, text) "; " text
-#define RELEASE_MODE_HELP                     (&(RELEASE_MODES(RELEASE_MODE_CLAUSE))[2])
 
 struct task;
 struct dp_weight;

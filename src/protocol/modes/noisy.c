@@ -1,6 +1,7 @@
 #include "protocol/modes/noisy.h"
 
 #include "base/alloc.h"
+#include "crypto/ahe/ahe.h"
 
 #include <string.h>
 

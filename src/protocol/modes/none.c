@@ -1,5 +1,6 @@
 /* Mode none: AS removes its mask and has the exact sum. No claim is possible. */
 #include "base/alloc.h"
+#include "crypto/ahe/ahe.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task.h"
 

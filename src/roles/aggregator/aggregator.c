@@ -7,6 +7,7 @@
 #include "net/tls.h"
 #include "protocol/enrol.h"
 #include "protocol/http.h"
+#include "protocol/modes/mode.h"
 #include "roles/aggregator/http.h"
 #include "roles/aggregator/metrics.h"
 #include "roles/aggregator/tally.h"

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "privacy/mechanism/quantise.h"
+#include "protocol/modes/mode.h"
 
 #include <float.h>
 #include <math.h>

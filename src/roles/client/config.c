@@ -4,6 +4,7 @@
 #include "crypto/sign.h"
 #include "model/engine/engine.h"
 #include "model/lm_settings.h"
+#include "protocol/modes/mode.h"
 
 #include <stdio.h>
 #include <string.h>

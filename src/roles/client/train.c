@@ -4,6 +4,7 @@
 #include "base/ct.h"
 #include "model/train.h"
 #include "privacy/mechanism/quantise.h"
+#include "protocol/modes/mode.h"
 
 #include <inttypes.h>
 #include <math.h>

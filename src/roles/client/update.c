@@ -4,6 +4,7 @@
 #include "base/ct.h"
 #include "base/file.h"
 #include "base/outfile.h"
+#include "crypto/ahe/ahe.h"
 #include "model/file/model_file.h"
 #include "protocol/update.h"
 #include "roles/client/train.h"

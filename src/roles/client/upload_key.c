@@ -2,6 +2,7 @@
 
 #include "base/ct.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "base/sha256.h"
 
 #include <string.h>

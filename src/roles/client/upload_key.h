@@ -18,6 +18,7 @@
 #ifndef ROLES_UPLOAD_KEY_H
 #define ROLES_UPLOAD_KEY_H
 
+#include "base/random.h"
 #include "crypto/sign.h"
 
 #include <stdbool.h>

@@ -8,6 +8,7 @@
 #include "base/cond.h"
 #include "base/hex.h"
 #include "net/handshakes.h"
+#include "protocol/modes/mode.h"
 #include "roles/aggregator/lanes.h"
 #include "roles/ca.h"
 #include "roles/counters.h"

@@ -1,5 +1,6 @@
 /* Signing: no branch and no address depends on the seed or values derived from it. */
 #include "base/ct.h"
+#include "base/random.h"
 #include "crypto/sign.h"
 
 #include <stdio.h>

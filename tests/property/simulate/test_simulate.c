@@ -1,5 +1,6 @@
 /* The same model, bit for bit: with the real cryptography and without, on one thread and on two, in a
  * second run; and how a run ends. */
+#include "protocol/modes/mode.h"
 #include "runs.h"
 
 #include "base/alloc.h"

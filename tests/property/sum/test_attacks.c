@@ -12,6 +12,7 @@
 #include "unit/sum/link_sets.h"
 
 #include "mpc/noise/online.h"
+#include "protocol/modes/mode.h"
 #include "support/digits.h"
 #include "support/folder.h"
 

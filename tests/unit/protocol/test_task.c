@@ -1,5 +1,8 @@
 /* The task document: what it derives, what it refuses, and that only its exact bytes count. */
 #define _GNU_SOURCE /* memmem */
+#include "crypto/ahe/ahe.h"
+#include "privacy/accountant/accountant.h"
+#include "protocol/modes/mode.h"
 #include "unit/protocol/task_sample.h"
 
 #include "crypto/seal/seal.h"

@@ -1,5 +1,6 @@
 /* kill -9 of the client at seeded moments: it always continues, and nothing is encrypted or drawn
  * twice. */
+#include "crypto/ahe/ahe.h"
 #include "unit/roles/client_scene.h"
 
 #include <signal.h>

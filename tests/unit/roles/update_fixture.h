@@ -2,6 +2,7 @@
 #ifndef UPDATE_FIXTURE_H
 #define UPDATE_FIXTURE_H
 
+#include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
 #include "support/check.h"
 #include "support/folder.h"

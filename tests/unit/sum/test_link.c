@@ -5,6 +5,7 @@
 #include "mpc/noise/online.h"
 #include "mpc/noise/shares_plain.h"
 #include "privacy/mechanism/dgauss.h"
+#include "protocol/modes/mode.h"
 #include "support/digits.h"
 
 #include <math.h>

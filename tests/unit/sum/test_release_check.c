@@ -1,6 +1,7 @@
 /* The release check's bounds: a sum just below passes, one just above is blocked, in every noise
  * mode; the weight slot; numbers that are not finite; the warning about an unusually large
  * signal. */
+#include "protocol/modes/mode.h"
 #include "sum/release_check.h"
 #include "support/check.h"
 

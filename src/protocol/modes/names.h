@@ -1,0 +1,26 @@
+/* names: the list of release modes. mode.h is the manual.
+ *
+ * M(NAME, name, one clause of help) names the table mode_name (protocol/modes/name.c).
+ * Threads: constants. */
+#ifndef PROTOCOL_MODES_NAMES_H
+#define PROTOCOL_MODES_NAMES_H
+
+/* clang-format off */
+#define RELEASE_MODES(M)                                                                           \
+    M(NONE, none, "none adds no noise, so everybody learns the exact average")                     \
+    M(JOINT, joint, "with joint, the servers draw the noise together, but neither knows it")       \
+    M(OWN, own, "with own, each server adds its own noise, which doubles the variance")
+/* clang-format on */
+
+/* These numbers never appear on the wire. */
+#define RELEASE_MODE_ENUM(NAME, name, text) TASK_NOISE_##NAME,
+typedef enum task_noise { RELEASE_MODES(RELEASE_MODE_ENUM) RELEASE_MODE_COUNT } task_noise;
+
+/* "none joint own": the values of the setting privacy.noise. */
+#define RELEASE_MODE_WORD(NAME, name, text) " " #name
+#define RELEASE_MODE_WORDS                  (&(RELEASE_MODES(RELEASE_MODE_WORD))[1])
+/* The help of that setting, one clause per mode. */
+#define RELEASE_MODE_CLAUSE(NAME, name, text) "; " text
+#define RELEASE_MODE_HELP                     (&(RELEASE_MODES(RELEASE_MODE_CLAUSE))[2])
+
+#endif
