@@ -38,7 +38,7 @@ static dp_event event_of(const plan *p, bool against_server)
                     .rate = p->rate,
                     .count = p->rounds,
                     .dim = p->dim,
-                    .sigma_steps = 38662 };
+                    .sigma_steps = DP_SIGMA_STEPS };
     /* an observer who knows the number of participants learns about each client's sampling: no
      * amplification */
     if ((against_server && !p->hidden) || p->public_count) {

@@ -15,6 +15,7 @@
 #include "model/corpus/synth.h"
 #include "model/file/model_file.h"
 #include "operator/provision_ids.h"
+#include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
@@ -105,7 +106,7 @@ static sefl_status start_settings(build *b)
     SEFL_PASS(SET(b, "rounds.enrolled=%" PRIu32, b->clients));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
-    if (is_free(b, "privacy.z") && !task_settings_noisy(&b->task))
+    if (is_free(b, "privacy.z") && !task_settings_mode(&b->task)->noisy)
         SEFL_PASS(SET(b, "privacy.z=0"));
     /* a quarter is enough; a round ends when all uploads are in, unless that weakens the claim */
     if (is_free(b, "rounds.threshold"))

@@ -3,6 +3,7 @@
 #include "paper/points.h"
 #include "paper/reference.h"
 #include "privacy/accountant/accountant.h"
+#include "protocol/modes/mode.h"
 #include "simulate/plan.h"
 
 #include <inttypes.h>
@@ -82,7 +83,7 @@ static double simulated(const records *all, const paper_run *run)
 static need need_of(const records *all, const paper_run *run, const run_record *r)
 {
     need n = { .z = NAN, .clients = simulated(all, run), .how = "simulated" };
-    const dp_event e = { .noise = DP_NOISE_JOINT,
+    const dp_event e = { .noise = release_mode_named(span_of_str(PAPER_RELEASE))->source->law,
                          .rate = 1,
                          .count = (uint64_t)(r->rounds - r->skipped),
                          .dim = (uint64_t)r->values };

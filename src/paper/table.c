@@ -363,7 +363,7 @@ static sefl_status put_run(settings *s, const paper_run *r)
         SEFL_PASS(settings_setf(s, by, "rounds.patience=%u", PATIENCE));
     if (plain)
         return SEFL_OK;
-    SEFL_PASS(settings_setf(s, by, "privacy.noise=%s", noise ? "joint" : "none"));
+    SEFL_PASS(settings_setf(s, by, "privacy.noise=%s", noise ? PAPER_RELEASE : "none"));
     return noise ? settings_setf(s, by, "privacy.z=%s", r->z) : SEFL_OK;
 }
 

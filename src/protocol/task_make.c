@@ -49,10 +49,9 @@ void task_settings_model(lm_config *out, const settings *s, uint32_t words)
     MODEL_SETTINGS(GET, (*out))
 }
 
-bool task_settings_noisy(const settings *s)
+const release_mode *task_settings_mode(const settings *s)
 {
-    const release_mode *m = release_mode_named(span_of_str(settings_text(s, "privacy.noise")));
-    return m && m->noisy;
+    return release_mode_named(span_of_str(settings_text(s, "privacy.noise")));
 }
 
 double task_settings_classic(const settings *s)
@@ -70,7 +69,7 @@ static sefl_status classic(maker *m)
         return SEFL_OK;
     SEFL_NEED(!settings_given(s, "privacy.z"), SEFL_EINVAL,
               "privacy.classic_epsilon sets privacy.z: give one of the two");
-    SEFL_NEED(task_settings_noisy(s), SEFL_EINVAL,
+    SEFL_NEED(task_settings_mode(s)->noisy, SEFL_EINVAL,
               "privacy.classic_epsilon sets the size of the noise, but privacy.noise is %s",
               settings_text(s, "privacy.noise"));
     SEFL_PASS(sefl_at(dp_epsilon_check(epsilon), "privacy.classic_epsilon"));
@@ -103,7 +102,7 @@ static const char *value_of(maker *m, const char *path)
         return "none";
     } else if (*m->z && strcmp(path, "privacy.z") == 0) {
         return m->z;
-    } else if (!given && strcmp(path, "privacy.z") == 0 && !task_settings_noisy(s)) {
+    } else if (!given && strcmp(path, "privacy.z") == 0 && !task_settings_mode(s)->noisy) {
         return "0";
     } else if (*m->z && is(s, "privacy.claim", "none") && strcmp(path, "privacy.delta") == 0) {
         return "0"; /* it is the formula's delta */

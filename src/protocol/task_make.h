@@ -18,8 +18,8 @@ extern const setting_def task_schema[];
 /* Fills *out from the settings of a task or an experiment; the vocabulary has `words` words. */
 void task_settings_model(lm_config *out, const settings *s, uint32_t words);
 
-/* True if the mode in privacy.noise adds noise. */
-bool task_settings_noisy(const settings *s);
+/* Returns the mode in privacy.noise. */
+const struct release_mode *task_settings_mode(const settings *s);
 
 /* Returns privacy.classic_epsilon, the epsilon of one round from which task_make sets z by the
  * classic formula z = dp_classic(privacy.delta) / epsilon; 0: not used. It is not a claim: the

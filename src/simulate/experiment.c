@@ -2,6 +2,7 @@
 
 #include "model/engine/engine.h"
 #include "model/lm_settings.h"
+#include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
 
 #include <assert.h>
@@ -319,7 +320,7 @@ static sefl_status put_u64(settings *s, const char *key, uint64_t value)
 static bool follows(const settings *s, const char *key)
 {
     return strcmp(key, "privacy.z") == 0 &&
-           (!task_settings_noisy(s) || task_settings_classic(s) != 0);
+           (!task_settings_mode(s)->noisy || task_settings_classic(s) != 0);
 }
 
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,

@@ -120,11 +120,17 @@ static sefl_status budget(plan *p, const task *t, const dp_event *ev)
     return SEFL_OK;
 }
 
+/* Returns the noise of the task's mode; for a mode without noise, the usual one. */
+static const dp_source *source_of(const task *t)
+{
+    const dp_source *source = task_mode(t)->source;
+    return source ? source : &dp_sources[DP_SOURCE_USUAL];
+}
+
 /* Returns the growth of the noise if two servers add it; a trusted server adds it once. */
 static double noises(const federation *s)
 {
-    const dp_source *source = task_mode(&s->task)->source;
-    return source && s->e->protection->two_servers ? sqrt(source->noises) : 1;
+    return s->e->protection->two_servers ? sqrt(source_of(&s->task)->noises) : 1;
 }
 
 /* Returns the number of clipped contributions per client: one, or one per record. */
@@ -144,7 +150,7 @@ double plan_noise_ratio(const federation *s, double drawn)
 
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
 {
-    dp_event want = { .noise = DP_NOISE_JOINT, .rate = 1, .count = t->rounds, .dim = t->values };
+    dp_event want = { .noise = source_of(t)->law, .rate = 1, .count = t->rounds, .dim = t->values };
     double root = sqrt((double)t->values), z;
     double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* zeros are no signal */
     drawn *= clips(t);
@@ -181,7 +187,7 @@ sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds)
                          .why = "there is no noise" };
     if (!task_mode(t)->noisy)
         return SEFL_OK;
-    out->why = "z is below 0.25: too little noise to claim differential privacy";
+    out->why = "the accountant does not support so little noise";
     if (dp_event_check(&ev) != SEFL_OK)
         return SEFL_OK;
     SEFL_PASS(epsilon_of(&server, &others, t, ev, rounds, out->delta));

@@ -18,6 +18,7 @@
 #include "crypto/seal/seal.h"
 #include "operator/provision.h"
 #include "privacy/accountant/accountant.h"
+#include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
 #include "report/report.h"
 #include "simulate/run_folder.h"
@@ -115,14 +116,15 @@ static sefl_status prepare_folder(fed_demo *s)
  * rounds. */
 static sefl_status set_privacy(settings *s, const demo *d)
 {
-    const dp_event ev = { .noise = DP_NOISE_JOINT,
+    const dp_event ev = { .noise = task_settings_mode(s)->source->law,
                           .z = strtod(d->noise, NULL),
                           .rate = 1,
                           .count = d->rounds,
-                          .dim = UINT64_C(1) << 20 };
+                          .dim = UINT64_C(1) << 20,
+                          .sigma_steps = DP_SIGMA_STEPS };
     dp_claim c;
     SEFL_PASS(settings_setf(s, "demo", "privacy.z=%s", d->noise));
-    if (ev.z < DP_JOINT_Z_MIN)
+    if (ev.z < dp_law_of(ev.noise)->z_min)
         return settings_set(s, "privacy.claim=none", "demo");
     SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = DELTA }));
     SEFL_NEED(c.claimed, SEFL_EINVAL, "noise %s: %s", d->noise, c.why_not);

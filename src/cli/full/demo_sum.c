@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
-#include "grid/grid.h"
 #include "protocol/modes/mode.h"
 #include "simulate/servers.h"
 
@@ -265,10 +264,10 @@ sefl_status demo_sum_run(const demo *d)
     SEFL_TRY(make_federation(&g));
     g.key_s = clock_lap(&clock);
     SEFL_TRY(change_task(&g));
-    uint64_t claim_limit = grid_s2(12, GRID_BILLION / 4); /* z below 0.25: no claim is proven */
+    const dp_law *law = dp_law_of(task_mode(&g.s->task)->source->law);
     printf("secure sum with %s: %u client%s, %u numbers each, noise multiplier %s%s\n", d->scheme,
            d->clients, d->clients == 1 ? "" : "s", d->values, d->noise,
-           g.s->task.ahe.pack.s2 > claim_limit ? "; no differential privacy claimed" : "");
+           strtod(d->noise, NULL) < law->z_min ? "; no differential privacy claimed" : "");
     SEFL_TRY(prepare(&g));
     SEFL_TRY(run_round(&g));
     print_report(&g);

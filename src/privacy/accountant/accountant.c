@@ -210,7 +210,7 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
     dp_event probe = *ev;
     dp_claim c = { 0 };
     double lo = 1, hi = 1;
-    probe.sigma_steps = 38662;
+    probe.sigma_steps = DP_SIGMA_STEPS;
     SEFL_PASS(dp_epsilon_check(epsilon));
     SEFL_NEED(dp_noise_claims(ev->noise), SEFL_EINVAL, "noise is none: it has no multiplier");
     double floor_z = dp_law_of(ev->noise)->z_search_min;

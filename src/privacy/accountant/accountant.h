@@ -54,7 +54,7 @@ sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n,
 double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours, double order);
 
 /* Finds the smallest z (to 1e-6, rounded up) for which `ev` stays within `epsilon` at q->delta.
- * Ignores ev->z and ev->sigma_steps: it assumes a sigma of 38662 steps, the grid's value for z < 4.
+ * Ignores ev->z and ev->sigma_steps: it assumes a sigma of DP_SIGMA_STEPS.
  * SEFL_EBUDGET if no z up to 1e6 suffices. z is never below the law's z_search_min. */
 sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon,
                       const dp_question *q) SEFL_MUST_CHECK;

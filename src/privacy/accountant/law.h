@@ -46,7 +46,8 @@ typedef struct dp_event {
 #define DP_JOINT_FACTOR    1.0048  /* largest ratio of G44's Renyi curve to the Gaussian's */
 #define DP_JOINT_CUT       1.1e-22 /* probability mass per coordinate that the proof excludes */
 #define DP_JOINT_Z_MIN     0.25
-#define DP_SIGMA_STEPS_MIN 25.0 /* discrete: below this the term -6 costs more than 0.5 % */
+#define DP_SIGMA_STEPS_MIN 25.0    /* discrete: below this the term -6 costs more than 0.5 % */
+#define DP_SIGMA_STEPS     38662.0 /* the grid's value for z < 4: 9.43919 * 2^12, rounded down */
 
 typedef struct dp_law {
     const char *name;
@@ -73,7 +74,7 @@ typedef struct dp_law {
 /* clang-format on */
 
 #define DP_SOURCE_ENUM(NAME, name, law, noises, text) DP_SOURCE_##NAME,
-enum { DP_SOURCES(DP_SOURCE_ENUM) DP_SOURCE_COUNT };
+enum { DP_SOURCES(DP_SOURCE_ENUM) DP_SOURCE_COUNT, DP_SOURCE_USUAL = DP_SOURCE_JOINT };
 
 /* "joint own cdp" */
 #define DP_SOURCE_WORD(NAME, name, law, noises, text) " " #name
