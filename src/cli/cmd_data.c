@@ -10,6 +10,7 @@
 #include "model/corpus/corpus.h"
 #include "model/corpus/partition.h"
 #include "model/corpus/synth.h"
+#include "model/lm_settings.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -339,13 +340,15 @@ static sefl_status run_synth(void *options)
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-#define TO(member) SETTING_TO(wish, member)
+#define TO(member)       SETTING_TO(wish, member)
+#define ORDER(name, ...) SETTING_ROW("order", __VA_ARGS__) /* vocab.order */
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "OUT", .help = "File or folder to write" },
     { "vocab", SETTING_PATH, "", TO(vocab),
       .help = "Word list; other words count as unknown. Default: the words of the training text" },
-    { "order", SETTING_CHOICE, "interleaved", "interleaved appearance frequency", TO(words.order),
-      .help = "Order of the words in the list" },
+    /* clang-format off */
+    VOCAB_ORDER(ORDER, words.order)
+    /* clang-format on */
     { "block", SETTING_U64, "32", TO(words.block), .min = 1, .max = 65536,
       .help = "Block size of the model, on which the interleaved order depends" },
     { "max-words", SETTING_U64, "0", TO(words.max_words), .min = 3, .max = VOCAB_WORDS_MAX,
@@ -355,7 +358,7 @@ static const setting_def options[] = {
     { "counts", SETTING_FLAG, TO(counts), .help = "Write a tab and the count after each word" },
     { "list", SETTING_FLAG, TO(list),
       .help = "Read PATH as a word list: one word per line, with or without counts" },
-    { "by", SETTING_CHOICE, "contiguous", "contiguous article round-robin dirichlet", TO(by),
+    { "by", SETTING_CHOICE, "contiguous", PARTITIONS, TO(by),
       .help = "How to split the text: contiguous and round-robin by lines; article (nearly equal "
               "shares) and dirichlet (shares drawn from Dirichlet(alpha)) by whole documents" },
     { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = PARTITION_CLIENTS_MAX,
@@ -365,10 +368,9 @@ static const setting_def options[] = {
     { "alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
       .help = "Dirichlet parameter; smaller values make clients differ more" },
     { "seed", SETTING_U64, "0", TO(seed), .help = "The same seed gives the same output" },
-    { "format", SETTING_CHOICE, "auto", "auto text jsonl csv", TO(format),
-      .help = "Format of PATH; auto chooses by the file's extension" },
-    { "field", SETTING_TEXT, "text", TO(field), .arg = "NAME",
-      .help = "JSON member or CSV column that contains the text" },
+    /* clang-format off */
+    TEXT_FORMAT(SETTING_ROW, "", format, field)
+    /* clang-format on */
     { "force", SETTING_FLAG, TO(force), .help = "Replace existing files, but never the input" },
     OPTION_JSON(wish),
     { 0 },

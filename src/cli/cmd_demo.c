@@ -11,8 +11,8 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #if !SEFL_CORE_ONLY
-#include "crypto/ahe/pack.h"
 #include "crypto/ahe/paillier.h"
+#include "crypto/ahe/params.h"
 #endif
 
 #include <stdio.h>
@@ -177,7 +177,7 @@ static const setting_def options[] = {
       .help = "Number of rounds; default 12" },
     { "words", SETTING_U64, "0", TO(words), .min = 200, .max = 1000000,
       .help = "Number of tokens per client; default 4000" },
-    { "scheme", SETTING_WORD, "", "pad paillier", TO(scheme),
+    { "scheme", SETTING_WORD, "", AHE_SCHEMES, TO(scheme),
       .help = "Encryption scheme; default pad, or both schemes with --sum" },
     { "noise", SETTING_DECIMAL, "", .arg = "Z", TO(noise),
       .help = "Noise multiplier; default 0.02, or 1 with --sum. With 0.25 or more, the demo claims "

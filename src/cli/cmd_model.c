@@ -10,6 +10,7 @@
 #include "model/engine/engine.h"
 #include "model/file/model_file.h"
 #include "model/file/safetensors.h"
+#include "model/lm_settings.h"
 #include "seeded/seeded.h"
 
 #include <inttypes.h>
@@ -362,36 +363,28 @@ static sefl_status run_import(void *options)
 /* ---- the command --------------------------------------------------------------------------- */
 
 #define TO(member) SETTING_TO(wish, member)
+/* Options from rows of settings: model.body is --model, model.embed is --embed, and a setting that
+ * is true or false is a flag. */
+#define BODY(name, ...)        SETTING_ROW("model", __VA_ARGS__)
+#define SHAPE(name, kind, ...) SHAPE_AS(&(name)[sizeof "model." - 1], SHAPE_##kind, __VA_ARGS__)
+#define SHAPE_AS(...)          SETTING_ROW(__VA_ARGS__)
+#define SHAPE_U64              U64
+#define SHAPE_BOOL             FLAG
 static const setting_def options[] = {
     { "vocab", SETTING_PATH, "", TO(vocab), .help = "Word list of the model" },
-    { "order", SETTING_WORD, "", "interleaved appearance frequency", TO(order),
+    { "order", SETTING_WORD, "", VOCAB_ORDERS, TO(order),
       .help = "Order of the word list; the model file records it" },
-    { "model", SETTING_WORD, "", "lstm transformer", TO(cfg.body),
-      .help = "Model architecture; default lstm" },
-    { "embed", SETTING_U64, "0", TO(cfg.embed), .min = 1, .max = 65536,
-      .help = "Embedding size; default 200" },
-    { "hidden", SETTING_U64, "0", TO(cfg.hidden), .min = 1, .max = 65536,
-      .help = "Hidden layer size; default 200" },
-    { "layers", SETTING_U64, "0", TO(cfg.layers), .min = 1, .max = LM_MAX_LAYERS,
-      .help = "Number of layers; default 2" },
-    { "heads", SETTING_U64, "0", TO(cfg.heads), .min = 1, .max = 1024,
-      .help = "Number of attention heads of a transformer; default 2" },
-    { "block", SETTING_U64, "0", TO(cfg.block), .min = 1, .max = BHM_MAX_BLOCK,
-      .help = "Block size of the Hankel matrices; default 1, which means dense matrices" },
-    { "block-embed", SETTING_U64, "0", TO(cfg.block_embed), .min = 1, .max = BHM_MAX_BLOCK,
-      .help = "Block size of the embedding; default: the value of --block" },
-    { "block-decoder", SETTING_U64, "0", TO(cfg.block_decoder), .min = 1, .max = BHM_MAX_BLOCK,
-      .help = "Block size of the decoder; default: the value of --block" },
-    { "tied", SETTING_FLAG, TO(cfg.tied),
-      .help = "Share the weights between the embedding and the decoder" },
+    /* clang-format off */
+    MODEL_BODY(BODY, WORD, cfg.body)
+    MODEL_SHAPE(SHAPE, cfg)
+    /* clang-format on */
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",
       .help = "Text file, or folder that contains train.txt, valid.txt or test.txt" },
     { "split", SETTING_WORD, "", "train valid test", TO(split),
       .help = "Which text of the folder to evaluate; default valid" },
-    { "format", SETTING_CHOICE, "auto", "auto text jsonl csv", TO(format),
-      .help = "Format of the text; auto chooses by the file's extension" },
-    { "field", SETTING_TEXT, "text", TO(field), .arg = "NAME",
-      .help = "JSON member or CSV column that contains the text" },
+    /* clang-format off */
+    TEXT_FORMAT(SETTING_ROW, "", format, field)
+    /* clang-format on */
     { "words", SETTING_U64, "100", TO(words), .min = 1, .max = 1000000,
       .help = "Number of words to generate" },
     { "prompt", SETTING_TEXT, "", TO(prompt), .lines = true,
@@ -401,10 +394,9 @@ static const setting_def options[] = {
     { "seed", SETTING_U64, "0", TO(seed), .help = "The same seed gives the same output" },
     { "threads", SETTING_U64, "0", TO(threads), .min = 1, .max = 256,
       .help = "Number of threads; by default, eval uses one per core and generate uses one" },
-    { "device", SETTING_WORD, "cpu", ENGINE_DEVICES, TO(device),
-      .help = "Device to evaluate on; auto uses a GPU if there is one, else the CPU" },
-    { "precision", SETTING_WORD, "bf16", ENGINE_PRECISIONS, TO(precision),
-      .help = "Precision of matrix products on a GPU; the CPU uses fp32" },
+    /* clang-format off */
+    ENGINE_DEVICE(SETTING_ROW)
+    /* clang-format on */
     { "out", SETTING_PATH, "", TO(out), .help = "Model file to write" },
     OPTION_FORCE(wish),
     OPTION_JSON(wish),

@@ -71,6 +71,7 @@ static const setting_def schema[] = {
     MODEL_BODY(SETTING_ROW, WORD, cfg.body)
     MODEL_SETTINGS(SETTING_ROW, cfg)
     TRAINING_RATE(SETTING_ROW, how)
+    TRAINING_OPTIMISER(SETTING_ROW, how)
     TRAINING_EPOCHS(SETTING_ROW, how, epochs, "5", 1)
     /* clang-format on */
     { "training.max_steps", SETTING_U64, "0", TO(max_steps), .was = "train.max_steps",
@@ -411,6 +412,7 @@ static sefl_status train(session *s)
     SEFL_NEED(s->how.schedule == 0, SEFL_EINVAL,
               "training.schedule: only tasks and experiments have rounds; here training.lr_decay "
               "changes the learning rate after each epoch");
+    SEFL_PASS(optim_config_check(&s->how.optim, "training"));
     SEFL_PASS(read_text(s));
     SEFL_PASS(build(s));
     SEFL_PASS(open_out(s));

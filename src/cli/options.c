@@ -50,9 +50,12 @@ static size_t collect(entry out[OPTIONS_MAX], const cli_command *c, const cli_ac
 {
     size_t n = 0;
     const setting_def *schema = schema_of(c);
-    for (const setting_def *d = c->options; d && d->key; d++)
-        if (has_option(a, d->key))
-            add(out, &n, d->key, d, false);
+    for (const setting_def *d = c->options; d && d->key; d++) {
+        char name[SETTING_OPTION_BYTES];
+        setting_option(name, d->key);
+        if (has_option(a, name))
+            add(out, &n, name, d, false);
+    }
     for (const cli_shortcut *s = c->shortcuts; s && s->option; s++)
         add(out, &n, s->option, setting_find(schema, s->key), true);
     for (const setting_def *d = schema; c->every_setting && d && d->key; d++)
@@ -331,6 +334,17 @@ static const char *who(const parse *p)
     return *p->a->name ? p->a->name : p->c->name;
 }
 
+/* True if some action of the command has this option. */
+static bool any_has(const cli_command *c, const char *name)
+{
+    entry e[OPTIONS_MAX];
+    const size_t n = collect(e, c, &any_action);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(e[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 static int bad_option(const parse *p, int argc, char **argv, int opt)
 {
     const char *names[OPTIONS_MAX + 1] = { 0 }, *near;
@@ -346,7 +360,7 @@ static int bad_option(const parse *p, int argc, char **argv, int opt)
     near = suggest_name(bare, names);
     if (near && strcmp(near, bare) == 0)
         return cli_misuse(p->c, "option --%s takes no value", bare);
-    if (p->c->options && setting_find(p->c->options, bare))
+    if (any_has(p->c, bare))
         return cli_misuse(p->c, "%s does not take --%s", who(p), bare);
     return near ? cli_misuse(p->c, "unknown option %s; did you mean --%s?", word, near)
                 : cli_misuse(p->c, "unknown option %s", word);

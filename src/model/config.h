@@ -36,6 +36,7 @@ typedef struct optim_config {
     double weight_decay; /* wd; lr wd must be below 1 */
 } optim_config;
 
+#define VOCAB_ORDERS "interleaved appearance frequency"
 typedef enum vocab_order { VOCAB_INTERLEAVED, VOCAB_APPEARANCE, VOCAB_FREQUENCY } vocab_order;
 
 #endif

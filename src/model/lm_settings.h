@@ -1,10 +1,12 @@
 /* lm_settings: the settings that several schemas share; arguments state what differs.
  *
  *     RUN_SEED, DATA_SETTINGS                   `sefl train`, experiments
- *     ENGINE_SETTINGS (model/engine/engine.h)   `sefl train`, experiments, clients
- *     TEXT_FORMAT                               `sefl train`, clients
+ *     ENGINE_SETTINGS (model/engine/engine.h)   `sefl train`, experiments, clients; `sefl model`
+ *     TEXT_FORMAT                               `sefl train`, clients; `sefl data`, `sefl model`
  *     all others                                `sefl train`, tasks (protocol/task_fields.h),
- *                                               experiments (they have a task's settings)
+ *                                               experiments (they have a task's settings);
+ *                                               `sefl model` has MODEL_BODY and MODEL_SHAPE,
+ *                                               `sefl data` has VOCAB_ORDER
  *
  * MODEL_SETTINGS(ROW, t.model) calls ROW(key, kind, member, fallback, min, max, words, help, ...)
  * for each setting of a model. `kind` is a setting_type: U64, CHOICE, ...; other members of the
@@ -12,6 +14,7 @@
 #ifndef MODEL_LM_SETTINGS_H
 #define MODEL_LM_SETTINGS_H
 
+#include "model/corpus/vocab.h"
 #include "model/lm.h"
 
 /* clang-format off */
@@ -37,7 +40,7 @@
     ROW("model.body", kind, body, "lstm", 0, 0, "lstm transformer", "model architecture",          \
         .was = "model.kind")
 
-#define MODEL_SETTINGS(ROW, P)                                                                     \
+#define MODEL_SHAPE(ROW, P)                                                                        \
     ROW("model.embed", U64, P.embed, "200", 1, 65536, NULL, "embedding size")                      \
     ROW("model.hidden", U64, P.hidden, "200", 1, 65536, NULL, "hidden layer size")                 \
     ROW("model.layers", U64, P.layers, "2", 1, LM_MAX_LAYERS, NULL, "number of layers")            \
@@ -49,14 +52,17 @@
     ROW("model.block_decoder", U64, P.block_decoder, "0", 0, BHM_MAX_BLOCK, NULL,                  \
         "block size of the decoder; 0 means model.block")                                          \
     ROW("model.tied", BOOL, P.tied, "false", 0, 0, NULL,                                           \
-        "share the weights between the embedding and the decoder")                                 \
+        "share the weights between the embedding and the decoder")
+
+#define MODEL_SETTINGS(ROW, P)                                                                     \
+    MODEL_SHAPE(ROW, P)                                                                            \
     ROW("model.batch", U64, P.batch, "20", 1, 65536, NULL, "batch size in sequences",              \
         .was = "train.batch")                                                                      \
     ROW("model.steps", U64, P.steps, "35", 1, 65536, NULL, "sequence length in words",             \
         .was = "train.bptt")
 
 #define VOCAB_ORDER(ROW, order)                                                                    \
-    ROW("vocab.order", CHOICE, order, "interleaved", 0, 0, "interleaved appearance frequency",     \
+    ROW("vocab.order", CHOICE, order, "interleaved", 0, 0, VOCAB_ORDERS,                           \
         "order of the words in the vocabulary", .was = "data.order")
 
 #define TRAINING_RATE(ROW, P)                                                                      \
@@ -68,6 +74,16 @@
     ROW("training.schedule", CHOICE, P.schedule, "constant", 0, 0, "constant linear cosine",       \
         "how the learning rate changes over a task's rounds, from lr to lr_last; 'sefl train' has "\
         "no rounds and accepts only constant")
+
+#define OPTIMISER_SETTINGS(ROW, group, P, where, usual_beta2, usual_epsilon)                       \
+    ROW(group "momentum", REAL, P.momentum, "0.9", 0, 1, NULL,                                     \
+        "coefficient of the momentum optimiser" where)                                             \
+    ROW(group "beta1", REAL, P.beta1, "0.9", 0, 1, NULL, "beta1 of Adam" where)                    \
+    ROW(group "beta2", REAL, P.beta2, usual_beta2, 0, 1, NULL, "beta2 of Adam" where)              \
+    ROW(group "epsilon", REAL, P.epsilon, usual_epsilon, 0, 1, NULL, "epsilon of Adam" where)
+
+#define TRAINING_OPTIMISER(ROW, P)                                                                 \
+    OPTIMISER_SETTINGS(ROW, "training.", P.optim, "", "0.999", "1e-8")
 
 #define TRAINING_EPOCHS(ROW, P, epochs, usual, least)                                              \
     ROW("training.weight_decay", REAL, P.optim.weight_decay, "0", 0, 1, NULL,                      \

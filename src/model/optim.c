@@ -37,6 +37,15 @@ optim_config optim_filled(const optim_config *cfg)
                            .weight_decay = cfg->weight_decay };
 }
 
+sefl_status optim_config_check(const optim_config *o, const char *group)
+{
+    SEFL_NEED(o->momentum > 0 && o->momentum < 1 && o->beta1 > 0 && o->beta1 < 1 && o->beta2 > 0 &&
+                  o->beta2 < 1 && o->epsilon > 0,
+              SEFL_EINVAL, "%s.momentum, beta1, beta2 must be between 0 and 1, epsilon above 0",
+              group);
+    return SEFL_OK;
+}
+
 size_t optim_state_count(optim_kind kind, size_t count)
 {
     return kind == OPTIM_ADAM ? 2 * count : kind == OPTIM_MOMENTUM ? count : 0;

@@ -38,6 +38,9 @@ const char *optim_kind_name(optim_kind kind);
 const char *optim_usual_lr(const char *kind, const char *body);
 /* Returns the settings with defaults in place of zeros. */
 optim_config optim_filled(const optim_config *cfg);
+/* SEFL_EINVAL unless momentum, beta1 and beta2 are between 0 and 1, exclusive, and epsilon is above
+ * 0. Messages name the settings GROUP.momentum, ... */
+sefl_status optim_config_check(const optim_config *cfg, const char *group) SEFL_MUST_CHECK;
 /* Returns the number of values in the state for a model of `count` values. */
 size_t optim_state_count(optim_kind kind, size_t count);
 

@@ -9,6 +9,7 @@
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
 #include "crypto/seal/seal.h"
+#include "model/optim.h"
 #include "mpc/noise/online.h"
 #include "privacy/accountant/accountant.h"
 #include "protocol/head.h"
@@ -25,15 +26,6 @@ static double share(pack_nano v)
     return (double)v / (double)PACK_ONE;
 }
 
-static sefl_status check_optimiser(const optim_config *o, const char *group)
-{
-    SEFL_NEED(o->momentum > 0 && o->momentum < 1 && o->beta1 > 0 && o->beta1 < 1 && o->beta2 > 0 &&
-                  o->beta2 < 1 && o->epsilon > 0,
-              SEFL_EINVAL,
-              "task: %s.momentum, beta1, beta2 must be between 0 and 1, epsilon above 0", group);
-    return SEFL_OK;
-}
-
 static sefl_status check_training(const task *t)
 {
     SEFL_NEED(t->lr > 0, SEFL_EINVAL, "task: training.lr is 0: nothing would be learned");
@@ -48,11 +40,11 @@ static sefl_status check_training(const task *t)
               "task: training.lr x training.weight_decay is %g: must be below 1",
               fmax(t->lr, t->lr_last) * t->optim.weight_decay);
     SEFL_NEED(t->dropout < 1, SEFL_EINVAL, "task: training.dropout is 1: must be below 1");
-    SEFL_PASS(check_optimiser(&t->optim, "training"));
+    SEFL_PASS(sefl_at(optim_config_check(&t->optim, "training"), "task"));
     SEFL_NEED((t->local_epochs == 0) != (t->local_steps == 0), SEFL_EINVAL,
               "task: exactly one of training.epochs and training.steps must be above 0");
     SEFL_NEED(t->step_nano > 0, SEFL_EINVAL, "task: server.lr is 0: nothing would be learned");
-    return check_optimiser(&t->server_optim, "server");
+    return sefl_at(optim_config_check(&t->server_optim, "server"), "task");
 }
 
 static sefl_status check_rounds(const task *t)

@@ -24,7 +24,6 @@
 #ifndef PROTOCOL_TASK_FIELDS_H
 #define PROTOCOL_TASK_FIELDS_H
 
-#include "model/corpus/vocab.h"
 #include "model/lm_settings.h"
 #include "protocol/task.h"
 
@@ -33,13 +32,6 @@
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* the limit for exact integers in JSON */
 
 /* clang-format off */
-#define TASK_OPTIMISER(S, group, P, whose, usual_beta2, usual_epsilon)                             \
-    S(group "momentum", REAL, P.momentum, "0.9", 0, 1, NULL,                                       \
-      "coefficient of " whose " momentum optimiser")                                               \
-    S(group "beta1", REAL, P.beta1, "0.9", 0, 1, NULL, "beta1 of " whose " Adam")                  \
-    S(group "beta2", REAL, P.beta2, usual_beta2, 0, 1, NULL, "beta2 of " whose " Adam")            \
-    S(group "epsilon", REAL, P.epsilon, usual_epsilon, 0, 1, NULL, "epsilon of " whose " Adam")
-
 #define TASK_FIELDS(S, F, O)                                                                       \
     F("sefl_task", U64, version, NULL, TASK_VERSION, TASK_VERSION, NULL,                           \
       "version of the task document")                                                              \
@@ -62,7 +54,7 @@
       "learning rate of the last round, for schedules linear and cosine")                          \
     S("training.warmup", U64, t.warmup, "0", 0, UINT32_MAX, NULL,                                  \
       "number of warm-up rounds, in which the learning rate increases to lr")                      \
-    TASK_OPTIMISER(S, "training.", t.optim, "the clients'", "0.999", "1e-8")                       \
+    TRAINING_OPTIMISER(S, t)                                                                       \
     TRAINING_EPOCHS(S, t, t.local_epochs, "1", 0)                                                  \
     S("training.steps", U64, t.local_steps, "0", 0, 1000000, NULL,                                 \
       "number of batches per round; 0 if training.epochs is set")                                  \
@@ -112,8 +104,8 @@
       "optimiser that the aggregation server uses")                                                \
     S("server.lr", NANO, t.step_nano, "1", 0, 1000000, NULL,                                       \
       "learning rate of the aggregation server")                                                   \
-    TASK_OPTIMISER(S, "server.", t.server_optim, "the server's", "0.99", "1e-3")                   \
-    S("crypto.scheme", CHOICE, scheme, "pad", 0, 0, "pad paillier", "encryption scheme")           \
+    OPTIMISER_SETTINGS(S, "server.", t.server_optim, " at the server", "0.99", "1e-3")             \
+    S("crypto.scheme", CHOICE, scheme, "pad", 0, 0, AHE_SCHEMES, "encryption scheme")              \
     S("crypto.seal", CHOICE, seal, "xwing", 0, 0, "none x25519 xwing",                             \
       "how a client seals its pad's seed to CSP; must be none if the scheme is paillier")          \
     F("crypto.key", KEY, key, NULL, 0, 0, NULL, "CSP's Paillier key; \"\" if the scheme is pad")   \

@@ -1,5 +1,6 @@
 #include "simulate/experiment.h"
 
+#include "model/corpus/partition.h"
 #include "model/engine/engine.h"
 #include "model/lm_settings.h"
 #include "protocol/modes/mode.h"
@@ -37,8 +38,7 @@ static const setting_def own[] = {
     { "data.alpha", SETTING_REAL, "0.5", TO(alpha), .max = 1000,
       .help = "Dirichlet parameter of the topics (generated text) or of the clients' shares "
               "(partition dirichlet); smaller values make clients differ more" },
-    { "data.partition", SETTING_CHOICE, "article", TO(partition),
-      .words = "contiguous article round-robin dirichlet",
+    { "data.partition", SETTING_CHOICE, "article", PARTITIONS, TO(partition),
       .help = "how the text of data.path is split among clients" },
     { "data.public", SETTING_BOOL, "false",
       .help =

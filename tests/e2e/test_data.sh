@@ -14,7 +14,7 @@ expect 2 "$SEFL" data synth --out "$dir/s" --clients 0; says "1 to"
 expect 2 "$SEFL" data synth --out "$dir/s" --alpha 0,5; says "from 0 to 1000"
 expect 2 "$SEFL" data synth --out "$dir/s" --tokns 5; says "did you mean --tokens?"
 expect 2 "$SEFL" data split x --out y --clients 2 --by topic; says "one of: contiguous"
-expect 2 "$SEFL" data stats x --format xml; says "one of: auto"
+expect 2 "$SEFL" data stats x --format xml; says "one of: guess"
 expect 1 "$SEFL" data stats "$dir/none"; says "No such file"
 expect 1 "$SEFL" data stats "$dir"; says "no training text"
 

@@ -109,6 +109,7 @@ expect 1 "$SEFL" train --data "$dir/nothing"
 expect 2 "$SEFL" train --data "$dir/text" --model gru; says "lstm transformer"
 expect 2 "$SEFL" train --data "$dir/text" --set training.lrr=1; says "did you mean"
 expect 2 "$SEFL" train --data "$dir/text" --set training.schedule=linear; says "training.lr_decay"
+expect 2 "$SEFL" train --data "$dir/text" --set training.beta1=1; says "training.momentum, beta1"
 # settings have the names of a task; an old name is answered with the new one
 for pair in train.lr=training.lr train.clip=training.gradient_clip train.bptt=model.steps train.batch=model.batch \
     train.seed=seed model.kind=model.body data.order=vocab.order data.max_words=data.vocab_words; do

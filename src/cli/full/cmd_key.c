@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "crypto/ahe/params.h"
 #include "crypto/keyfile.h"
 #include "crypto/secmem.h"
 #include "crypto/sign.h"
@@ -340,7 +341,7 @@ static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "PREFIX",
       .help =
           "Write PREFIX.key and, for a key pair, PREFIX.pub; for a folder, PREFIX is FOLDER/csp" },
-    { "scheme", SETTING_WORD, "pad", "pad paillier", TO(scheme), .help = "Scheme of the task" },
+    { "scheme", SETTING_WORD, "pad", AHE_SCHEMES, TO(scheme), .help = "Scheme of the task" },
     { "bits", SETTING_U64, "0", TO(bits), .min = 1,
       .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },
     { "memory", SETTING_U64, "256", TO(mib), .min = 64, .max = SEALED_KIB_MAX / 1024, .arg = "MIB",

@@ -8,6 +8,8 @@
 
 enum { AHE_CONTEXT_BYTES = 32, AHE_SEED_BYTES = 32 };
 
+#define AHE_SCHEMES "pad paillier"
+
 /* Paillier keys; NULL in scheme pad. */
 typedef struct paillier_pub ahe_pub;
 typedef struct paillier_sec ahe_sec;

@@ -27,6 +27,7 @@
 
 enum { PARTITION_CLIENTS_MAX = 1000000 };
 
+#define PARTITIONS "contiguous article round-robin dirichlet"
 typedef enum partition_kind {
     PARTITION_CONTIGUOUS,
     PARTITION_ARTICLE,

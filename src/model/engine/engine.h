@@ -43,7 +43,7 @@
     ENGINE_DEVICE(ROW)
 #define ENGINE_DEVICE(ROW)                                                                         \
     ROW("device", WORD, device, "cpu", 0, 0, ENGINE_DEVICES,                                       \
-        "device to train on; auto uses a GPU if there is one, else the CPU")                       \
+        "device to compute on; auto uses a GPU if there is one, else the CPU")                     \
     ROW("precision", WORD, precision, "bf16", 0, 0, ENGINE_PRECISIONS,                             \
         "precision of matrix products on a GPU; the CPU uses fp32")
 /* clang-format on */

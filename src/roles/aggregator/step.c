@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "model/optim.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
 
@@ -87,11 +88,6 @@ static double power(double b, uint64_t n)
     return r;
 }
 
-static double or_else(double v, double usual)
-{
-    return v == 0 ? usual : v;
-}
-
 /* What a step needs; d: directions of some values, from average a. */
 typedef struct rates {
     double mu, b1, b2, eps, c1, c2;
@@ -127,15 +123,12 @@ static bool add_step(float *theta, double lr, const double *d, size_t n)
 sefl_status step_apply(step_state *s, const task *t, float *theta, const double *average)
 {
     enum { SOME = 1024 };
-    const optim_config *o = &t->server_optim;
+    const optim_config o = optim_filled(&t->server_optim);
     double d[SOME] = { 0 }, lr = t->server_lr;
     SEFL_NEED(s->kind == t->server && (vectors(s->kind) == 0 || s->n == t->params), SEFL_EINVAL,
               "the optimiser's state belongs to another task");
     s->steps++;
-    rates r = { .mu = or_else(o->momentum, 0.9),
-                .b1 = or_else(o->beta1, 0.9),
-                .b2 = or_else(o->beta2, 0.999),
-                .eps = or_else(o->epsilon, 1e-8) };
+    rates r = { .mu = o.momentum, .b1 = o.beta1, .b2 = o.beta2, .eps = o.epsilon };
     r.c1 = 1 - power(r.b1, s->steps), r.c2 = 1 - power(r.b2, s->steps);
     bool good = true;
     for (size_t at = 0; at < t->params; at += SOME) {
