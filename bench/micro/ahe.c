@@ -1,6 +1,9 @@
 /* sefl bench ahe: the cost of encryption, each figure beside its floor. */
 #include "bench/micro/ahe.h"
 
+#include "crypto/ahe/paillier.h"
+#include "crypto/ahe/params.h"
+
 #include <string.h>
 
 pack bench_ahe_pack(const bench_ahe_options *o)
@@ -33,7 +36,6 @@ static sefl_status run(void *options)
 {
     sefl_status st = SEFL_OK;
     bench_ahe_options *o = options;
-    o->bits = 2048 + 1024 * o->key;
     if (o->b.threads > 1)
         SEFL_TRY(pool_new(&o->pool, o->b.threads));
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
@@ -46,9 +48,9 @@ done:
 
 #define TO(member) SETTING_TO(bench_ahe_options, member)
 static const setting_def table[] = {
-    { "scheme", SETTING_WORD, "", TO(scheme), .words = "pad paillier",
+    { "scheme", SETTING_WORD, "", TO(scheme), .words = AHE_SCHEMES,
       .help = "Scheme to measure; both if not given" },
-    { "bits", SETTING_CHOICE, "3072", TO(key), .words = "2048 3072 4096", .arg = "N",
+    { "bits", SETTING_U64, "3072", PAILLIER_SIZES, TO(bits), .arg = "N",
       .help = "Size of the Paillier key" },
     { "values", SETTING_U64, "0", TO(values), .min = 1, .max = 1000000000,
       .help = "Also encrypt N values as a stream and report the peak memory" },

@@ -9,7 +9,7 @@
 typedef struct bench_ahe_options {
     bench b;
     const char *scheme; /* NULL: all */
-    unsigned key, bits; /* size of the Paillier key: 2048 + 1024 key */
+    unsigned bits;      /* size of the Paillier key */
     size_t values;      /* number of values in a whole encryption; 0: skip that case */
     unsigned clients;   /* number of clients in the packing */
     pool *pool;         /* b->threads threads; NULL: one */

@@ -783,7 +783,7 @@ done:
 
 #define TO(member) SETTING_TO(options, member)
 static const setting_def table[] = {
-    { "scheme", SETTING_WORD, "", TO(scheme), .words = "pad paillier",
+    { "scheme", SETTING_WORD, "", TO(scheme), .words = AHE_SCHEMES,
       .help = "Scheme to measure; both if not given" },
     { "values", SETTING_U64, "945510", TO(values), .min = 1, .max = 100000000,
       .help = "Number of values in an update" },

@@ -49,7 +49,7 @@ enum {
 typedef struct options {
     bench b;
     const char *scheme, *dir;
-    unsigned key; /* size of the Paillier key: 2048 + 1024 key */
+    unsigned bits; /* size of the Paillier key */
     size_t values;
     unsigned rounds; /* 0: three, with paillier one */
     uint32_t clients;
@@ -226,17 +226,16 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
     SEFL_TRY(settings_set(&s, enrolled, "bench"));
     SEFL_TRY(settings_set(&s, count, "bench"));
     SEFL_TRY(settings_set(&s, scheme, "--scheme"));
-    SEFL_TRY(provision_make(&report,
-                            &(provision_config){ .folder = folder,
-                                                 .clients = o->clients,
-                                                 .key_bits = strcmp(o->scheme, "paillier") == 0
-                                                                 ? 2048 + 1024 * o->key
-                                                                 : 0,
-                                                 .vocab = words_file,
-                                                 .data = text,
-                                                 .seed = 1,
-                                                 .task = &s },
-                            NULL));
+    SEFL_TRY(provision_make(
+        &report,
+        &(provision_config){ .folder = folder,
+                             .clients = o->clients,
+                             .key_bits = strcmp(o->scheme, "paillier") == 0 ? o->bits : 0,
+                             .vocab = words_file,
+                             .data = text,
+                             .seed = 1,
+                             .task = &s },
+        NULL));
 done:
     buf_clear(&list);
     settings_clear(&s);
@@ -847,13 +846,13 @@ done:
 
 #define TO(member) SETTING_TO(options, member)
 static const setting_def table[] = {
-    { "scheme", SETTING_WORD, "pad", TO(scheme), .words = "pad paillier",
+    { "scheme", SETTING_WORD, "pad", TO(scheme), .words = AHE_SCHEMES,
       .help = "Encryption scheme" },
     { "clients", SETTING_U64, "8", TO(clients), .min = 2, .max = PROVISION_CLIENTS_MAX,
       .help = "Number of clients" },
     { "values", SETTING_U64, "945510", TO(values), .min = 1000, .max = 20000000,
       .help = "Minimum number of values in the LSTM" },
-    { "bits", SETTING_CHOICE, "3072", TO(key), .words = "2048 3072 4096", .arg = "N",
+    { "bits", SETTING_U64, "3072", PAILLIER_SIZES, TO(bits), .arg = "N",
       .help = "Size of the Paillier key" },
     { "rounds", SETTING_U64, "0", TO(rounds), .min = 1, .max = ROUNDS_MAX,
       .help = "Number of rounds; if not given, 3 with pad and 1 with paillier" },

@@ -138,16 +138,18 @@ static const char *wanted(const setting_def *d, const char *v, char out[WANTED_B
     double x = 0;
     const char *number = "a whole number";
     *out = 0;
+    if (d->words) {
+        snprintf(out, WANTED_BYTES, "one of: %s;", d->words);
+        return setting_word(d->words, v) >= 0 ? NULL : out;
+    }
     switch (d->type) {
     case SETTING_TEXT:
     case SETTING_PATH:
     case SETTING_LIST:
     case SETTING_ADDRESS: /* address_read writes its own message */
-        return NULL;
-    case SETTING_WORD:
+    case SETTING_WORD:    /* these two have words */
     case SETTING_CHOICE:
-        snprintf(out, WANTED_BYTES, "one of: %s;", d->words);
-        return setting_word(d->words, v) >= 0 ? NULL : out;
+        return NULL;
     case SETTING_BOOL:
     case SETTING_FLAG:
         return strcmp(v, "true") == 0 || strcmp(v, "false") == 0 ? NULL : "true or false,";

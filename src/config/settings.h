@@ -39,7 +39,8 @@ typedef enum setting_type {
     SETTING_CHOICE,  /* an enum or unsigned: the index of the value in `words`, from 0 */
     SETTING_BOOL,    /* bool: true or false */
     SETTING_FLAG,    /* bool: true or false; its option takes no value; false by default */
-    SETTING_U64,     /* an unsigned integer of any size: a whole number in [min, max] */
+    SETTING_U64,     /* an unsigned integer of any size: a whole number in [min, max], or one of
+                      * `words` */
     SETTING_DECIMAL, /* const char *: [-]digits[.digits][e[+-]digits], at most 40 characters, in
                       * [min, max]; kept exactly as written */
     SETTING_REAL,    /* double: what SETTING_DECIMAL accepts, rounded to the nearest double */
@@ -52,7 +53,7 @@ typedef struct setting_def {
     const char *key;
     setting_type type;
     const char *fallback; /* default value; NULL: required (but a FLAG defaults to false) */
-    const char *words;    /* WORD, CHOICE: the choices, separated by spaces */
+    const char *words;    /* WORD, CHOICE, U64: the choices, separated by spaces */
     uint64_t min, max;    /* range of a number; max 0: only the field's size limits the value */
     const char *help;     /* help text without a full stop */
     const char *arg;      /* name of the value in --help: FILE, HOST:PORT; NULL: depends on type */

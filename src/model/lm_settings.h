@@ -14,6 +14,7 @@
 #ifndef MODEL_LM_SETTINGS_H
 #define MODEL_LM_SETTINGS_H
 
+#include "model/corpus/records.h"
 #include "model/corpus/vocab.h"
 #include "model/lm.h"
 
@@ -31,7 +32,7 @@
         "number of most frequent words to keep; 0 keeps all", .was = "data.max_words")
 
 #define TEXT_FORMAT(ROW, prefix, format, field)                                                    \
-    ROW(prefix "format", CHOICE, format, "guess", 0, 0, "guess text jsonl csv",                    \
+    ROW(prefix "format", CHOICE, format, "guess", 0, 0, CORPUS_FORMATS,                            \
         "format of the text; guess chooses by the file's extension")                               \
     ROW(prefix "field", TEXT, field, "text", 0, 0, NULL,                                           \
         "JSON member or CSV column that contains the text", .arg = "NAME")

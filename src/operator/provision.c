@@ -65,25 +65,11 @@ static sefl_status make_folders(build *b)
 
 /* ---- settings of the task --------------------------------------------------------------- */
 
-/* Defaults for settings that the caller does not give: a small model, short rounds, no claim. */
-static const char *const defaults[] = { "name=trial",
-                                        "population=trial",
-                                        "model.embed=48",
-                                        "model.hidden=48",
-                                        "model.layers=1",
-                                        "model.block=8",
-                                        "model.batch=5",
-                                        "model.steps=20",
-                                        "training.epochs=2",
-                                        "training.dropout=0",
-                                        "privacy.noise=joint",
-                                        "privacy.claim=none",
-                                        "privacy.clip=8",
-                                        "privacy.z=0.02",
-                                        "rounds.count=5",
-                                        "rounds.deadline_ms=60000",
-                                        "rounds.extend_ms=15000",
-                                        "rounds.extensions=1" };
+/* Defaults for settings that the caller does not give, beside those of task_small. */
+static const char *const defaults[] = {
+    "name=trial",     "population=trial",       "training.epochs=2",
+    "rounds.count=5", "rounds.extend_ms=15000", NULL
+};
 
 #define SET(b, ...) settings_setf(&(b)->task, "provision", __VA_ARGS__)
 
@@ -101,8 +87,10 @@ static bool is_free(const build *b, const char *key)
 static sefl_status start_settings(build *b)
 {
     settings_init(&b->task, task_schema);
-    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-        SEFL_PASS(SET(b, "%s", defaults[i]));
+    for (const char *const *d = task_small; *d; d++)
+        SEFL_PASS(SET(b, "%s", *d));
+    for (const char *const *d = defaults; *d; d++)
+        SEFL_PASS(SET(b, "%s", *d));
     SEFL_PASS(SET(b, "rounds.enrolled=%" PRIu32, b->clients));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));

@@ -1,5 +1,6 @@
 #include "simulate/experiment.h"
 
+#include "crypto/ahe/paillier.h"
 #include "model/corpus/partition.h"
 #include "model/engine/engine.h"
 #include "model/lm_settings.h"
@@ -26,7 +27,7 @@ static const setting_def own[] = {
       .help = "sefl runs secure rounds; none is plain FedAvg; cdp trusts one server to add noise" },
     { "crypto", SETTING_WORD, "clear", .words = "clear full",
       .help = "full uses the real cryptography; clear computes the same integers without it" },
-    { "crypto.key_bits", SETTING_WORD, "3072", .words = "2048 3072 4096",
+    { "crypto.key_bits", SETTING_U64, "3072", PAILLIER_SIZES, TO(key_bits),
       .help = "size of a Paillier key" },
     { "clients", SETTING_U64, "8", TO(clients), .min = 1, .max = EXPERIMENT_CLIENTS_MAX,
       .help = "number of clients; at least 2 if protection is sefl" },
@@ -66,23 +67,23 @@ static const setting_def own[] = {
 static const char filled_in[] = "name population model.vocab vocab.sha256 init.sha256 valid.sha256 "
                                 "rounds.enrolled";
 
-/* Defaults that differ from a task's: a small model, short rounds, weak noise and no claim. */
-static const char *const usual[] = {
-    "model.embed=48",         "model.hidden=48",     "model.layers=1",
-    "model.block=8",          "model.batch=5",       "model.steps=20",
-    "training.dropout=0",     "privacy.claim=none",  "privacy.clip=8",
-    "privacy.z=0.02",         "rounds.count=10",     "rounds.deadline_ms=60000",
-    "rounds.extend_ms=60000", "rounds.extensions=1", NULL,
-};
+/* Defaults that differ from a task's, beside those of task_small. */
+static const char *const usual[] = { "rounds.count=10", "rounds.extend_ms=60000", NULL };
+
+static const char *value_in(const char *const *list, const char *key)
+{
+    const size_t n = strlen(key);
+    for (const char *const *u = list; *u; u++)
+        if (strncmp(*u, key, n) == 0 && (*u)[n] == '=')
+            return *u + n + 1;
+    return NULL;
+}
 
 /* Returns the experiment's default for a task key; NULL: the task's. */
 static const char *usual_value(const char *key)
 {
-    const size_t n = strlen(key);
-    for (const char *const *u = usual; *u; u++)
-        if (strncmp(*u, key, n) == 0 && (*u)[n] == '=')
-            return *u + n + 1;
-    return NULL;
+    const char *v = value_in(usual, key);
+    return v ? v : value_in(task_small, key);
 }
 
 static setting_def all[SETTINGS_MAX + 1];
@@ -265,7 +266,6 @@ sefl_status experiment_make(experiment *out, settings *s)
     SEFL_PASS(absolute(s));
     out->protection = protection_named(settings_text(s, "protection"));
     out->full = out->protection->two_servers && is(s, "crypto", "full");
-    out->key_bits = (unsigned)strtoul(settings_text(s, "crypto.key_bits"), NULL, 10);
     out->data = settings_text(s, "data.path");
     out->vocab = settings_text(s, "data.vocab");
     out->init = settings_text(s, "model.init");

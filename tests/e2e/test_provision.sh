@@ -10,7 +10,7 @@ nothing() { [ -z "$(ls -A "$dir")" ] || fail "something is left: $(ls -A "$dir")
 expect 2 "$SEFL" provision; says "requires a folder"
 expect 2 "$SEFL" provision a b; says "\"b\""
 expect 2 "$SEFL" provision "$dir/f" --clients 1; says "--clients must be a whole number from 2 to 1000"
-expect 2 "$SEFL" provision "$dir/f" --bits 2222; says "2048, 3072 or 4096"
+expect 2 "$SEFL" provision "$dir/f" --bits 2222; says "one of: 2048 3072 4096"
 expect 2 "$SEFL" provision "$dir/f" --bits 2048; says "for the scheme paillier"
 expect 2 "$SEFL" provision "$dir/f" --port-base 65535; says "from 0 to 65534"
 expect 2 "$SEFL" provision "$dir/f" --schema pad; says "did you mean --scheme?"

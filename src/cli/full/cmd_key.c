@@ -188,10 +188,6 @@ static sefl_status new_pair(wish *s, const sealed_cost *cost, const sefl_rng *rn
     dots d = { .terminal = isatty(2) };
     sefl_progress progress = { .report = show_progress, .self = &d };
     const unsigned bits = s->bits ? s->bits : PAILLIER_BITS_DEFAULT;
-    SEFL_NEED(bits >= 2048, SEFL_EINVAL,
-              "a %u-bit key is too weak: use 3072 (the default), 4096 or at least 2048 bits", bits);
-    SEFL_NEED(paillier_bits_ok(bits), SEFL_EINVAL,
-              "a key has 2048, 3072 (the default) or 4096 bits, not %u", bits);
     SEFL_PASS(cli_unlock_get(&s->unlock, SEALED_BY_PASSPHRASE));
 
     sefl_clock clock = clock_monotonic();
@@ -342,8 +338,8 @@ static const setting_def options[] = {
       .help =
           "Write PREFIX.key and, for a key pair, PREFIX.pub; for a folder, PREFIX is FOLDER/csp" },
     { "scheme", SETTING_WORD, "pad", AHE_SCHEMES, TO(scheme), .help = "Scheme of the task" },
-    { "bits", SETTING_U64, "0", TO(bits), .min = 1,
-      .help = "Size of a Paillier key: 2048, 3072 (default) or 4096" },
+    { "bits", SETTING_U64, "0", PAILLIER_SIZES, TO(bits), .min = 1, .arg = "N",
+      .help = "Size of a Paillier key; default 3072" },
     { "memory", SETTING_U64, "256", TO(mib), .min = 64, .max = SEALED_KIB_MAX / 1024, .arg = "MIB",
       .help = "Memory in MiB that unlocking the key takes" },
     { "pub", SETTING_PATH, "", TO(pub),

@@ -4,6 +4,7 @@
 #include "cli/options.h"
 
 #include "build_info.h"
+#include "model/engine/engine.h"
 #include "paper/paper.h"
 #include "sefl/sefl.h"
 #include "simulate/experiment.h"
@@ -166,7 +167,7 @@ static const setting_def options[] = {
       .help = "Folder for results; default: results, or results-quick with --quick" },
     { "runs", SETTING_PATH, "", .arg = "DIR", TO(o.runs),
       .help = "Folder for the run folders; default: runs/NAME if --results ends with NAME" },
-    { "device", SETTING_WORD, "auto", .words = "auto cuda cpu", TO(o.device),
+    { "device", SETTING_WORD, "auto", .words = ENGINE_DEVICES, TO(o.device),
       .help = "Device to train on; auto uses a GPU if there is one, and the CPU with --quick" },
     { "threads", SETTING_U64, "0", .max = 256, TO(o.threads),
       .help = "Number of worker threads; 0 means one per core" },

@@ -56,8 +56,6 @@ static sefl_status work(void *options)
     provision_report r;
     meter m;
     char id[HEX_CHARS(PAILLIER_FINGERPRINT_BYTES)];
-    SEFL_NEED(c->key_bits == 0 || paillier_bits_ok(c->key_bits), SEFL_EINVAL,
-              "--bits is 2048, 3072 or 4096, not %u", c->key_bits);
     c->task = &w->task;
     sefl_progress p = meter_start(&m, "creating keys, text and task");
     sefl_status st = provision_make(&r, c, &p);
@@ -81,8 +79,8 @@ static sefl_status work(void *options)
 static const setting_def options[] = {
     { "clients", SETTING_U64, "8", TO(clients), .min = 2, .max = PROVISION_CLIENTS_MAX,
       .help = "Number of clients" },
-    { "bits", SETTING_U64, "0", TO(key_bits), .min = 1,
-      .help = "Size of CSP's Paillier key: 2048, 3072 (default) or 4096" },
+    { "bits", SETTING_U64, "0", PAILLIER_SIZES, TO(key_bits), .min = 1, .arg = "N",
+      .help = "Size of CSP's Paillier key; default 3072" },
     { "words", SETTING_U64, "2000", TO(words), .min = 100, .max = 10000000,
       .help = "Number of tokens of generated text per client" },
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",

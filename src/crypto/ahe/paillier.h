@@ -49,7 +49,8 @@ typedef struct paillier_sec paillier_sec;
 typedef struct paillier_enc paillier_enc; /* a public key with its fixed-base tables */
 typedef struct paillier_sum paillier_sum; /* running products of ciphertexts */
 
-/* True for 2048, 3072 and 4096. */
+#define PAILLIER_SIZES "2048 3072 4096" /* in bits */
+/* True for one of PAILLIER_SIZES. */
 bool paillier_bits_ok(unsigned bits);
 
 /* ---- keys ------------------------------------------------------------------------------------ */

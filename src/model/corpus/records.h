@@ -23,6 +23,7 @@
 
 #include "model/corpus/lines.h"
 
+#define CORPUS_FORMATS "guess text jsonl csv"
 typedef enum corpus_format { CORPUS_GUESS, CORPUS_TEXT, CORPUS_JSONL, CORPUS_CSV } corpus_format;
 
 typedef struct corpus_file {
