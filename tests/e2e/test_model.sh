@@ -40,7 +40,7 @@ for kind in lstm transformer; do
     cmp -s "$m.mixed" "$m.again" || fail "export and import changed the mixed model"
     expect 2 "$SEFL" model new "$m.mixed" --vocab "$words" --model $kind --embed 20 --hidden 20 --block 8 \
         --block-embed 16 --tied --force
-    says "block_embed is 16, block_decoder 8"
+    says "model.block_embed is 16 and model.block_decoder is 8"
 
     # nearly uniform before training: about as many choices as words
     expect 0 "$SEFL" model eval "$m" --vocab "$words" --data "$dir/s"; says "source: perplexity"
