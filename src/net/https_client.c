@@ -619,6 +619,13 @@ static void curl_begin(void)
     curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
+sefl_status https_proxy_check(const char *proxy)
+{
+    SEFL_NEED(!proxy || !strstr(proxy, "://") || strncasecmp(proxy, "http://", 7) == 0, SEFL_EINVAL,
+              "a proxy must be http://host:port");
+    return SEFL_OK;
+}
+
 sefl_status https_client_new(https_client **out, const https_client_config *config)
 {
     SEFL_MAKE(https_client, c, out);
@@ -627,9 +634,7 @@ sefl_status https_client_new(https_client **out, const https_client_config *conf
                "https: a client needs a host, a port, and an identity or a pinned server key");
     SEFL_CHECK(!strpbrk(config->host, "/@?#[] \t\r\n") && strlen(config->host) <= 253, SEFL_EINVAL,
                "https: bad host \"%.64s\"", config->host);
-    SEFL_CHECK(!config->proxy || !strstr(config->proxy, "://") ||
-                   strncasecmp(config->proxy, "http://", 7) == 0,
-               SEFL_EINVAL, "https: a proxy must be http://host:port");
+    SEFL_TRY(https_proxy_check(config->proxy));
     pthread_once(&curl_once, curl_begin);
     SEFL_CHECK(curl_ready == CURLE_OK, SEFL_EUNSUPPORTED, "https: libcurl cannot be initialised");
     SEFL_TRY(sefl_strdup(&c->host, config->host));

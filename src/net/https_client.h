@@ -48,6 +48,9 @@ typedef struct https_reply {
     uint64_t sent, received; /* body bytes */
 } https_reply;
 
+/* SEFL_EINVAL unless https_client_new accepts this value of `proxy`. */
+sefl_status https_proxy_check(const char *proxy) SEFL_MUST_CHECK;
+
 sefl_status https_client_new(https_client **out, const https_client_config *c) SEFL_MUST_CHECK;
 void https_client_free(https_client *c);
 /* Makes the current call and all later ones fail with SEFL_ECANCELLED. */

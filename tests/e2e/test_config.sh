@@ -126,6 +126,18 @@ sed 's|^csp_key: .*|csp_key: aggregator.pub|' fed/clients/client-01/client.yml >
 expect 1 "$SEFL" config check fed/clients/client-01/one.yml --for client; says "one.yml:"; says "must be two different parties"
 cp fed/csp/csp.yml fed/csp/wrong.yml
 expect 0 "$SEFL" config check fed/csp/wrong.yml --for csp; says ": valid: "
+bad() { # ROLE FILE LINE: config check refuses the setting at this line's place, as the role does at start
+    grep -v "^${3%%:*}:" "$2" > "${2%/*}/bad.yml" && echo "$3" >> "${2%/*}/bad.yml"
+    expect 1 "$SEFL" config check "${2%/*}/bad.yml" --for "$1"
+    says "bad.yml:$(wc -l < "${2%/*}/bad.yml"):1: ${3%%:*}: "
+}
+for f in aggregator csp; do
+    bad $f fed/$f/$f.yml 'state: cert.pem'; says "exists and is not a folder"
+    bad $f fed/$f/$f.yml 'ready_file: nowhere/ready'; says "cannot create"
+done
+bad csp fed/csp/csp.yml 'ca: ../ca/aggregator'; says "names another server's folder"
+bad aggregator fed/aggregator/aggregator.yml 'vocab: aggregator.yml'; says "not a vocabulary"
+bad client fed/clients/client-01/client.yml 'proxy: ftp://proxy'; says "must be http://host:port"
 # a settings file given to the wrong role
 expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name, this file is for a cryptography"
 # a folder without text, text that is not UTF-8: doctor reports it before the client runs

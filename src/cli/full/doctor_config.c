@@ -14,6 +14,7 @@
 #include "net/tls.h"
 #include "protocol/task_make.h"
 #include "roles/aggregator/release.h"
+#include "roles/ca.h"
 #include "roles/client/config.h"
 #include "roles/client/text.h"
 #include "roles/own_cert.h"
@@ -24,7 +25,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,11 +73,27 @@ static void check_file(doctor *d, const setting_def *def)
         doctor_ok(d, key, "%s", path);
 }
 
+/* Checks the place of a file or folder that the role creates. */
+static void check_created(doctor *d, const setting_def *def)
+{
+    char parent[PATH_MAX];
+    const char *path = value_of(d, def->key);
+    const bool folder = def->arg && strcmp(def->arg, "FOLDER") == 0;
+    struct stat sb;
+    snprintf(parent, sizeof parent, "%s", path);
+    if (folder && stat(path, &sb) == 0 && !S_ISDIR(sb.st_mode))
+        doctor_add(d, DOCTOR_FAIL, def->key, "name a folder", "%s exists and is not a folder",
+                   path);
+    else if (!folder && access(dirname(parent), F_OK) != 0)
+        doctor_add(d, DOCTOR_FAIL, def->key, "create the folder, or change the setting",
+                   "cannot create %s: %s", path, strerror(errno));
+}
+
 static void check_files(doctor *d)
 {
     for (const setting_def *def = d->set.schema; def->key; def++)
-        if (def->type == SETTING_PATH && value_of(d, def->key) && !def->created)
-            check_file(d, def);
+        if (def->type == SETTING_PATH && value_of(d, def->key))
+            def->created ? check_created(d, def) : check_file(d, def);
 }
 
 /* ---- text ------------------------------------------------------------------------------- */
@@ -198,15 +217,19 @@ static void check_csp_key(doctor *d, const task *t)
 
 static void check_released(doctor *d, const task *t)
 {
+    static const char *const keys[] = { "init", "vocab", "valid" };
     vocab *words = NULL;
     corpus valid = { 0 };
-    passed(d,
-           releases_check(&(releases_config){ .task = t,
-                                              .files.init = value_of(d, "init"),
-                                              .files.vocab = value_of(d, "vocab"),
-                                              .files.valid = value_of(d, "valid") },
-                          &words, &valid),
-           "task", "name the files that the task was created from");
+    const char *wrong = "task";
+    sefl_status st = releases_check(&(releases_config){ .task = t,
+                                                        .files.init = value_of(d, "init"),
+                                                        .files.vocab = value_of(d, "vocab"),
+                                                        .files.valid = value_of(d, "valid") },
+                                    &words, &valid);
+    for (size_t i = 0; i < 3 && st != SEFL_OK; i++) /* the file that the message names */
+        if (value_of(d, keys[i]) && strstr(sefl_last_error(), value_of(d, keys[i])))
+            wrong = keys[i];
+    passed(d, st, wrong, "name the files that the task was created from");
     corpus_clear(&valid);
     vocab_free(words);
 }
@@ -218,6 +241,8 @@ static void check_task(doctor *d)
     task t = { 0 };
     sefl_buf bytes = { 0 };
     sign_key *key = NULL;
+    trust *list = NULL;
+    const char *ca = value_of(d, "ca");
     const bool csp = is_role(d, "csp");
     if (passed(d, sign_key_read(&key, value_of(d, "sign_key")), "sign_key",
                "name the file that 'sefl key sign' wrote") &&
@@ -225,9 +250,13 @@ static void check_task(doctor *d)
                own_task_read(&t, &bytes, value_of(d, "task"), key,
                              csp ? OWN_TASK_CSP : OWN_TASK_AGGREGATOR),
                "task", "both servers must sign the task: 'sefl task sign'")) {
+        if (ca && ca_read(&list, ca) == SEFL_OK) /* check_named reports a failure */
+            passed(d, ca_list_of(list, csp ? TRUST_CSP : TRUST_AGGREGATOR, sign_key_pub(key)), "ca",
+                   "name the folder of this server's CA");
         check_population(d, &t);
         csp ? check_csp_key(d, &t) : check_released(d, &t);
     }
+    trust_free(list);
     task_clear(&t);
     buf_clear(&bytes);
     sign_key_free(key);
@@ -237,13 +266,12 @@ static void check_task(doctor *d)
 static void check_named(doctor *d)
 {
     const char *rules = value_of(d, "policy"), *ca = value_of(d, "ca"), *user = value_of(d, "user");
-    char path[PATH_MAX];
     policy p;
     trust *list = NULL;
     if (rules)
         passed(d, policy_read(&p, rules, &(pinned){ 0 }), "policy", "correct this file");
-    if (ca && file_path(path, "%s/trust", ca) == SEFL_OK)
-        passed(d, trust_read(&list, path), "ca", "name the folder of 'sefl ca new'");
+    if (ca)
+        passed(d, ca_read(&list, ca), "ca", "name the folder of 'sefl ca new'");
     if (user && !getpwnam(user))
         doctor_add(d, DOCTOR_FAIL, "user", "add the user, or change `user`",
                    "there is no user \"%s\"", user);

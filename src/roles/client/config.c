@@ -4,6 +4,7 @@
 #include "crypto/sign.h"
 #include "model/engine/engine.h"
 #include "model/lm_settings.h"
+#include "net/https_client.h"
 #include "protocol/modes/mode.h"
 
 #include <stdio.h>
@@ -80,6 +81,7 @@ sefl_status client_config_make(client_config *out, const settings *s)
         c.proxy = "";
     else if (strcmp(c.proxy, "environment") == 0)
         c.proxy = NULL;
+    SEFL_PASS(sefl_at(https_proxy_check(c.proxy), "%s: proxy", settings_origin(s, "proxy")));
     SEFL_PASS(pinned_key(c.servers.as, s, "aggregator_key"));
     SEFL_PASS(pinned_key(c.servers.csp, s, "csp_key"));
     SEFL_NEED(memcmp(c.servers.as, c.servers.csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
