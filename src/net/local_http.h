@@ -12,7 +12,7 @@
  * It answers only GET and HEAD for the path: other methods get 405, other paths 404. Each
  * connection carries one request; a body is never read. Limits: 16 connections, 5 s of silence
  * each, 8 KiB of request header. libmicrohttpd parses the request; the server uses only the method
- * and the path and compares both in full. Threads: a server thread makes the page, one at a time.
+ * and the path and compares both in full. Threads: one server thread at a time makes the page.
  * Secrets: none. */
 #ifndef NET_LOCAL_HTTP_H
 #define NET_LOCAL_HTTP_H

@@ -10,7 +10,7 @@
  *     signature  SIGN_UPLOAD over task 32 | round u64 | the head before the signature
  *
  * A head has 216 bytes with x25519 and 1,304 with xwing. It contains neither its task nor its
- * round: the reader knows both, and with a wrong one neither signature nor seal verifies.
+ * round: the reader knows both. If either is wrong, neither signature nor seal verifies.
  *
  *     SEFL_TRY(head_make(out, &facts, csp_pub, seed, upload_key, &rng));     // client
  *     SEFL_TRY(head_read(&h, task->seal, in));                               // AS, CSP

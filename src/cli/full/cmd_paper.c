@@ -185,7 +185,7 @@ static const setting_def options[] = {
 const cli_command cmd_paper = {
     .name = "paper",
     .summary = "repeat the paper's evaluation and draw its figures",
-    .about = "Does the runs that the results folder lacks, the most important ones first, and "
+    .about = "Starts the runs that the results folder lacks, the most important ones first, and "
              "draws each figure as CSV and SVG, together with the paper's values. If you repeat "
              "the command, it resumes. Several processes on one machine may run the same command: "
              "each takes the next run that no other process has taken. --set changes a setting of "

@@ -104,8 +104,9 @@ const cli_command cmd_provision = {
     .name = "provision",
     .summary = "create a whole federation in one folder, for local trials",
     .about =
-        "Creates two certificate authorities, keys and settings files for an aggregation server, a "
-        "CSP and clients, text, a vocabulary, an initial model and a task signed by both servers. "
+        "Creates keys, certificates and settings files for an aggregation server, a CSP and "
+        "clients; two certificate authorities; and text, a vocabulary, an initial model and a task "
+        "signed by both servers. "
         "FOLDER must be empty or not exist; if the command fails, it leaves nothing there. One "
         "folder holds the keys of all parties, so use it for trials only. --set changes settings "
         "of the task as in 'sefl task new'; by default, it trains a small LSTM for 5 rounds, with "
