@@ -198,7 +198,8 @@ typedef struct link_msg {
  * EARLY and VERDICT have their own). */
 sefl_status link_recv(channel *ch, link_msg *m) SEFL_MUST_CHECK;
 /* Receives the next piece of a long part, of this kind (SUM, HEADS; REPLY and PLAIN are one piece)
- * and at most `max` bytes, with any index. For any other message, returns SEFL_EPROTO and the stream is dead. */
+ * and at most `max` bytes, with any index. For any other message, returns SEFL_EPROTO, and the
+ * stream is dead. */
 sefl_status link_recv_piece(channel *ch, link_msg *m, uint32_t kind, uint64_t max) SEFL_MUST_CHECK;
 /* Sends a message, or a control message of this kind, and flushes. */
 sefl_status link_send_msg(channel *ch, const link_msg *m) SEFL_MUST_CHECK;
