@@ -213,6 +213,7 @@ static void free_text(text *t)
 
 static void free_texts(device *d)
 {
+    cudaStreamSynchronize(d->stream); /* kernels may still read them */
     for (auto &t : d->in->texts)
         free_text(&t.second);
     d->in->texts.clear();
