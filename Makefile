@@ -5,8 +5,8 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := release
-.PHONY: release test demo bench check-plan asan tsan clang core ctime fuzz soak format format-check lint \
-        install clean help bootstrap
+.PHONY: release test test-torch demo bench check-plan asan tsan clang core client-size client-cost ctime fuzz soak \
+        format format-check lint install clean help bootstrap
 
 ## release   build the program: build/sefl (the default)
 release:
@@ -20,6 +20,12 @@ test:
 	@scripts/bootstrap --test
 	@scripts/build dev $(JOBS)
 	@scripts/run-tests dev $(JOBS)
+
+## test-torch  install Debian's python3-torch (0.6 GB), test sefl.torch and federate with it
+test-torch:
+	@scripts/bootstrap --torch
+	@scripts/build dev $(JOBS)
+	@SEFL=$(CURDIR)/build/dev/sefl SEFL_SOURCE=$(CURDIR) SEFL_CORE_ONLY=0 tests/e2e/torch.sh
 
 ## demo      install what is missing, build, show the system at work
 demo: bootstrap release
@@ -46,6 +52,14 @@ asan tsan clang:
 core: bootstrap
 	@scripts/check-core $(JOBS)
 
+## client-size  build the small client library; print its size and a client's peak memory
+client-size: bootstrap
+	@scripts/client-size $(JOBS)
+
+## client-cost  compare what clients in C, Python and of the program cost outside training (VALUES=945510)
+client-cost: release
+	@scripts/client-cost $(VALUES)
+
 ## ctime     constant-time checks under valgrind (COMPILERS, LEVELS narrow them)
 ctime:
 	@scripts/bootstrap --dev
@@ -64,6 +78,8 @@ soak:
 	@SEFL_SOAK=1 scripts/run-tests dev $(JOBS)
 	@scripts/build asan $(JOBS)
 	@SEFL_SOAK=1 scripts/run-tests asan 1 -R e2e.hostile
+	@scripts/build tsan $(JOBS)
+	@scripts/run-tests tsan 1 -R e2e.library
 	@scripts/ctime $(JOBS)
 	@scripts/build fuzz $(JOBS)
 	@FUZZ_JOBS=$${FUZZ_JOBS:-$(JOBS)} RUNS_EACH=$${RUNS_EACH:-10000000} scripts/fuzz build/fuzz

@@ -1,6 +1,16 @@
 # make install: program, headers, both libraries, pkg-config file, man page, shell completion.
+file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+set(private "") # what a program needs that links libsefl.a: the shared libraries that it uses itself
+if(NOT SEFL_CORE_ONLY)
+    set(private " ${cblas_library}")
+    foreach(lib ${gmp_LIBRARIES} ${libcrypto_LIBRARIES} ${sodium_LIBRARIES} ${jansson_LIBRARIES} ${yaml_LIBRARIES}
+        ${sqlite_LIBRARIES} ${gnutls_LIBRARIES} ${microhttpd_LIBRARIES} ${curl_LIBRARIES})
+        string(APPEND private " -l${lib}")
+    endforeach()
+endif()
 configure_file(${CMAKE_SOURCE_DIR}/cmake/sefl.pc.in ${CMAKE_BINARY_DIR}/sefl.pc @ONLY)
-install(TARGETS sefl sefl_static sefl_shared)
+install(TARGETS sefl sefl_shared)
+install(FILES ${CMAKE_BINARY_DIR}/libsefl.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/sefl TYPE INCLUDE)
 install(FILES ${CMAKE_BINARY_DIR}/sefl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
@@ -24,6 +34,7 @@ if(NOT SEFL_CORE_ONLY)
     install(DIRECTORY ${CMAKE_BINARY_DIR}/systemd/ DESTINATION lib/systemd/system
         FILES_MATCHING PATTERN "*.service")
     install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/sefl-client-gpu.conf
+        ${CMAKE_SOURCE_DIR}/packaging/systemd/sefl-client-trainer.conf
         DESTINATION ${CMAKE_INSTALL_DATADIR}/sefl)
     foreach(kind sysusers tmpfiles)
         install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/sefl.${kind} DESTINATION lib/${kind}.d RENAME sefl.conf)

@@ -1,7 +1,12 @@
-/* SEFL: secure federated learning for language models.
+/* SEFL: secure federated learning.
  *
- * For now, the public interface is the version and the status codes. The client and secure-sum
- * interfaces will follow once they are stable. Link with `pkg-config --cflags --libs sefl`. */
+ *     sefl/client.h      take part in a federation with your own training code
+ *     sefl/server.h      run one of the two servers
+ *     sefl/privacy.h     plan a privacy budget, read a ledger
+ *     sefl/status.h      status codes and error messages
+ *
+ * Each header can be included alone. Link with `pkg-config --cflags --libs sefl`. docs/LIBRARY.md
+ * is a tour. */
 #ifndef SEFL_SEFL_H
 #define SEFL_SEFL_H
 

@@ -27,7 +27,8 @@ sefl_status file_open(int *fd, uint64_t *size, const char *path, bool pipes)
 {
     sefl_status st = SEFL_OK;
     struct stat sb;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    /* a pipe without a writer must not block a caller that refuses pipes */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (pipes ? 0 : O_NONBLOCK));
     if (*fd < 0)
         return fail_errno("open", path);
     SEFL_CHECK(fstat(*fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));

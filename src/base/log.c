@@ -137,8 +137,10 @@ void log_event(sefl_log *lg, log_level level, const char *event, const log_field
     sefl_status st = lg->json ? write_json(&b, lg, level, event, fields)
                               : write_human(&b, lg, level, event, fields);
     if (st == SEFL_OK)
-        st = wr_u8(&b, '\n');
-    if (st != SEFL_OK || write(lg->fd, b.p, b.n) != (ssize_t)b.n)
+        st = wr_u8(&b, lg->write ? 0 : '\n');
+    if (st == SEFL_OK && lg->write)
+        lg->write(lg->ctx, level, (const char *)b.p);
+    else if (st != SEFL_OK || write(lg->fd, b.p, b.n) != (ssize_t)b.n)
         atomic_fetch_add(&lg->lost, 1);
     buf_clear(&b);
 }

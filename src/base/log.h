@@ -28,6 +28,9 @@ typedef struct sefl_log {
     bool json;               /* one object per line; see log_open */
     const sefl_clock *clock; /* wall clock; NULL: lines have no time */
     _Atomic uint64_t lost;   /* number of failed writes */
+    /* Gets each line, without a newline, instead of fd; NULL: none. */
+    void (*write)(void *ctx, log_level level, const char *line);
+    void *ctx;
 } sefl_log;
 
 typedef struct log_field {

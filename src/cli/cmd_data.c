@@ -248,7 +248,8 @@ done:
 static sefl_status run_split(void *options)
 {
     wish *o = options;
-    const char *by = partition_kind_name(o->by);
+    char by[SETTING_WORD_BYTES];
+    setting_word_at(by, PARTITIONS, o->by);
     SEFL_PASS(corpus_paths_find(&o->paths, o->where));
     const char *train = o->paths.path[CORPUS_TRAIN];
     corpus_file f = file_of(o, train);

@@ -13,6 +13,7 @@
 #if !SEFL_CORE_ONLY
 #include "crypto/ahe/paillier.h"
 #include "crypto/ahe/params.h"
+#include "privacy/accountant/law.h"
 #endif
 
 #include <stdio.h>
@@ -178,7 +179,8 @@ static const setting_def options[] = {
     { "scheme", SETTING_WORD, "", AHE_SCHEMES, TO(scheme),
       .help = "Encryption scheme; default pad, or both schemes with --sum" },
     { "noise", SETTING_DECIMAL, "", .arg = "Z", TO(noise),
-      .help = "Noise multiplier; default 0.02, or 1 with --sum. With 0.25 or more, the demo claims "
+      .help = "Noise multiplier; default 0.02, or 1 with --sum. With " DP_JOINT_Z_TEXT
+              " or more, the demo claims "
               "differential privacy and reports its epsilon" },
     { "bits", SETTING_U64, "0", PAILLIER_SIZES, TO(bits), .min = 1, .arg = "N",
       .help = "Size of a Paillier key; default 3072" },

@@ -7,7 +7,7 @@
 
 static void list_commands(void)
 {
-    printf("sefl %s: secure federated learning for language models\n\n"
+    printf("sefl %s: secure federated learning\n\n"
            "usage: sefl COMMAND [options]\n\ncommands:\n",
            sefl_version());
     for (size_t i = 0; cli_commands[i]; i++)
@@ -50,7 +50,7 @@ static void man_command(const cli_command *c)
 static void man_page(void)
 {
     printf(".TH SEFL 1 \"\" \"SEFL %s\" \"User Commands\"\n.SH NAME\n"
-           "sefl \\- secure federated learning for language models\n"
+           "sefl \\- secure federated learning\n"
            ".SH SYNOPSIS\n.B sefl\n.I COMMAND\n[options]\n.SH COMMANDS\n",
            sefl_version());
     for (size_t i = 0; cli_commands[i]; i++)

@@ -82,6 +82,8 @@ static void info_arrays(const wish *o, const tensors *t, bool show_meta, json *j
     for (size_t i = 0; i < tensors_count(t); i++) {
         const tensor *x = tensors_at(t, i);
         char shape[256] = "", name[97];
+        if (x->rank == 0)
+            snprintf(shape, sizeof shape, "scalar");
         json_open(j, '{');
         json_fields(j, lf_str("name", x->name), lf_str("type", x->type_name));
         json_key(j, "shape"), json_open(j, '[');
@@ -144,21 +146,36 @@ static sefl_status info_model(wish *o, json *j)
     return SEFL_OK;
 }
 
+/* Its tensors describe an external model. Checks its values against their hash. */
+static sefl_status info_external(wish *o, json *j)
+{
+    uint8_t hash[SHA256_BYTES];
+    SEFL_PASS(model_read_hash(hash, o->path));
+    json_fields(j, lf_str("model", "external"));
+    if (!o->json)
+        printf("%s: external, for its own program\n", o->path);
+    return SEFL_OK;
+}
+
 static sefl_status run_info(void *options)
 {
     wish *o = options;
     json j = json_into(&o->text);
     SEFL_PASS(tensors_open(&o->t, o->path));
     const char *kind = tensors_meta(o->t, "sefl");
+    const char *body = tensors_meta(o->t, "model");
     bool ours = kind && strncmp(kind, "model ", 6) == 0;
+    bool external = ours && body && strcmp(body, "external") == 0;
     json_open(&j, '{');
     json_fields(&j, lf_str("sefl", kind));
-    if (ours)
+    if (external)
+        SEFL_PASS(info_external(o, &j));
+    else if (ours)
         SEFL_PASS(info_model(o, &j));
     else if (!o->json)
         printf("%s: safetensors, %s\n", o->path,
                kind ? "dense weights exported by sefl" : "not written by sefl");
-    info_arrays(o, o->t, !ours, &j);
+    info_arrays(o, o->t, !ours || external, &j);
     json_close(&j, '}');
     return o->json ? print_json(&j) : SEFL_OK;
 }
@@ -375,7 +392,7 @@ static const setting_def options[] = {
     { "order", SETTING_WORD, "", VOCAB_ORDERS, TO(order),
       .help = "Order of the word list; the model file records it" },
     /* clang-format off */
-    MODEL_BODY(BODY, WORD, cfg.body)
+    MODEL_BODY(BODY, WORD, cfg.body, MODEL_BODIES)
     MODEL_SHAPE(SHAPE, cfg)
     /* clang-format on */
     { "data", SETTING_PATH, "", TO(data), .arg = "PATH",
@@ -421,7 +438,8 @@ static const cli_action actions[] = {
     { "export", FILE_ARG, "Writes dense weights under the array names of PyTorch's example.", "out",
       "force json", AT, run_export },
     { "import", FILE_ARG,
-      "Reads dense weights of PyTorch's example and projects each matrix onto block-Hankel form.",
+      "Reads dense weights of PyTorch's word-language-model example and projects each matrix onto "
+      "block-Hankel form.",
       "out", "block block-embed block-decoder heads tied vocab order force json", AT, run_import },
     { 0 },
 };

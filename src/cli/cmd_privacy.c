@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "privacy/accountant/pld.h"
 #include "privacy/grid.h"
+#include "privacy/plan.h"
 #include "store/text_ledger.h"
 
 #include <inttypes.h>
@@ -18,68 +19,29 @@
 
 typedef struct plan {
     /* options */
-    uint64_t clients, rounds, dim, max_rounds; /* max_rounds 0: no limit */
-    double rate, epsilon, delta, clip, z;      /* epsilon or z is 0 */
-    bool hidden, public_count, pld, classic, json;
-    unsigned source;                        /* in dp_sources */
+    dp_plan q;
+    double clip;
+    bool pld, classic, json;
     const char *ledger, *population, *text; /* for spent and new */
     /* results */
-    dp_claim server[2], others[2]; /* zero-out, replacement */
     pld_interval pld_server, pld_others;
     dp_grid grid;
-    double cohort; /* mean clients per round, with the limit on rounds per client */
-    double noise_over_signal, least_cohort;
 } plan;
-
-static dp_event event_of(const plan *p, bool against_server)
-{
-    dp_event ev = { .noise = dp_sources[p->source].law,
-                    .z = p->z,
-                    .rate = p->rate,
-                    .count = p->rounds,
-                    .dim = p->dim,
-                    .sigma_steps = DP_SIGMA_STEPS };
-    /* an observer who knows the number of participants learns about each client's sampling: no
-     * amplification */
-    if ((against_server && !p->hidden) || p->public_count) {
-        ev.rate = 1;
-        if (p->max_rounds > 0 && p->max_rounds < p->rounds)
-            ev.count = p->max_rounds;
-    }
-    return ev;
-}
 
 static sefl_status compute(plan *p)
 {
-    dp_event server = event_of(p, true), others = event_of(p, false);
-    dp_question q = { .delta = p->delta };
-    const double clients = (double)p->clients;
-    p->cohort = clients * p->rate;
-    if (p->max_rounds > 0) /* no client takes part in more rounds */
-        p->cohort = fmin(p->cohort, clients * (double)p->max_rounds / (double)p->rounds);
+    dp_plan *q = &p->q;
     if (p->classic)
-        p->z = dp_classic(p->delta) / p->epsilon;
-    else if (p->z == 0)
-        SEFL_PASS(dp_find_z(&p->z, &server, p->epsilon, &q));
-    server.z = others.z = p->z;
-    for (int i = 0; i < 2; i++) {
-        q.neighbours = i ? DP_REPLACE : DP_ZERO_OUT;
-        SEFL_PASS(dp_epsilon(&p->server[i], &server, 1, &q));
-        SEFL_PASS(dp_epsilon(&p->others[i], &others, 1, &q));
-        if (p->server[i].epsilon < p->others[i].epsilon) /* others see no more than a server does */
-            p->others[i] = p->server[i];
-    }
+        q->z = dp_classic(q->delta) / q->epsilon;
+    SEFL_PASS(dp_plan_compute(q));
     if (p->pld) {
-        SEFL_PASS(dp_pld_epsilon(&p->pld_server, &server, 1, p->delta));
-        SEFL_PASS(dp_pld_epsilon(&p->pld_others, &others, 1, p->delta));
+        dp_event server = dp_plan_event(q, true), others = dp_plan_event(q, false);
+        SEFL_PASS(dp_pld_epsilon(&p->pld_server, &server, 1, q->delta));
+        SEFL_PASS(dp_pld_epsilon(&p->pld_others, &others, 1, q->delta));
     }
-    SEFL_PASS(dp_grid_init(
+    return dp_grid_init(
         &p->grid,
-        &(dp_grid_config){ .z = p->z, .clip = p->clip, .dim = p->dim, .clients = p->clients }));
-    double spread = p->z * sqrt((double)p->dim * dp_sources[p->source].noises);
-    p->noise_over_signal = spread / p->cohort;
-    p->least_cohort = ceil(spread);
-    return SEFL_OK;
+        &(dp_grid_config){ .z = q->z, .clip = p->clip, .dim = q->dim, .clients = q->clients });
 }
 
 static double up(double v)
@@ -115,21 +77,22 @@ static void text_epsilon(const char *who, const dp_claim c[2], double delta, con
 
 static void plan_text(const plan *p)
 {
-    const double drawn = (double)p->clients * p->rate;
-    printf("plan: %" PRIu64 " clients, rate %g (%.4g per round%s), %" PRIu64 " rounds", p->clients,
-           p->rate, p->cohort, p->hidden ? ", hidden" : "", p->rounds);
-    if (p->max_rounds > 0)
-        printf(", each client in at most %" PRIu64, p->max_rounds);
-    printf(", %s noise\n", dp_sources[p->source].name);
-    if (p->cohort < drawn)
+    const double drawn = (double)p->q.clients * p->q.rate;
+    printf("plan: %" PRIu64 " clients, rate %g (%.4g per round%s), %" PRIu64 " rounds",
+           p->q.clients, p->q.rate, p->q.cohort, p->q.hidden ? ", hidden" : "", p->q.rounds);
+    if (p->q.max_rounds > 0)
+        printf(", each client in at most %" PRIu64, p->q.max_rounds);
+    printf(", %s noise\n", dp_sources[p->q.source].name);
+    if (p->q.cohort < drawn)
         printf("WARNING: with at most %" PRIu64 " rounds per client, a round has %.4g clients on "
                "average, not %.4g\n",
-               p->max_rounds, p->cohort, drawn);
-    printf("%-34s %.10g%s\n", "noise multiplier z", z_shown(p->z),
+               p->q.max_rounds, p->q.cohort, drawn);
+    printf("%-34s %.10g%s\n", "noise multiplier z", z_shown(p->q.z),
            p->classic ? "   (classic formula, as in the paper)" : "");
-    text_epsilon("epsilon against a server", p->server, p->delta, "   <- limited by the budget");
-    text_epsilon("epsilon against others", p->others, p->delta, "");
-    if (p->rate < 1 && !p->public_count)
+    text_epsilon("epsilon against a server", p->q.server, p->q.delta,
+                 "   <- limited by the budget");
+    text_epsilon("epsilon against others", p->q.others, p->q.delta, "");
+    if (p->q.rate < 1 && !p->q.public_count)
         printf("%-34s the number of participants is never published (divisor: rate x enrolled, or "
                "the weight slot)\n",
                "  with sampling only if");
@@ -139,13 +102,14 @@ static void plan_text(const plan *p)
                down(p->pld_others.lower), up(p->pld_others.upper));
     }
     printf("%-34s %.4g for one round alone; not a total%s\n", "classic formula",
-           up(dp_classic(p->delta) / p->z),
-           dp_classic(p->delta) / p->z >= 1 ? ", and proven only below 1" : "");
+           up(dp_classic(p->q.delta) / p->q.z),
+           dp_classic(p->q.delta) / p->q.z >= 1 ? ", and proven only below 1" : "");
     printf("%-34s %.3g   (noise norm over the largest signal norm, %" PRIu64 " values)\n",
-           "noise over signal", p->noise_over_signal, p->dim);
+           "noise over signal", p->q.noise_over_signal, p->q.dim);
     printf("%-34s %.0f per round for noise no larger than the signal%s\n", "smallest cohort",
-           p->least_cohort,
-           p->least_cohort > p->cohort ? ": MORE than a round has, expect little learning" : "");
+           p->q.least_cohort,
+           p->q.least_cohort > p->q.cohort ? ": MORE than a round has, expect little learning"
+                                           : "");
     printf("%-34s step %.4g, sensitivity D %.6g for clip %g, %u + %u bits per value\n", "grid",
            p->grid.q, p->grid.d_sens, p->clip, p->grid.k, p->grid.t);
 }
@@ -169,22 +133,22 @@ static sefl_status plan_json(const plan *p)
     sefl_buf b = { 0 };
     json j = json_into(&b);
     json_open(&j, '{');
-    json_fields(&j, lf_u64("clients", p->clients), lf_real("sample_rate", p->rate),
-                lf_u64("rounds", p->rounds), lf_u64("max_rounds_per_client", p->max_rounds),
-                lf_str("noise", dp_sources[p->source].name), lf_bool("hidden", p->hidden),
-                lf_bool("public_count", p->public_count), lf_real("delta", p->delta),
-                lf_real("z", p->z));
-    json_claims(&j, p->server, p->others);
+    json_fields(&j, lf_u64("clients", p->q.clients), lf_real("sample_rate", p->q.rate),
+                lf_u64("rounds", p->q.rounds), lf_u64("max_rounds_per_client", p->q.max_rounds),
+                lf_str("noise", dp_sources[p->q.source].name), lf_bool("hidden", p->q.hidden),
+                lf_bool("public_count", p->q.public_count), lf_real("delta", p->q.delta),
+                lf_real("z", p->q.z));
+    json_claims(&j, p->q.server, p->q.others);
     if (p->pld) {
         json_object(&j, "server_pld", lf_real("lower", p->pld_server.lower),
                     lf_real("upper", p->pld_server.upper));
         json_object(&j, "others_pld", lf_real("lower", p->pld_others.lower),
                     lf_real("upper", p->pld_others.upper));
     }
-    json_fields(&j, lf_real("classic_one_round", dp_classic(p->delta) / p->z),
-                lf_u64("dim", p->dim), lf_real("clip", p->clip), lf_real("cohort", p->cohort),
-                lf_real("noise_over_signal", p->noise_over_signal),
-                lf_u64("smallest_cohort", (uint64_t)p->least_cohort));
+    json_fields(&j, lf_real("classic_one_round", dp_classic(p->q.delta) / p->q.z),
+                lf_u64("dim", p->q.dim), lf_real("clip", p->clip), lf_real("cohort", p->q.cohort),
+                lf_real("noise_over_signal", p->q.noise_over_signal),
+                lf_u64("smallest_cohort", (uint64_t)p->q.least_cohort));
     json_object(&j, "grid", lf_real("step", p->grid.q), lf_real("sensitivity", p->grid.d_sens),
                 lf_u64("s2", p->grid.s2), lf_u64("ring_bits", p->grid.k),
                 lf_u64("fraction_bits", p->grid.t));
@@ -195,19 +159,19 @@ static sefl_status plan_json(const plan *p)
 /* Returns what is wrong with the combination of options; NULL if it is valid. */
 static const char *misuse_of(const plan *p)
 {
-    const dp_law *law = dp_law_of(dp_sources[p->source].law);
-    return !(p->rate > 0)                    ? "--sample-rate is 0: it must be above 0"
-           : !(p->delta > 0 && p->delta < 1) ? "--delta must be above 0 and below 1"
-           : !(p->clip > 0)                  ? "--clip is 0: it must be above 0"
-           : (p->epsilon > 0) == (p->z > 0)
+    const dp_law *law = dp_law_of(dp_sources[p->q.source].law);
+    return !(p->q.rate > 0)                      ? "--sample-rate is 0: it must be above 0"
+           : !(p->q.delta > 0 && p->q.delta < 1) ? "--delta must be above 0 and below 1"
+           : !(p->clip > 0)                      ? "--clip is 0: it must be above 0"
+           : (p->q.epsilon > 0) == (p->q.z > 0)
                ? "either --epsilon (to find z) or --z is required, above 0"
-           : p->z > 0 && p->z < 1e-3 ? "--z must be from 0.001 to 1000"
-           : p->classic && !(p->epsilon > 0)
+           : p->q.z > 0 && p->q.z < 1e-3 ? "--z must be from 0.001 to 1000"
+           : p->classic && !(p->q.epsilon > 0)
                ? "--classic needs --epsilon, the epsilon of a single round"
            : p->pld && !law->numerical ? "--pld: joint noise has no privacy-loss accountant; "
                                          "only the Renyi bound is proven for it"
-           : p->pld && p->z > 0 && p->z < 0.05 ? "--z must be at least 0.05 with --pld"
-                                               : NULL;
+           : p->pld && p->q.z > 0 && p->q.z < 0.05 ? "--z must be at least 0.05 with --pld"
+                                                   : NULL;
 }
 
 /* Reports a failure. The options are valid by now, so it is not a misuse. */
@@ -309,10 +273,10 @@ static int run_spent(void *options)
     const plan *p = options;
     ledger *l = NULL;
     ledger_total total;
-    if (p->delta >= 1)
+    if (p->q.delta >= 1)
         return cli_misuse(&cmd_privacy, "--delta must be above 0 and below 1");
     SEFL_TRY(ledger_open_read(&l, p->ledger));
-    SEFL_TRY(ledger_spent(l, p->delta, &total));
+    SEFL_TRY(ledger_spent(l, p->q.delta, &total));
     if (p->json)
         SEFL_TRY(spent_json(l, &total));
     else
@@ -342,29 +306,29 @@ static int run_new(void *options)
 
 #define TO(member) SETTING_TO(plan, member)
 static const setting_def options[] = {
-    { "clients", SETTING_U64, "0", TO(clients), .min = 1, .max = 1 << 24,
+    { "clients", SETTING_U64, "0", TO(q.clients), .min = 1, .max = 1 << 24,
       .help = "Number of enrolled clients" },
-    { "sample-rate", SETTING_REAL, "1", TO(rate), .max = 1, .arg = "Q",
+    { "sample-rate", SETTING_REAL, "1", TO(q.rate), .max = 1, .arg = "Q",
       .help = "Probability that a client takes part in a round" },
-    { "rounds", SETTING_U64, "0", TO(rounds), .min = 1, .max = 1000000000,
+    { "rounds", SETTING_U64, "0", TO(q.rounds), .min = 1, .max = 1000000000,
       .help = "Total number of rounds" },
-    { "epsilon", SETTING_REAL, "0", TO(epsilon), .max = 1000000, .arg = "E",
+    { "epsilon", SETTING_REAL, "0", TO(q.epsilon), .max = 1000000, .arg = "E",
       .help = "Target epsilon, for which the command computes the noise multiplier z" },
-    { "z", SETTING_REAL, "0", TO(z), .max = 1000, .arg = "Z",
+    { "z", SETTING_REAL, "0", TO(q.z), .max = 1000, .arg = "Z",
       .help = "Noise multiplier to use instead of a target epsilon" },
-    { "delta", SETTING_REAL, "0", TO(delta), .arg = "D",
+    { "delta", SETTING_REAL, "0", TO(q.delta), .arg = "D",
       .help =
           "Delta of the guarantee, above 0 and below 1; 'spent' uses the delta of the latest claim "
           "by default" },
-    { "max-rounds-per-client", SETTING_U64, "0", TO(max_rounds), .min = 1, .max = 1000000000,
+    { "max-rounds-per-client", SETTING_U64, "0", TO(q.max_rounds), .min = 1, .max = 1000000000,
       .help = "Maximum rounds per client; a limit lowers the epsilon against a server" },
-    { "hidden", SETTING_FLAG, TO(hidden),
+    { "hidden", SETTING_FLAG, TO(q.hidden),
       .help = "Assume that every client uploads in each round; unsampled clients upload zeros" },
-    { "public-count", SETTING_FLAG, TO(public_count),
+    { "public-count", SETTING_FLAG, TO(q.public_count),
       .help = "Assume a public number of participants, so that sampling does not amplify privacy" },
-    { "noise", SETTING_CHOICE, "joint", DP_SOURCE_WORDS, TO(source),
+    { "noise", SETTING_CHOICE, "joint", DP_SOURCE_WORDS, TO(q.source),
       .help = "Source of the noise" DP_SOURCE_HELP },
-    { "dim", SETTING_U64, "945510", TO(dim), .min = 1, .max = UINT64_C(1) << 32,
+    { "dim", SETTING_U64, "945510", TO(q.dim), .min = 1, .max = UINT64_C(1) << 32,
       .help = "Number of values in an update" },
     { "clip", SETTING_REAL, "1", TO(clip), .arg = "C", .help = "Maximum L2 norm of an update" },
     { "classic", SETTING_FLAG, TO(classic),

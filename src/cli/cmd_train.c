@@ -68,7 +68,7 @@ static const setting_def schema[] = {
     DATA_SETTINGS(SETTING_ROW, file.path, NULL, list, order.max_words)
     TEXT_FORMAT(SETTING_ROW, "data.", file.format, file.field)
     VOCAB_ORDER(SETTING_ROW, order.order)
-    MODEL_BODY(SETTING_ROW, WORD, cfg.body)
+    MODEL_BODY(SETTING_ROW, WORD, cfg.body, MODEL_BODIES)
     MODEL_SETTINGS(SETTING_ROW, cfg)
     TRAINING_RATE(SETTING_ROW, how)
     TRAINING_OPTIMISER(SETTING_ROW, how)
@@ -319,10 +319,10 @@ static void print_start(const session *s)
     const lm_config *c = &s->cfg;
     const unsigned threads = pool_threads(s->pool);
     char where[160];
-    if (s->quiet)
-        return;
     if (engine_fallback(s->e))
         fprintf(stderr, "sefl train: training on the CPU: %s\n", engine_fallback(s->e));
+    if (s->quiet)
+        return;
     if (engine_is_device(s->e))
         snprintf(where, sizeof where, "%s", engine_name(s->e));
     else

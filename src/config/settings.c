@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,14 @@ int setting_word(const char *words, const char *v)
         words += m + (words[m] == ' ');
     }
     return -1;
+}
+
+char *setting_word_at(char out[SETTING_WORD_BYTES], const char *words, unsigned i)
+{
+    while (i-- > 0)
+        words += strcspn(words, " ") + 1;
+    snprintf(out, SETTING_WORD_BYTES, "%.*s", (int)strcspn(words, " "), words);
+    return out;
 }
 
 static sefl_status unknown_key(const settings *s, sefl_span key, const char *origin)
@@ -228,8 +237,9 @@ sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value, const
         return unknown_key(s, key, origin);
     size_t i = (size_t)(d - s->schema);
     size_t before = d->type == SETTING_LIST && s->value[i] ? list_bytes(s->value[i]) : 0;
-    SEFL_CHECK(value.n <= VALUE_MAX, SEFL_EINVAL, "%s: %s has %zu bytes, at most %d", origin,
-               d->key, value.n, VALUE_MAX);
+    const size_t most = d->map ? FILE_MAX : VALUE_MAX;
+    SEFL_CHECK(value.n <= most, SEFL_EINVAL, "%s: %s has %zu bytes, at most %zu", origin, d->key,
+               value.n, most);
     SEFL_CHECK(value.n == 0 || !memchr(value.p, 0, value.n), SEFL_EINVAL,
                "%s: %s contains a control character", origin, d->key);
     SEFL_TRY(sefl_new(&v, before + value.n + 2, 1));
@@ -309,19 +319,44 @@ sefl_status settings_overlay(settings *s, const settings *over)
     return SEFL_OK;
 }
 
+/* Writes a folder as one word of the shell; a quote in it becomes '\\''. */
+static sefl_status shell_word(sefl_buf *out, const char *folder)
+{
+    SEFL_PASS(wr_u8(out, '\''));
+    for (; *folder; folder++)
+        SEFL_PASS(wr_fmt(out, *folder == '\'' ? "'\\''" : "%c", *folder));
+    return wr_u8(out, '\'');
+}
+
+static sefl_status resolved(sefl_buf *out, const setting_def *d, const char *folder, const char *v)
+{
+    char full[PATH_MAX];
+    if (!d->command)
+        return wr_fmt(out, "%s/%s", folder, v);
+    SEFL_PASS(wr_fmt(out, "cd -- "));
+    SEFL_PASS(shell_word(out, realpath(folder, full) ? full : folder));
+    return wr_fmt(out, " || exit; %s", v);
+}
+
 sefl_status settings_resolve(settings *s, const char *folder)
 {
+    sefl_status st = SEFL_OK;
+    sefl_buf full = { 0 };
     for (size_t i = 0; folder && *folder && i < s->count; i++) {
-        char *v = s->value[i], *full = NULL;
-        if (s->schema[i].type != SETTING_PATH || !v || !*v || *v == '/')
+        const setting_def *d = &s->schema[i];
+        char *v = s->value[i], *copy = NULL;
+        if (!v || !*v || !((d->type == SETTING_PATH && *v != '/') || d->command))
             continue;
-        size_t n = strlen(folder) + strlen(v) + 2;
-        SEFL_PASS(sefl_new(&full, n, 1));
-        snprintf(full, n, "%s/%s", folder, v);
+        buf_reset(&full);
+        SEFL_TRY(resolved(&full, d, folder, v));
+        SEFL_TRY(wr_u8(&full, 0));
+        SEFL_TRY(sefl_strdup(&copy, (const char *)full.p));
         sefl_free(v);
-        s->value[i] = full;
+        s->value[i] = copy;
     }
-    return SEFL_OK;
+done:
+    buf_clear(&full);
+    return st;
 }
 
 /* ---- reading values -------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@
 /* The valid values of a setting, and the type of the field that settings_fill writes. String fields
  * point into the settings object; an empty string becomes NULL. */
 typedef enum setting_type {
-    SETTING_TEXT,    /* const char *: no control characters, at most 4096 bytes */
+    SETTING_TEXT,    /* const char *: no control characters, at most 4096 bytes (`map`: 1 MiB) */
     SETTING_PATH,    /* const char *: a string that names a file or folder (settings_resolve) */
     SETTING_WORD,    /* const char *: one of `words` */
     SETTING_CHOICE,  /* an enum or unsigned: the index of the value in `words`, from 0 */
@@ -61,8 +61,10 @@ typedef struct setting_def {
     const char *was;      /* former names of the key, separated by spaces */
     char letter;          /* short option; 0: none */
     bool lines;           /* TEXT: newlines and tabs are allowed */
+    bool map;             /* TEXT: a list of pairs, "a=1,b=2"; in YAML also a map */
     bool secret;          /* PATH: only the owner may read the file */
     bool created;         /* PATH: the program creates it when it first needs it */
+    bool command;         /* TEXT: a shell command, which runs in the folder of its file */
     bool unlisted;        /* lists of keys and new files leave it out */
     size_t at, size;      /* SETTING_TO; size 0: no field */
 } setting_def;
@@ -105,8 +107,9 @@ sefl_status settings_set_file(settings *s, const char *path) SEFL_MUST_CHECK;
 /* Copies to s every value that is set in `over`. Both must have the same schema. */
 sefl_status settings_overlay(settings *s, const settings *over) SEFL_MUST_CHECK;
 
-/* Puts `folder` before every relative path (SETTING_PATH) that is set. NULL or "" changes nothing:
- * paths stay relative to the working folder. yaml_read passes the folder of the YAML file. */
+/* Puts `folder` before every relative path (SETTING_PATH) that is set, and "cd FOLDER || exit; "
+ * with its absolute path before every command. NULL or "" changes nothing: paths stay relative to
+ * the working folder. yaml_read passes the folder of the YAML file. */
 sefl_status settings_resolve(settings *s, const char *folder) SEFL_MUST_CHECK;
 
 /* SEFL_EINVAL if required keys are not set; the message names them all. */
@@ -134,6 +137,9 @@ const setting_def *setting_find(const setting_def *schema, const char *key);
 /* Returns the index of `word` in `words` (separated by spaces; may be NULL), or -1 if it is not
  * there. */
 int setting_word(const char *words, const char *word);
+enum { SETTING_WORD_BYTES = 32 };
+/* Writes the i-th of the words; returns out. */
+char *setting_word_at(char out[SETTING_WORD_BYTES], const char *words, unsigned i);
 
 enum { SETTING_OPTION_BYTES = 48 };
 /* Writes the option name for a key: tls.csp_peers becomes tls-csp-peers. */

@@ -2,7 +2,7 @@
  *
  * A task contains them, so that code which only reads a task needs none of the learning code.
  * model/lm.h, model/optim.h and model/corpus/vocab.h are the manuals.
- * Threads: values.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
@@ -24,6 +24,7 @@ typedef struct lm_config {
     uint32_t block_embed, block_decoder; /* 0: block; equal if tied */
     bool tied;                           /* decoder.weight is encoder.weight; needs equal sizes */
     uint32_t batch, steps;               /* maximum batch size and sequence length; 0: 20 and 35 */
+    const char *only; /* tensors to train (layout_only), borrowed; NULL or "": all */
 } lm_config;
 
 typedef enum optim_kind { OPTIM_SGD, OPTIM_MOMENTUM, OPTIM_ADAM } optim_kind;

@@ -63,24 +63,21 @@ sefl_status lm_config_check(lm_config *cfg)
     return body->check(cfg);
 }
 
-static size_t add_param(lm *m, bhm shape, bool is_matrix, const char *fmt, va_list ap)
+/* After a failure the indices are of no use; add_params returns it. */
+static size_t add_param(lm *m, uint32_t rank, bhm s, const char *fmt, va_list ap)
 {
-    assert(m->params < LM_MAX_PARAMS);
-    lm_param *p = &m->param[m->params];
-    vsnprintf(p->name, sizeof p->name, fmt, ap);
-    p->shape = shape;
-    p->is_matrix = is_matrix;
-    p->offset = m->count;
-    p->count = bhm_count(shape);
-    m->count += p->count;
-    return m->params++;
+    char name[LAYOUT_NAME_MAX + 1];
+    vsnprintf(name, sizeof name, fmt, ap);
+    if (m->add_failed == SEFL_OK)
+        m->add_failed = layout_add(&m->params, name, rank, (uint32_t[]){ s.rows, s.cols }, s.block);
+    return m->params.n - 1;
 }
 
 size_t lm_add_matrix(lm *m, uint32_t rows, uint32_t cols, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    size_t i = add_param(m, (bhm){ rows, cols, m->cfg.block }, true, fmt, ap);
+    size_t i = add_param(m, 2, (bhm){ rows, cols, m->cfg.block }, fmt, ap);
     va_end(ap);
     return i;
 }
@@ -89,7 +86,7 @@ size_t lm_add_vector(lm *m, uint32_t n, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    size_t i = add_param(m, (bhm){ n, 1, 1 }, false, fmt, ap);
+    size_t i = add_param(m, 1, (bhm){ n, 1, 1 }, fmt, ap);
     va_end(ap);
     return i;
 }
@@ -99,12 +96,12 @@ static size_t add_words(lm *m, uint32_t cols, uint32_t block, const char *fmt, .
 {
     va_list ap;
     va_start(ap, fmt);
-    size_t i = add_param(m, (bhm){ m->cfg.vocab, cols, block }, true, fmt, ap);
+    size_t i = add_param(m, 2, (bhm){ m->cfg.vocab, cols, block }, fmt, ap);
     va_end(ap);
     return i;
 }
 
-static void add_params(lm *m)
+static sefl_status add_params(lm *m)
 {
     const lm_config *c = &m->cfg;
     m->width_out = m->body->width_out(c);
@@ -114,6 +111,8 @@ static void add_params(lm *m)
     if (!c->tied)
         m->dec_w = add_words(m, (uint32_t)m->width_out, c->block_decoder, "decoder.weight");
     m->dec_b = lm_add_vector(m, m->cfg.vocab, "decoder.bias");
+    SEFL_PASS(m->add_failed);
+    return sefl_at(layout_only(&m->params, c->only ? c->only : ""), "training.only");
 }
 
 uint32_t lm_config_word_block(const lm_config *cfg)
@@ -123,30 +122,29 @@ uint32_t lm_config_word_block(const lm_config *cfg)
     return a > b ? a : b;
 }
 
-sefl_status lm_config_params(const lm_config *cfg, lm_param *params, size_t *n, size_t *count)
+sefl_status lm_config_layout(const lm_config *cfg, layout *out)
 {
     sefl_status st = SEFL_OK;
     lm *m = NULL;
+    *out = (layout){ 0 };
     SEFL_TRY(sefl_new(&m, 1, sizeof *m));
     m->cfg = *cfg;
     SEFL_TRY(lm_config_check(&m->cfg));
     m->body = find_body(m->cfg.body);
-    m->param = params;
-    add_params(m);
-    *n = m->params;
-    *count = m->count;
+    SEFL_TRY(add_params(m));
+    *out = m->params, m->params = (layout){ 0 };
 done:
-    sefl_free(m);
+    lm_free(m);
     return st;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void layout(lm *m, nn_plan *p)
+static void plan(lm *m, nn_plan *p)
 {
     size_t n = (size_t)lm_columns(&m->cfg) * m->cfg.steps, e = m->cfg.embed, real = sizeof(nn_real);
-    m->theta = nn_take(p, m->count, real);
-    m->grad = nn_take(p, m->count, real);
+    m->theta = nn_take(p, m->params.count, real);
+    m->grad = nn_take(p, m->params.count, real);
     m->x = nn_take(p, n * e, real);
     m->dx = nn_take(p, n * e, real);
     m->x_mask = nn_take(p, n * e, real);
@@ -155,20 +153,20 @@ static void layout(lm *m, nn_plan *p)
     m->state_n = m->body->state_size(&m->cfg);
     m->state = nn_take(p, m->state_n, real);
     m->kept_state = nn_take(p, m->state_n, real);
-    m->touched = nn_take(p, bhm_rows_of_blocks(m->param[m->enc].shape), 1);
-    m->span_cap = m->params + bhm_rows_of_blocks(m->param[m->enc].shape);
+    m->touched = nn_take(p, bhm_rows_of_blocks(lm_shape(m, m->enc)), 1);
+    m->span_cap = m->params.n + bhm_rows_of_blocks(lm_shape(m, m->enc));
     m->spans = nn_take(p, m->span_cap, sizeof *m->spans);
     if (m->body->positions)
         m->positions = nn_take(p, (size_t)m->cfg.steps * e, real);
-    m->body->layout(m, p);
+    m->body->plan(m, p);
     size_t room = 0;
-    for (size_t i = 0; i < m->params; i++)
-        if (m->param[i].is_matrix && i != m->enc && i != m->dec_w) {
-            size_t own = nn_weight_room(m->param[i].shape, n);
+    for (size_t i = 0; i < m->params.n; i++)
+        if (m->params.tensor[i].rank == 2 && i != m->enc && i != m->dec_w) {
+            size_t own = nn_weight_room(lm_shape(m, i), n);
             room = own > room ? own : room;
         }
     m->work = (nn_work){ .pool = m->pool, .pack = nn_take(p, room, real) };
-    nn_head_layout(&m->head, m->param[m->dec_w].shape, n, pool_threads(m->pool), NULL, false, p);
+    nn_head_layout(&m->head, lm_shape(m, m->dec_w), n, pool_threads(m->pool), NULL, false, p);
 }
 
 double lm_position(size_t t, size_t j, size_t embed)
@@ -181,18 +179,17 @@ sefl_status lm_new(lm **out, const lm_config *cfg, pool *p)
 {
     sefl_status st = SEFL_OK;
     lm *m = NULL;
-    nn_plan plan = { 0 };
+    nn_plan memory = { 0 };
     SEFL_TRY(sefl_make(out, &m));
     m->cfg = *cfg;
     m->pool = p;
     SEFL_TRY(lm_config_check(&m->cfg));
     m->body = find_body(m->cfg.body);
-    SEFL_TRY(sefl_new(&m->param, LM_MAX_PARAMS, sizeof *m->param));
-    add_params(m);
-    layout(m, &plan);
-    SEFL_TRY(nn_plan_get(&plan, &m->memory));
-    m->memory_bytes = plan.need;
-    layout(m, &plan);
+    SEFL_TRY(add_params(m));
+    plan(m, &memory);
+    SEFL_TRY(nn_plan_get(&memory, &m->memory));
+    m->memory_bytes = memory.need;
+    plan(m, &memory);
     for (size_t i = 0, e = m->cfg.embed; m->positions && i < m->cfg.steps * e; i++)
         m->positions[i] = (nn_real)lm_position(i / e, i % e, e);
     nn_blas_single_thread();
@@ -204,7 +201,7 @@ void lm_free(lm *m)
     if (!m)
         return;
     sefl_free_secret(m->memory, m->memory_bytes);
-    sefl_free(m->param);
+    layout_clear(&m->params);
     sefl_free(m);
 }
 
@@ -213,15 +210,14 @@ const lm_config *lm_get_config(const lm *m)
     return &m->cfg;
 }
 
-const lm_param *lm_params(const lm *m, size_t *n)
+const layout *lm_layout(const lm *m)
 {
-    *n = m->params;
-    return m->param;
+    return &m->params;
 }
 
 size_t lm_count(const lm *m)
 {
-    return m->count;
+    return m->params.count;
 }
 
 nn_real *lm_theta(lm *m)
@@ -253,7 +249,7 @@ size_t lm_memory(const lm *m)
 void lm_fill_uniform(lm *m, size_t param, double range, seeded *g)
 {
     nn_real *v = lm_at(m, param);
-    for (size_t i = 0; i < m->param[param].count; i++)
+    for (size_t i = 0; i < m->params.tensor[param].count; i++)
         v[i] = (nn_real)(range == 0 ? 0 : (2 * seeded_unit(g) - 1) * range);
 }
 
@@ -303,12 +299,12 @@ static sefl_status embed_piece(void *ctx, unsigned lane, size_t begin, size_t en
     const embed_job *j = ctx;
     const lm *m = j->m;
     const size_t e = m->cfg.embed;
-    const nn_real *v = m->theta + m->param[m->enc].offset;
+    const nn_real *v = m->theta + m->params.tensor[m->enc].offset;
     const nn_real scale = (nn_real)m->body->embed_scale(&m->cfg);
     (void)lane;
     for (size_t i = begin; i < end; i++) {
         nn_real *x = m->x + i * e;
-        bhm_expand(m->param[m->enc].shape, x, e, v, j->b->input[i], 1);
+        bhm_expand(lm_shape(m, m->enc), x, e, v, j->b->input[i], 1);
         if (m->positions) {
             const nn_real *at = m->positions + i / j->b->batch * e;
             for (size_t k = 0; k < e; k++)
@@ -326,7 +322,7 @@ static sefl_status embed(lm *m, const lm_batch *b, lm_pass *pass)
 
 static void embed_backward(lm *m, const lm_batch *b, const lm_pass *pass)
 {
-    const bhm s = m->param[m->enc].shape;
+    const bhm s = lm_shape(m, m->enc);
     const size_t e = m->cfg.embed;
     const nn_real scale = (nn_real)m->body->embed_scale(&m->cfg);
     const bool drop = nn_dropout_is_on(&pass->drop);
@@ -344,24 +340,26 @@ static void embed_backward(lm *m, const lm_batch *b, const lm_pass *pass)
 /* Zeroes what the last gradient wrote. The decoder overwrites its own part. */
 static void clear_gradient(lm *m)
 {
-    const lm_param *w = &m->param[m->dec_w];
+    const layout_tensor *w = &m->params.tensor[m->dec_w];
     for (size_t i = 0; i < m->span_n; i++)
         if (m->spans[i].offset < w->offset || m->spans[i].offset >= w->offset + w->count)
             memset(m->grad + m->spans[i].offset, 0, m->spans[i].count * sizeof *m->grad);
-    memset(m->touched, 0, bhm_rows_of_blocks(m->param[m->enc].shape));
+    memset(m->touched, 0, bhm_rows_of_blocks(lm_shape(m, m->enc)));
     m->span_n = 0;
 }
 
+/* A tensor that is not trained has no spans, and its gradient is zero. */
 static void list_spans(lm *m)
 {
+    const layout_tensor *t = m->params.tensor;
     m->span_n = 0;
-    if (!m->cfg.tied) {
-        const bhm s = m->param[m->enc].shape;
+    if (!m->cfg.tied && t[m->enc].trainable) {
+        const bhm s = lm_shape(m, m->enc);
         for (uint32_t bi = 0; bi < bhm_rows_of_blocks(s); bi++) {
             if (!m->touched[bi])
                 continue;
             lm_span at = { 0 };
-            at.offset = m->param[m->enc].offset + bhm_block_row(s, bi, &at.count);
+            at.offset = t[m->enc].offset + bhm_block_row(s, bi, &at.count);
             lm_span *last = m->span_n ? &m->spans[m->span_n - 1] : NULL;
             if (last && last->offset + last->count == at.offset)
                 last->count += at.count;
@@ -369,8 +367,12 @@ static void list_spans(lm *m)
                 m->spans[m->span_n++] = at;
         }
     }
-    for (size_t i = m->cfg.tied ? 0 : 1; i < m->params; i++)
-        m->spans[m->span_n++] = (lm_span){ m->param[i].offset, m->param[i].count };
+    for (size_t i = m->cfg.tied ? 0 : 1; i < m->params.n; i++)
+        if (t[i].trainable)
+            m->spans[m->span_n++] = (lm_span){ t[i].offset, t[i].count };
+    for (size_t i = m->cfg.tied ? 0 : 1; i < m->params.n; i++) /* pass_through skips the encoder */
+        if (!t[i].trainable)
+            memset(m->grad + t[i].offset, 0, t[i].count * sizeof *m->grad);
 }
 
 static double seconds(void)
@@ -427,7 +429,8 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
     if (args) {
         SEFL_TRY(m->body->backward(m, &pass));
         t0 = seconds();
-        embed_backward(m, b, &pass);
+        if (m->params.tensor[m->enc].trainable)
+            embed_backward(m, b, &pass);
         list_spans(m);
         m->times.body_backward += t0 - t3;
         m->times.embed += seconds() - t0;
@@ -442,8 +445,8 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
         *loss / (double)pass.n);
 done:
     if (st != SEFL_OK && args) { /* discard the partial gradient */
-        memset(m->grad, 0, m->count * sizeof *m->grad);
-        memset(m->touched, 0, bhm_rows_of_blocks(m->param[m->enc].shape));
+        memset(m->grad, 0, m->params.count * sizeof *m->grad);
+        memset(m->touched, 0, bhm_rows_of_blocks(lm_shape(m, m->enc)));
         m->span_n = 0;
     }
     return st;

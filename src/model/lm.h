@@ -12,9 +12,10 @@
  *     SEFL_TRY(lm_gradient(m, &batch, &(lm_gradient_args){ .dropout = 0.2 }, &loss));
  *     nn_real *theta = lm_theta(m), *grad = lm_grad(m);         // lm_count(m) values each
  *
- * All parameters are in one vector, which a federation sends. lm_params lists their offsets and
+ * All parameters are in one vector, which a federation sends. lm_layout lists their offsets and
  * their names, which are those of PyTorch's word-language-model example. The gradient has the same
- * layout; only values in lm_spans can differ from zero.
+ * layout; only values in lm_spans can differ from zero. The gradient of a tensor that is not
+ * trained (lm_config.only) is zero.
  *
  * lm_new plans and allocates all memory. Threads: one owner; calls use the pool (may be NULL).
  * Results do not depend on the pool's number of threads, only on the instruction set.
@@ -23,8 +24,8 @@
 #define MODEL_LM_H
 
 #include "base/pool.h"
-#include "model/bhm/bhm.h"
 #include "model/config.h"
+#include "model/layout.h"
 
 #include <stdbool.h>
 
@@ -32,17 +33,9 @@
 struct seeded;
 
 enum {
-    LM_MAX_PARAMS = 512,
     LM_MAX_LOSS = 1000,
     LM_EVAL_BATCH = 10, /* evaluation batch size of PyTorch's example */
 };
-
-typedef struct lm_param {
-    char name[72];
-    bhm shape; /* a vector is n x 1 with block 1 */
-    bool is_matrix;
-    size_t offset, count; /* position in theta; number of values */
-} lm_param;
 
 /* Words in time-major order, (steps, batch): column b is one continuous text. */
 typedef struct lm_batch {
@@ -71,10 +64,8 @@ sefl_status lm_config_check(lm_config *cfg) SEFL_MUST_CHECK;
  * decoder, so that frequent words share a block in neither matrix. */
 uint32_t lm_config_word_block(const lm_config *cfg);
 
-/* Lists the parameters of a model without building it: up to LM_MAX_PARAMS in params. *count
- * becomes the total number of values. */
-sefl_status lm_config_params(const lm_config *cfg, lm_param *params, size_t *n,
-                             size_t *count) SEFL_MUST_CHECK;
+/* Lists the parameters of a model without building it; the caller clears *out. */
+sefl_status lm_config_layout(const lm_config *cfg, layout *out) SEFL_MUST_CHECK;
 
 /* Returns column j of the Transformer's vector for position t, as in PyTorch's example: the sine or
  * cosine of t / 10000^(2 (j div 2) / embed). */
@@ -84,7 +75,7 @@ sefl_status lm_new(lm **out, const lm_config *cfg, pool *p) SEFL_MUST_CHECK;
 void lm_free(lm *m);
 
 const lm_config *lm_get_config(const lm *m);
-const lm_param *lm_params(const lm *m, size_t *n);
+const layout *lm_layout(const lm *m);
 size_t lm_count(const lm *m);
 nn_real *lm_theta(lm *m);
 nn_real *lm_grad(lm *m);

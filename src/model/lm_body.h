@@ -46,8 +46,8 @@ struct lm {
     nn_work work;
     uint8_t *memory; /* one block for everything below */
     size_t memory_bytes;
-    lm_param *param;
-    size_t params, count;
+    layout params;
+    sefl_status add_failed;   /* the first failure of lm_add_matrix or lm_add_vector */
     size_t enc, dec_w, dec_b; /* indices; tied: dec_w == enc */
     nn_real *theta, *grad;
     size_t width_out; /* columns of the decoder */
@@ -83,7 +83,7 @@ typedef struct lm_body {
     void (*params)(lm *m);
     uint32_t (*width_out)(const lm_config *cfg);
     size_t (*state_size)(const lm_config *cfg);
-    void (*layout)(lm *m, nn_plan *p);
+    void (*plan)(lm *m, nn_plan *p);
     void (*init)(lm *m, seeded *g);
     double (*embed_scale)(const lm_config *cfg);
     bool positions;
@@ -103,13 +103,17 @@ static inline uint32_t lm_columns(const lm_config *cfg)
     return cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH;
 }
 
+static inline bhm lm_shape(const lm *m, size_t param)
+{
+    return layout_matrix(&m->params.tensor[param]);
+}
 static inline nn_real *lm_at(lm *m, size_t param)
 {
-    return m->theta + m->param[param].offset;
+    return m->theta + m->params.tensor[param].offset;
 }
 static inline nn_real *lm_grad_at(lm *m, size_t param)
 {
-    return m->grad + m->param[param].offset;
+    return m->grad + m->params.tensor[param].offset;
 }
 
 /* Fills a parameter with uniform values in [-range, range]. */
@@ -118,7 +122,7 @@ void lm_fill_uniform(lm *m, size_t param, double range, seeded *g);
 /* Initialises a lm_body with the functions that have these names in the same file. */
 #define LM_BODY_FUNCTIONS                                                               \
     .check = check, .params = params, .width_out = width_out, .state_size = state_size, \
-    .layout = layout, .init = init, .embed_scale = embed_scale, .forward = forward,     \
+    .plan = plan, .init = init, .embed_scale = embed_scale, .forward = forward,         \
     .backward = backward
 
 #endif

@@ -37,9 +37,9 @@
     ROW(prefix "field", TEXT, field, "text", 0, 0, NULL,                                           \
         "JSON member or CSV column that contains the text", .arg = "NAME")
 
-#define MODEL_BODY(ROW, kind, body)                                                                \
-    ROW("model.body", kind, body, "lstm", 0, 0, "lstm transformer", "model architecture",          \
-        .was = "model.kind")
+#define MODEL_BODIES "lstm transformer"
+#define MODEL_BODY(ROW, kind, body, bodies)                                                        \
+    ROW("model.body", kind, body, "lstm", 0, 0, bodies, "model architecture", .was = "model.kind")
 
 #define MODEL_SHAPE(ROW, P)                                                                        \
     ROW("model.embed", U64, P.embed, "200", 1, 65536, NULL, "embedding size")                      \

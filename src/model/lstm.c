@@ -59,13 +59,13 @@ static size_t panels(size_t n)
     return (n + NN_PANEL - 1) / NN_PANEL * NN_PANEL;
 }
 
-static void layout(lm *m, nn_plan *p)
+static void plan(lm *m, nn_plan *p)
 {
     size_t h = m->cfg.hidden, b = lm_columns(&m->cfg), n = b * m->cfg.steps, real = sizeof(nn_real);
     for (unsigned i = 0; i < m->cfg.layers; i++) {
         lm_layer_lstm *l = &m->lstm[i];
-        nn_weight_layout(&l->ih, m->param[l->w_ih].shape, p);
-        nn_weight_layout(&l->hh, m->param[l->w_hh].shape, p);
+        nn_weight_layout(&l->ih, lm_shape(m, l->w_ih), p);
+        nn_weight_layout(&l->hh, lm_shape(m, l->w_hh), p);
         l->pack = nn_take(p, h * panels(4 * h), real);
         l->pack_back = nn_take(p, 4 * h * panels(h), real);
         l->gates = nn_take(p, n * 4 * h, real);

@@ -51,17 +51,26 @@ size_t optim_state_count(optim_kind kind, size_t count)
     return kind == OPTIM_ADAM ? 2 * count : kind == OPTIM_MOMENTUM ? count : 0;
 }
 
-sefl_status optim_init(optim *o, const optim_config *cfg, size_t count)
+sefl_status optim_init(optim *o, const optim_config *cfg, const layout *l)
 {
+    sefl_status st = SEFL_OK;
     *o = (optim){ .cfg = optim_filled(cfg),
-                  .count = count,
-                  .state_n = optim_state_count(cfg->kind, count) };
-    return sefl_new(&o->state, o->state_n, sizeof *o->state);
+                  .count = l->count,
+                  .state_n = optim_state_count(cfg->kind, l->count) };
+    SEFL_TRY(sefl_new(&o->state, o->state_n, sizeof *o->state));
+    SEFL_TRY(sefl_new(&o->live, l->n, sizeof *o->live));
+    for (layout_range r = { 0 }; layout_next(l, &r);)
+        o->live[o->lives++] = (lm_span){ r.model, r.n };
+done:
+    if (st != SEFL_OK)
+        optim_clear(o);
+    return st;
 }
 
 void optim_clear(optim *o)
 {
     sefl_free(o->state);
+    sefl_free(o->live);
     sefl_free(o->chunk);
     *o = (optim){ 0 };
 }
@@ -207,12 +216,11 @@ sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, c
                        size_t n, double lr, double scale)
 {
     job j = { .o = o, .theta = theta, .grad = grad, .lr = lr, .scale = scale };
-    lm_span all = { 0, o->count };
     if (o->cfg.weight_decay > 0) {
-        SEFL_PASS(cut(o, &all, 1));
+        SEFL_PASS(cut(o, o->live, o->lives));
         SEFL_PASS(pool_run(p, o->chunks, 1, decay_piece, &j, NULL));
     }
-    SEFL_PASS(o->cfg.kind == OPTIM_SGD ? cut(o, spans, n) : cut(o, &all, 1));
+    SEFL_PASS(o->cfg.kind == OPTIM_SGD ? cut(o, spans, n) : cut(o, o->live, o->lives));
     o->steps++;
     j.m_fix = 1 - pow(o->cfg.beta1, (double)o->steps);
     j.v_fix = 1 - pow(o->cfg.beta2, (double)o->steps);

@@ -64,7 +64,7 @@ sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
     t->columns = l.columns, t->rows = l.rows;
     SEFL_TRY(sefl_new(&t->input, 2 * (size_t)t->columns * t->steps, sizeof *t->input));
     t->target = t->input + (size_t)t->columns * t->steps;
-    SEFL_TRY(optim_init(&t->opt, &t->cfg.optim, lm_count(m)));
+    SEFL_TRY(optim_init(&t->opt, &t->cfg.optim, lm_layout(m)));
     SEFL_HAND_OVER(out, t, trainer_free);
 }
 

@@ -67,7 +67,7 @@ static double embed_scale(const lm_config *cfg)
     return sqrt(cfg->embed);
 }
 
-static void layout(lm *m, nn_plan *p)
+static void plan(lm *m, nn_plan *p)
 {
     size_t e = m->cfg.embed, f = m->cfg.hidden, t = m->cfg.steps, real = sizeof(nn_real);
     size_t b = lm_columns(&m->cfg), n = b * t;
@@ -75,7 +75,7 @@ static void layout(lm *m, nn_plan *p)
     for (unsigned i = 0; i < m->cfg.layers; i++) {
         lm_layer_tr *l = &m->tr[i];
         for (int k = 0; k < LINEARS; k++)
-            nn_weight_layout(&l->linear[k].weight, m->param[l->linear[k].w].shape, p);
+            nn_weight_layout(&l->linear[k].weight, lm_shape(m, l->linear[k].w), p);
         l->qkv = nn_take(p, n * 3 * e, real);
         l->att = nn_take(p, att, real);
         l->att_mask = nn_take(p, att, real);

@@ -37,6 +37,7 @@ enum {
 struct https_client {
     char *host, *proxy, *role;
     const char *number_field;
+    bool (*may_send)(const char *name, size_t n);
     struct curl_slist *always; /* lines for every request */
     uint16_t port;
     tls_id *id; /* NULL: pinned */
@@ -90,13 +91,15 @@ static sefl_status add_line(struct curl_slist **list, const char *line)
 }
 
 /* "Name: value\n" lines. */
-static sefl_status add_lines(struct curl_slist **list, const char *text)
+static sefl_status add_lines(const https_client *c, struct curl_slist **list, const char *text)
 {
     for (const char *p = text; p && *p;) {
         char line[512];
         size_t n = strcspn(p, "\n");
         SEFL_NEED(n < sizeof line, SEFL_EINVAL, "https: a header of %zu bytes", n);
         snprintf(line, sizeof line, "%.*s", (int)n, p);
+        SEFL_NEED(!c->may_send || c->may_send(line, strcspn(line, ":")), SEFL_EINVAL,
+                  "https: the protocol has no header \"%.*s\"", (int)strcspn(line, ":"), line);
         SEFL_PASS(add_line(list, line));
         p += n + (p[n] == '\n');
     }
@@ -457,7 +460,7 @@ static sefl_status prepare(call *k, https_client *c, const char *path, const cha
     c->error[0] = 0;
     for (const struct curl_slist *l = c->always; l; l = l->next)
         SEFL_PASS(add_line(&k->lines, l->data));
-    SEFL_PASS(add_lines(&k->lines, headers));
+    SEFL_PASS(add_lines(c, &k->lines, headers));
     return set_options(k, url);
 }
 
@@ -484,7 +487,8 @@ sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t
 {
     call k;
     sefl_status st = SEFL_OK;
-    SEFL_TRY(prepare(&k, c, path, "Content-Type: application/octet-stream\n", r, max));
+    SEFL_TRY(prepare(&k, c, path, NULL, r, max));
+    SEFL_TRY(add_line(&k.lines, "Content-Type: application/octet-stream"));
     SEFL_CHECK(body.n <= EXPECT_FROM, SEFL_EINVAL,
                "https: a request body of %zu bytes is too large", body.n);
     curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE, (long)body.n);
@@ -641,7 +645,8 @@ sefl_status https_client_new(https_client **out, const https_client_config *conf
     SEFL_TRY(sefl_strdup(&c->role, config->server_role ? config->server_role : "aggregator"));
     if (config->proxy)
         SEFL_TRY(sefl_strdup(&c->proxy, config->proxy));
-    SEFL_TRY(add_lines(&c->always, config->headers));
+    c->may_send = config->may_send;
+    SEFL_TRY(add_lines(c, &c->always, config->headers));
     c->number_field = config->number_field;
     c->port = config->port;
     c->connect_ms = config->connect_ms ? config->connect_ms : 10000;

@@ -32,11 +32,12 @@ typedef struct https_client_config {
     const char *host;
     uint16_t port;
     const tls_id *id;
-    const uint8_t *pin;       /* instead of an id: the SHA-256 of the server's SPKI */
-    const char *server_role;  /* NULL: "aggregator" */
-    const char *proxy;        /* "http://[user:password@]host:port"; NULL: environment; "": none */
-    const char *headers;      /* "Name: value\n" lines for every request, or NULL */
-    const char *number_field; /* response header that fills r.number (borrowed), or NULL */
+    const uint8_t *pin;      /* instead of an id: the SHA-256 of the server's SPKI */
+    const char *server_role; /* NULL: "aggregator" */
+    const char *proxy;       /* "http://[user:password@]host:port"; NULL: environment; "": none */
+    const char *headers;     /* "Name: value\n" lines for every request, or NULL */
+    bool (*may_send)(const char *name, size_t n); /* is this a permitted header? NULL: all are */
+    const char *number_field;     /* response header that fills r.number (borrowed), or NULL */
     unsigned connect_ms, stall_s; /* 0: 10 s, 30 s */
 } https_client_config;
 

@@ -13,10 +13,12 @@
 #include "model/corpus/corpus.h"
 #include "model/corpus/partition.h"
 #include "model/corpus/synth.h"
+#include "model/file/exchange.h"
 #include "model/file/model_file.h"
 #include "operator/provision_ids.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
+#include "protocol/task_model.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
 #include "roles/csp/csp_role.h"
@@ -31,6 +33,7 @@
 #include <unistd.h>
 
 enum { LOCK_BYTES = 32 };
+#define INIT_MAX (UINT64_C(16) << 30) /* bytes of an initial model */
 
 typedef struct build {
     const provision_config *c;
@@ -38,6 +41,7 @@ typedef struct build {
     unsigned width; /* number of digits in a client's number */
     uint32_t clients;
     settings task; /* the caller's settings and our defaults */
+    bool external;
     sign_key *as_key, *csp_key;
     paillier_sec *sec;
     vocab *v;
@@ -84,13 +88,27 @@ static bool is_free(const build *b, const char *key)
     return !b->c->task || !settings_given(b->c->task, key);
 }
 
+/* An external model has no settings of its body and of its training. */
+static sefl_status set_default(build *b, const char *pair)
+{
+    if (b->external && (strncmp(pair, "model.", 6) == 0 || strncmp(pair, "training.", 9) == 0))
+        return SEFL_OK;
+    return SET(b, "%s", pair);
+}
+
 static sefl_status start_settings(build *b)
 {
+    b->external = b->c->task && task_settings_external(b->c->task);
+    SEFL_NEED(!b->external || (!b->c->data && !b->c->vocab), SEFL_EINVAL,
+              "model.body is external: the task has no text and no word list");
+    SEFL_NEED(
+        !b->external || b->c->init || *settings_text(b->c->task, "model.tensors"), SEFL_EINVAL,
+        "model.body is external: the task needs --init, a safetensors file, or model.tensors");
     settings_init(&b->task, task_schema);
     for (const char *const *d = task_small; *d; d++)
-        SEFL_PASS(SET(b, "%s", *d));
+        SEFL_PASS(set_default(b, *d));
     for (const char *const *d = defaults; *d; d++)
-        SEFL_PASS(SET(b, "%s", *d));
+        SEFL_PASS(set_default(b, *d));
     SEFL_PASS(SET(b, "rounds.enrolled=%" PRIu32, b->clients));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
@@ -251,6 +269,8 @@ done:
 
 static sefl_status make_text(build *b)
 {
+    if (b->external)
+        return SEFL_OK;
     return b->c->data ? make_dealt_text(b) : make_generated_text(b);
 }
 
@@ -273,6 +293,8 @@ done:
 /* Counts words only in public text: the validation text. */
 static sefl_status make_vocab(build *b)
 {
+    if (b->external)
+        return SEFL_OK;
     lm_config cfg;
     task_settings_model(&cfg, &b->task, 0);
     vocab_settings s = { .order = (vocab_order)settings_choice(&b->task, "vocab.order"),
@@ -303,8 +325,44 @@ static sefl_status set_hash(build *b, const char *key, const char *path)
     return SET(b, "%s=%s", key, hex_write(hex, hash, sizeof hash));
 }
 
+/* Copies the given initial model. */
+static sefl_status copy_init(build *b)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf file = { 0 };
+    SEFL_TRY(file_read(&file, b->c->init, INIT_MAX));
+    SEFL_TRY(file_write_new(dir_in(&b->at, "public/init.safetensors"), buf_span(&file), 0644));
+    SEFL_TRY(set_hash(b, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
+done:
+    buf_clear(&file);
+    return st;
+}
+
+/* An external model without an initial one starts from zeros. */
+static sefl_status write_zeros(build *b)
+{
+    sefl_status st = SEFL_OK;
+    const char *path = dir_in(&b->at, "public/init.safetensors");
+    layout l = { 0 };
+    float *zeros = NULL;
+    SEFL_TRY(layout_parse(&l, settings_text(&b->task, "model.tensors"), 1));
+    SEFL_TRY(sefl_new(&zeros, l.dense, sizeof *zeros));
+    SEFL_TRY(exchange_write(path, &l, zeros));
+    SEFL_TRY(set_hash(b, "init.sha256", path));
+done:
+    sefl_free(zeros);
+    layout_clear(&l);
+    return st;
+}
+
 static sefl_status make_model(build *b)
 {
+    if (b->external && !b->c->init)
+        return write_zeros(b);
+    if (b->external) {
+        SEFL_PASS(task_settings_tensors(&b->task, b->c->init));
+        return copy_init(b); /* make_task compares it with the task */
+    }
     sefl_status st = SEFL_OK;
     lm *m = NULL;
     model_meta meta = { 0 };
@@ -314,10 +372,14 @@ static sefl_status make_model(build *b)
     lm_init(m, b->c->seed);
     meta.cfg = *lm_get_config(m);
     model_meta_set_vocab(&meta, b->v);
-    SEFL_TRY(model_write(dir_in(&b->at, "public/init.safetensors"), &meta, lm_theta(m)));
+    if (b->c->init) {
+        SEFL_TRY(copy_init(b)); /* make_task compares it with the task */
+    } else {
+        SEFL_TRY(model_write(dir_in(&b->at, "public/init.safetensors"), &meta, lm_theta(m)));
+        SEFL_TRY(set_hash(b, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
+    }
     SEFL_TRY(SET(b, "model.vocab=%" PRIu32, vocab_size(b->v)));
     SEFL_TRY(set_hash(b, "vocab.sha256", dir_in(&b->at, "public/vocab.txt")));
-    SEFL_TRY(set_hash(b, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
     if (file_exists(dir_in(&b->at, "public/valid.txt")))
         SEFL_TRY(set_hash(b, "valid.sha256", dir_in(&b->at, "public/valid.txt")));
 done:
@@ -332,6 +394,7 @@ static sefl_status make_task(build *b)
     sefl_status st = SEFL_OK;
     sefl_buf document = { 0 }, signed_ = { 0 };
     task t = { 0 };
+    float *theta = NULL;
     pinned keys;
     memcpy(keys.as, sign_key_pub(b->as_key), sizeof keys.as);
     memcpy(keys.csp, sign_key_pub(b->csp_key), sizeof keys.csp);
@@ -341,14 +404,17 @@ static sefl_status make_task(build *b)
     SEFL_TRY(envelope_sign(&env, SIGNER_CSP, b->csp_key));
     SEFL_TRY(envelope_write(&signed_, &env));
     SEFL_TRY(task_open(&t, buf_span(&signed_), &keys)); /* checks it as every client will */
+    SEFL_TRY(task_model_read(&theta, &t, dir_in(&b->at, "public/init.safetensors")));
     SEFL_TRY(file_write_new(dir_in(&b->at, "public/task.json"), buf_span(&document), 0644));
     SEFL_TRY(file_write_new(dir_in(&b->at, "public/task.signed"), buf_span(&signed_), 0644));
     SEFL_TRY(ledger_create(dir_in(&b->at, "aggregator/ledger"), t.population));
     SEFL_TRY(ledger_create(dir_in(&b->at, "csp/ledger"), t.population));
     memcpy(b->report.task, t.id, sizeof b->report.task);
+    b->report.params = t.params;
     b->report.values = t.values;
     b->report.update_bytes = task_body_bytes(&t);
 done:
+    sefl_free(theta);
     task_clear(&t);
     buf_clear(&document);
     buf_clear(&signed_);
@@ -383,8 +449,8 @@ static sefl_status write_servers(build *b)
     const bool valid = file_exists(dir_in(&b->at, "public/valid.txt"));
     char set[256];
     /* the default, memory_lock: required, is for keys that matter */
-    snprintf(set, sizeof set, "listen=127.0.0.1:%u ca memory_lock=try ready_file%s", base,
-             valid ? " valid" : "");
+    snprintf(set, sizeof set, "listen=127.0.0.1:%u ca memory_lock=try ready_file%s%s", base,
+             b->external ? "" : " vocab", valid ? " valid" : "");
     SEFL_PASS(write_settings(dir_in(&b->at, "aggregator/aggregator.yml"),
                              "the aggregation server of a trial federation", aggregator_schema, set,
                              "csp", csp_port));

@@ -14,7 +14,11 @@
  * role trusts only its peers' CA. Clients enrol with tokens from both servers (provision_ids.h).
  *
  * All public files come from public data. The word list comes from the text generator, the
- * validation text or a given list, and the initial model from a public seed.
+ * validation text or a given list, and the initial model from a public seed or a given file.
+ *
+ * If the task's model is external, there is no word list and no text, and the clients' folders
+ * `text` are empty. The task's tensors are those of the file `init`, unless the settings list them;
+ * without `init` they start from zeros.
  *
  * **For trials only.** The keys of all parties are in one folder: anyone who can read it can
  * decrypt every update. Real operators create their own keys, each on its own machine.
@@ -37,6 +41,7 @@ typedef struct provision_config {
     unsigned key_bits;  /* scheme paillier; 0: 3072 */
     const char *data;   /* folder or file of text to split among the clients; NULL: generated */
     const char *vocab;  /* public word list; NULL: see above */
+    const char *init;   /* public initial model, a safetensors file; NULL: drawn from the seed */
     uint64_t words;     /* training tokens per client in generated text; 0: PROVISION_WORDS */
     uint64_t seed;      /* public seed for generated text, the split and the initial model */
     uint16_t port_base; /* AS's port; CSP uses the next one. 0: the system chooses (ready files) */
@@ -45,9 +50,10 @@ typedef struct provision_config {
 
 typedef struct provision_report {
     uint8_t task[TASK_ID];
+    size_t params;         /* number of values of the model */
     size_t values;         /* number of values in an update */
     uint64_t update_bytes; /* size of an upload */
-    uint32_t words;        /* size of the vocabulary */
+    uint32_t words;        /* size of the vocabulary; 0: the model is external */
     uint32_t clients;
     uint64_t tokens_least, tokens_most; /* size of the smallest and the largest client text */
     double best_perplexity;             /* of the text generator on valid.txt; 0: none */

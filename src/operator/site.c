@@ -195,7 +195,8 @@ static sefl_status ask(const site_config *c, const tls_id *id, const uint8_t *pi
                                                             .id = id,
                                                             .pin = pin,
                                                             .proxy = c->proxy,
-                                                            .headers = HTTP_VERSION_LINE }));
+                                                            .headers = HTTP_VERSION_LINE,
+                                                            .may_send = http_is_header }));
     SEFL_TRY(id ? https_get(web, http_path(path, &(http_target){ .call = HTTP_CERTIFICATE }),
                             X509_CERT_MAX, 0, r)
                 : https_post(web, HTTP_ENROL_PATH, request, ENROL_ANSWER_MAX, WAIT_S, r));

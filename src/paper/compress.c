@@ -1,59 +1,26 @@
 #include "paper/compress.h"
 
-#include "base/alloc.h"
-
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-sefl_status compress_new(compress **out, const lm_config *cfg)
+void compress_expand(const layout *l, float *dense, const float *v)
 {
-    lm_config one = *cfg;
-    size_t n;
-    SEFL_MAKE(compress, c, out);
-    SEFL_TRY(lm_config_params(cfg, c->hankel, &c->n, &c->hankel_count));
-    one.block = one.block_embed = one.block_decoder = 1;
-    SEFL_TRY(lm_config_params(&one, c->dense, &n, &c->dense_count));
-    assert(n == c->n);
-    SEFL_HAND_OVER(out, c, compress_free);
+    for (const layout_tensor *t = l->tensor; t < l->tensor + l->n; t++)
+        layout_expand(t, dense + t->dense_offset, v + t->offset);
 }
 
-void compress_free(compress *c)
+void compress_project(const layout *l, float *v, const float *dense)
 {
-    sefl_free(c);
+    for (const layout_tensor *t = l->tensor; t < l->tensor + l->n; t++)
+        layout_project(t, v + t->offset, dense + t->dense_offset);
 }
 
-void compress_expand(const compress *c, float *dense, const float *v)
+void compress_fold(const layout *l, float *v, const float *dense)
 {
-    for (size_t i = 0; i < c->n; i++) {
-        const lm_param *d = &c->dense[i], *h = &c->hankel[i];
-        if (d->is_matrix)
-            bhm_expand(h->shape, dense + d->offset, d->shape.cols, v + h->offset, 0, h->shape.rows);
-        else
-            memcpy(dense + d->offset, v + h->offset, d->count * sizeof *v);
-    }
-}
-
-void compress_project(const compress *c, float *v, const float *dense)
-{
-    for (size_t i = 0; i < c->n; i++) {
-        const lm_param *d = &c->dense[i], *h = &c->hankel[i];
-        if (d->is_matrix)
-            bhm_project(h->shape, v + h->offset, dense + d->offset, d->shape.cols);
-        else
-            memcpy(v + h->offset, dense + d->offset, d->count * sizeof *v);
-    }
-}
-
-void compress_fold(const compress *c, float *v, const float *dense)
-{
-    memset(v, 0, c->hankel_count * sizeof *v);
-    for (size_t i = 0; i < c->n; i++) {
-        const lm_param *d = &c->dense[i], *h = &c->hankel[i];
-        if (d->is_matrix)
-            bhm_fold(h->shape, v + h->offset, dense + d->offset, d->shape.cols, 0, h->shape.rows);
-        else
-            memcpy(v + h->offset, dense + d->offset, d->count * sizeof *v);
+    memset(v, 0, l->count * sizeof *v);
+    for (const layout_tensor *t = l->tensor; t < l->tensor + l->n; t++) {
+        const bhm s = layout_matrix(t);
+        bhm_fold(s, v + t->offset, dense + t->dense_offset, s.cols, 0, s.rows);
     }
 }
 

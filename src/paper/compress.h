@@ -1,9 +1,9 @@
 /* compress: maps a whole model between dense and block-Hankel parameters, and measures the paper's
  * scaling factor kappa.
  *
- *     SEFL_TRY(compress_new(&c, &cfg));                // cfg.block: l
- *     compress_project(c, v, dense);                   // v: c->hankel_count values
- *     double kappa = compress_norm(v, c->hankel_count) / compress_norm(dense, c->dense_count);
+ *     SEFL_TRY(lm_config_layout(&cfg, &l));            // cfg.block: l
+ *     compress_project(&l, v, dense);                  // v: l.count values
+ *     double kappa = compress_norm(v, l.count) / compress_norm(dense, l.dense);
  *
  * The paper's compression T maps an update of norm C to one of norm at most kappa C, which is the
  * sensitivity that the noise must cover. For an update u of the dense model:
@@ -14,24 +14,15 @@
  * an update v of a compressed model, the dense update is expand(v), and ||v|| / ||expand(v)|| is
  * from 1/sqrt(l) to 1.
  *
- * Vectors (biases, layer norms) are not compressed. Threads: const once made.   Secrets: none. */
+ * Vectors (biases, layer norms) are not compressed. Threads: any.   Secrets: none. */
 #ifndef PAPER_COMPRESS_H
 #define PAPER_COMPRESS_H
 
-#include "model/lm.h"
+#include "model/layout.h"
 
-typedef struct compress {
-    size_t n; /* parameters: matrices and vectors */
-    lm_param dense[LM_MAX_PARAMS], hankel[LM_MAX_PARAMS];
-    size_t dense_count, hankel_count; /* values */
-} compress;
-
-sefl_status compress_new(compress **out, const lm_config *cfg) SEFL_MUST_CHECK;
-void compress_free(compress *c);
-
-void compress_expand(const compress *c, float *dense, const float *v);
-void compress_project(const compress *c, float *v, const float *dense);
-void compress_fold(const compress *c, float *v, const float *dense);
+void compress_expand(const layout *l, float *dense, const float *v);
+void compress_project(const layout *l, float *v, const float *dense);
+void compress_fold(const layout *l, float *v, const float *dense);
 
 /* Returns the L2 norm. */
 double compress_norm(const float *v, size_t n);

@@ -64,17 +64,16 @@ size_t csr_union(uint8_t *all, const uint8_t *mask, size_t n)
     return count;
 }
 
-size_t csr_index_bytes(const uint8_t *mask, const lm_param *params, size_t n)
+size_t csr_index_bytes(const uint8_t *mask, const layout *l)
 {
     size_t bytes = 0;
-    for (size_t p = 0; p < n; p++) {
-        const lm_param *a = &params[p];
-        const size_t rows = a->is_matrix ? a->shape.rows : 1;
-        const size_t cols = a->is_matrix ? a->shape.cols : a->count;
+    for (const layout_tensor *a = l->tensor; a < l->tensor + l->n; a++) {
+        const size_t rows = a->rank == 2 ? a->shape[0] : 1;
+        const size_t cols = a->dense_count / rows;
         const size_t each = cols <= 256 ? 1 : cols <= 65536 ? 2 : 4;
         bytes += 4 * (rows + 1);
-        for (size_t i = 0; i < a->count; i++)
-            bytes += mask[a->offset + i] ? each : 0;
+        for (size_t i = 0; i < a->dense_count; i++)
+            bytes += mask[a->dense_offset + i] ? each : 0;
     }
     return bytes;
 }

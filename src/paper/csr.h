@@ -33,7 +33,7 @@ size_t csr_union(uint8_t *all, const uint8_t *mask, size_t n);
 
 /* Returns the bytes of the indices in CSR: per entry a column number of 1, 2 or 4 bytes, as the
  * matrix needs, and 4 bytes per row and one more. A vector is one row. */
-size_t csr_index_bytes(const uint8_t *mask, const lm_param *params, size_t n);
+size_t csr_index_bytes(const uint8_t *mask, const layout *l);
 
 /* Returns the base-2 logarithm of the number of supports with k of n entries: the bits that a
  * support can reveal. */

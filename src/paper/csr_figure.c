@@ -44,7 +44,7 @@ typedef struct measure {
     const paper_options *o;
     const locals_size *size;
     locals l;
-    compress *c;
+    const layout *c;
     size_t n, k; /* entries of an update; entries kept */
     sheet formats, unions;
     float *theta, *scratch, *v, *wide;
@@ -61,8 +61,8 @@ typedef struct measure {
 static sefl_status open_all(measure *m)
 {
     SEFL_PASS(locals_open(&m->l, m->o, m->size, NULL, 1));
-    SEFL_PASS(compress_new(&m->c, &m->l.f->task.model));
-    m->n = m->c->dense_count, m->k = m->c->hankel_count;
+    m->c = &m->l.f->task.layout;
+    m->n = m->c->dense, m->k = m->c->count;
     m->few = m->l.f->clients < FEW ? m->l.f->clients : FEW;
     SEFL_PASS(sefl_new(&m->theta, m->n, sizeof *m->theta));
     SEFL_PASS(sefl_new(&m->scratch, m->n, sizeof *m->scratch));
@@ -79,7 +79,6 @@ static sefl_status open_all(measure *m)
 static void close_all(measure *m)
 {
     locals_close(&m->l);
-    compress_free(m->c);
     sheet_clear(&m->formats);
     sheet_clear(&m->unions);
     sefl_free(m->theta), sefl_free(m->scratch), sefl_free(m->v), sefl_free(m->wide);
@@ -104,14 +103,14 @@ static sefl_status first_round(void *ctx, uint32_t client, const float *u)
 static void count_words(measure *m, uint32_t client)
 {
     const corpus *text = &m->l.f->text[client];
-    const lm_param *e = &m->c->dense[0];
-    memset(m->seen, 0, e->shape.rows);
+    const layout_tensor *e = &m->c->tensor[0];
+    memset(m->seen, 0, e->shape[0]);
     for (size_t i = 0; i < text->tokens; i++)
         m->seen[text->token[i]] = 1;
-    for (uint32_t w = 0; w < e->shape.rows; w++) {
-        const uint8_t *row = m->mask + e->offset + (size_t)w * e->shape.cols;
+    for (uint32_t w = 0; w < e->shape[0]; w++) {
+        const uint8_t *row = m->mask + e->dense_offset + (size_t)w * e->shape[1];
         m->words += m->seen[w];
-        m->words_seen += memchr(row, 1, e->shape.cols) != NULL;
+        m->words_seen += memchr(row, 1, e->shape[1]) != NULL;
     }
 }
 
@@ -133,7 +132,7 @@ static sefl_status second_round(void *ctx, uint32_t client, const float *u)
     const size_t kept = csr_support(m->mask, u, m->n, m->k, m->scratch);
     SEFL_NEED(norm > 0, SEFL_ERANGE, "a client's update is zero");
     m->kept += (double)kept;
-    m->index_bytes += (double)csr_index_bytes(m->mask, m->c->dense, m->c->n);
+    m->index_bytes += (double)csr_index_bytes(m->mask, m->c);
     m->bits += csr_support_bits(m->n, kept);
     m->own += csr_energy(u, m->mask, m->n);
     m->common += csr_energy(u, m->shared, m->n);

@@ -103,13 +103,23 @@ typedef struct line {
     double y[X_MAX], low[X_MAX], high[X_MAX];
 } line;
 
-/* A figure shows a model that is worse than the untrained one, or that the release check blocked,
- * as the untrained one, which would be kept instead (fmin ignores NAN). */
 static void set(line *l, size_t i, const point *p)
 {
-    l->y[i] = p ? fmin(p->test.mean, p->untrained) : NAN;
-    l->low[i] = p ? fmin(p->test.low, p->untrained) : NAN;
-    l->high[i] = p ? fmin(p->test.high, p->untrained) : NAN;
+    l->y[i] = p ? p->test.mean : NAN;
+    l->low[i] = p ? p->test.low : NAN;
+    l->high[i] = p ? p->test.high : NAN;
+}
+
+/* The figure of noise shows a model that is worse than the untrained one, or that the release
+ * check blocked, as the untrained one, which would be kept instead (fmin ignores NAN). */
+static void set_at_most_untrained(line *l, size_t i, const point *p)
+{
+    set(l, i, p);
+    if (!p)
+        return;
+    l->y[i] = fmin(l->y[i], p->untrained);
+    l->low[i] = fmin(l->low[i], p->untrained);
+    l->high[i] = fmin(l->high[i], p->untrained);
 }
 
 static svg_series series(const char *name, const line *l, bool dashed)
@@ -326,7 +336,7 @@ static sefl_status draw_noise(const paper_options *o, const points *p, uint32_t 
         for (size_t a = 0; a < APPROACHES; a++) {
             const bool plain = a == 0; /* has no noise: a level */
             for (size_t i = 0; i < n; i++)
-                set(&l[b][a], i, at_noise(p, a, b, plain ? "0" : z[i], clients));
+                set_at_most_untrained(&l[b][a], i, at_noise(p, a, b, plain ? "0" : z[i], clients));
             c[b].series[c[b].count++] = series(approaches[a].name, &l[b][a], plain);
         }
     }

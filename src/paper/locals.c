@@ -35,15 +35,13 @@ sefl_status locals_open(locals *l, const paper_options *o, const locals_size *z,
                         uint32_t block)
 {
     sefl_status st = SEFL_OK;
-    lm_param *params = NULL;
-    size_t n;
     *l = (locals){ .o = o };
     SEFL_TRY(open_federation(l, z, more));
     l->t = l->f->task;
     l->t.model.block = l->t.model.block_embed = l->t.model.block_decoder = block;
-    SEFL_TRY(sefl_new(&params, LM_MAX_PARAMS, sizeof *params));
-    SEFL_TRY(lm_config_params(&l->t.model, params, &n, &l->params));
-    l->t.params = l->t.values = l->params;
+    l->t.layout = (layout){ 0 };
+    SEFL_TRY(lm_config_layout(&l->t.model, &l->t.layout));
+    l->params = l->t.params = l->t.values = l->t.layout.count;
     SEFL_TRY(pool_new(&l->pool, o->threads));
     SEFL_TRY(
         engine_new(&l->engine,
@@ -56,7 +54,6 @@ sefl_status locals_open(locals *l, const paper_options *o, const locals_size *z,
     SEFL_TRY(sefl_new(&l->done, l->slots, sizeof *l->done));
     SEFL_TRY(sefl_new(&l->update, l->params, sizeof *l->update));
 done:
-    sefl_free(params);
     return st;
 }
 
@@ -66,6 +63,7 @@ void locals_close(locals *l)
     pool_free(l->pool);
     sefl_free(l->done);
     sefl_free(l->update);
+    layout_clear(&l->t.layout);
     federation_free(l->f);
     if (l->set.schema)
         settings_clear(&l->set);

@@ -102,10 +102,11 @@ svg_chart paper_block_chart(const char *title, const char *unit, const svg_serie
 sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c,
                       size_t n) SEFL_MUST_CHECK;
 
-/* Makes the runs of these figures that have no result yet, in the order of table.h, and counts
- * those that are left because of o->minutes or another process. Several processes may share the
- * folders: each takes the next run that no other process works on. SEFL_ECANCELLED after o->stop;
- * the same call then resumes the interrupted run. SEFL_EEXIST if a result has other settings. */
+/* Executes the runs of these figures that have no result yet, in the order of table.h. *left counts
+ * the runs without a result at the end: o->minutes are over, or another process works on them.
+ * Several processes may share the folders: each takes the next run that no other process works on.
+ * SEFL_ECANCELLED after o->stop; the same call then resumes the interrupted run. SEFL_EEXIST if a
+ * result has other settings. */
 sefl_status paper_runs(const paper_options *o, unsigned figures, size_t *left) SEFL_MUST_CHECK;
 /* Prints one line per run: its name, and its result if there is one; then, for each figure, the
  * runs that are left and the seconds of a GPU that they take. */

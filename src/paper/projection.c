@@ -41,7 +41,7 @@ typedef struct run {
     const char *method;
     bool projected;
     locals l;
-    compress *c;
+    const layout *c;
     sheet s;
     float *theta; /* of the model that trains: l.params values */
     float *v;     /* an update's block-Hankel values */
@@ -62,14 +62,14 @@ static double larger(double a, double b)
 /* Measures a dense update u and leaves its projection in v. */
 static void project(run *r, const float *u)
 {
-    const compress *c = r->c;
-    const double norm = compress_norm(u, c->dense_count);
+    const layout *c = r->c;
+    const double norm = compress_norm(u, c->dense);
     compress_fold(c, r->v, u);
-    const double sum = compress_norm(r->v, c->hankel_count) / norm;
+    const double sum = compress_norm(r->v, c->count) / norm;
     compress_project(c, r->v, u);
-    const double mean = compress_norm(r->v, c->hankel_count) / norm;
+    const double mean = compress_norm(r->v, c->count) / norm;
     compress_expand(c, r->wide, r->v);
-    const double left = compress_norm(r->wide, c->dense_count) / norm;
+    const double left = compress_norm(r->wide, c->dense) / norm;
     r->kappa += mean, r->kappa_max = larger(r->kappa_max, mean);
     r->kappa_sum += sum, r->kappa_sum_max = larger(r->kappa_sum_max, sum);
     r->energy += left * left;
@@ -78,7 +78,7 @@ static void project(run *r, const float *u)
 static sefl_status on_update(void *ctx, uint32_t client, const float *u)
 {
     run *r = ctx;
-    const compress *c = r->c;
+    const layout *c = r->c;
     const float *sent = u;
     (void)client;
     SEFL_NEED(compress_norm(u, r->l.params) > 0, SEFL_ERANGE, "a client's update is zero");
@@ -87,8 +87,7 @@ static sefl_status on_update(void *ctx, uint32_t client, const float *u)
         sent = r->v;
     } else {
         compress_expand(c, r->wide, u);
-        const double kappa =
-            compress_norm(u, c->hankel_count) / compress_norm(r->wide, c->dense_count);
+        const double kappa = compress_norm(u, c->count) / compress_norm(r->wide, c->dense);
         r->kappa += kappa, r->kappa_max = larger(r->kappa_max, kappa);
         r->energy += 1;
     }
@@ -104,11 +103,11 @@ static sefl_status run_open(run *r)
     char block[32];
     snprintf(block, sizeof block, "model.block=%u", r->block);
     SEFL_PASS(locals_open(&r->l, r->o, r->size, block, r->projected ? 1 : r->block));
-    SEFL_PASS(compress_new(&r->c, &r->l.f->task.model));
-    r->count = r->c->hankel_count;
+    r->c = &r->l.f->task.layout;
+    r->count = r->c->count;
     SEFL_PASS(sefl_new(&r->theta, r->l.params, sizeof *r->theta));
     SEFL_PASS(sefl_new(&r->v, r->count, sizeof *r->v));
-    SEFL_PASS(sefl_new(&r->wide, r->c->dense_count, sizeof *r->wide));
+    SEFL_PASS(sefl_new(&r->wide, r->c->dense, sizeof *r->wide));
     SEFL_PASS(sefl_new(&r->sum, r->count, sizeof *r->sum));
     if (r->projected)
         compress_expand(r->c, r->theta, r->l.f->theta);
@@ -120,7 +119,6 @@ static sefl_status run_open(run *r)
 static void run_close(run *r)
 {
     locals_close(&r->l);
-    compress_free(r->c);
     sefl_free(r->theta), sefl_free(r->v), sefl_free(r->wide), sefl_free(r->sum);
     sheet_clear(&r->s);
 }

@@ -199,8 +199,9 @@ static sefl_status read_valid(jread *j, run_record *r)
     }
 }
 
-static sefl_status read_member(jread *j, const sefl_buf *key, run_record *r)
+static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 {
+    run_record *r = ctx;
 #define GET(member)             \
     if (jread_is(key, #member)) \
         return read_text(j, r->member);
@@ -221,25 +222,15 @@ static sefl_status read_member(jread *j, const sefl_buf *key, run_record *r)
 sefl_status record_read(run_record *out, const char *path)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 }, key = { 0 };
+    sefl_buf b = { 0 };
     run_record r = record_none();
-    bool more;
     SEFL_TRY(file_read(&b, path, FILE_MAX));
-    jread j = jread_over(buf_span(&b));
-    SEFL_TRY(sefl_at(jread_open(&j, '{'), "%s", path));
-    for (;;) {
-        SEFL_TRY(sefl_at(jread_key(&j, &key, &more), "%s", path));
-        if (!more)
-            break;
-        SEFL_TRY(sefl_at(read_member(&j, &key, &r), "%s", path));
-    }
-    SEFL_TRY(sefl_at(jread_end(&j), "%s", path));
+    SEFL_TRY(sefl_at(jread_document(buf_span(&b), read_member, &r), "%s", path));
     SEFL_CHECK(*r.name && *r.body && *r.protection, SEFL_EPROTO, "%s is not the result of a run",
                path);
     *out = r, r = (run_record){ 0 };
 done:
     buf_clear(&b);
-    buf_clear(&key);
     record_clear(&r);
     return st;
 }

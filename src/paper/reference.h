@@ -1,7 +1,7 @@
 /* reference: the numbers that the paper states about perplexity (docs/REFERENCES.md names it).
  *
  * The figures of the paper are images without numbers; only its table and sentences can be quoted.
- * Threads: const tables.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef PAPER_REFERENCE_H
 #define PAPER_REFERENCE_H
 

@@ -84,7 +84,7 @@ static void say_result(const paper_options *o, const run_record *r)
               r->best_valid, r->best_round, r->rounds, r->seconds);
 }
 
-/* Makes the run, and its record if it has none. */
+/* Executes the run, and writes its record if it has none. */
 static sefl_status do_run(session *s, const paper_run *run, settings *set)
 {
     sefl_status st = SEFL_OK;

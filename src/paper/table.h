@@ -11,7 +11,7 @@
  * of settings per model. The runs of a model differ only in the values in their names; a variant
  * has a name too, which stands for its settings, text or start ("lstm-...-s1-tied").
  *
- * Threads: const tables.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef PAPER_TABLE_H
 #define PAPER_TABLE_H
 

@@ -24,7 +24,7 @@
  *     statement  task 32 | round u64 | root 32 | id of the revealed output 32: SIGN_COUNTED, signed
  *                by CSP alone
  *
- * Secret: the tree seed, which clients must not learn. Public: the rest. Threads: values; a const
+ * Secret: the tree seed, which clients must not learn. Public: the rest. Threads: any; a const
  * tree may be shared. */
 #ifndef PROTOCOL_COUNTED_H
 #define PROTOCOL_COUNTED_H

@@ -19,7 +19,7 @@
  *
  * A varint length precedes each name, population, request and PEM. Both servers keep the ledger of
  * the population. trust/trust.h defines valid names.
- * Threads: values; spans point into the input.   Secrets: none (tokens: trust/token.h). */
+ * Threads: any; spans point into the input.   Secrets: none (tokens: trust/token.h). */
 #ifndef PROTOCOL_ENROL_H
 #define PROTOCOL_ENROL_H
 

@@ -21,7 +21,7 @@
  * 72 bytes, with suite 0.
  *
  * Secret: seed, keys. Public: the rest, including whether a head opened. Constant-time in the seed.
- * Threads: values. */
+ * Threads: any. */
 #ifndef PROTOCOL_HEAD_H
 #define PROTOCOL_HEAD_H
 

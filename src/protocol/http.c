@@ -30,6 +30,15 @@ bool http_field_is_query(http_field f)
     return strcmp(fields[f].where, "query") == 0;
 }
 
+bool http_is_header(const char *name, size_t n)
+{
+    for (int i = 0; i < HTTP_FIELDS_N; i++)
+        if (!http_field_is_query((http_field)i) && strlen(fields[i].name) == n &&
+            memcmp(fields[i].name, name, n) == 0)
+            return true;
+    return false;
+}
+
 bool http_number_read(uint64_t *out, const char *text, size_t n)
 {
     uint64_t v = 0;

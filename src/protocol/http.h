@@ -9,7 +9,7 @@
  * tests/unit/protocol/test_schema.c checks that no field can carry a number computed from a
  * client's text, and finds any path or field name in the sources that is not in these lists.
  *
- * Threads: constants and values.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef PROTOCOL_HTTP_H
 #define PROTOCOL_HTTP_H
 
@@ -87,6 +87,8 @@ char *http_path(char out[HTTP_PATH_MAX], const http_target *t);
 
 const char *http_field_name(http_field f);
 bool http_field_is_query(http_field f); /* otherwise a header */
+/* True if the list has a header of this name. Clients send no other (https_client_config). */
+bool http_is_header(const char *name, size_t n);
 
 /* Reads at most 19 digits, without a sign or leading zeros. Returns false for anything else. */
 bool http_number_read(uint64_t *out, const char *text, size_t n);

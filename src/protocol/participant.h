@@ -96,6 +96,8 @@ typedef struct participant_event {
     const round_news *news; /* GOT_NEWS */
     bool drawn;             /* GOT_NEWS of an open round: sampling selected this client (always
                              * true without sampling); only a round's first value counts */
+    bool checked;           /* GOT_NEWS: participant_header_check has accepted this header. For a
+                             * driver of many participants, which checks once for all of them */
 } participant_event;
 
 typedef struct participant participant;

@@ -12,7 +12,7 @@
  * counted clients (protocol/counted.h). A body hash, the BLAKE3 of an update's units, names the
  * update. A client's fingerprint is the SHA-256 of the public key in its certificate (SPKI, DER).
  * CSP learns the number of clients even under hidden sampling, but nobody publishes it.
- * Threads: values.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef PROTOCOL_ROUND_H
 #define PROTOCOL_ROUND_H
 

@@ -13,7 +13,7 @@
  *
  * The public key in an envelope shows only who claims to have signed. A reader verifies signatures
  * with the keys that it has pinned.
- * Threads: values.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef PROTOCOL_SIGNED_H
 #define PROTOCOL_SIGNED_H
 

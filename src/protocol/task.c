@@ -28,6 +28,10 @@ static double share(pack_nano v)
 
 static sefl_status check_training(const task *t)
 {
+    SEFL_NEED(t->step_nano > 0, SEFL_EINVAL, "task: server.lr is 0: nothing would be learned");
+    SEFL_PASS(sefl_at(optim_config_check(&t->server_optim, "server"), "task"));
+    if (t->external)
+        return SEFL_OK;
     SEFL_NEED(t->lr > 0, SEFL_EINVAL, "task: training.lr is 0: nothing would be learned");
     SEFL_NEED(t->schedule != TASK_CONSTANT || t->lr_last == 0, SEFL_EINVAL,
               "task: training.lr_last is %g: must be 0 for a constant schedule", t->lr_last);
@@ -43,8 +47,7 @@ static sefl_status check_training(const task *t)
     SEFL_PASS(sefl_at(optim_config_check(&t->optim, "training"), "task"));
     SEFL_NEED((t->local_epochs == 0) != (t->local_steps == 0), SEFL_EINVAL,
               "task: exactly one of training.epochs and training.steps must be above 0");
-    SEFL_NEED(t->step_nano > 0, SEFL_EINVAL, "task: server.lr is 0: nothing would be learned");
-    return sefl_at(optim_config_check(&t->server_optim, "server"), "task");
+    return SEFL_OK;
 }
 
 static sefl_status check_rounds(const task *t)
@@ -129,6 +132,9 @@ static sefl_status check_privacy(const task *t, pack_nano z)
                   "task: privacy.epsilon and privacy.delta must be 0 if privacy.claim is none");
     }
     if (t->unit == TASK_UNIT_RECORD) {
+        SEFL_NEED(!t->external, SEFL_EINVAL,
+                  "task: privacy.unit is record: only the built-in models train records one by "
+                  "one, and model.body is external");
         SEFL_NEED(m->noisy, SEFL_EINVAL, "task: privacy.unit is record: this unit requires noise");
         SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
                   "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
@@ -157,16 +163,16 @@ static sefl_status check_privacy(const task *t, pack_nano z)
 
 static sefl_status derive_model(task *t)
 {
-    sefl_status st = SEFL_OK;
-    lm_param *params = NULL;
-    size_t n;
-    SEFL_TRY(sefl_new(&params, LM_MAX_PARAMS, sizeof *params));
-    SEFL_TRY(sefl_at(lm_config_check(&t->model), "task"));
-    SEFL_TRY(sefl_at(lm_config_params(&t->model, params, &n, &t->params), "task"));
-    t->values = t->params + (t->weights == TASK_CAPPED);
-done:
-    sefl_free(params);
-    return st;
+    if (t->external) {
+        SEFL_PASS(sefl_at(layout_only(&t->layout, t->only), "task: training.only"));
+    } else {
+        t->model.only = t->only;
+        SEFL_PASS(sefl_at(lm_config_check(&t->model), "task"));
+        SEFL_PASS(sefl_at(lm_config_layout(&t->model, &t->layout), "task"));
+    }
+    t->params = t->layout.count;
+    t->values = t->layout.trained + (t->weights == TASK_CAPPED);
+    return SEFL_OK;
 }
 
 /* Unit record: a client adds up to records_max vectors of the grid, so its range is that many times
@@ -269,7 +275,9 @@ static sefl_status derive(task *t, const task_draft *d)
     static const uint8_t none[SHA256_BYTES];
     pack_nano clip, z;
 
-    t->model.body = d->body == 0 ? "lstm" : "transformer";
+    static const char *const bodies[] = { "lstm", "transformer", "external" };
+    t->model.body = bodies[d->body];
+    t->external = d->body == TASK_BODY_EXTERNAL;
     t->claim = d->claim != 0;
     t->has_valid = memcmp(t->valid_hash, none, sizeof none) != 0;
     t->rate = share(d->rate);
@@ -311,11 +319,11 @@ sefl_status task_read(task *out, sefl_span document)
     sha256_of(d->t.id, document);
     SEFL_TRY(derive(&d->t, d));
     *out = d->t;
-    d->t.pub = NULL;
+    d->t = (task){ 0 };
 done:
     if (d) {
         paillier_pub_free(d->key.pub);
-        paillier_pub_free(d->t.pub);
+        task_clear(&d->t);
     }
     sefl_free(d);
     return st;
@@ -324,6 +332,8 @@ done:
 void task_clear(task *t)
 {
     paillier_pub_free(t->pub);
+    layout_clear(&t->layout);
+    sefl_free(t->only);
     *t = (task){ 0 };
 }
 
@@ -341,7 +351,7 @@ sefl_status task_open(task *out, sefl_span bytes, const pinned *p)
     SEFL_CHECK(memcmp(t.servers.csp, p->csp, sizeof p->csp) == 0, SEFL_EAUTH,
                "task: servers.csp is not the pinned key");
     *out = t;
-    t.pub = NULL;
+    t = (task){ 0 };
 done:
     task_clear(&t);
     return st;

@@ -2,6 +2,9 @@
  *
  * The document is JSON (jansson) in UTF-8 without floating-point numbers: decimals and 64-bit
  * values are strings, counts up to 2^53 are integers. Members must be known and occur exactly once.
+ * A task either trains a built-in model on text, or has model.body external: then it lists the
+ * model's tensors and has no members about words, text or local training, which is the business of
+ * each client's own program.
  * Both servers sign the exact bytes; their SHA-256 is the task's id. A changed task is a new task,
  * on the same ledger.
  *
@@ -16,6 +19,7 @@
 #include "base/sha256.h"
 #include "crypto/ahe/params.h"
 #include "model/config.h"
+#include "model/layout.h"
 #include "privacy/grid.h"
 #include "protocol/modes/names.h"
 #include "protocol/signed.h"
@@ -24,7 +28,7 @@ struct dp_event;     /* privacy/accountant/law.h */
 struct noise_params; /* mpc/noise/online.h */
 struct seal_suite;   /* crypto/seal/seal.h */
 
-enum { TASK_ID = 32, TASK_NAME_MAX = 64, TASK_BYTES_MAX = 64 << 10 };
+enum { TASK_ID = 32, TASK_NAME_MAX = 64, TASK_BYTES_MAX = 1 << 20 };
 
 typedef enum task_sampling { TASK_ALL, TASK_OPEN, TASK_HIDDEN } task_sampling;
 typedef enum task_weights { TASK_EQUAL, TASK_CAPPED } task_weights;
@@ -37,7 +41,10 @@ typedef struct task {
     char name[TASK_NAME_MAX + 1];
     char population[TASK_NAME_MAX + 1]; /* population whose ledger is charged */
 
-    lm_config model; /* includes model.batch and model.steps */
+    bool external;   /* the clients' own programs train the model; members about text are zero */
+    lm_config model; /* includes model.batch and model.steps; external: only body */
+    layout layout;   /* the model's tensors; owned */
+    char *only;      /* training.only as a list (layout_only); owned */
     vocab_order order;
     uint8_t vocab_hash[SHA256_BYTES]; /* public word list, in its final order */
     uint8_t init_hash[SHA256_BYTES];  /* file of the initial model */
@@ -62,7 +69,8 @@ typedef struct task {
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;
-    uint64_t weight_cap; /* capped: number of words that earns the full weight; else 0 */
+    uint64_t weight_cap; /* capped: number of words (external: of the items that the client's
+                          * program counts) that earns the full weight; else 0 */
 
     /* rounds */
     uint64_t rounds;
@@ -76,7 +84,7 @@ typedef struct task {
     uint32_t patience;              /* stop after this many rounds without improvement; 0: never */
 
     /* server step: theta += server_lr * average, or momentum or Adam with that average as the
-     * (negative) gradient: optim_init(&o, &t.server_optim, t.params) with lr server_lr */
+     * (negative) gradient */
     task_server server;
     double server_lr;
     uint64_t step_nano; /* server_lr in billionths, as in the round header */
@@ -88,10 +96,10 @@ typedef struct task {
     pinned servers;
 
     /* derived */
-    size_t params;      /* number of values in the model */
-    size_t values;      /* number of values in an update: params, plus 1 with a weight slot */
-    ahe_params ahe;     /* with unit record, its value_max is records_max times the grid's */
-    dp_grid grid;       /* steps and bounds for dp_quantise, as in ahe; all zero without noise */
+    size_t params;  /* number of values in the model: layout.count */
+    size_t values;  /* number of values in an update: layout.trained, plus 1 with a weight slot */
+    ahe_params ahe; /* with unit record, its value_max is records_max times the grid's */
+    dp_grid grid;   /* steps and bounds for dp_quantise, as in ahe; all zero without noise */
     double sigma_steps; /* own: standard deviation of each server's noise in fine steps; else 0 */
     bool amplified;     /* the claim uses Poisson amplification: against everybody under hidden
                          * sampling, against all but the servers under open sampling */
@@ -108,6 +116,12 @@ void task_clear(task *t);
 /* Calls envelope_check for SIGN_TASK, then task_read: nothing is parsed before both signatures are
  * verified. The document must name the pinned keys. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
+
+/* Returns the number of values in an update without the weight slot, which comes after them. */
+static inline size_t task_trained(const task *t)
+{
+    return t->values - (t->weights == TASK_CAPPED);
+}
 
 /* True if each upload carries a seed that its client sealed to CSP and signed (protocol/head.h).
  * Then CSP knows a sum's clients and reveals no other sum; otherwise AS must follow the

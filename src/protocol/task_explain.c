@@ -76,22 +76,66 @@ static sefl_status hex_line(sefl_buf *out, const char *what, const uint8_t hash[
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
+/* What is trained, and by whom. */
+static sefl_status what_is_trained(sefl_buf *out, const task *t)
+{
+    const layout *l = &t->layout;
+    size_t tensors = 0;
+    for (size_t i = 0; i < l->n; i++)
+        tensors += l->tensor[i].trainable;
+    SEFL_PASS(wr_fmt(out, "TASK \"%s\" for the population \"%s\"\n\nWhat happens\n", t->name,
+                     t->population));
+    if (t->external)
+        SEFL_PASS(
+            wr_fmt(out,
+                   "  A model of %zu tensor%s (%zu values) is trained in up to %llu rounds. The "
+                   "data stays with its owners.\n"
+                   "  The task does not say what the model is: each client's own program "
+                   "trains it, on data that\n"
+                   "  its owner chooses.\n",
+                   l->n, l->n == 1 ? "" : "s", t->params, (unsigned long long)t->rounds));
+    else
+        SEFL_PASS(wr_fmt(out,
+                         "  A language model (%s, %zu values) is trained in up to %llu rounds. The "
+                         "text stays with its owners.\n",
+                         t->model.body, t->params, (unsigned long long)t->rounds));
+    if (l->trained < l->count)
+        SEFL_PASS(wr_fmt(
+            out,
+            "  Only these tensors are trained (%zu of %zu, %zu values); the others stay as in "
+            "the initial model:\n"
+            "    %s\n",
+            tensors, l->n, l->trained, t->only));
+    return SEFL_OK;
+}
+
+static sefl_status what_is_not_sent(sefl_buf *out, const task *t)
+{
+    const bool capped = t->weights == TASK_CAPPED;
+    const char *items = t->external ? "number of examples" : "word count";
+    if (capped)
+        SEFL_PASS(wr_fmt(out,
+                         "  The encrypted update contains the client's %s, counted up to %llu. AS "
+                         "learns only the\n  total of all clients%s.\n",
+                         items, (unsigned long long)t->weight_cap,
+                         task_mode(t)->noisy ? ", with noise" : ""));
+    return wr_fmt(out, "  A client sends no loss, %s%s%s or gradient norm%s.\n\n",
+                  capped ? "" : items, capped ? "" : ", ", t->external ? "accuracy" : "vocabulary",
+                  t->external ? "" : " of its text");
+}
+
 static sefl_status what_happens(sefl_buf *out, const task *t)
 {
+    SEFL_PASS(what_is_trained(out, t));
     SEFL_PASS(wr_fmt(
         out,
-        "TASK \"%s\" for the population \"%s\"\n"
-        "\n"
-        "What happens\n"
-        "  A language model (%s, %zu values) is trained in up to %llu rounds. The text stays with "
-        "its owners.\n"
-        "  In each round a client trains on its own text, encrypts the change of the model and "
+        "  In each round a client trains on its own %s, encrypts the change of the model and "
         "sends only\n"
         "  this update to the aggregation server (AS). %s\n"
         "  AS adds the encrypted updates of at least %u and at most %u clients; it has no key to "
         "decrypt them.\n"
         "  CSP, which has the key, receives only the sum, hidden by a mask that AS drew.\n",
-        t->name, t->population, t->model.body, t->params, (unsigned long long)t->rounds,
+        t->external ? "data" : "text",
         task_is_sealed(t) ? "The client seals the key to the\n"
                             "  cryptography service provider (CSP) and signs it."
                           : "The public key belongs to the\n  cryptography service provider (CSP).",
@@ -103,13 +147,15 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
                          t->threshold));
     SEFL_PASS(wr_fmt(out, "  %s\n", task_mode(t)->happens));
     SEFL_PASS(wr_fmt(
-        out, "  The vocabulary, the initial model and the text on which AS validates each model "
-             "are public files,\n"
-             "  listed below with their hashes.\n"
-             "  A client sends no loss, word count, vocabulary or gradient norm of its text.\n"
-             "\n"));
+        out, "%s",
+        t->external ? "  The initial model is a public file, listed below with its hash.\n"
+                    : "  The vocabulary, the initial model and the text on which AS validates each "
+                      "model are public files,\n"
+                      "  listed below with their hashes.\n"));
+    SEFL_PASS(what_is_not_sent(out, t));
     SEFL_PASS(hex_line(out, "this task", t->id));
-    SEFL_PASS(hex_line(out, "word list", t->vocab_hash));
+    if (!t->external)
+        SEFL_PASS(hex_line(out, "word list", t->vocab_hash));
     SEFL_PASS(hex_line(out, "initial model", t->init_hash));
     if (t->has_valid)
         SEFL_PASS(hex_line(out, "validation text", t->valid_hash));
@@ -252,7 +298,9 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
         "client stop\n"
         "  the task at this target; a new task adds to what the ledger has already recorded.\n",
         t->epsilon, t->delta,
-        t->unit == TASK_UNIT_RECORD ? "one record of a client" : "all text of one client"));
+        t->unit == TASK_UNIT_RECORD ? "one record of a client"
+        : t->external               ? "all data of one client"
+                                    : "all text of one client"));
     SEFL_PASS(wr_fmt(
         out, "  The target allows %llu of the %llu rounds%s. After these rounds, epsilon is\n",
         (unsigned long long)s->rounds, (unsigned long long)t->rounds,

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE /* strtod_l */
 #include "protocol/task_fields.h"
 
+#include "base/alloc.h"
 #include "base/hex.h"
 #include "base/suggest.h"
 #include "crypto/ahe/paillier.h"
@@ -35,6 +36,18 @@ enum { FIELDS = sizeof task_fields / sizeof task_fields[0] };
 const size_t task_field_count = FIELDS;
 
 enum { KEY_RAW_MAX = 4096, TEXT_MAX = 8192 };
+
+bool task_field_applies(const char *path, bool external)
+{
+    static const char *const words[] = { "model.", "vocab.", "valid.", "training.", NULL };
+    bool shared = strcmp(path, "model.body") == 0 || strcmp(path, "training.only") == 0;
+    if (strcmp(path, "model.tensors") == 0)
+        return external;
+    for (const char *const *w = words; external && !shared && *w; w++)
+        if (strncmp(path, *w, strlen(*w)) == 0)
+            return false;
+    return true;
+}
 
 /* ---- one value ------------------------------------------------------------------------------- */
 
@@ -166,10 +179,80 @@ static sefl_status put_text(task_draft *d, const task_field *f, const char *text
     return SEFL_OK;
 }
 
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* A member of an object of model.tensors. */
+static sefl_status tensor_number(uint32_t *out, const char *name, const char *what, const json_t *v)
+{
+    SEFL_NEED(json_is_integer(v) && json_integer_value(v) >= 1 &&
+                  json_integer_value(v) <= UINT32_MAX,
+              SEFL_EPROTO, "task: model.tensors: %.*s: %s must be a whole number above 0",
+              LAYOUT_NAME_MAX, name, what);
+    *out = (uint32_t)json_integer_value(v);
+    return SEFL_OK;
+}
+
+static sefl_status put_tensor(layout *l, const json_t *v)
+{
+    uint32_t block, dims[LAYOUT_RANK_MAX];
+    const char *name = json_string_value(json_object_get(v, "name"));
+    const json_t *shape = json_object_get(v, "shape");
+    SEFL_NEED(json_is_object(v) && json_object_size(v) == 3 && name && json_is_array(shape),
+              SEFL_EPROTO,
+              "task: model.tensors: each tensor must be an object with name, shape and block");
+    for (const char *c = name; *c; c++) /* it goes into messages */
+        SEFL_NEED(*c > 0x20 && *c < 0x7f, SEFL_EPROTO,
+                  "task: model.tensors: a name contains a character that is not printable ASCII");
+    SEFL_NEED(json_array_size(shape) <= LAYOUT_RANK_MAX, SEFL_EPROTO,
+              "task: model.tensors: %.*s has more than %d dimensions", LAYOUT_NAME_MAX, name,
+              LAYOUT_RANK_MAX);
+    for (size_t i = 0; i < json_array_size(shape); i++)
+        SEFL_PASS(tensor_number(&dims[i], name, "a dimension", json_array_get(shape, i)));
+    SEFL_PASS(tensor_number(&block, name, "block", json_object_get(v, "block")));
+    return layout_add(l, name, (uint32_t)json_array_size(shape), dims, block);
+}
+
+static sefl_status put_tensors(task_draft *d, const task_field *f, const json_t *v)
+{
+    layout *l = &d->t.layout;
+    SEFL_NEED(json_is_array(v) && json_array_size(v) >= 1, SEFL_EPROTO,
+              "task: %s must be a list of tensors, not empty", f->path);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (put_tensor(l, json_array_get(v, i)) != SEFL_OK)
+            return sefl_fail_at(SEFL_EPROTO, "task: %s", f->path);
+    return SEFL_OK;
+}
+
+static sefl_status put_names(task_draft *d, const task_field *f, const json_t *v)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf names = { 0 };
+    SEFL_CHECK(json_is_array(v) && json_array_size(v) <= LAYOUT_TENSORS_MAX, SEFL_EPROTO,
+               "task: %s must be a list of at most %d names", f->path, LAYOUT_TENSORS_MAX);
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const char *name = json_string_value(json_array_get(v, i));
+        SEFL_CHECK(name && *name && strlen(name) <= LAYOUT_NAME_MAX + 1, SEFL_EPROTO,
+                   "task: %s must contain names of 1 to %d characters", f->path, LAYOUT_NAME_MAX);
+        for (const char *c = name; *c; c++)
+            SEFL_CHECK(*c > 0x20 && *c < 0x7f && *c != ',', SEFL_EPROTO,
+                       "task: %s contains a name with a character that is not allowed", f->path);
+        SEFL_TRY(wr_fmt(&names, "%s%s", i ? "," : "", name));
+    }
+    SEFL_TRY(wr_u8(&names, 0));
+    SEFL_TRY(sefl_strdup(&d->t.only, (const char *)names.p));
+done:
+    buf_clear(&names);
+    return st;
+}
+
 static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v)
 {
     SEFL_NEED(!json_is_real(v), SEFL_EPROTO,
               "task: %s is a floating-point number: decimals are written as strings", f->path);
+    if (f->kind == TASK_KIND_TENSORS)
+        return put_tensors(d, f, v);
+    if (f->kind == TASK_KIND_NAMES)
+        return put_names(d, f, v);
     if (f->kind == TASK_KIND_U64) {
         SEFL_NEED(json_is_integer(v) && json_integer_value(v) >= 0, SEFL_EPROTO,
                   "task: %s must be a whole number", f->path);
@@ -200,6 +283,8 @@ static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v
         return put_key(d, f, text);
     case TASK_KIND_BOOL:
     case TASK_KIND_U64:
+    case TASK_KIND_TENSORS:
+    case TASK_KIND_NAMES:
         break;
     }
     return SEFL_OK;
@@ -298,11 +383,17 @@ sefl_status task_draft_read(task_draft *d, sefl_span document)
                "sign a new task ('sefl task new', 'sefl task sign')",
                (long long)json_integer_value(version), TASK_VERSION);
     SEFL_TRY(read_object(d, root, "", seen));
-    for (size_t i = 0; i < FIELDS; i++)
-        SEFL_CHECK(seen[i], SEFL_EPROTO,
+    for (size_t i = 0; i < FIELDS; i++) {
+        const char *path = task_fields[i].path;
+        const bool applies = task_field_applies(path, d->body == TASK_BODY_EXTERNAL);
+        SEFL_CHECK(seen[i] || !applies, SEFL_EPROTO,
                    "task: member %s is missing: another version of sefl wrote this task; create "
                    "and sign a new one",
-                   task_fields[i].path);
+                   path);
+        SEFL_CHECK(!seen[i] || applies, SEFL_EPROTO,
+                   "task: member %s does not apply: model.body is %s", path,
+                   d->body == TASK_BODY_EXTERNAL ? "external" : "not external");
+    }
 done:
     json_decref(root);
     return st;

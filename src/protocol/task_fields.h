@@ -7,7 +7,7 @@
  * sets, FIXED(...) with the same arguments for members that the program fills in, and OTHER(...)
  * for settings of `sefl task new` that determine a member but are not members themselves (no
  * `member`). A setting whose fallback is NULL is required. A number must lie between min and max,
- * inclusive. A document must contain every member.
+ * inclusive. A document must contain every member that applies to its model (task_field_applies).
  *
  *     kind      JSON      in the draft
  *     TEXT      string    char[TASK_NAME_MAX + 1]: printable ASCII, not empty
@@ -19,6 +19,8 @@
  *     REAL      string    double: digits[.digits][e[+-]digits], the nearest double
  *     HASH      string    uint8_t[32]: 64 hex digits, lower case
  *     KEY       string    the public key's canonical bytes in base64, or empty
+ *     TENSORS   array     layout: objects with name, shape (an array of integers) and block
+ *     NAMES     array     char *, owned: strings, joined with commas
  *
  * Internal to protocol/task*.c and their tests. */
 #ifndef PROTOCOL_TASK_FIELDS_H
@@ -27,7 +29,8 @@
 #include "model/lm_settings.h"
 #include "protocol/task.h"
 
-#define TASK_VERSION   2
+#define TASK_VERSION   3
+#define TASK_BODIES    MODEL_BODIES " external"
 #define TASK_NO_VALID  "0000000000000000000000000000000000000000000000000000000000000000"
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* the limit for exact integers in JSON */
 
@@ -38,7 +41,11 @@
     S("name", TEXT, t.name, "task", 0, 0, NULL, "name of the task")                                \
     S("population", TEXT, t.population, NULL, 0, 0, NULL,                                          \
       "population whose privacy the task spends; its ledger has the same name")                    \
-    MODEL_BODY(S, CHOICE, body)                                                                    \
+    MODEL_BODY(S, CHOICE, body, TASK_BODIES)                                                       \
+    S("model.tensors", TENSORS, t.layout, "", 0, 0, NULL,                                          \
+      "tensors of an external model, which the clients' own programs train: name: shape, as "      \
+      "fc.weight: 10x784, or 10x784/32 for blocks of 32; if empty, those of the initial model's "  \
+      "file", .map = true)                                                                         \
     S("model.vocab", U64, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL,                           \
       "number of words in the vocabulary; --vocab sets it")                                        \
     MODEL_SETTINGS(S, t.model)                                                                     \
@@ -49,6 +56,9 @@
       "SHA-256 hash of the initial model's file; --init sets it")                                  \
     S("valid.sha256", HASH, t.valid_hash, TASK_NO_VALID, 0, 0, NULL,                               \
       "SHA-256 hash of the public validation text; --valid sets it; zeros if there is none")       \
+    S("training.only", NAMES, t.only, "", 0, 0, NULL,                                              \
+      "names of the tensors that are trained; a name that ends with * stands for all names with "  \
+      "that beginning; if empty, all tensors are trained")                                         \
     TRAINING_RATE(S, t)                                                                            \
     S("training.lr_last", REAL, t.lr_last, "0", 0, 1000000, NULL,                                  \
       "learning rate of the last round, for schedules linear and cosine")                          \
@@ -77,10 +87,11 @@
       "which clients take part: all, or a sample that AS sees (open) or cannot see (hidden)")      \
     S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client is sampled")         \
     S("privacy.weights", CHOICE, t.weights, "equal", 0, 0, "equal capped",                         \
-      "weight of a client: equal for all clients, or its number of words up to weight_cap")        \
+      "weight of a client: equal for all clients, or its number of words (with a trainer: "        \
+      "examples) up to weight_cap")                                                                \
     S("privacy.weight_cap", U64, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL,                       \
-      "number of words that gives a client the full weight, if privacy.weights is capped; 0, in "  \
-      "an experiment, means that of the largest client")                                           \
+      "number of words or examples that gives a client the full weight, if privacy.weights is "    \
+      "capped; 0, in an experiment, means the words of the largest client")                        \
     S("rounds.count", U64, t.rounds, "100", 1, UINT32_MAX, NULL, "number of rounds")               \
     S("rounds.enrolled", U64, t.enrolled, NULL, 2, 1 << 24, NULL,                                  \
       "number of clients in the population")                                                       \
@@ -125,7 +136,11 @@ typedef enum task_kind {
     TASK_KIND_REAL,
     TASK_KIND_HASH,
     TASK_KIND_KEY,
+    TASK_KIND_TENSORS,
+    TASK_KIND_NAMES,
 } task_kind;
+
+enum { TASK_BODY_LSTM, TASK_BODY_TRANSFORMER, TASK_BODY_EXTERNAL }; /* task_draft.body */
 
 /* The values in a document, from which task_read derives others. */
 typedef struct task_draft {
@@ -150,7 +165,12 @@ typedef struct task_field {
 extern const task_field task_fields[];
 extern const size_t task_field_count;
 
-/* Reads a document into a draft; the caller owns d->key.pub. Checks each member separately. */
+/* True if a document whose model.body is external, or is not, has the member (or setting) with this
+ * path. */
+bool task_field_applies(const char *path, bool external);
+
+/* Reads a document into a draft; the caller owns d->key.pub, and what d->t owns, also after a
+ * failure. Checks each member separately. */
 sefl_status task_draft_read(task_draft *d, sefl_span document) SEFL_MUST_CHECK;
 
 /* Converts jansson's error about invalid JSON to a status with a message. (jansson.h and

@@ -5,6 +5,7 @@
 #include "protocol/task.h"
 
 #include "base/json.h"
+#include "model/file/model_file.h"
 #include "privacy/accountant/accountant.h"
 #include "protocol/task_fields.h"
 #include "protocol/task_make.h"
@@ -17,9 +18,11 @@
 
 /* ---- settings, from the list of members ------------------------------------------------------ */
 
-#define SETTING_NANO SETTING_DECIMAL
-#define SETTING_HASH SETTING_TEXT
-#define TO(member)   .size = 0 /* the document is written from the texts */
+#define SETTING_NANO    SETTING_DECIMAL
+#define SETTING_HASH    SETTING_TEXT
+#define SETTING_TENSORS SETTING_TEXT
+#define SETTING_NAMES   SETTING_TEXT
+#define TO(member)      .size = 0 /* the document is written from the texts */
 #define SET_F(...)
 
 const setting_def task_schema[] = { TASK_FIELDS(SETTING_ROW, SET_F, SETTING_ROW){ 0 } };
@@ -58,11 +61,39 @@ const char *const task_small[] = {
 
 void task_settings_model(lm_config *out, const settings *s, uint32_t words)
 {
-    *out = (lm_config){ .body = settings_text(s, "model.body"), .vocab = words };
+    *out = (lm_config){ .body = settings_text(s, "model.body"),
+                        .vocab = words,
+                        .only = settings_text(s, "training.only") };
 #define GET_U64(key)               (uint32_t) settings_u64(s, key)
 #define GET_BOOL(key)              settings_bool(s, key)
 #define GET(key, kind, field, ...) field = GET_##kind(key);
     MODEL_SETTINGS(GET, (*out))
+}
+
+bool task_settings_external(const settings *s)
+{
+    return is(s, "model.body", "external");
+}
+
+bool task_setting_applies(const char *key, bool external)
+{
+    return task_field_applies(key, external);
+}
+
+sefl_status task_settings_tensors(settings *s, const char *init)
+{
+    sefl_status st = SEFL_OK;
+    layout l = { 0 };
+    sefl_buf text = { 0 };
+    if (*settings_text(s, "model.tensors"))
+        return SEFL_OK;
+    SEFL_TRY(model_list_tensors(&l, init));
+    SEFL_TRY(layout_write(&l, &text));
+    SEFL_TRY(settings_set_pair(s, span_of_str("model.tensors"), buf_span(&text), init));
+done:
+    layout_clear(&l);
+    buf_clear(&text);
+    return st;
 }
 
 const release_mode *task_settings_mode(const settings *s)
@@ -165,8 +196,56 @@ done:
     return st;
 }
 
+/* "fc.weight=10x784/32, ..." as an array of objects, one per line */
+static sefl_status wr_tensors(sefl_buf *out, const settings *s)
+{
+    sefl_status st = SEFL_OK;
+    layout l = { 0 };
+    const uint32_t block =
+        settings_given(s, "model.block") ? (uint32_t)settings_u64(s, "model.block") : 1;
+    SEFL_TRY(sefl_at(layout_parse(&l, settings_text(s, "model.tensors"), block), "model.tensors"));
+    SEFL_CHECK(l.n > 0, SEFL_EINVAL,
+               "model.tensors is empty: list the model's tensors, or give its file (--init)");
+    for (size_t i = 0; i < l.n; i++) {
+        const layout_tensor *t = &l.tensor[i];
+        SEFL_TRY(wr_fmt(out, "%s\n      { \"name\": \"%s\", \"shape\": [", i ? "," : "[", t->name));
+        for (uint32_t k = 0; k < t->rank; k++)
+            SEFL_TRY(wr_fmt(out, "%s%u", k ? ", " : "", t->shape[k]));
+        SEFL_TRY(wr_fmt(out, "], \"block\": %u }", t->block));
+    }
+    SEFL_TRY(wr_fmt(out, "\n    ]"));
+done:
+    layout_clear(&l);
+    return st;
+}
+
+/* "fc.*, head" as an array of strings */
+static sefl_status wr_names(sefl_buf *out, const char *list)
+{
+    json j = json_into(out);
+    json_open(&j, '[');
+    for (char name[LAYOUT_NAME_MAX + 2]; *list;) {
+        list += strspn(list, " ");
+        const size_t n = strcspn(list, ",");
+        size_t end = n;
+        while (end > 0 && list[end - 1] == ' ')
+            end--;
+        SEFL_NEED(end >= 1 && end < sizeof name, SEFL_EINVAL,
+                  "training.only: a name has 1 to %d characters", LAYOUT_NAME_MAX);
+        snprintf(name, sizeof name, "%.*s", (int)end, list);
+        json_str(&j, name);
+        list += n + (list[n] == ',');
+    }
+    json_close(&j, ']');
+    return json_end(&j);
+}
+
 static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
 {
+    if (f->kind == TASK_KIND_TENSORS)
+        return wr_tensors(out, m->s);
+    if (f->kind == TASK_KIND_NAMES)
+        return wr_names(out, settings_text(m->s, f->path));
     if (f->settable) {
         const char *v = value_of(m, f->path);
         if (f->kind == TASK_KIND_U64) /* "007" is no number in JSON */
@@ -190,8 +269,11 @@ static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
 static sefl_status wr_document(sefl_buf *out, maker *m)
 {
     char group[64] = "";
+    const bool external = task_settings_external(m->s);
     for (size_t i = 0; i < task_field_count; i++) {
         const task_field *f = &task_fields[i];
+        if (!task_field_applies(f->path, external))
+            continue;
         const char *point = strchr(f->path, '.'), *name = point ? point + 1 : f->path;
         int n = point ? (int)(point - f->path) : 0;
         bool same = strlen(group) == (size_t)n && strncmp(group, f->path, (size_t)n) == 0;
@@ -205,6 +287,31 @@ static sefl_status wr_document(sefl_buf *out, maker *m)
     return wr_fmt(out, "\n%s}\n", *group ? "  }\n" : "");
 }
 
+/* Every setting that the task needs is set, and none that has no meaning for its model. */
+static sefl_status check_applies(const settings *s)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf names = { 0 };
+    const bool external = task_settings_external(s);
+    for (const setting_def *d = s->schema; d->key; d++) {
+        const bool given = settings_given(s, d->key);
+        if (task_field_applies(d->key, external)) {
+            if (!given && !d->fallback)
+                SEFL_TRY(wr_fmt(&names, "%s%s", names.n ? ", " : "", d->key));
+        } else if (strcmp(d->key, "model.block") != 0) { /* of the tensors without one */
+            const bool usual =
+                !given || (d->fallback && strcmp(settings_text(s, d->key), d->fallback) == 0);
+            SEFL_CHECK(usual, SEFL_EINVAL, "%s: %s does not apply: model.body is %s",
+                       settings_origin(s, d->key), d->key, settings_text(s, "model.body"));
+        }
+    }
+    SEFL_CHECK(names.n == 0, SEFL_EINVAL, "required settings are missing: %.*s", (int)names.n,
+               (const char *)names.p);
+done:
+    buf_clear(&names);
+    return st;
+}
+
 sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
                       const pinned *servers)
 {
@@ -213,7 +320,7 @@ sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
     size_t before = document->n;
     task t = { 0 };
     assert(s->schema == task_schema);
-    SEFL_TRY(settings_complete(s));
+    SEFL_TRY(check_applies(s));
     SEFL_CHECK(pub || is(s, "crypto.scheme", "pad"), SEFL_EINVAL,
                "crypto.scheme is %s: it needs CSP's public key", settings_text(s, "crypto.scheme"));
     SEFL_TRY(classic(&m));

@@ -21,6 +21,14 @@ extern const char *const task_small[];
 /* Fills *out from the settings of a task or an experiment; the vocabulary has `words` words. */
 void task_settings_model(lm_config *out, const settings *s, uint32_t words);
 
+/* True if model.body is external. Then settings about words, text and local training do not apply:
+ * task_make refuses them. */
+bool task_settings_external(const settings *s);
+bool task_setting_applies(const char *key, bool external);
+
+/* External: sets model.tensors, if it is empty, to the tensors of the initial model's file. */
+sefl_status task_settings_tensors(settings *s, const char *init) SEFL_MUST_CHECK;
+
 /* Returns the mode in privacy.noise. */
 const struct release_mode *task_settings_mode(const settings *s);
 

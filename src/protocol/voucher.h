@@ -19,7 +19,7 @@
  *     SEFL_TRY(voucher_read(&v, in));               // spans point into `in`
  *     SEFL_TRY(voucher_to_sign(&buf, &v));          // the input of x509_sign and x509_verify
  *
- * Threads: values.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef PROTOCOL_VOUCHER_H
 #define PROTOCOL_VOUCHER_H
 

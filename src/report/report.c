@@ -107,7 +107,7 @@ static const struct sum {
         offsetof(run_line, member), name, unit \
     }
     SUM(seconds, "all rounds", "s"),
-    SUM(ahead_seconds, "2PC before uploads", "s"),
+    SUM(ahead_seconds, "noise shares", "s"),
     SUM(open_seconds, "reveal", "s"),
     SUM(release_seconds, "release", "s"),
     SUM(train_seconds, "training", "s"),
@@ -119,8 +119,8 @@ static const struct sum {
     SUM(up_bytes, "up", "bytes"),
     SUM(down_bytes, "down", "bytes"),
     SUM(link_bytes, "between the servers", "bytes"),
-    SUM(ahead_bytes, "between the servers ahead", "bytes"),
-    SUM(open_bytes, "to reveal", "bytes"),
+    SUM(ahead_bytes, "noise shares", "bytes"),
+    SUM(open_bytes, "reveal", "bytes"),
 #undef SUM
 };
 
@@ -193,8 +193,11 @@ sefl_status report_text(sefl_buf *out, const report *r)
     if (isnan(t.clients_most))
         SEFL_PASS(wr_fmt(out, "clients     not published\n"));
     else
-        SEFL_PASS(wr_fmt(out, "clients     %.0f to %.0f per round, %.0f updates in all\n",
-                         t.clients_least, t.clients_most, t.all.clients));
+        SEFL_PASS(wr_fmt(out, "clients     %.0f", t.clients_least));
+    if (t.clients_least < t.clients_most)
+        SEFL_PASS(wr_fmt(out, " to %.0f", t.clients_most));
+    if (!isnan(t.clients_most))
+        SEFL_PASS(wr_fmt(out, " per round, %.0f updates in all\n", t.all.clients));
     SEFL_PASS(words_cost(out, &t, "seconds", "s", "not measured"));
     return words_cost(out, &t, "bytes", "bytes", "not published");
 }

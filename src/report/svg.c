@@ -274,7 +274,10 @@ static bool too_small(const frame *f, size_t k)
 static sefl_status legend(sefl_buf *out, const frame *f)
 {
     const svg_chart *c = f->c;
-    double x = LEFT;
+    double x = LEFT, letters = 0;
+    for (size_t k = 0; k < c->count; k++)
+        letters += (double)strlen(c->series[k].name);
+    const bool tight = LEFT + 30 * (double)c->count + 6.2 * letters > SVG_WIDTH;
     SEFL_PASS(wr_fmt(out, "<text class=\"title\" x=\"%d\" y=\"15\">", LEFT));
     SEFL_PASS(html_text(out, c->title));
     SEFL_PASS(wr_fmt(out, "%s</text>\n", f->log ? " (log scale)" : ""));
@@ -285,7 +288,8 @@ static sefl_status legend(sefl_buf *out, const frame *f)
         const char *note = too_small(f, k) ? " (too small to show)" : "";
         SEFL_PASS(html_text(out, c->series[k].name));
         SEFL_PASS(wr_fmt(out, "%s</text>\n", note));
-        x += 30 + 6.2 * (double)(strlen(c->series[k].name) + strlen(note));
+        x += (tight ? 21 : 30) +
+             (tight ? 5.9 : 6.2) * (double)(strlen(c->series[k].name) + strlen(note));
     }
     return SEFL_OK;
 }

@@ -1,6 +1,6 @@
 /* server_settings: the settings that aggregator.yml and csp.yml share. Each macro is a list of
  * schema rows that fill the named members of `type`.
- * Threads: constants. Secrets: none. */
+ * Threads: any. Secrets: none. */
 #ifndef ROLES_SERVER_SETTINGS_H
 #define ROLES_SERVER_SETTINGS_H
 

@@ -6,7 +6,7 @@
 #include "base/dir.h"
 #include "base/file.h"
 #include "config/settings.h"
-#include "model/file/model_file.h"
+#include "protocol/task_model.h"
 #include "roles/aggregator/step.h"
 #include "simulate/servers.h"
 
@@ -42,6 +42,8 @@ uint64_t calibrate_words(const task *t, const corpus *text)
         return words;
     }
     uint64_t columns = t->model.batch, n = text->tokens;
+    if (t->external)
+        return 0;
     if (n / 2 < columns)
         columns = n / 2;
     uint64_t rows = n / columns - 1; /* predicted words per column and epoch */
@@ -83,7 +85,7 @@ static sefl_status time_training(const bench *b, rates *r)
     e.full = false;
     s.e = &e;
     s.task.local_epochs = 0;
-    SEFL_TRY(work_new(&w, &s, b->pool, NULL, NULL));
+    SEFL_TRY(work_new(&w, &s, b->pool, NULL, NULL, NULL));
     SEFL_TRY(sefl_new(&set, n, sizeof *set));
     for (uint32_t i = 0; i < n; i++)
         set[i].client = i;
@@ -214,7 +216,7 @@ static sefl_status time_round(const bench *b, part *p, uint32_t clients)
     one_round r = { .b = b, .clients = clients };
     char path[2][PATH_MAX];
     p->s.task.threshold = p->s.clients = clients;
-    SEFL_TRY(work_new(&r.w, &p->s, b->pool, p->enc, NULL));
+    SEFL_TRY(work_new(&r.w, &p->s, b->pool, p->enc, NULL, NULL));
     for (int i = 0; i < 2; i++) {
         snprintf(path[i], sizeof path[i], "%.4000s/ledger-%d", b->folder, i);
         (void)unlink(path[i]);
@@ -324,17 +326,18 @@ static sefl_status time_step(const bench *b, rates *r)
     step_state step = { 0 };
     char path[PATH_MAX];
     struct stat sb;
+    uint8_t hash[SHA256_BYTES];
     SEFL_TRY(step_new(&step, t));
     SEFL_TRY(sefl_new(&theta, t->params, sizeof *theta));
     SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
-    SEFL_TRY(sefl_new(&average, t->params, sizeof *average));
+    SEFL_TRY(sefl_new(&average, task_trained(t), sizeof *average));
     memcpy(theta, b->s->theta, t->params * sizeof *theta);
     w[t->values - 1] = 1000; /* the weight slot, if there is one */
     snprintf(path, sizeof path, "%.4000s/model", b->folder);
     uint64_t began = clock_now_ns();
-    SEFL_TRY(step_average(average, t, w, 2));
-    SEFL_TRY(step_apply(&step, t, theta, average));
-    SEFL_TRY(model_write(path, &b->s->meta, theta));
+    SEFL_TRY(step_average(average, t, w, 2, NULL));
+    SEFL_TRY(step_apply(&step, t, theta, average, NULL));
+    SEFL_TRY(task_model_write(path, t, theta, hash));
     r->step_ms_round = 1e3 * clock_since(began);
     SEFL_CHECK(stat(path, &sb) == 0, SEFL_EIO, "%s: cannot read its size", path);
     r->model_bytes = (double)sb.st_size;

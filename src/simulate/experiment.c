@@ -6,6 +6,7 @@
 #include "model/lm_settings.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
+#include "roles/client/hook.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TO(member) SETTING_TO(experiment, member)
 /* Keys that an experiment adds to those of a task; `name` replaces the task's. */
@@ -32,6 +34,7 @@ static const setting_def own[] = {
     { "clients", SETTING_U64, "8", TO(clients), .min = 1, .max = EXPERIMENT_CLIENTS_MAX,
       .help = "number of clients; at least 2 if protection is sefl" },
     ENGINE_SETTINGS(SETTING_ROW)
+    HOOK_SETTINGS(SETTING_ROW)
     DATA_SETTINGS(SETTING_ROW, data, "", vocab, vocab_words)
     /* clang-format on */
     { "data.words", SETTING_U64, "2000", TO(words), .min = 100, .max = 10000000,
@@ -45,7 +48,8 @@ static const setting_def own[] = {
       .help =
           "whether the text is public: its words and choices based on it then cost no privacy" },
     { "model.init", SETTING_PATH, "",
-      .help = "model file to start from, trained on public text; if empty, random initial values" },
+      .help = "model file to start from, trained on public data; if empty, random initial values; "
+              "required if model.body is external" },
     { "network.dropout", SETTING_REAL, "0", TO(dropout), .max = 1,
       .help = "probability that a client drops out of a round" },
     { "network.exact", SETTING_BOOL, "false", TO(exact),
@@ -97,7 +101,8 @@ static bool is_sweep(const char *key)
 
 static void build(void)
 {
-    static const char fixed[] = "name threads models.keep";
+    static const char fixed[] =
+        "name threads models.keep trainer trainer_timeout trainer_memory model.tensors";
     size_t n = 0, names = 0;
     for (const setting_def *d = own; d->key; d++)
         all[n++] = *d;
@@ -130,10 +135,12 @@ const setting_def *experiment_schema(void)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Makes paths absolute, from the working folder; fails if a file is missing. */
+/* Makes paths and the folders of commands absolute, from the working folder; fails if a file is
+ * missing. */
 static sefl_status absolute(settings *s)
 {
-    char full[PATH_MAX];
+    char full[PATH_MAX], here[PATH_MAX];
+    SEFL_NEED(getcwd(here, sizeof here), SEFL_EIO, "the working folder: %s", strerror(errno));
     for (const setting_def *d = s->schema; d->key; d++) {
         const char *value = d->type == SETTING_PATH ? settings_text(s, d->key) : "";
         if (!*value)
@@ -143,7 +150,9 @@ static sefl_status absolute(settings *s)
         if (*value != '/')
             SEFL_PASS(settings_set_pair(s, span_of_str(d->key), span_of_str(full), d->key));
     }
-    return SEFL_OK;
+    /* now of commands only; one from a file has its folder already */
+    const char *command = settings_text(s, "trainer");
+    return strncmp(command, "cd -- '/", 8) == 0 ? SEFL_OK : settings_resolve(s, here);
 }
 
 sefl_status experiment_write(sefl_buf *out, const settings *s)
@@ -255,6 +264,23 @@ bool experiment_exact_weights(const settings *s)
     return is(s, "privacy.weights", "capped") && settings_u64(s, "privacy.weight_cap") == 0;
 }
 
+/* Checks the settings of an external model and of a command that trains. */
+static sefl_status check_trainer(const experiment *e, const settings *s)
+{
+    SEFL_NEED(!e->external || *e->init, SEFL_EINVAL,
+              "model.init is not set: an external model starts from a safetensors file");
+    SEFL_NEED(!e->external || !*e->data, SEFL_EINVAL,
+              "data.path: an external model has no text: its trainer knows the data");
+    SEFL_NEED(!e->external || e->trainer, SEFL_EINVAL,
+              "model.body is external: set trainer to the command that trains it");
+    SEFL_NEED(!e->external || !experiment_exact_weights(s), SEFL_EINVAL,
+              "privacy.weight_cap is 0: an external model has no words to count: set a number");
+    SEFL_NEED(!e->trainer || (is(s, "device", "cpu") && is(s, "privacy.unit", "client")),
+              SEFL_EINVAL,
+              "trainer: device and privacy.unit: record are for the built-in training");
+    return SEFL_OK;
+}
+
 sefl_status experiment_make(experiment *out, settings *s)
 {
     const char *name = settings_text(s, "name");
@@ -264,11 +290,14 @@ sefl_status experiment_make(experiment *out, settings *s)
               SEFL_EINVAL, "name: \"%.40s\" is not a valid folder name", name);
     snprintf(out->name, sizeof out->name, "%s", name);
     SEFL_PASS(absolute(s));
+    out->trainer = *settings_text(s, "trainer") ? settings_text(s, "trainer") : NULL;
     out->protection = protection_named(settings_text(s, "protection"));
     out->full = out->protection->two_servers && is(s, "crypto", "full");
     out->data = settings_text(s, "data.path");
     out->vocab = settings_text(s, "data.vocab");
     out->init = settings_text(s, "model.init");
+    out->external = task_settings_external(s);
+    SEFL_PASS(check_trainer(out, s));
     out->data_public = !*out->data || settings_bool(s, "data.public");
     out->clip_given = settings_given(s, "privacy.clip");
     out->classic_epsilon = out->protection->quantises ? task_settings_classic(s) : 0;
@@ -341,13 +370,15 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
         if (s->value[i])
             SEFL_TRY(
                 settings_set_pair(out, span_of_str(key), span_of_str(s->value[i]), s->origin[i]));
-        else if (usual_value(key) && !follows(s, key))
+        else if (usual_value(key) && !follows(s, key) && task_setting_applies(key, e->external))
             SEFL_TRY(put(out, key, usual_value(key)));
     }
     SEFL_TRY(put(out, "name", "simulated"));
     SEFL_TRY(put(out, "population", "simulated"));
-    SEFL_TRY(put_u64(out, "model.vocab", words));
-    SEFL_TRY(put(out, "vocab.sha256", vocab_hash));
+    if (!e->external) {
+        SEFL_TRY(put_u64(out, "model.vocab", words));
+        SEFL_TRY(put(out, "vocab.sha256", vocab_hash));
+    }
     SEFL_TRY(put(out, "init.sha256", init_hash));
     if (valid_hash)
         SEFL_TRY(put(out, "valid.sha256", valid_hash));

@@ -16,8 +16,8 @@
  *
  * A file may contain the experiment's own keys and those of a task (task_schema), except the ones
  * that the simulator fills in (hashes, vocabulary, enrolled). `sweep.KEY` lists values for any key
- * except name, threads and models.keep; with several lists, every combination is a run. Paths are
- * relative to the file's folder.
+ * except name, threads, models.keep and the trainer's; with several lists, every combination is a
+ * run. Paths are relative to the file's folder.
  *
  * Threads: the schema may be shared; settings have one owner.   Secrets: none. */
 #ifndef SIMULATE_EXPERIMENT_H
@@ -37,11 +37,14 @@ typedef struct experiment {
     char name[EXPERIMENT_NAME_MAX + 1];
     uint64_t seed;
     const protection *protection;
-    bool full; /* crypto: full */
+    bool external; /* model.body: no text; a trainer knows the data */
+    bool full;     /* crypto: full */
     unsigned key_bits;
     uint32_t clients;
     unsigned threads;
     const char *device, *precision; /* model/engine/engine.h; borrowed; NULL: cpu, bf16 */
+    const char *trainer;            /* command of roles/client/hook.h; borrowed; NULL: none */
+    uint64_t trainer_timeout, trainer_memory;
     /* data; strings borrowed from the settings */
     const char *data; /* "": generated text */
     const char *vocab;

@@ -1,10 +1,12 @@
 #include "simulate/federation.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/hex.h"
 #include "model/corpus/dirichlet.h"
 #include "model/corpus/synth.h"
 #include "protocol/task_make.h"
+#include "protocol/task_model.h"
 #include "seeded/seeded.h"
 
 #include <inttypes.h>
@@ -133,6 +135,17 @@ done:
 
 /* ---- text of a folder ------------------------------------------------------------------------ */
 
+/* Reads data.vocab, or counts the words of the training text. */
+static sefl_status read_words(vocab **out, const experiment *e, const corpus_file *train,
+                              const vocab_settings *vs)
+{
+    if (*e->vocab)
+        return sefl_at(vocab_read(out, e->vocab, vs), "data.vocab");
+    SEFL_PASS(vocab_new(out));
+    SEFL_PASS(corpus_count(*out, train, NULL));
+    return vocab_finish(*out, vs);
+}
+
 static sefl_status deal(maker *m, const vocab_settings *vs)
 {
     sefl_status st = SEFL_OK;
@@ -143,13 +156,7 @@ static sefl_status deal(maker *m, const vocab_settings *vs)
     partition p = { 0 };
     SEFL_TRY(corpus_paths_find(&paths, e->data));
     corpus_file train = { .path = paths.path[CORPUS_TRAIN] };
-    if (*e->vocab) {
-        SEFL_TRY(vocab_read(&s->words, e->vocab, vs));
-    } else {
-        SEFL_TRY(vocab_new(&s->words));
-        SEFL_TRY(corpus_count(s->words, &train, NULL));
-        SEFL_TRY(vocab_finish(s->words, vs));
-    }
+    SEFL_TRY(read_words(&s->words, e, &train, vs));
     SEFL_TRY(corpus_read(&whole, s->words, &train, NULL));
     for (int k = CORPUS_VALID; k <= CORPUS_TEST; k++)
         if (paths.path[k])
@@ -160,7 +167,9 @@ static sefl_status deal(maker *m, const vocab_settings *vs)
         &(partition_settings){
             .kind = e->partition, .clients = e->clients, .alpha = e->alpha, .seed = e->seed });
     if (st != SEFL_OK) {
-        sefl_note_before("%s, data.partition %s", train.path, partition_kind_name(e->partition));
+        char kind[SETTING_WORD_BYTES];
+        sefl_note_before("%s, data.partition %s", train.path,
+                         setting_word_at(kind, PARTITIONS, e->partition));
         goto done;
     }
     for (uint32_t i = 0; i < s->clients; i++) {
@@ -180,20 +189,17 @@ done:
 
 /* ---- model, keys, task ----------------------------------------------------------------------- */
 
-/* Copies the model of model.init into m, if it has the experiment's shape and vocabulary. */
-static sefl_status read_init(lm *m, const federation *s)
+/* Reads model.init, which must have this shape and vocabulary; words NULL: any vocabulary. */
+static sefl_status read_init(float **theta, size_t *count, const char *path, lm_config cfg,
+                             const vocab *words)
 {
-    sefl_status st = SEFL_OK;
     model_meta meta;
-    float *theta = NULL;
-    size_t count;
-    SEFL_TRY(sefl_at(model_read(&meta, &theta, &count, s->e->init), "model.init"));
-    SEFL_TRY(sefl_at(model_check_vocab(&meta, s->words), "model.init: %s", s->e->init));
-    SEFL_TRY(sefl_at(model_check_shape(&meta, lm_get_config(m)), "model.init: %s", s->e->init));
-    memcpy(lm_theta(m), theta, count * sizeof *theta);
-done:
-    sefl_free(theta);
-    return st;
+    SEFL_PASS(sefl_at(model_read(&meta, theta, count, path), "model.init"));
+    if (words)
+        SEFL_PASS(sefl_at(model_check_vocab(&meta, words), "model.init: %s", path));
+    else
+        cfg.vocab = meta.cfg.vocab;
+    return sefl_at(model_check_shape(&meta, &cfg), "model.init: %s", path);
 }
 
 /* Hashes the initial values instead of a file; the caller writes the file, if any. */
@@ -203,17 +209,19 @@ static sefl_status make_model(federation *s, const settings *set, char hash[2 * 
     lm *m = NULL;
     uint8_t digest[SHA256_BYTES];
     lm_config cfg;
+    size_t count;
     task_settings_model(&cfg, set, vocab_size(s->words));
     cfg.batch = cfg.steps = 1;
     SEFL_TRY(lm_new(&m, &cfg, NULL));
-    lm_init(m, s->e->seed);
-    if (*s->e->init)
-        SEFL_TRY(read_init(m, s));
-    s->meta.cfg = *lm_get_config(m);
-    model_meta_set_vocab(&s->meta, s->words);
-    SEFL_TRY(sefl_new(&s->theta, lm_count(m), sizeof *s->theta));
-    memcpy(s->theta, lm_theta(m), lm_count(m) * sizeof *s->theta);
-    sha256_of(digest, span_of(s->theta, lm_count(m) * sizeof *s->theta));
+    if (*s->e->init) {
+        SEFL_TRY(read_init(&s->theta, &count, s->e->init, *lm_get_config(m), s->words));
+    } else {
+        count = lm_count(m);
+        lm_init(m, s->e->seed);
+        SEFL_TRY(sefl_new(&s->theta, count, sizeof *s->theta));
+        memcpy(s->theta, lm_theta(m), count * sizeof *s->theta);
+    }
+    sha256_of(digest, span_of(s->theta, count * sizeof *s->theta));
     hex_write(hash, digest, SHA256_BYTES);
 done:
     lm_free(m);
@@ -252,18 +260,21 @@ static sefl_status make_task(maker *m, const char *init_hash)
     federation *s = m->s;
     settings ts;
     sefl_buf document = { 0 };
-    uint8_t digest[SHA256_BYTES];
+    uint8_t digest[SHA256_BYTES] = { 0 };
     char vocab_hex[2 * SHA256_BYTES + 1], valid_hex[2 * SHA256_BYTES + 1];
     pinned keys;
     memcpy(keys.as, sign_key_pub(s->as_key), sizeof keys.as);
     memcpy(keys.csp, sign_key_pub(s->csp_key), sizeof keys.csp);
-    vocab_hash(s->words, digest);
+    if (s->words)
+        vocab_hash(s->words, digest);
     hex_write(vocab_hex, digest, SHA256_BYTES);
     /* hashes the token numbers: generated text has no file */
     sha256_of(digest, span_of(s->valid.token, s->valid.tokens * sizeof *s->valid.token));
     hex_write(valid_hex, digest, SHA256_BYTES);
-    SEFL_PASS(experiment_task(&ts, m->c->settings, s->e, vocab_size(s->words), vocab_hex, init_hash,
-                              s->valid.tokens > 0 ? valid_hex : NULL));
+    SEFL_PASS(experiment_task(&ts, m->c->settings, s->e, s->words ? vocab_size(s->words) : 0,
+                              vocab_hex, init_hash, s->valid.tokens > 0 ? valid_hex : NULL));
+    if (s->e->external)
+        SEFL_TRY(sefl_at(task_settings_tensors(&ts, s->e->init), "model.init"));
     if (experiment_exact_weights(m->c->settings)) {
         size_t most = 0;
         for (uint32_t i = 0; i < s->clients; i++)
@@ -277,9 +288,45 @@ static sefl_status make_task(maker *m, const char *init_hash)
     SEFL_TRY(envelope_write(&s->envelope, &env));
     SEFL_TRY(task_open(&s->task, buf_span(&s->envelope), &keys));
     SEFL_TRY(experiment_fit(s->e, &s->task));
+    if (s->e->external)
+        SEFL_TRY(sefl_at(task_model_read(&s->theta, &s->task, s->e->init), "model.init"));
 done:
     settings_clear(&ts);
     buf_clear(&document);
+    return st;
+}
+
+static vocab_settings order_of_words(const experiment *e, const settings *set)
+{
+    lm_config cfg;
+    task_settings_model(&cfg, set, 0);
+    return (vocab_settings){ .order = (vocab_order)settings_choice(set, "vocab.order"),
+                             .block = lm_config_word_block(&cfg),
+                             .max_words = e->vocab_words };
+}
+
+sefl_status federation_check_start(const experiment *e, const settings *set)
+{
+    sefl_status st = SEFL_OK;
+    corpus_paths paths = { 0 };
+    vocab_settings vs = order_of_words(e, set);
+    vocab *words = NULL;
+    float *theta = NULL;
+    size_t count;
+    lm_config cfg;
+    if (e->external)
+        return SEFL_OK; /* no words; its shape is compared with the task, which needs its tensors */
+    if (*e->vocab || (*e->data && *e->init)) {
+        SEFL_TRY(corpus_paths_find(&paths, e->data));
+        SEFL_TRY(read_words(&words, e, &(corpus_file){ .path = paths.path[CORPUS_TRAIN] }, &vs));
+    }
+    task_settings_model(&cfg, set, words ? vocab_size(words) : 0);
+    if (*e->init)
+        SEFL_TRY(read_init(&theta, &count, e->init, cfg, words));
+done:
+    sefl_free(theta);
+    vocab_free(words);
+    corpus_paths_clear(&paths);
     return st;
 }
 
@@ -289,11 +336,7 @@ sefl_status federation_new(federation **out, const federation_config *c)
     const settings *set = c->settings;
     maker m = { .c = c };
     char init[2 * SHA256_BYTES + 1];
-    lm_config cfg;
-    task_settings_model(&cfg, set, 0);
-    vocab_settings vs = { .order = (vocab_order)settings_choice(set, "vocab.order"),
-                          .block = lm_config_word_block(&cfg),
-                          .max_words = e->vocab_words };
+    vocab_settings vs = order_of_words(e, set);
     SEFL_MAKE(federation, s, out);
     m.s = s;
     s->e = e;
@@ -305,10 +348,16 @@ sefl_status federation_new(federation **out, const federation_config *c)
         snprintf(name, sizeof name, "simulated client %" PRIu32, i);
         sha256_of(s->client[i], span_of_str(name));
     }
-    SEFL_TRY(*e->data ? deal(&m, &vs) : generate(&m, &vs));
+    if (e->external) {
+        uint8_t hash[SHA256_BYTES];
+        SEFL_TRY(sefl_at(file_sha256(hash, NULL, e->init), "model.init"));
+        hex_write(init, hash, sizeof hash);
+    } else {
+        SEFL_TRY(*e->data ? deal(&m, &vs) : generate(&m, &vs));
+        SEFL_TRY(make_model(s, set, init));
+    }
     for (uint32_t i = 0; i < s->clients; i++)
         s->tokens += s->text[i].tokens;
-    SEFL_TRY(make_model(s, set, init));
     SEFL_TRY(make_keys(s, set, c->key, c->stop));
     SEFL_TRY(make_task(&m, init));
     *out = s, s = NULL;

@@ -32,14 +32,13 @@ typedef struct federation {
     const experiment *e;
     vocab *words;
     uint32_t clients;
-    corpus *text;           /* one per client; none is empty */
+    corpus *text;           /* one per client; none is empty, unless the model is external */
     uint8_t (*client)[32];  /* fingerprints */
     corpus valid;           /* has 0 tokens if there is no validation text */
     corpus test;            /* has 0 tokens if there is no test text */
     double best_perplexity; /* of the text generator itself on the validation text; 0: unknown */
     uint64_t tokens;        /* number of tokens of all clients together */
-    model_meta meta;
-    float *theta;                     /* the initial model: task.params values */
+    float *theta;           /* the initial model: task.params values */
     uint8_t root[KEYFILE_ROOT_BYTES]; /* root of CSP's round keys; all zero for scheme paillier */
     ahe_sec *sec;                     /* key pair for scheme paillier, otherwise NULL */
     bool own_sec;
@@ -75,6 +74,10 @@ sefl_status federation_upload_key(sign_key **out, const federation *s,
 /* Sealed tasks in the clear: sets the header's suite and a valid key for it. Nobody seals with the
  * key, but clients check the suite and the key. */
 sefl_status federation_round_key(const federation *s, round_header *h) SEFL_MUST_CHECK;
+
+/* Checks what the run starts from as federation_new does: data.vocab, and the shape and vocabulary
+ * of model.init. Words of generated text are not compared. */
+sefl_status federation_check_start(const experiment *e, const settings *set) SEFL_MUST_CHECK;
 
 /* Creates the texts, the model, the keys and the task. */
 sefl_status federation_new(federation **out, const federation_config *c) SEFL_MUST_CHECK;

@@ -45,6 +45,10 @@ static void take_config(overview *o, const settings *s)
     const release_mode *mode = release_mode_named(span_of_str(o->noise));
     snprintf(o->z, sizeof o->z, "%.40s",
              mode && !mode->noisy ? "0" : settings_text(s, "privacy.z"));
+    if (is(s, "model.body", "external")) { /* its tensors have their own blocks */
+        snprintf(o->block, sizeof o->block, "-");
+        return;
+    }
     static const char *const blocks[] = { "model.block", "model.block_embed",
                                           "model.block_decoder" };
     const bool one = is(s, blocks[1], "0") && is(s, blocks[2], "0");

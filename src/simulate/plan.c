@@ -148,6 +148,11 @@ double plan_noise_ratio(const federation *s, double drawn)
                      : HUGE_VAL;
 }
 
+const char *plan_fewer_values(const federation *s)
+{
+    return s->task.external ? "fewer trained values (training.only)" : "a larger model.block";
+}
+
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
 {
     dp_event want = { .noise = source_of(t)->law, .rate = 1, .count = t->rounds, .dim = t->values };
@@ -235,12 +240,12 @@ static sefl_status privacy(plan *p, const federation *s)
     const task *t = &s->task;
     plan_spent all;
     SEFL_PASS(plan_spend(&all, s, t->rounds));
-    p->noise = task_mode(t)->noisy;
+    p->z = strtod(t->z, NULL);
+    p->noise = p->z > 0;
     p->claim = t->claim;
     p->delta = all.delta;
     SEFL_PASS(plan_classic_of(&p->classic, s, t->rounds));
     p->unit_record = t->unit == TASK_UNIT_RECORD;
-    p->z = p->noise ? strtod(t->z, NULL) : 0;
     p->noise_ratio = plan_noise_ratio(s, p->drawn);
     p->has_epsilon = all.known;
     p->epsilon_server = all.server;
@@ -271,10 +276,9 @@ static void privacy_warnings(plan *p, const federation *s)
     if (p->noise_ratio > PLAN_RATIO_BAD)
         plan_warn(w,
                   "at %.0f clients%s this noise drowns the update (%.3g times the largest signal): "
-                  "epsilon %g needs about %" PRIu64
-                  "; a larger model.block or fewer rounds need less",
+                  "epsilon %g needs about %" PRIu64 "; %s or fewer rounds need less",
                   p->drawn, p->drawn < p->per_round ? " sampled per round" : "", p->noise_ratio,
-                  PLAN_EPSILON, n);
+                  PLAN_EPSILON, n, plan_fewer_values(s));
     else if (p->noise_ratio > PLAN_RATIO_GOOD)
         plan_warn(w,
                   "the noise is %.2f times the largest signal: learning will be slow above a third",
@@ -311,7 +315,7 @@ static void seconds(plan *p, const federation *s, const rates *r)
     double trained = p->drawn;
     plan_seconds *c = &p->client, *one = &p->round;
     p->words = (uint64_t)words;
-    c->train = 1e-6 * r->train_us_token * words;
+    c->train = e->trainer ? 0 : 1e-6 * r->train_us_token * words;
     one->train = trained * c->train;
     double rounding = e->protection->quantises ? 1e-9 * r->round_ns_value * d : 0;
     c->encrypt = rounding;
@@ -349,8 +353,12 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     const task *t = &s->task;
     double d = (double)t->values, bytes = r->program_bytes, text = 0;
     lm *m = NULL;
-    SEFL_TRY(lm_new(&m, &t->model, NULL));
-    bytes += (p->threads + (s->valid.tokens > 0)) * (double)lm_memory(m);
+    if (!t->external) {
+        SEFL_TRY(lm_new(&m, &t->model, NULL));
+        bytes += (p->threads + (s->valid.tokens > 0)) * (double)lm_memory(m);
+    }
+    if (e->trainer)
+        plan_warn(&p->warnings, "the time and the memory of the trainer are not predicted");
     bytes += (p->threads + (s->valid.tokens > 0)) * 4 * d; /* the round's model in each engine */
     bytes += p->threads * 4 * d;                           /* a client's update */
     if (e->protection->quantises)
@@ -373,9 +381,8 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
     if (there > 0 && bytes > 0.9 * there)
         plan_warn(&p->warnings,
-                  "the run needs %.1f GB of memory, the machine has %.1f: use fewer threads or a "
-                  "larger model.block",
-                  1e-9 * bytes, 1e-9 * there);
+                  "the run needs %.1f GB of memory, the machine has %.1f: use fewer threads or %s",
+                  1e-9 * bytes, 1e-9 * there, plan_fewer_values(s));
 done:
     lm_free(m);
     return st;

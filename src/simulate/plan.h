@@ -99,6 +99,9 @@ typedef struct plan {
  * noise. */
 double plan_noise_ratio(const federation *s, double drawn);
 
+/* Returns how the updates of this experiment could have fewer values, for a warning. */
+const char *plan_fewer_values(const federation *s);
+
 /* Computes the epsilons of `rounds` releases, even if the task claims nothing. */
 sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds) SEFL_MUST_CHECK;
 

@@ -41,7 +41,7 @@ struct population {
     size_t events, room;
     uint64_t made;
     uint64_t round, left_until; /* open round, 0: none; its deadline */
-    sefl_span header;
+    sefl_span header;           /* checked once for all clients */
     population_member *set;
     uint32_t in_set;
     population_counts counts;
@@ -140,7 +140,9 @@ static sefl_status news(population *c, uint32_t i, uint64_t now)
     person *p = &c->p[i];
     bool over = agg_get_phase(c->a) == AGG_DONE;
     round_news n = { .state = over ? ROUND_OVER : ROUND_OPEN, .round = c->round };
-    participant_event e = { .kind = PARTICIPANT_GOT_NEWS, .news = &n, .drawn = true };
+    participant_event e = {
+        .kind = PARTICIPANT_GOT_NEWS, .news = &n, .drawn = true, .checked = true
+    };
     if (!over) {
         n.left_ms = c->left_until > now ? c->left_until - now : 0;
         n.header = c->header;
@@ -296,6 +298,8 @@ void population_free(population *c)
 sefl_status population_open(population *c, uint64_t round, sefl_span header, uint64_t now_ms)
 {
     bool fresh = round != c->round;
+    round_header h;
+    SEFL_PASS(participant_header_check(&c->s->task, &h, header, round));
     if (fresh) {
         c->in_set = 0;
         c->counts = (population_counts){ 0 };

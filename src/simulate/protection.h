@@ -5,7 +5,7 @@
  *     sefl   two servers with the task's release mode; with `crypto: full`, real cryptography
  *
  * Each protection is a row of the table in protection.c; no other code in src/simulate branches on
- * its name. Threads: const tables.   Secrets: none. */
+ * its name. Threads: any.   Secrets: none. */
 #ifndef SIMULATE_PROTECTION_H
 #define SIMULATE_PROTECTION_H
 

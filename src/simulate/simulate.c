@@ -3,7 +3,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "model/file/model_file.h"
+#include "protocol/task_model.h"
 #include "roles/aggregator/step.h"
+#include "roles/client/hook.h"
 #include "simulate/servers.h"
 #include "simulate/work.h"
 #include "sum/release_check.h"
@@ -178,6 +181,8 @@ static void warn_early(sim *s)
         plan_warn(
             w, "the test text has only %zu words, so test perplexity is not measured: it needs %d",
             t->tokens, 2 * LM_EVAL_BATCH);
+    if (s->t->external)
+        return; /* perplexity is of words */
     if (v->tokens == 0)
         plan_warn(w,
                   "%s has no validation text, so perplexity is not measured: use a folder with "
@@ -225,8 +230,8 @@ static void warn_late(sim *s)
         plan_warn(w,
                   "the noise drowned the model: %s. The noise is %.3g times the largest signal of "
                   "%.0f clients, and learning needs less than a third: use more clients per round, "
-                  "a larger model.block or a smaller privacy.z ('sefl plan' computes it)",
-                  what, ratio, drawn);
+                  "%s or a smaller privacy.z ('sefl plan' computes it)",
+                  what, ratio, drawn, plan_fewer_values(s->federation));
     else
         plan_warn(w, "training made the model worse: %s: try a smaller training.lr or server.lr",
                   what);
@@ -313,8 +318,7 @@ static sefl_status measure_model(sim *s, uint64_t round)
 
 static sefl_status write_model(sim *s, uint64_t round, uint8_t hash[SHA256_BYTES])
 {
-    SEFL_PASS(
-        model_write_hash(run_model_path(&s->folder, round), &s->federation->meta, s->theta, hash));
+    SEFL_PASS(task_model_write(run_model_path(&s->folder, round), s->t, s->theta, hash));
     SEFL_PASS(run_folder_link(&s->folder, "last.safetensors", round));
     return measure_model(s, round);
 }
@@ -342,12 +346,9 @@ static sefl_status load_model(sim *s)
 {
     sefl_status st = SEFL_OK;
     float *theta = NULL;
-    size_t count = 0;
-    model_meta meta;
     uint64_t round = s->state.model_round;
-    SEFL_TRY(model_read(&meta, &theta, &count, run_model_path(&s->folder, round)));
-    SEFL_CHECK(count == s->t->params, SEFL_EPROTO, "%s has a model of another run", s->folder.root);
-    memcpy(s->theta, theta, count * sizeof *theta);
+    SEFL_TRY(task_model_read(&theta, s->t, run_model_path(&s->folder, round)));
+    memcpy(s->theta, theta, s->t->params * sizeof *theta);
     step_clear(&s->step);
     if (round > 0)
         SEFL_TRY(
@@ -366,11 +367,31 @@ static sefl_status advance(sim *s, uint64_t round, const int64_t *w, uint32_t cl
     const double *average = s->floats;
     if (!average) {
         SEFL_PASS(release_check_sum(n, s->t, w, clients));
-        SEFL_PASS(step_average(s->average, s->t, w, clients));
+        SEFL_PASS(step_average(s->average, s->t, w, clients, s->pool));
         average = s->average;
     }
-    SEFL_PASS(step_apply(&s->step, s->t, s->theta, average));
+    SEFL_PASS(step_apply(&s->step, s->t, s->theta, average, s->pool));
     return evaluate(s, round);
+}
+
+typedef struct writing {
+    sim *s;
+    uint64_t round;
+    uint8_t *hash;
+} writing;
+
+/* A piece of pool_run: writes the model (0) or the optimiser (1). */
+static sefl_status write_one(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const writing *w = ctx;
+    sim *s = w->s;
+    (void)lane, (void)end;
+    file_sync_skip(s->sync == SYNC_SKIP);
+    sefl_status st =
+        begin == 0 ? write_model(s, w->round, w->hash)
+                   : step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, w->round));
+    file_sync_skip(false);
+    return st;
 }
 
 static sefl_status release(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
@@ -379,7 +400,6 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
     sim *s = ctx;
     uint64_t began = clock_now_ns();
     (void)from;
-    choose_sync(s);
     sefl_status st = advance(s, round, w, clients, &out->numbers);
     if (st == SEFL_ERANGE) {
         out->blocked = true;
@@ -388,8 +408,8 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
     }
     SEFL_PASS(st);
     s->step.round = round;
-    SEFL_PASS(write_model(s, round, out->hash));
-    SEFL_PASS(step_write(&s->step, run_path(&s->folder, "optimiser-%" PRIu64, round)));
+    choose_sync(s);
+    SEFL_PASS(pool_run(s->pool, 2, 1, write_one, &(writing){ s, round, out->hash }, NULL));
     s->last_model = s->state.model_round;
     s->state.model_round = round;
     s->r.step_seconds = clock_since(began) - s->r.eval_seconds;
@@ -437,7 +457,8 @@ static sefl_status take_up(sim *s)
     snprintf(s->state.device, sizeof s->state.device, "%s", s->out->device);
     SEFL_PASS(run_metrics_cut(&s->folder, s->state.metrics_bytes));
     if (s->state.agg.round == 0) { /* a new run */
-        SEFL_PASS(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));
+        if (s->federation->words)
+            SEFL_PASS(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));
         SEFL_PASS(write_model(s, 0, hash));
         return step_new(&s->step, s->t);
     }
@@ -498,14 +519,16 @@ static sefl_status set_up(sim *s)
     s->out->weight_cap = t->weight_cap;
     s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);
-    SEFL_PASS(work_new(&s->work, s->federation, s->pool, NULL, s->c->stop));
+    if (s->e.trainer) /* what a killed process left */
+        SEFL_PASS(hook_open(&(hook){ .folder = s->folder.root }));
+    SEFL_PASS(work_new(&s->work, s->federation, s->pool, NULL, s->c->stop, s->folder.root));
     const char *fallback = work_fallback(s->work);
     snprintf(s->out->device, sizeof s->out->device, "%s", work_device(s->work));
     snprintf(s->out->fallback, sizeof s->out->fallback, "%s", fallback ? fallback : "");
     log_info(&s->log, "trains", lf_str("device", s->out->device),
              lf_if(fallback, lf_str("fallback", fallback)));
     if (s->e.protection->quantises)
-        SEFL_PASS(sefl_new(&s->average, t->params, sizeof *s->average));
+        SEFL_PASS(sefl_new(&s->average, task_trained(t), sizeof *s->average));
     SEFL_PASS(take_up(s));
     if (!s->state.taken)
         SEFL_PASS(sefl_new(&s->state.taken, s->federation->clients, sizeof *s->state.taken));
@@ -520,14 +543,10 @@ static sefl_status set_up(sim *s)
 static sefl_status look_back(sim *s)
 {
     sefl_status st = SEFL_OK;
-    model_meta meta;
-    float *theta = NULL;
-    size_t count;
     SEFL_TRY(
         run_metrics_cut(&s->folder, s->state.metrics_bytes)); /* SEFL_EPROTO if lines are lost */
     SEFL_TRY(add_up(s));
-    SEFL_TRY(model_read(&meta, &theta, &count, run_path(&s->folder, "model/last.safetensors")));
-    sha256_of(s->out->model, span_of(theta, count * sizeof *theta));
+    SEFL_TRY(model_read_hash(s->out->model, run_path(&s->folder, "model/last.safetensors")));
     s->out->was_there = true;
     s->out->claim = !isnan(s->out->t.all.epsilon_server);
     s->out->why = agg_why_text(s->state.agg.why);
@@ -535,7 +554,6 @@ static sefl_status look_back(sim *s)
     s->out->test_best = s->state.test_best;
     s->out->test_last = s->state.test_last;
 done:
-    sefl_free(theta);
     return st;
 }
 
@@ -552,15 +570,11 @@ static sefl_status test(sim *s)
 {
     sefl_status st = SEFL_OK;
     float *theta = NULL;
-    size_t count;
-    model_meta meta;
     SEFL_TRY(test_one(s, &s->state.test_last, s->theta));
     if (s->state.best_round == s->state.model_round) {
         s->state.test_best = s->state.best_round > 0 ? s->state.test_last : 0;
     } else if (s->state.best_round > 0) {
-        SEFL_TRY(model_read(&meta, &theta, &count, run_path(&s->folder, "model/best.safetensors")));
-        SEFL_CHECK(count == s->t->params, SEFL_EPROTO, "%s has a model of another run",
-                   s->folder.root);
+        SEFL_TRY(task_model_read(&theta, s->t, run_path(&s->folder, "model/best.safetensors")));
         SEFL_TRY(test_one(s, &s->state.test_best, theta));
     }
     s->out->test_best = s->state.test_best;

@@ -17,8 +17,9 @@
  * When a run is over, the model of the best validation round and the last model are evaluated on
  * the test text, if there is one. Nothing else reads that text.
  *
- * A finished run is not repeated. An interrupted run resumes after its last finished round and ends
- * with the same bytes. Threads: one owner. Secrets: none (the seed is public). */
+ * A finished run is not repeated. An interrupted run resumes after its last finished round and
+ * writes the same bytes as one without interruption.
+ * Threads: one owner.   Secrets: none (the seed is public). */
 #ifndef SIMULATE_SIMULATE_H
 #define SIMULATE_SIMULATE_H
 

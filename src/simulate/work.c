@@ -2,6 +2,8 @@
 #include "simulate/work_inside.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
 #include "privacy/mechanism/quantise.h"
 #include "roles/client/train.h"
 
@@ -27,36 +29,49 @@ double work_thread_seconds(void)
 static sefl_status lane_init(work *w, lane *l)
 {
     const task *t = w->t;
-    if (t->unit == TASK_UNIT_RECORD)
+    const experiment *e = w->s->e;
+    if (w->folder && e->trainer) {
+        l->hook = (hook){ .command = e->trainer,
+                          .folder = w->folder,
+                          .text = e->data,
+                          .timeout_s = e->trainer_timeout,
+                          .memory_mib = e->trainer_memory };
+        l->port = hook_port(&l->hook);
+    } else if (t->unit == TASK_UNIT_RECORD) {
         SEFL_PASS(lm_new(&l->m, &t->model, NULL));
-    else if (!w->device)
+    } else if (!w->device && !t->external) {
         SEFL_PASS(engine_new(&l->e, &(engine_config){ .model = &t->model, .optim = t->optim }));
+    }
     SEFL_PASS(sefl_new(&l->v, t->params, sizeof *l->v));
     if (!w->s->e->protection->quantises || w->device_sums)
         return SEFL_OK;
     SEFL_PASS(sefl_new(&l->X, t->values, sizeof *l->X));
     if (t->unit == TASK_UNIT_RECORD)
-        SEFL_PASS(sefl_new(&l->one, t->params, sizeof *l->one));
+        SEFL_PASS(sefl_new(&l->one, t->values, sizeof *l->one));
     return w->s->e->full ? sefl_new(&l->body, task_body_bytes(t), 1)
                          : sefl_new(&l->sum, t->values, sizeof *l->sum);
 }
 
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
-                     const sefl_progress *stop)
+                     const sefl_progress *stop, const char *folder)
 {
     SEFL_MAKE(work, w, out);
     w->s = s;
     w->t = &s->task;
     w->pool = p;
     w->stop = stop;
+    w->folder = folder;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->turn, NULL);
     SEFL_TRY(work_device_open(w));
+    SEFL_TRY(sefl_new(&w->items, s->clients, sizeof *w->items));
+    for (uint32_t i = 0; i < s->clients; i++)
+        w->items[i] = s->text[i].tokens;
     SEFL_TRY(sefl_new(&w->lane, pool_threads(p), sizeof *w->lane));
     for (; w->lanes < pool_threads(p); w->lanes++)
         SEFL_TRY(lane_init(w, &w->lane[w->lanes]));
     if (!s->e->protection->quantises)
-        SEFL_TRY(sefl_new(&w->average, w->t->params, sizeof *w->average));
+        SEFL_TRY(sefl_new(&w->average, task_trained(w->t), sizeof *w->average));
     if (s->e->full) {
         if (!enc)
             SEFL_TRY(ahe_enc_new(&w->own_enc, w->t->pub, &w->t->ahe, p, stop));
@@ -88,6 +103,7 @@ void work_free(work *w)
         sefl_free(l->body);
     }
     sefl_free(w->lane);
+    sefl_free(w->items);
     engine_free(w->judge);
     sefl_free(w->turns);
     sefl_free(w->sum);
@@ -107,9 +123,42 @@ sefl_status work_integers(const work *w, lane *l, uint32_t client, const float *
                           const sefl_rng *coins)
 {
     if (!diverged)
-        return client_train_round(l->X, w->t, &w->s->text[client], v, coins);
+        return client_train_round(l->X, w->t, w->items[client], v, coins);
     memset(l->X, 0, w->t->values * sizeof *l->X);
     return SEFL_OK;
+}
+
+/* Trains with the owner's command. A failure ends the run: an experiment measures what its command
+ * computes, not how often it fails. */
+static sefl_status train_hook(const work *w, lane *l, uint32_t client)
+{
+    const task *t = w->t;
+    char words[PATH_MAX];
+    SEFL_PASS(file_path(words, "%s/vocab.txt", w->folder));
+    population_who(l->hook.who, client);
+    w->items[client] = t->weight_cap;
+    uint64_t began = clock_now_ns();
+    sefl_status st = l->port.train(l->port.self,
+                                   &(trainer_round){ .task = t,
+                                                     .round = w->header.round,
+                                                     .theta = w->theta,
+                                                     .client = w->s->client[client],
+                                                     .words = t->external ? NULL : words,
+                                                     .progress = w->stop },
+                                   l->v, &w->items[client]);
+    l->train += clock_since(began);
+    return st == SEFL_ERANGE ? sefl_fail_at(SEFL_ESTATE, "%s", l->hook.who) : st;
+}
+
+/* Trains one client with the engine. SEFL_ERANGE: training diverged. */
+static sefl_status train_engine(const work *w, lane *l, const client_train *job)
+{
+    if (w->t->external) { /* no trainer: sefl plan */
+        memset(l->v, 0, w->t->params * sizeof *l->v);
+        return SEFL_OK;
+    }
+    SEFL_PASS(engine_theta(l->e, w->theta));
+    return client_train_local(job, l->v);
 }
 
 /* Trains one client. Clipping and quantising count as encryption, because plain training does not
@@ -126,7 +175,7 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
     sefl_rng rng;
     client_train job = { .task = t,
                          .text = text,
-                         .eos = vocab_eos(w->s->words),
+                         .eos = w->s->words ? vocab_eos(w->s->words) : 0,
                          .client = w->s->client[who->client],
                          .round = w->header.round,
                          .e = l->e,
@@ -145,10 +194,10 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
         *diverged = zeroed == client_train_record_count(t, text);
         goto done;
     }
-    SEFL_TRY(engine_theta(l->e, w->theta));
-    st = client_train_local(&job, l->v);
+    st = l->port.train ? train_hook(w, l, who->client) : train_engine(w, l, &job);
     *diverged = st == SEFL_ERANGE;
     SEFL_TRY(*diverged ? SEFL_OK : st);
+    layout_select(&t->layout, l->v, l->v);
     trained = work_thread_seconds();
     if (integers)
         SEFL_TRY(work_integers(w, l, who->client, l->v, *diverged, &rng));
@@ -202,7 +251,7 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
 double work_weight(const work *w, uint32_t client, bool diverged)
 {
     const task *t = w->t;
-    const uint64_t n = w->s->text[client].tokens;
+    const uint64_t n = w->items[client];
     if (t->weights != TASK_CAPPED)
         return 1;
     return diverged ? 0 : (double)(n < t->weight_cap ? n : t->weight_cap) / (double)t->weight_cap;
@@ -219,9 +268,9 @@ void work_add_floats(work *w, const float *v, uint32_t client, bool diverged)
 {
     const task *t = w->t;
     double weight = work_weight(w, client, diverged), clip = work_clip(w), scale = 1, norm;
-    if (clip > 0 && dp_norm(&norm, v, t->params) == SEFL_OK && norm > clip)
+    if (clip > 0 && dp_norm(&norm, v, task_trained(t)) == SEFL_OK && norm > clip)
         scale = clip / norm;
-    for (size_t i = 0; i < t->params; i++)
+    for (size_t i = 0; i < task_trained(t); i++)
         w->average[i] += weight * scale * (double)v[i];
     w->weight += weight;
 }
@@ -308,7 +357,7 @@ static sefl_status begin(work *w, const round_header *h, const float *theta,
             memset(l->sum, 0, t->values * sizeof *l->sum);
     }
     if (w->average)
-        memset(w->average, 0, t->params * sizeof *w->average);
+        memset(w->average, 0, task_trained(t) * sizeof *w->average);
     ahe_sum_free(&t->ahe, w->closed);
     w->closed = NULL;
     return w->s->e->full ? ahe_sum_new(&w->closed, &t->ahe, t->pub) : SEFL_OK;
@@ -324,7 +373,7 @@ static sefl_status finish(work *w, work_got *got)
         got->set = w->entry;
         got->heads = w->heads;
     } else if (w->average) {
-        for (size_t i = 0; i < t->params; i++)
+        for (size_t i = 0; i < task_trained(t); i++)
             w->average[i] /=
                 w->weight > 0 ? w->weight : 1; /* 0: all clients diverged, all values are zero */
         got->average = w->average;
@@ -386,7 +435,7 @@ sefl_status work_test(work *w, double *loss, const float *theta)
 
 const char *work_device(const work *w)
 {
-    return w->device ? engine_name(w->judge) : "cpu";
+    return w->device ? engine_name(w->judge) : w->lane[0].port.train ? HOOK_DEVICE : "cpu";
 }
 
 const char *work_fallback(const work *w)

@@ -3,15 +3,15 @@
  * at once. Integers add exactly, and floats add in the order of the clients, so the result is
  * bit-identical for any number of threads, and on a GPU in every repetition on the same device.
  *
- *     SEFL_TRY(work_new(&w, federation, pool, NULL, &stop));
+ *     SEFL_TRY(work_new(&w, federation, pool, NULL, &stop, NULL));
  *     SEFL_TRY(work_round(w, &got, &header, theta, set, n, &progress));
  *     ...got.sum (cdp, sefl in the clear), got.average (none), got.closed (sefl, crypto full)...
  *
  * Memory, for a model of d values: per thread an engine (engine_facts: lm_memory, 4 d bytes and a
  * client's text) and 12 d bytes, plus 8 d bytes if it adds integers and one upload body with crypto
  * full; 1.4 kB per client if uploads are sealed. With a GPU no thread has an engine; if the GPU
- * adds the updates in the clear, a thread needs only 4 d bytes. engine_facts has the GPU's own
- * memory, for as many clients at a time as fit.
+ * adds the updates in the clear, a thread needs only 4 d bytes. The GPU trains as many clients at a
+ * time as fit into its memory (engine_facts.memory).
  * Threads: one owner; works on the pool.   Secrets: a simulation has none. */
 #ifndef SIMULATE_WORK_H
 #define SIMULATE_WORK_H
@@ -30,19 +30,21 @@ typedef struct work_got {
     uint32_t diverged;      /* those whose training diverged, so that they upload zeros */
     const int64_t *sum;     /* task.values integers, or NULL */
     bool noisy;             /* cdp on a GPU: the sum contains the server's noise */
-    const double *average;  /* weighted average of the updates, task.params values, or NULL */
+    const double *average;  /* weighted average of the updates, task_trained values, or NULL */
     ahe_sum *closed;        /* encrypted sum, closed, or NULL */
     const round_entry *set; /* crypto full: the set, sorted by client; else NULL */
     const uint8_t *heads;   /* sealed: heads of the set, head_bytes(task.seal) each; else NULL */
     double train, encrypt,
-        add; /* CPU seconds of all clients together; train: GPU seconds on a GPU */
+        add; /* CPU seconds of all clients together; train: GPU seconds on a GPU, or the seconds of
+              * the trainer's commands */
 } work_got;
 
 /* All arguments must outlive w. enc has the encryption tables; if NULL, creates them (crypto full).
  * stop, as in simulate.h, may be NULL; it is called after every training step, every unit of a
- * ciphertext and every piece of validation text. */
+ * ciphertext and every piece of validation text. folder: where the experiment's trainer (hook.h)
+ * has its files; NULL: there is none, and clients of an external model change nothing. */
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
-                     const sefl_progress *stop) SEFL_MUST_CHECK;
+                     const sefl_progress *stop, const char *folder) SEFL_MUST_CHECK;
 void work_free(work *w);
 
 /* Trains the clients of the set and adds their updates. The pointers in `got` are valid until the
@@ -57,7 +59,7 @@ sefl_status work_evaluate(work *w, double *loss, const float *theta) SEFL_MUST_C
 /* Like work_evaluate, on the test text. */
 sefl_status work_test(work *w, double *loss, const float *theta) SEFL_MUST_CHECK;
 
-/* Returns "cpu", or the GPU's name and precision. */
+/* Returns "cpu", HOOK_DEVICE, or the GPU's name and precision. */
 const char *work_device(const work *w);
 /* Returns why `device: auto` chose the CPU, or NULL. */
 const char *work_fallback(const work *w);

@@ -286,9 +286,9 @@ sefl_status work_device_round(work *w, uint32_t n, const sefl_progress *progress
     if (w->device_sums)
         SEFL_PASS(add_noise(w));
     if (w->device_sums)
-        SEFL_PASS(integers
-                      ? engine_sum_end(w->judge, w->sum, w->t->values * sizeof *w->sum)
-                      : engine_sum_end(w->judge, w->average, w->t->params * sizeof *w->average));
+        SEFL_PASS(integers ? engine_sum_end(w->judge, w->sum, w->t->values * sizeof *w->sum)
+                           : engine_sum_end(w->judge, w->average,
+                                            task_trained(w->t) * sizeof *w->average));
     if (!integers)
         w->weight = all_weights(w, n);
     return SEFL_OK;

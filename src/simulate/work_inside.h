@@ -4,6 +4,7 @@
 
 #include "crypto/ahe/ahe.h"
 #include "model/engine/engine.h"
+#include "roles/client/hook.h"
 #include "simulate/named_coins.h"
 #include "simulate/work.h"
 
@@ -11,6 +12,8 @@
 
 /* Buffers and times of one thread. */
 typedef struct lane {
+    hook hook; /* experiment.trainer, and its port */
+    trainer_port port;
     engine *e; /* unit client, on the CPU */
     lm *m;     /* unit record */
     float *v;
@@ -32,6 +35,8 @@ struct work {
     const task *t;
     pool *pool;
     const sefl_progress *stop;
+    const char *folder; /* of the trainer's files */
+    uint64_t *items;    /* each client's number of words, or of the items that its trainer counts */
     lane *lane;
     unsigned lanes;
     engine *judge; /* engine for validation; on a GPU it also trains */

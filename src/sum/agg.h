@@ -39,9 +39,10 @@
  *     SKIP      SKIPPED                         RELEASE   RELEASED or BLOCKED
  *                                               FINISH    (nothing)
  *
- * LINK_DOWN makes the order in progress on the link fail; the machine repeats the order after half
- * a second, doubled up to 64 s. Ten skipped rounds in a row end the task. So do three blocked
- * rounds in a row (sum/release_check.h); skipped rounds between them do not count.
+ * LINK_DOWN makes the order in progress on the link fail; the machine repeats the order after a
+ * delay that starts at half a second and doubles up to 64 s. The task ends after ten skipped rounds
+ * in a row, or after three blocked rounds in a row (sum/release_check.h; skipped rounds between
+ * them do not count).
  *
  * BUDGET skips the round, from which nothing has been revealed, and ends the task; in SIGNING it
  * ends the task at once. STOP drops a round that is still collecting but completes one whose set is

@@ -355,18 +355,24 @@ static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, in
 
 void as_rounds_drop_released(as_rounds *r)
 {
-    if (r->released)
-        sefl_free_secret(r->released, r->t->values * sizeof *r->released);
-    r->released = NULL;
+    if (r->released_in > 0)
+        sefl_wipe(r->released, r->t->values * sizeof *r->released);
+    r->released_in = 0;
+}
+
+/* The memory is kept for later rounds. */
+static sefl_status room_for_released(as_rounds *r)
+{
+    as_rounds_drop_released(r);
+    return r->released ? SEFL_OK : sefl_new(&r->released, r->t->values, sizeof *r->released);
 }
 
 static sefl_status order_reveal(as_rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     const task *t = r->t;
-    int64_t *w = NULL;
     sefl_buf counted = { 0 };
-    bool handled = false;
+    bool handled = false, revealed = false;
     uint64_t began = clock_ns(r->c.mono), t0;
     as_reveal what = { .round = o->round, .attempt = o->attempt, .store = r->store };
     pthread_mutex_lock(&r->lock);
@@ -375,35 +381,36 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     bool has_set = r->row.has_set;
     pthread_mutex_unlock(&r->lock);
     SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be revealed without a set", o->round);
-    SEFL_TRY(sefl_new(&w, t->values, sizeof *w));
+    SEFL_TRY(room_for_released(r));
+    r->released_in = o->round; /* to be wiped after a failure */
     /* after a crash between the integers and the machine's step, the stored integers are the
      * release: in mode own another reveal would draw AS's noise a second time */
-    if (as_store_released(r->store, o->round, w, t->values) == SEFL_OK) {
+    if (as_store_released(r->store, o->round, r->released, t->values) == SEFL_OK) {
         st = as_rounds_say(r, AGG_REVEALED, o->round);
+        revealed = true;
         goto done;
     }
     if (task_is_sealed(t) && !r->c.clear)
         what.counted = &counted;
-    SEFL_TRY(reveal(r, o, &what, w, &handled));
+    SEFL_TRY(reveal(r, o, &what, r->released, &handled));
     if (handled)
         goto done;
     t0 = clock_ns(r->c.mono);
     if (what.counted)
         SEFL_TRY(r->store->put(r->store->ctx, AS_COUNTED, o->round, 0, buf_span(&counted)));
     if (!r->c.clear) /* in the clear no restart reads them: a simulation repeats the round */
-        SEFL_TRY(as_store_release(r->store, o->round, o->attempt, w, t->values));
+        SEFL_TRY(as_store_release(r->store, o->round, o->attempt, r->released, t->values));
     r->parts.store = lap(r, &t0);
     as_rounds_linked_now(r);
     r->reveal_ns = t0 - began;
     if (r->link)
         r->times = *as_link_times(r->link);
-    as_rounds_drop_released(r);
-    r->released = w, w = NULL; /* saves order_release from reading them back */
-    r->released_in = o->round;
+    revealed = true;
     SEFL_TRY(as_rounds_say(r, AGG_REVEALED, o->round));
 done:
+    if (!revealed)
+        as_rounds_drop_released(r);
     buf_clear(&counted);
-    sefl_free_secret(w, t->values * sizeof *w);
     return st;
 }
 
@@ -468,9 +475,8 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
     rounds_report p = { .round = o->round,
                         .open_seconds = 1e-9 * (double)r->reveal_ns,
                         .open_bytes = r->times.sent + r->times.received };
-    if (!r->released || r->released_in != o->round) { /* after a restart */
-        as_rounds_drop_released(r);
-        SEFL_PASS(sefl_new(&r->released, t->values, sizeof *r->released));
+    if (r->released_in != o->round) { /* after a restart */
+        SEFL_PASS(room_for_released(r));
         r->released_in = o->round;
         SEFL_TRY(as_store_released(r->store, o->round, r->released, t->values));
     }

@@ -177,6 +177,7 @@ void as_rounds_free(as_rounds *r)
     if (!r)
         return;
     as_rounds_drop_released(r);
+    sefl_free(r->released);
     agg_free(r->a);
     buf_clear(&r->header);
     pthread_cond_destroy(&r->event);

@@ -31,8 +31,8 @@ struct as_rounds {
     uint64_t early_round; /* sealed tasks: round whose heads were sent on this link; 0: none */
     uint32_t early;       /* number of that round's heads sent, in the order of arrival */
     uint64_t early_at_ms; /* monotonic: when the next EARLY is due */
-    int64_t *released;    /* integers of the latest reveal until their release; NULL: none */
-    uint64_t released_in; /* round of these integers */
+    int64_t *released;    /* integers of the latest reveal until their release */
+    uint64_t released_in; /* round of these integers; 0: none */
     uint64_t reveal_ns;   /* duration of the reveal */
     as_times times;       /* durations of the reveal's parts */
     round_parts parts;

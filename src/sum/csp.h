@@ -26,8 +26,8 @@
  *     key once the mark is durable, at the latest a day after the round's last possible deadline.
  *   - Other tasks: if CSP has a client list, the set has no more clients than its operator
  *     approved. Within that limit CSP trusts AS's count and records it with the output.
- *   - CSP never exceeds the rounds or the budget, and changes nothing while the ledgers disagree
- *     (link.h).
+ *   - CSP reveals no more rounds than the task has and never exceeds the budget. It changes nothing
+ *     while the two servers' ledgers disagree (link.h).
  *   - CSP writes nothing before it has verified AS's signature and compared both ledgers.
  *   - No attempt uses state from a failed one.
  *

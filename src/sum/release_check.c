@@ -60,7 +60,7 @@ sefl_status release_check_sum(release_numbers *out, const task *t, const int64_t
     n.norm = sqrt(squares);
     n.signal = sqrt(fmax(0, squares - sd * sd * (double)t->values));
     if (t->weights == TASK_CAPPED) {
-        weigh(&n, t, task_value(t, w[t->params]), m, clip);
+        weigh(&n, t, task_value(t, w[task_trained(t)]), m, clip);
         total = fmax(0, fmin(m, n.weight - n.weight_least));
     }
     n.bound = norm_bound(t, m, total, clip);

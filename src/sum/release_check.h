@@ -21,7 +21,7 @@
  *     st = release_check_loss(loss);
  *
  * The check detects garbage, but not a hostile vector of norm m D (docs/THREATS.md).
- * Threads: values.   Secrets: none; the result depends only on released numbers. */
+ * Threads: any.   Secrets: none; the result depends only on released numbers. */
 #ifndef PROTOCOL_RELEASE_CHECK_H
 #define PROTOCOL_RELEASE_CHECK_H
 

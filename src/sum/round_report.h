@@ -1,6 +1,6 @@
 /* round_report: the result of a round in public numbers, for metrics and operators.
  *
- * Threads: values.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef SUM_ROUND_REPORT_H
 #define SUM_ROUND_REPORT_H
 

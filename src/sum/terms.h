@@ -3,7 +3,7 @@
  * Both servers compute the same terms from the same document, so their ledgers are identical byte
  * for byte. In a task with `claim: none`, the noise is none and every term except the task id is
  * zero.
- * Threads: values.   Secrets: none. */
+ * Threads: any.   Secrets: none. */
 #ifndef ROLES_TERMS_H
 #define ROLES_TERMS_H
 

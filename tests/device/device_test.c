@@ -480,26 +480,27 @@ static void compare_part(world *w, uint32_t slot, uint32_t which, const char *wh
  * parameter that hardly changes is compared with 1 % of the whole. */
 static void compare_params(world *w, uint32_t slot, uint32_t client, double most)
 {
-    lm_param param[LM_MAX_PARAMS];
+    layout l = { 0 };
     float *a = NULL, *b = NULL;
-    size_t n, count;
     char what[96];
     sefl_status st = SEFL_OK;
-    SEFL_TRY(lm_config_params(&w->model, param, &n, &count));
-    SEFL_TRY(part(w->gpu, slot, ENGINE_DELTA, &a, count));
-    SEFL_TRY(part(w->cpu, 0, ENGINE_DELTA, &b, count));
-    const double whole = apart(b, NULL, count);
-    for (size_t i = 0; i < n; i++) {
-        const float *got = a + param[i].offset, *want = b + param[i].offset;
-        const double size = apart(want, NULL, param[i].count);
-        const double off = apart(got, want, param[i].count);
-        snprintf(what, sizeof what, "client %u: delta of %.64s", client, param[i].name);
+    SEFL_TRY(lm_config_layout(&w->model, &l));
+    SEFL_TRY(part(w->gpu, slot, ENGINE_DELTA, &a, l.count));
+    SEFL_TRY(part(w->cpu, 0, ENGINE_DELTA, &b, l.count));
+    const double whole = apart(b, NULL, l.count);
+    for (size_t i = 0; i < l.n; i++) {
+        const layout_tensor *t = &l.tensor[i];
+        const float *got = a + t->offset, *want = b + t->offset;
+        const double size = apart(want, NULL, t->count);
+        const double off = apart(got, want, t->count);
+        snprintf(what, sizeof what, "client %u: delta of %.64s", client, t->name);
         if (!(off <= most * (size + 0.01 * whole)))
             bad(w, what, off, 0);
     }
 done:
     if (st != SEFL_OK)
         broke(w, "parameters");
+    layout_clear(&l);
     sefl_free(a), sefl_free(b);
 }
 

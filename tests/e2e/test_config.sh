@@ -65,9 +65,9 @@ printf 'crypto.scheme: paillier\ncrypto.seal: xwing\n' > bad.yml
 expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: task: crypto.seal is xwing: it must be none'
 printf 'a\nb\nc\n' > words.txt
 printf 'model.init: words.txt\n' > bad.yml # no model
-expect 1 "$SEFL" config check bad.yml; says 'bad.yml:1:1: model.init: words.txt: has 6 bytes: too short'
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:1:1: model.init: '; says '/words.txt: has 6 bytes: too short'
 mkdir list && printf 'data.path: words.txt\ndata.vocab: list\n' > bad.yml
-expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: data.vocab: list is a folder'
+expect 1 "$SEFL" config check bad.yml; says 'bad.yml:2:1: data.vocab: '; says '/list is a folder'
 # what the run takes from its text is not an error here
 printf 'clients: 4\nnetwork: { dropout: 0.5, exact: true }\nprivacy.weights: capped\nrounds.patience: 3\n' > good.yml
 expect 0 "$SEFL" config check good.yml
@@ -124,6 +124,21 @@ expect 1 "$SEFL" config check fed/clients/client-01/client.yml; says ": policy: 
 cp kept.yml fed/clients/client-01/policy.yml
 sed 's|^csp_key: .*|csp_key: aggregator.pub|' fed/clients/client-01/client.yml > fed/clients/client-01/one.yml
 expect 1 "$SEFL" config check fed/clients/client-01/one.yml --for client; says "one.yml:"; says "must be two different parties"
+# what the runs of a sweep start from, and where: config check finds the run that fails, in the words of the run
+sweep() { # FILE of words, swept SETTING, its VALUES
+    printf 'clients: 2\nvocab.order: appearance\ndata: { path: fed/public/valid.txt, public: true }\n' > sweep.yml
+    printf 'data.vocab: %s\nmodel.init: fed/public/init.safetensors\nsweep.%s: [%s]\n' "$@" >> sweep.yml
+}
+refused() { # PLACE SETTING=VALUE of the run that fails
+    expect 1 "$SEFL" config check sweep.yml --for experiment; checked=$out
+    out=$("$SEFL" simulate -c sweep.yml --set "sweep.$2" --runs sweep-runs 2>&1) && fail "runs: $out"
+    [ "$checked" = "sefl config: sweep.yml:$1: ${out#sefl simulate: }" ] || fail "$checked, but the run: $out"
+}
+sweep fed/public/vocab.txt server.lr '1, 2'; expect 0 "$SEFL" config check sweep.yml
+sweep fed/public/vocab.txt model.hidden '48, 40'; refused 5:1 model.hidden=40; says "model.hidden is 40"
+sweep words.txt server.lr '1, 2'; refused 5:1 server.lr=2; says "the vocabulary has"
+export SEFL_CUDA_PLUGIN="$dir/absent.so"
+sweep fed/public/vocab.txt device 'cpu, cuda'; refused 6:1 device=cuda; says "cannot open the GPU plugin"
 cp fed/csp/csp.yml fed/csp/wrong.yml
 expect 0 "$SEFL" config check fed/csp/wrong.yml --for csp; says ": valid: "
 bad() { # ROLE FILE LINE: config check refuses the setting at this line's place, as the role does at start
@@ -138,6 +153,10 @@ done
 bad csp fed/csp/csp.yml 'ca: ../ca/aggregator'; says "names another server's folder"
 bad aggregator fed/aggregator/aggregator.yml 'vocab: aggregator.yml'; says "not a vocabulary"
 bad client fed/clients/client-01/client.yml 'proxy: ftp://proxy'; says "must be http://host:port"
+bad client fed/clients/client-01/client.yml 'device: cuda'; says "cannot open the GPU plugin"
+bad csp fed/csp/csp.yml 'key_lock: cert.pem'; says "key.sealed: the file does not open: wrong key file"
+head -c 31 /dev/urandom > fed/csp/short.lock
+bad csp fed/csp/csp.yml 'key_lock: short.lock'; says "has 31 bytes, a key file has at least 32"
 # a settings file given to the wrong role
 expect 2 "$SEFL" client -c fed/csp/csp.yml; says "csp.yml:2:1"; says "by its name, this file is for a cryptography"
 # a folder without text, text that is not UTF-8: doctor reports it before the client runs

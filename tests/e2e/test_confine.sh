@@ -60,19 +60,28 @@ for u in aggregator csp client@; do
     done
 done
 
-# the drop-in for a GPU: systemd accepts it, and it allows NVIDIA's devices only
+# the drop-ins: systemd accepts them alone and together, and GPUs get NVIDIA's devices only
 gpu=$SEFL_SOURCE/packaging/systemd/sefl-client-gpu.conf
 [ "$(grep "^DeviceAllow=" "$gpu")" = "DeviceAllow=char-nvidia* rw" ] || fail "$gpu allows other devices"
 if command -v systemd-analyze > /dev/null && systemd-analyze security --help | grep -q -- --offline; then
-    mkdir -p "$dir/gpu/sefl-client@x.service.d"
-    sed "s|@PREFIX@/bin/sefl|/bin/true|" "$SEFL_SOURCE/packaging/systemd/sefl-client@.service" \
-        > "$dir/gpu/sefl-client@x.service"
-    cp "$gpu" "$dir/gpu/sefl-client@x.service.d/gpu.conf"
-    verified=$(systemd-analyze verify --man=no "$dir/gpu/sefl-client@x.service" 2>&1) || fail "$gpu: $verified"
-    [ -z "$verified" ] || fail "$gpu: $verified"
-    systemd-analyze security --offline=yes --no-pager --threshold=16 "$dir/gpu/sefl-client@x.service" \
-        > "$dir/score" 2>&1 || fail "$gpu: $(tail -n 1 "$dir/score")"
-    grep -q "char-nvidia" "$dir/score" || fail "$gpu is not applied"
+    for drops in gpu trainer "gpu trainer"; do
+        unit=$dir/drop/sefl-client@x.service
+        rm -rf "$dir/drop"
+        mkdir -p "$unit.d"
+        sed "s|@PREFIX@/bin/sefl|/bin/true|" "$SEFL_SOURCE/packaging/systemd/sefl-client@.service" > "$unit"
+        for drop in $drops; do
+            cp "$SEFL_SOURCE/packaging/systemd/sefl-client-$drop.conf" "$unit.d/$drop.conf"
+        done
+        verified=$(systemd-analyze verify --man=no "$unit" 2>&1) || fail "$drops: $verified"
+        [ -z "$verified" ] || fail "$drops: $verified"
+        systemd-analyze security --offline=yes --no-pager --threshold=16 "$unit" > "$dir/score" 2>&1 ||
+            fail "$drops: $(tail -n 1 "$dir/score")"
+        case $drops in
+        *gpu*) grep -q "char-nvidia" "$dir/score" || fail "$gpu is not applied" ;;
+        *) ! grep -q "char-nvidia" "$dir/score" || fail "$drops: devices" ;;
+        esac
+        note "$drops: $(tail -n 1 "$dir/score")"
+    done
 fi
 
 # the first steps of docs/OPERATING.md under systemd, in a separate root

@@ -54,6 +54,8 @@ cmp "$dir/model-cpu" "$dir/model-cuda" || fail "the simulation's models differ"
 expect 2 "$SEFL" simulate -c "$dir/e.yml" --device cuda --set privacy.unit=record --set privacy.records_max=4 --runs "$dir/r"
 says "device: cpu"
 expect 0 "$SEFL" plan --quick -c "$dir/e.yml" --device cuda; says "device: cpu, not cuda"
+echo 'device: cuda' >> "$dir/e.yml"
+expect 0 "$SEFL" config check "$dir/e.yml"; says ": valid: "
 expect 0 "$SEFL" init "$dir/client.yml"; grep -q "device: cpu" "$dir/client.yml" || fail "client.yml has no device"
 
 # measurements of the paper: clients in many slots at once

@@ -1,5 +1,6 @@
 #!/bin/sh
-# bootstrap: exits 0 in under a second if nothing is missing, else 2 with the missing names or the command.
+# bootstrap: exits 0 in under a second if nothing is missing, else 2 with the missing names or the command; 1 if apt-get
+# fails, with the cause.
 set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
@@ -29,6 +30,14 @@ rc=0
 out=$(PATH=$fake:$PATH "$bootstrap" --test --check 2>&1) || rc=$?
 [ "$rc" -eq 2 ] || fail "--test --check with missing packages exits $rc"
 case $out in *libgmp-dev*openssl*curl*) ;; *) fail "not what the tests need: $out" ;; esac
+# root, but the mirror does not answer
+printf '#!/bin/sh\necho 0\n' > "$fake/id"
+printf '#!/bin/sh\necho "E: Unable to fetch some archives"\nexit 100\n' > "$fake/apt-get"
+chmod +x "$fake/apt-get"
+rc=0
+out=$(PATH=$fake:$PATH "$bootstrap" --torch 2>&1 < /dev/null) || rc=$?
+[ "$rc" -eq 1 ] || fail "with a failing apt-get it exits $rc"
+case $out in *"Unable to fetch"*"is the Debian mirror reachable?"*python3-torch*) ;; *) fail "not the cause: $out" ;; esac
 rc=0
 "$bootstrap" --nonsense 2> /dev/null || rc=$?
 [ "$rc" -eq 2 ] || fail "unknown option exits $rc"

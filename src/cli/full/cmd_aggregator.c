@@ -53,7 +53,7 @@ static void on_round(void *ctx, const rounds_report *r, uint64_t of)
              lf_if(r->has_epsilon, lf_real("epsilon_others", r->epsilon_others)));
 }
 
-DAEMON_CALLS(aggregator)
+DAEMON_CALLS(aggregator, free)
 
 static sefl_status start(void *self, const settings *set, void **out)
 {

@@ -2,7 +2,10 @@
 #include "cli/full/daemon.h"
 #include "cli/meter.h"
 
-#include "roles/client/client.h"
+#include "base/alloc.h"
+#include "config/address.h"
+#include "roles/client/config.h" /* the tables of settings, for the options and the help */
+#include "sefl/client.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,20 +14,20 @@
 typedef struct session {
     daemon d;
     bool once;
-    client_config cfg;
-    meter line; /* progress line */
+    meter line;                    /* progress line */
+    char *given[SETTINGS_MAX + 1]; /* settings given as options, as "key=value" */
 } session;
 
-static void show(void *ctx, const client_view *v)
+static void show(void *ctx, const sefl_client_progress *v)
 {
     session *s = ctx;
-    const char *warning = v->no_claim ? "  NO DIFFERENTIAL PRIVACY CLAIMED" : "";
+    const char *warning = v->claims_privacy ? "" : "  NO DIFFERENTIAL PRIVACY CLAIMED";
     char round[64] = "", share[16] = "";
     if (!s->line.on)
         return;
     if (v->round > 0)
         snprintf(round, sizeof round, "round %" PRIu64 "/%" PRIu64 "  ", v->round, v->rounds);
-    if (strcmp(v->doing, CLIENT_ROUND_DONE) == 0) {
+    if (strcmp(v->doing, "done") == 0) {
         fprintf(stderr, "\r\033[K%sup %.1f MB  %.1f s%s\n", round, (double)v->bytes / 1e6,
                 (double)v->ms / 1000, warning);
         return;
@@ -39,25 +42,47 @@ static void show(void *ctx, const client_view *v)
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
-DAEMON_CALLS(client)
+DAEMON_CALLS(sefl_client, close)
+
+static sefl_status collect_options(session *s)
+{
+    size_t n = 0;
+    const settings *f = &s->d.flags;
+    for (size_t i = 0; i < f->count; i++) {
+        if (!f->value[i])
+            continue;
+        size_t bytes = strlen(f->schema[i].key) + strlen(f->value[i]) + 2;
+        SEFL_PASS(sefl_new(&s->given[n], 1, bytes));
+        snprintf(s->given[n++], bytes, "%s=%s", f->schema[i].key, f->value[i]);
+    }
+    return SEFL_OK;
+}
 
 static sefl_status start(void *self, const settings *set, void **out)
 {
     session *s = self;
-    client *c = NULL;
+    sefl_client *c = NULL;
     sefl_log *log = &s->d.log;
-    const client_config *cfg = &s->cfg;
-    SEFL_PASS(client_config_make(&s->cfg, set));
-    confine_key(log, cfg->key);
-    confine_proxy(log, cfg->proxy, s->d.file);
-    SEFL_PASS(client_new(
-        &c, &(client_options){
-                .config = cfg, .log = log, .once = s->once, .show = show, .show_ctx = s }));
-    if (s->line.on)
-        fprintf(stderr, "sefl client: server %s, port %u; text %s\n", cfg->server.host,
-                cfg->server.port, cfg->text);
-    log_info(log, "ready", lf_str("server", cfg->server.host), lf_u64("port", cfg->server.port));
+    host_port at;
+    SEFL_PASS(collect_options(s));
+    SEFL_PASS(sefl_client_open(&c, s->d.file,
+                               &(sefl_client_options){
+                                   .size = sizeof(sefl_client_options),
+                                   .ctx = s,
+                                   .log_fd = 2,
+                                   .log_level = s->line.on ? "warn" : "info",
+                                   .progress = show,
+                                   .settings = (const char *const *)s->given,
+                                   .once = s->once,
+                               }));
     *out = c;
+    confine_key(log, settings_text(set, "tls.key"));
+    confine_proxy(log, settings_text(set, "proxy"), s->d.file);
+    SEFL_PASS(address_read(&at, settings_text(set, "server"), 1));
+    if (s->line.on)
+        fprintf(stderr, "sefl client: server %s, port %u; text %s\n", at.host, at.port,
+                settings_text(set, "text"));
+    log_info(log, "ready", lf_str("server", at.host), lf_u64("port", at.port));
     return SEFL_OK;
 }
 
@@ -67,8 +92,10 @@ static int run(void *self)
     s->line.on = meter_terminal();
     if (s->line.on) /* the line shows progress; the log adds only warnings and errors */
         s->d.least = LOG_WARN;
-    int rc = daemon_run(self, &cmd_client, start, &client_calls);
+    int rc = daemon_run(self, &cmd_client, start, &sefl_client_calls);
     meter_stop(&s->line);
+    for (size_t i = 0; s->given[i]; i++)
+        sefl_free(s->given[i]);
     return rc;
 }
 
@@ -80,11 +107,13 @@ static const setting_def options[] = {
 
 const cli_command cmd_client = {
     .name = "client",
-    .summary = "take part in a federation with the text on this machine",
+    .summary = "take part in a federation with the data on this machine",
     .about =
         "Fetches the task and checks both servers' signatures and the owner's policy. In each "
-        "round it trains on the text, encrypts and signs the model update, and uploads it. Nothing "
-        "else derived from the text leaves the machine. Then it asks for proof that the upload was "
+        "round it trains on the text, or runs the owner's training command (setting trainer), "
+        "encrypts and signs the model update, and uploads it. Nothing else that it derives from "
+        "the "
+        "text leaves the machine. Then it asks for proof that the upload was "
         "counted; it stops after three rounds in a row without proof. It exits with 0 when the "
         "task is over. If it cannot take part, it prints the reason and exits with 1. SIGTERM "
         "stops it cleanly; "

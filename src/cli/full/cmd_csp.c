@@ -2,43 +2,13 @@
 #include "cli/full/daemon.h"
 #include "cli/full/unlock.h"
 
-#include "base/file.h"
-#include "crypto/keyfile.h"
-#include "crypto/secmem.h"
-#include "roles/csp/csp_role.h"
-
 typedef struct session {
     daemon d;
     csp_settings cfg;
-    uint8_t *root; /* CSP's secret: root or sec */
-    paillier_sec *sec;
+    csp_key key;
 } session;
 
-/* Reads the secret key and unlocks it with key_lock, passphrase_file or the terminal. */
-static sefl_status open_key(session *s)
-{
-    sefl_status st = SEFL_OK;
-    const csp_settings *c = &s->cfg;
-    sefl_buf file = { 0 };
-    keyfile_info info;
-    cli_unlock unlock = { .passphrase_file = c->passphrase_file, .key_file = c->key_lock };
-    SEFL_TRY(file_read(&file, c->key, KEYFILE_BYTES_MAX));
-    SEFL_TRY(keyfile_info_read(&info, buf_span(&file)));
-    SEFL_CHECK(info.secret, SEFL_EINVAL, "this is a public key; CSP needs the secret key");
-    SEFL_TRY(cli_unlock_get(&unlock, info.by));
-    if (info.kind == KEYFILE_ROOT) {
-        SEFL_TRY(secmem_new(&s->root, KEYFILE_ROOT_BYTES, NULL));
-        SEFL_TRY(keyfile_root_read(s->root, buf_span(&file), &unlock.lock));
-    } else {
-        SEFL_TRY(keyfile_sec_read(&s->sec, buf_span(&file), &unlock.lock, NULL));
-    }
-done:
-    cli_unlock_clear(&unlock);
-    buf_clear(&file);
-    return sefl_at(st, "%s", c->key);
-}
-
-DAEMON_CALLS(csp_role)
+DAEMON_CALLS(csp_role, free)
 
 static sefl_status start(void *self, const settings *set, void **out)
 {
@@ -47,11 +17,11 @@ static sefl_status start(void *self, const settings *set, void **out)
     sefl_log *log = &s->d.log;
     SEFL_PASS(csp_settings_make(&s->cfg, set));
     SEFL_PASS(daemon_confine(&s->d, set));
-    SEFL_PASS(open_key(s));
+    SEFL_PASS(cli_unlock_csp(&s->key, &s->cfg));
     confine_key(log, s->cfg.key); /* the file is sealed; cli_unlock_get has checked its lock */
     SEFL_PASS(csp_role_new(&role, &(csp_role_options){ .settings = &s->cfg,
-                                                       .sec = s->sec,
-                                                       .root = s->root,
+                                                       .sec = s->key.sec,
+                                                       .root = s->key.root,
                                                        .log = log,
                                                        .ctx = s,
                                                        .bound = daemon_bound }));
@@ -63,8 +33,7 @@ static int run(void *self)
 {
     session *s = self;
     int rc = daemon_run(self, &cmd_csp, start, &csp_role_calls);
-    paillier_sec_free(s->sec);
-    secmem_free(s->root);
+    csp_key_clear(&s->key);
     return rc;
 }
 

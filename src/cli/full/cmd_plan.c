@@ -37,14 +37,18 @@ static void print_plan(const plan *p, const char *name)
            " rounds, %zu values\n",
            name, p->protection, sefl ? ", crypto " : "", sefl ? p->crypto : "", p->clients,
            p->per_round, p->rounds_asked, p->values);
-    printf("a client    up %s  down %s per round; %" PRIu64 " words of training:",
-           human_bytes((double)p->up_bytes).text, human_bytes((double)p->down_bytes).text,
-           p->words);
-    print_seconds("train", p->client.train);
+    printf("a client    up %s  down %s per round", human_bytes((double)p->up_bytes).text,
+           human_bytes((double)p->down_bytes).text);
+    if (p->words > 0)
+        printf("; %" PRIu64 " words of training", p->words);
+    printf(":");
+    if (p->client.train > 0)
+        print_seconds("train", p->client.train);
     if (p->client.encrypt > 0)
         print_seconds("encrypt", p->client.encrypt);
     printf("\na round   ");
-    print_seconds("train", p->round.train);
+    if (p->round.train > 0)
+        print_seconds("train", p->round.train);
     print_seconds("encrypt", p->round.encrypt);
     print_seconds("sum", p->round.sum);
     printf(" (processor time)");

@@ -33,11 +33,18 @@ static void print_text(const provision_config *c, const provision_report *r, con
     bool fixed = c->port_base != 0;
     const char *zeros = r->clients < 100 ? "" : r->clients < 1000 ? "0" : "00";
     printf("%s: an aggregation server, a CSP and %" PRIu32 " clients\n", f, r->clients);
-    printf("task      %s\n", id);
-    printf("model     %zu values, %" PRIu32 " words; an update has %" PRIu64 " bytes\n", r->values,
-           r->words, r->update_bytes);
-    printf("text      %s, %" PRIu64 " to %" PRIu64 " tokens per client\n",
-           c->data ? c->data : "generated", r->tokens_least, r->tokens_most);
+    printf("task      %s\nmodel     ", id);
+    if (r->words > 0)
+        printf("%zu values, %" PRIu32 " words", r->params, r->words);
+    else
+        printf("external, %zu values", r->params);
+    printf("; an update has %" PRIu64 " bytes", r->update_bytes);
+    if (r->values != r->params)
+        printf(" for %zu values", r->values);
+    printf("\n");
+    if (r->words > 0)
+        printf("text      %s, %" PRIu64 " to %" PRIu64 " tokens per client\n",
+               c->data ? c->data : "generated", r->tokens_least, r->tokens_most);
     printf("\nWhat it protects, and from whom:\n"
            "  sefl task show %s/public/task.signed --explain\n"
            "Start each party in its own terminal:\n"
@@ -88,6 +95,10 @@ static const setting_def options[] = {
               "and valid.txt, or a file. The validation text becomes public, and its words become "
               "the vocabulary" },
     { "vocab", SETTING_PATH, "", TO(vocab), .help = "Public word list to use as the vocabulary" },
+    { "init", SETTING_PATH, "", TO(init),
+      .help =
+          "Public initial model, a safetensors file. If model.body is external, the model has "
+          "its tensors; without the file, it has those of model.tensors and starts from zeros" },
     { "seed", SETTING_U64, "1", TO(seed),
       .help = "Seed of the text, its split and the initial model; the seed is public, and no key "
               "depends on it" },

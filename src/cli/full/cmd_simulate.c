@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "privacy/accountant/accountant.h"
+#include "roles/client/hook.h"
 #include "simulate/simulate.h"
 
 #include <inttypes.h>
@@ -36,19 +37,22 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     s->round = r->t.rounds;
     s->rounds_here = 0;
     s->warned = 0;
+    char words[32] = ""; /* an external model has none */
+    if (f->tokens > 0)
+        snprintf(words, sizeof words, ", %" PRIu64 " words", f->tokens);
     const bool gpu = strcmp(r->device, "cpu") != 0;
-    if (s->quiet)
-        return;
     meter_stop(&s->line);
     if (*r->fallback)
         fprintf(stderr, "sefl simulate: training on the CPU: %s\n", r->fallback);
+    if (s->quiet)
+        return;
     s->line.shown_ns = 0; /* shows progress of the first round at once */
     if (s->args.runs > 1)
         fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->args.runs);
     fprintf(stderr,
-            "sefl simulate: %s: %" PRIu32 " clients, %" PRIu64
-            " words, %zu values, protection %s%s  (%s%s%u thread%s, seed %" PRIu64 ")\n",
-            e->name, e->clients, f->tokens, f->task.values, e->protection->name,
+            "sefl simulate: %s: %" PRIu32
+            " clients%s, %zu values, protection %s%s  (%s%s%u thread%s, seed %" PRIu64 ")\n",
+            e->name, e->clients, words, f->task.values, e->protection->name,
             !e->protection->two_servers ? ""
             : e->full                   ? ", crypto full"
                                         : ", crypto clear",
@@ -158,7 +162,8 @@ static void print_summary(const simulate_result *r, unsigned warned)
         printf("classic     %s\n", classic);
     }
     if (r->weight_cap > 0)
-        printf("weights     a client of %" PRIu64 " words or more has the full weight\n",
+        printf("weights     a client of %" PRIu64
+               " words (with a trainer: examples) or more has the full weight\n",
                r->weight_cap);
     printf("seconds     train %.1f  encrypt %.1f  sum %.1f (processor time)  2pc %.1f  step %.1f  "
            "eval "
@@ -166,7 +171,8 @@ static void print_summary(const simulate_result *r, unsigned warned)
            all->train_seconds, all->encrypt_seconds, all->sum_seconds, all->twopc_seconds,
            all->step_seconds, all->eval_seconds);
     if (*r->device && strcmp(r->device, "cpu") != 0)
-        printf("device      %s; train is GPU time\n", r->device);
+        printf("device      %s; train is %s\n", r->device,
+               strcmp(r->device, HOOK_DEVICE) == 0 ? "its time" : "GPU time");
     else if (all->train_seconds > 0)
         printf("rounds      %.1f s of processor time, %+.1f %% over training alone; %.1f s of wall "
                "time "

@@ -13,6 +13,7 @@
 #include "protocol/modes/mode.h"
 #include "protocol/task.h"
 #include "protocol/task_make.h"
+#include "protocol/task_model.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -130,6 +131,14 @@ static sefl_status take_vocab(wish *w, uint8_t hash[32])
     return fill_number(&w->s, "model.vocab", vocab_size(w->v), w->vocab);
 }
 
+/* An external model: any safetensors file, which must have the tensors of model.tensors, if set. */
+static sefl_status take_tensors(wish *w)
+{
+    uint8_t hash[32];
+    SEFL_PASS(task_settings_tensors(&w->s, w->init));
+    return fill_hash(&w->s, "init.sha256", w->init, hash);
+}
+
 static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
 {
     model_meta meta;
@@ -137,6 +146,8 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
     uint8_t hash[32];
     char hex[65];
     settings *s = &w->s;
+    if (task_settings_external(s))
+        return take_tensors(w);
     SEFL_PASS(model_read(&meta, &w->theta, &count, w->init));
     const struct {
         const char *key;
@@ -190,6 +201,8 @@ static sefl_status task_new(void *options)
     SEFL_PASS(output_check(w->out, NULL, w->force));
     if (w->config)
         SEFL_PASS(take_config(w));
+    SEFL_NEED(!task_settings_external(&w->s) || (!w->vocab && !w->valid), SEFL_EINVAL,
+              "model.body is external: the task has no word list and no validation text");
     if (w->vocab)
         SEFL_PASS(take_vocab(w, words));
     if (w->init)
@@ -200,6 +213,9 @@ static sefl_status task_new(void *options)
         SEFL_PASS(read_pub(w));
     SEFL_PASS(read_servers(w));
     SEFL_PASS(task_make(&w->result, &w->s, w->pub, &w->servers));
+    SEFL_PASS(task_read(&w->t, buf_span(&w->result)));
+    if (w->init && w->t.external)
+        SEFL_PASS(task_model_read(&w->theta, &w->t, w->init));
     SEFL_PASS(file_write_atomic(w->out, buf_span(&w->result), 0644));
     sha256_of(id, buf_span(&w->result));
     printf("%s: task %s\nnext: 'sefl task show --explain %s', then both servers sign it\n", w->out,
@@ -261,10 +277,15 @@ static sefl_status show_json(const task *t, const envelope *env)
         lf_u64("threshold", t->threshold));
 }
 
+/* Returns the word of a setting's index. */
+static char *word_of(char out[SETTING_WORD_BYTES], const char *key, unsigned i)
+{
+    return setting_word_at(out, setting_find(task_schema, key)->words, i);
+}
+
 static void show_text(const task *t, const envelope *env)
 {
-    char hex[65];
-    static const char *const samplings[] = { "all", "open", "hidden" };
+    char hex[65], word[SETTING_WORD_BYTES];
     printf("task         %s\n", hex_write(hex, t->id, 32));
     printf("name         %s, population %s\n", t->name, t->population);
     bool as = is_signed(env, t, SIGNER_AS), csp = is_signed(env, t, SIGNER_CSP);
@@ -274,13 +295,21 @@ static void show_text(const task *t, const envelope *env)
            : csp     ? "csp"
                      : "nobody",
            as && csp ? "" : " (incomplete: clients will refuse it)");
-    printf(
-        "model        %s, %u words, embedding %u, hidden %u, layers %u, blocks of %u: %zu values\n",
-        t->model.body, t->model.vocab, t->model.embed, t->model.hidden, t->model.layers,
-        t->model.block, t->params);
-    printf("word list    %s\n", hex_write(hex, t->vocab_hash, 32));
+    if (t->external)
+        printf("model        external, %zu tensor%s: %zu values\n", t->layout.n,
+               t->layout.n == 1 ? "" : "s", t->params);
+    else
+        printf("model        %s, %u words, embedding %u, hidden %u, layers %u, blocks of %u: %zu "
+               "values\n",
+               t->model.body, t->model.vocab, t->model.embed, t->model.hidden, t->model.layers,
+               t->model.block, t->params);
+    if (t->layout.trained < t->layout.count)
+        printf("trained      only %s: %zu values\n", t->only, t->layout.trained);
+    if (!t->external)
+        printf("word list    %s\n", hex_write(hex, t->vocab_hash, 32));
     printf("initial      %s\n", hex_write(hex, t->init_hash, 32));
-    printf("validation   %s\n", t->has_valid ? hex_write(hex, t->valid_hash, 32) : "none");
+    if (!t->external)
+        printf("validation   %s\n", t->has_valid ? hex_write(hex, t->valid_hash, 32) : "none");
     printf("update       %zu values, %s", t->values, t->ahe.scheme->name);
     if (t->pub)
         printf(" under %u bits", paillier_bits(t->pub));
@@ -294,7 +323,10 @@ static void show_text(const task *t, const envelope *env)
            ", %u to %u of %u clients, %.1f s each, %u extensions of %.1f s\n",
            t->rounds, t->threshold, t->clients_max, t->enrolled, (double)t->deadline_ms / 1000,
            t->extensions, (double)t->extend_ms / 1000);
-    printf("sampling     %s, rate %g%s\n", samplings[t->sampling], t->rate,
+    if (t->weights == TASK_CAPPED)
+        printf("weights      capped: full weight from %" PRIu64 " %s\n", t->weight_cap,
+               t->external ? "examples" : "words");
+    printf("sampling     %s, rate %g%s\n", word_of(word, "privacy.sampling", t->sampling), t->rate,
            t->publish_count ? "" : "; the number of participants is not published");
     if (!task_mode(t)->noisy)
         printf("noise        none: AS learns the exact average\n");
@@ -303,7 +335,7 @@ static void show_text(const task *t, const envelope *env)
                t->clip, t->ahe.pack.sensitivity);
     if (t->claim)
         printf("claim        epsilon %g at delta %g, for a %s\n", t->epsilon, t->delta,
-               t->unit == TASK_UNIT_CLIENT ? "client" : "record");
+               word_of(word, "privacy.unit", t->unit));
     else
         printf("claim        NONE: no differential privacy claimed\n");
 }

@@ -1,14 +1,17 @@
 #include "cli/full/config_kind.h"
 
+#include "base/alloc.h"
 #include "cli/full/experiment_args.h"
 #include "config/example.h"
 #include "config/yaml/yaml.h"
 #include "crypto/ahe/paillier.h"
-#include "model/corpus/corpus.h"
+#include "model/engine/engine.h"
 #include "protocol/task_make.h"
+#include "protocol/task_model.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
 #include "roles/csp/csp_role.h"
+#include "simulate/federation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,13 +36,24 @@ static sefl_status check_terms(settings *terms, const experiment *e)
     sefl_buf document = { 0 };
     task t = { 0 };
     ahe_pub *pub = NULL;
+    engine *gpu = NULL;
+    float *theta = NULL;
     if (strcmp(settings_text(terms, "crypto.scheme"), "paillier") == 0)
         SEFL_TRY(some_key(&pub, e ? e->key_bits : PAILLIER_BITS_DEFAULT));
     SEFL_TRY(task_make(&document, terms, pub, &(pinned){ .as = { 1 }, .csp = { 2 } }));
     SEFL_TRY(task_read(&t, buf_span(&document)));
     if (e)
         SEFL_TRY(experiment_fit(e, &t));
+    if (e && strcmp(e->device, "cuda") == 0)
+        SEFL_TRY(engine_new(&gpu, &(engine_config){ .device = e->device,
+                                                    .precision = e->precision,
+                                                    .model = &t.model,
+                                                    .optim = t.optim }));
+    if (e && e->external)
+        SEFL_TRY(sefl_at(task_model_read(&theta, &t, e->init), "model.init"));
 done:
+    engine_free(gpu);
+    sefl_free(theta);
     paillier_pub_free(pub);
     task_clear(&t);
     buf_clear(&document);
@@ -49,17 +63,37 @@ done:
 enum { SOME_WORDS = 10000 };
 #define SOME_HASH "1111111111111111111111111111111111111111111111111111111111111111"
 
-static sefl_status check_run(void *ctx, settings *one, experiment *e)
+/* Hashes the settings that decide what a run starts from. */
+static void hash_start(uint8_t out[SHA256_BYTES], const settings *s)
+{
+    sha256 h;
+    sha256_init(&h);
+    for (const setting_def *d = s->schema; d->key; d++)
+        if (strncmp(d->key, "data.", 5) == 0 || strncmp(d->key, "model.", 6) == 0 ||
+            strcmp(d->key, "vocab.order") == 0)
+            sha256_add(&h, span_of(settings_text(s, d->key), strlen(settings_text(s, d->key)) + 1));
+    sha256_end(&h, out);
+}
+
+/* last: what the previous run of the sweep starts from; it is not read twice. */
+static sefl_status check_run(void *last, settings *one, experiment *e)
 {
     settings terms;
     corpus_paths paths = { 0 };
-    (void)ctx;
+    uint8_t start[SHA256_BYTES];
+    hash_start(start, one);
+    if (memcmp(start, last, sizeof start) != 0)
+        SEFL_PASS(federation_check_start(e, one));
+    memcpy(last, start, sizeof start);
     settings_init(&terms, task_schema);
     /* generated text includes a validation text */
     bool valid =
-        !*e->data || (corpus_paths_find(&paths, e->data) == SEFL_OK && paths.path[CORPUS_VALID]);
+        !e->external &&
+        (!*e->data || (corpus_paths_find(&paths, e->data) == SEFL_OK && paths.path[CORPUS_VALID]));
     sefl_status st =
         experiment_task(&terms, one, e, SOME_WORDS, SOME_HASH, SOME_HASH, valid ? SOME_HASH : NULL);
+    if (st == SEFL_OK && e->external)
+        st = sefl_at(task_settings_tensors(&terms, e->init), "model.init");
     if (st == SEFL_OK && experiment_exact_weights(one)) /* the run sets it from the text */
         st = settings_set(&terms, "privacy.weight_cap=1", "experiment");
     if (st == SEFL_OK)
@@ -73,7 +107,7 @@ static sefl_status check_experiment(const settings *s)
 {
     const experiment_args a = { .set = *s, .runs = experiment_runs(s) };
     SEFL_NEED(a.runs > 0, SEFL_EINVAL, "the sweep has more than %d runs", EXPERIMENT_RUNS_MAX);
-    return experiment_args_each(&a, check_run, NULL);
+    return experiment_args_each(&a, check_run, (uint8_t[SHA256_BYTES]){ 0 });
 }
 
 /* Checks a role's file: fills its struct and drops it. */
@@ -99,7 +133,9 @@ static sefl_status check_task(const settings *s)
     static const char *const others[][2] = { { "population", "any" },
                                              { "model.vocab", "10000" },
                                              { "vocab.sha256", SOME_HASH },
+                                             { "model.tensors", "any=1" },
                                              { "init.sha256", SOME_HASH } };
+    const bool external = task_settings_external(s);
     sefl_status st = SEFL_OK;
     settings terms;
     settings_init(&terms, task_schema);
@@ -107,7 +143,7 @@ static sefl_status check_task(const settings *s)
         goto done;
     SEFL_TRY(settings_overlay(&terms, s));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!settings_given(s, others[i][0]))
+        if (!settings_given(s, others[i][0]) && task_setting_applies(others[i][0], external))
             SEFL_TRY(settings_setf(&terms, others[i][0], "%s=%s", others[i][0], others[i][1]));
     SEFL_TRY(check_terms(&terms, NULL));
 done:
@@ -119,7 +155,7 @@ const config_kind config_kinds[] = {
     { "experiment", "experiment.yml", "an experiment, for 'sefl simulate' and 'sefl plan'",
       "name clients protection crypto rounds.count data.words -privacy.epsilon=0 -privacy.delta=0",
       NULL, check_experiment },
-    { "aggregator", "aggregator.yml", "an aggregation server, for 'sefl aggregator'", "",
+    { "aggregator", "aggregator.yml", "an aggregation server, for 'sefl aggregator'", "vocab",
       aggregator_schema, check_aggregator },
     { "csp", "csp.yml", "a cryptography service provider, for 'sefl csp'", "", csp_schema,
       check_csp },
@@ -212,7 +248,9 @@ sefl_status config_kind_check(const config_kind *k, const settings *s, const cha
     if (st == SEFL_OK || strstr(says, path))
         return st;                          /* the message already names the place */
     for (size_t i = 0; i < s->count; i++) { /* the first key in the message that the file sets */
-        const char *p = s->origin[i] ? named_in(says, s->schema[i].key) : NULL;
+        const char *key = s->schema[i].key; /* the message names the key that a sweep sets */
+        key += strncmp(key, "sweep.", 6) == 0 ? 6 : 0;
+        const char *p = s->origin[i] ? named_in(says, key) : NULL;
         if (p && (!first || p < first))
             first = p, where = s->origin[i];
     }

@@ -6,7 +6,7 @@
  * `reload`.
  *
  *     typedef struct session { daemon d; csp_settings cfg; } session;    // the daemon comes first
- *     DAEMON_CALLS(csp_role)
+ *     DAEMON_CALLS(csp_role, free)
  *     static sefl_status start(void *self, const settings *set, void **role) { csp_role_new(...) }
  *     static int run(void *s) { return daemon_run(s, &cmd_csp, start, &csp_role_calls); }
  *
@@ -26,8 +26,8 @@ typedef struct daemon_calls {
     void (*free)(void *role);
 } daemon_calls;
 
-/* Defines NAME_calls from the functions NAME_run, NAME_stop, NAME_reload and NAME_free. */
-#define DAEMON_CALLS(name)                  \
+/* Defines NAME_calls from the functions NAME_run, NAME_stop, NAME_reload and NAME_END. */
+#define DAEMON_CALLS(name, end)             \
     static sefl_status call_run(void *role) \
     {                                       \
         return name##_run(role);            \
@@ -42,7 +42,7 @@ typedef struct daemon_calls {
     }                                       \
     static void call_free(void *role)       \
     {                                       \
-        name##_free(role);                  \
+        name##_##end(role);                 \
     }                                       \
     static const daemon_calls name##_calls = { call_run, call_stop, call_reload, call_free };
 

@@ -66,12 +66,12 @@ static void print_privacy(const demo_facts *s, const run_totals *t, const plan_n
         printf("  epsilon spent           %.1f at delta %g against a server%s\n",
                t->all.epsilon_server, s->task->delta,
                t->all.epsilon_server > 10 ? ": too large to protect anyone" : "");
-    printf(
-        "  epsilon %g               %s\n"
-        "                          at delta %g; %.0f clients for as little noise as here, %" PRIu64
-        "\n                          for noise no larger than the update; this demo has %" PRIu32
-        "\n",
-        n->epsilon, need, n->delta, as_here(s, n), n->no_larger, s->clients);
+    printf("  epsilon %g               %s\n"
+           "                          (delta %g): with %" PRIu64
+           " the noise would be as large as the update,\n"
+           "                          with %.0f as small as in this demo, which has %" PRIu32
+           " clients\n",
+           n->epsilon, need, n->delta, n->no_larger, as_here(s, n), s->clients);
 }
 
 static void print_cost(const demo_result *r, const demo_facts *s, const run_totals *t)

@@ -8,7 +8,8 @@
  * Every check adds a line: a status (ok; warn: it works, but not well; fail: it will not work), the
  * finding and, unless it is ok, a remedy. The doctor changes nothing. It binds a port briefly to
  * check that the port is free, and connects to each peer once without sending anything.
- * Threads: one owner.   Secrets: it reads the TLS key and the signing key to check them. */
+ * Threads: one owner.   Secrets: it reads the TLS key, the signing key and CSP's key to check
+ * them. */
 #ifndef CLI_FULL_DOCTOR_H
 #define CLI_FULL_DOCTOR_H
 

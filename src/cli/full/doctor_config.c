@@ -3,23 +3,23 @@
 #include "cli/full/doctor.h"
 
 #include "base/alloc.h"
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/full/confine.h"
+#include "cli/full/unlock.h"
 #include "config/address.h"
 #include "crypto/keyfile.h"
 #include "crypto/secmem.h"
-#include "model/file/model_file.h"
+#include "model/engine/engine.h"
 #include "net/socket.h"
 #include "net/tls.h"
-#include "protocol/task_make.h"
 #include "roles/aggregator/release.h"
 #include "roles/ca.h"
 #include "roles/client/config.h"
 #include "roles/client/text.h"
 #include "roles/own_cert.h"
 #include "roles/own_task.h"
-#include "simulate/experiment.h"
 #include "store/text_ledger.h"
 #include "trust/trust.h"
 
@@ -28,6 +28,7 @@
 #include <libgen.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -143,31 +144,38 @@ static void check_text(doctor *d, const char *key)
     corpus_clear(&c);
 }
 
-/* Reads an experiment's word list and first model as the run will. */
-static void check_start(doctor *d)
+/* Opens the GPU as a client will, with any model. */
+static void check_device(doctor *d)
 {
-    const char *list = value_of(d, "data.vocab"), *init = value_of(d, "model.init");
-    const char *remedy = "name a model of this vocabulary and shape";
-    vocab *words = NULL;
-    nn_real *theta = NULL;
-    model_meta meta;
-    lm_config cfg;
-    size_t count;
-    task_settings_model(&cfg, &d->set, 0);
-    vocab_settings vs = { .order = (vocab_order)settings_choice(&d->set, "vocab.order"),
-                          .block = lm_config_word_block(&cfg),
-                          .max_words = (uint32_t)settings_u64(&d->set, "data.vocab_words") };
-    if (list)
-        passed(d, vocab_read(&words, list, &vs), "data.vocab",
-               "name a file with one word per line");
-    if (init && passed(d, model_read(&meta, &theta, &count, init), "model.init", remedy) &&
-        experiment_runs(&d->set) == 1) { /* a sweep may change the shape */
-        cfg.vocab = meta.cfg.vocab;
-        if (passed(d, model_check_shape(&meta, &cfg), "model.init", remedy) && words)
-            passed(d, model_check_vocab(&meta, words), "model.init", remedy);
+    engine *e = NULL;
+    const lm_config model = { .vocab = 16 };
+    if (strcmp(value_of(d, "device"), "cpu") == 0)
+        return;
+    if (passed(d,
+               engine_new(&e, &(engine_config){ .device = value_of(d, "device"),
+                                                .precision = value_of(d, "precision"),
+                                                .model = &model }),
+               "device", "set device: auto, which uses a GPU if there is one"))
+        doctor_ok(d, "device", "%s", engine_name(e));
+    engine_free(e);
+}
+
+/* Checks the grammar of a shell command without running it. */
+static void check_trainer(doctor *d, const char *command)
+{
+    const char *path = getenv("PATH");
+    sefl_buf text = { 0 }, search = { 0 };
+    if (wr_fmt(&text, "TRAINER=%s%c", command, 0) == SEFL_OK &&
+        wr_fmt(&search, "PATH=%s%c", path ? path : "/usr/bin:/bin", 0) == SEFL_OK) {
+        const char *env[] = { (const char *)text.p, (const char *)search.p, NULL };
+        sefl_status st = child_run(&(child_job){ .command = "printf '%s\\n' \"$TRAINER\" | sh -n",
+                                                 .environment = env,
+                                                 .timeout_ms = 5000 });
+        if (passed(d, st, "trainer", "correct the command: it is for sh"))
+            doctor_ok(d, "trainer", "%s", command);
     }
-    sefl_free(theta);
-    vocab_free(words);
+    buf_clear(&text);
+    buf_clear(&search);
 }
 
 /* Checks that a client's ledger belongs to its text. */
@@ -193,6 +201,20 @@ static void check_population(doctor *d, const task *t)
     ledger_close(book);
 }
 
+/* Opens CSP's key with the lock that the settings name. Without one CSP asks for a passphrase. */
+static void check_lock(doctor *d, const task *t)
+{
+    csp_settings c;
+    csp_key key = { 0 };
+    if (csp_settings_make(&c, &d->set) == SEFL_OK && (c.key_lock || c.passphrase_file) &&
+        passed(d, cli_unlock_csp(&key, &c), c.key_lock ? "key_lock" : "passphrase_file",
+               "name the file that 'sefl key new' locked this key with") &&
+        t->pub && !paillier_pub_equal(paillier_sec_pub(key.sec), t->pub))
+        doctor_add(d, DOCTOR_FAIL, "key", "name the key that the task was created with",
+                   "the task's public key does not belong to %s", c.key);
+    csp_key_clear(&key);
+}
+
 /* The task decides which kind of key CSP needs and whether it needs a list of clients. */
 static void check_csp_key(doctor *d, const task *t)
 {
@@ -203,10 +225,13 @@ static void check_csp_key(doctor *d, const task *t)
     sefl_status st = file_read(&file, path, KEYFILE_BYTES_MAX);
     if (st == SEFL_OK)
         st = keyfile_info_read(&info, buf_span(&file));
-    if (passed(d, st, "key", remedy) &&
-        (!info.secret || (info.kind == KEYFILE_ROOT) != (t->pub == NULL)))
+    if (!passed(d, st, "key", remedy))
+        ;
+    else if (!info.secret || (info.kind == KEYFILE_ROOT) != (t->pub == NULL))
         doctor_add(d, DOCTOR_FAIL, "key", remedy, "%s: this task needs %s", path,
                    t->pub ? "the secret key of a Paillier pair" : "a root ('sefl key new')");
+    else
+        check_lock(d, t);
     if (!value_of(d, "ca"))
         doctor_add(d, task_is_sealed(t) ? DOCTOR_FAIL : DOCTOR_WARN, "ca",
                    "name the folder of 'sefl ca new'",
@@ -243,18 +268,18 @@ static void check_task(doctor *d)
     sign_key *key = NULL;
     trust *list = NULL;
     const char *ca = value_of(d, "ca");
-    const bool csp = is_role(d, "csp");
+    const bool is_csp = is_role(d, "csp");
     if (passed(d, sign_key_read(&key, value_of(d, "sign_key")), "sign_key",
                "name the file that 'sefl key sign' wrote") &&
         passed(d,
                own_task_read(&t, &bytes, value_of(d, "task"), key,
-                             csp ? OWN_TASK_CSP : OWN_TASK_AGGREGATOR),
+                             is_csp ? OWN_TASK_CSP : OWN_TASK_AGGREGATOR),
                "task", "both servers must sign the task: 'sefl task sign'")) {
         if (ca && ca_read(&list, ca) == SEFL_OK) /* check_named reports a failure */
-            passed(d, ca_list_of(list, csp ? TRUST_CSP : TRUST_AGGREGATOR, sign_key_pub(key)), "ca",
-                   "name the folder of this server's CA");
+            passed(d, ca_list_of(list, is_csp ? TRUST_CSP : TRUST_AGGREGATOR, sign_key_pub(key)),
+                   "ca", "name the folder of this server's CA");
         check_population(d, &t);
-        csp ? check_csp_key(d, &t) : check_released(d, &t);
+        is_csp ? check_csp_key(d, &t) : check_released(d, &t);
     }
     trust_free(list);
     task_clear(&t);
@@ -414,11 +439,14 @@ bool doctor_settings(doctor *d, const char *path)
     if (!passed(d, st, "settings", "correct the file: 'sefl config keys' lists its keys"))
         return false;
     doctor_ok(d, "settings", "%s", d->k->about);
-    check_text(d, "text");
+    if (value_of(d, "trainer"))
+        check_trainer(d, value_of(d, "trainer")); /* which may train on anything */
+    else
+        check_text(d, "text");
     check_text(d, "valid");
     check_text(d, "data.path");
-    if (is_role(d, "experiment"))
-        check_start(d);
+    if (is_role(d, "client") && !value_of(d, "trainer"))
+        check_device(d);
     check_ledger(d);
     if (!all_there)
         return true;

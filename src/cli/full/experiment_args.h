@@ -31,7 +31,7 @@ typedef struct experiment_args {
 /* clang-format on */
 extern const cli_shortcut experiment_shortcuts[];
 
-/* Reads the file of a struct that begins with an experiment_args. */
+/* Reads the experiment file and applies the options; *args begins with an experiment_args. */
 sefl_status experiment_args_read(const cli_command *c, const cli_action *a,
                                  void *args) SEFL_MUST_CHECK;
 void experiment_args_clear(void *args);

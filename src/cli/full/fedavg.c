@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/dir.h"
 #include "base/file.h"
+#include "protocol/task_model.h"
 #include "roles/aggregator/step.h"
 #include "roles/client/text.h"
 #include "simulate/protection.h"
@@ -16,16 +17,13 @@
 static sefl_status read_folder(federation *f, const fedavg_config *c)
 {
     char path[PATH_MAX];
-    size_t count = 0;
     int width = c->clients < 100 ? 2 : c->clients < 1000 ? 3 : 4;
     SEFL_PASS(file_path(path, "%s/public/vocab.txt", c->folder));
     SEFL_PASS(vocab_read(&f->words, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     SEFL_PASS(file_path(path, "%s/public/valid.txt", c->folder));
     SEFL_PASS(corpus_read(&f->valid, f->words, &(corpus_file){ .path = path }, NULL));
     SEFL_PASS(file_path(path, "%s/public/init.safetensors", c->folder));
-    SEFL_PASS(model_read(&f->meta, &f->theta, &count, path));
-    SEFL_NEED(count == c->task->params, SEFL_EPROTO, "%s has %zu values, the task has %zu", path,
-              count, c->task->params);
+    SEFL_PASS(task_model_read(&f->theta, c->task, path));
     SEFL_PASS(sefl_new(&f->text, c->clients, sizeof *f->text));
     SEFL_PASS(sefl_new(&f->client, c->clients, sizeof *f->client));
     f->clients = c->clients;
@@ -64,7 +62,7 @@ static sefl_status release(void *ctx, const release_from *from, uint64_t round, 
 {
     plain *p = ctx;
     (void)from, (void)round, (void)w, (void)clients, (void)out;
-    return step_apply(&p->step, &p->f->task, p->f->theta, p->average);
+    return step_apply(&p->step, &p->f->task, p->f->theta, p->average, NULL);
 }
 
 /* Runs all rounds with the driver (simulate/servers.h). It signs headers and charges a ledger, here
@@ -116,7 +114,7 @@ sefl_status fedavg_run(fedavg_result *out, const fedavg_config *c, const sefl_pr
     p.f->task.claim = false;
     SEFL_TRY(pool_new(&threads, c->threads));
     SEFL_TRY(read_folder(p.f, c));
-    SEFL_TRY(work_new(&p.work, p.f, threads, NULL, NULL));
+    SEFL_TRY(work_new(&p.work, p.f, threads, NULL, NULL, NULL));
     SEFL_TRY(step_new(&p.step, &p.f->task));
     SEFL_TRY(sefl_new(&p.all, c->clients, sizeof *p.all));
     for (uint32_t i = 0; i < c->clients; i++)

@@ -4,6 +4,7 @@
 #include "base/ct.h"
 #include "base/file.h"
 #include "cli/full/confine.h"
+#include "crypto/lock_file.h"
 #include "crypto/secmem.h"
 
 #include <errno.h>
@@ -12,57 +13,28 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
 enum {
     LINE_MAX_BYTES = 1024,
     PASSPHRASE_MIN = 12, /* characters, when creating */
-    KEY_FILE_MIN = 32,   /* bytes */
 };
 
-static sefl_status locked_room(cli_unlock *u, size_t n)
+static void warn_unlocked(bool locked)
 {
-    bool locked = true;
-    sefl_status st = secmem_new(&u->mem, n, &locked);
-    if (st == SEFL_OK && !locked)
+    if (!locked)
         fprintf(stderr, "sefl: warning: memory cannot be locked; secrets may be swapped out "
                         "(ulimit -l raises the limit)\n");
-    return st;
 }
 
-/* Maximum number of bytes in the file. Lockable memory is scarce; the size of a pipe is unknown. */
-static size_t bytes_of(const char *path)
+static sefl_status from_file(cli_unlock *u, sealed_by by, const char *path)
 {
-    struct stat sb;
-    bool known = stat(path, &sb) == 0 && sb.st_size > 0 && sb.st_size < SEALED_LOCK_MAX;
-    return known ? (size_t)sb.st_size : SEALED_LOCK_MAX;
-}
-
-static sefl_status from_file(cli_unlock *u, const char *path)
-{
-    size_t most = bytes_of(path);
-    SEFL_PASS(locked_room(u, most + 1));
-    sefl_buf b = { .p = u->mem, .cap = most + 1, .max = most + 1 }; /* never grows: stays locked */
-    SEFL_PASS(file_read(&b, path, most));
+    bool locked = true;
+    SEFL_PASS(lock_file_read(&u->lock, &u->mem, by, path, &locked));
+    warn_unlocked(locked);
     if (confine_others_read(path, NULL))
         fprintf(stderr, "sefl: warning: other users can read %s: run chmod 600\n", path);
-    u->lock.secret = span_of(u->mem, b.n);
-    return SEFL_OK;
-}
-
-static sefl_status from_passphrase_file(cli_unlock *u)
-{
-    SEFL_PASS(from_file(u, u->passphrase_file));
-    size_t *n = &u->lock.secret.n;
-    if (*n > 0 && u->mem[*n - 1] == '\n')
-        --*n;
-    if (*n > 0 && u->mem[*n - 1] == '\r')
-        --*n;
-    SEFL_NEED(*n > 0, SEFL_EINVAL, "%s contains no passphrase", u->passphrase_file);
-    SEFL_NEED(!memchr(u->mem, '\n', *n), SEFL_EINVAL,
-              "%s has more than one line; a passphrase is one line", u->passphrase_file);
     return SEFL_OK;
 }
 
@@ -143,10 +115,12 @@ static sefl_status from_terminal(cli_unlock *u)
     sefl_status st = SEFL_OK;
     uint8_t *again = NULL;
     size_t n = 0, m = 0;
+    bool locked = true;
     int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     SEFL_CHECK(tty >= 0, SEFL_EINVAL,
                "no terminal to ask for a passphrase: pass --passphrase-file or --key-file");
-    SEFL_TRY(locked_room(u, LINE_MAX_BYTES));
+    SEFL_TRY(secmem_new(&u->mem, LINE_MAX_BYTES, &locked));
+    warn_unlocked(locked);
     SEFL_TRY(secmem_new(&again, LINE_MAX_BYTES, NULL));
     SEFL_TRY(ask(tty, u->creating ? "new passphrase: " : "passphrase: ", u->mem, &n));
     if (u->creating) {
@@ -154,7 +128,7 @@ static sefl_status from_terminal(cli_unlock *u)
         SEFL_CHECK(n == m && ct_eq_bytes(u->mem, again, n), SEFL_EINVAL,
                    "the two passphrases differ");
     }
-    u->lock.secret = span_of(u->mem, n);
+    u->lock = (sealed_lock){ SEALED_BY_PASSPHRASE, span_of(u->mem, n) };
 done:
     if (tty >= 0)
         close(tty);
@@ -171,21 +145,30 @@ sefl_status cli_unlock_get(cli_unlock *u, sealed_by by)
     if (!u->creating && by == SEALED_BY_PASSPHRASE)
         SEFL_NEED(!u->key_file, SEFL_EINVAL,
                   "the key is locked with a passphrase, not with a key file");
-    if (u->key_file) {
-        u->lock.by = SEALED_BY_KEY_FILE;
-        SEFL_PASS(from_file(u, u->key_file));
-        SEFL_NEED(u->lock.secret.n >= KEY_FILE_MIN, SEFL_EINVAL,
-                  "%s has %zu bytes, a key file has at least %d (create one: head -c 32 "
-                  "/dev/urandom > FILE)",
-                  u->key_file, u->lock.secret.n, KEY_FILE_MIN);
-    } else {
-        u->lock.by = SEALED_BY_PASSPHRASE;
-        SEFL_PASS(u->passphrase_file ? from_passphrase_file(u) : from_terminal(u));
-        SEFL_NEED(!u->creating || u->lock.secret.n >= PASSPHRASE_MIN, SEFL_EINVAL,
-                  "a passphrase of %zu characters is too easy to guess: use at least %d",
-                  u->lock.secret.n, PASSPHRASE_MIN);
-    }
+    if (u->key_file)
+        return from_file(u, SEALED_BY_KEY_FILE, u->key_file);
+    SEFL_PASS(u->passphrase_file ? from_file(u, SEALED_BY_PASSPHRASE, u->passphrase_file)
+                                 : from_terminal(u));
+    SEFL_NEED(!u->creating || u->lock.secret.n >= PASSPHRASE_MIN, SEFL_EINVAL,
+              "a passphrase of %zu characters is too easy to guess: use at least %d",
+              u->lock.secret.n, PASSPHRASE_MIN);
     return SEFL_OK;
+}
+
+static sefl_status fill(void *self, sealed_lock *lock, sealed_by by)
+{
+    cli_unlock *u = self;
+    SEFL_PASS(cli_unlock_get(u, by));
+    *lock = u->lock;
+    return SEFL_OK;
+}
+
+sefl_status cli_unlock_csp(csp_key *out, const csp_settings *c)
+{
+    cli_unlock u = { .passphrase_file = c->passphrase_file, .key_file = c->key_lock };
+    sefl_status st = csp_key_read(out, c->key, fill, &u);
+    cli_unlock_clear(&u);
+    return st;
 }
 
 void cli_unlock_clear(cli_unlock *u)

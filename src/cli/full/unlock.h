@@ -11,9 +11,8 @@
 #ifndef CLI_FULL_UNLOCK_H
 #define CLI_FULL_UNLOCK_H
 
-#include "crypto/sealed.h"
-
-#include <stdbool.h>
+#include "roles/csp/csp_role.h"
+#include "roles/csp/key.h"
 
 typedef struct cli_unlock {
     const char *passphrase_file, *key_file; /* at most one; NULL: not given */
@@ -26,6 +25,9 @@ typedef struct cli_unlock {
 /* Fills u->lock. `by` is the kind of lock on the key file (ignored when creating). SEFL_EINVAL if
  * the caller gives the other kind of secret, or none while there is no terminal. */
 sefl_status cli_unlock_get(cli_unlock *u, sealed_by by) SEFL_MUST_CHECK;
+
+/* Reads CSP's secret key and unlocks it with key_lock, passphrase_file or the terminal. */
+sefl_status cli_unlock_csp(csp_key *out, const csp_settings *c) SEFL_MUST_CHECK;
 
 void cli_unlock_clear(cli_unlock *u);
 

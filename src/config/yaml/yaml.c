@@ -31,7 +31,8 @@ typedef struct walk {
     size_t in_map;             /* path length of the current map */
     char origin[ORIGIN_MAX];   /* position of the current key */
     bool in_list;              /* between the brackets of a sequence */
-    sefl_buf list;             /* the items so far, separated by commas */
+    bool in_pairs, has_name;   /* inside a map that is one value; a pair's name has been read */
+    sefl_buf list;             /* the items or pairs so far, separated by commas */
     size_t items;
     sefl_buf seen; /* full keys read so far, each with its terminator */
 } walk;
@@ -153,8 +154,23 @@ static sefl_status on_value(walk *w, const yaml_event_t *e)
     return wr_fmt(&w->list, "%s%.*s", w->items++ ? "," : "", (int)v.n, (const char *)v.p);
 }
 
+/* Adds the name, or the value, of a pair to a value that is a map. */
+static sefl_status on_pair(walk *w, const yaml_event_t *e)
+{
+    const sefl_span v = span_of(e->data.scalar.value, e->data.scalar.length);
+    SEFL_PASS(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
+    SEFL_NEED(v.n > 0 && !memchr(v.p, ',', v.n) && !memchr(v.p, '=', v.n), SEFL_EINVAL,
+              "%s: a name or value in \"%s\" is empty or contains a comma or =", w->origin,
+              w->path);
+    SEFL_PASS(wr_fmt(&w->list, "%s", w->has_name ? "=" : w->items++ ? "," : ""));
+    w->has_name = !w->has_name;
+    return wr_raw(&w->list, v.p, v.n);
+}
+
 static sefl_status on_scalar(walk *w, const yaml_event_t *e)
 {
+    if (w->in_pairs)
+        return on_pair(w, e);
     if (w->depth == 0) {
         /* "---" alone: a document without content */
         if (e->data.scalar.length == 0 && e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
@@ -167,15 +183,22 @@ static sefl_status on_scalar(walk *w, const yaml_event_t *e)
 static sefl_status on_map(walk *w, const yaml_event_t *e)
 {
     SEFL_PASS(plain(w, e->data.mapping_start.anchor, e->data.mapping_start.tag));
-    SEFL_NEED(!w->in_list, SEFL_EINVAL,
+    SEFL_NEED(!w->in_list && !w->in_pairs, SEFL_EINVAL,
               "%s: an item of \"%s\" is a map: only plain values are allowed", w->origin, w->path);
     SEFL_NEED(w->depth == 0 || w->has_key, SEFL_EINVAL, "%s: a map cannot be a key", w->origin);
     SEFL_NEED(w->depth < DEPTH_MAX, SEFL_EINVAL, "%s: more than %d levels of nested maps",
               w->origin, DEPTH_MAX);
     if (w->has_key) {
         const bool group = is_group(w, w->path);
-        SEFL_NEED(group || !find(w, w->path), SEFL_EINVAL, "%s: \"%s\" must be a value, not a map",
-                  w->origin, w->path);
+        const setting_def *d = find(w, w->path);
+        if (d && d->map) {
+            w->in_pairs = true;
+            w->items = 0;
+            buf_reset(&w->list);
+            return SEFL_OK;
+        }
+        SEFL_NEED(group || !d, SEFL_EINVAL, "%s: \"%s\" must be a value, not a map", w->origin,
+                  w->path);
         SEFL_PASS(group ? once(w) : unknown_group(w));
     }
     w->outside[w->depth++] = w->in_map;
@@ -184,11 +207,16 @@ static sefl_status on_map(walk *w, const yaml_event_t *e)
     return SEFL_OK;
 }
 
-static void on_map_end(walk *w)
+static sefl_status on_map_end(walk *w)
 {
+    if (w->in_pairs) {
+        w->in_pairs = false;
+        return set(w, buf_span(&w->list));
+    }
     w->in_map = w->outside[--w->depth];
     w->path[w->in_map] = 0;
     w->has_key = false;
+    return SEFL_OK;
 }
 
 static sefl_status on_list(walk *w, const yaml_event_t *e)
@@ -197,7 +225,8 @@ static sefl_status on_list(walk *w, const yaml_event_t *e)
     SEFL_NEED(w->depth > 0, SEFL_EINVAL, "%s: a setting must have the form \"key: value\"",
               w->origin);
     SEFL_NEED(w->has_key, SEFL_EINVAL, "%s: a list cannot be a key", w->origin);
-    SEFL_NEED(!w->in_list, SEFL_EINVAL, "%s: the list \"%s\" contains a list", w->origin, w->path);
+    SEFL_NEED(!w->in_list && !w->in_pairs, SEFL_EINVAL, "%s: the list \"%s\" contains a list",
+              w->origin, w->path);
     const setting_def *d = find(w, w->path);
     SEFL_NEED(!d || d->type == SETTING_TEXT, SEFL_EINVAL,
               "%s: \"%s\" must be one value, not a list", w->origin, w->path);
@@ -238,8 +267,7 @@ static sefl_status on_event(walk *w, const yaml_event_t *e)
     case YAML_MAPPING_START_EVENT:
         return on_map(w, e);
     case YAML_MAPPING_END_EVENT:
-        on_map_end(w);
-        return SEFL_OK;
+        return on_map_end(w);
     case YAML_SEQUENCE_START_EVENT:
         return on_list(w, e);
     case YAML_SEQUENCE_END_EVENT:

@@ -2,7 +2,8 @@
  *
  * Nested maps become keys with dots: `model: { block: 8 }` and `model.block: 8` mean model.block=8.
  * Values are scalars; for SETTING_TEXT, a sequence of scalars becomes one value, joined with
- * commas. Aliases, anchors, tags, several documents, duplicate keys and binary data are errors.
+ * commas, and, where the schema allows it, a map of scalars one value "a=1,b=2". Aliases, anchors,
+ * tags, several documents, duplicate keys and binary data are errors.
  * Every error names the file, line and column of the key, and suggests a name for an unknown key:
  *
  *     as.yml:7:3: unknown setting "model.blok"; did you mean "model.block"?

@@ -78,7 +78,7 @@ struct mont {
 
 /* Returns a NULL-terminated list of this machine's kernels, from the portable to the best one. */
 const mont_kernel *const *mont_kernels(void);
-/* Returns the best kernel of this machine. */
+/* Returns the fastest kernel that this machine supports. */
 const mont_kernel *mont_kernel_best(void);
 
 /* Returns the number of 64-bit words for the constants of a modulus, a multiple of 8. */

@@ -8,12 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-const char *partition_kind_name(partition_kind kind)
-{
-    static const char *const names[] = { "contiguous", "article", "round-robin", "dirichlet" };
-    return names[kind];
-}
-
 static size_t doc_tokens(const corpus *c, size_t d)
 {
     return c->line[c->doc[d + 1]] - c->line[c->doc[d]];

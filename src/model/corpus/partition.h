@@ -48,8 +48,6 @@ typedef struct partition {
     size_t lines;
 } partition;
 
-const char *partition_kind_name(partition_kind kind);
-
 /* SEFL_EINVAL if there are more clients than lines (or documents, if these stay whole). */
 sefl_status partition_make(partition *out, const corpus *c,
                            const partition_settings *s) SEFL_MUST_CHECK;

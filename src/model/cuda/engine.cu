@@ -200,9 +200,9 @@ static void take_memory(device *d)
 
 void free_secret(void *p, size_t bytes)
 {
-    if (p)
-        cudaMemset(p, 0, bytes);
-    cudaFree(p); /* waits for the memset */
+    if (p && cudaMemset(p, 0, bytes) == cudaSuccess)
+        cudaStreamSynchronize(cudaStreamLegacy); /* cudaFree need not wait (CUDA 12) */
+    cudaFree(p);
 }
 
 static void free_text(text *t)
@@ -282,6 +282,10 @@ static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
     if (e != cudaSuccess || devices == 0)
         throw fails(SEFL_ENOTFOUND, "no usable GPU: %s",
                     e == cudaSuccess ? "the driver reports none" : cudaGetErrorString(e));
+    e = cudaFree(NULL); /* a fault stays in the process */
+    if (e != cudaSuccess && e != cudaErrorMemoryAllocation)
+        throw fails(SEFL_ESTATE, "GPU: this process cannot use it, perhaps after an earlier failure: %s",
+                    cudaGetErrorString(e));
     CU(cudaGetDeviceProperties(&prop, 0));
     if (prop.major < 8)
         throw fails(SEFL_EUNSUPPORTED, "no usable GPU: %s has compute capability %d.%d, needs 8.0",

@@ -16,22 +16,30 @@ static void note(const char *message)
 
 /* Memory that engine_setup points to during the call. */
 typedef struct plan {
-    lm_param param[LM_MAX_PARAMS];
-    engine_param out[LM_MAX_PARAMS];
+    layout params;
+    engine_param *out;
     float *positions;
 } plan;
 
+static void plan_clear(plan *p)
+{
+    layout_clear(&p->params);
+    sefl_free(p->out);
+    sefl_free(p->positions);
+}
+
 static sefl_status describe(engine_setup *s, plan *p, const lm_config *m, const optim_config *o)
 {
-    size_t n, count;
-    SEFL_PASS(lm_config_params(m, p->param, &n, &count));
-    for (size_t i = 0; i < n; i++) {
-        const lm_param *from = &p->param[i];
+    SEFL_PASS(lm_config_layout(m, &p->params));
+    SEFL_PASS(sefl_new(&p->out, p->params.n, sizeof *p->out));
+    for (size_t i = 0; i < p->params.n; i++) {
+        const layout_tensor *from = &p->params.tensor[i];
+        const bhm shape = layout_matrix(from);
         p->out[i] = (engine_param){ .offset = from->offset,
                                     .count = from->count,
-                                    .rows = from->shape.rows,
-                                    .cols = from->shape.cols,
-                                    .block = from->shape.block };
+                                    .rows = shape.rows,
+                                    .cols = shape.cols,
+                                    .block = shape.block };
     }
     bool transformer = strcmp(m->body, "transformer") == 0;
     if (transformer) {
@@ -49,8 +57,8 @@ static sefl_status describe(engine_setup *s, plan *p, const lm_config *m, const 
                          .batch = m->batch,
                          .steps = m->steps,
                          .param = p->out,
-                         .params = (uint32_t)n,
-                         .count = count,
+                         .params = (uint32_t)p->params.n,
+                         .count = p->params.count,
                          .optimiser = (uint32_t)o->kind,
                          .momentum = o->momentum,
                          .beta1 = o->beta1,
@@ -74,6 +82,8 @@ static sefl_status open_on(engine *e, const engine_ops *ops, const engine_cpu_se
 static sefl_status open_device(engine *e, const engine_cpu_setup *setup)
 {
     const engine_ops *ops;
+    SEFL_NEED(!e->model.only || !*e->model.only, SEFL_EUNSUPPORTED,
+              "a GPU trains all tensors: with training.only, train on the CPU");
     SEFL_PASS(engine_plugin(&ops));
     return open_on(e, ops, setup);
 }
@@ -92,7 +102,7 @@ sefl_status engine_new(engine **out, const engine_config *cfg)
     const char *device = cfg->device ? cfg->device : "cpu";
     const char *precision = cfg->precision ? cfg->precision : "bf16";
     engine_cpu_setup setup = { .optim = cfg->optim, .pool = cfg->pool };
-    plan *p = NULL;
+    plan p = { 0 };
     SEFL_MAKE(engine, e, out);
     SEFL_CHECK(is_word(device, ENGINE_DEVICES), SEFL_EINVAL,
                "device \"%.32s\": must be cpu, cuda or auto", device);
@@ -102,9 +112,8 @@ sefl_status engine_new(engine **out, const engine_config *cfg)
     SEFL_TRY(lm_config_check(&e->model));
     setup.model = &e->model;
     e->optim = cfg->optim;
-    SEFL_TRY(sefl_new(&p, 1, sizeof *p));
     optim_config rates = optim_filled(&cfg->optim);
-    SEFL_TRY(describe(&setup.setup, p, &e->model, &rates));
+    SEFL_TRY(describe(&setup.setup, &p, &e->model, &rates));
     setup.setup.slots = cfg->slots ? cfg->slots : 1;
     setup.setup.precision = strcmp(precision, "fp32") == 0 ? ENGINE_FP32 : ENGINE_BF16;
     e->count = setup.setup.count;
@@ -126,9 +135,7 @@ sefl_status engine_new(engine **out, const engine_config *cfg)
         snprintf(e->name, sizeof e->name, "cpu");
     *out = e, e = NULL;
 done:
-    if (p)
-        sefl_free(p->positions);
-    sefl_free(p);
+    plan_clear(&p);
     engine_free(e);
     return st;
 }

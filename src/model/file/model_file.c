@@ -21,22 +21,10 @@ void model_meta_set_vocab(model_meta *meta, const vocab *v)
 
 /* ---- parameters of a configuration --------------------------------------------------------- */
 
-typedef struct layout {
-    lm_param *param;
-    size_t n, count;
-} layout;
-
 static sefl_status layout_of(layout *l, lm_config *cfg)
 {
     SEFL_PASS(lm_config_check(cfg));
-    SEFL_PASS(sefl_new(&l->param, LM_MAX_PARAMS, sizeof *l->param));
-    return lm_config_params(cfg, l->param, &l->n, &l->count);
-}
-
-static void layout_clear(layout *l)
-{
-    sefl_free(l->param);
-    *l = (layout){ 0 };
+    return lm_config_layout(cfg, l);
 }
 
 static sefl_status check_finite(const float *v, uint64_t n, const char *path, const char *name)
@@ -51,7 +39,7 @@ static sefl_status check_finite(const float *v, uint64_t n, const char *path, co
 /* ---- metadata ------------------------------------------------------------------------------ */
 
 typedef struct meta_text {
-    char number[SIZES][16], hash[2 * SHA256_BYTES + 1];
+    char number[SIZES][16], hash[2 * SHA256_BYTES + 1], values[2 * SHA256_BYTES + 1];
     tensor_meta list[METAS];
     size_t n;
 } meta_text;
@@ -118,11 +106,14 @@ static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path
 {
     const char *kind = tensors_meta(t, "sefl"), *tied = tensors_meta(t, "tied");
     *meta = (model_meta){ 0 };
+    const char *body = tensors_meta(t, "model");
+    SEFL_NEED(!body || strcmp(body, "external") != 0, SEFL_EUNSUPPORTED,
+              "%s: an external model: only its own program can use it", path);
     SEFL_NEED(kind && strncmp(kind, "model ", 6) == 0, SEFL_EPROTO,
               "%s: not a SEFL model ('sefl model import' reads PyTorch's dense weights)", path);
     SEFL_NEED(strcmp(kind, "model 1") == 0, SEFL_EUNSUPPORTED,
               "%s: format \"%.32s\" is not supported; this program reads \"model 1\"", path, kind);
-    meta->cfg.body = tensors_meta(t, "model");
+    meta->cfg.body = body;
     SEFL_NEED(meta->cfg.body, SEFL_EPROTO, "%s: the kind of model is missing", path);
     for (int i = 0; i < SIZES; i++) {
         const char *text = tensors_meta(t, size_names[i]);
@@ -163,12 +154,12 @@ static sefl_status as_floats(const float **out, float **own, const nn_real *thet
 
 /* ---- our own file -------------------------------------------------------------------------- */
 
-static void shape_of(const lm_param *p, unsigned *rank, uint64_t shape[TENSOR_RANK_MAX])
+static void shape_of(const layout_tensor *p, unsigned *rank, uint64_t shape[TENSOR_RANK_MAX])
 {
-    bool dense = p->is_matrix && p->shape.block == 1;
-    *rank = dense ? 2 : 1;
-    shape[0] = dense ? p->shape.rows : p->count;
-    shape[1] = dense ? p->shape.cols : 0;
+    *rank = p->block > 1 ? 1 : p->rank;
+    shape[0] = p->count;
+    for (uint32_t k = 0; p->block == 1 && k < p->rank; k++)
+        shape[k] = p->shape[k];
 }
 
 sefl_status model_write(const char *path, const model_meta *meta, const nn_real *theta)
@@ -177,34 +168,51 @@ sefl_status model_write(const char *path, const model_meta *meta, const nn_real 
     return model_write_hash(path, meta, theta, hash);
 }
 
+/* Writes the values of a layout with these metadata and their hash. */
+static sefl_status write_values(const char *path, const layout *l, const nn_real *theta,
+                                meta_text *text, uint8_t hash[SHA256_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    tensor_out *out = NULL;
+    const float *values;
+    float *own = NULL;
+    SEFL_TRY(sefl_new(&out, l->n, sizeof *out));
+    SEFL_TRY(as_floats(&values, &own, theta, l->count));
+    for (size_t i = 0; i < l->n; i++) {
+        out[i].name = l->tensor[i].name;
+        out[i].values = values + l->tensor[i].offset;
+        shape_of(&l->tensor[i], &out[i].rank, out[i].shape);
+    }
+    values_hash(text->values, hash, values, l->count);
+    text->list[text->n++] = (tensor_meta){ "values_sha256", text->values };
+    SEFL_TRY(tensors_write(path, out, l->n, text->list, text->n));
+done:
+    sefl_free(own);
+    sefl_free(out);
+    return st;
+}
+
 sefl_status model_write_hash(const char *path, const model_meta *given, const nn_real *theta,
                              uint8_t hash[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
     model_meta meta = *given;
     layout l = { 0 };
-    tensor_out *out = NULL;
-    const float *values;
-    float *own = NULL;
     meta_text text = { 0 };
-    char all[2 * SHA256_BYTES + 1];
     SEFL_TRY(layout_of(&l, &meta.cfg));
-    SEFL_TRY(sefl_new(&out, l.n, sizeof *out));
-    SEFL_TRY(as_floats(&values, &own, theta, l.count));
-    for (size_t i = 0; i < l.n; i++) {
-        out[i].name = l.param[i].name;
-        out[i].values = values + l.param[i].offset;
-        shape_of(&l.param[i], &out[i].rank, out[i].shape);
-    }
     put_meta(&text, &meta, "model 1");
-    values_hash(all, hash, values, l.count);
-    text.list[text.n++] = (tensor_meta){ "values_sha256", all };
-    SEFL_TRY(tensors_write(path, out, l.n, text.list, text.n));
+    SEFL_TRY(write_values(path, &l, theta, &text, hash));
 done:
-    sefl_free(own);
-    sefl_free(out);
     layout_clear(&l);
     return st;
+}
+
+static bool has_shape(const tensor *x, unsigned rank, const uint64_t *shape)
+{
+    bool same = x->rank == rank;
+    for (unsigned k = 0; same && k < rank; k++)
+        same = x->shape[k] == shape[k];
+    return same;
 }
 
 /* Finds the array with this name and shape. */
@@ -213,9 +221,7 @@ static sefl_status find_array(const tensor **out, const tensors *t, const char *
 {
     const tensor *x = tensors_find(t, name);
     SEFL_NEED(x, SEFL_EPROTO, "%s: array \"%s\" is missing", path, name);
-    bool same = x->rank == rank;
-    for (unsigned k = 0; same && k < rank; k++)
-        same = x->shape[k] == shape[k];
+    const bool same = has_shape(x, rank, shape);
     SEFL_NEED(same || rank != 2, SEFL_EPROTO, "%s: array \"%s\" is not %" PRIu64 " x %" PRIu64,
               path, name, shape[0], shape[1]);
     SEFL_NEED(same, SEFL_EPROTO, "%s: array \"%s\" is not a vector of %" PRIu64 " values", path,
@@ -242,12 +248,12 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const c
         const tensor *x;
         uint64_t shape[TENSOR_RANK_MAX];
         unsigned rank;
-        shape_of(&l.param[i], &rank, shape);
-        SEFL_TRY(find_array(&x, t, path, l.param[i].name, rank, shape));
+        shape_of(&l.tensor[i], &rank, shape);
+        SEFL_TRY(find_array(&x, t, path, l.tensor[i].name, rank, shape));
     }
     SEFL_TRY(sefl_new(&values, l.count, sizeof *values));
     for (size_t i = 0; i < l.n; i++) {
-        const lm_param *p = &l.param[i];
+        const layout_tensor *p = &l.tensor[i];
         float *to = values + p->offset;
         SEFL_TRY(tensors_read_f32(t, tensors_find(t, p->name), to, p->count));
         SEFL_TRY(check_finite(to, p->count, path, p->name));
@@ -268,6 +274,32 @@ sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count, const c
 done:
     sefl_free(values);
     layout_clear(&l);
+    tensors_close(t);
+    return st;
+}
+
+sefl_status model_read_hash(uint8_t hash[SHA256_BYTES], const char *path)
+{
+    sefl_status st = SEFL_OK;
+    tensors *t = NULL;
+    float *values = NULL;
+    size_t cap = 0;
+    sha256 h;
+    char have[2 * SHA256_BYTES + 1];
+    SEFL_TRY(tensors_open(&t, path));
+    sha256_init(&h);
+    for (size_t i = 0; i < tensors_count(t); i++) {
+        const tensor *x = tensors_at(t, i);
+        SEFL_TRY(sefl_room(&values, &cap, x->count, sizeof *values));
+        SEFL_TRY(tensors_read_f32(t, x, values, x->count));
+        sha256_add(&h, span_of(values, x->count * sizeof *values));
+    }
+    sha256_end(&h, hash);
+    const char *want = tensors_meta(t, "values_sha256");
+    SEFL_CHECK(want && strcmp(want, hex_write(have, hash, SHA256_BYTES)) == 0, SEFL_EPROTO,
+               "%s: the file is damaged: its values do not match their hash", path);
+done:
+    sefl_free(values);
     tensors_close(t);
     return st;
 }
@@ -329,6 +361,139 @@ sefl_status model_check_shape(const model_meta *meta, const lm_config *cfg)
     return SEFL_OK;
 }
 
+/* ---- external models ----------------------------------------------------------------------- */
+
+sefl_status model_write_tensors(const char *path, const layout *l, const nn_real *theta,
+                                uint8_t hash[SHA256_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    meta_text text = { 0 };
+    sefl_buf blocks = { 0 };
+    char shape[LAYOUT_SHAPE_BYTES];
+    for (size_t i = 0; i < l->n; i++)
+        if (l->tensor[i].block > 1)
+            SEFL_TRY(wr_fmt(&blocks, "%s%s=%s", blocks.n ? "," : "", l->tensor[i].name,
+                            layout_shape(shape, &l->tensor[i])));
+    SEFL_TRY(wr_u8(&blocks, 0));
+    text.list[text.n++] = (tensor_meta){ "sefl", "model 1" };
+    text.list[text.n++] = (tensor_meta){ "format", "pt" };
+    text.list[text.n++] = (tensor_meta){ "model", "external" };
+    if (blocks.n > 1)
+        text.list[text.n++] = (tensor_meta){ "blocks", (const char *)blocks.p };
+    SEFL_TRY(write_values(path, l, theta, &text, hash));
+done:
+    buf_clear(&blocks);
+    return st;
+}
+
+/* Reads one tensor, which is dense in the file, or a vector of its values, and hashes the file's
+ * values. */
+static sefl_status read_tensor(nn_real *theta, sha256 *h, tensors *t, const tensor *x,
+                               const layout_tensor *p, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    const uint64_t vector = p->count;
+    uint64_t dense[LAYOUT_RANK_MAX];
+    float *values = NULL;
+    nn_real *wide = NULL;
+    char shape[LAYOUT_SHAPE_BYTES];
+    for (uint32_t k = 0; k < p->rank; k++)
+        dense[k] = p->shape[k];
+    const bool is_dense = has_shape(x, p->rank, dense);
+    SEFL_CHECK(is_dense || (p->block > 1 && has_shape(x, 1, &vector)), SEFL_EPROTO,
+               "%s: tensor %s does not have the shape %s", path, p->name, layout_shape(shape, p));
+    SEFL_TRY(sefl_new(&values, x->count, sizeof *values));
+    SEFL_TRY(sefl_new(&wide, x->count, sizeof *wide));
+    SEFL_TRY(tensors_read_f32(t, x, values, x->count));
+    SEFL_TRY(check_finite(values, x->count, path, p->name));
+    sha256_add(h, span_of(values, x->count * sizeof *values));
+    for (uint64_t i = 0; i < x->count; i++)
+        wide[i] = values[i];
+    if (is_dense)
+        layout_project(p, theta + p->offset, wide);
+    else
+        memcpy(theta + p->offset, wide, p->count * sizeof *wide);
+done:
+    sefl_free(values);
+    sefl_free(wide);
+    return st;
+}
+
+sefl_status model_read_tensors(nn_real **theta, const layout *l, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    tensors *t = NULL;
+    nn_real *v = NULL;
+    sha256 h;
+    char have[2 * SHA256_BYTES + 1];
+    uint8_t digest[SHA256_BYTES];
+    *theta = NULL;
+    SEFL_TRY(tensors_open(&t, path));
+    for (size_t i = 0; i < l->n; i++)
+        SEFL_CHECK(tensors_find(t, l->tensor[i].name), SEFL_EPROTO, "%s: tensor %s is missing",
+                   path, l->tensor[i].name);
+    SEFL_TRY(sefl_new(&v, l->count, sizeof *v));
+    sha256_init(&h);
+    for (size_t i = 0; i < tensors_count(t); i++) { /* in the order of the hash */
+        const tensor *x = tensors_at(t, i);
+        const layout_tensor *p = layout_find(l, x->name);
+        SEFL_CHECK(p, SEFL_EPROTO, "%s: tensor %.127s is not part of the model", path, x->name);
+        SEFL_TRY(read_tensor(v, &h, t, x, p, path));
+    }
+    const char *kind = tensors_meta(t, "sefl"), *want = tensors_meta(t, "values_sha256");
+    sha256_end(&h, digest);
+    hex_write(have, digest, SHA256_BYTES);
+    SEFL_CHECK(!kind || !want || strcmp(want, have) == 0, SEFL_EPROTO,
+               "%s: the file is damaged: its values do not match their hash", path);
+    *theta = v, v = NULL;
+done:
+    sefl_free(v);
+    tensors_close(t);
+    return st;
+}
+
+/* Appends one array of a file; `blocks` has those that are compressed. */
+static sefl_status list_tensor(layout *out, const tensor *x, const layout *blocks, const char *path)
+{
+    uint32_t shape[LAYOUT_RANK_MAX];
+    const layout_tensor *b = layout_find(blocks, x->name);
+    if (b)
+        return layout_add(out, b->name, b->rank, b->shape, b->block);
+    SEFL_NEED(x->type != TENSOR_OTHER, SEFL_EUNSUPPORTED,
+              "%s: tensor %.127s has the type %.16s: save only tensors of floating-point numbers",
+              path, x->name, x->type_name);
+    SEFL_NEED(x->rank <= LAYOUT_RANK_MAX, SEFL_EUNSUPPORTED,
+              "%s: tensor %.127s has %u dimensions: at most %d", path, x->name, x->rank,
+              LAYOUT_RANK_MAX);
+    for (unsigned k = 0; k < x->rank; k++) {
+        SEFL_NEED(x->shape[k] <= UINT32_MAX, SEFL_ERANGE, "%s: tensor %.127s is too large", path,
+                  x->name);
+        shape[k] = (uint32_t)x->shape[k];
+    }
+    return sefl_at(layout_add(out, x->name, x->rank, shape, 1), "%s", path);
+}
+
+sefl_status model_list_tensors(layout *out, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    tensors *t = NULL;
+    layout l = { 0 }, blocks = { 0 };
+    *out = l;
+    SEFL_TRY(tensors_open(&t, path));
+    const char *text = tensors_meta(t, "blocks"), *body = tensors_meta(t, "model");
+    if (text && body && strcmp(body, "external") == 0)
+        SEFL_TRY(sefl_at(layout_parse(&blocks, text, 1), "%s: metadata \"blocks\"", path));
+    for (size_t i = 0; i < tensors_count(t); i++)
+        SEFL_TRY(list_tensor(&l, tensors_at(t, i), &blocks, path));
+    SEFL_CHECK(l.n > 0, SEFL_EPROTO, "%s has no tensors", path);
+    *out = l, l = (layout){ 0 };
+done:
+    layout_clear(&blocks);
+    layout_clear(&l);
+    tensors_close(t);
+    return st;
+}
+
 /* ---- PyTorch's ----------------------------------------------------------------------------- */
 
 /* (POSITIONS, 1, embed) */
@@ -340,43 +505,29 @@ static sefl_status position_table(float **out, size_t embed)
     return SEFL_OK;
 }
 
-/* Returns the number of values of the dense parameter. */
-static uint64_t dense_count(const lm_param *p)
-{
-    return (uint64_t)p->shape.rows * p->shape.cols;
-}
-
 sefl_status model_export(const char *path, const model_meta *given, const nn_real *theta)
 {
     sefl_status st = SEFL_OK;
     model_meta meta = *given;
     layout l = { 0 };
     tensor_out *out = NULL;
-    nn_real *row = NULL;
-    float *values = NULL, *positions = NULL;
+    nn_real *dense = NULL;
+    const float *values;
+    float *own = NULL, *positions = NULL;
     meta_text text = { 0 };
-    size_t n = 0, at = 0, total = 0, widest = 1;
+    size_t n = 0;
     SEFL_TRY(layout_of(&l, &meta.cfg));
-    for (size_t i = 0; i < l.n; i++) {
-        total += dense_count(&l.param[i]);
-        widest = l.param[i].shape.cols > widest ? l.param[i].shape.cols : widest;
-    }
     SEFL_TRY(sefl_new(&out, l.n + 2, sizeof *out));
-    SEFL_TRY(sefl_new(&values, total, sizeof *values));
-    SEFL_TRY(sefl_new(&row, widest, sizeof *row));
+    SEFL_TRY(sefl_new(&dense, l.dense, sizeof *dense));
+    for (size_t i = 0; i < l.n; i++)
+        layout_expand(&l.tensor[i], dense + l.tensor[i].dense_offset, theta + l.tensor[i].offset);
+    SEFL_TRY(as_floats(&values, &own, dense, l.dense));
     for (size_t i = 0; i < l.n; i++) {
-        const lm_param *p = &l.param[i];
+        const layout_tensor *p = &l.tensor[i];
         tensor_out *o = &out[n++];
-        o->name = p->name;
-        o->values = values + at;
-        o->rank = p->is_matrix ? 2 : 1;
-        o->shape[0] = p->shape.rows;
-        o->shape[1] = p->is_matrix ? p->shape.cols : 0;
-        for (uint32_t r = 0; r < p->shape.rows; r++) {
-            bhm_expand(p->shape, row, p->shape.cols, theta + p->offset, r, 1);
-            for (uint32_t c = 0; c < p->shape.cols; c++)
-                values[at++] = (float)row[c];
-        }
+        *o = (tensor_out){ .name = p->name, .rank = p->rank, .values = values + p->dense_offset };
+        for (uint32_t k = 0; k < p->rank; k++)
+            o->shape[k] = p->shape[k];
         if (meta.cfg.tied && strcmp(p->name, "encoder.weight") == 0) {
             out[n] = *o;
             out[n++].name = "decoder.weight";
@@ -389,9 +540,9 @@ sefl_status model_export(const char *path, const model_meta *given, const nn_rea
     put_meta(&text, &meta, "dense 1");
     SEFL_TRY(tensors_write(path, out, n, text.list, text.n));
 done:
-    sefl_free(row);
+    sefl_free(dense);
     sefl_free(positions);
-    sefl_free(values);
+    sefl_free(own);
     sefl_free(out);
     layout_clear(&l);
     return st;
@@ -436,10 +587,8 @@ static sefl_status check_known(const tensors *t, const layout *l, const char *pa
 {
     for (size_t i = 0; i < tensors_count(t); i++) {
         const char *name = tensors_at(t, i)->name;
-        bool known = strcmp(name, "pos_encoder.pe") == 0 || strcmp(name, "decoder.weight") == 0;
-        for (size_t k = 0; !known && k < l->n; k++)
-            known = strcmp(name, l->param[k].name) == 0;
-        if (!known)
+        if (strcmp(name, "pos_encoder.pe") != 0 && strcmp(name, "decoder.weight") != 0 &&
+            !layout_find(l, name))
             return sefl_fail(SEFL_EPROTO, "%s: array \"%.64s\" is not part of this model", path,
                              name);
     }
@@ -447,35 +596,34 @@ static sefl_status check_known(const tensors *t, const layout *l, const char *pa
 }
 
 /* Reads and projects one parameter; adds the squared change and norm. */
-static sefl_status import_param(nn_real *theta, tensors *t, const lm_param *p, const char *path,
-                                double *changed, double *norm)
+static sefl_status import_param(nn_real *theta, tensors *t, const layout_tensor *p,
+                                const char *path, double *changed, double *norm)
 {
     sefl_status st = SEFL_OK;
-    uint64_t n = dense_count(p), shape[2] = { p->shape.rows, p->shape.cols };
+    const size_t n = p->dense_count;
+    const uint64_t shape[TENSOR_RANK_MAX] = { p->shape[0], p->shape[1] };
     const tensor *x = NULL;
     float *values = NULL;
-    nn_real *dense = NULL, *row = NULL;
-    SEFL_TRY(find_array(&x, t, path, p->name, p->is_matrix ? 2 : 1, shape));
+    nn_real *dense = NULL, *near = NULL;
+    SEFL_TRY(find_array(&x, t, path, p->name, p->rank, shape));
     SEFL_TRY(sefl_new(&values, n, sizeof *values));
     SEFL_TRY(sefl_new(&dense, n, sizeof *dense));
-    SEFL_TRY(sefl_new(&row, p->shape.cols, sizeof *row));
+    SEFL_TRY(sefl_new(&near, n, sizeof *near));
     SEFL_TRY(tensors_read_f32(t, x, values, n));
     SEFL_TRY(check_finite(values, n, path, p->name));
-    for (uint64_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         dense[i] = values[i];
-    bhm_project(p->shape, theta + p->offset, dense, p->shape.cols);
-    for (uint32_t r = 0; r < p->shape.rows; r++) {
-        bhm_expand(p->shape, row, p->shape.cols, theta + p->offset, r, 1);
-        for (uint32_t c = 0; c < p->shape.cols; c++) {
-            double was = dense[(size_t)r * p->shape.cols + c], d = row[c] - was;
-            *changed += d * d;
-            *norm += was * was;
-        }
+    layout_project(p, theta + p->offset, dense);
+    layout_expand(p, near, theta + p->offset);
+    for (size_t i = 0; i < n; i++) {
+        double was = dense[i], d = near[i] - was;
+        *changed += d * d;
+        *norm += was * was;
     }
 done:
     sefl_free(values);
     sefl_free(dense);
-    sefl_free(row);
+    sefl_free(near);
     return st;
 }
 
@@ -521,7 +669,7 @@ sefl_status model_import(model_meta *meta, nn_real **theta, size_t *count, doubl
         SEFL_TRY(check_tied(t, path));
     SEFL_TRY(sefl_new(&v, l.count, sizeof *v));
     for (size_t i = 0; i < l.n; i++)
-        SEFL_TRY(import_param(v, t, &l.param[i], path, &changed, &norm));
+        SEFL_TRY(import_param(v, t, &l.tensor[i], path, &changed, &norm));
     *distance = norm > 0 ? sqrt(changed / norm) : 0;
     *meta = found;
     *count = l.count;

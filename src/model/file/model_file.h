@@ -1,23 +1,30 @@
 /* model_file: reads and writes a trained model as a safetensors file, in our format or PyTorch's.
  *
- *     SEFL_TRY(model_write(path, &meta, lm_theta(m)));
+ *     SEFL_TRY(model_write(path, &meta, lm_theta(m)));      // a built-in model
  *     SEFL_TRY(model_open(&m, &meta, path, 0, 0, pool)); // a model ready for use
  *     SEFL_TRY(model_check_vocab(&meta, v));             // trained with this vocabulary?
  *
- * Our format stores every parameter under its name (model/lm.h) in the form that is trained and
- * sent. A block-Hankel matrix is stored as the vector of its values, shape [count]; with block 1,
- * as the dense matrix, shape [rows, cols]. All metadata are strings:
+ *     SEFL_TRY(model_list_tensors(&l, path));               // any model: its layout
+ *     SEFL_TRY(model_read_tensors(&theta, &l, path));
+ *     SEFL_TRY(model_write_tensors(path, &l, theta, hash));
+ *
+ * Our format stores every tensor under its name (model/layout.h) in the form that is trained and
+ * sent. A block-Hankel matrix is stored as the vector of its values, shape [count]; a dense tensor
+ * in its own shape. All metadata are strings:
  *
  *     sefl          "model 1"
  *     format        "pt", which PyTorch's loader requires
- *     model         "lstm" or "transformer"
+ *     model         "lstm", "transformer" or "external"
  *     vocab embed hidden layers heads block       whole numbers
  *     block_embed block_decoder                   whole numbers; missing if equal to block
  *     tied          "true" or "false"
  *     vocab_order   "interleaved", "appearance" or "frequency"; "" if unknown
  *     vocab_sha256  64 hex digits (model/corpus/vocab.h); "" if unknown
- *     values_sha256 hash of all values, float32 in the order of model/lm.h; detects a damaged file.
+ *     values_sha256 hash of all values, float32 in the order of the layout; detects a damaged file.
  *                   A file without it (saved by another program) is accepted.
+ * An external model has, instead of those from vocab to vocab_sha256, only
+ *     blocks        its block-Hankel tensors as in layout_parse; missing if there are none
+ * A dense external model is a plain safetensors file, which every program can load.
  *
  * model_export writes the expanded dense weights under the names of PyTorch's word-language-model
  * example, so that load_state_dict accepts them. It writes tied weights twice, and for the
@@ -46,7 +53,7 @@ typedef struct model_meta {
 /* Stores the vocabulary's order and hash in meta. */
 void model_meta_set_vocab(model_meta *meta, const vocab *v);
 
-/* Writes atomically and durably. lm_config_params describes the layout of theta. */
+/* Writes atomically and durably. lm_config_layout describes theta. */
 sefl_status model_write(const char *path, const model_meta *meta,
                         const nn_real *theta) SEFL_MUST_CHECK;
 /* Like model_write; also returns values_sha256, the SHA-256 of the values as floats. */
@@ -56,6 +63,28 @@ sefl_status model_write_hash(const char *path, const model_meta *meta, const nn_
 /* Sets *theta to an array of *count values, which the caller frees with sefl_free. */
 sefl_status model_read(model_meta *meta, nn_real **theta, size_t *count,
                        const char *path) SEFL_MUST_CHECK;
+
+/* Sets hash to the SHA-256 of the values of a file in our format, of any model. SEFL_EPROTO if the
+ * file is damaged. */
+sefl_status model_read_hash(uint8_t hash[SHA256_BYTES], const char *path) SEFL_MUST_CHECK;
+
+/* ---- external models ----------------------------------------------------------------------- */
+
+/* Like model_write_hash, for a layout. */
+sefl_status model_write_tensors(const char *path, const layout *l, const nn_real *theta,
+                                uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
+
+/* Sets *theta to an array of l->count values, which the caller frees with sefl_free. The file may
+ * be one of ours, or any safetensors file that has exactly the tensors of the layout, dense;
+ * matrices with a block above 1 are then projected. SEFL_EPROTO if a tensor is missing,
+ * unexpected, misshapen or not finite; the message names it. */
+sefl_status model_read_tensors(nn_real **theta, const layout *l, const char *path) SEFL_MUST_CHECK;
+
+/* Lists the tensors of a safetensors file; the caller clears *out. SEFL_EUNSUPPORTED if one is not
+ * of floating-point numbers or has too many dimensions. */
+sefl_status model_list_tensors(layout *out, const char *path) SEFL_MUST_CHECK;
+
+/* ---- built-in models ----------------------------------------------------------------------- */
 
 /* Reads a model and makes it ready for use; batch and steps as in lm_config (0: the default). */
 sefl_status model_open(lm **out, model_meta *meta, const char *path, uint32_t batch, uint32_t steps,

@@ -60,7 +60,8 @@ typedef struct nn_head_job {
     bool add;
 } nn_head_job;
 
-/* If k is NULL, uses this machine's best kernels; force_dense uses only dense products (tests). */
+/* If k is NULL, uses this machine's fastest kernels; force_dense uses only dense products (for
+ * tests). */
 void nn_head_layout(nn_head *h, bhm w, size_t max_tokens, unsigned lanes, const nn_kernels *k,
                     bool force_dense, nn_plan *p);
 

@@ -113,10 +113,10 @@ typedef struct nn_kernels {
     void (*axpy)(nn_real *y, nn_real a, const nn_real *x, size_t n);
 } nn_kernels;
 
-/* Returns the best kernels for this processor; always the same ones within a process. */
+/* Returns the fastest kernels that this processor supports; a process always gets the same ones. */
 const nn_kernels *nn_kernels_get(void);
 
-/* Returns all kernels that this processor can run, best first, ending with NULL; for tests. */
+/* Returns all kernels that this processor supports, fastest first, then NULL; for tests. */
 const nn_kernels *const *nn_kernels_all(void);
 
 #endif

@@ -34,7 +34,7 @@ typedef struct nn_gemm_args {
 typedef struct nn_work {
     pool *pool;
     nn_real *pack;       /* nn_gemm_room(n, k) of the largest product */
-    const nn_kernels *k; /* NULL: the best kernels for this machine */
+    const nn_kernels *k; /* NULL: this machine's fastest kernels */
 } nn_work;
 
 size_t nn_gemm_room(size_t n, size_t k);

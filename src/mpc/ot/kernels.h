@@ -32,7 +32,7 @@ typedef struct ot_kernels {
                    uint64_t nonce, uint64_t counter, size_t n);
 } ot_kernels;
 
-/* Returns the best kernels of this processor. */
+/* Returns the fastest kernels that this processor supports. */
 const ot_kernels *ot_kernels_best(void);
 
 /* Returns set i of *end kernel sets (0: reference); NULL if this processor does not support it. */

@@ -25,7 +25,8 @@ static const dp_law laws[] = {
                          .released = true,
                          .uses_dim = true,
                          .z_min = DP_JOINT_Z_MIN,
-                         .below = "nothing is proven about the joint noise below z = 0.25",
+                         .below =
+                             "nothing is proven about the joint noise below z = " DP_JOINT_Z_TEXT,
                          .z_search_min = DP_JOINT_Z_MIN,
                          .order_max = 256,
                          .cut = DP_JOINT_CUT,

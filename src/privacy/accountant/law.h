@@ -43,9 +43,13 @@ typedef struct dp_event {
     double sigma_steps; /* noise standard deviation in grid steps; 0 unless the law uses it */
 } dp_event;
 
+#define DP_TEXT_OF(x)      #x
+#define DP_TEXT(x)         DP_TEXT_OF(x)
+
 #define DP_JOINT_FACTOR    1.0048  /* largest ratio of G44's Renyi curve to the Gaussian's */
 #define DP_JOINT_CUT       1.1e-22 /* probability mass per coordinate that the proof excludes */
 #define DP_JOINT_Z_MIN     0.25
+#define DP_JOINT_Z_TEXT    DP_TEXT(DP_JOINT_Z_MIN) /* for messages */
 #define DP_SIGMA_STEPS_MIN 25.0    /* discrete: below this the term -6 costs more than 0.5 % */
 #define DP_SIGMA_STEPS     38662.0 /* the grid's value for z < 4: 9.43919 * 2^12, rounded down */
 

@@ -99,8 +99,8 @@ const release_mode *task_mode(const struct task *t);
 
 /* Returns the grid on which clients quantise: clip, q and value_max; s2 = 0: no bound. */
 struct dp_grid task_client_grid(const struct task *t);
-/* Turns task.params floats into task.values integers of that grid; weight is NULL unless weights
- * are capped. */
+/* Turns task_trained(t) floats into task.values integers of that grid; weight is NULL unless
+ * weights are capped. */
 sefl_status task_quantise(int64_t *X, const struct task *t, const float *v,
                           const struct dp_weight *weight, const sefl_rng *coins) SEFL_MUST_CHECK;
 

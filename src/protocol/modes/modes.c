@@ -69,9 +69,9 @@ sefl_status task_quantise(int64_t *X, const task *t, const float *v, const dp_we
 {
     const dp_grid g = task_client_grid(t);
     if (task_mode(t)->noisy)
-        return dp_quantise(X, NULL, &g, v, t->params, weight, coins);
-    return dp_quantise_plain(X, &(dp_plain_grid){ g.clip, g.q, g.value_max }, v, t->params, weight,
-                             coins);
+        return dp_quantise(X, NULL, &g, v, task_trained(t), weight, coins);
+    return dp_quantise_plain(X, &(dp_plain_grid){ g.clip, g.q, g.value_max }, v, task_trained(t),
+                             weight, coins);
 }
 
 void task_values(double *out, const task *t, const int64_t *w, size_t n)

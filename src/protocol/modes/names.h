@@ -1,7 +1,7 @@
 /* names: the list of release modes. mode.h is the manual.
  *
  * M(NAME, name, one clause of help) names the table mode_name (protocol/modes/name.c).
- * Threads: constants. */
+ * Threads: any. */
 #ifndef PROTOCOL_MODES_NAMES_H
 #define PROTOCOL_MODES_NAMES_H
 

@@ -567,3 +567,8 @@ void aggregator_reload(aggregator *a)
     tls_id_free(old);
     log_info(a->o.log, "certificates reloaded");
 }
+
+uint16_t aggregator_port(const aggregator *a)
+{
+    return a->port;
+}

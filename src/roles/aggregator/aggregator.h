@@ -56,7 +56,7 @@ typedef struct aggregator_settings {
     uint64_t audit;
 } aggregator_settings;
 
-/* Fills *out; SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
+/* Fills *out; SEFL_EINVAL if a setting is missing or wrong. s must outlive *out. */
 sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct aggregator aggregator;
@@ -83,5 +83,7 @@ sefl_status aggregator_run(aggregator *a) SEFL_MUST_CHECK;
 void aggregator_stop(aggregator *a);
 /* Reloads the certificates; keeps the old ones if a file is wrong. */
 void aggregator_reload(aggregator *a);
+
+uint16_t aggregator_port(const aggregator *a);
 
 #endif

@@ -101,7 +101,10 @@ static void answer_file(https_request *r, const char *path, const uint8_t hash[3
 static void get_vocab(https_request *r)
 {
     const agg_http *h = r->server_ctx;
-    answer_file(r, h->vocab, h->task->vocab_hash, "text/plain; charset=utf-8");
+    if (h->vocab)
+        answer_file(r, h->vocab, h->task->vocab_hash, "text/plain; charset=utf-8");
+    else
+        https_answer_text(r, 404, "the task has no word list: its model is external");
 }
 
 static void get_init(https_request *r)

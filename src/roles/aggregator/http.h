@@ -59,7 +59,7 @@ typedef struct agg_http {
     sefl_span envelope; /* the signed task */
     rounds *rounds;
     ingest *ingest;
-    const char *vocab, *init; /* files */
+    const char *vocab, *init; /* files; vocab is NULL for an external model */
     const sefl_clock *wall, *mono;
     sefl_log *log;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: no enrolment */

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "model/engine/engine.h"
-#include "model/file/model_file.h"
+#include "protocol/task_model.h"
 #include "roles/aggregator/step.h"
 
 #include <dirent.h>
@@ -25,12 +25,10 @@ struct releases {
 /* Fails unless the initial model has the shape that the task describes: no client could use it. */
 static sefl_status check_shape(const releases_config *c)
 {
-    model_meta meta;
-    nn_real *theta = NULL;
-    size_t count;
-    SEFL_PASS(model_read(&meta, &theta, &count, c->files.init));
+    float *theta = NULL;
+    sefl_status st = task_model_read(&theta, c->task, c->files.init);
     sefl_free(theta);
-    return sefl_at(model_check_shape(&meta, &c->task->model), "%s", c->files.init);
+    return st;
 }
 
 /* SEFL_EAUTH unless the file is the one that the task names. */
@@ -48,6 +46,13 @@ sefl_status releases_check(const releases_config *c, vocab **words, corpus *vali
     uint8_t hash[SHA256_BYTES];
     SEFL_PASS(check_hash(c->files.init, c->task->init_hash, "initial model"));
     SEFL_PASS(check_shape(c));
+    if (c->task->external) {
+        SEFL_NEED(!c->files.vocab && !c->files.valid, SEFL_EINVAL,
+                  "the task's model is external: leave out `vocab` and `valid`");
+        return SEFL_OK;
+    }
+    SEFL_NEED(c->files.vocab, SEFL_EINVAL,
+              "`vocab` is not set: the task's model needs its word list");
     /* the list is in its final order: a word's line is its number */
     SEFL_PASS(vocab_read(words, c->files.vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     vocab_hash(*words, hash);
@@ -217,9 +222,9 @@ static sefl_status advance(releases *r, step_state *s, nn_real *theta, const int
     const task *t = r->c.task;
     double *average = NULL;
     SEFL_TRY(release_check_sum(&out->numbers, t, w, clients));
-    SEFL_TRY(sefl_new(&average, t->params, sizeof *average));
-    SEFL_TRY(step_average(average, t, w, clients));
-    SEFL_TRY(step_apply(s, t, theta, average));
+    SEFL_TRY(sefl_new(&average, task_trained(t), sizeof *average));
+    SEFL_TRY(step_average(average, t, w, clients, r->c.pool));
+    SEFL_TRY(step_apply(s, t, theta, average, r->c.pool));
     SEFL_TRY(validate(r, theta, out));
 done:
     sefl_free(average);
@@ -234,17 +239,13 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
     char path[PATH_MAX];
     nn_real *theta = NULL;
     step_state s = { 0 };
-    model_meta meta;
-    size_t count;
     uint8_t hash[SHA256_BYTES];
     *out = (release_made){ 0 };
     SEFL_TRY(release_path(r, path, from->round));
     SEFL_TRY(file_sha256(hash, NULL, path));
     SEFL_CHECK(memcmp(hash, from->hash, sizeof hash) == 0, SEFL_EIO,
                "%s has changed since round %" PRIu64 " released it", path, from->round);
-    SEFL_TRY(model_read(&meta, &theta, &count, path));
-    SEFL_CHECK(count == t->params, SEFL_EPROTO, "%s has %zu values, the task's model %zu", path,
-               count, t->params);
+    SEFL_TRY(task_model_read(&theta, t, path));
     SEFL_TRY(memory_of(r, &s, from->round));
     st = advance(r, &s, theta, w, clients, out);
     if (st == SEFL_ERANGE) {
@@ -256,7 +257,7 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
     SEFL_TRY(st);
     SEFL_TRY(keep_memory(r, &s, round));
     SEFL_TRY(release_path(r, path, round));
-    SEFL_TRY(model_write(path, &meta, theta));
+    SEFL_TRY(task_model_write(path, t, theta, hash));
     SEFL_TRY(file_sha256(out->hash, &out->bytes, path));
 done:
     step_clear(&s);

@@ -28,7 +28,7 @@ typedef struct releases releases;
 typedef struct release_files {
     const char *models; /* folder, created if it does not exist */
     const char *init;   /* the initial model's file */
-    const char *vocab;  /* the public word list */
+    const char *vocab;  /* the public word list; NULL if the task's model is external */
     const char *valid;  /* the public validation text that the task names; NULL if it names none */
     uint64_t keep;      /* number of latest models to keep; 0: all */
     uint64_t every;     /* also keeps older models whose round is a multiple of this; 0: none */

@@ -1,7 +1,7 @@
 #include "roles/aggregator/step.h"
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/outfile.h"
 #include "base/sha256.h"
 #include "model/optim.h"
 #include "privacy/mechanism/quantise.h"
@@ -31,7 +31,7 @@ sefl_status step_new(step_state *s, const task *t)
 {
     sefl_status st = SEFL_OK;
     *s = (step_state){ .kind = t->server };
-    s->n = vectors(t->server) > 0 ? t->params : 0;
+    s->n = vectors(t->server) > 0 ? task_trained(t) : 0;
     if (vectors(t->server) > 0)
         SEFL_TRY(sefl_new(&s->m, s->n, sizeof *s->m));
     if (vectors(t->server) > 1)
@@ -51,27 +51,44 @@ void step_clear(step_state *s)
 
 /* ---- the average ----------------------------------------------------------------------------- */
 
-sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t clients)
+enum { PIECE = 1 << 16 }; /* values per piece of pool_run */
+
+typedef struct averaging {
+    double *out, divisor;
+    const task *t;
+    const int64_t *w;
+} averaging;
+
+static sefl_status average_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
+    const averaging *a = ctx;
+    bool good = true;
+    (void)lane;
+    task_values(a->out + begin, a->t, a->w + begin, end - begin);
+    for (size_t i = begin; i < end; i++) {
+        a->out[i] /= a->divisor;
+        good &= fabs(a->out[i]) <= DBL_MAX;
+    }
+    SEFL_NEED(good, SEFL_ERANGE, "a value of the average is not finite");
+    return SEFL_OK;
+}
+
+sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t clients,
+                         pool *workers)
+{
+    const size_t n = task_trained(t);
     double divisor = 0;
     if (t->weights == TASK_CAPPED) {
         pack_nano clip;
-        SEFL_NEED(t->values == t->params + 1, SEFL_EINVAL, "task: no slot for the weight");
         SEFL_PASS(pack_decimal(&clip, t->clip));
-        divisor = dp_weight_total(task_value(t, w[t->params]), (double)clip / (double)PACK_ONE, 1);
+        divisor = dp_weight_total(task_value(t, w[n]), (double)clip / (double)PACK_ONE, 1);
     } else {
         divisor = task_divisor(t, clients);
     }
     SEFL_NEED(isfinite(divisor) && divisor > 0, SEFL_ERANGE,
               "the sum of the round cannot be divided by %g", divisor);
-    task_values(out, t, w, t->params);
-    bool good = true;
-    for (size_t i = 0; i < t->params; i++) {
-        out[i] /= divisor;
-        good &= fabs(out[i]) <= DBL_MAX;
-    }
-    SEFL_NEED(good, SEFL_ERANGE, "a value of the average is not finite");
-    return SEFL_OK;
+    averaging a = { .out = out, .divisor = divisor, .t = t, .w = w };
+    return pool_run(workers, n, PIECE, average_piece, &a, NULL);
 }
 
 /* ---- the step -------------------------------------------------------------------------------- */
@@ -120,61 +137,103 @@ static bool add_step(float *theta, double lr, const double *d, size_t n)
     return good;
 }
 
-sefl_status step_apply(step_state *s, const task *t, float *theta, const double *average)
+typedef struct stepping {
+    step_state *s;
+    rates r;
+    double lr;
+    float *theta;
+    const double *average;
+    layout_range range; /* of trainable values */
+} stepping;
+
+static sefl_status step_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     enum { SOME = 1024 };
-    const optim_config o = optim_filled(&t->server_optim);
-    double d[SOME] = { 0 }, lr = t->server_lr;
-    SEFL_NEED(s->kind == t->server && (vectors(s->kind) == 0 || s->n == t->params), SEFL_EINVAL,
-              "the optimiser's state belongs to another task");
-    s->steps++;
-    rates r = { .mu = o.momentum, .b1 = o.beta1, .b2 = o.beta2, .eps = o.epsilon };
-    r.c1 = 1 - power(r.b1, s->steps), r.c2 = 1 - power(r.b2, s->steps);
+    const stepping *p = ctx;
+    const step_state *s = p->s;
+    double d[SOME] = { 0 };
     bool good = true;
-    for (size_t at = 0; at < t->params; at += SOME) {
-        const size_t n = t->params - at < SOME ? t->params - at : SOME;
+    (void)lane;
+    for (size_t done = begin; done < end; done += SOME) {
+        const size_t n = end - done < SOME ? end - done : SOME, at = p->range.update + done;
+        const double *a = p->average + at;
         if (s->kind == TASK_MOMENTUM)
-            momentum(&r, d, s->m + at, average + at, n);
+            momentum(&p->r, d, s->m + at, a, n);
         else if (s->kind == TASK_ADAM)
-            adam(&r, d, s->m + at, s->v + at, average + at, n);
-        good &= add_step(theta + at, lr, s->kind == TASK_AVERAGE ? average + at : d, n);
+            adam(&p->r, d, s->m + at, s->v + at, a, n);
+        good &=
+            add_step(p->theta + p->range.model + done, p->lr, s->kind == TASK_AVERAGE ? a : d, n);
     }
     SEFL_NEED(good, SEFL_ERANGE, "a value of the model is not finite after this round");
     return SEFL_OK;
 }
 
+sefl_status step_apply(step_state *s, const task *t, float *theta, const double *average,
+                       pool *workers)
+{
+    const optim_config o = optim_filled(&t->server_optim);
+    SEFL_NEED(s->kind == t->server && (vectors(s->kind) == 0 || s->n == task_trained(t)),
+              SEFL_EINVAL, "the optimiser's state belongs to another task");
+    SEFL_NEED(t->layout.trained == task_trained(t), SEFL_EINVAL,
+              "the task trains %zu values, its layout %zu", task_trained(t), t->layout.trained);
+    s->steps++;
+    stepping p = { .s = s, .lr = t->server_lr, .theta = theta, .average = average };
+    p.r = (rates){ .mu = o.momentum, .b1 = o.beta1, .b2 = o.beta2, .eps = o.epsilon };
+    p.r.c1 = 1 - power(p.r.b1, s->steps), p.r.c2 = 1 - power(p.r.b2, s->steps);
+    while (layout_next(&t->layout, &p.range))
+        SEFL_PASS(pool_run(workers, p.range.n, PIECE, step_piece, &p, NULL));
+    return SEFL_OK;
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static sefl_status wr_doubles(sefl_buf *b, const double *x, size_t n)
+/* Writes bytes to the file and to its hash. */
+static sefl_status put(outfile *o, sha256 *h, sefl_span bytes)
 {
-    uint8_t *p;
-    sefl_status st = buf_extend(b, &p, 8 * n);
-    for (size_t i = 0; st == SEFL_OK && i < n; i++) {
-        uint64_t u;
-        memcpy(&u, &x[i], 8);
-        store_u64(p + 8 * i, u);
+    sha256_add(h, bytes);
+    return outfile_put(o, bytes.p, bytes.n);
+}
+
+static sefl_status put_doubles(outfile *o, sha256 *h, const double *x, size_t n)
+{
+    enum { SOME = 4096 };
+    uint8_t some[8 * SOME];
+    for (size_t at = 0; at < n; at += SOME) {
+        const size_t m = n - at < SOME ? n - at : SOME;
+        for (size_t i = 0; i < m; i++) {
+            uint64_t u;
+            memcpy(&u, &x[at + i], 8);
+            store_u64(some + 8 * i, u);
+        }
+        SEFL_PASS(put(o, h, span_of(some, 8 * m)));
     }
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status step_write(const step_state *s, const char *path)
 {
     sefl_status st = SEFL_OK;
+    outfile o = { 0 };
     sefl_buf b = { 0 };
+    sha256 h;
     uint8_t hash[SHA256_BYTES];
+    sha256_init(&h);
     SEFL_TRY(wr_raw(&b, magic, sizeof magic));
     SEFL_TRY(wr_u8(&b, (uint8_t)s->kind));
     SEFL_TRY(wr_u64(&b, s->round));
     SEFL_TRY(wr_u64(&b, s->steps));
     SEFL_TRY(wr_u64(&b, s->n));
+    SEFL_TRY(outfile_open(&o, path, 0600));
+    SEFL_TRY(put(&o, &h, buf_span(&b)));
     if (s->m)
-        SEFL_TRY(wr_doubles(&b, s->m, s->n));
+        SEFL_TRY(put_doubles(&o, &h, s->m, s->n));
     if (s->v)
-        SEFL_TRY(wr_doubles(&b, s->v, s->n));
-    sha256_of(hash, buf_span(&b));
-    SEFL_TRY(wr_raw(&b, hash, sizeof hash));
-    SEFL_TRY(file_write_atomic(path, buf_span(&b), 0600));
+        SEFL_TRY(put_doubles(&o, &h, s->v, s->n));
+    sha256_end(&h, hash);
+    SEFL_TRY(outfile_put(&o, hash, sizeof hash));
+    SEFL_TRY(outfile_commit(&o));
 done:
+    outfile_abort(&o);
     buf_clear(&b);
     return st;
 }

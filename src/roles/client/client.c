@@ -53,6 +53,15 @@ void client_show_doing(client *c, const char *doing)
     show(c);
 }
 
+void client_end_round(client *c, const client_body *body, const char *why)
+{
+    if (c->o.ended)
+        c->o.ended(c->o.show_ctx, &(client_end){ .round = client_store_mark(c->store)->round,
+                                                 .body = body,
+                                                 .ms = client_now(c) - c->began_ms,
+                                                 .why = why });
+}
+
 static bool on_progress(void *self, uint64_t done_so_far, uint64_t total)
 {
     client *c = self;
@@ -81,6 +90,16 @@ void client_reload(client *c)
     atomic_store(&c->reload, true); /* checked before the next step */
 }
 
+void client_use_trainer(client *c, const trainer_port *port)
+{
+    c->trainer = port;
+}
+
+const char *client_over(const client *c)
+{
+    return c->over;
+}
+
 /* ---- start and end --------------------------------------------------------------------------- */
 
 /* Reads identity and policy and makes the connection; keeps the old ones if anything is wrong. */
@@ -101,6 +120,7 @@ static sefl_status read_files(client *c)
                                       .id = id,
                                       .proxy = f->proxy,
                                       .headers = HTTP_VERSION_LINE,
+                                      .may_send = http_is_header,
                                       .number_field = http_field_name(HTTP_OFFSET_FIELD) }));
     pthread_mutex_lock(&c->lock);
     https_client *old = c->net;
@@ -137,6 +157,7 @@ static void drop_task(client *c)
 {
     participant_free(c->m);
     client_update_free(c->update);
+    builtin_free(c->builtin);
     corpus_clear(&c->text);
     buf_clear(&c->news);
     vocab_free(c->words);
@@ -145,7 +166,8 @@ static void drop_task(client *c)
     ledger_close(c->book);
     if (c->has_task)
         task_clear(&c->t);
-    c->m = NULL, c->update = NULL, c->words = NULL, c->store = NULL, c->book = NULL;
+    c->m = NULL, c->update = NULL, c->builtin = NULL, c->words = NULL, c->store = NULL,
+    c->book = NULL;
     c->has_task = c->vouched = false;
     c->header = (round_header){ 0 };
     c->unproven = 0, c->asked_in = 0;
@@ -358,10 +380,10 @@ static sefl_status get_words(client *c, client_reply *a)
                            &p);
 }
 
-static sefl_status get_ready(client *c)
+/* Gets the built-in trainer ready: its words and its text. */
+static sefl_status read_text(client *c)
 {
     sefl_progress p = client_progress(c);
-    SEFL_PASS(fetch(c, get_words, "fetching the vocabulary"));
     SEFL_PASS(vocab_read(&c->words, client_store_path(c->store, CLIENT_VOCAB),
                          &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     client_show_doing(c, "reading the text");
@@ -370,17 +392,53 @@ static sefl_status get_ready(client *c)
                                                .format = c->cfg->text_format,
                                                .field = c->cfg->text_field },
                                &p));
+    return builtin_new(&c->builtin, &(builtin_config){ .task = &c->t,
+                                                       .words = c->words,
+                                                       .text = &c->text,
+                                                       .pool = c->pool,
+                                                       .device = c->cfg->device,
+                                                       .precision = c->cfg->precision,
+                                                       .log = c->o.log });
+}
+
+static sefl_status choose_trainer(client *c, trainer_port *out)
+{
+    const client_config *f = c->cfg;
+    if (c->trainer) {
+        *out = *c->trainer;
+    } else if (f->trainer) {
+        c->hook = (hook){ .command = f->trainer,
+                          .folder = f->state,
+                          .text = f->text,
+                          .timeout_s = f->trainer_timeout,
+                          .memory_mib = f->trainer_memory };
+        snprintf(c->hook.who, sizeof c->hook.who, "%s", tls_id_name(c->id));
+        SEFL_PASS(hook_open(&c->hook));
+        log_info(c->o.log, "trains", lf_str("device", HOOK_DEVICE));
+        *out = hook_port(&c->hook);
+    } else {
+        SEFL_NEED(!c->t.external, SEFL_EINVAL,
+                  "the task's model is external: set `trainer` to the command that trains it, or "
+                  "use the library (docs/LIBRARY.md)");
+        SEFL_PASS(read_text(c));
+        *out = builtin_port(c->builtin);
+    }
+    return SEFL_OK;
+}
+
+static sefl_status get_ready(client *c)
+{
+    trainer_port port;
+    if (!c->t.external)
+        SEFL_PASS(fetch(c, get_words, "fetching the vocabulary"));
+    SEFL_PASS(choose_trainer(c, &port));
     SEFL_PASS(
         client_update_new(&c->update, &(client_update_config){ .task = &c->t,
-                                                               .words = c->words,
-                                                               .text = &c->text,
+                                                               .trainer = port,
                                                                .client = c->me,
                                                                .upload_key = c->upload.key,
                                                                .coins = &c->coins,
                                                                .pool = c->pool,
-                                                               .device = c->cfg->device,
-                                                               .precision = c->cfg->precision,
-                                                               .log = c->o.log,
                                                                .observe = c->o.observe,
                                                                .observe_ctx = c->o.observe_ctx }));
     const client_mark *mark = client_store_mark(c->store);
@@ -406,11 +464,14 @@ static sefl_status work_on_task(client *c, bool *again)
         participant_order order = participant_next(c->m, client_now(c));
         if (order.kind == PARTICIPANT_STOP) {
             log_info(c->o.log, "task over", lf_str("why", order.why), client_privacy(c));
+            snprintf(c->over, sizeof c->over, "%s", order.why);
             break;
         }
         SEFL_PASS(client_obey(c, &order, again));
-        if (c->o.once && c->rounds_seen > before)
+        if (c->o.once && c->rounds_seen > before) {
+            snprintf(c->over, sizeof c->over, "one round is over");
             break;
+        }
     }
     return SEFL_OK;
 }
@@ -424,8 +485,10 @@ sefl_status client_run(client *c)
         SEFL_TRY(accept_task(c));
         SEFL_TRY(get_ready(c));
         SEFL_TRY(work_on_task(c, &again));
-        if (again)
+        if (again) {
             log_info(c->o.log, "the server has another task", lf_hash("before", c->t.id));
+            client_end_round(c, NULL, "the server has another task");
+        }
         drop_task(c);
     }
 done:

@@ -9,11 +9,13 @@
  *
  *     task      verifies both signatures, then the owner's policy (policy_check; a refusal names
  *               the rule); checks in the ledger that the first round would not exceed the total
- *     words     fetches the public word list, by the hash in the task; then reads the text
+ *     words     fetches the public word list, by the hash in the task; then reads the text, unless
+ *               the owner (hook.h) or the caller has another trainer
  *     round     verifies its header, signed by both; draws the sampling coin once and stores it
  *     model     fetches the model by the hash in the header, resuming a partial download
  *     voucher   sealed tasks: its certificate vouches for its upload key (proof.h)
- *     training  update.h: the finished body is on disk and marked before its first byte leaves
+ *     training  trainer.h, update.h: the finished body is on disk and marked before its first byte
+ *               leaves
  *     charge    charges its own ledger, durably, before the first byte of the body leaves
  *     upload    resumes by content hash; verifies the receipt (AS's signature, task, round, this
  *               client, these bytes) and keeps it; deletes the body
@@ -75,13 +77,23 @@ typedef struct client_view {
     bool no_claim;        /* the task claims no differential privacy */
 } client_view;
 
+/* How a round ended for this client. */
+typedef struct client_end {
+    uint64_t round;
+    const client_body *body; /* what AS has and signed a receipt for; NULL: no receipt */
+    uint64_t ms;             /* time since the round opened */
+    const char *why;         /* without a receipt: the reason */
+} client_end;
+
 typedef struct client_options {
     const client_config *config; /* borrowed */
     sefl_log *log;               /* NULL: silent */
     bool once;                   /* stops after one round */
     const sefl_coins *coins;     /* NULL: the system's; the program passes NULL */
     void (*show)(void *ctx, const client_view *v);
-    void *show_ctx;
+    /* Called when a round in which this client trained ends for it; may be NULL. */
+    void (*ended)(void *ctx, const client_end *e);
+    void *show_ctx;           /* of both */
     uint64_t patience_ms;     /* 0: CLIENT_PATIENCE_MS */
     client_observer *observe; /* for test programs only */
     void *observe_ctx;
@@ -91,9 +103,16 @@ typedef struct client_options {
 sefl_status client_new(client **out, const client_options *o) SEFL_MUST_CHECK;
 void client_free(client *c);
 
+/* Trains with this port, which must outlive the client, instead of the configured trainer. Call it
+ * before client_run. */
+void client_use_trainer(client *c, const trainer_port *port);
+
 /* Runs until the task is over or client_stop is called (SEFL_OK). After a failure, the error
  * message explains why the client cannot continue. */
 sefl_status client_run(client *c) SEFL_MUST_CHECK;
+
+/* Returns why the task was over when client_run returned SEFL_OK; "" after client_stop. */
+const char *client_over(const client *c);
 
 /* Any thread may call it, any number of times, but not after client_free has begun. */
 void client_stop(client *c);

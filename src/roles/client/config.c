@@ -6,6 +6,7 @@
 #include "model/lm_settings.h"
 #include "net/https_client.h"
 #include "protocol/modes/mode.h"
+#include "roles/client/hook.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,7 @@ const setting_def client_schema[] = {
     { "ledger", SETTING_PATH, NULL, TO(ledger), .example = "ledger",
       .help = "the privacy ledger of `text`, shared by all tasks" },
     ENGINE_SETTINGS(SETTING_ROW)
+    HOOK_SETTINGS(SETTING_ROW)
     /* clang-format on */
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",
       .help = "minimum log level" },

@@ -46,9 +46,12 @@ typedef struct client_config {
     corpus_format text_format;
     unsigned threads;
     const char *device, *precision; /* model/engine/engine.h */
+    const char *trainer;            /* the owner's command (hook.h); NULL: the built-in training */
+    uint64_t trainer_timeout;       /* seconds */
+    uint64_t trainer_memory;        /* MiB */
 } client_config;
 
-/* Fills *out and reads the two public keys; SEFL_EINVAL names the setting that is missing or wrong.
+/* Fills *out and reads the two public keys; SEFL_EINVAL if a setting is missing or wrong.
  * s must outlive *out. */
 sefl_status client_config_make(client_config *out, const settings *s) SEFL_MUST_CHECK;
 

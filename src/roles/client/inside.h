@@ -3,7 +3,9 @@
 #ifndef ROLES_CLIENT_INSIDE_H
 #define ROLES_CLIENT_INSIDE_H
 
+#include "roles/client/builtin.h"
 #include "roles/client/client.h"
+#include "roles/client/hook.h"
 #include "roles/client/net.h"
 #include "roles/client/store.h"
 #include "roles/client/upload_key.h"
@@ -40,6 +42,9 @@ struct client {
     uint64_t asked_in; /* the last round in which a request for proofs got no answer */
     vocab *words;
     corpus text;
+    const trainer_port *trainer; /* the caller's; NULL: the configured one */
+    hook hook;                   /* cfg->trainer */
+    builtin *builtin;            /* no cfg->trainer */
     client_update *update;
     participant *m;
     sefl_rng jitter;
@@ -57,6 +62,7 @@ struct client {
     pthread_cond_t wake;
     _Atomic bool stop, reload;
     client_view view;
+    char over[128]; /* why the task ended */
 };
 
 uint64_t client_now(const client *c);
@@ -65,6 +71,8 @@ bool client_stopped(const client *c);
 /* Waits until until_ms, or until client_stop is called. */
 void client_wait(client *c, uint64_t until_ms);
 void client_show_doing(client *c, const char *doing);
+/* Reports the end of the current round to the caller. */
+void client_end_round(client *c, const client_body *body, const char *why);
 /* Returns a progress that displays the work done, and ends the work after client_stop. */
 sefl_progress client_progress(client *c);
 

@@ -21,6 +21,7 @@ static sefl_status leave_round(client *c, log_level level, const char *why)
     LOG_AT(c->o.log, level, "round continues without this client",
            lf_u64("round", client_store_mark(c->store)->round), lf_str("why", why),
            client_privacy(c));
+    client_end_round(c, NULL, why);
     SEFL_PASS(client_store_drop(c->store));
     c->rounds_seen++;
     return tell(c, PARTICIPANT_REFUSED);
@@ -208,7 +209,9 @@ static bool in_time(void *self, uint64_t done_so_far, uint64_t total)
 static sefl_status fetch_model(client *c, uint64_t round)
 {
     client_reply a;
-    uint64_t max = (uint64_t)c->t.params * 4 + (1 << 20);
+    /* the initial model of an external task may be of another program: dense, and in doubles */
+    uint64_t max = c->t.external ? (uint64_t)c->t.layout.dense * 8 + (16 << 20)
+                                 : (uint64_t)c->t.params * 4 + (1 << 20);
     sefl_progress p = { .report = in_time, .self = c };
     client_show_doing(c, "fetching the model");
     SEFL_PASS(client_budget(c, round)); /* before any work */
@@ -259,6 +262,7 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     sefl_status st = SEFL_OK;
     client_body body;
     sefl_progress p = { .report = wanted_still, .self = c };
+    uint64_t now = client_now(c);
     client_show_doing(c, "training");
     if (ledger_has(c->book, c->t.id, round)) /* only finished bodies are charged: lost its mark */
         return leave_round(c, LOG_WARN,
@@ -269,6 +273,8 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
                        .attempt = client_store_mark(c->store)->attempt,
                        .zeros = zeros,
                        .model = client_store_path(c->store, CLIENT_MODEL),
+                       .words = c->t.external ? NULL : client_store_path(c->store, CLIENT_VOCAB),
+                       .left_ms = c->deadline_ms > now ? c->deadline_ms - now : 0,
                        .body = client_store_path(c->store, CLIENT_BODY),
                        .progress = &p };
     if (file_exists(job.body)) /* complete; only the sync of its name failed */
@@ -277,6 +283,8 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
         st = client_update_make(c->update, &body, &job);
     if (st == SEFL_ECANCELLED && !client_stopped(c))
         return leave_round(c, LOG_INFO, "the round closed while this client trained");
+    if (st == SEFL_ERANGE)
+        return leave_round(c, LOG_WARN, sefl_last_error());
     if (st == SEFL_EIO) /* a full disk may have room later; with new coins */
         return try_later(c, LOG_ERROR, "update not written", round);
     SEFL_PASS(st);
@@ -284,8 +292,8 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
         log_warn(c->o.log,
                  c->t.unit == TASK_UNIT_RECORD
                      ? "training diverged on this model for some records: they count as zeros"
-                     : "training diverged on this model: zeros are uploaded",
-                 lf_u64("round", round));
+                     : "no usable update of this model: zeros are uploaded",
+                 lf_u64("round", round), lf_str("why", client_update_why(c->update)));
     SEFL_PASS(client_store_finish(c->store, &body));
     log_debug(c->o.log, "update finished", lf_u64("round", round), lf_u64("bytes", body.bytes),
               lf_hash("body", body.hash));
@@ -343,6 +351,7 @@ static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
              lf_hash("body", body->hash), lf_u64("ms", ms), client_privacy(c));
     c->view.bytes = body->bytes, c->view.ms = ms;
     client_show_doing(c, CLIENT_ROUND_DONE);
+    client_end_round(c, body, NULL);
     return tell(c, PARTICIPANT_GOT_RECEIPT);
 }
 

@@ -79,10 +79,10 @@ done:
     return st;
 }
 
-sefl_status client_train_round(int64_t *X, const task *t, const corpus *text, const float *v,
+sefl_status client_train_round(int64_t *X, const task *t, uint64_t items, const float *v,
                                const sefl_rng *coins)
 {
-    dp_weight weight = { .items = text->tokens, .items_cap = t->weight_cap };
+    dp_weight weight = { .items = items, .items_cap = t->weight_cap };
     return task_quantise(X, t, v, t->weights == TASK_CAPPED ? &weight : NULL, coins);
 }
 
@@ -130,8 +130,9 @@ static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, cons
     (void)record;
     if (!step_of(r->v, t, task_lr(t, r->c->round), grad, spans, span_count) || !isfinite(loss))
         r->zeroed++; /* quantised like the others: it uses its coins */
+    layout_select(&t->layout, r->v, r->v);
     SEFL_PASS(task_quantise(r->one, t, r->v, NULL, r->coins));
-    SEFL_PASS(dp_add_record(r->X, r->one, t->params, t->ahe.pack.value_max));
+    SEFL_PASS(dp_add_record(r->X, r->one, t->values, t->ahe.pack.value_max));
     return tick(r->c, ++r->done, r->total);
 }
 

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/outfile.h"
 #include "crypto/ahe/ahe.h"
-#include "model/file/model_file.h"
+#include "protocol/task_model.h"
 #include "protocol/update.h"
 #include "roles/client/train.h"
 
@@ -21,9 +21,9 @@ enum { WINDOW = 1 << 20 };
 
 struct client_update {
     client_update_config c;
-    ahe_enc *enc;   /* made in the first round, then kept */
-    bool diverged;  /* in the latest round */
-    char told[160]; /* the device that the log names last */
+    ahe_enc *enc;  /* made in the first round, then kept */
+    bool diverged; /* in the latest round */
+    char why[256];
 };
 
 /* One round's work. */
@@ -31,11 +31,8 @@ typedef struct work {
     client_update *u;
     const task *t;
     const client_job *job;
-    engine *e;     /* unit client */
-    lm *m;         /* unit record */
     float *global; /* the round's theta; then v */
     int64_t *X;    /* t->values */
-    int64_t *one;  /* unit record: one record's integers */
     sefl_rng coins;
     uint64_t done, total; /* for progress */
 } work;
@@ -88,62 +85,17 @@ static sefl_status tick(work *w, uint64_t n)
 
 /* ---- the model of the round ------------------------------------------------------------------ */
 
-static sefl_status open_engine(work *w)
-{
-    client_update *u = w->u;
-    SEFL_PASS(engine_new(&w->e, &(engine_config){ .device = u->c.device,
-                                                  .precision = u->c.precision,
-                                                  .model = &w->t->model,
-                                                  .optim = w->t->optim,
-                                                  .pool = u->c.pool }));
-    if (strcmp(u->told, engine_name(w->e)) != 0)
-        log_info(u->c.log, "trains", lf_str("device", engine_name(w->e)),
-                 lf_if(engine_fallback(w->e), lf_str("fallback", engine_fallback(w->e))));
-    snprintf(u->told, sizeof u->told, "%s", engine_name(w->e));
-    return engine_theta(w->e, w->global);
-}
-
 static sefl_status open_model(work *w)
 {
     uint8_t hash[SHA256_BYTES];
-    model_meta meta;
-    size_t count = 0;
     SEFL_PASS(file_sha256(hash, NULL, w->job->model));
     SEFL_NEED(memcmp(hash, w->job->header->model, SHA256_BYTES) == 0, SEFL_EAUTH,
               "the model of round %" PRIu64 " is not the one that the servers signed",
               w->job->header->round);
-    SEFL_PASS(model_read(&meta, &w->global, &count, w->job->model));
-    if (model_check_shape(&meta, &w->t->model) != SEFL_OK)
-        return sefl_fail_at(SEFL_EPROTO, "the round's model does not have the task's shape");
-    SEFL_NEED(count == w->t->params, SEFL_EPROTO, "the model has %zu values, the task's model %zu",
-              count, w->t->params);
-    SEFL_NEED(!meta.has_vocab || memcmp(meta.vocab_hash, w->t->vocab_hash, SHA256_BYTES) == 0,
-              SEFL_EPROTO, "the round's model has another vocabulary than the task");
-    if (w->job->zeros)
-        return SEFL_OK;
-    if (w->t->unit == TASK_UNIT_RECORD) {
-        const char *device = w->u->c.device;
-        if (!w->u->told[0] && device && strcmp(device, "cpu") != 0)
-            log_warn(w->u->c.log, "trains on the processor", lf_str("device", device),
-                     lf_str("why", "the task's unit is a record: each gradient is needed alone"));
-        snprintf(w->u->told, sizeof w->u->told, "cpu");
-        SEFL_PASS(lm_new(&w->m, &w->t->model, w->u->c.pool));
-        memcpy(lm_theta(w->m), w->global, count * sizeof(nn_real));
-        return SEFL_OK;
-    }
-    return open_engine(w);
+    return sefl_at(task_model_read(&w->global, w->t, w->job->model), "the round's model");
 }
 
-static void close_model(work *w)
-{
-    if (w->m) {
-        sefl_wipe(lm_theta(w->m), lm_count(w->m) * sizeof(nn_real));
-        sefl_wipe(lm_grad(w->m), lm_count(w->m) * sizeof(nn_real));
-    }
-    lm_free(w->m);
-    engine_free(w->e);
-    w->m = NULL, w->e = NULL;
-}
+/* ---- training -------------------------------------------------------------------------------- */
 
 /* Reports the progress of training; the units follow it. */
 static bool on_step(void *self, uint64_t done, uint64_t total)
@@ -154,36 +106,42 @@ static bool on_step(void *self, uint64_t done, uint64_t total)
     return progress_report(w->job->progress, w->done, w->total);
 }
 
+/* Zeros instead of a missing update: a missing upload would reveal something about the client's
+ * data, to everyone who counts uploads. */
+static bool uploads_zeros(const work *w)
+{
+    return w->u->c.trainer.always || w->t->sampling == TASK_HIDDEN;
+}
+
 static sefl_status train(work *w)
 {
     const task *t = w->t;
-    const client_update_config *c = &w->u->c;
+    client_update *u = w->u;
+    const trainer_port *port = &u->c.trainer;
     sefl_progress progress = { .report = on_step, .self = w };
-    client_train job = { .task = t,
-                         .text = c->text,
-                         .eos = vocab_eos(c->words),
-                         .client = c->client,
-                         .round = w->job->header->round,
-                         .e = w->e,
-                         .m = w->m,
-                         .progress = &progress };
+    trainer_round r = { .task = t,
+                        .round = w->job->header->round,
+                        .theta = w->global,
+                        .client = u->c.client,
+                        .words = w->job->words,
+                        .left_ms = w->job->left_ms,
+                        .progress = &progress };
+    uint64_t weight = t->weight_cap;
     if (t->unit == TASK_UNIT_RECORD) {
+        size_t zeroed = 0;
         SEFL_PASS(sefl_new(&w->X, t->values, sizeof *w->X));
-        SEFL_PASS(sefl_new(&w->one, t->params, sizeof *w->one));
-        size_t zeroed;
-        SEFL_PASS(client_train_records(&job, w->X, &zeroed, w->one, w->global, &w->coins));
-        w->u->diverged = zeroed > 0;
-        close_model(w);
-    } else {
-        sefl_status st = client_train_local(&job, w->global);
-        w->u->diverged = st == SEFL_ERANGE;
-        SEFL_PASS(st == SEFL_ERANGE ? SEFL_OK : st);
-        close_model(w);
-        SEFL_PASS(sefl_new(&w->X, t->values, sizeof *w->X));
-        if (!w->u->diverged)
-            SEFL_PASS(client_train_round(w->X, t, c->text, w->global, &w->coins));
+        SEFL_PASS(port->records(port->self, &r, w->global, w->X, &zeroed, &w->coins));
+        u->diverged = zeroed > 0;
+        return SEFL_OK;
     }
-    return SEFL_OK;
+    sefl_status st = port->train(port->self, &r, w->global, &weight);
+    u->diverged = st == SEFL_ERANGE && uploads_zeros(w);
+    if (u->diverged)
+        snprintf(u->why, sizeof u->why, "%s", sefl_last_error());
+    SEFL_PASS(u->diverged ? SEFL_OK : st);
+    SEFL_PASS(sefl_new(&w->X, t->values, sizeof *w->X));
+    layout_select(&t->layout, w->global, w->global);
+    return u->diverged ? SEFL_OK : client_train_round(w->X, t, weight, w->global, &w->coins);
 }
 
 /* ---- from integers to the file --------------------------------------------------------------- */
@@ -243,10 +201,8 @@ done:
 
 static void clear_work(work *w)
 {
-    close_model(w);
     sefl_free_secret(w->global, w->global ? w->t->params * sizeof *w->global : 0);
     sefl_free_secret(w->X, w->X ? w->t->values * sizeof *w->X : 0);
-    sefl_free_secret(w->one, w->one ? w->t->params * sizeof *w->one : 0);
 }
 
 sefl_status client_update_make(client_update *u, client_body *out, const client_job *job)
@@ -256,6 +212,7 @@ sefl_status client_update_make(client_update *u, client_body *out, const client_
     client_body made = { 0 };
     *out = made;
     u->diverged = false;
+    u->why[0] = 0;
     const uint64_t round = job->header->round;
     SEFL_CHECK(round >= 1, SEFL_EINVAL, "rounds count from 1");
     SEFL_CHECK(!file_exists(job->body), SEFL_EEXIST,
@@ -282,30 +239,27 @@ bool client_update_diverged(const client_update *u)
     return u->diverged;
 }
 
+const char *client_update_why(const client_update *u)
+{
+    return u->why;
+}
+
 /* ---- what is kept between rounds ------------------------------------------------------------- */
 
 sefl_status client_update_new(client_update **out, const client_update_config *c)
 {
     client_update *u = NULL;
     const task *t = c->task;
-    uint8_t hash[SHA256_BYTES];
     *out = NULL;
-    vocab_hash(c->words, hash);
-    SEFL_NEED(memcmp(hash, t->vocab_hash, SHA256_BYTES) == 0, SEFL_EAUTH,
-              "the words are not the task's vocabulary (different SHA-256)");
-    SEFL_NEED(vocab_size(c->words) == t->model.vocab, SEFL_EPROTO,
-              "the vocabulary has %u words, the task's model %u", vocab_size(c->words),
-              t->model.vocab);
-    SEFL_NEED(c->text->tokens >= 2 && c->text->docs >= 1, SEFL_EINVAL,
-              "the text has fewer than two words: too short to train on");
     bool records = t->unit == TASK_UNIT_RECORD;
     SEFL_NEED(!records || (t->weights == TASK_EQUAL && t->records_max >= 1), SEFL_EINVAL,
               "unit record needs equal weights and records_max");
-    SEFL_NEED(records || t->local_epochs || t->local_steps, SEFL_EINVAL,
-              "the task sets neither local epochs nor local steps");
+    SEFL_NEED(!records || c->trainer.records, SEFL_EINVAL,
+              "the task protects single records: only the built-in trainer can train them apart");
     SEFL_NEED(!task_is_sealed(t) || c->upload_key, SEFL_EINVAL,
               "a sealed task needs an upload key");
-    SEFL_NEED(t->ahe.values == t->values && t->values == t->params + (t->weights == TASK_CAPPED),
+    SEFL_NEED(t->ahe.values == t->values && t->layout.trained == task_trained(t) &&
+                  t->layout.count == t->params,
               SEFL_EINVAL, "the task has %zu values for a model of %zu", t->values, t->params);
     SEFL_PASS(sefl_new(&u, 1, sizeof *u));
     u->c = *c;

@@ -1,6 +1,7 @@
-/* client_update: trains on a client's text in a round and writes the finished ciphertext file.
+/* client_update: gets a client's update in a round from its trainer and writes the finished
+ * ciphertext file.
  *
- *     SEFL_TRY(client_update_new(&u, &(client_update_config){ .task = t, .words = v, .text = &c,
+ *     SEFL_TRY(client_update_new(&u, &(client_update_config){ .task = t, .trainer = port,
  *                                                             .client = id, .coins = &coins }));
  *     SEFL_TRY(client_update_make(u, &body, &(client_job){ .header = &header, .model = "model",
  *                                                          .body = "round-3.body" }));
@@ -8,13 +9,12 @@
  *
  * client_update_make works in four steps; only the file leaves the process:
  *   1. It checks the model file's hash against the signed header, then the model against the task.
- *      (client_update_new has checked the words against the task's vocabulary.)
- *   2. Unit client: it trains for local_epochs or local_steps; v = theta_local - theta_global. Unit
- *      record: it makes one separate step for each record (roles/client/train.h).
- *   3. It clips v and quantises it stochastically to integers X, with coins "round" (train.h).
- *      If hidden sampling did not draw the client, it does not train, and X is zero. If training
- *      diverged (unit client), X is zero, even the weight slot, because a missing upload would
- *      reveal something about its text to everyone who counts uploads.
+ *   2. The trainer trains (trainer.h). Unit client: v = theta_local - theta_global. Unit record:
+ *      the trainer makes one separate step for each record and quantises it.
+ *   3. Unit client: it clips v and quantises it stochastically to integers X, with coins "round"
+ *      (train.h). If hidden sampling did not draw the client, it does not train, and X is zero. If
+ *      the trainer has no usable update (SEFL_ERANGE), X is zero, even the weight slot, under
+ *      hidden sampling and for the built-in trainer; otherwise the call fails.
  *   4. It encrypts X unit by unit, with coins "encrypt", into a temporary file. In a sealed task
  *      the head precedes the units (protocol/head.h). It syncs the file, then renames it to `body`,
  *      so a file of that name is always complete.
@@ -22,37 +22,31 @@
  * A body is made only once: if the file exists, nothing is encrypted (SEFL_EEXIST). An interrupted
  * attempt has sent nothing; the next one has a new attempt number and so new coins.
  *
- * Memory, for a model of d values: during training 4d bytes and what the engine needs
- * (engine_facts; on the CPU lm_memory, 4d bytes and a copy of the text); afterwards 12d (records:
- * 24d) bytes and 1 MiB; between rounds only the key's tables (Paillier: at most 96 MiB) and the
- * caller's text (4 bytes per word). Secret: text, v, X, coins, seed, upload key; our copies are
- * wiped. Not constant-time (it runs on the owner's machine). Threads: one owner; uses the pool. */
+ * Memory, for a model of d values: during training 4d bytes (records: 12d) and what the trainer
+ * needs; afterwards 12d bytes and 1 MiB; between rounds only the key's tables (Paillier: at most
+ * 96 MiB). Secret: v, X, coins, seed, upload key; our copies are wiped. Not constant-time (it runs
+ * on the owner's machine). Threads: one owner; uses the pool. */
 #ifndef ROLES_CLIENT_UPDATE_H
 #define ROLES_CLIENT_UPDATE_H
 
 #include "base/blake3.h"
 #include "base/coins.h"
-#include "base/log.h"
 #include "base/pool.h"
 #include "base/progress.h"
-#include "model/corpus/corpus.h"
 #include "protocol/head.h"
 #include "protocol/round.h"
-#include "protocol/task.h"
+#include "roles/client/trainer.h"
 
 /* Shows a test program the integers before encryption. The sefl program never sets it. */
 typedef void client_observer(void *ctx, uint64_t round, const int64_t *X, size_t n);
 
 typedef struct client_update_config {
     const task *task;
-    const vocab *words;
-    const corpus *text;
+    trainer_port trainer;
     const uint8_t *client;      /* 32 bytes: fingerprint of its certificate */
     const sign_key *upload_key; /* sealed tasks; otherwise NULL */
     const sefl_coins *coins;
-    pool *pool;                     /* NULL: only the calling thread */
-    const char *device, *precision; /* as in model/engine/engine.h; records train on the CPU */
-    sefl_log *log;                  /* NULL: silent */
+    pool *pool; /* NULL: only the calling thread */
     client_observer *observe;
     void *observe_ctx;
 } client_update_config;
@@ -62,6 +56,8 @@ typedef struct client_job {
     uint64_t attempt;
     bool zeros;
     const char *model;             /* file that the round starts from */
+    const char *words;             /* the task's word list, for the trainer; NULL: none */
+    uint64_t left_ms;              /* time until the deadline, for the trainer */
     const char *body;              /* file to create */
     const sefl_progress *progress; /* training steps, then units; may stop the job */
 } client_job;
@@ -74,18 +70,21 @@ typedef struct client_body {
 
 typedef struct client_update client_update;
 
-/* Everything that the config points to must outlive the result. SEFL_EAUTH if the words are not the
- * task's, SEFL_EINVAL for a text that is too short to train on. */
+/* Everything that the config points to must outlive the result. SEFL_EINVAL if the trainer does not
+ * fit the task. */
 sefl_status client_update_new(client_update **out, const client_update_config *c) SEFL_MUST_CHECK;
 void client_update_free(client_update *u);
 
-/* SEFL_EAUTH: the model is not the signed one. SEFL_EEXIST: the body exists already. */
+/* SEFL_EAUTH: the model is not the signed one. SEFL_EEXIST: the body exists already. SEFL_ERANGE:
+ * the trainer has no usable update in this round, and the message says why. */
 sefl_status client_update_make(client_update *u, client_body *out,
                                const client_job *job) SEFL_MUST_CHECK;
 
-/* True if training diverged in the latest client_update_make, so that all of X (unit record: some
- * records) is zeros. Only for the owner's log. */
+/* True if the trainer had no usable update in the latest client_update_make, so that all of X (unit
+ * record: some records) is zeros. Only for the owner's log; client_update_why is the reason, ""
+ * for records. */
 bool client_update_diverged(const client_update *u);
+const char *client_update_why(const client_update *u);
 
 /* Computes the hashes and size of a body file; head_bytes: head_bytes(task.seal). SEFL_EPROTO if
  * the file is shorter than the head. */

@@ -574,6 +574,7 @@ sefl_status csp_role_run(csp_role *r)
         r->starved = st == SEFL_ENOMEM;
         st = SEFL_OK;
     }
+    end_stream(r); /* the state machine belongs to its thread until then */
     log_info(r->o.log, csp_is_over(r->csp) ? "the task is over" : "stopped");
 done:
     end_stream(r);

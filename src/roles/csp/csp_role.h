@@ -55,7 +55,7 @@ typedef struct csp_settings {
     bool stay;
 } csp_settings;
 
-/* Fills *out; SEFL_EINVAL names the setting that is missing or wrong. s must outlive *out. */
+/* Fills *out; SEFL_EINVAL if a setting is missing or wrong. s must outlive *out. */
 sefl_status csp_settings_make(csp_settings *out, const settings *s) SEFL_MUST_CHECK;
 
 typedef struct csp_role csp_role;

@@ -28,7 +28,9 @@ static void try_task(sefl_span document)
     if (st == SEFL_OK) {
         must((t.pub != NULL) == !task_is_sealed(&t));
         must(t.threshold >= 2 && t.threshold <= t.clients_max && t.threshold <= t.enrolled);
-        must(t.ahe.values == t.values && t.values >= t.params && t.params > 0);
+        must(t.ahe.values == t.values && t.values >= t.layout.trained &&
+             t.params == t.layout.count);
+        must(t.layout.trained > 0 && t.layout.trained <= t.params);
         must(pack_check(&t.ahe.pack) == SEFL_OK);
         must(t.noise == TASK_NOISE_NONE || t.grid.s2 == t.ahe.pack.s2);
         must(!t.claim || t.noise != TASK_NOISE_NONE);

@@ -153,9 +153,9 @@ static void test_central_differences(void **state)
     (void)state;
     for (size_t which = 0; which < VARIANTS; which++) {
         trial t;
-        size_t params;
         trial_open(&t, which, NULL);
-        const lm_param *param = lm_params(t.m, &params);
+        const layout_tensor *param = lm_layout(t.m)->tensor;
+        const size_t params = lm_layout(t.m)->n;
         size_t count = lm_count(t.m);
         double *theta = lm_theta(t.m), *grad, *diff;
         CHECK_OK(sefl_new(&grad, count, sizeof *grad));
@@ -206,11 +206,11 @@ static void test_float_is_double(void **state)
     (void)state;
     for (size_t which = 0; which < VARIANTS; which++) {
         trial t;
-        size_t params;
         char command[1024];
         double *want;
         trial_open(&t, which, NULL);
-        const lm_param *param = lm_params(t.m, &params);
+        const layout_tensor *param = lm_layout(t.m)->tensor;
+        const size_t params = lm_layout(t.m)->n;
         size_t count = lm_count(t.m);
         const nn_real *grad = lm_grad(t.m);
         CHECK_OK(sefl_new(&want, count, sizeof *want));

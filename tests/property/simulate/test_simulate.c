@@ -23,6 +23,12 @@ static void full_is_clear(void **state)
           "privacy.weights=capped privacy.weight_cap=200 server.step=adam server.lr=0.01" },
         { "hidden", "privacy.sampling=hidden privacy.rate=0.6 rounds.threshold=2" },
         { "record", "privacy.unit=record privacy.records_max=3 training.lr=1" },
+        { "only", "training.only=rnn.weight_ih*,decoder.bias" },
+        { "only-capped", "training.only=decoder.* privacy.weights=capped privacy.weight_cap=200 "
+                         "server.step=adam server.lr=0.01 training.optimiser=adam "
+                         "training.weight_decay=0.1" },
+        { "only-record", "training.only=encoder.weight,rnn.bias* privacy.unit=record "
+                         "privacy.records_max=3 training.lr=1" },
     };
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         char name[64], more[512];
@@ -88,6 +94,54 @@ static void schedule_ends_near_zero(void **state)
         two = must(name, more);
         assert_memory_not_equal(one.model, two.model, sizeof one.model); /* this can fail */
     }
+}
+
+static float *values_of(const char *run, const char *model, model_meta *meta)
+{
+    char path[256];
+    float *theta = NULL;
+    size_t n;
+    snprintf(path, sizeof path, "runs/%s/model/%s.safetensors", run, model);
+    CHECK_OK(model_read(meta, &theta, &n, folder_path(path)));
+    return theta;
+}
+
+/* training.only: the noise and the step change the named tensors; all others keep every bit. */
+static void only_some_tensors(void **state)
+{
+    (void)state;
+    static const char only[] = "rnn.weight_hh*,decoder.bias";
+    static const char *const modes[] = {
+        "protection=none server.step=momentum",
+        "protection=cdp",
+        "protection=sefl privacy.weights=capped privacy.weight_cap=200",
+        "protection=sefl crypto=full training.optimiser=adam training.lr=0.01",
+        "protection=sefl privacy.unit=record privacy.records_max=3 training.lr=1",
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char name[64], more[512];
+        model_meta meta;
+        layout l;
+        snprintf(name, sizeof name, "only-%zu", i);
+        snprintf(more, sizeof more, "%s training.only=%s", modes[i], only);
+        (void)must(name, more);
+        float *first = values_of(name, "round-0", &meta), *last = values_of(name, "last", &meta);
+        CHECK_OK(lm_config_layout(&meta.cfg, &l));
+        CHECK_OK(layout_only(&l, only));
+        for (size_t k = 0; k < l.n; k++) {
+            const layout_tensor *x = &l.tensor[k];
+            size_t changed = 0;
+            for (size_t v = x->offset; v < x->offset + x->count; v++)
+                changed += first[v] != last[v];
+            if (x->trainable ? changed < x->count / 2 : changed > 0)
+                fail_msg("%s: %s: %zu of %zu values changed", modes[i], x->name, changed, x->count);
+        }
+        layout_clear(&l);
+        sefl_free(first), sefl_free(last);
+    }
+    simulate_result r;
+    CHECK_STATUS(run(&r, "only-nothing", "training.only=rnn", NULL), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "\"rnn\" fits no tensor"));
 }
 
 /* weight_cap 0: the average of the updates, weighted by the clients' numbers of words, against a
@@ -270,6 +324,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_is_clear),
+        cmocka_unit_test(only_some_tensors),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(schedule_ends_near_zero),
         cmocka_unit_test(exact_weights),

@@ -194,12 +194,23 @@ static void temporary_folders(void **state)
     assert_int_equal(rmdir(a), 0);
 }
 
+/* Nobody writes to the pipe: a caller that refuses pipes must not wait for a writer. */
+static void a_pipe_does_not_block(void **state)
+{
+    (void)state;
+    int fd;
+    uint64_t size;
+    assert_int_equal(mkfifo(path_in("a"), 0600), 0);
+    CHECK_STATUS(file_open(&fd, &size, path_in("a"), false), SEFL_EINVAL);
+    unlink(path_in("a"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(write_and_read),    cmocka_unit_test(faults_leave_the_old_file),
-        cmocka_unit_test(folders),           cmocka_unit_test(unfinished_files),
-        cmocka_unit_test(temporary_folders),
+        cmocka_unit_test(a_pipe_does_not_block),     cmocka_unit_test(write_and_read),
+        cmocka_unit_test(faults_leave_the_old_file), cmocka_unit_test(folders),
+        cmocka_unit_test(unfinished_files),          cmocka_unit_test(temporary_folders),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -233,6 +233,18 @@ static void old_names(void **state)
     settings_clear(&s);
 }
 
+static void words_by_index(void **state)
+{
+    (void)state;
+    static const char words[] = "all open hidden";
+    static const char *const want[] = { "all", "open", "hidden" };
+    char word[SETTING_WORD_BYTES];
+    for (unsigned i = 0; i < 3; i++) {
+        assert_string_equal(setting_word_at(word, words, i), want[i]);
+        assert_int_equal(setting_word(words, word), i);
+    }
+}
+
 static void paths_from_a_folder(void **state)
 {
     (void)state;
@@ -261,13 +273,41 @@ static void paths_from_a_folder(void **state)
     }
 }
 
+static void commands_run_in_the_folder_of_their_file(void **state)
+{
+    (void)state;
+    static const setting_def one[] = { { "run", SETTING_TEXT, "", .command = true }, { 0 } };
+    static const struct {
+        const char *value, *folder, *command;
+    } cases[] = {
+        { "./a.sh x; b", "/etc/sefl", "cd -- '/etc/sefl' || exit; ./a.sh x; b" },
+        { "/bin/a", "-it's %s", "cd -- '-it'\\''s %s' || exit; /bin/a" },
+        { "./a.sh", "", "./a.sh" },
+        { "./a.sh", NULL, "./a.sh" },
+        { "", "/etc/sefl", "" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        settings s;
+        settings_init(&s, one);
+        CHECK_OK(settings_set_pair(&s, span_of_str("run"), span_of_str(cases[i].value), "test"));
+        CHECK_OK(settings_resolve(&s, cases[i].folder));
+        assert_string_equal(settings_text(&s, "run"), cases[i].command);
+        settings_clear(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_fallbacks), cmocka_unit_test(errors_name_what_and_where),
-        cmocka_unit_test(files_have_lines),     cmocka_unit_test(fields_of_a_struct),
-        cmocka_unit_test(fields_have_limits),   cmocka_unit_test(old_names),
+        cmocka_unit_test(values_and_fallbacks),
+        cmocka_unit_test(errors_name_what_and_where),
+        cmocka_unit_test(files_have_lines),
+        cmocka_unit_test(fields_of_a_struct),
+        cmocka_unit_test(fields_have_limits),
+        cmocka_unit_test(old_names),
+        cmocka_unit_test(words_by_index),
         cmocka_unit_test(paths_from_a_folder),
+        cmocka_unit_test(commands_run_in_the_folder_of_their_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,14 +108,14 @@ static void mixed_blocks(void **state)
             model_meta meta, back;
             lm *m = NULL;
             nn_real *theta = NULL;
-            size_t count = 0, n;
+            size_t count = 0;
             double distance = -1;
             CHECK_OK(lm_new(&m, &cfg, NULL));
             lm_init(m, 5);
-            const lm_param *p = lm_params(m, &n);
-            assert_int_equal(p[0].shape.block, 7);
-            assert_int_equal(p[1].shape.block, 2);
-            assert_true(tied || p[n - 2].shape.block == 1);
+            const layout_tensor *p = lm_layout(m)->tensor;
+            assert_int_equal(p[0].block, 7);
+            assert_int_equal(p[1].block, 2);
+            assert_true(tied || p[lm_layout(m)->n - 2].block == 1);
             meta = (model_meta){ .cfg = *lm_get_config(m) };
             CHECK_OK(model_write(folder_path("m"), &meta, lm_theta(m)));
             CHECK_OK(model_read(&back, &theta, &count, folder_path("m")));
@@ -393,6 +393,142 @@ static void bad_imports(void **state)
     assert_non_null(strstr(sefl_last_error(), "missing"));
 }
 
+/* ---- external models ----------------------------------------------------------------------- */
+
+static layout tensors_of(const char *text)
+{
+    layout l = { 0 };
+    CHECK_OK(layout_parse(&l, text, 1));
+    return l;
+}
+
+/* Writes a model of this layout with the values 1, 2, 3, ... and returns its path. */
+static const char *external(const layout *l, uint8_t hash[SHA256_BYTES])
+{
+    nn_real theta[64];
+    assert_true(l->count <= 64);
+    for (size_t i = 0; i < l->count; i++)
+        theta[i] = (nn_real)i + 1;
+    CHECK_OK(model_write_tensors(folder_path("x"), l, theta, hash));
+    return folder_path("x");
+}
+
+static void external_round_trip(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "a=1", "s=scalar", "a=10,b=17",
+                                         "w=4x6/2,b=4,s=scalar,deep/w:0=1x2x2x3" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        layout l = tensors_of(texts[i]), back = { 0 };
+        uint8_t hash[SHA256_BYTES], again[SHA256_BYTES];
+        nn_real *theta = NULL;
+        model_meta meta;
+        size_t count;
+        sefl_buf text = { 0 };
+        const char *path = external(&l, hash);
+        CHECK_OK(model_read_hash(again, path));
+        assert_memory_equal(again, hash, sizeof hash);
+        CHECK_OK(model_list_tensors(&back, path)); /* with its blocks */
+        CHECK_OK(layout_write(&back, &text));
+        CHECK_OK(wr_u8(&text, 0));
+        assert_string_equal((const char *)text.p, texts[i]);
+        CHECK_OK(model_read_tensors(&theta, &back, path));
+        for (size_t k = 0; k < l.count; k++)
+            assert_true(theta[k] == (nn_real)k + 1);
+        CHECK_STATUS(model_read(&meta, &theta, &count, path), SEFL_EUNSUPPORTED);
+        assert_non_null(strstr(sefl_last_error(), "only its own program"));
+        sefl_free(theta);
+        buf_clear(&text);
+        layout_clear(&l);
+        layout_clear(&back);
+    }
+}
+
+/* A model of one task may start another with block-Hankel matrices: the values are projected, and
+ * the hash is that of the file. */
+static void external_to_blocks(void **state)
+{
+    (void)state;
+    layout dense = tensors_of("w=2x2,b=1"), blocks = tensors_of("b=1,w=2x2/2");
+    uint8_t hash[SHA256_BYTES];
+    nn_real *theta = NULL;
+    CHECK_OK(model_read_tensors(&theta, &blocks, external(&dense, hash)));
+    assert_int_equal(blocks.count, 4);
+    assert_true(theta[0] == 5 && theta[1] == 1 && theta[2] == 2.5 && theta[3] == 4);
+    sefl_free(theta);
+    layout_clear(&dense);
+    layout_clear(&blocks);
+}
+
+static void external_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why;
+    } bad[] = {
+        { "w=2x3", "tensor b is not part of the model" },
+        { "w=2x3,b=1,c=1", "tensor c is missing" },
+        { "w=3x2,b=1", "tensor w does not have the shape 3x2" },
+        { "w=6,b=1", "tensor w does not have the shape 6" },
+        { "w=2x3,b=scalar", "tensor b does not have the shape scalar" },
+    };
+    layout l = tensors_of("w=2x3,b=1");
+    uint8_t hash[SHA256_BYTES];
+    nn_real *theta = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        layout other = tensors_of(bad[i].text);
+        CHECK_STATUS(model_read_tensors(&theta, &other, external(&l, hash)), SEFL_EPROTO);
+        if (!strstr(sefl_last_error(), bad[i].why))
+            fail_msg("%s: %s", bad[i].text, sefl_last_error());
+        assert_null(theta);
+        layout_clear(&other);
+    }
+    float w[7] = { 1, 2, 3, 4, 5, 6, 7 };
+    tensor_out out[2] = { { "w", 2, { 2, 3 }, w }, { "b", 1, { 1 }, w + 6 } };
+    const tensor_meta metas[] = { { "sefl", "model 1" },
+                                  { "model", "external" },
+                                  { "values_sha256", "00" } };
+    CHECK_OK(tensors_write(folder_path("x"), out, 2, NULL, 0)); /* of another program */
+    CHECK_OK(model_read_tensors(&theta, &l, folder_path("x")));
+    assert_true(theta[6] == 7);
+    sefl_free(theta);
+    CHECK_OK(tensors_write(folder_path("x"), out, 2, metas, 3));
+    CHECK_STATUS(model_read_tensors(&theta, &l, folder_path("x")), SEFL_EPROTO);
+    assert_non_null(strstr(sefl_last_error(), "damaged"));
+    CHECK_STATUS(model_read_hash(hash, folder_path("x")), SEFL_EPROTO);
+    w[4] = (float)INFINITY;
+    CHECK_OK(tensors_write(folder_path("x"), out, 2, NULL, 0));
+    CHECK_STATUS(model_read_tensors(&theta, &l, folder_path("x")), SEFL_EPROTO);
+    assert_non_null(strstr(sefl_last_error(), "\"w\": value 4 is not finite"));
+    layout_clear(&l);
+}
+
+/* Files whose tensors a task cannot have. */
+static void external_not_listed(void **state)
+{
+    (void)state;
+    static const float w[4];
+    static const struct {
+        tensor_out out;
+        const char *blocks, *why;
+        sefl_status st;
+    } bad[] = {
+        { { "w", 5, { 1, 1, 1, 1, 1 }, w }, NULL, "dimensions", SEFL_EUNSUPPORTED },
+        { { "w", 1, { 0 }, w }, NULL, "dimension of 0", SEFL_EINVAL },
+        { { "a b", 1, { 1 }, w }, NULL, "a name has", SEFL_EINVAL },
+        { { "w", 1, { 3 }, w }, "w=2x", "\"blocks\"", SEFL_EINVAL },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        layout l = { 0 };
+        const tensor_meta metas[] = { { "model", "external" }, { "blocks", bad[i].blocks } };
+        CHECK_OK(tensors_write(folder_path("x"), &bad[i].out, 1, metas, bad[i].blocks ? 2 : 1));
+        sefl_status st = model_list_tensors(&l, folder_path("x"));
+        if (st != bad[i].st || !strstr(sefl_last_error(), bad[i].why))
+            fail_msg("case %zu: %d, %s", i, (int)st, sefl_last_error());
+        assert_null(l.tensor);
+    }
+}
+
 static void faults(void **state)
 {
     (void)state;
@@ -413,15 +549,32 @@ static void faults(void **state)
                  st = model_import(&in, &theta, &count, &distance, dense)),
                 sefl_free(theta));
     lm_free(m);
+
+    layout l = tensors_of("w=4x6/2,b=4"), back = { 0 };
+    uint8_t hash[SHA256_BYTES];
+    nn_real some[64] = { 0 };
+    TEST_FAULTS(FAULT_ALLOC, st = model_write_tensors(path, &l, some, hash), (void)0);
+    TEST_FAULTS(FAULT_ALLOC, st = model_read_tensors(&theta, &l, path), sefl_free(theta));
+    TEST_FAULTS(FAULT_READ, st = model_read_tensors(&theta, &l, path), sefl_free(theta));
+    TEST_FAULTS(FAULT_ALLOC, st = model_list_tensors(&back, path), layout_clear(&back));
+    layout_clear(&l);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),  cmocka_unit_test(dense_names),
-        cmocka_unit_test(refused),      cmocka_unit_test(other_words),
-        cmocka_unit_test(other_shapes), cmocka_unit_test(mixed_blocks),
-        cmocka_unit_test(bad_imports),  cmocka_unit_test(faults),
+        cmocka_unit_test(round_trips),
+        cmocka_unit_test(dense_names),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(other_words),
+        cmocka_unit_test(other_shapes),
+        cmocka_unit_test(mixed_blocks),
+        cmocka_unit_test(bad_imports),
+        cmocka_unit_test(external_round_trip),
+        cmocka_unit_test(external_to_blocks),
+        cmocka_unit_test(external_refused),
+        cmocka_unit_test(external_not_listed),
+        cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

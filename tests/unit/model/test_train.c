@@ -56,8 +56,11 @@ static void test_optimisers(void **state)
     for (int kind = OPTIM_SGD; kind <= OPTIM_ADAM; kind++) {
         nn_real x[3] = { 1, 1, 1 };
         optim o;
+        layout l = { 0 };
         double norm;
-        CHECK_OK(optim_init(&o, &(optim_config){ .kind = (optim_kind)kind }, 3));
+        CHECK_OK(layout_parse(&l, "x=3", 1));
+        CHECK_OK(optim_init(&o, &(optim_config){ .kind = (optim_kind)kind }, &l));
+        layout_clear(&l);
         CHECK_OK(optim_norm(&o, NULL, &norm, g, &span, 1));
         assert_true(fabs(norm - sqrt(5)) < 1e-6);
         for (int i = 0; i < 2; i++)
@@ -75,6 +78,46 @@ static void test_optimisers(void **state)
     assert_string_equal(optim_kind_name(OPTIM_ADAM), "adam");
 }
 
+/* Tensors that are not trained keep every bit, with every optimiser and with weight decay; the
+ * first gradient of the others is that of a model that trains everything. */
+static void test_only(void **state)
+{
+    static const char *const only[] = { "decoder.*", "encoder.weight" };
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++)
+        for (size_t k = 0; k < RECIPES * 2; k++) {
+            run all, some;
+            lm_config cfg = sizes[i];
+            train_config tc = recipes[k % RECIPES];
+            train_info info;
+            tc.optim.weight_decay = 0.01;
+            cfg.only = cfg.tied ? only[1] : only[k % 2];
+            CHECK_OK(run_open(&all, &sizes[i], &tc, 1));
+            CHECK_OK(run_open(&some, &cfg, &tc, 1));
+            CHECK_OK(trainer_gradient(all.t, &info));
+            CHECK_OK(trainer_gradient(some.t, &info));
+            const layout *l = lm_layout(some.m);
+            assert_true(l->trained > 0 && l->trained < l->count);
+            for (size_t t = 0; t < l->n; t++) {
+                const layout_tensor *x = &l->tensor[t];
+                for (size_t v = x->offset; v < x->offset + x->count; v++)
+                    assert_true(lm_grad(some.m)[v] == (x->trainable ? lm_grad(all.m)[v] : 0));
+            }
+            run_close(&all);
+            CHECK_OK(lm_new(&all.m, &cfg, NULL)); /* the initial values */
+            lm_init(all.m, 11);
+            steps(&some, 20);
+            for (size_t t = 0; t < l->n; t++) {
+                const layout_tensor *x = &l->tensor[t];
+                bool same = memcmp(lm_theta(some.m) + x->offset, lm_theta(all.m) + x->offset,
+                                   x->count * sizeof(nn_real)) == 0;
+                assert_int_equal(same, !x->trainable);
+            }
+            run_close(&all);
+            run_close(&some);
+        }
+}
+
 /* Decoupled weight decay, against plain loops in double: every value decays, also those without a
  * gradient; neither the gradient nor the state sees it; threads do not matter. */
 static void test_weight_decay(void **state)
@@ -89,6 +132,7 @@ static void test_weight_decay(void **state)
         optim_kind kind = (optim_kind)(job % 3);
         pool *p = NULL;
         optim o;
+        layout l = { 0 };
         if (job >= 3)
             CHECK_OK(pool_new(&p, 3));
         for (size_t i = 0; i < N; i++) {
@@ -96,7 +140,9 @@ static void test_weight_decay(void **state)
             x[i] = (nn_real)sin((double)i), g[i] = in ? (nn_real)cos((double)i) : 0;
             want[i] = x[i], m[i] = v[i] = 0;
         }
-        CHECK_OK(optim_init(&o, &(optim_config){ .kind = kind, .weight_decay = wd }, N));
+        CHECK_OK(layout_parse(&l, "x=70000", 1));
+        CHECK_OK(optim_init(&o, &(optim_config){ .kind = kind, .weight_decay = wd }, &l));
+        layout_clear(&l);
         for (int s = 1; s <= 3; s++) {
             CHECK_OK(optim_step(&o, p, x, g, &span, 1, lr, scale));
             for (size_t i = 0; i < N; i++) {
@@ -181,12 +227,11 @@ static void test_divergence(void **state)
     assert_non_null(strstr(sefl_last_error(), "step"));
     run_close(&r);
 
-    size_t n;
     for (size_t i = 0; i < SIZES; i++) /* a NaN in any parameter is detected */
         for (size_t k = 0;; k++) {
             CHECK_OK(run_open(&r, &sizes[i], &recipes[0], 1));
-            const lm_param *p = lm_params(r.m, &n);
-            if (k == n) {
+            const layout_tensor *p = lm_layout(r.m)->tensor;
+            if (k == lm_layout(r.m)->n) {
                 run_close(&r);
                 break;
             }
@@ -300,19 +345,17 @@ static void test_poisoned_record(void **state)
     for (size_t i = 0; i < SIZES; i++)
         for (size_t kind = 0; kind < 3; kind++) {
             lm *m;
-            size_t border[OTHERS + 2], n, at = 0, count = 1;
+            size_t border[OTHERS + 2], at = 0, count = 1;
             uint32_t words[(OTHERS + 3) * LEN];
             taken with = { 0 }, without = { 0 };
             if (sizes[i].tied && kind < 2)
                 continue; /* every word's softmax sees that row */
             CHECK_OK(lm_new(&m, &sizes[i], NULL));
             lm_init(m, 4);
-            const lm_param *p = lm_params(m, &n);
-            for (size_t k = 0; k < n; k++)
-                if (kind < 2 && strcmp(p[k].name, "encoder.weight") == 0)
-                    at = p[k].offset + bhm_block_row(p[k].shape, RARE / p[k].shape.block, &count);
-                else if (kind == 2 && strcmp(p[k].name, "decoder.bias") == 0)
-                    at = p[k].offset + RARE;
+            const layout_tensor *p =
+                layout_find(lm_layout(m), kind < 2 ? "encoder.weight" : "decoder.bias");
+            at = p->offset +
+                 (kind < 2 ? bhm_block_row(layout_matrix(p), RARE / p->block, &count) : RARE);
             assert_true(at > 0 || kind < 2);
             for (size_t k = 0; k < count; k++)
                 lm_theta(m)[at + k] = poison[kind];
@@ -489,11 +532,17 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimisers),      cmocka_unit_test(test_weight_decay),
-        cmocka_unit_test(test_learning),        cmocka_unit_test(test_threads_and_seed),
-        cmocka_unit_test(test_divergence),      cmocka_unit_test(test_records),
-        cmocka_unit_test(test_poisoned_record), cmocka_unit_test(test_evaluate),
-        cmocka_unit_test(test_generate),        cmocka_unit_test(test_bad_settings),
+        cmocka_unit_test(test_optimisers),
+        cmocka_unit_test(test_weight_decay),
+        cmocka_unit_test(test_only),
+        cmocka_unit_test(test_learning),
+        cmocka_unit_test(test_threads_and_seed),
+        cmocka_unit_test(test_divergence),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_poisoned_record),
+        cmocka_unit_test(test_evaluate),
+        cmocka_unit_test(test_generate),
+        cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_faults),
     };
     make_text();

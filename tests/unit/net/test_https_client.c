@@ -252,6 +252,38 @@ static void uploads(void **state)
     https_client_free(c);
 }
 
+static bool only_a(const char *name, size_t n)
+{
+    return n == 1 && *name == 'A';
+}
+
+/* A client with a list of headers sends no other, however its name was built. */
+static void headers_of_a_list(void **state)
+{
+    (void)state;
+    https_client *c;
+    https_reply r;
+    https_client_config k = { .host = "127.0.0.1",
+                              .port = port,
+                              .id = client,
+                              .proxy = "",
+                              .headers = "A: 1\nB: 2\n",
+                              .may_send = only_a };
+    CHECK_STATUS(https_client_new(&c, &k), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "no header \"B\""));
+    k.headers = "A: 1\n";
+    CHECK_OK(https_client_new(&c, &k));
+    int before = site.requests;
+    CHECK_OK(https_head(c, "/hello", "A: 2\n", &r));
+    https_reply_clear(&r);
+    CHECK_STATUS(https_head(c, "/hello", "A: 2\nAB: 3\n", &r), SEFL_EINVAL);
+    https_reply_clear(&r);
+    CHECK_STATUS(https_put_file(c, "/put", site.file, BIG, "Loss: 3\n", NULL, &r), SEFL_EINVAL);
+    https_reply_clear(&r);
+    assert_int_equal(site.requests - before, 1);
+    https_client_free(c);
+}
+
 /* The common header lines are in every kind of request, with or without its own headers. */
 static void lines_for_every_request(void **state)
 {
@@ -741,6 +773,7 @@ int main(void)
         cmocka_unit_test(downloads),
         cmocka_unit_test(uploads),
         cmocka_unit_test(lines_for_every_request),
+        cmocka_unit_test(headers_of_a_list),
         cmocka_unit_test(waits),
         cmocka_unit_test(drops_are_not_waited_for),
         cmocka_unit_test(servers_are_judged),

@@ -41,8 +41,8 @@ static void one_case(void **state)
 {
     (void)state;
     char path[PATH_MAX], file[PATH_MAX];
-    static lm_param params[LM_MAX_PARAMS];
-    size_t n = 0, values = 0, rows;
+    layout l;
+    size_t rows;
     federation_key key = { 0 };
     snprintf(path, sizeof path, "%s", folder_path("results"));
     paper_options o = {
@@ -53,9 +53,10 @@ static void one_case(void **state)
     CHECK_OK(paper_path(file, &o, "cost"));
     CHECK_OK(file_make_folder(file, 0700));
     CHECK_OK(cost_measure(&o, &c, 1, &key));
-    CHECK_OK(lm_config_params(
-        &(lm_config){ .vocab = 300, .embed = 32, .hidden = 32, .layers = 1, .block = 8 }, params,
-        &n, &values));
+    CHECK_OK(lm_config_layout(
+        &(lm_config){ .vocab = 300, .embed = 32, .hidden = 32, .layers = 1, .block = 8 }, &l));
+    const size_t values = l.count;
+    layout_clear(&l);
     assert_true(read_back(&o, 0, "values", &rows) == (double)values);
     assert_int_equal(rows, 1);
     assert_true(read_back(&o, 0, "down_bytes", &rows) == 4 * (double)values);

@@ -159,15 +159,14 @@ static void supports_random(void **state)
 static void sizes(void **state)
 {
     (void)state;
-    const lm_param p[] = {
-        { .shape = { 3, 300, 1 }, .is_matrix = true, .offset = 0, .count = 900 },
-        { .shape = { 5, 1, 1 }, .is_matrix = false, .offset = 900, .count = 5 },
-    };
+    layout l = { 0 };
     uint8_t mask[905] = { 0 };
     double bytes;
-    assert_int_equal(csr_index_bytes(mask, p, 2), 4 * 4 + 4 * 2);
+    CHECK_OK(layout_parse(&l, "m=3x300, v=5", 1));
+    assert_int_equal(csr_index_bytes(mask, &l), 4 * 4 + 4 * 2);
     mask[0] = mask[899] = mask[902] = 1; /* two columns of 2 bytes, one of 1 byte */
-    assert_int_equal(csr_index_bytes(mask, p, 2), 4 * 4 + 4 * 2 + 2 * 2 + 1);
+    assert_int_equal(csr_index_bytes(mask, &l), 4 * 4 + 4 * 2 + 2 * 2 + 1);
+    layout_clear(&l);
     assert_true(fabs(csr_support_bits(4, 2) - log2(6)) < 1e-12);
     assert_true(fabs(csr_support_bits(5, 0)) < 1e-12);
     assert_true(fabs(csr_random_union(100, 10, 2) - 0.19) < 1e-12);

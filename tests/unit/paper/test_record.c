@@ -171,9 +171,11 @@ static void draws(void **state)
     put(&o, &run, 401);
     run.variant = paper_variant_named("clear");
     put(&o, &run, 402);
+    run = first, run.z = "0.01", run.variant = paper_variant_named("start");
+    put(&o, &run, 6000); /* worse than its start */
     points p;
     CHECK_OK(points_of(&p, &o, PAPER_ALL));
-    assert_int_equal(p.n, 10);
+    assert_int_equal(p.n, 11);
     const point *x = points_find(&p, &first);
     assert_non_null(x);
     assert_int_equal(x->test.n, 2);
@@ -205,6 +207,11 @@ static void draws(void **state)
     CHECK_OK(file_read(&b, path, 1 << 20));
     CHECK_OK(wr_u8(&b, 0));
     assert_non_null(strstr((char *)b.p, "\nQUICK,lstm,sefl,8,0,10,3,0,tied,"));
+    buf_clear(&b);
+    CHECK_OK(paper_path(path, &o, "start.svg"));
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "z 0.01, public start: 6000<"));
     buf_clear(&b);
     static const char *const figures[] = { "dropout.svg", "blocks.svg", "epsilon-10.svg" };
     for (size_t i = 0; i < 3; i++) {

@@ -81,6 +81,8 @@ static void test_fields(void **state)
     uint64_t n = 5;
     assert_string_equal(http_field_name(HTTP_OFFSET_FIELD), "Sefl-Offset");
     assert_true(http_field_is_query(HTTP_AFTER_FIELD) && !http_field_is_query(HTTP_TOTAL_FIELD));
+    assert_true(http_is_header("Sefl-Total: 3", 10) && !http_is_header("Sefl-Totals", 11));
+    assert_false(http_is_header("after", 5) || http_is_header("Sefl-", 5) || http_is_header("", 0));
     assert_true(http_number_read(&n, "0", 1) && n == 0);
     assert_true(http_number_read(&n, "120/x", 3) && n == 120);
     static const char *const bad[] = { "", "01", "-1", "+1", "1 ", "x", "10000000000000000000" };

@@ -60,11 +60,12 @@ static void test_reads_what_it_made(void **state)
     assert_memory_equal(&t.servers, &sample_servers, sizeof t.servers);
     assert_true(t.pub == NULL && task_is_sealed(&t));
 
-    lm_param params[LM_MAX_PARAMS];
-    size_t n, count;
+    layout l;
     lm_config cfg = { .vocab = 50, .embed = 8, .hidden = 8, .layers = 1, .block = 4 };
-    CHECK_OK(lm_config_params(&cfg, params, &n, &count));
-    assert_int_equal(count, t.params);
+    CHECK_OK(lm_config_layout(&cfg, &l));
+    assert_int_equal(l.count, t.params);
+    assert_int_equal(t.layout.n, l.n);
+    layout_clear(&l);
 
     memcpy(raw, "sefl context 1", 14);
     memcpy(raw + 14, id, 32);
@@ -165,15 +166,27 @@ static void test_strict_form(void **state)
         { "\"name\": \"sample\"", "\"name\": \"\xff\"", "unable to decode", SEFL_EPROTO },
         { "\"name\": \"sample\"", "\"model.block\": 4", "unknown member", SEFL_EPROTO },
         { "\"model\": {", "\"modell\": {", "unknown member modell", SEFL_EPROTO },
-        { "\"sefl_task\": 2", "\"sefl_task\": 1", "of version 1, but this program reads version 2",
+        { "\"sefl_task\": 3", "\"sefl_task\": 2", "of version 2, but this program reads version 3",
           SEFL_EUNSUPPORTED },
-        { "\"sefl_task\": 2", "\"sefl_task\": 3", "version 3", SEFL_EUNSUPPORTED },
-        { "\"sefl_task\": 2", "\"sefl_task\": \"2\"", "sefl_task", SEFL_EPROTO },
+        { "\"sefl_task\": 3", "\"sefl_task\": 4", "version 4", SEFL_EUNSUPPORTED },
+        { "\"sefl_task\": 3", "\"sefl_task\": \"3\"", "sefl_task", SEFL_EPROTO },
         { "0000000001\"", "000000000g\"", "vocab.sha256", SEFL_EPROTO },
         { "00000000ff\"", "00000000FF\"", "init.sha256", SEFL_EPROTO },
         { "00000000ff\"", "0000000ff\"", "init.sha256", SEFL_EPROTO },
         { "\"key\": \"", "\"key\": \"A", "crypto.key", SEFL_EPROTO },
         { "\"key\": \"", "\"key\": \"AAAA", "crypto.key", SEFL_EPROTO },
+        { "\"only\": []", "\"only\": \"\"", "training.only must be a list", SEFL_EPROTO },
+        { "\"only\": []", "\"only\": [3]", "training.only", SEFL_EPROTO },
+        { "\"only\": []", "\"only\": [\"\"]", "training.only", SEFL_EPROTO },
+        { "\"only\": []", "\"only\": [\"a,b\"]", "training.only", SEFL_EPROTO },
+        { "\"only\": []", "\"only\": [\"a b\"]", "training.only", SEFL_EPROTO },
+        { "\"only\": []", "\"only\": [\"encoder\"]", "\"encoder\" fits no tensor", SEFL_EINVAL },
+        { "\"body\": \"lstm\"", "\"body\": \"external\"", "model.tensors is missing", SEFL_EPROTO },
+        { "\"body\": \"lstm\"", "\"body\": \"lstm\", \"tensors\": []", "model.tensors",
+          SEFL_EPROTO },
+        { "\"body\": \"lstm\"",
+          "\"body\": \"lstm\", \"tensors\": [{\"name\": \"a\", \"shape\": [2], \"block\": 1}]",
+          "model.tensors does not apply", SEFL_EPROTO },
         { "\"seal\": \"xwing\"", "\"seal\": \"none\"", "crypto.seal is none", SEFL_EINVAL },
         { "\"seal\": \"xwing\"", "\"seal\": \"X25519\"", "crypto.seal", SEFL_EPROTO },
         { "\"scheme\": \"pad\"", "\"scheme\": \"paillier\"", "crypto", SEFL_EINVAL },
@@ -695,6 +708,165 @@ static void test_explain(void **state)
     task_clear(&t);
 }
 
+/* ---- external models and training.only ------------------------------------------------------- */
+
+static sefl_status external(sefl_buf *doc, const char *tensors, const char *more)
+{
+    static const char *const base[] = {
+        "name=sample",
+        "population=testers",
+        "model.body=external",
+        "rounds.enrolled=8",
+        "rounds.threshold=3",
+        "rounds.count=5",
+        "init.sha256=00000000000000000000000000000000000000000000000000000000000000ff",
+    };
+    sefl_status st = SEFL_OK;
+    settings s;
+    settings_init(&s, task_schema);
+    doc->n = 0;
+    for (size_t i = 0; i < sizeof base / sizeof base[0]; i++)
+        SEFL_TRY(settings_set(&s, base[i], "sample"));
+    SEFL_TRY(settings_setf(&s, "sample", "model.tensors=%s", tensors));
+    if (more)
+        SEFL_TRY(settings_set(&s, more, "sample"));
+    SEFL_TRY(task_make(doc, &s, NULL, &sample_servers));
+done:
+    settings_clear(&s);
+    return st;
+}
+
+static const char tensors_sample[] = "fc.weight=10x16/4, fc.bias=10, lora.a=10x2, scale=scalar";
+
+static void test_external(void **state)
+{
+    (void)state;
+    sefl_buf doc = { 0 }, words = { 0 };
+    task t;
+    CHECK_OK(external(&doc, tensors_sample, NULL));
+    assert_false(has(&doc, "vocab"));
+    assert_false(has(&doc, "epochs"));
+    assert_false(has(&doc, "valid"));
+    CHECK_OK(task_read(&t, buf_span(&doc)));
+    assert_true(t.external && !t.has_valid && t.layout.n == 4);
+    assert_string_equal(t.model.body, "external");
+    assert_true(t.layout.tensor[0].block == 4 && t.layout.tensor[3].rank == 0);
+    assert_true(t.params == t.layout.count && t.values == t.params && t.ahe.values == t.values);
+    CHECK_OK(task_explain(&words, &t));
+    assert_true(has(&words, "A model of 4 tensors"));
+    assert_true(has(&words, "each client's own program"));
+    assert_true(has(&words, "all data of one client"));
+    assert_false(has(&words, "text"));
+    assert_false(has(&words, "word"));
+    task_clear(&t);
+
+    /* the noise falls on the trained values only; the weight has its own slot */
+    CHECK_OK(external(&doc, tensors_sample, "training.only=lora.*, scale"));
+    CHECK_OK(task_read(&t, buf_span(&doc)));
+    assert_string_equal(t.only, "lora.*,scale");
+    assert_true(t.values == 21 && t.params > 21 && t.grid.dim == 21 && t.ahe.values == 21);
+    assert_int_equal(task_noise_params(&t, 1, 1).count, 21);
+    words.n = 0;
+    CHECK_OK(task_explain(&words, &t));
+    assert_true(has(&words, "Only these tensors are trained (2 of 4, 21 values)"));
+    task_clear(&t);
+    CHECK_OK(external(&doc, "a=3, b=4", "model.block=4")); /* no matrix has room for a block */
+
+    /* model.block is for matrices without a block of their own */
+    CHECK_OK(external(&doc, "a=8x8, b=8x8/2, c=3x8, d=64", "model.block=4"));
+    CHECK_OK(task_read(&t, buf_span(&doc)));
+    assert_true(t.layout.tensor[0].block == 4 && t.layout.tensor[1].block == 2 &&
+                t.layout.tensor[2].block == 1 && t.layout.tensor[3].block == 1);
+    task_clear(&t);
+    buf_clear(&doc);
+    buf_clear(&words);
+}
+
+static void test_external_refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tensors, *more, *says;
+    } bad[] = {
+        { "", NULL, "model.tensors is empty" },
+        { "a=3, a=3", NULL, "occurs twice" },
+        { "a=3/2", NULL, "only a matrix" },
+        { "a=3", "training.only=b", "\"b\" fits no tensor" },
+        { "a=3", "training.only=a,,b", "training.only" },
+        { "a=3", "training.lr=1", "training.lr does not apply: model.body is external" },
+        { "a=3", "model.embed=8", "model.embed does not apply" },
+        { "a=3", "vocab.order=frequency", "vocab.order does not apply" },
+        { "a=3", "rounds.patience=2", "rounds.patience" },
+        { "a=3", "privacy.unit=record", "privacy.unit is record" },
+    };
+    sefl_buf doc = { 0 }, out = { 0 };
+    task t;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_STATUS(external(&doc, bad[i].tensors, bad[i].more), SEFL_EINVAL);
+        if (!strstr(sefl_last_error(), bad[i].says))
+            fail_msg("%s: %s", bad[i].says, sefl_last_error());
+    }
+    CHECK_STATUS(sample_document(&doc, "model.tensors=a=3", NULL), SEFL_EINVAL);
+    static const struct {
+        const char *from, *to;
+    } c[] = {
+        { "\"shape\": [3]", "\"shape\": [0]" },
+        { "\"shape\": [3]", "\"shape\": [3.0]" },
+        { "\"shape\": [3]", "\"shape\": [\"3\"]" },
+        { "\"shape\": [3]", "\"shape\": 3" },
+        { "\"shape\": [3]", "\"shape\": [1, 1, 1, 1, 3]" },
+        { "\"shape\": [3]", "\"shape\": [4294967296]" },
+        { "\"shape\": [3]", "\"shape\": [2147483648, 2]" },
+        { "\"block\": 1", "\"block\": 0" },
+        { "\"block\": 1", "\"block\": 2" },
+        { "\"block\": 1", "\"block\": 1, \"trained\": true" },
+        { ", \"block\": 1", "" },
+        { "\"name\": \"a\"", "\"name\": \"\"" },
+        { "\"name\": \"a\"", "\"name\": \"a\\u001b\"" },
+        { "\"name\": \"a\"", "\"name\": \"a=b\"" },
+        { "\"name\": \"a\"", "\"name\": 3" },
+        { "{ \"name\": \"a\", \"shape\": [3], \"block\": 1 }", "" },
+        { "{ \"name\": \"a\", \"shape\": [3], \"block\": 1 }", "[]" },
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        CHECK_OK(external(&doc, "a=3", NULL));
+        replace(&out, &doc, c[i].from, c[i].to);
+        sefl_status st = task_read(&t, buf_span(&out));
+        if (st != SEFL_EPROTO || !strstr(sefl_last_error(), "model.tensors"))
+            fail_msg("%s: %s: %s", c[i].to, sefl_status_name(st), sefl_last_error());
+        assert_true(t.layout.tensor == NULL && t.only == NULL);
+    }
+    buf_clear(&doc);
+    buf_clear(&out);
+}
+
+/* A part of a built-in model: fewer values in an update, so less noise for the same z. */
+static void test_only(void **state)
+{
+    (void)state;
+    sefl_buf words = { 0 };
+    task all, some;
+    CHECK_OK(sample_task(&all, NULL));
+    CHECK_OK(sample_task(&some, "training.only=decoder.*", NULL));
+    assert_true(some.params == all.params && some.values < all.values);
+    assert_int_equal(some.values, layout_find(&all.layout, "decoder.weight")->count + 50);
+    assert_true(some.grid.dim == some.values && task_event(&some, 1).dim <= some.values);
+    assert_string_equal(some.model.only, "decoder.*");
+    CHECK_OK(task_explain(&words, &some));
+    assert_true(has(&words, "    decoder.*\n"));
+    task_clear(&some);
+    CHECK_OK(sample_task(&some, "training.only=decoder.bias", "privacy.weights=capped",
+                         "privacy.weight_cap=9", NULL));
+    assert_true(some.values == 51 && task_trained(&some) == 50);
+    buf_clear(&words);
+    CHECK_OK(task_explain(&words, &some));
+    assert_true(has(&words, "contains the client's word count, counted up to 9. AS learns only"));
+    assert_true(has(&words, "sends no loss, vocabulary or gradient norm of its text."));
+    task_clear(&some);
+    task_clear(&all);
+    buf_clear(&words);
+}
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 static void *failing_malloc(size_t n)
@@ -712,6 +884,8 @@ static void test_faults(void **state)
     TEST_FAULTS(FAULT_ALLOC, st = task_read(&t, buf_span(&doc)), task_clear(&t));
     doc.n = 0;
     TEST_FAULTS(FAULT_ALLOC, st = sample_document(&doc, NULL), (void)0);
+    doc.n = 0;
+    TEST_FAULTS(FAULT_ALLOC, st = external(&doc, tensors_sample, "training.only=lora.*"), (void)0);
     json_set_alloc_funcs(malloc, free);
     buf_clear(&doc);
 }
@@ -734,6 +908,9 @@ int main(void)
         cmocka_unit_test(test_sealed),
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_external),
+        cmocka_unit_test(test_external_refusals),
+        cmocka_unit_test(test_only),
         cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

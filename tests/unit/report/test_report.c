@@ -289,7 +289,15 @@ static void test_text(void **state)
     CHECK_OK(report_text(&b, &r));
     CHECK_OK(wr_u8(&b, 0));
     assert_non_null(strstr((char *)b.p, "epsilon 2.5 of 8 against a server, 0.75 against others"));
-    assert_non_null(strstr((char *)b.p, "5 to 8 per round, 13 updates"));
+    assert_non_null(strstr((char *)b.p, "clients     5 to 8 per round, 13 updates"));
+    buf_clear(&b);
+    report_close(&r);
+    write_file(folder, "metrics.jsonl",
+               "{\"round\":1,\"clients\":3}\n{\"round\":2,\"clients\":3}\n");
+    CHECK_OK(report_open(&r, folder));
+    CHECK_OK(report_text(&b, &r));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "clients     3 per round, 6 updates in all\n"));
     buf_clear(&b);
     report_close(&r);
     CHECK_STATUS(report_open(&r, "/nonexistent/run"), SEFL_ENOTFOUND);

@@ -741,8 +741,8 @@ static inline void aw_check_model(agg_world *w, const unsigned *sets, unsigned n
                 for (size_t i = 0; i < w->t.values; i++)
                     sum[i] += aw_value(k, r, i);
             }
-        CHECK_OK(step_average(average, &w->t, sum, clients));
-        CHECK_OK(step_apply(&s, &w->t, theta, average));
+        CHECK_OK(step_average(average, &w->t, sum, clients, NULL));
+        CHECK_OK(step_apply(&s, &w->t, theta, average, NULL));
         last = r;
     }
     snprintf(name, sizeof name, last ? "models/round-%u.safetensors" : "init.safetensors", last);

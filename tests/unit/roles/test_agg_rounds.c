@@ -132,7 +132,7 @@ static void validation_text(void **state)
     CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EAUTH);
     assert_non_null(strstr(sefl_last_error(), "the task names no validation text"));
     w.t.model.block_embed *= 2; /* no client could use an initial model of another shape */
-    CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EINVAL);
+    CHECK_STATUS(releases_new(&w.rel, &c), SEFL_EPROTO);
     assert_non_null(strstr(sefl_last_error(), "init.safetensors"));
     aw_free(&w);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 static fixture fx;
+static builtin *own; /* the trainer of the latest update */
 
 static int setup(void **state)
 {
@@ -20,20 +21,31 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+    builtin_free(own);
     fixture_clear(&fx);
     return folder_remove(state);
 }
 
-static client_update *update_of(const sefl_coins *coins)
+static builtin_config trains(const corpus *text)
+{
+    return (builtin_config){ .task = &fx.t, .words = fx.words, .text = text };
+}
+
+/* An update of the built-in trainer. */
+static client_update *update_with(const builtin_config *how, client_update_config c)
 {
     client_update *u = NULL;
-    CHECK_OK(client_update_new(&u, &(client_update_config){ .task = &fx.t,
-                                                            .words = fx.words,
-                                                            .text = &fx.text,
-                                                            .client = fx.client,
-                                                            .upload_key = fx.upload,
-                                                            .coins = coins }));
+    builtin_free(own);
+    CHECK_OK(builtin_new(&own, how));
+    c.task = &fx.t, c.trainer = builtin_port(own), c.client = fx.client, c.upload_key = fx.upload;
+    CHECK_OK(client_update_new(&u, &c));
     return u;
+}
+
+static client_update *update_of(const sefl_coins *coins)
+{
+    builtin_config how = trains(&fx.text);
+    return update_with(&how, (client_update_config){ .coins = coins });
 }
 
 static client_job job_of(uint64_t round, const char *body)
@@ -194,7 +206,6 @@ static void body_holds_the_integers(void **state)
         static const char *const devices[] = { NULL, "auto", "cuda" }; /* a pretended GPU */
         int64_t *want = NULL, *got = NULL;
         seen watched = { 0 };
-        client_update *u = NULL;
         client_body body, on_disk;
         sefl_rng rng;
         uint64_t round = 3;
@@ -205,15 +216,10 @@ static void body_holds_the_integers(void **state)
         CHECK_OK(sefl_new(&want, fx.t.values, sizeof *want));
         CHECK_OK(sefl_new(&got, fx.t.values, sizeof *got));
         CHECK_OK(sefl_new(&watched.X, fx.t.values, sizeof *got));
-        CHECK_OK(client_update_new(&u, &(client_update_config){ .task = &fx.t,
-                                                                .words = fx.words,
-                                                                .text = &fx.text,
-                                                                .client = fx.client,
-                                                                .upload_key = fx.upload,
-                                                                .coins = &c,
-                                                                .device = devices[k % 3],
-                                                                .observe = look,
-                                                                .observe_ctx = &watched }));
+        builtin_config how = trains(&fx.text);
+        how.device = devices[k % 3];
+        client_update *u = update_with(
+            &how, (client_update_config){ .coins = &c, .observe = look, .observe_ctx = &watched });
         const char *path = folder_path("body");
         client_job job = job_of(round, path);
         job.attempt = 2;
@@ -313,19 +319,15 @@ static void wrong_inputs_are_refused(void **state)
     fixture_model(&fx, 1);
 
     fx.t.vocab_hash[0] ^= 1;
-    client_update_config cfg = { .task = &fx.t,
-                                 .words = fx.words,
-                                 .text = &fx.text,
-                                 .client = fx.client,
-                                 .upload_key = fx.upload,
-                                 .coins = &c };
-    CHECK_STATUS(client_update_new(&u, &cfg), SEFL_EAUTH);
+    builtin_config how = trains(&fx.text);
+    builtin *refused = NULL;
+    CHECK_STATUS(builtin_new(&refused, &how), SEFL_EAUTH);
     fx.t.vocab_hash[0] ^= 1;
     corpus none = { 0 };
-    cfg.text = &none;
-    CHECK_STATUS(client_update_new(&u, &cfg), SEFL_EINVAL);
+    how.text = &none;
+    CHECK_STATUS(builtin_new(&refused, &how), SEFL_EINVAL);
 
-    cfg.text = &fx.text, cfg.upload_key = NULL;
+    client_update_config cfg = { .task = &fx.t, .client = fx.client, .coins = &c };
     CHECK_STATUS(client_update_new(&u, &cfg), SEFL_EINVAL);
 
     u = update_of(&c);
@@ -402,13 +404,7 @@ static void diverged_training_uploads_zeros(void **state)
 
 static nn_real *value_of(lm *m, const char *name, size_t at)
 {
-    size_t n;
-    const lm_param *p = lm_params(m, &n);
-    for (size_t k = 0; k < n; k++)
-        if (strcmp(p[k].name, name) == 0)
-            return lm_theta(m) + p[k].offset + at;
-    fail_msg("no parameter %s", name);
-    return NULL;
+    return lm_theta(m) + layout_find(lm_layout(m), name)->offset + at;
 }
 
 /* Models on which <unk> (word 0) ruins a record: a loss above 1,000 nats per word; a gradient that
@@ -421,11 +417,10 @@ static void hates_unk(lm *m)
 static void bursts_on_unk(lm *m)
 {
     const nn_real huge = (nn_real)3e38;
-    size_t n;
-    const lm_param *p = lm_params(m, &n);
+    const layout_tensor *p = lm_layout(m)->tensor;
     for (size_t k = 0; k < 3; k++) /* 6 columns in blocks of 2: three values each */
         *value_of(m, "encoder.weight", 3 * k) = huge;
-    for (size_t k = 0; k < n; k++) /* gates that a large input does not saturate */
+    for (size_t k = 0; k < lm_layout(m)->n; k++) /* gates that a large input does not saturate */
         if (strstr(p[k].name, "weight_ih"))
             for (size_t i = 0; i < p[k].count; i++)
                 lm_theta(m)[p[k].offset + i] *= (nn_real)1e-38;
@@ -435,18 +430,12 @@ static void made_of(const corpus *text, int64_t *X, bool *diverged, uint64_t rou
 {
     static test_coins coins;
     seen watched = { .X = X };
-    client_update *u = NULL;
     client_body body;
     coins.n = 0;
     sefl_coins c = test_coins_of(&coins);
-    CHECK_OK(client_update_new(&u, &(client_update_config){ .task = &fx.t,
-                                                            .words = fx.words,
-                                                            .text = text,
-                                                            .client = fx.client,
-                                                            .upload_key = fx.upload,
-                                                            .coins = &c,
-                                                            .observe = look,
-                                                            .observe_ctx = &watched }));
+    builtin_config how = trains(text);
+    client_update *u = update_with(
+        &how, (client_update_config){ .coins = &c, .observe = look, .observe_ctx = &watched });
     const char *path = folder_path("record");
     client_job job = job_of(round, path);
     CHECK_OK(client_update_make(u, &body, &job)); /* it uploads for any record */
@@ -585,18 +574,22 @@ static sefl_status once(const char *path)
     sefl_coins c = coins_system();
     client_update *u = NULL;
     client_body body;
+    builtin *b = NULL;
+    builtin_config how = trains(&fx.text);
+    client_job job = job_of(1, path);
+    unlink(path);
+    sefl_status st = builtin_new(&b, &how);
     client_update_config cfg = { .task = &fx.t,
-                                 .words = fx.words,
-                                 .text = &fx.text,
+                                 .trainer = builtin_port(b),
                                  .client = fx.client,
                                  .upload_key = fx.upload,
                                  .coins = &c };
-    client_job job = job_of(1, path);
-    unlink(path);
-    sefl_status st = client_update_new(&u, &cfg);
+    if (st == SEFL_OK)
+        st = client_update_new(&u, &cfg);
     if (st == SEFL_OK)
         st = client_update_make(u, &body, &job);
     client_update_free(u);
+    builtin_free(b);
     return st;
 }
 

@@ -260,22 +260,49 @@ static void three_failed_checks_end_the_task(void **state)
 
 /* ---- strangers ------------------------------------------------------------------------------- */
 
+/* Begins with a log file, at *path; listens. */
+static void begin_logged(site *s, const char *name, sefl_log *lg, char **path,
+                         struct sockaddr_in *to)
+{
+    site_begin(s, name, "none");
+    *path = in(s, "log");
+    *lg = (sefl_log){ .level = LOG_INFO, .fd = open(*path, O_CREAT | O_WRONLY | O_APPEND, 0600) };
+    s->log = lg;
+    csp_up(s);
+    *to = (struct sockaddr_in){ .sin_family = AF_INET,
+                                .sin_port = htons(csp_role_port(s->role)),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+/* Returns how often the log has this text. */
+static unsigned times_logged(const char *path, const char *text)
+{
+    sefl_buf b = { 0 };
+    unsigned n = 0;
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    for (size_t i = 0; i + strlen(text) < b.n; i++)
+        n += memcmp(b.p + i, text, strlen(text)) == 0;
+    buf_clear(&b);
+    return n;
+}
+
+static void end_logged(site *s, const sefl_log *lg, char *path)
+{
+    close(lg->fd);
+    free(path);
+    site_end(s);
+}
+
 /* Strangers at the port, one after the other: a few log lines, not one each. */
 static void strangers_do_not_fill_the_disk(void **state)
 {
     (void)state;
     site s;
-    sefl_buf b = { 0 };
-    unsigned lines = 0;
-    site_begin(&s, "strangers", "none");
-    char *path = in(&s, "log");
-    sefl_log lg = { .level = LOG_INFO, .fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600) };
-    s.log = &lg;
-    csp_up(&s);
+    sefl_log lg;
+    char *path;
+    struct sockaddr_in to;
+    begin_logged(&s, "strangers", &lg, &path, &to);
     for (int i = 0; i < 60; i++) {
-        struct sockaddr_in to = { .sin_family = AF_INET,
-                                  .sin_port = htons(csp_role_port(s.role)),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         char answer[64];
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
@@ -285,14 +312,8 @@ static void strangers_do_not_fill_the_disk(void **state)
         close(fd);
     }
     csp_down(&s, true);
-    close(lg.fd);
-    CHECK_OK(file_read(&b, path, 1 << 20));
-    for (size_t i = 0; i + 18 < b.n; i++)
-        lines += memcmp(b.p + i, "connection refused", 18) == 0;
-    assert_in_range(lines, 5, 40);
-    buf_clear(&b);
-    free(path);
-    site_end(&s);
+    assert_in_range(times_logged(path, "connection refused"), 5, 40);
+    end_logged(&s, &lg, path);
 }
 
 /* No file descriptor is left: CSP waits instead of spinning, reports it once, and continues. */
@@ -300,24 +321,14 @@ static void descriptors_run_out(void **state)
 {
     (void)state;
     site s;
-    sefl_buf b = { 0 };
-    unsigned lines = 0;
-    site_begin(&s, "descriptors", "none");
-    char *path = in(&s, "log");
-    sefl_log lg = { .level = LOG_INFO, .fd = open(path, O_CREAT | O_WRONLY | O_APPEND, 0600) };
-    s.log = &lg;
-    csp_up(&s);
-    struct sockaddr_in to = { .sin_family = AF_INET,
-                              .sin_port = htons(csp_role_port(s.role)),
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    for (int i = 0; i < 500 && b.n == 0; i++) { /* its files are closed when it says "ready" */
+    sefl_log lg;
+    char *path;
+    struct sockaddr_in to;
+    begin_logged(&s, "descriptors", &lg, &path, &to);
+    for (int i = 0; i < 500 && times_logged(path, "ready") == 0;
+         i++) /* its files are closed then */
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-        CHECK_OK(file_read(&b, path, 1 << 20));
-        if (!memmem(b.p, b.n, "ready", 5))
-            buf_reset(&b);
-    }
-    assert_true(b.n > 0);
-    buf_reset(&b);
+    assert_int_equal(times_logged(path, "ready"), 1);
     int fd = socket(AF_INET, SOCK_STREAM, 0), next = dup(fd);
     struct rlimit was, low;
     char answer[64];
@@ -342,14 +353,8 @@ static void descriptors_run_out(void **state)
     assert_true(n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK));
     close(fd);
     csp_down(&s, true);
-    close(lg.fd);
-    CHECK_OK(file_read(&b, path, 1 << 20));
-    for (size_t i = 0; i + 33 < b.n; i++)
-        lines += memcmp(b.p + i, "no connection can be accepted now", 33) == 0;
-    assert_int_equal(lines, 1);
-    buf_clear(&b);
-    free(path);
-    site_end(&s);
+    assert_int_equal(times_logged(path, "no connection can be accepted now"), 1);
+    end_logged(&s, &lg, path);
 }
 
 int main(void)

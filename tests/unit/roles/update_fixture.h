@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "model/file/model_file.h"
 #include "model/train.h"
+#include "roles/client/builtin.h"
 #include "roles/client/update.h"
 
 #include <string.h>
@@ -92,10 +93,7 @@ static inline void fixture_task(fixture *f, const shape *s)
     pack_config pc = { .scheme = strcmp(s->scheme, "pad") == 0 ? PACK_PAD : PACK_PAILLIER,
                        .clients = 10 };
     const ahe_scheme *scheme;
-    size_t n = 0;
-    lm_param *params = NULL;
-    paillier_pub_free(t->pub);
-    memset(t, 0, sizeof *t);
+    task_clear(t);
     memset(t->id, 0x5a, sizeof t->id);
     strcpy(t->population, "cats");
     t->model = (lm_config){ .body = "lstm",
@@ -106,9 +104,8 @@ static inline void fixture_task(fixture *f, const shape *s)
                             .block = 2,
                             .batch = 2,
                             .steps = 5 };
-    CHECK_OK(sefl_new(&params, LM_MAX_PARAMS, sizeof *params));
-    CHECK_OK(lm_config_params(&t->model, params, &n, &t->params));
-    sefl_free(params);
+    CHECK_OK(lm_config_layout(&t->model, &t->layout));
+    t->params = t->layout.count;
     vocab_hash(f->words, t->vocab_hash);
     t->optim = (optim_config){ .kind = OPTIM_SGD };
     t->lr = s->lr > 0 ? s->lr : 1, t->gradient_clip = 0.25, t->dropout = 0.2;
@@ -247,7 +244,7 @@ static inline void fixture_make(fixture *f)
 
 static inline void fixture_clear(fixture *f)
 {
-    paillier_pub_free(f->t.pub);
+    task_clear(&f->t);
     paillier_sec_free(f->sec);
     sign_key_free(f->upload);
     seal_key_free(f->csp);

@@ -1,110 +1,148 @@
-/* Participation: a population driven round by round against agg, without training. */
+/* Participation: a population driven round by round by AS's driver (simulate/servers.h), without
+ * training. */
 #include "small_federation.h"
+#include "support/folder.h"
 
-#include "protocol/round.h"
-#include "simulate/population.h"
+#include "base/alloc.h"
+#include "simulate/servers.h"
 
 #include <string.h>
 
 typedef struct ring {
     small_federation sc;
-    agg *a;
+    sefl_progress stop;
+    servers *v;
     population *c;
-    uint64_t now, deadline;
-    sefl_buf header;
+    sefl_span header;
+    uint64_t deadline;
+    int64_t *zeros; /* the sum of every round */
+    /* the latest round */
+    uint32_t n;
+    bool skipped, over;
 } ring;
 
-static void begin(ring *r, const char *more)
+/* ---- the ports of AS's driver ---------------------------------------------------------------- */
+
+static bool goes_on(void *self, uint64_t done, uint64_t total)
+{
+    (void)done, (void)total;
+    return !((const ring *)self)->over;
+}
+
+static sefl_status announce(ring *r, uint64_t round)
+{
+    r->deadline = agg_deadline_ms(servers_agg(r->v));
+    return population_open(r->c, round, r->header, servers_now_ms(r->v));
+}
+
+static sefl_status accept_uploads(void *ctx, const round_header *h, sefl_span both)
+{
+    ring *r = ctx;
+    r->header = both;
+    return announce(r, h->round);
+}
+
+static sefl_status upload(void *ctx, const round_header *h, work_got *got)
+{
+    ring *r = ctx;
+    const population_member *set;
+    (void)h;
+    SEFL_PASS(population_close(r->c, servers_now_ms(r->v)));
+    r->n = population_set(r->c, &set);
+    for (uint32_t i = 1; i < r->n; i++)
+        assert_true(set[i - 1].client < set[i].client);
+    *got = (work_got){ .clients = r->n, .sum = r->zeros, .noisy = true };
+    return SEFL_OK;
+}
+
+static sefl_status release(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
+                           uint32_t clients, release_made *out)
+{
+    (void)ctx, (void)from, (void)round, (void)w, (void)clients, (void)out;
+    return SEFL_OK;
+}
+
+static void report(void *ctx, const rounds_report *p)
+{
+    ring *r = ctx;
+    r->over = true;
+    r->skipped = p->skipped;
+    if (p->skipped)
+        CHECK_OK(population_close(r->c, servers_now_ms(r->v)));
+}
+
+static sefl_status next_event(void *ctx, uint64_t *to)
+{
+    uint64_t next = population_next_ms(((const ring *)ctx)->c);
+    *to = next < *to ? next : *to;
+    return SEFL_OK;
+}
+
+static sefl_status pass_time(void *ctx, uint64_t now_ms)
+{
+    ring *r = ctx;
+    const agg *a = servers_agg(r->v);
+    SEFL_PASS(population_run(r->c, now_ms));
+    if (agg_get_phase(a) == AGG_COLLECTING && agg_deadline_ms(a) != r->deadline)
+        return announce(r, agg_round(a));
+    return SEFL_OK;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+/* Begins in this round, at this time; round 0: at the start of the task. */
+static void begin_at(ring *r, const char *more, uint64_t round, uint64_t now_ms)
 {
     *r = (ring){ 0 };
     small_federation_make(&r->sc, more);
-    CHECK_OK(agg_new(&r->a, &r->sc.s->task));
-    CHECK_OK(population_new(&r->c, r->sc.s, r->a, NULL));
+    const task *t = &r->sc.s->task;
+    static unsigned made;
+    char name[32];
+    snprintf(name, sizeof name, "ledger-%u", made++);
+    const char *path = folder_path(name);
+    CHECK_OK(ledger_create(path, t->population));
+    CHECK_OK(sefl_new(&r->zeros, t->values, sizeof *r->zeros));
+    r->stop = (sefl_progress){ .report = goes_on, .self = r };
+    servers_config c = { .federation = r->sc.s,
+                         .as_ledger = path,
+                         .stop = &r->stop,
+                         .now_ms = now_ms,
+                         .ctx = r,
+                         .accept = accept_uploads,
+                         .upload = upload,
+                         .release = release,
+                         .report = report,
+                         .next = next_event,
+                         .at = pass_time };
+    if (round > 0)
+        c.memory = (agg_memory){ .phase = AGG_SIGNING, .round = round };
+    CHECK_OK(servers_new(&r->v, &c));
+    CHECK_OK(population_new(&r->c, r->sc.s, servers_agg(r->v), NULL));
+}
+
+static void begin(ring *r, const char *more)
+{
+    begin_at(r, more, 0, 0);
 }
 
 static void end(ring *r)
 {
     population_free(r->c);
-    agg_free(r->a);
-    buf_clear(&r->header);
+    servers_free(r->v);
+    sefl_free(r->zeros);
     small_federation_clear(&r->sc);
-}
-
-static void sign(ring *r, uint64_t round)
-{
-    const federation *s = r->sc.s;
-    uint8_t bytes[HEADER_MAX];
-    round_header h = { .round = round, .step_nano = s->task.step_nano };
-    memcpy(h.task, s->task.id, sizeof h.task);
-    CHECK_OK(federation_round_key(s, &h));
-    size_t bytes_n = round_header_write(bytes, &h);
-    envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, bytes_n) };
-    CHECK_OK(envelope_sign(&env, SIGNER_AS, s->as_key));
-    CHECK_OK(envelope_sign(&env, SIGNER_CSP, s->csp_key));
-    buf_reset(&r->header);
-    CHECK_OK(envelope_write(&r->header, &env));
-}
-
-static void tell(ring *r, agg_event_kind kind, uint32_t clients)
-{
-    CHECK_OK(agg_on(
-        r->a, &(agg_event){ .kind = kind, .round = agg_round(r->a), .clients = clients }, r->now));
 }
 
 /* Runs one round to its end; returns the number of admitted clients. */
 static uint32_t round_of(ring *r, population_counts *counts, bool *skipped)
 {
-    const population_member *set;
-    uint32_t n = 0;
-    *skipped = false;
-    for (;;) {
-        agg_order o = agg_next(r->a, r->now);
-        switch (o.kind) {
-        case AGG_WAIT: {
-            uint64_t next = population_next_ms(r->c);
-            uint64_t to = next < o.until_ms ? next : o.until_ms;
-            assert_true(to != UINT64_MAX);
-            r->now = to > r->now ? to : r->now;
-            CHECK_OK(population_run(r->c, r->now));
-            if (agg_get_phase(r->a) == AGG_COLLECTING && agg_deadline_ms(r->a) != r->deadline) {
-                r->deadline = agg_deadline_ms(r->a);
-                CHECK_OK(population_open(r->c, o.round, buf_span(&r->header), r->now));
-            }
-            break;
-        }
-        case AGG_DIAL:
-            tell(r, AGG_LINK_UP, 0);
-            break;
-        case AGG_SIGN:
-            sign(r, o.round);
-            tell(r, AGG_SIGNED, 0);
-            r->deadline = agg_deadline_ms(r->a);
-            CHECK_OK(population_open(r->c, o.round, buf_span(&r->header), r->now));
-            break;
-        case AGG_FREEZE:
-            CHECK_OK(population_close(r->c, r->now));
-            n = population_set(r->c, &set);
-            for (uint32_t i = 1; i < n; i++)
-                assert_true(set[i - 1].client < set[i].client);
-            *counts = population_count(r->c);
-            tell(r, AGG_FROZEN, n);
-            break;
-        case AGG_REVEAL:
-            tell(r, AGG_REVEALED, 0);
-            break;
-        case AGG_RELEASE:
-            tell(r, AGG_RELEASED, 0);
-            return n;
-        case AGG_SKIP:
-            CHECK_OK(population_close(r->c, r->now));
-            *counts = population_count(r->c);
-            *skipped = true;
-            tell(r, AGG_SKIPPED, 0);
-            return 0;
-        case AGG_FINISH:
-            fail_msg("over");
-        }
-    }
+    r->over = false;
+    r->n = 0;
+    CHECK_STATUS(servers_run(r->v), SEFL_ECANCELLED);
+    assert_true(r->over);
+    *counts = population_count(r->c);
+    *skipped = r->skipped;
+    return r->n;
 }
 
 static void everybody_comes(void **state)
@@ -115,10 +153,11 @@ static void everybody_comes(void **state)
     bool skipped;
     begin(&r, "clients=30 rounds.count=4");
     for (int i = 0; i < 3; i++) {
-        uint64_t before = r.now;
+        uint64_t before = servers_now_ms(r.v);
         assert_int_equal(round_of(&r, &c, &skipped), 30);
         assert_int_equal(c.late + c.dropped, 0);
-        assert_true(r.now - before < 15000); /* 1.5 times client_ms, not the deadline */
+        assert_true(servers_now_ms(r.v) - before <
+                    15000); /* 1.5 times client_ms, not the deadline */
     }
     end(&r);
 }
@@ -280,10 +319,7 @@ static void memoryless_as(const char *more)
     begin(&a, more);
     for (int i = 0; i < 4; i++)
         (void)round_of(&a, &c, &skipped);
-    begin(&b, more);
-    agg_memory m = { .phase = AGG_SIGNING, .round = 4 };
-    CHECK_OK(agg_restore(b.a, &m, 777));
-    b.now = 777;
+    begin_at(&b, more, 4, 777);
     uint32_t n = round_of(&b, &c, &skipped);
     assert_int_equal(population_set(a.c, &x), n);
     assert_int_equal(population_set(b.c, &y), n);
@@ -310,7 +346,7 @@ int main(void)
         cmocka_unit_test(limits),          cmocka_unit_test(memoryless),
         cmocka_unit_test(exact_share),     cmocka_unit_test(exact_refused),
     };
-    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
     federation_key_clear(&small_key);
     return rc;
 }

@@ -19,6 +19,7 @@ static const setting_def schema[] = {
     { "verbose", SETTING_BOOL, "false" },
     { "listen", SETTING_TEXT, "127.0.0.1:0" },
     { "hosts", SETTING_TEXT, "" },
+    { "shapes", SETTING_TEXT, "", .map = true },
     { 0 },
 };
 
@@ -67,7 +68,11 @@ static void nested_maps_become_keys_with_points(void **state)
              "verbose: true\n"
              "hosts:\n"
              "  - one\n"
-             "  - 127.0.0.1\n");
+             "  - 127.0.0.1\n"
+             "shapes:\n"
+             "  fc.weight: 10x784/32\n"
+             "  fc.bias: 10\n");
+    assert_string_equal(settings_text(&s, "shapes"), "fc.weight=10x784/32,fc.bias=10");
     assert_string_equal(settings_text(&s, "listen"), "[::1]:7000");
     assert_true(settings_u64(&s, "model.block") == 8);
     assert_string_equal(settings_text(&s, "model.kind"), "transformer");
@@ -121,6 +126,17 @@ static void errors_name_the_key_itself(void **state)
         "as.yml:2:3: \"model.block\" has no value (write \"\" for an empty one)");
     bad("hosts: [ a, b: c ]\n",
         "as.yml:1:1: an item of \"hosts\" is a map: only plain values are allowed");
+    bad("hosts: { a: b }\n", "as.yml:1:1: \"hosts\" must be a value, not a map");
+    bad("shapes: { a: { b: c } }\n",
+        "as.yml:1:1: an item of \"shapes\" is a map: only plain values are allowed");
+    bad("shapes: { a: [b] }\n", "as.yml:1:1: the list \"shapes\" contains a list");
+    bad("shapes: { a: }\n",
+        "as.yml:1:1: a name or value in \"shapes\" is empty or contains a comma or =");
+    bad("shapes: { a: 'b,c' }\n",
+        "as.yml:1:1: a name or value in \"shapes\" is empty or contains a comma or =");
+    bad("shapes: { 'a=b': c }\n",
+        "as.yml:1:1: a name or value in \"shapes\" is empty or contains a comma or =");
+    bad("shapes: { a: b }\nshapes: { a: b }\n", "as.yml:2:1: \"shapes\" is set twice");
     bad("hosts: [ a, [b] ]\n", "as.yml:1:1: the list \"hosts\" contains a list");
     bad("hosts:\n  - a\n  - 'b,c'\n",
         "as.yml:1:1: an item of \"hosts\" is empty or contains a comma");

@@ -1,69 +1,40 @@
 #include "support/check.h"
+#include "support/csp_desk.h"
 #include "support/folder.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "store/disk/as_disk.h"
-#include "store/disk/csp_disk.h"
 #include "store/disk/upload_keys.h"
 
 #include <string.h>
-
-static task the_task(void)
-{
-    return (task){ .id = { 1 }, .population = "people", .values = 100 };
-}
 
 static const uint8_t set_a[32] = { 1 }, set_b[32] = { 2 };
 static const uint8_t id_a[NOISE_ID] = { 3 }, id_b[NOISE_ID] = { 4 }, digest[32] = { 5 };
 
 /* ---- CSP ----------------------------------------------------------------------------------- */
 
-typedef struct desk {
-    journal *j;
-    account *a;
-    csp_disk jc;
-    csp_store t;
-    sefl_coins coins;
-} desk;
+/* The ledger is beside the folder; the first call creates it. */
+static sefl_status desk_open_as(desk *d, const char *name, const task *t)
+{
+    char path[300];
+    *d = (desk){ 0 };
+    snprintf(path, sizeof path, "%s.ledger", folder_path(name));
+    if (!file_exists(path))
+        SEFL_PASS(ledger_create(path, t->population));
+    return desk_open_task(d, folder_path(name), path, t);
+}
 
 static sefl_status desk_open(desk *d, const char *name)
 {
-    sefl_status st = SEFL_OK;
-    char path[300];
-    task t = the_task();
-    *d = (desk){ .coins = coins_system() };
-    snprintf(path, sizeof path, "%s.ledger", folder_path(name));
-    if (!file_exists(path))
-        SEFL_TRY(ledger_create(path, "people"));
-    SEFL_TRY(journal_open(&d->j, folder_path(name), "csp", t.id));
-    SEFL_TRY(account_disk_open(&d->a, d->j, path, &t));
-    SEFL_TRY(csp_disk_open(&d->jc, d->j, d->a, &d->coins));
-    d->t = csp_disk_store(&d->jc);
-done:
-    return st;
-}
-
-static void desk_close(desk *d)
-{
-    account_close(d->a);
-    journal_close(d->j);
-    *d = (desk){ 0 };
+    task t = desk_task();
+    return desk_open_as(d, name, &t);
 }
 
 static void desk_again(desk *d, const char *name)
 {
     desk_close(d);
     CHECK_OK(desk_open(d, name));
-}
-
-static csp_round signed_round(uint64_t round)
-{
-    csp_round r = { .round = round, .state = CSP_SIGNED, .signed_ms = 1000 + round };
-    r.header = (round_header){
-        .task = { 1 }, .round = round, .model = { (uint8_t)round }, .step_nano = 7
-    };
-    return r;
 }
 
 static void check_highest(desk *d, uint64_t s, uint64_t o, uint64_t k)
@@ -147,8 +118,6 @@ static void csp_rounds(void **state)
     buf_clear(&b);
 }
 
-/* A crash between the next header and the erasure of the previous round: the next start erases
- * it. */
 /* Records that an earlier version wrote are refused by name, and nothing is changed. */
 static void csp_old_records(void **state)
 {
@@ -175,6 +144,8 @@ static void csp_old_records(void **state)
     }
 }
 
+/* A crash between the next header and the erasure of the previous round: the next start erases
+ * it. */
 static void csp_forgets_later(void **state)
 {
     (void)state;
@@ -240,7 +211,7 @@ static void csp_keys(void **state)
     (void)state;
     desk d;
     csp_round one = signed_round(1), two = signed_round(2), r;
-    char first[300], second[300];
+    char first[300];
     CHECK_OK(desk_open(&d, "keys"));
     check_key(&d, 1, NULL);
     CHECK_OK(csp_store_key_make(&d.t, 1, kem_a));
@@ -285,15 +256,11 @@ static void csp_keys(void **state)
 
     CHECK_OK(csp_store_key_make(&d.t, 4, kem_a));
     snprintf(first, sizeof first, "%s/task-1/round-4.kem", folder_path("keys"));
-    snprintf(second, sizeof second, "%s.ledger", folder_path("keys"));
     assert_true(file_exists(first));
     desk_close(&d);
-    task other = the_task();
+    task other = desk_task();
     other.id[0] = 99;
-    d = (desk){ .coins = coins_system() };
-    CHECK_OK(journal_open(&d.j, folder_path("keys"), "csp", other.id));
-    CHECK_OK(account_disk_open(&d.a, d.j, second, &other));
-    CHECK_OK(csp_disk_open(&d.jc, d.j, d.a, &d.coins));
+    CHECK_OK(desk_open_as(&d, "keys", &other));
     assert_false(file_exists(first));
     desk_close(&d);
 }
@@ -410,15 +377,9 @@ static void csp_vouchers(void **state)
     CHECK_OK(d.t.voucher_put(x, ann, 7, kem_a));                  /* except for its owner */
     CHECK_OK(d.t.voucher_put(x, bob, 1, set_a));
     desk_close(&d);
-    task other = the_task(); /* they outlive the task */
+    task other = desk_task(); /* they outlive the task */
     other.id[0] = 99;
-    d = (desk){ .coins = coins_system() };
-    char book[300];
-    snprintf(book, sizeof book, "%s.ledger", folder_path("vouchers"));
-    CHECK_OK(journal_open(&d.j, folder_path("vouchers"), "csp", other.id));
-    CHECK_OK(account_disk_open(&d.a, d.j, book, &other));
-    CHECK_OK(csp_disk_open(&d.jc, d.j, d.a, &d.coins));
-    d.t = csp_disk_store(&d.jc);
+    CHECK_OK(desk_open_as(&d, "vouchers", &other));
     CHECK_OK(d.t.voucher_get(d.t.ctx, ann, &serial, key));
     assert_int_equal(serial, 7);
     desk_close(&d);

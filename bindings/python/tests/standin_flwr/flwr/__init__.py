@@ -1,0 +1,1 @@
+"""A stand-in for Flower with the documented signatures that sefl.flower uses."""
