@@ -3,16 +3,27 @@
 
 #include <ctype.h>
 
+/* True if the text before p ends with a key whose value is a duration or a size: these may equal any
+ * number by chance. */
+static bool measured(const char *log, const char *p)
+{
+    static const char *const keys[] = { "ms\":", "bytes\":" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        size_t k = strlen(keys[i]);
+        if ((size_t)(p - log) >= k && !memcmp(p - k, keys[i], k))
+            return true;
+    }
+    return false;
+}
+
 /* True if the log has this number as a value: not inside a hash or a longer number, where four
- * digits occur by chance, and not as a duration. */
+ * digits occur by chance, and not as a duration or a size. */
 static bool prints(const char *log, const char *number)
 {
-    static const char time_key[] = "ms\":";
-    size_t n = strlen(number), k = sizeof time_key - 1;
+    size_t n = strlen(number);
     for (const char *p = log; (p = strstr(p, number)); p += n) {
         bool inside = p > log && isalnum((unsigned char)p[-1]);
-        bool timed = (size_t)(p - log) >= k && !memcmp(p - k, time_key, k);
-        if (!inside && !timed && !isalnum((unsigned char)p[n]))
+        if (!inside && !isalnum((unsigned char)p[n]) && !measured(log, p))
             return true;
     }
     return false;
@@ -23,7 +34,7 @@ static void a_number_is_found_only_as_one(void **state)
     (void)state;
     assert_true(prints("{\"value\":7295,\"ms\":1}", "7295"));
     assert_true(prints("\"ms\":7295,\"why\":\"-7295\"}", "7295"));
-    assert_false(prints("\"body\":\"9c7295b782\",\"ms\":7295,\"bytes\":17295}", "7295"));
+    assert_false(prints("\"body\":\"9c7295b782\",\"ms\":7295,\"bytes\":7295}", "7295"));
 }
 
 static void a_task_from_begin_to_end_with_trouble(void **state)
