@@ -4,14 +4,9 @@
  * process (mutual TLS, full-size keys). It kills some clients during a round, restarts them in the
  * next, and waits for the end of the task. Then it trains the same model with plain FedAvg and
  * prints both results, the cost and the privacy claim: `none`, or the true epsilon.
+ * fed_run.h runs the processes and lists the files of `out`.
  *
- *     out/demo.txt            marks a demo folder: another demo may replace it
- *     out/federation/...      the folder of `sefl provision`, with the files that the roles write
- *     out/log/NAME.log        output of each process
- *     out/metrics.jsonl       one line per round; summary.json, report.html: see report/report.h
- *
- * A non-empty folder without demo.txt is SEFL_EEXIST. When the demo ends, even by a failure, it
- * ends every process. */
+ * When the demo ends, even by a failure, it ends every process. */
 #ifndef CLI_FULL_DEMO_FED_H
 #define CLI_FULL_DEMO_FED_H
 
