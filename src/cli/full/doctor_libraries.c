@@ -13,6 +13,7 @@
 #include <sodium.h>
 #include <sqlite3.h>
 #include <yaml.h>
+#include <zlib.h>
 
 void doctor_libraries(doctor *d)
 {
@@ -22,10 +23,11 @@ void doctor_libraries(doctor *d)
               gnu_get_libc_version(), nn_blas_name(), gmp_version,
               OpenSSL_version(OPENSSL_VERSION_STRING), sodium_version_string());
     doctor_ok(d, "libraries",
-              "GnuTLS %s, libmicrohttpd %s, libcurl %s, jansson %s, SQLite %s, libyaml %d.%d.%d",
+              "GnuTLS %s, libmicrohttpd %s, libcurl %s, jansson %s, SQLite %s, libyaml "
+              "%d.%d.%d, zlib %s",
               gnutls_check_version(NULL), MHD_get_version(),
               curl_version_info(CURLVERSION_NOW)->version, JANSSON_VERSION, sqlite3_libversion(),
-              major, minor, patch);
+              major, minor, patch, zlibVersion());
     if (gnutls_check_version("3.7.0") == NULL)
         doctor_add(d, DOCTOR_FAIL, "gnutls", "install GnuTLS 3.7 or later",
                    "%s is too old for TLS 1.3 as SEFL uses it", gnutls_check_version(NULL));
