@@ -24,6 +24,7 @@ typedef struct wish {
     vocab_settings words;
     partition_kind by;
     uint32_t clients; /* 0: not set */
+    uint32_t size;
     double alpha;
     uint64_t seed, tokens;
     bool json, counts, list, force;
@@ -67,12 +68,13 @@ static sefl_status read_file(corpus *c, vocab *v, const wish *o, const char *pat
 /* Builds the vocabulary of a training text. */
 static sefl_status words_of(vocab **v, const wish *o, const char *path, const vocab_settings *set)
 {
-    SEFL_PASS(vocab_new(v));
+    SEFL_PASS(vocab_new(v, set->kind));
     SEFL_PASS(read_file(NULL, *v, o, path));
     return vocab_finish(*v, set);
 }
 
-static const vocab_settings as_it_appears = { .order = VOCAB_APPEARANCE };
+static const vocab_settings as_it_appears = { .order = VOCAB_APPEARANCE },
+                            as_listed = { .order = VOCAB_APPEARANCE, .kind = VOCAB_ANY };
 
 static void hex(char out[HEX_CHARS(SHA256_BYTES)], const vocab *v)
 {
@@ -108,7 +110,7 @@ static sefl_status run_stats(void *options)
     char hash[HEX_CHARS(SHA256_BYTES)];
     SEFL_PASS(corpus_paths_find(&o->paths, o->where));
     if (o->vocab)
-        SEFL_PASS(vocab_read(&o->v, o->vocab, &as_it_appears));
+        SEFL_PASS(vocab_read(&o->v, o->vocab, &as_listed));
     else
         SEFL_PASS(words_of(&o->v, o, o->paths.path[CORPUS_TRAIN], &as_it_appears));
     hex(hash, o->v);
@@ -145,30 +147,48 @@ static sefl_status run_stats(void *options)
 
 /* ---- vocab --------------------------------------------------------------------------------- */
 
+static sefl_status read_or_build(wish *o)
+{
+    if (o->list) {
+        SEFL_PASS(output_check(o->out, o->where, o->force));
+        return vocab_read(&o->v, o->where, &o->words);
+    }
+    SEFL_PASS(corpus_paths_find(&o->paths, o->where));
+    for (int i = 0; i < CORPUS_SPLITS; i++)
+        SEFL_PASS(output_check(o->out, o->paths.path[i], o->force));
+    return words_of(&o->v, o, o->paths.path[CORPUS_TRAIN], &o->words);
+}
+
 static sefl_status run_vocab(void *options)
 {
     wish *o = options;
     char hash[HEX_CHARS(SHA256_BYTES)];
-    if (o->list) {
-        SEFL_PASS(output_check(o->out, o->where, o->force));
-        SEFL_PASS(vocab_read(&o->v, o->where, &o->words));
-    } else {
-        SEFL_PASS(corpus_paths_find(&o->paths, o->where));
-        for (int i = 0; i < CORPUS_SPLITS; i++)
-            SEFL_PASS(output_check(o->out, o->paths.path[i], o->force));
-        SEFL_PASS(words_of(&o->v, o, o->paths.path[CORPUS_TRAIN], &o->words));
-    }
+    const bool bpe = o->words.kind == VOCAB_BPE;
+    SEFL_NEED(!bpe || (o->words.max_words == 0 && o->words.min_count == 0), SEFL_EINVAL,
+              "--max-words and --min-count select words: with --kind bpe use --size");
+    if (bpe && !o->list)
+        o->words.max_words = o->size;
+    SEFL_PASS(read_or_build(o));
     SEFL_PASS(vocab_write(o->v, o->out, o->counts));
     hex(hash, o->v);
     const char *order = vocab_order_name(vocab_order_of(o->v));
     if (o->json)
-        return print_fields(lf_u64("words", vocab_size(o->v)), lf_str("order", order),
+        return print_fields(lf_u64(bpe ? "tokens" : "words", vocab_size(o->v)),
+                            lf_str("kind", vocab_kind_name(o->words.kind)), lf_str("order", order),
                             lf_u64("block", o->words.block), lf_str("sha256", hash),
-                            lf_u64("unk", vocab_unk(o->v)), lf_u64("eos", vocab_eos(o->v)));
-    printf("%s: %" PRIu32 " words, order %s", o->out, vocab_size(o->v), order);
+                            lf_if(!bpe, lf_u64("unk", vocab_unk(o->v))),
+                            lf_u64("eos", vocab_eos(o->v)));
+    printf("%s: %" PRIu32 " %s, order %s", o->out, vocab_size(o->v), bpe ? "BPE tokens" : "words",
+           order);
     if (o->words.order == VOCAB_INTERLEAVED)
         printf(" for blocks of %" PRIu32, o->words.block);
-    printf("\nsha256 %s%s\n", hash, o->counts ? " (of the words without counts)" : "");
+    printf("\nsha256 %s%s\n", hash,
+           !o->counts ? ""
+           : bpe      ? " (of the tokens without counts)"
+                      : " (of the words without counts)");
+    if (!o->list)
+        printf("The file contains parts of the text it was made from: in a federation it is "
+               "public.\n");
     return SEFL_OK;
 }
 
@@ -343,17 +363,23 @@ static sefl_status run_synth(void *options)
 
 #define TO(member)       SETTING_TO(wish, member)
 #define ORDER(name, ...) SETTING_ROW("order", __VA_ARGS__) /* vocab.order */
+#define KIND(name, ...)  SETTING_ROW("kind", __VA_ARGS__)  /* vocab.kind */
 static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out), .arg = "OUT", .help = "File or folder to write" },
     { "vocab", SETTING_PATH, "", TO(vocab),
-      .help = "Word list; other words count as unknown. Default: the words of the training text" },
+      .help =
+          "Word list, whose other words count as unknown, or BPE vocabulary. Default for stats: "
+          "the words of the training text" },
     /* clang-format off */
+    VOCAB_KIND(KIND, words.kind)
     VOCAB_ORDER(ORDER, words.order)
     /* clang-format on */
     { "block", SETTING_U64, "32", TO(words.block), .min = 1, .max = 65536,
       .help = "Block size of the model, on which the interleaved order depends" },
     { "max-words", SETTING_U64, "0", TO(words.max_words), .min = 3, .max = VOCAB_WORDS_MAX,
       .help = "Keep only the N most frequent words, including <unk> and <eos>" },
+    { "size", SETTING_U64, "8192", TO(size), .min = 258, .max = VOCAB_TOKENS_MAX,
+      .help = "Number of BPE tokens, including 256 bytes and <eos>" },
     { "min-count", SETTING_U64, "0", TO(words.min_count),
       .help = "Keep only words that appear at least N times" },
     { "counts", SETTING_FLAG, TO(counts), .help = "Write a tab and the count after each word" },
@@ -383,9 +409,11 @@ static const cli_action actions[] = {
     { "stats", PATH_ARG, "Counts the tokens, lines, documents and unknown words of each split.",
       NULL, "vocab format field json", AT, run_stats },
     { "vocab", PATH_ARG,
-      "Writes the words of the training text, one per line. For a federation, use public text, "
-      "because the list reveals which words the text contains.",
-      "out", "order block max-words min-count counts list format field force json", AT, run_vocab },
+      "Writes the words of the training text, one per line; with --kind bpe, trains sub-word "
+      "tokens on it. A vocabulary made from private text reveals parts of that text: use public "
+      "text, and the owners' own text only where no privacy is claimed.",
+      "out", "kind size order block max-words min-count counts list format field force json", AT,
+      run_vocab },
     { "split", PATH_ARG,
       "Splits the training text into one folder per client: OUT/client-000/, ...", "out clients",
       "by alpha seed format field force json", AT, run_split },

@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/print.h"
+#include "model/corpus/bpe.h"
 #include "model/corpus/corpus.h"
 #include "model/engine/engine.h"
 #include "model/file/model_file.h"
@@ -60,7 +61,8 @@ static void finish(void *options)
 /* Reads the word list in its own order, which --order names. */
 static sefl_status read_vocab(vocab **v, const wish *o)
 {
-    return vocab_read(v, o->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE });
+    return vocab_read(v, o->vocab,
+                      &(vocab_settings){ .order = VOCAB_APPEARANCE, .kind = VOCAB_ANY });
 }
 
 /* Opens the model with its word list and a new thread pool. batch: 0 is the default. */
@@ -291,6 +293,41 @@ done:
     return st;
 }
 
+/* Sets the prompt's tokens, after an <eos>: a text begins after the end of a line. */
+static sefl_status encode_prompt(wish *o, sefl_span rest, size_t *n)
+{
+    sefl_status st = SEFL_OK;
+    bpe_encoder *e = NULL;
+    const uint32_t *ids;
+    sefl_span word;
+    o->generated[0] = vocab_eos(o->v);
+    *n = 1;
+    if (vocab_kind_of(o->v) == VOCAB_BPE) {
+        size_t tokens;
+        SEFL_TRY(bpe_encoder_new(&e, o->v));
+        SEFL_TRY(bpe_encode(e, rest, &ids, &tokens));
+        for (size_t i = 0; i < tokens; i++)
+            o->generated[(*n)++] = ids[i];
+    } else {
+        SEFL_TRY(name_unknown(o->v, rest));
+        while (utf8_word(&rest, &word))
+            o->generated[(*n)++] = vocab_id(o->v, word);
+    }
+done:
+    bpe_encoder_free(e);
+    return st;
+}
+
+/* Appends the bytes of the tokens; `?` stands for bytes that are not text, as a model may write
+ * half a character. */
+static sefl_status write_tokens(sefl_buf *text, const vocab *v, const uint32_t *token, size_t n)
+{
+    SEFL_PASS(bpe_decode(text, v, token, n));
+    for (size_t at = 0; (at += utf8_good(span_of(text->p + at, text->n - at))) < text->n;)
+        text->p[at] = '?';
+    return SEFL_OK;
+}
+
 /* Appends the words to the text, separated by spaces; <eos> ends a line. */
 static sefl_status write_words(sefl_buf *text, const vocab *v, const uint32_t *token, size_t n)
 {
@@ -310,21 +347,19 @@ static sefl_status run_generate(void *options)
     wish *o = options;
     seeded gen;
     size_t prompt = 0, n = o->words;
-    sefl_span rest = span_of_str(o->prompt ? o->prompt : ""), word;
+    sefl_span rest = span_of_str(o->prompt ? o->prompt : "");
     SEFL_NEED(o->temperature >= 0.01, SEFL_EINVAL, "--temperature is %g: the minimum is 0.01",
               o->temperature);
     SEFL_NEED(utf8_good(rest) == rest.n, SEFL_EINVAL, "--prompt is not valid UTF-8");
     SEFL_PASS(open_model(o, o->threads ? o->threads : 1, 1));
     SEFL_PASS(sefl_new(&o->generated, 1 + rest.n + n, sizeof *o->generated));
-    SEFL_PASS(name_unknown(o->v, rest));
+    SEFL_PASS(encode_prompt(o, rest, &prompt));
     SEFL_PASS(wr_raw(&o->text, rest.p, rest.n));
-    o->generated[prompt++] = vocab_eos(o->v); /* a text begins after the end of a line */
-    while (utf8_word(&rest, &word))
-        o->generated[prompt++] = vocab_id(o->v, word);
     seeded_init(&gen, o->seed, "generate");
     SEFL_PASS(lm_generate(o->m, o->generated + prompt, n, o->generated, prompt, o->temperature,
                           vocab_unk(o->v), &gen));
-    SEFL_PASS(write_words(&o->text, o->v, o->generated + prompt, n));
+    SEFL_PASS((vocab_kind_of(o->v) == VOCAB_BPE ? write_tokens : write_words)(
+        &o->text, o->v, o->generated + prompt, n));
     SEFL_PASS(wr_u8(&o->text, 0));
     char *text = (char *)o->text.p;
     if (o->json)

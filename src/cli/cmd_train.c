@@ -67,6 +67,7 @@ static const setting_def schema[] = {
     ENGINE_SETTINGS(SETTING_ROW)
     DATA_SETTINGS(SETTING_ROW, file.path, NULL, list, order.max_words)
     TEXT_FORMAT(SETTING_ROW, "data.", file.format, file.field)
+    VOCAB_KIND(SETTING_ROW, order.kind)
     VOCAB_ORDER(SETTING_ROW, order.order)
     MODEL_BODY(SETTING_ROW, WORD, cfg.body, MODEL_BODIES)
     MODEL_SETTINGS(SETTING_ROW, cfg)
@@ -97,7 +98,7 @@ static sefl_status read_text(session *s)
     if (s->list) {
         SEFL_TRY(vocab_read(&s->words, s->list, &s->order));
     } else {
-        SEFL_TRY(vocab_new(&s->words));
+        SEFL_TRY(vocab_new(&s->words, s->order.kind));
         SEFL_TRY(corpus_count(s->words, &file, &p));
         SEFL_TRY(vocab_finish(s->words, &s->order));
     }
@@ -162,7 +163,8 @@ static sefl_status check_words(const session *s, const char *path)
 {
     uint8_t a[SHA256_BYTES], b[SHA256_BYTES];
     vocab *old = NULL;
-    SEFL_PASS(vocab_read(&old, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_PASS(
+        vocab_read(&old, path, &(vocab_settings){ .order = VOCAB_APPEARANCE, .kind = VOCAB_ANY }));
     vocab_hash(old, a);
     vocab_hash(s->words, b);
     vocab_free(old);

@@ -40,4 +40,11 @@ typedef struct optim_config {
 #define VOCAB_ORDERS "interleaved appearance frequency"
 typedef enum vocab_order { VOCAB_INTERLEAVED, VOCAB_APPEARANCE, VOCAB_FREQUENCY } vocab_order;
 
+#define VOCAB_KINDS "words bpe"
+typedef enum vocab_kind {
+    VOCAB_WORDS,
+    VOCAB_BPE,
+    VOCAB_ANY, /* vocab_read: the kind that the file has */
+} vocab_kind;
+
 #endif

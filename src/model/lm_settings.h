@@ -6,7 +6,7 @@
  *     all others                                `sefl train`, tasks (protocol/task_fields.h),
  *                                               experiments (they have a task's settings);
  *                                               `sefl model` has MODEL_BODY and MODEL_SHAPE,
- *                                               `sefl data` has VOCAB_ORDER
+ *                                               `sefl data` has VOCAB_ORDER, VOCAB_KIND
  *
  * MODEL_SETTINGS(ROW, t.model) calls ROW(key, kind, member, fallback, min, max, words, help, ...)
  * for each setting of a model. `kind` is a setting_type: U64, CHOICE, ...; other members of the
@@ -27,9 +27,11 @@
         "text: a file, or a folder with train, valid and test files (.txt, .jsonl, .csv); without "\
         "it, an experiment generates text", .arg = "PATH")                                         \
     ROW("data.vocab", PATH, list, "", 0, 0, NULL,                                                  \
-        "word list, public in a federation; if empty, the words of the training text are used")    \
+        "vocabulary: a word list or a BPE file, public in a federation; if empty, it is made from "\
+        "the training text")                                                                       \
     ROW("data.vocab_words", U64, keep, "0", 0, VOCAB_WORDS_MAX, NULL,                              \
-        "number of most frequent words to keep; 0 keeps all", .was = "data.max_words")
+        "number of most frequent words to keep; 0 keeps all. With vocab.kind bpe: number of "      \
+        "tokens to train; 0 means 8192", .was = "data.max_words")
 
 #define TEXT_FORMAT(ROW, prefix, format, field)                                                    \
     ROW(prefix "format", CHOICE, format, "guess", 0, 0, CORPUS_FORMATS,                            \
@@ -65,6 +67,11 @@
 #define VOCAB_ORDER(ROW, order)                                                                    \
     ROW("vocab.order", CHOICE, order, "interleaved", 0, 0, VOCAB_ORDERS,                           \
         "order of the words in the vocabulary", .was = "data.order")
+
+#define VOCAB_KIND(ROW, kind)                                                                      \
+    ROW("vocab.kind", CHOICE, kind, "words", 0, 0, VOCAB_KINDS,                                    \
+        "what the vocabulary contains: words, which white space separates, or bpe: byte-level "    \
+        "sub-word tokens, which can write any text, so that no word is unknown")
 
 #define TRAINING_RATE(ROW, P)                                                                      \
     ROW("training.optimiser", CHOICE, P.optim.kind, "sgd", 0, 0, "sgd momentum adam",              \

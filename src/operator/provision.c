@@ -207,7 +207,7 @@ static sefl_status make_generated_text(build *b)
 /* Reads a text with its own words as the vocabulary, so that it can be written back. */
 static sefl_status read_text(corpus *out, vocab **words, const corpus_file *f)
 {
-    SEFL_PASS(vocab_new(words));
+    SEFL_PASS(vocab_new(words, VOCAB_WORDS));
     SEFL_PASS(corpus_count(*words, f, NULL));
     SEFL_PASS(vocab_finish(*words, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     return corpus_read(out, *words, f, NULL);
@@ -298,11 +298,12 @@ static sefl_status make_vocab(build *b)
     lm_config cfg;
     task_settings_model(&cfg, &b->task, 0);
     vocab_settings s = { .order = (vocab_order)settings_choice(&b->task, "vocab.order"),
-                         .block = lm_config_word_block(&cfg) };
+                         .block = lm_config_word_block(&cfg),
+                         .kind = (vocab_kind)settings_choice(&b->task, "vocab.kind") };
     if (b->c->vocab) {
         SEFL_PASS(vocab_read(&b->v, b->c->vocab, &s));
     } else {
-        SEFL_PASS(vocab_new(&b->v));
+        SEFL_PASS(vocab_new(&b->v, s.kind));
         SEFL_PASS(
             corpus_count(b->v, &(corpus_file){ .path = dir_in(&b->at, "public/valid.txt") }, NULL));
         if (!b->c->data)

@@ -100,7 +100,7 @@ static sefl_status write_words(const char *path, const char *train)
 {
     sefl_status st = SEFL_OK;
     vocab *v = NULL;
-    SEFL_TRY(vocab_new(&v));
+    SEFL_TRY(vocab_new(&v, VOCAB_WORDS));
     SEFL_TRY(corpus_count(v, &(corpus_file){ .path = train }, NULL));
     SEFL_TRY(vocab_finish(v, &(vocab_settings){ .order = VOCAB_FREQUENCY }));
     SEFL_TRY(vocab_write(v, path, true));

@@ -45,8 +45,9 @@ typedef struct task {
     lm_config model; /* includes model.batch and model.steps; external: only body */
     layout layout;   /* the model's tensors; owned */
     char *only;      /* training.only as a list (layout_only); owned */
+    vocab_kind kind;
     vocab_order order;
-    uint8_t vocab_hash[SHA256_BYTES]; /* public word list, in its final order */
+    uint8_t vocab_hash[SHA256_BYTES]; /* public vocabulary file, in its final order */
     uint8_t init_hash[SHA256_BYTES];  /* file of the initial model */
     uint8_t valid_hash[SHA256_BYTES]; /* file of the public validation text */
     bool has_valid;                   /* there is a validation text: valid_hash is not zero */

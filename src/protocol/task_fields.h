@@ -49,9 +49,10 @@
     S("model.vocab", U64, t.model.vocab, NULL, 2, VOCAB_WORDS_MAX, NULL,                           \
       "number of words in the vocabulary; --vocab sets it")                                        \
     MODEL_SETTINGS(S, t.model)                                                                     \
+    VOCAB_KIND(S, t.kind)                                                                          \
     VOCAB_ORDER(S, t.order)                                                                        \
     S("vocab.sha256", HASH, t.vocab_hash, NULL, 0, 0, NULL,                                        \
-      "SHA-256 hash of the public word list; --vocab sets it")                                     \
+      "SHA-256 hash of the public vocabulary file; --vocab sets it")                               \
     S("init.sha256", HASH, t.init_hash, NULL, 0, 0, NULL,                                          \
       "SHA-256 hash of the initial model's file; --init sets it")                                  \
     S("valid.sha256", HASH, t.valid_hash, TASK_NO_VALID, 0, 0, NULL,                               \

@@ -31,7 +31,7 @@ sefl_status task_model_write(const char *path, const task *t, const float *theta
 {
     if (t->external)
         return model_write_tensors(path, &t->layout, theta, hash);
-    model_meta meta = { .cfg = t->model, .has_vocab = true, .order = t->order };
+    model_meta meta = { .cfg = t->model, .has_vocab = true, .kind = t->kind, .order = t->order };
     memcpy(meta.vocab_hash, t->vocab_hash, sizeof meta.vocab_hash);
     return model_write_hash(path, &meta, theta, hash);
 }

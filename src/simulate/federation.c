@@ -57,16 +57,12 @@ static sefl_status generated_words(maker *m, const synth *source, const vocab_se
 {
     sefl_status st = SEFL_OK;
     vocab *v = NULL;
-    SEFL_TRY(vocab_new(&v));
-    for (size_t i = 0; i < m->valid.n;) { /* lines of words separated by one space */
-        const uint8_t *at = m->valid.p + i;
-        size_t n = 0;
-        while (at[n] != ' ' && at[n] != '\n')
-            n++;
-        if (n > 0)
-            SEFL_TRY(vocab_count(v, span_of(at, n)));
-        if (at[n] == '\n')
-            SEFL_TRY(vocab_count(v, span_of_str("<eos>")));
+    uint64_t words = 0;
+    SEFL_TRY(vocab_new(&v, vs->kind));
+    for (size_t i = 0; i < m->valid.n;) {
+        const uint8_t *end = memchr(m->valid.p + i, '\n', m->valid.n - i);
+        size_t n = (size_t)(end - (m->valid.p + i));
+        SEFL_TRY(corpus_count_line(v, span_of(m->valid.p + i, n), &words));
         i += n + 1;
     }
     for (uint32_t i = 0; i < synth_words(source); i++)
@@ -141,7 +137,7 @@ static sefl_status read_words(vocab **out, const experiment *e, const corpus_fil
 {
     if (*e->vocab)
         return sefl_at(vocab_read(out, e->vocab, vs), "data.vocab");
-    SEFL_PASS(vocab_new(out));
+    SEFL_PASS(vocab_new(out, vs->kind));
     SEFL_PASS(corpus_count(*out, train, NULL));
     return vocab_finish(*out, vs);
 }
@@ -302,7 +298,8 @@ static vocab_settings order_of_words(const experiment *e, const settings *set)
     task_settings_model(&cfg, set, 0);
     return (vocab_settings){ .order = (vocab_order)settings_choice(set, "vocab.order"),
                              .block = lm_config_word_block(&cfg),
-                             .max_words = e->vocab_words };
+                             .max_words = e->vocab_words,
+                             .kind = (vocab_kind)settings_choice(set, "vocab.kind") };
 }
 
 sefl_status federation_check_start(const experiment *e, const settings *set)

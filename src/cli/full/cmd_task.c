@@ -122,12 +122,14 @@ static sefl_status take_vocab(wish *w, uint8_t hash[32])
 {
     uint8_t words[32];
     SEFL_PASS(fill_hash(&w->s, "vocab.sha256", w->vocab, hash));
-    SEFL_PASS(vocab_read(&w->v, w->vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_PASS(vocab_read(&w->v, w->vocab,
+                         &(vocab_settings){ .order = VOCAB_APPEARANCE, .kind = VOCAB_ANY }));
     vocab_hash(w->v, words);
     SEFL_NEED(memcmp(hash, words, 32) == 0, SEFL_EINVAL,
               "%s is not in its final form: one word per line, no counts, with <unk> and <eos>, in "
               "the order of the model's rows ('sefl data vocab' writes such a list)",
               w->vocab);
+    SEFL_PASS(fill(&w->s, "vocab.kind", vocab_kind_name(vocab_kind_of(w->v)), w->vocab));
     return fill_number(&w->s, "model.vocab", vocab_size(w->v), w->vocab);
 }
 
@@ -164,6 +166,7 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
     SEFL_PASS(fill_block(s, "model.block_decoder", meta.cfg.block_decoder, &meta.cfg, w->init));
     SEFL_PASS(fill(s, "model.tied", meta.cfg.tied ? "true" : "false", w->init));
     if (meta.has_vocab) {
+        SEFL_PASS(fill(s, "vocab.kind", vocab_kind_name(meta.kind), w->init));
         SEFL_PASS(fill(s, "vocab.order", vocab_order_name(meta.order), w->init));
         SEFL_NEED(!w->vocab || memcmp(meta.vocab_hash, vocab_hash_, 32) == 0, SEFL_EINVAL,
                   "%s was trained with another word list than %s", w->init, w->vocab);

@@ -107,7 +107,7 @@ static sefl_status read_text(corpus *out, const doctor *d, const char *key, cons
     vocab *words = NULL;
     corpus_paths paths = { 0 };
     corpus_file one = *f;
-    SEFL_TRY(vocab_new(&words));
+    SEFL_TRY(vocab_new(&words, VOCAB_WORDS));
     SEFL_TRY(vocab_count(words, span_of_str("a")));
     SEFL_TRY(vocab_finish(words, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     if (is_role(d, "client"))

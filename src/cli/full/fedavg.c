@@ -19,7 +19,8 @@ static sefl_status read_folder(federation *f, const fedavg_config *c)
     char path[PATH_MAX];
     int width = c->clients < 100 ? 2 : c->clients < 1000 ? 3 : 4;
     SEFL_PASS(file_path(path, "%s/public/vocab.txt", c->folder));
-    SEFL_PASS(vocab_read(&f->words, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_PASS(vocab_read(&f->words, path,
+                         &(vocab_settings){ .order = VOCAB_APPEARANCE, .kind = VOCAB_ANY }));
     SEFL_PASS(file_path(path, "%s/public/valid.txt", c->folder));
     SEFL_PASS(corpus_read(&f->valid, f->words, &(corpus_file){ .path = path }, NULL));
     SEFL_PASS(file_path(path, "%s/public/init.safetensors", c->folder));

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/outfile.h"
 #include "base/utf8.h"
+#include "model/corpus/bpe.h"
 
 #include <errno.h>
 #include <math.h>
@@ -48,21 +49,42 @@ static sefl_status next_line(walker *w, sefl_span *line, bool *first, bool *more
 
 /* ---- counting ------------------------------------------------------------------------------ */
 
+/* Counts the words; the line then ends with its last word. */
+static size_t trim(sefl_span *line)
+{
+    sefl_span rest = *line, word;
+    size_t n = 0, end = 0;
+    for (; utf8_word(&rest, &word); n++)
+        end = (size_t)(word.p + word.n - line->p);
+    *line = span_of(line->p, end);
+    return n;
+}
+
+sefl_status corpus_count_line(vocab *v, sefl_span line, uint64_t *words)
+{
+    sefl_span word;
+    if (vocab_kind_of(v) == VOCAB_BPE)
+        for (*words += trim(&line); bpe_piece(&line, &word);)
+            SEFL_PASS(vocab_count(v, word));
+    else
+        for (; utf8_word(&line, &word); ++*words)
+            SEFL_PASS(vocab_count(v, word));
+    return vocab_count(v, span_of_str("<eos>"));
+}
+
 sefl_status corpus_count(vocab *v, const corpus_file *f, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
     walker w = { .progress = progress };
     uint64_t words = 0;
-    sefl_span line, word;
+    sefl_span line;
     bool first, more = true;
     SEFL_TRY(records_open(&w.in, f));
     for (;;) {
         SEFL_TRY(next_line(&w, &line, &first, &more));
         if (!more)
             break;
-        for (; utf8_word(&line, &word); words++)
-            SEFL_TRY(vocab_count(v, word));
-        SEFL_TRY(vocab_count(v, span_of_str("<eos>")));
+        SEFL_TRY(corpus_count_line(v, line, &words));
     }
     SEFL_CHECK(words > 0, SEFL_EPROTO, "%s: has no words", f->path);
 done:
@@ -74,6 +96,7 @@ done:
 
 typedef struct reader {
     const vocab *v;
+    bpe_encoder *bpe; /* NULL: words */
     corpus c;
     size_t token_cap, line_cap, doc_cap;
     bool text;         /* documents begin at headings */
@@ -84,6 +107,19 @@ static sefl_status put_token(reader *r, uint32_t id)
 {
     SEFL_PASS(sefl_room(&r->c.token, &r->token_cap, r->c.tokens + 1, sizeof *r->c.token));
     r->c.token[r->c.tokens++] = id;
+    return SEFL_OK;
+}
+
+/* Encodes a line whose last word ends it. */
+static sefl_status put_line(reader *r, sefl_span line)
+{
+    const uint32_t *ids;
+    size_t n;
+    SEFL_PASS(bpe_encode(r->bpe, line, &ids, &n));
+    SEFL_PASS(sefl_room(&r->c.token, &r->token_cap, r->c.tokens + n, sizeof *r->c.token));
+    if (n > 0)
+        memcpy(r->c.token + r->c.tokens, ids, n * sizeof *ids);
+    r->c.tokens += n;
     return SEFL_OK;
 }
 
@@ -110,24 +146,31 @@ static sefl_status put_heading(reader *r)
 /* Recognises headings by the words as written, even if the vocabulary lacks "=". */
 static sefl_status read_line(reader *r, sefl_span line, bool first)
 {
-    sefl_span word;
+    sefl_span word, rest = line;
+    const uint8_t *end = line.p; /* of the last word */
     bool edge[4] = { 0 }; /* is "=": the first word, the second, the last but one, the last */
     size_t n = 0;
     if (first && !r->text)
         SEFL_PASS(put_document(r, r->c.lines));
     SEFL_PASS(sefl_room(&r->c.line, &r->line_cap, r->c.lines + 2, sizeof *r->c.line));
     r->c.line[r->c.lines] = r->c.tokens;
-    while (utf8_word(&line, &word)) {
+    while (utf8_word(&rest, &word)) {
         uint32_t id = vocab_unk(r->v);
         bool equals = word.n == 1 && word.p[0] == '=';
-        r->c.unknown += !vocab_find(r->v, word, &id);
-        SEFL_PASS(put_token(r, id));
+        if (!r->bpe) {
+            r->c.unknown += !vocab_find(r->v, word, &id);
+            SEFL_PASS(put_token(r, id));
+        }
+        end = word.p + word.n;
         if (n < 2)
             edge[n] = equals;
         edge[2] = edge[3], edge[3] = equals;
         n++;
     }
+    if (r->bpe)
+        SEFL_PASS(put_line(r, span_of(line.p, (size_t)(end - line.p))));
     SEFL_PASS(put_token(r, vocab_eos(r->v)));
+    r->c.words += n + 1;
     if (r->title && n == 0)
         SEFL_PASS(put_heading(r));
     r->title = r->text && (r->c.lines == 0 || r->blank) && n >= 3 && edge[0] && !edge[1] &&
@@ -154,6 +197,8 @@ static sefl_status read_records(corpus *out, const vocab *v, walker *w)
     reader r = { .v = v, .text = w->in.format == CORPUS_TEXT };
     sefl_span line;
     bool first, more = true;
+    if (vocab_kind_of(v) == VOCAB_BPE)
+        SEFL_TRY(bpe_encoder_new(&r.bpe, v));
     for (;;) {
         SEFL_TRY(next_line(w, &line, &first, &more));
         if (!more)
@@ -169,6 +214,7 @@ static sefl_status read_records(corpus *out, const vocab *v, walker *w)
     *out = r.c;
     r.c = (corpus){ 0 };
 done:
+    bpe_encoder_free(r.bpe);
     corpus_clear(&r.c);
     records_close(&w->in);
     return st;
@@ -199,9 +245,11 @@ void corpus_clear(corpus *c)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Line k as words with single spaces; the <eos> is the line's end. */
+/* Line k as words with single spaces, or as the bytes of its tokens; the <eos> is the line's end. */
 static sefl_status line_text(sefl_buf *b, const corpus *c, const vocab *v, size_t k)
 {
+    if (vocab_kind_of(v) == VOCAB_BPE)
+        return bpe_decode(b, v, c->token + c->line[k], c->line[k + 1] - c->line[k] - 1);
     for (size_t i = c->line[k]; i + 1 < c->line[k + 1]; i++) {
         sefl_span w = vocab_word(v, c->token[i]);
         if (i > c->line[k])
@@ -303,6 +351,11 @@ void corpus_paths_clear(corpus_paths *p)
     *p = (corpus_paths){ 0 };
 }
 
+double corpus_word_perplexity(const corpus *c, double mean)
+{
+    return exp(mean * (double)c->tokens / (double)c->words);
+}
+
 /* ---- statistics ---------------------------------------------------------------------------- */
 
 sefl_status corpus_stats_of(corpus_stats *out, const corpus *c, const vocab *v)
@@ -326,8 +379,8 @@ sefl_status corpus_stats_of(corpus_stats *out, const corpus *c, const vocab *v)
         size_t n = c->line[c->doc[d + 1]] - c->line[c->doc[d]];
         s.longest_doc = n > s.longest_doc ? n : s.longest_doc;
     }
-    s.words = c->tokens - seen[vocab_eos(v)];
-    s.unk = seen[vocab_unk(v)];
+    s.words = c->words - c->lines;
+    s.unk = vocab_unk(v) == VOCAB_NO_UNK ? 0 : seen[vocab_unk(v)];
     s.unknown = c->unknown;
     *out = s;
 done:

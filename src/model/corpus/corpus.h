@@ -1,4 +1,4 @@
-/* corpus: a text as a sequence of word numbers, with line and document boundaries.
+/* corpus: a text as a sequence of word or token numbers, with line and document boundaries.
  *
  *     SEFL_TRY(corpus_count(v, &file, NULL));            // counts the words
  *     SEFL_TRY(vocab_finish(v, &settings));
@@ -11,7 +11,7 @@
  * A line becomes its words and `<eos>`; an empty line becomes `<eos>` alone. A word that the
  * vocabulary lacks becomes `<unk>` and counts as `unknown`; a literal <unk> in the text stays
  * <unk>. PyTorch's word-language-model example does the same (WikiText-2: 2,088,628 training
- * tokens).
+ * tokens). With VOCAB_BPE a line becomes the tokens of its bytes up to its last word, and `<eos>`.
  *
  * Documents: a JSONL or CSV record is a document. In text, a WikiText heading begins a document: a
  * line " = Title = " with exactly one '=' at each end, and an empty line or the file's start or end
@@ -35,12 +35,17 @@ typedef struct corpus {
     size_t lines;
     size_t *doc; /* docs + 1: first line of each document, then `lines` */
     size_t docs;
+    size_t words;   /* as white space separates them, and one more per line; 0 in a part of a text
+                       (partition.h). With VOCAB_WORDS it equals tokens */
     size_t unknown; /* number of words that the vocabulary lacks */
     bool marked;    /* true if records or headings mark the documents */
 } corpus;
 
-/* Counts the file's words in v, in order, with <eos> at line ends. SEFL_EPROTO if the file has no
- * words. progress counts bytes. */
+/* Counts the words of a line, or its pieces, and <eos>; *words is increased by the words. */
+sefl_status corpus_count_line(vocab *v, sefl_span line, uint64_t *words) SEFL_MUST_CHECK;
+
+/* Counts the file's lines in v, in order. SEFL_EPROTO if the file has no words. progress counts
+ * bytes. */
 sefl_status corpus_count(vocab *v, const corpus_file *f,
                          const sefl_progress *progress) SEFL_MUST_CHECK;
 
@@ -54,8 +59,8 @@ sefl_status corpus_read_over(corpus *out, const vocab *v, const corpus_file *f,
 
 void corpus_clear(corpus *c);
 
-/* Writes the text as words, atomically: with CORPUS_JSONL one object per document (member
- * to->field), otherwise line by line, with single spaces. Reading it back gives the same tokens. */
+/* Writes the text, atomically: with CORPUS_JSONL one object per document (member to->field),
+ * otherwise line by line; words with single spaces. Reading it back gives the same tokens. */
 sefl_status corpus_write(const corpus *c, const vocab *v, const corpus_file *to) SEFL_MUST_CHECK;
 
 /* ---- a data set: training text, optional validation and test text -------------------------- */
@@ -74,11 +79,15 @@ extern const char *const corpus_split_names[CORPUS_SPLITS]; /* "train", "valid",
 sefl_status corpus_paths_find(corpus_paths *out, const char *where) SEFL_MUST_CHECK;
 void corpus_paths_clear(corpus_paths *p);
 
+/* The perplexity per word, from the mean loss per token: exp(mean tokens / words). Texts with
+ * different vocabularies can be compared by it; with VOCAB_WORDS it is the usual exp(mean). */
+double corpus_word_perplexity(const corpus *c, double mean);
+
 /* ---- statistics ---------------------------------------------------------------------------- */
 
 typedef struct corpus_stats {
     size_t tokens, lines, docs;
-    size_t words;        /* tokens that are not <eos> */
+    size_t words;        /* as white space separates them, without <eos> */
     size_t types;        /* different tokens seen */
     size_t unk;          /* <unk> tokens, literal or not */
     size_t unknown;      /* <unk> tokens for words that the vocabulary lacks */

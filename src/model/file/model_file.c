@@ -10,11 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { METAS = 15, SIZES = 8, REQUIRED = 6, POSITIONS = 5000 }; /* rows of PyTorch's table */
+enum { METAS = 16, SIZES = 8, REQUIRED = 6, POSITIONS = 5000 }; /* rows of PyTorch's table */
 
 void model_meta_set_vocab(model_meta *meta, const vocab *v)
 {
     meta->has_vocab = true;
+    meta->kind = vocab_kind_of(v);
     meta->order = vocab_order_of(v);
     vocab_hash(v, meta->vocab_hash);
 }
@@ -70,6 +71,8 @@ static void put_meta(meta_text *t, const model_meta *meta, const char *kind)
     t->list[t->n++] = (tensor_meta){ "tied", cfg.tied ? "true" : "false" };
     if (meta->has_vocab)
         hex_write(t->hash, meta->vocab_hash, SHA256_BYTES);
+    if (meta->has_vocab && meta->kind == VOCAB_BPE)
+        t->list[t->n++] = (tensor_meta){ "vocab_kind", vocab_kind_name(meta->kind) };
     t->list[t->n++] =
         (tensor_meta){ "vocab_order", meta->has_vocab ? vocab_order_name(meta->order) : "" };
     t->list[t->n++] = (tensor_meta){ "vocab_sha256", t->hash };
@@ -92,12 +95,16 @@ static bool parse_u32(const char *s, uint32_t *out)
 static sefl_status get_vocab(model_meta *meta, const tensors *t, const char *path)
 {
     const char *hash = tensors_meta(t, "vocab_sha256"), *order = tensors_meta(t, "vocab_order");
+    const char *kind = tensors_meta(t, "vocab_kind");
     if (!hash || !*hash)
         return SEFL_OK;
     SEFL_NEED(hex_read(meta->vocab_hash, SHA256_BYTES, hash), SEFL_EPROTO,
               "%s: vocab_sha256 is not 64 hex digits", path);
     SEFL_NEED(order && vocab_order_parse(&meta->order, order) == SEFL_OK, SEFL_EPROTO,
               "%s: vocab_order is unknown", path);
+    SEFL_NEED(!kind || strcmp(kind, vocab_kind_name(VOCAB_BPE)) == 0, SEFL_EPROTO,
+              "%s: vocab_kind is unknown", path);
+    meta->kind = kind ? VOCAB_BPE : VOCAB_WORDS;
     meta->has_vocab = true;
     return SEFL_OK;
 }
@@ -333,6 +340,9 @@ sefl_status model_check_vocab(const model_meta *meta, const vocab *v)
               meta->cfg.vocab);
     if (!meta->has_vocab)
         return SEFL_OK;
+    SEFL_NEED(vocab_kind_of(v) == meta->kind, SEFL_EINVAL,
+              "the model was trained with a vocabulary of kind %s, this one is of kind %s",
+              vocab_kind_name(meta->kind), vocab_kind_name(vocab_kind_of(v)));
     vocab_hash(v, digest);
     hex_write(want, meta->vocab_hash, SHA256_BYTES);
     hex_write(have, digest, SHA256_BYTES);

@@ -18,6 +18,7 @@
  *     vocab embed hidden layers heads block       whole numbers
  *     block_embed block_decoder                   whole numbers; missing if equal to block
  *     tied          "true" or "false"
+ *     vocab_kind    "bpe"; missing if the vocabulary is a word list
  *     vocab_order   "interleaved", "appearance" or "frequency"; "" if unknown
  *     vocab_sha256  64 hex digits (model/corpus/vocab.h); "" if unknown
  *     values_sha256 hash of all values, float32 in the order of the layout; detects a damaged file.
@@ -46,11 +47,12 @@
 typedef struct model_meta {
     lm_config cfg; /* batch and steps are not stored */
     bool has_vocab;
+    vocab_kind kind;
     vocab_order order;
     uint8_t vocab_hash[SHA256_BYTES];
 } model_meta;
 
-/* Stores the vocabulary's order and hash in meta. */
+/* Stores the vocabulary's kind, order and hash in meta. */
 void model_meta_set_vocab(model_meta *meta, const vocab *v);
 
 /* Writes atomically and durably. lm_config_layout describes theta. */

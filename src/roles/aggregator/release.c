@@ -52,12 +52,13 @@ sefl_status releases_check(const releases_config *c, vocab **words, corpus *vali
         return SEFL_OK;
     }
     SEFL_NEED(c->files.vocab, SEFL_EINVAL,
-              "`vocab` is not set: the task's model needs its word list");
+              "`vocab` is not set: the task's model needs its vocabulary");
     /* the list is in its final order: a word's line is its number */
-    SEFL_PASS(vocab_read(words, c->files.vocab, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+    SEFL_PASS(vocab_read(words, c->files.vocab,
+                         &(vocab_settings){ .order = VOCAB_APPEARANCE, .kind = c->task->kind }));
     vocab_hash(*words, hash);
     SEFL_NEED(memcmp(hash, c->task->vocab_hash, sizeof hash) == 0, SEFL_EAUTH,
-              "%s is not the word list that the task names", c->files.vocab);
+              "%s is not the vocabulary that the task names", c->files.vocab);
     SEFL_NEED(c->files.valid || !c->task->has_valid, SEFL_EINVAL,
               "the task names a validation text (valid.sha256): set `valid` to its file");
     if (!c->files.valid)

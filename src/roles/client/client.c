@@ -385,7 +385,7 @@ static sefl_status read_text(client *c)
 {
     sefl_progress p = client_progress(c);
     SEFL_PASS(vocab_read(&c->words, client_store_path(c->store, CLIENT_VOCAB),
-                         &(vocab_settings){ .order = VOCAB_APPEARANCE }));
+                         &(vocab_settings){ .order = VOCAB_APPEARANCE, .kind = c->t.kind }));
     client_show_doing(c, "reading the text");
     SEFL_PASS(client_text_read(&c->text, c->words,
                                &(corpus_file){ .path = c->cfg->text,

@@ -34,7 +34,7 @@ static sefl_status append(joined *j, const corpus *b)
     for (size_t i = 0; i <= b->docs; i++)
         a->doc[a->docs + i] = a->lines + b->doc[i];
     a->tokens += b->tokens, a->lines += b->lines, a->docs += b->docs;
-    a->unknown += b->unknown;
+    a->words += b->words, a->unknown += b->unknown;
     a->marked = a->marked || b->marked;
     return SEFL_OK;
 }

@@ -28,7 +28,7 @@ static void random_text(sefl_buf *b, seeded *g, bool headings)
 static vocab *words_of(const sefl_buf *text, vocab_settings s)
 {
     vocab *v = NULL;
-    CHECK_OK(vocab_new(&v));
+    CHECK_OK(vocab_new(&v, VOCAB_WORDS));
     corpus_file f = { .path = folder_put("words", text->p, text->n) };
     CHECK_OK(corpus_count(v, &f, NULL));
     CHECK_OK(vocab_finish(v, &s));

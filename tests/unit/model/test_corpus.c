@@ -13,7 +13,7 @@ static vocab *words_of(const char *text)
 {
     vocab *v = NULL;
     corpus_file f = { .path = folder_put("words", text, strlen(text)) };
-    CHECK_OK(vocab_new(&v));
+    CHECK_OK(vocab_new(&v, VOCAB_WORDS));
     CHECK_OK(corpus_count(v, &f, NULL));
     CHECK_OK(vocab_finish(v, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
     return v;
@@ -221,7 +221,7 @@ static void cancelling(void **state)
         big[i] = i % 50 == 49 ? '\n' : i % 5 == 4 ? ' ' : 'a';
     corpus_file f = { .path = folder_put("big", big, n) };
     vocab *v = NULL;
-    CHECK_OK(vocab_new(&v));
+    CHECK_OK(vocab_new(&v, VOCAB_WORDS));
     CHECK_STATUS(corpus_count(v, &f, &(sefl_progress){ stop, NULL }), SEFL_ECANCELLED);
     vocab_free(v);
     free(big);

@@ -11,7 +11,7 @@ static vocab *of_text(const char *text, vocab_settings s)
 {
     vocab *v = NULL;
     corpus_file f = { .path = folder_put("text", text, strlen(text)) };
-    CHECK_OK(vocab_new(&v));
+    CHECK_OK(vocab_new(&v, VOCAB_WORDS));
     CHECK_OK(corpus_count(v, &f, NULL));
     CHECK_OK(vocab_finish(v, &s));
     return v;
@@ -172,7 +172,7 @@ static void many_words(void **state)
     (void)state;
     vocab *v = NULL;
     char w[16];
-    CHECK_OK(vocab_new(&v));
+    CHECK_OK(vocab_new(&v, VOCAB_WORDS));
     for (unsigned i = 0; i < 50000; i++) {
         snprintf(w, sizeof w, "w%u", i % 20000);
         CHECK_OK(vocab_count(v, span_of_str(w)));

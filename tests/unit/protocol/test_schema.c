@@ -103,6 +103,7 @@ static const review task_reviews[] = {
     { "model.tied", AGREED, false },
     { "model.batch", AGREED, false },
     { "model.steps", AGREED, true }, /* sequence length of a batch */
+    { "vocab.kind", AGREED, true },
     { "vocab.order", AGREED, true },
     { "vocab.sha256", PUBLIC, true }, /* of the public list */
     { "init.sha256", PUBLIC, false },
