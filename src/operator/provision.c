@@ -15,6 +15,7 @@
 #include "model/corpus/synth.h"
 #include "model/file/exchange.h"
 #include "model/file/model_file.h"
+#include "operator/kits.h"
 #include "operator/provision_ids.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
@@ -110,6 +111,8 @@ static sefl_status start_settings(build *b)
     for (const char *const *d = defaults; *d; d++)
         SEFL_PASS(set_default(b, *d));
     SEFL_PASS(SET(b, "rounds.enrolled=%" PRIu32, b->clients));
+    if (b->c->hosts) /* people start the machines one after another */
+        SEFL_PASS(SET(b, "rounds.deadline_ms=300000"));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
     if (is_free(b, "privacy.z") && !task_settings_mode(&b->task)->noisy)
@@ -126,7 +129,10 @@ static sefl_status start_settings(build *b)
 
 static sefl_status make_identities(build *b)
 {
-    SEFL_PASS(provision_identities(b->at.root, b->clients, b->width));
+    const bool hosts = b->c->hosts != NULL;
+    SEFL_PASS(provision_identities(b->at.root, hosts ? b->report.as.host : PROVISION_LOOPBACK,
+                                   hosts ? b->report.csp.host : PROVISION_LOOPBACK, b->clients,
+                                   b->width));
     SEFL_PASS(sign_key_read(&b->as_key, dir_in(&b->at, "aggregator/sign.key")));
     return sign_key_read(&b->csp_key, dir_in(&b->at, "csp/sign.key"));
 }
@@ -424,47 +430,84 @@ done:
 /* ---- configuration ---------------------------------------------------------------------- */
 
 /* Writes a settings file with the schema's examples and `set`. peer: the setting for the address of
- * the server at this port; port 0: the system chooses it, and an option names it later. */
+ * the server `at`; port 0: the system chooses it, and an option names it later. */
 static sefl_status write_settings(const char *path, const char *about, const setting_def *schema,
-                                  const char *set, const char *peer, unsigned port)
+                                  const char *set, const char *peer, const host_port *at)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf text = { 0 };
-    char with_peer[320];
-    snprintf(with_peer, sizeof with_peer, port ? "%s %s=127.0.0.1:%u" : "%s -%s", set, peer, port);
-    SEFL_TRY(example_brief(&text, about, schema, peer ? with_peer : set));
-    if (peer && !port)
+    sefl_buf text = { 0 }, all = { 0 };
+    SEFL_TRY(wr_fmt(&all, "%s", set));
+    if (peer && at->port) {
+        SEFL_TRY(wr_fmt(&all, " %s=", peer));
+        SEFL_TRY(address_write(&all, at->host, at->port));
+    } else if (peer) {
+        SEFL_TRY(wr_fmt(&all, " -%s", peer));
+    }
+    SEFL_TRY(wr_u8(&all, 0));
+    SEFL_TRY(example_brief(&text, about, schema, (const char *)all.p));
+    if (peer && !at->port)
         SEFL_TRY(wr_fmt(&text,
                         "# %s: pass host:port with --%s, because the system chooses the port\n",
                         peer, peer));
     SEFL_TRY(file_write_new(path, buf_span(&text), 0600));
 done:
     buf_clear(&text);
+    buf_clear(&all);
     return st;
+}
+
+/* Returns the address of a server; without `hosts`, on this machine. */
+static host_port address_of(const build *b, trust_role role)
+{
+    const unsigned base = b->c->port_base;
+    host_port here = { .host = "127.0.0.1", .port = (uint16_t)base };
+    if (b->c->hosts)
+        return role == TRUST_CSP ? b->report.csp : b->report.as;
+    if (role == TRUST_CSP && base)
+        here.port++;
+    return here;
+}
+
+/* Returns the address that a server listens on: all interfaces of its machine, or loopback. */
+static const char *listen_at(const build *b, const host_port *at)
+{
+    return !b->c->hosts ? "127.0.0.1" : strchr(at->host, ':') ? "[::]" : "0.0.0.0";
 }
 
 static sefl_status write_servers(build *b)
 {
-    const unsigned base = b->c->port_base, csp_port = base ? base + 1 : 0;
+    const host_port as = address_of(b, TRUST_AGGREGATOR), other = address_of(b, TRUST_CSP);
     const bool valid = file_exists(dir_in(&b->at, "public/valid.txt"));
     char set[256];
     /* the default, memory_lock: required, is for keys that matter */
-    snprintf(set, sizeof set, "listen=127.0.0.1:%u ca memory_lock=try ready_file%s%s", base,
-             b->external ? "" : " vocab", valid ? " valid" : "");
+    snprintf(set, sizeof set, "listen=%s:%u ca memory_lock=try ready_file%s%s", listen_at(b, &as),
+             as.port, b->external ? "" : " vocab", valid ? " valid" : "");
     SEFL_PASS(write_settings(dir_in(&b->at, "aggregator/aggregator.yml"),
                              "the aggregation server of a trial federation", aggregator_schema, set,
-                             "csp", csp_port));
-    snprintf(set, sizeof set, "listen=127.0.0.1:%u ca key_lock memory_lock=try ready_file",
-             csp_port);
+                             "csp", &other));
+    snprintf(set, sizeof set, "listen=%s:%u ca key_lock memory_lock=try ready_file",
+             listen_at(b, &other), other.port);
     return write_settings(dir_in(&b->at, "csp/csp.yml"),
                           "the cryptography service provider of a trial federation", csp_schema,
-                          set, NULL, 0);
+                          set, NULL, NULL);
+}
+
+static sefl_status write_kits(build *b)
+{
+    if (!b->c->hosts)
+        return SEFL_OK;
+    return kits_write(&(kits_config){ .root = b->at.root,
+                                      .as = b->report.as,
+                                      .csp = b->report.csp,
+                                      .clients = b->clients,
+                                      .width = b->width });
 }
 
 static sefl_status write_clients(build *b)
 {
     const bool none = is(b, "privacy.claim", "none");
     const char *epsilon = settings_text(&b->task, "privacy.epsilon");
+    const host_port as = address_of(b, TRUST_AGGREGATOR);
     char rules[256];
     int n = snprintf(rules, sizeof rules, "clients_min=%s noise_modes=%s claim_none=%s",
                      settings_text(&b->task, "rounds.threshold"),
@@ -473,13 +516,13 @@ static sefl_status write_clients(build *b)
         snprintf(rules + n, sizeof rules - (size_t)n, " epsilon_per_task=%s epsilon_total=%s",
                  epsilon, epsilon);
     for (uint32_t i = 0; i < b->clients; i++) {
-        /* one thread, because all clients share one machine */
+        /* one thread if all clients share one machine */
         SEFL_PASS(write_settings(client(b, i, "client.yml"), "a client of a trial federation",
-                                 client_schema, "threads=1", "server", b->c->port_base));
+                                 client_schema, b->c->hosts ? "" : "threads=1", "server", &as));
         SEFL_PASS(write_settings(
             client(b, i, "policy.yml"),
             "limits that this client's owner sets: the client refuses any other task",
-            policy_schema, rules, NULL, 0));
+            policy_schema, rules, NULL, NULL));
     }
     return SEFL_OK;
 }
@@ -495,8 +538,8 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
                            const sefl_progress *progress)
 {
     static sefl_status (*const steps[])(build *) = {
-        make_folders, write_clients, make_identities, make_key,      make_text,
-        make_vocab,   make_model,    make_task,       write_servers, put_in_place,
+        make_folders, write_clients, make_identities, make_key,   make_text,    make_vocab,
+        make_model,   make_task,     write_servers,   write_kits, put_in_place,
     };
     enum { STEPS = sizeof steps / sizeof *steps };
     sefl_status st = SEFL_OK;
@@ -516,6 +559,8 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
                b->clients);
     SEFL_CHECK(c->port_base < 65535, SEFL_EINVAL,
                "port base %u is too high: CSP needs the next port", c->port_base);
+    if (c->hosts)
+        SEFL_TRY(kits_hosts(&b->report.as, &b->report.csp, c->hosts, c->port_base));
     SEFL_TRY(start_settings(b));
     SEFL_TRY(dir_check_free(c->folder));
     SEFL_TRY(dir_check_free(b->at.root));
