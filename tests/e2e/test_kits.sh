@@ -71,7 +71,7 @@ out=$(cat "$dir/log/aggregator")
 says '"clients":2'
 fed_kill TERM aggregator
 fed_wait aggregator 20
-out=$( (on as sh -c 'cd sefl-trial-aggregator && "$0" report aggregator --text' "$SEFL") 2>&1) || fail "report: $out"
+out=$( (on as "$SEFL" report sefl-trial-aggregator/aggregator --text) 2>&1) || fail "report: $out"
 says "2 released"
 out=$( (on as ls "$dir") 2>&1)
 [ -z "$out" ] || fail "a machine sees other disks: $out"

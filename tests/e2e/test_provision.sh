@@ -84,7 +84,7 @@ says "the public key matches"
 grep -q '"scheme": "paillier"' "$dir/g/public/task.json" || fail "--scheme"
 
 # kits for several machines (tests/e2e/test_kits.sh runs them)
-for bad in as.example as.example,csp.example,third ,csp.example as.example, 'as example,csp.example' as:0,csp \
+for bad in as.example as.example,csp.example,third ',csp.example' 'as.example,' 'as example,csp.example' as:0,csp \
     as:65536,csp 10.0.0.1:7,10.0.0.1:7 '[fd00::1,csp' 'as,;reboot'; do
     expect 2 "$SEFL" provision "$dir/k" --hosts "$bad"; says "--hosts"
 done
