@@ -3,10 +3,8 @@
 #include "operator/provision.h"
 
 #include "base/alloc.h"
-#include "base/ct.h"
 #include "base/dir.h"
 #include "base/file.h"
-#include "base/hex.h"
 #include "config/example.h"
 #include "crypto/keyfile.h"
 #include "crypto/sign.h"
@@ -15,7 +13,10 @@
 #include "model/corpus/synth.h"
 #include "model/file/exchange.h"
 #include "model/file/model_file.h"
+#include "operator/draft.h"
+#include "operator/kits.h"
 #include "operator/provision_ids.h"
+#include "operator/secret.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
 #include "protocol/task_model.h"
@@ -32,7 +33,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOCK_BYTES = 32 };
 #define INIT_MAX (UINT64_C(16) << 30) /* bytes of an initial model */
 
 typedef struct build {
@@ -110,6 +110,8 @@ static sefl_status start_settings(build *b)
     for (const char *const *d = defaults; *d; d++)
         SEFL_PASS(set_default(b, *d));
     SEFL_PASS(SET(b, "rounds.enrolled=%" PRIu32, b->clients));
+    if (b->c->hosts) /* people start the machines one after another */
+        SEFL_PASS(SET(b, "rounds.deadline_ms=300000"));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
     if (is_free(b, "privacy.z") && !task_settings_mode(&b->task)->noisy)
@@ -126,7 +128,10 @@ static sefl_status start_settings(build *b)
 
 static sefl_status make_identities(build *b)
 {
-    SEFL_PASS(provision_identities(b->at.root, b->clients, b->width));
+    const bool hosts = b->c->hosts != NULL;
+    SEFL_PASS(provision_identities(b->at.root, hosts ? b->report.as.host : PROVISION_LOOPBACK,
+                                   hosts ? b->report.csp.host : PROVISION_LOOPBACK, b->clients,
+                                   b->width));
     SEFL_PASS(sign_key_read(&b->as_key, dir_in(&b->at, "aggregator/sign.key")));
     return sign_key_read(&b->csp_key, dir_in(&b->at, "csp/sign.key"));
 }
@@ -134,35 +139,23 @@ static sefl_status make_identities(build *b)
 /* Creates CSP's secret: the root of its round keys, or the Paillier pair of the task. */
 static sefl_status make_key(build *b)
 {
-    /* 32 random bytes need no key stretching: Argon2id is for passphrases */
-    static const sealed_cost cost = { .passes = 1, .kib = 8192 };
     sefl_status st = SEFL_OK;
     sefl_rng rng = rng_system();
-    uint8_t lock[LOCK_BYTES], root[KEYFILE_ROOT_BYTES];
-    sealed_lock l = { .by = SEALED_BY_KEY_FILE, .secret = span_of(lock, sizeof lock) };
-    sefl_buf sec_file = { 0 }, pub_file = { 0 };
-    bool pair = !is(b, "crypto.scheme", "pad");
+    const char *key = dir_in(&b->at, "csp/key.sealed"), *lock = dir_in(&b->at, "csp/key.lock");
+    sefl_buf pub_file = { 0 };
+    const bool pair = !is(b, "crypto.scheme", "pad");
     SEFL_CHECK(
         pair || !b->c->key_bits, SEFL_EINVAL,
         "a key of %u bits is for the scheme paillier: omit --bits, because pad has a root key",
         b->c->key_bits);
-    SEFL_TRY(rng_fill(&rng, lock, sizeof lock));
     if (pair) {
         unsigned bits = b->c->key_bits ? b->c->key_bits : PAILLIER_BITS_DEFAULT;
         SEFL_TRY(paillier_keygen_vartime(&b->sec, bits, &rng, NULL));
-        SEFL_TRY(keyfile_sec_write(&sec_file, b->sec, &l, &cost, &rng));
         SEFL_TRY(keyfile_pub_write(&pub_file, paillier_sec_pub(b->sec)));
         SEFL_TRY(file_write_new(dir_in(&b->at, "public/key.pub"), buf_span(&pub_file), 0644));
-    } else {
-        SEFL_TRY(rng_fill(&rng, root, sizeof root));
-        SEFL_TRY(keyfile_root_write(&sec_file, root, &l, &cost, &rng));
     }
-    SEFL_TRY(file_write_new(dir_in(&b->at, "csp/key.lock"), span_of(lock, sizeof lock), 0600));
-    SEFL_TRY(file_write_new(dir_in(&b->at, "csp/key.sealed"), buf_span(&sec_file), 0600));
+    SEFL_TRY(secret_new(key, lock, b->sec));
 done:
-    sefl_wipe(lock, sizeof lock);
-    sefl_wipe(root, sizeof root);
-    buf_clear(&sec_file);
     buf_clear(&pub_file);
     return st;
 }
@@ -276,54 +269,24 @@ static sefl_status make_text(build *b)
 
 /* ---- public files ------------------------------------------------------------------ */
 
-/* Counts each word of the list once: the generator's list has no counts. */
-static sefl_status count_list(vocab *v, const char *path)
-{
-    sefl_status st = SEFL_OK;
-    vocab *list = NULL;
-    SEFL_TRY(vocab_read(&list, path, &(vocab_settings){ .order = VOCAB_APPEARANCE }));
-    for (uint32_t i = 0; i < vocab_size(list); i++)
-        if (i != vocab_unk(list) && i != vocab_eos(list))
-            SEFL_TRY(vocab_count(v, vocab_word(list, i)));
-done:
-    vocab_free(list);
-    return st;
-}
-
 /* Counts words only in public text: the validation text. */
 static sefl_status make_vocab(build *b)
 {
+    const char *out = dir_in(&b->at, "public/vocab.txt"), *list = dir_in(&b->at, "words.txt");
     if (b->external)
         return SEFL_OK;
-    lm_config cfg;
-    task_settings_model(&cfg, &b->task, 0);
-    vocab_settings s = { .order = (vocab_order)settings_choice(&b->task, "vocab.order"),
-                         .block = lm_config_word_block(&cfg),
-                         .kind = (vocab_kind)settings_choice(&b->task, "vocab.kind") };
     if (b->c->vocab) {
-        SEFL_PASS(vocab_read(&b->v, b->c->vocab, &s));
+        const vocab_settings order = draft_order(&b->task);
+        SEFL_PASS(vocab_read(&b->v, b->c->vocab, &order));
+        SEFL_PASS(draft_words(&b->task, b->v, out));
     } else {
-        SEFL_PASS(vocab_new(&b->v, s.kind));
-        SEFL_PASS(
-            corpus_count(b->v, &(corpus_file){ .path = dir_in(&b->at, "public/valid.txt") }, NULL));
-        if (!b->c->data)
-            SEFL_PASS(count_list(b->v, dir_in(&b->at, "words.txt")));
-        SEFL_PASS(vocab_finish(b->v, &s));
+        SEFL_PASS(draft_vocab(&b->v, &b->task, dir_in(&b->at, "public/valid.txt"),
+                              b->c->data ? NULL : list, out));
     }
     if (!b->c->data)
-        (void)unlink(dir_in(&b->at, "words.txt"));
-    SEFL_PASS(vocab_write(b->v, dir_in(&b->at, "public/vocab.txt"), false));
+        (void)unlink(list);
     b->report.words = vocab_size(b->v);
     return SEFL_OK;
-}
-
-/* Sets `key` to a file's SHA-256. */
-static sefl_status set_hash(build *b, const char *key, const char *path)
-{
-    uint8_t hash[SHA256_BYTES];
-    char hex[HEX_CHARS(SHA256_BYTES)];
-    SEFL_PASS(file_sha256(hash, NULL, path));
-    return SET(b, "%s=%s", key, hex_write(hex, hash, sizeof hash));
 }
 
 /* Copies the given initial model. */
@@ -333,7 +296,7 @@ static sefl_status copy_init(build *b)
     sefl_buf file = { 0 };
     SEFL_TRY(file_read(&file, b->c->init, INIT_MAX));
     SEFL_TRY(file_write_new(dir_in(&b->at, "public/init.safetensors"), buf_span(&file), 0644));
-    SEFL_TRY(set_hash(b, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
+    SEFL_TRY(draft_hash(&b->task, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
 done:
     buf_clear(&file);
     return st;
@@ -349,7 +312,7 @@ static sefl_status write_zeros(build *b)
     SEFL_TRY(layout_parse(&l, settings_text(&b->task, "model.tensors"), 1));
     SEFL_TRY(sefl_new(&zeros, l.dense, sizeof *zeros));
     SEFL_TRY(exchange_write(path, &l, zeros));
-    SEFL_TRY(set_hash(b, "init.sha256", path));
+    SEFL_TRY(draft_hash(&b->task, "init.sha256", path));
 done:
     sefl_free(zeros);
     layout_clear(&l);
@@ -364,28 +327,13 @@ static sefl_status make_model(build *b)
         SEFL_PASS(task_settings_tensors(&b->task, b->c->init));
         return copy_init(b); /* make_task compares it with the task */
     }
-    sefl_status st = SEFL_OK;
-    lm *m = NULL;
-    model_meta meta = { 0 };
-    lm_config cfg;
-    task_settings_model(&cfg, &b->task, vocab_size(b->v));
-    SEFL_TRY(lm_new(&m, &cfg, NULL));
-    lm_init(m, b->c->seed);
-    meta.cfg = *lm_get_config(m);
-    model_meta_set_vocab(&meta, b->v);
-    if (b->c->init) {
-        SEFL_TRY(copy_init(b)); /* make_task compares it with the task */
-    } else {
-        SEFL_TRY(model_write(dir_in(&b->at, "public/init.safetensors"), &meta, lm_theta(m)));
-        SEFL_TRY(set_hash(b, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
-    }
-    SEFL_TRY(SET(b, "model.vocab=%" PRIu32, vocab_size(b->v)));
-    SEFL_TRY(set_hash(b, "vocab.sha256", dir_in(&b->at, "public/vocab.txt")));
-    if (file_exists(dir_in(&b->at, "public/valid.txt")))
-        SEFL_TRY(set_hash(b, "valid.sha256", dir_in(&b->at, "public/valid.txt")));
-done:
-    lm_free(m);
-    return st;
+    if (b->c->init)
+        SEFL_PASS(copy_init(b)); /* make_task compares it with the task */
+    else
+        SEFL_PASS(draft_model(&b->task, b->v, b->c->seed, dir_in(&b->at, "public/init.safetensors"),
+                              NULL));
+    const char *valid = dir_in(&b->at, "public/valid.txt");
+    return file_exists(valid) ? draft_hash(&b->task, "valid.sha256", valid) : SEFL_OK;
 }
 
 /* ---- the task, signed by both ----------------------------------------------------------- */
@@ -425,47 +373,84 @@ done:
 /* ---- configuration ---------------------------------------------------------------------- */
 
 /* Writes a settings file with the schema's examples and `set`. peer: the setting for the address of
- * the server at this port; port 0: the system chooses it, and an option names it later. */
+ * the server `at`; port 0: the system chooses it, and an option names it later. */
 static sefl_status write_settings(const char *path, const char *about, const setting_def *schema,
-                                  const char *set, const char *peer, unsigned port)
+                                  const char *set, const char *peer, const host_port *at)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf text = { 0 };
-    char with_peer[320];
-    snprintf(with_peer, sizeof with_peer, port ? "%s %s=127.0.0.1:%u" : "%s -%s", set, peer, port);
-    SEFL_TRY(example_brief(&text, about, schema, peer ? with_peer : set));
-    if (peer && !port)
+    sefl_buf text = { 0 }, all = { 0 };
+    SEFL_TRY(wr_fmt(&all, "%s", set));
+    if (peer && at->port) {
+        SEFL_TRY(wr_fmt(&all, " %s=", peer));
+        SEFL_TRY(address_write(&all, at->host, at->port));
+    } else if (peer) {
+        SEFL_TRY(wr_fmt(&all, " -%s", peer));
+    }
+    SEFL_TRY(wr_u8(&all, 0));
+    SEFL_TRY(example_brief(&text, about, schema, (const char *)all.p));
+    if (peer && !at->port)
         SEFL_TRY(wr_fmt(&text,
                         "# %s: pass host:port with --%s, because the system chooses the port\n",
                         peer, peer));
     SEFL_TRY(file_write_new(path, buf_span(&text), 0600));
 done:
     buf_clear(&text);
+    buf_clear(&all);
     return st;
+}
+
+/* Returns the address of a server; without `hosts`, on this machine. */
+static host_port address_of(const build *b, trust_role role)
+{
+    const unsigned base = b->c->port_base;
+    host_port here = { .host = "127.0.0.1", .port = (uint16_t)base };
+    if (b->c->hosts)
+        return role == TRUST_CSP ? b->report.csp : b->report.as;
+    if (role == TRUST_CSP && base)
+        here.port++;
+    return here;
+}
+
+/* Returns the address that a server listens on: all interfaces of its machine, or loopback. */
+static const char *listen_at(const build *b, const host_port *at)
+{
+    return !b->c->hosts ? "127.0.0.1" : strchr(at->host, ':') ? "[::]" : "0.0.0.0";
 }
 
 static sefl_status write_servers(build *b)
 {
-    const unsigned base = b->c->port_base, csp_port = base ? base + 1 : 0;
+    const host_port as = address_of(b, TRUST_AGGREGATOR), other = address_of(b, TRUST_CSP);
     const bool valid = file_exists(dir_in(&b->at, "public/valid.txt"));
     char set[256];
     /* the default, memory_lock: required, is for keys that matter */
-    snprintf(set, sizeof set, "listen=127.0.0.1:%u ca memory_lock=try ready_file%s%s", base,
-             b->external ? "" : " vocab", valid ? " valid" : "");
+    snprintf(set, sizeof set, "listen=%s:%u ca memory_lock=try ready_file%s%s", listen_at(b, &as),
+             as.port, b->external ? "" : " vocab", valid ? " valid" : "");
     SEFL_PASS(write_settings(dir_in(&b->at, "aggregator/aggregator.yml"),
                              "the aggregation server of a trial federation", aggregator_schema, set,
-                             "csp", csp_port));
-    snprintf(set, sizeof set, "listen=127.0.0.1:%u ca key_lock memory_lock=try ready_file",
-             csp_port);
+                             "csp", &other));
+    snprintf(set, sizeof set, "listen=%s:%u ca key_lock memory_lock=try ready_file",
+             listen_at(b, &other), other.port);
     return write_settings(dir_in(&b->at, "csp/csp.yml"),
                           "the cryptography service provider of a trial federation", csp_schema,
-                          set, NULL, 0);
+                          set, NULL, NULL);
+}
+
+static sefl_status write_kits(build *b)
+{
+    if (!b->c->hosts)
+        return SEFL_OK;
+    return kits_write(&(kits_config){ .root = b->at.root,
+                                      .as = b->report.as,
+                                      .csp = b->report.csp,
+                                      .clients = b->clients,
+                                      .width = b->width });
 }
 
 static sefl_status write_clients(build *b)
 {
     const bool none = is(b, "privacy.claim", "none");
     const char *epsilon = settings_text(&b->task, "privacy.epsilon");
+    const host_port as = address_of(b, TRUST_AGGREGATOR);
     char rules[256];
     int n = snprintf(rules, sizeof rules, "clients_min=%s noise_modes=%s claim_none=%s",
                      settings_text(&b->task, "rounds.threshold"),
@@ -474,13 +459,13 @@ static sefl_status write_clients(build *b)
         snprintf(rules + n, sizeof rules - (size_t)n, " epsilon_per_task=%s epsilon_total=%s",
                  epsilon, epsilon);
     for (uint32_t i = 0; i < b->clients; i++) {
-        /* one thread, because all clients share one machine */
+        /* one thread if all clients share one machine */
         SEFL_PASS(write_settings(client(b, i, "client.yml"), "a client of a trial federation",
-                                 client_schema, "threads=1", "server", b->c->port_base));
+                                 client_schema, b->c->hosts ? "" : "threads=1", "server", &as));
         SEFL_PASS(write_settings(
             client(b, i, "policy.yml"),
             "limits that this client's owner sets: the client refuses any other task",
-            policy_schema, rules, NULL, 0));
+            policy_schema, rules, NULL, NULL));
     }
     return SEFL_OK;
 }
@@ -496,8 +481,8 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
                            const sefl_progress *progress)
 {
     static sefl_status (*const steps[])(build *) = {
-        make_folders, write_clients, make_identities, make_key,      make_text,
-        make_vocab,   make_model,    make_task,       write_servers, put_in_place,
+        make_folders, write_clients, make_identities, make_key,   make_text,    make_vocab,
+        make_model,   make_task,     write_servers,   write_kits, put_in_place,
     };
     enum { STEPS = sizeof steps / sizeof *steps };
     sefl_status st = SEFL_OK;
@@ -517,6 +502,8 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
                b->clients);
     SEFL_CHECK(c->port_base < 65535, SEFL_EINVAL,
                "port base %u is too high: CSP needs the next port", c->port_base);
+    if (c->hosts)
+        SEFL_TRY(kits_hosts(&b->report.as, &b->report.csp, c->hosts, c->port_base));
     SEFL_TRY(start_settings(b));
     SEFL_TRY(dir_check_free(c->folder));
     SEFL_TRY(dir_check_free(b->at.root));

@@ -1,4 +1,5 @@
-/* provision: creates a whole federation in one folder, for trials on one machine and for tests.
+/* provision: creates a whole federation in one folder, for trials and tests, on one machine or on
+ * several.
  *
  *     SEFL_TRY(provision_make(&report, &(provision_config){ .folder = "fed", .task = &s }, NULL));
  *
@@ -9,6 +10,8 @@
  *     FOLDER/csp/{csp.yml,cert.pem,key.pem,peers.pem,sign.key,key.sealed,key.lock,ledger}
  *     FOLDER/clients/client-01/{client.yml,policy.yml,cert.pem,key.pem,peers.pem,
  *                    aggregator.pub,csp.pub,text/train.txt,ledger}, ...
+ *
+ *     FOLDER/kits/{aggregator.tar,csp.tar,client-01.tar,...}     (with `hosts`: operator/kits.h)
  *
  * AS's CA issues the certificates of AS and the clients; CSP's CA issues CSP's certificate. Each
  * role trusts only its peers' CA. Clients enrol with tokens from both servers (provision_ids.h).
@@ -30,6 +33,7 @@
 #define ROLES_PROVISION_H
 
 #include "base/progress.h"
+#include "config/address.h"
 #include "config/settings.h"
 #include "protocol/task.h"
 
@@ -45,6 +49,8 @@ typedef struct provision_config {
     uint64_t words;     /* training tokens per client in generated text; 0: PROVISION_WORDS */
     uint64_t seed;      /* public seed for generated text, the split and the initial model */
     uint16_t port_base; /* AS's port; CSP uses the next one. 0: the system chooses (ready files) */
+    const char *hosts;  /* "AS,CSP": names or addresses of two machines, each with or without :port;
+                           provision_make writes kits. NULL: all parties on this machine */
     const settings *task; /* the caller's settings for the task, over task_schema */
 } provision_config;
 
@@ -57,6 +63,7 @@ typedef struct provision_report {
     uint32_t clients;
     uint64_t tokens_least, tokens_most; /* size of the smallest and the largest client text */
     double best_perplexity;             /* of the text generator on valid.txt; 0: none */
+    host_port as, csp;                  /* with `hosts`: where the servers will be */
 } provision_report;
 
 /* Creates the federation. SEFL_EEXIST if the folder is not empty. progress counts steps. */

@@ -14,6 +14,7 @@ enum { DAYS = 90 };
 /* One operator: its trust list, its server's signing key and its CA (PEM). */
 typedef struct party {
     trust_role role; /* role of its server */
+    const char *hosts;
     trust_edit list;
     sign_key *key;
     sefl_buf ca;
@@ -40,7 +41,7 @@ static sefl_status make_operator(ids *s, party *o)
     return ca_server(o->list.t, folder,
                      &(ca_server_config){ .role = o->role,
                                           .name = name,
-                                          .hosts = "localhost,127.0.0.1,::1",
+                                          .hosts = o->hosts,
                                           .days = DAYS,
                                           .cert = dir_in(&s->at, "%s/cert.pem", name),
                                           .key = dir_in(&s->at, "%s/key.pem", name) },
@@ -105,14 +106,15 @@ static void party_clear(party *o)
     buf_clear(&o->ca);
 }
 
-sefl_status provision_identities(const char *root, uint32_t clients, unsigned width)
+sefl_status provision_identities(const char *root, const char *as_hosts, const char *csp_hosts,
+                                 uint32_t clients, unsigned width)
 {
     sefl_status st = SEFL_OK;
     sefl_clock wall = clock_wall();
     ids s = { .now = (int64_t)(clock_ms(&wall) / 1000),
               .rng = rng_system(),
-              .as = { .role = TRUST_AGGREGATOR },
-              .csp = { .role = TRUST_CSP } };
+              .as = { .role = TRUST_AGGREGATOR, .hosts = as_hosts },
+              .csp = { .role = TRUST_CSP, .hosts = csp_hosts } };
     char name[32];
     SEFL_TRY(dir_root(&s.at, root));
     SEFL_TRY(make_operator(&s, &s.as));

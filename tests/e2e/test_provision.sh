@@ -82,3 +82,43 @@ expect 0 "$SEFL" key check "$dir/g/csp/key.sealed" --key-file "$dir/g/csp/key.lo
     --pub "$dir/g/public/key.pub"
 says "the public key matches"
 grep -q '"scheme": "paillier"' "$dir/g/public/task.json" || fail "--scheme"
+
+# kits for several machines (tests/e2e/test_kits.sh runs them)
+for bad in as.example as.example,csp.example,third ',csp.example' 'as.example,' 'as example,csp.example' as:0,csp \
+    as:65536,csp 10.0.0.1:7,10.0.0.1:7 '[fd00::1,csp' 'as,;reboot'; do
+    expect 2 "$SEFL" provision "$dir/k" --hosts "$bad"; says "--hosts"
+done
+expect 2 "$SEFL" provision "$dir/k" --hosts as,csp --port-base 0; says "needs a port"
+[ ! -e "$dir/k" ] || fail "something is left"
+expect 0 "$SEFL" provision "$dir/k" --clients 2 --words 300 --hosts as.example:7443,fd00::2 --json; says '/k/kits"'
+mkdir "$dir/m" && cd "$dir/m"
+for kit in aggregator csp client-01 client-02; do
+    tar -xf "$dir/k/kits/$kit.tar" || fail "tar cannot unpack $kit"
+    [ "$(wc -l < sefl-trial-$kit/README)" -eq 5 ] || fail "README of $kit: $(cat sefl-trial-$kit/README)"
+    grep -q "FOR TRIALS ONLY" sefl-trial-$kit/README || fail "README of $kit"
+    role=${kit%-0*}
+    sed -i "s|/opt/|$dir/m/|" sefl-trial-$kit/*.service
+    if command -v systemd-analyze > /dev/null; then
+        said=$(systemd-analyze verify --man=no "$dir/m/sefl-trial-$kit/sefl-trial-$kit.service" 2>&1) || fail "$kit: $said"
+    fi
+    expect 0 "$SEFL" config check "sefl-trial-$kit/$role/$role.yml"
+    expect 1 env SEFL="$dir/none" "sefl-trial-$kit/start"; says "make install"
+    expect 2 env SEFL="$SEFL" "sefl-trial-$kit/start" --no-such-option; says "sefl $role"
+done
+grep -qx 'listen: 0.0.0.0:7443' sefl-trial-aggregator/aggregator/aggregator.yml || fail "listen"
+grep -qx 'csp: "\[fd00::2\]:7001"' sefl-trial-aggregator/aggregator/aggregator.yml || fail "csp"
+grep -qx 'listen: "\[::\]:7001"' sefl-trial-csp/csp/csp.yml || fail "listen of CSP"
+grep -qx 'server: as.example:7443' sefl-trial-client-02/client/client.yml || fail "server"
+# only the owner reads archives and secrets; no secret is in two kits
+[ -z "$(find "$dir/k/kits" -type f ! -perm 600)" ] || fail "an archive is open to others"
+secrets=$(find . -name '*.key' -o -name key.pem -o -name key.sealed -o -name key.lock)
+[ "$(echo "$secrets" | wc -w)" -eq 10 ] || fail "secrets: $secrets" # 3 of AS, 5 of CSP, 1 of each client
+for s in $secrets; do [ -z "$(find "$s" -perm /077)" ] || fail "$s is open to others"; done
+# shellcheck disable=SC2086 # a list of words
+[ -z "$(sha256sum $secrets | cut -d' ' -f1 | sort | uniq -d)" ] || fail "two parties have the same secret"
+if command -v openssl > /dev/null; then
+    openssl x509 -in sefl-trial-aggregator/aggregator/cert.pem -noout -checkhost as.example | grep -q "does match" ||
+        fail "AS's certificate is for another host"
+    openssl x509 -in sefl-trial-csp/csp/cert.pem -noout -checkip fd00::2 | grep -q "does match" || fail "CSP's address"
+fi
+cd "$SEFL_SOURCE"

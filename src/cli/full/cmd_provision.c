@@ -1,3 +1,4 @@
+#include "base/file.h"
 #include "base/hex.h"
 #include "cli/meter.h"
 #include "cli/options.h"
@@ -20,18 +21,45 @@ typedef struct wish {
 
 static sefl_status say_json(const provision_config *c, const provision_report *r, const char *id)
 {
-    return print_fields(lf_str("folder", c->folder), lf_str("task", id),
-                        lf_u64("clients", r->clients), lf_u64("vocabulary_words", r->words),
-                        lf_u64("values", r->values), lf_u64("update_bytes", r->update_bytes),
-                        lf_u64("tokens_least", r->tokens_least),
-                        lf_u64("tokens_most", r->tokens_most));
+    char kits[PATH_MAX];
+    SEFL_PASS(file_path(kits, "%s/kits", c->folder));
+    return print_fields(
+        lf_str("folder", c->folder), lf_str("task", id), lf_u64("clients", r->clients),
+        lf_u64("vocabulary_words", r->words), lf_u64("values", r->values),
+        lf_u64("update_bytes", r->update_bytes), lf_u64("tokens_least", r->tokens_least),
+        lf_u64("tokens_most", r->tokens_most), lf_if(c->hosts, lf_str("kits", kits)));
+}
+
+static const char *zeros_of(const provision_report *r)
+{
+    return r->clients < 100 ? "" : r->clients < 1000 ? "0" : "00";
+}
+
+static void print_start(const char *f, const provision_report *r, bool fixed)
+{
+    printf("Start each party in its own terminal:\n"
+           "  sefl csp --config %s/csp/csp.yml\n"
+           "  sefl aggregator --config %s/aggregator/aggregator.yml%s%s%s\n"
+           "  sefl client --config %s/clients/client-%s01/client.yml%s%s%s     # and so on\n",
+           f, f, fixed ? "" : " --csp \"$(cat ", fixed ? "" : f, fixed ? "" : "/csp/ready)\"", f,
+           zeros_of(r), fixed ? "" : " --server \"$(cat ", fixed ? "" : f,
+           fixed ? "" : "/aggregator/ready)\"");
+}
+
+static void print_kits(const char *f, const provision_report *r)
+{
+    printf("One kit per machine. Copy each to its machine; each contains private keys:\n"
+           "  %s/kits/aggregator.tar  to %s; the clients must reach its port %u\n"
+           "  %s/kits/csp.tar  to %s; only %s must reach its port %u\n"
+           "  %s/kits/client-%s01.tar  to the first client's machine, and so on\n"
+           "Install sefl on each machine ('make install'). Then, on each, with the kit's NAME:\n"
+           "  tar -xf NAME.tar && sefl-trial-NAME/start\n",
+           f, r->as.host, r->as.port, f, r->csp.host, r->as.host, r->csp.port, f, zeros_of(r));
 }
 
 static void print_text(const provision_config *c, const provision_report *r, const char *id)
 {
     const char *f = c->folder;
-    bool fixed = c->port_base != 0;
-    const char *zeros = r->clients < 100 ? "" : r->clients < 1000 ? "0" : "00";
     printf("%s: an aggregation server, a CSP and %" PRIu32 " clients\n", f, r->clients);
     printf("task      %s\nmodel     ", id);
     if (r->words > 0)
@@ -46,14 +74,12 @@ static void print_text(const provision_config *c, const provision_report *r, con
         printf("text      %s, %" PRIu64 " to %" PRIu64 " tokens per client\n",
                c->data ? c->data : "generated", r->tokens_least, r->tokens_most);
     printf("\nWhat it protects, and from whom:\n"
-           "  sefl task show %s/public/task.signed --explain\n"
-           "Start each party in its own terminal:\n"
-           "  sefl csp --config %s/csp/csp.yml\n"
-           "  sefl aggregator --config %s/aggregator/aggregator.yml%s%s%s\n"
-           "  sefl client --config %s/clients/client-%s01/client.yml%s%s%s     # and so on\n",
-           f, f, f, fixed ? "" : " --csp \"$(cat ", fixed ? "" : f, fixed ? "" : "/csp/ready)\"", f,
-           zeros, fixed ? "" : " --server \"$(cat ", fixed ? "" : f,
-           fixed ? "" : "/aggregator/ready)\"");
+           "  sefl task show %s/public/task.signed --explain\n",
+           f);
+    if (c->hosts)
+        print_kits(f, r);
+    else
+        print_start(f, r, c->port_base != 0);
 }
 
 static sefl_status work(void *options)
@@ -102,9 +128,13 @@ static const setting_def options[] = {
     { "seed", SETTING_U64, "1", TO(seed),
       .help = "Seed of the text, its split and the initial model; the seed is public, and no key "
               "depends on it" },
+    { "hosts", SETTING_TEXT, "", TO(hosts), .arg = "AS,CSP",
+      .help = "Host names or addresses of the servers' machines, each with or without :PORT. The "
+              "command then also writes one kit per machine to FOLDER/kits" },
     { "port-base", SETTING_U64, "7000", TO(port_base), .max = 65534, .arg = "P",
-      .help = "The aggregation server listens on 127.0.0.1:P, CSP on P + 1. If P is 0, the system "
-              "chooses the ports and the servers write them to aggregator/ready and csp/ready" },
+      .help = "The aggregation server listens on port P, CSP on P + 1, both on 127.0.0.1 unless "
+              "--hosts is given. If P is 0, the system chooses the ports and the servers write "
+              "them to aggregator/ready and csp/ready" },
     OPTION_SET,
     OPTION_JSON(wish),
     { 0 },
@@ -113,16 +143,19 @@ static const cli_shortcut shortcuts[] = { { "scheme", "crypto.scheme" }, { 0 } }
 
 const cli_command cmd_provision = {
     .name = "provision",
-    .summary = "create a whole federation in one folder, for local trials",
+    .summary = "create a whole federation for trials, on one machine or on several",
     .about =
         "Creates keys, certificates and settings files for an aggregation server, a CSP and "
         "clients; two certificate authorities; and text, a vocabulary, an initial model and a task "
         "signed by both servers. "
         "FOLDER must be empty or not exist; if the command fails, it leaves nothing there. One "
-        "folder holds the keys of all parties, so use it for trials only. --set changes settings "
+        "folder holds the keys of all parties, so use it for trials only. With --hosts, the "
+        "parties run on several machines: a kit is an archive with one party's files, a script "
+        "that starts the party, a systemd unit and a README. --set changes settings "
         "of the task as in 'sefl task new'; by default, it trains a small LSTM for 5 rounds, with "
         "too little noise to claim privacy.",
-    .example = "sefl provision trial --clients 4 --set rounds.count=3",
+    .example = "sefl provision trial --clients 4 --set rounds.count=3\n"
+               "  sefl provision trial3 --clients 2 --hosts as.example,csp.example",
     CLI_OPTIONS(wish),
     .actions =
         (const cli_action[]){
