@@ -1,5 +1,6 @@
 #include "cli/full/confine.h"
 #include "cli/full/daemon.h"
+#include "cli/meter.h"
 
 #include "protocol/modes/mode.h"
 #include "roles/aggregator/aggregator.h"
@@ -34,7 +35,7 @@ static void print_round(const rounds_report *r, uint64_t of)
         ADD("  clients %u  up %.1f MB", r->clients, 1e-6 * (double)r->up_bytes);
     ADD("  %.1f s", r->seconds);
 #undef ADD
-    fprintf(stderr, "%s\n", line);
+    fprintf(stderr, "%s%s\n", line, meter_terminal() ? "\033[K" : "");
 }
 
 static void on_round(void *ctx, const rounds_report *r, uint64_t of)
@@ -53,6 +54,16 @@ static void on_round(void *ctx, const rounds_report *r, uint64_t of)
              lf_if(r->has_epsilon, lf_real("epsilon_others", r->epsilon_others)));
 }
 
+/* On a terminal: one line that is drawn again every second. */
+static void on_waiting(void *ctx, const waiting_view *v)
+{
+    char line[WAITING_LINE];
+    (void)ctx;
+    waiting_line(line, v);
+    meter_line("%s", line);
+    fprintf(stderr, "\r"); /* the next output overwrites this line */
+}
+
 DAEMON_CALLS(aggregator, free)
 
 static sefl_status start(void *self, const settings *set, void **out)
@@ -65,9 +76,12 @@ static sefl_status start(void *self, const settings *set, void **out)
     confine_files(log,
                   2 * s->cfg.limits.connections + OWN_FILES); /* each may write an upload file */
     SEFL_PASS(aggregator_new(
-        &role,
-        &(aggregator_options){
-            .settings = &s->cfg, .log = log, .ctx = s, .bound = daemon_bound, .round = on_round }));
+        &role, &(aggregator_options){ .settings = &s->cfg,
+                                      .log = log,
+                                      .ctx = s,
+                                      .bound = daemon_bound,
+                                      .round = on_round,
+                                      .waiting = meter_terminal() ? on_waiting : NULL }));
     *out = role;
     return SEFL_OK;
 }

@@ -73,7 +73,8 @@ struct aggregator {
     trust_watch list;
     pthread_mutex_t tally_lock;
     bool tally_failed;
-    own_cert own; /* checked by the server's watcher */
+    own_cert own; /* these two: the server's watcher has them */
+    waiting waiting;
 };
 
 /* ---- what rounds.h asks for ------------------------------------------------------------------ */
@@ -296,11 +297,23 @@ static bool still_welcome(void *ctx, const uint8_t client[32], const uint8_t *is
     return yes;
 }
 
+static void look_at_round(aggregator *a)
+{
+    waiting_view v;
+    if (!rounds_waiting(a->rounds, &v))
+        return;
+    if (a->o.waiting)
+        a->o.waiting(a->o.ctx, &v);
+    else if (waiting_due(&a->waiting, &v, clock_ms(&a->mono)))
+        waiting_log(&v, a->o.log);
+}
+
 static void every_second(void *ctx)
 {
     look_at_list(of_http(ctx));
     look_at_certificate(of_http(ctx));
     ingest_sweep(of_http(ctx)->ingest, still_welcome, of_http(ctx));
+    look_at_round(of_http(ctx));
     save_tally(of_http(ctx));
 }
 

@@ -38,6 +38,7 @@
 #include "net/https_server.h"
 #include "protocol/task.h"
 #include "roles/aggregator/release.h"
+#include "roles/aggregator/waiting.h"
 #include "sum/round_report.h"
 
 extern const setting_def aggregator_schema[];
@@ -70,6 +71,9 @@ typedef struct aggregator_options {
     sefl_status (*bound)(void *ctx);
     /* Called after each round to print it; the task has `of` rounds; may be NULL. */
     void (*round)(void *ctx, const rounds_report *r, uint64_t of);
+    /* Called about once a second while a round is open. If NULL, the log shows what it waits for
+     * (waiting.h). */
+    void (*waiting)(void *ctx, const waiting_view *v);
 } aggregator_options;
 
 /* Reads the task, keys and identity, resumes from the journal and ledger, and listens. */

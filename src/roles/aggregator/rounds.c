@@ -552,6 +552,25 @@ agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients)
     return m.phase;
 }
 
+bool rounds_waiting(rounds *r, waiting_view *out)
+{
+    const task *t = r->c.as.task;
+    pthread_mutex_lock(r->lock);
+    agg_memory m = agg_remember(as_rounds_agg(r->driver));
+    bool linked = agg_is_linked(as_rounds_agg(r->driver));
+    pthread_mutex_unlock(r->lock);
+    uint64_t now = clock_ms(r->c.as.wall);
+    *out = (waiting_view){ .round = m.round,
+                           .rounds = t->rounds,
+                           .arrived = m.clients,
+                           .needed = t->threshold,
+                           .enough = t->enough,
+                           .extensions = m.extensions,
+                           .left_ms = m.deadline_ms > now ? m.deadline_ms - now : 0,
+                           .linked = linked };
+    return m.phase == AGG_COLLECTING;
+}
+
 bool rounds_linked(rounds *r)
 {
     pthread_mutex_lock(r->lock);

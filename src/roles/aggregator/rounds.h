@@ -17,6 +17,7 @@
 #include "roles/aggregator/ingest.h"
 #include "roles/aggregator/lanes.h"
 #include "roles/aggregator/release.h"
+#include "roles/aggregator/waiting.h"
 #include "sum/as_rounds.h"
 
 typedef struct rounds rounds;
@@ -85,6 +86,8 @@ sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_
                          uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 
 agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients);
+/* Describes the open round; false if no round is open. */
+bool rounds_waiting(rounds *r, waiting_view *out);
 /* True if CSP answered the last message or ping. */
 bool rounds_linked(rounds *r);
 bool rounds_over(rounds *r, agg_why *why);
