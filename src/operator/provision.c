@@ -114,7 +114,8 @@ static sefl_status start_settings(build *b)
         SEFL_PASS(SET(b, "rounds.deadline_ms=300000"));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
-    if (is_free(b, "privacy.z") && !task_settings_mode(&b->task)->noisy)
+    if (is_free(b, "privacy.z") && /* none, or what the claim needs */
+        (!task_settings_mode(&b->task)->noisy || is(b, "privacy.claim", "dp")))
         SEFL_PASS(SET(b, "privacy.z=0"));
     /* a quarter is enough; a round ends when all uploads are in, unless that weakens the claim */
     if (is_free(b, "rounds.threshold"))

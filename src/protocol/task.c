@@ -129,7 +129,8 @@ static sefl_status check_privacy(const task *t, pack_nano z)
         SEFL_PASS(sefl_at(dp_delta_check(t->delta), "task: privacy"));
     } else {
         SEFL_NEED(t->epsilon == 0 && t->delta == 0, SEFL_EINVAL,
-                  "task: privacy.epsilon and privacy.delta must be 0 if privacy.claim is none");
+                  "task: privacy.epsilon and privacy.delta must be 0 if privacy.claim is none; set "
+                  "privacy.claim to dp to claim them");
     }
     if (t->unit == TASK_UNIT_RECORD) {
         SEFL_NEED(!t->external, SEFL_EINVAL,

@@ -4,9 +4,8 @@
 #include "base/hex.h"
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
-#include "privacy/accountant/accountant.h"
 #include "protocol/modes/mode.h"
-#include "protocol/task.h"
+#include "protocol/task_budget.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,42 +24,20 @@ static double up(double v)
     return r < v ? r + 0.001 : r;
 }
 
-static dp_event against_server(const task *t, uint64_t rounds)
-{
-    dp_event ev = task_event(t, rounds);
-    if (t->claim && t->sampling != TASK_HIDDEN) {
-        ev.rate = 1;
-        if (t->max_rounds_per_client > 0 && t->max_rounds_per_client < rounds)
-            ev.count = t->max_rounds_per_client;
-    }
-    return ev;
-}
-
 static sefl_status epsilon_of(dp_claim *out, const task *t, uint64_t rounds, bool server,
                               dp_neighbours n)
 {
-    dp_event ev = server ? against_server(t, rounds) : task_event(t, rounds);
+    dp_event ev = server ? task_event_server(t, rounds) : task_event(t, rounds);
     return dp_epsilon(out, &ev, 1, &(dp_question){ .delta = t->delta, .neighbours = n });
 }
 
-/* Counts the rounds that the target allows: epsilon grows with each round. */
 static sefl_status count_rounds(story *s)
 {
-    uint64_t low = 0, high = s->t->rounds + 1;
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        dp_claim c;
-        SEFL_PASS(epsilon_of(&c, s->t, middle, true, DP_ZERO_OUT));
-        if (c.claimed && c.epsilon <= s->t->epsilon)
-            low = middle;
-        else
-            high = middle;
-    }
-    s->rounds = low;
+    SEFL_PASS(task_budget_rounds(&s->rounds, s->t));
     for (int i = 0; i < 2; i++) {
         dp_neighbours n = i ? DP_REPLACE : DP_ZERO_OUT;
-        SEFL_PASS(epsilon_of(&s->server[i], s->t, low, true, n));
-        SEFL_PASS(epsilon_of(&s->others[i], s->t, low, false, n));
+        SEFL_PASS(epsilon_of(&s->server[i], s->t, s->rounds, true, n));
+        SEFL_PASS(epsilon_of(&s->others[i], s->t, s->rounds, false, n));
         if (s->server[i].epsilon < s->others[i].epsilon) /* others see no more than a server */
             s->others[i] = s->server[i];
     }

@@ -72,14 +72,18 @@
     S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL,                                            \
       "maximum L2 norm of an update (of one record's part, if privacy.unit is record)")            \
     S("privacy.noise", CHOICE, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)      \
-    S("privacy.z", DECIMAL, t.z, "1", 0, 0, NULL,                                                  \
-      "noise multiplier: the noise's standard deviation divided by the sensitivity")               \
+    S("privacy.z", DECIMAL, t.z, "0", 0, 0, NULL,                                                  \
+      "noise multiplier: the noise's standard deviation divided by the sensitivity; 0 means the "  \
+      "smallest with which all rounds keep privacy.epsilon (1 if claim is none)")                  \
     O("privacy.classic_epsilon", REAL, , "0", 0, 0, NULL,                                          \
       "sets z from the classic formula for this epsilon of one round, at delta; 0 means unused")   \
     S("privacy.claim", CHOICE, claim, "dp", 0, 0, "none dp",                                       \
       "dp claims (epsilon, delta)-differential privacy; none makes no claim")                      \
     S("privacy.epsilon", REAL, t.epsilon, "8", 0, 0, NULL, "maximum epsilon; 0 if claim is none")  \
     S("privacy.delta", REAL, t.delta, "1e-6", 0, 1, NULL, "delta of the claim; 0 if claim is none")\
+    O("privacy.early_end", BOOL, , "false", 0, 0, NULL,                                            \
+      "accept a z with which privacy.epsilon allows fewer rounds than rounds.count: the ledgers "  \
+      "then end the task early")                                                                   \
     S("privacy.unit", CHOICE, t.unit, "client", 0, 0, "client record",                             \
       "what the claim protects: all text of a client, or a single record")                         \
     S("privacy.records_max", U64, t.records_max, "0", 0, 1 << 20, NULL,                            \

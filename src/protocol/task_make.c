@@ -2,11 +2,10 @@
 #include "crypto/ahe/paillier.h"
 #include "model/optim.h"
 #include "protocol/modes/mode.h"
-#include "protocol/task.h"
+#include "protocol/task_budget.h"
 
 #include "base/json.h"
 #include "model/file/model_file.h"
-#include "privacy/accountant/accountant.h"
 #include "protocol/task_fields.h"
 #include "protocol/task_make.h"
 
@@ -35,7 +34,8 @@ typedef struct maker {
     const ahe_pub *pub;
     const pinned *servers;
     char number[24];
-    char z[32]; /* of privacy.classic_epsilon; "": not given */
+    char z[32];  /* of privacy.classic_epsilon or privacy.epsilon; "": as the settings say */
+    bool silent; /* a first document without a claim: the noise that it needs is not known yet */
 } maker;
 
 static bool is(const settings *s, const char *key, const char *word)
@@ -125,10 +125,18 @@ static sefl_status classic(maker *m)
     return SEFL_OK;
 }
 
+/* True if privacy.z follows from privacy.epsilon. */
+static bool z_follows(const settings *s)
+{
+    return task_settings_mode(s)->noisy && is(s, "privacy.claim", "dp") &&
+           task_settings_classic(s) == 0 && strtod(settings_text(s, "privacy.z"), NULL) == 0;
+}
+
 /* The value of a settable member as it goes into the document. */
 static const char *value_of(maker *m, const char *path)
 {
     const settings *s = m->s;
+    const bool claims = !m->silent && is(s, "privacy.claim", "dp");
     bool given = settings_given(s, path);
     const char *v = settings_text(s, path);
     uint64_t enrolled = settings_u64(s, "rounds.enrolled"), n;
@@ -149,11 +157,13 @@ static const char *value_of(maker *m, const char *path)
         return "none";
     } else if (*m->z && strcmp(path, "privacy.z") == 0) {
         return m->z;
-    } else if (!given && strcmp(path, "privacy.z") == 0 && !task_settings_mode(s)->noisy) {
-        return "0";
-    } else if (*m->z && is(s, "privacy.claim", "none") && strcmp(path, "privacy.delta") == 0) {
+    } else if (!given && strcmp(path, "privacy.z") == 0) {
+        return task_settings_mode(s)->noisy ? "1" : "0";
+    } else if (m->silent && strcmp(path, "privacy.claim") == 0) {
+        return "none";
+    } else if (*m->z && !claims && strcmp(path, "privacy.delta") == 0) {
         return "0"; /* it is the formula's delta */
-    } else if (!given && is(s, "privacy.claim", "none") &&
+    } else if ((!given || m->silent) && !claims &&
                (strcmp(path, "privacy.epsilon") == 0 || strcmp(path, "privacy.delta") == 0)) {
         return "0";
     } else if (!given && strcmp(path, "training.steps") == 0 && is(s, "privacy.unit", "record")) {
@@ -312,6 +322,69 @@ done:
     return st;
 }
 
+/* Appends the document and reads it back. */
+static sefl_status wr_checked(sefl_buf *document, task *t, maker *m)
+{
+    const size_t before = document->n;
+    SEFL_PASS(wr_document(document, m));
+    return task_read(t, span_of(document->p + before, document->n - before));
+}
+
+/* ---- the target epsilon ---------------------------------------------------------------------- */
+
+/* Sets m->z to the smallest noise with which all rounds keep privacy.epsilon. How much that is
+ * depends on the number of values, which a first document without a claim shows. */
+static sefl_status z_of_epsilon(maker *m)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf document = { 0 };
+    task t = { 0 };
+    double z;
+    const double epsilon = strtod(settings_text(m->s, "privacy.epsilon"), NULL);
+    const double delta = strtod(settings_text(m->s, "privacy.delta"), NULL);
+    SEFL_TRY(sefl_at(dp_epsilon_check(epsilon), "task: privacy"));
+    SEFL_TRY(sefl_at(dp_delta_check(delta), "task: privacy"));
+    m->silent = true;
+    snprintf(m->z, sizeof m->z, "1");
+    SEFL_TRY(wr_checked(&document, &t, m));
+    m->silent = false;
+    t.claim = true;
+    t.amplified = t.sampling == TASK_HIDDEN;
+    t.epsilon = epsilon;
+    t.delta = delta;
+    SEFL_TRY(sefl_at(task_budget_z(&z, &t), "privacy.epsilon over %llu rounds",
+                     (unsigned long long)t.rounds));
+    snprintf(m->z, sizeof m->z, "%.6f", z); /* it has six places */
+done:
+    task_clear(&t);
+    buf_clear(&document);
+    return st;
+}
+
+/* Refuses a task that would end before its last round, with the numbers that would not. */
+static sefl_status check_budget(const maker *m, const task *t)
+{
+    uint64_t rounds;
+    double z;
+    dp_claim all;
+    const dp_event ev = task_event_server(t, t->rounds);
+    if (!t->claim || settings_bool(m->s, "privacy.early_end"))
+        return SEFL_OK;
+    SEFL_PASS(task_budget_rounds(&rounds, t));
+    if (rounds >= t->rounds)
+        return SEFL_OK;
+    SEFL_PASS(dp_epsilon(&all, &ev, 1, &(dp_question){ .delta = t->delta }));
+    SEFL_PASS(sefl_at(task_budget_z(&z, t), "privacy.epsilon over %llu rounds",
+                      (unsigned long long)t->rounds));
+    return sefl_fail(
+        SEFL_EINVAL,
+        "privacy.z = %s reaches epsilon %g after %llu of the task's %llu rounds: raise "
+        "privacy.z to %.4g (or leave it out), lower rounds.count to %llu, or allow "
+        "epsilon %.4g; privacy.early_end: true accepts a task that ends there",
+        t->z, t->epsilon, (unsigned long long)rounds, (unsigned long long)t->rounds,
+        dp_four_digits(z, true), (unsigned long long)rounds, dp_four_digits(all.epsilon, true));
+}
+
 sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
                       const pinned *servers)
 {
@@ -324,8 +397,10 @@ sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
     SEFL_CHECK(pub || is(s, "crypto.scheme", "pad"), SEFL_EINVAL,
                "crypto.scheme is %s: it needs CSP's public key", settings_text(s, "crypto.scheme"));
     SEFL_TRY(classic(&m));
-    SEFL_TRY(wr_document(document, &m));
-    SEFL_TRY(task_read(&t, span_of(document->p + before, document->n - before)));
+    if (z_follows(s))
+        SEFL_TRY(z_of_epsilon(&m));
+    SEFL_TRY(wr_checked(document, &t, &m));
+    SEFL_TRY(check_budget(&m, &t));
 done:
     if (st != SEFL_OK)
         document->n = before;

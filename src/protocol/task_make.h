@@ -38,7 +38,10 @@ const struct release_mode *task_settings_mode(const settings *s);
 double task_settings_classic(const settings *s);
 
 /* Writes the document from settings, CSP's Paillier key (NULL for scheme pad) and both servers'
- * public signing keys, and checks it with task_read. */
+ * public signing keys, and checks it with task_read. If the task claims an epsilon and privacy.z is
+ * 0 or not given, the document gets the smallest z with which all rounds keep the target
+ * (task_budget.h). SEFL_EINVAL, with the numbers, if a given z allows fewer rounds than the task
+ * has, unless privacy.early_end is set. */
 sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
                       const pinned *servers) SEFL_MUST_CHECK;
 

@@ -349,7 +349,8 @@ static sefl_status put_u64(settings *s, const char *key, uint64_t value)
 static bool follows(const settings *s, const char *key)
 {
     return strcmp(key, "privacy.z") == 0 &&
-           (!task_settings_mode(s)->noisy || task_settings_classic(s) != 0);
+           (!task_settings_mode(s)->noisy || task_settings_classic(s) != 0 ||
+            is(s, "privacy.claim", "dp"));
 }
 
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,

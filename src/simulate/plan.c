@@ -5,6 +5,7 @@
 #include "privacy/accountant/accountant.h"
 #include "protocol/head.h"
 #include "protocol/modes/mode.h"
+#include "protocol/task_budget.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -98,25 +99,14 @@ static dp_event event_of(const task *t)
     return task_event(&as_if, 1);
 }
 
-static sefl_status budget(plan *p, const task *t, const dp_event *ev)
+static sefl_status budget(plan *p, const task *t)
 {
-    dp_claim a, b;
-    uint64_t low = 0,
-             high = t->rounds; /* bounds of the largest number of rounds that meets the target */
-    while (low < high) {
-        uint64_t mid = high - (high - low) / 2;
-        SEFL_PASS(epsilon_of(&a, &b, t, *ev, mid, t->delta));
-        if (a.claimed && a.epsilon <= t->epsilon)
-            low = mid;
-        else
-            high = mid - 1;
-    }
-    p->rounds = low;
-    if (low < t->rounds)
+    SEFL_PASS(task_budget_rounds(&p->rounds, t));
+    if (p->rounds < t->rounds)
         plan_warn(&p->warnings,
                   "the budget of epsilon %g ends after round %" PRIu64 " of %" PRIu64
                   ": use a larger privacy.z or fewer rounds",
-                  t->epsilon, low, t->rounds);
+                  t->epsilon, p->rounds, t->rounds);
     return SEFL_OK;
 }
 
@@ -251,10 +241,9 @@ static sefl_status privacy(plan *p, const federation *s)
     p->epsilon_server = all.server;
     p->epsilon_others = all.others;
     p->why_no_epsilon = all.why;
-    dp_event ev = event_of(t);
     double both = noises(s);
     if (t->claim)
-        SEFL_PASS(budget(p, t, &ev));
+        SEFL_PASS(budget(p, t));
     if (plan_need_of(&p->need, t, PLAN_EPSILON, p->delta) != SEFL_OK)
         p->need = (plan_need){ 0 };
     p->need.clients = (uint64_t)ceil(both * (double)p->need.clients);

@@ -26,7 +26,8 @@ expect 2 "$SEFL" simulate -c e.yml --set clients=0; says "--set: clients must be
 expect 2 "$SEFL" simulate -c e.yml --threads many; says "--threads must be"
 expect 2 "$SEFL" simulate -c e.yml --set protection=all; says "none cdp sefl"
 expect 2 "$SEFL" simulate -c e.yml --set clients=1; says "the sum of one client is its update"
-expect 2 "$SEFL" simulate -c e.yml --set privacy.claim=dp; says "privacy.z"
+expect 2 "$SEFL" simulate -c e.yml --set privacy.claim=dp --set privacy.z=1 --set rounds.count=50
+says "reaches epsilon 8 after"; says "raise privacy.z to"
 expect 1 "$SEFL" simulate -c none.yml; says "none.yml"
 printf 'clients: 4\nprotecton: none\n' > bad.yml
 expect 2 "$SEFL" simulate -c bad.yml; says 'bad.yml:2:1: unknown setting "protecton"; did you mean "protection"?'

@@ -39,6 +39,8 @@ expect 2 "$SEFL" task new --out t.json $keys; says "population"; says "rounds.en
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.nois=own; says "did you mean \"privacy.noise\"?"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.z=0.1; says "claim none"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.noise=none; says "claim none"
+expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.z=2
+says "reaches epsilon 8 after"; says "of the task's 100 rounds: raise privacy.z to"; says "privacy.early_end"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.threshold=2000; says "rounds.threshold"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set model.block=8; says "model.block is set to 8"
 expect 2 "$SEFL" task new --out t.json $keys --init $p/init.safetensors --vocab g/public/vocab.txt $both; says "another word list"
@@ -63,7 +65,7 @@ cmp t.json y.json || fail "YAML and --set differ"
 printf 'population: people\nrounds:\n  enroled: 1000\n' > bad.yml
 expect 2 "$SEFL" task new --out z.json $keys $files --config bad.yml; says "bad.yml:3:3"; says "rounds.enrolled"
 id=$(sha256sum t.json | cut -d' ' -f1)
-expect 0 "$SEFL" task show t.json; says "$id"; says "nobody"; says "epsilon 20"; says "joint, z 1"
+expect 0 "$SEFL" task show t.json; says "$id"; says "nobody"; says "epsilon 20"; says "joint, z 3.238811"
 expect 0 "$SEFL" task show --json t.json; says "\"id\":\"$id\""; says '"signed_by_csp":false'
 grep -q "$(sha256sum $p/init.safetensors | cut -d' ' -f1)" t.json || fail "the hash of the first model is not there"
 grep -q "$(sha256sum $p/vocab.txt | cut -d' ' -f1)" t.json || fail "the hash of the word list is not there"
@@ -109,16 +111,18 @@ says "Who can learn what"; says "AS and CSP together"; says "EVERY UPDATE"; says
 says "against a server"; says "against everybody else"; says "other data replaced it"; says "noise over signal"
 says_not "no differential privacy claimed"
 expect 0 "$SEFL" task new --out off.json $keys $files $both --set privacy.noise=none --set privacy.claim=none
+expect 0 "$SEFL" task new --out z.json $keys $files $both --set privacy.z=2 --set privacy.early_end=true
+expect 0 "$SEFL" task show --explain z.json; says "of the 100 rounds: the task will end there"
 expect 0 "$SEFL" task show --explain off.json; says "learn the exact average"; says "no differential privacy claimed"
 expect 0 "$SEFL" task show off.json; says "no differential privacy claimed"
 expect 0 "$SEFL" task show --json off.json; says "no differential privacy claimed"
 expect 0 "$SEFL" task sign --key f/csp/sign.key --as csp --out off.signed off.json; says "no differential privacy claimed"
 expect 0 "$SEFL" task new --out low.json $keys $files $both --set privacy.z=0.1 --set privacy.claim=none
 expect 0 "$SEFL" task show --explain low.json; says "no differential privacy claimed"; says "nothing is claimed about what the noise hides"
-expect 0 "$SEFL" task new --out open.json $keys $files $both --set privacy.sampling=open --set privacy.rate=0.1 --set privacy.z=2
+expect 0 "$SEFL" task new --out open.json $keys $files $both --set privacy.sampling=open --set privacy.rate=0.1
 expect 0 "$SEFL" task show --explain open.json; says "only against others"; says "not published"
-expect 0 "$SEFL" task new --out early.json $keys $files $both --set privacy.sampling=open --set privacy.rate=0.1 --set privacy.z=2 --set rounds.enough=80
+expect 0 "$SEFL" task new --out early.json $keys $files $both --set privacy.sampling=open --set privacy.rate=0.1 --set rounds.enough=80
 expect 0 "$SEFL" task show --explain early.json; says "no amplification"
-expect 0 "$SEFL" task new --out hidden.json $keys $files $both --set privacy.sampling=hidden --set privacy.rate=0.1 --set privacy.z=2
+expect 0 "$SEFL" task new --out hidden.json $keys $files $both --set privacy.sampling=hidden --set privacy.rate=0.1
 expect 0 "$SEFL" task show --explain hidden.json; says "encrypted zeros"; says "against AS too"
 echo "all good"

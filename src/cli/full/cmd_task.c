@@ -418,8 +418,9 @@ const cli_command cmd_task = {
     .summary = "create, sign, show and check the task that a federation agrees on",
     .notes = "The settings population and rounds.enrolled are required; so are model.vocab, "
              "vocab.sha256 and init.sha256, unless --vocab and --init provide them. All others "
-             "have defaults, such as scheme pad, joint noise with z 1, epsilon 8 at delta 1e-6, "
-             "and 100 rounds of 10 minutes. 'sefl config keys --for task' lists all settings.",
+             "have defaults, such as scheme pad, epsilon 8 at delta 1e-6 with as much joint noise "
+             "as that needs over all rounds, and 100 rounds of 10 minutes. 'sefl config keys --for "
+             "task' lists all settings.",
     .example = "sefl task show --explain public/task.signed",
     CLI_OPTIONS(wish),
     .actions = actions,

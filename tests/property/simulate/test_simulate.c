@@ -266,7 +266,8 @@ static void budget_ends_it(void **state)
 {
     (void)state;
     static const char terms[] =
-        "privacy.claim=dp privacy.z=1 privacy.epsilon=8 privacy.delta=1e-5 rounds.count=9";
+        "privacy.claim=dp privacy.z=1 privacy.epsilon=8 privacy.delta=1e-5 rounds.count=9 "
+        "privacy.early_end=true";
     simulate_result clear = must("budget", terms), full;
     char more[256];
     assert_true(clear.t.rounds >= 1 && clear.t.rounds < 9);

@@ -1,8 +1,8 @@
 /* The task document: what it derives, what it refuses, and that only its exact bytes count. */
 #define _GNU_SOURCE /* memmem */
 #include "crypto/ahe/ahe.h"
-#include "privacy/accountant/accountant.h"
 #include "protocol/modes/mode.h"
+#include "protocol/task_budget.h"
 #include "unit/protocol/task_sample.h"
 
 #include "crypto/seal/seal.h"
@@ -321,14 +321,16 @@ static void test_rules(void **state)
           "rounds.max_per_client" },
         { "privacy.noise=none", "privacy.z=0", 0, 0, SEFL_EINVAL, "claim none" },
         { "privacy.noise=none", "privacy.z=1", "privacy.claim=none", 0, SEFL_EINVAL, "privacy.z" },
-        { "privacy.z=0", 0, 0, 0, SEFL_EINVAL, "privacy.z" },
+        { "privacy.z=0", "privacy.claim=none", 0, 0, SEFL_EINVAL, "privacy.z" },
         { "privacy.z=0.249", 0, 0, 0, SEFL_EINVAL, "claim none" },
         { "privacy.claim=none", "privacy.epsilon=1", 0, 0, SEFL_EINVAL, "privacy.epsilon" },
         { "privacy.claim=none", "privacy.delta=1e-6", 0, 0, SEFL_EINVAL, "privacy.delta" },
         { "privacy.epsilon=0", 0, 0, 0, SEFL_EINVAL, "epsilon" },
         { "privacy.delta=0", 0, 0, 0, SEFL_EINVAL, "delta" },
         { "privacy.delta=1", 0, 0, 0, SEFL_EINVAL, "delta" },
-        { "privacy.epsilon=1", 0, 0, 0, SEFL_ERANGE, "first round alone costs" },
+        { "privacy.epsilon=1", "privacy.z=1", 0, 0, SEFL_ERANGE, "first round alone costs" },
+        { "privacy.epsilon=12", "privacy.z=1", "rounds.count=100", 0, SEFL_EINVAL,
+          "of the task's 100 rounds: raise privacy.z to" },
         { "privacy.unit=record", 0, 0, 0, SEFL_EINVAL, "privacy.records_max" },
         { "privacy.unit=record", "privacy.records_max=10", "training.steps=2", 0, SEFL_EINVAL,
           "training.steps" },
@@ -668,6 +670,60 @@ static void test_open(void **state)
     buf_clear(&signed_);
 }
 
+/* ---- the target epsilon ---------------------------------------------------------------------- */
+
+/* Without a z, the document gets the smallest one that all rounds keep the target with. */
+static void test_z_of_epsilon(void **state)
+{
+    (void)state;
+    static const char *const modes[] = { "privacy.noise=joint", "privacy.noise=own" };
+    static const char *const epsilons[] = { "privacy.epsilon=0.5", "privacy.epsilon=8",
+                                            "privacy.epsilon=60" };
+    static const char *const who[][2] = {
+        { "privacy.sampling=all", "privacy.rate=1" },
+        { "rounds.max_per_client=7", "privacy.rate=1" },
+        { "privacy.sampling=open", "privacy.rate=0.5" },
+        { "privacy.sampling=hidden", "privacy.rate=0.1" },
+    };
+    double z[4];
+    for (size_t i = 0; i < 2 * 3 * 4; i++) {
+        const char *mode = modes[i / 12], *epsilon = epsilons[i / 4 % 3], *const *w = who[i % 4];
+        char less[32], say[32];
+        uint64_t rounds;
+        task t, worse;
+        CHECK_OK(sample_task(&t, mode, epsilon, w[0], w[1], "rounds.count=40", NULL));
+        CHECK_OK(task_budget_rounds(&rounds, &t));
+        assert_int_equal(rounds, 40);
+        z[i % 4] = strtod(t.z, NULL);
+        assert_true(t.claim && z[i % 4] >= dp_law_of(task_mode(&t)->source->law)->z_min);
+        snprintf(less, sizeof less, "privacy.z=%.6f", z[i % 4] - 0.001);
+        sefl_status st =
+            sample_task(&worse, mode, epsilon, w[0], w[1], "rounds.count=40", less, NULL);
+        const double least = dp_law_of(task_mode(&t)->source->law)->z_search_min;
+        if (z[i % 4] - 0.001 >= least) { /* otherwise less noise would do too */
+            CHECK_STATUS(st, SEFL_EINVAL);
+            snprintf(say, sizeof say, "raise privacy.z to %.4g", dp_four_digits(z[i % 4], true));
+            assert_non_null(strstr(sefl_last_error(), say));
+            CHECK_OK(sample_task(&worse, mode, epsilon, w[0], w[1], "rounds.count=40", less,
+                                 "privacy.early_end=true", NULL));
+            CHECK_OK(task_budget_rounds(&rounds, &worse));
+            assert_true(rounds >= 1 && rounds < 40);
+        }
+        task_clear(&worse);
+        task_clear(&t);
+        if (i % 4 == 3 && i / 4 % 3 == 1)
+            assert_true(z[1] < z[0] && z[2] == z[0] && z[3] < z[0]);
+    }
+    task t;
+    CHECK_STATUS(sample_task(&t, "privacy.epsilon=0", NULL), SEFL_EINVAL);
+    CHECK_STATUS(sample_task(&t, "privacy.epsilon=0.01", "rounds.count=100000", NULL),
+                 SEFL_EBUDGET);
+    assert_non_null(strstr(sefl_last_error(), "noise multiplier"));
+    CHECK_OK(sample_task(&t, "privacy.claim=none", NULL));
+    assert_string_equal(t.z, "1");
+    task_clear(&t);
+}
+
 /* ---- in plain words -------------------------------------------------------------------------- */
 
 /* The rounds that the target allows, compared with the accountant round by round. */
@@ -682,7 +738,8 @@ static void test_explain(void **state)
         task t;
         dp_claim c;
         uint64_t n = 0;
-        CHECK_OK(sample_task(&t, limits[i], "rounds.count=40", "privacy.epsilon=12", NULL));
+        CHECK_OK(sample_task(&t, limits[i], "rounds.count=40", "privacy.epsilon=12", "privacy.z=1",
+                             "privacy.early_end=true", NULL));
         for (n = 0; n < 40; n++) {
             dp_event ev = task_event(&t, n + 1);
             CHECK_OK(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t.delta }));
@@ -902,6 +959,7 @@ int main(void)
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_learning_rate),
         cmocka_unit_test(test_classic_epsilon),
+        cmocka_unit_test(test_z_of_epsilon),
         cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),
         cmocka_unit_test(test_mode_tables),

@@ -554,7 +554,7 @@ static void the_budget_ends_it(void **state)
     agg_world w;
     aw_make(&w, (const char *const[]){ "rounds.enough=2", "rounds.count=3", "privacy.claim=dp",
                                        "privacy.noise=joint", "privacy.z=3", "privacy.epsilon=2.3",
-                                       "privacy.delta=1e-5", NULL });
+                                       "privacy.delta=1e-5", "privacy.early_end=true", NULL });
     aw_start(&w);
     for (uint64_t r = 1; r <= 3; r++)
         if (aw_wait(&w, r, AGG_COLLECTING))

@@ -160,12 +160,13 @@ static void warnings(void **state)
 {
     (void)state;
     plan p;
-    made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=20");
+    made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=21");
     assert_true(warns(&p, "at 10 clients this noise drowns the update"));
     assert_true(warns(&p, "epsilon 8 needs about"));
     assert_true(p.need.clients > 100);
     /* the budget ends early */
-    made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=8 rounds.count=50");
+    made(&p, "clients=10 privacy.claim=dp privacy.z=1 privacy.epsilon=8 rounds.count=50 "
+             "privacy.early_end=true");
     assert_true(p.rounds >= 1 && p.rounds < 50 && p.rounds_asked == 50);
     assert_true(warns(&p, "the budget of epsilon 8 ends after round"));
     /* enough clients: no warning about drowning noise */

@@ -1,0 +1,27 @@
+/* task_budget: the rounds that a task's target epsilon allows, and the noise that all of its rounds
+ * need.
+ *
+ *     SEFL_TRY(task_budget_rounds(&rounds, &t));       // at most t.rounds
+ *     SEFL_TRY(task_budget_z(&z, &t));                 // with this z, all of them
+ *
+ * Both count against a server, as the ledgers do (store/ledger.h), and from an empty ledger: a
+ * population that has spent epsilon in earlier tasks can afford less.
+ * Threads: any.   Secrets: none. */
+#ifndef PROTOCOL_TASK_BUDGET_H
+#define PROTOCOL_TASK_BUDGET_H
+
+#include "privacy/accountant/accountant.h"
+#include "protocol/task.h"
+
+/* Returns the accountant's event for `rounds` rounds against a server or anyone who sees who takes
+ * part: sampling amplifies only if it is hidden, and a limit on rounds per client counts. */
+dp_event task_event_server(const task *t, uint64_t rounds);
+
+/* Counts the rounds that keep t->epsilon, at most t->rounds. The task must make a claim. */
+sefl_status task_budget_rounds(uint64_t *rounds, const task *t) SEFL_MUST_CHECK;
+
+/* Finds the smallest z (as dp_find_z) with which all t->rounds rounds keep t->epsilon. The task must
+ * make a claim; its own z does not matter. SEFL_EBUDGET if no z suffices. */
+sefl_status task_budget_z(double *z, const task *t) SEFL_MUST_CHECK;
+
+#endif
