@@ -55,6 +55,7 @@ typedef struct cli_command {
 #define CLI_FULL_COMMANDS(X)
 #else
 #define CLI_FULL_COMMANDS(X) \
+    X(try)                   \
     X(key)                   \
     X(ca)                    \
     X(enroll)                \

@@ -24,6 +24,9 @@ vocab_settings draft_order(const settings *t)
     task_settings_model(&cfg, t, 0);
     return (vocab_settings){ .order = (vocab_order)settings_choice(t, "vocab.order"),
                              .block = lm_config_word_block(&cfg),
+                             .max_words = settings_given(t, "model.vocab")
+                                              ? (uint32_t)settings_u64(t, "model.vocab")
+                                              : 0,
                              .kind = (vocab_kind)settings_choice(t, "vocab.kind") };
 }
 

@@ -52,7 +52,7 @@ static sefl_status put_document(gather *g, sefl_span text)
 static sefl_status end_document(gather *g)
 {
     size_t n = g->document.n;
-    while (n > 0 && g->document.p[n - 1] == '\n')
+    while (n > 0 && (g->document.p[n - 1] == '\n' || g->document.p[n - 1] == ' '))
         n--;
     SEFL_PASS(put_document(g, span_of(g->document.p, n)));
     buf_reset(&g->document);
@@ -61,7 +61,8 @@ static sefl_status end_document(gather *g)
 
 static sefl_status put_line(gather *g, sefl_span line)
 {
-    bool blank = line.n == 0;
+    sefl_span rest = line, word;
+    bool blank = !utf8_word(&rest, &word);
     if (g->document.n >= 8 * RAW_TEXT_PIECE || (g->document.n >= RAW_TEXT_PIECE && blank))
         SEFL_PASS(end_document(g));
     if (g->document.n == 0 && blank)

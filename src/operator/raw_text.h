@@ -11,7 +11,7 @@
  * is an error with its name and line.
  *
  * A document is a JSONL or CSV record. Plain text is cut into documents of at least
- * RAW_TEXT_PIECE bytes at empty lines, or at any line once a document has eight times as many.
+ * RAW_TEXT_PIECE bytes at blank lines, or at any line once a document has eight times as many.
  * Every tenth document is held out, the first of them being the tenth; from fewer than ten
  * documents the last one is held out.
  *
