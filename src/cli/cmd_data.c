@@ -10,6 +10,7 @@
 #include "model/corpus/corpus.h"
 #include "model/corpus/partition.h"
 #include "model/corpus/synth.h"
+#include "model/corpus/tokenize.h"
 #include "model/lm_settings.h"
 
 #include <inttypes.h>
@@ -27,14 +28,14 @@ typedef struct wish {
     uint32_t size;
     double alpha;
     uint64_t seed, tokens;
-    bool json, counts, list, force;
+    bool json, counts, list, force, decode, ids;
 
     /* opened by an action, closed by `finish` */
     corpus_paths paths;
     vocab *v;
     corpus c;
     partition p;
-    sefl_buf text;
+    sefl_buf text, raw;
 } wish;
 
 static void finish(void *options)
@@ -45,6 +46,7 @@ static void finish(void *options)
     corpus_clear(&o->c);
     partition_clear(&o->p);
     buf_clear(&o->text);
+    buf_clear(&o->raw);
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -85,21 +87,33 @@ static void hex(char out[HEX_CHARS(SHA256_BYTES)], const vocab *v)
 
 /* ---- stats --------------------------------------------------------------------------------- */
 
+/* Of the words, without <eos>. */
+static double unknown_share(const corpus_stats *s)
+{
+    return s->words ? (double)s->unknown / (double)s->words : 0;
+}
+
+static double tokens_per_word(const corpus_stats *s)
+{
+    return s->words ? (double)(s->tokens - s->lines) / (double)s->words : 0;
+}
+
 static void stats_json(json *j, const char *name, const corpus_stats *s, bool marked)
 {
-    json_object(j, name, lf_u64("tokens", s->tokens), lf_u64("words", s->words),
-                lf_u64("lines", s->lines), lf_u64("documents", s->docs),
-                lf_bool("documents_marked", marked), lf_u64("types", s->types),
-                lf_u64("unk", s->unk), lf_u64("unknown", s->unknown),
-                lf_u64("longest_line", s->longest_line), lf_u64("longest_document", s->longest_doc),
-                lf_real("unigram_bits", s->unigram_bits));
+    json_object(
+        j, name, lf_u64("tokens", s->tokens), lf_u64("words", s->words), lf_u64("lines", s->lines),
+        lf_u64("documents", s->docs), lf_bool("documents_marked", marked),
+        lf_u64("types", s->types), lf_u64("unk", s->unk), lf_u64("unknown", s->unknown),
+        lf_u64("longest_line", s->longest_line), lf_u64("longest_document", s->longest_doc),
+        lf_real("unigram_bits", s->unigram_bits), lf_real("unknown_share", unknown_share(s)),
+        lf_real("tokens_per_word", tokens_per_word(s)));
 }
 
 static void stats_text(const char *name, const corpus_stats *s, bool marked)
 {
-    printf("%-6s %12zu %10zu %9zu%s %8zu %9zu %9zu %9zu %8.3f\n", name, s->tokens, s->lines,
-           s->docs, marked ? " " : "*", s->types, s->unk, s->unknown, s->longest_line,
-           s->unigram_bits);
+    printf("%-6s %12zu %10zu %9zu%s %8zu %9zu %9zu %7.2f %% %9zu %8.3f %8.3f\n", name, s->tokens,
+           s->lines, s->docs, marked ? " " : "*", s->types, s->unk, s->unknown,
+           100 * unknown_share(s), s->longest_line, s->unigram_bits, tokens_per_word(s));
 }
 
 static sefl_status run_stats(void *options)
@@ -119,10 +133,11 @@ static sefl_status run_stats(void *options)
     json_fields(&j, lf_u64("vocabulary_words", vocab_size(o->v)),
                 lf_str("vocabulary_sha256", hash));
     if (!o->json) {
-        printf("vocabulary  %" PRIu32 " words, %s, sha256 %.16s\n", vocab_size(o->v),
+        printf("vocabulary  %" PRIu32 " %s, %s, sha256 %.16s\n", vocab_size(o->v),
+               vocab_kind_of(o->v) == VOCAB_BPE ? "BPE tokens" : "words",
                o->vocab ? o->vocab : "from the training text in order of appearance", hash);
-        printf("%-6s %12s %10s %10s %8s %9s %9s %9s %8s\n", "split", "tokens", "lines",
-               "documents ", "types", "<unk>", "unknown", "longest", "bits");
+        printf("%-6s %12s %10s %10s %8s %9s %9s %9s %9s %8s %8s\n", "split", "tokens", "lines",
+               "documents ", "types", "<unk>", "unknown", "share", "longest", "bits", "per word");
     }
     for (int i = 0; i < CORPUS_SPLITS; i++) {
         if (!o->paths.path[i])
@@ -139,9 +154,12 @@ static sefl_status run_stats(void *options)
     json_close(&j, '}');
     if (o->json)
         return print_json(&j);
-    printf("tokens: words and <eos>; unknown: words not in the vocabulary; longest: tokens in the\n"
-           "longest line; bits: entropy of single tokens%s\n",
-           unmarked ? "; *: no headings, so each line is a document" : "");
+    printf(
+        "tokens: %s and <eos>; unknown: words not in the vocabulary, and their share;\n"
+        "longest: tokens in the longest line; bits: entropy of single tokens; per word: tokens,\n"
+        "without <eos>, per word of the text%s\n",
+        vocab_kind_of(o->v) == VOCAB_BPE ? "BPE tokens" : "words",
+        unmarked ? "; *: no headings, so each line is a document" : "");
     return SEFL_OK;
 }
 
@@ -189,6 +207,33 @@ static sefl_status run_vocab(void *options)
     if (!o->list)
         printf("The file contains parts of the text it was made from: in a federation it is "
                "public.\n");
+    return SEFL_OK;
+}
+
+/* ---- tokenize ------------------------------------------------------------------------------ */
+
+enum { TOKENIZE_MAX = 1 << 30 };
+
+static sefl_status run_tokenize(void *options)
+{
+    wish *o = options;
+    SEFL_NEED(o->vocab || !(o->decode || o->ids), SEFL_EINVAL,
+              "--decode and --ids need --vocab, a BPE vocabulary");
+    if (o->out)
+        SEFL_PASS(output_check(o->out, o->where, o->force));
+    if (o->vocab)
+        SEFL_PASS(vocab_read(&o->v, o->vocab, &as_listed));
+    SEFL_NEED(!o->v || vocab_kind_of(o->v) == VOCAB_BPE, SEFL_EINVAL,
+              "%s is a word list: leave --vocab out to split raw text into words", o->vocab);
+    SEFL_PASS(file_read(&o->raw, o->where, TOKENIZE_MAX));
+    sefl_span raw = buf_span(&o->raw);
+    SEFL_PASS(sefl_at(!o->v       ? tokenize_words(&o->text, raw)
+                      : o->decode ? tokenize_back(&o->text, o->v, raw, o->ids)
+                                  : tokenize_bpe(&o->text, o->v, raw, o->ids),
+                      "%s", o->where));
+    if (o->out)
+        return file_write_atomic(o->out, buf_span(&o->text), 0644);
+    fwrite(o->text.p, 1, o->text.n, stdout); /* main checks stdout at the end */
     return SEFL_OK;
 }
 
@@ -383,6 +428,8 @@ static const setting_def options[] = {
     { "min-count", SETTING_U64, "0", TO(words.min_count),
       .help = "Keep only words that appear at least N times" },
     { "counts", SETTING_FLAG, TO(counts), .help = "Write a tab and the count after each word" },
+    { "ids", SETTING_FLAG, TO(ids), .help = "Numbers of tokens instead of the tokens" },
+    { "decode", SETTING_FLAG, TO(decode), .help = "Turn tokens back into the text" },
     { "list", SETTING_FLAG, TO(list),
       .help = "Read PATH as a word list: one word per line, with or without counts" },
     { "by", SETTING_CHOICE, "contiguous", PARTITIONS, TO(by),
@@ -414,6 +461,10 @@ static const cli_action actions[] = {
       "text, and the owners' own text only where no privacy is claimed.",
       "out", "kind size order block max-words min-count counts list format field force json", AT,
       run_vocab },
+    { "tokenize", "FILE", "a text file",
+      "Prints raw text as tokens: those of the BPE vocabulary --vocab, or, without --vocab, words "
+      "and punctuation marks separated by spaces, for training with a word list.",
+      NULL, "vocab ids decode out force", AT, run_tokenize },
     { "split", PATH_ARG,
       "Splits the training text into one folder per client: OUT/client-000/, ...", "out clients",
       "by alpha seed format field force json", AT, run_split },

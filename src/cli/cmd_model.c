@@ -257,19 +257,27 @@ static sefl_status run_eval(void *options)
         &o->c, o->v, &(corpus_file){ .path = text, .format = o->format, .field = o->field }, NULL));
     SEFL_PASS(engine_evaluate(o->e, ENGINE_BASE, o->c.token, o->c.tokens, 0, &mean, NULL));
     const double best = best_perplexity(o->data, corpus_split_names[which]);
+    const bool bpe = vocab_kind_of(o->v) == VOCAB_BPE;
+    const double per_word = corpus_word_perplexity(&o->c, mean); /* exp(mean), unless bpe */
     const double unknown = 100.0 * (double)o->c.unknown / (double)o->c.tokens;
     if (o->json)
         return print_fields(lf_str("text", text), lf_u64("tokens", o->c.tokens),
                             lf_u64("unknown", o->c.unknown), lf_real("loss", mean),
                             lf_real("perplexity", exp(mean)),
+                            lf_if(bpe, lf_real("word_perplexity", per_word)),
+                            lf_if(bpe, lf_u64("words", o->c.words)),
                             lf_if(best > 0 && unknown == 0, lf_real("best_perplexity", best)));
-    printf("%s on %s: loss %.4f nats per token, perplexity %.4f, %zu tokens, %.2f %% unknown\n",
-           o->path, text, mean, exp(mean), o->c.tokens, unknown);
+    printf("%s on %s: loss %.4f nats per token, perplexity %.4f", o->path, text, mean, exp(mean));
+    if (bpe)
+        printf(" per token, %.4f per word, %zu tokens, %zu words\n", per_word, o->c.tokens,
+               o->c.words);
+    else
+        printf(", %zu tokens, %.2f %% unknown\n", o->c.tokens, unknown);
     if (best > 0 && unknown > 0)
         printf("source: not comparable, because %.3g %% of the words are unknown\n", unknown);
     else if (best > 0)
-        printf("source: perplexity %.4f; the model is %.2f %% above it\n", best,
-               100 * (exp(mean) / best - 1));
+        printf("source: perplexity %.4f per word; the model is %.2f %% above it\n", best,
+               100 * (per_word / best - 1));
     return SEFL_OK;
 }
 

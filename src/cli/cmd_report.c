@@ -26,8 +26,8 @@ static sefl_status say_json(const report *r, const char *page)
     return print_fields(
         lf_str("run", r->name), lf_if(page, lf_str("page", page)), lf_u64("released", t.released),
         lf_u64("skipped", t.skipped), lf_u64("blocked", t.blocked),
-        number("perplexity", t.all.perplexity), number("best_perplexity", t.best),
-        lf_if(t.best_round, lf_u64("best_round", t.best_round)),
+        number("perplexity", t.all.perplexity), number("word_perplexity", t.all.word_perplexity),
+        number("best_perplexity", t.best), lf_if(t.best_round, lf_u64("best_round", t.best_round)),
         number("first_perplexity", r->first), number("plain_perplexity", r->plain),
         number("best_possible_perplexity", r->best_possible),
         lf_str("claim", isnan(t.all.epsilon_server) ? "none" : "dp"),

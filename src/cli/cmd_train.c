@@ -289,6 +289,11 @@ static sefl_status evaluate(session *s, size_t split, double *mean)
     return engine_evaluate(s->e, 0, c->token, c->tokens, 1 + split, mean, NULL);
 }
 
+static bool is_bpe(const session *s)
+{
+    return s->order.kind == VOCAB_BPE;
+}
+
 static sefl_status end_of_epoch(session *s)
 {
     double valid, train = epoch_loss(s), speed = rate(s->words_epoch, s->epoch_ns);
@@ -297,16 +302,20 @@ static sefl_status end_of_epoch(session *s)
     print_time(time, clock_since(s->epoch_ns));
     meter_stop(&s->line);
     SEFL_PASS(evaluate(s, CORPUS_VALID, &valid));
+    const double per_word = corpus_word_perplexity(&s->text[CORPUS_VALID], valid);
     if (s->json) {
         SEFL_PASS(print_fields(lf_u64("epoch", s->at_step.epoch), lf_u64("steps", s->at_step.done),
                                lf_real("train_loss", train), lf_real("valid_loss", valid),
-                               lf_real("valid_perplexity", exp(valid)), lf_real("lr", lr),
-                               lf_real("words_per_second", speed)));
+                               lf_real("valid_perplexity", exp(valid)),
+                               lf_if(is_bpe(s), lf_real("valid_word_perplexity", per_word)),
+                               lf_real("lr", lr), lf_real("words_per_second", speed)));
     } else {
         printf("epoch %" PRIu64 "/%" PRIu64 "  loss %.3f  train ppl %.2f", s->at_step.epoch,
                s->epochs, train, exp(train));
         if (!isnan(valid))
             printf("  valid ppl %.2f", exp(valid));
+        if (!isnan(valid) && is_bpe(s))
+            printf(" (%.2f per word)", per_word);
         printf("  lr %g  %.0f words/s  %s\n", lr, speed, time);
     }
     fflush(stdout);
@@ -331,12 +340,13 @@ static void print_start(const session *s)
         snprintf(where, sizeof where, "%u thread%s", threads, threads == 1 ? "" : "s");
     fprintf(
         stderr,
-        "sefl train: %s, %u words, embed %u, hidden %u, layers %u, block %u: %zu values  "
+        "sefl train: %s, %u %s, embed %u, hidden %u, layers %u, block %u: %zu values  "
         "(%s, seed %" PRIu64 ")\n"
-        "text: %zu words for training, %zu for validation, %zu for testing; %.0f MB of memory\n",
-        c->body, c->vocab, c->embed, c->hidden, c->layers, c->block, engine_count(s->e), where,
-        s->seed, s->text[CORPUS_TRAIN].tokens, s->text[CORPUS_VALID].tokens,
-        s->text[CORPUS_TEST].tokens, (double)engine_get_facts(s->e)->memory / 1e6);
+        "text: %zu tokens for training, %zu for validation, %zu for testing; %.0f MB of memory\n",
+        c->body, c->vocab, is_bpe(s) ? "BPE tokens" : "words", c->embed, c->hidden, c->layers,
+        c->block, engine_count(s->e), where, s->seed, s->text[CORPUS_TRAIN].tokens,
+        s->text[CORPUS_VALID].tokens, s->text[CORPUS_TEST].tokens,
+        (double)engine_get_facts(s->e)->memory / 1e6);
     if (s->resume)
         fprintf(stderr, "resumed after step %" PRIu64 "\n", s->at_step.done);
 }
@@ -346,19 +356,23 @@ static sefl_status print_end(session *s)
     double test;
     const corpus *text = &s->text[CORPUS_TEST];
     SEFL_PASS(evaluate(s, CORPUS_TEST, &test));
+    const double per_word = corpus_word_perplexity(text, test);
     if (s->json)
         return print_fields(
             lf_real("test_loss", test), lf_real("test_perplexity", exp(test)),
+            lf_if(is_bpe(s), lf_real("test_word_perplexity", per_word)),
             lf_u64("test_unknown", text->unknown),
             lf_if(s->best > 0 && text->unknown == 0, lf_real("best_possible_perplexity", s->best)));
     if (!isnan(test)) {
         printf("test ppl %.2f", exp(test));
+        if (is_bpe(s))
+            printf(" per token, %.2f per word", per_word);
         if (s->best > 0 && text->unknown > 0)
             printf("  best possible: not comparable, because %.3g %% of the words are unknown",
                    100.0 * (double)text->unknown / (double)text->tokens);
         else if (s->best > 0)
             printf("  best possible %.2f (%.1f %% above it)", s->best,
-                   100 * (exp(test) / s->best - 1));
+                   100 * (per_word / s->best - 1));
         printf("\n");
     }
     if (s->out)

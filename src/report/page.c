@@ -77,10 +77,11 @@ static const struct chart_def {
 } charts[] = {
     { "Perplexity on the validation text", "", .log = true,
       .series = { { "this run", AT(perplexity) },
+                  { "this run, per word", AT(word_perplexity) },
                   { "plain FedAvg, at its end", RUN_AT(plain) },
                   { "best possible", RUN_AT(best_possible) },
                   { "before training", RUN_AT(first) } } },
-    { "Loss on the validation text, nats per word", "", .series = { { "this run", .of = loss } } },
+    { "Loss on the validation text, nats per token", "", .series = { { "this run", .of = loss } } },
     { "Epsilon spent", "",
       .series = { { "against a server", AT(epsilon_server) },
                   { "against others", AT(epsilon_others) },

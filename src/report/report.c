@@ -147,6 +147,9 @@ static sefl_status words_learning(sefl_buf *out, const report *r, const run_tota
                      t->all.perplexity, t->best, t->best_round));
     if (!isnan(r->first))
         SEFL_PASS(wr_fmt(out, "; before: %.1f", r->first));
+    if (!isnan(t->all.word_perplexity))
+        SEFL_PASS(wr_fmt(out, "\nper word    %.2f after the last round; the others are per token",
+                         t->all.word_perplexity));
     SEFL_PASS(wr_fmt(out, "\n"));
     if (!isnan(r->plain) || !isnan(r->best_possible)) {
         SEFL_PASS(wr_fmt(out, "baselines   "));

@@ -42,6 +42,7 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
     X(COUNT, dropped, "dropped")   /* clients that dropped out of the round */    \
     X(COUNT, diverged, "diverged") /* clients that diverged and uploaded zeros */ \
     X(LAST, perplexity, "perplexity")                                             \
+    X(LAST, word_perplexity, "word_perplexity") /* if tokens are not words */     \
     X(LAST, loss, "loss")                                                         \
     X(LAST, epsilon_server, "epsilon_server")                                     \
     X(LAST, epsilon_others, "epsilon_others")                                     \

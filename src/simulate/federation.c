@@ -85,7 +85,8 @@ static sefl_status score(maker *m, synth *source, const double *mean)
         SEFL_PASS(synth_score(source, span_of(m->valid.p + i, n), &nats, &tokens));
         i += n + 1;
     }
-    m->s->best_perplexity = exp(nats / (double)tokens);
+    /* per token of the vocabulary, as the models' perplexities: words, or BPE tokens */
+    m->s->best_perplexity = exp(nats / (double)m->s->valid.tokens);
     return SEFL_OK;
 }
 
@@ -113,8 +114,8 @@ static sefl_status generate(maker *m, const vocab_settings *vs)
         SEFL_TRY(some_lines(&m->test, source, shares, valid, &gen));
     }
     SEFL_TRY(generated_words(m, source, vs));
-    SEFL_TRY(score(m, source, mean));
     SEFL_TRY(corpus_read_over(&s->valid, s->words, &name, buf_span(&m->valid)));
+    SEFL_TRY(score(m, source, mean));
     SEFL_TRY(corpus_read_over(&s->test, s->words, &name, buf_span(&m->test)));
     for (uint32_t i = 0; i < s->clients; i++) {
         shares_of(shares, e, i, &gen);

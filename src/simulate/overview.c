@@ -119,6 +119,7 @@ sefl_status overview_json(sefl_buf *out, const overview *o)
         lf_u64("rounds", t->rounds), lf_u64("rounds_asked", o->rounds_asked),
         lf_u64("skipped", t->skipped), lf_u64("blocked", t->blocked),
         lf_if(t->best > 0, lf_real("last_perplexity", all->perplexity)),
+        lf_if(all->word_perplexity > 0, lf_real("last_word_perplexity", all->word_perplexity)),
         lf_if(t->best > 0, lf_real("best_perplexity", t->best)),
         lf_if(t->best > 0, lf_u64("best_round", t->best_round)),
         lf_if(o->test_best > 0, lf_real("best_test_perplexity", o->test_best)),

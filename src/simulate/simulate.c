@@ -338,6 +338,8 @@ static sefl_status evaluate(sim *s, uint64_t round)
     SEFL_PASS(release_check_loss(loss));
     s->r.loss = loss;
     s->r.perplexity = exp(loss);
+    if (s->t->kind == VOCAB_BPE)
+        s->r.word_perplexity = corpus_word_perplexity(&s->federation->valid, loss);
     return SEFL_OK;
 }
 

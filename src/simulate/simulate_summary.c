@@ -27,6 +27,7 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
         lf_u64("blocked", r->t.blocked), lf_str("why", r->why), lf_bool("was_there", r->was_there),
         lf_if(r->first_perplexity > 0, lf_real("first_perplexity", r->first_perplexity)),
         lf_if(r->t.best > 0, lf_real("last_perplexity", all->perplexity)),
+        lf_if(all->word_perplexity > 0, lf_real("last_word_perplexity", all->word_perplexity)),
         lf_if(r->t.best > 0, lf_real("best_perplexity", r->t.best)),
         lf_if(r->t.best > 0, lf_u64("best_round", r->t.best_round)),
         lf_if(r->best_possible > 0, lf_real("best_possible_perplexity", r->best_possible)),

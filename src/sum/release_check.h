@@ -51,7 +51,8 @@ typedef struct release_made {
     uint8_t hash[SHA256_BYTES]; /* hash of the new model's file */
     uint64_t bytes;             /* size of that file */
     bool has_perplexity;        /* there is a public validation text */
-    double perplexity;
+    double perplexity;          /* per token */
+    double word_perplexity;     /* per word; 0: unless vocab.kind is bpe */
 } release_made;
 
 /* w has the task.values released integers. SEFL_ERANGE if AS must not apply the sum; the message

@@ -65,6 +65,30 @@ expect 0 "$SEFL" data vocab "$dir/s" --out "$dir/v4" --max-words 50 --counts
 expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/v4" --json; json
 case $out in *'"unknown":0'*) fail "50 words cannot be enough" ;; esac
 
+# BPE: trained on raw text, public and hashed; any bytes come back; a word list is not taken for one
+printf 'Herr M\303\274ller, 12,5 %%\r\n\nHerr M\303\274ller\377\000 the end' > "$dir/raw"
+expect 2 "$SEFL" data vocab "$dir/s" --kind bpe --size 257 --out "$dir/b"; says "258 to"
+expect 2 "$SEFL" data vocab "$dir/s" --kind bpe --max-words 300 --out "$dir/b"; says "use --size"
+expect 0 "$SEFL" data vocab "$dir/s" --kind bpe --size 400 --out "$dir/b"; says "400 BPE tokens, order interleaved"
+says "$(sha256sum "$dir/b" | cut -d' ' -f1)"; says "contains parts of the text"
+expect 0 "$SEFL" data vocab "$dir/b" --list --kind bpe --order appearance --out "$dir/b2" --json; json
+cmp -s "$dir/b" "$dir/b2" || fail "a BPE vocabulary read in its own order changed"
+expect 1 "$SEFL" data vocab "$dir/b" --list --out "$dir/b3"; says "is a BPE vocabulary, not a word list"
+expect 1 "$SEFL" data vocab "$dir/v1" --list --kind bpe --out "$dir/b3"; says "is not a BPE vocabulary"
+for form in "" --ids; do
+    # shellcheck disable=SC2086 # a flag, or none
+    expect 0 "$SEFL" data tokenize "$dir/raw" --vocab "$dir/b" $form --out "$dir/tokens" --force
+    # shellcheck disable=SC2086
+    expect 0 "$SEFL" data tokenize "$dir/tokens" --vocab "$dir/b" $form --decode --out "$dir/back" --force
+    cmp "$dir/raw" "$dir/back" || fail "tokenize and --decode are not inverse"
+done
+expect 2 "$SEFL" data tokenize "$dir/raw" --decode; says "need --vocab"
+expect 2 "$SEFL" data tokenize "$dir/raw" --vocab "$dir/v1"; says "is a word list"
+head -n 1 "$dir/raw" > "$dir/line"
+expect 0 "$SEFL" data tokenize "$dir/line"; says "Herr M$(printf '\303\274')ller , 12 , 5 %"
+expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/b"; says "BPE tokens"; says "per word"
+expect 0 "$SEFL" data stats "$dir/s" --vocab "$dir/b" --json; json; says '"unknown_share":0'; says '"tokens_per_word":'
+
 # no file is overwritten without --force; the input and anything that is not a regular file never are
 cp "$dir/v1" "$dir/v1.was"
 expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/v1"; says "v1 exists: use --force to replace it"

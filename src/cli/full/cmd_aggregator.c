@@ -28,6 +28,8 @@ static void print_round(const rounds_report *r, uint64_t of)
         ADD("  blocked by the release check");
     if (r->has_perplexity)
         ADD("  ppl %.1f", r->perplexity);
+    if (r->word_perplexity > 0)
+        ADD(" (%.1f per word)", r->word_perplexity);
     if (r->has_epsilon)
         ADD("  eps %.2f/%.2f (others %.2f)", r->epsilon_server, r->epsilon_target,
             r->epsilon_others);
@@ -50,6 +52,7 @@ static void on_round(void *ctx, const rounds_report *r, uint64_t of)
              lf_real("seconds", r->seconds), lf_if(r->has_clients, lf_u64("clients", r->clients)),
              lf_if(r->has_clients, lf_u64("up_bytes", r->up_bytes)),
              lf_if(r->has_perplexity, lf_real("perplexity", r->perplexity)),
+             lf_if(r->word_perplexity > 0, lf_real("word_perplexity", r->word_perplexity)),
              lf_if(r->has_epsilon, lf_real("epsilon_server", r->epsilon_server)),
              lf_if(r->has_epsilon, lf_real("epsilon_others", r->epsilon_others)));
 }

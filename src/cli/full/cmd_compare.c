@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 14, TEST = 10, CELL = 224 }; /* TEST: shown if a run has it */
+enum { COLUMNS = 15, TEST = 10, WORD = 11, CELL = 224 }; /* TEST, WORD: shown if a run has it */
 
 typedef struct wish {
     char **run;
@@ -18,10 +18,10 @@ typedef struct wish {
 
 typedef char row[COLUMNS][CELL];
 
-static const char *const heads[COLUMNS] = { "run",       "protection", "clients",    "rounds",
-                                            "block",     "z",          "eps server", "eps others",
-                                            "ppl last",  "ppl best",   "ppl test",   "s/round",
-                                            "up/client", "between" };
+static const char *const heads[COLUMNS] = { "run",      "protection", "clients",    "rounds",
+                                            "block",    "z",          "eps server", "eps others",
+                                            "ppl last", "ppl best",   "ppl test",   "ppl word",
+                                            "s/round",  "up/client",  "between" };
 
 static void number(char *cell, double v)
 {
@@ -53,22 +53,24 @@ static void fill(row r, const overview *o)
     number(r[8], all->perplexity);
     number(r[9], t->best);
     number(r[TEST], o->test_best > 0 ? o->test_best : o->test_last > 0 ? o->test_last : NAN);
-    number(r[11], all->seconds / (double)t->rounds);
-    snprintf(r[12], CELL, "%s",
+    number(r[WORD], all->word_perplexity);
+    number(r[12], all->seconds / (double)t->rounds);
+    snprintf(r[13], CELL, "%s",
              human_bytes(all->clients > 0 ? all->up_bytes / all->clients : 0).text);
-    snprintf(r[13], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
+    snprintf(r[14], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
 }
 
 /* Aligns names to the left and numbers to the right. */
 static void print_table(row *rows, size_t n)
 {
-    bool tested = false;
+    bool shown[COLUMNS] = { 0 };
     for (size_t i = 1; i < n; i++)
-        tested |= strcmp(rows[i][TEST], "-") != 0;
+        for (size_t c = 0; c < COLUMNS; c++)
+            shown[c] |= (c != TEST && c != WORD) || strcmp(rows[i][c], "-") != 0;
     for (size_t i = 0; i < n; i++) {
         for (size_t c = 0; c < COLUMNS; c++) {
             size_t width = 0;
-            if (c == TEST && !tested)
+            if (!shown[c])
                 continue;
             for (size_t k = 0; k < n; k++)
                 width = strlen(rows[k][c]) > width ? strlen(rows[k][c]) : width;
@@ -124,9 +126,12 @@ static const setting_def options[] = {
 const cli_command cmd_compare = {
     .name = "compare",
     .summary = "show runs side by side: perplexity, epsilon, seconds, bytes",
-    .about = "RUN is a folder of 'sefl simulate', such as runs/NAME. The run may be unfinished. "
-             "'block' is model.block; 8/1/8 adds model.block_embed and model.block_decoder. "
-             "'ppl test' is the test perplexity of the model with the best validation result.",
+    .about =
+        "RUN is a folder of 'sefl simulate', such as runs/NAME. The run may be unfinished. "
+        "'block' is model.block; 8/1/8 adds model.block_embed and model.block_decoder. "
+        "'ppl test' is the test perplexity of the model with the best validation result. "
+        "Perplexity is per token; 'ppl word' is 'ppl last' per word, for runs with BPE tokens. "
+        "Runs with different vocabularies can be compared only per word.",
     .example = "echo 'rounds.count: 2' > e.yml && sefl simulate -c e.yml\n"
                "  sefl compare runs/experiment",
     CLI_OPTIONS(wish),

@@ -74,6 +74,8 @@ static void print_round(const session *s, const run_line *r)
         printf("  blocked by the release check");
     if (r->perplexity > 0)
         printf("  loss %.3f  ppl %.2f", r->loss, r->perplexity);
+    if (r->word_perplexity > 0)
+        printf(" (%.2f per word)", r->word_perplexity);
     if (!isnan(r->epsilon_server))
         printf("  eps %.2f/%.2f", r->epsilon_server, r->epsilon_target);
     printf("  clients %.0f/%" PRIu32, r->clients, s->clients);
@@ -142,6 +144,9 @@ static void print_summary(const simulate_result *r, unsigned warned)
                r->t.best_round);
         if (r->best_possible > 0)
             printf(", %.2f is the best possible", r->best_possible);
+        if (all->word_perplexity > 0)
+            printf("\nper word    %.2f at the end; the other perplexities are per token",
+                   all->word_perplexity);
         printf("\n");
     }
     if (r->test_best > 0)

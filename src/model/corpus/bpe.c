@@ -52,6 +52,13 @@ bool bpe_piece(sefl_span *text, sefl_span *piece)
     return true;
 }
 
+bool bpe_is_punctuation(sefl_span piece)
+{
+    size_t len;
+    const size_t i = piece.n > 1 && piece.p[0] == ' ';
+    return piece.n > 0 && class_of(piece.p + i, piece.n - i, &len) == OTHER;
+}
+
 /* ---- tokens as text ------------------------------------------------------------------------ */
 
 static bool is_plain(uint8_t c)

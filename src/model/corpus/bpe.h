@@ -34,6 +34,9 @@ enum {
 /* Removes the next piece from the front of *text, which may be any bytes; false if it is empty. */
 bool bpe_piece(sefl_span *text, sefl_span *piece);
 
+/* True if the piece is a run of other characters than letters, digits and white space. */
+bool bpe_is_punctuation(sefl_span piece);
+
 /* Writes a token as a vocabulary file shows it (vocab.h) and returns its length. */
 size_t bpe_show(char out[BPE_SHOWN_MAX], sefl_span token);
 

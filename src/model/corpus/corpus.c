@@ -353,7 +353,7 @@ void corpus_paths_clear(corpus_paths *p)
 
 double corpus_word_perplexity(const corpus *c, double mean)
 {
-    return exp(mean * (double)c->tokens / (double)c->words);
+    return exp(mean * ((double)c->tokens / (double)c->words));
 }
 
 /* ---- statistics ---------------------------------------------------------------------------- */

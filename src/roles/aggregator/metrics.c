@@ -23,6 +23,8 @@ static run_line line_of(const rounds_report *r)
     }
     if (r->has_perplexity)
         l.perplexity = r->perplexity;
+    if (r->word_perplexity > 0)
+        l.word_perplexity = r->word_perplexity;
     if (r->has_epsilon) {
         l.epsilon_server = r->epsilon_server;
         l.epsilon_others = r->epsilon_others;

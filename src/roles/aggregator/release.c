@@ -211,6 +211,8 @@ static sefl_status validate(releases *r, const float *theta, release_made *out)
     SEFL_PASS(release_check_loss(mean));
     out->has_perplexity = true;
     out->perplexity = exp(mean);
+    if (r->c.task->kind == VOCAB_BPE)
+        out->word_perplexity = corpus_word_perplexity(&r->valid, mean);
     return SEFL_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "model/corpus/bpe.h"
 #include "model/corpus/corpus.h"
+#include "model/corpus/tokenize.h"
 
 #include <string.h>
 
@@ -307,12 +308,53 @@ static void faults(void **state)
     vocab_free(v);
 }
 
+static void check_text(const sefl_buf *b, const char *want)
+{
+    assert_int_equal(b->n, strlen(want));
+    assert_memory_equal(b->p, want, b->n);
+}
+
+static void tokens_as_text(void **state)
+{
+    (void)state;
+    const char *text = "low\t_lower \xc3\xbc!\n\nlow";
+    vocab *v = trained("low low lower\nlow lower\n", by_rank);
+    sefl_buf b = { 0 }, back = { 0 };
+    for (int numbers = 0; numbers < 2; numbers++) {
+        buf_reset(&b), buf_reset(&back);
+        CHECK_OK(tokenize_bpe(&b, v, span_of_str(text), numbers));
+        if (!numbers)
+            check_text(&b, "low \\x09 \\x5f low er _ \\xc3 \\xbc !\n\nlow");
+        CHECK_OK(tokenize_back(&back, v, buf_span(&b), numbers));
+        check_text(&back, text);
+    }
+    const struct {
+        const char *text;
+        bool numbers;
+    } bad[] = { { "low\nxyz", false },  { "low  low", false }, { "<eos>", false },
+                { "low", true },        { "1\n99999", true },  { "-1", true },
+                { "12345678901", true } };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_STATUS(tokenize_back(&back, v, span_of_str(bad[i].text), bad[i].numbers),
+                     SEFL_EPROTO);
+        CHECK_SAYS("line ");
+    }
+    buf_reset(&b);
+    CHECK_OK(tokenize_words(&b, span_of_str("Herr „Müller“, don't...  go --> 12,5 %!\n\n x")));
+    check_text(&b, "Herr „ Müller “ , don ' t ... go -- > 12 , 5 % !\n\nx");
+    CHECK_STATUS(tokenize_words(&b, span_of_str("a\xff")), SEFL_EPROTO);
+    CHECK_SAYS("byte 1");
+    buf_clear(&b);
+    buf_clear(&back);
+    vocab_free(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces),  cmocka_unit_test(shown), cmocka_unit_test(training),
-        cmocka_unit_test(corpora), cmocka_unit_test(files), cmocka_unit_test(bad_files),
-        cmocka_unit_test(faults),
+        cmocka_unit_test(pieces),  cmocka_unit_test(shown),          cmocka_unit_test(training),
+        cmocka_unit_test(corpora), cmocka_unit_test(files),          cmocka_unit_test(bad_files),
+        cmocka_unit_test(faults),  cmocka_unit_test(tokens_as_text),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

@@ -191,7 +191,8 @@ class WordModel(nn.Module):
         for _ in range(words):
             logits, state = self(torch.tensor(fresh, device=device)[:, None], state)
             chances = (logits[-1, 0].double().cpu() / temperature)
-            chances[self.vocabulary.unk] = -math.inf
+            if self.vocabulary.unk is not None:
+                chances[self.vocabulary.unk] = -math.inf
             out.append(int(torch.multinomial(chances.softmax(0), 1, generator=source)))
             fresh = out[-1:] if state is not None else (known + out)[-window:]
         self.train(training)
@@ -207,7 +208,7 @@ def load(
 ) -> WordModel:
     """Loads a built-in model: a model file of SEFL, or one that `sefl model export` wrote.
 
-    vocabulary: the word list, needed for `generate`; ValueError if the model was trained with
+    vocabulary: the word list or BPE vocabulary, needed for `generate`; ValueError if the model was trained with
     another one. compressed: keeps block-Hankel matrices as their values, to train as SEFL does."""
     tensors, meta = safetensors.read(path)
     if meta.get("sefl") not in ("model 1", "dense 1"):

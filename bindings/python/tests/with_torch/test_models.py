@@ -140,6 +140,18 @@ class Models(unittest.TestCase):
             swapped = sefl.torch.Vocabulary(model.vocabulary.words[::-1])
             sefl.torch.load(out / "model.safetensors", swapped)
 
+    def test_bpe(self) -> None:
+        out = self.folder / "bpe"
+        sefl_program("train", "--data", self.text, "--out", out, "--max-steps", 20, "--block", 8,
+                     "--set", "vocab.kind=bpe", "--set", "data.vocab_words=400", "--set", "model.embed=24",
+                     "--set", "model.hidden=20")
+        file, words = out / "model.safetensors", out / "vocab.txt"
+        model = sefl.torch.load(file, words)
+        wanted = json.loads(sefl_program("model", "eval", file, "--vocab", words, "--data", self.text, "--json"))
+        got = perplexity(model, self.words(model, self.text / "valid.txt"))
+        self.assertAlmostEqual(got / wanted["perplexity"], 1, delta=1e-5)
+        self.assertEqual(model.generate("the Müller,", words=9, seed=3), model.generate("the Müller,", words=9, seed=3))
+
     def start(self, text: Path, *more: object) -> tuple[Path, Path]:
         """The untrained model of a run: a learning rate that changes nothing."""
         out, _ = self.train(f"start-{text.name}", text, "--max-steps", 1, "--lr", "1e-30", *more)
