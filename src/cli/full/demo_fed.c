@@ -15,6 +15,7 @@
 #include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "cli/print.h"
+#include "cli/sample.h"
 #include "crypto/seal/seal.h"
 #include "operator/provision.h"
 #include "privacy/accountant/accountant.h"
@@ -358,7 +359,8 @@ static sefl_status write_report(fed_demo *s)
     SEFL_TRY(file_write_atomic(dir_in(&s->at, "summary.json"), buf_span(&b), 0644));
     buf_reset(&b);
     SEFL_TRY(report_open(&r, s->at.root));
-    SEFL_TRY(report_html(&b, &r));
+    SEFL_TRY(sample_run(&r));
+    SEFL_TRY(report_html(&b, &r, 1));
     SEFL_TRY(file_write_atomic(dir_in(&s->at, "report.html"), buf_span(&b), 0644));
 done:
     report_close(&r);
