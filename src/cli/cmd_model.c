@@ -6,13 +6,12 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/print.h"
-#include "model/corpus/bpe.h"
+#include "cli/sample.h"
 #include "model/corpus/corpus.h"
 #include "model/engine/engine.h"
 #include "model/file/model_file.h"
 #include "model/file/safetensors.h"
 #include "model/lm_settings.h"
-#include "seeded/seeded.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -39,7 +38,6 @@ typedef struct wish {
     model_meta meta;
     corpus c;
     corpus_paths paths;
-    uint32_t *generated;
     sefl_buf text;
 } wish;
 
@@ -54,7 +52,6 @@ static void finish(void *options)
     sefl_free(o->theta);
     corpus_clear(&o->c);
     corpus_paths_clear(&o->paths);
-    sefl_free(o->generated);
     buf_clear(&o->text);
 }
 
@@ -301,73 +298,18 @@ done:
     return st;
 }
 
-/* Sets the prompt's tokens, after an <eos>: a text begins after the end of a line. */
-static sefl_status encode_prompt(wish *o, sefl_span rest, size_t *n)
-{
-    sefl_status st = SEFL_OK;
-    bpe_encoder *e = NULL;
-    const uint32_t *ids;
-    sefl_span word;
-    o->generated[0] = vocab_eos(o->v);
-    *n = 1;
-    if (vocab_kind_of(o->v) == VOCAB_BPE) {
-        size_t tokens;
-        SEFL_TRY(bpe_encoder_new(&e, o->v));
-        SEFL_TRY(bpe_encode(e, rest, &ids, &tokens));
-        for (size_t i = 0; i < tokens; i++)
-            o->generated[(*n)++] = ids[i];
-    } else {
-        SEFL_TRY(name_unknown(o->v, rest));
-        while (utf8_word(&rest, &word))
-            o->generated[(*n)++] = vocab_id(o->v, word);
-    }
-done:
-    bpe_encoder_free(e);
-    return st;
-}
-
-/* Appends the bytes of the tokens; `?` stands for bytes that are not text, as a model may write
- * half a character. */
-static sefl_status write_tokens(sefl_buf *text, const vocab *v, const uint32_t *token, size_t n)
-{
-    SEFL_PASS(bpe_decode(text, v, token, n));
-    for (size_t at = 0; (at += utf8_good(span_of(text->p + at, text->n - at))) < text->n;)
-        text->p[at] = '?';
-    return SEFL_OK;
-}
-
-/* Appends the words to the text, separated by spaces; <eos> ends a line. */
-static sefl_status write_words(sefl_buf *text, const vocab *v, const uint32_t *token, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        sefl_span w = vocab_word(v, token[i]);
-        const bool first = text->n == 0 || text->p[text->n - 1] == '\n';
-        if (token[i] == vocab_eos(v))
-            SEFL_PASS(wr_u8(text, '\n'));
-        else
-            SEFL_PASS(wr_fmt(text, "%s%.*s", first ? "" : " ", (int)w.n, (const char *)w.p));
-    }
-    return SEFL_OK;
-}
-
 static sefl_status run_generate(void *options)
 {
     wish *o = options;
-    seeded gen;
-    size_t prompt = 0, n = o->words;
-    sefl_span rest = span_of_str(o->prompt ? o->prompt : "");
+    sefl_span prompt = span_of_str(o->prompt ? o->prompt : "");
     SEFL_NEED(o->temperature >= 0.01, SEFL_EINVAL, "--temperature is %g: the minimum is 0.01",
               o->temperature);
-    SEFL_NEED(utf8_good(rest) == rest.n, SEFL_EINVAL, "--prompt is not valid UTF-8");
+    SEFL_NEED(utf8_good(prompt) == prompt.n, SEFL_EINVAL, "--prompt is not valid UTF-8");
     SEFL_PASS(open_model(o, o->threads ? o->threads : 1, 1));
-    SEFL_PASS(sefl_new(&o->generated, 1 + rest.n + n, sizeof *o->generated));
-    SEFL_PASS(encode_prompt(o, rest, &prompt));
-    SEFL_PASS(wr_raw(&o->text, rest.p, rest.n));
-    seeded_init(&gen, o->seed, "generate");
-    SEFL_PASS(lm_generate(o->m, o->generated + prompt, n, o->generated, prompt, o->temperature,
-                          vocab_unk(o->v), &gen));
-    SEFL_PASS((vocab_kind_of(o->v) == VOCAB_BPE ? write_tokens : write_words)(
-        &o->text, o->v, o->generated + prompt, n));
+    if (vocab_kind_of(o->v) == VOCAB_WORDS)
+        SEFL_PASS(name_unknown(o->v, prompt));
+    SEFL_PASS(wr_raw(&o->text, prompt.p, prompt.n));
+    SEFL_PASS(sample_words(&o->text, o->m, o->v, prompt, o->words, o->temperature, o->seed));
     SEFL_PASS(wr_u8(&o->text, 0));
     char *text = (char *)o->text.p;
     if (o->json)

@@ -1,5 +1,6 @@
 #include "cli/options.h"
 #include "cli/print.h"
+#include "cli/sample.h"
 
 #include "base/buf.h"
 #include "base/file.h"
@@ -11,7 +12,8 @@
 #include <string.h>
 
 typedef struct wish {
-    const char *run, *out;
+    char **run;
+    const char *out;
     bool json, text;
 } wish;
 
@@ -23,14 +25,19 @@ static log_field number(const char *key, double v)
 static sefl_status say_json(const report *r, const char *page)
 {
     run_totals t = run_log_totals(&r->log);
+    const run_facts *f = &r->log.facts;
     return print_fields(
-        lf_str("run", r->name), lf_if(page, lf_str("page", page)), lf_u64("released", t.released),
+        lf_str("run", r->name), lf_if(page, lf_str("page", page)),
+        lf_if(*f->task, lf_str("task", f->task)), lf_if(*f->name, lf_str("name", f->name)),
+        lf_if(*f->version, lf_str("version", f->version)),
+        lf_if(*f->noise, lf_str("noise", f->noise)), number("time", t.all.time),
+        number("enrolled", f->enrolled), lf_u64("released", t.released),
         lf_u64("skipped", t.skipped), lf_u64("blocked", t.blocked),
         number("perplexity", t.all.perplexity), number("word_perplexity", t.all.word_perplexity),
         number("best_perplexity", t.best), lf_if(t.best_round, lf_u64("best_round", t.best_round)),
         number("first_perplexity", r->first), number("plain_perplexity", r->plain),
         number("best_possible_perplexity", r->best_possible),
-        lf_str("claim", isnan(t.all.epsilon_server) ? "none" : "dp"),
+        lf_str("claim", isnan(t.all.epsilon_server) && isnan(f->delta) ? "none" : "dp"),
         number("epsilon_server", t.all.epsilon_server),
         number("epsilon_others", t.all.epsilon_others),
         number("epsilon_target", t.all.epsilon_target), number("updates", t.all.clients),
@@ -39,37 +46,65 @@ static sefl_status say_json(const report *r, const char *page)
         number("ahead_bytes", t.all.ahead_bytes), number("open_bytes", t.all.open_bytes));
 }
 
+/* Prints lines whose names may contain control characters. */
+static void say_lines(const sefl_buf *words)
+{
+    for (size_t i = 0; i < words->n; i++) {
+        uint8_t c = words->p[i];
+        putchar(c == '\n' || (c >= 32 && c != 127) ? c : '?');
+    }
+}
+
+/* Reads the runs and writes the page, unless page is NULL. */
+static sefl_status make_page(report *r, size_t n, const char *page)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf html = { 0 };
+    if (!page)
+        return SEFL_OK;
+    for (size_t i = 0; i < n; i++)
+        SEFL_TRY(sample_run(&r[i]));
+    SEFL_TRY(report_html(&html, r, n));
+    SEFL_TRY(file_write_atomic(page, buf_span(&html), 0644));
+done:
+    buf_clear(&html);
+    return st;
+}
+
 static sefl_status work(void *options)
 {
     sefl_status st = SEFL_OK;
     const wish *w = options;
     const char *page = w->out;
-    report r = { 0 };
-    sefl_buf html = { 0 }, words = { 0 };
-    char usual[PATH_MAX];
-    SEFL_TRY(report_open(&r, w->run));
+    report r[REPORT_RUNS_MAX] = { 0 };
+    sefl_buf words = { 0 };
+    char usual[PATH_MAX], plain[PATH_MAX];
+    size_t n = 0;
+    for (; w->run[n]; n++) {
+        SEFL_CHECK(n < REPORT_RUNS_MAX, SEFL_EINVAL,
+                   "a report shows at most %d runs: pass fewer, or use 'sefl compare'",
+                   REPORT_RUNS_MAX);
+        SEFL_TRY(report_open(&r[n], w->run[n]));
+    }
     if (!page && !w->json && !w->text) {
-        SEFL_TRY(file_path(usual, "%s/report.html", r.folder));
+        SEFL_TRY(file_path(usual, "%s/report.html", n == 1 ? r[0].folder : "."));
         page = usual;
     }
-    if (page) {
-        SEFL_TRY(report_html(&html, &r));
-        SEFL_TRY(file_write_atomic(page, buf_span(&html), 0644));
-    }
-    if (w->json) {
-        SEFL_TRY(say_json(&r, page));
+    SEFL_TRY(make_page(r, n, page));
+    for (size_t i = 0; i < n && w->json; i++)
+        SEFL_TRY(say_json(&r[i], page));
+    if (w->json)
         goto done;
-    }
-    SEFL_TRY(report_text(&words, &r));
-    char plain[PATH_MAX];
-    printf("run         %s\n%.*s", cli_plain(plain, sizeof plain, r.name), (int)words.n,
-           (const char *)words.p);
+    SEFL_TRY(n == 1 ? report_text(&words, r) : report_table(&words, r, n));
+    if (n == 1)
+        printf("run         %s\n", cli_plain(plain, sizeof plain, r[0].name));
+    say_lines(&words);
     if (page)
         printf("page        %s\n", cli_plain(plain, sizeof plain, page));
 done:
-    buf_clear(&html);
     buf_clear(&words);
-    report_close(&r);
+    for (size_t i = 0; i < REPORT_RUNS_MAX; i++)
+        report_close(&r[i]);
     return st;
 }
 
@@ -86,7 +121,8 @@ static int run(void *options)
 
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
-    { "out", SETTING_PATH, "", .help = "Write the page to FILE instead of RUN/report.html",
+    { "out", SETTING_PATH, "",
+      .help = "Write the page to FILE; default RUN/report.html, or report.html for several runs",
       TO(out) },
     { "text", SETTING_FLAG, .help = "Print the summary, but do not write a page", TO(text) },
     { "json", SETTING_FLAG,
@@ -96,11 +132,13 @@ static const setting_def options[] = {
 
 const cli_command cmd_report = {
     .name = "report",
-    .summary = "summarise a run and write an HTML report",
-    .about = "Prints a summary of a run and writes one HTML page with perplexity, loss, epsilon, "
-             "participation, and the time and bytes of each part of a round. RUN is the folder of "
-             "a run, of an aggregator or of a provisioned federation, or a metrics.jsonl file.",
+    .summary = "summarise runs and write an HTML report",
+    .about = "Prints a summary of a run and writes one HTML page: what the run claims, perplexity, "
+             "epsilon, participation, text that the model generates, and the time and bytes of "
+             "each part of a round. Several runs share one table and their charts. RUN is the "
+             "folder of a run, of an aggregator or of a provisioned federation, or a metrics.jsonl "
+             "file.",
     .example = "sefl report runs/demo",
     CLI_OPTIONS(wish),
-    CLI_RUN(run, "RUN", "a folder such as runs/demo", offsetof(wish, run)),
+    CLI_RUN(run, "RUN...", "run folders such as runs/demo", offsetof(wish, run)),
 };

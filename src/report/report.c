@@ -2,8 +2,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "report/svg.h"
-
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -11,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
@@ -67,10 +66,7 @@ sefl_status report_open(report *out, const char *run)
                 break;
             path[0] = '\0';
         }
-        SEFL_CHECK(path[0], SEFL_ENOTFOUND,
-                   "%s has no metrics.jsonl, state/metrics.jsonl or "
-                   "aggregator/state/metrics.jsonl: is it a run?",
-                   r.name);
+        SEFL_CHECK(path[0], SEFL_ENOTFOUND, "%s is not a run: it has no " REPORT_PLACES, r.name);
     } else {
         const char *slash = strrchr(r.name, '/');
         snprintf(path, sizeof path, "%s", r.name);
@@ -92,8 +88,99 @@ void report_close(report *r)
     sefl_free(r->name);
     sefl_free(r->folder);
     sefl_free(r->config);
+    sefl_free(r->sample);
     run_log_clear(&r->log);
     *r = (report){ 0 };
+}
+
+/* ---- facts --------------------------------------------------------------------------------- */
+
+const char *report_title(const report *r)
+{
+    const char *slash = strrchr(r->name, '/');
+    return *r->log.facts.name ? r->log.facts.name : slash && slash[1] ? slash + 1 : r->name;
+}
+
+/* Formats a time; false if it is unknown or no date. */
+static bool format_time(char out[40], double t, const char *format)
+{
+    struct tm tm;
+    if (!(t > 0 && t < 253402300800.0)) /* year 10000 */
+        return false;
+    time_t whole = (time_t)t;
+    return gmtime_r(&whole, &tm) && strftime(out, 40, format, &tm) > 0;
+}
+
+void report_date(char out[64], const report *r)
+{
+    const run_line *first = &r->log.at[0], *last = &r->log.at[r->log.n - 1];
+    double began = first->time - (isnan(first->seconds) ? 0 : first->seconds);
+    char from[40], day[40], until[40];
+    out[0] = '\0';
+    if (!format_time(from, began, "%Y-%m-%d %H:%M") ||
+        !format_time(until, last->time, "%Y-%m-%d %H:%M"))
+        return;
+    snprintf(day, sizeof day, "%.10s", from);
+    if (strcmp(from, until) == 0)
+        snprintf(out, 64, "%.20s UTC", from);
+    else
+        snprintf(out, 64, "%.20s to %.20s UTC", from,
+                 strncmp(day, until, 10) == 0 ? until + 11 : until);
+}
+
+static void claim_none(report_claim *c, const run_facts *f)
+{
+    if (strcmp(f->protection, "none") == 0) {
+        c->level = REPORT_BAD;
+        snprintf(c->head, sizeof c->head, "No protection");
+        snprintf(c->detail, sizeof c->detail, "The server saw the update of every client.");
+    } else if (strcmp(f->noise, "none") == 0) {
+        c->level = REPORT_BAD;
+        snprintf(c->head, sizeof c->head, "No noise, no differential privacy");
+        snprintf(c->detail, sizeof c->detail,
+                 "The aggregation server learned the exact sum of every round.");
+    } else {
+        c->level = REPORT_WEAK;
+        snprintf(c->head, sizeof c->head, "No differential privacy claimed");
+        if (*f->noise)
+            snprintf(c->detail, sizeof c->detail,
+                     "Every sum has noise (%s, z = %s), but the task claims no epsilon.", f->noise,
+                     f->z);
+    }
+}
+
+report_claim report_claim_of(const report *r)
+{
+    report_claim c = { .level = REPORT_GOOD };
+    const run_facts *f = &r->log.facts;
+    run_totals t = run_log_totals(&r->log);
+    const char *whom = *f->unit ? f->unit : "client";
+    double spent = t.all.epsilon_server;
+    char delta[40] = "";
+    if (!isnan(f->delta))
+        snprintf(delta, sizeof delta, ", delta %.3g", f->delta);
+    if (isnan(spent) && isnan(f->delta)) {
+        claim_none(&c, f);
+    } else if (isnan(spent)) {
+        snprintf(c.head, sizeof c.head, "Differential privacy claimed, nothing spent yet");
+        snprintf(c.detail, sizeof c.detail, "The claim holds for each %s%s.", whom, delta);
+    } else {
+        c.level = spent > REPORT_EPSILON_WEAK ? REPORT_WEAK : REPORT_GOOD;
+        snprintf(c.head, sizeof c.head, "%s",
+                 c.level == REPORT_GOOD
+                     ? "(epsilon, delta)-differential privacy claimed"
+                     : "Differential privacy claimed, but epsilon is too large to protect anyone");
+        snprintf(c.detail, sizeof c.detail,
+                 "Epsilon %.4g of %.4g spent against a server, %.4g against others%s, for each %s.",
+                 spent, t.all.epsilon_target, t.all.epsilon_others, delta, whom);
+    }
+    size_t n = strlen(c.detail);
+    if (f->simulated)
+        snprintf(c.detail + n, sizeof c.detail - n,
+                 "%sThis was a simulation: it shows what a federation with these settings would "
+                 "claim, and protects nobody itself.",
+                 n > 0 ? " " : "");
+    return c;
 }
 
 /* ---- sums ---------------------------------------------------------------------------------- */
@@ -160,12 +247,56 @@ static sefl_status words_learning(sefl_buf *out, const report *r, const run_tota
     return SEFL_OK;
 }
 
-static sefl_status words_privacy(sefl_buf *out, const run_totals *t)
+static sefl_status words_privacy(sefl_buf *out, const report *r, const run_totals *t)
 {
-    if (isnan(t->all.epsilon_server))
-        return wr_fmt(out, "privacy     no differential privacy claimed\n");
-    return wr_fmt(out, "privacy     epsilon %.4g of %.4g against a server, %.4g against others\n",
-                  t->all.epsilon_server, t->all.epsilon_target, t->all.epsilon_others);
+    const run_facts *f = &r->log.facts;
+    if (isnan(t->all.epsilon_server)) {
+        report_claim c = report_claim_of(r);
+        return wr_fmt(out, "privacy     %s%s\n",
+                      isnan(f->delta) ? "no differential privacy claimed" : "nothing spent yet",
+                      c.level != REPORT_BAD                ? ""
+                      : strcmp(f->protection, "none") == 0 ? "; the server saw every update"
+                                                           : "; AS learned the exact sums");
+    }
+    SEFL_PASS(wr_fmt(out, "privacy     epsilon %.4g of %.4g against a server, %.4g against others",
+                     t->all.epsilon_server, t->all.epsilon_target, t->all.epsilon_others));
+    if (!isnan(f->delta))
+        SEFL_PASS(wr_fmt(out, ", delta %.3g", f->delta));
+    return wr_fmt(out, "\n");
+}
+
+/* What the first line of metrics.jsonl says about the run. */
+static sefl_status words_facts(sefl_buf *out, const report *r)
+{
+    const run_facts *f = &r->log.facts;
+    char date[64];
+    report_date(date, r);
+    if (*f->task)
+        SEFL_PASS(wr_fmt(out, "task        %.16s, %s\n", f->task, report_title(r)));
+    if (*date)
+        SEFL_PASS(
+            wr_fmt(out, "date        %s%s%s\n", date, *f->version ? ", sefl " : "", f->version));
+    return SEFL_OK;
+}
+
+static sefl_status words_clients(sefl_buf *out, const report *r, const run_totals *t)
+{
+    double lost = 0;
+    size_t rounds = 0;
+    if (isnan(t->clients_most))
+        return wr_fmt(out, "clients     not published\n");
+    for (size_t i = 0; i < r->log.n; i++)
+        if (run_lost(&r->log, i) > 0)
+            lost += run_lost(&r->log, i), rounds++;
+    SEFL_PASS(wr_fmt(out, "clients     %.0f", t->clients_least));
+    if (t->clients_least < t->clients_most)
+        SEFL_PASS(wr_fmt(out, " to %.0f", t->clients_most));
+    if (!isnan(r->log.facts.enrolled))
+        SEFL_PASS(wr_fmt(out, " of %.0f", r->log.facts.enrolled));
+    SEFL_PASS(wr_fmt(out, " per round, %.0f updates in all", t->all.clients));
+    if (rounds > 0)
+        SEFL_PASS(wr_fmt(out, "; %.0f lost in %zu round%s", lost, rounds, rounds == 1 ? "" : "s"));
+    return wr_fmt(out, "\n");
 }
 
 /* Appends all sums of one unit. */
@@ -186,21 +317,75 @@ static sefl_status words_cost(sefl_buf *out, const run_totals *t, const char *ti
 sefl_status report_text(sefl_buf *out, const report *r)
 {
     run_totals t = run_log_totals(&r->log);
+    SEFL_PASS(words_facts(out, r));
     SEFL_PASS(wr_fmt(out, "rounds      %" PRIu64 " released, %" PRIu64 " skipped", t.released,
                      t.skipped));
     if (t.blocked > 0)
         SEFL_PASS(wr_fmt(out, ", %" PRIu64 " blocked by the release check", t.blocked));
     SEFL_PASS(wr_fmt(out, "\n"));
     SEFL_PASS(words_learning(out, r, &t));
-    SEFL_PASS(words_privacy(out, &t));
-    if (isnan(t.clients_most))
-        SEFL_PASS(wr_fmt(out, "clients     not published\n"));
-    else
-        SEFL_PASS(wr_fmt(out, "clients     %.0f", t.clients_least));
-    if (t.clients_least < t.clients_most)
-        SEFL_PASS(wr_fmt(out, " to %.0f", t.clients_most));
-    if (!isnan(t.clients_most))
-        SEFL_PASS(wr_fmt(out, " per round, %.0f updates in all\n", t.all.clients));
+    SEFL_PASS(words_privacy(out, r, &t));
+    SEFL_PASS(words_clients(out, r, &t));
     SEFL_PASS(words_cost(out, &t, "seconds", "s", "not measured"));
     return words_cost(out, &t, "bytes", "bytes", "not published");
+}
+
+/* ---- several runs ---------------------------------------------------------------------------- */
+
+const char *const report_heads[REPORT_COLUMNS] = { "run",     "claim",    "rounds",
+                                                   "clients", "ppl last", "ppl best",
+                                                   "epsilon", "seconds",  "up" };
+
+static void fill_number(char cell[REPORT_CELL], double v, const char *unit)
+{
+    if (isnan(v))
+        snprintf(cell, REPORT_CELL, "-");
+    else
+        svg_number(cell, v, unit);
+}
+
+void report_fill(report_row out, const report *r)
+{
+    static const char *const claims[] = { "dp", "none", "no protection" };
+    run_totals t = run_log_totals(&r->log);
+    report_claim c = report_claim_of(r);
+    bool claimed = !isnan(t.all.epsilon_server) || !isnan(r->log.facts.delta);
+    snprintf(out[1], REPORT_CELL, "%s", claimed ? claims[0] : claims[c.level]);
+    snprintf(out[2], REPORT_CELL, "%" PRIu64 " of %" PRIu64, t.released, t.rounds);
+    if (isnan(t.clients_most))
+        snprintf(out[3], REPORT_CELL, "-");
+    else if (t.clients_least < t.clients_most)
+        snprintf(out[3], REPORT_CELL, "%.0f to %.0f", t.clients_least, t.clients_most);
+    else
+        snprintf(out[3], REPORT_CELL, "%.0f", t.clients_most);
+    fill_number(out[4], t.all.perplexity, "");
+    fill_number(out[5], t.best, "");
+    fill_number(out[6], t.all.epsilon_server, "");
+    fill_number(out[7], t.all.seconds, "s");
+    fill_number(out[8], t.all.up_bytes, "bytes");
+}
+
+sefl_status report_table(sefl_buf *out, const report *r, size_t n)
+{
+    report_row row;
+    size_t width[REPORT_COLUMNS];
+    for (size_t c = 0; c < REPORT_COLUMNS; c++)
+        width[c] = strlen(report_heads[c]);
+    for (size_t i = 0; i < n; i++) {
+        report_fill(row, &r[i]);
+        for (size_t c = 0; c < REPORT_COLUMNS; c++) {
+            size_t len = strlen(c == 0 ? r[i].name : row[c]);
+            width[c] = len > width[c] ? len : width[c];
+        }
+    }
+    for (size_t i = 0; i <= n; i++) {
+        if (i > 0)
+            report_fill(row, &r[i - 1]);
+        for (size_t c = 0; c < REPORT_COLUMNS; c++) {
+            const char *text = i == 0 ? report_heads[c] : c == 0 ? r[i - 1].name : row[c];
+            SEFL_PASS(wr_fmt(out, c < 2 ? "%-*s" : "%*s", (int)width[c], text));
+            SEFL_PASS(wr_fmt(out, c + 1 < REPORT_COLUMNS ? "  " : "\n"));
+        }
+    }
+    return SEFL_OK;
 }

@@ -40,6 +40,106 @@ static double value(const run_line *l, size_t i)
     return run_number_at(l, numbers[i].offset);
 }
 
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+static const struct fact {
+    const char *key;
+    size_t offset, most; /* most 0: a number */
+} fact_table[] = {
+#define TEXT(name, most) { #name, offsetof(run_facts, name), most },
+#define NUMBER(name)     { #name, offsetof(run_facts, name), 0 },
+    RUN_TEXTS(TEXT) RUN_FACT_NUMBERS(NUMBER)
+#undef TEXT
+#undef NUMBER
+};
+enum { FACTS = sizeof fact_table / sizeof *fact_table };
+
+static void *fact_at(run_facts *f, size_t i)
+{
+    return (char *)f + fact_table[i].offset;
+}
+
+run_facts run_facts_none(void)
+{
+    run_facts f = { 0 };
+#define UNKNOWN(name) f.name = NAN;
+    RUN_FACT_NUMBERS(UNKNOWN)
+#undef UNKNOWN
+    return f;
+}
+
+static void write_number(json *j, double v)
+{
+    if (v >= 0 && v <= WHOLE_MAX && v == floor(v))
+        json_u64(j, (uint64_t)v);
+    else
+        json_real(j, v);
+}
+
+static void write_facts(json *j, const run_facts *f)
+{
+    json_key(j, "run"), json_open(j, '{');
+    if (f->simulated)
+        json_key(j, "simulated"), json_bool(j, true);
+    for (size_t i = 0; i < FACTS; i++) {
+        const char *text = (const char *)f + fact_table[i].offset;
+        double v = fact_table[i].most ? NAN : run_number_at(f, fact_table[i].offset);
+        if (fact_table[i].most && *text)
+            json_key(j, fact_table[i].key), json_str(j, text);
+        else if (!isnan(v))
+            json_key(j, fact_table[i].key), write_number(j, v);
+    }
+    json_close(j, '}');
+}
+
+static sefl_status read_fact(jread *j, run_facts *f, const sefl_buf *key)
+{
+    sefl_status st = SEFL_OK;
+    size_t i = 0;
+    double v;
+    if (jread_is(key, "simulated"))
+        return jread_bool(j, &f->simulated);
+    while (i < FACTS && !jread_is(key, fact_table[i].key))
+        i++;
+    if (i == FACTS || jread_peek(j) == 'n')
+        return jread_skip(j);
+    if (fact_table[i].most == 0) {
+        SEFL_PASS(jread_real(j, &v));
+        SEFL_NEED(v >= 0, SEFL_EPROTO, "\"%s\" is negative", fact_table[i].key);
+        memcpy(fact_at(f, i), &v, sizeof v);
+        return SEFL_OK;
+    }
+    sefl_buf b = { 0 };
+    SEFL_TRY(jread_str(j, &b));
+    SEFL_CHECK(b.n <= fact_table[i].most, SEFL_EPROTO, "\"%s\" has more than %zu bytes",
+               fact_table[i].key, fact_table[i].most);
+    memset(fact_at(f, i), 0, fact_table[i].most + 1);
+    if (b.n > 0)
+        memcpy(fact_at(f, i), b.p, b.n);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status read_facts(jread *j, run_facts *out)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf key = { 0 };
+    run_facts f = run_facts_none();
+    bool more;
+    SEFL_TRY(jread_open(j, '{'));
+    for (;;) {
+        SEFL_TRY(jread_key(j, &key, &more));
+        if (!more)
+            break;
+        SEFL_TRY(read_fact(j, &f, &key));
+    }
+    *out = f;
+done:
+    buf_clear(&key);
+    return st;
+}
+
 /* ---- one line ------------------------------------------------------------------------------ */
 
 run_line run_line_of(uint64_t round)
@@ -50,7 +150,7 @@ run_line run_line_of(uint64_t round)
     return l;
 }
 
-sefl_status run_line_write(sefl_buf *out, const run_line *l)
+sefl_status run_line_write(sefl_buf *out, const run_line *l, const run_facts *facts)
 {
     json j = json_into(out);
     json_open(&j, '{');
@@ -63,11 +163,10 @@ sefl_status run_line_write(sefl_buf *out, const run_line *l)
         if (isnan(v))
             continue;
         json_key(&j, numbers[i].key);
-        if (numbers[i].kind == COUNT)
-            json_u64(&j, (uint64_t)v);
-        else
-            json_real(&j, v);
+        write_number(&j, v);
     }
+    if (facts)
+        write_facts(&j, facts);
     json_close(&j, '}');
     return json_end(&j);
 }
@@ -80,11 +179,18 @@ static sefl_status read_whole(jread *j, const char *key, double least, double *v
     return SEFL_OK;
 }
 
+struct reading {
+    run_line *line;
+    run_facts *facts;
+};
+
 /* The file has null for a number that is not finite. */
 static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 {
-    run_line *r = ctx;
+    run_line *r = ((struct reading *)ctx)->line;
     double v;
+    if (jread_is(key, "run") && jread_peek(j) == '{')
+        return read_facts(j, ((struct reading *)ctx)->facts);
     if (jread_is(key, "skipped"))
         return jread_bool(j, &r->skipped);
     if (jread_is(key, "blocked"))
@@ -106,16 +212,17 @@ static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
     return SEFL_OK;
 }
 
-sefl_status run_line_read(run_line *out, sefl_span line)
+sefl_status run_line_read(run_line *out, run_facts *facts, sefl_span line)
 {
     jread j = jread_over(line);
     run_line r = run_line_of(0);
+    run_facts f = *facts;
     SEFL_NEED(jread_peek(&j) == '{', SEFL_EPROTO,
               "not a line of metrics.jsonl, which has one JSON object per round: pass a run "
               "folder or that file");
-    SEFL_PASS(jread_document(line, read_member, &r));
+    SEFL_PASS(jread_document(line, read_member, &(struct reading){ &r, &f }));
     SEFL_NEED(r.round > 0, SEFL_EPROTO, "\"round\" is missing");
-    *out = r;
+    *out = r, *facts = f;
     return SEFL_OK;
 }
 
@@ -144,7 +251,8 @@ static sefl_status look_back(int fd, const char *path, uint64_t round, bool *the
     return SEFL_OK;
 }
 
-sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l)
+sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l,
+                           const run_facts *facts)
 {
     sefl_status st = SEFL_OK;
     sefl_buf line = { .max = TAIL / 2 };
@@ -152,9 +260,9 @@ sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l)
     off_t end;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
-    SEFL_TRY(run_line_write(&line, l));
-    SEFL_TRY(wr_u8(&line, '\n'));
     SEFL_TRY(look_back(fd, path, l->round, &there, &end));
+    SEFL_TRY(run_line_write(&line, l, end == 0 ? facts : NULL));
+    SEFL_TRY(wr_u8(&line, '\n'));
     SEFL_CHECK(ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end, SEFL_EIO, "%s: %s", path,
                strerror(errno));
     if (!there)
@@ -173,7 +281,7 @@ done:
 sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name)
 {
     sefl_status st = SEFL_OK;
-    run_log l = { 0 };
+    run_log l = { .facts = run_facts_none() };
     size_t lines = 0;
     const char *p = (const char *)bytes.p, *end = p + bytes.n;
     *out = (run_log){ 0 };
@@ -183,8 +291,8 @@ sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name)
         SEFL_TRY(sefl_new(&l.at, lines, sizeof *l.at));
     for (size_t i = 0; i < lines; i++) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
-        SEFL_TRY(sefl_at(run_line_read(&l.at[i], span_of(p, (size_t)(stop - p))), "%s:%zu", name,
-                         i + 1));
+        SEFL_TRY(sefl_at(run_line_read(&l.at[i], &l.facts, span_of(p, (size_t)(stop - p))),
+                         "%s:%zu", name, i + 1));
         SEFL_CHECK(i == 0 || l.at[i].round > l.at[i - 1].round, SEFL_EPROTO,
                    "%s:%zu: round %llu after round %llu", name, i + 1,
                    (unsigned long long)l.at[i].round, (unsigned long long)l.at[i - 1].round);
@@ -213,6 +321,15 @@ void run_log_clear(run_log *l)
 {
     sefl_free(l->at);
     *l = (run_log){ 0 };
+}
+
+double run_lost(const run_log *l, size_t i)
+{
+    const run_line *r = &l->at[i];
+    if (!isnan(r->dropped) || !isnan(r->late))
+        return (isnan(r->dropped) ? 0 : r->dropped) + (isnan(r->late) ? 0 : r->late);
+    double lost = l->facts.expected - r->clients;
+    return lost < 0 ? 0 : lost;
 }
 
 /* ---- totals -------------------------------------------------------------------------------- */

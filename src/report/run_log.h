@@ -4,12 +4,16 @@
  *
  *     run_line l = run_line_of(3);                             // every number is NAN (unknown)
  *     l.clients = 97, l.seconds = 4.1;
- *     SEFL_TRY(run_log_append(&bytes, "metrics.jsonl", &l));
+ *     SEFL_TRY(run_log_append(&bytes, "metrics.jsonl", &l, &facts)); // facts may be NULL
  *     SEFL_TRY(run_log_read(&log, "metrics.jsonl"));
  *     t = run_log_totals(&log);                                // t.all.seconds, t.best, ...
  *     run_log_clear(&log);
  *
  *     {"round":3,"skipped":false,"clients":97,"perplexity":41.2,"seconds":4.1}
+ *
+ * The first line also has what is known before the run, as the member "run" (run_facts):
+ *
+ *     "run":{"task":"5c0e...","name":"north","version":"0.1.0","noise":"joint","enrolled":100}
  *
  * Writers omit unknown numbers, and "blocked" unless it is true. Readers skip unknown members, so
  * they can read files from a later version. SEFL_EPROTO, with the line number, if a line is not an
@@ -41,6 +45,7 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
     X(COUNT, late, "late")         /* clients that uploaded too late */           \
     X(COUNT, dropped, "dropped")   /* clients that dropped out of the round */    \
     X(COUNT, diverged, "diverged") /* clients that diverged and uploaded zeros */ \
+    X(LAST, time, "time")          /* end of the round, in seconds since 1970 */  \
     X(LAST, perplexity, "perplexity")                                             \
     X(LAST, word_perplexity, "word_perplexity") /* if tokens are not words */     \
     X(LAST, loss, "loss")                                                         \
@@ -73,6 +78,32 @@ typedef struct run_line {
 #undef RUN_MEMBER
 } run_line;
 
+/* The texts of a run (member, longest length) and its numbers. Empty and NAN: unknown. */
+#define RUN_TEXTS(X)                                                                    \
+    X(task, 64)       /* the task's id: 64 hex digits */                                \
+    X(name, 200)      /* of the task or the experiment */                               \
+    X(version, 32)    /* of the program that started the run */                         \
+    X(protection, 16) /* sefl; in simulations also none, cdp (simulate/protection.h) */ \
+    X(noise, 16)      /* the release mode (protocol/modes/names.h), or central */       \
+    X(z, 24)                                                                            \
+    X(unit, 16) /* what the claim protects: client or record */                         \
+    X(text, 64) /* hash of the public validation text */
+#define RUN_FACT_NUMBERS(X)                                                  \
+    X(rounds)   /* rounds of the task */                                     \
+    X(enrolled) /* clients of the population */                              \
+    X(expected) /* updates per round if no client is lost; NAN: it varies */ \
+    X(delta)    /* of the claim; NAN: the task claims nothing */
+
+typedef struct run_facts {
+    bool simulated;
+#define RUN_TEXT(name, most) char name[(most) + 1];
+    RUN_TEXTS(RUN_TEXT)
+#undef RUN_TEXT
+#define RUN_NUMBER(name) double name;
+    RUN_FACT_NUMBERS(RUN_NUMBER)
+#undef RUN_NUMBER
+} run_facts;
+
 /* Returns the double at this offset (offsetof) in a struct, for tables of numbers. */
 static inline double run_number_at(const void *record, size_t offset)
 {
@@ -82,23 +113,32 @@ static inline double run_number_at(const void *record, size_t offset)
 }
 
 run_line run_line_of(uint64_t round);
-/* Appends one object, without a line feed. */
-sefl_status run_line_write(sefl_buf *out, const run_line *l) SEFL_MUST_CHECK;
-sefl_status run_line_read(run_line *out, sefl_span line) SEFL_MUST_CHECK;
+run_facts run_facts_none(void);
+/* Appends one object, without a line feed. facts may be NULL. */
+sefl_status run_line_write(sefl_buf *out, const run_line *l,
+                           const run_facts *facts) SEFL_MUST_CHECK;
+/* Leaves *facts unchanged unless the line has facts. */
+sefl_status run_line_read(run_line *out, run_facts *facts, sefl_span line) SEFL_MUST_CHECK;
 
 /* Appends the line durably, unless the last line is already for this round (the process died right
- * after writing it). Removes an incomplete last line. Sets *bytes to the resulting file length. */
-sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l) SEFL_MUST_CHECK;
+ * after writing it). Removes an incomplete last line. Sets *bytes to the resulting file length. The
+ * first line of a file gets the facts. */
+sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l,
+                           const run_facts *facts) SEFL_MUST_CHECK;
 
 typedef struct run_log {
     run_line *at;
     size_t n;
+    run_facts facts;
 } run_log;
 
 sefl_status run_log_read(run_log *out, const char *path) SEFL_MUST_CHECK;
 /* Reads bytes in memory instead; error messages begin with `name`. */
 sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name) SEFL_MUST_CHECK;
 void run_log_clear(run_log *l);
+/* Returns the number of clients that a round lost: those that dropped out or were late, or else the
+ * expected updates that did not arrive. NAN: unknown. */
+double run_lost(const run_log *l, size_t i);
 
 /* Totals over all rounds; a total is NAN if no line has the number. */
 typedef struct run_totals {

@@ -6,7 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEFT = 62, RIGHT = 14, TOP = 34, BOTTOM = 42, TICKS = 5 };
+enum {
+    TICKS = 5,
+    X_TICKS = 8,
+    KEY_TOP = 42, /* page: baseline of the first row of the legend */
+    KEY_ROW = 22,
+    KEY_SAMPLE = 34, /* room for the sample of an entry */
+    PLOT = 170,      /* page: height without the text around it */
+    BAND = 30,       /* page: room for marks */
+    MARKS_TEXT = 16,
+    MARKS_LINE = 8,
+    MARKS_LARGE = 40,
+    POINTS_LARGE = 60,
+    POINTS_MAX = 200,
+};
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
@@ -61,9 +74,13 @@ void svg_number(char out[32], double v, const char *unit)
 
 typedef struct frame {
     const svg_chart *c;
-    double low, high; /* range of the axis */
+    int width, height;            /* of the picture */
+    int left, right, top, bottom; /* edges of the plot */
+    int inset;                    /* lines start and end this far inside it */
+    double low, high;             /* range of the axis */
     bool log;
-    double bar; /* width */
+    size_t marks;
+    size_t columns, rows; /* page: the legend, with an entry for the marks */
 } frame;
 
 static bool find_range(frame *f)
@@ -85,7 +102,7 @@ static bool find_range(frame *f)
             }
         }
     }
-    if (!(low <= high))
+    if (!(low <= high) || !isfinite(high))
         return false;
     f->log = c->log && !c->bars && low > 0 && high >= 8 * low;
     if (f->log) { /* keeps the outer lines away from axis and legend */
@@ -99,57 +116,156 @@ static bool find_range(frame *f)
     return true;
 }
 
-/* Returns the next larger step of 1, 2 or 5 times a power of ten. */
-static double nice_step(double span)
-{
-    double raw = span / TICKS, unit = pow(10, floor(log10(raw))), m = raw / unit;
-    return unit * (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10);
-}
-
 static double y_of(const frame *f, double v)
 {
     double share =
         f->log ? log(v / f->low) / log(f->high / f->low) : (v - f->low) / (f->high - f->low);
-    return TOP + (1 - share) * (SVG_HEIGHT - TOP - BOTTOM);
+    return f->top + (1 - share) * (f->bottom - f->top);
+}
+
+/* Returns the remark on a series whose bars are all lower than a pixel, or "". */
+static const char *remark(const frame *f, size_t k)
+{
+    double most = 0;
+    for (size_t i = 0; i < f->c->n; i++)
+        most = fmax(most, f->c->series[k].y[i]); /* fmax ignores NAN */
+    if (!f->c->bars || !(most > 0) || y_of(f, 0) - y_of(f, most) >= 1)
+        return "";
+    return f->c->page ? " (too small)" : " (too small to show)";
+}
+
+/* Returns the number of entries in the legend; a single series needs none. Bars show what the marks
+ * above them count. */
+static size_t keys(const frame *f)
+{
+    size_t n = f->c->count + (f->marks > 0 && !f->c->bars);
+    return n > 1 ? n : 0;
+}
+
+/* Returns the next larger step of 1, 2 or 5 times a power of ten. */
+static double nice_step(double span, int ticks)
+{
+    double raw = span / ticks, unit = pow(10, floor(log10(raw))), m = raw / unit;
+    return unit * (m <= 1 ? 1 : m <= 2 ? 2 : m <= 5 ? 5 : 10);
+}
+
+/* Returns the distance of the ticks on a linear axis. */
+static double y_step(const frame *f)
+{
+    double step = nice_step(f->high - f->low, TICKS);
+    bool counts = f->c->page && f->c->bars && !*f->c->unit;
+    return counts && step < 1 ? 1 : step;
+}
+
+static int key_sample(const frame *f)
+{
+    return f->c->bars ? 18 : KEY_SAMPLE;
+}
+
+/* Arranges the text around the plot, for the largest font that the page may use. */
+static void lay_out_page(frame *f)
+{
+    const svg_chart *c = f->c;
+    size_t most = 0;
+    for (size_t i = 0; i < c->n && c->mark; i++)
+        f->marks += c->mark[i] > 0;
+    if (!f->log) /* the axis ends at a tick */
+        f->high = ceil(f->high / y_step(f) - 1e-9) * y_step(f);
+    f->bottom = PLOT; /* for the remarks */
+    for (size_t k = 0; k < c->count; k++) {
+        size_t n = strlen(c->series[k].name) + strlen(remark(f, k));
+        most = n > most ? n : most;
+    }
+    if (f->marks > 0 && strlen(c->mark_name) > most)
+        most = strlen(c->mark_name);
+    f->width = SVG_PAGE_WIDTH;
+    double column = key_sample(f) + 8 + 0.6 * SVG_PAGE_FONT * (double)most;
+    f->columns = column * 2 > f->width ? 1 : (size_t)(f->width / column);
+    f->rows = (keys(f) + f->columns - 1) / f->columns;
+    f->left = 70, f->right = f->width - 14, f->inset = 8;
+    f->top = KEY_TOP + KEY_ROW * (int)f->rows + 26 + (f->marks > 0 ? BAND - 6 : 0);
+    f->bottom = f->top + PLOT;
+    f->height = f->bottom + 44;
+}
+
+static void lay_out(frame *f)
+{
+    if (f->c->page) {
+        lay_out_page(f);
+        return;
+    }
+    f->width = SVG_WIDTH, f->height = SVG_HEIGHT;
+    f->left = 62, f->right = SVG_WIDTH - 14, f->top = 34, f->bottom = SVG_HEIGHT - 42;
 }
 
 static double x_of(const frame *f, size_t i)
 {
     const svg_chart *c = f->c;
-    double wide = SVG_WIDTH - LEFT - RIGHT;
+    double left = f->left, wide = f->right - f->left;
     if (c->bars || c->x_text)
-        return LEFT + wide * ((double)i + 0.5) / (double)c->n;
+        return left + wide * ((double)i + 0.5) / (double)c->n;
+    left += f->inset, wide -= 2 * f->inset;
     double first = c->x[0], last = c->x[c->n - 1];
-    return last > first ? LEFT + wide * (c->x[i] - first) / (last - first) : LEFT + wide / 2;
+    return last > first ? left + wide * (c->x[i] - first) / (last - first) : left + wide / 2;
 }
 
-/* ---- parts --------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+/* Removes the zeros at the end of a fraction: "0.50 s" becomes "0.5 s". */
+static void trim(char text[32])
+{
+    char *point = strchr(text, '.');
+    if (!point || strchr(text, 'e'))
+        return;
+    char *end = point + 1 + strspn(point + 1, "0123456789"), *to = end;
+    while (to > point && (to[-1] == '0' || to[-1] == '.'))
+        if (*--to == '.')
+            break;
+    memmove(to, end, strlen(end) + 1);
+}
 
 static sefl_status tick(sefl_buf *out, const frame *f, double v)
 {
     char text[32];
     double y = y_of(f, v);
     svg_number(text, v, f->c->unit);
+    if (f->c->page)
+        trim(text);
     return wr_fmt(out,
                   "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>"
                   "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                  LEFT, y, SVG_WIDTH - RIGHT, y, LEFT - 6, y + 4, text);
+                  f->left, y, f->right, y, f->left - 6, y + 4, text);
+}
+
+static sefl_status log_axis(sefl_buf *out, const frame *f)
+{
+    static const double steps[] = { 1, 2, 5 };
+    bool few = f->high / f->low > 300;
+    int first = (int)floor(log10(f->low)), last = (int)ceil(log10(f->high));
+    int every = f->c->page ? (last - first) / (TICKS + 2) + 1 : 1;
+    if (few && f->c->page && last - first <= 3)
+        few = false; /* three decades have room for 1, 2 and 5 */
+    for (int e = first; e <= last; e += every)
+        for (size_t k = 0; k < (few ? 1 : 3); k++) {
+            double v = steps[k] * pow(10, e);
+            if (v >= f->low && v <= f->high)
+                SEFL_PASS(tick(out, f, v));
+        }
+    return SEFL_OK;
 }
 
 static sefl_status y_axis(sefl_buf *out, const frame *f)
 {
-    if (f->log) {
-        static const double steps[] = { 1, 2, 5 };
-        bool few = f->high / f->low > 300;
-        for (int e = (int)floor(log10(f->low)); e <= (int)ceil(log10(f->high)); e++)
-            for (size_t k = 0; k < (few ? 1 : 3); k++) {
-                double v = steps[k] * pow(10, e);
-                if (v >= f->low && v <= f->high)
-                    SEFL_PASS(tick(out, f, v));
-            }
-        return SEFL_OK;
+    const svg_chart *c = f->c;
+    if (c->page && c->y_name) {
+        SEFL_PASS(wr_fmt(out, "<text class=\"tick\" x=\"2\" y=\"%d\">",
+                         f->top - (f->marks > 0 ? BAND + 4 : 18)));
+        SEFL_PASS(html_text(out, c->y_name));
+        SEFL_PASS(wr_fmt(out, "%s</text>\n", f->log ? ", log scale" : ""));
     }
-    double step = nice_step(f->high - f->low);
+    if (f->log)
+        return log_axis(out, f);
+    double step = y_step(f);
     long first = (long)ceil(f->low / step - 1e-9), last = (long)floor(f->high / step + 1e-9);
     for (long i = first; i <= last; i++)
         SEFL_PASS(tick(out, f, (double)i * step));
@@ -169,31 +285,38 @@ static sefl_status x_value(sefl_buf *out, const svg_chart *c, size_t i)
 static sefl_status x_axis(sefl_buf *out, const frame *f)
 {
     const svg_chart *c = f->c;
-    size_t every = c->x_text ? 1 : (c->n + 9) / 10;
+    size_t every = c->x_text || c->page ? 1 : (c->n + 9) / 10;
+    double step = 0; /* page: labels the multiples of this step */
+    if (c->page && !c->x_text && c->x[c->n - 1] > c->x[0])
+        step = fmax(1, nice_step(c->x[c->n - 1] - c->x[0], X_TICKS));
     for (size_t i = 0; i < c->n; i += every) {
+        if (step > 0 && fmod(c->x[i], step) != 0)
+            continue;
         SEFL_PASS(wr_fmt(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
-                         x_of(f, i), SVG_HEIGHT - BOTTOM + 16));
+                         x_of(f, i), f->bottom + (c->page ? 18 : 16)));
         SEFL_PASS(x_value(out, c, i));
         SEFL_PASS(wr_fmt(out, "</text>\n"));
     }
     SEFL_PASS(wr_fmt(out, "<text class=\"tick\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
-                     (LEFT + SVG_WIDTH - RIGHT) / 2, SVG_HEIGHT - 8));
+                     (f->left + f->right) / 2, f->height - (c->page ? 6 : 8)));
     SEFL_PASS(html_text(out, x_name(c)));
     SEFL_PASS(wr_fmt(out, "</text>\n"));
-    return wr_fmt(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT,
-                  SVG_HEIGHT - BOTTOM, SVG_WIDTH - RIGHT, SVG_HEIGHT - BOTTOM);
+    return wr_fmt(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", f->left,
+                  f->bottom, f->right, f->bottom);
 }
 
-static sefl_status hint(sefl_buf *out, const frame *f, size_t k, size_t i)
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static sefl_status hint(sefl_buf *out, const frame *f, const char *name, double v, size_t i)
 {
     char text[32];
-    svg_number(text, f->c->series[k].y[i], f->c->unit);
+    svg_number(text, v, f->c->unit);
     SEFL_PASS(wr_fmt(out, "<title>"));
     SEFL_PASS(html_text(out, x_name(f->c)));
     SEFL_PASS(wr_fmt(out, " "));
     SEFL_PASS(x_value(out, f->c, i));
     SEFL_PASS(wr_fmt(out, ", "));
-    SEFL_PASS(html_text(out, f->c->series[k].name));
+    SEFL_PASS(html_text(out, name));
     return wr_fmt(out, ": %s</title>", text);
 }
 
@@ -206,8 +329,32 @@ static sefl_status draw_spread(sefl_buf *out, const frame *f, size_t k)
             (!f->log || s->low[i] > 0))
             SEFL_PASS(wr_fmt(
                 out,
-                "<line class=\"line s%zu\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", k,
-                x_of(f, i), y_of(f, s->low[i]), x_of(f, i), y_of(f, s->high[i])));
+                "<line class=\"line s%zu\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+                k % SVG_COLOURS, x_of(f, i), y_of(f, s->low[i]), x_of(f, i), y_of(f, s->high[i])));
+    return SEFL_OK;
+}
+
+/* Writes the classes of a line: its colour and its dashes. */
+static sefl_status line_class(sefl_buf *out, const svg_chart *c, size_t k)
+{
+    SEFL_PASS(wr_fmt(out, "line s%zu", k % SVG_COLOURS));
+    if (c->series[k].dashed)
+        return wr_fmt(out, " dash");
+    return c->dashes && k % SVG_DASHES > 0 ? wr_fmt(out, " d%zu", k % SVG_DASHES) : SEFL_OK;
+}
+
+static sefl_status draw_points(sefl_buf *out, const frame *f, size_t k)
+{
+    const svg_chart *c = f->c;
+    const svg_series *s = &c->series[k];
+    const char *radius = c->page && c->n > POINTS_LARGE ? "1.5" : "3";
+    for (size_t i = 0; i < c->n && c->n <= POINTS_MAX && !s->dashed; i++)
+        if (isfinite(s->y[i])) {
+            SEFL_PASS(wr_fmt(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\">",
+                             k % SVG_COLOURS, x_of(f, i), y_of(f, s->y[i]), radius));
+            SEFL_PASS(hint(out, f, s->name, s->y[i], i));
+            SEFL_PASS(wr_fmt(out, "</circle>\n"));
+        }
     return SEFL_OK;
 }
 
@@ -219,29 +366,24 @@ static sefl_status draw_line(sefl_buf *out, const frame *f, size_t k)
     for (size_t i = 0; i < c->n; i++) {
         if (!isfinite(y[i]))
             continue; /* the line continues over rounds without a value */
-        if (!open)
-            SEFL_PASS(wr_fmt(out, "<polyline class=\"line s%zu%s\" points=\"", k,
-                             c->series[k].dashed ? " dash" : ""));
+        if (!open) {
+            SEFL_PASS(wr_fmt(out, "<polyline class=\""));
+            SEFL_PASS(line_class(out, c, k));
+            SEFL_PASS(wr_fmt(out, "\" points=\""));
+        }
         SEFL_PASS(wr_fmt(out, "%s%.1f,%.1f", open ? " " : "", x_of(f, i), y_of(f, y[i])));
         open = true;
     }
     if (open)
         SEFL_PASS(wr_fmt(out, "\"/>\n"));
     SEFL_PASS(draw_spread(out, f, k));
-    for (size_t i = 0; i < c->n && c->n <= 200 && !c->series[k].dashed; i++)
-        if (isfinite(y[i])) {
-            SEFL_PASS(wr_fmt(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\">", k,
-                             x_of(f, i), y_of(f, y[i])));
-            SEFL_PASS(hint(out, f, k, i));
-            SEFL_PASS(wr_fmt(out, "</circle>\n"));
-        }
-    return SEFL_OK;
+    return draw_points(out, f, k);
 }
 
 static sefl_status draw_bars(sefl_buf *out, const frame *f)
 {
     const svg_chart *c = f->c;
-    double width = 0.8 * (SVG_WIDTH - LEFT - RIGHT) / (double)c->n;
+    double width = 0.8 * (f->right - f->left) / (double)c->n;
     if (width > 40)
         width = 40;
     for (size_t i = 0; i < c->n; i++) {
@@ -254,38 +396,88 @@ static sefl_status draw_bars(sefl_buf *out, const frame *f)
             sum += v;
             SEFL_PASS(wr_fmt(
                 out, "<rect class=\"c%zu\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\">",
-                k, x_of(f, i) - width / 2, y1, width, y0 - y1));
-            SEFL_PASS(hint(out, f, k, i));
+                k % SVG_COLOURS, x_of(f, i) - width / 2, y1, width, y0 - y1));
+            SEFL_PASS(hint(out, f, c->series[k].name, v, i));
             SEFL_PASS(wr_fmt(out, "</rect>\n"));
         }
     }
     return SEFL_OK;
 }
 
-/* True if series k has bars and all of them are lower than a pixel. */
-static bool too_small(const frame *f, size_t k)
+/* Draws a triangle above the plot for each mark and, if there are few, its value and a line. */
+static sefl_status draw_marks(sefl_buf *out, const frame *f)
 {
-    double most = 0;
-    for (size_t i = 0; i < f->c->n; i++)
-        most = fmax(most, f->c->series[k].y[i]); /* fmax ignores NAN */
-    return f->c->bars && most > 0 && y_of(f, 0) - y_of(f, most) < 1;
+    const svg_chart *c = f->c;
+    const double half = f->marks > MARKS_LARGE ? 2 : 5;
+    for (size_t i = 0; i < c->n && f->marks > 0; i++) {
+        double x = x_of(f, i);
+        if (!(c->mark[i] > 0))
+            continue;
+        if (f->marks <= MARKS_LINE)
+            SEFL_PASS(wr_fmt(
+                out, "<line class=\"marked\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n", x,
+                f->top, x, f->bottom));
+        SEFL_PASS(wr_fmt(out, "<path class=\"mark\" d=\"M%.1f %dh%.0fl-%.0f 8z\">", x - half,
+                         f->top - 10, 2 * half, half));
+        SEFL_PASS(hint(out, f, c->mark_name, c->mark[i], i));
+        SEFL_PASS(wr_fmt(out, "</path>\n"));
+        if (f->marks <= MARKS_TEXT)
+            SEFL_PASS(wr_fmt(
+                out,
+                "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", x,
+                f->top - 14, c->mark[i]));
+    }
+    return SEFL_OK;
+}
+
+/* ---- title and legend -------------------------------------------------------------------------- */
+
+/* Draws the sample of an entry: a triangle for marks, a piece of the line, or a square. */
+static sefl_status sample(sefl_buf *out, const frame *f, size_t k, int x, int y)
+{
+    if (k == f->c->count)
+        return wr_fmt(out, "<path class=\"mark\" d=\"M%d %dh10l-5 8z\"/>", x + 9, y - 9);
+    if (f->c->bars)
+        return wr_fmt(out, "<rect class=\"c%zu\" x=\"%d\" y=\"%d\" width=\"11\" height=\"11\"/>",
+                      k % SVG_COLOURS, x, y - 10);
+    SEFL_PASS(wr_fmt(out, "<line class=\""));
+    SEFL_PASS(line_class(out, f->c, k));
+    return wr_fmt(out, "\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>", x, y - 5, x + KEY_SAMPLE - 6,
+                  y - 5);
+}
+
+static sefl_status page_legend(sefl_buf *out, const frame *f)
+{
+    const svg_chart *c = f->c;
+    SEFL_PASS(wr_fmt(out, "<text class=\"title\" x=\"2\" y=\"18\">"));
+    SEFL_PASS(html_text(out, c->title));
+    SEFL_PASS(wr_fmt(out, "</text>\n"));
+    for (size_t k = 0; k < keys(f); k++) {
+        int x = 2 + (int)(k % f->columns) * (f->width / (int)f->columns);
+        int y = KEY_TOP + KEY_ROW * (int)(k / f->columns);
+        SEFL_PASS(sample(out, f, k, x, y));
+        SEFL_PASS(wr_fmt(out, "<text class=\"tick\" x=\"%d\" y=\"%d\">", x + key_sample(f), y));
+        SEFL_PASS(html_text(out, k < c->count ? c->series[k].name : c->mark_name));
+        SEFL_PASS(wr_fmt(out, "%s</text>\n", k < c->count ? remark(f, k) : ""));
+    }
+    return SEFL_OK;
 }
 
 static sefl_status legend(sefl_buf *out, const frame *f)
 {
     const svg_chart *c = f->c;
-    double x = LEFT, letters = 0;
+    double x = f->left, letters = 0;
     for (size_t k = 0; k < c->count; k++)
         letters += (double)strlen(c->series[k].name);
-    const bool tight = LEFT + 30 * (double)c->count + 6.2 * letters > SVG_WIDTH;
-    SEFL_PASS(wr_fmt(out, "<text class=\"title\" x=\"%d\" y=\"15\">", LEFT));
+    const bool tight = f->left + 30 * (double)c->count + 6.2 * letters > f->width;
+    SEFL_PASS(wr_fmt(out, "<text class=\"title\" x=\"%d\" y=\"15\">", f->left));
     SEFL_PASS(html_text(out, c->title));
     SEFL_PASS(wr_fmt(out, "%s</text>\n", f->log ? " (log scale)" : ""));
     for (size_t k = 0; k < c->count && c->count > 1; k++) {
         SEFL_PASS(wr_fmt(out, "<rect class=\"c%zu\" x=\"%.0f\" y=\"21\" width=\"9\" height=\"9\"/>",
-                         k, x));
+                         k % SVG_COLOURS, x));
         SEFL_PASS(wr_fmt(out, "<text class=\"tick\" x=\"%.0f\" y=\"29\">", x + 13));
-        const char *note = too_small(f, k) ? " (too small to show)" : "";
+        const char *note = remark(f, k);
         SEFL_PASS(html_text(out, c->series[k].name));
         SEFL_PASS(wr_fmt(out, "%s</text>\n", note));
         x += (tight ? 21 : 30) +
@@ -294,17 +486,52 @@ static sefl_status legend(sefl_buf *out, const frame *f)
     return SEFL_OK;
 }
 
+/* Describes the chart for screen readers: the first and the last value of each series, the marks. */
+static sefl_status describe(sefl_buf *out, const frame *f)
+{
+    const svg_chart *c = f->c;
+    SEFL_PASS(wr_fmt(out, "<desc>"));
+    for (size_t k = 0; k < c->count; k++) {
+        const double *y = c->series[k].y;
+        size_t first = 0, last = c->n;
+        char from[32], to[32];
+        while (first < c->n && !isfinite(y[first]))
+            first++;
+        while (last > first && !isfinite(y[last - 1]))
+            last--;
+        if (first == last)
+            continue;
+        svg_number(from, y[first], c->unit);
+        svg_number(to, y[last - 1], c->unit);
+        SEFL_PASS(html_text(out, c->series[k].name));
+        SEFL_PASS(wr_fmt(out, ": %s in %s ", from, x_name(c)));
+        SEFL_PASS(x_value(out, c, first));
+        SEFL_PASS(wr_fmt(out, ", %s in %s ", to, x_name(c)));
+        SEFL_PASS(x_value(out, c, last - 1));
+        SEFL_PASS(wr_fmt(out, ". "));
+    }
+    if (f->marks > 0) {
+        SEFL_PASS(html_text(out, c->mark_name));
+        SEFL_PASS(wr_fmt(out, " in %zu of %zu. ", f->marks, c->n));
+    }
+    return wr_fmt(out, "</desc>\n");
+}
+
 sefl_status svg_write(sefl_buf *out, const svg_chart *c)
 {
     frame f = { .c = c };
     if (c->n == 0 || !find_range(&f))
         return SEFL_OK;
-    SEFL_PASS(wr_fmt(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", SVG_WIDTH,
-                     SVG_HEIGHT));
+    lay_out(&f);
+    SEFL_PASS(
+        wr_fmt(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", f.width, f.height));
     SEFL_PASS(html_text(out, c->title));
     SEFL_PASS(wr_fmt(out, "\">\n"));
-    SEFL_PASS(legend(out, &f));
+    if (c->page)
+        SEFL_PASS(describe(out, &f));
+    SEFL_PASS(c->page ? page_legend(out, &f) : legend(out, &f));
     SEFL_PASS(y_axis(out, &f));
+    SEFL_PASS(draw_marks(out, &f));
     if (c->bars)
         SEFL_PASS(draw_bars(out, &f));
     for (size_t k = 0; k < c->count && !c->bars; k++)

@@ -4,8 +4,10 @@
  *                     .series = { { "validation", y } }, .count = 1, .log = true };
  *     SEFL_TRY(svg_write(&out, &c));
  *
- * Charts skip NAN values. Colours are classes (c0, c1, ...), which the page's style defines. Each
- * point or bar has a <title>, which browsers show as a tooltip. The SVG has no external references.
+ * Charts skip NAN values. Colours and dashes are classes (c0, s0, d0, ...), which the page's style
+ * defines. Each point or bar has a <title>, which browsers show as a tooltip. The SVG has no
+ * external references. `page` selects the layout of reports: narrower, with room for a font of
+ * SVG_PAGE_FONT units, so that the chart stays readable on a telephone.
  * Threads: any; these are plain values.   Secrets: none. */
 #ifndef REPORT_SVG_H
 #define REPORT_SVG_H
@@ -14,7 +16,15 @@
 
 #include <stdbool.h>
 
-enum { SVG_SERIES_MAX = 6, SVG_WIDTH = 640, SVG_HEIGHT = 260 };
+enum {
+    SVG_SERIES_MAX = 12,
+    SVG_COLOURS = 6,
+    SVG_DASHES = 4,
+    SVG_WIDTH = 640,
+    SVG_HEIGHT = 260,
+    SVG_PAGE_WIDTH = 480,
+    SVG_PAGE_FONT = 16,
+};
 
 typedef struct svg_series {
     const char *name;
@@ -34,6 +44,12 @@ typedef struct svg_chart {
     size_t count;
     bool bars; /* draws stacked bars instead of lines */
     bool log;  /* lines: uses a logarithmic axis if the values span a factor of 8 or more */
+    bool page; /* the layout of reports */
+    /* the layout of reports only: */
+    const char *y_name;    /* what the y axis shows */
+    const double *mark;    /* values > 0 are marked above the chart, n values; or NULL */
+    const char *mark_name; /* what the marks count */
+    bool dashes;           /* each line has its own dashes, so that colour is not needed */
 } svg_chart;
 
 /* Appends the chart, or nothing if there is no value to draw. */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "config/yaml/yaml.h"
 #include "protocol/modes/mode.h"
+#include "report/report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static void take_config(overview *o, const settings *s)
     name_text(o, s);
     snprintf(o->name, sizeof o->name, "%.200s", settings_text(s, "name"));
     const protection *p = protection_named(settings_text(s, "protection"));
-    o->protection = p->name;
+    snprintf(o->protection, sizeof o->protection, "%s", p->name);
     o->full = p->two_servers && is(s, "crypto", "full");
     o->clients = (uint32_t)settings_u64(s, "clients");
     o->rounds_asked = settings_u64(s, "rounds.count");
@@ -70,29 +71,28 @@ static log_field mean(const char *key, const overview *o, double total)
     return lf_real(key, isnan(v) ? 0 : v);
 }
 
-sefl_status overview_read(overview *out, const char *folder)
+bool overview_differ(const overview *a, const overview *b)
+{
+    if (*a->text && *b->text)
+        return strcmp(a->text, b->text) != 0;
+    return *a->facts.text && *b->facts.text && strcmp(a->facts.text, b->facts.text) != 0;
+}
+
+static sefl_status read_simulated(overview *out, const run_folder *f)
 {
     sefl_status st = SEFL_OK;
     settings s;
     run_log log = { 0 };
     run_state state = { 0 };
-    run_folder f;
     settings_init(&s, experiment_schema());
-    *out = (overview){ 0 };
-    int len = snprintf(f.root, sizeof f.root, "%s", folder);
-    SEFL_CHECK(len > 0 && (size_t)len < sizeof f.root, SEFL_EINVAL,
-               "the name of the run folder is empty or too long");
-    SEFL_CHECK(file_exists(run_path(&f, "config.yml")), SEFL_ENOTFOUND,
-               "%s is not a run folder: it has no config.yml ('sefl simulate' creates runs/NAME)",
-               folder);
-    snprintf(out->folder, sizeof out->folder, "%s", folder);
-    SEFL_TRY(yaml_read(&s, run_path(&f, "config.yml")));
+    SEFL_TRY(yaml_read(&s, run_path(f, "config.yml")));
     take_config(out, &s);
-    if (file_exists(run_path(&f, "metrics.jsonl")))
-        SEFL_TRY(run_log_read(&log, run_path(&f, "metrics.jsonl")));
+    if (file_exists(run_path(f, "metrics.jsonl")))
+        SEFL_TRY(run_log_read(&log, run_path(f, "metrics.jsonl")));
     out->t = run_log_totals(&log);
-    if (file_exists(run_path(&f, "state"))) {
-        SEFL_TRY(run_state_read(&state, run_path(&f, "state")));
+    out->facts = log.facts;
+    if (file_exists(run_path(f, "state"))) {
+        SEFL_TRY(run_state_read(&state, run_path(f, "state")));
         out->over = state.over;
         out->test_best = state.test_best;
         out->test_last = state.test_last;
@@ -104,6 +104,54 @@ done:
     return st;
 }
 
+static void copy_text(char *out, size_t n, const char *text)
+{
+    snprintf(out, n, "%s", *text ? text : "-");
+}
+
+/* Any other run: metrics.jsonl says what is known. */
+static sefl_status read_other(overview *out, const char *run)
+{
+    report r;
+    SEFL_PASS(report_open(&r, run));
+    const run_facts *f = &r.log.facts;
+    out->t = run_log_totals(&r.log);
+    out->facts = *f;
+    out->over = true;
+    out->full = strcmp(f->protection, "sefl") == 0 && !f->simulated;
+    out->claim = !isnan(out->t.all.epsilon_server) || !isnan(f->delta);
+    snprintf(out->name, sizeof out->name, "%.200s", r.name);
+    copy_text(out->protection, sizeof out->protection, f->protection);
+    copy_text(out->noise, sizeof out->noise, f->noise);
+    copy_text(out->z, sizeof out->z, f->z);
+    copy_text(out->block, sizeof out->block, "");
+    copy_text(out->scheme, sizeof out->scheme, "");
+    if (f->enrolled <= UINT32_MAX)
+        out->clients = (uint32_t)f->enrolled;
+    if (f->rounds <= UINT32_MAX)
+        out->rounds_asked = (uint64_t)f->rounds;
+    report_close(&r);
+    return SEFL_OK;
+}
+
+sefl_status overview_read(overview *out, const char *folder)
+{
+    run_folder f;
+    *out = (overview){ .facts = run_facts_none() };
+    int len = snprintf(f.root, sizeof f.root, "%s", folder);
+    SEFL_NEED(len > 0 && (size_t)len < sizeof f.root, SEFL_EINVAL,
+              "the name of the run folder is empty or too long");
+    snprintf(out->folder, sizeof out->folder, "%s", folder);
+    if (file_exists(run_path(&f, "config.yml")))
+        return read_simulated(out, &f);
+    sefl_status st = read_other(out, folder);
+    if (st == SEFL_ENOTFOUND && file_exists(folder))
+        return sefl_fail(
+            st, "%s is not a run: it has no config.yml of 'sefl simulate', and no " REPORT_PLACES,
+            folder);
+    return st;
+}
+
 sefl_status overview_json(sefl_buf *out, const overview *o)
 {
     json j = json_into(out);
@@ -112,12 +160,13 @@ sefl_status overview_json(sefl_buf *out, const overview *o)
     json_open(&j, '{');
     json_fields(
         &j, lf_str("name", o->name), lf_str("folder", o->folder),
-        lf_str("protection", o->protection), lf_str("crypto", o->full ? "full" : "clear"),
-        lf_str("scheme", o->scheme), lf_str("noise", o->noise), lf_str("z", o->z),
-        lf_str("block", o->block), lf_u64("clients", o->clients),
-        mean("clients_mean", o, all->clients), lf_bool("over", o->over),
-        lf_u64("rounds", t->rounds), lf_u64("rounds_asked", o->rounds_asked),
-        lf_u64("skipped", t->skipped), lf_u64("blocked", t->blocked),
+        lf_str("kind", *o->text ? "simulation" : "federation"), lf_str("protection", o->protection),
+        lf_str("crypto", o->full ? "full" : "clear"), lf_str("scheme", o->scheme),
+        lf_str("noise", o->noise), lf_str("z", o->z), lf_str("block", o->block),
+        lf_u64("clients", o->clients), mean("clients_mean", o, all->clients),
+        lf_bool("over", o->over), lf_u64("rounds", t->rounds),
+        lf_u64("rounds_asked", o->rounds_asked), lf_u64("skipped", t->skipped),
+        lf_u64("blocked", t->blocked),
         lf_if(t->best > 0, lf_real("last_perplexity", all->perplexity)),
         lf_if(all->word_perplexity > 0, lf_real("last_word_perplexity", all->word_perplexity)),
         lf_if(t->best > 0, lf_real("best_perplexity", t->best)),

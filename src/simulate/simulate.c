@@ -291,8 +291,8 @@ static sefl_status keep(void *ctx, uint64_t round)
     s->r.virtual_seconds = 1e-3 * (double)(now - s->opened_at);
     s->r.seconds = clock_since(s->began_ns);
     s->r.cpu_seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - s->cpu_before;
-    SEFL_PASS(
-        run_log_append(&s->state.metrics_bytes, run_path(&s->folder, "metrics.jsonl"), &s->r));
+    SEFL_PASS(simulate_log(&s->state.metrics_bytes, run_path(&s->folder, "metrics.jsonl"), &s->r, t,
+                           &s->e));
     s->state.agg = agg_remember(servers_agg(s->servers));
     s->state.now_ms = now;
     s->state.clients = s->federation->clients;

@@ -71,6 +71,9 @@ typedef struct simulate_result {
 /* Starts or resumes a run, or loads the result of a finished one. */
 sefl_status simulate_run(const simulate_config *c, simulate_result *out) SEFL_MUST_CHECK;
 
+/* Sets the line's time and appends it to a metrics.jsonl, with the facts of the run. */
+sefl_status simulate_log(uint64_t *bytes, const char *path, run_line *l, const task *t,
+                         const experiment *e) SEFL_MUST_CHECK;
 /* Appends the contents of a finished run's summary.json. */
 sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r,
                                    const experiment *e) SEFL_MUST_CHECK;

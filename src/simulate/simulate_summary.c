@@ -1,9 +1,25 @@
 #include "base/hex.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "roles/aggregator/metrics.h"
 #include "simulate/simulate.h"
 
 #include <math.h>
+#include <stdio.h>
+
+sefl_status simulate_log(uint64_t *bytes, const char *path, run_line *l, const task *t,
+                         const experiment *e)
+{
+    run_facts f = metrics_facts(t);
+    const protection *p = e->protection;
+    l->time = metrics_time();
+    f.simulated = true;
+    snprintf(f.name, sizeof f.name, "%s", e->name);
+    snprintf(f.protection, sizeof f.protection, "%s", p->name);
+    if (p->shown)
+        snprintf(f.noise, sizeof f.noise, "%s", p->shown);
+    return run_log_append(bytes, path, l, &f);
+}
 
 /* Returns 0 if no round has the number. */
 static double sum(double v)

@@ -31,16 +31,26 @@ static void number(char *cell, double v)
         snprintf(cell, CELL, "%.2f", v);
 }
 
+/* Writes "7/8", or "7" and "-/8" if a number is unknown. */
+static void of(char *cell, double part, double all, const char *note)
+{
+    int n = isnan(part) ? snprintf(cell, CELL, "-") : snprintf(cell, CELL, "%.4g", part);
+    if (all > 0)
+        n += snprintf(cell + n, CELL - (size_t)n, "/%.0f", all);
+    snprintf(cell + n, CELL - (size_t)n, "%s", note);
+}
+
 static void fill(row r, const overview *o)
 {
     const run_totals *t = &o->t;
     const run_line *all = &t->all;
     double clients = overview_mean(o, all->clients), link = overview_mean(o, all->link_bytes);
-    snprintf(r[0], CELL, "%s", o->name);
+    if (isnan(link)) /* a federation counts two parts */
+        link = overview_mean(o, all->ahead_bytes + all->open_bytes);
+    cli_plain(r[0], CELL, o->name);
     snprintf(r[1], CELL, "%s%s", o->protection, o->full ? " (full)" : "");
-    snprintf(r[2], CELL, "%.4g/%" PRIu32, isnan(clients) ? 0 : clients, o->clients);
-    snprintf(r[3], CELL, "%" PRIu64 "/%" PRIu64 "%s", t->released, o->rounds_asked,
-             o->over ? "" : " ...");
+    of(r[2], clients, o->clients, "");
+    of(r[3], (double)t->released, (double)o->rounds_asked, o->over ? "" : " ...");
     snprintf(r[4], CELL, "%s", o->block);
     snprintf(r[5], CELL, "%s", o->z);
     if (o->claim) {
@@ -56,7 +66,7 @@ static void fill(row r, const overview *o)
     number(r[WORD], all->word_perplexity);
     number(r[12], all->seconds / (double)t->rounds);
     snprintf(r[13], CELL, "%s",
-             human_bytes(all->clients > 0 ? all->up_bytes / all->clients : 0).text);
+             all->clients > 0 ? human_bytes(all->up_bytes / all->clients).text : "-");
     snprintf(r[14], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
 }
 
@@ -87,12 +97,13 @@ static sefl_status compare(void *options)
     size_t n = 0;
     overview *o = NULL;
     row *rows = NULL;
-    char first[sizeof o->text] = "";
+    overview *first = NULL;
     size_t others = 0;
     sefl_buf b = { 0 };
     while (w->run[n])
         n++;
     SEFL_TRY(sefl_new(&o, 1, sizeof *o));
+    SEFL_TRY(sefl_new(&first, 1, sizeof *first));
     SEFL_TRY(sefl_new(&rows, n + 1, sizeof *rows));
     for (size_t c = 0; c < COLUMNS; c++)
         snprintf(rows[0][c], CELL, "%s", heads[c]);
@@ -100,8 +111,8 @@ static sefl_status compare(void *options)
         SEFL_TRY(overview_read(o, w->run[i]));
         fill(rows[i + 1], o);
         if (i == 0)
-            memcpy(first, o->text, sizeof first);
-        others += strcmp(first, o->text) != 0;
+            *first = *o;
+        others += overview_differ(first, o);
         if (w->json)
             SEFL_TRY(print_made(overview_json(&b, o), &b));
     }
@@ -114,6 +125,7 @@ static sefl_status compare(void *options)
                 others, others == 1 ? "was" : "were");
 done:
     sefl_free(o);
+    sefl_free(first);
     sefl_free(rows);
     return st;
 }
@@ -127,7 +139,9 @@ const cli_command cmd_compare = {
     .name = "compare",
     .summary = "show runs side by side: perplexity, epsilon, seconds, bytes",
     .about =
-        "RUN is a folder of 'sefl simulate', such as runs/NAME. The run may be unfinished. "
+        "RUN is a run of any kind: a folder of 'sefl simulate', such as runs/NAME, a demo, an "
+        "aggregator, a provisioned federation, or a metrics.jsonl file. The run may be "
+        "unfinished. '-' means that the run does not record the number. "
         "'block' is model.block; 8/1/8 adds model.block_embed and model.block_decoder. "
         "'ppl test' is the test perplexity of the model with the best validation result. "
         "Perplexity is per token; 'ppl word' is 'ppl last' per word, for runs with BPE tokens. "

@@ -92,7 +92,7 @@ static void on_round(void *ctx, const run_line *r)
     s->rounds_here++;
     meter_stop(&s->line);
     if (s->json)
-        (void)!print_made(run_line_write(&b, r), &b);
+        (void)!print_made(run_line_write(&b, r, NULL), &b);
     else
         print_round(s, r);
     fflush(stdout);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cli/interrupt.h"
 #include "cli/print.h"
+#include "cli/sample.h"
 #include "report/report.h"
 #include "simulate/run_folder.h"
 
@@ -258,7 +259,8 @@ sefl_status fed_run_report(fed_run *f, const fed_run_baselines *got)
     SEFL_TRY(file_write_atomic(dir_in(&f->at, "summary.json"), buf_span(&b), 0644));
     buf_reset(&b);
     SEFL_TRY(report_open(&r, f->at.root));
-    SEFL_TRY(report_html(&b, &r));
+    SEFL_TRY(sample_run(&r));
+    SEFL_TRY(report_html(&b, &r, 1));
     SEFL_TRY(file_write_atomic(dir_in(&f->at, "report.html"), buf_span(&b), 0644));
 done:
     report_close(&r);

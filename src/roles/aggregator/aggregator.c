@@ -194,7 +194,7 @@ static void report(void *ctx, const rounds_report *r)
     aggregator *a = ctx;
     char path[PATH_MAX];
     if (file_path(path, "%s/metrics.jsonl", a->o.settings->state) != SEFL_OK ||
-        metrics_append(path, r) != SEFL_OK)
+        metrics_append(path, r, &a->task) != SEFL_OK)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
     if (a->o.round)
         a->o.round(a->o.ctx, r, a->task.rounds);

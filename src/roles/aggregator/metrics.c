@@ -1,6 +1,44 @@
 #include "roles/aggregator/metrics.h"
 
-#include "report/run_log.h"
+#include "base/clock.h"
+#include "base/hex.h"
+#include "protocol/modes/mode.h"
+#include "sefl/sefl.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define WORD(x) #x
+#define TEXT(x) WORD(x)
+
+run_facts metrics_facts(const task *t)
+{
+    run_facts f = run_facts_none();
+    hex_write(f.task, t->id, sizeof t->id);
+    if (t->has_valid)
+        hex_write(f.text, t->valid_hash, sizeof t->valid_hash);
+    snprintf(f.name, sizeof f.name, "%s", t->name);
+    snprintf(f.version, sizeof f.version, "%s",
+             TEXT(SEFL_VERSION_MAJOR) "." TEXT(SEFL_VERSION_MINOR) "." TEXT(SEFL_VERSION_PATCH));
+    snprintf(f.protection, sizeof f.protection, "sefl");
+    snprintf(f.noise, sizeof f.noise, "%s", task_mode(t)->name);
+    snprintf(f.z, sizeof f.z, "%s", task_mode(t)->noisy ? t->z : "0");
+    snprintf(f.unit, sizeof f.unit, "%s", t->unit == TASK_UNIT_RECORD ? "record" : "client");
+    f.rounds = (double)t->rounds;
+    f.enrolled = t->enrolled;
+    if (t->claim)
+        f.delta = t->delta;
+    /* a draw or a limit decides who takes part: a missing client is not lost */
+    if (t->sampling == TASK_ALL && t->max_rounds_per_client == 0)
+        f.expected = t->enough > 0 ? t->enough : t->enrolled;
+    return f;
+}
+
+double metrics_time(void)
+{
+    sefl_clock c = clock_wall();
+    return floor(1e-9 * (double)clock_ns(&c));
+}
 
 static run_line line_of(const rounds_report *r)
 {
@@ -8,6 +46,7 @@ static run_line line_of(const rounds_report *r)
     l.skipped = r->skipped;
     l.blocked = r->blocked;
     l.seconds = r->seconds;
+    l.time = metrics_time();
     if (r->has_clients) {
         l.clients = r->clients;
         l.up_bytes = (double)r->up_bytes;
@@ -33,9 +72,10 @@ static run_line line_of(const rounds_report *r)
     return l;
 }
 
-sefl_status metrics_append(const char *path, const rounds_report *r)
+sefl_status metrics_append(const char *path, const rounds_report *r, const task *t)
 {
     run_line l = line_of(r);
+    run_facts f = metrics_facts(t);
     uint64_t bytes;
-    return run_log_append(&bytes, path, &l);
+    return run_log_append(&bytes, path, &l, &f);
 }

@@ -4,15 +4,22 @@
  *     {"round":3,"skipped":false,"clients":8,"perplexity":107.3,"epsilon_server":0.83,
  *      "epsilon_others":0.31,"epsilon_target":3,"seconds":12.4,"ahead_seconds":0.5,
  *      "open_seconds":0.8,"release_seconds":0.2,"up_bytes":1048576,"ahead_bytes":16000000,
- *      "open_bytes":5000000}
+ *      "open_bytes":5000000,"time":1790000000}
  *
  * Threads: one owner.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_METRICS_H
 #define ROLES_AGGREGATOR_METRICS_H
 
 #include "base/status.h"
+#include "protocol/task.h"
+#include "report/run_log.h"
 #include "sum/round_report.h"
 
-sefl_status metrics_append(const char *path, const rounds_report *r) SEFL_MUST_CHECK;
+/* Returns what the task and this program say about a run. The simulator uses it too. */
+run_facts metrics_facts(const task *t);
+/* Returns the wall clock in whole seconds since 1970, for run_line.time. */
+double metrics_time(void);
+
+sefl_status metrics_append(const char *path, const rounds_report *r, const task *t) SEFL_MUST_CHECK;
 
 #endif

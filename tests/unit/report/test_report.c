@@ -2,6 +2,7 @@
 #include "support/check.h"
 #include "support/folder.h"
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "report/report.h"
@@ -204,7 +205,7 @@ static char *page_of(const char *folder)
     report r;
     sefl_buf b = { 0 };
     CHECK_OK(report_open(&r, folder));
-    CHECK_OK(report_html(&b, &r));
+    CHECK_OK(report_html(&b, &r, 1));
     report_close(&r);
     char *text = malloc(b.n + 1);
     assert_non_null(text);
@@ -232,9 +233,10 @@ static void test_page(void **state)
     (void)state;
     const char *folder = run_folder();
     write_file(folder, "metrics.jsonl", as_lines);
-    expect_page(folder,
-                (const char *[]){ "Perplexity", "Epsilon spent", "Seconds by part", "Bytes by part",
-                                  "4</td>", "2 skipped", "epsilon 2.5 of 8", NULL });
+    expect_page(folder, (const char *[]){ "Perplexity", "Epsilon spent", "Seconds by part",
+                                          "Bytes by part", ">4</th>", "2 skipped",
+                                          "Epsilon 2.5 of 8 spent", "<b>2.50</b> of 8 spent (31 %)",
+                                          "style=\"width:31.2%\"", "banner good", NULL });
     /* settings and names of people are text, whatever they hold */
     write_file(folder, "config.yml",
                "name: \"</pre><script>alert('x')</script> & \xff\x01 \xc3\xa9\"\n");
@@ -243,7 +245,7 @@ static void test_page(void **state)
         "{\"first_perplexity\":420,\"plain_perplexity\":20,\"best_possible_perplexity\":4.4}");
     expect_page(folder, (const char *[]){ "&lt;/pre&gt;&lt;script&gt;alert(&#39;x&#39;)",
                                           "&amp; \xef\xbf\xbd\xef\xbf\xbd \xc3\xa9",
-                                          "best possible", "plain FedAvg", "before: 420.0", NULL });
+                                          "best possible", "plain FedAvg", "before: 420", NULL });
 }
 
 static void test_small_pages(void **state)
@@ -253,6 +255,7 @@ static void test_small_pages(void **state)
         "{\"round\":1,\"skipped\":true}\n",
         "{\"round\":7,\"perplexity\":12}\n",
         "{\"round\":1,\"perplexity\":0,\"seconds\":0,\"clients\":0}\n",
+        "{\"round\":1,\"perplexity\":null,\"epsilon_server\":0,\"epsilon_target\":0}\n",
         "{\"round\":1,\"perplexity\":1e300,\"seconds\":1e-300}\n{\"round\":2,\"perplexity\":1e-300}"
         "\n",
         "{\"round\":1,\"train_seconds\":1,\"encrypt_seconds\":2,\"sum_seconds\":1,\"2pc_seconds\":"
@@ -269,8 +272,7 @@ static void test_small_pages(void **state)
     write_file(
         folder, "metrics.jsonl",
         "{\"round\":1,\"perplexity\":9}\n{\"round\":2,\"skipped\":false,\"blocked\":true}\n");
-    expect_page(folder, (const char *[]){ "1 released, 0 skipped, 1 blocked by the release check",
-                                          "<td>2 blocked</td>", NULL });
+    expect_page(folder, (const char *[]){ "0 skipped, 1 blocked", ">2 blocked</th>", NULL });
 }
 
 static void test_text(void **state)
@@ -303,6 +305,138 @@ static void test_text(void **state)
     CHECK_STATUS(report_open(&r, "/nonexistent/run"), SEFL_ENOTFOUND);
     write_file(folder, "metrics.jsonl", "");
     CHECK_STATUS(report_open(&r, folder), SEFL_EPROTO);
+}
+
+/* ---- what is known about a run --------------------------------------------------------------- */
+
+#define FACTS(more) "{\"round\":1,\"clients\":6,\"time\":1790000000,\"run\":{" more "}}\n"
+
+static void test_facts(void **state)
+{
+    (void)state;
+    run_log l;
+    run_facts f = run_facts_none();
+    run_line r;
+    CHECK_OK(run_log_read_over(
+        &l,
+        span_of_str(FACTS("\"task\":\"ab\",\"name\":\"n <b>\",\"later\":[1],\"simulated\":true,"
+                          "\"expected\":8,\"delta\":null") "{\"round\":2,\"clients\":9}\n"),
+        "m"));
+    assert_string_equal(l.facts.task, "ab");
+    assert_string_equal(l.facts.name, "n <b>");
+    assert_string_equal(l.facts.version, "");
+    assert_true(l.facts.simulated && l.facts.expected == 8 && isnan(l.facts.delta));
+    assert_true(run_lost(&l, 0) == 2 && run_lost(&l, 1) == 0); /* more than expected is no loss */
+    sefl_buf b = { 0 };
+    CHECK_OK(run_line_write(&b, &l.at[0], &l.facts));
+    CHECK_OK(run_line_read(&r, &f, buf_span(&b)));
+    assert_memory_equal(f.name, l.facts.name, sizeof f.name);
+    assert_true(f.simulated && f.expected == 8 && isnan(f.enrolled) && r.time == 1790000000);
+    buf_clear(&b);
+    l.at[0].dropped = 1, l.at[0].late = 2, l.at[1].clients = NAN;
+    assert_true(run_lost(&l, 0) == 3 && isnan(run_lost(&l, 1)));
+    run_log_clear(&l);
+    char name[300];
+    memset(name, 'x', sizeof name);
+    snprintf(name + 201, sizeof name - 201, "%s", "\"}}\n");
+    char text[400];
+    snprintf(text, sizeof text, "{\"round\":1,\"run\":{\"name\":\"%s", name);
+    const char *const bad[] = { text,
+                                FACTS("\"task\":1"),
+                                FACTS("\"simulated\":0"),
+                                FACTS("\"rounds\":-1"),
+                                FACTS("\"rounds\":\"2\""),
+                                FACTS(",") };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_STATUS(run_log_read_over(&l, span_of_str(bad[i]), "m"), SEFL_EPROTO);
+    /* the first line of a file has the facts, the others have not */
+    uint64_t bytes;
+    const char *path = folder_path("facts.jsonl");
+    snprintf(f.name, sizeof f.name, "n");
+    for (uint64_t i = 1; i <= 2; i++) {
+        r = run_line_of(i);
+        CHECK_OK(run_log_append(&bytes, path, &r, &f));
+    }
+    CHECK_OK(file_read(&b, path, 4096));
+    CHECK_OK(wr_u8(&b, 0));
+    const char *first = strstr((char *)b.p, "\"run\":{");
+    assert_true(first && first < strchr((char *)b.p, '\n') && !strstr(first + 1, "\"run\":{"));
+    buf_clear(&b);
+}
+
+/* The banner says what is claimed; the page starts with name, date, task and version. */
+static void test_claims(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *log, *words[5];
+    } cases[] = {
+        { FACTS("\"noise\":\"joint\",\"protection\":\"sefl\",\"z\":\"0.02\""),
+          { "banner weak", "No differential privacy claimed", "(joint, z = 0.02)" } },
+        { FACTS("\"noise\":\"none\",\"protection\":\"sefl\""),
+          { "banner bad", "exact sum of every round" } },
+        { FACTS("\"noise\":\"none\",\"protection\":\"none\",\"simulated\":true"),
+          { "banner bad", "The server saw the update of every client", "This was a simulation" } },
+        { FACTS("\"delta\":1e-5,\"unit\":\"record\""),
+          { "banner good", "nothing spent yet", "each record, delta 1e-05" } },
+        { "{\"round\":1,\"epsilon_server\":50,\"epsilon_others\":50,\"epsilon_target\":40}\n",
+          { "banner weak", "too large to protect anyone",
+            "class=\"full\" style=\"width:100.0%\"" } },
+        { FACTS("\"task\":\"ab12\",\"version\":\"0.9\",\"name\":\"<i>&\",\"expected\":8"),
+          { "<h1>&lt;i&gt;&amp;</h1>", "<dd>2026-09-21 14:13 UTC</dd>", "<dd>ab12</dd>",
+            "<dd>0.9</dd>", "<title>round 1, clients lost: 2</title>" } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *words[6] = { 0 };
+        const char *folder = run_folder();
+        memcpy(words, cases[i].words, sizeof cases[i].words);
+        write_file(folder, "metrics.jsonl", cases[i].log);
+        expect_page(folder, words);
+    }
+    /* a time that is no date */
+    const char *folder = run_folder();
+    write_file(folder, "metrics.jsonl", "{\"round\":1,\"time\":1e300}\n");
+    expect_page(folder, (const char *[]){ "Rounds", NULL });
+}
+
+/* Several runs, with different rounds and names that are hostile or the same. */
+static void test_several(void **state)
+{
+    (void)state;
+    report r[REPORT_RUNS_MAX + 1];
+    sefl_buf b = { 0 };
+    const char *folder = run_folder();
+    for (size_t i = 0; i < REPORT_RUNS_MAX; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "{\"round\":%zu,\"perplexity\":%zu}\n{\"round\":%zu}\n", i + 1,
+                 i + 7, 2 * i + 2);
+        write_file(folder, "metrics.jsonl", text);
+        CHECK_OK(report_open(&r[i], folder));
+    }
+    sefl_free(r[1].name);
+    CHECK_OK(sefl_strdup(&r[1].name, "a/<script>&\x1b"));
+    CHECK_OK(sefl_strdup(&r[1].sample, "</div><b>words"));
+    r[1].sample_round = 3;
+    CHECK_OK(report_html(&b, r, REPORT_RUNS_MAX));
+    CHECK_OK(wr_u8(&b, 0));
+    const char *page = (char *)b.p, *wrong = check_page(page);
+    if (wrong)
+        fail_msg("the page: %s", wrong);
+    assert_non_null(strstr(page, "Comparison of 12 runs"));
+    assert_non_null(strstr(page, "<th scope=\"row\">a/&lt;script&gt;&amp;\xef\xbf\xbd</th>"));
+    assert_non_null(strstr(page, "model of round 3"));
+    assert_non_null(strstr(page, "&lt;/div&gt;&lt;b&gt;words"));
+    assert_non_null(strstr(page, "line s5 d1"));
+    buf_clear(&b);
+    CHECK_OK(report_table(&b, r, 2));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "ppl last"));
+    assert_non_null(strstr((char *)b.p, "2 of 2"));
+    buf_clear(&b);
+    CHECK_STATUS(report_html(&b, r, REPORT_RUNS_MAX + 1), SEFL_EINVAL);
+    CHECK_STATUS(report_html(&b, r, 0), SEFL_EINVAL);
+    for (size_t i = 0; i < REPORT_RUNS_MAX; i++)
+        report_close(&r[i]);
 }
 
 /* Labels instead of numbers on the x axis, and bars that show a spread. */
@@ -368,7 +502,7 @@ static void test_faults(void **state)
     TEST_FAULTS(FAULT_ALLOC, st = report_open(&r, folder), report_close(&r));
     CHECK_OK(report_open(&r, folder));
     sefl_buf b = { 0 };
-    TEST_FAULTS(FAULT_ALLOC, (buf_clear(&b), st = report_html(&b, &r)), buf_clear(&b));
+    TEST_FAULTS(FAULT_ALLOC, (buf_clear(&b), st = report_html(&b, &r, 1)), buf_clear(&b));
     buf_clear(&b);
     report_close(&r);
 }
@@ -376,11 +510,13 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads),  cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_number), cmocka_unit_test(test_checker),
-        cmocka_unit_test(test_page),   cmocka_unit_test(test_small_pages),
-        cmocka_unit_test(test_text),   cmocka_unit_test(test_numbers_for_people),
-        cmocka_unit_test(test_labels), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_reads),   cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_number),  cmocka_unit_test(test_checker),
+        cmocka_unit_test(test_page),    cmocka_unit_test(test_small_pages),
+        cmocka_unit_test(test_text),    cmocka_unit_test(test_numbers_for_people),
+        cmocka_unit_test(test_labels),  cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_facts),   cmocka_unit_test(test_claims),
+        cmocka_unit_test(test_several),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

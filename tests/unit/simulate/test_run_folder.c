@@ -43,19 +43,20 @@ static void lines(void **state)
     (void)state;
     sefl_buf b = { 0 }, again = { 0 };
     run_line r;
-    CHECK_OK(run_line_write(&b, &sample));
-    CHECK_OK(run_line_read(&r, buf_span(&b)));
+    run_facts f = run_facts_none();
+    CHECK_OK(run_line_write(&b, &sample, NULL));
+    CHECK_OK(run_line_read(&r, &f, buf_span(&b)));
     assert_true(isnan(r.refused) && isnan(r.open_bytes));
-    CHECK_OK(run_line_write(&again, &r));
+    CHECK_OK(run_line_write(&again, &r, NULL));
     assert_int_equal(again.n, b.n);
     assert_memory_equal(again.p, b.p, b.n);
     buf_clear(&again);
     for (size_t n = 0; n < b.n; n++) /* a partial line does not count */
-        CHECK_STATUS(run_line_read(&r, span_of(b.p, n)), SEFL_EPROTO);
+        CHECK_STATUS(run_line_read(&r, &f, span_of(b.p, n)), SEFL_EPROTO);
     buf_clear(&b);
-    CHECK_OK(run_line_read(&r, span_of_str("{\"new\":[1,{}],\"round\":1}")));
+    CHECK_OK(run_line_read(&r, &f, span_of_str("{\"new\":[1,{}],\"round\":1}")));
     assert_true(isnan(r.link_bytes) && isnan(r.perplexity) && isnan(r.epsilon_server));
-    CHECK_STATUS(run_line_read(&r, span_of_str("{\"clients\":1}")), SEFL_EPROTO);
+    CHECK_STATUS(run_line_read(&r, &f, span_of_str("{\"clients\":1}")), SEFL_EPROTO);
 }
 
 static void file_of_lines(void **state)
@@ -69,7 +70,7 @@ static void file_of_lines(void **state)
     CHECK_OK(run_folder_open(&f, folder_path("runs"), "a", span_of_str("seed: 1\n"), &fresh));
     assert_true(fresh);
     for (r.round = 1; r.round <= 3; r.round++) {
-        CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
+        CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r, NULL));
         first = r.round == 1 ? bytes : first;
     }
     CHECK_OK(run_log_read(&log, run_path(&f, "metrics.jsonl")));
@@ -81,7 +82,7 @@ static void file_of_lines(void **state)
     assert_int_equal(log.n, 2);
     run_log_clear(&log);
     CHECK_OK(run_metrics_cut(&f, first));
-    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &sample));
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &sample, NULL));
     CHECK_OK(run_log_read(&log, run_path(&f, "metrics.jsonl")));
     assert_int_equal(log.n, 2);
     run_log_clear(&log);
@@ -220,13 +221,13 @@ static void overviews(void **state)
         &f, folder_path("runs"), "c",
         span_of_str("name: c\nclients: 100\nprivacy.claim: dp\nmodel.block_embed: 1\n"), &fresh));
     r.round = 1, r.perplexity = 50;
-    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r, NULL));
     r.round = 2, r.perplexity = 40, r.clients = 99, r.up_bytes = floor(99 * r.up_bytes / 97);
-    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r, NULL));
     r = run_line_of(3), r.skipped = true, r.seconds = 0;
-    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r, NULL));
     r = sample, r.round = 4, r.perplexity = 45;
-    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r));
+    CHECK_OK(run_log_append(&bytes, run_path(&f, "metrics.jsonl"), &r, NULL));
     CHECK_OK(overview_read(&o, f.root));
     assert_int_equal(o.t.rounds, 4);
     assert_int_equal(o.t.skipped, 1);
@@ -239,14 +240,51 @@ static void overviews(void **state)
     buf_clear(&b);
     run_folder_close(&f);
     CHECK_STATUS(overview_read(&o, folder_path("nothing")), SEFL_ENOTFOUND);
-    assert_non_null(strstr(sefl_last_error(), "is not a run folder"));
+    assert_non_null(strstr(sefl_last_error(), "does not exist"));
+}
+
+/* A run that no simulation wrote: metrics.jsonl says what is known. */
+static void other_overviews(void **state)
+{
+    (void)state;
+    overview o, first = { 0 };
+    sefl_buf b = { 0 };
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", folder_path("fed"));
+    CHECK_OK(file_make_folder(folder, 0777));
+    CHECK_STATUS(overview_read(&o, folder), SEFL_ENOTFOUND);
+    assert_non_null(strstr(sefl_last_error(), "no config.yml"));
+    assert_non_null(strstr(sefl_last_error(), "state/metrics.jsonl"));
+    CHECK_OK(file_make_folder(folder_path("fed/state"), 0777));
+    static const char *const lines[] = {
+        "{\"round\":1}\n",
+        "{\"round\":1,\"clients\":7,\"run\":{\"protection\":\"sefl\",\"noise\":\"own\",\"z\":"
+        "\"2\",\"enrolled\":8,\"rounds\":3,\"delta\":1e-6,\"text\":\"ab\"}}\n",
+        "{\"round\":1,\"run\":{\"enrolled\":1e300,\"rounds\":1e300,\"text\":\"cd\"}}\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        CHECK_OK(
+            file_write_atomic(folder_path("fed/state/metrics.jsonl"), span_of_str(lines[i]), 0644));
+        CHECK_OK(overview_read(&o, folder));
+        assert_string_equal(o.name, folder);
+        assert_string_equal(o.protection, i == 1 ? "sefl" : "-");
+        assert_true(o.clients == (i == 1 ? 8 : 0) && o.rounds_asked == (i == 1 ? 3 : 0));
+        assert_true(o.claim == (i == 1) && isnan(o.t.all.perplexity));
+        assert_int_equal(overview_differ(&first, &o), i == 2);
+        CHECK_OK(overview_json(&b, &o));
+        buf_clear(&b);
+        if (i <= 1)
+            first = o;
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines),  cmocka_unit_test(file_of_lines), cmocka_unit_test(folders),
-        cmocka_unit_test(states), cmocka_unit_test(overviews),     cmocka_unit_test(strangers),
+        cmocka_unit_test(lines),           cmocka_unit_test(file_of_lines),
+        cmocka_unit_test(folders),         cmocka_unit_test(states),
+        cmocka_unit_test(overviews),       cmocka_unit_test(strangers),
+        cmocka_unit_test(other_overviews),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
