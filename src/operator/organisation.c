@@ -320,8 +320,8 @@ static sefl_status check_task(dir_tree *d, const card *own, const envelope *env,
     return envelope_check_one(env, SIGN_TASK, SIGNER_AS, as);
 }
 
-sefl_status org_sign(const char *folder, const char *path, bool (*agree)(void *ctx, const task *t),
-                     void *ctx)
+sefl_status org_sign(const char *folder, const char *path,
+                     sefl_status (*agree)(void *ctx, const task *t), void *ctx)
 {
     sefl_status st = SEFL_OK;
     sefl_buf own_bytes = { 0 }, file = { 0 }, out = { 0 };
@@ -334,7 +334,7 @@ sefl_status org_sign(const char *folder, const char *path, bool (*agree)(void *c
     SEFL_TRY(own_card(&own, &own_bytes, &d));
     SEFL_TRY(task_file_load(&file, &env, &t, path));
     SEFL_TRY(sefl_at(check_task(&d, &own, &env, &t), "%s", path));
-    SEFL_CHECK(agree(ctx, &t), SEFL_ECANCELLED, "the task was not signed");
+    SEFL_TRY(sefl_at(agree(ctx, &t), "the task was not signed"));
     SEFL_TRY(sign_key_read(&key, dir_in(&d, "ca/sign.key")));
     SEFL_TRY(task_file_sign(&out, &env, &t, SIGNER_CSP, key));
     SEFL_TRY(file_write_new(dir_in(&d, "task.signed"), buf_span(&out), 0644));

@@ -80,8 +80,8 @@ typedef struct org_task_report {
 sefl_status org_task(const org_task_config *c, org_task_report *out) SEFL_MUST_CHECK;
 
 /* CSP: checks that the other operator signed the task, asks `agree`, signs, writes task.signed.
- * SEFL_ECANCELLED if agree returns false. */
-sefl_status org_sign(const char *folder, const char *path, bool (*agree)(void *ctx, const task *t),
-                     void *ctx) SEFL_MUST_CHECK;
+ * If agree fails, returns its status and signs nothing. */
+sefl_status org_sign(const char *folder, const char *path,
+                     sefl_status (*agree)(void *ctx, const task *t), void *ctx) SEFL_MUST_CHECK;
 
 #endif

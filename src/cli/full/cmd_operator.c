@@ -284,15 +284,15 @@ static sefl_status do_task(void *options_)
 
 /* ---- sign ------------------------------------------------------------------------------------ */
 
-static bool agree(void *ctx, const task *t)
+static sefl_status agree(void *ctx, const task *t)
 {
     const wish *w = ctx;
     sefl_buf text = { 0 };
-    const bool told = task_explain(&text, t) == SEFL_OK;
-    if (told)
+    sefl_status st = task_explain(&text, t);
+    if (st == SEFL_OK)
         printf("%.*s\n", (int)text.n, (const char *)text.p);
     buf_clear(&text);
-    return told && (w->yes || ask_yes("Sign this task?", "--yes") == SEFL_OK);
+    return st != SEFL_OK || w->yes ? st : ask_yes("Sign this task?", "--yes");
 }
 
 static sefl_status do_sign(void *options_)

@@ -86,12 +86,12 @@ typedef struct answer {
     unsigned asked;
 } answer;
 
-static bool agree(void *ctx, const task *t)
+static sefl_status agree(void *ctx, const task *t)
 {
     answer *a = ctx;
     assert_string_equal(t->population, "wards");
     a->asked++;
-    return a->yes;
+    return a->yes ? SEFL_OK : SEFL_ECANCELLED;
 }
 
 static sefl_status draft(org_task_report *r, const char *folder, const char *set)
