@@ -3,7 +3,7 @@
  *     tar t = { 0 };
  *     SEFL_TRY(tar_open(&t, "csp.tar", 0600));
  *     SEFL_TRY(tar_put(&t, "csp/README", span_of_str(text), 0644));
- *     SEFL_TRY(tar_copy(&t, "csp/state", "/var/lib/state"));    // a file, or a folder with all in it
+ *     SEFL_TRY(tar_copy(&t, "csp/state", "/var/lib/state"));    // a file or a whole folder
  *     SEFL_TRY(tar_commit(&t));
  * done:
  *     tar_abort(&t);                                            // does nothing after a commit

@@ -60,6 +60,7 @@ typedef struct cli_command {
     X(ca)                    \
     X(enroll)                \
     X(provision)             \
+    X(operator)              \
     X(task)                  \
     X(aggregator)            \
     X(csp)                   \

@@ -25,6 +25,13 @@ sefl_status address_read(host_port *out, const char *text, unsigned least)
     return SEFL_OK;
 }
 
+bool address_is_host(const char *host)
+{
+    static const char chars[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:";
+    return *host && strspn(host, chars) == strlen(host);
+}
+
 sefl_status address_write(sefl_buf *out, const char *host, unsigned port)
 {
     return wr_fmt(out, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);

@@ -9,6 +9,8 @@
 
 #include "base/buf.h"
 
+#include <stdbool.h>
+
 enum { ADDRESS_HOST_MAX = 255 };
 
 typedef struct host_port {
@@ -19,6 +21,8 @@ typedef struct host_port {
 /* Parses an address whose port is from `least` to 65535 (port 0: the system chooses). If it is
  * invalid, returns SEFL_EINVAL and leaves *out empty. */
 sefl_status address_read(host_port *out, const char *text, unsigned least) SEFL_MUST_CHECK;
+/* True for a host name or an address: letters, digits, "-", ".", "_" and ":". */
+bool address_is_host(const char *host);
 /* Appends host:port, with brackets around an IPv6 address. */
 sefl_status address_write(sefl_buf *out, const char *host, unsigned port) SEFL_MUST_CHECK;
 

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HOST_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:"
-#define UNIT_HOME  "/opt" /* where the unit expects the unpacked folder */
+#define UNIT_HOME "/opt" /* where the unit expects the unpacked folder */
 
 /* ---- addresses -------------------------------------------------------------------------- */
 
@@ -29,7 +28,7 @@ static sefl_status read_host(host_port *out, const char *text, size_t n, unsigne
         SEFL_TRY(wr_fmt(&b, ":%u", port));
     SEFL_TRY(wr_u8(&b, 0));
     SEFL_TRY(sefl_at(address_read(out, (const char *)b.p, 1), "--hosts"));
-    SEFL_CHECK(strspn(out->host, HOST_CHARS) == strlen(out->host), SEFL_EINVAL,
+    SEFL_CHECK(address_is_host(out->host), SEFL_EINVAL,
                "--hosts: \"%s\" is neither a host name nor an address", out->host);
 done:
     buf_clear(&b);

@@ -4,10 +4,10 @@
  *
  * Each archive unpacks to one folder, sefl-trial-NAME:
  *
- *     README     five lines      start     runs the role      sefl-trial-NAME.service    systemd unit
+ *     README (five lines)   start (runs the role)   sefl-trial-NAME.service (systemd unit)
  *     aggregator/ ca/aggregator/ public/         of AS      } the party's own files, as in ROOT, so
- *     csp/ ca/csp/ public/task.signed            of CSP     } that the relative paths in its settings
- *     client/                                    of clients } file hold
+ *     csp/ ca/csp/ public/task.signed            of CSP     } that the relative paths in their
+ *     client/                                    of clients } settings hold
  *
  * A kit never contains another party's private key. It is a trial all the same, because one person
  * made all keys.

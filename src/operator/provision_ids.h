@@ -20,8 +20,8 @@
 /* The names and addresses in a certificate for a server on this machine. */
 #define PROVISION_LOOPBACK "localhost,127.0.0.1,::1"
 
-/* Names the clients client-01, client-02 and so on, with `width` digits. as_hosts and csp_hosts: the
- * names and addresses in the servers' certificates, separated by commas. */
+/* Names the clients client-01, client-02 and so on, with `width` digits. as_hosts and csp_hosts are
+ * the names and addresses in the servers' certificates, separated by commas. */
 sefl_status provision_identities(const char *root, const char *as_hosts, const char *csp_hosts,
                                  uint32_t clients, unsigned width) SEFL_MUST_CHECK;
 

@@ -5,9 +5,11 @@
 #include "base/hex.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The folder's own CA. */
@@ -34,6 +36,18 @@ sefl_status ca_edit(trust_edit *e, const char *folder)
     char path[PATH_MAX];
     SEFL_PASS(file_path(path, "%s/trust", folder));
     return trust_edit_begin(e, path);
+}
+
+sefl_status ca_check_owner(const char *folder)
+{
+    char path[PATH_MAX];
+    struct stat sb;
+    SEFL_PASS(file_path(path, "%s/trust", folder));
+    if (stat(path, &sb) != 0 || sb.st_uid == geteuid())
+        return SEFL_OK; /* no such file: ca_edit reports it */
+    const struct passwd *owner = getpwuid(sb.st_uid);
+    return sefl_fail(SEFL_EAUTH, "%s belongs to %s%.64s: run it as that user (sudo -u ...)", folder,
+                     owner ? "" : "another user", owner ? owner->pw_name : "");
 }
 
 sefl_status ca_list_of(const trust *t, trust_role role, const uint8_t sign[SIGN_PUB_BYTES])

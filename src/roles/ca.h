@@ -33,6 +33,10 @@ sefl_status ca_issued_path(char out[PATH_MAX], const char *folder,
 sefl_status ca_read(trust **out, const char *folder) SEFL_MUST_CHECK;
 sefl_status ca_edit(trust_edit *e, const char *folder) SEFL_MUST_CHECK;
 
+/* SEFL_EAUTH if the list belongs to another user. A user who changes the list becomes its owner; a
+ * server that runs as another user could not read the new list and would keep the old one. */
+sefl_status ca_check_owner(const char *folder) SEFL_MUST_CHECK;
+
 /* SEFL_EINVAL unless the list belongs to the server with this role and signing key, because the
  * setting `ca` must not name another server's folder. A list without a server is accepted. */
 sefl_status ca_list_of(const trust *t, trust_role role,

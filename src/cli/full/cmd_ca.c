@@ -6,10 +6,8 @@
 #include "base/file.h"
 #include "roles/ca.h"
 
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct wish {
@@ -406,19 +404,6 @@ static sefl_status do_list(void *options)
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
-/* A user who changes the list becomes its owner. A server that runs as another user could not read
- * the new list and would keep the old one. */
-static sefl_status check_owner(wish *w)
-{
-    struct stat sb;
-    SEFL_PASS(file_path(w->path, "%s/trust", w->folder));
-    if (stat(w->path, &sb) != 0 || sb.st_uid == geteuid())
-        return SEFL_OK; /* no such file: the action reports it */
-    const struct passwd *owner = getpwuid(sb.st_uid);
-    return sefl_fail(SEFL_EAUTH, "%s belongs to %s%.64s: run it as that user (sudo -u ...)",
-                     w->folder, owner ? "" : "another user", owner ? owner->pw_name : "");
-}
-
 /* The action uses only one of these and would silently ignore a second one. */
 static sefl_status check_one(const wish *w)
 {
@@ -448,7 +433,7 @@ static sefl_status prepare(const cli_command *c, const cli_action *a, void *opti
         SEFL_PASS(check_one(w));
     if (a->work == do_list || a->work == do_export)
         return ca_read(&w->e.t, w->folder);
-    SEFL_PASS(check_owner(w));
+    SEFL_PASS(ca_check_owner(w->folder));
     SEFL_NEED(a->work == do_server || !w->out || !file_exists(w->out), SEFL_EEXIST,
               "%s already exists: nothing was changed", w->out);
     return a->work == do_new ? SEFL_OK : ca_edit(&w->e, w->folder);

@@ -10,6 +10,7 @@
 #include "crypto/keyfile.h"
 #include "crypto/seal/seal.h"
 #include "model/file/model_file.h"
+#include "operator/task_file.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task.h"
 #include "protocol/task_make.h"
@@ -18,8 +19,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { FILE_BYTES_MAX = ENVELOPE_CONTENT_MAX + 4096 };
 
 typedef struct wish {
     const char *path, *out, *config, *key, *as_key, *csp_key, *init, *vocab, *valid, *as;
@@ -50,21 +49,9 @@ static void finish(void *options)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static sefl_status parse_task(wish *w)
-{
-    w->env = (envelope){ .kind = SIGN_TASK, .content = buf_span(&w->file) };
-    if (w->file.n >= 8 && memcmp(w->file.p, "SEFLSGN1", 8) == 0)
-        SEFL_PASS(envelope_read(&w->env, buf_span(&w->file)));
-    SEFL_NEED(w->env.kind == SIGN_TASK, SEFL_EPROTO, "this is a signed %s, not a task",
-              sign_kind_name(w->env.kind));
-    return task_read(&w->t, w->env.content);
-}
-
-/* Reads a task document or an envelope that contains one. */
 static sefl_status read_task(wish *w)
 {
-    SEFL_PASS(file_read(&w->file, w->path, FILE_BYTES_MAX));
-    return sefl_at(parse_task(w), "%s", w->path);
+    return task_file_load(&w->file, &w->env, &w->t, w->path);
 }
 
 static sefl_status read_servers(wish *w)
@@ -236,12 +223,7 @@ static sefl_status task_sign(void *options)
     SEFL_PASS(output_check(w->out, NULL, w->force || strcmp(w->out, w->path) == 0));
     SEFL_PASS(read_task(w)); /* signs only a usable task */
     SEFL_PASS(sign_key_read(&w->sign, w->key));
-    const uint8_t *named = who == SIGNER_CSP ? w->t.servers.csp : w->t.servers.as;
-    SEFL_NEED(memcmp(sign_key_pub(w->sign), named, SIGN_PUB_BYTES) == 0, SEFL_EAUTH,
-              "%s: the task names another key for the %s than %s", w->path, signer_name(who),
-              w->key);
-    SEFL_PASS(envelope_sign(env, who, w->sign));
-    SEFL_PASS(envelope_write(&w->result, env));
+    SEFL_PASS(sefl_at(task_file_sign(&w->result, env, &w->t, who, w->sign), "%s", w->path));
     SEFL_PASS(file_write_atomic(w->out, buf_span(&w->result), 0644));
     print_signed(w, w->out, signer_name(env->by[0].signer),
                  env->count > 1 ? signer_name(env->by[1].signer) : NULL);
@@ -365,7 +347,7 @@ static sefl_status task_check(void *options)
 {
     wish *w = options;
     SEFL_PASS(read_servers(w));
-    SEFL_PASS(file_read(&w->file, w->path, FILE_BYTES_MAX));
+    SEFL_PASS(file_read(&w->file, w->path, TASK_FILE_MAX));
     SEFL_PASS(sefl_at(task_open(&w->t, buf_span(&w->file), &w->servers), "%s", w->path));
     print_signed(w, w->path, signer_name(SIGNER_AS), signer_name(SIGNER_CSP));
     return SEFL_OK;
