@@ -475,7 +475,6 @@ static sefl_status open_task(aggregator *a)
     const aggregator_settings *c = a->o.settings;
     a->files = c->files;
     SEFL_PASS(file_path(a->metrics, "%s/metrics.jsonl", c->state));
-    SEFL_PASS(own_task_read(&a->task, &a->envelope, c->task, a->key, OWN_TASK_AGGREGATOR));
     return agg_task_begin(a);
 }
 
@@ -508,6 +507,8 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
         SEFL_TRY(o->bound(o->ctx));
     server_forget_ready(c->ready_file);
     SEFL_TRY(sign_key_read(&a->key, c->sign_key));
+    if (!c->tasks)
+        SEFL_TRY(own_task_read(&a->task, &a->envelope, c->task, a->key, OWN_TASK_AGGREGATOR));
     SEFL_TRY(tls_id_read(&a->id, c->cert, c->tls_key, c->peers));
     if (c->ca) {
         SEFL_TRY(file_path(a->list_path, "%s/trust", c->ca));

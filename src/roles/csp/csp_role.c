@@ -268,12 +268,21 @@ sefl_status csp_task_fits(void *ctx, const task *t)
     return SEFL_OK;
 }
 
-/* Reads the identity: keys, certificates and the trust list. */
+static sefl_status read_task(csp_role *r)
+{
+    SEFL_PASS(own_task_read(&r->task, &r->envelope, r->o.settings->task, r->key, OWN_TASK_CSP));
+    return csp_task_fits(r, &r->task);
+}
+
+/* Reads the identity: keys, the task unless there is a folder of them, certificates and the trust
+ * list. */
 static sefl_status read_identity(csp_role *r)
 {
     const csp_role_options *o = &r->o;
     const csp_settings *c = o->settings;
     SEFL_PASS(sign_key_read(&r->key, c->sign_key));
+    if (!c->tasks)
+        SEFL_PASS(read_task(r));
     SEFL_PASS(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
     if (!c->ca)
         log_warn(o->log, "no trust list (ca): certificates cannot be revoked, sites cannot enrol");
@@ -342,13 +351,6 @@ void csp_task_close(csp_role *r)
     pthread_mutex_unlock(&r->task_lock);
 }
 
-static sefl_status open_task(csp_role *r)
-{
-    SEFL_PASS(own_task_read(&r->task, &r->envelope, r->o.settings->task, r->key, OWN_TASK_CSP));
-    SEFL_PASS(csp_task_fits(r, &r->task));
-    return csp_task_open(r);
-}
-
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
 {
     const csp_settings *c = o->settings;
@@ -368,7 +370,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     server_forget_ready(c->ready_file);
     SEFL_TRY(read_identity(r));
     SEFL_TRY(pool_new(&r->pool, c->threads));
-    SEFL_TRY(c->tasks ? csp_queue_open(r) : open_task(r));
+    SEFL_TRY(c->tasks ? csp_queue_open(r) : csp_task_open(r));
     SEFL_TRY(health_start(&r->local, &c->health, healthz, r, o->log));
     SEFL_HAND_OVER(out, r, csp_role_free);
 }
