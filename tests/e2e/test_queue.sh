@@ -58,8 +58,13 @@ queue aggregator unsigned 00-unsigned
 queue aggregator other 00-other
 queue aggregator torn 00-torn
 mkdir "$fed/aggregator/tasks/00-empty" "$fed/aggregator/tasks/.draft"
-queue aggregator first 01-first
+make_task gone "" # CSP never gets it: AS's operator withdraws it
+queue aggregator gone 00-gone
 fed_until 20 "AS that waits for CSP's copy" said aggregator "does not have this task"
+queue aggregator first 01-first
+rm -r "$fed/aggregator/tasks/00-gone"
+fed_until 20 "withdrawn task" said aggregator "task withdrawn"
+fed_until 20 "the first task" of_task 01-first "serving a task"
 queue csp first a
 fed_until 60 "first task" released 01-first 2
 for bad in empty other torn unsigned; do
@@ -91,7 +96,10 @@ queue aggregator fourth 02-fourth # an earlier name: the task that has begun goe
 fed_kill KILL csp aggregator
 fed_wait csp 10
 fed_wait aggregator 10
+mv "$fed/aggregator/tasks/03-third" "$fed/aggregator/tasks/.third" # the others wait until it is back
 fed_servers
+fed_until 20 "AS that misses its task" said aggregator "put it back"
+mv "$fed/aggregator/tasks/.third" "$fed/aggregator/tasks/03-third"
 fed_kill CONT client-03
 fed_until 90 "third task after kill -9" released 03-third 3
 fed_until 90 "fourth task" released 02-fourth 2

@@ -266,7 +266,7 @@ static void every_second(void *ctx)
     look_at_list(a);
     look_at_certificate(a);
     if (a->queue)
-        task_queue_look(a->queue);
+        agg_queue_tick(a);
     if (a->rounds) {
         ingest_sweep(a->ingest, still_welcome, a);
         look_at_round(a);
@@ -447,7 +447,7 @@ void agg_task_end(aggregator *a)
     a->server = NULL, a->ingest = NULL, a->rounds = NULL, a->lanes = NULL, a->shares = NULL;
     a->releases = NULL, a->account = NULL, a->journal = NULL;
     a->http.enrol_rate = a->http.enrol_origin = NULL;
-    a->has_task = false;
+    a->has_task = a->withdrawn = false;
     a->waiting = (waiting){ 0 };
     pthread_mutex_unlock(&a->task_lock);
 }

@@ -22,6 +22,7 @@ struct aggregator {
     sign_key *key;
     pool *pool;
     task_queue *queue; /* NULL: the setting `task` */
+    bool blocked;      /* a task that has begun is missing in it */
 
     /* The task: agg_task_begin makes these, and agg_task_end clears them. Signals and the health
      * page use them under task_lock; the server's threads end before they do. */
@@ -29,6 +30,7 @@ struct aggregator {
     sefl_buf envelope;
     task task;
     bool has_task;
+    atomic_bool withdrawn; /* it ended because its folder is gone */
     release_files files;
     char init[PATH_MAX], vocab[PATH_MAX], valid[PATH_MAX], models[PATH_MAX]; /* with a queue */
     char metrics[PATH_MAX];
@@ -76,7 +78,11 @@ sefl_status agg_idle_begin(aggregator *a) SEFL_MUST_CHECK;
 /* Waits this long, or until aggregator_stop. */
 void agg_pause(aggregator *a, uint64_t ms);
 
-/* Serves the tasks of a->queue until aggregator_stop (queue.c). */
+/* ---- queue.c --------------------------------------------------------------------------------- */
+
+/* Serves the tasks of a->queue until aggregator_stop. */
 sefl_status agg_queue_run(aggregator *a) SEFL_MUST_CHECK;
+/* Once a second, on the server's watcher thread: looks for new tasks and for a withdrawn one. */
+void agg_queue_tick(aggregator *a);
 
 #endif

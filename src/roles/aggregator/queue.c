@@ -1,40 +1,94 @@
-/* AS decides which task runs: one that has begun and is not over, otherwise the first of the folder
- * that is new. So a restart continues the task that was interrupted, even if a task with an earlier
- * name has arrived meanwhile. A task is over once its last release is durable and CSP knows that it
- * is over; if CSP cannot be reached then, the next task goes on, and a restart tells CSP again. */
+/* AS decides which task runs.
+ *  1. A task that has begun ends before another begins. The journal remembers its id, so a restart
+ *     continues it, even if a task with an earlier name has arrived. If its folder is gone, AS waits
+ *     until it is back: the ledgers of the two servers may differ by a charge of this task, and the
+ *     next task could not begin.
+ *  2. Otherwise the first new task runs. Before its first round opens nothing depends on it: if its
+ *     folder disappears, the task is withdrawn.
+ *  3. A task is over once its last release is durable and CSP knows that it is over. If CSP cannot be
+ *     reached then, the next task begins, and a restart tells CSP again. */
 #include "roles/aggregator/inside.h"
 
 #include "base/file.h"
 #include "base/hex.h"
 #include "roles/server.h"
 
-#include <stdio.h>
+#include <string.h>
 
 enum { LOOK_MS = 1000 };
 
-typedef enum progress { IS_NEW, HAS_BEGUN, IS_OVER } progress;
+static const char current[] = "current task"; /* a lasting fact: the id of the latest task */
 
-static sefl_status progress_of(aggregator *a, const task_entry *e, progress *out)
+typedef enum progress { IS_NEW, HAS_BEGUN, IS_DONE, IS_OVER } progress;
+
+static sefl_status read_progress(aggregator *a, journal *j, progress *out)
+{
+    agg_memory m;
+    sefl_buf bye = { 0 };
+    as_disk d = { .j = j, .coins = &a->coins };
+    as_store s = as_disk_store(&d);
+    sefl_status st = as_store_memory(&s, &m);
+    *out = IS_NEW;
+    if (st == SEFL_ENOTFOUND)
+        return SEFL_OK;
+    SEFL_PASS(st);
+    if (m.phase == AGG_DONE)
+        *out = s.get(s.ctx, AS_BYE, 0, &bye) == SEFL_OK ? IS_OVER : IS_DONE;
+    else if (m.round > 1 || m.phase >= AGG_COLLECTING)
+        *out = HAS_BEGUN;
+    buf_clear(&bye);
+    return SEFL_OK;
+}
+
+/* Sets *out to a task's progress, and latest (may be NULL) to the id of the latest task, or zeros. */
+static sefl_status progress_of(aggregator *a, const uint8_t id[TASK_ID], progress *out,
+                               uint8_t latest[TASK_ID])
 {
     sefl_status st = SEFL_OK;
     journal *j = NULL;
-    agg_memory m;
-    sefl_buf bye = { 0 };
-    *out = IS_NEW;
-    SEFL_TRY(journal_open(&j, a->o.settings->state, "aggregator", e->id));
-    as_disk d = { .j = j, .coins = &a->coins };
-    as_store s = as_disk_store(&d);
-    st = as_store_memory(&s, &m);
-    if (st == SEFL_ENOTFOUND) {
-        st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(journal_open(&j, a->o.settings->state, "aggregator", id));
+    SEFL_TRY(read_progress(a, j, out));
+    if (!latest)
         goto done;
-    }
-    SEFL_TRY(st);
-    *out = m.phase == AGG_DONE && s.get(s.ctx, AS_BYE, 0, &bye) == SEFL_OK ? IS_OVER : HAS_BEGUN;
+    memset(latest, 0, TASK_ID);
+    st = journal_lasting_get(j, current, &b);
+    if (st == SEFL_OK && b.n == TASK_ID)
+        memcpy(latest, b.p, TASK_ID);
+    st = st == SEFL_ENOTFOUND ? SEFL_OK : st;
 done:
-    buf_clear(&bye);
+    buf_clear(&b);
     journal_close(j);
     return st;
+}
+
+/* Looks for a task that has begun. *blocked: there is one, and its folder is missing; logs that
+ * when *blocked becomes true. */
+static sefl_status find_begun(aggregator *a, const task_entry *some, task_entry *out, bool *any,
+                              bool *blocked)
+{
+    static const uint8_t none[TASK_ID];
+    uint8_t latest[TASK_ID];
+    progress p;
+    *any = false;
+    SEFL_PASS(progress_of(a, some->id, &p, latest));
+    if (memcmp(latest, none, TASK_ID) != 0)
+        SEFL_PASS(progress_of(a, latest, &p, NULL));
+    else
+        p = IS_NEW;
+    if (p != HAS_BEGUN && p != IS_DONE) {
+        *blocked = false;
+        return SEFL_OK;
+    }
+    for (size_t i = 0; task_queue_at(a->queue, i, out) && !*any; i++)
+        *any = memcmp(out->id, latest, TASK_ID) == 0;
+    bool before = *blocked;
+    *blocked = !*any && p == HAS_BEGUN;
+    if (*blocked && !before)
+        log_error(a->o.log,
+                  "a task that has begun is not in the folder, or is refused: put it back",
+                  lf_hash("task", latest));
+    return SEFL_OK;
 }
 
 /* Chooses the task that runs next; *any: there is one. */
@@ -44,17 +98,14 @@ static sefl_status choose(aggregator *a, task_entry *out, bool *any)
     progress p;
     *any = false;
     task_queue_look(a->queue);
-    for (size_t i = 0; task_queue_at(a->queue, i, &e);) {
-        SEFL_PASS(progress_of(a, &e, &p));
-        if (p == IS_OVER) {
-            task_queue_pass(a->queue, &e, NULL);
-            continue; /* the next task has its number now */
-        }
-        if (p == HAS_BEGUN || !*any)
-            *out = e, *any = true;
-        if (p == HAS_BEGUN)
-            break;
-        i++;
+    if (!task_queue_at(a->queue, 0, &e))
+        return SEFL_OK;
+    SEFL_PASS(find_begun(a, &e, out, any, &a->blocked));
+    while (!*any && !a->blocked && task_queue_at(a->queue, 0, out)) {
+        SEFL_PASS(progress_of(a, out->id, &p, NULL));
+        *any = p == IS_NEW || p == HAS_BEGUN; /* begun: by a server with the setting `task` */
+        if (!*any)
+            task_queue_pass(a->queue, out, NULL);
     }
     return SEFL_OK;
 }
@@ -101,10 +152,27 @@ static sefl_status run_task(aggregator *a, const task_entry *e)
     }
     SEFL_PASS(file_make_folder(a->o.settings->files.models, 0755));
     SEFL_PASS(agg_task_begin(a));
+    SEFL_PASS(journal_lasting_put(a->journal, current, span_of(e->id, TASK_ID)));
     server_say_task(&a->task, e->name, a->o.log);
-    SEFL_PASS(agg_task_run(a));
+    st = agg_task_run(a);
+    if (st == SEFL_ECANCELLED && a->withdrawn && !atomic_load(&a->stop)) {
+        log_warn(a->o.log, "task withdrawn: its folder is gone", lf_str("folder", e->name));
+        return SEFL_OK;
+    }
+    SEFL_PASS(st);
     task_queue_pass(a->queue, e, NULL);
     return SEFL_OK;
+}
+
+void agg_queue_tick(aggregator *a)
+{
+    task_entry e;
+    task_queue_look(a->queue);
+    if (!a->rounds || a->withdrawn || rounds_phase(a->rounds, NULL, NULL) != AGG_STARTING ||
+        task_queue_find(a->queue, a->task.id, &e))
+        return;
+    a->withdrawn = true;
+    rounds_stop(a->rounds);
 }
 
 sefl_status agg_queue_run(aggregator *a)

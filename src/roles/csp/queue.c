@@ -9,18 +9,19 @@
 
 #include <string.h>
 
-/* *unfinished: this task has rounds and is not over. */
-static sefl_status look_at(const csp_role *r, const task_entry *e, bool *unfinished)
+/* *when: the time of this task's last header; 0 if it has none, or is over. */
+static sefl_status look_at(const csp_role *r, const task_entry *e, uint64_t *when)
 {
     sefl_status st = SEFL_OK;
     journal *j = NULL;
     journal_round last;
     bool over = false;
-    *unfinished = false;
+    *when = 0;
     SEFL_TRY(journal_open(&j, r->o.settings->state, "csp", e->id));
     SEFL_TRY(journal_fact_has(j, 0, "over", &over));
     st = journal_round_last(j, &last);
-    *unfinished = st == SEFL_OK && !over;
+    if (st == SEFL_OK && !over)
+        *when = last.opened_ms;
     st = st == SEFL_ENOTFOUND ? SEFL_OK : st;
 done:
     journal_close(j);
@@ -38,8 +39,8 @@ static sefl_status begin(csp_role *r, const task_entry *e)
 sefl_status csp_queue_open(csp_role *r)
 {
     const csp_settings *c = r->o.settings;
-    task_entry e;
-    bool unfinished;
+    task_entry e, last;
+    uint64_t when, latest = 0;
     SEFL_PASS(file_make_folder(c->state, 0700)); /* for the counters */
     SEFL_PASS(task_queue_new(&r->queue, &(task_queue_config){ .folder = c->tasks,
                                                               .ledger = c->ledger,
@@ -49,11 +50,12 @@ sefl_status csp_queue_open(csp_role *r)
                                                               .fits = csp_task_fits,
                                                               .log = r->o.log }));
     for (size_t i = 0; task_queue_at(r->queue, i, &e); i++) {
-        SEFL_PASS(look_at(r, &e, &unfinished));
-        if (unfinished)
-            return begin(r, &e); /* its round key must expire even if AS never comes back */
+        SEFL_PASS(look_at(r, &e, &when));
+        if (when > latest)
+            latest = when, last = e;
     }
-    return SEFL_OK;
+    /* its round key must expire even if AS never comes back */
+    return latest > 0 ? begin(r, &last) : SEFL_OK;
 }
 
 sefl_status csp_queue_hear(csp_role *r)
