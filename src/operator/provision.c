@@ -424,12 +424,12 @@ static sefl_status write_servers(build *b)
     const bool valid = file_exists(dir_in(&b->at, "public/valid.txt"));
     char set[256];
     /* the default, memory_lock: required, is for keys that matter */
-    snprintf(set, sizeof set, "listen=%s:%u ca memory_lock=try ready_file%s%s", listen_at(b, &as),
-             as.port, b->external ? "" : " vocab", valid ? " valid" : "");
+    snprintf(set, sizeof set, "listen=%s:%u ca task init memory_lock=try ready_file%s%s",
+             listen_at(b, &as), as.port, b->external ? "" : " vocab", valid ? " valid" : "");
     SEFL_PASS(write_settings(dir_in(&b->at, "aggregator/aggregator.yml"),
                              "the aggregation server of a trial federation", aggregator_schema, set,
                              "csp", &other));
-    snprintf(set, sizeof set, "listen=%s:%u ca key_lock memory_lock=try ready_file",
+    snprintf(set, sizeof set, "listen=%s:%u ca task key_lock memory_lock=try ready_file",
              listen_at(b, &other), other.port);
     return write_settings(dir_in(&b->at, "csp/csp.yml"),
                           "the cryptography service provider of a trial federation", csp_schema,

@@ -29,8 +29,8 @@ sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)
     json_open(&j, '{');
     json_fields(&j, lf_str("role", n->role), lf_bool("healthy", n->healthy),
                 lf_bool(n->peer, n->peer_is_there), lf_str("phase", n->phase),
-                lf_u64("round", n->round), lf_u64("rounds", n->task->rounds),
-                lf_key("task", n->task->id));
+                lf_u64("round", n->round), lf_u64("rounds", n->task ? n->task->rounds : 0),
+                n->task ? lf_key("task", n->task->id) : lf_str("task", ""));
     json_close(&j, '}');
     SEFL_PASS(json_end(&j));
     SEFL_PASS(wr_u8(out, '\n'));

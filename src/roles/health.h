@@ -7,7 +7,7 @@
  *      "rounds":40,"task":"..."}
  *
  * The status is 200 if the server is healthy, 503 if not. AS is healthy while the link to CSP is
- * up, since no round begins or ends without CSP, and once the task is over. CSP is healthy while it
+ * up, since no round begins or ends without CSP, once the task is over, and while it has none. CSP is healthy while it
  * runs; it waits for AS to dial, and the page shows whether AS is connected. The page shows only
  * public facts (the task, its round) and nothing about a single client. The setting `health` is a
  * loopback address (net/local_http.h explains why), or empty for no page.
@@ -31,9 +31,11 @@ typedef struct health_news {
     const char *role, *peer; /* our role and the other server's */
     bool healthy, peer_is_there;
     const char *phase;
-    uint64_t round; /* 0: none yet */
-    const task *task;
+    uint64_t round;   /* 0: none yet */
+    const task *task; /* NULL: no task now */
 } health_news;
+
+#define HEALTH_NO_TASK "no task" /* a phase of both servers */
 
 /* Appends the page and sets *status to 200 or 503. */
 sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n) SEFL_MUST_CHECK;

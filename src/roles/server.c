@@ -28,6 +28,25 @@ done:
     return st;
 }
 
+sefl_status server_check_tasks(const settings *s)
+{
+    const bool one = *settings_text(s, "task"), many = *settings_text(s, "tasks");
+    SEFL_NEED(one != many, SEFL_EINVAL,
+              one ? "%s: both task and tasks are set: set only one"
+                  : "%s is not set: set it to a file, or `tasks` to a "
+                    "folder of tasks",
+              settings_origin(s, one ? "tasks" : "task"));
+    return SEFL_OK;
+}
+
+void server_say_task(const task *t, const char *folder, sefl_log *log)
+{
+    log_info(log, "serving a task", lf_str("folder", folder), lf_str("name", t->name),
+             lf_hash("task", t->id));
+    if (!t->claim)
+        log_warn(log, "this task claims no differential privacy");
+}
+
 sefl_status server_announce(const char *ready_file, const char *host, uint16_t port, const task *t,
                             sefl_log *log)
 {
@@ -37,9 +56,10 @@ sefl_status server_announce(const char *ready_file, const char *host, uint16_t p
     SEFL_TRY(wr_fmt(&line, "\n"));
     if (ready_file)
         SEFL_TRY(file_write_atomic(ready_file, buf_span(&line), 0644));
-    if (!t->claim)
+    if (t && !t->claim)
         log_warn(log, "this task claims no differential privacy");
-    log_info(log, "ready", lf_str("host", host), lf_u64("port", port), lf_hash("task", t->id));
+    log_info(log, "ready", lf_str("host", host), lf_u64("port", port),
+             t ? lf_hash("task", t->id) : lf_str("task", ""));
 done:
     buf_clear(&line);
     return st;

@@ -5,6 +5,7 @@
 #define ROLES_SERVER_H
 
 #include "base/log.h"
+#include "config/settings.h"
 #include "net/allowlist.h"
 #include "protocol/task.h"
 
@@ -14,8 +15,14 @@
 sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool first,
                              trust_role role, const sign_key *key, sefl_log *log) SEFL_MUST_CHECK;
 
+/* SEFL_EINVAL unless exactly one of `task` and `tasks` is set. */
+sefl_status server_check_tasks(const settings *s) SEFL_MUST_CHECK;
+/* Logs which task of a folder of tasks the server now serves. */
+void server_say_task(const task *t, const char *folder, sefl_log *log);
+
 /* Writes "host:port" and a newline to the ready file, unless that is NULL, and logs that the server
- * is ready; a warning comes first if the task claims no differential privacy. */
+ * is ready; a warning comes first if the task claims no differential privacy. t is NULL for a
+ * server with a folder of tasks. */
 sefl_status server_announce(const char *ready_file, const char *host, uint16_t port, const task *t,
                             sefl_log *log) SEFL_MUST_CHECK;
 /* Deletes the ready file, because one from an earlier run would mislead scripts. */

@@ -17,8 +17,11 @@
 #define SERVER_TASK(type)                                                                          \
     { "sign_key", SETTING_PATH, NULL, SETTING_TO(type, sign_key), .example = "sign.key",           \
       .secret = true, .help = "this server's signing key" },                                       \
-    { "task", SETTING_PATH, NULL, SETTING_TO(type, task), .example = "../public/task.signed",      \
-      .help = "the task, signed by both servers" },                                                \
+    { "task", SETTING_PATH, "", SETTING_TO(type, task), .example = "../public/task.signed",        \
+      .help = "the task, signed by both servers; or set `tasks`" },                                \
+    { "tasks", SETTING_PATH, "", SETTING_TO(type, tasks), .example = "tasks", .arg = "FOLDER",     \
+      .help = "folder of tasks, instead of `task`: the server serves one after the other and "     \
+              "waits for the next" },                                                              \
     { "ledger", SETTING_PATH, NULL, SETTING_TO(type, ledger), .example = "ledger",                 \
       .help = "the population's privacy ledger" }
 

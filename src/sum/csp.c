@@ -173,26 +173,36 @@ static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
 
 /* ---- greeting -------------------------------------------------------------------------------- */
 
-/* Reads HELLO; the signature covers all bytes before it. NO unless AS signed it for this task. */
-static sefl_status read_hello(csp *c, rd *r, uint16_t *version, ledger_head *theirs)
+sefl_status csp_hello_read(csp_hello *out, sefl_span body)
 {
+    rd r = rd_over(body);
     uint16_t low, high;
-    uint8_t id[TASK_ID], signature[SIGN_BYTES];
-    char why[VERSION_SENTENCE];
-    const uint8_t *from = r->p;
-    SEFL_PASS(rd_u16(r, &low));
-    SEFL_PASS(rd_u16(r, &high));
-    *version = version_link(low, high, why);
-    if (*version == 0) /* the rest may have another format */
-        return csp_no(c, LINK_NO_VERSION, why);
-    SEFL_PASS(ledger_head_read(r, theirs));
-    SEFL_PASS(rd_raw(r, id, sizeof id));
-    sefl_span said = span_of(from, (size_t)(r->p - from));
-    SEFL_PASS(rd_raw(r, signature, sizeof signature));
-    SEFL_PASS(rd_end(r));
-    if (memcmp(id, c->c.task->id, TASK_ID) != 0)
+    *out = (csp_hello){ 0 };
+    SEFL_PASS(rd_u16(&r, &low));
+    SEFL_PASS(rd_u16(&r, &high));
+    out->version = version_link(low, high, out->why);
+    if (out->version == 0) /* the rest may have another format */
+        return SEFL_OK;
+    SEFL_PASS(ledger_head_read(&r, &out->head));
+    SEFL_PASS(rd_raw(&r, out->task, sizeof out->task));
+    out->said = span_of(body.p, (size_t)(r.p - body.p));
+    SEFL_PASS(rd_raw(&r, out->signature, sizeof out->signature));
+    return rd_end(&r);
+}
+
+sefl_status csp_hello_check(const csp_hello *h, const task *t)
+{
+    return sign_check(h->signature, t->servers.as, SIGN_LINK, h->said);
+}
+
+/* NO unless AS signed HELLO for this task. */
+static sefl_status check_hello(csp *c, const csp_hello *h)
+{
+    if (h->version == 0)
+        return csp_no(c, LINK_NO_VERSION, h->why);
+    if (memcmp(h->task, c->c.task->id, TASK_ID) != 0)
         return csp_no(c, LINK_NO_TASK, NULL);
-    sefl_status st = sign_check(signature, c->c.task->servers.as, SIGN_LINK, said);
+    sefl_status st = csp_hello_check(h, c->c.task);
     if (st == SEFL_EAUTH) /* a peer that has AS's TLS key alone */
         return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
     return st;
@@ -201,19 +211,20 @@ static sefl_status read_hello(csp *c, rd *r, uint16_t *version, ledger_head *the
 static sefl_status on_hello(csp *c, rd *r)
 {
     const csp_store *s = c->c.store;
-    uint16_t version;
-    ledger_head theirs, ours;
+    csp_hello h;
+    ledger_head ours;
     csp_highest top;
     uint8_t pair[LINK_PAIR];
     sefl_rng rng;
-    SEFL_PASS(read_hello(c, r, &version, &theirs));
-    SEFL_PASS(ledgers_must_fit(c, &theirs));
+    SEFL_PASS(csp_hello_read(&h, span_of(r->p, r->left)));
+    SEFL_PASS(check_hello(c, &h));
+    SEFL_PASS(ledgers_must_fit(c, &h.head));
     SEFL_PASS(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
     SEFL_PASS(csp_own(c, csp_store_highest(s, &top)));
     SEFL_PASS(coins_for(c->c.coins, &rng, "pair", top.header, c->streams++));
     SEFL_PASS(rng_fill(&rng, pair, sizeof pair));
     sefl_buf *out = csp_reply(c, LINK_WELCOME);
-    SEFL_PASS(wr_u16(out, version));
+    SEFL_PASS(wr_u16(out, h.version));
     SEFL_PASS(ledger_head_write(out, &ours));
     SEFL_PASS(wr_u64(out, top.header));
     SEFL_PASS(wr_u64(out, top.revealed));
@@ -582,17 +593,26 @@ static sefl_status send_replies(channel *ch, const csp_replies *out)
 
 sefl_status csp_serve(csp *c, channel *ch)
 {
+    return csp_serve_from(c, ch, NULL);
+}
+
+sefl_status csp_serve_from(csp *c, channel *ch, link_msg *first)
+{
     sefl_status st = SEFL_OK;
     link_msg in = { 0 };
     csp_replies out = { 0 };
     csp_restart(c);
+    if (first)
+        in = *first, *first = (link_msg){ 0 };
     while (st == SEFL_OK && !csp_is_done(c)) {
-        SEFL_TRY(receive(c, ch, &in));
+        if (in.kind == 0)
+            SEFL_TRY(receive(c, ch, &in));
         st = csp_on(c, &in, &out);
         uint64_t began = csp_now(c);
         sefl_status sent = send_replies(ch, &out);
         if (in.kind == LINK_SUM)
             c->times.output = csp_now(c) - began;
+        in.kind = 0;             /* it is answered */
         csp_replies_clear(&out); /* wiped as soon as it has left */
         st = st == SEFL_OK ? sent : st;
     }

@@ -101,6 +101,21 @@ typedef struct csp csp;
 sefl_status csp_new(csp **out, const csp_config *c) SEFL_MUST_CHECK;
 void csp_free(csp *c);
 
+/* What HELLO (protocol/link.h) says. */
+typedef struct csp_hello {
+    uint16_t version; /* 0: no common version; `why` has the reason, and the rest is empty */
+    char why[VERSION_SENTENCE];
+    ledger_head head; /* AS's */
+    uint8_t task[TASK_ID];
+    sefl_span said; /* what the signature covers; points into the message */
+    uint8_t signature[SIGN_BYTES];
+} csp_hello;
+
+/* SEFL_EPROTO if the message is malformed. */
+sefl_status csp_hello_read(csp_hello *out, sefl_span body) SEFL_MUST_CHECK;
+/* SEFL_EAUTH unless the AS of this task signed it. */
+sefl_status csp_hello_check(const csp_hello *h, const task *t) SEFL_MUST_CHECK;
+
 /* CSP's answers to one message, in order. */
 enum { CSP_REPLIES_MAX = 3 };
 typedef struct csp_replies {
@@ -122,6 +137,8 @@ void csp_replies_clear(csp_replies *r);
 /* Serves a stream until BYE (SEFL_OK). After any failure the machine is ready for the next stream
  * and keeps no state of the attempt in progress. */
 sefl_status csp_serve(csp *c, channel *ch) SEFL_MUST_CHECK;
+/* The same for a stream whose first message the caller has received; takes the message over. */
+sefl_status csp_serve_from(csp *c, channel *ch, link_msg *first) SEFL_MUST_CHECK;
 
 /* Skips a round whose key has expired, and wipes the key. A key expires 24 hours after the latest
  * time at which its round can close. csp_on calls this before each question; a role calls it while

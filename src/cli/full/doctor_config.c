@@ -20,9 +20,11 @@
 #include "roles/client/text.h"
 #include "roles/own_cert.h"
 #include "roles/own_task.h"
+#include "roles/task_queue.h"
 #include "store/text_ledger.h"
 #include "trust/trust.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
@@ -240,50 +242,81 @@ static void check_csp_key(doctor *d, const task *t)
     buf_clear(&file);
 }
 
-static void check_released(doctor *d, const task *t)
+static void check_released(doctor *d, const task *t, const release_files *f)
 {
-    static const char *const keys[] = { "init", "vocab", "valid" };
+    const char *const keys[] = { "init", "vocab", "valid" };
+    const char *const paths[] = { f->init, f->vocab, f->valid };
     vocab *words = NULL;
     corpus valid = { 0 };
-    const char *wrong = "task";
-    sefl_status st = releases_check(&(releases_config){ .task = t,
-                                                        .files.init = value_of(d, "init"),
-                                                        .files.vocab = value_of(d, "vocab"),
-                                                        .files.valid = value_of(d, "valid") },
-                                    &words, &valid);
+    const char *wrong = value_of(d, "task") ? "task" : "tasks";
+    sefl_status st = releases_check(&(releases_config){ .task = t, .files = *f }, &words, &valid);
     for (size_t i = 0; i < 3 && st != SEFL_OK; i++) /* the file that the message names */
-        if (value_of(d, keys[i]) && strstr(sefl_last_error(), value_of(d, keys[i])))
+        if (value_of(d, "task") && paths[i] && strstr(sefl_last_error(), paths[i]))
             wrong = keys[i];
     passed(d, st, wrong, "name the files that the task was created from");
     corpus_clear(&valid);
     vocab_free(words);
 }
 
-/* Reads the task as the server does: signatures, own key, and the files whose hashes it
- * contains. */
-static void check_task(doctor *d)
+/* Reads a task as the server does: signatures, own key, and the files whose hashes it contains,
+ * which are in `folder` or, if that is NULL, in the settings. */
+static void check_task(doctor *d, const sign_key *key, const char *path, const char *folder)
 {
     task t = { 0 };
     sefl_buf bytes = { 0 };
+    char at[3][PATH_MAX] = { { 0 } };
+    const bool is_csp = is_role(d, "csp");
+    release_files f = { .init = value_of(d, "init"),
+                        .vocab = value_of(d, "vocab"),
+                        .valid = value_of(d, "valid") };
+    if (passed(d, own_task_read(&t, &bytes, path, key, is_csp ? OWN_TASK_CSP : OWN_TASK_AGGREGATOR),
+               folder ? "tasks" : "task", "both servers must sign the task: 'sefl task sign'")) {
+        if (folder && file_path(at[0], "%s/init.safetensors", folder) == SEFL_OK &&
+            file_path(at[1], "%s/vocab.txt", folder) == SEFL_OK &&
+            file_path(at[2], "%s/valid.txt", folder) == SEFL_OK)
+            f = (release_files){ .init = at[0],
+                                 .vocab = t.external ? NULL : at[1],
+                                 .valid = t.has_valid ? at[2] : NULL };
+        check_population(d, &t);
+        is_csp ? check_csp_key(d, &t) : check_released(d, &t, &f);
+        if (folder)
+            doctor_ok(d, "tasks", "%s: %s", folder, t.name);
+    }
+    task_clear(&t);
+    buf_clear(&bytes);
+}
+
+/* Checks every task of the folder; the server leaves the bad ones out. */
+static void check_folder(doctor *d, const sign_key *key)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    struct stat sb;
+    DIR *all = opendir(value_of(d, "tasks"));
+    for (struct dirent *e; all && (e = readdir(all)) != NULL;)
+        if (e->d_name[0] != '.' &&
+            file_path(folder, "%s/%s", value_of(d, "tasks"), e->d_name) == SEFL_OK &&
+            stat(folder, &sb) == 0 && S_ISDIR(sb.st_mode) &&
+            file_path(path, "%s/%s", folder, TASK_QUEUE_FILE) == SEFL_OK)
+            check_task(d, key, path, folder);
+    if (all)
+        closedir(all);
+}
+
+static void check_tasks(doctor *d)
+{
     sign_key *key = NULL;
     trust *list = NULL;
     const char *ca = value_of(d, "ca");
-    const bool is_csp = is_role(d, "csp");
     if (passed(d, sign_key_read(&key, value_of(d, "sign_key")), "sign_key",
-               "name the file that 'sefl key sign' wrote") &&
-        passed(d,
-               own_task_read(&t, &bytes, value_of(d, "task"), key,
-                             is_csp ? OWN_TASK_CSP : OWN_TASK_AGGREGATOR),
-               "task", "both servers must sign the task: 'sefl task sign'")) {
+               "name the file that 'sefl key sign' wrote")) {
         if (ca && ca_read(&list, ca) == SEFL_OK) /* check_named reports a failure */
-            passed(d, ca_list_of(list, is_csp ? TRUST_CSP : TRUST_AGGREGATOR, sign_key_pub(key)),
+            passed(d,
+                   ca_list_of(list, is_role(d, "csp") ? TRUST_CSP : TRUST_AGGREGATOR,
+                              sign_key_pub(key)),
                    "ca", "name the folder of this server's CA");
-        check_population(d, &t);
-        is_csp ? check_csp_key(d, &t) : check_released(d, &t);
+        value_of(d, "task") ? check_task(d, key, value_of(d, "task"), NULL) : check_folder(d, key);
     }
     trust_free(list);
-    task_clear(&t);
-    buf_clear(&bytes);
     sign_key_free(key);
 }
 
@@ -455,8 +488,8 @@ bool doctor_settings(doctor *d, const char *path)
         check_certificate(d);
     if (value_of(d, "tls.cert") && value_of(d, "listen"))
         check_hosts(d);
-    if (value_of(d, "task"))
-        check_task(d);
+    if (value_of(d, "task") || value_of(d, "tasks"))
+        check_tasks(d);
     return true;
 }
 

@@ -1,25 +1,19 @@
-#include "roles/aggregator/aggregator.h"
+#include "roles/aggregator/inside.h"
 
 #include "base/alloc.h"
 #include "base/cond.h"
 #include "base/file.h"
-#include "net/https_server.h"
-#include "net/tls.h"
 #include "protocol/enrol.h"
 #include "protocol/http.h"
 #include "protocol/modes/mode.h"
-#include "roles/aggregator/http.h"
 #include "roles/aggregator/metrics.h"
 #include "roles/aggregator/tally.h"
 #include "roles/health.h"
-#include "roles/own_cert.h"
 #include "roles/own_task.h"
 #include "roles/server.h"
-#include "store/disk/account_disk.h"
-#include "store/disk/as_disk.h"
 
-#include <limits.h>
-#include <stdatomic.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,46 +30,6 @@ enum { ENROL_BURST = 30, ENROL_RATE = 1, ORIGIN_BURST = 10, ORIGIN_EVERY_S = 5 }
 /* Honest clients of a CA leave no more unfinished updates than there are clients; some may have new
  * keys. */
 enum { PARTS_SPARE = 8 };
-
-struct aggregator {
-    aggregator_options o;
-    sefl_clock wall, mono;
-    sefl_coins coins;
-    sign_key *key;
-    sefl_buf envelope;
-    task task;
-    pool *pool;
-    journal *journal;
-    account *account;
-    as_disk disk;
-    as_store store;
-    releases *releases;
-    shares_pool *shares; /* these two: joint noise */
-    sefl_rng shares_rng;
-    lanes *lanes;
-    rounds *rounds;
-    ingest *ingest;
-    agg_http http; /* the context of the server's callbacks */
-    https_server *server;
-    local_http *local; /* NULL: none */
-    int listener;      /* until the server has it */
-    uint16_t port;
-    sefl_buf tally; /* as last written */
-
-    pthread_mutex_t lock; /* id, stream */
-    pthread_cond_t wake;
-    tls_id *id;
-    tls *stream[LANES_MAX + 1]; /* to CSP: the lanes, and the link */
-    allowlist *allowlist;       /* NULL: no trust list */
-    atomic_bool stop;
-    pthread_mutex_t list_lock; /* one thread at a time reads the list */
-    char list_path[PATH_MAX], records[PATH_MAX];
-    trust_watch list;
-    pthread_mutex_t tally_lock;
-    bool tally_failed;
-    own_cert own; /* these two: the server's watcher has them */
-    waiting waiting;
-};
 
 /* ---- what rounds.h asks for ------------------------------------------------------------------ */
 
@@ -192,9 +146,7 @@ static void changed(void *ctx)
 static void report(void *ctx, const rounds_report *r)
 {
     aggregator *a = ctx;
-    char path[PATH_MAX];
-    if (file_path(path, "%s/metrics.jsonl", a->o.settings->state) != SEFL_OK ||
-        metrics_append(path, r, &a->task) != SEFL_OK)
+    if (metrics_append(a->metrics, r, &a->task) != SEFL_OK)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
     if (a->o.round)
         a->o.round(a->o.ctx, r, a->task.rounds);
@@ -310,11 +262,16 @@ static void look_at_round(aggregator *a)
 
 static void every_second(void *ctx)
 {
-    look_at_list(of_http(ctx));
-    look_at_certificate(of_http(ctx));
-    ingest_sweep(of_http(ctx)->ingest, still_welcome, of_http(ctx));
-    look_at_round(of_http(ctx));
-    save_tally(of_http(ctx));
+    aggregator *a = of_http(ctx);
+    look_at_list(a);
+    look_at_certificate(a);
+    if (a->queue)
+        agg_queue_tick(a);
+    if (a->rounds) {
+        ingest_sweep(a->ingest, still_welcome, a);
+        look_at_round(a);
+    }
+    save_tally(a);
 }
 
 static void listed(void *ctx)
@@ -331,8 +288,7 @@ static sefl_status open_store(aggregator *a)
     SEFL_PASS(account_disk_open(&a->account, a->journal, c->ledger, &a->task));
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
     a->store = as_disk_store(&a->disk);
-    return releases_new(&a->releases,
-                        &(releases_config){ .task = &a->task, .files = c->files, .pool = a->pool });
+    return SEFL_OK;
 }
 
 static sefl_status make_lanes(aggregator *a)
@@ -400,12 +356,14 @@ static sefl_status make_rounds(aggregator *a)
 static sefl_status serve(aggregator *a)
 {
     const aggregator_settings *c = a->o.settings;
-    a->http = (agg_http){ .task = &a->task,
+    const uint64_t body = a->has_task ? task_body_bytes(&a->task) : ENROL_REQUEST_MAX;
+    const double rate = body > BODY_LEAST ? (double)body : BODY_LEAST;
+    a->http = (agg_http){ .task = a->has_task ? &a->task : NULL,
                           .envelope = buf_span(&a->envelope),
                           .rounds = a->rounds,
                           .ingest = a->ingest,
-                          .vocab = c->files.vocab,
-                          .init = c->files.init,
+                          .vocab = a->files.vocab,
+                          .init = a->files.init,
                           .wall = &a->wall,
                           .mono = &a->mono,
                           .ca = c->ca,
@@ -416,10 +374,8 @@ static sefl_status serve(aggregator *a)
                           &(buckets_rule){ .burst = ENROL_BURST, .per_s = ENROL_RATE }));
     SEFL_PASS(buckets_new(&a->http.enrol_origin,
                           &(buckets_rule){ .burst = ORIGIN_BURST, .per_s = 1.0 / ORIGIN_EVERY_S }));
-    int listener = a->listener;
-    a->listener = -1;
-    double body = (double)task_body_bytes(&a->task);
-    double rate = body > BODY_LEAST ? body : BODY_LEAST;
+    int listener = fcntl(a->listener, F_DUPFD_CLOEXEC, 0);
+    SEFL_NEED(listener >= 0, SEFL_EIO, "cannot copy the listening socket: %s", strerror(errno));
     return https_server_start(&a->server,
                               &(https_server_config){ .listener = &listener,
                                                       .port = a->port,
@@ -432,7 +388,7 @@ static sefl_status serve(aggregator *a)
                                                       .limits = c->limits,
                                                       .bytes_burst = BODIES_BURST * rate,
                                                       .bytes_rate = rate,
-                                                      .body_max = task_body_bytes(&a->task),
+                                                      .body_max = body,
                                                       .headers = HTTP_VERSION_LINE,
                                                       .tick = every_second,
                                                       .begin = agg_http_begin,
@@ -441,15 +397,96 @@ static sefl_status serve(aggregator *a)
                                                       .log = a->o.log });
 }
 
+static sefl_status begin(aggregator *a)
+{
+    a->has_task = true;
+    SEFL_PASS(releases_new(
+        &a->releases, &(releases_config){ .task = &a->task, .files = a->files, .pool = a->pool }));
+    SEFL_PASS(open_store(a));
+    SEFL_PASS(make_lanes(a));
+    SEFL_PASS(make_rounds(a));
+    return serve(a);
+}
+
+sefl_status agg_task_begin(aggregator *a)
+{
+    pthread_mutex_lock(&a->task_lock);
+    sefl_status st = begin(a);
+    pthread_mutex_unlock(&a->task_lock);
+    return st;
+}
+
+sefl_status agg_idle_begin(aggregator *a)
+{
+    pthread_mutex_lock(&a->task_lock);
+    sefl_status st = serve(a);
+    pthread_mutex_unlock(&a->task_lock);
+    return st;
+}
+
+void agg_task_end(aggregator *a)
+{
+    pthread_mutex_lock(&a->task_lock);
+    a->http.closing = true;
+    save_tally(a);
+    https_server_stop(a->server);
+    buf_clear(&a->tally);
+    if (a->rounds)
+        rounds_set_ingest(a->rounds, NULL);
+    ingest_free(a->ingest);
+    rounds_free(a->rounds);
+    lanes_free(a->lanes);
+    shares_pool_free(a->shares);
+    releases_free(a->releases);
+    account_close(a->account);
+    journal_close(a->journal);
+    buckets_free(a->http.enrol_rate);
+    buckets_free(a->http.enrol_origin);
+    task_clear(&a->task);
+    buf_clear(&a->envelope);
+    a->server = NULL, a->ingest = NULL, a->rounds = NULL, a->lanes = NULL, a->shares = NULL;
+    a->releases = NULL, a->account = NULL, a->journal = NULL;
+    a->http.enrol_rate = a->http.enrol_origin = NULL;
+    a->has_task = a->withdrawn = false;
+    a->waiting = (waiting){ 0 };
+    pthread_mutex_unlock(&a->task_lock);
+}
+
 static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
 {
     aggregator *a = ctx;
-    health_news n = { .role = "aggregator", .peer = "csp", .task = &a->task };
-    agg_phase phase = rounds_phase(a->rounds, &n.round, NULL);
-    n.phase = agg_phase_name(phase);
-    n.peer_is_there = rounds_linked(a->rounds);
-    n.healthy = n.peer_is_there || phase == AGG_DONE;
-    return health_write(body, status, &n);
+    health_news n = { .role = "aggregator", .peer = "csp", .phase = HEALTH_NO_TASK };
+    pthread_mutex_lock(&a->task_lock);
+    n.healthy = !a->rounds;
+    if (a->rounds) {
+        agg_phase phase = rounds_phase(a->rounds, &n.round, NULL);
+        n.task = &a->task;
+        n.phase = agg_phase_name(phase);
+        n.peer_is_there = rounds_linked(a->rounds);
+        n.healthy = n.peer_is_there || phase == AGG_DONE;
+    }
+    sefl_status st = health_write(body, status, &n);
+    pthread_mutex_unlock(&a->task_lock);
+    return st;
+}
+
+static sefl_status open_task(aggregator *a)
+{
+    const aggregator_settings *c = a->o.settings;
+    a->files = c->files;
+    SEFL_PASS(file_path(a->metrics, "%s/metrics.jsonl", c->state));
+    return agg_task_begin(a);
+}
+
+static sefl_status open_queue(aggregator *a)
+{
+    const aggregator_settings *c = a->o.settings;
+    SEFL_PASS(file_make_folder(c->state, 0700)); /* for the counters */
+    return task_queue_new(&a->queue, &(task_queue_config){ .folder = c->tasks,
+                                                           .ledger = c->ledger,
+                                                           .key = a->key,
+                                                           .side = OWN_TASK_AGGREGATOR,
+                                                           .log = a->o.log });
 }
 
 sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
@@ -462,6 +499,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     pthread_mutex_init(&a->lock, NULL);
     pthread_mutex_init(&a->tally_lock, NULL);
     pthread_mutex_init(&a->list_lock, NULL);
+    pthread_mutex_init(&a->task_lock, NULL);
     cond_init(&a->wake);
     a->listener = -1;
     SEFL_TRY(tls_listen(&a->listener, c->listen.host, c->listen.port, &a->port));
@@ -469,7 +507,8 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
         SEFL_TRY(o->bound(o->ctx));
     server_forget_ready(c->ready_file);
     SEFL_TRY(sign_key_read(&a->key, c->sign_key));
-    SEFL_TRY(own_task_read(&a->task, &a->envelope, c->task, a->key, OWN_TASK_AGGREGATOR));
+    if (!c->tasks)
+        SEFL_TRY(own_task_read(&a->task, &a->envelope, c->task, a->key, OWN_TASK_AGGREGATOR));
     SEFL_TRY(tls_id_read(&a->id, c->cert, c->tls_key, c->peers));
     if (c->ca) {
         SEFL_TRY(file_path(a->list_path, "%s/trust", c->ca));
@@ -479,10 +518,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
         log_warn(o->log, "no trust list (ca): certificates cannot be revoked, sites cannot enrol");
     }
     SEFL_TRY(pool_new(&a->pool, c->threads));
-    SEFL_TRY(open_store(a));
-    SEFL_TRY(make_lanes(a));
-    SEFL_TRY(make_rounds(a));
-    SEFL_TRY(serve(a));
+    SEFL_TRY(c->tasks ? open_queue(a) : open_task(a));
     SEFL_TRY(health_start(&a->local, &c->health, healthz, a, o->log));
     SEFL_HAND_OVER(out, a, aggregator_free);
 }
@@ -492,31 +528,16 @@ void aggregator_free(aggregator *a)
     if (!a)
         return;
     local_http_stop(a->local);
-    a->http.closing = true;
-    save_tally(a);
-    https_server_stop(a->server);
-    a->server = NULL;
+    agg_task_end(a);
+    task_queue_free(a->queue);
     if (a->listener >= 0)
         close(a->listener);
-    buf_clear(&a->tally);
-    if (a->rounds)
-        rounds_set_ingest(a->rounds, NULL);
-    ingest_free(a->ingest);
-    rounds_free(a->rounds);
-    lanes_free(a->lanes);
-    shares_pool_free(a->shares);
-    releases_free(a->releases);
-    account_close(a->account);
-    journal_close(a->journal);
     pool_free(a->pool);
     tls_id_free(a->id);
     allowlist_free(a->allowlist);
-    buckets_free(a->http.enrol_rate);
-    buckets_free(a->http.enrol_origin);
-    task_clear(&a->task);
-    buf_clear(&a->envelope);
     sign_key_free(a->key);
     pthread_cond_destroy(&a->wake);
+    pthread_mutex_destroy(&a->task_lock);
     pthread_mutex_destroy(&a->list_lock);
     pthread_mutex_destroy(&a->tally_lock);
     pthread_mutex_destroy(&a->lock);
@@ -525,28 +546,33 @@ void aggregator_free(aggregator *a)
 
 /* ---- at work --------------------------------------------------------------------------------- */
 
-/* Keeps answering for a while, so that clients learn that the task is over. */
-static void linger(aggregator *a)
+void agg_pause(aggregator *a, uint64_t ms)
 {
-    struct timespec ts = cond_after(a->o.settings->linger_s * UINT64_C(1000));
+    struct timespec ts = cond_after(ms);
     pthread_mutex_lock(&a->lock);
     while (!atomic_load(&a->stop) && pthread_cond_timedwait(&a->wake, &a->lock, &ts) == 0)
         ;
     pthread_mutex_unlock(&a->lock);
 }
 
+sefl_status agg_task_run(aggregator *a)
+{
+    if (!task_mode(&a->task)->noisy)
+        log_warn(a->o.log, "no noise: this server learns the exact average of every round");
+    if (atomic_load(&a->stop)) /* while the task began */
+        rounds_stop(a->rounds);
+    sefl_status st = rounds_run(a->rounds);
+    if (st == SEFL_OK) /* so that clients learn that the task is over */
+        agg_pause(a, a->o.settings->linger_s * UINT64_C(1000));
+    return st;
+}
+
 sefl_status aggregator_run(aggregator *a)
 {
     sefl_status st = SEFL_OK;
-    if (!task_mode(&a->task)->noisy)
-        log_warn(a->o.log, "no noise: this server learns the exact average of every round");
     SEFL_TRY(server_announce(a->o.settings->ready_file, a->o.settings->listen.host, a->port,
-                             &a->task, a->o.log));
-    if (atomic_load(&a->stop))
-        rounds_stop(a->rounds);
-    st = rounds_run(a->rounds);
-    if (st == SEFL_OK)
-        linger(a);
+                             a->queue ? NULL : &a->task, a->o.log));
+    st = a->queue ? agg_queue_run(a) : agg_task_run(a);
     if (st == SEFL_ECANCELLED && atomic_load(&a->stop))
         st = SEFL_OK; /* stopped cleanly; a restart continues */
     log_info(a->o.log, "stopped");
@@ -561,7 +587,10 @@ void aggregator_stop(aggregator *a)
     atomic_store(&a->stop, true);
     pthread_cond_broadcast(&a->wake);
     pthread_mutex_unlock(&a->lock);
-    rounds_stop(a->rounds);
+    pthread_mutex_lock(&a->task_lock);
+    if (a->rounds)
+        rounds_stop(a->rounds);
+    pthread_mutex_unlock(&a->task_lock);
 }
 
 void aggregator_reload(aggregator *a)
@@ -572,11 +601,14 @@ void aggregator_reload(aggregator *a)
         log_error(a->o.log, "certificates not reloaded", lf_str("why", sefl_last_error()));
         return;
     }
+    pthread_mutex_lock(&a->task_lock);
     pthread_mutex_lock(&a->lock);
     tls_id *old = a->id;
-    https_server_set_id(a->server, id);
+    if (a->server)
+        https_server_set_id(a->server, id);
     a->id = id;
     pthread_mutex_unlock(&a->lock);
+    pthread_mutex_unlock(&a->task_lock);
     tls_id_free(old);
     log_info(a->o.log, "certificates reloaded");
 }

@@ -50,6 +50,7 @@ typedef struct aggregator_settings {
     const char *cert, *tls_key, *peers, *csp_peers;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who connects */
     const char *sign_key, *task, *state, *ledger;
+    const char *tasks; /* folder of tasks (roles/task_queue.h); NULL: only `task` */
     const char *ready_file, *user;
     release_files files;
     https_limits limits;

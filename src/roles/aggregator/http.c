@@ -420,6 +420,7 @@ void agg_http_begin(https_request *r)
         [HTTP_CERTIFICATE] = { .plain = agg_certificate },
         [HTTP_ENROL] = { .plain = agg_enrol_begin },
     };
+    const agg_http *h = r->server_ctx;
     http_target t;
     if (!version_fits(r))
         return;
@@ -431,7 +432,9 @@ void agg_http_begin(https_request *r)
         refuse(r, AGG_HTTP_METHOD, 405, "this path does not accept %.16s", r->method);
         break;
     case HTTP_FOUND:
-        if (handlers[t.call].plain)
+        if (!h->task && t.call != HTTP_HEALTH && t.call != HTTP_CERTIFICATE)
+            agg_http_later(r, 503, "no task now; ask again later\n");
+        else if (handlers[t.call].plain)
             handlers[t.call].plain(r);
         else
             handlers[t.call].of_round(r, &t);

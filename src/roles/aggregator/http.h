@@ -55,7 +55,7 @@ typedef enum agg_http_event {
 const char *agg_http_event_name(agg_http_event e);
 
 typedef struct agg_http {
-    const task *task;
+    const task *task;   /* NULL: no task now; every call that needs one gets 503 */
     sefl_span envelope; /* the signed task */
     rounds *rounds;
     ingest *ingest;

@@ -1,6 +1,7 @@
 #include "roles/aggregator/aggregator.h"
 #include "roles/aggregator/lanes.h"
 #include "roles/health.h"
+#include "roles/server.h"
 #include "roles/server_settings.h"
 
 #define TO(member) SETTING_TO(aggregator_settings, member)
@@ -20,14 +21,14 @@ const setting_def aggregator_schema[] = {
     SERVER_TASK(aggregator_settings),
     { "vocab", SETTING_PATH, "", TO(files.vocab), .example = "../public/vocab.txt",
       .help = "the public word list; empty if the task's model is external" },
-    { "init", SETTING_PATH, NULL, TO(files.init), .example = "../public/init.safetensors",
-      .help = "the initial model" },
+    { "init", SETTING_PATH, "", TO(files.init), .example = "../public/init.safetensors",
+      .help = "the initial model of `task`" },
     { "valid", SETTING_PATH, "", TO(files.valid), .example = "../public/valid.txt",
       .help = "the public validation text; empty if the task names none" },
     { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER", .created = true,
       .help = "folder for the journal and the uploads" },
     { "models", SETTING_PATH, NULL, TO(files.models), .example = "models", .arg = "FOLDER",
-      .created = true, .help = "folder for released models" },
+      .created = true, .help = "folder for released models; with `tasks`, each has its own in it" },
     { "models_keep", SETTING_U64, "20", TO(files.keep), .min = 2, .max = 1u << 30,
       .help = "number of most recent models to keep" },
     { "models_every", SETTING_U64, "100", TO(files.every), .max = 1u << 30,
@@ -59,11 +60,29 @@ const setting_def aggregator_schema[] = {
     { 0 },
 };
 
+/* With `tasks`, the files of a task are in its own folder. */
+static sefl_status no_files(const settings *s)
+{
+    static const char *const files[] = { "init", "vocab", "valid" };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        SEFL_NEED(!*settings_text(s, files[i]), SEFL_EINVAL,
+                  "%s: leave %s out: with `tasks`, the folder of each task has its own "
+                  "init.safetensors, vocab.txt and valid.txt",
+                  settings_origin(s, files[i]), files[i]);
+    return SEFL_OK;
+}
+
 sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s)
 {
     aggregator_settings c = { 0 };
     *out = c;
     SEFL_PASS(settings_fill(s, &c));
+    SEFL_PASS(server_check_tasks(s));
+    if (c.tasks)
+        SEFL_PASS(no_files(s));
+    else
+        SEFL_NEED(c.files.init, SEFL_EINVAL, "%s: init is not set: `task` needs its initial model",
+                  settings_origin(s, "task"));
     SEFL_PASS(health_check(&c.health, s));
     if (c.limits.per_issuer == 0)
         c.limits.per_issuer = (c.limits.connections + 3) / 4;

@@ -15,7 +15,7 @@ static sefl_status write_all(sefl_buf *out, const https_server *s, const agg_htt
     for (unsigned i = 0; i < AGG_HTTP_EVENTS_N; i++)
         counters_put(&j, "", agg_http_event_name(i), atomic_load(&h->counts[i]));
     for (unsigned i = 0; i < INGEST_ENDS; i++)
-        counters_put(&j, "upload.", ingest_end_name(i), ingest_count(h->ingest, i));
+        counters_put(&j, "upload.", ingest_end_name(i), h->ingest ? ingest_count(h->ingest, i) : 0);
     json_close(&j, '}');
     SEFL_PASS(json_end(&j));
     return wr_u8(out, '\n');

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 60000, VOCAB_MAX = 256 << 20 };
+enum { BACKOFF_MS = 500, BACKOFF_MAX_MS = 60000, IDLE_MAX_MS = 10000, VOCAB_MAX = 256 << 20 };
 
 /* ---- time and talk --------------------------------------------------------------------------- */
 
@@ -209,6 +209,7 @@ static sefl_status reload_if_asked(client *c)
         return SEFL_OK;
     }
     log_info(c->o.log, "reloaded", lf_str("policy", c->cfg->policy));
+    memset(c->passed, 0, sizeof c->passed); /* the new policy may allow it */
     return c->has_task ? policy_allows(c) : SEFL_OK;
 }
 
@@ -244,14 +245,18 @@ static sefl_status back_off(client *c, unsigned failures, const client_reply *a)
         /* an intermediary, a wrong tls.peers, or a wrong clock */
         { LOG_ERROR, "the server's certificate is not valid here",
           "the server's certificate is not valid here: waiting" },
+        { LOG_INFO, "no task for this client now", "waiting for a task" },
     };
-    unsigned i = a->word != ANSWER_REFUSED ? 0 : a->transport ? 2 : 1;
+    unsigned i = a->not_now ? 3 : a->word != ANSWER_REFUSED ? 0 : a->transport ? 2 : 1;
     uint64_t ms = (uint64_t)BACKOFF_MS << (failures < 7 ? failures : 7), part;
+    uint64_t most = a->not_now ? IDLE_MAX_MS : BACKOFF_MAX_MS;
     SEFL_PASS(client_goes_on(c, a));
-    ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+    ms = ms < most ? ms : most;
     SEFL_PASS(rng_below(&c->jitter, &part, ms / 2 + 1));
-    LOG_AT(c->o.log, as[i].level, as[i].event, lf_str("why", a->why),
-           lf_u64("wait_ms", ms / 2 + part));
+    if (!a->not_now || !c->idle) /* it may wait for weeks: one line is enough */
+        LOG_AT(c->o.log, as[i].level, as[i].event, lf_str("why", a->why),
+               lf_u64("wait_ms", ms / 2 + part));
+    c->idle = a->not_now;
     client_show_doing(c, as[i].doing);
     client_wait(c, client_now(c) + ms / 2 + part);
     return SEFL_OK;
@@ -295,10 +300,16 @@ static sefl_status get_task(client *c, client_reply *a)
     SEFL_TRY(client_get(c->net, a, &b, &(http_target){ .call = HTTP_TASK }, ENVELOPE_CONTENT_MAX));
     if (a->word == ANSWER_OK)
         SEFL_TRY(look_at_signatures(c, a, buf_span(&b)));
-    if (a->word == ANSWER_OK) {
+    if (a->word == ANSWER_OK || a->not_now)
         c->refused_ms = 0;
+    if (a->word == ANSWER_OK) {
         SEFL_TRY(sefl_at(task_open(&c->t, buf_span(&b), &c->cfg->servers), "the task is refused"));
         c->has_task = true;
+    }
+    if (c->has_task && memcmp(c->t.id, c->passed, TASK_ID) == 0) {
+        drop_task(c);
+        a->word = ANSWER_AGAIN, a->not_now = true;
+        snprintf(a->why, sizeof a->why, "the server still has the last task");
     }
 done:
     buf_clear(&b);
@@ -476,19 +487,41 @@ static sefl_status work_on_task(client *c, bool *again)
     return SEFL_OK;
 }
 
+static sefl_status take_part(client *c, bool *again)
+{
+    SEFL_PASS(accept_task(c));
+    SEFL_PASS(get_ready(c));
+    return work_on_task(c, again);
+}
+
+/* `stay`: the task is over, or the owner's policy, ledger or settings refuse it: waits for another
+ * one. */
+static void pass_task(client *c, sefl_status st)
+{
+    if (st != SEFL_OK)
+        log_error(c->o.log, "task refused: waiting for another", lf_hash("task", c->t.id),
+                  lf_str("why", sefl_last_error()));
+    memcpy(c->passed, c->t.id, sizeof c->passed);
+}
+
 sefl_status client_run(client *c)
 {
     sefl_status st = SEFL_OK;
     bool again = true;
     while (again) {
         SEFL_TRY(fetch(c, get_task, "fetching the task"));
-        SEFL_TRY(accept_task(c));
-        SEFL_TRY(get_ready(c));
-        SEFL_TRY(work_on_task(c, &again));
+        again = false;
+        st = take_part(c, &again);
         if (again) {
             log_info(c->o.log, "the server has another task", lf_hash("before", c->t.id));
             client_end_round(c, NULL, "the server has another task");
+        } else if (c->cfg->stay && !c->o.once && !client_stopped(c) &&
+                   (st == SEFL_OK || st == SEFL_EINVAL || st == SEFL_EBUDGET)) {
+            pass_task(c, st);
+            st = SEFL_OK;
+            again = true;
         }
+        SEFL_TRY(st);
         drop_task(c);
     }
 done:

@@ -34,7 +34,9 @@
  * After kill -9 at any moment, the next client_run continues (store.h). client_stop ends waits and
  * transfers at once, and training after the current step; client_run then returns SEFL_OK.
  *
- * When AS serves another task, the client starts that task with the same ledger.
+ * When AS serves another task, the client starts that task with the same ledger. With `stay` it
+ * also waits for the next task when a task is over, or when its policy, its ledger or its settings
+ * refuse the task. While AS has no task (503), every client waits.
  *
  * Failures. The client retries after every failure that may be temporary, with pauses that double
  * up to a minute. Examples are no network, no DNS name, an invalid server certificate, and a server

@@ -42,6 +42,8 @@ const setting_def client_schema[] = {
     ENGINE_SETTINGS(SETTING_ROW)
     HOOK_SETTINGS(SETTING_ROW)
     /* clang-format on */
+    { "stay", SETTING_FLAG, "false", TO(stay),
+      .help = "wait for the next task when a task is over or refused, instead of exiting" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",
       .help = "minimum log level" },
     { 0 },

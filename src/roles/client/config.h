@@ -49,6 +49,7 @@ typedef struct client_config {
     const char *trainer;            /* the owner's command (hook.h); NULL: the built-in training */
     uint64_t trainer_timeout;       /* seconds */
     uint64_t trainer_memory;        /* MiB */
+    bool stay;                      /* waits for the next task instead of ending */
 } client_config;
 
 /* Fills *out and reads the two public keys; SEFL_EINVAL if a setting is missing or wrong.

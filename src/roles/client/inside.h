@@ -55,14 +55,16 @@ struct client {
     uint64_t upload_at_ms;          /* hidden sampling: earliest time of the upload */
     uint64_t moment_round;          /* the round for which this process has set upload_at_ms */
     uint64_t began_ms, deadline_ms; /* last known deadline, after which the client asks AS again */
-    bool recheck;                   /* a header or round was invalid: look for another task */
-    uint64_t rounds_seen;           /* number of rounds that ended for this client in this run */
+    bool recheck;         /* a header or round was invalid, or AS was gone: another task? */
+    uint64_t rounds_seen; /* number of rounds that ended for this client in this run */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
     _Atomic bool stop, reload;
     client_view view;
-    char over[128]; /* why the task ended */
+    char over[128];          /* why the task ended */
+    uint8_t passed[TASK_ID]; /* `stay`: the last task that is over or refused here; or zeros */
+    bool idle;               /* `stay`: the log has said that the client waits for a task */
 };
 
 uint64_t client_now(const client *c);

@@ -60,6 +60,7 @@ static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
     a->word = word_of(r->status);
     a->late = r->status == 410;
     a->not_there = r->status == 404;
+    a->not_now = r->status == 503;
     if (a->word != ANSWER_OK)
         sentence(a->why, r->status, &r->body);
     return SEFL_OK;

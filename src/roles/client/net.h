@@ -27,6 +27,7 @@ typedef struct client_reply {
     bool transport; /* there is no answer: the connection failed */
     bool late;      /* 410: the round has closed */
     bool not_there; /* 404 */
+    bool not_now;   /* 503 */
     char why[256];
 } client_reply;
 

@@ -46,6 +46,8 @@ static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
     SEFL_PASS(client_goes_on(c, a));
     if (a->word == ANSWER_OVER && in_round)
         return leave_round(c, a->late ? LOG_INFO : LOG_WARN, a->why);
+    if (a->transport || a->not_now)
+        c->recheck = true; /* it may come back with another task */
     log_warn(c->o.log, "try again later", lf_str("why", a->why));
     return tell(c, PARTICIPANT_FAILED);
 }

@@ -2,27 +2,19 @@
  * new connection can replace one that hangs. Journal, account and csp belong to the serving thread
  * while it runs; the owner uses them only before it starts and after it is joined. The health
  * page's thread reads the journal, which has its own lock, and atomics. */
-#include "roles/csp/csp_role.h"
+#include "roles/csp/inside.h"
 
 #include "base/alloc.h"
 #include "base/cond.h"
 #include "base/hex.h"
-#include "net/handshakes.h"
+#include "crypto/ahe/paillier.h"
 #include "protocol/modes/mode.h"
-#include "roles/aggregator/lanes.h"
 #include "roles/ca.h"
-#include "roles/counters.h"
 #include "roles/csp/vouch.h"
 #include "roles/health.h"
-#include "roles/own_cert.h"
-#include "roles/own_task.h"
 #include "roles/server.h"
-#include "store/disk/csp_disk.h"
 #include "store/disk/upload_keys.h"
 
-#include <limits.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -33,54 +25,6 @@ enum {
     LINES_PER_S = 10,  /* log lines about strangers, who must not fill the disk */
     CONNECT_MS = 5000, /* a handshake */
     EXPIRE_MS = 10000, /* between checks of a round key's age, without a stream */
-};
-
-struct csp_role {
-    csp_role_options o;
-    sefl_coins coins;
-    sefl_clock clock, wall;
-    sefl_buf envelope; /* of the task */
-    task task;
-    sign_key *key;
-    tls_id *id;
-    pool *pool;
-    journal *journal;
-    account *account;
-    csp_disk disk;
-    csp_store store;
-    csp *csp;
-    shares_pool *shares; /* these three: joint noise */
-    sefl_rng shares_rng;
-    lane_host *lanes;
-    int fd;
-    uint16_t port;
-    handshakes *handshakes;
-    local_http *local;         /* NULL: none */
-    pthread_mutex_t list_lock; /* allowlist: changed by the owner's thread, read by the other */
-    allowlist *allowlist;      /* NULL: no trust list */
-    allowlist *young;          /* the serving thread's; NULL: no voucher yet */
-    char list_path[PATH_MAX], counters_path[PATH_MAX];
-    trust_watch list;
-    counters counters;
-    bool counters_failed;
-    own_cert own;
-    bool starved;       /* the last connection could not be accepted */
-    uint64_t looked_ms; /* time of the last look_around */
-    uint64_t expire_ms; /* time of the last csp_expire; 0: never */
-
-    /* the current stream */
-    tls *t;
-    pthread_t thread;
-    bool serving;
-    atomic_bool served; /* the thread has ended, or never started */
-    atomic_bool ending; /* the stream must end, even in the middle of a reveal */
-    sefl_progress goes_on;
-    uint64_t round; /* the last round whose header this process signed; 0: none */
-    int64_t round_since;
-
-    uint64_t lines_ms, lines; /* log lines about refused connections in this second */
-
-    atomic_bool stop, reload;
 };
 
 /* ---- who may connect ------------------------------------------------------------------------- */
@@ -279,18 +223,26 @@ static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
     csp_role *r = ctx;
     journal_round last = { 0 };
     bool over = false;
+    sefl_status st = SEFL_OK;
     health_news n = { .role = "csp",
                       .peer = "aggregator",
                       .peer_is_there = !atomic_load(&r->served),
                       .healthy = true,
-                      .task = &r->task };
-    sefl_status st = journal_round_last(r->journal, &last);
-    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
-    n.round = last.round;
-    n.phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
-    if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
-        n.phase = "done";
-    return health_write(body, status, &n);
+                      .phase = HEALTH_NO_TASK };
+    pthread_mutex_lock(&r->task_lock);
+    if (r->csp) {
+        st = journal_round_last(r->journal, &last);
+        SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+        n.task = &r->task;
+        n.round = last.round;
+        n.phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
+        if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
+            n.phase = "done";
+    }
+    st = health_write(body, status, &n);
+done:
+    pthread_mutex_unlock(&r->task_lock);
+    return st;
 }
 
 static bool goes_on(void *self, uint64_t done, uint64_t total)
@@ -300,21 +252,38 @@ static bool goes_on(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&r->ending) && !atomic_load(&r->stop);
 }
 
-/* Reads the identity: keys, task, certificates and the trust list. */
+sefl_status csp_task_fits(void *ctx, const task *t)
+{
+    const csp_role_options *o = &((const csp_role *)ctx)->o;
+    const csp_settings *c = o->settings;
+    SEFL_NEED(t->pub ? o->sec != NULL : o->root != NULL, SEFL_EINVAL,
+              t->pub ? "%s is a root: a Paillier task needs its key pair"
+                     : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
+              c->key ? c->key : "the key");
+    SEFL_NEED(!t->pub || paillier_pub_equal(paillier_sec_pub(o->sec), t->pub), SEFL_EINVAL,
+              "the task's public key does not belong to %s", c->key ? c->key : "the key");
+    SEFL_NEED(c->ca || !task_is_sealed(t), SEFL_EINVAL,
+              "this task's updates are sealed, so CSP needs its own list of clients: set `ca` to a "
+              "folder of 'sefl ca new'");
+    return SEFL_OK;
+}
+
+static sefl_status read_task(csp_role *r)
+{
+    SEFL_PASS(own_task_read(&r->task, &r->envelope, r->o.settings->task, r->key, OWN_TASK_CSP));
+    return csp_task_fits(r, &r->task);
+}
+
+/* Reads the identity: keys, the task unless there is a folder of them, certificates and the trust
+ * list. */
 static sefl_status read_identity(csp_role *r)
 {
     const csp_role_options *o = &r->o;
     const csp_settings *c = o->settings;
     SEFL_PASS(sign_key_read(&r->key, c->sign_key));
-    SEFL_PASS(own_task_read(&r->task, &r->envelope, c->task, r->key, OWN_TASK_CSP));
-    SEFL_NEED(r->task.pub ? o->sec != NULL : o->root != NULL, SEFL_EINVAL,
-              r->task.pub ? "%s is a root: a Paillier task needs its key pair"
-                          : "%s is a Paillier key: sealed updates need a root ('sefl key new')",
-              c->key ? c->key : "the key");
+    if (!c->tasks)
+        SEFL_PASS(read_task(r));
     SEFL_PASS(tls_id_read(&r->id, c->cert, c->tls_key, c->peers));
-    SEFL_NEED(c->ca || !task_is_sealed(&r->task), SEFL_EINVAL,
-              "this task's updates are sealed, so CSP needs its own list of clients: set `ca` to a "
-              "folder of 'sefl ca new'");
     if (!c->ca)
         log_warn(o->log, "no trust list (ca): certificates cannot be revoked, sites cannot enrol");
     SEFL_PASS(file_path(r->list_path, "%s/trust", c->ca ? c->ca : ""));
@@ -323,12 +292,11 @@ static sefl_status read_identity(csp_role *r)
     return read_list(r);
 }
 
-/* Opens journal, ledger and store, and creates the state machine. */
+/* With task_lock. */
 static sefl_status make_csp(csp_role *r)
 {
     const csp_role_options *o = &r->o;
     const csp_settings *c = o->settings;
-    SEFL_PASS(pool_new(&r->pool, c->threads));
     SEFL_PASS(journal_open(&r->journal, c->state, "csp", r->task.id));
     SEFL_PASS(account_disk_open(&r->account, r->journal, c->ledger, &r->task));
     SEFL_PASS(csp_disk_open(&r->disk, r->journal, r->account, &r->coins));
@@ -359,6 +327,30 @@ static sefl_status make_csp(csp_role *r)
     return csp_disk_bind_key(&r->disk, &r->task);
 }
 
+sefl_status csp_task_open(csp_role *r)
+{
+    pthread_mutex_lock(&r->task_lock);
+    sefl_status st = make_csp(r);
+    pthread_mutex_unlock(&r->task_lock);
+    return st;
+}
+
+void csp_task_close(csp_role *r)
+{
+    pthread_mutex_lock(&r->task_lock);
+    csp_free(r->csp);
+    lane_host_free(r->lanes);
+    shares_pool_free(r->shares);
+    account_close(r->account);
+    journal_close(r->journal);
+    task_clear(&r->task);
+    buf_clear(&r->envelope);
+    r->csp = NULL, r->lanes = NULL, r->shares = NULL, r->account = NULL, r->journal = NULL;
+    r->round = 0;
+    r->expire_ms = 0;
+    pthread_mutex_unlock(&r->task_lock);
+}
+
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
 {
     const csp_settings *c = o->settings;
@@ -367,6 +359,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->fd = -1;
     r->served = true;
     pthread_mutex_init(&r->list_lock, NULL);
+    pthread_mutex_init(&r->task_lock, NULL);
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
     r->wall = o->wall ? *o->wall : clock_wall();
@@ -376,7 +369,8 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
         SEFL_TRY(o->bound(o->ctx));
     server_forget_ready(c->ready_file);
     SEFL_TRY(read_identity(r));
-    SEFL_TRY(make_csp(r));
+    SEFL_TRY(pool_new(&r->pool, c->threads));
+    SEFL_TRY(c->tasks ? csp_queue_open(r) : csp_task_open(r));
     SEFL_TRY(health_start(&r->local, &c->health, healthz, r, o->log));
     SEFL_HAND_OVER(out, r, csp_role_free);
 }
@@ -386,7 +380,15 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
 static void *serve(void *arg)
 {
     csp_role *r = arg;
-    sefl_status st = csp_serve(r->csp, tls_channel(r->t));
+    sefl_status st = SEFL_OK;
+    if (r->queue && r->hello.kind == 0)
+        st = csp_queue_hear(r);
+    if (st == SEFL_OK && r->other) { /* the owner changes the task and goes on */
+        atomic_store(&r->served, true);
+        return NULL;
+    }
+    if (st == SEFL_OK)
+        st = csp_serve_from(r->csp, tls_channel(r->t), r->queue ? &r->hello : NULL);
     if (st == SEFL_OK)
         log_info(r->o.log, "aggregator ended the connection");
     else if (!atomic_load(&r->stop))
@@ -410,6 +412,30 @@ static void end_stream(csp_role *r)
         lane_host_unbind(r->lanes);
     tls_close(r->t);
     r->t = NULL;
+    buf_clear(&r->hello.body);
+    r->hello.kind = 0;
+    r->other = false;
+}
+
+static sefl_status start_serving(csp_role *r)
+{
+    atomic_store(&r->served, false);
+    sefl_status st = thread_start(&r->thread, serve, r);
+    r->serving = st == SEFL_OK;
+    return st;
+}
+
+/* AS has named another task on this stream. */
+static sefl_status change_task(csp_role *r)
+{
+    pthread_join(r->thread, NULL);
+    r->serving = false;
+    r->other = false;
+    if (csp_queue_change(r) == SEFL_OK)
+        return start_serving(r);
+    log_warn(r->o.log, "aggregator's task not served", lf_str("why", sefl_last_error()));
+    end_stream(r);
+    return SEFL_OK;
 }
 
 static sefl_status begin_stream(csp_role *r, tls *t)
@@ -418,12 +444,9 @@ static sefl_status begin_stream(csp_role *r, tls *t)
         log_info(r->o.log, "a new connection replaces the old one");
     end_stream(r);
     r->t = t;
-    atomic_store(&r->served, false);
     log_info(r->o.log, "aggregator connected", lf_str("name", tls_peer_info(t)->name),
              lf_key("key", tls_peer_info(t)->fingerprint));
-    sefl_status st = thread_start(&r->thread, serve, r);
-    r->serving = st == SEFL_OK;
-    return st;
+    return start_serving(r);
 }
 
 /* A lane of the current stream: it has the same peer. (Its own thread checks its pair.) */
@@ -462,6 +485,8 @@ static void look_around(csp_role *r)
     if (now - r->looked_ms < ACCEPT_MS) /* every connection of a stranger leads here */
         return;
     r->looked_ms = now;
+    if (r->queue)
+        task_queue_look(r->queue);
     if (read_list(r) != SEFL_OK && trust_watch_failed(&r->list)) {
         counters_add(&r->counters, COUNT_TRUST_UNREADABLE);
         log_error(r->o.log, "trust list not reloaded", lf_str("why", sefl_last_error()));
@@ -488,7 +513,8 @@ static void look_around(csp_role *r)
 static void expire(csp_role *r)
 {
     uint64_t now = clock_ms(&r->clock);
-    if (!task_is_sealed(&r->task) || (r->expire_ms != 0 && now - r->expire_ms < EXPIRE_MS))
+    if (!r->csp || !task_is_sealed(&r->task) ||
+        (r->expire_ms != 0 && now - r->expire_ms < EXPIRE_MS))
         return;
     r->expire_ms = now;
     if (csp_expire(r->csp) != SEFL_OK)
@@ -501,7 +527,7 @@ static void expire(csp_role *r)
  * sending slowly. */
 static void put_out_late(csp_role *r)
 {
-    uint64_t until = csp_expires_ms(r->csp);
+    uint64_t until = r->csp ? csp_expires_ms(r->csp) : 0;
     if (!r->serving || until == 0 || clock_ms(&r->wall) <= until + EXPIRE_MS)
         return;
     log_error(r->o.log, "the round key expired in the middle of a message: stream ended");
@@ -532,25 +558,33 @@ static void wait_for_room(csp_role *r)
     nanosleep(&(struct timespec){ .tv_nsec = ACCEPT_MS * 1000000L }, NULL);
 }
 
+/* True if the process has nothing more to do. */
+static bool is_over(const csp_role *r)
+{
+    return !r->queue && csp_is_over(r->csp) && !r->o.settings->stay;
+}
+
 sefl_status csp_role_run(csp_role *r)
 {
     sefl_status st = SEFL_OK;
     const tls_limits limits = { .connect_ms = CONNECT_MS,
                                 .idle_ms = LINK_IDLE_MS,
                                 .silent_ms = 1000 * r->o.settings->link_silence_s };
-    if (csp_is_over(r->csp) && !r->o.settings->stay) { /* AS ended it in an earlier run */
+    if (is_over(r)) { /* AS ended it in an earlier run */
         log_info(r->o.log, "the task is over");
         return SEFL_OK;
     }
     SEFL_TRY(server_announce(r->o.settings->ready_file, r->o.settings->listen.host, r->port,
-                             &r->task, r->o.log));
+                             r->queue ? NULL : &r->task, r->o.log));
     while (!atomic_load(&r->stop)) {
         tls *t = NULL;
         if (atomic_exchange(&r->reload, false))
             read_identity_again(r);
-        if (r->serving && atomic_load(&r->served)) {
+        if (r->serving && atomic_load(&r->served) && r->other) {
+            SEFL_TRY(change_task(r));
+        } else if (r->serving && atomic_load(&r->served)) {
             end_stream(r);
-            if (csp_is_over(r->csp) && !r->o.settings->stay)
+            if (is_over(r))
                 break;
         }
         look_around(r);
@@ -575,7 +609,7 @@ sefl_status csp_role_run(csp_role *r)
         st = SEFL_OK;
     }
     end_stream(r); /* the state machine belongs to its thread until then */
-    log_info(r->o.log, csp_is_over(r->csp) ? "the task is over" : "stopped");
+    log_info(r->o.log, is_over(r) ? "the task is over" : "stopped");
 done:
     end_stream(r);
     if (counters_write(&r->counters, r->counters_path) != SEFL_OK)
@@ -610,20 +644,16 @@ void csp_role_free(csp_role *r)
         return;
     local_http_stop(r->local);
     end_stream(r);
-    csp_free(r->csp);
-    lane_host_free(r->lanes);
-    shares_pool_free(r->shares);
-    account_close(r->account);
-    journal_close(r->journal);
+    csp_task_close(r);
+    task_queue_free(r->queue);
     pool_free(r->pool);
     tls_id_free(r->id);
     handshakes_free(r->handshakes);
     allowlist_free(r->allowlist);
     allowlist_free(r->young);
     pthread_mutex_destroy(&r->list_lock);
+    pthread_mutex_destroy(&r->task_lock);
     sign_key_free(r->key);
-    task_clear(&r->task);
-    buf_clear(&r->envelope);
     if (r->fd >= 0)
         close(r->fd);
     sefl_free(r);

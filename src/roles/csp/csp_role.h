@@ -49,6 +49,7 @@ typedef struct csp_settings {
     const char *cert, *tls_key, *peers;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who connects */
     const char *sign_key, *task, *state, *ledger;
+    const char *tasks; /* folder of tasks (roles/task_queue.h); NULL: only `task` */
     const char *key, *key_lock, *passphrase_file; /* the secret key file, and its lock */
     const char *ready_file, *user;
     unsigned threads, link_silence_s;

@@ -1,5 +1,6 @@
 #include "roles/csp/csp_role.h"
 #include "roles/health.h"
+#include "roles/server.h"
 #include "roles/server_settings.h"
 
 #define TO(member) SETTING_TO(csp_settings, member)
@@ -23,7 +24,8 @@ const setting_def csp_schema[] = {
     { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER", .created = true,
       .help = "folder for the journal" },
     SERVER_PROCESS(csp_settings, "127.0.0.1:7011"),
-    { "stay", SETTING_FLAG, "false", TO(stay), .help = "keep serving after the task is over" },
+    { "stay", SETTING_FLAG, "false", TO(stay),
+      .help = "keep serving after `task` is over; with `tasks`, CSP always does" },
     { 0 },
 };
 
@@ -35,6 +37,7 @@ sefl_status csp_settings_make(csp_settings *out, const settings *s)
     SEFL_NEED(!c.key_lock || !c.passphrase_file, SEFL_EINVAL,
               "%s: passphrase_file and key_lock are both set: set only one of them",
               settings_origin(s, "passphrase_file"));
+    SEFL_PASS(server_check_tasks(s));
     SEFL_PASS(health_check(&c.health, s));
     *out = c;
     return SEFL_OK;

@@ -1,0 +1,88 @@
+/* inside: the state that aggregator.c (a server and its task) and queue.c (one task after the other)
+ * share. */
+#ifndef ROLES_AGGREGATOR_INSIDE_H
+#define ROLES_AGGREGATOR_INSIDE_H
+
+#include "net/local_http.h"
+#include "net/tls.h"
+#include "roles/aggregator/aggregator.h"
+#include "roles/aggregator/http.h"
+#include "roles/own_cert.h"
+#include "roles/task_queue.h"
+#include "store/disk/account_disk.h"
+#include "store/disk/as_disk.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+
+struct aggregator {
+    aggregator_options o;
+    sefl_clock wall, mono;
+    sefl_coins coins;
+    sign_key *key;
+    pool *pool;
+    task_queue *queue; /* NULL: the setting `task` */
+    bool blocked;      /* a task that has begun is missing in it */
+
+    /* The task: agg_task_begin makes these, and agg_task_end clears them. Signals and the health
+     * page use them under task_lock; the server's threads end before they do. */
+    pthread_mutex_t task_lock; /* take it before `lock` */
+    sefl_buf envelope;
+    task task;
+    bool has_task;
+    atomic_bool withdrawn; /* it ended because its folder is gone */
+    release_files files;
+    char init[PATH_MAX], vocab[PATH_MAX], valid[PATH_MAX], models[PATH_MAX]; /* with a queue */
+    char metrics[PATH_MAX];
+    journal *journal;
+    account *account;
+    as_disk disk;
+    as_store store;
+    releases *releases;
+    shares_pool *shares; /* these two: joint noise */
+    sefl_rng shares_rng;
+    lanes *lanes;
+    rounds *rounds;
+    ingest *ingest;
+    agg_http http; /* the context of the server's callbacks */
+    https_server *server;
+    sefl_buf tally; /* as last written */
+
+    local_http *local; /* NULL: none */
+    int listener;      /* each server gets a copy */
+    uint16_t port;
+
+    pthread_mutex_t lock; /* id, stream */
+    pthread_cond_t wake;
+    tls_id *id;
+    tls *stream[LANES_MAX + 1]; /* to CSP: the lanes, and the link */
+    allowlist *allowlist;       /* NULL: no trust list */
+    atomic_bool stop;
+    pthread_mutex_t list_lock; /* one thread at a time reads the list */
+    char list_path[PATH_MAX], records[PATH_MAX];
+    trust_watch list;
+    pthread_mutex_t tally_lock;
+    bool tally_failed;
+    own_cert own; /* these two: the server's watcher has them */
+    waiting waiting;
+};
+
+/* Serves a->task with a->files; agg_task_end clears both, even after a failure. */
+sefl_status agg_task_begin(aggregator *a) SEFL_MUST_CHECK;
+void agg_task_end(aggregator *a);
+/* Runs the rounds until the task is over, then answers clients for a while. SEFL_ECANCELLED after
+ * aggregator_stop. */
+sefl_status agg_task_run(aggregator *a) SEFL_MUST_CHECK;
+/* Answers that there is no task now; agg_task_end ends that. */
+sefl_status agg_idle_begin(aggregator *a) SEFL_MUST_CHECK;
+/* Waits this long, or until aggregator_stop. */
+void agg_pause(aggregator *a, uint64_t ms);
+
+/* ---- queue.c --------------------------------------------------------------------------------- */
+
+/* Serves the tasks of a->queue until aggregator_stop. */
+sefl_status agg_queue_run(aggregator *a) SEFL_MUST_CHECK;
+/* Once a second, on the server's watcher thread: looks for new tasks and for a withdrawn one. */
+void agg_queue_tick(aggregator *a);
+
+#endif

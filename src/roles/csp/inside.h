@@ -1,0 +1,93 @@
+/* inside: the state that csp_role.c (connections, and one task) and queue.c (which task) share. */
+#ifndef ROLES_CSP_INSIDE_H
+#define ROLES_CSP_INSIDE_H
+
+#include "net/handshakes.h"
+#include "net/local_http.h"
+#include "roles/aggregator/lanes.h"
+#include "roles/counters.h"
+#include "roles/csp/csp_role.h"
+#include "roles/own_cert.h"
+#include "roles/task_queue.h"
+#include "store/disk/csp_disk.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct csp_role {
+    csp_role_options o;
+    sefl_coins coins;
+    sefl_clock clock, wall;
+    sign_key *key;
+    tls_id *id;
+    pool *pool;
+    task_queue *queue; /* NULL: the setting `task` */
+
+    /* The task: csp_task_open makes these, and csp_task_close clears them, both on the owner's
+     * thread while no stream is served. The health page uses them under task_lock. */
+    pthread_mutex_t task_lock;
+    sefl_buf envelope;
+    task task;
+    journal *journal;
+    account *account;
+    csp_disk disk;
+    csp_store store;
+    csp *csp;            /* NULL: no task now */
+    shares_pool *shares; /* these three: joint noise */
+    sefl_rng shares_rng;
+    lane_host *lanes;
+
+    int fd;
+    uint16_t port;
+    handshakes *handshakes;
+    local_http *local;         /* NULL: none */
+    pthread_mutex_t list_lock; /* allowlist: changed by the owner's thread, read by the other */
+    allowlist *allowlist;      /* NULL: no trust list */
+    allowlist *young;          /* the serving thread's; NULL: no voucher yet */
+    char list_path[PATH_MAX], counters_path[PATH_MAX];
+    trust_watch list;
+    counters counters;
+    bool counters_failed;
+    own_cert own;
+    bool starved;       /* the last connection could not be accepted */
+    uint64_t looked_ms; /* time of the last look_around */
+    uint64_t expire_ms; /* time of the last csp_expire; 0: never */
+
+    /* the current stream */
+    tls *t;
+    pthread_t thread;
+    bool serving;
+    atomic_bool served; /* the thread has ended, or never started */
+    atomic_bool ending; /* the stream must end, even in the middle of a reveal */
+    link_msg hello;     /* with a queue: the stream's first message, until csp has it */
+    bool other;         /* the thread has ended because `hello` names another task */
+    sefl_progress goes_on;
+    uint64_t round; /* the last round whose header this process signed; 0: none */
+    int64_t round_since;
+
+    uint64_t lines_ms, lines; /* log lines about refused connections in this second */
+
+    atomic_bool stop, reload;
+};
+
+/* Opens journal, ledger and store of r->task, and creates its state machine; csp_task_close is
+ * needed even after a failure. */
+sefl_status csp_task_open(csp_role *r) SEFL_MUST_CHECK;
+void csp_task_close(csp_role *r);
+
+/* SEFL_EINVAL if CSP's key or its missing list of clients does not fit the task; ctx is the
+ * csp_role. */
+sefl_status csp_task_fits(void *ctx, const task *t) SEFL_MUST_CHECK;
+
+/* ---- queue.c --------------------------------------------------------------------------------- */
+
+/* Opens the folder of tasks, and the task that an earlier run of the process left unfinished. */
+sefl_status csp_queue_open(csp_role *r) SEFL_MUST_CHECK;
+/* On the stream's thread: receives HELLO. Sets r->other if it names another task than r->task. */
+sefl_status csp_queue_hear(csp_role *r) SEFL_MUST_CHECK;
+/* On the owner's thread, without a serving thread: changes to the task that r->hello names, which
+ * AS must have signed. If it cannot, tells AS why. */
+sefl_status csp_queue_change(csp_role *r) SEFL_MUST_CHECK;
+
+#endif

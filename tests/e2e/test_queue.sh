@@ -1,0 +1,118 @@
+#!/bin/sh
+# A running pair of servers serves one task after the other: a new task needs no restart of a server or a client.
+# Also: a task that is refused is left out, kill -9 of both servers between tasks and within a round, and the ledgers.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+
+fed_provision q --clients 3 --set rounds.count=2 --set rounds.deadline_ms=60000 --set rounds.enough=3 \
+    --set rounds.threshold=3 --words 1500
+sed -i -e '/^task:/d; /^init:/d; /^vocab:/d; /^valid:/d' -e '$a tasks: tasks\nlinger: 1\ncsp: 127.0.0.1:1' \
+    "$fed/aggregator/aggregator.yml"
+sed -i -e '/^task:/d' -e '$a tasks: tasks' "$fed/csp/csp.yml"
+for c in "$fed"/clients/*; do echo "stay: true" >> "$c/client.yml"; done
+mkdir "$fed/aggregator/tasks" "$fed/csp/tasks"
+
+# NAME SED: makes $fed/new/NAME, a task like the provisioned one, changed by SED and signed by both servers
+make_task() {
+    mkdir -p "$fed/new/$1"
+    cp "$fed"/public/vocab.txt "$fed"/public/valid.txt "$fed"/public/init.safetensors "$fed/new/$1/"
+    sed -e "s/\"name\": *\"[^\"]*\"/\"name\":\"$1\"/" -e "$2" "$fed/public/task.json" > "$fed/new/$1.json"
+    "$SEFL" task sign --key "$fed/aggregator/sign.key" --as aggregator --out "$fed/new/$1.half" "$fed/new/$1.json" \
+        > "$dir/sign.out" 2>&1 || { cat "$dir/sign.out" >&2; fail "sign $1"; }
+    "$SEFL" task sign --key "$fed/csp/sign.key" --as csp --out "$fed/new/$1/task.signed" "$fed/new/$1.half" \
+        > "$dir/sign.out" 2>&1 || { cat "$dir/sign.out" >&2; fail "sign $1"; }
+}
+# SERVER NAME AS: puts a task into a server's folder, as docs/OPERATING.md says
+queue() {
+    cp -r "$fed/new/$2" "$fed/$1/tasks/.$3"
+    mv "$fed/$1/tasks/.$3" "$fed/$1/tasks/$3"
+}
+said() { grep -q "$2" "$dir/log/$1"; }
+# TASK ROUND: AS has released this round of a task
+released() { ls "$fed/aggregator/models/$1"-*/"round-$2.safetensors" > /dev/null 2>&1; }
+# TASK EVENT: AS has logged this event since it began to serve the task
+of_task() { awk -v t="\"folder\":\"$1\"" -v e="\"$2\"" \
+    '/"serving a task"/ { on = index($0, t) } on && index($0, e) { found = 1 } END { exit !found }' "$dir/log/aggregator"; }
+
+# ---- settings: exactly one of both -----------------------------------------------------------------------------
+"$SEFL" config check "$fed/aggregator/aggregator.yml" > /dev/null || fail "config check refuses tasks:"
+"$SEFL" config check "$fed/csp/csp.yml" > /dev/null || fail "config check refuses tasks: of CSP"
+if "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" --task x 2> "$dir/both"; then fail both; fi
+grep -q "both task and tasks are set" "$dir/both" || fail "both: $(cat "$dir/both")"
+if "$SEFL" aggregator -c "$fed/aggregator/aggregator.yml" --init x 2> "$dir/init"; then fail init; fi
+grep -q "leave init out" "$dir/init" || fail "init: $(cat "$dir/init")"
+
+# ---- an empty folder: everybody waits ---------------------------------------------------------------------------
+fed_servers
+fed_clients 1 2 3
+fed_until 20 "client that waits" said client-01 "no task for this client now"
+
+# ---- the first task; CSP gets it later; a bad one is left out ----------------------------------------------------
+make_task first ""
+make_task other "s/\"population\": *\"[^\"]*\"/\"population\":\"others\"/"
+make_task unsigned "" && cp "$fed/new/unsigned.half" "$fed/new/unsigned/task.signed"
+make_task torn "" && echo "no model" > "$fed/new/torn/init.safetensors"
+queue aggregator unsigned 00-unsigned
+queue aggregator other 00-other
+queue aggregator torn 00-torn
+mkdir "$fed/aggregator/tasks/00-empty" "$fed/aggregator/tasks/.draft"
+make_task gone "" # CSP never gets it: AS's operator withdraws it
+queue aggregator gone 00-gone
+fed_until 20 "AS that waits for CSP's copy" said aggregator "does not have this task"
+queue aggregator first 01-first
+rm -r "$fed/aggregator/tasks/00-gone"
+fed_until 20 "withdrawn task" said aggregator "task withdrawn"
+fed_until 20 "the first task" of_task 01-first "serving a task"
+queue csp first a
+fed_until 60 "first task" released 01-first 2
+for bad in empty other torn unsigned; do
+    [ "$(grep -c "\"task refused.*\"00-$bad\"" "$dir/log/aggregator")" -eq 1 ] || fail "00-$bad is not refused once"
+done
+note "first task done, four others refused"
+
+# ---- the second task arrives while everything runs --------------------------------------------------------------
+make_task second ""
+queue csp second b
+queue aggregator second 02-second
+fed_until 60 "second task" released 02-second 2
+for n in csp aggregator client-01 client-02 client-03; do fed_running "$n" || fail "$n has ended"; done
+note "second task done without a restart"
+
+# ---- kill -9 of both servers between two tasks, then within a round of the third ---------------------------------
+fed_kill KILL csp aggregator
+fed_wait csp 10
+fed_wait aggregator 10
+make_task third "s/\"count\": *2/\"count\":3/"
+make_task fourth ""
+queue csp third c
+queue aggregator third 03-third
+fed_kill STOP client-03 # so that the round stays open
+fed_servers
+fed_until 60 "open round of the third task" of_task 03-third "round open"
+queue csp fourth d
+queue aggregator fourth 02-fourth # an earlier name: the task that has begun goes on
+fed_kill KILL csp aggregator
+fed_wait csp 10
+fed_wait aggregator 10
+mv "$fed/aggregator/tasks/03-third" "$fed/aggregator/tasks/.third" # the others wait until it is back
+fed_servers
+fed_until 20 "AS that misses its task" said aggregator "put it back"
+mv "$fed/aggregator/tasks/.third" "$fed/aggregator/tasks/03-third"
+fed_kill CONT client-03
+fed_until 90 "third task after kill -9" released 03-third 3
+fed_until 90 "fourth task" released 02-fourth 2
+note "third and fourth task done after kill -9"
+
+# ---- the ledgers: both servers', all four tasks -------------------------------------------------------------------
+fed_until 20 "end of the fourth task" of_task 02-fourth "task over"
+[ "$(cat "$fed"/aggregator/models/03-third-*/metrics.jsonl | wc -l)" -eq 3 ] || fail "metrics of the third task"
+fed_kill TERM aggregator client-01 client-02 client-03
+for n in aggregator client-01 client-02 client-03; do fed_done $n 20; done
+fed_kill TERM csp
+fed_done csp 20
+cmp "$fed/aggregator/ledger" "$fed/csp/ledger" || fail "the ledgers differ"
+"$SEFL" privacy spent "$fed/csp/ledger" --json > "$dir/spent"
+[ "$(grep -o '"task":"[0-9a-f]*","rounds":[0-9]*' "$dir/spent" | sed 's/.*://' | tr '\n' ' ')" = "2 2 3 2 " ] || fail "ledger: $(cat "$dir/spent")"
+echo "ok"
