@@ -4,6 +4,7 @@
  *     out/model.safetensors           the last model; model-pytorch.safetensors: the same, dense
  *     out/vocab.txt                   its vocabulary, made from the held-out text alone
  *     out/sample.txt                  text that the model wrote
+ *     out/task.settings               the task's settings, for `sefl provision --set-file`
  *
  * fed_run.h lists the other files. */
 #define _GNU_SOURCE
@@ -25,7 +26,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CLIENTS_MAX = 64, SAMPLE_WORDS = 60 };
+enum {
+    CLIENTS_MAX = 64,
+    /* a text of this many bytes or more is not read in full in each round: a round trains on this
+     * many batches, of all clients together, and takes some seconds */
+    LONG_TEXT = 1200000,
+    ROUND_BATCHES = 2000,
+};
 
 typedef struct wish {
     const char *from, *out, *field;
@@ -44,17 +51,30 @@ typedef struct trial {
     provision_report made;
     task t;
     const run_line *last; /* the last released round */
-    sefl_buf sample;
 } trial;
 
-/* Settings of a first trial; the caller's --set wins. */
 /* Files beside those of fed_run.h. */
 static const char *const files[] = {
-    "text", "vocab.txt", "model.safetensors", "model-pytorch.safetensors", "sample.txt", NULL
+    "text",          "vocab.txt", "model.safetensors", "model-pytorch.safetensors", "sample.txt",
+    "task.settings", NULL
 };
 
+/* Settings of a first trial; the caller's --set wins. */
 static const char *const usual[] = {
-    "name=try", "population=try", "vocab.kind=bpe", "rounds.count=8", "training.epochs=1", NULL,
+    "name=try",
+    "population=try",
+    "vocab.kind=bpe",
+    "model.vocab=2048",
+    "model.embed=128",
+    "model.hidden=128",
+    "model.batch=10",
+    "training.lr=20",
+    "training.epochs=1",
+    "rounds.count=10",
+    "privacy.clip=100",
+    "privacy.z=0.001",
+    "rounds.deadline_ms=300000",
+    NULL,
 };
 
 static const char *in(trial *t, const char *name)
@@ -114,12 +134,33 @@ static sefl_status make_text(trial *t)
 
 /* ---- the federation -------------------------------------------------------------------------- */
 
-static sefl_status make_settings(trial *t)
+static sefl_status choose_settings(trial *t)
 {
     settings_init(&t->terms, task_schema);
     for (const char *const *d = usual; *d; d++)
         SEFL_PASS(settings_set(&t->terms, *d, "try"));
-    return settings_overlay(&t->terms, &t->w->task);
+    SEFL_PASS(settings_overlay(&t->terms, &t->w->task));
+    if (settings_given(&t->w->task, "training.epochs") ||
+        settings_given(&t->w->task, "training.steps") || t->text.bytes < LONG_TEXT)
+        return SEFL_OK;
+    SEFL_PASS(settings_set(&t->terms, "training.epochs=0", "try"));
+    return settings_setf(&t->terms, "try", "training.steps=%d",
+                         ROUND_BATCHES / (int)t->w->clients + 1);
+}
+
+/* Chooses the settings, and writes them for a federation on several machines. */
+static sefl_status make_settings(trial *t)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf lines = { 0 };
+    SEFL_TRY(choose_settings(t));
+    for (const setting_def *d = task_schema; d->key; d++)
+        if (settings_given(&t->terms, d->key))
+            SEFL_TRY(wr_fmt(&lines, "%s=%s\n", d->key, settings_text(&t->terms, d->key)));
+    SEFL_TRY(file_write_atomic(in(t, "task.settings"), buf_span(&lines), 0644));
+done:
+    buf_clear(&lines);
+    return st;
 }
 
 /* Reads what provision_make made: the task, and the vocabulary with the training text. */
@@ -201,7 +242,6 @@ static sefl_status keep_model(trial *t)
                           t->last->round)));
     SEFL_TRY(model_write(in(t, "model.safetensors"), &meta, theta));
     SEFL_TRY(model_export(in(t, "model-pytorch.safetensors"), &meta, theta));
-    SEFL_TRY(file_write_atomic(in(t, "sample.txt"), buf_span(&t->sample), 0600));
 done:
     sefl_free(theta);
     return st;
@@ -215,32 +255,50 @@ static sefl_status say_json(trial *t)
         lf_u64("held_out", t->text.held_out), lf_u64("clients", t->run.clients),
         lf_real("unknown_words", t->unknown), lf_real("tokens_per_word", t->tokens_per_word),
         lf_u64("rounds", t->run.log.n), lf_real("perplexity", t->last->perplexity),
+        lf_real("word_perplexity", t->last->word_perplexity),
         lf_str("model", in(t, "model.safetensors")),
         lf_str("pytorch", in(t, "model-pytorch.safetensors")),
         lf_str("vocabulary", in(t, "vocab.txt")), lf_str("report", in(t, "report.html")),
         lf_real("seconds", clock_since(t->run.began_ns)));
 }
 
+/* Prints the text; a model may write control bytes. */
+static void tell_sample(const char *text)
+{
+    printf("\nthe model writes\n  ");
+    for (const char *p = text; *p; p++)
+        printf(*p == '\n' ? "\n  " : "%c", (unsigned char)*p < 32 || *p == 127 ? '?' : *p);
+    printf("\n");
+}
+
 static void tell_result(trial *t)
 {
     const char *o = t->run.at.root, *me = program_invocation_name;
-    printf("\na sample of what the model writes (sample.txt)\n");
-    fwrite(t->sample.p, 1, t->sample.n, stdout);
-    printf("\nprivacy   this trial claims none: one folder holds all keys, and %" PRIu32
-           " clients are too few for\n"
-           "          noise that hides a client ('%s privacy plan --help')\n"
+    if (!isnan(t->last->word_perplexity))
+        printf("\nperplexity on the public text: %.1f per token, %.1f per word\n",
+               t->last->perplexity, t->last->word_perplexity);
+    if (t->run.sample)
+        tell_sample(t->run.sample);
+    if (isnan(t->last->epsilon_server))
+        printf("\nprivacy   none claimed: %" PRIu32
+               " clients are too few for noise that hides one of them\n",
+               t->run.clients);
+    else
+        printf("\nprivacy   epsilon %.2f at delta %g, against a server\n", t->last->epsilon_server,
+               t->t.delta);
+    printf("          For trials only: %s/federation holds the keys of all parties.\n"
            "model     %s/model.safetensors, vocabulary %s/vocab.txt\n"
            "pytorch   %s/model-pytorch.safetensors (docs/PYTHON.md)\n"
            "report    %s/report.html\n"
            "time      %.0f s\n",
-           t->run.clients, me, o, o, o, o, clock_since(t->run.began_ns));
+           o, o, o, o, o, clock_since(t->run.began_ns));
     printf("\nnext\n"
            "  %s model generate %s/model.safetensors --vocab %s/vocab.txt --prompt \"...\"\n"
            "  # the same on several machines: one kit for each\n"
            "  %s provision kits --hosts as.example,csp.example --clients %" PRIu32
-           " --data %s/text \\\n",
-           me, o, o, me, t->run.clients, o);
-    printf("      --set vocab.kind=bpe\n");
+           " --data %s/text \\\n"
+           "      --set-file %s/task.settings\n",
+           me, o, o, me, t->run.clients, o, o);
 }
 
 static sefl_status run_trial(trial *t)
@@ -259,6 +317,8 @@ static sefl_status run_trial(trial *t)
     SEFL_PASS(fed_run_end(&t->run));
     SEFL_PASS(keep_model(t));
     SEFL_PASS(fed_run_report(&t->run, &(fed_run_baselines){ NAN, NAN, NAN }));
+    if (t->run.sample)
+        SEFL_PASS(file_write_atomic(in(t, "sample.txt"), span_of_str(t->run.sample), 0600));
     if (w->json)
         return say_json(t);
     tell_result(t);
@@ -274,7 +334,6 @@ static sefl_status work(void *options)
     fed_run_close(&t->run);
     task_clear(&t->t);
     settings_clear(&t->terms);
-    buf_clear(&t->sample);
     sefl_free(t);
     return st;
 }
@@ -303,7 +362,8 @@ const cli_command cmd_try = {
         "It leaves the model in its own form and in PyTorch's, a report, and a sample of text that "
         "the model wrote. --set changes settings of the task as in 'sefl task new'. For trials "
         "only: one folder holds all keys.",
-    .example = "sefl try letters/ --clients 4",
+    .example = "sefl data synth --out text --tokens 20000\n"
+               "  sefl try text/train.txt --rounds 2",
     CLI_OPTIONS(wish),
     .schema = task_schema,
     .shortcuts = shortcuts,

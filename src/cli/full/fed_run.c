@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/full/fed_run.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -89,6 +90,7 @@ void fed_run_close(fed_run *f)
     meter_stop(&f->line);
     processes_end(&f->parties);
     run_log_clear(&f->log);
+    sefl_free(f->sample);
     if (f->lock >= 0)
         close(f->lock);
     f->lock = -1;
@@ -262,6 +264,8 @@ sefl_status fed_run_report(fed_run *f, const fed_run_baselines *got)
     SEFL_TRY(sample_run(&r));
     SEFL_TRY(report_html(&b, &r, 1));
     SEFL_TRY(file_write_atomic(dir_in(&f->at, "report.html"), buf_span(&b), 0644));
+    if (r.sample)
+        SEFL_TRY(sefl_strdup(&f->sample, r.sample));
 done:
     report_close(&r);
     buf_clear(&b);

@@ -43,6 +43,7 @@ typedef struct fed_run {
     char at_as[64]; /* host:port */
     run_log log;    /* what AS published so far */
     size_t shown;   /* rounds printed */
+    char *sample;   /* text that the last model wrote: set by fed_run_report; may be NULL */
     processes parties;
     int lock; /* lock on the folder; -1: none */
     /* Called each time new rounds were printed and while a round is under way; may be NULL. */
