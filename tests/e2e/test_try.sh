@@ -27,7 +27,7 @@ for file in model.safetensors model-pytorch.safetensors vocab.txt report.html sa
     [ -s "t/$file" ] || fail "there is no t/$file"
 done
 grep -q '^sefl-bpe ' t/vocab.txt || fail "the vocabulary is not of the kind bpe"
-[ "$(cat t/sample.txt | wc -c)" -gt 40 ] || fail "the sample: $(cat t/sample.txt)"
+[ "$(wc -c < t/sample.txt)" -gt 40 ] || fail "the sample: $(cat t/sample.txt)"
 [ "$(sha256sum < t/vocab.txt)" = "$(sha256sum < t/federation/public/vocab.txt)" ] || fail "another vocabulary"
 expect 0 "$SEFL" model generate t/model.safetensors --vocab t/vocab.txt --prompt "Frau Müller, " --words 5
 says "Frau Müller, "

@@ -93,4 +93,13 @@ federate numpy 2 "$dir/tour.safetensors"
 "$SEFL" train --data "$dir/text" --max-steps 20 --out "$dir/run" > /dev/null 2>&1 || fail "train"
 expect 0 $python "$dir/tour/generate.py" "$dir/run/model.safetensors" "$dir/run/vocab.txt"
 [ "$(printf '%s' "$out" | wc -w)" -ge 10 ] || fail "generate.py prints: $out"
+
+note "sefl try: its model opens with sefl.torch, and with PyTorch alone"
+"$SEFL" try "$dir/text/train.txt" --out "$dir/try" --rounds 2 --set model.embed=16 --set model.hidden=16 \
+    > "$dir/try.log" 2>&1 || fail "$(cat "$dir/try.log")"
+expect 0 $python "$dir/tour/generate.py" "$dir/try/model.safetensors" "$dir/try/vocab.txt"
+[ -n "$out" ] || fail "generate.py prints nothing"
+[ "$(wc -l < "$dir/tour/plain_torch.py")" -le 25 ] || fail "the program without SEFL has more than 25 lines"
+expect 0 $python "$dir/tour/plain_torch.py" "$dir/try/model-pytorch.safetensors" "$dir/try/vocab.txt"
+[ -n "$out" ] || fail "plain_torch.py prints nothing"
 echo ok
