@@ -41,7 +41,7 @@ expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.z=0.1; s
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.noise=none; says "claim none"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.threshold=2000; says "rounds.threshold"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set model.block=8; says "model.block is set to 8"
-expect 2 "$SEFL" task new --out t.json $keys --init $p/init.safetensors --vocab g/public/vocab.txt $both; says "another word list"
+expect 2 "$SEFL" task new --out t.json $keys --init $p/init.safetensors --vocab g/public/vocab.txt $both; says "another vocabulary"
 expect 1 "$SEFL" task new --out t.json $keys --init $p/vocab.txt $both; says "vocab.txt"
 printf 'one\t5\ntwo\t3\n' > counted.txt
 expect 2 "$SEFL" task new --out t.json $keys --vocab counted.txt $both; says "final form"
