@@ -55,7 +55,7 @@ static void finish(void *options)
     buf_clear(&o->text);
 }
 
-/* Reads the word list in its own order, which --order names. */
+/* Reads the vocabulary in its own order, which --order names. */
 static sefl_status read_vocab(vocab **v, const wish *o)
 {
     return vocab_read(v, o->vocab,
@@ -128,12 +128,14 @@ static sefl_status info_model(wish *o, json *j)
                     lf_u64("layers", c->layers), lf_u64("heads", c->heads),
                     lf_u64("block", c->block), lf_u64("block_embed", c->block_embed),
                     lf_u64("block_decoder", c->block_decoder), lf_bool("tied", c->tied),
+                    lf_str("vocab_kind", o->meta.has_vocab ? vocab_kind_name(o->meta.kind) : ""),
                     lf_str("vocab_order", order), lf_str("vocab_sha256", hash),
                     lf_u64("parameters", count), lf_real("norm", sqrt(squares)));
         return SEFL_OK;
     }
-    printf("%s: %s, %u words, embedding %u, hidden %u, %u layers", o->path, c->body, c->vocab,
-           c->embed, c->hidden, c->layers);
+    const bool bpe = o->meta.has_vocab && o->meta.kind == VOCAB_BPE;
+    printf("%s: %s, %u %s, embedding %u, hidden %u, %u layers", o->path, c->body, c->vocab,
+           bpe ? "BPE tokens" : "words", c->embed, c->hidden, c->layers);
     if (strcmp(c->body, "transformer") == 0)
         printf(", %u heads", c->heads);
     printf(", block %u", c->block);
@@ -373,9 +375,9 @@ static sefl_status run_import(void *options)
 #define SHAPE_U64              U64
 #define SHAPE_BOOL             FLAG
 static const setting_def options[] = {
-    { "vocab", SETTING_PATH, "", TO(vocab), .help = "Word list of the model" },
+    { "vocab", SETTING_PATH, "", TO(vocab), .help = "Vocabulary of the model" },
     { "order", SETTING_WORD, "", VOCAB_ORDERS, TO(order),
-      .help = "Order of the word list; the model file records it" },
+      .help = "Order of the vocabulary; the model file records it" },
     /* clang-format off */
     MODEL_BODY(BODY, WORD, cfg.body, MODEL_BODIES)
     MODEL_SHAPE(SHAPE, cfg)
@@ -388,7 +390,7 @@ static const setting_def options[] = {
     TEXT_FORMAT(SETTING_ROW, "", format, field)
     /* clang-format on */
     { "words", SETTING_U64, "100", TO(words), .min = 1, .max = 1000000,
-      .help = "Number of words to generate" },
+      .help = "Number of words or BPE tokens to generate" },
     { "prompt", SETTING_TEXT, "", TO(prompt), .lines = true,
       .help = "Text that the model continues" },
     { "temperature", SETTING_REAL, "1", TO(temperature), .max = 100,
@@ -415,7 +417,8 @@ static const cli_action actions[] = {
       "order model embed hidden layers heads block block-embed block-decoder tied seed force json",
       AT, run_new },
     { "eval", FILE_ARG,
-      "Computes the perplexity on a text in the same way as PyTorch's word_language_model example. "
+      "Computes the perplexity on a text in the same way as PyTorch's word_language_model example, "
+      "per token and, with a BPE vocabulary, per word. "
       "Refuses a vocabulary that does not belong to the model.",
       "vocab data", "split format field threads device precision json", AT, run_eval },
     { "generate", FILE_ARG, "Generates text with the model.", "vocab",

@@ -347,6 +347,9 @@ static void print_start(const session *s)
         c->block, engine_count(s->e), where, s->seed, s->text[CORPUS_TRAIN].tokens,
         s->text[CORPUS_VALID].tokens, s->text[CORPUS_TEST].tokens,
         (double)engine_get_facts(s->e)->memory / 1e6);
+    if (is_bpe(s) && !s->list)
+        fprintf(stderr,
+                "the tokens were trained on the training text: vocab.txt contains parts of it\n");
     if (s->resume)
         fprintf(stderr, "resumed after step %" PRIu64 "\n", s->at_step.done);
 }

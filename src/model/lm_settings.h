@@ -61,7 +61,7 @@
     MODEL_SHAPE(ROW, P)                                                                            \
     ROW("model.batch", U64, P.batch, "20", 1, 65536, NULL, "batch size in sequences",              \
         .was = "train.batch")                                                                      \
-    ROW("model.steps", U64, P.steps, "35", 1, 65536, NULL, "sequence length in words",             \
+    ROW("model.steps", U64, P.steps, "35", 1, 65536, NULL, "sequence length in tokens",            \
         .was = "train.bptt")
 
 #define VOCAB_ORDER(ROW, order)                                                                    \

@@ -132,7 +132,8 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
     SEFL_PASS(what_is_not_sent(out, t));
     SEFL_PASS(hex_line(out, "this task", t->id));
     if (!t->external)
-        SEFL_PASS(hex_line(out, "word list", t->vocab_hash));
+        SEFL_PASS(
+            hex_line(out, t->kind == VOCAB_BPE ? "BPE vocabulary" : "word list", t->vocab_hash));
     SEFL_PASS(hex_line(out, "initial model", t->init_hash));
     if (t->has_valid)
         SEFL_PASS(hex_line(out, "validation text", t->valid_hash));

@@ -43,7 +43,7 @@ expect 2 "$SEFL" task new --out t.json $keys $files $both --set privacy.z=2
 says "reaches epsilon 8 after"; says "of the task's 100 rounds: raise privacy.z to"; says "privacy.early_end"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.threshold=2000; says "rounds.threshold"
 expect 2 "$SEFL" task new --out t.json $keys $files $both --set model.block=8; says "model.block is set to 8"
-expect 2 "$SEFL" task new --out t.json $keys --init $p/init.safetensors --vocab g/public/vocab.txt $both; says "another word list"
+expect 2 "$SEFL" task new --out t.json $keys --init $p/init.safetensors --vocab g/public/vocab.txt $both; says "another vocabulary"
 expect 1 "$SEFL" task new --out t.json $keys --init $p/vocab.txt $both; says "vocab.txt"
 printf 'one\t5\ntwo\t3\n' > counted.txt
 expect 2 "$SEFL" task new --out t.json $keys --vocab counted.txt $both; says "final form"

@@ -120,7 +120,8 @@ static const setting_def options[] = {
       .help = "Text to split among the clients instead of generated text: a folder with train.txt "
               "and valid.txt, or a file. The validation text becomes public, and its words become "
               "the vocabulary" },
-    { "vocab", SETTING_PATH, "", TO(vocab), .help = "Public word list to use as the vocabulary" },
+    { "vocab", SETTING_PATH, "", TO(vocab),
+      .help = "Public vocabulary: a word list, or a BPE vocabulary with --set vocab.kind=bpe" },
     { "init", SETTING_PATH, "", TO(init),
       .help =
           "Public initial model, a safetensors file. If model.body is external, the model has "

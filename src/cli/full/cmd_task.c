@@ -104,7 +104,7 @@ static sefl_status fill_block(settings *s, const char *key, uint32_t v, const lm
     return fill_number(s, key, usual ? 0 : v, file);
 }
 
-/* Reads the word list as it is: one line per row of the model. */
+/* Reads the vocabulary as it is: one line per row of the model. */
 static sefl_status take_vocab(wish *w, uint8_t hash[32])
 {
     uint8_t words[32];
@@ -112,10 +112,11 @@ static sefl_status take_vocab(wish *w, uint8_t hash[32])
     SEFL_PASS(vocab_read(&w->v, w->vocab,
                          &(vocab_settings){ .order = VOCAB_APPEARANCE, .kind = VOCAB_ANY }));
     vocab_hash(w->v, words);
-    SEFL_NEED(memcmp(hash, words, 32) == 0, SEFL_EINVAL,
-              "%s is not in its final form: one word per line, no counts, with <unk> and <eos>, in "
-              "the order of the model's rows ('sefl data vocab' writes such a list)",
-              w->vocab);
+    SEFL_NEED(
+        memcmp(hash, words, 32) == 0, SEFL_EINVAL,
+        "%s is not in its final form: no counts; a word list has one word per line, with <unk> "
+        "and <eos>, in the order of the model's rows ('sefl data vocab' writes such files)",
+        w->vocab);
     SEFL_PASS(fill(&w->s, "vocab.kind", vocab_kind_name(vocab_kind_of(w->v)), w->vocab));
     return fill_number(&w->s, "model.vocab", vocab_size(w->v), w->vocab);
 }
@@ -156,7 +157,7 @@ static sefl_status take_init(wish *w, const uint8_t vocab_hash_[32])
         SEFL_PASS(fill(s, "vocab.kind", vocab_kind_name(meta.kind), w->init));
         SEFL_PASS(fill(s, "vocab.order", vocab_order_name(meta.order), w->init));
         SEFL_NEED(!w->vocab || memcmp(meta.vocab_hash, vocab_hash_, 32) == 0, SEFL_EINVAL,
-                  "%s was trained with another word list than %s", w->init, w->vocab);
+                  "%s was trained with another vocabulary than %s", w->init, w->vocab);
         SEFL_PASS(fill(s, "vocab.sha256", hex_write(hex, meta.vocab_hash, 32), w->init));
     }
     return fill_hash(s, "init.sha256", w->init, hash);
@@ -284,14 +285,15 @@ static void show_text(const task *t, const envelope *env)
         printf("model        external, %zu tensor%s: %zu values\n", t->layout.n,
                t->layout.n == 1 ? "" : "s", t->params);
     else
-        printf("model        %s, %u words, embedding %u, hidden %u, layers %u, blocks of %u: %zu "
+        printf("model        %s, %u %s, embedding %u, hidden %u, layers %u, blocks of %u: %zu "
                "values\n",
-               t->model.body, t->model.vocab, t->model.embed, t->model.hidden, t->model.layers,
-               t->model.block, t->params);
+               t->model.body, t->model.vocab, t->kind == VOCAB_BPE ? "BPE tokens" : "words",
+               t->model.embed, t->model.hidden, t->model.layers, t->model.block, t->params);
     if (t->layout.trained < t->layout.count)
         printf("trained      only %s: %zu values\n", t->only, t->layout.trained);
     if (!t->external)
-        printf("word list    %s\n", hex_write(hex, t->vocab_hash, 32));
+        printf("vocabulary   %s, %s\n", hex_write(hex, t->vocab_hash, 32),
+               vocab_kind_name(t->kind));
     printf("initial      %s\n", hex_write(hex, t->init_hash, 32));
     if (!t->external)
         printf("validation   %s\n", t->has_valid ? hex_write(hex, t->valid_hash, 32) : "none");
@@ -365,7 +367,7 @@ static const setting_def options[] = {
       .help = "Public signing key of the aggregation server" },
     { "csp-key", SETTING_PATH, "", TO(csp_key), .help = "Public signing key of CSP" },
     { "vocab", SETTING_PATH, "", TO(vocab),
-      .help = "Public word list, in the order of the model's rows" },
+      .help = "Public vocabulary, in the order of the model's rows" },
     { "init", SETTING_PATH, "", TO(init),
       .help = "Public initial model; the task takes the model's sizes from it" },
     { "valid", SETTING_PATH, "", TO(valid),

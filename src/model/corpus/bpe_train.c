@@ -73,7 +73,7 @@ static sefl_status make_room(trainer *t)
     const size_t n = t->slots;
     if (2 * (t->used + 1) <= n)
         return SEFL_OK;
-    t->slots = n ? 2 * n : 1 << 16;
+    t->slots = n ? 2 * n : 1 << 10;
     if (sefl_new(&t->pairs, t->slots, sizeof *t->pairs) != SEFL_OK) {
         t->pairs = old, t->slots = n;
         return SEFL_ENOMEM;

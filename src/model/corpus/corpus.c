@@ -245,7 +245,7 @@ void corpus_clear(corpus *c)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Line k as words with single spaces, or as the bytes of its tokens; the <eos> is the line's end. */
+/* Line k as words with single spaces, or the bytes of its tokens; <eos> is the line's end. */
 static sefl_status line_text(sefl_buf *b, const corpus *c, const vocab *v, size_t k)
 {
     if (vocab_kind_of(v) == VOCAB_BPE)

@@ -20,7 +20,7 @@ const setting_def aggregator_schema[] = {
       .help = "folder of 'sefl ca new' whose trust list admits clients; if empty, tls.peers does" },
     SERVER_TASK(aggregator_settings),
     { "vocab", SETTING_PATH, "", TO(files.vocab), .example = "../public/vocab.txt",
-      .help = "the public word list; empty if the task's model is external" },
+      .help = "the public vocabulary; empty if the task's model is external" },
     { "init", SETTING_PATH, "", TO(files.init), .example = "../public/init.safetensors",
       .help = "the initial model of `task`" },
     { "valid", SETTING_PATH, "", TO(files.valid), .example = "../public/valid.txt",

@@ -40,7 +40,8 @@ static void there_and_back(const vocab *v, sefl_span text)
     const uint32_t *ids;
     size_t n;
     sefl_buf back = { 0 };
-    must(bpe_encoder_new(&e, v) == SEFL_OK && bpe_encode(e, text, &ids, &n) == SEFL_OK);
+    must(bpe_encoder_new(&e, v) == SEFL_OK);
+    must(bpe_encode(e, text, &ids, &n) == SEFL_OK);
     must(n <= text.n && bpe_decode(&back, v, ids, n) == SEFL_OK);
     must(back.n == text.n && (text.n == 0 || memcmp(back.p, text.p, text.n) == 0));
     buf_clear(&back);
@@ -72,8 +73,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_vocab(bytes);
         return 0;
     }
-    vocab *v =
-        trained_on(data[0] % 4 == 1 ? bytes : span_of_str("the then them 12 12 \xc3\xbc\xc3\xbc"));
+    static vocab *once; /* stays for all inputs */
+    if (!once)
+        once = trained_on(span_of_str("the then them 12 12 \xc3\xbc\xc3\xbc"));
+    vocab *v = data[0] % 4 == 1 ? trained_on(bytes) : once;
     if (data[0] % 4 == 3) {
         sefl_buf back = { 0 };
         must(tokenize_back(&back, v, bytes, data[0] & 4) == SEFL_OK || *sefl_last_error());
@@ -81,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         there_and_back(v, bytes);
     }
-    vocab_free(v);
+    if (v != once)
+        vocab_free(v);
     return 0;
 }
