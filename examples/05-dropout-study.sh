@@ -18,6 +18,4 @@ sweep.network.dropout: [0, 0.33, 0.66]  # three runs, one after the other
 END
 "$sefl" simulate -c dropout.yml
 "$sefl" compare runs/dropout-*
-for run in runs/dropout-*; do
-    "$sefl" report "$run"
-done
+"$sefl" report runs/dropout-*           # one page: the curves of all runs in the same chart

@@ -89,6 +89,18 @@ static uint64_t last_released(const run_log *l)
     return 0;
 }
 
+/* A task of a queue: models/NAME-ID has its metrics.jsonl and its models, tasks/NAME its words. */
+static bool find_queued(char model[PATH_MAX], char words[PATH_MAX], const report *r, uint64_t round)
+{
+    const char *slash = strrchr(r->folder, '/'), *name = slash ? slash + 1 : r->folder;
+    const char *dash = strrchr(name, '-');
+    return dash &&
+           file_path(model, "%s/round-%" PRIu64 ".safetensors", r->folder, round) == SEFL_OK &&
+           file_path(words, "%s/../../tasks/%.*s/vocab.txt", r->folder, (int)(dash - name), name) ==
+               SEFL_OK &&
+           file_exists(model) && file_exists(words);
+}
+
 /* Finds the model and its word list. */
 static bool find_files(char model[PATH_MAX], char words[PATH_MAX], const report *r, uint64_t round)
 {
@@ -106,7 +118,7 @@ static bool find_files(char model[PATH_MAX], char words[PATH_MAX], const report 
             file_path(words, "%s/%s", r->folder, places[i][1]) == SEFL_OK && file_exists(model) &&
             file_exists(words))
             return true;
-    return false;
+    return find_queued(model, words, r, round);
 }
 
 static sefl_status generate(sefl_buf *text, const char *model, const char *words)

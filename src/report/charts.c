@@ -185,6 +185,7 @@ sefl_status charts_of_runs(sefl_buf *out, const report *r, const char *const *la
                         .log = d->log,
                         .page = true,
                         .dashes = true,
+                        .no_key = n > CHARTS_KEYS_MAX,
                         .y_name = d->y_name };
         for (size_t i = 0; i < n; i++) { /* all runs, so that each keeps its colour */
             double *y = room + (i + 1) * m;

@@ -9,6 +9,8 @@
 
 #include "report/report.h"
 
+enum { CHARTS_KEYS_MAX = 4 }; /* charts of more runs have no legend: the page's table has it */
+
 /* Appends one <figure> per chart that has a value. */
 sefl_status charts_of_run(sefl_buf *out, const report *r) SEFL_MUST_CHECK;
 /* label[i] names run i; n is at most REPORT_RUNS_MAX. */

@@ -334,7 +334,7 @@ sefl_status report_text(sefl_buf *out, const report *r)
 
 const char *const report_heads[REPORT_COLUMNS] = { "run",     "claim",    "rounds",
                                                    "clients", "ppl last", "ppl best",
-                                                   "epsilon", "seconds",  "up" };
+                                                   "epsilon", "time",     "up" };
 
 static void fill_number(char cell[REPORT_CELL], double v, const char *unit)
 {
@@ -342,6 +342,20 @@ static void fill_number(char cell[REPORT_CELL], double v, const char *unit)
         snprintf(cell, REPORT_CELL, "-");
     else
         svg_number(cell, v, unit);
+}
+
+static void fill_time(char cell[REPORT_CELL], double s)
+{
+    static const struct {
+        double from, unit;
+        const char *name;
+    } units[] = { { 172800, 86400, "d" }, { 7200, 3600, "h" }, { 120, 60, "min" } };
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (s >= units[i].from) {
+            svg_number(cell, s / units[i].unit, units[i].name);
+            return;
+        }
+    fill_number(cell, s, "s");
 }
 
 void report_fill(report_row out, const report *r)
@@ -361,7 +375,7 @@ void report_fill(report_row out, const report *r)
     fill_number(out[4], t.all.perplexity, "");
     fill_number(out[5], t.best, "");
     fill_number(out[6], t.all.epsilon_server, "");
-    fill_number(out[7], t.all.seconds, "s");
+    fill_time(out[7], t.all.seconds);
     fill_number(out[8], t.all.up_bytes, "bytes");
 }
 

@@ -127,6 +127,7 @@ static sefl_status read_facts(jread *j, run_facts *out)
     sefl_buf key = { 0 };
     run_facts f = run_facts_none();
     bool more;
+    f.known = true;
     SEFL_TRY(jread_open(j, '{'));
     for (;;) {
         SEFL_TRY(jread_key(j, &key, &more));
@@ -228,26 +229,37 @@ sefl_status run_line_read(run_line *out, run_facts *facts, sefl_span line)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Sets *there if the last complete line is for this round, and *end to where that line ends. */
-static sefl_status look_back(int fd, const char *path, uint64_t round, bool *there, off_t *end)
+/* What an append finds at the end of the file. */
+struct tail {
+    off_t end;  /* of the last complete line */
+    bool there; /* that line is the one to append */
+    bool first; /* the line to append is the first one of its task */
+};
+
+static sefl_status look_back(struct tail *out, int fd, const char *path, uint64_t round,
+                             const run_facts *facts)
 {
-    char tail[TAIL + 1], want[40];
+    char tail[TAIL + 1];
     struct stat sb;
-    *there = false, *end = 0;
+    run_line last;
+    run_facts f = run_facts_none();
     SEFL_NEED(fstat(fd, &sb) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
     off_t from = sb.st_size > TAIL ? sb.st_size - TAIL : 0;
     ssize_t n = pread(fd, tail, TAIL, from);
     SEFL_NEED(n >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
     while (n > 0 && tail[n - 1] != '\n')
         n--;
-    *end = from + n;
+    *out = (struct tail){ .end = from + n, .first = n == 0 };
     if (n == 0)
         return SEFL_OK;
     tail[n - 1] = 0;
     const char *line = strrchr(tail, '\n');
     line = line ? line + 1 : tail;
-    snprintf(want, sizeof want, "{\"round\":%" PRIu64 ",", round);
-    *there = strncmp(line, want, strlen(want)) == 0;
+    if (run_line_read(&last, &f, span_of_str(line)) != SEFL_OK)
+        return SEFL_OK;
+    bool other = facts && *f.task && strcmp(f.task, facts->task) != 0;
+    out->there = last.round == round && !other;
+    out->first = last.round >= round && !out->there;
     return SEFL_OK;
 }
 
@@ -256,19 +268,18 @@ sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l,
 {
     sefl_status st = SEFL_OK;
     sefl_buf line = { .max = TAIL / 2 };
-    bool there;
-    off_t end;
+    struct tail t;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
-    SEFL_TRY(look_back(fd, path, l->round, &there, &end));
-    SEFL_TRY(run_line_write(&line, l, end == 0 ? facts : NULL));
+    SEFL_TRY(look_back(&t, fd, path, l->round, facts));
+    SEFL_TRY(run_line_write(&line, l, t.first ? facts : NULL));
     SEFL_TRY(wr_u8(&line, '\n'));
-    SEFL_CHECK(ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end, SEFL_EIO, "%s: %s", path,
-               strerror(errno));
-    if (!there)
+    SEFL_CHECK(ftruncate(fd, t.end) == 0 && lseek(fd, t.end, SEEK_SET) == t.end, SEFL_EIO, "%s: %s",
+               path, strerror(errno));
+    if (!t.there)
         SEFL_TRY(file_write_all(fd, buf_span(&line)));
     SEFL_TRY(file_sync(fd, path));
-    *bytes = (uint64_t)end + (there ? 0 : line.n);
+    *bytes = (uint64_t)t.end + (t.there ? 0 : line.n);
 done:
     if (fd >= 0)
         close(fd);
@@ -291,12 +302,18 @@ sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name)
         SEFL_TRY(sefl_new(&l.at, lines, sizeof *l.at));
     for (size_t i = 0; i < lines; i++) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
-        SEFL_TRY(sefl_at(run_line_read(&l.at[i], &l.facts, span_of(p, (size_t)(stop - p))),
-                         "%s:%zu", name, i + 1));
-        SEFL_CHECK(i == 0 || l.at[i].round > l.at[i - 1].round, SEFL_EPROTO,
-                   "%s:%zu: round %llu after round %llu", name, i + 1,
-                   (unsigned long long)l.at[i].round, (unsigned long long)l.at[i - 1].round);
-        l.n = i + 1;
+        run_facts f = run_facts_none();
+        run_line r;
+        SEFL_TRY(
+            sefl_at(run_line_read(&r, &f, span_of(p, (size_t)(stop - p))), "%s:%zu", name, i + 1));
+        bool lower = l.n > 0 && r.round <= l.at[l.n - 1].round;
+        if (lower && f.known)
+            l.n = 0, lower = false; /* another task */
+        SEFL_CHECK(!lower, SEFL_EPROTO, "%s:%zu: round %llu after round %llu", name, i + 1,
+                   (unsigned long long)r.round, (unsigned long long)l.at[l.n - 1].round);
+        if (f.known)
+            l.facts = f;
+        l.at[l.n++] = r;
         p = stop + 1;
     }
     *out = l, l = (run_log){ 0 };

@@ -11,7 +11,9 @@
  *
  *     {"round":3,"skipped":false,"clients":97,"perplexity":41.2,"seconds":4.1}
  *
- * The first line also has what is known before the run, as the member "run" (run_facts):
+ * The first line also has what is known before the run, as the member "run" (run_facts). If an
+ * aggregator starts another task with the same file, the first line of that task has facts again;
+ * readers return the rounds of the last task.
  *
  *     "run":{"task":"5c0e...","name":"north","version":"0.1.0","noise":"joint","enrolled":100}
  *
@@ -45,7 +47,6 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
     X(COUNT, late, "late")         /* clients that uploaded too late */           \
     X(COUNT, dropped, "dropped")   /* clients that dropped out of the round */    \
     X(COUNT, diverged, "diverged") /* clients that diverged and uploaded zeros */ \
-    X(LAST, time, "time")          /* end of the round, in seconds since 1970 */  \
     X(LAST, perplexity, "perplexity")                                             \
     X(LAST, word_perplexity, "word_perplexity") /* if tokens are not words */     \
     X(LAST, loss, "loss")                                                         \
@@ -64,6 +65,7 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
     X(REAL, eval_seconds, "eval_seconds")                                         \
     X(REAL, cpu_seconds, "cpu_seconds")                                           \
     X(REAL, virtual_seconds, "virtual_seconds")                                   \
+    X(LAST, time, "time") /* end of the round, in seconds since 1970 */           \
     X(COUNT, up_bytes, "up_bytes")                                                \
     X(COUNT, down_bytes, "down_bytes")                                            \
     X(COUNT, link_bytes, "link_bytes")   /* simulation: between the servers */    \
@@ -95,6 +97,7 @@ typedef struct run_line {
     X(delta)    /* of the claim; NAN: the task claims nothing */
 
 typedef struct run_facts {
+    bool known; /* false: the file has no facts */
     bool simulated;
 #define RUN_TEXT(name, most) char name[(most) + 1];
     RUN_TEXTS(RUN_TEXT)
@@ -122,7 +125,7 @@ sefl_status run_line_read(run_line *out, run_facts *facts, sefl_span line) SEFL_
 
 /* Appends the line durably, unless the last line is already for this round (the process died right
  * after writing it). Removes an incomplete last line. Sets *bytes to the resulting file length. The
- * first line of a file gets the facts. */
+ * first line of a file and of a task gets the facts. */
 sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l,
                            const run_facts *facts) SEFL_MUST_CHECK;
 

@@ -18,6 +18,7 @@ enum {
     MARKS_LINE = 8,
     MARKS_LARGE = 40,
     POINTS_LARGE = 60,
+    BARS_GAP = 80, /* page: more bars have no gaps between them */
     POINTS_MAX = 200,
 };
 
@@ -139,7 +140,7 @@ static const char *remark(const frame *f, size_t k)
 static size_t keys(const frame *f)
 {
     size_t n = f->c->count + (f->marks > 0 && !f->c->bars);
-    return n > 1 ? n : 0;
+    return n > 1 && !f->c->no_key ? n : 0;
 }
 
 /* Returns the next larger step of 1, 2 or 5 times a power of ten. */
@@ -343,11 +344,20 @@ static sefl_status line_class(sefl_buf *out, const svg_chart *c, size_t k)
     return c->dashes && k % SVG_DASHES > 0 ? wr_fmt(out, " d%zu", k % SVG_DASHES) : SEFL_OK;
 }
 
+sefl_status svg_key(sefl_buf *out, size_t k)
+{
+    static const svg_chart any = { .dashes = true };
+    SEFL_PASS(wr_fmt(out, "<svg class=\"key\" viewBox=\"0 0 28 10\" aria-hidden=\"true\">"
+                          "<line class=\""));
+    SEFL_PASS(line_class(out, &any, k));
+    return wr_fmt(out, "\" x1=\"0\" y1=\"5\" x2=\"28\" y2=\"5\"/></svg>");
+}
+
 static sefl_status draw_points(sefl_buf *out, const frame *f, size_t k)
 {
     const svg_chart *c = f->c;
     const svg_series *s = &c->series[k];
-    const char *radius = c->page && c->n > POINTS_LARGE ? "1.5" : "3";
+    const char *radius = c->page && c->n * c->count > POINTS_LARGE ? "1.5" : "3";
     for (size_t i = 0; i < c->n && c->n <= POINTS_MAX && !s->dashed; i++)
         if (isfinite(s->y[i])) {
             SEFL_PASS(wr_fmt(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\">",
@@ -383,7 +393,8 @@ static sefl_status draw_line(sefl_buf *out, const frame *f, size_t k)
 static sefl_status draw_bars(sefl_buf *out, const frame *f)
 {
     const svg_chart *c = f->c;
-    double width = 0.8 * (f->right - f->left) / (double)c->n;
+    double share = c->page && c->n > BARS_GAP ? 1 : 0.8;
+    double width = share * (f->right - f->left) / (double)c->n;
     if (width > 40)
         width = 40;
     for (size_t i = 0; i < c->n; i++) {

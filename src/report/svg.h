@@ -50,10 +50,14 @@ typedef struct svg_chart {
     const double *mark;    /* values > 0 are marked above the chart, n values; or NULL */
     const char *mark_name; /* what the marks count */
     bool dashes;           /* each line has its own dashes, so that colour is not needed */
+    bool no_key;           /* the page shows the legend elsewhere (svg_key) */
 } svg_chart;
 
 /* Appends the chart, or nothing if there is no value to draw. */
 sefl_status svg_write(sefl_buf *out, const svg_chart *c) SEFL_MUST_CHECK;
+
+/* Appends a picture of line k of a chart with `dashes`. */
+sefl_status svg_key(sefl_buf *out, size_t k) SEFL_MUST_CHECK;
 
 /* Appends a string to HTML: & < > " ' become references; control characters and invalid UTF-8
  * become U+FFFD. */

@@ -55,7 +55,10 @@ average() { # MODEL VALUE TOLERANCE: the adapter has this value, and the other t
 average "$fed/aggregator/models/round-2.safetensors" 3 0.02
 expect 0 "$SEFL" model info "$fed/aggregator/models/round-2.safetensors"; says "external, for its own program"
 says "F32  2 x 2"; says "F32  scalar"
-expect 0 "$SEFL" report "$fed/aggregator"; says "perplexity  not measured"; says "clients     3 per round"
+expect 0 "$SEFL" report "$fed/aggregator"; says "perplexity  not measured"; says "clients     3 of 3 per round"
+says "AS learned the exact sums"
+grep -q "No noise, no differential privacy" "$fed/aggregator/report.html" || fail "the page has no red banner"
+! grep -q "Text generated" "$fed/aggregator/report.html" || fail "an external model generates no text"
 ! grep -q perplexity "$dir/log/aggregator" || fail "AS reports a perplexity"
 
 # capped weights: each trainer names its number of examples, and 70 of the third one's 1000 count. The average is
@@ -92,6 +95,7 @@ says "3 clients, 5 values, protection sefl"; says "(with a trainer: examples)"
 average runs/weighted/model/last.safetensors 4.7 0.05
 expect 0 "$SEFL" plan --quick -c weighted.yml; says "time and the memory of the trainer are not predicted"
 case $out in *" words"* | *" train "[0-9]*) fail "the plan has words or a time of training: $out" ;; esac
+expect 0 "$SEFL" compare runs/weighted "$fed/aggregator"; says "sefl (full)"
 expect 0 "$SEFL" compare runs/weighted
 echo "$out" | grep -q "^weighted  sefl  *3/3  *2/2  *-  *0  *none  *none  *-  *-  " || fail "$out"
 

@@ -69,7 +69,6 @@ if MANWIDTH=80 man -l page 2> err > shown && grep -q SYNOPSIS shown; then # skip
 fi
 # commands that require arguments
 misuse report
-misuse report a b
 misuse report --text --out x y
 misuse train stray
 misuse model

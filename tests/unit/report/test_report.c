@@ -362,6 +362,19 @@ static void test_facts(void **state)
     const char *first = strstr((char *)b.p, "\"run\":{");
     assert_true(first && first < strchr((char *)b.p, '\n') && !strstr(first + 1, "\"run\":{"));
     buf_clear(&b);
+    /* another task in the same file starts again with round 1, also after a task of one round */
+    for (uint64_t i = 0; i < 4; i++) {
+        snprintf(f.task, sizeof f.task, "%c", "bccd"[i]);
+        r = run_line_of(1), r.clients = (double)i;
+        CHECK_OK(run_log_append(&bytes, path, &r, &f));
+    }
+    CHECK_OK(run_log_read(&l, path));
+    assert_true(l.n == 1 && l.at[0].clients == 3 && strcmp(l.facts.task, "d") == 0);
+    run_log_clear(&l);
+    CHECK_OK(file_read(&b, path, 4096));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_null(strstr((char *)b.p, "\"clients\":2")); /* repeated after a crash */
+    buf_clear(&b);
 }
 
 /* The banner says what is claimed; the page starts with name, date, task and version. */
@@ -423,7 +436,7 @@ static void test_several(void **state)
     if (wrong)
         fail_msg("the page: %s", wrong);
     assert_non_null(strstr(page, "Comparison of 12 runs"));
-    assert_non_null(strstr(page, "<th scope=\"row\">a/&lt;script&gt;&amp;\xef\xbf\xbd</th>"));
+    assert_non_null(strstr(page, "</svg>&lt;script&gt;&amp;\xef\xbf\xbd</th>"));
     assert_non_null(strstr(page, "model of round 3"));
     assert_non_null(strstr(page, "&lt;/div&gt;&lt;b&gt;words"));
     assert_non_null(strstr(page, "line s5 d1"));
