@@ -3,7 +3,7 @@
  *     sefl_aggregator *as = NULL;                          // on AS's machine
  *     sefl_status st = sefl_aggregator_open(&as, "aggregator.yml", NULL);
  *     if (st == SEFL_OK)
- *         st = sefl_aggregator_run(as);                    // until the task is over
+ *         st = sefl_aggregator_run(as);                    // until the task is over, or stop
  *     sefl_aggregator_close(as);
  *
  * and the same with sefl_csp on the machine of the other operator. The two servers must belong to
@@ -65,7 +65,8 @@ typedef struct sefl_server_options {
  * options: NULL for the defaults. *out is NULL on failure. */
 SEFL_API sefl_status sefl_aggregator_open(sefl_aggregator **out, const char *path,
                                           const sefl_server_options *options);
-/* Serves until the task is over or sefl_aggregator_stop is called: SEFL_OK. */
+/* Serves until the task is over or sefl_aggregator_stop is called: SEFL_OK. With the setting
+ * `tasks`, it serves one task after the other until it is stopped. */
 SEFL_API sefl_status sefl_aggregator_run(sefl_aggregator *a);
 SEFL_API void sefl_aggregator_stop(sefl_aggregator *a);
 /* Reloads the certificates; keeps the old ones if a file is wrong. */

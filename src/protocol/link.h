@@ -45,6 +45,9 @@
  * learns nothing, cannot determine a set, and gets no lane on which it could fail checks. `pair` is
  * 32 fresh random bytes that bind lanes (roles/aggregator/lanes.h) to their stream.
  *
+ * A CSP with several tasks (roles/csp/queue.c) changes to the task that HELLO names, after it has
+ * checked the signature. It answers NO TASK if it does not have that task; AS tries again later.
+ *
  * NO refuses one question; a malformed message ends the stream. HELLO comes first and once, then
  * TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE may come at any
  * time after HELLO. BYE with over = 1 means that the task is over and every release is published.

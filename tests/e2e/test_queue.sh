@@ -6,9 +6,10 @@ set -eu
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 
+command -v curl > /dev/null || fail "no curl here: scripts/bootstrap --test"
 fed_provision q --clients 3 --set rounds.count=2 --set rounds.deadline_ms=60000 --set rounds.enough=3 \
     --set rounds.threshold=3 --words 1500
-sed -i -e '/^task:/d; /^init:/d; /^vocab:/d; /^valid:/d' -e '$a tasks: tasks\nlinger: 1\ncsp: 127.0.0.1:1' \
+sed -i -e '/^task:/d; /^init:/d; /^vocab:/d; /^valid:/d' -e '$a tasks: tasks\nlinger: 1\ncsp: 127.0.0.1:1\nhealth: 127.0.0.1:0' \
     "$fed/aggregator/aggregator.yml"
 sed -i -e '/^task:/d' -e '$a tasks: tasks' "$fed/csp/csp.yml"
 for c in "$fed"/clients/*; do echo "stay: true" >> "$c/client.yml"; done
@@ -48,6 +49,9 @@ grep -q "leave init out" "$dir/init" || fail "init: $(cat "$dir/init")"
 fed_servers
 fed_clients 1 2 3
 fed_until 20 "client that waits" said client-01 "no task for this client now"
+page=http://127.0.0.1:$(sed -n 's/.*"event":"health".*"port":\([0-9]*\).*/\1/p' "$dir/log/aggregator")/healthz
+curl -fs --noproxy '*' "$page" > "$dir/page" || fail "no page of AS"
+grep -q '"healthy":true.*"phase":"no task".*"task":""' "$dir/page" || fail "page: $(cat "$dir/page")"
 
 # ---- the first task; CSP gets it later; a bad one is left out ----------------------------------------------------
 make_task first ""
@@ -70,6 +74,12 @@ fed_until 60 "first task" released 01-first 2
 for bad in empty other torn unsigned; do
     [ "$(grep -c "\"task refused.*\"00-$bad\"" "$dir/log/aggregator")" -eq 1 ] || fail "00-$bad is not refused once"
 done
+if "$SEFL" doctor -c "$fed/aggregator/aggregator.yml" > "$dir/doctor" 2>&1; then fail "doctor finds nothing"; fi
+for says in "tasks.*00-empty" "tasks.*00-unsigned.*not signed by the csp" "tasks.*00-torn.*initial model" \
+    "ledger.*others" "tasks.*01-first: first"; do
+    grep -q "$says" "$dir/doctor" || fail "doctor does not say $says: $(cat "$dir/doctor")"
+done
+"$SEFL" doctor -c "$fed/csp/csp.yml" > "$dir/doctor" 2>&1 || fail "doctor at CSP: $(cat "$dir/doctor")"
 note "first task done, four others refused"
 
 # ---- the second task arrives while everything runs --------------------------------------------------------------

@@ -99,7 +99,8 @@ const cli_command cmd_aggregator = {
     .summary = "run the aggregation server of a federation",
     .about = "Serves clients over HTTPS (mutual TLS 1.3), adds their encrypted uploads, reveals "
              "each round's sum together with CSP and releases the next model. It exits with 0 when "
-             "the task is over. SIGTERM stops it cleanly. After SIGTERM or kill -9, a restart "
+             "the task is over; with a folder of tasks (setting tasks) it serves one after the "
+             "other. SIGTERM stops it cleanly. After SIGTERM or kill -9, a restart "
              "resumes the task. SIGHUP reloads the certificates and the log level. Every setting "
              "of the file is also an option.",
     .example = "sefl aggregator -c aggregator/aggregator.yml --csp csp.example:7001",

@@ -112,13 +112,11 @@ const cli_command cmd_client = {
         "Fetches the task and checks both servers' signatures and the owner's policy. In each "
         "round it trains on the text, or runs the owner's training command (setting trainer), "
         "encrypts and signs the model update, and uploads it. Nothing else that it derives from "
-        "the "
-        "text leaves the machine. Then it asks for proof that the upload was "
-        "counted; it stops after three rounds in a row without proof. It exits with 0 when the "
-        "task is over. If it cannot take part, it prints the reason and exits with 1. SIGTERM "
-        "stops it cleanly; "
-        "a restart resumes the task. SIGHUP reloads the policy, the certificates and the log "
-        "level. Every setting of the file is also an option.",
+        "the text leaves the machine. Then it asks for proof that the upload was counted; it stops "
+        "after three rounds in a row without proof. It exits with 0 when the task is over, or "
+        "waits for the next one (setting stay). If it cannot take part, it prints the reason and "
+        "exits with 1. SIGTERM stops it cleanly; a restart resumes the task. SIGHUP reloads the "
+        "policy, the certificates and the log level. Every setting of the file is also an option.",
     .notes = "The policy sets the limits that the owner of the text accepts. 'sefl init "
              "policy.yml' writes a commented policy with these settings:",
     .noted = policy_schema,

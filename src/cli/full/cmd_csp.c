@@ -43,7 +43,8 @@ const cli_command cmd_csp = {
     .about = "Holds the secret key, waits for the aggregation server (mutual TLS) and helps it to "
              "reveal each round's sum once. Refuses a sum below the threshold or beyond the "
              "privacy budget, and any sum while the two ledgers disagree. It exits with 0 when the "
-             "task is over. SIGTERM stops it cleanly; a restart resumes the task. SIGHUP reloads "
+             "task is over, unless it has a folder of tasks (setting tasks). SIGTERM stops it "
+             "cleanly; a restart resumes the task. SIGHUP reloads "
              "the certificates and the log level. Every setting of the file is also an option.",
     .example = "sefl csp -c csp/csp.yml",
     DAEMON_COMMAND(csp_schema, daemon_options),

@@ -15,9 +15,12 @@
  *     step      computes the next model from released integers; release keeps models as files
  *     rounds    executes what sum/agg.h decides; owns the link to CSP
  *     http      serves the interface of docs/PROTOCOL.md, "AS over HTTPS"
+ *     queue     serves one task after the other (setting `tasks`)
  *
  * After kill -9 at any moment, a restart continues the task (rounds.h). Once the task is over, AS
- * answers clients for `linger` more seconds, so that they learn that it has ended.
+ * answers clients for `linger` more seconds, so that they learn that it has ended. With the setting
+ * `tasks`, AS then begins the next task of that folder (roles/task_queue.h, queue.c), and while
+ * there is none it tells clients to wait; aggregator_run ends only after aggregator_stop.
  *
  * settings.c describes the settings; `sefl init aggregator.yml` writes a commented file.
  * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets one
@@ -81,8 +84,8 @@ typedef struct aggregator_options {
 sefl_status aggregator_new(aggregator **out, const aggregator_options *o) SEFL_MUST_CHECK;
 void aggregator_free(aggregator *a);
 
-/* Writes the ready file ("host:port" and a newline) and serves. SEFL_OK when the task is over, or
- * after aggregator_stop. */
+/* Writes the ready file ("host:port" and a newline) and serves. SEFL_OK when the task is over
+ * (`tasks`: never), or after aggregator_stop. */
 sefl_status aggregator_run(aggregator *a) SEFL_MUST_CHECK;
 
 void aggregator_stop(aggregator *a);

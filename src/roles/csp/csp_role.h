@@ -28,6 +28,9 @@
  * (sum/account.h). After BYE for a finished task, csp_role_run returns SEFL_OK, or continues to
  * serve if `stay` is set.
  *
+ * With the setting `tasks`, CSP serves the task that AS names in HELLO, if this folder has it
+ * (queue.c), and ends only after csp_role_stop.
+ *
  * settings.c describes the settings; `sefl init csp.yml` writes a commented file.
  * Threads: one owner; any thread may call csp_role_stop and csp_role_reload.
  * Secrets: the caller's secret key, the signing key, and the secrets that sum/csp.h names. */

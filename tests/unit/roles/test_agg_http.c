@@ -183,6 +183,27 @@ static void documents(void **state)
     }
 }
 
+/* An aggregator that waits for its next task. */
+static void without_a_task_clients_wait(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "/v1/task",           "/v1/round?after=0&wait=9",
+                                         "/v1/model",          "/v1/round/1/model",
+                                         "/v1/vocab",          "/v1/init",
+                                         "/v1/round/1/counted" };
+    const task *t = s.http.task;
+    rounds *r = s.http.rounds;
+    ingest *in = s.http.ingest;
+    s.http.task = NULL, s.http.rounds = NULL, s.http.ingest = NULL;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        assert_int_equal(status_of(s.ann, paths[i]), 503);
+    assert_int_equal(status_of(s.ann, "/healthz"), 200);
+    assert_int_equal(status_of(s.ann, "/v1/certificate"), 404);
+    assert_int_equal(status_of(s.ann, "/v1/nothing"), 404);
+    s.http.task = t, s.http.rounds = r, s.http.ingest = in;
+    assert_int_equal(status_of(s.ann, "/v1/task"), 200);
+}
+
 static void nothing_else(void **state)
 {
     (void)state;
@@ -537,6 +558,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(documents),
+        cmocka_unit_test(without_a_task_clients_wait),
         cmocka_unit_test(nothing_else),
         cmocka_unit_test(a_whole_task),
         cmocka_unit_test(every_call_is_answered),

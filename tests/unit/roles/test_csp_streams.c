@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 
 /* A peer that hangs does not block the next one; nor do unknown peers. */
@@ -102,6 +103,64 @@ static void a_slow_message_keeps_no_key(void **state)
     tls_close(t);
     csp_down(&s, true);
     wall_ahead_ns = 0;
+    site_end(&s);
+}
+
+/* ---- a folder of tasks ----------------------------------------------------------------------- */
+
+/* Another task of the same servers, in this folder of the site's. */
+static site another_task(const site *s, const char *dir, const char *noise)
+{
+    site o = { 0 };
+    snprintf(o.dir, sizeof o.dir, "%s", dir);
+    assert_int_equal(mkdir(folder_path(dir), 0700), 0);
+    make_task(&o, "pad", noise);
+    site both = *s; /* AS with this task */
+    both.t = o.t, both.envelope = o.envelope;
+    return both;
+}
+
+/* Opens a stream for this task and closes it; the message of a refusal must contain `says`. */
+static void greets(site *s, const sign_key *key, sefl_status want, const char *says)
+{
+    as_link *l = NULL;
+    tls *t = dial(s, s->id);
+    CHECK_STATUS(greet_as(s, &l, t, key), want);
+    if (want != SEFL_OK && !strstr(sefl_last_error(), says))
+        fail_msg("\"%s\" does not say \"%s\"", sefl_last_error(), says);
+    as_link_free(l);
+    tls_close(t);
+}
+
+/* Opening another task wipes the round key of this one: AS must have signed that. */
+static void only_a_signed_hello_changes_the_task(void **state)
+{
+    (void)state;
+    site s;
+    site_begin(&s, "tasks", "none");
+    char *kem = in(&s, "csp/task-1/round-1.kem"), *tasks = in(&s, "tasks");
+    assert_int_equal(mkdir(tasks, 0700), 0);
+    assert_int_equal(mkdir(folder_path("tasks/tasks/a"), 0700), 0);
+    folder_put("tasks/tasks/a/task.signed", s.envelope.p, s.envelope.n);
+    site b = another_task(&s, "tasks/tasks/b", "own");
+    site c = another_task(&s, "tasks/c", "joint"); /* CSP does not have it */
+    s.cfg.task = NULL, s.cfg.tasks = tasks;
+    csp_up(&s);
+    b.role = c.role = s.role;
+    CHECK_OK(as_run_until(&s.run, 1, AGG_COLLECTING));
+    assert_true(file_exists(kem));
+    greets(&c, as_key, SEFL_EAUTH, "folder of tasks");
+    greets(&b, csp_key, SEFL_EAUTH, "signature");
+    assert_true(file_exists(kem));
+    greets(&s, as_key, SEFL_OK, "");
+    assert_true(file_exists(kem));
+    greets(&b, as_key, SEFL_OK, "");
+    assert_false(file_exists(kem));
+    greets(&s, as_key, SEFL_OK, ""); /* and back: its rounds are still there */
+    csp_down(&s, true);
+    task_clear(&b.t), task_clear(&c.t);
+    buf_clear(&b.envelope), buf_clear(&c.envelope);
+    free(kem), free(tasks);
     site_end(&s);
 }
 
@@ -362,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_connection_is_served),
         cmocka_unit_test(a_slow_message_keeps_no_key),
+        cmocka_unit_test(only_a_signed_hello_changes_the_task),
         cmocka_unit_test(lanes_belong_to_the_link),
         cmocka_unit_test(three_failed_checks_end_the_task),
         cmocka_unit_test(strangers_do_not_fill_the_disk),
