@@ -512,13 +512,22 @@ void aggregator_free(aggregator *a)
 
 /* ---- at work --------------------------------------------------------------------------------- */
 
-/* Keeps answering for a while, so that clients learn that the task is over. */
+enum { LINGER_MOST = 10 }; /* clients that keep asking cannot keep AS alive */
+
+/* Keeps answering for a while, so that clients learn that the task is over and fetch its final
+ * model. */
 static void linger(aggregator *a)
 {
-    struct timespec ts = cond_after(a->o.settings->linger_s * UINT64_C(1000));
+    const uint64_t most = a->o.settings->linger_s * UINT64_C(1000), start = clock_ms(&a->mono);
     pthread_mutex_lock(&a->lock);
-    while (!atomic_load(&a->stop) && pthread_cond_timedwait(&a->wake, &a->lock, &ts) == 0)
-        ;
+    for (;;) {
+        const uint64_t asked = atomic_load(&a->http.model_ms), now = clock_ms(&a->mono);
+        uint64_t end = (asked > start ? asked : start) + most;
+        end = end < start + LINGER_MOST * most ? end : start + LINGER_MOST * most;
+        if (atomic_load(&a->stop) || now >= end)
+            break;
+        cond_wait_ms(&a->wake, &a->lock, end - now);
+    }
     pthread_mutex_unlock(&a->lock);
 }
 

@@ -17,7 +17,8 @@
  *     http      serves the interface of docs/PROTOCOL.md, "AS over HTTPS"
  *
  * After kill -9 at any moment, a restart continues the task (rounds.h). Once the task is over, AS
- * answers clients for `linger` more seconds, so that they learn that it has ended.
+ * answers clients for `linger` more seconds, so that they learn that it has ended. Each request for
+ * the final model begins this time anew, at most to ten times `linger`.
  *
  * settings.c describes the settings; `sefl init aggregator.yml` writes a commented file.
  * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets one
