@@ -76,6 +76,14 @@ static void the_final_model(void **state)
     assert_int_equal(s->as.finals, 2);
     has_hash(n.path, s->as.model_hash[1]);
     end(s);
+    /* a client that joins after the last round */
+    s = begin_seen(&n, NULL);
+    s->as.round = 4;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.receipts, 0);
+    has_hash(kept(s, 3), s->as.model_hash[1]);
+    end(s);
 }
 
 static void stop_after_two(void *ctx, const client_view *v)
