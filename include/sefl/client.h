@@ -16,7 +16,8 @@
  * The library does everything around the training, as the program `sefl client` does: it fetches
  * the task and checks both servers' signatures and the owner's policy, keeps the owner's privacy
  * ledger, downloads and verifies each round's model, clips, quantises, encrypts, signs and uploads
- * your update, and keeps the receipts. Only the encrypted update leaves the process. After a crash
+ * your update, and keeps the receipts. When the task is over, it keeps the final model as a file
+ * (settings models and models_keep). Only the encrypted update leaves the process. After a crash
  * at any moment, a new process continues from the state folder of client.yml; `sefl enroll` and
  * `sefl provision` write that file.
  *
@@ -70,6 +71,17 @@ typedef struct sefl_client_progress {
     int claims_privacy;   /* 0: the task claims no differential privacy */
 } sefl_client_progress;
 
+/* A model that the client kept for the owner of the data (settings models, models_keep), verified
+ * by its hash, or evaluated on the owner's own text (setting eval). Show it to the owner only. */
+typedef struct sefl_client_model {
+    uint64_t round;         /* that released it; 0: the initial model */
+    int final;              /* 1: the task is over, and this is its result */
+    const char *path;       /* safetensors file; NULL: not kept */
+    const char *vocabulary; /* built-in models: the word list beside it; otherwise NULL */
+    double perplexity;      /* on the owner's held-out text; NAN: not evaluated */
+    uint64_t own_words;     /* number of words of that text */
+} sefl_client_model;
+
 /* Options; zero is the default of each. Set size to sizeof(sefl_client_options). */
 typedef struct sefl_client_options {
     size_t size;
@@ -83,6 +95,7 @@ typedef struct sefl_client_options {
      * relative to the working folder. */
     const char *const *settings;
     int once; /* ends after one round */
+    void (*model)(void *ctx, const sefl_client_model *m);
 } sefl_client_options;
 
 /* A tensor of the model. */

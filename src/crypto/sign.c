@@ -165,6 +165,7 @@ const char *sign_kind_name(sign_kind kind)
         [SIGN_SESSION] = "noise session",
         [SIGN_ORDER] = "order",
         [SIGN_LINK] = "link",
+        [SIGN_END] = "end",
     };
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }

@@ -29,6 +29,7 @@ typedef enum sign_kind {
     SIGN_SESSION = 9,   /* "noise session": CSP on a session of noise shares (mpc/noise/audit.h) */
     SIGN_ORDER = 10,    /* "order": AS on its order to CSP to skip a round or to end a task */
     SIGN_LINK = 11,     /* "link": AS on the first message of a stream to CSP */
+    SIGN_END = 12,      /* "end": AS on the final model of a task (protocol/round.h) */
 } sign_kind;
 
 /* Returns the quoted name from the list above; NULL for an unknown kind. */

@@ -26,6 +26,7 @@ struct participant {
     uint64_t done;        /* highest round that is dealt with */
     uint64_t deadline_ms; /* of `round`; UINT64_MAX: not known */
     uint64_t rounds_done; /* rounds that this client is in */
+    bool stays;           /* waits for the end when it is spent */
     uint64_t coin_round;  /* the coin of this round ... */
     bool drawn;           /* ... */
     unsigned failures;
@@ -84,8 +85,13 @@ static sefl_status open_round(participant *m, const participant_event *e, uint64
         sefl_status again = back_off(m, now);
         return again != SEFL_OK ? again : st;
     }
-    if (t->max_rounds_per_client > 0 && m->rounds_done >= t->max_rounds_per_client) {
+    if (participant_is_spent(m) && !m->stays) {
         stopped(m, "this client has taken part in as many rounds as the task allows");
+        return SEFL_OK;
+    }
+    if (participant_is_spent(m)) {
+        m->round = n->round;
+        done_with_round(m);
         return SEFL_OK;
     }
     if (m->coin_round != n->round) { /* a coin is flipped once */
@@ -202,6 +208,17 @@ void participant_free(participant *m)
     sefl_free(m);
 }
 
+void participant_stay(participant *m)
+{
+    m->stays = true;
+}
+
+bool participant_is_spent(const participant *m)
+{
+    const uint64_t most = m->t->max_rounds_per_client;
+    return most > 0 && m->rounds_done >= most;
+}
+
 void participant_restore(participant *m, uint64_t round, bool receipt)
 {
     if (receipt) {
@@ -237,5 +254,22 @@ sefl_status participant_header_check(const task *t, round_header *out, sefl_span
               "the header of round %llu has no key of CSP for the seal that the task names (%s)",
               (unsigned long long)round, t->seal ? t->seal->name : "none");
     *out = h;
+    return SEFL_OK;
+}
+
+sefl_status participant_end_check(const task *t, round_end *out, sefl_span bytes)
+{
+    envelope env;
+    round_end e;
+    *out = (round_end){ 0 };
+    SEFL_PASS(envelope_read(&env, bytes));
+    SEFL_PASS(envelope_check_one(&env, SIGN_END, SIGNER_AS, t->servers.as));
+    SEFL_PASS(round_end_read(&e, env.content));
+    SEFL_NEED(memcmp(e.task, t->id, sizeof e.task) == 0, SEFL_EAUTH,
+              "the end belongs to another task");
+    SEFL_NEED(e.round <= t->rounds, SEFL_EAUTH,
+              "the end names round %llu, but the task has %llu rounds", (unsigned long long)e.round,
+              (unsigned long long)t->rounds);
+    *out = e;
     return SEFL_OK;
 }

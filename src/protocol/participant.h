@@ -75,7 +75,8 @@ typedef struct round_news {
     round_word state;
     uint64_t round;
     uint64_t left_ms; /* OPEN: time until the deadline */
-    sefl_span header; /* OPEN: envelope with both signatures */
+    sefl_span header; /* OPEN: envelope of the header, signed by both; OVER: envelope of the end,
+                       * signed by AS; empty if no round was released */
     char why[128];    /* OVER: why the task ended */
 } round_news;
 /* out->header points into scratch, which the caller owns. SEFL_EPROTO if the format is wrong. */
@@ -108,6 +109,11 @@ typedef struct participant participant;
 sefl_status participant_new(participant **out, const task *t, uint64_t rounds_done,
                             const sefl_rng *jitter) SEFL_MUST_CHECK;
 void participant_free(participant *m);
+/* After as many rounds as the task allows this client, POLL goes on until the task is over, for its
+ * final model, instead of STOP. */
+void participant_stay(participant *m);
+/* True if the client has taken part in as many rounds as the task allows. */
+bool participant_is_spent(const participant *m);
 /* Continues with this round, whose body is complete on disk. receipt is true if its receipt is
  * too. */
 void participant_restore(participant *m, uint64_t round, bool receipt);
@@ -116,6 +122,11 @@ void participant_restore(participant *m, uint64_t round, bool receipt);
  * that CSP's round key has the task's suite (round_header_read checks its length). */
 sefl_status participant_header_check(const task *t, round_header *out, sefl_span envelope,
                                      uint64_t round) SEFL_MUST_CHECK;
+
+/* Reads AS's statement about the end of the task, and checks its signature, the task and the
+ * round. */
+sefl_status participant_end_check(const task *t, round_end *out,
+                                  sefl_span envelope) SEFL_MUST_CHECK;
 
 sefl_status participant_on(participant *m, const participant_event *e,
                            uint64_t now_ms) SEFL_MUST_CHECK;

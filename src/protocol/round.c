@@ -14,6 +14,7 @@
 _Static_assert(0 ROUND_HEADER_FIELDS(SIZE_OF) == HEADER_FIXED, "header");
 _Static_assert(0 ROUND_RECEIPT_FIELDS(SIZE_OF) == RECEIPT_BYTES, "receipt");
 _Static_assert(0 ROUND_STATEMENT_FIELDS(SIZE_OF) == STATEMENT_FIXED, "statement");
+_Static_assert(0 ROUND_END_FIELDS(SIZE_OF) == END_BYTES, "end");
 
 #define WRITE_u16(x)      p[0] = (uint8_t)(x), p[1] = (uint8_t)((x) >> 8)
 #define WRITE_u32(x)      store_u32(p, x)
@@ -47,6 +48,12 @@ size_t round_statement_write(uint8_t out[STATEMENT_MAX], const round_statement *
     uint8_t *p = out;
     ROUND_STATEMENT_FIELDS(WRITE)
     return STATEMENT_FIXED + shares_slice_write(p, &v->slice);
+}
+
+void round_end_write(uint8_t out[END_BYTES], const round_end *v)
+{
+    uint8_t *p = out;
+    ROUND_END_FIELDS(WRITE)
 }
 
 sefl_status round_header_read(round_header *out, sefl_span in)
@@ -93,6 +100,18 @@ sefl_status round_statement_read(round_statement *out, sefl_span in)
     SEFL_PASS(shares_slice_read(&r, &v.slice));
     SEFL_PASS(rd_end(&r));
     SEFL_NEED(v.round >= 1, SEFL_EPROTO, "statement: rounds count from 1");
+    *out = v;
+    return SEFL_OK;
+}
+
+sefl_status round_end_read(round_end *out, sefl_span in)
+{
+    round_end v = { 0 };
+    const uint8_t *p = in.p;
+    *out = v;
+    SEFL_NEED(in.n == END_BYTES, SEFL_EPROTO, "end: %zu bytes instead of %d", in.n, END_BYTES);
+    ROUND_END_FIELDS(READ)
+    SEFL_NEED(v.round >= 1, SEFL_EPROTO, "end: rounds count from 1");
     *out = v;
     return SEFL_OK;
 }

@@ -1,11 +1,13 @@
 /* round: the signed documents of a round: its header (both servers), the receipt of an update (AS),
- * and AS's statement about the frozen set (to CSP). All are little-endian, in envelopes.
+ * AS's statement about the frozen set (to CSP), and the end of a task (AS). All are little-endian,
+ * in envelopes.
  *
  *     header     task 32 | round u64 | model hash 32 | step u64 (server step size, billionths)
  *                | suite u16 | length u16 | CSP's round key (in an unsealed task: 0, 0, no key)
  *     receipt    task 32 | round u64 | client fingerprint 32 | body hash 32 | bytes u64
  *     statement  task 32 | round u64 | attempt u64 | clients u32 | set hash 32
  *                | slice: the noise shares of this attempt (mpc/noise/pool.h; joint noise only)
+ *     end        task 32 | last released round u64 | hash of the model that it released 32
  *
  * The set hash is SHA-256("sefl set 1", task, round u64, clients u32, then for each client, sorted
  * by fingerprint: fingerprint 32, body hash 32). In a sealed task it is the root of the tree of
@@ -27,7 +29,8 @@ enum {
     HEADER_MAX = HEADER_FIXED + SEAL_PUB_MAX,
     RECEIPT_BYTES = 112,
     STATEMENT_FIXED = 84,
-    STATEMENT_MAX = STATEMENT_FIXED + SLICE_BYTES_MAX
+    STATEMENT_MAX = STATEMENT_FIXED + SLICE_BYTES_MAX,
+    END_BYTES = 72
 };
 
 /* The fields in wire order: X(type, name), types u16, u32, u64 and hash (32 bytes). The lists
@@ -53,6 +56,11 @@ enum {
     X(u32, clients)               \
     X(hash, set)
 
+#define ROUND_END_FIELDS(X) \
+    X(hash, task)           \
+    X(u64, round)           \
+    X(hash, model)
+
 #define ROUND_FIELD_u16(name)   uint16_t name;
 #define ROUND_FIELD_u32(name)   uint32_t name;
 #define ROUND_FIELD_u64(name)   uint64_t name;
@@ -73,6 +81,10 @@ typedef struct round_statement {
     shares_slice slice;
 } round_statement;
 
+typedef struct round_end {
+    ROUND_END_FIELDS(ROUND_FIELD)
+} round_end;
+
 /* The readers return SEFL_EPROTO if the length is wrong or the round is 0. round_header_read also
  * refuses an unknown suite or a key of the wrong length. The size_t writers return the length. */
 size_t round_header_write(uint8_t out[HEADER_MAX], const round_header *h);
@@ -81,6 +93,8 @@ void round_receipt_write(uint8_t out[RECEIPT_BYTES], const round_receipt *r);
 sefl_status round_receipt_read(round_receipt *out, sefl_span in) SEFL_MUST_CHECK;
 size_t round_statement_write(uint8_t out[STATEMENT_MAX], const round_statement *s);
 sefl_status round_statement_read(round_statement *out, sefl_span in) SEFL_MUST_CHECK;
+void round_end_write(uint8_t out[END_BYTES], const round_end *e);
+sefl_status round_end_read(round_end *out, sefl_span in) SEFL_MUST_CHECK;
 
 /* One upload in a set; the set's hash and file contain these 64 bytes. */
 typedef struct round_entry {

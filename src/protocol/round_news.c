@@ -93,8 +93,8 @@ sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json)
     memcpy(n.why, why, strlen(why) + 1);
 
     SEFL_TRY(get_text(&header, root, "header", ENVELOPE_MAX * 4 / 3 + 4));
-    SEFL_CHECK((n.state == ROUND_OPEN) == (*header != 0), SEFL_EPROTO,
-               "round news: an open round must have a header, and other states must not");
+    SEFL_CHECK(n.state == ROUND_OVER || (n.state == ROUND_OPEN) == (*header != 0), SEFL_EPROTO,
+               "round news: an open round must have a header; only the end may have one too");
     SEFL_CHECK(n.state == ROUND_OPEN ? n.round >= 1 : n.left_ms == 0, SEFL_EPROTO,
                "round news: round and left_ms do not match the state");
     SEFL_TRY(buf_extend(scratch, &raw, ENVELOPE_MAX));
@@ -131,12 +131,12 @@ sefl_status round_news_write(sefl_buf *out, const round_news *n)
         why[k++] = *c >= 0x20 && *c < 0x7f ? *c : '?';
     }
     why[k] = 0;
-    bool open = n->state == ROUND_OPEN;
+    bool open = n->state == ROUND_OPEN, has = open || n->state == ROUND_OVER;
     SEFL_TRY(wr_fmt(out,
                     "{\"state\":\"%s\",\"round\":%llu,\"left_ms\":%llu,\"header\":\"%s\","
                     "\"why\":\"%s\"}\n",
                     words[n->state], (unsigned long long)n->round,
-                    (unsigned long long)(open ? n->left_ms : 0), open ? header : "", why));
+                    (unsigned long long)(open ? n->left_ms : 0), has ? header : "", why));
 done:
     if (st != SEFL_OK)
         out->n = before;

@@ -53,6 +53,10 @@ average() { # MODEL VALUE TOLERANCE: the adapter has this value, and the other t
         for (i = 5; i <= 8; i++) if (v[i] < want - most || v[i] > want + most) exit 1 }' || fail "the model is $got"
 }
 average "$fed/aggregator/models/round-2.safetensors" 3 0.02
+for i in 1 2 3; do
+    cmp -s "$fed/aggregator/models/round-2.safetensors" "$fed/clients/client-0$i/state/models"/*/round-2.safetensors ||
+        fail "client-0$i does not have the final model"
+done
 expect 0 "$SEFL" model info "$fed/aggregator/models/round-2.safetensors"; says "external, for its own program"
 says "F32  2 x 2"; says "F32  scalar"
 expect 0 "$SEFL" report "$fed/aggregator"; says "perplexity  not measured"; says "clients     3 of 3 per round"

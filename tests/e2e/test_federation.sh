@@ -24,6 +24,13 @@ everybody_done() { # SECONDS
     for n in $fed_names; do fed_done "$n" 30; done
 }
 
+same_model() { # ROUND: each client has AS's model of this round
+    for n in "$fed/clients"/*; do
+        cmp -s "$fed/aggregator/models/round-$1.safetensors" "$n/state/models"/*/"round-$1.safetensors" ||
+            fail "$n does not have the final model"
+    done
+}
+
 # ---- learning: 8 clients, 5 rounds, LSTM at l = 8, both schemes --------------------------------
 for scheme in pad paillier; do
     note "$scheme: 8 clients, 5 rounds"
@@ -33,8 +40,16 @@ for scheme in pad paillier; do
     [ "$values" -lt 20000 ] || fail "the model has $values values"
     grep -q '"block": 8,' "$fed/public/task.json" || fail "block size"
     fed_servers --linger 2
+    echo "eval: own" >> "$fed/clients/client-01/client.yml"
     fed_clients 1 2 3 4 5 6 7 8
     everybody_done 120
+    same_model 5
+    own=$fed/clients/client-01/state
+    [ "$(grep -c '"perplexity":[0-9]' "$own/eval.jsonl")" -eq 6 ] || fail "eval: own: $(cat "$own/eval.jsonl")"
+    [ "$(stat -c %a "$own/eval.jsonl")" = 600 ] || fail "others can read the owner's evaluation"
+    ! grep -q perplexity "$dir/log/client-02" || fail "client-02 evaluates models without eval: own"
+    "$SEFL" model generate "$own"/models/*/round-5.safetensors --vocab "$own"/models/*/vocab.txt --words 5 \
+        > "$dir/generated" 2>&1 || fail "$(cat "$dir/generated")"
     audit "rounds 5 released 5 skipped 0 receipts 40"
     before=$(perplexity 0)
     first=$(perplexity 1)
@@ -56,6 +71,7 @@ fed_servers --linger 2
 fed_clients 1 2 3 4
 everybody_done 60
 audit "rounds 3 released 3 skipped 0 receipts 12"
+same_model 3
 "$SEFL" privacy spent "$fed/csp/ledger" --json > "$dir/spent" || fail "privacy spent"
 "$SEFL" privacy spent "$fed/aggregator/ledger" --json | cmp -s - "$dir/spent" || fail "spent differs"
 "$SEFL" privacy spent "$fed/clients/client-01/ledger" --json > "$dir/own" || fail "a client's ledger"

@@ -68,8 +68,20 @@ class RoundResult(c.Structure):
     ]
 
 
+class ClientModel(c.Structure):
+    _fields_ = [
+        ("round", c.c_uint64),
+        ("final", c.c_int),
+        ("path", c.c_char_p),
+        ("vocabulary", c.c_char_p),
+        ("perplexity", c.c_double),
+        ("own_words", c.c_uint64),
+    ]
+
+
 LogFunction = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)
 ProgressFunction = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(ClientProgress))
+ModelFunction = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(ClientModel))
 RoundFunction = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(RoundResult))
 
 
@@ -83,6 +95,7 @@ class ClientOptions(c.Structure):
         ("progress", ProgressFunction),
         ("settings", c.POINTER(c.c_char_p)),
         ("once", c.c_int),
+        ("model", ModelFunction),
     ]
 
 
@@ -194,6 +207,7 @@ class LedgerStatus(c.Structure):
 STRUCTS: dict[str, type[c.Structure]] = {
     "sefl_client_progress": ClientProgress,
     "sefl_round_result": RoundResult,
+    "sefl_client_model": ClientModel,
     "sefl_client_options": ClientOptions,
     "sefl_server_options": ServerOptions,
     "sefl_tensor": Tensor,

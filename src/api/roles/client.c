@@ -216,6 +216,18 @@ static void on_show(void *ctx, const client_view *v)
                                                          .claims_privacy = !v->no_claim });
 }
 
+static void on_model(void *ctx, const client_model *m)
+{
+    const sefl_client *c = ctx;
+    if (c->o.model)
+        c->o.model(c->o.ctx, &(sefl_client_model){ .round = m->round,
+                                                   .final = m->final,
+                                                   .path = m->path,
+                                                   .vocabulary = m->words,
+                                                   .perplexity = m->perplexity,
+                                                   .own_words = m->own_words });
+}
+
 static void *run_client(void *self)
 {
     sefl_client *c = self;
@@ -250,6 +262,7 @@ sefl_status sefl_client_open(sefl_client **out, const char *path,
                                                   .once = c->o.once,
                                                   .show = on_show,
                                                   .ended = on_end,
+                                                  .model = on_model,
                                                   .show_ctx = c }));
     SEFL_HAND_OVER(out, c, sefl_client_close);
 }

@@ -8,6 +8,7 @@
 #include "sefl/client.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,24 @@ static void show(void *ctx, const sefl_client_progress *v)
         snprintf(share, sizeof share, " %3.0f %%", 100.0 * (double)v->done / (double)v->total);
     meter_line("%s%s%s%s", round, v->doing, share, warning);
     fprintf(stderr, "\r"); /* the next output overwrites this line */
+}
+
+/* Tells the owner, and nobody else, where a model is and how well it predicts the owner's text. */
+static void show_model(void *ctx, const sefl_client_model *m)
+{
+    const session *s = ctx;
+    char round[48], judged[96] = "";
+    if (!s->line.on)
+        return; /* the log has it */
+    snprintf(round, sizeof round, m->round > 0 ? "%smodel of round %" PRIu64 : "initial model",
+             m->final ? "final " : "", m->round);
+    if (!isnan(m->perplexity))
+        snprintf(judged, sizeof judged, "%sperplexity %.4g on %" PRIu64 " words of your own text",
+                 m->path ? "; " : "", m->perplexity, m->own_words);
+    fprintf(stderr, "\r\033[K%s: %s%s\n", round, m->path ? m->path : "", judged);
+    if (m->final && m->path && m->vocabulary)
+        fprintf(stderr, "write with it: sefl model generate '%s' --vocab '%s'\n", m->path,
+                m->vocabulary);
 }
 
 /* ---- command line ---------------------------------------------------------------------------- */
@@ -72,6 +91,7 @@ static sefl_status start(void *self, const settings *set, void **out)
                                    .log_fd = 2,
                                    .log_level = s->line.on ? "warn" : "info",
                                    .progress = show,
+                                   .model = show_model,
                                    .settings = (const char *const *)s->given,
                                    .once = s->once,
                                }));
@@ -113,10 +133,13 @@ const cli_command cmd_client = {
         "round it trains on the text, or runs the owner's training command (setting trainer), "
         "encrypts and signs the model update, and uploads it. Nothing else that it derives from "
         "the text leaves the machine. Then it asks for proof that the upload was counted; it stops "
-        "after three rounds in a row without proof. It exits with 0 when the task is over, or "
-        "waits for the next one (setting stay). If it cannot take part, it prints the reason and "
-        "exits with 1. SIGTERM stops it cleanly; a restart resumes the task. SIGHUP reloads the "
-        "policy, the certificates and the log level. Every setting of the file is also an option.",
+        "after three rounds in a row without proof. When the task is over, it keeps the final "
+        "model for the owner (settings models, models_keep) and exits with 0, or waits for the "
+        "next task (setting stay). With eval: own, it also evaluates the models on a part of the "
+        "text that it does not train on; only the owner sees the result. If it cannot take part, "
+        "it prints the reason and exits with 1. SIGTERM stops it cleanly; a restart resumes the "
+        "task. SIGHUP reloads the policy, the certificates and the log level. Every setting of "
+        "the file is also an option.",
     .notes = "The policy sets the limits that the owner of the text accepts. 'sefl init "
              "policy.yml' writes a commented policy with these settings:",
     .noted = policy_schema,

@@ -555,6 +555,25 @@ void agg_pause(aggregator *a, uint64_t ms)
     pthread_mutex_unlock(&a->lock);
 }
 
+enum { LINGER_MOST = 10 }; /* clients that keep asking cannot keep AS alive */
+
+/* Keeps answering for a while, so that clients learn that the task is over and fetch its final
+ * model. */
+static void linger(aggregator *a)
+{
+    const uint64_t most = a->o.settings->linger_s * UINT64_C(1000), start = clock_ms(&a->mono);
+    pthread_mutex_lock(&a->lock);
+    for (;;) {
+        const uint64_t asked = atomic_load(&a->http.model_ms), now = clock_ms(&a->mono);
+        uint64_t end = (asked > start ? asked : start) + most;
+        end = end < start + LINGER_MOST * most ? end : start + LINGER_MOST * most;
+        if (atomic_load(&a->stop) || now >= end)
+            break;
+        cond_wait_ms(&a->wake, &a->lock, end - now);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
 sefl_status agg_task_run(aggregator *a)
 {
     if (!task_mode(&a->task)->noisy)
@@ -562,8 +581,8 @@ sefl_status agg_task_run(aggregator *a)
     if (atomic_load(&a->stop)) /* while the task began */
         rounds_stop(a->rounds);
     sefl_status st = rounds_run(a->rounds);
-    if (st == SEFL_OK) /* so that clients learn that the task is over */
-        agg_pause(a, a->o.settings->linger_s * UINT64_C(1000));
+    if (st == SEFL_OK)
+        linger(a);
     return st;
 }
 

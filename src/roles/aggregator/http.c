@@ -116,10 +116,12 @@ static void get_init(https_request *r)
 /* The model of a round, or the latest one. */
 static void get_model(https_request *r, const http_target *t)
 {
-    const agg_http *h = r->server_ctx;
+    agg_http *h = r->server_ctx;
     char path[PATH_MAX];
     uint8_t hash[SHA256_BYTES];
     sefl_status st = rounds_model(h->rounds, t->round, t->call == HTTP_MODEL, path, hash);
+    if (t->call == HTTP_MODEL)
+        atomic_store(&h->model_ms, clock_ms(h->mono));
     if (st == SEFL_OK)
         answer_file(r, path, hash, OCTETS);
     else

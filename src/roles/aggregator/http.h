@@ -69,7 +69,8 @@ typedef struct agg_http {
     void (*listed)(void *ctx); /* called when AS has changed the trust list; ctx is this struct */
     _Atomic uint64_t counts[AGG_HTTP_EVENTS_N];
     _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason */
-    atomic_bool closing; /* the server is about to stop: no request may wait */
+    _Atomic uint64_t model_ms; /* when a client last asked for the latest model */
+    atomic_bool closing;       /* the server is about to stop: no request may wait */
 } agg_http;
 
 void agg_http_begin(https_request *r);

@@ -497,6 +497,23 @@ bool rounds_has_news(rounds *r, uint64_t after)
     return w == ROUND_OPEN || w == ROUND_OVER;
 }
 
+/* Signs which model is the final one; writes nothing if no round was released. Under the lock. */
+static sefl_status sign_end(rounds *r, sefl_buf *out)
+{
+    const release_from from = as_rounds_model(r->driver);
+    const task *t = r->c.as.task;
+    round_end e = { .round = from.round };
+    uint8_t bytes[END_BYTES];
+    envelope env = { .kind = SIGN_END, .content = span_of(bytes, sizeof bytes) };
+    if (from.round == 0)
+        return SEFL_OK;
+    memcpy(e.task, t->id, sizeof e.task);
+    memcpy(e.model, from.hash, sizeof e.model);
+    round_end_write(bytes, &e);
+    SEFL_PASS(envelope_sign(&env, SIGNER_AS, r->c.as.key));
+    return envelope_write(out, &env);
+}
+
 sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *header)
 {
     sefl_status st = SEFL_OK;
@@ -513,6 +530,8 @@ sefl_status rounds_news(rounds *r, uint64_t after, round_news *out, sefl_buf *he
         out->header = buf_span(header);
     } else if (out->state == ROUND_OVER) {
         snprintf(out->why, sizeof out->why, "%s", agg_why_text(agg_remember(a).why));
+        SEFL_TRY(sign_end(r, header));
+        out->header = buf_span(header);
     }
 done:
     pthread_mutex_unlock(r->lock);

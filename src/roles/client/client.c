@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/cond.h"
 #include "base/file.h"
+#include "model/lm.h"
 #include "protocol/http.h"
 #include "roles/client/text.h"
 #include "sum/terms.h"
@@ -159,6 +160,7 @@ static void drop_task(client *c)
     client_update_free(c->update);
     builtin_free(c->builtin);
     corpus_clear(&c->text);
+    corpus_clear(&c->held);
     buf_clear(&c->news);
     vocab_free(c->words);
     upload_key_clear(&c->upload);
@@ -170,6 +172,8 @@ static void drop_task(client *c)
     c->book = NULL;
     c->has_task = c->vouched = false;
     c->header = (round_header){ 0 };
+    c->end = (round_end){ 0 };
+    memset(c->judged, 0, sizeof c->judged);
     c->unproven = 0, c->asked_in = 0;
 }
 
@@ -262,9 +266,8 @@ static sefl_status back_off(client *c, unsigned failures, const client_reply *a)
     return SEFL_OK;
 }
 
-/* Fetches until it succeeds, the client is stopped, or client_goes_on gives up. */
-static sefl_status fetch(client *c, sefl_status (*attempt)(client *c, client_reply *a),
-                         const char *doing)
+sefl_status client_fetch(client *c, sefl_status (*attempt)(client *c, client_reply *a),
+                         const char *doing, unsigned tries)
 {
     client_reply a;
     for (unsigned failures = 0;; failures++) {
@@ -274,6 +277,7 @@ static sefl_status fetch(client *c, sefl_status (*attempt)(client *c, client_rep
         SEFL_PASS(attempt(c, &a));
         if (a.word == ANSWER_OK)
             return SEFL_OK;
+        SEFL_NEED(tries == 0 || failures + 1 < tries, SEFL_EIO, "%s", a.why);
         SEFL_PASS(back_off(c, failures, &a));
     }
 }
@@ -391,18 +395,54 @@ static sefl_status get_words(client *c, client_reply *a)
                            &p);
 }
 
+/* Tells the owner, in the client's own log, if the vocabulary does not fit the text. */
+static void look_at_unknown(const client *c)
+{
+    const size_t words = c->text.tokens - c->text.lines; /* without <eos> */
+    char share[16];
+    if (c->text.unknown <= words / 10)
+        return;
+    snprintf(share, sizeof share, "%.0f %%", 100 * (double)c->text.unknown / (double)words);
+    log_warn(c->o.log,
+             "many words of the text are not in the task's vocabulary: the model cannot learn them",
+             lf_str("unknown", share),
+             lf_str("do",
+                    "check text_format, and the letter case of the text, or ask the operators "
+                    "for a vocabulary from public text of your field"));
+}
+
+static sefl_status read_one(client *c, corpus *out, const char *path)
+{
+    sefl_progress p = client_progress(c);
+    return client_text_read(
+        out, c->words,
+        &(corpus_file){ .path = path, .format = c->cfg->text_format, .field = c->cfg->text_field },
+        &p);
+}
+
+/* Reads or holds out the text on which models are evaluated. */
+static sefl_status read_held(client *c)
+{
+    if (!c->cfg->eval)
+        return SEFL_OK;
+    if (!c->cfg->eval_text)
+        return client_hold_out(&c->text, &c->held, c->cfg->eval_share);
+    SEFL_PASS(read_one(c, &c->held, c->cfg->eval_text));
+    SEFL_NEED(c->held.tokens >= 2 * LM_EVAL_BATCH, SEFL_EINVAL,
+              "eval_text: %s has %zu words: too few to evaluate a model", c->cfg->eval_text,
+              c->held.tokens);
+    return SEFL_OK;
+}
+
 /* Gets the built-in trainer ready: its words and its text. */
 static sefl_status read_text(client *c)
 {
-    sefl_progress p = client_progress(c);
     SEFL_PASS(vocab_read(&c->words, client_store_path(c->store, CLIENT_VOCAB),
                          &(vocab_settings){ .order = VOCAB_APPEARANCE, .kind = c->t.kind }));
     client_show_doing(c, "reading the text");
-    SEFL_PASS(client_text_read(&c->text, c->words,
-                               &(corpus_file){ .path = c->cfg->text,
-                                               .format = c->cfg->text_format,
-                                               .field = c->cfg->text_field },
-                               &p));
+    SEFL_PASS(read_one(c, &c->text, c->cfg->text));
+    look_at_unknown(c);
+    SEFL_PASS(read_held(c));
     return builtin_new(&c->builtin, &(builtin_config){ .task = &c->t,
                                                        .words = c->words,
                                                        .text = &c->text,
@@ -415,6 +455,9 @@ static sefl_status read_text(client *c)
 static sefl_status choose_trainer(client *c, trainer_port *out)
 {
     const client_config *f = c->cfg;
+    SEFL_NEED(!f->eval || (!c->trainer && !c->t.external), SEFL_EINVAL,
+              "eval is own, but this client's training is not built in: its program chooses its "
+              "data itself; set eval: none");
     if (c->trainer) {
         *out = *c->trainer;
     } else if (f->trainer) {
@@ -441,7 +484,7 @@ static sefl_status get_ready(client *c)
 {
     trainer_port port;
     if (!c->t.external)
-        SEFL_PASS(fetch(c, get_words, "fetching the vocabulary"));
+        SEFL_PASS(client_fetch(c, get_words, "fetching the vocabulary", 0));
     SEFL_PASS(choose_trainer(c, &port));
     SEFL_PASS(
         client_update_new(&c->update, &(client_update_config){ .task = &c->t,
@@ -457,6 +500,8 @@ static sefl_status get_ready(client *c)
     bool under_way = mark->phase == CLIENT_FINISHED && ledger_has(c->book, c->t.id, mark->round);
     SEFL_PASS(
         participant_new(&c->m, &c->t, ledger_rounds(c->book, c->t.id) - under_way, &c->jitter));
+    if (client_wants_models(c))
+        participant_stay(c->m);
     if (mark->phase == CLIENT_FINISHED || mark->phase == CLIENT_DONE)
         participant_restore(c->m, mark->round, mark->phase == CLIENT_DONE);
     c->view.round = mark->round;
@@ -476,7 +521,7 @@ static sefl_status work_on_task(client *c, bool *again)
         if (order.kind == PARTICIPANT_STOP) {
             log_info(c->o.log, "task over", lf_str("why", order.why), client_privacy(c));
             snprintf(c->over, sizeof c->over, "%s", order.why);
-            break;
+            return client_models_final(c);
         }
         SEFL_PASS(client_obey(c, &order, again));
         if (c->o.once && c->rounds_seen > before) {
@@ -509,7 +554,7 @@ sefl_status client_run(client *c)
     sefl_status st = SEFL_OK;
     bool again = true;
     while (again) {
-        SEFL_TRY(fetch(c, get_task, "fetching the task"));
+        SEFL_TRY(client_fetch(c, get_task, "fetching the task", 0));
         again = false;
         st = take_part(c, &again);
         if (again) {

@@ -22,9 +22,13 @@
  *     counted   sealed tasks: once a later round begins, requests, verifies and keeps CSP's signed
  *               proof that the update was counted (proof.h)
  *
+ *     models    once the task is over, fetches the final model by the hash in AS's statement about
+ *               the end, and keeps it for the owner (models.h)
+ *
  * Nothing else leaves the client: no loss, count, norm or time. Logs and messages contain rounds,
- * bytes, hashes and file names, never words or values. If the task claims no differential privacy,
- * the log line of every round mentions that.
+ * bytes, hashes and file names, never words or values; with eval: own, also the perplexity on the
+ * owner's text, and a warning if more than a tenth of the text's words are unknown. If the task
+ * claims no differential privacy, the log line of every round mentions that.
  *
  * Hidden sampling. Every client uploads in every round; a client that was not drawn encrypts zeros.
  * So that the time of an upload does not reveal who trained, every client waits until a random
@@ -42,7 +46,9 @@
  * up to a minute. Examples are no network, no DNS name, an invalid server certificate, and a server
  * that answers with errors, refuses this client (a wrong clock, a revocation that is undone) or
  * serves a malformed task. It ends only when
- *     the task is over, or this client took part as often as the task allows    SEFL_OK
+ *     the task is over, or this client took part as often as the task allows
+ *         and keeps no models                                             SEFL_OK
+ *     the task is over, but its final model could not be fetched          SEFL_EIO
  *     both servers signed a task that the owner's policy refuses, or that
  *         this program cannot read                                        SEFL_EINVAL, SEFL_EPROTO
  *     its own ledger allows no further round of the task                  SEFL_EBUDGET
@@ -61,6 +67,7 @@
 #include "base/coins.h"
 #include "base/log.h"
 #include "roles/client/config.h"
+#include "roles/client/models.h"
 #include "roles/client/update.h"
 
 typedef struct client client;
@@ -95,7 +102,9 @@ typedef struct client_options {
     void (*show)(void *ctx, const client_view *v);
     /* Called when a round in which this client trained ends for it; may be NULL. */
     void (*ended)(void *ctx, const client_end *e);
-    void *show_ctx;           /* of both */
+    /* Called when a model was kept for the owner or evaluated (models.h); may be NULL. */
+    void (*model)(void *ctx, const client_model *m);
+    void *show_ctx;           /* of all three */
     uint64_t patience_ms;     /* 0: CLIENT_PATIENCE_MS */
     client_observer *observe; /* for test programs only */
     void *observe_ctx;

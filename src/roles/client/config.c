@@ -44,6 +44,19 @@ const setting_def client_schema[] = {
     /* clang-format on */
     { "stay", SETTING_FLAG, "false", TO(stay),
       .help = "wait for the next task when a task is over or refused, instead of exiting" },
+    { "models", SETTING_PATH, "", TO(models), .arg = "FOLDER", .created = true,
+      .help = "folder for the models that the client keeps for its owner; if empty, `models` in "
+              "the state folder" },
+    { "models_keep", SETTING_CHOICE, "final", TO(models_keep), .words = CLIENT_KEEPS,
+      .help = "which models to keep: the final one, each that the client receives (and the "
+              "final one), or none" },
+    { "eval", SETTING_CHOICE, "none", TO(eval), .words = "none own",
+      .help = "own evaluates each model on text of the owner that the client does not train on; "
+              "only the owner sees the result" },
+    { "eval_share", SETTING_REAL, "0.1", TO(eval_share), .max = 1,
+      .help = "share of the text that eval: own holds out of the training" },
+    { "eval_text", SETTING_PATH, "", TO(eval_text), .arg = "PATH",
+      .help = "file or folder with text for eval: own, instead of a part of `text`" },
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",
       .help = "minimum log level" },
     { 0 },
@@ -76,6 +89,18 @@ static sefl_status pinned_key(uint8_t pub[SIGN_PUB_BYTES], const settings *s, co
     return sefl_at(st, "%s: %s", settings_origin(s, key), key);
 }
 
+static sefl_status check_eval(client_config *c, const settings *s)
+{
+    SEFL_NEED(!c->eval || !c->trainer, SEFL_EINVAL,
+              "%s: eval is own, but `trainer` chooses its data itself: let it evaluate, or leave "
+              "one of the two out",
+              settings_origin(s, "eval"));
+    SEFL_NEED(!c->eval || c->eval_text || (c->eval_share > 0 && c->eval_share < 1), SEFL_EINVAL,
+              "%s: eval_share is %g: must be above 0 and below 1, or set eval_text",
+              settings_origin(s, "eval_share"), c->eval_share);
+    return SEFL_OK;
+}
+
 sefl_status client_config_make(client_config *out, const settings *s)
 {
     client_config c = { 0 };
@@ -86,6 +111,7 @@ sefl_status client_config_make(client_config *out, const settings *s)
     else if (strcmp(c.proxy, "environment") == 0)
         c.proxy = NULL;
     SEFL_PASS(sefl_at(https_proxy_check(c.proxy), "%s: proxy", settings_origin(s, "proxy")));
+    SEFL_PASS(check_eval(&c, s));
     SEFL_PASS(pinned_key(c.servers.as, s, "aggregator_key"));
     SEFL_PASS(pinned_key(c.servers.csp, s, "csp_key"));
     SEFL_NEED(memcmp(c.servers.as, c.servers.csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,

@@ -36,6 +36,10 @@ extern const setting_def policy_schema[];
 #define POLICY_CAUTIOUS \
     "epsilon_per_task=3 epsilon_total=8 delta_max clients_min=5 noise_modes=joint claim_none"
 
+/* Which released models a client keeps for its owner (models.h). */
+#define CLIENT_KEEPS "final each none"
+typedef enum client_keeps { CLIENT_KEEPS_FINAL, CLIENT_KEEPS_EACH, CLIENT_KEEPS_NONE } client_keeps;
+
 /* The contents of client.yml. The `settings` object that filled this struct owns its strings. */
 typedef struct client_config {
     host_port server;
@@ -50,6 +54,11 @@ typedef struct client_config {
     uint64_t trainer_timeout;       /* seconds */
     uint64_t trainer_memory;        /* MiB */
     bool stay;                      /* waits for the next task instead of ending */
+    const char *models;             /* NULL: `models` in the state folder */
+    client_keeps models_keep;
+    unsigned eval; /* 1: own */
+    double eval_share;
+    const char *eval_text; /* NULL: a part of `text` */
 } client_config;
 
 /* Fills *out and reads the two public keys; SEFL_EINVAL if a setting is missing or wrong.

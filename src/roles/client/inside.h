@@ -6,6 +6,7 @@
 #include "roles/client/builtin.h"
 #include "roles/client/client.h"
 #include "roles/client/hook.h"
+#include "roles/client/models.h"
 #include "roles/client/net.h"
 #include "roles/client/store.h"
 #include "roles/client/upload_key.h"
@@ -41,10 +42,13 @@ struct client {
     unsigned unproven; /* consecutive rounds in which AS did not answer a request for a proof */
     uint64_t asked_in; /* the last round in which a request for proofs got no answer */
     vocab *words;
-    corpus text;
-    const trainer_port *trainer; /* the caller's; NULL: the configured one */
-    hook hook;                   /* cfg->trainer */
-    builtin *builtin;            /* no cfg->trainer */
+    corpus text, held;            /* held: eval: own, not trained on */
+    uint8_t judged[SHA256_BYTES]; /* the model that was evaluated last ... */
+    double perplexity;            /* ... and its result */
+    round_end end;                /* round 0: the task is not over, or has no final model */
+    const trainer_port *trainer;  /* the caller's; NULL: the configured one */
+    hook hook;                    /* cfg->trainer */
+    builtin *builtin;             /* no cfg->trainer */
     client_update *update;
     participant *m;
     sefl_rng jitter;
@@ -81,6 +85,13 @@ sefl_progress client_progress(client *c);
 /* Decides what to do after an answer other than ANSWER_OK. SEFL_OK: try again later; otherwise the
  * reason why the client ends (client.h). */
 sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
+
+/* Makes attempts until one succeeds, the client is stopped or client_goes_on gives up; with tries
+ * above 0, SEFL_EIO after that many failures. */
+sefl_status client_fetch(client *c, sefl_status (*attempt)(client *c, client_reply *a),
+                         const char *doing, unsigned tries) SEFL_MUST_CHECK;
+/* Returns the largest possible size of a file with a model of the task. */
+uint64_t client_model_max(const client *c);
 
 /* SEFL_EBUDGET if this round would exceed a budget; the message begins "policy: epsilon_total: " if
  * the owner set that budget. */

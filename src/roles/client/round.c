@@ -160,6 +160,17 @@ static sefl_status begin_round(client *c, const round_news *n, bool *drawn, bool
     return SEFL_OK;
 }
 
+/* Remembers which model is the final one, if AS states it. */
+static sefl_status on_end(client *c, const round_news *n)
+{
+    sefl_status st = n->header.n ? participant_end_check(&c->t, &c->end, n->header) : SEFL_OK;
+    if (!is_bad_message(st))
+        return st;
+    log_error(c->o.log, "the statement about the final model is not accepted",
+              lf_str("why", sefl_last_error()));
+    return SEFL_OK;
+}
+
 static sefl_status on_news(client *c, const round_news *n)
 {
     participant_event e = { .kind = PARTICIPANT_GOT_NEWS, .news = n, .drawn = true };
@@ -172,17 +183,22 @@ static sefl_status on_news(client *c, const round_news *n)
                   lf_u64("begun", mark->round));
         return tell(c, PARTICIPANT_FAILED);
     }
-    if (n->state == ROUND_OPEN && mark->phase != CLIENT_FINISHED &&
+    if (n->state == ROUND_OVER)
+        SEFL_PASS(on_end(c, n));
+    if (n->state == ROUND_OPEN && mark->phase != CLIENT_FINISHED && !participant_is_spent(c->m) &&
         !(n->round == mark->round && mark->phase == CLIENT_DONE))
         SEFL_PASS(begin_round(c, n, &e.drawn, &good));
     return good ? participant_on(c->m, &e, client_now(c)) : SEFL_OK;
 }
 
-static sefl_status poll_round(client *c, bool *new_task)
+/* done: the highest round that the participant has dealt with. */
+static sefl_status poll_round(client *c, uint64_t done, bool *new_task)
 {
     round_news n;
     const client_mark *mark = client_store_mark(c->store);
     uint64_t after = mark->phase == CLIENT_DONE || mark->round == 0 ? mark->round : mark->round - 1;
+    if (participant_is_spent(c->m) && done > after) /* this client only waits for the end */
+        after = done;
     bool same = true, told = false;
     client_show_doing(c, "waiting");
     if (c->recheck)
@@ -208,28 +224,35 @@ static bool in_time(void *self, uint64_t done_so_far, uint64_t total)
     return progress_report(&p, done_so_far, total) && client_now(c) < c->deadline_ms;
 }
 
+uint64_t client_model_max(const client *c)
+{
+    /* the initial model of an external task may be of another program: dense, and in doubles */
+    return c->t.external ? (uint64_t)c->t.layout.dense * 8 + (16 << 20)
+                         : (uint64_t)c->t.params * 4 + (1 << 20);
+}
+
 static sefl_status fetch_model(client *c, uint64_t round)
 {
     client_reply a;
-    /* the initial model of an external task may be of another program: dense, and in doubles */
-    uint64_t max = c->t.external ? (uint64_t)c->t.layout.dense * 8 + (16 << 20)
-                                 : (uint64_t)c->t.params * 4 + (1 << 20);
     sefl_progress p = { .report = in_time, .self = c };
     client_show_doing(c, "fetching the model");
     SEFL_PASS(client_budget(c, round)); /* before any work */
     SEFL_PASS(client_vouch(c, &a));
     if (a.word != ANSWER_OK)
         return not_ok(c, &a, true);
-    sefl_status st =
-        client_get_file(c->net, &a, &(http_target){ .call = HTTP_ROUND_MODEL, .round = round },
-                        client_store_path(c->store, CLIENT_MODEL), max, c->header.model, &p);
+    sefl_status st = client_get_file(
+        c->net, &a, &(http_target){ .call = HTTP_ROUND_MODEL, .round = round },
+        client_store_path(c->store, CLIENT_MODEL), client_model_max(c), c->header.model, &p);
     if (st == SEFL_ECANCELLED && !client_stopped(c)) {
         log_warn(c->o.log, "try again later",
                  lf_str("why", "the round's deadline passed during the download of its model"));
         return tell(c, PARTICIPANT_FAILED);
     }
     SEFL_PASS(st);
-    return a.word == ANSWER_OK ? tell(c, PARTICIPANT_GOT_MODEL) : not_ok(c, &a, true);
+    if (a.word != ANSWER_OK)
+        return not_ok(c, &a, true);
+    SEFL_PASS(client_models_round(c, round));
+    return tell(c, PARTICIPANT_GOT_MODEL);
 }
 
 /* True if the round that we train for is still open. The deadline that we know has passed, but AS
@@ -404,7 +427,7 @@ sefl_status client_obey(client *c, const participant_order *order, bool *new_tas
     *new_task = false;
     switch (order->kind) {
     case PARTICIPANT_POLL:
-        return poll_round(c, new_task);
+        return poll_round(c, order->round, new_task);
     case PARTICIPANT_FETCH_MODEL:
         return fetch_model(c, order->round);
     case PARTICIPANT_TRAIN:

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define MAGIC "SEFLCLM2"
+#define FINAL "final-"
 
 enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 32 + 8 };
 
@@ -36,6 +37,8 @@ static sefl_status set_paths(client_store *s)
     SEFL_PASS(
         file_path(s->path[CLIENT_BODY], "%s/round-%" PRIu64 ".body", s->folder, s->mark.round));
     SEFL_PASS(file_path(s->path[CLIENT_MODEL], "%s/model-%" PRIu64, s->folder, s->mark.round));
+    SEFL_PASS(
+        file_path(s->path[CLIENT_FINAL], "%s/" FINAL "%016" PRIx64, s->folder, load_u64(s->task)));
     SEFL_PASS(file_path(s->path[CLIENT_VOCAB], "%s/vocab.txt", s->folder));
     return file_path(s->path[CLIENT_UPLOAD_KEY], "%s/upload.key", s->folder);
 }
@@ -114,7 +117,7 @@ static bool begins(const char *name, const char *with)
 }
 
 /* Deletes all round files that the mark does not name: temporary files, bodies and models of other
- * rounds or another task. */
+ * rounds or another task. Parts of this task's final model stay. */
 static sefl_status sweep(client_store *s)
 {
     sefl_status st = SEFL_OK;
@@ -127,10 +130,11 @@ static sefl_status sweep(client_store *s)
         snprintf(model, sizeof model, "model-%" PRIu64, s->mark.round);
     for (struct dirent *e; (errno = 0, e = readdir(d));) {
         const char *name = e->d_name;
-        bool ours = begins(name, "round-") || begins(name, "model-");
-        bool keep =
-            strcmp(name, body) == 0 || (*model && begins(name, model) && !strstr(name, ".tmp-") &&
-                                        (name[strlen(model)] == 0 || name[strlen(model)] == '.'));
+        bool ours = begins(name, "round-") || begins(name, "model-") || begins(name, FINAL);
+        bool keep = strcmp(name, body) == 0 ||
+                    begins(name, s->path[CLIENT_FINAL] + strlen(s->folder) + 1) ||
+                    (*model && begins(name, model) && !strstr(name, ".tmp-") &&
+                     (name[strlen(model)] == 0 || name[strlen(model)] == '.'));
         if ((ours && !keep) || strstr(name, ".tmp-")) {
             SEFL_TRY(file_path(path, "%s/%s", s->folder, name));
             SEFL_CHECK(unlink(path) == 0 || errno == ENOENT, SEFL_EIO, "cannot delete %s: %s", path,

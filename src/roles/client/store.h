@@ -4,6 +4,7 @@
  *     folder/mark           the client's current state, replaced atomically (below)
  *     folder/round-N.body   the finished ciphertext of round N; deleted after its receipt
  *     folder/model-N        the model that round N starts from; deleted after training
+ *     folder/final-TASK     the final model while it is fetched (models.h)
  *     folder/vocab.txt      the public words
  *     folder/receipts       the signed receipts of all rounds, one file (receipts.h)
  *     folder/counted        AS's answers to requests for proofs that updates were counted
@@ -56,6 +57,7 @@ typedef struct client_mark {
 typedef enum client_file {
     CLIENT_BODY,
     CLIENT_MODEL,
+    CLIENT_FINAL,
     CLIENT_VOCAB,
     CLIENT_UPLOAD_KEY,
     CLIENT_FILES

@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     sefl_span in = span_of(data + 1, size - 1);
-    switch (data[0] % 4) {
+    switch (data[0] % 5) {
     case 0:
         try_news(in);
         break;
@@ -64,8 +64,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 2:
         TRY_LAYOUT(round_receipt, round_receipt_read, round_receipt_write, RECEIPT_BYTES);
         break;
-    default:
+    case 3:
         TRY_LAYOUT(round_statement, round_statement_read, round_statement_write, STATEMENT_MAX);
+        break;
+    default:
+        TRY_LAYOUT(round_end, round_end_read, round_end_write, END_BYTES);
         break;
     }
     return 0;

@@ -145,6 +145,52 @@ static void test_waits_and_ends(void **state)
     participant_free(m);
 }
 
+/* A client that has used up its rounds (3) and stays polls until the task is over. */
+static void test_stays(void **state)
+{
+    (void)state;
+    participant *m = started(&t);
+    participant_stay(m);
+    for (uint64_t r = 1; r <= 3; r++) {
+        assert_false(participant_is_spent(m));
+        CHECK_OK(tell(m, &t, ROUND_OPEN, r, true, 0));
+        CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 10));
+        CHECK_OK(on(m, PARTICIPANT_TRAINED, 20));
+        CHECK_OK(on(m, PARTICIPANT_GOT_RECEIPT, 30));
+    }
+    assert_true(participant_is_spent(m));
+    CHECK_OK(tell(m, &t, ROUND_OPEN, 4, true, 100));
+    expect(m, PARTICIPANT_POLL, 4, 100);
+    CHECK_OK(tell(m, &t, ROUND_OPEN, 4, true, 200)); /* AS does not wait: pause */
+    expect(m, PARTICIPANT_SLEEP, 4, 200);
+    CHECK_OK(tell(m, &t, ROUND_OVER, 5, true, 1000));
+    expect(m, PARTICIPANT_STOP, 4, 1000);
+    participant_free(m);
+}
+
+/* AS's statement about the final model: its signature, the task, the round. */
+static void test_end(void **state)
+{
+    (void)state;
+    for (int bad = 0; bad < 5; bad++) {
+        round_end e = { .round = bad == 1 ? t.rounds + 1 : 2, .model = { 7 } }, out;
+        uint8_t bytes[END_BYTES];
+        sefl_buf b = { 0 };
+        memcpy(e.task, t.id, sizeof e.task);
+        e.task[0] ^= bad == 2;
+        round_end_write(bytes, &e);
+        envelope env = { .kind = bad == 3 ? SIGN_RECEIPT : SIGN_END,
+                         .content = span_of(bytes, sizeof bytes) };
+        CHECK_OK(envelope_sign(&env, SIGNER_AS, bad == 4 ? sample_csp : sample_as));
+        CHECK_OK(envelope_write(&b, &env));
+        CHECK_STATUS(participant_end_check(&t, &out, buf_span(&b)), bad ? SEFL_EAUTH : SEFL_OK);
+        assert_int_equal(out.round, bad ? 0 : 2);
+        for (size_t n = 0; bad == 0 && n < b.n; n++)
+            CHECK_STATUS(participant_end_check(&t, &out, span_of(b.p, n)), SEFL_EPROTO);
+        buf_clear(&b);
+    }
+}
+
 static void test_deadline(void **state)
 {
     (void)state;
@@ -503,6 +549,11 @@ static void test_news(void **state)
         if (st != SEFL_EPROTO || scratch.n != 0)
             fail_msg("%s: %s", bad[i], sefl_status_name(st));
     }
+    in = (round_news){ .state = ROUND_OVER, .round = 5, .header = span_of_str("the end") };
+    buf_reset(&json);
+    CHECK_OK(round_news_write(&json, &in));
+    CHECK_OK(round_news_read(&out, &scratch, buf_span(&json)));
+    assert_true(out.header.n == 7 && memcmp(out.header.p, "the end", 7) == 0);
     in = news_of(&t, ROUND_OPEN, 3, 1);
     in.header.n = 5000;
     CHECK_STATUS(round_news_write(&json, &in), SEFL_ERANGE);
@@ -533,6 +584,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds),       cmocka_unit_test(test_waits_and_ends),
+        cmocka_unit_test(test_stays),        cmocka_unit_test(test_end),
         cmocka_unit_test(test_deadline),     cmocka_unit_test(test_back_off),
         cmocka_unit_test(test_sampling),     cmocka_unit_test(test_restore),
         cmocka_unit_test(test_headers),      cmocka_unit_test(test_every_phase_with_every_event),

@@ -191,6 +191,12 @@ static const review statement_reviews[] = {
     { "set", CIPHER, false },
 };
 
+static const review end_reviews[] = {
+    { "task", PUBLIC, false },
+    { "round", SERVER, false },
+    { "model", PUBLIC, false }, /* hash of a released model: charged for */
+};
+
 static void test_round(void **state)
 {
     (void)state;
@@ -202,6 +208,11 @@ static void test_round(void **state)
     {
         WALK(w, receipt_reviews);
         ROUND_RECEIPT_FIELDS(MEET)
+        leave(&w);
+    }
+    {
+        WALK(w, end_reviews);
+        ROUND_END_FIELDS(MEET)
         leave(&w);
     }
     {

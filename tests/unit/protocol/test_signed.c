@@ -208,6 +208,21 @@ static void test_layouts(void **state)
     CHECK_STATUS(round_receipt_read(&r2, span_of(rec, RECEIPT_BYTES + 1)), SEFL_EPROTO);
     CHECK_STATUS(round_receipt_read(&r2, span_of(rec, RECEIPT_BYTES - 1)), SEFL_EPROTO);
 
+    uint8_t fin[END_BYTES + 1] = { 0 };
+    round_end e = { .round = 12 }, e2;
+    seeded_fill(&gen, e.task, 32);
+    seeded_fill(&gen, e.model, 32);
+    round_end_write(fin, &e);
+    assert_memory_equal(fin, e.task, 32);
+    assert_int_equal(load_u64(fin + 32), 12);
+    assert_memory_equal(fin + 40, e.model, 32);
+    CHECK_OK(round_end_read(&e2, span_of(fin, END_BYTES)));
+    assert_memory_equal(&e, &e2, sizeof e);
+    CHECK_STATUS(round_end_read(&e2, span_of(fin, END_BYTES + 1)), SEFL_EPROTO);
+    CHECK_STATUS(round_end_read(&e2, span_of(fin, END_BYTES - 1)), SEFL_EPROTO);
+    store_u64(fin + 32, 0);
+    CHECK_STATUS(round_end_read(&e2, span_of(fin, END_BYTES)), SEFL_EPROTO);
+
     uint8_t sta[STATEMENT_MAX];
     round_statement s = { .round = 3, .attempt = 2, .clients = 31 }, s2;
     seeded_fill(&gen, s.task, 32);

@@ -67,7 +67,8 @@ typedef struct federation {
     int64_t largest;
     void (*show)(void *ctx, const client_view *v); /* for open_client */
     void *show_ctx;
-    uint64_t patience_ms; /* for open_client */
+    uint64_t patience_ms;                            /* for open_client */
+    void (*model)(void *ctx, const client_model *m); /* for open_client, with show_ctx */
 } federation;
 
 static unsigned scenes;
@@ -100,6 +101,7 @@ static inline void open_client(federation *s)
                                                   .log = &s->log,
                                                   .coins = &s->from,
                                                   .show = s->show,
+                                                  .model = s->model,
                                                   .show_ctx = s->show_ctx,
                                                   .patience_ms = s->patience_ms,
                                                   .observe = watch,

@@ -60,12 +60,17 @@ typedef struct fake_as {
     unsigned busy_counted, missed, none_counted, skipped_; /* answers to COUNTED, in this order */
     bool wrong_key;      /* the round key has another suite than the task */
     unsigned slow_model; /* the model comes when the deadline of this round has passed */
+    bool no_end;         /* states no final model */
+    unsigned bad_end;    /* the statement about the end is CSP's */
+    unsigned bad_final;  /* answers to the final model */
+    bool ends_alone;     /* a round ends when the client asks for a later one */
     client *stop_at_cut; /* stopped when the body is cut */
     sefl_buf next_env;   /* served from the second time on that the task is asked for */
 
     /* what came */
     unsigned under_way; /* requests */
     unsigned tasks, polls, models, heads, puts, receipts, resumed, vouchers, counted;
+    unsigned finals, ranged; /* requests for the final model; of them, for the rest of it */
     bool vouched;
     uint8_t upload_key[32];
     sefl_buf voucher;
@@ -123,6 +128,19 @@ static inline void fake_header(fake_as *f, sefl_buf *out, uint64_t round, bool g
     CHECK_OK(envelope_write(out, &env));
 }
 
+/* The final model is that of even rounds. */
+static inline void fake_final(fake_as *f, sefl_buf *out, bool good)
+{
+    uint8_t bytes[END_BYTES];
+    round_end e = { .round = f->rounds };
+    memcpy(e.task, f->t.id, 32);
+    memcpy(e.model, f->model_hash[1], 32);
+    round_end_write(bytes, &e);
+    envelope env = { .kind = SIGN_END, .content = span_of(bytes, sizeof bytes) };
+    CHECK_OK(envelope_sign(&env, good ? SIGNER_AS : SIGNER_CSP, good ? sample_as : sample_csp));
+    CHECK_OK(envelope_write(out, &env));
+}
+
 static inline void fake_poll(fake_as *f, https_request *r)
 {
     sefl_buf header = { 0 }, json = { 0 };
@@ -131,7 +149,12 @@ static inline void fake_poll(fake_as *f, https_request *r)
     if (refuses(f, r, &f->refuse_polls))
         return;
     round_news n = { .state = ROUND_OVER, .why = "all rounds are done" };
-    if (f->round <= f->rounds) {
+    if (f->ends_alone && after && strtoull(after, NULL, 10) >= f->round)
+        f->round++;
+    if (f->round > f->rounds && !f->no_end) {
+        fake_final(f, &header, !take(&f->bad_end));
+        n.header = buf_span(&header);
+    } else if (f->round <= f->rounds) {
         bool old = take(&f->replay);
         bool open = old || (after && strtoull(after, NULL, 10) < f->round);
         n = (round_news){ .state = open ? ROUND_OPEN : ROUND_WAITING,
@@ -429,6 +452,14 @@ static inline void fake_begin(https_request *r)
         https_answer_text(r, 200, "ok");
     } else if (strcmp(r->path, "/v1/vocab") == 0) {
         https_answer(r, 200, "text/plain", NULL, buf_span(&f->vocab));
+    } else if (strcmp(r->path, "/v1/model") == 0) {
+        f->finals++;
+        f->ranged += https_header(r, "Range") != NULL;
+        if (take(&f->bad_final))
+            https_answer(r, 200, "application/octet-stream", "ETag: \"x\"\n",
+                         span_of_str("nonsense"));
+        else
+            https_answer_file(r, f->model[1], "application/octet-stream", "m");
     } else if (strcmp(r->path, "/v1/round") == 0) {
         fake_poll(f, r);
     } else if (sscanf(r->path, "/v1/round/%llu/update/%64[0-9a-f]", &n, hash) == 2) {

@@ -372,6 +372,7 @@ static void a_restart_does_not_count_twice(void **state)
 {
     (void)state;
     federation *s = begin(3, "rounds.max_per_client=2", NULL, NULL);
+    set(s, "models_keep=none");
     s->as.rounds = 3;
     s->as.cut_after = 2000;
     open_client(s);
