@@ -139,7 +139,8 @@ static sefl_status put_unit(kit *k)
 
 static sefl_status put_readme(kit *k)
 {
-    SEFL_PASS(wr_fmt(&k->text, "What: the %s of a SEFL trial. The aggregation server (AS) is at ",
+    SEFL_PASS(wr_fmt(&k->text,
+                     "This kit is the %s of a SEFL trial. The aggregation server (AS) is at ",
                      k->what));
     SEFL_PASS(address_write(&k->text, k->c->as.host, k->c->as.port));
     SEFL_PASS(wr_fmt(&k->text, ", the cryptography service provider (CSP) at "));
@@ -147,13 +148,14 @@ static sefl_status put_readme(kit *k)
     SEFL_PASS(wr_fmt(
         &k->text,
         ".\n"
-        "Start: install the program sefl, then run ./start. Under systemd: unpack the kit as root "
+        "To start it, install the program sefl and run ./start. Under systemd: unpack the kit as "
+        "root "
         "in " UNIT_HOME " and run 'systemctl enable --now " UNIT_HOME
         "/sefl-trial-%s/sefl-trial-%s.service'.\n"
-        "Network: %s\n"
+        "The network: %s\n"
         "FOR TRIALS ONLY: one person made the keys of all parties and can decrypt every update. In "
         "production each organisation makes its own keys ('sefl operator init').\n"
-        "Result: %s\n",
+        "The result: %s\n",
         k->name, k->name, k->network, k->result));
     return put_text(k, "README", 0644);
 }
