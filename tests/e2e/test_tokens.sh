@@ -35,7 +35,7 @@ says "Herr M$(printf '\303\274')ller,"
 cut -f 1 "$fed/public/vocab.txt" | tail -n 280 | head -n 279 > "$dir/list.txt"
 expect 2 "$SEFL" model eval "$model" --vocab "$dir/list.txt" --data "$fed/public/valid.txt"; says "kind"
 
-# sefl train: from the same raw text; the word list of the text gives the same perplexity twice
+# sefl train on the same raw text, with words and with tokens
 for kind in words bpe; do
     expect 0 "$SEFL" train --data "$dir/raw" --out "$dir/$kind" --set vocab.kind=$kind --set data.vocab_words=280 \
         --set model.embed=8 --set model.hidden=8 --set model.layers=1 --block 4 --epochs 1 --threads 1
