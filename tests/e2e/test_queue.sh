@@ -96,13 +96,16 @@ fed_wait csp 10
 fed_wait aggregator 10
 make_task third "s/\"count\": *2/\"count\":3/"
 make_task fourth ""
+make_task fifth ""
 queue csp third c
 queue aggregator third 03-third
 fed_kill STOP client-03 # so that the round stays open
 fed_servers
 fed_until 60 "open round of the third task" of_task 03-third "round open"
 queue csp fourth d
-queue aggregator fourth 02-fourth # an earlier name: the task that has begun goes on
+queue csp fifth e
+queue aggregator fourth 02-fourth # an earlier and a later name: the task that has begun goes on
+queue aggregator fifth 04-fifth
 fed_kill KILL csp aggregator
 fed_wait csp 10
 fed_wait aggregator 10
@@ -112,11 +115,14 @@ fed_until 20 "AS that misses its task" said aggregator "put it back"
 mv "$fed/aggregator/tasks/.third" "$fed/aggregator/tasks/03-third"
 fed_kill CONT client-03
 fed_until 90 "third task after kill -9" released 03-third 3
+released 02-fourth 1 && fail "the fourth task overtook the third"
+released 04-fifth 1 && fail "the fifth task overtook the third"
 fed_until 90 "fourth task" released 02-fourth 2
-note "third and fourth task done after kill -9"
+fed_until 90 "fifth task" released 04-fifth 2
+note "third, fourth and fifth task done after kill -9"
 
-# ---- the ledgers: both servers', all four tasks -------------------------------------------------------------------
-fed_until 20 "end of the fourth task" of_task 02-fourth "task over"
+# ---- the ledgers: both servers', all five tasks -------------------------------------------------------------------
+fed_until 20 "end of the fifth task" of_task 04-fifth "task over"
 [ "$(cat "$fed"/aggregator/models/03-third-*/metrics.jsonl | wc -l)" -eq 3 ] || fail "metrics of the third task"
 fed_kill TERM aggregator client-01 client-02 client-03
 for n in aggregator client-01 client-02 client-03; do fed_done $n 20; done
@@ -124,5 +130,5 @@ fed_kill TERM csp
 fed_done csp 20
 cmp "$fed/aggregator/ledger" "$fed/csp/ledger" || fail "the ledgers differ"
 "$SEFL" privacy spent "$fed/csp/ledger" --json > "$dir/spent"
-[ "$(grep -o '"task":"[0-9a-f]*","rounds":[0-9]*' "$dir/spent" | sed 's/.*://' | tr '\n' ' ')" = "2 2 3 2 " ] || fail "ledger: $(cat "$dir/spent")"
+[ "$(grep -o '"task":"[0-9a-f]*","rounds":[0-9]*' "$dir/spent" | sed 's/.*://' | tr '\n' ' ')" = "2 2 3 2 2 " ] || fail "ledger: $(cat "$dir/spent")"
 echo "ok"

@@ -80,7 +80,7 @@ static sefl_status find_begun(aggregator *a, const task_entry *some, task_entry 
         *blocked = false;
         return SEFL_OK;
     }
-    for (size_t i = 0; task_queue_at(a->queue, i, out) && !*any; i++)
+    for (size_t i = 0; !*any && task_queue_at(a->queue, i, out); i++)
         *any = memcmp(out->id, latest, TASK_ID) == 0;
     bool before = *blocked;
     *blocked = !*any && p == HAS_BEGUN;
