@@ -66,8 +66,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         static const task none; /* whose keys sign nothing */
         task opened;
         round_header h;
+        round_end e;
         must(task_open(&opened, in, &nobody) != SEFL_OK);
         must(participant_header_check(&none, &h, in, 1) != SEFL_OK);
+        must(participant_end_check(&none, &e, in) != SEFL_OK);
         buf_clear(&again);
         if (env.kind == SIGN_TASK)
             try_task(env.content);

@@ -567,6 +567,21 @@ static void the_budget_ends_it(void **state)
     assert_true(w.reports >= 2);
     assert_true(w.report[0].has_epsilon);
     assert_true(w.report[0].epsilon_server > 0 && w.report[0].epsilon_server <= 2.3);
+    /* AS signs which model is the final one */
+    round_news n;
+    round_end e;
+    sefl_buf end = { 0 };
+    char path[PATH_MAX];
+    uint8_t hash[32], there[32];
+    CHECK_OK(rounds_news(w.r, 3, &n, &end));
+    assert_int_equal(n.state, ROUND_OVER);
+    CHECK_OK(participant_end_check(&w.t, &e, n.header));
+    CHECK_OK(rounds_model(w.r, 0, true, path, hash));
+    CHECK_OK(file_sha256(there, NULL, path));
+    assert_memory_equal(e.model, hash, 32);
+    assert_memory_equal(e.model, there, 32);
+    assert_true(e.round >= 1 && e.round < 3);
+    buf_clear(&end);
     aw_close(&w);
     aw_free(&w);
 }
