@@ -1,5 +1,5 @@
-/* Writes the page: what the run is and what it claims, charts, generated text, a table of rounds and
- * the settings; for several runs a table and shared charts. It is one self-contained file with
+/* Writes the page: what the run is and what it claims, charts, generated text, a table of rounds
+ * and the settings; for several runs a table and shared charts. It is one self-contained file with
  * inline style, SVG charts and no script. */
 #include "report/charts.h"
 #include "report/report.h"
@@ -91,7 +91,7 @@ static sefl_status element(sefl_buf *out, const char *begin, const char *text, c
     return wr_fmt(out, "%s", end);
 }
 
-/* ---- the head of one run ----------------------------------------------------------------------- */
+/* ---- the head of one run --------------------------------------------------------------------- */
 
 static sefl_status fact(sefl_buf *out, const char *name, const char *text)
 {
@@ -204,7 +204,7 @@ static sefl_status budget(sefl_buf *out, const report *r)
     return meter(out, "Against others", t.all.epsilon_others, t.all.epsilon_target);
 }
 
-/* ---- the rest of one run ----------------------------------------------------------------------- */
+/* ---- the rest of one run --------------------------------------------------------------------- */
 
 static sefl_status sample_of(sefl_buf *out, const report *r, const char *heading)
 {

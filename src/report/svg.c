@@ -441,7 +441,7 @@ static sefl_status draw_marks(sefl_buf *out, const frame *f)
     return SEFL_OK;
 }
 
-/* ---- title and legend -------------------------------------------------------------------------- */
+/* ---- title and legend ------------------------------------------------------------------------ */
 
 /* Draws the sample of an entry: a triangle for marks, a piece of the line, or a square. */
 static sefl_status sample(sefl_buf *out, const frame *f, size_t k, int x, int y)
@@ -497,7 +497,7 @@ static sefl_status legend(sefl_buf *out, const frame *f)
     return SEFL_OK;
 }
 
-/* Describes the chart for screen readers: the first and the last value of each series, the marks. */
+/* Describes the chart for screen readers: first and last value of each series, and the marks. */
 static sefl_status describe(sefl_buf *out, const frame *f)
 {
     const svg_chart *c = f->c;

@@ -1,6 +1,6 @@
 /* overview: summarises a run, finished or not, from the files in its folder; `sefl compare` shows
- * several runs side by side. A run of `sefl simulate` has a config.yml; of any other run (a demo, an
- * aggregator, a provisioned federation) the overview has what its metrics.jsonl says.
+ * several runs side by side. A run of `sefl simulate` has a config.yml; of any other run (a demo,
+ * an aggregator, a provisioned federation) the overview has what its metrics.jsonl says.
  *
  *     SEFL_TRY(overview_read(&o, "runs/first"));
  *

@@ -349,7 +349,16 @@ static void test_facts(void **state)
                                 FACTS(",") };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_STATUS(run_log_read_over(&l, span_of_str(bad[i]), "m"), SEFL_EPROTO);
-    /* the first line of a file has the facts, the others have not */
+}
+
+/* The first line of a task has the facts, the others have not. */
+static void test_facts_in_file(void **state)
+{
+    (void)state;
+    run_log l;
+    run_facts f = run_facts_none();
+    run_line r;
+    sefl_buf b = { 0 };
     uint64_t bytes;
     const char *path = folder_path("facts.jsonl");
     snprintf(f.name, sizeof f.name, "n");
@@ -523,13 +532,13 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads),   cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_number),  cmocka_unit_test(test_checker),
-        cmocka_unit_test(test_page),    cmocka_unit_test(test_small_pages),
-        cmocka_unit_test(test_text),    cmocka_unit_test(test_numbers_for_people),
-        cmocka_unit_test(test_labels),  cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_facts),   cmocka_unit_test(test_claims),
-        cmocka_unit_test(test_several),
+        cmocka_unit_test(test_reads),  cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_number), cmocka_unit_test(test_checker),
+        cmocka_unit_test(test_page),   cmocka_unit_test(test_small_pages),
+        cmocka_unit_test(test_text),   cmocka_unit_test(test_numbers_for_people),
+        cmocka_unit_test(test_labels), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_facts),  cmocka_unit_test(test_facts_in_file),
+        cmocka_unit_test(test_claims), cmocka_unit_test(test_several),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
