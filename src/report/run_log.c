@@ -241,7 +241,7 @@ static sefl_status look_back(struct tail *out, int fd, const char *path, uint64_
 {
     char tail[TAIL + 1];
     struct stat sb;
-    run_line last;
+    run_line last = run_line_of(0);
     run_facts f = run_facts_none();
     SEFL_NEED(fstat(fd, &sb) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
     off_t from = sb.st_size > TAIL ? sb.st_size - TAIL : 0;
@@ -303,7 +303,7 @@ sefl_status run_log_read_over(run_log *out, sefl_span bytes, const char *name)
     for (size_t i = 0; i < lines; i++) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         run_facts f = run_facts_none();
-        run_line r;
+        run_line r = run_line_of(0);
         SEFL_TRY(
             sefl_at(run_line_read(&r, &f, span_of(p, (size_t)(stop - p))), "%s:%zu", name, i + 1));
         bool lower = l.n > 0 && r.round <= l.at[l.n - 1].round;
