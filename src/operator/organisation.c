@@ -137,8 +137,9 @@ static sefl_status make_csp(founding *f)
     SEFL_TRY(common_settings(&set, &f->c->at));
     SEFL_TRY(wr_fmt(&set, " tls.peers=aggregator-ca.pem key=key.key key_lock=%s%c",
                     lock ? lock : "key.lock", 0));
-    SEFL_TRY(
-        write_settings(dir_in(&f->at, "csp.yml"), "CSP: 'sefl csp -c csp.yml'", csp_schema, &set));
+    SEFL_TRY(write_settings(dir_in(&f->at, "csp.yml"),
+                            "the cryptography service provider: 'sefl csp -c csp.yml'", csp_schema,
+                            &set));
 done:
     buf_clear(&set);
     return st;
@@ -250,7 +251,8 @@ static sefl_status write_aggregator(dir_tree *d, const card *own, const card *pe
                     " tls.peers=ca/ca.pem tls.csp_peers=csp-ca.pem vocab=vocab.txt "
                     "init=init.safetensors valid=valid.txt%c",
                     0));
-    SEFL_TRY(write_settings(dir_in(d, "aggregator.yml"), "AS: 'sefl aggregator -c aggregator.yml'",
+    SEFL_TRY(write_settings(dir_in(d, "aggregator.yml"),
+                            "the aggregation server: 'sefl aggregator -c aggregator.yml'",
                             aggregator_schema, &set));
 done:
     buf_clear(&set);
