@@ -382,9 +382,9 @@ sefl_status report_html(sefl_buf *out, const report *r, size_t n)
               "a report shows 1 to %d runs, not %zu: pass fewer runs", REPORT_RUNS_MAX, n);
     SEFL_PASS(wr_fmt(out, "%s", head));
     if (n == 1)
-        SEFL_PASS(element(out, "SEFL: ", report_title(r), ""));
+        SEFL_PASS(element(out, "", report_title(r), " (SEFL)"));
     else
-        SEFL_PASS(wr_fmt(out, "SEFL: comparison of %zu runs", n));
+        SEFL_PASS(wr_fmt(out, "comparison of %zu runs (SEFL)", n));
     SEFL_PASS(wr_fmt(out, "%s", style));
     SEFL_PASS(n == 1 ? one_run(out, r) : several_runs(out, r, n));
     return wr_fmt(out, "</main>\n<footer>Written by sefl report. All numbers are public.</footer>\n"
