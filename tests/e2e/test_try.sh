@@ -16,7 +16,7 @@ sed -n '501,700p' synth/train.txt | gzip > mine/sub/old.txt.gz
 printf '\211PNG\000\001' > mine/picture.png
 expect 0 "$SEFL" try mine --out t --clients 3 --rounds 2 --set model.embed=16 --set model.hidden=16
 says "3 files"
-says "1 files skipped"
+says "1 file skipped"
 says "% of the training words are not in the public text"
 says "sub-word tokens, made from the public text"
 says "round  2/2"

@@ -122,13 +122,13 @@ static sefl_status make_text(trial *t)
               w->from, train, w->clients);
     SEFL_PASS(count_unknown(t));
     fed_run_talk(&t->run,
-                 "text      %" PRIu64 " files, %s: %" PRIu64 " documents for %" PRIu32
+                 "text      %" PRIu64 " file%s, %s: %" PRIu64 " documents for %" PRIu32
                  " clients, %" PRIu64 " held out as public text\n",
-                 t->text.files, human_bytes((double)t->text.bytes).text, train, w->clients,
-                 t->text.held_out);
+                 t->text.files, t->text.files == 1 ? "" : "s",
+                 human_bytes((double)t->text.bytes).text, train, w->clients, t->text.held_out);
     if (t->text.skipped)
-        fed_run_talk(&t->run, "          %" PRIu64 " files skipped: hidden, links, or not text\n",
-                     t->text.skipped);
+        fed_run_talk(&t->run, "          %" PRIu64 " file%s skipped: hidden, links, or not text\n",
+                     t->text.skipped, t->text.skipped == 1 ? "" : "s");
     return SEFL_OK;
 }
 
