@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { TASKS_MAX = 4096 }; /* as many as a ledger can have */
+enum { TASKS_MAX = 4096 };   /* as many as a ledger can have */
+enum { NAME_LONGEST = 100 }; /* the folder of a task's models has a longer name */
 
 typedef struct item {
     task_entry e;
@@ -49,6 +50,8 @@ sefl_status task_queue_path(const task_queue *q, char out[PATH_MAX], const task_
 static sefl_status read_task(const task_queue *q, const task_entry *e, task *t, sefl_buf *bytes)
 {
     char path[PATH_MAX];
+    SEFL_NEED(strlen(e->name) <= NAME_LONGEST, SEFL_EINVAL,
+              "the folder's name has more than %d characters: rename it", NAME_LONGEST);
     SEFL_PASS(task_queue_path(q, path, e, TASK_QUEUE_FILE));
     SEFL_PASS(own_task_read(t, bytes, path, q->c.key, q->c.side));
     SEFL_NEED(strcmp(t->population, q->population) == 0, SEFL_EINVAL,

@@ -144,6 +144,9 @@ static void bad_tasks_are_refused_once(void **state)
     put("others", "population=others", true);
     put("long", "rounds.count=100", true);
     put("good", "name=b", true);
+    put("a-name-of-more-than-one-hundred-characters-a-name-of-more-than-one-hundred-characters-"
+        "a-name-of-more-than-one",
+        "name=c", true);
     folder_put("tasks/note.txt", "not a task", 10);
     assert_int_equal(mkdir(folder_path("tasks/empty"), 0700), 0);
     assert_int_equal(mkdir(folder_path("tasks/.draft"), 0700), 0);
@@ -156,7 +159,7 @@ static void bad_tasks_are_refused_once(void **state)
             task_queue_look(q);
             assert_string_equal(names(q), "good");
         }
-        assert_int_equal(logged("task refused") - before, 5);
+        assert_int_equal(logged("task refused") - before, 6);
         assert_true(task_queue_at(q, 0, &e));
         task_queue_pass(q, &e, "its model is missing");
         assert_string_equal(names(q), "");
@@ -165,6 +168,7 @@ static void bad_tasks_are_refused_once(void **state)
     assert_int_equal(logged("not signed by the csp"), 2);
     assert_int_equal(logged("population is \\\"others\\\""), 2);
     assert_int_equal(logged("too long for this test"), 2);
+    assert_int_equal(logged("more than 100 characters"), 2);
     assert_int_equal(logged("its model is missing"), 2);
     assert_int_equal(logged("draft") + logged("note.txt"), 0);
 }
