@@ -11,8 +11,8 @@
  *     for (size_t i = 0; (e = task_queue_at(q, i)); i++)
  *         ...
  *
- * The operator prepares a folder under a name that begins with a point and renames it, so a server
- * never reads half a task; names with a leading point are ignored. A task that cannot be read, that
+ * `sefl task queue` prepares a folder under a name that begins with a point and renames it, so a
+ * server never reads half a task; names with a leading point are ignored. A task that cannot be read, that
  * names other servers, that both servers have not signed, or whose population is not the ledger's
  * is refused: the log shows why, once, and the server goes on with the others. A refused folder is
  * read again when its task.signed is replaced.

@@ -25,7 +25,7 @@ make_task() {
     "$SEFL" task sign --key "$fed/csp/sign.key" --as csp --out "$fed/new/$1/task.signed" "$fed/new/$1.half" \
         > "$dir/sign.out" 2>&1 || { cat "$dir/sign.out" >&2; fail "sign $1"; }
 }
-# SERVER NAME AS: puts a task into a server's folder, as docs/OPERATING.md says
+# SERVER NAME AS: puts a task into a server's folder by hand, even a bad one
 queue() {
     cp -r "$fed/new/$2" "$fed/$1/tasks/.$3"
     mv "$fed/$1/tasks/.$3" "$fed/$1/tasks/$3"
@@ -84,8 +84,30 @@ note "first task done, four others refused"
 
 # ---- the second task arrives while everything runs --------------------------------------------------------------
 make_task second ""
-queue csp second b
-queue aggregator second 02-second
+new=$fed/new/second
+"$SEFL" task queue "$new/task.signed" --out "$fed/csp/tasks/b" > /dev/null || fail "task queue at CSP"
+files="--init $new/init.safetensors --vocab $new/vocab.txt"
+# CLAIM ARGUMENTS...: the command refuses it with these words, and leaves nothing behind
+no_queue() {
+    says=$1
+    shift
+    if "$SEFL" task queue "$@" > "$dir/no" 2>&1; then fail "queued: $*"; fi
+    grep -q "$says" "$dir/no" || fail "task queue $*: $(cat "$dir/no")"
+    [ ! -e "$fed/aggregator/tasks/.02-second.new" ] || fail "task queue $* leaves a folder"
+}
+# shellcheck disable=SC2086 # no blanks in these names
+{
+    no_queue "valid.sha256" "$new/task.signed" --out "$fed/aggregator/tasks/02-second" $files
+    no_queue "not the initial model" "$new/task.signed" --out "$fed/aggregator/tasks/02-second" \
+        --init "$fed/new/torn/init.safetensors" --vocab "$new/vocab.txt" --valid "$new/valid.txt"
+    no_queue "not signed by the csp" "$fed/new/second.half" --out "$fed/aggregator/tasks/02-second"
+    no_queue "exists" "$new/task.signed" --out "$fed/csp/tasks/b"
+    no_queue "name a new folder" "$new/task.signed" --out "$fed/csp/tasks/.b"
+    no_queue "cannot create" "$new/task.signed" --out "$fed/nowhere/b"
+    "$SEFL" task queue "$new/task.signed" --out "$fed/aggregator/tasks/02-second" $files --valid "$new/valid.txt" \
+        > /dev/null || fail "task queue at AS"
+}
+cmp "$new/init.safetensors" "$fed/aggregator/tasks/02-second/init.safetensors" || fail "the copy differs"
 fed_until 60 "second task" released 02-second 2
 for n in csp aggregator client-01 client-02 client-03; do fed_running "$n" || fail "$n has ended"; done
 note "second task done without a restart"

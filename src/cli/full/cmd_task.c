@@ -15,10 +15,16 @@
 #include "protocol/task.h"
 #include "protocol/task_make.h"
 #include "protocol/task_model.h"
+#include "roles/aggregator/release.h"
+#include "roles/task_queue.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct wish {
     const char *path, *out, *config, *key, *as_key, *csp_key, *init, *vocab, *valid, *as;
@@ -355,11 +361,108 @@ static sefl_status task_check(void *options)
     return SEFL_OK;
 }
 
+/* ---- queue ----------------------------------------------------------------------------------- */
+
+static sefl_status copy_file(const char *to, const char *from)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t piece[1 << 14];
+    int in = -1, out = -1;
+    uint64_t size, at = 0;
+    size_t got = 1;
+    SEFL_TRY(file_open(&in, &size, from, false));
+    out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    SEFL_CHECK(out >= 0, SEFL_EIO, "cannot create %s: %s", to, strerror(errno));
+    for (; got > 0; at += got) {
+        SEFL_TRY(file_read_at(in, from, at, piece, sizeof piece, &got));
+        SEFL_TRY(sefl_at(file_write_all(out, span_of(piece, got)), "%s", to));
+    }
+    SEFL_TRY(file_sync(out, to));
+done:
+    if (in >= 0)
+        close(in);
+    if (out >= 0)
+        close(out);
+    return st;
+}
+
+/* The files of a task in a server's folder of tasks (roles/task_queue.h). */
+static const char *const queued[] = { TASK_QUEUE_FILE, "init.safetensors", "vocab.txt",
+                                      "valid.txt" };
+
+/* Deletes an unfinished copy. */
+static void delete_copy(const char *folder)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof queued / sizeof *queued; i++)
+        if (file_path(path, "%s/%s", folder, queued[i]) == SEFL_OK)
+            (void)unlink(path);
+    (void)rmdir(folder);
+}
+
+/* Copies the files to the new folder, and renames it. */
+static sefl_status queue_files(const wish *w, const char *folder)
+{
+    char path[PATH_MAX];
+    const char *const from[] = { w->path, w->init, w->vocab, w->valid };
+    for (size_t i = 0; i < sizeof queued / sizeof *queued; i++)
+        if (from[i]) {
+            SEFL_PASS(file_path(path, "%s/%s", folder, queued[i]));
+            SEFL_PASS(copy_file(path, from[i]));
+        }
+    SEFL_PASS(file_sync_folder(folder));
+    SEFL_NEED(rename(folder, w->out) == 0, SEFL_EIO, "cannot rename %s to %s: %s", folder, w->out,
+              strerror(errno));
+    return file_sync_parent(w->out);
+}
+
+/* Checks the files that AS needs. */
+static sefl_status check_queued(wish *w)
+{
+    corpus valid = { 0 };
+    if (!w->init) {
+        SEFL_NEED(!w->vocab && !w->valid, SEFL_EINVAL,
+                  "--vocab and --valid need --init: AS needs all files, and CSP only the task");
+        return SEFL_OK;
+    }
+    sefl_status st = releases_check(
+        &(releases_config){ .task = &w->t,
+                            .files = { .init = w->init, .vocab = w->vocab, .valid = w->valid } },
+        &w->v, &valid);
+    corpus_clear(&valid);
+    return st;
+}
+
+static sefl_status task_queue_add(void *options)
+{
+    wish *w = options;
+    char hidden[PATH_MAX];
+    const char *slash = strrchr(w->out, '/'), *name = slash ? slash + 1 : w->out;
+    SEFL_NEED(*name && *name != '.', SEFL_EINVAL,
+              "--out %s: name a new folder in the server's folder of tasks, such as tasks/02-notes",
+              w->out);
+    SEFL_NEED(!file_exists(w->out), SEFL_EEXIST, "%s exists: choose another name", w->out);
+    SEFL_PASS(read_task(w));
+    SEFL_PASS(sefl_at(envelope_check(&w->env, SIGN_TASK, &w->t.servers), "%s", w->path));
+    SEFL_PASS(check_queued(w));
+    SEFL_PASS(file_path(hidden, "%.*s.%s.new", (int)(name - w->out), w->out, name));
+    SEFL_NEED(mkdir(hidden, 0755) == 0, SEFL_EIO,
+              "cannot create %s: %s; if an earlier run left it, delete it", hidden,
+              strerror(errno));
+    sefl_status st = queue_files(w, hidden);
+    if (st != SEFL_OK)
+        delete_copy(hidden);
+    else
+        printf("%s  %s, for %s\n", w->out, w->t.name, w->init ? "the aggregation server" : "CSP");
+    return st;
+}
+
 /* ---- command line ---------------------------------------------------------------------------- */
 
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
-    { "out", SETTING_PATH, "", TO(out), .help = "File to write the task to" },
+    { "out", SETTING_PATH, "", TO(out),
+      .help = "File to write the task to; for queue, the new folder" },
     OPTION_SET,
     { "config", SETTING_PATH, "", TO(config),
       .help = "Read settings from a YAML file; --set and --set-file override them" },
@@ -394,12 +497,16 @@ static const cli_action actions[] = {
     { "show", TASK_ARG, "Prints the terms of the task.", NULL, "explain json", AT, task_show },
     { "check", TASK_ARG, "Verifies both servers' signatures.", "aggregator-key csp-key", "", AT,
       task_check },
+    { "queue", TASK_ARG,
+      "Adds TASK to a server's folder of tasks, all at once: --out names the new sub-folder. AS "
+      "needs --init and the other files that the task names; CSP needs none of them.",
+      "out", "vocab init valid", AT, task_queue_add },
     { 0 },
 };
 
 const cli_command cmd_task = {
     .name = "task",
-    .summary = "create, sign, show and check the task that a federation agrees on",
+    .summary = "create, sign, show, check and queue the task of a federation",
     .notes = "The settings population and rounds.enrolled are required; so are model.vocab, "
              "vocab.sha256 and init.sha256, unless --vocab and --init provide them. All others "
              "have defaults, such as scheme pad, epsilon 8 at delta 1e-6 with as much joint noise "
