@@ -123,7 +123,7 @@ static sefl_status common_settings(sefl_buf *set, const host_port *at)
 {
     return wr_fmt(set,
                   "listen=%s:%u tls.cert=tls/cert.pem tls.key=tls/key.pem ca=ca "
-                  "sign_key=ca/sign.key task=task.signed ready_file",
+                  "sign_key=ca/sign.key tasks=tasks ready_file",
                   strchr(at->host, ':') ? "[::]" : "0.0.0.0", at->port);
 }
 
@@ -163,6 +163,7 @@ static sefl_status check_config(const org_config *c)
 static sefl_status found(founding *f)
 {
     SEFL_PASS(file_make_folder(f->at.root, 0700));
+    SEFL_PASS(file_make_folder(dir_in(&f->at, "tasks"), 0755));
     SEFL_PASS(make_ca(f));
     SEFL_PASS(make_tokens(f));
     SEFL_PASS(ledger_create(dir_in(&f->at, "ledger"), f->c->population));
@@ -247,10 +248,7 @@ static sefl_status write_aggregator(dir_tree *d, const card *own, const card *pe
     SEFL_TRY(common_settings(&set, &own->at));
     SEFL_TRY(wr_fmt(&set, " csp="));
     SEFL_TRY(address_write(&set, peer->at.host, peer->at.port));
-    SEFL_TRY(wr_fmt(&set,
-                    " tls.peers=ca/ca.pem tls.csp_peers=csp-ca.pem vocab=vocab.txt "
-                    "init=init.safetensors valid=valid.txt%c",
-                    0));
+    SEFL_TRY(wr_fmt(&set, " tls.peers=ca/ca.pem tls.csp_peers=csp-ca.pem%c", 0));
     SEFL_TRY(write_settings(dir_in(d, "aggregator.yml"),
                             "the aggregation server: 'sefl aggregator -c aggregator.yml'",
                             aggregator_schema, &set));
@@ -323,7 +321,8 @@ static sefl_status check_task(dir_tree *d, const card *own, const envelope *env,
 }
 
 sefl_status org_sign(const char *folder, const char *path,
-                     sefl_status (*agree)(void *ctx, const task *t), void *ctx)
+                     sefl_status (*agree)(void *ctx, const task *t), void *ctx,
+                     char signed_path[PATH_MAX])
 {
     sefl_status st = SEFL_OK;
     sefl_buf own_bytes = { 0 }, file = { 0 }, out = { 0 };
@@ -332,6 +331,7 @@ sefl_status org_sign(const char *folder, const char *path,
     envelope env;
     task t = { 0 };
     dir_tree d;
+    char name[TASK_FILE_NAME];
     SEFL_TRY(dir_root(&d, folder));
     SEFL_TRY(own_card(&own, &own_bytes, &d));
     SEFL_TRY(task_file_load(&file, &env, &t, path));
@@ -339,7 +339,10 @@ sefl_status org_sign(const char *folder, const char *path,
     SEFL_TRY(sefl_at(agree(ctx, &t), "the task was not signed"));
     SEFL_TRY(sign_key_read(&key, dir_in(&d, "ca/sign.key")));
     SEFL_TRY(task_file_sign(&out, &env, &t, SIGNER_CSP, key));
-    SEFL_TRY(file_write_new(dir_in(&d, "task.signed"), buf_span(&out), 0644));
+    task_file_name(name, &t);
+    SEFL_TRY(file_make_folder(dir_in(&d, "tasks/%s", name), 0755));
+    SEFL_TRY(file_write_new(dir_in(&d, "tasks/%s/task.signed", name), buf_span(&out), 0644));
+    snprintf(signed_path, PATH_MAX, "%s/tasks/%s/task.signed", folder, name);
 done:
     sign_key_free(key);
     task_clear(&t);

@@ -7,11 +7,13 @@
  *            ledger                of the population
  *            ROLE.card             public: for the other operator (operator/card.h)
  *            tokens/SITE           one token per site: for that site only
+ *            tasks/                what its server serves (roles/task_queue.h)
  *            csp.yml               CSP: settings; AS's aggregator.yml follows when it trusts CSP
  *
  * org_trust adds the other operator's files: PEER-ca.pem, PEER.pub and, at AS, aggregator.yml.
- * org_task (AS) adds valid.txt, vocab.txt, init.safetensors, task.json, and task.half with AS's
- * signature. org_sign (CSP) adds task.signed; AS's operator copies that file.
+ * org_task (AS) adds tasks/NAME with valid.txt, vocab.txt, init.safetensors, task.json, and task.half
+ * with AS's signature. org_sign (CSP) adds tasks/NAME/task.signed; AS's operator copies that file
+ * into its own tasks/NAME. Both servers then serve the task, and a later one too, without a restart.
  *
  *     SEFL_TRY(org_init(&(org_config){ .folder = "north", .role = TRUST_AGGREGATOR, ... }, &r));
  *     SEFL_TRY(org_trust("north", "csp.card", digits));       // people have compared the digits
@@ -26,6 +28,8 @@
 #include "config/settings.h"
 #include "operator/card.h"
 #include "protocol/task.h"
+
+#include <limits.h>
 
 enum { ORG_SERVER_DAYS = 90 };
 
@@ -67,6 +71,7 @@ typedef struct org_task_config {
 
 typedef struct org_task_report {
     uint8_t id[TASK_ID];
+    char name[TASK_FILE_NAME]; /* of its folder */
     uint32_t enrolled, threshold;
     uint64_t rounds;
     bool claim;
@@ -74,14 +79,16 @@ typedef struct org_task_report {
     double noise_over_signal, least_cohort; /* with a claim (privacy/plan.h) */
 } org_task_report;
 
-/* AS: drafts the first task and signs it. Unless the settings say otherwise: a small model, 10
+/* AS: drafts a task and signs it. Unless the settings say otherwise: a small model, 10
  * rounds, all sites that have a token or are members, epsilon 3 at delta 1e-6 with the noise that
- * it needs; epsilon 0 claims nothing. SEFL_ESTATE if CSP is not trusted yet. */
+ * it needs; epsilon 0 claims nothing. SEFL_ESTATE if CSP is not trusted
+ * yet, SEFL_EEXIST if there is a task of that name. */
 sefl_status org_task(const org_task_config *c, org_task_report *out) SEFL_MUST_CHECK;
 
-/* CSP: checks that the other operator signed the task, asks `agree`, signs, writes task.signed.
- * If agree fails, returns its status and signs nothing. */
+/* CSP: checks that the other operator signed the task, asks `agree`, signs, and writes task.signed,
+ * whose path signed_path gets. If agree fails, returns its status and signs nothing. */
 sefl_status org_sign(const char *folder, const char *path,
-                     sefl_status (*agree)(void *ctx, const task *t), void *ctx) SEFL_MUST_CHECK;
+                     sefl_status (*agree)(void *ctx, const task *t), void *ctx,
+                     char signed_path[PATH_MAX]) SEFL_MUST_CHECK;
 
 #endif

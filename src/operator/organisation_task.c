@@ -1,5 +1,5 @@
-/* AS's operator drafts the first task. The files are made in FOLDER/draft.tmp-PID and moved into
- * FOLDER at the end, task.half last. */
+/* AS's operator drafts a task. The files are made in FOLDER/tasks/.draft-PID, which the server does
+ * not look at and which gets its name at the end. */
 #define _GNU_SOURCE
 #include "operator/organisation.h"
 
@@ -153,6 +153,7 @@ static void note(drafting *d, const task *t)
 {
     org_task_report *r = &d->report;
     memcpy(r->id, t->id, sizeof r->id);
+    task_file_name(r->name, t);
     r->enrolled = t->enrolled;
     r->threshold = t->threshold;
     r->rounds = t->rounds;
@@ -187,14 +188,11 @@ done:
 
 static sefl_status put_in_place(drafting *d)
 {
-    static const char *const files[] = { "valid.txt", "vocab.txt", "init.safetensors", "task.json",
-                                         "task.half" };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const char *to = dir_in(&d->home, "%s", files[i]);
-        SEFL_NEED(rename(dir_in(&d->at, "%s", files[i]), to) == 0, SEFL_EIO, "%s: %s", to,
-                  strerror(errno));
-    }
-    return SEFL_OK;
+    const char *to = dir_in(&d->home, "tasks/%s", d->report.name);
+    SEFL_NEED(!file_exists(to), SEFL_EEXIST,
+              "%s already exists: give the task another name with --set name=NAME", to);
+    SEFL_NEED(rename(d->at.root, to) == 0, SEFL_EIO, "%s: %s", to, strerror(errno));
+    return file_sync_parent(to);
 }
 
 static sefl_status check_folder(drafting *d)
@@ -205,10 +203,6 @@ static sefl_status check_folder(drafting *d)
               SEFL_EINVAL, "%s is not AS's folder: AS's operator drafts the task", f);
     SEFL_NEED(file_exists(dir_in(&d->home, "csp.pub")), SEFL_ESTATE,
               "%s does not trust a CSP yet: pass its card with --peer", f);
-    SEFL_NEED(!file_exists(dir_in(&d->home, "task.half")), SEFL_EEXIST,
-              "%s/task.half already exists: this command drafts the first task only; 'sefl task "
-              "new' makes others",
-              f);
     return SEFL_OK;
 }
 
@@ -221,13 +215,14 @@ sefl_status org_task(const org_task_config *c, org_task_report *out)
     d->c = c;
     SEFL_TRY(dir_root(&d->home, c->folder));
     SEFL_TRY(check_folder(d));
-    SEFL_TRY(dir_root(&d->at, dir_in(&d->home, "draft.tmp-%ld", (long)getpid())));
+    SEFL_TRY(dir_root(&d->at, dir_in(&d->home, "tasks/.draft-%ld", (long)getpid())));
     SEFL_TRY(start_settings(d));
-    SEFL_TRY(file_make_folder(d->at.root, 0700));
+    SEFL_TRY(file_make_folder(d->at.root, 0755));
     begun = true;
     SEFL_TRY(make_files(d));
     SEFL_TRY(make_task(d));
     SEFL_TRY(put_in_place(d));
+    begun = false;
     *out = d->report;
 done:
     if (begun)

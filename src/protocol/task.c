@@ -16,7 +16,9 @@
 #include "protocol/modes/mode.h"
 #include "protocol/task_fields.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -384,6 +386,14 @@ void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t
         context(out, "sefl pad 1", t, round, span_of(client, 32));
     else
         task_context(out, t, round);
+}
+
+void task_file_name(char out[TASK_FILE_NAME], const task *t)
+{
+    snprintf(out, TASK_FILE_NAME, "%s%s", t->name[0] == '.' ? "_" : "", t->name);
+    for (char *p = out; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
+            *p = '_';
 }
 
 size_t task_body_bytes(const task *t)

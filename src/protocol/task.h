@@ -138,6 +138,11 @@ void task_upload_context(uint8_t out[AHE_CONTEXT_BYTES], const task *t, uint64_t
 /* Returns the size of an update's body: the signed head (if sealed) and the scheme's bytes. */
 size_t task_body_bytes(const task *t);
 
+/* Writes the task's name as the name of a file or folder: letters, digits, '-', '_' and points that
+ * are not the first character. */
+enum { TASK_FILE_NAME = TASK_NAME_MAX + 2 };
+void task_file_name(char out[TASK_FILE_NAME], const task *t);
+
 /* Returns the parameters of noise/online.h for this round and attempt, without the slice. The shape
  * is NULL if the mode has none. */
 struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);

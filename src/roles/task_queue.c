@@ -68,10 +68,15 @@ static void take(task_queue *q, item *i)
     sefl_buf bytes = { 0 };
     i->out = false;
     memset(i->e.id, 0, sizeof i->e.id);
-    if (read_task(q, &i->e, &t, &bytes) == SEFL_OK) {
+    const sefl_status st = read_task(q, &i->e, &t, &bytes);
+    if (st == SEFL_OK) {
         memcpy(i->e.id, t.id, sizeof i->e.id);
         log_info(q->c.log, "task queued", lf_str("folder", i->e.name), lf_str("name", t.name),
                  lf_hash("task", t.id), lf_u64("rounds", t.rounds));
+    } else if (st == SEFL_ENOTFOUND) {
+        i->out = true;
+        log_info(q->c.log, "task not signed by both yet: its folder has no " TASK_QUEUE_FILE,
+                 lf_str("folder", i->e.name));
     } else {
         refuse(q, i, sefl_last_error());
     }

@@ -12,7 +12,8 @@
  *         ...
  *
  * `sefl task queue` prepares a folder under a name that begins with a point and renames it, so a
- * server never reads half a task; names with a leading point are ignored. A task that cannot be read, that
+ * server never reads half a task; names with a leading point are ignored. A folder without
+ * task.signed waits for that file. A task that cannot be read, that
  * names other servers, that both servers have not signed, or whose population is not the ledger's
  * is refused: the log shows why, once, and the server goes on with the others. A refused folder is
  * read again when its task.signed is replaced.

@@ -62,13 +62,13 @@ cp south/csp.card mail/
 expect 1 "$SEFL" operator task north --text made/valid.txt; says "pass its card with --peer"
 by North operator task north --peer mail/csp.card --digits "$south" --text made/valid.txt --rounds 1
 says "epsilon 3"; says "with 5 to 5 sites"; says "needs about"
-cp north/task.half mail/
+cp north/tasks/task/task.half mail/
 expect 1 "$SEFL" operator task north --text made/valid.txt; says "already exists"
 expect 2 "$SEFL" operator sign north --task mail/task.half --yes; says "AS's folder"
-expect 2 "$SEFL" operator sign south --task mail/task.half; says "pass --yes"; [ ! -e south/task.signed ] || fail "signed silently"
+expect 2 "$SEFL" operator sign south --task mail/task.half; says "pass --yes"; [ ! -e south/tasks/task ] || fail "signed silently"
 by South operator sign south --task mail/task.half --yes
 says "epsilon"; says "signed by both"
-cp south/task.signed mail/ && cp mail/task.signed north/
+cp south/tasks/task/task.signed mail/ && cp mail/task.signed north/tasks/task/
 
 # ---- the first round --------------------------------------------------------------------------------
 echo "South csp" >> commands
@@ -87,10 +87,17 @@ for n in 1 2 3 4 5; do
     fed_start site-$n "$SEFL" client -c site-$n/client.yml
 done
 for n in 1 2 3 4 5; do fed_done site-$n 60; done
-fed_done csp 60
-[ -s north/models/round-1.safetensors ] || fail "no first round"
-fed_kill TERM aggregator
-fed_wait aggregator 20
+[ -s north/models/task-*/round-1.safetensors ] || fail "no first round"
+
+# a second task needs no restart of the servers
+expect 0 "$SEFL" operator task north --text made/valid.txt --rounds 1 --set name=second --epsilon 2
+expect 0 "$SEFL" operator sign south --task north/tasks/second/task.half --yes
+cp south/tasks/second/task.signed north/tasks/second/
+fed_until 30 "the second task" grep -q "serving a task.*second" log/aggregator
+for party in aggregator csp; do
+    fed_kill TERM $party
+    fed_wait $party 20
+done
 [ "$(wc -l < commands)" -le 8 ] || fail "more than eight commands: $(cat commands)"
 expect 0 "$SEFL" privacy spent south/ledger; says "1 rounds of 1 tasks"
 cmp north/ledger south/ledger || fail "the ledgers differ"

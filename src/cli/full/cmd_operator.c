@@ -251,7 +251,7 @@ static sefl_status do_task(void *options_)
 {
     wish *w = options_;
     org_task_report r;
-    char hex[HEX_CHARS(TASK_ID)];
+    char hex[HEX_CHARS(TASK_ID)], made[PATH_MAX];
     SEFL_PASS(trust_peer(w));
     SEFL_PASS(want(w, &w->text, "text", NULL, NULL));
     if (!settings_given(&w->task, "rounds.count"))
@@ -261,7 +261,8 @@ static sefl_status do_task(void *options_)
     SEFL_PASS(set_task(w));
     SEFL_PASS(
         org_task(&(org_task_config){ .folder = w->folder, .text = w->text, .task = &w->task }, &r));
-    printf("%s/task.half: task %s\n", w->folder, hex_write(hex, r.id, sizeof r.id));
+    snprintf(made, sizeof made, "%s/tasks/%s", w->folder, r.name);
+    printf("%s/task.half: task %s\n", made, hex_write(hex, r.id, sizeof r.id));
     printf("rounds    %" PRIu64 ", with %" PRIu32 " to %" PRIu32 " sites\n", r.rounds, r.threshold,
            r.enrolled);
     if (r.claim)
@@ -276,9 +277,9 @@ static sefl_status do_task(void *options_)
     printf("\nnext\n  Read it: sefl task show --explain %s/task.half\n"
            "  Send task.half to CSP's operator, who signs it: sefl operator sign FOLDER --task "
            "task.half\n"
-           "  Copy the answer, task.signed, to %s. When CSP runs:  sefl aggregator -c "
-           "%s/aggregator.yml\n",
-           w->folder, w->folder, w->folder);
+           "  Copy the answer, task.signed, into %s: the running server then begins\n"
+           "  the task. If it does not run yet:  sefl aggregator -c %s/aggregator.yml\n",
+           made, made, w->folder);
     return SEFL_OK;
 }
 
@@ -299,10 +300,12 @@ static sefl_status do_sign(void *options_)
 {
     wish *w = options_;
     SEFL_PASS(trust_peer(w));
-    SEFL_PASS(org_sign(w->folder, w->task_file, agree, w));
-    printf("%s/task.signed: signed by both servers\n\n"
-           "next\n  Send task.signed to AS's operator. Then:  sefl csp -c %s/csp.yml\n",
-           w->folder, w->folder);
+    char path[PATH_MAX];
+    SEFL_PASS(org_sign(w->folder, w->task_file, agree, w, path));
+    printf("%s: signed by both servers\n\n"
+           "next\n  Send it to AS's operator. A running CSP serves the task. If it does not run "
+           "yet:\n  sefl csp -c %s/csp.yml\n",
+           path, w->folder);
     return SEFL_OK;
 }
 
@@ -318,8 +321,8 @@ static const cli_action actions[] = {
     { "trust", FOLDER, "Trusts the other operator, after people have compared the digits.", "peer",
       "digits", AT, do_trust },
     { "task", FOLDER,
-      "At the aggregation server: makes the word list, the initial model and the first task, and "
-      "signs it.",
+      "At the aggregation server: makes the vocabulary, the initial model and a task, and signs "
+      "it.",
       NULL, "peer digits text rounds epsilon set set-file", AT, do_task },
     { "sign", FOLDER, "At CSP: explains the task, and signs it after a question or with --yes.",
       "task", "peer digits yes", AT, do_sign },
@@ -328,7 +331,7 @@ static const cli_action actions[] = {
 
 const cli_command cmd_operator = {
     .name = "operator",
-    .summary = "set up one organisation's server: keys, card, tokens, first task",
+    .summary = "set up one organisation's server: keys, card, tokens, tasks",
     .about =
         "For one of the two organisations that run a federation, on its server's machine. The "
         "private keys are made here and never leave FOLDER. On a terminal, the command asks for "

@@ -8,7 +8,6 @@
 #include "protocol/http.h"
 #include "protocol/task_model.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -69,17 +68,14 @@ static bool has_hash(const char *path, const uint8_t hash[SHA256_BYTES])
 static sefl_status kept_paths(const client *c, uint64_t round, char path[PATH_MAX],
                               char words[PATH_MAX])
 {
-    char base[PATH_MAX], folder[PATH_MAX], name[TASK_NAME_MAX + 1];
-    snprintf(name, sizeof name, "%s", c->t.name);
-    for (char *p = name; *p; p++)
-        if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
-            *p = '_';
+    char base[PATH_MAX], folder[PATH_MAX], name[TASK_FILE_NAME];
+    task_file_name(name, &c->t);
     if (c->cfg->models)
         SEFL_PASS(file_path(base, "%s", c->cfg->models));
     else
         SEFL_PASS(file_path(base, "%s/models", c->cfg->state));
-    SEFL_PASS(file_path(folder, "%s/%s%s-%02x%02x%02x%02x", base, name[0] == '.' ? "_" : "", name,
-                        c->t.id[0], c->t.id[1], c->t.id[2], c->t.id[3]));
+    SEFL_PASS(file_path(folder, "%s/%s-%02x%02x%02x%02x", base, name, c->t.id[0], c->t.id[1],
+                        c->t.id[2], c->t.id[3]));
     SEFL_PASS(file_make_folder(base, 0755));
     SEFL_PASS(file_make_folder(folder, 0755));
     SEFL_PASS(file_path(path, "%s/round-%" PRIu64 ".safetensors", folder, round));

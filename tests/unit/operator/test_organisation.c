@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #define CARD "north/aggregator.card"
-#define HALF "north/task.half"
+static char signed_path[PATH_MAX];
+#define HALF "north/tasks/task/task.half"
 
 static org_report founded[2];
 
@@ -121,24 +122,28 @@ static void a_task_of_both(void **state)
     CHECK_STATUS(draft(&r, "south", NULL), SEFL_EINVAL); /* AS drafts */
     CHECK_STATUS(draft(&r, "north", "model.body=external"), SEFL_EINVAL);
     CHECK_STATUS(draft(&r, "north", "privacy.sampling=open"), SEFL_EINVAL); /* which z? */
-    assert_false(file_exists(folder_path("north/vocab.txt"))); /* a failure leaves nothing */
+    assert_false(file_exists(folder_path("north/tasks/task"))); /* a failure leaves nothing */
     CHECK_OK(draft(&r, "north", NULL));
     assert_int_equal(r.enrolled, 3);
     assert_int_equal(r.threshold, 2);
     assert_true(r.claim && r.epsilon == 3 && r.z > 1);
     CHECK_STATUS(draft(&r, "north", NULL), SEFL_EEXIST);
 
-    CHECK_STATUS(org_sign(folder_path("north"), folder_path(HALF), agree, &a), SEFL_EINVAL);
-    CHECK_STATUS(org_sign(folder_path("south"), folder_path("north/task.json"), agree, &a),
+    CHECK_STATUS(org_sign(folder_path("north"), folder_path(HALF), agree, &a, signed_path),
+                 SEFL_EINVAL);
+    CHECK_STATUS(org_sign(folder_path("south"), folder_path("north/tasks/task/task.json"), agree,
+                          &a, signed_path),
                  SEFL_EAUTH);
     assert_int_equal(a.asked, 0); /* nobody is asked about a task that AS has not signed */
-    CHECK_STATUS(org_sign(folder_path("south"), folder_path(HALF), agree, &a), SEFL_ECANCELLED);
+    CHECK_STATUS(org_sign(folder_path("south"), folder_path(HALF), agree, &a, signed_path),
+                 SEFL_ECANCELLED);
     assert_int_equal(a.asked, 1);
-    assert_false(file_exists(folder_path("south/task.signed")));
+    assert_false(file_exists(folder_path("south/tasks/task/task.signed")));
     a.yes = true;
-    CHECK_OK(org_sign(folder_path("south"), folder_path(HALF), agree, &a));
-    assert_true(file_exists(folder_path("south/task.signed")));
-    CHECK_STATUS(org_sign(folder_path("south"), folder_path(HALF), agree, &a), SEFL_EEXIST);
+    CHECK_OK(org_sign(folder_path("south"), folder_path(HALF), agree, &a, signed_path));
+    assert_true(file_exists(folder_path("south/tasks/task/task.signed")));
+    CHECK_STATUS(org_sign(folder_path("south"), folder_path(HALF), agree, &a, signed_path),
+                 SEFL_EEXIST);
 }
 
 /* A task of another AS, with a valid signature, for this CSP. */
@@ -151,8 +156,10 @@ static void a_stranger_s_task(void **state)
     CHECK_OK(draft(&r, "nord", "privacy.epsilon=0"));
     assert_false(r.claim);
     CHECK_OK(file_write_atomic(folder_path("south/old"), span_of_str(""), 0600));
-    assert_int_equal(rename(folder_path("south/task.signed"), folder_path("south/old")), 0);
-    CHECK_STATUS(org_sign(folder_path("south"), folder_path("nord/task.half"), agree, &a),
+    assert_int_equal(rename(folder_path("south/tasks/task/task.signed"), folder_path("south/old")),
+                     0);
+    CHECK_STATUS(org_sign(folder_path("south"), folder_path("nord/tasks/task/task.half"), agree, &a,
+                          signed_path),
                  SEFL_EAUTH);
     assert_int_equal(a.asked, 0);
 }
