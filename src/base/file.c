@@ -151,13 +151,20 @@ sefl_status file_sync_parent(const char *path)
     return file_sync_folder(folder);
 }
 
+sefl_status file_new_folder(const char *folder, mode_t mode)
+{
+    if (mkdir(folder, mode) == 0)
+        return file_sync_parent(folder);
+    return errno == EEXIST ? sefl_fail(SEFL_EEXIST, "%s exists already", folder)
+                           : fail_errno("create the folder", folder);
+}
+
 sefl_status file_make_folder(const char *folder, mode_t mode)
 {
     struct stat sb;
-    if (mkdir(folder, mode) == 0)
-        return file_sync_parent(folder);
-    if (errno != EEXIST)
-        return fail_errno("create the folder", folder);
+    sefl_status st = file_new_folder(folder, mode);
+    if (st != SEFL_EEXIST)
+        return st;
     if (stat(folder, &sb) != 0 || !S_ISDIR(sb.st_mode))
         return sefl_fail(SEFL_EEXIST, "%s exists and is not a folder", folder);
     return SEFL_OK;

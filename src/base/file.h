@@ -73,6 +73,9 @@ sefl_status file_sync_folder(const char *folder) SEFL_MUST_CHECK;
 /* Calls file_sync_folder for the parent folder of path. */
 sefl_status file_sync_parent(const char *path) SEFL_MUST_CHECK;
 
+/* Creates a folder durably, with this mode; SEFL_EEXIST if path exists. */
+sefl_status file_new_folder(const char *folder, mode_t mode) SEFL_MUST_CHECK;
+
 /* Creates a folder durably. An existing folder is fine; SEFL_EEXIST if path is anything else. The
  * parent must exist. */
 sefl_status file_make_folder(const char *folder, mode_t mode) SEFL_MUST_CHECK;

@@ -162,7 +162,7 @@ static sefl_status check_config(const org_config *c)
 
 static sefl_status found(founding *f)
 {
-    SEFL_PASS(file_make_folder(f->at.root, 0700));
+    SEFL_PASS(file_new_folder(f->at.root, 0700));
     SEFL_PASS(file_make_folder(dir_in(&f->at, "tasks"), 0755));
     SEFL_PASS(make_ca(f));
     SEFL_PASS(make_tokens(f));
@@ -182,7 +182,6 @@ sefl_status org_init(const org_config *c, org_report *out)
     SEFL_TRY(file_path(root, "%s.tmp-%ld", f.at.root, (long)getpid()));
     SEFL_TRY(dir_root(&f.at, root));
     SEFL_TRY(dir_check_free(c->folder));
-    SEFL_TRY(dir_check_free(root));
     begun = true;
     SEFL_TRY(found(&f));
     SEFL_CHECK(rename(root, c->folder) == 0, SEFL_EIO, "%s: %s", c->folder, strerror(errno));

@@ -217,7 +217,7 @@ sefl_status org_task(const org_task_config *c, org_task_report *out)
     SEFL_TRY(check_folder(d));
     SEFL_TRY(dir_root(&d->at, dir_in(&d->home, "tasks/.draft-%ld", (long)getpid())));
     SEFL_TRY(start_settings(d));
-    SEFL_TRY(file_make_folder(d->at.root, 0755));
+    SEFL_TRY(file_new_folder(d->at.root, 0755));
     begun = true;
     SEFL_TRY(make_files(d));
     SEFL_TRY(make_task(d));

@@ -59,7 +59,7 @@ static sefl_status make_folders(build *b)
 {
     static const char *const names[] = { "ca",         "ca/aggregator", "ca/csp", "public",
                                          "aggregator", "csp",           "clients" };
-    SEFL_PASS(file_make_folder(b->at.root, 0700));
+    SEFL_PASS(file_new_folder(b->at.root, 0700));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         SEFL_PASS(file_make_folder(dir_in(&b->at, "%s", names[i]), 0700));
     for (uint32_t i = 0; i < b->clients; i++)
@@ -507,7 +507,6 @@ sefl_status provision_make(provision_report *out, const provision_config *c,
         SEFL_TRY(kits_hosts(&b->report.as, &b->report.csp, c->hosts, c->port_base));
     SEFL_TRY(start_settings(b));
     SEFL_TRY(dir_check_free(c->folder));
-    SEFL_TRY(dir_check_free(b->at.root));
     begun = true;
     for (unsigned i = 0; i < STEPS; i++) {
         SEFL_CHECK(progress_report(progress, i, STEPS), SEFL_ECANCELLED, "stopped");

@@ -9,6 +9,7 @@
 #include <fts.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -114,6 +115,8 @@ static sefl_status read_records(gather *g, record_reader *in)
     SEFL_PASS(end_document(g));
     g->report.files++;
     g->report.bytes += in->in.bytes;
+    SEFL_NEED(g->report.bytes <= RAW_TEXT_MAX, SEFL_ERANGE,
+              "%s: the text has more than 8 GiB so far: choose a part of it", in->in.path);
     SEFL_NEED(progress_report(g->progress, g->report.bytes, 0), SEFL_ECANCELLED, "stopped");
     return SEFL_OK;
 }
@@ -159,6 +162,13 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
+static bool is_skipped(const gather *g, const struct stat *folder)
+{
+    struct stat skip;
+    return g->s->skip && stat(g->s->skip, &skip) == 0 && skip.st_dev == folder->st_dev &&
+           skip.st_ino == folder->st_ino;
+}
+
 static sefl_status read_entry(gather *g, FTS *tree, FTSENT *e)
 {
     bool named = e->fts_level == FTS_ROOTLEVEL; /* the path that the caller gave */
@@ -166,7 +176,7 @@ static sefl_status read_entry(gather *g, FTS *tree, FTSENT *e)
     if (e->fts_info == FTS_DP)
         return SEFL_OK;
     if (e->fts_info == FTS_D) {
-        if (hidden)
+        if (hidden || is_skipped(g, e->fts_statp))
             (void)fts_set(tree, e, FTS_SKIP);
         return SEFL_OK;
     }

@@ -15,7 +15,7 @@
  * Every tenth document is held out, the first of them being the tenth; from fewer than ten
  * documents the last one is held out.
  *
- * The folder `to`, which must exist, gets train.jsonl and valid.jsonl.
+ * All text together has at most RAW_TEXT_MAX bytes. The folder `to`, which must exist, gets train.jsonl and valid.jsonl.
  * Memory: one document; a compressed file is unpacked in memory, at most RAW_TEXT_UNPACKED bytes.
  * Threads: any.   Secrets: the text is its owner's; messages name files and lines, never words. */
 #ifndef OPERATOR_RAW_TEXT_H
@@ -27,9 +27,11 @@
 #include <stdint.h>
 
 enum { RAW_TEXT_PIECE = 1000, RAW_TEXT_HELD_OUT = 10, RAW_TEXT_UNPACKED = 1 << 30 };
+#define RAW_TEXT_MAX (UINT64_C(8) << 30) /* bytes of all text */
 
 typedef struct raw_text_settings {
     const char *field; /* JSON member or CSV column with the text; NULL: "text" */
+    const char *skip;  /* a folder that is not read, such as one for results; NULL: none */
 } raw_text_settings;
 
 typedef struct raw_text_report {

@@ -74,7 +74,7 @@ cp south/tasks/task/task.signed mail/ && cp mail/task.signed north/tasks/task/
 echo "South csp" >> commands
 fed_start csp "$SEFL" csp -c south/csp.yml
 echo "North aggregator" >> commands
-fed_start aggregator "$SEFL" aggregator -c north/aggregator.yml
+fed_start aggregator "$SEFL" aggregator -c north/aggregator.yml --linger 2
 fed_until 20 "aggregator" test -s north/ready
 fed_until 20 "link" grep -q "link to CSP is up" log/aggregator
 for n in 1 2 3 4 5; do

@@ -60,6 +60,18 @@ says "precious is not empty"
 [ "$(cat precious/file)" = keep ] || fail "try has changed another folder"
 expect 2 "$SEFL" try mine/letter.txt --out n --clients 60
 says "too few for 60 clients"
+mkdir own && cp mine/letter.txt own/try.txt
+expect 1 "$SEFL" try mine --out own
+says "own is not empty"
+expect 2 "$SEFL" try own/try.txt --out own
+says "is in the output folder"
+cmp mine/letter.txt own/try.txt || fail "try has changed the user's own try.txt"
+cd mine # its own folder of results, runs/try, is inside the text
+expect 0 "$SEFL" try . --rounds 1 --clients 2 --set model.embed=16 --set model.hidden=16 --json
+first=$(printf '%s' "$out" | sed 's/.*"files":\([0-9]*\).*/\1/')
+expect 0 "$SEFL" try . --rounds 1 --clients 2 --set model.embed=16 --set model.hidden=16 --json
+says "\"files\":$first,"
+cd ..
 printf 'good\nM\374ller\n' > latin.txt
 expect 1 "$SEFL" try latin.txt --out n
 says "latin.txt:2"

@@ -24,6 +24,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -106,13 +107,29 @@ done:
     return st;
 }
 
+/* A trial replaces what an earlier one left in its folder, so the text must be elsewhere. */
+static sefl_status check_input(const char *from, const char *to)
+{
+    char text[PATH_MAX], out[PATH_MAX];
+    SEFL_NEED(realpath(from, text), errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO,
+              "cannot read %s: %s", from, strerror(errno));
+    if (!realpath(to, out))
+        return SEFL_OK; /* a new folder */
+    size_t n = strlen(out);
+    SEFL_NEED(strncmp(text, out, n) != 0 || (text[n] && text[n] != '/' && out[n - 1] != '/'),
+              SEFL_EINVAL, "the text %s is in the output folder %s: choose another with --out",
+              from, to);
+    return SEFL_OK;
+}
+
 static sefl_status make_text(trial *t)
 {
     const wish *w = t->w;
     SEFL_PASS(file_make_folder(in(t, "text"), 0700));
     sefl_progress p = meter_start(&t->run.line, "reading");
-    sefl_status st = raw_text_gather(&t->text, in(t, "text"), w->from,
-                                     &(raw_text_settings){ .field = w->field }, &p);
+    sefl_status st =
+        raw_text_gather(&t->text, in(t, "text"), w->from,
+                        &(raw_text_settings){ .field = w->field, .skip = t->run.at.root }, &p);
     meter_stop(&t->run.line);
     SEFL_PASS(st);
     const uint64_t train = t->text.documents - t->text.held_out;
@@ -304,10 +321,10 @@ static void tell_result(trial *t)
 static sefl_status run_trial(trial *t)
 {
     const wish *w = t->w;
-    SEFL_PASS(fed_run_open(&t->run, &(fed_run_config){ .out = w->out ? w->out : "runs/try",
-                                                       .kind = "try",
-                                                       .files = files,
-                                                       .quiet = w->json }));
+    const char *to = w->out ? w->out : "runs/try";
+    SEFL_PASS(check_input(w->from, to));
+    SEFL_PASS(fed_run_open(
+        &t->run, &(fed_run_config){ .out = to, .kind = "try", .files = files, .quiet = w->json }));
     fed_run_talk(&t->run, "sefl try: a federation over %s on this machine, in %s\n", w->from,
                  t->run.at.root);
     SEFL_PASS(make_text(t));

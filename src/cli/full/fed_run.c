@@ -51,12 +51,33 @@ static sefl_status make_folders(const char *path)
     return SEFL_OK;
 }
 
+/* Writes the text that marks a folder as ours. */
+static void mark_text(char out[256], const char *kind)
+{
+    snprintf(out, 256,
+             "'sefl %s' created this folder. The next 'sefl %s' may replace it.\n"
+             "It contains all keys of all parties: it protects nobody.\n",
+             kind, kind);
+}
+
+/* A file of that name alone is not enough: it may be the user's. */
+static bool has_mark(fed_run *f, const char *kind)
+{
+    char mark[256];
+    sefl_buf b = { 0 };
+    mark_text(mark, kind);
+    bool same = file_read(&b, dir_in(&f->at, "%s.txt", kind), sizeof mark) == SEFL_OK &&
+                b.n == strlen(mark) && memcmp(b.p, mark, b.n) == 0;
+    buf_clear(&b);
+    return same;
+}
+
 static sefl_status remove_old(fed_run *f, const fed_run_config *c)
 {
     /* files of a run; nothing else is ever removed */
     static const char *const ours[] = { "federation",   "log",         "metrics.jsonl",
                                         "summary.json", "report.html", NULL };
-    SEFL_NEED(file_exists(dir_in(&f->at, "%s.txt", c->kind)), SEFL_EEXIST,
+    SEFL_NEED(has_mark(f, c->kind), SEFL_EEXIST,
               "%s is not empty and no earlier 'sefl %s' made it: choose another with --out",
               f->at.root, c->kind);
     for (const char *const *p = ours; *p; p++)
@@ -77,10 +98,7 @@ sefl_status fed_run_open(fed_run *f, const fed_run_config *c)
     SEFL_PASS(run_folder_lock(&f->lock, f->at.root));
     if (!dir_is_empty(f->at.root))
         SEFL_PASS(remove_old(f, c));
-    snprintf(mark, sizeof mark,
-             "'sefl %s' created this folder. The next 'sefl %s' may replace it.\n"
-             "It contains all keys of all parties: it protects nobody.\n",
-             c->kind, c->kind);
+    mark_text(mark, c->kind);
     SEFL_PASS(file_write_atomic(dir_in(&f->at, "%s.txt", c->kind), span_of_str(mark), 0644));
     return make_folders(dir_in(&f->at, "log"));
 }

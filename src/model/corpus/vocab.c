@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/outfile.h"
+#include "base/random.h"
 #include "base/utf8.h"
 #include "model/corpus/bpe.h"
 #include "model/corpus/lines.h"
@@ -29,6 +30,7 @@ struct vocab {
     vocab_kind kind;
     vocab_order order;
     bool finished;
+    uint64_t key[2]; /* of the table's hash */
 };
 
 static const char *const order_names[] = { "interleaved", "appearance", "frequency" };
@@ -56,17 +58,43 @@ const char *vocab_kind_name(vocab_kind kind)
     return kind == VOCAB_BPE ? "bpe" : "words";
 }
 
-/* FNV-1a in eight-byte steps with a final mix: short keys, our own text. */
-static uint64_t hash_of(sefl_span w)
+static uint64_t rotate(uint64_t x, int by)
 {
-    uint64_t h = 0x9e3779b97f4a7c15u ^ w.n;
+    return x << by | x >> (64 - by);
+}
+
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
+    v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] += v[3], v[3] = rotate(v[3], 21) ^ v[0];
+    v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
+}
+
+static void sip_take(uint64_t v[4], uint64_t word)
+{
+    v[3] ^= word;
+    sip_round(v);
+    v[0] ^= word;
+}
+
+/* SipHash-1-3 [AB12]. The key is random, so nobody can write a vocabulary or a
+ * text whose words collide: a peer chooses both. */
+static uint64_t hash_of(const vocab *o, sefl_span w)
+{
+    uint64_t v[4] = { o->key[0] ^ 0x736f6d6570736575u, o->key[1] ^ 0x646f72616e646f6du,
+                      o->key[0] ^ 0x6c7967656e657261u, o->key[1] ^ 0x7465646279746573u };
+    uint64_t last = (uint64_t)w.n << 56;
     size_t i = 0;
     for (; i + 8 <= w.n; i += 8)
-        h = (h ^ load_u64(w.p + i)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
-    for (; i < w.n; i++)
-        h = (h ^ w.p[i]) * 0x100000001b3u;
-    h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
-    return h ^ h >> 33;
+        sip_take(v, load_u64(w.p + i));
+    for (size_t k = 0; i + k < w.n; k++)
+        last |= (uint64_t)w.p[i + k] << 8 * k;
+    sip_take(v, last);
+    v[2] ^= 0xff;
+    for (int k = 0; k < 3; k++)
+        sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
 sefl_span vocab_word(const vocab *v, uint32_t id)
@@ -77,7 +105,7 @@ sefl_span vocab_word(const vocab *v, uint32_t id)
 
 static size_t slot_of(const vocab *v, sefl_span word)
 {
-    size_t i = (size_t)hash_of(word) & (v->slots - 1);
+    size_t i = (size_t)hash_of(v, word) & (v->slots - 1);
     for (; v->slot[i]; i = (i + 1) & (v->slots - 1)) {
         sefl_span w = vocab_word(v, v->slot[i] - 1);
         if (w.n == word.n && memcmp(w.p, word.p, w.n) == 0)
@@ -137,9 +165,16 @@ static sefl_status append(vocab *v, sefl_span word, uint64_t count, uint32_t *id
 
 sefl_status vocab_new(vocab **out, vocab_kind kind)
 {
-    SEFL_PASS(sefl_new(out, 1, sizeof **out));
-    (*out)->kind = kind;
-    return SEFL_OK;
+    sefl_status st = SEFL_OK;
+    vocab *v = NULL;
+    sefl_rng rng = rng_system();
+    SEFL_TRY(sefl_new(&v, 1, sizeof *v));
+    SEFL_TRY(rng_fill(&rng, v->key, sizeof v->key));
+    v->kind = kind;
+    *out = v, v = NULL;
+done:
+    sefl_free(v);
+    return st;
 }
 
 void vocab_free(vocab *v)
