@@ -146,9 +146,9 @@ SEFL_API sefl_status sefl_client_open(sefl_client **out, const char *path,
 SEFL_API void sefl_client_close(sefl_client *c);
 
 /* Blocks until this client should train, and fills *round. number 0: the task is over; or, with
- * models_keep: none, this client took part as often as the task allows. Call it again after every round. A round that you
- * neither submitted nor skipped is skipped. SEFL_ECANCELLED after sefl_client_stop; any other
- * failure ends the client, and its message says what its owner can do:
+ * models_keep: none, this client took part as often as the task allows. Call it again after every
+ * round. A round that you neither submitted nor skipped is skipped. SEFL_ECANCELLED after
+ * sefl_client_stop; any other failure ends the client, and its message says what its owner can do:
  *     SEFL_EINVAL, SEFL_EPROTO   the owner's policy refuses the task, or the library cannot read it
  *     SEFL_EBUDGET               the owner's ledger allows no further round
  *     SEFL_EUNSUPPORTED          AS needs another version of this library

@@ -29,8 +29,8 @@ static sefl_status write_words(sefl_buf *text, const vocab *v, const uint32_t *t
     return SEFL_OK;
 }
 
-/* Appends the bytes of BPE tokens; `?` stands for bytes that are not text, as a model may write half
- * a character. */
+/* Appends the bytes of BPE tokens; `?` stands for bytes that are not text, as a model may write
+ * half a character. */
 static sefl_status write_tokens(sefl_buf *text, const vocab *v, const uint32_t *token, size_t n)
 {
     SEFL_PASS(bpe_decode(text, v, token, n));

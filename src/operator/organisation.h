@@ -11,9 +11,10 @@
  *            csp.yml               CSP: settings; AS's aggregator.yml follows when it trusts CSP
  *
  * org_trust adds the other operator's files: PEER-ca.pem, PEER.pub and, at AS, aggregator.yml.
- * org_task (AS) adds tasks/NAME with valid.txt, vocab.txt, init.safetensors, task.json, and task.half
- * with AS's signature. org_sign (CSP) adds tasks/NAME/task.signed; AS's operator copies that file
- * into its own tasks/NAME. Both servers then serve the task, and a later one too, without a restart.
+ * org_task (AS) adds tasks/NAME with valid.txt, vocab.txt, init.safetensors, task.json, and
+ * task.half with AS's signature. org_sign (CSP) adds tasks/NAME/task.signed; AS's operator copies
+ * that file into its own tasks/NAME. Both servers then serve the task, and a later one too, without
+ * a restart.
  *
  *     SEFL_TRY(org_init(&(org_config){ .folder = "north", .role = TRUST_AGGREGATOR, ... }, &r));
  *     SEFL_TRY(org_trust("north", "csp.card", digits));       // people have compared the digits

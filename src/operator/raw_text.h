@@ -15,7 +15,9 @@
  * Every tenth document is held out, the first of them being the tenth; from fewer than ten
  * documents the last one is held out.
  *
- * All text together has at most RAW_TEXT_MAX bytes. The folder `to`, which must exist, gets train.jsonl and valid.jsonl.
+ * All text together has at most RAW_TEXT_MAX bytes. The folder `to`, which must exist, gets
+ * train.jsonl and valid.jsonl.
+ *
  * Memory: one document; a compressed file is unpacked in memory, at most RAW_TEXT_UNPACKED bytes.
  * Threads: any.   Secrets: the text is its owner's; messages name files and lines, never words. */
 #ifndef OPERATOR_RAW_TEXT_H

@@ -20,8 +20,8 @@ dp_event task_event_server(const task *t, uint64_t rounds);
 /* Counts the rounds that keep t->epsilon, at most t->rounds. The task must make a claim. */
 sefl_status task_budget_rounds(uint64_t *rounds, const task *t) SEFL_MUST_CHECK;
 
-/* Finds the smallest z (as dp_find_z) with which all t->rounds rounds keep t->epsilon. The task must
- * make a claim; its own z does not matter. SEFL_EBUDGET if no z suffices. */
+/* Finds the smallest z (as dp_find_z) with which all t->rounds rounds keep t->epsilon. The task
+ * must make a claim; its own z does not matter. SEFL_EBUDGET if no z suffices. */
 sefl_status task_budget_z(double *z, const task *t) SEFL_MUST_CHECK;
 
 #endif

@@ -7,10 +7,10 @@
  *      "rounds":40,"task":"..."}
  *
  * The status is 200 if the server is healthy, 503 if not. AS is healthy while the link to CSP is
- * up, since no round begins or ends without CSP, once the task is over, and while it has none. CSP is healthy while it
- * runs; it waits for AS to dial, and the page shows whether AS is connected. The page shows only
- * public facts (the task, its round) and nothing about a single client. The setting `health` is a
- * loopback address (net/local_http.h explains why), or empty for no page.
+ * up, since no round begins or ends without CSP, once the task is over, and while it has none. CSP
+ * is healthy while it runs; it waits for AS to dial, and the page shows whether AS is connected.
+ * The page shows only public facts (the task, its round) and nothing about a single client. The
+ * setting `health` is a loopback address (net/local_http.h explains why), or empty for no page.
  * Threads: any thread may call health_write.   Secrets: none. */
 #ifndef ROLES_HEALTH_H
 #define ROLES_HEALTH_H

@@ -59,8 +59,8 @@ bool task_queue_at(task_queue *q, size_t i, task_entry *out);
 /* Finds a task by its id, even a passed one. */
 bool task_queue_find(task_queue *q, const uint8_t id[TASK_ID], task_entry *out);
 
-/* Reads the task and the bytes of its envelope, as own_task_read does. SEFL_EAUTH if it is no longer the one of
- * the entry. */
+/* Reads the task and the bytes of its envelope, as own_task_read does. SEFL_EAUTH if it is no
+ * longer the one of the entry. */
 sefl_status task_queue_read(task_queue *q, const task_entry *e, task *t,
                             sefl_buf *bytes) SEFL_MUST_CHECK;
 /* Writes the path of a file in the entry's folder. */

@@ -1,5 +1,5 @@
-/* Starts the parties and reads the metrics that AS publishes (metrics.jsonl, one line per round); it
- * takes no part in the protocol. */
+/* Starts the parties and reads the metrics that AS publishes (metrics.jsonl, one line per round);
+ * it takes no part in the protocol. */
 #define _GNU_SOURCE
 #include "cli/full/fed_run.h"
 

@@ -1,5 +1,5 @@
-/* inside: the state that aggregator.c (a server and its task) and queue.c (one task after the other)
- * share. */
+/* inside: the state that aggregator.c (a server and its task) and queue.c (one task after the
+ * other) share. */
 #ifndef ROLES_AGGREGATOR_INSIDE_H
 #define ROLES_AGGREGATOR_INSIDE_H
 

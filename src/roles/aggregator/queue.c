@@ -1,12 +1,12 @@
 /* AS decides which task runs.
  *  1. A task that has begun ends before another begins. The journal remembers its id, so a restart
- *     continues it, even if a task with an earlier name has arrived. If its folder is gone, AS waits
- *     until it is back: the ledgers of the two servers may differ by a charge of this task, and the
+ *     continues it, even if a task with an earlier name has arrived. If its folder is gone, AS
+ *     waits until it is back: the ledgers of the two servers may differ by a charge of this task, and the
  *     next task could not begin.
  *  2. Otherwise the first new task runs. Before its first round opens nothing depends on it: if its
  *     folder disappears, the task is withdrawn.
- *  3. A task is over once its last release is durable and CSP knows that it is over. If CSP cannot be
- *     reached then, the next task begins, and a restart tells CSP again. */
+ *  3. A task is over once its last release is durable and CSP knows that it is over. If CSP cannot
+ *     be reached then, the next task begins, and a restart tells CSP again. */
 #include "roles/aggregator/inside.h"
 
 #include "base/file.h"
@@ -40,7 +40,7 @@ static sefl_status read_progress(aggregator *a, journal *j, progress *out)
     return SEFL_OK;
 }
 
-/* Sets *out to a task's progress, and latest (may be NULL) to the id of the latest task, or zeros. */
+/* Sets *out to a task's progress, and latest (may be NULL) to the id of the latest task (or 0). */
 static sefl_status progress_of(aggregator *a, const uint8_t id[TASK_ID], progress *out,
                                uint8_t latest[TASK_ID])
 {
