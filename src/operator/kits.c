@@ -222,8 +222,8 @@ static sefl_status write_client(const kits_config *c, dir_tree *at, uint32_t i)
               .role = "client",
               .what = name,
               .network = "this machine must reach AS; nobody needs to reach this machine.",
-              .result = "the models are on AS's machine; client/state has AS's receipts. The "
-                        "client trains on client/text." };
+              .result = "the client trains on client/text and leaves the final model in "
+                        "client/state/models." };
     return write_kit(&k, (const char *const[]){ "client", from, NULL });
 }
 

@@ -32,7 +32,9 @@
 
 #include <limits.h>
 
-enum { ORG_SERVER_DAYS = 90 };
+/* A new site's policy.yml accepts a task with at least ORG_POLICY_CLIENTS clients in a sum
+ * (operator/site.c). */
+enum { ORG_SERVER_DAYS = 90, ORG_POLICY_CLIENTS = 5 };
 
 typedef struct org_config {
     const char *folder;     /* must be empty or must not exist */

@@ -15,6 +15,7 @@
 #include "protocol/task_model.h"
 #include "roles/ca.h"
 #include "store/ledger.h"
+#include "sum/terms.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +25,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TEXT_MAX (UINT64_C(1) << 30)
+#define TEXT_MAX   (UINT64_C(1) << 30)
+#define MOST_NOISE 1e4 /* z */
 
 typedef struct drafting {
     const org_task_config *c;
@@ -102,7 +104,8 @@ static sefl_status start_settings(drafting *d)
     SEFL_NEED(!task_settings_external(&d->s), SEFL_EINVAL,
               "model.body is external: make such a task with 'sefl task new'");
     SEFL_PASS(set_population(d));
-    const uint64_t n = settings_u64(&d->s, "rounds.enrolled"), few = n < 5 ? 2 : 5;
+    const uint64_t n = settings_u64(&d->s, "rounds.enrolled"),
+                   few = n < ORG_POLICY_CLIENTS ? 2 : ORG_POLICY_CLIENTS;
     if (is_free(d, "rounds.threshold")) /* a new site's policy.yml accepts 5 or more */
         SEFL_PASS(SET(d, "rounds.threshold=%" PRIu64, n / 2 > few ? n / 2 : few));
     if (is_free(d, "rounds.enough") && strcmp(settings_text(&d->s, "privacy.sampling"), "all") == 0)
@@ -161,6 +164,42 @@ static void note(drafting *d, const task *t)
     r->z = strtod(t->z, NULL);
 }
 
+/* Finds the noise with which all rounds keep the target, although the population has spent
+ * something already. Sets privacy.z, if it must be larger than t's. */
+static sefl_status raise_noise(drafting *d, const task *t, bool *raised)
+{
+    sefl_status st = SEFL_OK;
+    ledger *l = NULL;
+    ledger_terms terms = terms_of_task(t);
+    ledger_total spent;
+    dp_claim c = { 0 };
+    double low = terms.z, high = low;
+    SEFL_TRY(ledger_open_read(&l, dir_in(&d->home, "ledger")));
+    SEFL_TRY(ledger_spent(l, t->delta, &spent));
+    SEFL_TRY(ledger_would_spend(l, &terms, t->rounds, &c));
+    *raised = !c.claimed || c.epsilon > t->epsilon;
+    if (!*raised)
+        goto done;
+    while (!c.claimed || c.epsilon > t->epsilon) {
+        SEFL_CHECK(terms.z < MOST_NOISE, SEFL_EBUDGET,
+                   "the population has spent epsilon %.4f already, and a task's epsilon is the "
+                   "total of all its tasks: %g leaves nothing for this one. Pass a larger "
+                   "--epsilon, which the sites' policies must accept too",
+                   spent.server.epsilon, t->epsilon);
+        low = terms.z, high = terms.z *= 2;
+        SEFL_TRY(ledger_would_spend(l, &terms, t->rounds, &c));
+    }
+    for (int i = 0; i < 40; i++) {
+        terms.z = (low + high) / 2;
+        SEFL_TRY(ledger_would_spend(l, &terms, t->rounds, &c));
+        *(c.claimed && c.epsilon <= t->epsilon ? &high : &low) = terms.z;
+    }
+    SEFL_TRY(SET(d, "privacy.z=%.6f", ceil(high * 1e6 + 1) / 1e6)); /* up, never down */
+done:
+    ledger_close(l);
+    return st;
+}
+
 static sefl_status make_task(drafting *d)
 {
     sefl_status st = SEFL_OK;
@@ -168,11 +207,20 @@ static sefl_status make_task(drafting *d)
     sign_key *key = NULL;
     pinned keys;
     task t = { 0 };
+    bool again = false;
     SEFL_TRY(sign_key_read(&key, dir_in(&d->home, "ca/sign.key")));
     memcpy(keys.as, sign_key_pub(key), sizeof keys.as);
     SEFL_TRY(sign_pub_read(keys.csp, dir_in(&d->home, "csp.pub")));
     SEFL_TRY(task_make(&document, &d->s, NULL, &keys));
     SEFL_TRY(task_read(&t, buf_span(&document)));
+    if (t.claim && is_free(d, "privacy.z"))
+        SEFL_TRY(raise_noise(d, &t, &again));
+    if (again) {
+        buf_reset(&document);
+        task_clear(&t);
+        SEFL_TRY(task_make(&document, &d->s, NULL, &keys));
+        SEFL_TRY(task_read(&t, buf_span(&document)));
+    }
     envelope env = { .kind = SIGN_TASK, .content = buf_span(&document) };
     SEFL_TRY(task_file_sign(&half, &env, &t, SIGNER_AS, key));
     SEFL_TRY(file_write_new(dir_in(&d->at, "task.json"), buf_span(&document), 0644));

@@ -287,6 +287,7 @@ static sefl_status make_vocab(build *b)
     if (!b->c->data)
         (void)unlink(list);
     b->report.words = vocab_size(b->v);
+    b->report.tokens = vocab_kind_of(b->v) == VOCAB_BPE;
     return SEFL_OK;
 }
 

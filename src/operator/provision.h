@@ -60,6 +60,7 @@ typedef struct provision_report {
     size_t values;         /* number of values in an update */
     uint64_t update_bytes; /* size of an upload */
     uint32_t words;        /* size of the vocabulary; 0: the model is external */
+    bool tokens;           /* the vocabulary has sub-word tokens, not words */
     uint32_t clients;
     uint64_t tokens_least, tokens_most; /* size of the smallest and the largest client text */
     double best_perplexity;             /* of the text generator on valid.txt; 0: none */

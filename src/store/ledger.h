@@ -162,6 +162,11 @@ uint64_t ledger_rounds(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES]);
 /* Computes the total spent. If delta is 0, uses the delta of the latest task with a claim. */
 sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out) SEFL_MUST_CHECK;
 
+/* Computes the claim against a server after `rounds` rounds of a new task with these terms, at its
+ * delta. */
+sefl_status ledger_would_spend(const ledger *l, const ledger_terms *terms, uint64_t rounds,
+                               dp_claim *out) SEFL_MUST_CHECK;
+
 const char *ledger_population(const ledger *l);
 
 /* Returns the terms of task number i and its number of charged rounds; NULL if there is no task

@@ -7,20 +7,27 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* All charges as events; `extra` has one round more than charged (extra == n_tasks: a new task with
- * these terms). */
+/* Charges on top of those in the ledger: `rounds` rounds of task `at`; at == n_tasks: of a new task
+ * with these terms. */
+typedef struct more {
+    size_t at;
+    const ledger_terms *terms; /* NULL: none */
+    uint64_t rounds;
+} more;
+
+/* All charges as events. */
 static sefl_status events_of(const ledger *l, dp_event **out, size_t *n, bool against_server,
-                             size_t extra, const ledger_terms *terms)
+                             const more *m)
 {
     sefl_status st = sefl_new(out, l->n_tasks + 1, sizeof **out);
     if (st != SEFL_OK)
         return st;
     *n = 0;
     for (size_t i = 0; i < l->n_tasks; i++)
-        (*out)[(*n)++] = ledger_terms_event(&l->tasks[i].terms,
-                                            l->tasks[i].n + (terms && i == extra), against_server);
-    if (terms && extra == l->n_tasks)
-        (*out)[(*n)++] = ledger_terms_event(terms, 1, against_server);
+        (*out)[(*n)++] = ledger_terms_event(
+            &l->tasks[i].terms, l->tasks[i].n + (i == m->at ? m->rounds : 0), against_server);
+    if (m->terms && m->at == l->n_tasks)
+        (*out)[(*n)++] = ledger_terms_event(m->terms, m->rounds, against_server);
     return SEFL_OK;
 }
 
@@ -36,18 +43,18 @@ static void count_units(const ledger *l, size_t n[2], const ledger_terms *terms)
         n[terms->unit] += dp_noise_claims(terms->noise);
 }
 
-static sefl_status total_of(const ledger *l, dp_claim *out, bool against_server, size_t extra,
-                            const ledger_terms *terms, double delta, dp_neighbours nb)
+static sefl_status total_of(const ledger *l, dp_claim *out, bool against_server, const more *m,
+                            double delta, dp_neighbours nb)
 {
     sefl_status st = SEFL_OK;
     dp_event *ev = NULL;
     size_t n, of_unit[2];
-    count_units(l, of_unit, terms);
+    count_units(l, of_unit, m->terms);
     if (of_unit[LEDGER_UNIT_CLIENT] && of_unit[LEDGER_UNIT_RECORD]) {
         *out = (dp_claim){ .epsilon = INFINITY, .why_not = MIXED_UNITS };
         goto done;
     }
-    SEFL_TRY(events_of(l, &ev, &n, against_server, extra, terms));
+    SEFL_TRY(events_of(l, &ev, &n, against_server, m));
     SEFL_TRY(dp_epsilon(out, ev, n, &(dp_question){ .delta = delta, .neighbours = nb }));
 done:
     sefl_free(ev);
@@ -80,13 +87,20 @@ sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
     dp_claim *others[2] = { &t.others, &t.others_replace };
     for (int i = 0; i < 2; i++) {
         dp_neighbours nb = i ? DP_REPLACE : DP_ZERO_OUT;
-        SEFL_PASS(total_of(l, server[i], true, 0, NULL, t.delta, nb));
-        SEFL_PASS(total_of(l, others[i], false, 0, NULL, t.delta, nb));
+        SEFL_PASS(total_of(l, server[i], true, &(more){ 0 }, t.delta, nb));
+        SEFL_PASS(total_of(l, others[i], false, &(more){ 0 }, t.delta, nb));
         if (server[i]->epsilon < others[i]->epsilon) /* others see no more than a server */
             *others[i] = *server[i];
     }
     *out = t;
     return SEFL_OK;
+}
+
+sefl_status ledger_would_spend(const ledger *l, const ledger_terms *terms, uint64_t rounds,
+                               dp_claim *out)
+{
+    const more m = { l->n_tasks, terms, rounds };
+    return total_of(l, out, true, &m, terms->delta, DP_ZERO_OUT);
 }
 
 /* ---- the budget check --------------------------------------------------------------------- */
@@ -103,14 +117,14 @@ sefl_status ledger_check_budget(const ledger *l, size_t at, const ledger_terms *
     dp_claim now, then;
     if (!dp_noise_claims(terms->noise))
         return SEFL_OK;
-    SEFL_PASS(total_of(l, &then, true, at, terms, terms->delta, DP_ZERO_OUT));
+    SEFL_PASS(total_of(l, &then, true, &(more){ at, terms, 1 }, terms->delta, DP_ZERO_OUT));
     if (then.claimed && then.epsilon <= terms->epsilon_max)
         return SEFL_OK;
     SEFL_NEED(then.claimed, SEFL_EBUDGET,
               "population \"%s\": no differential privacy could be claimed (%s); a task with "
               "target epsilon %g cannot be charged",
               l->population, then.why_not, terms->epsilon_max);
-    SEFL_PASS(total_of(l, &now, true, 0, NULL, terms->delta, DP_ZERO_OUT));
+    SEFL_PASS(total_of(l, &now, true, &(more){ 0 }, terms->delta, DP_ZERO_OUT));
     SEFL_NEED(false, SEFL_EBUDGET,
               "round %" PRIu64 " would bring population \"%s\" to epsilon %.4f at delta %g; the "
               "target is %g (spent: %.4f over %" PRIu64 " rounds of %zu tasks)",

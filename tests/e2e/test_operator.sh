@@ -90,7 +90,12 @@ for n in 1 2 3 4 5; do fed_done site-$n 60; done
 ls north/models/task-*/round-1.safetensors > /dev/null || fail "no first round"
 
 # a second task needs no restart of the servers
-expect 0 "$SEFL" operator task north --text made/valid.txt --rounds 1 --set name=second --epsilon 2
+expect 1 "$SEFL" operator task north --text made/valid.txt --rounds 1 --set name=second --epsilon 2
+says "has spent epsilon 3.0000 already"
+expect 1 "$SEFL" operator task north --text made/valid.txt --rounds 1 --epsilon 5
+says "another name"
+expect 0 "$SEFL" operator task north --text made/valid.txt --rounds 1 --set name=second --epsilon 5
+says "epsilon 5 in all tasks"
 expect 0 "$SEFL" operator sign south --task north/tasks/second/task.half --yes
 cp south/tasks/second/task.signed north/tasks/second/
 fed_until 30 "the second task" grep -q "serving a task.*second" log/aggregator

@@ -40,11 +40,11 @@ if grep -q Müller t/text/valid.jsonl; then fail "the name is in the held-out te
 
 # ---- the same on several machines: the printed command -----------------------------------------
 command=$("$SEFL" try mine --out t --clients 3 --rounds 2 --set model.embed=16 --set model.hidden=16 |
-    sed -n '/ provision kits /,$p' | tr -d '\\\n')
+    sed -n '/ provision trial /,$p' | tr -d '\\\n')
 # shellcheck disable=SC2086 # a command line
 expect 0 $command
 says "kits/aggregator.tar"
-[ -s kits/kits/client-03.tar ] || fail "no kit for the third client"
+[ -s trial/kits/client-03.tar ] || fail "no kit for the third client"
 
 # ---- refusals ----------------------------------------------------------------------------------
 expect 0 "$SEFL" try mine --out t --clients 2 --rounds 1 --set model.embed=16 --set model.hidden=16 --json
@@ -60,6 +60,11 @@ says "precious is not empty"
 [ "$(cat precious/file)" = keep ] || fail "try has changed another folder"
 expect 2 "$SEFL" try mine/letter.txt --out n --clients 60
 says "too few for 60 clients"
+[ -s t/model.safetensors ] || fail "no model to lose"
+expect 1 "$SEFL" try empty --out t
+expect 1 "$SEFL" try nothing --out t
+[ -s t/model.safetensors ] || fail "a wrong path has removed the earlier trial"
+[ ! -e n ] || fail "a refused trial leaves a folder"
 mkdir own && cp mine/letter.txt own/try.txt
 expect 1 "$SEFL" try mine --out own
 says "own is not empty"

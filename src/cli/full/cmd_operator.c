@@ -200,6 +200,8 @@ static void print_init(const org_config *c, const org_report *r)
     printf("card      %s/%s.card, for the other operator; it is public\ndigits    ", f, role);
     print_digits(stdout, r->digits);
     printf("signs as  %s\n", hex_write(hex, r->sign, sizeof r->sign));
+    if (r->tokens == 0)
+        printf("tokens    none: 'sefl ca token %s/ca --name SITE' makes one for a site\n", f);
     if (r->tokens > 0) {
         ca_date(date, r->token_until);
         printf("tokens    %s/tokens: one for each of %" PRIu32 " sites, until %s UTC\n", f,
@@ -266,9 +268,18 @@ static sefl_status do_task(void *options_)
     printf("rounds    %" PRIu64 ", with %" PRIu32 " to %" PRIu32 " sites\n", r.rounds, r.threshold,
            r.enrolled);
     if (r.claim)
-        printf("privacy   epsilon %g, noise z %g\n", r.epsilon, r.z);
+        printf("privacy   epsilon %g in all tasks of the population together, noise z %g\n",
+               r.epsilon, r.z);
     else
-        printf("privacy   NO CLAIM: a rehearsal. Sites must set claim_none: true in policy.yml\n");
+        printf("privacy   NO CLAIM: a rehearsal. After its first round, no task of this population "
+               "can ever\n          claim an epsilon again. Sites must set claim_none: true in "
+               "policy.yml\n");
+    if (r.threshold < ORG_POLICY_CLIENTS)
+        fprintf(stderr,
+                "sefl: a new site's policy.yml refuses this task: it wants at least %d sites in a "
+                "sum\n      (clients_min). Give more sites a token, or agree with each site on a "
+                "smaller clients_min\n",
+                ORG_POLICY_CLIENTS);
     if (r.claim && r.least_cohort > r.enrolled)
         fprintf(stderr,
                 "sefl: the noise is %.3g times as large as the updates: for a model that learns, "

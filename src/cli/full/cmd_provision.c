@@ -63,7 +63,8 @@ static void print_text(const provision_config *c, const provision_report *r, con
     printf("%s: an aggregation server, a CSP and %" PRIu32 " clients\n", f, r->clients);
     printf("task      %s\nmodel     ", id);
     if (r->words > 0)
-        printf("%zu values, %" PRIu32 " words", r->params, r->words);
+        printf("%zu values, %" PRIu32 " %s", r->params, r->words,
+               r->tokens ? "sub-word tokens" : "words");
     else
         printf("external, %zu values", r->params);
     printf("; an update has %" PRIu64 " bytes", r->update_bytes);

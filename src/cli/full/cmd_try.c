@@ -37,7 +37,7 @@ enum {
 
 typedef struct wish {
     const char *from, *out, *field;
-    uint32_t clients;
+    uint32_t clients, rounds;
     settings task; /* the caller's */
     bool json;
 } wish;
@@ -45,6 +45,7 @@ typedef struct wish {
 typedef struct trial {
     const wish *w;
     fed_run run;
+    char fresh[PATH_MAX]; /* the text, before the output folder is touched */
     raw_text_report text;
     double unknown;         /* share of the training words that the held-out text lacks */
     double tokens_per_word; /* of the training text */
@@ -71,7 +72,6 @@ static const char *const usual[] = {
     "model.batch=10",
     "training.lr=20",
     "training.epochs=1",
-    "rounds.count=10",
     "privacy.clip=100",
     "privacy.z=0.001",
     "rounds.deadline_ms=300000",
@@ -122,27 +122,50 @@ static sefl_status check_input(const char *from, const char *to)
     return SEFL_OK;
 }
 
-static sefl_status make_text(trial *t)
+/* Gathers the text elsewhere first, so that wrong text leaves an earlier trial alone. */
+static sefl_status gather(trial *t, const char *to)
 {
     const wish *w = t->w;
-    SEFL_PASS(file_make_folder(in(t, "text"), 0700));
-    sefl_progress p = meter_start(&t->run.line, "reading");
-    sefl_status st =
-        raw_text_gather(&t->text, in(t, "text"), w->from,
-                        &(raw_text_settings){ .field = w->field, .skip = t->run.at.root }, &p);
-    meter_stop(&t->run.line);
+    meter line = { 0 };
+    SEFL_PASS(file_temp_folder(t->fresh, sizeof t->fresh, "sefl-try"));
+    sefl_progress p = meter_start(&line, "reading");
+    sefl_status st = raw_text_gather(&t->text, t->fresh, w->from,
+                                     &(raw_text_settings){ .field = w->field, .skip = to }, &p);
+    meter_stop(&line);
     SEFL_PASS(st);
     const uint64_t train = t->text.documents - t->text.held_out;
     SEFL_NEED(train >= w->clients, SEFL_EINVAL,
               "%s has %" PRIu64 " documents to train on, too few for %" PRIu32
               " clients: give more text, or fewer clients with --clients",
               w->from, train, w->clients);
+    return SEFL_OK;
+}
+
+static sefl_status copy_text(trial *t, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    char path[PATH_MAX];
+    SEFL_TRY(file_path(path, "%s/%s", t->fresh, name));
+    SEFL_TRY(file_read(&b, path, 2 * RAW_TEXT_MAX));
+    SEFL_TRY(file_write_atomic(dir_in(&t->run.at, "text/%s", name), buf_span(&b), 0600));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status make_text(trial *t)
+{
+    const uint64_t n = t->text.files;
+    SEFL_PASS(file_make_folder(in(t, "text"), 0700));
+    SEFL_PASS(copy_text(t, "train.jsonl"));
+    SEFL_PASS(copy_text(t, "valid.jsonl"));
     SEFL_PASS(count_unknown(t));
     fed_run_talk(&t->run,
                  "text      %" PRIu64 " file%s, %s: %" PRIu64 " documents for %" PRIu32
                  " clients, %" PRIu64 " held out as public text\n",
-                 t->text.files, t->text.files == 1 ? "" : "s",
-                 human_bytes((double)t->text.bytes).text, train, w->clients, t->text.held_out);
+                 n, n == 1 ? "" : "s", human_bytes((double)t->text.bytes).text,
+                 t->text.documents - t->text.held_out, t->w->clients, t->text.held_out);
     if (t->text.skipped)
         fed_run_talk(&t->run, "          %" PRIu64 " file%s skipped: hidden, links, or not text\n",
                      t->text.skipped, t->text.skipped == 1 ? "" : "s");
@@ -156,6 +179,7 @@ static sefl_status choose_settings(trial *t)
     settings_init(&t->terms, task_schema);
     for (const char *const *d = usual; *d; d++)
         SEFL_PASS(settings_set(&t->terms, *d, "try"));
+    SEFL_PASS(settings_setf(&t->terms, "try", "rounds.count=%" PRIu32, t->w->rounds));
     SEFL_PASS(settings_overlay(&t->terms, &t->w->task));
     if (settings_given(&t->w->task, "training.epochs") ||
         settings_given(&t->w->task, "training.steps") || t->text.bytes < LONG_TEXT)
@@ -312,7 +336,7 @@ static void tell_result(trial *t)
     printf("\nnext\n"
            "  %s model generate %s/model.safetensors --vocab %s/vocab.txt --prompt \"...\"\n"
            "  # the same on several machines: one kit for each\n"
-           "  %s provision kits --hosts as.example,csp.example --clients %" PRIu32
+           "  %s provision trial --hosts as.example,csp.example --clients %" PRIu32
            " --data %s/text \\\n"
            "      --set-file %s/task.settings\n",
            me, o, o, me, t->run.clients, o, o);
@@ -323,6 +347,7 @@ static sefl_status run_trial(trial *t)
     const wish *w = t->w;
     const char *to = w->out ? w->out : "runs/try";
     SEFL_PASS(check_input(w->from, to));
+    SEFL_PASS(gather(t, to));
     SEFL_PASS(fed_run_open(
         &t->run, &(fed_run_config){ .out = to, .kind = "try", .files = files, .quiet = w->json }));
     fed_run_talk(&t->run, "sefl try: a federation over %s on this machine, in %s\n", w->from,
@@ -347,8 +372,11 @@ static sefl_status work(void *options)
     trial *t = NULL;
     SEFL_PASS(sefl_new(&t, 1, sizeof *t));
     t->w = options;
+    t->run.lock = -1;
     sefl_status st = run_trial(t);
     fed_run_close(&t->run);
+    if (*t->fresh)
+        dir_remove(t->fresh);
     task_clear(&t->t);
     settings_clear(&t->terms);
     sefl_free(t);
@@ -359,6 +387,8 @@ static sefl_status work(void *options)
 static const setting_def options[] = {
     { "clients", SETTING_U64, "4", TO(clients), .min = 2, .max = CLIENTS_MAX,
       .help = "Number of clients among which the text is split" },
+    { "rounds", SETTING_U64, "10", TO(rounds), .min = 1, .max = 1000000,
+      .help = "Number of rounds" },
     { "out", SETTING_PATH, "", .arg = "DIR", TO(out),
       .help = "Output folder: new, empty or from an earlier trial; default runs/try" },
     { "field", SETTING_TEXT, "text", TO(field), .arg = "NAME",
@@ -367,7 +397,6 @@ static const setting_def options[] = {
     OPTION_JSON(wish),
     { 0 },
 };
-static const cli_shortcut shortcuts[] = { { "rounds", "rounds.count" }, { 0 } };
 
 const cli_command cmd_try = {
     .name = "try",
@@ -383,7 +412,6 @@ const cli_command cmd_try = {
                "  sefl try text/train.txt --rounds 2",
     CLI_OPTIONS(wish),
     .schema = task_schema,
-    .shortcuts = shortcuts,
     CLI_SETTINGS(wish, task),
     CLI_WORK(work, "PATH", "a file or folder of text", offsetof(wish, from)),
     .interruptible = true,

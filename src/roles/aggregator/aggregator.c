@@ -447,7 +447,8 @@ void agg_task_end(aggregator *a)
     a->server = NULL, a->ingest = NULL, a->rounds = NULL, a->lanes = NULL, a->shares = NULL;
     a->releases = NULL, a->account = NULL, a->journal = NULL;
     a->http.enrol_rate = a->http.enrol_origin = NULL;
-    a->has_task = a->withdrawn = false;
+    a->has_task = false;
+    a->withdrawn = false;
     a->waiting = (waiting){ 0 };
     pthread_mutex_unlock(&a->task_lock);
 }
