@@ -157,8 +157,11 @@ static sefl_status tiles(sefl_buf *out, const report *r)
         svg_number(text, r->first, "");
         snprintf(note, sizeof note, "before: %s", text);
     }
+    if (!isnan(t.all.word_perplexity))
+        snprintf(note, sizeof note, "per word: %s", row[9]);
     if (!isnan(t.all.perplexity))
-        SEFL_PASS(tile(out, "Perplexity", row[4], note));
+        SEFL_PASS(tile(out, isnan(t.all.word_perplexity) ? "Perplexity" : "Perplexity per token",
+                       row[4], note));
     snprintf(text, sizeof text, "%" PRIu64, t.released);
     snprintf(note, sizeof note, "%" PRIu64 " skipped, %" PRIu64 " blocked", t.skipped, t.blocked);
     SEFL_PASS(tile(out, "Rounds released", text, note));

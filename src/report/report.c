@@ -332,9 +332,9 @@ sefl_status report_text(sefl_buf *out, const report *r)
 
 /* ---- several runs ---------------------------------------------------------------------------- */
 
-const char *const report_heads[REPORT_COLUMNS] = { "run",     "claim",    "rounds",
-                                                   "clients", "ppl last", "ppl best",
-                                                   "epsilon", "time",     "up" };
+const char *const report_heads[REPORT_COLUMNS] = { "run",      "claim",    "rounds",  "clients",
+                                                   "ppl last", "ppl best", "epsilon", "time",
+                                                   "up",       "ppl/word" };
 
 static void fill_number(char cell[REPORT_CELL], double v, const char *unit)
 {
@@ -377,6 +377,9 @@ void report_fill(report_row out, const report *r)
     fill_number(out[6], t.all.epsilon_server, "");
     fill_time(out[7], t.all.seconds);
     fill_number(out[8], t.all.up_bytes, "bytes");
+    /* runs with different vocabularies can be compared only by this */
+    fill_number(out[9], isnan(t.all.word_perplexity) ? t.all.perplexity : t.all.word_perplexity,
+                "");
 }
 
 sefl_status report_table(sefl_buf *out, const report *r, size_t n)

@@ -65,7 +65,7 @@ sefl_status report_table(sefl_buf *out, const report *r, size_t n) SEFL_MUST_CHE
 sefl_status report_html(sefl_buf *out, const report *r, size_t n) SEFL_MUST_CHECK;
 
 /* The columns of a table of runs, for report_table and the page. */
-enum { REPORT_COLUMNS = 9, REPORT_CELL = 64 };
+enum { REPORT_COLUMNS = 10, REPORT_CELL = 64 };
 typedef char report_row[REPORT_COLUMNS][REPORT_CELL];
 extern const char *const report_heads[REPORT_COLUMNS];
 /* Fills all columns but the first, the name of the run. */
