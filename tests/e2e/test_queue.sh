@@ -137,11 +137,25 @@ fed_servers
 fed_until 20 "AS that misses its task" said aggregator "put it back"
 mv "$fed/aggregator/tasks/.third" "$fed/aggregator/tasks/03-third"
 fed_kill CONT client-03
+# a member that keeps asking for the model does not keep the next task waiting for ten times `linger`
+asks() { while :; do
+    curl -sk --noproxy '*' -o /dev/null -H "Sefl-Version: 2.0" --max-time 5 --cert "$fed/clients/client-01/cert.pem" \
+        --key "$fed/clients/client-01/key.pem" "https://$(cat "$fed/aggregator/at")/v1/model" || :
+    sleep 0.3
+done; }
+fed_start asks asks
 fed_until 90 "third task after kill -9" released 03-third 3
 released 02-fourth 1 && fail "the fourth task overtook the third"
 released 04-fifth 1 && fail "the fifth task overtook the third"
 fed_until 90 "fourth task" released 02-fourth 2
 fed_until 90 "fifth task" released 04-fifth 2
+fed_kill TERM asks
+fed_wait asks 10
+# seconds from the end of the third task to the beginning of the next
+gap=$(awk -F'[T:.Z"]+' '/"serving a task"/ { on = /03-third/; if (end) { print (at() - end + 86400) % 86400; exit } }
+    on && /"task over"/ { end = at() }
+    function at() { return ($4 * 60 + $5) * 60 + $6 }' "$dir/log/aggregator")
+case $gap in [1-8]) ;; *) fail "the fourth task began $gap seconds after the third" ;; esac
 note "third, fourth and fifth task done after kill -9"
 
 # ---- the ledgers: both servers', all five tasks -------------------------------------------------------------------

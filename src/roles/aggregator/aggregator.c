@@ -556,7 +556,8 @@ void agg_pause(aggregator *a, uint64_t ms)
     pthread_mutex_unlock(&a->lock);
 }
 
-enum { LINGER_MOST = 10 }; /* clients that keep asking cannot keep AS alive */
+/* Clients that keep asking cannot keep AS alive, nor the next task waiting for long. */
+enum { LINGER_MOST = 10, LINGER_MOST_NEXT = 2, LINGER_LOOK_MS = 1000 };
 
 /* Keeps answering for a while, so that clients learn that the task is over and fetch its final
  * model. */
@@ -566,11 +567,12 @@ static void linger(aggregator *a)
     pthread_mutex_lock(&a->lock);
     for (;;) {
         const uint64_t asked = atomic_load(&a->http.model_ms), now = clock_ms(&a->mono);
+        const uint64_t last = start + (agg_queue_waits(a) ? LINGER_MOST_NEXT : LINGER_MOST) * most;
         uint64_t end = (asked > start ? asked : start) + most;
-        end = end < start + LINGER_MOST * most ? end : start + LINGER_MOST * most;
+        end = end < last ? end : last;
         if (atomic_load(&a->stop) || now >= end)
             break;
-        cond_wait_ms(&a->wake, &a->lock, end - now);
+        cond_wait_ms(&a->wake, &a->lock, end - now < LINGER_LOOK_MS ? end - now : LINGER_LOOK_MS);
     }
     pthread_mutex_unlock(&a->lock);
 }

@@ -19,9 +19,10 @@
  *
  * After kill -9 at any moment, a restart continues the task (rounds.h). Once the task is over, AS
  * answers clients for `linger` more seconds, so that they learn that it has ended. Each request for
- * the final model begins this time anew, at most to ten times `linger`. With the setting `tasks`,
- * AS then begins the next task of that folder (roles/task_queue.h, queue.c), and while there is
- * none it tells clients to wait; aggregator_run ends only after aggregator_stop.
+ * the final model begins this time anew, at most to ten times `linger`, or twice `linger` while
+ * another task waits. With the setting `tasks`, AS then begins the next task of that folder
+ * (roles/task_queue.h, queue.c), and while there is none it tells clients to wait; aggregator_run
+ * ends only after aggregator_stop.
  *
  * settings.c describes the settings; `sefl init aggregator.yml` writes a commented file.
  * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets one

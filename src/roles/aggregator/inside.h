@@ -84,5 +84,7 @@ void agg_pause(aggregator *a, uint64_t ms);
 sefl_status agg_queue_run(aggregator *a) SEFL_MUST_CHECK;
 /* Once a second, on the server's watcher thread: looks for new tasks and for a withdrawn one. */
 void agg_queue_tick(aggregator *a);
+/* True if the folder of tasks has another task than the present one. */
+bool agg_queue_waits(aggregator *a);
 
 #endif

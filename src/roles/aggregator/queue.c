@@ -175,6 +175,15 @@ void agg_queue_tick(aggregator *a)
     rounds_stop(a->rounds);
 }
 
+bool agg_queue_waits(aggregator *a)
+{
+    task_entry e;
+    bool other = false;
+    for (size_t i = 0; a->queue && !other && task_queue_at(a->queue, i, &e); i++)
+        other = memcmp(e.id, a->task.id, TASK_ID) != 0;
+    return other;
+}
+
 sefl_status agg_queue_run(aggregator *a)
 {
     sefl_status st = SEFL_OK;

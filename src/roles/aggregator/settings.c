@@ -53,7 +53,8 @@ const setting_def aggregator_schema[] = {
       .help = "minimum upload speed in bytes per second" },
     { "linger", SETTING_U64, "30", TO(linger_s), .max = 86400,
       .help = "seconds for which the server keeps answering after the task has ended, and after "
-              "the last request for the final model; members that are offline for longer miss it" },
+              "the last request for the final model (in all at most ten times this, or twice if "
+              "another task waits); members that are offline for longer miss it" },
     { "lanes", SETTING_U64, "1", TO(lanes), .min = 1, .max = LANES_MAX,
       .help = "number of threads that make noise shares, each with its own connection to CSP" },
     { "audit", SETTING_U64, "8", TO(audit), .max = 1u << 30,

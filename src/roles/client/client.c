@@ -510,6 +510,17 @@ static sefl_status get_ready(client *c)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
+/* With `stay`, a final model that cannot be had does not keep the client from the next task. */
+static sefl_status finish_task(client *c)
+{
+    sefl_status st = client_models_final(c);
+    if (st == SEFL_OK || client_stopped(c) || !c->cfg->stay || c->o.once)
+        return st;
+    log_error(c->o.log, "no final model here: waiting for the next task", lf_hash("task", c->t.id),
+              lf_str("why", sefl_last_error()));
+    return SEFL_OK;
+}
+
 static sefl_status work_on_task(client *c, bool *again)
 {
     uint64_t before = c->rounds_seen;
@@ -521,7 +532,7 @@ static sefl_status work_on_task(client *c, bool *again)
         if (order.kind == PARTICIPANT_STOP) {
             log_info(c->o.log, "task over", lf_str("why", order.why), client_privacy(c));
             snprintf(c->over, sizeof c->over, "%s", order.why);
-            return client_models_final(c);
+            return finish_task(c);
         }
         SEFL_PASS(client_obey(c, &order, again));
         if (c->o.once && c->rounds_seen > before) {

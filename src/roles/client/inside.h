@@ -90,6 +90,8 @@ sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
  * above 0, SEFL_EIO after that many failures. */
 sefl_status client_fetch(client *c, sefl_status (*attempt)(client *c, client_reply *a),
                          const char *doing, unsigned tries) SEFL_MUST_CHECK;
+/* Asks AS whether it still serves our task; *same is valid if a->word is ANSWER_OK. */
+sefl_status client_same_task(client *c, client_reply *a, bool *same) SEFL_MUST_CHECK;
 /* Returns the largest possible size of a file with a model of the task. */
 uint64_t client_model_max(const client *c);
 

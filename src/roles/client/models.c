@@ -1,6 +1,7 @@
 #include "roles/client/inside.h"
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/outfile.h"
 #include "model/engine/engine.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FINAL_TRIES = 8, PIECE = 256 << 10 };
+enum { FINAL_TRIES = 8, PIECE = 256 << 10, SHORT = 8 /* bytes of a hash in a name */ };
 
 bool client_wants_models(const client *c)
 {
@@ -64,21 +65,41 @@ static bool has_hash(const char *path, const uint8_t hash[SHA256_BYTES])
            memcmp(there, hash, SHA256_BYTES) == 0;
 }
 
+/* Chooses the path of a kept model. A kept file with another hash stays: both servers may have
+ * signed that one, while AS alone signs which model is the final one. */
+static sefl_status choose_path(const client *c, const client_model *m, const char *folder,
+                               char path[PATH_MAX])
+{
+    char hash[HEX_CHARS(SHORT)], before[PATH_MAX];
+    SEFL_PASS(file_path(before, "%s/round-%" PRIu64 ".safetensors", folder, m->round));
+    memcpy(path, before, PATH_MAX);
+    if (!file_exists(before) || has_hash(before, m->hash))
+        return SEFL_OK;
+    SEFL_PASS(file_path(path, "%s/round-%" PRIu64 "-%s.safetensors", folder, m->round,
+                        hex_write(hash, m->hash, SHORT)));
+    SEFL_NEED(!file_exists(path) || has_hash(path, m->hash), SEFL_EEXIST,
+              "%s exists and has another hash: rename it, then start the client again", path);
+    log_error(c->o.log,
+              "another model of this round is kept already, or its file was changed: the new one "
+              "gets another name; compare both hashes with those of other members",
+              lf_u64("round", m->round), lf_str("kept", before), lf_str("new", path));
+    return SEFL_OK;
+}
+
 /* Writes the path of a kept model and of its word list, and creates their folder. */
-static sefl_status kept_paths(const client *c, uint64_t round, char path[PATH_MAX],
+static sefl_status kept_paths(const client *c, const client_model *m, char path[PATH_MAX],
                               char words[PATH_MAX])
 {
-    char base[PATH_MAX], folder[PATH_MAX], name[TASK_FILE_NAME];
+    char base[PATH_MAX], folder[PATH_MAX], name[TASK_FILE_NAME], id[HEX_CHARS(SHORT)];
     task_file_name(name, &c->t);
     if (c->cfg->models)
         SEFL_PASS(file_path(base, "%s", c->cfg->models));
     else
         SEFL_PASS(file_path(base, "%s/models", c->cfg->state));
-    SEFL_PASS(file_path(folder, "%s/%s-%02x%02x%02x%02x", base, name, c->t.id[0], c->t.id[1],
-                        c->t.id[2], c->t.id[3]));
+    SEFL_PASS(file_path(folder, "%s/%s-%s", base, name, hex_write(id, c->t.id, SHORT)));
     SEFL_PASS(file_make_folder(base, 0755));
     SEFL_PASS(file_make_folder(folder, 0755));
-    SEFL_PASS(file_path(path, "%s/round-%" PRIu64 ".safetensors", folder, round));
+    SEFL_PASS(choose_path(c, m, folder, path));
     return file_path(words, "%s/vocab.txt", folder);
 }
 
@@ -251,7 +272,7 @@ sefl_status client_models_round(client *c, uint64_t round)
     client_model m = { .round = round - 1, .perplexity = NAN };
     memcpy(m.hash, c->header.model, sizeof m.hash);
     if (c->cfg->models_keep == CLIENT_KEEPS_EACH && m.round > 0) {
-        SEFL_TRY(kept_paths(c, m.round, path, words));
+        SEFL_TRY(kept_paths(c, &m, path, words));
         if (!has_hash(path, m.hash))
             SEFL_TRY(copy_file(path, from, m.hash));
         SEFL_TRY(keep_words(c, words));
@@ -271,9 +292,17 @@ done:
 static sefl_status get_final(client *c, client_reply *a)
 {
     sefl_progress p = client_progress(c);
-    return client_get_file(c->net, a, &(http_target){ .call = HTTP_MODEL },
-                           client_store_path(c->store, CLIENT_FINAL), client_model_max(c),
-                           c->end.model, &p);
+    client_reply now;
+    bool same;
+    SEFL_PASS(client_get_file(c->net, a, &(http_target){ .call = HTTP_MODEL },
+                              client_store_path(c->store, CLIENT_FINAL), client_model_max(c),
+                              c->end.model, &p));
+    if (a->word == ANSWER_OK || a->transport)
+        return SEFL_OK;
+    SEFL_PASS(client_same_task(c, &now, &same));
+    SEFL_NEED(now.word != ANSWER_OK || same, SEFL_ENOTFOUND,
+              "the server serves another task now: ask its operator for the model");
+    return SEFL_OK;
 }
 
 /* Returns the file with the final model in *at: the kept one, or the one just fetched. */
@@ -285,8 +314,10 @@ static sefl_status fetch_final(client *c, const char *path, const char *words, c
         return SEFL_OK;
     sefl_status st = client_fetch(c, get_final, "fetching the final model", FINAL_TRIES);
     if (st != SEFL_OK && !client_stopped(c))
-        sefl_note_before("the task is over, but its final model could not be fetched (start the "
-                         "client again while the server runs)");
+        sefl_note_before("the task is over, but its final model could not be fetched%s",
+                         st == SEFL_ENOTFOUND
+                             ? ""
+                             : " (start the client again while the server serves the task)");
     SEFL_PASS(st);
     *at = fetched;
     if (!*path)
@@ -310,7 +341,7 @@ sefl_status client_models_final(client *c)
     }
     memcpy(m.hash, c->end.model, sizeof m.hash);
     if (c->cfg->models_keep != CLIENT_KEEPS_NONE)
-        SEFL_PASS(kept_paths(c, m.round, path, words));
+        SEFL_PASS(kept_paths(c, &m, path, words));
     SEFL_PASS(fetch_final(c, path, words, &at));
     if (*path) {
         m.path = path;

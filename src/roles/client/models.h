@@ -5,10 +5,13 @@
  *     FOLDER/NAME-TASK/vocab.txt             the task's word list; not for an external model
  *     STATE/eval.jsonl                       eval: own: one line per evaluated model, mode 0600
  *
- * NAME is the task's name, TASK the first 8 digits of its id, FOLDER the setting `models`. A file
+ * NAME is the task's name, TASK the first 16 digits of its id, FOLDER the setting `models`. A file
  * appears only if it has the hash that the round's header states (both servers signed it), or, for
- * the final model, AS's statement about the end of the task (round.h). After a kill at any moment
- * the next client_run continues the download. `sefl model generate` reads the two files.
+ * the final model, AS's statement about the end of the task (round.h). The client does not accept
+ * that statement if a round after the final release started from another model. It never replaces a
+ * kept file: if round-N.safetensors has another hash, it logs an error and names the new file
+ * round-N-HASH.safetensors, with the first 16 digits of its hash. After a kill at any moment the
+ * next client_run continues the download. `sefl model generate` reads the two files.
  *
  * models_keep: final keeps the final model; each also keeps the models that the client receives in
  * its rounds: the model that round N starts from is round-(N-1), even if that round was skipped.
@@ -53,7 +56,8 @@ sefl_status client_hold_out(corpus *text, corpus *held, double share) SEFL_MUST_
  * it is logged; only a stop is a failure. */
 sefl_status client_models_round(struct client *c, uint64_t round) SEFL_MUST_CHECK;
 
-/* The task is over: fetches the final model, with some retries. */
+/* The task is over: fetches the final model, with some retries, but none once AS serves another
+ * task. */
 sefl_status client_models_final(struct client *c) SEFL_MUST_CHECK;
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "base/file.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { POLL_S = 30, SAME_TASK_MS = 1000, ASK_AGAIN_MS = 5000 };
@@ -54,29 +56,37 @@ static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
 
 /* ---- another task? --------------------------------------------------------------------------- */
 
-/* *same: AS still serves our task. It may have got another task, whose rounds have the same
- * numbers. If AS does not answer, neither is set, and the participant backs off. */
-static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
+sefl_status client_same_task(client *c, client_reply *a, bool *same)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    client_reply a;
     task t = { 0 };
-    *same = *new_task = false;
-    SEFL_TRY(client_get(c->net, &a, &b, &(http_target){ .call = HTTP_TASK }, ENVELOPE_CONTENT_MAX));
-    if (a.word != ANSWER_OK) {
-        st = not_ok(c, &a, false);
-    } else if (task_open(&t, buf_span(&b), &c->cfg->servers) != SEFL_OK) {
-        st = try_later(c, LOG_WARN, "cannot parse the task", client_store_mark(c->store)->round);
-    } else {
-        c->recheck = false;
-        *same = memcmp(t.id, c->t.id, TASK_ID) == 0;
-        *new_task = !*same;
+    *same = false;
+    SEFL_TRY(client_get(c->net, a, &b, &(http_target){ .call = HTTP_TASK }, ENVELOPE_CONTENT_MAX));
+    if (a->word == ANSWER_OK && task_open(&t, buf_span(&b), &c->cfg->servers) != SEFL_OK) {
+        a->word = ANSWER_AGAIN;
+        snprintf(a->why, sizeof a->why, "cannot parse the task: %.200s", sefl_last_error());
     }
+    if (a->word == ANSWER_OK)
+        *same = memcmp(t.id, c->t.id, TASK_ID) == 0;
 done:
     task_clear(&t);
     buf_clear(&b);
     return st;
+}
+
+/* *same: AS still serves our task. It may have got another task, whose rounds have the same
+ * numbers. If AS does not answer, neither is set, and the participant backs off. */
+static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
+{
+    client_reply a;
+    *new_task = false;
+    SEFL_PASS(client_same_task(c, &a, same));
+    if (a.word != ANSWER_OK)
+        return not_ok(c, &a, false);
+    c->recheck = false;
+    *new_task = !*same;
+    return SEFL_OK;
 }
 
 /* ---- news ------------------------------------------------------------------------------------ */
@@ -138,13 +148,15 @@ static sefl_status ask_news(client *c, round_news *n, uint64_t after, bool *told
 /* Begins an open round that is new to this client: draws its coin. *good: its header is valid. */
 static sefl_status begin_round(client *c, const round_news *n, bool *drawn, bool *good)
 {
-    sefl_status st = participant_header_check(&c->t, &c->header, n->header, n->round);
+    round_header h;
+    sefl_status st = participant_header_check(&c->t, &h, n->header, n->round);
     *good = st == SEFL_OK;
     if (is_bad_message(st)) {
         c->recheck = true;
         return try_later(c, LOG_ERROR, "header not accepted", n->round);
     }
     SEFL_PASS(st);
+    c->header = h;
     SEFL_PASS(draw(c, n->round, drawn));
     SEFL_PASS(choose_moment(c, n->round, n->left_ms));
     c->began_ms = client_now(c);
@@ -160,10 +172,16 @@ static sefl_status begin_round(client *c, const round_news *n, bool *drawn, bool
     return SEFL_OK;
 }
 
-/* Remembers which model is the final one, if AS states it. */
+/* Remembers which model is the final one, if AS states it. A round after the final release started
+ * from that model, as both servers signed. */
 static sefl_status on_end(client *c, const round_news *n)
 {
     sefl_status st = n->header.n ? participant_end_check(&c->t, &c->end, n->header) : SEFL_OK;
+    if (st == SEFL_OK && c->end.round > 0 && c->end.round < c->header.round &&
+        memcmp(c->end.model, c->header.model, sizeof c->end.model) != 0) {
+        c->end = (round_end){ 0 };
+        st = sefl_fail(SEFL_EAUTH, "round %" PRIu64 " started from another model", c->header.round);
+    }
     if (!is_bad_message(st))
         return st;
     log_error(c->o.log, "the statement about the final model is not accepted",

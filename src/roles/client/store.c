@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "roles/client/receipts.h"
 
 #include <dirent.h>
@@ -29,16 +30,18 @@ struct client_store {
     bool lost;
     uint64_t counted_round; /* the last round of this task with a known outcome */
     unsigned misses;        /* consecutive misses up to that round */
-    char path[CLIENT_FILES][PATH_MAX];
+    char mark_path[PATH_MAX], path[CLIENT_FILES][PATH_MAX];
 };
 
 static sefl_status set_paths(client_store *s)
 {
+    char id[HEX_CHARS(TASK_ID)];
     SEFL_PASS(
         file_path(s->path[CLIENT_BODY], "%s/round-%" PRIu64 ".body", s->folder, s->mark.round));
     SEFL_PASS(file_path(s->path[CLIENT_MODEL], "%s/model-%" PRIu64, s->folder, s->mark.round));
     SEFL_PASS(
         file_path(s->path[CLIENT_FINAL], "%s/" FINAL "%016" PRIx64, s->folder, load_u64(s->task)));
+    SEFL_PASS(file_path(s->mark_path, "%s/mark-%s", s->folder, hex_write(id, s->task, TASK_ID)));
     SEFL_PASS(file_path(s->path[CLIENT_VOCAB], "%s/vocab.txt", s->folder));
     return file_path(s->path[CLIENT_UPLOAD_KEY], "%s/upload.key", s->folder);
 }
@@ -49,7 +52,6 @@ static sefl_status write_mark(client_store *s, const client_mark *m)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    char path[PATH_MAX];
     uint8_t digest[SHA256_BYTES];
     SEFL_TRY(wr_raw(&b, MAGIC, MAGIC_BYTES));
     SEFL_TRY(wr_raw(&b, s->task, TASK_ID));
@@ -62,8 +64,7 @@ static sefl_status write_mark(client_store *s, const client_mark *m)
     SEFL_TRY(wr_u64(&b, m->body.bytes));
     sha256_of(digest, buf_span(&b));
     SEFL_TRY(wr_raw(&b, digest, sizeof digest));
-    SEFL_TRY(file_path(path, "%s/mark", s->folder));
-    SEFL_TRY(file_write_atomic(path, buf_span(&b), 0600));
+    SEFL_TRY(file_write_atomic(s->mark_path, buf_span(&b), 0600));
     s->mark = *m;
     SEFL_TRY(set_paths(s));
 done:
@@ -71,16 +72,14 @@ done:
     return st;
 }
 
-/* *same: the mark is of this task. */
-static sefl_status read_mark(client_store *s, bool *same)
+/* Reads this task's mark, if there is one. */
+static sefl_status read_mark(client_store *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    char path[PATH_MAX];
+    const char *path = s->mark_path;
     uint8_t digest[SHA256_BYTES], id[TASK_ID], phase, drawn;
     client_mark m = { 0 };
-    *same = false;
-    SEFL_TRY(file_path(path, "%s/mark", s->folder));
     st = file_read(&b, path, 4096);
     if (st == SEFL_ENOTFOUND)
         return SEFL_OK;
@@ -101,9 +100,8 @@ static sefl_status read_mark(client_store *s, bool *same)
     SEFL_TRY(rd_u64(&r, &m.body.bytes));
     SEFL_CHECK(phase <= CLIENT_DONE && drawn <= 1, SEFL_EPROTO, "%s: phase %u", path, phase);
     m.phase = (client_phase)phase, m.drawn = drawn;
-    *same = memcmp(id, s->task, TASK_ID) == 0;
-    if (*same)
-        s->mark = m;
+    SEFL_CHECK(memcmp(id, s->task, TASK_ID) == 0, SEFL_EPROTO, "%s is of another task", path);
+    s->mark = m;
 done:
     buf_clear(&b);
     return st;
@@ -196,7 +194,6 @@ sefl_status client_store_open(client_store **out, const char *folder, const uint
                               size_t head_bytes)
 {
     char path[PATH_MAX];
-    bool same;
     SEFL_MAKE(client_store, s, out);
     s->lock = -1;
     SEFL_TRY(sefl_strdup(&s->folder, folder));
@@ -214,10 +211,15 @@ sefl_status client_store_open(client_store **out, const char *folder, const uint
     SEFL_TRY(receipts_open(&s->counted, path));
     SEFL_TRY(look_at_counted(s));
     SEFL_TRY(file_sync_folder(folder)); /* their names */
-    SEFL_TRY(read_mark(s, &same));
-    SEFL_TRY(set_paths(s));
-    if (same)
-        SEFL_TRY(settle(s));
+    SEFL_TRY(file_path(path, "%s/mark", s->folder));
+    SEFL_CHECK(!file_exists(path), SEFL_ESTATE,
+               "an earlier version wrote %s: delete it, then restart; the client does not repeat "
+               "rounds that its ledger has charged",
+               path);
+    SEFL_TRY(set_paths(s)); /* of the mark */
+    SEFL_TRY(read_mark(s));
+    SEFL_TRY(set_paths(s)); /* of its round */
+    SEFL_TRY(settle(s));
     SEFL_TRY(sweep(s));
     SEFL_HAND_OVER(out, s, client_store_close);
 }

@@ -1,7 +1,7 @@
 /* client_store: keeps a client's state on disk: its current round, the finished body, the receipts.
  *
  *     folder/lock           held while the store is open: one process per folder
- *     folder/mark           the client's current state, replaced atomically (below)
+ *     folder/mark-TASK      the client's state in a task, replaced atomically (below)
  *     folder/round-N.body   the finished ciphertext of round N; deleted after its receipt
  *     folder/model-N        the model that round N starts from; deleted after training
  *     folder/final-TASK     the final model while it is fetched (models.h)
@@ -28,7 +28,9 @@
  *     it, and deletes an incomplete body, of which nothing was sent.
  *   - A FINISHED body that is missing or changed is never made again, since its first bytes may
  *     have been sent. The round is then DONE without a receipt (client_store_lost).
- *   - A new task begins without a mark; files of the old task are deleted, but receipts stay.
+ *   - Each task has its own mark, so a sampling coin stays drawn when AS switches to another task
+ *     and back. When another task begins, the bodies and models of the old one are deleted;
+ *     receipts and marks stay.
  *
  * The mark: "SEFLCLM2" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | body's units 32
  * | body's head 32 | body bytes u64 | SHA-256 of all that (update.h: client_body). An invalid mark

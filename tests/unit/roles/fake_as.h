@@ -63,9 +63,12 @@ typedef struct fake_as {
     bool no_end;         /* states no final model */
     unsigned bad_end;    /* the statement about the end is CSP's */
     unsigned bad_final;  /* answers to the final model */
+    bool other_final;    /* the final model is that of odd rounds */
+    uint64_t end_round;  /* the round that the end names; 0: the last one */
     bool ends_alone;     /* a round ends when the client asks for a later one */
     client *stop_at_cut; /* stopped when the body is cut */
-    sefl_buf next_env;   /* served from the second time on that the task is asked for */
+    sefl_buf next_env;   /* served from the second time on that the task is asked for ... */
+    bool next_at_final;  /* ... or once the final model is asked for */
 
     /* what came */
     unsigned under_way; /* requests */
@@ -132,9 +135,9 @@ static inline void fake_header(fake_as *f, sefl_buf *out, uint64_t round, bool g
 static inline void fake_final(fake_as *f, sefl_buf *out, bool good)
 {
     uint8_t bytes[END_BYTES];
-    round_end e = { .round = f->rounds };
+    round_end e = { .round = f->end_round ? f->end_round : f->rounds };
     memcpy(e.task, f->t.id, 32);
-    memcpy(e.model, f->model_hash[1], 32);
+    memcpy(e.model, f->model_hash[!f->other_final], 32);
     round_end_write(bytes, &e);
     envelope env = { .kind = SIGN_END, .content = span_of(bytes, sizeof bytes) };
     CHECK_OK(envelope_sign(&env, good ? SIGNER_AS : SIGNER_CSP, good ? sample_as : sample_csp));
@@ -426,6 +429,15 @@ static inline void fake_quiet(fake_as *f)
     fail_msg("a request does not end");
 }
 
+static inline void fake_next(fake_as *f)
+{
+    if (f->next_env.n == 0)
+        return;
+    buf_clear(&f->task_env);
+    f->task_env = f->next_env;
+    f->next_env = (sefl_buf){ 0 };
+}
+
 static inline void fake_begin(https_request *r)
 {
     fake_as *f = r->server_ctx;
@@ -443,23 +455,22 @@ static inline void fake_begin(https_request *r)
             https_answer_text(r, 200, "what a broken cache makes of a task");
         else
             https_answer(r, 200, "application/octet-stream", NULL, buf_span(&f->task_env));
-        if (f->next_env.n > 0) {
-            buf_clear(&f->task_env);
-            f->task_env = f->next_env;
-            f->next_env = (sefl_buf){ 0 };
-        }
+        if (!f->next_at_final)
+            fake_next(f);
     } else if (strcmp(r->path, "/healthz") == 0) {
         https_answer_text(r, 200, "ok");
     } else if (strcmp(r->path, "/v1/vocab") == 0) {
         https_answer(r, 200, "text/plain", NULL, buf_span(&f->vocab));
     } else if (strcmp(r->path, "/v1/model") == 0) {
         f->finals++;
+        fake_next(f);
         f->ranged += https_header(r, "Range") != NULL;
         if (take(&f->bad_final))
             https_answer(r, 200, "application/octet-stream", "ETag: \"x\"\n",
                          span_of_str("nonsense"));
         else
-            https_answer_file(r, f->model[1], "application/octet-stream", "m");
+            https_answer_file(r, f->model[!f->other_final], "application/octet-stream",
+                              f->other_final ? "o" : "m");
     } else if (strcmp(r->path, "/v1/round") == 0) {
         fake_poll(f, r);
     } else if (sscanf(r->path, "/v1/round/%llu/update/%64[0-9a-f]", &n, hash) == 2) {

@@ -1,6 +1,8 @@
 /* What a member gets: the final model, models of rounds, and its own evaluation of them. */
 #include "unit/roles/client_scene.h"
 
+#include "base/hex.h"
+
 #include <math.h>
 
 typedef struct seen {
@@ -41,8 +43,20 @@ static const char *kept(const federation *s, uint64_t round)
 {
     static char out[PATH_MAX];
     const uint8_t *id = s->as.t.id;
-    snprintf(out, sizeof out, "%s/models/sample-%02x%02x%02x%02x/round-%d.safetensors",
-             s->cfg.state, id[0], id[1], id[2], id[3], (int)round);
+    char hex[HEX_CHARS(8)];
+    snprintf(out, sizeof out, "%s/models/sample-%s/round-%d.safetensors", s->cfg.state,
+             hex_write(hex, id, 8), (int)round);
+    return out;
+}
+
+/* The path of a model that is kept beside another one of its round. */
+static const char *beside(const federation *s, uint64_t round, const uint8_t hash[32])
+{
+    static char out[PATH_MAX];
+    char hex[HEX_CHARS(8)];
+    const char *path = kept(s, round);
+    snprintf(out, sizeof out, "%.*s-%s.safetensors", (int)(strlen(path) - strlen(".safetensors")),
+             path, hex_write(hex, hash, 8));
     return out;
 }
 
@@ -74,6 +88,7 @@ static void the_final_model(void **state)
     open_client(s);
     CHECK_OK(client_run(s->c));
     assert_int_equal(s->as.finals, 2);
+    assert_string_equal(n.path, beside(s, 3, s->as.model_hash[1])); /* nothing is replaced */
     has_hash(n.path, s->as.model_hash[1]);
     end(s);
     /* a client that joins after the last round */
@@ -83,6 +98,39 @@ static void the_final_model(void **state)
     CHECK_OK(client_run(s->c));
     assert_int_equal(s->as.receipts, 0);
     has_hash(kept(s, 3), s->as.model_hash[1]);
+    end(s);
+}
+
+/* AS states a second final model, which CSP does not sign: the first one stays. */
+static void nothing_is_replaced(void **state)
+{
+    (void)state;
+    seen n;
+    federation *s = begin_seen(&n, NULL);
+    for (int i = 0; i < 3; i++) {
+        s->as.other_final = i == 1;
+        open_client(s);
+        CHECK_OK(client_run(s->c));
+        client_free(s->c);
+        fake_quiet(&s->as);
+        assert_string_equal(n.path, i == 1 ? beside(s, 3, s->as.model_hash[0]) : kept(s, 3));
+        has_hash(n.path, s->as.model_hash[i != 1]);
+        assert_int_equal(strstr(log_of(s), "another model of this round") != NULL, i > 0);
+    }
+    has_hash(kept(s, 3), s->as.model_hash[1]);
+    has_hash(beside(s, 3, s->as.model_hash[0]), s->as.model_hash[0]);
+    s->as.other_final = true; /* not even the second one */
+    CHECK_OK(file_write_atomic(beside(s, 3, s->as.model_hash[0]), span_of_str("x"), 0644));
+    open_client(s);
+    CHECK_STATUS(client_run(s->c), SEFL_EEXIST);
+    end(s);
+    /* both servers signed what round 2 released: the header of round 3 */
+    s = begin_seen(&n, NULL);
+    s->as.end_round = 2;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.finals + n.models, 0);
+    assert_non_null(strstr(log_of(s), "round 3 started from another model"));
     end(s);
 }
 
@@ -365,6 +413,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_final_model),
+        cmocka_unit_test(nothing_is_replaced),
         cmocka_unit_test(a_wrong_hash_is_not_kept),
         cmocka_unit_test(a_cut_download_continues),
         cmocka_unit_test(statements_that_are_not_accepted),

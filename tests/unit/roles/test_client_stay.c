@@ -63,10 +63,45 @@ static void without_it_the_client_ends(void **state)
     end(s);
 }
 
+/* The final model cannot be had: the client goes on to the next task all the same. */
+static void goes_on_without_a_final_model(void **state)
+{
+    (void)state;
+    put_text("policy.yml", "rounds_max: 4\n");
+    federation *s = begin(3, "rounds.count=4", NULL, NULL);
+    next_task(s, "rounds.count=5");
+    fake_task(&s->as, 3, words, "rounds.count=4", NULL, NULL);
+    s->as.rounds = 1;
+    s->as.next_at_final = true;
+    s->as.bad_final = 1000; /* the server has gone on */
+    open_client(s);
+    s->cfg.stay = true;
+    run_until_it_waits(s);
+    const char *log = log_of(s);
+    assert_non_null(strstr(log, "no final model here: waiting for the next task"));
+    assert_non_null(strstr(log, "the server serves another task now"));
+    assert_non_null(strstr(log, "task refused: waiting for another")); /* the next one */
+    assert_int_equal(s->as.finals, 1);
+    put_text("policy.yml", "{}\n");
+    end(s);
+    /* it cannot be written here */
+    s = begin(3, "rounds.count=4", NULL, NULL);
+    s->as.rounds = 1;
+    set(s, "models=policy.yml");
+    open_client(s);
+    s->cfg.stay = true;
+    run_until_it_waits(s);
+    log = log_of(s);
+    assert_non_null(strstr(log, "no final model here: waiting for the next task"));
+    assert_non_null(strstr(log, "the server still has the last task"));
+    end(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_for_a_task_that_it_may_do),
+        cmocka_unit_test(goes_on_without_a_final_model),
         cmocka_unit_test(without_it_the_client_ends),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

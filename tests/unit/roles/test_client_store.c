@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "config/yaml/yaml.h"
 #include "roles/client/config.h"
 #include "roles/client/store.h"
@@ -152,19 +153,37 @@ static void a_body_that_changed_is_not_made_again(void **state)
 static void another_task_begins_anew(void **state)
 {
     (void)state;
-    client_store *s = open_store(task_b);
+    static const uint8_t old[32] = { 0xee, 1 }, new[32] = { 0xee, 2 };
+    client_store *s = open_store(old);
     client_body body;
     CHECK_OK(client_store_draw(s, 20, true));
     CHECK_OK(client_store_begin(s));
     put(s, CLIENT_BODY, "body");
     CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
     CHECK_OK(client_store_finish(s, &body));
-    s = reopen(s, task_a);
+    s = reopen(s, new);
     assert_int_equal(client_store_mark(s)->round, 0);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_NOWHERE);
     assert_false(is_there("round-20.body"));
-    CHECK_OK(client_store_draw(s, 1, true));
+    CHECK_OK(client_store_draw(s, 1, false));
+    /* and back: its body is gone, and its coin stays */
+    s = reopen(s, old);
+    assert_true(client_store_lost(s));
+    assert_int_equal(client_store_mark(s)->round, 20);
+    assert_int_equal(client_store_mark(s)->phase, CLIENT_DONE);
+    CHECK_STATUS(client_store_draw(s, 20, true), SEFL_ESTATE);
+    CHECK_OK(client_store_draw(s, 21, true));
+    s = reopen(s, new);
+    assert_int_equal(client_store_mark(s)->round, 1);
+    assert_int_equal(client_store_mark(s)->phase, CLIENT_DRAWN);
+    assert_false(client_store_mark(s)->drawn);
+    CHECK_STATUS(client_store_draw(s, 1, true), SEFL_ESTATE);
     client_store_close(s);
+    in_state("mark", "of an earlier version");
+    CHECK_STATUS(client_store_open(&s, state_folder, new, HEAD), SEFL_ESTATE);
+    char path[512];
+    snprintf(path, sizeof path, "%s/mark", state_folder);
+    unlink(path);
 }
 
 static void a_damaged_mark_is_no_fresh_start(void **state)
@@ -172,8 +191,9 @@ static void a_damaged_mark_is_no_fresh_start(void **state)
     (void)state;
     client_store *s = open_store(task_a);
     sefl_buf b = { 0 };
-    char path[512];
-    snprintf(path, sizeof path, "%s/mark", state_folder);
+    char path[512], id[HEX_CHARS(32)];
+    CHECK_OK(client_store_draw(s, 30, true));
+    snprintf(path, sizeof path, "%s/mark-%s", state_folder, hex_write(id, task_a, 32));
     client_store_close(s);
     CHECK_OK(file_read(&b, path, 4096));
     for (size_t i = 0; i < b.n; i += 7) {
