@@ -99,7 +99,8 @@ static sefl_status change(csp_role *r, link_no *no)
                "operator adds it to `tasks`");
     SEFL_TRY(task_queue_read(r->queue, &e, &t, &bytes));
     *no = LINK_NO_SIGNATURE;
-    SEFL_TRY(csp_hello_check(&h, &t));
+    const channel *ch = tls_channel(r->t);
+    SEFL_TRY(csp_hello_check(&h, &t, span_of(ch->binding, ch->binding_n)));
     *no = LINK_NO_FAULT;
     if (r->lanes) { /* AS must not lose a failed check on the way to another task and back */
         lane_host_unbind(r->lanes);

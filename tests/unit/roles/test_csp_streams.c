@@ -151,6 +151,16 @@ static void only_a_signed_hello_changes_the_task(void **state)
     assert_true(file_exists(kem));
     greets(&c, as_key, SEFL_EAUTH, "folder of tasks");
     greets(&b, csp_key, SEFL_EAUTH, "signature");
+    for (int i = 0; i < 2;
+         i++) { /* what AS signed for another stream: another task, and this one */
+        as_link *l = NULL;
+        tls *one = dial(&s, s.id), *two = dial(&s, s.id);
+        assert_memory_not_equal(tls_channel(one)->binding, tls_channel(two)->binding, 32);
+        memcpy(tls_channel(two)->binding, tls_channel(one)->binding, CHANNEL_BINDING);
+        CHECK_STATUS(greet(i == 0 ? &b : &s, &l, two), SEFL_EAUTH);
+        assert_non_null(strstr(sefl_last_error(), "signature"));
+        tls_close(one), tls_close(two);
+    }
     assert_true(file_exists(kem));
     greets(&s, as_key, SEFL_OK, "");
     assert_true(file_exists(kem));
