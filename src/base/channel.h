@@ -33,7 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CHANNEL_INBOX = 32 << 20, MSG_HEADER = 16 };
+enum { CHANNEL_INBOX = 32 << 20, MSG_HEADER = 16, CHANNEL_BINDING = 32 };
 
 typedef struct channel_ops {
     sefl_status (*send)(void *self, const void *p, size_t n);
@@ -48,6 +48,10 @@ typedef struct channel {
     uint64_t turns;          /* number of changes from sending to receiving */
     bool was_sending;
     bool dead;
+    /* Bytes that only the two ends of this stream have, for signatures that are valid on no other
+     * stream; the same at both ends. binding_n is 0 in memory, where there is nobody else. */
+    uint8_t binding[CHANNEL_BINDING];
+    size_t binding_n;
 } channel;
 
 sefl_status channel_send(channel *ch, const void *p, size_t n) SEFL_MUST_CHECK;

@@ -513,6 +513,7 @@ static sefl_status set_up(tls *t, bool server, const char *host, const tls_peer 
 
 sefl_status tls_shake(tls *t, bool *done)
 {
+    static const char binding[] = "EXPORTER-sefl-stream"; /* RFC 8446, section 7.5 */
     int rc = gnutls_handshake(t->s);
     (void)drain_some(t);
     *done = rc == 0 && t->out_at == t->out_n;
@@ -530,7 +531,10 @@ sefl_status tls_shake(tls *t, bool *done)
               "tls: the peer presents no certificate");
     SEFL_PASS(learn_protocol(t));
     t->want = (x509_want){ 0 }; /* the caller's memory */
-    t->ch = (channel){ .ops = &tls_ops, .self = t };
+    t->ch = (channel){ .ops = &tls_ops, .self = t, .binding_n = CHANNEL_BINDING };
+    GNUTLS_PASS(gnutls_prf_rfc5705(t->s, sizeof binding - 1, binding, 0, NULL, CHANNEL_BINDING,
+                                   (char *)t->ch.binding),
+                "tls");
     return t->beat_ms > 0 ? start_keeper(t) : SEFL_OK;
 }
 

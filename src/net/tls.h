@@ -82,7 +82,7 @@ sefl_status tls_accept(tls **out, int fd, const tls_id *id, const tls_peer *want
                        const tls_limits *lim) SEFL_MUST_CHECK;
 sefl_status tls_dial(tls **out, const char *host, uint16_t port, const tls_id *id,
                      const tls_peer *want, const tls_limits *lim) SEFL_MUST_CHECK;
-channel *tls_channel(tls *t);
+channel *tls_channel(tls *t); /* its binding is from the TLS exporter */
 
 const x509_peer *tls_peer_info(const tls *t);
 const char *tls_protocol(const tls *t); /* one of tls_peer.protocols; "" if ALPN is not used */

@@ -41,7 +41,8 @@
  *           AS's order
  *   any                                         NO       code u16 (link_no), message
  *
- * AS signs all of HELLO before the signature (SIGN_LINK). So an attacker who has only AS's TLS key
+ * AS signs all of HELLO before the signature, and the binding of the stream (SIGN_LINK; the binding
+ * is in base/channel.h), so a HELLO is valid on one stream. An attacker who has only AS's TLS key
  * learns nothing, cannot determine a set, and gets no lane on which it could fail checks. `pair` is
  * 32 fresh random bytes that bind lanes (roles/aggregator/lanes.h) to their stream.
  *

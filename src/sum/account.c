@@ -8,13 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOTE_BYTES = 32 + 8 + SHA256_BYTES };
+enum {
+    NOTE_BYTES = 32 + 8 + SHA256_BYTES,
+    NOTES_MAX = 4 * LEDGER_TASKS_MAX /* AS also notes tasks that are never charged */
+};
 
 struct account {
     account_memory m;
     bool remembers;    /* false: neither head nor step */
     ledger *l;         /* NULL: must be reopened */
-    char *path, *note; /* PATH.latest: task 32, step u64, hash 32 */
+    char *path, *note; /* PATH.latest: each task 32, step u64, hash 32, sorted by task */
     char population[TASK_NAME_MAX + 1];
     char fact[TASK_NAME_MAX + 16]; /* name of the remembered head */
     ledger_terms terms;
@@ -158,42 +161,84 @@ sefl_status account_knows(account *a, uint64_t last)
     return SEFL_OK;
 }
 
+/* ---- the notes ------------------------------------------------------------------------------- */
+
+/* Reads all notes into out; *at is where this task's note is, or would be. */
+static sefl_status read_notes(const account *a, sefl_buf *out, size_t *at, bool *any)
+{
+    sefl_status st = file_read(out, a->note, (size_t)NOTES_MAX * NOTE_BYTES);
+    *at = 0, *any = false;
+    if (st == SEFL_ENOTFOUND)
+        return SEFL_OK;
+    SEFL_PASS(st);
+    SEFL_NEED(out->n > 0 && out->n % NOTE_BYTES == 0, SEFL_EPROTO,
+              "%s has %zu bytes, not a multiple of %d: it is damaged", a->note, out->n, NOTE_BYTES);
+    for (size_t i = 0; i < out->n; i += NOTE_BYTES) {
+        SEFL_NEED(i == 0 || memcmp(out->p + i - NOTE_BYTES, out->p + i, 32) < 0, SEFL_EPROTO,
+                  "the tasks in %s are not in order: it is damaged", a->note);
+        const int order = memcmp(out->p + i, a->terms.task, 32);
+        if (order < 0)
+            *at = i + NOTE_BYTES;
+        *any = *any || order == 0;
+    }
+    return SEFL_OK;
+}
+
 sefl_status account_note(account *a, uint64_t step, const uint8_t hash[SHA256_BYTES])
 {
+    sefl_status st = SEFL_OK;
     uint8_t bytes[NOTE_BYTES] = { 0 };
+    sefl_buf old = { 0 }, now = { 0 };
+    size_t at;
+    bool any;
     if (!a->remembers)
         return SEFL_OK;
     memcpy(bytes, a->terms.task, 32);
     store_u64(bytes + 32, step);
     if (hash)
         memcpy(bytes + 40, hash, SHA256_BYTES);
-    return file_write_atomic(a->note, span_of(bytes, sizeof bytes), 0600);
+    SEFL_TRY(read_notes(a, &old, &at, &any));
+    SEFL_CHECK(
+        !any || load_u64(old.p + at + 32) <= step, SEFL_ESTATE,
+        "%s has a later step of this task: an old copy of the state is in use; " ACCOUNT_REMEDY,
+        a->note);
+    SEFL_CHECK(
+        any || old.n < (size_t)NOTES_MAX * NOTE_BYTES, SEFL_ERANGE,
+        "%s has %d tasks, and no more fit in: go on with a new ledger, of another population",
+        a->note, NOTES_MAX);
+    const size_t rest = at + (any ? NOTE_BYTES : 0);
+    SEFL_TRY(wr_raw(&now, old.p, at));
+    SEFL_TRY(wr_raw(&now, bytes, sizeof bytes));
+    if (rest < old.n)
+        SEFL_TRY(wr_raw(&now, old.p + rest, old.n - rest));
+    SEFL_TRY(file_write_atomic(a->note, buf_span(&now), 0600));
+done:
+    buf_clear(&old);
+    buf_clear(&now);
+    return st;
 }
 
 sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    size_t at;
+    bool any;
     *step = 0;
     memset(hash, 0, SHA256_BYTES);
     if (!a->remembers)
         return SEFL_OK;
-    st = file_read(&b, a->note, NOTE_BYTES);
-    if (st == SEFL_ENOTFOUND) {
-        st = SEFL_OK;
-        goto done;
+    SEFL_TRY(read_notes(a, &b, &at, &any));
+    if (any) {
+        *step = load_u64(b.p + at + 32);
+        memcpy(hash, b.p + at + 40, SHA256_BYTES);
     }
-    SEFL_TRY(st);
-    SEFL_CHECK(b.n == NOTE_BYTES, SEFL_EPROTO, "%s has %zu bytes, not %d: it is damaged", a->note,
-               b.n, NOTE_BYTES);
-    if (memcmp(b.p, a->terms.task, 32) != 0)
-        goto done; /* of an earlier task */
-    *step = load_u64(b.p + 32);
-    memcpy(hash, b.p + 40, SHA256_BYTES);
 done:
     buf_clear(&b);
     return st;
 }
+
+/* ---- the port -------------------------------------------------------------------------------- */
 
 sefl_status account_spent(account *a, double delta, ledger_total *out)
 {

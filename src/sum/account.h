@@ -11,7 +11,8 @@
  * head there before it returns. A crash before that leaves an older head, which the ledger contains
  * too. The store itself may be an old copy, which nothing in it shows. So an account compares the
  * server's progress with two records outside the store: the ledger's charges (account_knows), and
- * the latest step of this task in a small file beside the ledger, PATH.latest (account_note).
+ * the latest step of each task in a small file beside the ledger, PATH.latest (account_note). A
+ * note of one task never replaces that of another, because AS may go back to an earlier task.
  * After a failed write or sync the next call reloads the ledger, so work continues once the disk
  * has room again.
  * Threads: one owner.   Secrets: none. */
@@ -52,7 +53,8 @@ sefl_status account_has(account *a, uint64_t round, bool *out) SEFL_MUST_CHECK;
 /* SEFL_ESTATE if a round after `last` is charged: a store that ends with `last` is an old copy. */
 sefl_status account_knows(account *a, uint64_t last) SEFL_MUST_CHECK;
 /* Replace durably, and read, the note of this task's latest step. Each server numbers its own steps
- * in increasing order. If hash is NULL, zeros are stored. Step 0 means that there is no note. */
+ * in increasing order: a lower step than the noted one is SEFL_ESTATE. If hash is NULL, zeros are
+ * stored. Step 0 means that there is no note. A damaged file is SEFL_EPROTO. */
 sefl_status account_note(account *a, uint64_t step,
                          const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 sefl_status account_noted(account *a, uint64_t *step, uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;

@@ -271,7 +271,11 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_TRY(wr_u16(b, LINK_VERSION));
     SEFL_TRY(as_put_mark(l));
     SEFL_TRY(wr_raw(b, cfg->task->id, TASK_ID));
+    const size_t said = b->n;
+    if (ch)
+        SEFL_TRY(wr_raw(b, ch->binding, ch->binding_n)); /* both ends have it: it is not sent */
     SEFL_TRY(sign_make(signature, cfg->key, SIGN_LINK, buf_span(b)));
+    b->n = said;
     SEFL_TRY(wr_raw(b, signature, sizeof signature));
     SEFL_TRY(as_ask(l, LINK_HELLO));
     SEFL_HAND_OVER(out, l, as_link_free);

@@ -180,7 +180,7 @@ static sefl_status check_hello(csp *c, const csp_hello *h)
         return csp_no(c, LINK_NO_VERSION, h->why);
     if (memcmp(h->task, c->c.task->id, TASK_ID) != 0)
         return csp_no(c, LINK_NO_TASK, NULL);
-    sefl_status st = csp_hello_check(h, c->c.task);
+    sefl_status st = csp_hello_check(h, c->c.task, c->binding);
     if (st == SEFL_EAUTH) /* a peer that has AS's TLS key alone */
         return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
     return st;
@@ -548,6 +548,7 @@ void csp_restart(csp *c)
     csp_reading_drop(c);
     gather_drop(c);
     c->phase = CSP_START;
+    c->binding = span_of(NULL, 0);
 }
 
 /* ---- the loop over a channel ----------------------------------------------------------------- */
@@ -580,6 +581,7 @@ sefl_status csp_serve_from(csp *c, channel *ch, link_msg *first)
     link_msg in = { 0 };
     csp_replies out = { 0 };
     csp_restart(c);
+    c->binding = span_of(ch->binding, ch->binding_n);
     if (first)
         in = *first, *first = (link_msg){ 0 };
     while (st == SEFL_OK && !csp_is_done(c)) {

@@ -107,14 +107,14 @@ typedef struct csp_hello {
     char why[VERSION_SENTENCE];
     ledger_head head; /* AS's */
     uint8_t task[TASK_ID];
-    sefl_span said; /* what the signature covers; points into the message */
+    sefl_span said; /* what the signature covers, before the binding; points into the message */
     uint8_t signature[SIGN_BYTES];
 } csp_hello;
 
 /* SEFL_EPROTO if the message is malformed. */
 sefl_status csp_hello_read(csp_hello *out, sefl_span body) SEFL_MUST_CHECK;
-/* SEFL_EAUTH unless the AS of this task signed it. */
-sefl_status csp_hello_check(const csp_hello *h, const task *t) SEFL_MUST_CHECK;
+/* SEFL_EAUTH unless the AS of this task signed it for the stream with this binding (channel.h). */
+sefl_status csp_hello_check(const csp_hello *h, const task *t, sefl_span binding) SEFL_MUST_CHECK;
 
 /* CSP's answers to one message, in order. */
 enum { CSP_REPLIES_MAX = 3 };

@@ -17,7 +17,14 @@ sefl_status csp_hello_read(csp_hello *out, sefl_span body)
     return rd_end(&r);
 }
 
-sefl_status csp_hello_check(const csp_hello *h, const task *t)
+sefl_status csp_hello_check(const csp_hello *h, const task *t, sefl_span binding)
 {
-    return sign_check(h->signature, t->servers.as, SIGN_LINK, h->said);
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(wr_raw(&b, h->said.p, h->said.n));
+    SEFL_TRY(wr_raw(&b, binding.p, binding.n));
+    st = sign_check(h->signature, t->servers.as, SIGN_LINK, buf_span(&b));
+done:
+    buf_clear(&b);
+    return st;
 }

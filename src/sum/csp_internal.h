@@ -42,7 +42,8 @@ struct csp {
     uint64_t live;            /* sealed tasks: the signed round in progress; 0: none */
     _Atomic uint64_t live_ms; /* expiry of the live round's key, for csp_expires_ms; 0: no key */
     bool over;
-    uint64_t streams; /* number of streams that sent HELLO since csp_new */
+    uint64_t streams;  /* number of streams that sent HELLO since csp_new */
+    sefl_span binding; /* of the stream; empty: it has none */
     csp_times times;
 };
 

@@ -156,5 +156,8 @@ sefl_status lane_host_serve(lane_host *h, channel *ch) SEFL_MUST_CHECK;
 
 /* Returns the number of failed checks in this task; for csp_config.checks. */
 unsigned lane_host_checks(lane_host *h);
+/* Writes the failed checks that could not be written when they were counted; call it before
+ * lane_host_free if the process goes on. */
+sefl_status lane_host_save(lane_host *h) SEFL_MUST_CHECK;
 
 #endif

@@ -348,6 +348,7 @@ void csp_task_close(csp_role *r)
     r->csp = NULL, r->lanes = NULL, r->shares = NULL, r->account = NULL, r->journal = NULL;
     r->round = 0;
     r->expire_ms = 0;
+    r->swept = false;
     pthread_mutex_unlock(&r->task_lock);
 }
 
@@ -508,17 +509,23 @@ static void look_around(csp_role *r)
     }
 }
 
-/* Checks the age of the round key. Only without a stream: a stream's requests do the same, and the
- * state machine belongs to its thread. */
+/* Checks the age of the round key; without a task, wipes all that earlier tasks left. A task's
+ * stream does the same at each request, and the state machine belongs to its thread. */
 static void expire(csp_role *r)
 {
+    sefl_status st;
     uint64_t now = clock_ms(&r->clock);
-    if (!r->csp || !task_is_sealed(&r->task) ||
-        (r->expire_ms != 0 && now - r->expire_ms < EXPIRE_MS))
+    if (r->csp ? r->serving || !task_is_sealed(&r->task) : r->swept)
+        return;
+    if (r->expire_ms != 0 && now - r->expire_ms < EXPIRE_MS)
         return;
     r->expire_ms = now;
-    if (csp_expire(r->csp) != SEFL_OK)
-        log_error(r->o.log, "cannot check the age of the round key",
+    st = r->csp ? csp_expire(r->csp) : csp_queue_sweep(r);
+    r->swept = !r->csp && st == SEFL_OK;
+    if (st != SEFL_OK)
+        log_error(r->o.log,
+                  r->csp ? "cannot check the age of the round key"
+                         : "cannot wipe the round keys of earlier tasks",
                   lf_str("why", sefl_last_error()));
 }
 
@@ -589,8 +596,7 @@ sefl_status csp_role_run(csp_role *r)
         }
         look_around(r);
         put_out_late(r);
-        if (!r->serving)
-            expire(r);
+        expire(r);
         const tls_peer want = { .role = "aggregator",
                                 .protocols = { LINK_ALPN, LANE_ALPN },
                                 .allowlist = r->allowlist,

@@ -52,7 +52,8 @@ struct csp_role {
     own_cert own;
     bool starved;       /* the last connection could not be accepted */
     uint64_t looked_ms; /* time of the last look_around */
-    uint64_t expire_ms; /* time of the last csp_expire; 0: never */
+    uint64_t expire_ms; /* time of the last look at the round key's age; 0: never */
+    bool swept;         /* there is no task, and all round keys are wiped */
 
     /* the current stream */
     tls *t;
@@ -84,6 +85,8 @@ sefl_status csp_task_fits(void *ctx, const task *t) SEFL_MUST_CHECK;
 
 /* Opens the folder of tasks, and the task that an earlier run of the process left unfinished. */
 sefl_status csp_queue_open(csp_role *r) SEFL_MUST_CHECK;
+/* Without a task: wipes the round keys of all tasks, since none of them can expire any more. */
+sefl_status csp_queue_sweep(const csp_role *r) SEFL_MUST_CHECK;
 /* On the stream's thread: receives HELLO. Sets r->other if it names another task than r->task. */
 sefl_status csp_queue_hear(csp_role *r) SEFL_MUST_CHECK;
 /* On the owner's thread, without a serving thread: changes to the task that r->hello names, which

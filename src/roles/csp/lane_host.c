@@ -29,6 +29,7 @@ struct lane_host {
     uint8_t pair[LINK_PAIR];
     uint64_t sessions;
     unsigned checks; /* failed checks in this task; after a failed write more than in the journal */
+    unsigned unsaved; /* of these, failed checks that the journal does not have */
 };
 
 /* ---- both sides ------------------------------------------------------------------------------ */
@@ -192,8 +193,22 @@ static bool is_current(const lane_host *h, const uint8_t pair[LINK_PAIR])
     return h->bound && ct_eq_bytes(h->pair, pair, LINK_PAIR);
 }
 
+sefl_status lane_host_save(lane_host *h)
+{
+    sefl_status st = SEFL_OK;
+    unsigned count;
+    pthread_mutex_lock(&h->lock);
+    if (h->unsaved > 0)
+        st = lane_count(h->c.journal, "checks", h->unsaved, &count);
+    if (st == SEFL_OK)
+        h->unsaved = 0;
+    pthread_mutex_unlock(&h->lock);
+    return st;
+}
+
 /* Counts a failed check of AS's transfers before the lane ends. If the journal cannot be written,
- * the task is over until the process restarts: the count must not be lost. */
+ * the task is over until the process restarts: the count must not be lost. CSP changes to another
+ * task only after lane_host_save. */
 static void note_failed(lane_host *h)
 {
     unsigned count = 0;
@@ -205,6 +220,7 @@ static void note_failed(lane_host *h)
         log_error(h->c.log, "a failed check could not be recorded: the task ends here",
                   lf_str("why", sefl_last_error()));
         count = CSP_CHECKS_MAX;
+        h->unsaved++;
     }
     h->checks = h->c.journal ? count : h->checks + 1;
     count = h->checks;

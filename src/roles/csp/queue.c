@@ -58,6 +58,15 @@ sefl_status csp_queue_open(csp_role *r)
     return latest > 0 ? begin(r, &last) : SEFL_OK;
 }
 
+sefl_status csp_queue_sweep(const csp_role *r)
+{
+    journal *j;
+    SEFL_PASS(journal_open(&j, r->o.settings->state, "csp", NULL));
+    const sefl_status st = journal_kem_sweep(j, NULL, NULL);
+    journal_close(j);
+    return st;
+}
+
 sefl_status csp_queue_hear(csp_role *r)
 {
     csp_hello h = { 0 };
@@ -90,12 +99,17 @@ static sefl_status change(csp_role *r, link_no *no)
                "operator adds it to `tasks`");
     SEFL_TRY(task_queue_read(r->queue, &e, &t, &bytes));
     *no = LINK_NO_SIGNATURE;
-    SEFL_TRY(csp_hello_check(&h, &t));
+    const channel *ch = tls_channel(r->t);
+    SEFL_TRY(csp_hello_check(&h, &t, span_of(ch->binding, ch->binding_n)));
     *no = LINK_NO_FAULT;
+    if (r->lanes) { /* AS must not lose a failed check on the way to another task and back */
+        lane_host_unbind(r->lanes);
+        SEFL_TRY(lane_host_save(r->lanes));
+    }
     csp_task_close(r);
     st = begin(r, &e);
     if (st != SEFL_OK)
-        csp_task_close(r);
+        csp_task_close(r); /* csp_queue_sweep follows */
 done:
     task_clear(&t);
     buf_clear(&bytes);

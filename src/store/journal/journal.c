@@ -104,9 +104,11 @@ static sefl_status make_locks(journal *j)
 static sefl_status enter_task(journal *j, const uint8_t task[32])
 {
     uint64_t tasks = 0, number = 0;
-    db_value id = db_blob(span_of(task, 32));
     SEFL_PASS(db_each(j->d, db_take_u64, &tasks, "SELECT ifnull(max(number), 0) FROM task"));
     SEFL_PASS(files_settle(j, tasks));
+    if (!task) /* number 0: no task has it */
+        return SEFL_OK;
+    db_value id = db_blob(span_of(task, 32));
     SEFL_PASS(db_each(j->d, db_take_u64, &number, "SELECT number FROM task WHERE id = ?", id));
     if (number == 0) {
         number = tasks + 1;

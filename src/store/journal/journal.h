@@ -35,6 +35,7 @@
 
 typedef struct journal journal;
 
+/* If task is NULL, the journal has no task: only journal_kem_sweep and lasting facts may be used. */
 sefl_status journal_open(journal **out, const char *folder, const char *role,
                          const uint8_t task[32]) SEFL_MUST_CHECK;
 void journal_close(journal *j);
@@ -127,7 +128,8 @@ sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KE
 /* Overwrites the bytes with zeros, syncs and deletes them; does nothing if there are none. A crash
  * before the deletion leaves zeros, which count as wiped. */
 sefl_status journal_kem_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
-/* Wipes the bytes of every other task in the folder, and those of this task that `keep` rejects. */
+/* Wipes the bytes of every other task in the folder, and those of this task that `keep` rejects.
+ * Without a task all are wiped, and keep is not called. */
 sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
                               void *ctx) SEFL_MUST_CHECK;
 

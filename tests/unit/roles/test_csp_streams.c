@@ -151,6 +151,16 @@ static void only_a_signed_hello_changes_the_task(void **state)
     assert_true(file_exists(kem));
     greets(&c, as_key, SEFL_EAUTH, "folder of tasks");
     greets(&b, csp_key, SEFL_EAUTH, "signature");
+    for (int i = 0; i < 2;
+         i++) { /* what AS signed for another stream: another task, and this one */
+        as_link *l = NULL;
+        tls *one = dial(&s, s.id), *two = dial(&s, s.id);
+        assert_memory_not_equal(tls_channel(one)->binding, tls_channel(two)->binding, 32);
+        memcpy(tls_channel(two)->binding, tls_channel(one)->binding, CHANNEL_BINDING);
+        CHECK_STATUS(greet(i == 0 ? &b : &s, &l, two), SEFL_EAUTH);
+        assert_non_null(strstr(sefl_last_error(), "signature"));
+        tls_close(one), tls_close(two);
+    }
     assert_true(file_exists(kem));
     greets(&s, as_key, SEFL_OK, "");
     assert_true(file_exists(kem));
@@ -162,6 +172,53 @@ static void only_a_signed_hello_changes_the_task(void **state)
     buf_clear(&b.envelope), buf_clear(&c.envelope);
     free(kem), free(tasks);
     site_end(&s);
+}
+
+/* Without its task nothing counts the age of a round key, so CSP wipes it: after a change that
+ * fails, or at a start without the task's folder. */
+static void without_its_task(const char *dir, bool restart)
+{
+    site s;
+    char other[64];
+    site_begin(&s, dir, "none");
+    char *kem = in(&s, "csp/task-1/round-1.kem"), *tasks = in(&s, "tasks"), *a = in(&s, "tasks/a");
+    char *file = in(&s, "tasks/a/task.signed"), *book = in(&s, "csp.ledger"), *away = in(&s, "x");
+    assert_int_equal(mkdir(tasks, 0700), 0);
+    assert_int_equal(mkdir(a, 0700), 0);
+    CHECK_OK(file_write_new(file, buf_span(&s.envelope), 0644));
+    snprintf(other, sizeof other, "%s/tasks/b", dir);
+    site b = another_task(&s, other, "own");
+    s.cfg.task = NULL, s.cfg.tasks = tasks;
+    csp_up(&s);
+    CHECK_OK(as_run_until(&s.run, 1, AGG_COLLECTING));
+    if (restart) {
+        csp_down(&s, true);
+        assert_true(file_exists(kem));
+        assert_int_equal(rename(a, away), 0);
+        csp_up(&s);
+    } else {
+        b.role = s.role;
+        assert_true(file_exists(kem));
+        assert_int_equal(rename(book, away), 0);
+        greets(&b, as_key, SEFL_EIO, "");
+    }
+    for (int i = 0; i < 500 && file_exists(kem); i++)
+        usleep(10000);
+    assert_false(file_exists(kem));
+    assert_int_equal(rename(away, restart ? a : book), 0);
+    greets(&s, as_key, SEFL_OK, ""); /* the task goes on */
+    csp_down(&s, true);
+    task_clear(&b.t);
+    buf_clear(&b.envelope);
+    free(kem), free(tasks), free(a), free(file), free(book), free(away);
+    site_end(&s);
+}
+
+static void without_its_task_no_key_stays(void **state)
+{
+    (void)state;
+    without_its_task("orphan", false);
+    without_its_task("folderless", true);
 }
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
@@ -422,6 +479,7 @@ int main(void)
         cmocka_unit_test(the_newest_connection_is_served),
         cmocka_unit_test(a_slow_message_keeps_no_key),
         cmocka_unit_test(only_a_signed_hello_changes_the_task),
+        cmocka_unit_test(without_its_task_no_key_stays),
         cmocka_unit_test(lanes_belong_to_the_link),
         cmocka_unit_test(three_failed_checks_end_the_task),
         cmocka_unit_test(strangers_do_not_fill_the_disk),

@@ -650,6 +650,33 @@ static void three_failed_checks_end_the_task(void **state)
     end_scene(&s);
 }
 
+/* A failed check that the journal does not take ends the task here, and is written before CSP goes
+ * to another task: AS cannot make CSP forget it. */
+static void a_failed_check_is_not_lost(void **state)
+{
+    (void)state;
+    federation s;
+    static const uint8_t none[4];
+    begin_scene(&s, "unwritten", 1, 0);
+    link_up(&s);
+    CHECK_OK(lanes_wait(s.l, t.values));
+    uint64_t end = now_ms(&s) + WAIT_MS;
+    CHECK_OK(journal_fact_put(s.journal, 0, "checks", span_of(none, 3))); /* damaged */
+    cheat(&s);
+    while (s.failed < 1 && now_ms(&s) < end)
+        usleep(500);
+    assert_int_equal(lane_host_checks(s.host), CSP_CHECKS_MAX);
+    CHECK_STATUS(lane_host_save(s.host), SEFL_EPROTO);
+    CHECK_OK(journal_fact_put(s.journal, 0, "checks", span_of(none, 4)));
+    CHECK_OK(lane_host_save(s.host));
+    CHECK_OK(lane_host_save(s.host)); /* once */
+    assert_int_equal(lane_host_checks(s.host), CSP_CHECKS_MAX);
+    csp_down(&s);
+    csp_up(&s);
+    assert_int_equal(lane_host_checks(s.host), 1);
+    end_scene(&s);
+}
+
 /* ---- audits -------------------------------------------------------------------------------------- */
 
 static unsigned files_in(const char *folder)
@@ -780,6 +807,7 @@ int main(void)
         cmocka_unit_test(lanes_of_others_are_refused),
         cmocka_unit_test(there_are_sixteen_at_most),
         cmocka_unit_test(three_failed_checks_end_the_task),
+        cmocka_unit_test(a_failed_check_is_not_lost),
         cmocka_unit_test(audited_sessions_are_not_used),
         cmocka_unit_test(unanswered_audits_end_the_task),
     };

@@ -190,6 +190,86 @@ static void rolled_back(void **state)
     buf_clear(&now);
 }
 
+static void check_note(const char *name, uint8_t id, uint64_t step, uint8_t first)
+{
+    books b;
+    task t = some_task(id, TASK_NOISE_NONE, false);
+    uint64_t got;
+    uint8_t hash[SHA256_BYTES];
+    CHECK_OK(books_open(&b, name, &t));
+    CHECK_OK(account_noted(b.a, &got, hash));
+    assert_int_equal(got, step);
+    assert_int_equal(hash[0], first);
+    books_close(&b);
+}
+
+static sefl_status note(const char *name, uint8_t id, uint64_t step)
+{
+    books b;
+    task t = some_task(id, TASK_NOISE_NONE, false);
+    uint8_t hash[SHA256_BYTES] = { (uint8_t)(id + step) };
+    CHECK_OK(books_open(&b, name, &t));
+    sefl_status st = account_note(b.a, step, hash);
+    books_close(&b);
+    return st;
+}
+
+/* Each task has its note, whatever the order of the tasks; a note only grows. */
+static void notes(void **state)
+{
+    (void)state;
+    static const uint8_t ids[] = { 5, 3, 9, 4, 1 };
+    char path[300];
+    sefl_buf b = { 0 }, old = { 0 };
+    make_ledger("n");
+    snprintf(path, sizeof path, "%s.ledger.latest", folder_path("n"));
+    for (size_t i = 0; i < sizeof ids; i++) {
+        check_note("n", ids[i], 0, 0);
+        CHECK_OK(note("n", ids[i], 2 + i));
+        for (size_t k = 0; k <= i; k++)
+            check_note("n", ids[k], 2 + k, (uint8_t)(ids[k] + 2 + k));
+    }
+    CHECK_OK(note("n", 3, 7));
+    CHECK_OK(note("n", 3, 7));
+    CHECK_STATUS(note("n", 3, 6), SEFL_ESTATE);
+    check_note("n", 3, 7, 10);
+    check_note("n", 5, 2, 7);
+    CHECK_OK(file_read(&old, path, 10000));
+    assert_int_equal(old.n, 5 * 72);
+#if SEFL_FAULTS
+    static const fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC, FAULT_ALLOC, FAULT_READ };
+    books c;
+    task t = some_task(4, TASK_NOISE_NONE, false);
+    CHECK_OK(books_open(&c, "n", &t));
+    for (size_t k = 0; k < 4; k++)
+        TEST_FAULTS(kinds[k], st = account_note(c.a, 100, NULL), (void)0);
+    books_close(&c);
+    check_note("n", 4, 100, 0);
+    check_note("n", 9, 4, 13);
+#endif
+    /* damaged: cut, empty, out of order, a task twice */
+    for (int how = 0; how < 4; how++) {
+        books d;
+        task u = some_task(3, TASK_NOISE_NONE, false);
+        uint64_t step;
+        uint8_t hash[SHA256_BYTES];
+        buf_reset(&b);
+        CHECK_OK(wr_raw(&b, old.p, how == 0 ? 100 : how == 1 ? 0 : 72));
+        if (how >= 2)
+            CHECK_OK(wr_raw(&b, old.p, 72));
+        if (how == 2)
+            b.p[72] = 0;
+        CHECK_OK(file_write_atomic(path, buf_span(&b), 0600));
+        CHECK_OK(books_open(&d, "n", &u));
+        CHECK_STATUS(account_noted(d.a, &step, hash), SEFL_EPROTO);
+        assert_non_null(strstr(sefl_last_error(), "damaged"));
+        CHECK_STATUS(account_note(d.a, 8, hash), SEFL_EPROTO);
+        books_close(&d);
+    }
+    buf_clear(&b);
+    buf_clear(&old);
+}
+
 /* Whatever fails, the next attempt continues, and nothing is charged twice. */
 static void failing_disk(void **state)
 {
@@ -227,10 +307,8 @@ static void failing_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(terms),
-        cmocka_unit_test(charging),
-        cmocka_unit_test(rolled_back),
-        cmocka_unit_test(failing_disk),
+        cmocka_unit_test(terms), cmocka_unit_test(charging),     cmocka_unit_test(rolled_back),
+        cmocka_unit_test(notes), cmocka_unit_test(failing_disk),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

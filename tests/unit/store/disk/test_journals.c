@@ -501,6 +501,44 @@ static void csp_old_copies(void **state)
     }
 }
 
+/* The same, while AS goes to another task and back, as it may with a folder of tasks. The copy was
+ * taken while AS held back a charged round; the round was revealed since. */
+static void csp_earlier_task(void **state)
+{
+    (void)state;
+    desk d;
+    char now[300], copy[320];
+    csp_round r;
+    task other = desk_task();
+    other.id[0] = 99;
+    snprintf(now, sizeof now, "%s", folder_path("turns"));
+    snprintf(copy, sizeof copy, "%s-copy", now);
+    CHECK_OK(desk_open(&d, "turns"));
+    one_step(&d, SIGNED);
+    one_step(&d, CHARGED);
+    desk_close(&d);
+    folder_copy(copy, now);
+    CHECK_OK(desk_open(&d, "turns"));
+    one_step(&d, OPENED);
+    desk_close(&d);
+    CHECK_OK(desk_open_as(&d, "turns", &other));
+    one_step(&d, SIGNED);
+    one_step(&d, CHARGED);
+    one_step(&d, OPENED);
+    desk_close(&d);
+    folder_copy(now, copy); /* the ledger and the notes beside it stay */
+    CHECK_STATUS(desk_open_as(&d, "turns", &other), SEFL_ESTATE);
+    desk_close(&d);
+    CHECK_OK(desk_open(&d, "turns"));
+    CHECK_OK(csp_store_get(&d.t, 1, &r));
+    assert_int_equal(r.state, CSP_SKIPPED);
+    assert_int_equal(r.skip, CSP_SKIP_OLD_STATE);
+    check_key(&d, 1, NULL);
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
+                 SEFL_ESTATE);
+    desk_close(&d);
+}
+
 /* Died in the middle of a reveal: after the charge, the round is revealed at the next attempt;
  * after the note beside the ledger, it is revealed with that output. */
 static void csp_opening_interrupted(void **state)
@@ -694,7 +732,8 @@ int main(void)
         cmocka_unit_test(csp_sets),          cmocka_unit_test(csp_vouchers),
         cmocka_unit_test(csp_voucher_flood), cmocka_unit_test(csp_charge_head),
         cmocka_unit_test(csp_old_copies),    cmocka_unit_test(csp_opening_interrupted),
-        cmocka_unit_test(as_rounds),         cmocka_unit_test(as_faults),
+        cmocka_unit_test(csp_earlier_task),  cmocka_unit_test(as_rounds),
+        cmocka_unit_test(as_faults),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
