@@ -1,8 +1,8 @@
 /* AS decides which task runs.
  *  1. A task that has begun ends before another begins. The journal remembers its id, so a restart
  *     continues it, even if a task with an earlier name has arrived. If its folder is gone, AS
- *     waits until it is back: the ledgers of the two servers may differ by a charge of this task, and the
- *     next task could not begin.
+ *     waits until it is back: the ledgers of the two servers may differ by a charge of this task,
+ *     and the next task could not begin.
  *  2. Otherwise the first new task runs. Before its first round opens nothing depends on it: if its
  *     folder disappears, the task is withdrawn.
  *  3. A task is over once its last release is durable and CSP knows that it is over. If CSP cannot

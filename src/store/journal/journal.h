@@ -35,7 +35,7 @@
 
 typedef struct journal journal;
 
-/* If task is NULL, the journal has no task: only journal_kem_sweep and lasting facts may be used. */
+/* If task is NULL, the journal has no task: use only journal_kem_sweep and lasting facts. */
 sefl_status journal_open(journal **out, const char *folder, const char *role,
                          const uint8_t task[32]) SEFL_MUST_CHECK;
 void journal_close(journal *j);
