@@ -106,7 +106,8 @@ static sefl_status enter_task(journal *j, const uint8_t task[32])
     uint64_t tasks = 0, number = 0;
     SEFL_PASS(db_each(j->d, db_take_u64, &tasks, "SELECT ifnull(max(number), 0) FROM task"));
     SEFL_PASS(files_settle(j, tasks));
-    if (!task) /* number 0: no task has it */
+    j->number = 0; /* no task has it */
+    if (!task)
         return SEFL_OK;
     db_value id = db_blob(span_of(task, 32));
     SEFL_PASS(db_each(j->d, db_take_u64, &number, "SELECT number FROM task WHERE id = ?", id));

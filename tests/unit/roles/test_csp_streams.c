@@ -186,21 +186,22 @@ static void without_its_task(const char *dir, bool restart)
     assert_int_equal(mkdir(tasks, 0700), 0);
     assert_int_equal(mkdir(a, 0700), 0);
     CHECK_OK(file_write_new(file, buf_span(&s.envelope), 0644));
-    snprintf(other, sizeof other, "%s/tasks/b", dir);
-    site b = another_task(&s, other, "own");
     s.cfg.task = NULL, s.cfg.tasks = tasks;
     csp_up(&s);
     CHECK_OK(as_run_until(&s.run, 1, AGG_COLLECTING));
-    if (restart) {
+    if (restart) { /* the only task */
         csp_down(&s, true);
         assert_true(file_exists(kem));
         assert_int_equal(rename(a, away), 0);
         csp_up(&s);
     } else {
-        b.role = s.role;
+        snprintf(other, sizeof other, "%s/tasks/b", dir);
+        site b = another_task(&s, other, "own");
         assert_true(file_exists(kem));
         assert_int_equal(rename(book, away), 0);
         greets(&b, as_key, SEFL_EIO, "");
+        task_clear(&b.t);
+        buf_clear(&b.envelope);
     }
     for (int i = 0; i < 500 && file_exists(kem); i++)
         usleep(10000);
@@ -208,8 +209,6 @@ static void without_its_task(const char *dir, bool restart)
     assert_int_equal(rename(away, restart ? a : book), 0);
     greets(&s, as_key, SEFL_OK, ""); /* the task goes on */
     csp_down(&s, true);
-    task_clear(&b.t);
-    buf_clear(&b.envelope);
     free(kem), free(tasks), free(a), free(file), free(book), free(away);
     site_end(&s);
 }

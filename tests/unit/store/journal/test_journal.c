@@ -461,6 +461,13 @@ static void kems(void **state)
     for (uint64_t r = 2; r <= 5; r++)
         CHECK_STATUS(journal_kem_get(j, r, got), r % 2 ? SEFL_ENOTFOUND : SEFL_OK);
     journal_close(j);
+    j = opened(&p, NULL); /* no task: nothing is kept */
+    CHECK_OK(journal_kem_sweep(j, NULL, NULL));
+    journal_close(j);
+    j = opened(&p, task_b);
+    for (uint64_t r = 2; r <= 5; r++)
+        CHECK_STATUS(journal_kem_get(j, r, got), SEFL_ENOTFOUND);
+    journal_close(j);
 }
 
 /* The state after an interrupted wipe, built by hand; property.journal.kill reaches all states for
