@@ -346,6 +346,7 @@ typedef struct taker {
     collect *collect;
     ingest *ingest;
     agg_http http;
+    task task; /* empty: uploads do not look at it */
     sefl_clock mono, wall;
     uint64_t bodies;
 } taker;
@@ -501,6 +502,7 @@ static sefl_status open_as(taker *t)
         SEFL_PASS(know_vouchers(pl, t->journal));
     collect_begin(t->collect, ROUND);
     ingest_only_round(t->ingest, ROUND);
+    t->http.task = &t->task;
     t->http.ingest = t->ingest;
     t->http.mono = &t->mono;
     return SEFL_OK;
