@@ -258,8 +258,8 @@ static void other_overviews(void **state)
     CHECK_OK(file_make_folder(folder_path("fed/state"), 0777));
     static const char *const lines[] = {
         "{\"round\":1}\n",
-        "{\"round\":1,\"clients\":7,\"run\":{\"protection\":\"sefl\",\"noise\":\"own\",\"z\":"
-        "\"2\",\"enrolled\":8,\"rounds\":3,\"delta\":1e-6,\"text\":\"ab\"}}\n",
+        ("{\"round\":1,\"clients\":7,\"run\":{\"protection\":\"sefl\",\"noise\":\"own\",\"z\":"
+         "\"2\",\"enrolled\":8,\"rounds\":3,\"delta\":1e-6,\"text\":\"ab\"}}\n"),
         "{\"round\":1,\"run\":{\"enrolled\":1e300,\"rounds\":1e300,\"text\":\"cd\"}}\n",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
