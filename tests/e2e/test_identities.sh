@@ -307,7 +307,8 @@ expect 1 "$SEFL" ca renew "$as_ca" --name nobody
 expect 0 enroll s5 --renew
 expect 1 "$SEFL" enroll site-4 --renew --cert s5/cert.pem; says "another key than key.pem" # as a file, and nobody is asked
 expect 2 "$SEFL" enroll site-4 --renew --cert renewed.pem --server "$at"; says "cannot be used with the other options"
-cp -r site-4 by-mail
+mkdir by-mail # without the state, which the running client changes
+find site-4 -mindepth 1 -maxdepth 1 ! -name state -exec cp -r {} by-mail/ \;
 expect 0 "$SEFL" enroll by-mail --renew --cert renewed.pem; says "no newer certificate"
 cp renewed.pem by-mail/cert.pem
 "$SEFL" ca renew "$as_ca" --name site-4 --days 85 --out longer.pem 2> /dev/null
