@@ -471,6 +471,8 @@ static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
     return st;
 }
 
+static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz } };
+
 static sefl_status open_task(aggregator *a)
 {
     const aggregator_settings *c = a->o.settings;
@@ -520,7 +522,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     }
     SEFL_TRY(pool_new(&a->pool, c->threads));
     SEFL_TRY(c->tasks ? open_queue(a) : open_task(a));
-    SEFL_TRY(health_start(&a->local, &c->health, healthz, a, o->log));
+    SEFL_TRY(health_start(&a->local, &c->health, pages, sizeof pages / sizeof *pages, a, o->log));
     SEFL_HAND_OVER(out, a, aggregator_free);
 }
 
