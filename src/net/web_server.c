@@ -383,10 +383,10 @@ sefl_status web_server_check_loopback(const char *address)
 }
 
 /* The options of both kinds of server. */
-#define OPTIONS(s, fd)                                                                            \
-    MHD_OPTION_EXTERNAL_LOGGER, https_mhd_log, (s)->c.log, MHD_OPTION_LISTEN_SOCKET, (fd),        \
-        MHD_OPTION_CONNECTION_LIMIT, (s)->c.connections, MHD_OPTION_CONNECTION_TIMEOUT,           \
-        (s)->c.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,              \
+#define OPTIONS(s, fd)                                                                     \
+    MHD_OPTION_EXTERNAL_LOGGER, https_mhd_log, (s)->c.log, MHD_OPTION_LISTEN_SOCKET, (fd), \
+        MHD_OPTION_CONNECTION_LIMIT, (s)->c.connections, MHD_OPTION_CONNECTION_TIMEOUT,    \
+        (s)->c.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,       \
         MHD_OPTION_STRICT_FOR_CLIENT, 1
 
 static struct MHD_Daemon *start_daemon(web_server *s, int fd)
