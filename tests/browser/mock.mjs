@@ -34,7 +34,7 @@ function state(n, total, clients) {
     privacy: { claimed: true, epsilon_server: 0.35 * Math.sqrt(n), epsilon_others: 0.2 * Math.sqrt(n), epsilon_target: 8, delta: 1e-6, rounds_to_target: 500 },
     csp: { connected: true, since: now() - 5000 }, supply: { rounds_ready: 2, making: true, lanes: 1 }, ledgers: { agree: true, rounds: n },
     last: n ? line(n, clients) : undefined, totals: { rounds: n, released: n - Math.floor(n / 17), skipped: Math.floor(n / 17), blocked: 0, seconds: 42 * n, up_bytes: 71700 * clients * n, down_bytes: 86000 * clients * n },
-    downloads: ['model', 'report', 'ledger'], grid: true, sample: true };
+    downloads: ['model', 'report', 'ledger'], grid: true, sample: true, sample_round: n };
 }
 
 const scenarios = {
@@ -42,7 +42,7 @@ const scenarios = {
   large: () => ({ n: 1000, clients: 10000, st: state(1000, 1200, 10000) }),
   hidden: () => { const st = state(30, 40, 100); st.task.hidden_sampling = true; st.grid = false; delete st.last.dropped; delete st.last.late; delete st.last.refused; return { n: 30, clients: 100, st }; },
   unclaimed: () => { const st = state(12, 12, 8); st.phase = 'done'; st.privacy = { claimed: false }; st.task.z = '0.02'; return { n: 12, clients: 8, st }; },
-  csp: () => { const s = state(9, 40, 24); return { n: 0, clients: 24, st: { role: 'csp', version: '0.2.0', time: now(), phase: 'signed', healthy: true, task: s.task, round: { number: 10 }, privacy: s.privacy, ledgers: { agree: true, rounds: 9 }, end: { rounds_left: 31 }, totals: { rounds: 9, released: 9, skipped: 0, blocked: 0 } } }; },
+  csp: () => { const s = state(9, 40, 24); return { n: 0, clients: 24, st: { role: 'csp', version: '0.2.0', time: now(), phase: 'signed', healthy: true, task: s.task, round: { number: 10 }, privacy: s.privacy, ledgers: { agree: true, rounds: 9, compared: 'The aggregation server showed its ledger when round 10 began.' }, end: { rounds_left: 31 }, totals: { rounds: 9, released: 9, skipped: 0, blocked: 0 } } }; },
   bare: () => ({ n: 0, clients: 0, st: { role: 'aggregator' } }),
   trouble: () => { const st = state(17, 40, 24); Object.assign(st, { healthy: false, csp: { connected: false, since: now() - 400, last_error: 'cannot reach csp.south.example:7001: connection refused' }, supply: { rounds_ready: 0, making: false, lanes: 1 }, ledgers: { agree: false, rounds: 16 } }); st.privacy.rounds_to_target = 4; st.round.deadline_at = now() + 6; return { n: 17, clients: 24, st }; },
 };

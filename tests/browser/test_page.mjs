@@ -46,7 +46,7 @@ const tests = {
     const c = await mock('csp'), csp = await visit(context, c.url);
     await until('the budget', () => shown(csp, '#privacy'));
     for (const id of ['quality', 'people', 'cost', 'sample', 'files']) must(!(await shown(csp, `#${id}`)), `CSP's page shows ${id}`);
-    must((await text(csp, '#server-facts')).includes('agree on 9 rounds'), 'no agreement of ledgers');
+    must((await text(csp, '#server-facts')).includes('agree on 9 charged rounds.'), 'no agreement of ledgers');
     await m.stop();
     await c.stop();
   },

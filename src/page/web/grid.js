@@ -108,7 +108,7 @@ export function grid(place, ask) {
   function reasons() {
     const list = data.why || [], open = why.querySelector('details')?.open;
     why.replaceChildren(list.length === 0 ? '' : h('details', { open: open ?? list.length <= 6 },
-      h('summary', {}, `${plural(list.length, 'reason')} of refusals in these rounds`),
+      h('summary', {}, `${plural(list.length, 'reason')} in these rounds`),
       h('ul', {}, list.slice(-100).reverse().map((w) => h('li', {}, `Round ${w.round}, ${w.client}: ${w.reason}`)))));
   }
 

@@ -98,7 +98,7 @@ function drawProgress() {
   const facts = [['arrived', r.arrived], ['fetched the model', r.asked], ['refused', r.refused], ['late', r.late]].filter(([, n]) => known(n));
   $('progress').replaceChildren(h('div', { class: 'track' }, tick, bar(r.arrived / most, enough ? 'good-fill' : '', 'Updates of this round', text)),
     h('p', { class: 'under' }, facts.map(([name, n]) => h('span', {}, h('b', {}, count(n)), ` ${name}`)),
-      known(r.most) ? h('span', {}, 'at most ', h('b', {}, count(r.most))) : null));
+      known(r.most) ? h('span', {}, 'the round closes at ', h('b', {}, count(r.most))) : null));
 }
 
 function drawNow() {
@@ -149,7 +149,11 @@ function drawServers() {
     row('Noise ahead', ready > 0 ? 'good' : 'weak', known(ready) ? `ready for ${plural(ready, 'round')}` : 'not known',
       `${supply.making ? 'and more is being made' : 'and none is being made'}${known(supply.lanes) ? ` over ${plural(supply.lanes, 'connection')}` : ''}`);
   }
-  if (ledgers) row('Ledgers', ledgers.agree ? 'good' : 'bad', ledgers.agree ? 'agree' : 'differ', known(ledgers.rounds) ? `on ${plural(ledgers.rounds, 'round')}` : '');
+  if (ledgers) {
+    const n = known(ledgers.rounds) ? plural(ledgers.rounds, 'charged round') : 'the charged rounds', more = ledgers.compared ? ` ${ledgers.compared}` : '';
+    if (ledgers.agree === undefined) row('Ledgers', '', 'not compared yet;', `this one has ${n}.${more}`);
+    else row('Ledgers', ledgers.agree ? 'good' : 'bad', ledgers.agree ? 'agree' : 'differ', `on ${n}.${more}`);
+  }
   if (known(totals.rounds)) {
     const parts = [[totals.released, 'released'], [totals.skipped, 'skipped'], [totals.blocked, 'blocked']].filter(([n]) => known(n));
     row('Rounds', '', count(totals.rounds), parts.length ? `(${parts.map(([n, name]) => `${count(n)} ${name}`).join(', ')})` : '');
@@ -224,8 +228,8 @@ async function whoIsMissing() {
   drawNow();
 }
 
-async function sample(round) {
-  if (!state.sample || round === wrote) return;
+async function sample() {
+  if (!state.sample || state.sample_round === wrote) return;
   const got = await get('sample.json');
   if (!got?.text) return;
   wrote = got.round;
@@ -265,7 +269,7 @@ function take(next) {
   const last = state.last?.round;
   if (!before || last !== before.last?.round || (last ?? 0) > (rounds[rounds.length - 1]?.round ?? 0)) { moreRounds(); whoIsMissing(); }
   gridSoon();
-  sample(last);
+  sample();
   news(before);
 }
 

@@ -32,6 +32,7 @@ const phases = {
   done: (st) => (known(st.totals?.released)
     ? `The task is over: it released ${plural(st.totals.released, 'model')} in ${plural(st.totals.rounds, 'round')}.`
     : 'The task is over.'),
+  waiting: () => 'The server waits for the aggregation server.',
   new: (st) => `${roundOf(st)} has not begun.`,
   signed: (st) => `${roundOf(st)} runs: both servers have signed its header.`,
   revealed: (st) => `${roundOf(st)} is charged, and its noisy sum is revealed to the aggregation server.`,
@@ -46,6 +47,8 @@ export function sentence(st, now) {
 }
 
 const isOver = (st) => st.phase === 'done';
+// the rounds that the task plans beyond those that are over, whether or not the budget allows them
+const planned = (st) => (known(st.task?.rounds) ? st.task.rounds - (st.last?.round ?? st.totals?.rounds ?? 0) : st.end?.rounds_left);
 
 // Everything that is not as it should be, worst first: [kind, what, what it means]
 export function problems(st, now) {
@@ -68,8 +71,8 @@ export function problems(st, now) {
   if (st.supply && st.supply.rounds_ready === 0 && st.supply.making === false && !over)
     out.push(['weak', 'No noise is ready.', 'The next round waits until the servers have made shares of its noise.']);
   const { rounds_to_target: enough } = st.privacy || {};
-  if (st.privacy?.claimed && known(enough) && known(st.end?.rounds_left) && enough < st.end.rounds_left && !over)
-    out.push(['weak', `The privacy budget ends ${plural(st.end.rounds_left - enough, 'round')} before the task does.`,
+  if (st.privacy?.claimed && known(enough) && enough < planned(st) && !over)
+    out.push(['weak', `The privacy budget ends ${plural(planned(st) - enough, 'round')} before the task does.`,
       `After ${plural(enough, 'more round')} the servers end the task.`]);
   return out.sort((a, b) => (a[0] === b[0] ? 0 : a[0] === 'bad' ? -1 : 1));
 }
@@ -110,7 +113,7 @@ export function privacyTile(st) {
 }
 
 export function budgetSentence(st) {
-  const p = st.privacy, enough = p.rounds_to_target, rest = st.end?.rounds_left;
+  const p = st.privacy, enough = p.rounds_to_target, rest = planned(st);
   if (isOver(st)) return 'The task is over; no further round spends anything.';
   if (!known(enough)) return 'The server has no projection yet.';
   const lasts = `At this pace the budget lasts for ${plural(enough, 'more round')}`;
