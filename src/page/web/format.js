@@ -76,7 +76,12 @@ export const show = (id, yes) => {
     $(id).hidden = !yes;
     return yes;
 };
-// Sets text only where it differs, so that neither a reader's selection nor a screen reader is disturbed.
+// These change the page only where it differs, so that they disturb neither a selection nor a screen reader.
 export function say(e, text) {
     if (e.textContent !== text) e.textContent = text;
+}
+export function swap(e, ...children) {
+    const next = e.cloneNode(false);
+    next.append(...children.flat().filter(Boolean));
+    if (!next.isEqualNode(e)) e.replaceChildren(...next.childNodes);
 }

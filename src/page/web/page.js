@@ -1,5 +1,19 @@
 // The page of a run: it gets the state and the rounds from the server and shows them. docs/OPERATING.md describes it.
-import { $, h, show, say, known, number, count, plural, bytes, seconds, clock, small } from './format.js';
+import {
+    $,
+    h,
+    show,
+    say,
+    swap,
+    known,
+    number,
+    count,
+    plural,
+    bytes,
+    seconds,
+    clock,
+    small,
+} from './format.js';
 import { chart } from './charts.js';
 import { grid, kindOf, KINDS } from './grid.js';
 import * as words from './words.js';
@@ -170,7 +184,8 @@ function drawTiles(found) {
         ['Privacy spent', words.privacyTile(state)],
         ['Missing', words.missingTile(state, missing)],
     ];
-    $('tiles').replaceChildren(
+    swap(
+        $('tiles'),
         ...tiles
             .filter(([, t]) => t)
             .map(([name, [kind, big, sub, share]]) =>
@@ -207,7 +222,8 @@ function drawProgress() {
         ['refused', r.refused],
         ['late', r.late],
     ].filter(([, n]) => known(n));
-    $('progress').replaceChildren(
+    swap(
+        $('progress'),
         h(
             'div',
             { class: 'track' },
@@ -229,12 +245,19 @@ function drawNow() {
     drawTiles(found);
     drawProgress();
     show('problems', found.length > 0);
-    const items = found.map(([kind, what, means]) => h('li', { class: kind }, h('b', {}, what), ` ${means}`));
-    if (
-        items.map((i) => i.textContent).join() !==
-        [...$('problems').children].map((i) => i.textContent).join()
-    )
-        $('problems').replaceChildren(...items);
+    swap(
+        $('problems'),
+        found.map(([kind, what, means]) => h('li', { class: kind }, h('b', {}, what), ` ${means}`)),
+    );
+    title(found);
+}
+
+function title(found) {
+    const n = state?.round?.number ?? state?.last?.round,
+        total = state?.task?.rounds;
+    const round = known(n) ? `Round ${n}${known(total) ? ` of ${total}` : ''}` : 'SEFL';
+    const what = goneSince ? 'No answer' : found.some(([kind]) => kind === 'bad') ? 'Needs you' : '';
+    document.title = `${what || (state?.phase === 'done' ? 'Done' : round)} · ${state?.task?.name || 'SEFL'}`;
 }
 
 // ---- the sections -------------------------------------------------------------------------------
@@ -243,7 +266,8 @@ function drawPrivacy() {
     if (!show('privacy', Boolean(p))) return;
     if (!p.claimed) {
         const z = state.task?.z;
-        $('budget').replaceChildren(
+        swap(
+            $('budget'),
             h(
                 'p',
                 { class: 'note weak lead' },
@@ -279,7 +303,8 @@ function drawPrivacy() {
             known(target) ? bar(eps / target, eps > 0.95 * target ? 'bad-fill' : '', name, text) : null,
         );
     };
-    $('budget').replaceChildren(
+    swap(
+        $('budget'),
         h(
             'div',
             { class: 'budgets' },
@@ -357,7 +382,7 @@ function drawServers() {
             known(totals.down_bytes) ? `and ${bytes(totals.down_bytes)} down` : '',
         );
     show('servers', rows.length > 0);
-    $('server-facts').replaceChildren(...rows);
+    swap($('server-facts'), rows);
     say($('servers-h'), csp || ledgers ? 'The two servers' : 'The run so far');
 }
 
@@ -369,9 +394,8 @@ const FILES = {
 function drawFiles() {
     const names = (state.downloads || []).filter((n) => FILES[n]);
     show('files', names.length > 0);
-    if ($('file-list').dataset.names === names.join()) return;
-    $('file-list').dataset.names = names.join();
-    $('file-list').replaceChildren(
+    swap(
+        $('file-list'),
         ...names.map((n) =>
             h(
                 'li',
@@ -404,9 +428,6 @@ function drawHead() {
         name = task.name || 'SEFL';
     say($('name'), name);
     say($('role'), words.ROLES[role] || '');
-    const n = state.round?.number ?? state.last?.round;
-    const round = known(n) ? `Round ${n}${known(task.rounds) ? ` of ${task.rounds}` : ''}` : 'SEFL';
-    document.title = `${state.phase === 'done' ? 'Done' : round} · ${name}`;
     say(
         $('foot'),
         [
@@ -540,6 +561,7 @@ function gone() {
         goneSince = Date.now() / 1000;
         announce('The server does not answer.');
     }
+    title([]);
     document.body.classList.add('stale');
     link('gone', 'no answer');
     if (!locked)

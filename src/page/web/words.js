@@ -48,8 +48,7 @@ const phases = {
 };
 
 export function sentence(st, now) {
-    if (st.paused)
-        return 'The task is paused: no round begins until the operator resumes it.';
+    if (st.paused) return 'The task is paused: no round begins until the operator resumes it.';
     if (phases[st.phase]) return phases[st.phase](st, now);
     if (st.role === 'simulation') return `${roundOf(st)} runs.`;
     return st.phase ? `${roundOf(st)}: ${st.phase}.` : 'The server does not say what it does now.';
