@@ -303,6 +303,15 @@ export function chart(place, options) {
             viewBox: `0 0 ${width} ${HEIGHT}`,
             height: HEIGHT,
         });
+        svg.append(
+            s('line', {
+                class: 'grid-line',
+                x1: margin,
+                x2: width - 4,
+                y1: HEIGHT - BOTTOM,
+                y2: HEIGHT - BOTTOM,
+            }),
+        );
         for (const y of scale.ticks)
             svg.append(
                 s('line', { class: 'grid-line', x1: margin, x2: width - 4, y1: at.y(y), y2: at.y(y) }),

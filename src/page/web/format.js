@@ -39,6 +39,8 @@ export function seconds(x) {
     return `${Math.floor(hours / 24)}\u00a0days ${hours % 24}\u00a0h`;
 }
 
+// an estimate: no seconds beyond two minutes
+export const about = (x) => (x < 119.5 ? left(x) : x < 599.5 ? `${Math.round(x / 60)}\u00a0min` : seconds(x));
 // whole seconds of a countdown
 export const left = (x) => (x < 119.5 ? `${Math.max(0, Math.round(x))}\u00a0s` : seconds(x));
 export const small = (x) => (x < 0.001 ? x.toExponential().replace('.0', '') : String(x)); // a delta: 1e-6

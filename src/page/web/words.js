@@ -1,5 +1,5 @@
 // What a state means, in sentences: what happens now, and what an operator should know about it.
-import { known, number, count, plural, seconds, left, clock, listed } from './format.js';
+import { about, known, number, count, plural, seconds, left, clock, listed } from './format.js';
 
 export const ROLES = {
     aggregator: 'Aggregation server',
@@ -157,7 +157,7 @@ export function timeTile(st, now) {
         ];
     return [
         '',
-        `About ${seconds(Math.max(1, secs))}`,
+        `About ${about(Math.max(1, secs))}`,
         `${words ? `${words}; ` : ''}ends around ${clock(now + secs, now)}.`,
         share,
     ];
