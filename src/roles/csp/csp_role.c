@@ -8,6 +8,7 @@
 #include "base/cond.h"
 #include "base/hex.h"
 #include "crypto/ahe/paillier.h"
+#include "protocol/http.h"
 #include "protocol/modes/mode.h"
 #include "roles/ca.h"
 #include "roles/csp/vouch.h"
@@ -245,6 +246,8 @@ done:
     return st;
 }
 
+static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz } };
+
 static bool goes_on(void *self, uint64_t done, uint64_t total)
 {
     csp_role *r = self;
@@ -372,7 +375,8 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(read_identity(r));
     SEFL_TRY(pool_new(&r->pool, c->threads));
     SEFL_TRY(c->tasks ? csp_queue_open(r) : csp_task_open(r));
-    SEFL_TRY(health_start(&r->local, &c->health, healthz, r, o->log));
+    SEFL_TRY(health_start(&r->local, &c->health, pages, sizeof pages / sizeof *pages, r, o->log));
+    SEFL_TRY(csp_page_start(r));
     SEFL_HAND_OVER(out, r, csp_role_free);
 }
 
@@ -476,6 +480,7 @@ static void read_identity_again(csp_role *r)
     }
     tls_id_free(r->id);
     r->id = id;
+    page_set_id(r->page, id);
     log_info(r->o.log, "certificates reloaded");
 }
 
@@ -649,6 +654,7 @@ void csp_role_free(csp_role *r)
     if (!r)
         return;
     local_http_stop(r->local);
+    page_stop(r->page);
     end_stream(r);
     csp_task_close(r);
     task_queue_free(r->queue);
