@@ -86,8 +86,8 @@ export function grid(place, ask) {
 
     async function load() {
         if (!newest || place.clientWidth === 0) return;
-        const rounds = span();
-        if (follow) first = Math.max(1, newest - rounds + 1);
+        if (follow) first = Math.max(1, newest - span() + 1);
+        const rounds = Math.min(span(), newest - first + 1); // the open round is nobody's fault yet
         const mine = ++asked;
         const order = sort === 'worst' ? '&sort=worst' : '';
         const query = `first=${first}&rounds=${rounds}&from=${from}&clients=${CLIENTS}${order}`;
@@ -107,7 +107,7 @@ export function grid(place, ask) {
     function words(client, round, letter) {
         const given = reason(round, client),
             kind = KINDS[kindOf(letter)];
-        return `${client}, round ${round}: ${kind.words}${given ? `: ${given}` : ''}`;
+        return `${client}, round ${round}: ${given ? `${kind.name}: ${given}` : kind.words}`;
     }
 
     function draw() {

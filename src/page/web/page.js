@@ -49,12 +49,14 @@ $('theme').addEventListener('change', (e) => {
 // ---- what the page knows ------------------------------------------------------------------------
 let state = null,
     rounds = [],
+    facts = {},
     missing = [],
     skew = 0;
 let goneSince = 0,
     locked = false,
     fetching = false,
     wrote = null;
+const turnout = new Map(); // counts of late, dropped and refused clients by round
 const now = () => Date.now() / 1000 + skew;
 
 // In a federation, not a simulation: the seconds of a round without reveal and release.
@@ -88,9 +90,9 @@ const charts = {
         marks: true,
         series: [
             { name: 'update in the sum', c: 0, of: (r) => (r.skipped ? undefined : r.clients) },
-            { name: 'late', c: 1, of: (r) => r.late },
-            { name: 'dropped', c: 3, of: (r) => r.dropped },
-            { name: 'refused', c: 4, of: (r) => r.refused },
+            { name: 'late', c: 1, of: (r) => r.late ?? turnout.get(r.round)?.late },
+            { name: 'dropped', c: 3, of: (r) => r.dropped ?? turnout.get(r.round)?.dropped },
+            { name: 'refused', c: 4, of: (r) => r.refused ?? turnout.get(r.round)?.refused },
         ],
     }),
     seconds: chart($('chart-seconds'), {
@@ -182,7 +184,7 @@ function drawTiles(found) {
         ['State', words.stateTile(state, found)],
         ['Time left', words.timeTile(state, now())],
         ['Privacy spent', words.privacyTile(state)],
-        ['Missing', words.missingTile(state, missing)],
+        ['Missing', words.missingTile(state, missing, turnout.get(state.last?.round), facts.expected)],
     ];
     swap(
         $('tiles'),
@@ -339,7 +341,7 @@ function drawServers() {
             `${since(csp.since)}${csp.last_error ? `; last error: ${csp.last_error}` : ''}`,
         );
     }
-    if (supply) {
+    if (supply && state.phase !== 'done') {
         const ready = supply.rounds_ready;
         row(
             'Noise ahead',
@@ -351,7 +353,7 @@ function drawServers() {
     }
     if (ledgers) {
         const n = known(ledgers.rounds) ? plural(ledgers.rounds, 'charged round') : 'the charged rounds',
-            more = ledgers.compared ? ` ${ledgers.compared}` : '';
+            more = ledgers.compared ? ` ${ledgers.compared.replace(/\.?$/, '.')}` : '';
         if (ledgers.agree === undefined) row('Ledgers', '', 'not compared yet;', `this one has ${n}.${more}`);
         else
             row(
@@ -444,13 +446,14 @@ function drawHead() {
 
 // ---- data ---------------------------------------------------------------------------------------
 async function moreRounds() {
-    if (fetching) return;
+    if (fetching || state.role === 'csp') return; // CSP has no list of rounds
     fetching = true;
     const task = state.task?.id;
     for (let more = true; more;) {
         const after = rounds.length ? rounds[rounds.length - 1].round : 0;
         const got = await get(`rounds.json?after=${after}`);
         if (!got?.rounds || state.task?.id !== task) break;
+        facts = got.facts || {};
         rounds.push(...got.rounds.filter((r) => r.round > after));
         more = got.more === true && got.rounds.length > 0;
     }
@@ -458,21 +461,30 @@ async function moreRounds() {
     drawRounds();
 }
 
+// A federation's rounds do not say who was lost, but the counts of its grid do.
 async function whoIsMissing() {
-    const l = state.last;
+    const last = state.last?.round;
     missing = [];
-    if (!state.grid || !l || !(l.dropped || l.late || l.refused)) return;
-    const got = await get(`grid.json?first=${l.round}&rounds=1&from=0&clients=4&sort=worst`);
-    if (!got?.clients || state.last.round !== l.round) return;
+    if (!state.grid || !last) return;
+    const first = Math.max(1, last - 59);
+    if (first < last && !turnout.has(last - 1))
+        counts(await get(`grid.json?first=${first}&rounds=${last - first}&from=0&clients=1`));
+    const got = await get(`grid.json?first=${last}&rounds=1&from=0&clients=4&sort=worst`);
+    if (!got?.clients || state.last?.round !== last) return;
+    counts(got);
     missing = got.clients
         .map((c) => [c.name, kindOf(c.cells[0] ?? ' ')])
         .filter(([, k]) => 'ldrx'.includes(k))
         .map(([name, k]) => [
             name,
             KINDS[k].name,
-            (got.why || []).find((w) => w.client === name && w.round === l.round)?.reason,
+            'rx'.includes(k) && (got.why || []).find((w) => w.client === name)?.reason,
         ]);
     drawNow();
+    drawRounds();
+}
+function counts(got) {
+    for (const c of got?.counts || []) turnout.set(c.round, c);
 }
 
 async function sample() {
@@ -521,6 +533,8 @@ function take(next) {
     if (state && !before) {
         rounds = [];
         missing = [];
+        facts = {};
+        turnout.clear();
         wrote = null;
         clients.reset();
         show('sample', false);

@@ -56,10 +56,10 @@ export function sentence(st, now) {
 
 const isOver = (st) => st.phase === 'done';
 // the rounds that the task plans beyond those that are over, whether or not the budget allows them
-const planned = (st) =>
-    known(st.task?.rounds)
-        ? st.task.rounds - (st.last?.round ?? st.totals?.rounds ?? 0)
-        : st.end?.rounds_left;
+const planned = (st) => {
+    const over = st.last?.round ?? st.totals?.rounds;
+    return known(st.task?.rounds) && known(over) ? st.task.rounds - over : st.end?.rounds_left;
+};
 
 // Everything that is not as it should be, worst first: [kind, what, what it means]
 export function problems(st, now) {
@@ -137,14 +137,16 @@ export function stateTile(st, found) {
 
 export function timeTile(st, now) {
     const total = st.task?.rounds,
-        done = st.totals?.rounds ?? st.last?.round ?? 0;
+        done = st.totals?.rounds ?? st.last?.round ?? (st.round?.number ?? 1) - 1;
     const share = known(total) && total > 0 ? done / total : undefined;
     if (isOver(st))
         return [
             '',
-            'Over',
-            known(st.totals?.seconds) ? `${plural(done, 'round')} took ${seconds(st.totals.seconds)}.` : '',
-            share,
+            'None',
+            known(st.totals?.seconds)
+                ? `${plural(done, 'round')} took ${seconds(st.totals.seconds)}.`
+                : 'No round is left.',
+            1,
         ];
     const { rounds_left: rounds, seconds_left: secs } = st.end || {};
     const words = known(rounds) ? `${plural(rounds, 'round')} to go` : '';
@@ -195,37 +197,35 @@ export function budgetSentence(st) {
     );
 }
 
-// Who is missing from the latest round: `people` are [name, kind, reason], the worst first
-export function missingTile(st, people) {
+// Who is missing from the latest round. `people` are [name, kind, reason], the worst first; `counts` are those of the
+// grid; `expected` is the number of updates of a round that loses nobody, if the task has one.
+export function missingTile(st, people, counts = {}, expected) {
     const l = st.last;
     if (st.role === 'csp' || !l) return null;
-    const parts = [
-        ['dropped', l.dropped],
-        ['late', l.late],
-        ['refused', l.refused],
-    ].filter(([, n]) => known(n));
-    if (!parts.length)
+    const parts = ['dropped', 'late', 'refused']
+        .map((k) => [k, l[k] ?? counts[k]])
+        .filter(([, n]) => known(n));
+    if (!parts.length && !(known(expected) && known(l.clients)))
         return st.task?.hidden_sampling ? ['', 'Not shown', 'This task hides who takes part.'] : null;
     const lost = parts.reduce((t, [, n]) => t + n, 0);
-    if (l.skipped && !lost)
-        return ['weak', 'Too few', `updates arrived in round ${l.round}, so it was skipped.`];
-    if (!lost)
-        return [
-            'good',
-            'Nobody',
-            `in round ${l.round}${known(l.clients) ? `, which has ${plural(l.clients, 'update')}` : ''}.`,
-        ];
-    let who = parts
-        .filter(([, n]) => n > 0)
-        .map(([name, n]) => `${count(n)} ${name}`)
-        .join(', ');
-    if (people.length) {
-        who = people
-            .slice(0, 3)
-            .map(([name, kind, reason]) => `${name} ${kind}${reason ? ` (${reason})` : ''}`)
-            .join(', ');
-        if (lost > Math.min(3, people.length)) who += ` and ${count(lost - Math.min(3, people.length))} more`;
-    }
-    const of = known(l.clients) ? ` of ${count(l.clients + lost)}` : '';
-    return ['weak', [count(lost), of], `in round ${l.round}: ${who}.`];
+    const absent = known(expected) && known(l.clients) ? Math.max(0, expected - l.clients - lost) : 0;
+    const all = lost + absent;
+    if (!all)
+        return l.skipped
+            ? ['weak', 'Too few', `updates arrived in round ${l.round}, so it was skipped.`]
+            : [
+                  'good',
+                  'Nobody',
+                  `in round ${l.round}${known(l.clients) ? `, which has ${plural(l.clients, 'update')}` : ''}.`,
+              ];
+    const named = people
+        .slice(0, 3)
+        .map(([name, kind, reason]) => `${name} ${kind}${reason ? ` (${reason})` : ''}`);
+    const who = named.length
+        ? named
+        : parts.filter(([, n]) => n > 0).map(([name, n]) => `${count(n)} ${name}`);
+    if (named.length && lost > named.length) who.push(`${count(lost - named.length)} more`);
+    if (absent) who.push(`${count(absent)} did not take part`);
+    const of = known(l.clients) ? ` of ${count(l.clients + all)}` : '';
+    return ['weak', [count(all), of], `in round ${l.round}: ${listed(who)}.`];
 }
