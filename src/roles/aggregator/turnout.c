@@ -473,6 +473,7 @@ void turnout_close(turnout *t, uint64_t round)
     turnout_round *r = round_of(t, round);
     if (r) {
         r->changed = true; /* a round without clients gets a record too */
+        save_or_say(t, &t->before);
         save_or_say(t, r);
     }
     pthread_mutex_unlock(&t->lock);
