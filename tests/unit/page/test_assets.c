@@ -8,7 +8,7 @@
 static void test_files_as_in_the_tree(void **state)
 {
     (void)state;
-    assert_true(page_assets_n == 4);
+    assert_true(page_assets_n >= 4);
     for (size_t i = 0; i < page_assets_n; i++) {
         const page_asset *a = &page_assets[i];
         const char *name = strcmp(a->path, "/") == 0 ? "/page.html" : a->path;
