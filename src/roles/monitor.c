@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,13 +32,19 @@ void monitor_init(monitor *m, const sefl_clock *wall)
     m->epsilon_server = m->epsilon_others = m->perplexity = (double)NAN;
 }
 
-void monitor_task(monitor *m, account *a, const task *t)
+void monitor_spent(monitor *m, account *a, const task *t)
 {
     ledger_total total;
     bool claimed = t->claim && account_spent(a, t->delta, &total) == SEFL_OK &&
                    total.server.claimed && total.others.claimed;
     atomic_store(&m->epsilon_server, claimed ? total.server.epsilon : (double)NAN);
     atomic_store(&m->epsilon_others, claimed ? total.others.epsilon : (double)NAN);
+}
+
+void monitor_task(monitor *m, account *a, const task *t)
+{
+    atomic_store(&m->perplexity, (double)NAN);
+    monitor_spent(m, a, t);
 }
 
 void monitor_round(monitor *m, monitor_outcome o)
@@ -125,12 +132,12 @@ static void write_task(prom *p, const task *t)
              1);
 }
 
-static uint64_t queued(task_queue *q)
+static uint64_t queued(task_queue *q, const task *now)
 {
     uint64_t n = 0;
     task_entry e;
-    while (q && task_queue_at(q, n, &e))
-        n++;
+    for (size_t i = 0; q && task_queue_at(q, i, &e); i++)
+        n += !now || memcmp(e.id, now->id, sizeof e.id) != 0;
     return n;
 }
 
@@ -182,7 +189,7 @@ void monitor_common(prom *p, const monitor *m, const monitor_view *v)
     monitor_family(p, MONITOR_PHASE);
     monitor_sample(p, "phase", n->phase, 1);
     write_task(p, n->task);
-    monitor_count(p, MONITOR_TASKS_WAITING, queued(v->queue));
+    monitor_count(p, MONITOR_TASKS_WAITING, queued(v->queue, n->task));
     write_rounds(p, m, v);
     write_privacy(p, m, n->task);
     monitor_count(p, MONITOR_SHARES, v->shares ? shares_pool_have(v->shares) : 0);

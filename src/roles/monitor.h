@@ -5,8 +5,8 @@
  *     monitor_task(&m, account, &task);                 // the epsilon that was spent before
  *     monitor_step(&m, MONITOR_STEP_REVEAL, ns);        // while rounds run
  *     prom p = prom_into(body);
- *     monitor_common(&p, &m, &news, queue);             // what both servers have
- *     monitor_family(&p, MONITOR_TASKS_WAITING);        // then a server's own
+ *     monitor_common(&p, &m, &view);                    // what both servers have
+ *     monitor_count(&p, MONITOR_NEEDED, t->threshold);  // then a server's own
  *
  * MONITOR_LIST is the only list of the metrics: `scripts/metrics-table` makes the table of
  * docs/METRICS.md from it. Any user of the machine may read the page. So it shows what is public
@@ -49,7 +49,7 @@
     X(TASK, "sefl_task_info", GAUGE, "task, name, noise, z, unit", BOTH, PUBLIC,                  \
       "Always 1; the labels describe the current task. Absent while there is none.")              \
     X(TASKS_WAITING, "sefl_tasks_waiting", GAUGE, "", BOTH, PUBLIC,                               \
-      "Tasks in the folder of tasks, with the current one; 0 without such a folder.")             \
+      "Tasks in the folder of tasks, without the current one.")                                   \
     X(ROUND, "sefl_round", GAUGE, "", BOTH, PUBLIC, "Number of the current round; 0 before it.")  \
     X(ROUNDS_OF, "sefl_task_rounds", GAUGE, "", BOTH, PUBLIC, "Rounds that the task may have.")   \
     X(ROUNDS, "sefl_rounds_total", COUNTER, "outcome", BOTH, PUBLIC,                              \
@@ -163,8 +163,10 @@ typedef struct monitor {
 } monitor;
 
 void monitor_init(monitor *m, const sefl_clock *wall);
-/* The server begins this task: reads what its population has spent. The caller owns the account. */
+/* The server begins this task. The caller owns the account. */
 void monitor_task(monitor *m, account *a, const task *t);
+/* Reads what the task's population has spent, after a charge. */
+void monitor_spent(monitor *m, account *a, const task *t);
 
 void monitor_round(monitor *m, monitor_outcome o);
 void monitor_step(monitor *m, monitor_step_id s, uint64_t ns);

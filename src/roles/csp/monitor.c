@@ -12,7 +12,7 @@ void csp_monitor_round(void *ctx, csp_round_state state, const csp_times *t)
     csp_role *r = ctx;
     monitor *m = &r->monitor;
     monitor_round(m, state == CSP_SKIPPED ? MONITOR_SKIPPED : MONITOR_REVEALED);
-    monitor_task(m, r->account, &r->task);
+    monitor_spent(m, r->account, &r->task);
     if (state == CSP_SKIPPED)
         return;
     monitor_step(m, MONITOR_STEP_CHARGE, t->charge);
