@@ -71,6 +71,8 @@
       "Requests of sites to enrol, by outcome.")                                                  \
     X(TRUST, "sefl_trust_list_failures_total", COUNTER, "reason", BOTH, PUBLIC,                   \
       "Reloads of the trust list that failed, or found an older list.")                           \
+    X(BYTES, "sefl_traffic_bytes_total", COUNTER, "part", BOTH, PUBLIC,                           \
+      "Bytes by part: noise shares, reveal, clients' uploads and answers to them.")               \
     X(CHECKS, "sefl_noise_checks_failed_total", COUNTER, "", CSP, PUBLIC,                         \
       "Failed checks of noise shares; AS or a thief of its key deviates.")                        \
     X(PERPLEXITY, "sefl_perplexity", GAUGE, "", AS, PUBLIC,                                       \
@@ -83,8 +85,6 @@
       "Time until the deadline of the open round; absent while no round is open.")                \
     X(REFUSED, "sefl_requests_refused_total", COUNTER, "reason", AS, PUBLIC,                      \
       "Refused or closed connections and requests, by reason.")                                   \
-    X(BYTES, "sefl_traffic_bytes_total", COUNTER, "part", AS, PUBLIC,                             \
-      "Bytes by part: noise and reveal between the servers; uploads and answers of clients.")     \
     X(ARRIVED, "sefl_updates_arrived", GAUGE, "", AS, COUNTS,                                     \
       "Updates of the open round that have arrived.")                                             \
     X(COUNTED, "sefl_updates_counted_total", COUNTER, "", AS, COUNTS,                             \
@@ -117,21 +117,21 @@ typedef enum monitor_id {
 } monitor_id;
 
 /* The steps of a round: X(name, label, kind). */
-#define MONITOR_STEP_LIST(X)                                                                 \
-    X(ROUND, "round", PUBLIC)     /* AS: from the round's opening to its end */              \
-    X(COLLECT, "collect", PUBLIC) /* AS: ... to its close */                                 \
-    X(FREEZE, "freeze", COUNTS)   /* AS: storing the set */                                  \
-    X(SET, "set", COUNTS)         /* AS: CSP's verdict on the set */                         \
-    X(SUM, "sum", COUNTS)         /* AS: waiting for the running sum */                      \
-    X(CHARGE, "charge", PUBLIC)   /* both: charging the ledger */                            \
-    X(REVEAL, "reveal", PUBLIC)   /* AS: the noisy sum, with CSP */                          \
-    X(STORE, "store", PUBLIC)     /* AS: storing the integers; CSP: storing its output */    \
-    X(RELEASE, "release", PUBLIC) /* AS: making the next model */                            \
-    X(EVAL, "eval", PUBLIC)       /* AS: validating it */                                    \
-    X(NOISE, "noise", PUBLIC)     /* AS: noise shares on all lanes since the last release */ \
-    X(RECEIVE, "receive", PUBLIC) /* CSP: waiting for the masked sum */                      \
-    X(DECRYPT, "decrypt", PUBLIC) /* CSP: decrypting it */                                   \
-    X(COMPUTE, "compute", PUBLIC) /* CSP: its reply */                                       \
+#define MONITOR_STEP_LIST(X)                                                                \
+    X(ROUND, "round", PUBLIC)     /* AS: from the round's opening to its end */             \
+    X(COLLECT, "collect", PUBLIC) /* AS: ... to its close */                                \
+    X(FREEZE, "freeze", COUNTS)   /* AS: storing the set */                                 \
+    X(SET, "set", COUNTS)         /* AS: CSP's verdict on the set */                        \
+    X(SUM, "sum", COUNTS)         /* AS: waiting for the running sum */                     \
+    X(CHARGE, "charge", PUBLIC)   /* both: charging the ledger */                           \
+    X(REVEAL, "reveal", PUBLIC)   /* AS: the noisy sum, with CSP */                         \
+    X(STORE, "store", PUBLIC)     /* AS: storing the integers; CSP: storing its output */   \
+    X(RELEASE, "release", PUBLIC) /* AS: making the next model */                           \
+    X(EVAL, "eval", PUBLIC)       /* AS: validating it */                                   \
+    X(NOISE, "noise", PUBLIC)     /* AS: shares on all lanes per round; CSP: per session */ \
+    X(RECEIVE, "receive", PUBLIC) /* CSP: waiting for the masked sum */                     \
+    X(DECRYPT, "decrypt", PUBLIC) /* CSP: decrypting it */                                  \
+    X(COMPUTE, "compute", PUBLIC) /* CSP: its reply */                                      \
     X(SEND, "send", PUBLIC)       /* CSP: sending the reply */
 
 typedef enum monitor_step_id {

@@ -65,6 +65,9 @@ for line in 'sefl_rounds_total{outcome="revealed"} 2' 'sefl_round_step_seconds_c
     'sefl_noise_checks_failed_total 0' 'sefl_epsilon_target 8'; do
     grep -qxF -- "$line" "$dir/csp" || fail "no '$line' at CSP: $(grep "^${line%%[ \{]*}" "$dir/csp")"
 done
+for role in aggregator csp; do
+    [ "$(value $role 'sefl_traffic_bytes_total{part="noise"}')" -gt 100000 ] || fail "no bytes of noise shares at $role"
+done
 # both servers show the epsilon of metrics.jsonl
 spent=$(value aggregator 'sefl_epsilon_spent{against="server"}')
 [ "$(value csp 'sefl_epsilon_spent{against="server"}')" = "$spent" ] || fail "epsilon differs: $spent"

@@ -135,7 +135,8 @@ static sefl_status make_lanes(csp_role *r)
                                                          .coins = &r->coins,
                                                          .log = r->o.log,
                                                          .ctx = r,
-                                                         .failed = check_failed });
+                                                         .failed = check_failed,
+                                                         .worked = csp_monitor_noise });
 }
 
 /* ---- vouchers ----------------------------------------------------------------------------

@@ -90,6 +90,8 @@ sefl_status csp_health(csp_role *r, health_news *out) SEFL_MUST_CHECK;
 
 /* For csp_config.round_over; ctx is the csp_role. */
 void csp_monitor_round(void *ctx, csp_round_state state, const csp_times *t);
+/* For lane_host_config.worked; ctx is the csp_role. */
+void csp_monitor_noise(void *ctx, uint64_t bytes, uint64_t ns);
 /* A page of local_http.h; ctx is the csp_role. */
 sefl_status csp_monitor_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
 
