@@ -38,20 +38,28 @@ static enum MHD_Result answer_text(struct MHD_Connection *conn, unsigned status,
     return answer(conn, status, "text/plain; charset=utf-8", span_of_str(line));
 }
 
-static enum MHD_Result answer_page(local_http *h, struct MHD_Connection *conn)
+static enum MHD_Result answer_page(local_http *h, const local_page *p, struct MHD_Connection *conn)
 {
     sefl_buf body = { 0 };
     unsigned status = MHD_HTTP_OK;
     enum MHD_Result rc;
-    if (h->c.make(h->c.ctx, &body, &status) == SEFL_OK) {
-        rc = answer(conn, status, "application/json", buf_span(&body));
+    if (p->make(h->c.ctx, &body, &status) == SEFL_OK) {
+        rc = answer(conn, status, p->type, buf_span(&body));
     } else {
-        log_error(h->c.log, "page not created", lf_str("path", h->c.path),
+        log_error(h->c.log, "page not created", lf_str("path", p->path),
                   lf_str("why", sefl_last_error()));
         rc = answer_text(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "failed; see the server's log\n");
     }
     buf_clear(&body);
     return rc;
+}
+
+static const local_page *find(const local_http *h, const char *path)
+{
+    for (size_t i = 0; i < h->c.pages_n; i++)
+        if (strcmp(h->c.pages[i].path, path) == 0)
+            return &h->c.pages[i];
+    return NULL;
 }
 
 /* Answers in the first call: libmicrohttpd then closes the connection and reads no body. */
@@ -61,11 +69,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
 {
     local_http *h = cls;
     (void)version, (void)data, (void)data_n, (void)ctx;
-    if (strcmp(h->c.path, path) != 0)
+    const local_page *p = find(h, path);
+    if (!p)
         return answer_text(conn, MHD_HTTP_NOT_FOUND, "no such path\n");
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return answer_text(conn, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n");
-    return answer_page(h, conn);
+    return answer_page(h, p, conn);
 }
 
 sefl_status local_http_check(const char *address)

@@ -36,7 +36,7 @@
       .created = true,                                                                             \
       .help = "file to which the server writes its host:port once it accepts connections" },       \
     { "health", SETTING_ADDRESS, "", SETTING_TO(type, health), .example = health_at,               \
-      .help = "loopback address:port that serves /healthz over plain HTTP; empty disables it" },   \
+      .help = "loopback address:port that serves /healthz and /metrics over HTTP; empty: off" },   \
     { "user", SETTING_TEXT, "", SETTING_TO(type, user), .arg = "NAME",                             \
       .help = "user to which a server started as root switches once its port is bound" },          \
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",                           \
