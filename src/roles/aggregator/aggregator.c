@@ -37,6 +37,7 @@ static void refused(void *ctx, const x509_peer *p)
 {
     agg_http *h = ctx; /* the server's context */
     atomic_fetch_add(&h->certificates[p->code], 1);
+    turnout_barred(h->turnout, p->fingerprint, x509_verdict_text(p->code));
     log_debug(h->log, "peer refused", lf_str("why", x509_verdict_text(p->code)),
               lf_str("name", p->name), lf_key("key", p->fingerprint));
 }
@@ -104,6 +105,8 @@ static sefl_status dial(void *ctx, unsigned slot, channel **out)
     pthread_mutex_unlock(&a->lock);
     SEFL_CHECK(welcome, SEFL_EAUTH, "CSP at %s:%u: %s", c->csp.host, c->csp.port, who.why);
 done:
+    if (slot == LANES_LINK)
+        agg_page_link(a, st == SEFL_OK, st == SEFL_OK ? "" : sefl_last_error());
     tls_close(t);
     tls_id_free(id);
     allowlist_free(g);
@@ -117,6 +120,8 @@ static void hang_up(void *ctx, unsigned slot)
     tls *t = a->stream[slot];
     a->stream[slot] = NULL;
     pthread_mutex_unlock(&a->lock);
+    if (t && slot == LANES_LINK)
+        agg_page_link(a, false, "");
     tls_close(t);
 }
 
@@ -138,7 +143,10 @@ static csp_dial dial_of(aggregator *a)
 static void changed(void *ctx)
 {
     aggregator *a = ctx;
-    agg_phase p = rounds_phase(a->rounds, NULL, NULL);
+    uint64_t round;
+    agg_phase p = rounds_phase(a->rounds, &round, NULL);
+    if (p == AGG_COLLECTING)
+        turnout_open(a->turnout, round);
     if (a->server && (p == AGG_COLLECTING || p == AGG_DONE))
         https_wake(a->server);
 }
@@ -149,6 +157,7 @@ static void report(void *ctx, const rounds_report *r)
     agg_monitor_round(&a->monitor, r);
     if (metrics_append(a->metrics, r, &a->task) != SEFL_OK)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
+    turnout_close(a->turnout, r->round);
     if (a->o.round)
         a->o.round(a->o.ctx, r, a->task.rounds);
 }
@@ -340,7 +349,8 @@ static sefl_status make_rounds(aggregator *a)
             .ctx = a,
             .changed = changed,
             .report = report,
-            .answered = answered }));
+            .answered = answered,
+            .counted_out = agg_page_counted_out }));
     SEFL_PASS(ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
                                                        .seal = a->task.seal,
                                                        .ahe = &a->task.ahe,
@@ -364,6 +374,7 @@ static sefl_status serve(aggregator *a)
                           .envelope = buf_span(&a->envelope),
                           .rounds = a->rounds,
                           .ingest = a->ingest,
+                          .turnout = a->turnout,
                           .vocab = a->files.vocab,
                           .init = a->files.init,
                           .wall = &a->wall,
@@ -408,6 +419,7 @@ static sefl_status begin(aggregator *a)
     monitor_task(&a->monitor, a->account, &a->task);
     SEFL_PASS(make_lanes(a));
     SEFL_PASS(make_rounds(a));
+    SEFL_PASS(agg_page_task(a));
     return serve(a);
 }
 
@@ -438,6 +450,7 @@ void agg_task_end(aggregator *a)
         rounds_set_ingest(a->rounds, NULL);
     ingest_free(a->ingest);
     rounds_free(a->rounds);
+    agg_page_task_end(a);
     lanes_free(a->lanes);
     shares_pool_free(a->shares);
     releases_free(a->releases);
@@ -534,6 +547,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_TRY(pool_new(&a->pool, c->threads));
     SEFL_TRY(c->tasks ? open_queue(a) : open_task(a));
     SEFL_TRY(health_start(&a->local, &c->health, pages, sizeof pages / sizeof *pages, a, o->log));
+    SEFL_TRY(agg_page_start(a));
     SEFL_HAND_OVER(out, a, aggregator_free);
 }
 
@@ -542,6 +556,7 @@ void aggregator_free(aggregator *a)
     if (!a)
         return;
     local_http_stop(a->local);
+    page_stop(a->page);
     agg_task_end(a);
     task_queue_free(a->queue);
     if (a->listener >= 0)
@@ -641,6 +656,7 @@ void aggregator_reload(aggregator *a)
     tls_id *old = a->id;
     if (a->server)
         https_server_set_id(a->server, id);
+    page_set_id(a->page, id);
     a->id = id;
     pthread_mutex_unlock(&a->lock);
     pthread_mutex_unlock(&a->task_lock);

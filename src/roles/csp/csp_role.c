@@ -388,6 +388,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(pool_new(&r->pool, c->threads));
     SEFL_TRY(c->tasks ? csp_queue_open(r) : csp_task_open(r));
     SEFL_TRY(health_start(&r->local, &c->health, pages, sizeof pages / sizeof *pages, r, o->log));
+    SEFL_TRY(csp_page_start(r));
     SEFL_HAND_OVER(out, r, csp_role_free);
 }
 
@@ -491,6 +492,7 @@ static void read_identity_again(csp_role *r)
     }
     tls_id_free(r->id);
     r->id = id;
+    page_set_id(r->page, id);
     log_info(r->o.log, "certificates reloaded");
 }
 
@@ -665,6 +667,7 @@ void csp_role_free(csp_role *r)
     if (!r)
         return;
     local_http_stop(r->local);
+    page_stop(r->page);
     end_stream(r);
     csp_task_close(r);
     task_queue_free(r->queue);
