@@ -9,7 +9,7 @@ const sefl = process.env.SEFL || path.resolve('../../build/dev/sefl');
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sefl-simulation-'));
 // prettier-ignore
 const settings = ['name=many-wards', `data.path=${dir}/text`, 'data.public=true', 'data.words=100', 'clients=600',
-    'rounds.count=40', 'model.embed=16', 'model.hidden=16', 'training.epochs=1', 'network.dropout=0.04',
+    'rounds.count=32', 'model.embed=16', 'model.hidden=16', 'training.epochs=1', 'network.dropout=0.04',
     'privacy.claim=dp', 'privacy.z=0', 'privacy.epsilon=8'];
 const { context, close } = await open();
 let child;
@@ -35,11 +35,11 @@ async function run() {
     must((await read('#budget')).includes(' of 8 ('), 'no budget');
     await until(
         'half of the rounds',
-        async () => (await page.locator('#chart-quality circle').count()) > 20,
+        async () => (await page.locator('#chart-quality circle').count()) > 16,
         60000,
     );
-    await look(page, 'simulation-light', { theme: 'light', full: false });
-    await look(page, 'simulation-dark', { theme: 'dark' });
+    await look(page, 'simulation-dark', { theme: 'dark', full: false });
+    await look(page, 'simulation-400-light', { theme: 'light', width: 400 });
     await until('the end', async () => (await read('#sentence')).startsWith('The task is over'), 60000);
     clean(page, 'simulation');
     console.log(`ok      a simulation with epsilon ${before} to ${await spent()}`);
