@@ -36,7 +36,7 @@
       .created = true,                                                                             \
       .help = "file to which the server writes its host:port once it accepts connections" },       \
     { "health", SETTING_ADDRESS, "", SETTING_TO(type, health), .example = health_at,               \
-      .help = "loopback address:port that serves /healthz over plain HTTP; empty disables it" },   \
+      .help = "loopback address:port that serves /healthz and /metrics over HTTP; empty: off" },   \
     { "page", SETTING_ADDRESS, "", SETTING_TO(type, page), .example = page_at,                     \
       .help = "loopback address:port of the web page for this server's operator, who opens it "    \
               "with the token in state/page.url; empty disables it" },                             \

@@ -53,6 +53,7 @@ typedef struct release_made {
     bool has_perplexity;        /* there is a public validation text */
     double perplexity;          /* per token */
     double word_perplexity;     /* per word; 0: unless vocab.kind is bpe */
+    double eval_seconds;        /* of the validation */
 } release_made;
 
 /* w has the task.values released integers. SEFL_ERANGE if AS must not apply the sum; the message

@@ -154,6 +154,7 @@ static void changed(void *ctx)
 static void report(void *ctx, const rounds_report *r)
 {
     aggregator *a = ctx;
+    agg_monitor_round(&a->monitor, r);
     if (metrics_append(a->metrics, r, &a->task) != SEFL_OK)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
     turnout_close(a->turnout, r->round);
@@ -242,6 +243,7 @@ static void look_at_certificate(aggregator *a)
     pthread_mutex_lock(&a->lock);
     int64_t ends = tls_id_expires(a->id);
     pthread_mutex_unlock(&a->lock);
+    atomic_store(&a->monitor.cert_ends, ends);
     (void)own_cert_look(&a->own, ends, (int64_t)(clock_ms(&a->wall) / 1000), a->o.log);
 }
 
@@ -414,6 +416,7 @@ static sefl_status begin(aggregator *a)
     SEFL_PASS(releases_new(
         &a->releases, &(releases_config){ .task = &a->task, .files = a->files, .pool = a->pool }));
     SEFL_PASS(open_store(a));
+    monitor_task(&a->monitor, a->account, &a->task);
     SEFL_PASS(make_lanes(a));
     SEFL_PASS(make_rounds(a));
     SEFL_PASS(agg_page_task(a));
@@ -466,11 +469,9 @@ void agg_task_end(aggregator *a)
     pthread_mutex_unlock(&a->task_lock);
 }
 
-static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
+health_news agg_health(aggregator *a)
 {
-    aggregator *a = ctx;
     health_news n = { .role = "aggregator", .peer = "csp", .phase = HEALTH_NO_TASK };
-    pthread_mutex_lock(&a->task_lock);
     n.healthy = !a->rounds;
     if (a->rounds) {
         agg_phase phase = rounds_phase(a->rounds, &n.round, NULL);
@@ -479,12 +480,21 @@ static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
         n.peer_is_there = rounds_linked(a->rounds);
         n.healthy = n.peer_is_there || phase == AGG_DONE;
     }
+    return n;
+}
+
+static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
+{
+    aggregator *a = ctx;
+    pthread_mutex_lock(&a->task_lock);
+    const health_news n = agg_health(a);
     sefl_status st = health_write(body, status, &n);
     pthread_mutex_unlock(&a->task_lock);
     return st;
 }
 
-static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz } };
+static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
+                                    { MONITOR_PATH, PROM_TYPE, agg_monitor_page } };
 
 static sefl_status open_task(aggregator *a)
 {
@@ -511,6 +521,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_MAKE(aggregator, a, out);
     a->o = *o;
     a->wall = clock_wall(), a->mono = clock_monotonic();
+    monitor_init(&a->monitor, &a->wall);
     a->coins = o->coins ? *o->coins : coins_system();
     pthread_mutex_init(&a->lock, NULL);
     pthread_mutex_init(&a->tally_lock, NULL);

@@ -25,8 +25,8 @@
  * ends only after aggregator_stop.
  *
  * settings.c describes the settings; `sefl init aggregator.yml` writes a commented file.
- * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets one
- * line per round, with public numbers only.
+ * state/counters.json counts every refusal by its reason (tally.h), /metrics does so too
+ * (roles/monitor.h). state/metrics.jsonl gets one line per round, with public numbers only.
  *
  * The aggregator checks the trust list (roles/ca.h, trust/trust.h) every second: it disconnects a
  * revoked client and admits an enrolled one. Sites enrol at POST /v1/enroll (aggregator/enrol.c)

@@ -9,6 +9,7 @@
 #include "roles/aggregator/aggregator.h"
 #include "roles/aggregator/http.h"
 #include "roles/aggregator/turnout.h"
+#include "roles/monitor.h"
 #include "roles/own_cert.h"
 #include "roles/task_queue.h"
 #include "store/disk/account_disk.h"
@@ -74,6 +75,7 @@ struct aggregator {
     bool tally_failed;
     own_cert own; /* these two: the server's watcher has them */
     waiting waiting;
+    monitor monitor;
 };
 
 /* Serves a->task with a->files; agg_task_end clears both, even after a failure. */
@@ -87,6 +89,15 @@ sefl_status agg_idle_begin(aggregator *a) SEFL_MUST_CHECK;
 /* Waits this long, or until aggregator_stop. */
 void agg_pause(aggregator *a, uint64_t ms);
 
+/* What /healthz shows. Hold task_lock. */
+health_news agg_health(aggregator *a);
+
+/* ---- monitor.c ------------------------------------------------------------------------------- */
+
+/* Adds a round that is over. */
+void agg_monitor_round(monitor *m, const rounds_report *r);
+/* A page of local_http.h; ctx is the aggregator. */
+sefl_status agg_monitor_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
 /* ---- agg_page.c ------------------------------------------------------------------------------ */
 
 /* Starts the web page, if the settings want one. */

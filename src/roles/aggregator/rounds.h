@@ -93,6 +93,13 @@ uint64_t rounds_released(rounds *r);
 agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients);
 /* Describes the open round; false if no round is open. */
 bool rounds_waiting(rounds *r, waiting_view *out);
+/* The lengths of AS's queues. */
+typedef struct rounds_queues {
+    uint64_t requests;          /* for CSP, not sent yet */
+    uint64_t unsummed;          /* updates that are not in the running sum yet */
+    uint64_t rooms, rooms_most; /* places for updates in memory: in use, all */
+} rounds_queues;
+rounds_queues rounds_queues_of(rounds *r);
 /* True if CSP answered the last message or ping. */
 bool rounds_linked(rounds *r);
 bool rounds_over(rounds *r, agg_why *why);

@@ -12,7 +12,7 @@
  * an issuer in the trust list of `ca` or, if there is no list, from a CA in tls.peers. CSP checks
  * the list several times a second and disconnects an AS that was revoked. When AS forwards a site's
  * enrolment, CSP checks it against the list's tokens and adds the site to the list.
- * state/counters.json counts refusals (roles/counters.h).
+ * state/counters.json and /metrics count refusals (roles/counters.h, roles/monitor.h).
  *
  * A sealed task needs `ca`: CSP accepts vouchers and heads only from clients in its list and
  * clients whose CA the list trusts for clients. It repeats this check for each head. CSP checks the

@@ -8,6 +8,7 @@
 #include "roles/aggregator/lanes.h"
 #include "roles/counters.h"
 #include "roles/csp/csp_role.h"
+#include "roles/monitor.h"
 #include "roles/own_cert.h"
 #include "roles/task_queue.h"
 #include "store/disk/csp_disk.h"
@@ -60,6 +61,7 @@ struct csp_role {
     trust_watch list;
     counters counters;
     bool counters_failed;
+    monitor monitor;
     own_cert own;
     bool starved;       /* the last connection could not be accepted */
     uint64_t looked_ms; /* time of the last look_around */
@@ -92,6 +94,17 @@ void csp_task_close(csp_role *r);
  * csp_role. */
 sefl_status csp_task_fits(void *ctx, const task *t) SEFL_MUST_CHECK;
 
+/* What /healthz shows. Hold task_lock. */
+sefl_status csp_health(csp_role *r, health_news *out) SEFL_MUST_CHECK;
+
+/* ---- monitor.c ------------------------------------------------------------------------------- */
+
+/* For csp_config.round_over; ctx is the csp_role. */
+void csp_monitor_round(void *ctx, csp_round_state state, const csp_times *t);
+/* For lane_host_config.worked; ctx is the csp_role. */
+void csp_monitor_noise(void *ctx, uint64_t bytes, uint64_t ns);
+/* A page of local_http.h; ctx is the csp_role. */
+sefl_status csp_monitor_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
 /* Starts the web page, if the settings want one (csp_page.c). */
 sefl_status csp_page_start(csp_role *r) SEFL_MUST_CHECK;
 
