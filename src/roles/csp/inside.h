@@ -5,6 +5,7 @@
 #include "net/handshakes.h"
 #include "net/local_http.h"
 #include "roles/aggregator/lanes.h"
+#include "roles/audit/audit_stores.h"
 #include "roles/counters.h"
 #include "roles/csp/csp_role.h"
 #include "roles/own_cert.h"
@@ -32,7 +33,9 @@ struct csp_role {
     journal *journal;
     account *account;
     csp_disk disk;
-    csp_store store;
+    audit_log *audit;
+    audit_csp audited;
+    csp_store store;     /* over both */
     csp *csp;            /* NULL: no task now */
     shares_pool *shares; /* these three: joint noise */
     sefl_rng shares_rng;
@@ -80,6 +83,12 @@ void csp_task_close(csp_role *r);
 /* SEFL_EINVAL if CSP's key or its missing list of clients does not fit the task; ctx is the
  * csp_role. */
 sefl_status csp_task_fits(void *ctx, const task *t) SEFL_MUST_CHECK;
+
+/* ---- audit.c --------------------------------------------------------------------------------- */
+
+/* Opens the audit log and puts it before r->disk in r->store. The first entry has the state of the
+ * last round: csp_disk_open may have changed it. */
+sefl_status csp_audit_open(csp_role *r) SEFL_MUST_CHECK;
 
 /* ---- queue.c --------------------------------------------------------------------------------- */
 
