@@ -204,7 +204,7 @@ static const setting_def options[] = {
 
 const cli_command cmd_verify = {
     .name = "verify",
-    .summary = "replay the records of a federation: audit logs, ledgers, models, receipts",
+    .summary = "replay audit logs, ledgers, models and receipts",
     .about = "Reads the files of a server, of both, or of a whole federation, and checks that "
              "nothing in them was changed: the chain and the signatures of the audit logs, the "
              "header, the uploads and the statements of each round, the ledger, and that each "
@@ -217,7 +217,7 @@ const cli_command cmd_verify = {
              "file and the line. The command needs no key and no network, changes nothing, and "
              "works while the servers run. It exits with 1 if a check fails. "
              "docs/OPERATING.md, \"Proving what happened\", says what it cannot show.",
-    .example = "sefl verify runs/demo",
+    .example = "sefl verify trial/aggregator trial/csp",
     .interruptible = true,
     CLI_OPTIONS(wish),
     CLI_RUN(run, "RUN...", "a folder of a server or of a federation", offsetof(wish, run)),
