@@ -12,7 +12,7 @@ fs.mkdirSync(out, { recursive: true });
 export const must = (yes, what) => {
     if (!yes) throw new Error(what);
 };
-export async function until(what, test, limit = 20000) {
+export async function until(what, test, limit = 60000) {
     for (const end = Date.now() + limit; ;) {
         const got = await test();
         if (got) return got;
@@ -95,8 +95,8 @@ export async function look(page, name, { theme, width = 1280, height = 900, full
     await page.setViewportSize({ width, height });
     await page.selectOption('#theme', theme);
     await page.waitForTimeout(350);
-    await accessible(page, `${name} ${theme} ${width} px`);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     must(wide <= width, `${name}: ${wide} px of content on a screen of ${width} px`);
     await page.screenshot({ path: path.join(out, `${name}.png`), fullPage: full });
+    await accessible(page, `${name} ${theme} ${width} px`);
 }

@@ -6,7 +6,7 @@ import { Federation } from './federation.mjs';
 import { open, visit, clean, look, until, must, out } from './browser.mjs';
 
 const CLIENTS = 6,
-    ROUNDS = 12;
+    ROUNDS = 10;
 const began = Date.now();
 const note = (text) => console.log(`${((Date.now() - began) / 1000).toFixed(1).padStart(5)} s  ${text}`);
 const { context, close } = await open();
@@ -43,7 +43,7 @@ async function run() {
     const now = () => page.evaluate(async () => (await fetch('state.json')).json());
     await until('the page is live', async () => (await text('#link')) === 'live');
     await until('waiting for updates', async () =>
-        /^Round 1 of 12 collects updates: 0 of at least 3 have arrived, \d+\ss left\.$/.test(
+        /^Round 1 of 10 collects updates: 0 of at least 3 have arrived, \d+\ss left\.$/.test(
             await text('#sentence'),
         ),
     );
@@ -56,29 +56,34 @@ async function run() {
         });
     note(`curves grow: ${before} rounds`);
 
-    // a client that has fetched the model dies before it uploads
-    const round = (
-        await until('all clients train', async () => {
-            const s = await now();
-            return s.round?.asked === CLIENTS && s.round.arrived < 2 && s;
-        })
-    ).round.number;
-    fed.kill(`client-0${CLIENTS}`, 'SIGKILL');
-    await until(
-        `client ${CLIENTS} dropped in the grid`,
-        async () => (await page.locator('#grid td.cell-d').count()) > 0,
-    );
-    const cell = await page.locator('#grid td.cell-d').first().getAttribute('aria-label');
+    // a client that has fetched the model dies before it uploads (or, on a busy machine, just after: then once more)
+    const last = `client-0${CLIENTS}`;
+    let round = 0,
+        cell = null;
+    for (let i = 0; i < 3 && !cell; i++) {
+        if (i > 0) fed.client(CLIENTS);
+        const s = await until('all clients train', async () => {
+            const at = await now();
+            return at.round?.asked === CLIENTS && at.round.arrived === 0 && at;
+        });
+        fed.kill(last, 'SIGKILL');
+        round = s.round.number;
+        const column = `#grid td.cell[aria-label*=", round ${round}:"]`;
+        await until('the round in the grid', async () => (await page.locator(column).count()) > 0);
+        const lost = page.locator(`#grid td.cell-d[aria-label*=", round ${round}:"]`);
+        cell = (await lost.count()) > 0 && (await lost.first().getAttribute('aria-label'));
+    }
     must(
-        cell.startsWith(`client-0${CLIENTS} `) &&
-            cell.includes(`round ${round}: dropped: fetched the model and sent no update in time`),
+        cell.startsWith(`${last} `) && cell.endsWith('dropped: fetched the model and sent no update in time'),
         `the cell says "${cell}"`,
     );
-    await until(
-        'the missing one in the first screen',
-        async () => /dropped/.test(await text('#tiles')) || (await now()).last.round > round,
+    await until('the missing one in the first screen', async () =>
+        (await text('#tiles')).includes(`${last} `),
     );
     note(`shown: ${cell}`);
+    // the next round waits for the dead client too: a picture of an open round
+    await until('a bar of arrivals', async () => /^5 arrived/.test(await text('#progress .under')));
+    await look(page, 'federation-light', { theme: 'light', full: false });
     fed.client(CLIENTS);
 
     // AS dies and comes back at the same address
@@ -95,23 +100,11 @@ async function run() {
     await until('the curve goes on', async () => (await points()) > had);
     note('AS was killed and started again; the page went on by itself');
 
-    // one client is stopped, so the round stays open for the pictures
-    await until('all train', async () => {
-        const s = await now();
-        return s.round?.asked === CLIENTS && s.round.arrived < 2;
-    });
-    note('a round to look at');
-    fed.kill('client-02', 'SIGSTOP');
-    await until('the others', async () => (await now()).round.arrived >= 4);
-    await look(page, 'federation-light', { theme: 'light', full: false });
-    fed.kill('client-02', 'SIGCONT');
-    note('looked');
     await until('the end', async () => (await now()).phase === 'done', 40000);
     await until('the page says so', async () =>
         (await text('#sentence')).startsWith('The task is over: it released'),
     );
     await until('the sample', () => page.locator('#sample').isVisible());
-    note('over');
     await look(page, 'federation-all-light', { theme: 'light' });
     await look(page, 'federation-all-dark', { theme: 'dark' });
     await look(page, 'federation-400-dark', { theme: 'dark', width: 400 });

@@ -302,7 +302,7 @@ function drawPrivacy() {
                     known(target) ? ` of ${number(target)} (${Math.round((100 * eps) / target)} %)` : '',
                 ),
             ),
-            known(target) ? bar(eps / target, eps > 0.95 * target ? 'bad-fill' : '', name, text) : null,
+            known(target) ? bar(eps / target, words.tooSoon(state) ? 'bad-fill' : '', name, text) : null,
         );
     };
     swap(
@@ -318,7 +318,7 @@ function drawPrivacy() {
             'p',
             { class: 'soft' },
             `The bound protects ${unit}${known(p.delta) ? `, at delta ${small(p.delta)}` : ''}` +
-                `${state.task?.z ? `, with noise multiplier z = ${state.task.z}` : ''}.`,
+                `${state.task?.z ? `, with noise multiplier z = ${number(Number(state.task.z))}` : ''}.`,
         ),
     );
 }
@@ -385,6 +385,7 @@ function drawServers() {
         );
     show('servers', rows.length > 0);
     swap($('server-facts'), rows);
+    show('servers-what', Boolean(csp || ledgers));
     say($('servers-h'), csp || ledgers ? 'The two servers' : 'The run so far');
 }
 
@@ -492,10 +493,7 @@ async function sample() {
     const got = await get('sample.json');
     if (!got?.text) return;
     wrote = got.round;
-    say(
-        $('sample-by'),
-        `Text that the model of round ${got.round} generated. It is not anybody's text, and it may be nonsense.`,
-    );
+    say($('sample-by'), `Text that the model of round ${got.round} generated. It may be nonsense.`);
     say($('sample-text'), got.text);
     show('sample', true);
 }

@@ -165,32 +165,34 @@ export function timeTile(st, now) {
     ];
 }
 
+// True if the budget ends the task before its last round. (A task whose noise fits its budget ends at 100 %.)
+export const tooSoon = (st) => st.privacy?.rounds_to_target < planned(st) && !isOver(st);
+
 export function privacyTile(st) {
     const p = st.privacy;
     if (!p) return null;
     if (!p.claimed) return ['weak', 'None claimed', 'The noise is too small for a guarantee.'];
-    const spent = Math.max(p.epsilon_server ?? 0, p.epsilon_others ?? 0),
-        share = known(p.epsilon_target) ? spent / p.epsilon_target : undefined;
+    const spent = Math.max(p.epsilon_server ?? 0, p.epsilon_others ?? 0);
+    const target = known(p.epsilon_target) ? ` of ${number(p.epsilon_target)}` : '';
+    const lasts = known(p.rounds_to_target) && !isOver(st);
     return [
-        share > 0.95 ? 'weak' : '',
-        [`ε\u00a0${number(spent)}`, known(p.epsilon_target) ? ` of ${number(p.epsilon_target)}` : ''],
-        known(p.rounds_to_target)
+        tooSoon(st) ? 'weak' : '',
+        [`ε\u00a0${number(spent)}`, target],
+        lasts
             ? `The budget lasts for ${plural(p.rounds_to_target, 'more round')}.`
-            : 'Spent so far.',
-        share,
+            : 'Spent so far, at most.',
+        known(p.epsilon_target) ? spent / p.epsilon_target : undefined,
     ];
 }
 
 export function budgetSentence(st) {
-    const p = st.privacy,
-        enough = p.rounds_to_target,
+    const enough = st.privacy.rounds_to_target,
         rest = planned(st);
     if (isOver(st)) return 'The task is over; no further round spends anything.';
-    if (!known(enough)) return 'The server has no projection yet.';
+    if (!known(enough)) return 'No round begins that would pass the budget.';
     const lasts = `At this pace the budget lasts for ${plural(enough, 'more round')}`;
     if (!known(rest)) return `${lasts}.`;
-    if (enough >= rest)
-        return `${lasts}. The task has ${plural(rest, 'round')} to go, so the budget suffices.`;
+    if (!tooSoon(st)) return `${lasts}. The task has ${plural(rest, 'round')} to go, so the budget suffices.`;
     return (
         `${lasts}, and the task has ${plural(rest, 'round')} to go: ` +
         `the servers will end it ${plural(rest - enough, 'round')} early.`
