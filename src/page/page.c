@@ -425,7 +425,7 @@ static void publish(page *p, sefl_buf *last)
 {
     sefl_buf state = { 0 }, event = { 0 };
     if (make_state(p, &state) == SEFL_OK &&
-        (state.n != last->n || memcmp(state.p, last->p, state.n) != 0) &&
+        !(last->p && state.n == last->n && memcmp(state.p, last->p, state.n) == 0) &&
         write_event(p, &event, buf_span(&state)) == SEFL_OK) {
         if (p->local)
             web_server_publish(p->local, buf_span(&event));
