@@ -49,7 +49,7 @@ struct page {
     page_config c;
     char viewers[PATH_MAX];
     access_rule access;
-    buckets *token_rate;
+    buckets *token_rate, *line_rate;
     web_server *local, *tls;
     sefl_clock wall, mono;
     _Atomic uint64_t asked_ms; /* time of the last request */
@@ -293,6 +293,8 @@ static void answer_path(page *p, const web_request *r, web_answer *a)
 
 /* ---- access ---------------------------------------------------------------------------------- */
 
+static const uint8_t everybody[BUCKETS_KEY] = { 0 }; /* one bucket for all */
+
 /* The token is right: gives the browser its cookie and sends it to the page. */
 static void let_in(const page *p, web_answer *a)
 {
@@ -307,7 +309,6 @@ static void let_in(const page *p, web_answer *a)
 
 static void handle_local(void *ctx, const web_request *r, web_answer *a)
 {
-    static const uint8_t everybody[BUCKETS_KEY] = { 0 };
     page *p = ctx;
     const char *token = web_query(r, "token");
     atomic_store(&p->asked_ms, clock_ms(&p->mono));
@@ -331,6 +332,15 @@ static void handle_local(void *ctx, const web_request *r, web_answer *a)
     }
 }
 
+/* The log helps an operator to add a viewer; strangers must not fill it. */
+static void say_refused(page *p, const x509_peer *who)
+{
+    if (who->code != X509_NONE && buckets_take(p->line_rate, everybody, 1, clock_ms(&p->mono)))
+        log_warn(p->c.log, "viewer refused", lf_str("name", who->name),
+                 lf_key("key", who->fingerprint),
+                 lf_str("why", who->code == X509_OK ? "its key is not in page_viewers" : who->why));
+}
+
 static void handle_tls(void *ctx, const web_request *r, web_answer *a)
 {
     page *p = ctx;
@@ -338,6 +348,8 @@ static void handle_tls(void *ctx, const web_request *r, web_answer *a)
     if (r->peer.code == X509_OK &&
         access_viewer_fits(&fits, p->viewers, r->peer.fingerprint) != SEFL_OK)
         log_error(p->c.log, "viewers not read", lf_str("why", sefl_last_error()));
+    if (!fits)
+        say_refused(p, &r->peer);
     if (fits) {
         atomic_store(&p->asked_ms, clock_ms(&p->mono));
         answer_path(p, r, a);
@@ -506,6 +518,7 @@ sefl_status page_start(page **out, const page_config *c)
     pthread_mutex_init(&p->lock, NULL);
     cond_init(&p->wake);
     SEFL_TRY(buckets_new(&p->token_rate, &(buckets_rule){ .burst = TOKEN_BURST, .per_s = 1 }));
+    SEFL_TRY(buckets_new(&p->line_rate, &(buckets_rule){ .burst = TOKEN_BURST, .per_s = 1 }));
     if (*c->local.host)
         SEFL_TRY(start_local(p));
     if (*c->tls.host)
@@ -533,6 +546,7 @@ void page_stop(page *p)
     web_server_stop(p->local);
     web_server_stop(p->tls);
     buckets_free(p->token_rate);
+    buckets_free(p->line_rate);
     buf_clear(&p->sample);
     access_clear(&p->access);
     pthread_cond_destroy(&p->wake);

@@ -21,17 +21,17 @@ wants() { fed_until 30 "$1 with $2" shows "$1" "$2"; }
 status_of() { get -o /dev/null -w '%{http_code}' "$@"; }
 
 fed_provision page --clients 3 --words 400 --set rounds.count=4 --set rounds.threshold=2 --set rounds.enough=2 \
-    --set privacy.noise=own --set privacy.claim=dp --set privacy.z=4 --set privacy.epsilon=50 --set privacy.delta=1e-5
-for wrong in "--page 0.0.0.0:0" "--page 192.0.2.7:7020" "--page_tls 0.0.0.0:0"; do
+    --set privacy.noise=own --set privacy.claim=dp --set privacy.clip=0.01 --set privacy.z=1 --set privacy.epsilon=100 --set privacy.delta=1e-5
+for wrong in "--page 0.0.0.0:0" "--page 192.0.2.7:7020" "--page-tls 0.0.0.0:0"; do
     # shellcheck disable=SC2086 # two words
     "$SEFL" csp --config "$fed/csp/csp.yml" --listen 127.0.0.1:0 $wrong 2> "$dir/err" && fail "$wrong is taken"
     grep -q "page.*loopback\|page_viewers" "$dir/err" || fail "$wrong: $(cat "$dir/err")"
 done
 
 # a viewer from elsewhere: an openssl certificate that nobody issued, known by its key
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=ann" \
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=ann" -addext extendedKeyUsage=clientAuth \
     -keyout "$dir/ann.key" -out "$dir/ann.pem" 2> /dev/null
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=eve" \
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=eve" -addext extendedKeyUsage=clientAuth \
     -keyout "$dir/eve.key" -out "$dir/eve.pem" 2> /dev/null
 {
     echo "# who may look"
@@ -39,7 +39,7 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 
 } > "$dir/viewers"
 
 fed_csp --stay --page 127.0.0.1:0
-fed_aggregator --linger 60 --page 127.0.0.1:0 --page_tls 127.0.0.1:0 --page_viewers "$dir/viewers"
+fed_aggregator --linger 60 --page 127.0.0.1:0 --page-tls 127.0.0.1:0 --page-viewers "$dir/viewers"
 token=$(cat "$fed/aggregator/state/page.token")
 [ "$(stat -c %a "$fed/aggregator/state/page.token" "$fed/aggregator/state/page.url" | tr '\n' ' ')" = "600 600 " ] || fail "modes of the token"
 grep -q "$token" "$dir/log/aggregator" && fail "the log has the token"
@@ -78,14 +78,12 @@ page /model > "$dir/model"
 cmp "$dir/model" "$fed/aggregator/models/round-4.safetensors" || fail "another model"
 page /ledger | cmp - "$fed/aggregator/ledger" || fail "another ledger"
 shows /report "<html" || fail "report: $said"
+fed_until 10 "the end in the events" grep -q '"released":4' "$dir/events"
 kill "$events" 2> /dev/null || :
 wait "$events" 2> /dev/null || :
-[ "$(grep -c '^event: state' "$dir/events")" -ge 4 ] || fail "events: $(cut -c 1-200 "$dir/events")"
-grep -q '"released":4' "$dir/events" || fail "the events do not reach the end"
+[ "$(grep -c '^event: state' "$dir/events")" -ge 2 ] || fail "events: $(cut -c 1-200 "$dir/events")"
 
 tls=https://127.0.0.1:$(sed -n 's/.*"event":"page for viewers.*"port":\([0-9]*\).*/\1/p' "$dir/log/aggregator" | tail -n 1)
-ca=$fed/public/aggregator-ca.pem
-[ -e "$ca" ] || ca=$(find "$fed" -name 'ca.pem' -path '*aggregator*' | head -n 1)
 [ "$(status_of -k "$tls/state.json")" = 401 ] || fail "no certificate, and no 401"
 [ "$(status_of -k --cert "$dir/eve.pem" --key "$dir/eve.key" "$tls/state.json")" = 401 ] || fail "a stranger's certificate opens the page"
 [ "$(status_of -k --cert "$dir/ann.pem" --key "$dir/ann.key" "$tls/state.json")" = 200 ] || fail "a viewer's certificate does not open the page"
@@ -121,5 +119,5 @@ wants /state.json '"role":"simulation"'
 wants /state.json '"phase":"done"'
 shows /rounds.json '"rounds":[{"round":1,' || fail "rounds of a simulation: $said"
 [ "$(status_of -b "$jar" "$at/model")" = 200 ] || fail "no model of a simulation"
-fed_kill INT simulate
+fed_kill TERM simulate
 fed_done simulate 20
