@@ -311,7 +311,6 @@ static void handle_local(void *ctx, const web_request *r, web_answer *a)
 {
     page *p = ctx;
     const char *token = web_query(r, "token");
-    atomic_store(&p->asked_ms, clock_ms(&p->mono));
     if (!access_host_fits(&p->access, web_header(r, "Host"))) {
         answer_line(a, 403, "this page answers only to the name localhost or a loopback address");
     } else if (token && strcmp(r->path, "/") == 0) {
@@ -328,6 +327,7 @@ static void handle_local(void *ctx, const web_request *r, web_answer *a)
                     "open the address in the file page.url, in the server's state folder: "
                     "it contains the token");
     } else {
+        atomic_store(&p->asked_ms, clock_ms(&p->mono));
         answer_path(p, r, a);
     }
 }

@@ -65,16 +65,15 @@ for b in $("$SEFL" bench --list | awk '/^[a-z0-9]/ { print $1 }'); do
     misuse bench "$b" stray
 done
 for page in man/*; do
-    MANWIDTH=80 man -l "$page" 2> err > shown && grep -q NAME shown || break # man is not installed
+    if ! MANWIDTH=80 man -l "$page" 2> err > shown || ! grep -q NAME shown; then break; fi # man is not installed
     [ ! -s err ] || fail "man -l: $(cat err)"
     narrow "$page" shown
 done
 # every kind of settings file has a page with all of its keys
 [ "$SEFL_CORE_ONLY" != 0 ] || for kind in experiment aggregator csp client policy task; do
-    "$SEFL" config keys --for $kind | awk '{ print $1 }' > keys
-    while read -r key; do
+    for key in $("$SEFL" config keys --for $kind | awk '{ print $1 }'); do
         grep -qF ".B $(printf %s "$key" | sed 's/-/\\-/g')" "man/sefl-$kind.yml.5" || fail "sefl-$kind.yml.5 lacks $key"
-    done < keys
+    done
 done
 # commands that require arguments
 misuse report

@@ -340,7 +340,7 @@ class Library(unittest.TestCase):
         (folder / "libsefl.so.0").symlink_to(standin())
         code = "import sefl; print(sefl.library_version())"
         done = run_python(code, SEFL_LIBRARY="", LD_LIBRARY_PATH=str(folder))
-        self.assertEqual(done.stdout, "0.1.9\n", done.stderr)
+        self.assertEqual(done.stdout, f"{STANDIN_VERSION}\n", done.stderr)
 
 
 if __name__ == "__main__":

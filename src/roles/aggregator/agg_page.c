@@ -95,13 +95,12 @@ static void add_task(aggregator *a, page_state *s)
 static sefl_status state(void *ctx, sefl_buf *out)
 {
     aggregator *a = ctx;
-    sefl_status st = SEFL_OK;
     page_state s = page_state_none();
     tail_view v;
     s.role = "aggregator", s.phase = HEALTH_NO_TASK, s.healthy = PAGE_YES;
     pthread_mutex_lock(&a->task_lock);
     if (a->rounds) {
-        SEFL_TRY(tail_look(a->tail, &v));
+        (void)!tail_look(a->tail, &v); /* v has the lines before one that cannot be read */
         add_task(a, &s);
         page_state_tail(&s, &v);
         s.model = rounds_released(a->rounds) > 0;
@@ -111,8 +110,7 @@ static sefl_status state(void *ctx, sefl_buf *out)
         if (rounds_phase(a->rounds, NULL, NULL) == AGG_DONE)
             s.rounds_left = s.seconds_left = 0;
     }
-    st = page_state_write(out, &s);
-done:
+    sefl_status st = page_state_write(out, &s);
     pthread_mutex_unlock(&a->task_lock);
     return st;
 }
@@ -135,11 +133,12 @@ static sefl_status grid(void *ctx, sefl_buf *out, const page_grid_ask *ask)
 {
     aggregator *a = ctx;
     pthread_mutex_lock(&a->task_lock);
-    sefl_status st = !a->rounds ? no_task()
-                     : a->turnout
-                         ? turnout_grid(a->turnout, out, ask)
-                         : sefl_fail(SEFL_ENOTFOUND, "the sampling of this task is hidden: "
-                                                     "who takes part is not recorded");
+    sefl_status st = no_task();
+    if (a->turnout)
+        st = turnout_grid(a->turnout, out, ask);
+    else if (a->rounds)
+        st = sefl_fail(SEFL_ENOTFOUND, "who takes part is not recorded: the sampling is hidden, or "
+                                       "the record cannot be read (see the server's log)");
     pthread_mutex_unlock(&a->task_lock);
     return st;
 }
@@ -267,7 +266,10 @@ sefl_status agg_page_task(aggregator *a)
     SEFL_PASS(tail_new(&a->tail, a->metrics));
     if (a->task.sampling == TASK_HIDDEN)
         return SEFL_OK;
-    SEFL_PASS(turnout_new(&a->turnout, a->journal, a->task.enrolled, a->o.log));
+    if (turnout_new(&a->turnout, a->journal, a->task.enrolled, a->o.log) != SEFL_OK) {
+        log_error(a->o.log, "no grid of clients on the page", lf_str("why", sefl_last_error()));
+        return SEFL_OK; /* the federation works without it */
+    }
     if (phase >= AGG_COLLECTING && phase < AGG_DONE)
         turnout_open(a->turnout, round);
     return SEFL_OK;

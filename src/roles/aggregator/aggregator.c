@@ -274,6 +274,7 @@ static void look_at_round(aggregator *a)
 static void every_second(void *ctx)
 {
     aggregator *a = of_http(ctx);
+    audit_log_tick(a->audit);
     look_at_list(a);
     look_at_certificate(a);
     if (a->queue)
@@ -297,9 +298,16 @@ static sefl_status open_store(aggregator *a)
     const aggregator_settings *c = a->o.settings;
     SEFL_PASS(journal_open(&a->journal, c->state, "aggregator", a->task.id));
     SEFL_PASS(account_disk_open(&a->account, a->journal, c->ledger, &a->task));
+    SEFL_PASS(audit_log_open(
+        &a->audit, &(audit_log_config){
+                       .folder = c->state, .key = a->key, .clock = &a->wall, .log = a->o.log }));
+    audit_started(a->audit, "aggregator", &a->task);
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
-    a->store = as_disk_store(&a->disk);
-    return SEFL_OK;
+    a->audited = (audit_as){
+        .inner = as_disk_store(&a->disk), .log = a->audit, .account = a->account, .task = &a->task
+    };
+    a->store = audit_as_store(&a->audited);
+    return audit_log_sync(a->audit);
 }
 
 static sefl_status make_lanes(aggregator *a)
@@ -343,6 +351,7 @@ static sefl_status make_rounds(aggregator *a)
                     .ping_ms = c->link_silence_s < 30 ? 1000 * c->link_silence_s / 3 : 0 },
             .journal = a->journal,
             .releases = a->releases,
+            .audit = a->audit,
             .dial = dial_of(a),
             .lanes = a->lanes,
             .threads = c->threads,
@@ -382,6 +391,7 @@ static sefl_status serve(aggregator *a)
                           .ca = c->ca,
                           .key = a->key,
                           .listed = listed,
+                          .audit = a->audit,
                           .log = a->o.log };
     SEFL_PASS(buckets_new(&a->http.enrol_rate,
                           &(buckets_rule){ .burst = ENROL_BURST, .per_s = ENROL_RATE }));
@@ -455,13 +465,14 @@ void agg_task_end(aggregator *a)
     shares_pool_free(a->shares);
     releases_free(a->releases);
     account_close(a->account);
+    audit_end(a->audit);
     journal_close(a->journal);
     buckets_free(a->http.enrol_rate);
     buckets_free(a->http.enrol_origin);
     task_clear(&a->task);
     buf_clear(&a->envelope);
     a->server = NULL, a->ingest = NULL, a->rounds = NULL, a->lanes = NULL, a->shares = NULL;
-    a->releases = NULL, a->account = NULL, a->journal = NULL;
+    a->releases = NULL, a->account = NULL, a->journal = NULL, a->audit = NULL;
     a->http.enrol_rate = a->http.enrol_origin = NULL;
     a->has_task = false;
     a->withdrawn = false;
@@ -611,7 +622,12 @@ sefl_status agg_task_run(aggregator *a)
         log_warn(a->o.log, "no noise: this server learns the exact average of every round");
     if (atomic_load(&a->stop)) /* while the task began */
         rounds_stop(a->rounds);
+    agg_why why;
     sefl_status st = rounds_run(a->rounds);
+    if (st == SEFL_OK && rounds_over(a->rounds, &why)) {
+        audit_add(a->audit, "task_ended", lf_str("why", agg_why_text(why)));
+        st = audit_log_sign(a->audit);
+    }
     if (st == SEFL_OK)
         linger(a);
     return st;

@@ -222,6 +222,8 @@ static void log_reply(const https_request *r, const ingest_reply *reply)
         reply->end == INGEST_DISK)
         return;
     snprintf(reason, sizeof reason, "upload.%s", ingest_end_name(reply->end));
+    audit_refused(h->audit, lf_str("by", "aggregator"), lf_key("client", r->peer.fingerprint),
+                  lf_str("reason", reason));
     /* a round that needs fewer updates than there are clients always refuses some */
     if (reply->end == INGEST_LATE || reply->end == INGEST_FULL) {
         log_debug(h->log, "round has enough", lf_str("reason", reason),

@@ -64,7 +64,8 @@ typedef struct agg_http {
     const char *vocab, *init; /* files; vocab is NULL for an external model */
     const sefl_clock *wall, *mono;
     sefl_log *log;
-    const char *ca; /* the operator's folder (roles/ca.h); NULL: no enrolment */
+    audit_log *audit; /* NULL: none */
+    const char *ca;   /* the operator's folder (roles/ca.h); NULL: no enrolment */
     const sign_key *key;
     buckets *enrol_origin;     /* limits enrolment requests per address */
     buckets *enrol_rate;       /* limits complete enrolment requests in total */

@@ -9,6 +9,7 @@
 #include "roles/aggregator/aggregator.h"
 #include "roles/aggregator/http.h"
 #include "roles/aggregator/turnout.h"
+#include "roles/audit/audit_stores.h"
 #include "roles/monitor.h"
 #include "roles/own_cert.h"
 #include "roles/task_queue.h"
@@ -40,7 +41,9 @@ struct aggregator {
     journal *journal;
     account *account;
     as_disk disk;
-    as_store store;
+    audit_log *audit;
+    audit_as audited;
+    as_store store; /* over both */
     releases *releases;
     shares_pool *shares; /* these two: joint noise */
     sefl_rng shares_rng;

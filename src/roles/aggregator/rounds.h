@@ -18,6 +18,7 @@
 #include "roles/aggregator/lanes.h"
 #include "roles/aggregator/release.h"
 #include "roles/aggregator/waiting.h"
+#include "roles/audit/audit_log.h"
 #include "sum/as_rounds.h"
 
 typedef struct rounds rounds;
@@ -26,6 +27,7 @@ typedef struct rounds_config {
     as_rounds_config as; /* for the driver; rounds_new sets its ctx, ports and callbacks */
     journal *journal;    /* the journal under as.store */
     releases *releases;
+    audit_log *audit; /* NULL: none */
     csp_dial dial;
     lanes *lanes;     /* for joint noise, bound to each new link; NULL: no noise shares */
     unsigned threads; /* number of threads for the running sum */

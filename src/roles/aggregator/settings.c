@@ -33,6 +33,9 @@ const setting_def aggregator_schema[] = {
       .help = "number of most recent models to keep" },
     { "models_every", SETTING_U64, "100", TO(files.every), .max = 1u << 30,
       .help = "keep one in this many older models; 1 keeps all, 0 keeps none" },
+    { "integers_keep", SETTING_U64, "10", TO(files.integers), .max = 1u << 30,
+      .help = "number of most recent rounds whose released integers to keep for 'sefl verify', up "
+              "to twice as many; 0 keeps none" },
     SERVER_PROCESS(aggregator_settings, "127.0.0.1:7010", "127.0.0.1:7020"),
     { "connections", SETTING_U64, "512", TO(limits.connections), .min = 1, .max = 65536,
       .help = "maximum number of client connections" },

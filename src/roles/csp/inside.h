@@ -6,6 +6,7 @@
 #include "net/local_http.h"
 #include "page/page.h"
 #include "roles/aggregator/lanes.h"
+#include "roles/audit/audit_stores.h"
 #include "roles/counters.h"
 #include "roles/csp/csp_role.h"
 #include "roles/monitor.h"
@@ -42,7 +43,9 @@ struct csp_role {
     journal *journal;
     account *account;
     csp_disk disk;
-    csp_store store;
+    audit_log *audit;
+    audit_csp audited;
+    csp_store store;     /* over both */
     csp *csp;            /* NULL: no task now */
     shares_pool *shares; /* these three: joint noise */
     sefl_rng shares_rng;
@@ -107,6 +110,12 @@ void csp_monitor_noise(void *ctx, uint64_t bytes, uint64_t ns);
 sefl_status csp_monitor_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
 /* Starts the web page, if the settings want one (csp_page.c). */
 sefl_status csp_page_start(csp_role *r) SEFL_MUST_CHECK;
+
+/* ---- audit.c --------------------------------------------------------------------------------- */
+
+/* Opens the audit log and puts it before r->disk in r->store. The first entry has the state of the
+ * last round: csp_disk_open may have changed it. */
+sefl_status csp_audit_open(csp_role *r) SEFL_MUST_CHECK;
 
 /* ---- queue.c --------------------------------------------------------------------------------- */
 
