@@ -278,8 +278,12 @@ export function chart(place, options) {
             kind === 'stack'
                 ? shown.map((r) => series.reduce((t, x) => t + (known(x.of(r)) ? x.of(r) : 0), 0))
                 : shown.flatMap((r) => series.map((x) => x.of(r)).filter(known));
-        const low = Math.min(...values),
-            high = Math.max(...values);
+        let low = Infinity,
+            high = -Infinity; // not Math.min(...values): a long run has too many for a call
+        for (const y of values) {
+            low = Math.min(low, y);
+            high = Math.max(high, y);
+        }
         const log = options.log && low > 0 && high / low > 4;
         const scale = log
             ? logScale(low, high)
