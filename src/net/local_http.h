@@ -10,11 +10,10 @@
  * otherwise), and the pages must contain nothing that another user of this machine may not read. A
  * monitor on another machine needs an agent on this one, or a proxy that authenticates it.
  *
- * It answers only GET and HEAD for its paths: other methods get 405, other paths 404. Each
- * connection carries one request; a body is never read. Limits: 16 connections, 5 s of silence
- * each, 8 KiB of request header. libmicrohttpd parses the request; the server uses only the method
- * and the path and compares both in full. Threads: one server thread at a time makes a page.
- * Secrets: none. */
+ * It answers only GET and HEAD for its paths: other methods get 405, other paths 404. It is a
+ * web_server (net/web_server.h) with that module's limits: 16 connections, 5 s of silence each,
+ * 8 KiB of request header. It uses only the method and the path and compares both in full.
+ * Threads: one server thread at a time makes a page.   Secrets: none. */
 #ifndef NET_LOCAL_HTTP_H
 #define NET_LOCAL_HTTP_H
 

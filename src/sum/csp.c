@@ -68,6 +68,17 @@ sefl_status csp_own(csp *c, sefl_status st)
     return st;
 }
 
+static void note_compared(csp *c, bool equal)
+{
+    const int64_t ms = c->c.wall ? (int64_t)clock_ms(c->c.wall) : 1;
+    atomic_store(&c->compared_ms, equal ? ms : -ms);
+}
+
+int64_t csp_compared_ms(const csp *c)
+{
+    return atomic_load(&c->compared_ms);
+}
+
 sefl_status csp_no_ledger(csp *c, const ledger_head *theirs)
 {
     const csp_store *s = c->c.store;
@@ -77,6 +88,7 @@ sefl_status csp_no_ledger(csp *c, const ledger_head *theirs)
     sefl_status st = csp_own(c, s->ledger.head(s->ledger.ctx, &ours));
     if (st != SEFL_OK) /* an unreadable ledger is not a disagreement */
         return st;
+    note_compared(c, false);
     snprintf(why, sizeof why, "AS's has %" PRIu64 " records, CSP's %" PRIu64 ": %s",
              theirs->records, ours.records,
              v == LEDGER_PEER_BEHIND  ? "AS's is an old copy"
@@ -168,7 +180,10 @@ static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
         if (last.state == CSP_SIGNED || last.state == CSP_SKIPPED)
             SEFL_PASS(csp_own(c, equal_after(c, peer, top.header, &fit)));
     }
-    return fit ? SEFL_OK : csp_no_ledger(c, peer);
+    if (!fit)
+        return csp_no_ledger(c, peer);
+    note_compared(c, true);
+    return SEFL_OK;
 }
 
 /* ---- greeting -------------------------------------------------------------------------------- */

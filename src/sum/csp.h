@@ -152,6 +152,9 @@ sefl_status csp_expire(csp *c) SEFL_MUST_CHECK;
  * may call it. At that time a role disconnects a peer that is still sending, since csp_serve would
  * otherwise wait for the rest of the message. */
 uint64_t csp_expires_ms(const csp *c);
+/* Returns when CSP last compared AS's ledger head with its own: positive (wall clock) if they
+ * agreed, negative if not; 0: not since the start. Any thread. */
+int64_t csp_compared_ms(const csp *c);
 
 /* True if AS has ended the task. */
 bool csp_is_over(const csp *c);

@@ -38,9 +38,10 @@ struct csp {
     bool fault;           /* CSP itself failed */
     csp_gather *gather;   /* sealed tasks: a round's heads on this stream (csp_set.h); NULL: none */
     csp_reading *reading; /* phase HEADS: the SET */
-    csp_revealing *revealing; /* phase SUM */
-    uint64_t live;            /* sealed tasks: the signed round in progress; 0: none */
-    _Atomic uint64_t live_ms; /* expiry of the live round's key, for csp_expires_ms; 0: no key */
+    csp_revealing *revealing;    /* phase SUM */
+    uint64_t live;               /* sealed tasks: the signed round in progress; 0: none */
+    _Atomic int64_t compared_ms; /* for csp_compared_ms */
+    _Atomic uint64_t live_ms;    /* expiry of the live round's key, for csp_expires_ms; 0: no key */
     bool over;
     uint64_t streams;  /* number of streams that sent HELLO since csp_new */
     sefl_span binding; /* of the stream; empty: it has none */

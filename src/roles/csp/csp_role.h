@@ -49,6 +49,8 @@ extern const setting_def csp_schema[];
 /* The contents of csp.yml. The `settings` that filled it own the strings; NULL: not given. */
 typedef struct csp_settings {
     host_port listen, health; /* health.host "": no health page (roles/health.h) */
+    host_port page, page_tls; /* host "": no page there (page/page.h) */
+    const char *page_viewers;
     const char *cert, *tls_key, *peers;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who connects */
     const char *sign_key, *task, *state, *ledger;
