@@ -200,5 +200,5 @@ says "$fed/clients/client-02/state/receipts: receipt 1: it was changed"
 tampered "another task"
 "$SEFL" provision "$dir/other" --port-base 0 --clients 2 --words 300 > /dev/null 2>&1
 verify 1 "$fed" --task "$dir/other/public/task.signed"
-says "it names other servers' keys than the first task"
+says "line 1 (started): its task names other servers' keys"
 echo "ok: every change was named"
