@@ -17,6 +17,7 @@
 #include "protocol/http.h"
 #include "protocol/version.h"
 #include "roles/aggregator/rounds.h"
+#include "roles/aggregator/turnout.h"
 
 #include <stdatomic.h>
 
@@ -59,6 +60,7 @@ typedef struct agg_http {
     sefl_span envelope; /* the signed task */
     rounds *rounds;
     ingest *ingest;
+    turnout *turnout;         /* NULL: not recorded */
     const char *vocab, *init; /* files; vocab is NULL for an external model */
     const sefl_clock *wall, *mono;
     sefl_log *log;

@@ -1,6 +1,7 @@
 #include "roles/aggregator/release.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "model/engine/engine.h"
 #include "protocol/task_model.h"
@@ -263,12 +264,14 @@ static sefl_status keep_integers(const releases *r, uint64_t round, const int64_
 static sefl_status validate(releases *r, const float *theta, release_made *out)
 {
     double mean = NAN;
+    uint64_t began = clock_now_ns();
     if (!r->judge)
         return SEFL_OK;
     SEFL_PASS(engine_theta(r->judge, theta));
     SEFL_PASS(sefl_at(
         engine_evaluate(r->judge, ENGINE_BASE, r->valid.token, r->valid.tokens, 0, &mean, NULL),
         "the new model on the validation text"));
+    out->eval_seconds = clock_since(began);
     SEFL_PASS(release_check_loss(mean));
     out->has_perplexity = true;
     out->perplexity = exp(mean);

@@ -226,6 +226,8 @@ static void upload_refused(void *ctx, uint64_t round, const char *when, const he
                  lf_str("at", when), lf_key("key", client), lf_str("name", known ? u.name : ""),
                  lf_str("why", head_reason_text(why->reason)));
     }
+    if (r->c.counted_out)
+        r->c.counted_out(r->c.ctx, round, client, head_reason_text(why->reason));
     if (why->reason == HEAD_VOUCHER && upload_key_forget(r->c.journal, client) != SEFL_OK)
         log_error(r->c.as.log, "voucher not deleted", lf_str("why", sefl_last_error()));
 }
@@ -579,6 +581,14 @@ sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_
     return SEFL_OK;
 }
 
+uint64_t rounds_released(rounds *r)
+{
+    pthread_mutex_lock(r->lock);
+    const uint64_t round = as_rounds_model(r->driver).round;
+    pthread_mutex_unlock(r->lock);
+    return round;
+}
+
 /* Returns the current state of the machine. */
 static agg_memory memory_of(rounds *r)
 {
@@ -612,6 +622,7 @@ bool rounds_waiting(rounds *r, waiting_view *out)
                            .needed = t->threshold,
                            .enough = t->enough,
                            .extensions = m.extensions,
+                           .deadline_ms = m.deadline_ms,
                            .left_ms = m.deadline_ms > now ? m.deadline_ms - now : 0,
                            .linked = linked };
     return m.phase == AGG_COLLECTING;
