@@ -5,8 +5,8 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := release
-.PHONY: release test test-torch demo bench check-plan asan tsan clang core client-size client-cost ctime fuzz soak \
-        format format-check lint install deb test-packages containers arm64 clean help bootstrap
+.PHONY: release test test-torch test-browser demo bench check-plan asan tsan clang core client-size client-cost ctime \
+        fuzz soak format format-check lint install deb test-packages containers arm64 clean help bootstrap
 
 ## release   build the program: build/sefl (the default)
 release:
@@ -26,6 +26,12 @@ test-torch:
 	@scripts/bootstrap --torch
 	@scripts/build dev $(JOBS)
 	@SEFL=$(CURDIR)/build/dev/sefl SEFL_SOURCE=$(CURDIR) SEFL_CORE_ONLY=0 tests/e2e/torch.sh
+
+## test-browser  install Chromium and node, test the web page in it; pictures in build/dev/browser
+test-browser:
+	@scripts/bootstrap browser
+	@scripts/build dev $(JOBS)
+	@SEFL=$(CURDIR)/build/dev/sefl tests/browser/run build/dev/browser
 
 ## demo      install what is missing, build, show the system at work
 demo: bootstrap release
