@@ -37,6 +37,12 @@ endforeach()
 install(FILES ${made}/sefl.bash COMPONENT program
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME sefl)
 
+# What monitoring loads: a dashboard for Grafana, alerts for Prometheus.
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/grafana/sefl.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sefl
+    RENAME grafana.json COMPONENT program)
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/prometheus/sefl.rules.yml DESTINATION ${CMAKE_INSTALL_DATADIR}/sefl
+    RENAME prometheus.rules.yml COMPONENT program)
+
 # Units of the three roles, with the program's real place in them; their users and folders; a server's settings file to
 # copy to /etc/sefl.
 if(NOT SEFL_CORE_ONLY)
