@@ -2,14 +2,16 @@
  * whether the other server is connected.
  *
  *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,
- *      "rounds":40,"task":"..."}
+ *      "rounds":40,"task":"...","name":"notes","paused":false,"arrived":3,"need":5,"most":10,
+ *      "deadline_at":1790000000,"last_round":2,"perplexity":41.5,...}
  *     {"role":"csp","healthy":true,"aggregator":false,"phase":"signed","round":3,
- *      "rounds":40,"task":"..."}
+ *      "rounds":40,"task":"...","name":"notes","paused":false}
  *
  * The status is 200 if the server is healthy, 503 if not. AS is healthy while the link to CSP is
  * up, since no round begins or ends without CSP, once the task is over, and while it has none. CSP
  * is healthy while it runs; it waits for AS to dial, and the page shows whether AS is connected.
- * The page shows only public facts (the task, its round) and nothing about a single client. The
+ * The page shows only public facts (the task, its round) and nothing about a single client; it
+ * leaves out the number of arrived updates if the task does not publish counts. The
  * setting `health` is a loopback address (net/local_http.h explains why), or empty for no page.
  * Threads: any thread may call health_write.   Secrets: none. */
 #ifndef ROLES_HEALTH_H
@@ -19,6 +21,8 @@
 #include "config/settings.h"
 #include "net/local_http.h"
 #include "protocol/task.h"
+#include "roles/aggregator/waiting.h"
+#include "sum/round_report.h"
 
 /* Serves the page that `make` writes with health_write; *out is NULL if the setting is empty. */
 sefl_status health_start(local_http **out, const host_port *a, local_page *make, void *ctx,
@@ -33,6 +37,16 @@ typedef struct health_news {
     const char *phase;
     uint64_t round;   /* 0: none yet */
     const task *task; /* NULL: no task now */
+
+    bool paused;               /* no round is in progress, and an operator has to resume the task */
+    bool ending, pausing;      /* AS: once this round is over */
+    const char *why;           /* why it is paused or over; NULL: it is not */
+    const waiting_view *open;  /* AS: the open round; NULL: none */
+    uint64_t deadline_s;       /* of the open round, Unix time */
+    const rounds_report *last; /* AS: the latest round since the start; round 0 or NULL: none */
+    uint64_t control;          /* id of the operator's order that it obeys (control.h); 0: none */
+    bool has_queue;            /* it has a folder of tasks, ... */
+    uint64_t queued;           /* ... and these wait in it */
 } health_news;
 
 #define HEALTH_NO_TASK "no task" /* a phase of both servers */

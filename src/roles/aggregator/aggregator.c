@@ -148,6 +148,9 @@ static void report(void *ctx, const rounds_report *r)
     aggregator *a = ctx;
     if (metrics_append(a->metrics, r, &a->task) != SEFL_OK)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
+    pthread_mutex_lock(&a->lock);
+    a->last = *r;
+    pthread_mutex_unlock(&a->lock);
     if (a->o.round)
         a->o.round(a->o.ctx, r, a->task.rounds);
 }
@@ -263,6 +266,7 @@ static void look_at_round(aggregator *a)
 static void every_second(void *ctx)
 {
     aggregator *a = of_http(ctx);
+    agg_status_look(a);
     look_at_list(a);
     look_at_certificate(a);
     if (a->queue)
@@ -272,6 +276,7 @@ static void every_second(void *ctx)
         look_at_round(a);
     }
     save_tally(a);
+    agg_status_save(a);
 }
 
 static void listed(void *ctx)
@@ -405,6 +410,7 @@ static sefl_status begin(aggregator *a)
     SEFL_PASS(open_store(a));
     SEFL_PASS(make_lanes(a));
     SEFL_PASS(make_rounds(a));
+    agg_status_look(a); /* before the first round */
     return serve(a);
 }
 
@@ -430,6 +436,8 @@ void agg_task_end(aggregator *a)
     a->http.closing = true;
     save_tally(a);
     https_server_stop(a->server);
+    if (a->server)
+        agg_status_save(a); /* what it was at the end */
     buf_clear(&a->tally);
     if (a->rounds)
         rounds_set_ingest(a->rounds, NULL);
@@ -450,25 +458,9 @@ void agg_task_end(aggregator *a)
     a->has_task = false;
     a->withdrawn = false;
     a->waiting = (waiting){ 0 };
+    a->last = (rounds_report){ 0 };
+    control_forget(&a->control);
     pthread_mutex_unlock(&a->task_lock);
-}
-
-static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
-{
-    aggregator *a = ctx;
-    health_news n = { .role = "aggregator", .peer = "csp", .phase = HEALTH_NO_TASK };
-    pthread_mutex_lock(&a->task_lock);
-    n.healthy = !a->rounds;
-    if (a->rounds) {
-        agg_phase phase = rounds_phase(a->rounds, &n.round, NULL);
-        n.task = &a->task;
-        n.phase = agg_phase_name(phase);
-        n.peer_is_there = rounds_linked(a->rounds);
-        n.healthy = n.peer_is_there || phase == AGG_DONE;
-    }
-    sefl_status st = health_write(body, status, &n);
-    pthread_mutex_unlock(&a->task_lock);
-    return st;
 }
 
 static sefl_status open_task(aggregator *a)
@@ -482,7 +474,6 @@ static sefl_status open_task(aggregator *a)
 static sefl_status open_queue(aggregator *a)
 {
     const aggregator_settings *c = a->o.settings;
-    SEFL_PASS(file_make_folder(c->state, 0700)); /* for the counters */
     return task_queue_new(&a->queue, &(task_queue_config){ .folder = c->tasks,
                                                            .ledger = c->ledger,
                                                            .key = a->key,
@@ -519,8 +510,9 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
         log_warn(o->log, "no trust list (ca): certificates cannot be revoked, sites cannot enrol");
     }
     SEFL_TRY(pool_new(&a->pool, c->threads));
+    SEFL_TRY(control_open(&a->control, c->state));
     SEFL_TRY(c->tasks ? open_queue(a) : open_task(a));
-    SEFL_TRY(health_start(&a->local, &c->health, healthz, a, o->log));
+    SEFL_TRY(health_start(&a->local, &c->health, agg_status_page, a, o->log));
     SEFL_HAND_OVER(out, a, aggregator_free);
 }
 
@@ -530,6 +522,7 @@ void aggregator_free(aggregator *a)
         return;
     local_http_stop(a->local);
     agg_task_end(a);
+    control_close(&a->control);
     task_queue_free(a->queue);
     if (a->listener >= 0)
         close(a->listener);
@@ -567,7 +560,8 @@ static void linger(aggregator *a)
     pthread_mutex_lock(&a->lock);
     for (;;) {
         const uint64_t asked = atomic_load(&a->http.model_ms), now = clock_ms(&a->mono);
-        const uint64_t last = start + (agg_queue_waits(a) ? LINGER_MOST_NEXT : LINGER_MOST) * most;
+        const uint64_t last =
+            start + (agg_queue_others(a) > 0 ? LINGER_MOST_NEXT : LINGER_MOST) * most;
         uint64_t end = (asked > start ? asked : start) + most;
         end = end < last ? end : last;
         if (atomic_load(&a->stop) || now >= end)

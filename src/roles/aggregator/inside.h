@@ -7,6 +7,7 @@
 #include "net/tls.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/aggregator/http.h"
+#include "roles/control.h"
 #include "roles/own_cert.h"
 #include "roles/task_queue.h"
 #include "store/disk/account_disk.h"
@@ -52,7 +53,10 @@ struct aggregator {
     int listener;      /* each server gets a copy */
     uint16_t port;
 
-    pthread_mutex_t lock; /* id, stream */
+    control control;    /* the server's watcher has it while there is a server */
+    rounds_report last; /* the latest round since the task began; round 0: none */
+
+    pthread_mutex_t lock; /* id, stream, last */
     pthread_cond_t wake;
     tls_id *id;
     tls *stream[LANES_MAX + 1]; /* to CSP: the lanes, and the link */
@@ -78,13 +82,22 @@ sefl_status agg_idle_begin(aggregator *a) SEFL_MUST_CHECK;
 /* Waits this long, or until aggregator_stop. */
 void agg_pause(aggregator *a, uint64_t ms);
 
+/* ---- status.c -------------------------------------------------------------------------------- */
+
+/* Passes a new order of the operator to the driver. This and the next: on the server's watcher
+ * thread, or while there is no server. */
+void agg_status_look(aggregator *a);
+/* Writes status.json. */
+void agg_status_save(aggregator *a);
+local_page agg_status_page; /* the health page; ctx is the aggregator */
+
 /* ---- queue.c --------------------------------------------------------------------------------- */
 
 /* Serves the tasks of a->queue until aggregator_stop. */
 sefl_status agg_queue_run(aggregator *a) SEFL_MUST_CHECK;
 /* Once a second, on the server's watcher thread: looks for new tasks and for a withdrawn one. */
 void agg_queue_tick(aggregator *a);
-/* True if the folder of tasks has another task than the present one. */
-bool agg_queue_waits(aggregator *a);
+/* Returns the number of tasks in the folder that wait for the present one; 0 without a folder. */
+uint64_t agg_queue_others(aggregator *a);
 
 #endif

@@ -59,6 +59,7 @@ struct client {
     uint64_t upload_at_ms;          /* hidden sampling: earliest time of the upload */
     uint64_t moment_round;          /* the round for which this process has set upload_at_ms */
     uint64_t began_ms, deadline_ms; /* last known deadline, after which the client asks AS again */
+    bool paused;                    /* AS's latest news: an operator has paused the task */
     bool recheck;         /* a header or round was invalid, or AS was gone: another task? */
     uint64_t rounds_seen; /* number of rounds that ended for this client in this run */
 
