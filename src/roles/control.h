@@ -30,9 +30,7 @@
 
 #define CONTROL_FILE   "control"
 #define CONTROL_STATUS "status.json"
-enum { CONTROL_STATUS_MAX = 65536 };
 
-#define CONTROL_WORDS "pause resume end"
 typedef enum control_word { CONTROL_PAUSE, CONTROL_RESUME, CONTROL_END } control_word;
 
 typedef struct control_order {

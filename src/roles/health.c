@@ -1,7 +1,12 @@
 #include "roles/health.h"
 
 #include "base/json.h"
+#include "base/json_read.h"
 #include "protocol/http.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 sefl_status health_check(const host_port *a, const settings *s)
 {
@@ -68,5 +73,96 @@ sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)
     SEFL_PASS(json_end(&j));
     SEFL_PASS(wr_u8(out, '\n'));
     *status = n->healthy ? 200 : 503;
+    return SEFL_OK;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef enum kind { TEXT, FLAG, NUMBER, REAL } kind;
+
+#define AT(member) offsetof(health_facts, member)
+#define TEXT_AT(name)                                          \
+    {                                                          \
+#name, TEXT, AT(name), sizeof((health_facts *)0)->name \
+    }
+static const struct member {
+    const char *key;
+    kind kind;
+    size_t at, size; /* TEXT: size of the array */
+} members[] = {
+    TEXT_AT(role),
+    TEXT_AT(phase),
+    TEXT_AT(name),
+    TEXT_AT(task),
+    TEXT_AT(why),
+    TEXT_AT(last_outcome),
+    { "healthy", FLAG, AT(healthy), 0 },
+    { "csp", FLAG, AT(peer_is_there), 0 },
+    { "aggregator", FLAG, AT(peer_is_there), 0 },
+    { "paused", FLAG, AT(paused), 0 },
+    { "pausing", FLAG, AT(pausing), 0 },
+    { "ending", FLAG, AT(ending), 0 },
+    { "round", NUMBER, AT(round), 0 },
+    { "rounds", NUMBER, AT(rounds), 0 },
+    { "arrived", NUMBER, AT(arrived), 0 },
+    { "need", NUMBER, AT(need), 0 },
+    { "most", NUMBER, AT(most), 0 },
+    { "extensions", NUMBER, AT(extensions), 0 },
+    { "deadline_at", NUMBER, AT(deadline_at), 0 },
+    { "last_round", NUMBER, AT(last_round), 0 },
+    { "queued", NUMBER, AT(queued), 0 },
+    { "control", NUMBER, AT(control), 0 },
+    { "perplexity", REAL, AT(perplexity), 0 },
+    { "epsilon_server", REAL, AT(epsilon_server), 0 },
+    { "epsilon_others", REAL, AT(epsilon_others), 0 },
+    { "epsilon_target", REAL, AT(epsilon_target), 0 },
+};
+
+static sefl_status read_text(jread *j, char *out, size_t size)
+{
+    sefl_buf b = { 0 };
+    sefl_status st = jread_str(j, &b);
+    size_t n = b.n < size ? b.n : size - 1;
+    if (st == SEFL_OK && n > 0)
+        memcpy(out, b.p, n);
+    out[st == SEFL_OK ? n : 0] = 0;
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
+{
+    health_facts *f = ctx;
+    const struct member *m = members, *end = m + sizeof members / sizeof *members;
+    while (m < end && !jread_is(key, m->key))
+        m++;
+    if (m == end)
+        return jread_skip(j);
+    char *to = (char *)f + m->at;
+    f->has_arrived |= m->at == AT(arrived);
+    f->has_queue |= m->at == AT(queued);
+    switch (m->kind) {
+    case TEXT:
+        return read_text(j, to, m->size);
+    case FLAG:
+        return jread_bool(j, (bool *)(void *)to);
+    case NUMBER:
+        return jread_u64(j, (uint64_t *)(void *)to);
+    case REAL:
+        break;
+    }
+    return jread_real(j, (double *)(void *)to);
+}
+
+sefl_status health_read(health_facts *out, sefl_span page)
+{
+    health_facts f = {
+        .perplexity = NAN, .epsilon_server = NAN, .epsilon_others = NAN, .epsilon_target = NAN
+    };
+    *out = f;
+    SEFL_NEED(page.n <= HEALTH_MAX, SEFL_EPROTO, "a health page has at most %d bytes", HEALTH_MAX);
+    SEFL_PASS(jread_document(page, read_member, &f));
+    SEFL_NEED(*f.role && *f.phase, SEFL_EPROTO, "this is not a health page: it has no role");
+    *out = f;
     return SEFL_OK;
 }

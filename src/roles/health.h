@@ -54,4 +54,20 @@ typedef struct health_news {
 /* Appends the page and sets *status to 200 or 503. */
 sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n) SEFL_MUST_CHECK;
 
+/* What a reader of a page learns (`sefl status`). A number that the page does not have is 0, or NAN
+ * if it is a double; a missing text is "". */
+typedef struct health_facts {
+    char role[16], phase[64], name[80], task[65], why[128], last_outcome[16];
+    bool healthy, peer_is_there, paused, pausing, ending;
+    bool has_arrived, has_queue;
+    uint64_t round, rounds, arrived, need, most, extensions, deadline_at, last_round, queued;
+    uint64_t control;
+    double perplexity, epsilon_server, epsilon_others, epsilon_target;
+} health_facts;
+
+/* Reads a page, at most HEALTH_MAX bytes. Skips members that it does not know and cuts long texts;
+ * texts may contain any UTF-8. SEFL_EPROTO if it is not a page. */
+enum { HEALTH_MAX = 65536 };
+sefl_status health_read(health_facts *out, sefl_span page) SEFL_MUST_CHECK;
+
 #endif

@@ -10,6 +10,7 @@
 #include "roles/client/net.h"
 #include "roles/client/store.h"
 #include "roles/client/upload_key.h"
+#include "roles/control.h"
 #include "roles/own_cert.h"
 #include "store/text_ledger.h"
 
@@ -62,6 +63,8 @@ struct client {
     bool paused;                    /* AS's latest news: an operator has paused the task */
     bool recheck;         /* a header or round was invalid, or AS was gone: another task? */
     uint64_t rounds_seen; /* number of rounds that ended for this client in this run */
+
+    control control; /* its status.json: nobody orders a client anything */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;
