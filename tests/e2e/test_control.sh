@@ -10,7 +10,7 @@ set -eu
 command -v curl > /dev/null || fail "no curl here: scripts/bootstrap --test"
 fed_provision c --clients 3 --set rounds.count=90 --set rounds.deadline_ms=60000 --set rounds.enough=3 \
     --set rounds.threshold=3 --words 1500
-sed -i -e '/^task:/d; /^init:/d; /^vocab:/d; /^valid:/d' -e '$a tasks: tasks\nlinger: 4\ncsp: 127.0.0.1:1' \
+sed -i -e '/^task:/d; /^init:/d; /^vocab:/d; /^valid:/d' -e '$a tasks: tasks\nlinger: 3\ncsp: 127.0.0.1:1' \
     "$fed/aggregator/aggregator.yml"
 sed -i -e '/^task:/d' -e '$a tasks: tasks' "$fed/csp/csp.yml"
 as=$fed/aggregator/aggregator.yml
@@ -133,11 +133,11 @@ says "that is final"
 fed_aggregator
 fed_until 30 "end of the task" more aggregator '"task over".*stopped by its operator' 0
 last=$(ls "$fed"/aggregator/models/1-*/round-*.safetensors | sed 's/.*round-\([0-9]*\).*/\1/' | sort -n | tail -n 1)
-for c in 1 2 3; do
-    final="$fed/clients/client-0$c/state/models/t1-*/round-$last.safetensors"
-    # shellcheck disable=SC2086 # a pattern
-    fed_until 20 "final model of client $c" cmp -s $final "$fed"/aggregator/models/1-*/"round-$last.safetensors"
-done
+has_final() { # CLIENT: its final model is AS's
+    cmp -s "$fed/clients/client-0$1"/state/models/t1-*/"round-$last.safetensors" \
+        "$fed"/aggregator/models/1-*/"round-$last.safetensors"
+}
+for c in 1 2 3; do fed_until 20 "final model of client $c" has_final $c; done
 
 # ---- the next task; CSP's operator ends it -----------------------------------------------------------------------
 fed_until 30 "second task" more aggregator '"serving a task".*"name":"t2"' 0

@@ -411,6 +411,7 @@ static sefl_status begin(aggregator *a)
     SEFL_PASS(make_lanes(a));
     SEFL_PASS(make_rounds(a));
     agg_status_look(a); /* before the first round */
+    agg_status_save(a); /* instead of that of an earlier run */
     return serve(a);
 }
 

@@ -270,6 +270,8 @@ static sefl_status fetch_model(client *c, uint64_t round)
         return tell(c, PARTICIPANT_FAILED);
     }
     SEFL_PASS(st);
+    if (a.not_there) /* AS has gone on: the round closed early, or an operator dropped it */
+        return leave_round(c, LOG_INFO, a.why);
     if (a.word != ANSWER_OK)
         return not_ok(c, &a, true);
     SEFL_PASS(client_models_round(c, round));
