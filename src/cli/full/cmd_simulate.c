@@ -1,4 +1,5 @@
 #include "cli/full/experiment_args.h"
+#include "cli/full/serve.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "cli/print.h"
@@ -17,8 +18,10 @@ typedef struct session {
     experiment_args args;
     federation_key key; /* shared by all runs with the same seed */
     const char *runs;
-    bool json, quiet;
-    meter line; /* progress line */
+    bool json, quiet, serve;
+    host_port serve_at;
+    serve *page; /* NULL: none */
+    meter line;  /* progress line */
     uint32_t clients;
     uint64_t began_ns, rounds, round, rounds_here;
     size_t run, empty; /* number of this run; number of runs that learned nothing */
@@ -37,6 +40,8 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     s->round = r->t.rounds;
     s->rounds_here = 0;
     s->warned = 0;
+    if (s->serve)
+        serve_folder(&s->page, r->folder, s->runs, &s->serve_at);
     char words[32] = ""; /* an external model has none */
     if (f->tokens > 0)
         snprintf(words, sizeof words, ", %" PRIu64 " words", f->tokens);
@@ -102,6 +107,8 @@ static void on_round(void *ctx, const run_line *r)
 static bool on_progress(void *self, uint64_t done, uint64_t total)
 {
     session *s = self;
+    if (s->page && s->began_ns != 0)
+        serve_progress(s->page, s->round + 1, done, total);
     if (interrupt_seen() || !meter_due(&s->line))
         return !interrupt_seen();
     if (s->began_ns == 0) {
@@ -212,6 +219,8 @@ static sefl_status one_run(void *self, settings *one, experiment *e)
                                               .stop = &stop },
                           r));
     meter_stop(&s->line);
+    if (s->serve && r->was_there)
+        serve_folder(&s->page, r->folder, s->runs, &s->serve_at);
     if (s->json)
         SEFL_TRY(print_made(simulate_summary_write(&b, r, e), &b));
     else
@@ -258,6 +267,9 @@ static int run(void *self)
     if (st == SEFL_OK)
         st = experiment_args_each(&s->args, one_run, s);
     federation_key_clear(&s->key);
+    if (st == SEFL_OK && s->page)
+        serve_on(s->page);
+    serve_stop(s->page);
     if (st == SEFL_OK)
         return s->empty ? CLI_FAILED : CLI_DONE;
     int rc = cli_failed(&cmd_simulate, st);
@@ -273,6 +285,12 @@ static const setting_def options[] = {
     { "json", SETTING_FLAG, SETTING_TO(session, json),
       .help = "Print each round and each run as one JSON object" },
     { "quiet", SETTING_FLAG, SETTING_TO(session, quiet), .help = "Do not print progress" },
+    { "serve", SETTING_FLAG, SETTING_TO(session, serve),
+      .help = "Serve a web page of the run, print the address to open, and keep serving after the "
+              "last run until Ctrl-C" },
+    { "serve-at", SETTING_ADDRESS, "127.0.0.1:0", .arg = "ADDRESS:PORT",
+      SETTING_TO(session, serve_at),
+      .help = "Loopback address of that page; with port 0, the system chooses the port" },
     { 0 },
 };
 

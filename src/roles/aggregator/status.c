@@ -4,38 +4,41 @@
 #include "roles/health.h"
 
 /* With task_lock, or on the server's threads, which end before the task does. */
-static sefl_status write_health(aggregator *a, sefl_buf *body, unsigned *status)
+health_news agg_health(aggregator *a)
 {
     health_news n = { .role = "aggregator", .peer = "csp", .phase = HEALTH_NO_TASK };
-    waiting_view v;
-    rounds_hold h;
-    rounds_report last;
     agg_why why;
     n.healthy = !a->rounds;
-    pthread_mutex_lock(&a->lock);
-    last = a->last;
-    pthread_mutex_unlock(&a->lock);
     if (a->rounds) {
         agg_phase phase = rounds_phase(a->rounds, &n.round, NULL);
-        h = rounds_held(a->rounds);
+        const rounds_hold h = rounds_held(a->rounds);
         n.task = &a->task;
         n.phase = agg_phase_name(phase);
         n.peer_is_there = rounds_linked(a->rounds);
         n.healthy = n.peer_is_there || phase == AGG_DONE;
         n.paused = h.paused, n.pausing = h.pausing, n.ending = h.ending;
+        n.deadline_s = h.deadline_ms / 1000;
+        n.control = h.commanded;
         if (h.paused)
             n.why = h.by_csp ? "paused by CSP's operator" : "paused by its operator";
         if (rounds_over(a->rounds, &why))
             n.why = agg_why_text(why);
-        if (rounds_waiting(a->rounds, &v)) {
-            n.open = &v;
-            n.deadline_s = h.deadline_ms / 1000;
-        }
-        n.last = &last;
-        n.control = h.commanded;
     }
     if (a->queue)
         n.has_queue = true, n.queued = agg_queue_others(a);
+    return n;
+}
+
+static sefl_status write_health(aggregator *a, sefl_buf *body, unsigned *status)
+{
+    health_news n = agg_health(a);
+    waiting_view v;
+    pthread_mutex_lock(&a->lock);
+    const rounds_report last = a->last;
+    pthread_mutex_unlock(&a->lock);
+    n.last = &last;
+    if (a->rounds && rounds_waiting(a->rounds, &v))
+        n.open = &v;
     return health_write(body, status, &n);
 }
 

@@ -58,8 +58,7 @@ void csp_status_look(csp_role *r)
     }
 }
 
-/* With task_lock, or on the owner's thread. */
-static sefl_status write_health(csp_role *r, sefl_buf *body, unsigned *status)
+sefl_status csp_health(csp_role *r, health_news *out)
 {
     journal_round last = { 0 };
     bool over = false;
@@ -84,6 +83,14 @@ static sefl_status write_health(csp_role *r, sefl_buf *body, unsigned *status)
                                   : NULL;
         n.control = atomic_load(&r->commanded);
     }
+    *out = n;
+    return SEFL_OK;
+}
+
+static sefl_status write_health(csp_role *r, sefl_buf *body, unsigned *status)
+{
+    health_news n;
+    SEFL_PASS(csp_health(r, &n));
     return health_write(body, status, &n);
 }
 
