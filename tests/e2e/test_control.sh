@@ -132,7 +132,7 @@ expect 1 "$SEFL" task resume -c "$as"
 says "that is final"
 fed_aggregator
 fed_until 30 "end of the task" more aggregator '"task over".*stopped by its operator' 0
-last=$(ls "$fed"/aggregator/models/1-*/round-*.safetensors | sed 's/.*round-\([0-9]*\).*/\1/' | sort -n | tail -n 1)
+last=$(find "$fed"/aggregator/models/1-* -name "round-*.safetensors" | sed 's/.*round-\([0-9]*\).*/\1/' | sort -n | tail -n 1)
 has_final() { # CLIENT: its final model is AS's
     cmp -s "$fed/clients/client-0$1"/state/models/t1-*/"round-$last.safetensors" \
         "$fed"/aggregator/models/1-*/"round-$last.safetensors"

@@ -214,7 +214,7 @@ static bool next_line(source *x, sefl_span *out, bool end)
 /* Gets the source's next line, if there is one. */
 static sefl_status advance(source *x, bool end)
 {
-    sefl_span line;
+    sefl_span line = { 0 };
     bool any = true;
     while (!x->has && any) {
         if (next_line(x, &line, false)) {
