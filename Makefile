@@ -125,7 +125,7 @@ containers: deb
 	@scripts/bootstrap containers
 	@scripts/containers
 
-## arm64     cross build for arm64, tested under qemu-user (TESTS='-R unit' chooses among the tests)
+## arm64     cross build for arm64, its unit tests under qemu-user (TESTS='-L property' chooses others)
 arm64:
 	@scripts/bootstrap arm64
 	@scripts/arm64 $(JOBS) $(TESTS)

@@ -37,6 +37,13 @@ endforeach()
 install(FILES ${made}/sefl.bash COMPONENT program
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME sefl)
 
+# Dashboard and alerts for those who monitor a server (docs/METRICS.md).
+if(NOT SEFL_CORE_ONLY)
+    install(FILES ${CMAKE_SOURCE_DIR}/packaging/grafana/sefl.json
+        ${CMAKE_SOURCE_DIR}/packaging/prometheus/sefl.rules.yml COMPONENT program
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/sefl/monitoring)
+endif()
+
 # Units of the three roles, with the program's real place in them; their users and folders; a server's settings file to
 # copy to /etc/sefl.
 if(NOT SEFL_CORE_ONLY)

@@ -161,7 +161,7 @@ sefl_status tensorboard_write(sefl_buf *out, const run_log *l)
 static void plain_name(char out[NAME_MAX + 1], const char *name)
 {
     size_t n = 0;
-    for (; name[n] && n < NAME_MAX; n++) {
+    for (; n < NAME_MAX && name[n]; n++) {
         const unsigned char c = (unsigned char)name[n];
         out[n] = c < 128 && (isalnum(c) || strchr("-_.", c)) ? (char)c : '_';
     }

@@ -155,8 +155,6 @@ const scenarios = {
                     rounds: 9,
                     compared: 'The aggregation server showed its ledger when round 10 began.',
                 },
-                end: { rounds_left: 31 },
-                totals: { rounds: 9, released: 9, skipped: 0, blocked: 0 },
             },
         };
     },

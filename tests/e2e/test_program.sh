@@ -41,12 +41,12 @@ fi
 expect 0 "$SEFL" help --completion; says "complete -o default -F _sefl sefl"
 if command -v bash > /dev/null; then
     "$SEFL" help --completion | bash -n || fail "completion is not bash"
-    words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl ve); COMP_CWORD=1; _sefl; echo \${COMPREPLY[@]}" \
+    words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl vers); COMP_CWORD=1; _sefl; echo \${COMPREPLY[@]}" \
         << EOF
 $("$SEFL" help --completion)
 EOF
     )
-    [ "$words" = version ] || fail "completion of 've' gives '$words'"
+    [ "$words" = version ] || fail "completion of 'vers' gives '$words'"
     words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl bench b); COMP_CWORD=2; _sefl; echo \${COMPREPLY[@]}" \
         << EOF
 $("$SEFL" help --completion)

@@ -53,7 +53,7 @@ says "bit for bit"
 says "their logs agree on 9 rounds"
 says "everything that could be checked is right"
 follow=$(printf '%s\n' "$out" | sed -n 's/.* \([0-9]*\) computed again.*/\1/p')
-[ "$follow" -ge 3 ] && [ "$follow" -le 5 ] || fail "$follow models follow"
+case $follow in [345]) ;; *) fail "$follow models follow" ;; esac
 [ "$(find "$as/models" -name '*.integers' | wc -l)" -le 4 ] || fail "$(ls "$as/models")"
 [ "$(stat -c %a "$log")" = 600 ] || fail "mode $(stat -c %a "$log")"
 verify 0 "$fed" --json
@@ -200,5 +200,5 @@ says "$fed/clients/client-02/state/receipts: receipt 1: it was changed"
 tampered "another task"
 "$SEFL" provision "$dir/other" --port-base 0 --clients 2 --words 300 > /dev/null 2>&1
 verify 1 "$fed" --task "$dir/other/public/task.signed"
-says "it names other servers' keys than the first task"
+says "line 1 (started): its task names other servers' keys"
 echo "ok: every change was named"

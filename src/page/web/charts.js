@@ -37,7 +37,8 @@ function logScale(low, high) {
         to = Math.log10(high) + 0.03,
         ticks = [];
     const steps = to - from > 2.2 ? [1] : to - from > 0.9 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
-    for (let p = Math.floor(from); p <= to; p++)
+    const every = Math.ceil((to - from) / 6); // decades
+    for (let p = Math.floor(from / every) * every; p <= to; p += every)
         for (const m of steps) {
             const y = m * 10 ** p;
             if (Math.log10(y) >= from && Math.log10(y) <= to) ticks.push(y);
@@ -277,8 +278,12 @@ export function chart(place, options) {
             kind === 'stack'
                 ? shown.map((r) => series.reduce((t, x) => t + (known(x.of(r)) ? x.of(r) : 0), 0))
                 : shown.flatMap((r) => series.map((x) => x.of(r)).filter(known));
-        const low = Math.min(...values),
-            high = Math.max(...values);
+        let low = Infinity,
+            high = -Infinity; // not Math.min(...values): a long run has too many for a call
+        for (const y of values) {
+            low = Math.min(low, y);
+            high = Math.max(high, y);
+        }
         const log = options.log && low > 0 && high / low > 4;
         const scale = log
             ? logScale(low, high)

@@ -8,6 +8,7 @@ export const plural = (n, one, many = one + 's') => `${count(n)} ${n === 1 ? one
 export function number(x) {
     if (!known(x)) return 'unknown';
     const size = Math.abs(x);
+    if (size >= 1e7) return x.toExponential(1).replace('e+', 'e'); // a model that has diverged
     if (size >= 10000 || (Number.isInteger(x) && size < 10000)) return Math.round(x).toLocaleString('en');
     if (size >= 100) return x.toFixed(1);
     if (size >= 0.1) return x.toFixed(size >= 10 ? 1 : 2);

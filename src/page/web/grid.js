@@ -181,12 +181,17 @@ export function grid(place, ask) {
         if (cell) cell.tabIndex = 0;
         if (held && cell) cell.focus({ preventScroll: true });
         else about.textContent = 'Point at a mark, or move to it with the arrow keys, to read about it here.';
+        const end = from + clients.length,
+            never =
+                clients.length < CLIENTS && end < enrolled
+                    ? ` (${count(enrolled - end)} never took part)`
+                    : '';
         which.textContent = clients.length
-            ? `${count(from + 1)} to ${count(from + clients.length)} of ${count(enrolled)}`
+            ? `${count(from + 1)} to ${count(end)} of ${count(enrolled)}${never}`
             : 'none';
         when.textContent = rounds.length ? `Rounds ${rounds[0]} to ${rounds[rounds.length - 1]}` : 'no round';
         back.disabled = from === 0;
-        on.disabled = !known(enrolled) || from + clients.length >= enrolled;
+        on.disabled = clients.length < CLIENTS || end >= enrolled;
         older.disabled = first <= 1;
         newer.disabled = first + rounds.length > newest;
         const used = new Set(['a', 'd', 'l', 'r', ...clients.flatMap((c) => [...c.cells].map(kindOf))]);

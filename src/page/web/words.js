@@ -148,15 +148,13 @@ export function timeTile(st, now) {
                 : 'No round is left.',
             1,
         ];
-    const { rounds_left: rounds, seconds_left: secs } = st.end || {};
+    const { rounds_left: rounds = known(total) ? total - done : undefined, seconds_left: secs } =
+        st.end || {};
     const words = known(rounds) ? `${plural(rounds, 'round')} to go` : '';
     if (!known(secs))
-        return [
-            '',
-            known(rounds) ? plural(rounds, 'round') : 'Not known yet',
-            known(rounds) && known(total) ? `of ${count(total)}` : 'The first rounds tell.',
-            share,
-        ];
+        return known(rounds)
+            ? ['', plural(rounds, 'round'), known(total) ? `of ${count(total)} to go.` : 'to go.', share]
+            : ['', 'Not known yet', 'The first rounds tell.', share];
     return [
         '',
         `About ${about(Math.max(1, secs))}`,

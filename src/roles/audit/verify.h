@@ -8,7 +8,7 @@
  *     wrong = verify_wrong(v);
  *
  * What it checks, by file:
- *     task.signed   the signatures of both servers; other tasks must name the same keys
+ *     task.signed   the signatures of both servers; all tasks of the logs must name the same keys
  *     audit.jsonl   the chain, the checkpoints' signatures, audit.head; the header of each round
  *                   (both signatures, and that it begins with the last released model), the hash
  *                   of the set of uploads, AS's statement and CSP's statement about the counted

@@ -6,8 +6,7 @@
 
 /* ---- the ledger ------------------------------------------------------------------------------ */
 
-/* True if the log has this task. */
-static bool has_task(const verify_log *l, const uint8_t id[TASK_ID])
+bool verify_has_task(const verify_log *l, const uint8_t id[TASK_ID])
 {
     for (size_t i = 0; i < l->n; i++)
         if (memcmp(l->rounds[i].task, id, TASK_ID) == 0)
@@ -42,7 +41,7 @@ static void charges_of_ledger(verify *v, const verify_log *l, const ledger *b, c
     uint64_t rounds = 0, last = 0;
     const ledger_terms *t;
     for (size_t i = 0; (t = ledger_task(b, i, &rounds)) != NULL; i++) {
-        if (!has_task(l, t->task))
+        if (!verify_has_task(l, t->task))
             continue;
         last = 0;
         for (size_t k = 0; k < l->n; k++)
@@ -127,7 +126,7 @@ static void find_missing(verify *v, const verify_log *of, const verify_log *in)
         const verify_round *other = verify_find_round(in, r->task, r->round, &hint);
         if (r->revealed == 0 || (other && (other->revealed > 0 || other->ended > 0)))
             continue;
-        if (!has_task(in, r->task)) {
+        if (!verify_has_task(in, r->task)) {
             if (i == 0 || memcmp(of->rounds[i - 1].task, r->task, TASK_ID) != 0)
                 verify_say(v, VERIFY_NOTE, in->path,
                            "it has no entry about the task of %s line %" PRIu64, of->path, line);

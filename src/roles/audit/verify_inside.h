@@ -70,7 +70,7 @@ struct verify {
     verify_config c;
     size_t wrong, told; /* told: of the present check */
     bool has_keys;
-    pinned keys; /* of the first task */
+    pinned keys; /* of the task of verify_trust, or of the first task in a log */
     verify_task *tasks;
     size_t n_tasks, room_tasks;
     verify_log logs[2]; /* by role */
@@ -86,6 +86,8 @@ void verify_say(verify *v, verify_verdict verdict, const char *what, const char 
 void verify_failed(verify *v, const char *what);
 
 const verify_task *verify_find_task(const verify *v, const uint8_t id[TASK_ID], verify_role role);
+/* From now on the servers' keys must be those of this task. */
+void verify_keys(verify *v, const task *t);
 /* The round of a log; NULL if there is none. `hint` is where the search begins; may be NULL. */
 verify_round *verify_find_round(const verify_log *l, const uint8_t id[TASK_ID], uint64_t round,
                                 size_t *hint);
@@ -97,6 +99,8 @@ verify_receipt *verify_find_receipt(const verify *v, const uint8_t id[TASK_ID], 
 sefl_status verify_read_log(verify *v, verify_log *l) SEFL_MUST_CHECK;
 /* Compares the models of AS with its log (verify_models.c). */
 sefl_status verify_models(verify *v, const verify_log *l, const verify_task *t) SEFL_MUST_CHECK;
+/* True if the log has a round of this task. */
+bool verify_has_task(const verify_log *l, const uint8_t id[TASK_ID]);
 /* Compares a ledger with a log; and the logs of both servers (verify_both.c). */
 sefl_status verify_ledger(verify *v, const verify_log *l, const char *path) SEFL_MUST_CHECK;
 void verify_both(verify *v);

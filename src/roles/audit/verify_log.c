@@ -91,6 +91,10 @@ static void on_started(const reading *x)
                    l->line);
         return;
     }
+    if (!x->v->has_keys)
+        verify_keys(x->v, &l->task->t);
+    if (memcmp(&x->v->keys, &l->task->t.servers, sizeof x->v->keys) != 0)
+        wrong(x, "its task names other servers' keys than the task before it, or than --task");
     l->has_latest = true;
     memcpy(l->latest, l->task->t.init_hash, sizeof l->latest);
     for (size_t i = 0; i < l->n; i++) /* the servers return to an earlier task */
