@@ -90,6 +90,7 @@ static void add_task(aggregator *a, page_state *s)
     add_round(a, s);
     add_servers(a, s);
     s->healthy = page_yes(s->csp == PAGE_YES || phase == AGG_DONE);
+    s->paused = page_yes(rounds_held(a->rounds).paused);
 }
 
 static sefl_status state(void *ctx, sefl_buf *out)
