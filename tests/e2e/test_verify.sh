@@ -136,6 +136,9 @@ tampered "the log is deleted"
 rm "$f"
 verify 1 "$fed"
 says "$f: the log is not there"
+rm "$fed/aggregator/state/audit.head"
+verify 1 "$fed"
+says "$f: the log is not there"
 
 if command -v python3 > /dev/null; then
 tampered "a line is written again, with its right hash: the next line does not continue it"
