@@ -122,6 +122,9 @@ wants /state.json '"hidden_sampling":true'
 wants /state.json '"grid":false'
 case $said in *asked* | *refused*) fail "hidden sampling: $said" ;; esac
 [ "$(status_of -b "$jar" "$at/grid.json")" = 404 ] || fail "a grid under hidden sampling"
+shows /state.json '"paused":false' || fail "paused: $said"
+"$SEFL" task pause --now -c "$fed/aggregator/aggregator.yml" > "$dir/out" || fail "not paused: $(cat "$dir/out")"
+wants /state.json '"paused":true'
 fed_kill TERM aggregator csp
 fed_done aggregator 20
 fed_done csp 20

@@ -80,6 +80,7 @@ static void add_task(aggregator *a, page_state *s)
     const task *t = &a->task;
     const agg_phase phase = rounds_phase(a->rounds, NULL, NULL);
     s->phase = agg_phase_name(phase);
+    s->paused = page_yes(rounds_held(a->rounds).paused);
     s->facts = metrics_facts(t);
     s->facts.known = true;
     s->hidden = page_yes(t->sampling == TASK_HIDDEN);
