@@ -469,8 +469,8 @@ void agg_task_end(aggregator *a)
         rounds_set_ingest(a->rounds, NULL);
     ingest_free(a->ingest);
     rounds_free(a->rounds);
-    agg_page_task_end(a);
     lanes_free(a->lanes);
+    agg_page_task_end(a); /* a lane reports refused peers to it */
     shares_pool_free(a->shares);
     releases_free(a->releases);
     account_close(a->account);
