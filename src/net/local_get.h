@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-/* Appends the body. SEFL_EINVAL: not loopback. SEFL_EIO, SEFL_ETIMEOUT: no answer. SEFL_ERANGE: more
- * than max bytes. SEFL_EPROTO: not HTTP. */
+/* Appends the body. SEFL_EINVAL: not loopback. SEFL_EIO, SEFL_ETIMEOUT: no answer. SEFL_ERANGE:
+ * more than max bytes. SEFL_EPROTO: not HTTP. */
 sefl_status local_get(sefl_buf *body, unsigned *status, const char *host, uint16_t port,
                       const char *path, size_t max) SEFL_MUST_CHECK;
 
