@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "net/web_server.h"
 #include "privacy/accountant/accountant.h"
 #include "roles/client/hook.h"
 #include "simulate/simulate.h"
@@ -264,6 +265,8 @@ static int run(void *self)
                 "public text set data.public: true)\n",
                 closed);
     interrupt_catch();
+    if (st == SEFL_OK && s->serve)
+        st = sefl_at(web_server_check_loopback(s->serve_at.host), "--serve-at");
     if (st == SEFL_OK)
         st = experiment_args_each(&s->args, one_run, s);
     federation_key_clear(&s->key);
